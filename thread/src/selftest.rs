@@ -1,8 +1,7 @@
 //! The suite that runs in the guest: `selftest=thread` on the kernel command line.
 //!
-//! *Interface*: [`run`], in a kernel thread of its own with nothing else to run. Every case ends by itself; a
-//! case that does not hold panics, so that the report names it. Figures go to the log; under icount they are
-//! instructions.
+//! *Interface*: [`run`], in its own kernel thread with nothing else to run. Every case ends by itself; a
+//! failing case panics, so the report names it. Figures go to the log; under icount they are instructions.
 #![expect(clippy::disallowed_methods, reason = "at boot, before there are users")]
 
 use crate::entry::chain::chain;
@@ -84,7 +83,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The same for one who must stay ready meanwhile.
+/// The same for a thread that must stay ready meanwhile.
 fn until_yielding(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = now_ns() + 20_000_000_000;
     while !holds() {
@@ -115,8 +114,8 @@ fn done() {
     DONE.fetch_add(1, Ordering::AcqRel);
 }
 
-/// A thread is started once; who starts it again is told, and keeps nothing of it: or else it is left over at
-/// the end.
+/// A thread is started once; a second start fails and keeps no handle of it, which would be left over at the
+/// end.
 fn starts() {
     fn body(_: usize) {
         while !STOP.load(Ordering::Acquire) {
@@ -372,8 +371,8 @@ fn theft() {
     log!("thread: {count} threads taken from a CPU that answered nothing");
 }
 
-/// An idle thread that buries another, and waits for a monitor meanwhile, goes on when it gets that, although
-/// its CPU has halted.
+/// An idle thread that waits for a monitor while it frees an ended thread continues when it gets the monitor,
+/// although its CPU has halted.
 fn burial() {
     fn mortal(_: usize) {
         let me = current();
@@ -418,7 +417,7 @@ fn burial() {
     }
 }
 
-/// Who is woken by a CPU that has nothing else to do goes there when its home is busy, unless it may not.
+/// A thread that an otherwise idle CPU wakes moves there when its home is busy, unless it may not move.
 fn following() {
     static SLEEPER: AtomicUsize = AtomicUsize::new(0);
     static WAKES: AtomicUsize = AtomicUsize::new(0);
@@ -469,7 +468,7 @@ fn following() {
         });
         asleep.pinned.store(pinned, Ordering::Release);
         make(waker, Some(1));
-        // Wherever the sleeper is at home, somebody computes there; on the waker's CPU nobody does.
+        // A thread computes on the sleeper's home CPU, and none on the waker's CPU.
         for busy in (0..cpu::cpus()).filter(|&cpu| cpu != 1) {
             make(spinner, Some(busy));
         }
@@ -489,14 +488,14 @@ fn following() {
     log!("thread: who was woken from an idle CPU followed");
 }
 
-/// Whoever waits for a monitor lends its level to the holder.
+/// A thread that waits for a monitor lends its level to the holder.
 fn inheritance() {
     static MONITOR: sync::Monitor<u64> = sync::Monitor::new(0);
     const PATIENT: u8 = 6;
     fn holder(_: usize) {
         let mut held = MONITOR.lock();
         COUNT.store(1, Ordering::Release);
-        // Until it has the level of the one who waits; alone it never would.
+        // Until it has the waiter's level; alone it never would.
         until_yielding("no level was lent", || {
             current().level.load(Ordering::Relaxed) == 0
         });
@@ -570,7 +569,7 @@ fn help_from_afar(pinned: bool) {
     });
     let mut contenders = 0;
     until("the holder was helped from afar", || {
-        // One that comes while the holder runs has nobody to help.
+        // A waiter that comes while the holder runs has nothing to help with.
         if !LENT.load(Ordering::Acquire) && contenders < 100 {
             make(contender, 0, Some(1));
             contenders += 1;
@@ -739,7 +738,7 @@ fn chaining() {
             assert_eq!(chain(stay, 0), Ok(()));
         }
     }
-    /// The handler of the interrupt in between: what it chains is for the chain that it found.
+    /// The handler of the interrupt in between: its procedures join the chain that it found.
     fn interrupt(_: usize) {
         assert_eq!(chain(tell, 6), Ok(()));
         tell(4);

@@ -1,5 +1,5 @@
 //! Every interleaving of alarms that are cancelled from other CPUs, checked with loom: an alarm is called or
-//! cancelled, never both, its slot is used again once, and a late canceller silences nobody else's.
+//! cancelled, never both, its slot is used again once, and a late cancel affects no other alarm.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 #![expect(
     clippy::duplicate_mod,
@@ -58,7 +58,7 @@ macro_rules! models {
                 .collect()
             }
 
-            /// When nobody cancels any more: every slot can be had once.
+            /// After the last cancel: every slot can be taken once.
             fn all_there(heap: &mut AlarmHeap) {
                 called(heap, u64::MAX - 1);
                 let mut taken: Vec<u32> = Vec::new();
@@ -92,7 +92,7 @@ macro_rules! models {
                 all_there(&mut heap);
             }
 
-            /// Two CPUs cancel the same alarm, and its owner too, who uses its slot again meanwhile.
+            /// Two CPUs and the owner cancel the same alarm, and the owner reuses its slot meanwhile.
             pub fn all_cancel_one() {
                 let slots = slots();
                 let mut heap = AlarmHeap::new(slots);

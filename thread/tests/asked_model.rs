@@ -1,5 +1,5 @@
-//! Every interleaving of CPUs that ask another with that one's interrupt, checked with loom: what is stored
-//! before asking is seen, by the interrupt that this asks for or by one that another has.
+//! Every interleaving of CPUs that send requests to another CPU with that CPU's interrupt, checked with loom:
+//! the interrupt of this sender or of another sees each request.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod primitive {
@@ -19,12 +19,12 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-/// Added for who has asked.
+/// Added by a sender.
 const ASKED: usize = 1 << 8;
 
 struct Cpu {
     asked: Asked,
-    /// Interrupts that have been sent, and who has asked. It orders nothing.
+    /// The sent interrupts, and the senders. It orders nothing.
     sent: AtomicUsize,
     /// What there is for it.
     work: [AtomicUsize; 2],
@@ -88,7 +88,7 @@ fn one_asks_again() {
     model(1, 2);
 }
 
-/// Somebody who is stopped before he has sent what he is about to send.
+/// A sender that is stopped before it has sent its interrupt.
 #[test]
 fn nobody_relies_on_an_interrupt_that_has_not_been_sent() {
     loom::model(|| {

@@ -1,5 +1,5 @@
-//! Every interleaving of a thread that looks at its restartable sequence with what takes it to other CPUs,
-//! checked with loom: what it has told last is where it is.
+//! Every interleaving of a thread's check of its restartable sequence with moves to other CPUs, checked with
+//! loom: the last number written is its CPU's.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[allow(dead_code)]

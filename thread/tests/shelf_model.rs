@@ -1,6 +1,6 @@
 //! Every interleaving of the shelf and of the idle CPUs' protocol, checked with loom: a thread is dispatched
-//! by one CPU, with the registers that the shelf's CPU saved, and no thread stands on a shelf while a CPU
-//! sleeps that was not told.
+//! by one CPU, with the registers that the shelf's CPU saved, and no thread is on a shelf while a CPU sleeps
+//! that was not notified.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[allow(dead_code)]
@@ -45,13 +45,13 @@ impl Entry {
         }))
     }
 
-    /// What the running CPU does before the thread can stand on a shelf.
+    /// The running CPU's work before the thread can be on a shelf.
     fn switch_out(&self) {
-        // SAFETY: that one at a time does this is what the models are about; loom checks it.
+        // SAFETY: the models are about exactly this exclusion; loom checks it.
         self.registers.with_mut(|saved| unsafe { *saved += 1 });
     }
 
-    /// What a CPU does that has taken the thread: nobody else may have it.
+    /// The work of a CPU that has taken the thread: no other may have it.
     fn switch_in(&self) {
         // SAFETY: as above.
         self.registers.with_mut(|saved| unsafe { *saved += 10 });
@@ -66,7 +66,7 @@ fn at(entry: *mut Entry) -> &'static Entry {
 
 /// At a model's end.
 fn free(entry: *mut Entry) {
-    // SAFETY: made by `Entry::new`, and nobody is left who knows it.
+    // SAFETY: made by `Entry::new`, and no other reference is left.
     drop(unsafe { Box::from_raw(entry) });
 }
 
@@ -90,7 +90,7 @@ fn check(switches: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// The victim, a thief, a waker and one who stops the thread, all at it at once.
+/// The victim, a thief, a waker and a stopper, all at once on one thread.
 #[test]
 fn a_thread_is_dispatched_once_and_its_marks_are_kept() {
     check(3, || {

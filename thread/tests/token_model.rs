@@ -28,7 +28,7 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// The sleeper takes or sleeps once; `wakers` give a token each. Whoever is told `Wake` counts.
+/// The sleeper takes or sleeps once; `wakers` give a token each. Each result `Wake` counts.
 fn sleeper_and_wakers(wakers: usize) {
     check(move || {
         let state = Arc::new(AtomicU32::new(0));
@@ -143,7 +143,7 @@ fn a_new_thread_is_started_once_and_tokens_do_not_start_it() {
     });
 }
 
-/// A held thread on its way to rest, and as many who release it: it never rests on, and is woken at most
+/// A held thread that is about to rest, and several releases: it never stays at rest, and is woken at most
 /// once.
 fn rest_and_releases(releasers: usize) {
     check(move || {

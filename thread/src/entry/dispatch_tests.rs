@@ -1,5 +1,5 @@
 //! Dispatchers run natively: `sysretq` becomes `ret`, the table's routines and the slow entry are small
-//! routines that say who they are.
+//! routines that identify themselves.
 
 use super::*;
 use crate::tte::detached;
@@ -31,7 +31,7 @@ static PLAN: Plan = Plan::of::<Known>();
 #[expect(dead_code, reason = "memory to stand on")]
 struct Stack([u64; 512]);
 
-/// Jumps to routines: a table's words name what is in the top or, here, the bottom two gigabytes.
+/// Jumps to routines: a table's words hold addresses in the top or, here, the bottom two gigabytes.
 type Jumps = [[u8; 12]; 12];
 
 fn jump(to: usize) -> [u8; 12] {
@@ -56,7 +56,7 @@ struct Thread {
 fn routine(emit: impl FnOnce(&mut Draft)) -> Routine<Jump> {
     let mut d = Draft::new(&TEST, "routine");
     emit(&mut d);
-    // SAFETY: what the tests emit keeps to the dispatcher's conventions.
+    // SAFETY: the code that the tests emit keeps the dispatcher's conventions.
     unsafe { Routine::from(d.seal().unwrap()) }
 }
 
@@ -89,7 +89,7 @@ impl Thread {
             jump(code[code.len() - 1].entry())
         });
         let jumps = Low::<Jumps>::new(jumps).into_code();
-        // What stands in the upper half of a word is nobody's business here.
+        // The upper half of a word does not matter here.
         let entry = |i: usize| jumps.address() as usize + 12 * i;
         let word = |call: usize, fd: usize| entry(4 * call + fd) | ((call + fd + 1) << 32);
         let tables = [0, 1, 2].map(|call| [0, 1, 2, 3].map(|fd| word(call, fd)));

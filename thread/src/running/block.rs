@@ -5,8 +5,8 @@
 //!
 //! A thread belongs to one CPU's ring, its home, and only that CPU puts it in or takes it out, with
 //! interrupts off. Between marking itself asleep and the end of `sw_out` a thread's home is busy switching it
-//! out; so a waker elsewhere, who can but send the thread home through the inbox, never finds a thread that
-//! is half switched out.
+//! out; so a waker on another CPU, which can only send the thread home through the inbox, never finds a
+//! half-switched thread.
 //! Source: dissertation, section 5.3.2; Table 5.2.
 
 use crate::balance;
@@ -53,8 +53,8 @@ pub fn resume(tte: &Tte) {
     }
 }
 
-/// Interrupts the CPU of an idle thread, which may have halted before it got its token: nobody puts it into a
-/// ring.
+/// Interrupts the CPU of an idle thread, which may have halted before it got its token: idle threads are
+/// never put into a ring.
 #[cold]
 fn rouse(tte: &Tte) {
     let home = tte.cpu();
@@ -210,13 +210,13 @@ pub(crate) fn switch(cpu: &Cpu, me: &Tte) {
         Ordering::Relaxed,
     );
     let sw_out = me.sw_out.load(Ordering::Relaxed);
-    // SAFETY: a thread that runs has switch code, whose `sw_out` keeps the contract in `switch`.
+    // SAFETY: a running thread has switch code, whose `sw_out` keeps the contract in `switch`.
     let sw_out = unsafe { core::mem::transmute::<usize, SwOut>(sw_out) };
     sw_out(cpu);
 }
 
-/// Gives way if there is anybody. At the end of an interrupt this is the asynchronous switch: the trap frame
-/// holds the thread's other registers.
+/// Switches if another thread is ready. At the end of an interrupt this is the asynchronous switch: the trap
+/// frame holds the thread's other registers.
 #[inline]
 pub(crate) fn preempt(cpu: &Cpu, local: &Local, me: &Tte) {
     cpu.need_resched.store(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What `sync` needs of threads, linked at boot.
+//! The thread operations that `sync` needs, linked at boot.
 //!
 //! *Interface*: [`link`]. Source: dissertation, section 4.1.3.
 

@@ -1,11 +1,11 @@
 //! Donating the CPU: the running thread's turn, and its level, go to another thread.
 //!
 //! *Interface*: [`donate`] and [`runs_elsewhere`], callouts of `sync`'s helping lock and monitor; [`favour`]
-//! is the rest of it on another CPU, at the end of the interrupt that asks for it.
+//! does the other half on another CPU, at the end of the requesting interrupt.
 //!
-//! A thread that stands on a shelf, whichever CPU's, is taken over and runs here. One that is ready in
-//! another CPU's ring is that CPU's: it is asked to run it next, at the level of the one who waits. Source:
-//! Hohmuth and Härtig 2001, section 3.3 (priority inheritance without a scheduler that knows of locks).
+//! A thread on the shelf of any CPU is taken over and runs here. For a thread that is ready in another CPU's
+//! ring, that CPU is asked to run it next, at the waiter's level. Source: Hohmuth and Härtig 2001, section
+//! 3.3 (priority inheritance without a scheduler that knows of locks).
 
 use crate::native::ops;
 use crate::running::block::{preempt, switch};
@@ -66,12 +66,12 @@ fn runs(tte: &Tte, cpu: usize) -> bool {
 }
 
 /// Whether the thread is in the ring of this CPU, which is the caller's. The order of the two loads matters:
-/// who moves a thread to another CPU says so before putting it into the ring there.
+/// a thread's new CPU is stored before the thread is put into the ring there.
 fn is_in_ring_of(cpu: &Cpu, tte: &Tte) -> bool {
     tte.on_ring.load(Ordering::Acquire) && tte.cpu() == cpu.number()
 }
 
-/// Takes the thread from the shelf that it stands on, if it does, into this CPU's ring.
+/// Takes the thread from a shelf, if it is on one, into this CPU's ring.
 fn take_over(cpu: &Cpu, here: &Local, me: &Tte, to: &Tte) -> bool {
     if !local(to.cpu()).ring.shelf.take_this(to.as_ptr()) {
         return false;
@@ -80,7 +80,7 @@ fn take_over(cpu: &Cpu, here: &Local, me: &Tte, to: &Tte) -> bool {
     here.ring.join(me, Some(to.as_ptr()), End::Front)
 }
 
-/// Asks the CPU in whose ring the thread waits, if it does, to run it next.
+/// If the thread waits in a ring, asks that ring's CPU to run it next.
 fn ask_for(cpu: &Cpu, me: &Tte, to: &Tte) {
     let there = to.cpu();
     if there == cpu.number()

@@ -2,14 +2,14 @@
 //!
 //! *Interface*: [`run`] is the idle thread's life; [`wait`] its one step; [`awake`] ends idleness.
 //!
-//! A CPU that has nothing to do takes from the shelves of all (`balance.rs`), leaves its bit in `IDLE` when
-//! they are empty, looks once more, and halts until somebody who leaves something on a shelf interrupts it:
-//! one interrupt, to one CPU, which wakes the next if there is more.
+//! An idle CPU takes threads from all shelves (`balance.rs`). When they are empty it sets its bit in `IDLE`,
+//! searches once more, and halts. The next CPU that puts a thread on a shelf interrupts it: one interrupt, to
+//! one CPU, which wakes the next if there are more threads.
 //!
-//! Halting is not announced to `sync::epoch` as idleness: an interrupt handler on a halted CPU reads shared
-//! memory before anybody could announce its end. A grace period ends by an interrupt there too. Nor does an
-//! idle thread run what waits for one: it may be preempted in the middle and not have the CPU again for as
-//! long as one likes, with all that it has taken (`grace.rs`).
+//! A halted CPU is not announced to `sync::epoch` as idle, because an interrupt handler there reads shared
+//! memory before it could announce the end of idleness. So an interrupt ends a grace period there too. An
+//! idle thread does not run callbacks of a grace period either: if it were preempted in the middle, it might
+//! not get the CPU back for an unlimited time, with all the callbacks that it has taken (`grace.rs`).
 //! Source: dissertation, section 5.3.1.
 
 use crate::balance;
@@ -30,7 +30,7 @@ pub(crate) fn run() -> ! {
         irq_disable();
         let (cpu, local, me) = here();
         if !has_work(cpu, local, me) {
-            // One frame at a time with interrupts on, so that a wake-up waits for nobody.
+            // One frame at a time with interrupts on, so a wake-up does not wait.
             irq_enable();
             if vm::frame::idle_zero() {
                 continue;
@@ -61,7 +61,7 @@ pub(crate) fn wait(cpu: &Cpu, local: &Local, me: &Tte) {
     awake(cpu);
 }
 
-/// Whether somebody is ready here, if need be by taking one from a shelf.
+/// Whether a thread is ready here, if necessary after taking one from a shelf.
 fn has_work(cpu: &Cpu, local: &Local, me: &Tte) -> bool {
     block::receive(local, me);
     local.ring.ready() > 0 || balance::steal(cpu, local, me)

@@ -1,4 +1,4 @@
-//! What the room keeps for each CPU.
+//! The room's per-CPU data.
 //!
 //! *Interface*: [`Local`]; [`here`] gives the running CPU's parts, with interrupts off.
 
@@ -19,8 +19,8 @@ use machine::cpu::{Cpu, MAX_CPUS, this_cpu};
 pub(crate) const STILL: u8 = 0;
 /// The timer keeps quanta.
 pub(crate) const TICKING: u8 = 1;
-/// It does, and a whole quantum has passed in which threads only woke each other: the next that one of them
-/// wakes goes to the back, behind those who wait.
+/// It does, and a whole quantum has passed in which threads only woke each other: the next thread that one of
+/// them wakes goes to the back, behind the waiting threads.
 pub(crate) const OVERDUE: u8 = 2;
 
 /// One CPU's scheduling state. Other CPUs write `inbox`, `favoured` and the `alarms`' cancel words, and take
@@ -30,7 +30,7 @@ pub(crate) struct Local {
     pub ring: ReadyRing,
     /// Threads that other CPUs made ready here.
     pub inbox: AtomicPtr<Tte>,
-    /// Ended threads whose stacks are to be freed.
+    /// Ended threads whose stacks must be freed.
     pub zombies: AtomicPtr<Tte>,
     /// When the timer fires next, `u64::MAX` for never, nanoseconds.
     pub armed_ns: AtomicU64,
@@ -41,16 +41,15 @@ pub(crate) struct Local {
     pub patience: AtomicU8,
     /// Whether the timer keeps quanta: [`STILL`], [`TICKING`] or [`OVERDUE`].
     pub ticking: AtomicU8,
-    /// Since when nobody's quantum has ended here and nobody was sent to the back, nanoseconds.
+    /// The time since which no quantum has ended here and no thread was sent to the back, nanoseconds.
     pub turn_ns: AtomicU64,
-    /// The thread that another CPU wants to run here next, and the level of the one who waits for it; 0 for
-    /// none.
+    /// The thread that another CPU wants to run here next, and the level of its waiter; 0 for none.
     pub favoured: AtomicUsize,
     /// When the next sample is taken, nanoseconds; `u64::MAX` on an idle CPU.
     pub sample_ns: AtomicU64,
     /// Time-stamp count at the last sample.
     pub sampled_at: AtomicU64,
-    /// What samples found here.
+    /// The results of samples on this CPU.
     pub samples: Samples,
     /// Threads taken from other CPUs' shelves.
     pub stolen: AtomicU32,

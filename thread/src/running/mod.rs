@@ -1,8 +1,8 @@
-//! Who runs: blocking and waking, the ready rings, giving the CPU to another thread; a thread's beginning and
-//! end, and the idle threads'.
+//! Running threads: blocking and waking, the ready rings, giving the CPU to another thread; creation and end
+//! of threads, and the idle threads.
 //!
-//! *Interface*: of each file. [`local`] has what the room keeps for a CPU, [`start_up`] brings it up,
-//! [`callouts`] links what `sync` needs.
+//! *Interface*: of each file. [`local`] has the per-CPU data, [`start_up`] brings a CPU up, [`callouts`]
+//! links the operations that `sync` needs.
 
 pub(crate) mod asked;
 pub(crate) mod block;

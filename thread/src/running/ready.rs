@@ -4,19 +4,19 @@
 //! an argument, and stays in its ring while it runs. Called on the ring's own CPU with interrupts off,
 //! nowhere else.
 //!
-//! A thread's `link` word holds the code address where its `sw_out` ends up. Two invariants:
+//! A thread's `link` word holds the code address to which its `sw_out` jumps. Two invariants:
 //! - in a ring, `link` is the next thread's `sw_in` (`sw_in_mm` if the next thread has another address
 //!   space), or the CPU's turn routine;
 //! - the *running* thread's `link` is right for this moment: the turn routine when several levels are
 //!   populated, the next thread directly when one is, the idle thread when none is. (The idle thread's is
-//!   right once somebody was inserted; before that it halts and does not switch.)
+//!   right after the first insertion; before that it halts and does not switch.)
 //!
-//! So insertion and removal mend at most three words, nothing is searched at a switch, and nothing is walked
-//! when the number of populated levels changes: a `link` still leading to the turn routine when one level is
-//! left is mended by that routine on its way through.
+//! So insertion and removal update at most three words, a switch searches nothing, and no list is walked when
+//! the number of populated levels changes: when one level is left, the turn routine corrects each `link` that
+//! still leads to it as it is used.
 //!
-//! Who has waited long stands on the ring's *shelf* instead, from where any CPU takes it (`shelf.rs`,
-//! `balance.rs`). A level that runs empty takes one back.
+//! A thread that has waited long is on the ring's *shelf* instead, from where any CPU may take it
+//! (`shelf.rs`, `balance.rs`). A level that runs empty takes one back.
 //! Source: dissertation, sections 3.3.2 (figure 3.4) and 5.3.1 (levels, and the table 0,1,0,2,0,1,0,3).
 
 use crate::balance;
@@ -57,7 +57,7 @@ pub const SHELF: usize = 16;
 /// One CPU's ready rings.
 #[repr(C, align(64))]
 pub struct ReadyRing {
-    /// Who is next in each level that the running thread is not in; null where the level is empty.
+    /// The next thread of each level except the running thread's; null for an empty level.
     pub(crate) heads: [AtomicPtr<Tte>; LEVELS],
     /// Bit for each level with a thread.
     pub(crate) populated: AtomicU32,
@@ -72,7 +72,7 @@ pub struct ReadyRing {
     /// The CPU's idle thread.
     pub(crate) idle: AtomicPtr<Tte>,
     pub(crate) table: [u8; TURNS],
-    /// Those who wait where other CPUs may take them.
+    /// The waiting threads that other CPUs may take.
     pub(crate) shelf: Shelf<Tte, SHELF>,
 }
 
@@ -333,9 +333,9 @@ impl ReadyRing {
         None
     }
 
-    /// Takes back from the shelf who has stood there longest, of whatever level, to the end of the level's
-    /// line: in front it would pass those who have never left the ring, again and again. False when nobody
-    /// was there.
+    /// Takes back from the shelf the thread that has been there longest, of any level, to the end of its
+    /// level's line: at the front it would repeatedly pass threads that have never left the ring. False when
+    /// the shelf was empty.
     pub fn take_back(&self, current: &Tte) -> bool {
         self.join(current, self.shelf.take_here(|_| Some(0)), End::Back)
     }
@@ -345,13 +345,13 @@ impl ReadyRing {
         let Some(tte) = taken else { return false };
         // SAFETY: shelves hold entries, which are never unmapped.
         self.insert(current, unsafe { &*tte }, end);
-        // Who marks the thread after this sees where it is; whoever did before is seen by it.
+        // A party that marks the thread after this sees its CPU; an earlier mark is seen by the thread.
         fence(SeqCst);
         true
     }
 
-    /// `level` has run empty while somebody may stand on the shelf: one of that level takes its place, or
-    /// anybody when all levels are empty.
+    /// `level` has run empty while there may be threads on the shelf: one of that level takes its place, or
+    /// any thread when all levels are empty.
     #[cold]
     #[inline(never)]
     fn refill(&self, current: &Tte, level: usize) {
@@ -391,7 +391,7 @@ pub(crate) fn rank(tte: *mut Tte) -> Option<u8> {
     Some(unsafe { (*tte).wanted_level.load(Relaxed) })
 }
 
-/// Where `from`'s `sw_out` must go for `to` to run.
+/// The target of `from`'s `sw_out` that makes `to` run.
 #[inline]
 fn entry(from: &Tte, to: &Tte) -> usize {
     if from.root.load(Relaxed) == to.root.load(Relaxed) {

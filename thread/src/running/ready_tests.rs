@@ -54,7 +54,7 @@ fn links_lead_round_the_ring_and_change_space_only_where_needed() {
     ring.remove(&a, &a);
     assert_eq!(a.link.load(Relaxed), 0x201);
     assert_eq!(c.link.load(Relaxed), 0x202);
-    // Unblocked: in front of everybody.
+    // Unblocked: in front of all others.
     ring.insert(&b, &a, End::Front);
     assert_eq!(b.link.load(Relaxed), 0x101);
     assert_eq!(a.link.load(Relaxed), 0x302);
@@ -107,7 +107,7 @@ fn whoever_is_lent_a_turn_is_next_whatever_its_level() {
     assert!(core::ptr::eq(c.next.load(Relaxed), c.as_ptr()));
 }
 
-/// A model: for each level a queue whose head is next; the running thread stands at the end of its own.
+/// A model: for each level a queue whose head is next; the running thread is at the end of its own queue.
 #[derive(Default)]
 struct Model {
     levels: [VecDeque<usize>; LEVELS],
@@ -166,7 +166,7 @@ fn one_level_is_a_queue() {
                         }
                     }
                 }
-                // An idle thread with nobody ready halts instead of switching.
+                // An idle thread halts instead of switching when no thread is ready.
                 _ if current.is(&idle) && queue.is_empty() => {}
                 _ => {
                     current = follow(&ring, current, &threads, &idle);
@@ -235,7 +235,7 @@ fn whoever_computes_gets_a_turn_in_turn_with_or_without_the_shelf() {
             assert!(ring.shelf.put(tte.as_ptr()));
         }
         let mut current: &Tte = &threads[0];
-        // What the timer does at the end of each quantum, when no CPU is idle.
+        // The timer's action at the end of each quantum, when no CPU is idle.
         for tick in 1..200 {
             let index = |tte: &Tte| tte.sw_in.load(Relaxed) / 0x100;
             while let Some(spare) = ring.spare(current, false, |tte| ran_at[index(tte)] + 1 < tick)

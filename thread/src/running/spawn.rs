@@ -2,12 +2,12 @@
 //!
 //! *Interface*: [`create`] from a [`Spec`], then [`crate::running::block::start`]; [`spawn`] for a kernel
 //! thread in one step; [`exit`]. `Tte::set_space`, `Tte::set_dispatcher`, `Tte::set_fs_base`,
-//! `Tte::set_gs_base` change what switching sets up.
+//! `Tte::set_gs_base` change the state that a switch loads.
 //!
-//! A thread that ends leaves its stack while it still stands on it. It puts itself on its CPU's list of dead
-//! threads, with interrupts off until the next thread runs; whoever creates or ends a thread there next, or
-//! the idle thread, buries it: frees stack, code and save area, and gives up the count that a thread has of
-//! itself.
+//! An ending thread runs on its stack until it switches away. It puts itself on its CPU's list of dead
+//! threads, with interrupts off until the next thread runs. The next thread that creates or ends a thread on
+//! that CPU, or the idle thread, frees its stack, code and save area, and drops the count that a thread has
+//! of itself.
 //! Source: dissertation, sections 4.3 and 5.3.2 (table 5.2: Create, Destroy).
 
 use crate::entry::dispatch::{self, Dispatcher, Kpt, NoLeaves, Plan};
@@ -26,7 +26,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use machine::cpu::{StackBase, irq_disable, irq_restore, irq_save};
 use machine::trap::TrapFrame;
 
-/// What a new thread does first.
+/// The first function of a new thread.
 #[derive(Clone, Copy)]
 pub enum Body<'a> {
     /// Calls a kernel function and ends when it returns; never enters user mode.
@@ -40,7 +40,7 @@ pub enum Body<'a> {
 pub struct Spec<'a> {
     /// Name, cut to 15 bytes; without one, the running thread's.
     pub name: Option<&'a [u8]>,
-    /// What it does.
+    /// The thread's function.
     pub body: Body<'a>,
     /// Physical address of its page-table root; 0 for the kernel's own.
     pub root: u64,
@@ -124,8 +124,8 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
         area = Some(fp::fresh(spare)?);
         kind = kind.with(Kind::FP);
     }
-    // SAFETY: the thread has not started, so the creator has it alone. What it owns from here on, dropping
-    // the handle frees.
+    // SAFETY: the thread has not started, so only the creator can reach it. Dropping the handle frees
+    // everything that it owns from here on.
     let parts = unsafe { thread.parts() };
     if core::mem::take(&mut parts.parked) {
         PARKED.fetch_sub(1, Ordering::Relaxed);
@@ -139,8 +139,7 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     };
     let top = end - StackBase::SIZE;
     thread.stack_top.store(top, Ordering::Relaxed);
-    // SAFETY: a stack that nobody uses, whose last bytes are the stack base, and the space below it is
-    // unused.
+    // SAFETY: an unused stack, whose last bytes are the stack base, and the space below it is unused.
     let rsp = unsafe {
         (top as *mut StackBase).write(StackBase {
             cpu: AtomicPtr::new(null_mut()),
@@ -194,9 +193,9 @@ fn bequeath(parent: &Tte, child: &Tte, kind: Kind) -> Kind {
     kind
 }
 
-/// A new thread's dispatcher that answers nothing itself. It depends on the stack alone, so it waits with the
-/// stack for the next thread: the one of its own is made when the thread turns out to need it (section 5.3.3:
-/// a thread begins with what it shares).
+/// A new thread's initial dispatcher, which answers no call itself. It depends only on the stack, so it is
+/// kept with the stack for the next thread. The thread's own dispatcher is made when the thread turns out to
+/// need it (section 5.3.3: a thread begins with what it shares).
 fn begin(thread: &Thread, parts: &mut Parts) -> Result<(), NoMemory> {
     let starter = match parts.starter.take() {
         Some(starter) => starter,
@@ -250,8 +249,8 @@ pub fn exit() -> ! {
     unreachable!("a dead thread was switched in")
 }
 
-/// Frees what threads that ended on this CPU have left. Thread context. One after the other: the idle thread
-/// may be preempted, and what it has taken waits for it.
+/// Frees the remains of threads that ended on this CPU. Thread context. One after the other, because the idle
+/// thread may be preempted, and what it has taken waits for it.
 pub fn bury() {
     while let Some(tte) = take_zombie() {
         // SAFETY: it has been switched out for good, since another thread runs where it ended, and is the
@@ -281,12 +280,12 @@ const PARKED_MOST: usize = 16;
 /// How many do.
 static PARKED: AtomicUsize = AtomicUsize::new(0);
 
-/// Frees what a thread owns besides its entry; stack, save area, switch code and first dispatcher wait with
-/// the entry for the next thread, of a few. The next one overwrites the whole area before it runs, or gives
-/// it up.
+/// Frees what a thread owns besides its entry; for a few threads, stack, save area, switch code and initial
+/// dispatcher stay with the entry for the next thread. The next thread overwrites the whole area before it
+/// runs, or frees it.
 ///
 /// # Safety
-/// The thread does not run and never will again, and the caller has it alone.
+/// The thread does not run and never will again, and only the caller can reach it.
 pub(crate) unsafe fn dismantle(tte: &Tte) {
     // SAFETY: the caller's promise.
     let parts = unsafe { tte.parts() };
@@ -304,7 +303,7 @@ pub(crate) unsafe fn dismantle(tte: &Tte) {
             }
         }
     }
-    // One that still has the first dispatcher has had no other.
+    // A thread that still has the initial dispatcher has had no other.
     if !tte.is_beginning() {
         let dispatcher = tte.dispatcher.lock().take();
         drop(dispatcher);
@@ -444,7 +443,7 @@ unsafe fn first_frame(top: usize, body: Body) -> usize {
             let copy = at as *mut TrapFrame;
             // SAFETY: on the unused stack, aligned as the stack base is.
             unsafe { copy.copy_from_nonoverlapping(frame, 1) };
-            // SAFETY: just written, and nobody else knows it.
+            // SAFETY: just written, and no other thread knows it.
             change(unsafe { &mut *copy });
             (first::user(), at, 0, at)
         }

@@ -2,9 +2,9 @@
 //!
 //! *Interface*: [`init`], [`init_cpu`], [`idle`]; [`stats`] for listings.
 //!
-//! What runs at boot becomes its CPU's idle thread, on the stack it has: from then on it has an entry, may
-//! use monitors, and may start others; `suspend` there runs others or halts, and returns spuriously. When
-//! boot is done, it calls [`idle`].
+//! The boot code becomes its CPU's idle thread, on its present stack: from then on it has an entry, may use
+//! monitors, and may start others; `suspend` there runs others or halts, and returns spuriously. When boot is
+//! done, it calls [`idle`].
 
 use crate::running::callouts;
 use crate::running::kick;
@@ -40,7 +40,7 @@ pub fn init() -> Result<(), NoMemory> {
 pub fn init_cpu() -> Result<(), NoMemory> {
     let cpu = this_cpu();
     let local = local(cpu.number());
-    // First: what follows may wake a thread of another CPU, which was waiting for a monitor.
+    // This comes first: the next steps may wake a thread of another CPU that was waiting for a monitor.
     cpu.thread
         .store(core::ptr::from_ref(local) as usize, Ordering::Relaxed);
     let thread = adopt(cpu)?;
@@ -78,7 +78,7 @@ fn adopt(cpu: &Cpu) -> Result<Thread, NoMemory> {
     };
     let code = SwitchCode::synthesize(Kind::KERNEL, &keys, thread.serial())?;
     thread.publish(Kind::KERNEL, &code);
-    // SAFETY: nobody else knows the thread yet.
+    // SAFETY: no other party knows the thread yet.
     unsafe { thread.parts() }.switch = Some(code);
     thread
         .state
@@ -113,7 +113,7 @@ pub fn idle() -> ! {
     crate::running::idle::run()
 }
 
-/// What a listing shows of one CPU.
+/// The data of one CPU in a listing.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuStats {
     /// Ready threads, the running one and those on the shelf included.

@@ -1,12 +1,12 @@
 //! Floating point: switch code with vector registers for the threads that use them, made at the first use.
 //!
-//! *Interface*: [`no_fpu`] is the #NM exception; `inherited` copies the running thread's state for a new one;
-//! [`forget`] takes it away (exec); [`save`] and [`load`] are for signal frames.
+//! *Interface*: [`no_fpu`] is the #NM exception; `inherited` copies the running thread's state for a new
+//! thread; [`forget`] removes it (exec); [`save`] and [`load`] are for signal frames.
 //!
-//! A thread starts without. While it runs CR0.TS is set, so that nothing of another thread's registers can be
-//! read (CVE-2018-3665). Where the processor lets even those be seen (`machine::mitigate`), every program's
-//! thread has them from the start. From its first use on its switch code saves them at each switch-out and
-//! loads them at a switch-in, unless the CPU's registers are still this thread's. Kernel threads and the
+//! A thread starts without vector registers. While it runs CR0.TS is set, so it cannot read another thread's
+//! registers (CVE-2018-3665). On processors that leak them even then (`machine::mitigate`), every program's
+//! thread has them from the start. After a thread's first use its switch code saves them at each switch-out
+//! and loads them at a switch-in, unless the CPU's registers are still this thread's. Kernel threads and the
 //! kernel itself never touch them.
 //! Source: dissertation, section 3.3.2.
 
@@ -28,7 +28,7 @@ const FCW_INIT: u16 = 0x037f;
 const MXCSR_INIT: u32 = 0x1f80;
 const MXCSR_DEFAULT_MASK: u32 = 0xffbf;
 
-/// What new switch code does about the save area.
+/// The treatment of the save area by new switch code.
 pub(crate) enum FpChange {
     /// It stays as it is, if there is one.
     Keep,
@@ -64,7 +64,7 @@ impl FpArea {
 
     pub(crate) fn copy(&self) -> Result<FpArea, NoMemory> {
         let copy = FpArea::new()?;
-        // SAFETY: two areas of this size, of which nobody else has the other.
+        // SAFETY: two areas of this size, and no other thread uses the target.
         unsafe {
             let (from, to) = (self.area.as_ptr(), copy.area.as_ptr());
             to.copy_from_nonoverlapping(from, fpu::area_size());
@@ -76,10 +76,10 @@ impl FpArea {
         self.area.as_ptr() as usize
     }
 
-    /// Puts the state of a program's start there. Nobody else uses the area.
+    /// Writes the state of a program's start. No other thread uses the area.
     fn clear(&self) {
-        // With XSAVE's header an empty list of components is the initial state, whatever the rest holds;
-        // without, all zero but for the two control words is.
+        // With XSAVE's header, an empty list of components is the initial state, whatever the other bytes
+        // are; without it, the initial state is all zeros except for the two control words.
         let (from, count) = match fpu::area_size() {
             size if size > HEADER => (HEADER, 64),
             size => (0, size),
@@ -138,8 +138,8 @@ pub fn no_fpu() -> Result<(), NoMemory> {
     made
 }
 
-/// Plugs switch code with vector registers, whose state is in `area`, into the running thread, and loads
-/// them.
+/// Installs switch code with vector registers, whose state is in `area`, in the running thread, and loads the
+/// registers.
 fn take(me: &Tte, area: FpArea) -> Result<(), NoMemory> {
     me.replug(me.kind().with(Kind::FP), FpChange::Take(area))
 }
@@ -156,8 +156,8 @@ fn make_live(cpu: &Cpu, me: &Tte) {
     cpu.fp_owner.store(me.address(), Ordering::Relaxed);
 }
 
-/// Brings the running thread's area up to date with the registers. With interrupts off. A thread that runs
-/// and has an area has its state in the registers, whatever the CPU's books say (`Cpu::fp_owner`).
+/// Brings the running thread's area up to date with the registers. With interrupts off. The state of a
+/// running thread with an area is in the registers, whatever `Cpu::fp_owner` says.
 fn settle(me: &Tte) {
     // SAFETY: the thread itself with interrupts off.
     if let Some(area) = unsafe { &me.parts().fp } {
@@ -172,7 +172,7 @@ fn settle(me: &Tte) {
 /// # Errors
 /// No memory.
 pub(crate) fn inherited(spare: Option<FpArea>) -> Result<Option<FpArea>, NoMemory> {
-    // SAFETY: the thread itself; nobody else gives it an area or takes it away.
+    // SAFETY: the thread itself; no other gives it an area or removes it.
     if unsafe { &current().parts().fp }.is_none() {
         return Ok(None);
     }
@@ -181,8 +181,8 @@ pub(crate) fn inherited(spare: Option<FpArea>) -> Result<Option<FpArea>, NoMemor
         None => FpArea::new()?,
     };
     let irq = irq_save();
-    // SAFETY: a thread that runs and has an area has its state in the registers, and traps are off. All of it
-    // is written, by an instruction that does not ask what the area held.
+    // SAFETY: the state of a running thread with an area is in the registers, and traps are off. The whole
+    // area is written, by an instruction that does not depend on its old contents.
     unsafe { store(&area) };
     irq_restore(irq);
     Ok(Some(area))
@@ -222,7 +222,7 @@ pub fn start_over() {
 /// Puts back the running thread's state as [`inherited`] gave it.
 pub(crate) fn reinstate(saved: Option<FpArea>) {
     let Some(saved) = saved else {
-        // What the thread has now it did not have then.
+        // The thread had no area then.
         return start_over();
     };
     let irq = irq_save();
@@ -277,8 +277,8 @@ pub fn look<R>(look: impl FnOnce(Option<&[u8]>) -> R) -> R {
     look(area.map(bytes))
 }
 
-/// Makes `state`, which a user may have written, the running thread's: as [`save`] gave it. Whatever the
-/// processor would refuse is cleared first.
+/// Makes `state`, which a user may have written, the running thread's state, in the format of [`save`]. Parts
+/// that the processor would refuse are cleared first.
 ///
 /// # Errors
 /// No memory.
@@ -286,7 +286,7 @@ pub fn load(state: &[u8]) -> Result<(), NoMemory> {
     let me = current();
     if !me.uses_fp() {
         let area = FpArea::new()?;
-        // SAFETY: nobody else has the area.
+        // SAFETY: no other thread uses the area.
         unsafe { area.fill(state, mxcsr_mask(me)) };
         return take(me, area);
     }
@@ -294,7 +294,7 @@ pub fn load(state: &[u8]) -> Result<(), NoMemory> {
     let (cpu, _, me) = here();
     // SAFETY: the thread itself with interrupts off.
     if let Some(area) = unsafe { &me.parts().fp } {
-        // SAFETY: as above; nobody else looks at it before it is whole.
+        // SAFETY: as above; no other thread reads it before it is complete.
         unsafe { area.fill(state, mxcsr_mask(me)) };
         make_live(cpu, me);
     }
@@ -303,10 +303,10 @@ pub fn load(state: &[u8]) -> Result<(), NoMemory> {
 }
 
 impl FpArea {
-    /// Copies `state` in and clears what the processor would refuse.
+    /// Copies `state` in and clears the parts that the processor would refuse.
     ///
     /// # Safety
-    /// Nobody else uses the area meanwhile.
+    /// No other thread uses the area meanwhile.
     unsafe fn fill(&self, state: &[u8], mxcsr_mask: u32) {
         let len = state.len().min(fpu::area_size());
         let mask = match mxcsr_mask {
@@ -333,7 +333,7 @@ impl FpArea {
     }
 }
 
-/// The bits that MXCSR may have, as the processor told in an area saved before; 0 when there is none.
+/// The bits that MXCSR may have, from an area that the processor saved before; 0 without such an area.
 fn mxcsr_mask(me: &Tte) -> u32 {
     // SAFETY: the thread itself; the word is constant once saved.
     match unsafe { &me.parts().fp } {
@@ -377,7 +377,7 @@ impl Tte {
     /// No memory: nothing has changed.
     pub(crate) fn replug(&self, kind: Kind, change: FpChange) -> Result<(), NoMemory> {
         let fp_area = match &change {
-            // SAFETY: the thread itself; nobody else changes its area.
+            // SAFETY: the thread itself; no other changes its area.
             FpChange::Keep => unsafe { &self.parts().fp }
                 .as_ref()
                 .map_or(0, FpArea::address),

@@ -1,38 +1,38 @@
-//! `sw_in_mm`, `sw_in` and `sw_out`: each thread's own switch code; for a program's thread a second set,
-//! straight from user mode to user mode.
+//! `sw_in_mm`, `sw_in` and `sw_out`: each thread's own switch code; for a program's thread also a second set,
+//! directly from user mode to user mode.
 //!
 //! *Interface*: [`SwitchCode::synthesize`] makes one image with the entries for one thread and one [`Kind`]
 //! of context; the ready ring links the entries. Contract of the entries, interrupts off throughout:
-//! - `sw_out`: called as `extern "C" fn(&Cpu)` by the running thread; preserves what a call preserves, saves
-//!   it on the thread's stack, stops the thread's clock, and jumps through the thread's `link` word with rdi
-//!   = `Cpu`, rax = time stamp. It returns, perhaps on another CPU, when the thread's `sw_in` has run.
+//! - `sw_out`: called as `extern "C" fn(&Cpu)` by the running thread; saves the call-preserved registers on
+//!   the thread's stack, stops the thread's clock, and jumps through the thread's `link` word with rdi =
+//!   `Cpu`, rax = time stamp. It returns, perhaps on another CPU, when the thread's `sw_in` has run.
 //! - `sw_in_mm`: loads the address space, then as `sw_in`.
-//! - `sw_in` (rdi = `Cpu`, rax = time stamp): makes the thread the CPU's running one.
+//! - `sw_in` (rdi = `Cpu`, rax = time stamp): makes the thread the CPU's running thread.
 //!
-//! A program's thread has `yield_out`, `yield_in_mm` and `yield_in` besides, which do the same for a thread
-//! that gives way by `sched_yield`:
+//! A program's thread also has `yield_out`, `yield_in_mm` and `yield_in`, which do the same for a thread that
+//! calls `sched_yield`:
 //! - `yield_out`: entered by a jump from the dispatcher, on the user's stack, all registers as the user left
-//!   them but rax. It stores those that the call must preserve into the kernel stack's end, which is empty,
-//!   and goes on as `sw_out`. It does not look whether there is anybody to give way to: who is alone goes
-//!   round through its own `yield_in`, until the timer has it back in the ordinary way.
-//! - `yield_in` loads them and is back in user mode; or makes the call again the slow way when something is
-//!   asked of the thread.
+//!   them but rax. It stores the registers that the call must preserve at the end of the empty kernel stack,
+//!   and continues as `sw_out`. It does not check whether another thread is ready: a thread that is alone
+//!   goes round through its own `yield_in`, until the timer puts it back into the ordinary way.
+//! - `yield_in` loads them and returns to user mode; or it makes the call again on the slow path when the
+//!   thread has marks.
 //!
-//! - `yield_first`: entered as `yield_out`, by a thread whose links lead to `sw_in`; who is alone is back in
-//!   user mode at once.
+//! - `yield_first`: entered as `yield_out`, by a thread whose links lead to `sw_in`; a thread that is alone
+//!   returns to user mode at once.
 //!
-//! Which set the links lead to is the thread's *way* (`yielding.rs`).
+//! The set that the links lead to is the thread's *way* (`yielding.rs`).
 //!
 //! Known when generated, so constants in the code: the entry's address, the kernel stack, whether the thread
 //! ever enters user mode, whether it has vector registers or a GS base, and which instructions this processor
-//! has for them. Two values stay words of the entry. The dispatcher, since threads that share a descriptor
-//! table get new ones while they run elsewhere; and the page-table root, since a thread that ends must be
-//! able to leave its space without asking for memory. `Cpu::root` is stored before CR3, as the TLB shootdown
-//! wants it. The stack base names the CPU already: who moves a thread to another one stores it
-//! (`Tte::move_to`), and takes the thread's vector registers from the former.
+//! has for them. Two values stay words of the entry: the dispatcher, since threads that share a descriptor
+//! table get new dispatchers while they run on other CPUs; and the page-table root, since an ending thread
+//! must be able to leave its address space without allocating memory. `Cpu::root` is stored before CR3, as
+//! the TLB shootdown requires. The stack base already has the CPU: moving a thread to another CPU stores it
+//! (`Tte::move_to`) and clears the thread's ownership of the former CPU's vector registers.
 //!
-//! A synchronous switch saves six registers and the stack pointer. An asynchronous one comes through a
-//! trap frame that holds all others already, and then is a synchronous one.
+//! A synchronous switch saves six registers and the stack pointer. An asynchronous switch has a trap frame
+//! that already holds the others, and then does a synchronous switch.
 //! Source: dissertation, sections 3.3.2 (figures 3.3 and 3.4) and 5.3.1.
 
 pub mod fp;
@@ -52,7 +52,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::cpu::{Cpu, MSR_FS_BASE, MSR_GS_BASE, StackBase};
 use machine::{fpu, guard};
 
-/// What `sw_out` is to its caller.
+/// The type of `sw_out`.
 pub(crate) type SwOut = extern "C" fn(&Cpu);
 
 /// Which context a thread's switch code carries: a sum of the constants.
@@ -144,8 +144,8 @@ pub struct SwitchCode {
 const MM_LEN: usize = 8 + 4 + 3;
 const VARIANTS: usize = 256;
 
-/// One constant says which marks a thread looks for and which components of the vector registers it has
-/// loaded.
+/// One constant is both the mask of marks that a thread checks and the mask of vector-register components
+/// that it loads.
 const _: () = assert!(ATTENTION as u64 & fpu::MOST_COMPONENTS == fpu::MOST_COMPONENTS);
 
 static SWITCH: Class = Class::new("thread.switch");
@@ -170,7 +170,7 @@ static VECTOR: [Template<5>; 64] = templates!(vector: 3 7 11 15 19 23 27 31 35 3
     131 135 139 143 147 151 155 159 163 167 171 175 179 183 187 191
     195 199 203 207 211 215 219 223 227 231 235 239 243 247 251 255);
 
-/// Where the template of a variant without vector registers is.
+/// Index of the template of a variant without vector registers.
 fn place_of(variant: usize) -> usize {
     variant & 15 | variant >> 6 << 4
 }
@@ -182,7 +182,7 @@ impl SwitchCode {
         Self::synthesize_variant(kind.here(), keys, exits, owner)
     }
 
-    /// `exits`: where a call is made the slow way, and where a thread changes over to the yielding way.
+    /// `exits`: the addresses of the slow path for a call, and of the change to the yielding way.
     fn synthesize_variant(
         kind: Kind,
         keys: &Keys,
@@ -206,13 +206,13 @@ impl SwitchCode {
         })
     }
 
-    /// Whether this is the code for a thread of `kind` with these keys, whose entry and stack are those that
-    /// it was made for.
+    /// Whether this is the code for a thread of `kind` with these keys, with the entry and stack that it was
+    /// made for.
     pub fn is_for(&self, kind: Kind, keys: &Keys) -> bool {
         self.fp_area == keys.fp_area && self.variant == kind.here().0
     }
 
-    /// Whose code listings say it is.
+    /// The owner that listings show.
     pub fn set_owner(&self, owner: u64) {
         self.image.set_owner(owner);
     }
@@ -341,8 +341,8 @@ fn yield_way(d: &mut Draft, variant: u8, [tte, base, area]: [i32; 3], [slow, ove
     note(variant, &YIELD_IN_AT, d);
     let rare = Rare::new(d);
     begin(d, variant, tte, base);
-    // For the vector registers, and for the question whether something is asked of the thread; what is left
-    // then is the call's result.
+    // For the vector registers, and for the check of the thread's marks; the remaining value is the call's
+    // result.
     dynasm!(d ; .arch x64 ; mov eax, ATTENTION as i32);
     shared_vectors(d, variant, tte, area, &rare);
     dynasm!(d
@@ -377,7 +377,7 @@ fn yield_way(d: &mut Draft, variant: u8, [tte, base, area]: [i32; 3], [slow, ove
     d.jmp_abs(slow);
     shared_rarely(d, variant, tte, &rare);
 
-    // Alone in its level, and in no other is anybody: nothing to do.
+    // Alone in its level, and all other levels are empty: nothing to do.
     note(variant, &YIELD_FIRST_AT, d);
     dynasm!(d
         ; .arch x64
@@ -420,7 +420,7 @@ fn yield_way(d: &mut Draft, variant: u8, [tte, base, area]: [i32; 3], [slow, ove
         ; mov [saved(14)], r15
     );
     if guard::enters_on_kernel_stack() {
-        // Below what is saved: the jump needs words of the stack.
+        // Below the saved registers: the jump needs words of the stack.
         dynasm!(d ; .arch x64 ; mov rsp, saved(16));
     } else {
         dynasm!(d ; .arch x64 ; mov [user_rsp], rsp);
@@ -458,7 +458,7 @@ fn into_space(d: &mut Draft, tte: i32) {
     speculation::enter_space(d);
 }
 
-/// Makes the thread the running one of the CPU at rdi from the time stamp in rax on, but for the vector
+/// Makes the thread the running thread of the CPU at rdi from the time stamp in rax on, except for the vector
 /// registers; changes rax, rcx, rdx and flags.
 fn begin(d: &mut Draft, variant: u8, tte: i32, base: i32) {
     dynasm!(d
@@ -520,9 +520,9 @@ fn vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) {
     d.bind(rare.go);
 }
 
-/// In the yielding way, where rax is [`ATTENTION`] and stays that: threads that give way to each other find
-/// each other's vector registers there, so as long as the books say that they are nobody's there is nothing
-/// to compare and nothing to write down.
+/// In the yielding way, where rax is [`ATTENTION`] and stays so: yielding threads always find another
+/// thread's vector registers loaded, so while the registers' owner is *nobody* there is nothing to compare
+/// and nothing to store.
 fn shared_vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) {
     if !has(variant, Kind::FP) {
         return no_vectors(d, variant, tte, rare);
@@ -537,7 +537,7 @@ fn shared_vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) 
     d.bind(rare.go);
 }
 
-/// Of a thread without: has them trap. Changes rcx and flags.
+/// For a thread without vector registers: makes their use trap. Changes rcx and flags.
 fn no_vectors(d: &mut Draft, variant: u8, tte: i32, rare: &Rare) {
     if has(variant, Kind::USER) {
         dynasm!(d ; .arch x64 ; cmp QWORD [rdi + Cpu::FP_OWNER as i32], tte ; jno =>rare.away);
@@ -555,7 +555,7 @@ fn restore(d: &mut Draft, variant: u8, area: i32) {
     }
 }
 
-/// Labels between [`vectors`] or [`shared_vectors`] and what they seldom need.
+/// Labels between [`vectors`] or [`shared_vectors`] and their rare cases.
 struct Rare {
     go: Label,
     load: Label,
@@ -572,7 +572,7 @@ impl Rare {
     }
 }
 
-/// What [`vectors`] seldom needs: changing whether floating-point instructions trap.
+/// The rare case of [`vectors`]: changing whether floating-point instructions trap.
 fn rarely(d: &mut Draft, variant: u8, rare: &Rare) {
     if has(variant, Kind::FP) {
         dynasm!(d ; .arch x64 ; =>rare.away ; clts ; jmp =>rare.load);
@@ -590,8 +590,8 @@ fn rarely(d: &mut Draft, variant: u8, rare: &Rare) {
     }
 }
 
-/// What [`shared_vectors`] seldom needs: that, and taking the registers off the books, unless they are the
-/// thread's still.
+/// The rare case of [`shared_vectors`]: the same, and clearing the registers' owner, unless they are still
+/// the thread's.
 fn shared_rarely(d: &mut Draft, variant: u8, tte: i32, rare: &Rare) {
     if !has(variant, Kind::FP) {
         return rarely(d, variant, rare);

@@ -1,4 +1,4 @@
-//! The registers that a Rust function may change, saved by the short ways into the kernel: text for
+//! The registers that a Rust function may change, saved by the short paths into the kernel: text for
 //! `naked_asm!`.
 //!
 //! *Interface*: [`push_scratch`], [`pop_scratch`], all but rax; [`SAVED`] is their size.

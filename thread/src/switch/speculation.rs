@@ -1,12 +1,12 @@
-//! Speculation between threads: what a switch to another address space does about it, and what a thread asks
-//! for itself.
+//! Mitigations of speculation between threads: at a switch to another address space, and at a thread's own
+//! request.
 //!
-//! *Interface*: [`Tte::ask`] and [`Tte::asked`] are `prctl(PR_SET_SPECULATION_CTRL)`, [`executed`] ends what
-//! was asked for one program; `enter_space` and the rest are for the switch code.
+//! *Interface*: [`Tte::ask`] and [`Tte::asked`] are `prctl(PR_SET_SPECULATION_CTRL)`, [`executed`] ends a
+//! request that was made for one program; `enter_space` and the rest are for the switch code.
 //!
-//! A thread that asks for nothing costs nothing: who asks gets switch code with [`Kind::ASKED`], which sets
-//! the bits in SPEC_CTRL when it comes and takes them away when it goes, with a barrier for branch predictors
-//! at both. Nobody else's code looks.
+//! A thread without a request has no cost. A thread with a request gets switch code with [`Kind::ASKED`],
+//! which sets the bits in SPEC_CTRL at switch-in and clears them at switch-out, with a branch predictor
+//! barrier at both. Other threads' code does not check.
 //! Source: Intel, "Speculative Execution Side Channel Mitigations"; Linux,
 //! Documentation/userspace-api/spec_ctrl.rst.
 
@@ -24,20 +24,20 @@ use machine::mitigate::{self, IBPB, PRED_CMD, SPEC_CTRL, SSBD, STIBP};
 const RETURNS: i32 = 32;
 
 static SPACE: Class = Class::new("thread.space");
-/// Entry of the routine that [`enter_space`] calls; 0: there is none, for nothing is to be done.
+/// Entry of the routine that [`enter_space`] calls; 0 when nothing needs to be done.
 static ENTER: AtomicUsize = AtomicUsize::new(0);
 
-/// The running thread executes another program: what it asked for until then ends.
+/// The running thread executes another program: requests until the next `exec` end.
 pub fn executed() {
     let thread = crate::current();
     let asked = thread.asked();
     if asked.contains(Asked::STORES_UNTIL_EXEC) {
-        // Without memory for other switch code it keeps what it has: less speculation than it wants.
+        // Without memory for other switch code it keeps its present code: less speculation than it asks for.
         let _ = thread.ask(asked.without(Asked::STORES_UNTIL_EXEC));
     }
 }
 
-/// What a thread has asked for: a set.
+/// The set of a thread's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked(u32);
 
@@ -105,7 +105,7 @@ pub(crate) fn init() -> Result<(), OutOfCode> {
         );
     }
     dynasm!(d ; .arch x64 ; ret);
-    // SAFETY: called by switch code alone, which knows what it keeps.
+    // SAFETY: called only by switch code, which knows the registers that it keeps.
     let routine = unsafe { Routine::<fn()>::from(draft.seal()?) };
     ENTER.store(routine.entry(), Ordering::Relaxed);
     core::mem::forget(routine);
@@ -165,7 +165,7 @@ fn barrier(d: &mut Draft) {
 }
 
 impl Tte {
-    /// What the thread has asked for.
+    /// The thread's requests.
     pub fn asked(&self) -> Asked {
         // Without the code for it the word is of a former thread.
         match self.kind().contains(Kind::ASKED) {
@@ -205,7 +205,7 @@ impl Tte {
         Ok(())
     }
 
-    /// The new thread `child` inherits what this, the running one, has asked for.
+    /// The new thread `child` inherits the requests of this, the running thread.
     pub(crate) fn bequeath_asked(&self, child: &Tte) {
         let asked = self.speculation.load(Ordering::Relaxed);
         child.speculation.store(asked, Ordering::Relaxed);

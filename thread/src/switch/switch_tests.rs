@@ -271,8 +271,8 @@ fn a_thread_changes_its_way() {
     assert_eq!(far.link.load(Relaxed), 0x1001);
 }
 
-/// Who is alone need not switch: back in the ordinary way it looks first. Who is there already, or has no
-/// other way, stays.
+/// A thread that is alone need not switch: back in the ordinary way it checks first. A thread that is already
+/// in that way, or has no other way, stays.
 #[test]
 fn who_is_left_alone_changes_back() {
     use crate::switch::yielding::{left_alone, to_yielding};
@@ -284,7 +284,7 @@ fn who_is_left_alone_changes_back() {
     ring.insert(&me, &me, End::Back);
     to_yielding(&me, &code);
     let (sw_in, yield_first) = (code.sw_in(), code.yield_first());
-    // SAFETY: nobody else has the entry.
+    // SAFETY: no other thread has the entry.
     unsafe { me.parts() }.switch = Some(code);
     for _ in 0..2 {
         left_alone(&me);

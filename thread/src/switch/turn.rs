@@ -1,12 +1,12 @@
-//! The *turn* routine of a CPU: who runs next when several levels are populated.
+//! The *turn* routine of a CPU: it chooses the next thread when several levels are populated.
 //!
 //! *Interface*: [`synthesize`] makes it for one CPU's [`ReadyRing`]. It is entered by a jump from a `sw_out`
 //! (rdi = `Cpu`, rax = time stamp, everything else saved) and leaves by a jump to the chosen thread's `sw_in`
 //! or `sw_in_mm`.
 //!
 //! Turns of empty levels go to the others in proportion: the counter advances by the stride, the lowest
-//! populated level's distance in the table, so that at most one table entry is passed over. Entered when only
-//! one level is left, it mends the outgoing thread's link, which then leads to its successor directly.
+//! populated level's distance in the table, so at most one table entry is skipped. When only one level is
+//! left, the routine corrects the outgoing thread's link, which then leads directly to its successor.
 //! Source: dissertation, section 5.3.1.
 
 use crate::running::ready::ReadyRing;
@@ -17,7 +17,7 @@ use machine::cpu::Cpu;
 
 static TURN: Class = Class::new("thread.turn");
 
-/// Entered by a jump, so no function type fits; nobody calls it from Rust.
+/// Entered by a jump, so no function type fits; Rust never calls it.
 pub struct Jump;
 
 /// The turn routine of the CPU whose rings are `ring`, at an address that a 32-bit field can hold.

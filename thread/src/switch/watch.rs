@@ -1,13 +1,13 @@
 //! Debug registers: addresses at which the processor stops a thread, for debuggers.
 //!
-//! *Interface*: [`Tte::watch`] sets the running thread's, [`Tte::told_by`] says what a debug exception was
-//! about, [`Tte::told`] and [`Tte::set_told`] are DR6 as its debugger sees it; [`begin`] and [`end`] are for
-//! the switch code.
+//! *Interface*: [`Tte::watch`] sets the running thread's registers, [`Tte::told_by`] returns the cause of a
+//! debug exception, [`Tte::told`] and [`Tte::set_told`] are DR6 as its debugger sees it; [`begin`] and
+//! [`end`] are for the switch code.
 //!
-//! A thread that has none enabled costs nothing: who has gets switch code with [`Kind::WATCHED`], which loads
-//! them when it comes and disables them when it goes. They are its own: a child inherits none. Only addresses
-//! of user mode may stand there, so the kernel meets them in its accesses on a program's behalf alone, and
-//! then goes on (`machine::trap`).
+//! A thread without enabled registers has no cost. A thread with some gets switch code with
+//! [`Kind::WATCHED`], which loads them at switch-in and disables them at switch-out. A child inherits none.
+//! They may hold only user addresses, so only the kernel's accesses on a program's behalf hit them, and the
+//! kernel then continues (`machine::trap`).
 //! Source: Intel, Software Developer's Manual, volume 3, chapter 18.
 
 use crate::switch::Kind;

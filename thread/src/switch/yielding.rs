@@ -1,20 +1,20 @@
-//! Giving way straight out of the dispatcher: `sched_yield` with somebody else ready.
+//! Yielding directly from the dispatcher: `sched_yield` while another thread is ready.
 //!
 //! *Interface*: [`over`], for the switch code: entered by a jump with the user's stack pointer in the stack
 //! base, rsp at the stack base, interrupts off, the user's registers in place but rax; [`left_alone`], for
 //! the timer; `slow`, the machine's slow entry.
 //!
 //! A thread's switch code has two sets of entries (`switch.rs`), and a thread is in one of two *ways*. In the
-//! ordinary way its `sw_in` words name the set that returns to a caller in the kernel; in the yielding way
-//! they name the one that loads the user's registers and is in user mode. The first `sched_yield` changes
-//! over to the yielding way, the first switch-out of another kind back: both find the other way's code behind
-//! the word that they jump through anyway, so neither way costs an instruction while it lasts. Changing over
-//! mends the one link in the ring that leads to the thread. A program that only yields, or never does,
-//! changes once.
+//! ordinary way its `sw_in` words lead to the set that returns to a caller in the kernel; in the yielding way
+//! they lead to the set that loads the user's registers and returns to user mode. The first `sched_yield`
+//! changes to the yielding way, and the first switch-out of another kind changes back. Both reach the other
+//! way's code through the word that they jump through anyway, so neither way costs the other an instruction.
+//! A change updates the one link in the ring that leads to the thread. A program that only yields, or never
+//! yields, changes once.
 //!
-//! Whether there is anybody to give way to is asked in the ordinary way alone. Two threads that yield to each
-//! other know; one that is left alone in the yielding way switches to itself until the timer's next
-//! interrupt, which comes within four quanta of the other's leaving, finds it so and changes it back.
+//! Only the ordinary way checks whether another thread is ready. A thread that is left alone in the yielding
+//! way switches to itself until the timer's next interrupt, within four quanta, which finds it alone and
+//! changes it back.
 //! Source: dissertation, sections 3.3.2 (a synchronous switch preserves only what it must; links lead to what
 //! the next thread needs) and 5.3.1.
 
@@ -53,8 +53,8 @@ pub(crate) fn to_yielding(me: &Tte, code: &SwitchCode) {
     me.yielding.store(code.yield_out(), Ordering::Relaxed);
 }
 
-/// Nobody waits for `me`, the running thread, to give way: in the ordinary way it need not switch. With
-/// interrupts off.
+/// No other thread is ready: `me`, the running thread, changes to the ordinary way, where it need not switch.
+/// With interrupts off.
 #[inline]
 pub(crate) fn left_alone(me: &Tte) {
     if me.sw_out.load(Ordering::Relaxed) == change_back as *const () as usize
@@ -84,8 +84,8 @@ pub(crate) fn to_ordinary(me: &Tte, code: &SwitchCode) {
     me.yielding.store(code.yield_first(), Ordering::Relaxed);
 }
 
-/// Has the link that leads to `me`, the running thread, lead to its new entries. Its own link stays: whoever
-/// calls has made that right for this moment, and it leads to another.
+/// Redirects the link that leads to `me`, the running thread, to its new entries. Its own link stays: the
+/// caller has set it for this moment, and it leads to another thread.
 fn change(me: &Tte, [sw_in, sw_in_mm]: [usize; 2]) {
     let former = me.sw_in.swap(sw_in, Ordering::Relaxed);
     let former_mm = me.sw_in_mm.swap(sw_in_mm, Ordering::Relaxed);
@@ -135,7 +135,7 @@ mod bare {
         core::arch::naked_asm!("jmp qword ptr [{entry}]", entry = sym SLOW)
     }
 
-    /// Where the machine's slow entry is; filled in by `init`.
+    /// Address of the machine's slow entry; set by `init`.
     static SLOW: core::sync::atomic::AtomicUsize = core::sync::atomic::AtomicUsize::new(0);
 
     pub(super) fn init() {

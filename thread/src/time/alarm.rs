@@ -3,10 +3,10 @@
 //! *Interface*: [`AlarmHeap::add`], [`AlarmHeap::due`], [`AlarmHeap::next_ns`] on the owning CPU with
 //! interrupts off; [`Slot::cancel`] from anywhere.
 //!
-//! A binary heap of (time, slot). Slots are type-stable and carry a generation, so that an old [`Key`] finds
-//! nothing. Who cancels from elsewhere marks the slot and puts it on a list; the owner takes two from there
-//! at each [`AlarmHeap::add`] out of the heap, where they are silent until then, and their slots are free
-//! only then. The owner of the heap cancels at once with [`AlarmHeap::remove`]. Every operation is bounded:
+//! A binary heap of (time, slot). Slots are type-stable and carry a generation, so an old [`Key`] finds
+//! nothing. A cancel from another CPU marks the slot and puts it on a list; the alarm has no further effect.
+//! At each [`AlarmHeap::add`] the owner removes two listed alarms from the heap, and only then are their
+//! slots free. The owner of the heap cancels at once with [`AlarmHeap::remove`]. Every operation is bounded:
 //! O(log n), n ≤ 64 × 64. Progress: cancelling is lock-free, the rest wait-free.
 
 use super::primitive::{
@@ -27,7 +27,7 @@ const OUT: u32 = u32::MAX;
 /// The end of the list.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What an alarm does at its time.
+/// The action of an alarm at its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Due {
     /// Calls the procedure with its argument.
@@ -46,7 +46,7 @@ pub(crate) struct Key {
 pub(crate) struct Slot {
     /// Generation and state.
     state: AtomicU64,
-    /// Where in the heap; [`OUT`] when it has been taken out and is still on the list of the cancelled.
+    /// Position in the heap; [`OUT`] when it has been removed and is still on the list of cancelled alarms.
     place: AtomicU32,
     /// The next on that list, [`NONE`] at its end.
     next: AtomicU32,
@@ -145,7 +145,7 @@ pub(crate) struct AlarmHeap<'a> {
     heap: Vec<(u64, u32)>,
     free: Vec<u32>,
     used: usize,
-    /// What was taken from the list of the cancelled and is not out of the heap yet.
+    /// Alarms taken from the list of cancelled alarms that are not out of the heap yet.
     cancelled: u32,
 }
 

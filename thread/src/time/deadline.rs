@@ -1,4 +1,4 @@
-//! A point in time until which a thread is willing to wait.
+//! The time limit of a thread's wait.
 //!
 //! *Interface*: make one from a relative or absolute time, arm [`Deadline::alarm`] before sleeping (it
 //! resumes the sleeper), ask [`Deadline::has_passed`] in the waiting condition.

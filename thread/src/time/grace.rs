@@ -1,14 +1,14 @@
-//! The end of grace periods that nobody else sees to: what waits for one does not wait for long.
+//! The end of grace periods that nothing else ends, so no callback waits for long.
 //!
 //! *Interface*: [`start`] makes the thread that ends them; [`soon`] is `sync::epoch`'s callout for the first
-//! that waits.
+//! waiting callback.
 //!
-//! Who retires something looks after others' now and then. When nobody does, because the CPUs are idle, or
-//! compute after they have retired a little, a file's pages, a pipe's queue and what a user may have of them
-//! would stay taken for as long as one likes. So the first that waits sets an alarm, one for the machine, and
-//! the alarm wakes a thread that waits out a grace period. While anything waits, the alarm is set or the
-//! thread is awake. Idle threads do nothing of this: what one has begun waits as long as its CPU has anything
-//! else to do.
+//! A thread that retires an object sometimes also runs the callbacks of others. If no thread retires
+//! anything, because the CPUs are idle or only compute, a file's pages, a pipe's queue and a user's charges
+//! for them would stay allocated for an unlimited time. So the first waiting callback sets an alarm, one for
+//! the machine, and the alarm wakes a thread that waits out a grace period. While any callback waits, either
+//! the alarm is set or the thread is awake. Idle threads do none of this: work that an idle thread has begun
+//! would wait as long as its CPU has other work.
 
 use crate::native::ops;
 use crate::running::spawn;
@@ -36,7 +36,8 @@ pub fn start() -> Result<(), NoMemory> {
     spawn::spawn(b"graces", run, 0).map(drop)
 }
 
-/// Something waits for a grace period. From anywhere; where there are no threads yet, an idle one asks again.
+/// Reports that a callback waits for a grace period. From anywhere; before there are threads, an idle thread
+/// asks again later.
 pub(crate) fn soon() {
     if current_opt().is_none() {
         return;

@@ -1,18 +1,17 @@
-//! The quantum timer: one one-shot interrupt a CPU, for the end of quanta and for alarms.
+//! The quantum timer: a one-shot interrupt for each CPU, for the end of quanta and for alarms.
 //!
 //! *Interface*: [`begin`] when a second thread becomes ready, [`arm`] for the alarm heap; [`fired`] is the
 //! handler.
 //!
-//! No quanta are kept while a CPU has one ready thread or none; then it is interrupted for samples
-//! (`sample.rs`) and alarms alone. A running timer is left alone when the ring shrinks to one thread: it
-//! fires once more and finds nothing to do. So two threads that wake each other in turn arm it once a
-//! quantum, not once a wake-up. A thread that got the CPU in the middle of another's quantum has its own
-//! quantum from there.
+//! A CPU with at most one ready thread has no quanta; it is interrupted only for samples (`sample.rs`) and
+//! alarms. A running timer is not stopped when the ring shrinks to one thread: it fires once more and finds
+//! nothing to do. So two threads that wake each other in turn arm it once in each quantum, not at each
+//! wake-up. A thread that gets the CPU in the middle of another's quantum starts its own quantum then.
 //!
-//! Where threads give the CPU up long before their quanta end, the timer only costs: each time that it finds
-//! one which has hardly begun, it waits twice as long, up to four quanta; the first that it finds computing
-//! brings it back to one, as does a CPU with nothing to do. So whoever starts to compute among such threads
-//! may hold the CPU for four quanta, once.
+//! When threads give up the CPU long before their quanta end, timer interrupts are wasted. Each time the
+//! timer finds a thread that has hardly begun, it doubles its interval, up to four quanta; a computing
+//! thread, or an idle CPU, brings it back to one. So a thread that starts to compute among such threads may
+//! hold the CPU for four quanta, once.
 //! Source: dissertation, section 4.3.3.
 
 use crate::balance;
@@ -38,12 +37,12 @@ fn ns_to_ticks(ns: u64) -> u64 {
     (u128::from(ns) * u128::from(tsc_khz()) / 1_000_000) as u64
 }
 
-/// Whether somebody waits here for the CPU. With interrupts off.
+/// Whether another thread waits for this CPU. With interrupts off.
 fn contended(local: &Local) -> bool {
     local.ring.ready() >= 2 || local.ring.shelf.is_used() && local.ring.shelf.sweep()
 }
 
-/// Starts keeping quanta if there is anybody to give the CPU to. With interrupts off.
+/// Starts the quanta if another thread is ready. With interrupts off.
 #[cold]
 #[inline(never)]
 pub(crate) fn begin(local: &Local, me: &Tte) {
@@ -70,8 +69,8 @@ fn patient(local: &Local, quantum: u64) -> u64 {
 }
 
 /// After `tte` has joined a ring whose timer is not just ticking: starts it, or sends `tte` to the back when
-/// those who wait have waited long enough. What an alarm woke keeps its place in front, and so does what a
-/// kernel thread wakes on its behalf. With interrupts off.
+/// the waiting threads have waited long enough. A thread that an alarm woke keeps its place at the front, and
+/// so does a thread that a kernel thread wakes on an alarm's behalf. With interrupts off.
 #[cold]
 #[inline(never)]
 pub(crate) fn joined(local: &Local, me: &Tte, tte: &Tte) {
@@ -101,18 +100,18 @@ pub(crate) fn fired(frame: &mut TrapFrame) {
     let (_, local, me) = here();
     sample::take(local, me, frame);
     local.armed_ns.store(u64::MAX, Ordering::Relaxed);
-    // One that comes while the chain calls alarms leaves the rest to it.
+    // A timer interrupt that comes while the chain calls alarms leaves the rest to the chain.
     if !local.alarms_chained.load(Ordering::Relaxed) {
         call_alarms(0);
     }
 }
 
-/// Calls a few of the alarms that are due, and chains itself while there are more, or behind what they have
-/// chained; then looks after the quantum.
+/// Calls a few of the due alarms, and chains itself while there are more, or behind the procedures that the
+/// alarms have chained; then handles the quantum.
 fn call_alarms(_: usize) {
     let (cpu, local, me) = here();
     let now = now_ns();
-    // Whom an alarm wakes goes in front, whoever waits.
+    // A thread that an alarm wakes always goes to the front.
     local.ticking.store(TICKING, Ordering::Relaxed);
     let waited = local.chain.count();
     for _ in 0..AT_A_TIME {
@@ -126,7 +125,7 @@ fn call_alarms(_: usize) {
     }
     // SAFETY: as above.
     let more = unsafe { local.alarms() }.next_ns() <= now || local.chain.count() > waited;
-    // Without room in the chain the next interrupt goes on, which comes at once.
+    // Without room in the chain, the next interrupt, which comes at once, continues.
     let chained = more && chain(call_alarms, 0).is_ok();
     local.alarms_chained.store(chained, Ordering::Relaxed);
     if !chained {
@@ -137,7 +136,7 @@ fn call_alarms(_: usize) {
 /// Whether the running thread's quantum is over, and when the timer is to fire next. It is [`TICKING`] so
 /// far.
 fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
-    // Not who was woken just now.
+    // Not a thread that was just woken.
     let coming = match cpu.need_resched.load(Ordering::Relaxed) {
         0 => balance::offer(local, me),
         _ => 0,
@@ -146,7 +145,7 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
     let ran = tsc().wrapping_sub(me.in_at.load(Ordering::Relaxed));
     let patience = match local.patience.load(Ordering::Relaxed) {
         _ if ran >= quantum / 4 || IDLE.any() => 0,
-        // What fires for an alarm says nothing about quanta.
+        // An interrupt for an alarm says nothing about quanta.
         patience if now + me.quantum_ns() / 8 < local.look_ns.load(Ordering::Relaxed) => patience,
         patience => PATIENCE.min(patience + 1),
     };
@@ -159,8 +158,8 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
             balance::turn_over(local, me, coming);
             quantum
         } else {
-            // Somebody has got the CPU in the middle of another's quantum; a chain of such could go on for
-            // ever.
+            // A thread has got the CPU in the middle of another's quantum; a series of such threads could
+            // continue for ever.
             let turn = now.saturating_sub(local.turn_ns.load(Ordering::Relaxed));
             if turn >= me.quantum_ns() {
                 local.ticking.store(OVERDUE, Ordering::Relaxed);

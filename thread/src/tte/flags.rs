@@ -9,9 +9,9 @@ pub const STOPME: u32 = 1 << 0;
 pub const KILLED: u32 = 1 << 1;
 /// Something waits to be looked at before the thread returns to user mode; ends interruptible sleeps.
 pub const SIGNAL: u32 = 1 << 2;
-/// Supervisor procedures stand on the thread's signal stack: it does not sleep before it has run them.
+/// There are supervisor procedures on the thread's signal stack: it runs them before it sleeps.
 pub const PENDING: u32 = 1 << 3;
-/// User procedures stand there: they are called at the next crossing into user mode.
+/// There are user procedures on it: they are called at the next crossing into user mode.
 pub const CALL: u32 = 1 << 4;
 /// Suspended by a `hold`: waits at its next crossing into user mode, and runs interrupt procedures only,
 /// until it is released.
@@ -20,7 +20,7 @@ pub const HELD: u32 = 1 << 5;
 pub const STEP: u32 = 1 << 6;
 /// It may have been interrupted in a restartable sequence, or runs on another CPU than before.
 pub const SEQUENCE: u32 = 1 << 7;
-/// Sleeps, in no ring; the one who clears this bit puts the thread back.
+/// Sleeps, in no ring; the party that clears this bit puts the thread back.
 pub const ASLEEP: u32 = 1 << 8;
 /// Created, never started; tokens do not start it, only `start` does.
 pub const NEW: u32 = 1 << 9;

@@ -1,13 +1,12 @@
 //! `Tte`: the thread table entry, in type-stable memory, counted.
 //!
-//! *Interface*: [`Thread`] is a counted handle, [`Tte`] what it leads to; [`current`] the running
-//! thread; [`for_each`] visits every thread that has not ended.
+//! *Interface*: [`Thread`] is a counted handle of a [`Tte`]; [`current`] the running thread; [`for_each`]
+//! visits every thread that has not ended.
 //!
 //! An entry's memory never becomes anything else: entries come from an inactive list and go back to it, so a
-//! stale address (in a wait list, an alarm) reaches a thread, at worst another one, whom it gives a token too
-//! many. The words that generated code touches come first; their offsets are computed, never typed in.
-//! Progress: taking and returning an entry are lock-free; `for_each` is wait-free but for what its closure
-//! does.
+//! stale address (in a wait list, an alarm) reaches a thread, at worst another thread, which gets an extra
+//! token. The words that generated code touches come first; their offsets are computed, never typed in.
+//! Progress: taking and returning an entry are lock-free; `for_each` is wait-free except for its closure.
 //! Source: dissertation, sections 3.3.2 (figure 3.4), 4.3 and 5.3.1.
 
 pub mod flags;
@@ -59,8 +58,8 @@ pub const QUANTUM_NS: u64 = 400_000;
 /// The data part of the thread quaject.
 #[repr(C, align(64))]
 pub struct Tte {
-    // What a switch touches, in one cache line.
-    /// Where `sw_out` goes: the next thread's `sw_in` or `sw_in_mm`, or the CPU's turn routine.
+    // The words for a switch, in one cache line. The target of `sw_out`: the next thread's `sw_in` or
+    // `sw_in_mm`, or the CPU's turn routine.
     pub(crate) link: AtomicUsize,
     /// Stack pointer while switched out.
     pub(crate) rsp: AtomicU64,
@@ -77,10 +76,10 @@ pub struct Tte {
     /// Entry of the thread's `sw_out`.
     pub(crate) sw_out: AtomicUsize,
 
-    // What the ring and the state protocol touch.
+    // The words for the ring and the state protocol.
     pub(crate) sw_in: AtomicUsize,
     pub(crate) sw_in_mm: AtomicUsize,
-    /// Where the dispatcher goes for a `sched_yield`.
+    /// The dispatcher's target for a `sched_yield`.
     pub(crate) yielding: AtomicUsize,
     pub(crate) state: AtomicU32,
     pub(crate) level: AtomicU8,
@@ -95,18 +94,19 @@ pub struct Tte {
     pub(crate) wanted_level: AtomicU8,
     /// Chain of threads on their way to another CPU.
     pub(crate) inbox_next: AtomicPtr<Tte>,
-    /// The CPU that would have it, plus one; 0 for none. Written by who has woken it, read by its home.
+    /// The CPU to which a waker wants to move it, plus one; 0 for none. Written by the waker, read by its
+    /// home CPU.
     pub(crate) invited: AtomicU8,
 
-    /// Where the dispatcher makes a `read` again.
+    /// Where the dispatcher starts a `read` again.
     pub(crate) read_again: AtomicUsize,
 
-    // What only the thread itself, or its creator and its undertaker, touch.
+    // Words that only the thread itself, its creator and the thread that frees it touch.
     pub(crate) gs_base: AtomicU64,
     /// Bits of [`crate::switch::speculation::Asked`], with [`Kind::ASKED`].
     pub(crate) speculation: AtomicU32,
-    /// What it is asked when it is interrupted: `flags::SEQUENCE` of one that has restartable sequences, else
-    /// nothing.
+    /// The mark that it gets when it is interrupted: `flags::SEQUENCE` if it has restartable sequences, else
+    /// none.
     pub(crate) sequences: AtomicU32,
     /// Its debug registers.
     pub(crate) watched: Watched,
@@ -119,7 +119,7 @@ pub struct Tte {
     pub(crate) switches: AtomicU64,
     /// Those of them in which it would have gone on.
     pub(crate) preempted: AtomicU64,
-    /// What samples found. Its CPU alone writes them.
+    /// The results of samples. Only its CPU writes them.
     pub(crate) samples: Samples,
     pub(crate) nice: AtomicBool,
     pub(crate) count: AtomicU32,
@@ -138,8 +138,8 @@ pub struct Tte {
     parts: UnsafeCell<Parts>,
 }
 
-/// What a thread owns besides its entry. Touched by the thread itself with interrupts off, or by
-/// whoever has it alone: its creator before `start`, its undertaker after its end.
+/// The resources of a thread besides its entry. Accessed by the thread itself with interrupts off, by its
+/// creator before `start`, and by the thread that frees it after its end.
 pub(crate) struct Parts {
     pub stack: Option<vm::stack::KStack>,
     pub switch: Option<SwitchCode>,
@@ -149,8 +149,7 @@ pub(crate) struct Parts {
     pub parked: bool,
     pub fp: Option<FpArea>,
     pub tally: Option<::quaject::class::Tally>,
-    /// What user procedures that the kernel called have interrupted, the latest last. The thread itself
-    /// alone.
+    /// The states that user procedures have interrupted, the latest last. Only for the thread itself.
     pub calls: Vec<Interrupted>,
 }
 
@@ -257,8 +256,8 @@ impl Tte {
         self.index.load(Ordering::Relaxed)
     }
 
-    /// A word that the room above gives threads, 0 for none. Threads with the same upper half may do to each
-    /// other what they like.
+    /// A word that the room above gives threads, 0 for none. Threads with the same upper half may use every
+    /// operation on each other.
     pub fn tag(&self) -> u64 {
         self.tag.load(Ordering::Acquire)
     }
@@ -315,7 +314,7 @@ impl Tte {
         self.is_kernel() && crate::running::start_up::stats(self.cpu()).idle == self.serial()
     }
 
-    /// What the thread's signal table has for `number`.
+    /// The entry of the thread's signal table for `number`.
     pub fn procedure(&self, number: usize) -> Option<crate::tte::signal::Procedure> {
         self.signals.get(number)
     }
@@ -343,9 +342,9 @@ impl Tte {
     pub(crate) fn move_to(&self, cpu: usize) {
         let former = self.cpu();
         if former != cpu {
-            // Its registers are in its save area; what that CPU still has will be of an earlier time when it
-            // comes back. Only that CPU itself makes a thread its owner, so either this or what it stores
-            // meanwhile is right.
+            // Its registers are in its save area; that CPU's copy will be out of date when the thread comes
+            // back. Only that CPU itself makes a thread the owner, so either this store or the CPU's own is
+            // right.
             let _ = machine::cpu::cpu(former).fp_owner.compare_exchange(
                 self.address(),
                 0,
@@ -371,7 +370,8 @@ impl Tte {
     /// CPU time so far, nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
         let time = self.time.load(Ordering::Relaxed);
-        // While the thread runs, the count at its switch-in stands subtracted, and is always the larger part.
+        // While the thread runs, the time stamp at its switch-in is subtracted, and is always the larger
+        // part.
         let ticks = match time as i64 {
             ..0 => time.wrapping_add(machine::clock::tsc()),
             _ => time,
@@ -477,8 +477,8 @@ impl Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Only a thread that never started has any left.
-            // SAFETY: the last count is gone, so nobody else has it.
+            // Only a thread that never started has any left. SAFETY: the last count is gone, so no other
+            // party can reach it.
             unsafe { crate::running::spawn::dismantle(self) };
             inactive::put(self);
         }
@@ -506,7 +506,7 @@ impl core::fmt::Debug for Thread {
     }
 }
 
-/// There was no memory (entry, stack, or code space) for what was asked.
+/// There was no memory (entry, stack, or code space) for the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoMemory;
 
@@ -594,7 +594,7 @@ mod inactive {
     static TABLE: [AtomicPtr<Tte>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
 
     pub(super) fn put(tte: &Tte) {
-        // SAFETY: the last count is gone, so nobody else has it; entries are never unmapped.
+        // SAFETY: the last count is gone, so no other party can reach it; entries are never unmapped.
         unsafe { INACTIVE.push(NonNull::from(&tte.node)) };
     }
 
@@ -624,7 +624,7 @@ mod inactive {
             for i in 0..CHUNK {
                 // SAFETY: inside the fresh allocation.
                 unsafe { chunk.add(i).write(Tte::new()) };
-                // SAFETY: just written, and nobody else knows it.
+                // SAFETY: just written, and no other party knows it.
                 let index = unsafe { &(*chunk.add(i)).index };
                 index.store((place * CHUNK + i) as u32, Ordering::Relaxed);
             }

@@ -1,17 +1,17 @@
-//! Restartable sequences: a thread that has them looks, before it is in user mode again, whether it was
+//! Restartable sequences: before it returns to user mode, a thread that has them checks whether it was
 //! interrupted in one.
 //!
-//! *Interface*: [`note`] by what lets others run or takes the thread to another CPU, [`take`] by the thread
-//! when it looks; `Tte::watch_sequences` and its neighbours for the room above, whose it is what there is to
-//! look at.
+//! *Interface*: [`note`] by code that lets others run or moves the thread to another CPU, [`take`] by the
+//! thread at its check; `Tte::watch_sequences` and its neighbours for the room above, which does the actual
+//! check.
 //!
-//! A thread that has none costs a load and a branch where it is preempted, and where it goes to another CPU;
-//! nothing in the switch. The mark is set before others run, and after the thread's CPU is another one; who
-//! looks takes it before it reads which that is. So a number that has become wrong is always told once more.
-//! Generated routines run without interrupts, and a thread that sleeps out of one looks at its marks before
-//! it makes the call again: so the number is right after each call.
+//! A thread without sequences pays a load and a branch when it is preempted and when it moves to another CPU;
+//! the switch pays nothing. The mark is set before others run, and after the thread's CPU has changed. The
+//! check takes the mark before it reads the CPU's number. So an outdated number is always written again.
+//! Generated routines run with interrupts off, and a thread that sleeps from one checks its marks before it
+//! makes the call again, so the number is right after each call.
 //!
-//! Progress: wait-free but for one exchange of the state word.
+//! Progress: wait-free except for one exchange of the state word.
 
 use super::flags::SEQUENCE;
 use crate::primitive::{AtomicU32, Ordering};
@@ -25,7 +25,7 @@ pub(crate) fn note(marks: &AtomicU32, state: &AtomicU32) {
     }
 }
 
-/// Takes the mark: what was so before it was set is seen from here on.
+/// Takes the mark: changes before it was set are visible from here on.
 pub(crate) fn take(state: &AtomicU32) {
     state.fetch_and(!SEQUENCE, Ordering::AcqRel);
 }

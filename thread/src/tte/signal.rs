@@ -1,10 +1,11 @@
 //! The signal table and the pending procedures of one thread.
 //!
-//! *Interface*: [`Signals`]; [`Mode`] and [`Procedure`] say what runs where. This is the thread quaject's own
-//! mechanism, procedures that a thread is made to call. The Linux signals of a process are the `process`
-//! room's, and use only the `SIGNAL` flag.
+//! *Interface*: [`Signals`]; [`Mode`] and [`Procedure`] say which procedure runs in which mode. This is the
+//! thread quaject's own mechanism for procedures that a thread is made to call. The Linux signals of a
+//! process are the `process` room's, and use only the `SIGNAL` flag.
 //!
-//! Pending procedures stand on a stack for each mode; pushing is lock-free, and full is an answer.
+//! There is a stack of pending procedures for each mode; pushing is lock-free, and returns an error when the
+//! stack is full.
 //! Source: dissertation, sections 4.3.2 and 5.3.2 (Signal).
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,7 +30,7 @@ pub enum Mode {
 pub struct Procedure {
     /// Its address.
     pub address: usize,
-    /// Where it runs.
+    /// The mode that it runs in.
     pub mode: Mode,
 }
 
@@ -88,7 +89,7 @@ impl Signals {
 
     /// As at the beginning.
     pub fn reset(&self) {
-        // Before looking, since who adds something says so afterwards.
+        // Before the check, since a party that adds a procedure sets the mark afterwards.
         if !self.used.load(Ordering::Acquire) || !self.used.swap(false, Ordering::SeqCst) {
             return;
         }

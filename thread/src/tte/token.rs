@@ -9,7 +9,7 @@
 use super::flags::{ASLEEP, DEAD, GO, HELD, NEW, PENDING, POKED, STEP, STOPME, STOPPED, TOKEN};
 use crate::primitive::{AtomicU32, Ordering};
 
-/// What [`take_or_sleep`] did.
+/// The outcome of [`take_or_sleep`].
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Taken {
     /// There was a token, and it is consumed: go on.
@@ -20,7 +20,7 @@ pub enum Taken {
     Work,
 }
 
-/// What [`give`] and [`start`] did.
+/// The outcome of [`give`] and [`start`].
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub enum Given {
     /// The thread had not slept; it will find the token.
@@ -48,9 +48,9 @@ pub fn take_or_sleep(state: &AtomicU32) -> Taken {
     }
 }
 
-/// The running thread, an idle one, which is never marked asleep, consumes its token if it has one. Whoever
-/// gives it one interrupts its CPU afterwards: with interrupts off from here to the halt, it does not sleep
-/// through that.
+/// The running thread, an idle one, which is never marked asleep, consumes its token if it has one. A party
+/// that gives it one interrupts its CPU afterwards: with interrupts off from here to the halt, the thread
+/// does not miss that interrupt.
 pub fn take(state: &AtomicU32) -> bool {
     state.fetch_and(!TOKEN, Ordering::AcqRel) & TOKEN != 0
 }
@@ -131,8 +131,8 @@ pub fn hold_self(state: &AtomicU32) -> bool {
     }
 }
 
-/// Figure 5.10's resume, from the stopped state too. A thread that already waits is woken in the same step;
-/// one that is on its way there finds a token; one that was asked for nothing remembers the release.
+/// Figure 5.10's resume, from the stopped state too. A thread that already waits is woken in the same step; a
+/// thread that is about to wait finds a token; a thread without marks remembers the release.
 pub fn release(state: &AtomicU32) -> Given {
     let mut now = state.load(Ordering::Relaxed);
     loop {
