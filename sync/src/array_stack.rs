@@ -7,31 +7,31 @@
 //! Source: the dissertation's Push and Pop (figure 5.5) change the stack pointer and the cell that it comes
 //! to point at in one CAS2 of two distant words. Without that instruction: after Shafiei, *Non-blocking
 //! array-based algorithms for stacks and queues* (ICDCN 2009). The top of the stack is one word: its value,
-//! its index, and the number of the push that put it there, so that whoever is not disturbed changes it by
-//! one exchange of 8 bytes. The array holds the rest and lags behind by one value, which whoever pushes next
-//! writes into its cell first. A cell has beside its value the number of that push. A value that comes to the
-//! top again because those above were taken is in its cell already, and the top says so; then the value
-//! beside the index means nothing. So a `pop` changes nothing but the index, and needs not know the value
-//! that it uncovers.
+//! its index, and the number of the push that put it there, so an undisturbed operation changes it by one
+//! exchange of 8 bytes. The array holds the other values and lags behind by one, which the next push first
+//! writes into its cell. A cell has the number of the push beside its value. A value that becomes the top
+//! again, because the values above were taken, is already in its cell, and the top says so; then the value
+//! beside the index has no meaning. So a `pop` changes only the index, and need not know the value that it
+//! uncovers.
 //!
-//! Why a late writer does no harm: it looks at the cell, then at the top, and exchanges the cell only from
-//! what it saw to that top's value and number. The next one who goes past a top makes sure that the cell
-//! holds both: so a cell leaves what a late writer saw before anything stands upon the value, never to come
-//! back to it, since no number comes twice; and it changes not at all while its value is the top one and was
-//! stored.
+//! Why a late writer does no harm: it reads the cell, then the top, and exchanges the cell only from the
+//! contents that it read to that top's value and number. The next push above a top first ensures that the
+//! cell holds both. So before anything is pushed above the value, the cell changes from the contents that a
+//! late writer read, and never returns to them, since no number comes twice. And while its value is the top
+//! and stored, the cell does not change at all.
 //!
-//! Why the number is wide enough: it has what value and index leave of the word, at least 24 bits, and 51
-//! where the kernel uses it (one byte, eight places). Pops need not count: between two pushes the index only
-//! falls. Who is stopped between look and exchange is misled only if meanwhile others push a multiple of 2²⁴
-//! times (a tenth of a second of nothing else) or 2⁵¹ times (months), and at that very push the same value
-//! comes to stand at the same index with another below or in its cell. Nobody has to be misled when the
-//! numbers come round and nobody was stopped: a cell counts as written only if number *and* value are those
-//! of the top.
+//! Why the number is wide enough: it has the bits that value and index leave of the word, at least 24, and 51
+//! in the kernel's use (one byte, eight places). Pops need not count: between two pushes the index only
+//! falls. A thread that is stopped between its load and its exchange is misled only if others meanwhile push
+//! exactly a multiple of 2²⁴ times (a tenth of a second of nothing else) or 2⁵¹ times (months), and that push
+//! puts the same value at the same index with another value below or in its cell. When the numbers wrap and
+//! no thread was stopped, no thread is misled: a cell counts as written only if number *and* value equal
+//! those of the top.
 //!
-//! Progress: lock-free; nobody waits for the one whose value lags, everybody can finish it. Memory order: a
-//! cell is written by a release after the top was read by an acquire, so who acquires a cell's younger
-//! content sees the younger top too, and leaves the cell alone; each exchange of the top releases the cells
-//! below to the next. All are full barriers on this machine.
+//! Progress: lock-free; no thread waits for a lagging value, any thread can write it. Memory order: a cell is
+//! written by a release after the top was read by an acquire, so a thread that acquires a cell's newer
+//! content sees the newer top too, and does not change the cell; each exchange of the top releases the cells
+//! below to the next thread. All are full barriers on this machine.
 
 use crate::primitive::atomic::{AtomicU64, Ordering};
 use crate::word::Small;
@@ -52,7 +52,7 @@ const NUMBER_BITS: u32 = 24;
 
 impl<T: Small, const N: usize> ArrayStack<T, N> {
     const VALUE: u64 = (1 << T::BITS) - 1;
-    /// One place more.
+    /// One more place.
     const PLACE: u64 = 1 << T::BITS;
     /// The top value is in its cell, or there is none.
     const STORED: u64 = {
@@ -60,9 +60,9 @@ impl<T: Small, const N: usize> ArrayStack<T, N> {
         assert!(N > 0 && above + 1 + NUMBER_BITS <= u64::BITS);
         1 << above
     };
-    /// One push more. Nothing is above, so that it counts round.
+    /// One more push. The number has the highest bits, so it wraps.
     const PUSH: u64 = Self::STORED << 1;
-    /// What a cell has of its top.
+    /// A cell's copy of its top.
     const IN_CELL: u64 = Self::VALUE | !(Self::PUSH - 1);
 
     /// An empty stack.
@@ -95,7 +95,7 @@ impl<T: Small, const N: usize> ArrayStack<T, N> {
         &self.cells[Self::index(top) - 1]
     }
 
-    /// Write the top value into its cell unless somebody did; false when the top has changed.
+    /// Writes the top value into its cell unless that is done; false when the top has changed.
     fn store(&self, top: u64) -> bool {
         let cell = self.cell(top);
         let content = top & Self::IN_CELL;

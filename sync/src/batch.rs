@@ -1,16 +1,16 @@
-//! Work that many leave and one at a time does: a bit for each piece, in one word.
+//! Work that many threads leave and one thread at a time does: a bit for each piece, in one word.
 //!
-//! *Interface*: [`Batch::leave`] leaves a piece by its number, and does what is there unless somebody is at
-//! it, who then does this piece too.
+//! *Interface*: [`Batch::leave`] leaves a piece by its number, and does all the work left there, unless
+//! another thread is working, which then does this piece too.
 //!
 //! Source: dissertation, section 5.1.4, the fourth of the five points (split the work and postpone the rest).
 //! [`crate::WorkServer`] does the same for requests that are not numbered.
 //!
-//! Progress: wait-free for who finds another at it; who is at it goes on while others leave work. Who stops
-//! in between keeps the others' work waiting, so call it with interrupts off.
-//! Memory order: every change of the mark is an exchange. Who leaves a piece sets its bit before it tries for
-//! the mark, who is at it takes the mark away before it looks at the bits: whichever exchange comes second
-//! sees what stood before the first.
+//! Progress: wait-free for a thread that finds another working; the working thread continues while others
+//! leave work. A worker that is stopped delays the others' work, so call this with interrupts off. Memory
+//! order: every change of the mark is an exchange. A thread sets the bit of its piece before it tries to set
+//! the mark, and the worker clears the mark before it reads the bits: the second of the two exchanges sees
+//! the stores before the first.
 
 use crate::primitive::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::primitive::constructor;
@@ -21,7 +21,7 @@ impl Default for Batch {
     }
 }
 
-/// What was left, and whether somebody is at it.
+/// The pieces left, and whether a thread is working.
 pub struct Batch {
     left: AtomicU64,
     busy: AtomicBool,
@@ -35,8 +35,8 @@ impl Batch {
         }
     }
 
-    /// Leaves piece `number`, below 64. Unless somebody is at it, `work` is called with a bit for each piece
-    /// that was left; what it stores, whoever is at it next sees.
+    /// Leaves piece `number`, below 64. Unless another thread is working, calls `work` with a bit for each
+    /// piece that was left; the next worker sees its stores.
     pub fn leave(&self, number: u32, mut work: impl FnMut(u64)) {
         self.left.fetch_or(1 << (number % 64), Ordering::SeqCst);
         while self.left.load(Ordering::SeqCst) != 0 && !self.busy.swap(true, Ordering::SeqCst) {
@@ -44,8 +44,8 @@ impl Batch {
             if pieces != 0 {
                 work(pieces);
             }
-            // An exchange: who has just found somebody at it has written here before, so what that one left
-            // is seen above.
+            // An exchange: a thread that has just found this one working has written here before, so its
+            // piece is seen above.
             self.busy.swap(false, Ordering::SeqCst);
         }
     }

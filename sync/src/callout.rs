@@ -1,8 +1,7 @@
-//! What `sync` needs of threads and CPUs, as callouts that a higher room links at boot.
+//! The operations on threads and CPUs that `sync` needs, as callouts that a higher room links at boot.
 //!
-//! *Interface*: [`link`] once; before that the default actions hold, which are
-//! those of a machine with one thread: `suspend` returns at once (a caller must always look at its
-//! condition again), `resume` does nothing.
+//! *Interface*: [`link`] once; before that the default actions hold, which are those of a machine with one
+//! thread: `suspend` returns at once (a caller must always check its condition again), `resume` does nothing.
 //! Source: dissertation, section 4.1.3 (default actions of unconnected callouts).
 
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -29,11 +28,11 @@ pub struct Callouts {
     pub irq_restore: fn(usize),
     /// Makes another CPU, by its number, pass a quiescent point soon (an interrupt).
     pub nudge: fn(usize),
-    /// Whether the running thread has turns of its own. An idle one has none, and what it has begun may wait
-    /// for as long as one likes: it does no more than it must.
+    /// Whether the running thread has turns of its own. An idle thread has none, and work that it has begun
+    /// may wait for an unlimited time, so it does only what it must.
     pub has_turns: fn() -> bool,
-    /// The first of some callbacks waits for a grace period: somebody is to call `epoch::synchronize` before
-    /// long. In interrupt handlers too.
+    /// The first callback waits for a grace period: some thread must soon call `epoch::synchronize`. Also
+    /// from interrupt handlers.
     pub soon: fn(),
     /// Lends the running thread's time to another: that one runs here, in the caller's place, until it gives
     /// the CPU up or the caller's turn comes again. False when it cannot run here now: it sleeps, or is
@@ -41,7 +40,8 @@ pub struct Callouts {
     pub donate: fn(usize) -> bool,
     /// Whether this thread runs on another CPU at this moment.
     pub runs_elsewhere: fn(usize) -> bool,
-    /// The handle of the thread in whose kernel stack this address lies, or lay; 0 when it is no thread's.
+    /// The handle of the thread whose kernel stack contains, or contained, this address; 0 when it is not in
+    /// a thread's stack.
     pub thread_of_stack: fn(usize) -> usize,
 }
 

@@ -4,8 +4,8 @@
 //! for pairs with a version.
 //!
 //! Source: the dissertation's `CAS2` (section 5.1) compares any two words. This machine has `cmpxchg16b`,
-//! which compares two adjacent ones, so the structures here put what must change together side by side: a
-//! pointer and its tag, a value and its round.
+//! which compares two adjacent ones, so the structures here place words that must change together side by
+//! side: a pointer and its tag, a value and its round.
 //!
 //! Progress: wait-free; one locked instruction. Memory order: both are acquire and release, a full barrier on
 //! this machine. Every x86-64 processor since 2006 has the instruction; `machine` refuses to boot on one that
@@ -96,7 +96,7 @@ impl Pair {
     /// Both words at one instant.
     #[inline]
     pub fn load(&self) -> (u64, u64) {
-        // Writes back what is there when both words are zero, and nothing otherwise.
+        // Writes the same value back when both words are zero, and nothing otherwise.
         unpack(self.exchange(0, 0))
     }
 
@@ -134,8 +134,8 @@ impl Pair {
         self.load()
     }
 
-    /// Both words, perhaps of different instants: for who then exchanges both, which tells, and goes by one
-    /// of them alone until then.
+    /// Both words, perhaps from different instants: for a caller that then exchanges both, which detects a
+    /// difference, and that uses only one of them until then.
     #[cfg(not(any(loom, miri)))]
     #[inline]
     pub fn guess(&self) -> (u64, u64) {
@@ -217,8 +217,8 @@ impl Pair {
     }
 
     /// Put `new` into the high word if that is `old`, whatever the low one is: half the cost of
-    /// [`compare_exchange`](Pair::compare_exchange), but for one of both words that follows at once, which
-    /// then takes longer.
+    /// [`compare_exchange`](Pair::compare_exchange); but an exchange of both words that follows at once takes
+    /// longer.
     ///
     /// # Errors
     /// The current high word, when it was not `old`.
@@ -262,8 +262,8 @@ impl Pair {
         }
     }
 
-    /// Put `new` by two stores, the high word first, where others may look but discard what they see, and
-    /// none of their exchanges can succeed (their high word is of the past).
+    /// Put `new` by two stores, the high word first, where others may read but discard the result, and none
+    /// of their exchanges can succeed (their high word is out of date).
     #[cfg(not(any(loom, miri)))]
     #[inline]
     pub(crate) fn renew(&self, (low, high): (u64, u64)) {
@@ -289,7 +289,7 @@ impl Pair {
         }
     }
 
-    /// Put `new` while nobody else can reach the pair; published by whatever publishes its address.
+    /// Put `new` while no other party can reach the pair; the publication of its address publishes the value.
     ///
     /// # Safety
     /// No other access to the pair at the same time.
@@ -299,7 +299,7 @@ impl Pair {
         unsafe { self.words.get().write(pack(new)) };
     }
 
-    /// Put `new` while nobody else can reach the pair.
+    /// Put `new` while no other party can reach the pair.
     ///
     /// # Safety
     /// No other access to the pair at the same time.

@@ -1,28 +1,29 @@
-//! Words that follow from others, and are never older than the last change that was ended.
+//! Words that are computed from others, and are never older than the last completed change.
 //!
 //! *Interface*. A [`Derived`] holds 32 bits that are computed from other words (a routine's address from what
-//! a descriptor refers to). Who changes one of those calls [`Derived::refresh`] afterwards, and may say that
-//! the change is done when it returns: from then on the words tell of that change or of a later one, whatever
-//! others are still about to write. [`Derived::merge`] is for a word of which each party computes its own
-//! bits only. A reader takes the low half of the word with one load.
+//! a descriptor refers to). A thread that changes one of those calls [`Derived::refresh`] afterwards. When
+//! `refresh` returns, the change is complete: from then on the words reflect that change or a later one,
+//! whatever other threads are still about to write. [`Derived::merge`] is for a word in which each party
+//! computes only its own bits. A reader takes the low half of the word with one load.
 //!
-//! The upper half is a tag, which each exchange advances. A party looks at the word, computes the value from
-//! what is the case now, and exchanges both if the tag is as it was. One that looked before a change, and is
-//! stopped, finds another tag: nothing old comes to stand in the word, and nobody waits for it.
+//! The upper half is a tag, which each exchange advances. A party reads the word, computes the value from the
+//! current state, and exchanges both if the tag is unchanged. A party that read the word before a change, and
+//! was stopped, finds another tag: so no old value is written, and no party waits for it.
 //!
-//! Why this is enough: let Q change and then exchange, and P have computed from what was before. Had P looked
-//! at the tag after Q's exchange, it would have acquired that exchange, which released Q's change, and
-//! computed from it. So P looked before, and its own exchange came before Q's, which overwrote it, or fails.
+//! Why this is enough: let Q make a change and then exchange, and let P have computed from the state before.
+//! If P had read the tag after Q's exchange, it would have acquired that exchange, which released Q's change,
+//! and computed from it. So P read the tag before. Then P's exchange either came before Q's, which overwrote
+//! it, or fails.
 //!
-//! If Q's exchange fails twice, some S has exchanged after Q's second look, and looked after Q's first, since
-//! its tag is a later one. Q's change is before a fence before that look, and S computes after a fence after
-//! its own: so S has computed from Q's change, and Q need do nothing. The same fences serve parties that look
-//! at each other's words (a walk that marks and then looks where; one who puts something there and then
-//! computes from the mark): the walk passes one of its own in between.
+//! If Q's exchange fails twice, some S has exchanged after Q's second read, and has read after Q's first,
+//! since its tag is a later one. Q's change is before a fence before that read, and S computes after a fence
+//! after its own read: so S has computed from Q's change, and Q need do nothing. The same fences serve
+//! parties that read each other's words (a walk that sets a mark and then searches for the users; a user that
+//! installs something and then computes from the mark): the walk has its own fence in between.
 //!
-//! Progress: `get`, `set` and `refresh` are wait-free; `merge` is lock-free, it repeats only when another's
-//! exchange succeeded. A party that is stopped between look and exchange while others make a multiple of 2^32
-//! exchanges, and finds the same value, is misled.
+//! Progress: `get`, `set` and `refresh` are wait-free; `merge` is lock-free, it repeats only when another
+//! party's exchange succeeded. A party that is stopped between its read and its exchange while others make a
+//! multiple of 2^32 exchanges, and finds the same value, is misled.
 //!
 //! Source: load-linked and store-conditional by a tag (Moir 1997), used as the double refresh of Jayanti's
 //! f-arrays (PODC 2002).
@@ -77,7 +78,7 @@ impl Derived {
         }
     }
 
-    /// Puts `value` and the next tag in the place of what was seen; or what is there instead.
+    /// Replaces the value that was read by `value` and the next tag; or returns the current value.
     #[inline]
     fn exchange(&self, seen: u64, value: u32) -> Result<u64, u64> {
         let tag = (seen >> 32) as u32;
@@ -86,8 +87,8 @@ impl Derived {
             .compare_exchange(seen, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    /// Puts the low half of `word` in place, with a store. For who knows that no other change is under way
-    /// anywhere; the upper half is the tag from here on.
+    /// Puts the low half of `word` in place, with a store. For a caller that knows that no other change is in
+    /// progress; the upper half is the tag from here on.
     #[inline(always)]
     pub fn set(&self, word: u64) {
         self.0.store(word, Ordering::Release);

@@ -9,20 +9,21 @@
 //! A caller of `retire` is in thread context, outside every image, and so at a quiescent point itself: on one
 //! CPU the callback runs before `retire` returns.
 //!
-//! A CPU that comes online while another looks whether all have moved on: either its note is seen, or it sees
-//! what was unpublished (each publishes, passes a sequentially consistent fence, and then reads).
+//! When a CPU comes online while another checks whether all have moved on, either its note is seen, or it
+//! sees that the object was unpublished (each publishes, passes a sequentially consistent fence, and then
+//! reads).
 //!
 //! In interrupt handlers: reading needs nothing, since a handler runs with interrupts off, so its CPU passes
-//! no quiescent point under it. Retiring is [`retire_with`]: a count and one exchange, no memory, no look at
-//! the running CPU (a handler is not at a quiescent point: it may have interrupted anything), no callback. A
-//! handler may come between any two steps of `retire` or `collect` on its own CPU: the chain of notes changes
-//! by single exchanges, and what was taken off it is out of its reach.
+//! no quiescent point under it. Retiring is [`retire_with`]: a count and one exchange, no memory, no
+//! quiescent point of the running CPU (a handler is not at one: it may have interrupted anything), no
+//! callback. A handler may interrupt `retire` or `collect` on its own CPU between any two steps: the chain of
+//! notes changes by single exchanges, and a handler cannot reach notes that were taken off it.
 //!
-//! Notes wait in one chain. `retire` looks through it when a good number has joined since the last look, and
-//! if few have become ripe interrupts the CPUs that hold them up (one that sleeps passes no quiescent point
-//! by itself): so the work for each note is bounded, whatever others do, and so is how many wait. The first
-//! that waits is told to the room of threads (`Callouts::soon`), which sees to it that it does not wait for
-//! long, however idle or busy the CPUs are.
+//! Notes wait in one chain. `retire` scans it when a certain number of notes has joined since the last scan.
+//! If few of them have become ripe, it interrupts the CPUs that delay them (a sleeping CPU passes no
+//! quiescent point by itself). So the work for each note is bounded, whatever others do, and so is the number
+//! of waiting notes. The first waiting note is reported to the thread room (`Callouts::soon`), which ensures
+//! that it does not wait for long, however idle or busy the CPUs are.
 //!
 //! Progress: `quiescent` is wait-free; `retire` and `retire_with` are lock-free, and never wait for a grace
 //! period (`retire` does when there is no memory at all).
@@ -56,7 +57,7 @@ struct Seen(AtomicU64);
 struct Collector {
     /// Odd during a turn; a number for each turn.
     turn: AtomicU64,
-    /// The thread whose turn it is; 0 between turns.
+    /// The thread that has the turn; 0 between turns.
     thread: AtomicUsize,
 }
 
@@ -71,10 +72,10 @@ impl Collector {
     }
 }
 
-/// What the functions of this module work on; the kernel has one.
+/// The data of this module's functions; the kernel has one instance.
 pub struct Domain<const CPUS: usize> {
     epoch: AtomicU64,
-    /// One more than the highest CPU that ever came online: the others need no look.
+    /// One more than the highest CPU that ever came online: the others need no check.
     top: AtomicUsize,
     seen: [Seen; CPUS],
     pending: AtomicPtr<Retired>,
@@ -92,8 +93,8 @@ loom::lazy_static! {
     static ref KERNEL: Domain<2> = Domain::new();
 }
 
-/// What is to be done after a grace period. Put it into what is to be freed, to retire that without memory
-/// for a note.
+/// The work after a grace period. Put it into the object to be freed, to retire the object without memory for
+/// a note.
 pub struct Retired {
     next: *mut Retired,
     epoch: u64,
@@ -122,7 +123,7 @@ impl Default for Retired {
     }
 }
 
-// SAFETY: the link is followed by one party at a time: the owner, or who took the chain.
+// SAFETY: the link is followed by one party at a time: the owner, or the party that took the chain.
 unsafe impl Send for Retired {}
 // SAFETY: nothing can be done with a shared one.
 unsafe impl Sync for Retired {}
@@ -164,9 +165,9 @@ pub unsafe fn retire_with(note: core::ptr::NonNull<Retired>, callback: fn(usize)
     unsafe { KERNEL.retire_with(note, callback, argument) };
 }
 
-/// Waits until a grace period has passed and everything retired before the call is freed, whoever has begun
-/// with that. Thread context only. In a callback: waits for the grace period alone, and frees what nobody has
-/// begun with.
+/// Waits until a grace period has passed and everything retired before the call is freed, by this or other
+/// threads. Thread context only. In a callback: waits only for the grace period, and frees what no other
+/// thread has started to free.
 pub fn synchronize() {
     KERNEL.synchronize();
 }
@@ -261,12 +262,12 @@ impl<const CPUS: usize> Domain<CPUS> {
         if waiting == 1 {
             (callout::get().soon)();
         }
-        // An idle thread, which ends others, leaves the callbacks to those who have turns.
+        // An idle thread, which frees ended threads, leaves the callbacks to threads with turns.
         if waiting >= self.due.load(Ordering::Relaxed)
             && (callout::get().has_turns)()
             && self.collect() >= BATCH
         {
-            // Who has passed such a point a few notes ago will do so again.
+            // A CPU that has passed such a point a few notes ago will do so again.
             self.nudge(epoch.saturating_sub(BATCH as u64 / 2));
         }
     }
@@ -299,9 +300,9 @@ impl<const CPUS: usize> Domain<CPUS> {
         }
     }
 
-    /// Runs the callbacks whose grace period is over; returns how many still wait, of those that were looked
-    /// at. Thread context only. What has been taken for that waits for the caller: not in a thread that
-    /// others may keep from running, as they do an idle one.
+    /// Runs the callbacks whose grace period is over; returns how many of the scanned ones still wait. Thread
+    /// context only. The notes taken wait for the caller, so do not call it in a thread that others may keep
+    /// from running, such as an idle thread.
     pub fn collect(&self) -> usize {
         if self.pending.load(Ordering::Relaxed).is_null() || self.in_callback() {
             return 0;
@@ -347,7 +348,8 @@ impl<const CPUS: usize> Domain<CPUS> {
         }
     }
 
-    /// Takes the chain off, puts back what is young, and runs the other callbacks. How many are young.
+    /// Takes the chain off, puts the young notes back, and runs the other callbacks. Returns the number of
+    /// young notes.
     fn run_ripe(&self) -> usize {
         let mut left = 0;
         let mut chain = self.pending.swap(core::ptr::null_mut(), Ordering::AcqRel);
@@ -392,7 +394,7 @@ impl<const CPUS: usize> Domain<CPUS> {
                 }
                 ripe = next;
                 callback(argument);
-                // Not before: who finds that nothing waits takes it for freed.
+                // Not before: a thread that finds nothing waiting assumes that it is freed.
                 self.waiting.fetch_sub(1, Ordering::Release);
             }
         }
@@ -421,8 +423,8 @@ impl<const CPUS: usize> Domain<CPUS> {
             self.run_ripe();
             return;
         }
-        // A turn that began before may put back what it found young; one that begins from here on finds it
-        // ripe, and runs it.
+        // A turn that began before may put back a note that it found young; a turn that begins from here on
+        // finds it ripe, and runs it.
         self.wait_for_collectors();
         while self.try_collect().is_none() {
             (callout::get().yield_now)();

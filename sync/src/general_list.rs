@@ -1,29 +1,29 @@
-//! The general list: insertion and deletion anywhere, and visitors that may stay as long as they like.
+//! The general list: insertion and deletion anywhere, and visitors that may stay for any time.
 //!
 //! *Interface*: [`List::cursor`] walks; [`Cursor::advance`] visits the next node, [`Cursor::insert_after`]
-//! and [`Cursor::remove`] change the list where it stands. All of it from anywhere, handlers included. Nodes
-//! are the caller's and intrusive; `free` of [`List::new`] gets each back when it is out of the list and the
-//! last visitor has left it.
+//! and [`Cursor::remove`] change the list at the cursor. All of these work from anywhere, handlers included.
+//! Nodes are the caller's and intrusive; `free` of [`List::new`] gets each node back when it is out of the
+//! list and the last visitor has left it.
 //!
 //! Source: general linked lists (dissertation, section 5.2.3, figure 5.7): visiting a node counts it, leaving
 //! discounts it, a deleted node is safe until its count is zero, and its link still leads back to the list.
-//! Deletion has two steps: mark the node and leave it; whoever comes along later sits on the node before, if
-//! that is not marked itself, and unlinks it. The figure's `CAS2` compares the link and the count of the node
-//! that it leads to, two distant words. Here the visitors who came by a link are counted *beside the link*,
-//! so one exchange of adjacent words does the same (split counts, as in the atomic shared pointers of C++);
+//! Deletion has two steps: mark the node and leave it; a later visitor on the node before, if that is not
+//! marked itself, unlinks it. The figure's `CAS2` compares the link and the count of the node that it leads
+//! to, two distant words. Here the visitors that came by a link are counted *beside the link*, so one
+//! exchange of adjacent words does the same (split counts, as in the atomic shared pointers of C++);
 //! departures are counted in the node, and when a link is changed its count moves there too. The node's own
-//! deletion mark is in its link (Harris 2001), so that nothing can be hung behind a deleted node unseen.
+//! deletion mark is in its link (Harris 2001), so nothing can be linked behind a deleted node unnoticed.
 //!
-//! Where nobody sleeps on a node, [`crate::list`] is cheaper: its visitors count nothing, a grace period
-//! covers them. Here nothing waits for a grace period, and a visitor that stops for ever keeps its node and
-//! the deleted ones behind it, no more.
+//! If no visitor sleeps on a node, [`crate::list`] is cheaper: its visitors count nothing, a grace period
+//! covers them. Here nothing waits for a grace period, and a visitor that stops for ever keeps only its node
+//! and the deleted nodes behind it.
 //!
 //! Progress: lock-free; an exchange fails because another visit, insertion or deletion succeeded. Memory
-//! order: every link is an exchange of pairs, a full barrier; the count's release by each who leaves is
-//! acquired by the one who finds it zero.
+//! order: every link is an exchange of pairs, a full barrier; each departure's release of the count is
+//! acquired by the party that finds it zero.
 //!
-//! Counts: a node may be pointed to by up to 4095 links at once (its predecessor and deleted nodes that
-//! somebody still stands on), and be left 2⁵² times between two changes of its predecessor.
+//! Counts: a node may be pointed to by up to 4095 links at once (its predecessor and deleted nodes that still
+//! have visitors), and be left 2⁵² times between two changes of its predecessor.
 
 use crate::cas2::Pair;
 use crate::primitive::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ use core::ptr::{self, NonNull};
 
 /// In a link: *this* node is deleted.
 const DELETED: u64 = 1;
-/// What a link to a node counts in it.
+/// The value that a link to a node adds to its count.
 const LINK: u64 = 1 << 52;
 
 /// The link inside an element. Put it first in a `repr(C)` structure.
@@ -41,7 +41,7 @@ pub struct Node {
     /// Low: address of the next node or 0, with [`DELETED`]. High: how many came to the next node by this
     /// link.
     next: Pair,
-    /// [`LINK`] for each link to this node, plus those who came by former links, minus all who left.
+    /// [`LINK`] for each link to this node, plus the visitors that came by former links, minus all that left.
     count: AtomicU64,
 }
 
@@ -108,7 +108,7 @@ impl List {
         }
     }
 
-    /// Visit the node that `from`'s link leads to: count it. The caller stands on `from`.
+    /// Visits the node that `from`'s link leads to: counts the visit. The caller is on `from`.
     fn visit<'a>(&self, from: &'a Node) -> Option<&'a Node> {
         let mut old = from.next.load();
         loop {
@@ -131,8 +131,8 @@ impl List {
         }
     }
 
-    /// Add to a node's count; when it becomes zero nobody stands on it and no link leads there: give it back,
-    /// and let go of what it leads to.
+    /// Add to a node's count; when it becomes zero the node has no visitor and no link leads to it: frees the
+    /// node, and drops its own link.
     fn add(&self, mut at: NonNull<Node>, mut amount: u64) {
         loop {
             // SAFETY: counted, by the caller or by the link of the node before.
@@ -152,8 +152,8 @@ impl List {
         }
     }
 
-    /// Unlink `gone`, which is deleted, from behind `before`; the caller stands on both. In any case `before`
-    /// does not lead there afterwards, or is deleted itself.
+    /// Unlink `gone`, which is deleted, from behind `before`; the caller is on both. Afterwards `before` does
+    /// not lead there, or is deleted itself.
     fn unlink(&self, before: &Node, gone: &Node) {
         let after = self.visit(gone);
         if let Some(after) = after {
@@ -204,7 +204,7 @@ impl Drop for List {
     }
 }
 
-/// A visitor. It stands before the first node, or on one, which stays until it goes on.
+/// A visitor. It is before the first node, or on a node, which stays until the visitor moves on.
 pub struct Cursor<'a> {
     list: &'a List,
     /// Visited, or the list's head.
@@ -241,25 +241,25 @@ impl<'a> Cursor<'a> {
         self.here = next;
     }
 
-    /// The node it stands on; none before the first.
+    /// The node it is on; none before the first.
     pub fn node(&self) -> Option<&Node> {
         (self.here != NonNull::from(&self.list.head)).then(|| self.here())
     }
 
-    /// The node it stands on, as a pointer that may be cast to the element around it; good as long as the
-    /// cursor stays.
+    /// The node it is on, as a pointer that may be cast to the element around it; valid as long as the cursor
+    /// stays.
     pub fn pointer(&self) -> Option<NonNull<Node>> {
         self.node().map(|_| self.here)
     }
 
-    /// Insert `new` behind the node it stands on (or as the first).
+    /// Inserts `new` behind the node it is on (or as the first).
     ///
     /// # Errors
     /// [`Removed`], when that node was deleted.
     ///
     /// # Safety
-    /// `new` is in no list and nobody stands on it: it is fresh, or was given back; it is the list's until
-    /// then, and stays where it is.
+    /// `new` is in no list and has no visitor: it is fresh, or was given back. From now on it belongs to the
+    /// list, and does not move until it is given back.
     pub unsafe fn insert_after(&self, new: NonNull<Node>) -> Result<(), Removed> {
         let address = new.as_ptr().expose_provenance() as u64;
         // SAFETY: ours until the exchange succeeds.
@@ -267,8 +267,8 @@ impl<'a> Cursor<'a> {
         node.count.store(LINK, Ordering::Relaxed);
         let mut old = self.here().next.load();
         while old.0 & DELETED == 0 {
-            // The link moves into the new node with all who came by it.
-            // SAFETY: as above.
+            // The link moves into the new node with the count of all visitors that came by it. SAFETY: as
+            // above.
             unsafe { node.next.set(old) };
             match self.here().next.compare_exchange(old, (address, 0)) {
                 Ok(()) => return Ok(()),
@@ -278,8 +278,8 @@ impl<'a> Cursor<'a> {
         Err(Removed)
     }
 
-    /// Delete the node it stands on: true when nobody else did. It is unlinked by the next who comes along,
-    /// and given back when all have left it.
+    /// Deletes the node it is on: true when no other visitor did. The next visitor unlinks the node, and it
+    /// is given back when all visitors have left it.
     pub fn remove(&mut self) -> bool {
         if self.node().is_none() {
             return false;

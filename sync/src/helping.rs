@@ -1,28 +1,28 @@
-//! A lock whose contenders push its holder out of the critical section.
+//! A lock whose contenders help its holder out of the critical section.
 //!
 //! *Interface*: [`Helping<T>`] guards data; [`HelpingLock`] is the same without data. [`HelpingLock::unlock`]
 //! takes the switch hint. Thread context only, and a holder must not sleep: it leaves first
 //! ([`Helping::wait`] does so for a condition, the wait-and-notify monitor).
 //!
 //! Source: Hohmuth and Härtig 2001, section 3.3 (helper stack, donation), section 4.3 (switch hint), figure 2
-//! (monitor). Their count of the locks that a thread holds is for who deletes threads; here each ends by
-//! itself, and none inside. A contender puts itself on top of the *helper stack* and lends its time to the
-//! holder ([`Callouts::donate`](crate::callout::Callouts::donate)) until it finds itself the owner; a holder
-//! that leaves passes lock and CPU to the top. That is priority inheritance: whoever runs the helper runs the
-//! holder. It is a stack because with strict priorities the last to come is the most urgent one. Owner and
-//! top of the stack are adjacent words and change together as soon as there is a stack; the owner's word says
-//! whether there is ([`HELPED`]), so that who meets nobody takes and gives back that word alone, with two
-//! locked instructions and no callout (`holder`). Only the owner pops, so a node on the stack stays there
-//! until its turn, and the stack needs no tag.
+//! (monitor). Their count of the locks that a thread holds serves the deletion of threads; here each thread
+//! ends by itself, and never inside a lock. A contender puts itself on top of the *helper stack* and lends
+//! its time to the holder ([`Callouts::donate`](crate::callout::Callouts::donate)) until it finds itself the
+//! owner; a leaving holder passes lock and CPU to the top. That is priority inheritance: running the helper
+//! runs the holder. It is a stack because with strict priorities the last contender is the most urgent. Owner
+//! and top of the stack are adjacent words and change together when there is a stack. The owner's word says
+//! whether there is one ([`HELPED`]), so an uncontended user changes only that word, with two locked
+//! instructions and no callout (`holder`). Only the owner pops, so a node on the stack stays there until its
+//! turn, and the stack needs no tag.
 //!
 //! Progress: blocking in the strict sense, and wait-free in Fiasco's: the holder runs whenever a contender
-//! would, so nobody waits longer than the critical sections before its own. Who finds the holder running on
-//! another CPU sleeps until the lock is passed to it; if that holder is then preempted, nobody pushes it
-//! until the next contender comes: with several CPUs the bound is the holder's own share of its CPU. With a
-//! stack, one who came early can be overtaken again and again by equals; use it where contention is rare or
-//! priorities are meant.
-//! Memory order: every change of the pair is a full barrier; what one owner wrote happens before the next
-//! one's exchange or look.
+//! would, so no thread waits longer than the critical sections before its own. A contender that finds the
+//! holder running on another CPU sleeps until the lock is passed to it. If that holder is then preempted, it
+//! gets no help until the next contender comes: with several CPUs the bound is the holder's own share of its
+//! CPU. With a stack, an early contender can be overtaken repeatedly by equals; use it where contention is
+//! rare or priorities are intended.
+//! Memory order: every change of the pair is a full barrier; one owner's writes happen before the next
+//! owner's exchange or load.
 
 use crate::callout;
 use crate::cas2::Pair;
@@ -34,41 +34,41 @@ use crate::semaphore::BinarySemaphore;
 use core::ops::{Deref, DerefMut};
 use core::ptr;
 
-/// In the owner's word: somebody owns the lock.
+/// In the owner's word: the lock has an owner.
 const HELD: u64 = 1;
-/// In the owner's word: somebody is on the helper stack, whose top therefore is not 0.
+/// In the owner's word: the helper stack is not empty, so its top is not 0.
 const HELPED: u64 = 2;
 
 /// A contender's place on the helper stack; lives on its own stack until it owns the lock.
 struct Helper {
-    /// What stands in the owner's word when it is the owner.
+    /// The owner's word when this thread is the owner.
     owner: u64,
     /// Handle of the thread.
     thread: usize,
     next: AtomicU64,
 }
 
-/// Who has the CPU after an unlock that found contenders.
+/// The thread that gets the CPU after an unlock that found contenders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch {
     /// The next owner, at once.
     Next,
-    /// The one who unlocked; the next owner when its turn comes.
+    /// The unlocking thread; the next owner runs when its turn comes.
     Stay,
     /// This thread, such as the one that was locked and has been made ready.
     To(usize),
-    /// Whoever the scheduler prefers.
+    /// The thread that the scheduler prefers.
     Scheduler,
 }
 
-/// The lock: an owner and those who help it.
+/// The lock: an owner and its helpers.
 pub struct HelpingLock {
     /// Low: 0, or the owner's [`mark`](holder::mark), with [`HELD`] and perhaps [`HELPED`]. High: address of
     /// the top [`Helper`] or 0; not 0 only with `HELPED`.
     state: Pair,
 }
 
-/// The pair for an owner and what is left of the stack.
+/// The pair for an owner and the rest of the stack.
 fn state(owner: u64, top: u64) -> (u64, u64) {
     (owner | if top == 0 { 0 } else { HELPED }, top)
 }
@@ -87,7 +87,7 @@ impl HelpingLock {
         self.take(holder::mark::<HELD>())
     }
 
-    /// Takes the lock, helping whoever holds it.
+    /// Takes the lock, helping its holder.
     #[inline]
     pub fn lock(&self) {
         self.enter();
@@ -151,12 +151,11 @@ impl HelpingLock {
     /// Gives the lock to the top of the helper stack, or frees it. Only the owner may call this.
     #[inline]
     pub fn unlock(&self, switch: Switch) {
-        // Only the owner changes the owner's word, but for the mark that others set beside it.
+        // Only the owner changes the owner's word, except for the mark that others set in it.
         self.leave(self.state.low() & !HELPED, switch);
     }
 
-    /// As [`unlock`](HelpingLock::unlock), by one who still has the owner's word and need not wait to read
-    /// it.
+    /// As [`unlock`](HelpingLock::unlock), for a caller that still has the owner's word and need not read it.
     #[inline]
     fn leave(&self, me: u64, switch: Switch) {
         debug_assert!(me & HELD != 0, "unlocked without a lock");
@@ -177,8 +176,8 @@ impl HelpingLock {
     fn pass_on(&self) -> usize {
         let mut old = self.state.load();
         loop {
-            // SAFETY: the word says that somebody is on the stack, where it stays while we own the lock: only
-            // the owner takes nodes off.
+            // SAFETY: the word says that the stack has a node, which stays while this thread owns the lock:
+            // only the owner takes nodes off.
             let top = unsafe { &*ptr::with_exposed_provenance::<Helper>(old.1 as usize) };
             let next = top.thread;
             let new = state(top.owner, top.next.load(Ordering::Relaxed));
@@ -192,7 +191,7 @@ impl HelpingLock {
         }
     }
 
-    /// Whether somebody held it at this instant.
+    /// Whether it was held at this instant.
     pub fn is_held(&self) -> bool {
         self.state.low() != 0
     }
@@ -223,7 +222,7 @@ impl<T> Helping<T> {
         }
     }
 
-    /// Enters, helping whoever is inside.
+    /// Enters, helping the holder.
     #[inline]
     pub fn enter(&self) -> Inside<'_, T> {
         let owner = self.lock.enter();
@@ -233,7 +232,7 @@ impl<T> Helping<T> {
         }
     }
 
-    /// Enters if nobody is inside.
+    /// Enters if the lock is free.
     #[inline]
     pub fn try_enter(&self) -> Option<Inside<'_, T>> {
         self.lock.try_lock().then(|| Inside {
@@ -255,7 +254,7 @@ impl<T> Helping<T> {
 /// Being inside; dropping it leaves, and gives the CPU to the next owner.
 pub struct Inside<'a, T> {
     monitor: &'a Helping<T>,
-    /// What stands in the owner's word while this is.
+    /// The owner's word while this guard exists.
     owner: u64,
 }
 

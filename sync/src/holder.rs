@@ -1,18 +1,19 @@
-//! Who holds a lock: an address in the holder's stack, which it has without a call, a load or a store.
+//! The holder of a lock, identified by an address in its stack, which it has without a call, a load or a
+//! store.
 //!
-//! *Interface*: [`mark`] gives it with two bits to spare, [`thread`] the thread. On a processor that takes 5
-//! ns for a locked instruction, two of which make a lock, everything that a lock stores beside its word is to
-//! be seen in its price: the next locked instruction waits until it is in the cache.
+//! *Interface*: [`mark`] gives it with two spare bits, [`thread`] the thread. On a processor that takes 5 ns
+//! for a locked instruction, two of which make a lock, every additional store of a lock is visible in its
+//! cost: the next locked instruction waits until the store is in the cache.
 //!
-//! The running threads' stacks are apart, so a mark tells them from each other; nobody needs more until
-//! somebody has to wait. Whose stack it is the callout
-//! [`thread_of_stack`](crate::callout::Callouts::thread_of_stack) knows then.
+//! Running threads have separate stacks, so a mark distinguishes them; more is needed only when a thread has
+//! to wait. Then the callout [`thread_of_stack`](crate::callout::Callouts::thread_of_stack) finds the thread
+//! of the stack.
 
 /// The bits of a mark that are the lock's own.
 pub(crate) const OWN: u64 = 0b11;
 
-/// A mark of the running thread, with these of its own bits. It is that of a place in the stack: who needs it
-/// again keeps it.
+/// A mark of the running thread, with the given bits. It depends on the position in the stack, so a caller
+/// that needs it again must keep it.
 #[cfg(not(any(loom, miri)))]
 #[inline(always)]
 pub(crate) fn mark<const BITS: u64>() -> u64 {

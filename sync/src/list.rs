@@ -2,13 +2,13 @@
 //!
 //! *Interface*: [`List::insert`], [`List::append`], [`List::remove`], [`List::iter`]. Nodes are the caller's
 //! and intrusive. A removed node is unlinked when `remove` returns, and may be freed or inserted again a
-//! grace period later ([`crate::epoch`]): others may still be standing on it.
+//! grace period later ([`crate::epoch`]): others may still be visiting it.
 //!
 //! Source: general linked lists (dissertation, section 5.2.3): deletion in two steps, first mark the node,
-//! then let whoever comes along unlink it while the node before is not marked itself. The mark is the low bit
-//! of the node's own link, so that a neighbour cannot be linked behind a deleted node unseen: Harris, *A
-//! pragmatic implementation of non-blocking linked lists* (DISC 2001). Where the dissertation counts
-//! visitors, readers here are covered by the grace period.
+//! then let the next visitor unlink it while the node before is not marked itself. The mark is the low bit of
+//! the node's own link, so a node cannot be linked behind a deleted node unnoticed: Harris, *A pragmatic
+//! implementation of non-blocking linked lists* (DISC 2001). Where the dissertation counts visitors, readers
+//! here are covered by the grace period.
 //!
 //! Progress: lock-free. Memory order: a link is published with release and followed with acquire.
 
@@ -122,8 +122,8 @@ impl List {
         }
     }
 
-    /// Delete `old`: false when somebody else did. When true, `old` is out of the list, and the caller's to
-    /// free after a grace period.
+    /// Deletes `old`: false when another thread did. When true, `old` is out of the list, and the caller may
+    /// free it after a grace period.
     ///
     /// # Safety
     /// `old` was inserted into this list; the caller is inside a grace period.

@@ -1,19 +1,19 @@
 //! The list whose nodes have one visitor at a time: the marker instead of the counter.
 //!
-//! *Interface*: [`List::enter`] goes to the first node that nobody visits, [`Visit::next`] on to the next
-//! one; [`List::insert`] puts a node in front, [`Node::kill`] has it removed by the next who comes along and
-//! finds it free. Visits happen inside a grace period ([`crate::epoch`]), as a dispatcher's are, which runs
-//! with interrupts off.
+//! *Interface*: [`List::enter`] goes to the first node without a visitor, [`Visit::next`] to the next one;
+//! [`List::insert`] puts a node in front, [`Node::kill`] lets the next passing visitor remove it when it is
+//! free. Visits happen inside a grace period ([`crate::epoch`]), as a dispatcher's are, which runs with
+//! interrupts off.
 //!
 //! Source: dissertation, the end of section 5.2.3: where only one party visits a node at a time, a binary
-//! marker will do; one that finds it set skips the node and tries the next; and section 5.3: a killed node is
-//! marked and taken out by whoever comes to it. The figure's `CAS2` sets the mark of the node while the link
-//! leads to it. Here the mark is *in that link*, one word, so a plain exchange does both. A link also says
-//! when its own node is deleted, and then never changes again (Harris 2001); it is not made so while its mark
-//! is set. Who leaves follows the links from where it came in: new nodes may stand between, and then the mark
-//! has moved on with the link.
+//! marker is enough; a party that finds it set skips the node and tries the next; and section 5.3: a killed
+//! node is marked, and the next party that comes to it takes it out. The figure's `CAS2` sets the mark of the
+//! node while the link leads to it. Here the mark is *in that link*, one word, so a plain exchange does both.
+//! A link also says when its own node is deleted, and then never changes again (Harris 2001); it is not
+//! deleted while its mark is set. A leaving visitor follows the links from where it came in: new nodes may be
+//! in between, and then the mark has moved with the link.
 //!
-//! Progress: lock-free; nobody waits for a visitor. Memory order: what a visitor did is released with its
+//! Progress: lock-free; no party waits for a visitor. Memory order: a visitor's stores are released with its
 //! mark, and acquired by the next.
 
 use crate::primitive::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -41,8 +41,8 @@ impl Node {
         }
     }
 
-    /// Has the node taken out of its list: no visit begins any more, and the next who comes along while
-    /// nobody visits it or its successor unlinks it.
+    /// Has the node taken out of its list: no visit begins any more, and the next passing visitor unlinks it
+    /// when neither it nor its successor has a visitor.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
     }
@@ -77,8 +77,8 @@ fn whole(node: &Node) -> NonNull<Node> {
 
 impl List {
     constructor! {
-        /// An empty list. `out` is told once of each killed node that has been unlinked; a grace period later
-        /// it may be used again.
+        /// An empty list. `out` is called once for each killed node that has been unlinked; a grace period
+        /// later the node may be used again.
         pub fn new(out: fn(NonNull<Node>)) -> List {
             List { head: Node::new(), out }
         }
@@ -87,8 +87,8 @@ impl List {
     /// Put `new` in front.
     ///
     /// # Safety
-    /// `new` is in no list, and was in none since the last grace period began; it stays where it is until a
-    /// grace period after `out` was told of it.
+    /// `new` is in no list, and was in none since the last grace period began; it does not move until a grace
+    /// period after `out` was called for it.
     pub unsafe fn insert(&self, new: NonNull<Node>) {
         let address = new.as_ptr().expose_provenance();
         // SAFETY: ours until the exchange succeeds.
@@ -96,7 +96,7 @@ impl List {
         node.killed.store(false, Ordering::Relaxed);
         let mut first = self.head.next.load(Ordering::Relaxed);
         loop {
-            // With the mark of whoever visits the first: it finds it by following the links.
+            // With the mark of the first node's visitor, which finds it by following the links.
             node.next.store(first, Ordering::Relaxed);
             match self.head.next.compare_exchange_weak(
                 first,
@@ -129,7 +129,7 @@ impl List {
             let link = before.next.load(Ordering::Acquire);
             // SAFETY: linked within this grace period.
             let at = unsafe { node(link) }?;
-            // By the link of a node that is going out nobody enters, but it leads on.
+            // No visitor enters by the link of a node that is being removed, but the link can be followed.
             if link & (VISITED | FROZEN) != 0 {
                 before = at;
                 continue;
@@ -147,8 +147,8 @@ impl List {
                     Ordering::AcqRel,
                     Ordering::Relaxed,
                 );
-                // The second failing means that somebody else unlinked it, or entered it before it was
-                // killed.
+                // A failure of the second exchange means that another party unlinked it, or entered it before
+                // it was killed.
                 if frozen.is_ok()
                     && before
                         .next
@@ -179,7 +179,7 @@ impl List {
     }
 }
 
-/// Being the one who visits a node.
+/// A visit of a node.
 pub struct Visit<'a> {
     list: &'a List,
     /// The mark was set in this node's link.

@@ -3,18 +3,18 @@
 //! *Interface*: [`Monitor::lock`] sleeps while another thread holds it; [`Monitor::try_lock`] never waits.
 //! Thread context only; no interrupt handler takes one. [`RawMonitor`] is the same without data, for
 //! structures whose generated routines take the word themselves: 0 free → 1 held with one compare-and-swap,
-//! and release with one exchange to 0; an old value with bit 1 set means that somebody waits and
-//! [`RawMonitor::wake_next`] must be called. Whoever else holds it has a mark in the word, above these two
+//! and release with one exchange to 0; an old value with bit 1 set means that a thread waits and
+//! [`RawMonitor::wake_next`] must be called. Every other holder has its mark in the word, above these two
 //! bits.
 //!
-//! Whoever finds it held helps first: it lends its turns and its level to the holder, as long as that is
-//! ready and no other CPU's, and sleeps only when the holder does, is another CPU's (which then runs it next)
-//! and does not let go within a few looks, or needs more than a few turns. So a holder of a patient level
-//! that was preempted does not hold up an urgent thread: priority inheritance by donation (Hohmuth and Härtig
-//! 2001, section 3.3). To be found, the holder takes the word with an address in its own stack (`holder`), of
-//! which 32 bits say all: the kernel's stacks are in the top two gigabytes. Routines that take the word
-//! themselves leave none; they are not preempted while they hold it. [`crate::helping`] is the lock for
-//! holders that never sleep.
+//! A thread that finds the monitor held helps first: it lends its turns and its level to the holder, as long
+//! as the holder is ready and not on another CPU. It sleeps only when the holder sleeps; when the holder is
+//! on another CPU (which then runs it next) and does not release the monitor within a few tests; or when the
+//! holder needs more than a few turns. So a preempted holder of a low level does not delay an urgent thread:
+//! priority inheritance by donation (Hohmuth and Härtig 2001, section 3.3). To be identified, the holder puts
+//! an address in its own stack into the word (`holder`); 32 bits are enough, since the kernel's stacks are in
+//! the top two gigabytes. Routines that take the word themselves leave no address; they are not preempted
+//! while they hold it. [`crate::helping`] is the lock for holders that never sleep.
 //!
 //! Progress: blocking. It serializes parties in the sense of the *monitor* building block
 //! (Massalin and Pu 1989, section 2.3), where no lock-free form is at hand.
@@ -26,11 +26,11 @@ use core::cell::UnsafeCell;
 use core::hint::spin_loop;
 use core::ops::{Deref, DerefMut};
 
-/// Nobody holds it.
+/// Not held.
 pub const FREE: u32 = 0;
-/// Held, and nobody waits. The bits above it may say by whom.
+/// Held, with no waiter. The bits above may identify the holder.
 pub const HELD: u32 = 1;
-/// Held, and somebody may wait, instead of [`HELD`].
+/// Held, and there may be waiters, instead of [`HELD`].
 pub const CONTENDED: u32 = 2;
 
 /// Turns that a contender lends before it sleeps.
@@ -101,8 +101,8 @@ impl RawMonitor {
         crate::order::took(self.at(), "", true);
     }
 
-    /// As [`lock`](RawMonitor::lock), for generated code, which gives the monitor back by its word and so
-    /// tells nobody.
+    /// As [`lock`](RawMonitor::lock), for generated code, which releases the monitor by its word, without a
+    /// report.
     #[cfg_attr(order, track_caller)]
     pub fn lock_for_code(&self) {
         self.enter();
@@ -186,7 +186,7 @@ impl RawMonitor {
     }
 }
 
-/// The thread whose mark stands in the word; 0 when there is none.
+/// The thread whose mark is in the word; 0 when there is none.
 fn thread(word: u32) -> usize {
     // The upper bits repeat the last one that counts.
     holder::thread(word as i32 as u64)
@@ -253,7 +253,7 @@ impl<T: ?Sized> Monitor<T> {
         taken.then(|| Guard { monitor: self })
     }
 
-    /// The data, when the borrow already proves that nobody else is there.
+    /// The data, when the borrow already proves exclusive access.
     pub fn get_mut(&mut self) -> &mut T {
         self.data.get_mut()
     }

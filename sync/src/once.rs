@@ -1,7 +1,7 @@
-//! A cell that is written once, for what boot finds out.
+//! A cell that is written once, for values that boot determines.
 //!
 //! *Interface*: [`Once::set`] (the first wins), [`Once::get`]. A reader that comes before the value is ready
-//! gets `None`; nobody waits.
+//! gets `None`; no reader waits.
 //!
 //! Progress: wait-free. Memory order: the writer's release of the state is acquired before the value is read.
 //! Source: the first point of section 5.1.4's plan, avoid synchronization: after boot these are constants.
@@ -44,7 +44,7 @@ impl<T> Once<T> {
         {
             return Err(value);
         }
-        // SAFETY: only one caller moves the state from EMPTY, and nobody reads before READY.
+        // SAFETY: only one caller moves the state from EMPTY, and no reader reads before READY.
         self.value.with_mut(|at| unsafe { *at = Some(value) });
         self.state.store(READY, Ordering::Release);
         Ok(())

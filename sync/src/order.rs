@@ -1,12 +1,12 @@
-//! Which monitors threads hold while they take another: in kernels for the suite `order` only
-//! (`--cfg order`), which compares it with the list in docs/locks.md.
+//! Records the monitors that threads hold while they take another, only in kernels for the suite `order`
+//! (`--cfg order`), which compares the record with the list in docs/locks.md.
 //!
-//! *Interface*: [`took`] and [`gave`], called by monitors; [`pairs`] for the report. A monitor is known by
-//! the type of its data, or where that says nothing by the file that takes it.
+//! *Interface*: [`took`] and [`gave`], called by monitors; [`pairs`] for the report. A monitor is named by
+//! the type of its data, or, if the type is not specific, by the file that takes it.
 //!
-//! Whatever two threads could do to each other shows when each does its part alone: two of a kind taken in
-//! both orders are enough, they need not meet. `try_lock` waits for nobody, so what it takes counts as held
-//! but not as waited for.
+//! A possible deadlock of two threads shows when each does its part alone: two kinds taken in both orders are
+//! enough, the threads need not meet. `try_lock` never waits, so its monitor counts as held but not as waited
+//! for.
 
 use crate::callout;
 use core::cell::UnsafeCell;
@@ -14,7 +14,7 @@ use core::hint::spin_loop;
 use core::panic::Location;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// The most that all threads together hold at a time, and the most pairs; what is beyond is not seen.
+/// The most monitors that all threads together hold at a time, and the most pairs; more are not recorded.
 const MOST: usize = 512;
 
 type Pair = (&'static str, &'static str);
@@ -47,15 +47,15 @@ fn read<R>(look: impl FnOnce(&mut Book) -> R) -> R {
         while SHELF.1.swap(true, Ordering::Acquire) {
             spin_loop();
         }
-        // SAFETY: the word was false, and whoever finds it true waits until it is false again.
+        // SAFETY: the word was false, and a thread that finds it true waits until it is false again.
         let result = look(unsafe { &mut *SHELF.0.get() });
         SHELF.1.store(false, Ordering::Release);
         result
     })
 }
 
-/// The running thread has taken the monitor at `at`, whose data are of type `kind`; `waits`: and would have
-/// waited for it.
+/// The running thread has taken the monitor at `at`, whose data are of type `kind`; `waits`: it would have
+/// waited.
 #[track_caller]
 pub(crate) fn took(at: usize, kind: &'static str, waits: bool) {
     let thread = (callout::get().current)();

@@ -1,10 +1,10 @@
-//! Places in wait lists: type-stable memory, so that a waker may look at one that its owner has left.
+//! Places in wait lists: type-stable memory, so a waker may read a place that its owner has left.
 //!
 //! *Interface*: [`take`] and [`give`], from anywhere; [`Place`] and the phases of its state word.
 //!
-//! A place never becomes anything else. Its state word counts its lives, so an exchange on it succeeds only
-//! in the life that was looked at.
-//! Progress: lock-free; `take` asks for memory when all places there are are in use.
+//! A place never becomes anything else. Its state word counts its uses, so an exchange on it succeeds only in
+//! the use that was read.
+//! Progress: lock-free; `take` allocates memory when all places are in use.
 //! Source: dissertation, section 5.2.1 (nodes that stay nodes).
 
 use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,10 +14,10 @@ use crate::primitive::constructor;
 pub(crate) const PHASES: u64 = 0b111;
 /// Set through a life in which the owner is a callback and not a thread.
 pub(crate) const CALLS: u64 = 0b1000;
-/// Set through a life in which the owner is one of several callbacks of which one is enough. The number of
-/// the life stands above it.
+/// Set during a use in which the owner is one of several callbacks of which one is enough. The number of the
+/// use is above this bit.
 pub(crate) const ONE_OF: u64 = 0b1_0000;
-/// What an owner may be.
+/// The kinds of owner.
 pub(crate) const KINDS: u64 = CALLS | ONE_OF;
 /// In no list.
 pub(crate) const OFF: u64 = 0;
@@ -27,7 +27,7 @@ pub(crate) const QUEUED: u64 = 1;
 pub(crate) const TAKEN: u64 = 2;
 /// Its owner has the token, or was called; it is to be taken off the list.
 pub(crate) const TOLD: u64 = 3;
-/// Its owner has no use for it any more: whoever takes it off the list gives it back.
+/// Its owner does not need it any more: the party that takes it off the list gives it back.
 pub(crate) const LEFT: u64 = 4;
 
 /// A place.
@@ -92,7 +92,7 @@ mod pool {
     /// Places that are asked of the heap at once.
     const MORE: usize = 32;
 
-    /// A place that nobody has; `None` when there is no memory for more.
+    /// A free place; `None` when there is no memory for more.
     pub(crate) fn take() -> Option<&'static Place> {
         if let Some(node) = FREE.pop() {
             // SAFETY: the stack holds places by their first field, and places are for ever.
@@ -121,7 +121,7 @@ mod pool {
         Some(unsafe { memory.as_ref() })
     }
 
-    /// Back to those that nobody has.
+    /// Back to the free places.
     pub(crate) fn give(place: &'static Place) {
         // SAFETY: the caller has it alone, and places are for ever.
         unsafe { FREE.push(NonNull::from(place).cast::<Node>()) };

@@ -4,19 +4,19 @@
 //! it, from anywhere, handlers included. As the condition of a monitor ([`crate::helping::Helping::wait`]) it
 //! begins down.
 //!
-//! Source: Hohmuth and Härtig 2001, figure 1. There the sleeper stands on its list before it counts down;
-//! here too a waiter enrols, looks at the word again and only then sleeps. The figure's count of waiters is
-//! the list itself.
+//! Source: Hohmuth and Härtig 2001, figure 1. There the sleeper enters the list before it counts down; here
+//! too a waiter enrols, checks the word again and only then sleeps. The figure's count of waiters is the list
+//! itself.
 //!
 //! Progress: `up` is lock-free, `try_down` wait-free; `down` sleeps. Memory order: `down` acquires what the
-//! `up` released; each `up` is an exchange, so those that find it up already are ordered before the next
-//! `down` as well.
+//! `up` released; each `up` is an exchange, so an `up` that finds it already up is also ordered before the
+//! next `down`.
 
 use crate::primitive::atomic::{AtomicU32, Ordering};
 use crate::primitive::constructor;
 use crate::wait::WaitList;
 
-/// Up or down, and those who wait for it.
+/// Up or down, and its waiters.
 pub struct BinarySemaphore {
     up: AtomicU32,
     waiters: WaitList,

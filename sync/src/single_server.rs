@@ -4,10 +4,10 @@
 //! it runs.
 //!
 //! Source: Massalin and Pu's scheme in the form that Fiasco first had (Hohmuth and Härtig 2001, section 4.4):
-//! a stack instead of a queue of requests, so that the most urgent is served first, and requesters that lend
-//! their time to the owner until they are served. Each operation costs a switch to the owner and back (their
-//! table 2: 607 cycles against 245 of the helping lock), which is why [`crate::helping`] replaced it; the
-//! kernel does not use it.
+//! a stack instead of a queue of requests, so the most urgent is served first, and requesters that lend their
+//! time to the owner until they are served. Each operation costs a switch to the owner and back (their table
+//! 2: 607 cycles against 245 of the helping lock), which is why [`crate::helping`] replaced it; the kernel
+//! does not use it.
 //!
 //! Progress: as the helping lock: the owner runs whenever a requester would. Memory order: the exchange that
 //! publishes a request releases it to the owner, the store of `done` releases the result.
@@ -22,7 +22,7 @@ struct Request<T> {
     next: AtomicUsize,
     requester: usize,
     done: AtomicBool,
-    /// What to do: a function that knows the type of what it is given.
+    /// The work: a function that knows the type of its argument.
     run: unsafe fn(*mut (), &mut T),
     work: *mut (),
 }
@@ -55,7 +55,7 @@ impl<T> SingleServer<T> {
     pub fn request<R: Send, F: FnOnce(&mut T) -> R + Send>(&self, work: F) -> R {
         struct Work<F, R>(Option<F>, Option<R>);
         /// # Safety
-        /// `at` is a `Work<F, R>` that nobody else touches.
+        /// `at` is a `Work<F, R>` that no other party touches.
         unsafe fn run<T, R, F: FnOnce(&mut T) -> R>(at: *mut (), data: &mut T) {
             // SAFETY: the caller's promise.
             let work = unsafe { &mut *at.cast::<Work<F, R>>() };
@@ -98,7 +98,7 @@ impl<T> SingleServer<T> {
         }
     }
 
-    /// Serves what has been requested, the latest first; how many there were.
+    /// Serves the requests, the latest first; returns their number.
     ///
     /// # Safety
     /// Only the owner calls this, and not from within work.
@@ -120,7 +120,7 @@ impl<T> SingleServer<T> {
             self.data
                 .with_mut(|data| unsafe { (request.run)(request.work, &mut *data) });
             let requester = request.requester;
-            // The last access: the requester goes on, and the request with it.
+            // The last access: the requester continues, and its request ends.
             request.done.store(true, Ordering::Release);
             (callout::get().resume)(requester);
             served += 1;

@@ -6,20 +6,20 @@
 //!
 //! Source: insert and delete at the head of a list (dissertation, figures 5.4 and 5.8), which is Treiber's
 //! stack (IBM RJ 5118, 1986). Where the figure compares head and second node at once (CAS2), here the head's
-//! word holds the top node and a tag that every `pop` increments, so that each operation is one exchange of
-//! one word. (A `push` needs no new tag: it is right to link the new node before whatever is on top, and what
-//! pops see of pushes is the top itself.)
+//! word holds the top node and a tag that every `pop` increments, so each operation is one exchange of one
+//! word. (A `push` needs no new tag: linking the new node before the current top is always right, and pops
+//! see only the top itself of a push.)
 //!
 //! Why the tag is wide enough: in the kernel all data lies in the top two gigabytes, so a node is 28 bits and
-//! the tag 36. A `pop` would be misled only if, between its look and its exchange, others popped a multiple
-//! of 2³⁶ nodes, minutes of nothing else, and the same node was on top again with another behind it. On a
-//! host nodes lie anywhere and 20 bits are left: enough for tests and benchmarks. A node beyond the reach is
-//! refused loudly.
+//! the tag 36. A `pop` would be misled only if, between its load and its exchange, others popped a multiple
+//! of 2³⁶ nodes (minutes of nothing else), and the same node was on top again with another behind it. On a
+//! host nodes may have any address and 20 bits are left: enough for tests and benchmarks. A node out of reach
+//! causes a panic.
 //!
 //! Progress: lock-free; a failed exchange means another succeeded. Memory order: `push` releases the node's
 //! contents with the exchange that publishes it, `pop` acquires them with the exchange that takes it; both
-//! are full barriers on this machine. `next` is atomic because `pop` may read that of a node that was taken
-//! meanwhile; the value is discarded then, since the tag has changed.
+//! are full barriers on this machine. `next` is atomic because `pop` may read the link of a node that was
+//! taken meanwhile; the value is discarded then, since the tag has changed.
 
 use crate::primitive::atomic::{AtomicU64, Ordering};
 use crate::primitive::constructor;
@@ -123,8 +123,8 @@ impl Stack {
         }
     }
 
-    /// Take every node at once; the iterator goes from the top down. What is left of it when dropped is lost
-    /// to the stack.
+    /// Take every node at once; the iterator goes from the top down. Nodes that are left when it is dropped
+    /// are lost to the stack.
     pub fn take_all(&self) -> Chain {
         let mut head = self.head.load(Ordering::Relaxed);
         while let Err(now) = self.replace(head, (head & !NODE).wrapping_add(TAG)) {
@@ -170,7 +170,7 @@ impl Iterator for Chain {
 mod tests {
     use super::*;
 
-    /// Who looked before the top was taken and put back, with another behind it, comes too late.
+    /// A party that read the top before it was taken and put back, with another node behind it, fails.
     #[test]
     fn a_top_that_has_been_away_is_another() {
         let stack = Stack::new();

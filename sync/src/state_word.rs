@@ -1,14 +1,14 @@
 //! Sleep and wakeup on one state word: the ready flag and the conditions a thread waits for, side by side.
 //!
-//! *Interface*: the thread itself calls [`StateWord::sleep`]; anybody calls [`StateWord::wakeup`] and makes
-//! the thread ready when told so.
+//! *Interface*: the thread itself calls [`StateWord::sleep`]; any party calls [`StateWord::wakeup`] and makes
+//! the thread ready if it returns true.
 //!
 //! Source: Hohmuth and Härtig 2001, figure 3. Because condition and ready flag are one word, a wake-up
-//! between the look at the condition and going to sleep makes the exchange fail: none is lost, and nothing is
+//! between the check of the condition and the sleep makes the exchange fail: none is lost, and nothing is
 //! locked.
 //!
-//! Progress: `wakeup` is wait-free, `sleep` lock-free but for the sleeping. Memory order: what was written
-//! before `wakeup` is seen after the `sleep` that it ends.
+//! Progress: `wakeup` is wait-free, `sleep` lock-free except for the sleep itself. Memory order: writes
+//! before `wakeup` are visible after the `sleep` that it ends.
 
 use crate::primitive::atomic::{AtomicU32, Ordering};
 use crate::primitive::constructor;
@@ -21,7 +21,7 @@ pub struct StateWord(AtomicU32);
 
 impl StateWord {
     constructor! {
-        /// Of a thread that runs and for which nothing has happened.
+        /// The word of a running thread without events.
         pub fn new() -> StateWord {
             StateWord(AtomicU32::new(RUNNING))
         }
@@ -47,8 +47,8 @@ impl StateWord {
         self.0.fetch_and(!condition, Ordering::AcqRel) & condition
     }
 
-    /// Sets the bits of `condition`. True when the thread slept and is the caller's to make ready: exactly
-    /// one is told so.
+    /// Sets the bits of `condition`. True when the thread slept and the caller must make it ready: exactly
+    /// one caller gets true.
     #[must_use]
     pub fn wakeup(&self, condition: u32) -> bool {
         self.0.fetch_or(RUNNING | condition, Ordering::AcqRel) & RUNNING == 0

@@ -1,15 +1,15 @@
-//! A table of entries found by hash: looked through without a lock while one party at a time changes it.
+//! A hash table that is read without a lock while one party at a time changes it.
 //!
 //! *Interface*: [`Table::find`] for readers; [`Table::add`], [`Table::replace`] and [`Table::take`] for the
-//! one writer, who has a monitor or the like for that. What leaves the table is [`Left`], which is freed a
-//! grace period after it is dropped ([`crate::epoch`]).
+//! only writer, which holds a monitor or a similar lock. Removed entries are [`Left`], which is freed a grace
+//! period after it is dropped ([`crate::epoch`]).
 //!
-//! Cells of one word, probed one after another from where the hash says. An entry never moves within an array
-//! of cells; a larger array is filled before it is published by one store. Whoever looks in the old one sees
-//! what was there when it was replaced.
+//! Cells of one word, probed linearly from the position of the hash. An entry never moves within an array of
+//! cells; a larger array is filled before it is published by one store. A reader of the old array sees its
+//! contents at the time when it was replaced.
 //!
-//! Progress: reading is wait-free (bounded by the array), changing is the writer's own straight line.
-//! Source: open addressing with marks for what was removed (Knuth, volume 3, section 6.4); publication by one
+//! Progress: reading is wait-free (bounded by the array), a change is the writer's own straight-line code.
+//! Source: open addressing with marks for removed entries (Knuth, volume 3, section 6.4); publication by one
 //! word (Massalin and Pu 1991, section 3.2).
 
 use crate::epoch;
@@ -19,7 +19,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ptr;
 
-/// What a table keeps.
+/// The entries of a table.
 pub trait Hashed {
     /// The hash by which it is found; never another.
     fn hash(&self) -> u64;
@@ -34,7 +34,7 @@ impl<T> Cell<T> {
     }
 }
 
-/// Where an entry was: looking goes on behind it.
+/// The place of a removed entry: a search continues behind it.
 fn gone<T>() -> *mut T {
     ptr::without_provenance_mut(1)
 }
@@ -58,12 +58,12 @@ pub struct Table<T> {
     cells: AtomicPtr<Cells<T>>,
 }
 
-// SAFETY: entries are shared with readers, and dropped by whoever has the grace period's callback.
+// SAFETY: entries are shared with readers, and dropped by the grace period's callback.
 unsafe impl<T: Send + Sync> Send for Table<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Table<T> {}
 
-/// What the writer knows besides.
+/// The writer's additional data.
 #[derive(Default)]
 pub struct Filling {
     entries: usize,
@@ -72,7 +72,7 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// Of an empty table.
+    /// For an empty table.
     pub const fn new() -> Filling {
         Filling {
             entries: 0,
@@ -86,14 +86,15 @@ impl Filling {
     }
 }
 
-/// What has left the table; readers may still have it. Drop it in thread context, with no monitor held.
+/// Objects removed from the table; readers may still use them. Drop it in thread context, with no monitor
+/// held.
 #[must_use = "it is to be dropped when no monitor is held"]
 pub struct Left<T: Hashed> {
     entry: *mut T,
     cells: *mut Cells<T>,
 }
 
-// SAFETY: it is the owner of what left, whose readers' rights are those of the table's.
+// SAFETY: it owns the removed objects, whose readers have the same rights as the table's.
 unsafe impl<T: Hashed + Send + Sync> Send for Left<T> {}
 
 impl<T: Hashed> Left<T> {
@@ -142,10 +143,10 @@ impl<T: Hashed> Table<T> {
         }
     }
 
-    /// The entry with `hash` of which `is` says that it is the one.
+    /// The entry with `hash` for which `is` is true.
     ///
     /// # Safety
-    /// The reference is used only while interrupts are off, or nobody changes the table.
+    /// The reference is used only while interrupts are off, or while no party changes the table.
     #[inline]
     pub unsafe fn find(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<&T> {
         // SAFETY: an array is freed a grace period after it was replaced.
@@ -170,8 +171,8 @@ impl<T: Hashed> Table<T> {
         None
     }
 
-    /// Adds `entry`, of which the table has none like it. `room` makes room for so many cells; its error if
-    /// it cannot. What has left is for the caller to drop.
+    /// Adds `entry`; the table must have no equal entry. `room` makes room for the given number of cells; its
+    /// error is returned if it cannot. The caller drops the removed objects.
     ///
     /// # Safety
     /// One party at a time changes the table, and always with the same `filling`.
@@ -216,10 +217,10 @@ impl<T: Hashed> Table<T> {
         Ok(left)
     }
 
-    /// The cells, and which of them has the entry with `hash` of which `is` says that it is the one.
+    /// The cells, and the index of the entry with `hash` for which `is` is true.
     ///
     /// # Safety
-    /// Nobody else changes the table meanwhile.
+    /// No other party changes the table meanwhile.
     unsafe fn place(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<(&[Cell<T>], usize)> {
         // SAFETY: as the caller promises.
         let cells = unsafe { self.cells.load(Ordering::Relaxed).as_ref() }?;
@@ -240,8 +241,8 @@ impl<T: Hashed> Table<T> {
         None
     }
 
-    /// Puts `entry` in the place of the one with its hash of which `is` says that it is the one, for readers
-    /// at one moment. What has left; nothing if there was none, and then `entry` is dropped.
+    /// Replaces the entry with the same hash for which `is` is true by `entry`, in one step for readers.
+    /// Returns the removed entry; nothing if there was none, and then `entry` is dropped.
     ///
     /// # Safety
     /// As [`Table::add`].
@@ -254,7 +255,7 @@ impl<T: Hashed> Table<T> {
         Left::entry(cell.swap(Box::into_raw(entry), Ordering::AcqRel))
     }
 
-    /// Takes out the entry with `hash` of which `is` says that it is the one. What has left.
+    /// Removes the entry with `hash` for which `is` is true, and returns it.
     ///
     /// # Safety
     /// As [`Table::add`].
@@ -269,7 +270,7 @@ impl<T: Hashed> Table<T> {
             return Left::nothing();
         };
         let behind = &cells[(index + 1) & (cells.len() - 1)];
-        // Nobody has to look beyond if nothing is there.
+        // No search needs to continue beyond an empty cell.
         let last = behind.0.load(Ordering::Relaxed).is_null();
         let mark = if last { ptr::null_mut() } else { gone() };
         filling.entries -= 1;
@@ -277,22 +278,22 @@ impl<T: Hashed> Table<T> {
         Left::entry(cells[index].0.swap(mark, Ordering::AcqRel))
     }
 
-    /// Takes out all entries, of a table that nobody else can see.
+    /// Removes all entries of a table that no other party can see.
     pub fn contents(&mut self) -> Contents<T> {
         let cells = self.cells.swap(ptr::null_mut(), Ordering::Acquire);
-        // SAFETY: the array came from a box, and nobody else can see it.
+        // SAFETY: the array came from a box, and no other party can see it.
         let first = (!cells.is_null()).then(|| unsafe { Box::from_raw(cells) });
         Contents { first }
     }
 }
 
-/// What was in tables that nobody can see any more; what is not taken is not freed.
+/// The entries of tables that no other party can see any more; entries that are not taken are not freed.
 pub struct Contents<T> {
     first: Option<Box<Cells<T>>>,
 }
 
 impl<T> Contents<T> {
-    /// What was in another table comes to it. Needs no memory.
+    /// Adds the entries of another table. Needs no memory.
     pub fn join(&mut self, other: Contents<T>) {
         let mut other = other.first;
         while let Some(mut cells) = other {
@@ -315,7 +316,7 @@ impl<T> Iterator for Contents<T> {
             };
             let entry = cell.0.load(Ordering::Acquire);
             if is_entry(entry) {
-                // SAFETY: it came from a box, and nobody else can see it.
+                // SAFETY: it came from a box, and no other party can see it.
                 return Some(unsafe { Box::from_raw(entry) });
             }
         }
@@ -345,7 +346,7 @@ impl<T: Hashed> Default for Table<T> {
 impl<T> Drop for Table<T> {
     fn drop(&mut self) {
         let cells = self.cells.load(Ordering::Acquire);
-        // SAFETY: nobody can see the table any more.
+        // SAFETY: no other party can see the table any more.
         let first = (!cells.is_null()).then(|| unsafe { Box::from_raw(cells) });
         Contents { first }.for_each(drop);
     }
@@ -379,7 +380,7 @@ mod tests {
                 .map_or_else(|no| match no {}, drop);
         }
         fn get(&self, key: u64) -> Option<usize> {
-            // SAFETY: nobody changes the table meanwhile.
+            // SAFETY: no party changes the table meanwhile.
             unsafe { self.0.find(key % 7, |pair| pair.0 == key) }.map(|pair| pair.1)
         }
         fn take(&mut self, key: u64) -> Option<usize> {

@@ -4,14 +4,14 @@
 //! handlers included.
 //!
 //! Source: the dissertation's stack in an array (figure 5.5), as [`ArrayStack`] has it for values that fit
-//! into one word beside their index. Here what is stacked are numbers of places: who pushes takes a free
-//! place by one exchange, fills it, and stacks its number; who pops a number has the place to itself, empties
-//! it, and frees it by a store. So a push and a pop are three exchanges of 8 bytes or less.
+//! into one word beside their index. Here the stack has place numbers: a push takes a free place by one
+//! exchange, fills it, and pushes its number; a pop of a number owns the place, empties it, and frees it by a
+//! store. So a push and a pop are three exchanges of 8 bytes or less.
 //!
-//! Progress: lock-free; looking for a place ends after `N`. Who stops between place and number keeps that
-//! place until it goes on: then `push` may say that the stack is full while it holds fewer than `N`. Memory
-//! order: the number's exchanges release the value to who takes it; freeing releases the empty place to who
-//! takes that.
+//! Progress: lock-free; the search for a place ends after `N`. A thread that stops between taking a place and
+//! pushing its number keeps that place until it continues; then `push` may report a full stack while it holds
+//! fewer than `N`. Memory order: the number's exchanges release the value to the pop that takes it; freeing
+//! releases the empty place to the next push that takes it.
 
 use crate::ArrayStack;
 use crate::primitive::UnsafeCell;
@@ -20,7 +20,7 @@ use core::mem::MaybeUninit;
 
 /// A stack of up to `N` values, at most 256.
 pub struct ValueStack<T, const N: usize> {
-    /// Of filled places.
+    /// The numbers of filled places.
     numbers: ArrayStack<u8, N>,
     places: [Place<T>; N],
 }
@@ -30,7 +30,7 @@ struct Place<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: a value is touched by who took its place, or has its number from the stack.
+// SAFETY: a value is touched only by the party that took its place, or that popped its number.
 unsafe impl<T: Send, const N: usize> Sync for ValueStack<T, N> {}
 
 impl<T> Place<T> {
@@ -69,7 +69,7 @@ impl<T, const N: usize> ValueStack<T, N> {
     /// Put `value` on top.
     ///
     /// # Errors
-    /// `value`, when every place is filled, or kept by who is half-way.
+    /// `value`, when every place is filled, or kept by an unfinished operation.
     pub fn push(&self, value: T) -> Result<(), T> {
         let Some(number) = self.places.iter().position(Place::take) else {
             return Err(value);

@@ -1,34 +1,34 @@
-//! Waiting for a condition: a list of sleeping threads, of which wakers take one after the other.
+//! Waiting for a condition: a list of sleeping threads, which wakers take one after the other.
 //!
 //! *Interface*: [`WaitList::wait_until`], [`WaitList::wait_interruptible`] and [`WaitList::wait_unless`]
 //! sleep until a closure yields; [`WaitList::wake_all`] and [`WaitList::wake_one`] may be called from
 //! anywhere, interrupt handlers included. [`WaitList::enroll`] and [`WaitList::leave`] let one thread wait on
-//! several lists ([`crate::Watch`], for `poll`). A [`Callback`] may stand in the place of a thread: it is
-//! called by whoever wakes, each time, and stays. Of those that are [`one of several`](WaitNode::one_of) a
-//! wake-up calls as many as it takes until one has somebody to wake.
+//! several lists ([`crate::Watch`], for `poll`). A [`Callback`] may take the place of a thread: every waker
+//! calls it, and it stays. Of callbacks that are [`one of several`](WaitNode::one_of), a wake-up calls them
+//! until one has a thread to wake.
 //!
-//! The waker changes the condition first and wakes afterwards. No wake-up is lost: a waiter
-//! enrols, looks again, and only then sleeps on its token, which a `resume` in between has already given.
+//! The waker changes the condition first and wakes afterwards. No wake-up is lost: a waiter enrols, checks
+//! again, and only then sleeps on its token, which a `resume` in between has already given.
 //!
-//! A waker goes along the list without taking it away. Each waiter it chooses by an exchange of that one's
-//! state (`QUEUED` to `TAKEN`), then gives it its token, then says so (`TOLD`), and at last takes off the
-//! list what stands on top and waits no more. A waker that stops in the middle holds up nobody whom another
-//! waker means to wake: the rest of the list is where it was, and to one who is taken but not yet told the
-//! other gives the token too. (A token too many is what everyone who sleeps must expect.) A waiter that
-//! leaves marks its place and goes; the place is given back by who takes it off the list.
+//! A waker walks along the list without taking it away. It chooses each waiter by an exchange of the waiter's
+//! state (`QUEUED` to `TAKEN`), gives it its token, records that (`TOLD`), and finally takes places at the
+//! top that no longer wait off the list. A waker that stops in the middle does not delay the waiters of
+//! another waker: the rest of the list is unchanged, and the other waker also gives the token to a waiter
+//! that is `TAKEN` but not yet `TOLD`. (Every sleeper must expect an extra token.) A leaving waiter marks its
+//! place; the party that takes the place off the list gives it back.
 //!
-//! Who walks sees places that others may take off meanwhile; the head's tag counts those, and a walk during
-//! which it has changed begins again. `wake_one` needs that to be sure that the one it chooses is in this
-//! list, and its exchange names the place's life. Marked places below waiting ones stay until those go; when
-//! they are many (more than the waiting ones and 8) when the list has doubled, all are woken and taken off,
-//! callbacks too: who has one there sees that it is not [queued](WaitNode::is_queued) any more.
+//! Others may take places off during a walk; the head's tag counts these removals, and a walk during which
+//! the tag has changed starts again. `wake_one` needs this to be sure that its choice is in this list, and
+//! its exchange contains the number of the place's use. Marked places below waiting places stay until those
+//! leave. If, when the list has doubled, there are more marked places than waiting places plus 8, all are
+//! woken and taken off, callbacks too: the owner of a callback sees that it is not
+//! [queued](WaitNode::is_queued) any more.
 //!
-//! A callback is called with interrupts off, so whoever frees it waits for a grace period after its node has
-//! left. What is called once for several wake-ups looks, behind a full fence, at what each of them has
-//! changed.
+//! A callback is called with interrupts off, so it may be freed only a grace period after its node has left.
+//! A callback that is called once for several wake-ups sees, after a full fence, the changes of each of them.
 //!
-//! Progress: everything is lock-free but the sleeping. Memory order: enrolment and the look at the condition,
-//! and the change of the condition and the look at the list, are separated by full fences.
+//! Progress: everything is lock-free except the sleep. Memory order: a full fence separates enrolment from
+//! the check of the condition, and the change of the condition from the walk of the list.
 //!
 //! Source: Hohmuth and Härtig 2001, sleep and wakeup on one state word (figures 2 and 3); the list is figures
 //! 5.4 and 5.8 of the dissertation with its marks (section 5.2.3).
@@ -45,8 +45,8 @@ use core::ptr::NonNull;
 /// sooner.)
 const MARKED: usize = if cfg!(loom) { 0 } else { 8 };
 
-/// What is called, in the context of the waker and with interrupts off, when a list is woken in which it
-/// stands; a few times where wakers meet. Whether it has woken somebody.
+/// The procedure that is called, in the context of the waker and with interrupts off, when its list is woken;
+/// several times where wakers meet. Returns whether it has woken a thread.
 pub struct Callback(pub fn(NonNull<Callback>) -> bool);
 
 /// The place of a thread, or of a callback, in one list at a time.
@@ -55,7 +55,7 @@ pub struct WaitNode {
     /// [`CALLS`] if the owner is a callback, and [`ONE_OF`].
     kind: u64,
     place: Cell<Option<&'static Place>>,
-    /// The place's state while nobody has woken its owner since it enrolled.
+    /// The place's state while its owner has not been woken since it enrolled.
     queued: Cell<u64>,
 }
 
@@ -169,8 +169,8 @@ impl WaitList {
         self.wait(&mut condition, callout::get().interrupted)
     }
 
-    /// Sleeps until `condition` yields a value or, when a signal has come, `give_up` says so; for who does
-    /// not care about every signal. As [`WaitList::wait_interruptible`] otherwise.
+    /// Sleeps until `condition` yields a value or, when a signal has come, `give_up` says so; for a caller
+    /// that ignores some signals. As [`WaitList::wait_interruptible`] otherwise.
     ///
     /// # Errors
     /// It gave up.
@@ -197,16 +197,16 @@ impl WaitList {
                 break Ok(value);
             }
             if give_up() {
-                // Off the list first: whoever changes the condition from now on wakes another, and what came
-                // together with the signal is found.
+                // Off the list first: a later change of the condition wakes another waiter, and a change that
+                // came together with the signal is found.
                 self.leave(&node);
                 return condition().ok_or(Interrupted);
             }
             if !enrolled {
                 (callout::get().yield_now)();
             } else if node.is_queued() {
-                // One who is not has been told already, and what the condition waited for itself may have
-                // taken that token.
+                // Otherwise it has already been woken, and the condition's own wait may have consumed that
+                // token.
                 (callout::get().suspend)();
             }
         };
@@ -214,8 +214,8 @@ impl WaitList {
         result
     }
 
-    /// Puts `node`, which waits in no list, on this one. Look at the condition after this and before
-    /// `suspend`. False when there is no memory: nobody will wake the thread then.
+    /// Puts `node`, which waits in no list, on this list. Check the condition after this and before
+    /// `suspend`. False when there is no memory: then nothing will wake the thread.
     #[must_use]
     pub fn enroll(&self, node: &WaitNode) -> bool {
         node.abandon();
@@ -254,8 +254,8 @@ impl WaitList {
         self.tidy();
     }
 
-    /// Takes off the list what waits no more, if there is much of it. Who comes calls this only each time the
-    /// list has doubled, so that it costs all together a few steps each.
+    /// Takes places that no longer wait off the list, if there are many. A new waiter calls this only when
+    /// the list has doubled, so the cost for each waiter is a few steps.
     #[cold]
     fn tidy_below(&self) {
         let (mut waiting, mut marked) = (0, 0);
@@ -268,15 +268,14 @@ impl WaitList {
         }
     }
 
-    /// Wakes every thread that was enrolled when the call began, and calls the callbacks. Whether one was not
-    /// called, because one of several was enough: who calls this only when somebody waits is to do so at the
-    /// next change, too.
+    /// Wakes every thread that was enrolled when the call began, and calls the callbacks. Returns whether a
+    /// callback was not called, because one of several was enough: a caller that wakes only while there are
+    /// waiters must then also wake at the next change.
     pub fn wake_all(&self) -> bool {
         self.wake(false)
     }
 
-    /// As [`WaitList::wake_all`], for who has interrupts off, which is what a callback that stands alone
-    /// needs.
+    /// As [`WaitList::wake_all`], for a caller with interrupts off, which a single callback needs.
     #[inline]
     pub fn wake_all_briefly(&self) -> bool {
         fence(Ordering::SeqCst);
@@ -374,7 +373,7 @@ impl WaitList {
         true
     }
 
-    /// Takes off the list what stands on top and waits no more. Whether nothing is left.
+    /// Takes places at the top that no longer wait off the list. Whether the list is then empty.
     fn tidy(&self) -> bool {
         loop {
             let top = self.head.read();
@@ -401,7 +400,7 @@ impl WaitList {
         }
     }
 
-    /// Address of the word that is zero while nobody is enrolled, for generated code.
+    /// Address of the word that is zero while the list is empty, for generated code.
     pub fn word_address(&self) -> usize {
         core::ptr::from_ref(&self.head) as usize
     }
@@ -418,7 +417,7 @@ fn length_at(address: u64) -> usize {
     Place::at(address).map_or(0, |place| place.length.load(Ordering::Relaxed))
 }
 
-/// Gives the owner of a place whose state was `state` the token, or calls it, if that is still to be done.
+/// Gives the token to the owner of a place whose state was `state`, or calls it, unless that is already done.
 fn tell(place: &Place, state: u64) {
     if state & PHASES != TAKEN {
         return;
@@ -441,7 +440,7 @@ fn ring(place: &Place, state: u64, enough: bool) -> bool {
     callout::without_interrupts(|| call(place, state, owner)) && state & ONE_OF != 0
 }
 
-/// Calls the owner if it has not left. Interrupts are off. Whether it has woken somebody.
+/// Calls the owner if it has not left. Interrupts are off. Whether it has woken a thread.
 fn call(place: &Place, state: u64, owner: usize) -> bool {
     if place.state.load(Ordering::Acquire) == state {
         let callback = core::ptr::with_exposed_provenance_mut::<Callback>(owner);
@@ -455,7 +454,7 @@ fn call(place: &Place, state: u64, owner: usize) -> bool {
     false
 }
 
-/// The caller has taken the place off its list: back to its owner, or to those that nobody has.
+/// The caller has taken the place off its list: back to its owner, or to the free places.
 fn settle(place: &'static Place) {
     loop {
         let state = place.state.load(Ordering::Acquire);
@@ -585,7 +584,7 @@ mod tests {
         use crate::callout::{self, Callouts};
         std::thread_local!(static COMES: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) });
         static SIGNALLED: Callouts = Callouts {
-            // What is waited for comes between the last look and the signal.
+            // The awaited event comes between the last check and the signal.
             interrupted: || COMES.replace(COMES.get().map(|_| true)).is_some(),
             yield_now: std::thread::yield_now,
             ..callout::DEFAULT

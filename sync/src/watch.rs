@@ -1,9 +1,9 @@
-//! One thread's places in the wait lists of several parties: what `poll` and `select` sleep on.
+//! One thread's places in the wait lists of several parties; `poll` and `select` sleep on them.
 //!
-//! *Interface*: [`Watch::begin`] names the party whose lists [`Watch::watch`] enrols in from there on. Then
-//! look at the party's condition; when none holds, [`Watch::sleep`], and go through those whose lists were
-//! woken by [`Watch::next`], each of which is watched anew before the look at its condition. The places of
-//! the others stay as they are.
+//! *Interface*: [`Watch::begin`] names the party in whose lists [`Watch::watch`] then enrols. Then check the
+//! party's condition. When no condition holds, call [`Watch::sleep`], and visit the parties whose lists were
+//! woken with [`Watch::next`]; each of them is watched again before its condition is checked. The places of
+//! the others stay unchanged.
 //!
 //! Source: dissertation, section 4.1.4; the rule of enrolling first is that of [`crate::wait`].
 
@@ -38,12 +38,12 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What is watched now is `party`'s, of which nothing was watched before.
+    /// The next lists belong to `party`, none of whose lists was watched before.
     pub fn begin(&mut self, party: usize) {
         (self.party, self.at) = (party, self.places.len());
     }
 
-    /// Enrols the running thread in `list`, unless it stands there.
+    /// Enrols the running thread in `list`, unless it is already there.
     pub fn watch(&mut self, list: &'a WaitList) {
         let party = self.party;
         let mine = |place: &&Place| place.party == party && core::ptr::eq(place.list, list);
@@ -65,8 +65,8 @@ impl<'a> Watch<'a> {
         self.short
     }
 
-    /// A party, one of whose lists was woken, among the places from `from` on, behind whose places it then
-    /// is. What is watched next is that party's.
+    /// The next party with a woken list, among the places from `from` on; `from` is then behind its places.
+    /// The next lists to be watched are that party's.
     pub fn next(&mut self, from: &mut usize) -> Option<usize> {
         let woken = |place: &Place| !place.node.is_queued();
         let found = *from + self.places.get(*from..)?.iter().position(woken)?;
@@ -75,7 +75,7 @@ impl<'a> Watch<'a> {
         let before = self.places[..found].iter().rev().take_while(same).count();
         let behind = self.places[found..].iter().take_while(same).count();
         *from = found + behind;
-        // One that came late stands behind the others of all parties, and not where its party has its first.
+        // A late place is behind the places of all parties, not beside its party's first.
         let first = found - before;
         let late = first > 0 && self.places[first - 1].party > party;
         self.at = match late {

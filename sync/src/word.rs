@@ -2,8 +2,8 @@
 
 use core::ptr::NonNull;
 
-/// What fits into one word and is copied by moving it: the elements of structures whose readers look before
-/// they own.
+/// Values that fit into one word and are copied by moving it: the elements of structures whose readers read
+/// before they own.
 ///
 /// # Safety
 /// `from_word(x.into_word())` is `x`, and a word that came from another thread's `into_word` is valid here.
@@ -32,7 +32,7 @@ macro_rules! integers {
 }
 integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
 
-/// What fits into the lower [`BITS`](Small::BITS) of a word, so that more finds room beside it.
+/// Values that fit into the lower [`BITS`](Small::BITS) of a word and leave the other bits free.
 ///
 /// # Safety
 /// The word of [`into_word`](Word::into_word) is below 2 to the power of `BITS`.
@@ -51,7 +51,7 @@ macro_rules! small {
 }
 small!(u8, u16, u32);
 
-/// A pointer whose target may be used by whichever thread gets it.
+/// A pointer whose target may be used by any thread that gets it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Handle<T>(pub NonNull<T>);
 

@@ -1,16 +1,17 @@
-//! The work server: do it yourself unless somebody is at it, else leave the work to be done.
+//! The work server: a caller does its work itself, or leaves it to the active worker if there is one.
 //!
 //! *Interface*: [`WorkServer::try_invoke`] when idle; [`WorkServer::submit`] a request in any case, from
 //! anywhere, handlers included; [`WorkServer::serve`] for the server thread that [`WorkServer::new`]'s `hire`
 //! starts. [`WorkServer::invoke`] is `submit` of a closure.
 //!
-//! Source: dissertation, section 5.1.4, the last of the five points: a busy flag; who finds it set enqueues
-//! the work; who finishes and finds work hires a server, which lives until there is none. Idle, busy and the
-//! chain of requests are one word here, so nobody can leave while another is just enqueuing.
+//! Source: dissertation, section 5.1.4, the last of the five points: a busy flag; a caller that finds it set
+//! enqueues the work; a worker that finishes and finds more work hires a server, which lives until there is
+//! none. Idle, busy and the chain of requests are one word here, so a worker cannot leave while another
+//! caller is enqueuing.
 //!
-//! Progress: lock-free: everybody does its work or leaves it within a few steps; work that was left waits for
-//! the one who is busy. Memory order: every change of the word is acquire and release, so each piece of work
-//! sees those before.
+//! Progress: lock-free: every caller does its work or leaves it within a few steps; left work waits for the
+//! active worker. Memory order: every change of the word is acquire and release, so each piece of work sees
+//! the earlier ones.
 
 use crate::primitive::UnsafeCell;
 use crate::primitive::atomic::{AtomicUsize, Ordering};
@@ -21,7 +22,7 @@ use core::ptr::{self, NonNull};
 const IDLE: usize = 0;
 const BUSY: usize = 1;
 
-/// Work to be done. Put it first in a `repr(C)` structure that holds what the work needs.
+/// Work to be done. Put it first in a `repr(C)` structure that holds the data of the work.
 pub struct Request<T> {
     /// The request before this one, or [`BUSY`].
     next: AtomicUsize,
@@ -39,24 +40,24 @@ impl<T> Request<T> {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It was done here.
     Done,
-    /// Somebody is busy; it will be done after.
+    /// The worker will do it later.
     Queued,
 }
 
 /// Data and the work on it.
 pub struct WorkServer<T: 'static> {
-    /// [`IDLE`], [`BUSY`], or the address of the latest request (somebody is busy).
+    /// [`IDLE`], [`BUSY`], or the address of the latest request (while a worker is busy).
     state: AtomicUsize,
     hire: fn(&WorkServer<T>),
     data: UnsafeCell<T>,
 }
 
-// SAFETY: only the one who moved the word from IDLE touches the data, until it moves it back.
+// SAFETY: only the party that moved the word from IDLE touches the data, until it moves it back.
 unsafe impl<T: Send> Sync for WorkServer<T> {}
 // SAFETY: it owns its data.
 unsafe impl<T: Send> Send for WorkServer<T> {}
@@ -70,10 +71,10 @@ impl<T> WorkServer<T> {
         }
     }
 
-    /// Does `work` here if nobody is busy; gives it back otherwise.
+    /// Does `work` here if no worker is busy; gives it back otherwise.
     ///
     /// # Errors
-    /// `work`, when somebody is busy.
+    /// `work`, when a worker is busy.
     pub fn try_invoke<R, F: FnOnce(&mut T) -> R>(&self, work: F) -> Result<R, F> {
         if self
             .state
@@ -88,7 +89,7 @@ impl<T> WorkServer<T> {
         Ok(result)
     }
 
-    /// Does the request here if nobody is busy, else leaves it to be done.
+    /// Does the request here if no worker is busy, else leaves it.
     ///
     /// # Safety
     /// The request is in no chain, and is the server's until its `run` is called.
@@ -116,7 +117,7 @@ impl<T> WorkServer<T> {
         Outcome::Done
     }
 
-    /// Does `work` here if nobody is busy, else leaves it to be done; then it needs memory for it.
+    /// Does `work` here if no worker is busy, else leaves it, which needs memory.
     pub fn invoke(&self, work: impl FnOnce(&mut T) + Send + 'static) -> Outcome {
         match self.try_invoke(work) {
             Ok(()) => Outcome::Done,
@@ -131,8 +132,8 @@ impl<T> WorkServer<T> {
         }
     }
 
-    /// Does what was left to be done, until there is nothing; for the thread that `hire` found, once for each
-    /// call of `hire`.
+    /// Does the work that was left, until there is none; for the thread that `hire` found, once for each call
+    /// of `hire`.
     pub fn serve(&self) {
         loop {
             let chain = self.state.swap(BUSY, Ordering::AcqRel);

@@ -6,12 +6,11 @@
 //!
 //! Source: a list with insertion at its tail and deletion at its head (dissertation, section 5.2.1), by
 //! Michael and Scott, *Simple, fast, and practical non-blocking and blocking concurrent queue algorithms*
-//! (PODC 1996). Head, tail and every link have a tag beside the address, so a node that comes back is not
-//! mistaken.
+//! (PODC 1996). Head, tail and every link have a tag beside the address, so a reused node is not mistaken.
 //!
-//! Progress: lock-free; a tail that lags is moved by whoever finds it so. Memory order: every link is an
-//! exchange of pairs, a full barrier; the word is atomic because a consumer may read that of a node which was
-//! taken meanwhile, and then discards it.
+//! Progress: lock-free; a lagging tail is moved by any party that finds it. Memory order: every link is an
+//! exchange of pairs, a full barrier; the word is atomic because a consumer may read the word of a node that
+//! was taken meanwhile, and then discards it.
 
 use crate::cas2::Pair;
 use crate::primitive::atomic::{AtomicU64, Ordering};
@@ -149,8 +148,8 @@ impl<T: Word> Queue<T> {
     }
 }
 
-/// Makes a node the last one of the queue that it will be in. Its number of changes grows: whoever remembers
-/// its former life finds out by head or tail, which have gone on, and an exchange from then fails.
+/// Makes a node the last one of the queue that it will be in. Its number of changes grows: a party that
+/// remembers its former use notices this by head or tail, which have moved, and its exchange fails.
 fn end(node: &Node) {
     let old = node.next.read();
     node.next.renew((0, old.1.wrapping_add(1)));

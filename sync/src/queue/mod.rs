@@ -8,9 +8,9 @@
 //! | one producer | [`spsc`], any type, wait-free | [`spmc`], words, put wait-free, get lock-free |
 //! | many producers | [`mpsc`], any type, lock-free | [`mpmc`], words, lock-free |
 //!
-//! [`linked`] has no bound. None of them waits: `put` gives the value back when there is no room, `get` gives
-//! nothing when there is nothing. Capacities are powers of two. Positions count up for ever and wrap with the
-//! word, so a position never means two things at once.
+//! [`linked`] has no bound. None of them waits: `put` gives the value back when the queue is full, `get`
+//! returns nothing when it is empty. Capacities are powers of two. Positions count up for ever and wrap with
+//! the word, so a position never means two things at once.
 
 pub mod linked;
 pub mod mpmc;

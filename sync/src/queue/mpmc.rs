@@ -4,15 +4,14 @@
 //!
 //! Source: `Put` and `Get` of the dissertation's figure 5.6, which change a position and an element in one
 //! CAS2 of two distant words. Here the word and its *round* are adjacent and change together; the position is
-//! a hint, stored afterwards and never ahead; who finds it behind goes on from there by what the places say.
-//! So there is nothing to wait for, and a late store of an old hint costs the next one a few looks: Vyukov's
-//! queue of the same shape makes everyone wait for a party that stalls between claim and fill.
+//! a hint, stored afterwards and never ahead. A party that finds it behind continues from there by the rounds
+//! of the places. So there is nothing to wait for, and a late store of an old hint costs the next party a few
+//! loads. In Vyukov's queue of the same shape all parties wait for one that stalls between claim and fill.
 //!
 //! A place's round is `p` while it is free for position `p`, `p + 1` while it holds the value of `p`, and
-//! `p + N` (free for the next turn) after that one was taken. Rounds only grow, so an exchange that expects
-//! one cannot be fooled, and one that takes needs to change nothing else: the old word stays, and no round
-//! says that it is one. And nobody goes past `p` before the place's round has, so places are filled and
-//! emptied in order.
+//! `p + N` (free for the next turn) after that one was taken. Rounds only grow, so an exchange that expects a
+//! round cannot be misled, and a `get` need change nothing else: the old word stays, and no round refers to
+//! it. And no party goes past `p` before the place's round has, so places are filled and emptied in order.
 //!
 //! Progress: lock-free; each retry means that another party's exchange has succeeded. Memory order: exchanges
 //! of pairs are full barriers; the positions carry no data, only hints.
@@ -69,7 +68,7 @@ impl<T: Word, const N: usize> Queue<T, N> {
     }
 
     /// A later position than `position`, whose place has the round `round` and so is past it: the next one,
-    /// or where the place itself says that things have got to (a hint may be very old).
+    /// or the position that the place's round shows (a hint may be very old).
     fn on(position: u64, round: u64) -> u64 {
         let (next, reached) = (position.wrapping_add(1), round.wrapping_sub(N as u64));
         if reached.wrapping_sub(next) as i64 > 0 {
@@ -79,7 +78,7 @@ impl<T: Word, const N: usize> Queue<T, N> {
         }
     }
 
-    /// The first position from where `line` says whose place has got no further than `limit` beyond it.
+    /// The first position from `line`'s hint on whose place's round is at most `limit` beyond it.
     fn find(&self, line: &Line, limit: i64) -> u64 {
         let mut position = line.0.load(Ordering::Acquire);
         loop {
@@ -111,7 +110,7 @@ impl<T: Word, const N: usize> Queue<T, N> {
                 }
                 // Holds the value of the turn before: full, and was so when `old` was loaded.
                 ..0 => return Err(value),
-                // Filled: the position lags, or somebody was faster.
+                // Filled: the position lags, or another party was faster.
                 _ => head = Self::on(head, old.1),
             }
         }
@@ -128,8 +127,8 @@ impl<T: Word, const N: usize> Queue<T, N> {
                     let new = tail.wrapping_add(N as u64);
                     if place.compare_exchange_high(old.1, new).is_ok() {
                         self.tail.0.store(tail.wrapping_add(1), Ordering::Release);
-                        // SAFETY: the round says that `put` filled the place, and the exchange that nobody
-                        // took it before, so that the word is still what was read with the round.
+                        // SAFETY: the round says that `put` filled the place, and the exchange says that it
+                        // was not taken before, so the word is still the one that was read with the round.
                         return Some(unsafe { T::from_word(old.0) });
                     }
                 }

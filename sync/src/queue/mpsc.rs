@@ -6,11 +6,11 @@
 //! Source: figure 2 of Massalin and Pu 1989. A producer stakes a claim to its space by one compare-and-swap
 //! on `head`, then fills it at the same time as others fill theirs; a flag beside each place tells the
 //! consumer that it is filled. In the figure a producer that stops between its claim and its flag stops the
-//! queue: what was claimed later is in, but cannot come out. Here the flag is a *turn* (a position and what
-//! has become of it), and the consumer that finds something filled behind an unfilled place *skips* the
-//! latter by one exchange. The producer finds that out when it sets its flag, gives the place back and claims
-//! anew: it had not finished, so its value may come later. Until then the place is out of use, and positions
-//! that fall on it are passed over.
+//! queue: later claims are filled, but cannot be taken. Here the flag is a *turn* (a position and its state).
+//! A consumer that finds a filled place behind an unfilled place *skips* the latter by one exchange. The
+//! producer notices this when it sets its flag, gives the place back and claims a new one: it had not
+//! finished, so its value may come later. Until then the place is out of use, and positions that fall on it
+//! are skipped.
 //!
 //! Turns of a place, each with a position that only grows:
 //!
@@ -18,17 +18,17 @@
 //! | --- | --- |
 //! | `FREE(p)` | for position `p`; claimed when `head` is beyond `p` |
 //! | `FILLED(p)`, `BATCH(p)` | one value, or the first of several whose number stands beside |
-//! | `VOID(p)` | claimed and given up: the consumer passes on |
+//! | `VOID(p)` | claimed and given up: the consumer continues |
 //! | `SKIPPED(p)` | a slow producer still owns the place; no position up to `p` has a value in it |
 //!
 //! A producer moves `head` over a position only when it has claimed it, or has marked it as one without a
 //! value; so a position behind `head` that is free is one that a producer is about to fill.
 //!
 //! Progress: `put` is lock-free (it begins again only when another's put or get has succeeded), `get` is
-//! wait-free (one look at each place). A producer that stops for ever costs the places it had claimed,
-//! nothing else. Memory order: a turn's release after the value was written is acquired before it is read,
-//! and its release after the value was taken before the place is written again; a producer that was skipped
-//! learns so by the same exchange.
+//! wait-free (one look at each place). A producer that stops for ever costs only the places it had claimed.
+//! Memory order: a turn's release after the value was written is acquired before it is read, and its release
+//! after the value was taken before the place is written again; a skipped producer learns this by the same
+//! exchange.
 
 use super::slots::Slots;
 use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
 #[repr(align(64))]
 struct Line(AtomicU64);
 
-/// What the consumer alone touches.
+/// The consumer's private data.
 #[repr(align(64))]
 struct Consuming {
     /// Next position to take.
@@ -155,7 +155,7 @@ impl<T, const N: usize> Queue<T, N> {
         }
     }
 
-    /// Move `head` on, unless somebody did.
+    /// Moves `head` on, unless another producer did.
     fn advance(&self, head: u64, n: usize) -> Result<(), u64> {
         self.head
             .0
@@ -171,7 +171,7 @@ impl<T, const N: usize> Queue<T, N> {
         let mut head = self.head.0.load(Ordering::Acquire);
         let mut passed = 0;
         loop {
-            // How many from `head` on can be had, and what is wrong with the one behind them.
+            // The number of free places from `head` on, and the problem with the place behind them.
             let mut usable = 0;
             let obstacle = loop {
                 if usable == n {
@@ -202,7 +202,7 @@ impl<T, const N: usize> Queue<T, N> {
                 continue;
             }
             if behind {
-                // The place of a slow producer. Nobody shall have a value at this position.
+                // The place of a slow producer. This position gets no value.
                 passed += 1;
                 if passed > N {
                     return None;
@@ -357,7 +357,7 @@ impl<T, const N: usize> Queue<T, N> {
             position = after(position, 1);
             seen = self.look(position);
         }
-        // Something is filled at `position`: what is not filled before it has lost its turn.
+        // The place at `position` is filled: unfilled places before it have lost their turn.
         while passed != position {
             let mut seen = self.look(passed);
             while seen == Turn(turn(FREE, passed)) {
@@ -391,7 +391,7 @@ impl<T, const N: usize> Queue<T, N> {
     /// The consumer's end. The queue is borrowed mutably only to make it, so there must be no other.
     ///
     /// # Safety
-    /// While it lives, nobody else calls [`get`](Queue::get).
+    /// While it lives, no other code calls [`get`](Queue::get).
     pub unsafe fn consumer(&self) -> Consumer<'_, T, N> {
         Consumer(self)
     }

@@ -24,7 +24,7 @@ impl<T, const N: usize> Slots<T, N> {
     /// Put a value at `position`.
     ///
     /// # Safety
-    /// Nobody else accesses the place, and it holds no value.
+    /// No other party accesses the place, and it holds no value.
     pub unsafe fn put(&self, position: usize, value: T) {
         // SAFETY: the caller's promise.
         self.0[position % N].with_mut(|at| unsafe { (*at).write(value) });
@@ -33,7 +33,7 @@ impl<T, const N: usize> Slots<T, N> {
     /// Take the value from `position`.
     ///
     /// # Safety
-    /// Nobody else accesses the place, and it holds a value, which now it no longer does.
+    /// No other party accesses the place, and it holds a value, which is moved out.
     pub unsafe fn take(&self, position: usize) -> T {
         // SAFETY: the caller's promise. A mutable access, so that loom sees taking as the end of the value.
         self.0[position % N].with_mut(|at| unsafe { (*at).assume_init_read() })

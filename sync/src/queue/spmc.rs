@@ -84,7 +84,7 @@ impl<T: Word, const N: usize> Queue<T, N> {
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
-                // SAFETY: position `tail` was filled by `put` and taken by nobody before this exchange.
+                // SAFETY: position `tail` was filled by `put` and not taken before this exchange.
                 Ok(_) => return Some(unsafe { T::from_word(word) }),
                 Err(now) => tail = now,
             }

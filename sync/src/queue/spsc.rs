@@ -1,12 +1,12 @@
 //! The queue of one producer and one consumer.
 //!
 //! *Interface*: [`Queue::split`] gives the two ends, safely; [`Queue::put`] and [`Queue::get`] are for
-//! statics whose sides are known otherwise.
+//! statics whose two sides are known otherwise.
 //!
-//! Source: figure 1 of Massalin and Pu 1989, with the flag a place of its figure 2: code isolation, `head` is
-//! the producer's alone and `tail` the consumer's alone, and neither ever looks at the other's, since each
-//! place says by itself whether it is filled (Giacomoni, Moseley and Vachharajani 2008). A value and its flag
-//! travel between two processors' caches on one line, where a value and a position take two.
+//! Source: figure 1 of Massalin and Pu 1989, with a flag in each place as in its figure 2. Code isolation:
+//! `head` belongs to the producer and `tail` to the consumer, and neither reads the other's, since each place
+//! says itself whether it is filled (Giacomoni, Moseley and Vachharajani 2008). A value and its flag travel
+//! between two processors' caches on one line, where a value and a position take two.
 //!
 //! Progress: wait-free. Memory order: the producer's release of a flag is acquired by the consumer before it
 //! reads the value; the consumer's release of it is acquired by the producer before it writes the place
@@ -44,7 +44,7 @@ impl<T> Place<T> {
     }
 }
 
-/// The places, apart from what is before and behind them.
+/// The places, on cache lines of their own.
 #[repr(align(128))]
 struct Places<T, const N: usize>([Place<T>; N]);
 
