@@ -1,22 +1,21 @@
-//! Who has something to tell: members note themselves when a wait list is woken in which they wait, each at
-//! most once, and a consumer takes them in the order in which they came.
+//! A list of ready members: a member is noted, at most once, when a wait list is woken in which it waits, and
+//! a consumer takes the members in the order of arrival.
 //!
 //! *Interface*: a [`Member`] of a [`ReadyList`] is armed by giving its [`Arms`] to wait lists
 //! ([`Arms::watch`]), where they stay; each time one of these is woken, or by [`Member::note`], the member
-//! stands in the list, unless it is [muted](Member::mute). [`Line`] is the consumer's end: [`Line::take`] and
-//! [`Line::put_back`], one party at a time. Who sleeps until somebody is ready does so by
-//! [`ReadyList::sleep`]; one of them is woken for each member that comes, in turn. [`ReadyList::watchers`]
-//! are all woken.
+//! enters the ready list, unless it is [muted](Member::mute). [`Line`] is the consumer's end: [`Line::take`]
+//! and [`Line::put_back`], one party at a time. [`ReadyList::sleep`] sleeps until a member is ready; one
+//! sleeper is woken for each member that comes, in turn. All [`ReadyList::watchers`] are woken.
 //!
-//! A member is taken off before it is looked at: what comes after the look notes it again. So nothing is
-//! lost, and how long a look at the ready ones takes does not depend on how many are not.
+//! A member is taken off before it is checked: an event after the check notes it again. So no event is lost,
+//! and the time to process the ready members does not depend on the number of others.
 //!
-//! A list that is closed takes no more members. Each that stands in it has a count of its own; `close` gives
-//! up those counts, and once more a grace period later, when all wakers are through that had not seen that it
-//! is closed (they note with interrupts off).
+//! A closed list takes no more members. Each member in the list has a count; `close` drops these counts, and
+//! does so again a grace period later, when all wakers that had not seen the close have finished (they note
+//! with interrupts off).
 //!
 //! Progress: `note` is lock-free, in handlers too. Source: dissertation, figure 4.3 (callbacks from the queue
-//! to those who wait on many).
+//! to parties that wait on many).
 
 use alloc::sync::Arc;
 use core::ptr::NonNull;
@@ -26,8 +25,8 @@ use crate::epoch;
 use crate::primitive::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 use crate::wait::{Callback, Interrupted, WaitList, WaitNode};
 
-/// Stands between a `SeqCst` exchange and a `SeqCst` load that must not pass it. They are ordered without it;
-/// loom, which takes `SeqCst` accesses for acquire and release only, needs a fence to know.
+/// For use between a `SeqCst` exchange and a `SeqCst` load that must not pass it. They are ordered without
+/// it; loom, which takes `SeqCst` accesses for acquire and release only, needs a fence to know.
 fn in_order() {
     #[cfg(loom)]
     fence(Ordering::SeqCst);
@@ -42,28 +41,28 @@ pub struct ReadyList {
     alone: AtomicUsize,
     /// Those that wait behind it.
     sleepers: WaitList,
-    /// Others who want to know of each that comes.
+    /// Other parties that are woken for each member that comes.
     pub watchers: WaitList,
 }
 
-/// One that may become ready.
+/// A member that may become ready.
 #[repr(C)]
 pub struct Member {
     /// First, so that its address is the member's.
     callback: Callback,
-    /// The one that came before, while it stands in the list.
+    /// The previous member, while this one is in the list.
     next: AtomicPtr<Member>,
-    /// It stands in the list, or in the consumer's line.
+    /// It is in the list, or in the consumer's line.
     noted: AtomicBool,
     /// It is not to be noted.
     muted: AtomicBool,
     list: Arc<ReadyList>,
-    /// What the consumer knows it by.
+    /// The consumer's name for it.
     pub key: usize,
 }
 
 impl ReadyList {
-    /// Nobody is ready.
+    /// No member is ready.
     pub fn new() -> ReadyList {
         ReadyList {
             latest: AtomicPtr::new(core::ptr::null_mut()),
@@ -74,19 +73,19 @@ impl ReadyList {
         }
     }
 
-    /// Whether nobody has come since the consumer looked.
+    /// Whether no member has come since the consumer's last look.
     pub fn is_empty(&self) -> bool {
         self.latest.load(Ordering::SeqCst).is_null()
     }
 
-    /// Sleeps until `condition` holds, which it does while somebody is ready, or a signal arrives. One who
-    /// was woken, and does not look at who is ready, is to [wake](ReadyList::wake_sleeper) another.
+    /// Sleeps until `condition` holds, as it does while a member is ready, or a signal arrives. A woken
+    /// sleeper that does not check the ready members must [wake](ReadyList::wake_sleeper) another.
     ///
     /// # Errors
     /// The signal.
     pub fn sleep(&self, condition: impl Fn() -> bool) -> Result<(), Interrupted> {
         let me = (callout::get().current)();
-        // Who comes to others waits behind them.
+        // A new sleeper waits behind the others.
         let alone = !self.sleepers.has_waiters()
             && (self.alone)
                 .compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed)
@@ -118,8 +117,8 @@ impl ReadyList {
         result
     }
 
-    /// As [`ReadyList::sleep`], for who is thread `me` and would be the only sleeper, but until it is woken
-    /// once, or is resumed for something else: then it looks itself. False at once when others sleep.
+    /// As [`ReadyList::sleep`], for thread `me` as the only sleeper, but only until it is woken once, or is
+    /// resumed for another reason: then it checks itself. False at once when others sleep.
     #[inline]
     pub fn doze(&self, me: usize, condition: impl FnOnce() -> bool) -> bool {
         let alone = !self.sleepers.has_waiters()
@@ -140,12 +139,12 @@ impl ReadyList {
         true
     }
 
-    /// Whether anybody may sleep.
+    /// Whether there may be a sleeper.
     pub fn has_sleepers(&self) -> bool {
         self.alone.load(Ordering::SeqCst) != 0 || self.sleepers.has_waiters()
     }
 
-    /// Wakes who sleeps longest. Whether there was anybody.
+    /// Wakes the longest sleeper. Whether there was one.
     pub fn wake_sleeper(&self) -> bool {
         if self.alone.load(Ordering::SeqCst) != 0 {
             let alone = self.alone.swap(0, Ordering::AcqRel);
@@ -157,8 +156,8 @@ impl ReadyList {
         self.sleepers.has_waiters() && self.sleepers.wake_one()
     }
 
-    /// Takes no more members, and lets go of those that stand here. In thread context; members must be
-    /// disarmed before or soon after.
+    /// Takes no more members, and drops those in the list. In thread context; members must be disarmed before
+    /// or soon after.
     pub fn close(self: &Arc<Self>) {
         self.closed.store(true, Ordering::SeqCst);
         self.clear();
@@ -199,14 +198,14 @@ impl Member {
         }
     }
 
-    /// Puts it into the list, unless it stands there.
+    /// Puts it into the list, unless it is there.
     pub fn note(self: &Arc<Self>) {
         // SAFETY: it is in an `Arc`, as `enter` wants it, and the caller's count keeps it.
         without_interrupts(|| unsafe { Self::enter(Self::place(self)) });
     }
 
-    /// Says whether it is to be noted from now on. (It may be in the list even so.) Watch anew, or look at
-    /// what may have changed, after it is so again.
+    /// Sets whether it is noted from now on. (It may be in the list even if muted.) After unmuting, watch
+    /// again, or check for changes.
     pub fn mute(&self, muted: bool) {
         self.muted.store(muted, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -226,7 +225,7 @@ impl Member {
         unsafe { Self::enter(callback.cast()) }
     }
 
-    /// Whether somebody was woken who sleeps until a member is ready.
+    /// Whether a thread was woken that sleeps until a member is ready.
     ///
     /// # Safety
     /// The member is in an `Arc`, and stays until the caller turns interrupts on.
@@ -263,13 +262,13 @@ impl Member {
         woken
     }
 
-    /// Whether it stands in the list or in a line.
+    /// Whether it is in the list or in a line.
     pub fn is_noted(&self) -> bool {
         self.noted.load(Ordering::SeqCst)
     }
 }
 
-/// The consumer's end: who was taken from the list and not looked at yet, oldest first.
+/// The consumer's end: the members that were taken from the list and not checked yet, oldest first.
 pub struct Line {
     first: *mut Member,
     last: *mut Member,
@@ -279,7 +278,7 @@ pub struct Line {
 unsafe impl Send for Line {}
 
 impl Line {
-    /// Nobody.
+    /// Empty.
     pub const fn new() -> Line {
         Line {
             first: core::ptr::null_mut(),
@@ -287,18 +286,18 @@ impl Line {
         }
     }
 
-    /// Whether nobody stands here.
+    /// Whether the line is empty.
     pub fn is_empty(&self) -> bool {
         self.first.is_null()
     }
 
-    /// Lets those who came to `list` stand behind those who are here.
+    /// Appends the new members of `list`.
     pub fn refill(&mut self, list: &ReadyList) {
         let mut at = list.latest.swap(core::ptr::null_mut(), Ordering::SeqCst);
         let last = at;
         let mut after = core::ptr::null_mut();
         while let Some(member) = NonNull::new(at) {
-            // SAFETY: members of the list are counted, and what was taken off it is the caller's alone.
+            // SAFETY: members of the list are counted, and only the caller has the members taken off it.
             let next = &unsafe { member.as_ref() }.next;
             at = next.load(Ordering::Relaxed);
             next.store(after, Ordering::Relaxed);
@@ -307,15 +306,15 @@ impl Line {
         self.append(after, last);
     }
 
-    /// The oldest, who stays, and is not noted anew meanwhile: who finds that it has nothing to tell
-    /// [takes](Line::take) it, and looks once more.
+    /// The oldest member, which stays, and is not noted again meanwhile: a caller that finds it not ready
+    /// [takes](Line::take) it, and checks once more.
     #[inline]
     pub fn oldest(&self) -> Option<&Member> {
         // SAFETY: members in the line are counted.
         unsafe { self.first.as_ref() }
     }
 
-    /// Lets the oldest stand behind the others.
+    /// Moves the oldest behind the others.
     #[inline]
     pub fn rotate(&mut self) {
         let first = self.first;
@@ -331,7 +330,7 @@ impl Line {
         }
     }
 
-    /// Puts the chain from `first` to `last` behind those who are here.
+    /// Appends the chain from `first` to `last`.
     fn append(&mut self, first: *mut Member, last: *mut Member) {
         if first.is_null() {
             return;
@@ -355,12 +354,12 @@ impl Line {
         if self.first.is_null() {
             self.last = core::ptr::null_mut();
         }
-        // Before a look at what the member is about: whoever found it noted changed that before.
+        // Before the check of the member's state: a waker that found it noted made its change before.
         member.noted.swap(false, Ordering::SeqCst);
         Some(member)
     }
 
-    /// Lets one that was taken stand behind the others, unless it was noted again meanwhile.
+    /// Puts a taken member behind the others, unless it was noted again meanwhile.
     pub fn put_back(&mut self, member: Arc<Member>) {
         if !member.noted.swap(true, Ordering::SeqCst) {
             member.next.store(core::ptr::null_mut(), Ordering::Relaxed);
@@ -369,7 +368,7 @@ impl Line {
         }
     }
 
-    /// Lets one that was taken stand before the others, unless it was noted again meanwhile.
+    /// Puts a taken member before the others, unless it was noted again meanwhile.
     pub fn put_first(&mut self, member: Arc<Member>) {
         let mut line = Line::new();
         line.put_back(member);
@@ -377,7 +376,7 @@ impl Line {
         self.join(&mut line);
     }
 
-    /// Lets those of `other` stand behind the others.
+    /// Appends the members of `other`.
     pub fn join(&mut self, other: &mut Line) {
         self.append(other.first, other.last);
         (other.first, other.last) = (core::ptr::null_mut(), core::ptr::null_mut());
@@ -396,7 +395,7 @@ impl Drop for Line {
     }
 }
 
-/// As many wait lists as one member may stand in at once.
+/// The most wait lists that one member may be in at once.
 pub const ARMS: usize = 3;
 
 /// A member's places in wait lists.
@@ -417,8 +416,8 @@ struct Arm {
 unsafe impl Send for Arms {}
 
 impl Arms {
-    /// Places for `member`; with `one_of` a wake-up that finds several such members in a list ends at one
-    /// that has somebody to wake.
+    /// Places for `member`; with `one_of`, a wake-up that finds several of these members in a list ends at
+    /// one that has a thread to wake.
     pub fn new(member: Arc<Member>, one_of: bool) -> Arms {
         let callback = member.place().cast();
         let arm = |()| {
@@ -436,8 +435,8 @@ impl Arms {
         }
     }
 
-    /// From here on all lists are shown in which the member is to stand. Its places in others it gives up
-    /// where it wants them.
+    /// From here on the caller names all lists for the member. Its places in other lists are reused where
+    /// needed.
     pub fn begin(&mut self) {
         self.nodes
             .iter_mut()
@@ -445,8 +444,8 @@ impl Arms {
             .for_each(|arm| arm.stale = true);
     }
 
-    /// Lets the member be noted at each wake-up of `list`. Where that is impossible, for want of memory or
-    /// with more than [`ARMS`] lists, it is noted now.
+    /// Lets each wake-up of `list` note the member. If that is impossible, for lack of memory or with more
+    /// than [`ARMS`] lists, it is noted now.
     #[inline]
     pub fn watch(&mut self, list: &WaitList) {
         let address = list.word_address();
@@ -478,8 +477,8 @@ impl Arms {
         }
     }
 
-    /// Whether the member stands in all lists that were shown when the arms were last [counted](Arms::begin),
-    /// of which there are some: each wake-up of one from before this notes it.
+    /// Whether the member is in all lists (at least one) that were named since the arms were last
+    /// [counted](Arms::begin): each wake-up of one of them notes it.
     #[inline]
     pub fn stand(&self) -> bool {
         let Some(nodes) = &self.nodes else {
@@ -652,7 +651,7 @@ mod tests {
             .map(|(key, list)| Arms::new(Arc::new(Member::new(list, key)), true))
             .collect();
         arms.iter_mut().for_each(|arms| arms.watch(&data));
-        // Nobody sleeps: all are told.
+        // No thread sleeps: all are notified.
         data.wake_all();
         let told = || {
             lists.each_ref().map(|list| {
@@ -669,7 +668,7 @@ mod tests {
         let woken = || sleepers.each_ref().map(|sleeper| !sleeper.is_queued());
         data.wake_all();
         assert_eq!(woken().iter().filter(|woken| **woken).count(), 1);
-        // Who has told a sleeper is passed over.
+        // A member that has woken a sleeper is skipped.
         assert_eq!(told()[..2].iter().filter(|told| **told).count(), 1);
         data.wake_all();
         assert_eq!(woken(), [true; 2]);

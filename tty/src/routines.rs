@@ -9,7 +9,7 @@
 //! `TCXONC` replug), `TOSTOP` off (`TCSETS`), a master that is there (its close replugs) and is in no packet
 //! mode (`TIOCPKT`). The foreground group is a word that the reading routine looks at.
 //!
-//! Source: dissertation, sections 3.2 and 4.4.2; quasi-invariants after Pu et al. 1995 (seed 003).
+//! Source: dissertation, sections 3.2 and 4.4.2; quasi-invariants after Pu et al. 1995.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{TOSTOP, Termios};

@@ -4,7 +4,7 @@
 //! tables that other processes have may lead to it at any time, and a change of flags there and back finds it
 //! again. [`Probes`] are the measuring quajects around the routines of a probed description.
 //!
-//! Source: quasi-invariants after Pu et al. 1995 (seed 003); dissertation, table 4.3 (Probe).
+//! Source: quasi-invariants after Pu et al. 1995; dissertation, table 4.3 (Probe).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -8,7 +8,7 @@
 //! queue stays behind its routines, empty and closed, for tables that nobody knows (`quaject::pipe`). A pipe
 //! that keeps its size has neither.
 //!
-//! Source: dissertation, section 3.2.3; quasi-invariants after Pu et al. 1995 (seed 003).
+//! Source: dissertation, section 3.2.3; quasi-invariants after Pu et al. 1995.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;

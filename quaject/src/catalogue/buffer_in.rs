@@ -2,11 +2,11 @@
 //!
 //! *Interface* (table 4.2): callentries `get` ([`BufferIn::get`], or [`get`] for another's callout) and
 //! `read`; callout `fill` gets the address and size of the empty buffer and returns how many bytes it put
-//! there, 0 at the end. By default there is never anything.
+//! there, 0 at the end. By default it always returns 0.
 //!
-//! `get` is figure 3.2 the other way round: P is incremented first and is 0 when nothing is left. Then `fill`
-//! is called and its bytes are moved to the end of the buffer, so that the last one lies where P becomes 0
-//! next. One party at a time gets.
+//! `get` is the reverse of figure 3.2: P is incremented first and is 0 when no byte is left. Then `fill` is
+//! called and its bytes are moved to the end of the buffer, so that P becomes 0 after the last byte. One
+//! party at a time gets.
 //!
 //! Source: dissertation, section 3.3.1 and table 4.2.
 
@@ -95,7 +95,7 @@ impl BufferIn {
         taken.count()
     }
 
-    /// Calls `fill` and moves what it gave to the end of the buffer.
+    /// Calls `fill` and moves its bytes to the end of the buffer.
     fn refill(&self) -> usize {
         self.words().p.store(EMPTY, Ordering::Relaxed);
         let target = self.fill.lock().clone();

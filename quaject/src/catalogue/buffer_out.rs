@@ -1,12 +1,12 @@
 //! BufferOut: data buffering on the way out.
 //!
-//! *Interface* (table 4.2): callentries `put` ([`BufferOut::put`], or [`put`] to stand in another's place),
-//! `write`, `flush`; callout `flush` gets the address and number of the buffered bytes and must be done with
-//! them when it returns. By default they are thrown away and counted.
+//! *Interface* (table 4.2): callentries `put` ([`BufferOut::put`], or [`put`] to be inlined into another
+//! quaject), `write`, `flush`; callout `flush` gets the address and number of the buffered bytes and must not
+//! use them after it returns. By default they are discarded and counted.
 //!
 //! `put` is figure 3.2. The position is kept as P + D: P is a 16-bit word that is 0 when the buffer is full,
-//! so that incrementing it also tests for the end; D is a constant of the code. The position is loaded, the
-//! byte stored, P incremented, and that is all. One party at a time puts.
+//! so incrementing it also tests for the end; D is a constant of the code. `put` only loads the position,
+//! stores the byte and increments P. One party at a time puts.
 //!
 //! Source: dissertation, section 3.3.1, figure 3.2, tables 3.1 and 3.2.
 
@@ -90,7 +90,8 @@ impl BufferOut {
             .call(|put| bytes.iter().for_each(|byte| put(*byte)));
     }
 
-    /// Callentry `flush`: hands out what is buffered, if anything is. For targets that are Rust functions.
+    /// Callentry `flush`: hands out the buffered bytes, if there are any. For targets that are Rust
+    /// functions.
     pub fn flush(&self) {
         let count = self.buffered();
         if count == 0 {
@@ -121,12 +122,12 @@ impl BufferOut {
         usize::from(p.wrapping_sub(start(self.size)))
     }
 
-    /// Bytes that nobody took.
+    /// Bytes that were discarded.
     pub fn lost(&self) -> u64 {
         self.words().lost.load(Ordering::Relaxed)
     }
 
-    /// The generated `put`, to call directly (while nobody links) or to look at.
+    /// The generated `put`, to call directly (while no thread links) or to examine.
     pub fn routine(&self) -> Routine<PutFn> {
         self.put.plugged()
     }

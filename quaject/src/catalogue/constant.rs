@@ -1,5 +1,5 @@
 //! Descriptor routines without an object: constants, `/dev/null`, `/dev/zero`, `/dev/full`. One image of each
-//! serves everybody.
+//! serves all descriptors.
 //!
 //! *Interface*: [`Constants::new`] makes the images, once; clones of its routines go into any number of
 //! tables.

@@ -1,10 +1,10 @@
-//! CookTTYin: what a person types becomes what a program reads.
+//! CookTTYin: turns typed keys into the input that a program reads.
 //!
 //! *Interface* (table 4.2). Callentries: [`CookTtyIn::put`] takes one raw byte, [`CookTtyIn::read`] gives
 //! processed ones, [`CookTtyIn::available`] counts them. Callouts: [`Callouts`], given to `put`. It knows no
 //! device and no thread. A full line (canonical mode) or any byte (raw mode) makes the editor readable.
 //!
-//! What was edited lies in a [`Typed`] buffer, which descriptors read by a generated routine
+//! The edited input is in a [`Typed`] buffer, which descriptors read by a generated routine
 //! ([`synthesize_read`]) without the editor.
 //!
 //! Source: dissertation, sections 4.1 (table 4.2) and 4.4.2 (the editing filter of a cooked tty); the
@@ -35,7 +35,7 @@ crate::quaject! {
 /// The longest line, and the most bytes that wait for a reader (Linux's 4096 less the newline).
 pub const CAPACITY: usize = PLACES - 1;
 
-/// What typed control characters ask for.
+/// The requests of typed control characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control {
     /// VINTR: SIGINT to the foreground group.
@@ -50,7 +50,7 @@ pub enum Control {
     Start,
 }
 
-/// Where the editor's effects go.
+/// The receiver of the editor's effects.
 pub trait Callouts {
     /// Shows bytes on the terminal, through the output editor.
     fn echo(&mut self, bytes: &[u8]);
@@ -69,7 +69,7 @@ pub struct CookTtyIn<B = Arc<Typed>> {
     stopped: bool,
 }
 
-/// How readers take what is there under the settings `t`.
+/// How readers take input under the settings `t`.
 pub fn mode(t: &Termios) -> Mode {
     if in_lines(t) {
         Mode::Line
@@ -188,7 +188,7 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
         self.stopped = stopped;
     }
 
-    /// Throws away everything typed that nobody has read.
+    /// Discards all unread input.
     pub fn flush(&mut self) {
         let typed = &*self.typed;
         let head = typed.head();
@@ -292,7 +292,7 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
         }
     }
 
-    /// Places between the readers and the end of what is typed.
+    /// Places between the readers and the end of the input.
     fn waiting(&self) -> usize {
         self.typed.edit().wrapping_sub(self.typed.tail()) as usize
     }
@@ -442,8 +442,8 @@ fn full(t: &Termios, out: &mut impl Callouts) {
     }
 }
 
-/// Makes plain bytes of everything typed up to `edit`, for raw mode, and hands it to the readers, none of
-/// whom is there. Returns the new end.
+/// Converts all input up to `edit` to plain bytes, for raw mode, and hands it to the readers, of which none
+/// is active. Returns the new end.
 fn unmark(typed: &Typed, edit: u32) -> u32 {
     let (mut from, mut to) = (typed.tail(), typed.tail());
     while from != edit {

@@ -1,11 +1,11 @@
-//! CookTTYout: what a program writes becomes what a terminal shows.
+//! CookTTYout: turns a program's output into the bytes for a terminal.
 //!
 //! *Interface* (table 4.2). Callentry: [`CookTtyOut::write`]. Callout: `raw_write`, given to each call, which
-//! takes processed bytes and answers how many it took. [`CookTtyOut::column`] is where the cursor stands. It
+//! takes processed bytes and returns how many it took. [`CookTtyOut::column`] is the cursor's column. It
 //! knows no device and no thread.
 //!
 //! For the usual flags a descriptor has a generated routine ([`synthesize_write`]) that does not count
-//! columns; [`column_behind`] finds the cursor from what was shown last, when somebody asks.
+//! columns; [`column_behind`] computes the cursor's column from the last output when it is needed.
 //!
 //! Source: dissertation, sections 4.1 (table 4.2) and 4.4.2 (filters that map a data format); the
 //! translations are those of termios `c_oflag`.
@@ -37,12 +37,12 @@ pub struct CookTtyOut {
 const LONGEST: usize = TAB;
 
 impl CookTtyOut {
-    /// An editor whose cursor stands at the left.
+    /// An editor with its cursor at the left.
     pub const fn new() -> Self {
         CookTtyOut { column: 0 }
     }
 
-    /// An editor whose cursor stands at `column`.
+    /// An editor with its cursor at `column`.
     pub const fn at(column: usize) -> Self {
         CookTtyOut { column }
     }

@@ -1,6 +1,6 @@
-//! Gauge: counts events, such as calls, arrivals and interrupts, for whoever decides by them.
+//! Gauge: counts events, such as calls, arrivals and interrupts, as a basis for decisions.
 //!
-//! *Interface*: callentry `count` is one instruction, so it always stands in its caller's place ([`count`]);
+//! *Interface*: callentry `count` is one instruction, so it is always inlined into its caller ([`count`]);
 //! [`Gauge::read`] and [`Gauge::take`] look at it.
 //!
 //! Source: Massalin and Pu 1989, section 2.3 (schedulers use gauges to collect data for scheduling

@@ -1,6 +1,6 @@
 //! The catalogue: the quajects, a file or folder each, and the generators of the routines behind descriptors.
 //!
-//! *Interface*: each module's first lines; [`CALLBACKS`] for who makes a [`Seam`](crate::Seam).
+//! *Interface*: each module's first lines; [`CALLBACKS`] for the maker of a [`Seam`](crate::Seam).
 
 use crate::kit::seam::Callbacks;
 
@@ -34,7 +34,7 @@ pub mod symtab;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod testing;
 
-/// What the routines of the catalogue call when there is somebody to wake.
+/// The procedures that the catalogue's routines call to wake threads.
 pub const CALLBACKS: Callbacks = Callbacks {
     data_came: pipe::PipeCore::data_came,
     space_came: pipe::PipeCore::space_came,

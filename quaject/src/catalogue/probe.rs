@@ -1,7 +1,7 @@
 //! Probe: measurements and statistics of one routine.
 //!
-//! *Interface* (table 4.3): callentry `probe` is [`probe`], which tells the procedure to measure and gives
-//! the routine to plug in its place; callentry `show` is [`Probe::show`]. The measured routine keeps its
+//! *Interface* (table 4.3): callentry `probe` is [`probe`], which takes the procedure to measure and returns
+//! the routine to install instead; callentry `show` is [`Probe::show`]. The measured routine keeps its
 //! contract: only rax and the flags change beyond what it does itself. Calls that leave a descriptor routine
 //! by the slow exit are counted, but take no time here.
 //!
@@ -26,7 +26,7 @@ pub struct Probe {
     several_cpus: bool,
 }
 
-/// What a probe has seen.
+/// The measurements of a probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     /// Calls begun.

@@ -2,8 +2,8 @@
 //!
 //! *Interface*: callouts `input` (gives a byte in eax, or a negative number when there is none) and `output`
 //! (takes a byte in dil, or as the argument behind `this`); callentry `run` ([`Pump::run`]) copies until the
-//! input has none. The thread that makes a pump active calls it again and again; which thread, and how it
-//! waits, is the business of the room that links. Both callentries stand in the pump's one loop.
+//! input has none. The thread that makes a pump active calls it again and again; the room that links decides
+//! which thread, and how it waits. Both callentries are inlined into the pump's loop.
 //!
 //! Source: Massalin and Pu 1989, sections 2.3 and 5.2; dissertation, section 4.4.1.
 
@@ -59,14 +59,14 @@ impl Linkable for Pump {
         let (routine, in_line) = generate(&new)?;
         self.run.replug(routine);
         let old = core::mem::replace(&mut *ends, new);
-        // What was linked may take monitors of its own when it goes.
+        // A linked object may take its own monitors when it is dropped.
         drop(ends);
         drop(old);
         Ok(in_line[port - INPUT])
     }
 }
 
-/// The routine, and which ends stand in-line.
+/// The routine, and which ends are inlined.
 fn generate([input, output]: &Ends) -> Result<(Routine<RunFn>, [bool; 2]), Unmade> {
     let mut draft = Draft::new(&CODE, "run");
     let d = &mut draft;
@@ -132,7 +132,7 @@ mod tests {
             from.put(n);
         });
         assert_eq!(pump.run(1000), 0);
-        // Masked ones are too long to stand in-line.
+        // Masked routines are too long to be inlined.
         let in_line = either(true, false);
         assert_eq!(link(&pump, INPUT, q_get(&from)).unwrap(), in_line);
         assert_eq!(pump.run(50), 50, "an unlinked output throws away");

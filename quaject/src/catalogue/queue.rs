@@ -1,17 +1,16 @@
 //! Queue: implements FIFO queues of bytes, in four kinds for one or many producers and consumers.
 //!
 //! *Interface* (table 4.2): callentries `Q_put` ([`ByteQueue::put`]) and `Q_get` ([`ByteQueue::get`]) return
-//! synchronously when they succeed. Otherwise control goes through a callback: `Q_full`, `Q_empty`; and a
-//! party that failed is told by `Q_full-1`, `Q_empty+1` when it is worth trying again. What that means is
-//! linked, not coded: `Q_full` linked to a thread's suspend makes a blocking channel (figure 4.2), left at
-//! its default, which returns to the caller, a non-blocking one (figure 4.3). After `Q_full` and `Q_empty`
-//! fall through, the operation is tried again.
+//! synchronously when they succeed. Otherwise control goes through a callback: `Q_full`, `Q_empty`; and
+//! `Q_full-1`, `Q_empty+1` notify a party that failed when it may try again. The links decide the effect:
+//! `Q_full` linked to a thread's suspend makes a blocking channel (figure 4.2), left at its default, which
+//! returns to the caller, it makes a non-blocking one (figure 4.3). When `Q_full` or `Q_empty` falls through,
+//! the operation is tried again.
 //!
 //! Strings of bytes go in and out at once through [`ByteQueue::write`] and [`ByteQueue::read`] of a queue
 //! that is made for them.
 //!
-//! Callbacks are linked before the parties begin: a party that is inside goes on under the old links until it
-//! leaves.
+//! Callbacks are linked before the parties begin: a party that is inside uses the old links until it leaves.
 //!
 //! Put and get are generated for the queue's kind, size, place, links and number of CPUs. The algorithms are
 //! those of `sync::queue`, which are their twins.
@@ -54,12 +53,12 @@ pub enum Parties {
     Many,
 }
 
-/// What a queue is made from.
+/// The description from which a queue is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// Who puts.
+    /// The producers.
     pub producers: Parties,
-    /// Who gets.
+    /// The consumers.
     pub consumers: Parties,
     /// Bytes that it holds, a power of two from 2 to 65536.
     pub size: usize,
@@ -75,8 +74,8 @@ pub struct Spec {
 #[repr(C, align(64))]
 struct Words {
     head: AtomicU64,
-    /// What producers on several CPUs last saw of `tail`, or something older; so that they need not look
-    /// there each time.
+    /// The value of `tail` that producers on several CPUs last saw, or an older one, so that they need not
+    /// read `tail` each time.
     seen_tail: AtomicU64,
     tail: TailWords,
     failed: FailedWords,
@@ -85,7 +84,7 @@ struct Words {
 #[repr(C, align(64))]
 struct TailWords {
     tail: AtomicU64,
-    /// What the one consumer of strings last saw of `head`.
+    /// The value of `head` that the single consumer of strings last saw.
     seen_head: AtomicU64,
 }
 
@@ -95,7 +94,7 @@ struct FailedWords {
     get: AtomicU64,
 }
 
-/// Where a callback goes; None for its default action.
+/// The target of a callback; None for its default action.
 pub type Target = Option<Arc<dyn Callentry>>;
 
 /// The four callbacks.
@@ -112,7 +111,7 @@ pub struct ByteQueue {
     spec: Spec,
     block: Block,
     links: Monitor<Links>,
-    /// Some callback's target stands in the code.
+    /// A callback's target is inlined into the code.
     was_linked: AtomicBool,
     put: Plug<PutFn>,
     get: Plug<GetFn>,
@@ -186,16 +185,16 @@ impl ByteQueue {
         unsafe { self.block.at().cast::<Words>().as_ref() }
     }
 
-    /// Callentry `Q_put`: 1 when the byte is in, else what `Q_full` returned.
+    /// Callentry `Q_put`: 1 when the byte is in the queue, else the result of `Q_full`.
     ///
-    /// With one producer the caller is the only one who puts at this time.
+    /// With one producer, the caller is the only producer at this time.
     pub fn put(&self, byte: u8) -> isize {
         self.put.call(|put| put(byte))
     }
 
-    /// Callentry `Q_get`: a byte, or what `Q_empty` returned: nothing, by default.
+    /// Callentry `Q_get`: a byte, or the result of `Q_empty`: nothing, by default.
     ///
-    /// With one consumer the caller is the only one who gets at this time.
+    /// With one consumer, the caller is the only consumer at this time.
     pub fn get(&self) -> Option<u8> {
         u8::try_from(self.get.call(|get| get())).ok()
     }
@@ -209,9 +208,9 @@ impl ByteQueue {
         (head.wrapping_sub(tail) as i64).clamp(0, self.spec.size as i64) as usize
     }
 
-    /// Where things have got to, when a word says `position`: with many at both ends that is a hint, and the
-    /// rounds of the places tell. `limit` is how far beyond its position a place's round may be when nobody
-    /// has gone past it.
+    /// The actual position, when a word says `position`: with many parties at both ends the word is a hint,
+    /// and the rounds of the places decide. `limit` is the largest difference between a place's round and its
+    /// position while no party has passed it.
     fn reached(&self, mut position: u64, limit: i64) -> u64 {
         if emit::place_size(self.spec) != 8 {
             return position;
@@ -273,7 +272,7 @@ impl Callentry for Through {
         self.queue.header().number()
     }
     fn changes(&self) -> Regs {
-        // What the callbacks change is saved in their places.
+        // The callbacks' code saves the registers that it changes.
         emit::CHANGES
     }
     fn emit(&self, d: &mut Draft) -> bool {
@@ -316,7 +315,7 @@ impl Linkable for ByteQueue {
             in_line[usize::from(port == Q_FULL_1)]
         };
         let old = core::mem::replace(&mut *links, new);
-        // What was linked may take monitors of its own when it goes.
+        // A linked object may take its own monitors when it is dropped.
         drop(links);
         drop(old);
         Ok(in_line)

@@ -1,14 +1,14 @@
 //! A descriptor routine that can be replaced under all its descriptors at once.
 //!
 //! *Interface*: [`Relay::routine`] goes into any number of kernel procedure tables; [`Relay::plug`] changes
-//! what it leads to, with one store. Nothing plugged is the slow exit.
+//! its target with one store. An empty relay takes the slow exit.
 //!
 //! The routine in the tables is one jump through a word beside the code, the link of an executable data
-//! structure: whoever changes an invariant that the plugged code was made for publishes one word and need not
-//! know who has the object open. The old routine is retired: nobody sleeps inside a descriptor routine, so a
-//! grace period is enough.
+//! structure: a change of an invariant of the installed code publishes one word, without knowing which
+//! processes have the object open. The old routine is retired: no thread sleeps inside a descriptor routine,
+//! so a grace period is enough.
 //!
-//! Source: dissertation, section 3.2.3; quasi-invariants after Pu et al. 1995 (seed 003).
+//! Source: dissertation, section 3.2.3; quasi-invariants after Pu et al. 1995.
 
 use crate::kit::emit;
 use crate::kit::near::Block;
@@ -43,7 +43,7 @@ impl Relay {
         jump_through(&mut draft, near(block.at().as_ptr())? as i32);
         let jump = draft.len();
         emit::leave_slowly(&mut draft, number, Hole::value(seam.slow() as i64));
-        // SAFETY: it goes on to a descriptor routine, or takes the slow exit, and keeps the word that it
+        // SAFETY: it continues in a descriptor routine, or takes the slow exit, and keeps the word that it
         // jumps through.
         let routine = unsafe { Routine::from(draft.seal()?) }.keeping(block.clone());
         let relay = Relay {
@@ -73,12 +73,12 @@ impl Relay {
         let entry = routine.as_ref().map_or(self.slow, Routine::entry);
         self.word().store(entry, Ordering::SeqCst);
         let old = core::mem::replace(&mut *plugged, routine);
-        // What it keeps may take monitors of its own when it goes.
+        // Its routine may take monitors when it is dropped.
         drop(plugged);
         drop(old);
     }
 
-    /// What is plugged, to look at.
+    /// The installed routine, for listings.
     pub fn plugged(&self) -> Option<Routine<DescFn>> {
         self.plugged.lock().clone()
     }

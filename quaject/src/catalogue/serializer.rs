@@ -1,9 +1,9 @@
-//! The monitor building block: lets several participants use an end that is made for one, by turns.
+//! The monitor building block: lets several participants use an end that is made for one, in turns.
 //!
-//! *Interface*: [`Serializer::hold`] is for a participant in Rust whose operation is another than the target.
-//! Callout `target` is the callentry that is guarded; callentry `enter` ([`Serializer::enter`]) has its
-//! convention for one argument and result (the argument in rdi, or behind `this`), and sleeps while another
-//! is inside. Takes one compare-and-swap and one exchange when nobody else is there.
+//! *Interface*: [`Serializer::hold`] is for a participant in Rust whose operation is not the target. Callout
+//! `target` is the guarded callentry; callentry `enter` ([`Serializer::enter`]) has its convention for one
+//! argument and result (the argument in rdi, or behind `this`), and sleeps while another is inside. Takes one
+//! compare-and-swap and one exchange without contention.
 //!
 //! Source: Massalin and Pu 1989, sections 2.3 and 5.2 (a monitor is attached to the end with multiple
 //! participants); the word is `sync::Monitor`'s.
@@ -37,7 +37,7 @@ crate::quaject! {
     }
     make |()| {
         let block = Block::new(size_of::<RawMonitor>()).ok_or(Unmade::OutOfMemory)?;
-        // SAFETY: the block is large and aligned enough, and nobody else has it.
+        // SAFETY: the block is large and aligned enough, and no other party has it.
         unsafe { block.at().cast::<RawMonitor>().write(RawMonitor::new()) };
         let enter = Plug::new(generate(&block, None)?.0);
         Ok(Serializer { block, target: Monitor::new(None), enter })
@@ -95,7 +95,7 @@ impl Callentry for Enter {
     fn changes(&self) -> Regs {
         Regs::SYSV
     }
-    // Through Rust, since what is entered may sleep.
+    // Through Rust, since the target may sleep.
     fn entry(&self) -> usize {
         enter_it as *const () as usize
     }
@@ -116,7 +116,7 @@ impl Linkable for Serializer {
         let (routine, in_line) = generate(&self.block, target.as_deref())?;
         self.enter.replug(routine);
         let old = core::mem::replace(&mut *linked, target);
-        // What was linked may take monitors of its own when it goes.
+        // A linked object may take its own monitors when it is dropped.
         drop(linked);
         drop(old);
         Ok(in_line)

@@ -1,9 +1,8 @@
 //! Switch: directs control to one of several callentries, as the C statement does.
 //!
 //! *Interface*: callentry `select` ([`Switch::select`]) takes a number; callouts `0` to `7` are the cases. A
-//! number without a linked case goes to the default action and is answered with false. The cases stand in a
-//! chain of comparisons, with their code in-line where it fits: the switch is generated anew when a case is
-//! linked.
+//! number without a linked case goes to the default action and returns false. The cases are a chain of
+//! comparisons, with their code inlined where it fits: the switch is generated again when a case is linked.
 //!
 //! Source: Massalin and Pu 1989, section 2.3 (switches direct interrupts to the appropriate service
 //! routines).
@@ -66,7 +65,7 @@ impl Linkable for Switch {
         match generate(&cases, case) {
             Ok((routine, in_line)) => {
                 self.select.replug(routine);
-                // What was linked may take monitors of its own when it goes.
+                // A linked object may take its own monitors when it is dropped.
                 drop(cases);
                 drop(old);
                 Ok(in_line)
@@ -79,7 +78,7 @@ impl Linkable for Switch {
     }
 }
 
-/// The routine, and whether case number `asked` stands in-line.
+/// The routine, and whether case number `asked` is inlined.
 fn generate(cases: &Cases, asked: usize) -> Result<(Routine<SelectFn>, bool), Unmade> {
     let mut draft = Draft::new(&CODE, "select");
     let d = &mut draft;

@@ -1,10 +1,10 @@
 //! Symtab: the symbol table, strings to values.
 //!
 //! *Interface* (table 4.3): callentries [`Symtab::lookup`] and [`Symtab::add`], from anywhere in thread
-//! context. A symbol that was added stays, its value can be changed; looking up waits for nothing.
+//! context. An added symbol stays; its value can be changed. A look-up never waits.
 //!
 //! A hash table of fixed width whose chains only grow: a new symbol is published with one compare-and-swap on
-//! the end of its chain, so of two who add the same string one finds the other's.
+//! the end of its chain, so when two threads add the same string, one finds the other's symbol.
 //!
 //! Progress: looking up is wait-free (a load for each symbol of the chain), adding lock-free (a failed
 //! exchange means a longer chain).

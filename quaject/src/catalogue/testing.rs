@@ -1,5 +1,5 @@
-//! What the host tests of this room share: calling routines with every register watched, faults that resume
-//! at fix-ups, user memory with an end, and numbers that are random but always the same.
+//! Common code of this room's host tests: calling routines with every register checked, faults that resume at
+//! fix-ups, user memory with an end, and numbers that are random but always the same.
 
 use crate::kit::seam::{Conv, DescFn, Seam};
 use codegen::harden::Hardening;
@@ -140,7 +140,7 @@ fn catch_faults() {
     });
 }
 
-/// User memory of `N` bytes that ends at a page nobody may touch.
+/// User memory of `N` bytes that ends at an inaccessible page.
 pub struct UserMemory {
     base: *mut u8,
     len: usize,
@@ -206,8 +206,8 @@ pub fn hot_path<F: Copy>(routine: &Routine<F>) -> usize {
     hot.map_or(usize::MAX, |at| at + 1)
 }
 
-/// What holds of plain code, or of code that is hardened against speculation: these tests run with either
-/// (`codegen::harden`).
+/// The expectation for plain code, or for code that is hardened against speculation: these tests run with
+/// either (`codegen::harden`).
 pub fn either<T>(plain: T, hardened: T) -> T {
     match codegen::harden::hardening() {
         Hardening::NONE => plain,

@@ -33,6 +33,6 @@ pub fn synthesize(
     dynasm!(d ; .arch x64 ; lea rsp, [rbp + depth]);
     saved.restore(d);
     dynasm!(d ; .arch x64 ; pop rbp ; ret);
-    // SAFETY: it saves what a System V function may change, aligns the stack, and returns.
+    // SAFETY: it saves the registers that a System V function may change, aligns the stack, and returns.
     Ok(unsafe { Routine::from(draft.seal()?) })
 }

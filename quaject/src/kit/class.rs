@@ -1,13 +1,12 @@
-//! Classes of quajects: what there is of each, where it is linked, who uses it, and what waits to be used
-//! again.
+//! Classes of quajects: their members, links, counts of users, and inactive members.
 //!
 //! *Interface*: the [`quaject!`](crate::quaject) macro declares a class and makes its body type a [`Body`];
-//! [`create`] makes a member, or takes one from the class's inactive list, and gives a counted [`Ref`]. The
-//! last `Ref` puts the member back on that list with its code and memory; [`reclaim`] gives those up when
-//! memory runs short. [`for_each_class`] and [`Class::for_each`] walk what exists without a lock, for `/syn`.
+//! [`create`] makes a member, or takes one from the class's inactive list, and gives a counted [`Ref`].
+//! Dropping the last `Ref` puts the member back on that list with its code and memory; [`reclaim`] frees
+//! those when memory runs short. [`for_each_class`] and [`Class::for_each`] walk all members without a lock,
+//! for `/syn`.
 //!
-//! Memory of members is type-stable: a header once made stays one, so whoever walks may look at it at any
-//! time.
+//! Memory of members is type-stable: a header stays a header, so a walk may read it at any time.
 //!
 //! Progress: lock-free: lists that only grow, a stack of inactive members, counts that are added to.
 //!
@@ -25,7 +24,7 @@ use sync::stack::{Node, Stack};
 pub enum Kind {
     /// A service that clients call.
     Callentry,
-    /// Where an exceptional situation goes, in place of a returned code.
+    /// The procedure for an exceptional situation, instead of a returned code.
     Callback,
     /// A place where the quaject calls another's callentry.
     Callout,
@@ -36,9 +35,9 @@ pub enum Kind {
 pub struct Port {
     /// Its name, as in tables 4.2 to 4.4.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What happens while nothing is linked; empty for callentries.
+    /// The default action while nothing is linked; empty for callentries.
     pub default: &'static str,
 }
 
@@ -49,7 +48,7 @@ pub const PORTS: usize = 12;
 pub struct Class {
     /// Name, as in table 4.1.
     pub name: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: &'static str,
     /// Its interface.
     pub ports: &'static [Port],
@@ -82,7 +81,7 @@ pub fn reclaim() -> usize {
     for_each_class(|class| {
         for node in class.inactive.take_all() {
             let header = node.cast::<Header>();
-            // SAFETY: taken off the inactive list, so nobody else has it; it is a member of this class.
+            // SAFETY: taken off the inactive list, so no other party has it; it is a member of this class.
             unsafe { (class.strip)(header) };
             // SAFETY: as above; a stripped member can be used again like any other.
             unsafe { class.inactive.push(node) };
@@ -156,7 +155,7 @@ impl Class {
     /// Puts a new member where it can be found.
     fn enlist(&'static self, header: NonNull<Header>) {
         self.be_listed();
-        // SAFETY: leaked by `create`, and nobody else has it yet.
+        // SAFETY: leaked by `create`, and no other party has it yet.
         let next = unsafe { &header.as_ref().next };
         push(&self.members, header.as_ptr(), next);
         self.created.fetch_add(1, Ordering::Relaxed);
@@ -181,7 +180,7 @@ impl fmt::Debug for Class {
     }
 }
 
-/// One that is counted in its class as long as this is kept.
+/// An object that is counted in its class as long as this exists.
 #[derive(Debug)]
 pub struct Tally(&'static Class);
 
@@ -191,7 +190,7 @@ impl Drop for Tally {
     }
 }
 
-/// Where a callback or callout goes.
+/// The target of a callback or callout.
 #[derive(Debug)]
 pub struct Link {
     name: AtomicPtr<&'static str>,
@@ -199,18 +198,18 @@ pub struct Link {
     in_line: AtomicBool,
 }
 
-/// A copy of what is known about a link.
+/// A copy of the record of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Linked {
     /// Name of the callentry at the other end.
     pub name: &'static str,
     /// Number of the quaject that it belongs to; 0 for a function of the kernel.
     pub to: u32,
-    /// Whether its code stands in the caller's place instead of being called.
+    /// Whether its code is inlined into the caller instead of called.
     pub in_line: bool,
 }
 
-/// What every member begins with.
+/// The header of every member.
 #[repr(C)]
 pub struct Header {
     /// First field: the node in the inactive list.
@@ -257,7 +256,7 @@ impl Header {
         self.references.load(Ordering::Relaxed) as usize
     }
 
-    /// Where port number `port` goes; None while its default action holds.
+    /// The target of port number `port`; None while its default action holds.
     pub fn link(&self, port: usize) -> Option<Linked> {
         let link = self.links.get(port)?;
         // SAFETY: only `&'static &'static str` are stored.
@@ -269,7 +268,7 @@ impl Header {
         })
     }
 
-    /// Notes where port number `port` goes now. Whoever walks may see parts of the old note and of the new.
+    /// Records the new target of port number `port`. A walk may see parts of the old record and of the new.
     pub fn note_link(
         &self,
         port: usize,
@@ -289,9 +288,9 @@ impl Header {
     }
 }
 
-/// What a class's members are made of, beside the header.
+/// The body of a class's members, beside the header.
 pub trait Body: Sized + Send + Sync + 'static {
-    /// What a member is made from.
+    /// The description from which a member is made.
     type Spec;
     /// Why one could not be made.
     type Error: From<OutOfMemory>;
@@ -301,8 +300,7 @@ pub trait Body: Sized + Send + Sync + 'static {
 
     /// Makes a member's body, code included. Callbacks and callouts have their default actions.
     ///
-    /// # Errors
-    /// Whatever stands in its way.
+    /// # Errors The reason why it cannot be made.
     fn make(spec: Self::Spec) -> Result<Self, Self::Error>;
 
     /// Makes an inactive member as good as a new one, keeping what code and memory it can.
@@ -341,7 +339,7 @@ pub fn create<B: Body>(spec: B::Spec) -> Result<Ref<B>, B::Error> {
         Some(member) => (member, false),
         None => (allocate::<B>(class).ok_or(OutOfMemory)?, true),
     };
-    // SAFETY: just allocated or taken off the inactive list: nobody else has the body.
+    // SAFETY: just allocated or taken off the inactive list: no other party has the body.
     let body = unsafe { &mut *member.as_ref().body.get() };
     let made = match body {
         Some(body) => body.renew(spec),
@@ -385,7 +383,7 @@ fn allocate<B: Body>(class: &'static Class) -> Option<NonNull<Member<B>>> {
 }
 
 /// # Safety
-/// `header` is of an inactive member of `B`'s class that nobody else has.
+/// `header` is of an inactive member of `B`'s class that no other party has.
 unsafe fn strip<B: Body>(header: NonNull<Header>) {
     // SAFETY: the caller's promise; the header is the member's first field.
     unsafe { *header.cast::<Member<B>>().as_ref().body.get() = None };
@@ -400,7 +398,7 @@ unsafe impl<B: Body> Send for Ref<B> {}
 unsafe impl<B: Body> Sync for Ref<B> {}
 
 impl<B: Body> Ref<B> {
-    /// What `/syn` shows of it.
+    /// Its entry in `/syn`.
     pub fn header(&self) -> &Header {
         // SAFETY: members are never freed.
         unsafe { &self.0.as_ref().header }
@@ -467,8 +465,8 @@ impl<B: Body + fmt::Debug> fmt::Debug for Ref<B> {
 /// ```
 ///
 /// A quaject whose data lives elsewhere, in another object or a static, is declared by its `presence`. The
-/// object keeps the `Ref` that `present()` gives as long as it is there, and notes its links on the header;
-/// or, where there are many that come and go, the [`Tally`] that `CLASS.tally()` gives.
+/// object keeps the `Ref` from `present()` as long as it exists, and records its links in the header; or, for
+/// objects that come and go in large numbers, it keeps the [`Tally`] from `CLASS.tally()`.
 ///
 /// ```ignore
 /// quaject! {
@@ -489,7 +487,7 @@ macro_rules! quaject {
 
         impl $body {
             #[allow(dead_code, reason = "some are only tallied")]
-            /// One more. None when the heap is exhausted; the quaject then works unseen.
+            /// Adds a member. None when the heap is exhausted; the quaject then works without an entry.
             pub fn present() -> Option<$crate::class::Ref<$body>> {
                 $crate::class::create::<$body>(()).ok()
             }

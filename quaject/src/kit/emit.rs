@@ -25,8 +25,8 @@ pub(crate) fn close_user(d: &mut Draft, guarded: bool) {
     }
 }
 
-/// Where masks are asked for: `reg` is 0 unless it is below the word at `bound`, also where that was asked
-/// before and is not waited for. Changes `scratch` and flags.
+/// With the Spectre v1 mitigation: sets `reg` to 0 unless it is below the word at `bound`, also under
+/// speculation past an earlier comparison. Changes `scratch` and flags.
 #[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
 pub(crate) fn inside(d: &mut Draft, reg: Reg, scratch: Reg, bound: i32) {
     if hardening().masks() {
@@ -103,8 +103,7 @@ pub(crate) fn look_at_monitor(d: &mut Draft, word: i32, busy: Label) {
     dynasm!(d ; .arch x64 ; cmp DWORD [word], 0 ; jne =>busy);
 }
 
-/// Gives the monitor back, and wakes the next who waits for it through the callback stub `wake_next`. Changes
-/// rcx only.
+/// Releases the monitor, and wakes the next waiter through the callback stub `wake_next`. Changes rcx only.
 pub(crate) fn give_monitor(d: &mut Draft, word: i32, wake_next: Hole) {
     dynasm!(d ; .arch x64
         ; xor ecx, ecx
@@ -129,13 +128,13 @@ pub(crate) fn leave_slowly(d: &mut Draft, number: usize, slow: Hole) {
     d.jmp_abs(slow);
 }
 
-/// After a publication, which where there are several CPUs was a locked instruction or is followed by one:
-/// goes to `tell` if anybody waits in the list whose word is at `list`.
+/// After a publication (with several CPUs a locked instruction, or followed by one): goes to `tell` if a
+/// thread waits in the list whose word is at `list`.
 pub(crate) fn look_for_waiters(d: &mut Draft, list: i32, tell: Label) {
     dynasm!(d ; .arch x64 ; cmp QWORD [list], 0 ; jne =>tell);
 }
 
-/// Wakes those who wait in the list at `list`, at any depth of the stack. Changes rax only.
+/// Wakes the threads in the list at `list`, at any depth of the stack. Changes rax only.
 pub(crate) fn wake_waiters(d: &mut Draft, list: i32, seam: &Seam) {
     dynasm!(d ; .arch x64 ; mov rax, list);
     d.call_abs(seam.wake_all.entry());

@@ -1,23 +1,23 @@
-//! The guard word of a quasi-invariant, folded into arithmetic that a routine does anyway.
+//! The guard word of a quasi-invariant, folded into a routine's existing arithmetic.
 //!
 //! *Interface*: a routine adds [`Guard::word`] into the sum whose sign decides between its fast and its
-//! general path. While nothing is raised the word holds the constant that the sum needs in any case, so the
-//! guard costs no instruction; [`Guard::raise`] makes every such sum negative and the routine looks closer.
-//! Flags are single bits that generated code can test.
+//! general path. While no flag is raised the word holds the constant that the sum needs anyway, so the guard
+//! costs no instruction. [`Guard::raise`] makes every such sum negative, and the routine then checks the
+//! flags. Flags are single bits that generated code can test.
 //!
-//! A party that waits raises, then looks at its condition again, then sleeps; the other publishes, then looks
-//! at the guard. On several CPUs both the raise and the publication are locked instructions, so one of the
-//! two sees the other (modelled in `pipe/model.rs`).
+//! A waiting party raises a flag, then checks its condition again, then sleeps; the other party publishes,
+//! then checks the guard. On several CPUs both the raise and the publication are locked instructions, so one
+//! of the two sees the other (modelled in `pipe/model.rs`).
 //!
-//! Source: quasi-invariants and guards after Pu et al. 1995 (seed 003); section 3.3.1's test that an addition
-//! does by the way.
+//! Source: quasi-invariants and guards after Pu et al. 1995; section 3.3.1's test that is part of
+//! an addition.
 
 use crate::primitive::{AtomicI64, Ordering, in_order};
 
-/// What a guard can say.
+/// The flags of a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flag {
-    /// Somebody waits for what the routine will publish.
+    /// A thread waits for the routine's publication.
     Waited,
     /// The other side is gone: the routine must not publish at all.
     Closed,
@@ -31,7 +31,7 @@ pub struct Guard {
     calm: i64,
 }
 
-/// Bits 63 and 62 make the sum negative whatever small number is added; bits 60 and 61 are the flags.
+/// Bits 63 and 62 make the sum negative for every small number that is added; bits 60 and 61 are the flags.
 const RAISED: i64 = 3 << 62;
 const WAITED: i64 = 1 << 60;
 const CLOSED: i64 = 1 << 61;
@@ -86,7 +86,7 @@ impl Guard {
         (word ^ self.calm) & (WAITED | CLOSED)
     }
 
-    /// Lowers every flag. The caller is the only one who knows the guard.
+    /// Lowers every flag. Only the caller can reach the guard.
     pub fn calm_down(&self) {
         self.word.store(self.calm, Ordering::Relaxed);
     }
@@ -96,10 +96,10 @@ impl Guard {
         self.decode(self.word.load(Ordering::SeqCst)) & flag.mask() != 0
     }
 
-    /// Raises `flag`. A full barrier: what the caller loads next is not older.
+    /// Raises `flag`. A full barrier: the caller's next loads are not older.
     pub fn raise(&self, flag: Flag) {
-        // What `encode` makes of a flag more, in one step: where flags are set bits, so is the sign; where
-        // they are cleared bits, so is bit 62.
+        // The effect of one more flag on the encoding, in one step: where flags are set bits, so is the sign;
+        // where they are cleared bits, so is bit 62.
         if self.calm < 0 {
             self.word
                 .fetch_and(!(1 << 62 | flag.mask()), Ordering::SeqCst);

@@ -1,10 +1,10 @@
 //! The interfacer: connects a callback or callout of one quaject with a callentry of another.
 //!
-//! *Interface*: a [`Callentry`] is what can be linked to; [`Function`] makes one of a Rust function. [`link`]
-//! and [`unlink`] connect a port of a [`Linkable`] quaject, which then generates its code anew with the
-//! callentry in the port's place and publishes it. Generators put a callentry there with [`place`]: a small
-//! one that may be copied stands in-line (the layers collapse), a large one is called; around either, the
-//! registers that live across the place and that the callentry changes are saved, and no others.
+//! *Interface*: a [`Callentry`] is the target of a link; [`Function`] makes one of a Rust function. [`link`]
+//! and [`unlink`] connect a port of a [`Linkable`] quaject, which then generates its code again with the
+//! callentry in the port's place and publishes it. Generators insert a callentry with [`place`]: a small one
+//! that may be copied is inlined (the layers collapse), a large one is called. In both cases only those
+//! registers are saved that are live across the place and that the callentry changes.
 //!
 //! Source: dissertation, sections 3.2.2 and 4.1.3.
 
@@ -40,7 +40,7 @@ pub trait Callentry: Send + Sync {
     /// Entry of the shared code, which ends in `ret`.
     fn entry(&self) -> usize;
 
-    /// What goes into rdi before a call: the object that the callentry is about.
+    /// The value of rdi for a call: the callentry's object.
     fn this(&self) -> Option<usize> {
         None
     }
@@ -123,9 +123,8 @@ impl Callentry for Function {
     }
 }
 
-/// Puts `target` into a caller's place, where the registers `live` hold what is needed afterwards and
-/// `arguments` are the constants that it is given. Changes, besides what is not live, only flags. Returns
-/// whether it stands in-line.
+/// Inserts `target` into a caller, where the registers `live` are needed afterwards and `arguments` are its
+/// constant arguments. Changes only flags and registers that are not live. Returns whether it is inlined.
 pub fn place(d: &mut Draft, target: &dyn Callentry, live: Regs, arguments: &[(Reg, u64)]) -> bool {
     let given = arguments
         .iter()
@@ -164,15 +163,15 @@ pub fn place(d: &mut Draft, target: &dyn Callentry, live: Regs, arguments: &[(Re
 /// A quaject whose ports can be linked after it was made.
 pub trait Linkable: Body {
     /// Generates the code around `port` anew, with `target` in its place or its default action, and publishes
-    /// it. Returns whether the target stands in-line.
+    /// it. Returns whether the target is inlined.
     ///
     /// # Errors
     /// [`Unmade`]; everything then stays as it was.
     fn relink(&self, port: usize, target: Option<Arc<dyn Callentry>>) -> Result<bool, Unmade>;
 }
 
-/// Links port number `port` of `from` to `to`; returns whether the layers collapsed. A port that was linked
-/// is linked anew.
+/// Links port number `port` of `from` to `to`; returns whether the layers collapsed. A linked port gets the
+/// new link.
 ///
 /// # Errors
 /// [`Unmade`]; everything then stays as it was.

@@ -1,13 +1,12 @@
-//! A look at an object from outside: generated code that tells which of some conditions on its words hold
+//! A check of an object from outside: generated code that returns which of some conditions on its words hold
 //! now.
 //!
 //! *Interface*: [`Looker`] collects the conditions, each with the bits that stand for it; [`Looker::make`]
-//! gives the routine, which `poll` and `select` call for each descriptor they are asked about;
-//! [`Looker::look`] is its plain twin. A condition names words of the object by a projection, and the routine
-//! keeps the object.
+//! gives the routine, which `poll` and `select` call for each of their descriptors; [`Looker::look`] is its
+//! plain twin. A condition names words of the object by a projection, and the routine keeps the object.
 //!
-//! Source: dissertation, sections 3.2.1 (what is known when the code is made is a constant in it) and 4.1.4
-//! (the same data channel by how it is linked).
+//! Source: dissertation, sections 3.2.1 (known values become constants of the code) and 4.1.4 (the same data
+//! channel with different links).
 
 use crate::kit::seam::{Unmade, near};
 use crate::primitive::{AtomicU64, AtomicUsize, Ordering};
@@ -23,8 +22,8 @@ pub type LookFn = extern "sysv64" fn(usize) -> u32;
 /// As many conditions as one look may have.
 const MOST: usize = 6;
 
-/// A condition on words. Of two the second is loaded first: where the first runs ahead of the second, as a
-/// writer's position does of a reader's, their distance is never less than nothing.
+/// A condition on words. Of two the second is loaded first: if the first runs ahead of the second, as a
+/// writer's position does of a reader's, their distance is never negative.
 #[derive(Clone, Copy)]
 enum Condition {
     /// One word differs from the other.
@@ -83,7 +82,7 @@ impl<T: Any + Send + Sync> Looker<T> {
         self.with(condition, bits)
     }
 
-    /// What holds now: the plain twin.
+    /// The conditions that hold now: the plain twin.
     pub fn look(&self) -> u32 {
         let holds = |condition: &Condition| {
             // SAFETY: the words are parts of the object, which is kept: a projection can lead nowhere else.

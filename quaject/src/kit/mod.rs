@@ -1,4 +1,5 @@
-//! The kit: classes and what makes and links their quajects, and what all generators of routines share.
+//! The kit: classes, the creator and interfacer of their quajects, and the common code of all generators of
+//! routines.
 //!
 //! *Interface*: each module's first lines. Nothing here knows a quaject of the catalogue.
 

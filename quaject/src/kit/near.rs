@@ -25,7 +25,7 @@ pub struct Block {
 
 // SAFETY: it owns plain bytes.
 unsafe impl Send for Block {}
-// SAFETY: as above; what the bytes mean is its owner's business.
+// SAFETY: as above; the owner gives the bytes their meaning.
 unsafe impl Sync for Block {}
 
 impl Block {

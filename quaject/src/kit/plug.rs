@@ -1,13 +1,13 @@
 //! A published routine that can be replaced while others call it.
 //!
-//! *Interface*: [`Plug::call`] runs the routine that is plugged; [`Plug::replug`] plugs another and keeps the
-//! old one in a holding tank until nobody is inside. So a routine may call out to something that sleeps, and
-//! be replaced meanwhile.
+//! *Interface*: [`Plug::call`] runs the installed routine; [`Plug::replug`] installs another and keeps the
+//! old one in a holding tank until no thread is inside. So a routine may call a sleeping procedure, and be
+//! replaced meanwhile.
 //!
 //! Generated callers go through the word ([`Plug::emit_call`]); they hold the quaject whose plug it is, and
 //! do not sleep inside.
 //!
-//! Source: replugging with the inside flag and the holding tank, Pu et al. 1995 (seed 003).
+//! Source: replugging with the inside flag and the holding tank, Pu et al. 1995.
 
 use crate::primitive::{AtomicU32, AtomicUsize, Ordering, in_order};
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ struct Held<F> {
     tank: Vec<Routine<F>>,
 }
 
-/// A word with the entry of a routine, and who is inside.
+/// A word with the entry of a routine, and the count of threads inside.
 pub struct Plug<F> {
     word: AtomicUsize,
     inside: AtomicU32,
@@ -45,7 +45,7 @@ impl<F: Copy> Plug<F> {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Emits a call through the word, so that the caller always reaches what is plugged. Changes rax where
+    /// Emits a call through the word, so the caller always reaches the installed routine. Changes rax where
     /// the word is not near.
     pub fn emit_call(&self, d: &mut Draft) {
         let word = core::ptr::from_ref(&self.word).expose_provenance() as i64;
@@ -65,12 +65,12 @@ impl<F: Copy> Plug<F> {
     /// Calls the plugged routine through `f`.
     pub fn call<R>(&self, f: impl FnOnce(F) -> R) -> R {
         const { assert!(size_of::<F>() == size_of::<usize>()) };
-        // Inside before the word is read, so that a routine read here is not in the tank of one who saw
-        // nobody.
+        // Inside before the word is read, so a routine that is read here is not in the tank of a thread that
+        // saw no one inside.
         self.inside.fetch_add(1, Ordering::SeqCst);
         in_order();
         let entry = self.word.load(Ordering::SeqCst);
-        // SAFETY: the word holds the entry of a routine of this contract, which is held until nobody is
+        // SAFETY: the word holds the entry of a routine of this contract, which is held until no thread is
         // inside.
         let result = f(unsafe { core::mem::transmute_copy(&entry) });
         self.inside.fetch_sub(1, Ordering::SeqCst);
@@ -90,7 +90,7 @@ impl<F: Copy> Plug<F> {
         } else {
             Vec::new()
         };
-        // What they keep may take monitors of its own when it goes.
+        // The old routines may take monitors when they are dropped.
         drop(held);
         drop(unused);
     }

@@ -1,4 +1,4 @@
-//! Sets of general registers, and saving them: what the interfacer places around a call.
+//! Sets of general registers, and saving them: the code that the interfacer places around a call.
 //!
 //! *Interface*: [`Regs`] is a set; [`Regs::save`] and [`Regs::restore`] emit the pushes and pops of one. A
 //! callentry declares the registers that it changes, a callout those that must live through it; the code
@@ -36,7 +36,7 @@ const ALL: [Reg; 16] = [
 impl Regs {
     /// No register.
     pub const NONE: Regs = Regs(0);
-    /// What a function of the System V convention may change.
+    /// The registers that a System V function may change.
     pub const SYSV: Regs = Regs::of(&[
         Reg::Rax,
         Reg::Rcx,
@@ -80,7 +80,7 @@ impl Regs {
         ALL.into_iter().filter(move |reg| self.contains(*reg))
     }
 
-    /// Pushes every member. Leaves flags and registers as they are, but for rsp.
+    /// Pushes every member. Changes no flags and no registers but rsp.
     #[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
     pub fn save(self, d: &mut Draft) {
         for number in self.iter().map(|reg| reg as u8) {

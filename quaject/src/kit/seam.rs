@@ -1,9 +1,9 @@
 //! The seam between a descriptor routine and the kernel around it.
 //!
-//! *Interface*: [`Seam`] holds what every descriptor routine is generated against: the slow exit, the
-//! callback stubs, and the machine's invariants (whether there is more than one CPU, whether user accesses
-//! need `stac`). Made once at boot, when the number of CPUs is known. [`DescFn`] is the contract
-//! (`docs/architecture.md`, "Contract of a descriptor routine").
+//! *Interface*: [`Seam`] holds the constants of every descriptor routine: the slow exit, the callback stubs,
+//! and the machine's invariants (whether there is more than one CPU, whether user accesses need `stac`). Made
+//! once at boot, when the number of CPUs is known. [`DescFn`] is the contract (`docs/architecture.md`,
+//! "Contract of a descriptor routine").
 //!
 //! Source: dissertation, sections 3.2.1 (factoring invariants) and 4.1.3 (callbacks); quasi-invariants after
 //! Pu et al. 1995.
@@ -19,10 +19,10 @@ use sync::monitor::RawMonitor;
 /// exit instead of returning, so it is not called from Rust.
 pub type DescFn = extern "sysv64" fn(fd: usize, a: usize, b: usize) -> isize;
 
-/// A word of an object in which a reading routine found nothing: what the code behind [`Seam::waiting`]
-/// calls, with interrupts off, to let the running thread sleep until that may have changed. Its arguments are
-/// the address of this word, and the running thread as the callouts name it. 1: the call is to be made again;
-/// 0: it is left to the slow exit.
+/// A word of an object in which a reading routine found nothing: the function that the code behind
+/// [`Seam::waiting`] calls, with interrupts off, to let the running thread sleep until that may have changed.
+/// Its arguments are the address of this word, and the running thread as the callouts name it. Returns 1: the
+/// call starts again; 0: it takes the slow exit.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct Sleep(pub extern "sysv64" fn(usize, usize) -> usize);
@@ -45,8 +45,8 @@ pub enum Sharing {
     Shared,
 }
 
-/// What routines call besides, with the address of the object's word: Rust functions of the quajects that
-/// have such routines.
+/// The other procedures that routines call, with the address of the object's word: Rust functions of the
+/// quajects with such routines.
 #[derive(Clone, Copy, Debug)]
 pub struct Callbacks {
     /// An empty pipe has data.
@@ -59,7 +59,7 @@ pub struct Callbacks {
     pub room_came: extern "sysv64" fn(usize),
 }
 
-/// What descriptor routines are generated against.
+/// The constants of descriptor routines.
 #[derive(Debug)]
 pub struct Seam {
     slow: usize,
@@ -70,7 +70,7 @@ pub struct Seam {
     pub(crate) some_came: Routine<CallbackFn>,
     pub(crate) room_came: Routine<CallbackFn>,
     pub(crate) wake_next: Routine<CallbackFn>,
-    /// Of a list of those who wait.
+    /// For a wait list.
     pub(crate) wake_all: Routine<CallbackFn>,
     /// `nothing there` of a routine that does not wait.
     pub(crate) impatient_read: Routine<DescFn>,
@@ -78,8 +78,8 @@ pub struct Seam {
 }
 
 impl Seam {
-    /// `slow`: where a routine goes with rax = call number and all user registers as at entry. `cpus`: CPUs
-    /// that may run routines, from now on for ever. `callbacks`: those of the catalogue.
+    /// `slow`: the slow exit, with rax = call number and all user registers as at entry. `cpus`: CPUs that
+    /// may run routines, from now on for ever. `callbacks`: those of the catalogue.
     ///
     /// # Errors
     /// [`OutOfCode`] when the callback stubs find no room.
@@ -115,7 +115,7 @@ impl Seam {
         }
     }
 
-    /// Where a patient reading routine goes, with the address of a [`Sleep`] in rax, when there is nothing.
+    /// The target of a patient reading routine that finds nothing, with the address of a [`Sleep`] in rax.
     pub(crate) fn wait_for_data(&self) -> usize {
         self.waiting.unwrap_or(self.impatient_read.entry())
     }

@@ -1,13 +1,12 @@
-//! The routine behind `read` from a terminal: CookTTYin's edit buffer, for the mode that the settings ask
-//! for.
+//! The routine behind `read` from a terminal: reads CookTTYin's edit buffer, in the mode of the settings.
 //!
 //! *Interface*: [`reader`], or [`synthesize_read`] for a buffer that the caller keeps. The mode is a constant
-//! of the code: whoever changes the settings has the routine made anew. One routine serves every descriptor
-//! of the terminal.
+//! of the code: a change of the settings makes a new routine. One routine serves every descriptor of the
+//! terminal.
 //!
 //! Guards, each to the slow exit: the caller's process group is not the foreground group (its number comes
-//! from the callout, which stands in the routine's place); another reader is there; nothing or not enough to
-//! read; nothing asked for; a kernel address; a fault.
+//! from the callout, which is inlined into the routine); another reader; nothing or not enough to read; a
+//! count of 0; a kernel address; a fault.
 //!
 //! Source: dissertation, sections 3.2.1 and 3.2.2, table 4.2.
 
@@ -26,10 +25,10 @@ static CLASS: Class = Class::new("tty read");
 
 /// How a caller is known to be one of the foreground group.
 pub struct Guarded<'a> {
-    /// Gives the caller's process group in eax and changes rax alone. It stands in the routine's place, or is
+    /// Returns the caller's process group in eax and changes only rax. It is inlined into the routine, or
     /// called.
     pub group: &'a dyn Callentry,
-    /// Whether somebody may wait for room in the buffer, and is woken.
+    /// Whether a thread may wait for room in the buffer, and must be woken.
     pub full: bool,
 }
 
@@ -102,7 +101,7 @@ pub unsafe fn synthesize_read(
         ; jz =>unlock
     );
     if let Mode::Bytes(least @ 2..) = mode {
-        // Enough is the smaller of the settings' minimum and what was asked for.
+        // Enough means the smaller of the settings' minimum and the requested count.
         dynasm!(d ; .arch x64
             ; mov eax, i32::from(least)
             ; cmp rdx, rax

@@ -1,17 +1,17 @@
-//! The edit buffer of CookTTYin: what is being typed, and behind it what a reader may have.
+//! The edit buffer of CookTTYin: the line being edited, and behind it the input for readers.
 //!
 //! *Interface*: [`Typed`]. The editor adds, erases and publishes; readers take by turns ([`Typed::read`], the
 //! plain twin of the generated routine).
 //!
-//! One ring with three positions. From `tail` to `head` lies what readers may have; from `head` on, known to
-//! the editor alone, the line that is still being edited. In canonical mode only whole lines are published,
-//! so whatever is there is a line: that is all the test a reader needs. A place is a byte and two marks: the
-//! line ends here; there is no byte (a typed end of file).
+//! One ring with three positions. From `tail` to `head` is the input for readers; from `head` on, known only
+//! to the editor, is the line that is still being edited. In canonical mode only whole lines are published,
+//! so a reader need only test whether there is any input. A place is a byte and two marks: the line ends
+//! here; the place has no byte (a typed end of file).
 //!
 //! The editor moves `head` after it has written the places, the reader whose turn it is moves `tail` after it
 //! has read them (figure 1 of Massalin and Pu 1989). Flushing and a change of mode take the readers' turn.
-//! Each end has a list of those who wait for the other: generated code looks there after it has moved its
-//! position.
+//! Each end has a list of threads that wait for the other end; generated code checks it after it has moved
+//! its position.
 //!
 //! Source: dissertation, table 4.2 ("read a processed character from the edit buffer").
 
@@ -19,7 +19,7 @@ use core::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, Ordering};
 use sync::WaitList;
 use sync::monitor::RawMonitor;
 
-/// Places, a power of two: one more than a full line and its end need.
+/// Places, a power of two: one more than a full line with its end needs.
 pub const PLACES: usize = 4096;
 
 /// Mark of a place: the line ends here.
@@ -27,7 +27,7 @@ pub(crate) const ENDS: u16 = 1 << 8;
 /// Mark of a place: no byte, only the end of a line.
 pub(crate) const NO_BYTE: u16 = 1 << 9;
 
-/// How a reader takes what is there.
+/// How a reader takes the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// At most one line (canonical mode).
@@ -90,7 +90,7 @@ impl Typed {
         &self.group
     }
 
-    /// Woken when there may be something for a reader. Whoever publishes by the editor's own functions wakes
+    /// Woken when there may be input for a reader. The caller of the editor's publishing functions wakes
     /// them.
     pub fn readable(&self) -> &WaitList {
         &self.readable
@@ -157,7 +157,7 @@ impl Typed {
         moved
     }
 
-    /// The reader whose turn it is takes what `mode` allows.
+    /// The reader that has the turn takes what `mode` allows.
     pub(super) fn take(&self, mode: Mode, into: &mut [u8]) -> Option<usize> {
         let (head, mut tail) = (self.head(), self.tail());
         let there = head.wrapping_sub(tail) as usize;

@@ -1,12 +1,12 @@
 //! The routine behind `write` at a pseudo-terminal's master: CookTTYin's `put` for bytes that the settings
-//! let through as they are.
+//! pass unchanged.
 //!
 //! *Interface*: [`typist`], or [`synthesize_type`] for a buffer that the caller keeps; [`Typed::enter`] is
-//! the plain twin. [`enters_plainly`] says for which settings: others leave the slow stub in place, and each
-//! byte goes through the editor.
+//! the plain twin. [`enters_plainly`] says for which settings; under others the slow stub stays in place, and
+//! each byte goes through the editor.
 //!
-//! Guards, each to the slow exit: another is at the editor; not room for all of it; nothing to write; a
-//! kernel address; a fault. Whoever waits to read is woken.
+//! Guards, each to the slow exit: another thread uses the editor; not enough room for all bytes; a count of
+//! 0; a kernel address; a fault. Waiting readers are woken.
 //!
 //! Source: dissertation, sections 3.2.1 and 3.2.2, table 4.2.
 

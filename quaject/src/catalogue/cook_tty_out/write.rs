@@ -2,14 +2,14 @@
 //! output queue, and the start of its transmitter in one piece.
 //!
 //! *Interface*: [`writer`], or [`synthesize_write`] for a queue that the caller keeps; [`write()`] is the
-//! plain twin. The output flags are a constant of the code: whoever changes the settings has the routine made
-//! anew. Flags that are not served here ([`Rule::of`]) leave the slow stub in place. One routine serves every
+//! plain twin. The output flags are a constant of the code: a change of the settings makes a new routine.
+//! With flags that are not served here ([`Rule::of`]) the slow stub stays in place. One routine serves every
 //! descriptor of the line.
 //!
-//! Guards, each to the slow exit: not room for all of it or more than two pages, another writer there,
-//! nothing to write, a kernel address, a fault. When the consumer has found the queue empty before,
-//! `Q_empty+1` of the queue is called, or stands here in-line (figure 4.2: "turn on send-complete"); where
-//! the consumer is a pseudo-terminal's master, whoever waits there is woken ([`Told`]).
+//! Guards, each to the slow exit: not enough room for all bytes or more than two pages, another writer, a
+//! count of 0, a kernel address, a fault. If the consumer has found the queue empty before, `Q_empty+1` of
+//! the queue is called, or is inlined here (figure 4.2: "turn on send-complete"). If the consumer is a
+//! pseudo-terminal's master, its waiting threads are woken ([`Told`]).
 //!
 //! Source: dissertation, sections 3.2.1, 3.2.2 and 4.1.4.
 
@@ -29,7 +29,7 @@ use sync::monitor::RawMonitor;
 
 static CLASS: Class = Class::new("tty write");
 
-/// What output flags do to bytes.
+/// The effect of output flags on bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Nothing.
@@ -119,8 +119,8 @@ pub fn channel_writer(
     Ok(made.keeping(channel.clone()))
 }
 
-/// The routine behind `write` for a queue. It tells `told`: what stands in the place of `Q_empty+1`, which
-/// does not sleep, or those who wait for bytes.
+/// The routine behind `write` for a queue. It notifies `told`: the target of `Q_empty+1`, which does not
+/// sleep, or the threads that wait for bytes.
 ///
 /// # Errors
 /// [`Unmade`].
@@ -225,7 +225,7 @@ pub unsafe fn synthesize_write(
     Ok(unsafe { Routine::from(draft.seal()?) })
 }
 
-/// Where a write that goes around the ring's end leaves the straight path, and where it comes back.
+/// Where a write that wraps around the ring's end leaves the straight path, and where it returns.
 #[derive(Clone, Copy)]
 struct Wrap {
     begin: Label,

@@ -1,11 +1,11 @@
 //! A counter of events, and the generators of the routines that take from it and add to it.
 //!
 //! *Interface*: [`CounterCore`] is the data; [`reader`] and [`writer`] make the descriptor routines,
-//! [`CounterCore::take`] and [`CounterCore::add`] are their plain twins. What a routine leaves to the slow
-//! exit is done through these, and [`CounterCore::wait_for_count`] and [`CounterCore::wait_for_room`] sleep.
+//! [`CounterCore::take`] and [`CounterCore::add`] are their plain twins. The slow exit of a routine uses
+//! these, and [`CounterCore::wait_for_count`] and [`CounterCore::wait_for_room`] sleep.
 //!
-//! The whole state is one word, so neither end needs a monitor: each look is followed by one exchange.
-//! Whoever adds looks afterwards whether anybody waits, and whoever waits says so before it looks.
+//! The whole state is one word, so neither end needs a monitor: each read is followed by one exchange. A
+//! thread that adds checks afterwards for waiters, and a waiter announces itself before it reads the count.
 //!
 //! Source: dissertation, sections 3.3.1 (one word instead of a lock) and 4.1.3; the semantics are those of
 //! Linux's `eventfd`.
@@ -21,7 +21,7 @@ use sync::{Interrupted, WaitList};
 #[cfg(not(loom))]
 mod quaject {
     crate::quaject! {
-        /// Counts events: what is added, until somebody takes it
+        /// Counts events: added numbers, until they are taken
         presence Counter = "Counter" {
             callentry { TAKE = "take", ADD = "add" }
             callback {
@@ -97,7 +97,7 @@ impl CounterCore {
         }
     }
 
-    /// What it holds now.
+    /// The current count.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
     }
@@ -117,7 +117,7 @@ impl CounterCore {
         self.impatient.store(!patient, Ordering::SeqCst);
     }
 
-    /// Takes what there is, or one of it; `None` when there is nothing. Wakes who waits for room.
+    /// Takes the whole count, or one; `None` when the count is 0. Wakes threads that wait for room.
     pub fn take(&self) -> Option<u64> {
         let mut count = self.count.load(Ordering::SeqCst);
         loop {
@@ -135,7 +135,7 @@ impl CounterCore {
         }
     }
 
-    /// Adds `more`, and wakes who waits for a count; false when there is no room for it. From anywhere.
+    /// Adds `more`, and wakes threads that wait for a count; false when there is no room. From anywhere.
     pub fn add(&self, more: u64) -> bool {
         let mut count = self.count.load(Ordering::SeqCst);
         loop {
@@ -152,7 +152,7 @@ impl CounterCore {
         }
     }
 
-    /// Puts `count` in the place of what there is, and returns that. Wakes nobody.
+    /// Replaces the count by `count`, and returns the old count. Wakes no thread.
     pub fn replace(&self, count: u64) -> u64 {
         self.count.swap(count, Ordering::SeqCst)
     }
@@ -160,12 +160,12 @@ impl CounterCore {
     fn exchange(&self, from: u64, to: u64) -> Result<(), u64> {
         self.count
             .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)?;
-        // Who waits said so before it looked at what was there before this.
+        // A waiter announced itself before it read the earlier count.
         in_order();
         Ok(())
     }
 
-    /// Wakes everyone who waits for a count.
+    /// Wakes all threads that wait for a count.
     pub fn wake_takers(&self) {
         self.wake_sleeper();
         if self.takers.has_waiters() {
@@ -181,19 +181,19 @@ impl CounterCore {
         }
     }
 
-    /// Wakes everyone who waits for room.
+    /// Wakes all threads that wait for room.
     pub fn wake_adders(&self) {
         if self.adders.has_waiters() {
             self.adders.wake_all();
         }
     }
 
-    /// For a poller: where to watch for a count.
+    /// For a poller: the list to watch for a count.
     pub fn expect_count(&self) -> &WaitList {
         &self.takers
     }
 
-    /// For a poller: where to watch for room.
+    /// For a poller: the list to watch for room.
     pub fn expect_room(&self) -> &WaitList {
         &self.adders
     }
@@ -239,7 +239,7 @@ impl CounterCore {
         1
     }
 
-    /// Callback of the adding routine: something was added while somebody waited for it. Interrupts are off.
+    /// Callback of the adding routine: a number was added while a thread waited. Interrupts are off.
     pub(crate) extern "sysv64" fn some_came(counter: usize) {
         // SAFETY: routines pass the address of the counter that they were generated for, and it outlives
         // them.
@@ -250,7 +250,7 @@ impl CounterCore {
         }
     }
 
-    /// Callback of the taking routine: somebody waits for room.
+    /// Callback of the taking routine: a thread waits for room.
     pub(crate) extern "sysv64" fn room_came(counter: usize) {
         // SAFETY: as above.
         unsafe { &*(counter as *const CounterCore) }.wake_adders();
@@ -264,7 +264,7 @@ mod offset {
 
     pub const COUNT: i32 = offset_of!(CounterCore, count) as i32;
     pub const SLEEPER: i32 = offset_of!(CounterCore, sleeper) as i32;
-    /// The first word of a list is zero while nobody waits there.
+    /// The first word of a list is zero while it has no waiter.
     pub const TAKERS: i32 = offset_of!(CounterCore, takers) as i32;
     pub const ADDERS: i32 = offset_of!(CounterCore, adders) as i32;
     pub const SLEEP: i32 = offset_of!(CounterCore, sleep) as i32;

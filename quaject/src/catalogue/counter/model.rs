@@ -1,4 +1,4 @@
-//! Loom models: nobody sleeps beside a count that is not taken.
+//! Loom models: no thread sleeps while there is a count to take.
 
 use super::CounterCore;
 use crate::catalogue::pipe::model::link;

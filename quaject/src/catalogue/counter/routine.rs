@@ -1,7 +1,7 @@
 //! The routines behind `read` and `write` of a counter.
 //!
-//! Numbers are taken or added by one exchange, on one processor by a plain store. What does not go through at
-//! once, and counts with the top bit, are left to the slow exit; who finds nothing sleeps.
+//! Numbers are taken or added by one exchange, on one processor by a plain store. Operations that cannot
+//! complete at once, and counts with the top bit, take the slow exit; a reader that finds nothing sleeps.
 
 use super::{BYTES, CounterCore, offset};
 use crate::kit::emit;

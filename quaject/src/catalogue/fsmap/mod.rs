@@ -1,20 +1,20 @@
-//! FSmap for a file that lies in memory: from an offset to a page, and the generators of the routines that
+//! FSmap for a file in memory: the map from an offset to a page, and the generators of the routines that
 //! read, write and seek it.
 //!
 //! *Interface*: [`FileCore`] is one file's map, [`Cursor`] one open file description's position. [`reader`]
 //! and [`writer`] make descriptor routines over a pair of them, `synthesize_lseek` the one that moves the
 //! position; [`FileCore::read`], [`FileCore::write`] and [`FileCore::lseek`] are their plain twins. Holes,
-//! growth beyond the pages that exist, accesses of more than [`LARGEST`] bytes and everything unusual go
-//! through the slow exit to whoever owns the file.
+//! growth beyond the pages that exist, accesses of more than [`LARGEST`] bytes and all unusual cases go
+//! through the slow exit to the file's owner.
 //!
-//! There may be a second array for routines that write, in which a page whose first write somebody wants to
-//! know of is 0: that write takes the slow exit, those behind it do not, and no routine has an instruction
-//! more for it.
+//! There may be a second array for routines that write, in which a page is 0 if its first write must be
+//! noticed: that write takes the slow exit, later writes do not, and no routine needs an extra instruction
+//! for it.
 //!
-//! What the owner keeps: `size` is at most [`FileCore::capacity`]; a page array that is replaced by a larger
-//! one holds the same pages and is retired with `sync::epoch`, as are pages that are taken out; the bytes of
-//! the last page beyond `size` are zero, unless [`FileCore::take_torn`] says otherwise; page zero of every
-//! user space faults, so that an address of 0 in the array needs no test; a file with read-only pages has no
+//! The owner's invariants: `size` is at most [`FileCore::capacity`]; a page array that is replaced by a
+//! larger one holds the same pages and is retired with `sync::epoch`, as are pages that are taken out; the
+//! bytes of the last page beyond `size` are zero, unless [`FileCore::take_torn`] says otherwise; page zero of
+//! every user space faults, so an address of 0 in the array needs no test; a file with read-only pages has no
 //! writing routine.
 //!
 //! Source: dissertation, table 4.2 (FSmap) and section 3.2.1 (`open` as F_create, `read` as F_small).
@@ -53,7 +53,7 @@ mod quaject {
     }
 }
 
-/// Finds the file and the position inside whatever owns both; for one owner always the same ones.
+/// Finds the file and the position inside their owner; for one owner always the same ones.
 pub type Parts<T> = fn(&T) -> (&FileCore, &Cursor);
 
 /// The routine behind `read` for the file and position that `owner`, which it keeps alive, holds. An
@@ -162,9 +162,9 @@ impl FileCore {
         old
     }
 
-    /// Keeps routines of a file with one array from writing, or lets them again: a writing routine then takes
-    /// the slow exit, at the price of a fault. One that has begun before goes on until a grace period has
-    /// ended. Not at the same time as this or [`replace_pages`](Self::replace_pages).
+    /// Keeps routines of a file with one array from writing, or permits it again: a writing routine then
+    /// takes the slow exit, at the cost of a fault. A routine that has begun before continues until a grace
+    /// period has ended. Not at the same time as this or [`replace_pages`](Self::replace_pages).
     pub fn close(&self, closed: bool) {
         let pages = match closed {
             true => ptr::without_provenance_mut(NOWHERE),
@@ -194,8 +194,8 @@ impl FileCore {
     }
 
     /// Whether bytes of the last page beyond the size may not be zero, since the last time: a write stopped
-    /// at a fault after it had copied some. Whoever moves the size past bytes that he did not write asks, and
-    /// then clears them.
+    /// at a fault after it had copied some. A caller that moves the size past bytes that it did not write
+    /// checks this, and then clears them.
     pub fn take_torn(&self) -> bool {
         self.torn.load(Ordering::Acquire) != 0 && self.torn.swap(0, Ordering::AcqRel) != 0
     }
@@ -334,7 +334,7 @@ impl Default for FileCore {
 pub struct Cursor {
     /// Offset in bytes, at most 2^63 - 1.
     pub offset: AtomicU64,
-    /// Taken by whoever moves the offset while the description is shared.
+    /// Taken to move the offset while the description is shared.
     pub monitor: RawMonitor,
 }
 

@@ -1,8 +1,8 @@
-//! Loom models: one page of a file with a backing, filled, written, stored and taken away, each by somebody
-//! else.
+//! Loom models: one page of a file with a backing is filled, written, stored and removed, each by a different
+//! thread.
 //!
-//! The monitors of the owner (`table`, and `storing`) are loom's; a grace period waits until who was inside a
-//! routine is out. A frame that was given back holds [`GONE`].
+//! The monitors of the owner (`table`, and `storing`) are loom's; a grace period waits until all threads
+//! inside a routine have left. A freed frame holds [`GONE`].
 
 use super::slot::Slot;
 use crate::primitive::{AtomicU64, Ordering, fence};
@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// What a generated routine does between the stub and its return.
+    /// The work of a generated routine between the stub and its return.
     fn routine<R>(&self, act: impl FnOnce() -> R) -> R {
         self.inside.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);

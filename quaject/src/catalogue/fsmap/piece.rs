@@ -9,7 +9,7 @@ use codegen::{Draft, Routine, Template, dynasm};
 ///
 /// # Safety
 /// The templates' generator keeps the contract of a descriptor routine; `file` and `cursor` stay in place
-/// until a grace period after the last handle to the routine is gone; an exclusive routine is plugged only
+/// until a grace period after the last handle to the routine is gone; an exclusive routine is installed only
 /// where one thread reaches the cursor.
 pub(super) unsafe fn fill(
     templates: &[Template<4>; VARIANTS],

@@ -1,7 +1,7 @@
 //! The routine behind `read` of a file in memory.
 //!
-//! Three ways, from narrow to wide: one byte; a piece of one page; pieces of several pages, and what the end
-//! of the file cuts short. Each ends by moving the offset, which is the only thing it publishes.
+//! Three paths, from narrow to wide: one byte; a piece of one page; pieces of several pages, and reads that
+//! the end of the file shortens. Each ends by moving the offset, its only publication.
 
 use super::piece::{Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};

@@ -1,5 +1,5 @@
-//! The routine behind `lseek` of a file in memory. What is not from the beginning, the position or the end,
-//! and what would become negative, is left to the slow exit.
+//! The routine behind `lseek` of a file in memory. Other origins than beginning, position and end, and
+//! negative results, take the slow exit.
 
 use super::piece::fill;
 use super::{Cursor, FileCore, offset};

@@ -1,14 +1,14 @@
-//! The two words of one page of a file with a backing: where it is, and where it is for routines that write.
+//! The two words of one page of a file with a backing: its address, and its address for routines that write.
 //!
-//! *Interface*: [`Slot`]. Whoever calls [`put`](Slot::put), [`mark`](Slot::mark), [`clean`](Slot::clean) or
-//! [`take`](Slot::take) excludes others who do, by a monitor of the file; generated routines load the words
-//! at any time.
+//! *Interface*: [`Slot`]. Callers of [`put`](Slot::put), [`mark`](Slot::mark), [`clean`](Slot::clean) and
+//! [`take`](Slot::take) exclude each other by a monitor of the file; generated routines load the words at any
+//! time.
 //!
-//! A page is *dirty* while routines may write it: its bytes may differ from the backing's. Who writes it back
-//! makes it clean first, waits for a grace period, since a routine that found its address may be copying, and
-//! reads the bytes then; a routine that comes later finds 0, takes the slow exit, and has it marked again.
-//! Who takes a clean page away frees it a grace period later, for routines that read. So no byte is lost:
-//! what was written before the page was clean is read, and what is written later marks it (models in
+//! A page is *dirty* while routines may write it: its bytes may differ from the backing's. A store to the
+//! backing first makes the page clean, then waits for a grace period, since a routine that found its address
+//! may be copying, and then reads the bytes. A later routine finds 0, takes the slow exit, and the page is
+//! marked again. A removed clean page is freed a grace period later, for routines that read. So no byte is
+//! lost: bytes written before the page became clean are stored, and later writes mark it again (models in
 //! `model.rs`).
 
 use crate::primitive::{AtomicU64, Ordering};
@@ -36,7 +36,7 @@ impl<'a> Slot<'a> {
         self.for_writing.load(Ordering::Acquire) != 0
     }
 
-    /// A clean page comes; there is none.
+    /// Adds a clean page where there is none.
     pub fn put(self, address: u64) {
         self.page.store(address, Ordering::Release);
     }
@@ -50,12 +50,12 @@ impl<'a> Slot<'a> {
         true
     }
 
-    /// It becomes clean. Whether it was dirty: then its bytes are what is to be stored, after a grace period.
+    /// Makes the page clean. Whether it was dirty: then its bytes must be stored, after a grace period.
     pub fn clean(self) -> bool {
         self.for_writing.swap(0, Ordering::AcqRel) != 0
     }
 
-    /// Takes a clean page away, to be freed after a grace period; 0 if there is none.
+    /// Removes a clean page, which is freed after a grace period; 0 if there is none.
     pub fn take(self) -> u64 {
         match self.is_dirty() {
             true => 0,

@@ -1,8 +1,8 @@
 //! The routine behind `write` of a file in memory.
 //!
-//! One byte inside the file; a piece of one of its pages; pieces of several pages, and what makes the file
-//! longer inside the pages that it has. An appending routine begins at the size instead of the offset, and
-//! holds the file's own monitor besides, since what is assumed there, the size, belongs to all its writers.
+//! One byte inside the file; a piece of one of its pages; pieces of several pages, and writes that extend the
+//! file inside its existing pages. An appending routine begins at the size instead of the offset, and also
+//! holds the file's own monitor, since the size that it assumes belongs to all writers.
 
 use super::piece::{Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};
@@ -213,7 +213,7 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         ; grow:
     );
     if v.several_cpus && !append {
-        // The size only grows here; who was faster by more wins.
+        // The size only grows here; the larger value wins.
         dynasm!(d ; .arch x64
             ; mov rax, [size]
             ; again:

@@ -1,9 +1,9 @@
-//! What the four generators of a pipe's ends share: how a routine is sealed, and the code that is the same at
-//! either end.
+//! The common parts of the four generators for a pipe's ends: sealing a routine, and the code that both ends
+//! share.
 //!
 //! *Interface*: [`Kind`] makes a routine, from its template or anew; [`reading`] and [`writing`] are the
-//! values of its holes. [`End`] is what a generator knows of its end; it emits the copy, what comes after it,
-//! and the ways out.
+//! values of its holes. [`End`] is a generator's description of its end; it emits the copy, the code after
+//! it, and the exits.
 
 use super::ring::{Index, Ring};
 use super::{Patience, PipeCore, offset};
@@ -73,7 +73,7 @@ pub(super) fn writing(core: &PipeCore, seam: &Seam) -> Result<[i64; 5], Unmade> 
     ])
 }
 
-/// What a generator knows of its end.
+/// A generator's description of its end.
 pub(super) struct End {
     pub v: Variant,
     pub ring: Ring,
@@ -92,10 +92,10 @@ pub(super) struct End {
     /// Wakes the other end.
     came: Hole,
     wake_next: Hole,
-    /// The slow exit: where nothing is on the stack, and with the monitor taken and rcx on the stack.
+    /// The slow exit: with an empty stack, and with the monitor taken and rcx on the stack.
     pub leave: Label,
     pub unlock: Label,
-    /// Where the copy's faults go, and where those who wait are woken.
+    /// The fix-up of the copy's faults, and the code that wakes waiting threads.
     fault: Label,
     pub wake: Label,
 }
@@ -211,7 +211,7 @@ impl End {
     }
 
     /// After a reading routine's publication: the registers and the monitor back, edx as the result, and
-    /// whoever waits for space is woken.
+    /// threads that wait for space are woken.
     pub fn has_read(&self, d: &mut Draft) {
         let (flags, waited) = (self.flags, Flag::Waited.bit());
         dynasm!(d ; .arch x64 ; mov eax, edx ; pop rdi ; pop rsi ; pop rdx);
@@ -227,8 +227,8 @@ impl End {
         self.tell(d);
     }
 
-    /// After a writing routine's publication: the monitor back, edx as the result, and whoever waits for data
-    /// is woken.
+    /// After a writing routine's publication: the monitor back, edx as the result, and threads that wait for
+    /// data are woken.
     pub fn has_written(&self, d: &mut Draft) {
         let (flags, waited) = (self.flags, Flag::Waited.bit());
         dynasm!(d ; .arch x64 ; mov eax, edx);
@@ -243,7 +243,7 @@ impl End {
         self.tell(d);
     }
 
-    /// Wakes the other end and returns what is on the stack.
+    /// Wakes the other end and returns the value on the stack.
     fn tell(&self, d: &mut Draft) {
         dynasm!(d ; .arch x64
             ; mov rax, self.core

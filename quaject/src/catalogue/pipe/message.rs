@@ -1,12 +1,12 @@
-//! A pipe's queue with messages in it: each has its length before it, and whoever reads gets one, or its
+//! A pipe's queue of messages: the length precedes each message, and a read gets one message, or its
 //! beginning.
 //!
 //! *Interface*: [`sender`] and [`receiver`] make the routines of the two ends; [`PipeCore::send_message`] and
 //! [`PipeCore::receive_message`] are their plain twins. [`ReadEnd::message`] and [`WriteEnd::put_message`]
-//! are for what a routine leaves to the slow exit. A queue has messages or bytes, never both.
+//! are for the slow exit of a routine. A queue has messages or bytes, never both.
 //!
-//! A message takes a word for its length and as many words as its bytes need, so that the length never goes
-//! round the ring's end.
+//! A message takes a word for its length and as many words as its bytes need, so the length never wraps
+//! around the ring's end.
 
 use super::{Patience, PipeCore, ReadEnd, WriteEnd, synthesize_receive, synthesize_send};
 use crate::kit::guard::Flag;
@@ -23,7 +23,7 @@ pub const LONGEST: usize = 2048;
 /// Bytes of a length.
 pub const HEADER: usize = 8;
 
-/// What a message of `length` bytes takes of the ring.
+/// The bytes that a message of `length` bytes takes in the ring.
 pub const fn footprint(length: usize) -> usize {
     HEADER + length.next_multiple_of(HEADER)
 }
@@ -98,7 +98,7 @@ impl PipeCore {
         found.map(|(_, count)| count)
     }
 
-    /// Bytes of all messages, unless somebody is just reading.
+    /// Bytes of all messages, unless a thread is reading.
     pub fn in_messages(&self) -> Option<usize> {
         if !self.tail.reading.try_lock() {
             return None;
@@ -106,7 +106,7 @@ impl PipeCore {
         Some(ReadEnd { pipe: self }.in_messages())
     }
 
-    /// Bytes of the first message, unless somebody is just reading.
+    /// Bytes of the first message, unless a thread is reading.
     pub fn first_message(&self) -> Option<usize> {
         if !self.tail.reading.try_lock() {
             return None;
@@ -150,8 +150,8 @@ impl ReadEnd<'_> {
 }
 
 impl WriteEnd<'_> {
-    /// Writes a message whole, or finds no room for it. It is in `framed`, from [`HEADER`] on; what is before
-    /// that and behind it, up to its [`footprint`], is not looked at.
+    /// Writes a message whole, or finds no room for it. It is in `framed`, from [`HEADER`] on; the bytes
+    /// before it and behind it, up to its [`footprint`], are ignored.
     ///
     /// # Panics
     /// When `framed` is shorter than the message's footprint.
@@ -161,7 +161,7 @@ impl WriteEnd<'_> {
             return false;
         }
         framed[..HEADER].copy_from_slice(&length.to_ne_bytes());
-        // Published at once: nobody finds a length without its bytes.
+        // Published at once: no reader finds a length without its bytes.
         self.put(framed);
         true
     }

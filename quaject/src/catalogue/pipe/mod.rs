@@ -1,14 +1,13 @@
 //! The pipe's queue of bytes, and the generators of the routines that read and write it.
 //!
 //! *Interface*: [`PipeCore`] is the data. [`synthesize_read`] and [`synthesize_write`] make the descriptor
-//! routines of its two ends; [`PipeCore::read`] and [`PipeCore::write`] are their plain twins. What a routine
-//! leaves to the slow exit is done through [`PipeCore::read_end`] and [`PipeCore::write_end`], and
-//! [`PipeCore::wait_for_data`] and [`PipeCore::wait_for_space`] sleep.
+//! routines of its two ends; [`PipeCore::read`] and [`PipeCore::write`] are their plain twins. The slow exit
+//! uses [`PipeCore::read_end`] and [`PipeCore::write_end`], and [`PipeCore::wait_for_data`] and
+//! [`PipeCore::wait_for_space`] sleep.
 //!
-//! One reader and one writer need no lock between them: each moves its own counter, after the bytes (the
-//! SP-SC queue of seed 002, figure 1, in today's memory order). Several readers, or several writers, exclude
-//! each other by the monitor of their end. Routines look at a [`Guard`] for everything rare: a waiting peer,
-//! a closed end.
+//! One reader and one writer need no lock between them: each moves its own counter, after the bytes (figure 1
+//! of Massalin and Pu 1989, in today's memory order). Several readers, or several writers, exclude each other
+//! by the monitor of their end. Routines check a [`Guard`] for all rare cases: a waiting peer, a closed end.
 //!
 //! Source: dissertation, sections 3.3.1 and 5.2.2; Massalin and Pu 1989, figure 1.
 
@@ -38,7 +37,7 @@ use core::ptr::NonNull;
 use sync::monitor::RawMonitor;
 use sync::{Interrupted, WaitList};
 
-/// What a routine does where there is nothing yet.
+/// A routine's action when there is no data yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// Sleeps, if the seam can wait and [`PipeCore::set_patient`] allows it.
@@ -102,7 +101,7 @@ pub const ATOMIC: usize = 4096;
 pub struct PipeCore {
     /// Bytes ever written. Moved by the writing end.
     head: AtomicU64,
-    /// What writing routines look at: a reader that waits, no reader left. Calm at size - 1.
+    /// The guard of writing routines: a waiting reader, no reader left. Calm at size - 1.
     for_writer: Guard,
     /// Excludes writers from each other.
     writing: RawMonitor,
@@ -123,7 +122,7 @@ pub struct PipeCore {
     buffer: NonNull<u8>,
     size: usize,
     lent: bool,
-    /// The queue in whose place this one is: whoever waits does so in its lists.
+    /// The queue that this one has replaced: threads wait in its lists.
     home: Option<Arc<PipeCore>>,
     /// Another queue is in the place of this one.
     retired: AtomicBool,
@@ -135,7 +134,7 @@ pub struct PipeCore {
 #[repr(C, align(64))]
 struct Line {
     tail: AtomicU64,
-    /// What reading routines look at: a writer that waits. Calm at -1.
+    /// The guard of reading routines: a waiting writer. Calm at -1.
     for_reader: Guard,
     /// Excludes readers from each other.
     reading: RawMonitor,
@@ -164,7 +163,7 @@ impl PipeCore {
             unsafe { dealloc(buffer.as_ptr(), layout) };
             return None;
         };
-        // SAFETY: fresh memory of the right layout from the global allocator, which is what a box owns.
+        // SAFETY: fresh memory of the right layout from the global allocator, as a box owns it.
         unsafe {
             core.write(Self::over(buffer, size, false));
             Some(Box::from_raw(core.as_ptr()))
@@ -174,7 +173,7 @@ impl PipeCore {
     /// A pipe over a ring that the caller lends.
     ///
     /// # Safety
-    /// `buffer` has `size` bytes that nobody else uses as long as the pipe lives.
+    /// `buffer` has `size` bytes that no other code uses as long as the pipe lives.
     ///
     /// # Panics
     /// When `size` is not a power of two from 4096 to 2^30.
@@ -218,8 +217,7 @@ impl PipeCore {
         }
     }
 
-    /// Makes the pipe as new again: empty, both ends open. The caller is the only one who knows it; routines
-    /// that name it may be kept.
+    /// Resets the pipe: empty, both ends open. Only the caller can reach it; routines for it may be kept.
     pub fn renew(&self) {
         for count in [&self.head, &self.tail.tail] {
             count.store(0, Ordering::Relaxed);
@@ -238,7 +236,7 @@ impl PipeCore {
 
     /// Bytes that can be read now.
     pub fn available(&self) -> usize {
-        // In the one order of all such accesses: who waits raised the guard before this.
+        // In the total order of these accesses: a waiter raised the guard before this.
         let tail = self.tail.tail.load(Ordering::SeqCst);
         self.head.load(Ordering::SeqCst).wrapping_sub(tail) as usize
     }
@@ -309,22 +307,22 @@ impl PipeCore {
         1
     }
 
-    /// Wakes everyone who waits for data, for instance because the last writer closed.
+    /// Wakes all threads that wait for data, for instance because the last writer closed.
     pub fn wake_readers(&self) {
         self.for_writer.lower(Flag::Waited);
         let sleeper = self.sleeper.swap(0, Ordering::SeqCst);
         if sleeper != 0 {
             (sync::callout::get().resume)(sleeper);
         }
-        // Who enrols after this look raises the flag again, and finds what was published before the flag was
-        // lowered.
+        // A thread that enrols after this check raises the flag again, and finds the data published before
+        // the flag was lowered.
         let readers = &self.home().readers;
         if readers.has_waiters() && readers.wake_all() {
             self.for_writer.raise(Flag::Waited);
         }
     }
 
-    /// Wakes everyone who waits for space, for instance because the last reader closed.
+    /// Wakes all threads that wait for space, for instance because the last reader closed.
     pub fn wake_writers(&self) {
         self.tail.for_reader.lower(Flag::Waited);
         if self.home().writers.wake_all() {
@@ -386,7 +384,8 @@ impl PipeCore {
         WriteEnd { pipe: self }
     }
 
-    /// Plain twin of the reading routine: moves what is there. None where the routine takes the slow exit.
+    /// Plain twin of the reading routine: moves the data that is there. None where the routine takes the slow
+    /// exit.
     pub fn read(&self, sharing: Sharing, into: &mut [u8]) -> Option<usize> {
         if sharing == Sharing::Shared && !self.tail.reading.try_lock() {
             return None;
@@ -421,13 +420,13 @@ impl PipeCore {
         fits.then_some(from.len())
     }
 
-    /// Callback of the writing routine: data was published while somebody waited for it.
+    /// Callback of the writing routine: data was published while a thread waited for it.
     pub(crate) extern "sysv64" fn data_came(core: usize) {
         // SAFETY: routines pass the address of the core that they were generated for, and it outlives them.
         unsafe { &*(core as *const PipeCore) }.wake_readers();
     }
 
-    /// Callback of the reading routine: space was published while somebody waited for it.
+    /// Callback of the reading routine: space was published while a thread waited for it.
     pub(crate) extern "sysv64" fn space_came(core: usize) {
         // SAFETY: as above.
         unsafe { &*(core as *const PipeCore) }.wake_writers();
@@ -455,7 +454,7 @@ impl Drop for PipeCore {
     }
 }
 
-/// The reading end while nobody else has it.
+/// The reading end, held exclusively.
 pub struct ReadEnd<'a> {
     pipe: &'a PipeCore,
 }
@@ -476,7 +475,7 @@ impl ReadEnd<'_> {
         })
     }
 
-    /// Gives `count` bytes back to the writer, and wakes those who wait for space.
+    /// Gives `count` bytes back to the writer, and wakes threads that wait for space.
     pub fn consume(&mut self, count: usize) {
         let line = &self.pipe.tail;
         line.tail.fetch_add(count as u64, Ordering::SeqCst);
@@ -500,7 +499,7 @@ impl Drop for ReadEnd<'_> {
     }
 }
 
-/// The writing end while nobody else has it.
+/// The writing end, held exclusively.
 pub struct WriteEnd<'a> {
     pipe: &'a PipeCore,
 }
@@ -518,8 +517,8 @@ impl WriteEnd<'_> {
         self.pipe.part(head, self.free())
     }
 
-    /// Hands the first `count` bytes of the [`pieces`](Self::pieces) to the reader, and wakes those who wait
-    /// for data.
+    /// Hands the first `count` bytes of the [`pieces`](Self::pieces) to the reader, and wakes threads that
+    /// wait for data.
     pub fn commit(&mut self, count: usize) {
         self.pipe.head.fetch_add(count as u64, Ordering::SeqCst);
         in_order();
@@ -528,11 +527,12 @@ impl WriteEnd<'_> {
         }
     }
 
-    /// Has `put` write to the free places, piece by piece as long as it fills them, and hands what it wrote
-    /// to the reader; `most` bytes at most. An error ends it and is given only when nothing was written.
+    /// Has `put` write to the free places, piece by piece as long as it fills them, and hands the written
+    /// bytes to the reader; `most` bytes at most. An error ends the copy and is returned only when nothing
+    /// was written.
     ///
     /// # Errors
-    /// What `put` says.
+    /// The error of `put`.
     pub fn fill<E>(
         &mut self,
         most: usize,

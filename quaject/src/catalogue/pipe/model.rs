@@ -1,5 +1,5 @@
-//! Loom model: no wake-up is lost between a routine that publishes and looks at the guard, and a thread that
-//! raises the guard and looks again.
+//! Loom model: no wake-up is lost between a routine that publishes and checks the guard, and a thread that
+//! raises the guard and checks again.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p quaject --lib model`.
 
@@ -7,7 +7,7 @@ use crate::kit::guard::{Flag, Guard};
 use crate::primitive::{AtomicU64, Ordering, in_order};
 use loom::sync::Arc;
 
-/// The words of one direction of a pipe, and the token of the one who waits.
+/// The words of one direction of a pipe, and the waiter's token.
 struct Words {
     head: AtomicU64,
     guard: Guard,
@@ -22,7 +22,7 @@ fn words() -> Arc<Words> {
     })
 }
 
-/// What the writing routine does on several CPUs: `lock add`, then `test`.
+/// The steps of the writing routine on several CPUs: `lock add`, then `test`.
 fn publish(words: &Words) {
     words.head.fetch_add(1, Ordering::SeqCst);
     in_order();
@@ -32,7 +32,7 @@ fn publish(words: &Words) {
     }
 }
 
-/// What a waiting reader does; true when it may go on without sleeping.
+/// The steps of a waiting reader; true when it may continue without sleeping.
 fn look(words: &Words) -> bool {
     words.guard.raise(Flag::Waited);
     words.head.load(Ordering::SeqCst) > 0
@@ -121,7 +121,7 @@ pub(super) fn be(number: usize) {
     ME.with(|me| me.set(number));
 }
 
-/// Threads with a token each; who sleeps without being given one never goes on, which loom reports.
+/// Threads with a token each; a sleeper without a token never continues, which loom reports.
 static CALLOUTS: sync::callout::Callouts = sync::callout::Callouts {
     current: || ME.with(core::cell::Cell::get),
     suspend: || {
@@ -195,7 +195,8 @@ fn a_patient_reader_is_woken_by_the_end() {
     });
 }
 
-/// One who is told by a callback, and stays in the list while it looks: what it has not seen it is told of.
+/// A party that is notified by a callback, and stays in the list while it checks: it is notified of
+/// everything that it has not seen.
 #[test]
 fn a_watcher_is_told_of_what_it_has_not_seen() {
     use super::PipeCore;

@@ -1,7 +1,7 @@
 //! The routine behind `read` from a pipe.
 //!
-//! One byte goes straight through; everything else through the general part, which gives what is there, wraps
-//! around, and wakes a waiting writer after it published. An empty pipe is left to the slow exit.
+//! One byte takes a short path; other counts take the general path, which returns the available data, wraps
+//! around, and wakes a waiting writer after it has published. An empty pipe takes the slow exit.
 
 use super::end::{End, Kind, reading};
 use super::ring::Index;

@@ -1,7 +1,7 @@
-//! The routine behind `read` where each is a message.
+//! The routine behind `read` of messages.
 //!
-//! An empty queue is waited for, or left to the slow exit, as is one that has ended, also with something in
-//! it: there may be more to say than bytes.
+//! For an empty queue it waits, or takes the slow exit. An ended queue takes the slow exit even with messages
+//! in it, since there may be more to report than bytes.
 
 use super::end::{End, Kind, reading};
 use super::message::{HEADER, MESSAGES};

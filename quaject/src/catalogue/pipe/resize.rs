@@ -1,12 +1,11 @@
-//! Another ring in the place of a pipe's: a pipe that gets another size.
+//! Replacing a pipe's ring: a pipe that gets another size.
 //!
 //! *Interface*: [`PipeCore::succeed`] makes a queue of another size, [`PipeCore::hand_over`] moves the bytes
 //! there and retires the old one; [`PipeCore::is_retired`] says so.
 //!
-//! The size is a constant of the routines, and there may be tables with old ones that nobody knows. So the
-//! old queue stays, empty, as what they were made for: its writers find the guard raised, its readers
-//! nothing, and both take the slow exit for ever. Who waits does so in the lists of the first queue, whatever
-//! has come in its place.
+//! The size is a constant of the routines, and unknown tables may still have old routines. So the old queue
+//! stays, empty, for these routines: its writers find the guard raised, its readers find nothing, and both
+//! take the slow exit for ever. Threads always wait in the lists of the first queue.
 
 use super::PipeCore;
 use crate::kit::guard::Flag;
@@ -27,13 +26,13 @@ impl PipeCore {
         Some(next)
     }
 
-    /// Whether another queue is in the place of this one. Who has an end and finds it so goes there.
+    /// Whether another queue has replaced this one. The holder of an end then uses that queue.
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::SeqCst)
     }
 
-    /// Moves all bytes to `to`, which nobody else knows yet, has `publish` make it known, and retires this
-    /// queue. False, and nothing changed, when they are too many. Sleeps while others have an end. No
+    /// Moves all bytes to `to`, which no other party knows yet, calls `publish` to make it known, and retires
+    /// this queue. False, and nothing changed, when they are too many. Sleeps while others have an end. No
     /// exclusive routine of this queue may run or come to run.
     pub fn hand_over(&self, to: &PipeCore, publish: impl FnOnce()) -> bool {
         let mut from = self.read_end();
@@ -49,7 +48,7 @@ impl PipeCore {
         to.set_patient(!self.impatient.load(Ordering::SeqCst));
         to.set_writers(!self.ended.load(Ordering::SeqCst));
         to.set_readers(!self.for_writer.is_raised(Flag::Closed));
-        // Who watches does not enrol again for this.
+        // A watching thread does not enrol again for this.
         to.for_writer.raise(Flag::Waited);
         to.tail.for_reader.raise(Flag::Waited);
         publish();

@@ -1,8 +1,8 @@
 //! Loom models of a pipe that gets another size while others write, read and wait: each byte is read once and
-//! in order, whoever waits is woken, and nobody is told of an end that is none.
+//! in order, every waiter is woken, and no thread gets a false end of file.
 //!
-//! What the room above does around [`PipeCore::hand_over`] is here as [`Sized`]: the queue of the day behind
-//! a monitor, and whoever finds a queue retired goes to that one.
+//! What the room above does around [`PipeCore::hand_over`] is here as [`Sized`]: the current queue behind a
+//! monitor, which a thread uses when it finds its queue retired.
 
 use super::PipeCore;
 use super::model::{be, link};
@@ -42,7 +42,7 @@ impl Sized {
         let publish = || *self.later.lock().unwrap() = Some(published);
         let resized = self.first.hand_over(&next, publish);
         if resized {
-            // As whoever came or left meanwhile is told.
+            // As for parties that came or left meanwhile.
             next.set_readers(true);
             next.set_writers(true);
             next.wake_readers();

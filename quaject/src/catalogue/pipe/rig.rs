@@ -1,4 +1,4 @@
-//! What the tests of a pipe's routines share: a queue twice, one for routines and one for their twins, which
+//! Common code of the tests of a pipe's routines: two queues, one for routines and one for their twins, which
 //! get the same calls.
 
 use super::*;
@@ -13,7 +13,7 @@ pub(super) fn queue<const N: usize>() -> &'static PipeCore {
     low(unsafe { PipeCore::lent(ring, N) })
 }
 
-/// What goes through a queue.
+/// The contents of a queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Load {
     Bytes,
@@ -94,7 +94,7 @@ impl Pair {
         ended
     }
 
-    /// Both are where they should be.
+    /// Both have the expected state.
     pub fn agree(&self) {
         assert_eq!(self.made.available(), self.twin.available());
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The small generators that both ends of a pipe share: what knows the ring.
+//! The small generators that both ends of a pipe share: the code for the ring.
 
 use super::message::HEADER;
 use crate::kit::emit;

@@ -1,6 +1,6 @@
-//! The routine behind `write` where each is a message.
+//! The routine behind `write` of messages.
 //!
-//! What does not fit, is empty or too long is left to the slow exit.
+//! A message that does not fit, is empty or too long takes the slow exit.
 
 use super::PipeCore;
 use super::end::{End, Kind, writing};

@@ -1,7 +1,7 @@
 //! The routine behind `write` to a pipe.
 //!
-//! One byte goes straight through; everything else through the general part, which copies eight bytes at a
-//! time, wraps around, and wakes a waiting reader after it published. What does not fit whole is left to the
+//! One byte takes a short path; other counts take the general path, which copies eight bytes at a time, wraps
+//! around, and wakes a waiting reader after it has published. A write that does not fit completely takes the
 //! slow exit.
 
 use super::end::{End, Kind, writing};

@@ -1,11 +1,11 @@
-//! A queue of strings between threads: with a turn, and a list of those who wait, at each end.
+//! A queue of strings between threads, with a turn and a wait list at each end.
 //!
-//! *Interface*: [`Channel::new`]; [`Channel::writing`] and [`Channel::read`] for who comes in Rust;
-//! descriptors have generated routines ([`Channel::reader`], `cook_tty_out::channel_writer`) which take the
-//! same turns and wake the same lists. Neither waits.
+//! *Interface*: [`Channel::new`]; [`Channel::writing`] and [`Channel::read`] for callers in Rust; descriptors
+//! have generated routines ([`Channel::reader`], `cook_tty_out::channel_writer`) which take the same turns
+//! and wake the same lists. Neither waits.
 //!
-//! Those who wait for room are woken when half of the queue is free, so that a writer of much does not run
-//! for each byte that is read.
+//! Threads that wait for room are woken when half of the queue is free, so a large write does not wake for
+//! each byte that is read.
 //!
 //! Source: dissertation, sections 1.3.1 (a tty's queues), 4.1.1.
 
@@ -85,7 +85,7 @@ impl Channel {
         result
     }
 
-    /// Moves what is there into `into`; how many bytes. Wakes writers when half is free.
+    /// Moves the available bytes into `into`; returns their number. Wakes writers when half is free.
     pub fn read(&self, into: &mut [u8]) -> usize {
         self.reading.lock();
         let count = self.queue.read(into);
@@ -96,7 +96,7 @@ impl Channel {
         count
     }
 
-    /// Throws away what nobody has read yet.
+    /// Discards the unread bytes.
     pub fn discard(&self) {
         let mut piece = [0; 256];
         while self.read(&mut piece) > 0 {}

@@ -1,22 +1,23 @@
 //! The generators of `Q_put` and `Q_get`.
 //!
 //! A place of a queue with one producer is a byte; with one producer and one consumer on two CPUs, and with
-//! many producers and one consumer, a byte and a mark that it is filled; with many of both a byte and a
-//! round, changed together; there head and tail are hints, as in `sync::queue::mpmc`.
+//! many producers and one consumer, a byte and a mark that it is filled; with many of both a byte and a round
+//! that change together; then head and tail are hints, as in `sync::queue::mpmc`.
 //!
-//! Where one has one CPU with the other, marks would save nothing: there a look at the other's position costs
-//! no line of the cache. Nor do strings have them: their bytes lie side by side, to be copied eight at a
-//! time, and a position moves once for all.
+//! On one CPU, marks would save nothing: reading the other end's position moves no cache line there. Queues
+//! for strings have no marks either: their bytes are adjacent, to be copied eight at a time, and a position
+//! moves once for all of them.
 //!
-//! What is not emitted is the point. A byte's publication is a locked instruction only where a callback is
-//! linked that the other end may be waiting for: the lock orders it before the look at whether the other end
-//! has failed. Left unlinked, there is nothing to look at, and an ordinary store publishes. On several CPUs
-//! an end that needs the other's position looks there only when what it last saw of it is not enough.
+//! The gain is in the code that is not emitted. A byte's publication is a locked instruction only if a
+//! callback is linked for which the other end may be waiting: the lock orders the publication before the
+//! check whether the other end has failed. Without a link there is nothing to check, and an ordinary store
+//! publishes. On several CPUs an end reads the other's position only when the last value that it saw is not
+//! enough.
 //!
-//! An end names its own position relatively to the code (`[extern …]`). Some processors (AMD's family 26)
-//! hand a word that was stored to who loads it next in no time, if both name it alike, by a register that has
-//! not changed or relatively to the code; by its absolute address alone they do not, and a position's
-//! increment takes four to six cycles instead of one.
+//! An end addresses its own position relative to rip (`[extern …]`). Some processors (AMD's family 26)
+//! forward a stored word to the next load at no cost if both address it in the same way, by an unchanged
+//! register or relative to rip. With an absolute address they do not, and a position's increment takes four
+//! to six cycles instead of one.
 
 use super::{FailedWords, Parties, Spec, TailWords, Words};
 use crate::kit::interfacer::{Callentry, place};
@@ -27,7 +28,7 @@ use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
 
-/// What put and get change at most.
+/// The registers that put and get may change.
 pub const CHANGES: Regs = Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx, Reg::R8, Reg::R9]);
 
 /// Whether each place says by itself if it is filled, in a queue of one and one.
@@ -46,9 +47,9 @@ pub fn place_size(spec: Spec) -> usize {
     }
 }
 
-/// Makes the queue's memory that of an empty queue. Nobody else uses it.
+/// Initializes the memory to an empty queue. No other party uses it.
 pub fn clear(spec: Spec, block: &Block) {
-    // SAFETY: the block is that large, and nobody else uses it.
+    // SAFETY: the block is that large, and no other party uses it.
     unsafe { block.at().as_ptr().write_bytes(0, block.len()) };
     if place_size(spec) == 8 {
         for round in 0..spec.size {
@@ -119,7 +120,7 @@ impl Places {
         dynasm!(d ; .arch x64 ; inc QWORD [extern position]);
     }
 
-    /// Sets the mark of place rdx to `mark`, 0 or 1, after what was done with its byte. May change ecx.
+    /// Sets the mark of place rdx to `mark`, 0 or 1, after the access to its byte. May change ecx.
     fn mark(&self, d: &mut Draft, mark: i8, ordered: bool) {
         let marks = self.places + 1;
         if ordered {
@@ -130,7 +131,7 @@ impl Places {
     }
 }
 
-/// Emits `Q_put`: byte in dil, 1 in eax. Returns which callbacks stand in-line: `Q_full`, `Q_empty+1`.
+/// Emits `Q_put`: byte in dil, 1 in eax. Returns which callbacks are inlined: `Q_full`, `Q_empty+1`.
 pub fn put(
     d: &mut Draft,
     at: &Places,
@@ -255,7 +256,7 @@ pub fn put(
     ends
 }
 
-/// Emits `Q_get`: byte in eax. Returns which callbacks stand in-line: `Q_empty`, `Q_full-1`.
+/// Emits `Q_get`: byte in eax. Returns which callbacks are inlined: `Q_empty`, `Q_full-1`.
 pub fn get(
     d: &mut Draft,
     at: &Places,
@@ -379,8 +380,8 @@ pub fn get(
 }
 
 impl Places {
-    /// With the position to fill in rcx: goes on when there is room; to `look` when what was seen of the
-    /// other end does not say so, to `full` when that is known to be true.
+    /// With the position to fill in rcx: continues when there is room; goes to `look` when the last seen
+    /// position of the other end does not show room, and to `full` when the queue is known to be full.
     fn find_room(&self, d: &mut Draft, look: Label, full: Label) {
         let (tail, none) = if self.spec.several_cpus {
             (self.seen_tail, look)
@@ -390,8 +391,8 @@ impl Places {
         dynasm!(d ; .arch x64 ; sub rcx, [tail] ; cmp rcx, self.size ; jae =>none);
     }
 
-    /// Where position rax has been passed, and its place's round is r8 beyond: on to the next, or to where
-    /// the round says that things have got to (a hint may be very old).
+    /// When position rax has been passed, and its place's round is r8 beyond: continues at the next position,
+    /// or at the position that the round shows (a hint may be very old).
     fn pass(&self, d: &mut Draft, pass: Label, again: Label) {
         dynasm!(d ; .arch x64
             ; =>pass
@@ -405,17 +406,17 @@ impl Places {
     }
 }
 
-/// What comes after the byte has been moved, and where nothing could be: the same for both ends.
+/// The code after the byte was moved, and after a failure: the same for both ends.
 struct Ending<'a> {
-    /// Where an attempt that finds no place goes to.
+    /// The target of an attempt that finds no place.
     failing: Label,
     /// The word in which the other end says that it failed.
     other_failed: i32,
-    /// The callback for then, and what it must leave alone.
+    /// The callback for this case, and the registers that it must preserve.
     came: (Option<&'a dyn Callentry>, Regs),
     /// The word in which this end says that it failed.
     own_failed: i32,
-    /// The callback for then, which may wait and try again, and what it must leave alone.
+    /// The callback for this case, which may wait and try again, and the registers that it must preserve.
     fails: (Option<&'a dyn Callentry>, Regs),
     /// The result of success, where it is not in eax already.
     done: Option<i32>,
@@ -424,8 +425,7 @@ struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    /// At the label `retry` the attempt begins. Returns which callbacks stand in-line:
-    /// `fails`, `came`.
+    /// The attempt begins at the label `retry`. Returns which callbacks are inlined: `fails`, `came`.
     fn emit(self, d: &mut Draft) -> [bool; 2] {
         let (came, kept) = self.came;
         if came.is_some() {
@@ -448,8 +448,8 @@ impl Ending<'_> {
             dynasm!(d ; .arch x64 ; jmp <done);
             in_line
         });
-        // The first failure only says so and looks again: what the other end did before that is seen now,
-        // what it does later tells.
+        // The first failure only sets its word and checks again: earlier work of the other end is seen now,
+        // and later work sends a notification.
         dynasm!(d ; .arch x64
             ; =>self.failing
             ; mov eax, 1

@@ -1,4 +1,4 @@
-//! Queues whose other end stops between any two instructions, or does its part at the same instant.
+//! Tests of queues whose other end stops between any two instructions, or acts at the same instant.
 
 use super::tests::{queue, specs};
 use super::*;
@@ -97,7 +97,8 @@ fn a_get_that_stops_anywhere_keeps_its_byte() {
     }
 }
 
-/// One end fails while the other does what it waits for: either it sees that after all, or it is told.
+/// One end fails while the other provides what it waits for: either it sees this after all, or it is
+/// notified.
 #[test]
 fn who_fails_at_the_instant_of_the_change_is_told() {
     const ROUNDS: usize = 100_000;

@@ -1,4 +1,4 @@
-//! The routine behind `read` from a raw line: `Q_get` of its input queue for a string, straight into the
+//! The routine behind `read` from a raw line: `Q_get` of its input queue for a string, directly into the
 //! reader's memory.
 //!
 //! *Interface*: [`receiver`], or [`synthesize_receive`] for a queue that the caller keeps; [`receive`] is the
@@ -6,9 +6,9 @@
 //!
 //! Two pages at most go at once, of a queue that holds more: a short read, as from any stream.
 //!
-//! Guards, each to the slow exit: nothing there (whether to wait, to say so, or that the input has ended),
-//! nothing asked for, another reader there, a kernel address, a fault. When the producer has found the queue
-//! full before, `Q_full-1` of the queue is called, or stands here in-line.
+//! Guards, each to the slow exit: an empty queue (the slow path waits, returns an error, or reports the end
+//! of input), a count of 0, another reader, a kernel address, a fault. If the producer has found the queue
+//! full before, `Q_full-1` of the queue is called, or is inlined here.
 //!
 //! Source: dissertation, sections 3.2.1, 3.2.2 and 4.1.4.
 
@@ -26,7 +26,7 @@ use sync::monitor::RawMonitor;
 
 static CLASS: Class = Class::new("line read");
 
-/// Plain twin of the routine: moves what is there. None where the routine takes the slow exit.
+/// Plain twin of the routine: moves the available bytes. None where the routine takes the slow exit.
 pub fn receive(queue: &ByteQueue, turn: &RawMonitor, into: &mut [u8]) -> Option<usize> {
     if into.is_empty() || !turn.try_lock() {
         return None;
@@ -52,8 +52,8 @@ pub fn receiver(
     Ok(routine.keeping(Arc::new((queue.clone(), room))))
 }
 
-/// The routine behind `read` for a queue. It tells `told`: what stands in the place of `Q_full-1`, which does
-/// not sleep, or those who wait for room, once half of the queue is free.
+/// The routine behind `read` for a queue. It notifies `told`: the target of `Q_full-1`, which does not sleep,
+/// or the threads that wait for room, once half of the queue is free.
 ///
 /// # Errors
 /// [`Unmade`].
@@ -227,7 +227,7 @@ mod tests {
                 let fits = made.write(&bytes);
                 assert_eq!(twin.write(&bytes), fits);
                 full |= fits < bytes.len();
-                // Some of the reads end at a page that nobody may touch.
+                // Some of the reads end at an inaccessible page.
                 let count = random.below(50) as usize;
                 let at = match random.below(4) {
                     0 => 4096 - random.below(60) as usize,

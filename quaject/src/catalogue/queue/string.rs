@@ -1,9 +1,9 @@
-//! Strings of bytes in and out of a queue that is made for them ([`super::Spec::strings`]), and where its
-//! parts lie.
+//! Strings of bytes in and out of a queue that is made for them ([`super::Spec::strings`]), and the addresses
+//! of its parts.
 //!
 //! *Interface*: [`ByteQueue::write`] and [`ByteQueue::read`] are `Q_put` and `Q_get` for many bytes at once,
-//! for ends with one party; they go along the same callbacks. [`ByteQueue::layout`] gives the addresses to
-//! generators that put the queue's code in their own place: an interrupt handler, a descriptor routine.
+//! for ends with one party; they use the same callbacks. [`ByteQueue::layout`] gives the addresses to
+//! generators that inline the queue's code: an interrupt handler, a descriptor routine.
 //!
 //! Source: dissertation, section 4.1.4, footnote 2 (a ByteQueue "that has a string-oriented interface to
 //! reduce looping").
@@ -13,17 +13,17 @@ use crate::kit::seam::{Unmade, near};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Where the parts of a queue lie, for generated code: sign-extended 32-bit addresses. Positions count bytes
-/// for ever and are taken modulo the size.
+/// The addresses of a queue's parts, for generated code: sign-extended 32-bit addresses. Positions count
+/// bytes for ever and are taken modulo the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes ever put: 64 bits, moved by the producer after the byte.
     pub head: i32,
     /// Bytes ever got: 64 bits, moved by the consumer after it has the byte.
     pub tail: i32,
-    /// 64 bits, 1 after a put that failed: who gets next tells (`Q_full-1`).
+    /// 64 bits, 1 after a failed put: the next get sends a notification (`Q_full-1`).
     pub put_failed: i32,
-    /// 64 bits, 1 after a get that failed: who puts next tells (`Q_empty+1`).
+    /// 64 bits, 1 after a failed get: the next put sends a notification (`Q_empty+1`).
     pub get_failed: i32,
     /// The first place.
     pub bytes: i32,
@@ -79,9 +79,9 @@ impl ByteQueue {
         self.words().tail.tail.load(Ordering::Acquire)
     }
 
-    /// Callentry `Q_put` for a string: puts as many of `bytes` as fit and returns how many. When some do not,
-    /// `Q_full-1` will tell; `Q_full` is not called. The caller is the only one who puts at this time; thread
-    /// context.
+    /// Callentry `Q_put` for a string: puts as many of `bytes` as fit and returns how many. If some do not
+    /// fit, `Q_full-1` will notify; `Q_full` is not called. The caller is the only producer at this time;
+    /// thread context.
     pub fn write(&self, bytes: &[u8]) -> usize {
         let words = self.words();
         let mut done = 0;
@@ -111,8 +111,8 @@ impl ByteQueue {
         done
     }
 
-    /// Callentry `Q_get` for a string: moves what is there into `into` and returns how many bytes. When there
-    /// is nothing, `Q_empty+1` will tell; `Q_empty` is not called. The caller is the only one who gets at
+    /// Callentry `Q_get` for a string: moves the available bytes into `into` and returns their number. If
+    /// there are none, `Q_empty+1` will notify; `Q_empty` is not called. The caller is the only consumer at
     /// this time; thread context.
     pub fn read(&self, into: &mut [u8]) -> usize {
         let words = self.words();
@@ -120,8 +120,8 @@ impl ByteQueue {
             let tail = words.tail.tail.load(Ordering::Relaxed);
             let count = self.len().min(into.len());
             let first = self.straight(tail, count);
-            // SAFETY: the places were published by the producer, who does not write them before the tail has
-            // moved.
+            // SAFETY: the places were published by the producer, which does not write them before the tail
+            // has moved.
             unsafe {
                 let (one, two) = into[..count].split_at_mut(first);
                 self.place(tail)
@@ -147,7 +147,7 @@ impl ByteQueue {
     }
 
     /// The last bytes that were put, the newest first, got or not: at most as many as the queue has places.
-    /// For the one who puts.
+    /// For the producer.
     pub fn recent(&self) -> impl Iterator<Item = u8> + '_ {
         let head = self.words().head.load(Ordering::Relaxed);
         let oldest = head.saturating_sub(self.spec.size as u64);
@@ -157,7 +157,7 @@ impl ByteQueue {
         })
     }
 
-    /// What `port` is linked to, for a generator that puts the queue's code in its own place.
+    /// The target of `port`, for a generator that inlines the queue's code.
     pub fn linked(&self, port: usize) -> Target {
         let links = self.links.lock();
         match port {
@@ -170,13 +170,13 @@ impl ByteQueue {
     }
 }
 
-/// Notes that the operation failed; whether that had been noted before. The first failure looks again: what
-/// happened before that is seen then, what happens later tells.
+/// Notes that the operation failed; returns whether that was noted before. The first failure checks again:
+/// earlier changes are seen then, and later changes send a notification.
 fn failed_again(word: &AtomicU64) -> bool {
     word.swap(1, Ordering::SeqCst) != 0
 }
 
-/// After a publication: whether the other side has failed before it, and is to be told.
+/// After a publication: whether the other side has failed before it, and must be notified.
 fn told(word: &AtomicU64) -> bool {
     fence(Ordering::SeqCst);
     word.load(Ordering::Relaxed) != 0 && word.swap(0, Ordering::SeqCst) != 0

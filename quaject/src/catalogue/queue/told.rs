@@ -1,4 +1,4 @@
-//! Whom a routine at one end of a queue tells that it has moved bytes.
+//! The party that a routine at one end of a queue notifies when it has moved bytes.
 //!
 //! *Interface*: [`Told`], for the generators of such routines.
 
@@ -8,18 +8,18 @@ use crate::kit::seam::{Unmade, near};
 use codegen::{Draft, Label, dynasm};
 use sync::WaitList;
 
-/// Whom to tell.
+/// The party to notify.
 #[derive(Clone, Copy)]
 pub enum Told<'a> {
-    /// What the queue's callback is linked to, once for each time that the other end failed.
+    /// The target of the queue's callback, once for each failure of the other end.
     Linked(Option<&'a dyn Callentry>),
-    /// Whoever waits in the list, threads and pollers.
+    /// The threads and pollers in the list.
     Waiters(&'a WaitList),
 }
 
 impl Told<'_> {
-    /// Goes to `tell` if there is anybody to tell; `failed` is the address of the word in which the other end
-    /// notes that it failed. Answers the address of the list.
+    /// Goes to `tell` if there is a party to notify; `failed` is the address of the word in which the other
+    /// end notes its failure. Returns the address of the list.
     pub(crate) fn look(self, d: &mut Draft, failed: i32, tell: Label) -> Result<i32, Unmade> {
         match self {
             Told::Linked(_) => {
