@@ -4,8 +4,8 @@
 //! new dispatcher when their descriptor table changes; [`enter_space`], [`leave_space`]; [`Alarm`] for
 //! timers; [`link`] at boot.
 //!
-//! What a dispatcher answers on the spot: the numbers of process, thread and parent; the word it reads lies
-//! in the [`Process`], which lives as long as its threads. A further leaf costs each `fork` some ten
+//! A dispatcher directly answers the numbers of process, thread and parent; the word that it reads is in the
+//! [`Process`], which lives as long as its threads. Each further leaf would cost a `fork` some ten
 //! instructions.
 //!
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
@@ -120,13 +120,14 @@ pub fn user_thread(
 
 /// Gives `task` the dispatcher that it should have now. ENOMEM: it keeps the old one.
 pub(crate) fn renew(task: &Task) -> Result<()> {
-    // Before this the change of who traces it. One that is beginning looks at that when it settles in.
+    // A change of its tracer comes before this. A thread that is starting checks its tracer when it settles
+    // in.
     fence(Ordering::SeqCst);
     with_table(&task.process, |_, view| follow(task, view))
 }
 
-/// Calls `step` with the table of `process` and where its arrays are: neither changes meanwhile, and nobody
-/// else gives the threads dispatchers, unless they settle in.
+/// Calls `step` with the table of `process` and the location of its arrays: neither changes meanwhile, and no
+/// other thread gives the threads dispatchers, except those that settle in.
 fn with_table<R>(process: &Process, step: impl FnOnce(&Files, KptView) -> R) -> R {
     loop {
         let files = process.files.get();
@@ -137,15 +138,15 @@ fn with_table<R>(process: &Process, step: impl FnOnce(&Files, KptView) -> R) -> 
     }
 }
 
-/// The running task has made call `number` and may make more: it gets its own dispatcher, unless the call is
-/// one that ends what it is. One that does nothing else in its life, as many a fork's child, needs none.
+/// The running task has made call `number` and may make more: it gets its own dispatcher, unless the call
+/// ends the thread or its program. A thread that makes only such calls, like many a fork's child, needs none.
 #[cold]
 pub fn settle_in(task: &Task, number: usize) {
     const LAST: &[usize] = &[nr::EXIT, nr::EXIT_GROUP, nr::EXECVE, nr::EXECVEAT];
     if LAST.contains(&number) {
         return;
     }
-    // From here on whoever moves the table, or traces this thread, gives it a new dispatcher.
+    // From here on a thread that moves the table, or traces this thread, gives it a new dispatcher.
     task.thread.end_beginning();
     fence(Ordering::SeqCst);
     let mut again = false;
@@ -153,8 +154,8 @@ pub fn settle_in(task: &Task, number: usize) {
         let files = task.process.files.get();
         let (view, traced) = (files.kpt(), task.trace.is_traced());
         if give(task, Some(view), traced).is_err() {
-            // Without memory it goes on with the one that it began with, which uses no table, but not with
-            // one that uses a former table.
+            // Without memory it keeps its initial dispatcher, which uses no table, but never a dispatcher for
+            // a former table.
             if again {
                 abandon(task);
             }
@@ -170,7 +171,7 @@ pub fn settle_in(task: &Task, number: usize) {
 /// The table of `task` is at `files` now. ENOMEM.
 fn follow(task: &Task, files: KptView) -> Result<()> {
     if task.thread.is_beginning() && !task.trace.is_traced() {
-        // It uses none yet. (What it begins with answers some calls without a look at who traces it.)
+        // It uses none yet. (Its initial dispatcher answers some calls without a check for a tracer.)
         return Ok(());
     }
     redirect(task, Some(files))
@@ -181,8 +182,8 @@ fn redirect(task: &Task, files: Option<KptView>) -> Result<()> {
     give(task, files, task.trace.is_traced())
 }
 
-/// Generates the dispatcher of `task` for a table at `files`; one that answers nothing itself for a traced
-/// task, whose tracer wants to see every call. ENOMEM: it keeps the old one.
+/// Generates the dispatcher of `task` for a table at `files`; for a traced task, one that answers no call
+/// itself, since the tracer wants to see every call. ENOMEM: it keeps the old one.
 fn give(task: &Task, files: Option<KptView>, traced: bool) -> Result<()> {
     if traced {
         return task.thread.set_slow_dispatcher().map_err(no_memory);
@@ -201,7 +202,7 @@ pub fn files_moved(files: &Files, view: KptView) {
     );
 }
 
-/// The table of `process` is at `view`, and its holder lets nobody move it.
+/// The table of `process` is at `view`, and its holder keeps it from moving.
 fn redirect_all(process: &Process, view: KptView) {
     process.each_thread(|task| {
         must_redirect(task, view);
@@ -240,9 +241,8 @@ pub fn unshare_files(process: &Process) -> Result<()> {
     Ok(())
 }
 
-/// Puts a copy of `old`, the table of `process`, whose holder the caller is and whose arrays are at `view`,
-/// in its place, and returns how many threads have to leave `old`. When it returns no dispatcher uses these
-/// arrays. ENOMEM.
+/// Replaces `old`, the table of `process`, by a copy, and returns how many threads must leave `old`. The
+/// caller holds `old`, whose arrays are at `view`. When it returns no dispatcher uses these arrays. ENOMEM.
 fn exchange_files(
     process: &Process,
     old: &Files,
@@ -266,7 +266,7 @@ fn exchange_files(
         epoch::synchronize();
         return Err(error);
     }
-    // Who leaves the process, or comes, says under the same monitor which table it leaves, or is in.
+    // A thread that leaves or joins the process records under the same monitor which table it leaves or uses.
     let threads = process.threads.lock();
     let users = threads.len();
     if users > 1 {
@@ -289,13 +289,13 @@ fn exchange_files(
     Ok((given_up, users))
 }
 
-/// The running thread goes on in `space`, which the caller keeps.
+/// The running thread continues in `space`, which the caller keeps.
 pub(crate) fn enter_space(space: &AddressSpace) {
     // SAFETY: the root is a space's, which the process holds until its threads have left.
     unsafe { thread::current().set_space(space.root()) };
 }
 
-/// The running thread goes on in the kernel's own space.
+/// The running thread continues in the kernel's own space.
 pub(crate) fn leave_space() {
     // SAFETY: the kernel's own root lives for ever.
     unsafe { thread::current().set_space(0) };
@@ -308,7 +308,7 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// A timer rings at `at_ns` nanoseconds, for whom `bell` says. `None`: no memory.
+    /// Sets an alarm at `at_ns` nanoseconds for the timer of `bell`. `None`: no memory.
     pub(crate) fn timer(at_ns: u64, bell: time::Bell) -> Option<Alarm> {
         clock::alarm(at_ns, time::alarm_rang, bell.word())
             .ok()
@@ -323,7 +323,7 @@ impl Alarm {
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        // One that rings meanwhile finds its timer disarmed, or not yet expired.
+        // An alarm that rings meanwhile finds its timer disarmed, or not yet expired.
         clock::cancel(self.id);
     }
 }

@@ -3,8 +3,8 @@
 //! *Interface*: [`save`] an image for a frame, [`restore`] one from user memory, [`reset`]. The images are
 //! XSAVE's standard form with Linux's note in the bytes that FXSAVE leaves to software.
 //!
-//! A thread that has never used vector registers has none to save: its image is the initial state, and stays
-//! lazy.
+//! A thread that has never used vector registers has no state to save: its image is the initial state, and it
+//! still gets the registers only at first use.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -13,10 +13,10 @@ use vm::user;
 
 /// Bytes of FXSAVE's part.
 const LEGACY: usize = 512;
-/// Where XSAVE's header starts, and how long it is.
+/// Offset and length of XSAVE's header.
 const HEADER: usize = LEGACY;
 const HEADER_LEN: usize = 64;
-/// Where the legacy part has the control and status word of SSE.
+/// Offset of SSE's control and status word in the legacy part.
 const MXCSR: usize = 24;
 /// x87 and SSE.
 const LEGACY_COMPONENTS: u64 = 3;
@@ -91,7 +91,8 @@ pub fn restore(at: usize) -> Result<()> {
         && note.magic1 == FP_XSTATE_MAGIC1
         && note.xstate_size as usize == size
         && user::get::<u32>(at + size).is_ok_and(|magic| magic == FP_XSTATE_MAGIC2);
-    // A frame as `save` left it goes straight back; what the processor refuses is mended first.
+    // An unchanged frame of `save` is loaded directly; parts that the processor would refuse are corrected
+    // first.
     if extended && thread::current().uses_fp() && machine::user::load_vectors(at).is_ok() {
         return Ok(());
     }
@@ -142,7 +143,7 @@ pub fn image_bytes() -> (usize, usize) {
     (fpu::area_size().min(IMAGE_MAX), LEGACY)
 }
 
-/// Makes an image one that XRSTOR accepts whatever the program wrote.
+/// Makes an image acceptable to XRSTOR, whatever the program wrote.
 fn sanitize(image: &mut [u8], extended: bool, components: u64) {
     // Reserved bits of MXCSR fault.
     let mxcsr: u32 = bytemuck::pod_read_unaligned(&image[MXCSR..MXCSR + 4]);
@@ -176,7 +177,7 @@ pub fn reset() {
     thread::fp::start_over();
 }
 
-/// The unmasked exceptions that the running thread's state notes: bit 0 invalid, 1 denormal, 2 division by
+/// The unmasked exceptions recorded in the running thread's state: bit 0 invalid, 1 denormal, 2 division by
 /// zero, 3 overflow, 4 underflow, 5 precision. Of SSE or of x87.
 pub fn exceptions(sse: bool) -> u32 {
     thread::fp::look(|state| {

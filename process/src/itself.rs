@@ -1,16 +1,15 @@
-//! Calls that change what the running thread alone has, generated: its signal mask, its list of robust locks,
+//! Generated calls that change only the running thread's own data: its signal mask, its list of robust locks,
 //! its restartable sequences.
 //!
 //! *Interface*: [`mask`], [`robust_list`] and [`sequences`] emit one call each. Entered by a jump from a
 //! routine at any depth of the kernel stack, interrupts off, the user's registers as at the routine's entry.
-//! Each answers and goes to user mode, or leaves to a label with all registers but rax as they were and
-//! nothing changed: there the call is made from its start the slow way.
+//! Each answers and returns to user mode, or leaves to a label with all registers but rax unchanged and no
+//! other change: there the call starts again on the slow path.
 //!
-//! The C library makes each of them around a thread's life. Nothing of them can wait: what else is to be done
-//! for a mask (a signal waits, a timer has rung) is left to the slow way. Their plain twins are the calls as
-//! `linux` makes them.
+//! The C library makes each of them around a thread's life. None of them can wait: further work for a mask (a
+//! pending signal, an expired timer) is left to the slow path. Their plain twins are the calls in `linux`.
 //!
-//! Source: dissertation, section 3.3.4 (a call's way is as long as it must be).
+//! Source: dissertation, section 3.3.4 (a call's path is only as long as necessary).
 
 use abi::linux::{RSEQ_SEQUENCE, RSEQ_SIZE, RobustListHead, SIG_BLOCK, SIG_SETMASK, SIG_UNBLOCK};
 use codegen::harden::clamp;
@@ -31,18 +30,19 @@ const BLOCKED: i32 = offset_of!(Task, blocked) as i32;
 /// The size that a signal set has here.
 const SET: i32 = size_of::<u64>() as i32;
 
-/// Where a field of the process is, from its group's number, which a task has the address of.
+/// The offset of a field of the process from its group's number, whose address a task has.
 const fn beside_group(offset: usize) -> i32 {
     offset as i32 - offset_of!(Process, pgrp) as i32
 }
 
-/// To the stack's base, where every way out of a routine begins.
+/// To the stack's base, where every exit of a routine begins.
 fn to_base(d: &mut Draft) {
     let (last, less) = (StackBase::SLOT as i32 - 1, StackBase::SIZE as i32 - 1);
     dynasm!(d ; .arch x64 ; or rsp, last ; sub rsp, less);
 }
 
-/// What reaches user memory, `access`, of which a fault leads to `fault`, where it is to be closed again.
+/// Emits `access`, which reaches user memory. A fault leads to `fault`, where user access must be closed
+/// again.
 fn reaching(d: &mut Draft, fault: Label, access: impl FnOnce(&mut Draft)) {
     open(d);
     d.fault_begin();
@@ -65,10 +65,10 @@ fn close(d: &mut Draft) {
 
 /// `rt_sigprocmask`.
 ///
-/// The new mask is there before it is looked for what waits, as for every change of a mask
-/// ([`crate::signal::pending`]). If something waits the mask goes back to what it was, and the slow way makes
-/// the change again: who has sent meanwhile has found the thread willing, and drawn its attention, or not,
-/// and then the slow way finds the signal.
+/// The new mask is stored before the check for pending signals, as for every change of a mask
+/// ([`crate::signal::pending`]). If a signal is pending, the old mask is restored, and the slow path makes
+/// the change again. A sender in between either has found the thread willing and has alerted it, or the slow
+/// path finds the signal.
 pub fn mask(d: &mut Draft, slow: Label) {
     let [leave, fault, one, unblock, set, masked, back, only_old] =
         core::array::from_fn(|_| d.label());

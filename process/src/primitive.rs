@@ -4,6 +4,6 @@ pub(crate) use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence,
 };
 
-/// Stands between a `SeqCst` store or read-modify-write and a `SeqCst` load that must not pass it: they are
+/// For use between a `SeqCst` store or read-modify-write and a `SeqCst` load that must not pass it: they are
 /// ordered without it, but loom's are not.
 pub(crate) fn in_order() {}

@@ -1,10 +1,10 @@
 //! Reading an ELF64 program's headers, and nothing else of it.
 //!
-//! *Interface*: [`table`](fn@table) says where the program headers are, [`parse`] turns them into an
-//! [`Image`]: which parts of the file go where, and how the program starts. It touches no memory but the
-//! bytes given, so every check can be tested on the host. All numbers in an [`Image`] are checked: the entry
-//! lies in them, segments are in order, do not wrap, are congruent to their file offsets, and lie below the
-//! end of user memory.
+//! *Interface*: [`table`](fn@table) locates the program headers, [`parse`] turns them into an [`Image`]: the
+//! parts of the file with their addresses, and how the program starts. It touches no memory but the bytes
+//! given, so every check can be tested on the host. All numbers in an [`Image`] are checked: the entry lies
+//! in them, segments are in order, do not wrap, are congruent to their file offsets, and lie below the end of
+//! user memory.
 //!
 //! Source: System V ABI, chapters 4 and 5; decoding by the `elf` crate.
 
@@ -28,7 +28,7 @@ pub struct Segment {
     pub vaddr: usize,
     /// Bytes in memory.
     pub memsz: usize,
-    /// Where its bytes start in the file; same place within a page as `vaddr`.
+    /// Offset of its bytes in the file; same offset within a page as `vaddr`.
     pub offset: u64,
     /// Bytes from the file; at most `memsz`.
     pub filesz: usize,
@@ -36,21 +36,21 @@ pub struct Segment {
     pub prot: u32,
 }
 
-/// What a program file asks for.
+/// The requirements of a program file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// May be loaded anywhere (`ET_DYN`).
     pub relocatable: bool,
     /// First instruction, relative to the load bias.
     pub entry: usize,
-    /// What to map, by rising address.
+    /// The segments to map, by rising address.
     pub segments: Vec<Segment>,
-    /// Where the program headers are in memory (relative to the bias), for `AT_PHDR`; 0 when they are not
+    /// Address of the program headers in memory (relative to the bias), for `AT_PHDR`; 0 when they are not
     /// loaded.
     pub phdr: usize,
     /// How many program headers there are.
     pub phnum: usize,
-    /// Where in the file the interpreter's path is: offset and length with its NUL.
+    /// The interpreter's path in the file: offset and length with its NUL.
     pub interpreter: Option<(u64, usize)>,
     /// The program asks for an executable stack.
     pub executable_stack: bool,
@@ -73,8 +73,8 @@ fn require(holds: bool) -> Result<()> {
     if holds { Ok(()) } else { Err(Errno::ENOEXEC) }
 }
 
-/// Where in a file that starts with `head` the program headers are: offset and length in bytes. ENOEXEC when
-/// it is no x86-64 program.
+/// The program headers in a file that starts with `head`: offset and length in bytes. ENOEXEC when it is no
+/// x86-64 program.
 pub fn table(head: &[u8]) -> Result<(u64, usize)> {
     let header = header(head)?;
     let length = header.e_phnum as usize * ENTRY;
@@ -140,7 +140,7 @@ pub fn parse(head: &[u8], table: &[u8]) -> Result<Image> {
         }
     }
     require(!image.segments.is_empty())?;
-    // Inside what is mapped, so that wherever it is loaded the first address is one that user mode may have.
+    // Inside the mapped segments, so at any load address the first address is a valid user address.
     let (first, end) = image.span();
     require((first..end).contains(&image.entry))?;
     Ok(image)

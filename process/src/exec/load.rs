@@ -45,7 +45,7 @@ pub struct Source {
     size: u64,
     /// Its first bytes: all of them, or [`HEAD`].
     pub head: Vec<u8>,
-    /// Nobody writes it meanwhile.
+    /// It cannot be written meanwhile.
     running: Option<Running>,
 }
 
@@ -100,8 +100,8 @@ impl Source {
         self.place().is_some_and(readable)
     }
 
-    /// Whether mode, owner and group are no more what they were when it was opened. A write would have taken
-    /// set-id bits away before.
+    /// Whether mode, owner or group have changed since it was opened. A write would have removed set-id bits
+    /// before.
     pub fn has_changed(&self) -> bool {
         self.place().is_none_or(|place| {
             let now = place.inode.bits();
@@ -123,7 +123,7 @@ impl Source {
         }
     }
 
-    /// Where the file is.
+    /// The file's place.
     pub fn place(&self) -> Option<&Place> {
         self.of.place()
     }
@@ -169,9 +169,9 @@ fn read(of: &OpenFile, offset: u64, length: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where a program ended up.
+/// The addresses of a loaded program.
 pub struct Loaded {
-    /// What was added to its addresses.
+    /// The bias of its addresses.
     pub bias: usize,
     /// Its first instruction.
     pub entry: usize,
@@ -183,16 +183,16 @@ pub struct Loaded {
     pub data: usize,
 }
 
-/// What an image is for its process.
+/// The role of an image in its process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// The program.
     Program,
-    /// What loads it: goes anywhere, not where programs go.
+    /// Its interpreter: loaded anywhere but in the program's region.
     Interpreter,
 }
 
-/// A random number of pages less than `most`, in bytes; none for who asked for that (`ADDR_NO_RANDOMIZE`).
+/// A random number of pages less than `most`, in bytes; 0 for a process with `ADDR_NO_RANDOMIZE`.
 pub fn spread(most: u64) -> usize {
     let personality = Task::here(|task| task.process.personality.load(Ordering::Relaxed));
     if personality.is_some_and(|flags| flags & ADDR_NO_RANDOMIZE != 0) {
@@ -264,7 +264,7 @@ fn map_segment(
     if segment.memsz == segment.filesz {
         return Ok(());
     }
-    // What follows the file's bytes is zero: the rest of their last page, then pages of their own.
+    // The memory after the file's bytes is zero: the rest of their last page, then separate pages.
     let end = page_ceil(start + segment.memsz).ok_or(Errno::ENOEXEC)?;
     if segment.filesz != 0 && mapped_end > file_end && prot.contains(Prot::WRITE) {
         const ZEROS: [u8; PAGE] = [0; PAGE];

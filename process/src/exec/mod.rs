@@ -1,8 +1,8 @@
 //! Running a program: from a path to the first user instruction.
 //!
 //! *Interface*: [`execve`] is the call; [`prepare`] makes a program's memory without touching the caller's,
-//! [`begin`] is for the first process. Everything that can fail happens in `prepare`, so that a failed call
-//! leaves the caller as it was.
+//! [`begin`] is for the first process. Everything that can fail happens in `prepare`, so a failed call leaves
+//! the caller unchanged.
 
 pub mod elf;
 pub mod load;
@@ -51,14 +51,14 @@ pub struct Prepared {
     grounds: Grounds,
 }
 
-/// What decides, besides the file, which rights a program gets.
+/// The conditions, besides the file, for a program's rights.
 struct Grounds {
     cred: Arc<Cred>,
     doubt: Unsafe,
 }
 
 impl Grounds {
-    /// As things stand for `process`; they may change until its rights are held.
+    /// The present conditions of `process`; they may change until its rights are held.
     fn of(process: &Process) -> Grounds {
         let traced = || Task::here(|task| task.trace.is_in_doubt()).unwrap_or(false);
         Grounds {
@@ -97,7 +97,7 @@ pub fn execve(
         let prepared = prepare(&process, source, strings(argv)?, strings(envp)?)?;
         had_threads |= end_other_threads(&process)?;
         if !prepared.space.is_within(&process.bounds()) {
-            // What Linux finds out behind the point of no return.
+            // The errors that Linux detects after the point of no return.
             process.end(status_signaled(SIGSEGV));
             return Err(Errno::ENOMEM);
         }
@@ -129,7 +129,7 @@ fn find(process: &Process, dirfd: i32, path: &[u8], flags: i32) -> Result<Source
     Source::open(process, start, path, flags & AT_SYMLINK_NOFOLLOW == 0)
 }
 
-/// The strings whose addresses stand at `vector`, up to a null. EFAULT, E2BIG.
+/// The strings whose addresses are at `vector`, up to a null. EFAULT, E2BIG.
 fn strings(vector: usize) -> Result<Strings> {
     let mut strings = Strings::default();
     if vector == 0 {
@@ -387,9 +387,9 @@ fn end_other_threads(process: &Arc<Process>) -> Result<bool> {
     Ok(true)
 }
 
-/// Lets the running task become the prepared program. Fails only while everything is as it was; from there on
-/// nothing is allocated. `false`: nothing has happened, for what the program's rights were found by is so no
-/// more. ENOMEM; a process that has already ended its other threads for this ends then.
+/// Makes the running task the prepared program. Fails only while nothing has changed; after that nothing is
+/// allocated. `false`: nothing has changed, because the conditions of the program's rights no longer hold.
+/// ENOMEM; a process that has already ended its other threads for this ends then.
 fn commit(
     task: &Arc<Task>,
     prepared: Prepared,
@@ -441,7 +441,7 @@ fn commit(
     Ok(true)
 }
 
-/// What a program leaves behind when another takes its place.
+/// The remains of a program that another replaces.
 struct Old {
     space: Option<Arc<AddressSpace>>,
     program: Arc<Program>,
@@ -450,9 +450,9 @@ struct Old {
 }
 
 /// Memory, name and rights of `process`, whose running thread is alone, become those of the program at one
-/// instant for whoever looks at or steers processes: what was let at it before has no hold on it thereafter.
-/// The old ones, which are given up when no monitor is held; `None` when the rights were found by what is so
-/// no more.
+/// instant for all processes with access to it: an access that was permitted before has no effect afterwards.
+/// Returns the old ones, which are dropped when no monitor is held; `None` when the conditions of the rights
+/// no longer hold.
 fn exchange(process: &Process, prepared: &Prepared) -> Option<Old> {
     let _rights = process.rights.lock();
     let (grounds, cred) = (&prepared.grounds, &prepared.executing.cred);

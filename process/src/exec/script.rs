@@ -10,7 +10,7 @@ pub const LINE_MAX: usize = 256;
 pub fn parse(head: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let line = head.strip_prefix(b"#!")?;
     let line = &line[..line.len().min(LINE_MAX - 2)];
-    // Without a newline the path may be cut off: only what is complete counts.
+    // Without a newline the path may be cut off: only a complete path counts.
     let end = line.iter().position(|&b| b == b'\n' || b == 0);
     let line = match end {
         Some(end) => &line[..end],

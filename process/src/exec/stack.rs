@@ -1,5 +1,4 @@
-//! What a new program finds on its stack: argument and environment strings, their addresses, the auxiliary
-//! vector.
+//! The initial stack of a program: argument and environment strings, their addresses, the auxiliary vector.
 //!
 //! *Interface*: [`Strings`], [`image`]. Pure: it makes the bytes, the caller puts them in place.
 //!
@@ -66,11 +65,11 @@ pub struct Image {
     pub bytes: Vec<u8>,
     /// The stack pointer.
     pub sp: usize,
-    /// Where the argument strings are.
+    /// Address of the argument strings.
     pub arguments: Range<usize>,
-    /// Where those of the environment are.
+    /// Address of the environment strings.
     pub environment: Range<usize>,
-    /// Where the auxiliary vector is.
+    /// Address of the auxiliary vector.
     pub aux: Range<usize>,
 }
 

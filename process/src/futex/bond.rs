@@ -1,18 +1,17 @@
-//! Who waits for whose lock: what binds a waiter to the owner of a priority-inheritance futex, and an owner's
-//! end.
+//! Bonds between the waiters and the owner of a priority-inheritance futex, and the end of an owner.
 //!
-//! *Interface*: each [`Party`] has a [`Part`]; a [`Bond`] stands in the bucket of a lock for each that waits
-//! for it. Who comes to wait makes its bond first, and enters it only when [`Part::may_own`] holds of the
-//! owner behind that; [`Part::end`] changes the owner's stage first, and looks for bonds behind that. So one
-//! of the two sees the other, and no bond to an owner that has ended stays in a bucket. Buckets are their
-//! holder's; a bond is made, passed on and dropped under its bucket.
+//! *Interface*: each [`Party`] has a [`Part`]; a [`Bond`] is in the bucket of a lock for each of its waiters.
+//! A new waiter makes its bond first, and enters it only if [`Part::may_own`] of the owner then holds;
+//! [`Part::end`] changes the owner's stage first, and then searches for bonds. So one of the two sees the
+//! other, and no bond to an ended owner stays in a bucket. A bond is made, passed on and dropped while its
+//! bucket is held.
 //!
 //! Progress: wait-free. Model: `tests/bond_model.rs`.
 
 use crate::primitive::{AtomicI32, AtomicU32, Ordering, in_order};
 use alloc::sync::Arc;
 
-/// One that may own locks and wait for them.
+/// A party that may own locks and wait for them.
 pub(crate) trait Party {
     /// Its part in that.
     fn part(&self) -> &Part;
@@ -20,9 +19,9 @@ pub(crate) trait Party {
     fn number(&self) -> i32;
 }
 
-/// What each party has.
+/// The data of each party.
 pub(crate) struct Part {
-    /// Those who wait for a lock of its.
+    /// The waiters for its locks.
     waiters: AtomicU32,
     stage: AtomicU32,
     /// The number of the owner it waits for; 0: none.
@@ -33,7 +32,7 @@ pub(crate) struct Part {
 pub(crate) const ALIVE: u32 = 0;
 /// It is about to say in the words of its robust list that it ended.
 pub(crate) const ENDING: u32 = 1;
-/// It has said so, and looks for who waits.
+/// It has announced its end, and searches for waiters.
 pub(crate) const ENDED: u32 = 2;
 
 impl Default for Part {
@@ -63,8 +62,8 @@ impl Part {
         self.waits_for.load(Ordering::SeqCst)
     }
 
-    /// It takes no more lock: from here on those who want one of its wait until it has said what became of
-    /// that.
+    /// It takes no more locks: from here on threads that want one of its locks wait until it has released or
+    /// passed it.
     pub fn begin_end(&self) {
         self.stage.store(ENDING, Ordering::SeqCst);
     }
@@ -83,7 +82,7 @@ impl Part {
     }
 }
 
-/// Somebody waits for a lock of an owner's.
+/// A thread waits for a lock of an owner.
 pub(crate) struct Bond<P: Party> {
     pub owner: Arc<P>,
     pub waiter: Arc<P>,
@@ -98,7 +97,7 @@ impl<P: Party> Bond<P> {
         Bond { owner, waiter }
     }
 
-    /// The lock is another's now. The former owner's count is for who has let go of the bucket.
+    /// The lock has a new owner. The caller drops the former owner's count after it has released the bucket.
     pub fn pass(&mut self, to: &Arc<P>) -> Arc<P> {
         to.part().waiters.fetch_add(1, Ordering::SeqCst);
         let number = to.number();

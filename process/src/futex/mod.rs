@@ -1,13 +1,13 @@
 //! Futexes: sleeping on a word of user memory.
 //!
-//! *Interface*: [`Key::of`] says what a waiter waits on; [`wait`], [`wake`], [`requeue`] for plain waiters,
-//! [`pi`] for locks whose owner the kernel knows, [`several`] for who waits on many, `short` for what needs
-//! no trap frame. [`wake_user`] and [`exchange_user`] are for the end of a thread.
+//! *Interface*: [`Key::of`] identifies a futex; [`wait`], [`wake`], [`requeue`] for plain waiters, [`pi`] for
+//! locks whose owner the kernel knows, [`several`] for waiting on many, `short` for calls without a trap
+//! frame. [`wake_user`] and [`exchange_user`] are for the end of a thread.
 //!
-//! Waiters stand in buckets by a hash of their key: the space and the address for private memory, the object
+//! Waiters are in buckets by a hash of their key: the space and the address for private memory, the object
 //! and the byte for memory that may be shared. The word is compared under the bucket's monitor, which every
-//! waker takes, so no wake-up is lost. A waiter sleeps on its thread's token alone, which a waker gives it
-//! after it has said so in the waiter.
+//! waker takes, so no wake-up is lost. A waiter sleeps only on its thread's token, which a waker gives after
+//! it has marked the waiter as woken.
 
 pub(crate) mod bond;
 pub mod pi;
@@ -28,7 +28,7 @@ use crate::process::Task;
 use crate::time::Ended;
 use vm::fallible::{try_arc, try_box, try_reserve_kept};
 
-/// What a waiter waits on.
+/// The identity of a futex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// An address in a space, which is named by its page table.
@@ -45,7 +45,7 @@ impl Key {
         }
         user::check(address, 4)?;
         if !private {
-            // Where no page can be, nobody waits.
+            // An address without a possible page has no waiters.
             user::get::<u32>(address)?;
         }
         let key = Task::with_space(|_, space| {
@@ -73,13 +73,13 @@ impl Key {
 
 /// A thread that waits, or is about to.
 pub struct Waiter {
-    /// Of the thread, for `resume`.
+    /// The thread's handle, for `resume`.
     thread: usize,
     bitset: u32,
     /// The bucket it is in now; a requeue changes it.
     bucket: AtomicUsize,
     woken: AtomicBool,
-    /// Whoever may own a lock.
+    /// A possible owner of a lock.
     task: Option<Arc<Task>>,
     /// The owner of the lock that it has got ended: it says so in the word itself.
     inherits: AtomicBool,
@@ -160,7 +160,7 @@ impl Buckets {
     }
 }
 
-/// Lets go of the arrays of buckets in which nobody waits: they stay for who comes next.
+/// Frees the arrays of buckets without waiters, which are otherwise kept for the next waiters.
 pub(crate) fn give_up_arrays() {
     for bucket in &TABLE {
         let array = match bucket.try_lock() {
@@ -215,7 +215,7 @@ fn enter(list: &mut Vec<Standing>, key: Key, role: Role, waiter: &Arc<Waiter>) -
     room
 }
 
-/// Takes a waiter out of whatever bucket it is in: what it waited for. `None`: it was woken.
+/// Takes a waiter out of its bucket and returns its reason for waiting. `None`: it was woken.
 fn withdraw(waiter: &Arc<Waiter>) -> Option<Role> {
     loop {
         let index = waiter.bucket.load(Ordering::Acquire);
@@ -262,8 +262,8 @@ pub fn wait(
     }
 }
 
-/// Lets `waiter` stand in its bucket if the word is `expected`. EAGAIN, EFAULT; with no memory what
-/// [`without_place`] says.
+/// Puts `waiter` into its bucket if the word is `expected`. EAGAIN, EFAULT; without memory the result of
+/// [`without_place`].
 fn begin(
     waiter: &Arc<Waiter>,
     key: Key,
@@ -297,7 +297,7 @@ fn without_place(deadline: Option<u64>) -> Errno {
     }
 }
 
-/// Wakes up to `count` waiters of `key` whose bitset meets `bitset`. EINVAL: one waits for a lock.
+/// Wakes up to `count` waiters of `key` whose bitset meets `bitset`. EINVAL: a waiter waits for a lock.
 pub fn wake(key: Key, count: i32, bitset: u32) -> Result<usize> {
     if bitset == 0 {
         return Err(Errno::EINVAL);
@@ -342,7 +342,7 @@ pub fn requeue(
         return Err(Errno::EAGAIN);
     }
     let (mut wakes, mut moves, mut at) = (count, move_count, 0);
-    // Those that were moved within one bucket stand behind all others.
+    // Waiters that were moved within one bucket are behind all others.
     let mut end = buckets.at(source).len();
     while at < end && (wakes > 0 || moves > 0) {
         let entry = &buckets.at(source)[at];
@@ -369,11 +369,11 @@ pub fn requeue(
         }
         end -= 1;
     }
-    // Both counts may be the largest.
+    // Both counts may have the maximum value.
     Ok(((count - wakes) + (move_count - moves)) as usize)
 }
 
-/// Compare-and-exchange on a word of the running program; returns what was there. EFAULT.
+/// Compare-and-exchange on a word of the running program; returns the old value. EFAULT.
 pub fn exchange_user(address: usize, expected: u32, new: u32) -> Result<u32> {
     user::check(address, 4)?;
     machine::user::compare_exchange(address, expected, new).map_err(|_| Errno::EFAULT)
@@ -386,7 +386,7 @@ pub(crate) fn wake_user(address: usize) {
         return;
     }
     if let Ok(key) = Key::of(address, false) {
-        // Nobody may be waiting.
+        // There may be no waiter.
         let _ = wake(key, 1, FUTEX_BITSET_MATCH_ANY);
     }
 }

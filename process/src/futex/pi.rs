@@ -3,16 +3,16 @@
 //! *Interface*: [`lock`], [`unlock`]; [`wait_requeue`] and [`requeue`] for condition variables; [`ending`]
 //! and [`ended`] are for its end.
 //!
-//! The word holds the owner's number. Whoever finds it taken sets the waiters' bit and stands in the bucket
-//! with a [`Bond`] to the owner; unlocking hands the lock to the one of the highest priority that has waited
-//! longest, whose number the kernel writes. An owner that ends leaves its locks to an heir, which says so in
-//! the word itself, for the owner may not have had the word in its memory; until then nobody else takes the
+//! The word holds the owner's number. A thread that finds it taken sets the waiters' bit and enters the
+//! bucket with a [`Bond`] to the owner. Unlocking passes the lock to the longest waiter of the highest
+//! priority, whose number the kernel writes. An ending owner leaves its locks to an heir, which writes the
+//! word itself, since the owner may not have had the word in its memory; until then no other thread takes the
 //! lock.
 //!
-//! Inheritance: what priority there is, is turns. Who comes to wait lends its own to the owner a few times
+//! Inheritance: a thread's priority is its turns. A new waiter lends its turns to the owner a few times
 //! before it sleeps.
 //!
-//! An owner that is ending is waited for ([`super::bond`]).
+//! A thread waits for an ending owner ([`super::bond`]).
 //!
 //! Source: the calls' contract as documented for user programs (`futex(2)`).
 
@@ -49,7 +49,7 @@ impl Party for Task {
     }
 }
 
-/// What came of a claim to a lock.
+/// The outcome of a claim to a lock.
 enum Claim {
     /// It is the claimant's, and the word says so.
     Taken,
@@ -60,8 +60,8 @@ enum Claim {
 }
 
 /// Claims the lock `key`, whose word is at `address`, for `task`; `list` is its bucket. With `mark` the word
-/// says that there are waiters. An owner that was found and is of no use goes to `aside`, for whoever has let
-/// go of the bucket. EDEADLK, ESRCH, EINVAL, EFAULT.
+/// records that there are waiters. An owner that was found but is not used goes to `aside`; the caller drops
+/// it after it has released the bucket. EDEADLK, ESRCH, EINVAL, EFAULT.
 fn claim(
     list: &[Standing],
     key: Key,
@@ -197,8 +197,8 @@ fn lend(waiter: &Waiter, owner: &Task) {
     }
 }
 
-/// Sleeps until the lock is the running thread's, which stands in its bucket. What a signal is answered with,
-/// ETIMEDOUT, EFAULT.
+/// Sleeps until the running thread, which is in the bucket, owns the lock. The error for a signal, ETIMEDOUT,
+/// EFAULT.
 fn acquire(
     waiter: &Arc<Waiter>,
     key: Key,
@@ -273,7 +273,7 @@ pub fn unlock(address: usize, private: bool) -> Result<usize> {
     }
 }
 
-/// Of those who are `meant`, where the one with the highest priority stands that has waited longest.
+/// Among the `meant` waiters, the index of the longest waiter of the highest priority.
 fn best(list: &[Standing], meant: impl Fn(&Standing) -> bool) -> Option<usize> {
     let priority = |entry: &Standing| {
         let task = entry.waiter.task.as_ref();
@@ -285,7 +285,7 @@ fn best(list: &[Standing], meant: impl Fn(&Standing) -> bool) -> Option<usize> {
     best.map(|(at, _)| at)
 }
 
-/// The lock `key` of `from`, which stays alive meanwhile, is `to`'s: so those say who wait for it.
+/// The lock `key` passes from `from`, which stays alive meanwhile, to `to`: its waiters' bonds change.
 fn pass(list: &mut [Standing], key: Key, from: &Arc<Task>, to: &Arc<Task>) {
     for entry in list.iter_mut().filter(|entry| entry.key == key) {
         if let Role::Lock(bond) = &mut entry.role
@@ -297,14 +297,14 @@ fn pass(list: &mut [Standing], key: Key, from: &Arc<Task>, to: &Arc<Task>) {
     }
 }
 
-/// The running task takes no more lock: from here on those who want one of its wait until it has said what
-/// became of that.
+/// The running task takes no more locks: from here on threads that want one of its locks wait until it has
+/// released or passed it.
 pub(crate) fn ending(task: &Task) {
     task.pi.begin_end();
 }
 
-/// The running task has said in its robust list's words that it ended: those who wait for its locks get them.
-/// With another program to follow it may own locks again.
+/// The running task has recorded its end in the words of its robust list: the waiters for its locks get them.
+/// If it executes another program it may own locks again.
 pub(crate) fn ended(task: &Arc<Task>, goes_on: bool) {
     task.pi.end(goes_on, || {
         for bucket in &TABLE[..BUCKETS] {
@@ -371,8 +371,9 @@ pub fn wait_requeue(
     }
 }
 
-/// The lock at `target` for the first who waits on the word at `address`, which is `expected`; `moves` more
-/// wait for it from now on. How many there were. EAGAIN, EINVAL, EDEADLK, ESRCH, EFAULT.
+/// Gives the lock at `target` to the first waiter on the word at `address`, which is `expected`; up to
+/// `moves` more wait for the lock from now on. Returns the number of waiters. EAGAIN, EINVAL, EDEADLK, ESRCH,
+/// EFAULT.
 pub fn requeue(
     address: usize,
     target: usize,
@@ -444,7 +445,7 @@ pub fn requeue(
     }
 }
 
-/// Where the first waiter of `from` stands. EINVAL: it does not wait to be moved to `to`.
+/// The index of the first waiter of `from`. EINVAL: it does not wait to be moved to `to`.
 fn next(list: &[Standing], from: Key, to: Key) -> Result<Option<usize>> {
     let Some(at) = best(list, |entry| entry.key == from) else {
         return Ok(None);

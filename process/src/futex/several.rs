@@ -1,7 +1,7 @@
 //! Waiting on several futexes at once (`futex_waitv`).
 //!
-//! *Interface*: [`wait`]. The thread stands in the bucket of each with a waiter of its own, and sleeps until
-//! one of those was woken.
+//! *Interface*: [`wait`]. The thread is in the bucket of each futex with a separate waiter, and sleeps until
+//! one of these waiters is woken.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -40,7 +40,7 @@ pub fn wait(words: &[FutexWaitv], deadline: Option<u64>) -> Result<usize> {
             deadline,
         );
         if let Err(error) = begun {
-            // One of those before may have been woken meanwhile.
+            // An earlier waiter may have been woken meanwhile.
             return leave(&waiters[..i]).ok_or(error);
         }
     }

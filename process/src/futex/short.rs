@@ -1,16 +1,16 @@
 //! The plain futex calls without a trap frame: `FUTEX_WAIT` without a time and `FUTEX_WAKE`, both of private
 //! memory, and the C library's wait for the end of a thread.
 //!
-//! *Interface*: [`init`] generates the routine once, [`entry`] is for dispatchers; [`lend`] for the calls
-//! that come the long way.
+//! *Interface*: [`init`] generates the routine once, [`entry`] is for dispatchers; [`lend`] for calls on the
+//! general path.
 //!
-//! The routine looks at the command and leads to one of two functions here by way of the thread room's stub,
-//! out of which a thread may sleep ([`thread::outright`]). Interrupts are off, and nothing is done that could
-//! wait but for the sleep itself: a bucket that is held or full, a word whose page is not there, a waiter
-//! that a waker still has in its hand all leave for the call as it is in [`super`].
+//! The routine checks the command and calls one of two functions here through the thread room's stub, from
+//! which a thread may sleep ([`thread::outright`]). Interrupts are off, and nothing but the sleep itself may
+//! wait: a held or full bucket, a word on a missing page, and a waiter that a waker still uses lead to the
+//! general call in [`super`].
 //!
-//! A waiter is one object for the life of its thread. It is free when nobody else counts it: then no list has
-//! it and no waker.
+//! A waiter is one object for the life of its thread. It is free when no other reference to it exists: then
+//! no list and no waker has it.
 //!
 //! Source: dissertation, section 3.3.2 (a thread that blocks has saved what it needs already).
 
@@ -36,7 +36,7 @@ use file::seam::keep;
 static ENTRY: AtomicUsize = AtomicUsize::new(0);
 static CLASS: Class = Class::new("procedure");
 
-/// Chains of more are for who has interrupts on.
+/// Longer chains are handled only with interrupts on.
 const FEW: usize = 16;
 
 /// The entry, after [`init`].
@@ -116,7 +116,7 @@ fn wait_as(task: &Task, key: Key, address: usize, expected: u32) -> Option<isize
     if Arc::strong_count(waiter) != 1 {
         return None;
     }
-    // Behind what the last waker did to it.
+    // Ordered after the last waker's accesses.
     fence(Ordering::Acquire);
     let bucket = key.bucket();
     let mut list = TABLE[bucket].try_lock()?;
@@ -149,7 +149,7 @@ fn wait_as(task: &Task, key: Key, address: usize, expected: u32) -> Option<isize
     over.then_some(0)
 }
 
-/// Of memory that may be shared, and mostly is not. As [`wait`].
+/// For memory that may be shared, but mostly is not. As [`wait`].
 extern "sysv64" fn wait_for_end(
     address: usize,
     _command: usize,
@@ -172,8 +172,8 @@ extern "sysv64" fn wait_for_end(
     .unwrap_or(LEFT)
 }
 
-/// Wakes who waits longest on `address` of the running program, by the key of memory that may be shared, if
-/// that goes through at once. False: nothing has been done.
+/// Wakes the longest waiter on `address` of the running program, by the key for memory that may be shared, if
+/// this is possible at once. False: nothing has been done.
 pub(super) fn wake_at_once(address: usize) -> bool {
     let irq = cpu::irq_save();
     let woken = Task::with_space(|_, space| {
@@ -216,9 +216,8 @@ fn wake_few(key: Key, count: i32) -> Option<isize> {
             at += 1;
         } else if matches!(entry.role, Role::Plain) {
             woken += 1;
-            // The count that goes here is the last if the thread has ended since. A plain waiter names no
-            // task and has no end of its own: what is freed then is one small object, for which the heap
-            // waits for nobody.
+            // This drops the last count if the thread has ended since. A plain waiter refers to no task and
+            // has no destructor: only one small object is freed, for which the heap never waits.
             let entry = match list.len() {
                 all if all == at + 1 => list.pop()?,
                 _ => list.remove(at),

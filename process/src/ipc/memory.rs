@@ -2,9 +2,9 @@
 //!
 //! *Interface*: [`SEGMENTS`]; [`Segment::new`], [`attach`], [`detach`], [`doom`], [`attached`].
 //!
-//! A segment's pages are those of a memory file without a name. All mappings of it have one pager; when the
-//! segment is doomed its entry gives that up, and with the last mapping the pager ends and takes the number
-//! away. How many mappings there are nobody counts: who asks looks through the spaces.
+//! A segment's pages are those of an unnamed memory file. All mappings of it share one pager. When the
+//! segment is doomed its entry drops the pager; with the last mapping the pager is freed and releases the
+//! number. Mappings are not counted: a request for their number searches the address spaces.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -37,7 +37,7 @@ const DEVICE: u64 = makedev(0, 1);
 
 /// One segment.
 pub struct Segment {
-    /// Its size as it was asked for.
+    /// Its requested size.
     pub bytes: u64,
     state: Monitor<Attached>,
 }
@@ -54,7 +54,7 @@ struct Attached {
     locked: bool,
 }
 
-/// What all mappings of a segment have.
+/// The shared data of all mappings of a segment.
 struct Pages {
     inner: Arc<dyn Pager>,
     id: AtomicI32,
@@ -210,7 +210,7 @@ pub fn attached(id: i32) -> u64 {
     count
 }
 
-/// The segment ends with its last mapping, and nobody finds it by its key any more.
+/// The segment ends with its last mapping, and can no longer be found by its key.
 pub fn doom(entry: &Entry<Segment>) {
     entry.hide();
     let pages = entry.object.state.lock().pages.take();
@@ -220,7 +220,7 @@ pub fn doom(entry: &Entry<Segment>) {
     }
 }
 
-/// What `IPC_STAT` tells.
+/// The data for `IPC_STAT`.
 pub fn stat(entry: &Entry<Segment>) -> ShmidDs {
     let mut perm = entry.perm();
     let nattch = attached(entry.id);
@@ -276,7 +276,7 @@ impl Pager for Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // Of a doomed one its last mapping is gone; of another there is no entry any more.
+        // A doomed segment's last mapping is gone; another has no entry any more.
         if let Ok(entry) = SEGMENTS.find(self.id.load(Ordering::Relaxed)) {
             SEGMENTS.remove(&entry);
         }

@@ -18,7 +18,7 @@ use account::user::Charge;
 /// All queues.
 pub static QUEUES: Namespace<Messages> = Namespace::new(32000);
 
-/// What may be had, and may be set.
+/// The limits, which can be set.
 pub mod limits {
     use core::sync::atomic::AtomicUsize;
 
@@ -55,7 +55,7 @@ pub struct Message {
     pub kind: i64,
     /// Its text.
     pub text: Vec<u8>,
-    /// Of whoever sent it; none of a copy.
+    /// The sender's charge; none for a copy.
     charge: Option<Charge>,
 }
 
@@ -78,7 +78,7 @@ impl Messages {
         }
     }
 
-    /// Nobody finds it any more.
+    /// It can no longer be found.
     pub fn wake_all(&self) {
         self.came.wake_all();
         self.went.wake_all();
@@ -111,7 +111,7 @@ impl Message {
     }
 }
 
-/// What `IPC_STAT` tells.
+/// The data for `IPC_STAT`.
 pub fn stat(entry: &Entry<Messages>) -> MsqidDs {
     let perm = entry.perm();
     let waiting = entry.object.waiting.lock();

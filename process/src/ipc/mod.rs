@@ -1,8 +1,8 @@
-//! System V IPC: objects with numbers instead of descriptors, which outlive who made them.
+//! System V IPC: objects with numbers instead of descriptors, which outlive their creators.
 //!
 //! *Interface*: a [`Namespace`] for each kind has its objects by number and by key; [`Entry`] is one with its
-//! [`Perm`]. [`memory`], [`semaphore`] and [`message`] are the kinds. Beside them stands [`mqueue`], POSIX's
-//! message queues, which have names and descriptors.
+//! [`Perm`]. [`memory`], [`semaphore`] and [`message`] are the kinds. [`mqueue`] has POSIX's message queues,
+//! which have names and descriptors.
 //!
 //! A number is a place in the table and, above that, how often places have come round, so that a number of
 //! before names nothing. Monitors: the table's, then that of one entry's permissions; an object's own is not
@@ -31,7 +31,7 @@ const PLACE_BITS: u32 = 15;
 /// Bytes of an entry, about.
 const ENTRY_BYTES: u64 = 512;
 
-/// Who may do what with an object.
+/// The permissions of an object.
 #[derive(Clone, Copy)]
 pub struct Perm {
     uid: u32,
@@ -45,7 +45,7 @@ pub struct Perm {
 pub struct Entry<T> {
     /// The number.
     pub id: i32,
-    /// What it is found by; 0: by its number alone.
+    /// Its key; 0: it is found only by its number.
     key: AtomicI32,
     perm: Monitor<Perm>,
     removed: AtomicBool,
@@ -171,7 +171,7 @@ impl<T> Namespace<T> {
         there.next()
     }
 
-    /// All objects, as one finds them who goes through once.
+    /// All objects, as found in a single pass.
     pub fn all(&self) -> impl Iterator<Item = Arc<Entry<T>>> {
         let mut next = 0;
         core::iter::from_fn(move || {
@@ -272,7 +272,7 @@ impl<T> Entry<T> {
         cred.need(Capability::SysAdmin)
     }
 
-    /// Whether its number is nobody's any more.
+    /// Whether its number is free again.
     pub fn is_removed(&self) -> bool {
         self.removed.load(Ordering::SeqCst)
     }

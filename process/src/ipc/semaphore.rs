@@ -3,8 +3,8 @@
 //! *Interface*: [`SETS`]; [`Set::new`], [`operate`] for `semop`, the parts of `semctl`, [`undo`] when a
 //! process ends.
 //!
-//! Who cannot go on sleeps until something changes, and tries all again. What a process is to have undone is
-//! kept in each set, by the process's address, which is its own until it has undone it.
+//! A caller that cannot proceed sleeps until the set changes, and then tries all operations again. Each set
+//! keeps the undo values of each process by the process's address, which stays unique until they are undone.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -50,11 +50,11 @@ struct Values {
 struct Semaphore {
     value: u16,
     pid: i32,
-    /// Who waits for more, and for zero.
+    /// The numbers of waiters for an increase, and for zero.
     waiting: [u32; 2],
 }
 
-/// What one process is to have undone.
+/// The undo values of one process.
 struct Undo {
     owner: usize,
     adjust: Vec<i16>,
@@ -64,7 +64,7 @@ struct Undo {
 const MORE: usize = 0;
 const ZERO: usize = 1;
 
-/// What an attempt came to that could not go on: which semaphore it waits for, and how.
+/// The reason why an attempt cannot proceed: the semaphore it waits for, and how.
 type Blocked = (usize, usize);
 
 impl Set {
@@ -84,7 +84,7 @@ impl Set {
         })
     }
 
-    /// Nobody finds it any more.
+    /// It can no longer be found.
     pub fn wake_all(&self) {
         self.changed.wake_all();
     }
@@ -139,8 +139,8 @@ impl Set {
         Ok(())
     }
 
-    /// What `semctl` tells of semaphore `number`: value, last process, who waits for more, who for zero.
-    /// EINVAL.
+    /// The data of semaphore `number` for `semctl`: value, last process, waiters for an increase, waiters for
+    /// zero. EINVAL.
     pub fn about(&self, number: usize) -> Result<[i32; 4]> {
         let held = self.values.lock();
         let one = held.each.get(number).ok_or(Errno::EINVAL)?;
@@ -149,7 +149,7 @@ impl Set {
     }
 }
 
-/// What `IPC_STAT` tells.
+/// The data for `IPC_STAT`.
 pub fn stat(entry: &Entry<Set>) -> SemidDs {
     let perm = entry.perm();
     let held = entry.object.values.lock();
@@ -163,8 +163,8 @@ pub fn stat(entry: &Entry<Set>) -> SemidDs {
 }
 
 impl Values {
-    /// Does all of `operations` for `owner`, or none. EAGAIN for one that does not wait, ERANGE; the inner
-    /// error is what it waits for.
+    /// Does all of `operations` for `owner`, or none. EAGAIN for an operation that must not wait, ERANGE; the
+    /// inner error tells what it waits for.
     fn attempt(
         &mut self,
         operations: &[Sembuf],

@@ -1,13 +1,13 @@
-//! Which calls are answered when memory is short.
+//! The calls that are served when memory is short.
 //!
 //! *Interface*: [`admit`], asked by the table before a call that finds less than [`ROOM`] frames beyond what
 //! is kept.
 //!
-//! Refusal is the rule: a call that [`EXEMPT`] does not name is answered only while there is room. What it
-//! then allocates in small pieces of fixed size is there, because each thread has a promise of its own
-//! (`vm::stack`); what the user chooses the size or number of asks for itself. A new call is refused until
-//! somebody writes down why it need not be. Before it is refused, what is held without need is given back,
-//! and one who holds less than others has the one who holds most ended.
+//! Refusal is the rule: a call that [`EXEMPT`] does not list is served only while there is room. The call's
+//! small allocations of fixed size then succeed, because each thread has a promise of its own (`vm::stack`);
+//! allocations whose size or number the user chooses ask separately. A new call is refused until a reason for
+//! exemption is added. Before a refusal, caches are released, and if the caller holds less memory than
+//! others, the process that holds most is ended.
 
 use abi::errno::{Errno, Result};
 use abi::nr::{self, *};
@@ -17,12 +17,12 @@ use vm::frame;
 use super::shrink;
 use crate::process::Task;
 
-/// Frames beyond what is kept that a call needs; some of them are left to the superuser.
+/// Frames beyond the kept memory that a call needs; some of them are left to the superuser.
 pub const ROOM: usize = 64;
-/// What the superuser needs.
+/// The frames that the superuser needs.
 const ROOM_FOR_ROOT: usize = 32;
 
-/// Calls that are answered whatever memory there is, and why they can be.
+/// Calls that are served with any amount of memory, and the reasons.
 const EXEMPT: &[(&str, &[usize])] = &[
     (
         "gives memory back",

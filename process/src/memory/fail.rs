@@ -1,10 +1,10 @@
-//! Allocations that fail on purpose: whose, and how that is set.
+//! Fault injection into allocations: the affected processes, and the settings.
 //!
 //! *Interface*: [`start`] reads the word `fail=N[,EVERY]` of the kernel's command line; [`show`] and [`set`]
-//! are `/syn/fail`, where root writes `N EVERY SESSION`: of the questions for room by processes of that
-//! session (0: of all) the N-th is refused, and then every so many; `off` ends it. With N of 0 they are only
-//! counted. EVERY is to be more than one step asks: a page fault or a first use of vector registers is made
-//! again until it is through.
+//! are `/syn/fail`, where root writes `N EVERY SESSION`: of the requests for room by processes of that
+//! session (0: of all) the N-th is refused, and then each EVERY-th; `off` ends it. With N of 0 they are only
+//! counted. EVERY must be larger than the number of requests of one step: a page fault or a first use of
+//! vector registers is repeated until it succeeds.
 
 use core::fmt::Write;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -15,16 +15,16 @@ use vm::frame::fail::{self, Plan};
 use crate::process::Task;
 use file::fs::text::Out;
 
-/// Whose questions are meant; 0: every process's.
+/// The session whose requests are affected; 0: every process.
 static SESSION: AtomicI32 = AtomicI32::new(0);
 
-/// Whether the running thread is meant: one of the session, and never one of the kernel's.
+/// Whether the running thread is affected: a thread of the session, never a kernel thread.
 fn meant() -> bool {
     let session = SESSION.load(Ordering::Relaxed);
     Task::here(|task| session == 0 || task.process.sid() == session).unwrap_or(false)
 }
 
-/// Begins what the command line asks for.
+/// Applies the setting of the command line.
 pub(crate) fn start(line: &str) {
     let word = line.split_ascii_whitespace();
     let asked = word.filter_map(|word| word.strip_prefix("fail=")).next();
@@ -50,7 +50,7 @@ pub fn show(out: &mut Out) -> Result<()> {
     Ok(())
 }
 
-/// Takes what was written to `/syn/fail`. EINVAL.
+/// Handles a write to `/syn/fail`. EINVAL.
 pub fn set(text: &str) -> Result<()> {
     if text.trim() == "off" {
         fail::disarm();

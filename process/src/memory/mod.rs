@@ -1,13 +1,13 @@
-//! When memory is out: what is held without need goes, then one process ends so that the machine goes on.
+//! Lack of memory: caches are released, then one process is ended so that the machine can continue.
 //!
 //! *Interface*: [`admission`] for calls; [`short`], for a thread that cannot have a page it needs;
-//! [`coming`], for one that could do without; [`shrink`] lets go of what waits to be of use again; `victim`
-//! chooses; [`fail`] makes allocations fail on purpose.
+//! [`coming`], for one that can fail; [`shrink`] releases caches and inactive lists; `victim` chooses the
+//! process to end; [`fail`] makes allocations fail on purpose.
 //!
 //! The victim is the process that holds most, its share of the kernel's memory included ([`weight`]) and
-//! moved by its `oom_score_adj`, or one of the largest family, and the first one only if it has more than all
-//! others and nobody else has been ended for a while; it need not be the one that asked last. It ends like
-//! after SIGKILL; the asking thread waits a little and tries again.
+//! moved by its `oom_score_adj`, or one of the largest family, and the first process only if it has more than
+//! all others and no other process has been ended for a while; it need not be the last caller. It ends as by
+//! SIGKILL; the asking thread waits a little and tries again.
 
 pub mod admission;
 pub mod fail;
@@ -31,7 +31,7 @@ const PATIENCE_NS: u64 = 2_000_000;
 /// The process that was ended last; while it still exists, no other is.
 static VICTIM: AtomicI32 = AtomicI32::new(0);
 
-/// Whether somebody chooses just now.
+/// Whether a thread is choosing a victim now.
 static CHOOSING: AtomicBool = AtomicBool::new(false);
 
 /// When that was, nanoseconds since boot.
@@ -42,11 +42,11 @@ const COMING_NS: u64 = 1_000_000_000;
 /// its members have no memory of their own any more, and have not given all of it back yet.
 const PATIENCE_WITH_FIRST_NS: u64 = 5_000_000_000;
 
-/// Frames that a process must hold to be ended for the sake of a call that could be refused: else its end
-/// would help nobody.
+/// Frames that a process must hold to be ended for a call that could be refused: the end of a smaller one
+/// would not help.
 const WORTHWHILE: usize = 256;
 
-/// Links the heap to this, and begins what the kernel's command line asks for. Before the first program.
+/// Links the heap to this, and applies the settings of the kernel's command line. Before the first program.
 pub fn start(command_line: &str) {
     vm::heap::link_starved(starved);
     vm::space::link_bounds(|| Task::here(|task| task.process.bounds()).unwrap_or(Bounds::NONE));
@@ -57,7 +57,7 @@ pub fn start(command_line: &str) {
 /// given back.
 const SLACK: usize = 32;
 
-/// After a process has ended: gives back what it left empty, if that is much.
+/// After a process has ended: gives back its empty memory, if that is much.
 pub(crate) fn tidy() {
     let much = frame::total() / SLACK;
     vm::heap::tidy();
@@ -97,7 +97,7 @@ fn choose<R>(step: impl FnOnce() -> R) -> Option<R> {
 }
 
 /// Makes room for a call that could be refused: ends the process that holds most, unless that is the running
-/// one or its family, or nobody holds much. Returns whether to try again.
+/// one or its family, or no process holds much. Returns whether to try again.
 fn relieve() -> bool {
     if is_dying() {
         return since_the_last() < COMING_NS && wait();
@@ -134,8 +134,8 @@ fn end(most: &victim::Victim) {
     most.process.end(status_signaled(SIGKILL));
 }
 
-/// Even what is kept for small allocations is used up. The caller may hold anything, so all that can be done
-/// is to let others go on, who give memory back.
+/// Even the memory kept for small allocations is used up. The caller may hold any lock, so it can only let
+/// others continue, which give memory back.
 fn starved() {
     thread::yield_now();
 }

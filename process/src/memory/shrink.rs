@@ -1,10 +1,10 @@
-//! What gives memory back when it is short: one list, from cheap to dear.
+//! The shrinkers, which give memory back when it is short: one list, from cheap to expensive.
 //!
-//! *Interface*: [`run`], by who holds nothing and may sleep; [`for_each`] and [`set`] for `/syn/memory`, to
-//! which root writes `shrink` for all of it.
+//! *Interface*: [`run`], for a caller that holds nothing and may sleep; [`for_each`] and [`set`] for
+//! `/syn/memory`, to which root writes `shrink` for all of it.
 //!
-//! Everything the kernel keeps because it may be of use again is here with the function that lets it go. They
-//! run in turn until there is room; what each has given is counted.
+//! The list has every cache of the kernel with the function that releases it. They run in turn until there is
+//! room; the memory that each has given is counted.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,7 +30,7 @@ impl Shrinker {
         }
     }
 
-    /// One turn of it; the frames that are free because of it.
+    /// Runs it once; returns the frames that it has freed.
     fn turn(&self) -> u64 {
         let before = frame::stats().free;
         (self.let_go)();
@@ -41,7 +41,7 @@ impl Shrinker {
     }
 }
 
-/// All of them. Objects that one lets go leave slabs empty, which go with the heap's turn behind them.
+/// All shrinkers. Released objects leave empty slabs, which the heap's turn after them gives back.
 static SHRINKERS: [Shrinker; 13] = [
     Shrinker::new("pages of files that are kept elsewhere", give_up_pages),
     Shrinker::new("empty pages of the heap", trim_heap),
@@ -84,8 +84,8 @@ fn give_up_inactive() {
     quaject::class::reclaim();
 }
 
-/// Who lets go of the last descriptor of sockets on their way in messages looks for them then; here also
-/// where another was looking just then.
+/// Closing the last descriptor of sockets in flight collects them; this also covers the case that another
+/// thread was collecting at that moment.
 fn collect_sockets() {
     file::socket::flight::collect();
     sync::epoch::synchronize();
@@ -99,10 +99,10 @@ fn trim_code() {
     codegen::trim();
 }
 
-/// Lets go of one thing after the other until `room` frames are free beyond what is kept; whether they are.
-/// Thread context, nothing held.
+/// Runs the shrinkers one after the other until `room` frames are free beyond the kept memory; returns
+/// whether they are. Thread context, no lock held.
 pub(crate) fn run(room: usize) -> bool {
-    /// Others take what is given, so often at most.
+    /// Others may take the freed memory, so the number of rounds is limited.
     const TURNS: usize = 8;
     for _ in 0..TURNS {
         if file::fs::cache::index::make_room(PAGES) == 0 {
@@ -128,10 +128,10 @@ pub(crate) fn run(room: usize) -> bool {
     false
 }
 
-/// Takes what was written to `/syn/memory`: `shrink` lets go of all that can be, until a whole turn gives
+/// Handles a write to `/syn/memory`: `shrink` releases everything possible, until a whole round frees
 /// nothing. EINVAL.
 pub fn set(text: &str) -> Result<()> {
-    /// Turns at most: others fill what is emptied.
+    /// Maximum of rounds: others may refill the caches.
     const TURNS: usize = 8;
     if text.trim() != "shrink" {
         return Err(Errno::EINVAL);

@@ -1,9 +1,8 @@
-//! What a process holds of the machine's memory, in frames: its pages with their tables, and what the kernel
-//! keeps for it.
+//! The memory that a process holds, in frames: its pages with their tables, and the kernel's memory for it.
 //!
-//! *Interface*: [`weight`]; [`points`] and [`share`], by which is decided who ends. They are asked only when
-//! one is chosen to end, so nothing is counted before: descriptions say themselves what goes with them
-//! ([`File::weight`](file::File::weight)), and one that several descriptors share counts in parts.
+//! *Interface*: [`weight`]; [`points`] and [`share`], which decide the process to end. They are computed only
+//! for that choice, so nothing is counted before: descriptions report the memory that belongs to them
+//! ([`File::weight`](file::File::weight)), and a description with several descriptors counts in parts.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -13,10 +12,10 @@ use vm::frame;
 
 use crate::process::Process;
 
-/// Who has so little in `oom_score_adj` is spared.
+/// A process with this `oom_score_adj` is spared.
 pub const SPARED: i32 = -1000;
 
-/// Frames of a thread: its stack, what is promised to it, its entry and its code.
+/// Frames of a thread: its stack, its promised frames, its entry and its code.
 const PER_THREAD: usize = 10;
 
 /// Frames that `process` holds. Allocates nothing; may sleep for a grace period.
@@ -38,14 +37,14 @@ pub(crate) fn weight(process: &Arc<Process>) -> usize {
     pages + threads * PER_THREAD + bytes / PAGE
 }
 
-/// What speaks for ending `process`: its [`weight`], moved by as many thousandths of all memory as its
-/// `oom_score_adj` says. None for one that is spared, or holds nothing.
+/// The points of `process`: its [`weight`], changed by a thousandth of all memory for each point of its
+/// `oom_score_adj`. None for a process that is spared, or holds nothing.
 pub fn points(process: &Arc<Process>) -> Option<isize> {
     let (by, weight) = (adjustment(process)?, weight(process) as isize);
     (weight > 0).then_some(weight + by)
 }
 
-/// What it adds to its parent's points: no more than it holds.
+/// Its contribution to its parent's points: no more than it holds.
 pub(crate) fn share(process: &Arc<Process>) -> isize {
     let lighter = |by: isize| weight(process) as isize + by.min(0);
     adjustment(process).map_or(0, |by| lighter(by).max(0))

@@ -1,12 +1,12 @@
-//! The one rule of access: who may look into another process, or steer it.
+//! The rule of access: whether a process may inspect or control another.
 //!
-//! *Interface*: [`may`] asks; [`with`] and [`space`] do something while the answer holds, for an `exec` that
+//! *Interface*: [`may`] decides; [`with`] and [`space`] act while the decision holds, since an `exec` that
 //! gives the process more rights waits meanwhile ([`Rights`]). A [`Wish`] is Linux's mode. [`set_dumpable`]
-//! and [`is_dumpable`] say whether what a process has in memory may be seen by who has the same identity.
-//! [`scope`] is Yama's: whom the same user may trace. Who asks about himself is always answered yes.
+//! and [`is_dumpable`] control whether processes with the same identity may read a process's memory.
+//! [`scope`] is Yama's rule for tracing by the same user. A process may always access itself.
 //!
 //! Users of this rule: `ptrace`, the native operations on other processes, `/proc/PID`, `/syn/code/PID`,
-//! robust lists. Limits, priorities and signals have rules of their own on Linux, by users alone:
+//! robust lists. Limits, priorities and signals have their own rules on Linux, based only on users:
 //! [`may_limit`], [`may_schedule`], [`crate::signal::may_signal`].
 //!
 //! Source: `ptrace_may_access` as ptrace(2) describes it.
@@ -20,33 +20,33 @@ use super::{Process, Task, tree};
 use account::Cred;
 use account::capability::Capability;
 
-/// Held while somebody is let at a process, and by `exec` while the process gets other rights.
+/// Held during a permitted access to a process, and by `exec` while the process's rights change.
 pub struct Rights;
 
-/// What somebody wants of a process.
+/// The kind of access to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// To look by way of the file system: the caller's identity for files counts, and what it may now.
+    /// To inspect through the file system: the caller's file-system ids and effective capabilities count.
     See,
-    /// To look by a call: the caller's real identity counts, and what it might.
+    /// To inspect by a call: the caller's real ids and permitted capabilities count.
     Ask,
-    /// To change what it does.
+    /// To control it.
     Steer,
 }
 
-/// Whom a process lets trace itself besides its ancestors, where the scope asks.
+/// The process that may trace this one besides its ancestors, where the scope requires permission.
 #[derive(Clone, Default)]
 pub enum Ptracer {
-    /// Nobody.
+    /// None.
     #[default]
     Nobody,
     /// This process and what descends from it.
     One(Weak<Process>),
-    /// Everybody of the same identity.
+    /// Every process of the same identity.
     Anybody,
 }
 
-/// Yama's scope: 0 the same user, 1 descendants only, 2 only who has `CAP_SYS_PTRACE`, 3 nobody, for ever.
+/// Yama's scope: 0 the same user, 1 descendants only, 2 only with `CAP_SYS_PTRACE`, 3 none, for ever.
 static SCOPE: AtomicU32 = AtomicU32::new(0);
 const DESCENDANTS: u32 = 1;
 const CAPABLE: u32 = 2;
@@ -68,17 +68,18 @@ pub fn set_scope(new: u32) -> Result<()> {
     changed.map(drop).map_err(|_| Errno::EINVAL)
 }
 
-/// How one identity stands to another.
+/// The relation of one identity to another.
 #[derive(Clone, Copy)]
 struct Standing {
-    /// It may trace everybody.
+    /// It may trace every process.
     able: bool,
-    /// All of the other's identity is its own, and the other may no more. Not asked of who is able.
+    /// All of the other's ids equal its own, and the other has no more capabilities. Not computed for an
+    /// identity that may trace all.
     same: bool,
 }
 
 impl Standing {
-    /// How `mine` stands to `its`.
+    /// The relation of `mine` to `its`.
     fn between(mine: &Cred, its: &Cred, wish: Wish) -> Standing {
         let (uid, gid, caps) = match wish {
             Wish::See => (mine.fsuid, mine.fsgid, mine.caps.effective),
@@ -89,13 +90,13 @@ impl Standing {
         Standing { able, same }
     }
 
-    /// What identities and memory say.
+    /// The decision by identities and memory.
     fn allows(self, is_dumpable: impl FnOnce() -> bool) -> bool {
         self.able || (self.same && is_dumpable())
     }
 }
 
-/// Whether the scope lets `caller`, which is `able` to trace everybody or not, steer `process`.
+/// Whether the scope lets `caller`, which is `able` to trace every process or not, control `process`.
 fn in_scope(caller: &Arc<Process>, able: bool, process: &Process) -> bool {
     match scope() {
         0 => true,
@@ -137,8 +138,8 @@ fn descends(pid: i32, ancestor: &Process) -> bool {
     true
 }
 
-/// Whether what `process` has in memory may be seen by who has the same identity; a process without memory
-/// has nothing to hide.
+/// Whether what `process` has in memory may be read by processes of the same identity; a process without
+/// memory has nothing to hide.
 pub fn is_dumpable(process: &Process) -> bool {
     process
         .space
@@ -148,15 +149,15 @@ pub fn is_dumpable(process: &Process) -> bool {
 /// The mark of a space whose process is dumpable.
 pub const DUMPABLE: u32 = 1;
 
-/// Says whether `process`, and whoever shares its memory, is dumpable.
+/// Sets whether `process`, and every process that shares its memory, is dumpable.
 pub fn set_dumpable(process: &Process, dumpable: bool) {
     if let Some(space) = process.space() {
         space.set_mark(if dumpable { DUMPABLE } else { 0 });
     }
 }
 
-/// May the calling process do to `process` what it wishes? EPERM. The answer holds only as long as `process`
-/// executes no program: [`with`] keeps it from that.
+/// May the calling process access `process` as it wishes? EPERM. The answer holds only until `process`
+/// executes a program, which [`with`] prevents.
 pub fn may(process: &Process, wish: Wish) -> Result<()> {
     match Task::here(|task| lets(&task.process, process, wish)) {
         Some(true) => Ok(()),
@@ -164,7 +165,7 @@ pub fn may(process: &Process, wish: Wish) -> Result<()> {
     }
 }
 
-/// Whether `caller` may do to `process` what it wishes.
+/// Whether `caller` may access `process` as it wishes.
 fn lets(caller: &Arc<Process>, process: &Process, wish: Wish) -> bool {
     if core::ptr::eq(&**caller, process) {
         return true;
@@ -183,13 +184,13 @@ pub fn with<R>(process: &Process, wish: Wish, act: impl FnOnce() -> R) -> Result
     Ok(act())
 }
 
-/// The memory of `process`, for who may see it; none has a process that has ended. EPERM.
+/// The memory of `process`, for a permitted caller; an ended process has none. EPERM.
 pub fn space(process: &Process, wish: Wish) -> Result<Option<Arc<AddressSpace>>> {
     with(process, wish, || process.space())
 }
 
-/// A process as the program that it was when somebody who might looked first. What it becomes by executing
-/// another is not seen by way of this.
+/// A process together with the program that it ran when a permitted caller first inspected it. A program that
+/// it executes later cannot be inspected through this.
 pub struct Sight {
     process: Arc<Process>,
     /// Nothing, of a process that had ended. It does not keep the memory.
@@ -211,7 +212,7 @@ impl Sight {
         self.space.upgrade()
     }
 
-    /// What `look` finds as long as it is that program.
+    /// The result of `look` as long as it runs that program.
     pub fn with<R>(&self, look: impl FnOnce(&Arc<Process>) -> R) -> Option<R> {
         let _rights = self.process.rights.lock();
         let (then, now) = (self.space.upgrade()?, self.process.space()?);
@@ -310,7 +311,7 @@ mod tests {
         let mut equal = me.clone();
         equal.caps.permitted = its.caps.permitted;
         assert!(allows(&equal, &its, true, Wish::Ask));
-        // What might be made effective does not count for files.
+        // Permitted but not effective capabilities do not count for files.
         assert!(!allows(&equal, &its, true, Wish::See));
     }
 

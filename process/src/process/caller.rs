@@ -1,5 +1,5 @@
-//! What the rooms below ask about processes: about the one that calls (`account::caller`), and about others
-//! ([`file::callout`]).
+//! The answers to the lower rooms' questions about processes: about the calling process (`account::caller`),
+//! and about others ([`file::callout`]).
 //!
 //! *Interface*: [`link`], once at boot.
 

@@ -1,9 +1,9 @@
-//! The debug registers of a traced thread, as `ptrace` shows and takes them.
+//! The debug registers of a traced thread, as `ptrace` reads and writes them.
 //!
 //! *Interface*: [`Registers`] are in the state that tracer and traced thread share. The tracer gets and sets
-//! them while the thread waits; the thread itself has them loaded when it goes on (`thread::watch`). They are
-//! the thread's: a child has none, and an execution ends them. What is enabled stays so when the tracer
-//! leaves, as on Linux.
+//! them while the thread waits; the thread itself loads them when it continues (`thread::watch`). They belong
+//! to the thread: a child has none, and `execve` clears them. Enabled registers stay enabled when the tracer
+//! detaches, as on Linux.
 //!
 //! Source: Linux, arch/x86/kernel/ptrace.c and hw_breakpoint.c.
 
@@ -16,7 +16,7 @@ use super::Task;
 /// Bits of the control register that a program may set: not the one that makes access to the registers trap,
 /// nor those without a meaning.
 const CONTROL: u64 = 0xffff_03ff;
-/// Bits of the control register that enable all, and say what is watched.
+/// Bits of the control register that enable registers, and their conditions.
 const MEANT: u64 = 0xffff_0000 | ENABLED;
 /// A bit of it that is always set.
 const ALWAYS: u64 = 1 << 10;
@@ -25,14 +25,14 @@ const ALWAYS: u64 = 1 << 10;
 #[derive(Default)]
 pub struct Registers {
     addresses: [u64; 4],
-    /// What each address watches, also while it is not enabled: those that were ever set have something.
+    /// The condition of each address, also while it is not enabled; registers that were ever set have one.
     watches: [Option<Watch>; 4],
     status: u64,
-    /// As it was written.
+    /// As the tracer wrote it.
     control: u64,
 }
 
-/// What a register watches.
+/// The condition of a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Watch {
     /// Bytes.
@@ -41,7 +41,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// What `control` says of register `number`. EINVAL: what nobody can watch.
+    /// The condition of register `number` in `control`. EINVAL: an impossible condition.
     fn of(control: u64, number: usize) -> Result<Watch> {
         const EXECUTION: u64 = 0;
         const PORTS: u64 = 2;
@@ -108,7 +108,7 @@ impl Registers {
     fn set_control(&mut self, value: u64) -> Result<()> {
         let mut watches = self.watches;
         for (number, (watch, address)) in watches.iter_mut().zip(self.addresses).enumerate() {
-            // Of one that was never set and is not to be enabled nobody asks.
+            // A register that was never set and is not enabled is not checked.
             if watch.is_some() || enabled(value, number) {
                 let wanted = Watch::of(value & CONTROL, number)?;
                 wanted.check(address)?;
@@ -144,7 +144,7 @@ impl Registers {
     pub fn forget(&mut self, task: &Task) {
         *self = Registers::default();
         task.thread.set_told(0);
-        // To have none needs no memory but for code that is there already.
+        // Having none needs no memory except existing code.
         let _ = task.thread.watch([0; 4], 0);
     }
 }

@@ -1,7 +1,7 @@
 //! The first process with code, with which the machine ends.
 //!
 //! *Interface*: [`begins`] says which it is, [`first`] asks; [`ended`] for each process that has;
-//! [`power_off`] ends the machine, once what [`link_drain`] links has let everything out.
+//! [`power_off`] ends the machine, after the procedure linked by [`link_drain`] has sent all output.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 

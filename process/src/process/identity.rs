@@ -1,7 +1,7 @@
 //! A process's identity, and how it changes.
 //!
-//! *Interface*: [`Process::change_cred`] puts a new [`Cred`] in the old one's place, if nobody has changed it
-//! meanwhile: nothing is lost.
+//! *Interface*: [`Process::change_cred`] replaces the [`Cred`] by a new one, and repeats the change if
+//! another thread was faster: no change is lost.
 
 use core::sync::atomic::Ordering;
 
@@ -11,14 +11,14 @@ use account::Cred;
 use super::{Process, access};
 
 impl Process {
-    /// Puts what `change` makes of the credentials in their place. What it answers.
+    /// Replaces the credentials by the result of `change`. Returns its answer.
     pub fn change_cred<R>(&self, change: impl Fn(&mut Cred) -> Result<R>) -> Result<R> {
         loop {
             let old = self.cred.get();
             let mut new = Cred::clone(&old);
             let answer = change(&mut new)?;
-            // Before anybody can see them: who may look at the new ones is not to see what the old ones left
-            // in memory.
+            // Before they become visible: a process that may access the new credentials must not read memory
+            // that the old ones left.
             if new.departs_from(&old) {
                 access::set_dumpable(self, false);
                 self.death_signal.store(0, Ordering::Relaxed);

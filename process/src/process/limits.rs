@@ -11,7 +11,7 @@ use super::Process;
 use account::Capability;
 use file::files::MAX_CAPACITY;
 
-/// What `RLIMIT_NPROC` is at first: half of all that there may be.
+/// The initial `RLIMIT_NPROC`: half of the maximum.
 fn tasks_max() -> u64 {
     super::tree::most() as u64 / 2
 }
@@ -21,7 +21,7 @@ fn tasks_max() -> u64 {
 pub struct Limits([Rlimit; RLIM_NLIMITS]);
 
 impl Limits {
-    /// What the first process starts with.
+    /// The limits of the first process.
     pub fn initial() -> Limits {
         let mut limits = [Rlimit {
             cur: RLIM_INFINITY,
@@ -75,14 +75,14 @@ impl Limits {
         self.0[RLIMIT_CPU]
     }
 
-    /// Who is over the soft limit of CPU time is told again a second later.
+    /// A process over the soft limit of CPU time gets the signal again a second later.
     pub(crate) fn put_off_cpu(&mut self) {
         let soft = &mut self.0[RLIMIT_CPU].cur;
         *soft = soft.saturating_add(1).min(RLIM_INFINITY - 1);
     }
 
-    /// Sets a limit; raising the maximum is for who has `CAP_SYS_RESOURCE` (`raises`), and for descriptors
-    /// never above what a table can have. EINVAL, EPERM.
+    /// Sets a limit; raising the maximum needs `CAP_SYS_RESOURCE` (`raises`), and for descriptors it never
+    /// exceeds the largest table. EINVAL, EPERM.
     pub fn set(&mut self, resource: usize, new: Rlimit, raises: bool) -> Result<()> {
         let old = self.0.get_mut(resource).ok_or(Errno::EINVAL)?;
         if new.cur > new.max {

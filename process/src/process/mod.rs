@@ -54,25 +54,25 @@ use file::files::Files;
 use file::fs::FsContext;
 use vm::fallible::{try_arc, try_reserve, try_string};
 
-/// What `PR_MCE_KILL_GET` tells of who has set nothing.
+/// The result of `PR_MCE_KILL_GET` when nothing was set.
 pub const POISON_DEFAULT: i32 = 2;
-/// So many threads at a time are held by who goes through them.
+/// The number of threads that a walk holds at a time.
 const PIECE: usize = 16;
 
-/// What runs: for `/proc` and for people.
+/// The running program, for `/proc`.
 #[derive(Clone, Default)]
 pub struct Program {
     /// The path of the executable file, absolute.
     pub exe: Arc<String>,
-    /// Where the executable file is.
+    /// Place of the executable file.
     pub place: Option<file::fs::Place>,
-    /// Where its first thread's stack pointer was at the start.
+    /// Its first thread's initial stack pointer.
     pub stack: usize,
-    /// Where its memory has the arguments, each ended by a NUL byte.
+    /// Address range of the arguments, each ended by a NUL byte.
     pub arguments: Range<usize>,
-    /// Where it has the environment of the start, each string ended by a NUL byte.
+    /// Address range of the initial environment, each string ended by a NUL byte.
     pub environment: Range<usize>,
-    /// Where it has the auxiliary vector of the start.
+    /// Address range of the initial auxiliary vector.
     pub aux: Range<usize>,
     /// The short name, at most 15 bytes.
     pub comm: String,
@@ -94,7 +94,7 @@ pub struct Process {
     pub program: Monitor<Arc<Program>>,
     /// Its session, with the controlling terminal. Changes with its children held.
     pub session: Shared<Session>,
-    /// Its signals: actions, what is pending for all threads, stop and end.
+    /// Its signals: actions, signals pending for all threads, stop and end.
     pub signals: ProcessSignals,
     /// When it was made, nanoseconds since boot.
     pub start_ns: u64,
@@ -105,7 +105,7 @@ pub struct Process {
     pub(crate) roll: roll::Roll<Task>,
     /// Its timers.
     pub timers: Timers,
-    /// Of threads that ended, and of children that were waited for.
+    /// The usage of ended threads, and of children that were waited for.
     pub(crate) usage: Monitor<usage::Account>,
     /// Its children, zombies included; held while it gets another, or goes to another group. Taken after
     /// another process's only if this is the first process.
@@ -115,14 +115,14 @@ pub struct Process {
     pub(crate) vfork_gate: Gate,
     /// The threads that it traces, until it ends.
     pub(crate) tracees: trace::Tracees,
-    /// Who traced its first thread, which has ended, and hears of its end as no parent.
+    /// The tracer of its ended first thread, which is notified of the end without being the parent.
     pub(crate) traced_by: AtomicI32,
-    /// What `personality` has set.
+    /// The value set by `personality`.
     pub personality: AtomicU32,
     pub(crate) ppid: AtomicI32,
     /// 0 once it has been forgotten. Changes with its children held, but for that.
     pub(crate) pgrp: AtomicI32,
-    /// The group that it was in when its parent ended. The one who ends sets it and looks at it.
+    /// Its group when its parent ended. The ending parent sets and reads it.
     pub(crate) left_group: AtomicI32,
     /// Sent to the parent at the end, unless the parent has executed another program since
     /// ([`Process::last_signal`]).
@@ -141,16 +141,16 @@ pub struct Process {
     pub hall: signal::dump::Hall,
     /// Orphans below it become its children.
     pub is_reaper: AtomicBool,
-    /// What `prctl` has set, and nothing asks for: whether its memory may have huge pages, that it writes for
-    /// who waits for memory, when it hears of poisoned memory.
+    /// Settings of `prctl` without effect: huge pages for its memory, I/O on behalf of memory reclaim, the
+    /// time of notification of poisoned memory.
     pub huge_pages: AtomicBool,
     /// See `huge_pages`.
     pub flushes: AtomicBool,
     /// See `huge_pages`.
     pub poison: AtomicI32,
-    /// How gladly it would be ended when memory is out, as somebody has written.
+    /// Its `oom_score_adj`, as written.
     pub oom_score_adj: AtomicI32,
-    /// What a superuser wrote there last: whoever is none goes no lower.
+    /// The last value that a superuser wrote there: other users cannot set a lower one.
     pub oom_score_adj_least: AtomicI32,
     /// The signal that it gets when its parent ends; 0: none.
     pub death_signal: AtomicI32,
@@ -158,9 +158,9 @@ pub struct Process {
     pub barriers: AtomicU32,
     /// No program gives it rights any more.
     pub no_new_privileges: AtomicBool,
-    /// Held while somebody is let at it, and while it gets other rights.
+    /// Held during a permitted access to it, and while its rights change.
     pub rights: Monitor<access::Rights>,
-    /// Whom it lets trace itself.
+    /// The process that it allows to trace it.
     pub ptracer: Monitor<access::Ptracer>,
 }
 
@@ -172,7 +172,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Opens it and wakes who waits.
+    /// Opens it and wakes the waiters.
     pub(crate) fn open(&self) {
         if !self.open.swap(true, Ordering::SeqCst) {
             self.waiters.wake_all();
@@ -221,7 +221,7 @@ impl Process {
         self.threads.lock().len()
     }
 
-    /// One of its threads, the first as long as that is there.
+    /// One of its threads: the first as long as it exists.
     pub fn a_thread(&self) -> Option<Arc<Task>> {
         self.threads.lock().first().cloned()
     }
@@ -284,8 +284,8 @@ impl Process {
     pub(crate) fn admit_further(&self, task: &Arc<Task>, files: &Arc<Files>) -> Result<bool> {
         let mut threads = self.threads.lock();
         try_reserve(&mut threads, 1)?;
-        // Whoever gives the process another table counts its threads under this monitor; two at least, so
-        // nobody is alone there.
+        // A thread that replaces the process's table counts its threads under this monitor; at least two, so
+        // none is alone at the table.
         let now = self.files.get();
         let moved = !Arc::ptr_eq(&now, files);
         if moved {
@@ -295,8 +295,8 @@ impl Process {
         Ok(moved)
     }
 
-    /// `task` is none of its threads any more; returns whether it was the last, and the descriptors that it
-    /// has to leave. Who frees the task thereafter waits for a grace period if the process has used timers.
+    /// Removes `task` from its threads; returns whether it was the last, and the descriptor table that it
+    /// must leave. If the process has used timers, the task is freed only after a grace period.
     pub(crate) fn dismiss(&self, task: &Task) -> (bool, Arc<Files>) {
         let mut threads = self.threads.lock();
         let seat = task.seat.load(Ordering::Relaxed);
@@ -305,7 +305,7 @@ impl Process {
             moved.seat.store(seat, Ordering::Relaxed);
         }
         self.roll.leave(task);
-        // Whoever gives the process another table counts its threads under this monitor.
+        // A thread that replaces the process's table counts its threads under this monitor.
         (threads.is_empty(), self.files.get())
     }
 
@@ -320,7 +320,7 @@ impl Process {
         self.zombie.load(Ordering::Acquire)
     }
 
-    /// Has it been waited for, so that nobody finds it any more?
+    /// Has it been waited for, so that it can no longer be found?
     pub fn is_gone(&self) -> bool {
         self.is_zombie() && self.pgrp() == 0
     }
@@ -335,7 +335,7 @@ impl Process {
         self.program.lock().clone()
     }
 
-    /// Changes the short name: of the process, and of the thread that runs. ENOMEM.
+    /// Changes the short name of the process and of the running thread. ENOMEM.
     pub fn set_comm(&self, comm: &[u8]) -> Result<()> {
         let comm = try_string(&comm[..comm.len().min(15)])?;
         let mut program = self.program.lock();

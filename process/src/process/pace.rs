@@ -1,8 +1,8 @@
-//! How a thread is to be scheduled: policy, priority, niceness, processors, and the like.
+//! The scheduling parameters of a thread: policy, priority, niceness, processors, and the like.
 //!
-//! *Interface*: [`Pace`], one for each thread. Threads are paced by the data that they move: of all this only
-//! the niceness has an effect, on the column in which `/proc/stat` counts the thread's time. What was set is
-//! kept, told and inherited as on Linux.
+//! *Interface*: [`Pace`], one for each thread. Threads are paced by the data that they move: of these only
+//! the niceness has an effect, on the column of `/proc/stat` for the thread's time. The settings are stored,
+//! returned and inherited as on Linux.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
@@ -22,17 +22,17 @@ pub struct Pace {
     nice: AtomicI32,
     /// As `ioprio_set` encodes it.
     pub io: AtomicU32,
-    /// Nanoseconds, and what it becomes when it is set to 0.
+    /// Nanoseconds; the value used when it is set to 0.
     slack: AtomicU64,
     first_slack: AtomicU64,
 }
 
-/// What decides who runs first.
+/// The priority parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// `SCHED_…`.
     pub kind: i32,
-    /// Of a real-time policy 1 to 99, otherwise 0.
+    /// 1 to 99 for a real-time policy, otherwise 0.
     pub priority: i32,
     /// Whether children begin with the ordinary one.
     pub reset: bool,
@@ -61,7 +61,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// What a child of a thread with this one begins with.
+    /// The initial parameters of a child.
     pub fn inherited(&self) -> Pace {
         let (mut policy, mut nice) = (self.policy(), self.nice());
         if policy.reset {
@@ -125,7 +125,7 @@ impl Pace {
         self.slack.load(Ordering::Relaxed)
     }
 
-    /// Sets it; 0 stands for what it was at first.
+    /// Sets it; 0 stands for the initial value.
     pub fn set_slack(&self, ns: u64) {
         let first = self.first_slack.load(Ordering::Relaxed);
         let ns = if ns == 0 { first } else { ns };

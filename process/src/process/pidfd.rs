@@ -1,4 +1,4 @@
-//! `pidfd`: a process as a file, whatever becomes of its number.
+//! `pidfd`: a process as a file, independent of its number.
 //!
 //! *Interface*: [`open`] makes a description, [`of`] finds the process behind one.
 //!

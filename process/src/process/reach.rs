@@ -1,6 +1,6 @@
 //! Writing into another process's memory, as debuggers do: into pages that it only reads or executes, too.
 //!
-//! *Interface*: [`write()`]. Who may is the caller's question ([`super::access`]).
+//! *Interface*: [`write()`]. The caller checks the rights ([`super::access`]).
 
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, page_ceil};

@@ -1,6 +1,6 @@
 //! Robust futexes: locks that a thread held when it ended are marked and one waiter is woken.
 //!
-//! *Interface*: [`release`]. Everything in the list is the program's own and may lie: each step is a checked
+//! *Interface*: [`release`]. The list is the program's own data and may be wrong: each step is a checked
 //! copy, and the length is bounded.
 //!
 //! Source: the `set_robust_list` contract as documented for user programs.
@@ -19,7 +19,7 @@ use crate::futex::{self, pi};
 const ENTRIES_MAX: usize = 2048;
 
 /// Releases the locks of the ending `task`, whose space is still active: those on its robust list, and those
-/// for which others wait in the kernel. `goes_on`: it goes on with another program.
+/// for which others wait in the kernel. `goes_on`: it continues with another program.
 pub(crate) fn release(task: &Arc<Task>, goes_on: bool) {
     let head = task.robust_list.swap(0, Ordering::Relaxed);
     if head != 0 {
@@ -51,7 +51,7 @@ fn walk(task: &Task, at: usize) -> abi::Result<()> {
         if entry & !1 == at as u64 {
             break;
         }
-        // Looked at before the lock is anybody's.
+        // Read before the lock gets an owner.
         let next = user::get::<u64>((entry & !1) as usize);
         if entry & !1 != head.list_op_pending & !1 {
             abandon(task, lock(entry))?;
@@ -74,7 +74,7 @@ fn abandon(task: &Task, lock: Lock) -> abi::Result<()> {
     loop {
         let owner = word & FUTEX_TID_MASK;
         if lock.pending && !lock.pi && owner == 0 {
-            // It was given up, and perhaps nobody was woken.
+            // It was released, and perhaps no waiter was woken.
             futex::wake_user(address);
             return Ok(());
         }

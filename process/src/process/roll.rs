@@ -1,15 +1,15 @@
-//! The threads of a process, for callers that may not wait: an interrupt handler looks here for a thread that
-//! would take a signal.
+//! The threads of a process, for callers that may not wait: an interrupt handler searches here for a thread
+//! that would take a signal.
 //!
 //! *Interface*: [`Roll::enter`] and [`Roll::leave`] by the holder of the process's thread monitor;
 //! [`Roll::watch`] before interrupts are made to look, and [`Roll::find`] in these interrupts;
 //! [`Roll::is_watched`] after a task has left.
 //!
 //! The roll is a chain of tasks, the first thread in front. One store publishes a task and one store unlinks
-//! it. A task that was unlinked keeps its link, so that a reader who stands on the task goes on. After a task
-//! has left, its owner asks whether an interrupt may be looking, and if so waits for a grace period before it
-//! frees the task. Whoever makes interrupts look announces that first; a full fence on both sides lets one
-//! side see the other. So a process that never has a timer pays nothing.
+//! it. A task that was unlinked keeps its link, so a reader on the task can continue. After a task has left,
+//! its owner checks whether an interrupt may be reading, and if so waits for a grace period before it frees
+//! the task. Code that makes interrupts search announces that first; a full fence on both sides lets one side
+//! see the other. So a process without timers pays nothing.
 //!
 //! Progress: looking is wait-free.
 //! Source: dissertation, section 5.2.3 (one process changes a list while others walk it).

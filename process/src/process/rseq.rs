@@ -1,13 +1,13 @@
-//! Restartable sequences: the area that a thread has registered, which says on what CPU it runs, and what
-//! becomes of a sequence in which it was interrupted.
+//! Restartable sequences: the area that a thread has registered, which holds its CPU's number, and the abort
+//! of an interrupted sequence.
 //!
 //! *Interface*: [`Rseq`] of each task, [`Rseq::register`] and [`Rseq::unregister`] by the task itself;
-//! [`look`] before user code runs, when the thread has been asked to (`thread::flags::SEQUENCE`), and before
-//! the frame of a signal's handler.
+//! [`look`] before user code runs, when the thread has the mark (`thread::flags::SEQUENCE`), and before the
+//! frame of a signal handler.
 //!
-//! A sequence is described by the program: where it begins, how long it is, where it goes on if it was
-//! interrupted, and a signature before that place. All of that may lie: each step is a checked copy, and what
-//! does not hold is SIGSEGV.
+//! A sequence is described by the program: its start, its length, its abort address, and a signature before
+//! that address. All of this may be wrong: each step is a checked copy, and an invalid description gives
+//! SIGSEGV.
 //!
 //! Source: Linux, `man 2 rseq` as its authors wrote it, and what 6.1 does.
 
@@ -110,7 +110,7 @@ impl Rseq {
         self.area.load(Ordering::Relaxed) != 0
     }
 
-    /// What a tracer is told: address and signature.
+    /// The data for a tracer: address and signature.
     pub fn shown(&self) -> (usize, u32) {
         match self.area.load(Ordering::Relaxed) {
             0 => (0, 0),
@@ -129,8 +129,8 @@ impl Rseq {
     }
 }
 
-/// `task`, the running one, which goes on at `frame`, has been interrupted, or is to handle signal `signo`: a
-/// sequence in which it is is aborted, and its area says where it runs. In thread context with interrupts on.
+/// The running `task`, which continues at `frame`, was interrupted or will handle signal `signo`: aborts a
+/// sequence that it is in, and writes its CPU's number into its area. In thread context with interrupts on.
 #[cold]
 pub fn look(frame: &mut TrapFrame, task: &Task, signo: i32) {
     let own = &task.rseq;

@@ -1,6 +1,6 @@
 //! A session: process groups that share a controlling terminal.
 //!
-//! *Interface*: [`Session`]; what it needs of a terminal is [`Terminal`], which the terminal implements.
+//! *Interface*: [`Session`]; [`Terminal`] is its interface to a terminal, which the terminal implements.
 
 use alloc::sync::Arc;
 use core::any::Any;
@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicI32;
 
 use sync::monitor::Monitor;
 
-/// What processes need of a controlling terminal.
+/// The operations of a controlling terminal.
 pub trait Terminal: Any + Send + Sync {
     /// The foreground process group, 0 for none.
     fn foreground(&self) -> i32;
@@ -29,7 +29,7 @@ pub struct Session {
     pub id: i32,
     /// Its controlling terminal.
     pub terminal: Monitor<Option<Arc<dyn Terminal>>>,
-    /// What was the foreground group when the terminal hung up; 0 for none.
+    /// The foreground group at the terminal's hang-up; 0 for none.
     pub left_group: AtomicI32,
 }
 

@@ -1,10 +1,9 @@
 //! A process's hold on its address space.
 //!
-//! *Interface*: [`Held::get`] counts, for everybody; [`Held::set`] at the beginning, by `exec` and at the
-//! end; `Task::with_space` for the running thread's own faults, which take and count nothing.
-//!
-//! Whoever starts a thread in a space that has one already says so before ([`AddressSpace::join`]). A process
-//! leaves with its last thread, and so does one that has come to nothing.
+//! *Interface*: [`Held::get`] returns a counted reference; [`Held::set`] at the beginning, by `exec` and at
+//! the end; `Task::with_space` for the running thread's own faults, which take no lock and no count. Before a
+//! second thread starts in a space, its creator announces that ([`AddressSpace::join`]). A process leaves its
+//! space with its last thread, as does a process whose creation failed.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -36,8 +35,8 @@ impl Held {
         self.now.load(Ordering::Acquire)
     }
 
-    /// Holds `space` from now on; answers what it held. By who is the only thread of the process, or before
-    /// it has any.
+    /// Holds `space` from now on; returns the former space. Called by the only thread of the process, or
+    /// before it has any.
     pub fn set(&self, space: Option<Arc<AddressSpace>>) -> Option<Arc<AddressSpace>> {
         let mut held = self.space.lock();
         let now = space.as_ref().map_or(core::ptr::null(), Arc::as_ptr);

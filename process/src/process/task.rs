@@ -17,7 +17,7 @@ use crate::signal::pending::{Mask, Pending};
 use crate::signal::set::UNBLOCKABLE;
 use account::user::Charge;
 
-/// How an interrupted call that keeps state goes on (`nanosleep` until the same moment): left in the task
+/// The continuation of an interrupted call with state (`nanosleep` until the same time): left in the task
 /// before returning `ERESTART_RESTARTBLOCK`.
 pub type Restart = Box<dyn FnOnce() -> abi::Result<usize> + Send>;
 
@@ -48,7 +48,7 @@ pub struct Task {
     pub altstack: Monitor<Sigaltstack>,
     /// Cleared, and its futex woken, at the end.
     pub clear_child_tid: AtomicUsize,
-    /// Where its list of robust locks is.
+    /// Address of its list of robust locks.
     pub robust_list: AtomicUsize,
     /// Its restartable sequences.
     pub rseq: super::rseq::Rseq,
@@ -56,8 +56,7 @@ pub struct Task {
     pub(crate) pi: crate::futex::bond::Part,
     /// For its plain waits, once it has waited.
     pub(crate) waiter: Once<Arc<crate::futex::Waiter>>,
-    /// Where it is among its process's threads: its index, for who holds their monitor, and its place on the
-    /// roll.
+    /// Its position among its process's threads: its index, under their monitor, and its place on the roll.
     pub(super) seat: AtomicUsize,
     link: super::roll::Link<Task>,
     /// Address of the process group's number, in the process: for generated code.
@@ -72,7 +71,7 @@ pub struct Task {
     pub faults: AtomicU64,
     /// How its CPU time was divided last.
     pub(super) told: super::usage::Told,
-    /// Of whoever made it.
+    /// The creator's charge.
     _charge: Option<Charge>,
 }
 

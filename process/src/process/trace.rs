@@ -1,14 +1,14 @@
-//! Tracing: what one process sees of another's thread, and how the thread waits for it.
+//! Tracing: a process's access to another's thread, and the thread's stops.
 //!
 //! *Interface*: [`Trace`] is a task's part. The tracer's side is [`begin`] and [`begun`], [`detach`],
 //! [`resume`], [`listen`], [`interrupt`], [`halted`]; the traced thread's is [`stop`], [`join_stop`],
 //! [`event`], [`at_call`], [`leaving`], [`made`], [`tell`], [`executed`]; [`end_tracer`], [`end_traced`] and
 //! [`ended`] are for the end of either.
 //!
-//! A traced thread waits by the native stop, which it asks of itself, and goes on by the native resume. While
-//! it waits, its registers are in its [`Trace`], where the tracer reads and changes them: nobody ever touches
-//! another thread's kernel stack. A traced thread's dispatcher answers nothing itself, so that every call can
-//! be seen.
+//! A traced thread waits by the native stop, which it requests for itself, and continues by the native
+//! resume. While it waits, its registers are in its [`Trace`], where the tracer reads and changes them: no
+//! thread ever touches another thread's kernel stack. A traced thread's dispatcher answers no call itself, so
+//! every call can be seen.
 //! Source: dissertation, sections 4.3.2 (stop and step for debuggers) and 5.3.2.
 
 use alloc::boxed::Box;
@@ -32,29 +32,29 @@ use account::user::Charge;
 use vm::fallible::{try_box, try_push, try_reserve};
 
 const RFLAGS_TF: u64 = 1 << 8;
-/// What is added to SIGTRAP at a call, with `PTRACE_O_TRACESYSGOOD`.
+/// The bit added to SIGTRAP at a call, with `PTRACE_O_TRACESYSGOOD`.
 const CALL_MARK: i32 = 0x80;
 
-/// Tasks that a process traces, and those of whose end it has still to hear. None: it ends, and traces nobody
-/// more, or is the first process, which never does.
+/// The tasks that a process traces, and those whose end must still be reported to it. None: it is ending and
+/// traces no more, or is the first process, which never traces.
 pub type Tracees = Monitor<Option<Vec<Tracee>>>;
 
-/// One that a process traces.
+/// A traced task.
 pub struct Tracee {
     /// Its number.
     pub tid: i32,
     /// Gone when it has ended.
     pub task: Weak<Task>,
-    /// What its tracer is to hear of its end.
+    /// The report of its end to its tracer.
     pub end: End,
-    /// An end that nobody asks for stays: the tracer's user pays for it.
+    /// An end that the tracer does not wait for stays, charged to the tracer's user.
     _charge: Charge,
 }
 
-/// What a tracer is to hear of the end of one whom it traced.
+/// The report of a traced task's end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// It lives, or its parent is the tracer, who hears of it as that.
+    /// It lives, or its tracer is its parent, which gets the report as parent.
     Untold,
     /// It was the first thread of a process that has others.
     Leads,
@@ -70,7 +70,7 @@ impl Tracee {
     }
 }
 
-/// How a traced thread goes on.
+/// How a traced thread continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum How {
     /// Until a signal.
@@ -96,10 +96,10 @@ impl How {
     }
 }
 
-/// What tracer and traced thread share.
+/// The shared state of tracer and traced thread.
 #[derive(Default)]
 pub struct State {
-    /// Waits for the tracer, who may use the rest.
+    /// Waits for the tracer, which may use the other fields.
     pub halted: bool,
     /// The registers, as Linux's debuggers see them.
     pub registers: UserRegs,
@@ -107,15 +107,15 @@ pub struct State {
     pub info: Siginfo,
     /// `PTRACE_O_…`.
     pub options: u64,
-    /// Whoever began this had `CAP_SYS_PTRACE`: the thread may get rights that its tracer has not.
+    /// The tracer had `CAP_SYS_PTRACE` when it attached: the thread may get rights that its tracer lacks.
     pub able: bool,
     /// News for the tracer's `wait`.
     status: Option<i32>,
-    /// The signal that it goes on with.
+    /// The signal with which it continues.
     signal: i32,
     how: How,
     event: Option<(i32, u64)>,
-    /// What `PTRACE_GETEVENTMSG` tells of the last event.
+    /// The message of the last event, for `PTRACE_GETEVENTMSG`.
     pub message: u64,
     /// `SYSCALL_INFO_…` of where it waits.
     pub call: u8,
@@ -170,7 +170,7 @@ impl Ear {
             .is_ok()
     }
 
-    /// The thread does not wait any more. False: somebody else releases it.
+    /// The thread no longer waits. False: another party releases it.
     fn shut(&self) -> bool {
         self.0.swap(Self::SHUT, Ordering::SeqCst) != Self::ROUSED
     }
@@ -192,16 +192,16 @@ pub struct Trace {
     ear: Ear,
     /// The last stop of its process that it has joined while it was traced; 0 for none.
     joined: AtomicU32,
-    /// It stands in a stop of its process, not yet for its tracer. Set with the process's signals held.
+    /// It is in a stop of its process, not yet for its tracer. Set with the process's signals held.
     stands: AtomicBool,
-    /// Nobody may begin to trace it. Changes with the state held.
+    /// No process may begin to trace it. Changes with the state held.
     ended: AtomicBool,
     /// None before the first tracer.
     state: Monitor<Option<Box<State>>>,
 }
 
 impl Trace {
-    /// Does anybody trace it?
+    /// Does it have a tracer?
     pub fn is_traced(&self) -> bool {
         self.tracer() != 0
     }
@@ -226,8 +226,8 @@ impl Trace {
         self.emulates.load(Ordering::Relaxed)
     }
 
-    /// It joins a stop of its process, whose signals are held, and its tracer hears of that: what it was to
-    /// stop for before is part of this. A SIGCONT from here on is not.
+    /// It joins a stop of its process, whose signals are held, and this is reported to its tracer: earlier
+    /// reasons to stop are part of it. A SIGCONT from here on is not.
     pub fn joins(&self) {
         self.prodded.store(false, Ordering::SeqCst);
     }
@@ -237,7 +237,7 @@ impl Trace {
         self.joined.load(Ordering::Relaxed) == stop
     }
 
-    /// It stands in a stop of its process, whose signals are held.
+    /// It is in a stop of its process, whose signals are held.
     pub fn stands(&self) {
         self.stands.store(true, Ordering::SeqCst);
     }
@@ -247,7 +247,7 @@ impl Trace {
         self.stands.load(Ordering::SeqCst)
     }
 
-    /// It stands there no more, or for its tracer: who has begun to trace it may wait for that.
+    /// It is no longer in that stop, or now stops for its tracer: a new tracer may wait for that.
     pub fn passes(&self) {
         if self.stands.swap(false, Ordering::SeqCst)
             && let Some(tracer) = tree::find(self.tracer())
@@ -256,7 +256,7 @@ impl Trace {
         }
     }
 
-    /// Whether somebody traces it who may not trace everybody.
+    /// Whether its tracer may not trace every process.
     pub fn is_in_doubt(&self) -> bool {
         let state = self.state.lock();
         self.is_traced() && !state.as_ref().is_some_and(|state| state.able)
@@ -279,14 +279,14 @@ impl Trace {
     }
 }
 
-/// Makes `tracer`, who may, trace `task`; [`begun`] comes next. EPERM: somebody does already, or it ends.
-/// ESRCH: `tracer` ends. ENOMEM.
+/// Makes `tracer`, which has the right, trace `task`; [`begun`] comes next. EPERM: it already has a tracer,
+/// or it ends. ESRCH: `tracer` ends. ENOMEM.
 pub fn begin(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) -> Result<()> {
     let able = Process::current().cred.get().has(Capability::SysPtrace);
     begin_as(tracer, task, seized, options, able)
 }
 
-/// As [`begin`]; the tracer is `able` to trace everybody.
+/// As [`begin`]; the tracer is `able` to trace every process.
 fn begin_as(
     tracer: &Process,
     task: &Arc<Task>,
@@ -303,7 +303,7 @@ fn begin_as(
     let list = tracees.as_mut().ok_or(Errno::ESRCH)?;
     list.retain(|tracee| tracee.task.strong_count() != 0 || tracee.end != End::Untold);
     try_reserve(list, 1)?;
-    // One whom the last tracer has let go may not have taken its registers back yet: they stay.
+    // A task that its last tracer has released may not have restored its registers yet: they stay.
     let state = match held.as_mut() {
         Some(state) => state,
         None => held.insert(try_box(State::default())?),
@@ -330,12 +330,12 @@ fn begin_as(
     try_push(list, tracee)
 }
 
-/// `task`, which `tracer` has begun to trace, answers nothing itself any more. With no monitor held: whoever
-/// lets a table grow looks at the threads of processes meanwhile. ENOMEM: nobody traces it.
+/// `task`, which `tracer` has begun to trace, no longer answers calls itself. With no monitor held, since a
+/// growing table locks the threads of processes meanwhile. ENOMEM: it is not traced.
 pub fn begun(tracer: &Process, task: &Arc<Task>) -> Result<()> {
     crate::dispatch::renew(task).inspect_err(|_| forget(task, tracer.pid, None))?;
-    // One that has stopped with its process waits for its tracer from now on. With the signals held it stands
-    // there, or will find that it is traced.
+    // A task that has stopped with its process waits for its tracer from now on. With the signals held it is
+    // in that stop, or will find that it is traced.
     if task.process.signals.stands(task) {
         task.process.signals.tell_stopped();
         let passed = || !task.trace.stands.load(Ordering::SeqCst) || caller::is_dying();
@@ -358,7 +358,7 @@ pub fn traced(tid: i32) -> Result<Arc<Task>> {
 /// another traces it by now.
 pub fn halted<R>(task: &Task, look: impl FnOnce(&mut State) -> R) -> Result<R> {
     let mut state = task.trace.state.lock();
-    // Who traces changes with the state held.
+    // The tracer changes with the state held.
     match state.as_mut().filter(|_| task.trace.is_ours()) {
         Some(state) if state.halted && task.trace.ear.is_shut() => Ok(look(state)),
         _ => Err(Errno::ESRCH),
@@ -382,7 +382,7 @@ pub fn listen(task: &Task) -> Result<()> {
     Ok(())
 }
 
-/// Lets a `task` that its tracer listens to look what has happened.
+/// Lets a `task` in `PTRACE_LISTEN` check what has happened.
 fn heed(task: &Task) {
     if task.trace.ear.rouse() {
         task.thread.release();
@@ -426,8 +426,8 @@ pub fn resume(task: &Task, how: How, signal: i32) -> Result<()> {
     halted(task, |state| let_go(task, state, how, signal))
 }
 
-/// `task`, which waits and whose `state` this is, goes on. Its monitor is held until the thread is released:
-/// else it might wait for another tracer by then.
+/// Continues `task`, which waits and has this `state`. The state's monitor is held until the thread is
+/// released: otherwise the thread might wait for another tracer by then.
 fn let_go(task: &Task, state: &mut State, how: How, signal: i32) {
     state.halted = false;
     state.status = None;
@@ -441,19 +441,20 @@ fn let_go(task: &Task, state: &mut State, how: How, signal: i32) {
     }
 }
 
-/// Ends the tracing of `task`, which goes on with `signal`. ESRCH: it does not wait for the calling process.
+/// Ends the tracing of `task`, which continues with `signal`. ESRCH: it does not wait for the calling
+/// process.
 pub fn detach(task: &Arc<Task>, signal: i32) -> Result<()> {
     halted(task, |_| ())?;
     forget(task, Process::current().pid, Some(signal));
     Ok(())
 }
 
-/// The process with number `pid` traces `task` no more, which goes on with `signal` if it waits; without one
-/// with that which it waits because of, unless the tracer has been told of it. Nothing happens if another
-/// does by now.
+/// The process with number `pid` no longer traces `task`, which continues with `signal` if it waits; without
+/// `signal`, with the signal that it stopped for, unless that was reported to the tracer. Nothing happens if
+/// it has another tracer by now.
 fn forget(task: &Arc<Task>, pid: i32, signal: Option<i32>) {
     let tracer = tree::find(pid);
-    // Whom it traces, that it is traced, and that it waits change together: a tracer may begin at once.
+    // The tracer's list, the traced mark and the wait change together: a new tracer may begin at once.
     let mut tracees = tracer.as_ref().map(|tracer| tracer.tracees.lock());
     let mut held = task.trace.state.lock();
     let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -462,7 +463,7 @@ fn forget(task: &Arc<Task>, pid: i32, signal: Option<i32>) {
         for flag in [&task.trace.calls, &task.trace.emulates, &task.trace.prodded] {
             flag.store(false, Ordering::Relaxed);
         }
-        // Of one that has ended the tracer hears first.
+        // The end of a task is first reported to the tracer.
         if task.tid == task.process.pid && !task.trace.ended.load(Ordering::Relaxed) {
             task.process.traced_by.store(0, Ordering::Release);
         }
@@ -501,7 +502,7 @@ pub fn stop(task: &Task, trap: &mut TrapFrame, status: i32, info: &mut Siginfo) 
     stop_at(task, trap, status, info, SYSCALL_INFO_NONE)
 }
 
-/// As [`stop`], where `call` says. What the tracer has put into the place of `info` is there afterwards.
+/// As [`stop`], at the place given by `call`. Afterwards `info` is the tracer's replacement.
 fn stop_at(task: &Task, trap: &mut TrapFrame, status: i32, info: &mut Siginfo, call: u8) -> i32 {
     {
         let mut state = task.trace.state.lock();
@@ -520,7 +521,7 @@ fn stop_at(task: &Task, trap: &mut TrapFrame, status: i32, info: &mut Siginfo, c
         state.status = Some(status);
         state.halted = true;
         state.signal = 0;
-        // Before anybody can let it go.
+        // Before it can be released.
         task.thread.stop();
     }
     task.trace.passes();
@@ -530,7 +531,7 @@ fn stop_at(task: &Task, trap: &mut TrapFrame, status: i32, info: &mut Siginfo, c
     let Some(state) = &mut *held else {
         return info.signo;
     };
-    // SIGKILL asks nobody.
+    // SIGKILL does not stop for the tracer.
     state.halted = false;
     state.status = None;
     task.trace.ear.shut();
@@ -650,7 +651,7 @@ pub fn made(child: &Arc<Task>, flags: u64, exit_signal: i32) -> Option<(i32, u64
         return None;
     }
     let tracer = tree::find(task.trace.tracer())?;
-    // Without memory, or with a tracer that ends, the child is nobody's.
+    // Without memory, or with an ending tracer, the child is not traced.
     begin_as(&tracer, child, seized, options, able).ok()?;
     begun(&tracer, child).ok()?;
     if seized {
@@ -663,7 +664,7 @@ pub fn made(child: &Arc<Task>, flags: u64, exit_signal: i32) -> Option<(i32, u64
     Some((event, option))
 }
 
-/// The beginning of a call, or its `end`. What happened in it comes before that.
+/// The beginning of a call, or its `end`. Events during the call come before its end.
 pub fn at_call(trap: &mut TrapFrame, end: bool) {
     let task = Task::current();
     if end {
@@ -686,7 +687,7 @@ pub fn at_call(trap: &mut TrapFrame, end: bool) {
     let signo = stop_at(&task, trap, status, &mut info, call);
     if signo != 0 && signo != SIGTRAP && signal::valid(signo) {
         let info = Siginfo::sent(signo, SI_USER, task.trace.tracer(), 0);
-        // A queue that is full loses what the tracer added.
+        // A full queue loses the tracer's signal.
         let _ = signal::send(&task.process, Some(&task), info);
     }
 }
@@ -715,8 +716,8 @@ pub fn executed(task: &Arc<Task>) {
     }
 }
 
-/// `process` ends: those that it traces go on alone, or end if it wanted that; of ends that it has not heard
-/// of the parents do.
+/// `process` ends: the tasks that it traces continue untraced, or end if it requested that; ends that were
+/// not reported to it are reported to the parents.
 pub fn end_tracer(process: &Process) {
     let tracees = process.tracees.lock().take();
     for tracee in tracees.iter().flatten() {
@@ -729,7 +730,7 @@ pub fn end_tracer(process: &Process) {
         if task.trace.tracer() != process.pid {
             continue;
         }
-        // Before it goes on: it does nothing more.
+        // Before it continues: it does nothing more.
         if task.trace.options() & PTRACE_O_EXITKILL != 0 {
             let info = Siginfo::sent(SIGKILL, SI_KERNEL, 0, 0);
             let _ = signal::send(&task.process, None, info);
@@ -738,7 +739,7 @@ pub fn end_tracer(process: &Process) {
     }
 }
 
-/// The running task ends with `status`: its tracer hears of that, and nobody becomes that any more.
+/// The running task ends with `status`: this is reported to its tracer, and it gets no new tracer.
 pub fn end_traced(task: &Arc<Task>, status: i32) {
     let tracer = {
         let _held = task.trace.state.lock();
@@ -777,8 +778,8 @@ pub fn end_traced(task: &Arc<Task>, status: i32) {
     }
 }
 
-/// `process`, a zombie, has ended with `status`: who traced it and is not its parent hears of that first.
-/// False: there is nobody any more.
+/// `process`, a zombie, has ended with `status`: this is first reported to a tracer that is not its parent.
+/// False: there is no such tracer any more.
 pub fn ended(process: &Process, status: i32) -> bool {
     let Some(tracer) = tree::find(process.traced_by.load(Ordering::Acquire)) else {
         return false;
@@ -846,7 +847,7 @@ pub(crate) fn shown(task: &Task, trap: &TrapFrame) -> UserRegs {
     }
 }
 
-/// Makes `trap` what the tracer left, as far as user mode may have it.
+/// Sets `trap` to the tracer's values, as far as user mode may have them.
 fn take(task: &Task, trap: &mut TrapFrame, r: &UserRegs) {
     if *r == shown(task, trap) {
         return;
@@ -881,7 +882,7 @@ fn take(task: &Task, trap: &mut TrapFrame, r: &UserRegs) {
         task.thread.set_fs_base(r.fs_base);
     }
     if r.gs_base < USER_END as u64 && r.gs_base != task.thread.gs_base() {
-        // Without memory for the code that carries it it stays what it was.
+        // Without memory for the switch code it stays unchanged.
         let _ = task.thread.set_gs_base(r.gs_base);
     }
 }

@@ -1,12 +1,12 @@
-//! What a process has used: CPU time, memory, faults, switches, for `times`, `getrusage`, `wait4` and
+//! The resource usage of a process: CPU time, memory, faults, switches, for `times`, `getrusage`, `wait4` and
 //! `/proc`.
 //!
 //! *Interface*: [`Usage`]; [`Process::usage`], [`Process::children_usage`], [`Process::cpu_ns`];
 //! [`Task::usage`].
 //!
-//! CPU time is exact, by the threads' switch code. How it divides into the user's and the kernel's is known
-//! from samples (`thread::sample`): it is divided in proportion to them, and neither part ever becomes less
-//! than what somebody was told, as on Linux without accounting at each crossing.
+//! CPU time is exact, counted by the threads' switch code. It is divided into user and system time in
+//! proportion to samples (`thread::sample`), and neither part ever falls below a reported value, as on Linux
+//! without accounting at each kernel entry.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,7 +57,7 @@ impl Usage {
     }
 }
 
-/// What threads have counted: exact times beside sampled ones.
+/// The threads' counts: exact times and sampled ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     cpu_ns: u64,
@@ -104,7 +104,7 @@ impl Counts {
     }
 }
 
-/// The parts of CPU time that somebody was told last. With the process's account held.
+/// The last reported parts of CPU time. With the process's account held.
 #[derive(Default)]
 pub(crate) struct Told {
     user: AtomicU64,
@@ -129,7 +129,7 @@ impl Told {
 fn divide(total: u64, sampled: (u64, u64), told: (u64, u64)) -> (u64, u64) {
     let both = u128::from(sampled.0) + u128::from(sampled.1);
     let share = u128::from(total) * u128::from(sampled.1);
-    // Who was never looked at computes for himself.
+    // Time without any sample counts as user time.
     let system = share.checked_div(both).unwrap_or(0) as u64;
     if told.0.saturating_add(told.1) >= total {
         return told;
@@ -138,7 +138,7 @@ fn divide(total: u64, sampled: (u64, u64), told: (u64, u64)) -> (u64, u64) {
     (total - system, system)
 }
 
-/// What is no longer visible in living threads.
+/// The usage of threads that no longer exist.
 #[derive(Default)]
 pub(crate) struct Account {
     ended_threads: Counts,
@@ -160,7 +160,7 @@ impl Account {
 }
 
 impl Process {
-    /// What all its threads have used, ended ones included.
+    /// The usage of all its threads, including ended ones.
     pub fn usage(&self) -> Usage {
         let most = self.most_resident();
         let account = self.usage.lock();
@@ -175,7 +175,7 @@ impl Process {
         account.told.divide(&counts).into()
     }
 
-    /// What its threads have counted, ended ones included.
+    /// The counts of its threads, including ended ones.
     fn counts(&self, account: &Account) -> Counts {
         let mut counts = account.ended_threads;
         for task in self.threads.lock().iter() {
@@ -198,14 +198,14 @@ impl Process {
         (most * PAGE) as u64
     }
 
-    /// What the children that were waited for have used, theirs included.
+    /// The usage of children that were waited for, including their children's.
     pub fn children_usage(&self) -> Usage {
         self.usage.lock().children
     }
 }
 
 impl Task {
-    /// What it has used; of memory what its process has.
+    /// Its usage; the memory is that of its process.
     pub fn usage(&self) -> Usage {
         let most = self.process.most_resident();
         let account = self.process.usage.lock();

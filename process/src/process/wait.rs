@@ -19,13 +19,13 @@ pub enum Which<'a> {
     Any,
     /// The one with this number.
     Pid(i32),
-    /// This one, whatever number it had.
+    /// This child, whatever its number.
     This(&'a Process),
     /// Those in this process group.
     Group(i32),
 }
 
-/// What happened to a child.
+/// The event of a child.
 pub struct Report {
     /// Its number.
     pub pid: i32,
@@ -33,7 +33,7 @@ pub struct Report {
     pub uid: u32,
     /// The status as `wait` encodes it.
     pub status: i32,
-    /// What it used, its own children included.
+    /// Its usage, including its children's.
     pub usage: Usage,
 }
 
@@ -173,8 +173,8 @@ fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Rep
     (true, Some(report))
 }
 
-/// The stop or continuation of a living child that `options` asks for; taken unless `WNOWAIT`. Of stops a
-/// tracer hears from the threads that stop.
+/// The stop or continuation of a living child that `options` asks for; taken unless `WNOWAIT`. Stops are
+/// reported to a tracer by the stopping threads.
 fn changed(child: &Process, options: u32, traces: bool) -> Option<i32> {
     let wanted = |change: Change| match change {
         Change::Stopped(_) => options & WSTOPPED != 0 && !traces,

@@ -1,4 +1,4 @@
-//! A message queue as a file: what its text says, and when there is something.
+//! A message queue as a file: its text, and its readiness.
 //!
 //! *Interface*: [`Open`] is the behaviour, [`of`] the queue behind a description.
 
@@ -23,7 +23,7 @@ pub fn of(of: &OpenFile) -> Result<&Arc<Queue>> {
     Ok(&file.0)
 }
 
-/// What a queue says of itself.
+/// The text of a queue.
 struct Text<'a>(&'a Queue);
 
 impl fmt::Display for Text<'_> {

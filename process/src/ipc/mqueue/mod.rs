@@ -1,13 +1,12 @@
 //! POSIX message queues: messages by priority, under names in a file system of their own.
 //!
 //! *Interface*: [`Queue::post`] and [`Queue::take_first`]; [`names`] finds, makes and removes; [`notice`] is
-//! whom a queue tells of its first message; [`of`] finds the queue behind a description. [`limits`] are for
-//! `/proc/sys/fs/mqueue`.
+//! the notification of a queue's first message; [`of`] finds the queue behind a description. [`limits`] are
+//! for `/proc/sys/fs/mqueue`.
 //!
-//! Who waits for a message or for room stands in the queue's own lists, so that whoever comes later goes
-//! behind: a sender hands its message to one who waits, and a receiver lets in what a sender left here when
-//! it began to wait. There are always as many threads in `take_first` as `receivers` and `handed` say
-//! together.
+//! Threads that wait for a message or for room are in the queue's own lists, so later threads are served
+//! later: a sender hands its message to a waiting receiver, and a receiver moves a waiting sender's message
+//! into the queue. The number of threads in `take_first` always equals the sum of `receivers` and `handed`.
 //!
 //! Source: mq_overview(7).
 
@@ -34,7 +33,7 @@ use account::quota;
 use account::user::Charge;
 use account::{Capability, Cred};
 
-/// What may be had, and may be set.
+/// The limits, which can be set.
 pub mod limits {
     use core::sync::atomic::AtomicUsize;
 
@@ -44,7 +43,7 @@ pub mod limits {
     pub static MESSAGES: AtomicUsize = AtomicUsize::new(10);
     /// Bytes of a message (`msgsize_max`).
     pub static BYTES: AtomicUsize = AtomicUsize::new(8192);
-    /// Messages of a queue of which nobody says how many (`msg_default`).
+    /// Messages of a queue without an explicit number (`msg_default`).
     pub static MESSAGES_DEFAULT: AtomicUsize = AtomicUsize::new(10);
     /// Bytes of a message there (`msgsize_default`).
     pub static BYTES_DEFAULT: AtomicUsize = AtomicUsize::new(8192);
@@ -74,7 +73,7 @@ pub struct Queue {
     went: WaitList,
     /// It has a name.
     named: AtomicBool,
-    /// Of who made it: all that it may come to hold.
+    /// The creator's charge for the queue's full capacity.
     _charge: Charge,
 }
 
@@ -82,13 +81,13 @@ pub struct Queue {
 struct Contents {
     /// By falling priority; of one priority the oldest first.
     messages: VecDeque<Message>,
-    /// Of all messages.
+    /// Bytes of all messages.
     bytes: u64,
     /// Threads that wait for a message and have none yet.
     receivers: usize,
-    /// What those get who have one. There is room for as many as wait.
+    /// The messages handed to receivers. There is room for as many as wait.
     handed: VecDeque<Message>,
-    /// What waits for room, oldest first, with its sender's ticket.
+    /// The messages that wait for room, oldest first, with their senders' tickets.
     senders: VecDeque<(u64, Message)>,
     ticket: u64,
     notice: Option<Notice>,
@@ -100,7 +99,7 @@ pub struct Message {
     pub priority: u32,
     /// Its text.
     pub text: Vec<u8>,
-    /// Of whoever sent it.
+    /// The sender's charge.
     _charge: Charge,
 }
 
@@ -135,7 +134,7 @@ impl Contents {
         self.messages.insert(place, message);
     }
 
-    /// Hands `message` to one who waits, for whom there is room.
+    /// Hands `message` to a waiting receiver, if there is one.
     #[expect(clippy::disallowed_methods, reason = "there is room")]
     fn hand(&mut self, message: Message) {
         self.receivers -= 1;
@@ -161,8 +160,8 @@ fn interrupted(ended: Ended) -> Errno {
 }
 
 impl Queue {
-    /// A queue with number `ino` for `cred`, with what `wanted` says of messages or what is usual. EINVAL;
-    /// EMFILE: `RLIMIT_MSGQUEUE`.
+    /// A queue with number `ino` for `cred`, with the numbers of `wanted` or the defaults. EINVAL; EMFILE:
+    /// `RLIMIT_MSGQUEUE`.
     fn new(ino: u64, mode: u32, cred: &Cred, wanted: Option<&MqAttr>) -> Result<Queue> {
         let get = |at: &core::sync::atomic::AtomicUsize| at.load(Ordering::Relaxed);
         let (most_max, size_max) = (get(&limits::MESSAGES), get(&limits::BYTES));
@@ -205,7 +204,7 @@ impl Queue {
         self.size
     }
 
-    /// What `mq_getattr` says, but for the flags of the description.
+    /// The result of `mq_getattr`, except for the flags of the description.
     pub fn attr(&self) -> MqAttr {
         MqAttr {
             maxmsg: self.most as i64,
@@ -311,7 +310,8 @@ impl Queue {
         }
     }
 
-    /// The running process wants to be told of the next message that comes to the empty queue. EBUSY.
+    /// Registers the running process for a notification of the next message that comes to the empty queue.
+    /// EBUSY.
     pub fn notify(&self, notice: Notice) -> Result<()> {
         let owner = |state: &Contents| state.notice.as_ref().map(Notice::owner);
         let before = owner(&self.state.lock());
@@ -330,7 +330,7 @@ impl Queue {
         Ok(())
     }
 
-    /// `process` no longer wants to be told.
+    /// Removes the registration of `process`.
     pub fn forget(&self, process: &Process) {
         let mut state = self.state.lock();
         let gone = match &state.notice {

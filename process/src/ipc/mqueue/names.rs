@@ -27,11 +27,11 @@ use file::fs::place::{self, FileSystem};
 use file::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, SetAttr, names, now};
 use vm::fallible::{try_arc, try_insert_at, try_slice};
 
-/// What `statfs` shows.
+/// The result of `statfs`.
 const MQUEUE_MAGIC: i64 = 0x1980_0202;
 /// Number of the directory's inode; the queues' follow.
 const ROOT: u64 = 1;
-/// What a directory's entry, and a queue, count.
+/// The sizes of a directory entry and of a queue.
 const ENTRY_SIZE: u64 = 20;
 const QUEUE_SIZE: u64 = 80;
 /// Places of a directory before its first name.
@@ -68,7 +68,7 @@ fn all() -> Arc<Queues> {
         })
     };
     if ALL.get().is_none() {
-        // Whoever was faster has made the same.
+        // A faster thread has made the same.
         let _same = ALL.set(new());
     }
     ALL.get().cloned().unwrap_or_else(new)
@@ -299,7 +299,7 @@ fn check(name: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// What a new queue is to be: its permissions, and what is said of its messages.
+/// The description of a new queue: its permissions, and the limits of its messages.
 pub struct New<'a> {
     /// Permissions, without those in the umask.
     pub mode: u32,
@@ -332,7 +332,7 @@ pub fn description_of(name: &[u8], flags: u32, new: &New, cred: &Cred) -> Result
         }
         File::root(fs.clone()).permits(cred, perm::WRITE | perm::EXEC)?;
         match fs.make(name, new.mode, cred, new.attr) {
-            // Somebody was faster.
+            // Another thread was faster.
             Err(Errno::EEXIST) => {}
             made => break made?,
         }
@@ -344,7 +344,7 @@ pub fn description_of(name: &[u8], flags: u32, new: &New, cred: &Cred) -> Result
     })
 }
 
-/// Nobody finds the queue called `name` any more. EACCES, ENAMETOOLONG, ENOENT, EPERM: it is another's.
+/// Removes the name `name` of a queue. EACCES, ENAMETOOLONG, ENOENT, EPERM: another user owns it.
 pub fn remove(name: &[u8], cred: &Cred) -> Result<()> {
     check(name)?;
     let fs = all();

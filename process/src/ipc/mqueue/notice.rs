@@ -1,10 +1,10 @@
-//! Whom a queue tells of its first message: by a signal, or by a word to a socket on which a thread of the C
-//! library waits.
+//! The notification of a queue's first message: by a signal, or by a message to a socket on which a thread of
+//! the C library waits.
 //!
 //! *Interface*: [`Notice::new`] is of the running process; [`Notice::ring`] and [`Notice::remove`] are its
 //! two ends.
 //!
-//! A process that runs another program meanwhile is told nothing.
+//! A process that executes another program meanwhile gets no notification.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -16,16 +16,16 @@ use crate::signal;
 use file::files::ties::Tie;
 use file::socket::{Socket, netlink};
 
-/// Bytes that such a socket is told.
+/// Bytes of a message to such a socket.
 pub const COOKIE: usize = 32;
 
-/// Last of these bytes: a message came, or nobody waits for one any more.
+/// Last of these bytes: a message came, or the registration was removed.
 const WOKEN: u8 = 1;
 const REMOVED: u8 = 2;
 
-/// How a process is told.
+/// The kind of notification.
 pub enum Way {
-    /// Not at all; but nobody else is.
+    /// None, but no other process can register.
     Silent,
     /// By a signal with a value.
     Signal(i32, u64),
@@ -33,17 +33,17 @@ pub enum Way {
     Socket(Arc<Socket>, [u8; COOKIE]),
 }
 
-/// Who is told, and how.
+/// The registered process and the kind of notification.
 pub struct Notice {
     owner: Weak<Process>,
-    /// What ran when it was asked for.
+    /// The program that ran at the registration.
     space: Weak<AddressSpace>,
     way: Way,
     _tie: Tie,
 }
 
 impl Notice {
-    /// Of the running process.
+    /// For the running process.
     pub fn new(way: Way) -> Notice {
         let process = Process::current();
         let space = process.space();
@@ -69,7 +69,7 @@ impl Notice {
         core::ptr::eq(self.owner.as_ptr(), process)
     }
 
-    /// Whose it is.
+    /// Its process.
     pub fn owner(&self) -> Weak<Process> {
         self.owner.clone()
     }
@@ -101,7 +101,7 @@ impl Notice {
         let _ = signal::send(&owner, None, info);
     }
 
-    /// It will not be told any more.
+    /// Removes the registration.
     pub fn remove(self) {
         if let Way::Socket(socket, cookie) = &self.way {
             pass(socket, cookie, REMOVED);
@@ -122,8 +122,8 @@ fn pass(socket: &Socket, cookie: &[u8; COOKIE], last: u8) {
     netlink::pass(socket, &bytes);
 }
 
-/// The socket behind descriptor number `fd` of the running process, ready to be told. EBADF, ENOTSOCK,
-/// EINVAL, ENOMEM.
+/// The socket behind descriptor number `fd` of the running process, ready for the notification. EBADF,
+/// ENOTSOCK, EINVAL, ENOMEM.
 pub fn listener(fd: i32) -> Result<Arc<Socket>> {
     let of = Process::current().files.get().opened(fd)?;
     let socket = Socket::of(&of)?;

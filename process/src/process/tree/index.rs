@@ -1,4 +1,4 @@
-//! Processes and threads by number, found without a lock: a lookup or a signal waits for nobody.
+//! Processes and threads by number, found without a lock: a lookup or a signal never waits.
 //!
 //! *Interface*: [`find`], [`find_task`] and [`any`] from any thread, [`with`] from interrupts; the owner of a
 //! number calls [`announce`], [`show`], [`add_thread`] and [`remove`]; a visitor of all numbers reads
@@ -40,12 +40,12 @@ pub(crate) fn announce(process: &Arc<Process>) {
     REGISTER.announce(process.pid, entry(process));
 }
 
-/// From now on everybody finds `process`, which was announced.
+/// From now on lookups find `process`, which was announced.
 pub(crate) fn show(process: &Process) {
     REGISTER.show(process.pid);
 }
 
-/// From now on everybody finds `task`, a thread other than the first of its process.
+/// From now on lookups find `task`, a thread other than the first of its process.
 pub(crate) fn add_thread(task: &Arc<Task>) {
     REGISTER.put_thread(task.tid, entry(task));
 }
@@ -125,8 +125,8 @@ pub(crate) fn find_task(tid: i32) -> Option<Arc<Task>> {
 /// Calls `look` with the process with number `pid`, if there is one, without taking a count.
 ///
 /// # Safety
-/// Interrupts are off until this returns. Whatever `look` reads of the process is freed only after a grace
-/// period.
+/// Interrupts are off until this returns. Everything that `look` reads of the process is freed only after a
+/// grace period.
 pub(crate) unsafe fn with<R>(pid: i32, look: impl FnOnce(&Process) -> R) -> Option<R> {
     let (thing, bits) = REGISTER.get(pid);
     let there = !thing.is_null() && bits == 0;

@@ -6,8 +6,8 @@
 //!
 //! No monitor covers the whole table. Numbers are taken (`reserve.rs`), looked up (`index.rs` over
 //! `register.rs`) and used as names (`names.rs`) by single exchanges, and all processes are visited without a
-//! lock (`each.rs`). The children of each process have a monitor. Whoever changes the group or session of a
-//! process holds that monitor, too, so that both stay the same while a child inherits them.
+//! lock (`each.rs`). The children of each process have a monitor. A change of the group or session of a
+//! process holds that monitor too, so both stay the same while a child inherits them.
 //!
 //! A list of children gets its room before the child comes. The list of the first process has room for all
 //! processes that may exist, so that a process can end and hand its children over without any memory.
@@ -234,7 +234,7 @@ fn adopt(
         child.ppid.store(heir.pid, Ordering::Relaxed);
         // The parent that chose another signal is gone.
         child.exit_signal.store(SIGCHLD, Ordering::Relaxed);
-        // A zombie stays until its tracer has been told of its end.
+        // A zombie stays until its end has been reported to its tracer.
         let held = child.traced_by.load(Ordering::Acquire) != 0;
         if !child.is_zombie() || held || waits(heir, child) {
             #[expect(
@@ -249,7 +249,7 @@ fn adopt(
     kept
 }
 
-/// The process with number `pid`. Wait-free but for the handle's count.
+/// The process with number `pid`. Wait-free except for the handle's count.
 pub fn find(pid: i32) -> Option<Arc<Process>> {
     index::find(pid)
 }

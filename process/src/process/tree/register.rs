@@ -1,5 +1,5 @@
-//! A register of numbers: finds what has a number, and lets a visitor see all entries while others enter and
-//! leave.
+//! A register of numbers: finds the process or thread with a number, and lets a visitor see all entries while
+//! others enter and leave.
 //!
 //! *Interface*: the owner of a number calls [`Register::announce`], [`Register::show`],
 //! [`Register::put_thread`] and [`Register::take`]; [`Register::get`] finds an entry; a visitor of all
@@ -8,11 +8,11 @@
 //! Each number has one word: the address of its entry, and two bits for the kind of the entry. A word that
 //! was taken out is freed by its taker, a grace period later.
 //!
-//! A visitor can miss an entry that arrives behind him if the parent of that entry left in front of him. So
+//! A visitor can miss an entry that arrives behind it if the parent of that entry left in front of it. So
 //! each arrival is counted after it happened: when the count is the same before and after a visit, the visit
 //! saw every entry that was there at its beginning and still is. A signal to many processes reaches all of
 //! them without a lock, under two rules. A parent announces its child first, then asks whether it has a
-//! signal to take, and if so takes the child back. The sender signals each process that he finds, and repeats
+//! signal to take, and if so takes the child back. The sender signals each process that it finds, and repeats
 //! the visit until it brings nothing new and no arrival was counted. A child that is announced too late to be
 //! found has a parent that was found, and this parent asks after the sender's last look. Hidden entries are
 //! those that may still be taken back.
@@ -63,7 +63,7 @@ impl<const COUNT: usize> Register<COUNT> {
         self.arrivals.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The announced entry of `number` is found by everybody. Only its announcer touches a hidden word.
+    /// Makes the announced entry of `number` visible to lookups. Only its announcer touches a hidden word.
     pub(crate) fn show(&self, number: i32) {
         let word = &self.words[number as usize];
         let (thing, _) = parts(word.load(Ordering::Relaxed));
