@@ -255,6 +255,29 @@ static void pingpong(long n, int flags)
 static void do_pipe_pingpong(long n) { pingpong(n, 0); }
 static void do_pipe_pingpong_threads(long n) { pingpong(n, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND); }
 
+/* 64 KiB at a time from one process to another, which reads as much at a time. */
+static void do_pipe_bulk(long n)
+{
+    enum { BULK = 1 << 16 };
+    static char bulk[BULK];
+    int way[2], status;
+    must(pipe(way) == 0, "pipe");
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        close(way[1]);
+        while (call(SYS_read, way[0], (long)bulk, BULK) > 0)
+            ;
+        _exit(0);
+    }
+    must(child > 0, "fork");
+    close(way[0]);
+    while (n--)
+        must(call(SYS_write, way[1], (long)bulk, BULK) == BULK, "write");
+    close(way[1]);
+    wait4(child, &status, 0, 0);
+}
+
 /* A byte there and back between two processes, by a connection to a name. */
 static void do_unix_pingpong(long n)
 {
@@ -557,6 +580,7 @@ static const struct operation {
     {"calls", "pipe_open_close", do_pipe_open_close, 1000, 100},
     {"calls", "sched_yield", do_sched_yield, 5000, 100},
     {"calls", "pipe_pingpong", do_pipe_pingpong, 3000, 100},
+    {"calls", "pipe_bulk", do_pipe_bulk, 500, 20},
     {"calls", "unix_pingpong", do_unix_pingpong, 3000, 100},
     {"calls", "tcp_lo_pingpong", do_tcp_lo_pingpong, 2000, 100},
     {"calls", "udp_lo_pingpong", do_udp_lo_pingpong, 2000, 100},

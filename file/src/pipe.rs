@@ -13,7 +13,6 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::linux::*;
 use alloc::sync::Arc;
-use alloc::vec;
 use codegen::Routine;
 use core::any::Any;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -316,14 +315,9 @@ impl File for PipeEnd {
         }
         let total = buf.remaining();
         let whole = total <= ATOMIC;
-        #[expect(
-            clippy::disallowed_macros,
-            reason = "a page at most, of what each thread was promised"
-        )]
-        let mut piece = vec![0; total.min(ATOMIC)];
         let mut written = 0;
         while buf.remaining() > 0 {
-            let give = |end: &mut WriteEnd<'_>| bytes::give(end, buf, whole, &mut piece);
+            let give = |end: &mut WriteEnd<'_>| bytes::give(end, buf, whole);
             let wanted = if whole { total - written } else { 1 };
             let stop = match self.pipe.give(!of.nonblocking(), wanted, give) {
                 Ok(count) => {

@@ -40,21 +40,15 @@ pub fn take(end: &mut ReadEnd<'_>, buf: &mut IoBuf, keep: bool) -> Result<Option
     Ok(Some(moved))
 }
 
-/// Moves one piece of `buf` into the queue: all that is left of it when that must not be divided (`whole`).
-/// `None` when there is no room for it.
-pub(crate) fn give(
-    end: &mut WriteEnd<'_>,
-    buf: &mut IoBuf,
-    whole: bool,
-    piece: &mut [u8],
-) -> Result<Option<usize>> {
+/// Moves `buf` straight into the queue, as far as that has room: all that is left of it when that must not be
+/// divided (`whole`). `None` when there is no room for it.
+pub(crate) fn give(end: &mut WriteEnd<'_>, buf: &mut IoBuf, whole: bool) -> Result<Option<usize>> {
     let free = end.free();
-    let wanted = buf.remaining().min(piece.len());
+    let wanted = buf.remaining();
     if free == 0 || (whole && free < wanted) {
         return Ok(None);
     }
-    let taken = buf.take(&mut piece[..wanted.min(free)])?;
-    Ok(Some(end.put(&piece[..taken])))
+    end.fill(wanted, |place| buf.take(place)).map(Some)
 }
 
 /// Moves the first packet into `buf`, or what that has room for: the rest of it is gone. `None` when there is

@@ -16,7 +16,6 @@ use super::record::{Along, Record};
 use super::{Link, Socket};
 use crate::io::IoBuf;
 use crate::pipe::{broken, bytes};
-use vm::fallible::try_filled;
 
 /// Bytes of one record of a stream.
 const PIECE: usize = 32 << 10;
@@ -31,13 +30,12 @@ impl Socket {
             });
         };
         let total = buf.remaining();
-        let mut piece = try_filled(0, total.min(ATOMIC))?;
         let patience = self.patience(sending.nonblocking, &self.options.send_timeout);
         let whole = total <= ATOMIC;
         while buf.remaining() > 0 {
             let step = match self.writes_no_more() || self.is_heard_no_more() {
                 true => self.family.refuses(self, buf).map(|()| true),
-                false => self.give(link, buf, whole, &mut piece, &mut sending.along),
+                false => self.give(link, buf, whole, &mut sending.along),
             };
             let stop = match step {
                 Ok(true) => continue,
@@ -82,21 +80,14 @@ impl Socket {
             && self.outbox.used().saturating_mul(4) <= self.options.send_buffer()
     }
 
-    /// Sends a piece of `buf`. False: there is no room for it.
-    fn give(
-        &self,
-        link: &Link,
-        buf: &mut IoBuf,
-        whole: bool,
-        piece: &mut [u8],
-        along: &mut Along,
-    ) -> Result<bool> {
+    /// Sends `buf` as far as there is room. False: there is no room for it.
+    fn give(&self, link: &Link, buf: &mut IoBuf, whole: bool, along: &mut Along) -> Result<bool> {
         let channel = &link.outgoing;
         let alone = along.rights.is_none() && along.credentials.is_none();
         if let (true, Some(queue)) = (alone, channel.queue()) {
             let mut end = queue.write_end();
             if !channel.is_barred() {
-                return Ok(bytes::give(&mut end, buf, whole, piece)?.is_some());
+                return Ok(bytes::give(&mut end, buf, whole)?.is_some());
             }
         }
         if self.outbox.used() >= self.options.send_buffer() {
