@@ -21,6 +21,7 @@ pub use catalogue::{
     switch,
 };
 pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Sleep, Unmade};
+pub use kit::segments::Segments;
 pub use kit::{callback, guard, look, plug, regs};
 #[cfg(not(loom))]
 pub use kit::{class, interfacer, near};

@@ -16,3 +16,4 @@ pub mod near;
 pub mod plug;
 pub mod regs;
 pub(crate) mod seam;
+pub(crate) mod segments;

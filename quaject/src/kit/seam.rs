@@ -104,6 +104,26 @@ impl Seam {
         })
     }
 
+    /// The same with another slow exit, for routines that are called by others: they wait for nothing.
+    ///
+    /// # Errors
+    /// [`OutOfCode`].
+    pub(crate) fn leaving_to(&self, slow: usize) -> Result<Seam, OutOfCode> {
+        Ok(Seam {
+            slow,
+            several_cpus: self.several_cpus,
+            conv: self.conv,
+            data_came: self.data_came.clone(),
+            space_came: self.space_came.clone(),
+            some_came: self.some_came.clone(),
+            room_came: self.room_came.clone(),
+            wake_next: self.wake_next.clone(),
+            wake_all: self.wake_all.clone(),
+            impatient_read: impatient(slow)?,
+            waiting: None,
+        })
+    }
+
     /// With code that lets a thread sleep straight out of a routine: entered by a jump at any depth of the
     /// kernel stack, rax = address of the object's [`Sleep`], all else as at the routine's entry. It calls
     /// that, and makes the `read` again or leaves it to the slow exit. Without it routines leave by the slow

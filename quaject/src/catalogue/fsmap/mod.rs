@@ -3,9 +3,10 @@
 //!
 //! *Interface*: [`FileCore`] is one file's map, [`Cursor`] one open file description's position. [`reader`]
 //! and [`writer`] make descriptor routines over a pair of them, `synthesize_lseek` the one that moves the
-//! position; [`FileCore::read`], [`FileCore::write`] and [`FileCore::lseek`] are their plain twins. Holes,
-//! growth beyond the pages that exist, accesses of more than [`LARGEST`] bytes and all unusual cases go
-//! through the slow exit to the file's owner.
+//! position, [`synthesize_read_at`] and [`synthesize_write_at`] those that are given a position;
+//! [`FileCore::read`], [`FileCore::write`], [`FileCore::lseek`], [`FileCore::read_at`] and
+//! [`FileCore::write_at`] are their plain twins. Holes, growth beyond the pages that exist, accesses of more
+//! than [`LARGEST`] bytes and all unusual cases go through the slow exit to the file's owner.
 //!
 //! There may be a second array for routines that write, in which a page is 0 if its first write must be
 //! noticed: that write takes the slow exit, later writes do not, and no routine needs an extra instruction
@@ -25,9 +26,9 @@ mod seek;
 pub mod slot;
 mod write;
 
-pub use read::synthesize_read;
+pub use read::{synthesize_read, synthesize_read_at};
 pub use seek::synthesize_lseek;
-pub use write::synthesize_write;
+pub use write::{synthesize_write, synthesize_write_at};
 
 use crate::kit::seam::{DescFn, Seam, Sharing, Unmade};
 use abi::layout::NOWHERE;
@@ -44,7 +45,10 @@ mod quaject {
     crate::quaject! {
         /// File to flat storage mapping
         presence FsmapQuaject = "FSmap" {
-            callentry { READ = "read", WRITE = "write", LSEEK = "lseek" }
+            callentry {
+                READ = "read", WRITE = "write", LSEEK = "lseek",
+                READ_AT = "pread64", WRITE_AT = "pwrite64",
+            }
             callout {
                 CA_READ = "ca_read" ("leave by the slow exit at a hole"),
                 CA_WRITE = "ca_write" ("leave by the slow exit beyond the pages"),
@@ -236,27 +240,41 @@ impl FileCore {
     /// Plain twin of the reading routine. None where the routine takes the slow exit.
     pub fn read(&self, cursor: &Cursor, sharing: Sharing, into: &mut [u8]) -> Option<usize> {
         cursor.with(sharing, |offset| {
-            if into.is_empty() {
-                return None;
-            }
-            let size = self.size.load(Ordering::Acquire);
             let at = offset.load(Ordering::Relaxed);
-            if at >= size {
-                return Some(0);
+            let count = self.read_from(at, into)?;
+            if count > 0 {
+                offset.store(at + count as u64, Ordering::Relaxed);
             }
-            let count = into.len().min((size - at) as usize);
-            if count > LARGEST {
-                return None;
-            }
-            let mut done = 0;
-            Self::pieces(self.pages(), at, count, |from, len| {
-                // SAFETY: a piece of a page of the file, and `into` has `count` bytes.
-                unsafe { ptr::copy_nonoverlapping(from, into[done..].as_mut_ptr(), len) };
-                done += len;
-            })?;
-            offset.store(at + count as u64, Ordering::Relaxed);
             Some(count)
         })
+    }
+
+    /// Plain twin of the routine behind `pread64`. None where the routine takes the slow exit.
+    pub fn read_at(&self, at: u64, into: &mut [u8]) -> Option<usize> {
+        let end = at.checked_add(into.len() as u64)?;
+        let is_offset = i64::try_from(end).is_ok();
+        is_offset.then(|| self.read_from(at, into))?
+    }
+
+    fn read_from(&self, at: u64, into: &mut [u8]) -> Option<usize> {
+        if into.is_empty() {
+            return None;
+        }
+        let size = self.size.load(Ordering::Acquire);
+        if at >= size {
+            return Some(0);
+        }
+        let count = into.len().min((size - at) as usize);
+        if count > LARGEST {
+            return None;
+        }
+        let mut done = 0;
+        Self::pieces(self.pages(), at, count, |from, len| {
+            // SAFETY: a piece of a page of the file, and `into` has `count` bytes.
+            unsafe { ptr::copy_nonoverlapping(from, into[done..].as_mut_ptr(), len) };
+            done += len;
+        })?;
+        Some(count)
     }
 
     /// Plain twin of the writing routine. None where the routine takes the slow exit.
@@ -271,7 +289,7 @@ impl FileCore {
             if append && !self.appending.try_lock() {
                 return None;
             }
-            let result = self.write_at(offset, append, from);
+            let result = self.write_on(offset, append, from);
             if append {
                 self.appending.unlock();
             }
@@ -279,7 +297,7 @@ impl FileCore {
         })
     }
 
-    fn write_at(&self, offset: &AtomicU64, append: bool, from: &[u8]) -> Option<usize> {
+    fn write_on(&self, offset: &AtomicU64, append: bool, from: &[u8]) -> Option<usize> {
         let size = self.size.load(Ordering::Acquire);
         let at = if append {
             size
@@ -287,8 +305,25 @@ impl FileCore {
             offset.load(Ordering::Relaxed)
         };
         let end = at.checked_add(from.len() as u64)?;
-        let all_well = !from.is_empty() && from.len() <= LARGEST && at <= size;
-        if !all_well || end > self.capacity() || self.is_closed() {
+        if at > size || end > self.capacity() {
+            return None;
+        }
+        self.write_to(at, from)?;
+        self.size.fetch_max(end, Ordering::AcqRel);
+        offset.store(end, Ordering::Relaxed);
+        Some(from.len())
+    }
+
+    /// Plain twin of the routine behind `pwrite64`. None where the routine takes the slow exit.
+    pub fn write_at(&self, at: u64, from: &[u8]) -> Option<usize> {
+        let end = at.checked_add(from.len() as u64)?;
+        let within = end <= self.size.load(Ordering::Acquire);
+        within.then(|| self.write_to(at, from))?
+    }
+
+    /// Writes bytes that end inside the capacity.
+    fn write_to(&self, at: u64, from: &[u8]) -> Option<usize> {
+        if from.is_empty() || from.len() > LARGEST || self.is_closed() {
             return None;
         }
         let mut done = 0;
@@ -298,9 +333,7 @@ impl FileCore {
             unsafe { ptr::copy_nonoverlapping(from[done..].as_ptr(), to, len) };
             done += len;
         })?;
-        self.size.fetch_max(end, Ordering::AcqRel);
         self.touched.store(1, Ordering::Relaxed);
-        offset.store(end, Ordering::Relaxed);
         Some(from.len())
     }
 

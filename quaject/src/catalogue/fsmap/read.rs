@@ -1,9 +1,10 @@
-//! The routine behind `read` of a file in memory.
+//! The routines behind `read` and `pread64` of a file in memory.
 //!
 //! Three paths, from narrow to wide: one byte; a piece of one page; pieces of several pages, and reads that
-//! the end of the file shortens. Each ends by moving the offset, its only publication.
+//! the end of the file shortens. Each ends by moving the offset, its only publication; a `pread64` publishes
+//! nothing.
 
-use super::piece::{Side, copy_pages, fill};
+use super::piece::{Position, Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};
 use crate::kit::emit;
 use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, templates};
@@ -14,6 +15,7 @@ use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 static CLASS: Class = Class::new("file read");
 
 static TEMPLATES: [Template<4>; VARIANTS] = templates!(&CLASS, usual);
+static AT: [Template<4>; VARIANTS] = templates!(&CLASS, at);
 
 /// The routine behind `read` for `file` at `cursor`.
 ///
@@ -30,13 +32,33 @@ pub unsafe fn synthesize_read(
     sharing: Sharing,
 ) -> Result<Routine<DescFn>, Unmade> {
     // SAFETY: the code below keeps the contract of a descriptor routine; the rest is the caller's promise.
-    unsafe { fill(&TEMPLATES, "read", (file, cursor), seam, sharing) }
+    unsafe { fill(&TEMPLATES, "read", (file, Some(cursor)), seam, sharing) }
 }
 
-fn usual(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4], variant: u8) {
-    let v = Variant::new(variant);
+/// The routine behind `pread64` for `file`, with the position in r10.
+///
+/// # Errors
+/// [`Unmade`].
+///
+/// # Safety
+/// `file` stays in place until a grace period after the last handle to the routine is gone.
+pub unsafe fn synthesize_read_at(file: &FileCore, seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
+    // SAFETY: as above; there is no cursor.
+    unsafe { fill(&AT, "pread64", (file, None), seam, Sharing::Exclusive) }
+}
+
+fn usual(d: &mut Draft, holes: &[Hole; 4], variant: u8) {
+    generate(d, Variant::new(variant), Position::cursor(holes[1]), holes);
+}
+
+fn at(d: &mut Draft, holes: &[Hole; 4], variant: u8) {
+    d.spare(holes[1]);
+    generate(d, Variant::new(variant), Position::Argument, holes);
+}
+
+fn generate(d: &mut Draft, v: Variant, from: Position, &[core, _, slow, wake_next]: &[Hole; 4]) {
     let [size, pages] = [offset::SIZE, offset::PAGES].map(|field| core.imm32() + field);
-    let [at, monitor] = [offset::AT, offset::MONITOR].map(|field| cursor.imm32() + field);
+    let monitor = from.monitor();
     if !v.takes_monitor() {
         d.spare(wake_next);
     }
@@ -49,19 +71,18 @@ fn usual(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4], variant: u
         dynasm!(d ; .arch x64
             ; test rsi, rsi
             ; js =>leave
-            ; mov rax, [at]
-            ; cmp rax, [size]
-            ; jae >general
         );
+        from.load(d, Reg::Rax);
+        dynasm!(d ; .arch x64 ; cmp rax, [size] ; jae >general);
         below(d, Reg::Rax, Reg::Rdx);
         clamp(d, Reg::Rsi);
         dynasm!(d ; .arch x64
             ; shr rax, 12
             ; mov rdx, [pages]
             ; mov rdx, [rdx + rax * 8]
-            ; mov eax, [at]
-            ; and eax, 0xfff
         );
+        from.load_low(d, Reg::Rax);
+        dynasm!(d ; .arch x64 ; and eax, 0xfff);
         // A hole is address 0, and page zero faults, always.
         d.fault_begin();
         dynasm!(d ; .arch x64 ; movzx eax, BYTE [rdx + rax] ; mov edx, 1);
@@ -69,7 +90,8 @@ fn usual(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4], variant: u
         dynasm!(d ; .arch x64 ; mov [rsi], al);
         d.fault_end(byte_fault);
         emit::close_user(d, v.guarded_user);
-        dynasm!(d ; .arch x64 ; add [at], rdx ; mov eax, edx ; ret ; general:);
+        from.advance(d);
+        dynasm!(d ; .arch x64 ; mov eax, edx ; ret ; general:);
     }
 
     emit::look(d, v, monitor, leave);
@@ -77,13 +99,13 @@ fn usual(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4], variant: u
     dynasm!(d ; .arch x64
         ; lea rax, [rdx - 1]
         ; or rax, rsi
-        ; js =>leave
-        ; push rcx
     );
+    from.join_sign(d);
+    dynasm!(d ; .arch x64 ; js =>leave ; push rcx);
     clamp(d, Reg::Rsi);
     emit::enter(d, v, monitor, leave);
+    from.load(d, Reg::Rcx);
     dynasm!(d ; .arch x64
-        ; mov rcx, [at]
         ; lea rax, [rcx + rdx]
         ; cmp rax, [size]
         ; ja =>near_end
@@ -109,13 +131,18 @@ fn usual(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4], variant: u
     emit::copy_edx(d);
     d.fault_end(fault);
     emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; add [at], rdx ; mov eax, edx ; =>out ; pop rdi ; pop rsi);
+    from.advance(d);
+    dynasm!(d ; .arch x64 ; mov eax, edx ; =>out ; pop rdi ; pop rsi);
     emit::give(d, v, monitor, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; ret);
 
-    // As much as there is to the end of the file, rcx = offset.
+    // As much as there is to the end of the file, rcx = offset, rax = end of what was asked for.
+    dynasm!(d ; .arch x64 ; =>near_end);
+    if matches!(from, Position::Argument) {
+        // An end that is no offset is an error, wherever the file ends.
+        dynasm!(d ; .arch x64 ; test rax, rax ; js =>unlock);
+    }
     dynasm!(d ; .arch x64
-        ; =>near_end
         ; mov rax, [size]
         ; sub rax, rcx
         ; jbe >end
@@ -155,8 +182,8 @@ fn usual(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4], variant: u
     copy_pages(d, pages, Side::Source);
     d.fault_end(many_fault);
     emit::close_user(d, v.guarded_user);
+    from.store(d, Reg::R9);
     dynasm!(d ; .arch x64
-        ; mov [at], r9
         ; mov rax, rdx
         ; pop r9
         ; pop r8
@@ -170,7 +197,7 @@ fn usual(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4], variant: u
     dynasm!(d ; .arch x64 ; pop rdi ; pop rsi ; =>unlock);
     emit::give(d, v, monitor, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
-    emit::leave_slowly(d, abi::nr::READ, slow);
+    emit::leave_slowly(d, from.number(abi::nr::READ, abi::nr::PREAD64), slow);
     dynasm!(d ; .arch x64 ; =>byte_fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; mov edx, 1 ; jmp =>leave);

@@ -26,7 +26,7 @@ pub unsafe fn synthesize_lseek(
     sharing: Sharing,
 ) -> Result<Routine<DescFn>, Unmade> {
     // SAFETY: the code below keeps the contract of a descriptor routine; the rest is the caller's promise.
-    unsafe { fill(&TEMPLATES, "lseek", (file, cursor), seam, sharing) }
+    unsafe { fill(&TEMPLATES, "lseek", (file, Some(cursor)), seam, sharing) }
 }
 
 fn usual(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4], variant: u8) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::catalogue::testing::{
-    Ended, Random, UserMemory, call, either, hot_path, listing, low, seam,
+    Ended, Random, UserMemory, call, call_at, either, hot_path, listing, low, seam,
 };
 use crate::kit::seam::{Conv, Seam};
 use abi::nr;
@@ -313,6 +313,69 @@ fn a_held_monitor_is_left_alone() {
         assert_eq!(call(&pair.read, [0, user, 1]), Ended::With(1));
         pair.made.core.appending.unlock();
         assert_eq!(call(&pair.write, [0, user, 1]), Ended::With(1));
+    }
+}
+
+/// What a positional routine did, and its twin: the bytes of either file and of either memory.
+#[test]
+fn positional_routines_do_as_their_twins_and_leave_the_position_alone() {
+    for cpus in [1, 2] {
+        let seam = seam(cpus, Conv::Host);
+        let mut pair = Pair::new(&seam, Sharing::Shared, false, &[3, 7], 60_001);
+        // SAFETY: the file is leaked.
+        let (read, write) = unsafe {
+            (
+                synthesize_read_at(pair.made.core, &seam).unwrap(),
+                synthesize_write_at(pair.made.core, &seam).unwrap(),
+            )
+        };
+        let mut random = Random::new(cpus as u64);
+        let mut served = [0; 2];
+        for _ in 0..4000 {
+            let count = match random.below(8) {
+                0 => random.below(40_000) as usize,
+                1 => 0,
+                _ => random.below(20) as usize,
+            };
+            let at = match random.below(8) {
+                0 => 60_001 - random.below(20),
+                1 => i64::MAX as u64 - random.below(20),
+                2 => u64::MAX - random.below(20),
+                _ => random.below(62_000),
+            };
+            let buffer = random.below(2000) as usize;
+            let user = pair.user.at(buffer);
+            if random.below(2) == 0 {
+                pair.user.bytes().fill(0xa5);
+                let ended = call_at(&read, [7, user, count as u64, at]);
+                let mut wanted = vec![0xa5; PAGES * PAGE];
+                let into = &mut wanted[buffer..buffer + count];
+                let result = pair.twin.core.read_at(at, into);
+                assert_eq!(ended, expected(result, nr::PREAD64), "{count} from {at}");
+                if let Some(count) = result {
+                    assert!(pair.user.bytes() == wanted, "{count} from {at}");
+                    served[0] += 1;
+                }
+            } else {
+                let bytes = random.bytes(count);
+                pair.user.bytes()[buffer..buffer + count].copy_from_slice(&bytes);
+                let ended = call_at(&write, [7, user, count as u64, at]);
+                let result = pair.twin.core.write_at(at, &bytes);
+                assert_eq!(ended, expected(result, nr::PWRITE64), "{count} to {at}");
+                served[1] += usize::from(result.is_some());
+            }
+            pair.agree();
+        }
+        assert!(served.iter().all(|count| *count > 500), "{served:?}");
+        for address in [1 << 63, u64::MAX, pair.user.at(PAGES * PAGE - 1)] {
+            let ended = call_at(&read, [7, address, 2, 5]);
+            assert_eq!(ended, Ended::Slowly(nr::PREAD64));
+            let ended = call_at(&write, [7, address, 2, 5]);
+            assert_eq!(ended, Ended::Slowly(nr::PWRITE64));
+        }
+        pair.made.core.close(true);
+        let ended = call_at(&write, [7, pair.user.at(0), 2, 5]);
+        assert_eq!(ended, Ended::Slowly(nr::PWRITE64));
     }
 }
 

@@ -1,10 +1,11 @@
-//! The routine behind `write` of a file in memory.
+//! The routines behind `write` and `pwrite64` of a file in memory.
 //!
 //! One byte inside the file; a piece of one of its pages; pieces of several pages, and writes that extend the
 //! file inside its existing pages. An appending routine begins at the size instead of the offset, and also
-//! holds the file's own monitor, since the size that it assumes belongs to all writers.
+//! holds the file's own monitor, since the size that it assumes belongs to all writers. A `pwrite64` stays
+//! inside the file: one that would extend it takes the slow exit.
 
-use super::piece::{Side, copy_pages, fill};
+use super::piece::{Position, Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};
 use crate::kit::emit;
 use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, templates};
@@ -16,6 +17,7 @@ static CLASS: Class = Class::new("file write");
 
 static PLAIN: [Template<4>; VARIANTS] = templates!(&CLASS, plain);
 static APPEND: [Template<4>; VARIANTS] = templates!(&CLASS, append);
+static AT: [Template<4>; VARIANTS] = templates!(&CLASS, at);
 
 /// The routine behind `write` for `file` at `cursor`; `append` for a description opened with `O_APPEND`.
 ///
@@ -39,19 +41,40 @@ pub unsafe fn synthesize_write(
         (&PLAIN, "write")
     };
     // SAFETY: the code below keeps the contract of a descriptor routine; the rest is the caller's promise.
-    unsafe { fill(templates, name, (file, cursor), seam, sharing) }
+    unsafe { fill(templates, name, (file, Some(cursor)), seam, sharing) }
+}
+
+/// The routine behind `pwrite64` for `file`, with the position in r10: for a description without `O_APPEND`.
+///
+/// # Errors
+/// [`Unmade`].
+///
+/// # Safety
+/// `file` stays in place until a grace period after the last handle to the routine is gone, and every page of
+/// the file may be written.
+pub unsafe fn synthesize_write_at(file: &FileCore, seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
+    // SAFETY: as above; there is no cursor.
+    unsafe { fill(&AT, "pwrite64", (file, None), seam, Sharing::Exclusive) }
 }
 
 fn plain(d: &mut Draft, holes: &[Hole; 4], variant: u8) {
-    generate(d, Variant::new(variant), false, holes);
+    let to = Position::cursor(holes[1]);
+    generate(d, Variant::new(variant), false, to, holes);
 }
 
 fn append(d: &mut Draft, holes: &[Hole; 4], variant: u8) {
-    generate(d, Variant::new(variant), true, holes);
+    let to = Position::cursor(holes[1]);
+    generate(d, Variant::new(variant), true, to, holes);
 }
 
-fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
-    let &[core, cursor, slow, wake_next] = holes;
+fn at(d: &mut Draft, holes: &[Hole; 4], variant: u8) {
+    d.spare(holes[1]);
+    generate(d, Variant::new(variant), false, Position::Argument, holes);
+}
+
+fn generate(d: &mut Draft, v: Variant, append: bool, to: Position, holes: &[Hole; 4]) {
+    let &[core, _, slow, wake_next] = holes;
+    let within = matches!(to, Position::Argument);
     let [size, pages, capacity, touched, torn, appending] = [
         offset::SIZE,
         offset::FOR_WRITING,
@@ -61,7 +84,7 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         offset::APPENDING,
     ]
     .map(|field| core.imm32() + field);
-    let [at, monitor] = [offset::AT, offset::MONITOR].map(|field| cursor.imm32() + field);
+    let monitor = to.monitor();
     // The file's monitor is needed even when the description is not shared.
     let takes_appending = append && v.several_cpus;
     let looks_at_appending = append && !v.several_cpus;
@@ -77,10 +100,9 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         dynasm!(d ; .arch x64
             ; test rsi, rsi
             ; js =>leave
-            ; mov rax, [at]
-            ; cmp rax, [size]
-            ; jae >general
         );
+        to.load(d, Reg::Rax);
+        dynasm!(d ; .arch x64 ; cmp rax, [size] ; jae >general);
         below(d, Reg::Rax, Reg::Rdx);
         clamp(d, Reg::Rsi);
         dynasm!(d ; .arch x64
@@ -92,10 +114,9 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         dynasm!(d ; .arch x64
             ; mov rdx, [pages]
             ; mov rdx, [rdx + rax * 8]
-            ; mov eax, [at]
-            ; and eax, 0xfff
-            ; add rdx, rax
         );
+        to.load_low(d, Reg::Rax);
+        dynasm!(d ; .arch x64 ; and eax, 0xfff ; add rdx, rax);
         emit::open_user(d, v.guarded_user);
         dynasm!(d ; .arch x64 ; movzx eax, BYTE [rsi]);
         emit::close_user(d, v.guarded_user);
@@ -104,11 +125,9 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         dynasm!(d ; .arch x64
             ; mov edx, 1
             ; mov [touched], edx
-            ; add [at], rdx
-            ; mov eax, edx
-            ; ret
-            ; general:
         );
+        to.advance(d);
+        dynasm!(d ; .arch x64 ; mov eax, edx ; ret ; general:);
     }
 
     emit::look(d, v, monitor, leave);
@@ -119,9 +138,9 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
     dynasm!(d ; .arch x64
         ; lea rax, [rdx - 1]
         ; or rax, rsi
-        ; js =>leave
-        ; push rcx
     );
+    to.join_sign(d);
+    dynasm!(d ; .arch x64 ; js =>leave ; push rcx);
     clamp(d, Reg::Rsi);
     emit::enter(d, v, monitor, leave);
     if takes_appending {
@@ -130,8 +149,9 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
     if append {
         dynasm!(d ; .arch x64 ; mov rcx, [size] ; lea rax, [rcx + rdx] ; jmp =>growing);
     } else {
+        to.load(d, Reg::Rcx);
+        // A sum with the top bit is beyond every size.
         dynasm!(d ; .arch x64
-            ; mov rcx, [at]
             ; lea rax, [rcx + rdx]
             ; cmp rax, [size]
             ; ja =>growing
@@ -158,7 +178,7 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
         emit::copy_edx(d);
         d.fault_end(fault);
         emit::close_user(d, v.guarded_user);
-        dynasm!(d ; .arch x64 ; add [at], rdx);
+        to.advance(d);
     }
     dynasm!(d ; .arch x64 ; =>moved ; mov DWORD [touched], 1 ; pop rdi ; pop rsi);
     let give_both = |d: &mut Draft| {
@@ -172,17 +192,21 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
 
     // Beyond the size but inside the pages' places: rcx = offset, rax = end.
     dynasm!(d ; .arch x64 ; =>growing);
-    if !append {
-        dynasm!(d ; .arch x64 ; cmp rcx, [size] ; ja =>give_file);
+    if within {
+        dynasm!(d ; .arch x64 ; jmp =>give_file);
+    } else {
+        if !append {
+            dynasm!(d ; .arch x64 ; cmp rcx, [size] ; ja =>give_file);
+        }
+        dynasm!(d ; .arch x64
+            ; cmp rax, [capacity]
+            ; ja =>give_file
+            ; push rsi
+            ; push rdi
+            ; mov eax, ecx
+            ; and eax, 0xfff
+        );
     }
-    dynasm!(d ; .arch x64
-        ; cmp rax, [capacity]
-        ; ja =>give_file
-        ; push rsi
-        ; push rdi
-        ; mov eax, ecx
-        ; and eax, 0xfff
-    );
     // Several pages: r8 = bytes left, r9 = offset, eax = offset within the page.
     let many_fault = d.label();
     dynasm!(d ; .arch x64
@@ -202,17 +226,14 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
     copy_pages(d, pages, Side::Target);
     d.fault_end(many_fault);
     emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64
-        ; cmp r9, [size]
-        ; ja >grow
-        ; grown:
-        ; mov [at], r9
-        ; pop r9
-        ; pop r8
-        ; jmp =>moved
-        ; grow:
-    );
-    if v.several_cpus && !append {
+    if !within {
+        dynasm!(d ; .arch x64 ; cmp r9, [size] ; ja >grow ; grown:);
+    }
+    to.store(d, Reg::R9);
+    dynasm!(d ; .arch x64 ; pop r9 ; pop r8 ; jmp =>moved ; grow:);
+    if within {
+        // Never longer.
+    } else if v.several_cpus && !append {
         // The size only grows here; the larger value wins.
         dynasm!(d ; .arch x64
             ; mov rax, [size]
@@ -238,7 +259,7 @@ fn generate(d: &mut Draft, v: Variant, append: bool, holes: &[Hole; 4]) {
     dynasm!(d ; .arch x64 ; =>unlock);
     emit::give(d, v, monitor, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
-    emit::leave_slowly(d, abi::nr::WRITE, slow);
+    emit::leave_slowly(d, to.number(abi::nr::WRITE, abi::nr::PWRITE64), slow);
     dynasm!(d ; .arch x64 ; =>byte_fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; mov edx, 1 ; jmp =>leave);
