@@ -22,6 +22,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -37,6 +38,14 @@ static inline long call(long number, long a, long b, long c)
 {
     long result;
     __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+    return result;
+}
+
+static inline long call4(long number, long a, long b, long c, long d)
+{
+    long result;
+    register long fourth __asm__("r10") = d;
+    __asm__ volatile("syscall" : "=a"(result) : "0"(number), "D"(a), "S"(b), "d"(c), "r"(fourth) : "rcx", "r11", "memory");
     return result;
 }
 
@@ -150,6 +159,34 @@ static void do_file_write_1(long n)
     call(SYS_lseek, file, 0, SEEK_SET);
     while (n--)
         call(SYS_write, file, (long)page, 1);
+}
+
+static void do_pread_1(long n)
+{
+    while (n--)
+        call4(SYS_pread64, file, (long)page, 1, 77);
+}
+
+static void do_pwrite_1(long n)
+{
+    while (n--)
+        call4(SYS_pwrite64, file, (long)page, 1, 77);
+}
+
+static struct iovec segment = {page, 1};
+
+static void do_readv_1(long n)
+{
+    call(SYS_lseek, file, 0, SEEK_SET);
+    while (n--)
+        call(SYS_readv, file, (long)&segment, 1);
+}
+
+static void do_writev_1(long n)
+{
+    call(SYS_lseek, file, 0, SEEK_SET);
+    while (n--)
+        call(SYS_writev, file, (long)&segment, 1);
 }
 
 static void do_file_read_1024(long n)
@@ -571,6 +608,10 @@ static const struct operation {
     {"calls", "file_read_1", do_file_read_1, 5000, 100},
     {"calls", "file_write_1", do_file_write_1, 5000, 100},
     {"calls", "file_read_1024", do_file_read_1024, 2000, 100},
+    {"calls", "pread_1", do_pread_1, 5000, 100},
+    {"calls", "pwrite_1", do_pwrite_1, 5000, 100},
+    {"calls", "readv_1", do_readv_1, 5000, 100},
+    {"calls", "writev_1", do_writev_1, 5000, 100},
     {"calls", "lseek", do_lseek, 5000, 100},
     {"calls", "null_write_1", do_null_write_1, 5000, 100},
     {"calls", "null_read_1", do_null_read_1, 5000, 100},

@@ -9,6 +9,7 @@
 mod code;
 mod look;
 mod offset;
+pub mod operation;
 pub mod told;
 
 use alloc::boxed::Box;
@@ -40,11 +41,13 @@ pub use code::Probes;
 use code::{Made, Variant};
 pub use look::Looked;
 pub use offset::{Turn, moved};
+pub use operation::Operation;
+use operation::Operations;
 use told::{Tells, Told};
 use vm::fallible::{try_concat, try_extend, try_string};
 
 use quaject::fsmap::Cursor;
-pub use quaject::{DescFn, Sharing};
+pub use quaject::{DescFn, Seam, Sharing};
 
 /// A generated descriptor routine.
 pub type DescRoutine = codegen::Routine<DescFn>;
@@ -63,15 +66,16 @@ pub struct DescRoutines {
 impl DescRoutines {
     /// Notes for listings that the running process had these made. Images that serve others too are nobody's.
     fn own(&self) {
-        let pid = caller::number();
-        if pid == 0 {
-            return;
-        }
-        for routine in [&self.read, &self.write, &self.lseek].into_iter().flatten() {
-            if !routine.is_shared() {
-                routine.set_owner(pid as u64);
-            }
-        }
+        let routines = [&self.read, &self.write, &self.lseek];
+        routines.into_iter().flatten().for_each(own);
+    }
+}
+
+/// Notes for listings that the running process had `routine` made, unless it serves others too.
+fn own(routine: &DescRoutine) {
+    let pid = caller::number();
+    if pid != 0 && !routine.is_shared() {
+        routine.set_owner(pid as u64);
     }
 }
 
@@ -201,6 +205,20 @@ pub trait File: Send + Sync + Any {
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
         Ok(DescRoutines::default())
     }
+    /// As [`File::synthesize`], against `seam` and no other; nothing for a file whose code is made once for
+    /// many, or is plugged from elsewhere.
+    fn synthesize_against(
+        &self,
+        _of: &OpenFile,
+        _sharing: Sharing,
+        _seam: &Seam,
+    ) -> Result<DescRoutines> {
+        Ok(DescRoutines::default())
+    }
+    /// Code for `pread64`, or for `pwrite64` if it `writes`; none for a file that has no such code.
+    fn synthesize_at(&self, _of: &OpenFile, _writes: bool) -> Result<Option<DescRoutine>> {
+        Ok(None)
+    }
     /// What the code depends on that changes in the life of a description: who changes it has the descriptors
     /// plugged again ([`crate::files::Files::plug_again`]).
     fn stage(&self) -> u8 {
@@ -281,6 +299,7 @@ pub struct OpenFile {
     /// That it may write a file which could be run.
     writing: Once<Writing>,
     code: Code,
+    operations: Operations,
     look: look::Look,
     /// How it tells by signals. One that does is never opened again.
     told: Once<Box<Told>>,
@@ -353,6 +372,7 @@ impl OpenFile {
             closed: AtomicBool::new(false),
             writing: Once::new(),
             code: Code::default(),
+            operations: Operations::default(),
             look: look::Look::new(),
             told: Once::new(),
         })
@@ -448,6 +468,7 @@ impl OpenFile {
             let _turn = cell.lock();
             self.words(sharing)[0].store(0, Ordering::Release);
         }
+        self.operations.forget();
     }
 
     /// The right to write that it has, once more: for a mapping, which may be there longer.

@@ -37,11 +37,13 @@ use abi::errno::{Errno, Result};
 use abi::linux::O_PATH;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::mem::ManuallyDrop;
+use codegen::{Draft, Label, dynasm};
+use core::mem::{ManuallyDrop, offset_of};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 use machine::cpu::{irq_restore, irq_save};
 use sync::{Derived, Monitor, epoch};
 
+use crate::file::operation::{self, Operation};
 use crate::file::{OpenFile, Sharing};
 pub use asked::{Asker, Question, ROW, Row};
 use company::Company;
@@ -95,6 +97,20 @@ fn word_of(of: Arc<OpenFile>, cloexec: bool) -> usize {
 unsafe fn file_of(word: usize) -> Arc<OpenFile> {
     // SAFETY: by contract the count is the caller's.
     unsafe { Arc::from_raw((word & !CLOEXEC) as *const OpenFile) }
+}
+
+/// Emits the way from a table, whose address is in rax, to the routine for `operation` of the description
+/// behind edi, into rax; to `none` where the call is to be made plainly. Changes rcx. Interrupts are off, and
+/// the running thread is one of the table's, so that what is found stays.
+pub fn emit_operation(d: &mut Draft, operation: Operation, none: Label) {
+    if operation.writes() {
+        let bounded = offset_of!(Files, bounded) as i32;
+        dynasm!(d ; .arch x64 ; cmp BYTE [rax + bounded], 0 ; jne =>none);
+    }
+    let slots = offset_of!(Files, slots) as i32;
+    dynasm!(d ; .arch x64 ; add rax, slots);
+    slots::emit(d, none);
+    operation::emit(d, operation, none);
 }
 
 impl Files {

@@ -449,18 +449,30 @@ impl File for PipeEnd {
     }
 
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
-        let seam = seam::get()?;
+        if let Some(later) = self.pipe.later.get() {
+            let mut routines = DescRoutines::default();
+            later.plug_into(&mut routines, of);
+            return Ok(routines);
+        }
+        self.synthesize_against(of, sharing, seam::get()?)
+    }
+
+    fn synthesize_against(
+        &self,
+        of: &OpenFile,
+        sharing: Sharing,
+        seam: &Seam,
+    ) -> Result<DescRoutines> {
+        let mut routines = DescRoutines::default();
+        if self.pipe.later.get().is_some() {
+            return Ok(routines);
+        }
         let sharing = if self.pipe.named {
             Sharing::Shared
         } else {
             sharing
         };
         let core = &self.pipe.first;
-        let mut routines = DescRoutines::default();
-        if let Some(later) = self.pipe.later.get() {
-            later.plug_into(&mut routines, of);
-            return Ok(routines);
-        }
         if of.readable() {
             routines.read = seam::made(self.pipe.reader(core, seam, sharing))?;
         }

@@ -11,11 +11,12 @@ use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use quaject::constant::Constants;
-use quaject::{Conv, DescFn, Seam, Unmade};
+use quaject::{Conv, DescFn, Seam, Segments, Unmade};
 
 use crate::files::{self, Stubs};
 
 static SEAM: AtomicPtr<Seam> = AtomicPtr::new(ptr::null_mut());
+static SEGMENTS: AtomicPtr<Segments> = AtomicPtr::new(ptr::null_mut());
 static CONSTANTS: AtomicPtr<Constants> = AtomicPtr::new(ptr::null_mut());
 static SLOW: Class = Class::new("stub.slow");
 static BAD_FD: Class = Class::new("stub.bad_fd");
@@ -36,6 +37,8 @@ pub fn init(cpus: usize) -> Result<()> {
         .waiting(thread::wait_exit());
     let constants = Constants::new(&seam).map_err(|_| Errno::ENOMEM)?;
     CONSTANTS.store(Box::into_raw(Box::new(constants)), Ordering::Release);
+    let segments = Segments::new(&seam).map_err(|OutOfCode| Errno::ENOMEM)?;
+    SEGMENTS.store(Box::into_raw(Box::new(segments)), Ordering::Release);
     SEAM.store(Box::into_raw(Box::new(seam)), Ordering::Release);
     let stubs = make_stubs(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
     files::link_stubs(stubs);
@@ -55,6 +58,12 @@ pub fn constants() -> Result<&'static Constants> {
 pub fn get() -> Result<&'static Seam> {
     // SAFETY: the pointer is null or comes from the box leaked in `init`.
     unsafe { SEAM.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
+}
+
+/// What routines behind `readv` and `writev` share; `EAGAIN` before [`init`].
+pub fn segments() -> Result<&'static Segments> {
+    // SAFETY: the pointer is null or comes from the box leaked in `init`.
+    unsafe { SEGMENTS.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }
 
 /// What a generator made, for a description: nothing where its data is out of reach. `ENOMEM` without room

@@ -22,6 +22,10 @@ use sync::epoch;
 pub struct Shared<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
 
 impl<T> Shared<T> {
+    /// Offset of the word that leads to the current value, for generated code. Interrupts are off as long as
+    /// it uses that value.
+    pub const WORD: usize = core::mem::offset_of!(Self, 0);
+
     /// Holds `value`.
     pub fn new(value: Arc<T>) -> Self {
         Shared(AtomicPtr::new(Arc::into_raw(value).cast_mut()), PhantomData)

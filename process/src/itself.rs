@@ -1,21 +1,27 @@
-//! Generated calls that change only the running thread's own data: its signal mask, its list of robust locks,
-//! its restartable sequences.
+//! Calls that generated code answers on the way from the dispatcher: changes of what the running thread has
+//! for itself (its signal mask, its list of robust locks, its restartable sequences), and operations of
+//! descriptors.
 //!
-//! *Interface*: [`mask`], [`robust_list`] and [`sequences`] emit one call each. Entered by a jump from a
-//! routine at any depth of the kernel stack, interrupts off, the user's registers as at the routine's entry.
-//! Each answers and returns to user mode, or leaves to a label with all registers but rax unchanged and no
-//! other change: there the call starts again on the slow path.
+//! *Interface*: [`mask`], [`robust_list`], [`sequences`] and [`operation`] emit one call each. The code is
+//! entered by a jump from a routine at any depth of the kernel stack, interrupts off, with the user's
+//! registers as at the routine's entry. It answers and goes to user mode, or goes to a label with all
+//! registers but rax unchanged and nothing done: there the slow path makes the call from its start.
 //!
-//! The C library makes each of them around a thread's life. None of them can wait: further work for a mask (a
-//! pending signal, an expired timer) is left to the slow path. Their plain twins are the calls in `linux`.
+//! The C library makes the first three around a thread's life. None of them can wait: what else a new mask
+//! asks for (a signal waits, a timer has expired) is left to the slow path. Their plain twins are the calls
+//! as `linux` makes them.
 //!
-//! Source: dissertation, section 3.3.4 (a call's path is only as long as necessary).
+//! Source: dissertation, section 3.3.4 (a call's way is as long as it must be) and 4.2 (procedures by index
+//! and operation).
 
 use abi::linux::{RSEQ_SEQUENCE, RSEQ_SIZE, RobustListHead, SIG_BLOCK, SIG_SETMASK, SIG_UNBLOCK};
-use codegen::harden::clamp;
+use codegen::harden::{self, clamp};
 use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
+use file::Operation;
+use file::files::{Files, emit_operation};
+use file::shared::Shared;
 use machine::cpu::StackBase;
 use thread::outright::way_out;
 
@@ -138,6 +144,34 @@ pub fn mask(d: &mut Draft, slow: Label) {
         ; mov r10d, SET
         ; jmp =>slow
     );
+}
+
+/// The operation of a descriptor by the routine that its description has for it, if it has one.
+///
+/// The contract is that of descriptor routines (docs/architecture.md), with r10 and what is behind it as
+/// further arguments.
+pub fn operation(d: &mut Draft, slow: Label, operation: Operation) {
+    let none = d.label();
+    let group = offset_of!(Task, group_at) as i32;
+    let files = beside_group(offset_of!(Process, files) + Shared::<Files>::WORD);
+    to_base(d);
+    dynasm!(d
+        ; .arch x64
+        ; push rcx
+        ; mov rax, [rsp + 8 + StackBase::TTE as i32]
+        ; mov rax, [rax + OWNER]
+        ; mov rax, [rax + group]
+        ; mov rax, [rax + files]
+    );
+    emit_operation(d, operation, none);
+    dynasm!(d ; .arch x64 ; pop rcx);
+    harden::call(
+        d,
+        |d| dynasm!(d ; .arch x64 ; call rax),
+        |d| dynasm!(d ; .arch x64 ; push rax),
+    );
+    way_out(d);
+    dynasm!(d ; .arch x64 ; =>none ; pop rcx ; jmp =>slow);
 }
 
 /// `set_robust_list`.

@@ -16,7 +16,10 @@
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
+use codegen::harden::hardening;
 use codegen::refusal::refused;
+use codegen::{Draft, Label, dynasm};
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use sync::Derived;
 
@@ -120,6 +123,47 @@ impl Place<'_> {
         };
         self.map.set(map.into());
     }
+}
+
+/// Emits the way from the address of a table's slots, in rax, to that of the description behind edi, into
+/// rax; to `none` where there is none, or the descriptor is beyond the first block. Changes rcx.
+pub(super) fn emit(d: &mut Draft, none: Label) {
+    let slots = offset_of!(Chunk, slots) as i32;
+    let first = offset_of!(Slots, first) as i32 + slots;
+    let near = offset_of!(Slots, near) as i32;
+    let masked = hardening().masks();
+    let mask = |d: &mut Draft, bound: usize| {
+        if masked {
+            dynasm!(d ; .arch x64 ; and ecx, bound as i32 - 1);
+        }
+    };
+    dynasm!(d ; .arch x64 ; mov ecx, edi ; cmp ecx, CHUNK as i32 ; jae >beyond);
+    mask(d, CHUNK);
+    dynasm!(d ; .arch x64
+        ; mov rax, [rax + rcx * 8 + first]
+        ; found:
+        ; and rax, !(CLOEXEC as i32)
+        ; jz =>none
+        ; jmp >there
+        ; beyond:
+        ; cmp ecx, (CHUNK * BLOCK) as i32
+        ; jae =>none
+    );
+    mask(d, CHUNK * BLOCK);
+    dynasm!(d ; .arch x64
+        ; mov rax, [rax + near]
+        ; test rax, rax
+        ; jz =>none
+        ; shr ecx, CHUNK.trailing_zeros() as i8
+        ; mov rax, [rax + rcx * 8]
+        ; test rax, rax
+        ; jz =>none
+        ; mov ecx, edi
+        ; and ecx, CHUNK as i32 - 1
+        ; mov rax, [rax + rcx * 8 + slots]
+        ; jmp <found
+        ; there:
+    );
 }
 
 impl Slots {

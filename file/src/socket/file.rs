@@ -14,7 +14,7 @@ use quaject::{DescFn, Sharing, Unmade};
 use super::message::{Sending, discard};
 use super::{Kind, Socket};
 use crate::file::told::{Tells, Told};
-use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT, Splices};
+use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT, Seam, Splices};
 use crate::fs::Attr;
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS, WRITES};
@@ -176,12 +176,20 @@ impl File for Open {
         self.0.close();
     }
 
-    fn synthesize(&self, _of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
-        let seam = seam::get()?;
-        let mut routines = DescRoutines {
+    fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
+        Ok(DescRoutines {
             lseek: Some(seam::constants()?.no_seek.clone()),
-            ..DescRoutines::default()
-        };
+            ..self.synthesize_against(of, sharing, seam::get()?)?
+        })
+    }
+
+    fn synthesize_against(
+        &self,
+        _of: &OpenFile,
+        sharing: Sharing,
+        seam: &Seam,
+    ) -> Result<DescRoutines> {
+        let mut routines = DescRoutines::default();
         let plug = |routine: core::result::Result<codegen::Routine<DescFn>, Unmade>| match routine {
             Ok(routine) => Ok(Some(routine)),
             Err(Unmade::OutOfReach) => Ok(None),

@@ -15,6 +15,7 @@ use thread::outright::{OutrightFn, word};
 
 use super::file::{hot, stat};
 use super::{epoll, memory};
+use file::Operation;
 use file::seam::keep;
 use process::futex::short;
 use process::{exit, itself};
@@ -28,6 +29,8 @@ enum To {
     Code(usize),
     /// This function.
     Function(OutrightFn),
+    /// The routine that the description behind the first argument has for this.
+    Operation(Operation),
     /// What this emits, which leaves to the label, with the number in rax, to be made the slow way.
     Here(fn(&mut Draft, Label)),
 }
@@ -39,6 +42,10 @@ pub(crate) fn init() -> core::result::Result<(), OutOfCode> {
         (nr::FSTAT, To::Function(hot::fstat)),
         (nr::LSTAT, To::Function(stat::lstat_outright)),
         (nr::RT_SIGPROCMASK, To::Here(itself::mask)),
+        (nr::PREAD64, To::Operation(Operation::ReadAt)),
+        (nr::PWRITE64, To::Operation(Operation::WriteAt)),
+        (nr::READV, To::Operation(Operation::ReadSegment)),
+        (nr::WRITEV, To::Operation(Operation::WriteSegment)),
         (nr::MADVISE, To::Function(memory::madvise_outright)),
         (nr::EXIT, To::Function(exit::exit_outright)),
         (nr::FUTEX, To::Code(short::entry())),
@@ -56,14 +63,18 @@ pub(crate) fn init() -> core::result::Result<(), OutOfCode> {
     tree(d, &calls, leave);
     for (number, to, label) in calls {
         d.bind(label);
+        let slow = d.label();
         match to {
             To::Code(entry) => d.jmp_abs(entry),
             To::Function(function) => {
                 dynasm!(d ; .arch x64 ; mov rax, QWORD word(number, function));
                 d.jmp_abs(thread::outright::entry());
             }
+            To::Operation(operation) => {
+                itself::operation(d, slow, operation);
+                dynasm!(d ; .arch x64 ; =>slow ; mov eax, number as i32 ; jmp =>leave);
+            }
             To::Here(emit) => {
-                let slow = d.label();
                 emit(d, slow);
                 dynasm!(d ; .arch x64 ; =>slow ; mov eax, number as i32 ; jmp =>leave);
             }

@@ -14,10 +14,10 @@ use core::fmt::Write;
 
 use super::veil::Veil;
 use crate::proc::{list_processes, look_into};
-use file::OpenFile;
 use file::files::{Files, stubs};
 use file::fs::attr::Kind;
 use file::fs::text::{Each, Folder, Item, Out, Piece, long_text, number_in, text};
+use file::{OpenFile, Operation};
 use process::{Process, access, tree};
 use vm::fallible::try_text;
 
@@ -204,7 +204,14 @@ struct Descriptor {
     pid: i32,
 }
 
+/// The calls that the kernel procedure table has arrays for.
 const CALLS: [&str; 3] = ["read", "write", "lseek"];
+
+/// The name of call number `call` of those and of the further operations.
+fn name(call: usize) -> Option<&'static str> {
+    let further = || Some(Operation::ALL.get(call - CALLS.len())?.call());
+    CALLS.get(call).copied().or_else(further)
+}
 
 impl Descriptor {
     fn open_file(&self) -> Result<Arc<OpenFile>> {
@@ -215,6 +222,12 @@ impl Descriptor {
     /// The entry that a dispatcher would find for call number `call`, unless that is a stub. After a fork,
     /// the next call would have better code plugged than there is; looking does the same.
     fn entry(&self, call: usize) -> Option<usize> {
+        if let Some(further) = call.checked_sub(CALLS.len()) {
+            return self
+                .open_file()
+                .ok()?
+                .operation_entry(*Operation::ALL.get(further)?);
+        }
         let entry = self.files.clone().visit().entries(self.fd)?[call];
         let stubs = stubs();
         (entry != stubs.bad_fd && !stubs.slow.contains(&entry)).then_some(entry)
@@ -230,7 +243,9 @@ impl Folder for Descriptor {
                 Ok(())
             }));
         }
-        let call = CALLS.iter().position(|c| *c == name).ok_or(Errno::ENOENT)?;
+        let calls = CALLS.len() + Operation::ALL.len();
+        let call = (0..calls).find(|call| self::name(*call) == Some(name));
+        let call = call.ok_or(Errno::ENOENT)?;
         let entry = self.entry(call).ok_or(Errno::ENOENT)?;
         let of = self.open_file()?;
         let path = of.path()?;
@@ -238,7 +253,7 @@ impl Folder for Descriptor {
             "process {}, descriptor {}: {path}",
             self.pid, self.fd
         ))?;
-        let call = CALLS[call];
+        let call = self::name(call).unwrap_or_default();
         let veil = Veil::now();
         Ok(text(move |out| {
             show(veil, entry, &owner, out)?;
@@ -253,7 +268,7 @@ impl Folder for Descriptor {
         if from == 0 && !each(0, "file", Kind::Regular) {
             return;
         }
-        for (call, name) in CALLS.iter().enumerate() {
+        for (call, name) in (0..).map_while(|call| Some((call, name(call)?))) {
             let place = 1 + call as u64;
             if place >= from && self.entry(call).is_some() && !each(place, name, Kind::Regular) {
                 return;

@@ -60,8 +60,8 @@ impl Segments {
         &self.seam
     }
 
-    /// The routine behind `readv` or `writev`, by an `inner` one, generated against [`Segments::seam`], behind
-    /// `read` or `write`, call number `number`.
+    /// The routine behind `readv` or `writev`. `inner`, generated against [`Segments::seam`], is the one
+    /// behind `read` or `write`, whose call number is `number`.
     ///
     /// # Errors
     /// [`Unmade`].
@@ -97,7 +97,7 @@ impl Segments {
         emit::close_user(d, guarded);
         dynasm!(d ; .arch x64 ; pop rsi ; mov edx, 1 ; =>leave);
         emit::leave_slowly(d, number + MORE as usize, Hole::value(self.slow as i64));
-        // SAFETY: it changes rax alone where it returns and where it leaves, as a descriptor routine does, and
+        // SAFETY: it changes rax alone where it returns and where it leaves, as a descriptor routine does. It
         // keeps the routine that it calls.
         let routine: Routine<DescFn> = unsafe { Routine::from(draft.seal()?) };
         Ok(routine.keeping(Arc::new(inner)))

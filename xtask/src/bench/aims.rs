@@ -64,6 +64,10 @@ const AIMS: &[Aim] = &[
         "1024 are the bytes, eight at a time, in and out, as `rep movsq` counts one an iteration.",
     ),
     aim("file_read_1", 12.0, 30.0, CALL),
+    aim("pread_1", 8.0, 8.0, ""),
+    aim("pwrite_1", 8.0, 8.0, ""),
+    aim("readv_1", 8.0, 8.0, ""),
+    aim("writev_1", 8.0, 8.0, ""),
     aim(
         "file_loop",
         4.0,

@@ -271,6 +271,11 @@ pub const TESTS: &[Test] = &[
         run: mappings,
     },
     Test {
+        name: "operations",
+        about: "positional and vectored calls by routines of their own beside changes of all that they assume, on 1 and 4 CPUs",
+        run: operations,
+    },
+    Test {
         name: "memories",
         about: "sealed files, memory of other processes, what mappings promise, on 1 and 4 CPUs",
         run: memories,
@@ -922,6 +927,16 @@ fn handles(kit: &Kit) -> Vec<Check> {
 
 fn mappings(kit: &Kit) -> Vec<Check> {
     on_one_and_four(kit, "mappings", 256, &["/tests/mappings-glibc"], 5 * MINUTE)
+}
+
+fn operations(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(
+        kit,
+        "operations",
+        128,
+        &["/tests/operations-glibc"],
+        5 * MINUTE,
+    )
 }
 
 fn futexes(kit: &Kit) -> Vec<Check> {

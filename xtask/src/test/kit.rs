@@ -197,6 +197,7 @@ impl Kit {
             "watchpoints",
             "shares",
             "kept",
+            "operations",
         ] {
             programs.push((
                 format!("{name}-glibc"),

@@ -1,10 +1,10 @@
 //! The routines of a description of a file whose pages lie in memory.
 //!
-//! *Interface*: [`make`].
+//! *Interface*: [`make`], [`make_at`].
 
 use abi::errno::{Errno, Result};
 use quaject::fsmap::{self, FileCore};
-use quaject::{Sharing, Unmade};
+use quaject::{Seam, Sharing, Unmade};
 
 use crate::file::{DescRoutine, DescRoutines, OpenFile};
 use crate::seam;
@@ -14,12 +14,13 @@ use crate::seam;
 ///
 /// # Safety
 /// The description keeps what `core` is a part of.
-pub unsafe fn make(core: &FileCore, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
-    let seam = seam::get()?;
+pub unsafe fn make(
+    core: &FileCore,
+    of: &OpenFile,
+    sharing: Sharing,
+    seam: &Seam,
+) -> Result<DescRoutines> {
     let cursor = &of.cursor;
-    let made = |routine: core::result::Result<DescRoutine, Unmade>| {
-        routine.map(Some).or(Err(Errno::ENOMEM))
-    };
     let mut routines = DescRoutines::default();
     // SAFETY: the description owns both the routines and the cursor, and keeps the file. While another CPU
     // may be inside a routine, its descriptor table keeps the description, or has given it to `sync::epoch`.
@@ -34,4 +35,25 @@ pub unsafe fn make(core: &FileCore, of: &OpenFile, sharing: Sharing) -> Result<D
         routines.lseek = made(fsmap::synthesize_lseek(core, cursor, seam, sharing))?;
     }
     Ok(routines)
+}
+
+fn made(routine: core::result::Result<DescRoutine, Unmade>) -> Result<Option<DescRoutine>> {
+    routine.map(Some).or(Err(Errno::ENOMEM))
+}
+
+/// The routine for `pread64` over the pages of `core` for the description `of`, or for `pwrite64` if it
+/// `writes`: that of a description that appends is left to the plain call. ENOMEM.
+///
+/// # Safety
+/// As for [`make`].
+pub unsafe fn make_at(core: &FileCore, of: &OpenFile, writes: bool) -> Result<Option<DescRoutine>> {
+    let seam = seam::get()?;
+    // SAFETY: the description keeps the file, as above.
+    unsafe {
+        match writes {
+            true if of.appending() => Ok(None),
+            true => made(fsmap::synthesize_write_at(core, seam)),
+            false => made(fsmap::synthesize_read_at(core, seam)),
+        }
+    }
 }

@@ -20,12 +20,16 @@ use vm::space::{Label, Pager, PagerInfo};
 
 use super::MemNode;
 use super::store::{MAX_SIZE, Store};
-use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT, Sharing, Splices};
+use crate::file::{
+    DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Seam, Sharing, Splices,
+};
+
 use crate::fs::busy::Writing;
 use crate::fs::cache::routines;
 use crate::fs::inode::Inode;
 use crate::fs::length;
 use crate::io::IoBuf;
+use crate::seam;
 use vm::fallible::{try_arc, try_box};
 
 impl MemNode {
@@ -228,8 +232,22 @@ impl File for MemNode {
     }
 
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
+        self.synthesize_against(of, sharing, seam::get()?)
+    }
+
+    fn synthesize_against(
+        &self,
+        of: &OpenFile,
+        sharing: Sharing,
+        seam: &Seam,
+    ) -> Result<DescRoutines> {
         // SAFETY: the description keeps this node.
-        unsafe { routines::make(self.contents()?.core(), of, sharing) }
+        unsafe { routines::make(self.contents()?.core(), of, sharing, seam) }
+    }
+
+    fn synthesize_at(&self, of: &OpenFile, writes: bool) -> Result<Option<DescRoutine>> {
+        // SAFETY: as above.
+        unsafe { routines::make_at(self.contents()?.core(), of, writes) }
     }
 
     fn unsettled(&self, _of: &OpenFile) -> bool {

@@ -24,12 +24,13 @@ use super::link::Use;
 use super::node::Node;
 use super::pager::SharePager;
 use super::session::Fid;
-use crate::file::{DescRoutines, File, OpenFile};
+use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Seam};
 use crate::fs::attr::Attr;
 use crate::fs::cache::{Cached, Errors, PagesPager, routines};
 use crate::fs::inode::{DirSink, Inode};
 use crate::fs::length;
 use crate::io::IoBuf;
+use crate::seam;
 use vm::fallible::try_arc;
 
 /// No file is longer.
@@ -299,10 +300,27 @@ impl File for Opened {
     }
 
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
+        self.synthesize_against(of, sharing, seam::get()?)
+    }
+
+    fn synthesize_against(
+        &self,
+        of: &OpenFile,
+        sharing: Sharing,
+        seam: &Seam,
+    ) -> Result<DescRoutines> {
         match self.kept() {
             // SAFETY: the description keeps this, which keeps the pages.
-            Some(pages) => unsafe { routines::make(pages.core(), of, sharing) },
+            Some(pages) => unsafe { routines::make(pages.core(), of, sharing, seam) },
             None => Ok(DescRoutines::default()),
+        }
+    }
+
+    fn synthesize_at(&self, of: &OpenFile, writes: bool) -> Result<Option<DescRoutine>> {
+        match self.kept() {
+            // SAFETY: as above.
+            Some(pages) => unsafe { routines::make_at(pages.core(), of, writes) },
+            None => Ok(None),
         }
     }
 

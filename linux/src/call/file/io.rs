@@ -21,7 +21,7 @@ use file::fs::cache::index;
 use file::fs::{Kind, watch};
 use file::io::IoBuf;
 use file::pipe;
-use file::{OpenFile, Splices};
+use file::{OpenFile, Operation, Splices};
 use process::Task;
 use vm::fallible::try_filled;
 
@@ -160,7 +160,7 @@ fn lseek(args: &mut Args) -> Result<usize> {
 }
 
 fn vector(args: &Args, way: Way, at: At) -> Result<usize> {
-    let of = Caller::current().files.get(args.int(0))?;
+    let of = Caller::current().files.opened(args.int(0))?;
     check_at(&of, way, at)?;
     if args.uint(2) > IOV_MAX as u32 {
         return Err(Errno::EINVAL);
@@ -175,6 +175,12 @@ fn vector(args: &Args, way: Way, at: At) -> Result<usize> {
     }
     let result = transfer(&of, way, at, &mut buf);
     told(&of, way, &result);
+    if at == At::Offset && pieces.len() == 1 && result.is_ok() {
+        of.used_plainly(match way {
+            Way::Read => Operation::ReadSegment,
+            Way::Write => Operation::WriteSegment,
+        });
+    }
     result
 }
 
@@ -188,12 +194,18 @@ fn writev(args: &mut Args) -> Result<usize> {
 
 fn positional(args: &Args, way: Way) -> Result<usize> {
     let offset = unsigned(args.long(3))?;
-    let of = Caller::current().files.get(args.int(0))?;
+    let of = Caller::current().files.opened(args.int(0))?;
     check_at(&of, way, At::Position(offset))?;
     let mut buf = IoBuf::user(args.word(1), args.word(2))?;
     ends(offset, args.word(2))?;
     let result = transfer(&of, way, At::Position(offset), &mut buf);
     told(&of, way, &result);
+    if result.is_ok() {
+        of.used_plainly(match way {
+            Way::Read => Operation::ReadAt,
+            Way::Write => Operation::WriteAt,
+        });
+    }
     result
 }
 

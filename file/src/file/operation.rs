@@ -1,0 +1,277 @@
+//! Operations of a description beyond `read`, `write` and `lseek` that have routines of their own.
+//!
+//! *Interface*: an [`Operation`] is one; [`OpenFile::used_plainly`] is told of each call that ordinary Rust
+//! made; [`emit`] is the way from a description to its routine, for generated code.
+//!
+//! The first such call of a description is made plainly, and so is the second, which has the routine
+//! generated: a description that is read at positions twice is most often read so again. What is generated
+//! stays as long as the description. A description without any pays one word.
+//!
+//! There is a set of entries for descriptions that one thread reaches alone, and one for the others; which
+//! one holds is looked up at each call, so that nothing need be plugged when that changes.
+//!
+//! Source: dissertation, sections 4.1.2 (code is made for what is used) and 4.2 (procedures by index and
+//! operation).
+
+use abi::errno::Result;
+use abi::nr;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use codegen::{Draft, Label, dynasm};
+use core::mem::offset_of;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use sync::Monitor;
+use vm::fallible::{try_box, try_push};
+
+use super::code::Variant;
+use super::{ALONE, DescRoutine, OpenFile, Sharing, own};
+use crate::seam;
+
+/// One operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// `pread64`.
+    ReadAt,
+    /// `pwrite64`.
+    WriteAt,
+    /// `readv` of one segment.
+    ReadSegment,
+    /// `writev` of one segment.
+    WriteSegment,
+}
+
+impl Operation {
+    /// All of them, in the order of their places.
+    pub const ALL: [Operation; 4] = [
+        Operation::ReadAt,
+        Operation::WriteAt,
+        Operation::ReadSegment,
+        Operation::WriteSegment,
+    ];
+
+    /// The call that it answers.
+    pub const fn call(self) -> &'static str {
+        match self {
+            Operation::ReadAt => "pread64",
+            Operation::WriteAt => "pwrite64",
+            Operation::ReadSegment => "readv",
+            Operation::WriteSegment => "writev",
+        }
+    }
+
+    /// Whether bytes go into the file.
+    pub const fn writes(self) -> bool {
+        matches!(self, Operation::WriteAt | Operation::WriteSegment)
+    }
+
+    /// Its bit in [`Operations::used`].
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// Entries by operation; 0 leaves the call to ordinary Rust.
+type Entries = [AtomicUsize; Operation::ALL.len()];
+
+/// One routine, and what it assumes.
+struct Known {
+    operation: Operation,
+    sharing: Sharing,
+    variant: Variant,
+    routine: DescRoutine,
+}
+
+/// What was generated.
+#[repr(C)]
+struct Table {
+    /// For one thread, and for several.
+    entries: [Entries; 2],
+    known: Monitor<Vec<Known>>,
+}
+
+/// The part of a description.
+#[derive(Default)]
+pub(super) struct Operations {
+    table: AtomicPtr<Table>,
+    /// Operations that were used once, a bit each.
+    used: AtomicU8,
+    /// Operations that have no routine as things stand, a bit each.
+    without: AtomicU8,
+}
+
+impl Operations {
+    fn table(&self) -> Option<&Table> {
+        // SAFETY: null, or of a box that goes with this.
+        unsafe { self.table.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The table, made if there is none. ENOMEM.
+    fn made(&self) -> Result<&Table> {
+        if let Some(table) = self.table() {
+            return Ok(table);
+        }
+        let new = Box::into_raw(try_box(Table {
+            entries: Default::default(),
+            known: Monitor::new(Vec::new()),
+        })?);
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+        let there = self
+            .table
+            .compare_exchange(ptr::null_mut(), new, set, fetch);
+        let table = match there {
+            Ok(_) => new,
+            Err(there) => {
+                // SAFETY: made here, and nobody has seen it.
+                drop(unsafe { Box::from_raw(new) });
+                there
+            }
+        };
+        // SAFETY: of a box that goes with this.
+        Ok(unsafe { &*table })
+    }
+
+    /// No call finds a routine any more.
+    pub fn forget(&self) {
+        self.without.store(0, Ordering::SeqCst);
+        if let Some(table) = self.table() {
+            // A routine that is being made is published before this, or is made for what holds behind it.
+            let _turn = table.known.lock();
+            let entries = table.entries.iter().flatten();
+            entries.for_each(|entry| entry.store(0, Ordering::Release));
+        }
+    }
+}
+
+impl Drop for Operations {
+    fn drop(&mut self) {
+        let table = *self.table.get_mut();
+        if !table.is_null() {
+            // SAFETY: of a box; a description goes a grace period after the last descriptor that leads to it.
+            drop(unsafe { Box::from_raw(table) });
+        }
+    }
+}
+
+fn set(sharing: Sharing) -> usize {
+    match sharing {
+        Sharing::Exclusive => 0,
+        Sharing::Shared => 1,
+    }
+}
+
+impl OpenFile {
+    /// Ordinary Rust has made a call of `operation`, which may be made again: the second has the routine
+    /// generated.
+    #[inline]
+    pub fn used_plainly(&self, operation: Operation) {
+        let own = &self.operations;
+        let bit = operation.bit();
+        if own.without.load(Ordering::Relaxed) & bit != 0 {
+            return;
+        }
+        if own.used.load(Ordering::Relaxed) & bit == 0 {
+            own.used.fetch_or(bit, Ordering::Relaxed);
+            return;
+        }
+        if self.operation_entry(operation).is_none() && self.make_operation(operation).is_none() {
+            own.without.fetch_or(bit, Ordering::SeqCst);
+        }
+    }
+
+    /// The entry of the routine that a call of `operation` would find now.
+    pub fn operation_entry(&self, operation: Operation) -> Option<usize> {
+        let entries = &self.operations.table()?.entries[set(self.sharing())];
+        let entry = entries[operation as usize].load(Ordering::Acquire);
+        (entry != 0).then_some(entry)
+    }
+
+    /// Has the routine of `operation` generated, or finds it again, for how the description is shared now.
+    #[cold]
+    fn make_operation(&self, operation: Operation) -> Option<()> {
+        let allowed = if operation.writes() {
+            self.writable()
+        } else {
+            self.readable()
+        };
+        if !allowed {
+            return None;
+        }
+        let table = self.operations.made().ok()?;
+        let mut known = table.known.lock();
+        let (sharing, variant) = (self.sharing(), self.variant());
+        if variant.probed || variant.tells {
+            return None;
+        }
+        let found = known.iter().find(|known| {
+            (known.operation, known.sharing, known.variant) == (operation, sharing, variant)
+        });
+        let entry = match found {
+            Some(found) => found.routine.entry(),
+            None => {
+                let routine = self.synthesize_operation(operation, sharing).ok()??;
+                own(&routine);
+                let entry = routine.entry();
+                try_push(
+                    &mut known,
+                    Known {
+                        operation,
+                        sharing,
+                        variant,
+                        routine,
+                    },
+                )
+                .ok()?;
+                entry
+            }
+        };
+        table.entries[set(sharing)][operation as usize].store(entry, Ordering::Release);
+        Some(())
+    }
+
+    fn synthesize_operation(
+        &self,
+        operation: Operation,
+        sharing: Sharing,
+    ) -> Result<Option<DescRoutine>> {
+        let (number, reads) = match operation {
+            Operation::ReadAt | Operation::WriteAt => {
+                return self.file.synthesize_at(self, operation.writes());
+            }
+            Operation::ReadSegment => (nr::READ, true),
+            Operation::WriteSegment => (nr::WRITE, false),
+        };
+        let segments = seam::segments()?;
+        let inner = self
+            .file
+            .synthesize_against(self, sharing, segments.seam())?;
+        let inner = if reads { inner.read } else { inner.write };
+        match inner {
+            Some(inner) => seam::made(segments.routine(inner, number)),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Emits the way from a description, whose address is in rax, to the routine of `operation`, into rax; to
+/// `none` if there is none. Changes rcx.
+pub fn emit(d: &mut Draft, operation: Operation, none: Label) {
+    let table = offset_of!(OpenFile, operations) + offset_of!(Operations, table);
+    let shared = offset_of!(OpenFile, shared);
+    let place = size_of::<AtomicUsize>() * operation as usize;
+    let [alone, others] = [0, 1].map(|set| (set * size_of::<Entries>() + place) as i32);
+    let [table, shared] = [table, shared].map(|offset| offset as i32);
+    const { assert!(offset_of!(Table, entries) == 0 && ALONE == 0) };
+    dynasm!(d ; .arch x64
+        ; mov rcx, [rax + table]
+        ; test rcx, rcx
+        ; jz =>none
+        ; cmp BYTE [rax + shared], 0
+        ; mov rax, [rcx + alone]
+        ; je >found
+        ; mov rax, [rcx + others]
+        ; found:
+        ; test rax, rax
+        ; jz =>none
+    );
+}
