@@ -1,4 +1,5 @@
-/* Calls on descriptors beyond read, write and lseek, each made often enough to have a routine of its own: pread, pwrite, readv and writev of one segment.
+/* Calls on descriptors beyond read, write and lseek, each made often enough to have a routine of its own: pread, pwrite,
+ * readv and writev of one segment, recv and send.
  *
  * Interface: operations [GROUP...]; reports by TAP. What it expects is what Linux does; on Synthesis it also looks whether the routines are there.
  */
@@ -277,6 +278,88 @@ static void test_segments(void)
     close(ends[1]);
 }
 
+static void test_conversations(void)
+{
+    int ends[2], good = 1;
+    socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+    for (int i = 0; i < 100; i++) {
+        good &= send(ends[1], "byte", 4, i % 2 ? MSG_NOSIGNAL : 0) == 4;
+        good &= recv(ends[0], buffer, 10, 0) == 4 && memcmp(buffer, "byte", 4) == 0;
+    }
+    check(good, "a stream by send and recv");
+    check(has_routine(ends[1], "sendto") && has_routine(ends[0], "recvfrom"), "they have routines");
+    fails(recv(ends[0], buffer, 4, MSG_DONTWAIT), EAGAIN, "one that is not to wait");
+    good = send(ends[1], "abcd", 4, 0) == 4 && recv(ends[0], buffer, 2, MSG_PEEK) == 2 && recv(ends[0], buffer, 8, 0) == 4;
+    check(good, "a look takes nothing");
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    send(ends[1], "abcd", 4, 0);
+    equal(recvfrom(ends[0], buffer, 8, 0, (struct sockaddr *)&address, &length), 4, "with an address");
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        for (int i = 0; i < WARM; i++)
+            if (recv(ends[0], buffer, 3, 0) != 3 || memcmp(buffer, "now", 3))
+                _exit(1);
+        _exit(recv(ends[0], buffer, 3, 0) != 0);
+    }
+    for (int i = 0; i < WARM; i++) {
+        until_asleep(child);
+        good &= send(ends[1], "now", 3, 0) == 3;
+    }
+    close(ends[1]);
+    equal(status_of(child), 0, "a receiver sleeps until there is something, and until the end");
+    close(ends[0]);
+
+    socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+    for (int i = 0; i < WARM; i++)
+        send(ends[1], "x", 1, MSG_NOSIGNAL);
+    close(ends[0]);
+    signal(SIGPIPE, SIG_DFL);
+    fails(send(ends[1], "x", 1, MSG_NOSIGNAL), EPIPE, "to nobody, without a signal");
+    child = fork();
+    if (child == 0) {
+        send(ends[1], "x", 1, 0);
+        _exit(0);
+    }
+    int status = status_of(child);
+    check(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE, "and with one");
+    signal(SIGPIPE, SIG_IGN);
+    close(ends[1]);
+
+    socketpair(AF_UNIX, SOCK_DGRAM, 0, ends);
+    for (int i = 0; i < 20; i++)
+        good &= send(ends[1], "datagram", 8, 0) == 8 && recv(ends[0], buffer, 3, 0) == 3 && memcmp(buffer, "dat", 3) == 0;
+    check(good, "datagrams are cut");
+    good = send(ends[1], "", 0, 0) == 0 && send(ends[1], "next", 4, 0) == 4;
+    good &= recv(ends[0], buffer, 0, 0) == 0 && recv(ends[0], buffer, 8, 0) == 4;
+    check(good, "an empty one is one");
+    send(ends[1], "datagram", 8, 0);
+    equal(recv(ends[0], buffer, 3, MSG_TRUNC), 8, "how long it was");
+    close(ends[0]), close(ends[1]);
+
+    /* One socket's send becomes a message with rights: the routine goes. */
+    socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+    for (int i = 0; i < WARM; i++)
+        good &= send(ends[1], "x", 1, 0) == 1 && recv(ends[0], buffer, 1, 0) == 1;
+    char control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec one = {"r", 1};
+    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &ends[0], sizeof(int));
+    good &= send(ends[1], "a", 1, 0) == 1 && sendmsg(ends[1], &message, 0) == 1 && send(ends[1], "b", 1, 0) == 1;
+    int got = 0;
+    while (got < 3) {
+        int count = recv(ends[0], buffer + got, 3 - got, 0);
+        if (count <= 0)
+            break;
+        got += count;
+    }
+    check(good && got == 3 && memcmp(buffer, "arb", 3) == 0, "bytes around a message with rights keep their order");
+    close(ends[0]), close(ends[1]);
+}
+
 /* Somebody watches: what goes by routines is told like everything else. */
 static void test_watched(void)
 {
@@ -330,21 +413,23 @@ static void test_bounded(void)
 static int keeps_registers(long number, long a, long b, long c, long d)
 {
     long saved[7];
-    register long r10 asm("r10") = d, r8 asm("r8") = 0x8888, r9 asm("r9") = 0x9999;
+    register long r10 asm("r10") = d, r8 asm("r8") = 0, r9 asm("r9") = 0x9999;
     long rdi = a, rsi = b, rdx = c, result;
     asm volatile("syscall"
                  : "=a"(result), "+D"(rdi), "+S"(rsi), "+d"(rdx), "+r"(r10), "+r"(r8), "+r"(r9)
                  : "0"(number)
                  : "rcx", "r11", "memory");
     saved[0] = rdi, saved[1] = rsi, saved[2] = rdx, saved[3] = r10, saved[4] = r8, saved[5] = r9;
-    return saved[0] == a && saved[1] == b && saved[2] == c && saved[3] == d && saved[4] == 0x8888 && saved[5] == 0x9999;
+    return saved[0] == a && saved[1] == b && saved[2] == c && saved[3] == d && saved[4] == 0 && saved[5] == 0x9999;
 }
 
 static void test_registers(void)
 {
     int fd = file_of("registers", 10000, O_RDWR), ends[2], good = 1;
     struct iovec one = {buffer, 3}, nowhere = {(void *)8, 3};
+    int pair[2];
     pipe(ends);
+    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
     for (int i = 0; i < 3 * WARM; i++) {
         good &= keeps_registers(SYS_pread64, fd, (long)buffer, 5, i);
         good &= keeps_registers(SYS_pwrite64, fd, (long)buffer, 5, i);
@@ -358,6 +443,10 @@ static void test_registers(void)
         good &= keeps_registers(SYS_readv, fd, 8, 1, 4);
         good &= keeps_registers(SYS_readv, fd, (long)&one, 0, 4);
         good &= keeps_registers(SYS_readv, -1, (long)&one, 1, 4);
+        good &= keeps_registers(SYS_sendto, pair[1], (long)buffer, 3, MSG_NOSIGNAL);
+        good &= keeps_registers(SYS_recvfrom, pair[0], (long)buffer, 3, 0);
+        good &= keeps_registers(SYS_sendto, pair[1], 8, 3, 0);
+        good &= keeps_registers(SYS_recvfrom, pair[0], (long)buffer, 3, MSG_DONTWAIT);
     }
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     for (int i = 0; i < WARM; i++)
@@ -414,6 +503,7 @@ static const struct group groups[] = {
     {"pread", test_pread},
     {"pwrite", test_pwrite},
     {"segments", test_segments},
+    {"conversations", test_conversations},
     {"watched", test_watched},
     {"bounded", test_bounded},
     {"registers", test_registers},

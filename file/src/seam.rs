@@ -11,12 +11,13 @@ use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use quaject::constant::Constants;
-use quaject::{Conv, DescFn, Seam, Segments, Unmade};
+use quaject::{Conv, DescFn, Flagged, Seam, Segments, Unmade};
 
 use crate::files::{self, Stubs};
 
 static SEAM: AtomicPtr<Seam> = AtomicPtr::new(ptr::null_mut());
 static SEGMENTS: AtomicPtr<Segments> = AtomicPtr::new(ptr::null_mut());
+static FLAGGED: AtomicPtr<Flagged> = AtomicPtr::new(ptr::null_mut());
 static CONSTANTS: AtomicPtr<Constants> = AtomicPtr::new(ptr::null_mut());
 static SLOW: Class = Class::new("stub.slow");
 static BAD_FD: Class = Class::new("stub.bad_fd");
@@ -39,6 +40,8 @@ pub fn init(cpus: usize) -> Result<()> {
     CONSTANTS.store(Box::into_raw(Box::new(constants)), Ordering::Release);
     let segments = Segments::new(&seam).map_err(|OutOfCode| Errno::ENOMEM)?;
     SEGMENTS.store(Box::into_raw(Box::new(segments)), Ordering::Release);
+    let flagged = Flagged::new(&seam).map_err(|OutOfCode| Errno::ENOMEM)?;
+    FLAGGED.store(Box::into_raw(Box::new(flagged)), Ordering::Release);
     SEAM.store(Box::into_raw(Box::new(seam)), Ordering::Release);
     let stubs = make_stubs(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
     files::link_stubs(stubs);
@@ -64,6 +67,12 @@ pub fn get() -> Result<&'static Seam> {
 pub fn segments() -> Result<&'static Segments> {
     // SAFETY: the pointer is null or comes from the box leaked in `init`.
     unsafe { SEGMENTS.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
+}
+
+/// What routines behind `recvfrom` and `sendto` share; `EAGAIN` before [`init`].
+pub fn flagged() -> Result<&'static Flagged> {
+    // SAFETY: the pointer is null or comes from the box leaked in `init`.
+    unsafe { FLAGGED.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }
 
 /// What a generator made, for a description: nothing where its data is out of reach. `ENOMEM` without room

@@ -20,6 +20,7 @@ pub use catalogue::{
     buffer_in, buffer_out, cook_tty_in, cook_tty_out, gauge, probe, pump, queue, relay, serializer,
     switch,
 };
+pub use kit::flagged::Flagged;
 pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Sleep, Unmade};
 pub use kit::segments::Segments;
 pub use kit::{callback, guard, look, plug, regs};

@@ -39,15 +39,21 @@ pub enum Operation {
     ReadSegment,
     /// `writev` of one segment.
     WriteSegment,
+    /// `recvfrom` without flags and address.
+    Receive,
+    /// `sendto` without address, and with no flags but those that matter to who waits or is told.
+    Send,
 }
 
 impl Operation {
     /// All of them, in the order of their places.
-    pub const ALL: [Operation; 4] = [
+    pub const ALL: [Operation; 6] = [
         Operation::ReadAt,
         Operation::WriteAt,
         Operation::ReadSegment,
         Operation::WriteSegment,
+        Operation::Receive,
+        Operation::Send,
     ];
 
     /// The call that it answers.
@@ -57,12 +63,17 @@ impl Operation {
             Operation::WriteAt => "pwrite64",
             Operation::ReadSegment => "readv",
             Operation::WriteSegment => "writev",
+            Operation::Receive => "recvfrom",
+            Operation::Send => "sendto",
         }
     }
 
     /// Whether bytes go into the file.
     pub const fn writes(self) -> bool {
-        matches!(self, Operation::WriteAt | Operation::WriteSegment)
+        matches!(
+            self,
+            Operation::WriteAt | Operation::WriteSegment | Operation::Send
+        )
     }
 
     /// Its bit in [`Operations::used`].
@@ -234,22 +245,23 @@ impl OpenFile {
         operation: Operation,
         sharing: Sharing,
     ) -> Result<Option<DescRoutine>> {
-        let (number, reads) = match operation {
+        let against = |seam| self.file.synthesize_against(self, sharing, seam);
+        let (routine, number) = match operation {
             Operation::ReadAt | Operation::WriteAt => {
                 return self.file.synthesize_at(self, operation.writes());
             }
-            Operation::ReadSegment => (nr::READ, true),
-            Operation::WriteSegment => (nr::WRITE, false),
+            Operation::ReadSegment => (against(seam::segments()?.seam())?.read, nr::READ),
+            Operation::WriteSegment => (against(seam::segments()?.seam())?.write, nr::WRITE),
+            Operation::Receive => (against(seam::flagged()?.seam())?.read, nr::READ),
+            Operation::Send => (against(seam::flagged()?.seam())?.write, nr::WRITE),
         };
-        let segments = seam::segments()?;
-        let inner = self
-            .file
-            .synthesize_against(self, sharing, segments.seam())?;
-        let inner = if reads { inner.read } else { inner.write };
-        match inner {
-            Some(inner) => seam::made(segments.routine(inner, number)),
-            None => Ok(None),
-        }
+        let Some(inner) = routine else {
+            return Ok(None);
+        };
+        seam::made(match operation {
+            Operation::Receive | Operation::Send => seam::flagged()?.routine(inner, number),
+            _ => seam::segments()?.routine(inner, number),
+        })
     }
 }
 

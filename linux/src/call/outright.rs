@@ -47,6 +47,8 @@ pub(crate) fn init() -> core::result::Result<(), OutOfCode> {
         (nr::READV, To::Operation(Operation::ReadSegment)),
         (nr::WRITEV, To::Operation(Operation::WriteSegment)),
         (nr::MADVISE, To::Function(memory::madvise_outright)),
+        (nr::SENDTO, To::Operation(Operation::Send)),
+        (nr::RECVFROM, To::Operation(Operation::Receive)),
         (nr::EXIT, To::Function(exit::exit_outright)),
         (nr::FUTEX, To::Code(short::entry())),
         (nr::EPOLL_WAIT, To::Function(epoll::wait_outright)),

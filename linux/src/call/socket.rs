@@ -9,11 +9,11 @@ use alloc::sync::Arc;
 use vm::user;
 
 use super::{Args, Handler};
-use file::OpenFile;
 use file::files::Files;
 use file::io::IoBuf;
 use file::socket::message::{self, Sending};
 use file::socket::{self, Address, Socket};
+use file::{OpenFile, Operation};
 use process::Process;
 use thread::deadline::Deadline;
 use vm::fallible::try_filled;
@@ -189,6 +189,9 @@ fn sendto(a: &mut Args) -> Result<usize> {
     if buf.remaining() > 0 {
         of.fell_short();
     }
+    if sent.is_ok() && a.word(4) == 0 && flags & !(MSG_NOSIGNAL | MSG_DONTWAIT) == 0 {
+        of.used_plainly(Operation::Send);
+    }
     sent
 }
 
@@ -202,6 +205,8 @@ fn recvfrom(a: &mut Args) -> Result<usize> {
     message::discard(received);
     if a.word(4) != 0 {
         from.unwrap_or_default().put(a.word(4), a.word(5))?;
+    } else if flags == 0 {
+        of.used_plainly(Operation::Receive);
     }
     Ok(count)
 }

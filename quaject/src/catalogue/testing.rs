@@ -84,14 +84,25 @@ const SLOW: u64 = 1 << 63;
 /// Calls a descriptor routine as a dispatcher would, and checks that it keeps every register but rax on
 /// either way out.
 pub fn call(routine: &Routine<DescFn>, arguments: [u64; 3]) -> Ended {
-    let [a, b, c] = arguments;
-    call_at(routine, [a, b, c, 0x1111_2222_0000_000a])
+    call_with(routine, &arguments)
 }
 
 /// As [`call`], of a routine that takes a position, the fourth argument.
 pub fn call_at(routine: &Routine<DescFn>, arguments: [u64; 4]) -> Ended {
+    call_with(routine, &arguments)
+}
+
+/// As [`call`], of a routine that takes flags and an address, the fourth and the fifth argument.
+pub fn call_flagged(routine: &Routine<DescFn>, arguments: [u64; 5]) -> Ended {
+    call_with(routine, &arguments)
+}
+
+fn call_with(routine: &Routine<DescFn>, arguments: &[u64]) -> Ended {
     let mut regs: [u64; 16] = core::array::from_fn(|n| 0x1111_2222_0000_0000 + n as u64);
-    [regs[7], regs[6], regs[2], regs[10]] = arguments;
+    // rdi, rsi, rdx, r10, r8.
+    for (number, argument) in [7, 6, 2, 10, 8].into_iter().zip(arguments) {
+        regs[number] = *argument;
+    }
     // SAFETY: descriptor routines keep every register but rax, and the test's slow exit returns.
     let mut after = unsafe { enter(routine.entry(), regs) };
     let slowly = (after[8] ^ regs[8]) & SLOW != 0;

@@ -7,6 +7,7 @@ pub mod callback;
 #[cfg(not(loom))]
 pub mod class;
 pub(crate) mod emit;
+pub(crate) mod flagged;
 pub mod guard;
 #[cfg(not(loom))]
 pub mod interfacer;

@@ -124,6 +124,14 @@ impl Seam {
         })
     }
 
+    /// With the code that lets a thread sleep which `other` has.
+    pub(crate) fn waiting_as(self, other: &Seam) -> Seam {
+        Seam {
+            waiting: other.waiting,
+            ..self
+        }
+    }
+
     /// With code that lets a thread sleep straight out of a routine: entered by a jump at any depth of the
     /// kernel stack, rax = address of the object's [`Sleep`], all else as at the routine's entry. It calls
     /// that, and makes the `read` again or leaves it to the slow exit. Without it routines leave by the slow
