@@ -98,7 +98,7 @@ impl Limits {
 }
 
 impl Process {
-    /// What its memory may become by a call of one of its threads.
+    /// The limits of its memory for a call of one of its threads.
     pub fn bounds(&self) -> Bounds {
         let may_lock = self.cred.get().has(Capability::IpcLock);
         let limits = self.limits.lock();

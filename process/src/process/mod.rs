@@ -90,7 +90,7 @@ pub struct Process {
     pub cred: Shared<Cred>,
     /// Its resource limits.
     pub limits: Monitor<Limits>,
-    /// What it runs.
+    /// Its program.
     pub program: Monitor<Arc<Program>>,
     /// Its session, with the controlling terminal. Changes with its children held.
     pub session: Shared<Session>,
@@ -330,7 +330,7 @@ impl Process {
         self.a_thread().map_or(0, |first| first.pace.nice())
     }
 
-    /// What it runs.
+    /// Its program.
     pub fn program(&self) -> Arc<Program> {
         self.program.lock().clone()
     }

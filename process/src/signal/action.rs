@@ -1,4 +1,4 @@
-//! What a process does on each signal.
+//! The signal actions of a process.
 //!
 //! *Interface*: [`Actions`], shared between processes by `CLONE_SIGHAND`.
 
@@ -10,7 +10,7 @@ use sync::Monitor;
 use super::set::{DefaultAction, IGNORED, bit, default_action};
 use vm::fallible::placed;
 
-/// The 64 actions, with masks of who is ignored and who has a handler that need no monitor.
+/// The 64 actions, with masks of ignored and handled signals, which are read without a monitor.
 pub struct Actions {
     table: Monitor<[Sigaction; 64]>,
     ignored: AtomicU64,
@@ -57,8 +57,8 @@ impl Actions {
         copy
     }
 
-    /// These, which are all the default and nobody's yet, become those of a program that `exec` begins: what
-    /// `old` ignores stays ignored.
+    /// Makes these new default actions those of a program that `exec` begins: signals that `old` ignores stay
+    /// ignored.
     pub fn begin_program(&self, old: &Actions) {
         let ignored = old.told_to_ignore();
         if ignored != 0 {
@@ -68,7 +68,7 @@ impl Actions {
         }
     }
 
-    /// The signals that are dropped because somebody said so.
+    /// The signals that are ignored explicitly.
     fn told_to_ignore(&self) -> u64 {
         let table = self.table.lock();
         let mut told = 0;

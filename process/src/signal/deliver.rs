@@ -1,8 +1,8 @@
-//! Delivering signals: the last thing before user code runs.
+//! Delivering signals: the last step before user code runs.
 //!
 //! *Interface*: [`run`], in thread context with interrupts on. It decides whether an interrupted call is
-//! restarted, runs default actions, and builds the frames of handlers. [`raise`] is for who sends itself what
-//! a handler is for: the signal waits nowhere.
+//! restarted, runs default actions, and builds the frames of handlers. [`raise`] is for a thread that sends
+//! itself a handled signal, which is then never queued.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -21,8 +21,8 @@ use crate::process::{Process, Task, rseq, trace, tree};
 /// Length of the `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;
 
-/// Delivers everything that `task`, the running one, does not block. A status is an order to end the thread:
-/// the caller drops what it holds and does so.
+/// Delivers all signals that `task`, the running task, does not block. A returned status means that the
+/// thread must end: the caller drops what it holds and ends it.
 #[must_use]
 pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
     let process = &task.process;
@@ -78,12 +78,12 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
     None
 }
 
-/// `task`, the running one, has sent itself `info` by the call of `trap`. If it would take that on the way
-/// out of the call, first and alone, and has a handler, the call has succeeded and the handler runs next.
-/// False: nothing has been done.
+/// `task`, the running task, sends itself `info` by the call of `trap`. If this would be the first and only
+/// signal that it takes at the end of the call, and it has a handler, the call succeeds and the handler runs
+/// next. False: nothing has been done.
 ///
-/// What wants the thread to look at anything else (an end, a stop, a signal or a timer's) is either seen here
-/// or comes after this signal. Who stands in line for the signals of the process finds it taken.
+/// Any other request to the thread (an end, a stop, a signal or a timer's) is either seen here or comes after
+/// this signal. Other waiters for signals of the process find it taken.
 #[must_use]
 pub fn raise(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo) -> bool {
     let this = bit(info.signo);
@@ -123,7 +123,7 @@ pub fn set_blocked(task: &Task, mask: u64) {
     }
 }
 
-/// What becomes of an interrupted call: `handler` is the action whose handler runs, if one does.
+/// The result of an interrupted call: `handler` is the action whose handler runs, if one does.
 fn restart(trap: &mut TrapFrame, task: &Task, handler: Option<&Sigaction>) {
     if !trap.is_syscall() {
         return;
@@ -269,7 +269,7 @@ pub(super) fn stop_if_complete(process: &Arc<Process>) {
         state.change = Some(Change::Stopped(signo));
         signo
     };
-    // A parent that traces it is told by the thread that stops.
+    // The stopping thread notifies a parent that is the tracer.
     if process.traced_by.load(Ordering::Acquire) != process.ppid() {
         notify_parent(process, CLD_STOPPED, signo);
     }
@@ -284,8 +284,8 @@ pub(super) fn notify_parent(process: &Process, code: i32, signo: i32) {
     if action.flags & SA_NOCLDSTOP == 0 {
         let uid = process.cred.get().uid;
         let info = Siginfo::child(code, process.pid, uid, signo, 0, 0);
-        // SIGCHLD is a standard signal: adding it cannot fail. What has expired for the parent stays as it
-        // is: it might continue the parent, and so on up the tree, on one stack.
+        // SIGCHLD is a standard signal: adding it cannot fail. The parent's expired timers are not processed
+        // here: they might continue the parent, and so on up the tree, on one stack.
         send::queue(&parent, None, &info, Origin::Sent);
     }
     parent.child_wait.wake_all();

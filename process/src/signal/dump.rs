@@ -1,13 +1,13 @@
-//! Core files: what a process was when a signal ended it.
+//! Core files: the state of a process when a signal ended it.
 //!
 //! *Interface*: [`end`] instead of an ordinary end by a signal that leaves a core; [`join`] by its other
-//! threads, which stand still until it is written; [`wanted`]; the pattern of names, [`pattern`] and
+//! threads, which wait until it is written; [`wanted`]; the pattern of names, [`pattern`] and
 //! [`set_pattern`].
 //!
 //! The thread that takes the signal ends the process first, so that all others come to the crossing into user
-//! mode, where they leave their registers and wait. Then it writes, as the process itself: into its working
-//! directory, with its rights, up to its `RLIMIT_CORE`. Memory is written as it is found; what is not there
-//! stays a hole.
+//! mode, where they save their registers and wait. Then it writes the file with the identity of the process:
+//! into its working directory, with its rights, up to its `RLIMIT_CORE`. Memory is written as it is; absent
+//! pages stay holes.
 //!
 //! Source: `elf_core_dump` as core(5) and elf(5) describe its result.
 
@@ -45,7 +45,7 @@ const LEAVE_CORES: u64 = bit(SIGQUIT)
     | bit(SIGSYS)
     | bit(SIGXCPU)
     | bit(SIGXFSZ);
-/// Nobody wants a core that is shorter.
+/// A shorter core is useless.
 const LEAST: u64 = PAGE as u64;
 /// The longest pattern, and the longest name that one makes.
 const PATTERN_MAX: usize = 127;
@@ -66,7 +66,7 @@ static PATTERN: Monitor<Vec<u8>> = Monitor::new(Vec::new());
 /// Whether a name without `%p` gets the number of the process.
 pub static USES_PID: AtomicBool = AtomicBool::new(false);
 
-/// What names of cores are made of.
+/// The pattern of core file names.
 #[expect(clippy::disallowed_methods, reason = "127 bytes at most")]
 pub fn pattern() -> Vec<u8> {
     let set = PATTERN.lock();
@@ -88,7 +88,7 @@ pub fn set_pattern(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// A process's part: where its threads wait while a core is written.
+/// The process's data: its threads wait here while a core is written.
 pub struct Hall {
     open: AtomicBool,
     stands: Monitor<Stands>,
@@ -203,7 +203,7 @@ impl Process {
     }
 }
 
-/// Lets those go who wait.
+/// Releases the waiting threads.
 fn release(hall: &Hall) {
     {
         let mut stands = hall.stands.lock();
@@ -298,7 +298,7 @@ fn file_name(process: &Process, tid: i32, signo: i32) -> Result<Vec<u8>> {
             Some(b's') => signo as u64,
             Some(b't') => machine::clock::real_ns() / NSEC_PER_SEC,
             Some(b'c') => process.limits.lock().cur(RLIMIT_CORE),
-            // What is not known stands for nothing.
+            // An unknown specifier stands for nothing.
             Some(_) => continue,
         };
         try_extend(&mut name_of, try_text(format_args!("{number}"))?.as_bytes())?;
@@ -364,7 +364,7 @@ impl Out<'_> {
     }
 }
 
-/// Writes the core. An error when there is none; one that ends early is one.
+/// Writes the core. An error when no core was written; a truncated core is no error.
 fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) -> Result<()> {
     let space = process.space().ok_or(Errno::ESRCH)?;
     let own = Stand::of(task, trap)?;
@@ -434,7 +434,7 @@ fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) 
     // From here on there is a core, however much of it.
     let _cut = contents(&mut out, &space, &segments, &notes);
     if let Some(inode) = of.inode() {
-        // What ends with a hole has its length.
+        // A file that ends with a hole keeps its length.
         let length = out.at.min(out.most);
         if inode.attr().size < length {
             let _ = inode.truncate(length);

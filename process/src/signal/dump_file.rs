@@ -57,7 +57,7 @@ impl Words {
     }
 }
 
-/// What the file begins with, in front of `notes` bytes of notes. ENOMEM, EFBIG.
+/// The headers of the file, in front of `notes` bytes of notes. ENOMEM, EFBIG.
 pub(super) fn headers(segments: &[Segment], notes: usize) -> Result<Vec<u8>> {
     const CORE: u16 = 4;
     const X86_64: u16 = 62;
@@ -97,7 +97,7 @@ pub(super) struct Note {
 }
 
 impl Note {
-    /// One that all systems know.
+    /// A note type that all systems know.
     pub(super) const fn of(kind: usize) -> Note {
         Note {
             kind,

@@ -1,8 +1,8 @@
 //! The frame that a handler finds on its stack, byte for byte Linux's, and the way back from it.
 //!
-//! *Interface*: [`push`] builds it, [`pop`] is `rt_sigreturn`. What comes back from user memory is not
-//! trusted: only flags that user mode may set, only user selectors, only vector state that the processor will
-//! accept. An address that is none is the fault of going there (`machine::trap`).
+//! *Interface*: [`push`] builds it, [`pop`] is `rt_sigreturn`. Data from user memory is not trusted: only
+//! flags that user mode may set, only user selectors, only vector state that the processor will accept. A
+//! non-canonical address gives a fault at the return (`machine::trap`).
 //!
 //! Source: System V ABI, AMD64 supplement (red zone, stack alignment); the layout of `rt_sigframe` as
 //! published for user programs.
@@ -27,8 +27,7 @@ const RED_ZONE: u64 = 128;
 /// Direction, resume and trap flags: clear when a handler starts.
 const RFLAGS_CLEARED: u64 = 1 << 10 | 1 << 16 | 1 << 8;
 
-/// Whether what runs at `sp` is on the alternate stack. One that disarms itself is nobody's while it is
-/// armed.
+/// Whether `sp` is on the alternate stack. A stack that disarms itself is not in use while it is armed.
 fn on_altstack(stack: &Sigaltstack, sp: u64) -> bool {
     stack.flags & SS_AUTODISARM == 0 && sp > stack.sp && sp.wrapping_sub(stack.sp) <= stack.size
 }
@@ -44,7 +43,7 @@ pub fn altstack_state(stack: &Sigaltstack, sp: u64) -> i32 {
     }
 }
 
-/// What `sigaltstack` tells a thread at `sp`.
+/// The result of `sigaltstack` for a thread at `sp`.
 pub fn told(stack: &Sigaltstack, sp: u64) -> Sigaltstack {
     Sigaltstack {
         flags: altstack_state(stack, sp) | stack.flags & SS_AUTODISARM,
@@ -172,7 +171,7 @@ fn context(trap: &TrapFrame, info: &Siginfo, mask: u64, fpstate: u64) -> Sigcont
     }
 }
 
-/// Goes back to what the frame at the stack pointer says. EFAULT: it cannot be read or makes no sense.
+/// Restores the state of the frame at the stack pointer. EFAULT: it cannot be read or is invalid.
 pub fn pop(trap: &mut TrapFrame, task: &Task) -> Result<()> {
     let at = trap.rsp.wrapping_sub(8) as usize;
     let uc: Ucontext = user::get(at.wrapping_add(offset_of!(RtSigframe, uc)))?;

@@ -1,4 +1,4 @@
-//! Who is told by signals of what happens to a file ([`file::told`]): a thread, a process or a group.
+//! The receiver of a file's signals ([`file::told`]): a thread, a process or a group.
 //!
 //! *Interface*: [`by_kind`] finds them as `F_SETOWN_EX` names them.
 
@@ -85,6 +85,6 @@ fn tell(call: &Call, process: &Arc<Process>, task: Option<&Arc<Task>>) {
         return;
     }
     let plain = Siginfo::sent(SIGIO, SI_KERNEL, 0, 0);
-    // Who cannot be told even so has more to hear than there is room for.
+    // A failure here means that the receiver's queue is full.
     let _untold = super::send(process, task, plain);
 }

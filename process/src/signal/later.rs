@@ -2,9 +2,9 @@
 //!
 //! *Interface*: [`send_later`] from anywhere; [`start`] makes the thread that sends.
 //!
-//! The thread sleeps where descriptions come that tell of readiness by signals ([`file::told`]). The ring is
-//! bounded; a full one drops the signal, which a person at a terminal repeats. Progress: lock-free; each slot
-//! is claimed with one compare-and-swap and published with one store.
+//! The thread sleeps on the list of descriptions with readiness signals ([`file::told`]). The ring is
+//! bounded; a full ring drops the signal, and a person at a terminal repeats it. Progress: lock-free; each
+//! slot is claimed with one compare-and-swap and published with one store.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -15,7 +15,7 @@ use super::send::{send, send_group};
 use crate::process::tree;
 use file::told;
 
-/// Who is to get a signal.
+/// The receiver of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A process.
@@ -80,9 +80,9 @@ fn missed() -> bool {
     MISSED.load(Ordering::Relaxed) && MISSED.swap(false, Ordering::AcqRel)
 }
 
-/// What is to be done.
+/// The request.
 enum Note {
-    /// What was noted.
+    /// The noted requests.
     Taken(Target, i32),
     /// There was no room for it: all processes' timers may have rung.
     Missed,
@@ -112,7 +112,7 @@ fn run(_: usize) {
     loop {
         thread::safe_point();
         let Some(note) = next(ready) else {
-            // Nobody sends this thread signals.
+            // This thread never gets signals.
             let _uninterrupted = ready.sleep(|| {
                 thread::safe_point();
                 is_due(ready)
@@ -135,7 +135,7 @@ fn run(_: usize) {
             code: SI_KERNEL,
             ..Siginfo::default()
         };
-        // Whoever it was for may be gone by now; nobody is left to tell.
+        // The receiver may have ended by now.
         let _ = match target {
             Target::Group(pgrp) => send_group(pgrp, info),
             Target::Timers(pid) => {

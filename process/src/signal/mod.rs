@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`send()`] to a process or one thread, [`send_group`], [`send_later`] for interrupt handlers;
 //! [`force`] for faults; [`deliver::run`] on the way to user mode; [`ProcessSignals`] is a process's part.
-//! Nothing here may be called by an interrupt handler but [`send_later`].
+//! Interrupt handlers may call only [`send_later`].
 //!
 //! A signal is *pending* on a process or a thread until a thread that does not block it is about to run user
 //! code, and is delivered then. The thread's attention flag says that there may be something to deliver.

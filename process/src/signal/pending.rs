@@ -1,18 +1,18 @@
-//! Signals that wait to be delivered: a mask, and their `siginfo` in order.
+//! Pending signals: a mask, and their `siginfo` in order.
 //!
-//! *Interface*: [`Pending::add`], [`Pending::take`], [`Pending::remove`]; [`Mask::get`] says which signals
-//! wait. A standard signal waits at most once; a real-time one as often as it was sent, in order; a timer's,
-//! once for each timer.
+//! *Interface*: [`Pending::add`], [`Pending::take`], [`Pending::remove`]; [`Mask::get`] returns the set of
+//! pending signals. A standard signal is pending at most once; a real-time signal as often as it was sent, in
+//! order; a timer's signal once for each timer.
 //!
-//! Each [`Pending`] is under a monitor and has a [`Mask`] beside that, which its methods are given and which
-//! anybody may read. So who only asks whether anything waits takes nothing. A sender adds to the mask and
-//! then looks whether a thread takes the signal ([`Task::takes`](crate::process::Task)); a thread that
-//! unblocks it, or waits for it, says so and then looks at the mask. All four are sequentially consistent:
-//! either the sender finds the thread willing and draws its attention, or the thread finds the signal. The
-//! same holds the other way round for a thread that takes signals no more: a sender that still found it
-//! willing has added to the mask before. On the way to user mode a thread takes its mark of attention back
-//! before it looks, and a sender sets that after the mask: both change one word, so who took back the mark
-//! sees what it was for, and a later one stands.
+//! Each [`Pending`] is under a monitor, and beside the monitor is a [`Mask`], which its methods get and which
+//! any thread may read. So a mere check for pending signals takes no monitor. A sender adds to the mask and
+//! then checks whether a thread takes the signal ([`Task::takes`](crate::process::Task)); a thread that
+//! unblocks the signal, or waits for it, records that and then checks the mask. All four accesses are
+//! sequentially consistent: either the sender finds the thread willing and alerts it, or the thread finds the
+//! signal. The converse holds for a thread that stops taking signals: a sender that still found it willing
+//! has added to the mask before. On the way to user mode a thread clears its attention mark before it checks,
+//! and a sender sets that mark after the signal mask. Both change one word, so the thread that cleared the
+//! mark sees the signals for which it was set, and a later mark stays.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,7 +26,7 @@ use account::user::Charge;
 /// The most entries of one queue, whatever the limits say.
 const QUEUE_MAX: usize = 1024;
 
-/// An expiration of a timer that is to be told.
+/// An expiration of a timer that must be signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expiry {
     /// The timer's place among those of its process, below 64.
@@ -37,12 +37,12 @@ pub struct Expiry {
     pub apart: bool,
 }
 
-/// Where a signal comes from.
+/// The origin of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// It was sent.
     Sent,
-    /// From a timer, which goes on once the signal is taken.
+    /// From a timer, which continues when the signal is taken.
     Timer(Expiry),
 }
 
@@ -77,12 +77,12 @@ impl Origin {
     }
 }
 
-/// What became of a signal that was added.
+/// The outcome of adding a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
     /// It waits.
     Waits,
-    /// One with its number waits already, and stands for both.
+    /// A signal with its number is already pending, and stands for both.
     Merged,
     /// The queue is full or memory short.
     Refused,
@@ -110,11 +110,11 @@ pub struct Pending {
     queue: VecDeque<Entry>,
 }
 
-/// One that waits.
+/// A pending signal.
 struct Entry {
-    /// With its origin in the padding, where nobody else has anything.
+    /// With its origin in the otherwise unused padding.
     info: Siginfo,
-    /// Of the user to whom it was sent; a timer has paid for its own.
+    /// The charge to the receiving user; a timer is charged for its own signal.
     _charge: Option<Charge>,
 }
 
@@ -132,8 +132,8 @@ impl Pending {
         }
     }
 
-    /// Adds one, which `charge` pays for if it was sent. Refused is a real-time signal with a value; of
-    /// others that find no place what is known about them is lost.
+    /// Adds a signal, with `charge` if it was sent. Without a place, a real-time signal with a value is
+    /// refused; other signals lose their information.
     #[expect(clippy::disallowed_methods, reason = "room may be refused")]
     pub fn add(
         &mut self,
@@ -201,7 +201,7 @@ impl Pending {
         Some(origin)
     }
 
-    /// What is known about the one at `place`, in their order; none beyond the last.
+    /// The information of the signal at `place`, in order; none beyond the last.
     pub fn peek(&self, place: usize) -> Option<Siginfo> {
         let entry = self.queue.get(place)?;
         Some(Siginfo {
@@ -328,7 +328,7 @@ mod tests {
     fn a_full_queue_refuses_real_time_but_not_standard_signals() {
         let mut pending = Waiting::default();
         while sent(&mut pending, info(50, SI_QUEUE)) != Added::Refused {}
-        // Its value is nobody's loss.
+        // Losing its value does no harm.
         assert_eq!(sent(&mut pending, info(51, SI_USER)), Added::Waits);
         assert_eq!(taken(&mut pending, bit(51)).unwrap().signo, 51);
         assert_eq!(sent(&mut pending, info(SIGTERM, 0)), Added::Waits);

@@ -1,4 +1,4 @@
-//! What signals are to a process as a whole: actions, pending ones, stop, end.
+//! The signal state of a process: actions, pending signals, stop, end.
 //!
 //! *Interface*: [`ProcessSignals`]. One monitor holds the state; the masks that hot paths read are atomics.
 
@@ -41,7 +41,7 @@ pub(super) struct State {
 
 /// A process's signals.
 pub struct ProcessSignals {
-    /// What is done on each.
+    /// The actions.
     pub actions: Shared<Actions>,
     pub(super) state: Monitor<State>,
     /// What waits in there.
@@ -97,7 +97,7 @@ impl ProcessSignals {
         &self.arrivals
     }
 
-    /// Tells those who want to know of each signal. Interrupt handlers may.
+    /// Wakes the waiters for each signal. Also from interrupt handlers.
     #[inline]
     pub(crate) fn arrived(&self) {
         if self.arrivals.has_waiters() {
@@ -105,7 +105,7 @@ impl ProcessSignals {
         }
     }
 
-    /// Forgets what waits for the process, whose last thread is about to end.
+    /// Drops the pending signals of the process, whose last thread is about to end.
     pub(crate) fn forget_all(&self) {
         self.state.lock().pending.remove(&self.waiting, u64::MAX);
     }
@@ -115,7 +115,7 @@ impl ProcessSignals {
         self.waiting.get() != 0 || self.is_ending()
     }
 
-    /// Takes the next signal of `set` that waits for `task` or for its process; `false`: there is none.
+    /// Takes the next signal of `set` that is pending for `task` or for its process; `false`: there is none.
     pub fn take(&self, task: &Task, set: u64, into: &mut Siginfo) -> bool {
         if task.pending_here() & set == 0 {
             return false;
@@ -142,8 +142,8 @@ impl ProcessSignals {
         taken.is_some()
     }
 
-    /// Of the signals of `set`, those that wait for the process may have been left to a thread that takes
-    /// them no more: draws the attention of the others.
+    /// Pending signals of the process in `set` may have been left to a thread that no longer takes them:
+    /// alerts the other threads.
     #[inline]
     pub fn leave_to_others(&self, process: &Process, set: u64) {
         if set != 0 {
@@ -172,13 +172,13 @@ impl ProcessSignals {
         process.timers.passed_over(process, timers);
     }
 
-    /// Does `task` stand in a stop, and not for a tracer?
+    /// Is `task` in a stop, but not for a tracer?
     pub(crate) fn stands(&self, task: &Task) -> bool {
         let _state = self.state.lock();
         task.trace.is_standing()
     }
 
-    /// Lets the threads that have stopped look at what has changed.
+    /// Wakes the stopped threads to check the changed state.
     pub(crate) fn tell_stopped(&self) {
         self.continued.wake_all();
     }
@@ -199,7 +199,7 @@ impl ProcessSignals {
         self.ending.load(Ordering::Acquire) || self.waiting.get() & bit(SIGKILL) != 0
     }
 
-    /// What is known about the signal at `place` of those that wait for the process.
+    /// The information of the pending signal at `place` of the process.
     pub fn peek(&self, place: usize) -> Option<Siginfo> {
         self.state.lock().pending.peek(place)
     }
@@ -237,7 +237,7 @@ impl ProcessSignals {
         }
     }
 
-    /// `exec` has outlived the other threads that it ended: the process goes on.
+    /// `exec` has outlived the other threads that it ended: the process continues.
     pub(crate) fn cancel_end(&self) {
         self.state.lock().ending = None;
         self.ending.store(false, Ordering::Release);

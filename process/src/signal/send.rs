@@ -17,10 +17,10 @@ use account::quota;
 use account::user::{Charge, Held};
 use account::{Capability, Cred};
 
-/// Makes `info` pending on `process`, or on its thread `to` alone, and wakes who will take it. Nothing
-/// happens for a signal that is ignored. EAGAIN: a real-time signal found the queue full.
+/// Makes `info` pending on `process`, or only on its thread `to`, and wakes a thread that will take it. An
+/// ignored signal has no effect. EAGAIN: a real-time signal found the queue full.
 pub fn send(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Result<()> {
-    // What has expired before comes before.
+    // Earlier timer expirations come first.
     settle(process);
     match queue(process, to, &info, Origin::Sent) {
         Queued::Refused => Err(Errno::EAGAIN),
@@ -28,18 +28,18 @@ pub fn send(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Re
     }
 }
 
-/// What became of a signal.
+/// The outcome of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
     /// It waits to be taken.
     Waits,
-    /// Nobody will see it, or another that waits stands for it.
+    /// It will not be seen, or a pending signal stands for it.
     Dropped,
     /// There is no room for it.
     Refused,
 }
 
-/// [`send`] for what comes from `origin`.
+/// [`send`] for a signal from `origin`.
 pub(crate) fn queue(
     process: &Arc<Process>,
     to: Option<&Arc<Task>>,
@@ -48,7 +48,7 @@ pub(crate) fn queue(
 ) -> Queued {
     let signo = info.signo;
     let this = bit(signo);
-    // It ends them all, whoever it was sent to; those who wait for the end look at the process alone.
+    // It ends all threads, whichever it was sent to; waiters for the end check only the process.
     let to = to.filter(|_| signo != SIGKILL);
     if process.is_zombie() {
         return Queued::Dropped;
@@ -131,7 +131,7 @@ fn place(process: &Process, info: &Siginfo) -> Option<Charge> {
     quota::insist(|| user.charge(Held::Signals, 1, most))
 }
 
-/// Is the signal one that nobody will ever see?
+/// Is the signal one that will never be seen?
 fn dropped(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], this: u64) -> bool {
     if this & UNBLOCKABLE != 0 || process.signals.actions.get().ignored() & this == 0 {
         return false;
@@ -143,10 +143,10 @@ fn dropped(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], thi
     }
 }
 
-/// Whether the signal ends the process whoever takes it: then that is decided now, so that no other thread
-/// makes a child before (Linux: `complete_signal`). A process with one thread makes none.
+/// Whether the signal ends the process, whichever thread takes it: then this takes effect now, so no other
+/// thread makes a child before (Linux: `complete_signal`). A process with one thread makes none.
 fn is_fatal(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], signo: i32) -> bool {
-    // Whoever leaves a core does it himself, with all threads as they are.
+    // A thread that writes a core ends the process itself, with all threads unchanged.
     if threads.len() < 2
         || default_action(signo) != DefaultAction::Terminate
         || super::dump::wanted(process, signo)
@@ -159,7 +159,7 @@ fn is_fatal(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], si
         && !threads.iter().any(|task| task.trace.is_traced())
 }
 
-/// Draws the attention of a thread that would take the signal; of all for SIGKILL.
+/// Alerts a thread that would take the signal; for SIGKILL all threads.
 fn wake(to: Option<&Arc<Task>>, threads: &[Arc<Task>], this: u64) {
     let takes = |task: &&Arc<Task>| task.takes(this);
     if this == bit(SIGKILL) {

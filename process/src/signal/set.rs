@@ -1,4 +1,4 @@
-//! Sets of signals as 64-bit masks, and what a signal does by default.
+//! Sets of signals as 64-bit masks, and the default actions.
 //!
 //! *Interface*: [`bit`], the constant sets, [`default_action`].
 
@@ -28,7 +28,7 @@ pub const IGNORED: u64 = bit(SIGCHLD) | bit(SIGURG) | bit(SIGWINCH) | bit(SIGCON
 pub const SYNCHRONOUS: u64 =
     bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGTRAP) | bit(SIGFPE) | bit(SIGSYS);
 
-/// What happens when there is no handler.
+/// The action without a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultAction {
     /// The process ends.

@@ -1,13 +1,12 @@
 //! `signalfd`: signals that are read instead of delivered.
 //!
-//! *Interface*: [`open`] makes a description, [`of`] finds what is behind one; [`SignalFd::set`] changes
-//! which signals are read.
+//! *Interface*: [`open`] makes a description, [`of`] finds its `signalfd`; [`SignalFd::set`] changes which
+//! signals are read.
 //!
-//! Such a file has no signals of its own: whoever reads takes those of its thread and its process, and
-//! whoever polls is told of those. Who waits stands in the list of
-//! [`arrivals`](crate::signal::ProcessSignals::arrivals) of its process, so a signal costs nothing more where
-//! nobody does. An epoll instance stands in that of the process that had it watch, and looks at the signals
-//! of the one that asks it, as on Linux.
+//! Such a file has no signals of its own: a reader takes the signals of its own thread and process, and a
+//! poller checks those. Waiters are in the list of [`arrivals`](crate::signal::ProcessSignals::arrivals) of
+//! their process, so a signal has no extra cost without waiters. An epoll instance is in the list of the
+//! process that added the file, and checks the signals of the process that calls it, as on Linux.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -30,7 +29,7 @@ pub struct SignalFd {
     wanted: AtomicU64,
 }
 
-/// Bytes of what is read of one signal.
+/// Bytes of the record of one signal.
 const RECORD: usize = size_of::<SignalfdSiginfo>();
 
 /// A description by which signals of `set` are read, with status flags `flags` (O_NONBLOCK). ENOMEM.
@@ -47,7 +46,7 @@ pub fn of(of: &OpenFile) -> Result<&SignalFd> {
 }
 
 impl SignalFd {
-    /// From now on signals of `set` are read. Those of the running process who wait look again.
+    /// From now on signals of `set` are read. Waiting threads of the running process check again.
     pub fn set(&self, set: u64) {
         self.wanted.store(set & !UNBLOCKABLE, Ordering::SeqCst);
         Task::here(|task| task.process.signals.arrived());
@@ -65,7 +64,7 @@ impl SignalFd {
     }
 }
 
-/// What a reader is told of `info`.
+/// The record of `info` for a reader.
 fn record(info: &Siginfo) -> SignalfdSiginfo {
     let low = |word: u64| word as u32;
     let high = |word: u64| (word >> 32) as u32;
@@ -130,7 +129,7 @@ impl File for SignalFd {
         Ok(done)
     }
 
-    /// It has no offset, and says so to nobody.
+    /// It has no offset, and `lseek` reports no error.
     fn lseek(&self, _of: &OpenFile, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)
     }

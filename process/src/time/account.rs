@@ -14,12 +14,12 @@ const VIRTUAL: i32 = 1;
 /// No time but a descriptor.
 const DESCRIPTOR: i32 = 3;
 const OF_THREAD: i32 = 4;
-/// Somebody who sleeps by an account looks at it after this at least: it may stand still.
+/// The shortest time between two checks of an account by a sleeper: the account may stand still.
 const LEAST_NS: u64 = 1_000_000;
 /// The grain of times that are not exact, nanoseconds.
 const TICK_NS: u64 = NSEC_PER_SEC / 100;
 
-/// Whose time, by number, and which.
+/// The process or thread, by number, and the kind of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account {
     who: i32,
@@ -74,7 +74,7 @@ impl Account {
         })
     }
 
-    /// Its time; 0 when there is nobody any more.
+    /// Its time; 0 when it no longer exists.
     pub fn now(self) -> u64 {
         let time = if self.of_thread {
             tree::find_task(self.who).map(|task| match self.user {
@@ -99,7 +99,7 @@ impl Account {
         if self.exact { 1 } else { TICK_NS }
     }
 
-    /// Whether it stands still while the caller, the only one who would make it go on, sleeps by it.
+    /// Whether it stands still while the caller, the only thread that advances it, sleeps on it.
     pub fn is_of_caller_alone(self) -> bool {
         self.of_thread && self.who == Task::current().tid
     }

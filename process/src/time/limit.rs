@@ -5,7 +5,8 @@
 //!
 //! At the hard limit comes SIGKILL; at the soft one, and each second after it, SIGXCPU: the soft limit moves
 //! by a second each time, as on Linux. The alarm is one of the process's [timers](super::timers), which no
-//! call reaches. It is set for the first moment at which all CPUs together could have used up what is left.
+//! call reaches. It is set for the earliest time at which all CPUs together could have used up the remaining
+//! time.
 
 use alloc::sync::Arc;
 
@@ -15,10 +16,10 @@ use crate::process::Process;
 use crate::signal::send::send;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Time may stand still while the process sleeps: it is looked at no more often than this, nanoseconds.
+/// Time may stand still while the process sleeps: it is checked no more often than this, nanoseconds.
 const LEAST_NS: u64 = 10_000_000;
 
-/// What is to be done about a process that has used so much.
+/// The action for a process that has used this much.
 #[derive(Debug, PartialEq, Eq)]
 enum Due {
     /// It has no limit.
@@ -51,7 +52,7 @@ pub fn watch(process: &Arc<Process>) {
     }
 }
 
-/// Sends what is due and sets the next alarm. Thread context, no monitor held.
+/// Sends the due signals and sets the next alarm. Thread context, no monitor held.
 pub(super) fn look(process: &Arc<Process>) {
     let used = process.cpu_ns();
     let (now, after) = {
@@ -68,7 +69,7 @@ pub(super) fn look(process: &Arc<Process>) {
             code: SI_KERNEL,
             ..Siginfo::default()
         };
-        // Both have room always.
+        // There is always room for both.
         let _ = send(process, None, info);
     }
     let left = match after {

@@ -26,7 +26,7 @@ use crate::process::{Task, tree};
 
 /// How often the clock of the day was set.
 static STEPS: AtomicU64 = AtomicU64::new(0);
-/// Who sleeps until a moment of that clock.
+/// The threads that sleep until a time of that clock.
 static SLEEPERS: WaitList = WaitList::new();
 
 /// A clock of the ABI.
@@ -125,7 +125,7 @@ pub fn wait_deadline<T>(
         }
         // No memory for an alarm: look again and again.
         Err(thread::NoMemory) => loop {
-            // The signal before the look: what came together with it counts.
+            // The signal before the check: an event that came together with it counts.
             let interrupted = (sync::callout::get().interrupted)();
             if let Some(outcome) = look() {
                 break Ok(outcome);

@@ -1,20 +1,20 @@
-//! A timer's alarm has rung: what is done about it in the interrupt.
+//! The handling of a timer's alarm in its interrupt.
 //!
-//! *Interface*: [`Bell`] says whom an alarm is for; [`alarm_rang`] is the alarm's procedure.
+//! *Interface*: [`Bell`] identifies the timer of an alarm; [`alarm_rang`] is the alarm's procedure.
 //!
 //! The interrupt sends no signal, which takes monitors. It notes the timer by one bit of its process and
-//! draws the attention of a thread that would take the signal, as a sender does. Whoever next looks at the
-//! process's signals, mostly that thread on its way to user mode, makes a signal of each bit first
-//! ([`super::settle`]). Where all threads block the signal nobody is woken, and nothing is lost: who unblocks
-//! it looks, and so does who waits for it. Who blocks, unblocks or begins to wait says so first and looks at
-//! the bits then; the interrupt sets the bit first and looks at the threads then; so one of the two sees the
-//! other.
+//! alerts a thread that would take the signal, as a sender does. The next thread that checks the process's
+//! signals, usually that thread on its way to user mode, first turns each bit into a signal
+//! ([`super::settle`]). If all threads block the signal, none is woken, and nothing is lost: a thread that
+//! unblocks the signal or waits for it checks the bits. A thread that blocks, unblocks or begins to wait
+//! records that first and then checks the bits; the interrupt sets the bit first and then checks the threads;
+//! so one of the two sees the other.
 //!
-//! The work is chained to the end of the interrupt (`thread::chain`). It is bounded: a look at [`LOOKS`]
-//! threads at most. Three kinds of timers leave the rest to the thread that sends for interrupt handlers
-//! (`signal::send_later`): those on CPU time, for the account is under a monitor; those whose signal does
-//! more than wait to be taken (SIGKILL, SIGCONT, the stopping ones); and those of processes of which the
-//! first [`LOOKS`] threads do not want the signal, but there are more.
+//! The work is chained to the end of the interrupt (`thread::chain`). It is bounded: a check of at most
+//! [`LOOKS`] threads. Three kinds of timers leave the rest to the thread that sends for interrupt handlers
+//! (`signal::send_later`): those on CPU time, for the account is under a monitor; those whose signal has
+//! immediate effects (SIGKILL, SIGCONT, stopping signals); and those of processes with more than [`LOOKS`]
+//! threads, none of whose first [`LOOKS`] threads wants the signal.
 
 use core::sync::atomic::{Ordering, fence};
 
@@ -30,7 +30,7 @@ use crate::signal::{self, Target, bit};
 /// The most threads of a process that an interrupt looks at.
 const LOOKS: usize = 16;
 
-/// Whom an alarm is for: all that its interrupt has to know.
+/// The timer of an alarm: all the data that its interrupt needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bell {
     pid: i32,
@@ -81,7 +81,7 @@ impl Bell {
     }
 }
 
-/// What an alarm's interrupt does. `word` is [`Bell::word`].
+/// The alarm's procedure. `word` is [`Bell::word`].
 pub(crate) fn alarm_rang(word: usize) {
     if thread::chain::chain(ring, word).is_err() {
         ring(word);
@@ -102,12 +102,12 @@ fn ring(word: usize) {
     // ended.
     let rest = unsafe { index::with(bell.pid, note) };
     if rest == Some(true) {
-        // Without room for the note the bit stays, for whoever looks next.
+        // Without room for the note the bit stays, for the next check.
         signal::send_later(Target::Timers(bell.pid), 0);
     }
 }
 
-/// Draws the attention of a thread that would take the signal. Whether there is one, or nobody has to know.
+/// Alerts a thread that would take the signal. Returns whether there is one, or none needs to be alerted.
 /// With interrupts off.
 fn tell(process: &Process, bell: &Bell) -> bool {
     let this = bit(bell.signo);

@@ -3,10 +3,10 @@
 //! *Interface*: [`open`] makes a description, [`of`] finds the timer behind one; [`TimerFd::set`] and
 //! [`TimerFd::get`]; [`clock_was_set`] when the time of day has jumped.
 //!
-//! What has expired is a counter's count, which an alarm's interrupt raises, and `read` is the counter's
-//! routine. A timer that repeats rings once, with the count's top bit set, which the routine leaves to the
-//! plain call: that counts the intervals since and sets the next alarm. So one that nobody reads costs
-//! nothing.
+//! The expirations are a counter's count, which an alarm's interrupt raises, and `read` is the counter's
+//! routine. A periodic timer sets its alarm once. When it rings, it sets the count's top bit, for which the
+//! routine takes the plain call; that call counts the intervals since and sets the next alarm. So a timer
+//! that is not read costs nothing.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -39,30 +39,30 @@ pub struct TimerFd {
     clock: Clock,
     bell: Arc<Bell>,
     setting: Monitor<Setting>,
-    /// Of whoever made it.
+    /// The creator's charge.
     _charge: Charge,
 }
 
-/// What an alarm's interrupt knows.
+/// The data of an alarm's interrupt.
 struct Bell {
     counter: Arc<CounterCore>,
     /// When it is to ring, nanoseconds since the start of the machine; 0: not at all.
     due: AtomicU64,
     /// It will ring more than once.
     repeats: AtomicBool,
-    /// The time of day has jumped, and the reader is to be told.
+    /// The real-time clock has jumped, and the reader must get ECANCELED.
     cancelled: AtomicBool,
 }
 
 /// How it was set, in its own clock.
 #[derive(Default)]
 struct Setting {
-    /// When it expires next, or did when nobody has taken that yet; 0: it does not.
+    /// The next expiration, or the last one if it was not read yet; 0: none.
     expires: u64,
     interval: u64,
     /// It was given as a moment, so it follows when its clock is set.
     absolute: bool,
-    /// Who reads wants to know when the clock is set.
+    /// The reader wants to know when the clock is set.
     watches_clock: bool,
     alarm: Option<AlarmId>,
 }
@@ -119,11 +119,11 @@ fn rang(bell: usize) {
 }
 
 fn ring(bell: usize) {
-    // SAFETY: whoever lets go of a bell that was armed waits for a grace period, and no such period ends
-    // before this interrupt.
+    // SAFETY: a bell that was armed is freed a grace period later, and no such period ends before this
+    // interrupt.
     let bell = unsafe { &*core::ptr::with_exposed_provenance::<Bell>(bell) };
     let due = bell.due.load(Ordering::SeqCst);
-    // One that was set to another moment meanwhile has another alarm for it.
+    // A timer that was set to another time meanwhile has another alarm.
     if due == 0 || now_ns() < due {
         return;
     }
@@ -143,7 +143,7 @@ fn ring(bell: usize) {
 
 impl TimerFd {
     /// Sets it to expire at `value` (a moment if `absolute`, else from now on; 0: not at all) and every
-    /// `interval` after that. What it was set to: time left, and interval.
+    /// `interval` after that. Returns the former setting: time left, and interval.
     pub fn set(
         &self,
         value: u64,
@@ -209,7 +209,7 @@ impl TimerFd {
         Ok(())
     }
 
-    /// It rings no more as it was set.
+    /// Cancels the former setting.
     fn silence(&self, setting: &mut Setting) {
         self.bell.due.store(0, Ordering::SeqCst);
         if let Some(alarm) = setting.alarm.take() {
@@ -231,7 +231,7 @@ impl TimerFd {
         }
     }
 
-    /// Takes what has expired. ECANCELED when the clock has jumped.
+    /// Takes the number of expirations. ECANCELED when the clock has jumped.
     fn take(&self) -> Result<Option<u64>> {
         let mut setting = self.setting.lock();
         if self.bell.cancelled.swap(false, Ordering::SeqCst) {
@@ -275,7 +275,7 @@ impl File for TimerFd {
         self.read(of, buf)
     }
 
-    /// It has no offset, and says so to nobody.
+    /// It has no offset, and `lseek` reports no error.
     fn lseek(&self, _of: &OpenFile, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)
     }
@@ -326,7 +326,7 @@ impl File for TimerFd {
 
 impl Drop for TimerFd {
     fn drop(&mut self) {
-        // Nobody else has it.
+        // No other reference to it exists.
         self.bell.due.store(0, Ordering::SeqCst);
         if let Some(alarm) = self.setting.get_mut().alarm.take() {
             clock::cancel(alarm);

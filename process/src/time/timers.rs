@@ -1,13 +1,13 @@
 //! Timers that send signals: the three of `setitimer` and those of `timer_create`.
 //!
-//! *Interface*: [`Timers`]; [`settle`] makes signals of the expirations that interrupts have noted, and is
-//! called by whoever is about to look at a process's signals. Each armed timer has one alarm, whose interrupt
-//! takes no lock (`rung.rs`).
+//! *Interface*: [`Timers`]; [`settle`] turns the expirations that interrupts have noted into signals, and is
+//! called before every check of a process's signals. Each armed timer has one alarm, whose interrupt takes no
+//! lock (`rung.rs`).
 //!
-//! A timer has one signal waiting at most. Until that is taken the timer rings no more; what has expired
-//! meanwhile is the signal's overrun, counted when it is taken, and then the next alarm is set. So a signal
-//! that everybody blocks costs nothing, however short the interval. A signal that nobody will see (an ignored
-//! one) is passed over: the next alarm is set at once.
+//! A timer has at most one pending signal. Until the signal is taken the timer sets no alarm; the expirations
+//! meanwhile are the signal's overrun, counted when it is taken, and then the next alarm is set. So a signal
+//! that all threads block costs nothing, however short the interval. A signal that will not be seen (an
+//! ignored one) is skipped: the next alarm is set at once.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -32,7 +32,7 @@ use vm::fallible::try_push;
 pub struct Notify {
     /// The signal, 0 for none.
     pub signo: i32,
-    /// What `si_value` carries.
+    /// The value for `si_value`.
     pub value: u64,
     /// The thread that gets it, 0 for the process.
     pub tid: i32,
@@ -43,7 +43,7 @@ pub struct Notify {
 pub struct Made {
     /// How it tells.
     pub notify: Notify,
-    /// `CLOCK_…` as it was asked for.
+    /// The requested `CLOCK_…`.
     pub clock: i32,
 }
 
@@ -51,14 +51,13 @@ struct Timer {
     clock: Clock,
     /// The number of the clock that was asked for.
     named: i32,
-    /// The clock that `expires` is of: what is set to expire after some time does not follow when the clock
-    /// of the day is set.
+    /// The clock of `expires`: a relative expiration is not adjusted when the real-time clock is set.
     base: Clock,
     notify: Notify,
     /// When it expires next, or when it did if its signal waits, on `base`; 0: disarmed.
     expires: u64,
     interval: u64,
-    /// Of the signal that was taken last.
+    /// The overrun of the signal that was taken last.
     overrun: u64,
     posix: bool,
     /// None of its process's timers that may still have a signal waiting, and not this one armed before, has
@@ -67,7 +66,7 @@ struct Timer {
     /// Its signal waits to be taken.
     waiting: bool,
     alarm: Option<Alarm>,
-    /// Of the user who made it, for the signal that it sends.
+    /// The charge to the creating user, for the signal that it sends.
     _charge: Option<Charge>,
 }
 
@@ -80,14 +79,14 @@ pub(crate) const TIMERS_MAX: usize = FIXED + 32;
 /// A repeating timer rings at most this often, nanoseconds, so that it cannot starve the machine; the rest
 /// are overruns.
 const LEAST_NS: u64 = 50_000;
-/// After so long a timer rings again whose signal found no room, nanoseconds.
+/// Delay before a timer whose signal found no room rings again, nanoseconds.
 const AGAIN_NS: u64 = 1_000_000;
 
 /// The timers of one process.
 #[derive(Default)]
 pub struct Timers {
     table: Monitor<Vec<Option<Timer>>>,
-    /// Those that have rung since somebody looked, a bit each.
+    /// The timers that have rung since the last check, a bit each.
     rung: AtomicU64,
 }
 
@@ -126,7 +125,7 @@ fn new_life() -> u32 {
 }
 
 impl Timer {
-    /// Until it expires, 0 when it will not. One that is about to has at least 1.
+    /// Time until it expires, 0 when it will not. At least 1 for an armed timer.
     fn remaining(&self, now: u64) -> u64 {
         if now < self.expires {
             self.expires - now
@@ -142,7 +141,7 @@ impl Timer {
     fn arm(&mut self, process: &Process, index: usize, now: u64) {
         let left = self.expires.saturating_sub(now);
         let after = match self.clock {
-            // It may stand still, and is looked at again and again then.
+            // The clock may stand still, and is then checked repeatedly.
             Clock::Cpu(account) => account.soonest(left),
             _ if self.interval == 0 => left,
             _ => left.max(LEAST_NS),
@@ -162,7 +161,7 @@ impl Timer {
         self.alarm = Alarm::timer(now_ns().saturating_add(after_ns), bell);
     }
 
-    /// After an expiration that has been told, or need not be: goes on to the next. Returns how many others
+    /// After an expiration that was signalled, or need not be: continues to the next. Returns how many others
     /// were missed.
     fn advance(&mut self, process: &Process, index: usize) -> u64 {
         self.waiting = false;
@@ -186,8 +185,8 @@ impl Timer {
 pub(crate) const RUNG: usize = core::mem::offset_of!(Timers, rung);
 
 impl Timers {
-    /// Sets a timer: `value` and `interval` in nanoseconds, 0 to disarm. Returns what was left, and the old
-    /// interval. EINVAL when there is no such timer.
+    /// Sets a timer: `value` and `interval` in nanoseconds, 0 to disarm. Returns the time that was left, and
+    /// the old interval. EINVAL when there is no such timer.
     pub fn set(
         &self,
         process: &Arc<Process>,
@@ -225,7 +224,7 @@ impl Timers {
         Ok(old)
     }
 
-    /// What is left of a timer, and its interval. EINVAL.
+    /// The remaining time of a timer, and its interval. EINVAL.
     pub fn get(&self, process: &Arc<Process>, index: usize) -> Result<(u64, u64)> {
         settle(process);
         let timers = self.table.lock();
@@ -247,8 +246,8 @@ impl Timers {
         })
     }
 
-    /// Makes a timer of `process`, of the clock that `named` is the number of, whose user pays for it as for
-    /// a signal, up to `most`; returns its number. EAGAIN.
+    /// Makes a timer of `process` on the clock with number `named`, charged to its user as a signal, up to
+    /// `most`; returns its number. EAGAIN.
     pub fn create(
         &self,
         process: &Process,
@@ -281,7 +280,7 @@ impl Timers {
         Ok(index)
     }
 
-    /// Deletes a timer of `create`; its signal, if one waits, goes on waiting. EINVAL.
+    /// Deletes a timer of `create`; a pending signal of it stays pending. EINVAL.
     pub fn delete(&self, process: &Arc<Process>, index: usize) -> Result<()> {
         settle(process);
         let mut timers = self.table.lock();
@@ -326,7 +325,7 @@ impl Timers {
     /// The process gets a limit of CPU time. Not once it ends.
     pub(super) fn begin_limit(&self, process: &Process) {
         let mut timers = self.table.lock();
-        // Who ends says so before all timers go.
+        // An ending process announces its end before its timers are removed.
         if !process.signals.is_ending() {
             fill_fixed(process.pid, &mut timers);
         }
@@ -344,13 +343,13 @@ impl Timers {
         self.rung.fetch_or(1 << index, Ordering::SeqCst);
     }
 
-    /// Whether one has rung since somebody looked.
+    /// Whether one has rung since the last check.
     #[inline(always)]
     pub(crate) fn have_rung(&self) -> bool {
         self.rung.load(Ordering::SeqCst) != 0
     }
 
-    /// The signal of `expiry` has been taken: the overruns it stands for. The timer goes on.
+    /// The signal of `expiry` has been taken: returns its overruns. The timer continues.
     pub(crate) fn taken(&self, process: &Process, expiry: Expiry) -> i32 {
         let mut timers = self.table.lock();
         let index = usize::from(expiry.index);
@@ -451,8 +450,8 @@ fn fill_fixed(pid: i32, timers: &mut Vec<Option<Timer>>) {
     }
 }
 
-/// Makes signals of what has rung, in the order of expiry. Who is about to look at the signals of `process`
-/// calls this first. Thread context, no monitor held.
+/// Turns the noted expirations into signals, in the order of expiry. Called before a check of the signals of
+/// `process`. Thread context, no monitor held.
 #[inline(always)]
 pub fn settle(process: &Arc<Process>) {
     if process.timers.have_rung() {
