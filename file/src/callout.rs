@@ -1,7 +1,6 @@
-//! What files ask about processes, without knowing them, beyond what everybody may ask about the caller
-//! (`account::caller`).
+//! The questions of files about other processes, beyond those about the caller (`account::caller`).
 //!
-//! *Interface*: the functions here; the room of processes links them once ([`link`]). Before, and where no
+//! *Interface*: the functions here; the process room links them once ([`link`]). Before that, and where no
 //! process runs, there is none.
 //!
 //! Source: dissertation, section 4.1.3 (callouts, and the default actions of unconnected ones).
@@ -15,13 +14,13 @@ use crate::file::told::Hearer;
 use crate::files::Files;
 use crate::fs::FsContext;
 
-/// One that is sent signals.
+/// A receiver of signals.
 pub trait Arrivals: Send + Sync {
     /// Woken when one comes.
     fn arrivals(&self) -> &WaitList;
 }
 
-/// Somebody who can be told, or nobody.
+/// A possible receiver, or none.
 pub type Found = Option<Arc<dyn Hearer>>;
 /// Is called with a table.
 pub type EachTable<'a> = &'a mut dyn FnMut(Arc<Files>);
@@ -32,13 +31,13 @@ pub type EachSpace<'a> = &'a mut dyn FnMut(&AddressSpace);
 pub struct Callouts {
     /// The descriptor table of the running process.
     pub table: fn() -> Option<Arc<Files>>,
-    /// Where it stands in the tree of names.
+    /// Its root and working directory.
     pub context: fn() -> Option<Arc<FsContext>>,
     /// Itself, as one that is sent signals.
     pub arrivals: fn() -> Option<Arc<dyn Arrivals>>,
     /// Whether there is a process of this number.
     pub exists: fn(i32) -> bool,
-    /// Whom `F_OWNER_…` and a number name; nobody for number 0. ESRCH, EINVAL, ENOMEM.
+    /// Finds the receiver by `F_OWNER_…` and a number; none for number 0. ESRCH, EINVAL, ENOMEM.
     pub hearer: fn(i32, i32) -> Result<Found>,
     /// Calls a function with the descriptor table of each process.
     pub each_table: fn(EachTable),
@@ -75,7 +74,7 @@ pub fn exists(pid: i32) -> bool {
     LINKED.get().is_some_and(|linked| (linked.exists)(pid))
 }
 
-/// Whom `kind` (`F_OWNER_…`) and `number` name; nobody for number 0. ESRCH, EINVAL, ENOMEM.
+/// Finds the receiver by `kind` (`F_OWNER_…`) and `number`; none for number 0. ESRCH, EINVAL, ENOMEM.
 pub fn hearer(kind: i32, number: i32) -> Result<Found> {
     match LINKED.get() {
         Some(linked) => (linked.hearer)(kind, number),

@@ -1,4 +1,4 @@
-//! Open files: what a descriptor refers to, and the code generated for it.
+//! Open files: the object behind a descriptor, and the code generated for it.
 //!
 //! *Interface.* [`File`] is the behaviour (a regular file, a pipe end, a terminal); [`OpenFile`] is Linux's
 //! open file description: a behaviour, the access mode and status flags, the offset, the path it was
@@ -64,7 +64,7 @@ pub struct DescRoutines {
 }
 
 impl DescRoutines {
-    /// Notes for listings that the running process had these made. Images that serve others too are nobody's.
+    /// Records the running process as owner for listings. Shared images have no owner.
     fn own(&self) {
         let routines = [&self.read, &self.write, &self.lseek];
         routines.into_iter().flatten().for_each(own);
@@ -79,8 +79,8 @@ fn own(routine: &DescRoutine) {
     }
 }
 
-/// What can be done with an open file. Methods run in process context with interrupts on and may sleep.
-/// The default of each is the errno that Linux gives for a file without that operation.
+/// The operations of an open file. Methods run in process context with interrupts on and may sleep. The
+/// default of each is the errno that Linux gives for a file without that operation.
 pub trait File: Send + Sync + Any {
     /// Moves bytes from the file, at the description's offset, into `buf`; 0 at the end.
     fn read(&self, _of: &OpenFile, _buf: &mut IoBuf) -> Result<usize> {
@@ -120,11 +120,11 @@ pub trait File: Send + Sync + Any {
     fn as_epoll(&self) -> Option<&crate::epoll::Epoll> {
         None
     }
-    /// Whether an epoll instance may watch it: [`File::poll`] enrols whoever asks.
+    /// Whether an epoll instance may watch it: [`File::poll`] enrols the caller.
     fn can_be_watched(&self) -> bool {
         false
     }
-    /// What it tells of by signals (`O_ASYNC`).
+    /// The events that it signals (`O_ASYNC`).
     fn tells(&self) -> Tells {
         Tells::Never
     }
@@ -148,13 +148,12 @@ pub trait File: Send + Sync + Any {
     fn truncate(&self, _of: &OpenFile, _size: u64) -> Result<()> {
         Err(Errno::EINVAL)
     }
-    /// Waits until what was written is where it is kept; with `data`, of the attributes only those that
-    /// reading it needs.
+    /// Waits until the written data is stored; with `data`, only those attributes that reading needs.
     fn sync(&self, _of: &OpenFile, _data: bool) -> Result<()> {
         Ok(())
     }
-    /// What could not be stored of the whole file system since the description was opened, or was told last
-    /// (`syncfs`). EIO, ENOSPC, EDQUOT.
+    /// The error of a failed store in the whole file system since the description was opened, or got the last
+    /// report (`syncfs`). EIO, ENOSPC, EDQUOT.
     fn told_of_all(&self, _of: &OpenFile) -> Result<()> {
         Ok(())
     }
@@ -184,7 +183,7 @@ pub trait File: Send + Sync + Any {
     fn maps_as_fresh(&self) -> bool {
         false
     }
-    /// Whether `RLIMIT_FSIZE` bounds what is written.
+    /// Whether `RLIMIT_FSIZE` limits writes.
     fn is_bounded(&self) -> bool {
         false
     }
@@ -193,7 +192,7 @@ pub trait File: Send + Sync + Any {
     /// The running process has closed a descriptor, and there are ties ([`crate::files::ties`]): those of
     /// this kind of file are cut.
     fn descriptor_closed(&self) {}
-    /// A descriptor that may write is closed: what generated code left to be noted (times) is noted.
+    /// A writable descriptor is closed: records the changes (times) that generated code has only flagged.
     fn settle(&self, _of: &OpenFile) {}
     /// Whether [`File::settle`] has something to do. Must not sleep.
     fn unsettled(&self, _of: &OpenFile) -> bool {
@@ -219,8 +218,8 @@ pub trait File: Send + Sync + Any {
     fn synthesize_at(&self, _of: &OpenFile, _writes: bool) -> Result<Option<DescRoutine>> {
         Ok(None)
     }
-    /// What the code depends on that changes in the life of a description: who changes it has the descriptors
-    /// plugged again ([`crate::files::Files::plug_again`]).
+    /// The state that the code depends on and that can change in the life of a description: after a change,
+    /// the descriptors are plugged again ([`crate::files::Files::plug_again`]).
     fn stage(&self) -> u8 {
         0
     }
@@ -228,7 +227,7 @@ pub trait File: Send + Sync + Any {
     fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
         Ok(None)
     }
-    /// What the routine for `call` (`read`, `write`, `lseek`) leads to now, when it is a relay
+    /// The present target of the routine for `call` (`read`, `write`, `lseek`), when it is a relay
     /// (`quaject::relay`): for listings.
     fn relayed(&self, _call: &str) -> Option<DescRoutine> {
         None
@@ -238,25 +237,26 @@ pub trait File: Send + Sync + Any {
     fn reusable(&self) -> bool {
         false
     }
-    /// Where a description of a file without a name may wait after its last close for the next of its kind,
-    /// as things stand now, when nobody but the file itself knows of `of`: an epoll instance that does would
-    /// take the next one for it. Must not sleep.
+    /// The inactive list for a description of an unnamed file after its last close, if it may be reused now:
+    /// only the file itself may know `of`, since an epoll instance would mistake the next description for it.
+    /// Must not sleep.
     fn parking(&self, _of: &Arc<OpenFile>) -> Option<Arc<dyn Park>> {
         None
     }
-    /// Bytes of the kernel's memory that go with the last descriptor: this, and what nobody else would find.
+    /// Bytes of the kernel's memory that the last close frees: this object, and the memory that only it
+    /// refers to.
     fn weight(&self, _of: &OpenFile) -> usize {
         SMALL_WEIGHT
     }
-    /// What stands for a path in `/proc/PID/fd` when the file has no name.
+    /// The text in `/proc/PID/fd` in place of a path when the file has no name.
     fn label(&self, _of: &OpenFile) -> Result<String> {
         try_string(b"anon_inode:[file]")
     }
-    /// What `/proc/PID/fdinfo` says of it besides what it says of all, in lines.
+    /// Its own additional lines in `/proc/PID/fdinfo`.
     fn info(&self, _of: &OpenFile, _out: &mut dyn core::fmt::Write) -> core::fmt::Result {
         Ok(())
     }
-    /// For those who need the concrete type (a terminal for `tcsetpgrp`, a pipe for `F_GETPIPE_SZ`).
+    /// For callers that need the concrete type (a terminal for `tcsetpgrp`, a pipe for `F_GETPIPE_SZ`).
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -265,7 +265,7 @@ pub trait File: Send + Sync + Any {
 pub enum Splices {
     /// Not at all.
     Never,
-    /// It may make who reads or writes wait.
+    /// Reads and writes of it may wait.
     Waits,
     /// It never does, and reads and writes at positions.
     AtOnce,
@@ -276,7 +276,7 @@ pub const SMALL_WEIGHT: usize = 1024;
 
 /// A place where closed descriptions wait, code and all.
 pub trait Park {
-    /// Does what the last close of `of` brings, and keeps it. The caller has its only count. Must not sleep.
+    /// Does the work of the last close of `of`, and keeps it. The caller has its only count. Must not sleep.
     fn park(self: Arc<Self>, of: Arc<OpenFile>);
 }
 
@@ -286,7 +286,7 @@ pub struct OpenFile {
     place: Option<Place>,
     /// Access mode and status flags (`O_*`).
     pub flags: AtomicU32,
-    /// Offset, and the monitor of whoever moves it; generated routines hold their addresses.
+    /// Offset, and its monitor; generated routines hold their addresses.
     pub cursor: Cursor,
     /// Descriptors, over all tables, that refer to it.
     pub slots: AtomicU32,
@@ -301,7 +301,7 @@ pub struct OpenFile {
     code: Code,
     operations: Operations,
     look: look::Look,
-    /// How it tells by signals. One that does is never opened again.
+    /// Its settings for signals. A description with such settings is never reused.
     told: Once<Box<Told>>,
 }
 
@@ -326,10 +326,10 @@ struct Code {
 
 /// Its routines are measured.
 const PROBED: u8 = 1;
-/// What is done by way of it is told.
+/// Accesses through it are reported to watchers.
 const TELLS: u8 = 2;
 
-/// One thread alone reaches a description.
+/// Only one thread can reach the description.
 const ALONE: u8 = 0;
 /// Several threads may, by descriptors.
 const SHARED: u8 = 1;
@@ -456,15 +456,15 @@ impl OpenFile {
         }
     }
 
-    /// What the routines were generated for has changed: [`OpenFile::make_ready`] generates them again.
+    /// The assumptions of the routines have changed: [`OpenFile::make_ready`] generates them again.
     pub(crate) fn forget_entries(&self) {
         let cells = [
             (Sharing::Exclusive, &self.code.exclusive),
             (Sharing::Shared, &self.code.shared),
         ];
         for (sharing, cell) in cells {
-            // Who is making some just now is done before this, or looks behind it at what they are to be made
-            // for.
+            // A thread that is generating some either finishes before this, or checks the assumptions after
+            // it.
             let _turn = cell.lock();
             self.words(sharing)[0].store(0, Ordering::Release);
         }
@@ -479,7 +479,7 @@ impl OpenFile {
         }
     }
 
-    /// It has the right `writing` as long as it is there. Once, by who makes it.
+    /// It holds the right `writing` as long as it exists. Called once, by its creator.
     pub(crate) fn keep_writing(&self, writing: Writing) {
         let _only = self.writing.set(writing);
     }
@@ -500,7 +500,7 @@ impl OpenFile {
         self.exchange(ALONE, SHARED)
     }
 
-    /// One thread reaches it again, by one descriptor, unless there are other ways.
+    /// Only one thread reaches it again, by one descriptor, unless there are other references.
     pub(crate) fn unshare(&self) {
         self.exchange(SHARED, ALONE);
     }
@@ -518,13 +518,13 @@ impl OpenFile {
 
     #[inline]
     fn exchange(&self, from: u8, to: u8) -> bool {
-        // Where it is changed meanwhile, whoever does that knows more.
+        // If another thread changes it meanwhile, that thread's information is newer.
         let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
         self.shared.load(fetch) == from
             && self.shared.compare_exchange(from, to, set, fetch).is_ok()
     }
 
-    /// What routines made now may assume.
+    /// The assumptions for routines that are made now.
     fn variant(&self) -> Variant {
         Variant {
             append: self.flags() & O_APPEND != 0,
@@ -546,8 +546,8 @@ impl OpenFile {
         }
     }
 
-    /// Whether somebody is to be told what is done by way of it ([`crate::fs::watch`]): then there is no code
-    /// that reads or writes.
+    /// Whether accesses through it must be reported to watchers ([`crate::fs::watch`]): then no generated
+    /// code reads or writes.
     #[inline]
     pub fn tells(&self) -> bool {
         self.is_apart(TELLS)
@@ -558,13 +558,13 @@ impl OpenFile {
         self.set_apart(TELLS, on);
     }
 
-    /// Puts probes around the routines, or takes them away; what they have seen stays. Takes effect when the
+    /// Puts probes around the routines, or removes them; their measurements stay. Takes effect when the
     /// tables are plugged again ([`crate::files::replug_everywhere`]). ENOMEM.
     pub fn set_probed(&self, on: bool) -> Result<()> {
         if on && self.code.probes.get().is_none() {
             let several = crate::seam::get()?.several_cpus();
             let probes = Probes::new(several).map_err(|_| Errno::ENOMEM)?;
-            // Whoever was faster has made the same.
+            // A faster thread has made the same.
             let _same = self.code.probes.set(probes);
         }
         self.set_apart(PROBED, on);
@@ -577,8 +577,8 @@ impl OpenFile {
         self.code.probes.get().filter(|_| on)
     }
 
-    /// The inactive list where it may wait for another open, if `flags`, which are its own, are those of a
-    /// plain one and nobody measures it.
+    /// The inactive list where it may wait for another open, if its `flags` are those of a plain description
+    /// and it has no probe.
     #[inline]
     pub(crate) fn list_for(&self, flags: u32) -> Option<&Inactive> {
         self.list()
@@ -587,7 +587,7 @@ impl OpenFile {
             .filter(|_| self.told().is_none())
     }
 
-    /// Where it may wait after its last close for the next of its kind ([`File::parking`]).
+    /// Its inactive list after the last close ([`File::parking`]).
     #[inline]
     pub(crate) fn parking(self: &Arc<Self>) -> Option<Arc<dyn Park>> {
         self.file.parking(self).filter(|_| self.told().is_none())
@@ -615,13 +615,12 @@ impl OpenFile {
         self.closed.store(false, Ordering::Relaxed);
     }
 
-    /// What the last close brings has been done; it may be opened again.
+    /// The work of the last close is done; it may be opened again.
     pub(crate) fn rest(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether what the last close brings has been done. Others may have counts of it for a grace period
-    /// more.
+    /// Whether the work of the last close is done. Others may hold counts of it for another grace period.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
@@ -655,7 +654,7 @@ impl OpenFile {
         self.place.as_ref()
     }
 
-    /// Its path as things stand now, or what stands for one (`pipe:[7]`). ENOMEM: it may be long.
+    /// Its current path, or the text in place of one (`pipe:[7]`). ENOMEM: it may be long.
     pub fn path(&self) -> Result<String> {
         let (Some(place), Some(root)) = (&self.place, place::root()) else {
             return self.file.label(self);

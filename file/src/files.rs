@@ -2,25 +2,24 @@
 //!
 //! *Interface.* [`Files`] maps descriptors to open files. Beside it stands the [`Kpt`](KptView), three arrays
 //! of code addresses, `read`, `write` and `lseek`, that the dispatchers of the threads using the table index
-//! by descriptor. The methods of `Files` are for the threads that use the table; anybody else is a visitor
+//! by descriptor. The methods of `Files` are for the threads that use the table; all others are visitors
 //! ([`Files::visit`]).
 //!
-//! *Quasi-invariant* (docs/architecture.md): while one thread alone can reach a description, its exclusive
-//! routines are plugged. [`Files::fork_copy`] and [`Files::share`] are the guards: they take the exclusive
-//! code out, leaving the shared routines, or the slow stub until the first call that takes the plain path
-//! asks for them ([`Files::warm`]). The same call puts exclusive code back when the description has one
-//! descriptor left.
+//! *Quasi-invariant* (docs/architecture.md): while only one thread can reach a description, its exclusive
+//! routines are plugged. [`Files::fork_copy`] and [`Files::share`] are the guards: they remove the exclusive
+//! code, leaving the shared routines, or the slow stub until the first call on the plain path generates them
+//! ([`Files::warm`]). The same call puts exclusive code back when the description has one descriptor left.
 //!
-//! *How it changes* (docs/locks.md has the argument). The truth of a descriptor is its slot, one word;
-//! opening, `dup2` and closing are one exchange of it. Its code and its bit in the map of free ones follow
-//! from that (`sync::Derived`): who changed the slot, or what the file's code follows from, computes them
-//! again, and is done when they are of his change or a later one. A thread that is alone (`company`) does the
-//! same by plain stores. All of this is done with interrupts off, a few words at a time; what is taken out of
-//! a table with company is given up a grace period later.
+//! *How it changes* (docs/locks.md has the argument). A descriptor's slot, one word, is primary; opening,
+//! `dup2` and closing are one exchange of it. Its code and its bit in the map of free descriptors are derived
+//! from it (`sync::Derived`): a thread that changed the slot, or the state that the code depends on, computes
+//! them again, and is done when they come from its change or a later one. A thread that is alone (`company`)
+//! does the same by plain stores. All of this is done with interrupts off, a few words at a time; a file that
+//! is removed from a table with several users is dropped a grace period later.
 //!
 //! Progress: a call on a descriptor takes nothing here, it loads one word. `get` is wait-free, changes are
 //! lock-free. One thread at a time makes a table larger, at most fourteen times in its life; only others that
-//! need more room too wait for it. What a large table takes is its user's.
+//! also need more room wait for it. A large table is charged to its user.
 //! Source: dissertation, 4.2 (kernel procedure tables), 3.1 (code from `open`).
 
 mod alone;
@@ -64,17 +63,17 @@ pub const MAX_CAPACITY: usize = 1 << 20;
 pub struct Files {
     company: Company,
     limit: AtomicUsize,
-    /// A process with a bound for the length of files uses it: no routine writes to what could grow beyond
-    /// that. Such a table is never alone.
+    /// A process with a limit for the length of files uses it: no routine writes to a file that could grow
+    /// beyond the limit. Such a table never counts as alone.
     bounded: AtomicBool,
     kpt: AtomicPtr<Kpt>,
     slots: Slots,
-    /// Taken by who makes the table larger, who pays.
+    /// Taken by a thread that makes the table larger; its user is charged.
     growth: Monitor<Paid>,
 }
 
-/// Does a few words with interrupts off: nothing that was seen in a table with company goes meanwhile, and
-/// who was alone stays so.
+/// Accesses a few words with interrupts off: no object that was seen in a table with several users is freed
+/// meanwhile, and a thread that was alone stays alone.
 #[inline(always)]
 fn briefly<R>(step: impl FnOnce() -> R) -> R {
     let state = irq_save();
@@ -83,7 +82,7 @@ fn briefly<R>(step: impl FnOnce() -> R) -> R {
     result
 }
 
-/// What a slot holds for `of`, whose count it takes.
+/// The slot's word for `of`, whose count it takes.
 #[inline(always)]
 fn word_of(of: Arc<OpenFile>, cloexec: bool) -> usize {
     Arc::into_raw(of) as usize | if cloexec { CLOEXEC } else { 0 }
@@ -158,8 +157,8 @@ impl Files {
         (result, alone)
     }
 
-    /// Plugs the code that follows from what the slot of `fd` holds and how its file is shared; sets the bit
-    /// in the map too if the thread is alone, which is returned. Interrupts are off.
+    /// Plugs the code for the file in the slot of `fd` and its sharing; also sets the bit in the map if the
+    /// thread is alone, which is returned. Interrupts are off.
     #[inline]
     fn plug(&self, fd: usize, place: &Place) -> bool {
         let alone = self.company.alone();
@@ -255,7 +254,7 @@ impl Files {
         None
     }
 
-    /// As [`Files::get`], but of what is more than a place (`O_PATH`). `EBADF`.
+    /// As [`Files::get`], but refuses `O_PATH` descriptions. `EBADF`.
     #[inline]
     pub fn opened(&self, fd: i32) -> Result<Arc<OpenFile>> {
         let of = self.get(fd)?;
@@ -279,8 +278,8 @@ impl Files {
                 // beside it, which the clone keeps.
                 let of = ManuallyDrop::new(unsafe { file_of(word) });
                 let counted = Arc::clone(&of);
-                // Who takes a file out of a slot looks behind that whether anybody counted it, so who counts
-                // it looks behind that whether it is still there.
+                // A thread that takes a file out of a slot checks afterwards whether another has counted it,
+                // so a thread that counts it checks afterwards whether it is still there.
                 fence(Ordering::SeqCst);
                 if (place.slot.load(Ordering::SeqCst) ^ word) & !CLOEXEC == 0 {
                     return Ok((counted, word & CLOEXEC != 0));
@@ -303,8 +302,8 @@ impl Files {
         self.company.users() > 1
     }
 
-    /// Whether shared code of `of` is there without need: the only thread of this table, which calls, has one
-    /// count of it and `fd` the other. So no plain call of anybody else is under way.
+    /// Whether `of` has shared code without need: the caller, the only thread of this table, has one count of
+    /// it and `fd` the other. So no plain call of another thread is in progress.
     fn may_be_exclusive(&self, fd: i32, of: &Arc<OpenFile>) -> bool {
         of.sharing() == Sharing::Shared
             && !self.threaded()
@@ -324,8 +323,8 @@ impl Files {
         self.follow(fd as u32 as usize);
     }
 
-    /// What the routines of `of`, behind `fd`, may assume has changed ([`crate::file::File::stage`]): plugs
-    /// those that fit now at its numbers in this table. At those that it has in others the old ones stay.
+    /// The assumptions for the routines of `of`, behind `fd`, have changed ([`crate::file::File::stage`]):
+    /// plugs the routines that fit now at its numbers in this table. Other tables keep the old ones.
     pub fn plug_again(&self, fd: i32, of: &Arc<OpenFile>) {
         of.forget_entries();
         self.warm(fd, of);
@@ -349,7 +348,7 @@ impl Files {
         Ok(of)
     }
 
-    /// Brings what follows from `of` up to date wherever it stands in this table.
+    /// Updates the derived words wherever `of` is in this table.
     fn follow_all(&self, of: &OpenFile) {
         for (fd, place) in self.slots.places() {
             if place.holds(of) {
@@ -434,7 +433,8 @@ impl Files {
             let Some(place) = self.slots.place(fd) else {
                 continue;
             };
-            // What follows is brought up to date for another's claim too, who has yet to note it in the map.
+            // The derived words are also updated for another thread's claim, which has yet to note it in the
+            // map.
             let (claimed, _) = self.change(fd, &place, |slot| {
                 slot.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed)
             });
@@ -444,7 +444,7 @@ impl Files {
         }
     }
 
-    /// Gives `of` the descriptor `fd`, closing what was there (`dup2`). `EBADF` when `fd` is no possible
+    /// Gives `of` the descriptor `fd`, closing the former file (`dup2`). `EBADF` when `fd` is no possible
     /// descriptor.
     pub fn install_at(&self, fd: i32, of: Arc<OpenFile>, cloexec: bool) -> Result<i32> {
         let index = usize::try_from(fd).map_err(|_| Errno::EBADF)?;
@@ -460,7 +460,7 @@ impl Files {
         Ok(fd)
     }
 
-    /// Puts `word` at `fd`, for which there is room, and returns what was there.
+    /// Puts `word` at `fd`, for which there is room, and returns the former word.
     #[inline]
     fn exchange(&self, fd: usize, word: usize) -> Option<Taken> {
         let place = self.slots.place(fd)?;
@@ -497,7 +497,7 @@ impl Files {
         Ok(())
     }
 
-    /// What advisory locks of this table are owned by.
+    /// The owner of this table's advisory locks.
     pub fn lock_owner(&self) -> usize {
         core::ptr::from_ref(self) as usize
     }
@@ -553,7 +553,7 @@ impl Files {
         }
         let mut elsewhere = false;
         for fd in self.slots.in_use() {
-            // What another thread opens meanwhile may be beyond the copy.
+            // Descriptors that another thread opens meanwhile may be beyond the copy.
             let Some(place) = new.slots.place(fd) else {
                 break;
             };
@@ -561,7 +561,8 @@ impl Files {
                 continue;
             };
             let others = of.slots.fetch_add(1, Ordering::AcqRel) > 1;
-            // Whoever marked a file before saw to its code here, or is about to when it is marked for ever.
+            // A thread that marked a file before has updated its code here, or is about to, if it is marked
+            // for ever.
             let marked = of.share();
             if marked || of.is_shared_for_ever() {
                 self.follow(fd);
@@ -585,11 +586,11 @@ impl Files {
     /// it.
     pub fn share(&self) {
         if self.company.join() > 1 {
-            // What several threads have is shared from the start.
+            // Files of several threads are shared from the start.
             return;
         }
-        // Where there were several threads since, what they have put there was shared from the start, and so
-        // was what the ones before had.
+        // If there were several threads since, their files were shared from the start, and so were the
+        // earlier ones.
         let rows = self.slots.take_fresh();
         if rows == 0 {
             return;
@@ -599,7 +600,7 @@ impl Files {
             let Some(place) = self.slots.place(fd) else {
                 continue;
             };
-            // Whoever marked a file before saw to its code everywhere.
+            // A thread that marked a file before has updated its code everywhere.
             let file = || place.file().filter(|of| of.share());
             if let Some(slots) = briefly(|| file().map(|of| of.slots.load(Ordering::Acquire))) {
                 self.follow(fd);
@@ -621,7 +622,7 @@ impl Files {
     /// last one closes every descriptor.
     pub fn leave(&self) {
         if !self.threaded() {
-            // Nobody can join: that is for threads of the table.
+            // No thread can join: only threads of the table let others join.
             self.close_all();
             self.company.leave();
         } else if self.company.leave() == 1 {
@@ -637,19 +638,19 @@ impl Files {
         }
     }
 
-    /// Nobody can say any more who uses this table: none of its threads is ever taken to be alone.
+    /// The users of this table are no longer known: none of its threads ever counts as alone.
     pub fn never_alone(&self) {
         let _no_look = self.company.enter();
     }
 
-    /// A process that uses this table has a bound for the length of files from now on: writes to those look
-    /// at it. By anybody; may sleep for a grace period.
+    /// A process that uses this table has a limit for the length of files from now on, which writes check.
+    /// From any thread; may sleep for a grace period.
     pub fn bound_files(&self) {
         if self.bounded.load(Ordering::SeqCst) {
             return;
         }
         self.never_alone();
-        // What its thread does alone is over then.
+        // The exclusive work of its thread is over then.
         epoch::synchronize();
         self.bounded.store(true, Ordering::SeqCst);
         self.slots.in_use().for_each(|fd| self.follow(fd));
@@ -675,12 +676,12 @@ impl Files {
         self.limit.store(limit.min(MAX_CAPACITY), Ordering::Relaxed);
     }
 
-    /// Where the dispatcher finds the code.
+    /// The dispatcher's view of the code.
     pub fn kpt(&self) -> KptView {
         briefly(|| self.arrays().view())
     }
 
-    /// The entries that stand at `fd` now: read, write, lseek.
+    /// The current entries at `fd`: read, write, lseek.
     pub fn plugged(&self, fd: i32) -> Option<[usize; 3]> {
         let fd = fd as u32 as usize;
         briefly(|| {
@@ -689,7 +690,7 @@ impl Files {
         })
     }
 
-    /// What the table takes, bytes.
+    /// The size of the table, bytes.
     pub fn weight(&self) -> usize {
         growth::EACH * self.capacity()
     }
@@ -704,7 +705,7 @@ impl Drop for Files {
     fn drop(&mut self) {
         self.company.reset();
         self.close_all();
-        // SAFETY: `with` and `grow` made it of a box, and nobody else has the table.
+        // SAFETY: `with` and `grow` made it of a box, and no other party has the table.
         drop(unsafe { Box::from_raw(*self.kpt.get_mut()) });
     }
 }

@@ -1,10 +1,10 @@
-//! The buffer of a read or write: where bytes go to or come from.
+//! The buffer of a read or write: the target or source of the bytes.
 //!
 //! *Interface.* A file fills a reader's buffer with [`IoBuf::put`] and empties a writer's with
 //! [`IoBuf::take`]; neither knows whether the other side is one user range, an `iovec` or kernel memory. Both
 //! move as many bytes as fit and return that number. When the thread is to end, a long transfer ends, too. A
 //! bad user address gives `EFAULT` only when the call moved nothing; otherwise a short count, and `EFAULT` at
-//! the next call. So a file that loops until it is short, and returns what it has, behaves as Linux does.
+//! the next call. So a file that loops until a short count, and returns the sum, behaves as Linux does.
 
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};

@@ -1,12 +1,11 @@
-//! Waiting for several files at once: what `poll` and `select` have in common, and how files show their wait
+//! Waiting for several files at once: the common part of `poll` and `select`, and how files show their wait
 //! lists.
 //!
 //! *Interface*: a file's [`crate::file::File::poll`] enrols the caller in its wait lists through a
-//! [`PollTable`]; [`wait_for`] is the loop that the calls share, for who has looked and found nothing.
+//! [`PollTable`]; [`wait_for`] is the common loop, for a caller that has checked and found nothing.
 //!
-//! A thread that waits stands in the lists of all the files. When it wakes it looks only at those whose list
-//! has let go of it, and waits there again; the places of the others, and the memory for all of them, are as
-//! they were.
+//! A waiting thread is in the lists of all the files. When it wakes it checks only the files whose list has
+//! woken it, and waits there again; the places of the others, and the memory for all of them, stay unchanged.
 //!
 //! Source: dissertation, section 4.1.4 (the same data channel, blocking or not, by how it is linked).
 
@@ -38,7 +37,7 @@ pub const READS: u32 = events(true, false);
 /// There is room to write.
 pub const WRITES: u32 = events(false, true);
 
-/// What a file's wait lists are shown to, by `table.watch(&list)` in [`crate::file::File::poll`].
+/// The receiver of a file's wait lists, by `table.watch(&list)` in [`crate::file::File::poll`].
 pub struct PollTable<'a>(To<'a>);
 
 enum To<'a> {
@@ -50,7 +49,7 @@ enum To<'a> {
     Leave(&'a mut Arms, &'a mut Whose),
 }
 
-/// The process whose signals a member waits for: that which had it enrolled first.
+/// The process whose signals a member waits for: the one that first enrolled it.
 pub type Whose = Option<Weak<dyn Arrivals>>;
 
 impl<'a> PollTable<'a> {
@@ -65,7 +64,7 @@ impl<'a> PollTable<'a> {
         PollTable(To::Leave(arms, whose))
     }
 
-    /// `list` is woken when the file's state changes, whatever comes.
+    /// `list` is woken at each change of the file's state.
     pub fn watch(&mut self, list: &'a WaitList) {
         self.watch_for(u32::MAX, list);
     }
@@ -106,7 +105,7 @@ impl<'a> PollTable<'a> {
     }
 }
 
-/// Of the table of a thread.
+/// For the table of a thread.
 impl PollTable<'_> {
     fn begin(&mut self, party: usize) {
         if let To::Thread(watch, _) = &mut self.0 {
@@ -134,13 +133,13 @@ impl PollTable<'_> {
     }
 }
 
-/// What is asked of one file.
+/// The question about one file.
 pub struct Asked {
-    /// What the caller knows it by.
+    /// The caller's key for it.
     pub index: usize,
     /// Wanted events; POLLERR and POLLHUP always count.
     pub events: u32,
-    /// What holds.
+    /// The events that hold.
     pub found: u32,
 }
 
@@ -161,15 +160,15 @@ impl Asked {
     }
 }
 
-/// Waits until at least one of `files` has something to report of what is `asked` about it, the deadline
-/// passes (0), or a signal comes (ERESTARTNOHAND). How many have something. ENOMEM.
+/// Waits until at least one of `files` has an `asked` event, the deadline passes (0), or a signal comes
+/// (ERESTARTNOHAND). Returns the number of such files. ENOMEM.
 pub fn wait_for(files: &[Arc<OpenFile>], asked: &mut [Asked], deadline: Deadline) -> Result<usize> {
     let process = callout::arrivals();
     let mut table = PollTable(To::Thread(Watch::new(), process.as_deref()));
     let mut count = 0;
     for (i, (asked, of)) in asked.iter_mut().zip(files).enumerate() {
         table.begin(i);
-        // Who has found something does not sleep.
+        // A caller that has found an event does not sleep.
         let table = (count == 0).then_some(&mut table);
         count += usize::from(asked.look(of, table));
     }

@@ -1,8 +1,8 @@
-//! What every descriptor routine of this kernel is generated against.
+//! The constants of every descriptor routine of this kernel.
 //!
 //! *Interface.* [`init`] once at boot, when the number of CPUs is known and the code space is linked, before
-//! the first descriptor table; [`get`] for whoever synthesizes. Also makes the stubs that stand in a kernel
-//! procedure table where no routine does.
+//! the first descriptor table; [`get`] for generators. Also makes the stubs for words of a kernel procedure
+//! table without a routine.
 
 use abi::errno::{Errno, Result};
 use abi::nr;
@@ -24,7 +24,7 @@ static BAD_FD: Class = Class::new("stub.bad_fd");
 static WAY_OUT: Class = Class::new("stub.way_out");
 
 /// Makes the seam and the stubs for `cpus` CPUs. `ENOMEM` without room for code.
-// On a frame of its own: one step of bringing up is not to lie above the next on the stack.
+// In its own stack frame, so the frames of the boot steps do not add up.
 #[inline(never)]
 pub fn init(cpus: usize) -> Result<()> {
     let conv = if machine::features::get().smap() {
@@ -75,8 +75,8 @@ pub fn flagged() -> Result<&'static Flagged> {
     unsafe { FLAGGED.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }
 
-/// What a generator made, for a description: nothing where its data is out of reach. `ENOMEM` without room
-/// for code.
+/// The result of a generator, for a description: nothing where its data is out of reach. `ENOMEM` without
+/// room for code.
 pub fn made<F>(routine: core::result::Result<Routine<F>, Unmade>) -> Result<Option<Routine<F>>> {
     match routine {
         Ok(routine) => Ok(Some(routine)),

@@ -1,12 +1,12 @@
-//! A replaceable counted value: what several processes may share and one may exchange.
+//! A replaceable counted value, which several processes may share and one may exchange.
 //!
 //! *Interface*: [`Shared::get`] takes a count on the present value, [`Shared::set`] puts another in place and
-//! returns the old, [`Shared::replace`] does if it is still the one expected; [`Shared::peek`],
-//! [`Shared::beside`] and [`Shared::is`] look without counting.
+//! returns the old, [`Shared::replace`] does so if the value is still the expected one; [`Shared::peek`],
+//! [`Shared::beside`] and [`Shared::is`] read without counting.
 //!
 //! One word holds the value. Readers have interrupts off between loading the word and counting, and the count
-//! that the word had is given up a grace period after it was exchanged (`sync::epoch`), so whoever still
-//! looks finds it alive.
+//! that the word had is given up a grace period after it was exchanged (`sync::epoch`), so a reader still
+//! finds it alive.
 //!
 //! Progress: reading is wait-free, exchanging lock-free.
 //! Source: Massalin and Pu 1991, section 3.2 (publish by one word); reclamation as everywhere here.
@@ -98,8 +98,8 @@ impl<T> Shared<T> {
         let raw = Arc::into_raw(value).cast_mut();
         let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
         let replaced = self.0.compare_exchange(expected, raw, set, fetch);
-        // SAFETY: the word's count of the old value; or that of the new one, which nobody has seen. The
-        // caller's count of the old one keeps its address from being another's.
+        // SAFETY: the word's count of the old value; or that of the new one, which no reader has seen. The
+        // caller's count of the old one keeps its address from being reused.
         let counted = unsafe { Arc::from_raw(if replaced.is_ok() { expected } else { raw }) };
         if replaced.is_ok() {
             drop(Exchanged(ManuallyDrop::new(counted)).get());
@@ -137,7 +137,7 @@ fn give_up<T>(raw: usize) {
 
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
-        // SAFETY: the word's count, and nobody can look any more.
+        // SAFETY: the word's count, and no reader is left.
         drop(unsafe { Arc::from_raw(*self.0.get_mut()) });
     }
 }

@@ -1,10 +1,10 @@
-//! `F_NOTIFY`: a directory that is open tells by a signal of what happens in it.
+//! `F_NOTIFY`: an open directory sends signals about events in it.
 //!
-//! *Interface*: [`set`] is the call; [`descriptor_closed`] ends what a process has asked for by a descriptor
-//! that it closes; [`tell`] sends, for the thread that sends signals.
+//! *Interface*: [`set`] is the call; [`descriptor_closed`] ends the notifications of a closed descriptor;
+//! [`tell`] sends, for the signal-sending thread.
 //!
-//! The directory gets a mark of an instance that nobody reads: each event notes a member of the list in which
-//! that thread sleeps.
+//! The directory gets a mark of an `inotify` instance without a reader: each event notes a member of the list
+//! on which that thread sleeps.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -27,14 +27,14 @@ const DN_RENAME: u32 = 16;
 const DN_ATTRIB: u32 = 32;
 const DN_MULTISHOT: u32 = 1 << 31;
 
-/// What a description has been asked to tell of its directory.
+/// A description's notification setting.
 pub struct Notice {
     instance: Arc<Instance>,
     place: Place,
     /// The descriptor, and the table where it is, by [`crate::files::Files::lock_owner`].
     fd: i32,
     table: usize,
-    /// As the program has it. One shot: until it is told.
+    /// As the program set it. One shot: until the first event.
     wanted: u32,
     _tie: Tie,
 }
@@ -45,7 +45,7 @@ impl Drop for Notice {
     }
 }
 
-/// The events that are told for `wanted`.
+/// The events that are reported for `wanted`.
 fn events(wanted: u32) -> u32 {
     const EACH: [(u32, u32); 6] = [
         (DN_ACCESS, IN_ACCESS),

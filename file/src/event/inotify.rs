@@ -1,11 +1,10 @@
-//! `inotify`: what happens to files as something to read.
+//! `inotify`: events of files as data to read.
 //!
 //! *Interface*: [`open`] makes a description, [`of`] finds the instance behind one; [`Instance::push`] queues
-//! an event. Marks are the business of [`crate::fs::watch`]. [`limits`] has what `/proc/sys/fs/inotify`
-//! shows.
+//! an event. [`crate::fs::watch`] handles marks. [`limits`] has the values of `/proc/sys/fs/inotify`.
 //!
-//! An event equal to the last one that waits is that one. With too many waiting, or no memory, one event says
-//! that others are lost.
+//! An event equal to the last unread event is merged with it. With too many unread events, or without memory,
+//! one event reports that others are lost.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -30,7 +29,7 @@ use account::quota;
 use account::user::Charge;
 use vm::fallible::{try_arc, try_copy, try_string};
 
-/// What may be had, and may be set.
+/// The limits, which can be set.
 pub mod limits {
     use core::sync::atomic::AtomicUsize;
 
@@ -53,7 +52,7 @@ pub struct Instance {
     readers: WaitList,
     /// The number of the latest mark.
     latest: AtomicI32,
-    /// Noted at each event, which nobody reads then (`F_NOTIFY`).
+    /// Noted at each event, which then has no reader (`F_NOTIFY`).
     teller: Option<Arc<Member>>,
 }
 
@@ -61,9 +60,9 @@ struct Events {
     events: VecDeque<Event>,
     /// Bytes to read.
     bytes: usize,
-    /// It is said that events were lost, to who reads.
+    /// The loss of events is already reported to the reader.
     lost: bool,
-    /// What waits, of whoever made the instance.
+    /// The unread events, charged to the creator of the instance.
     charge: Charge,
 }
 
@@ -105,7 +104,7 @@ pub fn open(flags: u32) -> Result<Arc<OpenFile>> {
     Ok(OpenFile::new(try_arc(file)?, O_RDONLY | flags))
 }
 
-/// An instance whose events nobody reads: `member` is noted at each. ENOMEM.
+/// An instance without a reader: `member` is noted at each event. ENOMEM.
 pub fn telling(member: &Arc<Member>) -> Result<Arc<Instance>> {
     instance(Some(member.clone()))
 }
@@ -146,7 +145,7 @@ impl Instance {
         }
     }
 
-    /// Queues an event, and wakes who waits for one.
+    /// Queues an event, and wakes the waiters.
     pub fn push(&self, wd: i32, mask: u32, cookie: u32, name: &[u8]) {
         if let Some(member) = &self.teller {
             if mask & IN_ALL_EVENTS != 0 {
@@ -261,8 +260,7 @@ impl Events {
         Some(event)
     }
 
-    /// What was taken is the oldest again. There is room for it, and it is paid for by what little may be
-    /// left over.
+    /// Puts the taken event back as the oldest. There is room for it, and it stays charged.
     fn put_back(&mut self, event: Event) {
         if event.mask & IN_Q_OVERFLOW != 0 {
             self.lost = true;
@@ -295,7 +293,7 @@ impl File for Inotify {
         }
     }
 
-    /// It has no offset, and says so to nobody.
+    /// It has no offset, and `lseek` reports no error.
     fn lseek(&self, _of: &OpenFile, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)
     }

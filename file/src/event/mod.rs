@@ -1,10 +1,9 @@
-//! Files without a name that tell of events: counters, and what happens to other files; and directories that
-//! tell by signals.
+//! Unnamed files for events: counters, and events of other files; and directories that send signals.
 //!
 //! *Interface*: each module makes descriptions of its kind. All can be polled and watched; their wait lists
-//! call back whoever watches.
+//! call the watching parties.
 //!
-//! Source: dissertation, section 4.4 (events as data that flows to whoever is linked); the kinds are Linux's.
+//! Source: dissertation, section 4.4 (events as data that flows to the linked party); the kinds are Linux's.
 
 pub mod counter;
 pub mod directory;

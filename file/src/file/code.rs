@@ -1,8 +1,8 @@
-//! The routines that were generated for one open file description, by what they assume.
+//! The routines that were generated for one open file description, by their assumptions.
 //!
-//! *Interface*: [`Made`] keeps a set for each [`Variant`]. What was made stays as long as the description:
-//! tables that other processes have may lead to it at any time, and a change of flags there and back finds it
-//! again. [`Probes`] are the measuring quajects around the routines of a probed description.
+//! *Interface*: [`Made`] keeps a set for each [`Variant`]. A routine stays as long as the description: tables
+//! of other processes may lead to it at any time, and changing flags back finds it again. [`Probes`] are the
+//! measuring quajects around the routines of a probed description.
 //!
 //! Source: quasi-invariants after Pu et al. 1995; dissertation, table 4.3 (Probe).
 
@@ -14,14 +14,14 @@ use quaject::{DescFn, Unmade};
 
 use super::{DescRoutine, DescRoutines};
 
-/// What routines of a description assume besides how it is shared.
+/// The assumptions of a description's routines besides its sharing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Variant {
     /// `O_APPEND` is set.
     pub append: bool,
     /// The routines are measured.
     pub probed: bool,
-    /// Somebody is told what is read and written.
+    /// Reads and writes are reported to watchers.
     pub tells: bool,
     /// [`File::stage`](super::File::stage).
     pub stage: u8,
@@ -66,7 +66,7 @@ impl Probes {
         Ok(Probes([one()?, one()?, one()?]))
     }
 
-    /// What they have seen of `read`, `write` and `lseek`.
+    /// Their measurements of `read`, `write` and `lseek`.
     pub fn show(&self) -> [Shown; 3] {
         [0, 1, 2].map(|call: usize| self.0[call].show())
     }

@@ -1,12 +1,12 @@
-//! Which events hold for a file: one word leads to the code that tells.
+//! The events that hold for a file: one word leads to the code that checks them.
 //!
-//! *Interface*: [`OpenFile::look`], and [`OpenFile::look_from_afar`] for who may not sleep, nor count it; a
-//! kind of file gives its routine by [`super::File::synthesize_look`].
+//! *Interface*: [`OpenFile::look`], and [`OpenFile::look_from_afar`] for callers that may neither sleep nor
+//! count it; a kind of file gives its routine by [`super::File::synthesize_look`].
 //!
-//! The first look asks the file, and so does every look at one that has no routine. The second has the
-//! routine made: a descriptor that is asked about twice is most often asked about again and again.
+//! The first check asks the file, and so does every check of a file without a routine. The second check makes
+//! the routine: a descriptor that is checked twice is usually checked many times.
 //!
-//! Source: dissertation, section 4.1.2 (code is made for what is used) and 4.1.3 (an unlinked callout has a
+//! Source: dissertation, section 4.1.2 (code is made for objects in use) and 4.1.3 (an unlinked callout has a
 //! default action).
 
 use abi::layout::{CODE, CODE_LEN};
@@ -22,7 +22,7 @@ use super::OpenFile;
 /// A generated look.
 pub type Looked = Routine<LookFn>;
 
-/// Where the look of a description is.
+/// The check of a description.
 pub(super) struct Look {
     entry: AtomicPtr<()>,
     made: Once<Looked>,
@@ -73,7 +73,7 @@ impl Look {
 }
 
 impl OpenFile {
-    /// Which events hold now, whichever are wanted; POLLNVAL if it stands for a path only. May sleep.
+    /// All events that hold now, wanted or not; POLLNVAL for an `O_PATH` description. May sleep.
     #[inline(always)]
     pub fn look(&self) -> u32 {
         let entry = self.look.entry.load(Ordering::Acquire);
@@ -82,8 +82,8 @@ impl OpenFile {
         look(core::ptr::from_ref(self).expose_provenance())
     }
 
-    /// The routine behind [`OpenFile::look`], for as long as interrupts are off, as they are; nothing if
-    /// there is none, or the description is closed.
+    /// The routine behind [`OpenFile::look`], valid while interrupts stay off; nothing if there is none, or
+    /// the description is closed.
     #[inline(always)]
     pub fn look_from_afar(of: &Weak<OpenFile>) -> Option<impl Fn() -> u32 + Copy + use<>> {
         if of.strong_count() == 0 {
@@ -110,7 +110,7 @@ impl OpenFile {
         let Ok(Some(made)) = self.file.synthesize_look(self) else {
             return self.look.lead(plain);
         };
-        // Whoever was faster has made the same.
+        // A faster thread has made the same.
         if self.look.made.set(made).is_ok()
             && let Some(made) = self.look.made.get()
         {
@@ -122,8 +122,8 @@ impl OpenFile {
         }
     }
 
-    /// What the routine was made for has changed, and [`File::stage`](super::File::stage) with it: the file
-    /// is asked from now on.
+    /// The routine's assumptions have changed, and [`File::stage`](super::File::stage) with them: from now on
+    /// the file is asked.
     pub(crate) fn look_plainly(&self) {
         fence(Ordering::SeqCst);
         self.look.lead(plain);

@@ -1,7 +1,7 @@
-//! The offset of a description: who moves it, and where to.
+//! The offset of a description: its lock, and its moves.
 //!
 //! *Interface*: [`OpenFile::turn`] takes it for a whole call. [`OpenFile::onward`] and [`OpenFile::sought`]
-//! are what most files do for `read` and `lseek`; [`OpenFile::put_offset`] serves the others.
+//! serve `read` and `lseek` of most files; [`OpenFile::put_offset`] serves the others.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{SEEK_CUR, SEEK_END, SEEK_SET};
@@ -9,8 +9,7 @@ use core::sync::atomic::Ordering;
 
 use super::OpenFile;
 
-/// Where an offset of a description goes that moves by `by` from `base`. EINVAL before the beginning, and
-/// past the last offset that a program can be told.
+/// The offset at distance `by` from `base`. EINVAL before the beginning, and past the largest offset.
 pub fn moved(base: u64, by: i64) -> Result<u64> {
     base.checked_add_signed(by)
         .filter(|&to| i64::try_from(to).is_ok())
@@ -51,7 +50,7 @@ impl OpenFile {
         Ok(count)
     }
 
-    /// `lseek`; `end` is asked where the file ends, if anybody knows. EINVAL.
+    /// `lseek`; `end` returns the end of the file, if it is known. EINVAL.
     pub fn sought(
         &self,
         offset: i64,

@@ -1,19 +1,18 @@
-//! Who is sent a signal about an open file: when it becomes ready (`O_ASYNC`), when its lease is broken, when
-//! its directory changes.
+//! Signals about an open file: when it becomes ready (`O_ASYNC`), when its lease is broken, when its
+//! directory changes.
 //!
 //! *Interface*: [`OpenFile::told`] has a description's [`Told`], which [`OpenFile::tell_by_signals`] makes:
-//! whom it tells ([`Told::set_owner`], [`Told::own`]) and by what signal. [`Told::send`] sends. [`set_async`]
-//! begins and ends telling of readiness; [`tell_ready`] is called by the kernel thread that sends signals,
-//! which sleeps by [`list`]. Who can be told is a [`Hearer`], of the room above.
+//! the receiver ([`Told::set_owner`], [`Told::own`]) and the signal. [`Told::send`] sends. [`set_async`]
+//! turns readiness signals on and off; the kernel thread that sends signals, which sleeps on [`list`], calls
+//! [`tell_ready`]. A receiver is a [`Hearer`], of the room above.
 //!
-//! Readiness comes by the lists that feed epoll: a description that tells has two members of one list of
-//! ready ones, one in the wait lists that are woken when there is something to read, one in those for room. A
-//! description that does not tell has neither, and pays a word. Who wakes notes the member; the thread that
-//! sends signals for interrupt handlers takes it, and then looks. So what comes twice before that thread has
-//! looked is told once, as one signal of a standard number would be.
+//! Readiness uses the same lists as epoll: a description with readiness signals has two members of one ready
+//! list, one in the wait lists for data, one in those for room. Other descriptions have neither, and pay one
+//! word. A waker notes the member; the signal-sending thread takes it, and then checks the file. So two
+//! events before that check give one signal, as with a standard signal number.
 //!
-//! Source: dissertation, figure 4.3 (callbacks from the queue to those who wait on many); fcntl(2) says what
-//! is told to whom.
+//! Source: dissertation, figure 4.3 (callbacks from the queue to parties that wait on many); fcntl(2) defines
+//! the signals and receivers.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -34,38 +33,38 @@ use account::quota;
 use account::user::Charge;
 use vm::fallible::{try_arc, try_box, try_insert};
 
-/// What kind of file tells of readiness by signals, and so of what.
+/// The kinds of file with readiness signals, and their events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tells {
-    /// None: nobody is told.
+    /// No signals.
     Never,
-    /// A pipe, or a queue of events: of each change.
+    /// A pipe, or an event queue: each change.
     Changes,
-    /// A socket: of what comes, of the other end's going, and of room after there was none.
+    /// A socket: new data, the close of the other end, and room after there was none.
     Socket,
-    /// A terminal, which has this foreground group: of what comes, and of room after there was none.
+    /// A terminal with this foreground group: new data, and room after there was none.
     Terminal(i32),
 }
 
-/// Who can be told.
+/// A receiver.
 pub trait Hearer: Send + Sync {
-    /// Kind (`F_OWNER_…`) and number, 0 for who is not there any more.
+    /// Kind (`F_OWNER_…`) and number, 0 for an ended receiver.
     fn number(&self) -> (i32, i32);
-    /// Sends what `call` says, to all that it is and that may be told. May sleep.
+    /// Sends the signal of `call` to all its processes that may be signalled. May sleep.
     fn tell(&self, call: &Call);
 }
 
-/// What somebody is to be told.
+/// The signal to send.
 pub struct Call {
-    /// The signal of one's choice; SIGIO without more where there is none, or no room for it.
+    /// The chosen signal; a plain SIGIO if none was chosen, or there is no room for it.
     pub info: Option<Siginfo>,
-    /// The identity of who said that it is told.
+    /// The identity that set the receiver.
     uid: u32,
     euid: u32,
 }
 
 impl Call {
-    /// Whether who said it may have `to` told (Linux: `sigio_perm`).
+    /// Whether the identity that set the receiver may signal `to` (Linux: `sigio_perm`).
     pub fn may_tell(&self, to: &Cred) -> bool {
         self.euid == 0
             || [self.euid, self.uid]
@@ -74,11 +73,11 @@ impl Call {
     }
 }
 
-/// Whom a description tells, and who said so.
+/// The receiver of a description's signals, and the identity that set it.
 #[derive(Clone, Default)]
 pub struct Owner {
     whom: Option<Arc<dyn Hearer>>,
-    /// The identity of who said it: it decides who may be told.
+    /// The identity that set it, which decides the permitted receivers.
     uid: u32,
     euid: u32,
 }
@@ -89,7 +88,7 @@ pub struct Told {
     owner: Monitor<Owner>,
     /// The signal; 0 for SIGIO without more.
     signal: AtomicI32,
-    /// There was no room for something: who waits for room is told of it, once.
+    /// There was no room: the next room is signalled once.
     short: AtomicBool,
     ready: Monitor<Option<Box<Ready>>>,
     /// That it tells of its directory.
@@ -102,7 +101,7 @@ struct Ready {
     fd: i32,
     place: Place,
     sides: [Side; 2],
-    /// What has ended, as events have it: that is told once.
+    /// The ended directions, as events: each is signalled once.
     ended: u32,
     _charge: Charge,
 }
@@ -118,7 +117,7 @@ struct Side {
 pub(crate) const CHANGES: usize = 2;
 /// How many sides there are.
 const SIDES: usize = CHANGES + 1;
-/// What the sides ask for.
+/// The requests of the sides.
 const ASKED: [u32; 2] = [
     POLLIN | POLLRDNORM | POLLPRI | POLLRDHUP,
     POLLOUT | POLLWRNORM,
@@ -143,7 +142,7 @@ impl Place {
         Ok(Place(id))
     }
 
-    /// What the member of one of its sides is known by.
+    /// The key of the member for one side.
     pub fn key(&self, side: usize) -> usize {
         self.0.wrapping_mul(SIDES) + side
     }
@@ -169,7 +168,7 @@ pub const MESSAGE: Reason = Reason(3, POLLIN | POLLRDNORM | POLLMSG);
 pub const HANG_UP: Reason = Reason(6, POLLHUP | POLLERR);
 
 impl OpenFile {
-    /// How it tells by signals, if anybody has asked for that.
+    /// Its settings for signals, if they were made.
     #[inline]
     pub fn told(&self) -> Option<&Told> {
         self.told.get().map(|told| &**told)
@@ -178,7 +177,7 @@ impl OpenFile {
     /// The same, made if need be. ENOMEM.
     pub fn tell_by_signals(&self) -> Result<&Told> {
         if self.told.get().is_none() {
-            // Whoever was faster has made the same.
+            // A faster thread has made the same.
             let _same = self.told.set(try_box(Told::default())?);
         }
         self.told().ok_or(Errno::EAGAIN)
@@ -189,8 +188,8 @@ impl OpenFile {
     pub fn fell_short(&self) {
         if let Some(told) = self.told() {
             told.short.store(true, Ordering::SeqCst);
-            // There may be room by now, which nobody was told of. Who looks at it just now asks for the mark
-            // after that. The caller may hold the end of a pipe, so nothing is waited for.
+            // There may be room by now without a signal. A thread that is checking takes the mark afterwards.
+            // The caller may hold the end of a pipe, so this never waits.
             if let Some(ready) = told.ready.try_lock().as_deref().and_then(Option::as_ref) {
                 ready
                     .sides
@@ -203,7 +202,7 @@ impl OpenFile {
 }
 
 impl Owner {
-    /// Whom `kind` (`F_OWNER_…`) and `number` name. ESRCH, EINVAL, ENOMEM.
+    /// Finds the receiver by `kind` (`F_OWNER_…`) and `number`. ESRCH, EINVAL, ENOMEM.
     fn new(kind: i32, number: i32) -> Result<Owner> {
         let whom = callout::hearer(kind, number)?;
         let (uid, euid) = match whom {
@@ -231,7 +230,7 @@ impl Owner {
 }
 
 impl Told {
-    /// Sets whom it tells, as `F_SETOWN` has it: a process's number, or that of a group below zero. ESRCH,
+    /// Sets the receiver, as `F_SETOWN`: a process's number, or the negative number of a group. ESRCH,
     /// EINVAL, ENOMEM.
     pub fn set_owner(&self, who: i32) -> Result<()> {
         match who {
@@ -248,7 +247,7 @@ impl Told {
         Ok(())
     }
 
-    /// It tells `new`, unless it tells somebody.
+    /// Makes `new` the receiver, unless there is one.
     pub fn own(&self, new: Owner) {
         let mut owner = self.owner.lock();
         if owner.whom.is_none() {
@@ -256,14 +255,14 @@ impl Told {
         }
     }
 
-    /// It tells nobody, and no signal is chosen.
+    /// Removes the receiver and the chosen signal.
     pub fn disown(&self) {
         let before = core::mem::take(&mut *self.owner.lock());
         drop(before);
         self.signal.store(0, Ordering::Relaxed);
     }
 
-    /// Whom it tells: kind and number.
+    /// The receiver: kind and number.
     pub fn owner(&self) -> (i32, i32) {
         let whom = self.owner.lock().whom.clone();
         whom.map_or((F_OWNER_TID, 0), |whom| whom.number())
@@ -277,7 +276,7 @@ impl Told {
         }
     }
 
-    /// Who said whom it tells: real and effective user.
+    /// The user who set the receiver: real and effective.
     pub fn said_by(&self) -> [u32; 2] {
         let owner = self.owner.lock();
         [owner.uid, owner.euid]
@@ -310,7 +309,7 @@ impl Told {
     }
 }
 
-/// What is told by a signal of one's choice.
+/// The information of a chosen signal.
 fn siginfo(signo: i32, fd: i32, reason: Reason) -> Siginfo {
     // Their codes mean something else.
     const SPECIFIC: [i32; 7] = [SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGTRAP, SIGCHLD, SIGSYS];
@@ -337,7 +336,7 @@ impl Side {
         })
     }
 
-    /// Has the member noted each time something changes on side `side`, and says what holds.
+    /// Lets each change on side `side` note the member, and returns the events that hold.
     fn watch(&mut self, of: &OpenFile, side: usize) -> u32 {
         let asked = ASKED[side.min(1)];
         let mut table = PollTable::member(&mut self.arms, &mut self.whose, asked);
@@ -345,7 +344,8 @@ impl Side {
     }
 }
 
-/// Where the thread sleeps that sends signals: descriptions that tell come there when they are ready.
+/// The list on which the signal-sending thread sleeps: descriptions with readiness signals enter it when they
+/// are ready.
 static READY: Once<Arc<ReadyList>> = Once::new();
 
 /// The list of descriptions that are ready, after [`start`].
@@ -407,7 +407,7 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
     Ok(())
 }
 
-/// Tells of all descriptions whose members stand in the list of ready ones. Whether there was one.
+/// Sends the signals of all descriptions whose members are in the ready list. Whether there was one.
 pub fn tell_ready() -> bool {
     let mut line = Line::new();
     if let Some(list) = list() {
@@ -452,7 +452,7 @@ fn tell(of: &OpenFile, told: &Told, id: usize, side: usize) {
     }
 }
 
-/// What is to be told of `found` on `side`, if anything is.
+/// The signal for `found` on `side`, if there is one.
 fn reason(kind: Tells, side: usize, found: u32, told: &Told) -> Option<Reason> {
     let ended = found & POLLHUP != 0;
     let (input, output) = (found & POLLIN != 0, found & (POLLOUT | POLLERR) != 0);

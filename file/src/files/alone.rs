@@ -2,8 +2,8 @@
 //! dispatcher calls.
 //!
 //! *Interface*: [`Files::install_now`], [`Files::close_now`] with interrupts off,
-//! [`Files::install_if_alone`]; the plain stores of others. Each does the whole or nothing, never sleeps, and
-//! leaves to the ordinary way whatever is not as usual.
+//! [`Files::install_if_alone`]; the plain stores of others. Each does all or nothing, never sleeps, and
+//! leaves unusual cases to the ordinary path.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
 
@@ -110,7 +110,7 @@ impl Files {
         }
     }
 
-    /// What the slot of `fd` held, which is free now, if the running thread, one of the table's, is alone.
+    /// Frees the slot of `fd` and returns its word, if the running thread, one of the table's, is alone.
     #[inline]
     pub(super) fn empty_if_alone(&self, fd: usize) -> Option<usize> {
         let place = self.slots.place(fd)?;
@@ -126,7 +126,7 @@ impl Files {
         })
     }
 
-    /// Puts `word` at `fd` of a table that nobody else knows yet.
+    /// Puts `word` at `fd` of a table that no other thread knows yet.
     #[inline]
     pub(super) fn put_in_new(&self, fd: usize, place: &Place, word: usize) {
         place.slot.store(word, Ordering::Release);

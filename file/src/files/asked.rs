@@ -1,11 +1,11 @@
-//! Looks at many files of a table in turn.
+//! Checks many files of a table in turn.
 //!
-//! *Interface*: [`Files::ask`] gives an [`Asker`] for the running call; [`Asker::row`] 64 neighbouring
-//! descriptors, [`Row::look`] what holds for one.
+//! *Interface*: [`Files::ask`] gives an [`Asker`] for the running call; [`Asker::row`] covers 64 neighbouring
+//! descriptors, [`Row::look`] returns the events of one.
 //!
-//! While one thread uses the table, which is the caller, nobody takes a file out of it during the call: no
-//! count is needed to look at one. (A second thread comes only through the first, and visitors take nothing
-//! out: `company`.) With several each file is counted for the look, a `CROWD`.
+//! While the caller is the only user of the table, no file leaves it during the call: checking one needs no
+//! count. (A second thread comes only through the first, and visitors remove nothing: `company`.) With
+//! several users each file is counted for the check, a `CROWD`.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ pub struct Row<'a, const CROWD: bool> {
     slots: &'a [AtomicUsize; CHUNK],
 }
 
-/// Where there is room for none.
+/// There is room for none.
 static NOTHING: [AtomicUsize; CHUNK] = [const { AtomicUsize::new(0) }; CHUNK];
 
 /// Descriptors of a row.
@@ -37,7 +37,7 @@ pub const ROW: usize = CHUNK;
 
 /// Something that looks at many files.
 pub trait Question {
-    /// What it learns.
+    /// Its findings.
     type Answer;
     /// Looks at them.
     fn ask<const CROWD: bool>(self, asker: Asker<'_, CROWD>) -> Self::Answer;
@@ -74,8 +74,8 @@ impl<'a, const CROWD: bool> Asker<'a, CROWD> {
 }
 
 impl<const CROWD: bool> Row<'_, CROWD> {
-    /// What holds for the file behind `fd`, one of the row, whichever events are wanted; `None` when there is
-    /// none.
+    /// All events that hold for the file behind `fd`, one of the row, wanted or not; `None` when there is no
+    /// file.
     #[inline(always)]
     pub fn look(&self, fd: usize) -> Option<u32> {
         if CROWD {

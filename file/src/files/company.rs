@@ -1,14 +1,14 @@
-//! Who is at a descriptor table: the threads that use it, and visitors from outside.
+//! The users of a descriptor table: its threads, and visitors from outside.
 //!
-//! *Interface*. Threads [`join`](Company::join) and [`leave`](Company::leave); who looks at another's table
-//! [`enter`](Company::enter)s and [`depart`](Company::depart)s. A table with one thread and no visitor is
-//! [`alone`](Company::alone): with interrupts off, that thread may then change it by plain stores, and free
-//! at once what it takes out.
+//! *Interface*. Threads [`join`](Company::join) and [`leave`](Company::leave); a visitor of another's table
+//! [`enter`](Company::enter)s and [`depart`](Company::depart)s. The thread of a table with one thread and no
+//! visitor is [`alone`](Company::alone): with interrupts off, it may then change the table by plain stores,
+//! and free removed files at once.
 //!
-//! A second thread comes only through the first. A visitor comes at any time, and so waits for a grace period
-//! between entering and its first look: what the thread does with interrupts off, having found itself alone,
-//! is over by then, and what it does later finds the visitor. Nobody else waits for a visitor, however long
-//! it stays: the thread then goes the way that several threads go.
+//! A second thread comes only through the first. A visitor may come at any time, and so waits for a grace
+//! period between entering and its first read: changes that the thread makes with interrupts off, having
+//! found itself alone, are over by then, and later changes see the visitor. No other thread waits for a
+//! visitor, however long it stays: the table's thread then takes the path for several threads.
 //!
 //! Source: quasi-invariants with guards (Pu et al. 1995); grace periods: `sync::epoch`.
 
@@ -60,7 +60,7 @@ impl Company {
         self.0.fetch_sub(VISITOR, Ordering::AcqRel);
     }
 
-    /// The table is its holder's, who has the only reference to it.
+    /// The holder of the table has the only reference to it.
     pub fn reset(&mut self) {
         *self.0.get_mut() = USER;
     }

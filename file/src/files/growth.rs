@@ -1,14 +1,14 @@
 //! Making a table larger.
 //!
-//! *Interface*: [`Files::reserve`]; [`link_moved`] for whoever gives the table's threads new dispatchers.
+//! *Interface*: [`Files::reserve`]; [`link_moved`] for the room that gives the table's threads new
+//! dispatchers.
 //!
-//! Slots stay where they are, more come. Larger arrays of code are made known while they lead everything to
-//! the plain call, which is always right; from then on who changes something writes to both. Then they are
-//! filled, the dispatchers move, and the old ones go a grace period after that.
+//! Slots do not move; more are added. Larger arrays of code are published while all their words lead to the
+//! plain call, which is always right; from then on every change writes to both. Then they are filled, the
+//! dispatchers move, and the old arrays are freed a grace period later.
 //!
-//! Progress: one thread at a time, at most fourteen times in a table's life; it waits for nobody but those
-//! who make the same table larger or give its threads dispatchers from outside ([`Files::hold`]), and they
-//! for it.
+//! Progress: one thread at a time, at most fourteen times in a table's life; it waits only for threads that
+//! also grow this table or give its threads dispatchers from outside ([`Files::hold`]), and they for it.
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
@@ -20,18 +20,18 @@ use super::{Files, MAX_CAPACITY, slots};
 use account::quota;
 use account::user::Charge;
 
-/// What a descriptor takes in a table, bytes.
+/// The size of a descriptor in a table, bytes.
 pub(super) const EACH: usize = 3 * size_of::<u64>() + slots::EACH;
 
 /// A table up to this comes with its process, and costs its user nothing.
 const FREE: usize = 4096;
 
-/// What is paid for a table, by whoever made it larger first.
+/// The charge for a table, to the user who first made it larger.
 #[derive(Default)]
 pub struct Paid(Option<Charge>);
 
 impl Paid {
-    /// Pays for `capacity` descriptors. What is paid stays so. ENOMEM.
+    /// Charges for `capacity` descriptors. A charge stays. ENOMEM.
     pub fn raise(&mut self, capacity: usize) -> Result<()> {
         if capacity > FREE {
             quota::table(&mut self.0, (capacity * EACH) as u64)?;

@@ -1,8 +1,8 @@
 //! The kernel procedure table: three arrays of code addresses that dispatchers index by descriptor.
 //!
-//! *Interface*. [`KptView`] is where a dispatcher finds them. Each word is a [`Derived`]: the address's low
-//! half, which a dispatcher loads with its sign, and a tag. What a word leads to follows from what the
-//! descriptor refers to ([`code_of`]).
+//! *Interface*. [`KptView`] is a dispatcher's view of them. Each word is a [`Derived`]: the address's low
+//! half, which a dispatcher loads with sign extension, and a tag. A word is derived from the descriptor's
+//! file ([`code_of`]).
 //!
 //! In a table whose files are bounded (RLIMIT_FSIZE) a file that could grow beyond its bound has the slow
 //! stub for `write`.
@@ -35,7 +35,7 @@ pub struct KptView {
     pub len: usize,
 }
 
-/// Entries of the code that stands where no routine does.
+/// Entries of the stubs for descriptors without a routine.
 #[derive(Clone, Copy, Debug)]
 pub struct Stubs {
     /// Leave for the plain call: read, write, lseek.
@@ -69,13 +69,13 @@ pub fn stubs() -> Stubs {
     }
 }
 
-/// What stands at a descriptor that refers to nothing.
+/// The stubs of a closed descriptor.
 #[inline(always)]
 pub(super) fn bad_fd() -> usize {
     BAD_FD.load(Ordering::Relaxed)
 }
 
-/// The code for a descriptor that refers to `of`, as things stand now: that of its sharing if it was
+/// The current code for a descriptor that refers to `of`: the routines for its sharing if they were
 /// generated, else the slow stubs.
 #[inline]
 pub(super) fn code_of(of: Option<&OpenFile>, bounded: bool) -> [usize; 3] {
@@ -102,7 +102,7 @@ pub(super) struct Kpt {
     /// Three arrays of `len` words, one behind the other.
     words: Box<[Derived]>,
     len: usize,
-    /// The arrays before these, as long as a dispatcher may be using them: what changes is written there too.
+    /// The former arrays, as long as a dispatcher may use them: changes are also written there.
     pub before: AtomicPtr<Kpt>,
 }
 
@@ -132,7 +132,7 @@ impl Kpt {
         self.len
     }
 
-    /// Where the dispatchers find them.
+    /// The dispatchers' view of them.
     pub fn view(&self) -> KptView {
         let [read, write, lseek] =
             [0, 1, 2].map(|array| self.words[array * self.len()..].as_ptr().cast::<u64>());

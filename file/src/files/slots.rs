@@ -1,18 +1,18 @@
-//! What each descriptor refers to, and which are free.
+//! The file of each descriptor, and the free descriptors.
 //!
-//! *Interface*. A [`Place`] is one descriptor's: its slot, one word, is the truth about it; everything else
-//! follows from that word. [`Slots::lowest`] finds the lowest free one, [`Slots::in_use`] the others.
+//! *Interface*. A [`Place`] belongs to one descriptor: its slot, one word, is primary; everything else is
+//! derived from that word. [`Slots::lowest`] finds the lowest free descriptor, [`Slots::in_use`] the others.
 //!
 //! A slot holds a count of an open file, made a pointer, with the close-on-exec flag in its lowest bit; 0 is
-//! a free descriptor. To open is to exchange 0 for a file, `dup2` and `close` exchange what is there,
-//! whatever it is. Beside them a map has a bit for each slot that is not free, 32 to a [`Derived`] word.
+//! a free descriptor. An open exchanges 0 for a file; `dup2` and `close` exchange the current value. Beside
+//! the slots a map has a bit for each slot that is not free, 32 to a [`Derived`] word.
 //!
-//! Slots never move: they are in chunks of 64, the first with the table. Chunks are in blocks of 64, so that
-//! a table of up to 4096 pays nothing for what a larger one has.
+//! Slots never move: they are in chunks of 64, the first with the table. Chunks are in blocks of 64, so a
+//! table of up to 4096 pays nothing for the structures of a larger one.
 //!
-//! *The lowest free one* is looked for in the map's first word, and then from one below which all are taken.
-//! Who passes full words raises it; who frees a descriptor lowers it, and moves a tag in any case, so that
-//! nobody raises it who looked before.
+//! *The lowest free descriptor* is searched in the map's first word, and then from the hint `low`, below
+//! which all are taken. A search that passes full words raises the hint. Freeing a descriptor lowers it, and
+//! always changes a tag, so that an older search cannot raise it.
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
@@ -58,7 +58,7 @@ const ROWS: usize = u64::BITS as usize;
 /// Bits of a map's word.
 const WORD: usize = 32;
 
-/// What a descriptor takes here, in bytes, about.
+/// The approximate size of a descriptor here, in bytes.
 pub(super) const EACH: usize = size_of::<Chunk>() / CHUNK + 1;
 
 /// The slots of a table.
@@ -67,8 +67,8 @@ pub(super) struct Slots {
     /// Leads to the other chunks of the first block.
     near: AtomicPtr<Block>,
     far: AtomicPtr<Blocks>,
-    /// All in words of the map below the one of the number in the lower half are taken, but for the first.
-    /// The upper half is a tag.
+    /// All descriptors in words of the map below the number in the lower half are taken, except in the first
+    /// word. The upper half is a tag.
     pub(super) low: AtomicU64,
     /// Rows in which something may have been put by a thread that was the table's only one, since
     /// [`Slots::take_fresh`]: a bit for each row of [`CHUNK`] and those that are a multiple of 64 rows from
@@ -98,7 +98,7 @@ impl Place<'_> {
         self.slot.load(Ordering::Acquire) & !CLOEXEC == core::ptr::from_ref(of).addr()
     }
 
-    /// Notes in the map whether the slot is free, which is returned: [`Slots::freed`] is to be told.
+    /// Notes in the map whether the slot is free, which is returned: then [`Slots::freed`] must be called.
     #[must_use]
     pub fn note(&self) -> bool {
         let mut free = false;
@@ -186,7 +186,7 @@ impl Slots {
         let block = if number < BLOCK {
             &self.near
         } else {
-            // SAFETY: what was put here stays as long as the table.
+            // SAFETY: a chunk stays as long as the table.
             unsafe { self.far.load(Ordering::Acquire).as_ref() }?.get(number / BLOCK)?
         };
         // SAFETY: as above.
@@ -248,7 +248,7 @@ impl Slots {
         number * WORD + taken.trailing_ones() as usize
     }
 
-    /// All below word `number` are taken, as far as who has seen `low` before can tell.
+    /// All below word `number` are taken, according to the caller, which has read `low` before.
     #[cold]
     pub(super) fn raise(&self, low: u64, number: usize) {
         let raised = low & !u64::from(u32::MAX) | number as u64;
@@ -313,7 +313,8 @@ impl Slots {
         })
     }
 
-    /// The descriptors in use, in order. One that is opened or closed meanwhile may be among them or not.
+    /// The descriptors in use, in order. A descriptor that is opened or closed meanwhile may be among them or
+    /// not.
     pub fn in_use(&self) -> impl Iterator<Item = usize> {
         self.in_use_from(0)
     }
@@ -358,7 +359,7 @@ impl Slots {
     }
 }
 
-/// What `place` leads to, made if there is nothing. One at a time; it stays as long as the table. ENOMEM.
+/// The target of `place`, made if there is none. One thread at a time; it stays as long as the table. ENOMEM.
 fn made<T>(place: &AtomicPtr<T>, new: impl FnOnce() -> T) -> Result<&T> {
     let mut there = place.load(Ordering::Acquire);
     if there.is_null() {
@@ -385,19 +386,16 @@ fn make<T>(value: impl FnOnce() -> T) -> Result<Box<T>> {
     Ok(unsafe { Box::from_raw(one) })
 }
 
-/// What `place` led to.
-///
-/// # Safety
-/// [`made`] put it there, and nobody else has the table.
+/// The target of `place`, to be freed. # Safety [`made`] put it there, and no other party has the table.
 unsafe fn unmade<T>(place: &mut AtomicPtr<T>) -> Option<Box<T>> {
     let there = core::mem::take(place.get_mut());
-    // SAFETY: `made` made it of a box, and by contract nobody uses it.
+    // SAFETY: `made` made it of a box, and by contract no party uses it.
     (!there.is_null()).then(|| unsafe { Box::from_raw(there) })
 }
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the table.
+        // SAFETY: no other party has the table.
         let mut far = unsafe { unmade(&mut self.far) };
         let far = far.iter_mut().flat_map(|far| far.iter_mut());
         for block in core::iter::once(&mut self.near).chain(far) {

@@ -1,4 +1,4 @@
-//! What is done with a description that a descriptor no longer refers to.
+//! The steps for a description that a descriptor no longer refers to.
 //!
 //! *Interface*: [`Taken::release`].
 
@@ -13,14 +13,14 @@ use crate::socket::flight;
 /// A description that was taken out of a table, with the count that it had there.
 pub struct Taken {
     pub(super) of: Arc<OpenFile>,
-    /// The table's thread was alone: nobody else can be about to use the description by way of the table.
+    /// The table's thread was alone: no other thread can be about to use the description through the table.
     pub(super) alone: bool,
-    /// Of the table's locks.
+    /// The owner of the table's locks.
     pub(super) owner: usize,
 }
 
 impl Taken {
-    /// What no table had, but something that counted as a descriptor: nobody can be about to use this count.
+    /// It was not in a table, but counted as a descriptor: no thread can be about to use this count.
     pub fn unowned(of: Arc<OpenFile>) -> Taken {
         Taken {
             of,
@@ -29,8 +29,8 @@ impl Taken {
         }
     }
 
-    /// Does what the close of a descriptor brings: notes, locks, and with the last one the end of the
-    /// description, or its wait in the inactive list.
+    /// Does the work of a descriptor's close: notes, locks, and after the last descriptor the end of the
+    /// description, or its move to the inactive list.
     #[inline]
     pub fn release(self) {
         let of = self.of;
@@ -53,7 +53,7 @@ impl Taken {
         } else if Arc::strong_count(&of) != 1 {
             let_go(of);
         } else if let Some(list) = of.list_for(of.flags()).map(core::ptr::from_ref) {
-            // Our count of the inode, whose list it is, outlasts the one that `put` may give away.
+            // The count of the inode, which owns the list, outlasts the count that `put` may pass on.
             let _inode = of.inode().cloned();
             let mode = of.flags() & abi::linux::O_ACCMODE;
             // SAFETY: `_inode` keeps the list.

@@ -1,8 +1,8 @@
-//! What a process has by way of its descriptors and loses when it closes one, although the file stays open:
-//! record locks, notices of message queues and of directories.
+//! Objects that a process loses when it closes a descriptor, although the file stays open: record locks,
+//! notifications of message queues and of directories.
 //!
-//! *Interface*: a [`Tie`] counts such a thing; while there are none ([`any`]) a close looks for none. [`cut`]
-//! is for who closes.
+//! *Interface*: a [`Tie`] counts such an object; while there are none ([`any`]) a close does not search.
+//! [`cut`] is called by a close.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,7 +22,7 @@ pub fn any() -> bool {
 pub struct Tie(());
 
 impl Tie {
-    /// One more.
+    /// Adds one.
     pub fn new() -> Tie {
         TIES.fetch_add(1, Ordering::Relaxed);
         Tie(())

@@ -1,9 +1,9 @@
-//! Looking at a descriptor table from outside its threads, and changing the code in tables of others.
+//! Reading a descriptor table from outside its threads, and changing the code in other tables.
 //!
-//! *Interface*: [`Files::visit`] for `/proc` and `/syn`; [`make_shared`] and [`replug_everywhere`] when what
-//! the code of a description assumes has changed.
+//! *Interface*: [`Files::visit`] for `/proc` and `/syn`; [`make_shared`] and [`replug_everywhere`] when the
+//! assumptions of a description's code have changed.
 //!
-//! A visitor waits for a grace period before it looks, unless several threads use the table anyway; nobody
+//! A visitor waits for a grace period before it reads, unless several threads use the table anyway; no thread
 //! waits for a visitor (`company`).
 
 use abi::errno::Result;
@@ -23,7 +23,8 @@ pub struct Visit {
 }
 
 impl Files {
-    /// A look at this table, for who is not one of its threads or cannot tell. May sleep for a grace period.
+    /// A visit of this table, for a thread that is not one of its threads or does not know. May sleep for a
+    /// grace period.
     pub fn visit(self: Arc<Files>) -> Visit {
         let (visit, wait) = Visit::begin(self);
         if wait {
@@ -50,8 +51,8 @@ impl Visit {
         self.files.get(fd)
     }
 
-    /// Calls `f(descriptor, open file, close-on-exec)` for each descriptor. One that is opened or closed
-    /// meanwhile may be among them or not.
+    /// Calls `f(descriptor, open file, close-on-exec)` for each descriptor. A descriptor that is opened or
+    /// closed meanwhile may be among them or not.
     pub fn for_each(&self, mut f: impl FnMut(i32, &Arc<OpenFile>, bool)) {
         self.for_each_from(0, |fd, of, cloexec| {
             f(fd, of, cloexec);
@@ -164,8 +165,8 @@ pub fn make_shared(of: &Arc<OpenFile>) {
     epoch::synchronize();
 }
 
-/// What the routines of `of` may assume has changed: plugs those that fit in every table. One that is copied
-/// from another at this moment may be missed, and keeps the old ones until its descriptor is plugged again
+/// The assumptions of the routines of `of` have changed: plugs fitting routines in every table. A table that
+/// is being copied from another may be missed, and keeps the old ones until its descriptor is plugged again
 /// (docs/caveats.md). May sleep.
 pub fn replug_everywhere(of: &Arc<OpenFile>) {
     of.forget_entries();

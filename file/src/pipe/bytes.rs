@@ -1,7 +1,7 @@
 //! Bytes between a caller's buffer and one end of a pipe's queue, where no routine moves them.
 //!
-//! *Interface*: [`take`] out of the queue, [`give`] into it; who calls has the end. Of packets, `take_packet`
-//! and `Pipe::give_packets`.
+//! *Interface*: [`take`] out of the queue, [`give`] into it; the caller holds the end. For packets,
+//! `take_packet` and `Pipe::give_packets`.
 
 use abi::errno::{Errno, Result};
 use quaject::pipe::{ATOMIC, HEADER, ReadEnd, WriteEnd, footprint};
@@ -10,7 +10,7 @@ use vm::fallible::try_filled;
 use super::Pipe;
 use crate::io::IoBuf;
 
-/// Moves what is there into `buf`, or copies it and keeps it (`keep`); `None` when nothing is.
+/// Moves the available bytes into `buf`, or copies them (`keep`); `None` when there are none.
 pub fn take(end: &mut ReadEnd<'_>, buf: &mut IoBuf, keep: bool) -> Result<Option<usize>> {
     if end.available() == 0 {
         return Ok(None);
@@ -51,7 +51,7 @@ pub(crate) fn give(end: &mut WriteEnd<'_>, buf: &mut IoBuf, whole: bool) -> Resu
     end.fill(wanted, |place| buf.take(place)).map(Some)
 }
 
-/// Moves the first packet into `buf`, or what that has room for: the rest of it is gone. `None` when there is
+/// Moves the first packet into `buf`, as far as there is room: the rest of it is lost. `None` when there is
 /// none. EFAULT, and it stays.
 pub(super) fn take_packet(end: &mut ReadEnd<'_>, buf: &mut IoBuf) -> Result<Option<usize>> {
     let Some((length, pieces)) = end.message() else {

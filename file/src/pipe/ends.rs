@@ -1,8 +1,8 @@
-//! The two ends of a pipe for what moves bytes in the kernel: the plain paths of `read` and `write`, `splice`
-//! and its kin.
+//! The two ends of a pipe for moves inside the kernel: the plain paths of `read` and `write`, `splice` and
+//! similar calls.
 //!
-//! *Interface*: [`of`] gives the pipe behind a description, [`of_bytes`] for who moves bytes; [`End::take`]
-//! and [`End::give`] move bytes by its queue, and wait as the caller says.
+//! *Interface*: [`of`] gives the pipe behind a description, [`of_bytes`] for moving bytes; [`End::take`] and
+//! [`End::give`] move bytes by its queue, and wait as the caller says.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
@@ -62,7 +62,7 @@ impl Pipe {
         mut take: impl FnMut(&mut ReadEnd<'_>) -> Result<Option<R>>,
     ) -> Result<Option<R>> {
         loop {
-            // Looked at first: what the last writer wrote before it left is found.
+            // Checked first, so the last writer's data is found.
             let ended = self.no_writer();
             let core = self.now();
             let mut end = core.read_end();

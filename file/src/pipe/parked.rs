@@ -1,12 +1,12 @@
-//! The inactive list of pipes: closed ones wait, queue, code and all, for the next `pipe`.
+//! The inactive list of pipes: closed pipes wait, with queue and code, for the next `pipe`.
 //!
-//! *Interface*: [`Parking`], a part of each pipe; [`Parking::park`] and [`Parking::gone`] say what became of
-//! one of its two ends, [`take`] gives a pair that waits, [`clear`] lets them all go.
+//! *Interface*: [`Parking`], a part of each pipe; [`Parking::park`] and [`Parking::gone`] record the fate of
+//! one of its two ends, [`take`] returns a waiting pair, [`clear`] frees them all.
 //!
 //! An end that is closed by its only holder parks in its pipe; when the other has parked too, the pair goes
-//! to the list. An end that goes another way (a table with several threads, which frees after a grace period)
-//! lets the parked one go. Which of two ends is the second one is decided by one addition. Lock-free; parking
-//! may be done with interrupts off.
+//! to the list. An end that is freed in another way (a table with several threads, which frees after a grace
+//! period) frees the parked end too. Which of two ends is the second one is decided by one addition.
+//! Lock-free; parking may be done with interrupts off.
 //!
 //! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one
 //! is cheap.
@@ -25,7 +25,7 @@ const PAIRS: usize = 8;
 /// Addresses of pipes both of whose ends are parked in them, which keeps them.
 static INACTIVE: ValueStack<usize, PAIRS> = ValueStack::new();
 
-/// What became of an end, added up over both.
+/// The fate of an end, summed over both.
 const PARKED: u32 = 1;
 const GONE: u32 = 1 << 8;
 
@@ -82,11 +82,11 @@ impl Parking {
     }
 }
 
-/// A pair that waited: reading end, writing end. Nobody else knows them.
+/// A pair that waited: reading end, writing end. No other reference exists.
 pub(super) fn take() -> Option<(Arc<OpenFile>, Arc<OpenFile>)> {
     let pipe = INACTIVE.pop()? as *const Pipe;
-    // SAFETY: pushed by `park`; the two ends that are parked in it keep it, and only who popped it takes
-    // them.
+    // SAFETY: pushed by `park`; the two ends that are parked in it keep it, and only the party that popped it
+    // takes them.
     let parking = unsafe { &(*pipe).parking };
     let reading = parking.end(Parking::READING)?;
     let writing = parking.end(Parking::WRITING)?;

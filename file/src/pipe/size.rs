@@ -1,12 +1,11 @@
-//! The size of a pipe's queue: asking for it, and changing it while the pipe is in use.
+//! The size of a pipe's queue: reading it, and changing it while the pipe is in use.
 //!
 //! *Interface*: [`Pipe::resize`] is `F_SETPIPE_SZ`; [`Pipe::now`] gives the queue as it is; [`limits`] has
 //! the bounds that root may set.
 //!
-//! The size is a constant of a pipe's routines. A pipe that gets another one gets another queue, and relays
-//! in the place of the routines in the tables, which lead to routines for the queue of the day; the first
-//! queue stays behind its routines, empty and closed, for tables that nobody knows (`quaject::pipe`). A pipe
-//! that keeps its size has neither.
+//! The size is a constant of a pipe's routines. A pipe with a new size gets a new queue, and relays in the
+//! tables instead of the routines, which lead to routines for the current queue. The first queue stays, empty
+//! and closed, for its routines in unknown tables (`quaject::pipe`). A pipe that keeps its size has neither.
 //!
 //! Source: dissertation, section 3.2.3; quasi-invariants after Pu et al. 1995.
 
@@ -45,7 +44,7 @@ pub fn round(wanted: usize) -> Result<usize> {
     Ok(wanted.max(PAGE).next_power_of_two())
 }
 
-/// Who changes the size, and the two descriptions of a pipe without a name.
+/// The lock for a change of the size, and the two descriptions of an unnamed pipe.
 #[derive(Default)]
 pub(super) struct Sizing([Weak<OpenFile>; 2]);
 
@@ -58,7 +57,7 @@ impl Sizing {
     }
 }
 
-/// What is in the place of a pipe's first queue.
+/// The replacement of a pipe's first queue.
 pub(super) struct Later {
     core: Monitor<Current>,
     read: Relay,
@@ -94,7 +93,7 @@ impl Later {
         }
     }
 
-    /// What the relay for `call` leads to.
+    /// The target of the relay for `call`.
     pub fn relayed(&self, call: &str) -> Option<DescRoutine> {
         match call {
             "read" => self.read.plugged(),
@@ -104,7 +103,7 @@ impl Later {
     }
 }
 
-/// The queue of a pipe, as it was when it was asked for.
+/// The queue of a pipe at the time of the request.
 pub(super) enum Now<'a> {
     First(&'a Arc<PipeCore>),
     Later(Arc<PipeCore>),
@@ -203,7 +202,7 @@ impl Pipe {
         Ok(size)
     }
 
-    /// Whoever came or left while the queue was being replaced told the old one.
+    /// Parties that came or left while the queue was being replaced have told the old queue.
     fn tell_ends(&self, core: &PipeCore) {
         loop {
             let found = (self.no_reader(), self.no_writer());
