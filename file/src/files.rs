@@ -576,7 +576,7 @@ impl Files {
             }
         }
         if elsewhere {
-            // Of those that were marked, one has another number, too.
+            // One of the marked files has another number, too.
             self.slots.in_use().for_each(|fd| self.follow(fd));
         }
         Ok(new)
@@ -608,7 +608,7 @@ impl Files {
             }
         }
         if elsewhere {
-            // Of those that were marked, one has another number, too.
+            // One of the marked files has another number, too.
             self.slots.in_use().for_each(|fd| self.follow(fd));
         }
     }

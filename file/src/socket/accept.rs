@@ -16,7 +16,7 @@ use super::channel::Queues;
 use super::{Ending, Kind, NO_READ, Party, Socket, Want};
 use vm::fallible::{Growing, roomy};
 
-/// Connections that nobody has accepted yet.
+/// Connections that are not accepted yet.
 struct Waiting {
     list: VecDeque<Arc<Socket>>,
     /// Places for others that are on their way; there is room for them.
@@ -43,17 +43,17 @@ impl Growing for Waiting {
     }
 }
 
-/// What a listener has besides.
+/// The additional state of a listener.
 pub struct Backlog {
     waiting: Monitor<Waiting>,
     /// So many may wait, and one more.
     most: AtomicUsize,
     /// Those that wait, and claims.
     count: AtomicUsize,
-    /// Somebody waits.
+    /// A thread waits.
     some: AtomicBool,
     closed: AtomicBool,
-    /// Told when there is room for another.
+    /// Woken when there is room for another.
     room: WaitList,
     /// Who listens.
     party: Monitor<Party>,
@@ -96,18 +96,18 @@ impl Backlog {
         self.closed.store(false, Ordering::SeqCst);
     }
 
-    /// Nobody connects here any more.
+    /// No more connections are made here.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         self.room.wake_all();
     }
 
-    /// Whether nobody does.
+    /// Whether it is closed to connections.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Whether somebody waits.
+    /// Whether a thread waits.
     pub fn has_some(&self) -> bool {
         self.some.load(Ordering::SeqCst)
     }
@@ -176,7 +176,7 @@ impl Backlog {
         first
     }
 
-    /// Takes `socket` out, for which nobody waits any more.
+    /// Takes `socket` out, for which no thread waits any more.
     pub(super) fn withdraw(&self, socket: &Arc<Socket>) -> bool {
         let mut waiting = self.waiting.lock();
         let at = waiting
@@ -284,7 +284,7 @@ impl Socket {
                 return Err(Errno::EINVAL);
             }
             match backlog.claim(false) {
-                // Somebody was faster.
+                // Another thread was faster.
                 Err(Errno::EAGAIN) => continue,
                 other => other?,
             }

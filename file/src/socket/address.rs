@@ -1,4 +1,4 @@
-//! Addresses as programs have them.
+//! Addresses in the programs' format.
 //!
 //! *Interface*: [`Address`], bytes of at most `sockaddr_storage`; to and from the program's memory.
 #![expect(clippy::disallowed_methods, reason = "an address, short")]

@@ -52,7 +52,7 @@ pub fn each(bytes: &[u8], mut meet: impl FnMut(i32, i32, &[u8]) -> Result<()>) -
     Ok(())
 }
 
-/// What the control messages in `bytes` pass on. EINVAL, EBADF, EPERM, ESRCH, ETOOMANYREFS, ENOMEM.
+/// The contents of the control messages in `bytes`. EINVAL, EBADF, EPERM, ESRCH, ETOOMANYREFS, ENOMEM.
 pub fn read(bytes: &[u8]) -> Result<Along> {
     let mut files: Vec<Arc<OpenFile>> = Vec::new();
     let mut along = Along::default();
@@ -164,8 +164,8 @@ impl Room {
     }
 }
 
-/// Writes what was received to the control buffer of `room` bytes at user address `at`. Descriptors that have
-/// no room are let go. EFAULT.
+/// Writes what was received to the control buffer of `room` bytes at user address `at`. Descriptors without
+/// room are dropped. EFAULT.
 pub fn put(socket: &Socket, received: Received, at: usize, room: u64, flags: u32) -> Result<Used> {
     let mut room = Room {
         at,
@@ -177,7 +177,7 @@ pub fn put(socket: &Socket, received: Received, at: usize, room: u64, flags: u32
         used: Used { bytes: 0, flags: 0 },
     };
     if socket.options.pass_credentials() && socket.family.tells_sender() {
-        // Of bytes that nobody marked: nobody.
+        // For unmarked bytes: no sender.
         let who = received.along.credentials.unwrap_or(Ucred {
             pid: 0,
             uid: NOBODY,

@@ -1,15 +1,15 @@
-//! What is on its way to one socket: bytes in the queue of a pipe, and records behind them.
+//! Data in transit to one socket: bytes in the queue of a pipe, and records behind them.
 //!
-//! *Interface*: a [`Channel`] is a socket's inbox. [`Queues`] are the queues of pipes that two sockets of
-//! streams get. Records are put in with [`Channel::push`] and taken with [`Channel::take`]; who reads has the
-//! channel's turn ([`Channel::reading`], or the reading end of the queue). [`Outbox`] counts what a socket
-//! has sent that nobody has read.
+//! *Interface*: a [`Channel`] is a socket's inbox. [`Queues`] are the pipe queues of two stream sockets.
+//! Records are put in with [`Channel::push`] and taken with [`Channel::take`]; a reader holds the channel's
+//! turn ([`Channel::reading`], or the reading end of the queue). [`Outbox`] counts a socket's sent but unread
+//! data.
 //!
 //! Bytes of a stream are in the queue, which comes first, or in records, behind them. As long as there is a
-//! record, or each message has credentials, or an end is shut, the queue is *barred*: for its routines it has
-//! no reader and no writer, so that a write, and a read that finds it empty, take the plain paths. A reader
-//! looks for records before it looks into the queue: with a record there nobody has begun to write to the
-//! queue since. One that is being read counts until all of it has been.
+//! record, or each message has credentials, or an end is shut, the queue is *barred*: to its routines it
+//! appears to have no reader and no writer, so a write, and a read that finds it empty, take the plain paths.
+//! A reader checks for records before it checks the queue: while there is a record, no new write to the queue
+//! has begun. A record that is being read counts until all of it has been read.
 //!
 //! Messages of one sender may go by a queue too ([`Channel::lay`]), in the same way, until it is *retired*:
 //! from then on there are records only.
@@ -37,12 +37,12 @@ use vm::fallible::roomy;
 const LARGE: usize = RING;
 const SMALL: usize = 2 * PAGE;
 
-/// What a socket has sent that nobody has read.
+/// A socket's sent but unread data.
 pub struct Outbox {
     used: AtomicUsize,
-    /// Told when it gets less.
+    /// Woken when it shrinks.
     pub space: WaitList,
-    /// Where a stream's bytes go: who waits for room there waits for this too.
+    /// The target of a stream's bytes: waiters for room there wait for this too.
     queue: Once<Arc<PipeCore>>,
 }
 
@@ -84,7 +84,7 @@ impl Outbox {
         self.wake();
     }
 
-    /// Wakes who waits for room.
+    /// Wakes the waiters for room.
     pub fn wake(&self) {
         if self.space.has_waiters() {
             self.space.wake_all();
@@ -109,7 +109,7 @@ impl Records {
     }
 }
 
-/// The queue of a stream, and who pays for it.
+/// The queue of a stream, and its charge.
 struct Queue {
     /// Until it is given up.
     core: Option<Arc<PipeCore>>,
@@ -124,7 +124,7 @@ impl Drop for Queue {
     }
 }
 
-/// What is on its way to one socket.
+/// Data in transit to one socket.
 pub struct Channel {
     queue: Once<Queue>,
     records: Monitor<Records>,
@@ -140,11 +140,11 @@ pub struct Channel {
     marked: AtomicBool,
     /// The sender has gone and not read everything.
     reset: AtomicBool,
-    /// Of who reads where there is no queue.
+    /// The readers' turn where there is no queue.
     turn: RawMonitor,
-    /// Who waits for something to read.
+    /// The waiters for data.
     readers: WaitList,
-    /// Who waits for room for a record.
+    /// The waiters for room for a record.
     pub room: WaitList,
     impatient: AtomicBool,
     /// Messages go by the queue no more.
@@ -172,7 +172,7 @@ impl Queues {
         }))
     }
 
-    /// Gives each of two sockets one as its inbox. Nobody else connects them.
+    /// Gives each of two sockets one as its inbox. No other thread connects them.
     pub fn lay(self, one: &Socket, other: &Socket) {
         let Some(queues) = self.0 else {
             return;
@@ -207,8 +207,8 @@ impl Queue {
     }
 }
 
-/// Pollers who send to a channel, by the channel's address. Static, since a poller stands there without
-/// keeping its target.
+/// Pollers that send to a channel, by the channel's address. Static, since a poller waits there without a
+/// reference to its target.
 static SENDERS: [WaitList; 64] = [const { WaitList::new() }; 64];
 
 impl Channel {
@@ -235,7 +235,7 @@ impl Channel {
     }
 
     /// Messages go by a queue from now on, if there is memory for one and it has none and is not retired.
-    /// Whether they do. Nobody else lays it.
+    /// Whether they do. No other thread makes the queue.
     pub fn lay(&self) -> bool {
         if self.is_retired() {
             return false;
@@ -280,8 +280,8 @@ impl Channel {
         }
     }
 
-    /// Tells the routines of the queue what they may do. The records are held, so that the last who says it
-    /// knows everything.
+    /// Sets the state that the queue's routines see. The records are held, so the last setting is based on
+    /// the full state.
     fn follow(&self) {
         let Some(queue) = self.queue() else {
             return;
@@ -291,7 +291,7 @@ impl Channel {
             && !self.marked.load(Ordering::SeqCst);
         queue.set_readers(open);
         queue.set_writers(open && !self.deaf.load(Ordering::SeqCst));
-        // Looked at last: who retires it says so first, and closes the queue then.
+        // Checked last: retiring first sets this, and then closes the queue.
         if self.is_retired() {
             self.retire();
         }
@@ -342,7 +342,7 @@ impl Channel {
         self.marked.load(Ordering::SeqCst)
     }
 
-    /// Who sends here has gone without having read everything.
+    /// The sender has closed with unread data.
     pub fn reset(&self) {
         self.reset.store(true, Ordering::SeqCst);
     }
@@ -398,8 +398,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Takes the first record. Who has taken it and has its turn says what became of it, by [`Channel::done`]
-    /// or [`Channel::put_back`].
+    /// Takes the first record. The taker, which holds the turn, then calls [`Channel::done`] or
+    /// [`Channel::put_back`].
     pub fn take(&self) -> Option<Record> {
         let mut records = self.records.lock();
         records.hand.take().or_else(|| records.list.pop_front())
@@ -424,8 +424,8 @@ impl Channel {
         }
     }
 
-    /// Tells pollers of any who send here that a record was read. Other channels may have the same list: who
-    /// is told looks again.
+    /// Wakes the pollers that send here after a record was read. Other channels may have the same list: a
+    /// woken poller checks again.
     pub fn senders(&self) -> &'static WaitList {
         let at = core::ptr::from_ref(self).addr() / size_of::<Self>();
         &SENDERS[at % SENDERS.len()]
@@ -437,7 +437,7 @@ impl Channel {
         records.hand = Some(record);
     }
 
-    /// Lets everything go that nobody will read.
+    /// Drops everything that will not be read.
     pub fn clear(&self) {
         while let Some(record) = self.take() {
             let left = record.left();
@@ -464,7 +464,7 @@ impl Channel {
         Reading(self)
     }
 
-    /// Wakes who waits for something to read.
+    /// Wakes the waiters for data.
     pub fn wake_readers(&self) {
         if let Some(queue) = self.queue() {
             queue.wake_readers();
@@ -474,8 +474,8 @@ impl Channel {
         }
     }
 
-    /// Sleeps until `ready`, which something that comes here, or an end, makes true. What
-    /// [`Patience::wait_by`] answers.
+    /// Sleeps until `ready`, which new data or an end makes true. Returns the result of
+    /// [`Patience::wait_by`].
     pub fn wait(&self, patience: &Patience, ready: impl Fn() -> bool) -> Result<()> {
         match self.queue() {
             Some(queue) => patience.wait_by(ready, |done| queue.wait_for_data(done)),
@@ -493,7 +493,7 @@ impl Channel {
         }
     }
 
-    /// Lets a poller be told of what comes.
+    /// Lets a poller be woken by new data.
     pub fn expect_data<'a>(&'a self, table: &mut PollTable<'a>) {
         match self.queue() {
             Some(queue) => queue.expect_data(|list| table.watch_for(READS, list)),

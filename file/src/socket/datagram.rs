@@ -15,10 +15,10 @@ use super::record::Record;
 use super::{Kind, NO_READ, Patience, Socket, Want};
 use crate::io::IoBuf;
 
-/// So many datagrams wait at a socket, and one more, for who is not the one that it sends to.
+/// The limit of waiting datagrams at a socket (and one more) for senders other than its peer.
 pub const MOST: usize = 10;
 
-/// What a message needs of the buffer for sending beside its bytes.
+/// The overhead of a message in the send buffer.
 const HEADER: usize = 32;
 
 impl Socket {
@@ -46,7 +46,7 @@ impl Socket {
         let old = core::mem::replace(&mut *slot, target);
         drop(slot);
         if !again && self.inbox.has_data() {
-            // What came from the former one is not for the next, and it is told that this is lost.
+            // Messages from the former peer are dropped, and that peer is notified of the loss.
             self.inbox.clear();
             let mutual = old.as_ref().filter(|old| old.sends_to(self));
             if let Some(former) = mutual {
@@ -58,7 +58,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Whether datagrams go to `other` that name nobody.
+    /// Whether `other` is the target of datagrams without an address.
     fn sends_to(&self, other: &Arc<Socket>) -> bool {
         let target = self.target.lock().clone();
         target.is_some_and(|target| Arc::ptr_eq(&target, other))
@@ -87,7 +87,7 @@ impl Socket {
         target.is_some_and(|target| self.is_full_for(&target))
     }
 
-    /// The list that is told when its target has read a record.
+    /// The list that is woken when its target has read a record.
     pub(super) fn target_has_read(&self) -> Option<&'static WaitList> {
         let target = self.target.lock();
         target.as_ref().map(|target| target.inbox.senders())
@@ -204,7 +204,7 @@ impl Socket {
             self.take_error()?;
             let mut end = self.inbox.queue().map(|queue| queue.read_end());
             let turn = self.inbox.reading();
-            // Looked at first: with a record there, nobody begins to write to the queue.
+            // Checked first: while there is a record, no write to the queue begins.
             let records = self.inbox.pending() != 0;
             if let Some(end) = &mut end
                 && let Some(received) = self.open_message(end, buf, flags)
@@ -224,7 +224,7 @@ impl Socket {
         }
     }
 
-    /// Moves the first message of a queue to who reads it.
+    /// Moves the first message of a queue to the reader.
     fn open_message(
         &self,
         end: &mut ReadEnd<'_>,
@@ -249,7 +249,7 @@ impl Socket {
         Some(copied.map(|copied| counted(received, copied, length, flags)))
     }
 
-    /// Moves what a record has to who reads it, who has its turn.
+    /// Moves the contents of a record to the reader, which has the turn.
     fn open_record(&self, mut record: Record, buf: &mut IoBuf, flags: u32) -> Result<Received> {
         let length = record.left();
         let copied = put_whole(buf, record.unread());
@@ -266,7 +266,7 @@ impl Socket {
             received.seen = files.transpose()?;
         } else {
             received.along.rights = record.along.rights.take();
-            // Before the record goes, which wakes who sent it: there is room then.
+            // Before the record is dropped, which wakes its sender: then there is room.
             self.inbox.done(length);
             drop(record);
         }

@@ -1,4 +1,4 @@
-//! What an address family gives to the layer of sockets.
+//! The interface of an address family for the socket layer.
 //!
 //! *Interface*: [`Family`]; [`numbered`] finds one.
 
@@ -24,18 +24,18 @@ pub enum Ending {
     Broken,
 }
 
-/// How a socket stands: its state (of AF_UNIX `SS_*`, else `TCP_*`), and what waits.
+/// The state of a socket (for AF_UNIX `SS_*`, else `TCP_*`), and its pending data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// The state, as a number.
     pub state: u8,
-    /// Bytes to be read; of a listener, connections to be accepted.
+    /// Bytes to be read; for a listener, connections to be accepted.
     pub receive_queue: usize,
-    /// Bytes that the other end has not read; of a listener, how many connections may wait.
+    /// Bytes that the other end has not read; for a listener, the limit of waiting connections.
     pub send_queue: usize,
 }
 
-/// What a socket wants a name for that has none.
+/// The reason why an unnamed socket needs a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// To listen.
@@ -44,8 +44,8 @@ pub enum Want {
     Reach,
 }
 
-/// An address family: who is called what, and what a name leads to. Addresses are bytes as the program has
-/// them, the family first.
+/// An address family: the names of sockets, and their look-up. Addresses are bytes in the program's format,
+/// the family first.
 pub trait Family: Send + Sync {
     /// `AF_*`.
     fn number(&self) -> i32;
@@ -56,11 +56,11 @@ pub trait Family: Send + Sync {
     fn made(&self, _socket: &Arc<Socket>) -> Result<()> {
         Ok(())
     }
-    /// Whether messages can tell who sent them.
+    /// Whether messages can carry their sender's credentials.
     fn tells_sender(&self) -> bool {
         true
     }
-    /// Whether it reads the control messages of what is sent itself; they are not about descriptors then.
+    /// Whether the family itself reads the control messages of sent data; then they do not carry descriptors.
     fn reads_control(&self) -> bool {
         false
     }
@@ -77,7 +77,7 @@ pub trait Family: Send + Sync {
     /// The socket that has the name `address`, for one that wants to connect or send to it. EINVAL,
     /// ECONNREFUSED, …
     fn find(&self, from: &Arc<Socket>, address: &[u8]) -> Result<Arc<Socket>>;
-    /// Connects `socket` to who has the name `address`. Errors of connect(2).
+    /// Connects `socket` to the socket with the name `address`. Errors of connect(2).
     fn connect(&self, socket: &Arc<Socket>, address: &[u8], nonblocking: bool) -> Result<()> {
         socket.connect_plainly(address, nonblocking)
     }
@@ -103,39 +103,38 @@ pub trait Family: Send + Sync {
     ) -> Result<Received> {
         socket.receive_plainly(buf, flags, nonblocking)
     }
-    /// The other end of the stream `socket` takes nothing more, or `socket` sends nothing more: what becomes
-    /// of `buf`. EPIPE, ECONNRESET.
+    /// The other end of the stream `socket` takes nothing more, or `socket` sends nothing more: handles
+    /// `buf`. EPIPE, ECONNRESET.
     fn refuses(&self, _socket: &Socket, _buf: &mut IoBuf) -> Result<()> {
         Err(Errno::EPIPE)
     }
-    /// The other end of `socket` is told, before anything else, that `socket` sends nothing more.
+    /// First notifies the other end of `socket` that `socket` sends nothing more.
     fn ends(&self, socket: &Socket, ending: Ending) {
         if let (Ending::Broken, Some(link)) = (ending, socket.link()) {
             link.outgoing.reset();
         }
     }
-    /// Whether `socket`, which is being closed, breaks its connection; `unread`: there is something that
-    /// nobody will read.
+    /// Whether `socket`, which is being closed, breaks its connection; `unread`: there is unread data.
     fn breaks(&self, _socket: &Socket, unread: bool) -> bool {
         unread
     }
-    /// The listener `socket`, to which nobody comes any more, is not closed.
+    /// The listener `socket`, which gets no more connections, is not closed.
     fn deafened(&self, _listener: &Socket) {}
     /// Whether `socket` is being connected.
     fn is_connecting(&self, _socket: &Socket) -> bool {
         false
     }
-    /// What `getsockname` says.
+    /// The result of `getsockname`.
     fn own_name(&self, socket: &Socket) -> Address {
         let name = socket.name.get();
         name.cloned().unwrap_or_else(|| self.nameless())
     }
-    /// What `getpeername` says. ENOTCONN.
+    /// The result of `getpeername`. ENOTCONN.
     fn peer_name(&self, socket: &Socket) -> Result<Address> {
         let peer = socket.peer().ok_or(Errno::ENOTCONN)?;
         Ok(peer.own_name())
     }
-    /// What poll says beside POLLOUT.
+    /// The events of poll beside POLLOUT.
     fn band(&self) -> u32 {
         POLLWRBAND
     }
@@ -149,21 +148,21 @@ pub trait Family: Send + Sync {
     fn tell(&self, _socket: &Socket, _packet: &Packet, _write: Telling<'_>) -> Result<()> {
         Ok(())
     }
-    /// Of a message that came by the queue: the name of who sent it, and how it came.
+    /// For a message that came by the queue: its sender's name, and how it came.
     fn heard(&self, _socket: &Socket) -> (Option<Address>, Option<Packet>) {
         (None, None)
     }
-    /// How `socket` stands, as `/proc/net` and those who ask the kernel for sockets say.
+    /// The state of `socket`, for `/proc/net` and netlink.
     fn standing(&self, socket: &Socket) -> Standing;
     /// `socket` is closed: its name leads nowhere.
     fn unbind(&self, socket: &Socket);
-    /// What `getsockname` says of one that has no name, and others are told of who sent something.
+    /// The name of an unnamed socket, for `getsockname` and for receivers.
     fn nameless(&self) -> Address;
     /// Whether a `shutdown` is in order. ENOTCONN.
     fn shuts_down(&self, _socket: &Socket) -> Result<()> {
         Ok(())
     }
-    /// Whether the other end is refused what it sends to one that reads no more.
+    /// Whether sending to a socket that no longer reads is refused.
     fn refuses_after_shutdown(&self) -> bool {
         true
     }

@@ -84,7 +84,7 @@ impl File for Open {
     ) -> u32 {
         let socket = &self.0;
         if let Some(table) = table {
-            // What may be read from then on is told by its own list.
+            // The next readable data wakes its own list.
             let room = WRITES | POLLWRBAND;
             table.watch_for(room | POLLERR | POLLHUP, &socket.changes);
             socket.inbox.expect_data(table);

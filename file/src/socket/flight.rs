@@ -1,19 +1,18 @@
-//! Descriptors on their way through channels, and the end of those that nobody can reach any more.
+//! Descriptors in flight through channels, and the collection of unreachable ones.
 //!
 //! *Interface*: [`Rights`] are the descriptors of one message: in flight from [`Rights::new`] until
-//! [`Rights::land`] or the drop. [`collect`] finds sockets that are in flight and nowhere else, in channels
-//! of such sockets alone, and lets what these channels hold go.
+//! [`Rights::land`] or the drop. [`collect`] finds sockets that are in flight and nowhere else, only in
+//! channels of such sockets, and drops the contents of these channels.
 //!
-//! A socket's description in flight is in the table, with the number of its counts that are in flight. One
-//! whose counts are all in flight is a candidate. Of these, who has more counts than stand in candidates'
-//! channels can be reached, and whoever stands in his channels can, too. The others are garbage. A message
-//! that a thread has in hand is in no channel and keeps what it carries. Who takes a descriptor out of flight
-//! takes the table for that, so none of this changes during the look.
+//! A socket's description in flight is in the table, with the number of its counts that are in flight. A
+//! description whose counts are all in flight is a candidate. A candidate with more counts than are found in
+//! the candidates' channels is reachable, and so are the descriptions in its channels. The others are
+//! garbage. A message that a thread is handling is in no channel and keeps its descriptors. Taking a
+//! descriptor out of flight takes the table's monitor, so nothing changes during the collection.
 //!
-//! A chain of sockets each of which is in flight in the next one is taken apart link by link, not by
-//! recursion ([`bury`]).
+//! A chain of sockets, each in flight in the next, is freed link by link, without recursion ([`bury`]).
 //!
-//! Monitors: with the table held nothing is allocated or dropped, since what is dropped may take it too.
+//! Monitors: with the table held nothing is allocated or dropped, since a dropped object may take it too.
 //!
 //! Source: unix(7); mark and sweep over references that are counted (as in Linux's `net/unix/garbage.c`, in
 //! words).
@@ -53,11 +52,11 @@ struct Flying {
     socket: Arc<Socket>,
     /// Counts in flight.
     flying: usize,
-    /// Those that do not stand in a candidate's channel.
+    /// The counts that are not in a candidate's channel.
     outside: usize,
     candidate: bool,
     reached: bool,
-    /// The next one that was reached and whose channels are to be looked into.
+    /// The next reached candidate whose channels must be scanned.
     next: Option<usize>,
 }
 
@@ -68,7 +67,7 @@ static FLIGHT: Monitor<Flight> = Monitor::new(Flight(Vec::new()));
 /// How many there are.
 static SOCKETS: AtomicUsize = AtomicUsize::new(0);
 
-/// Loads that nobody took.
+/// Loads of discarded messages.
 struct Graves(Option<Box<Load>>);
 
 static GRAVES: Monitor<Graves> = Monitor::new(Graves(None));
@@ -84,7 +83,7 @@ impl Flight {
         self.0.binary_search_by_key(&key, |flying| flying.key)
     }
 
-    /// Calls `step` with the places of all candidates that stand in channels of the one at `at`.
+    /// Calls `step` with the places of all candidates in channels of the candidate at `at`.
     fn each_child(&mut self, at: usize, mut step: impl FnMut(&mut Flying, usize)) {
         let Some(socket) = self.0.get(at).map(|flying| flying.socket.clone()) else {
             return;
@@ -172,7 +171,7 @@ impl Rights {
         self.0.as_ref().map_or(0, |load| load.files.len())
     }
 
-    /// Further counts of them, for who only looks. ENOMEM.
+    /// Further counts of them, for a peek. ENOMEM.
     pub fn copy(&self) -> Result<Vec<Arc<OpenFile>>> {
         let mut files = Vec::new();
         if let Some(load) = &self.0 {
@@ -225,8 +224,8 @@ impl Drop for Rights {
     }
 }
 
-/// Lets go what `load` holds: now, or when whoever is doing that is through with what it does, which may be
-/// to let go what held this one.
+/// Drops the contents of `load`: now, or, if a thread is already dropping loads (perhaps the one that held
+/// this), when that thread is done.
 fn bury(mut load: Box<Load>) {
     let mut graves = GRAVES.lock();
     load.before = graves.0.take();
@@ -258,8 +257,7 @@ fn unearth() -> Option<Box<Load>> {
     Some(load)
 }
 
-/// Lets go of sockets in flight that nobody can reach. Nothing is allocated: it is done where memory is
-/// short, too.
+/// Frees unreachable sockets in flight. Nothing is allocated, so it works when memory is short.
 #[inline]
 pub fn collect() {
     // Each close asks, and mostly there are none.
@@ -282,7 +280,7 @@ fn collect_some() {
     }
 }
 
-/// What the channels of garbage hold.
+/// The contents of the channels of garbage.
 fn sweep() -> Option<Box<Load>> {
     let mut garbage = None;
     let mut flight = FLIGHT.lock();

@@ -1,4 +1,4 @@
-//! AF_UNIX: sockets named by paths, and by names of their own.
+//! AF_UNIX: sockets named by paths, and by abstract names.
 //!
 //! *Interface*: [`LOCAL`] is the family. A path's socket is known by its inode, an abstract name by its bytes
 //! and the kind of socket.
@@ -36,7 +36,7 @@ const HEAD: usize = 2;
 /// Bytes of the largest one.
 const MOST: usize = HEAD + 108;
 
-/// What a name leads by.
+/// The key of a name.
 #[derive(Clone, PartialEq, Eq)]
 enum Key {
     /// File system and inode.
@@ -45,10 +45,10 @@ enum Key {
     Abstract(i32, SmallVec<[u8; 16]>),
 }
 
-/// What a bound socket keeps.
+/// The data of a bound socket.
 struct Bound {
     key: Key,
-    /// Its inode, which is nobody else's as long as it is kept.
+    /// Its inode, which no other file reuses as long as it is held.
     _place: Option<Place>,
 }
 
@@ -131,7 +131,7 @@ fn enter(socket: &Arc<Socket>, key: Key, place: Option<Place>, name: Address) ->
     Ok(())
 }
 
-/// Makes the file of a socket at `path`. EADDRINUSE, and what a walk answers.
+/// Makes the file of a socket at `path`. EADDRINUSE, and the errors of a walk.
 fn make(path: &[u8]) -> Result<Place> {
     let (fs, cred) = (callout::context()?, caller::cred());
     let view = View::new(fs.root(), &cred, fs.umask());
@@ -153,7 +153,7 @@ fn make(path: &[u8]) -> Result<Place> {
     }
 }
 
-/// A name that nobody has. ENOSPC, ENOMEM.
+/// An unused name. ENOSPC, ENOMEM.
 fn choose(socket: &Arc<Socket>) -> Result<()> {
     for _ in 0..CHOICES {
         let number = CHOSEN.fetch_add(1, Ordering::Relaxed) % CHOICES;

@@ -1,6 +1,6 @@
-//! Messages as programs describe them: `struct msghdr`, its pieces, its control data.
+//! Messages in the programs' format: `struct msghdr`, its pieces, its control data.
 //!
-//! *Interface*: [`Sending`] and [`Received`] are what goes with the bytes; [`send`] and [`receive`] are
+//! *Interface*: [`Sending`] and [`Received`] are the data beside the bytes; [`send`] and [`receive`] are
 //! `sendmsg` and `recvmsg` with a header at a user address.
 
 use abi::errno::{Errno, Result};
@@ -17,14 +17,14 @@ use super::{Address, Socket};
 use crate::file::OpenFile;
 use crate::io::IoBuf;
 
-/// What is to be sent besides bytes, and how.
+/// The data to send beside the bytes, and the flags.
 #[derive(Default)]
 pub struct Sending {
     /// `MSG_*`.
     pub flags: u32,
     /// Does not wait.
     pub nonblocking: bool,
-    /// To whom, if not to whom it is connected.
+    /// The destination, if not the peer.
     pub to: Option<Address>,
     /// Descriptors, credentials.
     pub along: Along,
@@ -32,7 +32,7 @@ pub struct Sending {
     pub control: Vec<u8>,
 }
 
-/// What was received besides bytes.
+/// The received data beside the bytes.
 #[derive(Default)]
 pub struct Received {
     /// Bytes that the call reports.
@@ -98,8 +98,8 @@ pub fn send(of: &OpenFile, header: &Msghdr, flags: u32) -> Result<usize> {
     socket.send(&mut buf, sending)
 }
 
-/// `recvmsg`, which writes what it found to the header at user address `at`: how many bytes. Errors of
-/// recvmsg(2).
+/// `recvmsg`, which writes its results to the header at user address `at`; returns the number of bytes.
+/// Errors of recvmsg(2).
 pub fn receive(of: &OpenFile, at: usize, flags: u32) -> Result<usize> {
     let socket = Socket::of(of)?;
     let mut header: Msghdr = user::get(at)?;
@@ -129,7 +129,7 @@ pub fn receive(of: &OpenFile, at: usize, flags: u32) -> Result<usize> {
     Ok(count)
 }
 
-/// What becomes of descriptors that a plain read meets: nobody gets them.
+/// Drops the descriptors that a plain read finds.
 pub fn discard(received: Received) {
     let rights: Option<Rights> = received.along.rights;
     drop(rights);

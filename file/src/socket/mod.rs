@@ -1,15 +1,15 @@
 //! Sockets: named ends of channels of bytes and messages.
 //!
 //! *Interface*: [`open`] and [`pair`] make them; [`Socket::of`] finds the one behind a description, whose
-//! methods are the calls. [`Family`] is what an address family gives: names, and what they lead to
-//! ([`local`]: AF_UNIX; [`inet`]: AF_INET, AF_INET6; [`netlink`]: AF_NETLINK). All else is here, and the same
-//! for all families. [`register`] lists all there are.
+//! methods are the calls. [`Family`] is the interface of an address family: names and their look-up
+//! ([`local`]: AF_UNIX; [`inet`]: AF_INET, AF_INET6; [`netlink`]: AF_NETLINK). All else is here, and common
+//! to all families. [`register`] lists all sockets.
 //!
-//! Each socket has an inbox, a [`Channel`]. A connection links two: what one sends goes into the inbox of the
+//! Each socket has an inbox, a [`Channel`]. A connection links two sockets: each sends into the inbox of the
 //! other. The channel of a stream is the queue of a pipe ([`quaject::pipe`]), so `read` and `write` of a
-//! connected stream are the routines of two pipes, crosswise. What stands at a position in the stream besides
-//! bytes (descriptors, credentials), and each datagram, is a [`record`]; while there are any, the pipe's
-//! queue says to its routines what a closed one says, and the plain paths look closer.
+//! connected stream are the routines of two crossed pipes. Data at a position of the stream besides bytes
+//! (descriptors, credentials), and each datagram, is a [`record`]; while there are any, the pipe's queue
+//! appears closed to its routines, and the plain paths check the records.
 //!
 //! Source: dissertation, section 4.1.2 (opening an I/O pipe creates a queue); socket(7), unix(7).
 
@@ -60,7 +60,7 @@ pub use options::Options;
 pub enum Kind {
     /// Bytes between two ends (SOCK_STREAM).
     Stream,
-    /// Messages to whom one likes (SOCK_DGRAM).
+    /// Messages to any destination (SOCK_DGRAM).
     Datagram,
     /// Messages between two ends (SOCK_SEQPACKET).
     Packets,
@@ -85,12 +85,12 @@ impl Kind {
     }
 }
 
-/// Who made a socket, or connected it.
+/// The process that made a socket, or connected it.
 #[derive(Clone)]
 pub struct Party {
     /// The process's number.
     pub pid: i32,
-    /// What it might then.
+    /// Its rights at that time.
     pub cred: Arc<Cred>,
 }
 
@@ -106,7 +106,7 @@ impl Party {
 
 /// The other end of a connection.
 pub struct Link {
-    /// Where what is sent goes: its inbox.
+    /// The target of sent data: the other end's inbox.
     pub outgoing: Arc<Channel>,
     /// The other end, until this one is closed.
     pub peer: Monitor<Option<Arc<Socket>>>,
@@ -126,39 +126,38 @@ pub struct Turn;
 pub struct Socket {
     /// Its number, as in `socket:[7]`.
     pub ino: u64,
-    /// Whose it is: who made or accepted it.
+    /// Its owner: the process that made or accepted it.
     pub uid: AtomicU32,
     /// Its family.
     pub family: &'static dyn Family,
-    /// What moves through it.
+    /// The kind of data.
     pub kind: Kind,
-    /// The protocol, as `socket` was told.
+    /// The protocol given to `socket`.
     pub protocol: i32,
-    /// What `setsockopt` has set.
+    /// The settings of `setsockopt`.
     pub options: Options,
-    /// What the family keeps with it.
+    /// The family's data.
     pub own: Once<Arc<dyn Any + Send + Sync>>,
     /// Held while it is bound, begins to listen or is connected. Copies from the program, and sleeps, are
     /// done without it.
     pub turn: Monitor<Turn>,
-    /// What comes to it.
+    /// Its incoming data.
     pub inbox: Arc<Channel>,
-    /// What it has sent that nobody has read.
+    /// Its sent but unread data.
     pub outbox: Arc<Outbox>,
     /// The name that it was bound to.
     pub name: Once<Address>,
-    /// Who made the other end, connected or listened.
+    /// The process that made the other end, connected or listened.
     party: Once<Party>,
-    /// It waits to be accepted: each message to it has credentials, since nobody can know whether it will
-    /// want them.
+    /// It waits to be accepted: each message to it has credentials, since it may ask for them later.
     waits: AtomicBool,
     link: Once<Link>,
     backlog: Once<Backlog>,
-    /// Where a datagram socket sends to.
+    /// The target of a datagram socket.
     target: Monitor<Option<Arc<Socket>>>,
     /// The inbox that all its messages go to, by the queue there, until that is retired.
     lane: Once<Arc<Channel>>,
-    /// Told of changes that are neither data nor space.
+    /// Woken at changes that are neither data nor space.
     pub changes: WaitList,
     shut: AtomicU8,
     error: AtomicI32,
@@ -221,7 +220,7 @@ impl Socket {
         Ok(OpenFile::new(open, O_RDWR | flags & O_NONBLOCK))
     }
 
-    /// Whether it is connected and nobody has accepted it yet.
+    /// Whether it is connected and not accepted yet.
     pub fn is_waiting(&self) -> bool {
         self.waits.load(Ordering::SeqCst)
     }
@@ -236,12 +235,12 @@ impl Socket {
         self.backlog.get()
     }
 
-    /// What `getsockname` says.
+    /// The result of `getsockname`.
     pub fn own_name(&self) -> Address {
         self.family.own_name(self)
     }
 
-    /// Sends what is in `buf`: how many bytes. Errors of send(2).
+    /// Sends the bytes of `buf`; returns their number. Errors of send(2).
     pub fn send(self: &Arc<Self>, buf: &mut IoBuf, sending: Sending) -> Result<usize> {
         self.family.send(self, buf, sending)
     }
@@ -284,7 +283,7 @@ impl Socket {
         }
     }
 
-    /// The other end: of a datagram socket, where it sends to.
+    /// The other end; for a datagram socket, its target.
     pub fn peer(&self) -> Option<Arc<Socket>> {
         match self.link() {
             Some(link) => link.peer.lock().clone(),
@@ -292,7 +291,7 @@ impl Socket {
         }
     }
 
-    /// Whether nothing more comes than what is there.
+    /// Whether no more data will come.
     pub fn reads_no_more(&self) -> bool {
         self.shut.load(Ordering::SeqCst) & NO_READ != 0 || self.inbox.is_shut()
     }
@@ -329,8 +328,8 @@ impl Socket {
         self.error.load(Ordering::SeqCst) != 0 || self.inbox.is_reset()
     }
 
-    /// The routines of a datagram socket, and of who sends to it, leave everything to the plain paths from
-    /// now on.
+    /// From now on the routines of a datagram socket, and of its senders, leave everything to the plain
+    /// paths.
     pub(super) fn leave_lane(&self) {
         if self.kind != Kind::Datagram {
             return;
@@ -348,7 +347,7 @@ impl Socket {
         self.tell();
     }
 
-    /// Wakes all who wait for anything of it.
+    /// Wakes all its waiters.
     pub fn tell(&self) {
         self.inbox.wake_readers();
         self.outbox.wake();
@@ -360,7 +359,7 @@ impl Socket {
         self.lane.get().and_then(|inbox| inbox.queue())
     }
 
-    /// `shutdown`. EINVAL; what the family says of one that is not connected.
+    /// `shutdown`. EINVAL; the family's error for an unconnected socket.
     pub fn shutdown(&self, how: i32) -> Result<()> {
         let bits = match how {
             SHUT_RD => NO_READ,
@@ -428,7 +427,7 @@ impl Socket {
         flight::collect();
     }
 
-    /// Bytes that the next reads find: of messages, the first one's.
+    /// Bytes for the next reads: with messages, those of the first one.
     fn unread(&self) -> usize {
         match self.kind {
             Kind::Stream => self.inbox.available(),
@@ -436,13 +435,14 @@ impl Socket {
         }
     }
 
-    /// Bytes that it has sent and nobody has read.
+    /// Its sent but unread bytes.
     fn unsent(&self) -> usize {
         let queue = self.link().and_then(|link| link.outgoing.queue());
         self.outbox.used() + queue.map_or(0, |queue| queue.available())
     }
 
-    /// Bytes to be read and bytes that were sent and not read; of a listener, who waits and how many may.
+    /// Bytes to be read and bytes that were sent and not read; for a listener, the waiting connections and
+    /// their limit.
     pub fn queues(&self) -> (usize, usize) {
         match self.backlog() {
             Some(backlog) if !backlog.is_closed() => {
@@ -484,8 +484,8 @@ impl Patience {
         self.deadline.is_now()
     }
 
-    /// Sleeps by `sleep`, which is told a condition that ends the sleep, until `ready`. Another thread may be
-    /// faster and take what there was, so the caller looks again. EAGAIN, EINTR, ERESTARTSYS, ENOMEM.
+    /// Sleeps by `sleep`, which gets a condition that ends the sleep, until `ready`. Another thread may be
+    /// faster and take the data, so the caller checks again. EAGAIN, EINTR, ERESTARTSYS, ENOMEM.
     pub fn wait_by(
         &self,
         ready: impl Fn() -> bool,
@@ -534,7 +534,7 @@ pub fn open(domain: i32, kind: i32, protocol: i32) -> Result<Arc<Socket>> {
     Socket::new(family, kind, protocol)
 }
 
-/// Two new sockets, connected. What [`open`] answers, EOPNOTSUPP.
+/// Two new connected sockets. The errors of [`open`], EOPNOTSUPP.
 pub fn pair(domain: i32, kind: i32, protocol: i32) -> Result<[Arc<Socket>; 2]> {
     let (family, kind, protocol) = choose(domain, kind, protocol)?;
     if !family.makes_pairs() {
@@ -559,8 +559,8 @@ pub fn pair(domain: i32, kind: i32, protocol: i32) -> Result<[Arc<Socket>; 2]> {
 }
 
 impl Socket {
-    /// Links two sockets that nobody else changes; `theirs` is who `self` will say that `other` is of, and
-    /// the reverse.
+    /// Links two sockets that no other thread changes; `theirs` is the owner of `other` as `self` reports it,
+    /// and the reverse.
     fn connect_to(
         self: &Arc<Self>,
         other: &Arc<Socket>,
@@ -574,14 +574,14 @@ impl Socket {
                 outgoing: two.inbox.clone(),
                 peer: Monitor::new(Some(two.clone())),
             };
-            // Nobody else links them.
+            // No other thread links them.
             let _none = one.party.set(party);
             let _none = one.link.set(link);
         }
         self.follow_credentials();
     }
 
-    /// After an end wants to know who sends, or wants it no more.
+    /// After an end has requested, or no longer requests, senders' credentials.
     pub fn follow_credentials(&self) {
         let Some(link) = self.link().filter(|_| self.family.tells_sender()) else {
             return;

@@ -1,6 +1,7 @@
-//! What is said of a message beside its bytes, by control messages.
+//! Control messages beside the bytes of a message.
 //!
-//! *Interface*: [`tell`] who receives; [`Wish::read`] is what who sends says, [`about_socket`] of a stream.
+//! *Interface*: [`tell`] makes them for the receiver; [`Wish::read`] reads the sender's, [`about_socket`]
+//! those of a stream.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -13,12 +14,12 @@ use crate::socket::{Socket, Telling, ancillary};
 use account::{Capability, caller};
 use bytemuck::Pod;
 
-/// How one message is to go, as far as it differs from what the socket sends.
+/// The settings of one message that differ from the socket's.
 #[derive(Default)]
 pub struct Wish {
     /// From where; any address: from the nearest.
     pub from: Option<Ip>,
-    /// By which interface; 0: any.
+    /// The interface; 0: any.
     pub index: i32,
     /// Through how many hosts.
     pub hops: Option<u8>,
@@ -48,7 +49,7 @@ fn byte(number: i32, least: u8) -> Result<u8> {
     }
 }
 
-/// The same, or -1 for what the socket sends.
+/// The same, or -1 for the socket's setting.
 fn byte_or_none(number: i32) -> Result<Option<u8>> {
     match number {
         -1 => Ok(None),
@@ -73,8 +74,7 @@ fn of_socket(kind: i32, data: &[u8]) -> Result<()> {
     }
 }
 
-/// Looks at the control messages in `bytes` of who sends by a stream, to which nothing applies. EINVAL,
-/// EPERM.
+/// Checks the control messages in `bytes` of a stream's sender, which have no effect. EINVAL, EPERM.
 pub fn about_socket(bytes: &[u8]) -> Result<()> {
     ancillary::each(bytes, |level, kind, data| match level {
         SOL_SOCKET => of_socket(kind, data),
@@ -83,8 +83,8 @@ pub fn about_socket(bytes: &[u8]) -> Result<()> {
 }
 
 impl Wish {
-    /// What the control messages in `bytes` say of one that goes to `to`, from a socket of IPv6 if `six`.
-    /// EINVAL, EPERM, ENODEV.
+    /// Reads the control messages in `bytes` for a message to `to`, from a socket of IPv6 if `six`. EINVAL,
+    /// EPERM, ENODEV.
     pub fn read(bytes: &[u8], to: Ip, six: bool) -> Result<Wish> {
         let mut wish = Wish::default();
         let four = to.is_v4();
@@ -157,7 +157,7 @@ impl Wish {
             IPV6_HOPLIMIT => self.hops = byte_or_none(exact(data)?)?,
             IPV6_TCLASS => self.class = byte_or_none(exact(data)?)?,
             IPV6_DONTFRAG if matches!(exact(data)?, 0 | 1) => {}
-            // Nobody looks at a flow's number.
+            // A flow's number is ignored.
             IPV6_FLOWINFO => drop(begin::<u32>(data)?),
             _ => return Err(Errno::EINVAL),
         }

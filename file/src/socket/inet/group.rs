@@ -21,7 +21,7 @@ const MOST: usize = 20;
 /// The number of the loopback interface.
 pub const LOOPBACK: i32 = 1;
 
-/// What a socket has joined, and by which interface it sends to groups.
+/// The groups that a socket has joined, and its interface for sending to groups.
 pub struct Groups {
     joined: Vec<Ip>,
     address: [u8; 4],

@@ -1,10 +1,10 @@
-//! ICMP echo, and messages of other protocols as they are.
+//! ICMP echo, and raw messages of other protocols.
 //!
-//! *Interface*: what [`super::Internet`] says of sockets that send questions (SOCK_DGRAM with IPPROTO_ICMP or
-//! IPPROTO_ICMPV6) and of raw ones.
+//! *Interface*: the part of [`super::Internet`] for sockets that send echo requests (SOCK_DGRAM with
+//! IPPROTO_ICMP or IPPROTO_ICMPV6) and of raw ones.
 //!
-//! This host answers a question as soon as it is sent. A raw socket hears each message of its protocol, the
-//! answer and the question; one of IPv4 with a header before it.
+//! This host answers an echo request while it is sent. A raw socket receives each message of its protocol,
+//! requests and replies; for IPv4 with a header before it.
 //!
 //! Source: icmp(7), raw(7); RFC 792, RFC 4443.
 #![expect(clippy::disallowed_methods, reason = "within room that is asked for")]
@@ -24,7 +24,8 @@ use crate::socket::Socket;
 use crate::socket::message::Sending;
 use vm::fallible::{try_filled, try_reserve};
 
-/// Groups whose processes may ask without rights (`ping_group_range`): the first and the last; at first none.
+/// Groups whose processes may send echo requests without rights (`ping_group_range`): the first and the last;
+/// at first none.
 pub static GROUPS: [AtomicI32; 2] = [AtomicI32::new(1), AtomicI32::new(0)];
 
 /// The longest message.

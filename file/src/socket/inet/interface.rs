@@ -1,4 +1,4 @@
-//! The network interfaces as old control operations show them: `lo` alone.
+//! The network interfaces for old ioctls: only `lo`.
 //!
 //! *Interface*: [`control`].
 //!

@@ -1,12 +1,12 @@
-//! AF_INET and AF_INET6: sockets named by addresses and ports. There is this host alone, by its loopback
+//! AF_INET and AF_INET6: sockets named by addresses and ports. The only host is this machine, by its loopback
 //! interface.
 //!
-//! *Interface*: [`V4`] and [`V6`] are the families. [`Own`] is what each of their sockets keeps. [`name`] is
-//! what addresses are, [`ports`] who has which; [`tcp`] and the rest are the transports: what is sent is
-//! linked to who gets it, and nothing is made into packets.
+//! *Interface*: [`V4`] and [`V6`] are the families. [`Own`] is what each of their sockets keeps. [`name`] has
+//! the addresses, [`ports`] the owners of ports; [`tcp`] and the others are the transports: data goes
+//! directly to the receiver, without packets.
 //!
-//! A family's part (addresses, ports, who is found there) knows nothing of how bytes move, and the transports
-//! know of it what [`ports`] says.
+//! A family's part (addresses, ports, look-up) does not depend on the transports, and the transports use only
+//! [`ports`] of it.
 
 mod control;
 mod group;
@@ -37,7 +37,7 @@ use options::Values;
 use ports::Sharing;
 use vm::fallible::try_arc;
 
-/// How what is sent gets there.
+/// The transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Transport {
@@ -66,20 +66,20 @@ pub struct Ends {
     pub bound: Option<Name>,
     /// The port was asked for by number.
     fixed: bool,
-    /// What it is called by others.
+    /// Its name for others.
     pub local: Name,
-    /// Whom it is connected to.
+    /// Its peer.
     pub remote: Option<Name>,
     /// It shares the port of a listener.
     joined: Option<Sharing>,
-    /// Where it waits to be accepted, and as what.
+    /// The listener where it waits to be accepted, and its entry.
     waits: Option<(Weak<Socket>, Weak<Socket>)>,
 }
 
-/// What a socket of these families keeps.
+/// The data of a socket of these families.
 pub struct Own {
     six: bool,
-    /// How what is sent gets there.
+    /// The transport.
     pub transport: Transport,
     ends: Monitor<Ends>,
     stage: AtomicU8,
@@ -95,14 +95,14 @@ pub struct Own {
     /// Counts the messages that wait for it.
     intake: Option<Arc<Outbox>>,
     inbox: Arc<Channel>,
-    /// Who sends what comes by the queue there, and to which name.
+    /// The sender of the queue's messages, and the name it sends to.
     heard: Once<(Name, Name)>,
     /// Kinds of messages that a raw one does not hear, a bit each.
     filter: [AtomicU32; 8],
 }
 
 impl Own {
-    /// What `socket` keeps.
+    /// The data of `socket`.
     pub fn of(socket: &Socket) -> Result<&Own> {
         let own = socket.own.get().and_then(|own| own.downcast_ref());
         own.ok_or(Errno::EINVAL)
@@ -123,7 +123,7 @@ impl Own {
         self.groups.lock()
     }
 
-    /// With whom it shares its port.
+    /// Its rules for sharing the port.
     pub fn sharing(&self) -> Sharing {
         Sharing {
             address: self.share_address.load(Ordering::Relaxed),
@@ -132,7 +132,7 @@ impl Own {
         }
     }
 
-    /// Who has its port has changed, or may hear something else: no queue leads to it any more.
+    /// The owners of its port, or their receivers, have changed: no queue leads to it any more.
     fn unsettle(&self) {
         self.inbox.retire();
     }
@@ -154,7 +154,7 @@ impl Own {
         self.values.inherit(&listener.values);
     }
 
-    /// Whether it is told of errors that it did not connect to.
+    /// Whether it gets errors of destinations that it is not connected to.
     fn wants_errors(&self) -> bool {
         self.values.number(IPPROTO_IP, IP_RECVERR) != 0
             || self.six && self.values.number(IPPROTO_IPV6, IPV6_RECVERR) != 0
@@ -172,12 +172,12 @@ impl Own {
         self.of_groups(IP_MULTICAST_ALL, IPV6_MULTICAST_ALL)
     }
 
-    /// Whether what it sends to groups comes back to this host.
+    /// Whether its messages to groups come back to this host.
     fn loops_groups(&self) -> bool {
         self.of_groups(IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP)
     }
 
-    /// Through how many hosts what it sends to `to` may go, and its class.
+    /// The hop limit and class of its messages to `to`.
     fn marks(&self, to: Ip) -> (u8, u8) {
         let (hops, class) = match (to.is_v4(), to.is_group()) {
             (true, false) => ((IPPROTO_IP, IP_TTL), (IPPROTO_IP, IP_TOS)),
@@ -221,7 +221,7 @@ impl Own {
         Name::parse(bytes, self.six)
     }
 
-    /// Whom it reaches at `to`. ENETUNREACH.
+    /// The address that it reaches at `to`. ENETUNREACH.
     fn reach(&self, to: Name) -> Result<Name> {
         let four = to.ip.is_v4();
         if self.six && four && self.is_only_six() {
@@ -248,7 +248,7 @@ impl Own {
     }
 }
 
-/// Gives `socket` a port that nobody has, if it has none. EAGAIN, ENOMEM.
+/// Gives `socket` a free port, if it has none. EAGAIN, ENOMEM.
 fn choose(socket: &Arc<Socket>, busy: Errno) -> Result<()> {
     let own = Own::shared(socket)?;
     if own.ends().bound.is_some() {
@@ -289,7 +289,7 @@ pub static V4: Internet = Internet { six: false };
 /// AF_INET6.
 pub static V6: Internet = Internet { six: true };
 
-/// Ports below this are for who may have them (`ip_unprivileged_port_start`).
+/// Ports below this need a capability (`ip_unprivileged_port_start`).
 pub const UNPRIVILEGED: u16 = 1024;
 
 impl Family for Internet {

@@ -12,7 +12,7 @@ use crate::socket::Address;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ip(pub [u8; 16]);
 
-/// What an address of IPv4 begins with as one of IPv6.
+/// The prefix of an IPv4 address mapped to IPv6.
 const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
 impl Ip {
@@ -71,7 +71,7 @@ impl Ip {
         }
     }
 
-    /// Whether it means the host itself, or who says so.
+    /// Whether it means the host itself, or the caller.
     pub fn meant(self) -> Ip {
         match self {
             Ip::ANY4 => Ip::HOST4,
@@ -107,7 +107,7 @@ impl Name {
         }
     }
 
-    /// What is in `bytes`, an address of IPv6 if `six`. EINVAL: too short; EAFNOSUPPORT: of another family.
+    /// Reads the address in `bytes`, of IPv6 if `six`. EINVAL: too short; EAFNOSUPPORT: of another family.
     pub fn parse(bytes: &[u8], six: bool) -> Result<Name> {
         /// Of an address of IPv6 the scope may be missing.
         const SHORT: usize = size_of::<SockaddrIn6>() - 4;

@@ -3,7 +3,7 @@
 //! *Interface*: [`set`] and [`get`] are the calls for these levels; [`Values`] is where most of them are
 //! kept, and [`Values::number`] reads one.
 //!
-//! What only says how packets would be made is kept and given back.
+//! Options that only affect packets are stored and returned.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -22,9 +22,9 @@ use vm::fallible::try_copy;
 struct Row {
     level: i32,
     name: i32,
-    /// What it is at first.
+    /// The initial value.
     first: i32,
-    /// What it may be; [`SWITCH`]: any number, and what is not 0 is 1.
+    /// The permitted values; [`SWITCH`]: any number, stored as 0 or 1.
     least: i32,
     most: i32,
 }
@@ -112,7 +112,7 @@ const ROWS: &[Row] = &[
     row(IPPROTO_UDP, UDP_GRO, 0, SWITCH),
 ];
 
-/// What these options were set to.
+/// The values of these options.
 pub struct Values([AtomicI32; ROWS.len()]);
 
 impl Values {
@@ -137,7 +137,7 @@ impl Values {
         self.0.iter().zip(ROWS).find(|(_, row)| is(row))
     }
 
-    /// What option `name` of `level`, one that is kept as a number, is.
+    /// The value of option `name` of `level`, which is stored as a number.
     pub fn number(&self, level: i32, name: i32) -> i32 {
         let place = self.place(level, name);
         place.map_or(0, |(value, _)| value.load(Ordering::Relaxed))
@@ -369,8 +369,7 @@ pub fn get(socket: &Arc<Socket>, own: &Own, level: i32, name: i32) -> Result<Vec
     try_copy(bytemuck::bytes_of(&number))
 }
 
-/// What a connection without packets can say of itself, and for the rest what one over the interface says at
-/// first.
+/// The values for a connection without packets; the others are the initial values over the interface.
 fn info(socket: &Socket, own: &Own) -> TcpInfo {
     let (receive_queue, send_queue) = socket.queues();
     let connected = socket.link().is_some();
@@ -388,7 +387,7 @@ fn info(socket: &Socket, own: &Own) -> TcpInfo {
         ..TcpInfo::default()
     };
     if own.is_listening() {
-        // Of a listener: who waits, and how many may.
+        // For a listener: the waiting connections, and their limit.
         info.unacked = receive_queue as u32;
         info.sacked = send_queue as u32;
     } else if connected {

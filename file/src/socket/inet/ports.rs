@@ -1,12 +1,12 @@
-//! Who has which port.
+//! The owners of ports.
 //!
-//! *Interface*: [`bind`] gives a socket a port, [`unbind`] takes it; [`listen`] and [`listener`] are for who
-//! connects, [`receiver`] and [`receivers`] for messages. [`enter_raw`] is for who gets all messages of a
-//! protocol. [`join`] and [`part`] count connections that have the port of their listener; [`rest`] keeps a
-//! port for a while after a connection was ended from here (TIME_WAIT).
+//! *Interface*: [`bind`] gives a socket a port, [`unbind`] releases it; [`listen`] and [`listener`] are for
+//! connections, [`receiver`] and [`receivers`] for messages. [`enter_raw`] is for receivers of all messages
+//! of a protocol. [`join`] and [`part`] count connections that have the port of their listener; [`rest`]
+//! keeps a port for a while after this side has ended a connection (TIME_WAIT).
 //!
-//! Ports lie in chains by transport and number, so that a socket is found without a look at all. Connections
-//! that were accepted, and those that rest, count by address.
+//! Ports lie in chains by transport and number, so a look-up does not search all sockets. Accepted
+//! connections, and those in TIME_WAIT, count by address.
 //!
 //! Monitors: with a chain held nothing is allocated or dropped.
 #![expect(clippy::disallowed_methods, reason = "room is made by `roomy` before")]
@@ -23,18 +23,18 @@ use super::{Own, Transport};
 use crate::socket::Socket;
 use vm::fallible::roomy;
 
-/// With whom a port may be shared.
+/// The rules for sharing a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharing {
     /// SO_REUSEADDR.
     pub address: bool,
     /// SO_REUSEPORT.
     pub port: bool,
-    /// Whose it is.
+    /// Its owner.
     pub uid: u32,
 }
 
-/// What has a port.
+/// The owner of a port.
 enum What {
     /// A socket.
     Socket {
@@ -51,7 +51,7 @@ enum What {
 struct Entry {
     transport: Transport,
     name: Name,
-    /// Whom alone it hears.
+    /// Its peer, the only sender that it receives from.
     remote: Option<Name>,
     /// Of IPv6 alone.
     only_six: bool,
@@ -64,7 +64,7 @@ struct Chain(Vec<Entry>);
 const CHAINS: usize = 1024;
 static PORTS: [Monitor<Chain>; CHAINS] = [const { Monitor::new(Chain(Vec::new())) }; CHAINS];
 
-/// The ports that are given to who does not say which (`ip_local_port_range`): the first and the last.
+/// The ports for automatic choice (`ip_local_port_range`): the first and the last.
 pub static RANGE: [AtomicU16; 2] = [AtomicU16::new(32768), AtomicU16::new(60999)];
 
 /// How long a port rests, as on Linux.
@@ -93,7 +93,7 @@ fn with_room(chain: &'static Monitor<Chain>) -> Result<Guard<'static, Chain>> {
     roomy(chain, awake, 1)
 }
 
-/// Forgets what has rested long enough.
+/// Removes entries whose TIME_WAIT is over.
 fn wake_up(entries: &mut Vec<Entry>) {
     if RESTING.load(Ordering::Relaxed) == 0 {
         return;
@@ -129,7 +129,7 @@ pub fn give_up_resting() {
     }
 }
 
-/// Whether what is sent to one address may reach the other.
+/// Whether messages to one address may reach the other.
 fn overlap(one: (Ip, bool), other: (Ip, bool)) -> bool {
     let covers = |(ip, only_six): (Ip, bool), other: Ip| match ip {
         Ip::ANY6 => !only_six || !other.is_v4(),
@@ -140,7 +140,7 @@ fn overlap(one: (Ip, bool), other: (Ip, bool)) -> bool {
 }
 
 impl Entry {
-    /// Whether a socket with `name` may not stand beside it.
+    /// Whether a socket with `name` conflicts with it.
     fn conflicts(&self, own: &Own, name: Name, sharing: Sharing) -> bool {
         let theirs = (self.name.ip, self.only_six);
         if !overlap(theirs, (name.ip, own.is_only_six())) {
@@ -163,7 +163,7 @@ impl Entry {
         self.transport == transport && self.name.port == port
     }
 
-    /// How well it suits what is sent to `ip`.
+    /// How well it matches messages to `ip`.
     fn suits(&self, ip: Ip) -> Option<u32> {
         match self.name.ip {
             own if own == ip => Some(3),
@@ -175,7 +175,7 @@ impl Entry {
     }
 }
 
-/// Gives `socket` the port of `name`, or one that nobody has if that is 0. EADDRINUSE, ENOMEM.
+/// Gives `socket` the port of `name`, or a free port if that is 0. EADDRINUSE, ENOMEM.
 pub fn bind(socket: &Arc<Socket>, own: &Arc<Own>, name: Name) -> Result<Name> {
     if name.port != 0 {
         return enter(socket, own, name, own.sharing()).map(|()| name);
@@ -280,7 +280,7 @@ pub fn listen(own: &Own, name: Name, ino: u64) -> Result<()> {
         let same = matches!(other.what, What::Socket { ino: i, .. } if i == ino);
         !same && other.is(own.transport, name.port) && other.conflicts(own, name, own.sharing())
     });
-    // Said with the chain held: of two who begin at once one is refused.
+    // Recorded with the chain held: when two begin at once, one is refused.
     if !taken {
         own.set_listening(true);
     }
@@ -292,7 +292,7 @@ pub fn listen(own: &Own, name: Name, ino: u64) -> Result<()> {
     }
 }
 
-/// A number for who shares a port, the same for the same party.
+/// A number for the choice among sockets that share a port, the same for the same sender.
 fn lot(from: Name) -> u32 {
     let word = from
         .ip
@@ -302,7 +302,7 @@ fn lot(from: Name) -> u32 {
     (word ^ u32::from(from.port)).wrapping_mul(0x9e37_79b1) >> 8
 }
 
-/// Who listens at `to`, for who comes from `from`.
+/// The listener at `to`, for a connection from `from`.
 pub fn listener(to: Name, from: Name) -> Option<Arc<Socket>> {
     let chain = chain(Transport::Tcp, to.port).lock();
     let suiting = |entry: &Entry| match &entry.what {
@@ -357,8 +357,8 @@ impl Entry {
     }
 }
 
-/// Who gets a message from `from` to `to`: of those who share it by SO_REUSEPORT and have no peer the same
-/// for the same sender, of others the last.
+/// The receiver of a message from `from` to `to`: among unconnected sockets that share the port by
+/// SO_REUSEPORT always the same for the same sender, otherwise the last.
 pub fn receiver(transport: Transport, to: Name, from: Name) -> Option<Arc<Socket>> {
     let chain = chain(transport, to.port).lock();
     let (mut best, mut count, mut found) = (0, 0, None);
@@ -384,8 +384,8 @@ pub fn receiver(transport: Transport, to: Name, from: Name) -> Option<Arc<Socket
     }
 }
 
-/// All who get a message from `from` to `to`, a group or all hosts, and whom `wants` does not leave out; as
-/// many as one message goes to.
+/// All receivers of a message from `from` to `to`, a group or all hosts, for which `wants` holds; at most the
+/// limit for one message.
 pub fn receivers(
     transport: Transport,
     to: Name,
@@ -429,7 +429,7 @@ pub fn join(name: Name, sharing: Sharing) -> Result<()> {
     Ok(())
 }
 
-/// Such a connection is gone.
+/// Removes such a connection.
 pub fn part(name: Name, sharing: Sharing) {
     let mut chain = chain(Transport::Tcp, name.port).lock();
     let at = chain.0.iter_mut().position(|entry| match &mut entry.what {

@@ -1,12 +1,12 @@
-//! TCP: connections between two ends, as two pipes crosswise.
+//! TCP: connections between two ends, as two crossed pipes.
 //!
-//! *Interface*: what [`super::Internet`] says of streams.
+//! *Interface*: the part of [`super::Internet`] for streams.
 //!
-//! `connect` links both ends at once, and the other one waits in the listener's backlog. If there is no room
-//! for it there, it waits behind those that may wait, and who connects is told when one of those is accepted.
+//! `connect` links both ends at once, and the other one waits in the listener's backlog. If the backlog is
+//! full, it waits behind it, and the connecting side is notified when a connection is accepted.
 //!
-//! Where Linux tells of what happened by a packet later, it is told here at once: a connection that nobody
-//! answers is refused, and an end that is closed is known to its peer.
+//! Events that Linux reports later by a packet are reported here at once: a connection without a listener is
+//! refused, and the peer knows of a closed end.
 //!
 //! Source: tcp(7); RFC 9293, section 3.6.
 
@@ -117,7 +117,7 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8], nonblocking: bool) -
     }
 }
 
-/// What is said of a connection that was refused; another may be tried then.
+/// The error of a refused connection; `connect` may then be called again.
 fn refusal(socket: &Socket, own: &Own) -> Errno {
     let error = socket.take_error().err();
     socket.shut.store(0, Ordering::SeqCst);
@@ -203,7 +203,7 @@ pub(super) fn admitted(socket: &Arc<Socket>) {
     }
 }
 
-/// `connect` to nobody: the connection is broken. What is left of it cannot be connected again.
+/// `connect` to AF_UNSPEC: breaks the connection. The socket cannot be connected again.
 fn disconnect(socket: &Arc<Socket>, own: &Own) -> Result<()> {
     let _turn = socket.turn.lock();
     match own.stage() {
@@ -227,7 +227,7 @@ fn disconnect(socket: &Arc<Socket>, own: &Own) -> Result<()> {
     Ok(())
 }
 
-/// Who waited for room at a listener waits no more.
+/// Ends the wait for room at a listener.
 fn withdraw(own: &Own) {
     let waits = own.ends().waits.take();
     if own.stage() != WAITING {
@@ -242,7 +242,7 @@ fn withdraw(own: &Own) {
     }
 }
 
-/// The other end of `socket` is told that nothing more comes, before it sees that itself.
+/// Notifies the other end of `socket` that nothing more comes, before it sees that itself.
 pub(super) fn ends(socket: &Socket, ending: Ending) {
     let (Ok(own), Some(peer)) = (Own::of(socket), socket.peer()) else {
         return;
@@ -292,7 +292,7 @@ pub(super) fn closes(socket: &Socket, own: &Own) {
     }
 }
 
-/// Nobody connects to `listener` any more, which may listen again.
+/// `listener` gets no more connections; it may listen again.
 pub(super) fn deafened(listener: &Socket) {
     if let Ok(own) = Own::of(listener) {
         own.set_listening(false);
@@ -304,16 +304,16 @@ pub(super) fn deafened(listener: &Socket) {
     }
 }
 
-/// As many bytes leave before the answer comes that nobody is there any more.
+/// The number of bytes that are sent before the reset arrives.
 const UNHEARD: usize = 512 << 10;
 
-/// Something is to be sent to who does not listen, or by who says no more. Who has gone gets it all the same
-/// the first time, [`UNHEARD`] of it at most, and that breaks the connection. EPIPE, ECONNRESET, EFAULT.
+/// Sending to an end that no longer reads, or from an end that no longer sends. The first send to a closed
+/// end succeeds, with at most [`UNHEARD`] bytes, and breaks the connection. EPIPE, ECONNRESET, EFAULT.
 pub(super) fn refuses(socket: &Socket, buf: &mut IoBuf) -> Result<()> {
     let own = Own::of(socket)?;
     let shut = || socket.shut.load(Ordering::SeqCst) & NO_WRITE != 0;
     if shut() || own.stage() == BROKEN {
-        // Of what was sent in part, the next call tells.
+        // After a partial send, the next call reports the error.
         let told = if buf.done() > 0 {
             Errno::EPIPE
         } else {

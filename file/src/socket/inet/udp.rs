@@ -1,9 +1,9 @@
-//! UDP: messages that go straight into the inbox of who gets them.
+//! UDP: messages that go directly into the receiver's inbox.
 //!
-//! *Interface*: what [`super::Internet`] says of datagrams.
+//! *Interface*: the part of [`super::Internet`] for datagrams.
 //!
-//! A message that finds nobody, or an inbox that is full, is gone; who sends it to a peer of his is told the
-//! first of these by his next call, as by an ICMP message on Linux.
+//! A message without a receiver, or to a full inbox, is lost. A connected sender learns of a missing receiver
+//! in its next call, as by an ICMP message on Linux.
 //!
 //! Source: udp(7); RFC 768.
 
@@ -22,16 +22,16 @@ use crate::socket::{Address, NO_READ, NO_WRITE, Socket};
 use core::sync::atomic::Ordering;
 use vm::fallible::try_filled;
 
-/// The longest message: what a packet of IP may have but for the headers.
+/// The longest message: an IP packet without the headers.
 const MOST: usize = 65_507;
 const MOST_SIX: usize = 65_527;
-/// Through how many hosts what a host sends may go, if nobody says anything else.
+/// The default hop limit.
 pub(super) const HOPS: u8 = 64;
 
 /// How a message goes.
 #[derive(Clone, Copy)]
 pub(super) struct Path {
-    /// Where to.
+    /// The destination.
     pub to: Name,
     /// From where.
     pub from: Name,
@@ -41,12 +41,12 @@ pub(super) struct Path {
     pub class: u8,
 }
 
-/// `connect`: `socket` sends to `address`, and hears nobody else; with AF_UNSPEC, all again. ENETUNREACH,
-/// EACCES, …
+/// `connect`: `socket` sends to `address`, and receives from no other; with AF_UNSPEC, from all again.
+/// ENETUNREACH, EACCES, …
 pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
     let own = Own::of(socket)?;
     let _turn = socket.turn.lock();
-    // Of what is there, or comes by a routine that is just being executed, it is known who sent it.
+    // The sender of queued messages, and of messages from a routine that is being executed, is known.
     if own.names().1.is_some() {
         socket.leave_lane();
     }
@@ -63,7 +63,7 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
     ends.local = local;
     ends.remote = Some(to);
     drop(ends);
-    // Where there are no ports none is looked at.
+    // Without a port, none is checked.
     let heard = match own.transport.is_udp() {
         true => to,
         false => Name { port: 0, ..to },
@@ -71,7 +71,7 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
     ports::move_to(own.transport, local.port, socket.ino, local.ip, Some(heard));
     if own.transport.is_udp() && !to.ip.is_group() && !to.ip.is_broadcast() {
         if own.heard.set((to, local)).is_ok() && socket.inbox.lay() {
-            // Who waits does so in the queue from now on.
+            // From now on waiters wait in the queue.
             socket.inbox.wake_readers();
         }
         if let Some(target) = ports::receiver(own.transport, to, local) {
@@ -82,8 +82,8 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// All that `socket` sends goes by the queue of `target`, who gets it, if `target` hears nobody else and
-/// nothing is to be said of a message but its bytes.
+/// All messages of `socket` go by the queue of its receiver `target`, if `target` receives from no other
+/// socket and needs no control messages.
 fn link(socket: &Socket, target: &Socket, (to, from): (Name, Name)) {
     let Ok(theirs) = Own::of(target) else {
         return;
@@ -95,11 +95,11 @@ fn link(socket: &Socket, target: &Socket, (to, from): (Name, Name)) {
     }
 }
 
-/// Of what comes by the queue of `socket`: who sent it, and how it came.
+/// For messages that come by the queue of `socket`: their sender, and how they came.
 pub(super) fn heard(socket: &Socket) -> Option<(Address, Packet)> {
     let own = Own::of(socket).ok()?;
     let (from, to) = own.heard.get().copied()?;
-    // Who sets anything else sends by no queue.
+    // With any other setting, messages do not go by a queue.
     let packet = Packet {
         to: to.ip,
         port: to.port,
@@ -132,7 +132,7 @@ fn source(to: Ip) -> Ip {
 }
 
 impl Own {
-    /// The name in `bytes`; one of IPv4 does for a datagram of IPv6 too. EINVAL, EAFNOSUPPORT.
+    /// The name in `bytes`; an IPv4 name is also accepted for an IPv6 datagram. EINVAL, EAFNOSUPPORT.
     pub(super) fn parse_any(&self, bytes: &[u8]) -> Result<Name> {
         match family_of(bytes)? {
             AF_INET if self.six => Name::parse(bytes, false),
@@ -141,7 +141,7 @@ impl Own {
         }
     }
 
-    /// Where to a message to `to` goes. ENETUNREACH, EACCES, EINVAL.
+    /// The destination of a message to `to`. ENETUNREACH, EACCES, EINVAL.
     pub(super) fn destination(&self, socket: &Socket, to: Name, wish: &Wish) -> Result<Name> {
         if to.ip.is_group() {
             let named = wish.index != 0 || self.groups().index() != 0;
@@ -199,7 +199,7 @@ pub(super) fn route(socket: &Arc<Socket>, own: &Own, sending: &mut Sending) -> R
     })
 }
 
-/// What is refused to be sent whatever it is. EOPNOTSUPP, EPIPE, and an error that waits.
+/// The error that refuses every message: EOPNOTSUPP, EPIPE, and a pending error.
 pub(super) fn admit(socket: &Socket, sending: &Sending) -> Result<()> {
     if sending.flags & MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
@@ -239,7 +239,7 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
         }
         None => {
             lose_bytes(buf)?;
-            // What Linux is told by a message later.
+            // Reports an error that Linux learns later from a message.
             if !named || own.wants_errors() {
                 socket.set_error(Errno::ECONNREFUSED);
             }
@@ -248,7 +248,7 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
     Ok(length)
 }
 
-/// Reads all of `buf` for nobody. EFAULT.
+/// Reads and discards all of `buf`. EFAULT.
 fn lose_bytes(buf: &mut IoBuf) -> Result<()> {
     let mut piece = [0; 256];
     while buf.remaining() > 0 {
@@ -257,7 +257,7 @@ fn lose_bytes(buf: &mut IoBuf) -> Result<()> {
     Ok(())
 }
 
-/// Sends to all who have the port and hear the group, or all hosts.
+/// Sends to all sockets that have the port and receive the group, or all hosts.
 fn send_to_many(own: &Own, buf: &mut IoBuf, path: &Path) -> Result<usize> {
     let Path { to, from, .. } = *path;
     let length = buf.remaining();
@@ -271,7 +271,7 @@ fn send_to_many(own: &Own, buf: &mut IoBuf, path: &Path) -> Result<usize> {
     let all = ports::receivers(own.transport, to, from, |own| {
         !group || own.hears_groups() || joined(own)
     });
-    // What nobody has joined goes nowhere.
+    // A message to a group without members is dropped.
     let loops = own.loops_groups();
     let heard = |socket: &Arc<Socket>| Own::of(socket).is_ok_and(joined);
     if group && (!loops || !all.iter().any(heard)) {
@@ -329,7 +329,7 @@ pub(super) fn receive(
     socket.receive_plainly(buf, flags, nonblocking)
 }
 
-/// `shutdown` of one that has no peer is refused, and wakes who waits all the same. ENOTCONN.
+/// `shutdown` of an unconnected socket fails, but wakes the waiters. ENOTCONN.
 pub(super) fn shuts_down(socket: &Socket, own: &Own) -> Result<()> {
     if own.names().1.is_some() {
         return Ok(());

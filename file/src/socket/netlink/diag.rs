@@ -1,6 +1,6 @@
-//! NETLINK_SOCK_DIAG: which sockets there are, as `ss` asks.
+//! NETLINK_SOCK_DIAG: the list of sockets, for `ss`.
 //!
-//! *Interface*: [`DIAG`] answers, about AF_UNIX, AF_INET and AF_INET6. What `ss` filters by is left to `ss`.
+//! *Interface*: [`DIAG`] answers, about AF_UNIX, AF_INET and AF_INET6. `ss` does its own filtering.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -64,7 +64,7 @@ impl Protocol for Diag {
     }
 }
 
-/// The sockets of one protocol of IPv4 or IPv6. EINVAL, ENOENT; EOPNOTSUPP: one alone.
+/// The sockets of one protocol of IPv4 or IPv6. EINVAL, ENOENT; EOPNOTSUPP: a request for one socket.
 fn internet(asked: &Asked, protocol: u8) -> Result<Dump> {
     let asks: InetDiagReq = asked.fixed()?;
     if !matches!(i32::from(protocol), IPPROTO_TCP | IPPROTO_UDP | IPPROTO_RAW) {
@@ -92,7 +92,7 @@ fn hosts(wanted: &Wanted, from: u64, to: &mut Message) -> Option<u64> {
         && socket.protocol == i32::from(wanted.protocol)
         && wanted.states & shown != 0;
     let (host, port) = socket.own_name().host_and_port();
-    // Nobody can reach one without a port.
+    // A socket without a port cannot be reached.
     if asked && port != 0 {
         let peer = socket.family.peer_name(&socket);
         let (other, theirs) = peer.unwrap_or_default().host_and_port();

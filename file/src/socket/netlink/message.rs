@@ -16,7 +16,7 @@ pub use abi::linux::Nlmsghdr as Header;
 #[derive(Default)]
 pub struct Message {
     bytes: Vec<u8>,
-    /// Where the one begins to which something is added now.
+    /// The start of the current message.
     start: usize,
     /// Memory was out.
     short: bool,
@@ -90,8 +90,8 @@ impl Message {
     }
 }
 
-/// The answer `number`, 0 if it is well, to the message `whole` with head `header`; with what was sent if it
-/// failed and `short` is not asked for.
+/// The answer `number` (0 for success) to the message `whole` with head `header`; it includes the request
+/// after a failure, unless `short` is requested.
 pub fn error(number: Errno, header: &Header, whole: &[u8], port: u32, short: bool) -> Message {
     let mut message = Message::default();
     let cut = short || number.0 == 0;

@@ -1,12 +1,10 @@
 //! AF_NETLINK: questions about interfaces, addresses, routes and sockets, and their answers, as messages.
 //!
-//! *Interface*: [`NETLINK`] is the family. [`route`] and [`diag`] answer; [`message`] is what answers are
-//! written with.
+//! *Interface*: [`NETLINK`] is the family. [`route`] and [`diag`] answer; [`message`] writes the answers.
 //!
-//! A message is answered while it is sent: what comes of it is in the sender's inbox then. A long list (a
-//! *dump*) is made piece by piece: as much as fits in a few messages when it is asked for, and more when
-//! these have been read. Nobody but the kernel sends to such a socket, and nothing that is told to groups
-//! ever changes here: there is one interface, and it stays up.
+//! A message is answered while it is sent: the answer is then in the sender's inbox. A long list (a *dump*)
+//! is made in pieces: a few messages at the request, and more when these have been read. Only the kernel
+//! sends to such a socket, and the events for groups never happen: there is one interface, and it stays up.
 //!
 //! Source: netlink(7), rtnetlink(7), sock_diag(7); RFC 3549.
 
@@ -40,11 +38,11 @@ const PIECE: usize = 16 << 10;
 /// Dumps go on when fewer bytes than that wait to be read.
 const AHEAD: usize = 32 << 10;
 
-/// What is asked of a socket of one protocol.
+/// The requests to a socket of one protocol.
 trait Protocol: Sync {
     /// How many groups there are.
     fn groups(&self) -> u32;
-    /// Answers the question in `asked`, or says what is to be dumped.
+    /// Answers the request in `asked`, or returns the list to dump.
     fn answer(&self, asked: &Asked, to: &mut Message) -> Result<Option<Dump>>;
 }
 
@@ -56,24 +54,24 @@ struct Asked<'a> {
     port: u32,
 }
 
-/// A list that is told piece by piece: what stands at place `from` or behind it is written, and the place
-/// behind that is returned; nothing at the end.
+/// A list that is sent in pieces: writes the entries from position `from` on, and returns the position behind
+/// them; nothing at the end.
 type Rows = fn(asked: &Wanted, from: u64, to: &mut Message) -> Option<u64>;
 
-/// What of a list is wanted.
+/// The requested part of a list.
 #[derive(Clone, Copy)]
 struct Wanted {
     /// As in the question.
     sequence: u32,
     port: u32,
     family: u8,
-    /// Of sockets: states, a bit each, and what is to be shown.
+    /// For sockets: states, a bit each, and the data to show.
     states: u32,
     show: u32,
     protocol: u8,
 }
 
-/// A list of which a part has been told.
+/// A partly sent list.
 struct Dump {
     wanted: Wanted,
     rows: Rows,
@@ -125,7 +123,7 @@ impl Protocol for Silent {
     }
 }
 
-/// What `socket`, of this family, is called: its number, and its groups.
+/// The name of `socket`, of this family: its number, and its groups.
 pub fn called(socket: &Socket) -> (u32, u32) {
     Port::of(socket).map_or((0, 0), |port| {
         (port.number, port.groups.load(Ordering::Relaxed))
@@ -140,7 +138,7 @@ fn port_of(socket: &Arc<Socket>) -> Result<&Port> {
     Port::of(socket).ok_or(Errno::ENOMEM)
 }
 
-/// `socket`, of this family, can be told something from now on. ENOMEM.
+/// Prepares `socket`, of this family, for receiving. ENOMEM.
 pub fn enlist(socket: &Arc<Socket>) -> Result<()> {
     port_of(socket).map(|_| ())
 }
@@ -171,7 +169,7 @@ fn named(port: u32, groups: u32) -> Address {
     }))
 }
 
-/// Sends to others are for who administers the network, and there is nobody to send to.
+/// Sending to others needs CAP_NET_ADMIN, and there are no receivers.
 fn to_kernel(address: &SockaddrNl) -> Result<()> {
     match (address.port, address.groups) {
         (0, 0) => Ok(()),
@@ -341,7 +339,7 @@ impl Family for Netlink {
     }
 }
 
-/// Takes what is in `buf` as messages to the kernel.
+/// Reads the messages to the kernel in `buf`.
 fn serve(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) -> Result<usize> {
     if sending.flags & MSG_OOB != 0 {
         return Err(Errno::EOPNOTSUPP);
@@ -397,7 +395,7 @@ fn serve(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) -> Result<
     Ok(length)
 }
 
-/// What the kernel has to say to a socket.
+/// A message of the kernel to a socket.
 fn record(bytes: &[u8], port: &Port) -> Result<Record> {
     let mut record = Record::new(&mut IoBuf::drain(bytes), bytes.len(), &port.unread)?;
     record.from = Some(named(0, 0));

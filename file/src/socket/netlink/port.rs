@@ -1,4 +1,4 @@
-//! A port: what a netlink socket is called, what it has joined, and the list that it is being told.
+//! A port: the number of a netlink socket, its groups, and the list that is being sent to it.
 //!
 //! *Interface*: [`enter`], [`choose`] and [`leave`] give and take numbers, one for each socket of a protocol.
 //! [`Port::tell`] puts an answer into the inbox; [`Port::begin`] begins a dump, and [`Port::go_on`] tells
