@@ -6,11 +6,12 @@ use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::{AtomicU32, Ordering};
-use file::file::DescRoutines;
+use file::file::{DescRoutine, DescRoutines};
 use file::fs::cache::{Cached, PagesPager, routines};
 use file::io::IoBuf;
+use file::seam;
 use file::{File, OpenFile};
-use quaject::Sharing;
+use quaject::{Seam, Sharing};
 use vm::Pager;
 use vm::fallible::try_arc;
 
@@ -87,8 +88,22 @@ impl File for Opened {
     }
 
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
+        self.synthesize_against(of, sharing, seam::get()?)
+    }
+
+    fn synthesize_against(
+        &self,
+        of: &OpenFile,
+        sharing: Sharing,
+        seam: &Seam,
+    ) -> Result<DescRoutines> {
         // SAFETY: the description keeps this, which keeps the pages.
-        unsafe { routines::make(self.pages.core(), of, sharing) }
+        unsafe { routines::make(self.pages.core(), of, sharing, seam) }
+    }
+
+    fn synthesize_at(&self, of: &OpenFile, writes: bool) -> Result<Option<DescRoutine>> {
+        // SAFETY: as above.
+        unsafe { routines::make_at(self.pages.core(), of, writes) }
     }
 
     fn pager(&self, of: &OpenFile) -> Result<Arc<dyn Pager>> {

@@ -86,7 +86,6 @@ impl Cached {
                 Ok(count) => {
                     total += count;
                     at += count as u64;
-                    self.core.size.fetch_max(at, Ordering::AcqRel);
                     self.throttle();
                 }
                 Err(_) if total > 0 => break,
@@ -97,8 +96,8 @@ impl Cached {
         Ok((at, total))
     }
 
-    /// Stores bytes into the one page that `at` lies in.
-    fn write_page(&self, at: u64, buf: &mut IoBuf) -> Result<usize> {
+    /// Stores bytes into the one page that `at` lies in; the file reaches as far as they do.
+    pub(super) fn write_page(&self, at: u64, buf: &mut IoBuf) -> Result<usize> {
         let index = at / PAGE as u64;
         let within = (at % PAGE as u64) as usize;
         let want = (PAGE - within).min(buf.remaining());
@@ -128,8 +127,21 @@ impl Cached {
         let taken = buf.take_page(&bytes).inspect_err(|_| self.core.tear());
         // Without a share of its own the page could be another by now; with it, only a change of the size
         // takes it away, which waits for writers.
-        self.dirtied(index, &page);
+        self.written(at, taken.unwrap_or(0), index, &page);
         taken
+    }
+
+    /// `count` bytes from byte `at` of the file on were written into `page`, which is page `index`.
+    ///
+    /// The size first: a page that is marked may be stored at once, as far as the size reaches, and is clean
+    /// then.
+    fn written(&self, at: u64, count: usize, index: u64, page: &FrameRef) {
+        if count > 0 {
+            self.core
+                .size
+                .fetch_max(at + count as u64, Ordering::AcqRel);
+        }
+        self.dirtied(index, page);
     }
 
     /// Page `index` becomes `fresh`, of which `count` bytes from `within` on were written, and the others are
@@ -142,7 +154,7 @@ impl Cached {
             let range = within..within + count;
             page.bytes(range.clone())?.copy_from(&fresh.bytes(range)?)?;
         }
-        self.dirtied(index, &page);
+        self.written(index * PAGE as u64 + within as u64, count, index, &page);
         Ok(count)
     }
 

@@ -219,6 +219,26 @@ fn routines_write_dirty_pages_alone_and_what_they_write_is_stored() {
 }
 
 #[test]
+fn a_page_that_is_stored_as_soon_as_it_is_written_is_stored_whole() {
+    let (store, file) = opened(b"short");
+    file.admit(3 * PAGE as u64).unwrap();
+    let mut expected = b"short".to_vec();
+    // A part of a page that is there, the rest of it, and a new one.
+    for count in [100, PAGE - 105, PAGE] {
+        let bytes = vec![count as u8 | 1; count];
+        let at = expected.len() as u64;
+        let put = file.write_page(at, &mut IoBuf::drain(&bytes));
+        // As the thread that stores may do, before anything else happens.
+        file.flush();
+        assert_eq!(put, Ok(count));
+        expected.extend(bytes);
+        assert_eq!(store.content(), expected);
+        file.evict(9, Reach::Unmapped);
+        assert_eq!(read(&file, 0, expected.len()).unwrap(), expected);
+    }
+}
+
+#[test]
 fn errors_are_told_and_nothing_else_is_lost() {
     for seed in 1..300 {
         let mut next = numbers(seed);
