@@ -1,15 +1,16 @@
-//! Epoll instances: sets of descriptors that tell when one of them is ready.
+//! Epoll instances: sets of descriptors that report when one of them is ready.
 //!
 //! *Interface*: an [`Epoll`] is a [`File`]; [`Epoll::add`], [`Epoll::change`] and [`Epoll::remove`] change
-//! what it watches, [`Epoll::wait`] reports, and [`Epoll::take_outright`] straight into the user's array.
+//! its interests, [`Epoll::wait`] reports, and [`Epoll::take_outright`] reports directly into the user's
+//! array.
 //!
-//! Each interest is a member of the instance's list of ready ones, into which the wait lists of its file put
-//! it: so a look takes the time of those that are ready, however many are watched. It stands in its wait
-//! lists as long as it is there. One that is reported as a level stays in the list of ready ones until a look
-//! finds that it is not. One that has had its only shot is mute until it is changed.
+//! Each interest is a member of the instance's ready list, into which the wait lists of its file put it. So a
+//! check takes time only for the ready interests, however many are watched. An interest stays in its wait
+//! lists as long as it exists. A reported level-triggered interest stays in the ready list until a check
+//! finds it not ready. A one-shot interest that has fired is ignored until it is changed.
 //!
-//! An interest does not keep its description: that ends with its last descriptor, whoever sleeps in
-//! `epoll_wait`.
+//! An interest does not keep its description: the description ends with its last descriptor, even while
+//! threads sleep in `epoll_wait`.
 //!
 //! Source: dissertation, figure 4.3 (callbacks of a queue), sections 4.1.4 and 4.4.
 
@@ -35,23 +36,23 @@ use slots::Slots;
 use thread::deadline::Deadline;
 use vm::fallible::{try_arc, try_box, try_insert, try_string};
 
-/// A descriptor's number and its description's address, which is nobody else's while the interest has its
-/// weak count.
+/// A descriptor's number and its description's address, which is not reused while the interest has its weak
+/// count.
 type Key = (usize, usize);
 
 /// An epoll instance.
 pub struct Epoll {
     ready: Arc<ReadyList>,
     interests: Monitor<Interests>,
-    /// Somebody was taken from the list and not looked at.
+    /// A member was taken from the list and not checked.
     left: AtomicBool,
     kin: nest::Kin,
 }
 
-/// What an instance watches.
+/// The interests of an instance.
 struct Interests {
     all: Slots<Box<Interest>>,
-    /// Where they are.
+    /// Their indexes.
     numbers: BTreeMap<Key, usize>,
     /// Those that may be ready.
     line: Line,
@@ -59,7 +60,7 @@ struct Interests {
     full: usize,
 }
 
-/// What an instance knows of one descriptor.
+/// The interest in one descriptor.
 struct Interest {
     key: Key,
     file: Weak<OpenFile>,
@@ -71,14 +72,14 @@ struct Interest {
     stands: bool,
     /// EPOLLONESHOT has fired.
     spent: bool,
-    /// Of whoever asked for it.
+    /// The charge to the user who added it.
     _charge: Charge,
 }
 
 /// Bits of an event that are not conditions.
 const WAYS: u32 = EPOLLET | EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP;
 
-/// What may stand beside EPOLLEXCLUSIVE.
+/// The flags permitted with EPOLLEXCLUSIVE.
 const EXCLUSIVE: u32 =
     EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
 
@@ -104,15 +105,15 @@ fn key(fd: i32, file: &Arc<OpenFile>) -> Key {
 }
 
 impl Interest {
-    /// What holds now, and lets the instance be told when that may change.
+    /// The events that hold now; lets the instance be notified when they may change.
     fn watch(&mut self, file: &OpenFile) -> u32 {
         let wanted = self.event.wanted();
         let mut table = PollTable::member(&mut self.arms, &mut self.whose, wanted);
         self.event.found(file, Some(&mut table))
     }
 
-    /// What is to be reported. Unless that is said again at each look anyway, lets the instance be told of
-    /// what comes.
+    /// The events to report. Unless each check reports them again anyway, lets the instance be notified of
+    /// later events.
     fn look(&mut self, file: &OpenFile) -> u32 {
         if self.spent {
             return 0;
@@ -170,8 +171,8 @@ impl Epoll {
         Ok(OpenFile::new(try_arc(epoll)?, O_RDWR))
     }
 
-    /// Watches `file`, which descriptor `fd` stands for; `of` is the instance's own description. EPERM for
-    /// what is always ready, EINVAL for a wrong mixture, EEXIST, ELOOP, ENOSPC, ENOMEM.
+    /// Watches `file`, which has descriptor `fd`; `of` is the instance's own description. EPERM for a file
+    /// that is always ready, EINVAL for an invalid combination, EEXIST, ELOOP, ENOSPC, ENOMEM.
     pub fn add(
         &self,
         of: &Arc<OpenFile>,
@@ -280,7 +281,7 @@ impl Epoll {
             }
             let waited = (self.ready).sleep(|| self.may_be_ready() || deadline.has_passed());
             if waited.is_err() {
-                // Whose turn it would have been may have been woken for what is there.
+                // The thread whose turn it would have been may have been woken for the member.
                 self.pass_on();
                 return Err(Errno::EINTR);
             }
@@ -337,11 +338,11 @@ impl Epoll {
         result
     }
 
-    /// Says whether somebody is left in the line, and lets another sleeper look.
+    /// Records whether a member is left in the line, and lets another sleeper check.
     #[inline]
     fn leave(&self, interests: &Interests) {
         let left = !interests.line.is_empty();
-        // Who has the monitor alone changes it.
+        // Only the holder of the monitor changes it.
         if self.left.load(Ordering::Relaxed) != left {
             self.left.store(left, Ordering::SeqCst);
         }
@@ -379,8 +380,8 @@ impl Interests {
         self.all.remove(number)
     }
 
-    /// What is to be reported of `member`, and how. Nothing of a member of before, of a descriptor that was
-    /// removed and is here again.
+    /// The events of `member` to report, and how. Nothing for an old member of a descriptor that was removed
+    /// and added again.
     fn look(&mut self, member: &Arc<Member>) -> Option<(EpollEvent, u32)> {
         let mine = |interest: &&mut Box<Interest>| Arc::ptr_eq(&interest.member, member);
         let interest = self.all.get_mut(member.key).filter(mine)?;

@@ -1,8 +1,8 @@
-//! Epoll instances that watch epoll instances: never in a circle, and never deeper than [`DEEPEST`].
+//! Epoll instances that watch epoll instances: never in a cycle, and never deeper than [`DEEPEST`].
 //!
 //! *Interface*: [`enter`] before one watches another, [`leave`] afterwards.
 //!
-//! One monitor guards who watches whom; it is taken for nested instances only. Each look visits an instance
+//! One monitor guards these relations; it is taken only for nested instances. Each search visits an instance
 //! once.
 
 use abi::errno::{Errno, Result};
@@ -14,24 +14,24 @@ use super::Epoll;
 use crate::file::OpenFile;
 use vm::fallible::{try_push, try_reserve};
 
-/// As many instances may stand above one another (Linux: `EP_MAX_NESTS` below the first).
+/// The maximal depth of nesting (Linux: `EP_MAX_NESTS` below the first).
 const DEEPEST: u32 = 5;
 
 /// The number of the latest look.
 static LOOKS: Monitor<Nesting> = Monitor::new(Nesting { look: 0 });
 
-/// Who watches whom, in the [`Kin`] of all instances.
+/// The relations, in the [`Kin`] of all instances.
 pub(super) struct Nesting {
     look: u64,
 }
 
-/// An instance's relations; only who has [`LOOKS`] takes it.
+/// An instance's relations; only a holder of [`LOOKS`] takes it.
 pub(super) struct Kin(Monitor<Relations>);
 
 struct Relations {
     watched: Vec<Weak<OpenFile>>,
     watchers: Vec<Weak<OpenFile>>,
-    /// The look that was here last, and what it found.
+    /// The last search that was here, and its result.
     seen: (u64, u32),
 }
 
@@ -52,7 +52,7 @@ enum Way {
     Up,
 }
 
-/// How many instances stand below (or above) `epoll`, itself counted. ELOOP when `end` is among them, or when
+/// The depth of instances below (or above) `epoll`, including itself. ELOOP when `end` is among them, or when
 /// they are too many.
 fn levels(epoll: &Epoll, end: &Epoll, way: Way, look: u64, room: u32) -> Result<u32> {
     if core::ptr::eq(epoll, end) || room == 0 {
@@ -84,8 +84,8 @@ fn levels(epoll: &Epoll, end: &Epoll, way: Way, look: u64, room: u32) -> Result<
     Ok(most + 1)
 }
 
-/// `outer`, whose description is `of`, is going to watch `inner`: notes it, unless that makes a circle or too
-/// high a tower (ELOOP). ENOMEM.
+/// `outer`, whose description is `of`, will watch `inner`: records it, unless that makes a cycle or too deep
+/// a nesting (ELOOP). ENOMEM.
 pub(super) fn enter(
     of: &Arc<OpenFile>,
     outer: &Epoll,
@@ -103,7 +103,7 @@ pub(super) fn enter(
     try_push(&mut inner.watchers, Arc::downgrade(of))
 }
 
-/// `outer` watches `inner` no more by one descriptor; by another it may.
+/// `outer` no longer watches `inner` by one descriptor; it may still by another.
 pub(super) fn leave(outer: &Epoll, inner: &Epoll) {
     let _nesting = LOOKS.lock();
     forget(&mut outer.kin.0.lock().watched, inner);

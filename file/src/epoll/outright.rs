@@ -2,10 +2,11 @@
 //!
 //! *Interface*: [`Epoll::take_outright`] and [`Epoll::sleep_outright`], which `epoll_wait` calls in turn.
 //!
-//! Interrupts are off but for what may wait. Most looks are generated code ([`OpenFile::look_from_afar`]).
-//! One that stays ready, as a level does, stays in the line where nothing has to be noted. A file whose lists
-//! are woken at each change need not be shown a member again that stands in them. A monitor that is held, an
-//! array that cannot be written and a second sleeper are left to the call as it is in [`super`].
+//! Interrupts are off except during steps that may wait. Most checks are generated code
+//! ([`OpenFile::look_from_afar`]). A level-triggered member that stays ready keeps its place in the line,
+//! where nothing must be noted. A member need not enter the lists of a file again if they are woken at each
+//! change. A held monitor, an array that cannot be written and a second sleeper lead to the call in
+//! [`super`].
 
 use alloc::sync::Arc;
 
@@ -33,7 +34,7 @@ impl Epoll {
         irq_disable();
         let looks = me.flags() & ATTENTION == 0;
         if !looks {
-            // What there is for it another sleeper may have, or itself the long way.
+            // Another sleeper, or the general path, handles its event.
             self.pass_on();
         }
         looks
@@ -53,7 +54,7 @@ impl Epoll {
             interests.line.refill(&self.ready);
         }
         let (mut reported, mut looks) = (0, 0);
-        // Those that stay stand behind the others: this is the first of them.
+        // The first of the members that stay, which are behind the others.
         let mut first = core::ptr::null();
         let whole = loop {
             let Some(member) = interests.line.oldest().map(core::ptr::from_ref) else {
@@ -83,8 +84,8 @@ impl Epoll {
 }
 
 impl Interests {
-    /// Looks at the oldest of the line: whether it has something to report. Nothing if `report` refuses; then
-    /// the member is as it was.
+    /// Checks the oldest member of the line: whether it has events. Nothing if `report` refuses; then the
+    /// member is unchanged.
     #[inline(always)]
     fn report_oldest(&mut self, report: &mut impl FnMut(EpollEvent) -> Result<()>) -> Option<bool> {
         let Some((interest, look)) = self.known() else {

@@ -1,15 +1,15 @@
-//! Things by number: each keeps its number while it is there.
+//! Objects by number: each keeps its number while it exists.
 //!
 //! *Interface*: [`Slots::next`] and [`Slots::put`], [`Slots::get_mut`], [`Slots::remove`].
 //!
-//! A look takes the same time however many there are. Numbers that are free lead from one to the next.
+//! An access takes the same time however many there are. Free numbers form a chain.
 
 use abi::errno::Result;
 use alloc::vec::Vec;
 
 use vm::fallible::try_push;
 
-/// Where they are.
+/// The entries.
 pub(super) struct Slots<T> {
     all: Vec<Slot<T>>,
     /// The first free one, as long as it is one of them.
@@ -38,7 +38,7 @@ impl<T> Slots<T> {
         Ok(self.free)
     }
 
-    /// One more, at the number that `next` gave, unless that is taken.
+    /// Adds one at the number from `next`, unless that is taken.
     pub(super) fn put(&mut self, number: usize, value: T) {
         if let Some(slot) = self.all.get_mut(number)
             && let Slot::Free(next) = *slot

@@ -1,9 +1,9 @@
 //! Access control lists (POSIX 1003.1e, draft 17; acl(5)), as values.
 //!
 //! *Interface*: [`Acl::from_bytes`] and [`Acl::to_bytes`] are Linux's form as an extended attribute;
-//! [`Acl::check`] says whether a list is one. [`Acl::grants`] decides, [`Acl::mode`] is what it says of the
-//! permission bits, [`Acl::follow`] makes it say what a `chmod` does, and [`Acl::for_new`] what a new file
-//! gets of a directory's default. Nothing here looks beyond its arguments.
+//! [`Acl::check`] checks that a list is valid. [`Acl::grants`] decides, [`Acl::mode`] gives the permission
+//! bits, [`Acl::follow`] applies a `chmod`, and [`Acl::for_new`] derives a new file's list from a directory's
+//! default. All functions depend only on their arguments.
 
 use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
@@ -15,14 +15,14 @@ use vm::fallible::{try_copy, try_extend, try_push, try_reserve};
 /// Which of a file's two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// Who may do what with it.
+    /// The access list.
     Access,
-    /// What files that are made in it get, of a directory.
+    /// A directory's default list for new files.
     Default,
 }
 
 impl Which {
-    /// The extended attribute that stands for it.
+    /// Its extended attribute.
     pub const fn name(self) -> &'static [u8] {
         match self {
             Which::Access => b"system.posix_acl_access",
@@ -30,7 +30,7 @@ impl Which {
         }
     }
 
-    /// The one that attribute `name` stands for.
+    /// The list of attribute `name`.
     pub fn named(name: &[u8]) -> Option<Which> {
         [Which::Access, Which::Default]
             .into_iter()
@@ -49,7 +49,7 @@ const OTHER: u16 = 32;
 const HEAD: usize = 4;
 const ENTRY: usize = 8;
 
-/// What one class may do.
+/// The rights of one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     tag: u16,
@@ -127,8 +127,8 @@ impl Acl {
         Ok(Acl { entries })
     }
 
-    /// EINVAL unless the classes come in their order, owner, group and others once each, and a mask where
-    /// somebody is named.
+    /// EINVAL unless the classes come in order, owner, group and others once each, and a mask if there is a
+    /// named entry.
     pub fn check(&self) -> Result<()> {
         let mut last = 0;
         let mut named = false;
@@ -181,7 +181,7 @@ impl Acl {
         self.set(OTHER, mode);
     }
 
-    /// What a new file with `mode` gets of this default: its mode, and its list unless the mode says all.
+    /// A new file's mode and list from `mode` and this default; no list if the mode expresses all of it.
     /// ENOMEM.
     pub fn for_new(&self, mode: u32) -> Result<(u32, Option<Acl>)> {
         let (most, plain) = self.mode();
@@ -208,7 +208,7 @@ impl Acl {
                 _ => false,
             };
             in_group |= names;
-            // Of several groups one that grants all is enough; a user's own entry decides.
+            // One of several matching groups that grants all is enough; a user's own entry decides.
             if names && (entry.tag == USER || enough(entry.perm)) {
                 return enough(entry.perm) && want & !mask == 0;
             }

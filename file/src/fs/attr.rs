@@ -1,4 +1,4 @@
-//! What `stat` tells about a file.
+//! The data of `stat` about a file.
 //!
 //! *Interface.* [`Attr`] is the kernel's own record; it converts to `struct stat` and `struct statx`.
 
@@ -113,7 +113,7 @@ pub struct Attr {
 const BLOCK_SIZE: u32 = 4096;
 
 impl Attr {
-    /// What `fstat` says of a file that has no inode and no better answer.
+    /// The result of `fstat` for a file without an inode.
     pub fn anonymous() -> Attr {
         Attr {
             dev: 0xd,
@@ -198,7 +198,7 @@ pub struct SetAttr {
     pub mtime: Option<Time>,
     /// The file's capabilities go.
     pub strip: bool,
-    /// What the permission was decided on: when it is no longer so, nothing is changed, and the answer is
-    /// `EAGAIN`.
+    /// The attributes on which the permission was decided: if they have changed, nothing is done, and the
+    /// result is `EAGAIN`.
     pub seen: Option<super::perm::Bits>,
 }

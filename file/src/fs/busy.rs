@@ -1,9 +1,8 @@
-//! Who writes a program's file, and who runs it: not both at a time (ETXTBSY).
+//! Writers and executors of a program file exclude each other (ETXTBSY).
 //!
-//! *Interface*: [`Writing`] is kept by each description that may write a file that could be run, and by what
-//! is mapped of it; [`Running`] by each memory that runs one. While one of a kind is there the other cannot
-//! be had. Descriptions that wait in an inactive list, or for a grace period, are let go of before anybody is
-//! refused for them.
+//! *Interface*: [`Writing`] is held by each writable description of an executable file, and by its writable
+//! mappings; [`Running`] by each address space that runs one. While one kind exists the other is refused.
+//! Descriptions on an inactive list, or waiting for a grace period, are dropped before they cause a refusal.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{O_RDWR, O_WRONLY};
@@ -13,17 +12,17 @@ use sync::epoch;
 
 use super::inode::Inode;
 
-/// Of one file: how many write it, or below zero how many run it.
+/// For one file: the number of writers, or, negative, of executors.
 #[derive(Default)]
 pub struct Busy(AtomicI32);
 
 impl Busy {
-    /// Nobody does either.
+    /// Neither writers nor executors.
     pub const fn new() -> Busy {
         Busy(AtomicI32::new(0))
     }
 
-    /// One more, `by` 1 or -1, unless there is one of the other kind.
+    /// Adds one, `by` 1 or -1, unless there is one of the other kind.
     fn enter(&self, by: i32) -> bool {
         let more = |now: i32| match now.signum() == -by {
             true => None,
@@ -45,7 +44,7 @@ pub struct Writing(Arc<dyn Inode>);
 pub struct Running(Arc<dyn Inode>);
 
 impl Writing {
-    /// For `inode`; `None` for one that nobody runs. ETXTBSY.
+    /// For `inode`; `None` for one that cannot be executed. ETXTBSY.
     pub fn begin(inode: &Arc<dyn Inode>) -> Result<Option<Writing>> {
         match inode.busy() {
             None => Ok(None),
@@ -56,7 +55,7 @@ impl Writing {
 }
 
 impl Running {
-    /// For `inode`; `None` for one that nobody writes. ETXTBSY. Thread context.
+    /// For `inode`; `None` for one that cannot be written. ETXTBSY. Thread context.
     pub fn begin(inode: &Arc<dyn Inode>) -> Result<Option<Running>> {
         let Some(busy) = inode.busy() else {
             return Ok(None);

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use vm::fallible::try_arc;
 
-/// What `CLONE_FS` shares.
+/// The state that `CLONE_FS` shares.
 pub struct FsContext {
     root: Shared<Place>,
     cwd: Shared<Place>,
@@ -27,7 +27,7 @@ pub fn one_root() -> bool {
     !CHROOTED.load(Ordering::Relaxed)
 }
 
-/// A number for `place`, different for each directory that a process may stand in, and not 0.
+/// A number for `place`, different for each possible working directory, and not 0.
 fn identity(place: &Place) -> u64 {
     let (dev, ino) = place.inode.id();
     (dev << 48) ^ ino ^ 1 << 63
@@ -71,7 +71,7 @@ impl FsContext {
         self.processes.load(Ordering::Acquire) > 1
     }
 
-    /// What the name cache knows the working directory by; `None` for a process with a root of its own.
+    /// The name cache's key of the working directory; `None` for a process with its own root.
     #[inline]
     pub fn key(&self) -> Option<u64> {
         let key = self.key.load(Ordering::Relaxed);

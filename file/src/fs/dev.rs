@@ -1,4 +1,4 @@
-//! What stands behind a device number, and the devices of memory.
+//! The drivers of device numbers, and the memory devices.
 //!
 //! *Interface.* A driver [`register`]s an opener for its numbers at boot; opening a device node anywhere
 //! calls it. [`init`] registers `null`, `zero`, `full`, `random`, `urandom` and `kmsg` (major 1); [`NODES`]
@@ -38,7 +38,7 @@ pub fn register(major: u32, minors: core::ops::RangeInclusive<u32>, opener: Open
     CHAR.lock().insert((major, first), (last, opener));
 }
 
-/// Opens the character device `rdev`; `ENXIO` when nothing stands behind the number.
+/// Opens the character device `rdev`; `ENXIO` for an unknown number.
 pub fn open(rdev: u64, how: How) -> Result<Arc<OpenFile>> {
     let (major, minor) = (abi::linux::major(rdev), abi::linux::minor(rdev));
     let found = CHAR
@@ -190,11 +190,10 @@ impl File for Memory {
     }
 }
 
-/// What the numbers for random bytes are said to hold, which never run short.
+/// The reported entropy of the random devices, which never run short.
 pub const ENTROPY_BITS: i32 = 256;
 
-/// Operations on the source of random bytes. It takes what it is given and is no better for it. EPERM,
-/// EFAULT, EINVAL.
+/// Operations on the random devices. Added entropy is accepted without effect. EPERM, EFAULT, EINVAL.
 fn control_random(command: u32, arg: usize) -> Result<usize> {
     match command {
         RNDGETENTCNT => return user::put(arg, &ENTROPY_BITS).map(|()| 0),

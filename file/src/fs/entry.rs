@@ -1,8 +1,8 @@
 //! An entry of a directory: a name there and the inode that it leads to.
 //!
-//! *Interface*: [`Dentry`], which never changes; [`hash`] of a name, and [`component`] for who goes along a
-//! path. A file system that keeps its entries in a [`sync::Table`] and shows that ([`Inode::entries`]) has
-//! its names found without a lock ([`super::way`]).
+//! *Interface*: [`Dentry`], which never changes; [`hash`] of a name, and [`component`] for following a path.
+//! The names of a file system with its entries in a [`sync::Table`], which [`Inode::entries`] shows, are
+//! found without a lock ([`super::way`]).
 
 use alloc::sync::Arc;
 use sync::table::Hashed;
@@ -19,7 +19,7 @@ pub struct Dentry {
     pub place: u64,
     /// The kind of file.
     pub kind: Kind,
-    /// What it leads to.
+    /// Its inode.
     pub inode: Arc<dyn Inode>,
 }
 

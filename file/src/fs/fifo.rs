@@ -1,8 +1,8 @@
 //! The pipe inside a named pipe.
 //!
 //! *Interface.* A fifo node has a [`FifoSlot`]; the first open fills it with a [`Fifo`] from the pipe module,
-//! and every open asks that to open an end (waiting for the other end as fifo(7) says). The pipe, and what is
-//! in it, goes with the last end.
+//! and every open asks that to open an end (waiting for the other end as fifo(7) says). The pipe and its
+//! contents are freed with the last end.
 
 use abi::errno::Result;
 use alloc::sync::{Arc, Weak};
@@ -18,7 +18,7 @@ pub trait Fifo: Send + Sync {
     fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>>;
 }
 
-/// Where a fifo node keeps its pipe.
+/// A fifo node's reference to its pipe.
 pub struct FifoSlot(Monitor<Option<Weak<dyn Fifo>>>);
 
 impl FifoSlot {

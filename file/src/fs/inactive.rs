@@ -1,9 +1,9 @@
-//! The inactive list of an inode: descriptions that were closed and wait, code and all, for the next open.
+//! The inactive list of an inode: closed descriptions that wait, with their code, for the next open.
 //!
 //! *Interface.* [`Inactive::put`] at the last close, [`Inactive::take`] at an open; one description for each
 //! access mode. Only an inode that the name cache knows, or that was opened again and is kept
-//! ([`super::kept`]), has any ([`Inactive::admit`], [`Inactive::expel`]), so that their number is bounded by
-//! those of entries and inodes, and a file that nobody opens twice keeps nothing. Lock-free; every word is
+//! ([`super::kept`]), has any ([`Inactive::admit`], [`Inactive::expel`]), so their number is bounded by the
+//! numbers of entries and inodes, and a file that is opened only once keeps nothing. Lock-free; every word is
 //! one pointer, taken by exchange.
 //!
 //! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one
@@ -22,7 +22,7 @@ pub struct Inactive {
     entries: AtomicU32,
     /// It was opened the ordinary way.
     opened: AtomicBool,
-    /// One more than its place among the inodes that are kept; 0 for none.
+    /// Its place among the kept inodes, plus one; 0 for none.
     place: AtomicU32,
 }
 
@@ -47,7 +47,7 @@ impl Inactive {
         (self.place.load(Ordering::Relaxed) as usize).checked_sub(1)
     }
 
-    /// Notes it; by who holds the monitor of those.
+    /// Records it; called with their monitor held.
     pub fn set_place(&self, place: Option<usize>) {
         let word = place.map_or(0, |place| place as u32 + 1);
         self.place.store(word, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! A file as its file system knows it.
 //!
 //! *Interface.* The methods of [`Inode`] check what the file system itself must (kinds, existence,
-//! emptiness); permission bits, mounts and symbolic links on the way are the business of `walk` and the
-//! calls. Names are one component, without `/`, never `.` or `..`, at most `NAME_MAX` bytes.
+//! emptiness); `walk` and the calls handle permission bits, mounts and symbolic links. Names are one
+//! component, without `/`, never `.` or `..`, at most `NAME_MAX` bytes.
 
 use abi::errno::{Errno, Result};
 use abi::linux::Stat;
@@ -34,7 +34,7 @@ pub struct DirEntry<'a> {
     pub name: &'a [u8],
 }
 
-/// Where `readdir` puts its entries.
+/// The receiver of `readdir`'s entries.
 pub trait DirSink {
     /// Takes an entry, or answers `false`: no room, try this one first next time.
     fn entry(&mut self, entry: DirEntry<'_>) -> bool;
@@ -46,8 +46,8 @@ impl<F: FnMut(DirEntry<'_>) -> bool> DirSink for F {
     }
 }
 
-/// Hands `sink` the entries of a directory that always stand first, each a name, an inode and a `DT_*`, from
-/// place `at` on. The place behind them; as an error that of the one for which there was no room.
+/// Passes the fixed first entries of a directory to `sink`, each a name, an inode and a `DT_*`, from position
+/// `at` on. Returns the position behind them; as an error, the position of the entry without room.
 pub fn fixed_entries(
     fixed: &[(&[u8], u64, u8)],
     at: u64,
@@ -83,7 +83,7 @@ pub struct SetValue {
 pub struct How {
     /// `O_*`, access mode included.
     pub flags: u32,
-    /// Where it was found, if by a path.
+    /// The place where it was found, if by a path.
     pub place: Option<Place>,
 }
 
@@ -94,15 +94,15 @@ impl How {
     }
 }
 
-/// What stands for a file for good: no file of any file system gets the same again.
+/// The permanent identity of a file: no file of any file system gets it again.
 pub type Handle = [u32; 3];
 
 /// A file in a file system.
 pub trait Inode: Send + Sync + Any {
     /// The attributes.
     fn attr(&self) -> Attr;
-    /// The same as `struct stat`, for who has interrupts off and may not wait. Nothing where it is not at
-    /// hand; the default never has it.
+    /// The same as `struct stat`, for a caller with interrupts off that may not wait. Nothing if it is not
+    /// available at once; the default is nothing.
     fn stat_at_once(&self) -> Option<Stat> {
         None
     }
@@ -119,7 +119,7 @@ pub trait Inode: Send + Sync + Any {
     fn permits(&self, cred: &Cred, want: u32) -> Result<()> {
         perm::check(cred, self.bits(), None, want)
     }
-    /// Who may do what to it, in a word that is there without a lock; unknown where it is not kept so.
+    /// Its access rights, in a word that is read without a lock; unknown if the file system has no such word.
     fn access(&self) -> Access {
         Access::UNKNOWN
     }
@@ -194,8 +194,8 @@ pub trait Inode: Send + Sync + Any {
     fn rmdir(&self, _name: &[u8]) -> Result<()> {
         Err(Errno::EPERM)
     }
-    /// Moves `name` to `new_name` in `new_dir` of the same file system; `flags` are `RENAME_*`. What that
-    /// leaves behind is owned by `cred`.
+    /// Moves `name` to `new_name` in `new_dir` of the same file system; `flags` are `RENAME_*`. A whiteout
+    /// belongs to `cred`.
     fn rename(
         &self,
         _name: &[u8],
@@ -206,8 +206,8 @@ pub trait Inode: Send + Sync + Any {
     ) -> Result<()> {
         Err(Errno::EPERM)
     }
-    /// A handle, by which its file system finds it whatever it is called
-    /// ([`super::place::FileSystem::by_handle`]). EOPNOTSUPP, ENOMEM.
+    /// A handle, by which its file system finds it under any name ([`super::place::FileSystem::by_handle`]).
+    /// EOPNOTSUPP, ENOMEM.
     fn handle(&self) -> Result<Handle> {
         Err(Errno::EOPNOTSUPP)
     }
@@ -215,7 +215,7 @@ pub trait Inode: Send + Sync + Any {
     fn readlink(&self) -> Result<Vec<u8>> {
         Err(Errno::EINVAL)
     }
-    /// Where a link leads that is more than its text (`/proc/PID/cwd`); `None` for all others.
+    /// The target of a magic link (`/proc/PID/cwd`); `None` for all others.
     fn follow(&self) -> Option<Result<Place>> {
         None
     }
@@ -224,7 +224,8 @@ pub trait Inode: Send + Sync + Any {
     fn readdir(&self, _from: u64, _sink: &mut dyn DirSink) -> Result<u64> {
         Err(Errno::ENOTDIR)
     }
-    /// The value of extended attribute `name`, which is none of a list. EOPNOTSUPP, EINVAL, ENODATA.
+    /// The value of extended attribute `name`, which is not an access control list. EOPNOTSUPP, EINVAL,
+    /// ENODATA.
     fn attribute(&self, _name: &[u8]) -> Result<Vec<u8>> {
         Err(Errno::EOPNOTSUPP)
     }
@@ -242,9 +243,10 @@ pub trait Inode: Send + Sync + Any {
     fn list(&self, _which: Which) -> Result<Vec<u8>> {
         Err(Errno::EOPNOTSUPP)
     }
-    /// Sets an access control list or takes it away; the access list says the permission bits. `seen` is what
-    /// the permission was decided on: EAGAIN when it is no longer so. Without `keep_group` the set-group-ID
-    /// bit goes. EOPNOTSUPP, EACCES: a default for what is no directory. ENOSPC, ENOMEM.
+    /// Sets or removes an access control list; the access list determines the permission bits. `seen` has the
+    /// attributes on which the permission was decided: EAGAIN if they have changed. Without `keep_group` the
+    /// set-group-ID bit is removed. EOPNOTSUPP, EACCES: a default list for a file that is not a directory.
+    /// ENOSPC, ENOMEM.
     fn set_list(
         &self,
         _which: Which,
@@ -254,15 +256,15 @@ pub trait Inode: Send + Sync + Any {
     ) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
     }
-    /// Who writes this file and who runs it, of one that can be run.
+    /// The writers and executors of this file, if it can be executed.
     fn busy(&self) -> Option<&Busy> {
         None
     }
-    /// Where descriptions of this file wait for the next open, if they may.
+    /// The inactive list of this file's descriptions, if it has one.
     fn inactive(&self) -> Option<&crate::fs::inactive::Inactive> {
         None
     }
-    /// Who watches this file: the union of what they want to know; `None` where it cannot tell.
+    /// The union of the watched events of this file; `None` where watching is impossible.
     fn watched(&self) -> Option<&AtomicU32> {
         None
     }

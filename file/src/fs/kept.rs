@@ -1,8 +1,8 @@
-//! Inodes whose closed descriptions wait, code and all, for the next open: the last that were opened more
-//! than once.
+//! Inodes whose closed descriptions wait, with their code, for the next open: the last ones that were opened
+//! more than once.
 //!
-//! *Interface*: [`keep`] when a file was opened the ordinary way; [`let_go`] of one, [`purge`] of all. They
-//! are [`MOST`] at most: one more, and the one goes that came first.
+//! *Interface*: [`keep`] after an open by a walk; [`let_go`] of one, [`purge`] of all. There are at most
+//! [`MOST`]; a new one replaces the oldest.
 //!
 //! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one
 //! is cheap.
@@ -17,7 +17,7 @@ const MOST: usize = 512;
 
 struct Ring {
     inodes: [Option<Arc<dyn Inode>>; MOST],
-    /// Where the next is put.
+    /// The place for the next.
     next: usize,
 }
 
@@ -66,7 +66,7 @@ pub fn let_go(inode: &dyn Inode) {
         return;
     }
     let mut ring = RING.lock();
-    // None if it was let go meanwhile; only those who hold the monitor change its place.
+    // None if it was dropped meanwhile; its place changes only under the monitor.
     let old = inactive.place().and_then(|place| ring.inodes[place].take());
     inactive.set_place(None);
     drop(ring);

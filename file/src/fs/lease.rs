@@ -1,11 +1,10 @@
-//! Leases: a description is told by a signal before somebody else opens its file for what does not go with
-//! the lease.
+//! Leases: a description's holder gets a signal before another process opens its file in a conflicting way.
 //!
-//! *Interface*: [`set`] takes, changes and gives back the lease of a description, [`get`] says which it has;
-//! [`closed`] when it ends. Who opens or cuts a file first calls [`break_for`], which tells the holders and
-//! waits until none is in the way; [`settle`] is for who has opened it meanwhile. [`BREAK_TIME`] is how long
-//! a holder may keep it then. While there is no lease anywhere all this costs a load and a branch, and the
-//! dispatchers' own opens nothing: no path of the name cache leads to a file with a lease.
+//! *Interface*: [`set`] takes, changes and releases the lease of a description, [`get`] returns it;
+//! [`closed`] when the description ends. An open or truncation of a file first calls [`break_for`], which
+//! notifies the holders and waits until none conflicts; [`settle`] handles an open in between. [`BREAK_TIME`]
+//! is how long a holder may then keep it. While there is no lease anywhere this costs a load and a branch,
+//! and nothing for the dispatchers' own opens: no path of the name cache leads to a file with a lease.
 //!
 //! Source: fcntl(2), "Leases".
 
@@ -34,7 +33,7 @@ use vm::fallible::{try_insert, try_push};
 /// File system and number.
 type Id = (u64, u64);
 
-/// Seconds that a holder may keep a lease when somebody wants it broken; 0 for as long as he likes.
+/// Seconds that a holder may keep a lease that is being broken; 0 for no limit.
 pub static BREAK_TIME: AtomicUsize = AtomicUsize::new(45);
 
 const SECOND: u64 = 1_000_000_000;
@@ -45,14 +44,14 @@ struct Lease {
     /// The descriptor by which it was taken.
     fd: i32,
     kind: i32,
-    /// What it is to become, and when it does by itself (nanoseconds, 0 for never).
+    /// The kind that it must become, and the time when it does so by itself (nanoseconds, 0 for never).
     breaking: Option<(i32, u64)>,
     _charge: Charge,
 }
 
 static LEASES: Monitor<BTreeMap<Id, Vec<Lease>>> = Monitor::new(BTreeMap::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Those who wait for one to be given back, of whatever file.
+/// The waiters for the release of a lease, of any file.
 static WAITING: WaitList = WaitList::new();
 
 /// Whether there is a lease.
@@ -71,7 +70,7 @@ impl Lease {
         writes || self.kind == F_WRLCK
     }
 
-    /// What it is, or will have become.
+    /// Its kind, after a pending change.
     fn target(&self) -> i32 {
         self.breaking.map_or(self.kind, |(target, _)| target)
     }
@@ -82,7 +81,7 @@ fn writes(flags: u32) -> bool {
     flags & O_ACCMODE != O_RDONLY
 }
 
-/// Takes the first of the leases of `id` of which `gone` holds, and wakes who waits. That lease.
+/// Removes the first lease of `id` for which `gone` holds, and wakes the waiters. Returns that lease.
 fn take(id: Id, gone: impl Fn(&Lease) -> bool) -> Option<Lease> {
     let mut leases = LEASES.lock();
     let list = leases.get_mut(&id)?;
@@ -97,7 +96,7 @@ fn take(id: Id, gone: impl Fn(&Lease) -> bool) -> Option<Lease> {
     Some(taken)
 }
 
-/// Breaks those of `id` whose time has come.
+/// Breaks the leases of `id` whose time has come.
 fn expire(id: Id) {
     let now = now_ns();
     let due = |at: u64| at != 0 && at <= now;
@@ -117,7 +116,7 @@ fn expire(id: Id) {
     WAITING.wake_all();
 }
 
-/// A description without a lease tells nobody by the signal that was chosen for it.
+/// A description without a lease does not use the signal that was chosen for it.
 fn disown(lease: &Lease) {
     if let Some(of) = lease.of.upgrade()
         && let Some(told) = of.told()
@@ -126,7 +125,7 @@ fn disown(lease: &Lease) {
     }
 }
 
-/// The lease of `of`: `F_UNLCK` for none, or what it has to become.
+/// The lease of `of`: `F_UNLCK` for none, or the kind that it must become.
 pub fn get(of: &OpenFile) -> i32 {
     let Some(inode) = of.inode().filter(|_| any()) else {
         return F_UNLCK;
@@ -139,8 +138,8 @@ pub fn get(of: &OpenFile) -> i32 {
     own.map_or(F_UNLCK, Lease::target)
 }
 
-/// Sets the lease of `of`, by descriptor `fd`. EACCES, EINVAL, EAGAIN: somebody has the file open for what
-/// does not go with it; ENOMEM.
+/// Sets the lease of `of`, by descriptor `fd`. EACCES, EINVAL, EAGAIN: the file is open in a conflicting way;
+/// ENOMEM.
 pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
     if !matches!(kind, F_RDLCK | F_WRLCK | F_UNLCK) {
         return Err(Errno::EINVAL);
@@ -169,7 +168,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
     let owner = Owner::caller(0)?;
     let told = of.tell_by_signals()?;
     let before = enter(of, fd, id, kind)?;
-    // Whoever opens it from here on meets the lease, or is met now.
+    // A later open finds the lease; an earlier one is found now.
     names::purge();
     if is_open(of, id, kind) {
         match before {
@@ -183,7 +182,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
     Ok(())
 }
 
-/// Notes the lease; what `of` had before. EAGAIN beside those of others, ENOMEM.
+/// Records the lease; returns the former lease of `of`. EAGAIN beside leases of others, ENOMEM.
 fn enter(of: &Arc<OpenFile>, fd: i32, id: Id, kind: i32) -> Result<Option<i32>> {
     let charge = quota::watch().map_err(|_| Errno::ENOMEM)?;
     let mut leases = LEASES.lock();
@@ -197,7 +196,7 @@ fn enter(of: &Arc<OpenFile>, fd: i32, id: Id, kind: i32) -> Result<Option<i32>> 
         && let Some(own) = list.iter_mut().find(|lease| lease.is_of(of))
     {
         let before = core::mem::replace(&mut own.kind, kind);
-        // What is to be given back is still.
+        // A lease that must be released still exists.
         own.breaking = own.breaking.filter(|&(target, _)| target != kind);
         return Ok(Some(before));
     }
@@ -228,7 +227,7 @@ fn change(id: Id, of: &OpenFile, kind: i32) {
     }
 }
 
-/// Whether somebody else has the file open in a way that does not go with a lease of `kind`.
+/// Whether the file is open elsewhere in a way that conflicts with a lease of `kind`.
 fn is_open(of: &OpenFile, id: Id, kind: i32) -> bool {
     let mut found = false;
     files::each_description(|other| {
@@ -240,8 +239,8 @@ fn is_open(of: &OpenFile, id: Id, kind: i32) -> bool {
     found
 }
 
-/// Has the holders of leases of `id` told that do not go with an open that is `writing` or not; whether there
-/// are any left.
+/// Notifies the holders of leases of `id` that conflict with an open that is `writing` or not; returns
+/// whether there are any left.
 fn tell(id: Id, writing: bool) -> bool {
     expire(id);
     let ends = match BREAK_TIME.load(Ordering::Relaxed) as u64 {
@@ -315,7 +314,7 @@ fn wait(inode: &Arc<dyn Inode>, flags: u32) -> Result<()> {
     Ok(())
 }
 
-/// `of` has its descriptor: the holder of a lease that was taken meanwhile is told of it.
+/// `of` has its descriptor: notifies the holder of a lease that was taken meanwhile.
 #[inline]
 pub fn settle(of: &OpenFile) {
     if any()

@@ -1,6 +1,6 @@
-//! How long a process may make files (`RLIMIT_FSIZE`).
+//! The limit for the length of a process's files (`RLIMIT_FSIZE`).
 //!
-//! *Interface*: [`most`] of the running process; [`tell`] sends SIGXFSZ for what was refused by it.
+//! *Interface*: [`most`] of the running process; [`tell`] sends SIGXFSZ after a refusal.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{RLIMIT_FSIZE, SIGXFSZ};
@@ -12,11 +12,11 @@ pub(crate) fn most() -> u64 {
     caller::limit(RLIMIT_FSIZE)
 }
 
-/// What came of something that no file may do beyond `most` bytes, of those that may be `longest`: the
-/// running thread is told if that was refused because of `most`. No monitor is held.
+/// The result of an operation limited to `most` bytes on a file that may be `longest`: the running thread
+/// gets the signal if it was refused because of `most`. No monitor is held.
 pub(crate) fn tell<R>(result: Result<R>, most: u64, longest: u64) -> Result<R> {
     if most < longest && matches!(result, Err(Errno::EFBIG)) {
-        // A thread that cannot be told gets EFBIG all the same.
+        // A thread that cannot be signalled still gets EFBIG.
         caller::tell(SIGXFSZ);
     }
     result

@@ -2,9 +2,9 @@
 //!
 //! *Interface.* [`set`], [`test()`], [`wait_set`], [`clear`] work on byte ranges; flock(2) locks whole files.
 //! Record locks belong to a descriptor table (a process), the other two kinds to a description. [`Payer`]
-//! counts them for a user. `files::ties` tells a close whether there are any.
-//! Errors: `EAGAIN` when another owner is in the way, `ENOLCK` when the payer may have no more or memory is
-//! out, `EDEADLK` when those who wait would wait for each other.
+//! counts them for a user. `files::ties` tells a close whether there are any. Errors: `EAGAIN` for a conflict
+//! with another owner, `ENOLCK` when the payer's limit is reached or memory is out, `EDEADLK` when waiters
+//! would wait for each other.
 //!
 //! Each file with locks has a monitor and a list of waiters of its own; a table finds them, in buckets by
 //! file. Locks are kept in order of their starts (`ranges`).
@@ -27,7 +27,7 @@ use deadlock::Waits;
 use ranges::Ranges;
 use vm::fallible::try_reserve_kept;
 
-/// Whose a lock is.
+/// The owner of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// A descriptor table, by [`crate::files::Files::lock_owner`].
@@ -53,7 +53,7 @@ pub struct Lock {
     pub end: u64,
     /// A write lock.
     pub exclusive: bool,
-    /// Whose.
+    /// Its owner.
     pub owner: Owner,
     /// The process that took it, for `F_GETLK`.
     pub pid: i32,
@@ -68,9 +68,9 @@ impl Lock {
     }
 }
 
-/// The user who is to have taken a lock, and how many it may have.
+/// The user to be charged for a lock, and the limit.
 pub struct Payer<'a> {
-    /// Who.
+    /// The user.
     pub user: &'a Arc<User>,
     /// `RLIMIT_LOCKS`.
     pub limit: u64,
@@ -79,7 +79,7 @@ pub struct Payer<'a> {
 impl Payer<'_> {
     /// Part of memory that locks may take.
     const PART: usize = 16;
-    /// What one takes, about.
+    /// The approximate size of a lock.
     const BYTES: usize = 128;
 
     fn pay(&self) -> Result<Charge> {
@@ -96,7 +96,7 @@ impl Payer<'_> {
 
 type FileId = (u64, u64);
 
-/// The locks of one file, and who waits for them.
+/// The locks of one file, and their waiters.
 struct Locks {
     held: Monitor<Ranges>,
     released: WaitList,
@@ -111,7 +111,7 @@ struct Entry {
     _tie: Tie,
 }
 
-/// The files with locks whose numbers fall together, by rising number.
+/// The files with locks in one bucket, by rising number.
 type Bucket = Monitor<Vec<Entry>>;
 
 const BUCKETS: usize = 64;
@@ -200,7 +200,7 @@ impl Locks {
         let mut held = self.held.lock();
         let (owner, all) = (wanted.owner, 0..u64::MAX);
         let mut released = false;
-        // Who exchanges a whole file's lock for another kind gives the old one up first (flock(2)).
+        // A change of a whole file's lock to another kind first releases the old one (flock(2)).
         if matches!(owner, Owner::Flock(_)) && held.has_other_kind(wanted) {
             released = held.clear(owner, all.start, all.end, || payer.pay())?;
         }
@@ -250,8 +250,7 @@ pub fn wait_set(file: FileId, wanted: &Lock, payer: &Payer) -> Result<()> {
     result.unwrap_or(Err(Errno::ERESTARTSYS))
 }
 
-/// Gives up what `owner` holds in `start..end`. ENOLCK when what is left of a lock would be two, and one more
-/// is too many.
+/// Releases the locks of `owner` in `start..end`. ENOLCK when this would split a lock and exceed the limit.
 pub fn clear(file: FileId, owner: Owner, start: u64, end: u64, payer: &Payer) -> Result<()> {
     match Use::find(file) {
         Some(used) => used.clear(owner, start, end, || payer.pay()),

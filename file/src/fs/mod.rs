@@ -1,4 +1,4 @@
-//! Names and inodes: what a path leads to.
+//! Names and inodes: the targets of paths.
 //!
 //! *Interface.* [`Inode`] is a file as a file system knows it; [`Place`] is an inode reached through a mount;
 //! [`FsContext`] is a process's root, working directory and umask; [`perm`] decides what a process may do.
@@ -35,7 +35,7 @@ pub mod walk;
 pub mod watch;
 pub mod way;
 
-/// The root is there: from now on files in memory may take half of what is free.
+/// The root exists: from now on files in memory may take half of the free memory.
 pub use mem::budget::bind as limit;
 
 pub use attr::{Attr, Kind, SetAttr, Time};

@@ -1,8 +1,8 @@
-//! Whether directories are being moved while somebody walks who must not leave a tree: by `..` he would, from
-//! one that was moved out of it.
+//! Detects moves of directories during a walk that must not leave a tree: by `..` it could, from a directory
+//! that was moved out of the tree.
 //!
-//! *Interface*: who moves a directory holds a [`Moving`] meanwhile; [`Still::now`] begins a walk, and
-//! [`Still::holds`] says behind a `..` that nothing was moved since.
+//! *Interface*: a move of a directory holds a [`Moving`]; [`Still::now`] begins a walk, and [`Still::holds`]
+//! tells after a `..` that nothing was moved since.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,7 +33,8 @@ pub struct Still(Option<u64>);
 impl Still {
     /// Now.
     pub fn now() -> Self {
-        // In this order: whose end is counted had begun. One that begins in between is seen by `holds`.
+        // In this order: a move whose end is counted had begun before. A move that begins in between is seen
+        // by `holds`.
         let begun = BEGUN.load(Ordering::SeqCst);
         let ended = ENDED.load(Ordering::SeqCst);
         Self((begun == ended).then_some(begun))

@@ -1,13 +1,13 @@
 //! The name cache: whole paths to inodes, for opens that are repeated.
 //!
-//! *Interface.* [`Key`] is a path with its hash, made while it is copied in. [`open`] answers a description
-//! that waits in the inode's inactive list, if the path is known, was walked since the last change of names,
-//! and the same access was granted to the same identity; [`learn`] notes a path after an ordinary open.
-//! [`changed`] invalidates everything that was walked before: renames, removals, changes of mode or owner,
-//! mounts. [`forget`] lets go of one inode, [`purge`] of all.
+//! *Interface.* [`Key`] is a path with its hash, made while it is copied in. [`open`] returns a description
+//! from the inode's inactive list, if the path is known, was walked since the last change of names, and the
+//! same access was granted to the same identity; [`learn`] records a path after an ordinary open. [`changed`]
+//! invalidates all earlier walks: after renames, removals, changes of mode or owner, mounts. [`forget`] drops
+//! one inode, [`purge`] all.
 //!
-//! An entry never changes. Readers run with interrupts off, so that an entry they hold cannot be freed
-//! (`sync::epoch`). Paths are told apart by the directory they start from and their bytes; only the system's
+//! An entry never changes. Readers run with interrupts off, so an entry that they hold cannot be freed
+//! (`sync::epoch`). Paths are distinguished by their starting directory and their bytes; only the system's
 //! root counts as `/`.
 //!
 //! Source: dissertation, 7.3.1: 70 % of `open` is finding the name.
@@ -45,7 +45,7 @@ pub struct Key {
     mark: Mark,
 }
 
-/// What is known of a path besides its bytes.
+/// The data of a path besides its bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Mark {
     /// Words in use; those beyond are not compared.
@@ -76,7 +76,7 @@ impl Key {
         }
     }
 
-    /// Where the path's bytes go.
+    /// The buffer for the path's bytes.
     #[inline]
     pub fn bytes(&mut self) -> &mut [u8] {
         bytemuck::cast_slice_mut(&mut self.words)
@@ -109,7 +109,7 @@ impl Key {
         true
     }
 
-    /// Ends the path at its first NUL byte; what [`Key::finish`] notes of it.
+    /// Ends the path at its first NUL byte; returns the data for [`Key::finish`].
     #[inline(always)]
     fn end(&mut self, start: u64) -> Option<Mark> {
         const LOW: u64 = 0x0101_0101_0101_0101;
@@ -150,7 +150,7 @@ impl Key {
 struct Entry {
     generation: u64,
     key: Key,
-    /// Whose access was checked.
+    /// The identity whose access was checked.
     who: Who,
     /// Access modes that were granted, a bit each.
     modes: u32,
@@ -185,7 +185,7 @@ pub fn generation() -> u64 {
     GENERATION.load(Ordering::Acquire)
 }
 
-/// Runs `f` as a read section: what is found in a table of names stays while it runs.
+/// Runs `f` as a read section: entries found in a table of names stay while it runs.
 #[inline]
 pub(super) fn reading<R>(f: impl FnOnce() -> R) -> R {
     let state = irq_save();
@@ -245,8 +245,8 @@ pub fn wait_again(of: Arc<OpenFile>) {
     }
 }
 
-/// Notes that `key`, walked since `generation`, leads to `inode`, and that `who` may open it with access mode
-/// `mode`.
+/// Records that `key`, walked since `generation`, leads to `inode`, and that `who` may open it with access
+/// mode `mode`.
 pub fn learn(key: &Key, generation: u64, mode: u32, who: Who, inode: &Arc<dyn Inode>) {
     let Some(inactive) = inode.inactive() else {
         return;
@@ -279,7 +279,7 @@ pub fn learn(key: &Key, generation: u64, mode: u32, who: Who, inode: &Arc<dyn In
     retire(slot.swap(Box::into_raw(entry), Ordering::AcqRel));
 }
 
-/// Lets go of `inode`: it is about to lose its last name.
+/// Drops `inode`, which is about to lose its last name.
 pub fn forget(inode: &dyn Inode) {
     kept::let_go(inode);
     let Some(inactive) = inode.inactive() else {
@@ -291,7 +291,7 @@ pub fn forget(inode: &dyn Inode) {
     }
 }
 
-/// Lets go of everything.
+/// Drops everything.
 pub fn purge() {
     kept::purge();
     take_out(|_| true);

@@ -1,8 +1,8 @@
 //! Opening a file by path.
 //!
 //! *Interface.* [`open`] does all that `openat` does up to the descriptor: walk, create, check access,
-//! truncate, and have the inode make the description. `exec` uses it too. [`at`] does the same for what was
-//! found otherwise. Errors are those of open(2).
+//! truncate, and have the inode make the description. `exec` uses it too. [`at`] does the same for a place
+//! that was found in another way. Errors are those of open(2).
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
@@ -91,7 +91,7 @@ fn create(view: &View, target: &Target, mode: u32) -> Result<Place> {
     Ok(target.dir.beside(inode))
 }
 
-/// The description of a file that was just made: nobody's permission bits matter.
+/// The description of a file that was just made: permission bits do not matter.
 fn made(place: Place, flags: u32) -> Result<Arc<OpenFile>> {
     let inode = place.inode.clone();
     let writing = Writing::begin(&inode).map(|w| w.filter(|_| writes(flags)))?;
@@ -109,7 +109,7 @@ fn writes(flags: u32) -> bool {
     matches!(flags & O_ACCMODE, O_WRONLY | O_RDWR)
 }
 
-/// Opens what is at `place`, as by a path that leads nowhere else. ELOOP: a symbolic link is not followed.
+/// Opens the inode at `place`, as by its path. ELOOP: a symbolic link is not followed.
 pub fn at(view: &View, place: Place, flags: u32) -> Result<Arc<OpenFile>> {
     if flags & TMPFILE != 0 {
         return open(view, place, b".", flags, 0);

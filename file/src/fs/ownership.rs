@@ -1,7 +1,7 @@
-//! What `stat` tells of a file, and may be changed, where its file system keeps no more of it: message
-//! queues, pseudo-terminals.
+//! The changeable `stat` attributes of files whose file system stores nothing else: message queues,
+//! pseudo-terminals.
 //!
-//! *Interface*: [`Ownership`] is kept under a monitor by whoever the file is about.
+//! *Interface*: [`Ownership`] is kept under a monitor by the file's object.
 
 use abi::errno::{Errno, Result};
 use abi::linux::S_IFMT;
@@ -28,7 +28,7 @@ pub struct Ownership {
 }
 
 impl Ownership {
-    /// Of a new file.
+    /// For a new file.
     pub fn new(mode: u32, uid: u32, gid: u32) -> Ownership {
         let now = now();
         Ownership {
@@ -58,7 +58,7 @@ impl Ownership {
         }
     }
 
-    /// Sets what `set` says. EAGAIN: permission depended on what is no longer so.
+    /// Applies `set`. EAGAIN: the attributes that permission depended on have changed.
     pub fn set(&mut self, set: &SetAttr) -> Result<()> {
         let bits = Bits {
             mode: self.mode,

@@ -1,8 +1,8 @@
-//! Permission bits: what a credential may do to a file.
+//! Permission bits: the rights of a credential to a file.
 //!
-//! *Interface.* [`check`] is the one check, by bits and access control list; who has the capability reads and
-//! writes everything, searches every directory and executes what anybody may. Files are asked by
-//! `Inode::permits`, which comes here; [`may`] is for what has no inode.
+//! *Interface.* [`check`] is the only check, by bits and access control list; with the capability a caller
+//! reads and writes everything, searches every directory and executes every file that has an execute bit.
+//! `Inode::permits` calls it for files; [`may`] is for objects without an inode.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{S_IFDIR, S_IFMT};
@@ -28,7 +28,7 @@ pub fn keeps_group(cred: &Cred, gid: u32) -> bool {
     cred.in_group(gid) || cred.has(Capability::Fsetid)
 }
 
-/// What permission depends on.
+/// The attributes that permission depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bits {
     /// Type and permission bits.
@@ -73,7 +73,7 @@ pub fn check(cred: &Cred, bits: Bits, list: Option<&Acl>, want: u32) -> Result<(
     }
 }
 
-/// Whether a capability lets `cred` do what the bits do not.
+/// Whether a capability permits `cred` what the bits do not.
 fn passes(cred: &Cred, mode: u32, want: u32) -> bool {
     let directory = mode & S_IFMT == S_IFDIR;
     let only_looks = want == READ || (directory && want & WRITE == 0);

@@ -1,6 +1,6 @@
 //! An inode reached through a mount, and the table of mounts.
 //!
-//! *Interface.* [`Place::down`] crosses into what is mounted on a directory, [`Place::parent`] is `..`,
+//! *Interface.* [`Place::down`] crosses into the mount on a directory, [`Place::parent`] is `..`,
 //! [`Place::path`] a directory's path. [`mount`], [`unmount`] and [`mount_from`] are the table. A change of
 //! the table is a change of names ([`super::names::changed`]).
 
@@ -35,11 +35,11 @@ pub trait FileSystem: Send + Sync {
     fn by_handle(&self, _handle: Handle) -> Option<Arc<dyn Inode>> {
         None
     }
-    /// What `statfs` says.
+    /// The result of `statfs`.
     fn statfs(&self) -> Statfs;
 }
 
-/// What `statfs` says of a file system of this `kind` that has no room to speak of.
+/// The result of `statfs` for a file system of this `kind` without sizes.
 pub fn without_room(kind: i64) -> Statfs {
     Statfs {
         kind,
@@ -67,7 +67,7 @@ pub const MS_BIND: u64 = 4096;
 pub struct Mount {
     /// Number, as in `/proc/PID/mountinfo`.
     pub id: u32,
-    /// What is mounted.
+    /// The mounted file system.
     pub fs: Arc<dyn FileSystem>,
     /// Its root directory.
     pub root: Arc<dyn Inode>,
@@ -125,7 +125,7 @@ impl Place {
         }
     }
 
-    /// The root of what is mounted here, or this place itself.
+    /// The root of the mount here, or this place itself.
     pub fn down(self) -> Place {
         let mut place = self;
         while place.mount.covered.load(Ordering::Relaxed) != 0 && maybe_covered(&*place.inode) {
@@ -220,10 +220,10 @@ fn mark_again(table: &[Arc<Mount>]) {
 
 static TABLE: Monitor<Vec<Arc<Mount>>> = Monitor::new(Vec::new());
 
-/// A copy of the table for those who take no lock; null where there is none at the moment.
+/// A copy of the table for readers without a lock; null while there is none.
 static COPY: AtomicPtr<Vec<Arc<Mount>>> = AtomicPtr::new(ptr::null_mut());
 
-/// Publishes a copy of `table`, or none. What was there is freed when this is dropped, with no monitor held.
+/// Publishes a copy of `table`, or none. The former copy is freed when this is dropped, with no monitor held.
 fn publish(table: Option<&Vec<Arc<Mount>>>) -> OldCopy {
     let copy = table.and_then(|table| try_box(try_copy(table).ok()?).ok());
     let copy = copy.map_or(ptr::null_mut(), Box::into_raw);
@@ -246,7 +246,7 @@ impl Drop for OldCopy {
     }
 }
 
-/// What is mounted on `inode` of `mount`, or these themselves. None: it cannot be told without a lock.
+/// The mount on `inode` of `mount`, or these themselves. None: it cannot be decided without a lock.
 ///
 /// # Safety
 /// Interrupts are off for as long as the answer is used.
@@ -330,14 +330,14 @@ pub fn unmount(place: Place, detach: bool) -> Result<()> {
         return Err(Errno::EBUSY);
     }
     if !detach && Arc::strong_count(&mount) > 2 && epoch::pending() > 0 {
-        // What was closed while others had the table is given up a grace period later.
+        // A description that was closed while others had the table is dropped a grace period later.
         epoch::synchronize();
     }
     let mut table = TABLE.lock();
-    // From here on, until it is decided, everybody who comes this way waits for the table.
+    // From here on, until it is decided, every walk through this mount waits for the table.
     drop(publish(None));
     epoch::synchronize();
-    // One count is the table's, one is ours; whoever else is inside the mount has another.
+    // One count belongs to the table, one to this function; every user of the mount has another.
     let busy = !detach && Arc::strong_count(&mount) > 2;
     let before = table.len();
     table.retain(|m| busy || !Arc::ptr_eq(m, &mount));

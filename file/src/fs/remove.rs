@@ -1,4 +1,4 @@
-//! Who may change a directory, and the removal of a name from one.
+//! The right to change a directory, and the removal of a name from one.
 //!
 //! *Interface*: [`remove`]; [`may_change`] and [`may_remove`] for other changes.
 
@@ -38,7 +38,7 @@ pub fn remove(cred: &Cred, target: Target<'_>) -> Result<()> {
     }
     target.dir.inode.unlink(&target.name)?;
     watch::linked(&*victim.inode);
-    // Those who watch it hear of its end first.
+    // Its watchers are notified of its end first.
     watch::end(victim.inode);
     watch::name(&*target.dir.inode, &target.name, IN_DELETE, false);
     Ok(())

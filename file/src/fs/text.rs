@@ -1,9 +1,9 @@
 //! File systems of texts that are written when they are read: `/proc` and `/syn`.
 //!
-//! *Interface.* A [`Folder`] answers names with [`Item`]s: folders, texts, links. [`TextFs::new`] makes a
-//! file system of one. A text is made piece by piece as it is read ([`Source`]), of records each of which is
-//! of one instant, and anew when it is read from its start. Nothing is kept between look-ups; an inode's
-//! number comes from its path.
+//! *Interface.* A [`Folder`] resolves names to [`Item`]s: folders, texts, links. [`TextFs::new`] makes a file
+//! system of one. A text is made piece by piece as it is read ([`Source`]), of records that are each
+//! consistent at one instant, and again when it is read from its start. Nothing is stored between look-ups;
+//! an inode's number comes from its path.
 
 mod open;
 mod source;
@@ -25,14 +25,14 @@ use open::Text;
 pub use source::{Out, Piece, Source, records, whole};
 use vm::fallible::{try_arc, try_copy, try_slice};
 
-/// Takes what was written to a text.
+/// Handles a write to a text.
 pub type Setter = fn(&str) -> Result<()>;
 
-/// What a name stands for.
+/// The object of a name.
 pub enum Item {
     /// A directory.
     Folder(Arc<dyn Folder>),
-    /// A text that anybody may read.
+    /// A text that every user may read.
     Text(Arc<dyn Source>),
     /// A text that only its owner may read.
     Private(Arc<dyn Source>),
@@ -40,7 +40,7 @@ pub enum Item {
     Setting(Arc<dyn Source>, Setter),
     /// A symbolic link.
     Link(Vec<u8>),
-    /// A link that leads to a file whatever its text says.
+    /// A link that leads directly to a file, independent of its text.
     Magic(Arc<dyn Magic>),
     /// A file with a behaviour of its own.
     Special(Arc<dyn File>),
@@ -48,9 +48,9 @@ pub enum Item {
     Opened(Arc<dyn Opened>),
 }
 
-/// What makes the behaviour of a file that is opened.
+/// The maker of an opened file's behaviour.
 pub trait Opened: Send + Sync {
-    /// The behaviour, for who may.
+    /// The behaviour, for a permitted caller.
     fn open(&self) -> Result<Arc<dyn File>>;
     /// Permission bits.
     fn permissions(&self) -> u32 {
@@ -62,7 +62,7 @@ pub trait Opened: Send + Sync {
 pub trait Magic: Send + Sync {
     /// The text.
     fn text(&self) -> Result<Vec<u8>>;
-    /// Where it leads.
+    /// Its target.
     fn place(&self) -> Result<Place>;
     /// Permission bits.
     fn permissions(&self) -> u32 {
@@ -82,7 +82,7 @@ pub fn long_text(write: impl Fn(u64, &mut Piece) -> Result<()> + Send + Sync + '
 
 /// A directory whose content is made when looked at.
 pub trait Folder: Send + Sync {
-    /// What `name` stands for. `ENOENT`.
+    /// The object of `name`. `ENOENT`.
     fn get(&self, name: &str) -> Result<Item>;
     /// Calls `each(place, name, kind)` for every name at place `from` or later, places ascending, until it
     /// answers `false`; a name keeps its place.
@@ -91,11 +91,11 @@ pub trait Folder: Send + Sync {
     fn owner(&self) -> (u32, u32) {
         (0, 0)
     }
-    /// User and group that own what is in it, unless that is a directory.
+    /// User and group of its entries that are not directories.
     fn owner_inside(&self) -> (u32, u32) {
         self.owner()
     }
-    /// Whose directory it is, for who knows such things.
+    /// The process of the directory, for the room that knows processes.
     fn whose(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         None
     }
@@ -103,13 +103,13 @@ pub trait Folder: Send + Sync {
     fn permissions(&self) -> u32 {
         0o555
     }
-    /// Whether the caller may search and list it whatever its permission bits say.
+    /// Whether the caller may search and list it regardless of its permission bits.
     fn is_open_to_caller(&self) -> bool {
         false
     }
 }
 
-/// Whose directory is open, if that is such a thing: a process, in `/proc`.
+/// The process whose directory is open, in `/proc`.
 pub fn whose<T: Any + Send + Sync>(of: &OpenFile) -> Option<Arc<T>> {
     let node = of.inode()?.clone().into_any().downcast::<Node>().ok()?;
     match &node.item {
@@ -118,13 +118,13 @@ pub fn whose<T: Any + Send + Sync>(of: &OpenFile) -> Option<Arc<T>> {
     }
 }
 
-/// What [`Folder::list`] calls.
+/// The callback of [`Folder::list`].
 pub type Each<'a> = &'a mut dyn FnMut(u64, &str, Kind) -> bool;
 
 /// A folder of fixed names.
 pub struct Fixed(pub &'static [Named]);
 
-/// A name, and what it stands for.
+/// A name, and its object.
 pub type Named = (&'static str, fn() -> Item);
 
 impl Folder for Fixed {
@@ -205,7 +205,7 @@ impl FileSystem for TextFs {
     }
 }
 
-/// A name and what it stands for.
+/// A name and its object.
 struct Node {
     dev: u64,
     ino: u64,
@@ -215,7 +215,7 @@ struct Node {
     parent: Option<Arc<Node>>,
 }
 
-/// The number that a name is, written as numbers are told: digits, no sign, no zeros before. ENOENT.
+/// The number in a name: digits, no sign, no leading zeros. ENOENT.
 pub fn number_in(name: &str) -> Result<i32> {
     let plain = name == "0" || name.starts_with(|first| matches!(first, '1'..='9'));
     let number = name.parse().ok().filter(|_| plain);
@@ -283,7 +283,7 @@ impl Inode for Node {
     }
 
     fn set_attr(&self, set: &SetAttr) -> Result<()> {
-        // Truncation and times on a setting are no news; who may read what is not for sale.
+        // Truncation and times of a setting have no effect; its permissions cannot be changed.
         if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
             Err(Errno::EPERM)
         } else {

@@ -18,7 +18,7 @@ use account::Cred;
 /// The symbol table that a panic report reads from the archive itself.
 const SYMBOLS: [&[u8]; 2] = [b"kernel.sym", b".synthesis/kernel.sym"];
 
-/// Puts the archives in `input` below `root`, as boot does: what is corrupt is left out and logged. `ENOSPC`,
+/// Puts the archives in `input` below `root`, as boot does: corrupt parts are skipped and logged. `ENOSPC`,
 /// `ENOMEM`.
 pub fn unpack<'a>(root: &Place, input: &'a [u8], done: &mut dyn FnMut(&'a [u8])) -> Result<()> {
     let mut linked: BTreeMap<(u32, u32), Arc<dyn Inode>> = BTreeMap::new();

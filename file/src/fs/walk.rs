@@ -23,18 +23,17 @@ use vm::fallible::{try_copy, try_extend, try_push};
 /// Symbolic links that one walk follows.
 const MAX_LINKS: u32 = 40;
 
-/// Who walks, and from where `/` is.
+/// The identity of a walk, and its root.
 pub struct View<'a> {
     /// The process's root.
     pub root: Place,
-    /// What it may do.
+    /// Its rights.
     pub cred: &'a Cred,
     /// Permissions that files it makes do not get, unless their directory says which they get.
     pub umask: u32,
-    /// `RESOLVE_*`: where the walk may not go.
+    /// `RESOLVE_*`: the restrictions of the walk.
     pub resolve: u64,
-    /// It has gone by a link that is more than its text: whoever takes that path, and when, may come
-    /// elsewhere.
+    /// It has followed a magic link: for another process, or later, the path may lead elsewhere.
     pub jumped: Cell<bool>,
 }
 
@@ -51,7 +50,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// What the last component of a path was.
+/// The kind of a path's last component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Last {
     /// A name.
@@ -64,17 +63,17 @@ pub enum Last {
     Root,
 }
 
-/// Where a path leads.
+/// The target of a path.
 pub struct Target<'p> {
     /// The directory that the last component was looked up in.
     pub dir: Place,
     /// The last component.
     pub name: Cow<'p, [u8]>,
-    /// What kind of component that was.
+    /// The kind of that component.
     pub last: Last,
     /// The path ended in a slash.
     pub slash: bool,
-    /// What it names; `None` when nothing has that name.
+    /// The place that it names; `None` when there is none.
     pub place: Option<Place>,
 }
 
@@ -131,7 +130,7 @@ impl View<'_> {
         Ok(above)
     }
 
-    /// Where a link leads that is more than its text. ELOOP, EXDEV.
+    /// The target of a magic link. ELOOP, EXDEV.
     fn jump(&self, here: &Place, to: Result<Place>) -> Result<Place> {
         if self.refuses(RESOLVE_NO_MAGICLINKS) {
             return Err(Errno::ELOOP);

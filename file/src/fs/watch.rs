@@ -1,13 +1,14 @@
-//! Who is told of what happens to files: the marks that `inotify` instances put on inodes.
+//! The marks that `inotify` instances put on inodes, and the reports of events to them.
 //!
-//! *Interface*: [`add`] and [`remove`] put and take marks, [`forget_all`] takes those of an instance;
-//! [`file()`], [`linked`], [`name`] and [`renamed`] tell of what happened, [`opened`], [`settle`] and
-//! [`closed`] of a description; [`gone`] when an inode ends. All of these but the first three cost a load and
-//! a branch while there is no mark anywhere.
+//! *Interface*: [`add`] and [`remove`] put and take marks, [`forget_all`] removes those of an instance;
+//! [`file()`], [`linked`], [`name`] and [`renamed`] report events, [`opened`], [`settle`] and [`closed`]
+//! those of a description; [`gone`] when an inode ends. All of these but the first three cost a load and a
+//! branch while there is no mark anywhere.
 //!
-//! Reading and writing tell nobody: a description of a file that is marked, or whose directory is, gets no
-//! generated `read` and `write` ([`OpenFile::tells`]), so the plain call does it, which looks. The first mark
-//! on an inode walks over all tables and plugs them so; no path of the name cache leads to such a file.
+//! Generated `read` and `write` report nothing: a description of a file with a mark on it or its directory
+//! gets no generated `read` and `write` ([`OpenFile::tells`]), so the plain call serves it, which checks the
+//! marks. The first mark on an inode walks over all tables and removes these routines; no path of the name
+//! cache leads to such a file.
 //!
 //! An inode has the union of its marks in one word; the marks are in one registry, under one monitor, which
 //! is the last of all but an instance's queue.
@@ -32,16 +33,16 @@ use vm::fallible::try_reserve;
 /// File system and number.
 type Id = (u64, u64);
 
-/// What an instance wants to know of one inode.
+/// The events of one inode that an instance wants.
 struct Mark {
     instance: Arc<Instance>,
     wd: i32,
     mask: u32,
-    /// Of whoever made it.
+    /// The creator's charge.
     _charge: Charge,
 }
 
-/// An inode that somebody watches.
+/// A watched inode.
 struct Watched {
     inode: Weak<dyn Inode>,
     marks: Vec<Mark>,
@@ -61,7 +62,7 @@ static REGISTRY: Monitor<Registry> = Monitor::new(Registry {
 /// How many marks there are.
 static MARKS: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether anybody watches anything.
+/// Whether there is any mark.
 #[inline]
 pub fn any() -> bool {
     MARKS.load(Ordering::Relaxed) != 0
@@ -86,12 +87,12 @@ impl Watched {
     }
 }
 
-/// What is dropped when the registry is free.
+/// Objects to drop when the registry is free.
 type Taken = (Option<Mark>, Option<Arc<dyn Inode>>);
 
 impl Registry {
-    /// Takes the mark `wd` of `instance` and says so. What the caller drops when the registry is free;
-    /// EINVAL.
+    /// Removes the mark `wd` of `instance` and reports that. Returns the objects that the caller drops when
+    /// the registry is free; EINVAL.
     fn take(&mut self, instance: &Instance, wd: i32) -> Result<Taken> {
         let key = (core::ptr::from_ref(instance).addr(), wd);
         let id = self.numbers.remove(&key).ok_or(Errno::EINVAL)?;
@@ -111,8 +112,8 @@ impl Registry {
     }
 }
 
-/// Has `instance` told of what `mask` says about `inode`: the number of the mark, an old one if there is one.
-/// EEXIST for that with `IN_MASK_CREATE`, ENOSPC, ENOMEM.
+/// Reports the events of `mask` on `inode` to `instance`: returns the number of the mark, an old one if there
+/// is one. EEXIST for that with `IN_MASK_CREATE`, ENOSPC, ENOMEM.
 pub fn add(
     instance: &Arc<Instance>,
     inode: &Arc<dyn Inode>,
@@ -185,7 +186,7 @@ pub fn add(
     drop(registry);
     drop(counted);
     if first {
-        // Whoever opens it from here on does that the ordinary way.
+        // Later opens take the ordinary path.
         names::purge();
         refresh();
     }
@@ -218,7 +219,7 @@ pub fn forget_all(instance: &Instance) {
     }
 }
 
-/// Tells those who watch the inode `id` of `event`, under `name` if they watch a directory. `unlinked`: the
+/// Reports `event` to the watchers of the inode `id`, under `name` if they watch a directory. `unlinked`: the
 /// file has no name any more.
 fn deliver(id: Id, event: u32, cookie: u32, name: &[u8], unlinked: bool) {
     let mut spent = Vec::new();
@@ -244,7 +245,7 @@ fn deliver(id: Id, event: u32, cookie: u32, name: &[u8], unlinked: bool) {
     }
 }
 
-/// What says that an event is about a directory.
+/// The flag of an event on a directory.
 fn kind_bit(inode: &dyn Inode) -> u32 {
     match inode.kind() {
         Kind::Directory => IN_ISDIR,
@@ -252,7 +253,7 @@ fn kind_bit(inode: &dyn Inode) -> u32 {
     }
 }
 
-/// `event` has happened to the file `inode`: those who watch it are told, and those who watch its directory.
+/// Reports `event` of the file `inode` to its watchers, and to those of its directory.
 #[inline]
 pub fn file(inode: &dyn Inode, event: u32) {
     if any() {
@@ -275,7 +276,7 @@ fn about_file(inode: &dyn Inode, event: u32) {
     }
 }
 
-/// Somebody who watches `inode` may be told of its end: what leads to it no longer is let go of now.
+/// A watcher of `inode` may get its end: drops the remaining references to it now.
 pub fn end(inode: Arc<dyn Inode>) {
     let waits = any() && wanted(&*inode) != 0;
     drop(inode);
@@ -321,12 +322,12 @@ fn about_rename(inode: &dyn Inode, from: (&dyn Inode, &[u8]), to: (&dyn Inode, &
         }
     }
     if (wanted(from.0) == 0) != (wanted(to.0) == 0) {
-        // Who has it open tells others now, or nobody.
+        // Its open descriptions now report to others, or to none.
         refresh();
     }
 }
 
-/// A file that has moved tells those who watch it.
+/// A moved file reports to its watchers.
 #[inline]
 pub fn moved(inode: &dyn Inode) {
     if any() && wanted(inode) & IN_MOVE_SELF != 0 {
@@ -359,7 +360,7 @@ pub fn gone(id: Id, unmounted: bool) {
     drop(registry);
 }
 
-/// Whether somebody is to be told what is done by way of `of`.
+/// Whether accesses through `of` must be reported.
 fn should_tell(of: &OpenFile) -> bool {
     let Some(inode) = of.inode().filter(|_| of.flags() & O_PATH == 0) else {
         return false;
@@ -367,7 +368,7 @@ fn should_tell(of: &OpenFile) -> bool {
     wanted(&**inode) != 0 || inode.parent().is_some_and(|parent| wanted(&*parent) != 0)
 }
 
-/// `of` was opened, and nobody has it yet.
+/// `of` was opened, and is not visible yet.
 #[inline]
 pub fn opened(of: &OpenFile) {
     if any() && should_tell(of) {
@@ -376,7 +377,7 @@ pub fn opened(of: &OpenFile) {
     }
 }
 
-/// `of` has its descriptor: whoever put a mark on its file meanwhile may not have seen that.
+/// `of` has its descriptor: a mark that was made meanwhile may have missed it.
 #[inline]
 pub fn settle(of: &Arc<OpenFile>) {
     if any() && should_tell(of) != of.tells() {
@@ -385,8 +386,7 @@ pub fn settle(of: &Arc<OpenFile>) {
     }
 }
 
-/// `event` has happened to the file of `of` by way of it. When nobody is to be told any more, it gets its
-/// code back.
+/// `event` has happened through `of`. When nothing must be reported any more, it gets its code back.
 #[inline]
 pub fn tell(of: &Arc<OpenFile>, event: u32) {
     if of.tells() {
@@ -418,7 +418,7 @@ pub fn closed(of: &OpenFile) {
     }
 }
 
-/// Of every open description it is asked anew whether it tells, and code plugged that fits.
+/// Checks every open description again, and plugs fitting code.
 fn refresh() {
     let mut changed: Vec<Arc<OpenFile>> = Vec::new();
     files::each_description(|of| {
@@ -434,7 +434,7 @@ fn refresh() {
     }
 }
 
-/// What is behind the mark `wd` of `instance`, for each of its marks: number, inode, mask.
+/// The data of each mark of `instance`: number, inode, mask.
 pub fn marks(instance: &Instance, mut each: impl FnMut(i32, Id, u32)) {
     let address = core::ptr::from_ref(instance).addr();
     let registry = REGISTRY.lock();

@@ -1,11 +1,11 @@
-//! Along a path without a lock.
+//! Following a path without a lock.
 //!
 //! *Interface*: [`inode`] of a path, and [`waiting`], a description that waits for its next open; [`find`]
-//! goes from entry to entry ([`super::entry`]) with interrupts off and answers where a path leads that goes
-//! by directories alone, each with the right to search it; [`Access`] is the word by which an inode shows who
-//! may do what. Whatever is not so (a name that is not there, a symbolic link on the way, `..`, a right that
-//! a list decides, a file system whose entries are not kept) has no answer here: the walk
-//! ([`super::walk`](mod@super::walk)) finds it, or says what is wrong.
+//! goes from entry to entry ([`super::entry`]) with interrupts off and returns the target of a path through
+//! directories only, each with the right to search it; [`Access`] is the word of an inode's access rights.
+//! The other cases (a missing name, a symbolic link on the way, `..`, a right that a list decides, a file
+//! system without an entry table) have no result here: the walk ([`super::walk`](mod@super::walk)) resolves
+//! the path, or returns the error.
 //!
 //! Source: dissertation, 7.3.1: 70 % of `open` is finding the name.
 
@@ -37,7 +37,7 @@ impl Access {
     /// The word does not decide.
     pub const UNKNOWN: Access = Access(UNKNOWN);
 
-    /// Of a file with these bits; `listed`: and with an access control list.
+    /// For a file with these bits; `listed`: and with an access control list.
     pub fn new(bits: Bits, listed: bool) -> Access {
         let group = u64::from(bits.gid);
         if listed || group > GROUPS {
@@ -57,7 +57,7 @@ impl Access {
         self.0
     }
 
-    /// Whether everybody may do what `want` says, or `cred`, to a file of this `kind` (`S_IFDIR`…). Not, when
+    /// Whether all users, or `cred`, have the rights `want` to a file of this `kind` (`S_IFDIR`…). False when
     /// the word does not decide.
     #[inline]
     pub fn lets(self, cred: &Cred, kind: u32, want: u32) -> bool {

@@ -12,7 +12,7 @@ use super::{Cached, DIRTY, writer};
 use crate::io::IoBuf;
 
 impl Cached {
-    /// Fills `buf` from `offset`; stops at the end of the file. What the backing says; ENOMEM.
+    /// Fills `buf` from `offset`; stops at the end of the file. The backing's error; ENOMEM.
     pub fn read(&self, offset: u64, buf: &mut IoBuf) -> Result<usize> {
         self.used.store(true, Ordering::Relaxed);
         let (mut at, mut total) = (offset, 0);
@@ -48,9 +48,8 @@ impl Cached {
         }
     }
 
-    /// Stores all of `buf` that lies before byte `most` at `offset`, or at the end; answers the offset behind
-    /// it and the count. EFBIG: nothing does, or there is no room for the arrays; what the backing says;
-    /// ENOMEM.
+    /// Stores the part of `buf` before byte `most` at `offset`, or at the end; returns the offset behind it
+    /// and the count. EFBIG: there is no such part, or no room for the arrays; the backing's error; ENOMEM.
     pub fn write(&self, offset: Option<u64>, buf: &mut IoBuf, most: u64) -> Result<(u64, usize)> {
         let turn = self.writers.lock();
         let result = match offset {
@@ -102,7 +101,7 @@ impl Cached {
         let within = (at % PAGE as u64) as usize;
         let want = (PAGE - within).min(buf.remaining());
         let start = at - within as u64;
-        // What the backing has of this page, if anything, is written over.
+        // The backing's data for this page, if any, is overwritten.
         let whole = within == 0 && start + want as u64 >= self.size().min(start + PAGE as u64);
         let there = self.table.lock().page(index);
         let page = match there {

@@ -1,8 +1,8 @@
-//! The errors of a file's stores, each told once by every description that was there, or to the first that
+//! The errors of a file's stores, each reported once to every description that existed, or to the first that
 //! asks.
 //!
-//! *Interface*: [`Errors::note`]; a description keeps what [`Errors::begin`] answers when it is opened, and
-//! [`Errors::tell`] says what has happened since.
+//! *Interface*: [`Errors::note`]; a description keeps the result of [`Errors::begin`] from its opening, and
+//! [`Errors::tell`] returns the errors since.
 //!
 //! Source: as `errseq_t` in Linux (documented in its core API manual): one word of error, mark and count, so
 //! nothing is allocated or locked when a store fails.
@@ -12,12 +12,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Bits of the error's number.
 const ERRNO: u32 = 0xfff;
-/// Somebody has been told.
+/// It has been reported.
 const TOLD: u32 = 0x1000;
 /// One error.
 const ONE: u32 = 0x2000;
 
-/// The last error, whether somebody has been told, and a count.
+/// The last error, whether it has been reported, and a count.
 pub struct Errors(AtomicU32);
 
 impl Default for Errors {
@@ -32,7 +32,7 @@ impl Errors {
         Errors(AtomicU32::new(0))
     }
 
-    /// A store has failed: ENOSPC and EDQUOT are told as they are, all else as EIO.
+    /// A store has failed: ENOSPC and EDQUOT are reported unchanged, all others as EIO.
     pub fn note(&self, error: Errno) {
         let told = match error {
             Errno::ENOSPC | Errno::EDQUOT => error,
@@ -40,7 +40,7 @@ impl Errors {
         };
         let more = |word: u32| {
             let count = word & !(ERRNO | TOLD);
-            // Until somebody has been told, it is the same event for all.
+            // Until it has been reported, it is the same event for all.
             let count = count.wrapping_add(if word & TOLD == 0 { 0 } else { ONE });
             Some(count | told.0 as u32 & ERRNO)
         };
@@ -48,8 +48,7 @@ impl Errors {
         let _always = self.0.fetch_update(set, fetch, more);
     }
 
-    /// Where a description begins that is opened now: behind what somebody has been told, before what nobody
-    /// has.
+    /// The starting point of a description that is opened now: after reported errors, before unreported ones.
     pub fn begin(&self) -> u32 {
         let word = self.0.load(Ordering::Acquire);
         match word & TOLD {
@@ -58,17 +57,17 @@ impl Errors {
         }
     }
 
-    /// What has happened since `seen`, which moves on: nothing, or the last error.
+    /// The last error since `seen`, or nothing; `seen` moves on.
     pub fn tell(&self, seen: &AtomicU32) -> Result<()> {
         let word = self.0.load(Ordering::Acquire);
         if word == seen.load(Ordering::Acquire) {
             return Ok(());
         }
-        // Where a later error has come in between, that one is told the next time.
+        // If a later error has come in between, it is reported the next time.
         let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
         let _later = self.0.compare_exchange(word, word | TOLD, set, fetch);
         match seen.swap(word | TOLD, Ordering::AcqRel) == word | TOLD {
-            // Another thread with this description was told.
+            // It was reported to another thread with this description.
             true => Ok(()),
             false => Err(Errno((word & ERRNO) as i32)),
         }

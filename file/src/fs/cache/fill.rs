@@ -1,4 +1,4 @@
-//! Pages that are not there are asked of the backing.
+//! Missing pages are requested from the backing.
 //!
 //! *Interface*: [`Cached::page`], [`Cached::pages_now`].
 
@@ -15,8 +15,8 @@ use super::{Cached, index};
 const SPARE: usize = 256;
 
 impl Cached {
-    /// Shares of the pages from `first` on that are there, an element of `found` each, without sleeping: of
-    /// none while the table is being changed.
+    /// Shares of the present pages from `first` on, one for each element of `found`, without sleeping: none
+    /// while the table is being changed.
     pub fn pages_now(&self, first: u64, found: &mut [Option<FrameRef>]) {
         let end = self.size().div_ceil(PAGE as u64);
         if let Some(table) = self.table.try_lock() {
@@ -26,8 +26,8 @@ impl Cached {
         }
     }
 
-    /// A share of page `index`, which is filled first if it is not there, with the `wanted` pages from it on
-    /// as far as one question reaches. None: it lies beyond the end. What the backing says; ENOMEM.
+    /// A share of page `index`. If it is missing it is filled first, with the `wanted` pages from it on as
+    /// far as one request reaches. None: it lies beyond the end. The backing's error; ENOMEM.
     pub fn page(&self, index: u64, wanted: u64) -> Result<Option<FrameRef>> {
         loop {
             let mut table = self.table.lock();
@@ -64,7 +64,7 @@ impl Cached {
         let mut table = self.table.lock();
         if filled.is_ok() && table.generation == generation {
             for (index, page) in (first..).zip(pages.iter_mut().map_while(Option::take)) {
-                // One that was written meanwhile stays.
+                // A page that was written meanwhile stays.
                 let _there = table.put(index, page);
             }
         }
@@ -100,7 +100,7 @@ impl Cached {
     }
 }
 
-/// Keeps room for others, who have nothing that they could give up.
+/// Leaves room for others, which have no caches to release.
 fn spare() {
     if !frame::has_room(SPARE) {
         index::make_room(SPARE);

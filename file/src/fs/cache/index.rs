@@ -1,8 +1,7 @@
-//! The cached files of all file systems: found again when they are opened again, and made smaller when memory
-//! is short.
+//! The cached files of all file systems: found when they are reopened, and shrunk when memory is short.
 //!
-//! *Interface*: [`find`] by file system and number; [`forget`] a file that is gone; [`evict`] takes clean
-//! pages from files in turn, and [`make_room`] dirty ones if it must; [`flush_all`] stores what is dirty.
+//! *Interface*: [`find`] by file system and number; [`forget`] a deleted file; [`evict`] takes clean pages
+//! from files in turn, and [`make_room`] also dirty ones if necessary; [`flush_all`] stores all dirty pages.
 //!
 //! Eviction goes round: a file that was used since the last time keeps its pages once.
 
@@ -23,7 +22,7 @@ const NOWHERE: u64 = u64::MAX;
 
 struct Index {
     files: BTreeMap<Id, Arc<Cached>>,
-    /// Where eviction goes on.
+    /// Where eviction continues.
     hand: Id,
 }
 
@@ -47,13 +46,13 @@ pub fn find(id: Id, make: impl FnOnce() -> Result<Arc<Cached>>) -> Result<Arc<Ca
     Ok(new)
 }
 
-/// The pages of file `id`, if anybody had it.
+/// The pages of file `id`, if it was opened before.
 pub fn known(id: Id) -> Option<Arc<Cached>> {
     INDEX.lock().files.get(&id).cloned()
 }
 
-/// File `id` has no name any more: its number may be another's. Who has it open still has its pages, and they
-/// can be given up.
+/// File `id` has no name any more: its number may be reused. Open descriptions still have its pages, which
+/// can be evicted.
 pub fn forget(id: Id) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let mut index = INDEX.lock();
@@ -117,7 +116,7 @@ pub fn evict(most: usize, reach: Reach) -> usize {
     count
 }
 
-/// A file without pages that nobody has is not found any more.
+/// An unused file without pages is removed from the index.
 fn drop_if_idle(id: Id, file: Arc<Cached>) {
     let mut index = INDEX.lock();
     // The index has one count, and this another.
@@ -128,8 +127,8 @@ fn drop_if_idle(id: Id, file: Arc<Cached>) {
     drop((gone, file));
 }
 
-/// Stores what is dirty of all files of file system `dev`, or of all; those of which there is something when
-/// it begins.
+/// Stores the dirty pages of all files of file system `dev`, or of all file systems; only of files that are
+/// dirty when it begins.
 pub fn flush_all(dev: Option<u64>) {
     each(dev, |file| {
         if file.is_dirty() {

@@ -1,4 +1,4 @@
-//! Pages leave: the file becomes shorter or another, or memory is short.
+//! Removal of pages: the file is truncated or replaced, or memory is short.
 //!
 //! *Interface*: [`Cached::resize`], [`Cached::around`], [`Cached::empty`], [`Cached::evict`].
 
@@ -19,7 +19,7 @@ const HELD: usize = 128;
 /// Pages that eviction looks at together.
 const PASS: usize = 64;
 
-/// Whom pages may be taken from when memory is short.
+/// The pages that may be taken when memory is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Pages that no program has mapped.
@@ -31,8 +31,8 @@ pub enum Reach {
 }
 
 impl Cached {
-    /// Sets the size, here and by `there` at the backing: pages beyond it go, and what comes to lie inside
-    /// reads as zeros. EFBIG, ENOMEM: no room for the arrays; what `there` says.
+    /// Sets the size, here and by `there` at the backing: pages beyond it are removed, and new bytes inside
+    /// read as zeros. EFBIG, ENOMEM: no room for the arrays; the error of `there`.
     pub fn resize(&self, size: u64, there: impl FnOnce() -> Result<()>) -> Result<()> {
         let _turn = self.writers.lock();
         let _storing = self.flushing.lock();
@@ -68,9 +68,9 @@ impl Cached {
         Ok(())
     }
 
-    /// Does `act`, which reads or writes the backing itself, from byte `at` on, while nobody writes by a
-    /// call; what is dirty is stored before. If it `writes`, it answers how many bytes it wrote, which go
-    /// from here.
+    /// Calls `act`, which reads or writes the backing directly, from byte `at` on, while no call writes;
+    /// dirty pages are stored first. If it `writes`, it returns the number of bytes written, whose pages are
+    /// removed here.
     pub fn around(
         &self,
         at: u64,
@@ -102,7 +102,7 @@ impl Cached {
         Ok(count)
     }
 
-    /// Stores what is dirty, and takes all pages away: it is [long](Self::set_long), and no routine is left.
+    /// Stores dirty pages, and removes all pages: the file is [long](Self::set_long), and no routine is left.
     pub fn empty(&self) {
         let _turn = self.writers.lock();
         self.flush();
@@ -116,9 +116,9 @@ impl Cached {
         DIRTY.fetch_sub(dirty, Ordering::Relaxed);
     }
 
-    /// Takes clean pages away, `most` at most, or somewhat more of those that are mapped: as far as `reach`
-    /// says, and none that a program uses otherwise. How many. It goes on where it stopped the last time.
-    /// While pages are being stored it waits.
+    /// Removes clean pages, at most `most`, or somewhat more of mapped ones: as far as `reach` allows, and
+    /// none with another user. Returns their number. It continues where it stopped the last time. While pages
+    /// are being stored it waits.
     pub fn evict(&self, most: usize, reach: Reach) -> usize {
         let _turn = self.flushing.lock();
         let mut gone = Gone::default();
@@ -160,7 +160,8 @@ impl Cached {
     }
 }
 
-/// Pages that nobody finds any more: their shares go a grace period later, in pieces, without memory.
+/// Pages that can no longer be found: their shares are dropped a grace period later, in pieces, without
+/// allocation.
 pub(super) struct Gone {
     addresses: [u64; HELD],
     held: usize,
@@ -178,7 +179,7 @@ impl Default for Gone {
 }
 
 impl Gone {
-    /// One more, if it is none of address 0.
+    /// Adds one, unless its address is 0.
     pub fn push(&mut self, address: u64) {
         if address == 0 {
             return;

@@ -1,25 +1,24 @@
-//! The page cache: files whose bytes are kept elsewhere, a page at a time in memory.
+//! The page cache: pages in memory of files that are stored elsewhere.
 //!
-//! *Interface*: [`Cached`] is one file's pages; [`Backing`] is where they come from and go to.
-//! [`Cached::read`], [`Cached::write`] and [`Cached::resize`] are the plain paths, [`Cached::core`] is what
-//! generated routines work on (`quaject::fsmap`), [`Cached::flush`] stores what is dirty. [`index`] finds a
-//! file's pages again when it is opened again, and gives them up when memory is short.
+//! *Interface*: [`Cached`] is one file's pages; [`Backing`] is their storage. [`Cached::read`],
+//! [`Cached::write`] and [`Cached::resize`] are the plain paths, [`Cached::core`] is the data of generated
+//! routines (`quaject::fsmap`), [`Cached::flush`] stores dirty pages. [`index`] finds a file's pages when it
+//! is reopened, and evicts them when memory is short.
 //!
-//! Generated routines read and write pages that are there exactly as those of a file in memory: by an array
-//! of addresses. Those that write have an array of their own, in which a clean page is 0, so the first write
-//! of a page, and only that, takes the slow exit and marks it ([`quaject::fsmap::slot`]).
+//! Generated routines read and write present pages exactly as those of a file in memory: through an array of
+//! addresses. Writing routines have a separate array, in which a clean page is 0, so only the first write of
+//! a page takes the slow exit and marks it dirty ([`quaject::fsmap::slot`]).
 //!
 //! Monitors, in the order in which they are taken: `writers` for the length of a write by a call and a change
-//! of the size; `flushing` while pages are stored or taken away; `table` while the arrays are looked at or
-//! changed, never across a copy from or to a program's memory, nor a question to the backing. A fault during
-//! a copy, on a page of this very file, takes `table` alone. A page whose frame somebody has a share of is
-//! not evicted; shares are taken with `table` held.
+//! of the size; `flushing` while pages are stored or removed; `table` while the arrays are read or changed,
+//! never across a copy from or to a program's memory, nor a request to the backing. A fault during a copy, on
+//! a page of the same file, takes only `table`. A page whose frame has another share is not evicted; shares
+//! are taken with `table` held.
 //!
-//! What a fill brings is thrown away if the file was cut or replaced meanwhile (`generation`), and a page
-//! that a fill is about to bring is not evicted: so an answer that is older than a store never comes back as
-//! a page.
+//! The result of a fill is discarded if the file was truncated or replaced meanwhile (`generation`), and a
+//! page with a fill in progress is not evicted: so data older than a store never becomes a page.
 //!
-//! An error of a store is noted for `fsync` ([`Errors`]), and the page stays as it is, clean: as on Linux it
+//! An error of a store is noted for `fsync` ([`Errors`]), and the page counts as clean: as on Linux its data
 //! is lost when it is evicted.
 
 mod backing;
@@ -55,7 +54,7 @@ use vm::fallible::try_arc;
 /// Dirty pages of all files.
 static DIRTY: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts changes of files here: who asks a backing for a size and a time knows by it whether there was one
+/// Counts changes of files here: a caller that asks a backing for size and time uses it to detect a change
 /// meanwhile.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
@@ -73,7 +72,7 @@ pub fn dirty() -> usize {
     DIRTY.load(Ordering::Relaxed)
 }
 
-/// More dirty pages than this, and who writes stores them himself.
+/// With more dirty pages than this, a writer stores them itself.
 fn most_dirty() -> usize {
     frame::total() / 8
 }
@@ -83,7 +82,7 @@ struct Writing;
 /// Guarded by the turn to store.
 struct Storing;
 
-/// What a backing says of a file, by which a change of somebody else's is seen.
+/// A backing's report of a file, which shows changes by others.
 type Stamp = (Time, u64);
 
 /// The pages of one file.
@@ -145,12 +144,12 @@ impl Cached {
         })
     }
 
-    /// What the generated routines of this file work on.
+    /// The data of this file's generated routines.
     pub fn core(&self) -> &FileCore {
         &self.core
     }
 
-    /// What keeps the file.
+    /// The file's storage.
     pub fn backing(&self) -> &Arc<dyn Backing> {
         &self.backing
     }
@@ -170,13 +169,13 @@ impl Cached {
         self.core.size.load(Ordering::Acquire)
     }
 
-    /// A change of attributes here, which is none of what the file holds, changes what the backing says.
+    /// A change of attributes here, which does not change the contents, changes the backing's report.
     pub fn touched(&self) {
         self.stored.store(true, Ordering::Relaxed);
         self.changed();
     }
 
-    /// What the backing said before now counts no more.
+    /// Earlier reports of the backing are no longer valid.
     fn changed(&self) {
         let now = CHANGES.fetch_add(1, Ordering::SeqCst) + 1;
         self.changed.fetch_max(now, Ordering::SeqCst);
@@ -192,7 +191,7 @@ impl Cached {
         self.long.load(Ordering::SeqCst)
     }
 
-    /// From now on it is. Who says so sees to it that no routine of its descriptions is left.
+    /// Marks it as long. The caller ensures that its descriptions have no routines left.
     pub fn set_long(&self) {
         self.long.store(true, Ordering::SeqCst);
     }
@@ -218,7 +217,7 @@ impl Cached {
     pub fn heard(&self, attr: &Attr, seen: Mark, ours: bool) -> Result<bool> {
         let new = (attr.mtime, attr.size);
         let known = self.stamp.lock().is_some();
-        // Who writes has the last word; before the backing has said anything nobody does.
+        // Local writes override the host's change; before the first report there is nothing to override.
         let turn = match known {
             true => self.writers.try_lock(),
             false => Some(self.writers.lock()),

@@ -1,4 +1,4 @@
-//! Pages of a cached file for mappings: those that `read` and `write` use.
+//! Pages of a cached file for mappings: the same pages that `read` and `write` use.
 //!
 //! *Interface*: [`PagesPager`], through [`Pager`].
 
@@ -19,7 +19,7 @@ use crate::fs::inode::Inode;
 /// Pages that a fault asks the backing for.
 const AROUND: u64 = 8;
 
-/// What a mapping holds of what keeps the file, so that its pages can be filled and stored.
+/// A mapping's reference to the file's storage, so its pages can be filled and stored.
 pub trait User: Send + Sync {
     /// A mapping that wrote is about to go, and something may be left to store.
     fn leave_late(&self) {}
@@ -35,7 +35,7 @@ pub struct PagesPager<U: User> {
     path: Arc<String>,
     /// A shared mapping that may write.
     writes: bool,
-    /// Errors of stores that `msync` was told of.
+    /// Store errors that were reported by `msync`.
     told: AtomicU32,
     user: U,
     _writing: Option<Writing>,
@@ -73,7 +73,7 @@ impl<U: User> Drop for PagesPager<U> {
     fn drop(&mut self) {
         if self.writes {
             self.pages.map_to_write(false);
-            // What was written is stored without the mapping.
+            // Written pages are stored without the mapping.
             self.user.leave_late();
         }
     }

@@ -1,7 +1,7 @@
-//! What is dirty goes to the backing.
+//! Storing dirty pages to the backing.
 //!
 //! *Interface*: [`Cached::flush`]; [`Cached::page_to_write`] is for mappings, which fault at the first write
-//! behind a store.
+//! after a store.
 
 use abi::errno::Result;
 use abi::layout::PAGE;
@@ -30,8 +30,8 @@ impl Cached {
         table.is_none_or(|table| table.dirty != 0 || table.storing)
     }
 
-    /// Whether the backing's attributes may be others than when it was last asked, because of what was
-    /// written here. Never sleeps.
+    /// Whether the backing's attributes may have changed since they were last read, because of writes here.
+    /// Never sleeps.
     pub fn is_unsettled(&self) -> bool {
         self.may_be_dirty() || self.stored.load(Ordering::Relaxed)
     }
@@ -94,7 +94,7 @@ impl Cached {
         }
     }
 
-    /// One more shared mapping may write, or one fewer.
+    /// Adds or removes a writable shared mapping.
     pub fn map_to_write(&self, more: bool) {
         match more {
             true => self.writable_maps.fetch_add(1, Ordering::SeqCst),
@@ -102,7 +102,7 @@ impl Cached {
         };
     }
 
-    /// Somebody maps it: who makes it shorter takes pages away from mappings.
+    /// It has mappings: a truncation unmaps pages.
     pub fn map(&self) {
         self.mapped.store(true, Ordering::SeqCst);
     }
@@ -111,7 +111,7 @@ impl Cached {
     /// lies beyond the end. As [`page`](Self::page).
     pub fn page_to_write(&self, index: u64) -> Result<Option<FrameRef>> {
         loop {
-            // Before it is marked: to store it would make the mapping ask again.
+            // Before it is marked: storing it would make the mapping fault again.
             self.throttle();
             let Some(page) = self.page(index, 1)? else {
                 return Ok(None);
@@ -123,14 +123,14 @@ impl Cached {
         }
     }
 
-    /// Stores what is dirty if there is too much of that.
+    /// Stores dirty pages if there are too many.
     pub(super) fn throttle(&self) {
         if dirty() > most_dirty() {
             self.flush();
         }
     }
 
-    /// Stores the pages of `run`, which nobody takes away meanwhile.
+    /// Stores the pages of `run`, which stay meanwhile.
     fn store(&self, run: Run) -> Result<()> {
         let pages: Pages = self.table.lock().share(run);
         let mut held: smallvec::SmallVec<[FrameRef; UNIT]> = smallvec::SmallVec::new();

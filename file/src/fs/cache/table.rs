@@ -1,7 +1,7 @@
-//! The pages of one cached file: two arrays of addresses, and the fills that are under way.
+//! The pages of one cached file: two arrays of addresses, and the fills in progress.
 //!
-//! *Interface*: [`Kept`], behind its monitor. The first array says where a page is, the second where routines
-//! that write find it (`quaject::fsmap::slot`).
+//! *Interface*: [`Kept`], behind its monitor. The first array has the addresses of pages, the second the
+//! addresses for writing routines (`quaject::fsmap::slot`).
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -16,7 +16,7 @@ use vm::frame::{self, Frame, FrameRef};
 
 use super::backing::UNIT;
 
-/// The most pages that an array may have: what `abi::layout::NOWHERE` covers.
+/// The most pages that an array may have: the size of `abi::layout::NOWHERE`.
 const MAX_PAGES: usize = 1 << 24;
 const FIRST_CAPACITY: usize = 4;
 
@@ -38,11 +38,11 @@ pub(super) struct Kept {
     pub storing: bool,
     /// Pages of fills that are under way: the first, and how many.
     fills: [Option<(u64, u64)>; FILLS],
-    /// Counts what makes the answer of a fill that is under way worthless.
+    /// Counts the changes that invalidate a fill in progress.
     pub generation: u64,
     /// The page behind the last fill.
     next: u64,
-    /// Where eviction goes on.
+    /// Where eviction continues.
     hand: u64,
 }
 
@@ -162,8 +162,7 @@ impl Kept {
         })
     }
 
-    /// Takes page `index` away whatever it is: its address, to be freed after a grace period; 0 if there was
-    /// none.
+    /// Removes page `index` in any state: its address, to be freed after a grace period; 0 if there was none.
     pub fn take(&mut self, index: u64) -> u64 {
         let Some(slot) = self.slot(index) else {
             return 0;
@@ -175,7 +174,7 @@ impl Kept {
         address
     }
 
-    /// Takes page `index` away if it is clean, and nobody else has it or is about to bring it.
+    /// Removes page `index` if it is clean and has no other share and no fill in progress.
     pub fn evict(&mut self, index: u64) -> u64 {
         let spare = self.slot(index).is_some_and(|slot| {
             let address = slot.page();

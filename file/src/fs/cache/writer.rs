@@ -1,10 +1,10 @@
-//! The thread that stores what has been dirty for a while.
+//! The thread that stores pages that have been dirty for a while.
 //!
 //! *Interface*: [`start`] makes it, at boot; [`soon`] is called when a page becomes dirty.
 //!
-//! While nothing is dirty it sleeps, and no alarm is set. The first page that becomes dirty sets one for
-//! [`AGE_NS`] later; then all that is dirty is stored, and if there is something dirty still, or again, the
-//! next alarm is set. More than half of what may be dirty does not wait for the alarm.
+//! While no page is dirty it sleeps, and no alarm is set. The first page that becomes dirty sets an alarm for
+//! [`AGE_NS`] later; then all dirty pages are stored, and if there are still, or again, dirty pages, the next
+//! alarm is set. When more than half of the limit is dirty, the thread does not wait for the alarm.
 
 use abi::errno::{Errno, Result};
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
-//! Who waits for whose record locks, and whether they wait for each other.
+//! Detection of deadlocks among waiters for record locks.
 //!
 //! *Interface.* [`Waits::enter`] notes that a table waits until the value is dropped; [`closes_a_circle`]
-//! says whether what it waits for waits for itself. At most ten tables are followed, as by Linux. A table's
-//! notes say what it wants, not who is in the way: that is looked up when asked.
+//! checks whether a table waits for itself. At most ten tables are followed, as by Linux. A record has the
+//! wanted range of a table, not its blockers: these are looked up when needed.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
@@ -74,12 +74,12 @@ impl Drop for Waits {
     }
 }
 
-/// Whether `table`, which waits, is waited for by those whom it waits for.
+/// Whether the tables for which the waiting `table` waits also wait for it.
 pub(super) fn closes_a_circle(table: usize) -> bool {
     let all = TABLES.lock();
     let mut at = table;
     for _ in 0..STEPS {
-        // Of several threads that wait the first counts, as in Linux.
+        // If several threads wait, the first counts, as in Linux.
         let place = all.waiting.partition_point(|w| w.table < at);
         let Some(waiting) = all.waiting.get(place).filter(|w| w.table == at) else {
             return false;

@@ -1,10 +1,10 @@
 //! The locks of one file by where they begin, in short sorted runs.
 //!
-//! *Interface.* [`Ranges`]. [`Ranges::conflict`] finds a lock in the way of another, [`Ranges::set`] puts one
-//! in place of what its owner holds there and joins it with its like beside it, [`Ranges::clear`] cuts a
-//! range out of what an owner holds. Each passes over the runs whose locks end before a range, looks into
-//! those that reach into it, and moves at most a few runs. What needs memory gets it first, and changes
-//! nothing without (`ENOLCK`).
+//! *Interface.* [`Ranges`]. [`Ranges::conflict`] finds a lock in the way of another, [`Ranges::set`] replaces
+//! an owner's locks in its range and merges it with equal neighbours, [`Ranges::clear`] cuts a range out of
+//! an owner's locks. Each skips the runs whose locks end before a range, searches those that reach into it,
+//! and moves at most a few runs. An operation that needs memory allocates it first, and changes nothing
+//! without it (`ENOLCK`).
 //!
 //! The locks of one owner are disjoint; those of several may overlap where they are shared.
 
@@ -17,10 +17,10 @@ use vm::fallible::try_reserve_kept;
 
 /// The most locks of a run.
 const RUN: usize = 128;
-/// What one change may add: a lock, and what is left of another on both sides.
+/// The locks that one change may add: a lock, and the rests of another on both sides.
 const MARGIN: usize = 3;
 
-/// A lock, and who pays for it.
+/// A lock, and its charge.
 #[derive(Debug)]
 struct Held {
     lock: Lock,
@@ -33,7 +33,7 @@ struct Run {
     start: u64,
     /// By rising start.
     locks: Vec<Held>,
-    /// Where the last of them to end ends.
+    /// The largest end of its locks.
     end: u64,
 }
 
@@ -49,7 +49,7 @@ impl Run {
 pub(super) struct Ranges(Vec<Run>);
 
 impl Ranges {
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|run| run.locks.is_empty())
     }
@@ -91,8 +91,8 @@ impl Ranges {
         self.replace(wanted.owner, joined.start, joined.end, Some(joined), pay)
     }
 
-    /// Cuts `start..end` out of what `owner` holds; whether anything was. `pay` as for [`Ranges::set`]: what
-    /// is cut may be in two parts.
+    /// Cuts `start..end` out of the locks of `owner`; returns whether there were any. `pay` as for
+    /// [`Ranges::set`], since a lock may be split in two.
     pub fn clear(
         &mut self,
         owner: Owner,
@@ -195,7 +195,8 @@ impl Ranges {
         run.locks.insert(place, held);
     }
 
-    /// Takes out what `owner` holds in `start..end`, and puts the charges where there is none in `charges`.
+    /// Removes the locks of `owner` in `start..end`, and puts their charges into the empty places of
+    /// `charges`.
     fn remove(&mut self, owner: Owner, start: u64, end: u64, charges: &mut [Option<Charge>]) {
         let mut empty = charges.iter_mut().filter(|charge| charge.is_none());
         for run in &mut self.0 {
@@ -252,7 +253,7 @@ mod tests {
         *state >> 33
     }
 
-    /// What each byte's owners hold: a letter an owner.
+    /// The locks at each byte: a letter for each owner.
     #[test]
     fn many_ranges_are_as_the_same_locks_byte_by_byte() {
         let user = User::of(70_100).unwrap();

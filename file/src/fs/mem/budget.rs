@@ -1,11 +1,11 @@
-//! How much of the machine files in memory may take, all file systems of this kind together: half of it, as
+//! The limit of memory for files in memory, for all file systems of this kind together: half of memory, as
 //! Linux's tmpfs.
 //!
 //! *Interface*: [`PAGES`] are pages of contents, [`NODES`] files and further names of them. [`Bound::take`]
-//! counts before memory is taken; what it gives is kept with [`Taken::keep`] when there is something that
-//! will [`Bound::give`] it back. [`bind`] ends boot: until then nothing is refused, and what the root took
-//! counts for nothing afterwards. A sixteenth is left to the superuser. What one file system may have beside
-//! that (`size=`, `nr_inodes=`) is its [`Purse`].
+//! counts before memory is taken; its result is kept with [`Taken::keep`] when an object exists that will
+//! [`Bound::give`] it back. [`bind`] ends boot: until then nothing is refused, and the root's files do not
+//! count afterwards. A sixteenth is left to the superuser. The limits of one file system (`size=`,
+//! `nr_inodes=`) are its [`Purse`].
 
 use abi::errno::{Errno, Result};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ pub struct Bound {
     most: AtomicUsize,
 }
 
-/// What was counted, until it is kept or dropped.
+/// A count, until it is kept or dropped.
 #[must_use]
 pub struct Taken(&'static Bound, usize);
 
@@ -55,7 +55,7 @@ impl Bound {
         self.used.fetch_update(set, fetch, more).is_ok()
     }
 
-    /// Counts one more, whatever the bound.
+    /// Counts one more, regardless of the bound.
     pub fn force(&self) {
         self.used.fetch_add(1, Ordering::Relaxed);
     }
@@ -83,7 +83,7 @@ impl Bound {
     }
 }
 
-/// What one file system may have of pages and of files.
+/// The limits of one file system for pages and files.
 #[derive(Default)]
 pub struct Purse {
     /// Pages of its files.
@@ -98,7 +98,7 @@ pub struct Part {
     most: AtomicUsize,
 }
 
-/// What was counted in a file system and in all, until it is kept or dropped.
+/// A count in a file system and in total, until it is kept or dropped.
 #[must_use]
 pub struct Paid<'a> {
     part: &'a Part,
@@ -121,7 +121,7 @@ impl Part {
         let most = self.most.load(Ordering::Relaxed);
         let more = |used: usize| used.checked_add(count).filter(|&then| then <= most);
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        // What was removed is given back a grace period later.
+        // Removed objects are given back a grace period later.
         let counted = quota::insist(|| self.used.fetch_update(set, fetch, more).ok());
         counted.ok_or(Errno::ENOSPC)?;
         let mut paid = Paid {
@@ -133,7 +133,7 @@ impl Part {
         Ok(paid)
     }
 
-    /// Counts one more, whatever the bounds.
+    /// Counts one more, regardless of the bounds.
     pub fn force(&self, all: &'static Bound) {
         self.used.fetch_add(1, Ordering::Relaxed);
         all.force();
@@ -154,7 +154,7 @@ impl Part {
         Ok(())
     }
 
-    /// The bound, and how much is left of it; of all where there is none.
+    /// The bound, and the rest of it; the total's if it has none.
     pub fn room(&self, all: &'static Bound) -> (usize, usize) {
         let used = self.used.load(Ordering::Relaxed);
         match self.most.load(Ordering::Relaxed) {

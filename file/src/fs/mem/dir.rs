@@ -29,7 +29,7 @@ pub struct Directory {
     dir: Monitor<Dir>,
 }
 
-/// What those know who change a directory.
+/// The data for changes of a directory.
 pub struct Dir {
     filling: Filling,
     by_place: BTreeMap<u64, Arc<[u8]>>,
@@ -38,7 +38,7 @@ pub struct Dir {
     dead: bool,
 }
 
-/// A directory that nobody else changes meanwhile.
+/// A directory, locked against other changes.
 pub struct Names<'a> {
     names: &'a Table<Dentry>,
     dir: Guard<'a, Dir>,
@@ -58,7 +58,7 @@ impl Directory {
         }
     }
 
-    /// Its entries, for those who look without a lock.
+    /// Its entries, for readers without a lock.
     #[inline]
     pub fn names(&self) -> &Table<Dentry> {
         &self.names
@@ -80,7 +80,7 @@ impl Directory {
 
 impl Names<'_> {
     fn find(&self, name: &[u8]) -> Option<&Dentry> {
-        // SAFETY: the monitor is held, without which nobody changes the table.
+        // SAFETY: the monitor is held, and the table changes only under it.
         unsafe { self.names.find(hash(name), |entry| entry.is(name)) }
     }
 
@@ -109,7 +109,8 @@ impl Names<'_> {
         self.dir.filling.entries()
     }
 
-    /// Adds an entry; its name, and what has left. `EEXIST`, and `ENOENT` in a removed directory. ENOMEM.
+    /// Adds an entry; returns its name, and the removed objects. `EEXIST`, and `ENOENT` in a removed
+    /// directory. ENOMEM.
     pub fn add(&mut self, name: &[u8], node: Arc<MemNode>) -> Result<(Arc<[u8]>, Left<Dentry>)> {
         if self.dir.dead {
             return Err(Errno::ENOENT);
@@ -155,7 +156,7 @@ impl Names<'_> {
         try_box(Dentry::new(old.name.clone(), old.place, node))
     }
 
-    /// Puts in what was prepared, if its name is still there. What has left.
+    /// Inserts the prepared entry, if its name still exists. Returns the removed objects.
     pub fn replace(&mut self, entry: Box<Dentry>) -> Left<Dentry> {
         let name = entry.name.clone();
         // SAFETY: the monitor is held.

@@ -1,7 +1,8 @@
 //! The extended attributes of one file in memory: values by name, and two access control lists.
 //!
-//! *Interface*: [`Extra`] is kept by the file's other attributes. A [`Value`] or [`List`] is made, copied and
-//! paid for, before those are taken. What they take counts as the maker's kernel memory ([`quota::bytes`]).
+//! *Interface*: [`Extra`] is stored with the file's other attributes. A [`Value`] or [`List`] is allocated,
+//! copied and charged before the attributes are locked. It counts as kernel memory of its creator
+//! ([`quota::bytes`]).
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
@@ -15,15 +16,15 @@ use vm::fallible::{try_box, try_copy, try_insert};
 
 pub use account::capability::file::NAME as CAPABILITY;
 
-/// What an attribute takes besides its bytes, about.
+/// The approximate overhead of an attribute.
 const OVERHEAD: usize = 128;
 
 /// All of one file's.
 #[derive(Default)]
 pub struct Extra {
-    /// Who may do what with it.
+    /// The access list.
     pub access: Option<List>,
-    /// What files in it get.
+    /// The default list for files in it.
     pub default: Option<List>,
     /// All others.
     pub values: BTreeMap<Vec<u8>, Value>,
@@ -83,7 +84,7 @@ impl List {
 }
 
 impl Extra {
-    /// What a new file begins with that gets these lists, access and default. ENOSPC, ENOMEM.
+    /// The initial attributes of a new file with these lists, access and default. ENOSPC, ENOMEM.
     pub fn inherited([access, default]: [Option<Acl>; 2]) -> Result<Option<Box<Extra>>> {
         if access.is_none() && default.is_none() {
             return Ok(None);

@@ -1,8 +1,8 @@
-//! Handles: numbers by which a file in memory is found again, whatever it is called.
+//! Handles: numbers by which a file in memory is found under any name.
 //!
-//! *Interface*: [`MemNode::handle`] gives one, [`Super::by_handle`] finds who gave it. A file that was asked
-//! for its handle is in a table until it is gone; no other is found. A handle is Linux's of tmpfs: which file
-//! system, and the two halves of the file's number, of which none is given out twice.
+//! *Interface*: [`MemNode::handle`] gives one, [`Super::by_handle`] finds its file. A file whose handle was
+//! requested is in a table until it is freed; no other is found. A handle has the format of Linux's tmpfs:
+//! the file system, and the two halves of the file's number, which is never reused.
 
 use abi::errno::Result;
 use alloc::collections::BTreeMap;
@@ -14,7 +14,8 @@ use super::{MemNode, Super};
 use crate::fs::inode::{Handle, Inode};
 use vm::fallible::try_insert;
 
-/// Files of one file system that have given handles, by their numbers. Whoever has them takes nothing else.
+/// Files of one file system whose handles were requested, by their numbers. A holder of this lock takes no
+/// other.
 #[derive(Default)]
 pub(super) struct Handles(Monitor<BTreeMap<u64, Weak<MemNode>>>);
 
@@ -51,8 +52,8 @@ impl Super {
         if found.meta.lock().nlink != 0 || epoch::pending() == 0 {
             return Some(found);
         }
-        // What was closed while others had the table is given up a grace period later, and this may have been
-        // the last of it.
+        // A description that was closed while others had the table is dropped a grace period later, and this
+        // may have been its last reference.
         drop(found);
         epoch::synchronize();
         look().map(|node| node as Arc<dyn Inode>)

@@ -1,7 +1,7 @@
-//! Taking pages away from those who have a file mapped, when the file becomes shorter.
+//! Unmapping the pages of a truncated file.
 //!
-//! *Interface.* [`forget_beyond`]. Nobody keeps a list of a file's mappings: truncating a mapped file is rare
-//! enough to ask every process.
+//! *Interface.* [`forget_beyond`]. There is no list of a file's mappings: truncating a mapped file is rare
+//! enough to search every process.
 
 use abi::layout::PAGE;
 use vm::AddressSpace;

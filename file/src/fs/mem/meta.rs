@@ -1,7 +1,7 @@
 //! The changeable attributes of a file in memory.
 //!
-//! *Interface*: [`Meta`] is all of them, behind one monitor, so that permission bits and access control list
-//! say the same at any instant. [`Meta::loses`] says whether a write has something to take away.
+//! *Interface*: [`Meta`] is all of them, behind one monitor, so permission bits and access control list
+//! always agree. [`Meta::loses`] tells whether a write must remove set-id bits or capabilities.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{S_IFMT, S_ISGID, S_ISUID};
@@ -51,7 +51,7 @@ impl Meta {
         }
     }
 
-    /// What permission depends on, besides the list.
+    /// The attributes that permission depends on, besides the list.
     pub fn bits(&self) -> Bits {
         Bits {
             mode: self.mode,
@@ -74,8 +74,8 @@ impl Meta {
         self.extra.as_ref()?.default.as_ref().map(|list| &list.acl)
     }
 
-    /// What a new file of `kind` gets in this directory: its mode, its access list and its default list.
-    /// ENOMEM.
+    /// The initial rights of a new file of `kind` in this directory: its mode, its access list and its
+    /// default list. ENOMEM.
     pub fn for_new(&self, mode: u32, umask: u32, kind: Kind) -> Result<(u32, [Option<Acl>; 2])> {
         let Some(default) = self.default_list().filter(|_| kind != Kind::Symlink) else {
             return Ok((mode & !umask, [None, None]));
@@ -94,7 +94,7 @@ impl Meta {
         self.mode & SET_ID != 0 || self.extra.as_deref().is_some_and(has_some)
     }
 
-    /// EAGAIN unless permission still depends on what it did.
+    /// EAGAIN if the attributes that permission depends on have changed.
     fn still(&self, seen: Bits) -> Result<()> {
         if seen == self.bits() {
             Ok(())
@@ -189,8 +189,8 @@ impl Meta {
         self.one(which).ok_or(Errno::ENODATA)?.to_bytes()
     }
 
-    /// Sets the access list, and the permission bits to what it says. The old one, or the new one if the bits
-    /// say all of it. EAGAIN, ENOMEM.
+    /// Sets the access list, and the permission bits accordingly. Returns the old list, or the new one if the
+    /// bits express all of it. EAGAIN, ENOMEM.
     pub fn set_access(
         &mut self,
         list: Option<List>,

@@ -1,11 +1,11 @@
-//! The memory-resident file system: the root, `/tmp`, `/dev` and whatever is mounted as `tmpfs`.
+//! The memory-resident file system: the root, `/tmp`, `/dev` and every mounted `tmpfs`.
 //!
 //! *Interface.* [`MemFs::new`]; all else through [`Inode`] and [`FileSystem`]. Directories keep their entries
 //! (`dir`), regular files their pages (`store`, read and written by generated code: `regular`).
 //!
-//! Every change of names holds the file system's one `tree` monitor, so that a rename sees a tree at rest; a
-//! look-up takes only the monitor of the directory it looks in. Permission bits were checked by the callers;
-//! this file system checks kinds, existence and emptiness.
+//! Every change of names holds the file system's one `tree` monitor, so a rename sees an unchanging tree; a
+//! look-up takes only the monitor of its directory. The callers have checked permission bits; this file
+//! system checks kinds, existence and emptiness.
 
 pub mod budget;
 pub mod dir;
@@ -56,7 +56,7 @@ use meta::Meta;
 use store::Store;
 use vm::fallible::{try_copy, try_slice};
 
-/// What all nodes of one file system share.
+/// The shared data of all nodes of one file system.
 pub struct Super {
     kind: &'static str,
     dev: u64,
@@ -72,7 +72,7 @@ pub struct MemFs {
     root: Arc<MemNode>,
 }
 
-/// What a node is, besides its attributes.
+/// The contents of a node, besides its attributes.
 enum Body {
     Regular(Store),
     Directory(Directory),
@@ -88,13 +88,13 @@ pub struct MemNode {
     kind: Kind,
     fs: Arc<Super>,
     meta: Monitor<Meta>,
-    /// What [`Meta`] says of permissions ([`Access`]), written while it is held.
+    /// The permissions of [`Meta`] as a word ([`Access`]), written while it is held.
     access: AtomicU64,
     body: Body,
     home: Monitor<Home>,
-    /// Somebody once had its pages mapped.
+    /// Its pages have been mapped before.
     mapped: AtomicBool,
-    /// What those who watch it want to know ([`super::watch`]).
+    /// The events that its watchers want ([`super::watch`]).
     watched: AtomicU32,
     inactive: Inactive,
     busy: Busy,
@@ -112,7 +112,7 @@ struct Home {
     name: Option<Arc<[u8]>>,
 }
 
-/// What has left a directory, and goes when no monitor is held.
+/// Objects removed from a directory, to be dropped when no monitor is held.
 type Gone = Left<Dentry>;
 
 static NEXT_DEV: AtomicU64 = AtomicU64::new(1);
@@ -144,7 +144,7 @@ impl MemFs {
         Arc::new(MemFs { shared, root })
     }
 
-    /// Bounds what it may have: pages of its files, and files. EINVAL: it has more.
+    /// Sets its limits: pages of its files, and files. EINVAL: it has more.
     pub fn bound(&self, pages: Option<usize>, nodes: Option<usize>) -> Result<()> {
         let purse = &self.shared.purse;
         pages.map_or(Ok(()), |most| purse.pages.bound(most))?;
@@ -171,7 +171,7 @@ impl FileSystem for MemFs {
 
     fn statfs(&self) -> Statfs {
         if epoch::pending() > 0 {
-            // What was removed counts no longer.
+            // Removed objects no longer count.
             epoch::synchronize();
         }
         let frames = vm::frame::stats();
@@ -236,7 +236,7 @@ impl MemNode {
         }
     }
 
-    /// Generated code only marks that it wrote; the time is noted when somebody looks, or closes the file.
+    /// Generated code only flags that it wrote; the time is recorded at a `stat` or close.
     fn settle(&self) {
         let wrote = |s: &Store| s.core().is_touched() && s.core().take_touched();
         if self.store().is_some_and(wrote) {
@@ -244,7 +244,7 @@ impl MemNode {
         }
     }
 
-    /// The attributes, which `meta` has but for what depends on the contents.
+    /// The attributes: those of `meta`, and those that depend on the contents.
     #[inline(always)]
     fn attr_of(&self, meta: &Meta, size: u64, blocks: u64) -> Attr {
         Attr {
@@ -281,8 +281,8 @@ impl MemNode {
     }
 
     /// A node for this directory: the group is inherited from a directory with the set-group-ID bit, and so
-    /// are permissions and access control lists from one with a default; else it does not get what is in
-    /// `umask`. ENOSPC when there are too many.
+    /// are permissions and access control lists from one with a default; else `umask` is removed from it.
+    /// ENOSPC when there are too many.
     fn make(
         &self,
         (mode, umask): (u32, u32),
@@ -667,7 +667,7 @@ impl Inode for MemNode {
         cred: &Cred,
     ) -> Result<()> {
         let to = self.node_of(new_dir.clone())?;
-        // Dropped last, with the monitor free: what leaves, and what it leads to.
+        // Dropped last, with the monitor free: the removed entry and its inode.
         let mut gone: [Gone; 2] = [Left::nothing(), Left::nothing()];
         let _tree = self.fs.tree.lock();
         let (here, there) = (self.dir()?, to.dir()?);
@@ -888,8 +888,8 @@ pub fn fill<'a>(
 }
 
 impl MemNode {
-    /// Changes attributes. While the file has what a write takes away no generated code writes it; `closes`:
-    /// it may get such a thing.
+    /// Changes attributes. While the file has set-id bits or capabilities, no generated code writes it;
+    /// `closes`: it may get them.
     fn change<R>(&self, closes: bool, change: impl FnOnce(&mut Meta) -> R) -> R {
         let Some(store) = self.store() else {
             let mut meta = self.meta.lock();
@@ -911,7 +911,7 @@ impl MemNode {
         })
     }
 
-    /// Lets a file that nobody knows yet be sealed; one that is never to be executed is so at once.
+    /// Makes a new, still unknown file sealable; a file that must never be executed is sealed so at once.
     pub fn let_seal(&self, executes: bool) {
         if let Some(store) = self.store() {
             store.start_with(if executes { 0 } else { F_SEAL_EXEC });

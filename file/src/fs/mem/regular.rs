@@ -131,7 +131,7 @@ impl File for MemNode {
             .checked_add(len)
             .filter(|e| i64::try_from(*e).is_ok())
             .ok_or(Errno::EFBIG)?;
-        // What no file has need not be cleared, and cannot be made.
+        // A range beyond the largest file need not be cleared, and cannot be allocated.
         if end > MAX_SIZE && mode & FALLOC_FL_PUNCH_HOLE == 0 {
             return Err(Errno::EFBIG);
         }
@@ -195,7 +195,7 @@ impl File for MemNode {
                 let path = try_arc(of.path()?)?;
                 Ok((Arc::new(pager.at(path)), true))
             }
-            // What is sealed may be mapped to be read for ever.
+            // A sealed file may be mapped read-only for ever.
             Err(_) if !writes => Ok((self.pager(of)?, false)),
             Err(error) => Err(error),
         }

@@ -1,14 +1,13 @@
 //! The contents of a memory-resident file: an array of pages, with holes.
 //!
 //! *Interface.* [`Store::read`], [`Store::write`], [`Store::append`] and [`Store::resize`] are the plain
-//! paths; [`Store::core`] is what generated routines work on (`quaject::fsmap`); [`Store::page`] hands a page
+//! paths; [`Store::core`] is the data of generated routines (`quaject::fsmap`); [`Store::page`] hands a page
 //! to a mapping. Offsets and sizes in bytes. Errors: `ENOSPC` without memory, `EFBIG` past [`MAX_SIZE`].
 //!
 //! Two monitors: `writers` is held for the length of one write or resize, `table` only while the array is
-//! looked at or changed, never across a copy from or to user memory. A fault during such a copy may need a
-//! page of this very file; it takes `table` alone. Pages are counted frames, so a page being copied or mapped
-//! outlives its removal; arrays and pages that a generated routine may still be using go through
-//! `sync::epoch`.
+//! read or changed, never across a copy from or to user memory. A fault during such a copy may need a page of
+//! the same file; it takes only `table`. Pages are counted frames, so a page being copied or mapped outlives
+//! its removal; arrays and pages that a generated routine may still be using go through `sync::epoch`.
 //!
 //! Bytes of the last page beyond the size are zero unless a write stopped at a fault (`FileCore::take_torn`),
 //! and the size is never beyond the array (`quaject::fsmap` builds on both).
@@ -41,7 +40,7 @@ const FIRST_CAPACITY: usize = 4;
 
 /// The pages and size of one file.
 pub struct Store {
-    /// What its file system may have.
+    /// The limits of its file system.
     purse: Arc<Purse>,
     core: FileCore,
     writers: Monitor<()>,
@@ -87,25 +86,25 @@ impl Store {
         }
     }
 
-    /// What may not be done with it any more.
+    /// Its seals.
     pub fn seals(&self) -> u32 {
         self.seals.load(Ordering::SeqCst)
     }
 
-    /// Gives a file that nobody knows yet its first seals.
+    /// Gives a new, still unknown file its first seals.
     pub fn start_with(&self, seals: u32) {
         self.seals.store(seals, Ordering::SeqCst);
     }
 
-    /// Adds `seals`; from then on no call, and no routine, does what they forbid. EPERM: nothing may be
-    /// sealed any more; EBUSY: who has it mapped may write.
+    /// Adds `seals`; from then on no call and no routine does what they forbid. EPERM: it cannot be sealed
+    /// any more; EBUSY: it has a writable mapping.
     pub fn seal(&self, seals: u32) -> Result<()> {
         let _turn = self.writers.lock();
         let old = self.seals();
         if old & F_SEAL_SEAL != 0 {
             return Err(Errno::EPERM);
         }
-        // Before the look at the mappings: who makes one counts it, and looks at the seals then.
+        // Before the check of the mappings: a new mapping is first counted, and then checks the seals.
         self.seals.store(old | seals, Ordering::SeqCst);
         if seals & !old & F_SEAL_WRITE != 0 && self.writable_maps.load(Ordering::SeqCst) != 0 {
             self.seals.store(old, Ordering::SeqCst);
@@ -122,7 +121,7 @@ impl Store {
         self.seals() & (WRITES | F_SEAL_GROW) != 0
     }
 
-    /// One more shared mapping may write, or one fewer. EPERM: none may.
+    /// Adds or removes a writable shared mapping. EPERM: none is permitted.
     pub fn map_to_write(&self, more: bool) -> Result<()> {
         if !more {
             self.writable_maps.fetch_sub(1, Ordering::SeqCst);
@@ -165,19 +164,19 @@ impl Store {
         }
     }
 
-    /// What the generated routines of this file work on.
+    /// The data of this file's generated routines.
     pub fn core(&self) -> &FileCore {
         &self.core
     }
 
-    /// Does `act` while nobody writes by a call or changes the size.
+    /// Calls `act` while no call writes or changes the size.
     pub fn alone<R>(&self, act: impl FnOnce() -> R) -> R {
         let _turn = self.writers.lock();
         act()
     }
 
-    /// Keeps generated routines from writing, or lets them again. To close waits until none that has begun
-    /// before is under way. By who is [`alone`](Self::alone) or the only one to know the file.
+    /// Keeps generated routines from writing, or permits it again. Closing waits until all routines that have
+    /// begun before have ended. The caller is [`alone`](Self::alone) or the only one to know the file.
     pub fn close(&self, closed: bool) {
         let closed = closed || self.holds_routines();
         let table = self.table.lock();
@@ -202,7 +201,7 @@ impl Store {
         self.table.lock().resident
     }
 
-    /// The same for who may not wait: nothing while others change that.
+    /// The same for a caller that may not wait: nothing while another thread changes it.
     #[inline]
     pub fn resident_now(&self) -> Option<usize> {
         Some(self.table.try_lock()?.resident)
@@ -213,8 +212,8 @@ impl Store {
         self.table.lock().page(index)
     }
 
-    /// Shares of the pages from `first` on that are no holes, an element of `found` each, without sleeping:
-    /// of none when the table is being changed.
+    /// Shares of the pages from `first` on that are not holes, one for each element of `found`, without
+    /// sleeping: none while the table is being changed.
     pub fn pages_now(&self, first: u64, found: &mut [Option<FrameRef>]) {
         if let Some(table) = self.table.try_lock() {
             let first = usize::try_from(first).unwrap_or(usize::MAX);
@@ -235,8 +234,7 @@ impl Store {
         self.publish(index, FrameRef::own(fresh), taken)
     }
 
-    /// Puts `fresh` in the place of the hole `index`. Somebody else's page, if one came first, is the result
-    /// instead.
+    /// Replaces the hole `index` by `fresh`. If another thread's page came first, it is the result instead.
     fn publish(&self, index: u64, fresh: FrameRef, taken: Paid<'_>) -> Result<FrameRef> {
         let index = usize::try_from(index)
             .ok()
@@ -395,7 +393,7 @@ impl Store {
             return Err(Errno::EFBIG);
         }
         let taken = self.purse.pages.take(1, &PAGES)?;
-        // A hole: the page is filled before anybody else sees it, so a whole one need not be cleared first.
+        // A hole: the page is filled before it becomes visible, so a whole page need not be cleared first.
         let whole = want == PAGE;
         let fresh = if whole {
             frame::alloc_user()
@@ -410,7 +408,7 @@ impl Store {
         let filled = fresh.clone();
         let page = self.publish(index, fresh, taken)?;
         if page.frame() != filled.frame() {
-            // A mapping made the page first; it holds only what others wrote, so ours goes on top.
+            // A mapping made the page first; it holds only others' writes, so this write goes on top.
             page.bytes(within..within + n)?
                 .copy_from(&filled.bytes(within..within + n)?)?;
         }
@@ -430,7 +428,7 @@ impl Store {
         }
     }
 
-    /// Sets the size: pages beyond it go, and what comes to lie inside reads as zeros.
+    /// Sets the size: pages beyond it are removed, and new bytes inside read as zeros.
     pub fn resize(&self, size: u64) -> Result<()> {
         if size > MAX_SIZE {
             return Err(Errno::EFBIG);
@@ -574,12 +572,12 @@ fn pages_of_array(capacity: usize) -> usize {
     capacity * size_of::<AtomicU64>() / PAGE
 }
 
-/// Pages, by address, whose shares go when this is dropped.
+/// Pages, by address, whose shares are dropped with this.
 struct Pages(Vec<u64>);
 
 impl Pages {
-    /// Adds a page that nobody finds any more. Without memory for a longer list, waits out a grace period and
-    /// drops what is on it at once: giving memory back must not need any.
+    /// Adds a page that can no longer be found. Without memory for a longer list, waits out a grace period
+    /// and drops what is on it at once: giving memory back must not need any.
     fn push(&mut self, address: u64) {
         if try_reserve_kept(&mut self.0, 1).is_ok() {
             #[expect(clippy::disallowed_methods, reason = "there is room")]

@@ -1,8 +1,8 @@
 //! An open text.
 //!
 //! *Interface.* [`Text`]. A reading makes what it needs in pieces of a page and keeps no more than the rest
-//! of the last one: the place where the text goes on, and at most a page. Who reads from elsewhere (`pread`,
-//! `lseek`) has the text made again from its start, up to there.
+//! of the last one: the position where the text continues, and at most a page. A read at another offset
+//! (`pread`, `lseek`) makes the text again from its start, up to there.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -32,19 +32,19 @@ pub(super) struct Text {
 struct Reading {
     /// Offset of the byte that comes next.
     offset: u64,
-    /// Where the text goes on behind `rest`.
+    /// The position of the text behind `rest`.
     place: u64,
     /// Bytes of the record there that were read before: of one longer than a page, which is not kept.
     passed: usize,
-    /// What was made; from `at` on it was not read.
+    /// The made bytes; those from `at` on were not read.
     rest: Vec<u8>,
     at: usize,
-    /// Where `rest` began.
+    /// The position where `rest` began.
     began: u64,
 }
 
 impl Reading {
-    /// What was made and not read; makes a piece of about `limit` bytes if that is nothing. Empty at the end.
+    /// The unread bytes; makes a piece of about `limit` bytes if there are none. Empty at the end.
     fn rest(&mut self, source: &dyn Source, limit: usize) -> Result<&[u8]> {
         while self.at == self.rest.len() {
             let mut piece = Piece::new(self.place, limit.clamp(1, PAGE))?;
@@ -72,7 +72,7 @@ impl Reading {
         }
     }
 
-    /// Nobody reads for now: what is too much to keep is made again later.
+    /// No read is in progress: bytes beyond the limit are made again later.
     fn pause(&mut self) {
         // More than a page is one record.
         if self.rest.len() > PAGE {
@@ -117,7 +117,7 @@ impl Reading {
 }
 
 impl Text {
-    /// A reader of what `source` makes; `set` takes what is written.
+    /// A reader of `source`; `set` handles writes.
     pub(super) fn new(source: &Arc<dyn Source>, set: Option<Setter>) -> Result<Text> {
         let source = source.open()?.unwrap_or_else(|| source.clone());
         Ok(Text {
@@ -152,7 +152,7 @@ impl File for Text {
         Ok(count)
     }
 
-    /// What does not begin at the beginning is taken and changes nothing.
+    /// A write that does not begin at offset 0 is accepted and changes nothing.
     fn write_at(&self, of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
         match self.set {
             None => Err(Errno::ESPIPE),
@@ -162,7 +162,7 @@ impl File for Text {
     }
 
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
-        // Where the end is nobody knows before it was read.
+        // The end is unknown before it was read.
         of.sought(offset, whence, || None)
     }
 

@@ -1,9 +1,9 @@
-//! What a text is made of, and the piece of it that one reading has made.
+//! The source of a text, and the piece that one read has made.
 //!
-//! *Interface.* A [`Source`] hands records to a [`Piece`] from a place on, which is a number of its own
-//! choosing: an address, a process's number, a count. It stops when the piece refuses a record, and is asked
-//! again from there. [`whole`] is a source of one record, [`records`] one of a function. An [`Out`] takes the
-//! bytes of a record; when memory is out it takes no more, and the reading fails with `ENOMEM`.
+//! *Interface.* A [`Source`] writes records to a [`Piece`] from a position on, which is a number that the
+//! source chooses: an address, a process's number, a count. It stops when the piece refuses a record, and is
+//! asked again from there. [`whole`] is a source of one record, [`records`] one of a function. An [`Out`]
+//! takes the bytes of a record; when memory is out it takes no more, and the reading fails with `ENOMEM`.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
@@ -11,10 +11,11 @@ use alloc::vec::Vec;
 use core::fmt;
 use vm::fallible::try_reserve_kept;
 
-/// Makes a text piece by piece. Each record is of one instant; between two of them the world goes on.
+/// Makes a text piece by piece. Each record is consistent at one instant; between two records the state may
+/// change.
 pub trait Source: Send + Sync {
-    /// Somebody opens the text: refuses, or says what the open file is to read in place of this source, if
-    /// anything (one that keeps what there is now).
+    /// Called when the text is opened: refuses, or returns another source for the open file (for example one
+    /// that keeps the current state).
     fn open(&self) -> Result<Option<Arc<dyn Source>>> {
         Ok(None)
     }
@@ -54,7 +55,7 @@ pub fn records(
 #[derive(Default)]
 pub struct Out {
     bytes: Vec<u8>,
-    /// Memory was out; what came since is missing.
+    /// Memory was out; the following bytes are missing.
     short: bool,
 }
 
@@ -69,7 +70,7 @@ impl Out {
         }
     }
 
-    /// Memory was out for what comes next.
+    /// Memory was out for the next bytes.
     pub fn lack(&mut self) {
         self.short = true;
     }
@@ -97,7 +98,7 @@ impl fmt::Write for Out {
     }
 }
 
-/// Whole records, as many as a reading wants; one longer than that if it comes first.
+/// Whole records, as many as a read needs; a longer one if it comes first.
 pub struct Piece {
     out: Out,
     limit: usize,
