@@ -347,8 +347,13 @@ static double time_of_interests(int count)
 static void crowd(void)
 {
     enum { FEW = 8, TIMES = 40 };
-    time_of_interests(FEW);
-    double few = time_of_interests(FEW), many = time_of_interests(TIMES * FEW);
+    double few = 1e9, many = 1e9;
+    /* The least of several: whatever else the host does takes its time from some of them. */
+    for (int i = 0; i < 5; i++) {
+        double one = time_of_interests(FEW), other = time_of_interests(TIMES * FEW);
+        few = one < few ? one : few;
+        many = other < many ? other : many;
+    }
     printf("# %.1f ms, %d times as many: %.1f ms\n", few * 1e3, TIMES, many * 1e3);
     check(many < 4 * TIMES * few, "many interests in one thing take no longer each than few");
 }
