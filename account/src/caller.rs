@@ -1,8 +1,9 @@
-//! Who runs: what files, pipes and sockets ask about the process that calls them, without knowing processes.
+//! The running process: the questions of files, pipes and sockets about their caller, without knowing
+//! processes.
 //!
 //! *Interface*: [`cred`], [`number`], [`limit`], [`is_dying`] and [`tell`] are about the running thread's
 //! process; a room above links them once ([`link`]). Where no process runs (at boot, in a thread of the
-//! kernel, before [`link`]) it is the superuser who asks, without limits, and nobody is told.
+//! kernel, before [`link`]) the caller is the superuser, without limits, and no signals are sent.
 //!
 //! Source: dissertation, section 4.1.3 (callouts, and the default actions of unconnected ones).
 
@@ -61,8 +62,8 @@ pub fn limit(which: usize) -> u64 {
     limit.unwrap_or(u64::MAX)
 }
 
-/// Whether the running thread is to end as soon as it gets to user mode. Whoever does much for one call,
-/// without sleeping where a signal would end that, asks now and then.
+/// Whether the running thread is to end as soon as it gets to user mode. A long call checks this at
+/// intervals, if it does not sleep where a signal would end it.
 pub fn is_dying() -> bool {
     LINKED.get().is_some_and(|linked| (linked.is_dying)())
 }

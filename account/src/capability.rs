@@ -130,18 +130,18 @@ impl BitAnd for Set {
     }
 }
 
-/// What one identity has, may get, and hands on.
+/// The capabilities that one identity has, may get, and passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// What may be made effective.
+    /// The capabilities that may be made effective.
     pub permitted: Set,
-    /// What counts when something is asked for.
+    /// The capabilities that checks use.
     pub effective: Set,
-    /// What user 0's rules let an `exec` keep.
+    /// The capabilities that `exec` keeps by user 0's rules.
     pub inheritable: Set,
-    /// What an `exec` can give.
+    /// The upper bound of an `exec`'s capabilities.
     pub bounding: Set,
-    /// What `exec` keeps for whoever is not user 0.
+    /// The capabilities that `exec` keeps for users other than 0.
     pub ambient: Set,
     /// `SECBIT_…`.
     pub securebits: u32,
@@ -157,7 +157,7 @@ impl Capabilities {
         }
     }
 
-    /// Those of somebody who has none.
+    /// The empty sets.
     pub const fn user() -> Capabilities {
         Capabilities {
             permitted: Set::NONE,
@@ -203,7 +203,7 @@ impl Capabilities {
         }
     }
 
-    /// What counts when the real user asks whether it may (access(2)).
+    /// The capabilities that count for access(2).
     pub fn of_real_user(&self, uid: u32) -> Set {
         match self.has_bit(SECBIT_NO_SETUID_FIXUP) {
             true => self.effective,

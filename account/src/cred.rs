@@ -11,7 +11,7 @@ use crate::capability::file::FileCaps;
 use crate::capability::{Capabilities, Capability, Set};
 use crate::user::User;
 
-/// Whom the name cache takes an identity for: user and group for file access in one word, or [`NOBODY`].
+/// The name cache's key of an identity: user and group for file access in one word, or [`NOBODY`].
 pub type Who = u64;
 /// An identity that the name cache has no entry for.
 pub const NOBODY: Who = u64::MAX;
@@ -37,34 +37,34 @@ pub struct Cred {
     pub fsgid: u32,
     /// Supplementary groups, sorted.
     pub groups: Arc<Vec<u32>>,
-    /// What the real user holds; whoever changes that one publishes with [`Cred::with_user`].
+    /// The record of the real user; a change of that user is published with [`Cred::with_user`].
     pub user: Arc<User>,
-    /// What it may beyond what its users and groups may.
+    /// Its capabilities.
     pub caps: Capabilities,
     /// Whom the name cache takes it for. Right in what [`Cred::sealed`] made.
     who: Who,
 }
 
-/// What permission bits let past whoever has it: the name cache knows only users that have all of it or
-/// nothing.
+/// The capabilities that override permission bits: the name cache knows only identities that have all of them
+/// or none.
 const PAST_PERMISSIONS: Set = Set::of(&[Capability::DacOverride, Capability::DacReadSearch]);
 
-/// What makes an `exec` unfit for giving rights.
+/// The conditions under which an `exec` gives no rights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unsafe {
     /// Another process shares root and working directory.
     pub shared: bool,
     /// `no_new_privs`.
     pub no_new_privileges: bool,
-    /// Somebody traces it who may not trace everybody.
+    /// It has a tracer that may not trace every process.
     pub traced: bool,
 }
 
-/// What a program begins with.
+/// The initial identity of a program.
 pub struct Executing {
     /// Its credentials.
     pub cred: Arc<Cred>,
-    /// It has more rights than who started it (`AT_SECURE`).
+    /// It has more rights than its caller (`AT_SECURE`).
     pub secure: bool,
 }
 
@@ -97,8 +97,8 @@ impl Cred {
 
     /// To be published.
     pub fn sealed(mut self) -> Arc<Cred> {
-        // Supplementary groups are not part of an entry of the name cache, so only who passes all permission
-        // bits may have some.
+        // Supplementary groups are not part of an entry of the name cache, so only an identity that overrides
+        // all permission bits may have some.
         let passes = self.caps.effective & PAST_PERMISSIONS;
         let known = match self.fsuid {
             0 => passes == PAST_PERMISSIONS,

@@ -1,10 +1,10 @@
-//! What one user may have of the machine, and who is exempt.
+//! The resource limits of one user, and the exemptions.
 //!
 //! *Interface*: [`pipe`], [`watch`], [`pty`] count one thing more for the running thread's user, [`task`] for
 //! another's, until the charge is dropped; [`admit_description`] says whether there may be another open file;
-//! [`insist`] gives what nobody uses any more up before something is refused. Bounds are parts of memory. The
-//! superuser, and who has `CAP_SYS_RESOURCE` or `CAP_SYS_ADMIN`, is counted and not refused: what others may
-//! not have is left to it.
+//! [`insist`] releases unused objects before a refusal. Bounds are parts of memory. The superuser, and
+//! processes with `CAP_SYS_RESOURCE` or `CAP_SYS_ADMIN`, are counted and not refused: the rest of the machine
+//! is left to them.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -16,7 +16,7 @@ use sync::epoch;
 use crate::user::{self, Charge, Held, User};
 use crate::{Capability, Cred, caller};
 
-/// Who pays.
+/// The user who is charged.
 struct Payer {
     cred: Arc<Cred>,
     exempt: bool,
@@ -45,7 +45,7 @@ impl Payer {
     }
 }
 
-/// What `take` gives. Before that is nothing, what counts only because somebody may still look at it, or
+/// The result of `take`. Before that is nothing, what counts only because somebody may still look at it, or
 /// because it waits to serve again, is given up. Thread context.
 pub fn insist<R>(mut take: impl FnMut() -> Option<R>) -> Option<R> {
     take().or_else(|| {
@@ -70,7 +70,7 @@ pub fn task(cred: Arc<Cred>, most: u64) -> Result<(Charge, bool)> {
     Ok((charge, payer.exempt))
 }
 
-/// How many of `most` numbers of processes may be taken by who is exempt or not.
+/// How many of `most` process numbers an exempt or other user may take.
 pub fn numbers(most: usize, exempt: bool) -> usize {
     if exempt {
         most

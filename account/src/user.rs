@@ -1,12 +1,12 @@
-//! What each user holds of the machine: one counted record for each user id.
+//! The resources that each user holds: one counted record for each user id.
 //!
 //! *Interface*: [`User::of`] finds or makes the record of an id, which lives as long as a credential or a
 //! [`Charge`] names it; a [`Cred`](crate::Cred) has that of its real user. [`User::charge`] counts something
 //! for it, up to a bound, until the charge is dropped. [`share`] is what one user may have of a total, so
 //! that the superuser finds room.
 //!
-//! Who holds something for a user keeps the charge in it: whatever way it ends, the count falls. Counting
-//! takes no memory.
+//! An object that is charged to a user contains the charge: the count falls whenever the object is freed.
+//! Counting takes no memory.
 //! Progress: counting is lock-free; finding a record takes one monitor, when a process changes its user.
 
 use alloc::sync::{Arc, Weak};
@@ -20,7 +20,7 @@ use vm::fallible::try_insert_at;
 /// The superuser.
 const ROOT: u32 = 0;
 
-/// What is counted.
+/// The counted resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Held {
@@ -74,7 +74,7 @@ impl PartialEq for User {
 
 impl Eq for User {}
 
-/// The records that there are, by rising id; one that nobody names any more goes when another comes.
+/// The records that there are, by rising id; an unused record is freed when another comes.
 static USERS: Monitor<Vec<(u32, Weak<User>)>> = Monitor::new(Vec::new());
 
 impl User {
@@ -138,7 +138,7 @@ impl User {
     }
 }
 
-/// What one user may hold of `total`: a sixteenth is left to the superuser.
+/// The part of `total` that one user may hold: a sixteenth is left to the superuser.
 pub fn share(total: u64) -> u64 {
     total - total / 16
 }

@@ -1,13 +1,13 @@
-//! What is there, and who drives it: functions on PCI, and virtio devices that the command line names.
+//! The devices and their drivers: functions on PCI, and virtio devices that the command line names.
 //!
 //! *Interface*: [`start`], once, when there are threads. A machine without PCI Express has no bus, which is
-//! no error; nor is a device that nobody drives, or one that makes no sense: it is left alone, and the log
-//! says why. What a device, or a slot, wants later of a thread ([`crate::server`]) [`attend`] does; on a
-//! machine without such, [`may_change`] is false. [`for_each`] is for listings.
+//! no error; nor is a device without a driver, or an invalid one: it is left alone, and the log says why.
+//! What a device, or a slot, wants later of a thread ([`crate::server`]) [`attend`] does; on a machine
+//! without such, [`may_change`] is false. [`for_each`] is for listings.
 //!
 //! A device that goes, because a slot's button was pressed or because it is not there any more: its server is
-//! told ([`Server::remove`]), it is stopped, its interrupts end, and its slot gets no power. What its server
-//! was is freed when nobody has a handle of it any more.
+//! told ([`Server::remove`]), it is stopped, its interrupts end, and its slot gets no power. Its server's
+//! memory is freed when the last handle is dropped.
 
 use crate::Unusable;
 use crate::pci::{self, Ecam, Function, Slot};
@@ -153,7 +153,7 @@ fn bring_up(
     started
 }
 
-/// What is behind a slot may change from now on.
+/// The device behind a slot may change from now on.
 fn listen(slot: Slot) {
     let port = slot.port();
     port.enable();
@@ -251,7 +251,8 @@ fn remove(here: impl Fn(&At) -> bool) {
         };
         let mut gone = running.swap_remove(place);
         drop(running);
-        // Nobody asks it from now on, then it does nothing more by itself, then nobody hears it.
+        // First no more requests are sent, then it does nothing more by itself, then its interrupts are
+        // removed.
         gone.server.remove();
         gone.transport.stop();
         gone.ways.end();
@@ -259,7 +260,7 @@ fn remove(here: impl Fn(&At) -> bool) {
     }
 }
 
-/// Calls `f` with each device: where it is, who drives it, its name, and its interrupts.
+/// Calls `f` with each device: its location, its driver, its name, and its interrupts.
 pub fn for_each(mut f: impl FnMut(At, &'static str, Option<&str>, &Ways)) {
     for device in RUNNING.lock().iter() {
         f(device.at, device.driver, device.server.name(), &device.ways);

@@ -1,4 +1,4 @@
-//! What generated interrupt handlers share: their beginning, their end, and the call that wakes.
+//! The common parts of generated interrupt handlers: their beginning, their end, and the call that wakes.
 //!
 //! *Interface*: [`begin`]; [`acknowledge`]; [`end`], behind which [`wake`] stands. In between a handler may
 //! change rax, rcx and rdx.
@@ -13,7 +13,7 @@ use quaject::regs::Regs;
 /// The calling contract: entered by the processor through an interrupt gate.
 pub type Entry = unsafe extern "C" fn();
 
-/// What a handler saves before anything else.
+/// The registers that a handler saves first.
 const SAVED: Regs = Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx]);
 
 /// The first instructions: saves rax, rcx and rdx, and counts.

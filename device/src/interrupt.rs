@@ -7,9 +7,8 @@
 //! back. [`on_line`] is the one that the devices of one line share. [`Interrupt::list`] and [`for_each`] are
 //! for listings.
 //!
-//! What a handler cannot do in a few instructions it leaves to [`Source::wake`], ordinary code with
-//! interrupts off; what that should not do either, to [`later`]: a procedure chained to the end of the
-//! interrupt.
+//! A handler leaves longer work to [`Source::wake`], ordinary code with interrupts off, and still longer work
+//! to [`later`]: a procedure chained to the end of the interrupt.
 //!
 //! Source: dissertation, sections 3.3.3 and 5.3.2.
 
@@ -30,7 +29,7 @@ pub trait Source: Send + Sync {
     /// Emits what is done at once. It may change rax, rcx and rdx.
     fn emit(&self, d: &mut Draft);
 
-    /// Emits a look at whether somebody waits who may go on: to `wake` then. Everything that `emit` has
+    /// Emits the check for a waiter that may continue: jumps to `wake` then. Everything that `emit` has
     /// stored is out. The same registers.
     fn look(&self, d: &mut Draft, wake: Label);
 
@@ -38,7 +37,7 @@ pub trait Source: Send + Sync {
     fn wake(&self);
 }
 
-/// What is never freed, among what is counted.
+/// The counted objects that are never freed.
 pub struct Lasting<T: 'static>(pub &'static T);
 
 impl<T: Source> Source for Lasting<T> {
@@ -99,7 +98,7 @@ pub struct Interrupt {
     handler: Monitor<Handler>,
 }
 
-/// What this room asks of those beside it.
+/// The operations of the rooms beside this one.
 pub struct Callouts {
     /// Has a procedure called at the end of the interrupt that is being handled. False: there is no room for
     /// one more.
@@ -136,7 +135,7 @@ pub fn for_each(mut f: impl FnMut(&'static str, u8, u64)) {
 /// The interrupts of shared lines, by the number of the line.
 static LINES: Monitor<Vec<(u32, Arc<Interrupt>)>> = Monitor::new(Vec::new());
 
-/// The interrupt of `line`, a global interrupt number, for all who are connected to it.
+/// The interrupt of `line`, a global interrupt number, for all devices on it.
 ///
 /// # Errors
 /// [`Unusable::Resources`].
@@ -190,7 +189,7 @@ impl Interrupt {
         self.count.read()
     }
 
-    /// What a device writes, and where, to interrupt here.
+    /// The word and the address of a device's interrupt message.
     pub fn message(&self) -> (u64, u32) {
         irq::message(self.vector, 0)
     }
@@ -222,7 +221,8 @@ impl Interrupt {
         let _stays = self.plug(&mut handler);
     }
 
-    /// Takes out all sources and the handler; what interrupts here is masked. It is listed no more.
+    /// Takes out all sources and the handler; the devices that interrupt here are masked. It is listed no
+    /// more.
     pub fn silence(&self) {
         irq::quiet(self.vector);
         let old = core::mem::take(&mut *self.handler.lock());
@@ -282,7 +282,7 @@ impl Drop for Interrupt {
     }
 }
 
-/// Called by the generated handlers when somebody waits.
+/// Called by the generated handlers when a thread waits.
 extern "C" fn wake(sources: &Vec<Arc<dyn Source>>) {
     sources.iter().for_each(|source| source.wake());
 }

@@ -16,7 +16,7 @@ use quaject::symtab::Symtab;
 use sync::{Monitor, Once};
 use vm::fallible::try_arc;
 
-/// What a name stands for.
+/// The object of a name.
 #[derive(Clone)]
 pub enum Device {
     /// A serial line.
@@ -38,7 +38,7 @@ impl Device {
     }
 }
 
-/// What a symbol's value is the address of.
+/// The target of a symbol's value.
 type Entry = Monitor<Option<Device>>;
 
 static NAMES: Once<Ref<Symtab>> = Once::new();
@@ -50,7 +50,7 @@ static NAMES: Once<Ref<Symtab>> = Once::new();
 pub fn add(name: &str, device: Device) -> Result<(), class::OutOfMemory> {
     if NAMES.get().is_none() {
         let table = class::create::<Symtab>(()).map_err(|_| class::OutOfMemory)?;
-        // Whoever was faster has the table.
+        // A faster thread has made the table.
         let _ours = NAMES.set(table);
     }
     let table = NAMES.get().ok_or(class::OutOfMemory)?;

@@ -1,6 +1,6 @@
-//! What is wrong with a device.
+//! The error of a device.
 
-/// What a device says about itself makes no sense, or is nothing that the kernel can use.
+/// A device's description of itself makes no sense, or the kernel cannot use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Odd {
     /// A base address of a reserved kind, of no size, or beyond the last one.

@@ -24,7 +24,7 @@ static KNOWN: Monitor<Vec<(u64, Registers)>> = Monitor::new(Vec::new());
 
 /// The sizes of an access.
 pub trait Word: Copy {
-    /// What nobody answers.
+    /// The value of an unanswered read.
     const ONES: Self;
     #[doc(hidden)]
     unsafe fn load(at: usize) -> Self;

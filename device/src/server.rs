@@ -1,4 +1,4 @@
-//! What drives a device, and how it gets a thread.
+//! The server of a device, and its use of a thread.
 //!
 //! *Interface*: a driver's start gives a [`Server`]. Where a device wants something of a thread, its
 //! interrupt has [`Changed`] for a source, or calls [`wake`]: the thread that waits at [`changes`] while
@@ -13,10 +13,9 @@ use quaject::near::Block;
 use sync::WaitList;
 use vm::fallible::try_arc;
 
-/// What drives a device.
+/// The server of a device.
 pub trait Server: Send + Sync {
-    /// The device goes, or is gone: from now on nothing is asked of it. Who waits is told, and so is who
-    /// comes.
+    /// The device goes, or is gone: from now on nothing is asked of it. Waiting and new callers get an error.
     fn remove(&self);
 
     /// Does what the device wants of a thread, after [`wake`].

@@ -1,8 +1,7 @@
-//! A stream of bytes to and from outside, whatever device carries it: two queues, and who waits at them.
+//! A stream of bytes to and from outside, over any device: two queues, and their waiters.
 //!
-//! *Interface*: a [`Stream`] has an [`End`] for those who read and one for those who write; descriptor
-//! routines take an end's monitor themselves, everybody else uses [`End::receive`] and [`End::send`], which
-//! never wait.
+//! *Interface*: a [`Stream`] has an [`End`] for readers and one for writers; descriptor routines take an
+//! end's monitor themselves, all other code uses [`End::receive`] and [`End::send`], which never wait.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -41,7 +40,7 @@ impl End {
 /// Where [`Waiters`]' end stands while it is not known.
 const NO_END: u64 = u64::MAX;
 
-/// Who waits at a stream, and where it ends.
+/// The waiters of a stream, and its ends.
 pub struct Waiters {
     pub(crate) arrived: WaitList,
     pub(crate) drained: WaitList,
@@ -51,7 +50,7 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// Nobody, at a stream without an end.
+    /// None, for a stream without an end.
     pub const fn new() -> Waiters {
         Waiters {
             arrived: WaitList::new(),
@@ -71,7 +70,7 @@ impl Default for Waiters {
 
 /// A stream.
 pub trait Stream: Sync {
-    /// Who waits at it.
+    /// Its waiters.
     fn waiters(&self) -> &Waiters;
 
     /// The queue of what has arrived; none before the direction is open.

@@ -11,7 +11,7 @@ use machine::boot::Region;
 /// Places the metadata, and hands out the rest of the free regions.
 ///
 /// # Safety
-/// On the boot CPU, once, before anybody allocates.
+/// On the boot CPU, once, before the first allocation.
 pub(crate) unsafe fn memory() {
     let info = machine::boot::info();
     let regions = info.regions;
@@ -27,8 +27,8 @@ pub(crate) unsafe fn memory() {
         .unwrap_or_else(|| panic!("no room for the metadata of {frames} frames"));
     let metadata = Kernel.virt(regions[home].start as u64);
     let allocator = uninitialized();
-    // SAFETY: the range is free memory, large enough, taken out of what is handed on below; nobody allocates
-    // yet.
+    // SAFETY: the range is free memory, large enough, taken out of the regions below; there are no
+    // allocations yet.
     unsafe {
         allocator.install(metadata, frames);
         for (i, region) in regions.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A value that boot writes once, before anybody reads it.
+//! A value that boot writes once, before any read.
 //!
 //! *Interface*: [`BootCell::set`] on the boot CPU, then [`BootCell::get`] from anywhere, at the price of a
 //! load.
@@ -7,7 +7,7 @@ use core::cell::UnsafeCell;
 
 pub(crate) struct BootCell<T>(UnsafeCell<T>);
 
-// SAFETY: written only by `set`, whose caller promises that nobody reads meanwhile; shared reads need
+// SAFETY: written only by `set`, whose caller promises that no thread reads meanwhile; shared reads need
 // `T: Sync`.
 unsafe impl<T: Sync> Sync for BootCell<T> {}
 
@@ -16,8 +16,7 @@ impl<T> BootCell<T> {
         BootCell(UnsafeCell::new(value))
     }
 
-    /// # Safety
-    /// Nobody else uses the cell, and no reference that `get` gave is alive.
+    /// # Safety No other thread uses the cell, and no reference from `get` is alive.
     pub(crate) unsafe fn set(&self, value: T) {
         // SAFETY: the caller is alone with the cell.
         unsafe { *self.0.get() = value };

@@ -7,7 +7,7 @@
 //! each time (`machine::paging::patch`). A page that was taken back may still be translated by some CPU;
 //! before memory is put behind any page again, all CPUs forget.
 //!
-//! Progress: lock-free, but who puts memory behind a page sleeps until the other CPUs have forgotten.
+//! Progress: lock-free, but adding memory for a page sleeps until the other CPUs have flushed their TLBs.
 
 use crate::frame;
 use crate::kernel;
@@ -102,7 +102,7 @@ unsafe impl CodeSpace for Space {
             return false;
         }
         PAGES.fetch_sub(1, Ordering::Relaxed);
-        // Nobody jumps there any more, so an old translation reads what it must not, but nothing uses it.
+        // No code jumps there any more, so an old translation is still readable, but unused.
         kernel::show(frame_of(entry));
         frame::release(frame_of(entry));
         true

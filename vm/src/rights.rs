@@ -1,5 +1,4 @@
-//! What the page tables allow, all of them read through: the promise of docs/security.md, "The kernel's own
-//! memory", looked at.
+//! The rights in all page tables, checked against the promise of docs/security.md, "The kernel's own memory".
 //!
 //! *Interface*: [`Survey::kernel`] reads the kernel's half, [`Survey::space`] a program's against it;
 //! [`Survey::faults`] is what is not as promised; [`places`]. By no address is anything writable and
@@ -7,8 +6,7 @@
 //! is written, not longer); the kernel's half has no page that programs reach, and a program's half none that
 //! they do not; where tables are isolated, the root that a program runs on has its half and the gates.
 //!
-//! Tables change meanwhile. What looks wrong is looked at again: a frame of code that has been given back is
-//! data.
+//! Tables change meanwhile. A fault is checked again: a freed frame of code becomes data.
 
 use crate::kernel;
 use crate::space::AddressSpace;
@@ -26,7 +24,7 @@ struct Code {
     address: usize,
 }
 
-/// What has been seen.
+/// The findings.
 pub struct Survey {
     code: Vec<Code>,
     /// Mappings seen, large ones counted once.
@@ -177,7 +175,7 @@ impl Survey {
         }
     }
 
-    /// What is wrong with a mapping.
+    /// The fault of a mapping.
     fn fault_of(&self, m: Mapping, of_program: bool) -> Option<&'static str> {
         if m.user != of_program {
             return Some("of the other half");

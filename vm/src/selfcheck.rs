@@ -1,4 +1,4 @@
-//! What only the machine can tell: the vm's parts against the real tables, faults and processors.
+//! Checks that need the machine: the vm's parts against the real tables, faults and processors.
 //!
 //! *Interface*: [`run`], at boot after `init`, before the rooms above link their trap callouts: it links its
 //! own, to resolve the page faults that it takes. It ends with a leak check, and asserts, so a failure is a
@@ -55,7 +55,7 @@ fn resolve(frame: &mut TrapFrame) -> bool {
     fixup.is_some()
 }
 
-/// What is taken and not given back.
+/// Memory that is taken and not given back.
 #[derive(Debug, PartialEq, Eq)]
 struct Held {
     frames: usize,
@@ -146,7 +146,7 @@ fn stacks() {
 fn code() {
     use codegen::CodeSpace;
     let space = &crate::code::SPACE;
-    // The far end, which nobody else uses so early.
+    // The far end, which no other code uses so early.
     let exec = CODE + abi::layout::CODE_LEN - PAGE;
     for value in [7u32, 8] {
         assert!(space.commit(exec));

@@ -6,7 +6,7 @@
 //!
 //! Freed stacks are cached. The cache is a stack of slots, linked through the lowest word of each; the head's
 //! tag keeps a stale link out (dissertation, 5.2.1). A slot whose frames were given back shows one page of
-//! zeros everywhere, which nobody can write, and waits in a set of bits.
+//! zeros everywhere, which cannot be written, and waits in a set of bits.
 //!
 //! With its stack each thread gets a promise ([`frame::promise`]): so many frames stay free that each can
 //! make a call's small allocations at the same time.
@@ -35,7 +35,7 @@ pub struct KStack {
 pub struct Stats {
     /// Stacks that exist.
     pub total: usize,
-    /// Stacks that nobody uses.
+    /// Unused stacks.
     pub cached: usize,
 }
 
@@ -53,7 +53,7 @@ static CACHE: AtomicU64 = AtomicU64::new(0);
 static CACHED: AtomicUsize = AtomicUsize::new(0);
 /// Stacks that have existed or are being made, those of the machine room included: the slots follow them.
 static NEXT: AtomicUsize = AtomicUsize::new(MACHINE_STACK_SLOTS);
-/// Slots that are in nobody's use any more and without frames.
+/// Unused slots without frames.
 static BARE: [AtomicU64; SLOTS / 64] = [const { AtomicU64::new(0) }; SLOTS / 64];
 static BARE_COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The address of the frame of zeros that bare slots show; 0 before there is one.
@@ -111,7 +111,7 @@ fn cached() -> Option<usize> {
     None
 }
 
-/// Gives a stack back. Nobody runs on it any more.
+/// Gives a stack back. No thread runs on it any more.
 pub fn free(stack: KStack) {
     frame::withdraw(PROMISE);
     let slot = (stack.base - STACKS) / STACK_SLOT;

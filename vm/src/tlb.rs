@@ -4,13 +4,13 @@
 //! changed; `leave` before its root is freed; `forget_kernel` after kernel entries were changed. `pinned` and
 //! `await_pinned`: work that such an interrupt waits for.
 //!
-//! Each CPU's `Cpu::root` says which top table it has, stored *before* CR3 is loaded. So whoever changes an
-//! entry and then looks either sees that a CPU has the space and interrupts it, or that CPU walks the tables
-//! after the change. A CPU is asked by a ticket in its mailbox and an interrupt; it forgets everything and
-//! answers with the highest ticket it saw. The asker looks a few times, which is enough for a CPU that runs,
-//! and then sleeps until the answer, so that one whose virtual processor stands still costs nobody time. Only
-//! who may not sleep (interrupts off: boot, the kernel's own checks) waits awake, and serves its own mailbox
-//! meanwhile, so two that ask each other both go on.
+//! Each CPU's `Cpu::root` says which top table it has, stored *before* CR3 is loaded. So a thread that
+//! changes an entry and then checks either sees that a CPU has the space and interrupts it, or that CPU walks
+//! the tables after the change. A CPU is asked by a ticket in its mailbox and an interrupt; it forgets
+//! everything and answers with the highest ticket it saw. The asking thread polls a few times, which is
+//! enough for a running CPU, and then sleeps until the answer, so a descheduled virtual CPU wastes no time.
+//! Only a thread that may not sleep (interrupts off: boot, the kernel's own checks) spins, and serves its own
+//! mailbox meanwhile, so two that ask each other both go on.
 
 #[cfg(target_os = "none")]
 pub use bare::*;
@@ -31,7 +31,7 @@ mod bare {
     /// More pages than this are forgotten all at once.
     const MANY: usize = 8;
 
-    /// A mark in the first entry of a top table (not present, so the machine ignores it): nobody shall use it
+    /// A mark in the first entry of a top table (not present, so the machine ignores it): it must not be used
     /// any more.
     const DEAD: u64 = 1 << 9;
 
@@ -44,7 +44,7 @@ mod bare {
         answered: AtomicU64,
         /// The kernel's generation that this CPU has forgotten up to.
         kernel: AtomicU64,
-        /// Who sleeps until an answer.
+        /// The threads that sleep until an answer.
         askers: WaitList,
     }
 
@@ -118,7 +118,7 @@ mod bare {
         serve();
     }
 
-    /// Forgets everything, if anybody has asked. Interrupts are off.
+    /// Flushes everything, if it was requested. Interrupts are off.
     fn serve() {
         let own = cpu::this_cpu();
         let mailbox = &MAILBOXES[own.number()];
@@ -227,8 +227,8 @@ mod bare {
         done
     }
 
-    /// Does another CPU have `root` loaded? Looks after all stores before; who loads it later sees them,
-    /// since loading serializes.
+    /// Does another CPU have `root` loaded? Looks after all stores before; a later load sees them, since
+    /// loading serializes.
     pub fn is_elsewhere(root: u64) -> bool {
         if cpu::cpus() == 1 {
             return false;
@@ -267,7 +267,7 @@ mod bare {
     /// No CPU has `root` loaded afterwards. No thread will load it again: those of the space have ended or
     /// have another.
     pub fn leave(root: u64) {
-        // SAFETY: the caller frees it, so it is still a top table, and nobody changes it.
+        // SAFETY: the caller frees it, so it is still a top table, and no thread changes it.
         let first = unsafe { &*Kernel.virt(root).cast::<AtomicU64>() };
         let entry = first.swap(DEAD, Ordering::AcqRel);
         let here = || {

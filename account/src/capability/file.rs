@@ -1,8 +1,8 @@
 //! Capabilities of a program's file, as the extended attribute `security.capability` says them
 //! (capabilities(7), "File capabilities").
 //!
-//! *Interface*: [`FileCaps::from_bytes`] for `exec`; [`check`] for who sets the attribute, [`shown`] for who
-//! looks at it.
+//! *Interface*: [`FileCaps::from_bytes`] for `exec`; [`check`] at setting the attribute, [`shown`] at reading
+//! it.
 
 use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
@@ -22,14 +22,14 @@ const SIZE_1: usize = 12;
 const SIZE_2: usize = 20;
 const SIZE_3: usize = 24;
 
-/// What a file grants to who executes it.
+/// The capabilities that a file grants at execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileCaps {
-    /// Everybody gets these, as far as the bounding set goes.
+    /// Granted to all users, within the bounding set.
     pub permitted: Set,
-    /// Who has them inheritable gets these.
+    /// Granted to processes that have them inheritable.
     pub inheritable: Set,
-    /// What is got counts at once.
+    /// Granted capabilities are effective at once.
     pub effective: bool,
 }
 
@@ -40,7 +40,7 @@ fn word(bytes: &[u8], index: usize) -> Option<u32> {
 }
 
 impl FileCaps {
-    /// What `bytes` grant: nothing if they are for another user namespace. EINVAL.
+    /// The grants of `bytes`: none if they are for another user namespace. EINVAL.
     pub fn from_bytes(bytes: &[u8]) -> Result<Option<FileCaps>> {
         let at = |index| word(bytes, index).ok_or(Errno::EINVAL);
         let magic = at(0)?;
@@ -62,7 +62,7 @@ impl FileCaps {
     }
 }
 
-/// EINVAL for what nobody may set.
+/// EINVAL for values that cannot be set.
 pub fn check(bytes: &[u8]) -> Result<()> {
     let revision = word(bytes, 0).map(|magic| magic & REVISION);
     match (revision, bytes.len()) {

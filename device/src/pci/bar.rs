@@ -24,7 +24,7 @@ const MOST: usize = 1 << 20;
 /// Base addresses that a function can have.
 const BARS: u8 = 6;
 
-/// What a base address says.
+/// The contents of a base address.
 struct Probed {
     bar: Bar,
     wide: bool,

@@ -1,7 +1,7 @@
 //! PCI's configuration space in memory (ECAM): a page for each function.
 //!
-//! *Interface*: [`Ecam`] is the machine's. A bus is mapped when it is first asked for, 1 MiB; what is not
-//! there reads as all ones, as on the bus itself.
+//! *Interface*: [`Ecam`] is the machine's. A bus is mapped when it is first asked for, 1 MiB; an absent
+//! function reads as all ones, as on the bus itself.
 //! Source: PCI Express Base Specification, section 7.2.2.
 
 use super::Space;

@@ -2,9 +2,8 @@
 //!
 //! *Interface*: [`Function`] is one function of a device, behind any [`Space`]; [`each`] finds all of them,
 //! [`each_on`] those of one bus. [`Slot`] is where a device can come and go while the machine runs.
-//! [`Function::bar`], [`Function::capabilities`] and [`Function::msix`] believe nothing that a device says
-//! about itself before they have looked at it: what makes no sense is [`Odd`], never a panic and never a
-//! loop.
+//! [`Function::bar`], [`Function::capabilities`] and [`Function::msix`] check a device's description of
+//! itself: an invalid one is [`Odd`], never a panic and never a loop.
 //!
 //! `pci_types` knows the layout of headers and commands. Its own readers of base addresses and capabilities
 //! panic on a reserved kind or a mask of zero, and do not end where a list leads back to itself; so these two
@@ -54,7 +53,7 @@ impl Function {
         self.at
     }
 
-    /// Who made it, and what it is.
+    /// Its vendor and device numbers.
     pub fn id(&self) -> (u16, u16) {
         PciHeader::new(self.at).id(self.space)
     }
@@ -106,7 +105,7 @@ impl Function {
         );
     }
 
-    /// Whether somebody answers there.
+    /// Whether a function answers there.
     pub fn answers(&self) -> bool {
         self.id().0 != NOBODY
     }
@@ -147,7 +146,7 @@ pub fn each(space: &'static dyn Space, first: u8, found: &mut dyn FnMut(Function
     }
 }
 
-/// Who made a function that is not there.
+/// The vendor number of an absent function.
 const NOBODY: u16 = 0xffff;
 
 /// Calls `found` with every function on `bus`.

@@ -4,8 +4,8 @@
 //! [`Slot::take`] says what has. [`Slot::power`] turns it on or off, [`Slot::room`] is where its devices'
 //! registers can be.
 //!
-//! What asks for a device to go is the slot's button, or a host that presses it; a device may be gone without
-//! that, too. Power goes off when nobody uses the device any more: that is the answer.
+//! The slot's button, or a host that presses it, requests the removal of a device; a device may also
+//! disappear without a request. The reply is to turn power off when the device is no longer used.
 //! Source: PCI Express Base Specification 3.0, sections 6.7 and 7.8.9 to 7.8.11.
 
 use super::{Function, Odd};
@@ -46,7 +46,7 @@ const COMMAND_NS: u64 = 1_000_000_000;
 /// How long a device that has got power may take to answer (section 6.6.1).
 const AWAKE_NS: u64 = 1_000_000_000;
 
-/// What has happened at a slot.
+/// The events of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The button was pressed.
@@ -97,7 +97,7 @@ impl Slot {
         self.port.read(self.at + u16::from(CONTROL))
     }
 
-    /// Gives a command: bits of control. What status says stays said.
+    /// Gives a command: bits of control. Status bits stay set until they are cleared.
     fn control(&self, on: u32, off: u32) {
         let control = (self.state() & CONTROLS) & !off | on;
         self.take_back(DONE);

@@ -40,7 +40,7 @@ fn functions_and_what_is_behind_bridges_are_found_once() {
     }
     model.function(at(3, 0, 0), 0x1043_1af4, 0);
     model.function(at(7, 0, 0), 0x1043_1af4, 0);
-    // A header of a kind that nobody knows.
+    // A header of an unknown kind.
     model.function(at(0, 9, 0), 0x1043_1af4, 0x55);
     let expected = [
         at(0, 0, 0),

@@ -18,7 +18,7 @@ use quaject::regs::Regs;
 
 static CLASS: Class = Class::new("serial.enable");
 
-/// What a callentry is made from.
+/// The description of a callentry.
 #[derive(Clone, Copy)]
 pub struct Chip {
     /// Its first port.

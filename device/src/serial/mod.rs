@@ -69,7 +69,7 @@ mod output {
     }
 }
 
-/// What can interrupt on a line; each has its section in the generated handler.
+/// The interrupt sources of a line; each has its section in the generated handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// A byte has arrived.
@@ -167,7 +167,7 @@ impl Serial {
             return Err(Unusable::Absent);
         }
         let parts = self.make_parts()?;
-        // A line is started once, so nobody was faster.
+        // A line is started once, so there is no race.
         let _started = self.parts.set(parts);
         let vector = irq::alloc_vector().ok_or(Unusable::Resources)?;
         self.vector.store(u32::from(vector), Ordering::Relaxed);
@@ -405,8 +405,8 @@ impl Handler {
     }
 }
 
-/// Wakes whoever waits on the line; called by the generated handler when a list is not empty and its
-/// condition may hold.
+/// Wakes the waiters of the line; called by the generated handler when a list is not empty and its condition
+/// may hold.
 extern "C" fn wake(line: &Serial) {
     if line.waiting() > 0 {
         line.waiters.arrived.wake_all();

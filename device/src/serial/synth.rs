@@ -52,7 +52,7 @@ pub struct Transmit {
     pub drained: usize,
 }
 
-/// What the handler is made from: every field a constant of the image.
+/// The description of the handler: every field a constant of the image.
 pub struct Plan {
     /// Name of the line.
     pub name: &'static str,
@@ -70,7 +70,7 @@ pub struct Plan {
     pub wake_argument: usize,
     /// Address of the interrupt controller's end-of-interrupt word.
     pub eoi: usize,
-    /// Where to go, with the registers as they were, after waking somebody.
+    /// The target, with all registers restored, after a wake-up.
     pub tail: usize,
 }
 
@@ -121,7 +121,7 @@ fn emit_receive(d: &mut Draft, plan: &Plan, r: &Receive) {
     let interrupts = i32::from(plan.port + INTERRUPTS);
     let q = r.queue;
     if r.bursts {
-        // At the trigger level a burst is there for certain, and nobody need ask before each byte.
+        // At the trigger level a whole burst is certain, so the handler need not check before each byte.
         dynasm!(d ; .arch x64
         ; and al, 0x0f
         ; cmp al, 4
@@ -189,7 +189,7 @@ fn emit_transmit(d: &mut Draft, plan: &Plan, t: &Transmit) {
         ; in al, dx
         ; test al, 0x20
         ; jz >sent
-        // The last get failed: whoever puts makes the chip interrupt again.
+        // The last get failed: the next put makes the chip interrupt again.
         ; cmp QWORD [q.get_failed], 0
         ; jne >sent
         ; push rsi
@@ -230,7 +230,7 @@ fn emit_transmit(d: &mut Draft, plan: &Plan, t: &Transmit) {
     );
 }
 
-/// Acknowledges; returns, or wakes whoever waits.
+/// Acknowledges; returns, or wakes the waiters.
 fn emit_leave(d: &mut Draft, plan: &Plan) {
     handler::acknowledge(d, plan.eoi);
     if let Some(receive) = &plan.receive {

@@ -32,7 +32,7 @@ const PAGE_OF: usize = 1024;
 /// Of all frames this part stays free for programs and kernel, beyond what the kernel keeps for itself.
 const LEFT: usize = 16;
 
-/// Features: the host asks for statistics; what it has may be taken back when memory is short.
+/// Features: the host asks for statistics; its frames may be taken back when memory is short.
 const STATISTICS: u64 = 1 << 1;
 const IN_NEED: u64 = 1 << 2;
 

@@ -71,7 +71,7 @@ pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, 
     let entropy = try_arc(entropy).map_err(|_| Unusable::Resources)?;
     interrupt.add(entropy.clone(), asks)?;
     transport.go();
-    // Devices are started one after the other, so nobody was faster.
+    // Devices are started one after the other, so there is no race.
     let counted = Arc::into_raw(entropy.clone());
     CURRENT.store(counted.cast_mut(), Ordering::Release);
     random::set_refill(refill);
@@ -105,7 +105,7 @@ fn refill() {
     });
 }
 
-/// What the handler has chained: hands over what has come.
+/// The handler's chained procedure: delivers the received words.
 fn supply(_: usize) {
     with_current(|entropy| {
         let mut taken = entropy.taken.load(Ordering::Relaxed);

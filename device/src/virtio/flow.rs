@@ -7,9 +7,9 @@
 //!
 //! Nothing is copied: descriptors name the places of the queue. One buffer is in flight at most, so the ring
 //! has one descriptor, its indices are one word each, and a stretch that is filled in part leaves no hole.
-//! Who may submit is one token. It is with the device while a buffer is in flight, passes to the handler when
-//! the device is done, and lies in the queue's word of the end that has failed when there was nothing to do;
-//! who finds that word set and clears it has the token (figure 4.2's callbacks).
+//! One token gives the right to submit. It is with the device while a buffer is in flight, passes to the
+//! handler when the device is done, and is in the queue's word of the failed end when there was nothing to
+//! do; a party that finds that word set and clears it has the token (figure 4.2's callbacks).
 //!
 //! Words of its own, in near memory: how many bytes are in flight, 0 for none; the number of the buffer; a
 //! note that the device has claimed what cannot be. The number is written before the count of bytes, and the
@@ -54,7 +54,7 @@ pub struct Flow {
     /// Physical address of the queue's first place.
     places: i32,
     ring: Words,
-    /// What announces the ring, and its address.
+    /// The notification of the ring, and its address.
     bell: Bell,
     announce: i32,
     /// The words.
@@ -221,7 +221,7 @@ impl Flow {
     }
 }
 
-/// Submit alone, for who has found the token in the queue. Keeps the flow.
+/// Only submit, for a party that has found the token in the queue. Keeps the flow.
 pub struct Starter {
     owner: u32,
     called: Routine<extern "sysv64" fn()>,
@@ -248,7 +248,7 @@ pub fn starter(flow: &Arc<Flow>, owner: u32) -> Result<Arc<Starter>, Unusable> {
 }
 
 impl Starter {
-    /// Submits, for who has the token from the beginning.
+    /// Submits, for the initial holder of the token.
     pub fn start(&self) {
         self.called.function()();
     }

@@ -35,7 +35,7 @@ pub fn near(at: usize) -> Option<i32> {
 pub fn fill(buffer: &mut Block, bytes: impl Iterator<Item = u8>) -> u32 {
     let mut len = 0;
     for byte in bytes.take(buffer.len()) {
-        // SAFETY: within the block, which nobody else writes.
+        // SAFETY: within the block, which no other code writes.
         unsafe { buffer.at().add(len).write(byte) };
         len += 1;
     }

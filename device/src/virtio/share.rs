@@ -2,18 +2,18 @@
 //!
 //! *Interface*: [`start`]; a [`Share`] is found by its name ([`crate::names`]). [`Share::turn`] gives a place
 //! for a question and its answer; [`Turn::question`] is where it is written, [`Turn::ask`] sends it and
-//! sleeps until there is an [`Answer`], [`Turn::tell`] sends it and does not wait. What the messages say is
-//! the business of the room above (9P2000.L).
+//! sleeps until there is an [`Answer`], [`Turn::tell`] sends it and does not wait. The room above defines the
+//! messages (9P2000.L).
 //!
 //! Each place has memory of its own, which it gets when it is first used, and a pair of descriptors: one that
-//! the device reads, one that it writes. So who asks shares with others the word of free places, taken by
-//! exchange, and the ring's positions: who finds somebody at them leaves the question for that one
+//! the device reads, one that it writes. So callers share the word of free places, taken by exchange, and the
+//! ring's positions: a caller that finds another at the ring leaves its request to that one
 //! ([`sync::Batch`]). No thread waits for another but for the last free place. Some places are kept for
-//! [`Use::Page`]: who has one waits for nothing but the host, so a fault on a page of a shared file is
-//! answered even while all others, with places of their own, wait for theirs to be.
+//! [`Use::Page`]: their holders wait only for the host, so a fault on a page of a shared file is served even
+//! while the holders of all other places wait for such faults.
 //!
 //! The device is believed no number: an answer is for a question that is on its way, and no longer than its
-//! memory. Who gives up waiting leaves the place to the device, and the handler frees it.
+//! memory. A caller that gives up leaves its place to the device, and the handler frees it.
 //! Source: the standard reserves the device's number and says no more (Virtual I/O Device (VIRTIO) Version
 //! 1.2, section 5); its one queue and its name are as in Linux's `include/uapi/linux/virtio_9p.h`.
 
@@ -46,24 +46,24 @@ pub const LONG: usize = 64 << 10;
 /// Bytes of the smaller part.
 pub const SHORT: usize = 1 << 10;
 
-/// What names of these devices begin with.
+/// The prefix of these devices' names.
 pub const PREFIX: &str = "9p/";
 
-/// States of a place: nothing is on its way; a question is; somebody gave up waiting for its answer. From
-/// [`CAME`] on, the answer's length on top of that.
+/// States of a place: idle; a request is in flight; the caller gave up waiting. From [`CAME`] on, the
+/// answer's length on top of that.
 const IDLE: u32 = 0;
 const ASKED: u32 = 1;
 const ABANDONED: u32 = 2;
 const CAME: u32 = 4;
 
-/// What a question is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// A call, which may touch a program's memory while it has its place.
     Call,
     /// A page, or whatever waits for nothing else.
     Page,
-    /// As a page; and whoever asks does not give up, since what is stored would be lost.
+    /// As a page; and the caller does not give up, since the data to store would be lost.
     Store,
 }
 
@@ -83,7 +83,7 @@ pub enum Failed {
     Gone,
     /// No memory for the messages.
     Memory,
-    /// Who asked does not want to know any more.
+    /// The caller has given up.
     GivenUp,
 }
 
@@ -226,7 +226,7 @@ impl Share {
     fn give(&self, number: u32) {
         self.place(number).state.store(IDLE, Ordering::Relaxed);
         self.free.fetch_or(1 << number, Ordering::AcqRel);
-        // Who waits for a page may not be who this wakes, so all look.
+        // The woken thread may not be the one that waits for a page, so all are woken.
         self.freed.wake_all();
     }
 
@@ -291,13 +291,13 @@ impl Turn {
         let place = share.place(number);
         if place.memory.get().is_none() {
             let block = Block::new(LONG + SHORT).ok_or(Failed::Memory)?;
-            // The place is ours, so nobody was faster.
+            // The caller owns the place, so there is no race.
             let _ours = place.memory.set(block);
         }
         Ok(turn)
     }
 
-    /// What tells its answer from others.
+    /// The tag of its answer.
     pub fn tag(&self) -> u16 {
         self.number as u16
     }
@@ -391,7 +391,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What the device has written.
+    /// The device's answer.
     pub fn bytes(&self) -> &[u8] {
         let place = self.turn.share.place(self.turn.number);
         place.part(self.offset, self.len)
@@ -399,7 +399,7 @@ impl Answer {
 }
 
 impl Place {
-    /// Part of its memory, for who has the place.
+    /// Part of its memory, for the holder of the place.
     #[expect(clippy::mut_from_ref, reason = "one thread has the place")]
     fn part(&self, offset: usize, len: usize) -> &mut [u8] {
         let Some(block) = self.memory.get() else {
@@ -420,7 +420,7 @@ impl Source for Share {
         look_for_used(d, self.used, &self.taken, wake);
     }
 
-    /// Gives answers to those who wait for them, and frees places for whose answers nobody waits.
+    /// Delivers answers to their waiting callers, and frees places without one.
     fn wake(&self) {
         let mut taken = self.taken.load(Ordering::Relaxed);
         // A device that says that it has answered more than there are questions is heard again at its next

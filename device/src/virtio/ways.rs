@@ -99,8 +99,8 @@ impl Ways {
         }
     }
 
-    /// The device, which is stopped or gone, interrupts nobody any more: its handlers go, and its part of a
-    /// line's.
+    /// The device, which is stopped or gone, no longer interrupts: its handlers are removed, and its part of
+    /// a line's.
     pub fn end(&mut self) {
         match core::mem::take(&mut self.0) {
             Means::None => {}

@@ -6,8 +6,8 @@
 //! each thing that a user makes; [`roomy`] for a list that a monitor guards.
 //!
 //! `account/clippy.toml` forbids the forms that cannot be refused; where one is used all the same, an
-//! `expect` says what bounds it or who made room. Each leaves the kernel its reserve, and is a question that
-//! may be answered with no on purpose ([`crate::frame::fail`]).
+//! `expect` states its bound or where room was made. Each leaves the kernel its reserve, and is a question
+//! that may be answered with no on purpose ([`crate::frame::fail`]).
 
 mod room;
 

@@ -1,7 +1,7 @@
 //! Room in a list that a monitor guards, made while the monitor is not held.
 //!
-//! *Interface*: [`roomy`] takes the monitor when the list has room for more; what the caller puts there then
-//! needs no memory. [`Growing`] are the lists it knows.
+//! *Interface*: [`roomy`] takes the monitor when the list has room for more; so the caller's additions need
+//! no memory. [`Growing`] are the lists it knows.
 
 use abi::errno::Result;
 use alloc::collections::VecDeque;
@@ -54,7 +54,7 @@ fn try_list<T>(count: usize) -> Result<Vec<T>> {
     Ok(list)
 }
 
-/// What `guard` guards, as soon as its list `of` has room for `more` elements. ENOMEM.
+/// Locks `guard`, once its list `of` has room for `more` elements. ENOMEM.
 pub fn roomy<'a, T, L: Growing>(
     guard: &'a Monitor<T>,
     of: fn(&mut T) -> &mut L,

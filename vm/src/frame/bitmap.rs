@@ -11,7 +11,7 @@
 //! Progress: lock-free. A failed compare-and-swap on a word means that another succeeded. `take_run` claims
 //! word after word, upwards, and gives all back when one of them has lost a member: of several searches that
 //! collide, the one that holds the highest contested word meets none of the others further on, so it
-//! succeeds, or loses to somebody who took single frames. A search may overlook a run that another one has
+//! succeeds, or loses to a party that took single frames. A search may overlook a run that another one has
 //! claimed and then gives back.
 
 use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -49,7 +49,7 @@ impl Bitmap<'_> {
         self.search_top(top)
     }
 
-    /// The hint was bad: looks below it, then above, where somebody may have given since.
+    /// The hint was bad: looks below it, then above, where frames may have been freed since.
     #[cold]
     fn search_top(&self, top: usize) -> Option<usize> {
         let below = (0..self.summary.len().min(top)).rev();
@@ -122,7 +122,7 @@ impl Bitmap<'_> {
         None
     }
 
-    /// Clears the summary bit of a word that was seen empty, unless somebody gives meanwhile.
+    /// Clears the summary bit of a word that was seen empty, unless a frame is freed meanwhile.
     fn settle(&self, word: usize) {
         let bit = 1 << (word % 64);
         let summary = &self.summary[word / 64];

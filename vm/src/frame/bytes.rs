@@ -1,4 +1,4 @@
-//! The one door to the bytes of a frame: what the rooms above read and write of physical memory.
+//! The only access to the bytes of a frame for the rooms above.
 //!
 //! *Interface*: [`FrameRef::bytes`] gives a [`FrameBytes`], a range inside one frame; it is read, written,
 //! cleared and copied to and from the running program. A range that does not lie inside the frame is `EIO`,
@@ -62,7 +62,7 @@ impl FrameBytes<'_> {
     /// Fills `into` from byte `at` on.
     pub fn read(&self, at: usize, into: &mut [u8]) -> Result<()> {
         let from = self.part(at, into.len())?;
-        // SAFETY: `part` has looked; no Rust slice lies in a frame that somebody has a share of.
+        // SAFETY: `part` has looked; no Rust slice lies in a frame that has an owner.
         unsafe { into.as_mut_ptr().copy_from_nonoverlapping(from, into.len()) };
         Ok(())
     }

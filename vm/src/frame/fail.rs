@@ -31,7 +31,7 @@ impl Plan {
 /// How many questions there were since [`arm`], and how many were answered with no.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Questions of those who are meant.
+    /// Requests of the affected threads.
     pub asked: u64,
     /// Of them, refused on purpose.
     pub refused: u64,
@@ -73,7 +73,7 @@ pub fn is_armed() -> bool {
     ARMED.load(Ordering::Relaxed)
 }
 
-/// What has happened since [`arm`].
+/// The counts since [`arm`].
 pub fn counts() -> Counts {
     Counts {
         asked: ASKED.load(Ordering::Relaxed),

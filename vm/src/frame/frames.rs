@@ -2,9 +2,9 @@
 //!
 //! *Interface*: [`Frames`]; [`Frames::metadata_bytes`] and [`Frames::install`] at boot.
 //!
-//! In front of both stands a pair of magazines for each CPU: what a program there has given back, the next
-//! one there gets again, and CPUs do not meet at one word for every page. When the rest is used up, everybody
-//! takes from everybody's.
+//! In front of both stands a pair of magazines for each CPU: the next program on that CPU reuses the frames
+//! that the last one freed, and CPUs do not share a word for every page. When the rest is used up, every CPU
+//! takes from all magazines.
 //!
 //! Progress: lock-free throughout: bitmap and stock are, sharing is one addition, releasing one
 //! compare-and-swap that only another owner's can spoil. The counts of free frames lag behind the bitmap by
@@ -31,7 +31,7 @@ fn low() -> usize {
 pub struct Stats {
     /// Frames that the allocator was given.
     pub total: usize,
-    /// Frames that nobody owns, the stock included.
+    /// Free frames, including the stock.
     pub free: usize,
     /// Free frames that are known to be zero.
     pub stocked: usize,
@@ -46,7 +46,7 @@ static NO_HINTS: Hints = Hints {
     run: AtomicUsize::new(0),
 };
 
-/// What is known after boot; constant from then on.
+/// Values set at boot, and constant from then on.
 struct Installed {
     bitmap: Bitmap<'static>,
     shares: &'static [AtomicU32],
@@ -81,7 +81,7 @@ pub struct Frames {
     stock: Stock,
 }
 
-// SAFETY: `installed` is written once by `install`, before anybody else uses the allocator; all else is
+// SAFETY: `installed` is written once by `install`, before any other use of the allocator; all else is
 // atomic.
 unsafe impl Sync for Frames {}
 
@@ -245,7 +245,7 @@ impl Frames {
         self.floor.fetch_sub(OUT_OF_REACH, Ordering::Relaxed);
     }
 
-    /// Frames that nobody owns.
+    /// Free frames.
     #[cold]
     fn free(&self) -> usize {
         let near = self.near.iter();
@@ -268,7 +268,7 @@ impl Frames {
         Some(Frame(frame))
     }
 
-    /// Puts a frame that nobody owns into a magazine, if there is room.
+    /// Puts a free frame into a magazine, if there is room.
     #[inline]
     fn push(&self, magazine: &Magazine, frame: Frame) -> bool {
         magazine.push(DEPTH, frame.0, &self.known().shares[frame.index()])
@@ -347,13 +347,13 @@ impl Frames {
         Some(Frame(index as u32))
     }
 
-    /// Gives back `count` frames that nobody shares.
+    /// Gives back `count` frames without other owners.
     pub fn free_run(&self, first: Frame, count: usize) {
         self.known().bitmap.give_run(first.index(), count);
         self.free.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Adds an owner. Beyond the top of memory, where devices are, nobody owns anything.
+    /// Adds an owner. Beyond the top of memory, where devices are, there are no owners.
     #[inline]
     pub fn share(&self, frame: Frame) {
         if let Some(count) = self.known().shares.get(frame.index()) {
@@ -361,8 +361,8 @@ impl Frames {
         }
     }
 
-    /// How many owners there are besides the caller, who owns a share. Zero stays zero until the caller
-    /// shares it.
+    /// The number of owners besides the caller, which has a share. Zero stays zero until the caller shares
+    /// it.
     #[inline]
     pub fn others(&self, frame: Frame) -> u32 {
         match self.known().shares.get(frame.index()) {
@@ -382,7 +382,7 @@ impl Frames {
         last
     }
 
-    /// Nobody owns the frame any more.
+    /// The frame has no owner any more.
     #[inline(never)]
     fn take_back(&self, frame: Frame) {
         if !self.push(&self.near().dirty, frame) {
@@ -406,8 +406,7 @@ impl Frames {
         self.free.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A word for the owner of a frame that nobody shares (its share count); zero again before the frame is
-    /// given back.
+    /// A word for the only owner of a frame (its share count); zero again before the frame is given back.
     #[inline]
     pub(crate) fn word(&self, frame: Frame) -> &AtomicU32 {
         &self.known().shares[frame.index()]
@@ -469,7 +468,7 @@ impl Frames {
         true
     }
 
-    /// Gives the frames of stock and magazines back to the bitmap, for those who need a place.
+    /// Gives the frames of stock and magazines back to the bitmap, for searches of a run.
     fn destock(&self) {
         let known = self.known();
         while let Some(frame) = self.any_frame() {
@@ -504,8 +503,8 @@ impl Frames {
         }
     }
 
-    /// Free blocks of 2^n frames in a row, each n its own element. What waits in the stock and near the CPUs
-    /// counts as single frames.
+    /// Free blocks of 2^n frames in a row, each n its own element. Frames in the stock and the magazines
+    /// count as single frames.
     pub fn blocks(&self) -> [usize; ORDERS] {
         let mut blocks = self.known().bitmap.blocks();
         let known: usize = (0..).zip(blocks).map(|(order, count)| count << order).sum();

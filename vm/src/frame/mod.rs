@@ -1,11 +1,11 @@
-//! Physical memory in frames of 4096 bytes: who owns each, and how many share it.
+//! Physical memory in frames of 4096 bytes: their owners and share counts.
 //!
-//! *Interface*: a [`Frame`] is a number, not an owner; whoever got it from [`alloc()`] owns one share and
-//! gives it back with [`release`]. [`share`] adds an owner (copy-on-write, file pages), [`FrameRef`] is an
-//! owner that gives back by itself, and whose bytes are read and written through [`FrameBytes`] alone. The
-//! kernel's own frames come from the bottom of memory and programs' from the top, so that the heap finds room
-//! below 1 GiB. Programs' pages ask [`alloc_user`], which leaves the kernel a reserve: so the kernel's own
-//! small allocations succeed when programs have eaten everything else.
+//! *Interface*: a [`Frame`] is a number, not an owner; the caller of [`alloc()`] owns one share and gives it
+//! back with [`release`]. [`share`] adds an owner (copy-on-write, file pages), [`FrameRef`] is an owner that
+//! gives back by itself, and whose bytes are read and written through [`FrameBytes`] alone. The kernel's own
+//! frames come from the bottom of memory and programs' from the top, so that the heap finds room below 1 GiB.
+//! Programs' pages ask [`alloc_user`], which leaves the kernel a reserve: so the kernel's own small
+//! allocations succeed when programs have eaten everything else.
 //!
 //! The metadata (two bits' worth of bitmap and four bytes of share count a frame) is sized and placed at
 //! boot.

@@ -24,7 +24,7 @@ impl FrameRef {
         FrameRef { frame, frames }
     }
 
-    /// A new share of `frame`, of which somebody who owns one lets the caller know.
+    /// A new share of `frame`, which has another owner.
     pub fn share(frame: Frame) -> Self {
         super::share(frame);
         Self::own(frame)

@@ -14,7 +14,7 @@ pub use slab::Stats;
 use crate::memory::Kernel;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// What a thread does while even the reserve is used up: a `fn()`.
+/// The procedure for a thread that finds even the reserve used up: a `fn()`.
 static STARVED: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 /// From now on a thread that finds not even the reserve calls `starved`, which lets others go on, and tries
@@ -58,8 +58,8 @@ mod global {
     /// How long an allocation that must not fail waits for others to give memory back, nanoseconds.
     const PATIENCE_NS: u64 = 5_000_000_000;
 
-    /// Memory is short: tries once more with what can be won back. For what fits a page, which is made where
-    /// nobody can say no, waits where that is possible.
+    /// Memory is short: tries once more with what can be won back. Small allocations, which cannot be
+    /// refused, wait where that is possible.
     #[cold]
     fn again(layout: Layout) -> *mut u8 {
         if Kernel.reclaim()

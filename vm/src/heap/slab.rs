@@ -7,11 +7,11 @@
 //! numbers, in their own first bytes. The words lie outside the pages and are never used for anything else,
 //! so a late compare-and-swap on a page that has long been given back fails by its tag.
 //!
-//! A class's list is a stack of slabs that may have free objects. Whoever finds the top one exhausted takes
-//! it off; whoever then frees into it puts it back. `Listed` passes between them: a slab is on the list, or
-//! in one party's hands who will put it back or clear the bit, exactly when the bit is set. [`Heap::trim`]
-//! takes whole lists and gives the pages back whose objects are all free. In front of the slabs of a class
-//! stands a [`Magazine`] for each CPU.
+//! A class's list is a stack of slabs that may have free objects. A party that finds the top slab exhausted
+//! takes it off; the next party that frees into it puts it back. `Listed` passes between them: a slab is on
+//! the list, or held by one party that will put it back or clear the bit, exactly when the bit is set.
+//! [`Heap::trim`] takes whole lists and gives the pages back whose objects are all free. In front of the
+//! slabs of a class stands a [`Magazine`] for each CPU.
 //!
 //! Progress: lock-free. Source: M. Michael, *Scalable Lock-Free Dynamic Memory Allocation*, PLDI 2004 (the
 //! anchor word; no descriptors, no per-CPU heaps here); tags: dissertation, 5.2.1.
@@ -114,7 +114,7 @@ pub(crate) struct Heap<M: Memory> {
     near: [Near; MAX_CPUS],
     /// One word for each frame below 1 GiB.
     words: BootCell<&'static [AtomicU64]>,
-    /// Bytes that have left the slabs and runs: what callers hold, and what is in magazines.
+    /// Bytes that have left the slabs and runs: objects of callers, and objects in magazines.
     out: AtomicUsize,
     held: AtomicUsize,
 }
@@ -232,7 +232,7 @@ impl<M: Memory> Heap<M> {
     fn take_run(&self, layout: Layout) -> Option<*mut u8> {
         let (count, align) = Self::run_of(layout);
         let frames = self.memory.frames();
-        // What is larger than a page leaves the reserve to what is not: its maker can say no.
+        // Allocations larger than a page do not use the reserve: their callers can fail.
         if count > 1 && !frames.admits(count) {
             return None;
         }
@@ -384,7 +384,7 @@ impl<M: Memory> Heap<M> {
         {
             return;
         }
-        // It is in our hands now: clear the bit, or put it back if somebody has freed into it.
+        // It is in our hands now: clear the bit, or put it back if an object was freed into it.
         let word = self.word(frame);
         let mut seen = Word(word.load(Ordering::Acquire));
         while seen.free() == 0 {

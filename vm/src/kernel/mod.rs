@@ -1,5 +1,5 @@
-//! The kernel's half of every address space: what the machine room built at boot, and the tables below it
-//! that grow in place.
+//! The kernel's half of every address space: the part that the machine room built at boot, and the tables
+//! below it that grow in place.
 //!
 //! *Interface*: [`entries`] for new spaces; [`tables`] for stacks, code and device registers; [`hide`] and
 //! [`show`] for frames of code. The top table's upper entries never change, so every space sees every later

@@ -9,7 +9,7 @@ use machine::cpu::MAX_CPUS;
 use std::alloc::{Layout, alloc_zeroed};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
-/// What a fake memory is made of.
+/// The parts of a fake memory.
 pub(crate) struct Parts {
     base: usize,
     frames: Frames,
@@ -88,7 +88,8 @@ impl Memory for Fake {
         loop {
             for (cpu, pinned) in self.0.pinned.iter().enumerate() {
                 if !pinned.swap(true, Ordering::SeqCst) {
-                    // Who asks sees that somebody is pinned, or this one sees what the other did before.
+                    // Either the asking thread sees the pinned one, or the pinned one sees the other's
+                    // earlier stores.
                     fence(Ordering::SeqCst);
                     let _until_dropped = Pinned(pinned);
                     return Some(part(cpu));

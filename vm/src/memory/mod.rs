@@ -27,14 +27,15 @@ pub trait Memory: Copy + Send + Sync + 'static {
     /// As [`forget`](Self::forget), for the one page of each of `addresses`, which are few.
     fn forget_each(self, root: u64, addresses: &[usize]);
 
-    /// Makes sure that no CPU still has `root` loaded; its user half is empty and nobody will load it again.
+    /// Makes sure that no CPU still has `root` loaded; its user half is empty and it will not be loaded
+    /// again.
     fn leave(self, root: u64);
 
     /// Runs `part` with this CPU pinned (interrupts off; `part` is given its number), if it has `root`
     /// loaded.
     fn pinned<R>(self, root: u64, part: impl FnOnce(usize) -> R) -> Option<R>;
 
-    /// Does another CPU have `root` loaded? Looks after all stores before. Who loads it later sees them.
+    /// Does another CPU have `root` loaded? Looks after all stores before. A later load sees them.
     fn is_elsewhere(self, root: u64) -> bool;
 
     /// Returns when every [`pinned`](Self::pinned) part that was going on with `root` on another CPU has
@@ -58,7 +59,7 @@ pub trait Memory: Copy + Send + Sync + 'static {
         false
     }
 
-    /// What a space may become by what the running thread touches.
+    /// The limits of a space for faults of the running thread.
     fn bounds(self) -> Bounds {
         Bounds::NONE
     }
@@ -93,7 +94,7 @@ pub trait Memory: Copy + Send + Sync + 'static {
         unsafe { raw::copy_page(self.at(from), self.at(to)) }
     }
 
-    /// Reads bytes of `frame`, which somebody keeps. `EIO`: they do not all lie inside it.
+    /// Reads bytes of `frame`, which has an owner. `EIO`: they do not all lie inside it.
     fn read(self, frame: Frame, at: usize, into: &mut [u8]) -> Result<()> {
         let from = raw::inside(self.at(frame), at, into.len())?;
         // SAFETY: `inside` has looked; no Rust slice lies in a frame that programs see.
@@ -101,7 +102,7 @@ pub trait Memory: Copy + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Writes bytes of `frame`, which somebody keeps. `EIO`: they do not all lie inside it.
+    /// Writes bytes of `frame`, which has an owner. `EIO`: they do not all lie inside it.
     fn write(self, frame: Frame, at: usize, from: &[u8]) -> Result<()> {
         let to = raw::inside(self.at(frame), at, from.len())?;
         // SAFETY: as in `read`.

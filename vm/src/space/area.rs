@@ -1,4 +1,4 @@
-//! What a space knows about one range of its addresses.
+//! The record of one range of a space's addresses.
 //!
 //! *Interface*: [`Prot`], [`Backing`], [`Placement`] are what a caller of `map` chooses; [`AreaInfo`] is what
 //! it can look at.
@@ -91,13 +91,13 @@ pub enum Placement {
     Below(usize),
     /// At the first address if there is room below the second, else below the second.
     HintBelow(usize, usize),
-    /// Exactly there; what was there before is unmapped.
+    /// Exactly there; earlier mappings are unmapped.
     Fixed(usize),
     /// Exactly there, or `EEXIST`.
     FixedNoReplace(usize),
 }
 
-/// What an area is for, beside its backing.
+/// The purpose of an area, beside its backing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Nothing special.
@@ -240,7 +240,7 @@ pub struct AreaInfo {
     pub role: Role,
     /// How it stays in memory.
     pub lock: Lock,
-    /// What is wanted of it in a child, and in a core.
+    /// The wishes for it in a child, and in a core.
     pub wishes: Wishes,
     /// Are writes seen by others?
     pub shared: bool,

@@ -1,9 +1,9 @@
-//! What a space may become: how large, how much of it data, how much of it locked; and locking.
+//! The limits of a space: its size, its data, its locked pages; and locking.
 //!
-//! *Interface*: [`Bounds`] come from whoever changes a space, for one change; [`Lock`] is how an area stays
-//! in memory, which is where everything is anyway: so it is counted, and its pages are fetched by the caller.
-//! [`link_bounds`] says whose bounds hold where nobody gives any: where a stack grows.
-//! [`AddressSpace::lock`], [`AddressSpace::lock_all`], [`AddressSpace::sizes`].
+//! *Interface*: the caller of a change passes its [`Bounds`]; [`Lock`] is how an area stays in memory, which
+//! is where everything is anyway: so it is counted, and its pages are fetched by the caller. [`link_bounds`]
+//! provides the bounds where there is no caller: where a stack grows. [`AddressSpace::lock`],
+//! [`AddressSpace::lock_all`], [`AddressSpace::sizes`].
 
 use super::area::{Area, Content, Prot};
 use super::{AddressSpace, Areas, Inner};
@@ -282,7 +282,7 @@ impl<M: Memory> AddressSpace<M> {
     }
 
     /// The part from `from` on, before `end`, that is to be fetched: the next area that is locked as a whole;
-    /// its rights, and whether it is private. Those that nobody may touch are among them.
+    /// its rights, and whether it is private. Inaccessible pages are among them.
     pub fn next_locked(&self, from: usize, end: usize) -> Option<(usize, usize, Prot, bool)> {
         let inner = self.held();
         let mut all = inner.areas.touching(from, end).iter();

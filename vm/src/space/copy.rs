@@ -33,9 +33,9 @@ impl<M: Memory> AddressSpace<M> {
         })
     }
 
-    /// The object behind `address`, if that is in memory shared with others, and the byte in it: what a futex
-    /// there is known by. Not by the frame: the object may give that away while somebody waits, and then it
-    /// would be another's.
+    /// The object behind `address`, if that is in shared memory, and the byte in it: the key of a futex
+    /// there. Not by the frame: the object may free it while a thread waits, and then another object may
+    /// reuse it.
     pub fn shared_place(&self, address: usize) -> Option<((u64, u64), u64)> {
         let inner = self.held();
         let (start, area) = inner.areas.find(address)?.1;
@@ -84,7 +84,7 @@ impl<M: Memory> AddressSpace<M> {
         while at < end {
             let next = (page_floor(at) + PAGE).min(end);
             loop {
-                // Nobody takes the page away between look and copy.
+                // The page is not removed between check and copy.
                 let alone = self.change();
                 let entry = self
                     .tables()

@@ -1,7 +1,7 @@
 //! How many areas a space may have.
 //!
-//! *Interface*: [`AREAS_MAX`] is for all spaces (`vm.max_map_count`). Whoever is about to add or cut areas
-//! asks first: [`Areas::admit_another`], [`Areas::admit_more`], [`Areas::admit_hole`], [`Areas::admit_cuts`],
+//! *Interface*: [`AREAS_MAX`] is for all spaces (`vm.max_map_count`). Code that adds or splits areas asks
+//! first: [`Areas::admit_another`], [`Areas::admit_more`], [`Areas::admit_hole`], [`Areas::admit_cuts`],
 //! [`Areas::admit_rights`]; each answers `ENOMEM` when there would be too many. As on Linux a new one may be
 //! one more than that, and one that becomes two may not.
 

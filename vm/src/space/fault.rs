@@ -64,7 +64,7 @@ enum Step {
     Outside,
 }
 
-/// What a pager has given.
+/// A pager's answer.
 struct Answer {
     own: Option<FrameRef>,
     neighbours: [Option<FrameRef>; AROUND],
@@ -147,7 +147,7 @@ impl<M: Memory> AddressSpace<M> {
             Access::Write => Prot::WRITE,
             Access::Execute => Prot::EXEC,
         };
-        // What can be written or executed can be read: the machine knows no other way.
+        // Writable and executable pages are also readable: the machine has no other rights.
         let allowed =
             area.prot.contains(needed) || (access == Access::Read && area.prot != Prot::NONE);
         if !allowed {
@@ -278,8 +278,8 @@ impl<M: Memory> AddressSpace<M> {
         Ok(true)
     }
 
-    /// Puts a pager's answer into the table; what another has brought meanwhile stays, and what is left of
-    /// the answer is the caller's.
+    /// Puts a pager's answer into the table; entries that another thread has made meanwhile stay, and the
+    /// caller keeps the rest of the answer.
     fn enter(
         &self,
         tally: usize,
@@ -356,7 +356,7 @@ impl Inner {
         let Some(floor) = area.role.floor() else {
             return Err(FaultError::NotMapped);
         };
-        // What nobody may touch, or grows itself, is guard enough.
+        // An inaccessible area, or one that grows itself, is guard enough.
         let guards = |area: &Area| area.prot != Prot::NONE && area.role.floor().is_none();
         let under = index.checked_sub(1).and_then(|i| self.areas.all().get(i));
         let gap = if under.is_some_and(|(_, area)| guards(area)) {
@@ -391,7 +391,7 @@ fn put_down(
     *place = Some(ask(start, area, page, access, changes));
 }
 
-/// What to ask the pager of `area` for `page`.
+/// The request to the pager of `area` for `page`.
 fn ask(start: usize, area: &Area, page: usize, access: Access, changes: u64) -> Question {
     let Content::Pager {
         pager,

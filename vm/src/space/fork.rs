@@ -41,13 +41,13 @@ impl<M: Memory> AddressSpace<M> {
 
     /// The last thread of a process runs in the space no more, or none will after all.
     pub fn leave(&self) {
-        // Whoever is alone stays so: another would have come through it.
+        // A thread that is alone stays alone: another would have come through it.
         if !self.one_thread() {
             self.threads.fetch_sub(1, Ordering::Release);
         }
     }
 
-    /// Whether one thread at most runs in the space. What others wrote before they left is seen.
+    /// Whether one thread at most runs in the space. The writes of others before they left are visible.
     fn one_thread(&self) -> bool {
         self.threads.load(Ordering::Acquire) == 1
     }
@@ -132,8 +132,8 @@ impl<M: Memory> AddressSpace<M> {
         Ok(())
     }
 
-    /// What becomes of the pages that were spared: copies if there are no more, else they are shared like the
-    /// rest. Answers how many there are.
+    /// The treatment of the spared pages: copies if there are no more, else they are shared like the rest.
+    /// Answers how many there are.
     fn settle(&self, theirs: &Tables<'_, M>, lost: &mut Lost) -> isize {
         let (tables, frames) = (self.tables(), self.memory.frames());
         let few = lost.count <= lost.spared;
@@ -178,7 +178,7 @@ impl<M: Memory> AddressSpace<M> {
                 continue;
             };
             let entry = word.load(Ordering::Relaxed);
-            // What is still a file's shows what others write there, and so it does to the child.
+            // A page that still belongs to a file shows others' writes, also to the child.
             let own = area.private() && entry & (PRESENT | WRITE | DIRTY) == PRESENT | DIRTY;
             if !own || !area.prot.contains(Prot::WRITE) {
                 continue;

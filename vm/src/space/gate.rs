@@ -1,25 +1,25 @@
 //! The gate of a space: while it is open, faults pass without the space's monitor.
 //!
 //! *Interface*: [`Gate::pass`] for a fault that is *pinned* (it runs with interrupts off on a CPU that has
-//! the space loaded); all else for who holds the monitor: [`Gate::close`] and [`Gate::open`] around a change,
-//! [`Gate::waited`] for a fault.
+//! the space loaded); all else for the holder of the monitor: [`Gate::close`] and [`Gate::open`] around a
+//! change, [`Gate::waited`] for a fault.
 //!
-//! A change of the areas closes the gate, and then waits until whoever passed it before is out again: every
-//! CPU that has the space loaded answers an interrupt, which it cannot while something is pinned there. Who
-//! is pinned later finds the gate closed. So while the gate is open, what a pinned fault reads stands still,
-//! and between close and open nobody but the changer is there.
+//! A change of the areas closes the gate, and then waits until all earlier passers are out again: every CPU
+//! that has the space loaded answers an interrupt, which it cannot while a thread is pinned there. A thread
+//! that is pinned later finds the gate closed. So while the gate is open, the data that a pinned fault reads
+//! does not change, and between close and open only the changer accesses it.
 //!
 //! That order holds because a CPU stores that it has a space before it loads it, which serializes, and pins
-//! only later; the changer closes, passes a sequentially consistent fence, and then looks who has the space.
-//! A single-threaded program's space is loaded nowhere else, so nobody is asked.
+//! only later; the changer closes, passes a sequentially consistent fence, and then reads which CPUs have the
+//! space. A single-threaded program's space is loaded nowhere else, so no CPU is interrupted.
 //!
-//! Where somebody had to be asked, the gate stays closed after the change, until a few faults have waited for
-//! the monitor: changes that follow each other ask once, and changes and faults in turn ask as seldom as the
-//! faults could have passed.
+//! After an interrupt, the gate stays closed until a few faults have waited for the monitor: consecutive
+//! changes interrupt only once, and alternating changes and faults interrupt only as seldom as faults could
+//! have passed.
 //!
-//! Progress: a pinned fault waits for nobody; what it changes in the table it changes by compare-and-swap.
-//! Sources: quasi-invariants, where the seldom party pays for the guard (Pu and others 1995); a gate that
-//! stays closed for a while is the bias of Dice and Kogan's BRAVO (2019).
+//! Progress: a pinned fault never waits; it changes the table by compare-and-swap. Sources: quasi-invariants,
+//! where the seldom party pays for the guard (Pu and others 1995); a gate that stays closed for a while is
+//! the bias of Dice and Kogan's BRAVO (2019).
 
 use crate::primitive::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -32,7 +32,7 @@ const PATIENCE: u32 = 4;
 
 pub(crate) struct Gate {
     word: AtomicU64,
-    /// Faults that have waited since the last change. Only who holds the monitor touches it.
+    /// Faults that have waited since the last change. Only the holder of the monitor touches it.
     waited: AtomicU32,
 }
 

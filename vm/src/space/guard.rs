@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`AddressSpace::pass`] and [`AddressSpace::wait`] run a part of a fault while the areas stand
 //! still, without the monitor and with it; [`AddressSpace::held`] holds the monitor, so that the areas stand
-//! still; [`AddressSpace::change`] excludes everybody else, pinned faults too. See
+//! still; [`AddressSpace::change`] excludes all others, including pinned faults. See
 //! [`Gate`](super::gate::Gate).
 
 use super::resident::UNDER_MONITOR;
@@ -11,7 +11,7 @@ use crate::memory::Memory;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
 
-/// What a part that needs the areas to stand still is given.
+/// The argument of a part that needs unchanging areas.
 pub(super) struct View<'a> {
     pub(super) inner: &'a Inner,
     /// Changes of the space so far.
@@ -21,8 +21,8 @@ pub(super) struct View<'a> {
 }
 
 impl<M: Memory> AddressSpace<M> {
-    /// Runs `part` pinned while the areas stand still, if this CPU has the space and nobody changes it. What
-    /// `part` does is bounded.
+    /// Runs `part` pinned while the areas do not change, if this CPU has the space and no change is in
+    /// progress. The work of `part` is bounded.
     #[inline(always)]
     pub(super) fn pass<R>(&self, part: impl FnOnce(View) -> R) -> Option<R> {
         let passed = self.memory.pinned(self.root, |tally| {
@@ -59,7 +59,7 @@ impl<M: Memory> AddressSpace<M> {
         }
     }
 
-    /// Holds the monitor, with nobody else at areas or entries.
+    /// Holds the monitor, with exclusive access to areas and entries.
     #[inline]
     pub(super) fn change(&self) -> Change<'_, M> {
         let held = self.held();
@@ -88,7 +88,7 @@ impl<M: Memory> Deref for Held<'_, M> {
     }
 }
 
-/// A change of a space is going on: nobody else looks at its areas or touches its entries.
+/// A change of a space is in progress: no other thread reads its areas or touches its entries.
 pub(super) struct Change<'a, M: Memory> {
     held: Held<'a, M>,
     /// Another CPU has the space.
@@ -107,7 +107,7 @@ impl<M: Memory> Deref for Change<'_, M> {
 impl<M: Memory> DerefMut for Change<'_, M> {
     #[inline]
     fn deref_mut(&mut self) -> &mut Inner {
-        // SAFETY: the monitor is held, the gate was closed, and who had passed it before is out again.
+        // SAFETY: the monitor is held, the gate was closed, and all earlier passers are out again.
         unsafe { &mut *self.held.space.inner.get() }
     }
 }

@@ -1,4 +1,4 @@
-//! What the children of a space write first: the next one gets copies of it at once.
+//! The pages that the children of a space write first: the next child gets copies of them at once.
 //!
 //! *Interface*: [`Habits::note`] by a child that has copied a page, [`Habits::each`] and [`Habits::forget`]
 //! by the parent that forks.

@@ -340,8 +340,8 @@ impl<M: Memory> AddressSpace<M> {
         if whole { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
-    /// Takes all pages of private mappings away at once, where programs run here no more: what somebody reads
-    /// there later is the object's, or zero.
+    /// Takes all pages of private mappings away at once, where programs run here no more: later reads find
+    /// the object's pages, or zeros.
     pub fn give_up(&self) {
         let inner = self.change();
         let mut gather = Gather::new(self.memory, self.root);

@@ -1,12 +1,12 @@
-//! Address spaces: what a process sees as memory.
+//! Address spaces: the memory of processes.
 //!
 //! *Interface*: [`AddressSpace`]. All addresses and lengths are in bytes; lengths are rounded up to pages,
 //! addresses must be page-aligned where Linux wants them so (`EINVAL` otherwise).
 //!
-//! Progress: what changes areas takes a monitor, asleep. Faults do not, as long as nobody changes the areas
-//! of that space (`gate`): they race by compare-and-swap on the entries. Spaces share nothing but frames,
-//! whose counts are lock-free. The machine's own walks, and the kernel's accesses to user memory, take
-//! nothing.
+//! Progress: a change of areas takes a sleeping monitor. Faults do not, as long as the areas of that space
+//! are not being changed (`gate`): they race by compare-and-swap on the entries. Spaces share nothing but
+//! frames, whose counts are lock-free. The machine's own walks, and the kernel's accesses to user memory,
+//! take nothing.
 
 mod area;
 mod areas;
@@ -52,7 +52,7 @@ use habits::Habits;
 use resident::Resident;
 use sync::{Monitor, Once};
 
-/// What an instruction wanted to do.
+/// The access of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Load.
@@ -116,11 +116,11 @@ pub struct AddressSpace<M: Memory = Kernel> {
     /// Threads that have joined, the first among them, less processes that have left: no fewer than run in
     /// it.
     threads: AtomicUsize,
-    /// What the parent is told about the pages that this one writes first.
+    /// The report to the parent about the pages that this space writes first.
     habits_of_family: Option<Arc<Habits>>,
-    /// A word of whoever has made it.
+    /// A word of its maker.
     mark: AtomicU32,
-    /// Something of whoever has made it.
+    /// An object of its maker.
     kept: Once<Arc<dyn Any + Send + Sync>>,
     /// Orders changes.
     monitor: Monitor<()>,
@@ -132,8 +132,8 @@ pub struct AddressSpace<M: Memory = Kernel> {
 // is atomic.
 unsafe impl<M: Memory> Sync for AddressSpace<M> {}
 
-/// What only a change touches, alone, together with tables and the entries that are occupied: a fault adds
-/// entries, widens their rights, and exchanges those that are not writable.
+/// Data that only a change touches, together with tables and occupied entries: a fault adds entries, widens
+/// their rights, and exchanges those that are not writable.
 pub(crate) struct Inner {
     areas: Areas,
     /// Where the heap starts.
@@ -150,7 +150,7 @@ pub(crate) struct Inner {
     future_lock: Lock,
     /// Forks so far, in a byte.
     forks: u8,
-    /// What the children write first.
+    /// The pages that children write first.
     habits: Option<Arc<Habits>>,
 }
 
@@ -236,7 +236,7 @@ impl<M: Memory> AddressSpace<M> {
         self.uncounted_tables().counted(&self.tables_held)
     }
 
-    /// The same, for who takes all of them out.
+    /// The same, for the removal of all of them.
     fn uncounted_tables<'a>(&self) -> Tables<'a, M> {
         // SAFETY: the root was made by `new_in` and lives as long as the space.
         unsafe { Tables::new(self.root, self.memory).with_second(self.second) }
@@ -343,7 +343,7 @@ impl<M: Memory> AddressSpace<M> {
         top: core::ops::Range<usize>,
         visit: &mut dyn FnMut(crate::table::Mapping),
     ) {
-        // Faults add tables meanwhile; nobody takes one out.
+        // Faults add tables meanwhile; none is removed.
         let _held = self.held();
         self.tables().each_mapping(top, visit);
     }

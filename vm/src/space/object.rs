@@ -1,4 +1,4 @@
-//! What an object that is kept elsewhere does about the pages of it that spaces have mapped shared.
+//! Operations of a cached object on its pages in shared mappings.
 //!
 //! *Interface*: [`AddressSpace::shield`] before the object looks whether its pages are written again;
 //! [`AddressSpace::forget_spare`] when memory is short; [`AddressSpace::shared_from`] finds the pagers of a
@@ -22,7 +22,7 @@ use alloc::sync::Arc;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 
-/// Pages that an object could do without, if nobody showed them.
+/// Pages that an object could evict if they were not mapped.
 pub struct Spare<'a> {
     /// The object, as [`Pager::object`] has it.
     pub object: (u64, u64),
@@ -111,8 +111,8 @@ impl<M: Memory> AddressSpace<M> {
         gather.finish();
     }
 
-    /// Forgets the `spare` pages of an object where they are shown here and cannot be written, so that who
-    /// touches one again asks the pager. What is locked stays, and copies that are the space's own.
+    /// Unmaps the `spare` pages of an object where they are mapped here read-only, so a later access asks the
+    /// pager. Locked pages stay, and so do the space's own copies.
     pub fn forget_spare(&self, spare: &Spare) {
         let pages = spare.range();
         let shows = |(start, area): &(usize, Area)| {

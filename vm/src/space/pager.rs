@@ -1,6 +1,6 @@
-//! Who supplies the content of file pages.
+//! The supplier of file pages.
 //!
-//! *Interface*: [`Pager`], implemented by whoever has the pages (a file in memory, a device); [`PagerInfo`]
+//! *Interface*: [`Pager`], implemented by the owner of the pages (a file in memory, a device); [`PagerInfo`]
 //! with its [`Label`], for people.
 //! Source: Massalin and Pu 1991, section on virtual memory: the address space holds a list of segments,
 //! each with the pager that is expected to supply the content of its pages.
@@ -28,8 +28,8 @@ pub trait Pager: Send + Sync {
     /// is no file: a device that there is not.
     fn object(&self) -> (u64, u64);
 
-    /// The object's file for who opens it by its mapping, in the form that the room of files gives it: none
-    /// has what is no file, or is past memory.
+    /// The object's file, for opening it by its mapping, in the form of the file room: none for an object
+    /// that is not a file, or is beyond memory.
     fn file(&self) -> Option<Box<dyn Any>> {
         None
     }
@@ -45,7 +45,7 @@ pub trait Pager: Send + Sync {
         Ok(())
     }
 
-    /// What `/proc/PID/maps` shows: path, device, inode.
+    /// The data for `/proc/PID/maps`: path, device, inode.
     fn describe(&self) -> PagerInfo {
         PagerInfo::default()
     }

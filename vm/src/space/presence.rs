@@ -17,7 +17,7 @@ use core::sync::atomic::Ordering;
 /// Pages of an area that are present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Present {
-    /// Nobody else has them: not changed, and changed.
+    /// Unshared pages: not changed, and changed.
     pub private: [usize; 2],
     /// Others map them, too.
     pub shared: [usize; 2],
@@ -165,7 +165,7 @@ impl<M: Memory> AddressSpace<M> {
         self.resident.forget_most();
     }
 
-    /// Who supplies the area from `start` to `end`, if there is exactly such a one and it has an object.
+    /// The pager of the area from exactly `start` to `end`, if there is one and it has an object.
     pub fn pager_of(&self, start: usize, end: usize) -> Option<Arc<dyn Pager>> {
         let inner = self.held();
         let first = inner.areas.above(start);

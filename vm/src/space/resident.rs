@@ -1,13 +1,13 @@
 //! How many pages of a space are present: a count for each CPU, so that no fault needs a locked instruction
 //! for it.
 //!
-//! *Interface*: [`Resident::add`] by who is pinned on that CPU, or holds the monitor ([`UNDER_MONITOR`]);
-//! [`Resident::pages`]: their sum.
+//! *Interface*: [`Resident::add`] by a thread that is pinned on that CPU, or holds the monitor
+//! ([`UNDER_MONITOR`]); [`Resident::pages`]: their sum.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use machine::cpu::MAX_CPUS;
 
-/// The count of who holds the space's monitor.
+/// The count of the monitor's holder.
 pub(super) const UNDER_MONITOR: usize = MAX_CPUS;
 
 /// The counts; each alone means nothing, since a page may appear under one and go under another.
@@ -49,7 +49,7 @@ impl Resident {
         self.most.fetch_max(self.pages() as u32, Ordering::Relaxed);
     }
 
-    /// What was before does not count any more.
+    /// Earlier counts are dropped.
     pub(super) fn forget_most(&self) {
         self.most.store(0, Ordering::Relaxed);
     }

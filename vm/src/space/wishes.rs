@@ -1,4 +1,4 @@
-//! What a program wants done with a part of its memory when it forks or leaves a core (`madvise`).
+//! A program's wishes for parts of its memory at `fork` and in a core dump (`madvise`).
 //!
 //! *Interface*: [`AddressSpace::wish`] says a [`Wish`]; areas keep [`Wishes`].
 
@@ -18,7 +18,7 @@ pub enum Wish {
     Conceal(bool),
 }
 
-/// What is wanted of one area.
+/// The wishes for one area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wishes {
     /// A child does not have it.
@@ -52,8 +52,9 @@ impl Area {
 }
 
 impl<M: Memory> AddressSpace<M> {
-    /// Notes a wish about all areas of a range. `ENOMEM`: there are holes; what there is has been noted.
-    /// `EINVAL`: it cannot be so of one of them, and those before have it. `EAGAIN`: an area cannot be cut.
+    /// Notes a wish about all areas of a range. `ENOMEM`: there are holes; the wishes for existing areas have
+    /// been recorded. `EINVAL`: it cannot be so of one of them, and those before have it. `EAGAIN`: an area
+    /// cannot be cut.
     pub fn wish(&self, start: usize, end: usize, wish: Wish) -> Result<(), Errno> {
         let mut inner = self.change();
         let cut = inner.areas.admit_cuts(start, end);

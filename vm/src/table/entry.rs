@@ -15,13 +15,13 @@ pub const HELD: u64 = 1 << 9;
 /// The bits of an entry's address that a frame's has: memory ends below 8 TiB.
 pub const FRAME: u64 = ADDRESS & ((1 << machine::paging::ADDRESS_BITS) - 1);
 
-/// Set in entries that are not present but keep a frame: what a processor with the L1TF defect loads by such
-/// an entry is where no memory is. It compares 44 bits at least. [`frame_of`] drops them by the mask that it
-/// needs anyway. Source: Linux's "PTE inversion".
+/// Set in entries that are not present but keep a frame: a processor with the L1TF defect loads from an
+/// address without memory through such an entry. It compares 44 bits at least. [`frame_of`] drops them by the
+/// mask that it needs anyway. Source: Linux's "PTE inversion".
 pub const NOWHERE: u64 = ADDRESS & !FRAME;
 
 /// Software: the object's own page, mapped only because a neighbour was wanted. Until the machine marks such
-/// a page as accessed too, nobody needs it, and the pager will give it again.
+/// a page as accessed too, it is not needed, and the pager will give it again.
 pub const ALONG: u64 = 1 << 10;
 
 /// An entry above the leaves; the leaves decide.
@@ -86,7 +86,7 @@ fn bits(prot: Prot, writable: bool) -> u64 {
     }
 }
 
-/// What `entry`, of a program's page, is with rights `prot`. Writable only if it was before.
+/// The entry of a program's page with rights `prot`. Writable only if it was before.
 #[inline]
 pub fn with_rights(entry: u64, prot: Prot) -> u64 {
     page(frame_of(entry), prot, entry & WRITE != 0) | entry & DIRTY

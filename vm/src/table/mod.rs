@@ -8,10 +8,10 @@
 //!
 //! A table's frame has no other owner, so its share count is free to say which parts of the table were ever
 //! asked for: a bit (sixteen entries) is set before [`Tables::leaf_or_make`] gives a word of them, and all
-//! are cleared when the table is taken out. Most tables have entries in one or two such parts, and who goes
-//! through them looks at no others.
+//! are cleared when the table is taken out. Most tables have entries in one or two such parts, and walks skip
+//! the others.
 //!
-//! Progress: lock-free. Who may clear or prune while others walk is the owner's affair (a space holds its
+//! Progress: lock-free. The owner decides when clearing and pruning are safe against walks (a space holds its
 //! monitor).
 //! Source: Massalin and Pu 1991, "virtual memory management" (compare-and-swap into a null entry); layout:
 //! AMD64 Architecture Programmer's Manual, volume 2, section 5.3.
@@ -119,7 +119,7 @@ impl<'a, M: Memory> Tables<'a, M> {
         Some(&self.table(physical)[index])
     }
 
-    /// The leaf table of `address`, made as needed, for who marks what of it is wanted.
+    /// The leaf table of `address`, made as needed, for a caller that marks the used part of it.
     #[inline(always)]
     fn leaf_table_or_make(&self, address: usize) -> Option<u64> {
         let mut physical = self.root;
@@ -197,9 +197,9 @@ impl<'a, M: Memory> Tables<'a, M> {
         Some(unsafe { &*word })
     }
 
-    /// Hangs a table of smaller pages with the rights of `entry` into `word`, which held that, unless
-    /// somebody else was faster: another who splits, or the processor, which notes an access. Answers the
-    /// entry that is there now.
+    /// Hangs a table of smaller pages with the rights of `entry` into `word`, which held that, unless another
+    /// was faster: another split, or the processor, which sets an accessed bit. Answers the entry that is
+    /// there now.
     #[cold]
     fn split(&self, word: &AtomicU64, entry: u64, level: u32) -> Option<u64> {
         let frame = self.memory.frames().alloc()?;
@@ -250,7 +250,7 @@ impl<'a, M: Memory> Tables<'a, M> {
         self.table(self.root)[index].load(Ordering::Acquire)
     }
 
-    /// Sets the entry of `address`, a program's, in the second top table. Whoever loses a race stores the
+    /// Sets the entry of `address`, a program's, in the second top table. The loser of a race stores the
     /// same.
     #[cold]
     fn repeat(&self, address: usize, entry: u64) {
@@ -264,7 +264,7 @@ impl<'a, M: Memory> Tables<'a, M> {
         self.table(self.root)[index].store(entry, Ordering::Release);
     }
 
-    /// Hangs a new table into `word` unless somebody else was faster; answers the entry that is there now.
+    /// Puts a new table into `word` unless another thread was faster; returns the current entry.
     #[cold]
     fn make(&self, word: &AtomicU64, address: usize) -> Option<u64> {
         let (frame, rights) = if address <= abi::layout::USER_END {
@@ -299,7 +299,7 @@ impl<'a, M: Memory> Tables<'a, M> {
         self.each_part_on(&mut Last::default(), start, end, visit);
     }
 
-    /// As [`each_part`](Self::each_part), for one range after another, while nobody takes a table out.
+    /// As [`each_part`](Self::each_part), for one range after another, while no table is removed.
     #[inline(always)]
     pub fn each_part_on(
         &self,
@@ -500,7 +500,7 @@ impl<'a, M: Memory> Tables<'a, M> {
     }
 }
 
-/// The leaf table that was found last, for who goes from one address to the next.
+/// The leaf table that was found last, for walks from one address to the next.
 #[derive(Default)]
 pub struct Last {
     /// The first address of its span, plus one; 0: none.

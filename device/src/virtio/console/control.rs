@@ -1,4 +1,4 @@
-//! What is said about ports: messages of the device, and answers.
+//! Control messages about ports: the device's messages, and the answers.
 //!
 //! *Interface*: [`Control`] has the two queues; [`Console::say`] sends a message and waits until the device
 //! has read it, [`heed`] does what those that have come ask for. [`changes`], [`pending`] and [`attend`] are
@@ -36,7 +36,7 @@ const MESSAGE: usize = 8;
 /// How long the device may take to read a message.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
-/// What messages are about.
+/// The kinds of messages.
 #[derive(Clone, Copy)]
 pub enum Event {
     /// The driver is there.
@@ -220,7 +220,7 @@ fn name(port: &'static Port, bytes: &[u8]) {
         && names::find(name).is_none()
         && port.take_name()
     {
-        // Without memory for it the port has no name, and nobody finds it.
+        // Without memory for it the port has no name, and cannot be found.
         let _unnamed = names::add(name, Device::Port(port));
     }
 }

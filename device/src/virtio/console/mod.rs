@@ -1,13 +1,13 @@
 //! The virtio console: a port for each stream that the host connects.
 //!
 //! *Interface*: [`start`] brings the device up and gives its ports the names that the host has for them
-//! ([`crate::names`]); [`open`] lets bytes flow. What the host changes later, a port that comes or goes, a
-//! thread follows: [`changes`] wakes it when something is [`pending`], to [`attend`] to, until the whole
+//! ([`crate::names`]); [`open`] lets bytes flow. A thread follows the host's later changes, such as new or
+//! removed ports: [`changes`] wakes it when something is [`pending`], to [`attend`] to, until the whole
 //! device [`is_gone`].
 //!
-//! What is said about ports goes over a pair of queues of its own (*control*), in order: the device's answer
-//! to a message is there when the message has been used. So `start` knows every port's name when it returns.
-//! It waits for the device as it would for a chip, but not for ever.
+//! Messages about ports go over a separate pair of queues (*control*), in order: the device's answer to a
+//! message is there when the message has been used. So `start` knows every port's name when it returns. It
+//! waits for the device as it would for a chip, but not for ever.
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 5.3.
 
 mod control;

@@ -171,7 +171,7 @@ impl Port {
             Way::In => &self.input,
             Way::Out => &self.output,
         };
-        // A direction is opened once, so nobody was faster.
+        // A direction is opened once, so there is no race.
         let _opened = slot.set(open);
         self.interrupt.renew()?;
         // The token: the device gets the empty queue to fill, and the word of the output that of a get that
@@ -180,7 +180,7 @@ impl Port {
         Ok(())
     }
 
-    /// The device has taken the port away: who waits is told, and so is who comes.
+    /// The device has removed the port: waiting and new callers get an error.
     pub fn remove(&self) {
         self.gone.store(true, Ordering::Release);
         self.waiters.arrived.wake_all();

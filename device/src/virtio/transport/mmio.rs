@@ -36,7 +36,7 @@ pub struct Block {
     line: u32,
 }
 
-/// What a word of the command line says about one place for a device.
+/// A device's place, from a word of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named {
     /// Where its registers begin.
@@ -76,8 +76,8 @@ pub fn named(line: &str) -> impl Iterator<Item = Named> {
 }
 
 impl Transport {
-    /// The device at `named`, and which one it is by the number that the standard gives it. None: nobody is
-    /// there.
+    /// The device at `named`, and which one it is by the number that the standard gives it. None: there is no
+    /// device.
     ///
     /// # Errors
     /// [`Odd`].

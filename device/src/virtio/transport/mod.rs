@@ -126,7 +126,7 @@ impl Transport {
     fn reset(&self) -> bool {
         self.set_status(0);
         let mut answers = (0..PATIENCE).map(|_| self.status());
-        // All ones is nobody's answer: no device sets every bit.
+        // All ones means no device: no device sets every bit.
         answers.find(|bits| matches!(*bits, 0 | u8::MAX)) == Some(0)
     }
 
@@ -184,7 +184,7 @@ impl Transport {
         self.set_status(FAILED);
     }
 
-    /// The device touches no memory any more, and interrupts nobody.
+    /// The device no longer accesses memory or interrupts.
     pub fn stop(&self) {
         self.reset();
         if let Bus::Pci(blocks) = &self.bus {

@@ -7,7 +7,7 @@ use crate::pci::{Function, Odd};
 use crate::registers::Registers;
 use machine::irq;
 
-/// Who makes them all.
+/// Their vendor number.
 pub const VENDOR: u16 = 0x1af4;
 
 /// Offsets of the common registers (section 4.1.4.3).
@@ -55,7 +55,7 @@ pub fn kind(function: &Function) -> Option<u16> {
         .or_else(|| (MODERN..MODERN + 0x40).contains(&id).then(|| id - MODERN))
 }
 
-/// What a capability says about one block.
+/// The description of one block in a capability.
 #[derive(Clone, Copy)]
 struct Block {
     bar: u8,

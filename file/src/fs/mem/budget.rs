@@ -60,7 +60,7 @@ impl Bound {
         self.used.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives back what was kept.
+    /// Gives back a kept count.
     pub fn give(&self, count: usize) {
         self.used.fetch_sub(count, Ordering::Relaxed);
     }
@@ -139,7 +139,7 @@ impl Part {
         all.force();
     }
 
-    /// Gives back what was kept.
+    /// Gives back a kept count.
     pub fn give(&self, count: usize, all: &'static Bound) {
         self.used.fetch_sub(count, Ordering::Relaxed);
         all.give(count);
