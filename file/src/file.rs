@@ -31,6 +31,7 @@ use crate::fs::busy::Writing;
 use crate::fs::inactive::Inactive;
 use crate::fs::lease;
 use crate::fs::place;
+use crate::fs::shown::Shown;
 use crate::fs::watch;
 use crate::fs::{Attr, DirSink, How, Inode, Kind, Place};
 use crate::io::IoBuf;
@@ -295,6 +296,8 @@ pub struct OpenFile {
     console: bool,
     /// The inactive list of its inode, if it may wait there.
     list: Option<NonNull<Inactive>>,
+    /// What its inode shows.
+    shown: Option<NonNull<Shown>>,
     closed: AtomicBool,
     /// That it may write a file which could be run.
     writing: Once<Writing>,
@@ -305,8 +308,8 @@ pub struct OpenFile {
     told: Once<Box<Told>>,
 }
 
-// SAFETY: all fields but `list` are `Send` and `Sync` themselves; `list` points to a part of the inode that
-// `place` keeps, and is.
+// SAFETY: all fields but `list` and `shown` are `Send` and `Sync` themselves; these point to parts of the
+// inode that `place` keeps, and are.
 unsafe impl Send for OpenFile {}
 // SAFETY: as above.
 unsafe impl Sync for OpenFile {}
@@ -339,7 +342,17 @@ const FOR_EVER: u8 = 2;
 /// Flags of `open` that a description does not keep.
 const CREATION: u32 = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC;
 
+/// Where a description keeps the address of what its inode shows; 0 for none.
+pub const SHOWN: usize = core::mem::offset_of!(OpenFile, shown);
+
 impl OpenFile {
+    /// What its inode shows.
+    #[inline(always)]
+    pub fn shown(&self) -> Option<&Shown> {
+        // SAFETY: it is a part of the inode, which `place` keeps.
+        self.shown.map(|shown| unsafe { shown.as_ref() })
+    }
+
     /// A description of a file without a name (a pipe end, a socket), opened with `flags` (`O_*`).
     pub fn new(file: Arc<dyn File>, flags: u32) -> Arc<OpenFile> {
         Self::at(file, How { flags, place: None })
@@ -363,6 +376,11 @@ impl OpenFile {
         Arc::new(OpenFile {
             console,
             list: inode.and_then(|p| p.inode.inactive()).map(NonNull::from),
+            shown: how
+                .place
+                .as_ref()
+                .and_then(|place| place.inode.shown())
+                .map(NonNull::from),
             file,
             place: how.place,
             flags: AtomicU32::new(how.flags & !CREATION),

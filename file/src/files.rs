@@ -49,7 +49,7 @@ use company::Company;
 use growth::Paid;
 pub use growth::{Moved, link_moved};
 use kpt::{Kpt, code_of};
-pub use kpt::{KptView, Stubs, link_stubs, stubs};
+pub use kpt::{KptView, SLOTS, Stubs, link_stubs, stubs};
 use slots::{CHUNK, CLOEXEC, Place, Slots};
 pub(crate) use taken::Taken;
 pub use visit::{Visit, each_description, make_shared, replug_everywhere};
@@ -678,7 +678,7 @@ impl Files {
 
     /// The dispatcher's view of the code.
     pub fn kpt(&self) -> KptView {
-        briefly(|| self.arrays().view())
+        briefly(|| self.arrays().view(self.slots.first()))
     }
 
     /// The current entries at `fd`: read, write, lseek.

@@ -42,9 +42,16 @@ impl Leaves for Answered {
         (nr::CLOSE as u32, Leaf::Routine),
         (abi::native::CALL as u32, Leaf::Routine),
         (nr::FUTEX as u32, Leaf::Routine),
+        (nr::FSTAT as u32, Leaf::Slot),
     ];
     const END: u32 = nr::COUNT as u32;
+
+    fn of_slot() -> usize {
+        ENTRIES.get().copied().unwrap_or_default().fstat
+    }
 }
+
+const _: () = assert!(thread::dispatch::SLOTS == file::files::SLOTS);
 
 static PLAN: Plan = Plan::of::<Answered>();
 
@@ -57,6 +64,8 @@ pub struct Entries {
     pub openat: usize,
     /// `close`.
     pub close: usize,
+    /// `fstat`, which gets in rax what is in the descriptor's slot.
+    pub fstat: usize,
 }
 
 static ENTRIES: Once<Entries> = Once::new();
@@ -90,6 +99,7 @@ fn describe<R>(
         write: view.write as usize,
         lseek: view.lseek as usize,
         n: view.len as u32,
+        slots: view.slots as usize,
     });
     make(&Spec {
         kpt,

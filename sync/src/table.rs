@@ -152,21 +152,38 @@ impl<T: Hashed> Table<T> {
         // SAFETY: an array is freed a grace period after it was replaced.
         let cells = unsafe { self.cells.load(Ordering::Acquire).as_ref() }?;
         let cells = &cells.cells[..];
-        let mask = cells.len().wrapping_sub(1);
-        let mut index = hash as usize & mask;
-        for _ in 0..cells.len() {
-            let entry = cells.get(index)?.0.load(Ordering::Acquire);
+        let first = cell(cells, hash as usize).load(Ordering::Acquire);
+        if is_entry(first) {
+            // SAFETY: an entry is freed a grace period after it was taken out.
+            let entry = unsafe { &*first };
+            if entry.hash() == hash && is(entry) {
+                return Some(entry);
+            }
+        } else if first.is_null() {
+            return None;
+        }
+        // SAFETY: as the caller promises.
+        unsafe { Self::find_behind(cells, hash, is) }
+    }
+
+    /// As [`Table::find`], but for the first cell.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(never)]
+    unsafe fn find_behind(cells: &[Cell<T>], hash: u64, is: impl Fn(&T) -> bool) -> Option<&T> {
+        for more in 1..cells.len() {
+            let entry = cell(cells, (hash as usize).wrapping_add(more)).load(Ordering::Acquire);
             if entry.is_null() {
                 return None;
             }
             if is_entry(entry) {
-                // SAFETY: an entry is freed a grace period after it was taken out.
+                // SAFETY: as in `find`.
                 let entry = unsafe { &*entry };
                 if entry.hash() == hash && is(entry) {
                     return Some(entry);
                 }
             }
-            index = (index + 1) & mask;
         }
         None
     }
@@ -321,6 +338,14 @@ impl<T> Iterator for Contents<T> {
             }
         }
     }
+}
+
+/// The cell for which `hash` stands.
+#[inline(always)]
+fn cell<T>(cells: &[Cell<T>], hash: usize) -> &AtomicPtr<T> {
+    let index = hash & cells.len().wrapping_sub(1);
+    // SAFETY: an array has cells, and their number is a power of two.
+    unsafe { &cells.get_unchecked(index).0 }
 }
 
 /// Puts `entry` into the first cell that has none. Whether that was empty.

@@ -33,7 +33,13 @@ pub struct KptView {
     pub lseek: *const u64,
     /// Words in each array; a descriptor beyond has no code.
     pub len: usize,
+    /// The slots of the first [`SLOTS`] descriptors; a slot is 0, or the address of an [`OpenFile`] and a
+    /// flag in its lowest bit.
+    pub slots: *const usize,
 }
+
+/// Descriptors whose slots a dispatcher finds.
+pub const SLOTS: usize = super::slots::CHUNK;
 
 /// Entries of the stubs for descriptors without a routine.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +139,7 @@ impl Kpt {
     }
 
     /// The dispatchers' view of them.
-    pub fn view(&self) -> KptView {
+    pub fn view(&self, slots: &[AtomicUsize; SLOTS]) -> KptView {
         let [read, write, lseek] =
             [0, 1, 2].map(|array| self.words[array * self.len()..].as_ptr().cast::<u64>());
         KptView {
@@ -141,6 +147,7 @@ impl Kpt {
             write,
             lseek,
             len: self.len(),
+            slots: slots.as_ptr().cast(),
         }
     }
 

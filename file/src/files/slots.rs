@@ -200,6 +200,11 @@ impl Slots {
         Some(&self.chunk(number / 2)?.maps[number % 2])
     }
 
+    /// The slots of the first descriptors, which stay as long as the table.
+    pub fn first(&self) -> &[AtomicUsize; CHUNK] {
+        &self.first.slots
+    }
+
     /// The slots of the descriptors from `number * CHUNK` on, if there is room for them.
     #[inline(always)]
     pub fn row(&self, number: usize) -> Option<&[AtomicUsize; CHUNK]> {

@@ -110,7 +110,7 @@ pub struct Attr {
 }
 
 /// Preferred size of a transfer, bytes.
-const BLOCK_SIZE: u32 = 4096;
+pub(super) const BLOCK_SIZE: u32 = 4096;
 
 impl Attr {
     /// The result of `fstat` for a file without an inode.

@@ -5,7 +5,6 @@
 //! component, without `/`, never `.` or `..`, at most `NAME_MAX` bytes.
 
 use abi::errno::{Errno, Result};
-use abi::linux::Stat;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -14,13 +13,12 @@ use core::sync::atomic::AtomicU32;
 use super::acl::{Acl, Which};
 use super::attr::{Attr, Kind, SetAttr};
 use super::busy::Busy;
-use super::entry::Dentry;
 use super::perm::{self, Bits};
 use super::place::Place;
-use super::way::Access;
+use super::records::Records;
+use super::shown::Shown;
 use crate::file::{File, OpenFile};
 use account::Cred;
-use sync::Table;
 
 /// One entry of a directory.
 pub struct DirEntry<'a> {
@@ -38,6 +36,10 @@ pub struct DirEntry<'a> {
 pub trait DirSink {
     /// Takes an entry, or answers `false`: no room, try this one first next time.
     fn entry(&mut self, entry: DirEntry<'_>) -> bool;
+    /// Where it lays them out itself, for who has many.
+    fn records(&mut self) -> Option<&mut Records> {
+        None
+    }
 }
 
 impl<F: FnMut(DirEntry<'_>) -> bool> DirSink for F {
@@ -101,9 +103,8 @@ pub type Handle = [u32; 3];
 pub trait Inode: Send + Sync + Any {
     /// The attributes.
     fn attr(&self) -> Attr;
-    /// The same as `struct stat`, for a caller with interrupts off that may not wait. Nothing if it is not
-    /// available at once; the default is nothing.
-    fn stat_at_once(&self) -> Option<Stat> {
+    /// What it shows without a lock: always the same part of it. Nothing where that is not kept.
+    fn shown(&self) -> Option<&Shown> {
         None
     }
     /// File system and number: equal for the same file only.
@@ -118,14 +119,6 @@ pub trait Inode: Send + Sync + Any {
     /// Whether `cred` may do what `want` (`perm::READ`…) says. `EACCES`.
     fn permits(&self, cred: &Cred, want: u32) -> Result<()> {
         perm::check(cred, self.bits(), None, want)
-    }
-    /// Its access rights, in a word that is read without a lock; unknown if the file system has no such word.
-    fn access(&self) -> Access {
-        Access::UNKNOWN
-    }
-    /// The entries of this directory, of a file system that keeps all of them in such a table.
-    fn entries(&self) -> Option<&Table<Dentry>> {
-        None
     }
     /// The kind of file.
     fn kind(&self) -> Kind {

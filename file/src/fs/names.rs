@@ -40,8 +40,8 @@ static GENERATION: AtomicU64 = AtomicU64::new(1);
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Key {
-    /// First field: generated code writes the bytes here.
-    words: [u64; KEY_WORDS],
+    /// First field: generated code writes the bytes here. The last word is zero.
+    words: [u64; KEY_WORDS + 1],
     mark: Mark,
 }
 
@@ -67,7 +67,7 @@ impl Key {
     #[inline]
     pub const fn blank() -> Key {
         Key {
-            words: [0; KEY_WORDS],
+            words: [0; KEY_WORDS + 1],
             mark: Mark {
                 used: 0,
                 start: 0,
@@ -79,17 +79,19 @@ impl Key {
     /// The buffer for the path's bytes.
     #[inline]
     pub fn bytes(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(&mut self.words)
+        bytemuck::cast_slice_mut(&mut self.words[..KEY_WORDS])
     }
 
-    /// The bytes before the first NUL byte; `None` when there is none.
+    /// The path's bytes, and zeros behind [`KEY_WORDS`] words.
+    #[inline(always)]
+    pub(super) fn padded(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.words)
+    }
+
+    /// Whether there is nothing before the first NUL byte.
     #[inline]
-    pub fn text(&self) -> Option<&[u8]> {
-        const LOW: u64 = 0x0101_0101_0101_0101;
-        let nul = |word: &u64| word.wrapping_sub(LOW) & !*word & LOW << 7;
-        let index = self.words.iter().position(|word| nul(word) != 0)?;
-        let within = nul(self.words.get(index)?).trailing_zeros() as usize / 8;
-        bytemuck::cast_slice(&self.words).get(..8 * index + within)
+    pub fn is_empty(&self) -> bool {
+        self.words[0] as u8 == 0
     }
 
     /// Whether the bytes are those of an absolute path.
@@ -115,7 +117,7 @@ impl Key {
         const LOW: u64 = 0x0101_0101_0101_0101;
         let start = if self.absolute() { 0 } else { start };
         let mut hash = start;
-        for (index, word) in self.words.iter_mut().enumerate() {
+        for (index, word) in self.words[..KEY_WORDS].iter_mut().enumerate() {
             let nul = word.wrapping_sub(LOW) & !*word & LOW << 7;
             if nul != 0 {
                 // The lowest marked byte is the first NUL: keep the bytes below it.
@@ -135,7 +137,7 @@ impl Key {
 
     /// Whether it is the path that `words` begin, as far as `mark` says.
     #[inline(always)]
-    fn is(&self, words: &[u64; KEY_WORDS], mark: Mark) -> bool {
+    fn is(&self, words: &[u64; KEY_WORDS + 1], mark: Mark) -> bool {
         // Most paths have two to four words, so the loop is left early; the last word is compared first,
         // since paths differ at their ends.
         let words = words.get(..mark.used).unwrap_or(words);
@@ -220,7 +222,12 @@ pub unsafe fn open_quietly(
 /// # Safety
 /// Interrupts are off.
 #[inline(always)]
-unsafe fn find(words: &[u64; KEY_WORDS], mark: Mark, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
+unsafe fn find(
+    words: &[u64; KEY_WORDS + 1],
+    mark: Mark,
+    mode: u32,
+    who: Who,
+) -> Option<Arc<OpenFile>> {
     let entry = TABLE[mark.slot()].load(Ordering::Acquire);
     // SAFETY: an entry in the table lives until a grace period after it was taken out, which does not end
     // here while interrupts are off.

@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use sync::{Monitor, epoch};
 
 use super::inode::{Handle, Inode};
+use super::shown::Shown;
 use vm::fallible::{try_arc, try_box, try_copy, try_extend, try_push, try_reserve};
 
 /// A file system that can be mounted.
@@ -246,14 +247,40 @@ impl Drop for OldCopy {
     }
 }
 
-/// The mount on `inode` of `mount`, or these themselves. None: it cannot be decided without a lock.
+/// The mount on `inode` of `mount`, which shows `shown`, or these themselves. None: it cannot be decided
+/// without a lock.
 ///
 /// # Safety
 /// Interrupts are off for as long as the answer is used.
+#[inline]
 pub unsafe fn on_top<'a>(
-    mount: &'a Arc<Mount>,
+    mount: &'a Mount,
     inode: &'a Arc<dyn Inode>,
-) -> Option<(&'a Arc<Mount>, &'a Arc<dyn Inode>)> {
+    shown: &Shown,
+) -> Option<(&'a Mount, &'a Arc<dyn Inode>)> {
+    // SAFETY: a mount is not told of any more a grace period before it goes.
+    if let Some(top) = unsafe { shown.top().as_ref() }
+        && top
+            .covers
+            .as_ref()
+            .is_some_and(|c| ptr::eq(&*c.mount, mount))
+        && !top.root.shown().is_none_or(Shown::is_covered)
+    {
+        return Some((top, &top.root));
+    }
+    // SAFETY: as the caller promises.
+    unsafe { among_all(mount, inode) }
+}
+
+/// As [`on_top`], by a look at all mounts.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn among_all<'a>(
+    mount: &'a Mount,
+    inode: &'a Arc<dyn Inode>,
+) -> Option<(&'a Mount, &'a Arc<dyn Inode>)> {
     let (mut mount, mut inode) = (mount, inode);
     while mount.covers_some() && maybe_covered(&**inode) {
         // SAFETY: a copy is freed a grace period after it was taken out.
@@ -261,7 +288,7 @@ pub unsafe fn on_top<'a>(
         let id = inode.id();
         let covers = |m: &&Arc<Mount>| {
             let covered = m.covers.as_ref();
-            covered.is_some_and(|c| Arc::ptr_eq(&c.mount, mount) && c.inode.id() == id)
+            covered.is_some_and(|c| ptr::eq(&*c.mount, mount) && c.inode.id() == id)
         };
         let Some(top) = copy.iter().rfind(covers) else {
             break;
@@ -270,6 +297,17 @@ pub unsafe fn on_top<'a>(
     }
     Some((mount, inode))
 }
+
+/// Lets `covered` show the last of the mounts of `table` that cover it.
+fn show_top(table: &[Arc<Mount>], covered: &Place) {
+    let Some(shown) = covered.inode.shown() else {
+        return;
+    };
+    let id = covered.inode.id();
+    let covers = |m: &&Arc<Mount>| m.covers.as_ref().is_some_and(|c| c.inode.id() == id);
+    shown.set_top(table.iter().rfind(covers).map(|mount| &**mount));
+}
+
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
 /// Mounts `fs` over the directory `covers`, or as the root of everything. Returns its root. ENOMEM.
@@ -294,8 +332,14 @@ pub fn mount(
     if let Some(covered) = &mount.covers {
         covered.mount.covered.fetch_add(1, Ordering::Relaxed);
         COVERED.fetch_or(mark_of(&*covered.inode), Ordering::AcqRel);
+        if let Some(shown) = covered.inode.shown() {
+            shown.cover(true);
+        }
     }
     try_push(&mut table, mount.clone())?;
+    if let Some(covered) = &mount.covers {
+        show_top(&table, covered);
+    }
     let old = publish(Some(&table));
     drop(table);
     drop(old);
@@ -336,6 +380,11 @@ pub fn unmount(place: Place, detach: bool) -> Result<()> {
     let mut table = TABLE.lock();
     // From here on, until it is decided, every walk through this mount waits for the table.
     drop(publish(None));
+    if let Some(covered) = &mount.covers
+        && let Some(shown) = covered.inode.shown()
+    {
+        shown.set_top(None);
+    }
     epoch::synchronize();
     // One count belongs to the table, one to this function; every user of the mount has another.
     let busy = !detach && Arc::strong_count(&mount) > 2;
@@ -343,6 +392,9 @@ pub fn unmount(place: Place, detach: bool) -> Result<()> {
     table.retain(|m| busy || !Arc::ptr_eq(m, &mount));
     let removed = table.len() != before;
     mark_again(&table);
+    if let Some(covered) = &mount.covers {
+        show_top(&table, covered);
+    }
     let none = publish(Some(&table));
     drop(table);
     drop(none);
@@ -354,6 +406,9 @@ pub fn unmount(place: Place, detach: bool) -> Result<()> {
     }
     if let Some(covered) = &mount.covers {
         covered.mount.covered.fetch_sub(1, Ordering::Relaxed);
+        if let Some(shown) = covered.inode.shown() {
+            shown.cover(false);
+        }
     }
     super::names::changed();
     Ok(())

@@ -1,24 +1,26 @@
 //! Following a path without a lock.
 //!
-//! *Interface*: [`inode`] of a path, and [`waiting`], a description that waits for its next open; [`find`]
-//! goes from entry to entry ([`super::entry`]) with interrupts off and returns the target of a path through
-//! directories only, each with the right to search it; [`Access`] is the word of an inode's access rights.
-//! The other cases (a missing name, a symbolic link on the way, `..`, a right that a list decides, a file
-//! system without an entry table) have no result here: the walk ([`super::walk`](mod@super::walk)) resolves
-//! the path, or returns the error.
+//! *Interface*: [`find`] goes from entry to entry ([`super::entry`]) with interrupts off and answers where a
+//! path leads that goes by directories alone, each with the right to search it, or that it leads nowhere;
+//! [`waiting`] is a description of that file that waits for its next open; [`Access`] is the word by which an
+//! inode shows who may do what. Whatever is not so (a long path, a symbolic link on the way, `..`, a right
+//! that a list decides, a file system whose entries are not kept) has no answer here: the walk
+//! ([`super::walk`](mod@super::walk)) finds it, or says what is wrong.
 //!
 //! Source: dissertation, 7.3.1: 70 % of `open` is finding the name.
 
 use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, S_IFDIR};
 use alloc::sync::Arc;
+use core::ptr;
 
 use super::attr::Kind;
 use super::context::FsContext;
-use super::entry::component;
+use super::entry::{Dentry, component};
 use super::inode::Inode;
-use super::names::{self, reading};
+use super::names::{self, KEY_WORDS, Key, reading};
 use super::perm::{self, Bits};
 use super::place::{MS_NODEV, MS_RDONLY, Mount, Place, on_top};
+use super::shown::Shown;
 use crate::file::OpenFile;
 use account::Cred;
 
@@ -62,11 +64,13 @@ impl Access {
     #[inline]
     pub fn lets(self, cred: &Cred, kind: u32, want: u32) -> bool {
         let all = want | want << 3 | want << 6;
+        self.0 as u32 & (all | UNKNOWN as u32) == all || self.lets_some(cred, kind, want)
+    }
+
+    #[inline(never)]
+    fn lets_some(self, cred: &Cred, kind: u32, want: u32) -> bool {
         if self.0 & UNKNOWN != 0 {
             return false;
-        }
-        if self.0 as u32 & all == all {
-            return true;
         }
         let bits = Bits {
             mode: self.0 as u32 & PERMISSIONS as u32 | kind,
@@ -80,70 +84,155 @@ impl Access {
 /// Where a path leads.
 pub struct Found<'a> {
     /// The mount.
-    pub mount: &'a Arc<Mount>,
+    pub mount: &'a Mount,
     /// The inode.
     pub inode: &'a Arc<dyn Inode>,
+    /// What that shows.
+    pub shown: &'a Shown,
 }
 
-/// Where `path` leads from `start`, which is the root for a path that begins there, for `cred`. A symbolic
-/// link as last component has no answer if `follow`.
+/// What there is to say of a path.
+pub enum Answer<'a> {
+    /// It leads there.
+    Leads(Found<'a>),
+    /// It leads to nothing: a name of it is not in its directory.
+    Nothing,
+    /// It goes on behind what was looked at.
+    Longer,
+    /// The walk has to say.
+    Unknown,
+}
+
+/// A path, with zeros behind it.
+#[derive(Clone, Copy)]
+pub struct Path<'a> {
+    /// Its bytes, and a word of zeros.
+    bytes: &'a [u8],
+    /// What is longer is no whole path.
+    longest: usize,
+}
+
+impl<'a> Path<'a> {
+    /// Of `key`, which is a path if there is a zero in it.
+    #[inline(always)]
+    pub fn of(key: &'a Key) -> Path<'a> {
+        Path {
+            bytes: key.padded(),
+            longest: 8 * KEY_WORDS - 1,
+        }
+    }
+
+    /// Of the bytes before the first zero of `path`, which ends in eight of them.
+    pub fn with_zeros(path: &'a [u8]) -> Option<Path<'a>> {
+        (path.last_chunk() == Some(&[0; 8])).then_some(Path {
+            bytes: path,
+            longest: path.len(),
+        })
+    }
+
+    #[inline(always)]
+    fn is_absolute(self) -> bool {
+        self.bytes.first() == Some(&b'/')
+    }
+}
+
+/// Where `path` leads, from the root directory or the working directory of `context`, for `cred`. A symbolic
+/// link as last component is left to the walk if `follow`.
 ///
 /// # Safety
 /// Interrupts are off for as long as the answer is used.
-#[inline]
+#[inline(always)]
 pub unsafe fn find<'a>(
-    start: &'a Place,
-    path: &[u8],
+    context: &'a FsContext,
+    path: Path,
     cred: &Cred,
     follow: bool,
-) -> Option<Found<'a>> {
-    let (mut mount, mut inode) = (&start.mount, &start.inode);
+) -> Answer<'a> {
+    // SAFETY: as the caller promises.
+    unsafe { find_from(context.start(path.is_absolute()), path, cred, follow) }
+}
+
+/// As [`find`], from `start`, which is the root directory for a path that begins there.
+///
+/// # Safety
+/// Interrupts are off for as long as the answer is used.
+#[inline(always)]
+pub unsafe fn find_from<'a>(start: &'a Place, path: Path, cred: &Cred, follow: bool) -> Answer<'a> {
+    let Path { bytes, longest } = path;
+    let (mut mount, mut inode): (&Mount, _) = (&start.mount, &start.inode);
+    let Some(mut shown) = inode.shown() else {
+        return Answer::Unknown;
+    };
     let mut at = 0;
     loop {
-        while path.get(at) == Some(&b'/') {
-            at += 1;
+        let Some((hash, end)) = component(bytes, at) else {
+            return Answer::Longer;
+        };
+        let length = end.wrapping_sub(at);
+        if length == 0 {
+            if bytes.get(at) == Some(&b'/') {
+                at += 1;
+                continue;
+            }
+            // It is empty, or ends in a slash.
+            return Answer::Unknown;
         }
-        if at == path.len() {
-            // It was all slashes, or ends in one.
-            return None;
+        // SAFETY: a directory's table stays as long as its inode.
+        let Some(names) = (unsafe { shown.names().as_ref() }) else {
+            return Answer::Unknown;
+        };
+        if !shown.access().lets(cred, S_IFDIR, perm::EXEC) {
+            return Answer::Unknown;
         }
-        let (hash, end) = component(path, at);
-        let name = path.get(at..end)?;
-        let names = inode.entries()?;
-        if !inode.access().lets(cred, S_IFDIR, perm::EXEC) {
-            return None;
-        }
+        let called_so = |entry: &Dentry| entry.is_piece(bytes, at, length);
         // SAFETY: as the caller promises.
-        let entry = unsafe { names.find(hash, |entry| entry.is(name)) }?;
-        inode = &entry.inode;
-        if mount.covers_some() {
+        let Some(entry) = (unsafe { names.find(hash, called_so) }) else {
+            // No directory has `.` and `..` among its entries.
+            return match bytes.get(at) {
+                _ if end > longest => Answer::Longer,
+                Some(b'.') => Answer::Unknown,
+                _ => Answer::Nothing,
+            };
+        };
+        let Some(next) = entry.shown() else {
+            return Answer::Unknown;
+        };
+        (inode, shown) = (&entry.inode, next);
+        if shown.is_covered() {
             // SAFETY: as the caller promises.
-            (mount, inode) = unsafe { on_top(mount, inode) }?;
+            let Some((on, top)) = (unsafe { on_top(mount, inode, shown) }) else {
+                return Answer::Unknown;
+            };
+            let Some(next) = top.shown() else {
+                return Answer::Unknown;
+            };
+            (mount, inode, shown) = (on, top, next);
         }
-        if end == path.len() {
-            let leads_on = follow && entry.kind == Kind::Symlink;
-            return (!leads_on).then_some(Found { mount, inode });
+        if bytes.get(end) != Some(&b'/') {
+            if end > longest {
+                return Answer::Longer;
+            }
+            if follow && entry.kind == Kind::Symlink {
+                return Answer::Unknown;
+            }
+            return Answer::Leads(Found {
+                mount,
+                inode,
+                shown,
+            });
         }
-        if entry.kind != Kind::Directory {
-            return None;
-        }
-        at = end;
+        // What is no directory has no entries, which is seen then.
+        at = end.wrapping_add(1);
     }
 }
 
 /// The inode that `path` leads to for `cred`, whose root and working directory are those of `context`; no
-/// answer where [`find`] has none.
-pub fn inode(
-    context: &FsContext,
-    path: &[u8],
-    cred: &Cred,
-    follow: bool,
-) -> Option<Arc<dyn Inode>> {
-    let absolute = path.first() == Some(&b'/');
+/// answer where [`find`] knows none.
+pub fn inode(context: &FsContext, path: Path, cred: &Cred, follow: bool) -> Option<Arc<dyn Inode>> {
     // SAFETY: a read section has interrupts off, and the answer is counted in it.
-    reading(|| unsafe {
-        let found = find(context.start(absolute), path, cred, follow)?;
-        Some(found.inode.clone())
+    reading(|| match unsafe { find(context, path, cred, follow) } {
+        Answer::Leads(found) => Some(found.inode.clone()),
+        _ => None,
     })
 }
 
@@ -155,7 +244,7 @@ pub fn inode(
 #[inline]
 pub unsafe fn waiting(
     context: &FsContext,
-    path: &[u8],
+    path: Path,
     cred: &Cred,
     mode: u32,
 ) -> Option<Arc<OpenFile>> {
@@ -165,15 +254,16 @@ pub unsafe fn waiting(
         O_RDWR => perm::READ | perm::WRITE,
         _ => return None,
     };
-    let absolute = path.first() == Some(&b'/');
     // SAFETY: as the caller promises.
-    let found = unsafe { find(context.start(absolute), path, cred, true) }?;
+    let Answer::Leads(found) = (unsafe { find(context, path, cred, true) }) else {
+        return None;
+    };
     let restricted = found.mount.flags() & (MS_RDONLY | MS_NODEV) != 0;
-    if restricted || !found.inode.access().lets(cred, 0, want) {
+    if restricted || !found.shown.access().lets(cred, 0, want) {
         return None;
     }
     let of = found.inode.inactive()?.take(mode)?;
-    let here = |place: &Place| Arc::ptr_eq(&place.mount, found.mount);
+    let here = |place: &Place| ptr::eq(&*place.mount, found.mount);
     if !of.place().is_some_and(here) {
         names::wait_again(of);
         return None;
@@ -184,7 +274,7 @@ pub unsafe fn waiting(
 /// As [`waiting`], from where interrupts are on.
 pub fn waiting_description(
     context: &FsContext,
-    path: &[u8],
+    path: Path,
     cred: &Cred,
     mode: u32,
 ) -> Option<Arc<OpenFile>> {

@@ -98,9 +98,10 @@ impl<'a> Args<'a> {
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
 pub fn init() -> Result<()> {
-    let made = file::hot::init(seam::get()?.conv())
+    let conv = seam::get()?.conv();
+    let made = file::hot::init(conv)
         .and_then(|()| short::init())
-        .and_then(|()| outright::init());
+        .and_then(|()| outright::init(conv));
     made.map_err(|OutOfCode| Errno::ENOMEM)
 }
 

@@ -11,9 +11,10 @@
 
 use abi::nr;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
+use quaject::Conv;
 use thread::outright::{OutrightFn, word};
 
-use super::file::{hot, stat};
+use super::file::{shown, stat};
 use super::{epoll, memory};
 use file::Operation;
 use file::seam::keep;
@@ -31,16 +32,21 @@ enum To {
     Function(OutrightFn),
     /// The routine that the description behind the first argument has for this.
     Operation(Operation),
+    /// The routine at this address, which keeps the contract of a descriptor routine.
+    Routine(usize),
     /// What this emits, which leaves to the label, with the number in rax, to be made the slow way.
     Here(fn(&mut Draft, Label)),
 }
 
 /// Generates the code.
-pub(crate) fn init() -> core::result::Result<(), OutOfCode> {
+pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
+    let by_path = shown::make_stat(conv, stat::stat_outright)?;
+    let by_link = shown::make_lstat(conv, stat::lstat_outright)?;
+    let from_there = shown::make_newfstatat(conv, stat::newfstatat_outright)?;
     let calls = [
-        (nr::STAT, To::Function(stat::stat_outright)),
-        (nr::FSTAT, To::Function(hot::fstat)),
-        (nr::LSTAT, To::Function(stat::lstat_outright)),
+        (nr::STAT, To::Routine(by_path)),
+        (nr::FSTAT, To::Routine(shown::make_far_fstat(conv)?)),
+        (nr::LSTAT, To::Routine(by_link)),
         (nr::RT_SIGPROCMASK, To::Here(itself::mask)),
         (nr::PREAD64, To::Operation(Operation::ReadAt)),
         (nr::PWRITE64, To::Operation(Operation::WriteAt)),
@@ -52,7 +58,7 @@ pub(crate) fn init() -> core::result::Result<(), OutOfCode> {
         (nr::EXIT, To::Function(exit::exit_outright)),
         (nr::FUTEX, To::Code(short::entry())),
         (nr::EPOLL_WAIT, To::Function(epoll::wait_outright)),
-        (nr::NEWFSTATAT, To::Function(stat::newfstatat_outright)),
+        (nr::NEWFSTATAT, To::Routine(from_there)),
         (nr::SET_ROBUST_LIST, To::Here(itself::robust_list)),
         (nr::EPOLL_PWAIT, To::Function(epoll::pwait_outright)),
         (nr::RSEQ, To::Here(itself::sequences)),
@@ -75,6 +81,10 @@ pub(crate) fn init() -> core::result::Result<(), OutOfCode> {
             To::Operation(operation) => {
                 itself::operation(d, slow, operation);
                 dynasm!(d ; .arch x64 ; =>slow ; mov eax, number as i32 ; jmp =>leave);
+            }
+            To::Routine(entry) => {
+                d.call_abs(entry);
+                thread::outright::way_out(d);
             }
             To::Here(emit) => {
                 emit(d, slow);

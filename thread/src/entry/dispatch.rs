@@ -13,7 +13,8 @@
 //! leaves and `lseek`, then trees of comparisons over the other calls.
 //! - a leaf is answered directly: no stack, and no register changes but rax;
 //! - a descriptor call goes to the descriptor's own routine; the index is masked, so no speculative call
-//!   leaves the table;
+//!   leaves the table. A call without routines in the table (`fstat`) goes to one routine for all, which
+//!   gets the word in the descriptor's slot;
 //! - an unknown call number is refused, and so is a negative descriptor;
 //! - everything else, including descriptors beyond the table, goes to the linked code (`outright`), and from
 //!   there to the machine's slow entry.
@@ -44,7 +45,15 @@ pub struct Kpt {
     pub lseek: usize,
     /// Entries in each; descriptors from here on take the slow way.
     pub n: u32,
+    /// Address of the slots of the first [`SLOTS`] descriptors; 0 for none.
+    pub slots: usize,
 }
+
+/// Descriptors whose slots are in reach.
+pub const SLOTS: usize = 64;
+
+/// Of a table without descriptors.
+static NO_SLOTS: [usize; SLOTS] = [0; SLOTS];
 
 impl Kpt {
     /// No descriptors: every one is beyond the table.
@@ -53,6 +62,7 @@ impl Kpt {
         write: 0,
         lseek: 0,
         n: 0,
+        slots: 0,
     };
 }
 
@@ -66,13 +76,16 @@ pub enum Leaf {
     /// The result of the routine at the thread's value. The routine keeps the contract of a descriptor
     /// routine (docs/architecture.md) and is never freed.
     Routine,
+    /// Whatever [`Leaves::of_slot`] returns, a routine of the same contract that gets in rax what is in the
+    /// slot of the descriptor. Takes no value.
+    Slot,
     /// `sched_yield`: the thread's switch code answers zero at once, or switches. Takes no value.
     Yield,
 }
 
 impl Leaf {
     const fn takes_value(self) -> bool {
-        !matches!(self, Leaf::Yield)
+        !matches!(self, Leaf::Yield | Leaf::Slot)
     }
 }
 
@@ -82,6 +95,10 @@ pub trait Leaves {
     const LEAVES: &'static [(u32, Leaf)];
     /// The first number from which on there is no call but those leaves: ENOSYS.
     const END: u32;
+    /// The routine of a [`Leaf::Slot`], which stays for ever; asked once.
+    fn of_slot() -> usize {
+        0
+    }
 }
 
 const fn values(mut leaves: &[(u32, Leaf)]) -> usize {
@@ -106,8 +123,8 @@ pub const MAX_LEAVES: usize = 16;
 /// Most leaf calls that take a value.
 pub const MAX_VALUES: usize = 8;
 
-/// Holes: seven of every dispatcher's, then the leaves' values.
-const FIXED: usize = 7;
+/// Holes: eight of every dispatcher's, then the leaves' values.
+const FIXED: usize = 8;
 const HOLES: usize = FIXED + MAX_VALUES;
 
 /// The code of a family of threads, assembled at its first use.
@@ -177,7 +194,12 @@ fn instantiate(tte: &Tte, spec: &Spec, slow: usize) -> Result<Sealed, OutOfCode>
         write,
         lseek,
         n,
+        slots,
     } = spec.kpt;
+    let slots = match slots {
+        0 => NO_SLOTS.as_ptr().expose_provenance(),
+        slots => slots,
+    };
     let mut values = [0; HOLES];
     let fixed: [usize; FIXED] = [
         tte.stack_top(),
@@ -186,6 +208,7 @@ fn instantiate(tte: &Tte, spec: &Spec, slow: usize) -> Result<Sealed, OutOfCode>
         write,
         lseek,
         n as usize,
+        slots,
         slow,
     ];
     for (value, known) in values.iter_mut().zip(fixed.iter().chain(spec.values)) {
@@ -195,7 +218,17 @@ fn instantiate(tte: &Tte, spec: &Spec, slow: usize) -> Result<Sealed, OutOfCode>
 }
 
 fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
-    let [base, tte, read, write, lseek, n, slow_entry, values @ ..] = holes;
+    let [
+        base,
+        tte,
+        read,
+        write,
+        lseek,
+        n,
+        slots,
+        slow_entry,
+        values @ ..,
+    ] = holes;
     let leaves = L::LEAVES;
     let count = leaves.len();
     let slow = d.label();
@@ -276,12 +309,17 @@ fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
         if leaf == Leaf::Yield {
             // Its switch code knows how.
             jump_through(d, tte.imm32() + offset_of!(Tte, yielding) as i32);
+        } else if leaf == Leaf::Slot {
+            look(d, *base, *slots, L::of_slot(), out);
         } else if let Some(value) = values.next() {
             answer(d, *base, leaf, *value);
         }
     }
     if !leaves.iter().any(|l| l.1 == Leaf::Yield) {
         d.spare(*tte);
+    }
+    if !leaves.iter().any(|l| l.1 == Leaf::Slot) {
+        d.spare(*slots);
     }
     unused.iter().for_each(|hole| d.spare(*hole));
 }
@@ -320,6 +358,22 @@ fn procedure(d: &mut Draft, table: Hole, n: Hole, refuse: Label) {
     leave(d, Place::KernelStack);
 }
 
+/// A call on what is in a descriptor's slot; `out` for one that is not in reach. The index is masked as in
+/// [`procedure`].
+fn look(d: &mut Draft, base: Hole, slots: Hole, routine: usize, out: Label) {
+    to_kernel_stack(d, base);
+    dynasm!(d
+        ; .arch x64
+        ; cmp edi, SLOTS as i32
+        ; jae =>out
+        ; sbb eax, eax
+        ; and eax, edi
+        ; mov rax, [slots.imm32() + rax * 8]
+    );
+    d.call_abs(routine);
+    leave(d, Place::KernelStack);
+}
+
 /// Compares eax with the sorted `leaves`, half by half. Any other number goes to `slow`. If an `end` is
 /// given, it continues instead, and numbers from `end` on go to the label beside it.
 fn tree(d: &mut Draft, leaves: &[(u32, Label)], slow: Label, end: Option<(u32, Label)>) {
@@ -353,7 +407,7 @@ fn answer(d: &mut Draft, base: Hole, leaf: Leaf, value: Hole) {
             d.call_abs(value);
             return leave(d, Place::KernelStack);
         }
-        Leaf::Yield => unreachable!("takes no value"),
+        Leaf::Yield | Leaf::Slot => unreachable!("takes no value"),
     }
     leave(d, Place::WhereEntered);
 }

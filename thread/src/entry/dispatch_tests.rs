@@ -5,6 +5,7 @@ use super::*;
 use crate::tte::detached;
 use codegen::host::Low;
 use core::sync::atomic::Ordering::Relaxed;
+use std::sync::OnceLock;
 
 static TEST: Class = Class::new("test.dispatch");
 const SLOW: u64 = 0x510_0000;
@@ -21,8 +22,15 @@ impl Leaves for Known {
         (nr::GETUID as u32, Leaf::Value),
         (nr::GETTID as u32, Leaf::Value),
         (nr::CLOSE as u32, Leaf::Routine),
+        (nr::FSTAT as u32, Leaf::Slot),
     ];
     const END: u32 = 500;
+
+    fn of_slot() -> usize {
+        static LOOK: OnceLock<Routine<Jump>> = OnceLock::new();
+        let look = || routine(|d| dynasm!(d ; .arch x64 ; add rax, 7 ; ret));
+        LOOK.get_or_init(look).entry()
+    }
 }
 
 static PLAN: Plan = Plan::of::<Known>();
@@ -48,6 +56,7 @@ struct Thread {
     _stack: Low<Stack>,
     _tables: Low<[[usize; 4]; 3]>,
     _jumps: Low<Jumps>,
+    _slots: Low<[usize; SLOTS]>,
     _word: Low<u32>,
     _code: Vec<Routine<Jump>>,
     _dispatcher: Dispatcher,
@@ -102,12 +111,14 @@ impl Thread {
             78,
             code[13].entry(),
         ];
+        let slots = Low::new(core::array::from_fn::<usize, SLOTS, _>(|fd| 1000 + fd));
         let row = |i: usize| tables.address() as usize + 32 * i;
         let kpt = Kpt {
             read: row(0),
             write: row(1),
             lseek: row(2),
             n: 4,
+            slots: slots.address() as usize,
         };
         let spec = Spec {
             kpt: if with_kpt { kpt } else { Kpt::NONE },
@@ -140,6 +151,7 @@ impl Thread {
             _stack: stack,
             _tables: tables,
             _jumps: jumps,
+            _slots: slots,
             _word: word,
             _code: code,
             _dispatcher: dispatcher,
@@ -174,6 +186,19 @@ fn descriptor_calls_go_to_the_descriptors_routine() {
 }
 
 #[test]
+fn a_look_at_a_descriptor_gets_what_is_in_its_slot() {
+    let thread = Thread::new(true);
+    for fd in [0, 1, 2, SLOTS as u64 - 1] {
+        assert_eq!(thread.call(nr::FSTAT, fd), 1007 + fd);
+    }
+    assert_eq!(thread.call(nr::FSTAT, 0x1_0000_0002), 1009);
+    for fd in [SLOTS as u64, i32::MAX as u64, u64::MAX] {
+        assert_eq!(thread.call(nr::FSTAT, fd), SLOW + nr::FSTAT as u64);
+    }
+    assert_eq!(Thread::new(false).call(nr::FSTAT, 0), 7);
+}
+
+#[test]
 fn leaves_answer_and_everything_else_is_slow() {
     let thread = Thread::new(true);
     let leaves = [
@@ -182,6 +207,7 @@ fn leaves_answer_and_everything_else_is_slow() {
         (nr::GETUID, BIG),
         (nr::GETTID, 78),
         (nr::CLOSE, 3003),
+        (nr::FSTAT, 1007),
     ];
     for (number, answer) in leaves {
         assert_eq!(thread.call(number, 0), answer);

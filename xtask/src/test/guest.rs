@@ -116,6 +116,11 @@ pub const TESTS: &[Test] = &[
         run: calls_files,
     },
     Test {
+        name: "looks",
+        about: "what is said of files by every way to ask, and lists of directories, on 1 and 4 CPUs",
+        run: looks,
+    },
+    Test {
         name: "calls-signals",
         about: "masks, nesting, stacks and ends of signals, groups of children, on 1 and 4 CPUs",
         run: calls_signals,
@@ -753,6 +758,10 @@ fn calls_files(kit: &Kit) -> Vec<Check> {
     )
 }
 
+fn looks(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "looks", 128, &["/tests/looks-glibc"], 5 * MINUTE)
+}
+
 fn calls_signals(kit: &Kit) -> Vec<Check> {
     on_one_and_four(
         kit,
@@ -777,6 +786,7 @@ fn calls_waits(kit: &Kit) -> Vec<Check> {
 const FOR_USERS: &[(&str, &[&str])] = &[
     ("calls", &["/tests/calls-glibc"]),
     ("calls-files", &["/tests/calls-files-glibc"]),
+    ("looks", &["/tests/looks-glibc"]),
     ("calls-signals", &["/tests/calls-signals-glibc"]),
     ("calls-waits", &["/tests/calls-waits-glibc"]),
     ("jobs", &["/tests/jobs-glibc"]),

@@ -135,6 +135,7 @@ impl Kit {
             "chosen",
             "scarce",
             "lists",
+            "looks",
             "lengths",
             "xattrs",
             "acls",

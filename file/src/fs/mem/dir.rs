@@ -10,15 +10,17 @@
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::MemNode;
+use super::order::Order;
 use crate::fs::entry::{Dentry, hash};
 use crate::fs::inode::Inode;
 use sync::table::{Contents, Filling, Left};
 use sync::{Guard, Monitor, Table};
-use vm::fallible::{try_box, try_insert, try_reserve, try_slice};
+use vm::fallible::{try_box, try_reserve, try_slice};
 
 /// Place of the first real entry; 0 and 1 are `.` and `..`.
 pub const FIRST: u64 = 2;
@@ -26,21 +28,39 @@ pub const FIRST: u64 = 2;
 /// A directory's entries.
 pub struct Directory {
     names: Table<Dentry>,
+    /// What `stat` says of its size; changed with the entries.
+    size: AtomicU64,
     dir: Monitor<Dir>,
+}
+
+/// Bytes that `stat` reports for a directory, for each entry.
+const ENTRY_SIZE: u64 = 20;
+
+/// The size of a directory with so many entries, and the two that each has.
+fn size_of_entries(count: usize) -> u64 {
+    (count as u64 + 2) * ENTRY_SIZE
 }
 
 /// The data for changes of a directory.
 pub struct Dir {
     filling: Filling,
-    by_place: BTreeMap<u64, Arc<[u8]>>,
+    by_place: Order<Standing>,
     next: u64,
     /// It was removed: nothing can be made in it any more.
     dead: bool,
 }
 
+/// An entry of the table.
+#[derive(Clone, Copy)]
+struct Standing(NonNull<Dentry>);
+
+// SAFETY: it stands for a shared reference.
+unsafe impl Send for Standing {}
+
 /// A directory, locked against other changes.
 pub struct Names<'a> {
     names: &'a Table<Dentry>,
+    size: &'a AtomicU64,
     dir: Guard<'a, Dir>,
 }
 
@@ -49,9 +69,10 @@ impl Directory {
     pub fn new() -> Directory {
         Directory {
             names: Table::new(),
+            size: AtomicU64::new(size_of_entries(0)),
             dir: Monitor::new(Dir {
                 filling: Filling::new(),
-                by_place: BTreeMap::new(),
+                by_place: Order::new(),
                 next: FIRST,
                 dead: false,
             }),
@@ -64,10 +85,16 @@ impl Directory {
         &self.names
     }
 
+    /// What `stat` says of its size.
+    pub fn size(&self) -> &AtomicU64 {
+        &self.size
+    }
+
     /// Keeps others from changing it.
     pub fn lock(&self) -> Names<'_> {
         Names {
             names: &self.names,
+            size: &self.size,
             dir: self.dir.lock(),
         }
     }
@@ -122,17 +149,19 @@ impl Names<'_> {
         let dir = &mut *self.dir;
         let place = dir.next;
         let entry = try_box(Dentry::new(name.clone(), place, node))?;
-        try_insert(&mut dir.by_place, place, name.clone())?;
+        dir.by_place.push(place, Standing(NonNull::from(&*entry)))?;
         // SAFETY: the monitor is held, and the filling is this table's.
         let added = unsafe {
             self.names
                 .add(&mut dir.filling, entry, try_reserve, try_box)
         };
         if added.is_err() {
-            dir.by_place.remove(&place);
+            dir.by_place.take(place);
         }
         let left = added?;
         dir.next += 1;
+        let size = size_of_entries(dir.filling.entries());
+        self.size.store(size, Ordering::Relaxed);
         Ok((name, left))
     }
 
@@ -145,7 +174,9 @@ impl Names<'_> {
                 .take(&mut dir.filling, hash(name), |entry| entry.is(name))
         };
         if let Some(entry) = left.get() {
-            dir.by_place.remove(&entry.place);
+            dir.by_place.take(entry.place);
+            let size = size_of_entries(dir.filling.entries());
+            self.size.store(size, Ordering::Relaxed);
         }
         left
     }
@@ -159,16 +190,27 @@ impl Names<'_> {
     /// Inserts the prepared entry, if its name still exists. Returns the removed objects.
     pub fn replace(&mut self, entry: Box<Dentry>) -> Left<Dentry> {
         let name = entry.name.clone();
+        let (place, new) = (entry.place, Standing(NonNull::from(&*entry)));
         // SAFETY: the monitor is held.
-        unsafe { self.names.replace(entry, |entry| entry.is(&name)) }
+        let left = unsafe { self.names.replace(entry, |entry| entry.is(&name)) };
+        match left.get() {
+            Some(old) if old.place == place => self.dir.by_place.replace(place, new),
+            // It was prepared for another, and is not listed.
+            Some(old) => self.dir.by_place.take(old.place),
+            None => {}
+        }
+        left
     }
 
     /// The entries from place `from` on.
-    pub fn from(&self, from: u64) -> impl Iterator<Item = (u64, &[u8], &Dentry)> {
+    #[inline]
+    pub fn from(&self, from: u64) -> impl Iterator<Item = &Dentry> {
+        // SAFETY: what is in the order is in the table, and the monitor is held, without which nothing
+        // leaves either.
         self.dir
             .by_place
-            .range(from..)
-            .filter_map(|(place, name)| self.find(name).map(|entry| (*place, &**name, entry)))
+            .from(from)
+            .map(|entry| unsafe { entry.0.as_ref() })
     }
 }
 

@@ -12,7 +12,8 @@ pub mod dir;
 mod extra;
 mod handle;
 pub(in crate::fs) mod mapped;
-mod meta;
+pub(in crate::fs) mod meta;
+mod order;
 pub mod regular;
 pub mod store;
 #[cfg(test)]
@@ -21,14 +22,14 @@ mod tests;
 use abi::errno::{Errno, Result};
 use abi::linux::{
     DT_DIR, F_SEAL_EXEC, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT, S_IFMT, S_ISGID,
-    S_ISUID, Stat, Statfs, TMPFS_MAGIC,
+    S_ISUID, Statfs, TMPFS_MAGIC,
 };
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use sync::table::Left;
-use sync::{Monitor, Table, epoch};
+use sync::{Monitor, epoch};
 
 use super::acl::{Acl, Which};
 use super::attr::{Attr, Kind, SetAttr};
@@ -43,8 +44,8 @@ use super::moves::Moving;
 use super::names;
 use super::perm::{self, Bits};
 use super::place::FileSystem;
+use super::shown::{Rest, Shown};
 use super::watch;
-use super::way::Access;
 use crate::file::OpenFile;
 use crate::io::IoBuf;
 use account::{Capability, Cred, caller};
@@ -76,10 +77,17 @@ pub struct MemFs {
 enum Body {
     Regular(Store),
     Directory(Directory),
-    Symlink(Vec<u8>),
+    Symlink(Text),
     Device(u64),
     Fifo(FifoSlot),
     Socket,
+}
+
+/// Where a symbolic link leads.
+struct Text {
+    bytes: Vec<u8>,
+    /// How many these are.
+    len: AtomicU64,
 }
 
 /// A file in memory.
@@ -88,8 +96,8 @@ pub struct MemNode {
     kind: Kind,
     fs: Arc<Super>,
     meta: Monitor<Meta>,
-    /// The permissions of [`Meta`] as a word ([`Access`]), written while it is held.
-    access: AtomicU64,
+    /// What [`Meta`] says, written while it is held, and more, for those who take no monitor.
+    shown: Shown,
     body: Body,
     home: Monitor<Home>,
     /// Its pages have been mapped before.
@@ -121,11 +129,6 @@ static NEXT_DEV: AtomicU64 = AtomicU64::new(1);
 pub fn anonymous_dev() -> u64 {
     abi::linux::makedev(0, NEXT_DEV.fetch_add(1, Ordering::Relaxed) as u32)
 }
-
-/// Bytes that `stat` reports for a directory, for each entry.
-const ENTRY_SIZE: u64 = 20;
-/// Blocks of 512 bytes in a page, as `stat` counts.
-const SECTORS: u64 = 8;
 
 impl MemFs {
     /// An empty file system whose root directory has `mode`; `kind` as in `/proc/mounts`.
@@ -198,16 +201,17 @@ impl FileSystem for MemFs {
 impl Super {
     /// A node of `kind` with these attributes.
     fn node(self: &Arc<Self>, kind: Kind, meta: Meta, body: Body) -> Arc<MemNode> {
-        let access = AtomicU64::new(meta.access().word());
-        Arc::new_cyclic(|this| MemNode {
-            access,
-            ino: self.next_ino.fetch_add(1, Ordering::Relaxed),
+        let ino = self.next_ino.fetch_add(1, Ordering::Relaxed);
+        let meta = Meta {
+            mode: meta.mode & !S_IFMT | kind.mode_bits(),
+            ..meta
+        };
+        let node = Arc::new_cyclic(|this| MemNode {
+            ino,
             kind,
             fs: self.clone(),
-            meta: Monitor::new(Meta {
-                mode: meta.mode & !S_IFMT | kind.mode_bits(),
-                ..meta
-            }),
+            shown: Shown::new(self.dev, ino, body.rdev(), &meta),
+            meta: Monitor::new(meta),
             body,
             home: Monitor::new(Home::default()),
             mapped: AtomicBool::new(false),
@@ -217,7 +221,36 @@ impl Super {
             nameless: AtomicBool::new(false),
             handled: AtomicBool::new(false),
             this: this.clone(),
-        })
+        });
+        node.shown.settle(match &node.body {
+            Body::Regular(store) => Rest {
+                size: Some(&store.core().size),
+                blocks: Some(store.blocks()),
+                touched: Some(store.core().touched()),
+                ..Rest::default()
+            },
+            Body::Directory(dir) => Rest {
+                size: Some(dir.size()),
+                names: Some(dir.names()),
+                ..Rest::default()
+            },
+            Body::Symlink(text) => Rest {
+                size: Some(&text.len),
+                ..Rest::default()
+            },
+            Body::Device(_) | Body::Fifo(_) | Body::Socket => Rest::default(),
+        });
+        node
+    }
+}
+
+impl Body {
+    /// The device that it is, if it is one.
+    fn rdev(&self) -> u64 {
+        match self {
+            Body::Device(rdev) => *rdev,
+            _ => 0,
+        }
     }
 }
 
@@ -245,7 +278,6 @@ impl MemNode {
     }
 
     /// The attributes: those of `meta`, and those that depend on the contents.
-    #[inline(always)]
     fn attr_of(&self, meta: &Meta, size: u64, blocks: u64) -> Attr {
         Attr {
             dev: self.fs.dev,
@@ -254,10 +286,7 @@ impl MemNode {
             nlink: meta.nlink,
             uid: meta.uid,
             gid: meta.gid,
-            rdev: match self.body {
-                Body::Device(rdev) => rdev,
-                _ => 0,
-            },
+            rdev: self.body.rdev(),
             size,
             blocks,
             atime: meta.atime,
@@ -272,12 +301,14 @@ impl MemNode {
         let mut meta = self.meta.lock();
         meta.mtime = now;
         meta.ctime = now;
+        self.shown.note_times(&meta);
     }
 
     fn change_links(&self, by: i32) {
         let mut meta = self.meta.lock();
         meta.nlink = meta.nlink.saturating_add_signed(by);
         meta.ctime = super::now();
+        self.shown.note_links(&meta);
     }
 
     /// A node for this directory: the group is inherited from a directory with the set-group-ID bit, and so
@@ -409,9 +440,12 @@ impl MemNode {
         Ok([left, other_left])
     }
 
-    /// Publishes what `meta`, which the caller holds, says of permissions.
-    fn publish(&self, meta: &Meta) {
-        self.access.store(meta.access().word(), Ordering::Release);
+    /// Changes what shows no permission but the times.
+    fn change_quietly<R>(&self, change: impl FnOnce(&mut Meta) -> R) -> R {
+        let mut meta = self.meta.lock();
+        let done = change(&mut meta);
+        self.shown.note_times(&meta);
+        done
     }
 }
 
@@ -429,26 +463,12 @@ impl Inode for MemNode {
     fn attr(&self) -> Attr {
         self.settle();
         let (size, blocks) = match &self.body {
-            Body::Regular(store) => (store.size(), store.resident() as u64 * SECTORS),
-            Body::Directory(dir) => ((dir.lock().len() as u64 + 2) * ENTRY_SIZE, 0),
-            Body::Symlink(text) => (text.len() as u64, 0),
+            Body::Regular(store) => (store.size(), store.blocks().load(Ordering::Relaxed)),
+            Body::Directory(dir) => (dir.size().load(Ordering::Relaxed), 0),
+            Body::Symlink(text) => (text.bytes.len() as u64, 0),
             _ => (0, 0),
         };
         self.attr_of(&self.meta.lock(), size, blocks)
-    }
-
-    fn stat_at_once(&self) -> Option<Stat> {
-        let (size, blocks) = match &self.body {
-            // Else the times are to be noted first.
-            Body::Regular(store) if !store.core().is_touched() => {
-                let resident = store.resident_now()?;
-                (store.size(), (resident as u64).wrapping_mul(SECTORS))
-            }
-            Body::Device(_) => (0, 0),
-            _ => return None,
-        };
-        let meta = self.meta.try_lock()?;
-        Some(self.attr_of(&meta, size, blocks).to_stat())
     }
 
     fn id(&self) -> (u64, u64) {
@@ -468,12 +488,8 @@ impl Inode for MemNode {
         perm::check(cred, meta.bits(), meta.access_list(), want)
     }
 
-    fn access(&self) -> Access {
-        Access::of_word(self.access.load(Ordering::Acquire))
-    }
-
-    fn entries(&self) -> Option<&Table<Dentry>> {
-        self.dir().ok().map(Directory::names)
+    fn shown(&self) -> Option<&Shown> {
+        Some(&self.shown)
     }
 
     fn set_attr(&self, set: &SetAttr) -> Result<()> {
@@ -489,7 +505,7 @@ impl Inode for MemNode {
         } else {
             let mut meta = self.meta.lock();
             let done = meta.set(set);
-            self.publish(&meta);
+            self.shown.publish(&meta);
             drop(meta);
             done?
         };
@@ -577,7 +593,10 @@ impl Inode for MemNode {
         let tree = self.fs.tree.lock();
         let pages = pages_of_text(target.len());
         let taken = self.fs.purse.pages.take(pages, &PAGES)?;
-        let body = Body::Symlink(try_copy(target)?);
+        let body = Body::Symlink(Text {
+            bytes: try_copy(target)?,
+            len: AtomicU64::new(target.len() as u64),
+        });
         let node = self.make((0o777, 0), cred, 1, Kind::Symlink, body)?;
         taken.keep();
         let gone = self.enter(name, &node)?;
@@ -754,7 +773,7 @@ impl Inode for MemNode {
 
     fn readlink(&self) -> Result<Vec<u8>> {
         match &self.body {
-            Body::Symlink(text) => try_copy(text),
+            Body::Symlink(text) => try_copy(&text.bytes),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -762,7 +781,7 @@ impl Inode for MemNode {
     fn readdir(&self, from: u64, sink: &mut dyn DirSink) -> Result<u64> {
         let above = self.parent().map_or(self.ino, |p| p.id().1);
         let dots: [(&[u8], u64, u8); 2] = [(b".", self.ino, DT_DIR), (b"..", above, DT_DIR)];
-        let mut at = match fixed_entries(&dots, from, sink) {
+        let at = match fixed_entries(&dots, from, sink) {
             Ok(at) => at,
             Err(full) => return Ok(full),
         };
@@ -770,19 +789,10 @@ impl Inode for MemNode {
         if dir.is_dead() {
             return Err(Errno::ENOENT);
         }
-        for (place, name, entry) in dir.from(at) {
-            let entry = DirEntry {
-                ino: entry.inode.id().1,
-                next: place + 1,
-                kind: entry.kind.dirent_type(),
-                name,
-            };
-            if !sink.entry(entry) {
-                return Ok(place);
-            }
-            at = place + 1;
-        }
-        Ok(at)
+        Ok(match sink.records() {
+            Some(records) => list(&dir, at, |entry| records.put(&entry)),
+            None => list(&dir, at, |entry| sink.entry(entry)),
+        })
     }
 
     fn attribute(&self, name: &[u8]) -> Result<Vec<u8>> {
@@ -798,7 +808,7 @@ impl Inode for MemNode {
         let old = if name == extra::CAPABILITY {
             self.change(closes, |meta| meta.set_value(name, new, how))
         } else {
-            self.meta.lock().set_value(name, new, how)
+            self.change_quietly(|meta| meta.set_value(name, new, how))
         };
         old.map(drop)
     }
@@ -834,7 +844,7 @@ impl Inode for MemNode {
         let list = list.map(extra::List::new).transpose()?;
         let old = match which {
             Which::Access => self.change(false, |meta| meta.set_access(list, seen, keep_group)),
-            Which::Default => self.meta.lock().set_default(list, seen),
+            Which::Default => self.change_quietly(|meta| meta.set_default(list, seen)),
         };
         drop(old?);
         names::changed();
@@ -856,6 +866,26 @@ impl Inode for MemNode {
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
         self
     }
+}
+
+/// Hands the entries of `dir` from place `from` on to `put`; the place where it stopped.
+#[inline(always)]
+fn list(dir: &dir::Names, from: u64, mut put: impl FnMut(DirEntry<'_>) -> bool) -> u64 {
+    let mut at = from;
+    for entry in dir.from(from) {
+        let next = entry.place.wrapping_add(1);
+        let taken = put(DirEntry {
+            ino: entry.ino,
+            next,
+            kind: entry.kind.dirent_type(),
+            name: &entry.name,
+        });
+        if !taken {
+            return entry.place;
+        }
+        at = next;
+    }
+    at
 }
 
 /// Stores `data` as the regular file `inode` of a file system in memory, and tells `done` of each part
@@ -894,7 +924,7 @@ impl MemNode {
         let Some(store) = self.store() else {
             let mut meta = self.meta.lock();
             let done = change(&mut meta);
-            self.publish(&meta);
+            self.shown.publish(&meta);
             return done;
         };
         store.alone(|| {
@@ -903,7 +933,7 @@ impl MemNode {
             }
             let mut meta = self.meta.lock();
             let done = change(&mut meta);
-            self.publish(&meta);
+            self.shown.publish(&meta);
             let closed = meta.loses();
             drop(meta);
             store.close(closed);
@@ -956,7 +986,7 @@ impl Drop for MemNode {
         };
         self.fs.purse.nodes.give(nodes, &NODES);
         if let Body::Symlink(text) = &self.body {
-            let pages = pages_of_text(text.len());
+            let pages = pages_of_text(text.bytes.len());
             self.fs.purse.pages.give(pages, &PAGES);
         }
         // A deep tree is taken apart here: recursion would be as deep as the tree, and a list of its

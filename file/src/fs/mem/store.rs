@@ -37,6 +37,8 @@ const MAX_PAGES: usize = 1 << 24;
 /// The largest size in bytes, 64 GiB: an array of pages covers all of it.
 pub const MAX_SIZE: u64 = (MAX_PAGES * PAGE) as u64;
 const FIRST_CAPACITY: usize = 4;
+/// Units of 512 bytes in a page, as `stat` counts.
+const SECTORS: u64 = 8;
 
 /// The pages and size of one file.
 pub struct Store {
@@ -45,6 +47,8 @@ pub struct Store {
     core: FileCore,
     writers: Monitor<()>,
     table: Monitor<Table>,
+    /// Memory in use, in units of 512 bytes: written while the table is held.
+    blocks: AtomicU64,
     /// `F_SEAL_*`.
     seals: AtomicU32,
     /// Shared mappings that may write.
@@ -55,8 +59,6 @@ pub struct Store {
 #[derive(Default)]
 struct Table {
     pages: Box<[AtomicU64]>,
-    /// Pages that are not holes.
-    resident: usize,
 }
 
 impl Table {
@@ -81,6 +83,7 @@ impl Store {
             core: FileCore::new(),
             writers: Monitor::new(()),
             table: Monitor::new(Table::default()),
+            blocks: AtomicU64::new(0),
             seals: AtomicU32::new(F_SEAL_SEAL),
             writable_maps: AtomicU32::new(0),
         }
@@ -196,15 +199,16 @@ impl Store {
         self.core.size.load(Ordering::Acquire)
     }
 
-    /// Pages in memory.
-    pub fn resident(&self) -> usize {
-        self.table.lock().resident
+    /// Memory in use, in units of 512 bytes.
+    pub fn blocks(&self) -> &AtomicU64 {
+        &self.blocks
     }
 
-    /// The same for a caller that may not wait: nothing while another thread changes it.
-    #[inline]
-    pub fn resident_now(&self) -> Option<usize> {
-        Some(self.table.try_lock()?.resident)
+    /// There are so many pages more, or fewer; the caller holds the table.
+    fn count_pages(&self, more: isize) {
+        let blocks = self.blocks.load(Ordering::Relaxed);
+        let blocks = blocks.saturating_add_signed(more as i64 * SECTORS as i64);
+        self.blocks.store(blocks, Ordering::Relaxed);
     }
 
     /// A share of page `index` if it is not a hole.
@@ -251,7 +255,7 @@ impl Store {
         }
         let ours = fresh.clone();
         slot.store(ours.into_frame().for_routines(), Ordering::Release);
-        table.resident += 1;
+        self.count_pages(1);
         taken.keep();
         Ok(fresh)
     }
@@ -449,7 +453,7 @@ impl Store {
         }
         let mut gone = Pages(Vec::new());
         let mut count = 0;
-        let mut table = self.table.lock();
+        let table = self.table.lock();
         let within = (size % PAGE as u64) as usize;
         if within != 0
             && let Some(page) = table.page(size / PAGE as u64)
@@ -463,7 +467,7 @@ impl Store {
                 gone.push(address);
             }
         }
-        table.resident -= count;
+        self.count_pages(-(count as isize));
         drop(table);
         self.purse.pages.give(count, &PAGES);
         if !gone.0.is_empty() {
@@ -497,7 +501,7 @@ impl Store {
         }
         let mut gone = Pages(Vec::new());
         let mut count = 0;
-        let mut table = self.table.lock();
+        let table = self.table.lock();
         let first = usize::try_from(from / PAGE as u64).unwrap_or(usize::MAX);
         for (index, slot) in table.pages.iter().enumerate().skip(first) {
             let start = (index * PAGE) as u64;
@@ -522,7 +526,7 @@ impl Store {
                 }
             }
         }
-        table.resident -= count;
+        self.count_pages(-(count as isize));
         drop(table);
         self.purse.pages.give(count, &PAGES);
         if !gone.0.is_empty() {
@@ -555,7 +559,8 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         let table = self.table.get_mut();
-        let held = table.resident + pages_of_array(table.pages.len());
+        let resident = (*self.blocks.get_mut() / SECTORS) as usize;
+        let held = resident + pages_of_array(table.pages.len());
         self.purse.pages.give(held, &PAGES);
         // Without a list: a file may be what filled the memory.
         for page in table.pages.iter() {

@@ -1,10 +1,12 @@
 //! The file system in memory, through the same doors as the system calls.
 
 use super::*;
+use crate::fs::names::Key;
 use crate::fs::open;
 use crate::fs::place::{self, Place};
 use crate::fs::unpack::unpack;
 use crate::fs::walk::{Last, View, walk};
+use crate::fs::way::{self, Answer};
 use abi::linux::*;
 use std::string::String;
 use std::vec;
@@ -86,6 +88,158 @@ impl World {
         self.at(path).unwrap().inode.readdir(2, &mut take).unwrap();
         names
     }
+}
+
+/// What those who take no lock are told of `path`.
+fn looked_up(w: &World, path: &str, follow: bool) -> Option<Option<Arc<dyn Inode>>> {
+    let mut key = Key::blank();
+    let known = key.bytes().get_mut(..path.len());
+    known?.copy_from_slice(path.as_bytes());
+    // SAFETY: nobody changes anything meanwhile.
+    match unsafe { way::find_from(&w.root, way::Path::of(&key), &w.cred, follow) } {
+        Answer::Leads(found) => Some(Some(found.inode.clone())),
+        Answer::Nothing => Some(None),
+        Answer::Longer | Answer::Unknown => None,
+    }
+}
+
+#[test]
+fn a_look_without_a_lock_finds_what_the_walk_finds() {
+    let w = World::new();
+    w.make("/d", S_IFDIR | 0o755);
+    w.make("/d/eight-by", S_IFREG | 0o644);
+    w.make("/d/nine-byte", S_IFREG | 0o644);
+    w.make("/d/nine-bytf", S_IFREG | 0o600);
+    w.make("/d/a-name-of-more-than-two-words", S_IFDIR | 0o700);
+    w.make("/d/a-name-of-more-than-two-words/f", S_IFREG | 0o644);
+    w.link("/link", "d");
+    let forty_seven = std::format!("/d/{}", "n".repeat(44));
+    w.make(&forty_seven, S_IFREG | 0o644);
+    w.make(&std::format!("{forty_seven}o"), S_IFREG | 0o644);
+    let long = std::format!("{forty_seven}o");
+    let known = [
+        "/d",
+        "d/eight-by",
+        "//d///nine-byte",
+        "/d/nine-bytf",
+        "/d/nine-bytg",
+        "/d/eight-b",
+        "/none",
+        "/none/f",
+        "/d/a-name-of-more-than-two-words/f",
+        "/d/a-name-of-more-than-two-words/g",
+        &forty_seven,
+    ];
+    for path in known {
+        let found = looked_up(&w, path, true)
+            .expect(path)
+            .map(|inode| inode.id());
+        let walked = w.at(path).ok().map(|place| place.inode.id());
+        assert_eq!(found, walked, "{path}");
+    }
+    let lies = looked_up(&w, "/link", false).flatten().unwrap();
+    assert_eq!(lies.kind(), Kind::Symlink);
+    let unknown = [
+        "",
+        "/",
+        "/d/",
+        "/.",
+        "/..",
+        "/d/..",
+        "/link",
+        "/link/f",
+        "/d/eight-by/f",
+        &long,
+    ];
+    for path in unknown {
+        assert!(looked_up(&w, path, true).is_none(), "{path}");
+    }
+    // Who may not search a directory is told nothing.
+    let user = w.as_user(7);
+    assert!(looked_up(&user, "/d/nine-bytf", true).is_some());
+    for name in ["f", "g"] {
+        let path = std::format!("/d/a-name-of-more-than-two-words/{name}");
+        assert!(looked_up(&user, &path, true).is_none());
+    }
+    let d = w.at("/d").unwrap().inode;
+    let chmod = |mode| {
+        let set = SetAttr {
+            mode: Some(mode),
+            ..SetAttr::default()
+        };
+        d.set_attr(&set).unwrap();
+    };
+    chmod(0o700);
+    assert!(looked_up(&user, "/d/nine-bytf", true).is_none());
+    chmod(0o711);
+    assert!(looked_up(&user, "/d/nine-bytf", true).is_some());
+    w.rename("/d/nine-byte", "/d/nine-bytf", 0).unwrap();
+    assert!(looked_up(&w, "/d/nine-byte", true).unwrap().is_none());
+    d.unlink(b"nine-bytf").unwrap();
+    assert!(looked_up(&w, "/d/nine-bytf", true).unwrap().is_none());
+}
+
+#[test]
+fn what_an_inode_shows_is_what_it_says() {
+    let w = World::new();
+    let shows = |inode: &Arc<dyn Inode>| inode.shown().unwrap().copied();
+    let says = |inode: &Arc<dyn Inode>| Some(inode.attr().to_stat());
+    let agree = |inode: &Arc<dyn Inode>| assert_eq!(shows(inode), says(inode));
+    let of = w.open("/f", O_RDWR | O_CREAT).unwrap();
+    let file = of.inode().unwrap().clone();
+    agree(&file);
+    put(&of, &[1; 9000]);
+    agree(&file);
+    assert_eq!(shows(&file).unwrap().blocks, 24);
+    for length in [4097, 0, 1 << 20] {
+        file.truncate(length).unwrap();
+        agree(&file);
+    }
+    // What generated code wrote is not settled until somebody asks.
+    let touched = node(&file).and_then(|node| Some(node.store()?.core().touched()));
+    touched.unwrap().store(1, Ordering::Relaxed);
+    assert_eq!(shows(&file), None);
+    let said = says(&file);
+    assert_eq!(shows(&file), said);
+    let set = SetAttr {
+        mode: Some(0o4711),
+        uid: Some(7),
+        gid: Some(1 << 20),
+        atime: Some(super::super::attr::Time { sec: -5, nsec: 6 }),
+        ..SetAttr::default()
+    };
+    file.set_attr(&set).unwrap();
+    agree(&file);
+    file.set_attribute(b"user.a", Some(b"b"), SetValue::default())
+        .unwrap();
+    agree(&file);
+    w.root.inode.link(b"g", file.clone()).unwrap();
+    agree(&file);
+    w.root.inode.unlink(b"f").unwrap();
+    agree(&file);
+    let dir = w.make("/d", S_IFDIR | 0o755);
+    for name in ["/d/a", "/d/b"] {
+        w.make(name, S_IFREG);
+        agree(&dir);
+    }
+    let inner = w.make("/d/c", S_IFDIR | 0o2755);
+    agree(&inner);
+    agree(&dir);
+    w.rename("/d/a", "/d/b", 0).unwrap();
+    agree(&dir);
+    w.rename("/d/c", "/c", 0).unwrap();
+    dir.unlink(b"b").unwrap();
+    w.root.inode.rmdir(b"c").unwrap();
+    [&dir, &inner, &w.root.inode].into_iter().for_each(agree);
+    w.link("/link", "some text");
+    let link = w.walk("/link", false).unwrap().existing().unwrap();
+    agree(&link.inode);
+    agree(&w.make("/fifo", S_IFIFO | 0o600));
+    let device = w
+        .root
+        .inode
+        .create(b"null", S_IFCHR | 0o666, 0, makedev(1, 3), &w.cred);
+    agree(&device.unwrap());
 }
 
 fn put(of: &OpenFile, bytes: &[u8]) -> usize {
@@ -311,6 +465,34 @@ fn a_directory_can_be_emptied_while_it_is_read() {
         }
     }
     assert_eq!((seen, w.names("/").len()), (100, 0));
+}
+
+#[test]
+fn a_list_follows_renames() {
+    let w = World::new();
+    let [a, b, c] = ["/a", "/b", "/c"].map(|path| w.make(path, S_IFREG | 0o644).id().1);
+    let list = || {
+        let mut entries = vec![];
+        let mut take = |e: DirEntry<'_>| {
+            entries.push((e.name.to_vec(), e.ino));
+            true
+        };
+        w.root.inode.readdir(2, &mut take).unwrap();
+        entries
+    };
+    let of = |name: &str, ino| (name.as_bytes().to_vec(), ino);
+    assert_eq!(list(), [of("a", a), of("b", b), of("c", c)]);
+    w.rename("/a", "/b", RENAME_EXCHANGE).unwrap();
+    assert_eq!(list(), [of("a", b), of("b", a), of("c", c)]);
+    w.rename("/c", "/a", 0).unwrap();
+    assert_eq!(list(), [of("a", c), of("b", a)]);
+    w.rename("/a", "/d", RENAME_WHITEOUT).unwrap();
+    let listed = list();
+    assert_eq!((&listed[1], &listed[2]), (&of("b", a), &of("d", c)));
+    assert_eq!((listed.len(), &listed[0].0), (3, &b"a".to_vec()));
+    w.root.inode.unlink(b"b").unwrap();
+    w.root.inode.unlink(b"a").unwrap();
+    assert_eq!(list(), [of("d", c)]);
 }
 
 #[test]

@@ -1,17 +1,20 @@
 //! Reading directories.
 //!
-//! *Interface.* [`CALLS`]. Entries are laid out in kernel memory first, so that no directory is held while
-//! user memory is touched.
+//! *Interface.* [`CALLS`]. Entries are laid out in kernel memory first, as many as one call gives, so that no
+//! directory is held while user memory is touched.
 
 use abi::errno::{Errno, Result};
-use abi::linux::{DIRENT64_NAME, IN_ACCESS};
+use abi::linux::IN_ACCESS;
 use abi::nr;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use super::Caller;
 use crate::call::{Args, Handler};
-use file::fs::inode::DirEntry;
+use file::OpenFile;
+use file::fs::inode::{DirEntry, DirSink};
+use file::fs::records::Records;
 use file::fs::watch;
 use vm::fallible::try_reserve;
 
@@ -21,66 +24,98 @@ pub const CALLS: &[(usize, Handler)] = &[(nr::GETDENTS, getdents), (nr::GETDENTS
 /// The most bytes that one call lays out.
 const MAX_LAYOUT: usize = 32 << 10;
 
-#[expect(clippy::disallowed_methods, reason = "`read` has made room for all")]
 fn getdents(args: &mut Args) -> Result<usize> {
-    read(args, |out, entry, room| {
-        // ino, offset, length, name, NUL; the kind is the last byte.
-        let length = (8 + 8 + 2 + entry.name.len() + 2).next_multiple_of(8);
-        if length > room {
-            return false;
-        }
-        let start = out.len();
-        out.extend_from_slice(&entry.ino.to_le_bytes());
-        out.extend_from_slice(&entry.next.to_le_bytes());
-        out.extend_from_slice(&(length as u16).to_le_bytes());
-        out.extend_from_slice(entry.name);
-        out.resize(start + length - 1, 0);
-        out.push(entry.kind);
-        true
-    })
-}
-
-#[expect(clippy::disallowed_methods, reason = "`read` has made room for all")]
-fn getdents64(args: &mut Args) -> Result<usize> {
-    read(args, |out, entry, room| {
-        let length = (DIRENT64_NAME + entry.name.len() + 1).next_multiple_of(8);
-        if length > room {
-            return false;
-        }
-        let start = out.len();
-        out.extend_from_slice(&entry.ino.to_le_bytes());
-        out.extend_from_slice(&entry.next.to_le_bytes());
-        out.extend_from_slice(&(length as u16).to_le_bytes());
-        out.push(entry.kind);
-        out.extend_from_slice(entry.name);
-        out.resize(start + length, 0);
-        true
-    })
-}
-
-fn read(args: &Args, lay: fn(&mut Vec<u8>, &DirEntry, usize) -> bool) -> Result<usize> {
-    let of = Caller::current().files.opened(args.int(0))?;
-    if !of.readable() {
-        return Err(Errno::EBADF);
-    }
-    let size = (args.uint(2) as usize).min(MAX_LAYOUT);
-    let before = of.cursor.offset.load(Ordering::Relaxed);
+    let size = room(args);
     let mut out = Vec::new();
     try_reserve(&mut out, size)?;
     let mut refused = false;
-    of.file().readdir(&of, &mut |entry: DirEntry<'_>| {
-        let room = size - out.len();
-        let taken = lay(&mut out, &entry, room);
-        refused |= !taken;
-        taken
-    })?;
-    watch::tell(&of, IN_ACCESS);
-    if out.is_empty() && refused {
-        return Err(Errno::EINVAL);
+    let mut lay = |entry: DirEntry<'_>| {
+        // ino, offset, length, name, NUL; the kind is the last byte.
+        let length = (8 + 8 + 2 + entry.name.len() + 2).next_multiple_of(8);
+        refused |= length > size - out.len();
+        if !refused {
+            lay_out(&mut out, &entry, length);
+        }
+        !refused
+    };
+    let read = Reading::of(args, &mut lay)?;
+    read.give(args, &out, refused)
+}
+
+#[expect(clippy::disallowed_methods, reason = "there is room")]
+fn lay_out(out: &mut Vec<u8>, entry: &DirEntry, length: usize) {
+    let start = out.len();
+    out.extend_from_slice(&entry.ino.to_le_bytes());
+    out.extend_from_slice(&entry.next.to_le_bytes());
+    out.extend_from_slice(&(length as u16).to_le_bytes());
+    out.extend_from_slice(entry.name);
+    out.resize(start + length - 1, 0);
+    out.push(entry.kind);
+}
+
+fn getdents64(args: &mut Args) -> Result<usize> {
+    let mut records = Records::with_room(room(args))?;
+    let read = Reading::of(args, &mut records)?;
+    read.give(args, records.bytes(), records.refused())
+}
+
+/// Bytes to lay out.
+fn room(args: &Args) -> usize {
+    (args.uint(2) as usize).min(MAX_LAYOUT)
+}
+
+/// A description whose next entries were laid out.
+struct Reading {
+    of: Arc<OpenFile>,
+    /// Where it was.
+    before: u64,
+}
+
+impl Reading {
+    /// Hands the next entries of the directory to `sink`.
+    fn of(args: &Args, sink: &mut dyn DirSink) -> Result<Reading> {
+        let of = Caller::current().files.opened(args.int(0))?;
+        if !of.readable() {
+            return Err(Errno::EBADF);
+        }
+        let before = of.cursor.offset.load(Ordering::Relaxed);
+        of.file().readdir(&of, sink)?;
+        watch::tell(&of, IN_ACCESS);
+        Ok(Reading { of, before })
     }
-    if let Err(e) = vm::user::copy_out(args.word(1), &out) {
-        of.cursor.offset.store(before, Ordering::Relaxed);
-        return Err(e);
+
+    /// Gives them to the program; `refused`: there was an entry for which there was no room.
+    fn give(self, args: &Args, records: &[u8], refused: bool) -> Result<usize> {
+        if records.is_empty() && refused {
+            return Err(Errno::EINVAL);
+        }
+        match vm::user::copy_out(args.word(1), records) {
+            Ok(()) => Ok(records.len()),
+            Err(error) => self.give_some(args, records, error),
+        }
     }
-    Ok(out.len())
+
+    /// Gives those for which there is memory; the next call begins with the others.
+    #[cold]
+    fn give_some(self, args: &Args, records: &[u8], error: Errno) -> Result<usize> {
+        /// Where a record has the place of the next, and its own length.
+        const NEXT: usize = 8;
+        const LENGTH: usize = 16;
+        let (mut done, mut next) = (0, self.before);
+        while let Some(rest) = records.get(done..)
+            && let Some(place) = rest.get(NEXT..).and_then(|bytes| bytes.first_chunk())
+            && let Some(length) = rest.get(LENGTH..).and_then(|bytes| bytes.first_chunk())
+            && let Some(record) = rest.get(..usize::from(u16::from_le_bytes(*length)))
+            && let Some(at) = args.word(1).checked_add(done)
+            && vm::user::copy_out(at, record).is_ok()
+        {
+            done += record.len();
+            next = u64::from_le_bytes(*place);
+        }
+        self.of.cursor.offset.store(next, Ordering::Relaxed);
+        match done {
+            0 => Err(error),
+            done => Ok(done),
+        }
+    }
 }

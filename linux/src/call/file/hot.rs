@@ -1,10 +1,9 @@
-//! `open`, `close` and `fstat` without entering the kernel proper: procedures that a dispatcher calls with
-//! interrupts off.
+//! `open` and `close` without entering the kernel proper: procedures that a dispatcher calls with interrupts
+//! off.
 //!
-//! *Interface.* [`init`] generates the first two once, and links them to dispatchers; [`fstat`] and
-//! [`fstatat`] are made outright ([`thread::outright`]). The two keep the contract of a descriptor routine
-//! (docs/architecture.md): they change rax alone, and return or take the slow exit, after which the call is
-//! made from its start.
+//! *Interface.* [`init`] generates them once, and links them to dispatchers. They keep the contract of a
+//! descriptor routine (docs/architecture.md): they change rax alone, and return or take the slow exit, after
+//! which the call is made from its start.
 //!
 //! Each is a generated stub around a short Rust function. The stub of an open checks the flags, copies the
 //! path (a fault takes the slow exit, so nothing here sleeps) and saves what Rust may change; the function
@@ -14,18 +13,17 @@
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
 
-use abi::linux::{AT_EMPTY_PATH, AT_FDCWD, O_ACCMODE, O_CLOEXEC, O_LARGEFILE, Stat};
+use abi::linux::{AT_FDCWD, O_ACCMODE, O_CLOEXEC, O_LARGEFILE};
 use abi::nr;
 use alloc::sync::Arc;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
-use codegen::{Class, Draft, OutOfCode, dynasm};
+use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use core::mem::size_of;
 use quaject::Conv;
-use thread::outright::LEFT;
-use vm::user::{get, put};
 
 use super::open::{PLAIN, may_reopen, truncates};
+use super::shown;
 use account::NOBODY;
 use file::file::OpenFile;
 use file::fs::context::one_root;
@@ -44,6 +42,7 @@ pub fn init(conv: Conv) -> Result<(), OutOfCode> {
         open: make_open(slow, conv, false)?,
         openat: make_open(slow, conv, true)?,
         close: make_close(slow)?,
+        fstat: shown::make_fstat(slow, conv)?,
     });
     Ok(())
 }
@@ -53,21 +52,38 @@ const SLOWLY: isize = -1;
 
 /// Registers that a System V function may change, rax apart: eight of them, so that the stack stays as it was
 /// modulo 16.
-fn save(d: &mut Draft) {
+pub(super) fn save(d: &mut Draft) {
     dynasm!(d ; .arch x64
         ; push rcx ; push rdx ; push rsi ; push rdi ; push r8 ; push r9 ; push r10 ; push r11
     );
 }
 
-fn restore(d: &mut Draft) {
+pub(super) fn restore(d: &mut Draft) {
     dynasm!(d ; .arch x64
         ; pop r11 ; pop r10 ; pop r9 ; pop r8 ; pop rdi ; pop rsi ; pop rdx ; pop rcx
     );
 }
 
 /// Room for the key below the saved registers; with the return address a multiple of 16.
-const ROOM: i32 = (size_of::<Key>() + 8).next_multiple_of(16) as i32 - 8;
+pub(super) const ROOM: i32 = (size_of::<Key>() + 8).next_multiple_of(16) as i32 - 8;
 const _: () = assert!(ROOM as usize >= size_of::<Key>());
+
+/// Copies the head of the path at rdi to the key on the stack. A fault leads to `fault`, user access open.
+pub(super) fn copy_key(d: &mut Draft, conv: Conv, fault: Label) {
+    clamp(d, Reg::Rdi);
+    if conv == Conv::Kernel {
+        dynasm!(d ; .arch x64 ; stac);
+    }
+    d.fault_begin();
+    for word in 0..KEY_WORDS as i32 {
+        dynasm!(d ; .arch x64 ; mov rax, [rdi + 8 * word] ; mov [rsp + 8 * word], rax);
+    }
+    d.fault_end(fault);
+    if conv == Conv::Kernel {
+        dynasm!(d ; .arch x64 ; clac);
+    }
+    dynasm!(d ; .arch x64 ; mov QWORD [rsp + 8 * KEY_WORDS as i32], 0);
+}
 
 fn make_open(slow: usize, conv: Conv, at: bool) -> Result<usize, OutOfCode> {
     let (name, number) = if at {
@@ -89,18 +105,7 @@ fn make_open(slow: usize, conv: Conv, at: bool) -> Result<usize, OutOfCode> {
     if at {
         dynasm!(d ; .arch x64 ; mov rdi, rsi ; mov esi, edx);
     }
-    clamp(d, Reg::Rdi);
-    if conv == Conv::Kernel {
-        dynasm!(d ; .arch x64 ; stac);
-    }
-    d.fault_begin();
-    for word in 0..KEY_WORDS as i32 {
-        dynasm!(d ; .arch x64 ; mov rax, [rdi + 8 * word] ; mov [rsp + 8 * word], rax);
-    }
-    d.fault_end(fault);
-    if conv == Conv::Kernel {
-        dynasm!(d ; .arch x64 ; clac);
-    }
+    copy_key(d, conv, fault);
     dynasm!(d ; .arch x64 ; mov rdi, rsp);
     d.call_abs(open as *const () as usize);
     dynasm!(d ; .arch x64 ; add rsp, ROOM);
@@ -164,7 +169,7 @@ fn open_by_entries(task: &Arc<Task>, key: &Key, flags: u32) -> Option<isize> {
     // SAFETY: a dispatcher calls with interrupts off.
     let of = unsafe {
         let (cred, context) = (process.cred.peek(), process.fs.peek());
-        way::waiting(context, key.text()?, cred, flags & O_ACCMODE)
+        way::waiting(context, way::Path::of(key), cred, flags & O_ACCMODE)
     };
     install(task, of?, flags)
 }
@@ -201,46 +206,4 @@ extern "sysv64" fn close(fd: i32) -> isize {
         Some(()) => 0,
         None => SLOWLY,
     }
-}
-
-/// What is at hand of the file behind `fd` goes to `at`, in the program's memory. [`LEFT`] for what is not,
-/// or has to wait.
-#[inline(always)]
-fn look(fd: usize, at: usize) -> isize {
-    let look = |task: &Arc<Task>| {
-        // SAFETY: what is called outright has interrupts off until it returns, and the running thread is of
-        // the process whose table it is.
-        let of = unsafe { task.process.files.peek().at_hand(fd as i32) }?;
-        // Where it lies: it is long.
-        let stat = of.inode()?.stat_at_once();
-        put::<Stat>(at, stat.as_ref()?).ok()
-    };
-    Task::here(look).flatten().map_or(LEFT, |()| 0)
-}
-
-/// `fstat`.
-pub(in crate::call) extern "sysv64" fn fstat(
-    fd: usize,
-    at: usize,
-    _third: usize,
-    _more: usize,
-    _other: usize,
-    _last: usize,
-) -> isize {
-    look(fd, at)
-}
-
-/// `newfstatat` of a descriptor itself, as the C library makes its `fstat`.
-pub(in crate::call) extern "sysv64" fn fstatat(
-    fd: usize,
-    path: usize,
-    at: usize,
-    flags: usize,
-    _other: usize,
-    _last: usize,
-) -> isize {
-    if flags as i32 != AT_EMPTY_PATH || get::<u8>(path) != Ok(0) {
-        return LEFT;
-    }
-    look(fd, at)
 }

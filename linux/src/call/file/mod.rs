@@ -12,6 +12,7 @@ pub mod io;
 pub mod mount;
 pub mod names;
 pub mod open;
+pub(super) mod shown;
 pub mod splice;
 pub mod stat;
 pub mod xattr;

@@ -158,7 +158,7 @@ fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
 /// A waiting description of `key`.
 fn waits(key: &Key, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
     names::open(key, mode, who).or_else(|| {
-        let path = key.text()?;
+        let path = way::Path::of(key);
         Task::here(|task| {
             let process = &task.process;
             let cred = process.cred.get();

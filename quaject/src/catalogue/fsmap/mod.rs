@@ -192,6 +192,11 @@ impl FileCore {
         self.touched.load(Ordering::Relaxed) != 0
     }
 
+    /// The word that is 0 while no routine has written since [`take_touched`](Self::take_touched).
+    pub fn touched(&self) -> &AtomicU32 {
+        &self.touched
+    }
+
     /// Says that bytes of the last page beyond the size may not be zero.
     pub fn tear(&self) {
         self.torn.store(1, Ordering::Release);

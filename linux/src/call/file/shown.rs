@@ -1,0 +1,330 @@
+//! `stat` and its kin without entering the kernel proper: what an inode shows is copied to the program from
+//! where it lies.
+//!
+//! *Interface*: [`make_fstat`] is the routine that dispatchers call with what is in the descriptor's slot;
+//! [`make_stat`], [`make_lstat`], [`make_newfstatat`] and [`make_far_fstat`] are for what dispatchers do not
+//! answer themselves. All keep the contract of a descriptor routine (docs/architecture.md).
+//!
+//! Each is a generated stub. Those that are given a path copy its head and call a short Rust function, which
+//! goes from entry to entry ([`file::fs::way`]) and answers what the inode shows ([`file::fs::shown`]), that
+//! there is none (ENOENT), `LONGER` or `SLOWLY`. Interrupts are off until all is copied, so the inode stays;
+//! who changes it meanwhile, on another processor, is seen by its version. What is not as usual is done from
+//! its start: by the function that is named when a stub is made, or the slow way.
+//!
+//! Source: dissertation, 7.3.1 (what `open` costs) and section 3.2.1 (what is known is a constant).
+
+use abi::errno::Errno;
+use abi::linux::{AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_SYMLINK_NOFOLLOW};
+use abi::nr;
+use alloc::sync::Arc;
+use codegen::harden::clamp;
+use codegen::methods::Reg;
+use codegen::{Class, Draft, Label, OutOfCode, dynasm};
+use file::file::SHOWN;
+use file::fs::names::Key;
+use file::fs::shown::{CONSTANT, COPIED, FOUND, Shown, TOUCHED, VERSION};
+use file::fs::way::{self, Answer, Path};
+use file::seam::keep;
+use process::Task;
+use quaject::Conv;
+use thread::outright::{OutrightFn, word};
+
+use super::hot::{ROOM, copy_key, restore, save};
+
+static CLASS: Class = Class::new("procedure");
+
+/// What the functions answer when they do not know.
+const SLOWLY: isize = 0;
+/// When the path goes on behind its head: no error that they answer.
+const LONGER: isize = -4095;
+
+const NOFOLLOW: u32 = AT_SYMLINK_NOFOLLOW as u32;
+const EMPTY: u32 = AT_EMPTY_PATH as u32;
+
+/// Copies what is shown at rcx to the program's rax; changes rax, rdx and rdi. What is not to be copied leads
+/// to `out`, a fault to `fault`, user access open.
+fn copy(d: &mut Draft, conv: Conv, out: Label, fault: Label) {
+    clamp(d, Reg::Rax);
+    dynasm!(d ; .arch x64
+        ; mov edi, [rcx + VERSION as i32]
+        ; test edi, 1
+        ; jnz =>out
+        ; mov rdx, [rcx + TOUCHED as i32]
+        ; cmp DWORD [rdx], 0
+        ; jne =>out
+    );
+    if conv == Conv::Kernel {
+        dynasm!(d ; .arch x64 ; stac);
+    }
+    d.fault_begin();
+    for (from, to) in COPIED {
+        dynasm!(d ; .arch x64 ; mov rdx, [rcx + from as i32] ; mov [rax + to as i32], rdx);
+    }
+    for (from, to) in FOUND {
+        dynasm!(d ; .arch x64
+            ; mov rdx, [rcx + from as i32]
+            ; mov rdx, [rdx]
+            ; mov [rax + to as i32], rdx
+        );
+    }
+    for (to, value) in CONSTANT {
+        dynasm!(d ; .arch x64 ; mov QWORD [rax + to as i32], value);
+    }
+    d.fault_end(fault);
+    if conv == Conv::Kernel {
+        dynasm!(d ; .arch x64 ; clac);
+    }
+    dynasm!(d ; .arch x64 ; cmp edi, [rcx + VERSION as i32] ; jne =>out);
+}
+
+/// Behind a fault while user access is open.
+fn shut(d: &mut Draft, conv: Conv, fault: Label) {
+    d.bind(fault);
+    if conv == Conv::Kernel {
+        dynasm!(d ; .arch x64 ; clac);
+    }
+}
+
+/// `fstat` of what is in a descriptor's slot, which is in rax.
+pub(super) fn make_fstat(slow: usize, conv: Conv) -> Result<usize, OutOfCode> {
+    let mut draft = Draft::new(&CLASS, "fstat");
+    let d = &mut draft;
+    let [leave, out, fault] = core::array::from_fn(|_| d.label());
+    dynasm!(d ; .arch x64
+        // Without the flag in its lowest bit.
+        ; and rax, -2
+        ; jz =>leave
+        ; test rsi, rsi
+        ; js =>leave
+        ; push rcx
+        ; push rdx
+        ; push rdi
+        ; mov rcx, [rax + SHOWN as i32]
+        ; test rcx, rcx
+        ; jz =>out
+        ; mov rax, rsi
+    );
+    copy(d, conv, out, fault);
+    dynasm!(d ; .arch x64 ; pop rdi ; pop rdx ; pop rcx ; xor eax, eax ; ret);
+    shut(d, conv, fault);
+    dynasm!(d ; .arch x64
+        ; =>out
+        ; pop rdi
+        ; pop rdx
+        ; pop rcx
+        ; =>leave
+        ; mov eax, nr::FSTAT as i32
+    );
+    d.jmp_abs(slow);
+    keep(draft)
+}
+
+/// Where a stub finds its arguments.
+enum Arguments {
+    /// The path, and where to put what is said.
+    Path,
+    /// A directory, a path from there, where to put it, and flags.
+    At,
+    /// A descriptor, and where to put it.
+    Descriptor,
+}
+
+/// The saved registers rsi and rdx, above the key.
+const SAVED_RSI: i32 = ROOM + 40;
+const SAVED_RDX: i32 = ROOM + 48;
+
+/// A stub of call `number` around `function`. What that does not know is done the slow way; what it knows
+/// and is not to be copied, or a long path, where `elsewhere` leads.
+fn make(
+    (name, number): (&'static str, usize),
+    conv: Conv,
+    arguments: Arguments,
+    function: usize,
+    elsewhere: impl FnOnce(&mut Draft),
+) -> Result<usize, OutOfCode> {
+    let mut draft = Draft::new(&CLASS, name);
+    let d = &mut draft;
+    let [leave, out, fault, refused, unknown] = core::array::from_fn(|_| d.label());
+    dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave);
+    match arguments {
+        Arguments::Path => dynasm!(d ; .arch x64 ; test rdi, rdi ; js =>leave),
+        Arguments::At => dynasm!(d ; .arch x64 ; test rdx, rdx ; js =>leave),
+        Arguments::Descriptor => {}
+    }
+    save(d);
+    dynasm!(d ; .arch x64 ; sub rsp, ROOM);
+    let to = match arguments {
+        Arguments::Path => {
+            copy_key(d, conv, fault);
+            dynasm!(d ; .arch x64 ; mov rdi, rsp);
+            SAVED_RSI
+        }
+        Arguments::At => {
+            dynasm!(d ; .arch x64 ; mov r8d, edi ; mov rdi, rsi);
+            copy_key(d, conv, fault);
+            dynasm!(d ; .arch x64 ; mov rdi, rsp ; mov esi, r8d ; mov edx, r10d);
+            SAVED_RDX
+        }
+        Arguments::Descriptor => SAVED_RSI,
+    };
+    d.call_abs(function);
+    dynasm!(d ; .arch x64
+        ; test rax, rax
+        ; jz =>unknown
+        // Else an address in the kernel.
+        ; cmp rax, -4096
+        ; ja =>refused
+        ; mov rcx, rax
+        ; mov rax, [rsp + to]
+    );
+    copy(d, conv, out, fault);
+    let done = d.label();
+    dynasm!(d ; .arch x64 ; xor eax, eax ; =>done ; add rsp, ROOM);
+    restore(d);
+    dynasm!(d ; .arch x64
+        ; ret
+        ; =>refused
+        ; cmp rax, LONGER as i32
+        ; jne =>done
+        ; jmp =>out
+        ; =>unknown
+        ; add rsp, ROOM
+    );
+    restore(d);
+    dynasm!(d ; .arch x64 ; mov eax, number as i32);
+    d.jmp_abs(machine::trap::syscall_slow());
+    shut(d, conv, fault);
+    dynasm!(d ; .arch x64 ; =>out ; add rsp, ROOM);
+    restore(d);
+    d.bind(leave);
+    elsewhere(d);
+    keep(draft)
+}
+
+/// Leads to `function`, which makes call `number` outright.
+fn outright(number: usize, function: OutrightFn) -> impl FnOnce(&mut Draft) {
+    move |d| {
+        dynasm!(d ; .arch x64 ; mov rax, QWORD word(number, function));
+        d.jmp_abs(thread::outright::entry());
+    }
+}
+
+/// `stat`; `function` makes it of what is left.
+pub(in crate::call) fn make_stat(conv: Conv, function: OutrightFn) -> Result<usize, OutOfCode> {
+    let look = stat as *const () as usize;
+    let elsewhere = outright(nr::STAT, function);
+    make(("stat", nr::STAT), conv, Arguments::Path, look, elsewhere)
+}
+
+/// `lstat`; `function` makes it of what is left.
+pub(in crate::call) fn make_lstat(conv: Conv, function: OutrightFn) -> Result<usize, OutOfCode> {
+    let look = lstat as *const () as usize;
+    let elsewhere = outright(nr::LSTAT, function);
+    make(("lstat", nr::LSTAT), conv, Arguments::Path, look, elsewhere)
+}
+
+/// `newfstatat`; `function` makes it of what is left.
+pub(in crate::call) fn make_newfstatat(
+    conv: Conv,
+    function: OutrightFn,
+) -> Result<usize, OutOfCode> {
+    let look = newfstatat as *const () as usize;
+    let elsewhere = outright(nr::NEWFSTATAT, function);
+    make(
+        ("newfstatat", nr::NEWFSTATAT),
+        conv,
+        Arguments::At,
+        look,
+        elsewhere,
+    )
+}
+
+/// `fstat` of a descriptor whose slot a dispatcher does not find.
+pub(in crate::call) fn make_far_fstat(conv: Conv) -> Result<usize, OutOfCode> {
+    let look = fstat as *const () as usize;
+    make(
+        ("fstat", nr::FSTAT),
+        conv,
+        Arguments::Descriptor,
+        look,
+        |d| {
+            dynasm!(d ; .arch x64 ; mov eax, nr::FSTAT as i32);
+            d.jmp_abs(machine::trap::syscall_slow());
+        },
+    )
+}
+
+fn address(shown: &Shown) -> isize {
+    core::ptr::from_ref(shown).addr() as isize
+}
+
+/// What to say of `path` to the running thread's process, interrupts off.
+#[inline(always)]
+fn by_path(task: &Arc<Task>, path: &Key, follow: bool) -> isize {
+    let process = &task.process;
+    // SAFETY: a dispatcher calls with interrupts off, and they stay off while the answer is used.
+    let answer = unsafe {
+        let (cred, context) = (process.cred.peek(), process.fs.peek());
+        way::find(context, Path::of(path), cred, follow)
+    };
+    said(answer)
+}
+
+#[inline(always)]
+fn said(answer: Answer) -> isize {
+    match answer {
+        Answer::Leads(found) => address(found.shown),
+        Answer::Nothing => Errno::ENOENT.to_rax() as isize,
+        Answer::Longer => LONGER,
+        Answer::Unknown => SLOWLY,
+    }
+}
+
+extern "sysv64" fn stat(path: &Key) -> isize {
+    Task::here(|task| by_path(task, path, true)).unwrap_or(SLOWLY)
+}
+
+extern "sysv64" fn lstat(path: &Key) -> isize {
+    Task::here(|task| by_path(task, path, false)).unwrap_or(SLOWLY)
+}
+
+extern "sysv64" fn fstat(fd: i32) -> isize {
+    Task::here(|task| behind(task, fd))
+        .flatten()
+        .unwrap_or(SLOWLY)
+}
+
+/// What to say of what is behind `fd`.
+#[inline(always)]
+fn behind(task: &Arc<Task>, fd: i32) -> Option<isize> {
+    // SAFETY: as in `by_path`, and the running thread is of the process whose table it is.
+    let of = unsafe { task.process.files.peek().at_hand(fd) }?;
+    Some(address(of.shown()?))
+}
+
+extern "sysv64" fn newfstatat(path: &Key, fd: i32, flags: u32) -> isize {
+    Task::here(|task| at(task, path, fd, flags))
+        .flatten()
+        .unwrap_or(SLOWLY)
+}
+
+#[inline(always)]
+fn at(task: &Arc<Task>, path: &Key, fd: i32, flags: u32) -> Option<isize> {
+    let follow = match flags & !(AT_NO_AUTOMOUNT as u32) {
+        0 => true,
+        NOFOLLOW => false,
+        EMPTY if path.is_empty() => return behind(task, fd),
+        _ => return None,
+    };
+    if fd == AT_FDCWD || path.absolute() {
+        return Some(by_path(task, path, follow));
+    }
+    let process = &task.process;
+    // SAFETY: as in `by_path` and `behind`.
+    unsafe {
+        let cred = process.cred.peek();
+        let start = process.files.peek().at_hand(fd)?.place()?;
+        let answer = way::find_from(start, Path::of(path), cred, follow);
+        Some(said(answer))
+    }
+}
