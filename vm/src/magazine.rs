@@ -1,6 +1,7 @@
 //! A magazine: things freed lately on one CPU, in front of what all CPUs share (slabs, the bitmap of frames).
 //!
-//! *Interface*: [`Magazine::pop`], [`Magazine::push`] (refused when full), [`Magazine::len`].
+//! *Interface*: [`Magazine::pop`], [`Magazine::push`] (refused when full), [`Magazine::len`]; several at a time
+//! by [`Magazine::push_chain`] and [`Magazine::drain`].
 //!
 //! A stack of objects by number, linked through a word of each. To those behind it they are in use. Every CPU
 //! has its own, so that what it frees it gets again while its caches still have it; but a thread that has
@@ -45,16 +46,39 @@ impl Magazine {
         }
     }
 
+    /// Takes all. The number of the first, whose word has that of the next plus one, and so on to a zero.
+    pub(crate) fn drain(&self) -> Option<u32> {
+        let mut head = self.0.load(Ordering::Acquire);
+        loop {
+            let number = ((head & NUMBER) as u32).checked_sub(1)?;
+            let new = (head & !(NUMBER | COUNT)).wrapping_add(TAG);
+            match self
+                .0
+                .compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return Some(number),
+                Err(now) => head = now,
+            }
+        }
+    }
+
     /// Puts an object in; `false` when `depth`, at most 127, are in already.
     #[inline]
     pub(crate) fn push(&self, depth: u64, number: u32, link: &AtomicU32) -> bool {
+        self.push_chain(depth, number, link, 1)
+    }
+
+    /// Puts `count` objects in, of which `number` is the first and `link` the last one's word; each of the
+    /// others' has the number of the next plus one. `false` when there are more than `depth` then, at most 127.
+    #[inline]
+    pub(crate) fn push_chain(&self, depth: u64, number: u32, link: &AtomicU32, count: u64) -> bool {
         let mut head = self.0.load(Ordering::Relaxed);
         loop {
-            if head & COUNT >= depth * ONE {
+            if head & COUNT > (depth - count) * ONE {
                 return false;
             }
             link.store((head & NUMBER) as u32, Ordering::Relaxed);
-            let new = ((head & !NUMBER).wrapping_add(TAG + ONE)) | u64::from(number + 1);
+            let new = ((head & !NUMBER).wrapping_add(TAG + count * ONE)) | u64::from(number + 1);
             match self
                 .0
                 .compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Relaxed)

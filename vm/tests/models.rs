@@ -200,6 +200,31 @@ fn the_magazine_survives_an_object_that_comes_back() {
     });
 }
 
+#[test]
+fn a_magazine_is_filled_and_drained_by_several_at_once() {
+    explore(|| {
+        let links: Arc<Vec<AtomicU32>> = Arc::new((0..4).map(|_| AtomicU32::new(0)).collect());
+        let magazine = Arc::new(Magazine(AtomicU64::new(0)));
+        assert!(magazine.push(3, 1, &links[1]));
+        let (other, other_links) = (magazine.clone(), links.clone());
+        let taker = thread::spawn(move || other.pop(|number| &other_links[number as usize]));
+        // 2 leads to 3.
+        links[2].store(3 + 1, Ordering::Relaxed);
+        assert!(magazine.push_chain(3, 2, &links[3], 2));
+        let mut all = Vec::new();
+        let mut next = magazine.drain();
+        while let Some(number) = next {
+            all.push(number);
+            let behind = links[number as usize].load(Ordering::Relaxed);
+            next = behind.checked_sub(1);
+        }
+        all.extend(taker.join().unwrap());
+        all.sort();
+        assert_eq!(all, [1, 2, 3]);
+        assert_eq!(magazine.len(), 0);
+    });
+}
+
 /// A space of one area with one page, on two CPUs that both have it loaded. Frame 0 is what the page has at
 /// first.
 struct Space {

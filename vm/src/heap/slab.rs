@@ -11,7 +11,8 @@
 //! takes it off; the next party that frees into it puts it back. `Listed` passes between them: a slab is on
 //! the list, or held by one party that will put it back or clear the bit, exactly when the bit is set.
 //! [`Heap::trim`] takes whole lists and gives the pages back whose objects are all free. In front of the
-//! slabs of a class stands a [`Magazine`] for each CPU.
+//! slabs of a class stands a [`Magazine`] for each CPU. An empty one is filled with several objects of a slab
+//! at a time; a full one gives all its objects back, those of one slab that follow each other at a time.
 //!
 //! Progress: lock-free. Source: M. Michael, *Scalable Lock-Free Dynamic Memory Allocation*, PLDI 2004 (the
 //! anchor word; no descriptors, no per-CPU heaps here); tags: dissertation, 5.2.1.
@@ -102,6 +103,18 @@ struct Class {
 
 /// Objects in a full magazine.
 const DEPTH: u64 = 32;
+/// Objects that are taken from a slab at a time: one for who asks, and the others for the magazine.
+const REFILL: usize = 8;
+
+/// Objects of one slab that are linked by their indices and given back together.
+struct Run {
+    frame: usize,
+    /// Index of the first.
+    first: usize,
+    /// The last, whose link is still to be made.
+    last: *mut u8,
+    count: usize,
+}
 
 /// A CPU's magazines, one a class.
 #[repr(align(64))]
@@ -184,11 +197,7 @@ impl<M: Memory> Heap<M> {
         match Self::class_of(layout) {
             Some(class) => match self.near(class).pop(|number| self.first_word(number)) {
                 Some(number) => Some(self.numbered(number)),
-                None => {
-                    let object = self.take(class)?;
-                    self.out.fetch_add(SIZES[class], Ordering::Relaxed);
-                    Some(object)
-                }
+                None => self.take(class),
             },
             None => self.take_run(layout),
         }
@@ -211,7 +220,7 @@ impl<M: Memory> Heap<M> {
                 let number = self.number_of(object);
                 let link = self.first_word(number);
                 if !self.near(class).push(DEPTH, number, link) {
-                    self.give(class, object);
+                    self.unload(class, number);
                 }
             }
             None => self.give_run(object, layout),
@@ -292,7 +301,7 @@ impl<M: Memory> Heap<M> {
         unsafe { &*object.cast::<AtomicU16>() }
     }
 
-    /// Takes an object of `class` from a slab.
+    /// Takes an object of `class` from a slab, and some more for this CPU's magazine, which is empty.
     #[cold]
     #[inline(never)]
     fn take(&self, class: usize) -> Option<*mut u8> {
@@ -304,14 +313,25 @@ impl<M: Memory> Heap<M> {
             let seen = Word(word.load(Ordering::Acquire));
             if seen.class() == class {
                 if seen.free() != 0 {
-                    let object = self.object(frame, class, seen.first());
-                    let next = self.link(object).load(Ordering::Relaxed) as usize;
-                    let new = seen.next(next, seen.free() - 1, class, seen.listed());
+                    let mut taken = [0; REFILL];
+                    let mut count = 0;
+                    let mut next = seen.first();
+                    // What a racing reader finds in the place of a number may be none.
+                    while count < REFILL.min(seen.free()) && next < PAGE / SIZES[class] {
+                        let object = self.object(frame, class, next);
+                        taken[count] = self.number_of(object);
+                        count += 1;
+                        next = self.link(object).load(Ordering::Relaxed) as usize;
+                    }
+                    let new = seen.next(next, seen.free() - count, class, seen.listed());
                     if word
                         .compare_exchange_weak(seen.0, new, Ordering::AcqRel, Ordering::Relaxed)
                         .is_ok()
                     {
-                        return Some(object);
+                        self.out.fetch_add(count * SIZES[class], Ordering::Relaxed);
+                        let [first, others @ ..] = &taken;
+                        self.load(class, &others[..count - 1]);
+                        return Some(self.numbered(*first));
                     }
                 } else {
                     self.unlist(class, head, frame);
@@ -322,13 +342,86 @@ impl<M: Memory> Heap<M> {
         self.grow(class)
     }
 
-    /// Gives an object of `class` back to its slab.
+    /// Puts objects that were taken into this CPU's magazine.
+    fn load(&self, class: usize, numbers: &[u32]) {
+        let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
+            return;
+        };
+        for (number, next) in numbers.iter().zip(&numbers[1..]) {
+            self.first_word(*number).store(next + 1, Ordering::Relaxed);
+        }
+        let (magazine, link) = (self.near(class), self.first_word(*last));
+        if !magazine.push_chain(DEPTH, *first, link, numbers.len() as u64) {
+            // Somebody else has filled it meanwhile.
+            for number in numbers {
+                self.give(class, self.numbered(*number));
+            }
+        }
+    }
+
+    /// Gives all of a full magazine back to their slabs, and puts the object `number` in.
     #[cold]
     #[inline(never)]
+    fn unload(&self, class: usize, number: u32) {
+        let mut next = self.near(class).drain();
+        let mut run: Option<Run> = None;
+        while let Some(number) = next {
+            next = self
+                .first_word(number)
+                .load(Ordering::Relaxed)
+                .checked_sub(1);
+            let object = self.numbered(number);
+            let frame = self.memory.frame_at(object).index();
+            let index = (object as usize % PAGE) / SIZES[class];
+            match &mut run {
+                Some(run) if run.frame == frame => {
+                    self.link(object).store(run.first as u16, Ordering::Relaxed);
+                    (run.first, run.count) = (index, run.count + 1);
+                }
+                run => {
+                    let new = Run {
+                        frame,
+                        first: index,
+                        last: object,
+                        count: 1,
+                    };
+                    if let Some(old) = run.replace(new) {
+                        self.give_back(class, old);
+                    }
+                }
+            }
+        }
+        if let Some(run) = run {
+            self.give_back(class, run);
+        }
+        if !self
+            .near(class)
+            .push(DEPTH, number, self.first_word(number))
+        {
+            self.give(class, self.numbered(number));
+        }
+    }
+
+    /// Gives an object of `class` back to its slab.
     fn give(&self, class: usize, object: *mut u8) {
-        self.out.fetch_sub(SIZES[class], Ordering::Relaxed);
-        let frame = self.memory.frame_at(object).index();
-        let index = (object as usize % PAGE) / SIZES[class];
+        let run = Run {
+            frame: self.memory.frame_at(object).index(),
+            first: (object as usize % PAGE) / SIZES[class],
+            last: object,
+            count: 1,
+        };
+        self.give_back(class, run);
+    }
+
+    /// Gives objects of `class` back to their slab.
+    fn give_back(&self, class: usize, run: Run) {
+        let Run {
+            frame,
+            first,
+            last,
+            count,
+        } = run;
+        self.out.fetch_sub(count * SIZES[class], Ordering::Relaxed);
         let word = self.word(frame);
         let mut seen = Word(word.load(Ordering::Relaxed));
         loop {
@@ -336,9 +429,9 @@ impl<M: Memory> Heap<M> {
                 seen.class() == class,
                 "object of another class, or given twice"
             );
-            self.link(object)
+            self.link(last)
                 .store(seen.first() as u16, Ordering::Relaxed);
-            let new = seen.next(index, seen.free() + 1, class, true);
+            let new = seen.next(first, seen.free() + count, class, true);
             match word.compare_exchange_weak(seen.0, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(now) => seen = Word(now),
@@ -407,6 +500,7 @@ impl<M: Memory> Heap<M> {
             self.link(self.object(frame, class, index))
                 .store(index as u16 + 1, Ordering::Relaxed);
         }
+        self.out.fetch_add(SIZES[class], Ordering::Relaxed);
         // Late-comers may still try the old word, and fail by its tag.
         let word = self.word(frame);
         let seen = Word(word.load(Ordering::Relaxed));
