@@ -41,7 +41,7 @@ pub struct Cred {
     pub user: Arc<User>,
     /// Its capabilities.
     pub caps: Capabilities,
-    /// Whom the name cache takes it for. Right in what [`Cred::sealed`] made.
+    /// The name cache's key of it. Right in what [`Cred::sealed`] made.
     who: Who,
 }
 
@@ -111,7 +111,7 @@ impl Cred {
         Arc::new(self)
     }
 
-    /// Whom the name cache takes it for.
+    /// The name cache's key of it.
     #[inline(always)]
     pub fn who(&self) -> Who {
         self.who

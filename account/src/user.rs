@@ -152,7 +152,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Whose it is.
+    /// Its user.
     pub fn user(&self) -> &Arc<User> {
         &self.user
     }

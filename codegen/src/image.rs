@@ -225,7 +225,7 @@ pub struct ImageInfo {
     pub class: &'static str,
     /// Its own name.
     pub name: Name,
-    /// Whose it is, as the generator's caller said (a process or thread number); 0 for the kernel's.
+    /// Its owner, given by the generator's caller (a process or thread number); 0 for the kernel.
     pub owner: u64,
     /// Handles that keep it; 0 while it waits for its grace period.
     pub references: usize,

@@ -4,10 +4,10 @@
 //! of dropping an unlinked one.
 //!
 //! Source: the inside flag and holding tank of Optimistic Incremental Specialization (slides, "replugging"),
-//! made lock-free. A record is pushed only after nothing reachable points to it. Whoever leaves takes the
-//! tank *before* giving up its inside count, so what it took was unlinked while it was inside; if the count
-//! then reaches zero no earlier reader is left that could have seen those records, and they are freed; else
-//! they are put back for the next one.
+//! made lock-free. A record is pushed only after nothing reachable points to it. A leaving reader takes the
+//! tank *before* it drops its inside count, so the records that it took were unlinked while it was inside. If
+//! the count then reaches zero, no earlier reader is left that could have seen those records, and they are
+//! freed; else they are put back for the next reader.
 //!
 //! Progress: lock-free; no one waits for a reader. Memory order: `enter` is an exchange followed by a
 //! sequentially consistent fence before the reader loads a link, the unlinking store is followed by one

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// Who says: a `fn() -> bool`.
+/// The deciding function: a `fn() -> bool`.
 static ASK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 /// From now on `ask` says of each question whether it is refused. It is called with interrupts on or off.

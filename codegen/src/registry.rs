@@ -13,7 +13,7 @@ use crate::image::{Image, ImageInfo};
 use crate::limbo::Tank;
 use crate::space::linked;
 
-/// Who walks over records, and the records that wait for them.
+/// The walkers over records, and the records that wait for them.
 pub(crate) static TANK: Tank = Tank::new();
 
 fn within(image: *mut Image, address: usize) -> Option<&'static Image> {

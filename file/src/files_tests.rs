@@ -291,7 +291,7 @@ fn what_is_freed_is_the_lowest_again_in_a_large_table() {
         }
         files.share();
     }
-    // Whoever looked before something was freed raises nothing.
+    // A search from before a release does not raise the hint.
     let low = files.slots.low.load(Ordering::Relaxed);
     files.close(50).unwrap();
     files.slots.raise(low, 100);

@@ -278,7 +278,7 @@ fn signal_for(error: FaultError, address: usize) {
         FaultError::Protection => Siginfo::fault(SIGSEGV, SEGV_ACCERR, at),
         FaultError::BeyondEnd => Siginfo::fault(SIGBUS, BUS_ADRERR, at),
         FaultError::OutOfMemory => {
-            // Whoever had to end, the access is made again if this process goes on.
+            // Whichever process was ended, the access is repeated if this process continues.
             memory::short();
             return;
         }

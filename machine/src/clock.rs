@@ -43,7 +43,7 @@ pub fn real_ns() -> u64 {
         .saturating_add_signed(ADJUSTED.load(Ordering::Relaxed))
 }
 
-/// Sets the time of day. Whoever waits for a moment of it is told by the caller.
+/// Sets the time of day. The caller notifies the waiters for a time of this clock.
 pub fn set_real_ns(ns: u64) {
     let by = ns.wrapping_sub(real_ns()) as i64;
     ADJUSTED.fetch_add(by, Ordering::SeqCst);

@@ -38,7 +38,7 @@ pub struct Cpu {
     /// floating-point instructions trap.
     pub fp_owner: AtomicUsize,
     /// Physical address of the top page table that this CPU has, or is about to have, in CR3; zero before the
-    /// first load counts as the kernel's. Whoever loads CR3 stores it here first (`vm::tlb`).
+    /// first load counts as the kernel's. Code that loads CR3 stores the value here first (`vm::tlb`).
     pub root: AtomicUsize,
     /// Interrupts taken here.
     pub interrupts: AtomicU64,

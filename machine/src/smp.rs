@@ -108,8 +108,8 @@ pub(crate) fn start_others(entry: fn() -> !) {
     }
 }
 
-/// The number of the CPU that is awaited. Who changes it to 0 decides: that CPU, that it comes up; the boot
-/// CPU, that it does not any more.
+/// The number of the CPU that is awaited. The party that changes it to 0 decides: the starting CPU, that it
+/// comes up; the boot CPU, that it is too late.
 static AWAITED: AtomicUsize = AtomicUsize::new(0);
 
 fn decide(number: usize) -> bool {

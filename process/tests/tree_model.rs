@@ -40,9 +40,9 @@ const PARENT: i32 = 1;
 /// How the two sides keep to what the register asks of them.
 #[derive(Clone, Copy)]
 struct Rules {
-    /// Who forks announces the child before he asks whether a signal has come.
+    /// A fork announces the child before it checks for a signal.
     announces_first: bool,
-    /// Who sends goes through all again if somebody has arrived.
+    /// A sender repeats the scan if a process has arrived.
     goes_again: bool,
 }
 

@@ -6,13 +6,13 @@
 //!
 //! Source: the dissertation's `CAS2` (figure 5.3), for more words and for a machine without it. Guerraoui,
 //! Kogan, Marathe, Zablotchi, *Efficient multi-word compare and swap* (DISC 2020): claim the words in the
-//! order of their addresses, and decide by one exchange on the operation's status; whoever meets a claim of
-//! an undecided operation completes that one first. Nothing is released: a word goes on naming the operation
-//! that claimed it last, whose descriptor says what it holds, until the next claims it. So k words take k + 1
-//! exchanges of 8 bytes, and no algorithm does with fewer. Theirs are reclaimed by epochs; here nothing is
-//! allocated: a party has a ring of `RING` descriptors, used again and again under the next number, and who
-//! reads one looks at the number afterwards (Arbel-Raviv and Brown, *Reuse, don't recycle*, DISC 2017). So
-//! nobody waits for a grace period, and an interrupt handler may do it all.
+//! order of their addresses, and decide by one exchange on the operation's status; a party that meets a claim
+//! of an undecided operation first completes that operation. Nothing is released: a word names the operation
+//! that claimed it last, whose descriptor has its value, until the next operation claims it. So k words take
+//! k + 1 exchanges of 8 bytes, and no algorithm does with fewer. Theirs are reclaimed by epochs; here nothing
+//! is allocated: a party has a ring of `RING` descriptors, reused under the next number, and a reader of one
+//! checks the number afterwards (Arbel-Raviv and Brown, *Reuse, don't recycle*, DISC 2017). So no party waits
+//! for a grace period, and an interrupt handler may do all of it.
 //!
 //! A cell is two adjacent words, the *name of the last operation* and beside it a value. A claim exchanges
 //! the name alone. Before a descriptor is used again its party *settles* the cells that still name its
@@ -20,9 +20,9 @@
 //! that are changed again within `RING` operations of the party never need it; all others one exchange more
 //! each.
 //!
-//! Why a late helper does no harm. Who claims a cell for an operation has seen it with the name of another
-//! that was decided, and the operation undecided after that; the claim expects that name. Names do not come
-//! back: each claims a cell at most once, and is marked `DONE` at most once. So when an operation
+//! Why a late helper does no harm. A party that claims a cell for an operation has seen it with the name of
+//! another, decided operation, and its own operation undecided after that; the claim expects that name. Names
+//! do not come back: each claims a cell at most once, and is marked `DONE` at most once. So when an operation
 //! *succeeded*, all its claims are through, and late ones expect what is gone. When it *failed*, one may come
 //! late, and then stands for the value that was there. That is right while the descriptor says so; and after
 //! that it is the value beside the name, because before its descriptor is used again its party settles what
@@ -129,7 +129,7 @@ impl<const K: usize> Descriptor<K> {
     /// there.
     fn publish(&self, number: u64, changes: &[&Change<'_>]) {
         self.status.store(number << 2 | WRITING, Ordering::Relaxed);
-        // Who sees one of the new entries sees the new number too.
+        // A reader of one of the new entries also sees the new number.
         fence(Ordering::Release);
         self.length.store(changes.len(), Ordering::Relaxed);
         for (at, change) in self.entries.iter().zip(changes) {

@@ -745,7 +745,7 @@ fn words_flags_and_wakers() {
         assert!(waiting.1.iter().all(|node| waiting.0.enroll(node)));
         waiting
     };
-    // Whoever the frozen one has not woken, the others wake.
+    // The other wakers wake the sleepers that the frozen one has not woken.
     let wake_the_rest = |waiting: &Waiting| {
         waiting.0.wake_all();
         waiting.1.iter().all(|node| !node.is_queued())

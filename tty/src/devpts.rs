@@ -53,7 +53,7 @@ fn all() -> Arc<DevPts> {
         })
     };
     if ALL.get().is_none() {
-        // Whoever was faster has made the same.
+        // A faster thread has made the same.
         let _same = ALL.set(new());
     }
     ALL.get().cloned().unwrap_or_else(new)

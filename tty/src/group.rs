@@ -1,4 +1,4 @@
-//! Whose call is it: the caller's process group, for generated code.
+//! The caller's process group, for generated code.
 //!
 //! *Interface*: [`CallerGroup`], a callentry that gives the number in eax and changes nothing else. From the
 //! kernel stack to its thread, the thread's task, the task's process: a few loads, which stand in the

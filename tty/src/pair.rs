@@ -92,7 +92,7 @@ pub(super) fn named_from(from: u32) -> Option<u32> {
     u32::try_from(at).ok()
 }
 
-/// Who has it open.
+/// Its users.
 #[derive(Default)]
 struct Open {
     /// Descriptions of the slave.

@@ -36,7 +36,7 @@ pub enum Chipset {
     Microvm,
 }
 
-/// Who executes the instructions.
+/// The accelerator that executes the instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accel {
     /// Software emulation.
@@ -111,7 +111,7 @@ pub struct Machine {
     pub memory: u64,
     /// Time is counted in instructions: each takes two to the power of this many nanoseconds.
     pub icount: Option<u32>,
-    /// Who executes.
+    /// The accelerator.
     pub accel: Accel,
     /// The kernel: an ELF with a PVH note, or a Linux bzImage.
     pub kernel: PathBuf,
@@ -326,7 +326,7 @@ impl Machine {
         put(&["-device", "isa-debugcon,iobase=0xe9,chardev=log"]);
         put(&["-device", "isa-debugcon,iobase=0xe8,chardev=control"]);
         put(&["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]);
-        // Who counts instructions wants the same ones again, and gdb the addresses that the file has.
+        // Instruction counts must repeat, and gdb needs the addresses of the file.
         let fixed = self.icount.is_some() || self.extra.iter().any(|word| word == "-s");
         let fixed = if fixed && !self.foreign {
             " nokaslr"
@@ -666,7 +666,7 @@ impl Running {
                     outcome.status = Status::Interrupted(signal);
                     break;
                 }
-                // Whoever read our output has gone, as after `| head`.
+                // The reader of the output has gone, as after `| head`.
                 Ok(Event::Broken) => {
                     outcome.status = Status::Interrupted(13);
                     break;

@@ -88,7 +88,7 @@ impl Slot {
         })
     }
 
-    /// Whose slot it is.
+    /// The port of the slot.
     pub fn port(&self) -> &Function {
         &self.port
     }

@@ -55,7 +55,7 @@ pub struct Backlog {
     closed: AtomicBool,
     /// Woken when there is room for another.
     room: WaitList,
-    /// Who listens.
+    /// The listening process.
     party: Monitor<Party>,
 }
 
@@ -75,7 +75,7 @@ impl Backlog {
         }
     }
 
-    /// Who listens.
+    /// The listening process.
     pub fn party(&self) -> Party {
         self.party.lock().clone()
     }

@@ -39,7 +39,7 @@ pub struct Received {
     pub count: usize,
     /// Something was there, though it may have had no bytes.
     pub found: bool,
-    /// Who sent it.
+    /// The sender.
     pub from: Option<Address>,
     /// Descriptors, credentials.
     pub along: Along,

@@ -357,7 +357,7 @@ impl Socket {
         }
     }
 
-    /// Who is at the other end, or listens.
+    /// The identity of the other end, or of the listener.
     fn peer_credentials(&self) -> Ucred {
         let party = self.known_party();
         match party {

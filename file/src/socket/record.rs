@@ -21,7 +21,7 @@ use vm::fallible::try_filled;
 pub struct Along {
     /// Descriptors.
     pub rights: Option<Rights>,
-    /// Who sent it.
+    /// The sender.
     pub credentials: Option<Ucred>,
     /// How it came here.
     pub packet: Option<Packet>,

@@ -176,7 +176,7 @@ impl Socket {
         loop {
             // Looked at first: with a record there, nobody begins to write to the queue.
             let records = channel.pending() != 0;
-            // Who asks for nothing waits for something all the same, and leaves it there.
+            // A read of no bytes still waits for data, and leaves it there.
             received.found |= match buf.remaining() {
                 0 => end.available() != 0,
                 _ => bytes::take(&mut end, buf, peek)?.is_some(),

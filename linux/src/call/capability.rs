@@ -47,7 +47,7 @@ fn place(data: usize, index: usize) -> usize {
 fn capget(a: &mut Args) -> Result<usize> {
     let data = a.word(1);
     let (pid, parts) = match header(a.word(0)) {
-        // Who gives no room only asks for the version.
+        // A caller without a buffer only asks for the version.
         Err(Errno::EINVAL) if data == 0 => return Ok(0),
         named => named?,
     };

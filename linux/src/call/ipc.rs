@@ -51,7 +51,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::MSGCTL, msgctl),
 ];
 
-/// Who may read, and who may write.
+/// The bits for reading and for writing.
 const READ: u32 = 0o444;
 const WRITE: u32 = 0o222;
 

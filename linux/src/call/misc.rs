@@ -192,12 +192,12 @@ fn membarrier(a: &mut Args) -> Result<usize> {
         MEMBARRIER_CMD_PRIVATE_EXPEDITED
         | MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE
         | MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ => {
-            // Who registers for one says so by the next bit.
+            // The next bit registers for this command.
             if process.barriers.load(Ordering::Relaxed) as i32 & (command << 1) == 0 {
                 return Err(Errno::EPERM);
             }
             if command == MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ {
-                // Who goes elsewhere meanwhile is aborted for that.
+                // A thread that moves to another CPU meanwhile is aborted by the move.
                 let cpu = (flags & MEMBARRIER_CMD_FLAG_CPU != 0).then_some(a.uint(2) as usize);
                 process.each_thread_after(0, |task| {
                     if cpu.is_none_or(|cpu| task.thread.cpu() == cpu) {

@@ -3,9 +3,9 @@
 //! *Interface*: [`dispatch`] answers [`abi::native::CALL`]. What is frequent within one process has been
 //! answered before by [`thread::direct`].
 //!
-//! Who may: a thread may do anything to the threads of its own process; to another process's what `ptrace`
-//! would let it do ([`access`]); to the kernel's own threads only who has `CAP_SYS_ADMIN`, and only suspend,
-//! stop, resume and look. Idle threads cannot be stopped: their processor would be.
+//! Rights: a thread may use every operation on the threads of its own process, and on those of another
+//! process if `ptrace`'s rule permits ([`access`]). The kernel's own threads need `CAP_SYS_ADMIN`, and allow
+//! only suspend, stop, resume and state. Idle threads cannot be stopped: their processor would be.
 //! Source: dissertation, section 4.3.2.
 
 #![deny(clippy::arithmetic_side_effects)]

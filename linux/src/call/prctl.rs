@@ -136,7 +136,7 @@ fn set_name(task: &Task, address: usize) -> Result<()> {
     Ok(())
 }
 
-/// Whom `who` stands for: nobody, everybody, or a process. EINVAL.
+/// The processes that `who` stands for: none, all, or one. EINVAL.
 fn ptracer(who: usize) -> Result<Ptracer> {
     Ok(match who {
         0 => Ptracer::Nobody,

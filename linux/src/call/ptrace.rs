@@ -1,7 +1,7 @@
 //! `ptrace`: a debugger's calls.
 //!
-//! *Interface*: see [`super::FAMILIES`]. Who may trace says [`access`]. Built on the native stop and resume;
-//! see [`process::trace`].
+//! *Interface*: see [`super::FAMILIES`]. [`access`] decides the right to trace. Built on the native stop and
+//! resume; see [`process::trace`].
 
 #![deny(clippy::arithmetic_side_effects)]
 

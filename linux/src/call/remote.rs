@@ -1,6 +1,6 @@
 //! Calls that look at other processes: `process_vm_readv`, `process_vm_writev`, `process_madvise`, `kcmp`.
 //!
-//! *Interface*: [`CALLS`]. Who may is asked as for `ptrace` ([`access`]).
+//! *Interface*: [`CALLS`]. The right is decided as for `ptrace` ([`access`]).
 
 #![deny(clippy::arithmetic_side_effects)]
 
@@ -212,7 +212,7 @@ fn watched(process: &Arc<Process>, slot: usize) -> Result<usize> {
 fn order(one: usize, other: usize) -> usize {
     static VEIL: AtomicU64 = AtomicU64::new(0);
     let fresh = machine::random::u64() | 1;
-    // Whoever comes first decides.
+    // The first caller sets the value.
     let veil = match VEIL.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => fresh,
         Err(there) => there,

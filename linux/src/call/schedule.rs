@@ -120,7 +120,7 @@ fn each_named(who: Who, mut f: impl FnMut(&Arc<Task>)) -> Result<()> {
     found.then_some(()).ok_or(Errno::ESRCH)
 }
 
-/// Whom `getpriority` and `setpriority` mean.
+/// The threads of `getpriority` and `setpriority`.
 fn by_priority(a: &Args) -> Result<Who> {
     Ok(match a.int(0) {
         PRIO_PROCESS => Who::Thread(a.int(1)),
@@ -360,7 +360,7 @@ const IO_REAL_TIME: u32 = 1;
 const IO_BEST_EFFORT: u32 = 2;
 const IO_IDLE: u32 = 3;
 
-/// Whom `ioprio_get` and `ioprio_set` mean.
+/// The threads of `ioprio_get` and `ioprio_set`.
 fn by_io(a: &Args) -> Result<Who> {
     Ok(match a.int(0) {
         1 => Who::Thread(a.int(1)),

@@ -306,7 +306,7 @@ fn tgkill(a: &mut Args, pid: Option<i32>, tid: i32, signo: i32) -> Result<usize>
         send_checked(&task.process, Some(task), info)?;
         Ok(0)
     };
-    // Who raises a signal need not be looked for.
+    // The target of `raise` is the caller, so no look-up is needed.
     let own = Task::here(|task| (task.tid == tid).then(|| tell(task)));
     match own.flatten() {
         Some(told) => told,

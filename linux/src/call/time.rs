@@ -95,8 +95,8 @@ fn put_time(at: usize, time: Timespec) -> Result<usize> {
     Ok(0)
 }
 
-/// Whoever sets the clock of the day sets it to before this, so that it does not end while the machine runs:
-/// thirty years short of the last moment.
+/// The latest time to which the real-time clock can be set, so it does not overflow while the machine runs:
+/// thirty years before the last representable time.
 const LATEST_NS: u64 = 8_277_292_036 * NSEC_PER_SEC;
 
 /// Moves the clock of the day by so many nanoseconds. EINVAL, EPERM.

@@ -1,7 +1,7 @@
 //! `/proc/PID/mem`: a process's memory as a file, whose offsets are addresses.
 //!
-//! *Interface*: [`Memory`]. Who may trace the process may open it; what is opened shows the program that the
-//! process was then.
+//! *Interface*: [`Memory`]. A process that may trace this one may open it; the open file shows the program
+//! that ran at the open.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;

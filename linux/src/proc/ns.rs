@@ -45,7 +45,7 @@ impl Inode for Mounts {
     fn attr(&self) -> Attr {
         static DEVICE: Once<u64> = Once::new();
         if DEVICE.get().is_none() {
-            // Whoever comes first decides.
+            // The first caller sets the value.
             let _ = DEVICE.set(anonymous_dev());
         }
         Attr {

@@ -374,7 +374,7 @@ fn boot_id() -> String {
     static ID: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
     for word in &ID {
         let fresh = machine::random::u64() | 1;
-        // Whoever comes first decides.
+        // The first caller sets the value.
         let _ = word.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed);
     }
     uuid(ID[0].load(Ordering::Relaxed), ID[1].load(Ordering::Relaxed))

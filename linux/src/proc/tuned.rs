@@ -99,7 +99,7 @@ fn is_superuser() -> bool {
     Process::current().cred.get().has(Capability::SysResource)
 }
 
-/// Who is no superuser goes to `least` at the lowest. EINVAL, EACCES.
+/// Users other than the superuser can go no lower than `least`. EINVAL, EACCES.
 fn adjust(process: &Process, value: i32, least: i32) -> Result<()> {
     if !(LEAST..=MOST).contains(&value) {
         return Err(Errno::EINVAL);
@@ -113,7 +113,7 @@ fn adjust(process: &Process, value: i32, least: i32) -> Result<()> {
 
 /// The file of a number of a process.
 pub struct Tuned {
-    /// Whose.
+    /// The process.
     pub process: Arc<Process>,
     /// Which.
     pub number: &'static Number,

@@ -5,7 +5,7 @@
 //! Source: Intel, "CPUID Enumeration and Architectural MSRs"; AMD64 Architecture Programmer's Manual, volume
 //! 3, appendix E.
 
-/// Who made the processor.
+/// The processor's maker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Vendor {
     /// Intel.

@@ -223,7 +223,7 @@ fn add_thread(
     };
     let child = new_task(tid, process.clone(), task, spec, thread, charge);
     tree::enter_thread(&child);
-    // Who makes it takes it out of sight again if it is not admitted.
+    // The creator removes it again if it is not admitted.
     match process.admit_further(&child, &files) {
         Ok(false) => {}
         Ok(true) => files.leave(),
@@ -232,7 +232,7 @@ fn add_thread(
             return Err(error);
         }
     }
-    // Whoever began either before that does not know of it.
+    // An operation that began earlier does not know of it.
     if process.signals.is_ending() || process.signals.is_stopping() {
         child.attend();
     }

@@ -151,7 +151,7 @@ impl Timer {
 
     fn ring_in(&mut self, process: &Process, index: usize, after_ns: u64) {
         if self.notify.signo == 0 {
-            // Who wants to know asks.
+            // The reader asks for it.
             return;
         }
         process.roll.watch();

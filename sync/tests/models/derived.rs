@@ -125,8 +125,8 @@ fn without_a_tag_code_of_a_closed_file_stays() {
     });
 }
 
-/// Who marks a file shared and then looks where it is leaves no exclusive code behind, although one who puts
-/// it there may have decided before.
+/// A thread that marks a file as shared and then searches for it leaves no exclusive code behind, although an
+/// installing thread may have decided before.
 #[test]
 fn sharing_and_publishing_exclusive_code() {
     model(3, || {

@@ -280,7 +280,7 @@ fn a_handler_retires_without_memory() {
     });
 }
 
-/// Who synchronizes finds freed what was retired before, whoever has begun with that.
+/// After `synchronize`, everything that was retired before is freed, by this or another thread.
 #[test]
 fn a_synchronizer_waits_for_callbacks_under_way() {
     static FREED: AtomicUsize = AtomicUsize::new(0);

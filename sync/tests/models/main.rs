@@ -133,8 +133,8 @@ fn array_stack_loses_and_doubles_nothing() {
     });
 }
 
-/// Who goes to push upon a value is stopped, while the others take it, and put another in its place and one
-/// upon that.
+/// A push on top of a value is stopped, while the others take the value, put another in its place and one on
+/// top of that.
 #[test]
 fn array_stack_keeps_what_is_below() {
     model(3, || {
@@ -674,7 +674,7 @@ fn two_wakers_of_one_wake_two() {
                 && permits
                     .compare_exchange(there, there - 1, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok();
-            // Who lost a permit to the other looks again before it sleeps.
+            // A thread that lost a permit to the other checks again before it sleeps.
             (taken || there > 1).then_some(taken)
         };
         let wait = move |list: &WaitList, permits: &AtomicUsize| {

@@ -28,7 +28,7 @@ fn pass(who: usize) {
         FROM.store(tsc(), Ordering::Relaxed);
         thread::yield_now();
         let now = tsc();
-        // Who is preempted behind its reading finds a later one of the other's.
+        // A thread that is preempted after its reading finds a later reading of the other.
         if LAST.load(Ordering::Relaxed) != who
             && let Some(took) = now.checked_sub(FROM.load(Ordering::Relaxed))
         {

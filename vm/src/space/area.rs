@@ -64,14 +64,14 @@ pub enum Backing {
     Growing,
     /// A private copy of the object's pages from byte `offset` (a multiple of 4096) on.
     FilePrivate {
-        /// Who supplies the pages.
+        /// The supplier of the pages.
         pager: Arc<dyn Pager>,
         /// Byte offset in the object of the area's first byte.
         offset: u64,
     },
     /// The object's pages themselves.
     FileShared {
-        /// Who supplies the pages.
+        /// The supplier of the pages.
         pager: Arc<dyn Pager>,
         /// Byte offset in the object of the area's first byte.
         offset: u64,

@@ -83,8 +83,8 @@ impl Area {
 }
 
 impl<M: Memory> AddressSpace<M> {
-    /// Who writes one of `pages` of the object `id` from now on, by a shared mapping of which its pager
-    /// follows writes, faults, and the pager is asked.
+    /// From now on a write to one of `pages` of the object `id`, by a shared mapping whose pager follows
+    /// writes, faults and asks the pager.
     pub fn shield(&self, id: (u64, u64), pages: Range<u64>) {
         let shows = |(start, area): &(usize, Area)| area.shows(*start, area.followed(), id, &pages);
         let any = self

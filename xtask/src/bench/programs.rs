@@ -189,7 +189,7 @@ fn in_turns(machines: Vec<(Machine, Rc<Vec<u8>>)>, limit: Duration) -> Result<Pr
     Ok(each.collect())
 }
 
-/// Who counts instructions does not notice who runs beside him.
+/// Instruction counts do not depend on other machines that run at the same time.
 fn side_by_side(machines: &[(Machine, Rc<Vec<u8>>)], limit: Duration) -> Result<Printed> {
     let mut running = Vec::new();
     for (machine, archive) in machines {

@@ -67,7 +67,7 @@ pub fn run(
     Ok(running.into_iter().map(Turner::ended).collect())
 }
 
-/// Who of those who live is not ahead of another.
+/// The living machines that are not ahead of another.
 fn last(far: &[Option<usize>]) -> Vec<bool> {
     let least = far.iter().flatten().min();
     far.iter()
@@ -75,8 +75,8 @@ fn last(far: &[Option<usize>]) -> Vec<bool> {
         .collect()
 }
 
-/// Who has a slice in this turn, in order: those who live, forwards and backwards in turn, so that nobody
-/// always follows the same one.
+/// The machines with a slice in this turn, in order: the living ones, forwards and backwards in turn, so that
+/// none always follows the same one.
 fn turn(number: usize, alive: &[bool]) -> Vec<usize> {
     let forwards = (0..alive.len()).filter(|at| alive[*at]);
     match number % 2 {

@@ -1,8 +1,8 @@
 //! Rules that the text of a source file must follow.
 //!
 //! *Interface*: `faults` of one file: its first line says what it is, `unsafe` stands only where the
-//! design allows it, with its reason, all of physical memory is named in few rooms, and comments keep to
-//! their width.
+//! design allows it, with its reason, all of physical memory is named in few rooms, comments keep to their
+//! width, and no sentence of a comment has a pronoun like "who" for its first noun.
 
 /// Rooms without any `unsafe`.
 const SAFE: &[&str] = &["abi", "account", "feedback", "xtask"];
@@ -18,6 +18,9 @@ const MEMORY_USERS: &[&str] = &["file/src/fs/mem/store.rs", "file/src/fs/cache/t
 
 /// The widest line of a comment, in columns.
 const WIDTH: usize = 110;
+
+/// Words that may not begin a sentence of a comment, unless it is a question: the sentence names its subject.
+const PRONOUNS: &[&str] = &["Who", "Whoever", "Whom", "Whose"];
 
 /// One line for each broken rule. `path` is relative to the project; `listed` says whether the file is on
 /// its room's list.
@@ -61,6 +64,12 @@ pub fn faults(path: &str, text: &str, listed: bool) -> Vec<String> {
                 at + 1
             ));
         }
+        if let Some(word) = pronoun(line) {
+            let at = at + 1;
+            faults.push(format!(
+                "{path}:{at}: a sentence begins with `{word}`: name its subject"
+            ));
+        }
         if !is_unsafe(line) {
             continue;
         }
@@ -77,6 +86,18 @@ pub fn faults(path: &str, text: &str, listed: bool) -> Vec<String> {
         }
     }
     faults
+}
+
+/// A pronoun that begins a sentence in the comment of `line`; the end of a sentence is not looked for beyond
+/// the line, so a question mark on it is enough. Code in backticks and quoted strings are no words.
+fn pronoun(line: &str) -> Option<&'static str> {
+    let (code, comment) = line.split_once("//")?;
+    if !code.matches('"').count().is_multiple_of(2) || comment.contains('?') {
+        return None;
+    }
+    let comment = comment.trim_start_matches(['/', '!']);
+    let mut words = comment.split_whitespace();
+    words.find_map(|word| PRONOUNS.iter().find(|pronoun| word == **pronoun).copied())
 }
 
 /// Whether a line of code opens a block or an implementation that is unsafe.
@@ -128,6 +149,22 @@ mod tests {
         assert_eq!(faults("vm/src/a.rs", &wide, false).len(), 1);
         let kept = format!("//! X.\n/// {}\nfn f() {{}}\n", "é".repeat(WIDTH - 4));
         assert!(faults("vm/src/a.rs", &kept, false).is_empty());
+    }
+
+    #[test]
+    fn a_sentence_names_its_subject() {
+        let count = |text: &str| faults("vm/src/a.rs", text, false).len();
+        assert_eq!(count("//! X.\n/// Who waits is woken.\nfn f() {}\n"), 1);
+        assert_eq!(
+            count("//! X.\nfn f() {} // Found. Whoever comes sees it.\n"),
+            1
+        );
+        assert_eq!(
+            count("//! X.\n/// A thread who waits. Who is it?\nfn f() {}\n"),
+            0
+        );
+        assert_eq!(count("//! X.\n/// The key ([`Who`]).\nfn f() {}\n"), 0);
+        assert_eq!(count("//! X.\nconst S: &str = \"// Who\";\n"), 0);
     }
 
     #[test]

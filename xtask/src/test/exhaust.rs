@@ -49,7 +49,7 @@ pub fn crowd(kit: &Kit) -> Vec<Check> {
     kit.tap(&machine, words, 10 * MINUTE)
 }
 
-/// Who ends when memory is out, as processes wish it.
+/// The choice of the process to end when memory is out, by the processes' wishes.
 pub fn chosen(kit: &Kit) -> Vec<Check> {
     on_one_and_four(kit, "chosen", 128, &["/tests/chosen-glibc"], MINUTE)
 }

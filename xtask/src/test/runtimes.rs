@@ -24,7 +24,7 @@ const PACKAGES: &[&str] = &[
 /// Go, with the source of its library and the tests of that.
 const GO: &str = "golang-1.19-go";
 
-/// Whose tests are compiled.
+/// The language whose tests are compiled.
 const TESTED: &[&str] = &[
     "os",
     "os/exec",

@@ -33,7 +33,7 @@ mod common {
 /// The register blocks of one device.
 #[derive(Clone, Copy)]
 pub struct Blocks {
-    /// Whose they are.
+    /// Their function.
     pub function: Function,
     common: Registers,
     notify: Registers,

@@ -2,9 +2,9 @@
 //!
 //! *Interface*: [`Opened`] and [`Listing`], through [`File`]; [`admit_length`].
 //!
-//! What a regular file holds is kept in pages ([`Cached`]), which generated code reads and writes; the host
-//! has what was written when a descriptor is closed, or at `fsync`. Whoever opens a file, or asks for its
-//! attributes, sees what the host has then.
+//! The contents of a regular file are in pages ([`Cached`]), which generated code reads and writes; written
+//! data reaches the host when a descriptor is closed, or at `fsync`. An open, and a request for attributes,
+//! see the host's current state.
 //!
 //! Each description has a handle of the server's, opened for it alone. A file that is too long for its pages
 //! to be kept, and a description that writes synchronously, or may not read what it writes, have none of
@@ -291,7 +291,7 @@ impl File for Opened {
         self.kept().is_some_and(|pages| pages.is_unsettled())
     }
 
-    /// Who closes it has written it: others may look.
+    /// At the close the data is stored, so others can see it.
     fn settle(&self, of: &OpenFile) {
         if self.unsettled(of) {
             // What cannot be stored is noted, and is told by `fsync`.

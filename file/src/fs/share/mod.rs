@@ -38,8 +38,8 @@ use node::{Node, Nodes};
 use session::{Fid, Session};
 use vm::fallible::{try_arc, try_filled, try_push, try_string, try_text};
 
-/// Who is the superuser's match on the host: whom the file server runs as. Either sees the other's files as
-/// his own.
+/// The host user as whom the file server runs, which corresponds to the superuser. Each sees the other's
+/// files as its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     uid: u32,

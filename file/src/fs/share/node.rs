@@ -297,7 +297,7 @@ impl Node {
                 replug_everywhere(of);
             }
         });
-        // Whoever was inside a routine is out again.
+        // All threads that were inside a routine have left.
         epoch::synchronize();
         pages.empty();
     }
@@ -349,7 +349,7 @@ impl Node {
                 false => state.attr.nlink.saturating_sub(1),
             };
             let gone = state.attr.nlink == 0;
-            // Who asks for its path is told that there is none, but `..` leads where it did.
+            // It has no path any more, but `..` still leads to its old directory.
             if gone && let Some((_, name)) = &mut state.home {
                 *name = Arc::default();
             }

@@ -99,7 +99,7 @@ pub struct Fid {
 }
 
 impl Fid {
-    /// Whose it is.
+    /// Its session.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }

@@ -214,7 +214,7 @@ fn set_times(caller: &Caller, place: &Place, times: [Stamp; 2]) -> Result<usize>
     };
     change(place, |attr| {
         if !perm::owns(&caller.cred, attr) {
-            // Whoever may write the file may say "now", which is what writing would do.
+            // A caller that may write the file may set the time to "now", as a write would.
             if times != [Stamp::Now; 2] {
                 return Err(Errno::EPERM);
             }

@@ -138,7 +138,7 @@ fn fcntl(args: &mut Args) -> Result<usize> {
     }
 }
 
-/// Who is told by signals of what happens, and by what signal.
+/// The receiver of a file's signals, and the signal.
 fn owner(of: &OpenFile, command: i32, arg: usize) -> Result<usize> {
     let told = of.told();
     match command {
@@ -250,7 +250,7 @@ fn record(
     Ok(0)
 }
 
-/// Who pays for the caller's locks.
+/// The payer of the caller's locks.
 fn payer(caller: &Caller) -> Payer<'_> {
     Payer {
         user: &caller.cred.user,

@@ -31,7 +31,7 @@ use file::fs::walk::{Target, View, walk};
 use file::fs::{Attr, FsContext, Kind, Place};
 use process::Process;
 
-/// Who calls.
+/// The calling process.
 pub struct Caller {
     /// The process.
     pub process: Arc<Process>,

@@ -220,7 +220,7 @@ fn between(from: &End, to: &End, count: usize, keep: bool, wait: bool) -> Result
                 to.give(wait, |end| Ok((end.free() > 0).then_some(())))?;
             }
             None => {
-                // Who is told of the end is told first that nobody reads.
+                // A closed reading end is reported before the end of the source.
                 to.give(false, |_| Ok(Some(())))?;
                 return Ok(0);
             }

@@ -427,7 +427,7 @@ fn fork_copies_what_is_written_again_and_again() {
     parent.leave();
     drop(parent.fork().unwrap());
     assert_eq!(writable(&parent, 16), 1);
-    // Who is alone does not become nobody.
+    // A count of one does not become zero.
     parent.leave();
     parent.join();
     drop(parent.fork().unwrap());
@@ -549,7 +549,7 @@ fn fork_without_room_for_a_copy_shares() {
         for (page, byte) in [(0, b'b'), (1, b'a'), (59, b'b')] {
             assert_eq!(read(&child, far(page)), Ok(byte));
         }
-        // Whoever shares does not write to the other's page.
+        // A sharer does not write to the other's page.
         parent.write_at(far(59), b"c").unwrap();
         assert_eq!(read(&child, far(59)), Ok(b'b'));
         if copied < 2 {

@@ -26,7 +26,7 @@ pub struct Trace {
     notes: PathBuf,
 }
 
-/// Whose step it was: the number of the sequence in the log, and of the step in it (63: before the first).
+/// The step: the number of the sequence in the log, and of the step in it (63: before the first).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Mark {
     /// Sequence, counted from 0.
