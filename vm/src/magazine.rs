@@ -1,7 +1,7 @@
 //! A magazine: things freed lately on one CPU, in front of what all CPUs share (slabs, the bitmap of frames).
 //!
-//! *Interface*: [`Magazine::pop`], [`Magazine::push`] (refused when full), [`Magazine::len`]; several at a time
-//! by [`Magazine::push_chain`] and [`Magazine::drain`].
+//! *Interface*: [`Magazine::pop`], [`Magazine::push`] (refused when full), [`Magazine::len`]; several at a
+//! time by [`Magazine::push_chain`] and [`Magazine::drain`].
 //!
 //! A stack of objects by number, linked through a word of each. To those behind it they are in use. Every CPU
 //! has its own, so that what it frees it gets again while its caches still have it; but a thread that has
@@ -69,7 +69,8 @@ impl Magazine {
     }
 
     /// Puts `count` objects in, of which `number` is the first and `link` the last one's word; each of the
-    /// others' has the number of the next plus one. `false` when there are more than `depth` then, at most 127.
+    /// others' has the number of the next plus one. `false` when there are more than `depth` then, at most
+    /// 127.
     #[inline]
     pub(crate) fn push_chain(&self, depth: u64, number: u32, link: &AtomicU32, count: u64) -> bool {
         let mut head = self.0.load(Ordering::Relaxed);

@@ -202,7 +202,7 @@ impl Shown {
         });
     }
 
-    /// Who may do what.
+    /// Access rights.
     #[inline]
     pub fn access(&self) -> Access {
         Access::of_word(self.access.load(Ordering::Acquire))

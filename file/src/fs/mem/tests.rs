@@ -154,7 +154,7 @@ fn a_look_without_a_lock_finds_what_the_walk_finds() {
     for path in unknown {
         assert!(looked_up(&w, path, true).is_none(), "{path}");
     }
-    // Who may not search a directory is told nothing.
+    // A user without the right to search a directory gets no answer.
     let user = w.as_user(7);
     assert!(looked_up(&user, "/d/nine-bytf", true).is_some());
     for name in ["f", "g"] {
