@@ -1,7 +1,7 @@
 //! An entry of a directory: a name there and the inode that it leads to.
 //!
 //! *Interface*: [`Dentry`], which never changes; [`hash`] of a name, and [`component`] for following a path.
-//! The names of a file system with its entries in a [`sync::Table`], which [`Inode::entries`] shows, are
+//! The names of a file system with its entries in a [`sync::Table`], which [`Inode::shown`] shows, are
 //! found without a lock ([`super::way`]).
 
 use alloc::sync::Arc;
