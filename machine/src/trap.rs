@@ -187,6 +187,8 @@ macro_rules! clac {
 pub(crate) use {clac, stac};
 
 #[cfg(target_os = "none")]
+#[macro_export]
+/// Pushes the registers of a frame, for `naked_asm!`.
 macro_rules! save {
     () => {
         "push rdi\npush rsi\npush rdx\npush rcx\npush rax\npush r8\npush r9\npush r10\npush r11\n\
@@ -194,6 +196,8 @@ macro_rules! save {
     };
 }
 #[cfg(target_os = "none")]
+#[macro_export]
+/// Pops what [`save!`] has pushed.
 macro_rules! restore {
     () => {
         "pop r15\npop r14\npop r13\npop r12\npop rbp\npop rbx\npop r11\npop r10\npop r9\npop r8\n\

@@ -1,9 +1,10 @@
 //! Copies between kernel and user memory that a bad address ends instead of the kernel.
 //!
-//! *Interface*: [`copy_in`], [`copy_out`], [`zero`], [`compare_exchange`], [`save_vectors`],
-//! [`load_vectors`]. A page fault inside them is first offered to the address space (the exception callout
-//! sees an ordinary fault at a user address); when that cannot help, [`fixup`] names the place where the copy
-//! ends with an error. May fault and therefore sleep: thread context, interrupts on.
+//! *Interface*: [`copy_in`], [`copy_out`], [`load_word`], [`store_word`], [`store_pair`], [`zero`],
+//! [`compare_exchange`], [`save_vectors`], [`load_vectors`]. A page fault inside them is first offered to the
+//! address space (the exception callout sees an ordinary fault at a user address); when that cannot help,
+//! [`fixup`] names the place where the copy ends with an error. May fault and therefore sleep: thread
+//! context, interrupts on.
 
 use abi::layout::USER_END;
 #[cfg(target_os = "none")]
@@ -45,6 +46,54 @@ pub unsafe fn copy_out(to: usize, from: *const u8, len: usize) -> Result<(), ()>
     in_range(to, len)?;
     // SAFETY: the source is the caller's promise; a bad destination ends in the fix-up.
     match unsafe { copy_to(to, from as usize, len) } {
+        0 => Ok(()),
+        _ => Err(()),
+    }
+}
+
+/// Copies four bytes from user address `from` to `to`.
+///
+/// # Errors
+/// As for [`copy_in`].
+///
+/// # Safety
+/// `to` is valid for writes of four bytes.
+#[inline]
+#[allow(clippy::result_unit_err)]
+pub unsafe fn load_word(to: *mut u8, from: usize) -> Result<(), ()> {
+    in_range(from, size_of::<u32>())?;
+    // SAFETY: the destination is the caller's promise; a bad source ends in the fix-up.
+    match unsafe { get_word(to as usize, from) } {
+        0 => Ok(()),
+        _ => Err(()),
+    }
+}
+
+/// Writes `value` at user address `to`.
+///
+/// # Errors
+/// As for [`copy_out`].
+#[inline]
+#[allow(clippy::result_unit_err)]
+pub fn store_word(to: usize, value: u32) -> Result<(), ()> {
+    in_range(to, size_of::<u32>())?;
+    // SAFETY: a bad destination ends in the fix-up.
+    match unsafe { put_word(to, value) } {
+        0 => Ok(()),
+        _ => Err(()),
+    }
+}
+
+/// Writes `first`, and `second` behind it, at user address `to`.
+///
+/// # Errors
+/// As for [`copy_out`].
+#[inline]
+#[allow(clippy::result_unit_err)]
+pub fn store_pair(to: usize, first: u32, second: u64) -> Result<(), ()> {
+    in_range(to, size_of::<u32>() + size_of::<u64>())?;
+    // SAFETY: a bad destination ends in the fix-up.
+    match unsafe { put_pair(to, first, second) } {
         0 => Ok(()),
         _ => Err(()),
     }
@@ -231,7 +280,54 @@ unsafe extern "C" fn copy_to(_to: usize, _from: usize, _len: usize) -> usize {
     copy!("rdi")
 }
 
-/// Where a fault in [`copy_from`] or [`copy_to`] continues: closes user access, returns 1 to the caller.
+/// The user's four bytes at rsi to rdi. Returns 0.
+#[cfg(target_os = "none")]
+#[unsafe(naked)]
+#[unsafe(link_section = ".text.usercopy.b")]
+unsafe extern "C" fn get_word(_to: usize, _from: usize) -> usize {
+    naked_asm!(
+        open_user!(),
+        "mov eax, [rsi]",
+        "mov [rdi], eax",
+        crate::trap::clac!(),
+        "xor eax, eax",
+        "ret",
+        masked!("rsi"),
+    )
+}
+
+/// esi to the user at rdi. Returns 0.
+#[cfg(target_os = "none")]
+#[unsafe(naked)]
+#[unsafe(link_section = ".text.usercopy.b")]
+unsafe extern "C" fn put_word(_to: usize, _value: u32) -> usize {
+    naked_asm!(
+        open_user!(),
+        "mov [rdi], esi",
+        crate::trap::clac!(),
+        "xor eax, eax",
+        "ret",
+        masked!("rdi"),
+    )
+}
+
+/// esi and rdx, one behind the other, to the user at rdi. Returns 0.
+#[cfg(target_os = "none")]
+#[unsafe(naked)]
+#[unsafe(link_section = ".text.usercopy.b")]
+unsafe extern "C" fn put_pair(_to: usize, _first: u32, _second: u64) -> usize {
+    naked_asm!(
+        open_user!(),
+        "mov [rdi], esi",
+        "mov [rdi + 4], rdx",
+        crate::trap::clac!(),
+        "xor eax, eax",
+        "ret",
+        masked!("rdi"),
+    )
+}
+
+/// Where a fault in these routines continues: closes user access, returns 1 to the caller.
 #[cfg(target_os = "none")]
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.usercopy.c")]
@@ -338,3 +434,26 @@ unsafe fn copy_from(to: usize, from: usize, len: usize) -> usize {
 
 #[cfg(not(target_os = "none"))]
 use copy_from as copy_to;
+
+#[cfg(not(target_os = "none"))]
+unsafe fn get_word(to: usize, from: usize) -> usize {
+    // SAFETY: as above.
+    unsafe { copy_from(to, from, size_of::<u32>()) }
+}
+
+#[cfg(not(target_os = "none"))]
+unsafe fn put_word(to: usize, value: u32) -> usize {
+    // SAFETY: as above.
+    unsafe { (to as *mut u32).write_unaligned(value) };
+    0
+}
+
+#[cfg(not(target_os = "none"))]
+unsafe fn put_pair(to: usize, first: u32, second: u64) -> usize {
+    // SAFETY: as above.
+    unsafe {
+        (to as *mut u32).write_unaligned(first);
+        ((to + size_of::<u32>()) as *mut u64).write_unaligned(second);
+    }
+    0
+}

@@ -87,9 +87,18 @@ mod bare {
     /// `root` is the kernel's or that of a space which outlives its use here, up to [`leave`].
     pub unsafe fn load(root: u64) {
         let state = cpu::irq_save();
-        cpu::this_cpu().enter_root(root as usize);
-        set_cr3(root);
+        // SAFETY: the caller's promise.
+        unsafe { load_here(cpu::this_cpu(), root) };
         cpu::irq_restore(state);
+    }
+
+    /// The same for who has interrupts off and knows that this CPU is `here`.
+    ///
+    /// # Safety
+    /// As for [`load`].
+    pub unsafe fn load_here(here: &cpu::Cpu, root: u64) {
+        here.enter_root(root as usize);
+        set_cr3(root);
     }
 
     /// Makes this CPU discard what it fetched and decoded (CPUID is serializing).
@@ -294,6 +303,12 @@ mod host {
     /// # Safety
     /// None needed.
     pub unsafe fn load(_root: u64) {}
+
+    /// As [`load`].
+    ///
+    /// # Safety
+    /// None.
+    pub unsafe fn load_here(_here: &machine::cpu::Cpu, _root: u64) {}
 
     pub(crate) fn serialize() {}
 

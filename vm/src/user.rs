@@ -1,6 +1,7 @@
 //! The kernel's access to the running program's memory, checked.
 //!
-//! *Interface*: [`get`], [`put`] (typed values), [`copy_in`], [`copy_out`], [`zero`], [`cstr`], [`array()`].
+//! *Interface*: [`get`], [`put`], [`put_pair`] (typed values), [`copy_in`], [`copy_out`], [`zero`], [`cstr`],
+//! [`array()`].
 //! Error: always `EFAULT`, also when the page cannot be had for lack of memory.
 //!
 //! The copies are `machine::user`'s: a page fault in them goes to the vm like any other, and only when that
@@ -44,16 +45,34 @@ pub fn copy_out(address: usize, from: &[u8]) -> Result<()> {
 /// Reads a value at `address`, aligned or not.
 pub fn get<T: Plain>(address: usize) -> Result<T> {
     let mut value = MaybeUninit::<T>::uninit();
+    let room = value.as_mut_ptr().cast();
     // SAFETY: there is room for a value, of which nothing is read.
-    unsafe { machine::user::copy_in(value.as_mut_ptr().cast(), address, size_of::<T>()) }
-        .map_err(|()| Errno::EFAULT)?;
+    let read = match size_of::<T>() {
+        WORD => unsafe { machine::user::load_word(room, address) },
+        length => unsafe { machine::user::copy_in(room, address, length) },
+    };
+    read.map_err(|()| Errno::EFAULT)?;
     // SAFETY: every byte of it has been written, and any bytes are a value.
     Ok(unsafe { value.assume_init() })
 }
 
 /// Writes a value at `address`, aligned or not.
 pub fn put<T: Plain>(address: usize, value: &T) -> Result<()> {
-    copy_out(address, bytemuck::bytes_of(value))
+    let bytes = bytemuck::bytes_of(value);
+    match size_of::<T>() {
+        WORD => machine::user::store_word(address, bytemuck::pod_read_unaligned(bytes))
+            .map_err(|()| Errno::EFAULT),
+        _ => copy_out(address, bytes),
+    }
+}
+
+/// Bytes of what most calls read and write.
+const WORD: usize = size_of::<u32>();
+
+/// Writes a word and twice as many bytes behind it at `address`, aligned or not.
+#[inline]
+pub fn put_pair(address: usize, first: u32, second: u64) -> Result<()> {
+    machine::user::store_pair(address, first, second).map_err(|()| Errno::EFAULT)
 }
 
 /// Writes `length` zero bytes at `address`.

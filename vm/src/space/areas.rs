@@ -129,6 +129,34 @@ impl Areas {
 
     /// Is everything mapped in the range?
     pub(super) fn covers(&self, start: usize, end: usize) -> bool {
+        let recent = self.recent.load(Ordering::Relaxed);
+        match self.list.get(recent) {
+            Some((first, area)) if *first < end && end <= area.end => {
+                self.reaches_down(recent, start)
+            }
+            _ => self.reaches_up(start, end),
+        }
+    }
+
+    /// Whether `start` is in area `index`, or below it with no hole between.
+    #[inline]
+    fn reaches_down(&self, index: usize, start: usize) -> bool {
+        let (mut first, mut index) = (self.list[index].0, index);
+        while first > start {
+            let Some(below) = index.checked_sub(1) else {
+                return false;
+            };
+            let (next, area) = &self.list[below];
+            if area.end != first {
+                return false;
+            }
+            (first, index) = (*next, below);
+        }
+        true
+    }
+
+    /// Whether areas lead from `start` to `end` without a hole.
+    fn reaches_up(&self, start: usize, end: usize) -> bool {
         let index = self.from(start + 1);
         let mut reached = self.end_before(index).max(start);
         for (first, area) in &self.list[index..] {

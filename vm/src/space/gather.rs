@@ -18,8 +18,8 @@ pub(super) const MANY: usize = 8;
 pub(super) struct Gather<M: Memory> {
     memory: M,
     root: u64,
-    /// Frame numbers, [`TABLE`] added to those of tables.
-    frames: [u32; ROOM],
+    /// Frame numbers, [`TABLE`] added to those of tables; `None` before the first one.
+    frames: Option<[u32; ROOM]>,
     len: usize,
     /// Range of addresses whose entries have changed since the last `forget`.
     low: usize,
@@ -31,7 +31,7 @@ impl<M: Memory> Gather<M> {
         Gather {
             memory,
             root,
-            frames: [0; ROOM],
+            frames: None,
             len: 0,
             low: usize::MAX,
             high: 0,
@@ -52,6 +52,12 @@ impl<M: Memory> Gather<M> {
         self.push(frame.0);
     }
 
+    /// As [`page`](Self::page), out of line: most ranges have few pages.
+    #[inline(never)]
+    pub(super) fn take(&mut self, address: usize, frame: Frame) {
+        self.page(address, frame);
+    }
+
     /// A table that mapped nothing, in a range that was noted.
     #[inline]
     pub(super) fn table(&mut self, frame: Frame) {
@@ -66,18 +72,24 @@ impl<M: Memory> Gather<M> {
         if self.len == ROOM {
             self.finish();
         }
-        self.frames[self.len] = frame;
+        self.frames.get_or_insert([0; ROOM])[self.len] = frame;
         self.len += 1;
     }
 
     /// Makes CPUs forget, then frees.
+    #[inline]
     pub(super) fn finish(&mut self) {
         if self.low < self.high {
-            let pages = (self.high - self.low) / abi::layout::PAGE;
-            let pages = if pages > MANY { usize::MAX } else { pages };
-            self.memory.forget(self.root, self.low, pages);
+            self.forget_and_free();
         }
-        for frame in &self.frames[..self.len] {
+    }
+
+    #[inline(never)]
+    fn forget_and_free(&mut self) {
+        let pages = (self.high - self.low) / abi::layout::PAGE;
+        let pages = if pages > MANY { usize::MAX } else { pages };
+        self.memory.forget(self.root, self.low, pages);
+        for frame in self.frames.iter().flatten().take(self.len) {
             if frame & TABLE != 0 {
                 self.memory.frames().release_zeroed(Frame(frame & !TABLE));
             } else {
