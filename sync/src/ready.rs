@@ -117,10 +117,16 @@ impl ReadyList {
         result
     }
 
-    /// As [`ReadyList::sleep`], for thread `me` as the only sleeper, but only until it is woken once, or is
-    /// resumed for another reason: then it checks itself. False at once when others sleep.
+    /// As [`ReadyList::sleep`], for thread `me` as the only sleeper, which sleeps by `suspend`, but only
+    /// until it is woken once, or is resumed for another reason: then it checks itself. False at once when
+    /// others sleep.
     #[inline]
-    pub fn doze(&self, me: usize, condition: impl FnOnce() -> bool) -> bool {
+    pub fn doze(
+        &self,
+        me: usize,
+        condition: impl FnOnce() -> bool,
+        suspend: impl FnOnce(),
+    ) -> bool {
         let alone = !self.sleepers.has_waiters()
             && (self.alone)
                 .compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed)
@@ -130,7 +136,7 @@ impl ReadyList {
         }
         in_order();
         if !condition() {
-            (callout::get().suspend)();
+            suspend();
         }
         // A waker has done this already, most often.
         if self.alone.load(Ordering::Relaxed) == me {
@@ -229,6 +235,7 @@ impl Member {
     ///
     /// # Safety
     /// The member is in an `Arc`, and stays until the caller turns interrupts on.
+    #[inline(always)]
     unsafe fn enter(member: NonNull<Member>) -> bool {
         // SAFETY: the caller's promise.
         let this = unsafe { member.as_ref() };
@@ -292,9 +299,24 @@ impl Line {
     }
 
     /// Appends the new members of `list`.
+    #[inline(always)]
     pub fn refill(&mut self, list: &ReadyList) {
-        let mut at = list.latest.swap(core::ptr::null_mut(), Ordering::SeqCst);
-        let last = at;
+        let last = list.latest.swap(core::ptr::null_mut(), Ordering::SeqCst);
+        // SAFETY: members of the list are counted, and only the caller has the members taken off it.
+        let next = unsafe { last.as_ref() }.map(|member| member.next.load(Ordering::Relaxed));
+        match next {
+            // The frequent case.
+            Some(next) if next.is_null() && self.first.is_null() => {
+                (self.first, self.last) = (last, last);
+            }
+            Some(_) => self.append_reversed(last),
+            None => {}
+        }
+    }
+
+    /// Appends the chain that begins with `last`, the latest member of a list, oldest first.
+    fn append_reversed(&mut self, last: *mut Member) {
+        let mut at = last;
         let mut after = core::ptr::null_mut();
         while let Some(member) = NonNull::new(at) {
             // SAFETY: members of the list are counted, and only the caller has the members taken off it.
@@ -312,6 +334,18 @@ impl Line {
     pub fn oldest(&self) -> Option<&Member> {
         // SAFETY: members in the line are counted.
         unsafe { self.first.as_ref() }
+    }
+
+    /// The latest member; null when the line is empty.
+    #[inline]
+    pub fn latest(&self) -> *const Member {
+        self.last
+    }
+
+    /// The oldest, if it is the only member in the line.
+    #[inline]
+    pub fn only(&self) -> Option<&Member> {
+        self.oldest().filter(|_| self.first == self.last)
     }
 
     /// Moves the oldest behind the others.
@@ -479,7 +513,7 @@ impl Arms {
 
     /// Whether the member is in all lists (at least one) that were named since the arms were last
     /// [counted](Arms::begin): each wake-up of one of them notes it.
-    #[inline]
+    #[inline(always)]
     pub fn stand(&self) -> bool {
         let Some(nodes) = &self.nodes else {
             return false;
@@ -555,6 +589,23 @@ mod tests {
         line.join(&mut other);
         assert!(other.is_empty());
         assert_eq!(keys(&mut line), [2, 1, 3, 9]);
+    }
+
+    #[test]
+    fn one_member_comes_to_a_line_as_several_do() {
+        let list = Arc::new(ReadyList::new());
+        let [a, b] = [1, 2].map(|key| Arc::new(Member::new(&list, key)));
+        let mut line = Line::new();
+        line.refill(&list);
+        assert!(line.only().is_none() && line.latest().is_null());
+        a.note();
+        line.refill(&list);
+        assert_eq!(line.only().map(|member| member.key), Some(1));
+        b.note();
+        line.refill(&list);
+        assert!(line.only().is_none());
+        assert_eq!(line.latest(), Arc::as_ptr(&b));
+        assert_eq!(keys(&mut line), [1, 2]);
     }
 
     #[test]

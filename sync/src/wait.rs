@@ -271,21 +271,26 @@ impl WaitList {
     /// Wakes every thread that was enrolled when the call began, and calls the callbacks. Returns whether a
     /// callback was not called, because one of several was enough: a caller that wakes only while there are
     /// waiters must then also wake at the next change.
+    #[inline]
     pub fn wake_all(&self) -> bool {
-        self.wake(false)
+        fence(Ordering::SeqCst);
+        self.has_waiters() && self.wake(false)
     }
 
     /// As [`WaitList::wake_all`], for a caller with interrupts off, which a single callback needs.
     #[inline]
     pub fn wake_all_briefly(&self) -> bool {
         fence(Ordering::SeqCst);
-        let (top, taken_off) = self.head.read();
+        let (top, taken_off) = self.head.guess();
         if let Some(place) = Place::at(top) {
             let state = place.state.load(Ordering::Acquire);
             let next = place.next.load(Ordering::Acquire);
+            let owner = place.owner.load(Ordering::Acquire);
             let calls = state & (PHASES | KINDS) == QUEUED | CALLS;
-            if calls && next == 0 && self.head.read().1 == taken_off {
-                call(place, state, place.owner.load(Ordering::Relaxed));
+            // No place was taken off since the first read, so all these values held at one instant.
+            if calls && next == 0 && self.head.high() == taken_off {
+                // SAFETY: the place was in the list, and its owner had not left.
+                unsafe { call_now(owner) };
                 return false;
             }
         }
@@ -442,16 +447,24 @@ fn ring(place: &Place, state: u64, enough: bool) -> bool {
 
 /// Calls the owner if it has not left. Interrupts are off. Whether it has woken a thread.
 fn call(place: &Place, state: u64, owner: usize) -> bool {
-    if place.state.load(Ordering::Acquire) == state {
-        let callback = core::ptr::with_exposed_provenance_mut::<Callback>(owner);
-        if let Some(callback) = NonNull::new(callback) {
-            // SAFETY: `calling` was promised that it stays for a grace period after the node's end. The node
-            // had not ended when the state was read, and no grace period ends while interrupts are off here.
-            let call = unsafe { callback.as_ref() }.0;
-            return call(callback);
-        }
-    }
-    false
+    // SAFETY: the state has not changed, so the owner has not left.
+    place.state.load(Ordering::Acquire) == state && unsafe { call_now(owner) }
+}
+
+/// Calls the callback at address `owner`. Whether it has woken a thread.
+///
+/// # Safety
+/// The callback owned a place, and had not left it, at an instant since which interrupts have been off.
+#[inline(always)]
+unsafe fn call_now(owner: usize) -> bool {
+    let callback = core::ptr::with_exposed_provenance_mut::<Callback>(owner);
+    let Some(callback) = NonNull::new(callback) else {
+        return false;
+    };
+    // SAFETY: `calling` was promised that it stays for a grace period after the node's end. The node had not
+    // ended, by the caller's promise, and no grace period ends while interrupts are off here.
+    let call = unsafe { callback.as_ref() }.0;
+    call(callback)
 }
 
 /// The caller has taken the place off its list: back to its owner, or to the free places.

@@ -17,7 +17,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
 use token::{
-    Given, Taken, begin_step, end_step, give, hold, hold_self, poke, release, start, take,
+    Given, Taken, begin_step, end_step, give, hold, hold_self, poke, release, rouse, start, take,
     take_or_sleep,
 };
 
@@ -26,6 +26,11 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.check(model);
+}
+
+/// As `resume` does it: the frequent case first.
+fn resume(state: &AtomicU32) -> bool {
+    rouse(state) || give(state, 0) == Given::Wake
 }
 
 /// The sleeper takes or sleeps once; `wakers` give a token each. Each result `Wake` counts.
@@ -39,7 +44,7 @@ fn sleeper_and_wakers(wakers: usize) {
                 let (state, wakes, condition) = (state.clone(), wakes.clone(), condition.clone());
                 thread::spawn(move || {
                     condition.store(true, Ordering::Release);
-                    if give(&state, 0) == Given::Wake {
+                    if resume(&state) {
                         wakes.fetch_add(1, Ordering::Relaxed);
                     }
                 })
@@ -90,7 +95,10 @@ fn a_poke_does_not_end_a_sleep_and_loses_no_token() {
             })
         };
         let poker = spawn(poke);
-        let waker = spawn(|state| give(state, 0));
+        let waker = spawn(|state| match resume(state) {
+            true => Given::Wake,
+            false => Given::Token,
+        });
         let taken = take_or_sleep(&state);
         let sleeps = taken == Taken::Sleeps;
         poker.join().unwrap();

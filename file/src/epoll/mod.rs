@@ -293,8 +293,16 @@ impl Epoll {
     }
 
     /// Wakes another sleeper if there is something for it.
+    #[inline(always)]
     fn pass_on(&self) {
-        if self.ready.has_sleepers() && self.may_be_ready() {
+        if self.ready.has_sleepers() {
+            self.wake_another();
+        }
+    }
+
+    #[inline(never)]
+    fn wake_another(&self) {
+        if self.may_be_ready() {
             self.ready.wake_sleeper();
         }
     }
@@ -339,7 +347,7 @@ impl Epoll {
     }
 
     /// Records whether a member is left in the line, and lets another sleeper check.
-    #[inline]
+    #[inline(always)]
     fn leave(&self, interests: &Interests) {
         let left = !interests.line.is_empty();
         // Only the holder of the monitor changes it.

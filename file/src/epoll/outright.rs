@@ -2,20 +2,21 @@
 //!
 //! *Interface*: [`Epoll::take_outright`] and [`Epoll::sleep_outright`], which `epoll_wait` calls in turn.
 //!
-//! Interrupts are off except during steps that may wait. Most checks are generated code
-//! ([`OpenFile::look_from_afar`]). A level-triggered member that stays ready keeps its place in the line,
-//! where nothing must be noted. A member need not enter the lists of a file again if they are woken at each
-//! change. A held monitor, an array that cannot be written and a second sleeper lead to the call in
-//! [`super`].
+//! Interrupts are off, except for work that may wait. Most looks are generated code
+//! ([`OpenFile::look_from_afar`]). A new member is looked at first: if it is ready, as a level, it stays in
+//! the line and keeps its mark. A member that has stayed in the line was reported before, and usually has
+//! nothing any more: it is taken off first, and then one look is enough. For a file whose lists are woken at
+//! each change, a member that stands in all of them need not be shown again. If the monitor is held, the
+//! array cannot be written or there is a second sleeper, the call is made as in [`super`].
 
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 
 use abi::errno::Result;
 use abi::linux::{EPOLLET, EPOLLONESHOT, EpollEvent};
-use machine::cpu::irq_disable;
 use sync::ready::Member;
 use thread::flags::ATTENTION;
-use thread::outright::with_interrupts;
+use thread::outright::{LEFT, sleep, with_interrupts};
 
 use super::{Epoll, Interest, Interests, Question};
 use crate::file::OpenFile;
@@ -28,10 +29,10 @@ impl Epoll {
     /// something else. Interrupts are off, and are off again afterwards. Whether something may be ready.
     #[inline(always)]
     pub fn sleep_outright(&self, me: &thread::Tte) -> bool {
-        if !self.ready.doze(me.address(), || self.may_be_ready()) {
+        let slept = (self.ready).doze(me.address(), || self.may_be_ready(), || sleep(me));
+        if !slept {
             return false;
         }
-        irq_disable();
         let looks = me.flags() & ATTENTION == 0;
         if !looks {
             // Another sleeper, or the general path, handles its event.
@@ -40,63 +41,146 @@ impl Epoll {
         looks
     }
 
-    /// Reports up to `most` events by `report`: how many. Nothing: the call is to be made the long way.
+    /// Reports up to `most` events into the array at `events`, which has room: how many, or [`LEFT`].
     /// Interrupts are off, and are off again afterwards.
     #[inline(always)]
-    pub fn take_outright(
-        &self,
-        most: usize,
-        report: &mut impl FnMut(usize, EpollEvent) -> Result<()>,
-    ) -> Option<usize> {
-        let mut interests = self.interests.try_lock()?;
+    pub fn take_outright(&self, most: usize, events: usize) -> isize {
+        let Some(mut interests) = self.interests.try_lock() else {
+            return LEFT;
+        };
         let interests = &mut *interests;
+        let have_come = interests.line.is_empty();
+        let news = !self.ready.is_empty();
+        if have_come && news {
+            interests.line.refill(&self.ready);
+            if interests.report_only(events).is_some() {
+                self.leave(interests);
+                return 1;
+            }
+        } else if !news && interests.release_only().is_some() {
+            // A sleeper that sees the old value looks once in vain. A later member wakes a sleeper itself.
+            self.left.store(false, Ordering::Release);
+            return 0;
+        }
+        self.take_all(interests, have_come, most, events)
+    }
+
+    /// Reports of all members in the line and in the list. With `have_come` the members in the line are new.
+    #[inline(never)]
+    fn take_all(
+        &self,
+        interests: &mut Interests,
+        have_come: bool,
+        most: usize,
+        events: usize,
+    ) -> isize {
+        let stayed = if have_come {
+            core::ptr::null()
+        } else {
+            interests.line.latest()
+        };
         if !self.ready.is_empty() {
             interests.line.refill(&self.ready);
         }
-        let (mut reported, mut looks) = (0, 0);
-        // The first of the members that stay, which are behind the others.
-        let mut first = core::ptr::null();
-        let whole = loop {
-            let Some(member) = interests.line.oldest().map(core::ptr::from_ref) else {
-                break true;
-            };
-            if member == first || reported == most {
-                break true;
-            }
+        let last = interests.line.latest();
+        let (mut reported, mut looks, mut whole) = (0, 0, true);
+        let mut has_come = stayed.is_null();
+        while reported < most
+            && let Some(member) = interests.line.oldest().map(core::ptr::from_ref)
+        {
             looks += 1;
             if looks % FEW == 0 {
                 with_interrupts(|| ());
             }
-            match interests.report_oldest(&mut |event| report(reported, event)) {
-                None => break false,
-                Some(false) => {}
-                Some(true) => {
-                    reported += 1;
-                    if first.is_null() {
-                        first = member;
-                    }
+            let at = place(events, reported);
+            match interests.report_oldest(has_come, &mut |event| put(at, event)) {
+                None => {
+                    whole = false;
+                    break;
                 }
+                Some(found) => reported += usize::from(found),
             }
-        };
+            // Members that stay go behind the others.
+            if member == last {
+                break;
+            }
+            has_come |= member == stayed;
+        }
         self.leave(interests);
-        (whole || reported > 0).then_some(reported)
+        match whole || reported > 0 {
+            true => reported as isize,
+            false => LEFT,
+        }
     }
 }
 
+/// Where event number `number` of the array at `events` is.
+fn place(events: usize, number: usize) -> usize {
+    events.wrapping_add(number.wrapping_mul(size_of::<EpollEvent>()))
+}
+
+/// Writes `event` at `address`. EFAULT.
+#[inline(always)]
+fn put(address: usize, event: EpollEvent) -> Result<()> {
+    vm::user::put_pair(address, event.events, event.data)
+}
+
 impl Interests {
-    /// Checks the oldest member of the line: whether it has events. Nothing if `report` refuses; then the
-    /// member is unchanged.
+    /// Reports the only member in the line, a new one, at `address`; it stays there. `None`, with nothing
+    /// done, if there are others, or it is not ready as a level.
     #[inline(always)]
-    fn report_oldest(&mut self, report: &mut impl FnMut(EpollEvent) -> Result<()>) -> Option<bool> {
+    fn report_only(&mut self, address: usize) -> Option<()> {
+        self.line.only()?;
+        let (interest, look) = self.known()?;
+        if interest.event.events & (EPOLLET | EPOLLONESHOT) != 0 {
+            return None;
+        }
+        let events = look() & interest.event.wanted();
+        if events == 0 {
+            return None;
+        }
+        vm::user::put_pair(address, events, interest.event.data).ok()
+    }
+
+    /// Takes the only member in the line, one that has stayed there, off if it has nothing to report. `None`
+    /// otherwise: the member is in the line then, or in the list.
+    #[inline(always)]
+    fn release_only(&mut self) -> Option<()> {
+        self.line.only()?;
+        let (interest, look) = self.known()?;
+        if !interest.stands || !interest.arms.stand() {
+            return None;
+        }
+        let wanted = interest.event.wanted();
+        // Before the look it may be noted again.
+        let member = self.line.take()?;
+        if look() & wanted == 0 {
+            return Some(());
+        }
+        self.line.put_back(member);
+        None
+    }
+
+    /// Looks at the oldest member of the line, which `has_come` since it was last reported, or has stayed:
+    /// whether it has something to report. `None` if `report` refuses; then the member is as it was.
+    #[inline(always)]
+    fn report_oldest(
+        &mut self,
+        has_come: bool,
+        report: &mut impl FnMut(EpollEvent) -> Result<()>,
+    ) -> Option<bool> {
         let Some((interest, look)) = self.known() else {
             return self.report_unknown(report);
         };
-        let event = interest.event;
-        let wanted = event.wanted();
-        if event.events & (EPOLLET | EPOLLONESHOT) == 0 {
-            let events = look() & wanted;
+        let is_level = interest.event.events & (EPOLLET | EPOLLONESHOT) == 0;
+        if is_level && (has_come || !interest.stands) {
+            let events = look() & interest.event.wanted();
             if events != 0 {
-                report(EpollEvent { events, ..event }).ok()?;
+                let event = EpollEvent {
+                    events,
+                    ..interest.event
+                };
+                report(event).ok()?;
                 self.line.rotate();
                 return Some(true);
             }
@@ -104,9 +188,10 @@ impl Interests {
         if !interest.stands || !interest.arms.stand() {
             return self.report_unknown(report);
         }
+        let event = interest.event;
         // Before the look it may be noted again.
         let member = self.line.take()?;
-        match look() & wanted {
+        match look() & event.wanted() {
             0 => Some(false),
             events => {
                 self.report_taken(member, EpollEvent { events, ..event }, event.events, report)

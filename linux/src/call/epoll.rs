@@ -82,40 +82,45 @@ fn wait(args: &mut Args) -> Result<usize> {
 }
 
 /// Waits on instance `fd` for up to `most` events, for which there is room at `events`, for ever with a
-/// negative `timeout`, and for no other than 0: how many. Nothing: the call is to be made the long way.
+/// negative `timeout`, and for no other than 0: how many. [`LEFT`]: the call is to be made the long way.
 /// Interrupts are off, and are off again afterwards.
 #[inline(always)]
-fn outright(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> Option<usize> {
-    let most = room(events, most).ok()?;
-    let mut report =
-        |place, event| put::<EpollEvent>(events + place * size_of::<EpollEvent>(), &event);
+fn outright(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> isize {
+    let Ok(most) = room(events, most) else {
+        return LEFT;
+    };
     // SAFETY: interrupts are off until the table is used no more.
     let files = unsafe { task.process.files.peek() };
     // SAFETY: interrupts are off until the description is counted, and the running thread is of the process
     // whose table it is.
-    let of = unsafe { files.at_hand(fd) }?;
-    let epoll = of.file().as_epoll()?;
-    let mut counted = None;
+    let Some(of) = (unsafe { files.at_hand(fd) }) else {
+        return LEFT;
+    };
+    let Some(epoll) = of.file().as_epoll() else {
+        return LEFT;
+    };
+    let reported = epoll.take_outright(most, events);
+    if reported != 0 || timeout == 0 {
+        return reported;
+    }
+    if timeout > 0 {
+        return LEFT;
+    }
+    // SAFETY: as above.
+    let Some(counted) = (unsafe { files.keep(fd, of) }) else {
+        return LEFT;
+    };
     let reported = loop {
-        match epoll.take_outright(most, &mut report) {
-            Some(0) if timeout != 0 => {}
+        if !epoll.sleep_outright(&task.thread) {
+            break LEFT;
+        }
+        match epoll.take_outright(most, events) {
+            0 => {}
             reported => break reported,
         }
-        if counted.is_none() {
-            if timeout > 0 {
-                break None;
-            }
-            // SAFETY: as above: this is the first time round.
-            counted = Some(unsafe { files.keep(fd, of) }?);
-        }
-        if !epoll.sleep_outright(&task.thread) {
-            break None;
-        }
     };
-    if let Some(of) = counted {
-        // It may be the last count.
-        with_interrupts(|| drop(of));
-    }
+    // It may be the last count.
+    with_interrupts(|| drop(counted));
     reported
 }
 
@@ -129,8 +134,7 @@ pub(super) extern "sysv64" fn wait_outright(
     _other: usize,
 ) -> isize {
     Task::here(|task| outright(task, fd as i32, events, most as i32, timeout as i32))
-        .flatten()
-        .map_or(LEFT, |reported| reported as isize)
+        .unwrap_or(LEFT)
 }
 
 /// `epoll_pwait` without a trap frame, and without a mask.

@@ -26,7 +26,7 @@ use abi::nr;
 use codegen::{Class, Draft, OutOfCode, dynasm};
 use machine::cpu;
 use thread::flags::INTERRUPTS;
-use thread::outright::{LEFT, OutrightFn, word};
+use thread::outright::{LEFT, OutrightFn, sleep, with_interrupts, word};
 use vm::user;
 
 use super::{Key, Role, Standing, TABLE, Waiter, withdraw};
@@ -138,14 +138,12 @@ fn wait_as(task: &Task, key: Key, address: usize, expected: u32) -> Option<isize
     let mut over = true;
     while !waiter.is_woken() {
         if task.thread.flags() & INTERRUPTS != 0 {
-            cpu::irq_enable();
             // Woken at the last moment counts: a wake-up must not be swallowed.
-            over = withdraw(waiter).is_none();
+            over = with_interrupts(|| withdraw(waiter).is_none());
             break;
         }
-        thread::suspend();
+        sleep(&task.thread);
     }
-    cpu::irq_disable();
     over.then_some(0)
 }
 

@@ -20,12 +20,22 @@ use sync::monitor::RawMonitor;
 pub type DescFn = extern "sysv64" fn(fd: usize, a: usize, b: usize) -> isize;
 
 /// A word of an object in which a reading routine found nothing: the function that the code behind
-/// [`Seam::waiting`] calls, with interrupts off, to let the running thread sleep until that may have changed.
-/// Its arguments are the address of this word, and the running thread as the callouts name it. Returns 1: the
-/// call starts again; 0: it takes the slow exit.
+/// [`Seam::waiting`] calls, with interrupts off, to have the running thread woken when that may have changed.
+/// Its arguments are the address of this word, and the running thread as the callouts name it. It returns
+/// [`Sleep::LEAVE`], [`Sleep::AGAIN`] or [`Sleep::SUSPEND`].
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct Sleep(pub extern "sysv64" fn(usize, usize) -> usize);
+
+impl Sleep {
+    /// The call goes to the slow exit.
+    pub const LEAVE: usize = 0;
+    /// The call starts again at once.
+    pub const AGAIN: usize = 1;
+    /// The thread consumes its token, or sleeps until there is one; then the call starts again. The object
+    /// may have been freed by then.
+    pub const SUSPEND: usize = 2;
+}
 
 /// How a descriptor routine reaches user memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

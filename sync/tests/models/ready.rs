@@ -105,7 +105,8 @@ fn who_dozes_is_woken_by_a_member_that_comes() {
     one_member_wakes_both(3, |ready| {
         let me = (sync::callout::get().current)();
         while ready.is_empty() {
-            if !ready.doze(me, || !ready.is_empty()) {
+            let suspend = sync::callout::get().suspend;
+            if !ready.doze(me, || !ready.is_empty(), suspend) {
                 ready.sleep(|| !ready.is_empty()).unwrap();
             }
         }

@@ -1,12 +1,13 @@
 //! A whole call by one Rust function, directly from the dispatcher: it makes no trap frame, and may sleep.
 //!
-//! *Interface*: [`entry`], [`OutrightFn`], [`word`], [`LEFT`]; [`way_out`], [`link_way_out`] and
-//! [`link_rest`] at boot; [`answered`] for the slow path; [`with_interrupts`] and [`generally`] for use
-//! inside such a function. Entered by a jump from a routine at any depth of the kernel stack, interrupts off,
-//! the user's registers as at the routine's entry, rax = the call's [`word`]. The function gets the call's
-//! arguments and returns with interrupts off and the answer, or [`LEFT`]: then the call starts again on the
-//! slow path. Requests to the thread that arrive meanwhile are also handled on the slow path, which finds the
-//! answer.
+//! *Interface*: [`entry`], [`OutrightFn`], [`word`], [`LEFT`]; [`framed_entry`], [`FramedFn`] and
+//! [`framed_word`] for calls that need all of the user's registers; [`way_out`], [`link_way_out`] and
+//! [`link_rest`] at boot; [`answered`] for the slow path; [`sleep`], [`with_interrupts`] and [`generally`]
+//! for use inside such a function. Entered by a jump from a routine at any depth of the kernel stack,
+//! interrupts off, the user's registers as at the routine's entry, rax = the call's [`word`]. The function
+//! gets the call's arguments and returns with interrupts off and the answer, or [`LEFT`]: then the call
+//! starts again on the slow path. Requests to the thread that arrive meanwhile are also handled on the slow
+//! path, which finds the answer.
 //!
 //! It is kernel text and not generated code, because a thread sleeps in it. The calling dispatcher may be
 //! freed meanwhile, so the function does not return there: the way to user mode is the same code for all
@@ -16,11 +17,20 @@
 use abi::errno::Result;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::cpu::{StackBase, irq_disable, irq_enable};
+use machine::trap::TrapFrame;
 
 pub use crate::entry::dispatch::way_out;
+use crate::native::ops::woken;
+use crate::running::block::nap;
+use crate::tte::Tte;
+use crate::tte::flags::POKED;
 
 /// A call's work, with its arguments.
 pub type OutrightFn = extern "sysv64" fn(usize, usize, usize, usize, usize, usize) -> isize;
+
+/// The same for a call that needs all of the user's registers, which are in the frame. Changes to the frame
+/// have no effect.
+pub type FramedFn = extern "sysv64" fn(&TrapFrame) -> isize;
 
 /// Not an answer: the call is made again the slow way.
 pub const LEFT: isize = i32::MIN as isize;
@@ -56,7 +66,16 @@ pub(crate) fn rest() -> usize {
 /// The word that leads to `function` for call `number`. The kernel's text is in the top two gigabytes, so
 /// half a word holds its address.
 pub fn word(number: usize, function: OutrightFn) -> i64 {
-    (number as i64) << 32 | i64::from(function as *const () as u32)
+    word_of(number, function as *const ())
+}
+
+/// The same for [`framed_entry`].
+pub fn framed_word(number: usize, function: FramedFn) -> i64 {
+    word_of(number, function as *const ())
+}
+
+fn word_of(number: usize, function: *const ()) -> i64 {
+    (number as i64) << 32 | i64::from(function as u32)
 }
 
 /// The number and the answer of the running thread's call, which was made outright and has one. Once.
@@ -73,6 +92,16 @@ pub fn answered() -> Option<(u64, isize)> {
         )
     };
     there.then(answered)
+}
+
+/// The running thread, `me`, consumes its token, or sleeps in its call until it gets one. May return
+/// spuriously: test the condition again. Interrupts are off before and after.
+#[inline]
+pub fn sleep(me: &Tte) {
+    nap(me);
+    if me.state.load(Ordering::Relaxed) & POKED != 0 {
+        woken(me);
+    }
 }
 
 /// Lets interrupts come while it does `step`, which may wait.
@@ -104,6 +133,16 @@ pub fn entry() -> usize {
     0
 }
 
+/// The code address for a [`FramedFn`]: as [`entry`], but for the [`framed_word`] in rax.
+pub fn framed_entry() -> usize {
+    #[cfg(target_os = "none")]
+    {
+        bare::framed as *const () as usize
+    }
+    #[cfg(not(target_os = "none"))]
+    0
+}
+
 #[cfg(target_os = "none")]
 mod bare {
     use super::{ANSWERED, LEFT, OUT};
@@ -113,6 +152,69 @@ mod bare {
     use crate::tte::flags::ATTENTION;
     use core::mem::offset_of;
     use machine::cpu::StackBase;
+    use machine::trap::{TrapFrame, USER_CS, USER_SS, VECTOR_SYSCALL};
+    use machine::{restore, save};
+
+    /// Bytes of a frame above the registers that [`save!`] pushes.
+    const ABOVE: usize = size_of::<TrapFrame>() - offset_of!(TrapFrame, vector);
+
+    #[unsafe(naked)]
+    pub(super) unsafe extern "C" fn framed() {
+        core::arch::naked_asm!(
+            "or rsp, {mask}",
+            "sub rsp, {less}",
+            "mov [rsp + {call}], rax",
+            "push {ss}",
+            "push qword ptr [rsp + 8 + {user_rsp}]",
+            "push r11",
+            "push {cs}",
+            "push rcx",
+            "shr rax, 32",
+            "push rax",
+            "push {vector}",
+            save!(),
+            "mov rdi, rsp",
+            "movsxd rax, dword ptr [rsp + {frame} + {call}]",
+            "call rax",
+            "mov rcx, [rsp + {frame} + {tte}]",
+            "test dword ptr [rcx + {state}], {attention}",
+            "jnz 3f",
+            "cmp rax, {left}",
+            "je 2f",
+            "mov [rsp + {rax}], rax",
+            restore!(),
+            "add rsp, {above}",
+            "jmp qword ptr [{out}]",
+            "3:",
+            "cmp rax, {left}",
+            "je 2f",
+            "mov [rsp + {frame} + {call} + 8], rax",
+            "mov dword ptr [rsp + {frame} + {call} + 16], 1",
+            restore!(),
+            "or eax, {answered}",
+            "jmp {slow}",
+            "2:",
+            restore!(),
+            "jmp {slow}",
+            mask = const StackBase::SLOT - 1,
+            less = const StackBase::SIZE - 1,
+            call = const offset_of!(StackBase, scratch),
+            user_rsp = const StackBase::USER_RSP,
+            ss = const USER_SS,
+            cs = const USER_CS,
+            vector = const VECTOR_SYSCALL,
+            frame = const size_of::<TrapFrame>(),
+            above = const ABOVE,
+            rax = const offset_of!(TrapFrame, rax),
+            tte = const StackBase::TTE,
+            state = const offset_of!(Tte, state),
+            attention = const ATTENTION,
+            left = const LEFT,
+            answered = const ANSWERED,
+            out = sym OUT,
+            slow = sym slow,
+        )
+    }
 
     #[unsafe(naked)]
     pub(super) unsafe extern "C" fn call() {

@@ -4,7 +4,7 @@
 //! stack, interrupts off, the user's registers as at the routine's entry, rax = address of the object's
 //! `quaject::Sleep`.
 //!
-//! It saves the registers that a Rust function may change, calls the function that puts the thread to sleep,
+//! It saves the registers that a Rust function may change, calls the function that says whether to sleep,
 //! and starts the call again in the thread's dispatcher. So a reader that waits for another thread costs two
 //! short passes of generated code and one switch, and no trap frame. It is kernel text and not generated
 //! code, because a thread sleeps in it. The slow path serves a thread that gets a request meanwhile, or for
@@ -23,10 +23,12 @@ pub fn entry() -> usize {
 
 #[cfg(target_os = "none")]
 mod bare {
+    use crate::native::ops::woken;
+    use crate::running::block::nap;
     use crate::switch::saved::{SAVED, pop_scratch, push_scratch};
     use crate::switch::yielding::slow;
     use crate::tte::Tte;
-    use crate::tte::flags::ATTENTION;
+    use crate::tte::flags::{ATTENTION, POKED};
     use core::mem::offset_of;
     use machine::cpu::StackBase;
 
@@ -39,16 +41,21 @@ mod bare {
             "mov rdi, rax",
             "mov rsi, [rsp + {tte}]",
             "call [rdi]",
-            "cli",
-            "mov rcx, [rsp + {tte}]",
-            "test eax, eax",
-            "jz 2f",
-            "test dword ptr [rcx + {state}], {attention}",
-            "jnz 2f",
-            "mov rax, [rcx + {again}]",
+            "mov rdi, [rsp + {tte}]",
+            "cmp eax, {again}",
+            "jb 3f",
+            "je 2f",
+            "call {nap}",
+            "mov rdi, [rsp + {tte}]",
+            "2:",
+            "test dword ptr [rdi + {state}], {marks}",
+            "jnz 4f",
+            "mov rax, [rdi + {read_again}]",
             pop_scratch!(),
             "jmp rax",
-            "2:",
+            "4:",
+            "call {woken}",
+            "3:",
             pop_scratch!(),
             "mov eax, {number}",
             "jmp {slow}",
@@ -56,8 +63,11 @@ mod bare {
             less = const StackBase::SIZE - 1,
             tte = const SAVED + StackBase::TTE,
             state = const offset_of!(Tte, state),
-            attention = const ATTENTION,
-            again = const offset_of!(Tte, read_again),
+            marks = const ATTENTION | POKED,
+            again = const quaject::Sleep::AGAIN,
+            read_again = const offset_of!(Tte, read_again),
+            nap = sym nap,
+            woken = sym woken,
             number = const abi::nr::READ,
             slow = sym slow,
         )

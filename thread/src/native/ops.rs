@@ -290,7 +290,7 @@ fn waits(flags: u32) -> bool {
 
 /// Handles the marks of a thread that was woken or got the CPU back. With interrupts off, also on return.
 #[cold]
-pub(crate) fn woken(me: &Tte) {
+pub(crate) extern "C" fn woken(me: &Tte) {
     if me.flags() & POKED != 0 {
         poked(me);
     }

@@ -43,14 +43,31 @@ pub fn suspend() {
     irq_enable();
 }
 
+/// [`suspend`] for a program's thread, `me`, with interrupts off before and after. If the thread is marked
+/// `POKED` then, it has procedures to run, and the caller calls [`ops::woken`].
+#[inline(never)]
+pub(crate) extern "C" fn nap(me: &Tte) {
+    if token::take_or_sleep(&me.state) == Taken::Sleeps {
+        let (cpu, local, _) = here();
+        if !local.ring.leave(me) {
+            return nap_last(me);
+        }
+        switch(cpu, me);
+    }
+}
+
+/// The end of [`nap`] for the last thread of its level.
+#[inline(never)]
+fn nap_last(me: &Tte) {
+    let (cpu, local, _) = here();
+    local.ring.remove(me, me);
+    switch(cpu, me);
+}
+
 /// Gives `tte` its token and wakes it if it sleeps. From anywhere: interrupt handlers, other CPUs.
 #[inline]
 pub fn resume(tte: &Tte) {
-    if token::give(&tte.state, 0) == Given::Wake {
-        wake(tte);
-    } else if tte.pinned.load(Ordering::Relaxed) {
-        rouse(tte);
-    }
+    resume_address(tte.address());
 }
 
 /// Interrupts the CPU of an idle thread, which may have halted before it got its token: idle threads are
@@ -64,30 +81,67 @@ fn rouse(tte: &Tte) {
 }
 
 /// Puts a thread that the caller has woken in front.
-#[inline]
+#[inline(always)]
 pub(crate) fn wake(tte: &Tte) {
     let irq = irq_save();
     let (cpu, local, me) = here();
-    if tte.cpu.load(Ordering::Relaxed) == cpu.id.load(Ordering::Relaxed)
-        && local.ring.insert_next(me, tte)
+    if tte.cpu.load(Ordering::Relaxed) != cpu.id.load(Ordering::Relaxed)
+        || !local.ring.insert_next(me, tte)
     {
-        if local.ticking.load(Ordering::Relaxed) != TICKING {
-            timer::joined(local, me, tte);
-        }
-        if irq == 0 {
-            cpu.need_resched.store(1, Ordering::Relaxed);
-        }
-        irq_restore(irq);
-    } else {
-        place(cpu, local, me, tte, End::Front, irq);
+        return place_in_front(tte, irq);
     }
+    if local.ticking.load(Ordering::Relaxed) != TICKING {
+        return joined(tte, irq);
+    }
+    go_on(cpu, irq);
+}
+
+/// A thread was put in front; interrupts go back to `irq`.
+#[inline(always)]
+fn go_on(cpu: &Cpu, irq: usize) {
+    if irq == 0 {
+        cpu.need_resched.store(1, Ordering::Relaxed);
+    } else {
+        irq_enable();
+    }
+}
+
+/// The end of [`wake`] in the rare cases: another CPU, or several levels.
+#[inline(never)]
+fn place_in_front(tte: &Tte, irq: usize) {
+    let (cpu, local, me) = here();
+    place(cpu, local, me, tte, End::Front, irq);
+}
+
+/// The end of [`wake`] when the timer does not keep quanta yet.
+#[cold]
+fn joined(tte: &Tte, irq: usize) {
+    let (cpu, local, me) = here();
+    timer::joined(local, me, tte);
+    go_on(cpu, irq);
 }
 
 /// [`resume`] by the address that `Tte::address` gave. Stale addresses are harmless.
 pub fn resume_address(address: usize) {
-    if address != 0 {
-        // SAFETY: callers pass addresses of entries, and those are never unmapped.
-        resume(unsafe { &*(address as *const Tte) });
+    if address == 0 {
+        return;
+    }
+    // SAFETY: callers pass addresses of entries, and those are never unmapped.
+    let tte = unsafe { &*(address as *const Tte) };
+    if token::rouse(&tte.state) {
+        wake(tte);
+    } else {
+        give(tte);
+    }
+}
+
+/// [`resume`] of a thread that was not asleep.
+#[inline(never)]
+fn give(tte: &Tte) {
+    if token::give(&tte.state, 0) == Given::Wake {
+        wake(tte);
+    } else if tte.pinned.load(Ordering::Relaxed) {
+        rouse(tte);
     }
 }
 
@@ -106,7 +160,9 @@ pub fn start(tte: &Tte) -> bool {
             irq_restore(irq);
             return true;
         }
-        tte.move_to(cpu.number());
+        if tte.cpu() != cpu.number() {
+            tte.move_to(cpu.number());
+        }
         if irq != 0 && local.ring.insert_last(me, tte) {
             if local.ticking.load(Ordering::Relaxed) != TICKING {
                 timer::joined(local, me, tte);

@@ -232,6 +232,28 @@ impl ReadyRing {
         current.link.store(entry(current, tte), Relaxed);
     }
 
+    /// The frequent case of [`ReadyRing::remove`] of the running thread: others are in its level. False, and
+    /// nothing done, in any other case.
+    #[inline(always)]
+    pub fn leave(&self, current: &Tte) -> bool {
+        let next = current.next.load(Relaxed);
+        if next == current.as_ptr() {
+            return false;
+        }
+        let level = current.level.load(Relaxed) as usize % LEVELS;
+        // SAFETY: ring pointers lead to entries, which are never unmapped.
+        let (previous, next) = unsafe { (&*current.prev.load(Relaxed), &*next) };
+        current.on_ring.store(false, Relaxed);
+        self.ready
+            .store(self.ready.load(Relaxed).wrapping_sub(1), Relaxed);
+        previous.next.store(next.as_ptr(), Relaxed);
+        next.prev.store(previous.as_ptr(), Relaxed);
+        previous.link.store(entry(previous, next), Relaxed);
+        // Its own link leads on already.
+        self.heads[level].store(next.as_ptr(), Relaxed);
+        true
+    }
+
     /// Takes `tte` (the running thread or another one) out of its ring.
     #[inline(always)]
     pub fn remove(&self, current: &Tte, tte: &Tte) {
@@ -270,7 +292,9 @@ impl ReadyRing {
             // SAFETY: ring pointers lead to entries, which are never unmapped.
             let (previous, next) = unsafe { (&*tte.prev.load(Relaxed), &*tte.next.load(Relaxed)) };
             previous.link.store(entry(previous, tte), Relaxed);
-            tte.link.store(entry(tte, next), Relaxed);
+            if !current.is(tte) {
+                tte.link.store(entry(tte, next), Relaxed);
+            }
         }
         self.mend(current);
     }

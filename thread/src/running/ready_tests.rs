@@ -154,7 +154,14 @@ fn one_level_is_a_queue() {
                     }
                 }
                 2 if tte.on_ring.load(Relaxed) => {
-                    ring.remove(current, tte);
+                    // The same where the running thread leaves.
+                    let short = current.is(tte) && random(&mut seed).is_multiple_of(2);
+                    let others = queue.len() > 1;
+                    let left = short && ring.leave(tte);
+                    assert_eq!(left, short && others);
+                    if !left {
+                        ring.remove(current, tte);
+                    }
                     queue.retain(|&q| q != i);
                     if current.is(tte) {
                         current = follow(&ring, current, &threads, &idle);

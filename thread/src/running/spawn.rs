@@ -23,7 +23,7 @@ use crate::tte::flags::DEAD;
 use crate::tte::{NoMemory, Parts, QUANTUM_NS, Thread, Tte, activate};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use machine::cpu::{StackBase, irq_disable, irq_restore, irq_save};
+use machine::cpu::{StackBase, irq_disable, irq_enable, irq_restore, irq_save};
 use machine::trap::TrapFrame;
 
 /// The first function of a new thread.
@@ -158,15 +158,14 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     };
     parts.fp = area;
     parts.tally = Some(crate::tte::quaject::CLASS.tally());
-    let code = match parts.switch.take() {
+    let code = match &mut parts.switch {
         Some(code) if code.is_for(kind, &keys) => {
             code.set_owner(thread.serial());
             code
         }
-        _ => SwitchCode::synthesize(kind, &keys, thread.serial())?,
+        other => other.insert(SwitchCode::synthesize(kind, &keys, thread.serial())?),
     };
-    thread.publish(kind, &code);
-    parts.switch = Some(code);
+    thread.publish(kind, code);
     if kind.contains(Kind::USER) {
         match &spec.dispatch {
             Some(spec) => thread.set_dispatcher(spec)?,
@@ -197,16 +196,15 @@ fn bequeath(parent: &Tte, child: &Tte, kind: Kind) -> Kind {
 /// kept with the stack for the next thread. The thread's own dispatcher is made when the thread turns out to
 /// need it (section 5.3.3: a thread begins with what it shares).
 fn begin(thread: &Thread, parts: &mut Parts) -> Result<(), NoMemory> {
-    let starter = match parts.starter.take() {
+    let starter = match &mut parts.starter {
         Some(starter) => starter,
-        None => Dispatcher::synthesize(thread, &SLOW, outright::rest())?,
+        none => none.insert(Dispatcher::synthesize(thread, &SLOW, outright::rest())?),
     };
     thread.dispatch.store(starter.entry(), Ordering::Release);
     thread
         .read_again
         .store(starter.read_again(), Ordering::Release);
     thread.beginning.store(CALLS, Ordering::Release);
-    parts.starter = Some(starter);
     Ok(())
 }
 
@@ -230,8 +228,12 @@ pub fn spawn(name: &[u8], body: fn(usize), argument: usize) -> Result<Thread, No
 
 /// Ends the running thread. The caller has dropped everything it owns.
 pub fn exit() -> ! {
-    bury();
     irq_disable();
+    if !here().1.zombies.load(Ordering::Relaxed).is_null() {
+        irq_enable();
+        bury();
+        irq_disable();
+    }
     let (cpu, local, me) = here();
     assert!(
         me.on_ring.load(Ordering::Relaxed),
@@ -251,26 +253,32 @@ pub fn exit() -> ! {
 
 /// Frees the remains of threads that ended on this CPU. Thread context. One after the other, because the idle
 /// thread may be preempted, and what it has taken waits for it.
+#[inline]
 pub fn bury() {
-    while let Some(tte) = take_zombie() {
+    while let Some((tte, more)) = take_zombie() {
         // SAFETY: it has been switched out for good, since another thread runs where it ended, and is the
         // caller's alone.
         unsafe { dismantle(tte) };
         tte.own_count().give_up();
+        if !more {
+            break;
+        }
     }
 }
 
-fn take_zombie() -> Option<&'static Tte> {
+/// One ended thread of this CPU, and whether there are more.
+fn take_zombie() -> Option<(&'static Tte, bool)> {
     let irq = irq_save();
     let (_, local, _) = here();
     // SAFETY: the list holds entries, which are never unmapped.
     let tte = unsafe { local.zombies.load(Ordering::Relaxed).as_ref() };
-    if let Some(tte) = tte {
+    let taken = tte.map(|tte| {
         let next = tte.inbox_next.load(Ordering::Relaxed);
         local.zombies.store(next, Ordering::Relaxed);
-    }
+        (tte, !next.is_null())
+    });
     irq_restore(irq);
-    tte
+    taken
 }
 
 /// With so many calls a thread has shown that a dispatcher of its own will pay.
@@ -286,28 +294,42 @@ static PARKED: AtomicUsize = AtomicUsize::new(0);
 ///
 /// # Safety
 /// The thread does not run and never will again, and only the caller can reach it.
+#[inline]
 pub(crate) unsafe fn dismantle(tte: &Tte) {
     // SAFETY: the caller's promise.
     let parts = unsafe { tte.parts() };
     drop(parts.tally.take());
-    drop(core::mem::take(&mut parts.calls));
+    if parts.calls.capacity() != 0 {
+        drop(core::mem::take(&mut parts.calls));
+    }
     if !parts.parked && parts.stack.is_some() {
         parts.parked = PARKED.fetch_add(1, Ordering::Relaxed) < PARKED_MOST;
         if !parts.parked {
             PARKED.fetch_sub(1, Ordering::Relaxed);
-            parts.switch = None;
-            parts.fp = None;
-            parts.starter = None;
-            if let Some(stack) = parts.stack.take() {
-                vm::stack::free(stack);
-            }
+            strip(parts);
         }
     }
     // A thread that still has the initial dispatcher has had no other.
     if !tte.is_beginning() {
-        let dispatcher = tte.dispatcher.lock().take();
-        drop(dispatcher);
+        drop_dispatcher(tte);
     }
+}
+
+/// Frees the parts that do not stay with their entry.
+#[cold]
+fn strip(parts: &mut Parts) {
+    parts.switch = None;
+    parts.fp = None;
+    parts.starter = None;
+    if let Some(stack) = parts.stack.take() {
+        vm::stack::free(stack);
+    }
+}
+
+#[inline(never)]
+fn drop_dispatcher(tte: &Tte) {
+    let dispatcher = tte.dispatcher.lock().take();
+    drop(dispatcher);
 }
 
 impl Tte {
@@ -382,11 +404,11 @@ impl Tte {
             root => root,
         };
         let irq = irq_save();
-        let (_, local, me) = here();
+        let (cpu, local, me) = here();
         debug_assert!(me.is(self));
         me.root.store(root, Ordering::Relaxed);
         // SAFETY: the caller's promise.
-        unsafe { vm::tlb::load(root) };
+        unsafe { vm::tlb::load_here(cpu, root) };
         local.ring.replug(me, me);
         irq_restore(irq);
     }

@@ -136,6 +136,8 @@ pub struct Keys {
 pub struct SwitchCode {
     image: Routine<SwOut>,
     variant: u8,
+    /// The requested kind; with the processor's features it became the variant.
+    kind: Kind,
     /// As in [`Keys`].
     fp_area: usize,
 }
@@ -179,29 +181,32 @@ impl SwitchCode {
     /// Switch code of `kind` for the thread with these keys; `owner` is what listings show.
     pub fn synthesize(kind: Kind, keys: &Keys, owner: u64) -> Result<SwitchCode, OutOfCode> {
         let exits = [machine::trap::syscall_slow(), yielding::over()];
-        Self::synthesize_variant(kind.here(), keys, exits, owner)
+        Self::synthesize_variant(kind, kind.here(), keys, exits, owner)
     }
 
-    /// `exits`: the addresses of the slow path for a call, and of the change to the yielding way.
+    /// `variant`: `kind` for one processor. `exits`: the addresses of the slow path for a call, and of the
+    /// change to the yielding way.
     fn synthesize_variant(
         kind: Kind,
+        variant: Kind,
         keys: &Keys,
         exits: [usize; 2],
         owner: u64,
     ) -> Result<SwitchCode, OutOfCode> {
         let [tte, top, area] = [keys.tte, keys.stack_top, keys.fp_area].map(|key| key as i64);
-        let variant = kind.0 as usize;
+        let place = variant.0 as usize;
         let [slow, over] = exits.map(|exit| exit as i64);
-        let sealed = if kind.0 & Kind::FP.0 == 0 {
-            PLAIN[place_of(variant)].instantiate("switch", owner, &[tte, top, slow, over])?
+        let sealed = if variant.0 & Kind::FP.0 == 0 {
+            PLAIN[place_of(place)].instantiate("switch", owner, &[tte, top, slow, over])?
         } else {
-            VECTOR[variant >> 2].instantiate("switch", owner, &[tte, top, slow, over, area])?
+            VECTOR[place >> 2].instantiate("switch", owner, &[tte, top, slow, over, area])?
         };
         Ok(SwitchCode {
             // SAFETY: the generator keeps the contract at the head of this file for a `Tte`, a stack base and
             // an area that live as long as the thread, which owns the image.
             image: unsafe { Routine::from(sealed) },
-            variant: kind.0,
+            variant: variant.0,
+            kind,
             fp_area: keys.fp_area,
         })
     }
@@ -209,7 +214,7 @@ impl SwitchCode {
     /// Whether this is the code for a thread of `kind` with these keys, with the entry and stack that it was
     /// made for.
     pub fn is_for(&self, kind: Kind, keys: &Keys) -> bool {
-        self.fp_area == keys.fp_area && self.variant == kind.here().0
+        self.fp_area == keys.fp_area && self.kind == kind
     }
 
     /// The owner that listings show.

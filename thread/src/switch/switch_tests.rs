@@ -129,7 +129,7 @@ fn listing(kind: Kind) -> (String, SwitchCode) {
     // Exits within reach that are never taken.
     let exit = SwitchCode::synthesize(Kind::KERNEL, &keys, 1).unwrap();
     let exits = [exit.sw_in(), exit.sw_out()];
-    let code = SwitchCode::synthesize_variant(kind, &keys, exits, 1).unwrap();
+    let code = SwitchCode::synthesize_variant(kind, kind, &keys, exits, 1).unwrap();
     let mut text = String::new();
     codegen::disassemble(code.image.entry(), &mut text)
         .expect("a routine")

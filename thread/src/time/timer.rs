@@ -30,7 +30,11 @@ use machine::trap::TrapFrame;
 
 /// `ticks` of the time-stamp counter in nanoseconds.
 pub(crate) fn ticks_to_ns(ticks: u64) -> u64 {
-    (u128::from(ticks) * 1_000_000 / u128::from(tsc_khz().max(1))) as u64
+    let khz = tsc_khz().max(1);
+    match ticks.checked_mul(1_000_000) {
+        Some(product) => product / khz,
+        None => (u128::from(ticks) * 1_000_000 / u128::from(khz)) as u64,
+    }
 }
 
 fn ns_to_ticks(ns: u64) -> u64 {

@@ -474,13 +474,21 @@ impl Thread {
     }
 }
 
+impl Thread {
+    /// The end of the last handle.
+    #[inline(never)]
+    fn retire(&self) {
+        // Only a thread that never started has any left.
+        // SAFETY: the last count is gone, so no other party can reach it.
+        unsafe { crate::running::spawn::dismantle(self) };
+        inactive::put(self);
+    }
+}
+
 impl Drop for Thread {
     fn drop(&mut self) {
         if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Only a thread that never started has any left. SAFETY: the last count is gone, so no other
-            // party can reach it.
-            unsafe { crate::running::spawn::dismantle(self) };
-            inactive::put(self);
+            self.retire();
         }
     }
 }
@@ -518,6 +526,7 @@ impl From<codegen::OutOfCode> for NoMemory {
 
 /// Takes an inactive entry, or makes more. It comes with count 1 and state NEW and ASLEEP, everything else as
 /// after creation.
+#[inline]
 pub(crate) fn activate() -> Result<Thread, NoMemory> {
     static SERIAL: AtomicU64 = AtomicU64::new(1);
     let tte = inactive::take().ok_or(NoMemory)?;
@@ -604,7 +613,15 @@ mod inactive {
         Some(unsafe { &*node.as_ptr().byte_sub(offset_of!(Tte, node)).cast::<Tte>() })
     }
 
+    #[inline]
     pub(super) fn take() -> Option<&'static Tte> {
+        pop().or_else(more)
+    }
+
+    /// An entry of a new chunk, whose other entries go onto the list; or one from the list, if another thread
+    /// was faster.
+    #[cold]
+    fn more() -> Option<&'static Tte> {
         loop {
             if let Some(tte) = pop() {
                 return Some(tte);

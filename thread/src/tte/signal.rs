@@ -88,9 +88,17 @@ impl Signals {
     }
 
     /// As at the beginning.
+    #[inline]
     pub fn reset(&self) {
+        if self.used.load(Ordering::Acquire) {
+            self.wipe();
+        }
+    }
+
+    #[cold]
+    fn wipe(&self) {
         // Before the check, since a party that adds a procedure sets the mark afterwards.
-        if !self.used.load(Ordering::Acquire) || !self.used.swap(false, Ordering::SeqCst) {
+        if !self.used.swap(false, Ordering::SeqCst) {
             return;
         }
         for word in &self.table {

@@ -55,13 +55,28 @@ pub fn take(state: &AtomicU32) -> bool {
     state.fetch_and(!TOKEN, Ordering::AcqRel) & TOKEN != 0
 }
 
+/// The frequent case of [`give`]: wakes the thread if it is asleep, and then only the caller has to put it
+/// into a ring. Otherwise it does nothing.
+#[inline]
+pub fn rouse(state: &AtomicU32) -> bool {
+    let mut now = state.load(Ordering::Relaxed);
+    while now & (ASLEEP | NEW | DEAD) == ASLEEP {
+        let next = now & !ASLEEP;
+        match state.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => return true,
+            Err(seen) => now = seen,
+        }
+    }
+    false
+}
+
 /// Gives the token, and any `extra` flags with it. A thread that has not started, or has ended, just keeps
 /// the bits.
 #[inline]
 pub fn give(state: &AtomicU32, extra: u32) -> Given {
     let mut now = state.load(Ordering::Relaxed);
     loop {
-        let (next, given) = if now & ASLEEP != 0 && now & (NEW | DEAD) == 0 {
+        let (next, given) = if now & (ASLEEP | NEW | DEAD) == ASLEEP {
             ((now & !ASLEEP) | extra, Given::Wake)
         } else {
             (now | TOKEN | extra, Given::Token)

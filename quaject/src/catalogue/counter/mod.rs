@@ -222,21 +222,20 @@ impl CounterCore {
         // nothing can free it.
         let counter = unsafe { &*((sleep - offset::SLEEP as usize) as *const CounterCore) };
         if counter.impatient.load(Ordering::SeqCst) {
-            return 0;
+            return Sleep::LEAVE;
         }
         let place = &counter.sleeper;
         let before = match place.compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed) {
             Ok(before) | Err(before) => before,
         };
         if before != 0 && before != me {
-            return 0;
+            return Sleep::LEAVE;
         }
         in_order();
-        if counter.count() == 0 {
-            // From here on the counter may go away.
-            (sync::callout::get().suspend)();
+        match counter.count() {
+            0 => Sleep::SUSPEND,
+            _ => Sleep::AGAIN,
         }
-        1
     }
 
     /// Callback of the adding routine: a number was added while a thread waited. Interrupts are off.

@@ -285,7 +285,7 @@ impl PipeCore {
         // nothing can free it.
         let pipe = unsafe { &*((sleep - offset::SLEEP as usize) as *const PipeCore) };
         if pipe.impatient.load(Ordering::SeqCst) {
-            return 0;
+            return Sleep::LEAVE;
         }
         let before = match pipe
             .sleeper
@@ -294,17 +294,14 @@ impl PipeCore {
             Ok(before) | Err(before) => before,
         };
         if before != 0 && before != me {
-            return 0;
+            return Sleep::LEAVE;
         }
         pipe.for_writer.raise(Flag::Waited);
-        if pipe.available() == 0 {
-            if pipe.ended.load(Ordering::SeqCst) {
-                return 0;
-            }
-            // From here on the pipe may go away.
-            (sync::callout::get().suspend)();
+        match pipe.available() {
+            0 if pipe.ended.load(Ordering::SeqCst) => Sleep::LEAVE,
+            0 => Sleep::SUSPEND,
+            _ => Sleep::AGAIN,
         }
-        1
     }
 
     /// Wakes all threads that wait for data, for instance because the last writer closed.
