@@ -29,10 +29,12 @@ impl Payer {
     }
 
     fn of(cred: Arc<Cred>) -> Payer {
-        let exempt = cred.user.uid() == 0
-            || cred.has(Capability::SysResource)
-            || cred.has(Capability::SysAdmin);
+        let exempt = Payer::exempt(&cred);
         Payer { cred, exempt }
+    }
+
+    fn exempt(cred: &Cred) -> bool {
+        cred.user.uid() == 0 || cred.has(Capability::SysResource) || cred.has(Capability::SysAdmin)
     }
 
     fn user(&self) -> &Arc<User> {
@@ -64,10 +66,13 @@ fn pages() -> u64 {
 
 /// One process or thread more for the user of `cred`, whose processes may be `most`, and whether it may have
 /// one of the last numbers. EAGAIN: `RLIMIT_NPROC`.
-pub fn task(cred: Arc<Cred>, most: u64) -> Result<(Charge, bool)> {
-    let payer = Payer::of(cred);
-    let charge = payer.charge(Held::Tasks, 1, most).ok_or(Errno::EAGAIN)?;
-    Ok((charge, payer.exempt))
+#[inline]
+pub fn task(cred: &Arc<Cred>, most: u64) -> Result<(Charge, bool)> {
+    let exempt = Payer::exempt(cred);
+    let most = if exempt { u64::MAX } else { most };
+    let charge = (cred.user.charge(Held::Tasks, 1, most))
+        .or_else(|| insist(|| cred.user.charge(Held::Tasks, 1, most)));
+    Ok((charge.ok_or(Errno::EAGAIN)?, exempt))
 }
 
 /// How many of `most` process numbers an exempt or other user may take.

@@ -584,6 +584,7 @@ impl Files {
 
     /// Another thread is about to use this table (`CLONE_FILES`); call before it can run, in one that uses
     /// it.
+    #[inline]
     pub fn share(&self) {
         if self.company.join() > 1 {
             // Files of several threads are shared from the start.
@@ -592,9 +593,13 @@ impl Files {
         // If there were several threads since, their files were shared from the start, and so were the
         // earlier ones.
         let rows = self.slots.take_fresh();
-        if rows == 0 {
-            return;
+        if rows != 0 {
+            self.share_rows(rows);
         }
+    }
+
+    /// Marks the files in these rows as shared.
+    fn share_rows(&self, rows: u64) {
         let mut elsewhere = false;
         for fd in self.slots.in_use_in(rows) {
             let Some(place) = self.slots.place(fd) else {

@@ -12,14 +12,14 @@
 use abi::nr;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use quaject::Conv;
-use thread::outright::{OutrightFn, word};
+use thread::outright::{FramedFn, OutrightFn, framed_word, word};
 
 use super::file::{shown, stat};
-use super::{epoll, memory};
+use super::{epoll, memory, process};
+use ::process::futex::short;
+use ::process::{exit, itself};
 use file::Operation;
 use file::seam::keep;
-use process::futex::short;
-use process::{exit, itself};
 
 static CLASS: Class = Class::new("procedure");
 
@@ -34,6 +34,8 @@ enum To {
     Operation(Operation),
     /// The routine at this address, which keeps the contract of a descriptor routine.
     Routine(usize),
+    /// This one, which needs all registers.
+    Framed(FramedFn),
     /// What this emits, which leaves to the label, with the number in rax, to be made the slow way.
     Here(fn(&mut Draft, Label)),
 }
@@ -62,6 +64,7 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::SET_ROBUST_LIST, To::Here(itself::robust_list)),
         (nr::EPOLL_PWAIT, To::Function(epoll::pwait_outright)),
         (nr::RSEQ, To::Here(itself::sequences)),
+        (nr::CLONE3, To::Framed(process::clone3_outright)),
     ];
     debug_assert!(calls.is_sorted_by_key(|call| call.0));
     let mut draft = Draft::new(&CLASS, "rest");
@@ -77,6 +80,10 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
             To::Function(function) => {
                 dynasm!(d ; .arch x64 ; mov rax, QWORD word(number, function));
                 d.jmp_abs(thread::outright::entry());
+            }
+            To::Framed(function) => {
+                dynasm!(d ; .arch x64 ; mov rax, QWORD framed_word(number, function));
+                d.jmp_abs(thread::outright::framed_entry());
             }
             To::Operation(operation) => {
                 itself::operation(d, slow, operation);

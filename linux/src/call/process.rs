@@ -7,6 +7,8 @@ use core::sync::atomic::Ordering;
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
+use machine::trap::TrapFrame;
+use thread::outright::{LEFT, generally};
 use vm::user;
 
 use super::{Args, Handler};
@@ -177,8 +179,29 @@ fn clone(a: &mut Args) -> Result<usize> {
 }
 
 fn clone3(a: &mut Args) -> Result<usize> {
+    let spec = clone3_spec(a.word(0), a.word(1))?;
+    fork_with(a, spec)
+}
+
+/// `clone3` of a thread by an untraced thread, without the other work of a call by trap frame.
+pub(super) extern "sysv64" fn clone3_outright(frame: &TrapFrame) -> isize {
+    if Task::here(|task| task.trace.is_traced()) != Some(false) {
+        return LEFT;
+    }
+    generally(|| {
+        let spec = clone3_spec(frame.rdi as usize, frame.rsi as usize)?;
+        if spec.flags & (CLONE_THREAD | CLONE_VFORK) != CLONE_THREAD {
+            // The slow path makes it.
+            return Err(Errno::ERESTARTNOINTR);
+        }
+        fork::make_untold(frame, &spec).map(|number| number as usize)
+    })
+}
+
+/// What `size` bytes at `address` ask of `clone3`. E2BIG, EINVAL, EFAULT.
+#[inline(always)]
+fn clone3_spec(address: usize, size: usize) -> Result<Spec> {
     const SMALLEST: usize = 64;
-    let size = a.word(1);
     if size > abi::layout::PAGE {
         return Err(Errno::E2BIG);
     }
@@ -188,9 +211,9 @@ fn clone3(a: &mut Args) -> Result<usize> {
     let mut args = CloneArgs::default();
     let bytes = bytemuck::bytes_of_mut(&mut args);
     let known = size.min(bytes.len());
-    user::copy_in(&mut bytes[..known], a.word(0))?;
+    user::copy_in(&mut bytes[..known], address)?;
     for at in known..size {
-        if user::get::<u8>(a.word(0).wrapping_add(at))? != 0 {
+        if user::get::<u8>(address.wrapping_add(at))? != 0 {
             return Err(Errno::E2BIG);
         }
     }
@@ -203,7 +226,7 @@ fn clone3(a: &mut Args) -> Result<usize> {
     {
         return Err(Errno::EINVAL);
     }
-    let spec = Spec {
+    Ok(Spec {
         flags: args.flags,
         exit_signal: args.exit_signal as i32,
         stack: args.stack.wrapping_add(args.stack_size),
@@ -212,8 +235,7 @@ fn clone3(a: &mut Args) -> Result<usize> {
         child_tid: args.child_tid as usize,
         pidfd: args.pidfd as usize,
         procedure: None,
-    };
-    fork_with(a, spec)
+    })
 }
 
 fn wait4(a: &mut Args) -> Result<usize> {

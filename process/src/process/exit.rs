@@ -67,7 +67,9 @@ pub fn exit_thread(status: i32) -> ! {
 /// What waits for the thread alone nobody will take; whoever pays for it has it back before its end can be
 /// seen.
 fn forget_signals(task: &Task) {
-    task.pending.lock().remove(&task.waiting, u64::MAX);
+    if task.waiting.get() != 0 {
+        task.pending.lock().remove(&task.waiting, u64::MAX);
+    }
 }
 
 /// The same of a thread that leaves user mode by `trap` for the last time: its tracer may see that.

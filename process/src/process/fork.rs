@@ -65,10 +65,16 @@ pub const NAMESPACES: u64 = CLONE_NEWNS
 
 /// As a kernel built without them: EINVAL for who may ask, EPERM for others; who has no right may make users'
 /// ones where there are such.
+#[inline]
 pub fn no_namespaces(flags: u64) -> Result<()> {
-    if flags & NAMESPACES == 0 {
-        return Ok(());
+    match flags & NAMESPACES {
+        0 => Ok(()),
+        flags => refuse(flags),
     }
+}
+
+#[cold]
+fn refuse(flags: u64) -> Result<()> {
     if flags & CLONE_NEWUSER == 0 {
         Process::current().cred.get().need(Capability::SysAdmin)?;
     }
@@ -78,12 +84,7 @@ pub fn no_namespaces(flags: u64) -> Result<()> {
 /// Makes a child of the running thread that goes on from `frame` with 0 as result; returns its number. With
 /// `CLONE_VFORK` not before the child has executed a program or ended. EINVAL, EAGAIN, ENOMEM.
 pub fn make(frame: &mut TrapFrame, spec: Spec) -> Result<i32> {
-    let child = loop {
-        match prepare(frame, &spec) {
-            Err(Errno::ENOMEM) if crate::memory::coming() => {}
-            made => break made?,
-        }
-    };
+    let child = insist(frame, &spec)?;
     let number = child.tid;
     let vforked = (spec.flags & CLONE_VFORK != 0).then(|| child.process.clone());
     let event = trace::made(&child, spec.flags, spec.exit_signal);
@@ -101,7 +102,28 @@ pub fn make(frame: &mut TrapFrame, spec: Spec) -> Result<i32> {
     Ok(number)
 }
 
+/// As [`make`] without `CLONE_VFORK`, for a thread that is not traced: a tracer that attaches meanwhile gets
+/// no event for this child.
+#[inline]
+pub fn make_untold(frame: &TrapFrame, spec: &Spec) -> Result<i32> {
+    let child = insist(frame, spec)?;
+    thread::start(&child.thread);
+    Ok(child.tid)
+}
+
+/// As [`prepare`], and waits for memory that is being freed.
+#[inline(always)]
+fn insist(frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
+    loop {
+        match prepare(frame, spec) {
+            Err(Errno::ENOMEM) if crate::memory::coming() => {}
+            made => return made,
+        }
+    }
+}
+
 /// The child that [`make`] starts. The caller starts it. EINVAL, EAGAIN, ENOMEM.
+#[inline]
 pub fn prepare(frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
     check(spec)?;
     let made = Task::here(|task| {
@@ -123,9 +145,10 @@ fn has_to_look(task: &Task) -> bool {
 
 /// One attempt. ERESTARTNOINTR: a signal came, which if it was to many has missed the child; or the parent
 /// has gone to another group or session.
+#[inline(always)]
 fn attempt(task: &Task, frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
     let limit = task.process.limits.lock().cur(RLIMIT_NPROC);
-    let (charge, exempt) = quota::task(task.process.cred.get(), limit)?;
+    let (charge, exempt) = quota::task(&task.process.cred.get(), limit)?;
     let number = tree::reserve(exempt)?;
     let made = if spec.flags & CLONE_THREAD != 0 {
         add_thread(task, frame, spec, number, charge)
@@ -167,6 +190,7 @@ fn child_space(spec: &Spec, parent: &Process) -> Result<Arc<AddressSpace>> {
 }
 
 /// The child's thread, not started, as thread `tid` of `process`.
+#[inline(always)]
 fn child_thread(
     frame: &TrapFrame,
     spec: &Spec,
@@ -200,6 +224,7 @@ fn child_thread(
     dispatch::user_thread(frame, &change, space, fs_base, spec.procedure.is_none())
 }
 
+#[inline(always)]
 fn add_thread(
     task: &Task,
     frame: &TrapFrame,
@@ -271,6 +296,7 @@ fn copy_files(parent: &Process) -> Result<Arc<Files>> {
     copy
 }
 
+#[inline(never)]
 fn add_process(
     task: &Task,
     frame: &TrapFrame,
@@ -352,6 +378,7 @@ fn give_pidfd(
     Ok(Some((files, fd)))
 }
 
+#[inline(always)]
 fn new_task(
     tid: i32,
     process: Arc<Process>,

@@ -83,6 +83,7 @@ impl super::roll::Enrolled for Task {
 
 impl Task {
     /// A task for `thread`, which has not started yet.
+    #[inline]
     pub fn new(
         tid: i32,
         process: Arc<Process>,
