@@ -24,7 +24,7 @@ use abi::linux::{
     O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_LARGEFILE, O_NOCTTY, O_NONBLOCK, O_PATH,
     O_RDWR, O_TRUNC, O_WRONLY,
 };
-use sync::{Monitor, Once};
+use sync::Once;
 
 use crate::files;
 use crate::fs::busy::Writing;
@@ -39,7 +39,7 @@ use crate::poll::{self, PollTable};
 use account::caller;
 use account::quota;
 pub use code::Probes;
-use code::{Made, Variant};
+use code::{Cells, Variant};
 pub use look::Looked;
 pub use offset::{Turn, moved};
 pub use operation::Operation;
@@ -219,6 +219,11 @@ pub trait File: Send + Sync + Any {
     fn synthesize_at(&self, _of: &OpenFile, _writes: bool) -> Result<Option<DescRoutine>> {
         Ok(None)
     }
+    /// Whether there is code only when a second call has asked for it: of files of which most descriptions
+    /// serve for one call, or none.
+    fn code_comes_late(&self) -> bool {
+        false
+    }
     /// The state that the code depends on and that can change in the life of a description: after a change,
     /// the descriptors are plugged again ([`crate::files::Files::plug_again`]).
     fn stage(&self) -> u8 {
@@ -299,6 +304,8 @@ pub struct OpenFile {
     /// What its inode shows.
     shown: Option<NonNull<Shown>>,
     closed: AtomicBool,
+    /// A call has asked for code that comes late ([`File::code_comes_late`]).
+    asked: AtomicBool,
     /// That it may write a file which could be run.
     writing: Once<Writing>,
     code: Code,
@@ -317,9 +324,7 @@ unsafe impl Sync for OpenFile {}
 /// The routines of a description: for one thread, and for many.
 #[derive(Default)]
 struct Code {
-    exclusive: Monitor<Made>,
-    shared: Monitor<Made>,
-    probes: Once<Probes>,
+    cells: Cells,
     /// [`PROBED`], [`TELLS`].
     apart: AtomicU8,
     /// Entries of the exclusive and of the shared routines, access mode considered. They are not there while
@@ -388,6 +393,7 @@ impl OpenFile {
             slots: AtomicU32::new(0),
             shared: AtomicU8::new(ALONE),
             closed: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
             writing: Once::new(),
             code: Code::default(),
             operations: Operations::default(),
@@ -400,8 +406,8 @@ impl OpenFile {
     /// not there.
     pub(crate) fn entries(&self, sharing: Sharing) -> [usize; 3] {
         let cell = match sharing {
-            Sharing::Exclusive => &self.code.exclusive,
-            Sharing::Shared => &self.code.shared,
+            Sharing::Exclusive => &self.code.cells.get().exclusive,
+            Sharing::Shared => &self.code.cells.get().shared,
         };
         let mut cell = cell.lock();
         let routines = cell.get_or_make(self.variant(), || {
@@ -466,6 +472,30 @@ impl OpenFile {
             .any(|&sharing| self.ready_entries(sharing).is_some())
     }
 
+    /// Whether it gets its routines only when a second call asks for them. Not where it will wait for another
+    /// open: one that is kept is used again.
+    fn code_comes_late(&self) -> bool {
+        self.file.code_comes_late() && !self.list().is_some_and(Inactive::admitted)
+    }
+
+    /// It gets a descriptor, which one thread has: generates its routines, if they are not there, unless they
+    /// come late.
+    pub(crate) fn make_ready_early(&self) {
+        if !self.code_comes_late() {
+            self.make_ready();
+        }
+    }
+
+    /// A call has taken the plain path for want of routines: whether they are to be generated now.
+    pub(crate) fn asks_for_code(&self) -> bool {
+        let (seen, noted) = (Ordering::Relaxed, Ordering::Relaxed);
+        let waits = self.code_comes_late() && !self.asked.load(seen);
+        if waits {
+            self.asked.store(true, noted);
+        }
+        !waits
+    }
+
     /// Generates the routines for how it is shared now, if they are not there.
     pub(crate) fn make_ready(&self) {
         let sharing = self.sharing();
@@ -476,9 +506,10 @@ impl OpenFile {
 
     /// The assumptions of the routines have changed: [`OpenFile::make_ready`] generates them again.
     pub(crate) fn forget_entries(&self) {
+        let cell = self.code.cells.get();
         let cells = [
-            (Sharing::Exclusive, &self.code.exclusive),
-            (Sharing::Shared, &self.code.shared),
+            (Sharing::Exclusive, &cell.exclusive),
+            (Sharing::Shared, &cell.shared),
         ];
         for (sharing, cell) in cells {
             // A thread that is generating some either finishes before this, or checks the assumptions after
@@ -579,11 +610,11 @@ impl OpenFile {
     /// Puts probes around the routines, or removes them; their measurements stay. Takes effect when the
     /// tables are plugged again ([`crate::files::replug_everywhere`]). ENOMEM.
     pub fn set_probed(&self, on: bool) -> Result<()> {
-        if on && self.code.probes.get().is_none() {
+        if on && self.code.cells.get().probes.get().is_none() {
             let several = crate::seam::get()?.several_cpus();
             let probes = Probes::new(several).map_err(|_| Errno::ENOMEM)?;
             // A faster thread has made the same.
-            let _same = self.code.probes.set(probes);
+            let _same = self.code.cells.get().probes.set(probes);
         }
         self.set_apart(PROBED, on);
         Ok(())
@@ -592,7 +623,8 @@ impl OpenFile {
     /// The probes around the routines, if there are any now.
     pub fn probes(&self) -> Option<&Probes> {
         let on = self.is_apart(PROBED);
-        self.code.probes.get().filter(|_| on)
+        let cell = self.code.cells.there().filter(|_| on)?;
+        cell.probes.get()
     }
 
     /// The inactive list where it may wait for another open, if its `flags` are those of a plain description

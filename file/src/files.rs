@@ -292,7 +292,10 @@ impl Files {
     #[inline]
     pub fn get_cold(&self, fd: i32) -> Result<(Arc<OpenFile>, bool)> {
         let of = self.get(fd)?;
-        let cold = of.ready_entries(of.sharing()).is_none() || self.may_be_exclusive(fd, &of);
+        let cold = match of.ready_entries(of.sharing()) {
+            None => of.asks_for_code(),
+            Some(_) => self.may_be_exclusive(fd, &of),
+        };
         Ok((of, cold))
     }
 
@@ -364,7 +367,7 @@ impl Files {
         if self.threaded() {
             of.share();
         } else {
-            of.make_ready();
+            of.make_ready_early();
         }
     }
 

@@ -106,6 +106,42 @@ fn sharing_follows_fork_and_close() {
 }
 
 #[test]
+fn code_that_comes_late_is_made_at_the_second_call() {
+    /// Counts how often it makes code.
+    struct Late(Arc<AtomicI32>);
+    impl File for Late {
+        fn code_comes_late(&self) -> bool {
+            true
+        }
+        fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(DescRoutines::default())
+        }
+        fn as_any(&self) -> &dyn Any {
+            self
+        }
+    }
+    let (files, made) = table(1024);
+    let of = OpenFile::new(Arc::new(Late(made.clone())), O_RDONLY);
+    let made = || made.load(Ordering::Relaxed);
+    files.install(of, false).unwrap();
+    assert_eq!(words(&files, 0), [SLOW, BAD, SLOW]);
+    assert!(!files.get_cold(0).unwrap().1);
+    assert_eq!(made(), 0);
+    let (of, cold) = files.get_cold(0).unwrap();
+    assert!(cold);
+    files.warm(0, &of);
+    assert_eq!(made(), 1);
+    assert!(!files.get_cold(0).unwrap().1);
+    // Opened again it has its code at once.
+    files.close(0).unwrap();
+    of.reopen(O_RDONLY);
+    assert_eq!(files.install_if_alone(of, false).ok(), Some(0));
+    assert!(!files.get_cold(0).unwrap().1);
+    assert_eq!(made(), 1);
+}
+
+#[test]
 fn a_fork_leaves_no_exclusive_code_at_any_number_of_a_file() {
     /// Stands for exclusive code.
     const ALONE: usize = 77;

@@ -121,8 +121,8 @@ pub fn window(address: usize) -> usize {
     debug_assert!(address < window_len());
     #[cfg(target_os = "none")]
     {
-        // The linker's word for it, which has moved with the image.
-        image_address() - IMAGE + address
+        // The linker's word for it, which has moved with the image: never below where it was linked.
+        image_address().wrapping_sub(IMAGE).wrapping_add(address)
     }
     #[cfg(not(target_os = "none"))]
     {

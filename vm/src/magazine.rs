@@ -79,7 +79,8 @@ impl Magazine {
                 return false;
             }
             link.store((head & NUMBER) as u32, Ordering::Relaxed);
-            let new = ((head & !NUMBER).wrapping_add(TAG + count * ONE)) | u64::from(number + 1);
+            let new = ((head & !NUMBER).wrapping_add(TAG + count * ONE))
+                | u64::from(number.wrapping_add(1));
             match self
                 .0
                 .compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Relaxed)

@@ -1,16 +1,21 @@
 //! The routines that were generated for one open file description, by their assumptions.
 //!
 //! *Interface*: [`Made`] keeps a set for each [`Variant`]. A routine stays as long as the description: tables
-//! of other processes may lead to it at any time, and changing flags back finds it again. [`Probes`] are the
-//! measuring quajects around the routines of a probed description.
+//! of other processes may lead to it at any time, and changing flags back finds it again. [`Cells`] has those
+//! of one description, and no memory before the first is asked for. [`Probes`] are the measuring quajects
+//! around the routines of a probed description.
 //!
 //! Source: quasi-invariants after Pu et al. 1995; dissertation, table 4.3 (Probe).
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
 use quaject::class::{Ref, create};
 use quaject::probe::{Probe, Shown, probe};
 use quaject::{DescFn, Unmade};
+use sync::{Monitor, Once};
 
 use super::{DescRoutine, DescRoutines};
 
@@ -54,6 +59,58 @@ impl Made {
             self.more.len() - 1
         });
         &self.more[at].1
+    }
+}
+
+/// What is kept of one description's routines.
+#[derive(Default)]
+pub(super) struct Cell {
+    /// For one thread.
+    pub exclusive: Monitor<Made>,
+    /// For many.
+    pub shared: Monitor<Made>,
+    pub probes: Once<Probes>,
+}
+
+/// The same, once somebody has asked for it.
+#[derive(Default)]
+pub(super) struct Cells(AtomicPtr<Cell>);
+
+impl Cells {
+    /// What there is.
+    #[inline]
+    pub fn there(&self) -> Option<&Cell> {
+        // SAFETY: null, or from a box that stays as long as this.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The same, made if it is not there.
+    pub fn get(&self) -> &Cell {
+        if let Some(there) = self.there() {
+            return there;
+        }
+        let new = Box::into_raw(Box::<Cell>::default());
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+        let at = match self.0.compare_exchange(ptr::null_mut(), new, set, fetch) {
+            Ok(_) => new,
+            Err(other) => {
+                // SAFETY: nobody else has seen it.
+                drop(unsafe { Box::from_raw(new) });
+                other
+            }
+        };
+        // SAFETY: from a box that stays as long as this.
+        unsafe { &*at }
+    }
+}
+
+impl Drop for Cells {
+    fn drop(&mut self) {
+        let at = *self.0.get_mut();
+        if !at.is_null() {
+            // SAFETY: `get` made it of a box, and nobody can ask any more.
+            drop(unsafe { Box::from_raw(at) });
+        }
     }
 }
 

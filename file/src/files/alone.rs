@@ -39,9 +39,8 @@ impl Files {
         of: Arc<OpenFile>,
         cloexec: bool,
     ) -> core::result::Result<i32, Arc<OpenFile>> {
-        let Some(entries) = of.ready_entries(Sharing::Exclusive) else {
-            return Err(of);
-        };
+        let ready = of.ready_entries(Sharing::Exclusive);
+        let entries = ready.unwrap_or_else(|| kpt::slow_for(&of));
         if !self.company.alone() {
             return Err(of);
         }
@@ -87,6 +86,10 @@ impl Files {
             parking.park(ManuallyDrop::into_inner(of));
             return Some(());
         };
+        if !list.admitted() {
+            // None may wait there.
+            return None;
+        }
         if flags & abi::linux::O_ACCMODE != abi::linux::O_RDONLY && of.file().unsettled(&of) {
             return None;
         }

@@ -89,18 +89,24 @@ pub(super) fn code_of(of: Option<&OpenFile>, bounded: bool) -> [usize; 3] {
     let Some(of) = of else {
         return [stubs.bad_fd; 3];
     };
-    let mut entries = of.ready_entries(of.sharing()).unwrap_or_else(|| {
-        let or_bad = |allowed, slow| if allowed { slow } else { stubs.bad_fd };
-        [
-            or_bad(of.readable(), stubs.slow[0]),
-            or_bad(of.writable(), stubs.slow[1]),
-            stubs.slow[2],
-        ]
-    });
+    let ready = of.ready_entries(of.sharing());
+    let mut entries = ready.unwrap_or_else(|| slow_for(of));
     if bounded && of.writable() && of.file().is_bounded() {
         entries[1] = stubs.slow[1];
     }
     entries
+}
+
+/// The code of a descriptor that refers to `of` as long as there are no routines.
+#[inline]
+pub(super) fn slow_for(of: &OpenFile) -> [usize; 3] {
+    let stubs = stubs();
+    let or_bad = |allowed, slow| if allowed { slow } else { stubs.bad_fd };
+    [
+        or_bad(of.readable(), stubs.slow[0]),
+        or_bad(of.writable(), stubs.slow[1]),
+        stubs.slow[2],
+    ]
 }
 
 /// The arrays of one table.

@@ -52,7 +52,8 @@ impl Taken {
             );
         } else if Arc::strong_count(&of) != 1 {
             let_go(of);
-        } else if let Some(list) = of.list_for(of.flags()).map(core::ptr::from_ref) {
+        } else if let Some(list) = of.list_for(of.flags()).filter(|list| list.admitted()) {
+            let list = core::ptr::from_ref(list);
             // The count of the inode, which owns the list, outlasts the count that `put` may pass on.
             let _inode = of.inode().cloned();
             let mode = of.flags() & abi::linux::O_ACCMODE;

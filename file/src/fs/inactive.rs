@@ -11,7 +11,7 @@
 
 use alloc::sync::Arc;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::file::OpenFile;
 
@@ -22,6 +22,8 @@ pub struct Inactive {
     entries: AtomicU32,
     /// It was opened the ordinary way.
     opened: AtomicBool,
+    /// Places of the name cache where there were entries that lead here, a bit each.
+    known_at: AtomicU64,
     /// Its place among the kept inodes, plus one; 0 for none.
     place: AtomicU32,
 }
@@ -33,6 +35,7 @@ impl Inactive {
             waiting: [const { AtomicPtr::new(ptr::null_mut()) }; 3],
             entries: AtomicU32::new(0),
             opened: AtomicBool::new(false),
+            known_at: AtomicU64::new(0),
             place: AtomicU32::new(0),
         }
     }
@@ -53,6 +56,16 @@ impl Inactive {
         self.place.store(word, Ordering::Relaxed);
     }
 
+    /// The name cache is about to lead here from its place `at`.
+    pub fn note_known(&self, at: usize) {
+        self.known_at.fetch_or(1 << (at % 64), Ordering::Release);
+    }
+
+    /// Places of the name cache that may lead here, a bit each.
+    pub fn known_at(&self) -> u64 {
+        self.known_at.load(Ordering::Acquire)
+    }
+
     /// The name cache leads here by one more entry.
     pub fn admit(&self) {
         self.entries.fetch_add(1, Ordering::AcqRel);
@@ -63,6 +76,12 @@ impl Inactive {
         if self.entries.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.clear();
         }
+    }
+
+    /// Whether anything may have to be let go of when it loses its last name.
+    #[inline]
+    pub fn is_known(&self) -> bool {
+        self.place().is_some() || self.admitted()
     }
 
     /// Whether the name cache leads here.

@@ -204,6 +204,10 @@ pub trait Inode: Send + Sync + Any {
     fn handle(&self) -> Result<Handle> {
         Err(Errno::EOPNOTSUPP)
     }
+    /// Whether its last name has gone, of a file system that alone gives and takes names.
+    fn is_nameless(&self) -> bool {
+        false
+    }
     /// The text of a symbolic link.
     fn readlink(&self) -> Result<Vec<u8>> {
         Err(Errno::EINVAL)

@@ -31,6 +31,7 @@ pub mod records;
 pub mod remove;
 pub mod share;
 pub mod shown;
+pub mod spot;
 pub mod text;
 pub mod unpack;
 pub mod walk;

@@ -28,6 +28,7 @@ use crate::file::OpenFile;
 
 /// Entries; a path has one place it can be in.
 const SLOTS: usize = 64;
+const _: () = assert!(SLOTS == u64::BITS as usize, "a word has a bit for each");
 /// Words of a path that is short enough, its NUL included.
 pub const KEY_WORDS: usize = 6;
 
@@ -59,6 +60,12 @@ impl Mark {
     #[inline]
     fn slot(self) -> usize {
         (self.hash >> 58) as usize
+    }
+
+    /// What the path is told by from others of its place.
+    #[inline]
+    fn tag(self) -> u32 {
+        (self.hash >> 16) as u32 | 1
     }
 }
 
@@ -203,7 +210,7 @@ pub fn open(key: &Key, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
     reading(|| unsafe { find(&key.words, key.mark, mode, who) })
 }
 
-/// As [`Key::finish`] and then [`open`]; `key` is not finished afterwards.
+/// As [`Key::finish`] and then [`open`]; `key` is finished afterwards if nothing was found.
 ///
 /// # Safety
 /// Interrupts are off.
@@ -216,7 +223,28 @@ pub unsafe fn open_quietly(
 ) -> Option<Arc<OpenFile>> {
     let mark = key.end(start)?;
     // SAFETY: as the caller promises.
-    unsafe { find(&key.words, mark, mode, who) }
+    let found = unsafe { find(&key.words, mark, mode, who) };
+    if found.is_none() {
+        key.mark = mark;
+    }
+    found
+}
+
+/// Whether a finished `key`, which is not known, is the path that was looked for last of those with its
+/// place: it is worth learning then.
+#[inline]
+pub fn comes_again(key: &Key) -> bool {
+    let mark = key.mark;
+    mark.used != 0 && SEEN[mark.slot()].load(Ordering::Relaxed) == mark.tag()
+}
+
+/// A finished `key`, which is not known, is the last path that was looked for of those with its place.
+#[inline]
+pub fn note(key: &Key) {
+    let mark = key.mark;
+    if mark.used != 0 {
+        SEEN[mark.slot()].store(mark.tag(), Ordering::Relaxed);
+    }
 }
 
 /// # Safety
@@ -258,9 +286,8 @@ pub fn learn(key: &Key, generation: u64, mode: u32, who: Who, inode: &Arc<dyn In
     let Some(inactive) = inode.inactive() else {
         return;
     };
-    let tag = (key.mark.hash >> 16) as u32 | 1;
-    if SEEN[key.mark.slot()].swap(tag, Ordering::Relaxed) != tag || mode > 2 {
-        return;
+    if !comes_again(key) || mode > 2 {
+        return note(key);
     }
     let mut modes = 1 << mode;
     let slot = &TABLE[key.mark.slot()];
@@ -275,6 +302,7 @@ pub fn learn(key: &Key, generation: u64, mode: u32, who: Who, inode: &Arc<dyn In
         }
     });
     inactive.admit();
+    inactive.note_known(key.mark.slot());
     let entry = Box::new(Entry {
         generation,
         key: *key,
@@ -294,18 +322,22 @@ pub fn forget(inode: &dyn Inode) {
     };
     if inactive.admitted() {
         let id = inode.id();
-        take_out(|entry| entry.inode.id() == id);
+        take_out(inactive.known_at(), |entry| entry.inode.id() == id);
     }
 }
 
 /// Drops everything.
 pub fn purge() {
     kept::purge();
-    take_out(|_| true);
+    take_out(u64::MAX, |_| true);
 }
 
-fn take_out(unwanted: impl Fn(&Entry) -> bool) {
-    for slot in &TABLE {
+/// Takes out what is unwanted of the entries at the places `at`, a bit each.
+fn take_out(at: u64, unwanted: impl Fn(&Entry) -> bool) {
+    let mut left = at;
+    while left != 0 {
+        let slot = &TABLE[left.trailing_zeros() as usize];
+        left &= left - 1;
         let found = reading(|| {
             let entry = slot.load(Ordering::Acquire);
             // SAFETY: as in `open`.

@@ -21,6 +21,7 @@ use super::place::{MS_NODEV, Place};
 use super::walk::{Target, View, walk};
 use super::watch;
 use crate::file::{File, OpenFile};
+use account::Cred;
 
 /// How often a create that races with a removal is tried again.
 const ATTEMPTS: u32 = 8;
@@ -78,6 +79,23 @@ pub fn open(
     Err(Errno::EBUSY)
 }
 
+/// Makes the regular file `name` in `dir`, which `cred` may change, and opens it. EEXIST, and what else
+/// making one may say.
+pub fn make(
+    cred: &Cred,
+    umask: u32,
+    dir: Place,
+    name: &[u8],
+    flags: u32,
+    mode: u32,
+) -> Result<Arc<OpenFile>> {
+    let Place { mount, inode: dir } = dir;
+    let mode = S_IFREG | mode & 0o7777;
+    let inode = dir.create(name, mode, umask, 0, cred)?;
+    watch::name(&*dir, name, IN_CREATE, false);
+    made(Place { mount, inode }, flags)
+}
+
 fn create(view: &View, target: &Target, mode: u32) -> Result<Place> {
     if target.slash {
         return Err(Errno::EISDIR);
@@ -94,7 +112,10 @@ fn create(view: &View, target: &Target, mode: u32) -> Result<Place> {
 /// The description of a file that was just made: permission bits do not matter.
 fn made(place: Place, flags: u32) -> Result<Arc<OpenFile>> {
     let inode = place.inode.clone();
-    let writing = Writing::begin(&inode).map(|w| w.filter(|_| writes(flags)))?;
+    let writing = match writes(flags) {
+        true => Writing::begin(&inode)?,
+        false => None,
+    };
     let of = inode.open(How {
         flags,
         place: Some(place),

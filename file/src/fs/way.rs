@@ -9,7 +9,7 @@
 //!
 //! Source: dissertation, 7.3.1: 70 % of `open` is finding the name.
 
-use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, S_IFDIR};
+use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, S_IFDIR, S_ISVTX};
 use alloc::sync::Arc;
 use core::ptr;
 
@@ -78,6 +78,23 @@ impl Access {
             gid: (self.0 >> GROUP_AT & GROUPS) as u32,
         };
         perm::check(cred, bits, None, want).is_ok()
+    }
+}
+
+impl Access {
+    /// The owner, if the word says who that is.
+    #[inline]
+    fn is_owned_by(self, user: u32) -> bool {
+        self.0 & UNKNOWN == 0 && (self.0 >> OWNER_AT) as u32 == user
+    }
+
+    /// Whether `cred`, which may change this directory, may remove the name of a `victim` there: from one
+    /// with the sticky bit only the owners of directory and file do. Not, when the words do not decide.
+    #[inline]
+    pub fn lets_remove(self, cred: &Cred, victim: impl FnOnce() -> Access) -> bool {
+        self.0 & (UNKNOWN | u64::from(S_ISVTX)) == 0
+            || self.is_owned_by(cred.fsuid)
+            || victim().is_owned_by(cred.fsuid)
     }
 }
 

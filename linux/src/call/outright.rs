@@ -14,7 +14,7 @@ use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use quaject::Conv;
 use thread::outright::{FramedFn, OutrightFn, framed_word, word};
 
-use super::file::{shown, stat};
+use super::file::{brief, shown, stat};
 use super::{epoll, memory, process};
 use ::process::futex::short;
 use ::process::{exit, itself};
@@ -58,9 +58,11 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::SENDTO, To::Operation(Operation::Send)),
         (nr::RECVFROM, To::Operation(Operation::Receive)),
         (nr::EXIT, To::Function(exit::exit_outright)),
+        (nr::UNLINK, To::Function(brief::unlink)),
         (nr::FUTEX, To::Code(short::entry())),
         (nr::EPOLL_WAIT, To::Function(epoll::wait_outright)),
         (nr::NEWFSTATAT, To::Routine(from_there)),
+        (nr::UNLINKAT, To::Function(brief::unlinkat)),
         (nr::SET_ROBUST_LIST, To::Here(itself::robust_list)),
         (nr::EPOLL_PWAIT, To::Function(epoll::pwait_outright)),
         (nr::RSEQ, To::Here(itself::sequences)),

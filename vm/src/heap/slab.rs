@@ -254,7 +254,8 @@ impl<M: Memory> Heap<M> {
     /// The number of an object: its distance from the start of the window in units of 16 bytes.
     #[inline]
     fn number_of(&self, object: *mut u8) -> u32 {
-        ((object as usize - self.memory.window(Frame(0)) as usize) / 16) as u32
+        let start = self.memory.window(Frame(0)) as usize;
+        ((object as usize).wrapping_sub(start) / 16) as u32
     }
 
     #[inline]

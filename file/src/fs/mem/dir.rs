@@ -165,13 +165,14 @@ impl Names<'_> {
         Ok((name, left))
     }
 
-    /// Takes the entry `name` out.
-    pub fn remove(&mut self, name: &[u8]) -> Left<Dentry> {
+    /// Takes the entry `name` out if it `may` go.
+    pub fn remove(&mut self, name: &[u8], may: impl Fn(&Dentry) -> bool) -> Left<Dentry> {
         let dir = &mut *self.dir;
         // SAFETY: the monitor is held, and the filling is this table's.
         let left = unsafe {
-            self.names
-                .take(&mut dir.filling, hash(name), |entry| entry.is(name))
+            self.names.take(&mut dir.filling, hash(name), |entry| {
+                entry.is(name) && may(entry)
+            })
         };
         if let Some(entry) = left.get() {
             dir.by_place.take(entry.place);

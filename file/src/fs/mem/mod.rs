@@ -143,7 +143,7 @@ impl MemFs {
         });
         let body = Body::Directory(Directory::new());
         shared.purse.nodes.force(&NODES);
-        let root = shared.node(Kind::Directory, Meta::new(mode, 2, 0, 0), body);
+        let root = shared.node(Kind::Directory, Meta::new(mode, 2, 0, 0), || body);
         Arc::new(MemFs { shared, root })
     }
 
@@ -200,7 +200,9 @@ impl FileSystem for MemFs {
 
 impl Super {
     /// A node of `kind` with these attributes.
-    fn node(self: &Arc<Self>, kind: Kind, meta: Meta, body: Body) -> Arc<MemNode> {
+    #[inline]
+    fn node(self: &Arc<Self>, kind: Kind, meta: Meta, body: impl FnOnce() -> Body) -> Arc<MemNode> {
+        let body = body();
         let ino = self.next_ino.fetch_add(1, Ordering::Relaxed);
         let meta = Meta {
             mode: meta.mode & !S_IFMT | kind.mode_bits(),
@@ -304,11 +306,13 @@ impl MemNode {
         self.shown.note_times(&meta);
     }
 
-    fn change_links(&self, by: i32) {
+    /// How many there are now.
+    fn change_links(&self, by: i32) -> u32 {
         let mut meta = self.meta.lock();
         meta.nlink = meta.nlink.saturating_add_signed(by);
         meta.ctime = super::now();
         self.shown.note_links(&meta);
+        meta.nlink
     }
 
     /// A node for this directory: the group is inherited from a directory with the set-group-ID bit, and so
@@ -320,7 +324,7 @@ impl MemNode {
         cred: &Cred,
         nlink: u32,
         kind: Kind,
-        body: Body,
+        body: impl FnOnce() -> Body,
     ) -> Result<Arc<MemNode>> {
         let above = self.meta.lock();
         let mut gid = cred.fsgid;
@@ -337,12 +341,15 @@ impl MemNode {
             }
         }
         let mut meta = Meta::new(mode, nlink, cred.fsuid, gid);
-        meta.extra = Extra::inherited(lists)?;
-        if let (Body::Regular(store), true) = (&body, meta.loses()) {
-            store.close(true);
+        if lists.iter().any(Option::is_some) {
+            meta.extra = Extra::inherited(lists)?;
         }
+        let loses = meta.loses();
         let taken = self.fs.purse.nodes.take(1, &NODES)?;
         let node = self.fs.node(kind, meta, body);
+        if let (Body::Regular(store), true) = (&node.body, loses) {
+            store.close(true);
+        }
         taken.keep();
         Ok(node)
     }
@@ -359,15 +366,17 @@ impl MemNode {
 
     /// A node lost a name (a directory: its only one).
     fn lost_name(&self) {
-        if let Body::Directory(dir) = &self.body {
+        let links = if let Body::Directory(dir) = &self.body {
             dir.lock().end();
-            self.change_links(-2);
+            self.change_links(-2)
         } else {
-            self.change_links(-1);
-        }
-        let further = self.meta.lock().nlink != 0;
+            self.change_links(-1)
+        };
+        let further = links != 0;
         if !further {
-            names::forget(self);
+            if self.inactive.is_known() {
+                names::forget(self);
+            }
         } else if self.kind != Kind::Directory {
             self.fs.purse.nodes.give(1, &NODES);
         }
@@ -573,13 +582,16 @@ impl Inode for MemNode {
         cred: &Cred,
     ) -> Result<Arc<dyn Inode>> {
         let kind = Kind::of_mode(mode).ok_or(Errno::EINVAL)?;
-        let (nlink, body) = match kind {
-            Kind::Regular => (1, Body::Regular(Store::new(&self.fs.purse))),
-            Kind::Directory => (2, Body::Directory(Directory::new())),
-            Kind::Char | Kind::Block => (1, Body::Device(rdev)),
-            Kind::Fifo => (1, Body::Fifo(FifoSlot::new())),
-            Kind::Socket => (1, Body::Socket),
-            Kind::Symlink => return Err(Errno::EINVAL),
+        if kind == Kind::Symlink {
+            return Err(Errno::EINVAL);
+        }
+        let nlink = if kind == Kind::Directory { 2 } else { 1 };
+        let body = || match kind {
+            Kind::Regular => Body::Regular(Store::new(&self.fs.purse)),
+            Kind::Directory => Body::Directory(Directory::new()),
+            Kind::Char | Kind::Block => Body::Device(rdev),
+            Kind::Fifo => Body::Fifo(FifoSlot::new()),
+            Kind::Socket | Kind::Symlink => Body::Socket,
         };
         let tree = self.fs.tree.lock();
         let node = self.make((mode, umask), cred, nlink, kind, body)?;
@@ -593,10 +605,11 @@ impl Inode for MemNode {
         let tree = self.fs.tree.lock();
         let pages = pages_of_text(target.len());
         let taken = self.fs.purse.pages.take(pages, &PAGES)?;
-        let body = Body::Symlink(Text {
+        let text = Text {
             bytes: try_copy(target)?,
             len: AtomicU64::new(target.len() as u64),
-        });
+        };
+        let body = || Body::Symlink(text);
         let node = self.make((0o777, 0), cred, 1, Kind::Symlink, body)?;
         taken.keep();
         let gone = self.enter(name, &node)?;
@@ -607,7 +620,7 @@ impl Inode for MemNode {
 
     fn tmpfile(&self, name: &[u8], mode: u32, umask: u32, cred: &Cred) -> Result<Arc<dyn Inode>> {
         self.dir()?;
-        let body = Body::Regular(Store::new(&self.fs.purse));
+        let body = || Body::Regular(Store::new(&self.fs.purse));
         let node = self.make((mode, umask), cred, 0, Kind::Regular, body)?;
         node.set_home(self, try_slice(name)?);
         Ok(node)
@@ -641,16 +654,15 @@ impl Inode for MemNode {
     fn unlink(&self, name: &[u8]) -> Result<()> {
         let tree = self.fs.tree.lock();
         let mut dir = self.dir()?.lock();
-        let there = dir.get(name).and_then(node).ok_or(Errno::ENOENT)?;
-        if there.kind == Kind::Directory {
-            return Err(Errno::EISDIR);
-        }
-        let gone = dir.remove(name);
+        let gone = dir.remove(name, |entry| entry.kind != Kind::Directory);
+        let Some(entry) = gone.get() else {
+            return Err(match dir.get(name) {
+                Some(_) => Errno::EISDIR,
+                None => Errno::ENOENT,
+            });
+        };
         drop(dir);
-        gone.get()
-            .and_then(|entry| node(&entry.inode))
-            .ok_or(Errno::ENOENT)?
-            .lost_name();
+        node(&entry.inode).ok_or(Errno::ENOENT)?.lost_name();
         self.touch();
         drop(tree);
         drop(gone);
@@ -664,7 +676,7 @@ impl Inode for MemNode {
         if !there.dir()?.lock().is_empty() {
             return Err(Errno::ENOTEMPTY);
         }
-        let gone = dir.remove(name);
+        let gone = dir.remove(name, |_| true);
         drop(dir);
         gone.get()
             .and_then(|entry| node(&entry.inode))
@@ -726,7 +738,7 @@ impl Inode for MemNode {
             }
             let whiteout = match flags & RENAME_WHITEOUT {
                 0 => None,
-                _ => Some(self.make((0, 0), cred, 1, Kind::Char, Body::Device(0))?),
+                _ => Some(self.make((0, 0), cred, 1, Kind::Char, || Body::Device(0))?),
             };
             let left = match whiteout {
                 Some(whiteout) => Some((here.lock().prepare(name, whiteout.clone())?, whiteout)),
@@ -753,7 +765,7 @@ impl Inode for MemNode {
                     whiteout.set_home(self, entry.name.clone());
                     here.lock().replace(entry)
                 }
-                None => here.lock().remove(name),
+                None => here.lock().remove(name, |_| true),
             };
             self.change_links(-links);
             node.set_home(&to, new_name);
@@ -765,6 +777,10 @@ impl Inode for MemNode {
         }
         names::changed();
         Ok(())
+    }
+
+    fn is_nameless(&self) -> bool {
+        self.meta.lock().nlink == 0
     }
 
     fn handle(&self) -> Result<Handle> {

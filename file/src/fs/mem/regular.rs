@@ -250,6 +250,10 @@ impl File for MemNode {
         unsafe { routines::make_at(self.contents()?.core(), of, writes) }
     }
 
+    fn code_comes_late(&self) -> bool {
+        true
+    }
+
     fn unsettled(&self, _of: &OpenFile) -> bool {
         self.store().is_some_and(|s| s.core().is_touched())
     }

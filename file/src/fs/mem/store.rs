@@ -11,6 +11,8 @@
 //!
 //! Bytes of the last page beyond the size are zero unless a write stopped at a fault (`FileCore::take_torn`),
 //! and the size is never beyond the array (`quaject::fsmap` builds on both).
+//!
+//! A short file's array is part of the store, which stays where it is from the first page on.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -51,21 +53,28 @@ pub struct Store {
     blocks: AtomicU64,
     /// `F_SEAL_*`.
     seals: AtomicU32,
+    /// The array of a short file.
+    first: [AtomicU64; FIRST_CAPACITY],
     /// Shared mappings that may write.
     writable_maps: AtomicU32,
 }
 
-/// Owner of the array that `core` points to.
+/// The array that `core` points to.
 #[derive(Default)]
-struct Table {
-    pages: Box<[AtomicU64]>,
+enum Array {
+    /// There is none.
+    #[default]
+    Nothing,
+    /// The store's own.
+    First,
+    /// This one. What the store's own held last is of no meaning then.
+    Larger(Box<[AtomicU64]>),
 }
 
-impl Table {
-    /// A share of page `index` if it is not a hole.
-    fn page(&self, index: u64) -> Option<FrameRef> {
-        share(self.pages.get(usize::try_from(index).ok()?)?)
-    }
+/// What is known of the pages.
+#[derive(Default)]
+struct Table {
+    array: Array,
 }
 
 /// A share of the page of `word` if it is not a hole. With the table locked.
@@ -85,8 +94,23 @@ impl Store {
             table: Monitor::new(Table::default()),
             blocks: AtomicU64::new(0),
             seals: AtomicU32::new(F_SEAL_SEAL),
+            first: [const { AtomicU64::new(0) }; FIRST_CAPACITY],
             writable_maps: AtomicU32::new(0),
         }
+    }
+
+    /// The pages, by address; 0 for a hole.
+    fn pages<'a>(&'a self, table: &'a Table) -> &'a [AtomicU64] {
+        match &table.array {
+            Array::Nothing => &[],
+            Array::First => &self.first,
+            Array::Larger(pages) => pages,
+        }
+    }
+
+    /// A share of page `index` if it is not a hole.
+    fn page_in(&self, table: &Table, index: u64) -> Option<FrameRef> {
+        share(self.pages(table).get(usize::try_from(index).ok()?)?)
     }
 
     /// Its seals.
@@ -187,7 +211,7 @@ impl Store {
         if changes {
             self.core.close(closed);
         }
-        let used = !table.pages.is_empty();
+        let used = !self.pages(&table).is_empty();
         drop(table);
         if changes && closed && used {
             epoch::synchronize();
@@ -213,7 +237,7 @@ impl Store {
 
     /// A share of page `index` if it is not a hole.
     pub fn page(&self, index: u64) -> Option<FrameRef> {
-        self.table.lock().page(index)
+        self.page_in(&self.table.lock(), index)
     }
 
     /// Shares of the pages from `first` on that are not holes, one for each element of `found`, without
@@ -221,7 +245,7 @@ impl Store {
     pub fn pages_now(&self, first: u64, found: &mut [Option<FrameRef>]) {
         if let Some(table) = self.table.try_lock() {
             let first = usize::try_from(first).unwrap_or(usize::MAX);
-            let pages = table.pages.get(first..).unwrap_or_default();
+            let pages = self.pages(&table).get(first..).unwrap_or_default();
             for (word, slot) in pages.iter().zip(found) {
                 *slot = share(word);
             }
@@ -245,10 +269,10 @@ impl Store {
             .filter(|i| *i < MAX_PAGES)
             .ok_or(Errno::EFBIG)?;
         let mut table = self.table.lock();
-        if index >= table.pages.len() {
+        if index >= self.pages(&table).len() {
             self.grow(&mut table, index + 1)?;
         }
-        let slot = &table.pages[index];
+        let slot = &self.pages(&table)[index];
         let there = slot.load(Ordering::Acquire);
         if there != 0 {
             return Ok(FrameRef::share(Frame::from_routines(there)));
@@ -266,18 +290,23 @@ impl Store {
         reason = "room may be refused, and is exact"
     )]
     fn grow(&self, table: &mut Table, needed: usize) -> Result<()> {
-        let capacity = (table.pages.len() * 2)
-            .clamp(FIRST_CAPACITY, MAX_PAGES)
-            .max(needed);
-        let more = pages_of_array(capacity) - pages_of_array(table.pages.len());
+        let have = self.pages(table).len();
+        if have == 0 && needed <= FIRST_CAPACITY {
+            let array = self.first.as_ptr().cast_mut();
+            // SAFETY: it holds holes, and stays where it is as long as the file, which routines keep.
+            unsafe { self.core.replace_pages(array, array, FIRST_CAPACITY) };
+            table.array = Array::First;
+            return Ok(());
+        }
+        let capacity = (have * 2).clamp(FIRST_CAPACITY, MAX_PAGES).max(needed);
+        let more = pages_of_array(capacity) - pages_of_array(have);
         let taken = self.purse.pages.take(more, &PAGES)?;
         let mut larger: Vec<AtomicU64> = Vec::new();
         if refused() || larger.try_reserve_exact(capacity).is_err() {
             return Err(Errno::ENOSPC);
         }
         larger.extend(
-            table
-                .pages
+            self.pages(table)
                 .iter()
                 .map(|p| AtomicU64::new(p.load(Ordering::Relaxed))),
         );
@@ -290,8 +319,8 @@ impl Store {
             self.core.replace_pages(array, array, larger.len())
         };
         taken.keep();
-        let old = core::mem::replace(&mut table.pages, larger);
-        if !old.is_empty() {
+        let old = core::mem::replace(&mut table.array, Array::Larger(larger));
+        if let Array::Larger(old) = old {
             retire(old);
         }
         Ok(())
@@ -397,17 +426,14 @@ impl Store {
             return Err(Errno::EFBIG);
         }
         let taken = self.purse.pages.take(1, &PAGES)?;
-        // A hole: the page is filled before it becomes visible, so a whole page need not be cleared first.
-        let whole = want == PAGE;
-        let fresh = if whole {
-            frame::alloc_user()
-        } else {
-            frame::alloc_user_zeroed()
-        };
-        let fresh = FrameRef::own(fresh.ok_or(Errno::ENOSPC)?);
+        // A hole: the page is filled before it becomes visible, so the written part need not be cleared
+        // first.
+        let fresh = FrameRef::own(frame::alloc_user().ok_or(Errno::ENOSPC)?);
         let n = buf.take_page(&fresh.bytes(within..within + want)?)?;
-        if whole {
-            fresh.bytes(n..PAGE)?.zero();
+        for rest in [0..within, within + n..PAGE] {
+            if !rest.is_empty() {
+                fresh.bytes(rest)?.zero();
+            }
         }
         let filled = fresh.clone();
         let page = self.publish(index, fresh, taken)?;
@@ -443,7 +469,7 @@ impl Store {
         if size > self.size() {
             self.mend();
             let mut table = self.table.lock();
-            if keep > table.pages.len() {
+            if keep > self.pages(&table).len() {
                 self.grow(&mut table, keep)?;
             }
         }
@@ -456,11 +482,11 @@ impl Store {
         let table = self.table.lock();
         let within = (size % PAGE as u64) as usize;
         if within != 0
-            && let Some(page) = table.page(size / PAGE as u64)
+            && let Some(page) = self.page_in(&table, size / PAGE as u64)
         {
             page.bytes(within..PAGE)?.zero();
         }
-        for slot in table.pages.iter().skip(keep) {
+        for slot in self.pages(&table).iter().skip(keep) {
             let address = slot.swap(0, Ordering::AcqRel);
             if address != 0 {
                 count += 1;
@@ -503,7 +529,7 @@ impl Store {
         let mut count = 0;
         let table = self.table.lock();
         let first = usize::try_from(from / PAGE as u64).unwrap_or(usize::MAX);
-        for (index, slot) in table.pages.iter().enumerate().skip(first) {
+        for (index, slot) in self.pages(&table).iter().enumerate().skip(first) {
             let start = (index * PAGE) as u64;
             if start >= to {
                 break;
@@ -544,7 +570,7 @@ impl Store {
             return None;
         }
         let first = usize::try_from(offset / PAGE as u64).ok()?;
-        let from_there = table.pages.get(first..).unwrap_or_default();
+        let from_there = self.pages(&table).get(first..).unwrap_or_default();
         let wanted = |page: &AtomicU64| (page.load(Ordering::Relaxed) == 0) == hole;
         match from_there.iter().position(wanted) {
             Some(0) => Some(offset),
@@ -558,12 +584,15 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        let table = self.table.get_mut();
+        let table = core::mem::take(self.table.get_mut());
         let resident = (*self.blocks.get_mut() / SECTORS) as usize;
-        let held = resident + pages_of_array(table.pages.len());
-        self.purse.pages.give(held, &PAGES);
+        let pages = self.pages(&table);
+        let held = resident + pages_of_array(pages.len());
+        if held > 0 {
+            self.purse.pages.give(held, &PAGES);
+        }
         // Without a list: a file may be what filled the memory.
-        for page in table.pages.iter() {
+        for page in pages {
             let address = page.load(Ordering::Relaxed);
             if address != 0 {
                 frame::release(Frame::from_routines(address));

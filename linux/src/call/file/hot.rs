@@ -2,18 +2,18 @@
 //! off.
 //!
 //! *Interface.* [`init`] generates them once, and links them to dispatchers. They keep the contract of a
-//! descriptor routine (docs/architecture.md): they change rax alone, and return or take the slow exit, after
-//! which the call is made from its start.
+//! descriptor routine (docs/architecture.md): they change rax alone, and return or leave, after which the
+//! call is made from its start, outright too ([`brief`]).
 //!
 //! Each is a generated stub around a short Rust function. The stub of an open checks the flags, copies the
-//! path (a fault takes the slow exit, so nothing here sleeps) and saves what Rust may change; the function
+//! path (after a fault it leaves, so nothing here sleeps) and saves what Rust may change; the function
 //! answers a descriptor, or [`SLOWLY`] when anything at all is not as in the usual case: the path is not in
 //! the name cache, nothing waits in the inode's inactive list, a monitor is taken, a lock or a time is to be
 //! noted. No error is answered here.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
 
-use abi::linux::{AT_FDCWD, O_ACCMODE, O_CLOEXEC, O_LARGEFILE};
+use abi::linux::{AT_FDCWD, O_ACCMODE, O_CLOEXEC, O_CREAT, O_LARGEFILE};
 use abi::nr;
 use alloc::sync::Arc;
 use codegen::harden::clamp;
@@ -21,7 +21,9 @@ use codegen::methods::Reg;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use core::mem::size_of;
 use quaject::Conv;
+use thread::outright::word;
 
+use super::brief;
 use super::open::{PLAIN, may_reopen, truncates};
 use super::shown;
 use account::NOBODY;
@@ -37,17 +39,16 @@ static CLASS: Class = Class::new("procedure");
 
 /// Generates the procedures.
 pub fn init(conv: Conv) -> Result<(), OutOfCode> {
-    let slow = machine::trap::syscall_slow();
     dispatch::link(Entries {
-        open: make_open(slow, conv, false)?,
-        openat: make_open(slow, conv, true)?,
-        close: make_close(slow)?,
-        fstat: shown::make_fstat(slow, conv)?,
+        open: make_open(conv, false)?,
+        openat: make_open(conv, true)?,
+        close: make_close()?,
+        fstat: shown::make_fstat(machine::trap::syscall_slow(), conv)?,
     });
     Ok(())
 }
 
-/// What the functions answer when the call is to take the slow exit.
+/// What the functions answer when the call is to be made another way.
 const SLOWLY: isize = -1;
 
 /// Registers that a System V function may change, rax apart: eight of them, so that the stack stays as it was
@@ -85,11 +86,11 @@ pub(super) fn copy_key(d: &mut Draft, conv: Conv, fault: Label) {
     dynasm!(d ; .arch x64 ; mov QWORD [rsp + 8 * KEY_WORDS as i32], 0);
 }
 
-fn make_open(slow: usize, conv: Conv, at: bool) -> Result<usize, OutOfCode> {
-    let (name, number) = if at {
-        ("openat", nr::OPENAT)
+fn make_open(conv: Conv, at: bool) -> Result<usize, OutOfCode> {
+    let (name, rest) = if at {
+        ("openat", word(nr::OPENAT, brief::openat))
     } else {
-        ("open", nr::OPEN)
+        ("open", word(nr::OPEN, brief::open))
     };
     let mut draft = Draft::new(&CLASS, name);
     let d = &mut draft;
@@ -116,12 +117,17 @@ fn make_open(slow: usize, conv: Conv, at: bool) -> Result<usize, OutOfCode> {
     }
     dynasm!(d ; .arch x64 ; add rsp, ROOM);
     restore(d);
-    dynasm!(d ; .arch x64 ; =>leave ; mov eax, number as i32);
-    d.jmp_abs(slow);
+    leave_outright(d, leave, rest);
     keep(draft)
 }
 
-fn make_close(slow: usize) -> Result<usize, OutOfCode> {
+/// What is not answered here is done by the function that `rest` says.
+fn leave_outright(d: &mut Draft, leave: Label, rest: i64) {
+    dynasm!(d ; .arch x64 ; =>leave ; mov rax, QWORD rest);
+    d.jmp_abs(thread::outright::entry());
+}
+
+fn make_close() -> Result<usize, OutOfCode> {
     let mut draft = Draft::new(&CLASS, "close");
     let d = &mut draft;
     let leave = d.label();
@@ -130,8 +136,8 @@ fn make_close(slow: usize) -> Result<usize, OutOfCode> {
     d.call_abs(close as *const () as usize);
     dynasm!(d ; .arch x64 ; add rsp, 8);
     restore(d);
-    dynasm!(d ; .arch x64 ; test rax, rax ; js =>leave ; ret ; =>leave ; mov eax, nr::CLOSE as i32);
-    d.jmp_abs(slow);
+    dynasm!(d ; .arch x64 ; test rax, rax ; js =>leave ; ret);
+    leave_outright(d, leave, word(nr::CLOSE, brief::close));
     keep(draft)
 }
 
@@ -155,6 +161,8 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
         };
         match learnt {
             Some(of) => install(task, of, flags),
+            // The function that makes a missing file looks for it.
+            None if flags & O_CREAT != 0 => None,
             None => open_by_entries(task, key, flags),
         }
     };
@@ -165,13 +173,18 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
 /// keeps no registers for it.
 #[inline(never)]
 fn open_by_entries(task: &Arc<Task>, key: &Key, flags: u32) -> Option<isize> {
+    if names::comes_again(key) {
+        // Where it is made from its start it is learnt.
+        return None;
+    }
     let process = &task.process;
     // SAFETY: a dispatcher calls with interrupts off.
     let of = unsafe {
         let (cred, context) = (process.cred.peek(), process.fs.peek());
         way::waiting(context, way::Path::of(key), cred, flags & O_ACCMODE)
-    };
-    install(task, of?, flags)
+    }?;
+    names::note(key);
+    install(task, of, flags)
 }
 
 /// The descriptor of `of`, which waited and is opened again. `None`: it waits again, for the slow way to

@@ -4,6 +4,7 @@
 //! root and identity, and paths in user memory.
 
 pub mod attr;
+pub(in crate::call) mod brief;
 pub mod control;
 pub mod dirents;
 pub mod handle;

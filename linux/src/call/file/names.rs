@@ -141,7 +141,7 @@ fn do_rmdir(dirfd: i32, addr: usize) -> Result<usize> {
     Ok(0)
 }
 
-fn do_unlink(dirfd: i32, addr: usize) -> Result<usize> {
+pub(super) fn do_unlink(dirfd: i32, addr: usize) -> Result<usize> {
     let caller = Caller::current();
     let path = user_path(addr)?;
     let target = caller.target(dirfd, &path, false)?;

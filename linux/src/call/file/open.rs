@@ -137,16 +137,20 @@ fn checked(how: &OpenHow) -> Result<u32> {
     Ok(flags)
 }
 
-fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
+pub(super) fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
     let mut key = Key::blank();
     let who = if flags & !PLAIN == 0 && dirfd == AT_FDCWD {
         fill(&mut key, addr)
     } else {
         None
     };
+    let generation = names::generation();
     if let Some(who) = who
-        && let Some(of) = waits(&key, flags & O_ACCMODE, who)
+        && let Some((of, known)) = waits(&key, flags & O_ACCMODE, who)
     {
+        if !known {
+            learn(&of, &key, generation, flags, who);
+        }
         if may_reopen(&of, flags) && (!truncates(&of, flags) || has_place() && truncate(&of)) {
             return reopen(of, flags);
         }
@@ -155,18 +159,38 @@ fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
     walk_and_open((dirfd, addr), flags, mode, 0, who.map(|who| (&key, who)))
 }
 
-/// A waiting description of `key`.
-fn waits(key: &Key, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
-    names::open(key, mode, who).or_else(|| {
-        let path = way::Path::of(key);
-        Task::here(|task| {
-            let process = &task.process;
-            let cred = process.cred.get();
-            let context = process.fs.get();
-            way::waiting_description(&context, path, &cred, mode)
-        })
-        .flatten()
-    })
+/// A waiting description of `key`, and whether the name cache knows that.
+fn waits(key: &Key, mode: u32, who: Who) -> Option<(Arc<OpenFile>, bool)> {
+    if let Some(of) = names::open(key, mode, who) {
+        return Some((of, true));
+    }
+    let path = way::Path::of(key);
+    let found = Task::here(|task| {
+        let process = &task.process;
+        let cred = process.cred.get();
+        let context = process.fs.get();
+        way::waiting_description(&context, path, &cred, mode)
+    });
+    Some((found.flatten()?, false))
+}
+
+/// Notes for the next time that `key`, walked since `generation`, led to what `of` describes, unless nobody
+/// may find it so.
+fn learn(of: &OpenFile, key: &Key, generation: u64, flags: u32, who: Who) {
+    let Some(inode) = of.inode() else { return };
+    if of.tells() || lease::covers(&**inode) || of.list().is_none() {
+        return;
+    }
+    names::learn(key, generation, flags & O_ACCMODE, who, inode);
+    kept::keep(inode);
+    if watch::any() || lease::covers(&**inode) {
+        // Since that was looked at somebody may watch it, or have a lease.
+        kept::let_go(&**inode);
+    }
+    if inode.is_nameless() {
+        // Its last name may have been taken away before it was learnt.
+        names::forget(&**inode);
+    }
 }
 
 /// Fills `key` with the path at `addr` and answers who asks, if the name cache may be asked: the path is
@@ -239,14 +263,14 @@ fn reopen(of: Arc<OpenFile>, flags: u32) -> Result<usize> {
     }
 }
 
-/// The ordinary way. With `learn`, the path is noted for the next time.
+/// The ordinary way. With `noted`, the path is noted for the next time.
 #[cold]
 fn walk_and_open(
     (dirfd, addr): (i32, usize),
     flags: u32,
     mode: u32,
     resolve: u64,
-    learn: Option<(&Key, Who)>,
+    noted: Option<(&Key, Who)>,
 ) -> Result<usize> {
     let caller = Caller::current();
     let generation = names::generation();
@@ -273,19 +297,10 @@ fn walk_and_open(
     };
     let of = file::fs::open::open(&view, start, &path, flags, mode)?;
     watch::opened(&of);
-    if let Some((key, who)) = learn
+    if let Some((key, who)) = noted
         && !view.jumped.get()
-        && !of.tells()
-        && of.inode().is_none_or(|inode| !lease::covers(&**inode))
-        && of.list().is_some()
-        && let Some(inode) = of.inode()
     {
-        names::learn(key, generation, flags & O_ACCMODE, who, inode);
-        kept::keep(inode);
-        if watch::any() || lease::covers(&**inode) {
-            // Since that was looked at somebody may watch it, or have a lease.
-            kept::let_go(&**inode);
-        }
+        learn(&of, key, generation, flags, who);
     }
     let fd = caller.files.install(of.clone(), flags & O_CLOEXEC != 0)?;
     watch::settle(&of);

@@ -1,0 +1,192 @@
+//! The directory and the last name of a path, found without a lock: where a name is made or removed.
+//!
+//! *Interface*: [`find`] goes along a path as [`super::way`] does, up to its last name, and answers a
+//! [`Spot`]. The caller may change that directory. Whatever is not so simple has no answer here, as there:
+//! the walk ([`super::walk`](mod@super::walk)) finds it, or says what is wrong.
+
+use abi::linux::S_IFDIR;
+use alloc::sync::Arc;
+use core::ptr;
+
+use super::attr::Kind;
+use super::context::FsContext;
+use super::entry::{Dentry, component};
+use super::inode::Inode;
+use super::perm;
+use super::place::{MS_RDONLY, Mount, Place, on_top};
+use super::shown::Shown;
+use account::Cred;
+
+/// A name in a directory, which it has or has not.
+pub struct Spot<'a, 'p> {
+    mount: &'a Mount,
+    dir: &'a Arc<dyn Inode>,
+    shown: &'a Shown,
+    /// The name.
+    pub name: &'p [u8],
+    entry: Option<&'a Dentry>,
+}
+
+/// Bytes that are zero behind a path.
+pub const ZEROS: usize = size_of::<u64>();
+
+/// Where the last name of `path` is, or is not, from the root directory or the working directory of
+/// `context`. `cred` may make and remove names there. The path ends at its first zero byte, before the
+/// [`ZEROS`] at the end of the bytes. No answer for one that ends in a slash or a dot.
+///
+/// # Safety
+/// Interrupts are off for as long as the answer is used.
+#[inline]
+pub unsafe fn find<'a, 'p>(
+    context: &'a FsContext,
+    path: &'p [u8],
+    cred: &Cred,
+) -> Option<Spot<'a, 'p>> {
+    let longest = path.len().checked_sub(ZEROS)?;
+    // SAFETY: as the caller promises.
+    let start = unsafe { context.start(path.first() == Some(&b'/')) };
+    let (mut mount, mut dir): (&Mount, _) = (&start.mount, &start.inode);
+    let mut shown = dir.shown()?;
+    let mut at = 0;
+    loop {
+        let (hash, end) = component(path, at)?;
+        let length = end.wrapping_sub(at);
+        if length == 0 {
+            if path.get(at) == Some(&b'/') {
+                at += 1;
+                continue;
+            }
+            // It is empty, or ends in a slash.
+            return None;
+        }
+        if end >= longest {
+            return None;
+        }
+        let is_last = path.get(end) != Some(&b'/');
+        let want = perm::EXEC | if is_last { perm::WRITE } else { 0 };
+        // SAFETY: a directory's table stays as long as its inode.
+        let names = unsafe { shown.names().as_ref() }?;
+        if !shown.access().lets(cred, S_IFDIR, want) {
+            return None;
+        }
+        // SAFETY: as the caller promises.
+        let entry = unsafe { names.find(hash, |entry| entry.is_piece(path, at, length)) };
+        if is_last {
+            let name = path.get(at..end)?;
+            let dots = matches!(name, b"." | b"..");
+            return (!dots && mount.flags() & MS_RDONLY == 0).then_some(Spot {
+                mount,
+                dir,
+                shown,
+                name,
+                entry,
+            });
+        }
+        let entry = entry?;
+        (dir, shown) = (&entry.inode, entry.shown()?);
+        if shown.is_covered() {
+            // SAFETY: as the caller promises.
+            (mount, dir) = unsafe { on_top(mount, dir, shown) }?;
+            shown = dir.shown()?;
+        }
+        // What is no directory has no entries, which is seen then.
+        at = end.wrapping_add(1);
+    }
+}
+
+impl Spot<'_, '_> {
+    /// The directory, counted, if it has no such name.
+    #[inline]
+    pub fn vacant(&self) -> Option<Place> {
+        if self.entry.is_some() {
+            return None;
+        }
+        let mount = ptr::from_ref(self.mount);
+        // SAFETY: every mount is in an `Arc`, and this one stays while interrupts are off, as who made this
+        // has promised.
+        let mount = unsafe {
+            Arc::increment_strong_count(mount);
+            Arc::from_raw(mount)
+        };
+        Some(Place {
+            mount,
+            inode: self.dir.clone(),
+        })
+    }
+
+    /// The directory, counted, if it has such a name, which `cred` may remove: no directory's, and nothing is
+    /// mounted there.
+    #[inline]
+    pub fn removable(&self, cred: &Cred) -> Option<Arc<dyn Inode>> {
+        let entry = self.entry?;
+        let shown = entry.shown()?;
+        if entry.kind == Kind::Directory || shown.is_covered() {
+            return None;
+        }
+        let may = self.shown.access().lets_remove(cred, || shown.access());
+        may.then(|| self.dir.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::mem::MemFs;
+    use crate::fs::place::{FileSystem, detached};
+    use abi::linux::S_IFREG;
+
+    /// What `path` is for `cred`: vacant, removable, or neither, and its last name.
+    fn at(root: &FsContext, path: &str, cred: &Cred) -> Option<(bool, bool, String)> {
+        let padded = [path.as_bytes(), &[0; ZEROS + 1]].concat();
+        // SAFETY: nobody else changes the tree.
+        let spot = unsafe { find(root, &padded, cred) }?;
+        let name = String::from_utf8_lossy(spot.name).into_owned();
+        Some((
+            spot.vacant().is_some(),
+            spot.removable(cred).is_some(),
+            name,
+        ))
+    }
+
+    #[test]
+    fn a_name_is_vacant_or_removable_for_who_may_change_its_directory() {
+        let fs = MemFs::new("tmpfs", 0o755);
+        let root = detached(fs.clone(), fs.root());
+        let (boss, user, other) = (Cred::root(), Cred::ordinary(7, 7), Cred::ordinary(8, 8));
+        let dir = |name: &[u8], mode| {
+            let made = root.inode.create(name, S_IFDIR | mode, 0, 0, &boss);
+            made.unwrap()
+        };
+        let (shared, free) = (dir(b"shared", 0o1777), dir(b"free", 0o777));
+        for place in [&shared, &free] {
+            place.create(b"file", S_IFREG | 0o600, 0, 0, &user).unwrap();
+        }
+        shared.create(b"sub", S_IFDIR | 0o755, 0, 0, &boss).unwrap();
+        root.inode.symlink(b"link", b"free", &boss).unwrap();
+
+        let root = FsContext::new(root);
+        let there = Some((false, true, "file".into()));
+        let kept = Some((false, false, "file".into()));
+        assert_eq!(at(&root, "/shared/file", &boss), there);
+        assert_eq!(at(&root, "shared//file", &user), there);
+        assert_eq!(at(&root, "/shared/file", &other), kept);
+        assert_eq!(at(&root, "/free/file", &other), there);
+        assert_eq!(
+            at(&root, "/free/new", &other),
+            Some((true, false, "new".into()))
+        );
+        assert_eq!(at(&root, "new", &boss), Some((true, false, "new".into())));
+        // A directory is no such name.
+        assert_eq!(
+            at(&root, "/shared/sub", &boss),
+            Some((false, false, "sub".into()))
+        );
+        // Without the right to change the directory, by a link, and to no name one walks.
+        for path in ["/new", "/link/new", "/none/new", "/shared/file/new"] {
+            assert_eq!(at(&root, path, &user), None, "{path}");
+        }
+        for path in ["", "/", "/free/", "/free/new/", "/free/.", "/free/.."] {
+            assert_eq!(at(&root, path, &boss), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Opening, making, closing and removing a file without a trap frame.
+//!
+//! *Interface*: [`open`], [`openat`], [`close`], made outright when the procedures of [`super::hot`] have not
+//! answered; [`unlink`], [`unlinkat`].
+//!
+//! A short path is copied once, with interrupts off. Its directory is found from entry to entry
+//! ([`file::fs::spot`]) and counted; what changes that directory is done with interrupts on. What is not as
+//! usual goes the ordinary way: a path that is long or lies across pages, a name that is there or not against
+//! expectation, a right that is not plain, somebody who watches files.
+
+use abi::errno::{Errno, Result};
+use abi::layout::PAGE;
+use abi::linux::{AT_FDCWD, O_CLOEXEC, O_CREAT, O_EXCL, O_LARGEFILE};
+use alloc::sync::Arc;
+use thread::outright::{LEFT, generally, with_interrupts};
+
+use super::names::do_unlink;
+use super::open::{PLAIN, do_open};
+use account::{Cred, quota};
+use file::files::Files;
+use file::fs::lease;
+use file::fs::spot::{self, Spot};
+use file::fs::watch;
+use file::fs::{Inode, Place, open as opening};
+use process::Task;
+use process::memory::admission;
+
+/// `open`.
+pub(in crate::call) extern "sysv64" fn open(
+    path: usize,
+    flags: usize,
+    mode: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    open_by(AT_FDCWD, path, flags as u32, mode as u32)
+}
+
+/// `openat`.
+pub(in crate::call) extern "sysv64" fn openat(
+    dirfd: usize,
+    path: usize,
+    flags: usize,
+    mode: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    open_by(dirfd as i32, path, flags as u32, mode as u32)
+}
+
+/// `close`.
+pub(in crate::call) extern "sysv64" fn close(
+    fd: usize,
+    _second: usize,
+    _third: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    // SAFETY: what is called outright has interrupts off until it lets them come.
+    let taken = Task::here(|task| unsafe { task.process.files.peek() }.take(fd as i32));
+    match taken {
+        Some(Ok(taken)) => {
+            with_interrupts(|| taken.release());
+            0
+        }
+        Some(Err(error)) => error.to_rax() as isize,
+        None => LEFT,
+    }
+}
+
+/// `unlink`.
+pub(in crate::call) extern "sysv64" fn unlink(
+    path: usize,
+    _second: usize,
+    _third: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    remove(path).unwrap_or_else(|| generally(|| do_unlink(AT_FDCWD, path)))
+}
+
+/// `unlinkat` of what is no directory.
+pub(in crate::call) extern "sysv64" fn unlinkat(
+    dirfd: usize,
+    path: usize,
+    flags: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    if dirfd as i32 != AT_FDCWD || flags as i32 != 0 {
+        return LEFT;
+    }
+    unlink(path, 0, 0, 0, 0, 0)
+}
+
+fn open_by(dirfd: i32, path: usize, flags: u32, mode: u32) -> isize {
+    if !vm::frame::admits(admission::ROOM) {
+        return LEFT;
+    }
+    let may_make = flags & O_CREAT != 0 && flags & !(PLAIN | O_EXCL) == 0 && dirfd == AT_FDCWD;
+    may_make
+        .then(|| make(path, flags, mode))
+        .flatten()
+        .unwrap_or_else(|| generally(|| do_open(dirfd, path, flags, mode)))
+}
+
+/// Words of a path that is short enough, its NUL included.
+const WORDS: usize = 8;
+
+/// The words of a short path, and one of zeros.
+type Words = [u64; WORDS + 1];
+
+/// Words to be filled by [`head`]: what is not copied ends no path.
+const BLANK: Words = {
+    let mut words = [u64::MAX; WORDS + 1];
+    words[WORDS] = 0;
+    words
+};
+
+/// The head of the path at user address `addr`, as far as the page, and zeros behind it. Interrupts are off.
+#[inline]
+fn head(words: &mut Words, addr: usize) -> Option<&[u8]> {
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
+    let within = (bytes.len() - spot::ZEROS).min(PAGE - addr % PAGE);
+    vm::user::copy_in(bytes.get_mut(..within)?, addr).ok()?;
+    Some(bytes)
+}
+
+/// What `found` says of the place that `path` leads to, with the running process's table and credentials.
+/// Interrupts are off.
+#[inline]
+fn at_spot<'p, R>(
+    task: &Arc<Task>,
+    path: &'p [u8],
+    found: impl FnOnce(&Spot<'_, 'p>, &Cred) -> Option<R>,
+) -> Option<(R, &'p [u8])> {
+    let process = &task.process;
+    // SAFETY: who calls has interrupts off.
+    unsafe {
+        let (cred, context) = (process.cred.peek(), process.fs.peek());
+        let spot = spot::find(context, path, cred)?;
+        Some((found(&spot, cred)?, spot.name))
+    }
+}
+
+/// What making a file needs when interrupts are on.
+struct Making<'p> {
+    dir: Place,
+    name: &'p [u8],
+    cred: Arc<Cred>,
+    umask: u32,
+    files: Arc<Files>,
+}
+
+/// Makes the file at `addr`, which is not there, and opens it. Interrupts are off.
+fn make(addr: usize, flags: u32, mode: u32) -> Option<isize> {
+    if watch::any() {
+        return None;
+    }
+    let mut words = BLANK;
+    let path = head(&mut words, addr)?;
+    let making = Task::here(|task| {
+        let process = &task.process;
+        // SAFETY: interrupts are off.
+        unsafe { process.files.peek() }.has_place().ok()?;
+        let (dir, name) = at_spot(task, path, |spot, _| spot.vacant())?;
+        Some(Making {
+            dir,
+            name,
+            cred: process.cred.get(),
+            // SAFETY: as above.
+            umask: unsafe { process.fs.peek() }.umask(),
+            files: process.files.get(),
+        })
+    });
+    let making = making.flatten()?;
+    match with_interrupts(|| made(making, flags, mode)) {
+        Ok(fd) => Some(fd as isize),
+        // Somebody else has just made it; or a wait was interrupted.
+        Err(Errno::EEXIST) => None,
+        Err(error) if error.is_restart() => Some(LEFT),
+        Err(error) => Some(error.to_rax() as isize),
+    }
+}
+
+fn made(making: Making<'_>, flags: u32, mode: u32) -> Result<i32> {
+    let Making {
+        dir,
+        name,
+        cred,
+        umask,
+        files,
+    } = making;
+    let of = opening::make(&cred, umask, dir, name, flags | O_LARGEFILE, mode)?;
+    watch::opened(&of);
+    if let Some(list) = of.list() {
+        list.opened_again();
+    }
+    let cloexec = flags & O_CLOEXEC != 0;
+    quota::admit_description()?;
+    let fd = match files.install_if_alone(of.clone(), cloexec) {
+        Ok(fd) => fd,
+        Err(of) => files.install(of, cloexec)?,
+    };
+    watch::settle(&of);
+    lease::settle(&of);
+    Ok(fd)
+}
+
+/// Removes the name at `addr`, which is there and no directory's. Interrupts are off.
+fn remove(addr: usize) -> Option<isize> {
+    if watch::any() {
+        return None;
+    }
+    let mut words = BLANK;
+    let path = head(&mut words, addr)?;
+    let found = |spot: &Spot<'_, '_>, cred: &Cred| spot.removable(cred);
+    let (dir, name): (Arc<dyn Inode>, _) =
+        Task::here(|task| at_spot(task, path, found)).flatten()?;
+    // What somebody else has made of it meanwhile the ordinary way tells.
+    with_interrupts(move || dir.unlink(name).ok().map(|()| 0))
+}
