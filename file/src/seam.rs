@@ -38,16 +38,23 @@ pub fn init(cpus: usize) -> Result<()> {
         .waiting(thread::wait_exit());
     let constants = Constants::new(&seam).map_err(|_| Errno::ENOMEM)?;
     CONSTANTS.store(Box::into_raw(Box::new(constants)), Ordering::Release);
-    let segments = Segments::new(&seam).map_err(|OutOfCode| Errno::ENOMEM)?;
-    SEGMENTS.store(Box::into_raw(Box::new(segments)), Ordering::Release);
-    let flagged = Flagged::new(&seam).map_err(|OutOfCode| Errno::ENOMEM)?;
-    FLAGGED.store(Box::into_raw(Box::new(flagged)), Ordering::Release);
+    make_calls_around(&seam)?;
     SEAM.store(Box::into_raw(Box::new(seam)), Ordering::Release);
     let stubs = make_stubs(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
     files::link_stubs(stubs);
     let mut way_out = Draft::new(&WAY_OUT, "way out");
     thread::outright::way_out(&mut way_out);
     thread::outright::link_way_out(keep(way_out).map_err(|OutOfCode| Errno::ENOMEM)?);
+    Ok(())
+}
+
+/// What routines around other routines share. On a frame of its own, as above.
+#[inline(never)]
+fn make_calls_around(seam: &Seam) -> Result<()> {
+    let segments = Segments::new(seam).map_err(|OutOfCode| Errno::ENOMEM)?;
+    SEGMENTS.store(Box::into_raw(Box::new(segments)), Ordering::Release);
+    let flagged = Flagged::new(seam).map_err(|OutOfCode| Errno::ENOMEM)?;
+    FLAGGED.store(Box::into_raw(Box::new(flagged)), Ordering::Release);
     Ok(())
 }
 
