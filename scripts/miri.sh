@@ -14,5 +14,5 @@ rustup component list --toolchain nightly --installed | grep -q '^miri' ||
 export MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-permissive-provenance"
 # The intrinsic of a 16-byte exchange is allowed only where the target has the instruction.
 export RUSTFLAGS="${RUSTFLAGS:-} -Ctarget-feature=+cmpxchg16b"
-set -- $(printf -- '-p %s ' ${MIRI_PACKAGES:-sync codegen}) "$@"
+set -- $(printf -- '-p %s ' ${MIRI_PACKAGES:-sync lab codegen}) "$@"
 exec cargo +nightly miri test --target-dir target/miri "$@"

@@ -1,6 +1,6 @@
 //! Generated queues beside their twins in Rust, natively.
 //!
-//! `cargo bench -p quaject --features host --bench queues -- [--json]`. Rows as those of `sync`'s benchmark:
+//! `cargo bench -p quaject --features host --bench queues -- [--json]`. Rows as those of `lab`'s benchmark:
 //! a figure is the lower quartile of samples that alternate between the two; the unit says how far above it
 //! the upper quartile is (twin, generated), and the ratio is the median of the ratios of neighbouring
 //! samples. An operation is a put and a get of one byte, both called, the twin with the queue's address, as
@@ -12,14 +12,14 @@
 //! measured.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
-#[path = "../../sync/benches/host/pairs.rs"]
+#[path = "../../lab/benches/host/pairs.rs"]
 mod pairs;
 
 use codegen::{Class, Draft, Routine, dynasm};
+use lab::queue::{mpmc, mpsc, spmc, spsc};
 use quaject::class::create;
 use quaject::queue::{ByteQueue, Parties, Spec};
 use std::time::Instant;
-use sync::queue::{mpmc, mpsc, spmc, spsc};
 
 const PLACES: usize = 64;
 const EACH: i32 = 20_000;

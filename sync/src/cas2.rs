@@ -266,7 +266,7 @@ impl Pair {
     /// of their exchanges can succeed (their high word is out of date).
     #[cfg(not(any(loom, miri)))]
     #[inline]
-    pub(crate) fn renew(&self, (low, high): (u64, u64)) {
+    pub fn renew(&self, (low, high): (u64, u64)) {
         // SAFETY: as above.
         unsafe {
             core::arch::asm!(
@@ -282,7 +282,7 @@ impl Pair {
 
     /// As on the machine, by an exchange.
     #[cfg(any(loom, miri))]
-    pub(crate) fn renew(&self, new: (u64, u64)) {
+    pub fn renew(&self, new: (u64, u64)) {
         let mut old = self.load();
         while let Err(now) = self.compare_exchange(old, new) {
             old = now;
@@ -294,7 +294,7 @@ impl Pair {
     /// # Safety
     /// No other access to the pair at the same time.
     #[cfg(not(loom))]
-    pub(crate) unsafe fn set(&self, new: (u64, u64)) {
+    pub unsafe fn set(&self, new: (u64, u64)) {
         // SAFETY: the caller's promise.
         unsafe { self.words.get().write(pack(new)) };
     }
@@ -304,7 +304,7 @@ impl Pair {
     /// # Safety
     /// No other access to the pair at the same time.
     #[cfg(loom)]
-    pub(crate) unsafe fn set(&self, new: (u64, u64)) {
+    pub unsafe fn set(&self, new: (u64, u64)) {
         *self.words.lock().unwrap() = pack(new);
     }
 

@@ -10,13 +10,13 @@
 //! of the stack.
 
 /// The bits of a mark that are the lock's own.
-pub(crate) const OWN: u64 = 0b11;
+pub const OWN: u64 = 0b11;
 
 /// A mark of the running thread, with the given bits. It depends on the position in the stack, so a caller
 /// that needs it again must keep it.
 #[cfg(not(any(loom, miri)))]
 #[inline(always)]
-pub(crate) fn mark<const BITS: u64>() -> u64 {
+pub fn mark<const BITS: u64>() -> u64 {
     let mark: u64;
     // SAFETY: reads a register, which is a multiple of 8.
     unsafe {
@@ -28,18 +28,18 @@ pub(crate) fn mark<const BITS: u64>() -> u64 {
 
 /// The checkers have no stacks of ours: the handle.
 #[cfg(any(loom, miri))]
-pub(crate) fn mark<const BITS: u64>() -> u64 {
+pub fn mark<const BITS: u64>() -> u64 {
     (crate::callout::get().current)() as u64 * (OWN + 1) | BITS & OWN
 }
 
 /// Handle of the thread that made a mark, or 0.
 #[cfg(not(any(loom, miri)))]
-pub(crate) fn thread(mark: u64) -> usize {
+pub fn thread(mark: u64) -> usize {
     (crate::callout::get().thread_of_stack)((mark & !OWN) as usize)
 }
 
 /// The handle again. An address keeps its upper bits: they repeat the last one that counts.
 #[cfg(any(loom, miri))]
-pub(crate) fn thread(mark: u64) -> usize {
+pub fn thread(mark: u64) -> usize {
     (mark as i64 >> OWN.count_ones()) as usize
 }

@@ -1,7 +1,7 @@
 //! Lock-free structures, one algorithm in each file (dissertation, chapter 5).
 //!
 //! *Interface*: each module's first lines. Waiting (`wait`, `monitor`) knows threads
-//! only through the callouts that the thread room links at boot.
+//! only through the callouts that the thread room links at boot. What the kernel has no use for is in `lab`.
 #![cfg_attr(not(any(test, loom)), no_std)]
 
 extern crate alloc;
@@ -12,44 +12,29 @@ pub mod callout;
 pub mod cas2;
 pub mod derived;
 pub mod epoch;
-pub mod general_list;
-pub mod helping;
-mod holder;
-pub mod list;
-pub mod marked_list;
-pub mod mcas;
+pub mod holder;
 pub mod monitor;
 pub mod once;
 #[cfg(order)]
 pub mod order;
 mod place;
-mod primitive;
-pub mod queue;
+pub mod primitive;
 pub mod ready;
-pub mod semaphore;
-pub mod single_server;
 pub mod stack;
-pub mod state_word;
 pub mod table;
 pub mod value_stack;
 pub mod wait;
 mod watch;
 pub mod word;
-pub mod work_server;
 
 pub use array_stack::ArrayStack;
 pub use batch::Batch;
 pub use derived::Derived;
-pub use helping::{Helping, HelpingLock};
-pub use list::List;
 pub use monitor::{Guard, Monitor};
 pub use once::Once;
-pub use semaphore::BinarySemaphore;
 pub use stack::Stack;
-pub use state_word::StateWord;
 pub use table::Table;
 pub use value_stack::ValueStack;
 pub use wait::{Callback, Interrupted, WaitList, WaitNode};
 pub use watch::Watch;
 pub use word::{Handle, Small, Word};
-pub use work_server::WorkServer;

@@ -14,7 +14,7 @@
 //! priority inheritance by donation (Hohmuth and Härtig 2001, section 3.3). To be identified, the holder puts
 //! an address in its own stack into the word (`holder`); 32 bits are enough, since the kernel's stacks are in
 //! the top two gigabytes. Routines that take the word themselves leave no address; they are not preempted
-//! while they hold it. [`crate::helping`] is the lock for holders that never sleep.
+//! while they hold it. `lab::helping` is a lock for holders that never sleep.
 //!
 //! Progress: blocking. It serializes parties in the sense of the *monitor* building block
 //! (Massalin and Pu 1989, section 2.3), where no lock-free form is at hand.

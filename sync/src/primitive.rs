@@ -1,4 +1,5 @@
-//! The atomics and cells that every algorithm here is written with: the machine's own, or loom's.
+//! The atomics and cells that every algorithm here and in `lab` is written with: the machine's own, or
+//! loom's.
 //!
 //! *Interface*: `atomic`, [`UnsafeCell`] with `with` and `with_mut`, and [`constructor!`] for constructors
 //! that are `const` except under loom.
@@ -16,18 +17,22 @@ pub struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
 impl<T> UnsafeCell<T> {
+    /// A cell with this in it.
     pub const fn new(value: T) -> Self {
         UnsafeCell(core::cell::UnsafeCell::new(value))
     }
 
+    /// What is in it.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }
 
+    /// `f` looks at it.
     pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
         f(self.0.get())
     }
 
+    /// `f` changes it.
     pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         f(self.0.get())
     }
@@ -35,6 +40,7 @@ impl<T> UnsafeCell<T> {
 
 /// Defines a function that is `const` on the machine and ordinary under loom, whose atomics count their
 /// creation.
+#[macro_export]
 macro_rules! constructor {
     ($(#[$attribute:meta])* $visible:vis fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty $body:block) => {
         $(#[$attribute])*
@@ -45,4 +51,4 @@ macro_rules! constructor {
         $visible fn $name($($argument: $type),*) -> $result $body
     };
 }
-pub(crate) use constructor;
+pub use constructor;

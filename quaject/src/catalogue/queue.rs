@@ -13,7 +13,7 @@
 //! Callbacks are linked before the parties begin: a party that is inside uses the old links until it leaves.
 //!
 //! Put and get are generated for the queue's kind, size, place, links and number of CPUs. The algorithms are
-//! those of `sync::queue`, which are their twins.
+//! those of `lab::queue`, which are their twins.
 //!
 //! Source: dissertation, sections 4.1.1, 4.1.4 and 5.2.2.
 

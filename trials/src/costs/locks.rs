@@ -9,10 +9,10 @@
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use lab::helping::Helping;
+use lab::single_server::SingleServer;
 use machine::clock::now_ns;
 use sync::Monitor;
-use sync::helping::Helping;
-use sync::single_server::SingleServer;
 use thread::Thread;
 
 use super::plain::Shared;

@@ -10,8 +10,8 @@ use core::hint::black_box;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use lab::queue::mpmc;
 use machine::cpu;
-use sync::queue::mpmc;
 use sync::{ArrayStack, Stack, stack};
 
 use super::plain::{Array, List, Node, PLACES, Ring, Shared};

@@ -6,9 +6,9 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use sync::general_list::{self, List};
-use sync::mcas::{self, Cell, Change};
-use sync::work_server::WorkServer;
+use lab::general_list::{self, List};
+use lab::mcas::{self, Cell, Change};
+use lab::work_server::WorkServer;
 use sync::{Once, Stack, stack};
 
 use super::subject::Subject;

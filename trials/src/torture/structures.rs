@@ -6,9 +6,10 @@ use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use lab::queue::{linked, mpmc, mpsc, spmc, spsc};
+use lab::{List, list};
 use sync::cas2::Pair;
-use sync::queue::{linked, mpmc, mpsc, spmc, spsc};
-use sync::{ArrayStack, List, Once, Stack, ValueStack, list, stack};
+use sync::{ArrayStack, Once, Stack, ValueStack, stack};
 
 use super::subject::{Subject, Tally};
 

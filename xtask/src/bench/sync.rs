@@ -1,7 +1,7 @@
 //! `cargo xtask bench sync`: the structures that wait for no lock, natively, beside locks and other queues;
 //! and generated queues beside their twins.
 //!
-//! *Interface*: `main`. The benchmarks of `sync` and `quaject` print a JSON object a line.
+//! *Interface*: `main`. The benchmarks of `lab` and `quaject` print a JSON object a line.
 
 use super::results;
 use super::table::{self, Row};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 const HELP: &str = "\
 usage: cargo xtask bench sync [--json FILE]
 
-Measures on this host: stacks, lists, queues and locks of `sync` beside parking_lot, a spin lock, rtrb and crossbeam-queue, with 1, 2 and 4
+Measures on this host: stacks, lists, queues and locks of `sync` and `lab` beside parking_lot, a spin lock, rtrb and crossbeam-queue, with 1, 2 and 4
 threads and with interference, and generated queues beside their twins. Takes a minute or two; writes docs/results.md.
 
   --json FILE    write the rows
@@ -28,7 +28,7 @@ The locks mask no interrupts, as a kernel's would have to.";
 
 /// The benchmarks: package, name, and what else cargo must know.
 const BENCHES: &[(&str, &str, &[&str])] = &[
-    ("sync", "host", &[]),
+    ("lab", "host", &[]),
     ("quaject", "queues", &["--features", "host"]),
 ];
 

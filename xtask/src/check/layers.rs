@@ -32,9 +32,16 @@ const LEVELS: &[(&str, u32)] = &[
 /// What stands beside the rooms and may know none of them.
 const BESIDE: &[&str] = &["xtask"];
 
+/// Algorithms without a user in the kernel. It may know what is at the bottom; it is known by tests and
+/// benches and by who has suites, so the product does not link it.
+const LAB: &str = "lab";
+const LAB_LEVEL: u32 = 1;
+const LAB_USERS: &[&str] = &["trials"];
+
 fn level(name: &str) -> Option<u32> {
     LEVELS
         .iter()
+        .chain(&[(LAB, LAB_LEVEL)])
         .find(|(room, _)| *room == name)
         .map(|(_, level)| *level)
 }
@@ -68,6 +75,12 @@ pub fn upward(metadata: &Value) -> Vec<String> {
             }
             if beside {
                 broken.push(format!("{from} -> {to}: {from} stands beside the rooms"));
+                continue;
+            }
+            if to == LAB {
+                if dependency["kind"] != "dev" && !LAB_USERS.contains(&from) {
+                    broken.push(format!("{from} -> {to}: the product would link it"));
+                }
                 continue;
             }
             match level(to) {
@@ -164,6 +177,23 @@ mod tests {
     fn a_room_that_nobody_placed_and_a_tool_that_knows_one_are_found() {
         let bad = graph(&[("attic", &[]), ("xtask", &["abi"]), ("abi", &[])]);
         assert_eq!(upward(&bad).len(), 2);
+    }
+
+    #[test]
+    fn only_tests_and_suites_use_the_lab() {
+        let on_lab = |from: &str, kind: Value| {
+            upward(&json!({"packages": [
+                {"name": from, "dependencies": [{"name": "lab", "path": "/lab", "kind": kind}]},
+                {"name": "lab", "dependencies": [{"name": "sync", "path": "/sync"}]},
+                {"name": "sync", "dependencies": []},
+            ]}))
+        };
+        assert!(on_lab("trials", Value::Null).is_empty());
+        assert!(on_lab("quaject", json!("dev")).is_empty());
+        assert_eq!(on_lab("quaject", Value::Null).len(), 1);
+        assert_eq!(on_lab("kernel", json!("build")).len(), 1);
+        let lifted = graph(&[("lab", &["machine"]), ("machine", &[])]);
+        assert_eq!(upward(&lifted).len(), 1);
     }
 
     #[test]

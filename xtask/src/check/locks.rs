@@ -22,7 +22,7 @@ const WORDS: &[&str] = &[
     "synchronize",
 ];
 
-/// The places of one file. Tests, models and benchmarks have none.
+/// The places of one file. Tests, models, benchmarks and what only they link have none.
 pub fn places(path: &str, text: &str) -> Places {
     let mut found = Places::new();
     let aside = ["tests", "benches", "testing", "selftest", "fuzz"];
@@ -30,6 +30,7 @@ pub fn places(path: &str, text: &str) -> Places {
     if !path.ends_with(".rs")
         || path.starts_with("xtask/")
         || path.starts_with("trials/")
+        || path.starts_with("lab/")
         || name.ends_with("tests")
         || name.ends_with("model")
         || path.split(['/', '.']).any(|part| aside.contains(&part))

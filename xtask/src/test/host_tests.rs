@@ -37,6 +37,7 @@ pub fn hardened() -> Result<Vec<Check>> {
 /// The rooms with models, and which of their tests those are.
 const MODELS: &[(&str, &[&str])] = &[
     ("sync", &["--test", "models"]),
+    ("lab", &["--test", "models"]),
     ("codegen", &["--test", "models"]),
     ("quaject", &[]),
 ];
@@ -65,15 +66,21 @@ fn of_room(room: &str, which: &[&str]) -> Result<Vec<Check>> {
 /// `scripts/miri.sh` could not get what it needs.
 const MISSING: i32 = 75;
 
-/// The tests of `sync` under Miri, which knows what the language forbids. Where it cannot be had that is
-/// said, and nothing counts as passed.
+/// The tests of `sync` and `lab` under Miri, which knows what the language forbids. Where it cannot be had
+/// that is said, and nothing counts as passed.
 pub fn miri(again: bool) -> Result<Vec<Check>> {
-    stamps::unless_passed("miri", "sync", again, under_miri)
+    let mut checks = Vec::new();
+    for room in ["sync", "lab"] {
+        checks.extend(stamps::unless_passed("miri", room, again, || {
+            under_miri(room)
+        })?);
+    }
+    Ok(checks)
 }
 
-fn under_miri() -> Result<Vec<Check>> {
+fn under_miri(room: &str) -> Result<Vec<Check>> {
     let mut command = Command::new(host::project().join("scripts/miri.sh"));
-    command.env("MIRI_PACKAGES", "sync");
+    command.env("MIRI_PACKAGES", room);
     for name in ["RUSTFLAGS", "RUSTC", "RUSTDOC", "CARGO", "RUSTUP_TOOLCHAIN"] {
         command.env_remove(name);
     }

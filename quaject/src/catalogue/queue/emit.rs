@@ -2,7 +2,7 @@
 //!
 //! A place of a queue with one producer is a byte; with one producer and one consumer on two CPUs, and with
 //! many producers and one consumer, a byte and a mark that it is filled; with many of both a byte and a round
-//! that change together; then head and tail are hints, as in `sync::queue::mpmc`.
+//! that change together; then head and tail are hints, as in `lab::queue::mpmc`.
 //!
 //! On one CPU, marks would save nothing: reading the other end's position moves no cache line there. Queues
 //! for strings have no marks either: their bytes are adjacent, to be copied eight at a time, and a position

@@ -41,7 +41,7 @@ fn every_kind_is_a_queue() {
         for spec in specs(size) {
             let made = queue(spec);
             let mut model = VecDeque::new();
-            let twin = sync::queue::mpmc::Queue::<u8, 64>::new();
+            let twin = lab::queue::mpmc::Queue::<u8, 64>::new();
             let mut random = Random::new(size as u64);
             for _ in 0..2000 {
                 if random.below(2) == 0 {

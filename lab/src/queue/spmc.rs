@@ -12,9 +12,9 @@
 //! is read; the release of `tail` keeps that read before the exchange, and the producer acquires it before it
 //! writes the place again.
 
-use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::word::Word;
 use core::marker::PhantomData;
+use sync::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
+use sync::word::Word;
 
 #[repr(align(64))]
 struct Line(AtomicUsize);

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`List::insert`], [`List::append`], [`List::remove`], [`List::iter`]. Nodes are the caller's
 //! and intrusive. A removed node is unlinked when `remove` returns, and may be freed or inserted again a
-//! grace period later ([`crate::epoch`]): others may still be visiting it.
+//! grace period later ([`sync::epoch`]): others may still be visiting it.
 //!
 //! Source: general linked lists (dissertation, section 5.2.3): deletion in two steps, first mark the node,
 //! then let the next visitor unlink it while the node before is not marked itself. The mark is the low bit of
@@ -12,9 +12,9 @@
 //!
 //! Progress: lock-free. Memory order: a link is published with release and followed with acquire.
 
-use crate::primitive::atomic::{AtomicUsize, Ordering};
-use crate::primitive::constructor;
 use core::ptr::{self, NonNull};
+use sync::primitive::atomic::{AtomicUsize, Ordering};
+use sync::primitive::constructor;
 
 const MARK: usize = 1;
 
@@ -91,7 +91,7 @@ impl List {
     /// Put `new` at the end.
     ///
     /// # Safety
-    /// As [`insert`](List::insert); the caller is inside a grace period (see [`crate::epoch`]), as a reader
+    /// As [`insert`](List::insert); the caller is inside a grace period (see [`sync::epoch`]), as a reader
     /// is.
     pub unsafe fn append(&self, new: NonNull<Node>) {
         let address = new.as_ptr().expose_provenance();

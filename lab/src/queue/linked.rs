@@ -12,12 +12,12 @@
 //! exchange of pairs, a full barrier; the word is atomic because a consumer may read the word of a node that
 //! was taken meanwhile, and then discards it.
 
-use crate::cas2::Pair;
-use crate::primitive::atomic::{AtomicU64, Ordering};
-use crate::primitive::constructor;
-use crate::word::Word;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
+use sync::cas2::Pair;
+use sync::primitive::atomic::{AtomicU64, Ordering};
+use sync::primitive::constructor;
+use sync::word::Word;
 
 /// Carries one word.
 pub struct Node {

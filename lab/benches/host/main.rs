@@ -1,18 +1,21 @@
-//! The structures beside locks and well-known queues, natively: table 5.1 of the dissertation on this
-//! machine.
+//! The structures of `sync` and of this package beside locks and well-known queues, natively: table 5.1 of
+//! the dissertation on this machine.
 //!
-//! `cargo bench -p sync --bench host -- [--json] [PART OF A NAME]`. With `--json` a line of JSON per row:
+//! `cargo bench -p lab --bench host -- [--json] [PART OF A NAME]`. With `--json` a line of JSON per row:
 //! `section`, `op`, `unit`, `peer`, `ours` and `ratio` (peer over ours). Operations are named `what/peer` or
 //! `what/peer/threads`; `interference` means as many busy threads beside as there are processors. A figure is
 //! the lower quartile of the samples, which alternate between the two; the unit says how far above it the
 //! upper quartile is (peer, ours); the ratio is the median of the ratios of neighbouring samples.
 
-#[path = "../../tests/common/threads.rs"]
+#[path = "../../../sync/tests/common/threads.rs"]
 mod threads;
 
 mod pairs;
 mod peers;
 
+use lab::mcas::{Cell, Change, Domain};
+use lab::queue::{linked, mpmc, mpsc, spmc, spsc};
+use lab::{Helping, List, list};
 use peers::{Chain, Guarded, Ring, Spin};
 use std::cell::{RefCell, UnsafeCell};
 use std::hint::black_box;
@@ -20,9 +23,7 @@ use std::ptr::NonNull;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
-use sync::mcas::{Cell, Change, Domain};
-use sync::queue::{linked, mpmc, mpsc, spmc, spsc};
-use sync::{ArrayStack, Helping, List, Monitor, Stack, list, stack};
+use sync::{ArrayStack, Monitor, Stack, stack};
 
 /// Places in every bounded queue.
 const PLACES: usize = 64;

@@ -13,11 +13,11 @@
 //! active worker. Memory order: every change of the word is acquire and release, so each piece of work sees
 //! the earlier ones.
 
-use crate::primitive::UnsafeCell;
-use crate::primitive::atomic::{AtomicUsize, Ordering};
-use crate::primitive::constructor;
 use alloc::boxed::Box;
 use core::ptr::{self, NonNull};
+use sync::primitive::UnsafeCell;
+use sync::primitive::atomic::{AtomicUsize, Ordering};
+use sync::primitive::constructor;
 
 const IDLE: usize = 0;
 const BUSY: usize = 1;

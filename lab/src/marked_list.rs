@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`List::enter`] goes to the first node without a visitor, [`Visit::next`] to the next one;
 //! [`List::insert`] puts a node in front, [`Node::kill`] lets the next passing visitor remove it when it is
-//! free. Visits happen inside a grace period ([`crate::epoch`]), as a dispatcher's are, which runs with
+//! free. Visits happen inside a grace period ([`sync::epoch`]), as a dispatcher's are, which runs with
 //! interrupts off.
 //!
 //! Source: dissertation, the end of section 5.2.3: where only one party visits a node at a time, a binary
@@ -16,9 +16,9 @@
 //! Progress: lock-free; no party waits for a visitor. Memory order: a visitor's stores are released with its
 //! mark, and acquired by the next.
 
-use crate::primitive::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::primitive::constructor;
 use core::ptr::{self, NonNull};
+use sync::primitive::atomic::{AtomicBool, AtomicUsize, Ordering};
+use sync::primitive::constructor;
 
 /// In a link: the node that it leads to is being visited.
 const VISITED: usize = 1;

@@ -36,9 +36,9 @@
 //! that operation was: hence the sequentially consistent statuses, which cost nothing on this machine, where
 //! loads come in the order of the program.
 
-use crate::cas2::Pair;
-use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use core::ptr;
+use sync::cas2::Pair;
+use sync::primitive::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// In a name: the value is beside it, and the descriptor is not needed any more.
 const DONE: u64 = 1;
@@ -65,7 +65,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    crate::primitive::constructor! {
+    sync::primitive::constructor! {
         /// A cell holding `value`.
         pub fn new(value: u64) -> Cell {
             Cell { pair: Pair::new(value, DONE) }
@@ -91,7 +91,7 @@ struct Entry {
 }
 
 impl Entry {
-    crate::primitive::constructor! {
+    sync::primitive::constructor! {
         fn new() -> Entry {
             Entry { cell: AtomicUsize::new(0), old: AtomicU64::new(0), new: AtomicU64::new(0) }
         }

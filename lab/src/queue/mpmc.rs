@@ -16,10 +16,10 @@
 //! Progress: lock-free; each retry means that another party's exchange has succeeded. Memory order: exchanges
 //! of pairs are full barriers; the positions carry no data, only hints.
 
-use crate::cas2::Pair;
-use crate::primitive::atomic::{AtomicU64, Ordering};
-use crate::word::Word;
 use core::marker::PhantomData;
+use sync::cas2::Pair;
+use sync::primitive::atomic::{AtomicU64, Ordering};
+use sync::word::Word;
 
 #[repr(align(64))]
 struct Line(AtomicU64);

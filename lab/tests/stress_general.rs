@@ -2,16 +2,16 @@
 //! Miri.
 #![cfg(not(loom))]
 
-#[path = "common/mod.rs"]
+#[path = "../../sync/tests/common/mod.rs"]
 #[allow(dead_code)] // each test needs a part of it
 mod common;
 
+use lab::mcas::{Cell, Change, Domain};
+use lab::queue::mpsc;
+use lab::work_server::{Outcome, WorkServer};
+use lab::{BinarySemaphore, Helping, general_list, marked_list};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use sync::mcas::{Cell, Change, Domain};
-use sync::queue::mpsc;
-use sync::work_server::{Outcome, WorkServer};
-use sync::{BinarySemaphore, Helping, WaitList, WaitNode, general_list, marked_list};
 
 /// A multiple of 1, 2 and 3.
 const MANY: u64 = if cfg!(miri) { 42 } else { 12_000 };
@@ -264,26 +264,6 @@ fn helping_lock_and_semaphore() {
         }
     });
     assert_eq!(*total.enter(), MANY);
-}
-
-#[test]
-fn the_oldest_is_woken_though_a_younger_one_stands_before_it() {
-    common::threads::link();
-    for _ in 0..200 {
-        let (list, come) = (WaitList::new(), AtomicBool::new(false));
-        std::thread::scope(|s| {
-            let oldest = s.spawn(|| list.wait_until(|| come.load(Ordering::SeqCst).then_some(())));
-            while !list.has_waiters() {
-                std::thread::yield_now();
-            }
-            let younger = WaitNode::new();
-            assert!(list.enroll(&younger));
-            come.store(true, Ordering::SeqCst);
-            list.wake_one();
-            oldest.join().expect("it does not panic");
-            list.leave(&younger);
-        });
-    }
 }
 
 /// Each sleeps until the other raises its semaphore: a wake-up that is lost is the end.

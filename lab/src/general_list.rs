@@ -25,10 +25,10 @@
 //! Counts: a node may be pointed to by up to 4095 links at once (its predecessor and deleted nodes that still
 //! have visitors), and be left 2⁵² times between two changes of its predecessor.
 
-use crate::cas2::Pair;
-use crate::primitive::atomic::{AtomicU64, Ordering};
-use crate::primitive::constructor;
 use core::ptr::{self, NonNull};
+use sync::cas2::Pair;
+use sync::primitive::atomic::{AtomicU64, Ordering};
+use sync::primitive::constructor;
 
 /// In a link: *this* node is deleted.
 const DELETED: u64 = 1;

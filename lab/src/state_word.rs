@@ -10,8 +10,8 @@
 //! Progress: `wakeup` is wait-free, `sleep` lock-free except for the sleep itself. Memory order: writes
 //! before `wakeup` are visible after the `sleep` that it ends.
 
-use crate::primitive::atomic::{AtomicU32, Ordering};
-use crate::primitive::constructor;
+use sync::primitive::atomic::{AtomicU32, Ordering};
+use sync::primitive::constructor;
 
 /// The thread is ready or running.
 pub const RUNNING: u32 = 1 << 31;

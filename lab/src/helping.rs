@@ -7,7 +7,7 @@
 //! Source: Hohmuth and Härtig 2001, section 3.3 (helper stack, donation), section 4.3 (switch hint), figure 2
 //! (monitor). Their count of the locks that a thread holds serves the deletion of threads; here each thread
 //! ends by itself, and never inside a lock. A contender puts itself on top of the *helper stack* and lends
-//! its time to the holder ([`Callouts::donate`](crate::callout::Callouts::donate)) until it finds itself the
+//! its time to the holder ([`Callouts::donate`](sync::callout::Callouts::donate)) until it finds itself the
 //! owner; a leaving holder passes lock and CPU to the top. That is priority inheritance: running the helper
 //! runs the holder. It is a stack because with strict priorities the last contender is the most urgent. Owner
 //! and top of the stack are adjacent words and change together when there is a stack. The owner's word says
@@ -24,15 +24,15 @@
 //! Memory order: every change of the pair is a full barrier; one owner's writes happen before the next
 //! owner's exchange or load.
 
-use crate::callout;
-use crate::cas2::Pair;
-use crate::holder;
-use crate::primitive::UnsafeCell;
-use crate::primitive::atomic::{AtomicU64, Ordering};
-use crate::primitive::constructor;
 use crate::semaphore::BinarySemaphore;
 use core::ops::{Deref, DerefMut};
 use core::ptr;
+use sync::callout;
+use sync::cas2::Pair;
+use sync::holder;
+use sync::primitive::UnsafeCell;
+use sync::primitive::atomic::{AtomicU64, Ordering};
+use sync::primitive::constructor;
 
 /// In the owner's word: the lock has an owner.
 const HELD: u64 = 1;

@@ -31,7 +31,7 @@
 //! exchange.
 
 use super::slots::Slots;
-use crate::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
+use sync::primitive::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 #[repr(align(64))]
 struct Line(AtomicU64);

@@ -12,10 +12,10 @@
 //! reads the value; the consumer's release of it is acquired by the producer before it writes the place
 //! again.
 
-use crate::primitive::UnsafeCell;
-use crate::primitive::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::primitive::constructor;
 use core::mem::MaybeUninit;
+use sync::primitive::UnsafeCell;
+use sync::primitive::atomic::{AtomicBool, AtomicUsize, Ordering};
+use sync::primitive::constructor;
 
 /// One side's position, on lines of its own (some processors fetch lines in pairs). It counts up for ever,
 /// written by that side only.

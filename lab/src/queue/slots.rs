@@ -1,7 +1,7 @@
 //! The array behind the queues: `N` places, found by position.
 
-use crate::primitive::UnsafeCell;
 use core::mem::MaybeUninit;
+use sync::primitive::UnsafeCell;
 
 /// `N` places for values that a queue says are there or not.
 #[repr(transparent)]

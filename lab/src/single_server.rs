@@ -12,11 +12,11 @@
 //! Progress: as the helping lock: the owner runs whenever a requester would. Memory order: the exchange that
 //! publishes a request releases it to the owner, the store of `done` releases the result.
 
-use crate::callout;
-use crate::primitive::UnsafeCell;
-use crate::primitive::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::primitive::constructor;
 use core::ptr;
+use sync::callout;
+use sync::primitive::UnsafeCell;
+use sync::primitive::atomic::{AtomicBool, AtomicUsize, Ordering};
+use sync::primitive::constructor;
 
 struct Request<T> {
     next: AtomicUsize,

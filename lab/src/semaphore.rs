@@ -12,9 +12,9 @@
 //! `up` released; each `up` is an exchange, so an `up` that finds it already up is also ordered before the
 //! next `down`.
 
-use crate::primitive::atomic::{AtomicU32, Ordering};
-use crate::primitive::constructor;
-use crate::wait::WaitList;
+use sync::primitive::atomic::{AtomicU32, Ordering};
+use sync::primitive::constructor;
+use sync::wait::WaitList;
 
 /// Up or down, and its waiters.
 pub struct BinarySemaphore {
