@@ -9,6 +9,9 @@
 //!   then resume.
 //! - [`Draft::mark`], [`Draft::rewind`]: try a fragment, measure it, take it back (layer collapsing decides
 //!   with it).
+//! - [`Draft::turn`] changes between the hot section and the cold one, which `seal` puts behind it: a
+//!   fragment that is copied into another's code leaves its seldom used part there. Dynamic labels lead from
+//!   one to the other.
 //! - [`Draft::seal`] consumes the draft and puts it into the code space.
 //!
 //! A generator's mistake (a label used but never bound, a branch out of reach) panics at `seal` with the
@@ -31,6 +34,8 @@ use crate::template::{HoleUse, hole_in_imm32, hole_in_imm64};
 /// Bytes for which the first emission asks the heap: more than most routines need.
 const FIRST: usize = 512;
 const UNBOUND: u32 = u32::MAX;
+/// Marks offsets in the cold section, until the sections are joined.
+const COLD: u32 = 1 << 30;
 
 /// A place in one draft, bound once by `=>label` (dynasm) or [`Draft::bind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +95,14 @@ struct Pending {
     addend: i64,
 }
 
+/// A field in one section whose label lies in the other.
+#[derive(Clone, Copy)]
+struct Crossing {
+    field: Field,
+    target: u32,
+    addend: i64,
+}
+
 /// A field that depends on the final address: an absolute target seen relatively, or a place in the draft
 /// seen absolutely.
 #[derive(Clone, Copy)]
@@ -112,11 +125,18 @@ pub struct Mark {
     placed: usize,
     faults: usize,
     holes: usize,
+    other: usize,
+    crossing: usize,
 }
 
 /// Code being written.
 pub struct Draft {
+    /// The section that is being written: the hot one, unless `in_cold`.
     pub(crate) code: Vec<u8>,
+    /// The other section.
+    other: Vec<u8>,
+    in_cold: bool,
+    crossing: Few<Crossing, 4>,
     /// Definitions of local labels, latest last.
     locals: Few<(&'static str, u32), 8>,
     globals: Few<(&'static str, u32), 2>,
@@ -144,6 +164,9 @@ impl Draft {
     pub fn new(class: &'static Class, name: impl Into<Name>) -> Draft {
         Draft {
             code: Vec::new(),
+            other: Vec::new(),
+            in_cold: false,
+            crossing: Few::new(),
             locals: Few::new(),
             globals: Few::new(),
             labels: Few::new(),
@@ -168,7 +191,7 @@ impl Draft {
         self
     }
 
-    /// Bytes so far.
+    /// Bytes so far, of the section that is being written.
     pub fn len(&self) -> usize {
         self.code.len()
     }
@@ -187,6 +210,38 @@ impl Draft {
     /// The bytes so far. Fields that wait for a label or for the final address read as zero.
     pub fn bytes(&self) -> &[u8] {
         &self.code
+    }
+
+    /// Goes on in the cold section, or in the hot one; returns whether it was the cold one until now. Not for
+    /// templates.
+    pub fn turn(&mut self, cold: bool) -> bool {
+        debug_assert!(!self.with_holes, "{}: a template in sections", self.name);
+        if cold != self.in_cold {
+            core::mem::swap(&mut self.code, &mut self.other);
+        }
+        core::mem::replace(&mut self.in_cold, cold)
+    }
+
+    /// This place, to be [`found`](Self::found) again.
+    pub fn here(&self) -> u32 {
+        self.code.len() as u32 | if self.in_cold { COLD } else { 0 }
+    }
+
+    /// Offset in the sealed code of the place that [`here`](Self::here) gave, once all is written.
+    pub fn found(&self, here: u32) -> u32 {
+        let (offset, hot) = (
+            here & !COLD,
+            if self.in_cold {
+                &self.other
+            } else {
+                &self.code
+            },
+        );
+        if here & COLD == 0 {
+            offset
+        } else {
+            offset + hot.len() as u32
+        }
     }
 
     /// A new label, not bound yet.
@@ -224,7 +279,7 @@ impl Draft {
             "{}: fault ranges do not nest",
             self.name
         );
-        self.fault_open = Some(self.code.len() as u32);
+        self.fault_open = Some(self.here());
     }
 
     /// Ends the range of [`fault_begin`](Draft::fault_begin): a fault in it resumes at `fixup`, with the
@@ -236,7 +291,7 @@ impl Draft {
         };
         let fault = Fault {
             start,
-            end: self.code.len() as u32,
+            end: self.here(),
             fixup: fixup.0,
         };
         self.out_of_memory |= !self.faults.push(fault);
@@ -253,11 +308,13 @@ impl Draft {
             placed: self.placed.len(),
             faults: self.faults.len(),
             holes: self.holes.len(),
+            other: self.other.len(),
+            crossing: self.crossing.len(),
         }
     }
 
-    /// Take back everything since `mark`. What came since may not have bound labels that the code before
-    /// `mark` waits for, and its own labels are forgotten.
+    /// Take back everything since `mark`, in the same section. What came since may not have bound labels that
+    /// the code before `mark` waits for, and its own labels are forgotten.
     pub fn rewind(&mut self, mark: Mark) {
         debug_assert!(
             self.pending.len() >= mark.pending,
@@ -272,6 +329,8 @@ impl Draft {
         self.placed.truncate(mark.placed);
         self.faults.truncate(mark.faults);
         self.holes.truncate(mark.holes);
+        self.other.truncate(mark.other);
+        self.crossing.truncate(mark.crossing);
         self.fault_open = None;
     }
 
@@ -279,6 +338,9 @@ impl Draft {
     pub(crate) fn finish(&mut self) -> Result<Faults, OutOfCode> {
         if self.out_of_memory {
             return Err(OutOfCode);
+        }
+        if self.in_cold || !self.other.is_empty() {
+            self.join()?;
         }
         assert!(
             self.pending.is_empty(),
@@ -321,6 +383,46 @@ impl Draft {
         })
     }
 
+    /// Put the cold section behind the hot one.
+    fn join(&mut self) -> Result<(), OutOfCode> {
+        self.turn(false);
+        let behind = self.code.len() as u32;
+        if refused() || self.code.try_reserve(self.other.len()).is_err() {
+            return Err(OutOfCode);
+        }
+        self.code.append(&mut self.other);
+        let moved = |at: &mut u32| {
+            if *at != UNBOUND && *at & COLD != 0 {
+                *at = *at - COLD + behind;
+            }
+        };
+        self.labels.iter_mut().for_each(moved);
+        for fault in self.faults.iter_mut() {
+            moved(&mut fault.start);
+            moved(&mut fault.end);
+        }
+        for placed in self.placed.iter_mut() {
+            let before = placed.at;
+            moved(&mut placed.at);
+            if placed.subtract {
+                // It counts from the field.
+                placed.value += i64::from(before) - i64::from(placed.at);
+            }
+        }
+        for at in 0..self.crossing.len() {
+            let Crossing {
+                mut field,
+                mut target,
+                addend,
+            } = self.crossing[at];
+            moved(&mut field.at);
+            moved(&mut field.from);
+            moved(&mut target);
+            self.resolve(field, target, addend);
+        }
+        Ok(())
+    }
+
     /// Put the code into the code space.
     ///
     /// # Errors
@@ -354,13 +456,27 @@ impl Draft {
         if self.out_of_memory {
             return;
         }
+        let absolute = field.relation() == ABS_TO_REL;
+        if (target ^ field.at) & COLD != 0 || absolute && target & COLD != 0 {
+            self.out_of_memory |= !self.crossing.push(Crossing {
+                field,
+                target,
+                addend,
+            });
+            return;
+        }
         let target = i64::from(target).wrapping_add(addend);
         match field.relation() {
             RELATIVE => {
                 let value = target.wrapping_sub(i64::from(field.from));
+                let code = if (field.at & COLD != 0) == self.in_cold {
+                    &mut self.code
+                } else {
+                    &mut self.other
+                };
                 put(
-                    &mut self.code,
-                    field.at as usize,
+                    code,
+                    (field.at & !COLD) as usize,
                     field.size(),
                     value,
                     self.class,
@@ -408,7 +524,7 @@ impl Draft {
     }
 
     fn arrived(&mut self, awaited: Awaited) {
-        let here = self.code.len() as u32;
+        let here = self.here();
         let mut i = 0;
         while i < self.pending.len() {
             if self.pending[i].awaited == awaited {
@@ -421,7 +537,7 @@ impl Draft {
     }
 
     fn field(&self, field_offset: u8, ref_offset: u8, kind: u8) -> Field {
-        let here = self.code.len() as u32;
+        let here = self.here();
         Field {
             // What is not in the draft is refused when it is filled.
             at: here.wrapping_sub(u32::from(field_offset)),
@@ -524,13 +640,13 @@ impl Draft {
     }
 
     pub fn local_label(&mut self, name: &'static str) {
-        let here = self.code.len() as u32;
+        let here = self.here();
         self.out_of_memory |= !self.locals.push((name, here));
         self.arrived(Awaited::Local(name));
     }
 
     pub fn global_label(&mut self, name: &'static str) {
-        let here = self.code.len() as u32;
+        let here = self.here();
         assert!(
             self.out_of_memory || !self.globals.iter().any(|g| g.0 == name),
             "{} {}: label {name} bound twice",
@@ -542,7 +658,7 @@ impl Draft {
     }
 
     pub fn dynamic_label(&mut self, label: Label) {
-        let here = self.code.len() as u32;
+        let here = self.here();
         let Some(place) = self.labels.get_mut(label.0 as usize) else {
             assert!(
                 self.out_of_memory,
@@ -649,7 +765,7 @@ impl Draft {
             // A displacement or an address, as it stands.
             _ => put(
                 &mut self.code,
-                field.at as usize,
+                (field.at & !COLD) as usize,
                 field.size(),
                 target,
                 self.class,

@@ -272,3 +272,39 @@ fn listings_name_what_they_show() {
     disassemble_bytes(&[0x06, 0x90, 0xe8], 0, &mut text).expect("written");
     assert_eq!(text.lines().count(), 3);
 }
+
+/// What is written in the cold section stands behind everything else, wherever it was written.
+#[test]
+fn the_cold_section_stands_behind_the_hot_one() {
+    extern "sysv64" fn seven() -> u64 {
+        7
+    }
+    let mut d = draft();
+    let [rare, back] = core::array::from_fn(|_| d.label());
+    dynasm!(d ; .arch x64 ; mov rax, rdi ; test rsi, rsi ; jnz =>rare ; =>back);
+    let before = d.here();
+    assert!(!d.turn(true));
+    let in_cold = d.here();
+    // A short jump and a call, whose fields count from where they come to stand; a hot label seen absolutely.
+    dynasm!(d ; .arch x64
+        ; =>rare
+        ; test rax, rax
+        ; jz BYTE >none
+        ; mov rax, QWORD host::link as *const () as i64
+        ; lea rax, [=>back]
+        ; none:
+        ; sub rsp, 8
+    );
+    d.call_abs(seven as *const () as usize);
+    dynasm!(d ; .arch x64 ; add rsp, 8 ; jmp =>back);
+    let mark = d.mark();
+    dynasm!(d ; .arch x64 ; jmp =>rare ; int3);
+    d.rewind(mark);
+    assert!(d.turn(false));
+    dynasm!(d ; .arch x64 ; add rax, 1 ; ret);
+    let hot = d.len() as u32;
+    assert_eq!((d.found(before), d.found(in_cold)), (before, hot));
+    let r = run(d);
+    assert_eq!((r.function()(5, 0), r.function()(5, 1)), (6, 8));
+    assert_eq!(r.bytes()[hot as usize - 1], 0xc3);
+}
