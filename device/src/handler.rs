@@ -7,20 +7,31 @@
 use codegen::methods::Reg;
 use codegen::{Draft, dynasm};
 use machine::guard;
-use quaject::interfacer::{Callentry, place};
+use quaject::assembly::Assembly;
+use quaject::class::Header;
 use quaject::regs::Regs;
+use quaject::signature::Event;
+
+quaject::quaject! {
+    /// Answers the interrupts of a vector
+    presence Vector = "Interrupt" {
+        callout { COUNT: Event = "count" ("they are not counted") }
+    }
+}
 
 /// The calling contract: entered by the processor through an interrupt gate.
 pub type Entry = unsafe extern "C" fn();
 
-/// The registers that a handler saves first.
-const SAVED: Regs = Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx]);
+/// What a handler has to leave alone, since it saves rax, rcx and rdx alone before anything else.
+pub const KEPT: Regs = Regs::of(&[Reg::Rsi, Reg::Rdi, Reg::R8, Reg::R9, Reg::R10, Reg::R11]);
 
-/// The first instructions: saves rax, rcx and rdx, and counts.
-pub fn begin(d: &mut Draft, count: &dyn Callentry) {
-    guard::enter_interrupt(d);
-    dynasm!(d ; .arch x64 ; push rax ; push rcx ; push rdx);
-    place(d, count, Regs::SYSV - SAVED, &[]);
+/// The first instructions: saves rax, rcx and rdx, and counts by what is linked to `vector`, a [`Vector`].
+pub fn begin(a: &mut Assembly, vector: &'static Header) {
+    guard::enter_interrupt(a);
+    dynasm!(a ; .arch x64 ; push rax ; push rcx ; push rdx);
+    if let Some(link) = a.consult(vector, COUNT.number()) {
+        a.place(link, KEPT, None, &[]);
+    }
 }
 
 /// Tells the interrupt controller, at address `eoi`, after everything that was stored is out: a thread enrols

@@ -13,12 +13,14 @@
 //! Source: dissertation, sections 3.3.3 and 5.3.2.
 
 use crate::Unusable;
-use crate::handler::{self, Entry};
-use alloc::sync::Arc;
+use crate::handler::{self, Entry, Vector};
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use codegen::{Class, Draft, Label, Routine, dynasm};
+use codegen::{Class, Draft, Label, dynasm};
 use machine::{irq, trap};
-use quaject::class::{Ref, create};
+use quaject::Unmade;
+use quaject::assembly::{Assembly, Made};
+use quaject::class::{Holder, Ref, Remake, create};
 use quaject::gauge::{self, Gauge};
 use sync::{Monitor, Once};
 
@@ -87,7 +89,7 @@ struct Member {
 #[derive(Default)]
 struct Handler {
     members: Vec<Member>,
-    image: Option<Routine<Entry>>,
+    image: Option<Made<Entry>>,
 }
 
 /// One vector.
@@ -95,6 +97,8 @@ pub struct Interrupt {
     name: &'static str,
     vector: u8,
     count: Ref<Gauge>,
+    quaject: Ref<Vector>,
+    own: Weak<Interrupt>,
     handler: Monitor<Handler>,
 }
 
@@ -162,11 +166,15 @@ impl Interrupt {
     /// [`Unusable::Resources`].
     pub fn new(name: &'static str) -> Result<Arc<Interrupt>, Unusable> {
         let count = create::<Gauge>(false)?;
+        let quaject = create::<Vector>(())?;
+        quaject::interfacer::link(&quaject, handler::COUNT, gauge::count(&count))?;
         let vector = irq::alloc_vector().ok_or(Unusable::Resources)?;
-        Ok(Arc::new(Interrupt {
+        Ok(Arc::new_cyclic(|own| Interrupt {
             name,
             vector,
             count,
+            quaject,
+            own: own.clone(),
             handler: Monitor::default(),
         }))
     }
@@ -244,9 +252,10 @@ impl Interrupt {
         (sources.try_reserve_exact(handler.members.len())).map_err(|_| Unusable::Resources)?;
         sources.extend(handler.members.iter().map(|member| member.source.clone()));
         let sources = Arc::new(sources);
-        let mut draft = Draft::new(&CLASS, self.name);
-        let d = &mut draft;
-        handler::begin(d, &*gauge::count(&self.count));
+        let holder = Holder::Other(self.own.clone());
+        let mut a = Assembly::new(Draft::new(&CLASS, self.name), Some(holder));
+        handler::begin(&mut a, self.quaject.header());
+        let d = &mut *a;
         // One look for all of a device's sources: it takes the request back.
         for device in handler.members.chunk_by(|a, b| a.asks == b.asks) {
             let other = d.label();
@@ -267,12 +276,18 @@ impl Interrupt {
         handler::wake(d, wake as *const () as usize, argument, trap::irq_tail());
         // SAFETY: entered by an interrupt gate only; it saves what it changes and leaves with `iretq` or
         // through the machine's interrupt tail. What it calls is kept with it.
-        let image = unsafe { Routine::from(draft.seal()?) }.keeping(sources);
+        let image = unsafe { a.seal(Some(sources))? };
         // SAFETY: such a handler, kept in `self.handler` until the next one is in place, and then through a
         // grace period.
-        unsafe { irq::set_image(self.vector, image.entry()) };
+        unsafe { irq::set_image(self.vector, image.0.entry()) };
         handler.image = Some(image);
         Ok(())
+    }
+}
+
+impl Remake for Interrupt {
+    fn remake(&self) -> Result<(), Unmade> {
+        self.renew().map_err(|_| Unmade::OutOfCode)
     }
 }
 

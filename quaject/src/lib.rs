@@ -17,12 +17,11 @@ mod primitive;
 pub use catalogue::{CALLBACKS, constant, counter, fsmap, pipe, symtab};
 #[cfg(not(loom))]
 pub use catalogue::{
-    buffer_in, buffer_out, cook_tty_in, cook_tty_out, gauge, probe, pump, queue, relay, serializer,
-    switch,
+    buffer_in, buffer_out, composed, cook_tty_in, cook_tty_out, gauge, probe, pump, queue, relay,
+    serializer, switch,
 };
 pub use kit::flagged::Flagged;
 pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Sleep, Unmade};
-pub use kit::segments::Segments;
-pub use kit::{callback, guard, look, plug, regs};
 #[cfg(not(loom))]
-pub use kit::{class, interfacer, near};
+pub use kit::{assembly, class, interfacer, near};
+pub use kit::{callback, guard, look, plug, regs, signature};

@@ -36,9 +36,10 @@ use quaject::cook_tty_in::{self, Callouts, Control, CookTtyIn, Typed};
 use quaject::cook_tty_out::{self, CookTtyOut};
 use quaject::interfacer::{Function, link};
 use quaject::pump::{self, Pump};
-use quaject::queue::Channel;
+use quaject::queue::{Channel, q_put_string};
 use quaject::serializer::{self, Held, Serializer};
 
+use super::group::CallerGroup;
 use super::line::Line;
 
 /// Bytes of the buffers on either side, and the most that one run of the pump moves.
@@ -66,11 +67,9 @@ pub(super) struct Editor {
     /// Of a line.
     pump: Option<Ref<Pump>>,
     state: UnsafeCell<Discipline>,
-    shown: Option<Shown>,
+    input: Ref<cook_tty_in::Quaject>,
+    output: Ref<cook_tty_out::Quaject>,
 }
-
-/// The two editors as `/syn` shows them.
-type Shown = (Ref<cook_tty_in::Quaject>, Ref<cook_tty_out::Quaject>);
 
 // SAFETY: the state is reached only by who has the turn.
 unsafe impl Sync for Editor {}
@@ -89,23 +88,25 @@ impl Editor {
             Line::Serial(line) => {
                 let at_line = core::ptr::from_ref(*line).expose_provenance();
                 let input = create::<BufferIn>(BUFFER)?;
-                let receive = Function::of_bytes(&"Q_get", receive, at_line);
+                let receive = Function::read(&"Q_get", receive, at_line);
                 link(&input, buffer_in::FILL, receive)?;
                 let pump = create::<Pump>(())?;
                 link(&pump, pump::INPUT, buffer_in::get(&input))?;
                 link(&pump, pump::OUTPUT, serializer::enter(&turns))?;
-                (Function::of_bytes(&"write", send, at_line), Some(pump))
+                (Function::write(&"write", send, at_line), Some(pump))
             }
             Line::Master(channel) => {
                 let at_channel = Arc::as_ptr(channel).expose_provenance();
-                (
-                    Function::of_bytes(&"write", put_what_fits, at_channel),
-                    None,
-                )
+                (Function::write(&"write", put_what_fits, at_channel), None)
             }
         };
         link(&echo, buffer_out::FLUSH_OUT, send)?;
-        let shown = shown(&echo, pump.as_ref(), line);
+        let input = create::<cook_tty_in::Quaject>(())?;
+        link(&input, cook_tty_in::GROUP, CallerGroup::entry()?)?;
+        let output = create::<cook_tty_out::Quaject>(())?;
+        if let Some(queue) = line.queue() {
+            link(&output, cook_tty_out::RAW_WRITE, q_put_string(queue))?;
+        }
         Ok(Editor {
             turns,
             pump,
@@ -119,7 +120,8 @@ impl Editor {
                     controls: Vec::new(),
                 },
             }),
-            shown,
+            input,
+            output,
         })
     }
 
@@ -128,13 +130,14 @@ impl Editor {
     /// # Errors
     /// [`Unmade`].
     pub fn open(self: &Arc<Self>) -> Result<(), Unmade> {
-        let cook_in = self
-            .shown
-            .as_ref()
-            .map_or(0, |(input, _)| input.header().number());
         let this = Arc::as_ptr(self).expose_provenance();
-        let put = Function::of_byte(&"put", put, this).owned_by(cook_in);
+        let put = Function::put(&"put", put, this, Some(self.input.header()));
         link(&self.turns, serializer::TARGET, put).map(drop)
+    }
+
+    /// The two editors.
+    pub fn ends(&self) -> (&Ref<cook_tty_in::Quaject>, &Ref<cook_tty_out::Quaject>) {
+        (&self.input, &self.output)
     }
 
     /// The Monitor at the entrance.
@@ -206,7 +209,7 @@ extern "sysv64" fn put(editor: usize, byte: usize) -> usize {
     // turn.
     let d = unsafe { &mut *(*editor).state.get() };
     d.input.put(&d.settings, byte as u8, &mut d.effects);
-    0
+    1
 }
 
 /// Callout `flush` of the echo's buffer.
@@ -263,26 +266,4 @@ impl Callouts for Effects {
         )]
         self.controls.push(control);
     }
-}
-
-/// The two editors, with their links. None when the heap is exhausted; they work unseen then.
-fn shown(echo: &Ref<BufferOut>, pump: Option<&Ref<Pump>>, line: &Line) -> Option<Shown> {
-    let (input, output) = (
-        cook_tty_in::Quaject::present()?,
-        cook_tty_out::Quaject::present()?,
-    );
-    let (from, to) = (input.header(), output.header());
-    if let Some(pump) = pump {
-        let pump = pump.header().number();
-        from.note_link(cook_tty_in::RAW_GET, Some(&"run"), pump, false);
-    }
-    from.note_link(
-        cook_tty_in::SHOW,
-        Some(&"put"),
-        echo.header().number(),
-        false,
-    );
-    let queue = line.queue().map_or(0, |queue| queue.header().number());
-    to.note_link(cook_tty_out::RAW_WRITE, Some(&"Q_put"), queue, true);
-    Some((input, output))
 }

@@ -1,8 +1,8 @@
 //! The caller's process group, for generated code.
 //!
-//! *Interface*: [`CallerGroup`], a callentry that gives the number in eax and changes nothing else. From the
-//! kernel stack to its thread, the thread's task, the task's process: a few loads, which stand in the
-//! caller's place.
+//! *Interface*: [`CallerGroup::entry`], a callentry that gives the number in eax and changes nothing else.
+//! From the kernel stack to its thread, the thread's task, the task's process: a few loads, which stand in
+//! the caller's place.
 //!
 //! Source: dissertation, section 4.1.3; docs/architecture.md, "The current CPU and thread".
 
@@ -11,8 +11,10 @@ use codegen::methods::Reg;
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::mem::offset_of;
 use machine::cpu::StackBase;
-use quaject::interfacer::Callentry;
+use quaject::assembly::{Assembly, Way};
+use quaject::interfacer::{Callentry, Entry};
 use quaject::regs::Regs;
+use quaject::signature::Number;
 
 use process::Task;
 
@@ -22,16 +24,20 @@ static CLASS: Class = Class::new("process group");
 pub(super) struct CallerGroup(Routine<extern "sysv64" fn()>);
 
 impl CallerGroup {
-    pub fn new() -> Result<Arc<CallerGroup>, OutOfCode> {
+    /// The callentry.
+    ///
+    /// # Errors
+    /// [`OutOfCode`].
+    pub fn entry() -> Result<Entry<Number>, OutOfCode> {
         let mut draft = Draft::new(&CLASS, "group");
         emit(&mut draft);
         let d = &mut draft;
         dynasm!(d ; .arch x64 ; ret);
         // SAFETY: on the kernel stack of a task's thread it loads from that stack's base, the thread, its
         // task and the process, which are all there while the thread runs; it changes rax alone.
-        Ok(Arc::new(CallerGroup(unsafe {
-            Routine::from(draft.seal()?)
-        })))
+        let called = unsafe { Routine::from(draft.seal()?) };
+        // SAFETY: a number in eax; it names nothing of its own.
+        Ok(unsafe { Entry::new(Arc::new(CallerGroup(called))) })
     }
 }
 
@@ -57,8 +63,11 @@ impl Callentry for CallerGroup {
     fn changes(&self) -> Regs {
         Regs::of(&[Reg::Rax])
     }
-    fn emit(&self, d: &mut Draft) -> bool {
-        emit(d);
+    fn changes_when_called(&self) -> Regs {
+        self.changes()
+    }
+    fn emit(&self, a: &mut Assembly, _: Way) -> bool {
+        emit(a);
         true
     }
     fn entry(&self) -> usize {

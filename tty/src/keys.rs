@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use quaject::Unmade;
 use quaject::class::Ref;
 use quaject::interfacer::{Function, link};
-use quaject::switch::{CASE_0, Switch};
+use quaject::switch::{BY_NUMBER, Switch};
 
 use super::Tty;
 use quaject::cook_tty_in::Control;
@@ -33,11 +33,8 @@ const SERVICES: [Service; 5] = [
 pub(super) fn link_services(switch: &Ref<Switch>, tty: &Arc<Tty>) -> Result<(), Unmade> {
     let this = Arc::as_ptr(tty).expose_provenance();
     for (control, name, service) in SERVICES {
-        link(
-            switch,
-            CASE_0 + control as usize,
-            Function::new(name, service, this),
-        )?;
+        let case = BY_NUMBER[control as usize];
+        link(switch, case, Function::event(name, service, this))?;
     }
     Ok(())
 }

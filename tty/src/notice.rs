@@ -42,13 +42,13 @@ const LONGEST: usize = 64;
 pub(super) fn open(side: &'static Serial) -> Result<End> {
     let end = side.input().ok_or(Errno::ENXIO)?;
     let this = core::ptr::from_ref(side).expose_provenance();
-    let target = Function::new(&"suspend", suspend, this);
+    let target = Function::retry(&"suspend", suspend, this);
     link(end.queue, Q_EMPTY, target).map_err(|_| Errno::ENOMEM)?;
     Ok(end)
 }
 
 /// Callback `Q_empty` of the notices' queue.
-extern "sysv64" fn suspend(line: usize) {
+extern "sysv64" fn suspend(line: usize) -> bool {
     let line: *const Serial = core::ptr::with_exposed_provenance(line);
     // SAFETY: the link passes a line, which is a static.
     let line = unsafe { &*line };
@@ -56,6 +56,7 @@ extern "sysv64" fn suspend(line: usize) {
         thread::safe_point();
         (line.waiting() > 0).then_some(())
     });
+    true
 }
 
 /// Reads notices from the channel `side`, whose only reader it is, for ever. `input` is the first process's,

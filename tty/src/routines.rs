@@ -15,13 +15,13 @@ use abi::errno::{Errno, Result};
 use abi::linux::{TOSTOP, Termios};
 use abi::nr;
 use alloc::sync::Arc;
-use device::stream::{End, Stream};
-use quaject::cook_tty_in::{self, Guarded, Typed};
+use device::stream::Stream;
+use quaject::composed::{Composed, Recipe};
+use quaject::cook_tty_in::{self, Typed};
 use quaject::cook_tty_out::{self, Rule};
-use quaject::relay::Relay;
+use quaject::queue::{Receives, Turn};
 
 use super::editor::Editor;
-use super::group::CallerGroup;
 use super::line::Line;
 use file::seam;
 use file::{DescRoutine, DescRoutines};
@@ -30,7 +30,6 @@ use file::{DescRoutine, DescRoutines};
 pub(super) struct Routines {
     typed: Arc<Typed>,
     line: Line,
-    group: Arc<CallerGroup>,
     own: Pair,
     /// Of a pseudo-terminal's master.
     master: Option<Pair>,
@@ -38,8 +37,8 @@ pub(super) struct Routines {
 
 /// What a descriptor of one side leads to.
 struct Pair {
-    read: Relay,
-    write: Relay,
+    read: Arc<Composed>,
+    write: Arc<Composed>,
 }
 
 /// What the routines are made for, besides the settings.
@@ -56,7 +55,7 @@ pub(super) struct Sort {
 impl Pair {
     fn new(read: &'static str, write: &'static str) -> Result<Pair> {
         let seam = seam::get()?;
-        let relay = |name, number| Relay::new(name, number, seam).map_err(|_| Errno::ENOMEM);
+        let relay = |name, number| Composed::new(name, number, seam).map_err(|_| Errno::ENOMEM);
         Ok(Pair {
             read: relay(read, nr::READ)?,
             write: relay(write, nr::WRITE)?,
@@ -80,6 +79,10 @@ impl Pair {
     }
 }
 
+fn follow(recipe: impl Recipe + 'static) -> Arc<dyn Recipe> {
+    Arc::new(recipe)
+}
+
 impl Routines {
     /// Relays that lead to the slow exit. ENOMEM.
     pub fn new(typed: Arc<Typed>, line: Line) -> Result<Routines> {
@@ -90,42 +93,60 @@ impl Routines {
         Ok(Routines {
             typed,
             line,
-            group: CallerGroup::new().map_err(|_| Errno::ENOMEM)?,
             own: Pair::new("tty read", "tty write")?,
             master,
         })
     }
 
-    /// Generates the routines for `settings` and `sort`. Without room for code, calls take the slow exit.
+    /// Generates the routines for `settings` and `sort`.
     pub fn replug(&self, settings: &Termios, sort: Sort, editor: &Editor) {
         let Ok(seam) = seam::get() else { return };
-        let guarded = Guarded {
-            group: &*self.group,
-            full: self.master.is_some(),
-        };
-        let mode = cook_tty_in::mode(settings);
-        let read = (!sort.gone)
-            .then(|| cook_tty_in::reader(&self.typed, mode, &guarded, seam).ok())
-            .flatten();
-        self.own.read.plug(read);
+        let (input, output) = editor.ends();
+        let read = (!sort.gone).then(|| {
+            follow(cook_tty_in::Reads {
+                typed: self.typed.clone(),
+                from: input.clone(),
+                mode: cook_tty_in::mode(settings),
+                full: self.master.is_some(),
+                seam,
+            })
+        });
         let idle = sort.held || sort.gone || settings.lflag & TOSTOP != 0;
         let rule = Rule::of(settings.oflag).filter(|_| !idle);
-        let write = rule.and_then(|rule| match &self.line {
-            Line::Serial(line) => {
-                let End { queue, turn } = line.output()?;
-                cook_tty_out::writer(queue, turn, rule, seam).ok()
-            }
-            Line::Master(channel) => cook_tty_out::channel_writer(channel, rule, seam).ok(),
+        let end = match &self.line {
+            Line::Serial(line) => line.output().map(|end| Turn::Line(end.turn)),
+            Line::Master(channel) => Some(Turn::Channel(channel.clone())),
+        };
+        let write = rule.zip(end).map(|(rule, end)| {
+            follow(cook_tty_out::Writes {
+                from: output.clone(),
+                end,
+                rule,
+                seam,
+            })
         });
-        self.own.write.plug(write);
+        // Without room for code, calls take the slow exit.
+        let _read = self.own.read.follow(read);
+        let _write = self.own.write.follow(write);
         let (Some(master), Line::Master(channel)) = (&self.master, &self.line) else {
             return;
         };
-        let read = (!sort.packets).then(|| channel.reader(seam).ok());
-        master.read.plug(read.flatten());
-        let write = cook_tty_in::enters_plainly(settings)
-            .then(|| cook_tty_in::typist(&self.typed, editor.entrance(), seam).ok());
-        master.write.plug(write.flatten());
+        let read = (!sort.packets).then(|| {
+            follow(Receives {
+                queue: channel.queue().clone(),
+                end: Turn::Channel(channel.clone()),
+                seam,
+            })
+        });
+        let write = cook_tty_in::enters_plainly(settings).then(|| {
+            follow(cook_tty_in::Types {
+                typed: self.typed.clone(),
+                entrance: editor.entrance().clone(),
+                seam,
+            })
+        });
+        let _read = master.read.follow(read);
+        let _write = master.write.follow(write);
     }
 
     fn pair(&self, master: bool) -> Option<&Pair> {

@@ -11,12 +11,15 @@
 
 use abi::errno::{Errno, Result};
 use abi::nr;
+use alloc::sync::Arc;
 use alloc::vec;
 use core::any::Any;
 use device::stream::Stream;
-use quaject::cook_tty_out::{self, Rule};
-use quaject::queue;
-use quaject::relay::Relay;
+use quaject::class::create;
+use quaject::composed::Composed;
+use quaject::cook_tty_out::{self, Rule, Writes};
+use quaject::interfacer::link;
+use quaject::queue::{Receives, Turn, q_put_string};
 
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS, WRITES};
@@ -30,15 +33,15 @@ const PIECE: usize = 4096;
 pub struct StreamFile {
     input: &'static dyn Stream,
     output: &'static dyn Stream,
-    read: Relay,
-    write: Relay,
+    read: Arc<Composed>,
+    write: Arc<Composed>,
 }
 
 impl StreamFile {
     /// A file that reads from `input` and writes to `output`, which may be the same. ENOMEM.
     pub fn new(input: &'static dyn Stream, output: &'static dyn Stream) -> Result<Self> {
         let seam = seam::get()?;
-        let relay = |name, number| Relay::new(name, number, seam).map_err(|_| Errno::ENOMEM);
+        let relay = |name, number| Composed::new(name, number, seam).map_err(|_| Errno::ENOMEM);
         let file = StreamFile {
             input,
             output,
@@ -47,12 +50,25 @@ impl StreamFile {
         };
         // Without room for code a call takes the slow path.
         if let Some(end) = input.input() {
-            file.read
-                .plug(queue::receiver(end.queue, end.turn, seam).ok());
+            let recipe = Receives {
+                queue: end.queue.clone(),
+                end: Turn::Line(end.turn),
+                seam,
+            };
+            let _slowly = file.read.follow(Some(Arc::new(recipe)));
         }
         if let Some(end) = output.output() {
-            let writer = cook_tty_out::writer(end.queue, end.turn, Rule::Plain, seam);
-            file.write.plug(writer.ok());
+            let no_memory = |_| Errno::ENOMEM;
+            let from = create::<cook_tty_out::Quaject>(()).map_err(|_| Errno::ENOMEM)?;
+            let to = q_put_string(end.queue);
+            link(&from, cook_tty_out::RAW_WRITE, to).map_err(no_memory)?;
+            let recipe = Writes {
+                from,
+                end: Turn::Line(end.turn),
+                rule: Rule::Plain,
+                seam,
+            };
+            let _slowly = file.write.follow(Some(Arc::new(recipe)));
         }
         Ok(file)
     }
@@ -60,10 +76,10 @@ impl StreamFile {
     /// Looks whether the devices are still there; what is without one comes here with every call.
     pub fn follow(&self) {
         if self.input.is_gone() {
-            self.read.plug(None);
+            let _none = self.read.follow(None);
         }
         if self.output.is_gone() {
-            self.write.plug(None);
+            let _none = self.write.follow(None);
         }
     }
 

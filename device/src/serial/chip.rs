@@ -1,20 +1,25 @@
-//! The callentries of a line's chip that turn a source on: a few instructions, which stand in their caller's
-//! place.
+//! The callentries of a line's chip that turn a source on or off: a few instructions, which stand in their
+//! caller's place.
 //!
-//! *Interface*: [`receiver_on`], [`transmitter_on`], to be linked to the callbacks of the line's queues:
-//! `Q_full-1` of the input, `Q_empty+1` of the output (figure 4.2: "turn on send-complete").
+//! *Interface*: [`receiver_off`], [`receiver_on`], [`transmitter_on`], to be linked to the callbacks of the
+//! line's queues: `Q_full` and `Q_full-1` of the input, `Q_empty+1` of the output (figure 4.2: "turn on
+//! send-complete").
 //!
-//! Both write the chip's interrupt mask from the line's word of what is enabled, so any number of parties may
+//! All write the chip's interrupt mask from the line's word of what is enabled, so any number of parties may
 //! do it at once and the last one leaves what all want.
 //!
 //! Source: dissertation, figure 4.2 and section 4.1.3 (a small callentry is copied into the callout).
 
-use super::{INTERRUPTS, TRANSMIT_ON};
+use super::{INTERRUPTS, RECEIVE_ON, TRANSMIT_ON};
 use alloc::sync::Arc;
 use codegen::methods::Reg;
-use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
-use quaject::interfacer::Callentry;
+use codegen::{Class, Draft, Routine, dynasm};
+use quaject::Unmade;
+use quaject::assembly::{Assembly, Way};
+use quaject::class::Header;
+use quaject::interfacer::{Callentry, Entry};
 use quaject::regs::Regs;
+use quaject::signature::{Event, Retry};
 
 static CLASS: Class = Class::new("serial.enable");
 
@@ -27,70 +32,113 @@ pub struct Chip {
     pub mask: i32,
 }
 
+/// What a callentry does to the chip's interrupt mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// The receiver is on again.
+    ReceiverOn,
+    /// The receiver is off: the attempt to put is given up.
+    ReceiverOff,
+    /// The transmitter is turned off and on again, which makes the chip interrupt when it is empty already.
+    Pulse,
+}
+
 struct Switch {
     chip: Chip,
-    owner: u32,
-    /// Turned off and on again, which makes the chip interrupt when its transmitter is empty already.
-    pulse: u8,
+    owner: &'static Header,
+    what: What,
     called: Routine<extern "sysv64" fn()>,
 }
 
-/// Turns the receiver on: Serial_in number `owner`.
+/// Turns the receiver on: callentry `enable` of the Serial_in `owner`.
 ///
 /// # Errors
-/// [`OutOfCode`].
-pub fn receiver_on(chip: Chip, owner: u32) -> Result<Arc<dyn Callentry>, OutOfCode> {
-    make(chip, owner, 0)
+/// [`Unmade`].
+pub fn receiver_on(chip: Chip, owner: &'static Header) -> Result<Entry<Event>, Unmade> {
+    let made = make(chip, owner, What::ReceiverOn)?;
+    // SAFETY: it writes the chip's interrupt mask, and changes what it says.
+    Ok(unsafe { Entry::new(made) })
 }
 
-/// Makes the transmitter interrupt: Serial_out number `owner`.
+/// Turns the receiver off: callentry `disable` of the Serial_in `owner`.
 ///
 /// # Errors
-/// [`OutOfCode`].
-pub fn transmitter_on(chip: Chip, owner: u32) -> Result<Arc<dyn Callentry>, OutOfCode> {
-    make(chip, owner, TRANSMIT_ON)
+/// [`Unmade`].
+pub fn receiver_off(chip: Chip, owner: &'static Header) -> Result<Entry<Retry>, Unmade> {
+    let made = make(chip, owner, What::ReceiverOff)?;
+    // SAFETY: as above; it gives up, in line and called.
+    Ok(unsafe { Entry::new(made) })
 }
 
-fn make(chip: Chip, owner: u32, pulse: u8) -> Result<Arc<dyn Callentry>, OutOfCode> {
-    let mut draft = Draft::new(&CLASS, if pulse == 0 { "receive" } else { "transmit" });
-    emit(&mut draft, chip, pulse);
+/// Makes the transmitter interrupt: callentry `enable` of the Serial_out `owner`.
+///
+/// # Errors
+/// [`Unmade`].
+pub fn transmitter_on(chip: Chip, owner: &'static Header) -> Result<Entry<Event>, Unmade> {
+    let made = make(chip, owner, What::Pulse)?;
+    // SAFETY: as above.
+    Ok(unsafe { Entry::new(made) })
+}
+
+fn make(chip: Chip, owner: &'static Header, what: What) -> Result<Arc<Switch>, Unmade> {
+    let name = match what {
+        What::ReceiverOn | What::ReceiverOff => "receive",
+        What::Pulse => "transmit",
+    };
+    let mut draft = Draft::new(&CLASS, name);
+    emit(&mut draft, chip, what);
     let d = &mut draft;
+    if what == What::ReceiverOff {
+        dynasm!(d ; .arch x64 ; xor eax, eax);
+    }
     dynasm!(d ; .arch x64 ; ret);
     // SAFETY: it writes the chip's interrupt mask, and changes what a System V function may.
     let called = unsafe { Routine::from(draft.seal()?) };
     Ok(Arc::new(Switch {
         chip,
         owner,
-        pulse,
+        what,
         called,
     }))
 }
 
-fn emit(d: &mut Draft, chip: Chip, pulse: u8) {
+fn emit(d: &mut Draft, chip: Chip, what: What) {
     let port = i32::from(chip.port + INTERRUPTS);
     dynasm!(d ; .arch x64 ; mov edx, port ; mov al, [chip.mask]);
-    if pulse != 0 {
-        dynasm!(d ; .arch x64
-            ; and al, BYTE !(pulse as i8)
+    match what {
+        What::ReceiverOn => {}
+        What::ReceiverOff => dynasm!(d ; .arch x64 ; and al, BYTE !(RECEIVE_ON as i8)),
+        What::Pulse => dynasm!(d ; .arch x64
+            ; and al, BYTE !(TRANSMIT_ON as i8)
             ; out dx, al
             ; mov al, [chip.mask]
-        );
+        ),
     }
     dynasm!(d ; .arch x64 ; out dx, al);
 }
 
 impl Callentry for Switch {
     fn name(&self) -> &'static &'static str {
-        &"enable"
+        if self.what == What::ReceiverOff {
+            &"disable"
+        } else {
+            &"enable"
+        }
     }
-    fn owner(&self) -> u32 {
-        self.owner
+    fn owner(&self) -> Option<&'static Header> {
+        Some(self.owner)
     }
     fn changes(&self) -> Regs {
         Regs::of(&[Reg::Rax, Reg::Rdx])
     }
-    fn emit(&self, d: &mut Draft) -> bool {
-        emit(d, self.chip, self.pulse);
+    fn changes_when_called(&self) -> Regs {
+        self.changes()
+    }
+    fn emit(&self, a: &mut Assembly, way: Way) -> bool {
+        emit(a, self.chip, self.what);
+        if self.what == What::ReceiverOff {
+            dynasm!(a ; .arch x64 ; jmp =>way.no);
+        }
         true
     }
     fn entry(&self) -> usize {

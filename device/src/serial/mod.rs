@@ -18,12 +18,14 @@ mod chip;
 pub mod synth;
 
 use crate::Unusable;
+use crate::handler::{self, Vector};
 use crate::stream::{Stream, Waiters};
-use codegen::Routine;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use machine::port::{inb, outb};
 use machine::{cpu, irq, trap};
-use quaject::class::{self, Ref};
+use quaject::Unmade;
+use quaject::assembly::Made;
+use quaject::class::{self, Holder, Ref, Remake};
 use quaject::gauge::{self, Gauge};
 use quaject::interfacer::link;
 use quaject::queue::{self, ByteQueue, Parties};
@@ -50,21 +52,25 @@ const STATUS_IDLE: u8 = 0x40;
 const FIFO_ON: u8 = 0xc7;
 
 mod input {
+    use quaject::signature::{Event, Put, Retry};
+
     quaject::quaject! {
         /// Serial line, receiving
         presence SerialIn = "Serial_in" {
-            callentry { ENABLE = "enable", DISABLE = "disable" }
-            callout { PUTCHAR = "putchar" ("the receiver stays off") }
+            callentry { ENABLE: Event = "enable", DISABLE: Retry = "disable" }
+            callout { PUTCHAR: Put = "putchar" ("the byte is lost") }
         }
     }
 }
 
 mod output {
+    use quaject::signature::{Event, Get};
+
     quaject::quaject! {
         /// Serial line, sending
         presence SerialOut = "Serial_out" {
-            callentry { ENABLE = "enable", DISABLE = "disable" }
-            callout { GETCHAR = "getchar" ("the transmitter stays off") }
+            callentry { ENABLE: Event = "enable" }
+            callout { GETCHAR: Get = "getchar" ("nothing is sent") }
         }
     }
 }
@@ -82,7 +88,7 @@ pub enum Source {
 struct Handler {
     receive: bool,
     transmit: bool,
-    image: Option<Routine<synth::Entry>>,
+    image: Option<Made<synth::Entry>>,
 }
 
 /// The quajects that a line consists of.
@@ -91,6 +97,7 @@ struct Parts {
     serial_out: Ref<output::SerialOut>,
     input: Ref<ByteQueue>,
     output: Ref<ByteQueue>,
+    vector: Ref<Vector>,
     /// Counts interrupts, in the handler.
     interrupts: Ref<Gauge>,
 }
@@ -205,7 +212,7 @@ impl Serial {
         honoured
     }
 
-    /// The queues and their links: what stands in the handler is only noted, what others call is linked.
+    /// The queues and their links.
     fn make_parts(&'static self) -> Result<Parts, Unusable> {
         let spec = |size| queue::Spec {
             producers: Parties::One,
@@ -219,6 +226,7 @@ impl Serial {
             serial_out: class::create::<output::SerialOut>(())?,
             input: class::create::<ByteQueue>(spec(INPUT))?,
             output: class::create::<ByteQueue>(spec(OUTPUT))?,
+            vector: class::create::<Vector>(())?,
             interrupts: class::create::<Gauge>(false)?,
         };
         let (from, to) = (parts.serial_in.header(), parts.serial_out.header());
@@ -226,15 +234,17 @@ impl Serial {
             port: self.port,
             mask: synth::address(&self.mask),
         };
-        let on = chip::receiver_on(chip, from.number())?;
-        link(&parts.input, queue::Q_FULL_1, on)?;
-        let on = chip::transmitter_on(chip, to.number())?;
-        link(&parts.output, queue::Q_EMPTY_1, on)?;
-        let (input, output) = (parts.input.header(), parts.output.header());
-        input.note_link(queue::Q_FULL, Some(&"disable"), from.number(), true);
-        input.note_link(queue::Q_EMPTY_1, Some(&"wake readers"), 0, true);
-        output.note_link(queue::Q_EMPTY, Some(&"disable"), to.number(), true);
-        output.note_link(queue::Q_FULL_1, Some(&"wake writers"), 0, true);
+        let (input, output) = (&parts.input, &parts.output);
+        link(input, queue::Q_FULL, chip::receiver_off(chip, from)?)?;
+        link(input, queue::Q_FULL_1, chip::receiver_on(chip, from)?)?;
+        link(output, queue::Q_EMPTY_1, chip::transmitter_on(chip, to)?)?;
+        link(&parts.serial_in, input::PUTCHAR, queue::q_put(input))?;
+        link(&parts.serial_out, output::GETCHAR, queue::q_get(output))?;
+        link(
+            &parts.vector,
+            handler::COUNT,
+            gauge::count(&parts.interrupts),
+        )?;
         // The handler gets nothing until the first writer finds that a get has failed.
         parts.output.get();
         Ok(parts)
@@ -267,20 +277,17 @@ impl Serial {
         self.plug(&mut handler)?;
         self.mask.store(u32::from(mask), Ordering::SeqCst);
         self.write_port(INTERRUPTS, mask);
-        if let Some(parts) = self.parts.get() {
-            parts.show(handler.receive, handler.transmit);
-        }
         Ok(())
     }
 
     /// Generates the handler for the present sources and publishes it; the old one is retired.
     fn plug(&'static self, handler: &mut Handler) -> Result<(), Unusable> {
         let parts = self.parts.get().ok_or(Unusable::Absent)?;
-        let image = synth::handler(&self.plan(handler, parts)?)?;
+        let image = synth::handler(&self.plan(handler, parts)?, Holder::Lasting(self))?;
         let vector = self.vector.load(Ordering::Relaxed) as u8;
         // SAFETY: the image is an interrupt handler as `set_image` wants it, and lives in `self.handler`
         // until the next one is in place.
-        unsafe { irq::set_image(vector, image.entry()) };
+        unsafe { irq::set_image(vector, image.0.entry()) };
         handler.image = Some(image);
         Ok(())
     }
@@ -290,22 +297,27 @@ impl Serial {
         handler: &Handler,
         parts: &'static Parts,
     ) -> Result<synth::Plan, Unusable> {
-        let (input, output) = (parts.input.layout()?, parts.output.layout()?);
         Ok(synth::Plan {
             name: self.name,
             port: self.port,
             receive: handler.receive.then(|| synth::Receive {
-                queue: input,
+                from: parts.serial_in.header(),
+                put: input::PUTCHAR.number(),
                 arrived: self.waiters.arrived.word_address(),
                 bursts: self.bursts.load(Ordering::Relaxed),
-                mask_off: handler.mask() & !RECEIVE_ON,
-                mask_on: handler.mask(),
             }),
-            transmit: handler.transmit.then(|| synth::Transmit {
-                queue: output,
-                drained: self.waiters.drained.word_address(),
-            }),
-            interrupts: gauge::count(&parts.interrupts),
+            transmit: handler
+                .transmit
+                .then(|| {
+                    Ok::<_, Unusable>(synth::Transmit {
+                        from: parts.serial_out.header(),
+                        get: output::GETCHAR.number(),
+                        queue: parts.output.layout()?,
+                        drained: self.waiters.drained.word_address(),
+                    })
+                })
+                .transpose()?,
+            vector: parts.vector.header(),
             wake: wake as *const () as usize,
             wake_argument: core::ptr::from_ref(self) as usize,
             eoi: irq::eoi_address(),
@@ -384,17 +396,12 @@ impl Stream for Serial {
     }
 }
 
-impl Parts {
-    /// Notes where the callouts of the sources that are on go. The queues' ends stand in the handler.
-    fn show(&self, receive: bool, transmit: bool) {
-        let put = receive.then_some(&"Q_put");
-        let to = self.input.header().number();
-        let shown = self.serial_in.header();
-        shown.note_link(input::PUTCHAR, put, to, true);
-        let get = transmit.then_some(&"Q_get");
-        let to = self.output.header().number();
-        let shown = self.serial_out.header();
-        shown.note_link(output::GETCHAR, get, to, true);
+impl Remake for Serial {
+    fn remake(&self) -> Result<(), Unmade> {
+        let line = LINES.into_iter().find(|line| core::ptr::eq(*line, self));
+        let line = line.ok_or(Unmade::BadSpec)?;
+        let made = line.plug(&mut line.handler.lock());
+        made.map_err(|_| Unmade::OutOfCode)
     }
 }
 

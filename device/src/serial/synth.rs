@@ -5,19 +5,24 @@
 //! chip and the queues by bursts of the chip's FIFO where it can, acknowledges, and returns; only when a
 //! thread waits and may go on does it save the rest and call `wake`.
 //!
-//! `Q_put` and `Q_get` of the two queues stand in the handler with their callbacks in place: `Q_full` turns
-//! the receiver off, `Q_empty` leaves the transmitter without a further interrupt.
+//! What Serial_in's `putchar` and Serial_out's `getchar` are linked to stands in the handler: `Q_put` and
+//! `Q_get` of the line's two queues, with their callbacks behind them. `Q_full` turns the receiver off; when
+//! `Q_get` finds nothing, the transmitter is left without a further interrupt. When such a link changes, the
+//! handler is generated anew.
 //!
 //! Source: dissertation, section 3.3.3, figure 3.5: the buffer's code stands in the handler, only what is
 //! used is saved, and the handler is generated again when a source comes or goes.
 
-use super::{DATA, FIFO, INTERRUPTS, STATUS};
-use crate::handler;
-use alloc::sync::Arc;
-use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
+use super::{DATA, FIFO, STATUS};
+use crate::handler::{self, KEPT};
+use codegen::methods::Reg;
+use codegen::{Class, Draft, Label, dynasm};
 use core::sync::atomic::AtomicU32;
-use quaject::interfacer::Callentry;
+use quaject::Unmade;
+use quaject::assembly::{Assembly, Made, Mover, Ring};
+use quaject::class::{Header, Holder};
 use quaject::queue::Layout;
+use quaject::regs::Regs;
 
 pub use crate::handler::Entry;
 
@@ -32,21 +37,23 @@ const BURST: i32 = 14;
 
 /// The receiver's section.
 pub struct Receive {
-    /// The input queue; the handler produces.
-    pub queue: Layout,
+    /// The Serial_in, and the number of its `putchar`.
+    pub from: &'static Header,
+    /// The number.
+    pub put: usize,
     /// Head word of the list of threads that wait for bytes.
     pub arrived: usize,
     /// Whether the chip reports "received" only at its trigger level: then a burst is there.
     pub bursts: bool,
-    /// Interrupt mask without the receiver.
-    pub mask_off: u8,
-    /// Interrupt mask with it.
-    pub mask_on: u8,
 }
 
 /// The transmitter's section.
 pub struct Transmit {
-    /// The output queue; the handler consumes.
+    /// The Serial_out, and the number of its `getchar`.
+    pub from: &'static Header,
+    /// The number.
+    pub get: usize,
+    /// The output queue, to see whether it is half empty.
     pub queue: Layout,
     /// Head word of the list of threads that wait for room.
     pub drained: usize,
@@ -62,8 +69,8 @@ pub struct Plan {
     pub receive: Option<Receive>,
     /// The transmitter, if it is on.
     pub transmit: Option<Transmit>,
-    /// Counts interrupts: called first, and may change rax, rcx and rdx.
-    pub interrupts: Arc<dyn Callentry>,
+    /// The vector's quaject: what counts interrupts is linked to it.
+    pub vector: &'static Header,
     /// `extern "C" fn(argument)` that wakes the waiters.
     pub wake: usize,
     /// Its argument.
@@ -79,155 +86,147 @@ pub fn address(word: &'static AtomicU32) -> i32 {
     core::ptr::from_ref(word) as usize as i32
 }
 
-/// Generates the handler.
-pub fn handler(plan: &Plan) -> Result<Routine<Entry>, OutOfCode> {
-    let mut d = Draft::new(&CLASS, plan.name);
+/// Generates the handler that `holder` publishes.
+pub fn handler(plan: &Plan, holder: Holder) -> Result<Made<Entry>, Unmade> {
+    let mut a = Assembly::new(Draft::new(&CLASS, plan.name), Some(holder));
     let identify = i32::from(plan.port + FIFO);
-    handler::begin(&mut d, &*plan.interrupts);
-    dynasm!(d ; .arch x64
-        ;again:
+    handler::begin(&mut a, plan.vector);
+    let [again, quiet] = core::array::from_fn(|_| a.label());
+    dynasm!(a ; .arch x64
+        ; =>again
         ; mov edx, identify
         ; in al, dx
         ; test al, 1
-        ; jnz >quiet
+        ; jnz =>quiet
     );
     if let Some(receive) = &plan.receive {
-        emit_receive(&mut d, plan, receive);
+        emit_receive(&mut a, plan, receive);
     }
     if let Some(transmit) = &plan.transmit {
-        emit_transmit(&mut d, plan, transmit);
+        emit_transmit(&mut a, plan, transmit);
     }
     if plan.receive.is_none() && plan.transmit.is_none() {
         // A spurious interrupt: read what could still assert the line.
-        dynasm!(d ; .arch x64
+        dynasm!(a ; .arch x64
             ; mov edx, i32::from(plan.port + DATA)
             ; in al, dx
         );
     }
-    dynasm!(d ; .arch x64
-        ; jmp <again
-        ;quiet:
-    );
-    emit_leave(&mut d, plan);
-    let sealed = d.seal()?;
+    dynasm!(a ; .arch x64 ; jmp =>again ; =>quiet);
+    emit_leave(&mut a, plan);
     // SAFETY: the code above is entered by an interrupt gate only, saves what it changes and leaves with
     // `iretq` or through the machine's interrupt tail.
-    Ok(unsafe { Routine::from(sealed) })
+    unsafe { a.seal(None) }
 }
 
-/// Moves what has arrived into the input queue; turns the receiver off when it is full. al = what is pending.
-fn emit_receive(d: &mut Draft, plan: &Plan, r: &Receive) {
-    let (data, status) = (i32::from(plan.port + DATA), i32::from(plan.port + STATUS));
-    let interrupts = i32::from(plan.port + INTERRUPTS);
-    let q = r.queue;
-    if r.bursts {
-        // At the trigger level a whole burst is certain, so the handler need not check before each byte.
-        dynasm!(d ; .arch x64
-        ; and al, 0x0f
-        ; cmp al, 4
-        ; jne >next
-        ; mov rcx, [q.head]
-        ; mov rax, rcx
-        ; sub rax, [q.tail]
-        ; cmp rax, q.size - BURST
-        ; ja >next
-        ; and ecx, q.size - 1
-        ; cmp ecx, q.size - BURST
-        ; ja >next
-        ; push rdi
-        ; lea rdi, [rcx + q.bytes]
-        ; mov ecx, BURST
-        ; mov edx, data
-        ; cld
-        ; rep insb
-        ; add QWORD [q.head], BURST
-        ; pop rdi
+/// Bytes of the chip's receiver go to places side by side.
+struct FromChip {
+    data: i32,
+    count: i32,
+}
+
+impl Mover for FromChip {
+    fn stretch(&self) -> Option<i32> {
+        Some(self.count)
+    }
+    fn emit(&self, a: &mut Assembly, ring: &Ring, _: Label) {
+        let data = self.data;
+        match self.count {
+            1 => dynasm!(a ; .arch x64
+                ; mov edx, data
+                ; in al, dx
+                ; mov [rcx + ring.bytes], al
+            ),
+            count => dynasm!(a ; .arch x64
+                ; push rdi
+                ; lea rdi, [rcx + ring.bytes]
+                ; mov ecx, count
+                ; mov edx, data
+                ; cld
+                ; rep insb
+                ; pop rdi
+            ),
+        }
+    }
+}
+
+/// Bytes from places side by side go to the chip's transmitter.
+struct ToChip {
+    data: i32,
+}
+
+impl Mover for ToChip {
+    fn stretch(&self) -> Option<i32> {
+        Some(CHIP_FIFO)
+    }
+    fn emit(&self, a: &mut Assembly, ring: &Ring, _: Label) {
+        dynasm!(a ; .arch x64
+            ; push rsi
+            ; lea rsi, [rcx + ring.bytes]
+            ; mov ecx, eax
+            ; mov edx, self.data
+            ; cld
+            ; rep outsb
+            ; pop rsi
         );
     }
-    dynasm!(d ; .arch x64
-        ;next:
+}
+
+/// Puts what has arrived where `putchar` leads. al = what is pending.
+fn emit_receive(a: &mut Assembly, plan: &Plan, r: &Receive) {
+    let (data, status) = (i32::from(plan.port + DATA), i32::from(plan.port + STATUS));
+    let [next, received] = core::array::from_fn(|_| a.label());
+    if r.bursts
+        && let Some(link) = a.consult(r.from, r.put)
+    {
+        // At the trigger level a burst is there for certain, and nobody need ask before each byte.
+        let mark = a.mark();
+        dynasm!(a ; .arch x64 ; and al, 0x0f ; cmp al, 4 ; jne =>next);
+        let burst = FromChip { data, count: BURST };
+        if !a.place_around(link, KEPT, next, &burst) {
+            a.rewind(mark);
+        }
+    }
+    dynasm!(a ; .arch x64
+        ; =>next
         ; mov edx, status
         ; in al, dx
         ; test al, 1
-        ; jz >received
-        ; mov rcx, [q.head]
-        ; mov rax, rcx
-        ; sub rax, [q.tail]
-        ; cmp rax, q.size
-        ; jae >full
-        ; mov edx, data
-        ; in al, dx
-        ; and ecx, q.size - 1
-        ; mov [rcx + q.bytes], al
-        ; inc QWORD [q.head]
-        ; jmp <next
-        // Q_full: off first, then the note that the reader looks at, then another look.
-        ;full:
-        ; mov edx, interrupts
-        ; mov al, BYTE r.mask_off as i8
-        ; out dx, al
-        ; mov eax, 1
-        ; xchg [q.put_failed], rax
-        ; mov rax, [q.head]
-        ; sub rax, [q.tail]
-        ; cmp rax, q.size
-        ; jae >received
-        ; mov QWORD [q.put_failed], 0
-        ; mov al, BYTE r.mask_on as i8
-        ; out dx, al
-        ; jmp <next
-        ;received:
+        ; jz =>received
     );
+    match a.consult(r.from, r.put) {
+        None => dynasm!(a ; .arch x64 ; mov edx, data ; in al, dx),
+        Some(link) if a.place_around(link, KEPT, received, &FromChip { data, count: 1 }) => {}
+        // What cannot be asked for room first loses the byte that it refuses.
+        Some(link) => {
+            let byte = Regs::of(&[Reg::Rsi, Reg::Rdi]);
+            byte.save(a);
+            dynasm!(a ; .arch x64 ; mov edx, data ; in al, dx ; movzx edi, al ; mov esi, edi);
+            a.place(link, KEPT - byte, None, &[]);
+            byte.restore(a);
+        }
+    }
+    dynasm!(a ; .arch x64 ; jmp =>next ; =>received);
 }
 
-/// Gives the chip as much as it takes when its transmitter is empty; notes when the queue has run dry.
-fn emit_transmit(d: &mut Draft, plan: &Plan, t: &Transmit) {
+/// Gives the chip what `getchar` leads to, as much as it takes when its transmitter is empty.
+fn emit_transmit(a: &mut Assembly, plan: &Plan, t: &Transmit) {
     let (data, status) = (i32::from(plan.port + DATA), i32::from(plan.port + STATUS));
-    let q = t.queue;
-    dynasm!(d ; .arch x64
+    let Some(link) = a.consult(t.from, t.get) else {
+        return;
+    };
+    let sent = a.label();
+    dynasm!(a ; .arch x64
         ; mov edx, status
         ; in al, dx
         ; test al, 0x20
-        ; jz >sent
-        // The last get failed: the next put makes the chip interrupt again.
-        ; cmp QWORD [q.get_failed], 0
-        ; jne >sent
-        ; push rsi
-        ;more:
-        ; mov rcx, [q.tail]
-        ; mov rax, [q.head]
-        ; sub rax, rcx
-        ; jz >dry
-        ; and ecx, q.size - 1
-        ; lea rsi, [rcx + q.bytes]
-        ; sub ecx, q.size
-        ; neg ecx
-        // rcx = places to the ring's end, rax = bytes there: as many as both and the chip allow.
-        ; cmp rcx, rax
-        ; cmova ecx, eax
-        ; mov eax, CHIP_FIFO
-        ; cmp ecx, eax
-        ; cmova ecx, eax
-        ; mov eax, ecx
-        ; mov edx, data
-        ; cld
-        ; rep outsb
-        ; add [q.tail], rax
-        ; jmp >stored
-        // Q_empty: nothing was given, so no interrupt will come, unless a byte came meanwhile.
-        ;dry:
-        ; mov eax, 1
-        ; xchg [q.get_failed], rax
-        ; cmp rcx, [q.head]
-        ; je >stored
-        ; xor eax, eax
-        ; xchg [q.get_failed], rax
-        ; test eax, eax
-        ; jnz <more
-        ;stored:
-        ; pop rsi
-        ;sent:
+        ; jz =>sent
     );
+    if !a.place_around(link, KEPT, sent, &ToChip { data }) {
+        a.place(link, KEPT, Some(sent), &[]);
+        dynasm!(a ; .arch x64 ; mov edx, data ; out dx, al);
+    }
+    a.bind(sent);
 }
 
 /// Acknowledges; returns, or wakes the waiters.
@@ -257,67 +256,104 @@ fn emit_leave(d: &mut Draft, plan: &Plan) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serial::{input, output};
+    use quaject::class::{Ref, create};
     use quaject::gauge::{self, Gauge};
+    use quaject::interfacer::link;
+    use quaject::queue::{ByteQueue, Parties, Spec, q_get, q_put};
 
-    fn queue(base: i32) -> Layout {
-        Layout {
-            head: base,
-            tail: base + 0x40,
-            put_failed: base + 8,
-            get_failed: base + 0x48,
-            bytes: base + 0x80,
+    fn queue(strings: bool) -> Ref<ByteQueue> {
+        create::<ByteQueue>(Spec {
+            producers: Parties::One,
+            consumers: Parties::One,
             size: 4096,
-        }
+            several_cpus: false,
+            strings,
+        })
+        .unwrap()
     }
 
-    fn listing(receive: bool, transmit: bool) -> String {
+    /// The code, and the addresses of the two queues' words as they stand in it.
+    fn listing(receive: bool, transmit: bool, strings: bool) -> (String, [String; 2]) {
         codegen::host::link();
-        let counter = quaject::class::create::<Gauge>(false).unwrap();
+        let counter = create::<Gauge>(false).unwrap();
+        let vector = create::<handler::Vector>(()).unwrap();
+        link(&vector, handler::COUNT, gauge::count(&counter)).unwrap();
+        let (from, to) = (queue(strings), queue(true));
+        let serial_in = create::<input::SerialIn>(()).unwrap();
+        let serial_out = create::<output::SerialOut>(()).unwrap();
+        link(&serial_in, input::PUTCHAR, q_put(&from)).unwrap();
+        link(&serial_out, output::GETCHAR, q_get(&to)).unwrap();
         let plan = Plan {
             name: "test",
             port: 0x3f8,
             receive: receive.then(|| Receive {
-                queue: queue(0x1000),
+                from: serial_in.header(),
+                put: input::PUTCHAR.number(),
                 arrived: 0x108,
                 bursts: true,
-                mask_off: 2,
-                mask_on: 3,
             }),
             transmit: transmit.then(|| Transmit {
-                queue: queue(0x3000),
+                from: serial_out.header(),
+                get: output::GETCHAR.number(),
+                queue: to.layout().unwrap(),
                 drained: 0x118,
             }),
-            interrupts: gauge::count(&counter),
+            vector: vector.header(),
             wake: codegen::host::link as *const () as usize,
             wake_argument: 0x128,
             eoi: 0xffff_ffff_f000_00b0,
             tail: codegen::host::link as *const () as usize,
         };
-        let routine = handler(&plan).unwrap();
+        let nobody: &'static Nobody = &Nobody;
+        let (routine, _known) = handler(&plan, Holder::Lasting(nobody)).unwrap();
+        let sites = |header: &Header, port| header.site(port, 0).is_some_and(|site| site.in_line);
+        assert_eq!(sites(serial_in.header(), input::PUTCHAR.number()), receive);
+        assert_eq!(
+            sites(serial_out.header(), output::GETCHAR.number()),
+            transmit
+        );
         let mut text = String::new();
         let info = codegen::image_at(routine.entry()).unwrap();
         codegen::disassemble(info.entry, &mut text)
             .unwrap()
             .unwrap();
-        text
+        let tail = |queue: &Ref<ByteQueue>| match queue.layout() {
+            Ok(q) => format!("{:#x}]", q.tail),
+            Err(_) => String::new(),
+        };
+        (text, [tail(&from), tail(&to)])
+    }
+
+    struct Nobody;
+
+    impl quaject::class::Remake for Nobody {
+        fn remake(&self) -> Result<(), Unmade> {
+            Ok(())
+        }
     }
 
     #[test]
     fn the_handler_holds_just_the_sections_of_the_sources_that_are_on() {
-        let (both, receive, transmit) = (
-            listing(true, true),
-            listing(true, false),
-            listing(false, true),
-        );
-        assert!(receive.contains("0x1040]") && !receive.contains("0x3000]"));
-        assert!(transmit.contains("0x3000]") && !transmit.contains("0x1040]"));
-        assert!(both.contains("0x1040]") && both.contains("0x3000]"));
-        let hot = |text: &str| text.split("iretq").next().unwrap().to_owned();
-        assert!(!hot(&receive).contains("push rsi"), "saved but not used");
-        assert!(!hot(&transmit).contains("push rdi"), "saved but not used");
-        assert!(
-            both.contains("inc qword"),
-            "the gauge stands in the handler"
-        );
+        for (receive, transmit) in [(true, true), (true, false), (false, true)] {
+            let (text, [from, to]) = listing(receive, transmit, true);
+            let has = [text.contains(&from), text.contains(&to)];
+            assert_eq!(has, [receive, transmit], "{text}");
+            let hot = text.split("iretq").next().unwrap();
+            assert!(transmit || !hot.contains("push rsi"), "saved but not used");
+            assert!(receive || !hot.contains("push rdi"), "saved but not used");
+            assert!(
+                !hot.contains("call"),
+                "a layer that has not collapsed: {hot}"
+            );
+            assert!(hot.contains("inc qword"), "the gauge stands in the handler");
+        }
+    }
+
+    #[test]
+    fn another_kind_of_queue_can_be_linked_in() {
+        let (text, _) = listing(true, true, false);
+        let hot = text.split("iretq").next().unwrap();
+        assert!(!hot.contains("insb") && !hot.contains("call"), "{hot}");
     }
 }

@@ -25,11 +25,12 @@ use alloc::sync::Arc;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Label, Routine, dynasm};
 use core::sync::atomic::{AtomicU32, Ordering};
-use quaject::class::Ref;
-use quaject::interfacer::Callentry;
+use quaject::class::{Header, Ref};
+use quaject::interfacer::{Callentry, Entry};
 use quaject::near::Block;
 use quaject::queue::{ByteQueue, Layout};
 use quaject::regs::Regs;
+use quaject::signature::Event;
 
 static CLASS: Class = Class::new("virtio.submit");
 
@@ -223,15 +224,15 @@ impl Flow {
 
 /// Only submit, for a party that has found the token in the queue. Keeps the flow.
 pub struct Starter {
-    owner: u32,
+    owner: &'static Header,
     called: Routine<extern "sysv64" fn()>,
 }
 
-/// The callentry of `flow`, which belongs to quaject number `owner`.
+/// The callentry of `flow`, which belongs to the quaject `owner`.
 ///
 /// # Errors
 /// [`Unusable::Resources`].
-pub fn starter(flow: &Arc<Flow>, owner: u32) -> Result<Arc<Starter>, Unusable> {
+pub fn starter(flow: &Arc<Flow>, owner: &'static Header) -> Result<Arc<Starter>, Unusable> {
     let name = match flow.way {
         Way::In => "in",
         Way::Out => "out",
@@ -252,17 +253,26 @@ impl Starter {
     pub fn start(&self) {
         self.called.function()();
     }
+
+    /// The callentry.
+    pub fn entry(self: &Arc<Self>) -> Entry<Event> {
+        // SAFETY: what it changes it says, and it keeps what it names.
+        unsafe { Entry::new(self.clone()) }
+    }
 }
 
 impl Callentry for Starter {
     fn name(&self) -> &'static &'static str {
         &"submit"
     }
-    fn owner(&self) -> u32 {
-        self.owner
+    fn owner(&self) -> Option<&'static Header> {
+        Some(self.owner)
     }
     fn changes(&self) -> Regs {
         Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx])
+    }
+    fn changes_when_called(&self) -> Regs {
+        self.changes()
     }
     fn entry(&self) -> usize {
         self.called.entry()

@@ -8,7 +8,7 @@ use abi::nr;
 use core::fmt::Write;
 use device::names::Device;
 use machine::mitigate::Bug;
-use quaject::class::{Class, Header};
+use quaject::class::{Class, Header, Placed};
 use thread::{Thread, flags};
 
 use crate::call;
@@ -67,14 +67,26 @@ fn member(class: &Class, member: &Header, out: &mut Out) {
     );
     for (index, port) in class.ports.iter().enumerate() {
         if let Some(linked) = member.link(index) {
-            let how = if linked.in_line { "in line" } else { "called" };
-            let _ = writeln!(
-                out,
-                "    {} -> {} {} ({how})",
-                port.name, linked.name, linked.to
-            );
+            let _ = writeln!(out, "    {} -> {} {}", port.name, linked.name, linked.to);
+            (0..)
+                .map_while(|at| member.site(index, at))
+                .for_each(|placed| site(placed, out));
         }
     }
+}
+
+/// How a link stands in generated code.
+fn site(placed: Placed, out: &mut Out) {
+    let how = if placed.in_line { "in line" } else { "called" };
+    let _ = write!(
+        out,
+        "      {how}, {} bytes at {:#x}",
+        placed.bytes, placed.at
+    );
+    if let Some(image) = codegen::image_at(placed.at) {
+        let _ = write!(out, " in {} {}", image.class, image.name);
+    }
+    out.push('\n');
 }
 
 /// A row for each thread table entry from number `from` on, behind a heading.

@@ -10,15 +10,17 @@
 //!
 //! Source: dissertation, section 3.3.1 and table 4.2.
 
-use crate::kit::class::Ref;
-use crate::kit::interfacer::{Callentry, Linkable};
+use crate::kit::assembly::{Assembly, Way};
+use crate::kit::class::{Header, Ref};
+use crate::kit::interfacer::{Callentry, Entry, Target, call_with_bytes};
 use crate::kit::near::Block;
 use crate::kit::regs::Regs;
 use crate::kit::seam::{Unmade, near};
+use crate::kit::signature::{Get, Read};
 use alloc::sync::Arc;
-use codegen::{Class, Draft, Routine, dynasm};
+use codegen::methods::{Reg, constant};
+use codegen::{Class, Draft, Label, Routine, dynasm};
 use core::sync::atomic::{AtomicU16, Ordering};
-use sync::Monitor;
 
 /// The contract of `get`: a byte, or a negative number when there is nothing.
 type GetFn = extern "sysv64" fn() -> isize;
@@ -33,35 +35,36 @@ struct Words {
 
 /// One buffer.
 pub struct BufferIn {
+    header: &'static Header,
     size: usize,
     block: Block,
-    fill: Monitor<Option<Arc<dyn Callentry>>>,
     get: Routine<GetFn>,
 }
 
 crate::quaject! {
     /// Data buffering on the way in
     class BufferIn = "BufferIn", spec usize, error Unmade {
-        callentry { GET = "get", READ = "read" }
-        callout { FILL = "fill" ("nothing comes") }
+        callentry { GET: Get = "get", READ = "read" }
+        callout { FILL: Read = "fill" ("nothing comes") }
     }
     make BufferIn::new;
+    callentry |buffer: &Ref<BufferIn>, number| (number == GET).then(|| target(buffer));
 }
 
 static CODE: Class = Class::new("buffer get");
 
 impl BufferIn {
     /// A buffer of `size` bytes, from 1 to 65534.
-    fn new(size: usize) -> Result<BufferIn, Unmade> {
+    fn new(size: usize, header: &'static Header) -> Result<BufferIn, Unmade> {
         if !(1..END - 1).contains(&size) {
             return Err(Unmade::BadSpec);
         }
         let block = Block::new(size_of::<Words>() + size).ok_or(Unmade::OutOfMemory)?;
         let get = generate(size, &block)?;
         let buffer = BufferIn {
+            header,
             size,
             block,
-            fill: Monitor::new(None),
             get,
         };
         buffer.words().p.store(EMPTY, Ordering::Relaxed);
@@ -98,21 +101,10 @@ impl BufferIn {
     /// Calls `fill` and moves its bytes to the end of the buffer.
     fn refill(&self) -> usize {
         self.words().p.store(EMPTY, Ordering::Relaxed);
-        let target = self.fill.lock().clone();
-        let Some((target, this)) = target
-            .as_deref()
-            .and_then(|t| t.this().map(|this| (t, this)))
-        else {
-            return 0;
-        };
-        if !target.is_compiled() {
-            return 0;
-        }
-        // SAFETY: a compiled callentry that is linked to a callout of bytes is an `of_bytes` function.
-        let function: extern "sysv64" fn(usize, *mut u8, usize) -> usize =
-            unsafe { core::mem::transmute(target.entry()) };
         let bytes = self.block.at().as_ptr().wrapping_add(size_of::<Words>());
-        let count = function(this, bytes, self.size).min(self.size);
+        // SAFETY: so many bytes of the block lie there.
+        let given = unsafe { call_with_bytes(self.header, FILL.number(), bytes, self.size) };
+        let count = given.unwrap_or(0).min(self.size);
         if count > 0 {
             // SAFETY: both ranges lie inside the block.
             unsafe { core::ptr::copy(bytes, bytes.add(self.size - count), count) };
@@ -123,29 +115,65 @@ impl BufferIn {
     }
 }
 
-/// Callentry `get` of `buffer` for the callout of another, which gets the byte in rax, or a negative number.
-pub fn get(buffer: &Ref<BufferIn>) -> Arc<dyn Callentry> {
-    Arc::new(Get(buffer.clone()))
+/// Callentry `get` of `buffer` for the callout of another. Filling may sleep.
+pub fn get(buffer: &Ref<BufferIn>) -> Entry<Get> {
+    // SAFETY: a byte or nothing comes out, in the registers of `Get`; it keeps the buffer.
+    unsafe { Entry::new(target(buffer)) }
 }
 
-struct Get(Ref<BufferIn>);
+fn target(buffer: &Ref<BufferIn>) -> Target {
+    Arc::new(Getting(buffer.clone()))
+}
+
+struct Getting(Ref<BufferIn>);
 
 extern "sysv64" fn get_one(buffer: *const BufferIn) -> isize {
     // SAFETY: the callentry passes the buffer that it keeps.
     unsafe { &*buffer }.get().map_or(-1, isize::from)
 }
 
-impl Callentry for Get {
+/// As [`get_one`], after a look that has found nothing left.
+extern "sysv64" fn fill_and_get(buffer: *const BufferIn) -> isize {
+    // SAFETY: as above.
+    let buffer = unsafe { &*buffer };
+    match buffer.refill() {
+        0 => -1,
+        _ => buffer.get().map_or(-1, isize::from),
+    }
+}
+
+impl Callentry for Getting {
     fn name(&self) -> &'static &'static str {
         &"get"
     }
-    fn owner(&self) -> u32 {
-        self.0.header().number()
+    fn owner(&self) -> Option<&'static Header> {
+        Some(self.0.header())
+    }
+    fn through(&self) -> u16 {
+        1 << FILL.number()
     }
     fn changes(&self) -> Regs {
-        Regs::SYSV
+        Regs::of(&[Reg::Rax])
     }
-    // Through Rust, since filling may sleep.
+    fn emit(&self, a: &mut Assembly, way: Way) -> bool {
+        let empty = a.label();
+        if emit(a, self.0.size, &self.0.block, empty).is_err() {
+            return false;
+        }
+        let filled = a.label();
+        a.bind(filled);
+        let this = core::ptr::from_ref(&*self.0).expose_provenance();
+        a.cold(|a| {
+            a.bind(empty);
+            let saved = way.live & Regs::SYSV;
+            saved.save(a);
+            constant(a, Reg::Rdi, this as u64);
+            a.call_compiled(fill_and_get as *const () as usize, Regs::NONE);
+            saved.restore(a);
+            dynasm!(a ; .arch x64 ; test rax, rax ; jns =>filled ; jmp =>way.no);
+        });
+        true
+    }
     fn entry(&self) -> usize {
         get_one as *const () as usize
     }
@@ -160,35 +188,29 @@ impl Callentry for Get {
 /// P when nothing is left: the next increment makes it 0.
 const EMPTY: u16 = u16::MAX;
 
-impl Linkable for BufferIn {
-    fn relink(&self, port: usize, target: Option<Arc<dyn Callentry>>) -> Result<bool, Unmade> {
-        if port != FILL {
-            return Err(Unmade::BadSpec);
-        }
-        *self.fill.lock() = target;
-        Ok(false)
-    }
-}
-
-fn generate(size: usize, block: &Block) -> Result<Routine<GetFn>, Unmade> {
+/// The next byte in eax; goes to `empty` when nothing is left.
+fn emit(d: &mut Draft, size: usize, block: &Block, empty: Label) -> Result<(), Unmade> {
     let base = near(block.at().as_ptr())?;
     let bytes = base + size_of::<Words>() as i64;
     // After the increment P = END - 1 is the last byte of the buffer.
     let displacement =
         i32::try_from(bytes + size as i64 - END as i64).map_err(|_| Unmade::OutOfReach)?;
     let p = base as i32 + core::mem::offset_of!(Words, p) as i32;
-    let mut draft = Draft::new(&CODE, "get");
-    let d = &mut draft;
     dynasm!(d ; .arch x64
         ; inc WORD [p]
-        ; jz >empty
+        ; jz =>empty
         ; movzx eax, WORD [p]
         ; movzx eax, BYTE [rax + displacement]
-        ; ret
-        ; empty:
-        ; mov rax, -1
-        ; ret
     );
+    Ok(())
+}
+
+fn generate(size: usize, block: &Block) -> Result<Routine<GetFn>, Unmade> {
+    let mut draft = Draft::new(&CODE, "get");
+    let d = &mut draft;
+    let empty = d.label();
+    emit(d, size, block, empty)?;
+    dynasm!(d ; .arch x64 ; ret ; =>empty ; mov rax, -1 ; ret);
     // SAFETY: it loads from the block, which the quaject keeps beside the routine.
     Ok(unsafe { Routine::from(draft.seal()?) })
 }
@@ -220,7 +242,7 @@ mod tests {
             let buffer = create::<BufferIn>(size).unwrap();
             assert_eq!(buffer.get(), None);
             let at = core::ptr::from_ref(from) as usize;
-            link(&buffer, FILL, Function::of_bytes(&"give", give, at)).unwrap();
+            link(&buffer, FILL, Function::read(&"give", give, at)).unwrap();
             let mut got = vec![0; 4000];
             got[0] = buffer.get().unwrap();
             let count = 1 + buffer.read(&mut got[1..]);

@@ -10,17 +10,17 @@
 //!
 //! Source: dissertation, section 3.3.1, figure 3.2, tables 3.1 and 3.2.
 
-use crate::kit::class::Ref;
-use crate::kit::interfacer::{Callentry, Linkable, place};
+use crate::kit::assembly::{Assembly, Made, Published, Way};
+use crate::kit::class::{Header, Holder, Ref};
+use crate::kit::interfacer::{Callentry, Entry, Target, call_with_bytes};
 use crate::kit::near::Block;
-use crate::kit::plug::Plug;
 use crate::kit::regs::Regs;
 use crate::kit::seam::{Unmade, near};
+use crate::kit::signature;
 use alloc::sync::Arc;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Routine, dynasm};
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
-use sync::Monitor;
 
 /// The contract of `put`: a byte.
 pub type PutFn = extern "sysv64" fn(byte: u8);
@@ -39,39 +39,47 @@ struct Words {
 
 /// One buffer.
 pub struct BufferOut {
+    header: &'static Header,
     size: usize,
     block: Block,
-    flush: Monitor<Option<Arc<dyn Callentry>>>,
-    put: Plug<PutFn>,
+    put: Published<PutFn>,
 }
 
 crate::quaject! {
     /// Data buffering on the way out
     class BufferOut = "BufferOut", spec usize, error Unmade {
-        callentry { PUT = "put", WRITE = "write", FLUSH = "flush" }
-        callout { FLUSH_OUT = "flush" ("throw the bytes away and count them") }
+        callentry { PUT: signature::Put = "put", WRITE = "write", FLUSH = "flush" }
+        callout { FLUSH_OUT: signature::Write = "flush" ("throw the bytes away and count them") }
     }
     make BufferOut::new;
+    remake BufferOut::remake;
+    callentry |buffer: &Ref<BufferOut>, number| (number == PUT).then(|| target(buffer));
 }
 
 static CODE: Class = Class::new("buffer put");
 
 impl BufferOut {
     /// A buffer of `size` bytes, from 1 to 65535.
-    fn new(size: usize) -> Result<BufferOut, Unmade> {
+    fn new(size: usize, header: &'static Header) -> Result<BufferOut, Unmade> {
         if !(1..END).contains(&size) {
             return Err(Unmade::BadSpec);
         }
         let block = Block::new(size_of::<Words>() + size).ok_or(Unmade::OutOfMemory)?;
-        let (put, _) = generate(size, &block, None)?;
+        let put = Published::new(generate(size, &block, header)?);
         let buffer = BufferOut {
+            header,
             size,
             block,
-            flush: Monitor::new(None),
-            put: Plug::new(put),
+            put,
         };
         buffer.words().p.store(start(size), Ordering::Relaxed);
         Ok(buffer)
+    }
+
+    fn remake(&self, _: usize) -> Result<(), Unmade> {
+        self.put
+            .publish(generate(self.size, &self.block, self.header)?);
+        Ok(())
     }
 
     fn words(&self) -> &Words {
@@ -90,29 +98,18 @@ impl BufferOut {
             .call(|put| bytes.iter().for_each(|byte| put(*byte)));
     }
 
-    /// Callentry `flush`: hands out the buffered bytes, if there are any. For targets that are Rust
-    /// functions.
+    /// Callentry `flush`: hands out what is buffered, if anything is.
     pub fn flush(&self) {
         let count = self.buffered();
         if count == 0 {
             return;
         }
-        let target = self.flush.lock().clone();
         self.words().p.store(start(self.size), Ordering::Relaxed);
-        match target
-            .as_deref()
-            .and_then(|t| t.this().map(|this| (t, this)))
-        {
-            Some((target, this)) if target.is_compiled() => {
-                // SAFETY: a compiled callentry that is linked to a callout of bytes is an `of_bytes`
-                // function.
-                let function: extern "sysv64" fn(usize, *mut u8, usize) -> usize =
-                    unsafe { core::mem::transmute(target.entry()) };
-                function(this, self.bytes(), count);
-            }
-            _ => {
-                self.words().lost.fetch_add(count as u64, Ordering::Relaxed);
-            }
+        // SAFETY: so many bytes of the block lie there, and this end alone changes them.
+        let taken =
+            unsafe { call_with_bytes(self.header, FLUSH_OUT.number(), self.bytes(), count) };
+        if taken.is_none() {
+            self.words().lost.fetch_add(count as u64, Ordering::Relaxed);
         }
     }
 
@@ -137,29 +134,19 @@ impl BufferOut {
     }
 }
 
-impl Linkable for BufferOut {
-    fn relink(&self, port: usize, target: Option<Arc<dyn Callentry>>) -> Result<bool, Unmade> {
-        if port != FLUSH_OUT {
-            return Err(Unmade::BadSpec);
-        }
-        let mut flush = self.flush.lock();
-        let (routine, in_line) = generate(self.size, &self.block, target.as_deref())?;
-        self.put.replug(routine);
-        *flush = target;
-        Ok(in_line)
-    }
-}
-
 /// P at the buffer's first byte.
 fn start(size: usize) -> u16 {
     (END - size) as u16
 }
 
-fn generate(
+/// Takes the byte in dil. Changes rax.
+fn emit(
+    a: &mut Assembly,
     size: usize,
     block: &Block,
-    flush: Option<&dyn Callentry>,
-) -> Result<(Routine<PutFn>, bool), Unmade> {
+    header: &'static Header,
+    live: Regs,
+) -> Result<(), Unmade> {
     let base = near(block.at().as_ptr())?;
     let bytes = base + size_of::<Words>() as i64;
     // The byte at P = END - size is the first.
@@ -167,55 +154,79 @@ fn generate(
         i32::try_from(bytes + size as i64 - END as i64).map_err(|_| Unmade::OutOfReach)?;
     let p = base as i32 + core::mem::offset_of!(Words, p) as i32;
     let lost = base as i32 + core::mem::offset_of!(Words, lost) as i32;
-    let mut draft = Draft::new(&CODE, "put");
-    let d = &mut draft;
-    dynasm!(d ; .arch x64
+    let [full, taken] = core::array::from_fn(|_| a.label());
+    let flush = a.consult(header, FLUSH_OUT.number());
+    dynasm!(a ; .arch x64
         ; movzx eax, WORD [p]
         ; mov [rax + displacement], dil
         ; inc WORD [p]
-        ; jz >full
-        ; ret
-        ; full:
-        ; mov WORD [p], start(size) as i16
+        ; jz =>full
+        ; =>taken
     );
-    let in_line = match flush {
-        Some(target) => {
-            let arguments = [(Reg::Rsi, bytes as u64), (Reg::Rdx, size as u64)];
-            place(d, target, Regs::NONE, &arguments)
+    a.cold(|a| {
+        dynasm!(a ; .arch x64 ; =>full ; mov WORD [p], start(size) as i16);
+        match flush {
+            Some(link) => {
+                let arguments = [(Reg::Rsi, bytes as u64), (Reg::Rdx, size as u64)];
+                a.place(link, live, None, &arguments);
+            }
+            None => dynasm!(a ; .arch x64 ; add QWORD [lost], size as i32),
         }
-        None => {
-            dynasm!(d ; .arch x64 ; add QWORD [lost], size as i32);
-            false
-        }
-    };
-    dynasm!(d ; .arch x64 ; ret);
+        dynasm!(a ; .arch x64 ; jmp =>taken);
+    });
+    Ok(())
+}
+
+fn generate(size: usize, block: &Block, header: &'static Header) -> Result<Made<PutFn>, Unmade> {
+    let mut a = Assembly::new(Draft::new(&CODE, "put"), Some(Holder::Member(header)));
+    emit(&mut a, size, block, header, Regs::NONE)?;
+    dynasm!(a ; .arch x64 ; ret);
     // SAFETY: it stores inside the block, which the quaject keeps beside the plug.
-    Ok((unsafe { Routine::from(draft.seal()?) }, in_line))
+    unsafe { a.seal(None) }
 }
 
-/// Callentry `put` of `buffer` for the callout of another, which gives the byte in dil.
-pub fn put(buffer: &Ref<BufferOut>) -> Arc<dyn Callentry> {
-    Arc::new(Put(buffer.clone()))
+/// Callentry `put` of `buffer` for the callout of another. Flushing may sleep.
+pub fn put(buffer: &Ref<BufferOut>) -> Entry<signature::Put> {
+    // SAFETY: it takes the byte, and keeps the buffer.
+    unsafe { Entry::new(target(buffer)) }
 }
 
-struct Put(Ref<BufferOut>);
+fn target(buffer: &Ref<BufferOut>) -> Target {
+    Arc::new(Putting(buffer.clone()))
+}
 
-impl Callentry for Put {
+struct Putting(Ref<BufferOut>);
+
+extern "sysv64" fn put_one(buffer: *const BufferOut, byte: usize) -> usize {
+    // SAFETY: the callentry passes the buffer that it keeps.
+    unsafe { &*buffer }.put(byte as u8);
+    1
+}
+
+impl Callentry for Putting {
     fn name(&self) -> &'static &'static str {
         &"put"
     }
-    fn owner(&self) -> u32 {
-        self.0.header().number()
+    fn owner(&self) -> Option<&'static Header> {
+        Some(self.0.header())
+    }
+    fn through(&self) -> u16 {
+        1 << FLUSH_OUT.number()
     }
     fn changes(&self) -> Regs {
-        Regs::SYSV
+        Regs::of(&[Reg::Rax])
     }
-    fn emit(&self, d: &mut Draft) -> bool {
-        self.0.put.emit_call(d);
-        true
+    fn emit(&self, a: &mut Assembly, way: Way) -> bool {
+        emit(a, self.0.size, &self.0.block, self.0.header(), way.live).is_ok()
     }
     fn entry(&self) -> usize {
-        self.0.put.entry()
+        put_one as *const () as usize
+    }
+    fn this(&self) -> Option<usize> {
+        Some(core::ptr::from_ref(&*self.0).expose_provenance())
+    }
+    fn is_compiled(&self) -> bool {
+        true
     }
 }
 
@@ -245,7 +256,7 @@ mod tests {
             let out: &'static Mutex<Vec<u8>> = Box::leak(Box::default());
             let buffer = create::<BufferOut>(size).unwrap();
             let to = core::ptr::from_ref(out) as usize;
-            link(&buffer, FLUSH_OUT, Function::of_bytes(&"take", take, to)).unwrap();
+            link(&buffer, FLUSH_OUT, Function::write(&"take", take, to)).unwrap();
             let bytes: Vec<u8> = (0..250).cycle().take(70_000).collect();
             bytes[..50].iter().for_each(|byte| buffer.put(*byte));
             buffer.write(&bytes[50..]);

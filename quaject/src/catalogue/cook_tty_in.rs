@@ -14,9 +14,9 @@ mod read;
 mod typed;
 mod typist;
 
-pub use read::{Guarded, reader, synthesize_read};
+pub use read::{Reads, synthesize_read};
 pub use typed::{Mode, PLACES, Typed};
-pub use typist::{enters_plainly, synthesize_type, typist};
+pub use typist::{Types, enters_plainly, synthesize_type};
 
 use abi::linux::*;
 use alloc::sync::Arc;
@@ -24,11 +24,13 @@ use core::ops::Deref;
 use core::sync::atomic::Ordering;
 use typed::{ENDS, NO_BYTE};
 
+use crate::kit::signature;
+
 crate::quaject! {
     /// Keyboard input editor
     presence Quaject = "CookTTYin" {
-        callentry { PUT = "put", READ = "read" }
-        callout { RAW_GET = "raw_get" ("nothing comes"), SHOW = "echo" ("nothing is shown") }
+        callentry { PUT: signature::Put = "put", READ = "read" }
+        callout { GROUP: signature::Number = "group" ("leave by the slow exit") }
     }
 }
 

@@ -4,24 +4,26 @@
 //! takes processed bytes and returns how many it took. [`CookTtyOut::column`] is the cursor's column. It
 //! knows no device and no thread.
 //!
-//! For the usual flags a descriptor has a generated routine ([`synthesize_write`]) that does not count
-//! columns; [`column_behind`] computes the cursor's column from the last output when it is needed.
+//! For the usual flags a descriptor has a generated routine ([`Writes`]) that does not count
+//! columns; [`column_behind`] finds the cursor from what was shown last, when somebody asks.
 //!
 //! Source: dissertation, sections 4.1 (table 4.2) and 4.4.2 (filters that map a data format); the
 //! translations are those of termios `c_oflag`.
 
 mod write;
 
-pub use write::{Rule, channel_writer, synthesize_write, write, writer};
+pub use write::{Rule, Writes, write};
 
 use abi::linux::{OCRNL, OLCUC, ONLCR, ONLRET, ONOCR, OPOST, TABDLY, XTABS};
 use alloc::vec::Vec;
+
+use crate::kit::signature;
 
 crate::quaject! {
     /// Output editor and format conversion
     presence Quaject = "CookTTYout" {
         callentry { WRITE = "write" }
-        callout { RAW_WRITE = "raw_write" ("the bytes are lost") }
+        callout { RAW_WRITE: signature::Write = "raw_write" ("the bytes are lost") }
     }
 }
 

@@ -6,11 +6,13 @@
 //! Source: Massalin and Pu 1989, section 2.3 (schedulers use gauges to collect data for scheduling
 //! decisions).
 
-use crate::kit::class::Ref;
-use crate::kit::interfacer::Callentry;
+use crate::kit::assembly::{Assembly, Way};
+use crate::kit::class::{Header, Ref};
+use crate::kit::interfacer::{Callentry, Entry, Target};
 use crate::kit::near::Block;
 use crate::kit::regs::Regs;
 use crate::kit::seam::{Unmade, near};
+use crate::kit::signature::Event;
 use alloc::sync::Arc;
 use codegen::{Class, Draft, Routine, dynasm};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -25,9 +27,10 @@ pub struct Gauge {
 crate::quaject! {
     /// Counts events
     class Gauge = "Gauge", spec bool, error Unmade {
-        callentry { COUNT = "count", READ = "read", TAKE = "take" }
+        callentry { COUNT: Event = "count", READ = "read", TAKE = "take" }
     }
-    make Gauge::new;
+    make |several_cpus, _| Gauge::new(several_cpus);
+    callentry |gauge: &Ref<Gauge>, number| (number == COUNT).then(|| target(gauge));
 }
 
 static CODE: Class = Class::new("gauge count");
@@ -74,7 +77,12 @@ fn emit(d: &mut Draft, block: &Block, several_cpus: bool) -> Result<(), Unmade> 
 }
 
 /// Callentry `count` of `gauge`.
-pub fn count(gauge: &Ref<Gauge>) -> Arc<dyn Callentry> {
+pub fn count(gauge: &Ref<Gauge>) -> Entry<Event> {
+    // SAFETY: it changes the gauge's word and flags, and keeps the gauge.
+    unsafe { Entry::new(target(gauge)) }
+}
+
+fn target(gauge: &Ref<Gauge>) -> Target {
     Arc::new(Count(gauge.clone()))
 }
 
@@ -84,14 +92,17 @@ impl Callentry for Count {
     fn name(&self) -> &'static &'static str {
         &"count"
     }
-    fn owner(&self) -> u32 {
-        self.0.header().number()
+    fn owner(&self) -> Option<&'static Header> {
+        Some(self.0.header())
     }
     fn changes(&self) -> Regs {
         Regs::NONE
     }
-    fn emit(&self, d: &mut Draft) -> bool {
-        emit(d, &self.0.block, self.0.several_cpus).is_ok()
+    fn changes_when_called(&self) -> Regs {
+        Regs::NONE
+    }
+    fn emit(&self, a: &mut Assembly, _: Way) -> bool {
+        emit(a, &self.0.block, self.0.several_cpus).is_ok()
     }
     fn entry(&self) -> usize {
         self.0.count.entry()

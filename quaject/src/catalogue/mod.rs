@@ -8,6 +8,10 @@ use crate::kit::seam::Callbacks;
 pub mod buffer_in;
 #[cfg(not(loom))]
 pub mod buffer_out;
+#[cfg(all(test, not(loom)))]
+mod chain_tests;
+#[cfg(not(loom))]
+pub mod composed;
 pub mod constant;
 #[cfg(not(loom))]
 pub mod cook_tty_in;

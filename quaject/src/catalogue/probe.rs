@@ -42,7 +42,7 @@ crate::quaject! {
     class Probe = "Probe", spec bool, error Unmade {
         callentry { PROBE = "probe", SHOW = "show" }
     }
-    make |several_cpus| {
+    make |several_cpus, _| {
         let block = Block::new(size_of::<Words>()).ok_or(Unmade::OutOfMemory)?;
         Ok(Probe { block, several_cpus })
     };

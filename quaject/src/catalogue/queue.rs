@@ -19,25 +19,26 @@
 
 mod channel;
 mod emit;
+mod many;
 mod receive;
 mod string;
-mod told;
 
 pub use channel::Channel;
-pub use receive::{receive, receiver, synthesize_receive};
+pub(crate) use receive::KEPT;
+pub use receive::{Receives, Turn, receive};
 pub use string::Layout;
-pub use told::Told;
 
-use crate::kit::class::{OutOfMemory, Ref};
-use crate::kit::interfacer::{Callentry, Linkable};
+use crate::kit::assembly::{Assembly, Made, Mover, Published, Way};
+use crate::kit::class::{Header, Holder, OutOfMemory, Ref};
+use crate::kit::interfacer::{Callentry, Entry, Target};
 use crate::kit::near::Block;
-use crate::kit::plug::Plug;
 use crate::kit::regs::Regs;
 use crate::kit::seam::Unmade;
+use crate::kit::signature::{Event, Get, Put, Retry, Write};
 use alloc::sync::Arc;
-use codegen::{Class, Draft, Routine};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use sync::Monitor;
+use codegen::methods::Reg;
+use codegen::{Class, Draft, Routine, dynasm};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The contract of `Q_put`: a byte; 1 when it is in, what `Q_full` returned otherwise.
 pub type PutFn = extern "sysv64" fn(byte: u8) -> isize;
@@ -94,43 +95,34 @@ struct FailedWords {
     get: AtomicU64,
 }
 
-/// The target of a callback; None for its default action.
-pub type Target = Option<Arc<dyn Callentry>>;
-
-/// The four callbacks.
-#[derive(Default, Clone)]
-struct Links {
-    full: Target,
-    full_1: Target,
-    empty: Target,
-    empty_1: Target,
-}
-
 /// One queue.
 pub struct ByteQueue {
+    header: &'static Header,
     spec: Spec,
     block: Block,
-    links: Monitor<Links>,
-    /// A callback's target is inlined into the code.
-    was_linked: AtomicBool,
-    put: Plug<PutFn>,
-    get: Plug<GetFn>,
+    put: Published<PutFn>,
+    get: Published<GetFn>,
 }
 
 crate::quaject! {
     /// Implements FIFO queues
     class ByteQueue = "Queue", spec Spec, error Unmade {
-        callentry { Q_PUT = "Q_put", Q_GET = "Q_get" }
+        callentry { Q_PUT: Put = "Q_put", Q_GET: Get = "Q_get" }
         callback {
-            Q_FULL = "Q_full" ("return 0 to the caller"),
-            Q_FULL_1 = "Q_full-1" ("nothing"),
-            Q_EMPTY = "Q_empty" ("return -1 to the caller"),
-            Q_EMPTY_1 = "Q_empty+1" ("nothing"),
+            Q_FULL: Retry = "Q_full" ("return 0 to the caller"),
+            Q_FULL_1: Event = "Q_full-1" ("nothing"),
+            Q_EMPTY: Retry = "Q_empty" ("return -1 to the caller"),
+            Q_EMPTY_1: Event = "Q_empty+1" ("nothing"),
         }
     }
     make ByteQueue::new;
-    renew |queue: &mut ByteQueue, spec| queue.renew(spec);
-    idle |queue: &mut ByteQueue| *queue.links.lock() = Links::default();
+    renew ByteQueue::renew;
+    remake ByteQueue::remake;
+    callentry |queue: &Ref<ByteQueue>, number| match number {
+        Q_PUT => Some(end(queue, false)),
+        Q_GET => Some(end(queue, true)),
+        _ => None,
+    };
 }
 
 impl From<OutOfMemory> for Unmade {
@@ -143,7 +135,7 @@ static PUT: Class = Class::new("Q_put");
 static GET: Class = Class::new("Q_get");
 
 impl ByteQueue {
-    fn new(spec: Spec) -> Result<ByteQueue, Unmade> {
+    fn new(spec: Spec, header: &'static Header) -> Result<ByteQueue, Unmade> {
         let one_each = (spec.producers, spec.consumers) == (Parties::One, Parties::One);
         let possible = spec.size.is_power_of_two() && (2..=65536).contains(&spec.size);
         if !possible || spec.strings && !one_each {
@@ -152,30 +144,34 @@ impl ByteQueue {
         let len = size_of::<Words>() + spec.size * emit::place_size(spec);
         let block = Block::new(len).ok_or(Unmade::OutOfMemory)?;
         emit::clear(spec, &block);
-        let links = Links::default();
-        let put = generate_put(spec, &block, &links)?.0;
-        let get = generate_get(spec, &block, &links)?.0;
+        let put = Published::new(generate_put(spec, &block, header)?);
+        let get = Published::new(generate_get(spec, &block, header)?);
         Ok(ByteQueue {
+            header,
             spec,
             block,
-            links: Monitor::new(links),
-            was_linked: AtomicBool::new(false),
-            put: Plug::new(put),
-            get: Plug::new(get),
+            put,
+            get,
         })
     }
 
-    /// The same kind of queue again keeps its memory, and its code where nothing was linked.
-    fn renew(&mut self, spec: Spec) -> Result<(), Unmade> {
+    /// The same kind of queue again keeps its memory and its code.
+    fn renew(&mut self, spec: Spec, header: &'static Header) -> Result<(), Unmade> {
         if self.spec != spec {
-            *self = Self::new(spec)?;
+            *self = Self::new(spec, header)?;
             return Ok(());
         }
         emit::clear(spec, &self.block);
-        if self.was_linked.swap(false, Ordering::Relaxed) {
-            let links = Links::default();
-            self.put = Plug::new(generate_put(spec, &self.block, &links)?.0);
-            self.get = Plug::new(generate_get(spec, &self.block, &links)?.0);
+        Ok(())
+    }
+
+    fn remake(&self, port: usize) -> Result<(), Unmade> {
+        if [Q_FULL.number(), Q_EMPTY_1.number()].contains(&port) {
+            let put = generate_put(self.spec, &self.block, self.header)?;
+            self.put.publish(put);
+        } else {
+            let get = generate_get(self.spec, &self.block, self.header)?;
+            self.get.publish(get);
         }
         Ok(())
     }
@@ -239,49 +235,68 @@ impl ByteQueue {
     }
 }
 
-/// Callentry `Q_put` of `queue` for the callout of another, which gives the byte in dil.
-pub fn q_put(queue: &Ref<ByteQueue>) -> Arc<dyn Callentry> {
-    Arc::new(Through {
-        queue: queue.clone(),
-        name: &"Q_put",
-        get: false,
-    })
+/// Callentry `Q_put` of `queue` for the callout of another.
+pub fn q_put(queue: &Ref<ByteQueue>) -> Entry<Put> {
+    // SAFETY: it takes the byte or does not, and keeps the queue.
+    unsafe { Entry::new(end(queue, false)) }
 }
 
-/// Callentry `Q_get` of `queue` for the callout of another, which gets the byte in eax.
-pub fn q_get(queue: &Ref<ByteQueue>) -> Arc<dyn Callentry> {
-    Arc::new(Through {
-        queue: queue.clone(),
-        name: &"Q_get",
-        get: true,
-    })
+/// Callentry `Q_get` of `queue` for the callout of another.
+pub fn q_get(queue: &Ref<ByteQueue>) -> Entry<Get> {
+    // SAFETY: a byte comes out or none, and it keeps the queue.
+    unsafe { Entry::new(end(queue, true)) }
 }
 
-/// A callentry that is reached through the plug's word, because the queue may be linked anew at any time.
-struct Through {
+fn end(queue: &Ref<ByteQueue>, get: bool) -> Target {
+    let queue = queue.clone();
+    Arc::new(End { queue, get })
+}
+
+/// One of the two callentries.
+struct End {
     queue: Ref<ByteQueue>,
-    name: &'static &'static str,
     get: bool,
 }
 
-impl Callentry for Through {
+impl Callentry for End {
     fn name(&self) -> &'static &'static str {
-        self.name
+        if self.get { &"Q_get" } else { &"Q_put" }
     }
-    fn owner(&self) -> u32 {
-        self.queue.header().number()
+    fn owner(&self) -> Option<&'static Header> {
+        Some(self.queue.header())
+    }
+    fn through(&self) -> u16 {
+        if self.get {
+            1 << Q_EMPTY.number() | 1 << Q_FULL_1.number()
+        } else {
+            1 << Q_FULL.number() | 1 << Q_EMPTY_1.number()
+        }
     }
     fn changes(&self) -> Regs {
-        // The callbacks' code saves the registers that it changes.
-        emit::CHANGES
+        emit::changes(self.queue.spec)
     }
-    fn emit(&self, d: &mut Draft) -> bool {
+    fn emit(&self, a: &mut Assembly, way: Way) -> bool {
+        let queue = &*self.queue;
+        let Ok(at) = emit::Places::new(queue.spec, &queue.block) else {
+            return false;
+        };
         if self.get {
-            self.queue.get.emit_call(d);
+            emit::get(a, &at, queue.header, way);
         } else {
-            self.queue.put.emit_call(d);
+            emit::put(a, &at, queue.header, way);
         }
         true
+    }
+    fn emit_around(&self, a: &mut Assembly, way: Way, mover: &dyn Mover) -> bool {
+        let queue = &*self.queue;
+        match queue.layout() {
+            Ok(q) if mover.stretch().is_some() => {
+                let many = if self.get { many::get } else { many::put };
+                many(a, queue, &q, way, mover);
+                true
+            }
+            _ => false,
+        }
     }
     fn entry(&self) -> usize {
         if self.get {
@@ -290,64 +305,91 @@ impl Callentry for Through {
             self.queue.put.entry()
         }
     }
-}
-
-impl Linkable for ByteQueue {
-    fn relink(&self, port: usize, target: Target) -> Result<bool, Unmade> {
-        let mut links = self.links.lock();
-        let mut new = links.clone();
-        let (slot, in_put) = match port {
-            Q_FULL => (&mut new.full, true),
-            Q_FULL_1 => (&mut new.full_1, false),
-            Q_EMPTY => (&mut new.empty, false),
-            Q_EMPTY_1 => (&mut new.empty_1, true),
-            _ => return Err(Unmade::BadSpec),
-        };
-        *slot = target;
-        self.was_linked.store(true, Ordering::Relaxed);
-        let in_line = if in_put {
-            let (routine, in_line) = generate_put(self.spec, &self.block, &new)?;
-            self.put.replug(routine);
-            in_line[usize::from(port == Q_EMPTY_1)]
+    // Through the word, because the queue may be linked anew at any time.
+    fn call(&self, d: &mut Draft) {
+        if self.get {
+            self.queue.get.emit_call(d);
         } else {
-            let (routine, in_line) = generate_get(self.spec, &self.block, &new)?;
-            self.get.replug(routine);
-            in_line[usize::from(port == Q_FULL_1)]
-        };
-        let old = core::mem::replace(&mut *links, new);
-        // A linked object may take its own monitors when it is dropped.
-        drop(links);
-        drop(old);
-        Ok(in_line)
+            self.queue.put.emit_call(d);
+        }
     }
 }
 
-type Made<F> = Result<(Routine<F>, [bool; 2]), Unmade>;
-
-fn generate_put(spec: Spec, block: &Block, links: &Links) -> Made<PutFn> {
-    let at = emit::Places::new(spec, block)?;
-    let mut draft = Draft::new(&PUT, kind_name(spec));
-    let in_line = emit::put(
-        &mut draft,
-        &at,
-        links.full.as_deref(),
-        links.empty_1.as_deref(),
-    );
-    // SAFETY: the code keeps the System V convention, and its queue outlives the plug that holds the routine.
-    Ok((unsafe { Routine::from(draft.seal()?) }, in_line))
+/// Callentry `Q_put` of `queue` for strings, all or nothing where the caller moves the bytes itself; else
+/// what fits. `Q_full` is not called.
+pub fn q_put_string(queue: &Ref<ByteQueue>) -> Entry<Write> {
+    let queue = queue.clone();
+    // SAFETY: it takes bytes from memory, and keeps the queue.
+    unsafe { Entry::new(Arc::new(StringEnd(queue))) }
 }
 
-fn generate_get(spec: Spec, block: &Block, links: &Links) -> Made<GetFn> {
+/// The callentry for strings.
+struct StringEnd(Ref<ByteQueue>);
+
+extern "sysv64" fn put_string(queue: *const ByteQueue, bytes: *mut u8, count: usize) -> usize {
+    // SAFETY: the callentry passes the queue that it keeps, and its caller so many bytes.
+    unsafe { (*queue).write(core::slice::from_raw_parts(bytes, count)) }
+}
+
+impl Callentry for StringEnd {
+    fn name(&self) -> &'static &'static str {
+        &"Q_put"
+    }
+    fn owner(&self) -> Option<&'static Header> {
+        Some(self.0.header())
+    }
+    fn through(&self) -> u16 {
+        1 << Q_EMPTY_1.number()
+    }
+    // A string is the caller's registers, which are saved inside.
+    fn changes(&self) -> Regs {
+        Regs::of(&[Reg::Rax, Reg::Rcx])
+    }
+    fn emit_around(&self, a: &mut Assembly, way: Way, mover: &dyn Mover) -> bool {
+        let queue = &*self.0;
+        match queue.layout() {
+            Ok(q) if mover.stretch().is_none() => {
+                many::put(a, queue, &q, way, mover);
+                true
+            }
+            _ => false,
+        }
+    }
+    fn entry(&self) -> usize {
+        put_string as *const () as usize
+    }
+    fn this(&self) -> Option<usize> {
+        Some(core::ptr::from_ref(&*self.0).expose_provenance())
+    }
+    fn is_compiled(&self) -> bool {
+        true
+    }
+}
+
+fn generate_put(spec: Spec, block: &Block, header: &'static Header) -> Result<Made<PutFn>, Unmade> {
     let at = emit::Places::new(spec, block)?;
-    let mut draft = Draft::new(&GET, kind_name(spec));
-    let in_line = emit::get(
-        &mut draft,
-        &at,
-        links.empty.as_deref(),
-        links.full_1.as_deref(),
-    );
+    let draft = Draft::new(&PUT, kind_name(spec));
+    let mut a = Assembly::new(draft, Some(Holder::Member(header)));
+    let no = a.label();
+    let live = Regs::NONE;
+    emit::put(&mut a, &at, header, Way { no, live });
+    dynasm!(a ; .arch x64 ; mov eax, 1 ; ret);
+    a.cold(|a| dynasm!(a ; .arch x64 ; =>no ; xor eax, eax ; ret));
+    // SAFETY: the code keeps the System V convention, and its queue outlives the plug that holds the routine.
+    unsafe { a.seal(None) }
+}
+
+fn generate_get(spec: Spec, block: &Block, header: &'static Header) -> Result<Made<GetFn>, Unmade> {
+    let at = emit::Places::new(spec, block)?;
+    let draft = Draft::new(&GET, kind_name(spec));
+    let mut a = Assembly::new(draft, Some(Holder::Member(header)));
+    let no = a.label();
+    let live = Regs::NONE;
+    emit::get(&mut a, &at, header, Way { no, live });
+    dynasm!(a ; .arch x64 ; ret);
+    a.cold(|a| dynasm!(a ; .arch x64 ; =>no ; mov rax, -1 ; ret));
     // SAFETY: as above.
-    Ok((unsafe { Routine::from(draft.seal()?) }, in_line))
+    unsafe { a.seal(None) }
 }
 
 fn kind_name(spec: Spec) -> &'static str {

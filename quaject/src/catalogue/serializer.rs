@@ -8,48 +8,54 @@
 //! Source: Massalin and Pu 1989, sections 2.3 and 5.2 (a monitor is attached to the end with multiple
 //! participants); the word is `sync::Monitor`'s.
 
-use crate::kit::class::Ref;
-use crate::kit::interfacer::{Callentry, Linkable, place};
+use crate::kit::assembly::{Assembly, Made, Published, Way};
+use crate::kit::class::{Header, Holder, Ref};
+use crate::kit::interfacer::{Callentry, Entry, Target};
 use crate::kit::near::Block;
-use crate::kit::plug::Plug;
 use crate::kit::regs::Regs;
 use crate::kit::seam::{Unmade, near};
+use crate::kit::signature::Put;
 use alloc::sync::Arc;
-use codegen::{Class, Draft, Routine, dynasm};
-use sync::Monitor;
+use codegen::methods::{Reg, constant};
+use codegen::{Class, Draft, dynasm};
 use sync::monitor::{CONTENDED, RawMonitor};
 
-/// The contract of `enter`: that of the target, for one argument and one result.
-type EnterFn = extern "sysv64" fn(argument: usize) -> usize;
+/// The contract of `enter`: a byte; 0 when the target has not taken it.
+type EnterFn = extern "sysv64" fn(byte: usize) -> usize;
 
 /// One serializer.
 pub struct Serializer {
+    header: &'static Header,
     block: Block,
-    target: Monitor<Option<Arc<dyn Callentry>>>,
-    enter: Plug<EnterFn>,
+    enter: Published<EnterFn>,
 }
 
 crate::quaject! {
     /// Serializes the participants at an end that is made for one
     class Serializer = "Monitor", spec (), error Unmade {
-        callentry { ENTER = "enter" }
-        callout { TARGET = "target" ("return 0") }
+        callentry { ENTER: Put = "enter" }
+        callout { TARGET: Put = "target" ("return 0") }
     }
-    make |()| {
+    make |(), header| {
         let block = Block::new(size_of::<RawMonitor>()).ok_or(Unmade::OutOfMemory)?;
         // SAFETY: the block is large and aligned enough, and no other party has it.
         unsafe { block.at().cast::<RawMonitor>().write(RawMonitor::new()) };
-        let enter = Plug::new(generate(&block, None)?.0);
-        Ok(Serializer { block, target: Monitor::new(None), enter })
+        let enter = Published::new(generate(&block, header)?);
+        Ok(Serializer { header, block, enter })
     };
+    remake |serializer: &Serializer, _| {
+        serializer.enter.publish(generate(&serializer.block, serializer.header)?);
+        Ok(())
+    };
+    callentry |serializer: &Ref<Serializer>, number| (number == ENTER).then(|| target(serializer));
 }
 
 static CODE: Class = Class::new("monitor enter");
 
 impl Serializer {
     /// Callentry `enter`.
-    pub fn enter(&self, argument: usize) -> usize {
-        self.enter.call(|enter| enter(argument))
+    pub fn enter(&self, byte: usize) -> usize {
+        self.enter.call(|enter| enter(byte))
     }
 
     pub(crate) fn monitor(&self) -> &RawMonitor {
@@ -73,29 +79,40 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Callentry `enter` of `serializer` for the callout of another, which gives the argument.
-pub fn enter(serializer: &Ref<Serializer>) -> Arc<dyn Callentry> {
+/// Callentry `enter` of `serializer` for the callout of another. What is entered may sleep.
+pub fn enter(serializer: &Ref<Serializer>) -> Entry<Put> {
+    // SAFETY: it takes the byte as the target does, and keeps the serializer.
+    unsafe { Entry::new(target(serializer)) }
+}
+
+fn target(serializer: &Ref<Serializer>) -> Target {
     Arc::new(Enter(serializer.clone()))
 }
 
 struct Enter(Ref<Serializer>);
 
-extern "sysv64" fn enter_it(serializer: *const Serializer, argument: usize) -> usize {
+extern "sysv64" fn enter_it(serializer: *const Serializer, byte: usize) -> usize {
     // SAFETY: the callentry passes the serializer that it keeps.
-    unsafe { &*serializer }.enter(argument)
+    unsafe { &*serializer }.enter(byte)
 }
 
 impl Callentry for Enter {
     fn name(&self) -> &'static &'static str {
         &"enter"
     }
-    fn owner(&self) -> u32 {
-        self.0.header().number()
+    fn owner(&self) -> Option<&'static Header> {
+        Some(self.0.header())
+    }
+    fn through(&self) -> u16 {
+        1 << TARGET.number()
     }
     fn changes(&self) -> Regs {
         Regs::SYSV
     }
-    // Through Rust, since the target may sleep.
+    fn emit(&self, a: &mut Assembly, way: Way) -> bool {
+        emit(a, &self.0.block, self.0.header(), way).is_ok()
+    }
+    // Through Rust, since what is entered may sleep.
     fn entry(&self) -> usize {
         enter_it as *const () as usize
     }
@@ -104,22 +121,6 @@ impl Callentry for Enter {
     }
     fn is_compiled(&self) -> bool {
         true
-    }
-}
-
-impl Linkable for Serializer {
-    fn relink(&self, port: usize, target: Option<Arc<dyn Callentry>>) -> Result<bool, Unmade> {
-        if port != TARGET {
-            return Err(Unmade::BadSpec);
-        }
-        let mut linked = self.target.lock();
-        let (routine, in_line) = generate(&self.block, target.as_deref())?;
-        self.enter.replug(routine);
-        let old = core::mem::replace(&mut *linked, target);
-        // A linked object may take its own monitors when it is dropped.
-        drop(linked);
-        drop(old);
-        Ok(in_line)
     }
 }
 
@@ -133,46 +134,65 @@ extern "sysv64" fn wake(monitor: *const RawMonitor) {
     unsafe { &*monitor }.wake_next();
 }
 
-fn generate(
-    block: &Block,
-    target: Option<&dyn Callentry>,
-) -> Result<(Routine<EnterFn>, bool), Unmade> {
+/// Enters the target with the byte in edi and esi. Changes what a System V function may.
+fn emit(a: &mut Assembly, block: &Block, header: &'static Header, way: Way) -> Result<(), Unmade> {
     let word = near(block.at().as_ptr())? as i32;
-    let mut draft = Draft::new(&CODE, "enter");
-    let d = &mut draft;
-    let mut in_line = false;
-    // The push also aligns the stack for the calls below.
-    dynasm!(d ; .arch x64
-        ; push rdi
+    let Some(link) = a.consult(header, TARGET.number()) else {
+        dynasm!(a ; .arch x64 ; jmp =>way.no);
+        return Ok(());
+    };
+    let [busy, inside, refused, over] = core::array::from_fn(|_| a.label());
+    dynasm!(a ; .arch x64
         ; xor eax, eax
         ; mov ecx, 1
         ; lock cmpxchg [word], ecx
-        ; jne >busy
-        ; inside:
-        ; mov rdi, [rsp]
-        ; mov rsi, rdi
-        ; xor eax, eax
+        ; jne =>busy
+        ; =>inside
     );
-    if let Some(target) = target {
-        in_line = place(d, target, Regs::NONE, &[]);
-    }
-    dynasm!(d ; .arch x64
+    a.place(link, Regs::NONE, Some(refused), &[]);
+    leave(a, word);
+    dynasm!(a ; .arch x64 ; =>over);
+    a.cold(|a| {
+        let argument = Regs::of(&[Reg::Rdi, Reg::Rsi]);
+        a.bind(busy);
+        argument.save(a);
+        constant(a, Reg::Rdi, word as u64);
+        a.call_compiled(wait as *const () as usize, Regs::NONE);
+        argument.restore(a);
+        dynasm!(a ; .arch x64 ; jmp =>inside ; =>refused);
+        leave(a, word);
+        dynasm!(a ; .arch x64 ; jmp =>way.no);
+    });
+    Ok(())
+}
+
+/// Gives the turn back. Changes what a System V function may.
+fn leave(a: &mut Assembly, word: i32) {
+    let [wanted, out_of_it] = core::array::from_fn(|_| a.label());
+    dynasm!(a ; .arch x64
         ; xor ecx, ecx
         ; xchg [word], ecx
         ; test ecx, CONTENDED as i32
-        ; jne >wanted
-        ; out_of_it:
-        ; pop rdi
-        ; ret
-        ; busy:
-        ; mov rdi, word
+        ; jne =>wanted
+        ; =>out_of_it
     );
-    d.call_abs(wait as *const () as usize);
-    dynasm!(d ; .arch x64 ; jmp <inside ; wanted: ; mov [rsp], rax ; mov rdi, word);
-    d.call_abs(wake as *const () as usize);
-    dynasm!(d ; .arch x64 ; mov rax, [rsp] ; jmp <out_of_it);
+    a.cold(|a| {
+        a.bind(wanted);
+        constant(a, Reg::Rdi, word as u64);
+        a.call_compiled(wake as *const () as usize, Regs::NONE);
+        dynasm!(a ; .arch x64 ; jmp =>out_of_it);
+    });
+}
+
+fn generate(block: &Block, header: &'static Header) -> Result<Made<EnterFn>, Unmade> {
+    let mut a = Assembly::new(Draft::new(&CODE, "enter"), Some(Holder::Member(header)));
+    let no = a.label();
+    dynasm!(a ; .arch x64 ; mov esi, edi);
+    let live = Regs::NONE;
+    emit(&mut a, block, header, Way { no, live })?;
+    dynasm!(a ; .arch x64 ; mov eax, 1 ; ret ; =>no ; xor eax, eax ; ret);
     // SAFETY: it keeps the System V convention, and the block is kept beside the plug.
-    Ok((unsafe { Routine::from(draft.seal()?) }, in_line))
+    unsafe { a.seal(None) }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -7,13 +7,12 @@
 //! Source: Massalin and Pu 1989, section 2.3 (switches direct interrupts to the appropriate service
 //! routines).
 
-use crate::kit::interfacer::{Callentry, Linkable, place};
-use crate::kit::plug::Plug;
+use crate::kit::assembly::{Assembly, Made, Published};
+use crate::kit::class::{Header, Holder, Port};
 use crate::kit::regs::Regs;
 use crate::kit::seam::Unmade;
-use alloc::sync::Arc;
-use codegen::{Class, Draft, Routine, dynasm};
-use sync::Monitor;
+use crate::kit::signature::Event;
+use codegen::{Class, Draft, dynasm};
 
 /// Cases of a switch.
 pub const CASES: usize = 8;
@@ -21,12 +20,10 @@ pub const CASES: usize = 8;
 /// The contract of `select`: the number; whether there was such a case.
 type SelectFn = extern "sysv64" fn(case: u32) -> bool;
 
-type Cases = [Option<Arc<dyn Callentry>>; CASES];
-
 /// One switch.
 pub struct Switch {
-    cases: Monitor<Cases>,
-    select: Plug<SelectFn>,
+    header: &'static Header,
+    select: Published<SelectFn>,
 }
 
 crate::quaject! {
@@ -34,17 +31,26 @@ crate::quaject! {
     class Switch = "Switch", spec (), error Unmade {
         callentry { SELECT = "select" }
         callout {
-            CASE_0 = "0" ("return false"), CASE_1 = "1" ("return false"),
-            CASE_2 = "2" ("return false"), CASE_3 = "3" ("return false"),
-            CASE_4 = "4" ("return false"), CASE_5 = "5" ("return false"),
-            CASE_6 = "6" ("return false"), CASE_7 = "7" ("return false"),
+            CASE_0: Event = "0" ("return false"), CASE_1: Event = "1" ("return false"),
+            CASE_2: Event = "2" ("return false"), CASE_3: Event = "3" ("return false"),
+            CASE_4: Event = "4" ("return false"), CASE_5: Event = "5" ("return false"),
+            CASE_6: Event = "6" ("return false"), CASE_7: Event = "7" ("return false"),
         }
     }
-    make |()| Ok(Switch {
-        cases: Monitor::new(Cases::default()),
-        select: Plug::new(generate(&Cases::default(), 0)?.0),
-    });
+    make |(), header| {
+        let select = Published::new(generate(header)?);
+        Ok(Switch { header, select })
+    };
+    remake |switch: &Switch, _| {
+        switch.select.publish(generate(switch.header)?);
+        Ok(())
+    };
 }
+
+/// The cases by number.
+pub const BY_NUMBER: [Port<Switch, Event>; CASES] = [
+    CASE_0, CASE_1, CASE_2, CASE_3, CASE_4, CASE_5, CASE_6, CASE_7,
+];
 
 static CODE: Class = Class::new("switch select");
 
@@ -55,44 +61,20 @@ impl Switch {
     }
 }
 
-impl Linkable for Switch {
-    fn relink(&self, port: usize, target: Option<Arc<dyn Callentry>>) -> Result<bool, Unmade> {
-        let Some(case) = port.checked_sub(CASE_0).filter(|case| *case < CASES) else {
-            return Err(Unmade::BadSpec);
+fn generate(header: &'static Header) -> Result<Made<SelectFn>, Unmade> {
+    let mut a = Assembly::new(Draft::new(&CODE, "select"), Some(Holder::Member(header)));
+    for (number, case) in (0..).zip(BY_NUMBER) {
+        let Some(link) = a.consult(header, case.number()) else {
+            continue;
         };
-        let mut cases = self.cases.lock();
-        let old = core::mem::replace(&mut cases[case], target);
-        match generate(&cases, case) {
-            Ok((routine, in_line)) => {
-                self.select.replug(routine);
-                // A linked object may take its own monitors when it is dropped.
-                drop(cases);
-                drop(old);
-                Ok(in_line)
-            }
-            Err(unmade) => {
-                cases[case] = old;
-                Err(unmade)
-            }
-        }
+        let next = a.label();
+        dynasm!(a ; .arch x64 ; cmp edi, number ; jne =>next);
+        a.place(link, Regs::NONE, None, &[]);
+        dynasm!(a ; .arch x64 ; mov eax, 1 ; ret ; =>next);
     }
-}
-
-/// The routine, and whether case number `asked` is inlined.
-fn generate(cases: &Cases, asked: usize) -> Result<(Routine<SelectFn>, bool), Unmade> {
-    let mut draft = Draft::new(&CODE, "select");
-    let d = &mut draft;
-    let mut in_line = false;
-    for (number, target) in cases.iter().enumerate() {
-        let Some(target) = target else { continue };
-        dynasm!(d ; .arch x64 ; cmp edi, number as i32 ; jne >next);
-        let collapsed = place(d, &**target, Regs::NONE, &[]);
-        in_line |= collapsed && number == asked;
-        dynasm!(d ; .arch x64 ; mov eax, 1 ; ret ; next:);
-    }
-    dynasm!(d ; .arch x64 ; xor eax, eax ; ret);
+    dynasm!(a ; .arch x64 ; xor eax, eax ; ret);
     // SAFETY: it keeps the System V convention, as callentries that change no more than that do.
-    Ok((unsafe { Routine::from(draft.seal()?) }, in_line))
+    unsafe { a.seal(None) }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -114,7 +96,7 @@ mod tests {
         let gauge = create::<Gauge>(false).unwrap();
         assert!(!switch.select(3));
         assert!(link(&switch, CASE_3, gauge::count(&gauge)).unwrap());
-        assert!(!link(&switch, CASE_5, Function::new(&"service", service, 55)).unwrap());
+        assert!(!link(&switch, CASE_5, Function::event(&"service", service, 55)).unwrap());
         assert!(switch.select(3) && switch.select(3) && switch.select(5));
         assert!(!switch.select(4) && !switch.select(u32::MAX));
         assert_eq!((gauge.read(), CALLED.load(Ordering::Relaxed)), (2, 55));

@@ -37,7 +37,7 @@ crate::quaject! {
     class Symtab = "Symtab", spec (), error Unmade {
         callentry { LOOKUP = "lookup", ADD = "add" }
     }
-    make |()| Ok(Symtab::new());
+    make |(), _| Ok(Symtab::new());
 }
 
 impl Symtab {

@@ -132,6 +132,11 @@ pub fn seam(cpus: usize, conv: Conv) -> Seam {
     Seam::new(stub.entry(), cpus, conv, &crate::CALLBACKS).unwrap()
 }
 
+/// As [`seam`], for good.
+pub fn leaked(cpus: usize, conv: Conv) -> &'static Seam {
+    Box::leak(Box::new(seam(cpus, conv)))
+}
+
 /// Lets faults at listed instructions resume at their fix-ups, as the kernel's page fault handler does.
 fn catch_faults() {
     static INSTALLED: Once = Once::new();

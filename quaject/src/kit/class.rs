@@ -12,11 +12,20 @@
 //!
 //! Source: dissertation, sections 4.1.1 and 4.1.2.
 
+use crate::kit::interfacer::Target;
+use crate::kit::seam::Unmade;
+use crate::kit::signature::Shape;
+pub use crate::kit::wiring::Placed;
+use crate::kit::wiring::Wiring;
+use alloc::sync::Weak;
 use core::cell::UnsafeCell;
 use core::fmt;
+use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use sync::stack::{Node, Stack};
 
 /// The three parts of a quaject's interface.
@@ -32,13 +41,65 @@ pub enum Kind {
 
 /// One element of a quaject's interface.
 #[derive(Debug)]
-pub struct Port {
+pub struct Element {
     /// Its name, as in tables 4.2 to 4.4.
     pub name: &'static str,
     /// Its kind.
     pub kind: Kind,
     /// The default action while nothing is linked; empty for callentries.
     pub default: &'static str,
+    /// What passes through it.
+    pub shape: &'static Shape,
+}
+
+/// A callout or callback of signature `S` of the quajects that are a `B`.
+pub struct Port<B, S> {
+    number: u8,
+    signature: PhantomData<fn(B) -> S>,
+}
+
+impl<B, S> Port<B, S> {
+    /// Number `number` of the class. Used by [`quaject!`](crate::quaject).
+    #[doc(hidden)]
+    pub const fn new(number: usize) -> Self {
+        Port {
+            number: number as u8,
+            signature: PhantomData,
+        }
+    }
+
+    /// Its number in its class.
+    pub const fn number(self) -> usize {
+        self.number as usize
+    }
+}
+
+impl<B, S> Clone for Port<B, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B, S> Copy for Port<B, S> {}
+
+/// Who has a routine in which links stand.
+#[derive(Clone)]
+pub enum Holder {
+    /// A quaject, which is told which of its ports is concerned.
+    Member(&'static Header),
+    /// Another.
+    Other(Weak<dyn Remake>),
+    /// Another, which never goes.
+    Lasting(&'static dyn Remake),
+}
+
+/// One who has a routine in which links stand, and is no quaject.
+pub trait Remake: Send + Sync {
+    /// Makes the routine anew and publishes it.
+    ///
+    /// # Errors
+    /// [`Unmade`]: then what was published is right under the old links, or leaves to Rust.
+    fn remake(&self) -> Result<(), Unmade>;
 }
 
 /// The most ports that a class can have.
@@ -51,9 +112,11 @@ pub struct Class {
     /// Its purpose.
     pub purpose: &'static str,
     /// Its interface.
-    pub ports: &'static [Port],
+    pub ports: &'static [Element],
     /// Gives up the code and memory of an inactive member.
     strip: unsafe fn(NonNull<Header>),
+    /// Makes the code of a member anew, as far as it goes through the port of this number.
+    remake: fn(&'static Header, usize) -> Result<(), Unmade>,
     members: AtomicPtr<Header>,
     inactive: Stack,
     created: AtomicU64,
@@ -96,7 +159,7 @@ impl Class {
     pub const fn new<B: Body>(
         name: &'static str,
         purpose: &'static str,
-        ports: &'static [Port],
+        ports: &'static [Element],
     ) -> Class {
         assert!(ports.len() <= PORTS);
         Class {
@@ -104,6 +167,7 @@ impl Class {
             purpose,
             ports,
             strip: strip::<B>,
+            remake: remake::<B>,
             members: AtomicPtr::new(ptr::null_mut()),
             inactive: Stack::new(),
             created: AtomicU64::new(0),
@@ -190,23 +254,13 @@ impl Drop for Tally {
     }
 }
 
-/// The target of a callback or callout.
-#[derive(Debug)]
-pub struct Link {
-    name: AtomicPtr<&'static str>,
-    to: AtomicU32,
-    in_line: AtomicBool,
-}
-
-/// A copy of the record of a link.
+/// A copy of what is known about a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Linked {
     /// Name of the callentry at the other end.
     pub name: &'static str,
     /// Number of the quaject that it belongs to; 0 for a function of the kernel.
     pub to: u32,
-    /// Whether its code is inlined into the caller instead of called.
-    pub in_line: bool,
 }
 
 /// The header of every member.
@@ -218,7 +272,9 @@ pub struct Header {
     next: AtomicPtr<Header>,
     number: u32,
     references: AtomicU32,
-    links: [Link; PORTS],
+    wiring: Wiring<Target, Holder, PORTS>,
+    /// Links that lead here one behind the other, at most.
+    above: AtomicU8,
 }
 
 static NUMBERS: AtomicU32 = AtomicU32::new(1);
@@ -231,13 +287,8 @@ impl Header {
             next: AtomicPtr::new(ptr::null_mut()),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             references: AtomicU32::new(0),
-            links: [const {
-                Link {
-                    name: AtomicPtr::new(ptr::null_mut()),
-                    to: AtomicU32::new(0),
-                    in_line: AtomicBool::new(false),
-                }
-            }; PORTS],
+            wiring: Wiring::new(),
+            above: AtomicU8::new(0),
         }
     }
 
@@ -258,33 +309,45 @@ impl Header {
 
     /// The target of port number `port`; None while its default action holds.
     pub fn link(&self, port: usize) -> Option<Linked> {
-        let link = self.links.get(port)?;
-        // SAFETY: only `&'static &'static str` are stored.
-        let name = unsafe { link.name.load(Ordering::Acquire).as_ref() }?;
+        let target = self.wiring.get(port)?;
         Some(Linked {
-            name,
-            to: link.to.load(Ordering::Relaxed),
-            in_line: link.in_line.load(Ordering::Relaxed),
+            name: target.name(),
+            to: target.owner().map_or(0, Header::number),
         })
     }
 
-    /// Records the new target of port number `port`. A walk may see parts of the old record and of the new.
-    pub fn note_link(
-        &self,
-        port: usize,
-        name: Option<&'static &'static str>,
-        to: u32,
-        in_line: bool,
-    ) {
-        let link = &self.links[port];
-        link.to.store(to, Ordering::Relaxed);
-        link.in_line.store(in_line, Ordering::Relaxed);
-        let name = name.map_or(ptr::null_mut(), |name| ptr::from_ref(name).cast_mut());
-        link.name.store(name, Ordering::Release);
+    /// How the link of port number `port` stands in the routine number `at` of those in which it does.
+    pub fn site(&self, port: usize, at: usize) -> Option<Placed> {
+        self.wiring.site(port, at)
     }
 
-    fn unlink_all(&self) {
-        (0..PORTS).for_each(|port| self.note_link(port, None, 0, false));
+    pub(crate) fn wiring(&self) -> &Wiring<Target, Holder, PORTS> {
+        &self.wiring
+    }
+
+    /// Links that lead here one behind the other, at most.
+    pub(crate) fn above(&self) -> u8 {
+        self.above.load(Ordering::Relaxed)
+    }
+
+    /// So many links lead here.
+    pub(crate) fn is_below(&self, above: u8) {
+        self.above.fetch_max(above, Ordering::Relaxed);
+    }
+
+    /// Has the quaject make its code anew, as far as that goes through port number `port`.
+    pub(crate) fn remake(&'static self, port: usize) -> Result<(), Unmade> {
+        (self.class.remake)(self, port)
+    }
+
+    /// Gives every port its default action back, for a quaject that nobody has any more; whether there was a
+    /// link.
+    fn unlink_all(&self) -> bool {
+        self.above.store(0, Ordering::Relaxed);
+        (0..self.class.ports.len()).fold(false, |was, port| {
+            let old = self.wiring.exchange(port, None);
+            was | old.is_some()
+        })
     }
 }
 
@@ -298,23 +361,40 @@ pub trait Body: Sized + Send + Sync + 'static {
     /// The class.
     fn class() -> &'static Class;
 
-    /// Makes a member's body, code included. Callbacks and callouts have their default actions.
+    /// Makes the body of the member whose header this is, code included. Callbacks and callouts have their
+    /// default actions.
     ///
-    /// # Errors The reason why it cannot be made.
-    fn make(spec: Self::Spec) -> Result<Self, Self::Error>;
+    /// # Errors
+    /// Whatever stands in its way.
+    fn make(spec: Self::Spec, header: &'static Header) -> Result<Self, Self::Error>;
 
     /// Makes an inactive member as good as a new one, keeping what code and memory it can.
     ///
     /// # Errors
     /// As [`make`](Self::make); the member is then stripped.
-    fn renew(&mut self, spec: Self::Spec) -> Result<(), Self::Error> {
-        *self = Self::make(spec)?;
+    fn renew(&mut self, spec: Self::Spec, header: &'static Header) -> Result<(), Self::Error> {
+        *self = Self::make(spec, header)?;
         Ok(())
     }
 
-    /// Called when the last handle is gone, before the member goes to the inactive list: give up what belongs
-    /// to others.
+    /// Called when the last handle is gone, before a member that was not linked goes to the inactive list:
+    /// give up what belongs to others. One that was linked is stripped.
     fn idle(&mut self) {}
+
+    /// Port number `port` is linked to something else: makes the code that goes through it anew, and
+    /// publishes it. Not called for two changes at once.
+    ///
+    /// # Errors
+    /// [`Unmade`]; the code then stays as it was.
+    fn remake(&self, _port: usize) -> Result<(), Unmade> {
+        Ok(())
+    }
+
+    /// Callentry number `number`, where others' callouts can be linked to it: of the signature that the class
+    /// declares.
+    fn callentry(_this: &Ref<Self>, _number: usize) -> Option<Target> {
+        None
+    }
 }
 
 /// The heap is exhausted.
@@ -341,9 +421,11 @@ pub fn create<B: Body>(spec: B::Spec) -> Result<Ref<B>, B::Error> {
     };
     // SAFETY: just allocated or taken off the inactive list: no other party has the body.
     let body = unsafe { &mut *member.as_ref().body.get() };
+    // SAFETY: members are never freed.
+    let header = unsafe { &member.as_ref().header };
     let made = match body {
-        Some(body) => body.renew(spec),
-        None => B::make(spec).map(|made| *body = Some(made)),
+        Some(body) => body.renew(spec, header),
+        None => B::make(spec, header).map(|made| *body = Some(made)),
     };
     if new {
         class.enlist(member.cast());
@@ -389,6 +471,15 @@ unsafe fn strip<B: Body>(header: NonNull<Header>) {
     unsafe { *header.cast::<Member<B>>().as_ref().body.get() = None };
 }
 
+/// For a member that others have code of, or have taken off the inactive list since: then there is nothing to
+/// make.
+fn remake<B: Body>(header: &'static Header, port: usize) -> Result<(), Unmade> {
+    match Ref::<B>::of(header) {
+        Some(member) => member.remake(port),
+        None => Ok(()),
+    }
+}
+
 /// A counted handle to a quaject.
 pub struct Ref<B: Body>(NonNull<Member<B>>);
 
@@ -398,8 +489,18 @@ unsafe impl<B: Body> Send for Ref<B> {}
 unsafe impl<B: Body> Sync for Ref<B> {}
 
 impl<B: Body> Ref<B> {
-    /// Its entry in `/syn`.
-    pub fn header(&self) -> &Header {
+    /// A handle to the quaject with this header, of `B`'s class, unless nobody has one any more.
+    fn of(header: &'static Header) -> Option<Ref<B>> {
+        let more = |count: u32| count.checked_add(1).filter(|_| count > 0);
+        header
+            .references
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, more)
+            .ok()?;
+        Some(Ref(NonNull::from(header).cast()))
+    }
+
+    /// What `/syn` shows of it.
+    pub fn header(&self) -> &'static Header {
         // SAFETY: members are never freed.
         unsafe { &self.0.as_ref().header }
     }
@@ -430,9 +531,13 @@ impl<B: Body> Drop for Ref<B> {
             return;
         }
         let class = header.class;
-        header.unlink_all();
+        let was_linked = header.unlink_all();
         // SAFETY: this was the last handle, so the body is ours until the member is on the list.
-        if let Some(body) = unsafe { &mut *self.0.as_ref().body.get() } {
+        let body = unsafe { &mut *self.0.as_ref().body.get() };
+        if was_linked {
+            // Its code has others in it.
+            *body = None;
+        } else if let Some(body) = body {
             body.idle();
         }
         class.active.fetch_sub(1, Ordering::Relaxed);
@@ -456,17 +561,22 @@ impl<B: Body + fmt::Debug> fmt::Debug for Ref<B> {
 /// quaject! {
 ///     /// Implements FIFO queues
 ///     class ByteQueue = "Queue", spec Spec, error Unmade {
-///         callentry { Q_PUT = "Q_put", Q_GET = "Q_get" }
-///         callback { Q_FULL = "Q_full" ("return 0"), Q_EMPTY = "Q_empty" ("return -1") }
+///         callentry { Q_PUT: Put = "Q_put", Q_GET: Get = "Q_get" }
+///         callback { Q_FULL: Retry = "Q_full" ("return 0"), Q_EMPTY: Retry = "Q_empty" ("return -1") }
 ///     }
 ///     make ByteQueue::make;
 /// }
 /// let queue = class::create::<ByteQueue>(spec)?;
 /// ```
 ///
+/// Each element has a signature (`kit/signature.rs`); a callentry without one is called from Rust only. For
+/// callouts and callbacks this declares typed [`Port`]s, `Q_FULL: Port<ByteQueue, Retry>`, for callentries
+/// their numbers. `remake` and `callentry` are what [`Body`] says.
+///
 /// A quaject whose data lives elsewhere, in another object or a static, is declared by its `presence`. The
-/// object keeps the `Ref` from `present()` as long as it exists, and records its links in the header; or, for
-/// objects that come and go in large numbers, it keeps the [`Tally`] from `CLASS.tally()`.
+/// object keeps the `Ref` that `present()` gives as long as it is there; the code that goes through its
+/// callouts is another's. Or, where there are many that come and go, it keeps the [`Tally`] that
+/// `CLASS.tally()` gives.
 ///
 /// ```ignore
 /// quaject! {
@@ -496,35 +606,50 @@ macro_rules! quaject {
         $crate::quaject! {
             #[doc = $purpose]
             class $body = $name, spec (), error $crate::class::OutOfMemory { $($ports)* }
-            make |()| Ok($body);
+            make |(), _| Ok($body);
         }
     };
     (
         #[doc = $purpose:literal]
         class $body:ident = $name:literal, spec $spec:ty, error $error:ty {
-            $( callentry { $($entry:ident = $entry_name:literal),* $(,)? } )?
-            $( callback { $($back:ident = $back_name:literal ($back_default:literal)),* $(,)? } )?
-            $( callout { $($out:ident = $out_name:literal ($out_default:literal)),* $(,)? } )?
+            $( callentry { $($entry:ident $(: $entry_shape:ty)? = $entry_name:literal),* $(,)? } )?
+            $( callback { $($back:ident: $back_shape:ty = $back_name:literal ($back_default:literal)),* $(,)? } )?
+            $( callout { $($out:ident: $out_shape:ty = $out_name:literal ($out_default:literal)),* $(,)? } )?
         }
         make $make:expr;
         $( renew $renew:expr; )?
         $( idle $idle:expr; )?
+        $( remake $remake:expr; )?
+        $( callentry $callentry:expr; )?
     ) => {
-        $crate::port_numbers! { 0; $($($entry $entry_name)*)? $($($back $back_name)*)? $($($out $out_name)*)? }
+        $crate::port_numbers! { $body 0;
+            $($($entry $entry_name)*)?
+            $($($back $back_name $back_shape,)*)?
+            $($($out $out_name $out_shape,)*)?
+        }
 
         #[doc = concat!("The class record of ", $name, ".")]
         pub static CLASS: $crate::class::Class = $crate::class::Class::new::<$body>(
             $name,
             $purpose.trim_ascii(),
             &[
-                $($( $crate::class::Port {
-                    name: $entry_name, kind: $crate::class::Kind::Callentry, default: "",
+                $($( $crate::class::Element {
+                    name: $entry_name,
+                    kind: $crate::class::Kind::Callentry,
+                    default: "",
+                    shape: $crate::shape!($($entry_shape)?),
                 }, )*)?
-                $($( $crate::class::Port {
-                    name: $back_name, kind: $crate::class::Kind::Callback, default: $back_default,
+                $($( $crate::class::Element {
+                    name: $back_name,
+                    kind: $crate::class::Kind::Callback,
+                    default: $back_default,
+                    shape: $crate::shape!($back_shape),
                 }, )*)?
-                $($( $crate::class::Port {
-                    name: $out_name, kind: $crate::class::Kind::Callout, default: $out_default,
+                $($( $crate::class::Element {
+                    name: $out_name,
+                    kind: $crate::class::Kind::Callout,
+                    default: $out_default,
+                    shape: $crate::shape!($out_shape),
                 }, )*)?
             ],
         );
@@ -535,12 +660,19 @@ macro_rules! quaject {
             fn class() -> &'static $crate::class::Class {
                 &CLASS
             }
-            fn make(spec: Self::Spec) -> Result<Self, Self::Error> {
-                ($make)(spec)
+            fn make(
+                spec: Self::Spec,
+                header: &'static $crate::class::Header,
+            ) -> Result<Self, Self::Error> {
+                ($make)(spec, header)
             }
             $(
-                fn renew(&mut self, spec: Self::Spec) -> Result<(), Self::Error> {
-                    ($renew)(self, spec)
+                fn renew(
+                    &mut self,
+                    spec: Self::Spec,
+                    header: &'static $crate::class::Header,
+                ) -> Result<(), Self::Error> {
+                    ($renew)(self, spec, header)
                 }
             )?
             $(
@@ -548,20 +680,51 @@ macro_rules! quaject {
                     ($idle)(self)
                 }
             )?
+            $(
+                fn remake(&self, port: usize) -> Result<(), $crate::Unmade> {
+                    ($remake)(self, port)
+                }
+            )?
+            $(
+                fn callentry(
+                    this: &$crate::class::Ref<Self>,
+                    number: usize,
+                ) -> Option<$crate::interfacer::Target> {
+                    ($callentry)(this, number)
+                }
+            )?
         }
     };
 }
 
-/// Numbers the ports of a class in the order of its definition.
+/// The shape of a signature; without one, that of what is called from Rust only.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! shape {
+    () => {
+        <$crate::signature::Direct as $crate::signature::Signature>::SHAPE
+    };
+    ($signature:ty) => {
+        <$signature as $crate::signature::Signature>::SHAPE
+    };
+}
+
+/// Numbers the ports of a class in the order of its definition: first callentries, then what can be linked.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! port_numbers {
-    ($number:expr;) => {};
-    ($number:expr; $port:ident $name:literal $($rest:tt)*) => {
-        #[doc = concat!("Number of the port `", $name, "`.")]
-        #[allow(dead_code, reason = "not every class uses the numbers of all its ports")]
+    ($body:ident $number:expr;) => {};
+    ($body:ident $number:expr; $port:ident $name:literal $shape:ty, $($rest:tt)*) => {
+        #[doc = concat!("The port `", $name, "`.")]
+        #[allow(dead_code, reason = "not every class uses all its ports")]
+        pub const $port: $crate::class::Port<$body, $shape> = $crate::class::Port::new($number);
+        $crate::port_numbers! { $body $number + 1; $($rest)* }
+    };
+    ($body:ident $number:expr; $port:ident $name:literal $($rest:tt)*) => {
+        #[doc = concat!("Number of the callentry `", $name, "`.")]
+        #[allow(dead_code, reason = "not every class uses the numbers of all its callentries")]
         pub const $port: usize = $number;
-        $crate::port_numbers! { $number + 1; $($rest)* }
+        $crate::port_numbers! { $body $number + 1; $($rest)* }
     };
 }
 

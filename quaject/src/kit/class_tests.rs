@@ -1,6 +1,8 @@
 //! The life of quajects: made, counted, put aside, used again, stripped.
 
 use super::*;
+use crate::kit::interfacer::{Function, link};
+use crate::kit::signature::Event;
 use std::sync::atomic::AtomicUsize as Counter;
 
 mod lamp {
@@ -23,14 +25,14 @@ mod lamp {
         /// Gives light
         class Lamp = "Lamp", spec u32, error OutOfMemory {
             callentry { SWITCH_ON = "switch_on", SWITCH_OFF = "switch_off" }
-            callback { BURNT = "burnt" ("stay dark") }
-            callout { CURRENT = "current" ("no current") }
+            callback { BURNT: Event = "burnt" ("stay dark") }
+            callout { CURRENT: Event = "current" ("no current") }
         }
-        make |brightness| {
+        make |brightness, _| {
             MADE.fetch_add(1, Ordering::Relaxed);
             Ok(Lamp { brightness })
         };
-        renew |lamp: &mut Lamp, brightness| {
+        renew |lamp: &mut Lamp, brightness, _| {
             lamp.brightness = brightness;
             Ok(())
         };
@@ -47,11 +49,6 @@ fn a_member_is_counted_reused_and_stripped() {
     let number = first.header().number();
     let second = first.clone();
     assert_eq!((first.brightness, first.header().references()), (40, 2));
-    first
-        .header()
-        .note_link(lamp::CURRENT, Some(&"socket"), 7, true);
-    let seen = first.header().link(lamp::CURRENT).unwrap();
-    assert_eq!((seen.name, seen.to, seen.in_line), ("socket", 7, true));
     drop(first);
     assert_eq!(class.active(), 1);
     drop(second);
@@ -59,7 +56,7 @@ fn a_member_is_counted_reused_and_stripped() {
 
     let again = create::<Lamp>(60).unwrap();
     assert_eq!((again.header().number(), again.brightness), (number, 60));
-    assert!(again.header().link(lamp::CURRENT).is_none());
+    assert!(again.header().link(lamp::CURRENT.number()).is_none());
     assert_eq!(class.made(), (1, 1));
     assert_eq!(lamp::MADE.load(Ordering::Relaxed), 1);
 
@@ -74,7 +71,7 @@ fn a_member_is_counted_reused_and_stripped() {
     for_each_class(|class| {
         if class.name == "Lamp" {
             assert_eq!((class.purpose, class.ports.len()), ("Gives light", 4));
-            assert_eq!(class.ports[lamp::BURNT].default, "stay dark");
+            assert_eq!(class.ports[lamp::BURNT.number()].default, "stay dark");
             class.for_each(|member| found += member.references());
         }
     });
@@ -82,18 +79,21 @@ fn a_member_is_counted_reused_and_stripped() {
 }
 
 mod elsewhere {
+    use super::Event;
+
     crate::quaject! {
         /// Is elsewhere
-        presence Elsewhere = "Elsewhere" { callout { OUT = "out" ("nothing") } }
+        presence Elsewhere = "Elsewhere" { callout { OUT: Event = "out" ("nothing") } }
     }
 }
 
 #[test]
 fn what_lives_elsewhere_is_present_too() {
     let there = elsewhere::Elsewhere::present().unwrap();
-    there
-        .header()
-        .note_link(elsewhere::OUT, Some(&"in"), 3, false);
+    extern "sysv64" fn come(_: usize) {}
+    link(&there, elsewhere::OUT, Function::event(&"in", come, 0)).unwrap();
+    let seen = there.header().link(elsewhere::OUT.number()).unwrap();
+    assert_eq!((seen.name, seen.to), ("in", 0));
     assert_eq!(elsewhere::CLASS.active(), 1);
     let another = elsewhere::CLASS.tally();
     assert_eq!(elsewhere::CLASS.active(), 2);

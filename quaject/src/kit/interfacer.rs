@@ -1,46 +1,74 @@
 //! The interfacer: connects a callback or callout of one quaject with a callentry of another.
 //!
-//! *Interface*: a [`Callentry`] is the target of a link; [`Function`] makes one of a Rust function. [`link`]
-//! and [`unlink`] connect a port of a [`Linkable`] quaject, which then generates its code again with the
-//! callentry in the port's place and publishes it. Generators insert a callentry with [`place`]: a small one
-//! that may be copied is inlined (the layers collapse), a large one is called. In both cases only those
-//! registers are saved that are live across the place and that the callentry changes.
+//! *Interface*: a [`Callentry`] is what can be linked to, an [`Entry`] one whose signature is known to the
+//! compiler; [`Function`] makes one of a Rust function. [`link`] and [`unlink`] connect a [`Port`]: what does
+//! not fit does not compile. [`link_by_name`] is for those who have names only, and compares the signatures'
+//! numbers. After a change, every routine in whose code the port's link stands is made anew and published
+//! (`kit/assembly.rs`), its quaject's own first; the old ones stay until nobody is inside.
+//!
+//! Links lead from quaject to quaject and never back: a link that would close a cycle is refused, and so is
+//! one that makes a chain of more than [`LONGEST`].
 //!
 //! Source: dissertation, sections 3.2.2 and 4.1.3.
 
-use crate::kit::class::{Body, Ref};
+use crate::kit::assembly::{Assembly, Mover, Way, next_making};
+use crate::kit::class::{Body, Header, Holder, Kind, Port, Ref};
 use crate::kit::regs::Regs;
 use crate::kit::seam::Unmade;
+use crate::kit::signature::{Event, Put, Read, Retry, Signature, Write};
+use abi::errno::Errno;
 use alloc::sync::Arc;
-use codegen::methods::{Reg, constant};
-use codegen::{Draft, dynasm};
+use codegen::Draft;
+use core::marker::PhantomData;
+use sync::Monitor;
 
-/// Bytes of a callentry's body that a place is willing to hold.
-pub const IN_LINE: usize = 32;
+/// The most links that may follow each other.
+pub const LONGEST: u8 = 16;
 
 /// Something that a callback or callout can be linked to.
 pub trait Callentry: Send + Sync {
     /// Its name, as shown beside the port that is linked to it.
     fn name(&self) -> &'static &'static str;
 
-    /// Number of the quaject that it belongs to; 0 for a function of the kernel.
-    fn owner(&self) -> u32 {
+    /// The quaject that it belongs to; None for a function of the kernel.
+    fn owner(&self) -> Option<&'static Header> {
+        None
+    }
+
+    /// The ports of its quaject through which its code goes on, a bit each.
+    fn through(&self) -> u16 {
         0
     }
 
-    /// The registers that its code changes.
+    /// The registers that its code changes where it stands in line; its cold part saves what is live.
     fn changes(&self) -> Regs;
 
-    /// Emits the body for a caller's place: arguments in the registers of the port's convention, falling
-    /// through at the end or leaving the caller by `ret`. False when there is no body that may be copied.
-    fn emit(&self, _d: &mut Draft) -> bool {
+    /// The registers that it changes when it is called.
+    fn changes_when_called(&self) -> Regs {
+        Regs::SYSV
+    }
+
+    /// Emits the body for a caller's place: arguments in the registers of the signature, falling through at
+    /// the end or going to `way.no`. False when there is no body that may stand in another's code.
+    fn emit(&self, _a: &mut Assembly, _way: Way) -> bool {
+        false
+    }
+
+    /// As [`emit`](Self::emit) for many bytes at once, which `mover` moves. False when the callentry has no
+    /// places for them, or not for this mover.
+    fn emit_around(&self, _a: &mut Assembly, _way: Way, _mover: &dyn Mover) -> bool {
         false
     }
 
     /// Entry of the shared code, which ends in `ret`.
     fn entry(&self) -> usize;
 
-    /// The value of rdi for a call: the callentry's object.
+    /// Emits a call of code that is not compiled.
+    fn call(&self, d: &mut Draft) {
+        d.call_abs(self.entry());
+    }
+
+    /// What goes into rdi before a call: the object that the callentry is about.
     fn this(&self) -> Option<usize> {
         None
     }
@@ -51,54 +79,105 @@ pub trait Callentry: Send + Sync {
     }
 }
 
-/// A Rust function as a callentry. It gets `this`, then the port's arguments.
+/// What a port is linked to.
+pub type Target = Arc<dyn Callentry>;
+
+/// A callentry of signature `S`.
+pub struct Entry<S> {
+    target: Target,
+    signature: PhantomData<fn() -> S>,
+}
+
+impl<S: Signature> Entry<S> {
+    /// Promises that `target` has the signature.
+    ///
+    /// # Safety
+    /// Its code takes, gives and changes what `S` and [`Callentry`] say, wherever it is placed or called, and
+    /// names nothing that may go before it does.
+    pub unsafe fn new(target: Target) -> Entry<S> {
+        Entry {
+            target,
+            signature: PhantomData,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.target.name()
+    }
+}
+
+impl<S> Clone for Entry<S> {
+    fn clone(&self) -> Self {
+        Entry {
+            target: self.target.clone(),
+            signature: PhantomData,
+        }
+    }
+}
+
+/// A Rust function as a callentry. It gets `this`, then the signature's arguments.
 pub struct Function {
     name: &'static &'static str,
-    owner: u32,
+    owner: Option<&'static Header>,
     entry: usize,
     this: usize,
 }
 
+/// A function that something has happened to.
+pub type EventFn = extern "sysv64" fn(this: usize);
+/// A function that a string of bytes is handed to.
+pub type BytesFn = extern "sysv64" fn(this: usize, bytes: *mut u8, count: usize) -> usize;
+
 impl Function {
     /// `entry` called with `this`.
-    pub fn new(
-        name: &'static &'static str,
-        entry: extern "sysv64" fn(usize),
-        this: usize,
-    ) -> Arc<Self> {
-        Self::make(name, entry as usize, this)
+    pub fn event(name: &'static &'static str, entry: EventFn, this: usize) -> Entry<Event> {
+        Self::make(name, entry as usize, this, None)
     }
 
-    /// `entry` called with `this` and a string of bytes, for ports that hand one over.
-    pub fn of_bytes(
+    /// `entry` called with `this`; whether the attempt that has failed is to be made again.
+    pub fn retry(
         name: &'static &'static str,
-        entry: extern "sysv64" fn(usize, *mut u8, usize) -> usize,
+        entry: extern "sysv64" fn(this: usize) -> bool,
         this: usize,
-    ) -> Arc<Self> {
-        Self::make(name, entry as usize, this)
+    ) -> Entry<Retry> {
+        Self::make(name, entry as usize, this, None)
     }
 
-    /// `entry` called with `this` and one argument, for ports that hand over a byte or another number.
-    pub fn of_byte(
-        name: &'static &'static str,
-        entry: extern "sysv64" fn(usize, usize) -> usize,
-        this: usize,
-    ) -> Arc<Self> {
-        Self::make(name, entry as usize, this)
+    /// `entry` called with `this` and memory to fill; how many bytes it has.
+    pub fn read(name: &'static &'static str, entry: BytesFn, this: usize) -> Entry<Read> {
+        Self::make(name, entry as usize, this, None)
     }
 
-    fn make(name: &'static &'static str, entry: usize, this: usize) -> Arc<Self> {
-        Arc::new(Function {
+    /// `entry` called with `this` and bytes to take; how many it has.
+    pub fn write(name: &'static &'static str, entry: BytesFn, this: usize) -> Entry<Write> {
+        Self::make(name, entry as usize, this, None)
+    }
+
+    /// `entry` called with `this` and a byte, for quaject `owner`; 0 when it has not taken it.
+    pub fn put(
+        name: &'static &'static str,
+        entry: extern "sysv64" fn(this: usize, byte: usize) -> usize,
+        this: usize,
+        owner: Option<&'static Header>,
+    ) -> Entry<Put> {
+        Self::make(name, entry as usize, this, owner)
+    }
+
+    fn make<S: Signature>(
+        name: &'static &'static str,
+        entry: usize,
+        this: usize,
+        owner: Option<&'static Header>,
+    ) -> Entry<S> {
+        let function = Function {
             name,
-            owner: 0,
+            owner,
             entry,
             this,
-        })
-    }
-
-    /// The same as a callentry of quaject number `owner`.
-    pub fn owned_by(&self, owner: u32) -> Arc<Self> {
-        Arc::new(Function { owner, ..*self })
+        };
+        // SAFETY: the constructors take functions of the signature that they promise.
+        unsafe { Entry::new(Arc::new(function)) }
     }
 }
 
@@ -106,7 +185,7 @@ impl Callentry for Function {
     fn name(&self) -> &'static &'static str {
         self.name
     }
-    fn owner(&self) -> u32 {
+    fn owner(&self) -> Option<&'static Header> {
         self.owner
     }
     fn changes(&self) -> Regs {
@@ -123,75 +202,190 @@ impl Callentry for Function {
     }
 }
 
-/// Inserts `target` into a caller, where the registers `live` are needed afterwards and `arguments` are its
-/// constant arguments. Changes only flags and registers that are not live. Returns whether it is inlined.
-pub fn place(d: &mut Draft, target: &dyn Callentry, live: Regs, arguments: &[(Reg, u64)]) -> bool {
-    let given = arguments
-        .iter()
-        .fold(Regs::NONE, |set, (reg, _)| set | Regs::of(&[*reg]));
-    let this = target.this().map_or(Regs::NONE, |_| Regs::of(&[Reg::Rdi]));
-    let saved = live & (target.changes() | given | this);
-    let mark = d.mark();
-    saved.save(d);
-    let before = d.len();
-    arguments
-        .iter()
-        .for_each(|(reg, value)| constant(d, *reg, *value));
-    if target.emit(d) && d.len() - before <= IN_LINE {
-        saved.restore(d);
-        return true;
-    }
-    d.rewind(mark);
-    saved.save(d);
-    arguments
-        .iter()
-        .for_each(|(reg, value)| constant(d, *reg, *value));
-    if let Some(this) = target.this() {
-        constant(d, Reg::Rdi, this as u64);
-    }
-    if target.is_compiled() {
-        dynasm!(d ; .arch x64 ; push rbp ; mov rbp, rsp ; and rsp, -16);
-        d.call_abs(target.entry());
-        dynasm!(d ; .arch x64 ; mov rsp, rbp ; pop rbp);
-    } else {
-        d.call_abs(target.entry());
-    }
-    saved.restore(d);
-    false
+/// Calls from Rust what `port`, whose signature is [`Read`] or [`Write`], is linked to. None when it is not.
+///
+/// # Safety
+/// As the signature says of the memory.
+pub(crate) unsafe fn call_with_bytes(
+    from: &Header,
+    port: usize,
+    bytes: *mut u8,
+    count: usize,
+) -> Option<usize> {
+    let target = from.wiring().get(port)?;
+    // SAFETY: a callentry of this signature is a function of `this` and the bytes, or code that takes these
+    // in the same registers and keeps what the System V convention does; it is held here.
+    let function: BytesFn = unsafe { core::mem::transmute(target.entry()) };
+    Some(function(target.this().unwrap_or(0), bytes, count))
 }
 
-/// A quaject whose ports can be linked after it was made.
-pub trait Linkable: Body {
-    /// Generates the code around `port` anew, with `target` in its place or its default action, and publishes
-    /// it. Returns whether the target is inlined.
-    ///
-    /// # Errors
-    /// [`Unmade`]; everything then stays as it was.
-    fn relink(&self, port: usize, target: Option<Arc<dyn Callentry>>) -> Result<bool, Unmade>;
+/// Calls from Rust what `port`, whose signature is [`Event`], is linked to, if it is.
+pub(crate) fn call_event(from: &Header, port: usize) {
+    let Some(target) = from.wiring().get(port) else {
+        return;
+    };
+    // SAFETY: as above, without bytes.
+    let function: EventFn = unsafe { core::mem::transmute(target.entry()) };
+    function(target.this().unwrap_or(0));
 }
 
-/// Links port number `port` of `from` to `to`; returns whether the layers collapsed. A linked port gets the
-/// new link.
+/// Links are changed one at a time.
+static ALONE: Monitor<Alone> = Monitor::new(Alone);
+
+struct Alone;
+
+/// Links `port` of `from` to `to`; returns whether the layers collapsed in the code of `from` itself. A port
+/// that was linked is linked anew. Thread context; the caller holds no monitor that a holder of code takes
+/// to make it.
 ///
 /// # Errors
 /// [`Unmade`]; everything then stays as it was.
-pub fn link<B: Linkable>(
+pub fn link<B: Body, S: Signature>(
     from: &Ref<B>,
-    port: usize,
-    to: Arc<dyn Callentry>,
+    port: Port<B, S>,
+    to: Entry<S>,
 ) -> Result<bool, Unmade> {
-    let (name, owner) = (to.name(), to.owner());
-    let in_line = from.relink(port, Some(to))?;
-    from.header().note_link(port, Some(name), owner, in_line);
-    Ok(in_line)
+    relink(from.header(), port.number(), Some(to.target))?;
+    let own = from.header().site(port.number(), 0);
+    Ok(own.is_some_and(|placed| placed.in_line))
 }
 
 /// Gives a port its default action back.
 ///
 /// # Errors
 /// [`Unmade`]; everything then stays as it was.
-pub fn unlink<B: Linkable>(from: &Ref<B>, port: usize) -> Result<(), Unmade> {
-    from.relink(port, None)?;
-    from.header().note_link(port, None, 0, false);
+pub fn unlink<B: Body, S: Signature>(from: &Ref<B>, port: Port<B, S>) -> Result<(), Unmade> {
+    relink(from.header(), port.number(), None)
+}
+
+/// Why a link that was asked for by name is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The class has no callout or callback of this name.
+    NoSuchPort,
+    /// The class has no callentry of this name that can be linked to.
+    NoSuchCallentry,
+    /// The two are of different signatures.
+    WrongSignature,
+    /// What stands in the way of any link.
+    Unmade(Unmade),
+}
+
+impl From<Refused> for Errno {
+    fn from(refused: Refused) -> Errno {
+        match refused {
+            Refused::NoSuchPort | Refused::NoSuchCallentry => Errno::ENOENT,
+            Refused::WrongSignature => Errno::EPROTOTYPE,
+            Refused::Unmade(Unmade::Cycle) => Errno::ELOOP,
+            Refused::Unmade(Unmade::TooLong) => Errno::EMLINK,
+            Refused::Unmade(Unmade::BadSpec | Unmade::OutOfReach) => Errno::EINVAL,
+            Refused::Unmade(Unmade::OutOfCode | Unmade::OutOfMemory) => Errno::ENOMEM,
+        }
+    }
+}
+
+/// Links the callout or callback `port` of `from` to the callentry `callentry` of `to`.
+///
+/// # Errors
+/// [`Refused`]; everything then stays as it was.
+pub fn link_by_name<A: Body, B: Body>(
+    from: &Ref<A>,
+    port: &str,
+    to: &Ref<B>,
+    callentry: &str,
+) -> Result<(), Refused> {
+    let (number, shape) = out_port(from.header(), port)?;
+    let elements = to.header().class().ports.iter().enumerate();
+    let (at, entry) = elements
+        .clone()
+        .find(|(_, element)| element.kind == Kind::Callentry && element.name == callentry)
+        .ok_or(Refused::NoSuchCallentry)?;
+    let target = B::callentry(to, at).ok_or(Refused::NoSuchCallentry)?;
+    if entry.shape.number != shape {
+        return Err(Refused::WrongSignature);
+    }
+    relink(from.header(), number, Some(target)).map_err(Refused::Unmade)
+}
+
+/// Gives the callout or callback `port` of `from` its default action back.
+///
+/// # Errors
+/// [`Refused`]; everything then stays as it was.
+pub fn unlink_by_name<A: Body>(from: &Ref<A>, port: &str) -> Result<(), Refused> {
+    let (number, _) = out_port(from.header(), port)?;
+    relink(from.header(), number, None).map_err(Refused::Unmade)
+}
+
+/// Number of a port by name, and of its signature.
+fn out_port(from: &Header, port: &str) -> Result<(usize, u16), Refused> {
+    let mut elements = from.class().ports.iter().enumerate();
+    let (number, element) = elements
+        .find(|(_, element)| element.kind != Kind::Callentry && element.name == port)
+        .ok_or(Refused::NoSuchPort)?;
+    Ok((number, element.shape.number))
+}
+
+/// The change itself, in the code of all whom it concerns.
+fn relink(from: &'static Header, port: usize, to: Option<Target>) -> Result<(), Unmade> {
+    let alone = ALONE.lock();
+    if let Some(to) = &to {
+        descend((from, port), to, from.above() + 1)?;
+    }
+    let old = from.wiring().exchange(port, to);
+    let made = remake(from, port);
+    let gone = if made.is_err() {
+        let new = from.wiring().exchange(port, old);
+        // What could be made then can be made now, or stays what it is.
+        let _again = remake(from, port);
+        new
+    } else {
+        old
+    };
+    drop(alone);
+    // What was linked may take monitors of its own when it goes.
+    drop(gone);
+    made
+}
+
+/// Has every routine made anew in which the link of `port` stands.
+fn remake(from: &'static Header, port: usize) -> Result<(), Unmade> {
+    let limit = next_making();
+    from.remake(port)?;
+    let mut last = 0;
+    while let Some((holder, via, making)) = from.wiring().dependent(port, last, limit) {
+        last = making;
+        match holder {
+            Holder::Member(own) if core::ptr::eq(own, from) && usize::from(via) == port => {}
+            Holder::Member(own) => own.remake(usize::from(via))?,
+            Holder::Lasting(holder) => holder.remake()?,
+            Holder::Other(holder) => {
+                if let Some(holder) = holder.upgrade() {
+                    holder.remake()?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Goes along the chains behind `entry`, the last of `above` links: none may lead back to the port `begin`,
+/// nor further than is allowed.
+fn descend(begin: (&Header, usize), entry: &Target, above: u8) -> Result<(), Unmade> {
+    if above > LONGEST {
+        return Err(Unmade::TooLong);
+    }
+    let Some(owner) = entry.owner() else {
+        return Ok(());
+    };
+    let through = entry.through();
+    for port in (0..crate::kit::class::PORTS).filter(|port| through & 1 << port != 0) {
+        if core::ptr::eq(owner, begin.0) && port == begin.1 {
+            return Err(Unmade::Cycle);
+        }
+        if let Some(next) = owner.wiring().get(port) {
+            descend(begin, &next, above + 1)?;
+        }
+    }
+    owner.is_below(above);
     Ok(())
 }

@@ -3,6 +3,8 @@
 //!
 //! *Interface*: each module's first lines. Nothing here knows a quaject of the catalogue.
 
+#[cfg(not(loom))]
+pub mod assembly;
 pub mod callback;
 #[cfg(not(loom))]
 pub mod class;
@@ -17,4 +19,5 @@ pub mod near;
 pub mod plug;
 pub mod regs;
 pub(crate) mod seam;
-pub(crate) mod segments;
+pub mod signature;
+pub(crate) mod wiring;

@@ -269,6 +269,10 @@ pub enum Unmade {
     OutOfReach,
     /// The description asks for something that there is not.
     BadSpec,
+    /// The link would lead back to where it begins.
+    Cycle,
+    /// The link would make too long a chain.
+    TooLong,
 }
 
 impl From<OutOfCode> for Unmade {

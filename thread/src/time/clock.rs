@@ -14,11 +14,13 @@ use machine::clock::now_ns;
 use machine::cpu::{irq_restore, irq_save};
 
 pub(crate) mod quaject {
+    use ::quaject::signature::Event;
+
     ::quaject::quaject! {
         /// The system clock
         presence Clock = "Clock" {
             callentry { GETTIME = "gettime", ALARM = "alarm", CANCEL = "cancel" }
-            callout { CALL = "call[i]" ("nothing: an alarm is set with its procedure") }
+            callout { CALL: Event = "call[i]" ("nothing: an alarm is set with its procedure") }
         }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) mod quaject {
                 SUSPEND = "suspend", RESUME = "resume", STOP = "stop", STEP = "step", INTERRUPT = "interrupt",
                 SIGNAL = "signal", SETSIGNAL = "setsignal", WAIT = "wait", NOTIFY = "notify",
             }
-            callout { CALL = "call[i]" ("leave by the slow stub") }
+            callout { CALL: ::quaject::signature::Event = "call[i]" ("leave by the slow stub") }
         }
     }
 }

@@ -25,16 +25,14 @@ mod ends {
     quaject::quaject! {
         /// Console port, receiving
         presence PortIn = "Port_in" {
-            callentry { SUBMIT = "submit" }
-            callout { PUT = "put" ("nothing is submitted") }
+            callentry { SUBMIT: quaject::signature::Event = "submit" }
         }
     }
     pub mod out {
         quaject::quaject! {
             /// Console port, sending
             presence PortOut = "Port_out" {
-                callentry { SUBMIT = "submit" }
-                callout { GET = "get" ("nothing is submitted") }
+                callentry { SUBMIT: quaject::signature::Event = "submit" }
             }
         }
     }
@@ -141,27 +139,19 @@ impl Port {
         let (lane, server, owner, port) = match way {
             Way::In => {
                 let server = create::<ends::PortIn>(())?;
-                let owner = server.header().number();
-                let queue = queue.header().number();
-                server
-                    .header()
-                    .note_link(ends::PUT, Some(&"Q_put"), queue, true);
+                let owner = server.header();
                 (&self.incoming, Server::In(server), owner, queue::Q_FULL_1)
             }
             Way::Out => {
                 let server = create::<ends::out::PortOut>(())?;
-                let owner = server.header().number();
-                let queue = queue.header().number();
-                server
-                    .header()
-                    .note_link(ends::out::GET, Some(&"Q_get"), queue, true);
+                let owner = server.header();
                 (&self.outgoing, Server::Out(server), owner, queue::Q_EMPTY_1)
             }
         };
         let flow = Flow::new(way, &queue, &lane.ring, lane.bell)?;
         let flow = Arc::new(flow);
         let submit = starter(&flow, owner)?;
-        link(&queue, port, submit.clone())?;
+        link(&queue, port, submit.entry())?;
         let open = Open {
             queue,
             flow,

@@ -9,6 +9,13 @@ use std::sync::atomic::AtomicU16;
 
 const SIZE: usize = 256;
 
+mod owner {
+    quaject::quaject! {
+        /// Submits
+        presence Owner = "Owner" { callentry { SUBMIT: quaject::signature::Event = "submit" } }
+    }
+}
+
 /// Everything at one end, and what a device sees of it.
 struct Rig {
     queue: Ref<ByteQueue>,
@@ -33,12 +40,13 @@ fn rig(way: Way, several_cpus: bool) -> Rig {
     let notified = Block::new(2).unwrap();
     let register = Registers::of_block(&notified);
     let flow = Arc::new(Flow::new(way, &queue, &ring, Bell::model(register, 7)).unwrap());
-    let submit = starter(&flow, 1).unwrap();
+    let owner = owner::Owner::present().unwrap();
+    let submit = starter(&flow, owner.header()).unwrap();
     let port = match way {
         Way::In => Q_FULL_1,
         Way::Out => Q_EMPTY_1,
     };
-    link(&queue, port, submit.clone()).unwrap();
+    link(&queue, port, submit.entry()).unwrap();
     static CLASS: Class = Class::new("test");
     let mut draft = Draft::new(&CLASS, "handler");
     flow.emit(&mut draft);

@@ -1,64 +1,71 @@
 //! The routine behind `read` from a terminal: reads CookTTYin's edit buffer, in the mode of the settings.
 //!
-//! *Interface*: [`reader`], or [`synthesize_read`] for a buffer that the caller keeps. The mode is a constant
-//! of the code: a change of the settings makes a new routine. One routine serves every descriptor of the
-//! terminal.
+//! *Interface*: [`Reads`] is the recipe of a [`Composed`](crate::composed::Composed) routine;
+//! [`synthesize_read`] is for a buffer that the caller keeps. The mode is a constant of the code: whoever
+//! changes the settings has the routine made anew. One routine serves every descriptor of the terminal.
 //!
 //! Guards, each to the slow exit: the caller's process group is not the foreground group (its number comes
-//! from the callout, which is inlined into the routine); another reader; nothing or not enough to read; a
-//! count of 0; a kernel address; a fault.
+//! from the callout `group`, whose code stands here); another reader is there; nothing or not enough to
+//! read; nothing asked for; a kernel address; a fault.
 //!
 //! Source: dissertation, sections 3.2.1 and 3.2.2, table 4.2.
 
 use super::typed::{ENDS, Mode, NO_BYTE, PLACES, Reader, Typed};
+use super::{GROUP, Quaject};
+use crate::catalogue::composed::Recipe;
+use crate::kit::assembly::{Assembly, Made};
+use crate::kit::class::{Holder, Ref};
 use crate::kit::emit;
-use crate::kit::interfacer::{Callentry, place};
 use crate::kit::regs::Regs;
 use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, near};
 use alloc::sync::Arc;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
-use codegen::{Class, Draft, Hole, Routine, dynasm};
+use codegen::{Class, Draft, Hole, dynasm};
+use core::any::Any;
 use core::mem::offset_of;
 
 static CLASS: Class = Class::new("tty read");
 
-/// How a caller is known to be one of the foreground group.
-pub struct Guarded<'a> {
-    /// Returns the caller's process group in eax and changes only rax. It is inlined into the routine, or
-    /// called.
-    pub group: &'a dyn Callentry,
-    /// Whether a thread may wait for room in the buffer, and must be woken.
+/// How the routine is made.
+pub struct Reads {
+    /// The edit buffer.
+    pub typed: Arc<Typed>,
+    /// The editor, whose `group` is linked.
+    pub from: Ref<Quaject>,
+    /// How readers take what is there.
+    pub mode: Mode,
+    /// Whether somebody may wait for room in the buffer, and is woken.
     pub full: bool,
+    /// What routines are made against.
+    pub seam: &'static Seam,
 }
 
-/// The routine behind `read` for a buffer that it keeps alive.
-///
-/// # Errors
-/// [`Unmade`].
-pub fn reader(
-    typed: &Arc<Typed>,
-    mode: Mode,
-    guarded: &Guarded,
-    seam: &Seam,
-) -> Result<Routine<DescFn>, Unmade> {
-    // SAFETY: the image keeps the buffer whose words it names.
-    Ok(unsafe { synthesize_read(typed, mode, guarded, seam)? }.keeping(typed.clone()))
+impl Recipe for Reads {
+    fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
+        let kept = self.typed.clone();
+        // SAFETY: the image keeps the buffer whose words it names.
+        unsafe { synthesize_read(self, &self.typed, Some(holder), Some(kept)) }
+    }
 }
 
-/// The routine behind `read` for a buffer.
+/// The routine behind `read` for the buffer `typed`, in all else as `reads` says.
 ///
 /// # Errors
 /// [`Unmade`].
 ///
 /// # Safety
-/// `typed` stays in place until a grace period after the last handle to the routine is gone.
+/// `typed` stays in place until a grace period after the last handle to the routine is gone, if `kept` does
+/// not keep it.
 pub unsafe fn synthesize_read(
+    reads: &Reads,
     typed: &Typed,
-    mode: Mode,
-    guarded: &Guarded,
-    seam: &Seam,
-) -> Result<Routine<DescFn>, Unmade> {
+    holder: Option<Holder>,
+    kept: Option<Arc<dyn Any + Send + Sync>>,
+) -> Result<Made<DescFn>, Unmade> {
+    let &Reads {
+        mode, full, seam, ..
+    } = reads;
     near(core::ptr::from_ref(typed).wrapping_add(1))?;
     let base = near(typed)? as i32;
     let reader = base + offset_of!(Typed, reader) as i32;
@@ -81,14 +88,16 @@ pub unsafe fn synthesize_read(
         Mode::Line => "read a line",
         Mode::Bytes(_) => "read bytes",
     };
-    let mut draft = Draft::new(&CLASS, name);
-    let d = &mut draft;
+    let mut a = Assembly::new(Draft::new(&CLASS, name), holder);
+    let link = a.consult(reads.from.header(), GROUP.number());
+    let link = link.ok_or(Unmade::BadSpec)?;
+    let d = &mut a;
     let [leave, unlock, done, fault, tell] = core::array::from_fn(|_| d.label());
 
     emit::look(d, v, turn, leave);
     dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave);
     clamp(d, Reg::Rsi);
-    place(d, guarded.group, Regs::SYSV - Regs::of(&[Reg::Rax]), &[]);
+    d.place(link, Regs::SYSV - Regs::of(&[Reg::Rax]), None, &[]);
     dynasm!(d ; .arch x64 ; cmp eax, [group] ; jne =>leave ; push rcx);
     emit::enter(d, v, turn, leave);
     // edi = places there, rdx = bytes asked for, at most what the buffer holds.
@@ -166,11 +175,11 @@ pub unsafe fn synthesize_read(
     );
     emit::give(d, v, turn, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx);
-    if guarded.full {
+    if full {
         emit::look_for_waiters(d, room, tell);
     }
     dynasm!(d ; .arch x64 ; ret);
-    if guarded.full {
+    if full {
         dynasm!(d ; .arch x64 ; =>tell ; push rax);
         emit::wake_waiters(d, room, seam);
         dynasm!(d ; .arch x64 ; pop rax ; ret);
@@ -183,5 +192,5 @@ pub unsafe fn synthesize_read(
     emit::leave_slowly(d, abi::nr::READ, slow);
     // SAFETY: the code above keeps the contract of a descriptor routine, on the caller's promise about the
     // buffer.
-    Ok(unsafe { Routine::from(draft.seal()?) })
+    unsafe { a.seal(kept) }
 }

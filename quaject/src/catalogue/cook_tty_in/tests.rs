@@ -184,16 +184,43 @@ fn a_line_longer_than_the_editor_is_cut_and_still_ends() {
 
 mod routine {
     use super::*;
-    use crate::catalogue::testing::{Ended, Random, UserMemory, call, either, hot_path, low, seam};
-    use crate::kit::interfacer::Callentry;
+    use crate::catalogue::testing::{
+        Ended, Random, UserMemory, call, either, hot_path, leaked, low,
+    };
+    use crate::kit::assembly::{Assembly, Way};
+    use crate::kit::interfacer::{Callentry, Entry, link};
     use crate::kit::regs::Regs;
-    use crate::kit::seam::Conv;
+    use crate::kit::seam::{Conv, Seam};
     use abi::nr;
     use codegen::methods::Reg;
     use codegen::{Class, Draft, Routine, dynasm};
 
     /// Gives the number in a word as the caller's group.
     struct GroupWord(i32, Routine<fn()>);
+
+    /// The routine that reads `typed` for the group whose number is in `word`.
+    fn routine(
+        typed: &'static Typed,
+        word: &'static i32,
+        mode: Mode,
+        seam: &'static Seam,
+    ) -> Routine<crate::DescFn> {
+        let from = Quaject::present().unwrap();
+        // SAFETY: it gives the number in eax.
+        let entry = unsafe { Entry::new(Arc::new(GroupWord::new(word))) };
+        link(&from, GROUP, entry).unwrap();
+        let reads = Reads {
+            typed: Arc::new(Typed::new()),
+            from,
+            mode,
+            full: false,
+            seam,
+        };
+        // SAFETY: the buffer is leaked.
+        unsafe { synthesize_read(&reads, typed, None, None) }
+            .unwrap()
+            .0
+    }
 
     impl GroupWord {
         fn new(word: &'static i32) -> GroupWord {
@@ -214,9 +241,9 @@ mod routine {
         fn changes(&self) -> Regs {
             Regs::of(&[Reg::Rax])
         }
-        fn emit(&self, d: &mut Draft) -> bool {
+        fn emit(&self, a: &mut Assembly, _: Way) -> bool {
             let word = self.0;
-            dynasm!(d ; .arch x64 ; mov eax, [word]);
+            dynasm!(a ; .arch x64 ; mov eax, [word]);
             true
         }
         fn entry(&self) -> usize {
@@ -255,12 +282,7 @@ mod routine {
     #[test]
     fn the_routine_and_its_twin_read_the_same() {
         for cpus in [1, 2] {
-            let seam = seam(cpus, Conv::Host);
-            let group = GroupWord::new(low(5));
-            let guarded = Guarded {
-                group: &group,
-                full: false,
-            };
+            let seam = leaked(cpus, Conv::Host);
             let mut pair = pair();
             let mut user = UserMemory::new(4096);
             let mut random = Random::new(cpus as u64);
@@ -272,9 +294,7 @@ mod routine {
                 pair.twin.settings_changed(&t, &new);
                 t = new;
                 let mode = mode(&t);
-                // SAFETY: the buffer is leaked.
-                let routine =
-                    unsafe { synthesize_read(pair.typed[0], mode, &guarded, &seam) }.unwrap();
+                let routine = routine(pair.typed[0], low(5), mode, seam);
                 for _ in 0..40 {
                     for _ in 0..random.below(12) {
                         let key = b"abcdefgh\n\n\x04\x7f\x15\x16\x03"[random.below(15) as usize];
@@ -319,20 +339,13 @@ mod routine {
 
     #[test]
     fn who_is_not_in_the_foreground_or_comes_second_leaves_slowly() {
-        let seam = seam(1, Conv::Host);
-        let group = GroupWord::new(low(5));
+        let seam = leaked(1, Conv::Host);
         let mut pair = pair();
         let t = sane();
         b"one\ntwo\n"
             .iter()
             .for_each(|key| pair.made.put(&t, *key, &mut pair.screen));
-        let guarded = Guarded {
-            group: &group,
-            full: false,
-        };
-        // SAFETY: the buffer is leaked.
-        let routine =
-            unsafe { synthesize_read(pair.typed[0], Mode::Line, &guarded, &seam) }.unwrap();
+        let routine = routine(pair.typed[0], low(5), Mode::Line, seam);
         let mut user = UserMemory::new(4096);
         let slowly = Ended::Slowly(nr::READ);
         pair.typed[0].group().store(6, Ordering::Relaxed);
@@ -349,18 +362,10 @@ mod routine {
     #[test]
     fn readers_on_several_processors_get_whole_lines_while_others_are_typed() {
         const LINES: usize = 4000;
-        let seam = seam(2, Conv::Host);
+        let seam = leaked(2, Conv::Host);
         let typed: &'static Typed = low(Typed::new());
         let routines: Vec<_> = (0..2)
-            .map(|_| {
-                let group = GroupWord::new(low(0));
-                let guarded = Guarded {
-                    group: &group,
-                    full: false,
-                };
-                // SAFETY: the buffer is leaked, and the group's word stands in the routine.
-                unsafe { synthesize_read(typed, Mode::Line, &guarded, &seam) }.unwrap()
-            })
+            .map(|_| routine(typed, low(0), Mode::Line, seam))
             .collect();
         let left = Arc::new(std::sync::atomic::AtomicUsize::new(LINES));
         let readers: Vec<_> = routines
@@ -405,15 +410,9 @@ mod routine {
 
     #[test]
     fn the_hot_path_keeps_its_budget() {
-        let seam = seam(1, Conv::Kernel);
-        let group = GroupWord::new(low(5));
-        let guarded = Guarded {
-            group: &group,
-            full: false,
-        };
+        let seam = leaked(1, Conv::Kernel);
         let typed: &'static Typed = low(Typed::new());
-        // SAFETY: the buffer is leaked.
-        let routine = unsafe { synthesize_read(typed, Mode::Line, &guarded, &seam) }.unwrap();
+        let routine = routine(typed, low(5), Mode::Line, seam);
         assert!(
             hot_path(&routine) <= either(50, 51),
             "{}",
@@ -425,11 +424,13 @@ mod routine {
     fn what_is_typed_by_the_routine_is_what_its_twin_enters() {
         use sync::monitor::RawMonitor;
         for cpus in [1, 2] {
-            let seam = seam(cpus, Conv::Host);
+            let seam = leaked(cpus, Conv::Host);
             let [made, twin]: [&'static Typed; 2] = [low(Typed::new()), low(Typed::new())];
             let turn = low(RawMonitor::new());
             // SAFETY: all of it is leaked.
-            let routine = unsafe { synthesize_type(made, turn, &seam) }.unwrap();
+            let routine = unsafe { synthesize_type(made, turn, seam, None, None) }
+                .unwrap()
+                .0;
             let mut user = UserMemory::new(8192);
             let mut random = Random::new(cpus as u64);
             let mut full = 0;

@@ -1,9 +1,10 @@
 //! The routine behind `write` at a pseudo-terminal's master: CookTTYin's `put` for bytes that the settings
 //! pass unchanged.
 //!
-//! *Interface*: [`typist`], or [`synthesize_type`] for a buffer that the caller keeps; [`Typed::enter`] is
-//! the plain twin. [`enters_plainly`] says for which settings; under others the slow stub stays in place, and
-//! each byte goes through the editor.
+//! *Interface*: [`Types`] is the recipe of a [`Composed`](crate::composed::Composed) routine;
+//! [`synthesize_type`] is for a buffer that the caller keeps; [`Typed::enter`] is the plain twin.
+//! [`enters_plainly`] says for which settings: others leave the slow stub in place, and each byte goes
+//! through the editor.
 //!
 //! Guards, each to the slow exit: another thread uses the editor; not enough room for all bytes; a count of
 //! 0; a kernel address; a fault. Waiting readers are woken.
@@ -12,15 +13,18 @@
 
 use super::CAPACITY;
 use super::typed::{PLACES, Reader, Typed};
+use crate::catalogue::composed::Recipe;
 use crate::catalogue::serializer::Serializer;
-use crate::kit::class::Ref;
+use crate::kit::assembly::{Assembly, Made};
+use crate::kit::class::{Holder, Ref};
 use crate::kit::emit;
 use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, near};
 use abi::linux::*;
 use alloc::sync::Arc;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
-use codegen::{Class, Draft, Hole, Routine, dynasm};
+use codegen::{Class, Draft, Hole, dynasm};
+use core::any::Any;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use sync::monitor::RawMonitor;
@@ -62,19 +66,23 @@ impl Typed {
     }
 }
 
-/// The routine behind `write` for a buffer and the monitor at its editor's entrance, both of which it keeps
-/// alive.
-///
-/// # Errors
-/// [`Unmade`].
-pub fn typist(
-    typed: &Arc<Typed>,
-    entrance: &Ref<Serializer>,
-    seam: &Seam,
-) -> Result<Routine<DescFn>, Unmade> {
-    // SAFETY: the image keeps the buffer and the quaject whose words it names.
-    let routine = unsafe { synthesize_type(typed, entrance.monitor(), seam)? };
-    Ok(routine.keeping(Arc::new((typed.clone(), entrance.clone()))))
+/// How the routine is made.
+pub struct Types {
+    /// The edit buffer.
+    pub typed: Arc<Typed>,
+    /// The monitor at its editor's entrance.
+    pub entrance: Ref<Serializer>,
+    /// What routines are made against.
+    pub seam: &'static Seam,
+}
+
+impl Recipe for Types {
+    fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
+        let kept = Arc::new((self.typed.clone(), self.entrance.clone()));
+        let turn = self.entrance.monitor();
+        // SAFETY: the image keeps the buffer and the quaject whose words it names.
+        unsafe { synthesize_type(&self.typed, turn, self.seam, Some(holder), Some(kept)) }
+    }
 }
 
 /// The routine behind `write` for a buffer and the turn of its editor.
@@ -83,12 +91,15 @@ pub fn typist(
 /// [`Unmade`].
 ///
 /// # Safety
-/// Both stay in place until a grace period after the last handle to the routine is gone.
+/// Both stay in place until a grace period after the last handle to the routine is gone, if `kept` does not
+/// keep them.
 pub unsafe fn synthesize_type(
     typed: &Typed,
     turn: &RawMonitor,
     seam: &Seam,
-) -> Result<Routine<DescFn>, Unmade> {
+    holder: Option<Holder>,
+    kept: Option<Arc<dyn Any + Send + Sync>>,
+) -> Result<Made<DescFn>, Unmade> {
     near(core::ptr::from_ref(typed).wrapping_add(1))?;
     let base = near(typed)? as i32;
     let tail = base + (offset_of!(Typed, reader) + offset_of!(Reader, tail)) as i32;
@@ -105,8 +116,8 @@ pub unsafe fn synthesize_type(
     let slow = Hole::value(seam.slow() as i64);
     let wake_next = Hole::value(seam.wake_next.entry() as i64);
     let mask = PLACES as i32 - 1;
-    let mut draft = Draft::new(&CLASS, "type");
-    let d = &mut draft;
+    let mut a = Assembly::new(Draft::new(&CLASS, "type"), holder);
+    let d = &mut *a;
     let [leave, unlock, fault, tell] = core::array::from_fn(|_| d.label());
 
     emit::look(d, v, turn, leave);
@@ -168,5 +179,5 @@ pub unsafe fn synthesize_type(
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
     emit::leave_slowly(d, abi::nr::WRITE, slow);
     // SAFETY: the code above keeps the contract of a descriptor routine, on the caller's promise.
-    Ok(unsafe { Routine::from(draft.seal()?) })
+    unsafe { a.seal(kept) }
 }

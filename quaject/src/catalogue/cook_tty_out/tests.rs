@@ -74,12 +74,15 @@ fn the_cursor_is_found_behind_what_was_shown() {
 
 mod routine {
     use super::*;
+    use crate::catalogue::composed::Composed;
     use crate::catalogue::gauge::{self, Gauge};
-    use crate::catalogue::queue::{ByteQueue, Parties, Spec};
-    use crate::catalogue::testing::{Ended, UserMemory, call, either, hot_path, low, seam};
+    use crate::catalogue::queue::{ByteQueue, Parties, Q_EMPTY_1, Spec, Turn, q_put_string};
+    use crate::catalogue::testing::{Ended, UserMemory, call, either, hot_path, leaked, low};
     use crate::kit::class::{Ref, create};
+    use crate::kit::interfacer::link;
     use crate::kit::seam::{Conv, Seam};
     use abi::nr;
+    use alloc::sync::Arc;
     use codegen::Routine;
     use sync::monitor::RawMonitor;
 
@@ -101,19 +104,30 @@ mod routine {
         twin: Ref<ByteQueue>,
         turn: &'static RawMonitor,
         told: Ref<Gauge>,
+        _composed: Arc<Composed>,
         routine: Routine<crate::DescFn>,
     }
 
     impl Pair {
-        fn new(seam: &Seam, rule: Rule) -> Pair {
+        fn new(seam: &'static Seam, rule: Rule) -> Pair {
             let made = queue(seam.several_cpus());
             let turn = low(RawMonitor::new());
             let told = create::<Gauge>(false).unwrap();
-            let place = gauge::count(&told);
-            let started = crate::catalogue::queue::Told::Linked(Some(&*place));
-            // SAFETY: everything that the code names lives as long as the pair, which the tests keep.
-            let routine = unsafe { synthesize_write(&made, turn, rule, started, seam) }.unwrap();
+            link(&made, Q_EMPTY_1, gauge::count(&told)).unwrap();
+            let from = Quaject::present().unwrap();
+            link(&from, RAW_WRITE, q_put_string(&made)).unwrap();
+            let composed = Composed::new("test", nr::WRITE, seam).unwrap();
+            let end = Turn::Line(turn);
+            let recipe = Writes {
+                from,
+                end,
+                rule,
+                seam,
+            };
+            composed.follow(Some(Arc::new(recipe))).unwrap();
+            let routine = composed.plugged().unwrap();
             Pair {
+                _composed: composed,
                 made,
                 twin: queue(seam.several_cpus()),
                 turn,
@@ -137,8 +151,8 @@ mod routine {
             .into_iter()
             .flat_map(|n| [Rule::Plain, Rule::Newlines].map(|rule| (n, rule)))
         {
-            let seam = seam(cpus, Conv::Host);
-            let pair = Pair::new(&seam, rule);
+            let seam = leaked(cpus, Conv::Host);
+            let pair = Pair::new(seam, rule);
             let mut user = UserMemory::new(4096);
             let mut random = Random::new(7 + cpus as u64);
             let (mut dry, mut told) = (false, 0);
@@ -232,8 +246,8 @@ mod routine {
     #[test]
     fn writes_of_several_threads_stay_whole() {
         const EACH: usize = 3000;
-        let seam = seam(2, Conv::Host);
-        let pair = Pair::new(&seam, Rule::Newlines);
+        let seam = leaked(2, Conv::Host);
+        let pair = Pair::new(seam, Rule::Newlines);
         let writers: Vec<_> = (b'a'..b'd')
             .map(|letter| {
                 let routine = pair.routine.clone();
@@ -278,9 +292,9 @@ mod routine {
 
     #[test]
     fn the_hot_paths_keep_their_budget() {
-        let seam = seam(1, Conv::Kernel);
+        let seam = leaked(1, Conv::Kernel);
         let lengths =
-            [Rule::Plain, Rule::Newlines].map(|rule| hot_path(&Pair::new(&seam, rule).routine));
+            [Rule::Plain, Rule::Newlines].map(|rule| hot_path(&Pair::new(seam, rule).routine));
         let [plain, newlines] = either([43, 76], [44, 77]);
         assert!(lengths[0] <= plain && lengths[1] <= newlines, "{lengths:?}");
     }

@@ -20,15 +20,17 @@ use sync::{Interrupted, WaitList};
 
 #[cfg(not(loom))]
 mod quaject {
+    use crate::kit::signature::Event;
+
     crate::quaject! {
         /// Counts events: added numbers, until they are taken
         presence Counter = "Counter" {
             callentry { TAKE = "take", ADD = "add" }
             callback {
-                NONE = "none" ("sleep, or leave by the slow exit"),
-                SOME = "none+1" ("wake takers"),
-                FULL = "full" ("leave by the slow exit"),
-                ROOM = "full-1" ("wake adders"),
+                NONE: Event = "none" ("sleep, or leave by the slow exit"),
+                SOME: Event = "none+1" ("wake takers"),
+                FULL: Event = "full" ("leave by the slow exit"),
+                ROOM: Event = "full-1" ("wake adders"),
             }
         }
     }

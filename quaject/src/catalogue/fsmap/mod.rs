@@ -42,6 +42,8 @@ use sync::monitor::RawMonitor;
 
 #[cfg(not(loom))]
 mod quaject {
+    use crate::kit::signature::Event;
+
     crate::quaject! {
         /// File to flat storage mapping
         presence FsmapQuaject = "FSmap" {
@@ -50,8 +52,8 @@ mod quaject {
                 READ_AT = "pread64", WRITE_AT = "pwrite64",
             }
             callout {
-                CA_READ = "ca_read" ("leave by the slow exit at a hole"),
-                CA_WRITE = "ca_write" ("leave by the slow exit beyond the pages"),
+                CA_READ: Event = "ca_read" ("leave by the slow exit at a hole"),
+                CA_WRITE: Event = "ca_write" ("leave by the slow exit beyond the pages"),
             }
         }
     }

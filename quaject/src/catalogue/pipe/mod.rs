@@ -76,15 +76,17 @@ pub fn writer(
 
 #[cfg(not(loom))]
 mod quaject {
+    use crate::kit::signature::Event;
+
     crate::quaject! {
         /// Implements pipes: a Queue with a string interface
         presence PipeQuaject = "Pipe" {
             callentry { READ = "read", WRITE = "write" }
             callback {
-                FULL = "full" ("leave by the slow exit"),
-                SPACE_CAME = "full-1" ("wake writers"),
-                EMPTY = "empty" ("leave by the slow exit"),
-                DATA_CAME = "empty+1" ("wake readers"),
+                FULL: Event = "full" ("leave by the slow exit"),
+                SPACE_CAME: Event = "full-1" ("wake writers"),
+                EMPTY: Event = "empty" ("leave by the slow exit"),
+                DATA_CAME: Event = "empty+1" ("wake readers"),
             }
         }
     }

@@ -1,29 +1,27 @@
 //! A queue of strings between threads, with a turn and a wait list at each end.
 //!
-//! *Interface*: [`Channel::new`]; [`Channel::writing`] and [`Channel::read`] for callers in Rust; descriptors
-//! have generated routines ([`Channel::reader`], `cook_tty_out::channel_writer`) which take the same turns
-//! and wake the same lists. Neither waits.
+//! *Interface*: [`Channel::new`]; [`Channel::writing`] and [`Channel::read`] for who comes in Rust;
+//! descriptors have generated routines ([`Receives`](super::Receives), `cook_tty_out::Writes`) which take the
+//! same turns and wake the same lists. Neither waits.
 //!
 //! Threads that wait for room are woken when half of the queue is free, so a large write does not wake for
 //! each byte that is read.
 //!
 //! Source: dissertation, sections 1.3.1 (a tty's queues), 4.1.1.
 
-use super::{ByteQueue, Parties, Spec, Told, synthesize_receive};
+use super::{ByteQueue, Parties, Spec};
 use crate::kit::class::{Ref, create};
-use crate::kit::seam::{DescFn, Seam, Unmade};
-use alloc::sync::Arc;
-use codegen::Routine;
+use crate::kit::seam::Unmade;
 use sync::WaitList;
 use sync::monitor::RawMonitor;
 
 /// One channel.
 pub struct Channel {
-    pub(crate) queue: Ref<ByteQueue>,
+    queue: Ref<ByteQueue>,
     pub(crate) writing: RawMonitor,
-    reading: RawMonitor,
+    pub(crate) reading: RawMonitor,
     pub(crate) arrived: WaitList,
-    drained: WaitList,
+    pub(crate) drained: WaitList,
     size: usize,
 }
 
@@ -100,16 +98,5 @@ impl Channel {
     pub fn discard(&self) {
         let mut piece = [0; 256];
         while self.read(&mut piece) > 0 {}
-    }
-
-    /// The routine behind `read`, which keeps the channel.
-    ///
-    /// # Errors
-    /// [`Unmade`].
-    pub fn reader(self: &Arc<Self>, seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
-        let told = Told::Waiters(&self.drained);
-        // SAFETY: the image keeps the channel, and with it all that it names.
-        let made = unsafe { synthesize_receive(&self.queue, &self.reading, told, seam)? };
-        Ok(made.keeping(self.clone()))
     }
 }

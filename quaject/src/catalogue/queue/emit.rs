@@ -19,8 +19,9 @@
 //! register or relative to rip. With an absolute address they do not, and a position's increment takes four
 //! to six cycles instead of one.
 
-use super::{FailedWords, Parties, Spec, TailWords, Words};
-use crate::kit::interfacer::{Callentry, place};
+use super::{FailedWords, Parties, Q_EMPTY, Q_EMPTY_1, Q_FULL, Q_FULL_1, Spec, TailWords, Words};
+use crate::kit::assembly::{Assembly, Link, Way};
+use crate::kit::class::Header;
 use crate::kit::near::Block;
 use crate::kit::regs::Regs;
 use crate::kit::seam::{Unmade, near};
@@ -28,8 +29,15 @@ use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
 
-/// The registers that put and get may change.
-pub const CHANGES: Regs = Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx, Reg::R8, Reg::R9]);
+/// What put and get change at most, but for what their callbacks change, which their places save.
+pub fn changes(spec: Spec) -> Regs {
+    match (spec.producers, spec.consumers) {
+        (Parties::Many, Parties::Many) => {
+            Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx, Reg::R8, Reg::R9])
+        }
+        _ => Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx]),
+    }
+}
 
 /// Whether each place says by itself if it is filled, in a queue of one and one.
 fn is_marked(spec: Spec) -> bool {
@@ -108,7 +116,7 @@ impl Places {
 
     /// Whether what publishes must be seen by other CPUs before the next look: there is a callback, and so a
     /// look.
-    fn ordered(&self, callback: Option<&dyn Callentry>) -> bool {
+    fn ordered(&self, callback: Option<Link>) -> bool {
         self.spec.several_cpus && callback.is_some()
     }
 
@@ -131,17 +139,15 @@ impl Places {
     }
 }
 
-/// Emits `Q_put`: byte in dil, 1 in eax. Returns which callbacks are inlined: `Q_full`, `Q_empty+1`.
-pub fn put(
-    d: &mut Draft,
-    at: &Places,
-    full: Option<&dyn Callentry>,
-    not_empty: Option<&dyn Callentry>,
-) -> [bool; 2] {
+/// Emits `Q_put`: byte in dil; `way.no` when `Q_full` is not linked or gives up.
+pub fn put(a: &mut Assembly, at: &Places, header: &'static Header, way: Way) {
     let (head, tail, places) = (at.head, at.tail, at.places);
-    let [failing, again, room, look, pass] = core::array::from_fn(|_| d.label());
+    let full = a.consult(header, Q_FULL.number());
+    let not_empty = a.consult(header, Q_EMPTY_1.number());
+    let d = &mut **a;
+    let [retry, failing, again, room, look, pass] = core::array::from_fn(|_| d.label());
     let ordered = at.ordered(not_empty);
-    dynasm!(d ; .arch x64 ; retry:);
+    dynasm!(d ; .arch x64 ; =>retry);
     match (at.spec.producers, at.spec.consumers) {
         _ if is_marked(at.spec) => {
             dynasm!(d ; .arch x64
@@ -210,17 +216,16 @@ pub fn put(
             );
         }
     }
-    let ends = Ending {
+    let ending = Ending {
+        retry,
         failing,
         other_failed: at.get_failed,
         came: (not_empty, Regs::NONE),
         own_failed: at.put_failed,
         fails: (full, Regs::of(&[Reg::Rdi])),
-        done: Some(1),
-        failed: 0,
-    }
-    .emit(d);
-    match (at.spec.producers, at.spec.consumers) {
+    };
+    ending.emit(a, way);
+    a.cold(|d| match (at.spec.producers, at.spec.consumers) {
         (Parties::Many, Parties::Many) => at.pass(d, pass, again),
         _ if is_marked(at.spec) => {}
         (producers, _) => {
@@ -252,22 +257,19 @@ pub fn put(
                 dynasm!(d ; .arch x64 ; jmp =>failing);
             }
         }
-    }
-    ends
+    });
 }
 
-/// Emits `Q_get`: byte in eax. Returns which callbacks are inlined: `Q_empty`, `Q_full-1`.
-pub fn get(
-    d: &mut Draft,
-    at: &Places,
-    empty: Option<&dyn Callentry>,
-    not_full: Option<&dyn Callentry>,
-) -> [bool; 2] {
+/// Emits `Q_get`: byte in eax; `way.no` when `Q_empty` is not linked or gives up.
+pub fn get(a: &mut Assembly, at: &Places, header: &'static Header, way: Way) {
     let (head, tail, places) = (at.head, at.tail, at.places);
-    let [failing, again, there, look, pass] = core::array::from_fn(|_| d.label());
+    let empty = a.consult(header, Q_EMPTY.number());
+    let not_full = a.consult(header, Q_FULL_1.number());
+    let d = &mut **a;
+    let [retry, failing, again, there, look, pass] = core::array::from_fn(|_| d.label());
     let ordered = at.ordered(not_full);
     let looks = at.spec.strings && at.spec.several_cpus;
-    dynasm!(d ; .arch x64 ; retry:);
+    dynasm!(d ; .arch x64 ; =>retry);
     match (at.spec.producers, at.spec.consumers) {
         _ if is_marked(at.spec) => {
             dynasm!(d ; .arch x64
@@ -354,17 +356,16 @@ pub fn get(
             );
         }
     }
-    let ends = Ending {
+    let ending = Ending {
+        retry,
         failing,
         other_failed: at.put_failed,
         came: (not_full, Regs::of(&[Reg::Rax])),
         own_failed: at.get_failed,
         fails: (empty, Regs::NONE),
-        done: None,
-        failed: -1,
-    }
-    .emit(d);
-    match (at.spec.producers, at.spec.consumers) {
+    };
+    ending.emit(a, way);
+    a.cold(|d| match (at.spec.producers, at.spec.consumers) {
         (Parties::Many, Parties::Many) => at.pass(d, pass, again),
         _ if looks => dynasm!(d ; .arch x64
             ; =>look
@@ -375,8 +376,7 @@ pub fn get(
             ; jmp =>failing
         ),
         _ => {}
-    }
-    ends
+    });
 }
 
 impl Places {
@@ -406,72 +406,71 @@ impl Places {
     }
 }
 
-/// The code after the byte was moved, and after a failure: the same for both ends.
-struct Ending<'a> {
-    /// The target of an attempt that finds no place.
-    failing: Label,
+/// What comes after the byte has been moved, and where nothing could be: the same for both ends.
+pub struct Ending {
+    /// Where an attempt begins.
+    pub retry: Label,
+    /// Where an attempt that finds no place goes to.
+    pub failing: Label,
     /// The word in which the other end says that it failed.
-    other_failed: i32,
-    /// The callback for this case, and the registers that it must preserve.
-    came: (Option<&'a dyn Callentry>, Regs),
+    pub other_failed: i32,
+    /// The callback for then, and what it must leave alone.
+    pub came: (Option<Link>, Regs),
     /// The word in which this end says that it failed.
-    own_failed: i32,
-    /// The callback for this case, which may wait and try again, and the registers that it must preserve.
-    fails: (Option<&'a dyn Callentry>, Regs),
-    /// The result of success, where it is not in eax already.
-    done: Option<i32>,
-    /// The result of failure without a callback.
-    failed: i32,
+    pub own_failed: i32,
+    /// The callback for then, which may wait and try again, and what it must leave alone.
+    pub fails: (Option<Link>, Regs),
 }
 
-impl Ending<'_> {
-    /// The attempt begins at the label `retry`. Returns which callbacks are inlined: `fails`, `came`.
-    fn emit(self, d: &mut Draft) -> [bool; 2] {
-        let (came, kept) = self.came;
-        if came.is_some() {
-            dynasm!(d ; .arch x64 ; cmp DWORD [self.other_failed], 0 ; jne >came);
-        }
-        dynasm!(d ; .arch x64 ; done:);
-        if let Some(result) = self.done {
-            dynasm!(d ; .arch x64 ; mov eax, result);
-        }
-        dynasm!(d ; .arch x64 ; ret);
-        let came = came.is_some_and(|target| {
-            dynasm!(d ; .arch x64
-                ; came:
-                ; xor ecx, ecx
-                ; xchg [self.other_failed], ecx
-                ; test ecx, ecx
-                ; jz <done
+impl Ending {
+    /// Falls through when the byte has been moved.
+    pub fn emit(self, a: &mut Assembly, way: Way) {
+        if let (Some(link), kept) = self.came {
+            let [came, done] = core::array::from_fn(|_| a.label());
+            dynasm!(a ; .arch x64
+                ; cmp DWORD [self.other_failed], 0
+                ; jne =>came
+                ; =>done
             );
-            let in_line = place(d, target, kept, &[]);
-            dynasm!(d ; .arch x64 ; jmp <done);
-            in_line
-        });
-        // The first failure only sets its word and checks again: earlier work of the other end is seen now,
-        // and later work sends a notification.
-        dynasm!(d ; .arch x64
-            ; =>self.failing
-            ; mov eax, 1
-            ; xchg [self.own_failed], eax
-            ; test eax, eax
-            ; jz <retry
-        );
-        let (fails, kept) = self.fails;
-        let fails = match fails {
-            Some(target) => {
-                let in_line = place(d, target, kept, &[]);
-                dynasm!(d ; .arch x64 ; jmp <retry);
-                in_line
-            }
-            None => {
-                match self.failed {
-                    0 => dynasm!(d ; .arch x64 ; xor eax, eax ; ret),
-                    result => dynasm!(d ; .arch x64 ; mov rax, result ; ret),
+            a.cold(|a| {
+                dynasm!(a ; .arch x64
+                    ; =>came
+                    ; xor ecx, ecx
+                    ; xchg [self.other_failed], ecx
+                    ; test ecx, ecx
+                    ; jz =>done
+                );
+                a.place(link, way.live | kept, None, &[]);
+                dynasm!(a ; .arch x64 ; jmp =>done);
+            });
+        }
+        // The first failure only says so and looks again: what the other end did before that is seen now,
+        // what it does later tells. A callback that gives up has stopped something, which the other end
+        // starts again when it is told: so that is said anew, with 2, and looked after.
+        a.cold(|a| {
+            dynasm!(a ; .arch x64
+                ; =>self.failing
+                ; mov eax, 1
+                ; xchg [self.own_failed], eax
+                ; test eax, eax
+                ; jz =>self.retry
+            );
+            let (fails, kept) = self.fails;
+            match fails {
+                Some(link) => {
+                    let given_up = a.label();
+                    dynasm!(a ; .arch x64 ; cmp eax, 2 ; je =>way.no);
+                    a.place(link, way.live | kept, Some(given_up), &[]);
+                    dynasm!(a ; .arch x64
+                        ; jmp =>self.retry
+                        ; =>given_up
+                        ; mov eax, 2
+                        ; xchg [self.own_failed], eax
+                        ; jmp =>self.retry
+                    );
                 }
-                false
+                None => dynasm!(a ; .arch x64 ; jmp =>way.no),
             }
-        };
-        [fails, came]
+        });
     }
 }

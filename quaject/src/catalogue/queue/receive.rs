@@ -1,8 +1,8 @@
 //! The routine behind `read` from a raw line: `Q_get` of its input queue for a string, directly into the
 //! reader's memory.
 //!
-//! *Interface*: [`receiver`], or [`synthesize_receive`] for a queue that the caller keeps; [`receive`] is the
-//! plain twin.
+//! *Interface*: [`Receives`] is the recipe of a [`Composed`](crate::composed::Composed) routine; [`receive`]
+//! is the plain twin.
 //!
 //! Two pages at most go at once, of a queue that holds more: a short read, as from any stream.
 //!
@@ -12,16 +12,17 @@
 //!
 //! Source: dissertation, sections 3.2.1, 3.2.2 and 4.1.4.
 
-use super::{ByteQueue, Q_FULL_1, Told};
-use crate::kit::class::Ref;
+use super::{ByteQueue, Channel, many};
+use crate::catalogue::composed::Recipe;
+use crate::kit::assembly::{Assembly, Made, Mover, Ring, Way};
+use crate::kit::class::{Holder, Ref};
 use crate::kit::emit;
-use crate::kit::interfacer::place;
 use crate::kit::regs::Regs;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, near};
+use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, Variant, near};
 use alloc::sync::Arc;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
-use codegen::{Class, Draft, Hole, Routine, dynasm};
+use codegen::{Class, Draft, Hole, Label, dynasm};
 use sync::monitor::RawMonitor;
 
 static CLASS: Class = Class::new("line read");
@@ -36,160 +37,157 @@ pub fn receive(queue: &ByteQueue, turn: &RawMonitor, into: &mut [u8]) -> Option<
     count
 }
 
-/// The routine behind `read` for a queue that it keeps alive; `turn` serializes readers, and never goes away.
-///
-/// # Errors
-/// [`Unmade`].
-pub fn receiver(
-    queue: &Ref<ByteQueue>,
-    turn: &'static RawMonitor,
-    seam: &Seam,
-) -> Result<Routine<DescFn>, Unmade> {
-    let room = queue.linked(Q_FULL_1);
-    let told = Told::Linked(room.as_deref());
-    // SAFETY: the image keeps the queue and what it is linked to; the monitor stays.
-    let routine = unsafe { synthesize_receive(queue, turn, told, seam)? };
-    Ok(routine.keeping(Arc::new((queue.clone(), room))))
+/// How the routine is made.
+pub struct Receives {
+    /// The queue.
+    pub queue: Ref<ByteQueue>,
+    /// What serializes readers.
+    pub end: Turn,
+    /// What routines are made against.
+    pub seam: &'static Seam,
 }
 
-/// The routine behind `read` for a queue. It notifies `told`: the target of `Q_full-1`, which does not sleep,
-/// or the threads that wait for room, once half of the queue is free.
-///
-/// # Errors
-/// [`Unmade`].
-///
-/// # Safety
-/// Queue, monitor, callentry and list stay in place until a grace period after the last handle to the routine
-/// is gone.
-pub unsafe fn synthesize_receive(
-    queue: &ByteQueue,
-    turn: &RawMonitor,
-    told: Told,
-    seam: &Seam,
-) -> Result<Routine<DescFn>, Unmade> {
-    let q = queue.layout()?;
-    // The monitor's word is its first field.
-    let turn = near(turn)? as i32;
-    let v = seam.variant(Sharing::Shared);
-    let slow = Hole::value(seam.slow() as i64);
-    let wake_next = Hole::value(seam.wake_next.entry() as i64);
-    let mask = q.size - 1;
-    let mut draft = Draft::new(&CLASS, "read");
-    let d = &mut draft;
-    let [leave, unlock, fault, tell, over] = core::array::from_fn(|_| d.label());
+/// What serializes the parties at an end, and who waits there besides.
+#[derive(Clone)]
+pub enum Turn {
+    /// This alone.
+    Line(&'static RawMonitor),
+    /// The channel's; readers wake who waits for room once half of the queue is free, writers who waits for
+    /// bytes.
+    Channel(Arc<Channel>),
+}
 
-    emit::look(d, v, turn, leave);
-    dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave ; push rcx);
-    clamp(d, Reg::Rsi);
-    emit::enter(d, v, turn, leave);
-    dynasm!(d ; .arch x64
-        ; mov rax, [q.head]
-        ; sub rax, [q.tail]
-        ; je =>unlock
-        ; test rdx, rdx
-        ; jz =>unlock
-        ; push rdx
-        ; push rsi
-        ; push rdi
-        ; cmp rdx, rax
-        ; cmova rdx, rax
-    );
-    if q.size > emit::MOST {
-        // The rest with the next call: interrupts are off meanwhile.
-        dynasm!(d ; .arch x64 ; mov eax, emit::MOST ; cmp rdx, rax ; cmova rdx, rax);
-    }
-    dynasm!(d ; .arch x64
-        ; mov rdi, rsi
-        ; mov esi, [q.tail]
-        ; and esi, mask
-        ; lea eax, [rsi + rdx]
-        ; add rsi, q.bytes
-        ; cmp eax, q.size
-    );
-    emit::open_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; ja >wrap);
-    d.fault_begin();
-    emit::copy_edx(d);
-    d.fault_end(fault);
-    dynasm!(d ; .arch x64 ; copied:);
-    emit::close_user(d, v.guarded_user);
-    if v.several_cpus {
-        // Also orders the look at `put_failed` after it.
-        dynasm!(d ; .arch x64 ; lock add [q.tail], rdx);
-    } else {
-        dynasm!(d ; .arch x64 ; add [q.tail], rdx);
-    }
-    dynasm!(d ; .arch x64 ; mov rax, rdx);
-    let waiters = told.look(d, q.put_failed, tell)?;
-    dynasm!(d ; .arch x64
-        ; =>over
-        ; pop rdi
-        ; pop rsi
-        ; pop rdx
-    );
-    emit::give(d, v, turn, wake_next);
-    dynasm!(d ; .arch x64 ; pop rcx ; ret ; =>tell);
-    match told {
-        // Q_full-1, once for each time that the producer found no room.
-        Told::Linked(not_full) => {
-            dynasm!(d ; .arch x64
-                ; xor ecx, ecx
-                ; xchg [q.put_failed], rcx
-                ; test ecx, ecx
-                ; jz =>over
-            );
-            if let Some(target) = not_full {
-                let live = Regs::of(&[Reg::Rax, Reg::R8, Reg::R9, Reg::R10, Reg::R11]);
-                place(d, target, live, &[]);
-            }
+impl Recipe for Receives {
+    fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
+        let (turn, drained) = match &self.end {
+            Turn::Line(turn) => (*turn, None),
+            Turn::Channel(channel) => (&channel.reading, Some(&channel.drained)),
+        };
+        let seam = self.seam;
+        let q = self.queue.layout()?;
+        // The monitor's word is its first field.
+        let turn = near(turn)? as i32;
+        let v = seam.variant(Sharing::Shared);
+        let slow = Hole::value(seam.slow() as i64);
+        let wake_next = Hole::value(seam.wake_next.entry() as i64);
+        let mut a = Assembly::new(Draft::new(&CLASS, "read"), Some(holder));
+        let [leave, unlock] = core::array::from_fn(|_| a.label());
+        let d = &mut *a;
+        emit::look(d, v, turn, leave);
+        dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave ; push rcx);
+        clamp(d, Reg::Rsi);
+        emit::enter(d, v, turn, leave);
+        let way = Way {
+            no: unlock,
+            live: KEPT,
+        };
+        many::get(&mut a, &self.queue, &q, way, &OutOfRing(v));
+        if let Some(drained) = drained {
+            // Those who wait for room are woken when half of it is free.
+            let list = near(drained)? as i32;
+            let [tell, over] = core::array::from_fn(|_| a.label());
+            emit::look_for_waiters(&mut a, list, tell);
+            a.bind(over);
+            a.cold(|a| {
+                dynasm!(a ; .arch x64
+                    ; =>tell
+                    ; mov ecx, [q.head]
+                    ; sub ecx, [q.tail]
+                    ; cmp ecx, q.size / 2
+                    ; ja =>over
+                    ; push rax
+                );
+                emit::wake_waiters(a, list, seam);
+                dynasm!(a ; .arch x64 ; pop rax ; jmp =>over);
+            });
         }
-        Told::Waiters(_) => {
-            dynasm!(d ; .arch x64
-                ; mov ecx, [q.head]
-                ; sub ecx, [q.tail]
-                ; cmp ecx, q.size / 2
-                ; ja =>over
-                ; push rax
-            );
-            emit::wake_waiters(d, waiters, seam);
-            dynasm!(d ; .arch x64 ; pop rax);
-        }
+        emit::give(&mut a, v, turn, wake_next);
+        dynasm!(a ; .arch x64 ; pop rcx ; ret);
+        a.cold(|a| {
+            a.bind(unlock);
+            emit::give(a, v, turn, wake_next);
+            dynasm!(a ; .arch x64 ; pop rcx ; =>leave);
+            emit::leave_slowly(a, abi::nr::READ, slow);
+        });
+        // SAFETY: the code above keeps the contract of a descriptor routine. The image keeps the queue, what
+        // it is linked to, and the channel; another monitor stays.
+        unsafe { a.seal(Some(Arc::new((self.queue.clone(), self.end.clone())))) }
     }
-    // eax = end of the read behind the ring's start, which is more than the ring's size.
-    dynasm!(d ; .arch x64
-        ; jmp =>over
-        ; wrap:
-        ; mov ecx, edx
-        ; sub eax, q.size
-        ; sub ecx, eax
-    );
-    d.fault_begin();
-    emit::copy_ecx(d);
-    dynasm!(d ; .arch x64
-        ; mov ecx, [q.tail]
-        ; and ecx, mask
-        ; lea ecx, [rcx + rdx - q.size]
-        ; mov rsi, q.bytes
-    );
-    emit::copy_ecx(d);
-    d.fault_end(fault);
-    dynasm!(d ; .arch x64 ; jmp <copied ; =>fault);
-    emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; pop rdi ; pop rsi ; pop rdx ; =>unlock);
-    emit::give(d, v, turn, wake_next);
-    dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
-    emit::leave_slowly(d, abi::nr::READ, slow);
-    // SAFETY: the code above keeps the contract of a descriptor routine, on the caller's promise.
-    Ok(unsafe { Routine::from(draft.seal()?) })
+}
+
+/// What a descriptor routine has to leave alone, but for what its callers save.
+pub(crate) const KEPT: Regs = Regs::of(&[
+    Reg::Rdx,
+    Reg::Rsi,
+    Reg::Rdi,
+    Reg::R8,
+    Reg::R9,
+    Reg::R10,
+    Reg::R11,
+]);
+
+/// Moves bytes from a ring into user memory.
+struct OutOfRing(Variant);
+
+impl Mover for OutOfRing {
+    fn stretch(&self) -> Option<i32> {
+        None
+    }
+    fn emit(&self, a: &mut Assembly, q: &Ring, undo: Label) {
+        let guarded = self.0.guarded_user;
+        let mask = q.size - 1;
+        let [wrap, copied, fault] = core::array::from_fn(|_| a.label());
+        dynasm!(a ; .arch x64
+            ; mov rdi, rsi
+            ; mov esi, [q.tail]
+            ; and esi, mask
+            ; lea eax, [rsi + rdx]
+            ; add rsi, q.bytes
+            ; cmp eax, q.size
+        );
+        emit::open_user(a, guarded);
+        dynasm!(a ; .arch x64 ; ja =>wrap);
+        a.fault_begin();
+        emit::copy_edx(a);
+        a.fault_end(fault);
+        dynasm!(a ; .arch x64 ; =>copied);
+        emit::close_user(a, guarded);
+        a.cold(|a| {
+            // eax = end of the read behind the ring's start, which is more than the ring's size.
+            dynasm!(a ; .arch x64
+                ; =>wrap
+                ; mov ecx, edx
+                ; sub eax, q.size
+                ; sub ecx, eax
+            );
+            a.fault_begin();
+            emit::copy_ecx(a);
+            dynasm!(a ; .arch x64
+                ; mov ecx, [q.tail]
+                ; and ecx, mask
+                ; lea ecx, [rcx + rdx - q.size]
+                ; mov rsi, q.bytes
+            );
+            emit::copy_ecx(a);
+            a.fault_end(fault);
+            dynasm!(a ; .arch x64 ; jmp =>copied ; =>fault);
+            emit::close_user(a, guarded);
+            dynasm!(a ; .arch x64 ; jmp =>undo);
+        });
+    }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::catalogue::composed::Composed;
     use crate::catalogue::gauge::{self, Gauge};
-    use crate::catalogue::queue::{Parties, Spec};
-    use crate::catalogue::testing::{Ended, Random, UserMemory, call, either, hot_path, low, seam};
+    use crate::catalogue::queue::{Parties, Q_FULL_1, Spec};
+    use crate::catalogue::testing::{
+        Ended, Random, UserMemory, call, either, hot_path, leaked, low,
+    };
     use crate::kit::class::create;
+    use crate::kit::interfacer::link;
     use crate::kit::seam::Conv;
     use abi::nr;
 
@@ -206,18 +204,31 @@ mod tests {
         .unwrap()
     }
 
+    fn composed(
+        queue: &Ref<ByteQueue>,
+        turn: &'static RawMonitor,
+        seam: &'static Seam,
+    ) -> Arc<Composed> {
+        let composed = Composed::new("test", nr::READ, seam).unwrap();
+        let recipe = Receives {
+            queue: queue.clone(),
+            end: Turn::Line(turn),
+            seam,
+        };
+        composed.follow(Some(Arc::new(recipe))).unwrap();
+        composed
+    }
+
     #[test]
     fn the_routine_and_its_twin_give_the_same_bytes() {
         for cpus in [1, 2] {
-            let seam = seam(cpus, Conv::Host);
+            let seam = leaked(cpus, Conv::Host);
             let (made, twin) = (queue(cpus > 1), queue(cpus > 1));
             let told = create::<Gauge>(false).unwrap();
             let turn = low(RawMonitor::new());
-            let place = gauge::count(&told);
-            // SAFETY: everything lives to the end of the test.
-            let routine =
-                unsafe { synthesize_receive(&made, turn, Told::Linked(Some(&*place)), &seam) }
-                    .unwrap();
+            link(&made, Q_FULL_1, gauge::count(&told)).unwrap();
+            let composed = composed(&made, turn, seam);
+            let routine = composed.plugged().unwrap();
             let mut user = UserMemory::new(4096);
             let mut random = Random::new(cpus as u64);
             let (mut full, mut wanted) = (false, 0);
@@ -268,11 +279,11 @@ mod tests {
 
     #[test]
     fn the_hot_path_keeps_its_budget() {
-        let seam = seam(1, Conv::Kernel);
+        let seam = leaked(1, Conv::Kernel);
         let (made, turn) = (queue(false), low(RawMonitor::new()));
-        // SAFETY: never called.
-        let routine =
-            unsafe { synthesize_receive(&made, turn, Told::Linked(None), &seam) }.unwrap();
+        let told = create::<Gauge>(false).unwrap();
+        link(&made, Q_FULL_1, gauge::count(&told)).unwrap();
+        let routine = composed(&made, turn, seam).plugged().unwrap();
         assert!(
             hot_path(&routine) <= either(41, 42),
             "{}",

@@ -2,13 +2,15 @@
 //! of its parts.
 //!
 //! *Interface*: [`ByteQueue::write`] and [`ByteQueue::read`] are `Q_put` and `Q_get` for many bytes at once,
-//! for ends with one party; they use the same callbacks. [`ByteQueue::layout`] gives the addresses to
-//! generators that inline the queue's code: an interrupt handler, a descriptor routine.
+//! for ends with one party; they go along the same callbacks. [`ByteQueue::layout`] gives the addresses to
+//! generators that look at the queue: whether it is worth waking somebody, what a device may be lent.
 //!
 //! Source: dissertation, section 4.1.4, footnote 2 (a ByteQueue "that has a string-oriented interface to
 //! reduce looping").
 
-use super::{ByteQueue, FailedWords, TailWords, Target, Words};
+use super::{ByteQueue, FailedWords, TailWords, Words};
+use crate::kit::assembly::Ring;
+use crate::kit::interfacer::call_event;
 use crate::kit::seam::{Unmade, near};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
@@ -29,6 +31,18 @@ pub struct Layout {
     pub bytes: i32,
     /// Places, a power of two.
     pub size: i32,
+}
+
+impl Layout {
+    /// The ring alone.
+    pub(crate) fn ring(&self) -> Ring {
+        Ring {
+            head: self.head,
+            tail: self.tail,
+            bytes: self.bytes,
+            size: self.size,
+        }
+    }
 }
 
 impl ByteQueue {
@@ -105,8 +119,7 @@ impl ByteQueue {
             }
         }
         if done > 0 && told(&words.failed.get) {
-            let target = self.links.lock().empty_1.clone();
-            call(&target);
+            call_event(self.header, super::Q_EMPTY_1.number());
         }
         done
     }
@@ -135,8 +148,7 @@ impl ByteQueue {
                 .store(tail + count as u64, Ordering::Release);
             if count > 0 {
                 if told(&words.failed.put) {
-                    let target = self.links.lock().full_1.clone();
-                    call(&target);
+                    call_event(self.header, super::Q_FULL_1.number());
                 }
                 return count;
             }
@@ -156,18 +168,6 @@ impl ByteQueue {
             unsafe { self.place(position).read() }
         })
     }
-
-    /// The target of `port`, for a generator that inlines the queue's code.
-    pub fn linked(&self, port: usize) -> Target {
-        let links = self.links.lock();
-        match port {
-            super::Q_FULL => links.full.clone(),
-            super::Q_FULL_1 => links.full_1.clone(),
-            super::Q_EMPTY => links.empty.clone(),
-            super::Q_EMPTY_1 => links.empty_1.clone(),
-            _ => None,
-        }
-    }
 }
 
 /// Notes that the operation failed; returns whether that was noted before. The first failure checks again:
@@ -180,12 +180,4 @@ fn failed_again(word: &AtomicU64) -> bool {
 fn told(word: &AtomicU64) -> bool {
     fence(Ordering::SeqCst);
     word.load(Ordering::Relaxed) != 0 && word.swap(0, Ordering::SeqCst) != 0
-}
-
-fn call(target: &Target) {
-    let Some(target) = target else { return };
-    // SAFETY: a callback without arguments is a function of `this`, or code that takes nothing and keeps the
-    // System V convention; it is held here.
-    let function: extern "sysv64" fn(usize) = unsafe { core::mem::transmute(target.entry()) };
-    function(target.this().unwrap_or(0));
 }

@@ -112,8 +112,9 @@ fn no_byte_is_lost_among_threads() {
     }
 }
 
-extern "sysv64" fn suspend(_: usize) {
+extern "sysv64" fn suspend(_: usize) -> bool {
     thread::park();
+    true
 }
 
 extern "sysv64" fn resume(thread: usize) {
@@ -121,9 +122,9 @@ extern "sysv64" fn resume(thread: usize) {
     unsafe { &*(thread as *const Thread) }.unpark();
 }
 
-fn resume_of(thread: &Thread) -> Arc<Function> {
+fn resume_of(thread: &Thread) -> Entry<Event> {
     let kept: &'static Thread = Box::leak(Box::new(thread.clone()));
-    Function::new(&"resume", resume, core::ptr::from_ref(kept) as usize)
+    Function::event(&"resume", resume, core::ptr::from_ref(kept) as usize)
 }
 
 /// Figure 4.2: the producer's thread is suspended when the queue is full and resumed when it no longer is.
@@ -140,7 +141,7 @@ fn linked_to_suspend_and_resume_a_queue_is_a_blocking_channel() {
             let (made, linked) = (made.clone(), linked.clone());
             thread::spawn(move || {
                 let me = resume_of(&thread::current());
-                link(&made, Q_FULL, Function::new(&"suspend", suspend, 0)).unwrap();
+                link(&made, Q_FULL, Function::retry(&"suspend", suspend, 0)).unwrap();
                 link(&made, Q_FULL_1, me).unwrap();
                 linked.wait();
                 (0..total).for_each(|n| assert_eq!(made.put(n as u8), 1));
@@ -150,7 +151,7 @@ fn linked_to_suspend_and_resume_a_queue_is_a_blocking_channel() {
             let (made, linked) = (made.clone(), linked.clone());
             thread::spawn(move || {
                 let me = resume_of(&thread::current());
-                link(&made, Q_EMPTY, Function::new(&"suspend", suspend, 0)).unwrap();
+                link(&made, Q_EMPTY, Function::retry(&"suspend", suspend, 0)).unwrap();
                 link(&made, Q_EMPTY_1, me).unwrap();
                 linked.wait();
                 (0..total).for_each(|n| assert_eq!(made.get(), Some(n as u8)));
@@ -158,8 +159,11 @@ fn linked_to_suspend_and_resume_a_queue_is_a_blocking_channel() {
         };
         producer.join().unwrap();
         consumer.join().unwrap();
-        let seen = made.header().link(Q_FULL).unwrap();
-        assert_eq!((seen.name, seen.to, seen.in_line), ("suspend", 0, false));
+        let seen = made.header().link(Q_FULL.number()).unwrap();
+        assert_eq!((seen.name, seen.to), ("suspend", 0));
+        let place = made.header().site(Q_FULL.number(), 0).unwrap();
+        let put = made.routines().0;
+        assert!(!place.in_line && place.at > put.entry());
     }
 }
 
@@ -173,7 +177,7 @@ fn left_unlinked_a_queue_is_a_non_blocking_channel() {
             TOLD.fetch_add(1, Ordering::Relaxed);
         }
         TOLD.store(0, Ordering::Relaxed);
-        link(&made, Q_FULL_1, Function::new(&"more work", more_work, 0)).unwrap();
+        link(&made, Q_FULL_1, Function::event(&"more work", more_work, 0)).unwrap();
         (0..4).for_each(|n| assert_eq!(made.put(n), 1));
         assert_eq!((made.put(4), made.put(5)), (0, 0));
         assert_eq!(made.get(), Some(0));
@@ -195,10 +199,13 @@ fn a_small_callentry_stands_in_the_place_of_the_callback() {
         made.put(1);
     });
     assert_eq!(gauge.read(), 1, "only the put after a failed get is told");
-    let seen = made.header().link(Q_EMPTY_1).unwrap();
-    assert_eq!((seen.to, seen.in_line), (gauge.header().number(), true));
+    let seen = made.header().link(Q_EMPTY_1.number()).unwrap();
+    assert_eq!((seen.name, seen.to), ("count", gauge.header().number()));
+    let place = made.header().site(Q_EMPTY_1.number(), 0).unwrap();
+    assert_eq!((place.in_line, place.bytes), (true, 8));
     unlink(&made, Q_EMPTY_1).unwrap();
-    assert!(made.header().link(Q_EMPTY_1).is_none());
+    assert!(made.header().link(Q_EMPTY_1.number()).is_none());
+    assert!(made.header().site(Q_EMPTY_1.number(), 0).is_none());
     drop(made);
     let again = queue(spec);
     assert_eq!((again.len(), again.get()), (0, None));

@@ -1,0 +1,217 @@
+//! The generators of `Q_put` and `Q_get` for many bytes at once: a caller that stands around them moves the
+//! bytes itself, straight to or from the queue's places.
+//!
+//! *Interface*: [`put`] and [`get`] emit the queue's part for a [`Mover`], which is the caller's. A mover of
+//! user memory moves all or nothing into the queue, or what is there out of it. A mover of a stretch moves
+//! bytes that lie side by side, at most so many.
+//!
+//! Strings fail without `Q_full` and `Q_empty`, as `ByteQueue::write` and `ByteQueue::read` do; a stretch of
+//! one byte goes along them like any `Q_put`.
+//!
+//! Source: dissertation, section 4.1.4, footnote 2 (a ByteQueue "that has a string-oriented interface to
+//! reduce looping"), and section 3.2.2.
+
+use super::emit::Ending;
+use super::{ByteQueue, Layout, Q_EMPTY, Q_EMPTY_1, Q_FULL, Q_FULL_1};
+use crate::kit::assembly::{Assembly, Mover, Way};
+use crate::kit::emit;
+use crate::kit::regs::Regs;
+use codegen::dynasm;
+use codegen::methods::Reg;
+
+/// The user's registers, which a string's put and get save themselves.
+const STRING: Regs = Regs::of(&[Reg::Rdx, Reg::Rsi, Reg::Rdi]);
+
+/// Publishes a position by `by`, a register's number; where there are several CPUs that also orders the look
+/// at what the other end has noted.
+fn publish(a: &mut Assembly, queue: &ByteQueue, position: i32, by: Reg) {
+    if queue.spec.several_cpus {
+        a.push(0xf0);
+    }
+    let by = by as u8;
+    dynasm!(a ; .arch x64 ; add [position], Rq(by));
+}
+
+/// After a publication: the callback of the other end's failure, if it is linked.
+fn tell(a: &mut Assembly, queue: &ByteQueue, port: usize, failed: i32, live: Regs) {
+    let Some(link) = a.consult(queue.header, port) else {
+        return;
+    };
+    let [came, done] = core::array::from_fn(|_| a.label());
+    dynasm!(a ; .arch x64 ; cmp DWORD [failed], 0 ; jne =>came ; =>done);
+    a.cold(|a| {
+        dynasm!(a ; .arch x64
+            ; =>came
+            ; xor ecx, ecx
+            ; xchg [failed], ecx
+            ; test ecx, ecx
+            ; jz =>done
+        );
+        a.place(link, live, None, &[]);
+        dynasm!(a ; .arch x64 ; jmp =>done);
+    });
+}
+
+/// Emits `Q_put` for `mover`. Changes rax, rcx and what the mover changes.
+///
+/// A string: rdx bytes from rsi on, all of them or `way.no`.
+pub fn put(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: &dyn Mover) {
+    match mover.stretch() {
+        Some(count) => put_stretch(a, queue, q, way, mover, count),
+        None => put_string(a, queue, q, way, mover),
+    }
+}
+
+fn put_string(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: &dyn Mover) {
+    let undo = a.label();
+    dynasm!(a ; .arch x64 ; mov rax, [q.tail] ; sub rax, [q.head] ; add rax, q.size);
+    mover.compare_room(a);
+    dynasm!(a ; .arch x64
+        ; jb =>way.no
+        ; push rsi
+        ; push rdi
+        ; push rdx
+        ; mov edi, [q.head]
+    );
+    mover.emit(a, &q.ring(), undo);
+    publish(a, queue, q.head, Reg::Rdi);
+    tell(
+        a,
+        queue,
+        Q_EMPTY_1.number(),
+        q.get_failed,
+        way.live - STRING,
+    );
+    dynasm!(a ; .arch x64 ; pop rdx ; pop rdi ; pop rsi);
+    a.cold(|a| {
+        dynasm!(a ; .arch x64 ; =>undo ; pop rdx ; pop rdi ; pop rsi ; jmp =>way.no);
+    });
+}
+
+fn put_stretch(
+    a: &mut Assembly,
+    queue: &ByteQueue,
+    q: &Layout,
+    way: Way,
+    mover: &dyn Mover,
+    count: i32,
+) {
+    let [retry, failing] = core::array::from_fn(|_| a.label());
+    let one = count == 1;
+    let none = if one { failing } else { way.no };
+    dynasm!(a ; .arch x64
+        ; =>retry
+        ; mov rcx, [q.head]
+        ; mov rax, rcx
+        ; sub rax, [q.tail]
+        ; cmp rax, q.size - count
+        ; ja =>none
+        ; and ecx, q.size - 1
+    );
+    if !one {
+        dynasm!(a ; .arch x64 ; cmp ecx, q.size - count ; ja =>none);
+    }
+    mover.emit(a, &q.ring(), none);
+    let came = a.consult(queue.header, Q_EMPTY_1.number());
+    if queue.spec.several_cpus && came.is_some() {
+        a.push(0xf0);
+    }
+    dynasm!(a ; .arch x64 ; add QWORD [q.head], count);
+    let fails = one.then(|| a.consult(queue.header, Q_FULL.number()));
+    if one || came.is_some() {
+        let ending = Ending {
+            retry,
+            failing,
+            other_failed: q.get_failed,
+            came: (came, Regs::NONE),
+            own_failed: q.put_failed,
+            fails: (fails.flatten(), Regs::NONE),
+        };
+        ending.emit(a, way);
+    }
+}
+
+/// Emits `Q_get` for `mover`. Changes rax, rcx, for a stretch rdx, and what the mover changes.
+///
+/// A string: what is there, at most rdx bytes, to rsi; rax says how many. A stretch: rax says how many.
+pub fn get(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: &dyn Mover) {
+    match mover.stretch() {
+        Some(most) => get_stretch(a, queue, q, way, mover, most),
+        None => get_string(a, queue, q, way, mover),
+    }
+}
+
+fn get_string(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: &dyn Mover) {
+    let undo = a.label();
+    dynasm!(a ; .arch x64
+        ; mov rax, [q.head]
+        ; sub rax, [q.tail]
+        ; je =>way.no
+        ; test rdx, rdx
+        ; jz =>way.no
+        ; push rdx
+        ; push rsi
+        ; push rdi
+        ; cmp rdx, rax
+        ; cmova rdx, rax
+    );
+    if q.size > emit::MOST {
+        // The rest with the next call: interrupts are off meanwhile.
+        dynasm!(a ; .arch x64 ; mov eax, emit::MOST ; cmp rdx, rax ; cmova rdx, rax);
+    }
+    mover.emit(a, &q.ring(), undo);
+    publish(a, queue, q.tail, Reg::Rdx);
+    dynasm!(a ; .arch x64 ; mov rax, rdx);
+    let live = way.live - STRING | Regs::of(&[Reg::Rax]);
+    tell(a, queue, Q_FULL_1.number(), q.put_failed, live);
+    dynasm!(a ; .arch x64 ; pop rdi ; pop rsi ; pop rdx);
+    a.cold(|a| {
+        dynasm!(a ; .arch x64 ; =>undo ; pop rdi ; pop rsi ; pop rdx ; jmp =>way.no);
+    });
+}
+
+fn get_stretch(
+    a: &mut Assembly,
+    queue: &ByteQueue,
+    q: &Layout,
+    way: Way,
+    mover: &dyn Mover,
+    most: i32,
+) {
+    let [retry, failing] = core::array::from_fn(|_| a.label());
+    // Who has failed and was not told since fails again.
+    dynasm!(a ; .arch x64
+        ; cmp QWORD [q.get_failed], 0
+        ; jne =>way.no
+        ; =>retry
+        ; mov rcx, [q.tail]
+        ; mov rax, [q.head]
+        ; sub rax, rcx
+        ; jz =>failing
+        // As many as there are, as lie before the ring's end, and as the caller allows.
+        ; and ecx, q.size - 1
+        ; mov edx, q.size
+        ; sub edx, ecx
+        ; cmp eax, edx
+        ; cmova eax, edx
+        ; mov edx, most
+        ; cmp eax, edx
+        ; cmova eax, edx
+    );
+    mover.emit(a, &q.ring(), way.no);
+    let came = a.consult(queue.header, Q_FULL_1.number());
+    if queue.spec.several_cpus && came.is_some() {
+        a.push(0xf0);
+    }
+    dynasm!(a ; .arch x64 ; add [q.tail], rax);
+    let fails = a.consult(queue.header, Q_EMPTY.number());
+    let ending = Ending {
+        retry,
+        failing,
+        other_failed: q.put_failed,
+        came: (came, Regs::of(&[Reg::Rax])),
+        own_failed: q.get_failed,
+        fails: (fails, Regs::NONE),
+    };
+    ending.emit(a, way);
+}

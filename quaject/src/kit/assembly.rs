@@ -1,0 +1,470 @@
+//! An assembly: the code of one routine, put together of the callentries that its callouts are linked to.
+//!
+//! *Interface*: an [`Assembly`] is a [`Draft`] that knows whose code it becomes. An emitter asks with
+//! [`Assembly::consult`] what a callout is linked to, and has it put in place with [`Assembly::place`]: the
+//! callentry's own emitter, or a call of it where it has none or is too large. The emitter may have callouts
+//! of its own, so the layers collapse as deep as the links lead. What is seldom executed goes into
+//! [`Assembly::cold`], behind the hot part of the whole. [`Assembly::seal`] gives the routine, which keeps
+//! everything that stands in it, and the [`Registration`], by which the interfacer finds its holder when a
+//! link changes that stands in it; the holder drops it when it has published another routine.
+//!
+//! Around a callentry the registers are saved that live across the place and that the callentry changes, and
+//! no others. There is a bound on how deep callentries stand in each other, and how long they are.
+//!
+//! Source: dissertation, sections 3.2.2 ("by induction") and 4.1.3.
+
+use crate::kit::class::{Header, Holder};
+use crate::kit::interfacer::{Callentry, Target};
+use crate::kit::plug::Plug;
+use crate::kit::regs::Regs;
+use crate::kit::seam::Unmade;
+use crate::kit::signature::{Outcome, Shape};
+use crate::kit::wiring::{Placed, Site};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use codegen::methods::{Reg, constant};
+use codegen::{Draft, Label, Routine, dynasm};
+use core::any::Any;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU64, Ordering};
+use sync::Monitor;
+
+/// Hot bytes that one link may add to the code around it, with all that stands in it.
+pub const IN_LINE: usize = 192;
+/// Callentries that may stand in each other.
+pub const DEPTH: u8 = 8;
+/// Bytes of a section behind which nothing more is put in line.
+const LONGEST: usize = 2048;
+
+static MAKINGS: AtomicU64 = AtomicU64::new(1);
+
+/// The number that the next making gets.
+pub(crate) fn next_making() -> u64 {
+    MAKINGS.load(Ordering::SeqCst)
+}
+
+/// How a callentry's code goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    /// Where it goes when it could not do what it was called for; else it falls through.
+    pub no: Label,
+    /// What it has to leave alone besides what it says that it changes: its cold part saves these.
+    pub live: Regs,
+}
+
+/// Where a ring of bytes lies, for generated code: sign-extended 32-bit addresses. Positions count bytes for
+/// ever and are taken modulo the size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ring {
+    /// Bytes ever put, 64 bits.
+    pub head: i32,
+    /// Bytes ever got, 64 bits.
+    pub tail: i32,
+    /// The first place.
+    pub bytes: i32,
+    /// Places, a power of two.
+    pub size: i32,
+}
+
+/// A caller's part of a callentry that moves many bytes at once: it moves them itself, straight to or from
+/// the places that the callentry has found, and says what it needs. Its fault code may go to `undo`.
+pub trait Mover {
+    /// None: a string of rdx bytes at the user's address rsi. Else a stretch of at most so many bytes that
+    /// lie side by side.
+    fn stretch(&self) -> Option<i32>;
+
+    /// A string to be put: compares the room, in rax, with what is needed. May change rcx.
+    fn compare_room(&self, d: &mut Draft) {
+        dynasm!(d ; .arch x64 ; cmp rax, rdx);
+    }
+
+    /// Moves the bytes.
+    ///
+    /// A string goes into a ring at the places from position edi on, and rdi then says how many were filled;
+    /// out of one it goes from the tail's place on to rsi, and rdx is kept. It may change rax, rcx, rsi and
+    /// rdi. Of a stretch the first is place rcx; out of a ring eax says how many there are, and is kept. Else
+    /// it may change rax, rcx and rdx.
+    fn emit(&self, a: &mut Assembly, ring: &Ring, undo: Label);
+}
+
+/// A callout, and what it is linked to.
+struct Linked {
+    from: &'static Header,
+    port: u8,
+    /// Whether it was put in place, and how.
+    placed: Option<(u32, u32, bool)>,
+    target: Option<Target>,
+}
+
+impl Linked {
+    fn shape(&self) -> &'static Shape {
+        self.from.class().ports[usize::from(self.port)].shape
+    }
+}
+
+/// A link in the code that is being made: from [`Assembly::consult`] to [`Assembly::place`].
+#[derive(Clone, Copy, Debug)]
+pub struct Link(usize);
+
+/// The code of a routine that is being made.
+pub struct Assembly {
+    draft: Draft,
+    holder: Option<Holder>,
+    depth: u8,
+    via: u8,
+    noted: Noted,
+    whole: bool,
+}
+
+/// The links in code that is being made. What is not sealed is forgotten.
+struct Noted {
+    making: u64,
+    links: Vec<Linked>,
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        forget(self.making, &self.links);
+    }
+}
+
+fn forget(making: u64, links: &[Linked]) {
+    links
+        .iter()
+        .for_each(|link| link.from.wiring().forget(making));
+}
+
+impl Deref for Assembly {
+    type Target = Draft;
+    fn deref(&self) -> &Draft {
+        &self.draft
+    }
+}
+
+impl DerefMut for Assembly {
+    fn deref_mut(&mut self) -> &mut Draft {
+        &mut self.draft
+    }
+}
+
+impl Assembly {
+    /// Code that `holder` will publish and make again when a link in it changes. None: its links never change
+    /// while it is used.
+    pub fn new(draft: Draft, holder: Option<Holder>) -> Assembly {
+        Assembly {
+            draft,
+            holder,
+            depth: 0,
+            via: 0,
+            noted: Noted {
+                making: MAKINGS.fetch_add(1, Ordering::SeqCst),
+                links: Vec::new(),
+            },
+            whole: true,
+        }
+    }
+
+    /// What callout number `port` of `from` is linked to, if anything. The code depends on it from now on.
+    pub fn consult(&mut self, from: &'static Header, port: usize) -> Option<Link> {
+        let own = matches!(&self.holder, Some(Holder::Member(own)) if core::ptr::eq(*own, from));
+        if self.depth == 0 {
+            self.via = port as u8;
+        }
+        // A quaject makes its code anew whenever a port of its own is linked.
+        if own && from.wiring().get(port).is_none() {
+            return None;
+        }
+        let target = match &self.holder {
+            None => from.wiring().get(port),
+            Some(holder) => {
+                let site = Site {
+                    holder: holder.clone(),
+                    via: self.via,
+                    making: self.noted.making,
+                    port: port as u8,
+                    placed: None,
+                };
+                let target = from.wiring().consult(site);
+                self.whole &= target.is_some();
+                target?
+            }
+        };
+        self.note(from, port, target)
+    }
+
+    fn note(&mut self, from: &'static Header, port: usize, target: Option<Target>) -> Option<Link> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "as many as there are links in the code"
+        )]
+        if codegen::refusal::refused() || self.noted.links.try_reserve(1).is_err() {
+            self.whole = false;
+            from.wiring().forget(self.noted.making);
+            return None;
+        }
+        let leads = target.is_some();
+        #[expect(clippy::disallowed_methods, reason = "there is room for it")]
+        self.noted.links.push(Linked {
+            from,
+            port: port as u8,
+            placed: None,
+            target,
+        });
+        leads.then(|| Link(self.noted.links.len() - 1))
+    }
+
+    /// Puts what is linked into this place, where the registers `live` hold what is needed afterwards and
+    /// `arguments` are the constants that it is given. Falls through when it is done, goes to `no` when it
+    /// could not be. Changes, besides what is not live, only flags. Returns whether it stands in line.
+    pub fn place(
+        &mut self,
+        link: Link,
+        live: Regs,
+        no: Option<Label>,
+        arguments: &[(Reg, u64)],
+    ) -> bool {
+        let linked = &self.noted.links[link.0];
+        let shape = linked.shape();
+        let Some(target) = linked.target.clone() else {
+            return false;
+        };
+        let end = self.label();
+        let at = self.here();
+        let way = Way {
+            no: no.unwrap_or(end),
+            live,
+        };
+        let emit = &mut |a: &mut Assembly, way| target.emit(a, way);
+        let in_line = self.in_line(&*target, shape, way, arguments, IN_LINE, emit);
+        if !in_line {
+            self.call(&*target, shape, live, no, arguments);
+        }
+        let bytes = self.here() - at;
+        self.noted.links[link.0].placed = Some((at, bytes, in_line));
+        self.bind(end);
+        in_line
+    }
+
+    /// As [`place`](Self::place), around the caller's `mover`. False, and nothing is emitted, when what is
+    /// linked cannot have it.
+    pub fn place_around(&mut self, link: Link, live: Regs, no: Label, mover: &dyn Mover) -> bool {
+        let linked = &self.noted.links[link.0];
+        let shape = linked.shape();
+        let Some(target) = linked.target.clone() else {
+            return false;
+        };
+        let at = self.here();
+        let emit = &mut |a: &mut Assembly, way| target.emit_around(a, way, mover);
+        let placed = self.in_line(&*target, shape, Way { no, live }, &[], LONGEST, emit);
+        if placed {
+            let bytes = self.here() - at;
+            self.noted.links[link.0].placed = Some((at, bytes, true));
+        }
+        placed
+    }
+
+    fn in_line(
+        &mut self,
+        target: &dyn Callentry,
+        shape: &Shape,
+        way: Way,
+        arguments: &[(Reg, u64)],
+        longest: usize,
+        emit: &mut dyn FnMut(&mut Assembly, Way) -> bool,
+    ) -> bool {
+        let Way { no: out, live } = way;
+        if self.depth >= DEPTH || self.len() > LONGEST {
+            return false;
+        }
+        let saved = live & (target.changes() | given(arguments));
+        let (mark, links) = (self.mark(), self.noted.links.len());
+        let no = if saved.is_empty() { out } else { self.label() };
+        saved.save(self);
+        give(self, arguments);
+        let before = self.len();
+        let live = live - saved;
+        self.depth += 1;
+        let emitted = emit(self, Way { no, live });
+        self.depth -= 1;
+        if !emitted || self.len() - before > longest {
+            self.rewind(mark);
+            let inside = self.noted.links[links..].iter_mut();
+            inside.for_each(|link| link.placed = None);
+            return false;
+        }
+        saved.restore(self);
+        if !saved.is_empty() && shape.outcome != Outcome::Done {
+            self.cold(|a| {
+                a.bind(no);
+                saved.restore(a);
+                dynasm!(a ; .arch x64 ; jmp =>out);
+            });
+        }
+        true
+    }
+
+    fn call(
+        &mut self,
+        target: &dyn Callentry,
+        shape: &Shape,
+        live: Regs,
+        no: Option<Label>,
+        arguments: &[(Reg, u64)],
+    ) {
+        let this = target.this().map(|this| (Reg::Rdi, this as u64));
+        let this = this.as_slice();
+        let saved = live & (target.changes_when_called() | given(arguments) | given(this));
+        saved.save(self);
+        give(self, arguments);
+        give(self, this);
+        if target.is_compiled() {
+            aligned(self, target.entry());
+        } else {
+            target.call(self);
+        }
+        saved.restore(self);
+        if let Some(no) = no {
+            shape.test(self, no);
+        }
+    }
+
+    /// Calls compiled code at `entry`, with its arguments in place, on any alignment of the stack. Saves what
+    /// is `live`.
+    pub fn call_compiled(&mut self, entry: usize, live: Regs) {
+        let saved = live & Regs::SYSV;
+        saved.save(self);
+        aligned(self, entry);
+        saved.restore(self);
+    }
+
+    /// What `f` emits is seldom executed: it stands behind the hot part of the whole. Labels lead there and
+    /// back.
+    pub fn cold(&mut self, f: impl FnOnce(&mut Assembly)) {
+        if self.turn(true) {
+            let over = self.label();
+            dynasm!(self ; .arch x64 ; jmp =>over);
+            f(self);
+            self.bind(over);
+        } else {
+            f(self);
+            self.turn(false);
+        }
+    }
+
+    /// The routine, which keeps what stands in it, and `more`.
+    ///
+    /// # Errors
+    /// [`Unmade`].
+    ///
+    /// # Safety
+    /// As [`Routine::from`]; what the callentries in the code name, they keep.
+    pub unsafe fn seal<F>(
+        self,
+        more: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Result<(Routine<F>, Registration), Unmade> {
+        let Assembly {
+            draft,
+            mut noted,
+            whole,
+            ..
+        } = self;
+        for link in &mut noted.links {
+            if let Some((at, ..)) = &mut link.placed {
+                *at = draft.found(*at);
+            }
+        }
+        let registration = Registration {
+            making: noted.making,
+            contents: Arc::new(Contents {
+                links: core::mem::take(&mut noted.links),
+                _more: more,
+            }),
+        };
+        if !whole {
+            return Err(Unmade::OutOfMemory);
+        }
+        // SAFETY: the caller's promise.
+        let routine = unsafe { Routine::from(draft.seal()?) };
+        for link in &registration.contents.links {
+            if let Some((at, bytes, in_line)) = link.placed {
+                let at = routine.entry() + at as usize;
+                let placed = Placed { at, bytes, in_line };
+                link.from
+                    .wiring()
+                    .settle(registration.making, link.port, placed);
+            }
+        }
+        let kept = registration.contents.clone();
+        Ok((routine.keeping(kept), registration))
+    }
+}
+
+fn given(arguments: &[(Reg, u64)]) -> Regs {
+    arguments
+        .iter()
+        .fold(Regs::NONE, |set, (reg, _)| set | Regs::of(&[*reg]))
+}
+
+fn give(d: &mut Draft, arguments: &[(Reg, u64)]) {
+    arguments
+        .iter()
+        .for_each(|(reg, value)| constant(d, *reg, *value));
+}
+
+fn aligned(d: &mut Draft, entry: usize) {
+    dynasm!(d ; .arch x64 ; push rbp ; mov rbp, rsp ; and rsp, -16);
+    d.call_abs(entry);
+    dynasm!(d ; .arch x64 ; mov rsp, rbp ; pop rbp);
+}
+
+/// What stands in a routine.
+struct Contents {
+    links: Vec<Linked>,
+    _more: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// The interfacer knows of a routine, by the links that stand in it, as long as this is kept.
+pub struct Registration {
+    making: u64,
+    contents: Arc<Contents>,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        forget(self.making, &self.contents.links);
+    }
+}
+
+/// A routine and what the interfacer knows of it: what [`Assembly::seal`] gives.
+pub type Made<F> = (Routine<F>, Registration);
+
+/// A quaject's published routine, with what the interfacer knows of it.
+pub struct Published<F> {
+    plug: Plug<F>,
+    known: Monitor<Registration>,
+}
+
+impl<F: Copy> Published<F> {
+    /// With `made` plugged.
+    pub fn new((routine, known): Made<F>) -> Published<F> {
+        Published {
+            plug: Plug::new(routine),
+            known: Monitor::new(known),
+        }
+    }
+
+    /// Plugs `made` in place of what was plugged.
+    pub fn publish(&self, (routine, known): Made<F>) {
+        self.plug.replug(routine);
+        let old = core::mem::replace(&mut *self.known.lock(), known);
+        // It takes monitors of its own when it goes.
+        drop(old);
+    }
+}
+
+impl<F> Deref for Published<F> {
+    type Target = Plug<F>;
+    fn deref(&self) -> &Plug<F> {
+        &self.plug
+    }
+}

@@ -1,0 +1,203 @@
+//! The links of one quaject, and the places in generated code that they have led to: the interfacer's record.
+//!
+//! *Interface*: whoever generates code asks for a link by [`Wiring::consult`], which notes in the same step
+//! that the code depends on it; [`Wiring::settle`] says where the code came to stand, [`Wiring::forget`] that
+//! it is used no more. Whoever changes a link does so by [`Wiring::exchange`], and then has the code of every
+//! [`Wiring::dependent`] made again. Each of the two comes before or after the other: the code is made of the
+//! new link, or its holder is among the dependents.
+//!
+//! Links are changed one at a time, and a holder makes and publishes its code one image at a time.
+//!
+//! Progress: a monitor each, held for one copy; thread context.
+//!
+//! Source: dissertation, section 4.1.3; replugging after Pu et al. 1995 (seed 003).
+
+use alloc::vec::Vec;
+use sync::Monitor;
+
+/// A place of a link in generated code.
+#[derive(Clone, Debug)]
+pub struct Site<H> {
+    /// Who has the code, and makes it again.
+    pub holder: H,
+    /// The holder's own port through which its code comes here.
+    pub via: u8,
+    /// Number of the making.
+    pub making: u64,
+    /// The port.
+    pub port: u8,
+    /// What stands there; None before the code is sealed.
+    pub placed: Option<Placed>,
+}
+
+/// How a link stands in generated code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Address.
+    pub at: usize,
+    /// Bytes.
+    pub bytes: u32,
+    /// Whether the callentry's code stands there, instead of a call of it.
+    pub in_line: bool,
+}
+
+struct Links<T, H, const N: usize> {
+    links: [Option<T>; N],
+    sites: Vec<Site<H>>,
+}
+
+/// Links of `N` ports to things of type `T`, in the code of holders of type `H`.
+pub struct Wiring<T, H, const N: usize>(Monitor<Links<T, H, N>>);
+
+impl<T: Clone, H: Clone, const N: usize> Wiring<T, H, N> {
+    /// Nothing is linked.
+    pub fn new() -> Self {
+        Wiring(Monitor::new(Links {
+            links: [const { None }; N],
+            sites: Vec::new(),
+        }))
+    }
+
+    /// What `port` is linked to now.
+    pub fn get(&self, port: usize) -> Option<T> {
+        self.0.lock().links.get(port)?.clone()
+    }
+
+    /// What the port of `site` is linked to now, for code that is being made. None when there is no memory to
+    /// note it.
+    pub fn consult(&self, site: Site<H>) -> Option<Option<T>> {
+        let mut held = self.0.lock();
+        #[expect(clippy::disallowed_methods, reason = "a place in code that is there")]
+        if codegen::refusal::refused() || held.sites.try_reserve(1).is_err() {
+            return None;
+        }
+        let link = held.links.get(usize::from(site.port)).cloned().flatten();
+        #[expect(clippy::disallowed_methods, reason = "there is room for it")]
+        held.sites.push(site);
+        Some(link)
+    }
+
+    /// The code of `making` is sealed: `placed` is where the link of `port` stands in it.
+    pub fn settle(&self, making: u64, port: u8, placed: Placed) {
+        let mut held = self.0.lock();
+        let mine = |site: &&mut Site<H>| {
+            site.making == making && site.port == port && site.placed.is_none()
+        };
+        if let Some(site) = held.sites.iter_mut().find(mine) {
+            site.placed = Some(placed);
+        }
+    }
+
+    /// The code of `making` is used no more.
+    pub fn forget(&self, making: u64) {
+        self.0.lock().sites.retain(|site| site.making != making);
+    }
+
+    /// Links `port` to `to`; returns what it was linked to.
+    pub fn exchange(&self, port: usize, to: Option<T>) -> Option<T> {
+        let mut held = self.0.lock();
+        let link = held.links.get_mut(port)?;
+        core::mem::replace(link, to)
+    }
+
+    /// How the link of `port` stands in the routine number `at` of those in which it does.
+    pub fn site(&self, port: usize, at: usize) -> Option<Placed> {
+        let held = self.0.lock();
+        let of_port = held
+            .sites
+            .iter()
+            .filter(|site| usize::from(site.port) == port);
+        of_port.filter_map(|site| site.placed).nth(at)
+    }
+
+    /// The holder of the oldest code that contains the link of `port` and was made after `last` and before
+    /// `limit`, with its port and the making: for one who goes through all, while they make their code anew.
+    pub fn dependent(&self, port: usize, last: u64, limit: u64) -> Option<(H, u8, u64)> {
+        let held = self.0.lock();
+        let old = |site: &&Site<H>| {
+            usize::from(site.port) == port && (last + 1..limit).contains(&site.making)
+        };
+        let oldest = held
+            .sites
+            .iter()
+            .filter(old)
+            .min_by_key(|site| site.making)?;
+        Some((oldest.holder.clone(), oldest.via, oldest.making))
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use crate::primitive::{AtomicU64, Ordering};
+    use loom::sync::Arc;
+
+    /// One who has code, which is here the link that it was made of.
+    struct Holder {
+        published: AtomicU64,
+        /// Number of the making of what is published.
+        known: Monitor<u64>,
+    }
+
+    struct World {
+        links: Wiring<u64, (), 1>,
+        holder: Holder,
+        makings: AtomicU64,
+    }
+
+    impl World {
+        fn make(&self) {
+            let mut known = self.holder.known.lock();
+            let making = self.makings.fetch_add(1, Ordering::SeqCst);
+            let site = Site {
+                holder: (),
+                via: 0,
+                making,
+                port: 0,
+                placed: None,
+            };
+            let link = self.links.consult(site).unwrap().unwrap();
+            self.holder.published.store(link, Ordering::SeqCst);
+            self.links.forget(*known);
+            *known = making;
+        }
+
+        fn relink(&self, to: u64) {
+            self.links.exchange(0, Some(to));
+            let limit = self.makings.load(Ordering::SeqCst);
+            let mut last = 0;
+            while let Some(((), _, making)) = self.links.dependent(0, last, limit) {
+                last = making;
+                self.make();
+            }
+        }
+    }
+
+    /// Whenever a link changes while its holder makes code, what is published in the end is made of the new
+    /// link, and nothing else is known.
+    #[test]
+    fn no_code_is_left_that_was_made_of_an_old_link() {
+        loom::model(|| {
+            let world = Arc::new(World {
+                links: Wiring::new(),
+                holder: Holder {
+                    published: AtomicU64::new(0),
+                    known: Monitor::new(0),
+                },
+                makings: AtomicU64::new(1),
+            });
+            world.links.exchange(0, Some(1));
+            let maker = {
+                let world = world.clone();
+                loom::thread::spawn(move || world.make())
+            };
+            world.relink(2);
+            maker.join().unwrap();
+            assert_eq!(world.holder.published.load(Ordering::SeqCst), 2);
+            let known = *world.holder.known.lock();
+            let (.., making) = world.links.dependent(0, 0, u64::MAX).unwrap();
+            assert_eq!(making, known);
+            assert!(world.links.dependent(0, known, u64::MAX).is_none());
+        });
+    }
+}
