@@ -22,6 +22,7 @@ pub use catalogue::{
 };
 pub use kit::flagged::Flagged;
 pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Sleep, Unmade};
+pub use kit::segments::Segments;
 #[cfg(not(loom))]
 pub use kit::{assembly, class, interfacer, near};
 pub use kit::{callback, guard, look, plug, regs, signature};

@@ -57,12 +57,15 @@ impl Composed {
     /// # Errors
     /// [`Unmade`]; calls then take the slow exit.
     pub fn follow(&self, recipe: Option<Arc<dyn Recipe>>) -> Result<(), Unmade> {
-        self.change(|followed| followed.recipe = recipe)
+        self.change(|followed| core::mem::replace(&mut followed.recipe, recipe))
     }
 
-    fn change(&self, how: impl FnOnce(&mut Followed)) -> Result<(), Unmade> {
+    fn change(
+        &self,
+        how: impl FnOnce(&mut Followed) -> Option<Arc<dyn Recipe>>,
+    ) -> Result<(), Unmade> {
         let mut followed = self.followed.lock();
-        how(&mut followed);
+        let replaced = how(&mut followed);
         let made = followed
             .recipe
             .as_ref()
@@ -75,8 +78,9 @@ impl Composed {
         let (routine, known) = made.unzip();
         self.relay.plug(routine);
         let old = core::mem::replace(&mut followed.known, known);
+        // What it names may take monitors of its own when it goes.
         drop(followed);
-        drop(old);
+        drop((old, replaced));
         result
     }
 
@@ -93,6 +97,6 @@ impl Composed {
 
 impl Remake for Composed {
     fn remake(&self) -> Result<(), Unmade> {
-        self.change(|_| ())
+        self.change(|_| None)
     }
 }

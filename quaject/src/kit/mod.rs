@@ -19,5 +19,6 @@ pub mod near;
 pub mod plug;
 pub mod regs;
 pub(crate) mod seam;
+pub(crate) mod segments;
 pub mod signature;
 pub(crate) mod wiring;

@@ -22,8 +22,9 @@ use codegen::methods::Reg;
 /// The user's registers, which a string's put and get save themselves.
 const STRING: Regs = Regs::of(&[Reg::Rdx, Reg::Rsi, Reg::Rdi]);
 
-/// Publishes a position by `by`, a register's number; where there are several CPUs that also orders the look
+/// Moves a position on by the register `by`; where there are several CPUs that also orders the look
 /// at what the other end has noted.
+#[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
 fn publish(a: &mut Assembly, queue: &ByteQueue, position: i32, by: Reg) {
     if queue.spec.several_cpus {
         a.push(0xf0);
@@ -162,7 +163,7 @@ fn get_string(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: 
     mover.emit(a, &q.ring(), undo);
     publish(a, queue, q.tail, Reg::Rdx);
     dynasm!(a ; .arch x64 ; mov rax, rdx);
-    let live = way.live - STRING | Regs::of(&[Reg::Rax]);
+    let live = (way.live - STRING) | Regs::of(&[Reg::Rax]);
     tell(a, queue, Q_FULL_1.number(), q.put_failed, live);
     dynasm!(a ; .arch x64 ; pop rdi ; pop rsi ; pop rdx);
     a.cold(|a| {
