@@ -82,7 +82,7 @@ impl<B, S> Clone for Port<B, S> {
 
 impl<B, S> Copy for Port<B, S> {}
 
-/// Who has a routine in which links stand.
+/// The owner of a routine in which links stand.
 #[derive(Clone)]
 pub enum Holder {
     /// A quaject, which is told which of its ports is concerned.

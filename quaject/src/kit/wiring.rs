@@ -2,7 +2,7 @@
 //!
 //! *Interface*: whoever generates code asks for a link by [`Wiring::consult`], which notes in the same step
 //! that the code depends on it; [`Wiring::settle`] says where the code came to stand, [`Wiring::forget`] that
-//! it is used no more. Whoever changes a link does so by [`Wiring::exchange`], and then has the code of every
+//! it is used no more. A link is changed by [`Wiring::exchange`]; then the code of every
 //! [`Wiring::dependent`] made again. Each of the two comes before or after the other: the code is made of the
 //! new link, or its holder is among the dependents.
 //!
@@ -18,7 +18,7 @@ use sync::Monitor;
 /// A place of a link in generated code.
 #[derive(Clone, Debug)]
 pub struct Site<H> {
-    /// Who has the code, and makes it again.
+    /// The owner of the code, who makes it again.
     pub holder: H,
     /// The holder's own port through which its code comes here.
     pub via: u8,

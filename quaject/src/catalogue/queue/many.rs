@@ -180,7 +180,7 @@ fn get_stretch(
     most: i32,
 ) {
     let [retry, failing] = core::array::from_fn(|_| a.label());
-    // Who has failed and was not told since fails again.
+    // An end that has failed and was not told since fails again.
     dynasm!(a ; .arch x64
         ; cmp QWORD [q.get_failed], 0
         ; jne =>way.no
