@@ -24,5 +24,5 @@ pub use kit::flagged::Flagged;
 pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Sleep, Unmade};
 pub use kit::segments::Segments;
 #[cfg(not(loom))]
-pub use kit::{assembly, class, interfacer, near};
-pub use kit::{callback, guard, look, plug, regs, signature};
+pub use kit::{assembly, class, interfacer, near, signature};
+pub use kit::{callback, guard, look, plug, regs};

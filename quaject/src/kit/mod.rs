@@ -20,5 +20,7 @@ pub mod plug;
 pub mod regs;
 pub(crate) mod seam;
 pub(crate) mod segments;
+#[cfg(not(loom))]
 pub mod signature;
+#[cfg_attr(loom, allow(dead_code, reason = "the model needs a part of it"))]
 pub(crate) mod wiring;

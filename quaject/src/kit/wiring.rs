@@ -177,7 +177,9 @@ mod model {
     /// link, and nothing else is known.
     #[test]
     fn no_code_is_left_that_was_made_of_an_old_link() {
-        loom::model(|| {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(|| {
             let world = Arc::new(World {
                 links: Wiring::new(),
                 holder: Holder {
