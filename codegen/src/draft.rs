@@ -136,7 +136,7 @@ pub struct Draft {
     /// The other section.
     other: Vec<u8>,
     in_cold: bool,
-    crossing: Few<Crossing, 4>,
+    crossing: Few<Crossing, 0>,
     /// Definitions of local labels, latest last.
     locals: Few<(&'static str, u32), 8>,
     globals: Few<(&'static str, u32), 2>,
@@ -431,6 +431,14 @@ impl Draft {
     /// # Panics
     /// When a label was never bound or a target is out of its field's reach: the generator is wrong.
     pub fn seal(mut self) -> Result<Sealed, OutOfCode> {
+        self.seal_in_place()
+    }
+
+    /// As [`seal`](Draft::seal), where moving the draft would cost a frame its size. Once: it is used up.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn seal_in_place(&mut self) -> Result<Sealed, OutOfCode> {
         let faults = self.finish()?;
         let space = linked().ok_or(OutOfCode)?;
         let entry = blocks::allocate(space, self.code.len())?;

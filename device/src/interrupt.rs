@@ -253,7 +253,7 @@ impl Interrupt {
         sources.extend(handler.members.iter().map(|member| member.source.clone()));
         let sources = Arc::new(sources);
         let holder = Holder::Other(self.own.clone());
-        let mut a = Assembly::new(Draft::new(&CLASS, self.name), Some(holder));
+        let mut a = Assembly::new(&CLASS, self.name, Some(holder));
         handler::begin(&mut a, self.quaject.header());
         let d = &mut *a;
         // One look for all of a device's sources: it takes the request back.

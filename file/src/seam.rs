@@ -42,9 +42,8 @@ pub fn init(cpus: usize) -> Result<()> {
     SEAM.store(Box::into_raw(Box::new(seam)), Ordering::Release);
     let stubs = make_stubs(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
     files::link_stubs(stubs);
-    let mut way_out = Draft::new(&WAY_OUT, "way out");
-    thread::outright::way_out(&mut way_out);
-    thread::outright::link_way_out(keep(way_out).map_err(|OutOfCode| Errno::ENOMEM)?);
+    let way_out = stub(&WAY_OUT, "way out", &thread::outright::way_out);
+    thread::outright::link_way_out(way_out.map_err(|OutOfCode| Errno::ENOMEM)?);
     Ok(())
 }
 
@@ -100,19 +99,30 @@ fn make_stubs(slow: usize) -> core::result::Result<Stubs, OutOfCode> {
         ("slow lseek", nr::LSEEK),
     ];
     for (entry, (name, number)) in entries.iter_mut().zip(calls) {
-        let mut draft = Draft::new(&SLOW, name);
-        let d = &mut draft;
-        dynasm!(d ; .arch x64 ; mov eax, number as i32);
-        d.jmp_abs(slow);
-        *entry = keep(draft)?;
+        *entry = stub(&SLOW, name, &|d| {
+            dynasm!(d ; .arch x64 ; mov eax, number as i32);
+            d.jmp_abs(slow);
+        })?;
     }
-    let mut draft = Draft::new(&BAD_FD, "closed descriptor");
-    let d = &mut draft;
-    dynasm!(d ; .arch x64 ; mov rax, -Errno::EBADF.0 ; ret);
+    let bad_fd = stub(&BAD_FD, "closed descriptor", &|d| {
+        dynasm!(d ; .arch x64 ; mov rax, -Errno::EBADF.0 ; ret);
+    })?;
     Ok(Stubs {
         slow: entries,
-        bad_fd: keep(draft)?,
+        bad_fd,
     })
+}
+
+/// The entry of a stub, which is never freed. On a frame of its own, since a draft is large.
+#[inline(never)]
+fn stub(
+    class: &'static Class,
+    name: &'static str,
+    emit: &dyn Fn(&mut Draft),
+) -> core::result::Result<usize, OutOfCode> {
+    let mut draft = Draft::new(class, name);
+    emit(&mut draft);
+    keep(draft)
 }
 
 /// Seals a stub, which is never freed, and answers its entry.

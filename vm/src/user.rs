@@ -46,9 +46,10 @@ pub fn copy_out(address: usize, from: &[u8]) -> Result<()> {
 pub fn get<T: Plain>(address: usize) -> Result<T> {
     let mut value = MaybeUninit::<T>::uninit();
     let room = value.as_mut_ptr().cast();
-    // SAFETY: there is room for a value, of which nothing is read.
     let read = match size_of::<T>() {
+        // SAFETY: there is room for a value, of which nothing is read.
         WORD => unsafe { machine::user::load_word(room, address) },
+        // SAFETY: as above.
         length => unsafe { machine::user::copy_in(room, address, length) },
     };
     read.map_err(|()| Errno::EFAULT)?;

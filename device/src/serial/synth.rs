@@ -88,7 +88,7 @@ pub fn address(word: &'static AtomicU32) -> i32 {
 
 /// Generates the handler that `holder` publishes.
 pub fn handler(plan: &Plan, holder: Holder) -> Result<Made<Entry>, Unmade> {
-    let mut a = Assembly::new(Draft::new(&CLASS, plan.name), Some(holder));
+    let mut a = Assembly::new(&CLASS, plan.name, Some(holder));
     let identify = i32::from(plan.port + FIFO);
     handler::begin(&mut a, plan.vector);
     let [again, quiet] = core::array::from_fn(|_| a.label());

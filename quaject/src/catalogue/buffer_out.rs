@@ -19,7 +19,7 @@ use crate::kit::seam::{Unmade, near};
 use crate::kit::signature;
 use alloc::sync::Arc;
 use codegen::methods::Reg;
-use codegen::{Class, Draft, Routine, dynasm};
+use codegen::{Class, Routine, dynasm};
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 /// The contract of `put`: a byte.
@@ -178,7 +178,7 @@ fn emit(
 }
 
 fn generate(size: usize, block: &Block, header: &'static Header) -> Result<Made<PutFn>, Unmade> {
-    let mut a = Assembly::new(Draft::new(&CODE, "put"), Some(Holder::Member(header)));
+    let mut a = Assembly::new(&CODE, "put", Some(Holder::Member(header)));
     emit(&mut a, size, block, header, Regs::NONE)?;
     dynasm!(a ; .arch x64 ; ret);
     // SAFETY: it stores inside the block, which the quaject keeps beside the plug.

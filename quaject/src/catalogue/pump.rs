@@ -13,7 +13,7 @@ use crate::kit::regs::Regs;
 use crate::kit::seam::Unmade;
 use crate::kit::signature::{Get, Put};
 use codegen::methods::Reg;
-use codegen::{Class, Draft, Routine, dynasm};
+use codegen::{Class, Routine, dynasm};
 
 /// The contract of `run`: at most so many bytes; how many were copied.
 type RunFn = extern "sysv64" fn(most: usize) -> usize;
@@ -55,7 +55,7 @@ impl Pump {
 }
 
 fn generate(header: &'static Header) -> Result<Made<RunFn>, Unmade> {
-    let mut a = Assembly::new(Draft::new(&CODE, "run"), Some(Holder::Member(header)));
+    let mut a = Assembly::new(&CODE, "run", Some(Holder::Member(header)));
     let [next, done] = core::array::from_fn(|_| a.label());
     // rbx = bytes still wanted, r12 = bytes copied: registers that no callentry changes.
     dynasm!(a ; .arch x64

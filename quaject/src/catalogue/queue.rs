@@ -368,8 +368,7 @@ impl Callentry for StringEnd {
 
 fn generate_put(spec: Spec, block: &Block, header: &'static Header) -> Result<Made<PutFn>, Unmade> {
     let at = emit::Places::new(spec, block)?;
-    let draft = Draft::new(&PUT, kind_name(spec));
-    let mut a = Assembly::new(draft, Some(Holder::Member(header)));
+    let mut a = Assembly::new(&PUT, kind_name(spec), Some(Holder::Member(header)));
     let no = a.label();
     let live = Regs::NONE;
     emit::put(&mut a, &at, header, Way { no, live });
@@ -381,8 +380,7 @@ fn generate_put(spec: Spec, block: &Block, header: &'static Header) -> Result<Ma
 
 fn generate_get(spec: Spec, block: &Block, header: &'static Header) -> Result<Made<GetFn>, Unmade> {
     let at = emit::Places::new(spec, block)?;
-    let draft = Draft::new(&GET, kind_name(spec));
-    let mut a = Assembly::new(draft, Some(Holder::Member(header)));
+    let mut a = Assembly::new(&GET, kind_name(spec), Some(Holder::Member(header)));
     let no = a.label();
     let live = Regs::NONE;
     emit::get(&mut a, &at, header, Way { no, live });

@@ -17,7 +17,7 @@ use crate::kit::seam::{Unmade, near};
 use crate::kit::signature::Put;
 use alloc::sync::Arc;
 use codegen::methods::{Reg, constant};
-use codegen::{Class, Draft, dynasm};
+use codegen::{Class, dynasm};
 use sync::monitor::{CONTENDED, RawMonitor};
 
 /// The contract of `enter`: a byte; 0 when the target has not taken it.
@@ -185,7 +185,7 @@ fn leave(a: &mut Assembly, word: i32) {
 }
 
 fn generate(block: &Block, header: &'static Header) -> Result<Made<EnterFn>, Unmade> {
-    let mut a = Assembly::new(Draft::new(&CODE, "enter"), Some(Holder::Member(header)));
+    let mut a = Assembly::new(&CODE, "enter", Some(Holder::Member(header)));
     let no = a.label();
     dynasm!(a ; .arch x64 ; mov esi, edi);
     let live = Regs::NONE;

@@ -12,7 +12,7 @@ use crate::kit::class::{Header, Holder, Port};
 use crate::kit::regs::Regs;
 use crate::kit::seam::Unmade;
 use crate::kit::signature::Event;
-use codegen::{Class, Draft, dynasm};
+use codegen::{Class, dynasm};
 
 /// Cases of a switch.
 pub const CASES: usize = 8;
@@ -62,7 +62,7 @@ impl Switch {
 }
 
 fn generate(header: &'static Header) -> Result<Made<SelectFn>, Unmade> {
-    let mut a = Assembly::new(Draft::new(&CODE, "select"), Some(Holder::Member(header)));
+    let mut a = Assembly::new(&CODE, "select", Some(Holder::Member(header)));
     for (number, case) in (0..).zip(BY_NUMBER) {
         let Some(link) = a.consult(header, case.number()) else {
             continue;

@@ -23,7 +23,7 @@ use crate::kit::wiring::{Placed, Site};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use codegen::methods::{Reg, constant};
-use codegen::{Draft, Label, Routine, dynasm};
+use codegen::{Class, Draft, Label, Routine, dynasm};
 use core::any::Any;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -148,11 +148,13 @@ impl DerefMut for Assembly {
 }
 
 impl Assembly {
-    /// Code that `holder` will publish and make again when a link in it changes. None: its links never change
-    /// while it is used.
-    pub fn new(draft: Draft, holder: Option<Holder>) -> Assembly {
+    /// Code of a routine of `class` that `holder` will publish and make again when a link in it changes.
+    /// None: its links never change while it is used.
+    // A draft is large: the callers' frames hold one, and not another on its way.
+    #[inline(never)]
+    pub fn new(class: &'static Class, name: &'static str, holder: Option<Holder>) -> Assembly {
         Assembly {
-            draft,
+            draft: Draft::new(class, name),
             holder,
             depth: 0,
             via: 0,
@@ -351,7 +353,7 @@ impl Assembly {
         }
     }
 
-    /// The routine, which keeps what stands in it, and `more`.
+    /// The routine, which keeps what stands in it, and `more`. Once.
     ///
     /// # Errors
     /// [`Unmade`].
@@ -359,32 +361,26 @@ impl Assembly {
     /// # Safety
     /// As [`Routine::from`]; what the callentries in the code name, they keep.
     pub unsafe fn seal<F>(
-        self,
+        &mut self,
         more: Option<Arc<dyn Any + Send + Sync>>,
     ) -> Result<(Routine<F>, Registration), Unmade> {
-        let Assembly {
-            draft,
-            mut noted,
-            whole,
-            ..
-        } = self;
-        for link in &mut noted.links {
+        for link in &mut self.noted.links {
             if let Some((at, ..)) = &mut link.placed {
-                *at = draft.found(*at);
+                *at = self.draft.found(*at);
             }
         }
         let registration = Registration {
-            making: noted.making,
+            making: self.noted.making,
             contents: Arc::new(Contents {
-                links: core::mem::take(&mut noted.links),
+                links: core::mem::take(&mut self.noted.links),
                 _more: more,
             }),
         };
-        if !whole {
+        if !self.whole {
             return Err(Unmade::OutOfMemory);
         }
         // SAFETY: the caller's promise.
-        let routine = unsafe { Routine::from(draft.seal()?) };
+        let routine = unsafe { Routine::from(self.draft.seal_in_place()?) };
         for link in &registration.contents.links {
             if let Some((at, bytes, in_line)) = link.placed {
                 let at = routine.entry() + at as usize;

@@ -3,8 +3,8 @@
 //! *Interface*: whoever generates code asks for a link by [`Wiring::consult`], which notes in the same step
 //! that the code depends on it; [`Wiring::settle`] says where the code came to stand, [`Wiring::forget`] that
 //! it is used no more. A link is changed by [`Wiring::exchange`]; then the code of every
-//! [`Wiring::dependent`] is made again. Each of the two comes before or after the other: the code is made of the
-//! new link, or its holder is among the dependents.
+//! [`Wiring::dependent`] is made again. Each of the two comes before or after the other: the code is made of
+//! the new link, or its holder is among the dependents.
 //!
 //! Links are changed one at a time, and a holder makes and publishes its code one image at a time.
 //!

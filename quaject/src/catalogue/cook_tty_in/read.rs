@@ -21,7 +21,7 @@ use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, near};
 use alloc::sync::Arc;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
-use codegen::{Class, Draft, Hole, dynasm};
+use codegen::{Class, Hole, dynasm};
 use core::any::Any;
 use core::mem::offset_of;
 
@@ -88,7 +88,7 @@ pub unsafe fn synthesize_read(
         Mode::Line => "read a line",
         Mode::Bytes(_) => "read bytes",
     };
-    let mut a = Assembly::new(Draft::new(&CLASS, name), holder);
+    let mut a = Assembly::new(&CLASS, name, holder);
     let link = a.consult(reads.from.header(), GROUP.number());
     let link = link.ok_or(Unmade::BadSpec)?;
     let d = &mut a;

@@ -23,7 +23,7 @@ use abi::linux::*;
 use alloc::sync::Arc;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
-use codegen::{Class, Draft, Hole, dynasm};
+use codegen::{Class, Hole, dynasm};
 use core::any::Any;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
@@ -116,7 +116,7 @@ pub unsafe fn synthesize_type(
     let slow = Hole::value(seam.slow() as i64);
     let wake_next = Hole::value(seam.wake_next.entry() as i64);
     let mask = PLACES as i32 - 1;
-    let mut a = Assembly::new(Draft::new(&CLASS, "type"), holder);
+    let mut a = Assembly::new(&CLASS, "type", holder);
     let d = &mut *a;
     let [leave, unlock, fault, tell] = core::array::from_fn(|_| d.label());
 

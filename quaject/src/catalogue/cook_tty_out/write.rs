@@ -116,7 +116,7 @@ impl Recipe for Writes {
             Rule::Plain => "write",
             Rule::Newlines => "write, newlines",
         };
-        let mut a = Assembly::new(Draft::new(&CLASS, name), Some(holder));
+        let mut a = Assembly::new(&CLASS, name, Some(holder));
         let link = a.consult(self.from.header(), RAW_WRITE.number());
         let link = link.ok_or(Unmade::BadSpec)?;
         let [leave, unlock] = core::array::from_fn(|_| a.label());

@@ -22,7 +22,7 @@ use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, Variant, near};
 use alloc::sync::Arc;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
-use codegen::{Class, Draft, Hole, Label, dynasm};
+use codegen::{Class, Hole, Label, dynasm};
 use sync::monitor::RawMonitor;
 
 static CLASS: Class = Class::new("line read");
@@ -70,7 +70,7 @@ impl Recipe for Receives {
         let v = seam.variant(Sharing::Shared);
         let slow = Hole::value(seam.slow() as i64);
         let wake_next = Hole::value(seam.wake_next.entry() as i64);
-        let mut a = Assembly::new(Draft::new(&CLASS, "read"), Some(holder));
+        let mut a = Assembly::new(&CLASS, "read", Some(holder));
         let [leave, unlock] = core::array::from_fn(|_| a.label());
         let d = &mut *a;
         emit::look(d, v, turn, leave);
