@@ -152,6 +152,7 @@ pub(crate) fn link() {
 fn patient_reader(other: fn(&super::PipeCore)) -> Option<u8> {
     use super::PipeCore;
     use crate::Sharing::Exclusive;
+    use crate::Sleep;
     use core::ptr::NonNull;
     link();
     let ring: &'static mut [u8; 4096] = Box::leak(Box::new([0; 4096]));
@@ -166,8 +167,11 @@ fn patient_reader(other: fn(&super::PipeCore)) -> Option<u8> {
         if pipe.read(Exclusive, &mut byte).is_some() {
             break Some(byte[0]);
         }
-        if (pipe.sleep.0)(&raw const pipe.sleep as usize, 1) == 0 {
-            break None;
+        // What the code behind `Seam::waiting` does.
+        match (pipe.sleep.0)(&raw const pipe.sleep as usize, 1) {
+            Sleep::LEAVE => break None,
+            Sleep::SUSPEND => (CALLOUTS.suspend)(),
+            _ => {}
         }
     };
     writer.join().unwrap();
