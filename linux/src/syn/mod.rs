@@ -15,6 +15,7 @@ use alloc::sync::Arc;
 use file::fs::place::FileSystem;
 use file::fs::text::{Fixed, Item, TextFs, long_text, records, text, whole};
 use process::memory::{fail, shrink};
+use veil::Veil;
 
 /// What `statfs` shows.
 const MAGIC: i64 = 0x5359_4e54;
@@ -33,7 +34,10 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         ("mitigations", || text(state::mitigations)),
         ("nosys", || text(state::nosys)),
         ("probes", || Item::Setting(records(probe::show), probe::set)),
-        ("quajects", || long_text(state::quajects)),
+        ("quajects", || {
+            let veil = Veil::now();
+            long_text(move |from, piece| state::quajects(veil, from, piece))
+        }),
         ("rights", || Item::Private(whole(state::rights))),
         ("threads", || long_text(state::threads)),
     ]);

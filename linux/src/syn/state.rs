@@ -11,13 +11,14 @@ use machine::mitigate::Bug;
 use quaject::class::{Class, Header, Placed};
 use thread::{Thread, flags};
 
+use super::veil::Veil;
 use crate::call;
 use file::fs::text::{Out, Piece};
 use process::tree;
 
 /// The classes, their members, and where each port of a member leads, from place `from` on: a class's number
 /// in the upper half, below it how many of its members to pass over.
-pub fn quajects(from: u64, piece: &mut Piece) -> Result<()> {
+pub fn quajects(veil: Veil, from: u64, piece: &mut Piece) -> Result<()> {
     let (mut number, mut more) = (0, true);
     quaject::class::for_each_class(|class| {
         let (first, mut at) = (number << 32, 1);
@@ -31,7 +32,7 @@ pub fn quajects(from: u64, piece: &mut Piece) -> Result<()> {
         class.for_each(|quaject| {
             at += 1;
             if more && first + at > from && quaject.references() != 0 {
-                more = piece.record(first + at, |out| member(class, quaject, out));
+                more = piece.record(first + at, |out| member(veil, class, quaject, out));
             }
         });
     });
@@ -57,7 +58,7 @@ fn heading(class: &Class, out: &mut Out) {
     }
 }
 
-fn member(class: &Class, member: &Header, out: &mut Out) {
+fn member(veil: Veil, class: &Class, member: &Header, out: &mut Out) {
     let _ = writeln!(
         out,
         "  {} {}, {} references",
@@ -70,18 +71,19 @@ fn member(class: &Class, member: &Header, out: &mut Out) {
             let _ = writeln!(out, "    {} -> {} {}", port.name, linked.name, linked.to);
             (0..)
                 .map_while(|at| member.site(index, at))
-                .for_each(|placed| site(placed, out));
+                .for_each(|placed| site(veil, placed, out));
         }
     }
 }
 
 /// How a link stands in generated code.
-fn site(placed: Placed, out: &mut Out) {
+fn site(veil: Veil, placed: Placed, out: &mut Out) {
     let how = if placed.in_line { "in line" } else { "called" };
     let _ = write!(
         out,
         "      {how}, {} bytes at {:#x}",
-        placed.bytes, placed.at
+        placed.bytes,
+        veil.address(placed.at)
     );
     if let Some(image) = codegen::image_at(placed.at) {
         let _ = write!(out, " in {} {}", image.class, image.name);
