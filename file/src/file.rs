@@ -36,6 +36,7 @@ use crate::fs::watch;
 use crate::fs::{Attr, DirSink, How, Inode, Kind, Place};
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable};
+use crate::seam;
 use account::caller;
 use account::quota;
 pub use code::Probes;
@@ -202,8 +203,8 @@ pub trait File: Send + Sync + Any {
     /// The last descriptor is gone.
     fn close(&self, _of: &OpenFile) {}
     /// Code for this description. [`Sharing::Exclusive`] promises one thread until it is replugged.
-    fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
-        Ok(DescRoutines::default())
+    fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
+        self.synthesize_against(of, sharing, seam::get()?)
     }
     /// As [`File::synthesize`], against `seam` and no other; nothing for a file whose code is made once for
     /// many, or is plugged from elsewhere.

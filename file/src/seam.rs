@@ -11,13 +11,13 @@ use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use quaject::constant::Constants;
-use quaject::{Conv, DescFn, Flagged, Seam, Segments, Unmade};
+use quaject::{Around, Conv, DescFn, Seam, Unmade};
 
 use crate::files::{self, Stubs};
 
 static SEAM: AtomicPtr<Seam> = AtomicPtr::new(ptr::null_mut());
-static SEGMENTS: AtomicPtr<Segments> = AtomicPtr::new(ptr::null_mut());
-static FLAGGED: AtomicPtr<Flagged> = AtomicPtr::new(ptr::null_mut());
+static SEGMENTS: AtomicPtr<Around> = AtomicPtr::new(ptr::null_mut());
+static FLAGGED: AtomicPtr<Around> = AtomicPtr::new(ptr::null_mut());
 static CONSTANTS: AtomicPtr<Constants> = AtomicPtr::new(ptr::null_mut());
 static SLOW: Class = Class::new("stub.slow");
 static BAD_FD: Class = Class::new("stub.bad_fd");
@@ -50,9 +50,9 @@ pub fn init(cpus: usize) -> Result<()> {
 /// What routines around other routines share. On a frame of its own, as above.
 #[inline(never)]
 fn make_calls_around(seam: &Seam) -> Result<()> {
-    let segments = Segments::new(seam).map_err(|OutOfCode| Errno::ENOMEM)?;
+    let segments = Around::segments(seam).map_err(|OutOfCode| Errno::ENOMEM)?;
     SEGMENTS.store(Box::into_raw(Box::new(segments)), Ordering::Release);
-    let flagged = Flagged::new(seam).map_err(|OutOfCode| Errno::ENOMEM)?;
+    let flagged = Around::flagged(seam).map_err(|OutOfCode| Errno::ENOMEM)?;
     FLAGGED.store(Box::into_raw(Box::new(flagged)), Ordering::Release);
     Ok(())
 }
@@ -70,13 +70,13 @@ pub fn get() -> Result<&'static Seam> {
 }
 
 /// What routines behind `readv` and `writev` share; `EAGAIN` before [`init`].
-pub fn segments() -> Result<&'static Segments> {
+pub fn segments() -> Result<&'static Around> {
     // SAFETY: the pointer is null or comes from the box leaked in `init`.
     unsafe { SEGMENTS.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }
 
 /// What routines behind `recvfrom` and `sendto` share; `EAGAIN` before [`init`].
-pub fn flagged() -> Result<&'static Flagged> {
+pub fn flagged() -> Result<&'static Around> {
     // SAFETY: the pointer is null or comes from the box leaked in `init`.
     unsafe { FLAGGED.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }

@@ -20,9 +20,8 @@ pub use catalogue::{
     buffer_in, buffer_out, composed, cook_tty_in, cook_tty_out, gauge, probe, pump, queue, relay,
     serializer, switch,
 };
-pub use kit::flagged::Flagged;
+pub use kit::around::Around;
 pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Sleep, Unmade};
-pub use kit::segments::Segments;
 #[cfg(not(loom))]
 pub use kit::{assembly, class, interfacer, near, signature};
 pub use kit::{callback, guard, look, plug, regs};

@@ -245,23 +245,22 @@ impl OpenFile {
         operation: Operation,
         sharing: Sharing,
     ) -> Result<Option<DescRoutine>> {
-        let against = |seam| self.file.synthesize_against(self, sharing, seam);
-        let (routine, number) = match operation {
+        let around = match operation {
             Operation::ReadAt | Operation::WriteAt => {
                 return self.file.synthesize_at(self, operation.writes());
             }
-            Operation::ReadSegment => (against(seam::segments()?.seam())?.read, nr::READ),
-            Operation::WriteSegment => (against(seam::segments()?.seam())?.write, nr::WRITE),
-            Operation::Receive => (against(seam::flagged()?.seam())?.read, nr::READ),
-            Operation::Send => (against(seam::flagged()?.seam())?.write, nr::WRITE),
+            Operation::ReadSegment | Operation::WriteSegment => seam::segments()?,
+            Operation::Receive | Operation::Send => seam::flagged()?,
         };
-        let Some(inner) = routine else {
-            return Ok(None);
+        let inner = self.file.synthesize_against(self, sharing, around.seam())?;
+        let (inner, number) = match operation.writes() {
+            true => (inner.write, nr::WRITE),
+            false => (inner.read, nr::READ),
         };
-        seam::made(match operation {
-            Operation::Receive | Operation::Send => seam::flagged()?.routine(inner, number),
-            _ => seam::segments()?.routine(inner, number),
-        })
+        match inner {
+            Some(inner) => seam::made(around.routine(inner, number)),
+            None => Ok(None),
+        }
     }
 }
 

@@ -19,11 +19,13 @@
 
 mod channel;
 mod emit;
+mod frame;
 mod many;
 mod receive;
 mod string;
 
 pub use channel::Channel;
+pub(crate) use frame::Frame;
 pub(crate) use receive::KEPT;
 pub use receive::{Receives, Turn, receive};
 pub use string::Layout;

@@ -3,13 +3,13 @@
 //!
 //! *Interface*: each module's first lines. Nothing here knows a quaject of the catalogue.
 
+pub(crate) mod around;
 #[cfg(not(loom))]
 pub mod assembly;
 pub mod callback;
 #[cfg(not(loom))]
 pub mod class;
 pub(crate) mod emit;
-pub(crate) mod flagged;
 pub mod guard;
 #[cfg(not(loom))]
 pub mod interfacer;
@@ -19,7 +19,6 @@ pub mod near;
 pub mod plug;
 pub mod regs;
 pub(crate) mod seam;
-pub(crate) mod segments;
 #[cfg(not(loom))]
 pub mod signature;
 #[cfg_attr(loom, allow(dead_code, reason = "the model needs a part of it"))]

@@ -65,6 +65,11 @@ impl Regs {
         self.0 & 1 << reg as u16 != 0
     }
 
+    /// The members that are not in `other`.
+    pub const fn without(self, other: Regs) -> Regs {
+        Regs(self.0 & !other.0)
+    }
+
     /// Number of members.
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
@@ -114,7 +119,7 @@ impl BitOr for Regs {
 impl Sub for Regs {
     type Output = Regs;
     fn sub(self, other: Regs) -> Regs {
-        Regs(self.0 & !other.0)
+        self.without(other)
     }
 }
 

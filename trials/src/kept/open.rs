@@ -9,7 +9,6 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use file::file::{DescRoutine, DescRoutines};
 use file::fs::cache::{Cached, PagesPager, routines};
 use file::io::IoBuf;
-use file::seam;
 use file::{File, OpenFile};
 use quaject::{Seam, Sharing};
 use vm::Pager;
@@ -85,10 +84,6 @@ impl File for Opened {
 
     fn told_of_all(&self, _of: &OpenFile) -> Result<()> {
         self.node.world.errors.tell(&self.told_of_all)
-    }
-
-    fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
-        self.synthesize_against(of, sharing, seam::get()?)
     }
 
     fn synthesize_against(

@@ -29,7 +29,6 @@ use crate::fs::cache::routines;
 use crate::fs::inode::Inode;
 use crate::fs::length;
 use crate::io::IoBuf;
-use crate::seam;
 use vm::fallible::{try_arc, try_box};
 
 impl MemNode {
@@ -229,10 +228,6 @@ impl File for MemNode {
             }
             _ => Err(Errno::EINVAL),
         }
-    }
-
-    fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
-        self.synthesize_against(of, sharing, seam::get()?)
     }
 
     fn synthesize_against(

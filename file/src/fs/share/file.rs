@@ -30,7 +30,6 @@ use crate::fs::cache::{Cached, Errors, PagesPager, routines};
 use crate::fs::inode::{DirSink, Inode};
 use crate::fs::length;
 use crate::io::IoBuf;
-use crate::seam;
 use vm::fallible::try_arc;
 
 /// No file is longer.
@@ -297,10 +296,6 @@ impl File for Opened {
             // What cannot be stored is noted, and is told by `fsync`.
             let _noted = self.node.refresh(&self.fid, true);
         }
-    }
-
-    fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
-        self.synthesize_against(of, sharing, seam::get()?)
     }
 
     fn synthesize_against(

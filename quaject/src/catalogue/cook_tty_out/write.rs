@@ -16,17 +16,17 @@
 
 use super::{Quaject, RAW_WRITE};
 use crate::catalogue::composed::Recipe;
-use crate::catalogue::queue::{ByteQueue, KEPT, Turn};
+use crate::catalogue::queue::{ByteQueue, Frame, KEPT, Turn};
 use crate::kit::assembly::{Assembly, Made, Mover, Ring};
 use crate::kit::class::{Holder, Ref};
 use crate::kit::emit;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, Variant, near};
+use crate::kit::seam::{DescFn, Seam, Unmade, Variant};
 use abi::linux::{OCRNL, OLCUC, ONLCR, ONOCR, OPOST, TABDLY, XTABS};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
-use codegen::{Class, Draft, Hole, Label, dynasm};
+use codegen::{Class, Draft, Label, dynasm};
 use sync::monitor::RawMonitor;
 
 static CLASS: Class = Class::new("tty write");
@@ -102,61 +102,42 @@ pub struct Writes {
 
 impl Recipe for Writes {
     fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
-        let (turn, arrived) = match &self.end {
-            Turn::Line(turn) => (*turn, None),
+        let (monitor, arrived) = match &self.end {
+            Turn::Line(monitor) => (*monitor, None),
             Turn::Channel(channel) => (&channel.writing, Some(&channel.arrived)),
         };
-        let (seam, rule) = (self.seam, self.rule);
-        // The monitor's word is its first field.
-        let turn = near(turn)? as i32;
-        let v = seam.variant(Sharing::Shared);
-        let slow = Hole::value(seam.slow() as i64);
-        let wake_next = Hole::value(seam.wake_next.entry() as i64);
-        let name = match rule {
+        let name = match self.rule {
             Rule::Plain => "write",
             Rule::Newlines => "write, newlines",
         };
         let mut a = Assembly::new(&CLASS, name, Some(holder));
         let link = a.consult(self.from.header(), RAW_WRITE.number());
         let link = link.ok_or(Unmade::BadSpec)?;
-        let [leave, unlock] = core::array::from_fn(|_| a.label());
-        let d = &mut *a;
-        emit::look(d, v, turn, leave);
-        dynasm!(d ; .arch x64
+        let frame = Frame::new(&mut a, monitor, self.seam)?;
+        frame.look(&mut a);
+        dynasm!(a ; .arch x64
             ; test rsi, rsi
-            ; js =>leave
+            ; js =>frame.leave
             ; test rdx, rdx
-            ; jz =>leave
+            ; jz =>frame.leave
             ; cmp rdx, emit::MOST
-            ; ja =>leave
+            ; ja =>frame.leave
             ; push rcx
         );
-        clamp(d, Reg::Rsi);
-        emit::enter(d, v, turn, leave);
-        if !a.place_around(link, KEPT, unlock, &IntoRing { v, rule }) {
+        clamp(&mut a, Reg::Rsi);
+        frame.enter(&mut a);
+        let mover = IntoRing {
+            v: frame.v,
+            rule: self.rule,
+        };
+        if !a.place_around(link, KEPT, frame.unlock, &mover) {
             return Err(Unmade::BadSpec);
         }
         dynasm!(a ; .arch x64 ; mov eax, edx);
         if let Some(arrived) = arrived {
-            let list = near(arrived)? as i32;
-            let [tell, over] = core::array::from_fn(|_| a.label());
-            emit::look_for_waiters(&mut a, list, tell);
-            a.bind(over);
-            a.cold(|a| {
-                a.bind(tell);
-                dynasm!(a ; .arch x64 ; push rax);
-                emit::wake_waiters(a, list, seam);
-                dynasm!(a ; .arch x64 ; pop rax ; jmp =>over);
-            });
+            frame.wake(&mut a, arrived, |_, _| {})?;
         }
-        emit::give(&mut a, v, turn, wake_next);
-        dynasm!(a ; .arch x64 ; pop rcx ; ret);
-        a.cold(|a| {
-            a.bind(unlock);
-            emit::give(a, v, turn, wake_next);
-            dynasm!(a ; .arch x64 ; pop rcx ; =>leave);
-            emit::leave_slowly(a, abi::nr::WRITE, slow);
-        });
+        frame.end(&mut a, abi::nr::WRITE);
         // SAFETY: the code above keeps the contract of a descriptor routine. The image keeps what is linked,
         // and the channel; another monitor stays.
         unsafe { a.seal(Some(Arc::new(self.end.clone()))) }

@@ -12,17 +12,17 @@
 //!
 //! Source: dissertation, sections 3.2.1, 3.2.2 and 4.1.4.
 
-use super::{ByteQueue, Channel, many};
+use super::{ByteQueue, Channel, Frame, many};
 use crate::catalogue::composed::Recipe;
 use crate::kit::assembly::{Assembly, Made, Mover, Ring, Way};
 use crate::kit::class::{Holder, Ref};
 use crate::kit::emit;
 use crate::kit::regs::Regs;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, Variant, near};
+use crate::kit::seam::{DescFn, Seam, Unmade, Variant};
 use alloc::sync::Arc;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
-use codegen::{Class, Hole, Label, dynasm};
+use codegen::{Class, Label, dynasm};
 use sync::monitor::RawMonitor;
 
 static CLASS: Class = Class::new("line read");
@@ -59,56 +59,34 @@ pub enum Turn {
 
 impl Recipe for Receives {
     fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
-        let (turn, drained) = match &self.end {
-            Turn::Line(turn) => (*turn, None),
+        let (monitor, drained) = match &self.end {
+            Turn::Line(monitor) => (*monitor, None),
             Turn::Channel(channel) => (&channel.reading, Some(&channel.drained)),
         };
-        let seam = self.seam;
         let q = self.queue.layout()?;
-        // The monitor's word is its first field.
-        let turn = near(turn)? as i32;
-        let v = seam.variant(Sharing::Shared);
-        let slow = Hole::value(seam.slow() as i64);
-        let wake_next = Hole::value(seam.wake_next.entry() as i64);
         let mut a = Assembly::new(&CLASS, "read", Some(holder));
-        let [leave, unlock] = core::array::from_fn(|_| a.label());
-        let d = &mut *a;
-        emit::look(d, v, turn, leave);
-        dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave ; push rcx);
-        clamp(d, Reg::Rsi);
-        emit::enter(d, v, turn, leave);
+        let frame = Frame::new(&mut a, monitor, self.seam)?;
+        frame.look(&mut a);
+        dynasm!(a ; .arch x64 ; test rsi, rsi ; js =>frame.leave ; push rcx);
+        clamp(&mut a, Reg::Rsi);
+        frame.enter(&mut a);
         let way = Way {
-            no: unlock,
+            no: frame.unlock,
             live: KEPT,
         };
-        many::get(&mut a, &self.queue, &q, way, &OutOfRing(v));
+        many::get(&mut a, &self.queue, &q, way, &OutOfRing(frame.v));
         if let Some(drained) = drained {
             // Those who wait for room are woken when half of it is free.
-            let list = near(drained)? as i32;
-            let [tell, over] = core::array::from_fn(|_| a.label());
-            emit::look_for_waiters(&mut a, list, tell);
-            a.bind(over);
-            a.cold(|a| {
+            frame.wake(&mut a, drained, |a, over| {
                 dynasm!(a ; .arch x64
-                    ; =>tell
                     ; mov ecx, [q.head]
                     ; sub ecx, [q.tail]
                     ; cmp ecx, q.size / 2
                     ; ja =>over
-                    ; push rax
                 );
-                emit::wake_waiters(a, list, seam);
-                dynasm!(a ; .arch x64 ; pop rax ; jmp =>over);
-            });
+            })?;
         }
-        emit::give(&mut a, v, turn, wake_next);
-        dynasm!(a ; .arch x64 ; pop rcx ; ret);
-        a.cold(|a| {
-            a.bind(unlock);
-            emit::give(a, v, turn, wake_next);
-            dynasm!(a ; .arch x64 ; pop rcx ; =>leave);
-            emit::leave_slowly(a, abi::nr::READ, slow);
-        });
+        frame.end(&mut a, abi::nr::READ);
         // SAFETY: the code above keeps the contract of a descriptor routine. The image keeps the queue, what
         // it is linked to, and the channel; another monitor stays.
         unsafe { a.seal(Some(Arc::new((self.queue.clone(), self.end.clone())))) }
@@ -116,15 +94,7 @@ impl Recipe for Receives {
 }
 
 /// What a descriptor routine has to leave alone, but for what its callers save.
-pub(crate) const KEPT: Regs = Regs::of(&[
-    Reg::Rdx,
-    Reg::Rsi,
-    Reg::Rdi,
-    Reg::R8,
-    Reg::R9,
-    Reg::R10,
-    Reg::R11,
-]);
+pub(crate) const KEPT: Regs = Regs::SYSV.without(Regs::of(&[Reg::Rax, Reg::Rcx]));
 
 /// Moves bytes from a ring into user memory.
 struct OutOfRing(Variant);

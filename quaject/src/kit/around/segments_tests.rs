@@ -31,7 +31,7 @@ fn one_segment_goes_by_the_inner_routine_and_everything_else_leaves_with_its_reg
     for cpus in [1, 2] {
         for sharing in [Sharing::Exclusive, Sharing::Shared] {
             let outer = seam(cpus, Conv::Host);
-            let segments = Segments::new(&outer).unwrap();
+            let segments = Around::segments(&outer).unwrap();
             let (file, cursor) = file();
             // SAFETY: file and cursor are leaked, and this thread is the only one.
             let (read, write) = unsafe {
@@ -92,7 +92,7 @@ fn one_segment_goes_by_the_inner_routine_and_everything_else_leaves_with_its_reg
 #[test]
 fn a_routine_that_returns_at_once_returns_through() {
     let outer = seam(1, Conv::Host);
-    let segments = Segments::new(&outer).unwrap();
+    let segments = Around::segments(&outer).unwrap();
     let routine = segments
         .routine(constant("answer", 5).unwrap(), nr::WRITE)
         .unwrap();

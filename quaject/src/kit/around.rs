@@ -1,0 +1,98 @@
+//! A call by the routine of a simpler call: the code in front of it, and the way back from where it leaves.
+//!
+//! *Interface*: [`Around::segments`] for `readv` and `writev` of one segment, [`Around::flagged`] for
+//! `recvfrom` and `sendto` without flags and address: once each. A routine that is to be called so is
+//! generated against [`Around::seam`]; [`Around::routine`] puts the code in front of it. What the routine or
+//! that code leaves takes the slow exit, as the call that it is, with every register as it was.
+//!
+//! Source: dissertation, sections 3.2.2 (layers collapse) and 4.2.
+
+mod flagged;
+mod segments;
+
+use crate::kit::seam::{DescFn, Seam, Unmade};
+use abi::nr;
+use alloc::sync::Arc;
+use codegen::{Class, Draft, Hole, OutOfCode, Routine};
+
+/// One kind of call around another.
+struct Kind {
+    class: &'static Class,
+    /// The calls around `read` and around `write`.
+    calls: [&'static str; 2],
+    /// Emits the way back, entered where the inner routine leaves, with its call number in eax: undoes what
+    /// `front` has done, and eax is the number of the call around it.
+    back: fn(&mut Draft),
+    /// Emits the code in front of the inner routine, whose entry and call number these are.
+    front: fn(&mut Draft, &Around, usize, usize),
+}
+
+/// What the routines of one kind share.
+pub struct Around {
+    kind: &'static Kind,
+    seam: Seam,
+    slow: usize,
+    /// The inner routines' slow exit.
+    _way_back: Routine<DescFn>,
+}
+
+impl Around {
+    /// Routines that take one segment apart, for inner ones like those that are generated against `seam`.
+    ///
+    /// # Errors
+    /// [`OutOfCode`].
+    pub fn segments(seam: &Seam) -> Result<Around, OutOfCode> {
+        Self::new(&segments::KIND, seam)
+    }
+
+    /// Routines that ask for flags and an address, for inner ones like those that are generated against
+    /// `seam`, which may wait as those do.
+    ///
+    /// # Errors
+    /// [`OutOfCode`].
+    pub fn flagged(seam: &Seam) -> Result<Around, OutOfCode> {
+        let around = Self::new(&flagged::KIND, seam)?;
+        Ok(Around {
+            seam: around.seam.waiting_as(seam),
+            ..around
+        })
+    }
+
+    fn new(kind: &'static Kind, seam: &Seam) -> Result<Around, OutOfCode> {
+        let mut draft = Draft::new(kind.class, "way back");
+        (kind.back)(&mut draft);
+        draft.jmp_abs(Hole::value(seam.slow() as i64));
+        // SAFETY: it is entered from inner routines only, and takes the slow exit.
+        let way_back: Routine<DescFn> = unsafe { Routine::from(draft.seal()?) };
+        Ok(Around {
+            kind,
+            seam: seam.leaving_to(way_back.entry())?,
+            slow: seam.slow(),
+            _way_back: way_back,
+        })
+    }
+
+    /// What inner routines are generated against.
+    pub fn seam(&self) -> &Seam {
+        &self.seam
+    }
+
+    /// The routine around `inner`, which was generated against [`Around::seam`] for call `number`: `read` or
+    /// `write`.
+    ///
+    /// # Errors
+    /// [`Unmade`].
+    pub fn routine(
+        &self,
+        inner: Routine<DescFn>,
+        number: usize,
+    ) -> Result<Routine<DescFn>, Unmade> {
+        let name = self.kind.calls[usize::from(number != nr::READ)];
+        let mut draft = Draft::new(self.kind.class, name);
+        (self.kind.front)(&mut draft, self, inner.entry(), number);
+        // SAFETY: both kinds of code change rax alone where they return and where they leave, as a descriptor
+        // routine does. The routine that they call is kept.
+        let routine: Routine<DescFn> = unsafe { Routine::from(draft.seal()?) };
+        Ok(routine.keeping(Arc::new(inner)))
+    }
+}
