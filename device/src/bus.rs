@@ -1,6 +1,6 @@
 //! The devices and their drivers: functions on PCI, and virtio devices that the command line names.
 //!
-//! *Interface*: [`start`], once, when there are threads. A machine without PCI Express has no bus, which is
+//! *Interface*: [`measure`], before the other processors run; [`start`], once, when there are threads. A machine without PCI Express has no bus, which is
 //! no error; nor is a device without a driver, or an invalid one: it is left alone, and the log says why.
 //! What a device, or a slot, wants later of a thread ([`crate::server`]) [`attend`] does; on a machine
 //! without such, [`may_change`] is false. [`for_each`] is for listings.
@@ -74,21 +74,31 @@ static SLOTS: Monitor<Vec<(Slot, Ways)>> = Monitor::new(Vec::new());
 /// its next interrupt.
 const AT_ONCE: usize = 8;
 
-/// Starts every device that there is a driver for.
-pub fn start() {
+/// Asks the functions that there is a driver for about their registers.
+pub fn measure() {
+    each_function(&mut |function| {
+        if Slot::of(&function).is_some() || transport::kind(&function).is_some() {
+            function.measure();
+        }
+    });
+}
+
+/// Calls `found` with every function on PCI.
+fn each_function(found: &mut dyn FnMut(Function)) {
     if let Some(space) = machine::pci::config_space() {
         let _again = SPACE.set(Ecam::new(space));
         if let Some(ecam) = SPACE.get() {
-            pci::each(
-                ecam,
-                space.first_bus,
-                &mut |function| match Slot::of(&function) {
-                    Some(slot) => listen(slot),
-                    None => start_function(&function),
-                },
-            );
+            pci::each(ecam, space.first_bus, found);
         }
     }
+}
+
+/// Starts every device that there is a driver for.
+pub fn start() {
+    each_function(&mut |function| match Slot::of(&function) {
+        Some(slot) => listen(slot),
+        None => start_function(&function),
+    });
     for place in named(boot::info().cmdline) {
         let at = At::Memory(place.physical);
         match Transport::at(place) {

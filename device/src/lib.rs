@@ -22,7 +22,7 @@ mod server;
 pub mod stream;
 pub mod virtio;
 
-pub use bus::{At, attend, for_each, may_change, start};
+pub use bus::{At, attend, for_each, may_change, measure, start};
 pub use server::{changes, pending};
 
 /// Why a device cannot be used.

@@ -34,6 +34,7 @@ pub fn boot(suites: &'static Suites) -> ! {
     (suites.alone)(); // in place of the rest, if asked for
     session::needed(thread::init(), "memory for the first thread"); // ready ring, switches, timer
     linux::trap::link(); // exceptions, calls, returns to user mode
+    device::measure(); // where devices' registers lie, while nobody else reaches for any
     others::start(); // the other processors
     session::needed(thread::grace::start(), "memory for a thread"); // what waits for all of them
     session::spawn(suites); // console, files, the first program: a thread of its own

@@ -1,13 +1,14 @@
 //! Base addresses: where a function's registers lie.
 //!
-//! *Interface*: [`Function::bar`]; [`Function::registers`] maps them. [`Function::place_all`] gives the
+//! *Interface*: [`Function::measure`], while no other processor runs; [`Function::bar`];
+//! [`Function::registers`] maps them. [`Function::place_all`] gives the
 //! registers of a function that came while the machine runs their addresses.
 //! Source: PCI Local Bus Specification 3.0, section 6.2.5.1.
 
 use super::{Function, Odd};
 use crate::registers::Registers;
 use core::ops::Range;
-use pci_types::CommandRegister;
+use pci_types::{CommandRegister, HeaderType, PciHeader};
 
 /// Registers in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +22,15 @@ pub struct Bar {
 /// As much is mapped of one function: no driver here needs more.
 const MOST: usize = 1 << 20;
 
-/// Base addresses that a function can have.
+/// Base addresses that a function can have, and those of a bridge.
 const BARS: u8 = 6;
+const BARS_OF_BRIDGE: u8 = 2;
 
 /// The contents of a base address.
 struct Probed {
     bar: Bar,
+    /// The bits that it compares.
+    mask: u64,
     wide: bool,
 }
 
@@ -36,12 +40,20 @@ impl Function {
     /// # Errors
     /// [`Odd`].
     pub fn bar(&self, index: u8) -> Result<Bar, Odd> {
-        let Probed { bar, wide } = self.probe(index)?;
+        let Probed { bar, wide, .. } = self.probe(index)?;
         let Bar { physical, size } = bar;
         let limit = if wide { 1 << 52 } else { 1 << 32 };
         match physical.checked_add(size) {
             Some(end) if physical != 0 && end <= limit && physical.is_multiple_of(size) => Ok(bar),
             _ => Err(Odd::Place),
+        }
+    }
+
+    /// How many base addresses its header has room for.
+    fn bars(&self) -> u8 {
+        match PciHeader::new(self.at).header_type(self.space) {
+            HeaderType::PciPciBridge => BARS_OF_BRIDGE,
+            _ => BARS,
         }
     }
 
@@ -51,17 +63,34 @@ impl Function {
         const KIND: u32 = 3 << 1;
         const WIDE: u32 = 2 << 1;
         const FLAGS: u64 = 0xf;
-        if index >= BARS {
+        if index >= self.bars() {
             return Err(Odd::Bar);
         }
         let offset = 0x10 + 4 * u16::from(index);
         let low = self.read(offset);
         let wide = match low & (PORTS | KIND) {
             0 => false,
-            WIDE if index < BARS - 1 => true,
+            WIDE if index < self.bars() - 1 => true,
             _ => return Err(Odd::Bar),
         };
         let high = if wide { self.read(offset + 4) } else { 0 };
+        let known = self.space.sizes().of(self.at, index);
+        let mask = known.unwrap_or_else(|| self.ask(offset, (low, wide.then_some(high))) & !FLAGS);
+        // The lowest bit that it compares.
+        let size = mask & mask.wrapping_neg();
+        let physical = (u64::from(low) | u64::from(high) << 32) & !FLAGS;
+        match size {
+            0 => Err(Odd::Bar),
+            size => Ok(Probed {
+                bar: Bar { physical, size },
+                mask,
+                wide,
+            }),
+        }
+    }
+
+    /// Which bits the base address at `offset` compares, which holds `low`, or these two words.
+    fn ask(&self, offset: u16, (low, high): (u32, Option<u32>)) -> u64 {
         // Written ones, it says which bits it compares; meanwhile it must not answer to that address.
         let before = self.read(4) as u16;
         let decoding = CommandRegister::MEMORY_ENABLE | CommandRegister::IO_ENABLE;
@@ -71,22 +100,26 @@ impl Function {
             self.write(offset, u32::MAX);
             let answer = self.read(offset);
             self.write(offset, value);
-            answer
+            u64::from(answer)
         };
-        let mut mask = u64::from(ask(offset, low)) & !FLAGS;
-        if wide {
-            mask |= u64::from(ask(offset + 4, high)) << 32;
-        }
+        let low = ask(offset, low);
+        let high = high.map_or(0, |high| ask(offset + 4, high));
         self.command(on, CommandRegister::empty());
-        // The lowest bit that it compares.
-        let size = mask & mask.wrapping_neg();
-        let physical = (u64::from(low) | u64::from(high) << 32) & !FLAGS;
-        match size {
-            0 => Err(Odd::Bar),
-            size => Ok(Probed {
-                bar: Bar { physical, size },
-                wide,
-            }),
+        low | high << 32
+    }
+
+    /// Asks for the sizes of its base addresses, which are known from then on.
+    pub fn measure(&self) {
+        let sizes = self.space.sizes();
+        sizes.forget(self.at);
+        let mut index = 0;
+        while index < self.bars() {
+            let Ok(probed) = self.probe(index) else {
+                index += 1;
+                continue;
+            };
+            sizes.keep(self.at, index, probed.mask);
+            index += if probed.wide { 2 } else { 1 };
         }
     }
 
@@ -96,8 +129,9 @@ impl Function {
     /// # Errors
     /// [`Odd::Place`] when they do not fit; those before stay where they were put.
     pub fn place_all(&self, room: &mut Range<u64>) -> Result<(), Odd> {
+        self.measure();
         let mut index = 0;
-        while index < BARS {
+        while index < self.bars() {
             let probed = match self.probe(index) {
                 Ok(probed) => probed,
                 // Ports, or nothing.

@@ -4,7 +4,7 @@
 //! function reads as all ones, as on the bus itself.
 //! Source: PCI Express Base Specification, section 7.2.2.
 
-use super::Space;
+use super::{Sizes, Space};
 use crate::registers::Registers;
 use machine::pci::ConfigSpace;
 use pci_types::{ConfigRegionAccess, PciAddress};
@@ -17,6 +17,7 @@ const BUSES: usize = 16;
 pub struct Ecam {
     space: ConfigSpace,
     mapped: Monitor<[Option<(u8, Registers)>; BUSES]>,
+    sizes: Sizes,
 }
 
 impl Ecam {
@@ -25,6 +26,7 @@ impl Ecam {
         Ecam {
             space,
             mapped: Monitor::new([None; BUSES]),
+            sizes: Sizes::new(),
         }
     }
 
@@ -61,6 +63,10 @@ impl Space for Ecam {
         if let Some((function, offset)) = self.word(at, offset & !1) {
             function.write(offset, value);
         }
+    }
+
+    fn sizes(&self) -> &Sizes {
+        &self.sizes
     }
 }
 

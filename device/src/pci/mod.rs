@@ -16,6 +16,7 @@ mod ecam;
 #[cfg(test)]
 pub mod model;
 mod msix;
+mod sizes;
 mod slot;
 
 pub use crate::odd::Odd;
@@ -23,6 +24,7 @@ pub use bar::Bar;
 pub use capability::Capability;
 pub use ecam::Ecam;
 pub use msix::Msix;
+pub use sizes::Sizes;
 pub use slot::{Change, Slot};
 
 use pci_types::{
@@ -33,6 +35,9 @@ use pci_types::{
 pub trait Space: ConfigRegionAccess + Sync {
     /// Writes half a word, where the other half would take something back that it has said.
     fn write_half(&self, at: PciAddress, offset: u16, value: u16);
+
+    /// The sizes that its functions' base addresses have told.
+    fn sizes(&self) -> &Sizes;
 }
 
 /// One function of a device.

@@ -3,7 +3,7 @@
 //! *Interface*: [`Model`]; [`Model::set`] words, [`Model::bar`] for a base address that answers with its
 //! size.
 
-use super::Space;
+use super::{Sizes, Space};
 use pci_types::{ConfigRegionAccess, PciAddress};
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ type Word = (u32, u32);
 
 /// The space.
 #[derive(Default)]
-pub struct Model(Mutex<HashMap<(u32, u16), Word>>);
+pub struct Model(Mutex<HashMap<(u32, u16), Word>>, Sizes);
 
 fn key(at: PciAddress, offset: u16) -> (u32, u16) {
     let function = u32::from(at.function());
@@ -70,6 +70,10 @@ impl Space for Model {
                 _ => *word &= !value,
             }
         }
+    }
+
+    fn sizes(&self) -> &Sizes {
+        &self.1
     }
 }
 

@@ -108,6 +108,42 @@ fn base_addresses_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn what_has_been_measured_is_not_asked_again() {
+    let model = Model::leaked();
+    let function = one(model);
+    let place = function.address();
+    model.bar(place, 0, 0xfeb0_0000, 0xffff_f000);
+    model.bar(place, 2, 0x0000_000c, 0xffff_c000);
+    model.bar(place, 3, 0x0000_0008, 0xffff_ffff);
+    function.measure();
+    // From now on its base addresses take nothing: a question would show.
+    model.set(place, 0x10, 0xfeb0_0000, 0);
+    model.set(place, 0x18, 0x0000_000c, 0);
+    model.set(place, 0x1c, 0x0000_0008, 0);
+    let size = |index| function.bar(index).map(|bar| bar.size);
+    assert_eq!((size(0), size(2)), (Ok(0x1000), Ok(0x4000)));
+    assert_eq!(function.bar(3), Err(Odd::Bar));
+    // Another function there has other ones.
+    model.bar(place, 0, 0xfeb0_0000, 0xffff_0000);
+    function.measure();
+    assert_eq!(size(0), Ok(0x10000));
+}
+
+#[test]
+fn a_bridge_has_two_base_addresses() {
+    let model = Model::leaked();
+    model.function(at(0, 1, 0), 0x000c_1b36, 1);
+    let bridge = Function::new(model, at(0, 1, 0));
+    model.bar(bridge.address(), 1, 0xfeb0_0000, 0xffff_f000);
+    // Its buses' numbers and the room behind it.
+    model.bar(bridge.address(), 2, 0x0003_0300, 0x00ff_ffff);
+    bridge.measure();
+    assert_eq!(bridge.bar(1).map(|bar| bar.size), Ok(0x1000));
+    assert_eq!(bridge.bar(2), Err(Odd::Bar));
+    assert_eq!(model.get(bridge.address(), 0x18), 0x0003_0300);
+}
+
+#[test]
 fn registers_lie_within_their_base_address() {
     let model = Model::leaked();
     let function = one(model);
