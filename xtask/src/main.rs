@@ -19,6 +19,7 @@ mod program;
 mod qmp;
 mod rootfs;
 mod run;
+mod suites;
 mod tar;
 mod terminal;
 mod test;

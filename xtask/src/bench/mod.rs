@@ -7,6 +7,7 @@ mod aims;
 mod columns;
 mod guest;
 mod inside;
+mod items;
 mod lateness;
 pub mod linux;
 mod mitigated;
@@ -32,14 +33,16 @@ usage: cargo xtask bench [NAME...] [--json FILE]
        cargo xtask bench lateness [--seconds N | --long] [--only synthesis] [--json FILE]
        cargo xtask bench scaling [--short] [--only synthesis] [--json FILE]
        cargo xtask bench programs [NAME...] [--rounds N] [--cpus N] [--only synthesis] [--json FILE]
+       cargo xtask bench items [--suites DIR] [--only synthesis] [--json FILE]
        cargo xtask bench mitigations [NAME...]
        cargo xtask bench sync [--json FILE]
 
 Boots Debian's Linux 6.1 and Synthesis in turn with the same static program and prints instructions per
 operation, all or those named; fails when one is below its floor. Without names docs/results.md is written too.
 `lateness` measures how late a 250-µs timer's handler runs on a busy machine, beside Linux and PREEMPT_RT; `scaling`
-the throughput with 1 to 8 CPUs; `programs` how long redis, postgres, nginx, node and tmux take; `mitigations` the same operations with all mitigations on; `sync` the structures that wait for no lock beside locks and other queues, on this
-host. --help after each tells more.
+the throughput with 1 to 8 CPUs; `programs` how long redis, postgres, nginx, node and tmux take; `items` the items after
+lmbench; `mitigations` the same operations with all mitigations on; `sync` the structures that wait for no lock beside
+locks and other queues, on this host. --help after each tells more.
 
   --json FILE    write the rows as {\"rows\": [{\"section\", \"op\", \"unit\", \"linux\", \"synthesis\", \"ratio\"}, ...]}
   --only linux|synthesis|host   leave the others out (docs/results.md is not written then)
@@ -66,6 +69,9 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     if words.first().is_some_and(|word| word == "programs") {
         return programs::main(words[1..].to_vec());
+    }
+    if words.first().is_some_and(|word| word == "items") {
+        return items::main(words[1..].to_vec());
     }
     if words.first().is_some_and(|word| word == "mitigations") {
         return mitigated::main(words[1..].to_vec());

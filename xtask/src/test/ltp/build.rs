@@ -6,15 +6,12 @@
 
 use crate::failure::{Context, Failure, HOST, Result};
 use crate::host::{self, Need};
+use crate::suites;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The variable that names the folder of the archive.
-const VARIABLE: &str = "SYNTHESIS_SUITES";
-/// Where it is otherwise, beside the project's folder.
-const USUAL: &str = "../shared/suites";
 /// Where the cases' sources are, below the tree.
 const SOURCES: [&str; 2] = ["testcases/kernel/syscalls", "testcases/kernel/ipc/pipeio"];
 /// Says that a folder is built.
@@ -65,25 +62,6 @@ pub struct Tree {
     pub suites: PathBuf,
 }
 
-/// The newest archive in the folder of suites, or why there is none.
-fn archive(suites: &Path) -> std::result::Result<PathBuf, String> {
-    let listing = std::fs::read_dir(suites).into_iter().flatten().flatten();
-    let mut found: Vec<_> = listing
-        .map(|item| item.path())
-        .filter(|path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with("ltp-") && name.ends_with(".tar.xz")
-        })
-        .collect();
-    found.sort();
-    found.pop().ok_or_else(|| {
-        format!(
-            "there is no ltp-*.tar.xz in {} ({VARIABLE} names another folder)",
-            suites.display()
-        )
-    })
-}
-
 impl Tree {
     /// The tree in `build/ltp`, made from the archive in `suites` or the usual folder. `Ok(Err(why))`: there
     /// is no archive.
@@ -91,10 +69,8 @@ impl Tree {
     /// # Errors
     /// Host failure when it cannot be unpacked or configured.
     pub fn open(suites: Option<PathBuf>) -> Result<std::result::Result<Self, String>> {
-        let suites = suites
-            .or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from))
-            .unwrap_or_else(|| host::project().join(USUAL));
-        let archive = match archive(&suites) {
+        let suites = suites::folder(suites);
+        let archive = match suites::archive(&suites, "ltp") {
             Ok(archive) => archive,
             Err(why) => return Ok(Err(why)),
         };
