@@ -197,6 +197,34 @@ static void do_file_read_1024(long n)
     }
 }
 
+enum { LARGE = 64 * KIB };
+static char bulk[LARGE];
+
+/* The first `bytes` of a file of LARGE, from the start each time. */
+static void from_start(long n, long bytes)
+{
+    static int large = -1;
+    if (large < 0) {
+        large = open("/tmp/large", O_RDWR | O_CREAT, 0600);
+        must(large >= 0 && write(large, bulk, LARGE) == LARGE, "large");
+    }
+    while (n--) {
+        call(SYS_lseek, large, 0, SEEK_SET);
+        call(SYS_read, large, (long)bulk, bytes);
+    }
+}
+
+static void do_file_read_8192(long n) { from_start(n, 8 * KIB); }
+static void do_file_read_65536(long n) { from_start(n, LARGE); }
+
+/* Each change replaces the pipe's reading routine by another one. */
+static void do_pipe_nonblock(long n)
+{
+    for (long flags = 0; n--; flags ^= O_NONBLOCK)
+        call(SYS_fcntl, ends[0], F_SETFL, flags ^ O_NONBLOCK);
+    call(SYS_fcntl, ends[0], F_SETFL, 0);
+}
+
 static void do_lseek(long n)
 {
     while (n--)
@@ -608,6 +636,9 @@ static const struct operation {
     {"calls", "file_read_1", do_file_read_1, 5000, 100},
     {"calls", "file_write_1", do_file_write_1, 5000, 100},
     {"calls", "file_read_1024", do_file_read_1024, 2000, 100},
+    {"calls", "file_read_8192", do_file_read_8192, 1000, 100},
+    {"calls", "file_read_65536", do_file_read_65536, 200, 20},
+    {"calls", "pipe_nonblock", do_pipe_nonblock, 1000, 100},
     {"calls", "pread_1", do_pread_1, 5000, 100},
     {"calls", "pwrite_1", do_pwrite_1, 5000, 100},
     {"calls", "readv_1", do_readv_1, 5000, 100},

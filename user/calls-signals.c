@@ -719,9 +719,106 @@ static void children(void)
     close(ready[0]), close(ready[1]);
 }
 
+struct kernel_action {
+    unsigned long handler, flags, restorer, mask;
+};
+static long change(int number, const void *new, void *old, long size) { return syscall(SYS_rt_sigaction, number, new, old, size); }
+static struct kernel_action action_of(unsigned long n) { return (struct kernel_action){0x10000 + n, n % 2 ? SA_RESTART : SA_NODEFER, n * 3, n << 32}; }
+static int same_action(const struct kernel_action *one, const struct kernel_action *two) { return memcmp(one, two, sizeof *one) == 0; }
+
+static volatile int changing = 1;
+static void *changes(void *base)
+{
+    long bad = 0;
+    for (unsigned long n = 0; changing; n++) {
+        struct kernel_action new = action_of((long)base + n % 1000), old;
+        if (change(SIGRTMIN + 5, &new, &old, 8) != 0)
+            bad++;
+        unsigned long was = old.handler - 0x10000;
+        struct kernel_action expected = action_of(was);
+        bad += old.handler != 0 && !same_action(&old, &expected);
+    }
+    return (void *)bad;
+}
+
+static void actions(void)
+{
+    struct kernel_action one = action_of(1), two = action_of(2), ignore = {(unsigned long)SIG_IGN}, old;
+    equal(change(SIGUSR1, &one, &old, 8), 0, "a handler is installed");
+    equal(change(SIGUSR1, &two, &old, 8) == 0 && same_action(&old, &one), 1, "the one before comes back, every word of it");
+    old = two;
+    equal(change(SIGUSR1, &old, &old, 8) == 0 && same_action(&old, &two), 1, "in the same place, too");
+    equal(change(SIGUSR1, 0, &old, 8) == 0 && same_action(&old, &two), 1, "it can be asked for alone");
+    equal(change(SIGUSR1, &one, 0, 8), 0, "and not at all");
+    one.mask = ~0UL;
+    change(SIGUSR1, &one, 0, 8);
+    change(SIGUSR1, 0, &old, 8);
+    equal(old.mask, ~(1L << (SIGKILL - 1) | 1L << (SIGSTOP - 1)), "the mask keeps no signal that cannot be blocked");
+    two.flags = ~0UL;
+    change(SIGUSR1, &two, 0, 8);
+    change(SIGUSR1, 0, &old, 8);
+    equal(old.flags, 0xdc000807, "unknown flags are not kept");
+    two = action_of(2);
+    change(SIGUSR1, &two, 0, 8);
+    fails(change(0, &one, 0, 8), EINVAL, "signal 0");
+    fails(change(65, &one, 0, 8), EINVAL, "signal 65");
+    fails(change(-1, &one, 0, 8), EINVAL, "signal -1");
+    fails(change(SIGKILL, &one, 0, 8), EINVAL, "SIGKILL");
+    fails(change(SIGSTOP, &one, 0, 8), EINVAL, "SIGSTOP");
+    fails(change(SIGUSR1, &one, 0, 16), EINVAL, "another size");
+    fails(change(SIGUSR1, (void *)16, 0, 8), EFAULT, "an action nowhere");
+    fails(change(SIGUSR1, (void *)(1UL << 63), 0, 8), EFAULT, "in the kernel's half");
+    fails(change(SIGUSR1, (void *)0x7ffffffffff8, 0, 8), EFAULT, "across the end");
+    char *pages = mmap(0, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(pages + 8192, 4096);
+    struct kernel_action *untouched = (void *)(pages + 64), *across = (void *)(pages + 8192 - 16);
+    one.mask = 0;
+    equal(change(SIGUSR1, &two, untouched, 8), 0, "the old one to a page that was not there yet");
+    equal(change(SIGUSR1, &one, untouched, 8) == 0 && same_action(untouched, &two), 1, "once");
+    fails(change(SIGUSR1, &two, across, 8), EFAULT, "the old one to where nothing is");
+    fails(change(SIGUSR1, across, 0, 8), EFAULT, "the new one from there");
+    change(SIGUSR1, 0, &old, 8);
+    equal(same_action(&old, &two), 1, "the first of these has changed it, as on Linux, and the other has not");
+    /* What is pending and ignored now is forgotten. */
+    sigset_t set = set_of(SIGUSR1, 0), pending;
+    sigprocmask(SIG_BLOCK, &set, 0);
+    raise(SIGUSR1);
+    change(SIGUSR1, &ignore, 0, 8);
+    change(SIGUSR1, &one, 0, 8);
+    sigpending(&pending);
+    equal(sigismember(&pending, SIGUSR1), 0, "an ignored signal is not pending");
+    raise(SIGUSR1);
+    sigpending(&pending);
+    equal(sigismember(&pending, SIGUSR1), 1, "one that is handled again is");
+    change(SIGUSR1, &ignore, 0, 8);
+    sigprocmask(SIG_UNBLOCK, &set, 0);
+    pthread_t four[4];
+    for (long i = 0; i < 4; i++)
+        pthread_create(&four[i], 0, changes, (void *)(i * 1000));
+    for (long i = 0; i < 200000; i++) {
+        change(SIGRTMIN + 5, 0, &old, 8);
+        if (old.handler != 0) {
+            struct kernel_action expected = action_of(old.handler - 0x10000);
+            if (!same_action(&old, &expected))
+                break;
+        }
+    }
+    changing = 0;
+    long bad = 0;
+    for (int i = 0; i < 4; i++) {
+        void *result;
+        pthread_join(four[i], &result);
+        bad += (long)result;
+    }
+    struct kernel_action expected = action_of(old.handler - 0x10000);
+    equal(bad == 0 && same_action(&old, &expected), 1, "actions that five threads change and read are always whole");
+    munmap(pages, 8192);
+}
+
 static const struct group groups[] = {
     {"masks", masks},       {"stacks", stacks},         {"frames", frames}, {"queues", queues},     {"interrupted", interrupted}, {"threads", of_threads},
     {"inherited", inherited}, {"groups", groups_of_children}, {"children", children},
+    {"actions", actions},
 };
 
 int main(int argc, char **argv)

@@ -1,9 +1,10 @@
 //! The devices and their drivers: functions on PCI, and virtio devices that the command line names.
 //!
-//! *Interface*: [`measure`], before the other processors run; [`start`], once, when there are threads. A machine without PCI Express has no bus, which is
-//! no error; nor is a device without a driver, or an invalid one: it is left alone, and the log says why.
-//! What a device, or a slot, wants later of a thread ([`crate::server`]) [`attend`] does; on a machine
-//! without such, [`may_change`] is false. [`for_each`] is for listings.
+//! *Interface*: [`measure`], before the other processors run; [`start`], once, when there are threads. A
+//! machine without PCI Express has no bus, which is no error; nor is a device without a driver, or an invalid
+//! one: it is left alone, and the log says why. Requests of a device or a slot to a thread
+//! ([`crate::server`]) [`attend`] serves; on a machine without such, [`may_change`] is false. [`for_each`] is
+//! for listings.
 //!
 //! A device that goes, because a slot's button was pressed or because it is not there any more: its server is
 //! told ([`Server::remove`]), it is stopped, its interrupts end, and its slot gets no power. Its server's

@@ -12,7 +12,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::nr;
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::{AtomicBool, Ordering, fence};
 use machine::trap::TrapFrame;
 use sync::{Once, epoch};
 use thread::dispatch::{Kpt, Leaf, Leaves, Plan, Spec};
@@ -70,9 +70,18 @@ pub struct Entries {
 
 static ENTRIES: Once<Entries> = Once::new();
 
+/// The word of the kernel's command line that asks for [`GENERAL`].
+const WITHOUT: &str = "routines=off";
+
+/// Whether all calls are made by the general path, as a traced thread's are: to compare generated routines
+/// with it in one kernel.
+static GENERAL: AtomicBool = AtomicBool::new(false);
+
 /// Links them, once, before the first thread of a program.
 pub fn link(entries: Entries) {
     let _again = ENTRIES.set(entries);
+    let mut words = machine::boot::info().cmdline.split_ascii_whitespace();
+    GENERAL.store(words.any(|word| word == WITHOUT), Ordering::Relaxed);
 }
 
 /// Calls `make` with the description of the dispatcher of thread `tid` of `process`, whose descriptor table
@@ -193,9 +202,10 @@ fn redirect(task: &Task, files: Option<KptView>) -> Result<()> {
 }
 
 /// Generates the dispatcher of `task` for a table at `files`; for a traced task, one that answers no call
-/// itself, since the tracer wants to see every call. ENOMEM: it keeps the old one.
+/// itself, since the tracer wants to see every call, and so for all with [`WITHOUT`]. ENOMEM: it keeps the
+/// old one.
 fn give(task: &Task, files: Option<KptView>, traced: bool) -> Result<()> {
-    if traced {
+    if traced || GENERAL.load(Ordering::Relaxed) {
         return task.thread.set_slow_dispatcher().map_err(no_memory);
     }
     describe(&task.process, task.tid, files, |spec| {

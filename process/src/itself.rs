@@ -1,20 +1,23 @@
 //! Calls that generated code answers on the way from the dispatcher: changes of what the running thread has
-//! for itself (its signal mask, its list of robust locks, its restartable sequences), and operations of
-//! descriptors.
+//! for itself (its signal mask, its list of robust locks, its restartable sequences), of its process's signal
+//! actions, and operations of descriptors.
 //!
-//! *Interface*: [`mask`], [`robust_list`], [`sequences`] and [`operation`] emit one call each. The code is
-//! entered by a jump from a routine at any depth of the kernel stack, interrupts off, with the user's
-//! registers as at the routine's entry. It answers and goes to user mode, or goes to a label with all
+//! *Interface*: [`mask`], [`action`], [`robust_list`], [`sequences`] and [`operation`] emit one call each.
+//! The code is entered by a jump from a routine at any depth of the kernel stack, interrupts off, with the
+//! user's registers as at the routine's entry. It answers and goes to user mode, or goes to a label with all
 //! registers but rax unchanged and nothing done: there the slow path makes the call from its start.
 //!
-//! The C library makes the first three around a thread's life. None of them can wait: what else a new mask
-//! asks for (a signal waits, a timer has expired) is left to the slow path. Their plain twins are the calls
-//! as `linux` makes them.
+//! The C library makes most of them around a thread's life. None of them can wait: what else a new mask or
+//! action asks for (a signal waits, a timer has expired) is left to the slow path. Their plain twins are the
+//! calls as `linux` makes them.
 //!
 //! Source: dissertation, section 3.3.4 (a call's way is as long as it must be) and 4.2 (procedures by index
 //! and operation).
 
-use abi::linux::{RSEQ_SEQUENCE, RSEQ_SIZE, RobustListHead, SIG_BLOCK, SIG_SETMASK, SIG_UNBLOCK};
+use abi::linux::{
+    RSEQ_SEQUENCE, RSEQ_SIZE, RobustListHead, SIG_BLOCK, SIG_IGN, SIG_SETMASK, SIG_UNBLOCK,
+    SIGKILL, SIGSTOP, Sigaction,
+};
 use codegen::harden::{self, clamp};
 use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
@@ -23,11 +26,13 @@ use file::Operation;
 use file::files::{Files, emit_operation};
 use file::shared::Shared;
 use machine::cpu::StackBase;
+use sync::monitor::{CONTENDED, HELD};
 use thread::outright::way_out;
 
 use crate::process::rseq;
 use crate::process::{Process, Task};
-use crate::signal::process::WAITING;
+use crate::signal::action::{self, Actions};
+use crate::signal::process::{ProcessSignals, WAITING};
 use crate::signal::set::UNBLOCKABLE;
 use crate::time::RUNG;
 
@@ -141,6 +146,127 @@ pub fn mask(d: &mut Draft, slow: Label) {
         ; .arch x64
         ; =>leave
         ; pop rsi
+        ; mov r10d, SET
+        ; jmp =>slow
+    );
+}
+
+/// `rt_sigaction` that installs a handler.
+///
+/// The old action is written to the program while the table is held, and before it is replaced: when that
+/// faults, nothing has been done, and the slow path makes the call. So it does for an action that is no
+/// handler, since a waiting signal may have to be forgotten then.
+pub fn action(d: &mut Draft, slow: Label) {
+    let [leave, fault, held, without, heard, given, wake, released] =
+        core::array::from_fn(|_| d.label());
+    let group = offset_of!(Task, group_at) as i32;
+    let rung = beside_group(offset_of!(Process, timers) + RUNG);
+    let signals = offset_of!(Process, signals) + offset_of!(ProcessSignals, actions);
+    let actions = beside_group(signals + Shared::<Actions>::WORD);
+    let [word, table, ignores] =
+        [action::WORD, action::TABLE, action::IGNORES].map(|offset| offset as i32);
+    const { assert!(size_of::<Sigaction>() == 32 && offset_of!(Sigaction, mask) == 24) };
+    const USED: i32 = 6 * 8;
+    dynasm!(d
+        ; .arch x64
+        ; cmp r10, SET ; jne =>slow
+        ; lea eax, [rdi - 1]
+        ; cmp eax, 64 ; jae =>slow
+        ; mov rax, rsi ; or rax, rdx ; js =>slow
+        ; test rsi, rsi ; jz =>slow
+        ; cmp edi, SIGKILL ; je =>slow
+        ; cmp edi, SIGSTOP ; je =>slow
+    );
+    to_base(d);
+    dynasm!(d
+        ; .arch x64
+        ; push rsi ; push rdi ; push rcx ; push rbx ; push r8 ; push r9
+        ; mov r10, [rsp + USED + StackBase::TTE as i32]
+        ; mov r10, [r10 + OWNER]
+        ; mov r10, [r10 + group]
+        ; cmp QWORD [r10 + rung], 0 ; jne =>leave
+        ; mov r10, [r10 + actions]
+        ; lea ecx, [rdi - 1]
+        ; mov edi, ecx
+        ; shl edi, 5
+        ; lea rdi, [r10 + rdi + table]
+    );
+    clamp(d, Reg::Rsi);
+    reaching(d, fault, |d| {
+        dynasm!(d
+            ; .arch x64
+            ; mov r8, [rsi] ; mov r9, [rsi + 8] ; mov rbx, [rsi + 16] ; mov rsi, [rsi + 24]
+        );
+    });
+    dynasm!(d
+        ; .arch x64
+        ; cmp r8, SIG_IGN as i32 ; jbe =>leave
+        ; and rsi, !UNBLOCKABLE as i32
+        ; mov eax, action::FLAGS as i32
+        ; and r9, rax
+        ; push rcx
+        ; xor eax, eax
+        ; mov ecx, HELD as i32
+        ; lock cmpxchg [r10 + word], ecx
+        ; pop rcx
+        ; jne =>leave
+        ; test rdx, rdx ; jz =>without
+    );
+    clamp(d, Reg::Rdx);
+    open(d);
+    d.fault_begin();
+    for at in [0, 8, 16, 24] {
+        dynasm!(d ; .arch x64 ; mov rax, [rdi + at] ; mov [rdx + at], rax);
+    }
+    d.fault_end(held);
+    close(d);
+    dynasm!(d
+        ; .arch x64
+        ; =>without
+        ; mov [rdi], r8 ; mov [rdi + 8], r9 ; mov [rdi + 16], rbx ; mov [rdi + 24], rsi
+        ; mov rax, [r10 + ignores]
+        ; bt rax, rcx ; jnc =>heard
+        ; lock btr [r10 + ignores], rcx
+        ; =>heard
+        ; xor ecx, ecx
+        ; =>released
+        ; xor eax, eax
+        ; xchg [r10 + word], eax
+        ; test al, CONTENDED as i8 ; jnz =>wake
+        ; =>given
+        ; test ecx, ecx ; jnz =>leave
+        ; pop r9 ; pop r8 ; pop rbx ; pop rcx ; pop rdi ; pop rsi
+        ; mov r10d, SET
+        ; xor eax, eax
+    );
+    way_out(d);
+    dynasm!(d ; .arch x64 ; =>held);
+    close(d);
+    dynasm!(d
+        ; .arch x64
+        ; mov ecx, 1
+        ; jmp =>released
+        ; =>wake
+        ; push rbp
+        ; mov rbp, rsp
+        ; push rcx ; push rdx ; push r11
+        ; and rsp, -16
+        ; mov rdi, r10
+    );
+    d.call_abs(Actions::wake_next as *const () as usize);
+    dynasm!(d
+        ; .arch x64
+        ; mov rcx, [rbp - 8] ; mov rdx, [rbp - 16] ; mov r11, [rbp - 24]
+        ; mov rsp, rbp
+        ; pop rbp
+        ; jmp =>given
+        ; =>fault
+    );
+    close(d);
+    dynasm!(d
+        ; .arch x64
+        ; =>leave
+        ; pop r9 ; pop r8 ; pop rbx ; pop rcx ; pop rdi ; pop rsi
         ; mov r10d, SET
         ; jmp =>slow
     );

@@ -24,6 +24,7 @@ use crate::wait::WaitList;
 use crate::{callout, holder};
 use core::cell::UnsafeCell;
 use core::hint::spin_loop;
+use core::mem::offset_of;
 use core::ops::{Deref, DerefMut};
 
 /// Not held.
@@ -205,6 +206,11 @@ pub struct Monitor<T: ?Sized> {
 }
 
 impl<T> Monitor<T> {
+    /// Offset of the word, for generated code, which takes and releases the monitor as [`RawMonitor`] says.
+    pub const WORD: usize = offset_of!(Self, raw) + offset_of!(RawMonitor, word);
+    /// Offset of the data.
+    pub const DATA: usize = offset_of!(Self, data);
+
     /// A free monitor around `data`.
     #[cfg(not(loom))]
     pub const fn new(data: T) -> Self {
@@ -230,6 +236,11 @@ impl<T> Monitor<T> {
 }
 
 impl<T: ?Sized> Monitor<T> {
+    /// Without the data, for what generated code leaves to be done.
+    pub fn raw(&self) -> &RawMonitor {
+        &self.raw
+    }
+
     /// Takes the monitor, sleeping while another thread holds it.
     #[inline]
     #[cfg_attr(order, track_caller)]

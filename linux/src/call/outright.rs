@@ -49,6 +49,7 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::STAT, To::Routine(by_path)),
         (nr::FSTAT, To::Routine(shown::make_far_fstat(conv)?)),
         (nr::LSTAT, To::Routine(by_link)),
+        (nr::RT_SIGACTION, To::Here(itself::action)),
         (nr::RT_SIGPROCMASK, To::Here(itself::mask)),
         (nr::PREAD64, To::Operation(Operation::ReadAt)),
         (nr::PWRITE64, To::Operation(Operation::WriteAt)),

@@ -15,6 +15,7 @@ use vm::user;
 use super::{Args, Handler};
 use file::fs::text;
 use process::pidfd;
+use process::signal::action::FLAGS;
 use process::signal::deliver::{raise, set_blocked};
 use process::signal::set::UNBLOCKABLE;
 use process::signal::{self, bit, frame, may_signal, valid};
@@ -67,25 +68,37 @@ fn check_size(size: usize) -> Result<()> {
 }
 
 fn rt_sigaction(a: &mut Args) -> Result<usize> {
-    let (signo, new, old) = (a.int(0), a.word(1), a.word(2));
-    check_size(a.word(3))?;
+    let words = (a.int(0), a.word(1), a.word(2), a.word(3));
+    Task::here(|task| change_action(&task.process, words)).unwrap_or(Err(Errno::ENOSYS))
+}
+
+/// Replaces the action of signal `signo` by that at `new`, writes the one from before to `old`; 0 stands for
+/// none. EINVAL, EFAULT.
+fn change_action(
+    process: &Arc<Process>,
+    (signo, new, old, size): (i32, usize, usize, usize),
+) -> Result<usize> {
+    check_size(size)?;
     if !valid(signo) || (new != 0 && bit(signo) & UNBLOCKABLE != 0) {
         return Err(Errno::EINVAL);
     }
-    let process = Process::current();
-    let actions = process.signals.actions.get();
+    let actions = &process.signals.actions;
     let before = if new != 0 {
         let mut action: Sigaction = user::get(new)?;
         action.mask &= !UNBLOCKABLE;
+        action.flags &= FLAGS;
         // What has expired so far meets the old action.
-        settle(&process);
-        let before = actions.set(signo, action);
-        if actions.ignored() & bit(signo) != 0 {
-            process.signals.forget(&process, bit(signo));
+        settle(process);
+        let (before, ignored) = actions.with(|actions| {
+            let before = actions.set(signo, action);
+            (before, actions.ignored())
+        });
+        if ignored & bit(signo) != 0 {
+            process.signals.forget(process, bit(signo));
         }
         before
     } else {
-        actions.get(signo)
+        actions.with(|actions| actions.get(signo))
     };
     if old != 0 {
         user::put(old, &before)?;

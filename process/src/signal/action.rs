@@ -4,6 +4,7 @@
 
 use abi::linux::*;
 use alloc::sync::Arc;
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::Monitor;
 
@@ -15,6 +16,22 @@ pub struct Actions {
     table: Monitor<[Sigaction; 64]>,
     ignored: AtomicU64,
 }
+
+/// The flags that an action keeps. A program finds out by the others that they mean nothing.
+pub const FLAGS: u64 = SA_NOCLDSTOP
+    | SA_NOCLDWAIT
+    | SA_SIGINFO
+    | SA_EXPOSE_TAGBITS
+    | SA_RESTORER
+    | SA_ONSTACK
+    | SA_RESTART
+    | SA_NODEFER
+    | SA_RESETHAND;
+
+/// Places in [`Actions`], for generated code: the monitor's word, the table, the set of ignored signals.
+pub(crate) const WORD: usize = offset_of!(Actions, table) + Monitor::<[Sigaction; 64]>::WORD;
+pub(crate) const TABLE: usize = offset_of!(Actions, table) + Monitor::<[Sigaction; 64]>::DATA;
+pub(crate) const IGNORES: usize = offset_of!(Actions, ignored);
 
 impl Default for Actions {
     #[inline]
@@ -96,6 +113,11 @@ impl Actions {
             self.ignored.fetch_and(!bit(signo), Ordering::Relaxed);
         }
         old
+    }
+
+    /// Wakes the next thread that waits for the table, which generated code has released.
+    pub(crate) extern "sysv64" fn wake_next(&self) {
+        self.table.raw().wake_next();
     }
 
     /// The signals that are dropped when they arrive unblocked.

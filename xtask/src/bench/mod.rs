@@ -5,6 +5,7 @@
 
 mod aims;
 mod columns;
+mod general;
 mod guest;
 mod inside;
 mod items;
@@ -34,6 +35,7 @@ usage: cargo xtask bench [NAME...] [--json FILE]
        cargo xtask bench scaling [--short] [--only synthesis] [--json FILE]
        cargo xtask bench programs [NAME...] [--rounds N] [--cpus N] [--only synthesis] [--json FILE]
        cargo xtask bench items [--suites DIR] [--only synthesis] [--json FILE]
+       cargo xtask bench general
        cargo xtask bench mitigations [NAME...]
        cargo xtask bench sync [--json FILE]
 
@@ -41,7 +43,7 @@ Boots Debian's Linux 6.1 and Synthesis in turn with the same static program and 
 operation, all or those named; fails when one is below its floor. Without names docs/results.md is written too.
 `lateness` measures how late a 250-µs timer's handler runs on a busy machine, beside Linux and PREEMPT_RT; `scaling`
 the throughput with 1 to 8 CPUs; `programs` how long redis, postgres, nginx, node and tmux take; `items` the items after
-lmbench; `mitigations` the same operations with all mitigations on; `sync` the structures that wait for no lock beside
+lmbench; `general` generated routines beside the general path of the same kernel; `mitigations` the same operations with all mitigations on; `sync` the structures that wait for no lock beside
 locks and other queues, on this host. --help after each tells more.
 
   --json FILE    write the rows as {\"rows\": [{\"section\", \"op\", \"unit\", \"linux\", \"synthesis\", \"ratio\"}, ...]}
@@ -69,6 +71,9 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     if words.first().is_some_and(|word| word == "programs") {
         return programs::main(words[1..].to_vec());
+    }
+    if words.first().is_some_and(|word| word == "general") {
+        return general::main(words[1..].to_vec());
     }
     if words.first().is_some_and(|word| word == "items") {
         return items::main(words[1..].to_vec());
