@@ -17,11 +17,11 @@ mod primitive;
 pub use catalogue::{CALLBACKS, constant, counter, fsmap, pipe, symtab};
 #[cfg(not(loom))]
 pub use catalogue::{
-    buffer_in, buffer_out, composed, cook_tty_in, cook_tty_out, gauge, probe, pump, queue, relay,
-    serializer, switch,
+    buffer_in, buffer_out, composed, cook_tty_in, cook_tty_out, filter, gauge, probe, pump, queue,
+    relay, serializer, stream, switch,
 };
 pub use kit::around::Around;
 pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Sleep, Unmade};
 #[cfg(not(loom))]
-pub use kit::{assembly, class, interfacer, near, signature};
+pub use kit::{assembly, class, interfacer, named, near, signature};
 pub use kit::{callback, guard, look, plug, regs};

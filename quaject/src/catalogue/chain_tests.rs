@@ -12,9 +12,8 @@ use crate::catalogue::serializer::{self, Serializer};
 use crate::catalogue::testing::{Ended, Random, UserMemory, call, leaked, listing, low};
 use crate::kit::assembly::DEPTH;
 use crate::kit::class::{Ref, create};
-use crate::kit::interfacer::{
-    Entry, Function, LONGEST, Refused, link, link_by_name, unlink, unlink_by_name,
-};
+use crate::kit::interfacer::{Entry, Function, LONGEST, link, unlink};
+use crate::kit::named::{Refused, link_by_name, unlink_by_name};
 use crate::kit::seam::{Conv, Unmade};
 use crate::kit::signature::Put;
 use abi::errno::Errno;

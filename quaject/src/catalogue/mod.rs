@@ -18,6 +18,8 @@ pub mod cook_tty_in;
 #[cfg(not(loom))]
 pub mod cook_tty_out;
 pub mod counter;
+#[cfg(not(loom))]
+pub mod filter;
 pub mod fsmap;
 #[cfg(not(loom))]
 pub mod gauge;
@@ -32,6 +34,8 @@ pub mod queue;
 pub mod relay;
 #[cfg(not(loom))]
 pub mod serializer;
+#[cfg(not(loom))]
+pub mod stream;
 #[cfg(not(loom))]
 pub mod switch;
 pub mod symtab;

@@ -335,6 +335,11 @@ impl Header {
         self.above.fetch_max(above, Ordering::Relaxed);
     }
 
+    /// No link leads here any more.
+    pub(crate) fn is_free(&self) {
+        self.above.store(0, Ordering::Relaxed);
+    }
+
     /// Has the quaject make its code anew, as far as that goes through port number `port`.
     pub(crate) fn remake(&'static self, port: usize) -> Result<(), Unmade> {
         (self.class.remake)(self, port)
@@ -497,6 +502,15 @@ impl<B: Body> Ref<B> {
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, more)
             .ok()?;
         Some(Ref(NonNull::from(header).cast()))
+    }
+
+    /// A handle to the quaject with this header, if it is of `B`'s class and somebody has one.
+    pub fn known(header: &'static Header) -> Option<Ref<B>> {
+        if ptr::eq(header.class, B::class()) {
+            Self::of(header)
+        } else {
+            None
+        }
     }
 
     /// What `/syn` shows of it.

@@ -2,9 +2,9 @@
 //!
 //! *Interface*: a [`Callentry`] is what can be linked to, an [`Entry`] one whose signature is known to the
 //! compiler; [`Function`] makes one of a Rust function. [`link`] and [`unlink`] connect a [`Port`]: what does
-//! not fit does not compile. [`link_by_name`] is for those who have names only, and compares the signatures'
-//! numbers. After a change, every routine in whose code the port's link stands is made anew and published
-//! (`kit/assembly.rs`), its quaject's own first; the old ones stay until nobody is inside.
+//! not fit does not compile; for those who have names only there is [`named`](crate::named). After a change,
+//! every routine in whose code the port's link stands is made anew and published (`kit/assembly.rs`), its
+//! quaject's own first; the old ones stay until nobody is inside.
 //!
 //! Links lead from quaject to quaject and never back: a link that would close a cycle is refused, and so is
 //! one that makes a chain of more than [`LONGEST`].
@@ -12,11 +12,10 @@
 //! Source: dissertation, sections 3.2.2 and 4.1.3.
 
 use crate::kit::assembly::{Assembly, Mover, Way, next_making};
-use crate::kit::class::{Body, Header, Holder, Kind, Port, Ref};
+use crate::kit::class::{Body, Header, Holder, Port, Ref};
 use crate::kit::regs::Regs;
 use crate::kit::seam::Unmade;
 use crate::kit::signature::{Event, Put, Read, Retry, Signature, Write};
-use abi::errno::Errno;
 use alloc::sync::Arc;
 use codegen::Draft;
 use core::marker::PhantomData;
@@ -258,93 +257,43 @@ pub fn unlink<B: Body, S: Signature>(from: &Ref<B>, port: Port<B, S>) -> Result<
     relink(from.header(), port.number(), None)
 }
 
-/// Why a link that was asked for by name is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// The class has no callout or callback of this name.
-    NoSuchPort,
-    /// The class has no callentry of this name that can be linked to.
-    NoSuchCallentry,
-    /// The two are of different signatures.
-    WrongSignature,
-    /// What stands in the way of any link.
-    Unmade(Unmade),
-}
-
-impl From<Refused> for Errno {
-    fn from(refused: Refused) -> Errno {
-        match refused {
-            Refused::NoSuchPort | Refused::NoSuchCallentry => Errno::ENOENT,
-            Refused::WrongSignature => Errno::EPROTOTYPE,
-            Refused::Unmade(Unmade::Cycle) => Errno::ELOOP,
-            Refused::Unmade(Unmade::TooLong) => Errno::EMLINK,
-            Refused::Unmade(Unmade::BadSpec | Unmade::OutOfReach) => Errno::EINVAL,
-            Refused::Unmade(Unmade::OutOfCode | Unmade::OutOfMemory) => Errno::ENOMEM,
-        }
-    }
-}
-
-/// Links the callout or callback `port` of `from` to the callentry `callentry` of `to`.
-///
-/// # Errors
-/// [`Refused`]; everything then stays as it was.
-pub fn link_by_name<A: Body, B: Body>(
-    from: &Ref<A>,
-    port: &str,
-    to: &Ref<B>,
-    callentry: &str,
-) -> Result<(), Refused> {
-    let (number, shape) = out_port(from.header(), port)?;
-    let elements = to.header().class().ports.iter().enumerate();
-    let (at, entry) = elements
-        .clone()
-        .find(|(_, element)| element.kind == Kind::Callentry && element.name == callentry)
-        .ok_or(Refused::NoSuchCallentry)?;
-    let target = B::callentry(to, at).ok_or(Refused::NoSuchCallentry)?;
-    if entry.shape.number != shape {
-        return Err(Refused::WrongSignature);
-    }
-    relink(from.header(), number, Some(target)).map_err(Refused::Unmade)
-}
-
-/// Gives the callout or callback `port` of `from` its default action back.
-///
-/// # Errors
-/// [`Refused`]; everything then stays as it was.
-pub fn unlink_by_name<A: Body>(from: &Ref<A>, port: &str) -> Result<(), Refused> {
-    let (number, _) = out_port(from.header(), port)?;
-    relink(from.header(), number, None).map_err(Refused::Unmade)
-}
-
-/// Number of a port by name, and of its signature.
-fn out_port(from: &Header, port: &str) -> Result<(usize, u16), Refused> {
-    let mut elements = from.class().ports.iter().enumerate();
-    let (number, element) = elements
-        .find(|(_, element)| element.kind != Kind::Callentry && element.name == port)
-        .ok_or(Refused::NoSuchPort)?;
-    Ok((number, element.shape.number))
-}
-
 /// The change itself, in the code of all whom it concerns.
 fn relink(from: &'static Header, port: usize, to: Option<Target>) -> Result<(), Unmade> {
     let alone = ALONE.lock();
-    if let Some(to) = &to {
-        descend((from, port), to, from.above() + 1)?;
-    }
-    let old = from.wiring().exchange(port, to);
-    let made = remake(from, port);
-    let gone = if made.is_err() {
-        let new = from.wiring().exchange(port, old);
-        // What could be made then can be made now, or stays what it is.
-        let _again = remake(from, port);
-        new
-    } else {
-        old
-    };
+    let (made, gone) = exchange(from, port, to);
     drop(alone);
     // What was linked may take monitors of its own when it goes.
     drop(gone);
     made
+}
+
+/// Does `changes`, in which links are looked at and [`exchange`]d, while nobody else changes any.
+pub(super) fn alone<R>(changes: impl FnOnce() -> R) -> R {
+    let _alone = ALONE.lock();
+    changes()
+}
+
+/// As [`relink`], by the party that is [`alone`]; the second is what is no more linked, for it to drop
+/// afterwards.
+pub(super) fn exchange(
+    from: &'static Header,
+    port: usize,
+    to: Option<Target>,
+) -> (Result<(), Unmade>, Option<Target>) {
+    if let Some(target) = &to
+        && let Err(unmade) = descend((from, port), target, from.above() + 1)
+    {
+        return (Err(unmade), to);
+    }
+    let old = from.wiring().exchange(port, to);
+    let made = remake(from, port);
+    if made.is_ok() {
+        return (made, old);
+    }
+    let new = from.wiring().exchange(port, old);
+    // What could be made then can be made now, or stays what it is.
+    let _again = remake(from, port);
+    (made, new)
 }
 
 /// Has every routine made anew in which the link of `port` stands.

@@ -15,6 +15,8 @@ pub mod guard;
 pub mod interfacer;
 pub mod look;
 #[cfg(not(loom))]
+pub mod named;
+#[cfg(not(loom))]
 pub mod near;
 pub mod plug;
 pub mod regs;

@@ -87,4 +87,6 @@ signatures! {
     Write = 6, Done;
     /// A number comes out: in eax.
     Number = 7, Done;
+    /// A byte passes: it goes in in edi and in esi, and comes out in eax, the same or another.
+    Pass = 8, Done;
 }

@@ -1,0 +1,26 @@
+//! Upper: small letters of ASCII become capital ones.
+
+use super::{Treatment, filter};
+use crate::kit::assembly::Assembly;
+use crate::kit::seam::Unmade;
+use codegen::dynasm;
+
+/// What the filter does.
+pub struct Capitals;
+
+filter! {
+    /// Turns small letters into capital ones
+    Upper = "Upper", Capitals, spec (), make |()| Ok::<_, Unmade>(Capitals)
+}
+
+impl Treatment for Capitals {
+    fn change(&self, a: &mut Assembly) {
+        dynasm!(a ; .arch x64
+            ; lea eax, [rdi - i32::from(b'a')]
+            ; cmp eax, BYTE 26
+            ; jae >other
+            ; sub edi, BYTE 32
+            ; other:
+        );
+    }
+}

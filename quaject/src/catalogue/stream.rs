@@ -1,0 +1,130 @@
+//! Stream: what the bytes of an open file pass on their way in and out.
+//!
+//! *Interface*: callouts `incoming` and `outgoing`, of signature `Pass`: to them filters are linked, one
+//! behind the other ([`crate::filter`], [`crate::named::insert`]). [`Stream::run`] has a string of bytes pass
+//! in place, by a loop that is generated with all filters in it, or with calls where they are too large or
+//! too many. The bytes of one way pass one at a time.
+//!
+//! Source: dissertation, sections 3.2.2 (collapsing layers) and 4.1.4.
+
+use crate::kit::assembly::{Assembly, Made, Published};
+use crate::kit::class::{Header, Holder};
+use crate::kit::regs::Regs;
+use crate::kit::seam::Unmade;
+use crate::kit::signature::Pass;
+use codegen::methods::Reg;
+use codegen::{Class, Routine, dynasm};
+use sync::Monitor;
+
+/// The contract of the loop: so many bytes from there on are replaced by those that have passed.
+type RunFn = extern "sysv64" fn(bytes: *mut u8, count: usize);
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Course {
+    /// Out of the file, to who reads.
+    Incoming,
+    /// Into the file, from who writes.
+    Outgoing,
+}
+
+impl Course {
+    /// The callout's number.
+    pub const fn port(self) -> usize {
+        match self {
+            Course::Incoming => INCOMING.number(),
+            Course::Outgoing => OUTGOING.number(),
+        }
+    }
+
+    /// The callout's name.
+    pub fn name(self) -> &'static str {
+        CLASS.ports[self.port()].name
+    }
+}
+
+/// Held while bytes pass.
+struct Passing;
+
+/// One stream.
+pub struct Stream {
+    header: &'static Header,
+    loops: [Published<RunFn>; 2],
+    turns: [Monitor<Passing>; 2],
+}
+
+crate::quaject! {
+    /// Has the bytes of an open file pass filters
+    class Stream = "Stream", spec (), error Unmade {
+        callout {
+            INCOMING: Pass = "incoming" ("bytes pass as they are"),
+            OUTGOING: Pass = "outgoing" ("bytes pass as they are"),
+        }
+    }
+    make |(), header| {
+        let made = |course| generate(header, course).map(Published::new);
+        Ok::<_, Unmade>(Stream {
+            header,
+            loops: [made(Course::Incoming)?, made(Course::Outgoing)?],
+            turns: [const { Monitor::new(Passing) }; 2],
+        })
+    };
+    remake Stream::remake;
+}
+
+const _: () = assert!(INCOMING.number() == 0 && OUTGOING.number() == 1);
+
+static CODE: Class = Class::new("stream");
+
+impl Stream {
+    fn remake(&self, port: usize) -> Result<(), Unmade> {
+        let course = match port {
+            0 => Course::Incoming,
+            _ => Course::Outgoing,
+        };
+        self.loops[course.port()].publish(generate(self.header, course)?);
+        Ok(())
+    }
+
+    /// Replaces `bytes` by what they are when they have passed.
+    pub fn run(&self, course: Course, bytes: &mut [u8]) {
+        let _turn = self.turns[course.port()].lock();
+        self.loops[course.port()].call(|run| run(bytes.as_mut_ptr(), bytes.len()));
+    }
+
+    /// The generated loop, to look at.
+    pub fn routine(&self, course: Course) -> Routine<RunFn> {
+        self.loops[course.port()].plugged()
+    }
+}
+
+fn generate(header: &'static Header, course: Course) -> Result<Made<RunFn>, Unmade> {
+    let mut a = Assembly::new(&CODE, course.name(), Some(Holder::Member(header)));
+    if let Some(link) = a.consult(header, course.port()) {
+        let [next, done] = core::array::from_fn(|_| a.label());
+        // rbx = the next byte, r12 = behind the last: registers that no callentry changes.
+        dynasm!(a ; .arch x64
+            ; push rbx
+            ; push r12
+            ; mov rbx, rdi
+            ; lea r12, [rdi + rsi]
+            ; =>next
+            ; cmp rbx, r12
+            ; jae =>done
+            ; movzx edi, BYTE [rbx]
+            ; mov esi, edi
+        );
+        a.place(link, Regs::of(&[Reg::Rbx, Reg::R12]), None, &[]);
+        dynasm!(a ; .arch x64
+            ; mov [rbx], al
+            ; inc rbx
+            ; jmp =>next
+            ; =>done
+            ; pop r12
+            ; pop rbx
+        );
+    }
+    dynasm!(a ; .arch x64 ; ret);
+    // SAFETY: it keeps the System V convention, and changes the bytes that it is given.
+    unsafe { a.seal(None) }
+}
