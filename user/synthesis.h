@@ -1,9 +1,10 @@
-/* The native calls of Synthesis for C programs: what one thread does to another, in whatever address space.
+/* The native library of Synthesis for C programs: threads, quajects, filters, stubs, asynchronous input and output.
  *
- * Interface: one function an operation; each gives 0, a handle or a state, or a negative error number. A thread is named by its
- * handle, 0 is the caller. What they do, and who may, is in docs/thread.md and abi/src/native.rs. No function needs the C library.
+ * Interface: one function an operation; each gives 0, a handle, a descriptor or a number, or a negative error number. A thread is named
+ * by its handle, 0 is the caller; a quaject is named by a descriptor. What they do, and who may, is in docs/native.md, with examples. No
+ * function needs the C library.
  *
- * Source: dissertation, section 4.3.2.
+ * Source: dissertation, sections 3.3.4, 4.1 and 4.3.2.
  */
 #ifndef SYNTHESIS_H
 #define SYNTHESIS_H
@@ -24,12 +25,28 @@ enum syn_operation {
     SYN_WAIT,
     SYN_NOTIFY,
     SYN_STATE,
+    SYN_MAKE,
+    SYN_NOTICE,
+    SYN_LINK,
+    SYN_UNLINK,
+    SYN_ENTRY,
+    SYN_INVOKE,
+    SYN_INSERT,
+    SYN_REMOVE,
+    SYN_BETWEEN,
+    SYN_APART,
+    SYN_STUB,
 };
 
 /* Bits of a state. */
 enum { SYN_SUSPENDED = 1, SYN_STOPPING = 2, SYN_HALTED = 4, SYN_ASLEEP = 8, SYN_KERNEL = 16 };
 /* For syn_create: the thread begins suspended. */
 enum { SYN_CREATE_SUSPENDED = 1 };
+
+/* The ways of bytes: what is read from a file, and what is written to it. */
+enum { SYN_IN = 0, SYN_OUT = 1 };
+/* Added to the number of a callentry, for syn_stub. */
+enum { SYN_STUB_ENTRY = 0x10000 };
 
 typedef long syn_thread;
 
@@ -77,5 +94,91 @@ static inline long syn_setsignal(syn_thread thread, long number, void (*procedur
 static inline long syn_wait(long event) { return syn_call(SYN_WAIT, 0, event, 0, 0, 0); }
 static inline long syn_notify(syn_thread thread, long event) { return syn_call(SYN_NOTIFY, thread, event, 0, 0, 0); }
 static inline long syn_state(syn_thread thread) { return syn_call(SYN_STATE, thread, 0, 0, 0, 0); }
+
+/* --- Quajects: `quaject`, `from`, `to` and `filter` are descriptors that syn_make and syn_notice give. --- */
+
+/* Makes a quaject of the class of this name. `number` is the class's own: bytes of a Queue, a second's bytes of a Rate; else 0. */
+static inline long syn_make(const char *class_name, unsigned long number) { return syn_call(SYN_MAKE, (long)class_name, (long)number, 0, 0, 0); }
+
+/* Makes a quaject that tells `thread` of `event`: its callentries are "tell" and "give_up". */
+static inline long syn_notice(syn_thread thread, long event) { return syn_call(SYN_NOTICE, thread, event, 0, 0, 0); }
+
+/* Links the callout or callback `port` of one quaject to the callentry `entry` of another, or gives it its default action back. */
+static inline long syn_link(int from, const char *port, int to, const char *entry)
+{
+    return syn_call(SYN_LINK, from, (long)port, to, (long)entry, 0);
+}
+static inline long syn_unlink(int from, const char *port) { return syn_call(SYN_UNLINK, from, (long)port, 0, 0, 0); }
+
+/* The number of the callentry of this name, and a call of a callentry by its number. */
+static inline long syn_entry(int quaject, const char *name) { return syn_call(SYN_ENTRY, quaject, (long)name, 0, 0, 0); }
+static inline long syn_invoke(int quaject, long entry, long argument) { return syn_call(SYN_INVOKE, quaject, entry, argument, 0, 0); }
+
+/* --- Filters in the streams of open files; `way` is SYN_IN or SYN_OUT. --- */
+
+/* Puts a filter in front of those that there are, takes it out again, takes all out. */
+static inline long syn_insert(int file, long way, int filter) { return syn_call(SYN_INSERT, file, way, filter, 0, 0); }
+static inline long syn_remove(int file, long way, int filter) { return syn_call(SYN_REMOVE, file, way, filter, 0, 0); }
+static inline long syn_remove_all(int file, long way) { return syn_call(SYN_REMOVE, file, way, -1, 0, 0); }
+
+/* The same between a port of any quaject of the kernel, by its number in /syn/quajects, and its target: for the superuser. */
+static inline long syn_between(long number, const char *port, int filter) { return syn_call(SYN_BETWEEN, number, (long)port, filter, 0, 0); }
+static inline long syn_apart(long number, const char *port, int filter) { return syn_call(SYN_APART, number, (long)port, filter, 0, 0); }
+
+/* --- Stubs --- */
+
+/* Has the kernel write, to memory that the program makes executable, a procedure that calls an operation of one file: `operation` is
+ * the number of a call of Linux's (SYS_read), whose arguments behind the descriptor are the procedure's, or SYN_STUB_ENTRY and the
+ * number of a quaject's callentry, whose argument is the procedure's. Gives its length. */
+static inline long syn_stub(int file, long operation, void *memory, unsigned long size)
+{
+    return syn_call(SYN_STUB, file, operation, (long)memory, (long)size, 0);
+}
+
+/* --- Asynchronous input and output --- */
+
+/* One transfer. The caller fills in the first fields, and leaves it alone until syn_finish. */
+struct syn_transfer {
+    int file;
+    long operation;   /* 0 reads, 1 writes: the numbers of Linux's calls. */
+    void *bytes;
+    unsigned long count;
+    long event;       /* Occurs for the caller when the transfer is over. */
+    long result;      /* As of the call. */
+    syn_thread owner, carrier;
+    char stack[4096] __attribute__((aligned(16)));
+};
+
+static inline void syn_carry(long address)
+{
+    struct syn_transfer *transfer = (struct syn_transfer *)address;
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(transfer->operation), "D"((long)transfer->file), "S"(transfer->bytes), "d"(transfer->count)
+                     : "rcx", "r11", "memory");
+    transfer->result = result;
+    syn_notify(transfer->owner, transfer->event);
+}
+
+/* Begins the transfer, in a thread of its own, and returns at once. */
+static inline long syn_begin(struct syn_transfer *transfer)
+{
+    transfer->owner = syn_handle(0);
+    transfer->carrier = syn_create(syn_carry, transfer->stack + sizeof transfer->stack, (long)transfer, 0, 0);
+    return transfer->carrier < 0 ? transfer->carrier : 0;
+}
+
+/* Waits for its event, and for the end of its thread; gives the result. */
+static inline long syn_finish(struct syn_transfer *transfer)
+{
+    long waited;
+    do
+        waited = syn_wait(transfer->event);
+    while (waited < 0);
+    while (syn_state(transfer->carrier) >= 0)
+        syn_call(SYN_STATE, 0, 0, 0, 0, 0);
+    return transfer->result;
+}
 
 #endif

@@ -1,9 +1,9 @@
-//! The native calls: what one thread does to another, in whatever address space (`user/synthesis.h` is this
-//! file for C).
+//! The native calls: what one thread does to another, in whatever address space, and what programs do with
+//! quajects (`user/synthesis.h` is this file for C).
 //!
 //! *Interface*: [`CALL`] is the one system call number; the operation stands in rdi, the thread's handle in
-//! rsi, further arguments in rdx, r10, r8. The result is in rax: 0 or what the operation gives, or a negative
-//! error number as Linux's calls have it.
+//! rsi, further arguments in rdx, r10, r8; names end with a NUL. The result is in rax: 0 or what the
+//! operation gives, or a negative error number as Linux's calls have it.
 //!
 //! A thread is named by its handle, a number that no other thread ever has; 0 is the caller. ESRCH: no such
 //! thread (any more). EPERM: the caller may not (it may do to its own process's threads whatever it likes,
@@ -47,6 +47,46 @@ pub const WAIT: usize = 10;
 pub const NOTIFY: usize = 11;
 /// `(thread)` The thread's state: a sum of the `STATE_…` constants.
 pub const STATE: usize = 12;
+
+/// `(class, number)` Makes a quaject of the class with this name, as the number says (docs/native.md). Gives
+/// a descriptor that closes at `exec`. ENOENT: no such class. EINVAL: no such number.
+pub const MAKE: usize = 13;
+/// `(thread, event)` Makes a quaject of class `Notice`: its callentries tell the thread that the event has
+/// occurred. Gives a descriptor.
+pub const NOTICE: usize = 14;
+/// `(from, port, to, callentry)` Links a callout or callback of one quaject to a callentry of another: two
+/// descriptors and two names. ENOENT: no such name. EPROTOTYPE: of different signatures. ELOOP: a circle.
+/// EMLINK: too long a chain.
+pub const LINK: usize = 15;
+/// `(from, port)` Gives the callout or callback its default action back.
+pub const UNLINK: usize = 16;
+/// `(quaject, name)` The number of a callentry.
+pub const ENTRY: usize = 17;
+/// `(quaject, number, argument)` Calls the callentry of that number. Gives its result. EAGAIN: it could not
+/// be done now.
+pub const INVOKE: usize = 18;
+/// `(file, way, filter)` Puts a filter in front of those that the bytes of an open file pass, on their way
+/// in, [`WAY_IN`], or out, [`WAY_OUT`].
+pub const INSERT: usize = 19;
+/// `(file, way, filter)` Takes it out again; filter -1: all of them.
+pub const REMOVE: usize = 20;
+/// `(number, port, filter)` Puts a filter between a port of any quaject, by its number, and its target:
+/// `CAP_SYS_ADMIN`.
+pub const BETWEEN: usize = 21;
+/// `(number, port, filter)` Takes it out again.
+pub const APART: usize = 22;
+/// `(file, operation, memory, size)` Writes the code of a procedure that calls an operation of the open file
+/// or quaject: [`STUB_ENTRY`] and a callentry's number, or a call of Linux's. Gives its length.
+pub const STUB: usize = 23;
+
+/// Bytes come out of the file.
+pub const WAY_IN: usize = 0;
+/// Bytes go into the file.
+pub const WAY_OUT: usize = 1;
+/// Added to the number of a callentry, for [`STUB`].
+pub const STUB_ENTRY: usize = 0x10000;
+/// Bytes that a name may have.
+pub const NAME: usize = 31;
 
 /// Of [`CREATE`]'s flags: the thread begins suspended.
 pub const CREATE_SUSPENDED: usize = 1;

@@ -7,6 +7,7 @@
 //! Dissertation 3.1 (code from `open`) and 4.1.2 (the inactive list).
 
 mod code;
+pub mod filters;
 mod look;
 mod offset;
 pub mod operation;
@@ -326,7 +327,7 @@ unsafe impl Sync for OpenFile {}
 #[derive(Default)]
 struct Code {
     cells: Cells,
-    /// [`PROBED`], [`TELLS`].
+    /// [`PROBED`], [`TELLS`], [`FILTERED`].
     apart: AtomicU8,
     /// Entries of the exclusive and of the shared routines, access mode considered. They are not there while
     /// the first is 0.
@@ -337,6 +338,11 @@ struct Code {
 const PROBED: u8 = 1;
 /// Accesses through it are reported to watchers.
 const TELLS: u8 = 2;
+/// Its bytes pass filters.
+const FILTERED: u8 = 4;
+
+/// In the word of the flags: as [`FILTERED`], where the access mode is looked at anyway.
+const ASIDE: u32 = 1 << 31;
 
 /// Only one thread can reach the description.
 const ALONE: u8 = 0;
@@ -417,7 +423,7 @@ impl OpenFile {
             }
             // Without room for code, every call takes the plain path.
             let mut made = self.file.synthesize(self, sharing).unwrap_or_default();
-            if self.tells() {
+            if self.tells() || self.is_filtered() {
                 (made.read, made.write) = (None, None);
             }
             made.own();
@@ -580,6 +586,7 @@ impl OpenFile {
             append: self.flags() & O_APPEND != 0,
             probed: self.is_apart(PROBED),
             tells: self.tells(),
+            filtered: self.is_filtered(),
             stage: self.file.stage(),
         }
     }
@@ -601,6 +608,12 @@ impl OpenFile {
     #[inline]
     pub fn tells(&self) -> bool {
         self.is_apart(TELLS)
+    }
+
+    /// Whether accesses through it are reported, or their bytes pass filters.
+    #[inline]
+    pub fn stands_apart(&self) -> bool {
+        self.is_apart(TELLS | FILTERED)
     }
 
     /// Says whether it tells. Takes effect when the tables are plugged again.
@@ -724,7 +737,34 @@ impl OpenFile {
 
     /// Access mode and status flags.
     pub fn flags(&self) -> u32 {
-        self.flags.load(Ordering::Relaxed)
+        self.flags.load(Ordering::Relaxed) & !ASIDE
+    }
+
+    /// Replaces status flags: those in `settable` by those in `flags`.
+    pub fn set_flags(&self, settable: u32, flags: u32) {
+        let new = |old| Some(old & !settable | flags & settable);
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let _always = self.flags.fetch_update(set, fetch, new);
+    }
+
+    /// Whether it is more than a place, and its bytes pass no filter.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & (O_PATH | ASIDE) == 0
+    }
+
+    /// Whether `read` is allowed and its bytes pass no filter.
+    #[inline]
+    pub fn reads_plainly(&self) -> bool {
+        let flags = self.flags.load(Ordering::Relaxed);
+        flags & (O_PATH | ASIDE) == 0 && flags & O_ACCMODE != O_WRONLY
+    }
+
+    /// Whether `write` is allowed and its bytes pass no filter.
+    #[inline]
+    pub fn writes_plainly(&self) -> bool {
+        let flags = self.flags.load(Ordering::Relaxed);
+        flags & (O_PATH | ASIDE) == 0 && matches!(flags & O_ACCMODE, O_WRONLY | O_RDWR)
     }
 
     /// Whether `read` is allowed.

@@ -68,6 +68,8 @@ pub struct Files {
     bounded: AtomicBool,
     kpt: AtomicPtr<Kpt>,
     slots: Slots,
+    /// How often routines had been plugged again everywhere when this table was made.
+    plugged: usize,
     /// Taken by a thread that makes the table larger; its user is charged.
     growth: Monitor<Paid>,
 }
@@ -128,6 +130,7 @@ impl Files {
             bounded: AtomicBool::new(false),
             kpt: AtomicPtr::new(Box::into_raw(kpt)),
             slots: Slots::new(),
+            plugged: visit::plugged(),
             growth: Monitor::new(paid),
         });
         files.slots.reserve(capacity)?;
@@ -261,6 +264,19 @@ impl Files {
         match of.flags() & O_PATH {
             0 => Ok(of),
             _ => Err(Errno::EBADF),
+        }
+    }
+
+    /// As [`Files::opened`], but refuses descriptions whose bytes pass filters too: EOPNOTSUPP.
+    #[inline]
+    pub fn opened_plainly(&self, fd: i32) -> Result<Arc<OpenFile>> {
+        let of = self.get(fd)?;
+        if of.is_plain() {
+            Ok(of)
+        } else if of.flags() & O_PATH != 0 {
+            Err(Errno::EBADF)
+        } else {
+            Err(Errno::EOPNOTSUPP)
         }
     }
 

@@ -11,6 +11,7 @@ use abi::layout::{PAGE, USER_END};
 use abi::linux::Iovec;
 use account::caller;
 
+use quaject::stream::{Course, Stream};
 use vm::frame::FrameBytes;
 
 /// The most bytes that one call moves, as in Linux (`MAX_RW_COUNT`).
@@ -38,6 +39,23 @@ enum Place<'a> {
     },
     Fill(&'a mut [u8]),
     Drain(&'a [u8]),
+    /// As `User`, and the bytes pass filters.
+    Filtered(usize, Passage<'a>),
+    /// As `Scattered`, and the bytes pass filters.
+    ScatteredFiltered {
+        pieces: &'a [Iovec],
+        within: usize,
+        passage: Passage<'a>,
+    },
+}
+
+/// What the bytes of a buffer pass.
+#[derive(Clone, Copy)]
+pub struct Passage<'a> {
+    /// The filters.
+    pub stream: &'a Stream,
+    /// The way of the bytes.
+    pub course: Course,
 }
 
 impl<'a> IoBuf<'a> {
@@ -61,6 +79,20 @@ impl<'a> IoBuf<'a> {
             Place::Scattered { pieces, within: 0 },
             len.min(MAX_COUNT),
         ))
+    }
+
+    /// The same buffer, of user memory, with bytes that pass filters on their way.
+    pub fn through(mut self, passage: Passage<'a>) -> Self {
+        self.place = match self.place {
+            Place::User(addr) => Place::Filtered(addr, passage),
+            Place::Scattered { pieces, within } => Place::ScatteredFiltered {
+                pieces,
+                within,
+                passage,
+            },
+            other => other,
+        };
+        self
     }
 
     /// Kernel memory that a read fills.
@@ -103,6 +135,10 @@ impl<'a> IoBuf<'a> {
     pub fn put(&mut self, from: &[u8]) -> Result<usize> {
         self.transfer(from.len(), |to, at, n| match to {
             Side::User(addr) => copy_out(addr, &from[at..at + n]),
+            Side::Passing(addr, passage) => passage.out(addr, n, |done, piece| {
+                piece.copy_from_slice(&from[at + done..][..piece.len()]);
+                true
+            }),
             Side::Memory(bytes) => {
                 bytes.copy_from_slice(&from[at..at + n]);
                 n
@@ -117,6 +153,9 @@ impl<'a> IoBuf<'a> {
             Side::User(addr) => by_pages(addr, n, |done, n| {
                 from.to_user(at + done, addr + done, n).is_ok()
             }),
+            Side::Passing(addr, passage) => {
+                passage.out(addr, n, |done, piece| from.read(at + done, piece).is_ok())
+            }
             Side::Memory(bytes) => from.read(at, bytes).map_or(0, |()| n),
             Side::Source(_) => 0,
         })
@@ -141,6 +180,10 @@ impl<'a> IoBuf<'a> {
         let len = to.len();
         self.transfer(len, |from, at, n| match from {
             Side::User(addr) => copy_in(&mut to[at..at + n], addr),
+            Side::Passing(addr, passage) => passage.take(addr, n, |done, piece| {
+                to[at + done..][..piece.len()].copy_from_slice(piece);
+                true
+            }),
             Side::Source(bytes) => {
                 to[at..at + n].copy_from_slice(bytes);
                 n
@@ -155,6 +198,9 @@ impl<'a> IoBuf<'a> {
             Side::User(addr) => by_pages(addr, n, |done, n| {
                 to.from_user(at + done, addr + done, n).is_ok()
             }),
+            Side::Passing(addr, passage) => {
+                passage.take(addr, n, |done, piece| to.write(at + done, piece).is_ok())
+            }
             Side::Source(bytes) => to.write(at, bytes).map_or(0, |()| n),
             Side::Memory(_) => 0,
         })
@@ -194,6 +240,28 @@ impl<'a> IoBuf<'a> {
                     *within += moved;
                     moved
                 }
+                Place::Filtered(addr, passage) => {
+                    want = count - total;
+                    step(Side::Passing(*addr + self.done, *passage), total, want)
+                }
+                Place::ScatteredFiltered {
+                    pieces,
+                    within,
+                    passage,
+                } => {
+                    let piece = pieces[0];
+                    let left = piece.len as usize - *within;
+                    if left == 0 {
+                        *pieces = &pieces[1..];
+                        *within = 0;
+                        continue;
+                    }
+                    want = left.min(count - total);
+                    let side = Side::Passing(piece.base as usize + *within, *passage);
+                    let moved = step(side, total, want);
+                    *within += moved;
+                    moved
+                }
                 Place::Fill(bytes) => {
                     want = count - total;
                     step(
@@ -230,6 +298,65 @@ enum Side<'a> {
     User(usize),
     Memory(&'a mut [u8]),
     Source(&'a [u8]),
+    /// As `User`, through filters.
+    Passing(usize, Passage<'a>),
+}
+
+/// Bytes that pass filters at a time.
+const PIECE: usize = 256;
+
+impl Passage<'_> {
+    /// Moves `count` bytes out to the user's memory at `addr`, as `fill` brings them, piece by piece; the
+    /// number of bytes before the first piece that cannot be written.
+    fn out(
+        &self,
+        addr: usize,
+        count: usize,
+        mut fill: impl FnMut(usize, &mut [u8]) -> bool,
+    ) -> usize {
+        let mut bytes = [0; PIECE];
+        let mut done = 0;
+        while done < count {
+            let wanted = PIECE.min(count - done);
+            // A byte that cannot be written has not passed.
+            let writable = by_pages(addr + done, wanted, |at, n| {
+                vm::user::zero(addr + done + at, n).is_ok()
+            });
+            let piece = &mut bytes[..writable];
+            if piece.is_empty() || !fill(done, piece) {
+                break;
+            }
+            self.stream.run(self.course, piece);
+            let written = copy_out(addr + done, piece);
+            done += written;
+            if written < wanted {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Moves `count` bytes in from the user's memory at `addr`, to where `keep` puts them, piece by piece;
+    /// the number of bytes before the first piece that cannot be read.
+    fn take(&self, addr: usize, count: usize, mut keep: impl FnMut(usize, &[u8]) -> bool) -> usize {
+        let mut bytes = [0; PIECE];
+        let mut done = 0;
+        while done < count {
+            let piece = &mut bytes[..PIECE.min(count - done)];
+            let wanted = piece.len();
+            let read = copy_in(piece, addr + done);
+            let piece = &mut piece[..read];
+            self.stream.run(self.course, piece);
+            if !keep(done, piece) {
+                break;
+            }
+            done += read;
+            if read < wanted {
+                break;
+            }
+        }
+        done
+    }
 }
 
 fn check(addr: usize, len: usize) -> Result<()> {

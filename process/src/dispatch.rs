@@ -297,6 +297,7 @@ fn exchange_files(
     }
     let given_up = process.files.exchange(new.clone());
     drop(threads);
+    new.catch_up();
     if users > 1 {
         // Those that have come or settled in since the first look. The new table may be growing already. If
         // another thread has put a further one in its place, it has redirected all.

@@ -17,6 +17,7 @@ use quaject::probe::{Probe, Shown, probe};
 use quaject::{DescFn, Unmade};
 use sync::{Monitor, Once};
 
+use super::filters::Filters;
 use super::{DescRoutine, DescRoutines};
 
 /// The assumptions of a description's routines besides its sharing.
@@ -28,6 +29,8 @@ pub(super) struct Variant {
     pub probed: bool,
     /// Reads and writes are reported to watchers.
     pub tells: bool,
+    /// The bytes pass filters.
+    pub filtered: bool,
     /// [`File::stage`](super::File::stage).
     pub stage: u8,
 }
@@ -70,6 +73,7 @@ pub(super) struct Cell {
     /// For many.
     pub shared: Monitor<Made>,
     pub probes: Once<Probes>,
+    pub filters: Once<Filters>,
 }
 
 /// The same, once somebody has asked for it.

@@ -211,7 +211,7 @@ impl OpenFile {
         let table = self.operations.made().ok()?;
         let mut known = table.known.lock();
         let (sharing, variant) = (self.sharing(), self.variant());
-        if variant.probed || variant.tells {
+        if variant.probed || variant.tells || variant.filtered {
             return None;
         }
         let found = known.iter().find(|known| {

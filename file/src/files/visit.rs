@@ -8,11 +8,15 @@
 
 use abi::errno::Result;
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::epoch;
 
 use super::Files;
 use crate::callout;
 use crate::file::OpenFile;
+
+/// How often routines were plugged again in all tables.
+static PLUGGED: AtomicUsize = AtomicUsize::new(0);
 
 /// So many tables at a time: a list of all could be longer than a page, and there is no memory for one.
 const PIECE: usize = 32;
@@ -144,8 +148,27 @@ pub fn each_description(mut f: impl FnMut(&Arc<OpenFile>)) {
     piece.show(&mut f);
 }
 
-/// Plugs the routines that fit `of` now in all tables.
+/// How often routines were plugged again in all tables, for a table that is made now.
+pub(super) fn plugged() -> usize {
+    PLUGGED.load(Ordering::SeqCst)
+}
+
+impl Files {
+    /// Called when the others find this copy of a table: if routines were plugged again in all tables since
+    /// its making began, it may have been missed. May sleep for a grace period.
+    pub fn catch_up(self: &Arc<Files>) {
+        if plugged() != self.plugged {
+            let visit = self.clone().visit();
+            for (fd, _) in self.slots.places() {
+                visit.files.follow(fd);
+            }
+        }
+    }
+}
+
+/// Plugs the routines that fit `of` now in all tables. What they assume was changed before.
 fn replug_all(of: &Arc<OpenFile>) {
+    PLUGGED.fetch_add(1, Ordering::SeqCst);
     let mut piece = Piece::default();
     callout::each_table(&mut |files| {
         piece.add(files);
@@ -166,8 +189,7 @@ pub fn make_shared(of: &Arc<OpenFile>) {
 }
 
 /// The assumptions of the routines of `of` have changed: plugs fitting routines in every table. A table that
-/// is being copied from another may be missed, and keeps the old ones until its descriptor is plugged again
-/// (docs/caveats.md). May sleep.
+/// is being copied from another [catches up](Files::catch_up). May sleep.
 pub fn replug_everywhere(of: &Arc<OpenFile>) {
     of.forget_entries();
     of.make_ready();

@@ -38,6 +38,8 @@ pub enum Item {
     Private(Arc<dyn Source>),
     /// A text that root may change.
     Setting(Arc<dyn Source>, Setter),
+    /// A text to which every user may write a request: the setter decides.
+    Request(Arc<dyn Source>, Setter),
     /// A symbolic link.
     Link(Vec<u8>),
     /// A link that leads directly to a file, independent of its text.
@@ -159,6 +161,7 @@ impl Item {
             Item::Private(_) | Item::Special(_) => 0o400,
             Item::Opened(opened) => opened.permissions(),
             Item::Setting(..) => 0o644,
+            Item::Request(..) => 0o666,
             Item::Link(_) => 0o777,
             Item::Magic(magic) => magic.permissions(),
         }
@@ -293,7 +296,7 @@ impl Inode for Node {
 
     fn truncate(&self, _size: u64) -> Result<()> {
         match self.item {
-            Item::Setting(..) | Item::Opened(_) => Ok(()),
+            Item::Setting(..) | Item::Request(..) | Item::Opened(_) => Ok(()),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -304,7 +307,9 @@ impl Inode for Node {
             Item::Text(source) | Item::Private(source) => {
                 Ok(how.finish(Arc::new(Text::new(source, None)?)))
             }
-            Item::Setting(source, set) => Ok(how.finish(Arc::new(Text::new(source, Some(*set))?))),
+            Item::Setting(source, set) | Item::Request(source, set) => {
+                Ok(how.finish(Arc::new(Text::new(source, Some(*set))?)))
+            }
             Item::Special(file) => Ok(how.finish(file.clone())),
             Item::Opened(opened) => Ok(how.finish(opened.open()?)),
             Item::Link(_) | Item::Magic(_) => Err(Errno::ELOOP),

@@ -1,7 +1,7 @@
 //! The native calls: thread operations between any two threads that the caller may name.
 //!
-//! *Interface*: [`dispatch`] answers [`abi::native::CALL`]. What is frequent within one process has been
-//! answered before by [`thread::direct`].
+//! *Interface*: [`dispatch`] answers [`abi::native::CALL`]; the operations on quajects are in [`quajects`].
+//! What is frequent within one process has been answered before by [`thread::direct`].
 //!
 //! Rights: a thread may use every operation on the threads of its own process, and on those of another
 //! process if `ptrace`'s rule permits ([`access`]). The kernel's own threads need `CAP_SYS_ADMIN`, and allow
@@ -9,6 +9,8 @@
 //! Source: dissertation, section 4.3.2.
 
 #![deny(clippy::arithmetic_side_effects)]
+
+pub mod quajects;
 
 use alloc::sync::Arc;
 
@@ -36,6 +38,8 @@ pub fn dispatch(a: &mut Args) -> Result<usize> {
         native::HANDLE => handle_of(a.int(1)).map(|handle| handle as usize),
         native::CREATE => create(a),
         native::WAIT => wait(a.word(2)),
+        native::NOTICE => notice(a),
+        operation if quajects::OPERATIONS.contains(&operation) => quajects::operate(operation, a),
         operation => on_thread(operation, a),
     }
 }
@@ -61,6 +65,18 @@ fn wait(number: usize) -> Result<usize> {
         true => Ok(0),
         false => Err(Errno::ERESTARTSYS),
     }
+}
+
+/// Makes a quaject that tells a thread of an event. The errors of `notify`, and of making one.
+fn notice(a: &Args) -> Result<usize> {
+    let event = event(a.word(2))?;
+    let me = thread::current();
+    let target = match a.arg[1] {
+        0 => me.handle(),
+        handle => thread::by_handle(handle as u64).ok_or(Errno::ESRCH)?,
+    };
+    with_permission(&target, native::NOTIFY, || ())?;
+    quajects::notice(target.handle_number(), event)
 }
 
 fn on_thread(operation: usize, a: &Args) -> Result<usize> {

@@ -10,6 +10,7 @@ use vm::user;
 
 use super::{Args, Handler};
 use file::files::Files;
+use file::filters::Course;
 use file::io::IoBuf;
 use file::socket::message::{self, Sending};
 use file::socket::{self, Address, Socket};
@@ -45,7 +46,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::RECVFROM, recvfrom),
     (nr::SENDMSG, sendmsg),
     (nr::RECVMSG, |a| {
-        let of = open_file(a)?;
+        let of = moving(a)?;
         let flags = a.uint(2);
         refuse_compat(flags)?;
         message::receive(&of, a.word(1), flags)
@@ -171,9 +172,44 @@ fn refuse_compat(flags: u32) -> Result<()> {
     }
 }
 
-fn sendto(a: &mut Args) -> Result<usize> {
-    let mut buf = IoBuf::user(a.word(1), a.word(2))?;
+/// The open file of a call that moves bytes. EBADF; EOPNOTSUPP: they pass filters.
+fn moving(a: &Args) -> Result<Arc<OpenFile>> {
+    files().opened_plainly(a.int(0))
+}
+
+/// As `act` does it, which [`moving`] has refused with `error`, if that was for filters: with the buffer
+/// through them.
+#[cold]
+fn filtered(
+    a: &mut Args,
+    error: Errno,
+    course: Course,
+    act: fn(&mut Args, &Arc<OpenFile>, IoBuf) -> Result<usize>,
+) -> Result<usize> {
+    if error != Errno::EOPNOTSUPP {
+        return Err(error);
+    }
     let of = open_file(a)?;
+    if a.uint(3) & MSG_PEEK != 0 {
+        return Err(error);
+    }
+    let buf = IoBuf::user(a.word(1), a.word(2))?;
+    match of.passage(course)? {
+        Some(passage) => act(a, &of, buf.through(passage)),
+        None => act(a, &of, buf),
+    }
+}
+
+fn sendto(a: &mut Args) -> Result<usize> {
+    let buf = IoBuf::user(a.word(1), a.word(2))?;
+    match moving(a) {
+        Ok(of) => send(a, &of, buf),
+        Err(error) => filtered(a, error, Course::Outgoing, send),
+    }
+}
+
+#[inline(always)]
+fn send(a: &mut Args, of: &Arc<OpenFile>, mut buf: IoBuf) -> Result<usize> {
     let flags = a.uint(3);
     let to = match a.word(4) {
         0 => None,
@@ -185,7 +221,7 @@ fn sendto(a: &mut Args) -> Result<usize> {
         to,
         ..Sending::default()
     };
-    let sent = Socket::of(&of)?.send(&mut buf, sending);
+    let sent = Socket::of(of)?.send(&mut buf, sending);
     if buf.remaining() > 0 {
         of.fell_short();
     }
@@ -196,11 +232,18 @@ fn sendto(a: &mut Args) -> Result<usize> {
 }
 
 fn recvfrom(a: &mut Args) -> Result<usize> {
-    let mut buf = IoBuf::user(a.word(1), a.word(2))?;
-    let of = open_file(a)?;
+    let buf = IoBuf::user(a.word(1), a.word(2))?;
+    match moving(a) {
+        Ok(of) => receive(a, &of, buf),
+        Err(error) => filtered(a, error, Course::Incoming, receive),
+    }
+}
+
+#[inline(always)]
+fn receive(a: &mut Args, of: &Arc<OpenFile>, mut buf: IoBuf) -> Result<usize> {
     let flags = a.uint(3);
     let nonblocking = of.nonblocking() || flags & MSG_DONTWAIT != 0;
-    let mut received = Socket::of(&of)?.receive(&mut buf, flags, nonblocking)?;
+    let mut received = Socket::of(of)?.receive(&mut buf, flags, nonblocking)?;
     let (count, from) = (received.count, received.from.take());
     message::discard(received);
     if a.word(4) != 0 {
@@ -212,7 +255,7 @@ fn recvfrom(a: &mut Args) -> Result<usize> {
 }
 
 fn sendmsg(a: &mut Args) -> Result<usize> {
-    let of = open_file(a)?;
+    let of = moving(a)?;
     let flags = a.uint(2);
     refuse_compat(flags)?;
     let header = user::get(a.word(1))?;
@@ -222,7 +265,7 @@ fn sendmsg(a: &mut Args) -> Result<usize> {
 fn sendmmsg(a: &mut Args) -> Result<usize> {
     let flags = a.uint(3);
     refuse_compat(flags)?;
-    let of = open_file(a)?;
+    let of = moving(a)?;
     Socket::of(&of)?;
     let count = (a.uint(2) as usize).min(UIO_MAXIOV);
     for done in 0..count {
@@ -246,7 +289,7 @@ fn recvmmsg(a: &mut Args) -> Result<usize> {
         0 => Deadline::never(),
         at => Deadline::after(user::get(at)?)?,
     };
-    let of = open_file(a)?;
+    let of = moving(a)?;
     let socket = Socket::of(&of)?;
     socket.take_error()?;
     let count = (a.uint(2) as usize).min(UIO_MAXIOV);

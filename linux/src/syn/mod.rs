@@ -6,9 +6,10 @@
 //! looked at there).
 
 mod code;
+mod filter;
 mod probe;
-mod state;
-mod veil;
+pub(crate) mod state;
+pub(crate) mod veil;
 
 use alloc::sync::Arc;
 
@@ -26,6 +27,9 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         ("code", || Item::Folder(Arc::new(code::Code))),
         ("fail", || Item::Setting(whole(fail::show), fail::set)),
         ("devices", || text(state::devices)),
+        ("filters", || {
+            Item::Request(records(filter::show), filter::set)
+        }),
         ("interrupts", || text(state::interrupts)),
         ("log", || Item::Private(records(state::log))),
         ("memory", || {

@@ -39,7 +39,7 @@ pub fn quajects(veil: Veil, from: u64, piece: &mut Piece) -> Result<()> {
     Ok(())
 }
 
-fn heading(class: &Class, out: &mut Out) {
+pub(crate) fn heading(class: &Class, out: &mut Out) {
     let (created, reused) = class.made();
     // `Out` notes by itself that memory is out, here and below.
     let _ = writeln!(
@@ -58,7 +58,7 @@ fn heading(class: &Class, out: &mut Out) {
     }
 }
 
-fn member(veil: Veil, class: &Class, member: &Header, out: &mut Out) {
+pub(crate) fn member(veil: Veil, class: &Class, member: &Header, out: &mut Out) {
     let _ = writeln!(
         out,
         "  {} {}, {} references",

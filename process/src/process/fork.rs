@@ -347,6 +347,7 @@ fn add_process(
     // and forks again.
     match tree::enter(&process, &child, parent, || has_to_look(task)) {
         Ok(()) => {
+            process.files.get().catch_up();
             crate::time::limit::watch(&process);
             Ok(child)
         }

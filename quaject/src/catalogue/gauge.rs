@@ -55,6 +55,11 @@ impl Gauge {
         unsafe { self.block.at().cast::<AtomicU64>().as_ref() }
     }
 
+    /// Callentry `count`.
+    pub fn count(&self) {
+        self.count.function()();
+    }
+
     /// Events so far.
     pub fn read(&self) -> u64 {
         self.word().load(Ordering::Relaxed)

@@ -23,6 +23,10 @@ pub mod filter;
 pub mod fsmap;
 #[cfg(not(loom))]
 pub mod gauge;
+#[cfg(not(loom))]
+pub mod maker;
+#[cfg(not(loom))]
+pub mod notice;
 pub mod pipe;
 #[cfg(not(loom))]
 pub mod probe;

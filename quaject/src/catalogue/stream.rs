@@ -98,6 +98,8 @@ impl Stream {
     }
 }
 
+// A draft is large: one is on a frame at a time.
+#[inline(never)]
 fn generate(header: &'static Header, course: Course) -> Result<Made<RunFn>, Unmade> {
     let mut a = Assembly::new(&CODE, course.name(), Some(Holder::Member(header)));
     if let Some(link) = a.consult(header, course.port()) {

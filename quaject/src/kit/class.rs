@@ -117,6 +117,8 @@ pub struct Class {
     strip: unsafe fn(NonNull<Header>),
     /// Makes the code of a member anew, as far as it goes through the port of this number.
     remake: fn(&'static Header, usize) -> Result<(), Unmade>,
+    /// Gives back a count of a member.
+    release: unsafe fn(NonNull<Header>),
     members: AtomicPtr<Header>,
     inactive: Stack,
     created: AtomicU64,
@@ -168,6 +170,7 @@ impl Class {
             ports,
             strip: strip::<B>,
             remake: remake::<B>,
+            release: release::<B>,
             members: AtomicPtr::new(ptr::null_mut()),
             inactive: Stack::new(),
             created: AtomicU64::new(0),
@@ -305,6 +308,13 @@ impl Header {
     /// Handles to it; 0 while it is on the inactive list.
     pub fn references(&self) -> usize {
         self.references.load(Ordering::Relaxed) as usize
+    }
+
+    /// Counts a further handle, unless there is none.
+    fn count_one_more(&self) -> bool {
+        let more = |count: u32| count.checked_add(1).filter(|_| count > 0);
+        let (set, fetch) = (Ordering::Acquire, Ordering::Relaxed);
+        self.references.fetch_update(set, fetch, more).is_ok()
     }
 
     /// The target of port number `port`; None while its default action holds.
@@ -485,6 +495,42 @@ fn remake<B: Body>(header: &'static Header, port: usize) -> Result<(), Unmade> {
     }
 }
 
+/// # Safety
+/// The caller has a count of this member of `B`'s class, and gives it up.
+unsafe fn release<B: Body>(header: NonNull<Header>) {
+    drop(Ref::<B>(header.cast()));
+}
+
+/// A counted handle to a quaject of any class.
+pub struct Held(&'static Header);
+
+impl Held {
+    /// A handle to the quaject of this number, if there is one that somebody has. Looks at all of them.
+    pub fn find(number: u32) -> Option<Held> {
+        let mut found = None;
+        for_each_class(|class| {
+            class.for_each(|header| {
+                if header.number == number && found.is_none() && header.count_one_more() {
+                    found = Some(Held(header));
+                }
+            });
+        });
+        found
+    }
+
+    /// What `/syn` shows of it.
+    pub fn header(&self) -> &'static Header {
+        self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: `find` has counted it, for this.
+        unsafe { (self.0.class.release)(NonNull::from(self.0)) }
+    }
+}
+
 /// A counted handle to a quaject.
 pub struct Ref<B: Body>(NonNull<Member<B>>);
 
@@ -496,12 +542,9 @@ unsafe impl<B: Body> Sync for Ref<B> {}
 impl<B: Body> Ref<B> {
     /// A handle to the quaject with this header, of `B`'s class, unless nobody has one any more.
     fn of(header: &'static Header) -> Option<Ref<B>> {
-        let more = |count: u32| count.checked_add(1).filter(|_| count > 0);
         header
-            .references
-            .fetch_update(Ordering::Acquire, Ordering::Relaxed, more)
-            .ok()?;
-        Some(Ref(NonNull::from(header).cast()))
+            .count_one_more()
+            .then(|| Ref(NonNull::from(header).cast()))
     }
 
     /// A handle to the quaject with this header, if it is of `B`'s class and somebody has one.

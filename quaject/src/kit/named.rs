@@ -2,16 +2,21 @@
 //!
 //! *Interface*: a [`Quaject`] is a handle to one of whatever class. [`link_by_name`] and [`unlink_by_name`]
 //! are [`link`](crate::interfacer::link) and [`unlink`](crate::interfacer::unlink) for parties that have
-//! names only: they compare the signatures' numbers. [`insert`] puts a quaject between a port and its target,
-//! [`remove`] takes it out again; [`along`] shows the chain behind a port. A quaject can be inserted if it has
-//! a callentry and a callout of the port's signature: of several, the first ones.
+//! names only: they compare the signatures' numbers. [`insert`] puts a quaject between a port and its
+//! target, [`remove`] takes it out again; [`along`] shows the chain behind a port. A quaject can be inserted
+//! if it has a callentry and a callout of the port's signature: of several, the first ones.
 //!
 //! Source: dissertation, section 4.1.3; Ritchie's streams, as section 4.1.4 compares them.
 
-use crate::kit::class::{Body, Element, Header, Kind, Ref};
-use crate::kit::interfacer::{LONGEST, Target, alone, exchange};
+use crate::kit::assembly::{Assembly, Mover, Way};
+use crate::kit::class::{Body, Element, Header, Held, Kind, Ref};
+use crate::kit::interfacer::{Callentry, LONGEST, Target, alone, exchange};
+use crate::kit::regs::Regs;
 use crate::kit::seam::Unmade;
 use abi::errno::Errno;
+use alloc::sync::Arc;
+use codegen::Draft;
+use core::any::Any;
 
 /// A handle to a quaject.
 pub trait Quaject: Send + Sync {
@@ -27,6 +32,58 @@ impl<B: Body> Quaject for Ref<B> {
     }
     fn target(&self, number: usize) -> Option<Target> {
         B::callentry(self, number)
+    }
+}
+
+/// One that others' ports are not linked to by name.
+impl Quaject for Held {
+    fn header(&self) -> &'static Header {
+        Held::header(self)
+    }
+    fn target(&self, _: usize) -> Option<Target> {
+        None
+    }
+}
+
+/// A callentry that keeps something more, wherever it stands: what its maker has paid for the quaject.
+pub(crate) struct Kept {
+    pub target: Target,
+    pub _paid: Arc<dyn Any + Send + Sync>,
+}
+
+impl Callentry for Kept {
+    fn name(&self) -> &'static &'static str {
+        self.target.name()
+    }
+    fn owner(&self) -> Option<&'static Header> {
+        self.target.owner()
+    }
+    fn through(&self) -> u16 {
+        self.target.through()
+    }
+    fn changes(&self) -> Regs {
+        self.target.changes()
+    }
+    fn changes_when_called(&self) -> Regs {
+        self.target.changes_when_called()
+    }
+    fn emit(&self, a: &mut Assembly, way: Way) -> bool {
+        self.target.emit(a, way)
+    }
+    fn emit_around(&self, a: &mut Assembly, way: Way, mover: &dyn Mover) -> bool {
+        self.target.emit_around(a, way, mover)
+    }
+    fn entry(&self) -> usize {
+        self.target.entry()
+    }
+    fn call(&self, d: &mut Draft) {
+        self.target.call(d);
+    }
+    fn this(&self) -> Option<usize> {
+        self.target.this()
+    }
+    fn is_compiled(&self) -> bool {
+        self.target.is_compiled()
     }
 }
 
@@ -103,8 +160,10 @@ fn change(from: &'static Header, port: usize, to: Option<Target>) -> Result<(), 
 pub fn insert(from: &dyn Quaject, port: &str, filter: &dyn Quaject) -> Result<(), Refused> {
     let (begin, own) = (from.header(), filter.header());
     let (number, shape) = port_named(begin, port)?;
-    let (entry, _) = find(own, |e| e.kind == Kind::Callentry && e.shape.number == shape)
-        .ok_or(Refused::WrongSignature)?;
+    let (entry, _) = find(own, |e| {
+        e.kind == Kind::Callentry && e.shape.number == shape
+    })
+    .ok_or(Refused::WrongSignature)?;
     let out = port_of(own, shape).ok_or(Refused::WrongSignature)?;
     let target = filter.target(entry).ok_or(Refused::NoSuchCallentry)?;
     let steps = || {
@@ -198,8 +257,8 @@ fn find(
 
 /// Number of a callout or callback by name, and of its signature.
 fn port_named(from: &'static Header, port: &str) -> Result<(usize, u16), Refused> {
-    let (number, element) = find(from, |e| e.kind != Kind::Callentry && e.name == port)
-        .ok_or(Refused::NoSuchPort)?;
+    let (number, element) =
+        find(from, |e| e.kind != Kind::Callentry && e.name == port).ok_or(Refused::NoSuchPort)?;
     Ok((number, element.shape.number))
 }
 

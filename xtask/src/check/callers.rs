@@ -34,8 +34,6 @@ const KEPT: &[(&str, &str)] = &[
     ),
     ("send_message", TWIN),
     ("receive_message", TWIN),
-    ("link_by_name", NAMES),
-    ("unlink_by_name", NAMES),
     ("is_noted", "tests of the list"),
     ("is_held", STRUCTURE),
     ("try_enter", STRUCTURE),
@@ -49,8 +47,6 @@ const KEPT: &[(&str, &str)] = &[
 const DYNASM: &str = "what `dynasm!` becomes calls it";
 /// Why what does a routine's work in Rust stays.
 const TWIN: &str = "the routine is compared with it";
-/// Why links by name stay.
-const NAMES: &str = "for those who have names only, as users will";
 /// Why some methods of structures of `sync` stay.
 const STRUCTURE: &str = "part of a structure that is measured beside others";
 

@@ -266,6 +266,16 @@ pub const TESTS: &[Test] = &[
         run: xattrs,
     },
     Test {
+        name: "filters",
+        about: "filters in the streams of open files, while bytes pass, on 1 and 4 CPUs",
+        run: filters,
+    },
+    Test {
+        name: "quajects",
+        about: "quajects of programs: made, linked and called by name, on 1 and 4 CPUs",
+        run: quajects,
+    },
+    Test {
         name: "handles",
         about: "handles of files, whiteouts, sealed files that are made empty, on 1 and 4 CPUs",
         run: handles,
@@ -929,6 +939,14 @@ fn leases(kit: &Kit) -> Vec<Check> {
         checks.extend(kit.tap(&machine, &["/tests/leases-glibc"], 5 * MINUTE));
     }
     checks
+}
+
+fn filters(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "filters", 128, &["/tests/filters-glibc"], 5 * MINUTE)
+}
+
+fn quajects(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "quajects", 128, &["/tests/quajects-glibc"], 5 * MINUTE)
 }
 
 fn handles(kit: &Kit) -> Vec<Check> {

@@ -199,6 +199,8 @@ impl Kit {
             "shares",
             "kept",
             "operations",
+            "filters",
+            "quajects",
         ] {
             programs.push((
                 format!("{name}-glibc"),

@@ -37,6 +37,8 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("netlinks", &["/tests/netlinks-glibc"]),
     ("sigios", &["/tests/sigios-glibc"]),
     ("leases", &["/tests/leases-glibc"]),
+    ("filters", &["/tests/filters-glibc"]),
+    ("quajects", &["/tests/quajects-glibc"]),
     ("handles", &["/tests/handles-glibc"]),
     ("splices", &["/tests/splices-glibc"]),
     ("packets", &["/tests/packets-glibc"]),

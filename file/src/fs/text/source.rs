@@ -107,7 +107,7 @@ pub struct Piece {
 
 impl Piece {
     /// An empty piece for about `limit` bytes of a text that goes on at place `from`. `ENOMEM`.
-    pub(super) fn new(from: u64, limit: usize) -> Result<Piece> {
+    pub fn new(from: u64, limit: usize) -> Result<Piece> {
         let mut out = Out::default();
         try_reserve_kept(&mut out.bytes, limit)?;
         Ok(Piece {
@@ -131,7 +131,7 @@ impl Piece {
     }
 
     /// The bytes, and the place where the text goes on. `ENOMEM` when some could not be kept.
-    pub(super) fn finish(self) -> Result<(Vec<u8>, u64)> {
+    pub fn finish(self) -> Result<(Vec<u8>, u64)> {
         if self.out.short {
             return Err(Errno::ENOMEM);
         }

@@ -60,7 +60,7 @@ fn set_flags(of: &Arc<OpenFile>, flags: u32) {
     if new == old {
         return;
     }
-    of.flags.store(new, Ordering::Relaxed);
+    of.set_flags(SETTABLE, flags);
     of.file().flags_changed(of);
     if (old ^ new) & O_APPEND != 0 {
         files::replug_everywhere(of);

@@ -17,6 +17,7 @@ use core::sync::atomic::Ordering;
 use super::splice::into_pipe;
 use super::{Caller, unsigned};
 use crate::call::{Args, Handler};
+use file::filters::Course;
 use file::fs::cache::index;
 use file::fs::{Kind, watch};
 use file::io::IoBuf;
@@ -72,12 +73,66 @@ pub(super) fn ends(offset: u64, count: usize) -> Result<()> {
     }
 }
 
+/// Whether `of` is open for that, and its bytes pass no filter. EBADF; EINVAL: they do.
+#[inline]
 pub(super) fn check(of: &OpenFile, way: Way) -> Result<()> {
-    let allowed = match way {
+    let plainly = match way {
+        Way::Read => of.reads_plainly(),
+        Way::Write => of.writes_plainly(),
+    };
+    if plainly { Ok(()) } else { Err(why(of, way)) }
+}
+
+/// Why the bytes of `of` do not move plainly.
+#[cold]
+fn why(of: &OpenFile, way: Way) -> Errno {
+    let open = match way {
         Way::Read => of.readable(),
         Way::Write => of.writable(),
     };
-    if allowed { Ok(()) } else { Err(Errno::EBADF) }
+    if open { Errno::EINVAL } else { Errno::EBADF }
+}
+
+/// As [`transfer`], where [`check`] has refused with `error`: through the filters, if that is the reason.
+#[cold]
+fn filtered<'a>(
+    of: &'a Arc<OpenFile>,
+    way: Way,
+    at: At,
+    error: Errno,
+    buffer: impl Fn() -> Result<IoBuf<'a>>,
+) -> Result<usize> {
+    if error != Errno::EINVAL {
+        return Err(error);
+    }
+    let buf = buffer()?;
+    let course = match way {
+        Way::Read => Course::Incoming,
+        Way::Write => Course::Outgoing,
+    };
+    let passage = of.passage(course)?;
+    let mut buf = match passage {
+        Some(passage) => buf.through(passage),
+        None => buf,
+    };
+    let result = transfer(of, way, at, &mut buf);
+    told(of, way, &result);
+    result
+}
+
+/// Bytes have moved plainly, and `of` stands apart: tells who watches; and if there is a filter since, what
+/// was read passes it. `buffer` makes the buffer once more.
+#[cold]
+fn behind<'a>(
+    of: &'a Arc<OpenFile>,
+    way: Way,
+    result: &Result<usize>,
+    buffer: impl Fn() -> Result<IoBuf<'a>>,
+) {
+    told(of, way, result);
+    if let (Way::Read, &Ok(count)) = (way, result) {
+        of.passed_late(count, buffer);
+    }
 }
 
 /// The same of a place in the file: who has no places says that first.
@@ -128,10 +183,15 @@ fn open_file(fd: i32) -> Result<(Arc<OpenFile>, bool)> {
 fn simple(args: &Args, way: Way) -> Result<usize> {
     let fd = args.int(0);
     let (of, cold) = open_file(fd)?;
-    check(&of, way)?;
-    let mut buf = IoBuf::user(args.word(1), args.word(2))?;
+    let buffer = || IoBuf::user(args.word(1), args.word(2));
+    if let Err(error) = check(&of, way) {
+        return filtered(&of, way, At::Offset, error, buffer);
+    }
+    let mut buf = buffer()?;
     let result = transfer(&of, way, At::Offset, &mut buf);
-    told(&of, way, &result);
+    if of.stands_apart() {
+        behind(&of, way, &result, buffer);
+    }
     if cold {
         Caller::current().files.warm(fd, &of);
     }
@@ -161,20 +221,29 @@ fn lseek(args: &mut Args) -> Result<usize> {
 
 fn vector(args: &Args, way: Way, at: At) -> Result<usize> {
     let of = Caller::current().files.opened(args.int(0))?;
-    check_at(&of, way, at)?;
+    let plainly = check_at(&of, way, at);
+    if plainly.is_err() && plainly != Err(Errno::EINVAL) {
+        plainly?;
+    }
     if args.uint(2) > IOV_MAX as u32 {
         return Err(Errno::EINVAL);
     }
     let pieces: Vec<Iovec> = vm::user::array(args.word(1), args.uint(2) as usize)?;
-    let mut buf = IoBuf::scattered(&pieces)?;
+    let buffer = || IoBuf::scattered(&pieces);
+    let mut buf = buffer()?;
     if buf.remaining() == 0 {
         return Ok(0);
     }
     if let At::Position(offset) = at {
         ends(offset, buf.remaining())?;
     }
+    if let Err(error) = plainly {
+        return filtered(&of, way, at, error, buffer);
+    }
     let result = transfer(&of, way, at, &mut buf);
-    told(&of, way, &result);
+    if of.stands_apart() {
+        behind(&of, way, &result, buffer);
+    }
     if at == At::Offset && pieces.len() == 1 && result.is_ok() {
         of.used_plainly(match way {
             Way::Read => Operation::ReadSegment,
@@ -195,11 +264,17 @@ fn writev(args: &mut Args) -> Result<usize> {
 fn positional(args: &Args, way: Way) -> Result<usize> {
     let offset = unsigned(args.long(3))?;
     let of = Caller::current().files.opened(args.int(0))?;
-    check_at(&of, way, At::Position(offset))?;
-    let mut buf = IoBuf::user(args.word(1), args.word(2))?;
+    let buffer = || IoBuf::user(args.word(1), args.word(2));
+    if let Err(error) = check_at(&of, way, At::Position(offset)) {
+        ends(offset, args.word(2))?;
+        return filtered(&of, way, At::Position(offset), error, buffer);
+    }
+    let mut buf = buffer()?;
     ends(offset, args.word(2))?;
     let result = transfer(&of, way, At::Position(offset), &mut buf);
-    told(&of, way, &result);
+    if of.stands_apart() {
+        behind(&of, way, &result, buffer);
+    }
     if result.is_ok() {
         of.used_plainly(match way {
             Way::Read => Operation::ReadAt,

@@ -308,10 +308,10 @@ fn tee(args: &mut Args) -> Result<usize> {
 fn vmsplice(args: &mut Args) -> Result<usize> {
     let wait = flags(args, 3)?;
     let of: Arc<OpenFile> = Caller::current().files.get(args.int(0))?;
-    let way = match (of.writable(), of.readable()) {
-        (true, _) => Way::Write,
-        (false, true) => Way::Read,
-        (false, false) => return Err(Errno::EBADF),
+    let way = match (check(&of, Way::Write), check(&of, Way::Read)) {
+        (Ok(()), _) => Way::Write,
+        (_, Ok(())) => Way::Read,
+        (Err(Errno::EBADF), Err(error)) | (Err(error), Err(_)) => return Err(error),
     };
     if args.word(2) > IOV_MAX as usize {
         return Err(Errno::EINVAL);

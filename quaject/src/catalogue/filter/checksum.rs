@@ -1,11 +1,11 @@
 //! Checksum: Adler-32 of the bytes that have passed.
 //!
-//! *Interface*: [`Filter::sum`]. Streams pass their bytes one at a time; where several threads call `pass` or
-//! `put` of one filter at once, sums may get lost.
+//! *Interface*: that of every filter; its value is the checksum. Streams pass their bytes one at a time;
+//! where several threads call `pass` or `put` of one filter at once, sums may get lost.
 //!
 //! Source: RFC 1950, section 8.2.
 
-use super::{Filter, Treatment, filter};
+use super::{Treatment, filter};
 use crate::kit::assembly::Assembly;
 use crate::kit::class::Header;
 use crate::kit::near::Block;
@@ -57,14 +57,12 @@ impl Treatment for Sums {
         );
         Ok(())
     }
-}
 
-impl Filter<Sums> {
     /// The checksum of the bytes so far.
-    pub fn sum(&self) -> u32 {
+    fn value(&self, _: &'static Header) -> u64 {
         // SAFETY: the block holds the words, zeroed.
-        let words = unsafe { self.treatment.0.at().cast::<Words>().as_ref() };
+        let words = unsafe { self.0.at().cast::<Words>().as_ref() };
         let bytes = (words.bytes.load(Ordering::Relaxed) + 1) % BASE as u32;
-        words.sums.load(Ordering::Relaxed) << 16 | bytes
+        u64::from(words.sums.load(Ordering::Relaxed) << 16 | bytes)
     }
 }

@@ -4,7 +4,8 @@
 //! *Interface*: a filter has two callentries. `pass` (signature `Pass`) gives the byte back that is to go on,
 //! after what its callout `next` leads to has had it too: for a [`Stream`](crate::stream::Stream). `put`
 //! (signature `Put`) hands the byte to its callout `to`: for a place between two other stages, such as a
-//! pump and a queue. Each stands in line where it is linked. The filters are a file each; [`Filter`] is what
+//! pump and a queue. Each stands in line where it is linked. `value` is what the filter has counted, if it
+//! counts. The filters are a file each; [`Filter`] is what
 //! they have in common, a [`Treatment`] what they have not.
 //!
 //! A byte that a `put` could not hand on is not counted: it comes again.
@@ -34,9 +35,10 @@ pub type ByteFn = extern "sysv64" fn(byte: usize) -> usize;
 
 /// Numbers of a filter's callentries and callouts, in all its classes.
 pub(crate) const PASS: usize = 0;
-const PUT: usize = 1;
-pub(crate) const NEXT: usize = 2;
-const TO: usize = 3;
+pub(crate) const PUT: usize = 1;
+pub(crate) const VALUE: usize = 2;
+const NEXT: usize = 3;
+const TO: usize = 4;
 
 /// What a kind of filter does with a byte in edi, in generated code.
 pub trait Treatment: Send + Sync + 'static {
@@ -52,6 +54,11 @@ pub trait Treatment: Send + Sync + 'static {
     /// [`Unmade`].
     fn note(&self, _a: &mut Assembly, _header: &'static Header) -> Result<(), Unmade> {
         Ok(())
+    }
+
+    /// What it has counted.
+    fn value(&self, _header: &'static Header) -> u64 {
+        0
     }
 }
 
@@ -98,16 +105,20 @@ impl<T: Treatment> Filter<T> {
         self.put.call(|put| put(usize::from(byte))) != 0
     }
 
-    /// The generated `pass`, to look at.
-    pub fn routine(&self) -> Routine<ByteFn> {
-        self.pass.plugged()
+    /// Callentry `value`: what it has counted.
+    pub fn value(&self) -> u64 {
+        self.treatment.value(self.header)
+    }
+
+    /// The generated `pass` and `put`, to look at.
+    pub fn routines(&self) -> [Routine<ByteFn>; 2] {
+        [self.pass.plugged(), self.put.plugged()]
     }
 }
 
-fn passing<T: Treatment>(
-    treatment: &T,
-    header: &'static Header,
-) -> Result<Made<ByteFn>, Unmade> {
+// A draft is large: one is on a frame at a time.
+#[inline(never)]
+fn passing<T: Treatment>(treatment: &T, header: &'static Header) -> Result<Made<ByteFn>, Unmade> {
     let mut a = Assembly::new(&PASSING, header.class().name, Some(Holder::Member(header)));
     emit_pass(&mut a, treatment, header)?;
     dynasm!(a ; .arch x64 ; movzx eax, al ; ret);
@@ -115,10 +126,8 @@ fn passing<T: Treatment>(
     unsafe { a.seal(None) }
 }
 
-fn putting<T: Treatment>(
-    treatment: &T,
-    header: &'static Header,
-) -> Result<Made<ByteFn>, Unmade> {
+#[inline(never)]
+fn putting<T: Treatment>(treatment: &T, header: &'static Header) -> Result<Made<ByteFn>, Unmade> {
     let mut a = Assembly::new(&PUTTING, header.class().name, Some(Holder::Member(header)));
     let no = a.label();
     emit_put(&mut a, treatment, header, no)?;
@@ -269,6 +278,7 @@ macro_rules! filter {
                 callentry {
                     PASS: $crate::signature::Pass = "pass",
                     PUT: $crate::signature::Put = "put",
+                    VALUE = "value",
                 }
                 callout {
                     NEXT: $crate::signature::Pass = "next" ("the byte passes as it is"),
@@ -286,6 +296,7 @@ macro_rules! filter {
         const _: () = assert!(
             PASS == $crate::catalogue::filter::PASS
                 && PUT == $crate::catalogue::filter::PUT
+                && VALUE == $crate::catalogue::filter::VALUE
                 && NEXT.number() == $crate::catalogue::filter::NEXT
                 && TO.number() == $crate::catalogue::filter::TO
         );

@@ -1,8 +1,8 @@
 //! Rate: bytes pass at a limited rate.
 //!
 //! *Interface*: the code counts the bytes; [`Filter::due_ns`] says how long those that have passed are to
-//! last still. A caller that may sleep waits so long before it moves the next ones, and moves no more at once
-//! than [`Filter::at_once`].
+//! last still. A caller that may sleep waits so long before it moves the next ones; a message stays whole,
+//! however long it is.
 
 use super::{Filter, Treatment, filter};
 use crate::kit::assembly::Assembly;
@@ -64,23 +64,25 @@ impl Treatment for Limited {
         }
         Ok(())
     }
+
+    /// Bytes that have passed.
+    fn value(&self, _: &'static Header) -> u64 {
+        // SAFETY: the block holds one zeroed word.
+        let word = unsafe { self.passed.at().cast::<AtomicU64>().as_ref() };
+        word.load(Ordering::Relaxed)
+    }
 }
 
 impl Filter<Limited> {
-    /// Bytes that have passed.
-    pub fn passed(&self) -> u64 {
-        // SAFETY: the block holds one zeroed word.
-        let word = unsafe { self.treatment.passed.at().cast::<AtomicU64>().as_ref() };
-        word.load(Ordering::Relaxed)
-    }
-
     /// Nanoseconds from `now_ns` on that the bytes which have passed are to last; 0: more may pass.
     pub fn due_ns(&self, now_ns: u64) -> u64 {
         let mut begun = self.treatment.begun.lock();
-        let passed = self.passed();
+        let passed = self.value();
         let bytes = u128::from(passed.saturating_sub(begun.passed));
         let lasts = bytes * 1_000_000_000 / u128::from(self.treatment.limit.per_second);
-        let end = begun.at_ns.saturating_add(u64::try_from(lasts).unwrap_or(u64::MAX));
+        let end = begun
+            .at_ns
+            .saturating_add(u64::try_from(lasts).unwrap_or(u64::MAX));
         if end <= now_ns {
             *begun = Begun {
                 at_ns: now_ns,
@@ -88,10 +90,5 @@ impl Filter<Limited> {
             };
         }
         end.saturating_sub(now_ns)
-    }
-
-    /// Bytes that one call should move at most: what passes in an eighth of a second.
-    pub fn at_once(&self) -> usize {
-        (self.treatment.limit.per_second as usize / 8).max(1)
     }
 }

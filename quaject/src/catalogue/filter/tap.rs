@@ -1,7 +1,7 @@
 //! Tap: something is done for each byte that passes. With a [`Gauge`](crate::gauge) linked it counts the
 //! bytes.
 //!
-//! *Interface*: callout `each` (signature `Event`), besides those of every filter; [`counted`] finds the gauge.
+//! *Interface*: callout `each` (signature `Event`), besides those of every filter; its value is the gauge's.
 
 use super::{Treatment, filter};
 use crate::catalogue::gauge::Gauge;
@@ -30,10 +30,13 @@ impl Treatment for Notes {
         }
         Ok(())
     }
-}
 
-/// What the gauge has counted to which the tap with this header leads; None without one.
-pub fn counted(tap: &'static Header) -> Option<u64> {
-    let owner = tap.wiring().get(EACH.number())?.owner()?;
-    Ref::<Gauge>::known(owner).map(|gauge| gauge.read())
+    /// What the gauge has counted to which `each` leads.
+    fn value(&self, header: &'static Header) -> u64 {
+        let target = header.wiring().get(EACH.number());
+        let owner = target.and_then(|target| target.owner());
+        owner
+            .and_then(Ref::<Gauge>::known)
+            .map_or(0, |gauge| gauge.read())
+    }
 }

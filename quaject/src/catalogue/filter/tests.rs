@@ -82,10 +82,12 @@ impl Both {
             Both::Upper(_) | Both::Newline(..) => {}
             Both::Tap(tap, gauge, count) => {
                 assert_eq!(gauge.read(), *count);
-                assert_eq!(tap::counted(tap.header()), Some(*count));
+                assert_eq!(tap.value(), *count);
             }
-            Both::Checksum(filter, bytes, sums) => assert_eq!(filter.sum(), sums << 16 | bytes),
-            Both::Rate(filter, count) => assert_eq!(filter.passed(), *count),
+            Both::Checksum(filter, bytes, sums) => {
+                assert_eq!(filter.value(), u64::from(sums << 16 | bytes))
+            }
+            Both::Rate(filter, count) => assert_eq!(filter.value(), *count),
         }
     }
 }
@@ -133,7 +135,9 @@ fn a_stream_of_random_filters_changes_what_its_twin_changes() {
             }
             chain.iter().for_each(Both::check);
             let mut seen = Vec::new();
-            along(stream.header(), Course::Incoming.port(), |of| seen.push(of.number()));
+            along(stream.header(), Course::Incoming.port(), |of| {
+                seen.push(of.number())
+            });
             let numbers = chain.iter().map(|f| f.quaject().header().number());
             assert!(numbers.eq(seen.iter().copied()));
         }
@@ -179,7 +183,7 @@ fn filters_between_a_pump_and_a_queue_count_what_has_gone_on() {
                     got.extend(std::iter::from_fn(|| to.get()));
                 }
             }
-            pump.run(to.room());
+            pump.run(32 - to.len());
             got.extend(std::iter::from_fn(|| to.get()));
         }
         let pass = |byte| chain.iter_mut().fold(byte, |byte, f| f.twin(byte));
@@ -237,9 +241,18 @@ fn what_does_not_fit_is_refused() {
     let gauge = create::<Gauge>(false).unwrap();
     let pump = create::<Pump>(()).unwrap();
     assert_eq!(insert(&stream, "ingoing", &one), Err(Refused::NoSuchPort));
-    assert_eq!(insert(&stream, "incoming", &gauge), Err(Refused::WrongSignature));
-    assert_eq!(insert(&stream, "incoming", &pump), Err(Refused::WrongSignature));
-    assert_eq!(insert(&stream, "incoming", &stream), Err(Refused::WrongSignature));
+    assert_eq!(
+        insert(&stream, "incoming", &gauge),
+        Err(Refused::WrongSignature)
+    );
+    assert_eq!(
+        insert(&stream, "incoming", &pump),
+        Err(Refused::WrongSignature)
+    );
+    assert_eq!(
+        insert(&stream, "incoming", &stream),
+        Err(Refused::WrongSignature)
+    );
     insert(&stream, "incoming", &one).unwrap();
     insert(&stream, "incoming", &two).unwrap();
     assert_eq!(insert(&stream, "incoming", &two), Err(Refused::Busy));
@@ -248,9 +261,18 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(insert(&stream, "incoming", &one), circle);
     assert_eq!(insert(&one, "next", &one), circle);
     assert_eq!(link_by_name(&one, "next", &two, "pass"), circle);
-    assert_eq!(link_by_name(&one, "next", &two, "put"), Err(Refused::WrongSignature));
-    assert_eq!(link_by_name(&one, "next", &two, "next"), Err(Refused::NoSuchCallentry));
-    assert_eq!(remove(&stream, "outgoing", one.header().number()), Err(Refused::NotThere));
+    assert_eq!(
+        link_by_name(&one, "next", &two, "put"),
+        Err(Refused::WrongSignature)
+    );
+    assert_eq!(
+        link_by_name(&one, "next", &two, "next"),
+        Err(Refused::NoSuchCallentry)
+    );
+    assert_eq!(
+        remove(&stream, "outgoing", one.header().number()),
+        Err(Refused::NotThere)
+    );
     assert_eq!(remove(&stream, "incoming", 0), Err(Refused::NotThere));
     assert_eq!(unlink_by_name(&one, "pass"), Err(Refused::NoSuchPort));
     let no_rate = Limit {
@@ -269,7 +291,7 @@ fn a_limit_lasts_as_long_as_its_bytes() {
     };
     let rate = create::<Rate>(limit).unwrap();
     let now = 5_000_000_000;
-    assert_eq!((rate.due_ns(now), rate.at_once()), (0, 125));
+    assert_eq!(rate.due_ns(now), 0);
     (0..100).for_each(|byte| assert_eq!(rate.pass(byte), byte));
     assert_eq!(rate.due_ns(now), 100_000_000);
     assert_eq!(rate.due_ns(now + 99_000_000), 1_000_000);

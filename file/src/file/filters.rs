@@ -1,0 +1,215 @@
+//! The filters of an open file: quajects that its bytes pass on their way in and out.
+//!
+//! *Interface*: [`OpenFile::insert_filter`] and [`OpenFile::remove_filter`]; [`OpenFile::passage`] is what a
+//! call's buffer is taken [through](IoBuf::through), and [`OpenFile::passed_late`] is for a read that had
+//! begun before there was a filter.
+//!
+//! A description with filters has no routines for `read` and `write`: its calls are made plainly, and the
+//! loop that its bytes pass is generated ([`quaject::stream`]). A description without costs nothing: the
+//! plain calls see a filter where they look at the access mode. From the return of an insertion or removal
+//! on, all bytes that calls begin to move pass the filters that there are then; a call in progress may finish
+//! as it began, but what a waiting read is given passes, too.
+//!
+//! *Rights*. Filters act for processes that the party which inserted the first one may control, by the rule
+//! of `ptrace`; other processes that have the description see the bytes as they are. So nobody deceives a
+//! process with more rights by a descriptor that he passes to it.
+//!
+//! Source: dissertation, sections 4.1.3 and 4.1.4.
+
+use abi::errno::{Errno, Result};
+use account::{Capability, Cred, caller};
+use alloc::sync::{Arc, Weak};
+use machine::clock::now_ns;
+use quaject::class::{Header, Ref, create};
+use quaject::filter::rate::Rate;
+use quaject::named::{self, Quaject};
+pub use quaject::stream::Course;
+use quaject::stream::Stream;
+use sync::{Monitor, WaitList, epoch};
+use thread::deadline::Deadline;
+
+use super::{ASIDE, FILTERED, OpenFile};
+use crate::files;
+use crate::io::{IoBuf, Passage};
+use core::sync::atomic::Ordering;
+
+/// What is kept of a description that has had a filter.
+pub(super) struct Filters {
+    stream: Ref<Stream>,
+    /// The identity that inserted the first one; none while there is no filter.
+    owner: Monitor<Inserter>,
+    /// Known from elsewhere, so that the description does not wait for another use.
+    _known: Weak<OpenFile>,
+}
+
+/// The party that inserted the first filter.
+struct Inserter(Option<Arc<Cred>>);
+
+/// Nobody wakes it: its sleepers wait for a time.
+static WAITING: WaitList = WaitList::new();
+
+/// Whether `mine` may control processes of `its`.
+fn controls(mine: &Cred, its: &Cred) -> bool {
+    mine.has(Capability::SysPtrace)
+        || its.is_only(mine.uid, mine.gid) && mine.caps.permitted.contains(its.caps.permitted)
+}
+
+impl OpenFile {
+    /// Whether its bytes pass filters.
+    #[inline]
+    pub(super) fn is_filtered(&self) -> bool {
+        self.is_apart(FILTERED)
+    }
+
+    fn filters(&self) -> Option<&Filters> {
+        let cell = self.code.cells.there().filter(|_| self.is_filtered())?;
+        cell.filters.get()
+    }
+
+    /// Puts `filter` in front of those that there are on this way. EBADF: not open for that. EPERM: filters
+    /// of another user. The errors of [`named::insert`]. May sleep for a grace period.
+    pub fn insert_filter(self: &Arc<Self>, course: Course, filter: &dyn Quaject) -> Result<()> {
+        let open = match course {
+            Course::Incoming => self.readable(),
+            Course::Outgoing => self.writable(),
+        };
+        if !open {
+            return Err(Errno::EBADF);
+        }
+        let cell = self.code.cells.get();
+        if cell.filters.get().is_none() {
+            let stream = create::<Stream>(()).map_err(|_| Errno::ENOMEM)?;
+            // A faster thread has made the same.
+            let _same = cell.filters.set(Filters {
+                stream,
+                owner: Monitor::new(Inserter(None)),
+                _known: Arc::downgrade(self),
+            });
+        }
+        let filters = cell.filters.get().ok_or(Errno::ENOMEM)?;
+        let caller = caller::cred();
+        let mut owner = filters.owner.lock();
+        match &owner.0 {
+            Some(owner) if !controls(&caller, owner) => return Err(Errno::EPERM),
+            Some(_) => {}
+            None => {
+                owner.0 = Some(caller);
+                self.stand_aside(true);
+            }
+        }
+        let inserted = named::insert(&filters.stream, course.name(), filter);
+        self.leave_alone(filters, &mut owner);
+        inserted.map_err(Errno::from)
+    }
+
+    /// Takes the filter number `which`, or without a number all, out of this way. ENOENT: it is not there.
+    /// EPERM, ENOMEM. May sleep for a grace period.
+    pub fn remove_filter(self: &Arc<Self>, course: Course, which: Option<u32>) -> Result<()> {
+        let filters = self.filters().ok_or(Errno::ENOENT)?;
+        let mut owner = filters.owner.lock();
+        match &owner.0 {
+            Some(owner) if controls(&caller::cred(), owner) => {}
+            Some(_) => return Err(Errno::EPERM),
+            None => return Err(Errno::ENOENT),
+        }
+        let name = course.name();
+        let removed = match which {
+            Some(which) => named::remove(&filters.stream, name, which),
+            None => named::unlink_by_name(&filters.stream, name),
+        };
+        self.leave_alone(filters, &mut owner);
+        removed.map_err(Errno::from)
+    }
+
+    /// Plain routines again, if no filter is left.
+    fn leave_alone(self: &Arc<Self>, filters: &Filters, owner: &mut Inserter) {
+        let link = |course: Course| filters.stream.header().link(course.port());
+        if link(Course::Incoming).is_none() && link(Course::Outgoing).is_none() {
+            owner.0 = None;
+            self.stand_aside(false);
+        }
+    }
+
+    /// Has all its calls look for filters from the return on, or none.
+    fn stand_aside(self: &Arc<Self>, on: bool) {
+        self.set_apart(FILTERED, on);
+        if on {
+            self.flags.fetch_or(ASIDE, Ordering::SeqCst);
+        } else {
+            self.flags.fetch_and(!ASIDE, Ordering::SeqCst);
+        }
+        files::replug_everywhere(self);
+        // No thread is in a routine that it has left behind.
+        epoch::synchronize();
+    }
+
+    /// What the bytes of a call of the running process pass; none that acts for it: as they are. Waits until
+    /// they may. EAGAIN, ERESTARTSYS, ENOMEM.
+    pub fn passage(&self, course: Course) -> Result<Option<Passage<'_>>> {
+        let Some(passage) = self.acting(course) else {
+            return Ok(None);
+        };
+        self.wait_for_turn(course)?;
+        Ok(Some(passage))
+    }
+
+    /// The filters that act for the running process.
+    fn acting(&self, course: Course) -> Option<Passage<'_>> {
+        let filters = self.filters()?;
+        let owner = filters.owner.lock();
+        let acts = (owner.0.as_ref()).is_some_and(|owner| controls(owner, &caller::cred()));
+        let stream = &*filters.stream;
+        acts.then_some(Passage { stream, course })
+    }
+
+    /// Waits as long as the limits of the rate on this way say.
+    fn wait_for_turn(&self, course: Course) -> Result<()> {
+        loop {
+            let mut due = 0;
+            self.each_filter(course, |header| {
+                if let Some(rate) = Ref::<Rate>::known(header) {
+                    due = due.max(rate.due_ns(now_ns()));
+                }
+            });
+            if due == 0 {
+                return Ok(());
+            }
+            if self.nonblocking() {
+                return Err(Errno::EAGAIN);
+            }
+            let deadline = Deadline::after_ns(due);
+            let _alarm = deadline.alarm()?;
+            WAITING
+                .wait_interruptible(|| deadline.has_passed().then_some(()))
+                .map_err(|_| Errno::ERESTARTSYS)?;
+        }
+    }
+
+    /// A read that looked for no filter has filled `count` bytes of user memory, and meanwhile there are
+    /// filters: the bytes pass them now. `buffer` makes a buffer of that memory.
+    pub fn passed_late<'a>(&'a self, count: usize, buffer: impl Fn() -> Result<IoBuf<'a>>) {
+        let pass = || -> Result<()> {
+            let (mut from, mut to) = (buffer()?, buffer()?);
+            let Some(passage) = self.acting(Course::Incoming) else {
+                return Ok(());
+            };
+            let mut bytes = [0; 256];
+            while from.done() < count {
+                let piece = bytes.len().min(count - from.done());
+                let got = from.take(&mut bytes[..piece])?;
+                passage.stream.run(Course::Incoming, &mut bytes[..got]);
+                to.put(&bytes[..got])?;
+            }
+            Ok(())
+        };
+        // Memory that another thread takes away meanwhile: nobody sees what is there.
+        let _seen = pass();
+    }
+
+    /// Calls `f` with each filter of this way, in the order in which bytes pass.
+    pub fn each_filter(&self, course: Course, f: impl FnMut(&'static Header)) {
+        if let Some(filters) = self.filters() {
+            named::along(filters.stream.header(), course.port(), f);
+        }
+    }
+}

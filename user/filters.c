@@ -1,0 +1,611 @@
+/* Checks filters in the streams of open files: the bytes that pass, by every call and kind of file, while filters come and go, and who
+ * may put them there.
+ *
+ * Interface: filters; TAP on standard output. As user 0.
+ */
+#define _GNU_SOURCE
+#include "kit.h"
+#include "synthesis.h"
+#include <pthread.h>
+#include <pty.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <termios.h>
+
+#define LARGE 100000
+
+static int same(int fd, const char *text)
+{
+    char got[64] = "";
+    ssize_t count = read(fd, got, sizeof got - 1);
+    if (count == (ssize_t)strlen(text) && memcmp(got, text, count) == 0)
+        return 1;
+    printf("# got %zd bytes: %s\n", count, count > 0 ? got : "");
+    return 0;
+}
+
+/* Writes a request to /syn/filters; 0 or a negative error number. */
+static int request(const char *text)
+{
+    int fd = open("/syn/filters", O_WRONLY | O_CLOEXEC);
+    int result = write(fd, text, strlen(text)) < 0 ? -errno : 0;
+    close(fd);
+    return result;
+}
+
+#define requests(...) ({ char line[128]; snprintf(line, sizeof line, __VA_ARGS__); request(line); })
+
+static char shown[65536];
+
+static int shows(const char *path, const char *text)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t count = 0;
+    for (ssize_t got; count < sizeof shown - 1 && (got = read(fd, shown + count, sizeof shown - 1 - count)) > 0;)
+        count += got;
+    shown[count] = 0;
+    close(fd);
+    return strstr(shown, text) != 0;
+}
+
+static unsigned adler(const unsigned char *bytes, size_t count)
+{
+    unsigned a = 1, b = 0;
+    for (size_t i = 0; i < count; i++) {
+        a = (a + bytes[i]) % 65521;
+        b = (b + a) % 65521;
+    }
+    return b << 16 | a;
+}
+
+static void pipes(void)
+{
+    int ends[2], upper = syn_make("Upper", 0);
+    check(pipe(ends) == 0 && upper >= 0, "a pipe and a filter");
+    for (int i = 0; i < 3; i++)
+        check(write(ends[1], "warm", 4) == 4 && same(ends[0], "warm"), "bytes pass as they are");
+    equal(syn_insert(ends[1], SYN_OUT, upper), 0, "a filter in front of the writing end");
+    check(shows("/syn/quajects", "outgoing -> pass"), "the interfacer shows the link");
+    check(shows("/syn/quajects", "in line"), "it is collapsed");
+    check(shows("/syn/filters", "Upper"), "and the filter");
+    for (int i = 0; i < 3; i++)
+        check(write(ends[1], "one Two", 7) == 7 && same(ends[0], "ONE TWO"), "bytes pass it");
+    check(write(ends[1], "b", 1) == 1 && same(ends[0], "B"), "a single one, too");
+    equal(fcntl(ends[1], F_GETFL), O_WRONLY, "its flags say nothing of it");
+    equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0, "they are changed");
+    check(write(ends[1], "three", 5) == 5 && same(ends[0], "THREE"), "it is still there");
+    fcntl(ends[1], F_SETFL, 0);
+    struct iovec two[2] = {{"vec", 3}, {"tor", 3}};
+    check(writev(ends[1], two, 2) == 6 && same(ends[0], "VECTOR"), "writev");
+    check(writev(ends[1], two, 1) == 3 && same(ends[0], "VEC"), "of one segment");
+    equal(syn_remove(ends[1], SYN_OUT, upper), 0, "it is taken out");
+    for (int i = 0; i < 3; i++)
+        check(write(ends[1], "four", 4) == 4 && same(ends[0], "four"), "bytes pass as they were");
+    check(!shows("/syn/filters", "Upper"), "it is not shown");
+    equal(syn_remove(ends[1], SYN_OUT, upper), -ENOENT, "it is not there");
+
+    equal(syn_insert(ends[0], SYN_IN, upper), 0, "in front of the reading end");
+    for (int i = 0; i < 3; i++)
+        check(write(ends[1], "five", 4) == 4 && same(ends[0], "FIVE"), "bytes pass it");
+    char got[2][4];
+    struct iovec to[2] = {{got[0], 3}, {got[1], 4}};
+    check(write(ends[1], "scatter", 7) == 7 && readv(ends[0], to, 2) == 7 && !memcmp(got[0], "SCA", 3) && !memcmp(got[1], "TTER", 4), "readv");
+    check(write(ends[1], "lost", 4) == 4 && read(ends[0], (char *)8, 4) == -1 && errno == EFAULT && same(ends[0], "LOST"),
+          "a bad address loses nothing");
+    fails(syscall(SYS_tee, ends[0], ends[1], 4, 0), EINVAL, "its bytes do not move past it: tee");
+    int file = open("/tmp/filters", O_CREAT | O_RDWR | O_TRUNC, 0600);
+    fails(splice(ends[0], 0, file, 0, 4, 0), EINVAL, "splice");
+    equal(syn_remove_all(ends[0], SYN_IN), 0, "all are taken out");
+    equal(syn_remove_all(ends[0], SYN_IN), -ENOENT, "there is none");
+    check(write(ends[1], "six", 3) == 3 && same(ends[0], "six"), "bytes pass as they were");
+    close(file);
+    close(ends[0]);
+    close(ends[1]);
+    close(upper);
+}
+
+static void files(void)
+{
+    int file = open("/tmp/filters", O_CREAT | O_RDWR | O_TRUNC, 0600), upper = syn_make("Upper", 0);
+    for (int i = 0; i < 3; i++)
+        check(pwrite(file, "abcdefgh", 8, 0) == 8, "a file is written");
+    equal(syn_insert(file, SYN_OUT, upper), 0, "a filter for what is written");
+    check(pwrite(file, "xyz", 3, 2) == 3, "at a place");
+    check(same(file, "abXYZfgh"), "it has passed");
+    check(write(file, "more", 4) == 4 && lseek(file, 8, SEEK_SET) == 8 && same(file, "MORE"), "at the end, too");
+    int other = open("/tmp/filters", O_RDWR);
+    check(pwrite(other, "by", 2, 0) == 2, "another description has none");
+    lseek(file, 0, SEEK_SET);
+    check(same(file, "byXYZfghMORE"), "so it is");
+    fails(sendfile(file, other, 0, 4), EINVAL, "sendfile does not move past it");
+    fails(copy_file_range(other, 0, file, 0, 4, 0), EINVAL, "nor does copy_file_range");
+    syn_remove(file, SYN_OUT, upper);
+    equal(syn_insert(file, SYN_IN, upper), 0, "a filter for what is read");
+    lseek(file, 0, SEEK_SET);
+    check(same(file, "BYXYZFGHMORE"), "it passes");
+    char got[4] = "";
+    check(pread(file, got, 3, 5) == 3 && !memcmp(got, "FGH", 3), "at a place");
+    fcntl(file, F_SETFL, O_APPEND);
+    lseek(file, 0, SEEK_SET);
+    check(same(file, "BYXYZFGHMORE"), "with other flags");
+    close(other);
+    other = open("/tmp/filters", O_RDONLY);
+    check(same(other, "byXYZfghMORE"), "the file is as it was");
+    close(other);
+    close(file);
+    file = open("/tmp/filters", O_RDONLY);
+    check(same(file, "byXYZfghMORE"), "another open has no filter");
+    close(file);
+    close(upper);
+
+    /* Large transfers, counted. */
+    static unsigned char bytes[LARGE], back[LARGE];
+    for (int i = 0; i < LARGE; i++)
+        bytes[i] = i * 13 + i / 256;
+    file = open("/tmp/filters", O_CREAT | O_RDWR | O_TRUNC, 0600);
+    int tap = syn_make("Tap", 0), gauge = syn_make("Gauge", 0), sum = syn_make("Checksum", 0);
+    equal(syn_link(tap, "each", gauge, "count"), 0, "a tap with a gauge");
+    equal(syn_insert(file, SYN_OUT, tap), 0, "counts");
+    equal(syn_insert(file, SYN_OUT, sum), 0, "beside a checksum");
+    equal(write(file, bytes, LARGE), LARGE, "many bytes");
+    equal(syn_invoke(gauge, syn_entry(gauge, "read"), 0), LARGE, "are counted");
+    equal(syn_invoke(sum, syn_entry(sum, "value"), 0), adler(bytes, LARGE), "and summed up");
+    check(pread(file, back, LARGE, 0) == LARGE && !memcmp(bytes, back, LARGE), "and right");
+    close(file);
+    close(tap);
+    close(gauge);
+    close(sum);
+    unlink("/tmp/filters");
+}
+
+static void others(void)
+{
+    int pair[2], upper = syn_make("Upper", 0), feed = syn_make("Newline", 10);
+    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+    for (int i = 0; i < 3; i++)
+        check(write(pair[0], "warm", 4) == 4 && same(pair[1], "warm"), "a socket");
+    equal(syn_insert(pair[1], SYN_IN, upper), 0, "a filter for what it receives");
+    char got[16] = "";
+    check(write(pair[0], "read", 4) == 4 && same(pair[1], "READ"), "read");
+    check(write(pair[0], "recv", 4) == 4 && recv(pair[1], got, 16, 0) == 4 && !memcmp(got, "RECV", 4), "recv");
+    fails(recv(pair[1], got, 16, MSG_PEEK), EOPNOTSUPP, "no look ahead");
+    struct msghdr message = {0};
+    fails(recvmsg(pair[1], &message, 0), EOPNOTSUPP, "no messages");
+    equal(syn_insert(pair[1], SYN_OUT, feed), 0, "another for what it sends");
+    check(send(pair[1], "a\nb", 3, 0) == 3 && same(pair[0], "a\rb"), "send");
+    check(write(pair[1], "c\nd", 3) == 3 && same(pair[0], "c\rd"), "write");
+    syn_remove_all(pair[1], SYN_IN);
+    syn_remove_all(pair[1], SYN_OUT);
+    check(send(pair[0], "e\nf", 3, 0) == 3 && same(pair[1], "e\nf"), "and none");
+    close(pair[0]);
+    close(pair[1]);
+    socketpair(AF_UNIX, SOCK_DGRAM, 0, pair);
+    syn_insert(pair[0], SYN_OUT, upper);
+    check(write(pair[0], "message", 7) == 7 && send(pair[0], "", 0, 0) == 0 && same(pair[1], "MESSAGE") && same(pair[1], ""), "messages stay whole");
+    close(pair[0]);
+    close(pair[1]);
+
+    int master, slave;
+    openpty(&master, &slave, 0, 0, 0);
+    struct termios raw;
+    tcgetattr(slave, &raw);
+    cfmakeraw(&raw);
+    tcsetattr(slave, TCSANOW, &raw);
+    check(write(slave, "warm", 4) == 4 && same(master, "warm"), "a terminal");
+    equal(syn_insert(slave, SYN_OUT, upper), 0, "a filter for what is written to it");
+    check(write(slave, "text", 4) == 4 && same(master, "TEXT"), "it passes");
+    equal(syn_insert(slave, SYN_IN, upper), 0, "and for what is typed");
+    check(write(master, "keys", 4) == 4 && same(slave, "KEYS"), "it passes, too");
+    close(master);
+    close(slave);
+    int null = open("/dev/null", O_RDWR), gauge = syn_make("Gauge", 0), tap = syn_make("Tap", 0);
+    syn_link(tap, "each", gauge, "count");
+    equal(syn_insert(null, SYN_OUT, tap), 0, "before /dev/null");
+    check(write(null, "seven..", 7) == 7, "bytes go");
+    close(null);
+    null = open("/dev/null", O_RDWR);
+    check(write(null, "none", 4) == 4, "by another open, too");
+    check(syn_invoke(gauge, syn_entry(gauge, "take"), 0) <= 7, "which has no filter");
+    close(null);
+    close(gauge);
+    close(tap);
+    close(upper);
+    close(feed);
+}
+
+/* A read that waits when the filter comes. */
+static void *waits(void *argument)
+{
+    int *ends = argument;
+    return (void *)(long)same(ends[0], "LATE");
+}
+
+static void waiting(void)
+{
+    for (int nonpatient = 0; nonpatient < 2; nonpatient++) {
+        int ends[2], upper = syn_make("Upper", 0);
+        if (nonpatient)
+            socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+        else
+            check(pipe(ends) == 0, "a pipe");
+        pid_t child = fork();
+        if (child == 0)
+            _exit(!same(ends[0], "LATE"));
+        until_asleep(child);
+        equal(syn_insert(ends[0], SYN_IN, upper), 0, "a filter comes while a process waits for bytes");
+        check(write(ends[1], "late", 4) == 4, "these come behind");
+        equal(status_of(child), 0, "and pass it");
+        syn_remove_all(ends[0], SYN_IN);
+        pthread_t thread;
+        pthread_create(&thread, 0, waits, ends);
+        usleep(20000);
+        syn_insert(ends[0], SYN_IN, upper);
+        check(write(ends[1], "late", 4) == 4, "the same of a thread");
+        void *good;
+        pthread_join(thread, &good);
+        check(good != 0, "it has passed");
+        close(ends[0]);
+        close(ends[1]);
+        close(upper);
+    }
+}
+
+static void shared(void)
+{
+    int ends[2], upper = syn_make("Upper", 0);
+    check(pipe(ends) == 0, "a pipe");
+    syn_insert(ends[1], SYN_OUT, upper);
+    pid_t child = fork();
+    if (child == 0) {
+        if (write(ends[1], "child", 5) != 5)
+            _exit(1);
+        _exit(-syn_remove(ends[1], SYN_OUT, upper));
+    }
+    equal(status_of(child), 0, "a child has the filter, and takes it out");
+    check(same(ends[0], "CHILD"), "it has passed");
+    check(write(ends[1], "parent", 6) == 6 && same(ends[0], "parent"), "there is none for the parent either");
+    int twin = dup(ends[1]);
+    syn_insert(twin, SYN_OUT, upper);
+    check(write(ends[1], "dup", 3) == 3 && same(ends[0], "DUP"), "a duplicate is the same stream");
+    close(upper);
+    check(write(ends[1], "gone", 4) == 4 && same(ends[0], "GONE"), "the filter stays without its descriptor");
+    equal(requests("%d %d out off", getpid(), twin), 0, "and is taken out by a request");
+    check(write(ends[1], "gone", 4) == 4 && same(ends[0], "gone"), "it is gone");
+    close(twin);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void limited(void)
+{
+    int ends[2], rate = syn_make("Rate", 20000);
+    check(pipe(ends) == 0, "a pipe");
+    equal(syn_insert(ends[1], SYN_OUT, rate), 0, "a limit of the rate");
+    static char bytes[10000];
+    double begin = seconds();
+    size_t done = 0;
+    while (done < sizeof bytes) {
+        ssize_t count = write(ends[1], bytes + done, 1000);
+        if (count <= 0)
+            break;
+        done += count;
+    }
+    double took = seconds() - begin;
+    equal(done, sizeof bytes, "all pass");
+    check(took > 0.35, "but not at once");
+    printf("# %.3f s\n", took);
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    fails(write(ends[1], bytes, 1), EAGAIN, "who does not wait is told");
+    fcntl(ends[1], F_SETFL, 0);
+    close(ends[0]);
+    close(ends[1]);
+    close(rate);
+}
+
+/* As user 1000: the request, and what comes of it. */
+static int as_user(const char *text)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        if (setgid(1000) || setuid(1000))
+            _exit(99);
+        _exit(-request(text));
+    }
+    return -WEXITSTATUS(status_of(child));
+}
+
+static void hostile(void)
+{
+    int ends[2], upper = syn_make("Upper", 0), gauge = syn_make("Gauge", 0), queue = syn_make("Queue", 16), me = getpid();
+    check(pipe(ends) == 0, "a pipe");
+    equal(syn_insert(ends[0], SYN_OUT, upper), -EBADF, "an end that is not written");
+    equal(syn_insert(ends[1], SYN_IN, upper), -EBADF, "one that is not read");
+    equal(syn_insert(ends[1], 2, upper), -EINVAL, "no such way");
+    equal(syn_insert(99, SYN_OUT, upper), -EBADF, "no such file");
+    equal(syn_insert(ends[1], SYN_OUT, 99), -EBADF, "no such filter");
+    equal(syn_insert(ends[1], SYN_OUT, ends[0]), -EINVAL, "a pipe is none");
+    equal(syn_insert(ends[1], SYN_OUT, gauge), -EPROTOTYPE, "a gauge neither");
+    equal(syn_insert(ends[1], SYN_OUT, queue), -EPROTOTYPE, "nor a queue");
+    equal(syn_insert(ends[1], SYN_OUT, upper), 0, "a filter");
+    equal(syn_insert(ends[1], SYN_OUT, upper), -ELOOP, "not twice");
+    equal(syn_link(upper, "next", upper, "pass"), -ELOOP, "nor behind itself");
+    int second = syn_make("Upper", 0);
+    equal(syn_insert(ends[1], SYN_OUT, second), 0, "another in front");
+    equal(syn_insert(ends[1], SYN_OUT, second), -EBUSY, "which leads on already");
+    long result = 0;
+    int count = 2;
+    for (; count < 30 && result == 0; count++) {
+        int more = syn_make("Newline", 13);
+        result = syn_insert(ends[1], SYN_OUT, more);
+        close(more);
+    }
+    equal(result, -EMLINK, "too many");
+    equal(count, 17, "more than sixteen");
+    check(write(ends[1], "deep\r", 5) == 5 && same(ends[0], "DEEP\n"), "those that are there are called where they are too deep");
+    int path = open("/tmp", O_PATH);
+    equal(syn_insert(path, SYN_IN, second), -EBADF, "a place has no bytes");
+    close(path);
+    equal(syn_remove(ends[1], 7, upper), -EINVAL, "taken out of no way");
+    equal(syn_remove(ends[1], SYN_OUT, ends[0]), -EINVAL, "what is no filter");
+    equal(syn_remove_all(ends[1], SYN_OUT), 0, "all of them out");
+    check(write(ends[1], "plain", 5) == 5 && same(ends[0], "plain"), "none is left");
+
+    equal(requests(" "), -EINVAL, "an empty request");
+    equal(requests("%d %d out", me, ends[1]), -EINVAL, "half a request");
+    equal(requests("%d %d through Upper", me, ends[1]), -EINVAL, "no such way");
+    equal(requests("%d %d out Lower", me, ends[1]), -ENOENT, "no such class");
+    equal(requests("%d %d out Rate 0", me, ends[1]), -EINVAL, "no such rate");
+    equal(requests("%d %d out Rate x", me, ends[1]), -EINVAL, "no number");
+    equal(requests("%d 99 out Upper", me), -EBADF, "no such descriptor");
+    equal(requests("%d -1 out Upper", me), -EINVAL, "nor this");
+    equal(requests("%d 4294967296 out Upper", me), -EBADF, "nor that");
+    equal(requests("99999999 1 out Upper"), -ESRCH, "no such process");
+    equal(requests("99999999999 1 out Upper"), -ESRCH, "nor this");
+    equal(requests("%d %d out off 1", me, ends[1]), -ENOENT, "no such filter");
+    equal(requests("quaject 999999 output Upper"), -ESRCH, "no such quaject");
+    equal(requests("quaject 1 nothing Upper"), -ENOENT, "no such port");
+
+    /* Others. */
+    char line[128];
+    snprintf(line, sizeof line, "%d %d out Upper", me, ends[1]);
+    equal(as_user(line), -EPERM, "another user may not");
+    equal(as_user("quaject 1 output Upper"), -EPERM, "nor into the kernel's streams");
+    equal(request(line), 0, "the superuser may");
+    snprintf(line, sizeof line, "%d %d out off", me, ends[1]);
+    equal(as_user(line), -EPERM, "another user may not take it out");
+    pid_t child = fork();
+    if (child == 0) {
+        if (setgid(1000) || setuid(1000))
+            _exit(99);
+        int own = syn_make("Upper", 0);
+        if (syn_insert(ends[1], SYN_OUT, own) != -EPERM || syn_remove_all(ends[1], SYN_OUT) != -EPERM)
+            _exit(1);
+        _exit(write(ends[1], "user", 4) != 4);
+    }
+    equal(status_of(child), 0, "nor by the descriptor that he has");
+    check(same(ends[0], "USER"), "the superuser's filter acts for him");
+    syn_remove_all(ends[1], SYN_OUT);
+    child = fork();
+    if (child == 0) {
+        if (setgid(1000) || setuid(1000))
+            _exit(99);
+        int own = syn_make("Upper", 0);
+        _exit(syn_insert(ends[1], SYN_OUT, own) || write(ends[1], "own", 3) != 3);
+    }
+    equal(status_of(child), 0, "he may put one into what he has open");
+    check(same(ends[0], "OWN"), "it acts for him");
+    check(write(ends[1], "root", 4) == 4 && same(ends[0], "root"), "and does not deceive the superuser");
+    close(ends[0]);
+    close(ends[1]);
+
+    /* Memory is the user's own. */
+    child = fork();
+    if (child == 0) {
+        struct { unsigned long now, most; } limit = {4096, 4096};
+        if (syscall(SYS_prlimit64, 0, 7, &limit, 0) || setgid(1000) || setuid(1000))
+            _exit(99);
+        long last = 0;
+        for (int i = 0; i < 4000 && last >= 0; i++)
+            last = syn_make("Queue", 4096);
+        _exit(last == -ENOMEM || last == -EMFILE ? 0 : 1);
+    }
+    equal(status_of(child), 0, "a user has so many and no more");
+    close(upper);
+    close(second);
+    close(gauge);
+    close(queue);
+}
+
+/* --- Streams whose bytes are checked while filters come and go --- */
+
+static volatile int over;
+
+struct flow {
+    int to, from;
+    int step;      /* Bytes at a time, at most. */
+    long wrong, moved;
+};
+
+/* The byte at this place: letters that a filter changes, and others. */
+static char byte_at(long place) { return place % 7 ? 'a' + place % 26 : '0' + place / 7 % 10; }
+
+static void *writes(void *argument)
+{
+    struct flow *flow = argument;
+    static __thread char bytes[8192];
+    unsigned seed = flow->step;
+    for (long place = 0; !over;) {
+        int count = 1 + rand_r(&seed) % flow->step;
+        for (int i = 0; i < count; i++)
+            bytes[i] = byte_at(place + i);
+        ssize_t done = write(flow->to, bytes, count);
+        if (done < 0)
+            break;
+        place += done;
+    }
+    shutdown(flow->to, SHUT_WR);
+    close(flow->to);
+    return 0;
+}
+
+static void *reads(void *argument)
+{
+    struct flow *flow = argument;
+    static __thread char bytes[8192];
+    unsigned seed = flow->step + 1;
+    for (long place = 0;;) {
+        ssize_t count = read(flow->from, bytes, 1 + rand_r(&seed) % flow->step);
+        if (count <= 0)
+            break;
+        for (ssize_t i = 0; i < count; i++, place++) {
+            char lower = byte_at(place), upper = lower >= 'a' ? lower - 32 : lower;
+            flow->wrong += bytes[i] != lower && bytes[i] != upper;
+        }
+        flow->moved = place;
+    }
+    return 0;
+}
+
+static void storm(void)
+{
+    enum { FLOWS = 4, ROUNDS = 150 };
+    struct flow flows[FLOWS];
+    pthread_t threads[FLOWS][2];
+    over = 0;
+    for (int i = 0; i < FLOWS; i++) {
+        int ends[2];
+        if (i % 2)
+            socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+        else if (pipe(ends))
+            return;
+        flows[i] = (struct flow){.to = ends[1], .from = ends[0], .step = i < 2 ? 300 : 8192};
+        pthread_create(&threads[i][0], 0, writes, &flows[i]);
+        pthread_create(&threads[i][1], 0, reads, &flows[i]);
+    }
+    unsigned seed = 11;
+    int filters[FLOWS][2], there[FLOWS][2] = {0}, failed = 0;
+    for (int i = 0; i < FLOWS; i++)
+        for (int way = 0; way < 2; way++)
+            filters[i][way] = syn_make("Upper", 0);
+    for (int round = 0; round < ROUNDS; round++) {
+        int i = rand_r(&seed) % FLOWS, way = rand_r(&seed) % 2, fd = way == SYN_IN ? flows[i].from : flows[i].to;
+        long result = there[i][way] ? syn_remove(fd, way, filters[i][way]) : syn_insert(fd, way, filters[i][way]);
+        if (result)
+            failed++;
+        else
+            there[i][way] = !there[i][way];
+        if (rand_r(&seed) % 4 == 0)
+            usleep(rand_r(&seed) % 2000);
+    }
+    over = 1;
+    for (int i = 0; i < FLOWS; i++) {
+        pthread_join(threads[i][0], 0);
+        pthread_join(threads[i][1], 0);
+        check(flows[i].wrong == 0, "every byte is right, or as the filter has it");
+        check(flows[i].moved > 0, "and there were some");
+        printf("# %ld bytes, %ld wrong\n", flows[i].moved, flows[i].wrong);
+        close(flows[i].from);
+        close(filters[i][0]);
+        close(filters[i][1]);
+    }
+    equal(failed, 0, "filters came and went");
+}
+
+/* Insertions while another thread forks: a child that comes behind one has the filter, in whatever order the two were done. */
+static int fork_ends[2];
+static volatile int fork_go;
+static int fork_filter;
+
+static void *inserts(void *unused __attribute__((unused)))
+{
+    while (!fork_go)
+        ;
+    syn_insert(fork_ends[1], SYN_OUT, fork_filter);
+    return 0;
+}
+
+static void forks(void)
+{
+    int wrong = 0;
+    for (int round = 0; round < 60; round++) {
+        int go[2];
+        if (pipe(fork_ends) || pipe(go))
+            return;
+        for (int i = 0; i < 3; i++)
+            if (write(fork_ends[1], "warm", 4) != 4 || !same(fork_ends[0], "warm"))
+                wrong++;
+        fork_filter = syn_make("Upper", 0);
+        fork_go = 0;
+        pthread_t thread;
+        pthread_create(&thread, 0, inserts, 0);
+        fork_go = 1;
+        for (volatile int i = 0; i < round * 200; i++)
+            ;
+        pid_t child = fork();
+        if (child == 0) {
+            char byte;
+            if (read(go[0], &byte, 1) != 1)
+                _exit(1);
+            for (int i = 0; i < 3; i++)
+                if (write(fork_ends[1], "born", 4) != 4)
+                    _exit(1);
+            _exit(0);
+        }
+        pthread_join(thread, 0);
+        if (write(go[1], "", 1) != 1)
+            wrong++;
+        wrong += status_of(child) != 0;
+        wrong += !same(fork_ends[0], "BORNBORNBORN");
+        close(fork_ends[0]);
+        close(fork_ends[1]);
+        close(go[0]);
+        close(go[1]);
+        close(fork_filter);
+    }
+    equal(wrong, 0, "children that are born meanwhile have the filter");
+}
+
+/* Kibibytes of generated code. */
+static long code(void)
+{
+    shows("/syn/memory", "generated code");
+    char *line = strstr(shown, "generated code, memory");
+    line = line ? strstr(line, "in use") : 0;
+    return line ? atol(line + 6) : -1;
+}
+
+static void nothing_left(void)
+{
+    int ends[2], upper = syn_make("Upper", 0);
+    if (pipe(ends))
+        return;
+    long before = code();
+    for (int i = 0; i < 300; i++) {
+        syn_insert(ends[1], SYN_OUT, upper);
+        syn_remove(ends[1], SYN_OUT, upper);
+    }
+    long after = code();
+    printf("# %ld and %ld KiB of code\n", before, after);
+    check(before >= 0 && after <= before + 64, "insertions leave no code behind");
+    close(upper);
+    close(ends[0]);
+    close(ends[1]);
+    check(!shows("/syn/filters", "Upper"), "no filter is left");
+}
+
+int main(void)
+{
+    pipes();
+    files();
+    others();
+    waiting();
+    shared();
+    limited();
+    hostile();
+    storm();
+    forks();
+    nothing_left();
+    return done();
+}
