@@ -14,6 +14,7 @@
 #include "passage.h"
 #include "synthesis.h"
 #include "tap.h"
+#include "turns.h"
 
 #define ROUNDS 4000
 /* A quantum, nanoseconds. */
@@ -234,6 +235,40 @@ static void ticks(void)
     check(longest_later < QUANTUM + QUANTUM / 4, "and gives way after each quantum");
 }
 
+/* The end of a quantum: straight from the timer's interrupt into the other thread. */
+static struct turns *turns;
+
+static void computes(long who)
+{
+    if (vectors)
+        __asm__ volatile("movq %0, %%xmm7" : : "r"(who) : "xmm7");
+    take_turns(turns, who, 100);
+    if (vectors) {
+        long kept;
+        __asm__ volatile("movq %%xmm7, %0" : "=r"(kept));
+        if (kept != who)
+            passage->lost++;
+    }
+    over();
+}
+
+static void quantum(int with_vectors, uint64_t most)
+{
+    char name[128];
+    reset(with_vectors);
+    memset(turns, 0, sizeof *turns);
+    begin(computes, 1);
+    begin(computes, 0);
+    wait_for_all();
+    uint64_t typical = typical_turn(turns), mean = mean_turn(turns);
+    printf("# a quantum's end %s vector registers: %lu instructions, %lu in the mean\n", with_vectors ? "with" : "without",
+           (unsigned long)typical, (unsigned long)mean);
+    snprintf(name, sizeof name, "a quantum's end takes at most %lu instructions", (unsigned long)most);
+    check(turns->count >= 100 && typical <= most, name);
+    check(mean <= 2 * most, "and in the mean not many more");
+    equal(passage->lost, 0, "vector registers are kept");
+}
+
 int main(void)
 {
     passage = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -245,6 +280,9 @@ int main(void)
         measure(1, with_vectors, 60);
         measure(2, with_vectors, 90);
     }
+    turns = mmap(0, sizeof *turns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (int with_vectors = 0; with_vectors < 2; with_vectors++)
+        quantum(with_vectors, 110);
     reset(0);
     begin(veteran, 1);
     begin(newcomer, 0);

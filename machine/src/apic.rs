@@ -60,8 +60,23 @@ pub fn id() -> u32 {
 /// Interrupts this CPU in `ns` nanoseconds, once; replaces what was armed before. Longer than about four
 /// seconds is cut to that: whoever armed it looks at the clock and arms again. Zero fires at once.
 pub fn timer_arm_ns(ns: u64) {
-    let ticks = (u128::from(ns) * u128::from(TICKS.load(Ordering::Relaxed))) >> 32;
-    write(TIMER_INITIAL, ticks.clamp(1, u128::from(u32::MAX)) as u32);
+    write(TIMER_INITIAL, timer_ticks(ns));
+}
+
+/// The most that the timer's word takes for `ns` nanoseconds, at least one tick.
+pub fn timer_ticks(ns: u64) -> u32 {
+    let ticks = (u128::from(ns) * u128::from(timer_rate())) >> 32;
+    ticks.clamp(1, u128::from(u32::MAX)) as u32
+}
+
+/// Timer ticks in 2^32 ns, after they were measured.
+pub fn timer_rate() -> u64 {
+    TICKS.load(Ordering::Relaxed)
+}
+
+/// The word in which generated code stores ticks (32 bits) to have this CPU's timer fire once.
+pub const fn timer_address() -> usize {
+    REGISTERS + TIMER_INITIAL
 }
 
 /// Acknowledges the interrupt being handled. Handlers set with [`crate::irq::set_handler`] need not.

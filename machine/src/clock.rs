@@ -1,9 +1,10 @@
 //! Time: nanoseconds since boot from the TSC, and the date from the CMOS clock.
 //!
-//! *Interface*: [`now_ns`], [`tsc`], [`tsc_khz`], [`wall_at_boot`]; [`real_ns`] is the time of day,
-//! [`set_real_ns`] sets it. The TSC is measured once against channel 2 of the PIT. Under `-icount` both count
-//! guest instructions, so time there is instructions.
+//! *Interface*: [`now_ns`], [`tsc`], [`tsc_khz`], [`wall_at_boot`]; [`emit_ns`] for generated code;
+//! [`real_ns`] is the time of day, [`set_real_ns`] sets it. The TSC is measured once against channel 2 of
+//! the PIT. Under `-icount` both count guest instructions, so time there is instructions.
 
+use codegen::{Draft, dynasm};
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 static BASE: AtomicU64 = AtomicU64::new(0);
@@ -25,6 +26,15 @@ pub fn tsc() -> u64 {
 pub fn now_ns() -> u64 {
     let ticks = tsc().saturating_sub(BASE.load(Ordering::Relaxed));
     ((u128::from(ticks) * u128::from(SCALE.load(Ordering::Relaxed))) >> 32) as u64
+}
+
+/// Emits: rax, a time stamp, becomes the time of [`now_ns`]. Changes rdx and flags.
+pub fn emit_ns(d: &mut Draft) {
+    dynasm!(d ; .arch x64
+        ; sub rax, [BASE.as_ptr() as usize as i32]
+        ; mul QWORD [SCALE.as_ptr() as usize as i32]
+        ; shrd rax, rdx, 32
+    );
 }
 
 /// TSC ticks in a millisecond.

@@ -40,8 +40,10 @@ pub struct Cpu {
     /// Physical address of the top page table that this CPU has, or is about to have, in CR3; zero before the
     /// first load counts as the kernel's. Code that loads CR3 stores the value here first (`vm::tlb`).
     pub root: AtomicUsize,
-    /// Interrupts taken here.
+    /// Interrupts taken here, but for those in [`Cpu::quanta`].
     pub interrupts: AtomicU64,
+    /// Interrupts of the timer that ended a quantum, which the timer's own code has counted.
+    pub quanta: AtomicU64,
     /// Exceptions taken here.
     pub exceptions: AtomicU64,
     /// Where the generated or assembled one-instruction `syscall` entry of this CPU is.
@@ -75,6 +77,10 @@ impl Cpu {
     pub const CURRENT: usize = offset_of!(Cpu, current);
     /// Offset of the kernel stack pointer that an interrupt from user mode starts with. Not 8-aligned.
     pub const RSP0: usize = offset_of!(Cpu, tss) + offset_of!(Tss, rsp0);
+    /// Offset of [`Cpu::need_resched`] (32 bits).
+    pub const NEED_RESCHED: usize = offset_of!(Cpu, need_resched);
+    /// Offset of [`Cpu::quanta`].
+    pub const QUANTA: usize = offset_of!(Cpu, quanta);
     /// Offset of [`Cpu::thread`].
     pub const THREAD: usize = offset_of!(Cpu, thread);
     /// Offset of [`Cpu::fp_owner`].
@@ -107,6 +113,7 @@ impl Cpu {
             fp_owner: AtomicUsize::new(Cpu::FP_TRAPPED),
             root: AtomicUsize::new(0),
             interrupts: AtomicU64::new(0),
+            quanta: AtomicU64::new(0),
             handling: AtomicBool::new(false),
             exceptions: AtomicU64::new(0),
             syscall_entry: AtomicUsize::new(0),

@@ -92,10 +92,17 @@ pub fn mask(gsi: u32) {
     crate::ioapic::mask(gsi);
 }
 
-/// Interrupts taken at `vector` through [`set_handler`] by CPU number `cpu`, since boot.
+/// Interrupts taken at `vector` through [`set_handler`] by CPU number `cpu`, since boot; at the timer's also
+/// those that ended a quantum.
 pub fn count_on(cpu: usize, vector: u8) -> u64 {
-    let counts = COUNTS.get(cpu);
-    counts.map_or(0, |counts| counts[vector as usize].load(Ordering::Relaxed))
+    let Some(counts) = COUNTS.get(cpu) else {
+        return 0;
+    };
+    let quanta = match vector {
+        TIMER_VECTOR => crate::cpu::cpu(cpu).quanta.load(Ordering::Relaxed),
+        _ => 0,
+    };
+    counts[vector as usize].load(Ordering::Relaxed) + quanta
 }
 
 /// The same by all.

@@ -505,6 +505,17 @@ mod bare {
         }
     }
 
+    /// The code address to which a generated handler jumps that leaves its interrupt to Rust: registers
+    /// exactly as the interrupt left them, a zero and the vector pushed. The rest is an ordinary interrupt,
+    /// with the handler of [`crate::irq::set_handler`].
+    pub fn irq_common() -> usize {
+        if guarded() {
+            guarded::common as *const () as usize
+        } else {
+            trap_common as *const () as usize
+        }
+    }
+
     /// Leaves the kernel (or goes to a kernel context) through `frame`, past the `return_to_user` callout.
     ///
     /// # Safety
@@ -749,6 +760,11 @@ mod host {
 
     /// No kernel entry on a host.
     pub fn irq_tail() -> usize {
+        0
+    }
+
+    /// No kernel entry on a host.
+    pub fn irq_common() -> usize {
         0
     }
 

@@ -36,18 +36,18 @@ use crate::signal::process::{ProcessSignals, WAITING};
 use crate::signal::set::UNBLOCKABLE;
 use crate::time::RUNG;
 
-const OWNER: i32 = thread::OWNER_OFFSET as i32;
-const BLOCKED: i32 = offset_of!(Task, blocked) as i32;
+pub(crate) const OWNER: i32 = thread::OWNER_OFFSET as i32;
+pub(crate) const BLOCKED: i32 = offset_of!(Task, blocked) as i32;
 /// The size that a signal set has here.
 const SET: i32 = size_of::<u64>() as i32;
 
 /// The offset of a field of the process from its group's number, whose address a task has.
-const fn beside_group(offset: usize) -> i32 {
+pub(crate) const fn beside_group(offset: usize) -> i32 {
     offset as i32 - offset_of!(Process, pgrp) as i32
 }
 
 /// To the stack's base, where every exit of a routine begins.
-fn to_base(d: &mut Draft) {
+pub(crate) fn to_base(d: &mut Draft) {
     let (last, less) = (StackBase::SLOT as i32 - 1, StackBase::SIZE as i32 - 1);
     dynasm!(d ; .arch x64 ; or rsp, last ; sub rsp, less);
 }
@@ -62,13 +62,13 @@ fn reaching(d: &mut Draft, fault: Label, access: impl FnOnce(&mut Draft)) {
     close(d);
 }
 
-fn open(d: &mut Draft) {
+pub(crate) fn open(d: &mut Draft) {
     if machine::features::get().smap() {
         dynasm!(d ; .arch x64 ; stac);
     }
 }
 
-fn close(d: &mut Draft) {
+pub(crate) fn close(d: &mut Draft) {
     if machine::features::get().smap() {
         dynasm!(d ; .arch x64 ; clac);
     }
@@ -361,6 +361,7 @@ pub fn sequences(d: &mut Draft, slow: Label) {
         ; mov [rsi + signature], r10d
         ; mov [rsi + seen], rdx
         ; mov [rsi + area], rdi
+        ; mov [rax + thread::SEQUENCE_AREA_OFFSET as i32], rdi
         ; mov DWORD [rax + marks], thread::flags::SEQUENCE as i32
         ; pop rdx
         ; pop rsi

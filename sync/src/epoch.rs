@@ -133,6 +133,15 @@ pub fn quiescent(cpu: usize) {
     KERNEL.quiescent(cpu);
 }
 
+/// For generated code: the addresses of the epoch's number and of the word of CPU `cpu`. A move from the
+/// first to the second is what [`quiescent`] does.
+pub fn words(cpu: usize) -> [usize; 2] {
+    [
+        core::ptr::from_ref(&KERNEL.epoch) as usize,
+        core::ptr::from_ref(&KERNEL.seen[cpu].0) as usize,
+    ]
+}
+
 /// CPU `cpu` goes idle; it counts as quiescent until [`idle_exit`].
 pub fn idle_enter(cpu: usize) {
     KERNEL.idle_enter(cpu);

@@ -59,6 +59,14 @@ pub const SWITCHES_OFFSET: usize = core::mem::offset_of!(tte::Tte, switches);
 /// Offset of the word that is [`flags::SEQUENCE`] of a thread that has restartable sequences and has looked
 /// at them, 32 bits.
 pub const SEQUENCES_OFFSET: usize = core::mem::offset_of!(tte::Tte, sequences);
+/// Offset of the state word, bits in [`flags`], 32 bits.
+pub const STATE_OFFSET: usize = core::mem::offset_of!(tte::Tte, state);
+/// Offset of the byte in which [`KIND_FP`] says that the thread has vector registers.
+pub const KIND_OFFSET: usize = core::mem::offset_of!(tte::Tte, kind);
+/// See [`KIND_OFFSET`].
+pub const KIND_FP: u8 = switch::Kind::FP.bits();
+/// Offset of the address of a thread's area for restartable sequences.
+pub const SEQUENCE_AREA_OFFSET: usize = core::mem::offset_of!(tte::Tte, sequence_area);
 pub use tte::{
     LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, by_handle, current, current_opt, for_each,
 };

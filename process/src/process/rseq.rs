@@ -58,7 +58,7 @@ impl Rseq {
         user::check(area, length)?;
         own.signature.store(signature, Ordering::Relaxed);
         own.area.store(area, Ordering::Relaxed);
-        task.thread.watch_sequences();
+        task.thread.watch_sequences(area);
         Ok(())
     }
 

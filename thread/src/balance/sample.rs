@@ -144,7 +144,7 @@ fn start(local: &Local) {
     let at = now_ns() + PERIOD_NS;
     local.sampled_at.store(tsc(), Ordering::Relaxed);
     local.sample_ns.store(at, Ordering::Relaxed);
-    crate::time::timer::arm(local, at);
+    crate::time::timer::arm_for(local, at);
 }
 
 /// The load averages over one, five and fifteen minutes, in units of 1/2048.

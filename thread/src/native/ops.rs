@@ -171,21 +171,25 @@ impl Tte {
         self.flags() & KILLED != 0
     }
 
-    /// The running thread, which this is, has restartable sequences from now on, and is to look before it is
-    /// in user mode again.
-    pub fn watch_sequences(&self) {
+    /// The running thread, which this is, has restartable sequences from now on, named in the program's
+    /// memory at `area`, and is to look before it is in user mode again.
+    pub fn watch_sequences(&self, area: usize) {
+        self.sequence_area.store(area, Ordering::Relaxed);
         self.sequences.store(SEQUENCE, Ordering::Relaxed);
         self.note_sequence();
     }
 
     /// It has none any more.
     pub fn forget_sequences(&self) {
+        self.sequence_area.store(0, Ordering::Relaxed);
         self.sequences.store(0, Ordering::Relaxed);
         self.take_sequence();
     }
 
     /// So has `child`, which has not started.
     pub fn bequeath_sequences(&self, child: &Tte) {
+        let area = self.sequence_area.load(Ordering::Relaxed);
+        child.sequence_area.store(area, Ordering::Relaxed);
         child
             .sequences
             .store(self.sequences.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -34,6 +34,8 @@ pub(crate) struct Local {
     pub zombies: AtomicPtr<Tte>,
     /// When the timer fires next, `u64::MAX` for never, nanoseconds.
     pub armed_ns: AtomicU64,
+    /// No alarm and no sample is due before this time, nanoseconds; it may be too early.
+    pub soonest_ns: AtomicU64,
     /// When the timer looks at a quantum next, nanoseconds.
     pub look_ns: AtomicU64,
     /// How many times over the next quantum is doubled before the timer looks, 0 to
@@ -51,6 +53,8 @@ pub(crate) struct Local {
     pub sampled_at: AtomicU64,
     /// The results of samples on this CPU.
     pub samples: Samples,
+    /// Address of the CPU's word for quiescent points.
+    pub seen: AtomicUsize,
     /// Threads taken from other CPUs' shelves.
     pub stolen: AtomicU32,
     /// Procedures for the end of the interrupt.
@@ -70,6 +74,7 @@ impl Local {
             inbox: AtomicPtr::new(null_mut()),
             zombies: AtomicPtr::new(null_mut()),
             armed_ns: AtomicU64::new(u64::MAX),
+            soonest_ns: AtomicU64::new(0),
             look_ns: AtomicU64::new(0),
             patience: AtomicU8::new(0),
             ticking: AtomicU8::new(STILL),
@@ -78,6 +83,7 @@ impl Local {
             sample_ns: AtomicU64::new(u64::MAX),
             sampled_at: AtomicU64::new(0),
             samples: Samples::new(),
+            seen: AtomicUsize::new(0),
             stolen: AtomicU32::new(0),
             chain: Chain::new(),
             alarms_chained: AtomicBool::new(false),

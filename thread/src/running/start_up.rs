@@ -13,7 +13,7 @@ use crate::switch::speculation;
 use crate::switch::turn;
 use crate::switch::yielding;
 use crate::switch::{Keys, Kind, SwitchCode};
-use crate::time::timer;
+use crate::time::{tick, timer};
 use crate::tte::flags;
 use crate::tte::{NoMemory, Thread, activate};
 use core::sync::atomic::Ordering;
@@ -29,6 +29,7 @@ pub fn init() -> Result<(), NoMemory> {
     speculation::init()?;
     machine::irq::set_handler(machine::irq::TIMER_VECTOR, timer::fired);
     init_cpu()?;
+    tick::install()?;
     callouts::link();
     Ok(())
 }
@@ -43,6 +44,9 @@ pub fn init_cpu() -> Result<(), NoMemory> {
     // This comes first: the next steps may wake a thread of another CPU that was waiting for a monitor.
     cpu.thread
         .store(core::ptr::from_ref(local) as usize, Ordering::Relaxed);
+    local
+        .seen
+        .store(sync::epoch::words(cpu.number())[1], Ordering::Relaxed);
     let thread = adopt(cpu)?;
     let turn = turn::synthesize(&local.ring, cpu.number() as u64)?;
     local.ring.turn.store(turn.entry(), Ordering::Relaxed);

@@ -43,7 +43,7 @@ pub fn alarm(at_ns: u64, call: fn(usize), argument: usize) -> Result<AlarmId, No
     // SAFETY: on this CPU with interrupts off; the borrow ends here.
     let key = unsafe { local.alarms() }.add(at_ns, call, argument);
     if key.is_some() {
-        timer::arm(local, at_ns);
+        timer::arm_for(local, at_ns);
     }
     let id = key.map(|key| AlarmId {
         cpu: cpu.number() as u32,

@@ -8,6 +8,7 @@ mod alarm_tests;
 pub mod clock;
 pub mod deadline;
 pub mod grace;
+pub(crate) mod tick;
 pub(crate) mod timer;
 
 // The model of the alarms puts loom's beside them.

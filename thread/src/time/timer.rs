@@ -1,7 +1,7 @@
 //! The quantum timer: a one-shot interrupt for each CPU, for the end of quanta and for alarms.
 //!
 //! *Interface*: [`begin`] when a second thread becomes ready, [`arm`] for the alarm heap; [`fired`] is the
-//! handler.
+//! handler in Rust, for whatever the generated one (`tick.rs`) leaves to it.
 //!
 //! A CPU with at most one ready thread has no quanta; it is interrupted only for samples (`sample.rs`) and
 //! alarms. A running timer is not stopped when the ring shrinks to one thread: it fires once more and finds
@@ -37,8 +37,27 @@ pub(crate) fn ticks_to_ns(ticks: u64) -> u64 {
     }
 }
 
+/// Nanoseconds in counts of the time-stamp counter.
 fn ns_to_ticks(ns: u64) -> u64 {
-    (u128::from(ns) * u128::from(tsc_khz()) / 1_000_000) as u64
+    match ns.checked_mul(tsc_khz()) {
+        Some(product) => product / 1_000_000,
+        None => (u128::from(ns) * u128::from(tsc_khz()) / 1_000_000) as u64,
+    }
+}
+
+impl Tte {
+    /// Sets the quantum, nanoseconds (at least 50 µs); it holds from the thread's next turn.
+    pub fn set_quantum_ns(&self, quantum_ns: u64) {
+        let quantum_ns = quantum_ns.max(50_000);
+        if self.quantum_ns() == quantum_ns && self.quantum_timer.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let ticks = ns_to_ticks(quantum_ns);
+        self.quantum_ns.store(quantum_ns, Ordering::Relaxed);
+        self.used_up.store(ticks - ticks / 8, Ordering::Relaxed);
+        self.quantum_timer
+            .store(machine::apic::timer_ticks(quantum_ns), Ordering::Relaxed);
+    }
 }
 
 /// Whether another thread waits for this CPU. With interrupts off.
@@ -88,8 +107,16 @@ pub(crate) fn joined(local: &Local, me: &Tte, tte: &Tte) {
     }
 }
 
+/// Has the timer fire no later than `at_ns`, for an alarm or a sample. With interrupts off.
+pub(crate) fn arm_for(local: &Local, at_ns: u64) {
+    if at_ns < local.soonest_ns.load(Ordering::Relaxed) {
+        local.soonest_ns.store(at_ns, Ordering::Relaxed);
+    }
+    arm(local, at_ns);
+}
+
 /// Has the timer fire no later than `at_ns`. With interrupts off.
-pub(crate) fn arm(local: &Local, at_ns: u64) {
+fn arm(local: &Local, at_ns: u64) {
     if at_ns < local.armed_ns.load(Ordering::Relaxed) {
         local.armed_ns.store(at_ns, Ordering::Relaxed);
         machine::apic::timer_arm_ns(at_ns.saturating_sub(now_ns()));
@@ -178,5 +205,7 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
     }
     // SAFETY: on this CPU with interrupts off.
     let alarm = unsafe { local.alarms() }.next_ns();
-    arm(local, alarm.min(local.sample_ns.load(Ordering::Relaxed)));
+    let soonest = alarm.min(local.sample_ns.load(Ordering::Relaxed));
+    local.soonest_ns.store(soonest, Ordering::Relaxed);
+    arm(local, soonest);
 }

@@ -111,6 +111,12 @@ pub struct Tte {
     /// Its debug registers.
     pub(crate) watched: Watched,
     pub(crate) quantum_ns: AtomicU64,
+    /// A quantum of which no more than an eighth is left, in counts of the time-stamp counter.
+    pub(crate) used_up: AtomicU64,
+    /// The quantum in the timer's ticks; 0 until it is first set.
+    pub(crate) quantum_timer: AtomicU32,
+    /// Address of its area for restartable sequences; 0 without.
+    pub(crate) sequence_area: AtomicUsize,
     /// Address of the stack base, the end of the kernel stack.
     pub(crate) stack_top: AtomicUsize,
     pub(crate) events: AtomicU64,
@@ -119,6 +125,8 @@ pub struct Tte {
     pub(crate) switches: AtomicU64,
     /// Those of them in which it would have gone on.
     pub(crate) preempted: AtomicU64,
+    /// Further ones: ends of its quantum that the timer's own code has counted.
+    pub(crate) quanta: AtomicU64,
     /// The results of samples. Only its CPU writes them.
     pub(crate) samples: Samples,
     pub(crate) nice: AtomicBool,
@@ -189,12 +197,16 @@ impl Tte {
             sequences: AtomicU32::new(0),
             watched: Watched::new(),
             quantum_ns: AtomicU64::new(QUANTUM_NS),
+            used_up: AtomicU64::new(0),
+            quantum_timer: AtomicU32::new(0),
+            sequence_area: AtomicUsize::new(0),
             stack_top: AtomicUsize::new(0),
             events: AtomicU64::new(0),
             awaited: AtomicU64::new(0),
             owner: AtomicUsize::new(0),
             switches: AtomicU64::new(0),
             preempted: AtomicU64::new(0),
+            quanta: AtomicU64::new(0),
             samples: Samples::new(),
             nice: AtomicBool::new(false),
             count: AtomicU32::new(0),
@@ -287,12 +299,6 @@ impl Tte {
         self.quantum_ns.load(Ordering::Relaxed)
     }
 
-    /// Sets the quantum, nanoseconds (at least 50 µs); it holds from the thread's next turn.
-    pub fn set_quantum_ns(&self, quantum_ns: u64) {
-        self.quantum_ns
-            .store(quantum_ns.max(50_000), Ordering::Relaxed);
-    }
-
     /// The word that the room above keeps here (its own thread record).
     #[inline]
     pub fn owner(&self) -> usize {
@@ -381,12 +387,12 @@ impl Tte {
 
     /// How often the thread has blocked or been preempted by Rust code.
     pub fn switches(&self) -> u64 {
-        self.switches.load(Ordering::Relaxed)
+        self.switches.load(Ordering::Relaxed) + self.quanta.load(Ordering::Relaxed)
     }
 
     /// How many of these it did not ask for, or asked for by giving way.
     pub fn preempted(&self) -> u64 {
-        self.preempted.load(Ordering::Relaxed)
+        self.preempted.load(Ordering::Relaxed) + self.quanta.load(Ordering::Relaxed)
     }
 
     /// Copies the name into `buffer`; returns it without the padding.
@@ -533,7 +539,8 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     for word in [&tte.fs_base, &tte.gs_base, &tte.time, &tte.in_at] {
         word.store(0, Ordering::Relaxed);
     }
-    for word in [&tte.events, &tte.awaited, &tte.switches, &tte.preempted] {
+    let counts = [&tte.switches, &tte.preempted, &tte.quanta];
+    for word in [&tte.events, &tte.awaited].into_iter().chain(counts) {
         word.store(0, Ordering::Relaxed);
     }
     tte.samples.reset();
@@ -548,7 +555,8 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     tte.sequences.store(0, Ordering::Relaxed);
     tte.pinned.store(false, Ordering::Relaxed);
     tte.on_ring.store(false, Ordering::Relaxed);
-    tte.quantum_ns.store(QUANTUM_NS, Ordering::Relaxed);
+    tte.set_quantum_ns(QUANTUM_NS);
+    tte.sequence_area.store(0, Ordering::Relaxed);
     tte.signals.reset();
     tte.serial
         .store(SERIAL.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);

@@ -1,0 +1,276 @@
+//! The timer's handler: generated code that leads the end of a quantum straight into the running thread's
+//! `sw_out`.
+//!
+//! *Interface*: [`install`], once, at boot, after the Rust handler is linked. The handler is one image for
+//! all CPUs. It is entered by the processor through the timer's gate.
+//!
+//! The handler switches by itself when all of this holds: the interrupt comes from user mode; another thread
+//! is ready; the running thread has used up its quantum, but for an eighth; neither an alarm nor a sample is
+//! due. It then does what `timer.rs` does at the end of a quantum: the next look at a quantum is set, the
+//! interrupt is acknowledged and counted, a quiescent point is noted, and the thread's `sw_out` is called,
+//! over the nine registers that no switch saves. In any other case it restores the few registers that it has
+//! used and continues as any interrupt does, with [`crate::time::timer::fired`].
+//!
+//! With several CPUs it also leaves everything to Rust that balancing might change: while a CPU is idle, or
+//! threads are on the shelf, or more than two are ready.
+//!
+//! A thread with restartable sequences is only marked when its area names one, or cannot be read: outside a
+//! sequence there is nothing to abort, and a thread that moves to another CPU is marked by the move.
+//!
+//! From user mode an interrupt's frame lies at the end of the empty kernel stack, so the stack base, and with
+//! it CPU and thread, are at a known distance. The frame is left by `iretq`, which serializes.
+//! Source: dissertation, sections 3.3.2 (the timer's interrupt is vectored to `sw_out`) and 3.3.3.
+
+use crate::running::local::{IDLE, Local, TICKING};
+use crate::running::ready::ReadyRing;
+use crate::tte::Tte;
+use crate::tte::flags::ATTENTION;
+use codegen::{Class, Draft, OutOfCode, Routine, dynasm, harden};
+use core::mem::offset_of;
+use machine::cpu::{Cpu, StackBase};
+use machine::irq::{TIMER_VECTOR, eoi_address};
+use machine::{apic, clock, features, guard, trap};
+
+static CLASS: Class = Class::new("thread.tick");
+
+/// Entered by the processor; Rust never calls it.
+pub(crate) struct Gate;
+
+/// The words of the processor's frame and of the nine saved registers: distance from the stack pointer to
+/// the stack base behind them.
+const FRAME: i32 = 5 * 8;
+const SAVED: i32 = FRAME + 9 * 8;
+/// Registers saved before the decision.
+const FIRST: i32 = 5 * 8;
+/// Where the selector of the interrupted code is in the processor's frame.
+const CS: i32 = 8;
+
+/// The distances and constants of one machine.
+struct Plan {
+    several_cpus: bool,
+    smap: bool,
+    /// Address of the number that a quiescent point reads.
+    epoch: usize,
+    /// Where it puts the number, if there is one CPU.
+    seen: usize,
+    /// Address of the word of the idle CPUs.
+    idle: usize,
+    /// Where an interrupt continues with error code and vector pushed.
+    common: usize,
+    /// Where it ends when something is asked of the thread.
+    tail: usize,
+}
+
+/// Makes the handler and links it to the timer's vector.
+///
+/// # Errors
+/// No memory for code.
+pub(crate) fn install() -> Result<(), OutOfCode> {
+    let [epoch, seen] = sync::epoch::words(0);
+    let plan = Plan {
+        several_cpus: machine::cpu::present() > 1,
+        smap: features::get().smap(),
+        epoch,
+        seen,
+        idle: core::ptr::from_ref(&IDLE) as usize,
+        common: trap::irq_common(),
+        tail: trap::irq_tail(),
+    };
+    let routine = synthesize(&plan)?;
+    // SAFETY: the handler keeps the contract of `set_image`, and stays for ever.
+    unsafe { machine::irq::set_image(TIMER_VECTOR, routine.entry()) };
+    core::mem::forget(routine);
+    Ok(())
+}
+
+const fn local(offset: usize) -> i32 {
+    offset as i32
+}
+
+fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
+    let ready = local(offset_of!(Local, ring) + offset_of!(ReadyRing, ready));
+    let shelf = local(
+        offset_of!(Local, ring)
+            + offset_of!(ReadyRing, shelf)
+            + offset_of!(crate::balance::shelf::Shelf<Tte, { crate::running::ready::SHELF }>, used),
+    );
+    let quantum = offset_of!(Tte, quantum_ns) as i32;
+    let [soonest, armed, look, turn] = [
+        offset_of!(Local, soonest_ns),
+        offset_of!(Local, armed_ns),
+        offset_of!(Local, look_ns),
+        offset_of!(Local, turn_ns),
+    ]
+    .map(local);
+    // One store for both.
+    const { assert!(offset_of!(Local, ticking) == offset_of!(Local, patience) + 1) };
+    const { assert!(offset_of!(Local, patience) % 2 == 0) };
+    let patience = local(offset_of!(Local, patience));
+    let timer = apic::timer_address() as i32;
+    let mut draft = Draft::new(&CLASS, ("tick", 0));
+    let d = &mut draft;
+    let [slow, early, set, named, marked, attend] = core::array::from_fn(|_| d.label());
+
+    guard::enter_interrupt(d);
+    dynasm!(d ; .arch x64
+        ; push rdi
+        ; push rsi
+        ; push rdx
+        ; push rcx
+        ; push rax
+        ; test BYTE [rsp + FIRST + CS], 3
+        ; jz =>slow
+        ; mov rdi, [rsp + FIRST + FRAME + StackBase::CPU as i32]
+        ; mov rcx, [rsp + FIRST + FRAME + StackBase::TTE as i32]
+        ; mov rsi, [rdi + Cpu::THREAD as i32]
+        ; cmp DWORD [rsi + ready], 2
+    );
+    if plan.several_cpus {
+        dynasm!(d ; .arch x64
+            ; jne =>slow
+            ; cmp DWORD [rsi + shelf], 0
+            ; jne =>slow
+            ; cmp DWORD [plan.idle as i32], 0
+            ; jne =>slow
+        );
+    } else {
+        dynasm!(d ; .arch x64 ; jb =>slow);
+    }
+    dynasm!(d ; .arch x64
+        ; rdtsc
+        ; shl rdx, 32
+        ; or rax, rdx
+        ; mov rdx, rax
+        ; sub rdx, [rcx + offset_of!(Tte, in_at) as i32]
+        ; cmp rdx, [rcx + offset_of!(Tte, used_up) as i32]
+        ; jb =>slow
+    );
+    clock::emit_ns(d);
+    dynasm!(d ; .arch x64
+        ; mov [rsi + turn], rax
+        ; add rax, [rcx + quantum]
+        ; mov [rsi + look], rax
+        ; cmp rax, [rsi + soonest]
+        ; ja =>early
+        ; mov [rsi + armed], rax
+        ; mov eax, [rcx + offset_of!(Tte, quantum_timer) as i32]
+        ; =>set
+        ; mov [timer], eax
+        ; mov DWORD [eoi_address() as i32], 0
+        ; mov WORD [rsi + patience], i16::from(TICKING) << 8
+        ; mov rax, [plan.epoch as i32]
+    );
+    if plan.several_cpus {
+        dynasm!(d ; .arch x64
+            ; mov rdx, [rsi + offset_of!(Local, seen) as i32]
+            ; mov [rdx], rax
+        );
+    } else {
+        dynasm!(d ; .arch x64 ; mov [plan.seen as i32], rax);
+    }
+    dynasm!(d ; .arch x64
+        ; inc QWORD [rdi + Cpu::QUANTA as i32]
+        ; mov DWORD [rdi + Cpu::NEED_RESCHED as i32], 0
+        ; inc QWORD [rcx + offset_of!(Tte, quanta) as i32]
+        ; cmp QWORD [rcx + offset_of!(Tte, sequence_area) as i32], 0
+        ; jne =>named
+        ; =>marked
+        ; push r8
+        ; push r9
+        ; push r10
+        ; push r11
+    );
+    if plan.smap {
+        dynasm!(d ; .arch x64 ; clac);
+    }
+    dynasm!(d ; .arch x64 ; cld);
+    harden::call(
+        d,
+        |d| dynasm!(d ; .arch x64 ; call QWORD [rcx + offset_of!(Tte, sw_out) as i32]),
+        |d| dynasm!(d ; .arch x64 ; push QWORD [rcx + offset_of!(Tte, sw_out) as i32]),
+    );
+    // The thread runs again, perhaps on another CPU, with nothing else on its stack.
+    dynasm!(d ; .arch x64
+        ; mov rcx, [rsp + SAVED + StackBase::TTE as i32]
+        ; test DWORD [rcx + offset_of!(Tte, state) as i32], ATTENTION as i32
+        ; pop r11
+        ; pop r10
+        ; pop r9
+        ; pop r8
+        ; pop rax
+        ; pop rcx
+        ; pop rdx
+        ; pop rsi
+        ; pop rdi
+        ; jnz =>attend
+    );
+    guard::leave_interrupt(d);
+
+    // Something is asked of the thread.
+    d.bind(attend);
+    d.jmp_abs(plan.tail);
+
+    // An alarm or a sample comes before the next quantum ends, or is due.
+    dynasm!(d ; .arch x64
+        ; =>early
+        ; sub rax, [rcx + quantum]
+        ; mov rdx, [rsi + soonest]
+        ; sub rdx, rax
+        ; jbe =>slow
+        ; add rax, rdx
+        ; mov [rsi + armed], rax
+        ; mov rax, QWORD apic::timer_rate() as i64
+        ; mul rdx
+        ; shrd rax, rdx, 32
+        // Zero would stop the timer.
+        ; or eax, 1
+        ; jmp =>set
+    );
+
+    // The area's address has been checked. It may have been unmapped since, and is then looked at by Rust.
+    let fault = d.label();
+    dynasm!(d ; .arch x64
+        ; =>named
+        ; mov rax, [rcx + offset_of!(Tte, sequence_area) as i32]
+    );
+    harden::clamp(d, codegen::methods::Reg::Rax);
+    open(d, plan);
+    d.fault_begin();
+    dynasm!(d ; .arch x64
+        ; cmp QWORD [rax + abi::linux::RSEQ_SEQUENCE as i32], 0
+    );
+    d.fault_end(fault);
+    dynasm!(d ; .arch x64
+        ; je =>marked
+        ; =>fault
+        ; mov eax, [rcx + offset_of!(Tte, sequences) as i32]
+        ; lock or [rcx + offset_of!(Tte, state) as i32], eax
+        ; jmp =>marked
+    );
+
+    dynasm!(d ; .arch x64
+        ; =>slow
+        ; pop rax
+        ; pop rcx
+        ; pop rdx
+        ; pop rsi
+        ; pop rdi
+        ; push 0
+        ; push i32::from(TIMER_VECTOR)
+    );
+    d.jmp_abs(plan.common);
+    let sealed = draft.seal()?;
+    // SAFETY: `Gate` promises nothing to Rust callers.
+    Ok(unsafe { Routine::from(sealed) })
+}
+
+/// From here to the `clac` before the switch, the program's memory may be read.
+fn open(d: &mut Draft, plan: &Plan) {
+    if plan.smap {
+        dynasm!(d ; .arch x64 ; stac);
+    }
+}
+
+#[cfg(test)]
+#[path = "tick_tests.rs"]
+mod tests;
