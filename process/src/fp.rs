@@ -29,12 +29,23 @@ fn with_xsave() -> bool {
 pub const IMAGE_MAX: usize = 1024;
 
 /// The initial state as an image.
-fn initial() -> [u8; IMAGE_MAX] {
+const fn initial() -> [u8; IMAGE_MAX] {
     let mut image = [0; IMAGE_MAX];
     // The x87 control word and MXCSR with all exceptions masked.
-    image[..2].copy_from_slice(&0x37fu16.to_le_bytes());
-    image[MXCSR..MXCSR + 4].copy_from_slice(&0x1f80u32.to_le_bytes());
+    [image[0], image[1]] = 0x37fu16.to_le_bytes();
+    [image[MXCSR], image[MXCSR + 1], ..] = 0x1f80u32.to_le_bytes();
     image
+}
+
+/// As XRSTOR wants it.
+#[repr(align(64))]
+struct Aligned([u8; IMAGE_MAX]);
+
+static INITIAL: Aligned = Aligned(initial());
+
+/// Address of an image of the initial state, for generated code.
+pub(crate) fn initial_address() -> usize {
+    INITIAL.0.as_ptr() as usize
 }
 
 /// Bytes of what [`save`] writes.

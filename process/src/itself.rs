@@ -163,8 +163,13 @@ pub fn action(d: &mut Draft, slow: Label) {
     let rung = beside_group(offset_of!(Process, timers) + RUNG);
     let signals = offset_of!(Process, signals) + offset_of!(ProcessSignals, actions);
     let actions = beside_group(signals + Shared::<Actions>::WORD);
-    let [word, table, ignores] =
-        [action::WORD, action::TABLE, action::IGNORES].map(|offset| offset as i32);
+    let [word, table, ignores, version] = [
+        action::WORD,
+        action::TABLE,
+        action::IGNORES,
+        action::VERSION,
+    ]
+    .map(|offset| offset as i32);
     const { assert!(size_of::<Sigaction>() == 32 && offset_of!(Sigaction, mask) == 24) };
     const USED: i32 = 6 * 8;
     dynasm!(d
@@ -223,7 +228,9 @@ pub fn action(d: &mut Draft, slow: Label) {
     dynasm!(d
         ; .arch x64
         ; =>without
+        ; inc DWORD [r10 + version]
         ; mov [rdi], r8 ; mov [rdi + 8], r9 ; mov [rdi + 16], rbx ; mov [rdi + 24], rsi
+        ; inc DWORD [r10 + version]
         ; mov rax, [r10 + ignores]
         ; bt rax, rcx ; jnc =>heard
         ; lock btr [r10 + ignores], rcx

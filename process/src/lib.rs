@@ -33,6 +33,7 @@ pub mod memory;
 mod primitive;
 pub mod process;
 pub mod signal;
+pub mod swift;
 pub mod time;
 
 pub use process::*;

@@ -17,7 +17,7 @@ use thread::outright::{FramedFn, OutrightFn, framed_word, word};
 use super::file::{brief, shown, stat};
 use super::{epoll, memory, process};
 use ::process::futex::short;
-use ::process::{exit, itself};
+use ::process::{exit, itself, swift};
 use file::Operation;
 use file::seam::keep;
 
@@ -51,6 +51,7 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::LSTAT, To::Routine(by_link)),
         (nr::RT_SIGACTION, To::Here(itself::action)),
         (nr::RT_SIGPROCMASK, To::Here(itself::mask)),
+        (nr::RT_SIGRETURN, To::Here(swift::sigreturn)),
         (nr::PREAD64, To::Operation(Operation::ReadAt)),
         (nr::PWRITE64, To::Operation(Operation::WriteAt)),
         (nr::READV, To::Operation(Operation::ReadSegment)),
@@ -59,9 +60,11 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::SENDTO, To::Operation(Operation::Send)),
         (nr::RECVFROM, To::Operation(Operation::Receive)),
         (nr::EXIT, To::Function(exit::exit_outright)),
+        (nr::KILL, To::Here(swift::kill)),
         (nr::UNLINK, To::Function(brief::unlink)),
         (nr::FUTEX, To::Code(short::entry())),
         (nr::EPOLL_WAIT, To::Function(epoll::wait_outright)),
+        (nr::TGKILL, To::Here(swift::tgkill)),
         (nr::NEWFSTATAT, To::Routine(from_there)),
         (nr::UNLINKAT, To::Function(brief::unlinkat)),
         (nr::SET_ROBUST_LIST, To::Here(itself::robust_list)),

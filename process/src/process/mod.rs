@@ -43,9 +43,12 @@ use vm::AddressSpace;
 
 pub use file::shared::{self, Shared};
 pub use limits::Limits;
+pub(crate) use roll::FIRST as FIRST_ON_ROLL;
 pub(crate) use roll::Found;
 pub use session::{Session, Terminal};
+pub(crate) use task::NEXT_ON_ROLL;
 pub use task::Task;
+pub(crate) use trace::TRACER;
 pub use usage::Usage;
 
 use crate::signal::{self, ProcessSignals};

@@ -31,6 +31,11 @@ pub(crate) struct Link<T> {
     before: AtomicPtr<T>,
 }
 
+/// Offset of the next task in a link, for generated code.
+pub(crate) const NEXT: usize = core::mem::offset_of!(Link<()>, next);
+/// Offset of the first task in a roll.
+pub(crate) const FIRST: usize = core::mem::offset_of!(Roll<()>, first);
+
 impl<T> Default for Link<T> {
     fn default() -> Self {
         Link {

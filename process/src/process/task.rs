@@ -75,6 +75,9 @@ pub struct Task {
     _charge: Option<Charge>,
 }
 
+/// Offset of the next task of the process, for generated code.
+pub(crate) const NEXT_ON_ROLL: usize = core::mem::offset_of!(Task, link) + super::roll::NEXT;
+
 impl super::roll::Enrolled for Task {
     fn link(&self) -> &super::roll::Link<Task> {
         &self.link

@@ -200,6 +200,9 @@ pub struct Trace {
     state: Monitor<Option<Box<State>>>,
 }
 
+/// Offset of the tracer's process, 0 for none, for generated code.
+pub(crate) const TRACER: usize = core::mem::offset_of!(Trace, tracer);
+
 impl Trace {
     /// Does it have a tracer?
     pub fn is_traced(&self) -> bool {

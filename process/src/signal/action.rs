@@ -5,7 +5,7 @@
 use abi::linux::*;
 use alloc::sync::Arc;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use sync::Monitor;
 
 use super::set::{DefaultAction, IGNORED, bit, default_action};
@@ -14,6 +14,8 @@ use vm::fallible::placed;
 /// The 64 actions, with masks of ignored and handled signals, which are read without a monitor.
 pub struct Actions {
     table: Monitor<[Sigaction; 64]>,
+    /// Odd while an action changes, and another afterwards: for readers without the monitor.
+    version: AtomicU32,
     ignored: AtomicU64,
 }
 
@@ -28,16 +30,19 @@ pub const FLAGS: u64 = SA_NOCLDSTOP
     | SA_NODEFER
     | SA_RESETHAND;
 
-/// Places in [`Actions`], for generated code: the monitor's word, the table, the set of ignored signals.
+/// Places in [`Actions`], for generated code: the monitor's word, the table, the set of ignored signals, and
+/// the version.
 pub(crate) const WORD: usize = offset_of!(Actions, table) + Monitor::<[Sigaction; 64]>::WORD;
 pub(crate) const TABLE: usize = offset_of!(Actions, table) + Monitor::<[Sigaction; 64]>::DATA;
 pub(crate) const IGNORES: usize = offset_of!(Actions, ignored);
+pub(crate) const VERSION: usize = offset_of!(Actions, version);
 
 impl Default for Actions {
     #[inline]
     fn default() -> Self {
         Actions {
             table: Monitor::new([Sigaction::default(); 64]),
+            version: AtomicU32::new(0),
             ignored: AtomicU64::new(IGNORED),
         }
     }
@@ -63,6 +68,7 @@ impl Actions {
         let table = self.table.lock();
         placed(|| Actions {
             table: Monitor::new(*table),
+            version: AtomicU32::new(0),
             ignored: AtomicU64::new(self.ignored()),
         })
     }
@@ -106,7 +112,9 @@ impl Actions {
     /// Replaces the action of `signo`, a valid number; returns the old.
     pub fn set(&self, signo: i32, action: Sigaction) -> Sigaction {
         let mut table = self.table.lock();
+        self.version.fetch_add(1, Ordering::AcqRel);
         let old = core::mem::replace(&mut table[signo as usize - 1], action);
+        self.version.fetch_add(1, Ordering::Release);
         if dropped(signo, action.handler) {
             self.ignored.fetch_or(bit(signo), Ordering::Relaxed);
         } else {

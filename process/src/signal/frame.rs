@@ -23,9 +23,9 @@ use crate::fp;
 use crate::process::Task;
 
 /// Bytes below the stack pointer that belong to a leaf function.
-const RED_ZONE: u64 = 128;
+pub(crate) const RED_ZONE: u64 = 128;
 /// Direction, resume and trap flags: clear when a handler starts.
-const RFLAGS_CLEARED: u64 = 1 << 10 | 1 << 16 | 1 << 8;
+pub(crate) const RFLAGS_CLEARED: u64 = 1 << 10 | 1 << 16 | 1 << 8;
 
 /// Whether `sp` is on the alternate stack. A stack that disarms itself is not in use while it is armed.
 fn on_altstack(stack: &Sigaltstack, sp: u64) -> bool {

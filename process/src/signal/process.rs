@@ -52,6 +52,8 @@ pub struct ProcessSignals {
     ending: AtomicBool,
 }
 
+/// Offset of the actions, for generated code.
+pub(crate) const ACTIONS: usize = core::mem::offset_of!(ProcessSignals, actions);
 /// Offset of the mask of what waits, for generated code.
 pub(crate) const WAITING: usize = core::mem::offset_of!(ProcessSignals, waiting);
 

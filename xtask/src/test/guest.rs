@@ -122,7 +122,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "calls-signals",
-        about: "masks, nesting, stacks and ends of signals, groups of children, on 1 and 4 CPUs",
+        about: "masks, nesting, stacks, frames and ends of signals, groups of children, on 1 and 4 CPUs",
         run: calls_signals,
     },
     Test {
@@ -773,13 +773,7 @@ fn looks(kit: &Kit) -> Vec<Check> {
 }
 
 fn calls_signals(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(
-        kit,
-        "calls-signals",
-        128,
-        &["/tests/calls-signals-glibc"],
-        5 * MINUTE,
-    )
+    each_on_one_and_four(kit, "", &["calls-signals", "calls-frames"])
 }
 
 fn calls_waits(kit: &Kit) -> Vec<Check> {
@@ -798,6 +792,7 @@ const FOR_USERS: &[(&str, &[&str])] = &[
     ("calls-files", &["/tests/calls-files-glibc"]),
     ("looks", &["/tests/looks-glibc"]),
     ("calls-signals", &["/tests/calls-signals-glibc"]),
+    ("calls-frames", &["/tests/calls-frames-glibc"]),
     ("calls-waits", &["/tests/calls-waits-glibc"]),
     ("jobs", &["/tests/jobs-glibc"]),
     ("timers", &["/tests/timers-glibc"]),

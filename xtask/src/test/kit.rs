@@ -225,7 +225,12 @@ impl Kit {
                 compile::program(name, &compile::MUSL)?,
             ));
         }
-        for name in ["calls-files", "calls-signals", "calls-waits"] {
+        for name in [
+            "calls-files",
+            "calls-signals",
+            "calls-frames",
+            "calls-waits",
+        ] {
             programs.push((
                 format!("{name}-glibc"),
                 compile::program(name, &compile::GLIBC)?,
