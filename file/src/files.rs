@@ -310,9 +310,24 @@ impl Files {
         let of = self.get(fd)?;
         let cold = match of.ready_entries(of.sharing()) {
             None => of.asks_for_code(),
-            Some(_) => self.may_be_exclusive(fd, &of),
+            Some(entries) => {
+                self.may_be_exclusive(fd, &of) || self.reads_by(fd) != entries[0] as u32
+            }
         };
         Ok((of, cold))
+    }
+
+    /// The code of `read` at `fd`. It is not that of the description when the routines were generated for
+    /// another of its numbers.
+    fn reads_by(&self, fd: i32) -> u32 {
+        let fd = fd as u32 as usize;
+        briefly(|| {
+            let arrays = self.arrays();
+            match fd < arrays.len() {
+                true => arrays.words(fd)[0].get(),
+                false => 0,
+            }
+        })
     }
 
     /// More than one thread may use the table.

@@ -20,6 +20,9 @@ use vm::fallible::try_arc;
 /// The largest piece that one pass through an editor moves, in bytes.
 const PIECE: usize = 4096;
 
+/// A read of no more bytes needs no memory but the stack's.
+const KEYS: usize = 64;
+
 /// What a descriptor of a terminal does.
 pub struct TtyFile {
     pub(super) tty: Arc<Tty>,
@@ -201,11 +204,17 @@ impl File for TtyFile {
             return Ok(0);
         }
         self.tty.check_background_read()?;
+        let wanted = buf.remaining();
+        if wanted <= KEYS {
+            let mut piece = [0; KEYS];
+            let count = self.tty.wait_input(of, &mut piece[..wanted])?;
+            return buf.put(&piece[..count]);
+        }
         #[expect(
             clippy::disallowed_macros,
             reason = "a page at most, of what each thread was promised"
         )]
-        let mut piece = vec![0; buf.remaining().min(PIECE)];
+        let mut piece = vec![0; wanted.min(PIECE)];
         let count = self.tty.wait_input(of, &mut piece)?;
         buf.put(&piece[..count])
     }

@@ -132,6 +132,12 @@ impl ByteQueue {
         loop {
             let tail = words.tail.tail.load(Ordering::Relaxed);
             let count = self.len().min(into.len());
+            if count == 0 {
+                if into.is_empty() || failed_again(&words.failed.get) {
+                    return 0;
+                }
+                continue;
+            }
             let first = self.straight(tail, count);
             // SAFETY: the places were published by the producer, which does not write them before the tail
             // has moved.
@@ -146,15 +152,10 @@ impl ByteQueue {
                 .tail
                 .tail
                 .store(tail + count as u64, Ordering::Release);
-            if count > 0 {
-                if told(&words.failed.put) {
-                    call_event(self.header, super::Q_FULL_1.number());
-                }
-                return count;
+            if told(&words.failed.put) {
+                call_event(self.header, super::Q_FULL_1.number());
             }
-            if into.is_empty() || failed_again(&words.failed.get) {
-                return 0;
-            }
+            return count;
         }
     }
 
