@@ -387,6 +387,9 @@ static const struct timed_operation {
     {"table-5.2", "thread_signal", time_signal, 500},
     {"table-5.2", "thread_signal_run", time_signal_run, 500},
     {"table-5.2", "thread_step", time_step, 500},
+    {"clock", "quantum_switch", time_quantum_switch, 100},
+    {"clock", "quantum_switch_mean", time_quantum_switch_mean, 100},
+    {"clock", "timer_fire", time_timer_fire, 200},
     {"table-5.3", "switch_thread", time_switch_thread, 2000},
     {"table-5.3", "switch_process", time_switch_process, 2000},
     /* Last: the process has a large descriptor table from then on, which a native thread of its own is made with. */

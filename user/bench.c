@@ -617,6 +617,7 @@ static void program_7(long n) { while (n--) open_close("/dev/console", 10000); }
 
 #include "bench-waits.h"
 #include "bench-files.h"
+#include "bench-clock.h"
 #include "bench-threads.h"
 
 /* --- the table --- */

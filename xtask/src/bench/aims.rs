@@ -118,6 +118,8 @@ const AIMS: &[Aim] = &[
     ),
     aim("futex_handover", 5.0, 5.0, ""),
     aim("fork_exit_wait", 5.0, 5.0, ""),
+    aim("signal_self", 8.0, 8.0, ""),
+    aim("quantum_switch", 30.0, 30.0, ""),
     aim(
         "pipe_pingpong",
         8.0,
