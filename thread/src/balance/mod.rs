@@ -138,6 +138,10 @@ pub(crate) fn follow(local: &Local, me: &Tte, tte: &Tte) -> bool {
 /// there was one.
 pub(crate) fn steal(cpu: &Cpu, here: &Local, me: &Tte) -> bool {
     let (number, count) = (cpu.number(), cpus());
+    if count == 1 {
+        // Its shelf has always been empty.
+        return false;
+    }
     for distance in 0..count {
         let from = local((number + distance) % count);
         let Some(tte) = from.ring.shelf.take(rank) else {

@@ -18,7 +18,7 @@ use crate::running::block;
 use crate::running::local::{IDLE, Local, here};
 use crate::running::spawn;
 use crate::tte::Tte;
-use machine::cpu::{Cpu, irq_disable, irq_enable};
+use machine::cpu::{Cpu, cpus, irq_disable, irq_enable};
 
 /// The idle thread of the running CPU.
 pub(crate) fn run() -> ! {
@@ -49,12 +49,14 @@ pub(crate) fn wait(cpu: &Cpu, local: &Local, me: &Tte) {
         sample::begin(local);
         return block::switch(cpu, me);
     }
-    IDLE.announce(cpu.number());
-    if balance::steal(cpu, local, me) {
-        awake(cpu);
-        balance::pass_on();
-        sample::begin(local);
-        return block::switch(cpu, me);
+    if cpus() > 1 {
+        IDLE.announce(cpu.number());
+        if balance::steal(cpu, local, me) {
+            awake(cpu);
+            balance::pass_on();
+            sample::begin(local);
+            return block::switch(cpu, me);
+        }
     }
     machine::cpu::wait_for_interrupt();
     irq_disable();
@@ -69,5 +71,8 @@ fn has_work(cpu: &Cpu, local: &Local, me: &Tte) -> bool {
 
 /// The CPU will run something: it wants nothing any more.
 pub(crate) fn awake(cpu: &Cpu) {
-    IDLE.withdraw(cpu.number());
+    // Another CPU may have come up since this one announced that it is idle.
+    if IDLE.any() {
+        IDLE.withdraw(cpu.number());
+    }
 }

@@ -175,7 +175,7 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
     let quantum = ns_to_ticks(me.quantum_ns());
     let ran = tsc().wrapping_sub(me.in_at.load(Ordering::Relaxed));
     let patience = match local.patience.load(Ordering::Relaxed) {
-        _ if ran >= quantum / 4 || IDLE.any() => 0,
+        _ if ran >= quantum / 4 || IDLE.any() || !me.on_ring.load(Ordering::Relaxed) => 0,
         // An interrupt for an alarm says nothing about quanta.
         patience if now + me.quantum_ns() / 8 < local.look_ns.load(Ordering::Relaxed) => patience,
         patience => PATIENCE.min(patience + 1),
