@@ -17,6 +17,7 @@ use super::process::Change;
 use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
 use super::{dump, frame, send};
 use crate::process::{Process, Task, rseq, trace, tree};
+use crate::time::at_once;
 
 /// Length of the `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;
@@ -37,6 +38,13 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
             continue;
         }
         if task.trace.is_traced() && trace::event(task, trap) {
+            continue;
+        }
+        if process.timers.have_rung()
+            && !task.trace.is_traced()
+            && let Some((info, action)) = at_once(task)
+        {
+            handle(trap, task, &info, &action);
             continue;
         }
         let wanted = !task.blocked() | UNBLOCKABLE;

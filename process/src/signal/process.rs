@@ -70,6 +70,11 @@ impl Task {
     pub fn pending_here(&self) -> u64 {
         self.process.pending() | self.waiting.get()
     }
+
+    /// Whether any signal waits for it or its process, but for those of timers that have only rung.
+    pub(crate) fn any_waits(&self) -> bool {
+        self.process.signals.waiting.get() | self.waiting.get() != 0
+    }
 }
 
 /// Forgets signals of `set` that wait for one of `threads` alone; the timers among them, a bit each. With the

@@ -12,8 +12,8 @@ mod timers;
 
 pub use account::Account;
 pub(crate) use rung::{Bell, alarm_rang};
-pub(crate) use timers::RUNG;
 pub use timers::{FIXED, Notify, Timers, settle};
+pub(crate) use timers::{RUNG, at_once};
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

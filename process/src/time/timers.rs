@@ -21,9 +21,10 @@ use sync::Monitor;
 use super::rung::Bell;
 use super::{Account, Clock};
 use crate::dispatch::Alarm;
-use crate::process::Process;
+use crate::process::{Process, Task};
 use crate::signal::pending::{Expiry, LIFE_BITS, Origin};
 use crate::signal::send::{Queued, queue};
+use crate::signal::set::{STOPPERS, UNBLOCKABLE, bit};
 use account::user::{Charge, Held};
 use vm::fallible::try_push;
 
@@ -135,6 +136,19 @@ impl Timer {
             u64::from(self.notify.signo != 0)
         } else {
             self.interval - (now - self.expires) % self.interval
+        }
+    }
+
+    /// What its signal says, as timer number `index`.
+    fn info(&self, index: usize, overrun: i32) -> Siginfo {
+        let Notify { signo, value, .. } = self.notify;
+        if self.posix {
+            return Siginfo::timer(signo, index as i32, overrun, value);
+        }
+        Siginfo {
+            signo,
+            code: SI_KERNEL,
+            ..Siginfo::default()
         }
     }
 
@@ -401,6 +415,11 @@ impl Timers {
         Some(index)
     }
 
+    /// Shows timer `index`, if there is one.
+    fn with<R>(&self, index: usize, look: impl FnOnce(&mut Timer) -> R) -> Option<R> {
+        self.table.lock().get_mut(index)?.as_mut().map(look)
+    }
+
     /// The signal of timer `index`, if it has expired.
     fn expired(&self, process: &Process, index: usize) -> Option<(Siginfo, i32, Origin)> {
         let mut timers = self.table.lock();
@@ -415,16 +434,8 @@ impl Timers {
         }
         timer.alarm = None;
         timer.waiting = true;
-        let Notify { signo, value, tid } = timer.notify;
-        let info = if timer.posix {
-            Siginfo::timer(signo, index as i32, 0, value)
-        } else {
-            Siginfo {
-                signo,
-                code: SI_KERNEL,
-                ..Siginfo::default()
-            }
-        };
+        let tid = timer.notify.tid;
+        let info = timer.info(index, 0);
         let life = timer.life;
         let apart = timer.posix;
         let index = index as u8;
@@ -448,6 +459,46 @@ fn fill_fixed(pid: i32, timers: &mut Vec<Option<Timer>>) {
     for which in timers.len()..FIXED {
         timers.push(Some(fixed(pid, which)));
     }
+}
+
+/// The signal of the one timer of the process of `task`, the running one, that has rung, with the action for
+/// it, if `task` handles it at once: nothing else waits, no other thread could take it, it is not blocked and
+/// has a handler. The timer goes on as if the signal had waited and been taken. `None`: nothing has been
+/// done.
+pub(crate) fn at_once(task: &Task) -> Option<(Siginfo, Sigaction)> {
+    let process = &task.process;
+    let timers = &process.timers;
+    let rung = timers.rung.load(Ordering::SeqCst);
+    let index = rung.trailing_zeros() as usize;
+    if !rung.is_power_of_two() || index == LIMIT || task.any_waits() || process.thread_count() != 1
+    {
+        return None;
+    }
+    let signo = timers.with(index, |timer| timer.notify.signo)?;
+    let special = UNBLOCKABLE | STOPPERS | bit(SIGCONT);
+    if (special | task.blocked()) & bit(signo) != 0 {
+        return None;
+    }
+    let action = process.signals.actions.with(|actions| actions.get(signo));
+    if action.handler <= SIG_IGN {
+        return None;
+    }
+    // The process's only thread is here, so the timer is still the same.
+    let told = timers.with(index, |timer| {
+        let tid = timer.notify.tid;
+        let due = timer.expires != 0 && !timer.waiting && timer.base.now() >= timer.expires;
+        if !due || tid != 0 && tid != task.tid {
+            return None;
+        }
+        // It has no alarm, so it rings again only when it is armed below.
+        timers.rung.fetch_and(!rung, Ordering::SeqCst);
+        timer.alarm = None;
+        let missed = timer.advance(process, index);
+        timer.overrun = missed;
+        let overrun = missed.min(i32::MAX as u64) as i32;
+        Some(timer.info(index, overrun))
+    });
+    Some((told??, action))
 }
 
 /// Turns the noted expirations into signals, in the order of expiry. Called before a check of the signals of
