@@ -106,6 +106,23 @@ fn sharing_follows_fork_and_close() {
 }
 
 #[test]
+fn code_is_plugged_at_each_number_that_asks() {
+    let (files, count) = table(1024);
+    let of = file(&count, O_RDWR);
+    for _ in 0..2 {
+        files.install(of.clone(), false).unwrap();
+    }
+    files.warm(0, &of);
+    // Stands for the code of before.
+    files.arrays().set(1, [77; 3]);
+    assert!(!files.get_cold(0).unwrap().1);
+    assert!(files.get_cold(1).unwrap().1);
+    files.warm(1, &of);
+    assert!(!files.get_cold(1).unwrap().1);
+    assert_eq!(words(&files, 1), words(&files, 0));
+}
+
+#[test]
 fn code_that_comes_late_is_made_at_the_second_call() {
     /// Counts how often it makes code.
     struct Late(Arc<AtomicI32>);
