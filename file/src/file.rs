@@ -114,6 +114,10 @@ pub trait File: Send + Sync + Any {
     ) -> u32 {
         events & poll::events(true, true)
     }
+    /// Whether it can be read and written at any time, as [`File::poll`] says by default.
+    fn is_always_ready(&self) -> bool {
+        false
+    }
     /// Whether the wait lists that [`File::poll`] shows are the same each time and are woken at each change,
     /// whether they have been shown again or not.
     fn wakes_each_time(&self) -> bool {

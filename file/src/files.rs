@@ -44,7 +44,7 @@ use sync::{Derived, Monitor, epoch};
 
 use crate::file::operation::{self, Operation};
 use crate::file::{OpenFile, Sharing};
-pub use asked::{Asker, Question, ROW, Row};
+pub use asked::{Asker, Holds, Question, ROW, Row};
 use company::Company;
 use growth::Paid;
 pub use growth::{Moved, link_moved};

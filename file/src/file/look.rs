@@ -1,7 +1,8 @@
 //! The events that hold for a file: one word leads to the code that checks them.
 //!
-//! *Interface*: [`OpenFile::look`], and [`OpenFile::look_from_afar`] for callers that may neither sleep nor
-//! count it; a kind of file gives its routine by [`super::File::synthesize_look`].
+//! *Interface*: [`OpenFile::look`], [`OpenFile::look_now`] for callers that may not sleep, and
+//! [`OpenFile::look_from_afar`] for those that may not even count it; a kind of file gives its routine by
+//! [`super::File::synthesize_look`].
 //!
 //! The first check asks the file, and so does every check of a file without a routine. The second check makes
 //! the routine: a descriptor that is checked twice is usually checked many times.
@@ -18,6 +19,7 @@ use quaject::look::LookFn;
 use sync::Once;
 
 use super::OpenFile;
+use crate::poll;
 
 /// A generated look.
 pub type Looked = Routine<LookFn>;
@@ -45,10 +47,19 @@ extern "sysv64" fn plain(of: usize) -> u32 {
     of.file().poll(of, ANY, None)
 }
 
+/// Of a file that is always ready.
+extern "sysv64" fn always(_of: usize) -> u32 {
+    poll::events(true, true)
+}
+
 extern "sysv64" fn first(of: usize) -> u32 {
     if file(of).flags() & O_PATH != 0 {
         file(of).look.lead(none);
         return none(of);
+    }
+    if file(of).file().is_always_ready() {
+        file(of).look.lead(always);
+        return always(of);
     }
     file(of).look.lead(second);
     plain(of)
@@ -80,6 +91,24 @@ impl OpenFile {
         // SAFETY: the word holds one of the functions here, or the entry of a routine that is kept beside it.
         let look: LookFn = unsafe { core::mem::transmute(entry) };
         look(core::ptr::from_ref(self).expose_provenance())
+    }
+
+    /// Whether a look has found before that it can always be read and written: a look finds nothing else.
+    #[inline(always)]
+    pub fn is_always_ready(&self) -> bool {
+        self.look.entry.load(Ordering::Acquire) == always as LookFn as *mut ()
+    }
+
+    /// As [`OpenFile::look`], if that is a routine, which does not sleep.
+    #[inline(always)]
+    pub fn look_now(&self) -> Option<u32> {
+        let entry = self.look.entry.load(Ordering::Acquire);
+        if entry.addr().wrapping_sub(CODE) >= CODE_LEN {
+            return None;
+        }
+        // SAFETY: it is the entry of a routine that is kept beside the word.
+        let look: LookFn = unsafe { core::mem::transmute(entry) };
+        Some(look(core::ptr::from_ref(self).expose_provenance()))
     }
 
     /// The routine behind [`OpenFile::look`], valid while interrupts stay off; nothing if there is none, or

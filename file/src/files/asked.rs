@@ -1,7 +1,8 @@
 //! Checks many files of a table in turn.
 //!
 //! *Interface*: [`Files::ask`] gives an [`Asker`] for the running call; [`Asker::row`] covers 64 neighbouring
-//! descriptors, [`Row::look`] returns the events of one.
+//! descriptors, [`Row::look`] returns the events of one, [`Row::look_unless_always`] does not ask files that
+//! are always ready.
 //!
 //! While the caller is the only user of the table, no file leaves it during the call: checking one needs no
 //! count. (A second thread comes only through the first, and visitors remove nothing: `company`.) With
@@ -20,6 +21,15 @@ pub struct Asker<'a, const CROWD: bool> {
     files: &'a Files,
     /// It stays with its thread.
     _here: PhantomData<*const ()>,
+}
+
+/// The events of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// It can always be read and written, and nothing else holds.
+    Always,
+    /// These hold now.
+    Now(u32),
 }
 
 /// Neighbouring descriptors.
@@ -81,9 +91,41 @@ impl<const CROWD: bool> Row<'_, CROWD> {
         if CROWD {
             return Some(self.asker.files.get(fd as i32).ok()?.look());
         }
+        Some(self.file(fd)?.look())
+    }
+
+    /// As [`Row::look`], but a file that is always ready is not asked.
+    #[inline(always)]
+    pub fn look_unless_always(&self, fd: usize) -> Option<Holds> {
+        if CROWD {
+            return self.look(fd).map(Holds::Now);
+        }
+        let file = self.file(fd)?;
+        Some(match file.is_always_ready() {
+            true => Holds::Always,
+            false => Holds::Now(file.look()),
+        })
+    }
+
+    /// The same without sleeping; `None` also for a file that would have to be asked, or may go meanwhile.
+    #[inline(always)]
+    pub fn look_now(&self, fd: usize) -> Option<Holds> {
+        if CROWD {
+            return None;
+        }
+        let file = self.file(fd)?;
+        match file.is_always_ready() {
+            true => Some(Holds::Always),
+            false => file.look_now().map(Holds::Now),
+        }
+    }
+
+    /// The file behind `fd` while the caller is the table's only user.
+    #[inline(always)]
+    fn file(&self, fd: usize) -> Option<&OpenFile> {
         let of = (self.slots[fd % CHUNK].load(Ordering::Acquire) & !CLOEXEC) as *const OpenFile;
         // SAFETY: a slot that is not 0 holds a count, which only this thread could take out of it, and a look
         // takes out none.
-        Some(unsafe { of.as_ref() }?.look())
+        unsafe { of.as_ref() }
     }
 }

@@ -120,6 +120,10 @@ enum Memory {
 }
 
 impl File for Memory {
+    fn is_always_ready(&self) -> bool {
+        true
+    }
+
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         match self {
             Memory::Null => Ok(0),

@@ -14,6 +14,10 @@ use crate::io::IoBuf;
 pub struct Directory;
 
 impl File for Directory {
+    fn is_always_ready(&self) -> bool {
+        true
+    }
+
     fn read(&self, _of: &OpenFile, _buf: &mut IoBuf) -> Result<usize> {
         Err(Errno::EISDIR)
     }

@@ -1,10 +1,12 @@
 //! `poll`, `ppoll`, `select`, `pselect6`.
 //!
-//! *Interface*: [`CALLS`].
+//! *Interface*: [`CALLS`]; [`poll_outright`], [`select_outright`] and [`pselect6_outright`] are made without
+//! a trap frame.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytemuck::Zeroable;
 use core::mem::offset_of;
@@ -13,10 +15,12 @@ use vm::user::{get, put};
 
 use super::signal::with_mask;
 use super::{Args, Handler};
-use file::files::{Asker, Files, Question, ROW, Row};
+use file::files::{Asker, Files, Holds, Question, ROW, Row};
 use file::poll::{Asked, wait_for};
-use process::Process;
+use process::memory::admission;
+use process::{Process, Task};
 use thread::deadline::Deadline;
+use thread::outright::{LEFT, generally};
 use vm::fallible::{try_filled, try_push, try_reserve};
 
 /// The calls of this family.
@@ -38,6 +42,68 @@ pub(super) fn milliseconds(timeout: i32) -> Deadline {
         Ok(ms) => Deadline::after_ns(ms * 1_000_000),
         Err(_) => Deadline::never(),
     }
+}
+
+/// The running process's table.
+fn files() -> Result<Arc<Files>> {
+    Task::here(|task| task.process.files.get()).ok_or(Errno::EBADF)
+}
+
+/// Makes a call without a trap frame, if memory is not short.
+fn outright(call: impl FnOnce() -> Result<usize>) -> isize {
+    if vm::frame::admits(admission::ROOM) {
+        generally(call)
+    } else {
+        LEFT
+    }
+}
+
+/// `poll`.
+pub(super) extern "sysv64" fn poll_outright(
+    array: usize,
+    count: usize,
+    timeout: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    outright(|| poll_until(array, count as u32, milliseconds(timeout as i32)))
+}
+
+/// `select`.
+pub(super) extern "sysv64" fn select_outright(
+    count: usize,
+    reading: usize,
+    writing: usize,
+    urgent: usize,
+    time: usize,
+    _last: usize,
+) -> isize {
+    outright(|| select_for(count as i32, [reading, writing, urgent], time))
+}
+
+/// `pselect6` without a mask.
+pub(super) extern "sysv64" fn pselect6_outright(
+    count: usize,
+    reading: usize,
+    writing: usize,
+    urgent: usize,
+    time: usize,
+    mask: usize,
+) -> isize {
+    if mask != 0 {
+        return LEFT;
+    }
+    let sets = [reading, writing, urgent];
+    if let Some(found) = select_at_once(count as i32, sets, time) {
+        return found;
+    }
+    outright(|| {
+        let deadline = relative(time)?;
+        let result = select_until(count as i32, sets, deadline);
+        write_left(time, deadline);
+        result
+    })
 }
 
 fn poll(args: &mut Args) -> Result<usize> {
@@ -64,8 +130,8 @@ pub(super) fn relative(address: usize) -> Result<Deadline> {
 /// What is left until `deadline`, in nanoseconds, if the program wants to know it at `address`.
 fn left_to_tell(address: usize, deadline: Deadline) -> Option<u64> {
     let sticky = || {
-        let personality = Process::current().personality.load(Ordering::Relaxed);
-        personality & STICKY_TIMEOUTS != 0
+        let personality = Task::here(|task| task.process.personality.load(Ordering::Relaxed));
+        personality.unwrap_or_default() & STICKY_TIMEOUTS != 0
     };
     (address != 0 && !sticky())
         .then(|| deadline.left_ns())
@@ -73,13 +139,19 @@ fn left_to_tell(address: usize, deadline: Deadline) -> Option<u64> {
 }
 
 fn write_left(address: usize, deadline: Deadline) {
-    if let Some(left) = left_to_tell(address, deadline) {
-        let time = Timespec {
-            sec: (left / 1_000_000_000) as i64,
-            nsec: (left % 1_000_000_000) as i64,
-        };
-        let _unwritable = put(address, &time);
-    }
+    let _unwritable = tell_left(address, deadline);
+}
+
+/// The same. EFAULT.
+fn tell_left(address: usize, deadline: Deadline) -> Result<()> {
+    let Some(left) = left_to_tell(address, deadline) else {
+        return Ok(());
+    };
+    let time = Timespec {
+        sec: (left / 1_000_000_000) as i64,
+        nsec: (left % 1_000_000_000) as i64,
+    };
+    put(address, &time)
 }
 
 /// Puts the signal mask back that [`with_mask`] replaced, unless a handler is to run first: then delivery
@@ -196,7 +268,7 @@ fn poll_until(array: usize, count: u32, deadline: Deadline) -> Result<usize> {
     }
     vm::user::check(array, count * size_of::<Pollfd>())?;
     let polled = Polled { array, count };
-    let files = Process::current().files.get();
+    let files = files()?;
     loop {
         let found = polled.look(&files)?;
         if found > 0 {
@@ -245,14 +317,22 @@ fn interrupted() -> bool {
     (sync::callout::get().interrupted)()
 }
 
+/// The addresses of the three sets.
+fn sets(args: &Args) -> [usize; 3] {
+    [args.word(1), args.word(2), args.word(3)]
+}
+
 fn select(args: &mut Args) -> Result<usize> {
-    let address = args.word(4);
+    select_for(args.int(0), sets(args), args.word(4))
+}
+
+fn select_for(count: i32, addresses: [usize; 3], address: usize) -> Result<usize> {
     let deadline = if address == 0 {
         Deadline::never()
     } else {
         Deadline::after_timeval(get::<Timeval>(address)?)?
     };
-    let result = select_until(args, deadline);
+    let result = select_until(count, addresses, deadline);
     if let Some(left) = left_to_tell(address, deadline) {
         let time = Timeval {
             sec: (left / 1_000_000_000) as i64,
@@ -268,7 +348,7 @@ fn pselect6(args: &mut Args) -> Result<usize> {
     if let pair @ 1.. = args.word(5) {
         with_mask(get::<usize>(pair)?, get::<usize>(pair + 8)?)?;
     }
-    let result = restored(select_until(args, deadline));
+    let result = restored(select_until(args.int(0), sets(args), deadline));
     write_left(args.word(4), deadline);
     result
 }
@@ -383,7 +463,7 @@ impl Question for &mut Sets<'_> {
         let mut count = 0;
         for number in 0..self.asked[0].len() {
             let [reading, writing, urgent] = self.word(number);
-            let mut left = reading | writing | urgent;
+            let left = reading | writing | urgent;
             if left == 0 {
                 continue;
             }
@@ -396,11 +476,15 @@ impl Question for &mut Sets<'_> {
                 }
                 continue;
             }
-            while left != 0 {
-                let fd = number * ROW + left.trailing_zeros() as usize;
-                let found = row.look(fd).ok_or(Errno::EBADF)?;
-                count += self.answer(fd, found);
-                left &= left - 1;
+            let look = |fd| row.look_unless_always(fd).ok_or(Errno::EBADF);
+            let found = ready(left, number, look)?;
+            let asked = [reading, writing, urgent];
+            for (set, (asked, found)) in asked.into_iter().zip(found).enumerate() {
+                let found = asked & found;
+                count += found.count_ones() as usize;
+                if let Some(word) = self.answers[set].get_mut(number) {
+                    *word = found;
+                }
             }
         }
         Ok(count)
@@ -419,8 +503,9 @@ impl Sets<'_> {
         let mut found = left;
         while left != 0 {
             let fd = number * ROW + left.trailing_zeros() as usize;
-            let holding = row.look(fd).ok_or(Errno::EBADF)?;
-            if holding & holds == 0 {
+            if let Holds::Now(holding) = row.look_unless_always(fd).ok_or(Errno::EBADF)?
+                && holding & holds == 0
+            {
                 found ^= left & left.wrapping_neg();
             }
             left &= left.wrapping_sub(1);
@@ -429,10 +514,126 @@ impl Sets<'_> {
     }
 }
 
-fn select_until(args: &Args, deadline: Deadline) -> Result<usize> {
-    let count = usize::try_from(args.int(0)).map_err(|_| Errno::EINVAL)?;
-    let addresses = [args.word(1), args.word(2), args.word(3)];
-    let files = Process::current().files.get();
+/// Which of a row hold what each of the three sets asks for, by `look`. Files that are always ready can be
+/// read and written, and nothing is urgent.
+#[inline(always)]
+fn ready<E>(
+    mut left: u64,
+    number: usize,
+    look: impl Fn(usize) -> core::result::Result<Holds, E>,
+) -> core::result::Result<[u64; 3], E> {
+    let [(_, reads), (_, writes), (_, urges)] = SETS;
+    let (mut reading, mut writing, mut urgent) = (left, left, 0);
+    while left != 0 {
+        let fd = number * ROW + left.trailing_zeros() as usize;
+        if let Holds::Now(holding) = look(fd)? {
+            let bit = left & left.wrapping_neg();
+            reading &= if holding & reads == 0 { !bit } else { !0 };
+            writing &= if holding & writes == 0 { !bit } else { !0 };
+            urgent |= if holding & urges == 0 { 0 } else { bit };
+        }
+        left &= left.wrapping_sub(1);
+    }
+    Ok([reading, writing, urgent])
+}
+
+/// A call about a few descriptors that routines answer, word by word of the program's sets.
+struct Few<'a> {
+    count: usize,
+    addresses: [usize; 3],
+    answers: &'a mut [[u64; 3]],
+}
+
+impl Question for Few<'_> {
+    /// How many answers there are. Nothing: a file would have to be asked, a word is not at hand.
+    type Answer = Option<usize>;
+
+    #[inline(always)]
+    fn ask<const CROWD: bool>(self, asker: Asker<'_, CROWD>) -> Option<usize> {
+        if CROWD {
+            return None;
+        }
+        let mut count = 0;
+        for (number, answers) in self.answers.iter_mut().enumerate() {
+            let mut asked = [0; 3];
+            for (word, address) in asked.iter_mut().zip(self.addresses) {
+                if address != 0 {
+                    *word = get(address.wrapping_add(number * size_of::<u64>()))?;
+                }
+            }
+            // The last word may have bits of others.
+            let mask = match self.count / 64 == number {
+                true => (1 << (self.count % 64)) - 1,
+                false => !0,
+            };
+            let left = (asked[0] | asked[1] | asked[2]) & mask;
+            if left == 0 {
+                continue;
+            }
+            let row = asker.row(number);
+            let found = ready(left, number, |fd| row.look_now(fd).ok_or(()));
+            for (answer, (asked, found)) in answers.iter_mut().zip(asked.iter().zip(found.ok()?)) {
+                *answer = asked & mask & found;
+                if *answer != 0 {
+                    count += answer.count_ones() as usize;
+                }
+            }
+        }
+        return Some(count);
+
+        fn get(address: usize) -> Option<u64> {
+            vm::user::get(address).ok()
+        }
+    }
+}
+
+/// `pselect6` about a few descriptors that need not be waited for, with interrupts off. Nothing has been done
+/// when there is no answer.
+fn select_at_once(count: i32, addresses: [usize; 3], time: usize) -> Option<isize> {
+    let count = usize::try_from(count).ok()?;
+    let mut answers = [[0; 3]; FEW];
+    let deadline = relative(time).ok()?;
+    let found = Task::here(|task| {
+        let (files, cred) = (&task.process.files, &task.process.cred);
+        files.beside(cred, |files, _| {
+            let words = count.min(files.capacity()).div_ceil(64);
+            let few = Few {
+                count,
+                addresses,
+                answers: answers.get_mut(..words)?,
+            };
+            Some((words, files.ask(few)?))
+        })
+    });
+    let (words, found) = found.flatten()?;
+    if found == 0 && !deadline.is_now() {
+        return None;
+    }
+    let answer = || -> Result<()> {
+        for (set, address) in addresses.into_iter().enumerate() {
+            for (number, answers) in answers.iter().take(words).enumerate() {
+                if address != 0 {
+                    let word = answers.get(set).copied().unwrap_or_default();
+                    put(address + number * size_of::<u64>(), &word)?;
+                }
+            }
+        }
+        Ok(())
+    };
+    match answer().and_then(|()| tell_left(time, deadline)) {
+        Ok(()) => Some(found as isize),
+        // A page may be missing: the answers are known, and some may be there already.
+        Err(_) => Some(generally(|| {
+            answer()?;
+            write_left(time, deadline);
+            Ok(found)
+        })),
+    }
+}
+
+fn select_until(count: i32, addresses: [usize; 3], deadline: Deadline) -> Result<usize> {
+    let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
+    let files = files()?;
     let words = count.min(files.capacity()).div_ceil(64);
     let select = |memory| select_of(&mut Sets::new(memory), addresses, count, &files, deadline);
     if words <= FEW {

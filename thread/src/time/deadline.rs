@@ -71,7 +71,10 @@ impl Deadline {
 
     /// Nanoseconds left; `None` for ever.
     pub fn left_ns(self) -> Option<u64> {
-        self.0.map(|at| at.saturating_sub(now_ns()))
+        self.0.map(|at| match at {
+            0 => 0,
+            at => at.saturating_sub(now_ns()),
+        })
     }
 
     /// Resumes the running thread at the deadline, unless the guard is dropped before. ENOMEM.

@@ -222,6 +222,10 @@ fn host(pages: &Cached) -> Option<Arc<Host>> {
 }
 
 impl File for Opened {
+    fn is_always_ready(&self) -> bool {
+        true
+    }
+
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         of.onward(|at| self.read_from(at, buf))
     }

@@ -129,6 +129,10 @@ impl Text {
 }
 
 impl File for Text {
+    fn is_always_ready(&self) -> bool {
+        true
+    }
+
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         of.onward(|at| self.read_at(of, at, buf))
     }
