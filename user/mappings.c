@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #define PAGE 4096L
 #define GAP (256 * PAGE)
@@ -202,9 +203,55 @@ static void shown(void)
     close(fd);
 }
 
+/* A file's pages that are written in turn, here and there, and behind one that is read: each where it belongs, and none beyond the end. */
+static void written(void)
+{
+    enum { PAGES = 200 };
+    static char text[PAGES * PAGE];
+    int fd = memfd_create("written", 0);
+    for (long i = 0; i < PAGES; i++)
+        memset(text + i * PAGE, 'a' + i % 26, PAGE);
+    check(write(fd, text, sizeof text) == sizeof text, "a file");
+    static const long strides[] = {1, 4, 40, 7};
+    for (int i = 0; i < 4; i++) {
+        char *at = mmap(0, sizeof text, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        long good = at[5 * PAGE] == text[5 * PAGE];
+        for (long page = i; page < PAGES; page += strides[i])
+            at[page * PAGE + i] = text[page * PAGE + i] = '0' + i;
+        for (long page = 0; page < PAGES; page++)
+            good += memcmp(at + page * PAGE, text + page * PAGE, PAGE) == 0;
+        equal(good, PAGES + 1, "the pages as they were written");
+        equal(munmap(at + 3 * PAGE, 33 * PAGE) == 0 && munmap(at, sizeof text) == 0, 1, "are given back");
+    }
+    static char found[sizeof text];
+    equal(pread(fd, found, sizeof found, 0) == sizeof found && memcmp(found, text, sizeof text) == 0, 1, "the file has them");
+    char *private = mmap(0, sizeof text, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    char *reader = mmap(0, sizeof text, PROT_READ, MAP_SHARED, fd, 0);
+    char *at = mmap(0, sizeof text, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    private[8 * PAGE] = private[9 * PAGE] = 'P';
+    check(reader[8 * PAGE] == text[8 * PAGE], "a private page is nobody else's");
+    equal(touch(reader + 8 * PAGE), SIGSEGV, "what may be read alone is not written");
+    equal(touch(reader + 9 * PAGE), SIGSEGV, "nor its neighbour");
+    check(ftruncate(fd, 18 * PAGE) == 0, "a shorter file");
+    at[16 * PAGE] = at[17 * PAGE] = 'S';
+    equal(touch(at + 18 * PAGE), SIGBUS, "ends where it ends");
+    check(reader[17 * PAGE] == 'S' && private[8 * PAGE] == 'P', "each has its own");
+    pid_t child = fork();
+    if (child == 0) {
+        at[15 * PAGE] = 'C';
+        _exit(0);
+    }
+    waitpid(child, 0, 0);
+    check(at[15 * PAGE] == 'C' && reader[15 * PAGE] == 'C', "a child writes the same pages");
+    munmap(private, sizeof text);
+    munmap(reader, sizeof text);
+    munmap(at, sizeof text);
+    close(fd);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct group groups[] = {{"count", count}, {"grows", grows}, {"shown", shown}};
+    static const struct group groups[] = {{"count", count}, {"grows", grows}, {"shown", shown}, {"written", written}};
     run_groups(GROUPS(groups), 0, argc, argv);
     return done();
 }

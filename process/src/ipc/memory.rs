@@ -261,6 +261,10 @@ impl Pager for Pages {
         self.inner.resident(first, found);
     }
 
+    fn lets_write(&self) -> bool {
+        self.inner.lets_write()
+    }
+
     fn object(&self) -> (u64, u64) {
         self.inner.object()
     }

@@ -24,7 +24,7 @@ use super::pager::Pager;
 use super::{Access, AddressSpace, FaultError, Inner, Prot};
 use crate::frame::{Frame, FrameRef};
 use crate::memory::Memory;
-use crate::table::{self, Last, PRESENT, WRITE, frame_of, occupied};
+use crate::table::{self, ENTRIES, Last, PRESENT, WRITE, frame_of, occupied};
 use abi::errno::Errno;
 use abi::layout::{PAGE, USER_END, page_floor};
 use alloc::sync::Arc;
@@ -32,6 +32,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Pages of an object that one fault maps at most: those already in memory, in an aligned block of so many.
 const AROUND: usize = 16;
+
+/// So many pages before a written one tell whether its neighbours are likely to be written too.
+const BEFORE: usize = 8;
 
 /// Free addresses that stay between a growing stack and the area below it.
 pub(super) const STACK_GAP: usize = 256 * PAGE;
@@ -163,6 +166,9 @@ impl<M: Memory> AddressSpace<M> {
         }
         match &area.content {
             Content::Pager { shared, .. } if *shared || !there => {
+                if !there && self.at_hand(&view, *start, area, page, (word, entry), access) {
+                    return Ok(Step::Done);
+                }
                 put_down(question, *start, area, page, access, view.changes);
                 Ok(Step::Ask)
             }
@@ -177,6 +183,77 @@ impl<M: Memory> AddressSpace<M> {
                 Ok(Step::Done)
             }
         }
+    }
+
+    /// Puts the page of an object into the empty entry `seen` of `word` at once, with neighbours that are
+    /// likely to be wanted, if the pager of `area` has it in memory and need not know more.
+    ///
+    /// The neighbours of a page that is written come along only where pages shortly before it are mapped: a
+    /// program that writes here and there has no use for them.
+    #[inline(never)]
+    fn at_hand(
+        &self,
+        view: &View,
+        start: usize,
+        area: &Area,
+        page: usize,
+        seen: (&AtomicU64, u64),
+        access: Access,
+    ) -> bool {
+        let Content::Pager {
+            pager,
+            first,
+            shared,
+            ..
+        } = &area.content
+        else {
+            return false;
+        };
+        let writable = *shared && area.prot.contains(Prot::WRITE) && pager.lets_write();
+        let writes = access == Access::Write;
+        if writes && !writable {
+            return false;
+        }
+        let index_of = |address: usize| first + ((address - start) / PAGE) as u64;
+        let own = |frame: FrameRef| {
+            let new = table::page(frame.frame(), area.prot, writable);
+            let placed = exchange(seen.0, seen.1, new);
+            if placed {
+                frame.into_frame();
+            }
+            isize::from(placed)
+        };
+        if writes && !self.is_used_before(start, page) {
+            let mut found = [None];
+            pager.resident(index_of(page), &mut found);
+            let [Some(frame)] = found else { return false };
+            self.resident.add(view.tally, own(frame));
+            return true;
+        }
+        let block = page & !(AROUND * PAGE - 1);
+        let (low, high) = (block.max(start), (block + AROUND * PAGE).min(area.end));
+        let mut found = [const { None }; AROUND];
+        let found = &mut found[..(high - low) / PAGE];
+        pager.resident(index_of(low), found);
+        let Some(frame) = found[(page - low) / PAGE].take() else {
+            return false;
+        };
+        // The part of the table is marked: it is that of the page.
+        let tables = self.tables();
+        let words = tables.leaves(low, found.len());
+        let along = table::along(area.prot, writable);
+        self.resident
+            .add(view.tally, own(frame) + enter_along(words, found, along));
+        true
+    }
+
+    /// Whether a page shortly before `page` is mapped, in the area that begins at `start`.
+    fn is_used_before(&self, start: usize, page: usize) -> bool {
+        let first = page.saturating_sub(BEFORE * PAGE).max(start);
+        let first = first.max(page & !(ENTRIES * PAGE - 1));
+        let tables = self.tables();
+        let words = tables.leaves(first, (page - first) / PAGE);
+        words.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
     /// Another thread was faster, or this CPU has an old translation, or rights were widened.
@@ -317,21 +394,29 @@ impl<M: Memory> AddressSpace<M> {
         }
         // If another thread has brought a page that does not suit, the access faults again.
         let (first, count, _) = question.around;
-        let along = table::along(question.prot);
+        let along = table::along(question.prot, false);
         let block = &block[(first - base) / PAGE..];
-        let mut added = 0;
-        for (word, slot) in block.iter().zip(&mut answer.neighbours[..count]) {
-            if let Some(frame) = slot
-                && exchange(word, 0, frame.frame().address() | along)
-                && let Some(frame) = slot.take()
-            {
-                frame.into_frame();
-                added += 1;
-            }
-        }
+        let added = enter_along(block, &mut answer.neighbours[..count], along);
         self.resident.add(tally, added);
         Ok(step)
     }
+}
+
+/// Puts neighbours into empty entries, each with the bits `along`, and answers how many; the others stay.
+#[inline(always)]
+fn enter_along(words: &[AtomicU64], found: &mut [Option<FrameRef>], along: u64) -> isize {
+    let mut added = 0;
+    for (word, slot) in words.iter().zip(found) {
+        if let Some(frame) = slot
+            && word.load(Ordering::Relaxed) == 0
+            && exchange(word, 0, frame.frame().address() | along)
+            && let Some(frame) = slot.take()
+        {
+            frame.into_frame();
+            added += 1;
+        }
+    }
+    added
 }
 
 /// Changes an entry that is still `seen`.

@@ -52,12 +52,6 @@ impl<M: Memory> Gather<M> {
         self.push(frame.0);
     }
 
-    /// As [`page`](Self::page), out of line: most ranges have few pages.
-    #[inline(never)]
-    pub(super) fn take(&mut self, address: usize, frame: Frame) {
-        self.page(address, frame);
-    }
-
     /// A table that mapped nothing, in a range that was noted.
     #[inline]
     pub(super) fn table(&mut self, frame: Frame) {
@@ -69,26 +63,39 @@ impl<M: Memory> Gather<M> {
 
     #[inline]
     fn push(&mut self, frame: u32) {
-        if self.len == ROOM {
-            self.finish();
+        let place = self.frames.as_mut().and_then(|all| all.get_mut(self.len));
+        if let Some(place) = place {
+            *place = frame;
+            self.len += 1;
+        } else {
+            self.begin(frame);
         }
-        self.frames.get_or_insert([0; ROOM])[self.len] = frame;
-        self.len += 1;
+    }
+
+    /// The first of an empty gather; a full one is emptied before.
+    #[inline(never)]
+    fn begin(&mut self, frame: u32) {
+        self.finish();
+        self.frames.get_or_insert([0; ROOM])[0] = frame;
+        self.len = 1;
     }
 
     /// Makes CPUs forget, then frees.
     #[inline]
     pub(super) fn finish(&mut self) {
-        if self.low < self.high {
+        if self.low < self.high || self.len != 0 {
             self.forget_and_free();
         }
     }
 
     #[inline(never)]
     fn forget_and_free(&mut self) {
-        let pages = (self.high - self.low) / abi::layout::PAGE;
-        let pages = if pages > MANY { usize::MAX } else { pages };
-        self.memory.forget(self.root, self.low, pages);
+        // A frame that found no room before has been forgotten with those that had it.
+        if self.low < self.high {
+            let pages = (self.high - self.low) / abi::layout::PAGE;
+            let pages = if pages > MANY { usize::MAX } else { pages };
+            self.memory.forget(self.root, self.low, pages);
+        }
         for frame in self.frames.iter().flatten().take(self.len) {
             if frame & TABLE != 0 {
                 self.memory.frames().release_zeroed(Frame(frame & !TABLE));

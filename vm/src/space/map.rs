@@ -257,7 +257,7 @@ impl<M: Memory> AddressSpace<M> {
         self.tables()
             .each_entry(start, end, |address, word, entry| {
                 word.store(0, Ordering::Release);
-                gather.take(address, frame_of(entry));
+                gather.page(address, frame_of(entry));
                 gone += 1;
             });
         if gone != 0 {

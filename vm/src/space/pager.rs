@@ -24,6 +24,12 @@ pub trait Pager: Send + Sync {
     /// memory now; must not sleep. Lets one fault map the neighbours too.
     fn resident(&self, _first: u64, _found: &mut [Option<FrameRef>]) {}
 
+    /// Whether [`Pager::frame`] is the same with `write` and without: pages of a shared mapping may be made
+    /// writable before it is asked, as those that are [resident](Pager::resident) are.
+    fn lets_write(&self) -> bool {
+        false
+    }
+
     /// Device and number of the object: the same for all that have it, and for no other object ever. Of what
     /// is no file: a device that there is not.
     fn object(&self) -> (u64, u64);

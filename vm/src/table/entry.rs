@@ -92,10 +92,11 @@ pub fn with_rights(entry: u64, prot: Prot) -> u64 {
     page(frame_of(entry), prot, entry & WRITE != 0) | entry & DIRTY
 }
 
-/// The entry of an object's page that comes along with a neighbour: all but the address.
+/// The entry of an object's page that comes along with a neighbour, writable only if `writable` as well: all
+/// but the address.
 #[inline]
-pub fn along(prot: Prot) -> u64 {
-    bits(prot, false) & !ACCESSED | ALONG
+pub fn along(prot: Prot, writable: bool) -> u64 {
+    bits(prot, writable) & !ACCESSED | ALONG
 }
 
 /// Whether the page came along with a neighbour and has not been used since.

@@ -108,6 +108,18 @@ impl<'a, M: Memory> Tables<'a, M> {
         Some(&self.table(physical)[index(address, 1)])
     }
 
+    /// The `count` words from that of `address` on, as far as they lie in one leaf table; none if that is not
+    /// there.
+    #[inline]
+    pub fn leaves(&self, address: usize, count: usize) -> &[AtomicU64] {
+        let (physical, level) = self.descend(address);
+        if level != 1 {
+            return &[];
+        }
+        let first = index(address, 1);
+        &self.table(physical)[first..first.saturating_add(count).min(ENTRIES)]
+    }
+
     /// The word that maps the page of `address`, with tables made as needed. `None`: out of memory, or a
     /// large page.
     // In each fault: a call and what it keeps are as much again.

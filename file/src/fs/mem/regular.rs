@@ -66,6 +66,10 @@ impl MemNode {
 }
 
 impl File for MemNode {
+    fn is_always_ready(&self) -> bool {
+        true
+    }
+
     /// A file without a name goes with its last description.
     fn weight(&self, _of: &OpenFile) -> usize {
         let attr = self.attr();
@@ -323,6 +327,10 @@ impl Pager for FilePager {
         let inside = store.size().div_ceil(PAGE as u64).saturating_sub(first);
         let count = found.len().min(inside as usize);
         store.pages_now(first, &mut found[..count]);
+    }
+
+    fn lets_write(&self) -> bool {
+        true
     }
 
     fn object(&self) -> (u64, u64) {

@@ -17,15 +17,21 @@ use std::sync::atomic::AtomicUsize;
 pub(super) struct File {
     memory: Fake,
     length: u64,
+    lets_write: bool,
     pages: Mutex<BTreeMap<u64, Frame>>,
     asked: AtomicUsize,
 }
 
 impl File {
     pub(super) fn new(memory: Fake, length: u64) -> Arc<File> {
+        File::of(memory, length, false)
+    }
+
+    fn of(memory: Fake, length: u64, lets_write: bool) -> Arc<File> {
         Arc::new(File {
             memory,
             length,
+            lets_write,
             pages: Mutex::new(BTreeMap::new()),
             asked: AtomicUsize::new(0),
         })
@@ -63,6 +69,10 @@ impl Pager for File {
         for (index, slot) in (first..).zip(found) {
             *slot = pages.get(&index).map(|frame| self.share(*frame));
         }
+    }
+
+    fn lets_write(&self) -> bool {
+        self.lets_write
     }
 }
 
@@ -605,9 +615,10 @@ fn file_pages_are_mapped_around_copied_and_shared() {
     let asked = file.asked.load(Ordering::Relaxed);
     assert_eq!(read(&space, A + 20 * PAGE), Ok(21));
     assert_eq!(read(&space, A + 16 * PAGE), Ok(17));
+    // Both were in memory.
     assert_eq!(
         (space.resident(), file.asked.load(Ordering::Relaxed)),
-        (16, asked + 1)
+        (16, asked)
     );
     space.write_at(A, b"z").unwrap();
     space.write_at(A + 17 * PAGE, b"y").unwrap();
@@ -842,6 +853,57 @@ fn threads_fault_in_one_space() {
             .filter(|i| occupied(entry(&space, A + i * PAGE)))
             .count()
     );
+    drop(space);
+    drop(file);
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
+fn what_is_in_memory_is_mapped_to_be_written_with_those_behind_if_others_are_before_it() {
+    let (space, memory, before) = space(500);
+    let file = File::of(memory, 60, true);
+    for index in 0..60 {
+        file.frame(index, false).unwrap();
+    }
+    let asked = file.asked.load(Ordering::Relaxed);
+    let shared = |offset| Backing::FileShared {
+        pager: file.clone(),
+        offset,
+        may_write: true,
+    };
+    let map = |space: &AddressSpace<Fake>, at, pages: usize, prot| {
+        let place = Placement::Fixed(at);
+        space.map(place, pages * PAGE, prot, shared(0)).unwrap();
+    };
+    map(&space, A, 64, Prot::RW);
+    let writable = |page: usize| entry(&space, A + page * PAGE) & WRITE != 0;
+    // Written here and there: each page alone.
+    for page in [0, 20, 40] {
+        space.fault(A + page * PAGE, Access::Write).unwrap();
+    }
+    assert_eq!(space.resident(), 3);
+    // Written in turn: with those that are in memory, in an aligned block.
+    space.fault(A + 4 * PAGE, Access::Write).unwrap();
+    assert_eq!(space.resident(), 2 + 16);
+    space.fault(A + 16 * PAGE, Access::Write).unwrap();
+    space.fault(A + 48 * PAGE, Access::Write).unwrap();
+    assert_eq!(space.resident(), 1 + 32 + 12);
+    assert!(writable(1) && writable(31) && writable(59) && !writable(41));
+    assert_eq!(file.asked.load(Ordering::Relaxed), asked);
+    assert_eq!(
+        space.fault(A + 60 * PAGE, Access::Write),
+        Err(FaultError::BeyondEnd)
+    );
+    // Read: writable if the area is.
+    let b = A + 128 * PAGE;
+    map(&space, b, 64, Prot::READ);
+    space.fault(b, Access::Read).unwrap();
+    assert_eq!(space.resident(), 1 + 32 + 12 + 16);
+    assert_eq!(entry(&space, b) & WRITE, 0);
+    assert_eq!(entry(&space, b + PAGE) & WRITE, 0);
+    // More pages than are gathered at once, and one: all come back.
+    space.unmap(A, 33 * PAGE).unwrap();
+    assert_eq!(space.resident(), 1 + 12 + 16);
     drop(space);
     drop(file);
     assert_eq!(memory.frames().stats().free, before);
