@@ -245,6 +245,40 @@ static void semaphores(void)
     fails(operate(id, 0, -1, 0), EINTR, "a signal ends the wait, whatever its handler");
     ring(0);
     equal(get(id, 0, GETNCNT), 0, "nobody waits");
+
+    /* Back and forth, and several who wait at once. */
+    set(id, 0, 0);
+    set(id, 1, 0);
+    child = fork();
+    if (child == 0) {
+        struct sembuf turn[2] = {{0, -1, 0}, {1, 1, 0}};
+        int turns = 0;
+        while (turns < 1000 && semop(id, turn, 2) == 0)
+            turns++;
+        _exit(turns == 1000 ? 0 : 1);
+    }
+    struct sembuf turn[2] = {{1, -1, 0}, {0, 1, 0}};
+    int turns = 0;
+    equal(operate(id, 0, 1, 0), 0, "the first turn");
+    while (turns < 999 && semop(id, turn, 2) == 0)
+        turns++;
+    equal(operate(id, 1, -1, 0), 0, "the last");
+    equal(turns == 999 && status_of(child) == 0, 1, "a thousand turns");
+    equal(get(id, 0, GETVAL) + get(id, 1, GETVAL), 0, "come out even");
+    pid_t waiters[3];
+    for (int i = 0; i < 3; i++) {
+        waiters[i] = fork();
+        if (waiters[i] == 0)
+            _exit(operate(id, 0, -1, 0) == 0 ? 0 : 1);
+    }
+    while (get(id, 0, GETNCNT) != 3)
+        usleep(1000);
+    kill(waiters[1], SIGKILL);
+    waitpid(waiters[1], 0, 0);
+    equal(get(id, 0, GETNCNT), 2, "one of three has been killed");
+    equal(operate(id, 0, 2, 0), 0, "enough for the others");
+    equal(status_of(waiters[0]) + status_of(waiters[2]), 0, "who go on");
+    equal(get(id, 0, GETVAL) + get(id, 0, GETNCNT), 0, "and nothing stays");
     struct timespec soon = {0, 10000000}, wrong = {0, 1000000000};
     struct sembuf one = {0, -1, 0};
     fails(semtimedop(id, &one, 1, &soon), EAGAIN, "a wait with an end");

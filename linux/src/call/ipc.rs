@@ -1,6 +1,6 @@
 //! The calls of System V IPC.
 //!
-//! *Interface*: [`CALLS`].
+//! *Interface*: [`CALLS`]; [`semop_outright`] and [`semtimedop_outright`] are made without a trap frame.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -8,18 +8,20 @@ use abi::linux::*;
 use abi::nr;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use bytemuck::Zeroable;
 use core::sync::atomic::Ordering;
 use machine::clock::now_ns;
+use thread::outright::LEFT;
 use vm::space::Placement;
 use vm::{Prot, user};
 
 use super::{Args, Handler};
 use account::{Capability, Cred};
-use process::Process;
 use process::ipc::memory::{self, SEGMENTS, Segment};
 use process::ipc::message::{self, Message, Messages, QUEUES};
 use process::ipc::semaphore::{self, SETS, Set};
 use process::ipc::{Entry, Namespace};
+use process::{Process, Task};
 use vm::fallible::try_filled;
 
 /// See [`super::FAMILIES`].
@@ -225,6 +227,46 @@ fn semtimedop(a: &mut Args) -> Result<usize> {
     let timeout: Timespec = user::get(a.word(3))?;
     let timeout = timeout.to_ns().ok_or(Errno::EINVAL)?;
     semop(a, Some(now_ns().saturating_add(timeout)))
+}
+
+/// So many operations are done without a trap frame.
+const FEW: usize = 4;
+
+/// `semop` of a few operations.
+pub(super) extern "sysv64" fn semop_outright(
+    id: usize,
+    operations: usize,
+    count: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    let mut room = [Sembuf::zeroed(); FEW];
+    let few = room.get_mut(..count as u32 as usize);
+    let done = few.filter(|few| !few.is_empty()).and_then(|few| {
+        user::copy_in(bytemuck::cast_slice_mut(few), operations).ok()?;
+        Task::here(|task| semaphore::operate_briefly(task, id as i32, few)).flatten()
+    });
+    match done {
+        Some(Ok(())) => 0,
+        Some(Err(error)) => error.to_rax() as isize,
+        None => LEFT,
+    }
+}
+
+/// `semtimedop` of a few operations, without a time.
+pub(super) extern "sysv64" fn semtimedop_outright(
+    id: usize,
+    operations: usize,
+    count: usize,
+    time: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    match time {
+        0 => semop_outright(id, operations, count, 0, 0, 0),
+        _ => LEFT,
+    }
 }
 
 fn semop(a: &mut Args, deadline: Option<u64>) -> Result<usize> {

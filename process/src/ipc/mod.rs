@@ -41,6 +41,25 @@ pub struct Perm {
     mode: u32,
 }
 
+impl Perm {
+    /// EACCES unless `cred` may do all that the bits of `flags` (0444, 0222) say.
+    fn allows(&self, cred: &Cred, flags: u32) -> Result<()> {
+        let wanted = (flags >> 6 | flags >> 3 | flags) & 7;
+        let granted = if [self.uid, self.cuid].contains(&cred.euid) {
+            self.mode >> 6
+        } else if cred.in_group(self.gid) || cred.in_group(self.cgid) {
+            self.mode >> 3
+        } else {
+            self.mode
+        };
+        if wanted & !granted == 0 || cred.has(Capability::IpcOwner) {
+            Ok(())
+        } else {
+            Err(Errno::EACCES)
+        }
+    }
+}
+
 /// An object with its number.
 pub struct Entry<T> {
     /// The number.
@@ -154,6 +173,14 @@ impl<T> Namespace<T> {
         }
     }
 
+    /// The object with number `id`, without waiting: `None` also while the table is held.
+    pub fn find_now(&self, id: i32) -> Option<Arc<Entry<T>>> {
+        let place = usize::try_from(id).ok()? & ((1 << PLACE_BITS) - 1);
+        let slots = self.slots.try_lock()?;
+        let entry = slots.entries.get(place)?.as_ref()?;
+        (entry.id == id).then(|| entry.clone())
+    }
+
     /// The object in place `place`; a number that is or was an object's stands for its place. EINVAL.
     pub fn at(&self, place: i32) -> Result<Arc<Entry<T>>> {
         let place = usize::try_from(place).map_err(|_| Errno::EINVAL)? & ((1 << PLACE_BITS) - 1);
@@ -248,19 +275,13 @@ impl<T> Entry<T> {
     /// EACCES unless `cred` may do all that the bits of `flags` (0444, 0222) say.
     pub fn may(&self, cred: &Cred, flags: u32) -> Result<()> {
         let perm = *self.perm.lock();
-        let wanted = (flags >> 6 | flags >> 3 | flags) & 7;
-        let granted = if [perm.uid, perm.cuid].contains(&cred.euid) {
-            perm.mode >> 6
-        } else if cred.in_group(perm.gid) || cred.in_group(perm.cgid) {
-            perm.mode >> 3
-        } else {
-            perm.mode
-        };
-        if wanted & !granted == 0 || cred.has(Capability::IpcOwner) {
-            Ok(())
-        } else {
-            Err(Errno::EACCES)
-        }
+        perm.allows(cred, flags)
+    }
+
+    /// Whether `cred` may, without waiting: also `false` while the permissions are held.
+    pub fn may_now(&self, cred: &Cred, flags: u32) -> bool {
+        let perm = self.perm.try_lock().map(|perm| *perm);
+        perm.is_some_and(|perm| perm.allows(cred, flags).is_ok())
     }
 
     /// EPERM unless `cred` is its owner or maker, or may administrate.

@@ -1,6 +1,7 @@
 //! Semaphore sets.
 //!
-//! *Interface*: [`SETS`]; [`Set::new`], [`operate`] for `semop`, the parts of `semctl`, [`undo`] when a
+//! *Interface*: [`SETS`]; [`Set::new`], [`operate`] for `semop`, [`operate_briefly`] for a few operations
+//! without a trap frame, the parts of `semctl`, [`undo`] when a
 //! process ends.
 //!
 //! A caller that cannot proceed sleeps until the set changes, and then tries all operations again. Each set
@@ -10,14 +11,17 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
-use sync::{Monitor, WaitList};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use machine::clock::real_ns;
+use sync::{Monitor, WaitList, WaitNode};
+use thread::flags::INTERRUPTS;
+use thread::outright::{sleep, with_interrupts};
 
 use super::{Entry, Namespace, seconds};
-use crate::process::Process;
+use crate::process::{Process, Task};
 use crate::time::{Ended, wait_deadline};
-use account::quota;
 use account::user::Charge;
+use account::{Cred, quota};
 use vm::fallible::{try_filled, try_push};
 
 /// All sets.
@@ -36,13 +40,16 @@ pub struct Set {
     pub count: usize,
     values: Monitor<Values>,
     changed: WaitList,
+    /// The thread that waits in a brief call while nobody else does in one, or 0: as `resume` takes it.
+    brief: AtomicUsize,
     _charge: Charge,
 }
 
 struct Values {
     each: Vec<Semaphore>,
     undo: Vec<Undo>,
-    otime: i64,
+    /// In nanoseconds since 1970; 0: never.
+    otime_ns: u64,
     ctime: i64,
 }
 
@@ -76,16 +83,22 @@ impl Set {
             values: Monitor::new(Values {
                 each: try_filled(Semaphore::default(), count)?,
                 undo: Vec::new(),
-                otime: 0,
+                otime_ns: 0,
                 ctime: seconds(),
             }),
             changed: WaitList::new(),
+            brief: AtomicUsize::new(0),
             _charge: charge.ok_or(Errno::ENOSPC)?,
         })
     }
 
     /// It can no longer be found.
     pub fn wake_all(&self) {
+        // It is set by a holder of the values, so whoever has changed them since finds it.
+        if self.brief.load(Ordering::SeqCst) != 0 {
+            let waiter = self.brief.swap(0, Ordering::SeqCst);
+            (sync::callout::get().resume)(waiter);
+        }
         self.changed.wake_all();
     }
 
@@ -116,7 +129,7 @@ impl Set {
         held.undo.clear();
         held.ctime = seconds();
         drop(held);
-        self.changed.wake_all();
+        self.wake_all();
         Ok(())
     }
 
@@ -135,7 +148,7 @@ impl Set {
         }
         held.ctime = seconds();
         drop(held);
-        self.changed.wake_all();
+        self.wake_all();
         Ok(())
     }
 
@@ -155,7 +168,7 @@ pub fn stat(entry: &Entry<Set>) -> SemidDs {
     let held = entry.object.values.lock();
     SemidDs {
         perm,
-        otime: held.otime,
+        otime: (held.otime_ns / NSEC_PER_SEC) as i64,
         ctime: held.ctime,
         nsems: entry.object.count as u64,
         ..SemidDs::default()
@@ -192,7 +205,7 @@ impl Values {
                 semaphore.pid = pid;
             }
         }
-        self.otime = seconds();
+        self.otime_ns = real_ns();
         Ok(Ok(()))
     }
 
@@ -239,12 +252,11 @@ impl Values {
         if let Some(semaphore) = self.each.get_mut(number) {
             semaphore.value = (i32::from(semaphore.value) + by) as u16;
         }
-        let undoes = operation.flags as u16 as u32 & SEM_UNDO != 0;
+        if operation.flags as u16 as u32 & SEM_UNDO == 0 {
+            return;
+        }
         let undo = self.undo.iter_mut().find(|undo| undo.owner == owner);
-        if let Some(adjust) = undo
-            .filter(|_| undoes)
-            .and_then(|undo| undo.adjust.get_mut(number))
-        {
+        if let Some(adjust) = undo.and_then(|undo| undo.adjust.get_mut(number)) {
             *adjust = (i32::from(*adjust) - by) as i16;
         }
     }
@@ -316,7 +328,85 @@ pub fn operate(
         Err(Ended::Interrupted) => Err(Errno::EINTR),
     };
     if outcome.is_ok() && operations.iter().any(|operation| operation.op != 0) {
-        set.changed.wake_all();
+        set.wake_all();
+    }
+    outcome
+}
+
+/// As [`operate`] by the running thread, `task`, on the set with number `id`, for ever. Interrupts are off
+/// before and after. `None`: nothing was done; the call is to be made by [`operate`], which also tells
+/// errors of arguments and rights.
+pub fn operate_briefly(task: &Task, id: i32, operations: &[Sembuf]) -> Option<Result<()>> {
+    let entry = SETS.find_now(id)?;
+    let outcome = operate_now(task, &entry, operations);
+    // It may be the last count.
+    with_interrupts(|| drop(entry));
+    outcome
+}
+
+fn operate_now(task: &Task, entry: &Entry<Set>, operations: &[Sembuf]) -> Option<Result<()>> {
+    let set = &entry.object;
+    let mut changes = false;
+    for operation in operations {
+        let undoes = operation.flags as u16 as u32 & SEM_UNDO != 0;
+        if undoes || usize::from(operation.num) >= set.count {
+            return None;
+        }
+        changes |= operation.op != 0;
+    }
+    let process = &task.process;
+    let wanted = if changes { 0o222 } else { 0o444 };
+    let may = |cred: &Cred| entry.may_now(cred, wanted);
+    if !process.cred.beside(&process.files, |cred, _| may(cred)) {
+        return None;
+    }
+    let mut held = set.values.try_lock()?;
+    let mut node = None;
+    let me = task.thread.address();
+    let outcome = loop {
+        if entry.is_removed() {
+            break Some(Err(Errno::EIDRM));
+        }
+        let blocked = match held.attempt(operations, 0, process.pid) {
+            Ok(Ok(())) => break Some(Ok(())),
+            Err(error) => break Some(Err(error)),
+            Ok(Err(blocked)) => blocked,
+        };
+        // The first waits in the word, others in the list: before the values may change.
+        let alone = match set.brief.load(Ordering::SeqCst) {
+            0 => set
+                .brief
+                .compare_exchange(0, me, Ordering::SeqCst, Ordering::SeqCst)
+                .is_ok(),
+            waiter => waiter == me,
+        };
+        let enrolled = alone || {
+            let node = node.get_or_insert_with(WaitNode::new);
+            node.is_queued() || set.changed.enroll(node)
+        };
+        if !enrolled || task.thread.flags() & INTERRUPTS != 0 {
+            break None;
+        }
+        held.wait(Some(blocked), 1);
+        drop(held);
+        sleep(&task.thread);
+        held = match set.values.try_lock() {
+            Some(held) => held,
+            None => with_interrupts(|| set.values.lock()),
+        };
+        held.wait(Some(blocked), -1);
+    };
+    drop(held);
+    if set.brief.load(Ordering::SeqCst) == me {
+        let _taken = set
+            .brief
+            .compare_exchange(me, 0, Ordering::SeqCst, Ordering::SeqCst);
+    }
+    if let Some(node) = &node {
+        set.changed.leave(node);
+    }
+    if changes && outcome == Some(Ok(())) {
+        set.wake_all();
     }
     outcome
 }
@@ -341,9 +431,9 @@ pub fn undo(process: &Process) {
                 semaphore.pid = process.pid;
             }
         }
-        held.otime = seconds();
+        held.otime_ns = real_ns();
         drop(held);
         drop(undo);
-        set.changed.wake_all();
+        set.wake_all();
     }
 }
