@@ -131,6 +131,10 @@ impl File for Open {
         self.0.inbox.set_patient(!of.nonblocking() && plainly);
     }
 
+    fn code_comes_late(&self) -> bool {
+        true
+    }
+
     fn stage(&self) -> u8 {
         let socket = &self.0;
         if socket.kind == Kind::Datagram {

@@ -15,7 +15,7 @@ use quaject::Conv;
 use thread::outright::{FramedFn, OutrightFn, framed_word, word};
 
 use super::file::{brief, shown, stat};
-use super::{epoll, memory, process};
+use super::{epoll, ipc, memory, poll, process};
 use ::process::futex::short;
 use ::process::{exit, itself, swift};
 use file::Operation;
@@ -49,6 +49,7 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::STAT, To::Routine(by_path)),
         (nr::FSTAT, To::Routine(shown::make_far_fstat(conv)?)),
         (nr::LSTAT, To::Routine(by_link)),
+        (nr::POLL, To::Function(poll::poll_outright)),
         (nr::RT_SIGACTION, To::Here(itself::action)),
         (nr::RT_SIGPROCMASK, To::Here(itself::mask)),
         (nr::RT_SIGRETURN, To::Here(swift::sigreturn)),
@@ -56,17 +57,22 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::PWRITE64, To::Operation(Operation::WriteAt)),
         (nr::READV, To::Operation(Operation::ReadSegment)),
         (nr::WRITEV, To::Operation(Operation::WriteSegment)),
+        (nr::SELECT, To::Function(poll::select_outright)),
         (nr::MADVISE, To::Function(memory::madvise_outright)),
         (nr::SENDTO, To::Operation(Operation::Send)),
         (nr::RECVFROM, To::Operation(Operation::Receive)),
         (nr::EXIT, To::Function(exit::exit_outright)),
         (nr::KILL, To::Here(swift::kill)),
+        (nr::SEMOP, To::Function(ipc::semop_outright)),
+        (nr::CREAT, To::Function(brief::creat)),
         (nr::UNLINK, To::Function(brief::unlink)),
         (nr::FUTEX, To::Code(short::entry())),
+        (nr::SEMTIMEDOP, To::Function(ipc::semtimedop_outright)),
         (nr::EPOLL_WAIT, To::Function(epoll::wait_outright)),
         (nr::TGKILL, To::Here(swift::tgkill)),
         (nr::NEWFSTATAT, To::Routine(from_there)),
         (nr::UNLINKAT, To::Function(brief::unlinkat)),
+        (nr::PSELECT6, To::Function(poll::pselect6_outright)),
         (nr::SET_ROBUST_LIST, To::Here(itself::robust_list)),
         (nr::EPOLL_PWAIT, To::Function(epoll::pwait_outright)),
         (nr::RSEQ, To::Here(itself::sequences)),

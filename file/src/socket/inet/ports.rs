@@ -14,7 +14,7 @@
 use abi::errno::{Errno, Result};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use smallvec::SmallVec;
 use sync::{Guard, Monitor};
 
@@ -72,6 +72,8 @@ const REST_NS: u64 = 60_000_000_000;
 /// So many entries of ports at rest; more are not remembered.
 const RESTS: usize = 4096;
 static RESTING: AtomicUsize = AtomicUsize::new(0);
+/// No port's rest is over before this time in nanoseconds.
+static EARLIEST: AtomicU64 = AtomicU64::new(u64::MAX);
 
 /// So many sockets get one message.
 const MOST: usize = 16;
@@ -99,13 +101,39 @@ fn wake_up(entries: &mut Vec<Entry>) {
         return;
     }
     let now = machine::clock::now_ns();
+    if now >= EARLIEST.load(Ordering::Relaxed) {
+        wake_up_at(entries, now);
+    }
+}
+
+/// Removes entries whose TIME_WAIT is over at `now`; the others may be the earliest.
+#[cold]
+fn wake_up_at(entries: &mut Vec<Entry>, now: u64) {
     entries.retain(|entry| {
-        let over = matches!(entry.what, What::Resting { until, .. } if until <= now);
+        let What::Resting { until, .. } = entry.what else {
+            return true;
+        };
+        let over = until <= now;
         if over {
             RESTING.fetch_sub(1, Ordering::Relaxed);
+        } else {
+            EARLIEST.fetch_min(until, Ordering::Relaxed);
         }
         !over
     });
+}
+
+/// The same in all chains, if any rest may be over.
+fn wake_up_all() {
+    let now = machine::clock::now_ns();
+    if now < EARLIEST.load(Ordering::Relaxed) {
+        return;
+    }
+    // Ports that come to rest meanwhile note themselves, before or after this.
+    EARLIEST.store(u64::MAX, Ordering::Relaxed);
+    for chain in &PORTS {
+        wake_up_at(&mut chain.lock().0, now);
+    }
 }
 
 /// Forgets all ports at rest, and gives the room of chains without entries back: for when memory is short.
@@ -451,9 +479,7 @@ pub fn part(name: Name, sharing: Sharing) {
 pub fn rest(name: Name, sharing: Sharing) {
     let until = machine::clock::now_ns().saturating_add(REST_NS);
     if RESTING.load(Ordering::Relaxed) >= RESTS {
-        for chain in &PORTS {
-            wake_up(&mut chain.lock().0);
-        }
+        wake_up_all();
     }
     let Ok(mut chain) = with_room(chain(Transport::Tcp, name.port)) else {
         return;
@@ -474,6 +500,7 @@ pub fn rest(name: Name, sharing: Sharing) {
         return;
     }
     RESTING.fetch_add(1, Ordering::Relaxed);
+    EARLIEST.fetch_min(until, Ordering::Relaxed);
     chain.0.push(Entry {
         transport: Transport::Tcp,
         name,

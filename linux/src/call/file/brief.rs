@@ -1,7 +1,7 @@
 //! Opening, making, closing and removing a file without a trap frame.
 //!
 //! *Interface*: [`open`], [`openat`], [`close`], made outright when the procedures of [`super::hot`] have not
-//! answered; [`unlink`], [`unlinkat`].
+//! answered; [`creat`], [`unlink`], [`unlinkat`].
 //!
 //! A short path is copied once, with interrupts off. Its directory is found from entry to entry
 //! ([`file::fs::spot`]) and counted; what changes that directory is done with interrupts on. What is not as
@@ -10,7 +10,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
-use abi::linux::{AT_FDCWD, O_CLOEXEC, O_CREAT, O_EXCL, O_LARGEFILE};
+use abi::linux::{AT_FDCWD, O_CLOEXEC, O_CREAT, O_EXCL, O_LARGEFILE, O_TRUNC, O_WRONLY};
 use alloc::sync::Arc;
 use thread::outright::{LEFT, generally, with_interrupts};
 
@@ -47,6 +47,18 @@ pub(in crate::call) extern "sysv64" fn openat(
     _last: usize,
 ) -> isize {
     open_by(dirfd as i32, path, flags as u32, mode as u32)
+}
+
+/// `creat`.
+pub(in crate::call) extern "sysv64" fn creat(
+    path: usize,
+    mode: usize,
+    _third: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    open_by(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode as u32)
 }
 
 /// `close`.
