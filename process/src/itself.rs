@@ -2,7 +2,7 @@
 //! for itself (its signal mask, its list of robust locks, its restartable sequences), of its process's signal
 //! actions, and operations of descriptors.
 //!
-//! *Interface*: [`mask`], [`action`], [`robust_list`], [`sequences`] and [`operation`] emit one call each.
+//! *Interface*: [`mask`], [`action()`], [`robust_list`], [`sequences`] and [`operation`] emit one call each.
 //! The code is entered by a jump from a routine at any depth of the kernel stack, interrupts off, with the
 //! user's registers as at the routine's entry. It answers and goes to user mode, or goes to a label with all
 //! registers but rax unchanged and nothing done: there the slow path makes the call from its start.
