@@ -322,15 +322,104 @@ static void waits(void)
     close(a), close(b);
 }
 
+/* What a server that knows nobody gets, as a text with the sender's port behind it; `-` for nothing. */
+static const char *heard(int fd, int flags)
+{
+    static char text[4][64];
+    static int next;
+    char *at = text[next++ & 3];
+    struct sockaddr_in6 from;
+    socklen_t length = sizeof from;
+    ssize_t n = recvfrom(fd, at, 40, flags | MSG_DONTWAIT, (struct sockaddr *)&from, &length);
+    if (n < 0)
+        return errno == EAGAIN ? "-" : strerror(errno);
+    sprintf(at + n, " %d", ntohs(from.sin6_port));
+    return at;
+}
+
+static int is(const char *found, const char *text, int port)
+{
+    char wanted[64];
+    sprintf(wanted, "%s %d", text, port);
+    if (strcmp(found, wanted))
+        printf("# got %s, expected %s\n", found, wanted);
+    return strcmp(found, wanted) == 0;
+}
+
+/* A server that knows nobody, and clients who know it: each message with its sender, in order, and the answers. */
+static void servers(void)
+{
+    int s = bound(0, 0), a = bound(0, 0), b = bound(0, 0), many = epoll_create1(0), good = 1, left;
+    int at = port_of(s), port_a = port_of(a), port_b = port_of(b);
+    /* A port that was asked for by number is kept. */
+    close(s);
+    s = bound(at, 0);
+    struct epoll_event event = {.events = EPOLLIN};
+    epoll_ctl(many, EPOLL_CTL_ADD, s, &event);
+    check(connect_to(a, host, at) == 0 && connect_to(b, host, at) == 0, "two clients of one server");
+    for (int i = 0; i < 20; i++) {
+        struct sockaddr_in6 from;
+        socklen_t length = sizeof from;
+        char text[16], answer[16];
+        int count = sprintf(text, "question %d", i), client = i % 5 == 4 ? b : a;
+        good &= send(client, text, count, 0) == count && epoll_wait(many, &event, 1, 1000) == 1;
+        good &= recvfrom(s, answer, 16, 0, (struct sockaddr *)&from, &length) == count && memcmp(text, answer, count) == 0;
+        good &= ntohs(from.sin6_port) == (client == a ? port_a : port_b);
+        good &= sendto(s, text, count, 0, (struct sockaddr *)&from, length) == count;
+        good &= recv(client, answer, 16, 0) == count && memcmp(text, answer, count) == 0;
+    }
+    check(good, "questions and answers");
+    put(a, "1"), put(a, "22"), put(b, "3"), put(a, "4"), put(b, "5");
+    check(ioctl(s, FIONREAD, &left) == 0 && left == 1, "the length of the first");
+    check(is(heard(s, MSG_PEEK), "1", port_a) && is(heard(s, 0), "1", port_a) && is(heard(s, 0), "22", port_a), "the first in order");
+    check(is(heard(s, 0), "3", port_b) && is(heard(s, 0), "4", port_a) && is(heard(s, 0), "5", port_b), "and the others");
+    equal(strcmp(heard(s, 0), "-"), 0, "and no more");
+    static char large[3000];
+    put(a, "before");
+    write(a, large, sizeof large);
+    put(a, "behind");
+    check(is(heard(s, 0), "before", port_a) && recv(s, large, 1, MSG_TRUNC) == sizeof large && is(heard(s, 0), "behind", port_a), "a long one between short ones");
+    put(a, "early");
+    check(connect_to(s, host, port_b) == 0, "the server turns to one of them");
+    put(b, "kept");
+    equal(strcmp(got(s), "early") + strcmp(got(s), "kept"), 0, "what was there before stays");
+    put(a, "lost");
+    put(b, "heard");
+    equal(strcmp(got(s), "heard") + strcmp(got(s), "-"), 0, "the other is not heard any more");
+    equal(send(a, "x", 1, 0) == -1 && errno == ECONNREFUSED, 1, "and is told");
+    struct sockaddr none = {.sa_family = AF_UNSPEC};
+    connect(s, &none, sizeof none);
+    put(a, "again");
+    put(b, "also");
+    check(is(heard(s, 0), "again", port_a) && is(heard(s, 0), "also", port_b), "until the server knows nobody again");
+    close(a);
+    a = bound(port_a, 0);
+    check(a >= 0 && connect_to(a, host, at) == 0 && put(a, "new") == 3 && is(heard(s, 0), "new", port_a), "another in the place of the first");
+    close(s);
+    put(a, "x");
+    equal(send(a, "x", 1, 0) == -1 && errno == ECONNREFUSED, 1, "no server");
+    s = bound(at, 0);
+    int good_again = 1;
+    for (int i = 0; i < 8; i++)
+        good_again &= put(a, "y") == 1 && is(heard(s, 0), "y", port_a);
+    check(good_again, "a new server");
+    put(a, "queued");
+    set(s, SOL_SOCKET, SO_TIMESTAMP, 1);
+    put(a, "stamped");
+    check(is(heard(s, 0), "queued", port_a) && is(heard(s, 0), "stamped", port_a), "an option between two");
+    close(a), close(b), close(s), close(many);
+}
+
 static void all_of_six(void)
 {
     host = "::1";
     messages();
+    servers();
     host = "127.0.0.1";
 }
 
 static const struct group groups[] = {
-    {"messages", messages}, {"changes", changes}, {"options", options}, {"waits", waits}, {"six", all_of_six},
+    {"messages", messages}, {"changes", changes}, {"options", options}, {"waits", waits}, {"servers", servers}, {"six", all_of_six},
 };
 
 int main(int argc, char **argv)

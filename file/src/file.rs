@@ -516,7 +516,7 @@ impl OpenFile {
     }
 
     /// The assumptions of the routines have changed: [`OpenFile::make_ready`] generates them again.
-    pub(crate) fn forget_entries(&self) {
+    pub fn forget_entries(&self) {
         let cell = self.code.cells.get();
         let cells = [
             (Sharing::Exclusive, &cell.exclusive),

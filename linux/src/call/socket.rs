@@ -221,9 +221,14 @@ fn send(a: &mut Args, of: &Arc<OpenFile>, mut buf: IoBuf) -> Result<usize> {
         to,
         ..Sending::default()
     };
+    let stage = of.file().stage();
     let sent = Socket::of(of)?.send(&mut buf, sending);
     if buf.remaining() > 0 {
         of.fell_short();
+    }
+    if of.file().stage() != stage {
+        // The next call has its routines made.
+        of.forget_entries();
     }
     if sent.is_ok() && a.word(4) == 0 && flags & !(MSG_NOSIGNAL | MSG_DONTWAIT) == 0 {
         of.used_plainly(Operation::Send);

@@ -97,6 +97,8 @@ pub struct Own {
     inbox: Arc<Channel>,
     /// The sender of the queue's messages, and the name it sends to.
     heard: Once<(Name, Name)>,
+    /// How many messages it has sent by records, up to a few.
+    sent: AtomicU8,
     /// Kinds of messages that a raw one does not hear, a bit each.
     filter: [AtomicU32; 8],
 }
@@ -363,6 +365,7 @@ impl Family for Internet {
             intake,
             inbox: socket.inbox.clone(),
             heard: Once::new(),
+            sent: AtomicU8::new(0),
             filter: [const { AtomicU32::new(0) }; 8],
         })?;
         // It is new.

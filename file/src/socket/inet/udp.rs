@@ -20,6 +20,7 @@ use crate::socket::message::{Received, Sending};
 use crate::socket::record::{Packet, Record, cost};
 use crate::socket::{Address, NO_READ, NO_WRITE, Socket};
 use core::sync::atomic::Ordering;
+use quaject::pipe::HEADER;
 use vm::fallible::try_filled;
 
 /// The longest message: an IP packet without the headers.
@@ -47,7 +48,7 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
     let own = Own::of(socket)?;
     let _turn = socket.turn.lock();
     // The sender of queued messages, and of messages from a routine that is being executed, is known.
-    if own.names().1.is_some() {
+    if own.names().1.is_some() || socket.inbox.queue().is_some() {
         socket.leave_lane();
     }
     if family_of(address)? == AF_UNSPEC {
@@ -92,6 +93,33 @@ fn link(socket: &Socket, target: &Socket, (to, from): (Name, Name)) {
     let plain = !socket.inbox.is_retired() && !target.inbox.is_retired();
     if hears && plain && target.inbox.queue().is_some() {
         let _known = socket.lane.set(target.inbox.clone());
+    }
+}
+
+/// So many messages has a sender sent by records before it may get a queue.
+const REPEATED: u8 = 3;
+
+/// The unconnected `target` gets a queue for the messages of `own`, which is connected to it and has sent
+/// some before, if no sender has got one there: those of others go by records, behind which the queue waits.
+fn prefer(own: &Own, target: &Socket, (to, from): (Name, Name)) {
+    let sent = own.sent.load(Ordering::Relaxed);
+    if sent < REPEATED {
+        return own.sent.store(sent + 1, Ordering::Relaxed);
+    }
+    let Ok(theirs) = Own::of(target) else {
+        return;
+    };
+    if theirs.heard.get().is_some() || !own.transport.is_udp() {
+        return;
+    }
+    // As `connect` does; one that is being connected hears whom it wants.
+    let Some(_turn) = target.turn.try_lock() else {
+        return;
+    };
+    let unconnected = theirs.names().1.is_none();
+    if unconnected && theirs.heard.set((from, to)).is_ok() && target.inbox.lay() {
+        // From now on waiters wait in the queue.
+        target.inbox.wake_readers();
     }
 }
 
@@ -234,6 +262,7 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
         Some(target) => {
             deliver(&target, buf, length, &path)?;
             if !named && socket.lane.get().is_none() {
+                prefer(own, &target, (to, from));
                 link(socket, &target, (to, from));
             }
         }
@@ -283,6 +312,9 @@ fn send_to_many(own: &Own, buf: &mut IoBuf, path: &Path) -> Result<usize> {
     Ok(length)
 }
 
+/// Bytes of a message that goes into a queue of the receiver without a routine: a multiple of [`HEADER`].
+const SHORT: usize = 256;
+
 /// Puts the next `length` bytes of `buf` into the inbox of `target`, if they have room there. EFAULT,
 /// ENOBUFS, ENOMEM.
 pub(super) fn deliver(
@@ -291,6 +323,27 @@ pub(super) fn deliver(
     length: usize,
     path: &Path,
 ) -> Result<()> {
+    let theirs = Own::of(target)?;
+    let is_heard = || theirs.heard.get() == Some(&(path.from, path.to));
+    if (1..=SHORT).contains(&length) && is_heard() && (path.hops, path.class) == (HOPS, 0) {
+        let mut framed = [0; HEADER + SHORT];
+        let bytes = &mut framed[HEADER..HEADER + length];
+        let mut taken = 0;
+        while let Some(rest) = bytes.get_mut(taken..).filter(|rest| !rest.is_empty()) {
+            taken += buf.take(rest)?;
+        }
+        let queue = target.inbox.queue();
+        if queue.is_some_and(|queue| queue.send_framed(&mut framed, length)) {
+            return Ok(());
+        }
+        let bytes = &framed[HEADER..HEADER + length];
+        return record(target, &mut IoBuf::drain(bytes), length, path);
+    }
+    record(target, buf, length, path)
+}
+
+/// As [`deliver`], as a record.
+fn record(target: &Arc<Socket>, buf: &mut IoBuf, length: usize, path: &Path) -> Result<()> {
     let theirs = Own::of(target)?;
     let intake = theirs.intake.as_ref().ok_or(Errno::EINVAL)?;
     let room = target.options.receive_buffer();

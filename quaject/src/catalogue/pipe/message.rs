@@ -74,6 +74,19 @@ impl PipeCore {
         fits.then_some(from.len())
     }
 
+    /// As [`send_message`](Self::send_message) as one of several senders, of a message that is in `framed` as
+    /// for [`WriteEnd::put_message`]. False where the routine takes the slow exit.
+    ///
+    /// # Panics
+    /// When `framed` is shorter than the message's footprint.
+    pub fn send_framed(&self, framed: &mut [u8], length: usize) -> bool {
+        if self.for_writer.is_raised(Flag::Closed) || !self.writing.try_lock() {
+            return false;
+        }
+        let mut end = WriteEnd { pipe: self };
+        end.put_message(framed, length)
+    }
+
     /// Plain twin of the receiving routine: the first message, or as much of it as `into` takes. None where
     /// the routine takes the slow exit.
     pub fn receive_message(&self, sharing: Sharing, into: &mut [u8]) -> Option<usize> {
