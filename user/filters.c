@@ -418,6 +418,47 @@ static void hostile(void)
     close(queue);
 }
 
+/* Between two stages of any stream, by a quaject's number: the test `session` does it in a terminal. */
+static void stages(void)
+{
+    int upper = syn_make("Upper", 0), tap = syn_make("Tap", 0), gauge = syn_make("Gauge", 0);
+    int pump = syn_make("Pump", 0), queue = syn_make("Queue", 16);
+    syn_link(pump, "output", queue, "Q_put");
+    char path[64], text[64] = "";
+    snprintf(path, sizeof path, "/proc/self/fd/%d", pump);
+    check(readlink(path, text, sizeof text - 1) > 0, "a pump");
+    long number = atol(strchr(text, ':') ? strrchr(text, ':') + 1 : "");
+    check(number > 0, "it has a number");
+    equal(syn_between(number, "output", upper), 0, "a filter behind it");
+    equal(syn_between(number, "output", upper), -EBUSY, "not twice");
+    equal(syn_link(tap, "each", gauge, "count"), 0, "a tap");
+    equal(syn_between(number, "output", tap), 0, "in front of it");
+    check(shows("/syn/quajects", "output -> put"), "the interfacer shows it");
+    equal(requests("quaject %ld output Upper", number), 0, "another by a request");
+    equal(syn_between(number, "input", upper), -EPROTOTYPE, "none where bytes are fetched");
+    equal(syn_between(number, "run", upper), -ENOENT, "none at a callentry");
+    equal(syn_between(0, "output", upper), -ESRCH, "none at a quaject that is not there");
+    pid_t child = fork();
+    if (child == 0) {
+        if (setgid(1000) || setuid(1000))
+            _exit(99);
+        _exit(syn_apart(number, "output", upper) != -EPERM || syn_between(number, "output", upper) != -EPERM);
+    }
+    equal(status_of(child), 0, "another user may neither put it there nor take it out");
+    equal(syn_apart(number, "output", upper), 0, "it is taken out");
+    equal(syn_apart(number, "output", upper), -ENOENT, "it is not there");
+    equal(syn_apart(number, "output", tap), 0, "nor is the other");
+    shows("/syn/quajects", "output -> put ");
+    char *rest = strstr(shown, "    output -> put ");
+    equal(requests("quaject %ld output off %ld", number, rest ? atol(rest + 18) : 0), 0, "nor the third");
+    check(shows("/syn/quajects", "    output -> Q_put") && !strstr(shown, "    output -> put"), "the stages are as they were");
+    close(pump);
+    close(queue);
+    close(upper);
+    close(tap);
+    close(gauge);
+}
+
 /* --- Streams whose bytes are checked while filters come and go --- */
 
 static volatile int over;
@@ -604,6 +645,7 @@ int main(void)
     shared();
     limited();
     hostile();
+    stages();
     storm();
     forks();
     nothing_left();

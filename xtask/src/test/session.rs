@@ -150,6 +150,23 @@ const STEPS: &[Step] = &[
             "\r\n1\r\n",
         )
     }),
+    (
+        "a filter between the terminal's pump and its monitor passes what is typed",
+        |s| {
+            let put = "grep -c 'output -> put' /syn/quajects";
+            let pump = "/^  Pump /{n=$2+0} /output -> enter/{print n; exit}";
+            s.command(
+                &format!("n=$(awk '{pump}' /syn/quajects); echo quaject $n output Gauge >/syn/filters; {put}"),
+                "\r\n1\r\n",
+            )?;
+            s.command("echo typed-$((1+1))", "typed-2\r\n")?;
+            let filter = "/output -> put/{print $4}";
+            s.command(
+                &format!("f=$(awk '{filter}' /syn/quajects); echo quaject $n output off $f >/syn/filters; {put}"),
+                "\r\n0\r\n",
+            )
+        },
+    ),
     ("^D after part of a line gives that part", |s| {
         s.keys("sh -c 'echo rea\"\"dy >&2; exec cat' | od -c\r")?;
         s.expect("ready\r\n")?;
