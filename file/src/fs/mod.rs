@@ -21,6 +21,7 @@ pub mod lease;
 pub(crate) mod length;
 pub mod lock;
 pub mod mem;
+pub mod mounts;
 pub mod moves;
 pub mod names;
 pub mod open;

@@ -1,8 +1,9 @@
 //! An inode reached through a mount, and the table of mounts.
 //!
-//! *Interface.* [`Place::down`] crosses into the mount on a directory, [`Place::parent`] is `..`,
-//! [`Place::path`] a directory's path. [`mount`], [`unmount`] and [`mount_from`] are the table. A change of
-//! the table is a change of names ([`super::names::changed`]).
+//! *Interface.* [`Place::down`] crosses into the mount on a directory or file, [`Place::parent`] is `..`,
+//! [`Place::path`] the path of a directory. [`mount`] adds to the table, [`mount_from`] reads it, and
+//! [`super::mounts`] changes the tree that its mounts are. A change of the table is a change of names
+//! ([`super::names::changed`]).
 
 use abi::errno::{Errno, Result};
 use abi::linux::{NAME_MAX, Statfs};
@@ -11,11 +12,12 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use sync::{Monitor, epoch};
 
 use super::inode::{Handle, Inode};
 use super::shown::Shown;
+use crate::shared::{Exchanged, Shared};
 use vm::fallible::{try_arc, try_box, try_copy, try_extend, try_push, try_reserve};
 
 /// A file system that can be mounted.
@@ -61,8 +63,20 @@ pub const MS_NODEV: u64 = 4;
 pub const MS_NOEXEC: u64 = 8;
 /// Change the flags of a mount.
 pub const MS_REMOUNT: u64 = 32;
-/// Show a directory at a second place.
+/// Show a directory or file at a second place.
 pub const MS_BIND: u64 = 4096;
+/// Move a mount to another place.
+pub const MS_MOVE: u64 = 8192;
+/// With all that is mounted below.
+pub const MS_REC: u64 = 16384;
+/// No copies of it are made by `MS_BIND`.
+pub const MS_UNBINDABLE: u64 = 1 << 17;
+/// Neither gives its changes to others nor takes theirs.
+pub const MS_PRIVATE: u64 = 1 << 18;
+/// Takes changes of others.
+pub const MS_SLAVE: u64 = 1 << 19;
+/// Gives its changes to others and takes theirs.
+pub const MS_SHARED: u64 = 1 << 20;
 
 /// A file system in its place in the tree.
 pub struct Mount {
@@ -72,13 +86,15 @@ pub struct Mount {
     pub fs: Arc<dyn FileSystem>,
     /// Its root directory.
     pub root: Arc<dyn Inode>,
-    /// The directory it covers; `None` for the root.
-    pub covers: Option<Place>,
+    /// The place that it covers; `None` for the root, and once it was taken out of the tree.
+    covers: Shared<Option<Place>>,
     /// First column of `/proc/mounts`.
     pub source: String,
     flags: AtomicU32,
     /// How many mounts cover a directory of this one.
     covered: AtomicU32,
+    /// It was found unused by an unmount that asks twice.
+    pub(super) expired: AtomicBool,
 }
 
 impl Mount {
@@ -88,9 +104,41 @@ impl Mount {
         self.covered.load(Ordering::Relaxed) != 0
     }
 
+    /// The place that it covers; `None` for the root, and once it was taken out of the tree.
+    pub fn covers(&self) -> Arc<Option<Place>> {
+        self.covers.get()
+    }
+
+    /// Its root directory, reached through itself.
+    pub fn top(self: &Arc<Self>) -> Place {
+        Place {
+            mount: self.clone(),
+            inode: self.root.clone(),
+        }
+    }
+
     /// `MS_*`.
     pub fn flags(&self) -> u64 {
         u64::from(self.flags.load(Ordering::Relaxed))
+    }
+
+    /// Sets those flags.
+    pub(super) fn set_flags(&self, flags: u64) {
+        self.flags.store(kept(flags), Ordering::Relaxed);
+    }
+
+    /// The path of its root directory within the file system; None when it was removed. ENOMEM.
+    pub fn origin(&self) -> Result<Option<Vec<u8>>> {
+        let mut names = Vec::new();
+        let (top, mut inode) = (self.fs.root().id(), self.root.clone());
+        while inode.id() != top {
+            let (Some(name), Some(above)) = (inode.name(), inode.parent()) else {
+                return Ok(None);
+            };
+            try_push(&mut names, name)?;
+            inode = above;
+        }
+        joined(&names).map(Some)
     }
 
     /// `EROFS` on a file system that was mounted read-only.
@@ -133,13 +181,10 @@ impl Place {
             let on_top = TABLE
                 .lock()
                 .iter()
-                .rfind(|m| m.covers.as_ref().is_some_and(|c| c.same(&place)))
+                .rfind(|m| m.covers().as_ref().as_ref().is_some_and(|c| c.same(&place)))
                 .cloned();
             match on_top {
-                Some(mount) => {
-                    let inode = mount.root.clone();
-                    place = Place { mount, inode };
-                }
+                Some(mount) => place = mount.top(),
                 None => break,
             }
         }
@@ -161,7 +206,8 @@ impl Place {
             if !place.is_mount_root() {
                 break;
             }
-            match &place.mount.covers {
+            let covered = place.mount.covers();
+            match &*covered {
                 Some(covered) => place = covered.clone(),
                 None => return place,
             }
@@ -178,25 +224,31 @@ impl Place {
         let mut place = self.clone();
         while !place.same(root) {
             if place.is_mount_root() {
-                place = place.mount.covers.clone().ok_or(Errno::ENOENT)?;
+                let covered = place.mount.covers();
+                place = covered.as_ref().clone().ok_or(Errno::ENOENT)?;
                 continue;
             }
             try_push(&mut names, place.inode.name().ok_or(Errno::ENOENT)?)?;
             let above = place.inode.parent().ok_or(Errno::ENOENT)?;
             place = place.beside(above);
         }
-        if names.is_empty() {
-            return try_copy(b"/");
-        }
-        let mut path = Vec::new();
-        let length: usize = names.iter().map(|name| 1 + name.len()).sum();
-        try_reserve(&mut path, length)?;
-        for name in names.iter().rev() {
-            try_push(&mut path, b'/')?;
-            try_extend(&mut path, name)?;
-        }
-        Ok(path)
+        joined(&names)
     }
+}
+
+/// The absolute path of `names`, the last one first. ENOMEM.
+fn joined(names: &[Arc<[u8]>]) -> Result<Vec<u8>> {
+    if names.is_empty() {
+        return try_copy(b"/");
+    }
+    let mut path = Vec::new();
+    let length: usize = names.iter().map(|name| 1 + name.len()).sum();
+    try_reserve(&mut path, length)?;
+    for name in names.iter().rev() {
+        try_push(&mut path, b'/')?;
+        try_extend(&mut path, name)?;
+    }
+    Ok(path)
 }
 
 /// A bit for each covered directory, by its number, so that most others are known not to be without looking
@@ -212,26 +264,19 @@ fn maybe_covered(inode: &dyn Inode) -> bool {
     COVERED.load(Ordering::Acquire) & mark_of(inode) != 0
 }
 
-/// After an unmount; the table's monitor is held.
-fn mark_again(table: &[Arc<Mount>]) {
-    let covered = table.iter().filter_map(|m| m.covers.as_ref());
-    let marks = covered.fold(0, |marks, place| marks | mark_of(&*place.inode));
-    COVERED.store(marks, Ordering::Release);
-}
-
-static TABLE: Monitor<Vec<Arc<Mount>>> = Monitor::new(Vec::new());
+pub(super) static TABLE: Monitor<Vec<Arc<Mount>>> = Monitor::new(Vec::new());
 
 /// A copy of the table for readers without a lock; null while there is none.
 static COPY: AtomicPtr<Vec<Arc<Mount>>> = AtomicPtr::new(ptr::null_mut());
 
 /// Publishes a copy of `table`, or none. The former copy is freed when this is dropped, with no monitor held.
-fn publish(table: Option<&Vec<Arc<Mount>>>) -> OldCopy {
+pub(super) fn publish(table: Option<&Vec<Arc<Mount>>>) -> OldCopy {
     let copy = table.and_then(|table| try_box(try_copy(table).ok()?).ok());
     let copy = copy.map_or(ptr::null_mut(), Box::into_raw);
     OldCopy(COPY.swap(copy, Ordering::AcqRel))
 }
 
-struct OldCopy(*mut Vec<Arc<Mount>>);
+pub(super) struct OldCopy(*mut Vec<Arc<Mount>>);
 
 impl Drop for OldCopy {
     fn drop(&mut self) {
@@ -260,8 +305,8 @@ pub unsafe fn on_top<'a>(
 ) -> Option<(&'a Mount, &'a Arc<dyn Inode>)> {
     // SAFETY: a mount is not told of any more a grace period before it goes.
     if let Some(top) = unsafe { shown.top().as_ref() }
-        && top
-            .covers
+        // SAFETY: as the caller promises.
+        && unsafe { top.covers.peek() }
             .as_ref()
             .is_some_and(|c| ptr::eq(&*c.mount, mount))
         && !top.root.shown().is_none_or(Shown::is_covered)
@@ -287,8 +332,11 @@ unsafe fn among_all<'a>(
         let copy = unsafe { COPY.load(Ordering::Acquire).as_ref() }?;
         let id = inode.id();
         let covers = |m: &&Arc<Mount>| {
-            let covered = m.covers.as_ref();
-            covered.is_some_and(|c| ptr::eq(&*c.mount, mount) && c.inode.id() == id)
+            // SAFETY: as the caller promises.
+            let covered = unsafe { m.covers.peek() };
+            covered
+                .as_ref()
+                .is_some_and(|c| ptr::eq(&*c.mount, mount) && c.inode.id() == id)
         };
         let Some(top) = copy.iter().rfind(covers) else {
             break;
@@ -299,18 +347,94 @@ unsafe fn among_all<'a>(
 }
 
 /// Lets `covered` show the last of the mounts of `table` that cover it.
-fn show_top(table: &[Arc<Mount>], covered: &Place) {
+pub(super) fn show_top(table: &[Arc<Mount>], covered: &Place) {
     let Some(shown) = covered.inode.shown() else {
         return;
     };
     let id = covered.inode.id();
-    let covers = |m: &&Arc<Mount>| m.covers.as_ref().is_some_and(|c| c.inode.id() == id);
-    shown.set_top(table.iter().rfind(covers).map(|mount| &**mount));
+    let on_it = |m: &&Arc<Mount>| {
+        m.covers()
+            .as_ref()
+            .as_ref()
+            .is_some_and(|c| c.inode.id() == id)
+    };
+    shown.set_top(table.iter().rfind(on_it).map(|mount| &**mount));
+}
+
+/// Nothing is shown on `covered` until [`show_top`]: a walk to it waits for the table.
+pub(super) fn hide(covered: &Place) {
+    if let Some(shown) = covered.inode.shown() {
+        shown.set_top(None);
+    }
+}
+
+/// A mount more on `covered`; the monitor of the table is held.
+pub(super) fn cover(covered: &Place) {
+    covered.mount.covered.fetch_add(1, Ordering::Relaxed);
+    COVERED.fetch_or(mark_of(&*covered.inode), Ordering::AcqRel);
+    if let Some(shown) = covered.inode.shown() {
+        shown.cover(true);
+    }
+}
+
+/// A mount fewer on `covered`, with `table` as it is now.
+pub(super) fn uncover(table: &[Arc<Mount>], covered: &Place) {
+    let marks = table.iter().fold(0, |marks, m| {
+        let mark = m
+            .covers()
+            .as_ref()
+            .as_ref()
+            .map(|place| mark_of(&*place.inode));
+        marks | mark.unwrap_or(0)
+    });
+    COVERED.store(marks, Ordering::Release);
+    covered.mount.covered.fetch_sub(1, Ordering::Relaxed);
+    if let Some(shown) = covered.inode.shown() {
+        shown.cover(false);
+    }
+}
+
+/// The flags that a mount keeps.
+fn kept(flags: u64) -> u32 {
+    (flags & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)) as u32
 }
 
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
-/// Mounts `fs` over the directory `covers`, or as the root of everything. Returns its root. ENOMEM.
+impl Mount {
+    /// A mount that is not in the tree yet: `root` of `fs`, to cover `covers`. ENOMEM.
+    pub(super) fn make(
+        fs: Arc<dyn FileSystem>,
+        root: Arc<dyn Inode>,
+        covers: Option<Place>,
+        source: String,
+        flags: u64,
+    ) -> Result<Arc<Mount>> {
+        try_arc(Mount {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            root,
+            fs,
+            covers: Shared::new(try_arc(covers)?),
+            source,
+            flags: AtomicU32::new(kept(flags)),
+            covered: AtomicU32::new(0),
+            expired: AtomicBool::new(false),
+        })
+    }
+
+    /// Covers another place; the monitor of the table is held.
+    pub(super) fn set_covers(&self, covers: Arc<Option<Place>>) -> Exchanged<Option<Place>> {
+        self.covers.exchange(covers)
+    }
+}
+
+/// Whether `mount` is in the tree that `table` is.
+pub(super) fn is_attached(table: &[Arc<Mount>], mount: &Arc<Mount>) -> bool {
+    table.iter().any(|m| Arc::ptr_eq(m, mount))
+}
+
+/// Mounts `fs` over the place `covers`, or as the root of everything. Returns its root. ENOMEM; EINVAL:
+/// `covers` is in no tree.
 pub fn mount(
     fs: Arc<dyn FileSystem>,
     root: Arc<dyn Inode>,
@@ -318,98 +442,31 @@ pub fn mount(
     source: String,
     flags: u64,
 ) -> Result<Place> {
-    let mount = try_arc(Mount {
-        id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-        root: root.clone(),
-        fs,
-        covers,
-        source,
-        flags: AtomicU32::new(flags as u32 & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC) as u32),
-        covered: AtomicU32::new(0),
-    })?;
+    let mount = Mount::make(fs, root, covers, source, flags)?;
+    attach(core::slice::from_ref(&mount))?;
+    Ok(mount.top())
+}
+
+/// Puts `mounts` into the table, each behind the one that it lies on. ENOMEM; EINVAL: the place that the
+/// first one covers is in no tree.
+pub(super) fn attach(mounts: &[Arc<Mount>]) -> Result<()> {
     let mut table = TABLE.lock();
-    try_reserve(&mut table, 1)?;
-    if let Some(covered) = &mount.covers {
-        covered.mount.covered.fetch_add(1, Ordering::Relaxed);
-        COVERED.fetch_or(mark_of(&*covered.inode), Ordering::AcqRel);
-        if let Some(shown) = covered.inode.shown() {
-            shown.cover(true);
-        }
+    let first = mounts.first().map(|mount| mount.covers());
+    if let Some(Some(place)) = first.as_deref()
+        && !is_attached(&table, &place.mount)
+    {
+        return Err(Errno::EINVAL);
     }
-    try_push(&mut table, mount.clone())?;
-    if let Some(covered) = &mount.covers {
-        show_top(&table, covered);
+    try_extend(&mut table, mounts)?;
+    for mount in mounts {
+        if let Some(covered) = &*mount.covers() {
+            cover(covered);
+            show_top(&table, covered);
+        }
     }
     let old = publish(Some(&table));
     drop(table);
     drop(old);
-    super::names::changed();
-    Ok(Place { mount, inode: root })
-}
-
-/// Changes the flags of the mount at `place`. `EINVAL` when `place` is not its root.
-pub fn remount(place: &Place, flags: u64) -> Result<()> {
-    if !place.is_mount_root() {
-        return Err(Errno::EINVAL);
-    }
-    let kept = (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC) as u32;
-    place
-        .mount
-        .flags
-        .store(flags as u32 & kept, Ordering::Relaxed);
-    super::names::changed();
-    Ok(())
-}
-
-/// Takes the mount at `place` out of the tree. `EINVAL` when `place` is not its root, `EBUSY` while something
-/// in it is in use, unless `detach`.
-pub fn unmount(place: Place, detach: bool) -> Result<()> {
-    if !place.is_mount_root() {
-        return Err(Errno::EINVAL);
-    }
-    super::names::purge();
-    let Place { mount, inode } = place;
-    drop(inode);
-    if mount.covers.is_none() || mount.covered.load(Ordering::Relaxed) != 0 {
-        return Err(Errno::EBUSY);
-    }
-    if !detach && Arc::strong_count(&mount) > 2 && epoch::pending() > 0 {
-        // A description that was closed while others had the table is dropped a grace period later.
-        epoch::synchronize();
-    }
-    let mut table = TABLE.lock();
-    // From here on, until it is decided, every walk through this mount waits for the table.
-    drop(publish(None));
-    if let Some(covered) = &mount.covers
-        && let Some(shown) = covered.inode.shown()
-    {
-        shown.set_top(None);
-    }
-    epoch::synchronize();
-    // One count belongs to the table, one to this function; every user of the mount has another.
-    let busy = !detach && Arc::strong_count(&mount) > 2;
-    let before = table.len();
-    table.retain(|m| busy || !Arc::ptr_eq(m, &mount));
-    let removed = table.len() != before;
-    mark_again(&table);
-    if let Some(covered) = &mount.covers {
-        show_top(&table, covered);
-    }
-    let none = publish(Some(&table));
-    drop(table);
-    drop(none);
-    if busy {
-        return Err(Errno::EBUSY);
-    }
-    if !removed {
-        return Err(Errno::EINVAL);
-    }
-    if let Some(covered) = &mount.covers {
-        covered.mount.covered.fetch_sub(1, Ordering::Relaxed);
-        if let Some(shown) = covered.inode.shown() {
-            shown.cover(false);
-        }
-    }
     super::names::changed();
     Ok(())
 }
@@ -424,8 +481,7 @@ pub fn mount_from(from: u64) -> Option<Arc<Mount>> {
 /// The root of everything; `None` before there is one.
 pub fn root() -> Option<Place> {
     let mount = TABLE.lock().first()?.clone();
-    let inode = mount.root.clone();
-    Some(Place { mount, inode })
+    Some(mount.top())
 }
 
 /// A place for `inode` in a file system that is mounted nowhere.
@@ -434,10 +490,11 @@ pub fn detached(fs: Arc<dyn FileSystem>, inode: Arc<dyn Inode>) -> Place {
         id: 0,
         root: fs.root(),
         fs,
-        covers: None,
+        covers: Shared::new(Arc::new(None)),
         source: String::new(),
         flags: AtomicU32::new(0),
         covered: AtomicU32::new(0),
+        expired: AtomicBool::new(false),
     });
     Place { mount, inode }
 }

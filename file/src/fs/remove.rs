@@ -26,7 +26,8 @@ pub fn may_remove(cred: &Cred, dir: &Place, victim: &Attr) -> Result<()> {
     Ok(())
 }
 
-/// Removes the name `target`, which is no directory's, for `cred`. Errors of unlink(2).
+/// Removes the name `target`, which is no directory's, for `cred`. Errors of unlink(2); EBUSY: something is
+/// mounted there.
 pub fn remove(cred: &Cred, target: Target<'_>) -> Result<()> {
     if target.last != Last::Name {
         return Err(Errno::EISDIR);
@@ -35,6 +36,9 @@ pub fn remove(cred: &Cred, target: Target<'_>) -> Result<()> {
     may_remove(cred, &target.dir, &victim.inode.attr())?;
     if victim.inode.kind() == Kind::Directory {
         return Err(Errno::EISDIR);
+    }
+    if victim.is_mount_root() {
+        return Err(Errno::EBUSY);
     }
     target.dir.inode.unlink(&target.name)?;
     watch::linked(&*victim.inode);

@@ -216,8 +216,10 @@ impl Folder for Pid {
                     });
                 }
             })),
-            "mounts" => long_text(|from, piece| each_mount(from, piece, mount)),
-            "mountinfo" => long_text(|from, piece| each_mount(from, piece, mountinfo)),
+            "mounts" => long_text(move |from, piece| each_mount(&process, from, piece, mount)),
+            "mountinfo" => {
+                long_text(move |from, piece| each_mount(&process, from, piece, mountinfo))
+            }
             "net" => Item::Folder(Arc::new(Fixed(net::ALL))),
             "limits" => text(move |out| limits(&process, out)),
             "oom_score_adj" => tuned(process, &tuned::ADJUSTMENT),
@@ -456,16 +458,8 @@ fn options(flags: u64) -> String {
     options
 }
 
-/// Writes the path of what a mount covers, with blanks as `mount` expects them.
-fn covered(mount: &place::Mount, out: &mut Out) {
-    let path = match (&mount.covers, place::root()) {
-        (Some(covered), Some(root)) => covered.path(&root),
-        _ => return out.push('/'),
-    };
-    if path == Err(Errno::ENOMEM) {
-        return out.lack();
-    }
-    let path = path.unwrap_or_default();
+/// Writes a path with blanks as `mount` expects them.
+fn escaped(path: &[u8], out: &mut Out) {
     let letters = path.utf8_chunks().flat_map(|chunk| {
         let replaced = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
         chunk.valid().chars().chain(replaced)
@@ -480,36 +474,56 @@ fn covered(mount: &place::Mount, out: &mut Out) {
     }
 }
 
-/// A record for each mount with number `from` or more.
-fn each_mount(from: u64, piece: &mut Piece, show: fn(&place::Mount, &mut Out)) -> Result<()> {
+/// A record for each mount with number `from` or more that `process` can reach from its root directory.
+fn each_mount(
+    process: &Process,
+    from: u64,
+    piece: &mut Piece,
+    show: fn(&place::Mount, &[u8], &mut Out),
+) -> Result<()> {
+    let root = process.fs.get().root();
     let mut from = from;
     while let Some(mount) = place::mount_from(from) {
         from = u64::from(mount.id) + 1;
-        if !piece.record(from, |out| show(&mount, out)) {
+        let path = match mount.top().path(&root) {
+            Err(Errno::ENOENT) => continue,
+            path => path?,
+        };
+        if !piece.record(from, |out| show(&mount, &path, out)) {
             break;
         }
     }
     Ok(())
 }
 
-/// A mount in the form of fstab(5).
-fn mount(mount: &place::Mount, out: &mut Out) {
-    let _ = write!(out, "{} ", mount.source);
-    covered(mount, out);
+/// A mount at `path` in the form of fstab(5).
+fn mount(mount: &place::Mount, path: &[u8], out: &mut Out) {
+    escaped(mount.source.as_bytes(), out);
+    out.push(' ');
+    escaped(path, out);
     let (kind, options) = (mount.fs.kind(), options(mount.flags()));
     let own = mount.fs.options();
     let _ = writeln!(out, " {kind} {options},noatime{own} 0 0");
 }
 
-fn mountinfo(mount: &place::Mount, out: &mut Out) {
-    let above = mount.covers.as_ref().map_or(0, |c| c.mount.id);
+/// As `mount`, with numbers, and the directory of the file system that is seen there.
+fn mountinfo(mount: &place::Mount, path: &[u8], out: &mut Out) {
+    let covers = mount.covers();
+    let above = covers.as_ref().as_ref().map_or(0, |c| c.mount.id);
     let (dev, _) = mount.root.id();
     let flags = options(mount.flags());
     let (id, major, minor) = (mount.id, abi::linux::major(dev), abi::linux::minor(dev));
-    let _ = write!(out, "{id} {above} {major}:{minor} / ");
-    covered(mount, out);
-    let (kind, source) = (mount.fs.kind(), &mount.source);
-    let _ = writeln!(out, " {flags},noatime - {kind} {source} {flags}");
+    let _ = write!(out, "{id} {above} {major}:{minor} ");
+    match mount.origin() {
+        Ok(Some(origin)) => escaped(&origin, out),
+        Ok(None) => out.push_str("//deleted"),
+        Err(_) => return out.lack(),
+    }
+    out.push(' ');
+    escaped(path, out);
+    let _ = write!(out, " {flags},noatime - {} ", mount.fs.kind());
+    escaped(mount.source.as_bytes(), out);
+    let _ = writeln!(out, " {flags}");
 }
 
 fn limits(process: &Process, out: &mut Out) -> Result<()> {

@@ -316,6 +316,11 @@ pub const TESTS: &[Test] = &[
         run: opens,
     },
     Test {
+        name: "mounts",
+        about: "mounts on mounts: walks, moves, copies of trees, flags, ends, what is shown of them, on 1 and 4 CPUs",
+        run: mounts,
+    },
+    Test {
         name: "netlinks",
         about: "netlink: interfaces, addresses, routes, sockets; /proc/net, on 1 and 4 CPUs",
         run: netlinks,
@@ -1058,6 +1063,10 @@ fn splices(kit: &Kit) -> Vec<Check> {
 
 fn opens(kit: &Kit) -> Vec<Check> {
     on_one_and_four(kit, "opens", 128, &["/tests/opens-glibc"], 5 * MINUTE)
+}
+
+fn mounts(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "mounts", 128, &["/tests/mounts-glibc"], 5 * MINUTE)
 }
 
 fn netlinks(kit: &Kit) -> Vec<Check> {

@@ -141,6 +141,7 @@ impl Kit {
             "acls",
             "filecaps",
             "opens",
+            "mounts",
             "netlinks",
             "refused",
             "load",

@@ -40,6 +40,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("filters", &["/tests/filters-glibc"]),
     ("quajects", &["/tests/quajects-glibc"]),
     ("handles", &["/tests/handles-glibc"]),
+    ("mounts", &["/tests/mounts-glibc"]),
     ("splices", &["/tests/splices-glibc"]),
     ("packets", &["/tests/packets-glibc"]),
     ("mqueues", &["/tests/mqueues-glibc"]),

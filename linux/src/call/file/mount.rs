@@ -1,7 +1,8 @@
 //! Mounting and unmounting.
 //!
 //! *Interface.* [`CALLS`]. What can be mounted: `tmpfs` and `ramfs` (new, empty), `proc`, `sysfs`, `synfs`,
-//! `devtmpfs`, `devpts` and `mqueue` (the one that there is of each), and a directory in a second place.
+//! `devtmpfs`, `devpts` and `mqueue` (the one that there is of each), directories of the host, and a
+//! directory or file in a second place. Mounts move with the mounts on them.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -18,7 +19,11 @@ use crate::syn;
 use crate::sys;
 use account::Capability;
 use file::fs::mem::MemFs;
-use file::fs::place::{self, FileSystem, MS_BIND, MS_REMOUNT};
+use file::fs::mounts::{self, End};
+use file::fs::place::{
+    self, FileSystem, MS_BIND, MS_MOVE, MS_PRIVATE, MS_REC, MS_REMOUNT, MS_SHARED, MS_SLAVE,
+    MS_UNBINDABLE, Place,
+};
 use file::fs::{Kind, SetAttr, kinds, share};
 use process::ipc::mqueue;
 use tty::devpts;
@@ -26,6 +31,9 @@ use vm::fallible::try_string;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[(nr::MOUNT, mount), (nr::UMOUNT2, umount2)];
+
+/// No messages in the kernel's log.
+const MS_SILENT: u64 = 1 << 15;
 
 fn optional(addr: usize) -> Result<String> {
     if addr == 0 {
@@ -144,30 +152,51 @@ fn mount(args: &mut Args) -> Result<usize> {
     let flags = args.word(3) as u64;
     caller.cred.need(Capability::SysAdmin)?;
     if flags & MS_REMOUNT != 0 {
+        if flags & MS_BIND != 0 {
+            mounts::change(&at, flags)?;
+            return Ok(0);
+        }
         if at.is_mount_root() && at.mount.fs.kind() == "tmpfs" {
             let options = Options::parse(&optional(args.word(4))?)?;
             at.mount.fs.bound(options.pages, options.nodes)?;
         }
-        place::remount(&at, flags)?;
+        mounts::remount(&at, flags)?;
         return Ok(0);
     }
     if flags & MS_BIND != 0 {
         let from = caller.place(AT_FDCWD, source.as_bytes(), true)?;
-        if from.inode.kind() != at.inode.kind() {
-            return Err(Errno::ENOTDIR);
-        }
-        let fs = from.mount.fs.clone();
-        place::mount(fs, from.inode, Some(at), source, from.mount.flags())?;
+        mounts::bind(&from, at, flags & MS_REC != 0)?;
+        return Ok(0);
+    }
+    if flags & (MS_SHARED | MS_PRIVATE | MS_SLAVE | MS_UNBINDABLE) != 0 {
+        return propagate(&at, flags);
+    }
+    if flags & MS_MOVE != 0 {
+        let from = caller.place(AT_FDCWD, source.as_bytes(), true)?;
+        mounts::relocate(&from, at)?;
         return Ok(0);
     }
     if at.inode.kind() != Kind::Directory {
         return Err(Errno::ENOTDIR);
+    }
+    if at.inode.attr().nlink == 0 {
+        return Err(Errno::ENOENT);
     }
     let make = kinds::find(&kind).ok_or(Errno::ENODEV)?.make;
     let fs = make(&source, &optional(args.word(4))?)?;
     let source = if source.is_empty() { kind } else { source };
     let top = fs.root();
     place::mount(fs, top, Some(at), source, flags)?;
+    Ok(0)
+}
+
+/// How changes of the mount at `at` reach other mounts: there are no others that would take them, which is
+/// what two of the kinds mean. EINVAL for the others.
+fn propagate(at: &Place, flags: u64) -> Result<usize> {
+    let kind = flags & !(MS_REC | MS_SILENT);
+    if !at.is_mount_root() || !matches!(kind, MS_PRIVATE | MS_SLAVE) {
+        return Err(Errno::EINVAL);
+    }
     Ok(0)
 }
 
@@ -180,10 +209,18 @@ fn umount2(args: &mut Args) -> Result<usize> {
     if flags & !(MNT_FORCE | MNT_DETACH | MNT_EXPIRE | UMOUNT_NOFOLLOW) != 0 {
         return Err(Errno::EINVAL);
     }
+    if flags & MNT_EXPIRE != 0 && flags & (MNT_FORCE | MNT_DETACH) != 0 {
+        return Err(Errno::EINVAL);
+    }
     let caller = Caller::current();
     caller.cred.need(Capability::SysAdmin)?;
     let path = user_path(args.word(0))?;
     let place = caller.place(AT_FDCWD, &path, flags & UMOUNT_NOFOLLOW == 0)?;
-    place::unmount(place, flags & MNT_DETACH != 0)?;
+    let end = match flags {
+        _ if flags & MNT_DETACH != 0 => End::Detached,
+        _ if flags & MNT_EXPIRE != 0 => End::IfExpired,
+        _ => End::Unused,
+    };
+    mounts::unmount(place, end)?;
     Ok(0)
 }
