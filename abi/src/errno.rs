@@ -13,7 +13,7 @@ use core::fmt;
 #[repr(transparent)]
 pub struct Errno(pub i32);
 
-/// What a call answers: a value, or the error number.
+/// The answer of a call: a value, or the error number.
 pub type Result<T> = core::result::Result<T, Errno>;
 
 macro_rules! errors {

@@ -1,4 +1,4 @@
-//! What the loader handed over: memory, initrd, command line.
+//! The loader's information: memory, initrd, command line.
 //!
 //! *Interface*: [`info`]. The loader speaks PVH (`hvm_start_info`, version 1): QEMU's `-kernel` on q35 and
 //! microvm. Strings and lists are copied out of the loader's memory first; the initrd is
@@ -7,7 +7,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a range of physical addresses is.
+/// The kind of a range of physical addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {
     /// Free memory.
@@ -32,7 +32,7 @@ pub struct Region {
     pub start: usize,
     /// Length in bytes.
     pub len: usize,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
@@ -46,7 +46,7 @@ impl Region {
 const MAX_REGIONS: usize = 32;
 const MAX_COMMAND_LINE: usize = 2048;
 
-/// What the rest of the kernel may know of its loading.
+/// The part of the loader's information that the rest of the kernel may know.
 pub struct BootInfo {
     /// Free memory: whole pages that nobody has, ascending. The first MiB, the image, the initrd and what the
     /// machine room has taken are left out.
@@ -113,7 +113,7 @@ pub(crate) fn memory() -> &'static [Region] {
     &state().memory[..state().memory_count]
 }
 
-/// What the loader handed over.
+/// The information that the loader handed over.
 pub fn info() -> BootInfo {
     let state = state();
     let initrd = match state.initrd.len - RELEASED.load(Ordering::Relaxed) {

@@ -12,7 +12,7 @@ static BASE: AtomicU64 = AtomicU64::new(0);
 static SCALE: AtomicU64 = AtomicU64::new(1 << 32);
 static KHZ: AtomicU64 = AtomicU64::new(1_000_000);
 static WALL: AtomicU64 = AtomicU64::new(0);
-/// What has been added to the time of day since, nanoseconds.
+/// The nanoseconds added to the time of day since.
 static ADJUSTED: AtomicI64 = AtomicI64::new(0);
 
 /// The time stamp counter.

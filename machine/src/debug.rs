@@ -34,7 +34,7 @@ pub fn load(addresses: [u64; 4], control: u64) {
     let _ = (addresses, control);
 }
 
-/// What the debug exception that is being handled is about: the bits of DR6 that say something, set. Until
+/// The reasons of the debug exception that is being handled: the bits of DR6 that say something, set. Until
 /// interrupts are on.
 pub(crate) fn take_cause() -> u32 {
     #[cfg(target_os = "none")]

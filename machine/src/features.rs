@@ -1,4 +1,4 @@
-//! What this processor can do, asked once with CPUID.
+//! The features of this processor, asked once with CPUID.
 //!
 //! *Interface*: [`get`] after `init`; every optional feature has a fallback in the room that would use it.
 

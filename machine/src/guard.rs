@@ -18,7 +18,7 @@ use crate::cpu::{Cpu, StackBase};
 use crate::mitigate::{IBPB, PRED_CMD, SPEC_CTRL, measures};
 use crate::trap::KERNEL_SS;
 
-/// What VERW looks at: a selector that it can read. Only with one in memory does it clear.
+/// The operand of VERW: a selector that it can read. Only with one in memory does it clear.
 pub(crate) static SELECTOR: AtomicU16 = AtomicU16::new(KERNEL_SS as u16);
 
 /// Whether the entry of `syscall` changes stacks itself: dispatchers are entered at their stack's base, the

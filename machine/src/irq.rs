@@ -47,7 +47,7 @@ pub fn free_vector(vector: u8) {
     TAKEN[at / 64].fetch_and(!(1 << (at % 64)), Ordering::Relaxed);
 }
 
-/// What a device writes to interrupt CPU number `cpu` at `vector`: the address, and the word.
+/// The message by which a device interrupts CPU number `cpu` at `vector`: the address, and the word.
 /// Source: Intel, Software Developer's Manual, volume 3, "Message Signalled Interrupts".
 pub fn message(vector: u8, cpu: usize) -> (u64, u32) {
     const TO_LOCAL_APICS: u64 = 0xfee0_0000;

@@ -5,7 +5,7 @@
 //! never changed; below them `vm` extends [`abi::layout::CODE`], `STACKS` and `MMIO` in place. Kernel text is
 //! readable and executable, its constants and the interrupt descriptor table readable, everything else
 //! writable and never executable; no other address leads to text, constants or table with the right to write.
-//! What is read-only, and generated code, is written by [`patch`] alone.
+//! Read-only pages and generated code are written by [`patch`] alone.
 //! Source: docs/architecture.md, "Addresses".
 
 use abi::layout::{GATE, PAGE, PHYS_MAP, STACK_SLOT, STACKS, STACKS_LEN, WINDOW, WINDOW_LEN};
@@ -211,7 +211,7 @@ const _: () = assert!(WINDOW & (PAGE - 1) == 0);
 #[cfg(target_os = "none")]
 pub use bare::*;
 
-/// What this processor forbids, by its control registers.
+/// The accesses that this processor forbids, by its control registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Guards {
     /// The kernel cannot write what is read-only (CR0.WP).
@@ -516,7 +516,7 @@ mod bare {
         }
     }
 
-    /// What the processor that runs this forbids.
+    /// The accesses that the processor that runs this forbids.
     pub fn guards() -> Guards {
         let (cr0, cr4): (u64, u64);
         // SAFETY: reads registers.

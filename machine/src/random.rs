@@ -25,7 +25,7 @@ pub fn set_refill(refill: fn()) {
 /// A word that a device has drawn.
 pub fn supply(word: u64) {
     let at = BROUGHT.fetch_add(1, Ordering::Relaxed);
-    // What lay there unused is not lost.
+    // Bytes that lay there unused are not lost.
     STOCK[at % STOCK.len()].fetch_xor(word, Ordering::Relaxed);
 }
 

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::cpu;
 use crate::trap::{TrapFrame, exception};
 
-/// What the report asks of higher rooms. Both may be called in any state of the machine.
+/// The services that the report asks of higher rooms. Both may be called in any state of the machine.
 pub struct Callouts {
     /// Writes who is running (thread name, process) to the report.
     pub who: fn(&mut dyn Write),

@@ -76,7 +76,7 @@ pub fn run() {
     };
     let looks = trap::return_from as *const () as usize;
     let restores = trap::restoring_end();
-    // What the gates refuse begins a stack, and this is the boot stack: another meanwhile.
+    // A return that the gates refuse begins a stack, and this is the boot stack: another meanwhile.
     let cpu = crate::cpu::this_cpu();
     let stack = |which| crate::paging::machine_stack(cpu.number(), which);
     // SAFETY: interrupts are off; nobody needs that stack but a machine check, which is the end.

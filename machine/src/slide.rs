@@ -58,7 +58,7 @@ pub(crate) unsafe extern "C" fn slide(start_info: usize) -> usize {
     unsafe {
         show(steps, linked);
         move_by(distance, list.data);
-        // What has been fetched is stale.
+        // Instructions that were fetched before are stale.
         core::arch::x86_64::__cpuid(0);
     }
     distance

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::trap::{RFLAGS_TF, TrapFrame};
 
-/// What is called after each instruction.
+/// The function that is called after each instruction.
 pub struct Hook(pub fn(&mut TrapFrame));
 
 static LINKED: AtomicPtr<Hook> = AtomicPtr::new(core::ptr::null_mut());

@@ -9,7 +9,7 @@ use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use crate::cpu::{self, Cpu};
 use crate::guard;
 
-/// What `LSTAR` points at: entered by `syscall`, leaves by a jump.
+/// The stub that `LSTAR` points at: entered by `syscall`, leaves by a jump.
 pub type Entry = unsafe extern "C" fn() -> !;
 
 static CLASS: Class = Class::new("machine.syscall_entry");

@@ -15,7 +15,7 @@ use crate::cpu::MAX_CPUS;
 use crate::paging::phys_to_virt;
 use crate::{ioapic, log, pci, power};
 
-/// What boot needs of the tables.
+/// The facts of the tables that boot needs.
 pub(crate) struct Platform {
     apic_ids: [u32; MAX_CPUS],
     cpus: usize,

@@ -10,7 +10,7 @@ use crate::cpu;
 use crate::features::cpuid;
 use core::sync::atomic::Ordering;
 
-/// What answers CPUID: `[eax, ebx, ecx, edx]` of a leaf and its part.
+/// A source of CPUID's answers: `[eax, ebx, ecx, edx]` of a leaf and its part.
 type Ask = fn(u32, u32) -> [u32; 4];
 
 /// The number of the core in its package that CPU number `cpu` belongs to.
@@ -69,7 +69,7 @@ fn bits_for(count: u32) -> u32 {
     count.max(1).next_power_of_two().trailing_zeros()
 }
 
-/// What a cache holds.
+/// The contents of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holds {
     /// Data.
@@ -83,7 +83,7 @@ pub enum Holds {
 /// A cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cache {
-    /// What it holds.
+    /// Its contents.
     pub holds: Holds,
     /// 1 is next to the processor.
     pub level: u32,

@@ -125,7 +125,7 @@ impl TrapFrame {
     }
 }
 
-/// What the machine needs of higher rooms.
+/// The services that the machine needs of higher rooms.
 pub struct Callouts {
     /// An exception other than NMI, double fault and machine check. Interrupts are off.
     pub exception: fn(&mut TrapFrame),

@@ -1,4 +1,4 @@
-//! What a processor says about itself, as far as its speculation goes.
+//! The facts that a processor tells about its speculation.
 //!
 //! *Interface*: [`Facts::here`] asks this processor; the predicates name what the bits mean. A test makes its
 //! own.

@@ -20,12 +20,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use facts::caps;
 use sync::Once;
 
-/// What the command line asks for: `mitigations=off`, `auto` (also without the word) or `all`.
+/// The wish of the command line: `mitigations=off`, `auto` (also without the word) or `all`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
     /// Nothing that costs anything.
     Off,
-    /// What the processor needs.
+    /// As the processor needs.
     Auto,
     /// Whatever the processor can execute, needed or not.
     All,
@@ -54,7 +54,7 @@ impl Wish {
 
 macro_rules! measures {
     ($($name:ident $bit:literal $doc:literal;)*) => {
-        /// What is done.
+        /// The measure.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct Measures(u32);
 
@@ -98,17 +98,17 @@ measures! {
 /// A choice, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// What the command line asks for.
+    /// The wish of the command line.
     pub wish: Wish,
-    /// What the processor says.
+    /// The processor's facts.
     pub facts: Facts,
-    /// What it suffers from.
+    /// Its defects.
     pub bugs: Bugs,
-    /// What is done.
+    /// The measures.
     pub measures: Measures,
 }
 
-/// What to do on the processor that says `facts`.
+/// The measures on the processor that says `facts`.
 pub fn choose(facts: Facts, wish: Wish) -> Plan {
     let bugs = affected(&facts);
     let all = wish == Wish::All;
@@ -186,13 +186,13 @@ pub(crate) fn init() {
     );
 }
 
-/// What was chosen here. On a host, nothing.
+/// The choice made here. On a host, none.
 pub fn plan() -> Plan {
     let none = || choose(Facts::default(), Wish::Off);
     PLAN.get().copied().unwrap_or_else(none)
 }
 
-/// What is done here.
+/// The measures taken here.
 pub fn measures() -> Measures {
     Measures(MEASURES.load(Ordering::Relaxed))
 }

@@ -19,7 +19,7 @@ pub const STIBP: u32 = 1 << 1;
 pub const SSBD: u32 = 1 << 2;
 const BHI_DIS_S: u32 = 1 << 10;
 
-/// What [`SPEC_CTRL`] holds in user mode.
+/// The contents of [`SPEC_CTRL`] in user mode.
 pub const fn resting(measures: Measures) -> u32 {
     let mut value = 0;
     if measures.enhanced_ibrs() {
@@ -34,7 +34,7 @@ pub const fn resting(measures: Measures) -> u32 {
     value
 }
 
-/// What [`SPEC_CTRL`] holds in the kernel.
+/// The contents of [`SPEC_CTRL`] in the kernel.
 pub const fn running(measures: Measures) -> u32 {
     let entry = if measures.ibrs_by_entry() { IBRS } else { 0 };
     resting(measures) | entry

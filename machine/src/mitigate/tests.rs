@@ -200,7 +200,7 @@ fn linux_says_the_same_of_processors_that_exist() {
     }
 }
 
-/// What this kernel has no means against, and says so.
+/// The defects that this kernel has no means against, and says so.
 #[test]
 fn what_is_open_is_called_so() {
     let never = Facts { amd8_b: 0, ..ROME };

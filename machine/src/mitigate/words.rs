@@ -1,4 +1,4 @@
-//! What is said about each defect: the texts of `/sys/devices/system/cpu/vulnerabilities`, in Linux's words.
+//! A sentence about each defect: the texts of `/sys/devices/system/cpu/vulnerabilities`, in Linux's words.
 //!
 //! *Interface*: [`Plan::tell`]. Source: Linux 6.1, arch/x86/kernel/cpu/bugs.c.
 
@@ -151,7 +151,7 @@ impl Plan {
         })
     }
 
-    /// What the processor's maker, or who gives the machine, mends without the kernel.
+    /// Defects that the processor's maker, or the machine's, mends without the kernel.
     fn microcode(&self, bug: Bug) -> &'static str {
         let there = match bug {
             Bug::Srbds => self.facts.srbds_ctrl(),

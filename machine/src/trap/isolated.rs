@@ -30,7 +30,7 @@ use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// What one CPU needs while a program's root is loaded. Its stacks are in the upper half.
+/// The state that one CPU needs while a program's root is loaded. Its stacks are in the upper half.
 #[repr(C, align(4096))]
 pub(crate) struct Page {
     /// Task state that the processor uses: its stacks are this page's.

@@ -1,4 +1,4 @@
-//! What can be measured from inside only: `selftest=costs` on the kernel command line.
+//! Measurements that are possible from inside only: `selftest=costs` on the kernel command line.
 //!
 //! *Interface*: [`run`]. Each result is a line of the kernel's log, `cost SECTION|OPERATION|COLUMN=NUMBER|…`,
 //! in instructions, which `cargo xtask bench` reads (docs/run-contract.md).

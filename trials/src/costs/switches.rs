@@ -38,7 +38,7 @@ fn pass(who: usize) {
     DONE.fetch_add(1, Ordering::Release);
 }
 
-/// What the readings alone cost.
+/// The cost of the readings alone.
 fn readings() -> u64 {
     let one = || {
         FROM.store(tsc(), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What keeps one file: a number for each sector of 512 bytes.
+//! The store of one file: a number for each sector of 512 bytes.
 //!
 //! *Interface*: [`Disk`], through [`Backing`].
 //!
@@ -38,7 +38,7 @@ fn word(first: u64, at: usize) -> u64 {
 /// The first words of all sectors.
 struct Sectors(Vec<u64>);
 
-/// What keeps a file.
+/// The store of a file.
 pub struct Disk {
     sectors: Monitor<Sectors>,
     plan: Arc<Plan>,
@@ -54,7 +54,7 @@ impl Disk {
         })
     }
 
-    /// What is behind byte `size` is zeros.
+    /// The bytes behind byte `size` are zeros.
     pub fn cut(&self, size: u64) {
         let from = (size as usize).div_ceil(SECTOR);
         let mut sectors = self.sectors.lock();
@@ -75,7 +75,7 @@ impl Backing for Disk {
         for (at, seed) in seeds.iter_mut().enumerate() {
             *seed = self.sectors.lock().0.get(first + at).copied().unwrap_or(0);
         }
-        // What it answers is of now, and comes later.
+        // Its answer is of now, and comes later.
         self.plan.delay();
         planned?;
         for (page, seeds) in pages.iter().zip(seeds.chunks(PER_PAGE)) {

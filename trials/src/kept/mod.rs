@@ -30,7 +30,7 @@ use plan::Plan;
 const NAME: &str = "kept";
 /// Names of the regular files.
 const NAMES: [&str; 5] = ["0", "1", "2", "3", "4"];
-/// What says what goes wrong.
+/// The plan of the failures.
 const PLAN: &str = "plan";
 /// Numbers of the inodes: of the root, of the plan; the regular files' follow.
 const ROOT: u64 = 1;

@@ -92,7 +92,7 @@ fn rang(more: usize) {
     CHAIN.rung.fetch_add(1, Ordering::AcqRel);
 }
 
-/// What is called at once, and counts.
+/// The procedure that is called at once, and counts.
 fn at_once(calls: usize) {
     // SAFETY: `operate` gives the address of its own counter, and waits.
     unsafe { &*(calls as *const AtomicU64) }.fetch_add(1, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering
 use machine::trap::{RFLAGS_IF, TrapFrame};
 use machine::{cpu, step};
 
-/// What is done to the operation.
+/// The disturbance of the operation.
 #[derive(Clone, Copy)]
 pub enum Plan {
     /// Stop after so many instructions, at the first from there on that has interrupts on (a thread that
