@@ -12,11 +12,11 @@ use std::process::Command;
 pub struct Compiler {
     need: Need,
     suffix: &'static str,
-    /// What the compiler is told besides.
+    /// Further words for the compiler.
     options: &'static [&'static str],
 }
 
-/// What most programs want.
+/// The C library of most programs.
 const STATIC: &[&str] = &["-O2", "-s", "-static"];
 
 /// gcc with Debian's glibc.

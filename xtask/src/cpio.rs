@@ -129,7 +129,7 @@ impl Archive {
             .unwrap_or_else(|| path.to_owned())
     }
 
-    /// What an entry that is there is called, after all links.
+    /// The name of an entry that exists, after all links.
     fn followed(&self, path: &str) -> Option<String> {
         let mut path = path.to_owned();
         // As many links as Linux follows.

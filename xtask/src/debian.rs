@@ -46,7 +46,7 @@ const FOR_SCRIPTS: &[&str] = &[
 /// Folders that are links in a root.
 const MERGED: &[&str] = &["bin", "lib", "lib64", "sbin"];
 
-/// What nobody reads in a guest.
+/// Files that nobody reads in a guest.
 const LEFT_OUT: &[&str] = &[
     "./usr/share/doc/*",
     "./usr/share/info/*",
@@ -184,7 +184,7 @@ fn file_of(line: &str) -> Option<String> {
     Some(format!("{name}_{version}_{kind}.deb"))
 }
 
-/// What `apt-get` is to take for installed.
+/// The packages that `apt-get` is to take for installed.
 fn told(packages: &[&str]) -> String {
     let mut text = String::new();
     for name in FOR_SCRIPTS.iter().filter(|name| !packages.contains(name)) {
@@ -246,7 +246,7 @@ fn unpack(file: &Path, root: &Path) -> Result<()> {
     }
 }
 
-/// What scripts would have made.
+/// The files that scripts would have made.
 fn finish(root: &Path) -> Result<()> {
     for (name, text) in BASE {
         let path = root.join(name);

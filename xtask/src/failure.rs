@@ -27,7 +27,7 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What every step of a command returns.
+/// The result of every step of a command.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {

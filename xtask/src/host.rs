@@ -1,4 +1,4 @@
-//! What the host must supply: programs from Debian's packages, the Rust target, folders.
+//! The needs on the host: programs from Debian's packages, the Rust target, folders.
 //!
 //! *Interface*: `need` installs a missing program and says so; `need_target` the kernel's Rust
 //! target; `project`, `build_dir` where things are; `command_output`, `run_quietly`.
@@ -46,7 +46,7 @@ pub const GO: Need = Need {
     package: "golang-go",
 };
 
-/// What unpacks archives whose names end in `.gz`.
+/// The program that unpacks archives whose names end in `.gz`.
 pub const GZIP: Need = Need {
     program: "gzip",
     package: "gzip",

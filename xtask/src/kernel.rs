@@ -126,7 +126,7 @@ fn build_with(
     Ok(path)
 }
 
-/// What the kernel is told of its own file.
+/// The tables of the kernel's file that the kernel gets.
 #[derive(Clone, Default)]
 pub struct Tables {
     /// Lines `address name`, sorted.

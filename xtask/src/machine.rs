@@ -60,7 +60,7 @@ pub enum Virtio {
 /// A directory of the host that the machine gets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Share {
-    /// What the device is called.
+    /// The device's name.
     pub tag: String,
     /// The directory.
     pub directory: PathBuf,
@@ -85,7 +85,7 @@ impl std::fmt::Display for Log {
 }
 
 impl Log {
-    /// What it says, if it went into a file that can be read.
+    /// Its text, if it went into a file that can be read.
     pub fn text(&self) -> String {
         let Log::File(path) = self else {
             return String::new();
@@ -98,7 +98,7 @@ impl Log {
 /// The description of a machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// What a test calls it.
+    /// Its name in a test.
     pub name: String,
     /// Machine type.
     pub chipset: Chipset,
@@ -382,7 +382,7 @@ pub enum Status {
     Lost,
 }
 
-/// What is known of a machine that has ended.
+/// The end of a machine.
 #[derive(Debug)]
 pub struct Outcome {
     /// How it ended.
@@ -393,7 +393,7 @@ pub struct Outcome {
     pub start_ns: Option<u64>,
 }
 
-/// What the host connects to the guest.
+/// The connections of the host to the guest.
 pub struct Streams {
     /// Bytes for the guest's input.
     pub input: Box<dyn Read + Send>,
@@ -611,7 +611,7 @@ impl Running {
         self.handle.processor_seconds()
     }
 
-    /// What other threads may hold.
+    /// The part that other threads may hold.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
@@ -685,7 +685,7 @@ impl Running {
             // A relay that panicked has lost its stream; the status still stands.
             let _ = output.join();
         }
-        // What came between the end of the machine and now.
+        // The bytes that came between the end of the machine and now.
         while let Ok(event) = self.events.try_recv() {
             if let Event::Report(line) = event {
                 if outcome.status == Status::Panic {
@@ -772,7 +772,7 @@ fn connect(listeners: &[UnixListener], child: &mut Child) -> Result<Vec<UnixStre
     Ok(streams)
 }
 
-/// What several relays may write to.
+/// A writer for several relays.
 type Sink = Arc<Mutex<Box<dyn Write + Send>>>;
 
 fn shared(sink: Box<dyn Write + Send>) -> Sink {
@@ -879,7 +879,7 @@ fn used(line: &str) -> f64 {
     ticks / 100.0
 }
 
-/// What a line of `schedstat` says that a thread ran and waited to run, seconds.
+/// The times, by a line of `schedstat`, that a thread ran and waited to run, seconds.
 fn wanted(line: &str) -> f64 {
     let nanoseconds = line.split_whitespace().take(2);
     let sum: f64 = nanoseconds
@@ -897,7 +897,7 @@ fn one_line(text: &str) -> String {
 pub struct Kept(Arc<Mutex<Vec<u8>>>);
 
 impl Kept {
-    /// What has been written so far.
+    /// The bytes written so far.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().expect("no panic while held").clone()
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Most CPUs that the kernel drives.
 const MAX_CPUS: u32 = 8;
 
-/// What `cargo xtask run --help` prints.
+/// The text of `cargo xtask run --help`.
 pub const HELP: &str = "\
 usage: cargo xtask run [options] [-- CMD ARG...]
 
@@ -45,7 +45,7 @@ the guest; a bare name or a path that the guest has is the guest's.
   --display           attach a display and show it
 ";
 
-/// What the command line asked for.
+/// The wishes of the command line.
 pub struct Options {
     /// CPUs.
     pub cpus: u32,
@@ -89,7 +89,7 @@ pub struct Options {
     pub display: bool,
     /// `--help`.
     pub help: bool,
-    /// What stands after `--`.
+    /// The words after `--`.
     pub command: Vec<String>,
 }
 

@@ -19,7 +19,7 @@ pub const CONT: &str = "cont";
 /// Makes a machine stand still, its clock too.
 pub const STOP: &str = "stop";
 
-/// What became of a command.
+/// The outcome of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// It is done.
@@ -78,7 +78,7 @@ impl Monitor {
         }
     }
 
-    /// What the monitor for people says to `line`; nothing when the machine has ended.
+    /// The answer of the monitor for people to `line`; nothing when the machine has ended.
     ///
     /// # Errors
     /// As those of `send` and `answer`.

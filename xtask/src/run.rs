@@ -87,12 +87,12 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     })
 }
 
-/// What the kernel needs for a root archive of `len` bytes, as docs/run-contract.md has it.
+/// The memory that the kernel needs for a root archive of `len` bytes, as docs/run-contract.md has it.
 const fn memory_for_root(len: u64) -> u64 {
     len + len / 16 + (14 << 20)
 }
 
-/// What the machine has when nobody says: for programs, and as much for a small root.
+/// The memory of a machine whose user gives no size: for programs, and as much for a small root.
 const USUAL_MEMORY: u64 = 256 << 20;
 
 /// The machine's memory for a root archive of `len` bytes: what the options say, or the usual, and a large

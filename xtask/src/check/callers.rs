@@ -126,7 +126,7 @@ fn only_tests(files: &[(&String, syn::File)]) -> BTreeSet<String> {
     tests
 }
 
-/// What `items` let others use.
+/// The names that `items` let others use.
 fn definitions(path: &str, items: &[Item], found: &mut Vec<(String, String)>) {
     let mut add = |visibility: &Visibility, attributes: &[Attribute], name: &syn::Ident| {
         let exported = |attribute: &Attribute| attribute.path().is_ident("unsafe");

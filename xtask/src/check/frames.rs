@@ -69,7 +69,7 @@ fn frame(code: &[u8]) -> u64 {
     bytes
 }
 
-/// What an instruction does to the stack pointer.
+/// The effect of an instruction on the stack pointer.
 enum Taken {
     /// It subtracts so much.
     Part(u64),

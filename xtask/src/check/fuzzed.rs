@@ -54,7 +54,7 @@ pub fn answered(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// What the fuzzer's table names: the first word of each row, and all constants.
+/// The names in the fuzzer's table: the first word of each row, and all constants.
 pub fn known(table: &str) -> BTreeSet<String> {
     let mut found: BTreeSet<String> = words(table)
         .map(|word| word.trim_end_matches('_').to_owned())
@@ -69,7 +69,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// What the kernel answers and the fuzzer does not know.
+/// The calls that the kernel answers and the fuzzer does not know.
 pub fn faults(answered: &BTreeSet<String>, known: &BTreeSet<String>) -> Vec<String> {
     answered
         .difference(known)

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-/// What is wrong with the `list`, by the sources of the calls and of the program that takes each kind; one
+/// The faults of the `list`, by the sources of the calls and of the program that takes each kind; one
 /// line each.
 pub fn faults(list: &str, calls: &[String], program: &str) -> Vec<String> {
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();

@@ -29,7 +29,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("trials", 9),
 ];
 
-/// What stands beside the rooms and may know none of them.
+/// The packages beside the rooms, which may know none of them.
 const BESIDE: &[&str] = &["xtask"];
 
 /// Algorithms without a user in the kernel. It may know what is at the bottom; it is known by tests and

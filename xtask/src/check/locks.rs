@@ -121,7 +121,7 @@ fn row(line: &str) -> Option<((String, String), usize)> {
     Some((key, times))
 }
 
-/// What one has and the other lacks.
+/// The entries that one has and the other lacks.
 pub fn faults(found: &Places, listed: &Places) -> Vec<String> {
     let mut faults = Vec::new();
     for ((file, thing), times) in found {

@@ -49,7 +49,7 @@ const STEPS: &[Step] = &[
     ("documentation", documentation),
 ];
 
-/// What takes long.
+/// The checks that take long.
 const SLOW: &[&str] = &["frames", "clippy for the kernel", "documentation"];
 
 /// Runs the command.

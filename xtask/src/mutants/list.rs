@@ -20,11 +20,11 @@ pub struct Mutant {
     pub name: String,
     /// The file it is in, relative to the project.
     pub file: String,
-    /// What stands around the bug, before it and behind it, so that the place is the only one.
+    /// The text around the bug, before it and behind it, so that the place is the only one.
     pub around: [String; 2],
     /// What stands there.
     pub old: String,
-    /// What the bug makes of it.
+    /// The text with the bug.
     pub new: String,
     /// Suites that should notice, the quickest first: `SUITE`, `SUITE:PART`, `host:ROOM` or `host:ROOM:PART`.
     pub suites: Vec<String>,
@@ -156,7 +156,7 @@ fn length(text: &str, like: &str) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// What is wrong with the list: one line each. `suites` are the names that there are.
+/// The faults of the list: one line each. `suites` are the names that there are.
 pub fn faults(mutants: &[Mutant], suites: &[&str]) -> Vec<String> {
     let mut faults = Vec::new();
     for (at, mutant) in mutants.iter().enumerate() {

@@ -20,7 +20,7 @@ use std::time::Instant;
 /// Machines at a time.
 const WORKERS: usize = 2;
 
-/// What the list has that the source has not, or has twice in one place.
+/// The texts of the list that the source has not, or has twice in one place.
 pub fn faults() -> Result<Vec<String>> {
     let all = list::read()?;
     let mut faults = list::faults(&all, &suites());
@@ -88,7 +88,7 @@ struct Laboratory {
     sound: Mutex<BTreeMap<String, Arc<OnceLock<bool>>>>,
 }
 
-/// What became of a mutant.
+/// The outcome of a mutant.
 struct Outcome<'m> {
     mutant: &'m Mutant,
     /// The suite and the check that noticed; or why the host could not look.

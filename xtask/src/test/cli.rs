@@ -11,13 +11,13 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What `xtask run WORDS` must do.
+/// The required outcome of `xtask run WORDS`.
 struct Case {
     name: &'static str,
     words: &'static [&'static str],
     status: i32,
     stdout: &'static str,
-    /// What standard error must contain; nothing at all when empty.
+    /// The text that standard error must contain; nothing at all when empty.
     stderr: &'static str,
 }
 

@@ -138,7 +138,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
     checks
 }
 
-/// What is wrong with what came back, and with the interrupts that it took.
+/// The faults of the bytes that came back, and of the interrupts that they took.
 fn copied(kit: &Kit, machine: &Machine, case: &Case) -> Result<String> {
     let mut bytes = vec![0; case.size];
     let mut random = File::open("/dev/urandom").context("no random numbers")?;

@@ -80,7 +80,7 @@ struct Processor {
     halted: bool,
 }
 
-/// What `info registers -a` says.
+/// The text of `info registers -a`.
 fn processors(text: &str) -> Vec<Processor> {
     let each = text.split("CPU#").skip(1);
     let value = |text: &str, name: &str| {

@@ -19,7 +19,7 @@ const WANTED: f64 = 0.5;
 const STEP: Duration = Duration::from_millis(250);
 /// So long before the machine's time is over it is looked at.
 const BEFORE: Duration = Duration::from_secs(2);
-/// What ends the machine: as a time limit does.
+/// The end of the machine, as by a time limit.
 const SIGNAL: i32 = 14;
 
 /// Looks at a machine that hangs or has had its time, and says what it sees.
@@ -74,14 +74,14 @@ impl Longest {
     }
 }
 
-/// What was seen of a machine.
+/// The observation of a machine.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// It was ended because nothing happened any more, or too much.
     pub hung: bool,
     /// How long it was silent, and ran.
     pub longest: Longest,
-    /// What the look at it said, if there was one.
+    /// The findings of the look at it, if there was one.
     pub evidence: String,
 }
 

@@ -14,7 +14,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const PROGRAM: &str = "/tests/refused-glibc";
 /// So many boots where there is no time for each question.
 const SAMPLE: u64 = 10;
-/// What a boot's first program does: it starts others, and uses files and pipes.
+/// The script of a boot's first program: it starts others, and uses files and pipes.
 const SESSION: &str = "ls / | cat >/tmp/list && grep -c proc /tmp/list; cat /syn/fail";
 
 /// Programs that do much, and which of their questions are refused.

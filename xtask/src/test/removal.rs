@@ -39,7 +39,7 @@ has() { while ! grep -q "$1" /syn/devices; do sleep 0.05; done; }
 lacks() { while grep -q "$1" /syn/devices; do sleep 0.05; done; echo "lacks $1" >&2; }
 "#;
 
-/// What the first process does; it ends with the error of its input, whose device goes last.
+/// The script of the first process; it ends with the error of its input, whose device goes last.
 const SCRIPT: &str = r#"
 busy /mnt/share 1
 umount /mnt/share || exit 6
@@ -140,7 +140,7 @@ impl Talk {
         Ok(())
     }
 
-    /// What the monitor says to `line`.
+    /// The monitor's answer to `line`.
     pub fn ask(&mut self, line: &str) -> Result<String> {
         self.monitor.ask(line)
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What `tests/guest/runtimes.sh` wants.
+/// The packages for `tests/guest/runtimes.sh`.
 const PACKAGES: &[&str] = &[
     "libpython3.11-testsuite",
     "python3",

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 const PROMPT: &str = "# ";
 
-/// What the terminal has shown, and up to where we have looked.
+/// The bytes that the terminal has shown, and up to where we have looked.
 struct Screen {
     shown: Arc<(Mutex<Vec<u8>>, Condvar)>,
     seen: usize,

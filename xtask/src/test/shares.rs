@@ -185,7 +185,7 @@ fn trees(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
 /// Permissions, time of change, bytes or target.
 type Found = (u32, i64, Vec<u8>);
 
-/// What is below `root`, by its names.
+/// The entries below `root`, by their names.
 fn tree(root: &Path) -> Result<BTreeMap<PathBuf, Found>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_path_buf()];

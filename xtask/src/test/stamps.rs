@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hasher};
 use std::process::Command;
 
-/// What every room is made of besides its own files and those of the rooms that it uses.
+/// The sources of every room besides its own files and those of the rooms that it uses.
 const COMMON: &[&str] = &[
     "Cargo.toml",
     "Cargo.lock",

@@ -5,11 +5,11 @@
 /// One check, or several that are counted together.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What was checked.
+    /// The subject of the check.
     pub name: String,
     /// Whether it holds.
     pub good: bool,
-    /// What was seen instead.
+    /// The observation instead.
     pub detail: String,
     /// How many tests it stands for.
     pub count: usize,

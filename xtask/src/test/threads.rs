@@ -68,7 +68,7 @@ pub fn switches(kit: &Kit) -> Vec<Check> {
     kit.tap(&machine, &["/tests/switches-musl"], 2 * MINUTE)
 }
 
-/// What the native calls promise.
+/// The promises of the native calls.
 pub fn native(kit: &Kit) -> Vec<Check> {
     let run = |cpus| {
         let machine = with(kit, &format!("native-{cpus}"), cpus, 128);
@@ -92,7 +92,7 @@ pub fn stopper(kit: &Kit) -> Vec<Check> {
     [1, 4].into_iter().flat_map(run).collect()
 }
 
-/// What `ptrace` promises to debuggers.
+/// The promises of `ptrace` to debuggers.
 pub fn trace(kit: &Kit) -> Vec<Check> {
     let run = |cpus| {
         let machine = with(kit, &format!("trace-{cpus}"), cpus, 128);

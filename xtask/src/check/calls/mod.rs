@@ -55,7 +55,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     Ok(0)
 }
 
-/// What is wrong with the page.
+/// The faults of the page.
 pub fn faults() -> Result<Vec<String>> {
     let there = std::fs::read_to_string(host::project().join(PAGE)).unwrap_or_default();
     let wanted = page()?;

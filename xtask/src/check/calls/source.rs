@@ -1,4 +1,4 @@
-//! What the kernel's sources do with Linux's names: read from their syntax.
+//! The use of Linux's names in the kernel's sources: read from their syntax.
 //!
 //! *Interface*: `Sources::read` takes the files; `Sources::calls` are the numbers that have a handler;
 //! `Sources::deeds` is all that the code reached from one does with names. Code is reached by the names of
@@ -12,7 +12,7 @@ use syn::{Arm, Block, Expr, ImplItemFn, Item, ItemConst, ItemFn, Local, Pat, Stm
 /// Names of constants.
 pub type Names = BTreeSet<String>;
 
-/// What a piece of code does with names.
+/// The use of names in a piece of code.
 #[derive(Default, Clone, Debug)]
 pub struct Deeds {
     /// Looked at, each by itself.
@@ -62,7 +62,7 @@ struct Function {
     /// The type whose it is.
     of: Option<String>,
     deeds: Deeds,
-    /// What it calls or names: the qualifier and the name; a method has the qualifier `.`.
+    /// The functions that it calls or names: the qualifier and the name; a method has the qualifier `.`.
     calls: BTreeSet<(String, String)>,
 }
 
@@ -229,7 +229,7 @@ impl Sources {
             .collect()
     }
 
-    /// What the code does that answers `call`.
+    /// The deeds of the code that answers `call`.
     pub fn deeds(&self, call: &str) -> Deeds {
         let mut deeds = Deeds::default();
         let mut reached = BTreeSet::new();

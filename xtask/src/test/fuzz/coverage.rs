@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-/// What QEMU notes: the kernel's image, and the program's marks.
+/// The addresses that QEMU notes: the kernel's image, and the program's marks.
 const RANGES: &str = "0xffffffff80100000..0xffffffff80ffffff,0x2000000000..0x20000fffff";
 const MARKS: u64 = 0x20_0000_0000;
 /// Marks of a sequence: one for each step; the last is its begin.

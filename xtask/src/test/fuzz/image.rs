@@ -25,7 +25,7 @@ impl Function {
     }
 }
 
-/// What a kernel's file has of code.
+/// The code in a kernel's file.
 pub struct Image {
     /// All functions, by address.
     pub functions: Vec<Function>,

@@ -90,7 +90,7 @@ impl Run {
     }
 }
 
-/// What came of it.
+/// The outcome.
 struct Done {
     /// Why it is no success.
     why: Option<String>,
@@ -298,7 +298,7 @@ fn machine(kit: &Kit, name: &str, cpus: u32) -> Machine {
     machine
 }
 
-/// What the program last said of itself in the log, which the terminal's noise does not reach.
+/// The last line of the program about itself in the log, which the terminal's noise does not reach.
 fn said<'a>(log: &'a str, word: &str) -> Vec<&'a str> {
     let after = |line: &'a str| line.split_once(word).map(|(_, rest)| rest.trim());
     log.lines().filter_map(after).collect()

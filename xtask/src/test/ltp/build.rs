@@ -93,7 +93,7 @@ impl Tree {
         }))
     }
 
-    /// What the tree calls the cases of system calls, and their commands.
+    /// The names of the cases of system calls in the tree, and their commands.
     ///
     /// # Errors
     /// Host failure when it has no such list.

@@ -1,4 +1,4 @@
-//! What LTP's cases are known to do: `tests/ltp/expected.txt`.
+//! The known outcomes of LTP's cases: `tests/ltp/expected.txt`.
 //!
 //! *Interface*: [`Expected::read`]; [`Expected::wanted`] are the cases of a run.
 

@@ -35,7 +35,7 @@ pub enum On {
 /// A case: its name and its command.
 pub type Case = (String, String);
 
-/// What guests have beside the usual root.
+/// The files of guests beside the usual root.
 pub trait Files {
     /// What these commands need: files or folders of the host, and where a guest has them. Room is kept for
     /// what stands there as a file.
@@ -50,7 +50,7 @@ pub trait Files {
     }
 }
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug)]
 pub struct Done {
     /// Its name.
@@ -59,14 +59,14 @@ pub struct Done {
     pub code: Option<i32>,
     /// How long it took.
     pub seconds: f64,
-    /// What it said last, or why its machine ended.
+    /// Its last line, or why its machine ended.
     pub said: String,
 }
 
 /// Hears of each case as it ends.
 pub type Tell = Arc<dyn Fn(&Done) + Send + Sync>;
 
-/// What a guest has written so far.
+/// The bytes that a guest has written so far.
 #[derive(Default)]
 struct Heard {
     line: Vec<u8>,

@@ -49,7 +49,7 @@ in build/ltp/said-KERNEL, the table in build/ltp/table-KERNEL; with --posix thos
   --verbose      show what failed ones said
 ";
 
-/// What the words of `cargo xtask ltp` ask for.
+/// The wish of the words of `cargo xtask ltp`.
 #[derive(Default)]
 struct Asked {
     linux: bool,

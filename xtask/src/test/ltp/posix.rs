@@ -50,7 +50,7 @@ pub struct Posix {
     cases: BTreeSet<String>,
 }
 
-/// What a case is called: its path without what all have.
+/// The name of a case: its path without what all have.
 fn name(case: &str) -> &str {
     let case = case.strip_prefix("conformance/").unwrap_or(case);
     case.strip_prefix("interfaces/").unwrap_or(case)

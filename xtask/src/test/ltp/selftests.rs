@@ -18,7 +18,7 @@ use std::process::Command;
 const PACKAGE: &str = "linux-source-6.1";
 /// Where the selftests are, below the source.
 const TESTS: &str = "tools/testing/selftests";
-/// What of the source is unpacked.
+/// The parts of the source that are unpacked.
 const PARTS: [&str; 3] = [TESTS, "tools/include", "include/uapi"];
 /// The headers of nolibc, and those of its tests.
 const NOLIBC: (&str, &str) = ("tools/include/nolibc", "nolibc/nolibc-test");
@@ -88,7 +88,7 @@ const TOPICS: &[Topic] = &[
     topic("filesystems", "devpts_pts", ""),
 ];
 
-/// What `execveat` finds beside it.
+/// The files that `execveat` finds beside it.
 const BESIDE_EXEC: &str = "mkdir -p subdir && printf '#!/bin/sh\\nexit $*\\n' > script && chmod 755 script && ln -sf execveat execveat.symlink \
                            && cp execveat execveat.denatured && chmod 644 execveat.denatured && touch Makefile";
 
