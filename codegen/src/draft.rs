@@ -3,8 +3,9 @@
 //! *Interface*
 //! - `dynasm!(d ; .arch x64 ; …)` emits into a `&mut Draft`; local (`name:`, `>name`, `<name`), dynamic
 //!   (`=>label`) and absolute (`call extern address`) targets work, as do words at absolute addresses that
-//!   the code names relatively to itself (`inc QWORD [extern address]`). Labels resolve as soon as both ends
-//!   are known; only absolute targets wait for [`Draft::seal`], which knows the final address.
+//!   the code names relatively to itself (`inc QWORD [extern address]`). Dynamic labels that lie ahead
+//!   resolve in one pass at [`Draft::seal`], which also knows the final address, for which absolute targets
+//!   wait.
 //! - [`Draft::fault_begin`] and [`Draft::fault_end`] enclose instructions that may fault and name where they
 //!   then resume.
 //! - [`Draft::mark`], [`Draft::rewind`]: try a fragment, measure it, take it back (layer collapsing decides
@@ -23,19 +24,19 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::blocks;
-use crate::few::Few;
 use crate::image::{Class, Fault, Faults, Image, Name, now};
 use crate::limbo::Limbo;
+use crate::notes::{self, Field, HoleUse, Notes, Placed, Reference, Section, Waiting};
 use crate::refusal::refused;
 use crate::routine::{Sealed, drop_image, publish};
 use crate::space::{CodeSpace, OutOfCode, PAGE, linked};
-use crate::template::{HoleUse, hole_in_imm32, hole_in_imm64};
+use crate::template::{hole_in_address, hole_in_imm32, hole_in_imm64};
 
-/// Bytes for which the first emission asks the heap: more than most routines need.
-const FIRST: usize = 512;
 const UNBOUND: u32 = u32::MAX;
 /// Marks offsets in the cold section, until the sections are joined.
 const COLD: u32 = 1 << 30;
+/// Marks the number of a dynamic label, where else an offset stands.
+const LABEL: u32 = 1 << 31;
 
 /// A place in one draft, bound once by `=>label` (dynasm) or [`Draft::bind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,101 +55,41 @@ macro_rules! absolute {
 }
 absolute!(usize, isize, i32, i64, u64);
 
-/// A branch or address field and what it is relative to.
-#[derive(Clone, Copy)]
-struct Field {
-    /// Offset of the field.
-    at: u32,
-    /// Offset that a relative value counts from.
-    from: u32,
-    /// dynasm's description: bits 0–1 log2 of the size, bits 6–7 what is relative to what.
-    kind: u8,
-}
-
-impl Field {
-    fn size(self) -> usize {
-        1 << (self.kind & 3)
-    }
-    fn relation(self) -> u8 {
-        self.kind >> 6
-    }
-}
-
 /// dynasm's `RelocationKind`.
 const RELATIVE: u8 = 0;
 const ABS_TO_REL: u8 = 1;
 const REL_TO_ABS: u8 = 2;
-
-#[derive(Clone, Copy, PartialEq)]
-enum Awaited {
-    /// The next definition of a local label.
-    Local(&'static str),
-    Global(&'static str),
-    Dynamic(u32),
-}
-
-/// A field whose label is not bound yet.
-#[derive(Clone, Copy)]
-struct Pending {
-    field: Field,
-    awaited: Awaited,
-    addend: i64,
-}
-
-/// A field in one section whose label lies in the other.
-#[derive(Clone, Copy)]
-struct Crossing {
-    field: Field,
-    target: u32,
-    addend: i64,
-}
-
-/// A field that depends on the final address: an absolute target seen relatively, or a place in the draft
-/// seen absolutely.
-#[derive(Clone, Copy)]
-pub(crate) struct Placed {
-    pub at: u32,
-    pub size: u8,
-    /// Subtract (true) or add (false) the image's entry.
-    pub subtract: bool,
-    pub value: i64,
-}
+/// A relative field of four bytes.
+const NEAR: u8 = 2 | RELATIVE << 6;
 
 /// A state of a draft to [`rewind`](Draft::rewind) to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Mark {
     code: usize,
+    other: usize,
+    labels: usize,
+    later: usize,
+    waiting: usize,
     locals: usize,
     globals: usize,
-    labels: usize,
-    pending: usize,
     placed: usize,
     faults: usize,
     holes: usize,
-    other: usize,
-    crossing: usize,
 }
 
 /// Code being written.
 pub struct Draft {
-    /// The section that is being written: the hot one, unless `in_cold`.
-    pub(crate) code: Vec<u8>,
+    /// The section that is being written.
+    pub(crate) code: Section,
     /// The other section.
-    other: Vec<u8>,
+    other: Section,
+    /// None before there is something to note.
+    pub(crate) notes: Option<Box<Notes>>,
+    /// The cold section is being written.
     in_cold: bool,
-    crossing: Few<Crossing, 0>,
-    /// Definitions of local labels, latest last.
-    locals: Few<(&'static str, u32), 8>,
-    globals: Few<(&'static str, u32), 2>,
-    labels: Few<u32, 8>,
-    pending: Few<Pending, 6>,
-    pub(crate) placed: Few<Placed, 6>,
-    /// `fixup` is a dynamic label's number until the draft is finished.
-    faults: Few<Fault, 2>,
     fault_open: Option<u32>,
     /// Record pushes of hole markers (the draft is a template's).
     pub(crate) with_holes: bool,
-    pub(crate) holes: Few<HoleUse, 0>,
     /// Holes that the generator says it does without, a bit each.
     pub(crate) spared: u64,
     class: &'static Class,
@@ -159,29 +100,54 @@ pub struct Draft {
     out_of_memory: bool,
 }
 
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(notes) = self.notes.take() {
+            notes::keep(notes, &mut self.code, &mut self.other);
+        }
+    }
+}
+
 impl Draft {
     /// An empty draft of a routine of `class`.
     pub fn new(class: &'static Class, name: impl Into<Name>) -> Draft {
+        let began = now();
+        let (code, other, notes) = notes::take();
         Draft {
-            code: Vec::new(),
-            other: Vec::new(),
+            code,
+            other,
+            notes,
             in_cold: false,
-            crossing: Few::new(),
-            locals: Few::new(),
-            globals: Few::new(),
-            labels: Few::new(),
-            pending: Few::new(),
-            placed: Few::new(),
-            faults: Few::new(),
             fault_open: None,
             with_holes: false,
             spared: 0,
-            holes: Few::new(),
             class,
             name: name.into(),
             owner: 0,
-            began: now(),
+            began,
             out_of_memory: false,
+        }
+    }
+
+    /// The notes; None when there is no memory for any.
+    #[inline(always)]
+    fn notes(&mut self) -> Option<&mut Notes> {
+        if self.notes.is_none() {
+            self.begin_notes();
+        }
+        self.notes.as_deref_mut()
+    }
+
+    #[cold]
+    fn begin_notes(&mut self) {
+        self.notes = blocks::try_box(const { Notes::new() });
+    }
+
+    /// Notes what `f` pushes, if there is memory for it.
+    #[inline(always)]
+    fn note(&mut self, f: impl FnOnce(&mut Notes) -> bool) {
+        if !self.notes().is_some_and(f) {
+            self.out_of_memory = true;
         }
     }
 
@@ -212,10 +178,8 @@ impl Draft {
         &self.code
     }
 
-    /// Goes on in the cold section, or in the hot one; returns whether it was the cold one until now. Not for
-    /// templates.
+    /// Goes on in the cold section, or in the hot one; returns whether it was the cold one until now.
     pub fn turn(&mut self, cold: bool) -> bool {
-        debug_assert!(!self.with_holes, "{}: a template in sections", self.name);
         if cold != self.in_cold {
             core::mem::swap(&mut self.code, &mut self.other);
         }
@@ -245,12 +209,15 @@ impl Draft {
     }
 
     /// A new label, not bound yet.
+    #[inline]
     pub fn label(&mut self) -> Label {
-        if !self.labels.push(UNBOUND) {
-            self.out_of_memory = true;
-            return Label(0);
+        if let Some(notes) = self.notes()
+            && notes.labels.push(UNBOUND)
+        {
+            return Label(notes.labels.len() as u32 - 1);
         }
-        Label(self.labels.len() as u32 - 1)
+        self.out_of_memory = true;
+        Label(0)
     }
 
     /// Bind `label` here; the same as `=>label` in `dynasm!`.
@@ -294,60 +261,82 @@ impl Draft {
             end: self.here(),
             fixup: fixup.0,
         };
-        self.out_of_memory |= !self.faults.push(fault);
+        self.note(|notes| notes.faults.push(fault));
     }
 
     /// Remember this place.
     pub fn mark(&self) -> Mark {
-        Mark {
+        let mark = Mark {
             code: self.code.len(),
-            locals: self.locals.len(),
-            globals: self.globals.len(),
-            labels: self.labels.len(),
-            pending: self.pending.len(),
-            placed: self.placed.len(),
-            faults: self.faults.len(),
-            holes: self.holes.len(),
             other: self.other.len(),
-            crossing: self.crossing.len(),
+            ..Mark::default()
+        };
+        let Some(notes) = self.notes.as_deref() else {
+            return mark;
+        };
+        Mark {
+            labels: notes.labels.len(),
+            later: notes.later.len(),
+            waiting: notes.waiting.len(),
+            locals: notes.locals.len(),
+            globals: notes.globals.len(),
+            placed: notes.placed.len(),
+            faults: notes.faults.len(),
+            holes: notes.holes.len(),
+            ..mark
         }
     }
 
     /// Take back everything since `mark`, in the same section. What came since may not have bound labels that
     /// the code before `mark` waits for, and its own labels are forgotten.
     pub fn rewind(&mut self, mark: Mark) {
+        self.code.truncate(mark.code);
+        self.other.truncate(mark.other);
+        self.fault_open = None;
+        let Some(notes) = self.notes.as_deref_mut() else {
+            return;
+        };
         debug_assert!(
-            self.pending.len() >= mark.pending,
+            notes.waiting.len() >= mark.waiting || self.out_of_memory,
             "{}: rewound over a bound label",
             self.name
         );
-        self.code.truncate(mark.code);
-        self.locals.truncate(mark.locals);
-        self.globals.truncate(mark.globals);
-        self.labels.truncate(mark.labels);
-        self.pending.truncate(mark.pending);
-        self.placed.truncate(mark.placed);
-        self.faults.truncate(mark.faults);
-        self.holes.truncate(mark.holes);
-        self.other.truncate(mark.other);
-        self.crossing.truncate(mark.crossing);
-        self.fault_open = None;
+        notes.labels.truncate(mark.labels);
+        notes.later.truncate(mark.later);
+        notes.waiting.truncate(mark.waiting);
+        notes.locals.truncate(mark.locals);
+        notes.globals.truncate(mark.globals);
+        notes.placed.truncate(mark.placed);
+        notes.faults.truncate(mark.faults);
+        notes.holes.truncate(mark.holes);
+        debug_assert!(
+            self.out_of_memory || !self.has_bound_beyond(),
+            "{}: rewound over a bound label",
+            self.name
+        );
     }
 
-    /// Finish: bind check, fault table. Panics on a generator's mistake.
+    /// Whether a label is bound behind what is written.
+    fn has_bound_beyond(&self) -> bool {
+        let beyond = |at: &u32| {
+            let same = (at & COLD != 0) == self.in_cold;
+            let section = if same { &self.code } else { &self.other };
+            *at != UNBOUND && (at & !COLD) as usize > section.len()
+        };
+        let notes = self.notes.as_deref();
+        notes.is_some_and(|notes| notes.labels.iter().any(beyond))
+    }
+
+    /// Finish: bind check, the sections joined, fault table. Panics on a generator's mistake.
     pub(crate) fn finish(&mut self) -> Result<Faults, OutOfCode> {
         if self.out_of_memory {
             return Err(OutOfCode);
         }
-        if self.in_cold || !self.other.is_empty() {
-            self.join()?;
+        self.turn(false);
+        let behind = self.code.len() as u32;
+        if !self.other.is_empty() && !self.code.extend(&self.other) {
+            return Err(OutOfCode);
         }
-        assert!(
-            self.pending.is_empty(),
-            "{} {}: a label is used but not bound",
-            self.class.name,
-            self.name
-        );
         assert!(
             self.fault_open.is_none(),
             "{} {}: fault_begin without fault_end",
@@ -360,16 +349,33 @@ impl Draft {
             self.class.name,
             self.name
         );
-        for fault in self.faults.iter_mut() {
-            fault.fixup = self.labels[fault.fixup as usize];
+        let Some(notes) = self.notes.as_deref_mut() else {
+            return Ok(Faults::None);
+        };
+        for placed in notes.placed.iter_mut().filter(|p| p.at & COLD != 0) {
+            placed.at = joined(placed.at, behind);
+            if placed.subtract {
+                // It counts from the field.
+                placed.value += i64::from(COLD) - i64::from(behind);
+            }
+        }
+        for hole in notes.holes.iter_mut() {
+            hole.move_by(|at| joined(at, behind));
+        }
+        let (class, name) = (self.class, self.name);
+        fill_in(&mut self.code, notes, behind, class, name)?;
+        for fault in notes.faults.iter_mut() {
+            fault.fixup = notes.labels[fault.fixup as usize];
             assert!(
                 fault.fixup != UNBOUND,
-                "{} {}: a fix-up is not bound",
-                self.class.name,
-                self.name
+                "{} {name}: a fix-up is not bound",
+                class.name
             );
+            for at in [&mut fault.start, &mut fault.end, &mut fault.fixup] {
+                *at = joined(*at, behind);
+            }
         }
-        Ok(match &*self.faults {
+        Ok(match &*notes.faults {
             [] => Faults::None,
             [one] => Faults::One(*one),
             all => {
@@ -381,46 +387,6 @@ impl Draft {
                 Faults::Owned(list.into_boxed_slice())
             }
         })
-    }
-
-    /// Put the cold section behind the hot one.
-    fn join(&mut self) -> Result<(), OutOfCode> {
-        self.turn(false);
-        let behind = self.code.len() as u32;
-        if refused() || self.code.try_reserve(self.other.len()).is_err() {
-            return Err(OutOfCode);
-        }
-        self.code.append(&mut self.other);
-        let moved = |at: &mut u32| {
-            if *at != UNBOUND && *at & COLD != 0 {
-                *at = *at - COLD + behind;
-            }
-        };
-        self.labels.iter_mut().for_each(moved);
-        for fault in self.faults.iter_mut() {
-            moved(&mut fault.start);
-            moved(&mut fault.end);
-        }
-        for placed in self.placed.iter_mut() {
-            let before = placed.at;
-            moved(&mut placed.at);
-            if placed.subtract {
-                // It counts from the field.
-                placed.value += i64::from(before) - i64::from(placed.at);
-            }
-        }
-        for at in 0..self.crossing.len() {
-            let Crossing {
-                mut field,
-                mut target,
-                addend,
-            } = self.crossing[at];
-            moved(&mut field.at);
-            moved(&mut field.from);
-            moved(&mut target);
-            self.resolve(field, target, addend);
-        }
-        Ok(())
     }
 
     /// Put the code into the code space.
@@ -442,7 +408,8 @@ impl Draft {
         let faults = self.finish()?;
         let space = linked().ok_or(OutOfCode)?;
         let entry = blocks::allocate(space, self.code.len())?;
-        for placed in self.placed.iter() {
+        let placed = self.notes.as_deref().map_or(&[][..], |notes| &notes.placed);
+        for placed in placed {
             apply(&mut self.code, placed, entry, self.class, self.name);
         }
         write(space, entry, &self.code);
@@ -460,111 +427,108 @@ impl Draft {
         )
     }
 
-    fn resolve(&mut self, field: Field, target: u32, addend: i64) {
+    /// Fills `field` with the place of a dynamic label.
+    #[inline(never)]
+    fn refer(&mut self, label: u32, field: Field, addend: i32) {
+        if let Some(notes) = self.notes.as_deref_mut()
+            && let Some(&target) = notes.labels.get(label as usize)
+        {
+            if target != UNBOUND {
+                if (target ^ field.at) & COLD == 0 && field.kind == NEAR {
+                    let value = target as i32 + addend - field.from() as i32;
+                    let at = (field.at & !COLD) as usize;
+                    if store(&mut self.code, at, value.to_le_bytes()) {
+                        return;
+                    }
+                }
+                return self.resolve(field, target, addend);
+            }
+            let reference = Reference {
+                field,
+                target: label | LABEL,
+                addend,
+            };
+            if notes.later.push(reference) {
+                return;
+            }
+        }
+        self.out_of_memory = true;
+    }
+
+    /// Fills `field` with a place that is known: now, if that can be.
+    fn resolve(&mut self, field: Field, target: u32, addend: i32) {
         if self.out_of_memory {
             return;
         }
-        let absolute = field.relation() == ABS_TO_REL;
-        if (target ^ field.at) & COLD != 0 || absolute && target & COLD != 0 {
-            self.out_of_memory |= !self.crossing.push(Crossing {
-                field,
-                target,
-                addend,
-            });
+        let near = (target ^ field.at) & COLD == 0;
+        if near && field.relation() == RELATIVE {
+            let value = i64::from(target) + i64::from(addend) - i64::from(field.from());
+            let here = (field.at & COLD != 0) == self.in_cold;
+            let code = if here {
+                &mut self.code
+            } else {
+                &mut self.other
+            };
+            let at = (field.at & !COLD) as usize;
+            put(code, at, field.size(), value, self.class, self.name);
             return;
         }
-        let target = i64::from(target).wrapping_add(addend);
-        match field.relation() {
-            RELATIVE => {
-                let value = target.wrapping_sub(i64::from(field.from));
-                let code = if (field.at & COLD != 0) == self.in_cold {
-                    &mut self.code
-                } else {
-                    &mut self.other
-                };
-                put(
-                    code,
-                    (field.at & !COLD) as usize,
-                    field.size(),
-                    value,
-                    self.class,
-                    self.name,
-                );
-            }
-            ABS_TO_REL => self.place(Placed {
-                at: field.at,
-                size: field.size() as u8,
-                subtract: false,
-                value: target,
-            }),
-            _ => panic!(
-                "{} {}: a label cannot be absolute",
-                self.class.name, self.name
-            ),
-        }
+        let reference = Reference {
+            field,
+            target,
+            addend,
+        };
+        self.note(|notes| notes.later.push(reference));
     }
 
     fn place(&mut self, placed: Placed) {
-        self.out_of_memory |= !self.placed.push(placed);
+        self.note(|notes| notes.placed.push(placed));
     }
 
-    fn await_label(&mut self, awaited: Awaited, field: Field, addend: i64) {
-        let pending = Pending {
+    fn wait(&mut self, name: &'static str, global: bool, field: Field, addend: isize) {
+        let waiting = Waiting {
             field,
-            awaited,
-            addend,
+            global,
+            name,
+            addend: addend as i32,
         };
-        self.out_of_memory |= !self.pending.push(pending);
+        self.note(|notes| notes.waiting.push(waiting));
     }
 
-    /// Fills `field` if its label is bound, else later.
-    fn resolve_or_await(
-        &mut self,
-        bound: Option<u32>,
-        awaited: Awaited,
-        field: Field,
-        addend: isize,
-    ) {
-        match bound {
-            Some(target) => self.resolve(field, target, addend as i64),
-            None => self.await_label(awaited, field, addend as i64),
-        }
-    }
-
-    fn arrived(&mut self, awaited: Awaited) {
+    /// Local or global label `name` is bound here.
+    fn arrived(&mut self, name: &'static str, global: bool) {
         let here = self.here();
         let mut i = 0;
-        while i < self.pending.len() {
-            if self.pending[i].awaited == awaited {
-                let pending = self.pending.swap_remove(i);
-                self.resolve(pending.field, here, pending.addend);
+        while let Some(notes) = self.notes.as_deref_mut()
+            && let Some(&waiting) = notes.waiting.get(i)
+        {
+            if waiting.global == global && waiting.name == name {
+                notes.waiting.swap_remove(i);
+                self.resolve(waiting.field, here, waiting.addend);
             } else {
                 i += 1;
             }
         }
     }
 
+    #[inline(always)]
     fn field(&self, field_offset: u8, ref_offset: u8, kind: u8) -> Field {
-        let here = self.here();
         Field {
             // What is not in the draft is refused when it is filled.
-            at: here.wrapping_sub(u32::from(field_offset)),
-            from: here.wrapping_sub(u32::from(ref_offset)),
+            at: self.here().wrapping_sub(u32::from(field_offset)),
+            gap: field_offset.wrapping_sub(ref_offset),
             kind,
         }
     }
 
-    fn note_hole(&mut self, hole: HoleUse) {
-        self.out_of_memory |= !self.holes.push(hole);
+    /// Where global label `name` is bound.
+    fn global(&self, name: &str) -> Option<u32> {
+        let globals = &self.notes.as_deref()?.globals;
+        globals.iter().find(|g| g.0 == name).map(|g| g.1)
     }
 
-    /// Room for `n` more bytes, or false.
-    #[cold]
-    fn grow(&mut self, n: usize) -> bool {
-        let wish = if self.code.capacity() == 0 { FIRST } else { 0 };
-        let enough = self.is_whole() && !refused() && self.code.try_reserve(n.max(wish)).is_ok();
-        self.out_of_memory |= !enough;
-        enough
+    fn note_hole(&mut self, hole: HoleUse) {
+        self.note(|notes| notes.holes.push(hole));
     }
 
     #[inline]
@@ -578,16 +542,8 @@ impl Draft {
 impl Draft {
     #[inline]
     pub fn extend(&mut self, bytes: &[u8]) {
-        let (len, n) = (self.code.len(), bytes.len());
-        // A vector is never longer than its room, which is never more than can be addressed: neither wraps.
-        if self.code.capacity().wrapping_sub(len) < n && !self.grow(n) {
-            return;
-        }
-        // SAFETY: there is room for `n` more bytes, and a draft's buffer is nobody else's.
-        unsafe {
-            let end = self.code.as_mut_ptr().add(len);
-            end.copy_from_nonoverlapping(bytes.as_ptr(), n);
-            self.code.set_len(len.wrapping_add(n));
+        if !self.code.extend(bytes) {
+            self.out_of_memory = true;
         }
     }
 
@@ -621,7 +577,7 @@ impl Draft {
         if self.with_holes
             && let Some((hole, addend)) = hole_in_imm32(value)
         {
-            self.note_hole(HoleUse::imm32(self.code.len(), hole, addend));
+            self.note_hole(HoleUse::imm32(self.here(), hole, addend));
         }
         self.push_u32_raw(value as u32);
     }
@@ -636,7 +592,7 @@ impl Draft {
         if self.with_holes
             && let Some((hole, addend)) = hole_in_imm64(value)
         {
-            self.note_hole(HoleUse::imm64(self.code.len(), hole, addend));
+            self.note_hole(HoleUse::imm64(self.here(), hole, addend));
         }
         self.extend(&value.to_le_bytes());
     }
@@ -649,25 +605,26 @@ impl Draft {
 
     pub fn local_label(&mut self, name: &'static str) {
         let here = self.here();
-        self.out_of_memory |= !self.locals.push((name, here));
-        self.arrived(Awaited::Local(name));
+        self.note(|notes| notes.locals.push((name, here)));
+        self.arrived(name, false);
     }
 
     pub fn global_label(&mut self, name: &'static str) {
         let here = self.here();
         assert!(
-            self.out_of_memory || !self.globals.iter().any(|g| g.0 == name),
+            self.out_of_memory || self.global(name).is_none(),
             "{} {}: label {name} bound twice",
             self.class.name,
             self.name
         );
-        self.out_of_memory |= !self.globals.push((name, here));
-        self.arrived(Awaited::Global(name));
+        self.note(|notes| notes.globals.push((name, here)));
+        self.arrived(name, true);
     }
 
     pub fn dynamic_label(&mut self, label: Label) {
         let here = self.here();
-        let Some(place) = self.labels.get_mut(label.0 as usize) else {
+        let labels = self.notes.as_deref_mut().map(|notes| &mut notes.labels);
+        let Some(place) = labels.and_then(|labels| labels.get_mut(label.0 as usize)) else {
             assert!(
                 self.out_of_memory,
                 "{} {}: a label of another draft",
@@ -683,7 +640,6 @@ impl Draft {
             self.name
         );
         *place = here;
-        self.arrived(Awaited::Dynamic(label.0));
     }
 
     pub fn forward_reloc(
@@ -695,7 +651,7 @@ impl Draft {
         kind: u8,
     ) {
         let field = self.field(field, from, kind);
-        self.await_label(Awaited::Local(name), field, addend as i64);
+        self.wait(name, false, field, addend);
     }
 
     pub fn backward_reloc(
@@ -707,7 +663,8 @@ impl Draft {
         kind: u8,
     ) {
         let field = self.field(field, from, kind);
-        let bound = self.locals.iter().rev().find(|l| l.0 == name);
+        let notes = self.notes.as_deref();
+        let bound = notes.and_then(|notes| notes.locals.iter().rev().find(|l| l.0 == name));
         let Some(&(_, target)) = bound else {
             assert!(
                 self.out_of_memory,
@@ -716,7 +673,7 @@ impl Draft {
             );
             return;
         };
-        self.resolve(field, target, addend as i64);
+        self.resolve(field, target, addend as i32);
     }
 
     pub fn global_reloc(
@@ -728,15 +685,16 @@ impl Draft {
         kind: u8,
     ) {
         let field = self.field(field, from, kind);
-        let bound = self.globals.iter().find(|g| g.0 == name).map(|g| g.1);
-        self.resolve_or_await(bound, Awaited::Global(name), field, addend);
+        match self.global(name) {
+            Some(target) => self.resolve(field, target, addend as i32),
+            None => self.wait(name, true, field, addend),
+        }
     }
 
+    #[inline]
     pub fn dynamic_reloc(&mut self, label: Label, addend: isize, field: u8, from: u8, kind: u8) {
         let field = self.field(field, from, kind);
-        let bound = self.labels.get(label.0 as usize).copied();
-        let bound = bound.filter(|target| *target != UNBOUND);
-        self.resolve_or_await(bound, Awaited::Dynamic(label.0), field, addend);
+        self.refer(label.0, field, addend as i32);
     }
 
     pub fn value_reloc(&mut self, target: impl Absolute, field: u8, from: u8, kind: u8) {
@@ -745,7 +703,7 @@ impl Draft {
         match field.relation() {
             REL_TO_ABS => {
                 if self.with_holes
-                    && let Some((hole, addend)) = hole_in_imm64(target)
+                    && let Some((hole, addend)) = hole_in_address(target)
                 {
                     assert!(
                         field.size() == 4,
@@ -753,15 +711,10 @@ impl Draft {
                         self.class.name,
                         self.name
                     );
-                    self.note_hole(HoleUse::rel32(
-                        field.at as usize,
-                        field.from as usize,
-                        hole,
-                        addend,
-                    ));
+                    self.note_hole(HoleUse::rel32(field.at, field.from(), hole, addend));
                     return;
                 }
-                let value = target.wrapping_sub(i64::from(field.from));
+                let value = target.wrapping_sub(i64::from(field.from()));
                 self.place(Placed {
                     at: field.at,
                     size: field.size() as u8,
@@ -783,11 +736,86 @@ impl Draft {
     }
 }
 
+/// Where what was written at `at` stands when `behind` bytes are in front of the cold section.
+#[inline(always)]
+fn joined(at: u32, behind: u32) -> u32 {
+    // All ones for the cold section.
+    let cold = ((at & COLD) >> COLD.trailing_zeros()).wrapping_neg();
+    (at & !COLD).wrapping_add(behind & cold)
+}
+
+/// Fills the fields of `code` that waited until all was written.
+fn fill_in(
+    code: &mut [u8],
+    notes: &mut Notes,
+    behind: u32,
+    class: &Class,
+    name: Name,
+) -> Result<(), OutOfCode> {
+    let mut bound = notes.waiting.is_empty();
+    for reference in notes.later.iter() {
+        let Reference { field, target, .. } = *reference;
+        let target = if target & LABEL == 0 {
+            target
+        } else {
+            notes.labels[(target & !LABEL) as usize]
+        };
+        if target == UNBOUND {
+            bound = false;
+            continue;
+        }
+        let [at, target] = [field.at, target].map(|at| joined(at, behind));
+        let value = i64::from(target) + i64::from(reference.addend);
+        match field.relation() {
+            // Nearly all. Places are far apart by less than such a field holds.
+            _ if field.kind == NEAR => {
+                let value = value as i32 - at as i32 - i32::from(field.gap);
+                let filled = store(code, at as usize, value.to_le_bytes());
+                debug_assert!(filled, "{} {name}: a field outside the code", class.name);
+            }
+            RELATIVE => {
+                let value = value - i64::from(at) - i64::from(field.gap);
+                put(code, at as usize, field.size(), value, class, name);
+            }
+            ABS_TO_REL => {
+                let placed = Placed {
+                    at,
+                    size: field.size() as u8,
+                    subtract: false,
+                    value,
+                };
+                if !notes.placed.push(placed) {
+                    return Err(OutOfCode);
+                }
+            }
+            _ => panic!("{} {name}: a label cannot be absolute", class.name),
+        }
+    }
+    assert!(
+        bound,
+        "{} {name}: a label is used but not bound",
+        class.name
+    );
+    Ok(())
+}
+
 /// Store `value` into a field of `size` bytes, which must hold it.
+#[inline]
 pub(crate) fn put(code: &mut [u8], at: usize, size: usize, value: i64, class: &Class, name: Name) {
     // Nearly all fields have four bytes. With its length known each is one store.
+    if size == 4
+        && let Ok(value) = i32::try_from(value)
+        && store(code, at, value.to_le_bytes())
+    {
+        return;
+    }
+    put_other(code, at, size, value, class, name);
+}
+
+#[inline(never)]
+fn put_other(code: &mut [u8], at: usize, size: usize, value: i64, class: &Class, name: Name) {
     let fits = match size {
-        4 => i32::try_from(value).is_ok_and(|value| store(code, at, value.to_le_bytes())),
+        4 => false,
         1 => i8::try_from(value).is_ok_and(|value| store(code, at, value.to_le_bytes())),
         2 => i16::try_from(value).is_ok_and(|value| store(code, at, value.to_le_bytes())),
         _ => store(code, at, value.to_le_bytes()),
@@ -800,12 +828,14 @@ pub(crate) fn put(code: &mut [u8], at: usize, size: usize, value: i64, class: &C
 }
 
 /// Whether there is such a field, which then holds `bytes`.
+#[inline(always)]
 fn store<const N: usize>(code: &mut [u8], at: usize, bytes: [u8; N]) -> bool {
-    let field = code.get_mut(at..at + N);
-    field.map(|field| field.copy_from_slice(&bytes)).is_some()
+    let field = code.get_mut(at..).and_then(|rest| rest.first_chunk_mut());
+    field.map(|field| *field = bytes).is_some()
 }
 
 /// Fill in a field that waited for the final address.
+#[inline]
 pub(crate) fn apply(code: &mut [u8], placed: &Placed, entry: usize, class: &Class, name: Name) {
     let value = if placed.subtract {
         placed.value.wrapping_sub(entry as i64)

@@ -97,6 +97,6 @@ pub(crate) fn linked() -> Option<&'static dyn CodeSpace> {
 
 /// Give the memory of empty pages back to the room below the code space; how many pages went. For memory
 /// pressure and leak checks.
-pub fn trim() -> usize {
+pub(crate) fn trim() -> usize {
     linked().map_or(0, crate::blocks::trim)
 }

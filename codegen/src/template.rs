@@ -23,8 +23,9 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::blocks;
-use crate::draft::{Absolute, Draft, Origin, Placed, apply, record, write};
+use crate::draft::{Absolute, Draft, Origin, apply, record, write};
 use crate::image::{Class, Fault, Faults, Name, now};
+use crate::notes::{HoleUse, Placed};
 use crate::refusal::refused;
 use crate::routine::Sealed;
 use crate::space::{OutOfCode, PAGE, linked};
@@ -103,53 +104,13 @@ pub(crate) fn hole_in_imm32(value: i32) -> Option<(u8, i64)> {
     marked(i64::from(value), MARK32)
 }
 
+/// As a target that is written relatively: the marker of either width.
+pub(crate) fn hole_in_address(value: i64) -> Option<(u8, i64)> {
+    hole_in_imm64(value).or_else(|| marked(value, MARK32))
+}
+
 pub(crate) fn hole_in_imm64(value: i64) -> Option<(u8, i64)> {
     marked(value, MARK64)
-}
-
-/// One field that a hole fills.
-#[derive(Clone, Copy)]
-pub(crate) struct HoleUse {
-    at: u32,
-    /// For a branch: the offset that it counts from.
-    from: u32,
-    hole: u8,
-    size: u8,
-    branch: bool,
-    addend: i32,
-}
-
-impl HoleUse {
-    pub fn imm32(at: usize, hole: u8, addend: i64) -> HoleUse {
-        HoleUse {
-            at: at as u32,
-            from: 0,
-            hole,
-            size: 4,
-            branch: false,
-            addend: addend as i32,
-        }
-    }
-    pub fn imm64(at: usize, hole: u8, addend: i64) -> HoleUse {
-        HoleUse {
-            at: at as u32,
-            from: 0,
-            hole,
-            size: 8,
-            branch: false,
-            addend: addend as i32,
-        }
-    }
-    pub fn rel32(at: usize, from: usize, hole: u8, addend: i64) -> HoleUse {
-        HoleUse {
-            at: at as u32,
-            from: from as u32,
-            hole,
-            size: 4,
-            branch: true,
-            addend: addend as i32,
-        }
-    }
 }
 
 #[cold]
@@ -222,8 +183,13 @@ impl<const N: usize> Template<N> {
         let holes = core::array::from_fn(|n| Hole(Kind::Open(n as u8)));
         self.emit(&mut draft, &holes);
         let faults = draft.finish()?;
+        let notes = draft.notes.as_deref();
+        let (holes, placed): (&[HoleUse], &[Placed]) = notes
+            .map_or_else(Default::default, |notes| {
+                (&notes.holes[..], &notes.placed[..])
+            });
         for n in 0..N {
-            let used = draft.holes.iter().any(|u| usize::from(u.hole) == n);
+            let used = holes.iter().any(|u| usize::from(u.hole) == n);
             assert!(
                 used || draft.spared & 1 << n != 0,
                 "{}: hole {n} is in no 32- or 64-bit field",
@@ -232,15 +198,15 @@ impl<const N: usize> Template<N> {
         }
         let inside = |u: &HoleUse| u.at as usize + usize::from(u.size) <= draft.code.len();
         assert!(
-            draft.holes.iter().all(inside),
+            holes.iter().all(inside),
             "{}: a hole outside the code",
             self.class.name
         );
         let new = Box::into_raw(
             blocks::try_box(Assembled {
-                code: draft.code.as_slice().into(),
-                placed: Box::from(&*draft.placed),
-                holes: Box::from(&*draft.holes),
+                code: Box::from(&*draft.code),
+                placed: Box::from(placed),
+                holes: Box::from(holes),
                 faults: faults.as_slice().into(),
             })
             .ok_or(OutOfCode)?,

@@ -71,3 +71,53 @@ fn a_value_must_fit_its_hole() {
     host::link();
     let _ = COUNTER.instantiate("counter", 0, &[1 << 40, 0, 0]);
 }
+
+/// Counts calls on an empty word in a cold section, and adds the word otherwise: the word by its address and
+/// relatively, a hole in either section.
+fn sections(d: &mut Draft, [word, exit]: &[Hole; 2]) {
+    let [empty, back] = core::array::from_fn(|_| d.label());
+    let word = word.imm32();
+    dynasm!(d
+        ; .arch x64
+        ; mov rax, [extern word]
+        ; test rax, rax
+        ; jz =>empty
+        ; =>back
+        ; add rax, rdi
+        ; ret
+    );
+    d.turn(true);
+    dynasm!(d
+        ; .arch x64
+        ; =>empty
+        ; inc QWORD [extern word]
+        ; mov rax, [word]
+        ; test rdi, rdi
+        ; jnz =>back
+        ; jmp extern *exit
+    );
+    d.turn(false);
+}
+static SECTIONS: Template<2> = Template::new(&CLASS, sections);
+
+#[test]
+fn holes_stand_in_either_section() {
+    host::link();
+    let words = host::Low::new([0u64; 2]);
+    let values = [i64::from(words.address()), slow as *const () as i64];
+    let made = [
+        SECTIONS.instantiate("sections", 0, &values),
+        SECTIONS.generate("sections", 0, &values),
+    ];
+    for (n, sealed) in made.into_iter().enumerate() {
+        // SAFETY: `sections` takes and returns an integer.
+        let r: Routine<F> = unsafe { Routine::from(sealed.expect("room")) };
+        let before = n as u64;
+        assert_eq!(words[0], before);
+        if before == 0 {
+            assert_eq!(r.function()(0), 0xff);
+        }
+        assert_eq!(r.function()(5), 6);
+        assert_eq!(*words, [1, 0]);
+    }
+}
