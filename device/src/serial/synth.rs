@@ -232,24 +232,25 @@ fn emit_transmit(a: &mut Assembly, plan: &Plan, t: &Transmit) {
 /// Acknowledges; returns, or wakes the waiters.
 fn emit_leave(d: &mut Draft, plan: &Plan) {
     handler::acknowledge(d, plan.eoi);
+    let [wake, nobody] = core::array::from_fn(|_| d.label());
     if let Some(receive) = &plan.receive {
-        dynasm!(d ; .arch x64 ; cmp QWORD [receive.arrived as i32], 0 ; jne >wake);
+        dynasm!(d ; .arch x64 ; cmp QWORD [receive.arrived as i32], 0 ; jne =>wake);
     }
     if let Some(transmit) = &plan.transmit {
         let q = transmit.queue;
         // Writers go on when the queue is half empty.
         dynasm!(d ; .arch x64
             ; cmp QWORD [transmit.drained as i32], 0
-            ; je >nobody
+            ; je =>nobody
             ; mov rax, [q.head]
             ; sub rax, [q.tail]
             ; cmp rax, q.size / 2
-            ; jbe >wake
-            ;nobody:
+            ; jbe =>wake
+            ; =>nobody
         );
     }
     handler::end(d);
-    dynasm!(d ; .arch x64 ; wake:);
+    dynasm!(d ; .arch x64 ; =>wake);
     handler::wake(d, plan.wake, plan.wake_argument, plan.tail);
 }
 

@@ -30,16 +30,16 @@ pub(crate) use receive::KEPT;
 pub use receive::{Receives, Turn, receive};
 pub use string::Layout;
 
-use crate::kit::assembly::{Assembly, Made, Mover, Published, Way};
+use crate::kit::assembly::{Assembly, Made, Mover, Published, Registration, Way};
 use crate::kit::class::{Header, Holder, OutOfMemory, Ref};
 use crate::kit::interfacer::{Callentry, Entry, Target};
 use crate::kit::near::Block;
 use crate::kit::regs::Regs;
-use crate::kit::seam::Unmade;
+use crate::kit::seam::{Unmade, templates};
 use crate::kit::signature::{Event, Get, Put, Retry, Write};
 use alloc::sync::Arc;
 use codegen::methods::Reg;
-use codegen::{Class, Draft, Routine, dynasm};
+use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The contract of `Q_put`: a byte; 1 when it is in, what `Q_full` returned otherwise.
@@ -283,9 +283,9 @@ impl Callentry for End {
             return false;
         };
         if self.get {
-            emit::get(a, &at, queue.header, way);
+            emit::get(a, &at, Some(queue.header), way);
         } else {
-            emit::put(a, &at, queue.header, way);
+            emit::put(a, &at, Some(queue.header), way);
         }
         true
     }
@@ -368,28 +368,99 @@ impl Callentry for StringEnd {
     }
 }
 
+/// Templates of ends without links, by [`variant`].
+static PUTS: [Template<2>; 8] = templates!(&PUT, put_template);
+static GETS: [Template<2>; 8] = templates!(&GET, get_template);
+
+/// The number of its kind. None for a queue of strings on several CPUs, which is none of them.
+fn variant(spec: Spec) -> Option<usize> {
+    let many = |parties| usize::from(parties == Parties::Many);
+    let kind = many(spec.producers) | many(spec.consumers) << 1;
+    (!spec.strings || !spec.several_cpus).then_some(kind | usize::from(spec.several_cpus) << 2)
+}
+
+/// The places of a queue of the kind `variant` in a block at `base`, of `size` bytes.
+fn places(variant: u8, base: Hole, size: Hole) -> emit::Places {
+    let parties = |bit| match variant & bit {
+        0 => Parties::One,
+        _ => Parties::Many,
+    };
+    let spec = Spec {
+        producers: parties(1),
+        consumers: parties(2),
+        size: 0,
+        several_cpus: variant & 4 != 0,
+        strings: false,
+    };
+    emit::Places::from(spec, base.imm32(), size.imm32())
+}
+
+fn put_template(d: &mut Draft, &[base, size]: &[Hole; 2], variant: u8) {
+    Assembly::over(d, |a| put_alone(a, &places(variant, base, size), None));
+}
+
+fn get_template(d: &mut Draft, &[base, size]: &[Hole; 2], variant: u8) {
+    Assembly::over(d, |a| get_alone(a, &places(variant, base, size), None));
+}
+
+/// A routine of an end that has no link at `ports`, by its template. None: it has, or there is no template.
+fn by_template<F>(
+    templates: &[Template<2>; 8],
+    spec: Spec,
+    block: &Block,
+    header: &Header,
+    ports: [usize; 2],
+) -> Result<Option<Made<F>>, Unmade> {
+    let Some(variant) = variant(spec).filter(|_| !header.is_linked(&ports)) else {
+        return Ok(None);
+    };
+    let values = [i64::from(emit::base(block)?), spec.size as i64];
+    let sealed = templates[variant].instantiate(kind_name(spec), 0, &values)?;
+    // SAFETY: as in `generate_put` and `generate_get`, whose code it is.
+    Ok(Some((
+        unsafe { Routine::from(sealed) },
+        Registration::default(),
+    )))
+}
+
 fn generate_put(spec: Spec, block: &Block, header: &'static Header) -> Result<Made<PutFn>, Unmade> {
+    let ports = [Q_FULL.number(), Q_EMPTY_1.number()];
+    if let Some(made) = by_template(&PUTS, spec, block, header, ports)? {
+        return Ok(made);
+    }
     let at = emit::Places::new(spec, block)?;
     let mut a = Assembly::new(&PUT, kind_name(spec), Some(Holder::Member(header)));
-    let no = a.label();
-    let live = Regs::NONE;
-    emit::put(&mut a, &at, header, Way { no, live });
-    dynasm!(a ; .arch x64 ; mov eax, 1 ; ret);
-    a.cold(|a| dynasm!(a ; .arch x64 ; =>no ; xor eax, eax ; ret));
+    put_alone(&mut a, &at, Some(header));
     // SAFETY: the code keeps the System V convention, and its queue outlives the plug that holds the routine.
     unsafe { a.seal(None) }
 }
 
-fn generate_get(spec: Spec, block: &Block, header: &'static Header) -> Result<Made<GetFn>, Unmade> {
-    let at = emit::Places::new(spec, block)?;
-    let mut a = Assembly::new(&GET, kind_name(spec), Some(Holder::Member(header)));
+fn put_alone(a: &mut Assembly, at: &emit::Places, header: Option<&'static Header>) {
     let no = a.label();
     let live = Regs::NONE;
-    emit::get(&mut a, &at, header, Way { no, live });
-    dynasm!(a ; .arch x64 ; ret);
-    a.cold(|a| dynasm!(a ; .arch x64 ; =>no ; mov rax, -1 ; ret));
+    emit::put(a, at, header, Way { no, live });
+    dynasm!(a ; .arch x64 ; mov eax, 1 ; ret);
+    a.cold(|a| dynasm!(a ; .arch x64 ; =>no ; xor eax, eax ; ret));
+}
+
+fn generate_get(spec: Spec, block: &Block, header: &'static Header) -> Result<Made<GetFn>, Unmade> {
+    let ports = [Q_EMPTY.number(), Q_FULL_1.number()];
+    if let Some(made) = by_template(&GETS, spec, block, header, ports)? {
+        return Ok(made);
+    }
+    let at = emit::Places::new(spec, block)?;
+    let mut a = Assembly::new(&GET, kind_name(spec), Some(Holder::Member(header)));
+    get_alone(&mut a, &at, Some(header));
     // SAFETY: as above.
     unsafe { a.seal(None) }
+}
+
+fn get_alone(a: &mut Assembly, at: &emit::Places, header: Option<&'static Header>) {
+    let no = a.label();
+    let live = Regs::NONE;
+    emit::get(a, at, header, Way { no, live });
+    dynasm!(a ; .arch x64 ; ret);
+    a.cold(|a| dynasm!(a ; .arch x64 ; =>no ; mov rax, -1 ; ret));
 }
 
 fn kind_name(spec: Spec) -> &'static str {

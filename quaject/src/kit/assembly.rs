@@ -33,6 +33,8 @@ use sync::Monitor;
 pub const IN_LINE: usize = 192;
 /// Callentries that may stand in each other.
 pub const DEPTH: u8 = 8;
+/// Links that stand in most routines which have any.
+const USUAL: usize = 8;
 /// Bytes of a section behind which nothing more is put in line.
 const LONGEST: usize = 2048;
 
@@ -166,15 +168,20 @@ impl Assembly {
         }
     }
 
+    /// Has `f` emit into `draft`, which is a template's: nothing in it is linked.
+    pub fn over(draft: &mut Draft, f: impl FnOnce(&mut Assembly)) {
+        static CLASS: Class = Class::new("template");
+        let mut assembly = Assembly::new(&CLASS, "", None);
+        core::mem::swap(&mut assembly.draft, draft);
+        f(&mut assembly);
+        core::mem::swap(&mut assembly.draft, draft);
+    }
+
     /// What callout number `port` of `from` is linked to, if anything. The code depends on it from now on.
     pub fn consult(&mut self, from: &'static Header, port: usize) -> Option<Link> {
         let own = matches!(&self.holder, Some(Holder::Member(own)) if core::ptr::eq(*own, from));
         if self.depth == 0 {
             self.via = port as u8;
-        }
-        // A quaject makes its code anew whenever a port of its own is linked.
-        if own && from.wiring().get(port).is_none() {
-            return None;
         }
         let target = match &self.holder {
             None => from.wiring().get(port),
@@ -186,20 +193,29 @@ impl Assembly {
                     port: port as u8,
                     placed: None,
                 };
-                let target = from.wiring().consult(site);
+                // A quaject makes its code anew whenever a port of its own is linked.
+                let target = from.wiring().consult(site, own);
                 self.whole &= target.is_some();
                 target?
             }
         };
+        if own && target.is_none() {
+            return None;
+        }
         self.note(from, port, target)
     }
 
     fn note(&mut self, from: &'static Header, port: usize, target: Option<Target>) -> Option<Link> {
+        let room = if self.noted.links.is_empty() {
+            USUAL
+        } else {
+            1
+        };
         #[expect(
             clippy::disallowed_methods,
             reason = "as many as there are links in the code"
         )]
-        if codegen::refusal::refused() || self.noted.links.try_reserve(1).is_err() {
+        if codegen::refusal::refused() || self.noted.links.try_reserve(room).is_err() {
             self.whole = false;
             from.wiring().forget(self.noted.making);
             return None;
@@ -369,19 +385,20 @@ impl Assembly {
                 *at = self.draft.found(*at);
             }
         }
+        let contents = Arc::new(Contents {
+            links: core::mem::take(&mut self.noted.links),
+            _more: more,
+        });
         let registration = Registration {
             making: self.noted.making,
-            contents: Arc::new(Contents {
-                links: core::mem::take(&mut self.noted.links),
-                _more: more,
-            }),
+            contents: Some(contents.clone()),
         };
         if !self.whole {
             return Err(Unmade::OutOfMemory);
         }
         // SAFETY: the caller's promise.
         let routine = unsafe { Routine::from(self.draft.seal_in_place()?) };
-        for link in &registration.contents.links {
+        for link in &contents.links {
             if let Some((at, bytes, in_line)) = link.placed {
                 let at = routine.entry() + at as usize;
                 let placed = Placed { at, bytes, in_line };
@@ -390,8 +407,7 @@ impl Assembly {
                     .settle(registration.making, link.port, placed);
             }
         }
-        let kept = registration.contents.clone();
-        Ok((routine.keeping(kept), registration))
+        Ok((routine.keeping(contents), registration))
     }
 }
 
@@ -420,14 +436,18 @@ struct Contents {
 }
 
 /// The interfacer knows of a routine, by the links that stand in it, as long as this is kept.
+#[derive(Default)]
 pub struct Registration {
     making: u64,
-    contents: Arc<Contents>,
+    /// None where no link stands.
+    contents: Option<Arc<Contents>>,
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        forget(self.making, &self.contents.links);
+        if let Some(contents) = &self.contents {
+            forget(self.making, &contents.links);
+        }
     }
 }
 

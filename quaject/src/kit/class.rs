@@ -331,6 +331,11 @@ impl Header {
         self.wiring.site(port, at)
     }
 
+    /// Whether one of `ports` is linked.
+    pub(crate) fn is_linked(&self, ports: &[usize]) -> bool {
+        self.wiring.is_linked(ports)
+    }
+
     pub(crate) fn wiring(&self) -> &Wiring<Target, Holder, PORTS> {
         &self.wiring
     }

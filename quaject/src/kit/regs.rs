@@ -14,25 +14,6 @@ use core::ops::{BitAnd, BitOr, Sub};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Regs(u16);
 
-const ALL: [Reg; 16] = [
-    Reg::Rax,
-    Reg::Rcx,
-    Reg::Rdx,
-    Reg::Rbx,
-    Reg::Rsp,
-    Reg::Rbp,
-    Reg::Rsi,
-    Reg::Rdi,
-    Reg::R8,
-    Reg::R9,
-    Reg::R10,
-    Reg::R11,
-    Reg::R12,
-    Reg::R13,
-    Reg::R14,
-    Reg::R15,
-];
-
 impl Regs {
     /// No register.
     pub const NONE: Regs = Regs(0);
@@ -80,15 +61,13 @@ impl Regs {
         self.0 == 0
     }
 
-    /// The members, in the order of their numbers.
-    pub fn iter(self) -> impl DoubleEndedIterator<Item = Reg> {
-        ALL.into_iter().filter(move |reg| self.contains(*reg))
-    }
-
     /// Pushes every member. Changes no flags and no registers but rsp.
     #[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
     pub fn save(self, d: &mut Draft) {
-        for number in self.iter().map(|reg| reg as u8) {
+        let mut rest = self.0;
+        while rest != 0 {
+            let number = rest.trailing_zeros() as u8;
+            rest &= rest - 1;
             dynasm!(d ; .arch x64 ; push Rq(number));
         }
     }
@@ -96,7 +75,10 @@ impl Regs {
     /// Pops what [`save`](Self::save) pushed.
     #[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
     pub fn restore(self, d: &mut Draft) {
-        for number in self.iter().rev().map(|reg| reg as u8) {
+        let mut rest = self.0;
+        while rest != 0 {
+            let number = rest.ilog2() as u8;
+            rest &= !(1 << number);
             dynasm!(d ; .arch x64 ; pop Rq(number));
         }
     }
@@ -132,6 +114,6 @@ mod tests {
         let live = Regs::of(&[Reg::Rcx, Reg::Rbx, Reg::R11]);
         let saved = live & Regs::SYSV;
         assert_eq!(saved, Regs::of(&[Reg::Rcx, Reg::R11]));
-        assert_eq!((live - saved).iter().collect::<Vec<_>>(), [Reg::Rbx]);
+        assert_eq!(live - saved, Regs::of(&[Reg::Rbx]));
     }
 }

@@ -15,6 +15,9 @@
 use alloc::vec::Vec;
 use sync::Monitor;
 
+/// Sites of most quajects that have any.
+const USUAL: usize = 8;
+
 /// A place of a link in generated code.
 #[derive(Clone, Debug)]
 pub struct Site<H> {
@@ -63,15 +66,26 @@ impl<T: Clone, H: Clone, const N: usize> Wiring<T, H, N> {
         self.0.lock().links.get(port)?.clone()
     }
 
-    /// What the port of `site` is linked to now, for code that is being made. None when there is no memory to
-    /// note it.
-    pub fn consult(&self, site: Site<H>) -> Option<Option<T>> {
+    /// Whether one of `ports` is linked now.
+    pub fn is_linked(&self, ports: &[usize]) -> bool {
+        let held = self.0.lock();
+        let linked = |port: &usize| held.links.get(*port).is_some_and(Option::is_some);
+        ports.iter().any(linked)
+    }
+
+    /// What the port of `site` is linked to now, for code that is being made; with `unless_linked` the code
+    /// does not depend on a port without a link. None when there is no memory to note it.
+    pub fn consult(&self, site: Site<H>, unless_linked: bool) -> Option<Option<T>> {
         let mut held = self.0.lock();
+        let link = held.links.get(usize::from(site.port)).cloned().flatten();
+        if unless_linked && link.is_none() {
+            return Some(None);
+        }
+        let room = if held.sites.is_empty() { USUAL } else { 1 };
         #[expect(clippy::disallowed_methods, reason = "a place in code that is there")]
-        if codegen::refusal::refused() || held.sites.try_reserve(1).is_err() {
+        if codegen::refusal::refused() || held.sites.try_reserve(room).is_err() {
             return None;
         }
-        let link = held.links.get(usize::from(site.port)).cloned().flatten();
         #[expect(clippy::disallowed_methods, reason = "there is room for it")]
         held.sites.push(site);
         Some(link)
@@ -156,7 +170,7 @@ mod model {
                 port: 0,
                 placed: None,
             };
-            let link = self.links.consult(site).unwrap().unwrap();
+            let link = self.links.consult(site, false).unwrap().unwrap();
             self.holder.published.store(link, Ordering::SeqCst);
             self.links.forget(*known);
             *known = making;

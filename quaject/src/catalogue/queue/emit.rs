@@ -70,6 +70,16 @@ pub fn clear(spec: Spec, block: &Block) {
     }
 }
 
+/// The address of `block`, all of which generated code reaches.
+///
+/// # Errors
+/// [`Unmade::OutOfReach`].
+pub fn base(block: &Block) -> Result<i32, Unmade> {
+    // The last byte must be near as well, so that sums stay so.
+    near(block.at().as_ptr().wrapping_add(block.len()))?;
+    Ok(near(block.at().as_ptr())? as i32)
+}
+
 /// The addresses and constants of one queue.
 pub struct Places {
     spec: Spec,
@@ -86,13 +96,14 @@ pub struct Places {
 
 impl Places {
     pub fn new(spec: Spec, block: &Block) -> Result<Places, Unmade> {
-        // The last byte must be near as well, so that sums below stay so.
-        let last = block.at().as_ptr().wrapping_add(block.len());
-        near(last)?;
-        let base = near(block.at().as_ptr())? as i32;
+        Ok(Self::from(spec, base(block)?, spec.size as i32))
+    }
+
+    /// Of a queue in a block at `base`, of `size` places, either of which may be a hole of a template.
+    pub fn from(spec: Spec, base: i32, size: i32) -> Places {
         let tail = base + offset_of!(Words, tail) as i32;
         let failed = base + offset_of!(Words, failed) as i32;
-        Ok(Places {
+        Places {
             spec,
             head: base + offset_of!(Words, head) as i32,
             seen_tail: base + offset_of!(Words, seen_tail) as i32,
@@ -101,9 +112,9 @@ impl Places {
             put_failed: failed + offset_of!(FailedWords, put) as i32,
             get_failed: failed + offset_of!(FailedWords, get) as i32,
             places: base + size_of::<Words>() as i32,
-            size: spec.size as i32,
-            mask: spec.size as i32 - 1,
-        })
+            size,
+            mask: size - 1,
+        }
     }
 
     /// The lock prefix, where another CPU could come between. One CPU cannot come between its own
@@ -139,11 +150,12 @@ impl Places {
     }
 }
 
-/// Emits `Q_put`: byte in dil; `way.no` when `Q_full` is not linked or gives up.
-pub fn put(a: &mut Assembly, at: &Places, header: &'static Header, way: Way) {
+/// Emits `Q_put`: byte in dil; `way.no` when `Q_full` is not linked or gives up. Without a header nothing is
+/// linked.
+pub fn put(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: Way) {
     let (head, tail, places) = (at.head, at.tail, at.places);
-    let full = a.consult(header, Q_FULL.number());
-    let not_empty = a.consult(header, Q_EMPTY_1.number());
+    let full = header.and_then(|header| a.consult(header, Q_FULL.number()));
+    let not_empty = header.and_then(|header| a.consult(header, Q_EMPTY_1.number()));
     let d = &mut **a;
     let [retry, failing, again, room, look, pass] = core::array::from_fn(|_| d.label());
     let ordered = at.ordered(not_empty);
@@ -260,11 +272,12 @@ pub fn put(a: &mut Assembly, at: &Places, header: &'static Header, way: Way) {
     });
 }
 
-/// Emits `Q_get`: byte in eax; `way.no` when `Q_empty` is not linked or gives up.
-pub fn get(a: &mut Assembly, at: &Places, header: &'static Header, way: Way) {
+/// Emits `Q_get`: byte in eax; `way.no` when `Q_empty` is not linked or gives up. Without a header nothing is
+/// linked.
+pub fn get(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: Way) {
     let (head, tail, places) = (at.head, at.tail, at.places);
-    let empty = a.consult(header, Q_EMPTY.number());
-    let not_full = a.consult(header, Q_FULL_1.number());
+    let empty = header.and_then(|header| a.consult(header, Q_EMPTY.number()));
+    let not_full = header.and_then(|header| a.consult(header, Q_FULL_1.number()));
     let d = &mut **a;
     let [retry, failing, again, there, look, pass] = core::array::from_fn(|_| d.label());
     let ordered = at.ordered(not_full);
