@@ -58,6 +58,36 @@ static uint64_t in_turn(long n, int count)
 static uint64_t time_open_read_close_many(long n) { return in_turn(n, TURNS); }
 static uint64_t time_open_read_close_many_10k(long n) { return in_turn(n, CROWD); }
 
+/* Opens and closes files that nobody has opened before, each once; or, with `held`, files that are open. At most `TURNS`. */
+static uint64_t each_once(long n, int held)
+{
+    static char names[TURNS][24];
+    static long first[TURNS];
+    static int run;
+    must(n <= TURNS && mkdir("/tmp/many", 0755) == 0, "mkdir");
+    for (long i = 0; i < n; i++) {
+        /* Nobody has asked for these names, either. */
+        strcpy(names[i], in_many("file", run + i));
+        must(mknod(names[i], S_IFREG | 0644, 0) == 0, "mknod");
+        if (held)
+            must((first[i] = open(names[i], O_RDONLY)) >= 0, "open");
+    }
+    uint64_t before = instructions();
+    for (long i = 0; i < n; i++)
+        call(SYS_close, call(SYS_open, (long)names[i], O_RDONLY, 0), 0, 0);
+    uint64_t spent = instructions() - before;
+    for (long i = 0; held && i < n; i++)
+        close(first[i]);
+    for (long i = 0; i < n; i++)
+        must(unlink(names[i]) == 0, "unlink");
+    forget_many(0);
+    run += n;
+    return spent;
+}
+
+static uint64_t time_open_close_made(long n) { return each_once(n, 0); }
+static uint64_t time_open_close_second(long n) { return each_once(n, 1); }
+
 static uint64_t stats(long n, const char *path)
 {
     struct stat st;

@@ -370,6 +370,8 @@ static const struct timed_operation {
     {"files", "stat_10k", time_stat_10k, 3000},
     {"files", "open_read_close_many", time_open_read_close_many, 3000},
     {"files", "open_read_close_many_10k", time_open_read_close_many_10k, 3000},
+    {"files", "open_close_made", time_open_close_made, TURNS},
+    {"files", "open_close_second", time_open_close_second, TURNS},
     {"files", "open_close_unlink", time_open_close_unlink, 1000},
     {"files", "open_close_unlink_10k", time_open_close_unlink_10k, 1000},
     {"files", "create_write_close_unlink", time_create_write_close_unlink, 1000},

@@ -263,6 +263,20 @@ static void do_pipe_open_close(long n)
     }
 }
 
+/* Asks for one descriptor that is ready. */
+static void do_poll_1(long n)
+{
+    struct {
+        int fd;
+        short events, revents;
+    } asked = {ends[0], 1, 0};
+    char c = 0;
+    must(write(ends[1], &c, 1) == 1, "write");
+    while (n--)
+        must(call(SYS_poll, (long)&asked, 1, 0) == 1, "poll");
+    must(read(ends[0], &c, 1) == 1, "read");
+}
+
 static void do_sched_yield(long n)
 {
     while (n--)
@@ -664,6 +678,7 @@ static const struct operation {
     {"calls", "signal_self", do_signal_self, 2000, 100},
     {"calls", "mmap_munmap", do_mmap_munmap, 1000, 100},
     {"waits", "eventfd_handover", do_eventfd_handover, 2000, 100},
+    {"waits", "poll_1", do_poll_1, 2000, 100},
     {"waits", "epoll_wake", do_epoll_wake, 2000, 100},
     {"waits", "futex_handover", do_futex_handover, 2000, 100},
     {"waits", "pthread_create_join", do_pthread_create_join, 500, 100},
