@@ -12,6 +12,7 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -306,6 +307,35 @@ static void close_on_exec(void)
     fails(fcntl(marked, F_SETFD, 0), EBADF, "F_SETFD, too");
 }
 
+/* --- pipes that were closed, and made again --- */
+
+static void pipes(void)
+{
+    int fd[2], lowest = dup(0), wrong = 0;
+    struct rlimit limit, few;
+    close(lowest);
+    for (int i = 0; i < 5; i++) {
+        char c = 0;
+        wrong += pipe(fd) || fd[0] != lowest || fcntl(fd[0], F_GETFD) != 0 || fcntl(fd[0], F_GETFL) != O_RDONLY || fcntl(fd[1], F_GETFL) != O_WRONLY;
+        wrong += write(fd[1], "x", 1) != 1 || (i % 2 && (read(fd[0], &c, 1) != 1 || c != 'x'));
+        close(fd[i % 2]), close(fd[!(i % 2)]);
+        wrong += pipe2(fd, O_CLOEXEC | O_NONBLOCK) || fcntl(fd[0], F_GETFD) != 1 || fcntl(fd[1], F_GETFL) != (O_WRONLY | O_NONBLOCK);
+        wrong += read(fd[0], &c, 1) != -1 || errno != EAGAIN;
+        close(fd[0]), close(fd[1]);
+    }
+    equal(wrong, 0, "are empty, and as they were asked for");
+    fails(syscall(SYS_pipe, 8), EFAULT, "a pair nowhere");
+    fails(syscall(SYS_pipe2, -8l, 0), EFAULT, "nor beyond");
+    fails(syscall(SYS_pipe2, fd, 1), EINVAL, "a flag that there is not");
+    getrlimit(RLIMIT_NOFILE, &limit);
+    few = (struct rlimit){lowest + 1, limit.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+    fails(pipe(fd), EMFILE, "room for one end only");
+    setrlimit(RLIMIT_NOFILE, &limit);
+    equal(pipe(fd) == 0 && fd[0] == lowest && fd[1] == lowest + 1, 1, "and none of them left a descriptor");
+    close(fd[0]), close(fd[1]);
+}
+
 /* --- pipes: what is at most PIPE_BUF is written whole or not at all --- */
 
 enum { RECORD = 3001, RECORDS = 60, WRITERS = 3 };
@@ -580,7 +610,7 @@ static void names(void)
 }
 
 static const struct group groups[] = {
-    {"appending", appending}, {"offsets", offsets}, {"ways", ways}, {"close-on-exec", close_on_exec}, {"whole", whole}, {"locks", locks}, {"flags", flags},
+    {"appending", appending}, {"offsets", offsets}, {"ways", ways}, {"close-on-exec", close_on_exec}, {"pipes", pipes}, {"whole", whole}, {"locks", locks}, {"flags", flags},
     {"names", names},
 };
 

@@ -557,6 +557,57 @@ static int by_another(const char *make, const char *away)
 }
 
 /* Names that are made and removed, by paths that are short or not, and in directories with rules. */
+/* Files that nobody has opened before, opened for the first time and again, more of them than a kernel may remember. */
+static void first(void)
+{
+    enum { COUNT = 700 };
+    char name[64];
+    struct stat st;
+    struct statfs before, after;
+    int wrong = 0;
+    mkdir(BASE, 0755);
+    statfs(BASE, &before);
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(name, sizeof name, BASE "/first-%03d", i);
+        wrong += mknod(name, S_IFREG | 0644, 0) != 0;
+    }
+    equal(wrong, 0, "files without a descriptor");
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(name, sizeof name, BASE "/first-%03d", i);
+        int kind = i % 3, flags[] = {O_RDONLY, O_WRONLY, O_RDWR | O_CLOEXEC};
+        int fd = open(name, flags[kind]);
+        char c = i, got = 0;
+        wrong += fcntl(fd, F_GETFL) != ((flags[kind] & O_ACCMODE) | LARGEFILE) || fcntl(fd, F_GETFD) != (kind == 2);
+        wrong += kind == 0 ? write(fd, &c, 1) != -1 || errno != EBADF : write(fd, &c, 1) != 1;
+        wrong += kind == 1 ? read(fd, &got, 1) != -1 || errno != EBADF : read(fd, &got, 1) != 0;
+        wrong += fstat(fd, &st) != 0 || st.st_size != (kind != 0) || st.st_nlink != 1;
+        wrong += close(fd) != 0;
+    }
+    equal(wrong, 0, "are read and written as they were opened");
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < COUNT; i++) {
+            snprintf(name, sizeof name, BASE "/first-%03d", i);
+            int one = open(name, O_RDONLY), other = open(name, O_RDWR);
+            char c = 0;
+            wrong += one < 0 || other < 0 || lseek(other, 1, SEEK_SET) != 1 || lseek(one, 0, SEEK_CUR) != 0;
+            wrong += read(one, &c, 1) != (i % 3 != 0) || (i % 3 != 0 && c != (char)i);
+            wrong += close(one) != 0 || close(other) != 0;
+        }
+    equal(wrong, 0, "each description has an offset of its own, each file its bytes");
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(name, sizeof name, BASE "/first-%03d", i);
+        int held = i % 2 ? open(name, O_RDWR) : -1;
+        wrong += unlink(name) != 0 || open(name, O_RDONLY) != -1 || errno != ENOENT;
+        if (held >= 0) {
+            wrong += fstat(held, &st) != 0 || st.st_nlink != 0 || write(held, name, 8) != 8;
+            wrong += close(held) != 0;
+        }
+    }
+    equal(wrong, 0, "and goes with its name or its last description");
+    statfs(BASE, &after);
+    equal(after.f_ffree, before.f_ffree, "as the file system says");
+}
+
 static void names(void)
 {
     static char name[256] = BASE "/in/";
@@ -635,7 +686,7 @@ static void names(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"ways", ways}, {"swapped", swapped}, {"busy", busy}, {"nameless", nameless}, {"places", places}, {"limit", limit}, {"changes", changes}, {"told", told}, {"bounded", bounded}, {"names", names},
+        {"ways", ways}, {"swapped", swapped}, {"busy", busy}, {"nameless", nameless}, {"places", places}, {"limit", limit}, {"changes", changes}, {"told", told}, {"bounded", bounded}, {"names", names}, {"first", first},
     };
     if (argc == 2 && strcmp(argv[1], "--run") == 0)
         for (;;)

@@ -167,9 +167,20 @@ static void arrays(void)
     constant[1] = (struct pollfd){pipes[0][0], POLLIN, 0};
     mprotect(constant, 4096, PROT_READ);
     fails(poll(constant, 2, 0), EFAULT, "where nothing can be written");
+    for (int i = 0; i < 4; i++)
+        fails(poll(constant, 1, 0), EFAULT, "nor for one alone");
     munmap(constant, 4096);
     equal(poll(0, 0, 0), 0, "an array of none");
     equal(syscall(SYS_poll, 8, 0, 0), 0, "wherever it is");
+    struct rlimit none = {0, 1024}, many = {1024, 1024};
+    setrlimit(RLIMIT_NOFILE, &none);
+    fails(poll(all + 1, 1, 0), EINVAL, "one where there may be none");
+    setrlimit(RLIMIT_NOFILE, &many);
+    struct pollfd ready = {pipes[0][1], POLLOUT, 0};
+    always(ready.fd, POLLOUT, POLLOUT, "one that is ready");
+    setrlimit(RLIMIT_NOFILE, &none);
+    fails(poll(&ready, 1, 0), EINVAL, "and then may not be");
+    setrlimit(RLIMIT_NOFILE, &many);
     close_many();
 }
 
@@ -491,6 +502,10 @@ static void moving(void)
             all[i] = (struct pollfd){first + i, POLLIN, 0};
         int found = poll(all, 4, round % 8 == 0);
         wrong += found < 0;
+        struct pollfd alone = {first + round % 4, POLLIN, 0x55};
+        found = poll(&alone, 1, 0);
+        wrong += found < 0 || found != (alone.revents != 0);
+        wrong += (alone.revents & ~(POLLIN | POLLHUP | POLLERR | POLLNVAL)) != 0;
         for (int i = 0; i < 4; i++)
             wrong += (all[i].revents & ~(POLLIN | POLLHUP | POLLERR | POLLNVAL)) != 0;
         fd_set set;

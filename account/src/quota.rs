@@ -316,6 +316,12 @@ pub fn description_gone() {
     DESCRIPTIONS.fetch_sub(1, Ordering::Relaxed);
 }
 
+/// Whether a new description may be given a descriptor, whose ever it is. Must not sleep.
+#[inline]
+pub fn has_description() -> bool {
+    DESCRIPTIONS.load(Ordering::Relaxed) < descriptions_max()
+}
+
 /// Whether a new description may be given a descriptor. ENFILE.
 #[inline]
 pub fn admit_description() -> Result<()> {

@@ -8,7 +8,7 @@
 
 mod code;
 pub mod filters;
-mod look;
+pub(crate) mod look;
 mod offset;
 pub mod operation;
 pub mod told;
@@ -249,11 +249,11 @@ pub trait File: Send + Sync + Any {
     fn reusable(&self) -> bool {
         false
     }
-    /// The inactive list for a description of an unnamed file after its last close, if it may be reused now:
-    /// only the file itself may know `of`, since an epoll instance would mistake the next description for it.
-    /// Must not sleep.
-    fn parking(&self, _of: &Arc<OpenFile>) -> Option<Arc<dyn Park>> {
-        None
+    /// Does the work of the last close of `of`, a description of this unnamed file, and keeps it for another
+    /// open; or gives it back. The caller has its only count, but for the file's own: an epoll instance that
+    /// knew it would mistake the next description for it. Must not sleep.
+    fn park(&self, of: Arc<OpenFile>) -> core::result::Result<(), Arc<OpenFile>> {
+        Err(of)
     }
     /// Bytes of the kernel's memory that the last close frees: this object, and the memory that only it
     /// refers to.
@@ -285,12 +285,6 @@ pub enum Splices {
 
 /// Bytes of a description with its code, about.
 pub const SMALL_WEIGHT: usize = 1024;
-
-/// A place where closed descriptions wait, code and all.
-pub trait Park {
-    /// Does the work of the last close of `of`, and keeps it. The caller has its only count. Must not sleep.
-    fn park(self: Arc<Self>, of: Arc<OpenFile>);
-}
 
 /// An open file description.
 pub struct OpenFile {
@@ -387,16 +381,36 @@ impl OpenFile {
     }
 
     fn make(file: Arc<dyn File>, how: How, reusable: bool, console: bool) -> Arc<OpenFile> {
-        let inode = how.place.as_ref().filter(|_| reusable);
+        let place = how.place.as_ref();
+        let list = place.filter(|_| reusable).and_then(|p| p.inode.inactive());
+        let shown = place.and_then(|place| place.inode.shown());
+        let parts = (list.map(NonNull::from), shown.map(NonNull::from));
+        Self::of_parts(file, how, parts, console)
+    }
+
+    /// A description of a regular file, whose inode shows `shown` and has the inactive list `list`.
+    pub(crate) fn regular(
+        file: Arc<dyn File>,
+        how: How,
+        list: &Inactive,
+        shown: &Shown,
+    ) -> Arc<OpenFile> {
+        let parts = (Some(NonNull::from(list)), Some(NonNull::from(shown)));
+        Self::of_parts(file, how, parts, false)
+    }
+
+    #[inline(always)]
+    fn of_parts(
+        file: Arc<dyn File>,
+        how: How,
+        (list, shown): (Option<NonNull<Inactive>>, Option<NonNull<Shown>>),
+        console: bool,
+    ) -> Arc<OpenFile> {
         quota::description_made();
         Arc::new(OpenFile {
             console,
-            list: inode.and_then(|p| p.inode.inactive()).map(NonNull::from),
-            shown: how
-                .place
-                .as_ref()
-                .and_then(|place| place.inode.shown())
-                .map(NonNull::from),
+            list,
+            shown,
             file,
             place: how.place,
             flags: AtomicU32::new(how.flags & !CREATION),
@@ -539,6 +553,16 @@ impl OpenFile {
         }
     }
 
+    /// Whether it has neither code nor settings of its own.
+    #[inline]
+    pub(crate) fn is_bare(&self) -> bool {
+        self.code.cells.there().is_none()
+            && self.code.apart.load(Ordering::Relaxed) == 0
+            && self.operations.is_empty()
+            && self.look.is_plain()
+            && self.told().is_none()
+    }
+
     /// It holds the right `writing` as long as it exists. Called once, by its creator.
     pub(crate) fn keep_writing(&self, writing: Writing) {
         let _only = self.writing.set(writing);
@@ -655,10 +679,15 @@ impl OpenFile {
             .filter(|_| self.told().is_none())
     }
 
-    /// Its inactive list after the last close ([`File::parking`]).
+    /// After its last close: it waits where its kind waits ([`File::park`]), or comes back.
     #[inline]
-    pub(crate) fn parking(self: &Arc<Self>) -> Option<Arc<dyn Park>> {
-        self.file.parking(self).filter(|_| self.told().is_none())
+    pub(crate) fn park(self: Arc<Self>) -> core::result::Result<(), Arc<Self>> {
+        if self.told().is_some() {
+            return Err(self);
+        }
+        // The description may serve others before this returns.
+        let file = self.file.clone();
+        file.park(self)
     }
 
     /// Whether it is one of the console.

@@ -114,6 +114,16 @@ pub fn emit_operation(d: &mut Draft, operation: Operation, none: Label) {
     operation::emit(d, operation, none);
 }
 
+/// Emits the way from a table, whose address is in rax, to the routine that tells the events of the
+/// description behind edi ([`quaject::look`]), into rax; to `none` if it has none, or if the table's limit
+/// lets no descriptor be asked for. Changes rcx. As for [`emit_operation`], what is found stays.
+pub fn emit_look(d: &mut Draft, none: Label) {
+    let [limit, slots] = [offset_of!(Files, limit), offset_of!(Files, slots)].map(|at| at as i32);
+    dynasm!(d ; .arch x64 ; cmp QWORD [rax + limit], 0 ; je =>none ; add rax, slots);
+    slots::emit(d, none);
+    crate::file::look::emit(d, none);
+}
+
 impl Files {
     /// An empty table for one thread, with room for `limit` descriptors (RLIMIT_NOFILE). `ENOMEM`.
     pub fn new(limit: usize) -> Result<Arc<Files>> {

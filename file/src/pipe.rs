@@ -22,7 +22,7 @@ use quaject::{DescFn, Seam, Sharing, Unmade};
 use sync::{Monitor, Once, WaitList};
 
 use crate::file::told::Tells;
-use crate::file::{DescRoutine, DescRoutines, File, Looked, OpenFile, Park, SMALL_WEIGHT};
+use crate::file::{DescRoutine, DescRoutines, File, Looked, OpenFile, SMALL_WEIGHT};
 use crate::fs::fifo::Fifo;
 use crate::fs::{Attr, How};
 use crate::io::IoBuf;
@@ -185,18 +185,8 @@ impl Pipe {
 /// writing. ENOMEM.
 pub fn pair(flags: u32) -> Result<(Arc<OpenFile>, Arc<OpenFile>)> {
     let packets = flags & O_DIRECT != 0;
-    if !packets && let Some((reading, writing)) = parked::take() {
-        if let Some(end) = reading.file_as::<PipeEnd>() {
-            end.pipe.first.renew();
-            end.pipe.first.set_patient(flags & O_NONBLOCK == 0);
-            end.enter();
-        }
-        if let Some(end) = writing.file_as::<PipeEnd>() {
-            end.enter();
-        }
-        reading.reopen(O_RDONLY | flags);
-        writing.reopen(O_WRONLY | flags);
-        return Ok((reading, writing));
+    if !packets && let Some(ends) = waiting_pair(flags) {
+        return Ok(ends);
     }
     let pipe = Pipe::new(false, packets)?;
     pipe.first.set_patient(flags & O_NONBLOCK == 0);
@@ -204,6 +194,22 @@ pub fn pair(flags: u32) -> Result<(Arc<OpenFile>, Arc<OpenFile>)> {
     let (reading, writing) = (open(O_RDONLY | flags & !O_DIRECT), open(O_WRONLY | flags));
     pipe.sizing.lock().know(&reading, &writing);
     Ok((reading, writing))
+}
+
+/// As [`pair`], of a pipe that waited, with its queue and code. `flags` has no O_DIRECT. Must not sleep.
+#[inline]
+pub fn waiting_pair(flags: u32) -> Option<(Arc<OpenFile>, Arc<OpenFile>)> {
+    let (reading, writing) = parked::take(|pipe| {
+        pipe.first.renew();
+        pipe.first.set_patient(flags & O_NONBLOCK == 0);
+        // Nobody else has it.
+        for count in [&pipe.readers, &pipe.writers] {
+            count.store(1, Ordering::Relaxed);
+        }
+    })?;
+    reading.reopen(O_RDONLY | flags);
+    writing.reopen(O_WRONLY | flags);
+    Some((reading, writing))
 }
 
 /// A pipe for a fifo node. ENOMEM.
@@ -265,29 +271,18 @@ impl PipeEnd {
         if self.reads && pipe.readers.fetch_sub(1, Ordering::SeqCst) == 1 {
             let core = pipe.now();
             core.set_readers(false);
-            core.wake_writers();
+            // Both ends' waiters are counted: nobody waits at an end that is gone.
+            if !pipe.no_writer() || pipe.named {
+                core.wake_writers();
+            }
         }
         if self.writes && pipe.writers.fetch_sub(1, Ordering::SeqCst) == 1 {
             let core = pipe.now();
             core.set_writers(false);
-            core.wake_readers();
+            if !pipe.no_reader() || pipe.named {
+                core.wake_readers();
+            }
         }
-    }
-}
-
-impl Park for Pipe {
-    fn park(self: Arc<Self>, of: Arc<OpenFile>) {
-        let Some(end) = of.file_as::<PipeEnd>() else {
-            return;
-        };
-        end.leave();
-        let side = if end.reads {
-            Parking::READING
-        } else {
-            Parking::WRITING
-        };
-        of.rest();
-        self.parking.park(&self, side, of);
     }
 }
 
@@ -439,13 +434,24 @@ impl File for PipeEnd {
         self.pipe.parking.gone();
     }
 
-    fn parking(&self, of: &Arc<OpenFile>) -> Option<Arc<dyn Park>> {
+    fn park(&self, of: Arc<OpenFile>) -> core::result::Result<(), Arc<OpenFile>> {
         let pipe = &self.pipe;
-        let known = Arc::weak_count(of) > Sizing::COUNTS;
+        let known = Arc::weak_count(&of) > Sizing::COUNTS;
         let usual = pipe.first.size() == RING && pipe.later.get().is_none();
         let may =
             !known && !pipe.named && !pipe.packets && usual && pipe.parking.is_open() && plenty();
-        may.then(|| pipe.clone() as Arc<dyn Park>)
+        if !may {
+            return Err(of);
+        }
+        self.leave();
+        let side = if self.reads {
+            Parking::READING
+        } else {
+            Parking::WRITING
+        };
+        of.rest();
+        pipe.parking.park(pipe, side, of);
+        Ok(())
     }
 
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {

@@ -1,11 +1,11 @@
 //! Calls that generated code answers on the way from the dispatcher: changes of what the running thread has
 //! for itself (its signal mask, its list of robust locks, its restartable sequences), of its process's signal
-//! actions, and operations of descriptors.
+//! actions, operations of descriptors, and the question whether one is ready.
 //!
-//! *Interface*: [`mask`], [`action()`], [`robust_list`], [`sequences`] and [`operation`] emit one call each.
-//! The code is entered by a jump from a routine at any depth of the kernel stack, interrupts off, with the
-//! user's registers as at the routine's entry. It answers and goes to user mode, or goes to a label with all
-//! registers but rax unchanged and nothing done: there the slow path makes the call from its start.
+//! *Interface*: [`mask`], [`action()`], [`robust_list`], [`sequences`], [`poll`] and [`operation`] emit one
+//! call each. The code is entered by a jump from a routine at any depth of the kernel stack, interrupts off,
+//! with the user's registers as at the routine's entry. It answers and goes to user mode, or goes to a label
+//! with all registers but rax unchanged and nothing done: there the slow path makes the call from its start.
 //!
 //! The C library makes most of them around a thread's life. None of them can wait: what else a new mask or
 //! action asks for (a signal waits, a timer has expired) is left to the slow path. Their plain twins are the
@@ -15,15 +15,15 @@
 //! and operation).
 
 use abi::linux::{
-    RSEQ_SEQUENCE, RSEQ_SIZE, RobustListHead, SIG_BLOCK, SIG_IGN, SIG_SETMASK, SIG_UNBLOCK,
-    SIGKILL, SIGSTOP, Sigaction,
+    POLLERR, POLLHUP, POLLNVAL, Pollfd, RSEQ_SEQUENCE, RSEQ_SIZE, RobustListHead, SIG_BLOCK,
+    SIG_IGN, SIG_SETMASK, SIG_UNBLOCK, SIGKILL, SIGSTOP, Sigaction,
 };
 use codegen::harden::{self, clamp};
 use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
 use file::Operation;
-use file::files::{Files, emit_operation};
+use file::files::{Files, emit_look, emit_operation};
 use file::shared::Shared;
 use machine::cpu::StackBase;
 use sync::monitor::{CONTENDED, HELD};
@@ -285,17 +285,9 @@ pub fn action(d: &mut Draft, slow: Label) {
 /// further arguments.
 pub fn operation(d: &mut Draft, slow: Label, operation: Operation) {
     let none = d.label();
-    let group = offset_of!(Task, group_at) as i32;
-    let files = beside_group(offset_of!(Process, files) + Shared::<Files>::WORD);
     to_base(d);
-    dynasm!(d
-        ; .arch x64
-        ; push rcx
-        ; mov rax, [rsp + 8 + StackBase::TTE as i32]
-        ; mov rax, [rax + OWNER]
-        ; mov rax, [rax + group]
-        ; mov rax, [rax + files]
-    );
+    dynasm!(d ; .arch x64 ; push rcx);
+    table(d, 8);
     emit_operation(d, operation, none);
     dynasm!(d ; .arch x64 ; pop rcx);
     harden::call(
@@ -305,6 +297,74 @@ pub fn operation(d: &mut Draft, slow: Label, operation: Operation) {
     );
     way_out(d);
     dynasm!(d ; .arch x64 ; =>none ; pop rcx ; jmp =>slow);
+}
+
+/// `poll` of one descriptor that is ready and has a routine which says so.
+pub fn poll(d: &mut Draft, slow: Label) {
+    let [leave, fault, none] = core::array::from_fn(|_| d.label());
+    let [events, revents] = [offset_of!(Pollfd, events), offset_of!(Pollfd, revents)];
+    let (events, revents) = (8 * events as i8, revents as i32);
+    dynasm!(d
+        ; .arch x64
+        ; cmp esi, 1 ; jne =>slow
+        ; test rdi, rdi ; js =>slow
+    );
+    to_base(d);
+    dynasm!(d ; .arch x64 ; push rcx ; push rdx);
+    clamp(d, Reg::Rdi);
+    const { assert!(size_of::<Pollfd>() == 8 && offset_of!(Pollfd, fd) == 0) };
+    reaching(d, fault, |d| dynasm!(d ; .arch x64 ; mov rdx, [rdi]));
+    table(d, 16);
+    dynasm!(d ; .arch x64 ; push rdi ; push rdx ; mov edi, edx);
+    emit_look(d, none);
+    harden::call(
+        d,
+        |d| dynasm!(d ; .arch x64 ; call rax),
+        |d| dynasm!(d ; .arch x64 ; push rax),
+    );
+    dynasm!(d
+        ; .arch x64
+        ; pop rdx
+        ; pop rdi
+        ; shr rdx, events
+        ; or edx, (POLLERR | POLLHUP | POLLNVAL) as i32
+        ; and eax, edx
+        ; movzx eax, ax
+        ; test eax, eax ; jz =>leave
+    );
+    reaching(
+        d,
+        fault,
+        |d| dynasm!(d ; .arch x64 ; mov [rdi + revents], ax),
+    );
+    dynasm!(d ; .arch x64 ; pop rdx ; pop rcx ; mov eax, 1);
+    way_out(d);
+    dynasm!(d ; .arch x64 ; =>fault);
+    close(d);
+    dynasm!(d
+        ; .arch x64
+        ; jmp =>leave
+        ; =>none
+        ; pop rdx
+        ; pop rdi
+        ; =>leave
+        ; pop rdx
+        ; pop rcx
+        ; jmp =>slow
+    );
+}
+
+/// The descriptor table of the running thread's process, into rax, where `depth` bytes are on the stack.
+fn table(d: &mut Draft, depth: i32) {
+    let group = offset_of!(Task, group_at) as i32;
+    let files = beside_group(offset_of!(Process, files) + Shared::<Files>::WORD);
+    dynasm!(d
+        ; .arch x64
+        ; mov rax, [rsp + depth + StackBase::TTE as i32]
+        ; mov rax, [rax + OWNER]
+        ; mov rax, [rax + group]
+        ; mov rax, [rax + files]
+    );
 }
 
 /// `set_robust_list`.

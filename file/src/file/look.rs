@@ -13,7 +13,8 @@
 use abi::layout::{CODE, CODE_LEN};
 use abi::linux::{O_PATH, POLLNVAL};
 use alloc::sync::Weak;
-use codegen::Routine;
+use codegen::{Draft, Label, Routine, dynasm};
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, Ordering, fence};
 use quaject::look::LookFn;
 use sync::Once;
@@ -78,9 +79,22 @@ impl Look {
         }
     }
 
+    /// Whether no routine was made.
+    pub fn is_plain(&self) -> bool {
+        self.made.get().is_none()
+    }
+
     fn lead(&self, to: LookFn) {
         self.entry.store(to as *mut (), Ordering::Release);
     }
+}
+
+/// Emits the way from a description, whose address is in rax, to the entry of its routine, into rax; to
+/// `none` while it has none. The routine changes rax, rcx and rdx.
+pub fn emit(d: &mut Draft, none: Label) {
+    let entry = (offset_of!(OpenFile, look) + offset_of!(Look, entry)) as i32;
+    // Generated code lies above the kernel's text.
+    dynasm!(d ; .arch x64 ; mov rax, [rax + entry] ; cmp rax, CODE as i32 ; jb =>none);
 }
 
 impl OpenFile {

@@ -142,6 +142,11 @@ impl Operations {
         Ok(unsafe { &*table })
     }
 
+    /// Whether nothing was generated.
+    pub fn is_empty(&self) -> bool {
+        self.table().is_none()
+    }
+
     /// No call finds a routine any more.
     pub fn forget(&self) {
         self.without.store(0, Ordering::SeqCst);

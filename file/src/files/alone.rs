@@ -80,15 +80,29 @@ impl Files {
         }
         let flags = of.flags();
         let Some(list) = of.list_for(flags) else {
-            let parking = of.parking()?;
-            self.vacate(fd, &place);
             of.slots.store(0, Ordering::Relaxed);
-            parking.park(ManuallyDrop::into_inner(of));
-            return Some(());
+            return match ManuallyDrop::into_inner(of).park() {
+                Ok(()) => {
+                    self.vacate(fd, &place);
+                    Some(())
+                }
+                Err(of) => {
+                    // The slot still has it.
+                    of.slots.store(1, Ordering::Relaxed);
+                    let _slots = ManuallyDrop::new(of);
+                    None
+                }
+            };
         };
         if !list.admitted() {
             // None may wait there.
-            return None;
+            if !of.goes_quietly() {
+                return None;
+            }
+            self.vacate(fd, &place);
+            of.slots.store(0, Ordering::Relaxed);
+            drop(ManuallyDrop::into_inner(of));
+            return Some(());
         }
         if flags & abi::linux::O_ACCMODE != abi::linux::O_RDONLY && of.file().unsettled(&of) {
             return None;

@@ -59,8 +59,8 @@ impl Taken {
             let mode = of.flags() & abi::linux::O_ACCMODE;
             // SAFETY: `_inode` keeps the list.
             drop(unsafe { &*list }.put(mode, of));
-        } else if let Some(parking) = of.parking() {
-            parking.park(of);
+        } else {
+            drop(of.park());
         }
     }
 }

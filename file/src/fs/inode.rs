@@ -130,6 +130,10 @@ pub trait Inode: Send + Sync + Any {
     }
     /// Opens the file. Access was checked.
     fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>>;
+    /// The behaviour of a regular file in memory, which needs nothing else to be opened.
+    fn as_regular(self: Arc<Self>) -> Option<Arc<dyn File>> {
+        None
+    }
     /// Sets the length in bytes.
     fn truncate(&self, _size: u64) -> Result<()> {
         Err(Errno::EINVAL)

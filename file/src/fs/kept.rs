@@ -10,7 +10,9 @@
 use alloc::sync::Arc;
 use sync::Monitor;
 
+use super::inactive::Inactive;
 use super::inode::Inode;
+use super::shown::Shown;
 
 /// As many inodes.
 const MOST: usize = 512;
@@ -48,6 +50,35 @@ pub fn keep(inode: &Arc<dyn Inode>) {
     }
     drop(ring);
     expel(old);
+}
+
+/// As [`keep`], with interrupts off, of an inode with the inactive list `inactive`, which shows
+/// `shown`. False where that would take longer: the
+/// ordinary way does it then.
+#[inline]
+pub(super) fn keep_now(inode: &Arc<dyn Inode>, inactive: &Inactive, shown: &Shown) -> bool {
+    if !inactive.opened_again() || inactive.place().is_some() {
+        return true;
+    }
+    let Some(mut ring) = RING.try_lock() else {
+        return false;
+    };
+    let place = ring.next;
+    if ring.inodes[place].is_some() || inactive.place().is_some() {
+        return false;
+    }
+    inactive.set_place(Some(place));
+    inactive.admit();
+    ring.inodes[place] = Some(inode.clone());
+    if shown.has_name() {
+        ring.next = (place + 1) % MOST;
+        return true;
+    }
+    // Its last name was taken away before it was here.
+    ring.inodes[place] = None;
+    inactive.set_place(None);
+    inactive.expel();
+    false
 }
 
 /// Nothing of it waits any more; the monitor is free.

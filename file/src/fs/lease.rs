@@ -15,7 +15,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::clock::now_ns;
-use sync::{Monitor, WaitList};
+use sync::{Monitor, WaitList, epoch};
 
 use super::attr::Kind;
 use super::inode::Inode;
@@ -56,7 +56,7 @@ static WAITING: WaitList = WaitList::new();
 
 /// Whether there is a lease.
 #[inline]
-fn any() -> bool {
+pub(super) fn any() -> bool {
     COUNT.load(Ordering::SeqCst) != 0
 }
 
@@ -168,8 +168,9 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
     let owner = Owner::caller(0)?;
     let told = of.tell_by_signals()?;
     let before = enter(of, fd, id, kind)?;
-    // A later open finds the lease; an earlier one is found now.
+    // A later open finds the lease; an earlier one, by a dispatcher too, is found now.
     names::purge();
+    epoch::synchronize();
     if is_open(of, id, kind) {
         match before {
             None => drop(take(id, |lease| lease.is_of(of))),

@@ -13,6 +13,7 @@ pub mod dev;
 pub mod directory;
 pub mod entry;
 pub mod fifo;
+mod fresh;
 pub mod inactive;
 pub mod inode;
 pub mod kept;

@@ -114,6 +114,12 @@ pub struct Rest<'a> {
 }
 
 impl Shown {
+    /// Whether the inode has a name.
+    #[inline]
+    pub fn has_name(&self) -> bool {
+        self.words.nlink.load(Ordering::Acquire) != 0
+    }
+
     /// Of inode `ino` of file system `dev`, which is device `rdev` if it is one. Its attributes are not
     /// shown before [`Shown::settle`].
     pub fn new(dev: u64, ino: u64, rdev: u64, meta: &Meta) -> Shown {

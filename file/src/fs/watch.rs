@@ -186,8 +186,9 @@ pub fn add(
     drop(registry);
     drop(counted);
     if first {
-        // Later opens take the ordinary path.
+        // Later opens take the ordinary path, and those that a dispatcher is making are over.
         names::purge();
+        epoch::synchronize();
         refresh();
     }
     Ok(wd)

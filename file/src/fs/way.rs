@@ -2,9 +2,9 @@
 //!
 //! *Interface*: [`find`] goes from entry to entry ([`super::entry`]) with interrupts off and answers where a
 //! path leads that goes by directories alone, each with the right to search it, or that it leads nowhere;
-//! [`waiting`] is a description of that file that waits for its next open; [`Access`] is the word by which an
-//! inode shows who may do what. Whatever is not so (a long path, a symbolic link on the way, `..`, a right
-//! that a list decides, a file system whose entries are not kept) has no answer here: the walk
+//! [`Found::waiting`] is a description of that file that waits for its next open; [`Access`] is the word by
+//! which an inode shows who may do what. Whatever is not so (a long path, a symbolic link on the way, `..`, a
+//! right that a list decides, a file system whose entries are not kept) has no answer here: the walk
 //! ([`super::walk`](mod@super::walk)) finds it, or says what is wrong.
 //!
 //! Source: dissertation, 7.3.1: 70 % of `open` is finding the name.
@@ -253,18 +253,18 @@ pub fn inode(context: &FsContext, path: Path, cred: &Cred, follow: bool) -> Opti
     })
 }
 
-/// A waiting description of the file that `path` leads to, opened with access mode `mode`, if `cred` may open
-/// it so.
+/// The file that `path` leads to, if `cred` may open it with access mode `mode` and its mount forbids
+/// nothing.
 ///
 /// # Safety
-/// Interrupts are off.
-#[inline]
-pub unsafe fn waiting(
-    context: &FsContext,
+/// Interrupts are off for as long as the answer is used.
+#[inline(always)]
+pub unsafe fn reached<'a>(
+    context: &'a FsContext,
     path: Path,
     cred: &Cred,
     mode: u32,
-) -> Option<Arc<OpenFile>> {
+) -> Option<Found<'a>> {
     let want = match mode {
         O_RDONLY => perm::READ,
         O_WRONLY => perm::WRITE,
@@ -276,19 +276,25 @@ pub unsafe fn waiting(
         return None;
     };
     let restricted = found.mount.flags() & (MS_RDONLY | MS_NODEV) != 0;
-    if restricted || !found.shown.access().lets(cred, 0, want) {
-        return None;
-    }
-    let of = found.inode.inactive()?.take(mode)?;
-    let here = |place: &Place| ptr::eq(&*place.mount, found.mount);
-    if !of.place().is_some_and(here) {
-        names::wait_again(of);
-        return None;
-    }
-    Some(of)
+    (!restricted && found.shown.access().lets(cred, 0, want)).then_some(found)
 }
 
-/// As [`waiting`], from where interrupts are on.
+impl Found<'_> {
+    /// A description of it, opened with access mode `mode`, that waits.
+    #[inline(always)]
+    pub fn waiting(&self, mode: u32) -> Option<Arc<OpenFile>> {
+        let of = self.inode.inactive()?.take(mode)?;
+        let here = |place: &Place| ptr::eq(&*place.mount, self.mount);
+        if !of.place().is_some_and(here) {
+            names::wait_again(of);
+            return None;
+        }
+        Some(of)
+    }
+}
+
+/// A waiting description of the file that `path` leads to, opened with access mode `mode`, if `cred` may open
+/// it so. From where interrupts are on.
 pub fn waiting_description(
     context: &FsContext,
     path: Path,
@@ -296,5 +302,5 @@ pub fn waiting_description(
     mode: u32,
 ) -> Option<Arc<OpenFile>> {
     // SAFETY: a read section has interrupts off.
-    reading(|| unsafe { waiting(context, path, cred, mode) })
+    reading(|| unsafe { reached(context, path, cred, mode) }?.waiting(mode))
 }

@@ -82,12 +82,16 @@ impl Parking {
     }
 }
 
-/// A pair that waited: reading end, writing end. No other reference exists.
-pub(super) fn take() -> Option<(Arc<OpenFile>, Arc<OpenFile>)> {
+/// A pair that waited: reading end, writing end, of a pipe for which `ready` was called. No other reference
+/// exists.
+#[inline]
+pub(super) fn take(ready: impl FnOnce(&Pipe)) -> Option<(Arc<OpenFile>, Arc<OpenFile>)> {
     let pipe = INACTIVE.pop()? as *const Pipe;
     // SAFETY: pushed by `park`; the two ends that are parked in it keep it, and only the party that popped it
     // takes them.
-    let parking = unsafe { &(*pipe).parking };
+    let pipe = unsafe { &*pipe };
+    ready(pipe);
+    let parking = &pipe.parking;
     let reading = parking.end(Parking::READING)?;
     let writing = parking.end(Parking::WRITING)?;
     parking.fates.store(0, Ordering::Relaxed);
@@ -96,5 +100,5 @@ pub(super) fn take() -> Option<(Arc<OpenFile>, Arc<OpenFile>)> {
 
 /// Lets all that wait go.
 pub(super) fn clear() {
-    while take().is_some() {}
+    while take(|_| ()).is_some() {}
 }

@@ -15,7 +15,7 @@ use quaject::Conv;
 use thread::outright::{FramedFn, OutrightFn, framed_word, word};
 
 use super::file::{brief, shown, stat};
-use super::{epoll, ipc, memory, poll, process};
+use super::{epoll, ipc, memory, pipe, poll, process};
 use ::process::futex::short;
 use ::process::{exit, itself, swift};
 use file::Operation;
@@ -38,6 +38,8 @@ enum To {
     Framed(FramedFn),
     /// What this emits, which leaves to the label, with the number in rax, to be made the slow way.
     Here(fn(&mut Draft, Label)),
+    /// The same, which leaves to this function.
+    First(fn(&mut Draft, Label), OutrightFn),
 }
 
 /// Generates the code.
@@ -49,7 +51,7 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::STAT, To::Routine(by_path)),
         (nr::FSTAT, To::Routine(shown::make_far_fstat(conv)?)),
         (nr::LSTAT, To::Routine(by_link)),
-        (nr::POLL, To::Function(poll::poll_outright)),
+        (nr::POLL, To::First(itself::poll, poll::poll_outright)),
         (nr::RT_SIGACTION, To::Here(itself::action)),
         (nr::RT_SIGPROCMASK, To::Here(itself::mask)),
         (nr::RT_SIGRETURN, To::Here(swift::sigreturn)),
@@ -57,6 +59,7 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::PWRITE64, To::Operation(Operation::WriteAt)),
         (nr::READV, To::Operation(Operation::ReadSegment)),
         (nr::WRITEV, To::Operation(Operation::WriteSegment)),
+        (nr::PIPE, To::Function(pipe::pipe_outright)),
         (nr::SELECT, To::Function(poll::select_outright)),
         (nr::MADVISE, To::Function(memory::madvise_outright)),
         (nr::SENDTO, To::Operation(Operation::Send)),
@@ -75,6 +78,7 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::PSELECT6, To::Function(poll::pselect6_outright)),
         (nr::SET_ROBUST_LIST, To::Here(itself::robust_list)),
         (nr::EPOLL_PWAIT, To::Function(epoll::pwait_outright)),
+        (nr::PIPE2, To::Function(pipe::pipe2_outright)),
         (nr::RSEQ, To::Here(itself::sequences)),
         (nr::CLONE3, To::Framed(process::clone3_outright)),
     ];
@@ -89,9 +93,11 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         let slow = d.label();
         match to {
             To::Code(entry) => d.jmp_abs(entry),
-            To::Function(function) => {
-                dynasm!(d ; .arch x64 ; mov rax, QWORD word(number, function));
-                d.jmp_abs(thread::outright::entry());
+            To::Function(function) => by_function(d, number, function),
+            To::First(emit, function) => {
+                emit(d, slow);
+                d.bind(slow);
+                by_function(d, number, function);
             }
             To::Framed(function) => {
                 dynasm!(d ; .arch x64 ; mov rax, QWORD framed_word(number, function));
@@ -115,6 +121,11 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
     d.jmp_abs(machine::trap::syscall_slow());
     thread::outright::link_rest(keep(draft)?);
     Ok(())
+}
+
+fn by_function(d: &mut Draft, number: usize, function: OutrightFn) {
+    dynasm!(d ; .arch x64 ; mov rax, QWORD word(number, function));
+    d.jmp_abs(thread::outright::entry());
 }
 
 /// Compares eax with the sorted numbers, half by half.

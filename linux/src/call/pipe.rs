@@ -1,15 +1,19 @@
 //! `pipe` and `pipe2`.
 //!
-//! *Interface*: [`CALLS`].
+//! *Interface*: [`CALLS`]; [`pipe_outright`], [`pipe2_outright`] without a trap frame: a pipe that was closed
+//! waits with its code for the next one, and then the call is a few words in the table.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{O_CLOEXEC, O_DIRECT, O_NONBLOCK};
 use abi::nr;
+use alloc::sync::Arc;
 use vm::user;
 
 use super::{Args, Handler};
+use file::OpenFile;
 use file::pipe;
-use process::Process;
+use process::{Process, Task};
+use thread::outright::{generally, with_interrupts};
 
 /// The calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[(nr::PIPE, pipe1), (nr::PIPE2, pipe2)];
@@ -20,6 +24,82 @@ fn pipe1(args: &mut Args) -> Result<usize> {
 
 fn pipe2(args: &mut Args) -> Result<usize> {
     make(args.word(0), args.uint(1))
+}
+
+/// `pipe`.
+pub(super) extern "sysv64" fn pipe_outright(
+    pair: usize,
+    _second: usize,
+    _third: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    take(pair, 0)
+}
+
+/// `pipe2`.
+pub(super) extern "sysv64" fn pipe2_outright(
+    pair: usize,
+    flags: usize,
+    _third: usize,
+    _more: usize,
+    _other: usize,
+    _last: usize,
+) -> isize {
+    take(pair, flags as u32)
+}
+
+/// Takes a pipe that waits, or makes one. Interrupts are off.
+fn take(pair: usize, flags: u32) -> isize {
+    let taken = Task::here(|task| {
+        if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
+            return false;
+        }
+        let Some(ends) = pipe::waiting_pair(flags & O_NONBLOCK) else {
+            return false;
+        };
+        install(task, ends, flags & O_CLOEXEC != 0, pair)
+    });
+    match taken {
+        Some(true) => 0,
+        _ => generally(|| make(pair, flags)),
+    }
+}
+
+/// Both ends into the table, and their descriptors to `pair`; or nothing. Interrupts are off.
+fn install(
+    task: &Task,
+    (reading, writing): (Arc<OpenFile>, Arc<OpenFile>),
+    cloexec: bool,
+    pair: usize,
+) -> bool {
+    // SAFETY: interrupts are off.
+    let table = unsafe { task.process.files.peek() };
+    // SAFETY: interrupts are off, and the table is the running thread's.
+    let first = match unsafe { table.install_now(reading, cloexec) } {
+        Ok(first) => first,
+        Err(reading) => {
+            with_interrupts(|| drop((reading, writing)));
+            return false;
+        }
+    };
+    // SAFETY: as above.
+    let second = match unsafe { table.install_now(writing, cloexec) } {
+        Ok(second) if user::put(pair, &[first, second]).is_ok() => return true,
+        Ok(second) => Some(second),
+        Err(writing) => {
+            with_interrupts(|| drop(writing));
+            None
+        }
+    };
+    let files = task.process.files.get();
+    with_interrupts(|| {
+        for fd in [Some(first), second].into_iter().flatten() {
+            let _closed = files.close(fd);
+        }
+    });
+    false
 }
 
 fn make(pair: usize, flags: u32) -> Result<usize> {

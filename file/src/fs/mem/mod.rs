@@ -46,7 +46,7 @@ use super::perm::{self, Bits};
 use super::place::FileSystem;
 use super::shown::{Rest, Shown};
 use super::watch;
-use crate::file::OpenFile;
+use crate::file::{File, OpenFile};
 use crate::io::IoBuf;
 use account::{Capability, Cred, caller};
 use budget::{NODES, PAGES, Purse};
@@ -523,6 +523,13 @@ impl Inode for MemNode {
             names::changed();
         }
         Ok(())
+    }
+
+    fn as_regular(self: Arc<Self>) -> Option<Arc<dyn File>> {
+        match self.body {
+            Body::Regular(_) => Some(self),
+            _ => None,
+        }
     }
 
     fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {

@@ -7,9 +7,9 @@
 //!
 //! Each is a generated stub around a short Rust function. The stub of an open checks the flags, copies the
 //! path (after a fault it leaves, so nothing here sleeps) and saves what Rust may change; the function
-//! answers a descriptor, or [`SLOWLY`] when anything at all is not as in the usual case: the path is not in
-//! the name cache, nothing waits in the inode's inactive list, a monitor is taken, a lock or a time is to be
-//! noted. No error is answered here.
+//! answers a descriptor, or [`SLOWLY`] when anything at all is not as in the usual case: the path leads by
+//! more than directories of files in memory, a monitor is taken, a lock or a time is to be noted, somebody
+//! watches files. No error is answered here.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
 
@@ -181,8 +181,12 @@ fn open_by_entries(task: &Arc<Task>, key: &Key, flags: u32) -> Option<isize> {
     // SAFETY: a dispatcher calls with interrupts off.
     let of = unsafe {
         let (cred, context) = (process.cred.peek(), process.fs.peek());
-        way::waiting(context, way::Path::of(key), cred, flags & O_ACCMODE)
-    }?;
+        let found = way::reached(context, way::Path::of(key), cred, flags & O_ACCMODE)?;
+        match found.waiting(flags & O_ACCMODE) {
+            Some(of) => of,
+            None => found.described(flags)?,
+        }
+    };
     names::note(key);
     install(task, of, flags)
 }
