@@ -43,6 +43,8 @@ enum To {
 }
 
 /// Generates the code.
+// On a frame of its own, and so is what emits: the calls are many.
+#[inline(never)]
 pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
     let by_path = shown::make_stat(conv, stat::stat_outright)?;
     let by_link = shown::make_lstat(conv, stat::lstat_outright)?;
@@ -83,6 +85,12 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::CLONE3, To::Framed(process::clone3_outright)),
     ];
     debug_assert!(calls.is_sorted_by_key(|call| call.0));
+    emit(&calls)
+}
+
+/// Generates the tree of `calls`, sorted by number, and what it leads to.
+#[inline(never)]
+fn emit<const COUNT: usize>(calls: &[(usize, To); COUNT]) -> core::result::Result<(), OutOfCode> {
     let mut draft = Draft::new(&CLASS, "rest");
     let d = &mut draft;
     let leave = d.label();
