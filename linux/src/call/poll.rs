@@ -15,7 +15,7 @@ use vm::user::{get, put};
 
 use super::signal::with_mask;
 use super::{Args, Handler};
-use file::files::{Asker, Files, Holds, Question, ROW, Row};
+use file::files::{Asker, Files, Holds, Question, ROW};
 use file::poll::{Asked, wait_for};
 use process::memory::admission;
 use process::{Process, Task};
@@ -469,7 +469,7 @@ impl Question for &mut Sets<'_> {
             }
             let row = asker.row(number);
             if writing | urgent == 0 {
-                let found = Sets::readable(left, number, row)?;
+                let found = readable(left, number, |fd| row.look(fd).ok_or(Errno::EBADF))?;
                 count += found.count_ones() as usize;
                 if let Some(word) = self.answers[0].get_mut(number) {
                     *word = found;
@@ -491,27 +491,23 @@ impl Question for &mut Sets<'_> {
     }
 }
 
-impl Sets<'_> {
-    /// Which of a row can be read.
-    #[inline(always)]
-    fn readable<const CROWD: bool>(
-        mut left: u64,
-        number: usize,
-        row: Row<'_, CROWD>,
-    ) -> Result<u64> {
-        let (_, holds) = SETS[0];
-        let mut found = left;
-        while left != 0 {
-            let fd = number * ROW + left.trailing_zeros() as usize;
-            if let Holds::Now(holding) = row.look_unless_always(fd).ok_or(Errno::EBADF)?
-                && holding & holds == 0
-            {
-                found ^= left & left.wrapping_neg();
-            }
-            left &= left.wrapping_sub(1);
+/// Which of a row can be read, by `look`.
+#[inline(always)]
+fn readable<E>(
+    mut left: u64,
+    number: usize,
+    look: impl Fn(usize) -> core::result::Result<u32, E>,
+) -> core::result::Result<u64, E> {
+    let (_, holds) = SETS[0];
+    let mut found = left;
+    while left != 0 {
+        let fd = number * ROW + left.trailing_zeros() as usize;
+        if look(fd)? & holds == 0 {
+            found ^= left & left.wrapping_neg();
         }
-        Ok(found)
+        left &= left.wrapping_sub(1);
     }
+    Ok(found)
 }
 
 /// Which of a row hold what each of the three sets asks for, by `look`. Files that are always ready can be
@@ -571,6 +567,12 @@ impl Question for Few<'_> {
                 continue;
             }
             let row = asker.row(number);
+            if (asked[1] | asked[2]) & mask == 0 {
+                let look = |fd| row.look_routine(fd).ok_or(());
+                answers[0] = readable(left, number, look).ok()?;
+                count += answers[0].count_ones() as usize;
+                continue;
+            }
             let found = ready(left, number, |fd| row.look_now(fd).ok_or(()));
             for (answer, (asked, found)) in answers.iter_mut().zip(asked.iter().zip(found.ok()?)) {
                 *answer = asked & mask & found;

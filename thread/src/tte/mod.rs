@@ -539,9 +539,11 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     for word in [&tte.fs_base, &tte.gs_base, &tte.time, &tte.in_at] {
         word.store(0, Ordering::Relaxed);
     }
-    let counts = [&tte.switches, &tte.preempted, &tte.quanta];
-    for word in [&tte.events, &tte.awaited].into_iter().chain(counts) {
+    for word in [&tte.events, &tte.awaited] {
         word.store(0, Ordering::Relaxed);
+    }
+    for count in [&tte.switches, &tte.preempted, &tte.quanta] {
+        count.store(0, Ordering::Relaxed);
     }
     tte.samples.reset();
     tte.watched.reset();
