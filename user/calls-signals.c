@@ -741,6 +741,17 @@ static void *changes(void *base)
     return (void *)bad;
 }
 
+static void asking(void)
+{
+    long self = getpid();
+    equal(syscall(SYS_kill, self, 0), 0, "kill with signal 0 asks only");
+    equal(syscall(SYS_tgkill, self, self, 0), 0, "tgkill, too");
+    fails(syscall(SYS_kill, self, 65), EINVAL, "there is no signal 65");
+    fails(syscall(SYS_tgkill, self, self, -1), EINVAL, "nor -1");
+    fails(syscall(SYS_tgkill, self, self + 1, 0), ESRCH, "nor this thread");
+    was(0);
+}
+
 static void actions(void)
 {
     struct kernel_action one = action_of(1), two = action_of(2), ignore = {(unsigned long)SIG_IGN}, old;
@@ -818,6 +829,7 @@ static void actions(void)
 static const struct group groups[] = {
     {"masks", masks},       {"stacks", stacks},         {"frames", frames}, {"queues", queues},     {"interrupted", interrupted}, {"threads", of_threads},
     {"inherited", inherited}, {"groups", groups_of_children}, {"children", children},
+    {"asking", asking},
     {"actions", actions},
 };
 

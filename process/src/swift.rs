@@ -4,7 +4,7 @@
 //! of [`crate::itself`]: the code answers and goes to user mode, or goes to a label with nothing done.
 //!
 //! The first two build the handler's frame on the user's stack from the registers, and the vector registers
-//! are written there by the processor. The third loads all of them from a frame. Their plain twins are
+//! are written there by the processor; signal 0 asks only, and may be sent. The third loads all of them from a frame. Their plain twins are
 //! [`raise`](crate::signal::deliver::raise) with [`push`](crate::signal::frame::push), and
 //! [`pop`](crate::signal::frame::pop). This is left to the twins:
 //! * a thread that is marked, traced, has no vector registers yet, or an alternate stack; a process with more
@@ -110,7 +110,7 @@ fn raise(d: &mut Draft, slow: Label, by: By) {
     if !by_processor() {
         return dynasm!(d ; .arch x64 ; jmp =>slow);
     }
-    let [back, drop, shut, outside] = core::array::from_fn(|_| d.label());
+    let [back, drop, shut, outside, nothing] = core::array::from_fn(|_| d.label());
     let special = (UNBLOCKABLE | STOPPERS | bit(SIGCONT)) as i32;
     let area = fpu::area_size() as i32;
     to_base(d);
@@ -126,10 +126,16 @@ fn raise(d: &mut Draft, slow: Label, by: By) {
         ; jne =>back
     );
     match by {
-        By::Kill => dynasm!(d ; .arch x64 ; lea edx, [rsi - 1]),
+        By::Kill => dynasm!(d ; .arch x64
+            ; test esi, esi
+            ; jz =>nothing
+            ; lea edx, [rsi - 1]
+        ),
         By::Tgkill => dynasm!(d ; .arch x64
             ; cmp esi, [r9 + offset_of!(Task, tid) as i32]
             ; jne =>back
+            ; test edx, edx
+            ; jz =>nothing
             ; dec edx
         ),
     }
@@ -225,6 +231,15 @@ fn raise(d: &mut Draft, slow: Label, by: By) {
     way_out(d);
     dynasm!(d ; .arch x64 ; =>shut);
     close(d);
+    dynasm!(d ; .arch x64
+        ; =>nothing
+        ; pop r10
+        ; pop r9
+        ; pop r8
+        ; pop rdx
+        ; xor eax, eax
+    );
+    way_out(d);
     dynasm!(d ; .arch x64
         ; =>drop
         ; add rsp, ACTION
