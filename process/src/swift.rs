@@ -4,7 +4,8 @@
 //! of [`crate::itself`]: the code answers and goes to user mode, or goes to a label with nothing done.
 //!
 //! The first two build the handler's frame on the user's stack from the registers, and the vector registers
-//! are written there by the processor; signal 0 asks only, and may be sent. The third loads all of them from a frame. Their plain twins are
+//! are written there by the processor; signal 0 asks only, and may be sent. The third loads all of them from
+//! a frame. Their plain twins are
 //! [`raise`](crate::signal::deliver::raise) with [`push`](crate::signal::frame::push), and
 //! [`pop`](crate::signal::frame::pop). This is left to the twins:
 //! * a thread that is marked, traced, has no vector registers yet, or an alternate stack; a process with more
