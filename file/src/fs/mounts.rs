@@ -30,20 +30,22 @@ fn covered(mount: &Mount) -> Option<Place> {
     mount.covers().as_ref().clone()
 }
 
-/// `mount`, which is in `table`, and all that lies on it, each behind what it lies on. ENOMEM.
-fn tree(table: &[Arc<Mount>], mount: &Arc<Mount>) -> Result<Vec<Arc<Mount>>> {
-    let mut tree = Vec::new();
-    try_push(&mut tree, mount.clone())?;
-    let mut at = 0;
-    while let Some(below) = tree.get(at).cloned() {
-        at += 1;
+/// All mounts of `table` that lie on `mount`, each behind what it lies on. ENOMEM, if there are any.
+fn on_top_of(mount: &Arc<Mount>, table: &[Arc<Mount>]) -> Result<Vec<Arc<Mount>>> {
+    let mut found: Vec<Arc<Mount>> = Vec::new();
+    let (mut below, mut seen) = (mount.clone(), 0);
+    loop {
         for on_it in table {
             if covered(on_it).is_some_and(|place| Arc::ptr_eq(&place.mount, &below)) {
-                try_push(&mut tree, on_it.clone())?;
+                try_push(&mut found, on_it.clone())?;
             }
         }
+        match found.get(seen) {
+            Some(next) => below = next.clone(),
+            None => return Ok(found),
+        }
+        seen += 1;
     }
-    Ok(tree)
 }
 
 /// Whether `inode` is `top` or lies below it in their file system.
@@ -85,7 +87,7 @@ pub fn bind(from: &Place, at: Place, whole: bool) -> Result<()> {
         // Those of the tree that are copied, each beside its copy.
         let mut pairs: Vec<(Arc<Mount>, Arc<Mount>)> = Vec::new();
         try_push(&mut pairs, (from.mount.clone(), copies[0].clone()))?;
-        for mount in tree(&table, &from.mount)?.iter().skip(1) {
+        for mount in &on_top_of(&from.mount, &table)? {
             let Some(place) = covered(mount) else {
                 continue;
             };
@@ -203,45 +205,50 @@ pub fn unmount(place: Place, end: End) -> Result<()> {
         // A description that was closed while others had the table is dropped a grace period later.
         epoch::synchronize();
     }
-    let nowhere = try_arc(None)?;
     let mut table = TABLE.lock();
     if !is_attached(&table, &mount) {
         return Err(Errno::EINVAL);
     }
-    let out = tree(&table, &mount)?;
+    let Some(place) = covered(&mount) else {
+        // The root of everything.
+        return Err(Errno::EBUSY);
+    };
+    // The root covers nothing, and so will these. A mount on which none lies needs no memory to go.
+    let nowhere = table.iter().map(|m| m.covers()).find(|c| c.is_none());
+    let nowhere = nowhere.ok_or(Errno::EINVAL)?;
+    let rest = on_top_of(&mount, &table)?;
     let mut places = Vec::new();
     let mut exchanged = Vec::new();
-    try_reserve(&mut places, out.len())?;
-    try_reserve(&mut exchanged, out.len())?;
-    for mount in &out {
-        let Some(place) = covered(mount) else {
-            // The root of everything.
-            return Err(Errno::EBUSY);
-        };
+    try_reserve(&mut places, rest.len())?;
+    try_reserve(&mut exchanged, rest.len())?;
+    for place in rest.iter().filter_map(|mount| covered(mount)) {
         try_push(&mut places, place)?;
     }
     drop(publish(None));
-    places.iter().for_each(hide);
+    core::iter::once(&place).chain(&places).for_each(hide);
     epoch::synchronize();
-    // One count belongs to the table, one to the list, one to this function; every user of the mount has
-    // another, and so has every mount on it.
-    let busy = !detach && (out.len() > 1 || Arc::strong_count(&mount) > 3);
+    // One count belongs to the table, one to this function; every user of the mount has another, and so has
+    // every mount on it.
+    let busy = !detach && (!rest.is_empty() || Arc::strong_count(&mount) > 2);
     let early = !busy && end == End::IfExpired && !mount.expired.load(Ordering::Relaxed);
     mount.expired.store(early, Ordering::Relaxed);
+    let mut own = None;
     if !busy && !early {
-        table.retain(|m| !is_attached(&out, m));
-        for (mount, place) in out.iter().zip(&places) {
+        table.retain(|m| !Arc::ptr_eq(m, &mount) && !is_attached(&rest, m));
+        own = Some(mount.set_covers(nowhere.clone()));
+        uncover(&table, &place);
+        for (mount, place) in rest.iter().zip(&places) {
             try_push(&mut exchanged, mount.set_covers(nowhere.clone()))?;
             uncover(&table, place);
         }
     }
-    for place in &places {
+    for place in core::iter::once(&place).chain(&places) {
         show_top(&table, place);
     }
     let none = publish(Some(&table));
     drop(table);
     drop(none);
-    for covers in exchanged {
+    for covers in own.into_iter().chain(exchanged) {
         drop(covers.get());
     }
     if busy || early {
