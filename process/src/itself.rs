@@ -233,7 +233,10 @@ pub fn action(d: &mut Draft, slow: Label) {
         ; inc DWORD [r10 + version]
         ; mov rax, [r10 + ignores]
         ; bt rax, rcx ; jnc =>heard
-        ; lock btr [r10 + ignores], rcx
+        ; mov eax, 1
+        ; shl rax, cl
+        ; not rax
+        ; lock and [r10 + ignores], rax
         ; =>heard
         ; xor ecx, ecx
         ; =>released
