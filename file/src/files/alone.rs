@@ -16,6 +16,13 @@ use super::ties;
 use super::{Files, briefly, file_of, kpt, word_of};
 use crate::file::{OpenFile, Sharing};
 
+/// A description that could not be put away: its slot still has it, as if nothing had been done.
+fn still_there(of: Arc<OpenFile>) -> Option<()> {
+    of.slots.store(1, Ordering::Relaxed);
+    let _slots = ManuallyDrop::new(of);
+    None
+}
+
 impl Files {
     /// As [`Files::install`], if the running thread, one of the table's, is alone and no more than a few
     /// words are to be done; otherwise `of` back. Never sleeps.
@@ -81,18 +88,11 @@ impl Files {
         let flags = of.flags();
         let Some(list) = of.list_for(flags) else {
             of.slots.store(0, Ordering::Relaxed);
-            return match ManuallyDrop::into_inner(of).park() {
-                Ok(()) => {
-                    self.vacate(fd, &place);
-                    Some(())
-                }
-                Err(of) => {
-                    // The slot still has it.
-                    of.slots.store(1, Ordering::Relaxed);
-                    let _slots = ManuallyDrop::new(of);
-                    None
-                }
-            };
+            let parked = ManuallyDrop::into_inner(of).park();
+            return parked.map_or_else(still_there, |()| {
+                self.vacate(fd, &place);
+                Some(())
+            });
         };
         if !list.admitted() {
             // None may wait there.
@@ -113,18 +113,12 @@ impl Files {
         // SAFETY: the list is the inode's, which the description keeps until `put` has it, and then the name
         // cache does: an inode that it does not know keeps none. Entries of the cache are freed a grace
         // period after they leave it, which is not before interrupts are on again here.
-        match unsafe { &*list }.put(flags & abi::linux::O_ACCMODE, of) {
-            Ok(()) => {
-                self.vacate(fd, &place);
-                Some(())
-            }
-            Err(of) => {
-                // No room, or none may wait: the slot still has it, as if nothing had been done.
-                of.slots.store(1, Ordering::Relaxed);
-                let _slots = ManuallyDrop::new(of);
-                None
-            }
-        }
+        let put = unsafe { &*list }.put(flags & abi::linux::O_ACCMODE, of);
+        // Not when there is no room, or none may wait.
+        put.map_or_else(still_there, |()| {
+            self.vacate(fd, &place);
+            Some(())
+        })
     }
 
     /// Frees the slot of `fd` and returns its word, if the running thread, one of the table's, is alone.

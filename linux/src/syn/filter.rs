@@ -16,6 +16,7 @@
 use abi::errno::{Errno, Result};
 use core::fmt::Write;
 
+use super::descriptors;
 use crate::call::native::quajects::{any, made, made_counter};
 use file::OpenFile;
 use file::filters::Course;
@@ -38,28 +39,7 @@ pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
             "pid", "fd", "way", "class", "number", "count"
         );
     };
-    if from == 0 && !piece.record(1, head) {
-        return Ok(());
-    }
-    let mut more = true;
-    for process in tree::from(from >> 32) {
-        if access::may(&process, Wish::See).is_err() {
-            continue;
-        }
-        let begin = (process.pid as u64) << 32;
-        let visit = process.files.get().visit();
-        visit.for_each_from(from.saturating_sub(begin), |fd, of, _| {
-            let next = (begin | fd as u64).saturating_add(1);
-            if is_filtered(of) {
-                more = piece.record(next, |out| lines(process.pid, fd, of, out));
-            }
-            more
-        });
-        if !more {
-            break;
-        }
-    }
-    Ok(())
+    descriptors::show(from, piece, &head, &is_filtered, &lines)
 }
 
 fn is_filtered(of: &OpenFile) -> bool {

@@ -6,6 +6,7 @@
 //! looked at there).
 
 mod code;
+mod descriptors;
 mod filter;
 mod probe;
 pub(crate) mod state;

@@ -10,17 +10,12 @@
 use abi::errno::{Errno, Result};
 use core::fmt::Write;
 
+use super::descriptors;
 use account::Capability;
+use file::OpenFile;
 use file::files::replug_everywhere;
 use file::fs::text::{Out, Piece};
-use file::{OpenFile, Probes};
-use process::access::{self, Wish};
 use process::{Process, tree};
-
-/// The place of descriptor `fd` of process `pid` in the text, behind the heading.
-fn place(pid: i32, fd: i32) -> u64 {
-    (pid as u64) << 32 | fd as u64
-}
 
 /// The text from place `from` on.
 pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
@@ -32,31 +27,13 @@ pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
             "pid", "fd", "call", "begun", "returned", "cycles/each"
         );
     };
-    if from == 0 && !piece.record(1, head) {
-        return Ok(());
-    }
-    let mut more = true;
-    for process in tree::from(from >> 32) {
-        if access::may(&process, Wish::See).is_err() {
-            continue;
-        }
-        let first = from.saturating_sub(place(process.pid, 0));
-        let visit = process.files.get().visit();
-        visit.for_each_from(first, |fd, of, _| {
-            if let Some(probes) = of.probes() {
-                let next = place(process.pid, fd) + 1;
-                more = piece.record(next, |out| lines(process.pid, fd, of, probes, out));
-            }
-            more
-        });
-        if !more {
-            break;
-        }
-    }
-    Ok(())
+    descriptors::show(from, piece, &head, &|of| of.probes().is_some(), &lines)
 }
 
-fn lines(pid: i32, fd: i32, of: &OpenFile, probes: &Probes, out: &mut Out) {
+fn lines(pid: i32, fd: i32, of: &OpenFile, out: &mut Out) {
+    let Some(probes) = of.probes() else {
+        return;
+    };
     let Ok(path) = of.path() else {
         return out.lack();
     };
