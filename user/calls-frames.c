@@ -241,8 +241,32 @@ static void at_any_place(void)
     signal(SIGALRM, SIG_DFL);
 }
 
+/* Calls a function on another stack. */
+void on_stack(void *top, void (*function)(void));
+__asm__(".text\n.globl on_stack\non_stack:\n"
+        "push %rbp\n mov %rsp, %rbp\n mov %rdi, %rsp\n call *%rsi\n mov %rbp, %rsp\n pop %rbp\n ret\n");
+
+static void send_here(void) { equal(visit(SYS_kill, getpid(), SIGUSR1, 0x100), 0, "kill where the stack has no page yet"); }
+
+/* A frame reaches into pages of the stack that nobody has touched. */
+static void fresh_stack(void)
+{
+    enum { SIZE = 64 << 10 };
+    have(SIGUSR1, 0);
+    for (int room = 256; room <= 4096; room += 384) {
+        char *stack = mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        calls = 0;
+        /* `visit` and its caller have the page of the top; the frame begins in it or below. */
+        on_stack(stack + SIZE - 4096 + room, send_here);
+        equal(calls, 1, "the handler runs once");
+        restored("a fresh stack");
+        found_right("a fresh stack", SIGUSR1, SI_USER);
+        munmap(stack, SIZE);
+    }
+}
+
 static const struct group groups[] = {
-    {"plain", plain}, {"masks", masks}, {"changes", changes}, {"nested", nested}, {"places", at_any_place},
+    {"plain", plain}, {"fresh", fresh_stack}, {"masks", masks}, {"changes", changes}, {"nested", nested}, {"places", at_any_place},
 };
 
 int main(int argc, char **argv)

@@ -230,8 +230,6 @@ fn raise(d: &mut Draft, slow: Label, by: By) {
         ; xor eax, eax
     );
     way_out(d);
-    dynasm!(d ; .arch x64 ; =>shut);
-    close(d);
     dynasm!(d ; .arch x64
         ; =>nothing
         ; pop r10
@@ -241,6 +239,8 @@ fn raise(d: &mut Draft, slow: Label, by: By) {
         ; xor eax, eax
     );
     way_out(d);
+    dynasm!(d ; .arch x64 ; =>shut);
+    close(d);
     dynasm!(d ; .arch x64
         ; =>drop
         ; add rsp, ACTION
