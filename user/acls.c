@@ -112,7 +112,7 @@ static void grants(void)
     equal(mode(file), 0604, "the bits stay");
 }
 
-/* What a path's opener knows is not older than the list. */
+/* The rights known to a path's opener are not older than the list. */
 static void fresh(void)
 {
     start();
@@ -201,7 +201,7 @@ static void form(void)
     equal(mode(file), 0712, "the bits are as they were");
 }
 
-/* Who sets a list that gives a group of others' the bit loses that. */
+/* An owner who sets a list that gives a group of others' the bit loses that. */
 static void group_bit(void)
 {
     start();

@@ -107,7 +107,7 @@ static void group_takeover(void)
     unlink("taken");
 }
 
-/* The pages that nobody has written to are one frame for all. Whatever the kernel writes for a program goes to a page of the program's own. */
+/* The pages that nobody has written to are one frame for all. All that the kernel writes for a program goes to a page of the program's own. */
 static void group_zeros(void)
 {
     enum { PAGES = 12 };
@@ -211,7 +211,7 @@ static void until_it_sleeps(void)
         sched_yield();
 }
 
-/* What was a sleeping read's buffer is taken away, or becomes a page that may only be read, or another's. */
+/* The buffer of a sleeping read is taken away, or becomes a page that may only be read, or another's. */
 static void group_sleeper(void)
 {
     for (int way = 0; way < 8; way++) {
@@ -386,7 +386,7 @@ static void *wait_there(void *unused)
     return unused;
 }
 
-/* Who waits on a file's page that is cut off meanwhile: it can be woken, by who has the page's place in the file again. */
+/* A waiter on a file's page that is cut off meanwhile: it can be woken, by a process that has the page's place in the file again. */
 static void group_cut(void)
 {
     int fd = syscall(SYS_memfd_create, "f", 0);

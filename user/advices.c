@@ -22,7 +22,7 @@ static char *map(long pages, int flags, int fd)
     return mmap(0, pages * PAGE, PROT_READ | PROT_WRITE, flags | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
 }
 
-/* What a child finds in each of `count` pages: its first byte, or '-' where there is nothing. */
+/* The finds of a child in each of `count` pages: its first byte, or '-' where there is nothing. */
 static char *in_child(char *at, int count)
 {
     static char found[17];

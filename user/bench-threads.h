@@ -1,4 +1,4 @@
-/* What one thread does to another: the rows of table 5.2, and switches from the last instruction of one thread to the first of the next.
+/* The operations of one thread on another: the rows of table 5.2, and switches from the last instruction of one thread to the first of the next.
  *
  * Interface: `timed_operations`, each of which gives the instructions that `n` of it took, leaving out what only prepares the next.
  * Where the native calls exist they are used; elsewhere what Linux's programs use instead: clone, tgkill with a handler, futex. A thread
@@ -62,7 +62,7 @@ static void native_first_steps(long creator)
     syn_resume(creator);
 }
 
-/* What of a thread's life is counted. */
+/* The part of a thread's life that is counted. */
 enum part { REQUEST, FIRST, WHOLE };
 
 static uint64_t lives(long n, enum part part)

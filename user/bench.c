@@ -766,7 +766,7 @@ static void ready(void)
     must(sigaction(SIGUSR1, &action, 0) == 0, "sigaction");
 }
 
-/* What making a routine of each kind costs, where the kernel says so: a name of one or two words, then live, made and ticks. */
+/* The cost of making a routine of each kind, where the kernel says so: a name of one or two words, then live, made and ticks. */
 static void generators(void) {
     FILE *f = fopen("/syn/code/classes", "r");
     char line[128];

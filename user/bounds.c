@@ -265,7 +265,7 @@ static void as_part(void)
     REFUSED(mmap(eight - PAGE, 9 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), ENOMEM, "and no more");
 }
 
-/* What the program's file has counts beside the heap. */
+/* The data of the program's file counts beside the heap. */
 static void own_data(void)
 {
     static volatile char mine[20 * PAGE] = {1};

@@ -297,7 +297,7 @@ static void close_on_exec(void)
     fcntl(copy, F_SETFD, FD_CLOEXEC);
     equal(child_of(open_after_exec, copy), 0, "and gives it again");
     close(copy);
-    /* Who gets the number next must not get the flag as well. */
+    /* The next descriptor of that number must not get the flag as well. */
     copy = dup(plain);
     equal(fcntl(copy, F_GETFD), 0, "another file gets the number without the flag");
     close(copy);
@@ -399,7 +399,7 @@ static int locked_by_other(int fd)
     return fcntl(fd, F_SETLK, &lock) ? errno : 0;
 }
 
-/* What a child that opens the file anew gets when it asks for a lock on it. */
+/* The error of a child that opens the file anew and asks for a lock on it. */
 static int conflict(const char *name)
 {
     int fd = open(name, O_RDWR);

@@ -1,7 +1,7 @@
 /* Checks what an ordinary user may do to files and processes of others, and what not; passes on Linux and must pass here.
  *
- * Interface: calls-rights [GROUP...], started as root, runs all groups or those named; TAP on standard output. Whose rights count is the
- * effective user, so the program takes the part of users 1000 and 2000 by changing that.
+ * Interface: calls-rights [GROUP...], started as root, runs all groups or those named; TAP on standard output. The effective user's
+ * rights count, so the program takes the part of users 1000 and 2000 by changing that.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -51,7 +51,7 @@ static void make_directory(const char *name, uid_t owner, gid_t group, mode_t mo
         check(0, name);
 }
 
-/* What opening gives: 0 or the error. */
+/* The outcome of opening: 0 or the error. */
 static int opens(const char *name, int flags)
 {
     int fd = open(name, flags, 0600);
@@ -246,7 +246,7 @@ static void owned(void)
     unlink("f"), unlink("mine");
 }
 
-/* Whoever writes to another's set-uid file takes that right away; root does not. */
+/* A user who writes to another's set-uid file takes that right away; root does not. */
 static void written(void)
 {
     for (int way = 0; way < 4; way++) {
@@ -406,7 +406,7 @@ static void often_opened(void)
     equal(opens(name, O_RDWR), EACCES, "the directory is closed, and at once they may not");
     become(0);
     chmod(".", 0755);
-    /* What waits to be opened again must be the file that has the name now. */
+    /* The file that waits to be opened again must be the one that has the name now. */
     equal(often("o", O_RDWR), 0, "by a short name");
     unlink("o");
     equal(opens("o", O_RDONLY), ENOENT, "it is removed, and at once there is none");

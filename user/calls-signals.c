@@ -20,7 +20,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* What handlers noted, in order. */
+/* The notes of handlers, in order. */
 static volatile int trace[32], traced;
 static void note(int what)
 {
@@ -115,7 +115,7 @@ static void masks(void)
     struct sigaction action;
     sigaction(a, 0, &action);
     check(was(2, a, -a) && action.sa_handler == SIG_DFL, "SA_RESETHAND");
-    /* What was blocked before stays so. */
+    /* Signals that were blocked before stay so. */
     sigset_t set = set_of(b, 0), old, pending;
     handle(a, nest, 0, 0);
     sigprocmask(SIG_BLOCK, &set, &old);
@@ -644,7 +644,7 @@ static void groups_of_children(void)
     fails(setpgid(getpid(), 999999), EPERM, "setpgid to a group that is not there");
     fails(setpgid(getpid(), -1), EINVAL, "to a negative one");
     fails(getpgid(999999), ESRCH, "getpgid of nobody");
-    /* What waitid tells. */
+    /* The answers of waitid. */
     pid_t killed = fork();
     if (killed == 0)
         pause();
@@ -790,7 +790,7 @@ static void actions(void)
     fails(change(SIGUSR1, across, 0, 8), EFAULT, "the new one from there");
     change(SIGUSR1, 0, &old, 8);
     equal(same_action(&old, &two), 1, "the first of these has changed it, as on Linux, and the other has not");
-    /* What is pending and ignored now is forgotten. */
+    /* A pending signal that is ignored now is forgotten. */
     sigset_t set = set_of(SIGUSR1, 0), pending;
     sigprocmask(SIG_BLOCK, &set, 0);
     raise(SIGUSR1);

@@ -321,7 +321,7 @@ static void *write_one(void *unused)
     return (void *)(long)(write(full_pipe[1], "x", 1) == -1 ? errno : 0);
 }
 
-/* Who waits for room is told that there will be none. */
+/* A writer that waits for room is told that there will be none. */
 static void last_reader(void)
 {
     static char page[4096];
@@ -484,7 +484,7 @@ static void moves(void)
     equal(status == 0 && area[0] == 3, 1, "a child moves its own");
     munmap(area, PAGE);
 
-    /* What is written after a fork is the writer's alone, at once. */
+    /* Memory written after a fork is the writer's alone, at once. */
     int failed = 0, go[2];
     pipe(go);
     area = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -106,7 +106,7 @@ static void alone(void (*body)(void))
     waitpid(child, NULL, 0);
 }
 
-/* What the program is after `path` has been executed by a child that `prepare` has made what it is. */
+/* The rights of the program `path`, executed by a child that `prepare` has changed before. */
 static struct after {
     struct sets sets;
     uint64_t ambient, bounding;

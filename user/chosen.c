@@ -1,4 +1,4 @@
-/* Who ends when memory is out: oom_score_adj moves what a process holds, and oom_score shows it.
+/* The choice of the process that ends when memory is out: oom_score_adj moves what a process holds, and oom_score shows it.
  *
  * Interface: chosen; TAP on standard output. As root, on a machine whose memory may run out.
  */
@@ -26,7 +26,7 @@ static long score_of(pid_t pid)
     return atol(text);
 }
 
-/* Who cannot say how it wants to be treated would be treated as any other. */
+/* A process that cannot say how it wants to be treated would be treated as any other. */
 static void adjust(int thousandths)
 {
     char text[16];

@@ -23,7 +23,7 @@
 #include <termio.h>
 #include <unistd.h>
 
-/* What the file says, as a number; -9999 if nothing. */
+/* The file's text, as a number; -9999 if nothing. */
 static long number_in(const char *path)
 {
     char text[64] = "";
@@ -45,7 +45,7 @@ static long put(const char *path, const char *text)
     return count;
 }
 
-/* What a child's `act` gives. */
+/* The result of a child's `act`. */
 static int of_child(int (*act)(void))
 {
     int status = -1;
@@ -67,7 +67,7 @@ static int may_only_rise(void)
 {
     if (setuid(1000))
         return 1;
-    /* Who changes its user cannot write the file of its own process until it may be dumped again, or executes a program. */
+    /* A process that changes its user cannot write the file of its own process until it may be dumped again, or executes a program. */
     if (put(ADJUSTMENT, "600") != -1 || errno != EACCES)
         return 2;
     if (prctl(PR_SET_DUMPABLE, 1))

@@ -28,7 +28,7 @@ static void must(int good, const char *what)
     }
 }
 
-/* What /proc/NAME says behind `key`, -1 for nothing. */
+/* The number in /proc/NAME behind `key`, -1 for none. */
 static long told(const char *name, const char *key)
 {
     char text[4096];
@@ -62,7 +62,7 @@ static void make_processes(void)
     for (int i = 0; i < PROCESSES; i++) {
         must(pipe(to) == 0, "a pipe between processes");
         if ((children[i] = fork()) == 0) {
-            /* Whoever kept the chain's beginning would never see its end. */
+            /* A child that kept the chain's beginning would never see its end. */
             close(first_pipe[1]);
             close(to[0]);
             child(from[0], to[1]);
@@ -124,7 +124,7 @@ static void make_threads(void)
     }
 }
 
-/* What comes out when `number` goes in. */
+/* The number that comes out when `number` goes in. */
 static int passed(int in, int out, int number)
 {
     int came = -2;
@@ -179,7 +179,7 @@ static void together(void)
     close(answer_pipe[0]), close(results[0]), close(results[1]);
 }
 
-/* What is free, or less than `enough` even after a while. */
+/* The free memory, or less than `enough` even after a while. */
 static long comes_back(long enough)
 {
     struct timespec start, now;
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
     must(setrlimit(RLIMIT_NOFILE, &files) == 0, "a limit of descriptors");
     long before = told("/proc/meminfo", "MemAvailable:");
     together();
-    /* What a kernel keeps for the next time is as much as an eighth at most, and does not become more. */
+    /* A kernel keeps an eighth at most for the next time, and that does not become more. */
     long after = comes_back(before - before / 8);
     printf("# available: %ld KiB, then %ld\n", before, after);
     check(after >= before - before / 8, "memory comes back");

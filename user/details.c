@@ -89,7 +89,7 @@ static void alarms(void)
 
 /* -- the kernel's log ------------------------------------------------------------------------------------------------------------ */
 
-/* What `printk` says of the console's level; -1 when it says something else than four numbers. */
+/* The console's level by `printk`; -1 when that says something else than four numbers. */
 static int console_level(void)
 {
     int numbers[4] = {0};
@@ -153,7 +153,7 @@ static void logs(void)
     check(strstr(text, "details: a line\n") != NULL, "the line is there");
 }
 
-/* What is cleared is not told again, but is kept. Not asked for on a machine whose log others read. */
+/* A cleared message is not told again, but is kept. Not asked for on a machine whose log others read. */
 static void cleared(void)
 {
     static char text[1 << 20];

@@ -72,7 +72,7 @@ static void edges(void)
     close(a[0]), close(set);
 }
 
-/* What comes on the other side of a file is no edge; that it ends is told of whatever was asked for. */
+/* An event on the other side of a file is no edge; that it ends is told of whatever was asked for. */
 static void sides(void)
 {
     int s[2], a[2], set = epoll_create1(0);
@@ -356,7 +356,7 @@ static void *lives(void *until)
     return 0;
 }
 
-/* What was closed is not told of, from the close on, in a process of two threads. */
+/* A closed file is not told of, from the close on, in a process of two threads. */
 static void closed(void)
 {
     pthread_t thread;
@@ -378,7 +378,7 @@ static void closed(void)
     close(until[0]), close(one);
 }
 
-/* What one process writes while another reports: nothing is lost, by edges. */
+/* One process writes while another reports: nothing is lost, by edges. */
 static void stream(int edge)
 {
     enum { PIPES = 8, ROUNDS = 400 };

@@ -26,7 +26,7 @@
 
 static int put(int fd, uint64_t number) { return write(fd, &number, 8); }
 
-/* What is read, or -1. */
+/* The number that is read, or -1. */
 static int64_t take(int fd)
 {
     uint64_t number = 0;
@@ -112,7 +112,7 @@ static void handover(void)
     }
     pthread_join(thread, 0);
     equal(wrong == 0 && sum == 1 + 1999 * 2000 / 2, 1, "2000 numbers there and back");
-    /* Who finds it full waits for room. */
+    /* A writer that finds it full waits for room. */
     put(bell, UINT64_MAX - 1);
     fflush(stdout);
     pid_t child = fork();
@@ -223,7 +223,7 @@ static void *emptier(void *unused)
     return (void *)read(bell, &number, 8);
 }
 
-/* Who polls a full counter for room is told when there is some. */
+/* A process that polls a full counter for room is told when there is some. */
 static void room(void)
 {
     pthread_t thread;
@@ -345,7 +345,7 @@ static void timers(void)
     fails(read(fd, bytes, 7), EINVAL, "no room");
     fails(write(fd, bytes, 8), EINVAL, "nothing can be written");
     close(fd);
-    /* Who reads waits. */
+    /* A reader waits. */
     fd = timerfd_create(CLOCK_REALTIME, 0);
     start = now(CLOCK_MONOTONIC);
     set(fd, 0, 15 * MS, 0);
@@ -424,7 +424,7 @@ static timer_t in_an_hour(int flags)
     return timer;
 }
 
-/* What sleeps or rings by a moment of the day follows the clock; what does after some time does not. */
+/* A sleep or timer until a moment of the day follows the clock; one over some time does not. */
 static void clock_jumps_sleepers(void)
 {
     struct timespec day, soon = {.tv_sec = 5}, none = {0};

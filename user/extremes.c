@@ -110,7 +110,7 @@ static void offsets(void)
     equal(lseek(text, MOST, SEEK_SET), MOST, "a text's offset may be the last");
     fails(lseek(text, 1, SEEK_CUR), EINVAL, "and goes no further");
     fails(lseek(text, MOST, SEEK_CUR), EINVAL, "nor twice as far");
-    /* What it answers is not the same everywhere. */
+    /* Its answer is not the same everywhere. */
     ioctl(text, FIONREAD, &left);
     fails(lseek(text, -1, SEEK_SET), EINVAL, "nor before the beginning");
     equal(lseek(text, 0, SEEK_SET), 0, "back");

@@ -32,7 +32,7 @@ struct caps {
     uint32_t magic, permitted, inheritable, permitted_high, inheritable_high, root;
 };
 
-/* What a program that is executed says of itself. */
+/* The answer of an executed program about itself. */
 struct shown {
     unsigned permitted, effective, ambient;
     int secure, uid, error;

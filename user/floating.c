@@ -99,7 +99,7 @@ static void *hold(void *which)
         long spins = round % 16 == 5 ? 400000 : 300, child = -1;
         if (round % 8 == 3)
             syscall(SYS_tgkill, getpid(), thread, SIGUSR1);
-        /* What is in the registers and nowhere else, just after giving way: a handler's frame keeps it, and a child has it. */
+        /* Values in the registers and nowhere else, just after giving way: a handler's frame keeps them, and a child has them. */
         if (round % 8 == 6)
             syscall(SYS_sched_yield);
         if (round % 16 == 6)

@@ -1,4 +1,4 @@
-/* What the fuzzer knows of each call: its arguments' kinds, the flags and sub-commands it takes.
+/* The fuzzer's knowledge of each call: its arguments' kinds, the flags and sub-commands it takes.
  *
  * Interface: calls[] has at least a row for each call that the kernel answers; `cargo xtask check fuzzed` compares it with the kernel's
  * own tables, and so that no sub-command of prctl, ptrace, fcntl or futex is missing. sets[] has the lists. A call has
@@ -13,7 +13,7 @@
 #define PSEUDO 0x10000L
 enum { PSEUDO_TOUCH = PSEUDO, PSEUDO_FRAME, PSEUDO_INSTRUCTION, PSEUDO_FLAGS, PSEUDO_LOOK, PSEUDO_TRACED };
 
-/* What an argument is. From SET on: one of sets[]. */
+/* The kinds of arguments. From SET on: one of sets[]. */
 enum kind {
     NONE, FD, DIRFD, BUF, SIZE, LENGTH, ADDRESS, OFFSET, MODE, PATH, ID, PID, SIGNAL, RAW, PROCEDURE, HANDLE, STRING, COUNT, SECONDS,
     /* Pointers to what is filled in before the call. */
@@ -79,7 +79,7 @@ static const struct set sets[KINDS - SET] = {
     [FCNTL_OWNER - SET] = ONE(F_SETOWN_EX_, F_GETOWN_EX_, F_GETOWNER_UIDS_),
     [FCNTL_LOCK - SET] = ONE(F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK_, F_OFD_SETLK_, F_OFD_SETLKW_),
     [LOCK - SET] = ONE(1, 2, 4, 5, 6, 8, 12, 0, 7, 32),
-    /* What a terminal gives or takes by pointer, and what files do. */
+    /* The requests in which a terminal gives or takes by pointer, and those of files. */
     [IOCTL_OUT - SET] = ONE(0x540f, 0x5410, 0x5411, 0x5412, 0x5413, 0x5414, 0x541b, 0x5421, 0x5424, 0x5429, 0x5452, 0x5460, 2, 0x5430, 0x5431, 0x80045432, 0x540b,
                           0x80045430, 0x40045431, 0x80045438, 0x80045439, 0x80045440, 0x5420, 0x8901, 0x8902, 0x8903, 0x8904),
     [IOCTL_INT - SET] = ONE(0x5409, 0x540a, 0x540b, 0x540c, 0x540d, 0x540e, 0x5420, 0x5422, 0x5423, 0x5425, 0x5450, 0x5451, 0x5427, 0x5428, 0x5437, 0xffffffff, 0, 0x40045436, 0x5441),
@@ -158,7 +158,7 @@ static const struct set sets[KINDS - SET] = {
                                 41, 42, 45, 46, 49, 50, 51, 52, 55, 57, 59, 60, 62, 66, 67, 70, 74, 77, 78, 100, 103, -1),
 };
 
-/* How often a row is taken: 8 unless told. What mostly ends the caller is rare. */
+/* How often a row is taken: 8 unless told. A row that mostly ends the caller is rare. */
 struct call {
     long number;
     const char *name;

@@ -1,4 +1,4 @@
-/* What must stay as it is while the fuzzer runs: root's files, limits and shell, the set of processes, the level of memory.
+/* The things that must stay as they are while the fuzzer runs: root's files, limits and shell, the set of processes, the level of memory.
  *
  * Interface: lay_canaries() makes the files and notes what is there; guard_fault() says what has changed, or null;
  * what privileged actors may change it puts right. end_strangers() kills who has

@@ -22,7 +22,7 @@
 #define CHANGES 6
 #define ACTORS 3
 
-/* Who takes part. In the last two all keep user 0, in BESIDE one of them. */
+/* The actors that take part. In the last two all keep user 0, in BESIDE one of them. */
 enum { THREADS, FAMILY, MEMORY, BESIDE, ALL_ROOT, ROOT_FAMILY, ARRANGEMENTS };
 static const char *const arrangement_names[] = {"threads", "family", "memory", "beside", "all-root", "root-family"};
 /* How the world differs. */

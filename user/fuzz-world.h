@@ -39,7 +39,7 @@
 #define MARKS_EACH 64
 #define BASE_USER 1000
 
-/* What a worker and its sequence share. What comes back in it decides nothing that matters. */
+/* The memory that a worker and its sequence share. Nothing that matters is decided by the values that come back in it. */
 struct share {
     struct sequence sequence;
     volatile long result[STEPS];
@@ -49,7 +49,7 @@ struct share {
     int worker_pid, user;
 };
 
-/* What all workers share. */
+/* The memory that all workers share. */
 struct common {
     volatile unsigned char outcome[OUTCOMES];
     volatile int workers[WORKERS];
@@ -674,7 +674,7 @@ static long resolve(const struct actor *me, const struct step *step, int argumen
     default:
         n = structure_address(me, v, argument);
     }
-    /* What a user opens here, root's actor may signal. */
+    /* Root's actor may signal processes that a user opens here. */
     if (calls[step->call].number == 434 && argument == 0 && me->share->sequence.arrangement == BESIDE && !may_name(me, (int)n))
         return raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
     if (!me->privileged)

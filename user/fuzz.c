@@ -319,7 +319,7 @@ static void guard(int workers)
         bad("guard:", fault);
     end_strangers(common, bad);
     remove_objects();
-    /* Whoever had the terminal may have stopped it. */
+    /* A sequence that had the terminal may have stopped it. */
     ioctl(1, TCXONC, TCOON);
     tcsetattr(1, TCSANOW, &terminal);
     for (int i = 0; i < workers; i++)
@@ -401,7 +401,7 @@ static int replay(char **files)
 
 static volatile unsigned char pattern[4096];
 
-/* What runs with other rights than its user's: it does nothing but look whether it is still itself. */
+/* A program that runs with other rights than its user's: it does nothing but look whether it is still itself. */
 static int victim(void)
 {
     for (unsigned i = 0; i < sizeof pattern; i++)
@@ -423,7 +423,7 @@ static void choose(const char *word)
     arrangements = strcmp(word, "user") == 0 ? 1 << THREADS | 1 << FAMILY | 1 << MEMORY : strcmp(word, "root") == 0 ? WITH_ROOT : ~0U;
 }
 
-/* What follows the words in their order: files, whose names have a slash, and words. */
+/* The rest of the command line, in order: files, whose names have a slash, and words. */
 static void take_files(char **words)
 {
     for (; *words; words++)

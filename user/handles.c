@@ -323,7 +323,7 @@ static void sealed(void)
     close(fd);
 }
 
-/* What an open of `path` finds, by its first byte. */
+/* The file that an open of `path` finds, by its first byte. */
 static int found(const char *path)
 {
     char byte = 0;

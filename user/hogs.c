@@ -33,7 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What a hog tells when it has taken all it gets. */
+/* A hog's report when it has taken all it gets. */
 struct told {
     int made, error;
 };
@@ -113,7 +113,7 @@ static struct told hog_descriptors(int (*take)(void), int limit)
                 pause();
         }
         all.error = errno;
-        /* What it alone can tell: the end of the pipe comes if it is ended before. */
+        /* A sign of its own: the end of the pipe comes if it is ended before. */
         close(ends[1]);
         struct told one;
         int tells = child > 0 && read(ends[0], &one, sizeof one) == sizeof one;
@@ -669,7 +669,7 @@ static struct told arguments(void)
     return told;
 }
 
-/* What a shell does: a process, a pipe, a file, a program. The errno, or 0. */
+/* The work of a shell: a process, a pipe, a file, a program. The errno, or 0. */
 static int works(void)
 {
     int fd[2], status = -1;
@@ -815,7 +815,7 @@ static long shrunk_kib(void)
     return free_kib();
 }
 
-/* What is free when no more comes: who has been killed may not be quite gone yet. */
+/* The free memory when no more comes: a killed process may not be quite gone yet. */
 static long level_kib(void)
 {
     long most = shrunk_kib();

@@ -54,7 +54,7 @@ static ssize_t with(int fd, const char *host, int port, int level, int kind, int
     return put(fd, host, port);
 }
 
-/* What came with a message, and from whom. */
+/* The values that came with a message, and its sender. */
 static int hops, class, classes;
 static char from[64];
 

@@ -1,4 +1,4 @@
-/* What the test programs of IP share: addresses as texts, ends, options.
+/* The common part of the test programs of IP: addresses as texts, ends, options.
  *
  * Interface: end_of, text, own_name, peer_name, bind_to, connect_to, polled, awaited, get, set, same.
  */

@@ -538,7 +538,7 @@ static void endings(void)
     close(s[0]);
     close(s[1]);
 
-    /* Who has gone hears no gigabyte: the answer comes before that has left. */
+    /* A peer that has gone hears no gigabyte: the answer comes before that has left. */
     couple(s);
     close(s[1]);
     awaited(s[0], POLLIN);
@@ -948,7 +948,7 @@ static void options(void)
     equal(info.tcpi_state, TCP_CLOSE_WAIT, "from the other side");
     close(s[0]), close(s[1]);
 
-    /* What is passed on. */
+    /* The options that are passed on. */
     int l = tcp("127.0.0.1");
     struct linger linger = {1, 9};
     set(l, IPPROTO_TCP, TCP_NODELAY, 1), set(l, SOL_SOCKET, SO_KEEPALIVE, 1), set(l, IPPROTO_TCP, TCP_KEEPIDLE, 77);

@@ -29,7 +29,7 @@ static int fd;
 static unsigned cookies[8];
 static int cookie_count;
 
-/* What waits in `of`, one word an event: number of the watch, events, name. */
+/* The events that wait in `of`, one word each: number of the watch, events, name. */
 static const char *told_by(int of)
 {
     static char text[4096];

@@ -287,7 +287,7 @@ static void mapped(void)
                 if (!is(maps[i] + at * WORDS, first_of(&files[i], at)))
                     wrong(&files[i], "mapped", at, maps[i][at * WORDS]);
     equal(all(wrong_of), 0, "mapped as a whole they are those of the model");
-    /* What is locked stays. */
+    /* A locked page stays. */
     unsigned char there[256];
     check(!mlock(maps[0], sizeof there * PAGE), "a part is locked");
     for (int i = 1; i < THREADS; i++)

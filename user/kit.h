@@ -1,4 +1,4 @@
-/* What several test programs do: wait for children, see whether somebody sleeps, tell the time, copy a file.
+/* The common steps of several test programs: wait for children, see whether somebody sleeps, tell the time, copy a file.
  *
  * Interface: status_of(child) waits for an end or a stop, kill_child(child) ends it; sleeps(process), thread_sleeps(thread) and until_asleep(process) look at
  * a state; seconds() and nanoseconds() are the monotonic clock.

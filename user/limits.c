@@ -20,7 +20,7 @@ static int value(int signo, pid_t pid)
     return sigqueue(pid, signo, (union sigval){.sival_int = 7});
 }
 
-/* What /proc says: waiting signals of the user, and the limit. */
+/* The numbers in /proc: waiting signals of the user, and the limit. */
 static long waiting(long *most)
 {
     char line[256];
@@ -140,7 +140,7 @@ static int many_pipes(void)
     return sysinfo(&info) || told != ENFILE || count * 2 * 4096 > (long)info.totalram / 8;
 }
 
-/* What is known about it is lost, and not the signal. */
+/* The information about it is lost, and not the signal. */
 static int lost(void)
 {
     int pid = getpid(), bad = 0;
@@ -157,7 +157,7 @@ static int lost(void)
     bad |= (sigtimedwait(&two, &info, &none) != low + 1 || info.si_pid != 0) << 4;
     bad |= (kill(pid, SIGUSR2) != 0) << 5;
     sigaddset(&two, SIGUSR2);
-    /* What kill tells of a standard signal has a place in any case. */
+    /* Kill's information about a standard signal has a place in any case. */
     bad |= (sigtimedwait(&two, &info, &none) != SIGUSR2 || info.si_pid != pid) << 6;
     return bad;
 }

@@ -26,7 +26,7 @@
 static const char *self;
 static int knob;
 
-/* What the parts count, for all processes. */
+/* The counts of the parts, for all processes. */
 static struct counts {
     atomic_int begun, stop, signals;
 } *counts;
@@ -237,7 +237,7 @@ static void have_threads(void)
     wait_for(&counts->begun, MANY);
 }
 
-/* What goes through all threads: the last thing that a process does. */
+/* The walk through all threads: the last thing that a process does. */
 static void to_list(void)
 {
     static char block[8192];

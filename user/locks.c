@@ -24,7 +24,7 @@ static int lock(int fd, int command, int type, long start, long length)
     return fcntl(fd, command, &wanted);
 }
 
-/* What a child of ours would find in its way on these bytes: its type, F_UNLCK for nothing. */
+/* The lock that a child of ours would find in its way on these bytes: its type, F_UNLCK for nothing. */
 static struct flock seen(int type, long start, long length)
 {
     struct flock *shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), found;

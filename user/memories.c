@@ -108,7 +108,7 @@ static void seals(void)
     equal(fcntl(other, F_ADD_SEALS, F_SEAL_WRITE), 0, "a copy does not count");
     munmap(map, PAGE);
     close(other);
-    /* What is to come. */
+    /* The seal for later writes. */
     other = sealable();
     map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, other, 0);
     equal(fcntl(other, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0, "no writing from now on");

@@ -195,7 +195,7 @@ static void binding(void)
     check(!listed(TOP) && !listed(TOP "/b/deep/er"), "none is left");
 }
 
-/* What is in use. */
+/* File systems in use. */
 static void leaving(void)
 {
     struct stat before, now;

@@ -398,7 +398,7 @@ static void notices(void)
     equal(caught_pid, child, "not that of another process, which tells who it is");
     waitpid(child, &status, 0);
     mq_receive(q, buffer, 16, 0);
-    /* Whoever waits gets the message, and nobody is told. */
+    /* The waiter gets the message, and nobody is told. */
     mq_notify(q, &event);
     fcntl(q, F_SETFL, 0);
     child = fork();

@@ -220,7 +220,7 @@ static void questions(void) {
     check(send(fd, two, sizeof two, 0) == sizeof two && recv(fd, reply, sizeof reply, MSG_DONTWAIT) < 0, "one that is shorter than a head too");
     check(send(fd, two, 7, 0) == 7 && recv(fd, reply, sizeof reply, MSG_DONTWAIT) < 0, "and half a head");
 
-    // What is read of an answer, and who sent it.
+    // The part of an answer that is read, and its sender.
     ask(fd, RTM_GETLINK, NLM_F_REQUEST, &link, sizeof link);
     struct sockaddr_nl from = {.nl_pid = 7};
     socklen_t length = sizeof from;

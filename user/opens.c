@@ -243,7 +243,7 @@ static void busy(void)
     pthread_join(thread, 0);
     child = run(program, &error);
     equal(error, 0, "nor is it held up by what a thread had open");
-    /* What it executed keeps it, its child too. */
+    /* The program that it executed keeps it, its child too. */
     pid_t child_of_it = child;
     unlink(program);
     kill_child(child_of_it);
@@ -481,7 +481,7 @@ static void told(void)
     close(dir);
 }
 
-/* What a file system may have. */
+/* The bounds of a file system. */
 static void bounded(void)
 {
     static char page[4096];
@@ -542,7 +542,7 @@ static int create(const char *path, int flags)
     return made >= 0 ? 0 : -1;
 }
 
-/* What another user gets from making `make` and removing `away`: two bits for those that went well. */
+/* The outcome of another user's making `make` and removing `away`: two bits for those that went well. */
 static int by_another(const char *make, const char *away)
 {
     int status;

@@ -48,7 +48,7 @@ static int taken(int fd, struct signalfd_siginfo *info)
     return read(fd, info, sizeof *info) == sizeof *info ? (int)info->ssi_signo : -1;
 }
 
-/* What a file of fdinfo says behind `name`, or -9. */
+/* The number in a file of fdinfo behind `name`, or -9. */
 static long said(int fd, const char *name, int base)
 {
     char path[64], line[256];

@@ -402,7 +402,7 @@ static void ends(void)
     sleeper = 0;
     pthread_create(&thread, 0, sleeps, all);
     let_sleep();
-    /* What is taken by another at once may wake, but is no answer. */
+    /* A byte that another takes at once may wake, but is no answer. */
     for (int i = 0; i < 50; i++) {
         write(p[1], "x", 1);
         read(p[0], &c, 1);

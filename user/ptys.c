@@ -459,7 +459,7 @@ static void *writes_all(void *argument)
     return NULL;
 }
 
-/* Who waits hears of the end. The thread that waits is seen asleep before. */
+/* A waiting thread hears of the end. It is seen asleep before. */
 static void sleeps(pthread_t thread)
 {
     (void)thread;
@@ -627,7 +627,7 @@ static int came(int number)
         }                            \
     } while (0)
 
-/* Runs `body` as the leader of a new session whose terminal is the slave; whether it was content. What it says was wrong is shown. */
+/* Runs `body` as the leader of a new session whose terminal is the slave; whether it was content. Its report of an error is shown. */
 static int in_session(void (*body)(struct pair, int), int own)
 {
     struct pair p = pair();

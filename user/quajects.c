@@ -95,7 +95,7 @@ static void linked(void)
     while (count)
         close(all[--count]);
 
-    /* What is linked lives as long as the link. */
+    /* A linked quaject lives as long as the link. */
     syn_link(pump, "output", upper, "put");
     syn_link(upper, "to", to, "Q_put");
     close(upper);

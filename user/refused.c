@@ -29,7 +29,7 @@
 #define PAGE 4096L
 /* No kind asks so often. */
 #define QUESTIONS 2000
-/* What the heap keeps for the next who asks moves by so much, KiB. */
+/* The heap's store for the next request moves by so much, KiB. */
 #define SLACK 4
 #define PLACE "/tmp/refused"
 /* More than end at a time. */
@@ -347,7 +347,7 @@ static int tables(void)
     return error;
 }
 
-/* What a program does that stops the child which fork refused to it. */
+/* The act of a program that stops the child which fork refused to it. */
 static int everybody(void)
 {
     kill(-1, SIGSTOP);
@@ -525,7 +525,7 @@ static int is_told(int error)
     return error == 0 || error == ENOMEM || error == EAGAIN || error == ENFILE || error == ENOSPC || error == ENOLCK;
 }
 
-/* What of memory is in use, in KiB, and how many routines exist. */
+/* The memory in use, in KiB, and how many routines exist. */
 struct used {
     long frames, heap, code, routines;
 };
@@ -619,7 +619,7 @@ static void try_kind(const struct kind *kind)
     good &= sweeps(kind, 6 * kind->sweeps);
     struct used late = {0, 0, 0, 0};
     int level = 0;
-    /* What is kept for the next who asks moves up and down; a leak does not. */
+    /* The store for the next request moves up and down; a leak does not. */
     for (int i = 0; i < 6 && !level; i++) {
         late = used();
         level = late.frames <= early.frames + 16 && late.heap <= early.heap + SLACK && late.code <= early.code + 8 && late.routines <= early.routines + 8;

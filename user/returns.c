@@ -1,4 +1,4 @@
-/* What ended processes held comes back soon, also while nothing else happens in the machine than that somebody looks for it.
+/* The memory of ended processes comes back soon, also while nothing else happens in the machine than that somebody looks for it.
  *
  * Interface: returns [ROUNDS], 50 without; TAP on standard output. For several processors, and memory of which half is filled in a moment.
  */
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     long kib = room_kib(), least = 0;
     double worst = 0;
     unlink(name);
-    /* What stays from the first time is kept for the others. */
+    /* The memory that stays from the first time is kept for the others. */
     for (int round = 0; round < 4; round++)
         once(round, kib);
     for (double end = seconds() + 1; seconds() < end; sched_yield())

@@ -1,4 +1,4 @@
-/* Who may do what to whom: tracing, steering and looking at processes with more rights, and what set-id bits are worth. Started as user 0; most of it is
+/* Rights over others: tracing, steering and looking at processes with more rights, and what set-id bits are worth. Started as user 0; most of it is
  * tried as user 1000. Passes on Linux and must pass here; the native calls are tried here only.
  *
  * Interface: rights [GROUP…]; TAP on standard output. `rights as WHAT` is the program with set-id bits that the tests execute.
@@ -445,7 +445,7 @@ static void tracing(void)
     nobody_traces(getppid(), "root's process");
 }
 
-/* Whoever comes first: who traces a child that executes a set-uid program has it without the rights, or has it not. */
+/* In either order, the tracer of a child that executes a set-uid program has it without the rights, or has it not. */
 static void attach_against_exec(void)
 {
     int rounds = here ? 150 : 500, stolen = 0, seized = 0, odd = 0;
@@ -791,7 +791,7 @@ static int stays(void *nothing)
         pause();
 }
 
-/* What is opened before a program gets rights shows nothing of it thereafter, also where another process keeps the memory of before. */
+/* A file opened before a program gets rights shows nothing of it thereafter, also where another process keeps the memory of before. */
 static void looked_before(int kept)
 {
     int go[2], ready[2];

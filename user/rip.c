@@ -222,7 +222,7 @@ static void programs(const char *own)
     unlink(file);
 }
 
-/* What a returning handler asks of the flags is not given. */
+/* The flags that a returning handler asks for are not given. */
 static void on_flags(int signo, siginfo_t *info, void *context)
 {
     (void)signo, (void)info;

@@ -28,7 +28,7 @@ struct area {
     uint32_t rest[3];
 } __attribute__((aligned(32)));
 
-/* What `sequence` leads to. */
+/* The description that `sequence` leads to. */
 struct description {
     uint32_t version, flags;
     uint64_t start, length, abort;
@@ -214,7 +214,7 @@ static void moving(void)
     equal(wrong, 0, "a thread that moves has the new number");
 }
 
-/* Who was moved while it slept in a read that the kernel makes anew. */
+/* A thread that was moved while it slept in a read that the kernel makes anew. */
 static int gate[2], answer[2];
 static volatile pid_t sleeper;
 static void *sleeps(void *unused)
@@ -546,7 +546,7 @@ static void segv_caught(void)
     abort();
 }
 
-/* Whoever is interrupted in the handler, before it ends, meets the description once more and ends by that. */
+/* A process interrupted in the handler, before it ends, meets the description once more and ends by that. */
 static int caught_in_time(void)
 {
     int end = SIGSEGV;

@@ -123,7 +123,7 @@ static void measure(const char *name, void (*run)(int), int workers, long millis
     while (shared->ready < workers)
         usleep(1000);
     shared->go = 1;
-    /* What comes before warms up and spreads the workers over the CPUs. */
+    /* The time before warms up and spreads the workers over the CPUs. */
     usleep(milliseconds * 100 + 50000);
     uint64_t from = now(), before = total(workers);
     usleep(milliseconds * 1000);

@@ -388,7 +388,7 @@ static void choice(void)
     check(machine_lives(), "choice: another process starts");
 }
 
-/* What waited to be of use again has been given back for all that. */
+/* Frames that waited to be of use again have been given back for all that. */
 static void given_back(void)
 {
     FILE *file = fopen("/syn/memory", "r");

@@ -1,6 +1,6 @@
 /* No address of the kernel is seen by user 1000: not in /proc and /syn, not in registers, signal frames and structures. Started as user 0; passes on Linux and must pass here.
  *
- * Interface: secrets; TAP on standard output. What only the superuser may read is asked for, too.
+ * Interface: secrets; TAP on standard output. Files that only the superuser may read are asked for, too.
  */
 #define _GNU_SOURCE
 #include "tap.h"

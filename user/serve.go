@@ -1,4 +1,4 @@
-// What a program of Go does with its run-time: goroutines, timers, other programs, servers by a path and by a port.
+// The work of a program of Go with its run-time: goroutines, timers, other programs, servers by a path and by a port.
 //
 // Interface: `serve each` does each thing once and says what came out, a line each; `serve http ADDRESS` serves pages until it gets SIGTERM.
 package main

@@ -1,6 +1,6 @@
-/* What a program may do in a directory of the host's, and that it is what the host's own programs see.
+/* The operations of a program in a directory of the host's; the host's own programs see the result.
  *
- * Interface: shares DIR; DIR is empty. Passes on Linux in any directory of a disk or in memory. TAP on standard output. What it leaves in DIR/left is for who looks from outside.
+ * Interface: shares DIR; DIR is empty. Passes on Linux in any directory of a disk or in memory. TAP on standard output. The files that it leaves in DIR/left are for a look from outside.
  */
 #define _GNU_SOURCE
 #include "tap.h"

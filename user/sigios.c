@@ -51,7 +51,7 @@ static long raw(int fd, int command, void *arg)
     return syscall(SYS_fcntl, fd, command, arg);
 }
 
-/* What is set is given back. */
+/* The owner that is set is given back. */
 static void owners(void)
 {
     int a[2];
@@ -457,7 +457,7 @@ static void terminals(void)
     equal(heard(child), 0, "a session's terminal tells its foreground group unless told otherwise");
 }
 
-/* What comes while many threads write and one changes its mind: none is lost for ever, and nothing breaks. */
+/* Signals while many threads write and one changes its mind: none is lost for ever, and nothing breaks. */
 static void *writer(void *arg)
 {
     for (int i = 0; i < 2000; i++)

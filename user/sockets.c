@@ -648,7 +648,7 @@ static pthread_t asleep_in(void *(*body)(void *), void *argument)
     return thread;
 }
 
-/* Who waits at a listener is told that it has gone. */
+/* A thread that waits at a listener is told that it has gone. */
 static void listeners_end(void)
 {
     void *told;
@@ -1126,7 +1126,7 @@ static void credentials(void)
         fails(send_creds(s[0], "x", 0x3fffff, 5, 6), ESRCH, "who is there");
     }
     close(s[0]), close(s[1]);
-    /* Who connected, and who listens. */
+    /* The two ends: the connected one, and the listener. */
     int fd = listener(SOCK_STREAM, "@who", 5), sent[2];
     if (pipe(sent))
         return;
@@ -1141,7 +1141,7 @@ static void credentials(void)
         read(end, text, 1);
         _exit(wrong);
     }
-    /* Whose it is goes along as long as nobody has accepted. */
+    /* The identity goes along as long as nobody has accepted. */
     read(sent[0], text, 1);
     close(sent[0]), close(sent[1]);
     int got = accept(fd, 0, 0);
@@ -1546,7 +1546,7 @@ static void watched(void)
     equal(epoll_wait(set, &got, 1, 0) == 1 && got.data.fd == fresh && got.events == (EPOLLOUT | EPOLLHUP), 1, "one that is not connected");
     reach(fresh, "@watched");
     int seen = 0;
-    /* Who connects need not be told that he has. */
+    /* The connecting end need not be told that it has connected. */
     while (epoll_wait(set, &got, 1, 0) == 1)
         seen |= got.data.fd == fd && (got.events & EPOLLIN) ? 1 : got.data.fd == fresh && got.events == EPOLLOUT ? 0 : 4;
     equal(seen, 1, "then somebody has come");
@@ -1596,7 +1596,7 @@ static void watched(void)
     close(s[0]), close(s[1]), close(fd), close(set);
 }
 
-/* Who may reach a name, and make one. */
+/* The rights to reach a name, and to make one. */
 static void permissions(void)
 {
     if (getuid() != 0)

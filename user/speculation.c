@@ -1,6 +1,6 @@
 /* prctl(PR_SET_SPECULATION_CTRL): what a thread may ask of the processor, and that who asked runs as before.
  *
- * What can be asked depends on the processor and on the kernel's command line; the checks follow what the kernel says of that. Holds on Linux, too.
+ * The possible requests depend on the processor and on the kernel's command line; the checks follow what the kernel says of that. Holds on Linux, too.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -21,7 +21,7 @@
 static int get(unsigned long which) { return prctl(PR_GET_SPECULATION_CTRL, which, 0, 0, 0); }
 static int set(unsigned long which, unsigned long how) { return prctl(PR_SET_SPECULATION_CTRL, which, how, 0, 0); }
 
-/* What `body` returns in a child. */
+/* The result of `body` in a child. */
 static int child(int (*body)(void))
 {
     pid_t pid = fork();

@@ -113,7 +113,7 @@ static void sizes(void)
     fails(fcntl(way, F_GETPIPE_SZ), EBADF, "nor a path");
     fails(fcntl(999, F_GETPIPE_SZ), EBADF, "nor nothing");
     close(file), close(null), close(event), close(way);
-    /* Who sleeps on the old queue finds the new one. */
+    /* A sleeper on the old queue finds the new one. */
     (void)!pipe(other);
     pid_t child = fork();
     if (child == 0)
@@ -405,7 +405,7 @@ static void moves(void)
     equal(count, 5000, "socket to pipe");
     equal(read(q[0], back, sizeof back), 5000, "there");
     check(memcmp(back, block, 5000) == 0, "the same");
-    /* What a socket has no room for stays where it was. */
+    /* Bytes that a socket has no room for stay where they were. */
     fcntl(sock[0], F_SETFL, O_NONBLOCK);
     long put = 0, sent = 0, taken = 0;
     for (int full = 0; !full;) {

@@ -1,4 +1,4 @@
-/* What a debugger looks at: a program with threads, linked with libraries that it shares, at an address of the system's choice.
+/* The subject of a debugger: a program with threads, linked with libraries that it shares, at an address of the system's choice.
  *
  * Interface: stepped counts in two threads, adds up, and prints the sum. The suite `tools` names its functions, variables and their values.
  */

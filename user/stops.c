@@ -382,7 +382,7 @@ static pid_t stopped(void)
     return pid;
 }
 
-/* Who begins to trace one that has stopped may ask it at once. */
+/* The new tracer of a process that has stopped may ask it at once. */
 static void standing(void)
 {
     enum { ROUNDS = 100, DEBUG = offsetof(struct user, u_debugreg) };

@@ -1,6 +1,6 @@
-/* What the machine lets programs and the kernel do with memory, looked at under load: all page tables are read through.
+/* The machine's rights of programs and the kernel to memory, looked at under load: all page tables are read through.
  *
- * Interface: no arguments, as root; one line a check (tap.h). What needs /syn is left out on Linux.
+ * Interface: no arguments, as root; one line a check (tap.h). Checks that need /syn are left out on Linux.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

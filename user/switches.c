@@ -1,4 +1,4 @@
-/* What a switch between two programs' threads costs, from the last instruction of one to the first of the next.
+/* The cost of a switch between two programs' threads, from the last instruction of one to the first of the next.
  *
  * Interface: switches, under `-icount shift=0` on one CPU. The goals of the dissertation's chapter in instructions: 60 within an address space,
  * 90 across, with vector registers in use or not. The parties are made by the native calls, so that they begin without vector registers.

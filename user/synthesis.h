@@ -1,7 +1,7 @@
 /* The native library of Synthesis for C programs: threads, quajects, filters, stubs, asynchronous input and output.
  *
  * Interface: one function an operation; each gives 0, a handle, a descriptor or a number, or a negative error number. A thread is named
- * by its handle, 0 is the caller; a quaject is named by a descriptor. What they do, and who may, is in docs/native.md, with examples. No
+ * by its handle, 0 is the caller; a quaject is named by a descriptor. Their effects, and the rights to call them, are in docs/native.md, with examples. No
  * function needs the C library.
  *
  * Source: dissertation, sections 3.3.4, 4.1 and 4.3.2.

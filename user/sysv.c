@@ -222,7 +222,7 @@ static void semaphores(void)
     fails(semop(-1, several, 1), EINVAL, "no number");
     equal(semctl(id, 0, IPC_STAT, (union semun){.buf = &about}) == 0 && about.sem_nsems == 3 && about.sem_otime != 0, 1, "what is told of it");
 
-    /* Who waits is counted, and woken. */
+    /* A waiter is counted, and woken. */
     pid_t child = fork();
     if (child == 0)
         _exit(operate(id, 0, -2, 0) == 0 ? 0 : 1);

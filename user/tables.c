@@ -180,7 +180,7 @@ static void growth(void)
     equal(failed, 0, "a table that grows under its threads");
 }
 
-/* What a child of a process whose threads are busy has: its own file, and only files. */
+/* A child of a process whose threads are busy has its own file, and only files. */
 static long inspect(int fd, int i)
 {
     long wrong = !is_file(fd, i);
@@ -371,7 +371,7 @@ static void *beginner(void *me)
     return (void *)wrong;
 }
 
-/* What is opened here may be in a table that another thread is about to exchange; the steady ones are in all of them. */
+/* Files that are opened here may be in a table that another thread is about to exchange; the steady ones are in all of them. */
 static void *leaver(void *me)
 {
     long wrong = 0;

@@ -15,7 +15,7 @@
 
 #define STACK 65536
 
-/* What two processes share. */
+/* The memory that two processes share. */
 static struct shared {
     volatile long count, called, done, wrong, ready;
     volatile long tid;
@@ -375,7 +375,7 @@ static syn_thread named(const char *name)
     return handle;
 }
 
-/* What came of an attempt to halt `thread`. One that should have been refused is undone, or nobody would be left to tell. */
+/* The outcome of an attempt to halt `thread`. An attempt that should have been refused is undone, or nobody would be left to tell. */
 static long halting(long result, syn_thread thread)
 {
     if (result == 0)

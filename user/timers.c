@@ -148,7 +148,7 @@ static void blocked(void)
     until(before + 50 * MS);
     take(FIRST, &info, 0);
     check(info.si_overrun >= 1 && timer_getoverrun(timer) == info.si_overrun, "timer_getoverrun tells the same");
-    /* What it still sent before. */
+    /* The signal that it still sent before. */
     arm(timer, 0, 0);
     take(FIRST, &info, 0);
     arm(timer, 10 * MS, 0);
@@ -579,7 +579,7 @@ static void family(void)
     equal(status_of(first), 0, "a family of stopped processes is continued by its timers");
 }
 
-/* What is no time, and which timer a signal is of. */
+/* Numbers that are no time, and the timer that a signal is of. */
 static void numbers(void)
 {
     struct itimerval wrong = {{0, 0}, {0, 1000000}};

@@ -1,4 +1,4 @@
-/* What ptrace promises to debuggers; passes on Linux and must pass here.
+/* The promises of ptrace to debuggers; passes on Linux and must pass here.
  *
  * Interface: trace; TAP on standard output. (`trace exit N` only exits, for the test of exec.)
  */

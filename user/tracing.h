@@ -1,4 +1,4 @@
-/* What the programs that trace have in common.
+/* The common part of the programs that trace.
  *
  * Interface: trace() is the bare call; next(process) waits for its next stop or end, stopped_by(status, signal, event) says whether that was it, message(process) what
  * the event told, go(process, signal) lets it run.

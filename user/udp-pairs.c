@@ -23,7 +23,7 @@ static int bound(int port, int shares)
     return bind_to(fd, host, port) ? -1 : fd;
 }
 
-/* What is there to be read, as a text; `-` for nothing. */
+/* The bytes that can be read, as a text; `-` for nothing. */
 static const char *got(int fd)
 {
     static char text[4][64];
@@ -117,7 +117,7 @@ static void changes(void)
     same(got(b), "back", "until it goes");
     close(a), close(b);
 
-    /* Who hears somebody else now. */
+    /* A receiver that changes its peer. */
     two(&a, &b, 0);
     c = bound(0, 0);
     put(a, "before");
@@ -132,7 +132,7 @@ static void changes(void)
     same(got(b), "-", "and nothing else");
     close(a), close(b), close(c);
 
-    /* Who speaks to somebody else now, in another process too. */
+    /* A sender that changes its peer, in another process too. */
     two(&a, &b, 0);
     c = bound(0, 0);
     int go[2];
@@ -155,7 +155,7 @@ static void changes(void)
     same(got(c), "mine", "nor here");
     close(a), close(b), close(c), close(go[0]), close(go[1]);
 
-    /* Who has gone, and come again. */
+    /* A peer that has gone, and come again. */
     two(&a, &b, 0);
     port = port_of(b);
     close(b);
@@ -183,7 +183,7 @@ static void changes(void)
     close(a), close(b);
 }
 
-/* What `fd` is told of how the next message came: the time to live, or -1. */
+/* The news for `fd` of how the next message came: the time to live, or -1. */
 static int told(int fd)
 {
     char bytes[16], control[128];
@@ -322,7 +322,7 @@ static void waits(void)
     close(a), close(b);
 }
 
-/* What a server that knows nobody gets, as a text with the sender's port behind it; `-` for nothing. */
+/* The bytes that a server without a peer gets, as a text with the sender's port behind it; `-` for nothing. */
 static const char *heard(int fd, int flags)
 {
     static char text[4][64];

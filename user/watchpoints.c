@@ -20,7 +20,7 @@
 #define REGISTER(number) ((void *)offsetof(struct user, u_debugreg[number]))
 #define HWBKPT 4
 #define TRACE 2
-/* What a register of DR7 watches. */
+/* The accesses that a register of DR7 watches. */
 #define EXECUTED 0ul
 #define WRITTEN 1ul
 #define PORTS 2ul

@@ -75,7 +75,7 @@ static void by_number(void)
     }
 }
 
-/* Who may do little is told less. */
+/* A user of few rights is told less. */
 static void others(void)
 {
     int file = open(own, O_RDWR | O_CREAT | O_TRUNC, 0600);

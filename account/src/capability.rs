@@ -284,7 +284,7 @@ impl Capabilities {
         Ok(())
     }
 
-    /// What a program gets as permitted, before anything is taken back, and whether that counts at once: by
+    /// The permitted set of a program, before anything is taken back, and whether that counts at once: by
     /// its file's capabilities, and by user 0's rules if the real or the effective user is that. Of a
     /// set-user-ID program of user 0 that has capabilities others get those alone. EPERM: the file wants to
     /// have more in effect than it can get.

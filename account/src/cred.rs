@@ -287,8 +287,8 @@ impl Cred {
         Ok(())
     }
 
-    /// What a program begins with that this identity executes, whose file has set-id bits for `user` and
-    /// `group`, and capabilities `file`. EPERM: it cannot get those.
+    /// The identity with which a program begins that this one executes, whose file has set-id bits for `user`
+    /// and `group`, and capabilities `file`. EPERM: it cannot get those.
     pub fn executing(
         self: &Arc<Self>,
         user: Option<u32>,

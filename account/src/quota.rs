@@ -161,7 +161,7 @@ pub fn flight(count: u64) -> Result<Charge> {
 
 /// An epoll instance's interest in a descriptor: a user's may take a twenty-fifth of memory. ENOSPC, ENOMEM.
 pub fn watch() -> Result<Charge> {
-    /// What one takes, about, with its part of the tree.
+    /// The memory of one, about, with its part of the tree.
     const BYTES: u64 = 384;
     /// Frames that are left for what the tree itself takes.
     const ROOM: usize = 32;
@@ -204,7 +204,7 @@ pub fn instance(most: u64) -> Result<Charge> {
 /// A mark of such an instance: a user may have `most`, and those may take a twenty-fifth of memory. ENOSPC,
 /// ENOMEM.
 pub fn mark(most: u64) -> Result<Charge> {
-    /// What one takes, about, with its parts of two trees.
+    /// The memory of one, about, with its parts of two trees.
     const BYTES: u64 = 384;
     /// Frames that are left for what the trees themselves take.
     const ROOM: usize = 32;
@@ -239,7 +239,7 @@ pub fn queue(bytes: u64) -> Result<Charge> {
 /// One whom somebody of `cred` traces, until its end has been asked for: a user's may take a twenty-fifth of
 /// memory, with other things. ENOMEM.
 pub fn tracee(cred: Arc<Cred>) -> Result<Charge> {
-    /// What one takes in the tracer's list, about, which may have twice the room it needs.
+    /// The memory of one in the tracer's list, about, which may have twice the room it needs.
     const BYTES: u64 = 128;
     let charge = Payer::of(cred).charge(Held::Bytes, BYTES, bytes_max());
     charge.ok_or(Errno::ENOMEM)

@@ -1,4 +1,4 @@
-//! What generating a routine costs: by template and directly, in nanoseconds and instructions.
+//! The cost of generating a routine: by template and directly, in nanoseconds and instructions.
 //!
 //! `cargo bench -p codegen --bench generate`
 

@@ -343,7 +343,7 @@ fn putchar(rows: &mut Vec<Row>, c: Option<&C>) {
 const CALLS: usize = 64;
 /// Numbers as a shell and its tools use them: read, write, lseek, close, getpid, and some of the rest.
 const MIX: [u64; 16] = [0, 1, 0, 1, 1, 8, 0, 39, 0, 1, 3, 1, 0, 1, 20, 0];
-/// What the generated dispatcher compares for, most frequent first.
+/// The numbers that the generated dispatcher compares with, most frequent first.
 const HOT: [u64; 3] = [1, 0, 8];
 
 extern "sysv64" fn handle(argument: i64) -> i64 {
@@ -408,7 +408,7 @@ fn dispatch(rows: &mut Vec<Row>, c: Option<&C>) {
     }
 }
 
-/// What a routine of 124 bytes costs to make and free: the generator run each time against the template.
+/// The cost of making and freeing a routine of 124 bytes: the generator run each time against the template.
 fn generate(rows: &mut Vec<Row>) {
     let direct = |n: usize| (0..n).for_each(|_| drop(sample::directly()));
     let template = |n: usize| (0..n).for_each(|_| drop(sample::by_template()));

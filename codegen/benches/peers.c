@@ -1,4 +1,4 @@
-/* What the generated code is measured against, compiled with gcc -O2. */
+/* The peers of the generated code, compiled with gcc -O2. */
 #include <stdio.h>
 
 /* Buffer put after figure 3.1: store, advance, compare with the end. */

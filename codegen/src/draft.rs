@@ -42,7 +42,7 @@ const LABEL: u32 = 1 << 31;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(u32);
 
-/// What `extern` and `[rip + …]` targets may be written as.
+/// The types that `extern` and `[rip + …]` targets may be written as.
 pub trait Absolute {
     /// The address, or for `[rip + …]` the displacement.
     fn absolute(self) -> i64;
@@ -287,8 +287,8 @@ impl Draft {
         }
     }
 
-    /// Take back everything since `mark`, in the same section. What came since may not have bound labels that
-    /// the code before `mark` waits for, and its own labels are forgotten.
+    /// Take back everything since `mark`, in the same section. The code since then may not have bound labels
+    /// that the code before `mark` waits for, and its own labels are forgotten.
     pub fn rewind(&mut self, mark: Mark) {
         self.code.truncate(mark.code);
         self.other.truncate(mark.other);
@@ -514,7 +514,7 @@ impl Draft {
     #[inline(always)]
     fn field(&self, field_offset: u8, ref_offset: u8, kind: u8) -> Field {
         Field {
-            // What is not in the draft is refused when it is filled.
+            // A place outside the draft is refused when it is filled.
             at: self.here().wrapping_sub(u32::from(field_offset)),
             gap: field_offset.wrapping_sub(ref_offset),
             kind,
@@ -537,7 +537,8 @@ impl Draft {
     }
 }
 
-/// What `dynasm!` expands to. Public because the macro needs it; generators write `dynasm!` lines.
+/// The functions that `dynasm!` expands to. Public because the macro needs it; generators write `dynasm!`
+/// lines.
 #[doc(hidden)]
 impl Draft {
     #[inline]

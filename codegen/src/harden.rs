@@ -13,7 +13,7 @@
 use crate::methods::Reg;
 use crate::{Draft, dynasm};
 
-/// What is asked for: a set.
+/// The measures that are asked for: a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hardening(u8);
 
@@ -55,7 +55,7 @@ mod chosen {
         CHOSEN.store(hardening.0, Ordering::Relaxed);
     }
 
-    /// What was chosen.
+    /// The chosen measures.
     #[inline]
     pub fn hardening() -> Hardening {
         Hardening(CHOSEN.load(Ordering::Relaxed))
@@ -71,7 +71,7 @@ mod chosen {
     /// Not on a host.
     pub fn harden(_: Hardening) {}
 
-    /// What was chosen.
+    /// The chosen measures.
     pub fn hardening() -> Hardening {
         static CHOSEN: OnceLock<Hardening> = OnceLock::new();
         *CHOSEN.get_or_init(|| match std::env::var_os("HARDENING") {

@@ -1,4 +1,4 @@
-//! What is known about each routine in the code space: name, class, owner, place, fault table, reference
+//! The facts about each routine in the code space: name, class, owner, place, fault table, reference
 //! count.
 
 use alloc::boxed::Box;
@@ -115,7 +115,7 @@ impl fmt::Debug for Class {
     }
 }
 
-/// What one routine is called: a fixed text and, where there are many, a number. Formatted only when somebody
+/// The name of one routine: a fixed text and, where there are many, a number. Formatted only when somebody
 /// looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
@@ -190,8 +190,8 @@ pub(crate) struct Image {
     pub class: &'static Class,
     pub name: Name,
     pub faults: Faults,
-    /// What the code names, kept until nobody can run it any more. Written before the image is handed out,
-    /// then only dropped.
+    /// The objects that the code names, kept until nobody can run it any more. Written before the image is
+    /// handed out, then only dropped.
     pub keep: UnsafeCell<Option<Arc<dyn Any + Send + Sync>>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a draft writes down until it is sealed: its bytes, and lists of what they wait for.
+//! The notes of a draft until it is sealed: its bytes, and lists of what they wait for.
 //!
 //! *Interface*: a [`Section`] takes bytes, a [`List`] anything else; both say false when there is no memory
 //! for more. [`take`] gives a new draft the [`Notes`] of one before, empty, and [`keep`] keeps their memory
@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 pub(crate) struct Field {
     /// Offset of the field.
     pub at: u32,
-    /// What a relative value counts from: so many bytes further.
+    /// The place that a relative value counts from: so many bytes further.
     pub gap: u8,
     /// dynasm's description: bits 0–1 log2 of the size, bits 6–7 what is relative to what.
     pub kind: u8,
@@ -188,7 +188,7 @@ impl Section {
         enough
     }
 
-    /// What is there, as a vector; empty afterwards.
+    /// The bytes, as a vector; the section is empty afterwards.
     fn leave(&mut self) -> Vec<u8> {
         let (len, capacity) = (self.len(), self.capacity());
         let start = self.start;

@@ -80,7 +80,7 @@ pub(crate) fn with_image<R>(rip: usize, f: impl FnOnce(&ImageInfo, &[u8]) -> R) 
     result
 }
 
-/// What the code space holds.
+/// The contents of the code space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Routines that exist, those that wait for their grace period included.

@@ -51,7 +51,7 @@ impl Sealed {
         self.image().bytes()
     }
 
-    /// What is known about it.
+    /// The facts about it.
     pub fn info(&self) -> ImageInfo {
         self.image().info()
     }
@@ -109,7 +109,7 @@ impl<F> Routine<F> {
         self.image().bytes()
     }
 
-    /// What is known about it.
+    /// The facts about it.
     pub fn info(&self) -> ImageInfo {
         self.image().info()
     }

@@ -129,7 +129,7 @@ struct Assembled {
     faults: Box<[Fault]>,
 }
 
-/// What emits the code of a template.
+/// The function that emits the code of a template.
 enum Generator<const N: usize> {
     One(fn(&mut Draft, &[Hole; N])),
     Variant(fn(&mut Draft, &[Hole; N], u8), u8),

@@ -221,7 +221,7 @@ fn a_word_may_be_named_relatively_to_the_code() {
     let mut d = draft();
     dynasm!(d ; .arch x64
         ; inc QWORD [extern at]
-        // What counts is the end of the instruction, behind a constant.
+        // The address is relative to the end of the instruction, behind a constant.
         ; cmp DWORD [extern at], 6
         ; jne >other
         ; mov rax, [extern at]
@@ -273,7 +273,7 @@ fn listings_name_what_they_show() {
     assert_eq!(text.lines().count(), 3);
 }
 
-/// What is written in the cold section stands behind everything else, wherever it was written.
+/// Code of the cold section stands behind all other code, wherever it was written.
 #[test]
 fn the_cold_section_stands_behind_the_hot_one() {
     extern "sysv64" fn seven() -> u64 {

@@ -207,7 +207,7 @@ fn exhaustion() {
     assert_eq!(full, OutOfCode);
     assert_eq!(live.len(), 3 * (64 / 2));
     assert!(routine(0, 9000).is_err());
-    // What is there still runs, and room that comes back is room.
+    // The remaining routines still run, and room that comes back is room.
     live.swap_remove(5);
     live.push(routine(5, 100).expect("the freed place"));
     assert!(live.iter().any(|r| r.function()() == 5));

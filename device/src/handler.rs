@@ -22,7 +22,8 @@ quaject::quaject! {
 /// The calling contract: entered by the processor through an interrupt gate.
 pub type Entry = unsafe extern "C" fn();
 
-/// What a handler has to leave alone, since it saves rax, rcx and rdx alone before anything else.
+/// The registers that a handler has to leave alone, since it saves rax, rcx and rdx alone before anything
+/// else.
 pub const KEPT: Regs = Regs::of(&[Reg::Rsi, Reg::Rdi, Reg::R8, Reg::R9, Reg::R10, Reg::R11]);
 
 /// The first instructions: saves rax, rcx and rdx, and counts by what is linked to `vector`, a [`Vector`].

@@ -275,7 +275,7 @@ impl Interrupt {
         let argument = Arc::as_ptr(&sources).expose_provenance();
         handler::wake(d, wake as *const () as usize, argument, trap::irq_tail());
         // SAFETY: entered by an interrupt gate only; it saves what it changes and leaves with `iretq` or
-        // through the machine's interrupt tail. What it calls is kept with it.
+        // through the machine's interrupt tail. Its callees are kept with it.
         let image = unsafe { a.seal(Some(sources))? };
         // SAFETY: such a handler, kept in `self.handler` until the next one is in place, and then through a
         // grace period.

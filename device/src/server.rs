@@ -21,7 +21,7 @@ pub trait Server: Send + Sync {
     /// Does what the device wants of a thread, after [`wake`].
     fn attend(&self) {}
 
-    /// What it is called among the devices ([`crate::names`]), if it has a name there.
+    /// Its name among the devices ([`crate::names`]), if it has one.
     fn name(&self) -> Option<&str> {
         None
     }

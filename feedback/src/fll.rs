@@ -77,7 +77,7 @@ impl Fll {
 
     /// A reference event happened.
     pub const fn reference(&mut self) {
-        // What is still owed before this event counts as the error: right after it, a whole ratio is.
+        // The debt before this event counts as the error: right after it, the debt is a whole ratio.
         let error = self.filter.next(self.error());
         self.residue = self.residue.saturating_add(self.ratio);
         // At least one unit, so that the lowest frequencies can move.

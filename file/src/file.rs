@@ -301,7 +301,7 @@ pub struct OpenFile {
     console: bool,
     /// The inactive list of its inode, if it may wait there.
     list: Option<NonNull<Inactive>>,
-    /// What its inode shows.
+    /// The part that its inode shows.
     shown: Option<NonNull<Shown>>,
     closed: AtomicBool,
     /// A call has asked for code that comes late ([`File::code_comes_late`]).
@@ -356,7 +356,7 @@ const CREATION: u32 = O_CREAT | O_EXCL | O_NOCTTY | O_TRUNC | O_CLOEXEC;
 pub const SHOWN: usize = core::mem::offset_of!(OpenFile, shown);
 
 impl OpenFile {
-    /// What its inode shows.
+    /// The part that its inode shows.
     #[inline(always)]
     pub fn shown(&self) -> Option<&Shown> {
         // SAFETY: it is a part of the inode, which `place` keeps.

@@ -49,7 +49,7 @@ enum Place<'a> {
     },
 }
 
-/// What the bytes of a buffer pass.
+/// The filters that the bytes of a buffer pass.
 #[derive(Clone, Copy)]
 pub struct Passage<'a> {
     /// The filters.

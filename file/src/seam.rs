@@ -47,7 +47,7 @@ pub fn init(cpus: usize) -> Result<()> {
     Ok(())
 }
 
-/// What routines around other routines share. On a frame of its own, as above.
+/// The code that routines around other routines share. On a frame of its own, as above.
 #[inline(never)]
 fn make_calls_around(seam: &Seam) -> Result<()> {
     let segments = Around::segments(seam).map_err(|OutOfCode| Errno::ENOMEM)?;
@@ -69,13 +69,13 @@ pub fn get() -> Result<&'static Seam> {
     unsafe { SEAM.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }
 
-/// What routines behind `readv` and `writev` share; `EAGAIN` before [`init`].
+/// The code that routines behind `readv` and `writev` share; `EAGAIN` before [`init`].
 pub fn segments() -> Result<&'static Around> {
     // SAFETY: the pointer is null or comes from the box leaked in `init`.
     unsafe { SEGMENTS.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }
 
-/// What routines behind `recvfrom` and `sendto` share; `EAGAIN` before [`init`].
+/// The code that routines behind `recvfrom` and `sendto` share; `EAGAIN` before [`init`].
 pub fn flagged() -> Result<&'static Around> {
     // SAFETY: the pointer is null or comes from the box leaked in `init`.
     unsafe { FLAGGED.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)

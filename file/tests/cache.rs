@@ -60,7 +60,7 @@ static CALLOUTS: Callouts = Callouts {
     ..callout::DEFAULT
 };
 
-/// What keeps the file: slow, and with errors.
+/// The keeper of the file: slow, and with errors.
 struct Slow {
     bytes: Mutex<Vec<u8>>,
     asked: AtomicUsize,
@@ -82,7 +82,7 @@ impl Backing for Slow {
     }
 
     fn fill(&self, offset: u64, pages: &[FrameRef]) -> Result<()> {
-        // What it answers is of one instant, and comes later.
+        // Its answer is of one instant, and comes later.
         let bytes = self.bytes.lock().unwrap().clone();
         self.delay();
         for (at, page) in pages.iter().enumerate() {

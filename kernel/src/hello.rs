@@ -1,4 +1,4 @@
-//! What the log says at boot.
+//! The lines of the log at boot.
 //!
 //! *Interface*: [`greet`].
 

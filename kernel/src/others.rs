@@ -1,4 +1,4 @@
-//! What every processor does for itself.
+//! The start of every processor, by its own code.
 //!
 //! *Interface*: [`synthesize_entry`] on each; [`start`] on the boot processor.
 

@@ -30,7 +30,7 @@ pub fn run_if_asked() {
     }
 }
 
-/// Calls itself until the stack is used up. What it returns depends on every level, so that none can be left
+/// Calls itself until the stack is used up. Its result depends on every level, so that none can be left
 /// out.
 #[expect(
     unconditional_recursion,

@@ -22,7 +22,7 @@ pub fn spawn(suites: &'static Suites) {
 
 static SUITES: Once<&Suites> = Once::new();
 
-/// What `result` holds; without it the machine ends with a report.
+/// The value in `result`; without it the machine ends with a report.
 pub fn needed<T, E>(result: core::result::Result<T, E>, what: &str) -> T {
     match result {
         Ok(value) => value,
@@ -92,7 +92,7 @@ static CHAIN: device::interrupt::Callouts = device::interrupt::Callouts {
 struct Archive {
     bytes: &'static [u8],
     phys: usize,
-    /// What has not gone yet.
+    /// The part that has not gone yet.
     left: Region,
 }
 
@@ -155,7 +155,7 @@ fn does_not_fit(left: usize) -> ! {
 }
 
 const MIB: usize = 1 << 20;
-/// What must be free beside the archive for anything to begin.
+/// The memory that must be free beside the archive before anything begins.
 const LEAST: usize = 3 * MIB;
 
 /// The words of the command line that docs/run-contract.md names.

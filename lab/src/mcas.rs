@@ -78,9 +78,9 @@ impl Cell {
 pub struct Change<'a> {
     /// Where.
     pub cell: &'a Cell,
-    /// What it must hold.
+    /// The value that it must hold.
     pub old: u64,
-    /// What it then holds.
+    /// The value that it then holds.
     pub new: u64,
 }
 
@@ -185,7 +185,7 @@ impl<const K: usize> Operation<K> {
     }
 }
 
-/// What a cell holds.
+/// The contents of a cell.
 #[derive(Clone, Copy)]
 struct Content {
     value: u64,
@@ -202,7 +202,7 @@ impl Content {
     }
 }
 
-/// What came of an attempt to complete an operation.
+/// The outcome of an attempt to complete an operation.
 enum Attempt {
     Decided,
     /// Another operation holds a cell.
@@ -283,7 +283,7 @@ impl<const PARTIES: usize, const K: usize, const RING: usize> Domain<PARTIES, K,
         }
     }
 
-    /// What a cell with this name holds, unless its operation is over.
+    /// The contents of a cell with this name, unless its operation is over.
     #[inline]
     fn explain(&self, name: u64) -> Option<Content> {
         let descriptor = self.descriptor(name);
@@ -414,7 +414,7 @@ impl<const PARTIES: usize, const K: usize, const RING: usize> Domain<PARTIES, K,
         let beside = pair.low();
         let (seen, content) = self.look(pair);
         if seen & DONE == 0 && !content.undecided {
-            // What is beside a name changes only when the name is marked. So failing means that the name
+            // The word beside a name changes only when the name is marked. So failing means that the name
             // which the caller saw is gone.
             let _ = pair.compare_exchange((beside, seen), (content.value, seen | DONE));
         }

@@ -115,7 +115,7 @@ fn queues() {
         |queue| assert!(queue.len() <= 1),
     );
     let through = |queue: &mpsc::Queue<u64, 4>| {
-        // What is put comes out, also when the place of one who stopped comes round again.
+        // A value that is put comes out, also when the place of one who stopped comes round again.
         (10..30)
             .all(|n| queue.put(n).is_ok() && soon(|| (get!(queue)? == n).then_some(())).is_some())
     };

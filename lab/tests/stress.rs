@@ -32,7 +32,7 @@ fn queue_of_one_and_one() {
             assert_eq!(*until(|| consumer.get()), n);
         }
     });
-    // What is left is dropped with the queue.
+    // The rest is dropped with the queue.
     let (mut producer, _) = queue.split();
     assert!((0..4).all(|n| producer.put(Box::new(n)).is_ok()));
     assert!(producer.put(Box::new(9)).is_err());
@@ -122,7 +122,7 @@ fn queue_of_many_and_many() {
                 for _ in 0..MANY {
                     let value = until(|| queue.get());
                     tally.see(value);
-                    // What one producer put comes out in its order, whoever gets it.
+                    // One producer's values come out in its order, whoever gets them.
                     let producer = (value / MANY) as usize;
                     assert!(last[producer] <= value);
                     last[producer] = value;

@@ -19,7 +19,7 @@ use process::ipc::mqueue;
 use vm::fallible::try_string;
 
 /// Makes the root file system from `initrd`, mounts `/dev`, `/proc`, `/syn`, `/sys` and `/tmp`, and answers
-/// the root. What of the archive is corrupt is left out and logged; only running out of memory is an error.
+/// the root. Corrupt parts of the archive are left out and logged; only running out of memory is an error.
 /// `done` is told of each part of the archive that nobody will read any more, in order.
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]

@@ -30,15 +30,15 @@ use tty::Console;
 
 const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What to run.
+/// The program to run.
 struct Command {
     argv: Strings,
     envp: Strings,
     cwd: Vec<u8>,
 }
 
-/// Starts the first process in the tree with `root`. In thread context, all rooms up. What goes wrong is
-/// reported to the host as the process's own end.
+/// Starts the first process in the tree with `root`. In thread context, all rooms up. A failure is reported
+/// to the host as the process's own end.
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
 pub fn start(root: Place, console: Console) -> Result<()> {

@@ -53,7 +53,7 @@ pub struct BootInfo {
     pub regions: &'static [Region],
     /// All memory that the firmware names, ascending, for `/proc/iomem` and the like.
     pub memory: &'static [Region],
-    /// The initial root archive; empty when there is none. What of it [`release_initrd`] leaves, later.
+    /// The initial root archive; empty when there is none. Later, the part that [`release_initrd`] leaves.
     pub initrd: &'static [u8],
     /// Physical address of the archive.
     pub initrd_phys: usize,

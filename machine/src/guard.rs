@@ -6,8 +6,8 @@
 //! assembled twins that do the same (`trap/guarded.rs`).
 //!
 //! IBRS is set by the first instructions behind `syscall` or a gate, before any indirect branch, and cleared
-//! by the last ones: all of the kernel runs under it, compiled code, which has no retpolines, too. What the
-//! register holds is words of each CPU, since a thread may ask for more (`thread::speculation`).
+//! by the last ones: all of the kernel runs under it, compiled code, which has no retpolines, too. The values
+//! for the register are words of each CPU, since a thread may ask for more (`thread::speculation`).
 //! Source: Intel, "Speculative Execution Side Channel Mitigations", "Microarchitectural Data Sampling".
 
 use core::sync::atomic::AtomicU16;

@@ -6,8 +6,8 @@
 //!
 //! Code reaches the image relative to itself or by addresses that the linker has filled in. The latter are
 //! listed by the host tool in `.synthesis/kernel.rel` (docs/run-contract.md): each gets the distance added,
-//! in place, while the image can be seen at both addresses; then the entry goes on at the new one. What has
-//! been computed from an address before would be stale, so nothing has.
+//! in place, while the image can be seen at both addresses; then the entry goes on at the new one. A value
+//! computed from an address before would be stale, so there is none.
 
 use crate::paging::{bits, phys_to_virt};
 use crate::{boot, cpio, features, random};

@@ -1,5 +1,5 @@
-//! What the firmware's ACPI tables say: processors, interrupt controllers, PCI's configuration space, how to
-//! power off.
+//! The facts in the firmware's ACPI tables: processors, interrupt controllers, PCI's configuration space, how
+//! to power off.
 //!
 //! *Interface*: `read`, once, on the temporary page tables (which map 4 GiB). The tables are found and
 //! checked by the `acpi` crate; without tables the PC's classic addresses and one processor are assumed.

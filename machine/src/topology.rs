@@ -1,8 +1,8 @@
 //! How processors lie together, and what they share: read from CPUID, and from the identifiers that the
 //! firmware named.
 //!
-//! *Interface*: [`core_of`], [`package_of`]; [`caches`] and [`Cache::shares`]. What the boot processor says
-//! is taken for all.
+//! *Interface*: [`core_of`], [`package_of`]; [`caches`] and [`Cache::shares`]. The boot processor's answers
+//! are taken for all.
 //! Source: Intel, Software Developer's Manual, volume 2, CPUID, leaves 1, 4 and 0Bh; AMD, Programmer's
 //! Manual, volume 3, appendix E.4.
 

@@ -624,7 +624,7 @@ mod bare {
         }
     }
 
-    /// What user mode makes of `frame` is a general protection fault, as if it had got there.
+    /// User mode takes a general protection fault in the state of `frame`, as if it had got there.
     fn fault(frame: &mut TrapFrame) {
         frame.cs = USER_CS;
         frame.ss = USER_SS;

@@ -168,7 +168,7 @@ fn ending_group() -> (loom::sync::Arc<Names<6>>, thread::JoinHandle<()>) {
     (names, thread::spawn(move || leaver.leave(5)))
 }
 
-/// What is left when the leader of session 2 has gone, too.
+/// Checks that nothing is left when the leader of session 2 has gone, too.
 fn nothing_is_left(names: &Names<6>) {
     names.leave(2);
     for number in 0..6 {

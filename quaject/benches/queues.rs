@@ -101,7 +101,7 @@ fn sample(calls: impl FnOnce()) -> f64 {
     start.elapsed().as_nanos() as f64 / f64::from(EACH)
 }
 
-/// What a generated get returns.
+/// The result of a generated get.
 fn got(byte: Option<u8>) -> isize {
     byte.map_or(-1, isize::from)
 }
@@ -122,7 +122,7 @@ fn row<Q: Twin>(op: &str, producers: Parties, consumers: Parties, queue: Q) {
                 return;
             }
         };
-        // What is linked to the queue calls these; a Rust caller from outside goes through a plug, which
+        // Linked quajects call these; a Rust caller from outside goes through a plug, which
         // counts who is inside.
         let (put, get) = made.routines();
         let generated = calls(put.entry(), get.entry());

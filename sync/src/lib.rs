@@ -1,7 +1,8 @@
 //! Lock-free structures, one algorithm in each file (dissertation, chapter 5).
 //!
 //! *Interface*: each module's first lines. Waiting (`wait`, `monitor`) knows threads
-//! only through the callouts that the thread room links at boot. What the kernel has no use for is in `lab`.
+//! only through the callouts that the thread room links at boot. Structures that the kernel has no use for
+//! are in `lab`.
 #![cfg_attr(not(any(test, loom)), no_std)]
 
 extern crate alloc;

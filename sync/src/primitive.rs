@@ -22,7 +22,7 @@ impl<T> UnsafeCell<T> {
         UnsafeCell(core::cell::UnsafeCell::new(value))
     }
 
-    /// What is in it.
+    /// The value in it.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
     }

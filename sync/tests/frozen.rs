@@ -43,7 +43,7 @@ fn a_spin_lock_is_caught() {
     assert!(stuck.is_err());
 }
 
-/// What `queue/mpmc` would be without help: a claim, then a fill that everybody waits for.
+/// `queue/mpmc` as it would be without help: a claim, then a fill that everybody waits for.
 #[test]
 fn a_queue_that_waits_for_its_peers_is_caught() {
     struct Waiting {
@@ -124,7 +124,7 @@ fn stacks() {
         (0..10).all(|_| {
             // SAFETY: the nodes end with the stack; this one is popped again.
             unsafe { nodes.0.push(NonNull::from(&nodes.1[2])) };
-            // Whatever the victim has pushed or popped.
+            // All that the victim has pushed or popped.
             let mut popped = Vec::new();
             let back = soon(|| {
                 let node = nodes.0.pop()?;

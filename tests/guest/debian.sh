@@ -1,4 +1,4 @@
-# What the scripts about programs from Debian's packages share. Sourced with PATIENCE, the seconds that anything may take.
+# The common part of the scripts about programs from Debian's packages. Sourced with PATIENCE, the seconds that anything may take.
 #
 # Interface: all of lib.sh; comes COMMAND... runs the command again and again until it succeeds; of COMMAND... is all that it says.
 . /tests/lib.sh

@@ -1,7 +1,7 @@
 # Too much of everything on a small machine: it says no, lives on, and gives everything back.
 . /tests/lib.sh
 
-# Who multiplies is refused, or ended as one of the largest; on a slow machine its family is still there when it is.
+# A process that multiplies is refused, or ended as one of the largest; on a slow machine its family is still there when it is.
 answered() {
     "$@"
     case $? in 0 | 137) true ;; *) false ;; esac

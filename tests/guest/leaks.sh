@@ -1,7 +1,7 @@
 # After a load of every kind, frames, heap and code bytes are back where they were.
 . /tests/lib.sh
 
-# What must not grow. Memory that the heap, the code space and the stacks keep ready for the next who asks counts by what of it is in use.
+# The counts that must not grow. Memory that the heap, the code space and the stacks keep ready for the next who asks counts by what of it is in use.
 used() {
     awk '/^all frames/ { frames = $3 } /^free frames/ { frames -= $3 }
          /^heap/ { kind = "heap"; frames -= $2 } /^generated code/ { kind = "code"; frames -= $4 }

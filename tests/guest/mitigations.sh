@@ -1,4 +1,4 @@
-# What is done about speculation: /sys, /syn, and the code that was generated. The word is that of the command line, and whether the processor has Intel's defects.
+# The measures against speculation: /sys, /syn, and the code that was generated. The word is that of the command line, and whether the processor has Intel's defects.
 . /tests/lib.sh
 wish=$1 cpu=$2
 
@@ -89,7 +89,7 @@ off-*) rest=none ;;
 *) rest=some ;;
 esac
 is "retpolines" $rest "$(some ' f390 ')"
-# Who needs it here has gates.
+# A processor that needs it here has gates.
 is "verw" none "$(some 'verw')"
 case $wish in
 all) rest=some ;;

@@ -1,4 +1,4 @@
-// What a program of node.js does with its run-time: programs, threads, promises over a pipe, servers, files. It says what came out, a line each.
+// The work of a program of node.js with its run-time: programs, threads, promises over a pipe, servers, files. It says what came out, a line each.
 const { spawn, execFile } = require("child_process");
 const { Worker, isMainThread, parentPort, workerData } = require("worker_threads");
 const http = require("http"), fs = require("fs"), net = require("net");

@@ -1,4 +1,4 @@
-# What run-times ask of a kernel, by their own tests: of Go's library and of python's. `runtimes.sh long` runs those that take minutes too.
+# The needs of run-times, by their own tests: of Go's library and of python's. `runtimes.sh long` runs those that take minutes too.
 . /tests/lib.sh
 export LANG=C.UTF-8 TERM=xterm HOME=/root GOROOT=/go
 # There is no Go here that could build.

@@ -1,4 +1,4 @@
-# What the system tells of itself: /proc, ps, top, mount, date, and /syn.
+# The texts of the system about itself: /proc, ps, top, mount, date, and /syn.
 . /tests/lib.sh
 
 is "uname" "Linux x86_64" "$(uname -s -m)"

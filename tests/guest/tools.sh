@@ -1,4 +1,4 @@
-# Tools from Debian's packages that look at programs and at the machine: debuggers, lists of processes, of files, of processors. What they say is what they say on Linux.
+# Tools from Debian's packages that look at programs and at the machine: debuggers, lists of processes, of files, of processors. Their output is that on Linux.
 PATIENCE=100
 . /tests/debian.sh
 export COLUMNS=120

@@ -26,7 +26,7 @@ struct Cpu {
     asked: Asked,
     /// The sent interrupts, and the senders. It orders nothing.
     sent: AtomicUsize,
-    /// What there is for it.
+    /// The work that there is for it.
     work: [AtomicUsize; 2],
 }
 

@@ -31,7 +31,7 @@ fn travel(thread: &Thread, cpus: &[u32]) {
     }
 }
 
-/// What the thread tells until nothing asks it any more: the last of it, and how often.
+/// The thread's answers until nothing asks it any more: the last, and how many looks.
 fn look(thread: &Thread, told: &mut u32) -> usize {
     let mut looks = 0;
     while thread.state.load(Ordering::Relaxed) & SEQUENCE != 0 {

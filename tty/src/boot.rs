@@ -66,7 +66,7 @@ struct Lines {
     side: Option<&'static Serial>,
 }
 
-/// What the first process has for input, output and errors.
+/// The first process's input, output and errors.
 pub struct Console {
     /// Its first three descriptors.
     pub files: [Arc<OpenFile>; 3],
@@ -134,7 +134,7 @@ fn start_streams(lines: &Lines) -> Result<()> {
     Ok(())
 }
 
-/// What the host does with the ports while they are in use, until it takes all away.
+/// Follows the host's changes of the ports that are in use, until it takes all away.
 fn follow_ports() {
     let (Some(changes), Some(streams)) = (ports::changes(), STREAMS.get()) else {
         return;
@@ -228,7 +228,7 @@ fn open_console(_rdev: u64, how: How) -> Result<Arc<OpenFile>> {
     Ok(OpenFile::console(console_file()?, how, console().is_some()))
 }
 
-/// What the first process gets. ENXIO before [`start`].
+/// The console of the first process. ENXIO before [`start`].
 pub fn for_first_process() -> Result<Console> {
     Ok(Console {
         files: first_files()?,

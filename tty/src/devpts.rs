@@ -24,7 +24,7 @@ use file::fs::place::{self, FileSystem};
 use file::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, Place, SetAttr, dev, names};
 use vm::fallible::{try_arc, try_slice, try_text};
 
-/// What `statfs` shows.
+/// The kind that `statfs` shows.
 const DEVPTS_MAGIC: i64 = 0x1cd1;
 /// Numbers of the inodes of the root and of `ptmx`; the slaves' follow.
 const ROOT: u64 = 1;

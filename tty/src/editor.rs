@@ -11,7 +11,7 @@
 //!
 //! *Interface*: [`Editor::new`] makes and links them; [`Editor::pump`] lets some bytes through, by the thread
 //! that calls it; [`Editor::enter`] one of another origin (`TIOCSTI`); [`Editor::lock`] is for those who look
-//! at the settings or change them. What the editor asks for meanwhile waits in a list, its echo in the
+//! at the settings or change them. The editor's requests meanwhile wait in a list, its echo in the
 //! BufferOut: [`Editor::settle`] hands both out.
 //!
 //! The editor is made for one caller at a time; the Monitor quaject at its entrance serializes the pump and

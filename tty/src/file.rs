@@ -23,7 +23,7 @@ const PIECE: usize = 4096;
 /// A read of no more bytes needs no memory but the stack's.
 const KEYS: usize = 64;
 
-/// What a descriptor of a terminal does.
+/// The operations of a terminal's descriptor.
 pub struct TtyFile {
     pub(super) tty: Arc<Tty>,
 }

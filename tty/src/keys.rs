@@ -1,4 +1,4 @@
-//! What typed control characters do: a Switch from the editor's requests to the terminal's services.
+//! The services of typed control characters: a Switch from the editor's requests to the terminal's services.
 //!
 //! *Interface*: [`link_services`] once for a terminal; its switch is then given the number of a `Control`.
 //!
@@ -45,7 +45,7 @@ fn tty(this: usize) -> &'static Tty {
     unsafe { &*tty }
 }
 
-/// What was typed is flushed, unless the settings keep it; a master that reads packets is told.
+/// Typed bytes are flushed, unless the settings keep it; a master that reads packets is told.
 fn signal(this: usize, number: i32) {
     let tty = tty(this);
     if let Some(pair) = &tty.pair

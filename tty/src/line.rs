@@ -1,4 +1,5 @@
-//! What a terminal's output goes to: a serial line, or the channel that a pseudo-terminal's master reads.
+//! The destination of a terminal's output: a serial line, or the channel that a pseudo-terminal's master
+//! reads.
 //!
 //! *Interface*: [`Line`].
 
@@ -62,7 +63,7 @@ impl Line {
         }
     }
 
-    /// Bytes that have not gone out. What a master can read has.
+    /// Bytes that have not gone out. Those that a master can read have.
     pub fn unsent(&self) -> usize {
         match self {
             Line::Serial(line) => line.unsent(),

@@ -1,7 +1,7 @@
 //! The master's side of a pseudo-terminal: what a terminal emulator has open.
 //!
 //! *Interface*: [`Master`] is what its descriptor does. Reading gives what the slave has written, and writing
-//! types; both have generated routines. What is here waits, and does what they leave: packets, keys that the
+//! types; both have generated routines. The code here waits, and does what they leave: packets, keys that the
 //! editor looks at, ends.
 
 use abi::errno::{Errno, Result};
@@ -26,7 +26,7 @@ const PIECE: usize = 4096;
 /// Keys between two looks at what they asked for.
 const KEYS: usize = 256;
 
-/// What a descriptor of a master does.
+/// The operations of a master's descriptor.
 pub(super) struct Master {
     tty: Arc<Tty>,
 }
@@ -88,7 +88,7 @@ impl File for Master {
                 return buf.put(&[status]);
             }
         }
-        // What was written before the last close is there after this.
+        // Bytes written before the last close are there after this.
         let deserted = pair.is_deserted();
         let mut piece = try_filled(0, buf.remaining().min(PIECE))?;
         let count = channel.read(&mut piece[head..]);

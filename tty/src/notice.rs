@@ -12,7 +12,7 @@ use device::stream::{End, Stream};
 use quaject::interfacer::{Function, link};
 use quaject::queue::Q_EMPTY;
 
-/// What a notice says.
+/// The contents of a notice.
 #[derive(Debug, PartialEq, Eq)]
 enum Notice {
     /// The input stream ends after so many bytes.

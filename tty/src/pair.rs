@@ -1,5 +1,5 @@
-//! What a pseudo-terminal has besides a terminal's parts: its number, its lock, how many have it open, what
-//! its master is told in packets.
+//! The parts that a pseudo-terminal has besides a terminal's: its number, its lock, how many have it open,
+//! the notes for its master's packets.
 //!
 //! *Interface*: [`open_master`] is `open("/dev/ptmx")`; [`find`] and [`named_from`] are what `devpts` shows;
 //! [`Tty::enrol`] and [`Tty::leave`] count the descriptions of the slave's side; [`Tty::master_left`] is the
@@ -114,9 +114,9 @@ pub(super) struct Pair {
     /// The slave was open, and no longer is.
     deserted: AtomicBool,
     packets: AtomicBool,
-    /// What the master is to be told in its next packet (`TIOCPKT_*`).
+    /// The notes for the master's next packet (`TIOCPKT_*`).
     status: AtomicU8,
-    /// What `stat` tells of the slave's name.
+    /// The answer of `stat` for the slave's name.
     pub node: Monitor<Ownership>,
     _charge: Charge,
 }
@@ -187,7 +187,7 @@ impl Pair {
         self.reads_packets() && self.status.load(Ordering::SeqCst) != 0
     }
 
-    /// What the master is to be told, once.
+    /// The notes for the master, once.
     pub fn take_status(&self) -> u8 {
         self.status.swap(0, Ordering::SeqCst)
     }
@@ -298,8 +298,8 @@ impl Tty {
         drop(own);
     }
 
-    /// The leader of the session gets SIGHUP and SIGCONT, and the session has no terminal any more. What was
-    /// the foreground group hears of it when the leader ends.
+    /// The leader of the session gets SIGHUP and SIGCONT, and the session has no terminal any more. The
+    /// former foreground group hears of it when the leader ends.
     fn end_session(&self) {
         let number = self.session();
         let Some(leader) = tree::find(number).filter(|_| number > 0) else {

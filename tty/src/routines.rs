@@ -35,13 +35,13 @@ pub(super) struct Routines {
     master: Option<Pair>,
 }
 
-/// What a descriptor of one side leads to.
+/// The routines that a descriptor of one side leads to.
 struct Pair {
     read: Arc<Composed>,
     write: Arc<Composed>,
 }
 
-/// What the routines are made for, besides the settings.
+/// The conditions that the routines are made for, besides the settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sort {
     /// The output is held.
@@ -157,12 +157,12 @@ impl Routines {
         }
     }
 
-    /// What goes into the tables of the terminal's descriptors, or of its master's.
+    /// The routines for the tables of the terminal's descriptors, or of its master's.
     pub fn tables(&self, master: bool) -> Result<DescRoutines> {
         self.pair(master).ok_or(Errno::EINVAL)?.tables()
     }
 
-    /// What the relay of `call` leads to now.
+    /// The routine that the relay of `call` leads to now.
     pub fn relayed(&self, call: &str, master: bool) -> Option<DescRoutine> {
         self.pair(master)?.relayed(call)
     }

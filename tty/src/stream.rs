@@ -29,7 +29,7 @@ use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 
 const PIECE: usize = 4096;
 
-/// What a descriptor of a raw line does.
+/// The operations of a raw line's descriptor.
 pub struct StreamFile {
     input: &'static dyn Stream,
     output: &'static dyn Stream,
@@ -91,7 +91,7 @@ impl StreamFile {
         self.output.output().map_or(0, |end| end.queue.room())
     }
 
-    /// What does not fit is left; a direction that the device has not takes everything.
+    /// Bytes that do not fit are left; a direction that the device has not takes all.
     fn send(&self, bytes: &[u8]) -> usize {
         self.output
             .output()

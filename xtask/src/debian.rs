@@ -6,7 +6,7 @@
 //!
 //! `apt-get` finds what belongs together and fetches it, from the sources and with the checks that the host
 //! has. It is told of an empty system, but for what only the scripts of packages need ([`FOR_SCRIPTS`]),
-//! since these are not run. What is made by scripts and programs need all the same stands in [`BASE`].
+//! since these are not run. Files that scripts make and programs need all the same are in [`BASE`].
 
 use crate::failure::{Context, Failure, HOST, Result};
 use crate::host;

@@ -114,7 +114,7 @@ impl Monitor {
         Ok(returned.map_or(Answer::Ended, |_| Answer::Done))
     }
 
-    /// What the oldest command without an answer has returned; `None` when the machine has ended.
+    /// The value that the oldest command without an answer has returned; `None` when the machine has ended.
     fn returned(&mut self) -> Result<Option<Value>> {
         while let Some(object) = self.object()? {
             if let Some(error) = object.get("error") {

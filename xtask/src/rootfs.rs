@@ -69,7 +69,7 @@ impl Root {
             root.archive
                 .add_missing(name, Entry::directory(permissions));
         }
-        // What the run contract promises of every root.
+        // The texts that the run contract promises in every root.
         for (name, text) in TEXTS {
             let name = root.archive.place(name);
             root.archive.add_missing(&name, Entry::file(0o644, text));
@@ -166,8 +166,8 @@ impl Root {
         }
     }
 
-    /// Has the guest mount a directory of the host, `HOST[:GUEST]`, by default at `/mnt/NAME`. What the
-    /// machine must have for that.
+    /// Has the guest mount a directory of the host, `HOST[:GUEST]`, by default at `/mnt/NAME`. The answer is
+    /// a device that the machine must have for that.
     ///
     /// # Errors
     /// Usage failure when there is no such directory.
@@ -346,7 +346,7 @@ const COMPRESSED: [(&[u8], host::Need); 4] = [
     (b"BZh", host::BZIP2),
 ];
 
-/// What the archive is when it is not compressed.
+/// The bytes of the archive, uncompressed.
 fn unpacked(path: &Path) -> Result<Vec<u8>> {
     let name = path.display();
     let wrong = |why: &dyn std::fmt::Display| Failure::new(USAGE, format!("--root {name}: {why}"));

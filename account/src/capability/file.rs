@@ -72,7 +72,7 @@ pub fn check(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// What is shown of `bytes`: those of the one user namespace that there is as revision 2.
+/// The bytes to show for `bytes`: those of the one user namespace that there is as revision 2.
 pub fn shown(bytes: Vec<u8>) -> Vec<u8> {
     let mut bytes = bytes;
     let revision = word(&bytes, 0).map(|magic| magic & REVISION);

@@ -49,7 +49,7 @@ impl Model {
         self.set(at, 0x10 + 4 * index, value, mask);
     }
 
-    /// What a word holds.
+    /// The value of a word.
     pub fn get(&self, at: PciAddress, offset: u16) -> u32 {
         let words = self.0.lock().unwrap();
         let there = words.contains_key(&key(at, 0));

@@ -20,7 +20,7 @@ const CONTROL: u8 = 0x18;
 
 /// In the capability's first word: there is a slot at the port.
 const HAS_SLOT: u32 = 1 << 24;
-/// What it can do: be told of while it runs; turn power off; do so without a note that it has.
+/// Its abilities: be told of while it runs; turn power off; do so without a note that it has.
 const HOT: u32 = 1 << 6;
 const HAS_POWER: u32 = 1 << 1;
 const NO_NOTES: u32 = 1 << 18;
@@ -120,7 +120,7 @@ impl Slot {
         self.control(AT_BUTTON | AT_PRESENCE | INTERRUPTS, 0);
     }
 
-    /// What has happened since the last look; None: nothing, or the port itself is gone.
+    /// The change since the last look; None: nothing, or the port itself is gone.
     pub fn take(&self) -> Option<Change> {
         let state = self.state();
         let said = state & (PRESSED | MOVED);

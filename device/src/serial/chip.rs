@@ -32,7 +32,7 @@ pub struct Chip {
     pub mask: i32,
 }
 
-/// What a callentry does to the chip's interrupt mask.
+/// The effect of a callentry on the chip's interrupt mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     /// The receiver is on again.

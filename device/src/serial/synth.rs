@@ -5,10 +5,10 @@
 //! chip and the queues by bursts of the chip's FIFO where it can, acknowledges, and returns; only when a
 //! thread waits and may go on does it save the rest and call `wake`.
 //!
-//! What Serial_in's `putchar` and Serial_out's `getchar` are linked to stands in the handler: `Q_put` and
-//! `Q_get` of the line's two queues, with their callbacks behind them. `Q_full` turns the receiver off; when
-//! `Q_get` finds nothing, the transmitter is left without a further interrupt. When such a link changes, the
-//! handler is generated anew.
+//! The other ends of the links of Serial_in's `putchar` and Serial_out's `getchar` stand in the handler:
+//! `Q_put` and `Q_get` of the line's two queues, with their callbacks behind them. `Q_full` turns the
+//! receiver off; when `Q_get` finds nothing, the transmitter is left without a further interrupt. When such a
+//! link changes, the handler is generated anew.
 //!
 //! Source: dissertation, section 3.3.3, figure 3.5: the buffer's code stands in the handler, only what is
 //! used is saved, and the handler is generated again when a source comes or goes.
@@ -197,7 +197,7 @@ fn emit_receive(a: &mut Assembly, plan: &Plan, r: &Receive) {
     match a.consult(r.from, r.put) {
         None => dynasm!(a ; .arch x64 ; mov edx, data ; in al, dx),
         Some(link) if a.place_around(link, KEPT, received, &FromChip { data, count: 1 }) => {}
-        // What cannot be asked for room first loses the byte that it refuses.
+        // A callentry that cannot be asked for room first loses the byte that it refuses.
         Some(link) => {
             let byte = Regs::of(&[Reg::Rsi, Reg::Rdi]);
             byte.save(a);

@@ -124,7 +124,7 @@ impl Frames {
     }
 }
 
-/// What is on its way.
+/// The request on its way.
 enum Request {
     None,
     /// The host is told of so many frames that it gets, the last of [`Work::held`].
@@ -203,7 +203,7 @@ pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, 
     Ok(balloon)
 }
 
-/// What there is, as the device wants it.
+/// The statistics of memory, as the device wants them.
 fn statistics() -> impl Iterator<Item = u8> {
     let stats = frame::stats();
     let bytes = |frames: usize| (frames * PAGE) as u64;

@@ -176,7 +176,7 @@ impl Ring {
         index.store(given.wrapping_add(1), Ordering::Release);
     }
 
-    /// What the device has done with a buffer: its number, and how many bytes it has written, if it has used
+    /// The device's answer for a buffer: its number, and how many bytes it has written, if it has used
     /// more than `taken`, which then counts one more. A number beyond the ring is none of ours: None for the
     /// length.
     pub fn take(&self, taken: &mut u16) -> Option<(u16, Option<u32>)> {

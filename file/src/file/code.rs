@@ -65,7 +65,7 @@ impl Made {
     }
 }
 
-/// What is kept of one description's routines.
+/// The routines of one description.
 #[derive(Default)]
 pub(super) struct Cell {
     /// For one thread.
@@ -81,7 +81,7 @@ pub(super) struct Cell {
 pub(super) struct Cells(AtomicPtr<Cell>);
 
 impl Cells {
-    /// What there is.
+    /// The routines, if any were made.
     #[inline]
     pub fn there(&self) -> Option<&Cell> {
         // SAFETY: null, or from a box that stays as long as this.

@@ -33,7 +33,7 @@ use crate::files;
 use crate::io::{IoBuf, Passage};
 use core::sync::atomic::Ordering;
 
-/// What is kept of a description that has had a filter.
+/// The state of a description that has had a filter.
 pub(super) struct Filters {
     stream: Ref<Stream>,
     /// The identity that inserted the first one; none while there is no filter.
@@ -143,8 +143,8 @@ impl OpenFile {
         epoch::synchronize();
     }
 
-    /// What the bytes of a call of the running process pass; none that acts for it: as they are. Waits until
-    /// they may. EAGAIN, ERESTARTSYS, ENOMEM.
+    /// The filters that the bytes of a call of the running process pass; None when none acts for it. Waits
+    /// until they may. EAGAIN, ERESTARTSYS, ENOMEM.
     pub fn passage(&self, course: Course) -> Result<Option<Passage<'_>>> {
         let Some(passage) = self.acting(course) else {
             return Ok(None);

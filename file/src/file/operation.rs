@@ -4,8 +4,8 @@
 //! made; [`emit`] is the way from a description to its routine, for generated code.
 //!
 //! The first such call of a description is made plainly, and so is the second, which has the routine
-//! generated: a description that is read at positions twice is most often read so again. What is generated
-//! stays as long as the description. A description without any pays one word.
+//! generated: a description that is read at positions twice is most often read so again. Generated code stays
+//! as long as the description. A description without any pays one word.
 //!
 //! There is a set of entries for descriptions that one thread reaches alone, and one for the others; which
 //! one holds is looked up at each call, so that nothing need be plugged when that changes.
@@ -93,7 +93,7 @@ struct Known {
     routine: DescRoutine,
 }
 
-/// What was generated.
+/// The generated code.
 #[repr(C)]
 struct Table {
     /// For one thread, and for several.

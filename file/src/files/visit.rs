@@ -166,7 +166,7 @@ impl Files {
     }
 }
 
-/// Plugs the routines that fit `of` now in all tables. What they assume was changed before.
+/// Plugs the routines that fit `of` now in all tables. Their assumptions were changed before.
 fn replug_all(of: &Arc<OpenFile>) {
     PLUGGED.fetch_add(1, Ordering::SeqCst);
     let mut piece = Piece::default();

@@ -25,7 +25,7 @@ pub struct Dentry {
     pub ino: u64,
     /// Its inode.
     pub inode: Arc<dyn Inode>,
-    /// What that shows.
+    /// The part that the inode shows.
     shown: Option<NonNull<Shown>>,
 }
 
@@ -49,7 +49,7 @@ impl Dentry {
         }
     }
 
-    /// What the inode shows.
+    /// The part that the inode shows.
     #[inline]
     pub fn shown(&self) -> Option<&Shown> {
         // SAFETY: it is a part of the inode, always the same, and the entry keeps that.

@@ -103,7 +103,7 @@ pub type Handle = [u32; 3];
 pub trait Inode: Send + Sync + Any {
     /// The attributes.
     fn attr(&self) -> Attr;
-    /// What it shows without a lock: always the same part of it. Nothing where that is not kept.
+    /// The part that it shows without a lock, always the same. None where that is not kept.
     fn shown(&self) -> Option<&Shown> {
         None
     }

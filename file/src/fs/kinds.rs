@@ -18,7 +18,7 @@ pub type Make = fn(source: &str, options: &str) -> Result<Arc<dyn FileSystem>>;
 pub struct Kind {
     /// As in `/proc/filesystems`.
     pub name: &'static str,
-    /// What `mount` calls.
+    /// The function that `mount` calls.
     pub make: Make,
 }
 

@@ -62,7 +62,7 @@ impl Mark {
         (self.hash >> 58) as usize
     }
 
-    /// What the path is told by from others of its place.
+    /// The mark of the path among others of its place.
     #[inline]
     fn tag(self) -> u32 {
         (self.hash >> 16) as u32 | 1

@@ -80,7 +80,7 @@ impl Records {
         for word in whole {
             self.words.push(u64::from_le_bytes(*word));
         }
-        // What is left, fewer than eight bytes, and zeros.
+        // The rest, fewer than eight bytes, and zeros.
         self.words
             .push(last >> (56 - 8 * (ending.len() as u32 & 7)) >> 8);
         true

@@ -1,4 +1,4 @@
-//! What an inode shows of itself to those who take no lock: who may do what to it, its entries, whether
+//! The part of an inode that it shows to those who take no lock: who may do what to it, its entries, whether
 //! something is mounted on it, and its attributes.
 //!
 //! *Interface*: [`Shown`] is a part of the inode, which writes it: [`Shown::publish`] all that changes with
@@ -22,7 +22,7 @@ use super::mem::meta::Meta;
 use super::place::Mount;
 use super::way::Access;
 
-/// What an inode shows.
+/// The part that an inode shows.
 #[repr(C)]
 pub struct Shown {
     /// [`Access`].
@@ -257,7 +257,7 @@ impl Words {
 
 #[cfg(test)]
 impl Shown {
-    /// What generated code copies; nothing where it would leave.
+    /// The values that generated code copies; None where it would leave.
     pub fn copied(&self) -> Option<Stat> {
         let at = |address: usize| {
             // SAFETY: words of this, and of what it leads to, which stay as long as the inode; a word of

@@ -1,7 +1,7 @@
 //! The directory and the last name of a path, found without a lock: where a name is made or removed.
 //!
 //! *Interface*: [`find`] goes along a path as [`super::way`] does, up to its last name, and answers a
-//! [`Spot`]. The caller may change that directory. Whatever is not so simple has no answer here, as there:
+//! [`Spot`]. The caller may change that directory. Other paths have no answer here, as there:
 //! the walk ([`super::walk`](mod@super::walk)) finds it, or says what is wrong.
 
 use abi::linux::S_IFDIR;
@@ -89,7 +89,7 @@ pub unsafe fn find<'a, 'p>(
             (mount, dir) = unsafe { on_top(mount, dir, shown) }?;
             shown = dir.shown()?;
         }
-        // What is no directory has no entries, which is seen then.
+        // A file has no entries, which is seen then.
         at = end.wrapping_add(1);
     }
 }
@@ -135,7 +135,7 @@ mod tests {
     use crate::fs::place::{FileSystem, detached};
     use abi::linux::S_IFREG;
 
-    /// What `path` is for `cred`: vacant, removable, or neither, and its last name.
+    /// The place of `path` for `cred`: vacant, removable, or neither, and its last name.
     fn at(root: &FsContext, path: &str, cred: &Cred) -> Option<(bool, bool, String)> {
         let padded = [path.as_bytes(), &[0; ZEROS + 1]].concat();
         // SAFETY: nobody else changes the tree.

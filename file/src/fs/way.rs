@@ -3,7 +3,7 @@
 //! *Interface*: [`find`] goes from entry to entry ([`super::entry`]) with interrupts off and answers where a
 //! path leads that goes by directories alone, each with the right to search it, or that it leads nowhere;
 //! [`Found::waiting`] is a description of that file that waits for its next open; [`Access`] is the word by
-//! which an inode shows who may do what. Whatever is not so (a long path, a symbolic link on the way, `..`, a
+//! which an inode shows who may do what. All else (a long path, a symbolic link on the way, `..`, a
 //! right that a list decides, a file system whose entries are not kept) has no answer here: the walk
 //! ([`super::walk`](mod@super::walk)) finds it, or says what is wrong.
 //!
@@ -104,11 +104,11 @@ pub struct Found<'a> {
     pub mount: &'a Mount,
     /// The inode.
     pub inode: &'a Arc<dyn Inode>,
-    /// What that shows.
+    /// The part that the inode shows.
     pub shown: &'a Shown,
 }
 
-/// What there is to say of a path.
+/// The answer about a path.
 pub enum Answer<'a> {
     /// It leads there.
     Leads(Found<'a>),
@@ -125,7 +125,7 @@ pub enum Answer<'a> {
 pub struct Path<'a> {
     /// Its bytes, and a word of zeros.
     bytes: &'a [u8],
-    /// What is longer is no whole path.
+    /// A longer text is no whole path.
     longest: usize,
 }
 
@@ -238,7 +238,7 @@ pub unsafe fn find_from<'a>(start: &'a Place, path: Path, cred: &Cred, follow: b
                 shown,
             });
         }
-        // What is no directory has no entries, which is seen then.
+        // A file has no entries, which is seen then.
         at = end.wrapping_add(1);
     }
 }

@@ -118,7 +118,7 @@ fn check(wanted: &Ucred) -> Result<()> {
     Ok(())
 }
 
-/// What was written.
+/// The outcome of writing control data.
 pub struct Used {
     /// Bytes of control data.
     pub bytes: usize,

@@ -19,7 +19,7 @@ use account::Capability;
 use account::caller;
 use vm::fallible::{try_copy, try_reserve};
 
-/// What a new socket may have unread, and what may be asked for.
+/// The bytes that a new socket may have unread, and the most that may be asked for.
 const BUFFER: u32 = 212_992;
 const SMALLEST_SEND: u32 = 4608;
 const SMALLEST_RECEIVE: u32 = 2304;
@@ -44,7 +44,7 @@ const SWITCHES: &[i32] = &[
     SO_ZEROCOPY,
 ];
 
-/// What `setsockopt` has set.
+/// The options that `setsockopt` has set.
 pub struct Options {
     switches: AtomicU64,
     send_buffer: AtomicU32,

@@ -16,7 +16,7 @@ use account::quota;
 use account::user::Charge;
 use vm::fallible::try_filled;
 
-/// What stands in a channel besides bytes.
+/// The contents of a channel besides bytes.
 #[derive(Default)]
 pub struct Along {
     /// Descriptors.
@@ -46,7 +46,7 @@ pub struct Packet {
 pub struct Record {
     bytes: Vec<u8>,
     read: usize,
-    /// What goes with it.
+    /// The rest that goes with it.
     pub along: Along,
     /// The name of who sent it.
     pub from: Option<Address>,
@@ -58,7 +58,7 @@ pub struct Record {
 /// Bytes that a message counts for besides its own.
 pub const OVERHEAD: usize = 704;
 
-/// What a message of `bytes` counts for.
+/// The cost of a message of `bytes`.
 pub fn cost(bytes: usize) -> usize {
     bytes.saturating_add(OVERHEAD)
 }

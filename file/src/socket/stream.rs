@@ -141,7 +141,7 @@ impl Socket {
                     let ready =
                         || self.inbox.has_data() || self.reads_no_more() || self.has_error();
                     match flags & MSG_PEEK != 0 && buf.done() > 0 {
-                        // What was seen once is not waited for.
+                        // A look that has seen some bytes does not wait for more.
                         true => break,
                         false => match self.inbox.wait(&patience, ready) {
                             Ok(()) => continue,

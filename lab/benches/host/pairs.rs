@@ -3,7 +3,7 @@
 //! *Interface*: [`compare`]. The host's speed changes while it runs, so a sample is compared with its
 //! neighbour in time only, and each of the two comes first in every other pair.
 
-/// What is at the end of each quarter.
+/// The values at the end of each quarter.
 fn quartiles(mut samples: Vec<f64>) -> [f64; 3] {
     samples.sort_by(f64::total_cmp);
     [1, 2, 3].map(|part| samples[samples.len() * part / 4])

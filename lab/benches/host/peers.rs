@@ -1,4 +1,4 @@
-//! What the structures are compared with: a spin lock, and plain structures that a lock guards.
+//! The peers of the structures: a spin lock, and plain structures that a lock guards.
 //!
 //! *Interface*: [`Spin`], [`Guarded`] (either lock around anything), [`Ring`], [`Chain`].
 

@@ -211,7 +211,7 @@ fn touch(visit: &marked_list::Visit<'_>) -> u32 {
     })
 }
 
-/// What a walk finds to visit.
+/// The values that a walk finds to visit.
 fn round(list: &marked_list::List) -> Vec<u32> {
     let mut seen = Vec::new();
     // SAFETY: a model is one grace period.

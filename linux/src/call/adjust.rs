@@ -1,6 +1,6 @@
 //! `adjtimex` and `clock_adjtime`: what is known of how the clock of the day goes.
 //!
-//! *Interface*: see [`super::FAMILIES`]. The clock is the machine's. What is set is kept and told, and steers
+//! *Interface*: see [`super::FAMILIES`]. The clock is the machine's. Settings are kept and told, and steer
 //! nothing; a step (`ADJ_SETOFFSET`) is made.
 
 use abi::errno::{Errno, Result};
@@ -26,7 +26,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     }),
 ];
 
-/// What is set: only these fields count.
+/// The settings: only these fields count.
 static SET: Monitor<Timex> = Monitor::new(Timex {
     maxerror: 16_000_000,
     esterror: 16_000_000,
@@ -40,7 +40,7 @@ static SET: Monitor<Timex> = Monitor::new(Timex {
 const FREQUENCY_MOST: i64 = 500 << 16;
 /// A frequency beyond is nonsense: Linux multiplies it by this divisor.
 const FREQUENCY_SENSE: i64 = i64::MAX / (1000 << 16);
-/// What `adjtimex` answers while the clock follows none that is better.
+/// The answer of `adjtimex` while the clock follows none that is better.
 const TIME_ERROR: usize = 5;
 /// Bits of the status that are told and never set.
 const STA_READ_ONLY: i32 = 0xff00;

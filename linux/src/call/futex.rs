@@ -1,6 +1,6 @@
 //! The calls about futexes.
 //!
-//! *Interface*: [`CALLS`]. What they do is in [`process::futex`].
+//! *Interface*: [`CALLS`]. [`process::futex`] does their work.
 
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;

@@ -57,8 +57,8 @@ pub const CALLS: &[(usize, Handler)] = &[
 const READ: u32 = 0o444;
 const WRITE: u32 = 0o222;
 
-/// What of an object a `*_STAT` asks for, by number or place, whether `cred` has to be let read it, and what
-/// the call answers.
+/// The values of an object that a `*_STAT` asks for, by number or place, whether `cred` must have the right
+/// to read it, and the call's answer.
 fn asked<T>(
     all: &Namespace<T>,
     id: i32,
@@ -290,7 +290,7 @@ fn semop(a: &mut Args, deadline: Option<u64>) -> Result<usize> {
     semaphore::operate(&entry, &process, &operations, deadline).map(|()| 0)
 }
 
-/// What `IPC_INFO` and `SEM_INFO` tell.
+/// The answer to `IPC_INFO` and `SEM_INFO`.
 fn seminfo(command: i32, count: usize) -> Seminfo {
     const ALL: i32 = 1_024_000_000;
     let all = || SETS.all().map(|entry| entry.object.count as i32).sum();
@@ -408,7 +408,7 @@ fn msgrcv(a: &mut Args) -> Result<usize> {
     Ok(text.len())
 }
 
-/// What `IPC_INFO` and `MSG_INFO` tell.
+/// The answer to `IPC_INFO` and `MSG_INFO`.
 fn msginfo(command: i32, count: usize) -> Msginfo {
     let most = message::limits::QUEUE.load(Ordering::Relaxed) as i32;
     let mut info = Msginfo {

@@ -32,10 +32,10 @@ const MOST: i32 = 8;
 static TOLD: AtomicUsize = AtomicUsize::new(0);
 /// Up to where it was cleared.
 static CLEARED: AtomicUsize = AtomicUsize::new(0);
-/// What the level was before the console was switched off; -1 if it is not.
+/// The level before the console was switched off; -1 if it is not.
 static BEFORE: AtomicI32 = AtomicI32::new(-1);
 
-/// What the actions are called in `linux/syslog.h`.
+/// The names of the actions in `linux/syslog.h`.
 mod action {
     pub const CLOSE: i32 = 0;
     pub const OPEN: i32 = 1;
@@ -107,7 +107,7 @@ fn buffer(a: &Args) -> Result<(usize, usize)> {
     }
 }
 
-/// What was not told yet, once. Nothing at the end of the log: nobody waits here.
+/// The lines that were not told yet, once. Nothing at the end of the log: nobody waits here.
 fn told(a: &Args) -> Result<usize> {
     let (at, length) = buffer(a)?;
     let (from, count) = unread(&TOLD);
@@ -131,7 +131,7 @@ fn copied(from: usize, at: usize, count: usize) -> Result<usize> {
         let mut bytes = [0; 256];
         let want = bytes.len().min(end - from);
         let (begin, got) = copy(from, &mut bytes[..want]);
-        // What was overwritten meanwhile is left out.
+        // Bytes that were overwritten meanwhile are left out.
         let got = got.min(end.saturating_sub(begin));
         if got == 0 {
             break;

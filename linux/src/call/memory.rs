@@ -205,7 +205,7 @@ fn lock_all(a: &mut Args) -> Result<usize> {
     };
     space.lock_all(now, future, &bounds)?;
     if now.is_some() {
-        // What nobody may touch is among it.
+        // Areas that nobody may touch are among them.
         let mut at = 0;
         while let Some((start, end, ..)) = space.next_locked(at, USER_END) {
             let _ = fetch(&space, start, end);

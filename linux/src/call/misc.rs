@@ -38,9 +38,9 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::SYSFS, sysfs),
 ];
 
-/// What `uname` says of the release: the Linux whose interface this is.
+/// The release that `uname` tells: the Linux whose interface this is.
 pub const RELEASE: &str = "6.1.0-synthesis";
-/// What `uname` says of the version.
+/// The version that `uname` tells.
 pub const VERSION: &str = concat!("Synthesis ", env!("CARGO_PKG_VERSION"));
 
 /// EPERM unless the caller has this right.
@@ -48,7 +48,7 @@ pub(super) fn need(right: Capability) -> Result<()> {
     Process::current().cred.with(|cred| cred.need(right))
 }
 
-/// What programs are told that do not know what comes after version 2.6.
+/// The release for programs that know no version after 2.6.
 const OLD_RELEASE: &str = "2.6.61-synthesis";
 
 fn utsname() -> Utsname {
@@ -79,7 +79,7 @@ fn set_name(a: &mut Args, which: Named) -> Result<usize> {
     Ok(0)
 }
 
-/// What is mounted as what: names of kinds of file systems by number, numbers by name, how many there are.
+/// The kinds of file systems: names by number, numbers by name, how many there are.
 fn sysfs(a: &mut Args) -> Result<usize> {
     match a.int(0) {
         1 => {

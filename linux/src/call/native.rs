@@ -1,7 +1,7 @@
 //! The native calls: thread operations between any two threads that the caller may name.
 //!
 //! *Interface*: [`dispatch`] answers [`abi::native::CALL`]; the operations on quajects are in [`quajects`].
-//! What is frequent within one process has been answered before by [`thread::direct`].
+//! [`thread::direct`] has answered the frequent operations within one process before.
 //!
 //! Rights: a thread may use every operation on the threads of its own process, and on those of another
 //! process if `ptrace`'s rule permits ([`access`]). The kernel's own threads need `CAP_SYS_ADMIN`, and allow
@@ -27,7 +27,7 @@ use process::access::{self, Wish};
 use process::fork::{self, Spec};
 use process::{Process, Task, tree};
 
-/// What a native thread shares with its process: everything.
+/// The parts of its process that a native thread shares: everything.
 const SHARED: u64 =
     CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
 

@@ -3,9 +3,8 @@
 //! *Interface*: [`init`] generates the code once, before the first thread of a program.
 //!
 //! It is one for all threads: each dispatcher leads here what it does not answer itself, the first one of a
-//! thread everything. What is found in the tree is done by a function by way of the thread room's stub
-//! ([`thread::outright`]); a few are code that stands here itself; what is not in the tree, and what is left,
-//! takes the slow way.
+//! thread everything. A function does a call that is found in the tree, by way of the thread room's stub
+//! ([`thread::outright`]); a few are code that stands here itself; all other calls take the slow way.
 //!
 //! Source: dissertation, section 3.3.4 (a call's way is as long as it must be).
 
@@ -23,7 +22,7 @@ use file::seam::keep;
 
 static CLASS: Class = Class::new("procedure");
 
-/// What is found in the tree, by number.
+/// The way of a call that is found in the tree.
 #[derive(Clone, Copy)]
 enum To {
     /// The code at this address.
@@ -36,7 +35,7 @@ enum To {
     Routine(usize),
     /// This one, which needs all registers.
     Framed(FramedFn),
-    /// What this emits, which leaves to the label, with the number in rax, to be made the slow way.
+    /// The code that this emits, which leaves to the label, with the number in rax, to be made the slow way.
     Here(fn(&mut Draft, Label)),
     /// The same, which leaves to this function.
     First(fn(&mut Draft, Label), OutrightFn),

@@ -127,7 +127,7 @@ pub(super) fn relative(address: usize) -> Result<Deadline> {
 }
 
 /// Tells the caller how much time was left, as Linux does; failing to is no error.
-/// What is left until `deadline`, in nanoseconds, if the program wants to know it at `address`.
+/// The time left until `deadline`, in nanoseconds, if the program wants to know it at `address`.
 fn left_to_tell(address: usize, deadline: Deadline) -> Option<u64> {
     let sticky = || {
         let personality = Task::here(|task| task.process.personality.load(Ordering::Relaxed));
@@ -213,7 +213,7 @@ impl Polled {
 /// One look at each of a few.
 struct Part<'a>(&'a mut [Pollfd]);
 
-/// What a look at a few has shown.
+/// The result of a look at a few.
 #[derive(Default)]
 struct Found {
     /// How many have something.

@@ -24,7 +24,7 @@ pub const CALLS: &[(usize, Handler)] = &[(nr::PRCTL, prctl)];
 const TIMING_STATISTICAL: usize = 0;
 /// `PR_TSC_ENABLE`: everybody reads the time-stamp counter. There is no way to forbid it.
 const TSC_ENABLED: i32 = 1;
-/// What to do with the choice of `PR_MCE_KILL`.
+/// The commands of `PR_MCE_KILL`.
 const MCE_CLEAR: usize = 0;
 const MCE_SET: usize = 1;
 /// The longest name of a thread.
@@ -148,7 +148,7 @@ fn ptracer(who: usize) -> Result<Ptracer> {
     })
 }
 
-/// What concerns capabilities.
+/// The options that concern capabilities.
 fn capabilities(process: &Process, a: &Args) -> Result<usize> {
     let caps = process.cred.with(|cred| cred.caps);
     let number = a.word(1);

@@ -198,7 +198,7 @@ pub(super) extern "sysv64" fn clone3_outright(frame: &TrapFrame) -> isize {
     })
 }
 
-/// What `size` bytes at `address` ask of `clone3`. E2BIG, EINVAL, EFAULT.
+/// The order to `clone3` in `size` bytes at `address`. E2BIG, EINVAL, EFAULT.
 #[inline(always)]
 fn clone3_spec(address: usize, size: usize) -> Result<Spec> {
     const SMALLEST: usize = 64;

@@ -58,7 +58,7 @@ fn ptrace(a: &mut Args) -> Result<usize> {
             let stop = Siginfo::sent(SIGSTOP, SI_USER, Process::current().pid, 0);
             signal::send(&task.process, Some(&task), stop)?;
         }
-        // What no option is has another error here.
+        // Bits that are no option have another error here.
         PTRACE_SEIZE => match options(data) {
             Ok(options) if address == 0 => drop(attach(tid, true, options)?),
             _ => return Err(Errno::EIO),
@@ -297,7 +297,7 @@ fn debug(offset: usize) -> Option<usize> {
     Some(offset.checked_sub(DEBUG)? / WORD).filter(|at| *at < 8)
 }
 
-/// What is told of the call where a thread waits, and how many bytes of it.
+/// The facts of the call where a thread waits, and how many bytes of it.
 fn syscall_info(state: &trace::State) -> (SyscallInfo, usize) {
     let r = &state.registers;
     let failed = (-4095..0).contains(&(r.rax as i64));

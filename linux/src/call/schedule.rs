@@ -80,7 +80,7 @@ fn named(tid: i32) -> Result<Arc<Task>> {
     }
 }
 
-/// What a number says when calls are for several threads.
+/// The meaning of a number in a call that may be for several threads.
 #[derive(Clone, Copy)]
 enum Who {
     Thread(i32),

@@ -87,7 +87,7 @@ fn change_action(
         let mut action: Sigaction = user::get(new)?;
         action.mask &= !UNBLOCKABLE;
         action.flags &= FLAGS;
-        // What has expired so far meets the old action.
+        // Timers that have expired so far meet the old action.
         settle(process);
         let (before, ignored) = actions.with(|actions| {
             let before = actions.set(signo, action);

@@ -1,6 +1,6 @@
 //! Sockets: making, naming and connecting them, and moving messages.
 //!
-//! *Interface*: [`CALLS`]. What they do is in [`file::socket`].
+//! *Interface*: [`CALLS`]. [`file::socket`] does their work.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

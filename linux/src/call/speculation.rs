@@ -1,7 +1,6 @@
 //! `prctl(PR_GET_SPECULATION_CTRL)` and `PR_SET_SPECULATION_CTRL`: a thread asks for less speculation.
 //!
-//! *Interface.* [`get`], [`set`]. What is asked for, switch code of the thread's own does
-//! (`thread::speculation`).
+//! *Interface.* [`get`], [`set`]. Switch code of the thread's own does the work (`thread::speculation`).
 //!
 //! Source: Linux, Documentation/userspace-api/spec_ctrl.rst; arch/x86/kernel/cpu/bugs.c.
 

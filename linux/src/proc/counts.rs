@@ -1,4 +1,4 @@
-//! What the machine has counted, and the lists of its devices: `vmstat`, `zoneinfo`, `buddyinfo`,
+//! The counts of the machine, and the lists of its devices: `vmstat`, `zoneinfo`, `buddyinfo`,
 //! `interrupts`, `softirqs`, `devices`.
 //!
 //! *Interface.* A function a text. Only what the kernel knows has a line: there is no disk, nothing is
@@ -50,7 +50,7 @@ pub fn zones(out: &mut Out) -> Result<()> {
     let frames = vm::frame::stats();
     let _ = writeln!(out, "Node 0, zone   Normal");
     let _ = writeln!(out, "  pages free     {}", frames.free);
-    // What programs may not take.
+    // The pages that programs may not take.
     for (name, pages) in [
         ("min", frames.reserve),
         ("present", frames.total),

@@ -38,7 +38,7 @@ impl Magic for Link {
     }
 }
 
-/// What the link leads to.
+/// The target of the link.
 struct Mounts;
 
 impl Inode for Mounts {

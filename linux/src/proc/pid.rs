@@ -86,7 +86,7 @@ const NAMES: [(&str, Kind); 37] = [
     ("task", Kind::Directory),
 ];
 
-/// What `look` finds in `process`, if the caller may look into it. `EACCES`.
+/// The result of `look` into `process`, if the caller may look into it. `EACCES`.
 pub fn look_into<R>(process: &Process, look: impl FnOnce() -> R) -> Result<R> {
     access::with(process, Wish::See, look).map_err(|_| Errno::EACCES)
 }
@@ -370,12 +370,12 @@ impl Magic for Stands {
     }
 }
 
-/// What a process runs, and the memory that this is about. Its rights are held.
+/// A process's program and its memory. Its rights are held.
 fn whole_program(process: &Arc<Process>) -> (Arc<Program>, Option<Arc<AddressSpace>>) {
     (process.program(), process.space())
 }
 
-/// What `space` has at `range` now, from byte `from` on; it ends where the memory does.
+/// The bytes of `space` at `range`, from byte `from` on; they end where the memory does.
 fn bytes(space: &AddressSpace, range: &Range<usize>, from: u64, piece: &mut Piece) {
     /// A record of them.
     const RECORD: usize = 512;

@@ -11,7 +11,7 @@ use super::pid::map;
 use file::fs::text::{Out, Piece};
 use process::access::Sight;
 
-/// What `maps` has, and behind each line how much of it there is.
+/// The lines of `maps`, and behind each how much of the area is in memory.
 pub fn smaps(sight: &Sight, from: u64, piece: &mut Piece) {
     if let (Some(space), Ok(from)) = (sight.space(), usize::try_from(from)) {
         space.for_each_area_with_pages(from, |area, pages| {

@@ -1,4 +1,4 @@
-//! What `/proc` tells about the whole machine.
+//! The files of `/proc` about the whole machine.
 //!
 //! *Interface.* [`ROOT`] is the folder of it.
 #![expect(
@@ -416,7 +416,7 @@ fn idle_ns(cpu: usize) -> u64 {
     thread::find(thread::stats(cpu).idle).map_or(0, |idle| idle.cpu_ns())
 }
 
-/// Times of a CPU in ticks: of programs, of nice ones, the kernel's, idle. What is not idle is divided as
+/// Times of a CPU in ticks: of programs, of nice ones, the kernel's, idle. The busy time is divided as
 /// samples say.
 fn times(cpu: usize) -> [u64; 4] {
     static TOLD: [[AtomicU64; 4]; MAX_CPUS] =
@@ -473,7 +473,7 @@ fn stat(from: u64, piece: &mut Piece) -> Result<()> {
     Ok(())
 }
 
-/// What `stat` says below its first lines.
+/// The lines of `stat` below the first ones.
 fn counts(out: &mut Out) {
     let count = |vector: u8| machine::irq::count(vector);
     let taken: u64 = (0..=u8::MAX).map(count).sum();

@@ -145,7 +145,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// What has been written.
+    /// The text that has been written.
     pub fn as_str(&self) -> &str {
         let said = self.bytes.get(..self.len).unwrap_or_default();
         core::str::from_utf8(said).unwrap_or_default()

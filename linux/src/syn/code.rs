@@ -51,7 +51,7 @@ fn index(veil: Veil, from: u64, piece: &mut Piece) -> Result<()> {
     Ok(())
 }
 
-/// What each generator has made, and what that cost: the *Probe* of the synthesizer.
+/// The routines that each generator has made, and their cost: the *Probe* of the synthesizer.
 fn classes(out: &mut Out) -> Result<()> {
     let _ = writeln!(
         out,

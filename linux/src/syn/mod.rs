@@ -19,7 +19,7 @@ use file::fs::text::{Fixed, Item, TextFs, long_text, records, text, whole};
 use process::memory::{fail, shrink};
 use veil::Veil;
 
-/// What `statfs` shows.
+/// The kind that `statfs` shows.
 const MAGIC: i64 = 0x5359_4e54;
 
 /// A new instance.

@@ -138,8 +138,8 @@ fn row(thread: &Thread, out: &mut Out) {
     );
 }
 
-/// What all page tables allow, read through, and what the processor that does so forbids: faults first, the
-/// count of them last.
+/// The rights that all page tables give, read through, and those that the processor forbids: faults first,
+/// the count of them last.
 pub fn rights(out: &mut Out) -> Result<()> {
     let guards = machine::paging::guards();
     let mut survey = vm::rights::Survey::kernel(out).map_err(|_| Errno::ENOMEM)?;
@@ -227,8 +227,8 @@ pub fn devices(out: &mut Out) -> Result<()> {
     Ok(())
 }
 
-/// What is done about the processor's defects: what the command line asks for, what is in force, and a line
-/// for each defect.
+/// The measures against the processor's defects: those that the command line asks for, those in force, and a
+/// line for each defect.
 pub fn mitigations(out: &mut Out) -> Result<()> {
     let plan = machine::mitigate::plan();
     let _ = write!(out, "mitigations={}:", plan.wish.name());

@@ -15,7 +15,7 @@ use file::fs::attr::Kind;
 use file::fs::place::FileSystem;
 use file::fs::text::{Each, Fixed, Folder, Item, Named, Out, TextFs, number_in, text};
 
-/// What `statfs` shows.
+/// The kind that `statfs` shows.
 const SYSFS_MAGIC: i64 = 0x6265_6572;
 
 /// A new instance.

@@ -21,7 +21,7 @@ pub const LO: &[Named] = &[
     ("dormant", || line(0)),
     ("flags", || {
         text(|out| {
-            // What is set, without what follows from the state.
+            // The flags that are set, without those that follow from the state.
             let _ = writeln!(out, "{:#x}", route::FLAGS & (IFF_UP | IFF_LOOPBACK));
             Ok(())
         })

@@ -27,7 +27,7 @@ pub enum Wish {
     Off,
     /// As the processor needs.
     Auto,
-    /// Whatever the processor can execute, needed or not.
+    /// All that the processor can execute, needed or not.
     All,
 }
 

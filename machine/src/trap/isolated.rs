@@ -13,8 +13,9 @@
 //! `inner` code, which lies behind it and is mapped in the kernel's root only; that copies the frame to the
 //! stack where it would have been without all this, and jumps to the usual entry. A frame on a gate's stack
 //! is moved in this way, also that of a refused return; a frame on another stack is already in the kernel.
-//! Out: registers restored, the frame copied back, the program's root loaded, `iretq` or `sysretq`. What
-//! comes at any time (NMI) has a stack of its own, notes the root that it finds and loads it again.
+//! Out: registers restored, the frame copied back, the program's root loaded, `iretq` or `sysretq`. An
+//! interrupt that comes at any time (NMI) has a stack of its own, notes the root that it finds and loads it
+//! again.
 //!
 //! Without PCID each load of a root forgets all translations, none is global, and so a CPU in user mode never
 //! has an old one.

@@ -47,7 +47,7 @@ pub struct Prepared {
     actions: Arc<Actions>,
     /// Its credentials, and that it is to be secure.
     executing: Executing,
-    /// What they follow from.
+    /// The grounds that they follow from.
     grounds: Grounds,
 }
 

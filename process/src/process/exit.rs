@@ -48,7 +48,7 @@ pub fn exit_thread(status: i32) -> ! {
         process.signals.thread_gone(&process);
         process.hall.left();
         out_of_sight(&process);
-        // What an interrupt, or who sent a signal, has told this thread is for the others now.
+        // The news from an interrupt, or from a sender of a signal, to this thread is for the others now.
         let waiting = process.pending();
         process.signals.leave_to_others(&process, waiting);
         forget_signals(&task);
@@ -64,7 +64,7 @@ pub fn exit_thread(status: i32) -> ! {
     thread::exit()
 }
 
-/// What waits for the thread alone nobody will take; whoever pays for it has it back before its end can be
+/// Nobody will take signals that wait for the thread alone; their payers have it back before its end can be
 /// seen.
 fn forget_signals(task: &Task) {
     if task.waiting.get() != 0 {
@@ -142,7 +142,7 @@ fn out_of_sight(process: &Process) {
     }
 }
 
-/// What the last thread of a process does.
+/// The end of a process, by its last thread.
 fn end_process(process: &Arc<Process>, status: i32) {
     let status = process.signals.begin_end(status).0;
     trace::end_tracer(process);

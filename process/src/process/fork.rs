@@ -1,7 +1,7 @@
 //! Making processes and threads (`fork`, `vfork`, `clone`, `clone3`).
 //!
-//! *Interface*: [`Spec`], [`make`]. What can fail is done before the child is visible, so that a failure
-//! leaves nothing behind.
+//! *Interface*: [`Spec`], [`make`]. Steps that can fail are done before the child is visible, so that a
+//! failure leaves nothing behind.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -29,7 +29,7 @@ use account::{Capability, Cred};
 use file::files::Files;
 use file::fs::FsContext;
 
-/// What `clone` was asked for.
+/// The order to `clone`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spec {
     /// `CLONE_…`, without the exit signal.
@@ -54,7 +54,7 @@ pub struct Spec {
 /// So often `fork` copies a table as if the process kept it meanwhile, which costs nothing.
 const GUESSES: usize = 2;
 
-/// What would be a namespace of its own.
+/// The flags that ask for a namespace of its own.
 pub const NAMESPACES: u64 = CLONE_NEWNS
     | CLONE_NEWCGROUP
     | CLONE_NEWUTS
@@ -510,7 +510,7 @@ impl Process {
     }
 }
 
-/// What a process begins with that is its parent's.
+/// The parts of its parent that a process begins with.
 struct Heritage {
     cred: Arc<Cred>,
     limits: Limits,

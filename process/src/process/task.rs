@@ -42,7 +42,7 @@ pub struct Task {
     pub awaited: AtomicU64,
     /// Signals for this thread alone.
     pub pending: Monitor<Pending>,
-    /// What waits in there.
+    /// The signals that wait in there.
     pub(crate) waiting: Mask,
     /// The stack for handlers that ask for another.
     pub altstack: Monitor<Sigaltstack>,

@@ -316,7 +316,7 @@ fn create(process: &Process, path: &[u8]) -> Result<Arc<OpenFile>> {
     let context = process.fs.get();
     let view = View::new(context.root(), &cred, context.umask());
     if let Ok(target) = walk(&view, context.cwd(), path, false) {
-        // What may not go is found to be there.
+        // A file that may not go stays, and the open finds it.
         let _old = remove(&cred, target);
     }
     let flags = O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW;

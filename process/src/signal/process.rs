@@ -44,7 +44,7 @@ pub struct ProcessSignals {
     /// The actions.
     pub actions: Shared<Actions>,
     pub(super) state: Monitor<State>,
-    /// What waits in there.
+    /// The signals that wait in there.
     pub(super) waiting: Mask,
     pub(super) continued: WaitList,
     /// Woken when one comes to wait, here or at a thread, or when a timer is noted.

@@ -139,7 +139,7 @@ impl Timer {
         }
     }
 
-    /// What its signal says, as timer number `index`.
+    /// The information of its signal, as timer number `index`.
     fn info(&self, index: usize, overrun: i32) -> Siginfo {
         let Notify { signo, value, .. } = self.notify;
         if self.posix {

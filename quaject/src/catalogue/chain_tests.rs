@@ -54,7 +54,7 @@ extern "sysv64" fn show_one(_: usize, byte: usize) -> usize {
     1
 }
 
-/// What comes in, by so many at a time.
+/// The input, by so many bytes at a time.
 static IN: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 extern "sysv64" fn bring(most: usize, bytes: *mut u8, count: usize) -> usize {
@@ -195,7 +195,7 @@ fn links_change_while_another_thread_runs_the_code() {
     let filters = [(); 2].map(|()| create::<Serializer>(()).unwrap());
     let gauge = create::<Gauge>(true).unwrap();
     let (done, changes) = (AtomicBool::new(false), AtomicUsize::new(0));
-    // What is called through a word is retired after a grace period, which no thread here passes.
+    // A routine called through a word is retired after a grace period, which no thread here passes.
     let _grace = codegen::host::hold();
     thread::scope(|s| {
         s.spawn(|| {
@@ -211,7 +211,7 @@ fn links_change_while_another_thread_runs_the_code() {
         });
         s.spawn(|| {
             let mut random = Random::new(4);
-            // What is replaced stays to the end of the test, so this cannot go on for ever.
+            // A replaced routine stays to the end of the test, so this cannot go on for ever.
             while !done.load(Ordering::Relaxed) && changes.load(Ordering::Relaxed) < 400 {
                 let [one, other] = &filters;
                 let mut last = q_put(&to);

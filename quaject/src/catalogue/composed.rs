@@ -78,7 +78,7 @@ impl Composed {
         let (routine, known) = made.unzip();
         self.relay.plug(routine);
         let old = core::mem::replace(&mut followed.known, known);
-        // What it names may take monitors of its own when it goes.
+        // The things that it names may take monitors of their own when they go.
         drop(followed);
         drop((old, replaced));
         result
@@ -89,7 +89,7 @@ impl Composed {
         self.relay.routine()
     }
 
-    /// What is plugged, to look at.
+    /// The plugged routine, to look at.
     pub fn plugged(&self) -> Option<Routine<DescFn>> {
         self.relay.plugged()
     }

@@ -1,8 +1,8 @@
 //! Quajects for those who have names only: programs, and the writers of `/syn/filters`.
 //!
 //! *Interface*: [`make`] makes one by the name of its class and a number; [`Made::call`] calls a callentry by
-//! its number in the class. [`Made`] is linked by name ([`crate::named`]). What its maker has paid for it is
-//! kept as long as it is reached by the handle, or by a link that was made through the handle.
+//! its number in the class. [`Made`] is linked by name ([`crate::named`]). The maker's payment for it is kept
+//! as long as it is reached by the handle, or by a link that was made through the handle.
 //!
 //! Any number of threads may call what is made here at once.
 //!
@@ -160,7 +160,7 @@ impl Made {
         self.quaject.code()
     }
 
-    /// What it can do now.
+    /// The calls that it can take now.
     pub fn ready(&self) -> Ready {
         self.quaject.ready()
     }
@@ -177,7 +177,7 @@ impl Quaject for Made {
     }
 }
 
-/// What the filter with this header has counted; None of one that does not count.
+/// The count of the filter with this header; None for a filter that does not count.
 pub fn value(header: &'static Header) -> Option<u64> {
     let tap = Ref::<Tap>::known(header).map(|tap| tap.value());
     let sum = || Ref::<Checksum>::known(header).map(|sum| sum.value());

@@ -79,7 +79,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Callentry `enter` of `serializer` for the callout of another. What is entered may sleep.
+/// Callentry `enter` of `serializer` for the callout of another. The entered call may sleep.
 pub fn enter(serializer: &Ref<Serializer>) -> Entry<Put> {
     // SAFETY: it takes the byte as the target does, and keeps the serializer.
     unsafe { Entry::new(target(serializer)) }

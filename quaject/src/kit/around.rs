@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`Around::segments`] for `readv` and `writev` of one segment, [`Around::flagged`] for
 //! `recvfrom` and `sendto` without flags and address: once each. A routine that is to be called so is
-//! generated against [`Around::seam`]; [`Around::routine`] puts the code in front of it. What the routine or
-//! that code leaves takes the slow exit, as the call that it is, with every register as it was.
+//! generated against [`Around::seam`]; [`Around::routine`] puts the code in front of it. A call that the
+//! routine or that code leaves takes the slow exit, as the call that it is, with every register as it was.
 //!
 //! Source: dissertation, sections 3.2.2 (layers collapse) and 4.2.
 
@@ -27,7 +27,7 @@ struct Kind {
     front: fn(&mut Draft, &Around, usize, usize),
 }
 
-/// What the routines of one kind share.
+/// The parts that the routines of one kind share.
 pub struct Around {
     kind: &'static Kind,
     seam: Seam,
@@ -72,7 +72,7 @@ impl Around {
         })
     }
 
-    /// What inner routines are generated against.
+    /// The seam that inner routines are generated against.
     pub fn seam(&self) -> &Seam {
         &self.seam
     }

@@ -3,7 +3,7 @@
 //! *Interface*: an [`Assembly`] is a [`Draft`] that knows whose code it becomes. An emitter asks with
 //! [`Assembly::consult`] what a callout is linked to, and has it put in place with [`Assembly::place`]: the
 //! callentry's own emitter, or a call of it where it has none or is too large. The emitter may have callouts
-//! of its own, so the layers collapse as deep as the links lead. What is seldom executed goes into
+//! of its own, so the layers collapse as deep as the links lead. Code that is seldom executed goes into
 //! [`Assembly::cold`], behind the hot part of the whole. [`Assembly::seal`] gives the routine, which keeps
 //! everything that stands in it, and the [`Registration`], by which the interfacer finds its holder when a
 //! link changes that stands in it; the holder drops it when it has published another routine.
@@ -50,7 +50,8 @@ pub(crate) fn next_making() -> u64 {
 pub struct Way {
     /// Where it goes when it could not do what it was called for; else it falls through.
     pub no: Label,
-    /// What it has to leave alone besides what it says that it changes: its cold part saves these.
+    /// The registers that it has to leave alone besides those that it says it changes: its cold part saves
+    /// these.
     pub live: Regs,
 }
 
@@ -118,7 +119,7 @@ pub struct Assembly {
     whole: bool,
 }
 
-/// The links in code that is being made. What is not sealed is forgotten.
+/// The links in code that is being made. They are forgotten if it is not sealed.
 struct Noted {
     making: u64,
     links: Vec<Linked>,
@@ -177,7 +178,7 @@ impl Assembly {
         core::mem::swap(&mut assembly.draft, draft);
     }
 
-    /// What callout number `port` of `from` is linked to, if anything. The code depends on it from now on.
+    /// The link of callout number `port` of `from`, if any. The code depends on it from now on.
     pub fn consult(&mut self, from: &'static Header, port: usize) -> Option<Link> {
         let own = matches!(&self.holder, Some(Holder::Member(own)) if core::ptr::eq(*own, from));
         if self.depth == 0 {
@@ -355,8 +356,8 @@ impl Assembly {
         saved.restore(self);
     }
 
-    /// What `f` emits is seldom executed: it stands behind the hot part of the whole. Labels lead there and
-    /// back.
+    /// The code from `f` is seldom executed: it stands behind the hot part of the whole. Labels lead there
+    /// and back.
     pub fn cold(&mut self, f: impl FnOnce(&mut Assembly)) {
         if self.turn(true) {
             let over = self.label();
@@ -429,7 +430,7 @@ fn aligned(d: &mut Draft, entry: usize) {
     dynasm!(d ; .arch x64 ; mov rsp, rbp ; pop rbp);
 }
 
-/// What stands in a routine.
+/// The contents of a routine.
 struct Contents {
     links: Vec<Linked>,
     _more: Option<Arc<dyn Any + Send + Sync>>,

@@ -48,7 +48,7 @@ pub struct Element {
     pub kind: Kind,
     /// The default action while nothing is linked; empty for callentries.
     pub default: &'static str,
-    /// What passes through it.
+    /// The values that pass through it.
     pub shape: &'static Shape,
 }
 
@@ -385,7 +385,7 @@ pub trait Body: Sized + Send + Sync + 'static {
     /// default actions.
     ///
     /// # Errors
-    /// Whatever stands in its way.
+    /// The reason that stands in its way.
     fn make(spec: Self::Spec, header: &'static Header) -> Result<Self, Self::Error>;
 
     /// Makes an inactive member as good as a new one, keeping what code and memory it can.
@@ -523,7 +523,7 @@ impl Held {
         found
     }
 
-    /// What `/syn` shows of it.
+    /// The part that `/syn` shows.
     pub fn header(&self) -> &'static Header {
         self.0
     }
@@ -561,7 +561,7 @@ impl<B: Body> Ref<B> {
         }
     }
 
-    /// What `/syn` shows of it.
+    /// The part that `/syn` shows.
     pub fn header(&self) -> &'static Header {
         // SAFETY: members are never freed.
         unsafe { &self.0.as_ref().header }

@@ -67,7 +67,7 @@ pub trait Callentry: Send + Sync {
         d.call_abs(self.entry());
     }
 
-    /// What goes into rdi before a call: the object that the callentry is about.
+    /// The value of rdi before a call: the object that the callentry is about.
     fn this(&self) -> Option<usize> {
         None
     }
@@ -78,7 +78,7 @@ pub trait Callentry: Send + Sync {
     }
 }
 
-/// What a port is linked to.
+/// The other end of a port's link.
 pub type Target = Arc<dyn Callentry>;
 
 /// A callentry of signature `S`.
@@ -262,7 +262,7 @@ fn relink(from: &'static Header, port: usize, to: Option<Target>) -> Result<(), 
     let alone = ALONE.lock();
     let (made, gone) = exchange(from, port, to);
     drop(alone);
-    // What was linked may take monitors of its own when it goes.
+    // The quaject that was linked may take monitors of its own when it goes.
     drop(gone);
     made
 }
@@ -291,7 +291,7 @@ pub(super) fn exchange(
         return (made, old);
     }
     let new = from.wiring().exchange(port, old);
-    // What could be made then can be made now, or stays what it is.
+    // A routine that could be made then can be made now, or stays as it is.
     let _again = remake(from, port);
     (made, new)
 }

@@ -20,7 +20,7 @@ use core::any::Any;
 
 /// A handle to a quaject.
 pub trait Quaject: Send + Sync {
-    /// What is known of it.
+    /// The record of it.
     fn header(&self) -> &'static Header;
     /// Callentry number `number`, where others' callouts can be linked to it.
     fn target(&self, number: usize) -> Option<Target>;
@@ -100,7 +100,7 @@ pub enum Refused {
     Busy,
     /// The quaject that is to be removed is not there.
     NotThere,
-    /// What stands in the way of any link.
+    /// The reason that stands in the way of any link.
     Unmade(Unmade),
 }
 

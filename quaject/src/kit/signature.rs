@@ -26,7 +26,7 @@ pub enum Outcome {
     Sign,
 }
 
-/// What there is to know of a signature at run time.
+/// The record of a signature at run time.
 #[derive(Debug)]
 pub struct Shape {
     /// Its number, never used for another.
@@ -50,7 +50,7 @@ impl Shape {
 
 /// A signature.
 pub trait Signature: 'static {
-    /// What there is to know of it at run time.
+    /// The record of it at run time.
     const SHAPE: &'static Shape;
 }
 

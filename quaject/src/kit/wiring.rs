@@ -29,7 +29,7 @@ pub struct Site<H> {
     pub making: u64,
     /// The port.
     pub port: u8,
-    /// What stands there; None before the code is sealed.
+    /// The code that stands there; None before the code is sealed.
     pub placed: Option<Placed>,
 }
 
@@ -61,7 +61,7 @@ impl<T: Clone, H: Clone, const N: usize> Wiring<T, H, N> {
         }))
     }
 
-    /// What `port` is linked to now.
+    /// The present link of `port`.
     pub fn get(&self, port: usize) -> Option<T> {
         self.0.lock().links.get(port)?.clone()
     }
@@ -73,7 +73,7 @@ impl<T: Clone, H: Clone, const N: usize> Wiring<T, H, N> {
         ports.iter().any(linked)
     }
 
-    /// What the port of `site` is linked to now, for code that is being made; with `unless_linked` the code
+    /// The present link of the port of `site`, for code that is being made; with `unless_linked` the code
     /// does not depend on a port without a link. None when there is no memory to note it.
     pub fn consult(&self, site: Site<H>, unless_linked: bool) -> Option<Option<T>> {
         let mut held = self.0.lock();

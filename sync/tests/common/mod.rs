@@ -1,4 +1,4 @@
-//! What several tests need, those of `lab` too.
+//! Helpers that several tests need, those of `lab` too.
 
 #[cfg(all(target_os = "linux", not(miri)))]
 pub mod freeze;

@@ -1,4 +1,4 @@
-//! What came out of a structure, counted.
+//! The values that came out of a structure, counted.
 //!
 //! *Interface*: [`Tally`]; [`until`] something comes.
 

@@ -1,4 +1,4 @@
-//! What happens between two instructions of an operation on the host: nothing, a yield, or a stop until it is
+//! Events between two instructions of an operation on the host: nothing, a yield, or a stop until it is
 //! lifted.
 //!
 //! *Interface*: [`under`] runs a closure under a [`Plan`]; a [`Gate`] tells others that the thread has
@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What is done to an operation.
+/// The treatment of an operation.
 #[derive(Clone, Copy)]
 pub enum Plan {
     /// Stop after so many instructions.

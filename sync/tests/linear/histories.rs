@@ -1,7 +1,7 @@
 //! Histories of real threads, recorded and explained.
 //!
 //! *Interface*: [`linearizable`] where each must have an explanation; [`histories`] gives the first that has
-//! none. What a thread does it does by [`Thread::note`] or [`Thread::just`].
+//! none. A thread does all by [`Thread::note`] or [`Thread::just`].
 
 use crate::checker::{Event, Recorder, Spec, explain};
 use crate::common::{

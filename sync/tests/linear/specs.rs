@@ -1,4 +1,4 @@
-//! What the structures do, one operation at a time.
+//! The behaviour of the structures, one operation at a time.
 //!
 //! *Interface*: [`Seq`] for stacks, queues and lists; [`Cells`] for words that change together; [`Counter`]
 //! for what a lock guards.
@@ -29,7 +29,7 @@ pub enum On {
     Back(Vec<u64>, bool),
     /// One in front; whether it was put.
     Front(u64, bool),
-    /// What was taken from the front.
+    /// The value that was taken from the front.
     Take(Option<u64>),
     /// All, from the front.
     TakeAll(Vec<u64>),

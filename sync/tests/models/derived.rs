@@ -8,8 +8,8 @@ use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use loom::thread;
 use sync::{Derived, epoch};
 
-/// What a number refers to (0: nothing), whether file 1 is shared, the code at the number, and a second place
-/// for it.
+/// The file that a number refers to (0: none), whether file 1 is shared, the code at the number, and a second
+/// place for it.
 struct Number {
     slot: AtomicUsize,
     shared: AtomicUsize,
@@ -39,7 +39,7 @@ impl Number {
         }
     }
 
-    /// What follows a change.
+    /// The steps after a change.
     fn publish(&self) {
         Derived::refresh([&self.code], || [self.follow()]);
         if self.moved.load(Ordering::Acquire) != 0 {

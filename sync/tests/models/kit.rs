@@ -1,4 +1,4 @@
-//! What the models are made of.
+//! The parts that the models are made of.
 //!
 //! *Interface*: [`model`] tries all interleavings; [`link_threads`] gives loom's threads as the kernel's;
 //! [`beside`], [`leak`], [`free`]; [`Count`] is touched by one at a time, or loom tells.

@@ -242,7 +242,7 @@ fn a_closed_list_keeps_no_member() {
         };
         ready.close();
         noter.join().unwrap();
-        // What the grace period would bring.
+        // The work of the grace period.
         ready.close();
         assert_eq!(std::sync::Arc::strong_count(&member), 1);
     });

@@ -76,7 +76,7 @@ pub enum Leaf {
     /// The result of the routine at the thread's value. The routine keeps the contract of a descriptor
     /// routine (docs/architecture.md) and is never freed.
     Routine,
-    /// Whatever [`Leaves::of_slot`] returns, a routine of the same contract that gets in rax what is in the
+    /// The address from [`Leaves::of_slot`], a routine of the same contract that gets in rax what is in the
     /// slot of the descriptor. Takes no value.
     Slot,
     /// `sched_yield`: the thread's switch code answers zero at once, or switches. Takes no value.

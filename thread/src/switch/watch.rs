@@ -24,7 +24,7 @@ pub(crate) struct Watched {
     addresses: [AtomicU64; 4],
     /// DR7; 0 while none is enabled.
     control: AtomicU64,
-    /// What of DR6 its debugger is to see.
+    /// The bits of DR6 that its debugger is to see.
     told: AtomicU32,
 }
 
@@ -111,7 +111,7 @@ impl Tte {
         hits
     }
 
-    /// What of DR6 its debugger is to see.
+    /// The bits of DR6 that its debugger is to see.
     pub fn told(&self) -> u32 {
         self.watched.told.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What procedure chaining costs: chaining one procedure in a handler, and that together with calling it at
+//! The cost of procedure chaining: chaining one procedure in a handler, and that together with calling it at
 //! the end of the interrupt.
 //!
 //! *Interface*: [`measure`], on a machine with one CPU that counts instructions.

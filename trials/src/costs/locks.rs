@@ -1,6 +1,6 @@
-//! What serializing costs when nobody interferes: the same counter unprotected, by one exchange, under the
-//! helping lock, under the kernel's sleeping monitor, and by a server thread; beside them what handing the
-//! CPU to another thread costs.
+//! The cost of serializing when nobody interferes: the same counter unprotected, by one exchange, under the
+//! helping lock, under the kernel's sleeping monitor, and by a server thread; beside them the cost of handing
+//! the CPU to another thread.
 //!
 //! *Interface*: [`measure`], on a machine with one CPU that counts instructions (`-icount shift=0`): the
 //! clock's nanoseconds are the result.

@@ -1,4 +1,4 @@
-//! What goes wrong in the file system of the trials, and what was asked of it.
+//! The faults in the file system of the trials, and the requests to it.
 //!
 //! *Interface*: [`Plan`] is the file `plan`. A line `fills N` or `stores N` has every so manieth fill or
 //! store fail with EIO from now on, none with 0; `full 1` has stores fail with ENOSPC instead; `delay N` has

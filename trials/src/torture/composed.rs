@@ -1,5 +1,5 @@
-//! What needs several words or several steps, as subjects of torture: changes of distant words, the list with
-//! visitors, the work server.
+//! Operations of several words or several steps, as subjects of torture: changes of distant words, the list
+//! with visitors, the work server.
 //!
 //! *Interface*: [`all`].
 

@@ -1,4 +1,4 @@
-//! What happens between two instructions of a tortured operation: nothing, a preemption, or a stop that lasts
+//! Events between two instructions of a tortured operation: nothing, a preemption, or a stop that lasts
 //! until it is lifted.
 //!
 //! *Interface*: a [`Victim`] makes a [`Plan`] and runs an operation under it ([`Victim::run`]); others look

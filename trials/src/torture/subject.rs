@@ -1,5 +1,5 @@
-//! What is tortured: an operation that many threads may do at the same time, and what must hold when all have
-//! ended.
+//! The subjects of torture: an operation that many threads may do at the same time, and what must hold when
+//! all have ended.
 //!
 //! *Interface*: [`Subject`]; [`Tally`] for subjects that move numbers.
 

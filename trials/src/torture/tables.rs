@@ -81,7 +81,7 @@ impl Subject for Table {
         if self.files.get().is_none() {
             let files = Files::new(256).expect("memory for a table");
             files.share();
-            // What makes it larger waits for who does so; that is not what is shown here.
+            // An opener that needs a larger table waits for its maker; that is not shown here.
             files
                 .install_at(FAR, open(), false)
                 .expect("room for a descriptor");

@@ -139,7 +139,7 @@ pub fn try_string(from: &[u8]) -> Result<String> {
     Ok(text)
 }
 
-/// What `format_args!` says. ENOMEM.
+/// The text of `format_args!`. ENOMEM.
 pub fn try_text(words: fmt::Arguments) -> Result<String> {
     struct Text(Vec<u8>);
     impl fmt::Write for Text {
@@ -168,7 +168,7 @@ pub fn try_arc<T>(value: T) -> Result<Arc<T>> {
     Ok(Arc::new(value))
 }
 
-/// What `make` makes, counted, made where it stays: for large values. ENOMEM.
+/// The value from `make`, counted, made where it stays: for large values. ENOMEM.
 #[inline(always)]
 pub fn try_placed<T>(make: impl FnOnce() -> T) -> Result<Arc<T>> {
     const { assert!(size_of::<T>() <= PAGE) };

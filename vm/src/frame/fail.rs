@@ -1,9 +1,9 @@
 //! Faults on purpose: of the questions whether there is room, the n-th is answered with no.
 //!
-//! *Interface*: [`arm`], [`disarm`], [`counts`]. Whatever may be refused for want of memory asks
+//! *Interface*: [`arm`], [`disarm`], [`counts`]. All requests that may be refused for want of memory ask
 //! [`Frames::admits`](super::Frames::admits) first, or, if it is small and may use what is kept,
-//! [`codegen::refusal`], so these questions are all the places where it can be. While this is armed the floor
-//! that frames are compared with is out of reach, so that every question comes to the cold path and is
+//! [`codegen::refusal`], so these questions are all the places where one can be. While this is armed the
+//! floor that frames are compared with is out of reach, so that every question comes to the cold path and is
 //! counted there; otherwise it costs nothing.
 
 use super::global;

@@ -61,7 +61,7 @@ const OUT_OF_REACH: usize = 1 << 40;
 /// Frames in a full magazine.
 const DEPTH: u64 = 64;
 
-/// What was given back lately on one CPU, linked through the share counts.
+/// The frames that were given back lately on one CPU, linked through the share counts.
 #[repr(align(64))]
 struct Near {
     dirty: Magazine,

@@ -118,7 +118,7 @@ fn free_blocks_are_counted_by_their_size() {
     assert_eq!(frames.blocks(), [2, 2, 2, 2, 2, 2, 0, 1, 1, 1, 3]);
     let run = frames.alloc_run(1024, 1024).unwrap();
     assert_eq!(frames.blocks(), [2, 2, 2, 2, 2, 2, 0, 1, 1, 1, 2]);
-    // What is given back near a CPU is free, as single frames.
+    // Frames given back near a CPU are free, as single frames.
     assert!(frames.release(odd));
     let sum =
         |blocks: [usize; 11]| -> usize { (0..).zip(blocks).map(|(n, count)| count << n).sum() };

@@ -317,7 +317,7 @@ impl<M: Memory> Heap<M> {
                     let mut taken = [0; REFILL];
                     let mut count = 0;
                     let mut next = seen.first();
-                    // What a racing reader finds in the place of a number may be none.
+                    // A racing reader may find something that is no number.
                     while count < REFILL.min(seen.free()) && next < PAGE / SIZES[class] {
                         let object = self.object(frame, class, next);
                         taken[count] = self.number_of(object);

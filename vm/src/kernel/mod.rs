@@ -48,7 +48,7 @@ pub(crate) fn show(frame: Frame) {
 
 type Aliases = [Option<&'static AtomicU64>; 2];
 
-/// What `find` finds for the two addresses of `frame`, the second only below 1 GiB.
+/// The words that `find` finds for the two addresses of `frame`, the second only below 1 GiB.
 fn aliases(frame: Frame, find: impl Fn(usize) -> Option<&'static AtomicU64>) -> Option<Aliases> {
     let physical = frame.address() as usize;
     let direct = find(phys_to_virt(physical))?;

@@ -166,7 +166,7 @@ fn threads_build_one_tree() {
     assert_eq!(memory.frames().stats().free, before);
 }
 
-/// What a processor with the L1TF defect finds through an entry without access is where no memory is; the
+/// An entry without access leads a processor with the L1TF defect to a place without memory; the
 /// frame is kept all the same.
 #[test]
 fn an_entry_without_access_leads_nowhere() {
@@ -182,7 +182,7 @@ fn an_entry_without_access_leads_nowhere() {
     }
 }
 
-/// What is mapped at `address`, by both ways to ask: alike.
+/// The mapping at `address`, by both ways to ask: alike.
 fn seen(tables: &Tables<'_, Fake>, address: usize) -> survey::Mapping {
     let asked = tables.mapping(address).unwrap();
     let mut met = None;

@@ -1,4 +1,4 @@
-//! What the rows aim at, and which instructions are left where one falls short.
+//! The aims of the rows, and the instructions that are left where a row falls short.
 //!
 //! *Interface*: `markdown` for `docs/results.md`: the rows below their aim, and nothing when there is none;
 //! `below` the rows below what must hold.
@@ -33,8 +33,8 @@ const fn aim(op: &'static str, floor: f64, aim: f64, left: &'static str) -> Aim 
 const CALL: &str = "Of each call about 18 are the program's loop, the entry stub, the dispatcher (stack switch, bound check, mask against speculation, call through \
     the procedure table) and the return; `docs/thread.md`.";
 const OPEN: &str = "Counted by function: 199 the cached `open` (path 60, identity and directory 25, a description that waited and its flags 35, the table 55), 114 `close`, \
-    100 the two stubs' saves and restores and the dispatcher. Six instructions are locked: the table's monitor twice, the list of descriptions that wait. What generated code for \
-    a known table would save is Rust's bounds and the second look at what an exchange has shown; `docs/file.md`.";
+    100 the two stubs' saves and restores and the dispatcher. Six instructions are locked: the table's monitor twice, the list of descriptions that wait. Generated code for a \
+    known table would save Rust's bounds and the second look at what an exchange has shown; `docs/file.md`.";
 
 const MADE: &str = "Counted by function, of a file with two directories above it and a name of nine letters: 710 finding it (entry by entry, a mount on the way, and the look in the name \
     cache before), 350 making the description and publishing it, 270 the close, which drops it, 110 the stubs and the program.";

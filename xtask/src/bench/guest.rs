@@ -45,7 +45,7 @@ impl Kernel {
         Ok(Self::Linux(name, peer.kernel()?))
     }
 
-    /// What its column is called.
+    /// The name of its column.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Synthesis => "Synthesis",

@@ -1,5 +1,5 @@
-//! What only the kernel can measure in itself: `selftest=costs` prints it to the log, this makes tables of
-//! it.
+//! Costs that only the kernel can measure in itself: `selftest=costs` prints them to the log, this makes
+//! tables of them.
 //!
 //! *Interface*: `measure`, `rows`, `text`, `markdown`. A line is `cost SECTION|OPERATION|COLUMN=NUMBER|…`
 //! (docs/run-contract.md).
@@ -23,13 +23,13 @@ pub struct Cost {
     columns: Vec<(String, u64)>,
 }
 
-/// What is known of a section beside our own figures.
+/// A section's facts beside our own figures.
 struct Known {
     section: &'static str,
     about: &'static str,
     /// The column that is set beside ours in the JSON rows, and ours.
     compared: (&'static str, &'static str),
-    /// What the source's columns are called.
+    /// The names of the source's columns.
     columns: &'static [&'static str],
     /// Operation, and the source's figures for it.
     figures: &'static [(&'static str, &'static [&'static str])],
@@ -59,7 +59,7 @@ const KNOWN: &[Known] = &[
     },
     Known {
         section: "helping, table 2",
-        about: "What serializing costs without contention, in instructions. Beside it Hohmuth and Härtig's cycles on a Pentium and a Pentium II: their helping lock, \
+        about: "The cost of serializing without contention, in instructions. Beside it Hohmuth and Härtig's cycles on a Pentium and a Pentium II: their helping lock, \
             their older single server (which includes a switch), and a one-way message between address spaces where we have the wake-up of a thread and the switch to it.",
         compared: ("", "instructions"),
         columns: &["P5 133 MHz, cycles", "P-II 400 MHz, cycles"],

@@ -109,7 +109,7 @@ fn built(scripts: &Path) -> Result<PathBuf> {
     Ok(programs)
 }
 
-/// What each kernel printed. Counts do not depend on the other machine that runs at the same time.
+/// The output of each kernel. Counts do not depend on the other machine that runs at the same time.
 fn measured(kernels: &[Kernel], programs: &Path) -> Result<Vec<String>> {
     let conduct = compile::program("conduct", &compile::GLIBC)?;
     let words = [format!("{INSIDE}/bench.sh"), INSIDE.into(), "all".into()];
@@ -148,7 +148,7 @@ fn measured(kernels: &[Kernel], programs: &Path) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// What the script printed, as lines `row SECTION OP UNIT COUNT`.
+/// The script's output, as lines `row SECTION OP UNIT COUNT`.
 fn lines(printed: &str) -> String {
     let mut out = String::new();
     let mut item = "";
@@ -164,7 +164,7 @@ fn lines(printed: &str) -> String {
     out
 }
 
-/// What one line of an item tells. Times are microseconds of a machine on which an instruction is a
+/// The figures in a line of an item. Times are microseconds of a machine on which an instruction is a
 /// nanosecond.
 fn figures(item: &str, line: &str) -> Vec<(String, &'static str, f64)> {
     const TIME: &str = "instructions";

@@ -121,7 +121,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     Ok(0)
 }
 
-/// What the program printed on `kernel`, in all parts.
+/// The program's output on `kernel`, of all parts.
 fn run(kernel: &Kernel, program: &Path, kinds: &[&str], seconds: u32) -> Result<String> {
     // A host with nothing else to do needs one to two seconds for one of guest time.
     let limit = Duration::from_secs(300 + 10 * u64::from(seconds));

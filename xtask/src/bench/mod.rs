@@ -165,7 +165,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     Ok(i32::from(!below.is_empty()))
 }
 
-/// What the measuring program prints on `kernel`, with the row of a typed key if that is asked for.
+/// The measuring program's output on `kernel`, with the row of a typed key if that is asked for.
 fn measured(kernel: &Kernel, program: &std::path::Path, names: &[String]) -> Result<String> {
     let mut text = String::new();
     if names.iter().any(|name| name != keys::NAME) || names.is_empty() {

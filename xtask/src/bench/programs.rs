@@ -34,7 +34,7 @@ one CPU and 5 rounds or --icount docs/results.md and the README are written.
   --json FILE         write the rows
 ";
 
-/// What `tests/bench/programs.sh` runs.
+/// The packages whose programs `tests/bench/programs.sh` runs.
 const PACKAGES: &[&str] = &[
     "redis-server",
     "redis-tools",
@@ -172,7 +172,7 @@ fn number(parser: &mut lexopt::Parser, name: &str, most: usize) -> Result<usize>
     number.ok_or_else(|| Failure::new(USAGE, format!("--{name} {word}: a number from 1 to {most}")))
 }
 
-/// What each machine printed, and what was wrong.
+/// The output of each machine, and its failure.
 type Printed = Vec<(String, Option<String>)>;
 
 /// Each in its turn.
@@ -312,7 +312,7 @@ fn report(rows: &[Row], kernels: &[Kernel], counted: bool, said: &str) -> Result
     ))
 }
 
-/// What a time is under `--icount`.
+/// The meaning of a time under `--icount`.
 const COUNTED: &str = "Time is counted in instructions, each a nanosecond (`--icount`)";
 
 /// The README's table.

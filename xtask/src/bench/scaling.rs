@@ -4,7 +4,7 @@
 //! *Interface*: `main`. The machine is QEMU with a host thread for each CPU, so the figures are times and
 //! depend on the host, whose speed may change by half from second to second. So the machines of all settings
 //! are booted at once and take turns of a fifth of a second (`turns`): each multiple compares figures of the
-//! same seconds. What the host allows is measured too: two machines, and eight, with one CPU each, side by
+//! same seconds. The host's own limit is measured too: two machines, and eight, with one CPU each, side by
 //! side. With each goes how much processor time QEMU got.
 //!
 //! There are several rounds, because where things lie in QEMU's table of translations differs from boot to
@@ -55,7 +55,7 @@ const SLICE: Duration = Duration::from_millis(100);
 /// How long the machines of a setting may run in all, others' turns not counted.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// What a boot's figures are of.
+/// The machines that a boot's figures are of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Setting {
     /// One machine with so many CPUs.
@@ -74,7 +74,7 @@ const SETTINGS: [Setting; 6] = [
     Setting::Cpus(8),
 ];
 
-/// What is compared besides, by its row's name.
+/// Further comparisons, each by its row's name.
 const BEYOND: [(&str, Setting, Setting); 2] = [
     (
         "8_machines_over_2",
@@ -123,7 +123,7 @@ type Figures = [f64; KINDS.len()];
 /// The figures of each round by setting; none where a machine was left out.
 type Rounds = Vec<[Option<Figures>; SETTINGS.len()]>;
 
-/// What is known of a kernel: its rounds, and the processor time of each setting's machines in how much time.
+/// The figures of a kernel: its rounds, and the processor time of each setting's machines in how much time.
 #[derive(Clone, Default)]
 struct Known {
     rounds: Rounds,
@@ -228,7 +228,7 @@ fn group(kernel: &Kernel, program: &Path, setting: Setting) -> Result<Group> {
     })
 }
 
-/// What the machines of a setting did together, by what each printed.
+/// The work that the machines of a setting did together, by the output of each.
 fn together(printed: &[String]) -> std::result::Result<Figures, Trouble> {
     let mut sum = [0.0; KINDS.len()];
     for (machine, text) in printed.iter().enumerate() {

@@ -32,8 +32,8 @@ const BENCHES: &[(&str, &str, &[&str])] = &[
     ("quaject", "queues", &["--features", "host"]),
 ];
 
-/// What the project claims: operation, and the least ratio. What is not here makes no claim; `docs/sync.md`
-/// says what cannot be faster and why.
+/// The project's claims: operation, and the least ratio. Operations that are not here have no claim;
+/// `docs/sync.md` says what cannot be faster and why.
 const CLAIMS: &[(&str, f64)] = &[
     ("counter/parking_lot", 1.0),
     ("monitor/parking_lot", 1.0),
@@ -62,10 +62,10 @@ const CLAIMS: &[(&str, f64)] = &[
     ("queue n:n one CPU generated/twin", 1.3),
 ];
 
-/// What became of the claims. A ratio counts as it is printed, with two digits.
+/// The outcome of the claims. A ratio counts as it is printed, with two digits.
 fn claims(rows: &[Row]) -> String {
     let mut text = String::from(
-        "### claims\n\nWhat the project stands by, and what this run measured.\n\n\
+        "### claims\n\nThe claims of the project, and the ratios that this run measured.\n\n\
          | operation | ratio claimed | measured | holds |\n| --- | ---: | ---: | --- |\n",
     );
     for (op, least) in CLAIMS {

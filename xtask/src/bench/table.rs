@@ -174,7 +174,7 @@ pub fn markdown(rows: &[Row]) -> String {
     out
 }
 
-/// What a newcomer wants to see, in his words.
+/// The rows that a newcomer wants to see, in his words.
 const SHORT: &[(&str, &str)] = &[
     ("getpid", "getpid"),
     ("pipe_1", "write and read 1 byte through a pipe"),

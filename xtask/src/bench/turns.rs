@@ -17,15 +17,15 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Machines that run side by side.
 pub struct Group {
-    /// What is booted, with `Machine::monitor`, and its root archive.
+    /// The machines to boot, with `Machine::monitor`, each with its root archive.
     pub machines: Vec<(Machine, std::rc::Rc<Vec<u8>>)>,
 }
 
-/// What became of a group.
+/// The outcome of a group.
 pub struct Ended {
-    /// What each machine printed.
+    /// The output of each machine.
     pub printed: std::result::Result<Vec<String>, Trouble>,
-    /// What each had printed then, whatever became of it.
+    /// The output of each until then, whatever the outcome.
     pub until: Vec<String>,
     /// Processor time, and the time of the slices in which it was used, seconds; of slices that all its
     /// machines saw the end of.
@@ -37,7 +37,7 @@ pub struct Ended {
 pub struct Trouble {
     /// Which of its machines.
     pub machine: usize,
-    /// What was wrong.
+    /// The failure, in words.
     pub what: String,
 }
 
@@ -195,7 +195,7 @@ impl Turner {
         Ok(())
     }
 
-    /// What a program has complained of.
+    /// An error if a program has complained.
     fn complaint(&self) -> std::result::Result<(), Trouble> {
         for (machine, boot) in self.boots.iter().enumerate() {
             if let Some(line) = failed(&boot.printed()) {

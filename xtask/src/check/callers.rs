@@ -1,6 +1,6 @@
-//! What has no caller: no function, constant or type of a room that others may use is without one.
+//! Items without a caller: no function, constant or type of a room that others may use is without one.
 //!
-//! *Interface*: `faults` of all sources. What only its own file may use is the compiler's to judge. A name
+//! *Interface*: `faults` of all sources. The compiler judges items that only their own file may use. A name
 //! counts as used where code of any room, other than tests and benches, has it as a word, but for where it is
 //! defined, and for `use`; so two things of one name stand for each other.
 
@@ -14,7 +14,7 @@ use super::folders::is_test;
 /// Rooms whose names nobody else takes.
 const BESIDE: &[&str] = &["xtask", "user"];
 
-/// What has no caller in the code of the rooms and stays: name and reason.
+/// Items that have no caller in the code of the rooms and stay: name and reason.
 const KEPT: &[(&str, &str)] = &[
     ("push_i8", DYNASM),
     ("push_u16", DYNASM),

@@ -159,7 +159,7 @@ fn arrows(files: &[(&str, syn::File)]) -> Arrows {
         top.trim_end_matches(".rs").to_owned()
     };
     let parts: BTreeSet<String> = files.iter().map(|(path, _)| part(path)).collect();
-    // What the root takes from a part, by name.
+    // The names that the root takes from a part.
     let mut taken = BTreeMap::new();
     for (_, file) in files
         .iter()
@@ -234,7 +234,7 @@ fn leaves(tree: &UseTree, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, 
     }
 }
 
-/// What the paths of a file begin with, seen from the room's root.
+/// The first words of the paths in a file, seen from the room's root.
 struct Paths {
     /// How many modules stand above the code.
     depth: usize,

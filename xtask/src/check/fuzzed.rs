@@ -10,7 +10,7 @@ pub const TABLE: &str = "user/fuzz-calls.h";
 /// Where the kernel's calls are.
 pub const CALLS: &str = "linux/src/call/";
 
-/// Sub-commands by the beginning of their names. What else begins so is no sub-command.
+/// Sub-commands by the beginning of their names. Other names with these beginnings are no sub-commands.
 const COMMANDS: &[&str] = &["PR_", "PTRACE_", "FUTEX_", "F_"];
 const ASIDE: &[&str] = &[
     "F_RDLCK",

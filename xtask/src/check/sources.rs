@@ -2,7 +2,7 @@
 //!
 //! *Interface*: `faults` of one file: its first line says what it is, `unsafe` stands only where the
 //! design allows it, with its reason, all of physical memory is named in few rooms, comments keep to their
-//! width, and no sentence of a comment has a pronoun like "who" for its first noun.
+//! width, and no sentence of a comment or a chapter begins with a pronoun like "who" instead of a noun.
 
 /// Rooms without any `unsafe`.
 const SAFE: &[&str] = &["abi", "account", "feedback", "xtask"];
@@ -19,13 +19,19 @@ const MEMORY_USERS: &[&str] = &["file/src/fs/mem/store.rs", "file/src/fs/cache/t
 /// The widest line of a comment, in columns.
 const WIDTH: usize = 110;
 
-/// Words that may not begin a sentence of a comment, unless it is a question: the sentence names its subject.
-const PRONOUNS: &[&str] = &["Who", "Whoever", "Whom", "Whose"];
+/// Words that may not begin a sentence of a comment or a chapter, unless it is a question: the sentence names
+/// its subject.
+const PRONOUNS: &[&str] = &["Who", "Whoever", "Whom", "Whose", "What", "Whatever"];
 
 /// One line for each broken rule. `path` is relative to the project; `listed` says whether the file is on
 /// its room's list.
 pub fn faults(path: &str, text: &str, listed: bool) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut faults: Vec<String> = text
+        .lines()
+        .enumerate()
+        .filter_map(|(at, line)| Some((at + 1, pronoun(prose(path, line)?)?)))
+        .map(|(at, word)| format!("{path}:{at}: a sentence begins with `{word}`: name its subject"))
+        .collect();
     let first = text.lines().next().unwrap_or_default();
     // A script's first line belongs to the system.
     let first = if first.starts_with("#!") && !first.starts_with("#![") {
@@ -64,12 +70,6 @@ pub fn faults(path: &str, text: &str, listed: bool) -> Vec<String> {
                 at + 1
             ));
         }
-        if let Some(word) = pronoun(line) {
-            let at = at + 1;
-            faults.push(format!(
-                "{path}:{at}: a sentence begins with `{word}`: name its subject"
-            ));
-        }
         if !is_unsafe(line) {
             continue;
         }
@@ -88,15 +88,31 @@ pub fn faults(path: &str, text: &str, listed: bool) -> Vec<String> {
     faults
 }
 
-/// A pronoun that begins a sentence in the comment of `line`; the end of a sentence is not looked for beyond
-/// the line, so a question mark on it is enough. Code in backticks and quoted strings are no words.
-fn pronoun(line: &str) -> Option<&'static str> {
-    let (code, comment) = line.split_once("//")?;
-    if !code.matches('"').count().is_multiple_of(2) || comment.contains('?') {
+/// The prose in `line` of the file `path`: its comment, or all of it in a chapter.
+fn prose<'a>(path: &str, line: &'a str) -> Option<&'a str> {
+    let behind = |mark: &str| {
+        let (code, comment) = line.split_once(mark)?;
+        let quoted = !code.matches('"').count().is_multiple_of(2);
+        (!quoted).then_some(comment)
+    };
+    match path.rsplit_once('.')?.1 {
+        "md" => Some(line),
+        "rs" | "go" | "js" => behind("//").map(|comment| comment.trim_start_matches(['/', '!'])),
+        "c" | "h" => {
+            (behind("/*").or_else(|| behind("//"))).or_else(|| line.trim_start().strip_prefix("* "))
+        }
+        "sh" => line.trim_start().strip_prefix('#'),
+        _ => None,
+    }
+}
+
+/// A pronoun that begins a sentence of `prose`, which is one line; the end of a sentence is not looked for
+/// beyond it, so a question mark on it is enough. Code in backticks and quoted strings are no words.
+fn pronoun(prose: &str) -> Option<&'static str> {
+    if prose.contains('?') {
         return None;
     }
-    let comment = comment.trim_start_matches(['/', '!']);
-    let mut words = comment.split_whitespace();
+    let mut words = prose.split_whitespace();
     words.find_map(|word| PRONOUNS.iter().find(|pronoun| word == **pronoun).copied())
 }
 
@@ -126,10 +142,10 @@ mod tests {
 
     #[test]
     fn the_first_line_says_what_a_file_is() {
-        assert!(faults("vm/src/a.rs", "//! What it is.\n", false).is_empty());
+        assert!(faults("vm/src/a.rs", "//! Its name.\n", false).is_empty());
         assert_eq!(faults("vm/src/a.rs", "use core;\n", false).len(), 1);
         assert_eq!(faults("user/a.c", "int x;\n", false).len(), 1);
-        assert!(faults("scripts/a.sh", "#!/bin/sh\n# What it is.\n", false).is_empty());
+        assert!(faults("scripts/a.sh", "#!/bin/sh\n# Its name.\n", false).is_empty());
     }
 
     #[test]
@@ -165,6 +181,13 @@ mod tests {
         );
         assert_eq!(count("//! X.\n/// The key ([`Who`]).\nfn f() {}\n"), 0);
         assert_eq!(count("//! X.\nconst S: &str = \"// Who\";\n"), 0);
+        assert_eq!(count("//! What it is.\n"), 1);
+        assert_eq!(count("//! X.\n/// The rest. What is it?\n"), 0);
+        let of = |path: &str, text: &str| faults(path, text, false).len();
+        assert_eq!(of("user/a.c", "/* X.\n * What comes is read. */\n"), 1);
+        assert_eq!(of("user/a.c", "/* X. */\nputs(\"What\");\n"), 0);
+        assert_eq!(of("tests/a.sh", "# X.\necho What\n# What is left\n"), 1);
+        assert_eq!(of("docs/a.md", "# X\n## What it costs\nSee \"What\".\n"), 1);
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Copy {
             }
         }
         for (file, place, number, mutant) in places {
-            // What stands there, so that its line ends and comments stay.
+            // The text in that place, so that its line ends and comments stay.
             let text = self.text(&file)?;
             let switched = mutant.switched(&text[place.clone()], number);
             text.replace_range(place, &switched);

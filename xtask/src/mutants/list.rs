@@ -22,7 +22,7 @@ pub struct Mutant {
     pub file: String,
     /// The text around the bug, before it and behind it, so that the place is the only one.
     pub around: [String; 2],
-    /// What stands there.
+    /// The text in that place.
     pub old: String,
     /// The text with the bug.
     pub new: String,
@@ -124,7 +124,7 @@ impl Mutant {
         Ok(place)
     }
 
-    /// What stands there, `old` as it is written, without the bug and with it, by switch `number`.
+    /// The text for that place, of `old` as it is written, without the bug and with it, by switch `number`.
     pub fn switched(&self, old: &str, number: usize) -> String {
         let new = &self.new;
         let test = format!("if crate::mutant::is({number}) {{ {new} }} else {{ {old} }}");

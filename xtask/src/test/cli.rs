@@ -207,7 +207,8 @@ fn named_kernels(kit: &Kit) -> Vec<Check> {
     checks
 }
 
-/// What the kernel can be told to get into, how its report names it, and a function that the report shows.
+/// The troubles that the kernel can be told to get into, how its report names each, and a function that the
+/// report shows.
 const TROUBLE: [(&str, &str, &str); 3] = [
     ("panic", "provoked by the command line", "provoke"),
     ("fault", "page fault at 0xffffffffd0000000", "provoke"),
@@ -401,8 +402,8 @@ fn other_machine(kit: &Kit) -> Check {
 }
 
 /// Ten megabytes of random bytes through a pipeline of three `cat`s and through a single one (with `--long` a
-/// hundred): the ports carry the same bytes in both. What the serial lines carry where there are no ports is
-/// in the suite `devices`.
+/// hundred): the ports carry the same bytes in both. The suite `devices` looks at what the serial lines carry
+/// where there are no ports.
 pub fn streams(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
     let single = if kit.long { 100 << 20 } else { (10 << 20) + 1 };

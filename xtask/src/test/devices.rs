@@ -29,7 +29,7 @@ struct Case {
     acpi: bool,
     /// Bytes through it.
     size: usize,
-    /// What its interrupts are called, and what they are not.
+    /// The names of its interrupts, and names that they have not.
     has: &'static [&'static str],
     has_not: &'static [&'static str],
 }

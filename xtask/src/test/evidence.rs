@@ -1,4 +1,4 @@
-//! What can be seen of a machine that stands still or never ends, before it is ended: where its processors
+//! The evidence of a machine that stands still or never ends, taken before it is ended: where its processors
 //! are, and all its memory in a file.
 //!
 //! *Interface*: [`Examiner::new`], [`Examiner::look`].
@@ -25,7 +25,7 @@ const WINDOW: u64 = 0xffff_ffff_8000_0000;
 /// The kernel's half.
 const HALF: u64 = 0xffff_8000_0000_0000;
 
-/// What it takes to look.
+/// The means of looking.
 pub struct Examiner {
     monitor: UnixStream,
     symbols: Symbols,

@@ -34,7 +34,7 @@ pub fn hogs(kit: &Kit) -> Vec<Check> {
     checks
 }
 
-/// What was killed gives its memory back, also where nobody does anything then but wait for that.
+/// A killed process gives its memory back, also where nobody does anything then but wait for that.
 pub fn returns(kit: &Kit) -> Vec<Check> {
     let machine = with(kit, "returns", 4, 24);
     let rounds = if kit.long { "1000" } else { "100" };

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// One guest test.
 pub struct Test {
-    /// What `cargo xtask test NAME` names.
+    /// The name in `cargo xtask test NAME`.
     pub name: &'static str,
     /// One line about it.
     pub about: &'static str,
@@ -587,7 +587,7 @@ fn programs(kit: &Kit) -> Vec<Check> {
     script(kit, "programs", 1, 64)
 }
 
-/// What `tests/guest/packages.sh` runs.
+/// The packages whose programs `tests/guest/packages.sh` runs.
 const PACKAGES: &[&str] = &[
     "redis-server",
     "redis-tools",
@@ -612,7 +612,7 @@ fn packages(kit: &Kit) -> Vec<Check> {
     of_packages(kit, "packages", PACKAGES, |_| Ok(()))
 }
 
-/// What `tests/guest/servers.sh` runs.
+/// The packages whose programs `tests/guest/servers.sh` runs.
 const SERVERS: &[&str] = &[
     "postgresql-15",
     "openssh-server",
@@ -631,14 +631,14 @@ fn servers(kit: &Kit) -> Vec<Check> {
     })
 }
 
-/// What `tests/guest/tmpfiles.sh` runs.
+/// The packages whose programs `tests/guest/tmpfiles.sh` runs.
 const TMPFILES: &[&str] = &["systemd", "coreutils", "bsdutils"];
 
 fn tmpfiles(kit: &Kit) -> Vec<Check> {
     of_packages(kit, "tmpfiles", TMPFILES, |_| Ok(()))
 }
 
-/// What `tests/guest/tools.sh` runs.
+/// The packages whose programs `tests/guest/tools.sh` runs.
 const TOOLS: &[&str] = &[
     "gdb-minimal",
     "strace",
@@ -791,7 +791,7 @@ fn calls_waits(kit: &Kit) -> Vec<Check> {
     )
 }
 
-/// What an ordinary user runs, too: nothing in these needs root.
+/// Programs that an ordinary user runs, too: nothing in these needs root.
 const FOR_USERS: &[(&str, &[&str])] = &[
     ("calls", &["/tests/calls-glibc"]),
     ("calls-files", &["/tests/calls-files-glibc"]),
@@ -856,7 +856,7 @@ fn survey(kit: &Kit) -> Vec<Check> {
     checks
 }
 
-/// What the line of `/syn/rights` says that begins with `image`, of a machine with `words` on the command
+/// The line of `/syn/rights` that begins with `image`, of a machine with `words` on the command
 /// line.
 fn addresses(kit: &Kit, name: &str, words: &str) -> Vec<String> {
     let mut machine = with(kit, name, 1, 64);
@@ -867,7 +867,7 @@ fn addresses(kit: &Kit, name: &str, words: &str) -> Vec<String> {
     text.trim().split(", ").map(str::to_owned).collect()
 }
 
-/// What is drawn by lot at boot differs from one boot to the next, and not with `nokaslr`.
+/// The addresses drawn at random at boot differ from one boot to the next, but not with `nokaslr`.
 fn lots(kit: &Kit) -> Vec<Check> {
     let boots: Vec<_> = (0..3)
         .map(|i| addresses(kit, &format!("lots-{i}"), ""))
@@ -1194,7 +1194,7 @@ fn memory(kit: &Kit) -> Vec<Check> {
     checks
 }
 
-/// What `cargo xtask bench lateness` measures, short. Under icount it is the same on every host.
+/// The measurement of `cargo xtask bench lateness`, short. Under icount it is the same on every host.
 fn lateness(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
     for kind in ["signal", "sleep"] {

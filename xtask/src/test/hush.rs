@@ -161,7 +161,7 @@ struct Moment {
     at: Instant,
     /// Processor time, seconds.
     used: f64,
-    /// What that would be on a host with nothing else to do.
+    /// The same on a host with nothing else to do.
     wanted: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What every guest test uses: the built kernel, the compiled programs, and ways to boot.
+//! The tools of every guest test: the built kernel, the compiled programs, and ways to boot.
 //!
 //! *Interface*: `Kit::new`; `boot` one command on a described machine; `script` and `program` boot one
 //! of `tests/guest` or `user/` and read its checks; `xtask` runs the command line itself.
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What a guest command did.
+/// The result of a guest command.
 pub struct Ran {
     /// How the machine ended.
     pub outcome: Outcome,
@@ -28,7 +28,7 @@ pub struct Ran {
     pub stderr: Vec<u8>,
     /// It was ended because nothing happened any more.
     pub hung: bool,
-    /// What was seen of it then.
+    /// The evidence of it, taken then.
     pub evidence: String,
 }
 
@@ -459,7 +459,7 @@ impl Kit {
         self.on_suites(machine, boot)?
     }
 
-    /// What `act` does on the kernel that has suites of its own.
+    /// The result of `act` on the kernel that has suites of its own.
     ///
     /// # Errors
     /// Host failure when that is not built.

@@ -110,8 +110,8 @@ fn is_gate(line: &str) -> bool {
     start.is_some_and(|at| GATES.contains(&at))
 }
 
-/// What the emulator says is mapped of the upper half by the tables that the processor has while a program
-/// computes, after interrupts that come at any place.
+/// The mappings of the upper half, by the emulator's word, in the tables that the processor has while a
+/// program computes, after interrupts that come at any place.
 fn while_a_program_runs(kit: &Kit, machine: &Machine) -> Result<Vec<String>> {
     const SLICE: Duration = Duration::from_millis(20);
     const INTERRUPTS: usize = 60;

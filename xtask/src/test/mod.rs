@@ -103,7 +103,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     let named = !names.is_empty();
     let asked = |part: &str| !named && only.as_deref().is_none_or(|only| only == part);
-    // What takes long is in the quick part only if one says so.
+    // The slow parts are in the quick run only by name.
     let slow = |part: &str| asked(part) && (!quick || only.is_some());
     let again = long || only.is_some();
     let mut totals = Totals::default();

@@ -17,7 +17,7 @@ use std::time::Duration;
 const LIST: &str = "docs/locks.md";
 const HEADING: &str = "## The order";
 
-/// What is run, by the name of its log.
+/// The programs that are run, by the name of the log.
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("calls", &["/tests/calls-glibc"]),
     ("jobs", &["/tests/jobs-glibc"]),
@@ -70,7 +70,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         let mut machine = with(&kit, &log, 4, 256);
         machine.virtio = virtio;
         let input = vec![b'x'; if virtio.is_some() { 1 << 20 } else { 0 }];
-        // What else the program says is the business of other suites.
+        // Other suites judge the rest of the program's output.
         if let Err(failure) = kit.boot(&machine, words, input, Duration::from_secs(300)) {
             return Check::new(name, false, failure.message);
         }
@@ -89,7 +89,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
     checks.chain([shared]).collect()
 }
 
-/// What a log has noted.
+/// The pairs that a log has noted.
 fn pairs(log: &str) -> BTreeSet<Pair> {
     let noted = log.lines().filter_map(|line| line.split_once("order: "));
     noted
@@ -122,7 +122,7 @@ fn short(kind: &str) -> String {
 struct Order(Vec<(String, usize, bool)>);
 
 impl Order {
-    /// What a machine called `name` has noted, in its log.
+    /// The check of the notes of the machine called `name`, in its log.
     fn check(&self, name: &str, log: &str) -> Check {
         let pairs = pairs(log);
         let faults = self.faults(&pairs);

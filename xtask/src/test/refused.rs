@@ -78,7 +78,7 @@ fn boot(kit: &Kit, plan: &str) -> Result<(bool, Option<u64>, String)> {
     machine.append.push_str(&format!(" fail={plan}"));
     let ran = kit.boot(&machine, &["/bin/sh", "-c", SESSION], Vec::new(), MINUTE)?;
     let text = ran.text();
-    // What programs say to their errors comes out there, too.
+    // The programs' own messages of errors come out there, too.
     let good = match ran.outcome.status {
         Status::Exit(0) => text.contains("asked "),
         Status::Exit(_) => !text.is_empty() || !ran.stderr.is_empty(),

@@ -178,8 +178,8 @@ impl Talk {
 
     /// Pulls `device`, a virtio device of one queue, while programs use it. QEMU 7.2 ends by a fault when its
     /// file server comes to answer a question of a device that was pulled; so the processors stand still
-    /// meanwhile, and it goes when all questions that the server has are answered. What the guest asks then,
-    /// nobody hears.
+    /// meanwhile, and it goes when all questions that the server has are answered. Nobody hears the guest's
+    /// questions then.
     fn pull_in_use(&mut self, device: &str) -> Result<()> {
         self.order("stop")?;
         let queue =

@@ -38,7 +38,7 @@ const TESTED: &[&str] = &[
 /// The library's source, which the tests read too.
 const SOURCE: &str = "usr/share/go-1.19/src";
 
-/// What they read of it.
+/// The parts of it that they read.
 const READ: &[&str] = &["os", "syscall", "time", "net", "runtime", "testdata"];
 
 pub(super) fn run(kit: &Kit) -> Vec<Check> {

@@ -60,7 +60,7 @@ impl Screen {
     }
 
     /// Starts a program and waits until it runs: before that the shell still has the terminal, in
-    /// its own mode. What is typed must not contain the word that is waited for.
+    /// its own mode. The typed text must not contain the word that is waited for.
     fn program(&mut self, command: &str) -> Result<(), String> {
         self.keys(&format!("sh -c 'echo rea\"\"dy >&2; exec {command}'"))?;
         self.keys("\r")?;
@@ -289,7 +289,7 @@ fn play(mut child: Child, mut screen: Screen, terminal: &File) -> Vec<Check> {
         let failed = result.is_err();
         checks.push(Check::new(*name, !failed, result.err().unwrap_or_default()));
         if failed {
-            // What follows would only repeat the failure.
+            // The further steps would only repeat the failure.
             break;
         }
     }

@@ -109,7 +109,7 @@ fn shared(kit: &Kit, machine: &mut Machine, command: &[&str], folder: &Folder) -
     Ok(root)
 }
 
-/// What `user/shares.c` leaves is what the host sees.
+/// The host sees the files that `user/shares.c` leaves.
 fn left(folder: &Path) -> Result<Check> {
     let at = |name: &str| folder.join("left").join(name);
     let text = std::fs::read_to_string(at("text")).context("text")?;
@@ -203,7 +203,7 @@ fn tree(root: &Path) -> Result<BTreeMap<PathBuf, Found>> {
                 std::fs::read(&path).context(path.display())?
             };
             let name = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
-            // What is made in a directory changes its time, and a link's is its own.
+            // A new entry changes the time of a directory, and the time of a link is its own.
             let time = if meta.is_file() { meta.mtime() } else { 0 };
             found.insert(name, (meta.mode(), time, bytes));
         }
@@ -240,7 +240,7 @@ fn mounted(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
     Ok(vec![Check::new(name, ended(&ran), ran.told())])
 }
 
-/// What git says about a working tree, for people and for programs; without moving anything but the index.
+/// Questions to git about a working tree, for people and for programs; without moving anything but the index.
 const ASKED_OF_GIT: &[&str] = &[
     "status",
     "status --porcelain=v2 --branch --ignored",
@@ -284,7 +284,7 @@ fn repository(folder: &Folder) -> Result<()> {
     std::fs::set_permissions(folder.0.join("d4/e4/file-4"), executable).context("file-4")
 }
 
-/// What the host's git says; a no-break space is a space within a word.
+/// The answer of the host's git; a no-break space is a space within a word.
 fn on_host(folder: &Folder, words: &str) -> Result<String> {
     let mut command = std::process::Command::new("git");
     command.args(["-c", "user.name=Host", "-c", "user.email=host@example.org"]);

@@ -1,4 +1,4 @@
-//! What has passed here before: rooms whose models need not be tried again.
+//! The rooms that passed here before: their models need not be tried again.
 //!
 //! *Interface*: [`unless_passed`] runs checks of a room, unless they passed when the room, and all that it is
 //! made of, was as it is now. That is noted below `target`, by a hash of the contents; a new copy of the
@@ -38,7 +38,7 @@ pub fn unless_passed(
         return Ok(Vec::new());
     }
     let checks = checks()?;
-    // What was changed meanwhile was not tried, or not all of it.
+    // A change made meanwhile was not tried, or not all of it.
     let same = format!("{:016x}\n", contents(room)?) == now;
     if same && !checks.is_empty() && checks.iter().all(|check| check.good) {
         std::fs::create_dir_all(&folder).context(folder.display())?;

@@ -32,7 +32,8 @@ pub fn torture(kit: &Kit) -> Vec<Check> {
     [1, 2, 4, 8].map(run).into()
 }
 
-/// What a processor has decides which switch code a thread gets; each of these leads to another variant.
+/// The features of a processor decide which switch code a thread gets; each of these processors leads to
+/// another variant.
 const PROCESSORS: &[(&str, &str)] = &[
     ("all features", "max"),
     ("a plain x86-64", "qemu64"),

@@ -93,7 +93,7 @@ pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, 
     shared(console).map(|server| server as Arc<dyn Server>)
 }
 
-/// What stays for ever, counted.
+/// A counted handle of a value that stays for ever.
 fn shared<T>(there: &'static T) -> Result<Arc<Lasting<T>>, Unusable> {
     try_arc(Lasting(there)).map_err(|_| Unusable::Resources)
 }

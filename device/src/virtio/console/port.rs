@@ -60,7 +60,7 @@ impl Lane {
     }
 }
 
-/// What an open direction consists of.
+/// The parts of an open direction.
 struct Open {
     queue: Ref<ByteQueue>,
     flow: Arc<Flow>,

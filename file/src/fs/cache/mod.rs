@@ -210,7 +210,7 @@ impl Cached {
         size.div_ceil(PAGE as u64) > 4 * frame::total() as u64
     }
 
-    /// What the backing said of size and time of change, asked behind `seen`. If it is not as it was,
+    /// Takes the backing's answer about size and time of change, asked behind `seen`. If it is not as it was,
     /// somebody else has changed the file, and all pages go, unless there are changes of our own. With `ours`
     /// they are known to be our own. Whether it counted: not if there was a change here meanwhile, or one is
     /// going on. EFBIG, ENOMEM: no room for the arrays.

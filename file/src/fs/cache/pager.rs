@@ -42,8 +42,8 @@ pub struct PagesPager<U: User> {
 }
 
 impl<U: User> PagesPager<U> {
-    /// The `pages` of `inode`, for a mapping that `writes` them or not. What keeps them has `user` for as
-    /// long as the mapping is.
+    /// The `pages` of `inode`, for a mapping that `writes` them or not. Their keeper has `user` for as long
+    /// as the mapping is.
     pub fn new(
         inode: Arc<dyn Inode>,
         pages: Arc<Cached>,

@@ -8,7 +8,7 @@ use std::vec;
 use std::vec::Vec as List;
 use vm::frame::FrameRef;
 
-/// What keeps a file in the test.
+/// The keeper of a file in the test.
 pub(super) struct Store {
     bytes: Mutex<List<u8>>,
     /// So many questions more are answered, then one is not.

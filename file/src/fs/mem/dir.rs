@@ -5,8 +5,8 @@
 //! place in that order ([`FIRST`] and up) never changes, so a reader loses and repeats nothing while others
 //! create and remove.
 //!
-//! What leaves a directory is handed to the caller, to be dropped when no monitor is held: it goes a grace
-//! period later.
+//! An entry that leaves a directory is handed to the caller, to be dropped when no monitor is held: it goes a
+//! grace period later.
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
@@ -28,7 +28,7 @@ pub const FIRST: u64 = 2;
 /// A directory's entries.
 pub struct Directory {
     names: Table<Dentry>,
-    /// What `stat` says of its size; changed with the entries.
+    /// Its size for `stat`; changed with the entries.
     size: AtomicU64,
     dir: Monitor<Dir>,
 }
@@ -85,7 +85,7 @@ impl Directory {
         &self.names
     }
 
-    /// What `stat` says of its size.
+    /// Its size for `stat`.
     pub fn size(&self) -> &AtomicU64 {
         &self.size
     }

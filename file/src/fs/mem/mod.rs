@@ -96,7 +96,7 @@ pub struct MemNode {
     kind: Kind,
     fs: Arc<Super>,
     meta: Monitor<Meta>,
-    /// What [`Meta`] says, written while it is held, and more, for those who take no monitor.
+    /// The values of [`Meta`], written while it is held, and more, for those who take no monitor.
     shown: Shown,
     body: Body,
     home: Monitor<Home>,
@@ -1019,7 +1019,7 @@ impl Drop for MemNode {
         };
         let mut contents = dir.contents();
         while let Some(entry) = contents.next() {
-            // What others have too goes when they let go of it.
+            // An inode that others have too goes when they let go of it.
             let node = entry.inode.into_any().downcast::<MemNode>();
             if let Some(mut node) = node.ok().and_then(Arc::into_inner)
                 && let Body::Directory(inner) = &mut node.body

@@ -1,4 +1,4 @@
-//! What is in a directory by rising place, the order in which it is listed.
+//! The entries of a directory by rising place, the order in which it is listed.
 //!
 //! *Interface*: [`Order::push`] adds at the end, [`Order::take`] and [`Order::replace`] change what is at a
 //! place, [`Order::from`] lists from a place on.
@@ -97,7 +97,7 @@ impl<T: Copy> Order<T> {
         }
     }
 
-    /// What there is from `place` on.
+    /// The entries from `place` on.
     #[inline]
     pub fn from(&self, place: u64) -> impl Iterator<Item = T> {
         let rest = self.slots.get(self.index(place)..).unwrap_or_default();

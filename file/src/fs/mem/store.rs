@@ -67,11 +67,11 @@ enum Array {
     Nothing,
     /// The store's own.
     First,
-    /// This one. What the store's own held last is of no meaning then.
+    /// This one. The last contents of the store's own array mean nothing then.
     Larger(Box<[AtomicU64]>),
 }
 
-/// What is known of the pages.
+/// The array of the pages.
 #[derive(Default)]
 struct Table {
     array: Array,

@@ -90,7 +90,7 @@ impl World {
     }
 }
 
-/// What those who take no lock are told of `path`.
+/// The answer about `path` for those who take no lock.
 fn looked_up(w: &World, path: &str, follow: bool) -> Option<Option<Arc<dyn Inode>>> {
     let mut key = Key::blank();
     let known = key.bytes().get_mut(..path.len());
@@ -195,7 +195,7 @@ fn what_an_inode_shows_is_what_it_says() {
         file.truncate(length).unwrap();
         agree(&file);
     }
-    // What generated code wrote is not settled until somebody asks.
+    // A write by generated code is not settled until somebody asks.
     let touched = node(&file).and_then(|node| Some(node.store()?.core().touched()));
     touched.unwrap().store(1, Ordering::Relaxed);
     assert_eq!(shows(&file), None);

@@ -72,7 +72,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// `node`, open as `handle`. What is read and written goes `through` the `pages`, or to the host at once.
+    /// `node`, open as `handle`. Reads and writes go `through` the `pages`, or to the host at once.
     pub fn new(
         node: Arc<Node>,
         handle: Handle,
@@ -215,7 +215,7 @@ impl Opened {
     }
 }
 
-/// What keeps these pages.
+/// The keeper of these pages.
 fn host(pages: &Cached) -> Option<Arc<Host>> {
     let backing: Arc<dyn Any + Send + Sync> = pages.backing().clone().into_any();
     backing.downcast().ok()
@@ -297,7 +297,7 @@ impl File for Opened {
     /// At the close the data is stored, so others can see it.
     fn settle(&self, of: &OpenFile) {
         if self.unsettled(of) {
-            // What cannot be stored is noted, and is told by `fsync`.
+            // A failure to store is noted, and `fsync` tells it.
             let _noted = self.node.refresh(&self.fid, true);
         }
     }

@@ -18,7 +18,7 @@ use super::session::{Fid, Session};
 use crate::fs::cache::{self, Backing, UNIT};
 use vm::fallible::try_arc;
 
-/// What keeps one file of a share.
+/// The keeper of one file of a share.
 pub struct Host {
     session: Arc<Session>,
     handles: Monitor<Handles>,

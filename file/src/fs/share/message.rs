@@ -4,7 +4,7 @@
 //! says, or the error that it is.
 //!
 //! A file server may answer anything. A [`Reader`] never reads beyond the answer, and what is not there, or
-//! not as it must be, is EIO. What a number means is for who asked to judge.
+//! not as it must be, is EIO. The asker judges the meaning of a number.
 //! Source: 9P2000.L as QEMU's `docs/` and diod's `protocol.md` describe it; Plan 9's manual, section 5.
 
 use abi::errno::{Errno, Result};
@@ -104,7 +104,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What is free behind what was written.
+    /// The free room behind the written bytes.
     pub fn room(&mut self) -> &mut [u8] {
         self.bytes.get_mut(self.at..).unwrap_or_default()
     }
@@ -135,8 +135,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What the answer `bytes` to a question of `kind` with this tag says. EIO for nonsense, else the error that
-/// the server answered.
+/// The contents of the answer `bytes` to a question of `kind` with this tag. EIO for nonsense, else the error
+/// that the server answered.
 pub fn open(bytes: &[u8], kind: Kind, tag: u16) -> Result<Reader<'_>> {
     let mut reader = Reader(bytes);
     let length = reader.u32()? as usize;
@@ -151,7 +151,7 @@ pub fn open(bytes: &[u8], kind: Kind, tag: u16) -> Result<Reader<'_>> {
     }
 }
 
-/// The error that a server calls `number`. What programs do not know is EIO.
+/// The error that a server calls `number`. A number that programs do not know is EIO.
 fn error(number: u32) -> Errno {
     /// Of Linux's numbers the last.
     const LAST: u32 = 133;
@@ -161,7 +161,7 @@ fn error(number: u32) -> Errno {
     }
 }
 
-/// What is left of an answer.
+/// The rest of an answer.
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

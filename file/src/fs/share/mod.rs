@@ -58,13 +58,13 @@ impl Owner {
     }
 }
 
-/// What all files of a share have in common.
+/// The parts that all files of a share have in common.
 pub struct Shared {
     session: Arc<Session>,
     dev: u64,
     owner: Owner,
     nodes: Nodes,
-    /// What could not be stored.
+    /// The failures to store.
     errors: Arc<Errors>,
 }
 
@@ -178,7 +178,7 @@ fn found(tag: &str, owner: Owner) -> Result<Arc<ShareFs>> {
     Ok(share)
 }
 
-/// What `mount` asks for: the device's name, and options. EINVAL, ENOENT.
+/// The file system that `mount` asks for, by the device's name and options. EINVAL, ENOENT.
 pub fn file_system(tag: &str, options: &str) -> Result<Arc<dyn FileSystem>> {
     for option in options.split(',').filter(|option| !option.is_empty()) {
         let good = match option.split_once('=').unwrap_or((option, "")) {
@@ -201,7 +201,7 @@ pub fn file_system(tag: &str, options: &str) -> Result<Arc<dyn FileSystem>> {
 /// Where the root archive names what is to be mounted.
 const TABLE: &[u8] = b"/.synthesis/shares";
 
-/// Mounts what the root archive names. What cannot be mounted is told in the log.
+/// Mounts the shares that the root archive names. The log tells which cannot be mounted.
 pub fn mount_all(root: &Place) {
     let table = match table(root) {
         Ok(table) => table,

@@ -40,7 +40,7 @@ pub struct Node {
     pub(super) shared: Arc<Shared>,
     number: u64,
     kind: Kind,
-    /// What changes.
+    /// The part that changes.
     state: Monitor<Heard>,
     /// Open for reading and writing since it was made, for the first who opens it.
     fresh: Monitor<Option<(Arc<Fid>, u32)>>,
@@ -51,13 +51,13 @@ pub struct Node {
     this: Once<Weak<Node>>,
 }
 
-/// What was last heard of a file.
+/// The state of a file, as last heard.
 struct Heard {
     fid: Arc<Fid>,
     attr: Attr,
     /// The directory, and the name there; none of the root, nor of what was removed.
     home: Option<(Arc<Node>, Arc<[u8]>)>,
-    /// What there was before it was asked for by this name, until it is opened.
+    /// The mark from before it was asked for by this name, until it is opened.
     seen: Option<Mark>,
 }
 
@@ -73,8 +73,8 @@ struct Known {
 pub struct Nodes(Monitor<BTreeMap<u64, Known>>);
 
 impl Nodes {
-    /// What is called `name` in the directory with number `above`, and with `forget` is not found by that any
-    /// more.
+    /// The node called `name` in the directory with number `above`. With `forget` it is not found by that
+    /// name any more.
     fn called(&self, above: u64, name: &[u8], forget: bool) -> Option<Arc<Node>> {
         let mut nodes = self.0.lock();
         let is = |known: &Known| known.above == above && *known.name == *name;
@@ -188,7 +188,7 @@ impl Node {
         let old = core::mem::replace(&mut *node.state.lock(), heard);
         drop(old);
         if node.pages().is_some_and(|pages| pages.is_dirty()) {
-            // The host does not know yet. What it cannot be told is noted.
+            // The host does not know yet. A failure to tell it is noted.
             let _as_heard = node.refresh(&fid, false);
         }
         Ok(node)
@@ -320,7 +320,7 @@ impl Node {
         }
     }
 
-    /// What was made as `name` belongs to who made it, as far as the host lets it.
+    /// The new node `name` belongs to its maker, as far as the host allows.
     fn own(&self, name: &[u8], cred: &Cred) -> Result<Arc<Node>> {
         let session = &self.shared.session;
         let fid = session.walk(&*self.dir()?, Some(name))?;
@@ -401,7 +401,7 @@ impl Inode for Node {
         if wanted.mtime.is_some()
             && let Some(pages) = self.pages()
         {
-            // What is stored later would change the time.
+            // A later store would change the time.
             pages.flush();
         }
         new.atime = wanted.atime.unwrap_or_default();
@@ -434,7 +434,7 @@ impl Inode for Node {
                     },
                     None => self.handle(mode, how.flags & (O_SYNC | O_DSYNC | O_NOFOLLOW))?,
                 };
-                // What each write brings to the host at once is not kept.
+                // Bytes that each write brings to the host at once are not kept.
                 let through = how.flags & (O_SYNC | O_DSYNC) == 0 && handle.reads;
                 let pages = self.to_open(&handle.fid)?;
                 let opened = Opened::new(self.clone(), handle, pages, through);
@@ -567,7 +567,7 @@ impl Inode for Node {
             .session
             .rename((&from_fid, name), (&to_fid, new_name))?;
         let nodes = &self.shared.nodes;
-        // What had the name is gone.
+        // The node that had the name is gone.
         let gone = nodes.called(to.number, new_name, true);
         if let Some(node) = nodes.called(self.number, name, false) {
             nodes.moved(node.number, to.number, &kept);

@@ -4,7 +4,7 @@
 //!
 //! Pages are read when they are first touched, and are the mapping's own from then on: a fault reads a window
 //! of pages by one message; those that were not asked for wait in the pager for the faults of their
-//! neighbours. What the host changes later, a page that is there does not show.
+//! neighbours. A page that is there does not show later changes by the host.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -26,7 +26,7 @@ use crate::fs::inode::Inode;
 /// Pages of a window, less than a message holds.
 const WINDOW: usize = 8;
 
-/// What people are told of a mapping of `node`.
+/// The description, for people, of a mapping of `node`.
 fn described(node: &Node, path: &Arc<String>) -> PagerInfo {
     let (device, inode) = node.id();
     PagerInfo {

@@ -3,7 +3,7 @@
 //! *Interface*: [`Session::begin`] agrees on version and length, [`Session::attach`] gives the [`Fid`] of the
 //! root directory; the rest are the calls. A fid that is dropped is given back (*clunked*).
 //!
-//! Whatever is answered, a caller gets values that it can use: no more bytes read or written than it asked
+//! A caller gets, whatever the answer, values that it can use: no more bytes read or written than it asked
 //! for, names without slashes and zeros, times within a second. The rest is EIO.
 //! Source: as [`super::message`].
 
@@ -26,7 +26,7 @@ const NO_FID: u32 = u32::MAX;
 const NO_TAG: u16 = u16::MAX;
 /// A server that wants shorter messages is refused: names would not fit.
 const LEAST: u32 = 8 << 10;
-/// What a message of data has beside it, at most.
+/// The bytes of a message beside its data, at most.
 const BESIDE: u32 = 24;
 
 /// Attributes to set, and how [`Session::set`] is told of them.

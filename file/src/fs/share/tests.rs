@@ -55,7 +55,7 @@ fn error(question: &[u8], number: u32) -> List<u8> {
     answer(question, 7, |a| a.extend(number.to_le_bytes()))
 }
 
-/// What a server says that has a directory with one file of eleven bytes.
+/// The answers of a server that has a directory with one file of eleven bytes.
 fn honest(question: &[u8]) -> List<u8> {
     let kind = question[4];
     let say = |bytes: List<u8>| answer(question, kind + 1, move |a| a.extend(bytes));
@@ -181,7 +181,7 @@ fn every_fid_is_given_back() {
         answer
     };
     everything(link(counting));
-    // What was refused never was, and is given back all the same.
+    // A refused fid never was, and is given back all the same.
     assert!(*live.lock().unwrap() <= 0);
 }
 

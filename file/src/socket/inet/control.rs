@@ -57,7 +57,7 @@ fn byte_or_none(number: i32) -> Result<Option<u8>> {
     }
 }
 
-/// What a control message of the level of sockets may be. EINVAL, EPERM.
+/// Checks a control message of the level of sockets. EINVAL, EPERM.
 fn of_socket(kind: i32, data: &[u8]) -> Result<()> {
     match kind {
         // It changes nothing here.

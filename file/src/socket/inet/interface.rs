@@ -12,11 +12,11 @@ use super::group::LOOPBACK;
 
 /// Its name, as in `struct ifreq`.
 const NAME: [u8; 16] = *b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-/// What goes through it at once.
+/// The bytes that go through it at once.
 pub const MTU: i32 = 65_536;
 /// It is up, it is the host itself, and it runs.
 const FLAGS: i16 = 0x49;
-/// What its hardware is.
+/// The kind of its hardware.
 const ARPHRD_LOOPBACK: u16 = 772;
 /// How many messages might wait to be sent.
 const LENGTH: i32 = 1000;

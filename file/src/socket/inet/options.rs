@@ -306,7 +306,7 @@ fn rounds(seconds: i32) -> i32 {
 
 /// `getsockopt`. ENOPROTOOPT, ENOTCONN, …
 pub fn get(socket: &Arc<Socket>, own: &Own, level: i32, name: i32) -> Result<Vec<u8>> {
-    /// What goes through the interface at once.
+    /// The bytes that go through the interface at once.
     const MTU: i32 = 65_536;
     let level = level_of(level, name);
     if level == IPPROTO_UDPLITE && own.transport == Transport::Udp {

@@ -20,7 +20,7 @@ use crate::socket::{Outbox, Socket};
 use vm::fallible::roomy;
 use vm::fallible::try_arc;
 
-/// What a netlink socket with a name keeps.
+/// The state of a netlink socket with a name.
 pub struct Port {
     /// Its number, not 0.
     pub number: u32,

@@ -27,7 +27,7 @@ const NAME: &[u8] = b"lo\0";
 pub const MTU: u32 = 65536;
 /// Packets that a queue holds.
 pub const QUEUE: u32 = 1000;
-/// What it is, and that it is up.
+/// Its kind, and that it is up.
 pub const FLAGS: u32 = IFF_UP | IFF_LOOPBACK | IFF_RUNNING | IFF_LOWER_UP;
 
 /// An address of `lo`, and the bits that are the network's.

@@ -66,7 +66,7 @@ fn change(place: &Place, decide: impl Fn(&Attr) -> Result<SetAttr>) -> Result<us
     }
 }
 
-/// What those who watch a file are told of a change of its attributes.
+/// The event that the watchers of a file get for a change of its attributes.
 fn event_of(set: &SetAttr) -> u32 {
     match (set.atime, set.mtime) {
         _ if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() => IN_ATTRIB,
@@ -195,7 +195,7 @@ fn fchownat(args: &mut Args) -> Result<usize> {
     change_owner(&caller, &object.place()?, args.uint(2), args.uint(3))
 }
 
-/// What a call wants of one time stamp.
+/// A call's wish for one time stamp.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stamp {
     Now,

@@ -4,9 +4,9 @@
 //! answered; [`creat`], [`unlink`], [`unlinkat`].
 //!
 //! A short path is copied once, with interrupts off. Its directory is found from entry to entry
-//! ([`file::fs::spot`]) and counted; what changes that directory is done with interrupts on. What is not as
-//! usual goes the ordinary way: a path that is long or lies across pages, a name that is there or not against
-//! expectation, a right that is not plain, somebody who watches files.
+//! ([`file::fs::spot`]) and counted; changes of that directory are made with interrupts on. The rest goes the
+//! ordinary way: a path that is long or lies across pages, a name that is there or not against expectation, a
+//! right that is not plain, somebody who watches files.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -142,8 +142,8 @@ fn head(words: &mut Words, addr: usize) -> Option<&[u8]> {
     Some(bytes)
 }
 
-/// What `found` says of the place that `path` leads to, with the running process's table and credentials.
-/// Interrupts are off.
+/// The answer of `found` for the place that `path` leads to, with the running process's table and
+/// credentials. Interrupts are off.
 #[inline]
 fn at_spot<'p, R>(
     task: &Arc<Task>,
@@ -159,7 +159,7 @@ fn at_spot<'p, R>(
     }
 }
 
-/// What making a file needs when interrupts are on.
+/// The things that making a file needs when interrupts are on.
 struct Making<'p> {
     dir: Place,
     name: &'p [u8],
@@ -233,6 +233,6 @@ fn remove(addr: usize) -> Option<isize> {
     let found = |spot: &Spot<'_, '_>, cred: &Cred| spot.removable(cred);
     let (dir, name): (Arc<dyn Inode>, _) =
         Task::here(|task| at_spot(task, path, found)).flatten()?;
-    // What somebody else has made of it meanwhile the ordinary way tells.
+    // If somebody else has changed it meanwhile, the ordinary way sees that.
     with_interrupts(move || dir.unlink(name).ok().map(|()| 0))
 }

@@ -48,7 +48,7 @@ pub fn init(conv: Conv) -> Result<(), OutOfCode> {
     Ok(())
 }
 
-/// What the functions answer when the call is to be made another way.
+/// The functions' answer when the call is to be made another way.
 const SLOWLY: isize = -1;
 
 /// Registers that a System V function may change, rax apart: eight of them, so that the stack stays as it was
@@ -121,7 +121,7 @@ fn make_open(conv: Conv, at: bool) -> Result<usize, OutOfCode> {
     keep(draft)
 }
 
-/// What is not answered here is done by the function that `rest` says.
+/// The function that `rest` names does the calls that are not answered here.
 fn leave_outright(d: &mut Draft, leave: Label, rest: i64) {
     dynasm!(d ; .arch x64 ; =>leave ; mov rax, QWORD rest);
     d.jmp_abs(thread::outright::entry());

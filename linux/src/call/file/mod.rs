@@ -44,7 +44,7 @@ pub struct Caller {
     pub cred: Arc<Cred>,
 }
 
-/// What `AT_EMPTY_PATH` calls work on.
+/// The object of a call with `AT_EMPTY_PATH`.
 pub enum Object {
     /// A file found by its path.
     Place(Place),
@@ -130,7 +130,7 @@ impl Caller {
         Ok(Object::Place(self.place(dirfd, &path, follow)?))
     }
 
-    /// What `dirfd` itself is.
+    /// The object of `dirfd` itself.
     pub fn itself(&self, dirfd: i32) -> Result<Object> {
         Ok(match dirfd {
             AT_FDCWD => Object::Place(self.fs.cwd()),

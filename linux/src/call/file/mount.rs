@@ -1,6 +1,6 @@
 //! Mounting and unmounting.
 //!
-//! *Interface.* [`CALLS`]. What can be mounted: `tmpfs` and `ramfs` (new, empty), `proc`, `sysfs`, `synfs`,
+//! *Interface.* [`CALLS`]. These can be mounted: `tmpfs` and `ramfs` (new, empty), `proc`, `sysfs`, `synfs`,
 //! `devtmpfs`, `devpts` and `mqueue` (the one that there is of each), directories of the host, and a
 //! directory or file in a second place. Mounts move with the mounts on them.
 
@@ -60,7 +60,7 @@ const fn kind(name: &'static str, make: kinds::Make) -> kinds::Kind {
     kinds::Kind { name, make }
 }
 
-/// What a mount of `tmpfs` is asked to be.
+/// The options of a mount of `tmpfs`.
 #[derive(Default)]
 struct Options {
     mode: Option<u32>,
@@ -107,7 +107,7 @@ fn pages(text: &str) -> Result<usize> {
 }
 
 impl Options {
-    /// What `text` says. EINVAL.
+    /// The options in `text`. EINVAL.
     fn parse(text: &str) -> Result<Options> {
         let mut options = Options::default();
         let id = |text: &str| text.parse().map_err(|_| Errno::EINVAL);

@@ -73,7 +73,7 @@ fn openat2(args: &mut Args) -> Result<usize> {
         return Err(Errno::E2BIG);
     }
     let how: OpenHow = vm::user::get(addr)?;
-    // What a later Linux may want has to be zero.
+    // Fields of a later Linux have to be zero.
     let rest = vm::user::array::<u8>(addr.wrapping_add(KNOWN), size.wrapping_sub(KNOWN))?;
     if rest.iter().any(|byte| *byte != 0) {
         return Err(Errno::E2BIG);

@@ -8,8 +8,8 @@
 //! Each is a generated stub. Those that are given a path copy its head and call a short Rust function, which
 //! goes from entry to entry ([`file::fs::way`]) and answers what the inode shows ([`file::fs::shown`]), that
 //! there is none (ENOENT), `LONGER` or `SLOWLY`. Interrupts are off until all is copied, so the inode stays;
-//! who changes it meanwhile, on another processor, is seen by its version. What is not as usual is done from
-//! its start: by the function that is named when a stub is made, or the slow way.
+//! who changes it meanwhile, on another processor, is seen by its version. All other cases are done from
+//! their start: by the function that is named when a stub is made, or the slow way.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and section 3.2.1 (what is known is a constant).
 
@@ -33,7 +33,7 @@ use super::hot::{ROOM, copy_key, restore, save};
 
 static CLASS: Class = Class::new("procedure");
 
-/// What the functions answer when they do not know.
+/// The functions' answer when they do not know.
 const SLOWLY: isize = 0;
 /// When the path goes on behind its head: no error that they answer.
 const LONGER: isize = -4095;
@@ -41,8 +41,8 @@ const LONGER: isize = -4095;
 const NOFOLLOW: u32 = AT_SYMLINK_NOFOLLOW as u32;
 const EMPTY: u32 = AT_EMPTY_PATH as u32;
 
-/// Copies what is shown at rcx to the program's rax; changes rax, rdx and rdi. What is not to be copied leads
-/// to `out`, a fault to `fault`, user access open.
+/// Copies what is shown at rcx to the program's rax; changes rax, rdx and rdi. The code leaves to `out` when
+/// nothing is to be copied, and to `fault` after a fault, user access open.
 fn copy(d: &mut Draft, conv: Conv, out: Label, fault: Label) {
     clamp(d, Reg::Rax);
     dynasm!(d ; .arch x64
@@ -133,8 +133,8 @@ enum Arguments {
 const SAVED_RSI: i32 = ROOM + 40;
 const SAVED_RDX: i32 = ROOM + 48;
 
-/// A stub of call `number` around `function`. What that does not know is done the slow way; what it knows
-/// and is not to be copied, or a long path, where `elsewhere` leads.
+/// A stub of call `number` around `function`. A path that the function does not know goes the slow way; a
+/// path whose answer is not to be copied, or a long one, goes to `elsewhere`.
 fn make(
     (name, number): (&'static str, usize),
     conv: Conv,
@@ -258,7 +258,7 @@ fn address(shown: &Shown) -> isize {
     core::ptr::from_ref(shown).addr() as isize
 }
 
-/// What to say of `path` to the running thread's process, interrupts off.
+/// The answer about `path` to the running thread's process, interrupts off.
 #[inline(always)]
 fn by_path(task: &Arc<Task>, path: &Key, follow: bool) -> isize {
     let process = &task.process;
@@ -294,7 +294,7 @@ extern "sysv64" fn fstat(fd: i32) -> isize {
         .unwrap_or(SLOWLY)
 }
 
-/// What to say of what is behind `fd`.
+/// The answer about the file behind `fd`.
 #[inline(always)]
 fn behind(task: &Arc<Task>, fd: i32) -> Option<isize> {
     // SAFETY: as in `by_path`, and the running thread is of the process whose table it is.

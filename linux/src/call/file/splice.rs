@@ -177,7 +177,7 @@ fn out_of_pipe(from: &End, to: &OpenFile, at: &mut At, count: usize, wait: bool)
     Ok(total)
 }
 
-/// What became of a move from one queue into another.
+/// The outcome of a move from one queue into another.
 enum Step {
     Moved(usize),
     Full,

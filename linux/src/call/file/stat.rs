@@ -267,7 +267,7 @@ fn statfs(args: &mut Args) -> Result<usize> {
     Ok(0)
 }
 
-/// What is said of the file system and the mount of `place`.
+/// The answer about the file system and the mount of `place`.
 fn of_mount(place: &Place) -> Statfs {
     /// The flags are meant.
     const ST_VALID: i64 = 0x20;
@@ -292,7 +292,7 @@ fn fstatfs(args: &mut Args) -> Result<usize> {
     Ok(0)
 }
 
-/// What is free of the file system whose files have a device's number.
+/// The free space of the file system whose files have a device's number.
 fn ustat(args: &mut Args) -> Result<usize> {
     let wanted = u64::from(args.uint(0));
     let mut from = 0;

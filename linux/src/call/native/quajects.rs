@@ -39,7 +39,7 @@ use crate::syn::veil::Veil;
 /// The operations.
 pub const OPERATIONS: Range<usize> = native::MAKE..native::STUB + 1;
 
-/// What a quaject takes of the memory that its maker's user may have, bytes: its code and itself.
+/// A quaject's charge to its maker's user, bytes: its code and itself.
 const WEIGHT: u64 = 4096;
 /// The same for each byte that a queue holds.
 const PLACE: u64 = 8;

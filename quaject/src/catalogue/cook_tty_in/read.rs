@@ -37,7 +37,7 @@ pub struct Reads {
     pub mode: Mode,
     /// Whether somebody may wait for room in the buffer, and is woken.
     pub full: bool,
-    /// What routines are made against.
+    /// The seam that routines are made against.
     pub seam: &'static Seam,
 }
 

@@ -72,7 +72,7 @@ pub struct Types {
     pub typed: Arc<Typed>,
     /// The monitor at its editor's entrance.
     pub entrance: Ref<Serializer>,
-    /// What routines are made against.
+    /// The seam that routines are made against.
     pub seam: &'static Seam,
 }
 

@@ -136,7 +136,7 @@ mod routine {
             }
         }
 
-        /// What the line got since the last call, from both.
+        /// Checks the bytes that the line got since the last call, from both.
         fn drain(&self, most: usize) {
             let (mut made, mut twin) = (vec![0; most], vec![0; most]);
             let count = self.made.read(&mut made);

@@ -92,11 +92,11 @@ pub fn write(queue: &ByteQueue, turn: &RawMonitor, rule: Rule, bytes: &[u8]) -> 
 pub struct Writes {
     /// The editor, whose `raw_write` is linked.
     pub from: Ref<Quaject>,
-    /// What serializes writers.
+    /// The turn that serializes writers.
     pub end: Turn,
-    /// What is done to the bytes.
+    /// The treatment of the bytes.
     pub rule: Rule,
-    /// What routines are made against.
+    /// The seam that routines are made against.
     pub seam: &'static Seam,
 }
 

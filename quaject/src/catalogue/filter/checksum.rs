@@ -24,7 +24,7 @@ struct Words {
     sums: AtomicU32,
 }
 
-/// What the filter does.
+/// The filter's treatment.
 pub struct Sums(Block);
 
 filter! {

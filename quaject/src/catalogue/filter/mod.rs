@@ -40,7 +40,7 @@ pub(crate) const VALUE: usize = 2;
 const NEXT: usize = 3;
 const TO: usize = 4;
 
-/// What a kind of filter does with a byte in edi, in generated code.
+/// The treatment that a kind of filter gives to a byte in edi, in generated code.
 pub trait Treatment: Send + Sync + 'static {
     /// Ports besides `next` and `to` through which its code goes on, a bit each.
     const THROUGH: u16 = 0;
@@ -56,7 +56,7 @@ pub trait Treatment: Send + Sync + 'static {
         Ok(())
     }
 
-    /// What it has counted.
+    /// The count that it has made.
     fn value(&self, _header: &'static Header) -> u64 {
         0
     }

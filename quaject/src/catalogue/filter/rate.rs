@@ -22,7 +22,7 @@ pub struct Limit {
     pub several_cpus: bool,
 }
 
-/// What the filter does.
+/// The filter's treatment.
 pub struct Limited {
     limit: Limit,
     passed: Block,

@@ -12,7 +12,7 @@ use crate::kit::seam::Unmade;
 use crate::kit::signature::Event;
 use codegen::methods::Reg;
 
-/// What the filter does.
+/// The filter's treatment.
 pub struct Notes;
 
 filter! {
@@ -31,7 +31,7 @@ impl Treatment for Notes {
         Ok(())
     }
 
-    /// What the gauge has counted to which `each` leads.
+    /// The count of the gauge to which `each` leads.
     fn value(&self, header: &'static Header) -> u64 {
         let target = header.wiring().get(EACH.number());
         let owner = target.and_then(|target| target.owner());

@@ -296,7 +296,7 @@ fn a_limit_lasts_as_long_as_its_bytes() {
     assert_eq!(rate.due_ns(now), 100_000_000);
     assert_eq!(rate.due_ns(now + 99_000_000), 1_000_000);
     assert_eq!(rate.due_ns(now + 100_000_000), 0);
-    // What was not used is not saved up.
+    // An unused share is not saved up.
     assert_eq!(rate.due_ns(now + 3_000_000_000), 0);
     rate.pass(0);
     assert_eq!(rate.due_ns(now + 3_000_000_000), 1_000_000);

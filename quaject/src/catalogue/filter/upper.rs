@@ -5,7 +5,7 @@ use crate::kit::assembly::Assembly;
 use crate::kit::seam::Unmade;
 use codegen::dynasm;
 
-/// What the filter does.
+/// The filter's treatment.
 pub struct Capitals;
 
 filter! {

@@ -316,7 +316,7 @@ fn a_held_monitor_is_left_alone() {
     }
 }
 
-/// What a positional routine did, and its twin: the bytes of either file and of either memory.
+/// The effects of a positional routine and of its twin: the bytes of either file and of either memory.
 #[test]
 fn positional_routines_do_as_their_twins_and_leave_the_position_alone() {
     for cpus in [1, 2] {

@@ -167,7 +167,7 @@ fn patient_reader(other: fn(&super::PipeCore)) -> Option<u8> {
         if pipe.read(Exclusive, &mut byte).is_some() {
             break Some(byte[0]);
         }
-        // What the code behind `Seam::waiting` does.
+        // The work of the code behind `Seam::waiting`.
         match (pipe.sleep.0)(&raw const pipe.sleep as usize, 1) {
             Sleep::LEAVE => break None,
             Sleep::SUSPEND => (CALLOUTS.suspend)(),

@@ -1,7 +1,7 @@
 //! Loom models of a pipe that gets another size while others write, read and wait: each byte is read once and
 //! in order, every waiter is woken, and no thread gets a false end of file.
 //!
-//! What the room above does around [`PipeCore::hand_over`] is here as [`Sized`]: the current queue behind a
+//! [`Sized`] stands for the work of the room above around [`PipeCore::hand_over`]: the current queue behind a
 //! monitor, which a thread uses when it finds its queue retired.
 
 use super::PipeCore;

@@ -29,7 +29,7 @@ use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
 
-/// What put and get change at most, but for what their callbacks change, which their places save.
+/// The registers that put and get change at most, without those of their callbacks, which their places save.
 pub fn changes(spec: Spec) -> Regs {
     match (spec.producers, spec.consumers) {
         (Parties::Many, Parties::Many) => {
@@ -419,7 +419,7 @@ impl Places {
     }
 }
 
-/// What comes after the byte has been moved, and where nothing could be: the same for both ends.
+/// The code after a byte was moved, and where none could be: the same for both ends.
 pub struct Ending {
     /// Where an attempt begins.
     pub retry: Label,

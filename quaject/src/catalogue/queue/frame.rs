@@ -15,7 +15,7 @@ use sync::monitor::RawMonitor;
 /// The frame of one routine.
 pub(crate) struct Frame<'a> {
     seam: &'a Seam,
-    /// What the routine may assume.
+    /// The assumptions of the routine.
     pub v: Variant,
     word: i32,
     wake_next: Hole,

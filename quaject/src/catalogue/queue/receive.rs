@@ -41,13 +41,13 @@ pub fn receive(queue: &ByteQueue, turn: &RawMonitor, into: &mut [u8]) -> Option<
 pub struct Receives {
     /// The queue.
     pub queue: Ref<ByteQueue>,
-    /// What serializes readers.
+    /// The turn that serializes readers.
     pub end: Turn,
-    /// What routines are made against.
+    /// The seam that routines are made against.
     pub seam: &'static Seam,
 }
 
-/// What serializes the parties at an end, and who waits there besides.
+/// The means that serializes the parties at an end, and the waiters there.
 #[derive(Clone)]
 pub enum Turn {
     /// This alone.
@@ -93,7 +93,7 @@ impl Recipe for Receives {
     }
 }
 
-/// What a descriptor routine has to leave alone, but for what its callers save.
+/// The registers that a descriptor routine has to leave alone, without those that its callers save.
 pub(crate) const KEPT: Regs = Regs::SYSV.without(Regs::of(&[Reg::Rax, Reg::Rcx]));
 
 /// Moves bytes from a ring into user memory.

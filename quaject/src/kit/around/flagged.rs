@@ -91,7 +91,7 @@ mod tests {
             call_flagged(&read, [3, here, 8, u64::from(MSG_DONTWAIT), 0]),
             slow_read
         );
-        // What the inner routine leaves.
+        // A call that the inner routine leaves.
         assert_eq!(call_flagged(&read, [3, 1 << 63, 8, 0, 0]), slow_read);
         assert_eq!(call_flagged(&write, [3, here, u64::MAX, 0, 0]), slow_write);
     }

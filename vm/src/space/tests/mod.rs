@@ -366,7 +366,7 @@ fn spare_pages_of_an_object_are_forgotten_and_nothing_else() {
         accessed(page).fetch_or(crate::table::ACCESSED, Ordering::Relaxed);
     });
     accessed(1).fetch_and(!crate::table::ACCESSED, Ordering::Relaxed);
-    // What was used is spared once.
+    // A used page is spared once.
     forget(3, &pages, false);
     assert_eq!(there(A), [0, 2, 3, 4, 5, 6, 7]);
     forget(3, &pages, false);
@@ -421,7 +421,7 @@ fn fork_copies_what_is_written_again_and_again() {
     assert_eq!(seen(&first), [Ok(b'1'), Ok(b'1'), Ok(b'1')]);
     assert_eq!(seen(&second), [Ok(b'1'), Ok(b'c'), Ok(b'2')]);
     assert_eq!(seen(&parent), [Ok(b'1'), Ok(b'2'), Ok(b'p')]);
-    // What is no longer written drops out with time.
+    // A page that is no longer written drops out with time.
     let shared = (0..16).any(|_| {
         drop(parent.fork().unwrap());
         writable(&parent, 16) == 0
@@ -663,7 +663,7 @@ fn the_stack_grows_to_its_floor_and_not_further() {
         space.fault(top - 513 * PAGE, Access::Write),
         Err(FaultError::NotMapped)
     );
-    // What lies too near below stops it.
+    // An area too near below stops it.
     space
         .map(
             Placement::Fixed(top - 700 * PAGE),

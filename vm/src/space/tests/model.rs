@@ -67,7 +67,7 @@ fn at(page: usize) -> usize {
     BASE + page * PAGE
 }
 
-/// What is at `page` now: the byte, or why not.
+/// The byte at `page` now, or the reason for none.
 fn look(
     model: &Model,
     file: &HashMap<u64, u8>,

@@ -9,7 +9,7 @@ const OWN: usize = 24;
 const COMMON: usize = 8;
 const COMMON_AT: usize = 0x20_0000_0000;
 
-/// What an access of the program does: it succeeds by what the table says, or faults and begins again. An
+/// An access of the program: it succeeds by what the table says, or faults and begins again. An
 /// interrupt is answered between.
 fn access<R>(
     space: &AddressSpace<Fake>,

@@ -1,8 +1,8 @@
 //! The table of all calls in `docs/`: what the kernel does with each, flag by flag, read from its sources.
 //!
-//! *Interface*: `main` is `cargo xtask calls`; `faults` is the step of `check`. What Linux knows says
-//! `linux.txt`; what of that is done says the syntax of the sources: a name that the code reached from the
-//! call's handler looks at is done; one that it only knows among others is taken; what is beside a mask
+//! *Interface*: `main` is `cargo xtask calls`; `faults` is the step of `check`. `linux.txt` says which names
+//! Linux knows, and the syntax of the sources says which of them are done: a name that the code reached from
+//! the call's handler looks at is done; one that it only knows among others is taken; what is beside a mask
 //! (`flags & !(A | B) != 0`) or a `match` is refused with the error there; the rest is ignored.
 
 mod source;
@@ -33,7 +33,7 @@ const HEAD: &str = "\
 The calls of Linux 6.1 on x86-64. Written by `cargo xtask calls --write` from the sources (how: `xtask/src/check/calls`); `cargo xtask check calls` fails
 when they say something else by now. *Done*: code looks at it by its name. *Taken*: accepted as one of several that are handed on together, or nothing comes of
 it. An error: refused with that. *Ignored*: no code has its name, and none refuses what it does not know. *Unknown*: no code has any name of that argument. A
-call that is *absent* answers ENOSYS. What is done but not as on Linux is in [caveats.md](caveats.md).
+call that is *absent* answers ENOSYS. Differences from Linux are in [caveats.md](caveats.md).
 
 | Number | Call | Argument | Done | Not |
 | --: | --- | --- | --- | --- |

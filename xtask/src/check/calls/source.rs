@@ -26,7 +26,7 @@ pub struct Deeds {
 }
 
 impl Deeds {
-    /// What is done in code that was reached before holds: the nearer code decides whether the other gets
+    /// The deeds of code that was reached before hold: the nearer code decides whether the other gets
     /// there.
     fn add(&mut self, other: &Deeds) {
         let refused = other.refused.iter();
@@ -499,7 +499,7 @@ fn complement(mask: &Expr) -> Option<&Expr> {
     }
 }
 
-/// What an expression is that does nothing.
+/// The kind of an expression that does nothing.
 fn plain(expr: &Expr) -> Option<Plain> {
     match expr {
         Expr::Return(it) => plain(it.expr.as_ref()?),

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: `choose` makes random sequences with marks, keeps those that reached a block of the kernel
 //! first, leaves out what brings nothing beside the others, and writes the rest to `tests/fuzz/corpus.txt`.
-//! What that file had before takes part.
+//! The earlier contents of that file take part.
 
 use super::coverage::{Mark, Reached};
 use super::image::Image;
@@ -46,7 +46,7 @@ impl Sequence {
                 }
             }
         }
-        // What becomes of step numbers.
+        // The new numbers of steps.
         let place = |old: usize| stays.iter().take(old).filter(|stays| **stays).count();
         let renamed = |word: &str| match result(word) {
             Some(old) => format!("r:{}", place(old)),
@@ -156,7 +156,7 @@ fn gains(reached: &Reached, image: &Image) -> BTreeMap<usize, usize> {
     all
 }
 
-/// What these reach, one after the other.
+/// The code that these reach, one after the other.
 fn replay(kit: &Kit, sequences: &[Sequence]) -> Result<Reached> {
     let file = scratch("sequence.txt")?;
     std::fs::write(&file, text_of(sequences)).context(file.display())?;

@@ -51,7 +51,7 @@ impl Trace {
         Ok(Self { notes })
     }
 
-    /// What was reached. The notes are gone then.
+    /// The code that was reached. The notes are gone then.
     pub fn read(self) -> Result<Reached> {
         let file = std::fs::File::open(&self.notes).context(self.notes.display())?;
         let lines = BufReader::new(file).lines().map_while(|line| line.ok());

@@ -111,7 +111,7 @@ fn blocks(start: u64, code: &[u8], panics: &BTreeSet<u64>) -> Vec<u64> {
         let begin = begins.range(..=end).next_back().copied();
         begins.remove(&begin.unwrap_or(end));
     }
-    // What only fills the space behind a jump is no instruction that anybody executes.
+    // Bytes that only fill the space behind a jump are no instruction that anybody executes.
     let filling = |at: u64| matches!(code.get((at - start) as usize), Some(0xcc | 0x90) | None);
     begins
         .into_iter()

@@ -147,7 +147,7 @@ fn perform(kit: &Kit, run: &Run) -> Done {
     let mut machine = machine(kit, &run.name, run.cpus);
     if run.icount {
         machine.icount = Some(0);
-        // What the machine draws by lot is the same each time.
+        // The machine's random numbers are the same each time.
         machine.extra.extend(["-seed".into(), "1".into()]);
     }
     let trace = run.coverage.then(|| {

@@ -37,8 +37,8 @@ pub type Case = (String, String);
 
 /// The files of guests beside the usual root.
 pub trait Files {
-    /// What these commands need: files or folders of the host, and where a guest has them. Room is kept for
-    /// what stands there as a file.
+    /// The needs of these commands: files or folders of the host, and where a guest has them. Room is kept
+    /// for those that are files there.
     ///
     /// # Errors
     /// Host failure when a folder cannot be read.

@@ -24,7 +24,7 @@ const LIBRARIES: [&str; 4] = [
     "/lib/x86_64-linux-gnu/libgcc_s.so.1",
 ];
 
-/// What a program needs that is linked with the host's C library, at the same places in a guest.
+/// The files that a program linked with the host's C library needs, at the same places in a guest.
 pub fn libraries() -> impl Iterator<Item = (PathBuf, String)> {
     LIBRARIES
         .iter()
@@ -100,8 +100,8 @@ impl Posix {
             .collect()
     }
 
-    /// Makes the programs of these commands that are not made yet. What cannot be made is in `make.log`, and
-    /// its cases fail.
+    /// Makes the programs of these commands that are not made yet. The failures to make a program are in
+    /// `make.log`, and its cases fail.
     ///
     /// # Errors
     /// Host failure when nothing can be made at all.

@@ -39,8 +39,8 @@ const fn topic(folder: &'static str, programs: &'static str, flags: &'static str
     }
 }
 
-/// What runs. Of `timers` are left out those that take minutes (`raw_skew`, `skew_consistency`), suspend the
-/// machine, or never end (`leapcrash`).
+/// The topics that run. From `timers` those are left out that take minutes (`raw_skew`, `skew_consistency`),
+/// suspend the machine, or never end (`leapcrash`).
 const TOPICS: &[Topic] = &[
     topic("filesystems/epoll", "epoll_wakeup_test", ""),
     topic(
