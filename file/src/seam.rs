@@ -2,7 +2,7 @@
 //!
 //! *Interface.* [`init`] once at boot, when the number of CPUs is known and the code space is linked, before
 //! the first descriptor table; [`get`] for generators. Also makes the stubs for words of a kernel procedure
-//! table without a routine.
+//! table without a routine, and obeys the command line's word for calls in place of links in line.
 
 use abi::errno::{Errno, Result};
 use abi::nr;
@@ -23,10 +23,17 @@ static SLOW: Class = Class::new("stub.slow");
 static BAD_FD: Class = Class::new("stub.bad_fd");
 static WAY_OUT: Class = Class::new("stub.way_out");
 
+/// The word of the kernel's command line that has all links called.
+const CALLED: &str = "links=called";
+
 /// Makes the seam and the stubs for `cpus` CPUs. `ENOMEM` without room for code.
 // In its own stack frame, so the frames of the boot steps do not add up.
 #[inline(never)]
 pub fn init(cpus: usize) -> Result<()> {
+    let mut words = machine::boot::info().cmdline.split_ascii_whitespace();
+    if words.any(|word| word == CALLED) {
+        quaject::cost::call_links();
+    }
     let conv = if machine::features::get().smap() {
         Conv::Kernel
     } else {

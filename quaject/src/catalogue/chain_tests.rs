@@ -12,6 +12,7 @@ use crate::catalogue::serializer::{self, Serializer};
 use crate::catalogue::testing::{Ended, Random, UserMemory, call, leaked, listing, low};
 use crate::kit::assembly::DEPTH;
 use crate::kit::class::{Ref, create};
+use crate::kit::cost::chosen::with_calls;
 use crate::kit::interfacer::{Entry, Function, LONGEST, link, unlink};
 use crate::kit::named::{Refused, link_by_name, unlink_by_name};
 use crate::kit::seam::{Conv, Unmade};
@@ -109,8 +110,9 @@ impl Sink {
 }
 
 /// The twin of any such chain moves each byte once, in order, and no more than there is room for.
-#[test]
-fn any_chain_moves_what_its_twin_moves_while_its_links_change() {
+fn chains_move_what_their_twins_move() {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap();
     codegen::host::link();
     let mut random = Random::new(15);
     for round in 0..150 {
@@ -171,6 +173,16 @@ fn any_chain_moves_what_its_twin_moves_while_its_links_change() {
         }
         unlink(&pump, pump::OUTPUT).unwrap();
     }
+}
+
+#[test]
+fn any_chain_moves_what_its_twin_moves_while_its_links_change() {
+    chains_move_what_their_twins_move();
+}
+
+#[test]
+fn a_chain_of_calls_moves_the_same() {
+    with_calls(chains_move_what_their_twins_move);
 }
 
 /// A thread pumps, another puts monitors and a gauge into its code and takes them out again.

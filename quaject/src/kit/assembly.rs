@@ -9,11 +9,14 @@
 //! link changes that stands in it; the holder drops it when it has published another routine.
 //!
 //! Around a callentry the registers are saved that live across the place and that the callentry changes, and
-//! no others. There is a bound on how deep callentries stand in each other, and how long they are.
+//! no others. There is a bound on how deep callentries stand in each other, and how long they are. Where all
+//! links are to be called ([`cost`](crate::cost)), none stands in line: what is placed around a mover, which
+//! has no entry of its own, is then a subroutine in the cold section.
 //!
 //! Source: dissertation, sections 3.2.2 ("by induction") and 4.1.3.
 
 use crate::kit::class::{Header, Holder};
+use crate::kit::cost;
 use crate::kit::interfacer::{Callentry, Target};
 use crate::kit::plug::Plug;
 use crate::kit::regs::Regs;
@@ -254,7 +257,8 @@ impl Assembly {
             live,
         };
         let emit = &mut |a: &mut Assembly, way| target.emit(a, way);
-        let in_line = self.in_line(&*target, shape, way, arguments, IN_LINE, emit);
+        let in_line =
+            !cost::are_called() && self.in_line(&*target, shape, way, arguments, IN_LINE, emit);
         if !in_line {
             self.call(&*target, shape, live, no, arguments);
         }
@@ -273,13 +277,30 @@ impl Assembly {
             return false;
         };
         let at = self.here();
-        let emit = &mut |a: &mut Assembly, way| target.emit_around(a, way, mover);
+        let called = cost::are_called();
+        let emit = &mut |a: &mut Assembly, way| match called {
+            false => target.emit_around(a, way, mover),
+            true => a.apart(way, |a, way| target.emit_around(a, way, mover)),
+        };
         let placed = self.in_line(&*target, shape, Way { no, live }, &[], LONGEST, emit);
         if placed {
             let bytes = self.here() - at;
-            self.noted.links[link.0].placed = Some((at, bytes, true));
+            self.noted.links[link.0].placed = Some((at, bytes, !called));
         }
         placed
+    }
+
+    /// Calls what `emit` emits, which stands as a subroutine in the cold section.
+    fn apart(&mut self, way: Way, emit: impl FnOnce(&mut Assembly, Way) -> bool) -> bool {
+        let [begin, no] = core::array::from_fn(|_| self.label());
+        dynasm!(self ; .arch x64 ; call =>begin);
+        let mut emitted = false;
+        self.cold(|a| {
+            a.bind(begin);
+            emitted = emit(a, Way { no, live: way.live });
+            dynasm!(a ; .arch x64 ; ret ; =>no ; lea rsp, [rsp + 8] ; jmp =>way.no);
+        });
+        emitted
     }
 
     fn in_line(

@@ -9,6 +9,8 @@ pub mod assembly;
 pub mod callback;
 #[cfg(not(loom))]
 pub mod class;
+#[cfg(not(loom))]
+pub mod cost;
 pub(crate) mod emit;
 pub mod guard;
 #[cfg(not(loom))]

@@ -48,6 +48,13 @@ impl Columns {
             .position(|line| line.section == section && line.op == op)
     }
 
+    /// The figure of `op` in the column of the kernel `name`.
+    pub fn get(&self, name: &str, section: &str, op: &str) -> Option<f64> {
+        let column = self.names.iter().position(|known| known == name)?;
+        let at = self.at(section, op)?;
+        *self.lines[at].figures.get(column)?
+    }
+
     fn sections(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for line in &self.lines {
@@ -147,5 +154,7 @@ mod tests {
             ])
         );
         assert!(table.markdown().contains("| y | ns | – | 2 |"));
+        assert_eq!(table.get("C", "s", "x"), Some(3.0));
+        assert_eq!(table.get("A b", "s", "y"), None);
     }
 }

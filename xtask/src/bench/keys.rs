@@ -54,18 +54,18 @@ impl Read for Typist {
     }
 }
 
-/// Measures on `kernel`.
+/// Measures on `kernel`, with one more `word` on its command line.
 ///
 /// # Errors
 /// Host failure when something cannot be built or booted, or does not end in order.
-pub fn measure(kernel: &Kernel) -> Result<String> {
+pub fn measure(kernel: &Kernel, word: &str) -> Result<String> {
     let program = compile::program("keys", &compile::GLIBC)?;
     let (machine, archive) = kernel.prepare(&program, &[], |machine| {
         super::counting(machine);
         let words = machine
             .append
             .replace("console=stream", "console=tty rows=25 cols=80");
-        machine.append = words;
+        machine.append = format!("{words} {word}");
     })?;
     let output = Kept::default();
     let streams = Streams {

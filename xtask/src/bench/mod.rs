@@ -4,6 +4,7 @@
 //! instruction is one nanosecond of guest time, and two runs give the same count.
 
 mod aims;
+mod chains;
 mod columns;
 mod general;
 mod guest;
@@ -37,6 +38,7 @@ usage: cargo xtask bench [NAME...] [--json FILE]
        cargo xtask bench programs [NAME...] [--rounds N] [--cpus N] [--only synthesis] [--json FILE]
        cargo xtask bench items [--suites DIR] [--only synthesis] [--json FILE]
        cargo xtask bench general
+       cargo xtask bench chains
        cargo xtask bench mitigations [NAME...]
        cargo xtask bench sync [--json FILE]
 
@@ -44,7 +46,7 @@ Boots Debian's Linux 6.1 and Synthesis in turn with the same static program and 
 operation, all or those named; fails when one is below its floor. Without names docs/results.md is written too.
 `lateness` measures how late a 250-µs timer's handler runs on a busy machine, beside Linux and PREEMPT_RT; `scaling`
 the throughput with 1 to 8 CPUs; `programs` how long redis, postgres, nginx, node and tmux take; `items` the items after
-lmbench; `general` generated routines beside the general path of the same kernel; `mitigations` the same operations with all mitigations on; `sync` the structures that wait for no lock beside
+lmbench; `general` generated routines beside the general path of the same kernel; `chains` links in line and called; `mitigations` the same operations with all mitigations on; `sync` the structures that wait for no lock beside
 locks and other queues, on this host. --help after each tells more.
 
   --json FILE    write the rows as {\"rows\": [{\"section\", \"op\", \"unit\", \"linux\", \"synthesis\", \"ratio\"}, ...]}
@@ -75,6 +77,9 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     if words.first().is_some_and(|word| word == "general") {
         return general::main(words[1..].to_vec());
+    }
+    if words.first().is_some_and(|word| word == "chains") {
+        return chains::main(words[1..].to_vec());
     }
     if words.first().is_some_and(|word| word == "items") {
         return items::main(words[1..].to_vec());
@@ -172,7 +177,7 @@ fn measured(kernel: &Kernel, program: &std::path::Path, names: &[String]) -> Res
         text = kernel.run(program, names, LIMIT, counting)?;
     }
     if names.iter().any(|name| name == keys::NAME) || names.is_empty() {
-        text.push_str(&keys::measure(kernel)?);
+        text.push_str(&keys::measure(kernel, "")?);
     }
     Ok(text)
 }

@@ -79,6 +79,7 @@ mod routine {
     use crate::catalogue::queue::{ByteQueue, Parties, Q_EMPTY_1, Spec, Turn, q_put_string};
     use crate::catalogue::testing::{Ended, UserMemory, call, either, hot_path, leaked, low};
     use crate::kit::class::{Ref, create};
+    use crate::kit::cost::chosen::with_calls;
     use crate::kit::interfacer::link;
     use crate::kit::seam::{Conv, Seam};
     use abi::nr;
@@ -147,6 +148,15 @@ mod routine {
 
     #[test]
     fn the_routine_and_its_twin_put_the_same_bytes() {
+        both_put_the_same_bytes();
+    }
+
+    #[test]
+    fn a_routine_of_calls_and_its_twin_put_the_same_bytes() {
+        with_calls(both_put_the_same_bytes);
+    }
+
+    fn both_put_the_same_bytes() {
         for (cpus, rule) in [1, 2]
             .into_iter()
             .flat_map(|n| [Rule::Plain, Rule::Newlines].map(|rule| (n, rule)))
