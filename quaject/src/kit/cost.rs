@@ -22,11 +22,11 @@ mod chosen {
 
     static CALLED: AtomicBool = AtomicBool::new(false);
 
-    pub fn set() {
+    pub(super) fn set() {
         CALLED.store(true, Ordering::Relaxed);
     }
 
-    pub fn get() -> bool {
+    pub(super) fn get() -> bool {
         CALLED.load(Ordering::Relaxed)
     }
 }
@@ -40,11 +40,11 @@ pub mod chosen {
         static CALLED: Cell<bool> = const { Cell::new(false) };
     }
 
-    pub fn set() {
+    pub(super) fn set() {
         CALLED.set(true);
     }
 
-    pub fn get() -> bool {
+    pub(super) fn get() -> bool {
         CALLED.get()
     }
 
