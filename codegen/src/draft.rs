@@ -191,7 +191,13 @@ impl Draft {
         self.code.len() as u32 | if self.in_cold { COLD } else { 0 }
     }
 
-    /// Offset in the sealed code of the place that [`here`](Self::here) gave, once all is written.
+    /// The end of the section that is not being written, to be [`found`](Self::found) again.
+    pub fn there(&self) -> u32 {
+        self.other.len() as u32 | if self.in_cold { 0 } else { COLD }
+    }
+
+    /// Offset in the sealed code of the place that [`here`](Self::here) or [`there`](Self::there) gave, once
+    /// all is written.
     pub fn found(&self, here: u32) -> u32 {
         let (offset, hot) = (
             here & !COLD,

@@ -10,27 +10,37 @@ use yaxpeax_x86::amd64::{InstDecoder, Instruction, Operand, RegSpec};
 use crate::registry::with_image;
 
 /// Write the listing of the routine at `address`: a head line, then a line per instruction with offset, bytes
-/// and text. `None` when there is no routine at `address`.
+/// and text, and what `beside` writes about the instruction at its address. `None` when there is no routine
+/// at `address`.
 ///
 /// # Errors
 /// As `out` reports.
-pub fn disassemble(address: usize, out: &mut dyn Write) -> Option<fmt::Result> {
+pub fn disassemble(
+    address: usize,
+    out: &mut dyn Write,
+    beside: &dyn Fn(usize, &mut dyn Write) -> fmt::Result,
+) -> Option<fmt::Result> {
     with_image(address, |info, bytes| {
         writeln!(
             out,
             "{} {} owner {} at {:#x}, {} bytes",
             info.class, info.name, info.owner, info.entry, info.len
         )?;
-        disassemble_bytes(bytes, info.entry, out)
+        disassemble_bytes(bytes, info.entry, out, beside)
     })
 }
 
-/// Write a line per instruction of `bytes`, which run at `entry`. Relative branches are shown with their
-/// target, and words that are named relatively with their address.
+/// Write a line per instruction of `bytes`, which run at `entry`, as [`disassemble`] does. Relative branches
+/// are shown with their target, and words that are named relatively with their address.
 ///
 /// # Errors
 /// As `out` reports.
-pub fn disassemble_bytes(bytes: &[u8], entry: usize, out: &mut dyn Write) -> fmt::Result {
+pub fn disassemble_bytes(
+    bytes: &[u8],
+    entry: usize,
+    out: &mut dyn Write,
+    beside: &dyn Fn(usize, &mut dyn Write) -> fmt::Result,
+) -> fmt::Result {
     let decoder = InstDecoder::default();
     let mut at = 0;
     while at < bytes.len() {
@@ -63,6 +73,7 @@ pub fn disassemble_bytes(bytes: &[u8], entry: usize, out: &mut dyn Write) -> fmt
         } else if let Some(word) = decoded.ok().and_then(relative_word) {
             write!(out, "  ; {:#x}", (entry + at + len).wrapping_add(word))?;
         }
+        beside(entry + at, out)?;
         out.write_char('\n')?;
         at += len;
     }

@@ -234,7 +234,7 @@ fn a_word_may_be_named_relatively_to_the_code() {
     let r = run(d);
     assert_eq!(r.function()(100, 0), 106);
     let mut text = String::new();
-    disassemble_bytes(r.bytes(), r.entry(), &mut text).expect("written");
+    disassemble_bytes(r.bytes(), r.entry(), &mut text, &|_, _| Ok(())).expect("written");
     let named = format!("; {at:#x}");
     let names = |line: &&str| line.contains("[rip + ") && line.ends_with(&named);
     assert_eq!(text.lines().filter(names).count(), 3, "{text}");
@@ -247,7 +247,7 @@ fn listings_name_what_they_show() {
     dynasm!(d ; .arch x64 ; mov eax, 1 ; test rdi, rdi ; jz BYTE >out ; mov eax, [0x1234] ; out: ; ret);
     let r = run(d);
     let mut text = String::new();
-    disassemble(r.entry() + 3, &mut text)
+    disassemble(r.entry() + 3, &mut text, &|_, _| Ok(()))
         .expect("found")
         .expect("written");
     let lines: Vec<&str> = text.lines().collect();
@@ -266,10 +266,10 @@ fn listings_name_what_they_show() {
     );
     assert!(lines[5].ends_with("ret"), "{text}");
     assert_eq!(lines.len(), 6);
-    assert!(disassemble(0x1000, &mut text).is_none());
+    assert!(disassemble(0x1000, &mut text, &|_, _| Ok(())).is_none());
     // Bytes that are no instruction are shown, not lost.
     let mut text = String::new();
-    disassemble_bytes(&[0x06, 0x90, 0xe8], 0, &mut text).expect("written");
+    disassemble_bytes(&[0x06, 0x90, 0xe8], 0, &mut text, &|_, _| Ok(())).expect("written");
     assert_eq!(text.lines().count(), 3);
 }
 

@@ -257,7 +257,7 @@ fn threads() {
                     if n % 100 == t {
                         codegen::for_each(|i| assert_eq!(i.class, "space"));
                         let mut text = String::new();
-                        codegen::disassemble(end.entry(), &mut text)
+                        codegen::disassemble(end.entry(), &mut text, &|_, _| Ok(()))
                             .expect("alive")
                             .expect("written");
                         assert_eq!(text.lines().count(), 4);

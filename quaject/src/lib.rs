@@ -23,5 +23,5 @@ pub use catalogue::{
 pub use kit::around::Around;
 pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Sleep, Unmade};
 #[cfg(not(loom))]
-pub use kit::{assembly, class, cost, interfacer, named, near, signature};
+pub use kit::{assembly, class, cost, interfacer, named, near, record, signature};
 pub use kit::{callback, guard, look, plug, regs};

@@ -316,7 +316,7 @@ mod tests {
         );
         let mut text = String::new();
         let info = codegen::image_at(routine.entry()).unwrap();
-        codegen::disassemble(info.entry, &mut text)
+        codegen::disassemble(info.entry, &mut text, &|_, _| Ok(()))
             .unwrap()
             .unwrap();
         let tail = |queue: &Ref<ByteQueue>| match queue.layout() {

@@ -19,6 +19,7 @@ use file::fs::attr::Kind;
 use file::fs::text::{Each, Folder, Item, Out, Piece, long_text, number_in, text};
 use file::{OpenFile, Operation};
 use process::{Process, access, tree};
+use quaject::record::Record;
 use vm::fallible::try_text;
 
 /// A line for each routine at address `from` or above, behind a heading.
@@ -71,6 +72,21 @@ fn classes(out: &mut Out) -> Result<()> {
     Ok(())
 }
 
+/// The listing of the routine at `entry`, with the quaject beside each instruction to which a link has led,
+/// as the interfacer's record has it. None when there is no such routine.
+pub(crate) fn listed(veil: Veil, entry: usize, out: &mut Out) -> Option<()> {
+    let info = codegen::image_at(entry)?;
+    let record = Record::of(info.entry..info.entry + info.len);
+    let beside = |at, out: &mut dyn Write| match record.at(at) {
+        Some(stretch) => write!(out, "  | {stretch}"),
+        None => Ok(()),
+    };
+    let _ = writeln!(out, "; {} links", record.links());
+    // `Out` notes by itself that memory is out.
+    veil.listing(out, |out| codegen::disassemble(entry, out, &beside))
+        .map(|_| ())
+}
+
 /// One routine, listed.
 fn show(veil: Veil, entry: usize, owner: &str, out: &mut Out) -> Result<()> {
     let info = codegen::image_at(entry).ok_or(Errno::ENOENT)?;
@@ -83,10 +99,7 @@ fn show(veil: Veil, entry: usize, owner: &str, out: &mut Out) -> Result<()> {
         veil.address(info.entry),
         info.references
     );
-    match veil.listing(out, |out| codegen::disassemble(entry, out)) {
-        Some(_) => Ok(()),
-        None => Err(Errno::ENOENT),
-    }
+    listed(veil, entry, out).ok_or(Errno::ENOENT)
 }
 
 /// The root of it.

@@ -5,7 +5,7 @@
 //! Source: dissertation, 7.4.3 (the kernel monitor: a kernel whose code exists only at run time needs to be
 //! looked at there).
 
-mod code;
+pub(crate) mod code;
 mod descriptors;
 mod filter;
 mod probe;

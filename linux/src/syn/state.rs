@@ -68,7 +68,14 @@ pub(crate) fn member(veil: Veil, class: &Class, member: &Header, out: &mut Out) 
     );
     for (index, port) in class.ports.iter().enumerate() {
         if let Some(linked) = member.link(index) {
-            let _ = writeln!(out, "    {} -> {} {}", port.name, linked.name, linked.to);
+            let _ = writeln!(
+                out,
+                "    {} -> {} {} at {:#x}",
+                port.name,
+                linked.name,
+                linked.to,
+                veil.address(linked.entry)
+            );
             (0..)
                 .map_while(|at| member.site(index, at))
                 .for_each(|placed| site(veil, placed, out));
@@ -85,6 +92,10 @@ fn site(veil: Veil, placed: Placed, out: &mut Out) {
         placed.bytes,
         veil.address(placed.at)
     );
+    if placed.cold_bytes > 0 {
+        let (bytes, at) = (placed.cold_bytes, veil.address(placed.cold));
+        let _ = write!(out, ", {bytes} at {at:#x}");
+    }
     if let Some(image) = codegen::image_at(placed.at) {
         let _ = write!(out, " in {} {}", image.class, image.name);
     }

@@ -283,7 +283,8 @@ mod tests {
         codegen::host::link();
         let routine = create::<BufferOut>(100).unwrap().routine();
         let mut text = String::new();
-        codegen::disassemble_bytes(routine.bytes(), routine.entry(), &mut text).unwrap();
+        codegen::disassemble_bytes(routine.bytes(), routine.entry(), &mut text, &|_, _| Ok(()))
+            .unwrap();
         let hot = text
             .lines()
             .take_while(|line| !line.contains("ret"))

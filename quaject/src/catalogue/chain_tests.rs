@@ -15,6 +15,7 @@ use crate::kit::class::{Ref, create};
 use crate::kit::cost::chosen::with_calls;
 use crate::kit::interfacer::{Entry, Function, LONGEST, link, unlink};
 use crate::kit::named::{Refused, link_by_name, unlink_by_name};
+use crate::kit::record::Record;
 use crate::kit::seam::{Conv, Unmade};
 use crate::kit::signature::Put;
 use abi::errno::Errno;
@@ -183,6 +184,38 @@ fn any_chain_moves_what_its_twin_moves_while_its_links_change() {
 #[test]
 fn a_chain_of_calls_moves_the_same() {
     with_calls(chains_move_what_their_twins_move);
+}
+
+/// The record of a pump's code names the innermost quaject, in the hot part and in the cold.
+#[test]
+fn the_record_says_whose_an_instruction_is() {
+    codegen::host::link();
+    let mut random = Random::new(3);
+    let [from, to] = core::array::from_fn(|_| byte_queue(&mut random, 64));
+    let pump = create::<Pump>(()).unwrap();
+    let monitor = create::<Serializer>(()).unwrap();
+    link(&monitor, serializer::TARGET, q_put(&to)).unwrap();
+    link(&pump, pump::OUTPUT, serializer::enter(&monitor)).unwrap();
+    link(&pump, pump::INPUT, q_get(&from)).unwrap();
+    let site = pump.header().site(pump::INPUT.number(), 0).unwrap();
+    let info = codegen::image_at(site.at).unwrap();
+    let record = Record::of(info.entry..info.entry + info.len);
+    assert_eq!(record.links(), 3);
+    let says = |at: usize| record.at(at).map(|stretch| stretch.to_string());
+    let get = Some(format!("Queue {} Q_get", from.header().number()));
+    assert_eq!(says(info.entry), None, "the pump's own");
+    assert_eq!([says(site.at), says(site.cold)], [get.clone(), get]);
+    let outer = pump.header().site(pump::OUTPUT.number(), 0).unwrap();
+    let inside = info.entry..info.entry + info.len;
+    let inner = (0..)
+        .map_while(|at| monitor.header().site(serializer::TARGET.number(), at))
+        .find(|inner| inside.contains(&inner.at))
+        .unwrap();
+    assert!((outer.at..outer.at + outer.bytes as usize).contains(&inner.at));
+    let put = Some(format!("Queue {} Q_put", to.header().number()));
+    assert_eq!(says(inner.at), put, "the innermost");
+    unlink(&pump, pump::INPUT).unwrap();
+    assert_eq!(Record::of(info.entry..info.entry + info.len).links(), 0);
 }
 
 /// A thread pumps, another puts monitors and a gauge into its code and takes them out again.

@@ -240,6 +240,7 @@ pub fn either<T>(plain: T, hardened: T) -> T {
 /// The routine as people read it.
 pub fn listing<F: Copy>(routine: &Routine<F>) -> String {
     let mut text = String::new();
-    codegen::disassemble_bytes(routine.bytes(), routine.entry(), &mut text).unwrap();
+    codegen::disassemble_bytes(routine.bytes(), routine.entry(), &mut text, &|_, _| Ok(()))
+        .unwrap();
     text
 }

@@ -98,8 +98,16 @@ struct Linked {
     from: &'static Header,
     port: u8,
     /// Whether it was put in place, and how.
-    placed: Option<(u32, u32, bool)>,
+    placed: Option<Stood>,
     target: Option<Target>,
+}
+
+/// Where a link stands in a draft: the places at which its parts in both sections begin, and their bytes.
+#[derive(Clone, Copy)]
+struct Stood {
+    here: (u32, u32),
+    there: (u32, u32),
+    in_line: bool,
 }
 
 impl Linked {
@@ -251,7 +259,7 @@ impl Assembly {
             return false;
         };
         let end = self.label();
-        let at = self.here();
+        let begin = self.begin();
         let way = Way {
             no: no.unwrap_or(end),
             live,
@@ -262,8 +270,7 @@ impl Assembly {
         if !in_line {
             self.call(&*target, shape, live, no, arguments);
         }
-        let bytes = self.here() - at;
-        self.noted.links[link.0].placed = Some((at, bytes, in_line));
+        self.noted.links[link.0].placed = Some(self.stood(begin, in_line));
         self.bind(end);
         in_line
     }
@@ -276,7 +283,7 @@ impl Assembly {
         let Some(target) = linked.target.clone() else {
             return false;
         };
-        let at = self.here();
+        let begin = self.begin();
         let called = cost::are_called();
         let emit = &mut |a: &mut Assembly, way| match called {
             false => target.emit_around(a, way, mover),
@@ -284,10 +291,24 @@ impl Assembly {
         };
         let placed = self.in_line(&*target, shape, Way { no, live }, &[], LONGEST, emit);
         if placed {
-            let bytes = self.here() - at;
-            self.noted.links[link.0].placed = Some((at, bytes, !called));
+            self.noted.links[link.0].placed = Some(self.stood(begin, !called));
         }
         placed
+    }
+
+    /// The end of what there is in both sections.
+    fn begin(&self) -> [u32; 2] {
+        [self.here(), self.there()]
+    }
+
+    /// All that stands behind `begin`.
+    fn stood(&self, begin: [u32; 2], in_line: bool) -> Stood {
+        let [here, there] = begin;
+        Stood {
+            here: (here, self.here() - here),
+            there: (there, self.there() - there),
+            in_line,
+        }
     }
 
     /// Calls what `emit` emits, which stands as a subroutine in the cold section.
@@ -403,8 +424,9 @@ impl Assembly {
         more: Option<Arc<dyn Any + Send + Sync>>,
     ) -> Result<(Routine<F>, Registration), Unmade> {
         for link in &mut self.noted.links {
-            if let Some((at, ..)) = &mut link.placed {
-                *at = self.draft.found(*at);
+            if let Some(stood) = &mut link.placed {
+                stood.here.0 = self.draft.found(stood.here.0);
+                stood.there.0 = self.draft.found(stood.there.0);
             }
         }
         let contents = Arc::new(Contents {
@@ -421,9 +443,14 @@ impl Assembly {
         // SAFETY: the caller's promise.
         let routine = unsafe { Routine::from(self.draft.seal_in_place()?) };
         for link in &contents.links {
-            if let Some((at, bytes, in_line)) = link.placed {
-                let at = routine.entry() + at as usize;
-                let placed = Placed { at, bytes, in_line };
+            if let Some(stood) = link.placed {
+                let placed = Placed {
+                    at: routine.entry() + stood.here.0 as usize,
+                    bytes: stood.here.1,
+                    cold: routine.entry() + stood.there.0 as usize,
+                    cold_bytes: stood.there.1,
+                    in_line: stood.in_line,
+                };
                 link.from
                     .wiring()
                     .settle(registration.making, link.port, placed);

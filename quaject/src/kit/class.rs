@@ -264,6 +264,8 @@ pub struct Linked {
     pub name: &'static str,
     /// Number of the quaject that it belongs to; 0 for a function of the kernel.
     pub to: u32,
+    /// Entry of the code that a call of it reaches now.
+    pub entry: usize,
 }
 
 /// The header of every member.
@@ -323,6 +325,7 @@ impl Header {
         Some(Linked {
             name: target.name(),
             to: target.owner().map_or(0, Header::number),
+            entry: target.entry(),
         })
     }
 

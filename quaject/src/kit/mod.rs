@@ -21,6 +21,8 @@ pub mod named;
 #[cfg(not(loom))]
 pub mod near;
 pub mod plug;
+#[cfg(not(loom))]
+pub mod record;
 pub mod regs;
 pub(crate) mod seam;
 #[cfg(not(loom))]

@@ -40,6 +40,10 @@ pub struct Placed {
     pub at: usize,
     /// Bytes.
     pub bytes: u32,
+    /// Address of what is seldom executed of it, where it stands apart.
+    pub cold: usize,
+    /// Bytes of that.
+    pub cold_bytes: u32,
     /// Whether the callentry's code stands there, instead of a call of it.
     pub in_line: bool,
 }

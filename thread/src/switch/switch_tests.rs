@@ -131,7 +131,7 @@ fn listing(kind: Kind) -> (String, SwitchCode) {
     let exits = [exit.sw_in(), exit.sw_out()];
     let code = SwitchCode::synthesize_variant(kind, kind, &keys, exits, 1).unwrap();
     let mut text = String::new();
-    codegen::disassemble(code.image.entry(), &mut text)
+    codegen::disassemble(code.image.entry(), &mut text, &|_, _| Ok(()))
         .expect("a routine")
         .expect("a string takes everything");
     (text, code)

@@ -6,8 +6,8 @@
 use super::kit::Kit;
 use super::tap::Check;
 use super::{
-    cli, devices, exhaust, faults, fuzz, ltp, mitigations, order, refused, runtimes, session,
-    shares, threads,
+    chains, cli, devices, exhaust, faults, fuzz, ltp, mitigations, order, refused, runtimes,
+    session, shares, threads,
 };
 use crate::failure::Result;
 use crate::machine::{Chipset, Machine, Status};
@@ -269,6 +269,11 @@ pub const TESTS: &[Test] = &[
         name: "filters",
         about: "filters in the streams of open files, while bytes pass, on 1 and 4 CPUs",
         run: filters,
+    },
+    Test {
+        name: "chains",
+        about: "what executes on the usual paths was made by linking, by the interfacer's record and QEMU's blocks",
+        run: chains::run,
     },
     Test {
         name: "quajects",

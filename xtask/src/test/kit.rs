@@ -202,6 +202,7 @@ impl Kit {
             "operations",
             "filters",
             "quajects",
+            "chains",
         ] {
             programs.push((
                 format!("{name}-glibc"),

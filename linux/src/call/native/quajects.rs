@@ -33,8 +33,8 @@ use vm::fallible::{try_arc, try_text};
 use vm::user;
 
 use super::Args;
-use crate::syn::state;
 use crate::syn::veil::Veil;
+use crate::syn::{code, state};
 
 /// The operations.
 pub const OPERATIONS: Range<usize> = native::MAKE..native::STUB + 1;
@@ -304,7 +304,7 @@ impl Handle {
         state::member(veil, header.class(), header, out);
         for entry in self.0.code().into_iter().filter(|entry| *entry != 0) {
             // Routines may be replaced meanwhile: one that is gone is not shown.
-            let _shown = veil.listing(out, |out| codegen::disassemble(entry, out));
+            let _shown = code::listed(veil, entry, out);
         }
     }
 }

@@ -1,0 +1,105 @@
+/* Goes along the kernel's usual paths and shows what it is made of there: a line typed and read, a terminal's output, a pipe, a file,
+ * `/dev/null`, a timer, a queue of a program's own.
+ *
+ * Interface: chains, as user 0, with a terminal at which a line is typed. It prints `path NAME` before the text of the routines of each
+ * descriptor's path, `index` before /syn/code/index, `pump` before the listing of the keyboard's pump, `quajects` before /syn/quajects,
+ * and `end`. The descriptors stay open meanwhile.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "synthesis.h"
+
+enum { TIMES = 40 };
+static char bytes[4096], text[1 << 20];
+
+static void must(int good, const char *what)
+{
+    if (!good)
+        printf("fail %s\n", what);
+}
+
+/* Prints a text of the kernel; whether there is one. */
+static int show(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got;
+    size_t count = 0;
+    if (fd < 0)
+        return 0;
+    while (count < sizeof text - 1 && (got = read(fd, text + count, sizeof text - 1 - count)) > 0)
+        count += (size_t)got;
+    text[count] = 0;
+    close(fd);
+    fputs(text, stdout);
+    return 1;
+}
+
+static void routine(const char *name, int fd, const char *call)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/syn/code/self/%d/%s", fd, call);
+    printf("path %s\n", name);
+    must(show(path), name);
+}
+
+/* The routine into which the pump's links were put: its entry is in the index. */
+static void pump(void)
+{
+    char line[256], path[64];
+    unsigned long entry;
+    FILE *index = fopen("/syn/code/index", "r");
+    printf("pump\n");
+    while (index && fgets(line, sizeof line, index))
+        if (strstr(line, " pump ") && sscanf(line, "%lx", &entry) == 1) {
+            snprintf(path, sizeof path, "/syn/code/at/%016lx", entry);
+            show(path);
+        }
+    if (index)
+        fclose(index);
+}
+
+int main(void)
+{
+    int ends[2], file = open("/tmp/chains", O_RDWR | O_CREAT | O_TRUNC, 0600), null = open("/dev/null", O_RDWR);
+    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), queue = (int)syn_make("Queue", 64);
+    struct itimerspec soon = {{0, 1000000}, {0, 1000000}};
+    uint64_t ticks;
+    must(pipe(ends) == 0 && file >= 0 && null >= 0 && timer >= 0 && queue >= 0, "descriptors");
+    must(timerfd_settime(timer, 0, &soon, 0) == 0, "timer");
+    printf("type\n");
+    fflush(stdout);
+    must(read(0, bytes, sizeof bytes) == 5 && memcmp(bytes, "type\n", 5) == 0, "typed");
+    for (int i = 0; i < TIMES; i++) {
+        must(write(1, ".\n", 2) == 2, "shown");
+        must(write(ends[1], bytes, 1) == 1 && read(ends[0], bytes, 1) == 1, "pipe");
+        must(write(ends[1], bytes, sizeof bytes) == sizeof bytes && read(ends[0], bytes, sizeof bytes) == sizeof bytes, "pipe");
+        must(lseek(file, 0, SEEK_SET) == 0 && write(file, bytes, 100) == 100, "file");
+        must(lseek(file, 0, SEEK_SET) == 0 && read(file, bytes, 100) == 100, "file");
+        must(write(null, bytes, 1) == 1 && read(null, bytes, 1) == 0, "null");
+        must(syn_invoke(queue, syn_entry(queue, "Q_put"), 'q') == 1 && syn_invoke(queue, syn_entry(queue, "Q_get"), 0) == 'q', "queue");
+        must(read(timer, &ticks, sizeof ticks) == sizeof ticks, "ticks");
+    }
+    routine("keyboard", 0, "read");
+    routine("terminal", 1, "write");
+    routine("pipe-write", ends[1], "write");
+    routine("pipe-read", ends[0], "read");
+    routine("file-write", file, "write");
+    routine("file-read", file, "read");
+    routine("file-lseek", file, "lseek");
+    routine("null-write", null, "write");
+    routine("timer", timer, "read");
+    pump();
+    printf("index\n");
+    show("/syn/code/index");
+    printf("quajects\n");
+    show("/syn/quajects");
+    printf("end\n");
+    return 0;
+}
