@@ -35,6 +35,7 @@ use crate::fs::place;
 use crate::fs::shown::Shown;
 use crate::fs::watch;
 use crate::fs::{Attr, DirSink, How, Inode, Kind, Place};
+use crate::gauge::Gauges;
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable};
 use crate::seam;
@@ -134,6 +135,10 @@ pub trait File: Send + Sync + Any {
     /// The events that it signals (`O_ASYNC`).
     fn tells(&self) -> Tells {
         Tells::Never
+    }
+    /// The channels that calls for it move data through, for the scheduler.
+    fn gauges(&self, _of: &OpenFile) -> Gauges {
+        Gauges::default()
     }
     /// A control operation; `arg` is the user's third argument unchecked.
     fn ioctl(&self, _of: &OpenFile, _cmd: u32, _arg: usize) -> Result<usize> {

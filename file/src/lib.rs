@@ -29,6 +29,7 @@ pub mod event;
 pub mod file;
 pub mod files;
 pub mod fs;
+pub mod gauge;
 pub mod io;
 pub mod pipe;
 pub mod poll;

@@ -25,6 +25,7 @@ use crate::file::told::Tells;
 use crate::file::{DescRoutine, DescRoutines, File, Looked, OpenFile, SMALL_WEIGHT};
 use crate::fs::fifo::Fifo;
 use crate::fs::{Attr, How};
+use crate::gauge::{Gauge, Gauges};
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS, WRITES};
 use crate::seam;
@@ -324,6 +325,14 @@ impl File for PipeEnd {
             return if written > 0 { Ok(written) } else { Err(stop) };
         }
         Ok(written)
+    }
+
+    fn gauges(&self, _of: &OpenFile) -> Gauges {
+        let core = || -> Arc<dyn Gauge> { self.pipe.now().clone() };
+        Gauges {
+            input: self.reads.then(core),
+            output: self.writes.then(core),
+        }
     }
 
     fn can_be_watched(&self) -> bool {

@@ -23,7 +23,7 @@ use crate::call::{self, Args};
 use process::dispatch;
 use process::memory;
 use process::signal::{self, deliver};
-use process::{Task, exit, rseq, trace};
+use process::{Task, exit, flows, rseq, trace};
 
 /// Bits of the processor's page fault error code.
 const FAULT_WRITE: u64 = 1 << 1;
@@ -40,6 +40,7 @@ static CALLOUTS: Callouts = Callouts {
 pub fn link() {
     machine::trap::link(&CALLOUTS);
     process::caller::link();
+    thread::demand::link(flows::need);
 }
 
 /// A call that no generated code has answered.
@@ -99,6 +100,7 @@ fn return_to_user(frame: &mut TrapFrame) {
         let end = Task::here(|task| {
             if marks == thread::flags::SEQUENCE {
                 rseq::look(frame, task, 0);
+                flows::look(task);
                 return None;
             }
             deliver::run(frame, task)

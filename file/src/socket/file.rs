@@ -8,7 +8,7 @@ use abi::linux::*;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
-use quaject::pipe::{self, Patience};
+use quaject::pipe::{self, Patience, PipeCore};
 use quaject::{DescFn, Sharing, Unmade};
 
 use super::message::{Sending, discard};
@@ -16,6 +16,7 @@ use super::{Kind, Socket};
 use crate::file::told::{Tells, Told};
 use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT, Seam, Splices};
 use crate::fs::Attr;
+use crate::gauge::{Gauge, Gauges};
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS, WRITES};
 use crate::seam;
@@ -66,6 +67,15 @@ impl File for Open {
 
     fn splices(&self, _of: &OpenFile) -> Splices {
         Splices::Waits
+    }
+
+    fn gauges(&self, _of: &OpenFile) -> Gauges {
+        let gauge = |queue: &Arc<PipeCore>| -> Arc<dyn Gauge> { queue.clone() };
+        let outgoing = self.0.link().and_then(|link| link.outgoing.queue());
+        Gauges {
+            input: self.0.inbox.queue().map(gauge),
+            output: outgoing.map(gauge),
+        }
     }
 
     fn can_be_watched(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Calls about who runs when: niceness, affinity, policies, priorities of input and output.
 //!
-//! Threads are paced by the data they move, not by priorities; what these calls set is remembered
-//! ([`process::pace`]) and reported, by Linux's rules.
+//! Threads are paced by the data that they move, around a quantum of their own, which niceness and policy set
+//! ([`process::pace`]). All settings are reported by Linux's rules.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -56,7 +56,7 @@ pub const CALLS: &[(usize, Handler)] = &[
         let interval = match task.pace.policy().kind {
             // Nobody of the same priority takes the CPU from it.
             SCHED_FIFO => 0,
-            _ => task.thread.quantum_ns(),
+            _ => task.thread.own_quantum_ns(),
         };
         user::put(a.word(1), &Timespec::from_ns(interval)).map(|()| 0)
     }),
@@ -247,7 +247,7 @@ fn set_policy(task: &Task, new: Policy, nice: i32, keep: bool) -> Result<usize> 
     }
     let reset = new.reset;
     let new = if keep { Policy { reset, ..old } } else { new };
-    task.pace.set_policy(new);
+    task.set_policy(new);
     if !real_time && !keep {
         task.set_nice(nice);
     }

@@ -8,6 +8,7 @@
 pub(crate) mod code;
 mod descriptors;
 mod filter;
+mod flows;
 mod probe;
 pub(crate) mod state;
 pub(crate) mod veil;
@@ -31,6 +32,7 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         ("filters", || {
             Item::Request(records(filter::show), filter::set)
         }),
+        ("flows", || long_text(flows::show)),
         ("interrupts", || text(state::interrupts)),
         ("log", || Item::Private(records(state::log))),
         ("memory", || {

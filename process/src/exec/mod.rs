@@ -428,6 +428,7 @@ fn commit(
     };
     task.clear_child_tid.store(0, Ordering::Relaxed);
     task.rseq.forget(task);
+    task.thread.look_up_channels();
     task.thread.set_name(prepared.program.comm.as_bytes());
     thread::fp::forget();
     thread::speculation::executed();

@@ -12,6 +12,7 @@ pub mod caller;
 pub mod debug;
 pub mod exit;
 pub mod first;
+pub mod flows;
 pub mod fork;
 pub mod host;
 mod identity;

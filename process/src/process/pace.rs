@@ -1,15 +1,33 @@
 //! The scheduling parameters of a thread: policy, priority, niceness, processors, and the like.
 //!
-//! *Interface*: [`Pace`], one for each thread. Threads are paced by the data that they move: of these only
-//! the niceness has an effect, on the column of `/proc/stat` for the thread's time. The settings are stored,
-//! returned and inherited as on Linux.
+//! *Interface*: [`Pace`], one for each thread. The settings are stored, returned and inherited as on Linux.
+//! Threads are paced by the data that they move, around a quantum of their own, which follows from niceness
+//! and policy ([`Pace::quantum_ns`]); the niceness also chooses the column of `/proc/stat` for the thread's
+//! time.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use abi::linux::{SCHED_FIFO, SCHED_OTHER, SCHED_RR};
+use abi::linux::{SCHED_FIFO, SCHED_IDLE, SCHED_OTHER, SCHED_RR};
+use thread::QUANTUM_NS;
 
 /// Timer slack of a thread, as Linux's first process has it, nanoseconds.
 const SLACK_NS: u64 = 50_000;
+
+/// The bounds of a thread's own quantum, nanoseconds.
+const SHORTEST_NS: u64 = QUANTUM_NS / 8;
+const LONGEST_NS: u64 = QUANTUM_NS * 8;
+
+/// The quantum at a niceness, nanoseconds.
+fn weighed(nice: i32) -> u64 {
+    let mut quantum = QUANTUM_NS;
+    for _ in 0..nice.unsigned_abs() {
+        quantum = match nice > 0 {
+            true => quantum * 4 / 5,
+            false => quantum * 5 / 4,
+        };
+    }
+    quantum.clamp(SHORTEST_NS, LONGEST_NS)
+}
 
 /// A thread's settings.
 pub struct Pace {
@@ -104,10 +122,15 @@ impl Pace {
     }
 
     /// Sets it.
-    pub fn set_policy(&self, policy: Policy) {
+    pub(super) fn set_policy(&self, policy: Policy) {
         self.policy.store(policy.kind, Ordering::Relaxed);
         self.priority.store(policy.priority, Ordering::Relaxed);
         self.reset.store(policy.reset, Ordering::Relaxed);
+    }
+
+    /// Whether niceness and policy are those of most threads.
+    pub(super) fn is_usual(&self) -> bool {
+        self.nice() == 0 && self.policy.load(Ordering::Relaxed) == SCHED_OTHER
     }
 
     /// Niceness, −20 to 19.
@@ -118,6 +141,17 @@ impl Pace {
     /// Sets it.
     pub(super) fn set_nice(&self, nice: i32) {
         self.nice.store(nice, Ordering::Relaxed);
+    }
+
+    /// The thread's own quantum, nanoseconds: each step of niceness changes it by a quarter, as the weights
+    /// of Linux do, between an eighth and eight times the usual one. `SCHED_IDLE` has the shortest, a
+    /// real-time policy the longest.
+    pub fn quantum_ns(&self) -> u64 {
+        match self.policy().kind {
+            SCHED_IDLE => SHORTEST_NS,
+            kind if Policy::is_real_time(kind) => LONGEST_NS,
+            _ => weighed(self.nice()),
+        }
     }
 
     /// How late its timers may be, nanoseconds. They never are on purpose.
@@ -161,6 +195,31 @@ mod tests {
             reset: false,
         };
         assert_eq!((child.policy(), child.nice()), (ordinary, 0));
+    }
+
+    #[test]
+    fn a_quantum_follows_niceness_and_policy() {
+        let pace = Pace::default();
+        assert_eq!(pace.quantum_ns(), QUANTUM_NS);
+        let at = |nice| {
+            pace.set_nice(nice);
+            pace.quantum_ns()
+        };
+        assert_eq!((at(1), at(-1)), (QUANTUM_NS * 4 / 5, QUANTUM_NS * 5 / 4));
+        assert!((-19..20).all(|nice| at(nice) <= at(nice - 1)));
+        assert_eq!((at(19), at(-20)), (SHORTEST_NS, LONGEST_NS));
+        let with = |kind| {
+            pace.set_policy(Policy {
+                kind,
+                priority: 0,
+                reset: false,
+            });
+            pace.quantum_ns()
+        };
+        assert_eq!(
+            (with(SCHED_IDLE), with(SCHED_FIFO)),
+            (SHORTEST_NS, LONGEST_NS)
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use thread::Thread;
 use vm::AddressSpace;
 
 use super::Process;
-use super::pace::Pace;
+use super::pace::{Pace, Policy};
 use crate::signal::pending::{Mask, Pending};
 use crate::signal::set::UNBLOCKABLE;
 use account::user::Charge;
@@ -67,6 +67,8 @@ pub struct Task {
     pub restart: Monitor<Option<Restart>>,
     /// How it is to be scheduled.
     pub pace: Pace,
+    /// The channels that its data goes through.
+    pub flows: super::flows::Flows,
     /// Page faults. Written by the thread itself only.
     pub faults: AtomicU64,
     /// How its CPU time was divided last.
@@ -95,7 +97,10 @@ impl Task {
         charge: Option<Charge>,
         pace: Pace,
     ) -> Arc<Task> {
-        thread.set_nice(pace.nice() > 0);
+        if !pace.is_usual() {
+            thread.set_nice(pace.nice() > 0);
+            thread.set_quantum_ns(pace.quantum_ns());
+        }
         vm::fallible::placed(|| Task {
             tid,
             group_at: core::ptr::from_ref(&process.pgrp).expose_provenance(),
@@ -122,6 +127,7 @@ impl Task {
             trace: super::trace::Trace::default(),
             restart: Monitor::new(None),
             pace,
+            flows: Default::default(),
             faults: AtomicU64::new(0),
             told: Default::default(),
             _charge: charge,
@@ -221,6 +227,13 @@ impl Task {
     pub fn set_nice(&self, nice: i32) {
         self.pace.set_nice(nice);
         self.thread.set_nice(nice > 0);
+        self.thread.set_quantum_ns(self.pace.quantum_ns());
+    }
+
+    /// Sets its policy.
+    pub fn set_policy(&self, policy: Policy) {
+        self.pace.set_policy(policy);
+        self.thread.set_quantum_ns(self.pace.quantum_ns());
     }
 
     /// CPU time so far, nanoseconds.

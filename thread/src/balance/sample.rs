@@ -13,6 +13,7 @@
 
 use crate::balance::average;
 use crate::running::local::Local;
+use crate::time::demand;
 use crate::tte::Tte;
 use core::sync::atomic::{AtomicU64, Ordering};
 use machine::clock::{now_ns, tsc};
@@ -110,6 +111,7 @@ pub(crate) fn take(local: &Local, me: &Tte, frame: &TrapFrame) {
         return;
     }
     local.sample_ns.store(now + PERIOD_NS, Ordering::Relaxed);
+    demand::sampled(me, now);
     let samples = &me.samples;
     let before = [&samples.user, &samples.system].map(|part| part.load(Ordering::Relaxed));
     // While the thread runs, the time stamp at its switch-in is subtracted.

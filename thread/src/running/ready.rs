@@ -103,6 +103,15 @@ impl ReadyRing {
         self.ready() <= 1 && current.on_ring.load(Relaxed)
     }
 
+    /// The thread behind `current` in its level, if it is in one.
+    pub fn after(&self, current: &Tte) -> Option<&Tte> {
+        if !current.on_ring.load(Relaxed) {
+            return None;
+        }
+        // SAFETY: ring pointers lead to entries, which are never unmapped.
+        unsafe { current.next.load(Relaxed).as_ref() }
+    }
+
     /// The frequent case of [`ReadyRing::insert`] at the front: one level is populated, the running thread's
     /// and `tte`'s own. False, and nothing done, in any other case.
     #[inline(always)]

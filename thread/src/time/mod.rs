@@ -7,6 +7,7 @@ pub(crate) mod alarm;
 mod alarm_tests;
 pub mod clock;
 pub mod deadline;
+pub mod demand;
 pub mod grace;
 pub(crate) mod tick;
 pub(crate) mod timer;

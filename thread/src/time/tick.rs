@@ -5,11 +5,12 @@
 //! all CPUs. It is entered by the processor through the timer's gate.
 //!
 //! The handler switches by itself when all of this holds: the interrupt comes from user mode; another thread
-//! is ready; the running thread has used up its quantum, but for an eighth; neither an alarm nor a sample is
-//! due. It then does what `timer.rs` does at the end of a quantum: the next look at a quantum is set, the
-//! interrupt is acknowledged and counted, a quiescent point is noted, and the thread's `sw_out` is called,
-//! over the nine registers that no switch saves. In any other case it restores the few registers that it has
-//! used and continues as any interrupt does, with [`crate::time::timer::fired`].
+//! is ready; the running thread has used up its quantum, but for an eighth, and has no channels, whose need
+//! would change its next quantum (`demand.rs`); neither an alarm nor a sample is due. It then does what
+//! `timer.rs` does at the end of a quantum: the look at the next thread's is set, the interrupt is
+//! acknowledged and counted, a quiescent point is noted, and the thread's `sw_out` is called, over the nine
+//! registers that no switch saves. In any other case it restores the few registers that it has used and
+//! continues as any interrupt does, with [`crate::time::timer::fired`].
 //!
 //! With several CPUs it also leaves everything to Rust that balancing might change: while a CPU is idle, or
 //! threads are on the shelf, or more than two are ready.
@@ -94,7 +95,7 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
             + offset_of!(ReadyRing, shelf)
             + offset_of!(crate::balance::shelf::Shelf<Tte, { crate::running::ready::SHELF }>, used),
     );
-    let quantum = offset_of!(Tte, quantum_ns) as i32;
+    let [next, first_look] = [offset_of!(Tte, next), offset_of!(Tte, look_ns)].map(local);
     let [soonest, armed, look, turn] = [
         offset_of!(Local, soonest_ns),
         offset_of!(Local, armed_ns),
@@ -144,16 +145,19 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
         ; sub rdx, [rcx + offset_of!(Tte, in_at) as i32]
         ; cmp rdx, [rcx + offset_of!(Tte, used_up) as i32]
         ; jb =>slow
+        ; cmp DWORD [rcx + offset_of!(Tte, channels) as i32], 0
+        ; jne =>slow
     );
     clock::emit_ns(d);
     dynasm!(d ; .arch x64
         ; mov [rsi + turn], rax
-        ; add rax, [rcx + quantum]
+        ; mov rdx, [rcx + next]
+        ; add rax, [rdx + first_look]
         ; mov [rsi + look], rax
         ; cmp rax, [rsi + soonest]
         ; ja =>early
         ; mov [rsi + armed], rax
-        ; mov eax, [rcx + offset_of!(Tte, quantum_timer) as i32]
+        ; mov eax, [rdx + offset_of!(Tte, look_timer) as i32]
         ; =>set
         ; mov [timer], eax
         ; mov DWORD [eoi_address() as i32], 0
@@ -213,7 +217,7 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
     // An alarm or a sample comes before the next quantum ends, or is due.
     dynasm!(d ; .arch x64
         ; =>early
-        ; sub rax, [rcx + quantum]
+        ; sub rax, [rdx + first_look]
         ; mov rdx, [rsi + soonest]
         ; sub rdx, rax
         ; jbe =>slow

@@ -22,7 +22,8 @@ use crate::running::ready::End;
 use crate::switch::Kind;
 use crate::switch::yielding;
 use crate::time::alarm::Due;
-use crate::tte::Tte;
+use crate::time::demand;
+use crate::tte::{QUANTUM_NS, Tte};
 use core::sync::atomic::Ordering;
 use machine::clock::{now_ns, tsc, tsc_khz};
 use machine::cpu::Cpu;
@@ -38,25 +39,10 @@ pub(crate) fn ticks_to_ns(ticks: u64) -> u64 {
 }
 
 /// Nanoseconds in counts of the time-stamp counter.
-fn ns_to_ticks(ns: u64) -> u64 {
+pub(crate) fn ns_to_ticks(ns: u64) -> u64 {
     match ns.checked_mul(tsc_khz()) {
         Some(product) => product / 1_000_000,
         None => (u128::from(ns) * u128::from(tsc_khz()) / 1_000_000) as u64,
-    }
-}
-
-impl Tte {
-    /// Sets the quantum, nanoseconds (at least 50 µs); it holds from the thread's next turn.
-    pub fn set_quantum_ns(&self, quantum_ns: u64) {
-        let quantum_ns = quantum_ns.max(50_000);
-        if self.quantum_ns() == quantum_ns && self.quantum_timer.load(Ordering::Relaxed) != 0 {
-            return;
-        }
-        let ticks = ns_to_ticks(quantum_ns);
-        self.quantum_ns.store(quantum_ns, Ordering::Relaxed);
-        self.used_up.store(ticks - ticks / 8, Ordering::Relaxed);
-        self.quantum_timer
-            .store(machine::apic::timer_ticks(quantum_ns), Ordering::Relaxed);
     }
 }
 
@@ -73,7 +59,7 @@ pub(crate) fn begin(local: &Local, me: &Tte) {
         let now = now_ns();
         local.ticking.store(TICKING, Ordering::Relaxed);
         local.turn_ns.store(now, Ordering::Relaxed);
-        look_at(local, now + patient(local, me.quantum_ns()));
+        look_at(local, now + patient(local, me.look_ns()));
     }
 }
 
@@ -128,7 +114,11 @@ const AT_A_TIME: usize = 8;
 
 /// The timer interrupt.
 pub(crate) fn fired(frame: &mut TrapFrame) {
-    let (_, local, me) = here();
+    let (cpu, local, me) = here();
+    if local.chain.is_still() {
+        // A routine, which runs with interrupts off, has woken a thread: that keeps to its turn.
+        cpu.need_resched.store(0, Ordering::Relaxed);
+    }
     sample::take(local, me, frame);
     local.armed_ns.store(u64::MAX, Ordering::Relaxed);
     // A timer interrupt that comes while the chain calls alarms leaves the rest to the chain.
@@ -187,7 +177,8 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
             cpu.need_resched.store(1, Ordering::Relaxed);
             local.turn_ns.store(now, Ordering::Relaxed);
             balance::turn_over(local, me, coming);
-            quantum
+            demand::used_up(me);
+            local.ring.after(me).map_or(QUANTUM_NS, Tte::look_ns)
         } else {
             // A thread has got the CPU in the middle of another's quantum; a series of such threads could
             // continue for ever.
@@ -196,9 +187,10 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
                 local.ticking.store(OVERDUE, Ordering::Relaxed);
                 balance::turn_over(local, me, coming);
             }
-            patient(local, quantum) - ran
+            let left = ticks_to_ns(patient(local, quantum) - ran);
+            left.min(patient(local, QUANTUM_NS))
         };
-        look_at(local, now + ticks_to_ns(left));
+        look_at(local, now + left);
     } else {
         local.ticking.store(STILL, Ordering::Relaxed);
         yielding::left_alone(me);

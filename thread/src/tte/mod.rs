@@ -110,11 +110,22 @@ pub struct Tte {
     pub(crate) sequences: AtomicU32,
     /// Its debug registers.
     pub(crate) watched: Watched,
+    /// Length of its turns.
     pub(crate) quantum_ns: AtomicU64,
+    /// The same while its channels show no need.
+    pub(crate) own_ns: AtomicU64,
     /// A quantum of which no more than an eighth is left, in counts of the time-stamp counter.
     pub(crate) used_up: AtomicU64,
-    /// The quantum in the timer's ticks; 0 until it is first set.
-    pub(crate) quantum_timer: AtomicU32,
+    /// When a turn is looked at first, from its beginning.
+    pub(crate) look_ns: AtomicU64,
+    /// The same in the timer's ticks; 0 until it is first set.
+    pub(crate) look_timer: AtomicU32,
+    /// Channels that it moves data through, or that this is not known (`demand.rs`).
+    pub(crate) channels: AtomicU32,
+    /// Its settled share ([`feedback::Share`]).
+    pub(crate) share: AtomicU32,
+    /// When it last looked for its channels.
+    pub(crate) channels_ns: AtomicU64,
     /// Address of its area for restartable sequences; 0 without.
     pub(crate) sequence_area: AtomicUsize,
     /// Address of the stack base, the end of the kernel stack.
@@ -197,8 +208,13 @@ impl Tte {
             sequences: AtomicU32::new(0),
             watched: Watched::new(),
             quantum_ns: AtomicU64::new(QUANTUM_NS),
+            own_ns: AtomicU64::new(QUANTUM_NS),
             used_up: AtomicU64::new(0),
-            quantum_timer: AtomicU32::new(0),
+            look_ns: AtomicU64::new(QUANTUM_NS),
+            look_timer: AtomicU32::new(0),
+            channels: AtomicU32::new(0),
+            share: AtomicU32::new(0),
+            channels_ns: AtomicU64::new(0),
             sequence_area: AtomicUsize::new(0),
             stack_top: AtomicUsize::new(0),
             events: AtomicU64::new(0),
@@ -558,6 +574,7 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     tte.pinned.store(false, Ordering::Relaxed);
     tte.on_ring.store(false, Ordering::Relaxed);
     tte.set_quantum_ns(QUANTUM_NS);
+    tte.look_up_channels();
     tte.sequence_area.store(0, Ordering::Relaxed);
     tte.signals.reset();
     tte.serial

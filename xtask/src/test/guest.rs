@@ -226,6 +226,11 @@ pub const TESTS: &[Test] = &[
         run: rseqs,
     },
     Test {
+        name: "feeds",
+        about: "CPU time follows data: full queues, niceness, fairness, cheats, by icount",
+        run: feeds,
+    },
+    Test {
         name: "events",
         about: "eventfd, timerfd, on 1 and 4 CPUs",
         run: events,
@@ -981,6 +986,13 @@ fn futexes(kit: &Kit) -> Vec<Check> {
 
 fn rseqs(kit: &Kit) -> Vec<Check> {
     on_one_and_four(kit, "rseqs", 128, &["/tests/rseqs-glibc"], 5 * MINUTE)
+}
+
+/// Shares of time on one CPU; under icount they are the same on every host.
+fn feeds(kit: &Kit) -> Vec<Check> {
+    let mut machine = with(kit, "feeds", 1, 128);
+    machine.icount = Some(0);
+    kit.tap(&machine, &["/tests/feeds-glibc"], 5 * MINUTE)
 }
 
 fn many(kit: &Kit) -> Vec<Check> {

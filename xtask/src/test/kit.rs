@@ -174,6 +174,7 @@ impl Kit {
             "futexes",
             "waits-short",
             "rseqs",
+            "feeds",
             "polls",
             "accounts",
             "settings",

@@ -1,0 +1,68 @@
+//! `/syn/flows`: the threads that move data, with their quanta and channels.
+//!
+//! *Interface*: [`show`].
+//!
+//! Source: dissertation, section 6.3.1.
+
+use abi::errno::Result;
+use core::fmt::Write;
+
+use file::fs::text::{Out, Piece};
+use process::access::{self, Wish};
+use process::flows::{Channel, Side};
+use process::{Task, tree};
+
+/// A line for each thread with channels, and one for each of these, by process; behind a heading.
+pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
+    let head = |out: &mut Out| {
+        let _ = writeln!(
+            out,
+            "{:>7} {:<16} {:>8} {:>8} {:>7}",
+            "thread", "name", "own us", "turn us", "settled"
+        );
+    };
+    if from == 0 && !piece.record(1, head) {
+        return Ok(());
+    }
+    let mut more = true;
+    for process in tree::from(from >> 32) {
+        if access::may(&process, Wish::See).is_err() {
+            continue;
+        }
+        process.each_thread(|task| {
+            let next = ((process.pid as u64) << 32 | task.tid as u64) + 1;
+            if next > from && task.thread.channels() > 0 {
+                more = piece.record(next, |out| lines(task, out));
+            }
+            more
+        });
+        if !more {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn lines(task: &Task, out: &mut Out) {
+    let thread = &task.thread;
+    let mut name = [0; thread::NAME_LEN];
+    let _ = writeln!(
+        out,
+        "{:>7} {:<16} {:>8} {:>8} {:>6}%",
+        task.tid,
+        thread.name(&mut name),
+        thread.own_quantum_ns() / 1000,
+        thread.quantum_ns() / 1000,
+        thread.share_percent(),
+    );
+    task.flows.show(|channel| line(channel, out));
+}
+
+fn line(channel: &Channel, out: &mut Out) {
+    let (side, held, size) = channel.shown();
+    let side = match side {
+        Side::Reads => "reads",
+        Side::Writes => "writes",
+    };
+    let _ = writeln!(out, "        {side:<6} {held:>8} of {size:>8}");
+}

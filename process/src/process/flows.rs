@@ -1,0 +1,237 @@
+//! The channels that a thread moves data through, and the need that they show.
+//!
+//! *Interface*: [`Flows`], of each task; [`look`] before user code runs, when the thread is to look for its
+//! channels; [`need`] is the callout of [`thread::demand`], in the timer's interrupt.
+//!
+//! A thread's channels are those of its process's first [`LOOKED_AT`] descriptors. The reader of a full
+//! channel, and the writer of an empty one, need to run; the opposite holds for an empty input and a full
+//! output. A process with both ends of a channel gains nothing by filling it. A channel counts as long as the
+//! thread's side of it moves: one that is only kept full shows no need.
+//! Source: dissertation, sections 6.3.1 and 6.3.4.
+
+use abi::Result;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use feedback::share::{NEED, need as of_fill};
+use file::gauge::{Flow, Gauge};
+use sync::Monitor;
+use vm::fallible::try_push;
+
+use super::Task;
+
+/// Descriptors that are looked at, from 0 on.
+const LOOKED_AT: i32 = 32;
+/// Channels that are kept.
+const CHANNELS: usize = 8;
+/// Quanta for which a channel that stands still counts.
+const PATIENCE: u8 = 32;
+
+/// Which side of a channel a thread is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// It takes out.
+    Reads,
+    /// It puts in.
+    Writes,
+}
+
+/// A channel of a thread.
+pub struct Channel {
+    gauge: Arc<dyn Gauge>,
+    side: Side,
+    /// The count at the thread's side when it was looked at last.
+    passed: u64,
+    /// Quanta since something has passed there.
+    still: u8,
+}
+
+/// A task's channels.
+#[derive(Default)]
+pub struct Flows {
+    // The thread itself holds it while it looks for its channels; anybody else only tries.
+    channels: Monitor<Vec<Channel>>,
+}
+
+impl Channel {
+    fn new(gauge: Arc<dyn Gauge>, side: Side) -> Channel {
+        let passed = side.of(gauge.flow());
+        Channel {
+            gauge,
+            side,
+            passed,
+            still: 0,
+        }
+    }
+
+    /// Whether it is this side of this channel.
+    fn is(&self, gauge: &Arc<dyn Gauge>, side: Side) -> bool {
+        self.side == side && Arc::ptr_eq(&self.gauge, gauge)
+    }
+
+    /// A quantum has passed: the need that it shows, if it moves.
+    fn need(&mut self) -> Option<i32> {
+        let flow = self.gauge.flow();
+        let passed = self.side.of(flow);
+        self.still = match passed == self.passed {
+            true => self.still.saturating_add(1),
+            false => 0,
+        };
+        self.passed = passed;
+        if self.still >= PATIENCE {
+            return None;
+        }
+        let need = of_fill(flow.held(), self.gauge.size());
+        Some(match self.side {
+            Side::Reads => need,
+            Side::Writes => -need,
+        })
+    }
+
+    /// Side, bytes held, size.
+    pub fn shown(&self) -> (Side, usize, usize) {
+        (self.side, self.gauge.flow().held(), self.gauge.size())
+    }
+}
+
+impl Side {
+    fn of(self, flow: Flow) -> u64 {
+        match self {
+            Side::Reads => flow.got,
+            Side::Writes => flow.put,
+        }
+    }
+}
+
+impl Flows {
+    /// Puts `found` in place of the channels, which it returns. Those that are among both go on as before.
+    fn exchange(&self, mut found: Vec<Channel>) -> Vec<Channel> {
+        let mut channels = self.channels.lock();
+        for old in channels.iter() {
+            let mut found = found.iter_mut();
+            if let Some(same) = found.find(|new| new.is(&old.gauge, old.side)) {
+                (same.passed, same.still) = (old.passed, old.still);
+            }
+        }
+        core::mem::replace(&mut *channels, found)
+    }
+
+    /// Shows the channels, unless the thread is looking for them just now.
+    pub fn show(&self, mut show: impl FnMut(&Channel)) {
+        if let Some(channels) = self.channels.try_lock() {
+            channels.iter().for_each(&mut show);
+        }
+    }
+}
+
+/// The running `task` looks for its channels, if it is to. In thread context with interrupts on.
+pub fn look(task: &Task) {
+    if task.thread.lacks_channels() {
+        // Without memory there are none until it looks again.
+        let found = find(task).unwrap_or_default();
+        let count = found.len() as u32;
+        let before = task.flows.exchange(found);
+        task.thread.set_channels(count, machine::clock::now_ns());
+        drop(before);
+    }
+}
+
+/// ENOMEM.
+fn find(task: &Task) -> Result<Vec<Channel>> {
+    let files = task.process.files.get();
+    let mut found: Vec<Channel> = Vec::new();
+    for fd in 0..LOOKED_AT {
+        let Ok(of) = files.get(fd) else { continue };
+        let gauges = of.file().gauges(&of);
+        for (gauge, side) in [(gauges.input, Side::Reads), (gauges.output, Side::Writes)] {
+            if let Some(gauge) = gauge
+                && found.len() < CHANNELS
+                && !found.iter().any(|other| other.is(&gauge, side))
+            {
+                try_push(&mut found, Channel::new(gauge, side))?;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The running thread's need; none if nothing moves in its channels, or it is looking for them.
+pub fn need() -> Option<i32> {
+    Task::here(|task| sum(&mut task.flows.channels.try_lock()?)).flatten()
+}
+
+/// The need that all of them show.
+fn sum(channels: &mut [Channel]) -> Option<i32> {
+    let needs = channels.iter_mut().filter_map(Channel::need);
+    let sum = needs.reduce(|sum, need| sum + need)?;
+    Some(sum.clamp(-NEED, NEED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::{AtomicU64, Ordering};
+
+    #[derive(Default)]
+    struct Counts {
+        put: AtomicU64,
+        got: AtomicU64,
+    }
+
+    impl Gauge for Counts {
+        fn flow(&self) -> Flow {
+            Flow {
+                put: self.put.load(Ordering::Relaxed),
+                got: self.got.load(Ordering::Relaxed),
+            }
+        }
+        fn size(&self) -> usize {
+            100
+        }
+    }
+
+    fn channel(of: &Arc<Counts>, side: Side) -> Channel {
+        Channel::new(of.clone(), side)
+    }
+
+    #[test]
+    fn a_full_input_and_an_empty_output_need_the_most() {
+        let (input, output) = (Arc::new(Counts::default()), Arc::new(Counts::default()));
+        let mut channels = [channel(&input, Side::Reads), channel(&output, Side::Writes)];
+        input.put.store(110, Ordering::Relaxed);
+        input.got.store(10, Ordering::Relaxed);
+        assert_eq!(sum(&mut channels), Some(NEED));
+        input.got.store(110, Ordering::Relaxed);
+        output.put.store(100, Ordering::Relaxed);
+        assert_eq!(sum(&mut channels), Some(-NEED));
+        output.got.store(100, Ordering::Relaxed);
+        assert_eq!(sum(&mut channels), Some(0));
+    }
+
+    #[test]
+    fn both_ends_of_one_channel_need_nothing() {
+        let both = Arc::new(Counts::default());
+        let mut channels = [channel(&both, Side::Reads), channel(&both, Side::Writes)];
+        for put in [10, 50, 100] {
+            both.put.store(put, Ordering::Relaxed);
+            both.got.store(1, Ordering::Relaxed);
+            assert_eq!(sum(&mut channels), Some(0));
+        }
+    }
+
+    #[test]
+    fn a_channel_that_stands_still_counts_for_a_while() {
+        let input = Arc::new(Counts::default());
+        let mut channels = [channel(&input, Side::Reads)];
+        input.put.store(100, Ordering::Relaxed);
+        for _ in 1..PATIENCE {
+            assert_eq!(sum(&mut channels), Some(NEED));
+        }
+        for _ in 0..1000 {
+            assert_eq!(sum(&mut channels), None);
+        }
+        input.got.store(1, Ordering::Relaxed);
+        input.put.store(101, Ordering::Relaxed);
+        assert_eq!(sum(&mut channels), Some(NEED));
+        assert_eq!(sum(&mut []), None);
+    }
+}

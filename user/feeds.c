@@ -1,0 +1,227 @@
+/* CPU time follows data: what threads get beside each other that compute, move data, are nice, or cheat.
+ *
+ * Interface: feeds [GROUP...] runs all groups or those named; TAP on standard output. Each group compares the CPU times of processes that run
+ * side by side on a machine with one processor. Linux gives each the same, so that it fails `stream` there.
+ */
+#define _GNU_SOURCE
+#include "kit.h"
+#include <signal.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static double cpu_time(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec t = {0};
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0)
+        return 0;
+    return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+/* Until so much CPU time has been used by all of them together. */
+static double used(const pid_t *pids, int count)
+{
+    double sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += cpu_time(pids[i]);
+    return sum;
+}
+
+static void compute(long turns)
+{
+    for (volatile long i = 0; i < turns; i++)
+        ;
+}
+
+static void spin(void)
+{
+    for (;;)
+        compute(1000);
+}
+
+static pid_t begin(void (*body)(void))
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        body();
+        _exit(0);
+    }
+    return pid;
+}
+
+static void end(const pid_t *pids, int count)
+{
+    for (int i = 0; i < count; i++)
+        kill(pids[i], SIGKILL);
+    for (int i = 0; i < count; i++)
+        waitpid(pids[i], 0, 0);
+}
+
+/* The shares of `seconds` of CPU time that they use, after `first` seconds; the mean is 1. */
+static void shares(const pid_t *pids, int count, double first, double seconds, double *share)
+{
+    double before[64];
+    struct timespec tick = {0, 20000000};
+    double began = used(pids, count);
+    while (used(pids, count) < began + first)
+        nanosleep(&tick, 0);
+    for (int i = 0; i < count; i++)
+        before[i] = cpu_time(pids[i]);
+    began = used(pids, count);
+    while (used(pids, count) < began + seconds)
+        nanosleep(&tick, 0);
+    double all = used(pids, count) - began;
+    for (int i = 0; i < count; i++) {
+        share[i] = (cpu_time(pids[i]) - before[i]) * count / all;
+        printf("# %d: %.3f\n", i, share[i]);
+    }
+}
+
+static int channel[2];
+
+static void produce(void)
+{
+    static char block[4096];
+    close(channel[0]);
+    while (write(channel[1], block, sizeof block) > 0)
+        compute(2000);
+}
+
+static void consume(void)
+{
+    static char block[4096];
+    close(channel[1]);
+    while (read(channel[0], block, sizeof block) > 0)
+        compute(100000);
+}
+
+/* A consumer whose queue is full gets more than threads beside it that only compute; they still get theirs. */
+static void stream(void)
+{
+    double share[4];
+    check(pipe(channel) == 0, "a pipe");
+    pid_t pids[4] = {begin(consume), begin(produce), begin(spin), begin(spin)};
+    close(channel[0]), close(channel[1]);
+    shares(pids, 4, 0.2, 1.0, share);
+    end(pids, 4);
+    check(share[0] > 1.5 * share[2] && share[0] > 1.5 * share[3], "a consumer whose queue is full gets more time than others");
+    check(share[1] < share[2], "its producer, whose queue is full too, no more than others");
+    check(share[2] > 0.4 && share[3] > 0.4, "the others get theirs");
+}
+
+static void niceness(void)
+{
+    double share[3];
+    pid_t pids[3] = {begin(spin), begin(spin), begin(spin)};
+    setpriority(PRIO_PROCESS, pids[1], 5);
+    setpriority(PRIO_PROCESS, pids[2], 19);
+    shares(pids, 3, 0.1, 0.6, share);
+    check(share[1] < 0.6 * share[0], "a nice process gets less");
+    check(share[2] < 0.6 * share[1], "a nicer one still less");
+    check(share[2] > 0, "but some");
+    setpriority(PRIO_PROCESS, pids[0], 19);
+    setpriority(PRIO_PROCESS, pids[1], 19);
+    shares(pids, 3, 0.1, 0.6, share);
+    check(share[1] > 0.8 && share[1] < 1.2 && share[2] > 0.8 && share[2] < 1.2, "with the same niceness each gets the same");
+    end(pids, 3);
+}
+
+static void equals(void)
+{
+    enum { COUNT = 50 };
+    pid_t pids[COUNT];
+    double share[COUNT], least = 9, most = 0;
+    for (int i = 0; i < COUNT; i++)
+        pids[i] = begin(spin);
+    shares(pids, COUNT, 0.5, 3.0, share);
+    end(pids, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        least = share[i] < least ? share[i] : least;
+        most = share[i] > most ? share[i] : most;
+    }
+    printf("# least %.3f, most %.3f\n", least, most);
+    check(least > 0.95 && most < 1.05, "fifty that compute get the same");
+}
+
+/* Cheats. */
+static void feed_oneself(void)
+{
+    static char block[4096];
+    for (;;) {
+        if (write(channel[1], block, sizeof block) < 0 || read(channel[0], block, sizeof block) < 0)
+            _exit(1);
+        compute(1000);
+    }
+}
+
+static void keep_full(void)
+{
+    close(channel[1]);
+    spin();
+}
+
+static void sleep_for_a_tick(void)
+{
+    struct timespec tick = {0, 1};
+    for (;;) {
+        compute(10000);
+        nanosleep(&tick, 0);
+    }
+}
+
+static void fork_on(void)
+{
+    /* It ends, and its child goes on. */
+    for (;;) {
+        compute(20000);
+        pid_t child = fork();
+        if (child > 0)
+            waitpid(child, 0, 0);
+        else if (child == 0)
+            _exit(0);
+    }
+}
+
+/* The share of `cheat` and its children: what three processes beside it leave of the time. */
+static double beside(const char *name, void (*cheat)(void))
+{
+    struct timespec first = {0, 200000000}, then = {0, 800000000};
+    pid_t pids[4] = {begin(cheat), begin(spin), begin(spin), begin(spin)};
+    nanosleep(&first, 0);
+    double began = seconds(), before = used(pids + 1, 3);
+    nanosleep(&then, 0);
+    double passed = seconds() - began, share = (passed - used(pids + 1, 3) + before) * 4 / passed;
+    printf("# %s: %.3f\n", name, share);
+    end(pids, 4);
+    return share;
+}
+
+static void cheats(void)
+{
+    static char block[4096];
+    check(pipe(channel) == 0, "a pipe");
+    check(beside("writes to itself", feed_oneself) < 1.2, "a process that writes to itself gets no more than its share");
+    close(channel[0]), close(channel[1]);
+    check(pipe(channel) == 0, "another");
+    for (int i = 0; i < 16; i++)
+        if (write(channel[1], block, sizeof block) != sizeof block)
+            check(0, "filled");
+    check(beside("has a full queue", keep_full) < 1.2, "nor one with a full queue that it does not read");
+    close(channel[0]), close(channel[1]);
+    check(beside("sleeps for a tick", sleep_for_a_tick) < 1.2, "nor one that sleeps for a tick");
+    check(beside("forks", fork_on) < 1.2, "nor one that forks");
+}
+
+static const struct group groups[] = {
+    {"stream", stream}, {"niceness", niceness}, {"equals", equals}, {"cheats", cheats},
+};
+
+int main(int argc, char **argv)
+{
+    run_groups(GROUPS(groups), 0, argc, argv);
+    return done();
+}
