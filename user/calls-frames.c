@@ -1,4 +1,4 @@
-/* Signals that a thread sends itself, register by register: what the handler finds in its frame and in its registers, and what is there when it
+/* Signals that a thread sends itself, or causes, register by register: what the handler finds in its frame and in its registers, and what is there when it
  * has returned. Passes on Linux and must pass here.
  *
  * Interface: calls-frames [GROUP...] runs all groups or those named; TAP on standard output.
@@ -6,11 +6,13 @@
 #define _GNU_SOURCE
 #include "kit.h"
 #include <fenv.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -265,7 +267,229 @@ static void fresh_stack(void)
     }
 }
 
+/* A store of eax at an address, with known values in the other registers. */
+void touch(void *at);
+__asm__(".text\n.globl touch\ntouch:\n"
+        "push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n sub $16, %rsp\n"
+        "movl $0x9fc0, (%rsp)\n ldmxcsr (%rsp)\n"
+        "mov $0x1003, %ebx\n mov $0x1005, %ebp\n mov $0x1008, %r8d\n mov $0x1009, %r9d\n mov $0x100a, %r10d\n"
+        "mov $0x100b, %r11d\n mov $0x1001, %ecx\n mov $0x1002, %edx\n mov $0x1006, %esi\n mov $0x1000, %eax\n"
+        "mov $0x100c, %r12d\n mov $0x100d, %r13d\n mov $0x100e, %r14d\n movabs $0xfedcba9876543210, %r15\n"
+        "movq %r15, %xmm7\n mov %rsp, after+88(%rip)\n std\n stc\n"
+        ".globl touching\ntouching: movb %al, (%rdi)\n.globl touched\ntouched:\n"
+        "pushf\n cld\n pop flags_after(%rip)\n"
+        "mov %rbx, after(%rip)\n mov %rbp, after+8(%rip)\n mov %r8, after+16(%rip)\n mov %r9, after+24(%rip)\n"
+        "mov %r10, after+32(%rip)\n mov %r12, after+40(%rip)\n mov %r13, after+48(%rip)\n mov %r14, after+56(%rip)\n"
+        "mov %r15, after+64(%rip)\n movq %xmm7, after+72(%rip)\n mov %rax, after+80(%rip)\n mov %rsp, after+96(%rip)\n"
+        "mov %rdi, after+104(%rip)\n mov %rsi, after+112(%rip)\n mov %rdx, after+120(%rip)\n mov %r11, r11_after(%rip)\n"
+        "stmxcsr control_after(%rip)\n movl $0x1f80, (%rsp)\n ldmxcsr (%rsp)\n"
+        "add $16, %rsp\n pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n ret\n");
+extern char touching[], touched[];
+uint64_t flags_after, r11_after;
+static char *page;
+
+static void step_over(ucontext_t *u) { u->uc_mcontext.gregs[REG_RIP] = (greg_t)touched; }
+
+/* A fault of `touch` at `at`, whose handler has run. */
+static void struck(const char *what, void *at, int code, int error)
+{
+    char name[128];
+    greg_t *r = found.uc_mcontext.gregs;
+    snprintf(name, sizeof name, "%s: the handler runs once, and the program goes on", what);
+    check(calls == 1 && !wrong && r11_after == 0x100b && after.result == 0x1000, name);
+    restored(what);
+    snprintf(name, sizeof name, "%s: the frame has the registers", what);
+    check(r[REG_RBX] == 0x1003 && r[REG_RBP] == 0x1005 && r[REG_R8] == 0x1008 && r[REG_R9] == 0x1009 && r[REG_R10] == 0x100a &&
+              r[REG_R11] == 0x100b && r[REG_R12] == 0x100c && r[REG_R13] == 0x100d && r[REG_R14] == 0x100e && (uint64_t)r[REG_R15] == known[8] &&
+              r[REG_RAX] == 0x1000 && r[REG_RCX] == 0x1001 && r[REG_RDX] == 0x1002 && r[REG_RSI] == 0x1006 && (void *)r[REG_RDI] == at &&
+              (uint64_t)r[REG_RSP] == after.rsp && r[REG_RIP] == (greg_t)touching,
+          name);
+    snprintf(name, sizeof name, "%s: flags, which the handler begins without", what);
+    check((r[REG_EFL] & 0x601) == 0x601 && (flags_after & 0x601) == 0x601, name);
+    snprintf(name, sizeof name, "%s: cause", what);
+    check(r[REG_TRAPNO] == 14 && r[REG_ERR] == error && (void *)r[REG_CR2] == at && (r[REG_CSGSFS] & 0xffff) == 0x33 &&
+              (uint64_t)r[REG_CSGSFS] >> 48 == 0x2b,
+          name);
+    snprintf(name, sizeof name, "%s: information", what);
+    check(told.si_signo == SIGSEGV && told.si_errno == 0 && told.si_code == code && told.si_addr == at, name);
+    snprintf(name, sizeof name, "%s: mask and vector registers", what);
+    check(!sigismember(&found.uc_sigmask, SIGSEGV) && !blocks(SIGSEGV) && control_inside == 0x1f80 && vector_inside == 0, name);
+}
+
+static void strike(const char *what, void *at, int code, int error)
+{
+    calls = wrong = 0;
+    touch(at);
+    struck(what, at, code, error);
+}
+
+static void look_at_fault_mask(void) { was_blocked = blocks(SIGSEGV) + 2 * blocks(SIGUSR2); }
+static void over_asking(ucontext_t *u) { step_over(u), asked(); }
+
+/* How a child ends that does this. */
+static int end_of(void (*work)(void))
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        work();
+        _exit(7);
+    }
+    waitpid(child, &status, 0);
+    return status;
+}
+static void touch_page(void) { touch(page); }
+static void touch_blocked(void)
+{
+    sigset_t set;
+    sigemptyset(&set), sigaddset(&set, SIGSEGV);
+    sigprocmask(SIG_BLOCK, &set, 0);
+    touch(page);
+}
+static void touch_ignored(void) { signal(SIGSEGV, SIG_IGN), touch(page); }
+static void touch_in_nowhere(void)
+{
+    struct sigaction action = {.sa_sigaction = (void *)0xffff800000001000, .sa_flags = SA_SIGINFO};
+    sigaction(SIGSEGV, &action, 0);
+    touch(page);
+}
+/* The stack has no room for a frame: it lies in the first bytes of what may be written. */
+static void touch_below_all(void) { on_stack(page + 4096 + 512, touch_page); }
+static void touch_twice(void) { have(SIGSEGV, SA_RESETHAND), touch(page), touch(page); }
+
+static void faults(void)
+{
+    for (int i = 0; i < 20; i++)
+        getppid();
+    page = mmap(0, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(page + 4096, 4096, PROT_READ | PROT_WRITE);
+    page[4096] = page[0];
+    have(SIGSEGV, 0);
+    change = step_over;
+    for (int round = 0; round < 3; round++)
+        strike("a page that is not writable", page, SEGV_ACCERR, 7);
+    strike("no page", (void *)8, SEGV_MAPERR, 6);
+    equal(WTERMSIG(end_of(touch_blocked)), SIGSEGV, "one that is blocked ends the process");
+    equal(WTERMSIG(end_of(touch_ignored)), SIGSEGV, "and one that is ignored");
+    equal(WTERMSIG(end_of(touch_in_nowhere)), SIGSEGV, "and one whose handler is nowhere");
+    equal(WTERMSIG(end_of(touch_below_all)), SIGSEGV, "and one without room for a frame");
+    equal(WTERMSIG(end_of(touch_twice)), SIGSEGV, "and the second one of a handler for one time");
+    equal(end_of(touch_page), 7 << 8, "but none of a child with the handler");
+
+    change = over_asking, asked = look_at_fault_mask;
+    strike("a mask", page, SEGV_ACCERR, 7);
+    equal(was_blocked, 3, "the handler's mask, and its signal");
+    have(SIGSEGV, SA_NODEFER);
+    strike("SA_NODEFER", page, SEGV_ACCERR, 7);
+    equal(was_blocked, 2, "SA_NODEFER: not its signal");
+    have(SIGSEGV, 0);
+
+    /* Another signal waits, blocked, for the thread and for the process. */
+    sigset_t set;
+    have(SIGUSR1, 0);
+    sigemptyset(&set), sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, 0);
+    kill(getpid(), SIGUSR1), raise(SIGUSR1);
+    change = step_over;
+    strike("while another waits", page, SEGV_ACCERR, 7);
+    equal(sigismember(&found.uc_sigmask, SIGUSR1), 1, "the frame has the mask");
+    calls = 0, change = 0;
+    sigprocmask(SIG_UNBLOCK, &set, 0);
+    equal(calls, 2, "which comes when it is not blocked");
+    change = step_over;
+
+    static char space[1 << 16];
+    stack_t other = {.ss_sp = space, .ss_size = sizeof space}, none = {.ss_flags = SS_DISABLE};
+    sigaltstack(&other, 0);
+    have(SIGSEGV, SA_ONSTACK);
+    strike("on another stack", page, SEGV_ACCERR, 7);
+    equal(found.uc_stack.ss_sp == space && found.uc_stack.ss_size == sizeof space, 1, "which the frame names");
+    have(SIGSEGV, 0);
+    strike("not on it", page, SEGV_ACCERR, 7);
+    sigaltstack(&none, 0);
+    strike("without it", page, SEGV_ACCERR, 7);
+    equal(found.uc_stack.ss_size == 0 && found.uc_stack.ss_flags == SS_DISABLE, 1, "which the frame says");
+    change = 0;
+}
+
+static void touch_here(void) { touch(page); }
+
+/* The same with a frame that reaches into pages which nobody has touched. */
+static void faults_on_fresh_stack(void)
+{
+    enum { SIZE = 64 << 10 };
+    page = mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    equal(page[0], 0, "a page that is not written");
+    have(SIGSEGV, 0);
+    change = step_over;
+    for (int room = 256; room <= 4096; room += 384) {
+        char *stack = mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        calls = wrong = 0;
+        on_stack(stack + SIZE - 4096 + room, touch_here);
+        struck("a fresh stack", page, SEGV_ACCERR, 7);
+        munmap(stack, SIZE);
+    }
+    change = 0;
+}
+
+/* Faults of two threads at a time, and while a timer's signals come. */
+static void *touch_often(void *count)
+{
+    for (int i = 0; i < 2000; i++) {
+        char *at = page + (i & 63);
+        __asm__ volatile("lea 1f(%%rip), %%r8\n movb $1, (%1)\n 1: incl (%0)" : : "r"(count), "r"(at) : "r8", "memory", "cc");
+    }
+    return 0;
+}
+static void jump(int number, siginfo_t *info, void *context)
+{
+    greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
+    if (number == SIGSEGV && (char *)info->si_addr - page < 64u)
+        r[REG_RIP] = r[REG_R8];
+}
+static void faults_of_threads(void)
+{
+    struct sigaction action = {.sa_sigaction = jump, .sa_flags = SA_SIGINFO | SA_RESTART};
+    sigaction(SIGSEGV, &action, 0);
+    sigaction(SIGALRM, &action, 0);
+    page = mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
+    int count[3] = {0};
+    pthread_t other[2];
+    setitimer(ITIMER_REAL, &often, 0);
+    for (int i = 0; i < 2; i++)
+        pthread_create(&other[i], 0, touch_often, &count[i]);
+    touch_often(&count[2]);
+    for (int i = 0; i < 2; i++)
+        pthread_join(other[i], 0);
+    setitimer(ITIMER_REAL, &never, 0);
+    equal(count[0] == 2000 && count[1] == 2000 && count[2] == 2000, 1, "each fault of each thread has been handled");
+    signal(SIGALRM, SIG_DFL);
+}
+
+/* Other exceptions. */
+static void skip_two(ucontext_t *u) { u->uc_mcontext.gregs[REG_RIP] += 2; }
+static void exceptions(void)
+{
+    have(SIGILL, 0);
+    have(SIGFPE, 0);
+    change = skip_two;
+    for (int round = 0; round < 2; round++) {
+        calls = 0;
+        __asm__ volatile("ud2");
+        equal(calls == 1 && told.si_signo == SIGILL && told.si_code == ILL_ILLOPN && found.uc_mcontext.gregs[REG_TRAPNO] == 6, 1, "no instruction");
+        __asm__ volatile("xor %%ecx, %%ecx\n mov $1, %%eax\n cdq\n div %%ecx" : : : "eax", "ecx", "edx", "cc");
+        equal(calls == 2 && told.si_signo == SIGFPE && told.si_code == FPE_INTDIV && found.uc_mcontext.gregs[REG_TRAPNO] == 0 &&
+                  told.si_addr == (void *)found.uc_mcontext.gregs[REG_RIP],
+              1, "a division by zero");
+    }
+    change = 0;
+    signal(SIGILL, SIG_DFL);
+    signal(SIGFPE, SIG_DFL);
+}
+
 static const struct group groups[] = {
+    {"faults", faults}, {"fault-fresh", faults_on_fresh_stack}, {"fault-threads", faults_of_threads}, {"exceptions", exceptions},
     {"plain", plain}, {"fresh", fresh_stack}, {"masks", masks}, {"changes", changes}, {"nested", nested}, {"places", at_any_place},
 };
 

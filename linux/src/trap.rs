@@ -22,7 +22,7 @@ use vm::{Access, AddressSpace};
 use crate::call::{self, Args};
 use process::dispatch;
 use process::memory;
-use process::signal::{self, deliver};
+use process::signal::{self, deliver, writer};
 use process::{Task, exit, flows, rseq, trace};
 
 /// Bits of the processor's page fault error code.
@@ -221,7 +221,7 @@ fn page_fault(frame: &mut TrapFrame) {
             return;
         }
         if let Err(error) = resolve(address, access) {
-            signal_for(error, address);
+            signal_for(frame, error, address);
         }
         return;
     }
@@ -273,18 +273,20 @@ fn resolve(address: usize, access: Access) -> Result<(), FaultError> {
 }
 
 /// The signal for an access that the address space refuses.
-fn signal_for(error: FaultError, address: usize) {
-    let at = address as u64;
-    signal::force(match error {
-        FaultError::NotMapped => Siginfo::fault(SIGSEGV, SEGV_MAPERR, at),
-        FaultError::Protection => Siginfo::fault(SIGSEGV, SEGV_ACCERR, at),
-        FaultError::BeyondEnd => Siginfo::fault(SIGBUS, BUS_ADRERR, at),
+fn signal_for(frame: &mut TrapFrame, error: FaultError, address: usize) {
+    let (signo, code) = match error {
+        FaultError::NotMapped => (SIGSEGV, SEGV_MAPERR),
+        FaultError::Protection => (SIGSEGV, SEGV_ACCERR),
+        FaultError::BeyondEnd => (SIGBUS, BUS_ADRERR),
         FaultError::OutOfMemory => {
             // Whichever process was ended, the access is repeated if this process continues.
             memory::short();
             return;
         }
-    });
+    };
+    if Task::here(|task| writer::strike(frame, task, signo, code, address)) != Some(true) {
+        signal::force(Siginfo::fault(signo, code, address as u64));
+    }
 }
 
 /// The signal for any other fault of user code.

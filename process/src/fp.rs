@@ -8,6 +8,8 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
+use codegen::{Draft, dynasm};
+use core::mem::offset_of;
 use machine::fpu;
 use vm::user;
 
@@ -56,6 +58,41 @@ pub fn frame_bytes() -> usize {
         } else {
             0
         }
+}
+
+/// Whether the processor writes and loads frames itself.
+pub(crate) fn by_processor() -> bool {
+    machine::features::get().xsave()
+}
+
+/// Has the processor write the vector registers at r8, and the note about them of `area` bytes; moves the
+/// frame's address from rax into r10. eax is the mask of all components then.
+pub(crate) fn emit_save(d: &mut Draft, area: i32) {
+    const HEADER: i32 = self::HEADER as i32;
+    let note = |offset: usize| (FPX_SW_OFFSET + offset) as i32;
+    let magic = i64::from(FP_XSTATE_MAGIC1) | (frame_bytes() as i64) << 32;
+    dynasm!(d ; .arch x64 ; mov r10, QWORD magic ; mov [r8 + note(0)], r10);
+    let words = [
+        (offset_of!(FpxSwBytes, xfeatures), fpu::components() as i32),
+        (offset_of!(FpxSwBytes, xstate_size), area),
+        (24, 0),
+        (32, 0),
+        (40, 0),
+    ];
+    for (offset, value) in words {
+        dynasm!(d ; .arch x64 ; mov QWORD [r8 + note(offset)], value);
+    }
+    const { assert!(size_of::<FpxSwBytes>() == 48) };
+    for word in 0..8 {
+        dynasm!(d ; .arch x64 ; mov QWORD [r8 + HEADER + 8 * word], 0);
+    }
+    // No component has a bit above 31, so edx may be anything.
+    dynasm!(d ; .arch x64
+        ; mov DWORD [r8 + area], FP_XSTATE_MAGIC2 as i32
+        ; mov r10, rax
+        ; mov eax, -1
+        ; xsave64 [r8]
+    );
 }
 
 /// Puts the running thread's state at user address `at`, as a handler finds it. EFAULT.

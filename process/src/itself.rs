@@ -30,21 +30,17 @@ use sync::monitor::{CONTENDED, HELD};
 use thread::outright::way_out;
 
 use crate::process::rseq;
-use crate::process::{Process, Task};
+use crate::process::{Process, Task, beside_group};
 use crate::signal::action::{self, Actions};
 use crate::signal::process::{ProcessSignals, WAITING};
 use crate::signal::set::UNBLOCKABLE;
 use crate::time::RUNG;
+use crate::user_access::{close, open};
 
 pub(crate) const OWNER: i32 = thread::OWNER_OFFSET as i32;
 pub(crate) const BLOCKED: i32 = offset_of!(Task, blocked) as i32;
 /// The size that a signal set has here.
 const SET: i32 = size_of::<u64>() as i32;
-
-/// The offset of a field of the process from its group's number, whose address a task has.
-pub(crate) const fn beside_group(offset: usize) -> i32 {
-    offset as i32 - offset_of!(Process, pgrp) as i32
-}
 
 /// To the stack's base, where every exit of a routine begins.
 pub(crate) fn to_base(d: &mut Draft) {
@@ -60,18 +56,6 @@ fn reaching(d: &mut Draft, fault: Label, access: impl FnOnce(&mut Draft)) {
     access(d);
     d.fault_end(fault);
     close(d);
-}
-
-pub(crate) fn open(d: &mut Draft) {
-    if machine::features::get().smap() {
-        dynasm!(d ; .arch x64 ; stac);
-    }
-}
-
-pub(crate) fn close(d: &mut Draft) {
-    if machine::features::get().smap() {
-        dynasm!(d ; .arch x64 ; clac);
-    }
 }
 
 /// `rt_sigprocmask`.

@@ -35,5 +35,6 @@ pub mod process;
 pub mod signal;
 pub mod swift;
 pub mod time;
+mod user_access;
 
 pub use process::*;

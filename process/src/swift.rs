@@ -37,13 +37,14 @@ use thread::flags::ATTENTION;
 use thread::outright::way_out;
 
 use crate::fp;
-use crate::itself::{BLOCKED, OWNER, beside_group, close, open, to_base};
-use crate::process::{FIRST_ON_ROLL, NEXT_ON_ROLL, Process, TRACER, Task};
+use crate::itself::{BLOCKED, OWNER, to_base};
+use crate::process::{FIRST_ON_ROLL, NEXT_ON_ROLL, Process, TRACER, Task, beside_group};
 use crate::signal::action::{Actions, TABLE, VERSION};
-use crate::signal::frame::{RED_ZONE, RFLAGS_CLEARED};
+use crate::signal::frame::{INFO, RED_ZONE, RFLAGS_CLEARED, UC, framed, saved};
 use crate::signal::process::{ACTIONS, WAITING};
 use crate::signal::set::{STOPPERS, UNBLOCKABLE, bit};
 use crate::time::RUNG;
+use crate::user_access::{close, open};
 use account::cred::Cred;
 
 const TTE: i32 = StackBase::TTE as i32;
@@ -54,24 +55,6 @@ const OWN_WAITING: i32 = offset_of!(Task, waiting) as i32;
 const ALTSTACK: i32 = (offset_of!(Task, altstack) + Monitor::<Sigaltstack>::DATA) as i32;
 const PROCESS_WAITING: i32 = beside_group(offset_of!(Process, signals) + WAITING);
 const TIMERS_RUNG: i32 = beside_group(offset_of!(Process, timers) + RUNG);
-
-/// Places in a frame, as seen from its lowest word.
-const UC: i32 = offset_of!(RtSigframe, uc) as i32;
-const INFO: i32 = offset_of!(RtSigframe, info) as i32;
-
-/// A register in a frame, as seen from the `ucontext`.
-macro_rules! saved {
-    ($register:ident) => {
-        (offset_of!(Ucontext, mcontext) + offset_of!(Sigcontext, $register)) as i32
-    };
-}
-
-/// The same from the frame's lowest word.
-macro_rules! framed {
-    ($register:ident) => {
-        UC + saved!($register)
-    };
-}
 
 /// A field of an action in a table of them.
 macro_rules! action {
@@ -97,18 +80,13 @@ pub fn tgkill(d: &mut Draft, slow: Label) {
     raise(d, slow, By::Tgkill);
 }
 
-/// Whether the processor writes and loads frames itself.
-fn by_processor() -> bool {
-    machine::features::get().xsave()
-}
-
 /// Sends this many bytes of registers to the stack: rdx, r8, r9, r10.
 const KEPT: i32 = 4 * 8;
 /// The action's restorer, mask and handler below them.
 const ACTION: i32 = 3 * 8;
 
 fn raise(d: &mut Draft, slow: Label, by: By) {
-    if !by_processor() {
+    if !fp::by_processor() {
         return dynasm!(d ; .arch x64 ; jmp =>slow);
     }
     let [back, drop, shut, outside, nothing] = core::array::from_fn(|_| d.label());
@@ -206,7 +184,7 @@ fn raise(d: &mut Draft, slow: Label, by: By) {
         ; =>outside
     );
     write_frame(d, by);
-    write_vectors(d, area);
+    fp::emit_save(d, area);
     d.fault_end(shut);
     close(d);
     dynasm!(d ; .arch x64
@@ -329,39 +307,9 @@ fn write_frame(d: &mut Draft, by: By) {
     }
 }
 
-/// Has the processor write the vector registers at r8, and the note about them of `area` bytes; moves the
-/// frame's address from rax into r10. eax is the mask of all components then.
-fn write_vectors(d: &mut Draft, area: i32) {
-    const HEADER: i32 = 512;
-    let note = |offset: usize| (FPX_SW_OFFSET + offset) as i32;
-    let magic = i64::from(FP_XSTATE_MAGIC1) | (fp::frame_bytes() as i64) << 32;
-    dynasm!(d ; .arch x64 ; mov r10, QWORD magic ; mov [r8 + note(0)], r10);
-    let words = [
-        (offset_of!(FpxSwBytes, xfeatures), fpu::components() as i32),
-        (offset_of!(FpxSwBytes, xstate_size), area),
-        (24, 0),
-        (32, 0),
-        (40, 0),
-    ];
-    for (offset, value) in words {
-        dynasm!(d ; .arch x64 ; mov QWORD [r8 + note(offset)], value);
-    }
-    const { assert!(size_of::<FpxSwBytes>() == 48) };
-    for word in 0..8 {
-        dynasm!(d ; .arch x64 ; mov QWORD [r8 + HEADER + 8 * word], 0);
-    }
-    // No component has a bit above 31, so edx may be anything.
-    dynasm!(d ; .arch x64
-        ; mov DWORD [r8 + area], FP_XSTATE_MAGIC2 as i32
-        ; mov r10, rax
-        ; mov eax, -1
-        ; xsave64 [r8]
-    );
-}
-
 /// `rt_sigreturn`.
 pub fn sigreturn(d: &mut Draft, slow: Label) {
-    if !by_processor() {
+    if !fp::by_processor() {
         return dynasm!(d ; .arch x64 ; jmp =>slow);
     }
     let [back, shut, other] = core::array::from_fn(|_| d.label());

@@ -101,6 +101,7 @@ pub fn init() -> Result<()> {
     let conv = seam::get()?.conv();
     let made = file::hot::init(conv)
         .and_then(|()| short::init())
+        .and_then(|()| ::process::signal::writer::init())
         .and_then(|()| outright::init(conv));
     made.map_err(|OutOfCode| Errno::ENOMEM)
 }

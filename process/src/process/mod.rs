@@ -190,6 +190,12 @@ impl Gate {
     }
 }
 
+/// The offset of a field of the process from its group's number, whose address a task has: for generated
+/// code.
+pub(crate) const fn beside_group(offset: usize) -> i32 {
+    offset as i32 - core::mem::offset_of!(Process, pgrp) as i32
+}
+
 impl Process {
     /// The process of the running thread. Panics on a kernel thread that belongs to none.
     #[expect(

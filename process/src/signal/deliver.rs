@@ -15,7 +15,7 @@ use thread::flags::ATTENTION;
 use super::pending::Origin;
 use super::process::Change;
 use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
-use super::{dump, frame, send};
+use super::{dump, frame, send, writer};
 use crate::process::{Process, Task, rseq, trace, tree};
 use crate::time::at_once;
 
@@ -121,6 +121,12 @@ pub fn raise(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo) -> bool {
 pub fn set_blocked(task: &Task, mask: u64) {
     let mask = mask & !UNBLOCKABLE;
     let before = task.blocked.swap(mask, Ordering::SeqCst);
+    blocks_instead(task, before, mask);
+}
+
+/// The running `task` blocks `mask` instead of `before`: looks for what can be delivered now, and what is
+/// left to others.
+pub(super) fn blocks_instead(task: &Task, before: u64, mask: u64) {
     let waiting = task.pending_here();
     if waiting & !mask != 0 {
         task.attend();
@@ -168,40 +174,61 @@ pub fn restart_quietly(trap: &mut TrapFrame) {
 /// Builds the frame of a handler, so that it runs next.
 fn handle(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo, action: &Sigaction) {
     restart(trap, task, Some(action));
-    if task.rseq.is_registered() {
-        rseq::look(trap, task, info.signo);
-    }
-    let blocked = task.blocked();
-    let old = if task.mask_is_saved.swap(false, Ordering::Relaxed) {
-        task.saved_mask.load(Ordering::Relaxed)
-    } else {
-        blocked
-    };
-    if action.flags & SA_RESETHAND != 0 {
-        let reset = Sigaction {
-            handler: SIG_DFL,
-            ..*action
-        };
-        task.process.signals.actions.get().set(info.signo, reset);
-    }
-    if frame::push(trap, task, info, action, old).is_err() {
-        // No room for the frame. Another handler may know what to do, but not one for this.
-        if info.signo == SIGSEGV {
-            let actions = task.process.signals.actions.get();
-            actions.set(SIGSEGV, Sigaction::default());
+    let mut blocked = task.blocked();
+    if !writer::write(trap, task, info, action, restored(task, blocked)) {
+        if task.rseq.is_registered() {
+            rseq::look(trap, task, info.signo);
+            blocked = task.blocked();
         }
-        send::force(Siginfo {
-            signo: SIGSEGV,
-            code: SI_KERNEL,
-            ..Siginfo::default()
-        });
-        return;
+        let mask = restored(task, blocked);
+        if frame::push(trap, task, info, action, mask).is_err() {
+            return no_room(task, info, action);
+        }
     }
+    task.mask_is_saved.store(false, Ordering::Relaxed);
+    reset(task, info.signo, action);
     let mut mask = blocked | action.mask;
     if action.flags & SA_NODEFER == 0 {
         mask |= bit(info.signo);
     }
     set_blocked(task, mask);
+}
+
+/// The mask that the return from a handler restores, where `blocked` is now.
+fn restored(task: &Task, blocked: u64) -> u64 {
+    if task.mask_is_saved.load(Ordering::Relaxed) {
+        task.saved_mask.load(Ordering::Relaxed)
+    } else {
+        blocked
+    }
+}
+
+/// An action for one time is the default one from now on.
+#[inline]
+fn reset(task: &Task, signo: i32, action: &Sigaction) {
+    if action.flags & SA_RESETHAND != 0 {
+        let reset = Sigaction {
+            handler: SIG_DFL,
+            ..*action
+        };
+        task.process.signals.actions.get().set(signo, reset);
+    }
+}
+
+/// No room for the frame. Another handler may know what to do, but not one for this.
+#[cold]
+fn no_room(task: &Task, info: &Siginfo, action: &Sigaction) {
+    task.mask_is_saved.store(false, Ordering::Relaxed);
+    reset(task, info.signo, action);
+    if info.signo == SIGSEGV {
+        let actions = task.process.signals.actions.get();
+        actions.set(SIGSEGV, Sigaction::default());
+    }
+    send::force(Siginfo {
+        signo: SIGSEGV,
+        code: SI_KERNEL,
+        ..Siginfo::default()
+    });
 }
 
 /// Starts a stop of the whole process of `task`, the running one, which has taken `signo`.

@@ -27,6 +27,26 @@ pub(crate) const RED_ZONE: u64 = 128;
 /// Direction, resume and trap flags: clear when a handler starts.
 pub(crate) const RFLAGS_CLEARED: u64 = 1 << 10 | 1 << 16 | 1 << 8;
 
+/// Places in a frame, as seen from its lowest word.
+pub(crate) const UC: i32 = offset_of!(RtSigframe, uc) as i32;
+pub(crate) const INFO: i32 = offset_of!(RtSigframe, info) as i32;
+
+/// A register in a frame, as seen from the `ucontext`.
+macro_rules! saved {
+    ($register:ident) => {
+        (core::mem::offset_of!(abi::linux::Ucontext, mcontext)
+            + core::mem::offset_of!(abi::linux::Sigcontext, $register)) as i32
+    };
+}
+
+/// The same from the frame's lowest word.
+macro_rules! framed {
+    ($register:ident) => {
+        $crate::signal::frame::UC + $crate::signal::frame::saved!($register)
+    };
+}
+pub(crate) use {framed, saved};
+
 /// Whether `sp` is on the alternate stack. A stack that disarms itself is not in use while it is armed.
 fn on_altstack(stack: &Sigaltstack, sp: u64) -> bool {
     stack.flags & SS_AUTODISARM == 0 && sp > stack.sp && sp.wrapping_sub(stack.sp) <= stack.size

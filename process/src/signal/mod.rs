@@ -19,6 +19,7 @@ pub mod process;
 pub mod send;
 pub mod set;
 pub mod signalfd;
+pub mod writer;
 
 pub use action::Actions;
 pub(crate) use hearer::by_kind as hearer;

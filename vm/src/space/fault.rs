@@ -84,6 +84,7 @@ impl<M: Memory> AddressSpace<M> {
         let mut question = None;
         match self.pass(|view| self.step(view, page, access, &mut question)) {
             Some(Ok(Step::Done)) => Ok(()),
+            Some(Err(FaultError::Protection)) => Err(FaultError::Protection),
             step => self.go_on(step, page, access, &mut question),
         }
     }
