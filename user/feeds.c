@@ -113,6 +113,38 @@ static void stream(void)
     check(share[2] > 0.4 && share[3] > 0.4, "the others get theirs");
 }
 
+static int gate[2];
+static void spin_later(void)
+{
+    char byte;
+    if (read(gate[0], &byte, 1) == 1)
+        spin();
+}
+
+/* A pipeline is alone, then two others begin to compute: 5 ms later its consumer has the share that it keeps. */
+static void step(void)
+{
+    struct timespec alone = {0, 60000000}, settling = {0, 5000000}, then = {0, 20000000};
+    double before[4], share[4], sum = 0;
+    check(pipe(channel) == 0 && pipe(gate) == 0, "pipes");
+    pid_t pids[4] = {begin(consume), begin(produce), begin(spin_later), begin(spin_later)};
+    close(channel[0]), close(channel[1]);
+    nanosleep(&alone, 0);
+    check(write(gate[1], "go", 2) == 2, "two others begin");
+    nanosleep(&settling, 0);
+    for (int i = 0; i < 4; i++)
+        before[i] = cpu_time(pids[i]);
+    nanosleep(&then, 0);
+    for (int i = 0; i < 4; i++)
+        sum += share[i] = cpu_time(pids[i]) - before[i];
+    for (int i = 0; i < 4; i++)
+        printf("# %d: %.3f\n", i, share[i] * 4 / sum);
+    check(share[0] > 1.5 * share[2] && share[0] > 1.5 * share[3], "5 ms after a step of load a consumer has its share");
+    check(share[2] > 0 && share[3] > 0, "beside the others");
+    end(pids, 4);
+    close(gate[0]), close(gate[1]);
+}
+
 static void niceness(void)
 {
     double share[3];
@@ -217,7 +249,7 @@ static void cheats(void)
 }
 
 static const struct group groups[] = {
-    {"stream", stream}, {"niceness", niceness}, {"equals", equals}, {"cheats", cheats},
+    {"stream", stream}, {"step", step}, {"niceness", niceness}, {"equals", equals}, {"cheats", cheats},
 };
 
 int main(int argc, char **argv)

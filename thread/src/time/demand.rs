@@ -26,8 +26,10 @@ pub(crate) const UNKNOWN: u32 = u32::MAX;
 /// The shortest quantum, nanoseconds.
 const SHORTEST_NS: u64 = 50_000;
 
-/// How long a running thread's channels are believed to be the same, nanoseconds.
-const BELIEVED_NS: u64 = 200_000_000;
+/// How long a running thread's channels are believed to be the same, nanoseconds: of a thread that has some,
+/// and of one that has none.
+const BELIEVED_NS: u64 = 20_000_000;
+const NONE_BELIEVED_NS: u64 = 200_000_000;
 
 /// The need that the running thread's channels show, −[`NEED`](feedback::share::NEED) to `NEED`; none if
 /// nothing has moved in them. Called in an interrupt.
@@ -114,8 +116,21 @@ impl Tte {
 /// `me` was found running by a sample.
 pub(crate) fn sampled(me: &Tte, now: u64) {
     let looked = me.channels_ns.load(Ordering::Relaxed);
-    if now.saturating_sub(looked) >= BELIEVED_NS {
+    let believed = match me.channels.load(Ordering::Relaxed) {
+        0 => NONE_BELIEVED_NS,
+        _ => BELIEVED_NS,
+    };
+    if now.saturating_sub(looked) >= believed {
         me.look_up_channels();
+        ask(me);
+    }
+}
+
+/// The channels of `me`, which runs, are not known: has it look for them, if it has a user mode to enter.
+fn ask(me: &Tte) {
+    match Kind::from_bits(me.kind.load(Ordering::Relaxed)).contains(Kind::USER) {
+        true => _ = me.state.fetch_or(SEQUENCE, Ordering::AcqRel),
+        false => me.channels.store(0, Ordering::Relaxed),
     }
 }
 
@@ -123,10 +138,7 @@ pub(crate) fn sampled(me: &Tte, now: u64) {
 pub(crate) fn used_up(me: &Tte) {
     match me.channels.load(Ordering::Relaxed) {
         0 => {}
-        UNKNOWN if Kind::from_bits(me.kind.load(Ordering::Relaxed)).contains(Kind::USER) => {
-            me.state.fetch_or(SEQUENCE, Ordering::AcqRel);
-        }
-        UNKNOWN => me.channels.store(0, Ordering::Relaxed),
+        UNKNOWN => ask(me),
         _ => {
             let Some(need) = NEED.get() else { return };
             let mut share = Share::of(me.share.load(Ordering::Relaxed));
