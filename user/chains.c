@@ -2,7 +2,7 @@
  * `/dev/null`, a timer, a queue of a program's own.
  *
  * Interface: chains, as user 0, with a terminal at which a line is typed. It prints `path NAME` before the text of the routines of each
- * descriptor's path, `index` before /syn/code/index, `pump` before the listing of the keyboard's pump, `quajects` before /syn/quajects,
+ * descriptor's path, `index` before /syn/code/index, `pump` and `echo` before the listings of pumps and of editors' echo, `quajects` before /syn/quajects,
  * and `end`. The descriptors stay open meanwhile.
  */
 #define _GNU_SOURCE
@@ -49,15 +49,15 @@ static void routine(const char *name, int fd, const char *call)
     must(show(path), name);
 }
 
-/* The routine into which the pump's links were put: its entry is in the index. */
-static void pump(void)
+/* The listings of a class: its routines' entries are in the index. */
+static void listings(const char *name, const char *class)
 {
     char line[256], path[64];
     unsigned long entry;
     FILE *index = fopen("/syn/code/index", "r");
-    printf("pump\n");
+    printf("%s\n", name);
     while (index && fgets(line, sizeof line, index))
-        if (strstr(line, " pump ") && sscanf(line, "%lx", &entry) == 1) {
+        if (strstr(line, class) && sscanf(line, "%lx", &entry) == 1) {
             snprintf(path, sizeof path, "/syn/code/at/%016lx", entry);
             show(path);
         }
@@ -95,7 +95,8 @@ int main(void)
     routine("file-lseek", file, "lseek");
     routine("null-write", null, "write");
     routine("timer", timer, "read");
-    pump();
+    listings("pump", " pump ");
+    listings("echo", " editor echo ");
     printf("index\n");
     show("/syn/code/index");
     printf("quajects\n");

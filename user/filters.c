@@ -459,6 +459,26 @@ static void stages(void)
     close(gauge);
 }
 
+/* Between a terminal's editor and what shows its echo. */
+static void echoes(void)
+{
+    int master, slave, upper = syn_make("Upper", 0);
+    check(openpty(&master, &slave, 0, 0, 0) == 0, "a terminal");
+    check(write(master, "typed", 5) == 5 && same(master, "typed"), "its echo");
+    shows("/syn/quajects", "");
+    char *editor = strstr(shown, "\n  CookTTYin ");
+    long number = editor ? atol(editor + 13) : 0;
+    check(number > 0, "an editor");
+    equal(syn_between(number, "echo", upper), 0, "a filter for its echo");
+    check(write(master, "loud", 4) == 4 && same(master, "LOUD"), "it passes");
+    check(write(master, "\n", 1) == 1 && same(master, "\r\n") && same(slave, "typedloud\n"), "what is read is as it was typed");
+    equal(syn_apart(number, "echo", upper), 0, "it is taken out");
+    check(write(master, "soft", 4) == 4 && same(master, "soft"), "the echo is as it was");
+    close(master);
+    close(slave);
+    close(upper);
+}
+
 /* --- Streams whose bytes are checked while filters come and go --- */
 
 static volatile int over;
@@ -646,6 +666,7 @@ int main(void)
     limited();
     hostile();
     stages();
+    echoes();
     storm();
     forks();
     nothing_left();

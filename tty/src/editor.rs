@@ -57,6 +57,8 @@ pub(super) struct Discipline {
 struct Effects {
     line: Line,
     oflag: u32,
+    /// Shows by its callout `echo`.
+    editor: Ref<cook_tty_in::Quaject>,
     echo: Ref<BufferOut>,
     controls: Vec<Control>,
 }
@@ -103,6 +105,7 @@ impl Editor {
         link(&echo, buffer_out::FLUSH_OUT, send)?;
         let input = create::<cook_tty_in::Quaject>(())?;
         link(&input, cook_tty_in::GROUP, CallerGroup::entry()?)?;
+        link(&input, cook_tty_in::ECHOES, buffer_out::put(&echo))?;
         let output = create::<cook_tty_out::Quaject>(())?;
         if let Some(queue) = line.queue() {
             link(&output, cook_tty_out::RAW_WRITE, q_put_string(queue))?;
@@ -116,6 +119,7 @@ impl Editor {
                 effects: Effects {
                     line: line.clone(),
                     oflag: settings.oflag,
+                    editor: input.clone(),
                     echo,
                     controls: Vec::new(),
                 },
@@ -249,7 +253,7 @@ impl Callouts for Effects {
             0
         };
         CookTtyOut::at(column).write(self.oflag, bytes, |piece| {
-            self.echo.write(piece);
+            self.editor.echo(piece);
             piece.len()
         });
     }

@@ -2,7 +2,8 @@
 //!
 //! *Interface* (table 4.2). Callentries: [`CookTtyIn::put`] takes one raw byte, [`CookTtyIn::read`] gives
 //! processed ones, [`CookTtyIn::available`] counts them. Callouts: [`Callouts`], given to `put`. It knows no
-//! device and no thread. A full line (canonical mode) or any byte (raw mode) makes the editor readable.
+//! device and no thread. A full line (canonical mode) or any byte (raw mode) makes the editor readable. The
+//! quaject itself, with the callouts that the interfacer links, is [`Quaject`].
 //!
 //! The edited input is in a [`Typed`] buffer, which descriptors read by a generated routine
 //! ([`synthesize_read`]) without the editor.
@@ -10,6 +11,7 @@
 //! Source: dissertation, sections 4.1 (table 4.2) and 4.4.2 (the editing filter of a cooked tty); the
 //! rules are those of termios and of Linux's terminal discipline.
 
+mod echo;
 mod read;
 mod typed;
 mod typist;
@@ -24,15 +26,7 @@ use core::ops::Deref;
 use core::sync::atomic::Ordering;
 use typed::{ENDS, NO_BYTE};
 
-use crate::kit::signature;
-
-crate::quaject! {
-    /// Keyboard input editor
-    presence Quaject = "CookTTYin" {
-        callentry { PUT: signature::Put = "put", READ = "read" }
-        callout { GROUP: signature::Number = "group" ("leave by the slow exit") }
-    }
-}
+pub use echo::{CLASS, ECHOES, GROUP, Quaject};
 
 /// The longest line, and the most bytes that wait for a reader (Linux's 4096 less the newline).
 pub const CAPACITY: usize = PLACES - 1;

@@ -108,6 +108,7 @@ fn checks(kit: &Kit) -> Result<Vec<Check>> {
         ("terminal", &["Queue"][..]),
         ("keyboard", &["group"][..]),
         ("pump", &["BufferIn", "Monitor"][..]),
+        ("echo", &["BufferOut"][..]),
     ] {
         let beside = seen.beside(path);
         for quaject in quajects {
@@ -157,7 +158,7 @@ impl Seen {
         let mut section = String::new();
         for line in text.lines() {
             match line {
-                "index" | "quajects" | "pump" => section = line.into(),
+                "index" | "quajects" | "pump" | "echo" => section = line.into(),
                 _ if line.starts_with("path ") => section = line[5..].into(),
                 _ => {
                     let of = sections.entry(section.clone()).or_default();

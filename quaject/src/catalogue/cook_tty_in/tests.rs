@@ -205,7 +205,7 @@ mod routine {
         mode: Mode,
         seam: &'static Seam,
     ) -> Routine<crate::DescFn> {
-        let from = Quaject::present().unwrap();
+        let from = crate::class::create::<Quaject>(()).unwrap();
         // SAFETY: it gives the number in eax.
         let entry = unsafe { Entry::new(Arc::new(GroupWord::new(word))) };
         link(&from, GROUP, entry).unwrap();
