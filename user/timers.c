@@ -11,6 +11,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -602,6 +603,41 @@ static void numbers(void)
     unblock(FIRST);
 }
 
+/* Errors of two calls that programs make often, by their numbers. */
+static void refusals(void)
+{
+    char *none = mmap(0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *fresh = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct sigevent event = {.sigev_notify = SIGEV_NONE};
+    struct itimerspec soon = {.it_value.tv_sec = 100}, wrong = {.it_value.tv_nsec = 1000000000}, early = {.it_interval.tv_sec = -1};
+    int id = -1;
+    equal(syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &id), 0, "a timer");
+    fails(syscall(SYS_timer_settime, id, 0, 0, 0), EINVAL, "set to nothing");
+    fails(syscall(SYS_timer_settime, id, 0, none, 0), EFAULT, "set to what cannot be read");
+    fails(syscall(SYS_timer_settime, id, 0, -8l, 0), EFAULT, "set to what is the kernel's");
+    fails(syscall(SYS_timer_settime, id, 0, &wrong, 0), EINVAL, "set to too many nanoseconds");
+    fails(syscall(SYS_timer_settime, id, 0, &early, 0), EINVAL, "set with a negative interval");
+    fails(syscall(SYS_timer_settime, id + 1, 0, &soon, 0), EINVAL, "a timer that there is not");
+    fails(syscall(SYS_timer_settime, id, 0, &soon, none), EFAULT, "the former setting cannot be written");
+    equal(syscall(SYS_timer_settime, id, 0, &soon, fresh), 0, "into a page that nobody has touched");
+    struct itimerspec *shown = (struct itimerspec *)fresh;
+    equal(shown->it_value.tv_sec >= 99 && shown->it_interval.tv_sec == 0, 1, "though it had been set");
+    equal(syscall(SYS_timer_delete, id), 0, "deleted");
+    fails(syscall(SYS_timer_settime, id, 0, &soon, 0), EINVAL, "set when it has been deleted");
+    fails(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, none), EFAULT, "a time that cannot be written");
+    fails(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, -8l), EFAULT, "or is the kernel's");
+    fails(syscall(SYS_clock_gettime, 9999, fresh), EINVAL, "an unknown clock");
+    munmap(fresh, 4096);
+    fresh = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    equal(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, fresh), 0, "a time into a page that nobody has touched");
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    struct timespec *then = (struct timespec *)fresh;
+    equal(now.tv_sec - then->tv_sec <= 1 && then->tv_sec <= now.tv_sec && then->tv_nsec < 1000 * MS, 1, "which has passed");
+    munmap(fresh, 4096);
+    munmap(none, 4096);
+}
+
 int main(int argc, char **argv)
 {
     self = argv[0];
@@ -609,6 +645,7 @@ int main(int argc, char **argv)
         for (;;)
             pause();
     numbers();
+    refusals();
     blocked();
     several();
     ignored();

@@ -14,7 +14,7 @@ use quaject::Conv;
 use thread::outright::{FramedFn, OutrightFn, framed_word, word};
 
 use super::file::{brief, shown, stat};
-use super::{epoll, ipc, memory, pipe, poll, process};
+use super::{epoll, ipc, memory, pipe, poll, process, time};
 use ::process::futex::short;
 use ::process::{exit, itself, swift};
 use file::Operation;
@@ -72,6 +72,14 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::UNLINK, To::Function(brief::unlink)),
         (nr::FUTEX, To::Code(short::entry())),
         (nr::SEMTIMEDOP, To::Function(ipc::semtimedop_outright)),
+        (
+            nr::TIMER_SETTIME,
+            To::Function(time::timer_settime_outright),
+        ),
+        (
+            nr::CLOCK_GETTIME,
+            To::Function(time::clock_gettime_outright),
+        ),
         (nr::EPOLL_WAIT, To::Function(epoll::wait_outright)),
         (nr::TGKILL, To::Here(swift::tgkill)),
         (nr::NEWFSTATAT, To::Routine(from_there)),

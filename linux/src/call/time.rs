@@ -5,6 +5,7 @@
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
+use alloc::sync::Arc;
 use machine::clock::{now_ns, real_ns};
 use vm::user;
 
@@ -15,6 +16,7 @@ use process::time::{
     Account, Clock, Ended, FIXED, Notify, set_real_ns, sleep_until, sleep_until_real,
 };
 use process::{Process, Task, tree};
+use thread::outright::generally;
 use vm::fallible::try_box;
 
 /// See [`super::FAMILIES`].
@@ -32,10 +34,7 @@ pub const CALLS: &[(usize, Handler)] = &[
         let absolute = a.int(1) & TIMER_ABSTIME != 0;
         sleep_for(clock, absolute, a.word(2), a.word(3))
     }),
-    (nr::CLOCK_GETTIME, |a| {
-        let now = Clock::from_id(a.int(0))?.now();
-        user::put(a.word(1), &Timespec::from_ns(now)).map(|()| 0)
-    }),
+    (nr::CLOCK_GETTIME, |a| clock_gettime(a.int(0), a.word(1))),
     (nr::CLOCK_GETRES, |a| {
         let grain = match Clock::from_id(a.int(0))? {
             Clock::Cpu(account) => account.grain_ns(),
@@ -69,7 +68,9 @@ pub const CALLS: &[(usize, Handler)] = &[
         user::put(a.word(1), &itimerval(left)).map(|()| 0)
     }),
     (nr::TIMER_CREATE, timer_create),
-    (nr::TIMER_SETTIME, timer_settime),
+    (nr::TIMER_SETTIME, |a| {
+        timer_settime(a.int(0), a.int(1), a.word(2), a.word(3))
+    }),
     (nr::TIMER_GETTIME, |a| {
         let process = Process::current();
         let left = process.timers.get(&process, created(a.int(0))?)?;
@@ -339,20 +340,53 @@ fn timer_create(a: &mut Args) -> Result<usize> {
     Ok(0)
 }
 
-fn timer_settime(a: &mut Args) -> Result<usize> {
-    if a.word(2) == 0 {
+fn timer_settime(timer: i32, flags: i32, new: usize, old: usize) -> Result<usize> {
+    if new == 0 {
         return Err(Errno::EINVAL);
     }
-    let new: Itimerspec = user::get(a.word(2))?;
+    let new: Itimerspec = user::get(new)?;
     let value = new.value.to_ns().ok_or(Errno::EINVAL)?;
     let interval = new.interval.to_ns().ok_or(Errno::EINVAL)?;
-    let process = Process::current();
-    let absolute = a.int(1) & TIMER_ABSTIME != 0;
-    let old = process
-        .timers
-        .set(&process, created(a.int(0))?, value, interval, absolute)?;
-    if a.word(3) != 0 {
-        user::put(a.word(3), &itimerspec(old))?;
+    let absolute = flags & TIMER_ABSTIME != 0;
+    let timer = created(timer)?;
+    let set = |task: &Arc<Task>| {
+        let process = &task.process;
+        process
+            .timers
+            .set(process, timer, value, interval, absolute)
+    };
+    let before = Task::here(set).unwrap_or(Err(Errno::EINVAL))?;
+    if old != 0 {
+        user::put(old, &itimerspec(before))?;
     }
     Ok(0)
+}
+
+/// `timer_settime` without a trap frame.
+pub(super) extern "sysv64" fn timer_settime_outright(
+    timer: usize,
+    flags: usize,
+    new: usize,
+    old: usize,
+    _more: usize,
+    _last: usize,
+) -> isize {
+    generally(|| timer_settime(timer as i32, flags as i32, new, old))
+}
+
+fn clock_gettime(clock: i32, to: usize) -> Result<usize> {
+    let now = Clock::from_id(clock)?.now();
+    user::put(to, &Timespec::from_ns(now)).map(|()| 0)
+}
+
+/// `clock_gettime` without a trap frame.
+pub(super) extern "sysv64" fn clock_gettime_outright(
+    clock: usize,
+    to: usize,
+    _third: usize,
+    _fourth: usize,
+    _more: usize,
+    _last: usize,
+) -> isize {
+    generally(|| clock_gettime(clock as i32, to))
 }

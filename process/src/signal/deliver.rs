@@ -27,7 +27,6 @@ const SYSCALL_BYTES: u64 = 2;
 #[must_use]
 pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
     let process = &task.process;
-    let mut info = Siginfo::default();
     loop {
         task.thread.clear_alert();
         if let Some(status) = process.signals.ending() {
@@ -40,14 +39,14 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
         if task.trace.is_traced() && trace::event(task, trap) {
             continue;
         }
-        if process.timers.have_rung()
-            && !task.trace.is_traced()
-            && let Some((info, action)) = at_once(task)
-        {
-            handle(trap, task, &info, &action);
+        if process.timers.have_rung() && !task.trace.is_traced() && ring(trap, task) {
             continue;
         }
         let wanted = !task.blocked() | UNBLOCKABLE;
+        if task.pending_here() & wanted == 0 {
+            break;
+        }
+        let mut info = Siginfo::default();
         if !process.signals.take(task, wanted, &mut info) {
             break;
         }
@@ -84,6 +83,16 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
         set_blocked(task, task.saved_mask.load(Ordering::Relaxed));
     }
     None
+}
+
+/// The handler of a timer's signal that `task`, the running task, takes at once runs next, if there is one.
+fn ring(trap: &mut TrapFrame, task: &Arc<Task>) -> bool {
+    let mut info = Siginfo::default();
+    let action = at_once(task, &mut info);
+    if let Some(action) = &action {
+        handle(trap, task, &info, action);
+    }
+    action.is_some()
 }
 
 /// `task`, the running task, sends itself `info` by the call of `trap`. If this would be the first and only

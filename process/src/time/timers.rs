@@ -461,11 +461,11 @@ fn fill_fixed(pid: i32, timers: &mut Vec<Option<Timer>>) {
     }
 }
 
-/// The signal of the one timer of the process of `task`, the running one, that has rung, with the action for
-/// it, if `task` handles it at once: nothing else waits, no other thread could take it, it is not blocked and
-/// has a handler. The timer goes on as if the signal had waited and been taken. `None`: nothing has been
-/// done.
-pub(crate) fn at_once(task: &Task) -> Option<(Siginfo, Sigaction)> {
+/// The signal of the one timer of the process of `task`, the running one, that has rung, in `info`, and the
+/// action for it, if `task` handles it at once: nothing else waits, no other thread could take it, it is not
+/// blocked and has a handler. The timer goes on as if the signal had waited and been taken. `None`: nothing
+/// has been done.
+pub(crate) fn at_once(task: &Task, info: &mut Siginfo) -> Option<Sigaction> {
     let process = &task.process;
     let timers = &process.timers;
     let rung = timers.rung.load(Ordering::SeqCst);
@@ -484,11 +484,11 @@ pub(crate) fn at_once(task: &Task) -> Option<(Siginfo, Sigaction)> {
         return None;
     }
     // The process's only thread is here, so the timer is still the same.
-    let told = timers.with(index, |timer| {
+    let rings = timers.with(index, |timer| {
         let tid = timer.notify.tid;
         let due = timer.expires != 0 && !timer.waiting && timer.base.now() >= timer.expires;
         if !due || tid != 0 && tid != task.tid {
-            return None;
+            return false;
         }
         // It has no alarm, so it rings again only when it is armed below.
         timers.rung.fetch_and(!rung, Ordering::SeqCst);
@@ -496,9 +496,10 @@ pub(crate) fn at_once(task: &Task) -> Option<(Siginfo, Sigaction)> {
         let missed = timer.advance(process, index);
         timer.overrun = missed;
         let overrun = missed.min(i32::MAX as u64) as i32;
-        Some(timer.info(index, overrun))
+        *info = timer.info(index, overrun);
+        true
     });
-    Some((told??, action))
+    rings?.then_some(action)
 }
 
 /// Turns the noted expirations into signals, in the order of expiry. Called before a check of the signals of
