@@ -23,8 +23,9 @@ use super::Task;
 const LOOKED_AT: i32 = 32;
 /// Channels that are kept.
 const CHANNELS: usize = 8;
-/// Quanta for which a channel that stands still counts.
+/// Quanta for which a channel that stands still counts, and for which one that was just found does.
 const PATIENCE: u8 = 32;
+const TRIAL: u8 = 8;
 
 /// Which side of a channel a thread is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +60,7 @@ impl Channel {
             gauge,
             side,
             passed,
-            still: 0,
+            still: PATIENCE - TRIAL,
         }
     }
 
@@ -223,15 +224,19 @@ mod tests {
         let input = Arc::new(Counts::default());
         let mut channels = [channel(&input, Side::Reads)];
         input.put.store(100, Ordering::Relaxed);
-        for _ in 1..PATIENCE {
-            assert_eq!(sum(&mut channels), Some(NEED));
-        }
-        for _ in 0..1000 {
-            assert_eq!(sum(&mut channels), None);
-        }
+        let mut counts_for = |channels: &mut [Channel], quanta| {
+            for _ in 1..quanta {
+                assert_eq!(sum(channels), Some(NEED));
+            }
+            for _ in 0..1000 {
+                assert_eq!(sum(channels), None);
+            }
+        };
+        counts_for(&mut channels, TRIAL);
         input.got.store(1, Ordering::Relaxed);
         input.put.store(101, Ordering::Relaxed);
         assert_eq!(sum(&mut channels), Some(NEED));
+        counts_for(&mut channels, PATIENCE);
         assert_eq!(sum(&mut []), None);
     }
 }

@@ -142,10 +142,15 @@ pub(crate) fn used_up(me: &Tte) {
         _ => {
             let Some(need) = NEED.get() else { return };
             let mut share = Share::of(me.share.load(Ordering::Relaxed));
-            let next = match need() {
+            let need = need();
+            let next = match need {
                 Some(need) => share.next(need),
                 None => share.rest(),
             };
+            if need.is_none() && next == ONE {
+                // Nothing moves: the short way again, until it next looks for its channels.
+                me.channels.store(0, Ordering::Relaxed);
+            }
             me.share.store(share.settled(), Ordering::Relaxed);
             let quantum = me.own_quantum_ns() * u64::from(next) / u64::from(ONE);
             me.hand_out(quantum.max(SHORTEST_NS));
