@@ -69,25 +69,37 @@ impl Tte {
         if self.quantum_ns() == quantum_ns && set {
             return;
         }
-        let ticks = ns_to_ticks(quantum_ns);
         let look_ns = quantum_ns.min(QUANTUM_NS);
         self.quantum_ns.store(quantum_ns, Ordering::Relaxed);
-        self.used_up.store(ticks - ticks / 8, Ordering::Relaxed);
+        self.tell_handler();
         self.look_ns.store(look_ns, Ordering::Relaxed);
         self.look_timer
             .store(machine::apic::timer_ticks(look_ns), Ordering::Relaxed);
     }
 
+    /// Has the timer's handler hand out the thread's time alone, or never: it compares this word only.
+    fn tell_handler(&self) {
+        let ticks = match self.channels.load(Ordering::Relaxed) {
+            0 => ns_to_ticks(self.quantum_ns()),
+            _ => u64::MAX,
+        };
+        self.used_up.store(ticks - ticks / 8, Ordering::Relaxed);
+    }
+
+    fn know_channels(&self, channels: u32) {
+        self.channels.store(channels, Ordering::Relaxed);
+        self.tell_handler();
+    }
+
     /// The channels may be others than before: the thread looks for them at the end of its next quantum.
     pub fn look_up_channels(&self) {
-        self.channels.store(UNKNOWN, Ordering::Relaxed);
+        self.know_channels(UNKNOWN);
     }
 
     /// The running thread has found so many channels, at time `now_ns` of the Clock.
     pub fn set_channels(&self, count: u32, now_ns: u64) {
         self.channels_ns.store(now_ns, Ordering::Relaxed);
-        self.channels
-            .store(count.min(UNKNOWN - 1), Ordering::Relaxed);
+        self.know_channels(count.min(UNKNOWN - 1));
         if count == 0 {
             self.share.store(ONE, Ordering::Relaxed);
             self.hand_out(self.own_quantum_ns());
@@ -130,7 +142,7 @@ pub(crate) fn sampled(me: &Tte, now: u64) {
 fn ask(me: &Tte) {
     match Kind::from_bits(me.kind.load(Ordering::Relaxed)).contains(Kind::USER) {
         true => _ = me.state.fetch_or(SEQUENCE, Ordering::AcqRel),
-        false => me.channels.store(0, Ordering::Relaxed),
+        false => me.know_channels(0),
     }
 }
 
@@ -149,7 +161,7 @@ pub(crate) fn used_up(me: &Tte) {
             };
             if need.is_none() && next == ONE {
                 // Nothing moves: the short way again, until it next looks for its channels.
-                me.channels.store(0, Ordering::Relaxed);
+                me.know_channels(0);
             }
             me.share.store(share.settled(), Ordering::Relaxed);
             let quantum = me.own_quantum_ns() * u64::from(next) / u64::from(ONE);

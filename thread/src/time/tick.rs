@@ -145,8 +145,6 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
         ; sub rdx, [rcx + offset_of!(Tte, in_at) as i32]
         ; cmp rdx, [rcx + offset_of!(Tte, used_up) as i32]
         ; jb =>slow
-        ; cmp DWORD [rcx + offset_of!(Tte, channels) as i32], 0
-        ; jne =>slow
     );
     clock::emit_ns(d);
     dynasm!(d ; .arch x64
