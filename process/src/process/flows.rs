@@ -126,7 +126,7 @@ impl Flows {
 
 /// The running `task` looks for its channels, if it is to. In thread context with interrupts on.
 pub fn look(task: &Task) {
-    if task.thread.lacks_channels() {
+    if task.thread.is_asked_for_channels() {
         // Without memory there are none until it looks again.
         let found = find(task).unwrap_or_default();
         let count = found.len() as u32;

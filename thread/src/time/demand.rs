@@ -22,6 +22,8 @@ use sync::Once;
 
 /// `channels` of a thread of which it is not known.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
+/// The same, and it is to look before it is in user mode again.
+const ASKED: u32 = UNKNOWN - 1;
 
 /// The shortest quantum, nanoseconds.
 const SHORTEST_NS: u64 = 50_000;
@@ -99,7 +101,7 @@ impl Tte {
     /// The running thread has found so many channels, at time `now_ns` of the Clock.
     pub fn set_channels(&self, count: u32, now_ns: u64) {
         self.channels_ns.store(now_ns, Ordering::Relaxed);
-        self.know_channels(count.min(UNKNOWN - 1));
+        self.know_channels(count.min(ASKED - 1));
         if count == 0 {
             self.share.store(ONE, Ordering::Relaxed);
             self.hand_out(self.own_quantum_ns());
@@ -109,7 +111,7 @@ impl Tte {
     /// Channels that it has found; 0 while it has not looked.
     pub fn channels(&self) -> u32 {
         match self.channels.load(Ordering::Relaxed) {
-            UNKNOWN => 0,
+            UNKNOWN | ASKED => 0,
             count => count,
         }
     }
@@ -119,9 +121,9 @@ impl Tte {
         self.share.load(Ordering::Relaxed) * 100 / ONE
     }
 
-    /// Whether it is to look for its channels.
-    pub fn lacks_channels(&self) -> bool {
-        self.channels.load(Ordering::Relaxed) == UNKNOWN
+    /// Whether it is to look for its channels now.
+    pub fn is_asked_for_channels(&self) -> bool {
+        self.channels.load(Ordering::Relaxed) == ASKED
     }
 }
 
@@ -133,16 +135,17 @@ pub(crate) fn sampled(me: &Tte, now: u64) {
         _ => BELIEVED_NS,
     };
     if now.saturating_sub(looked) >= believed {
-        me.look_up_channels();
         ask(me);
     }
 }
 
 /// The channels of `me`, which runs, are not known: has it look for them, if it has a user mode to enter.
 fn ask(me: &Tte) {
-    match Kind::from_bits(me.kind.load(Ordering::Relaxed)).contains(Kind::USER) {
-        true => _ = me.state.fetch_or(SEQUENCE, Ordering::AcqRel),
-        false => me.know_channels(0),
+    if Kind::from_bits(me.kind.load(Ordering::Relaxed)).contains(Kind::USER) {
+        me.know_channels(ASKED);
+        me.state.fetch_or(SEQUENCE, Ordering::AcqRel);
+    } else {
+        me.know_channels(0);
     }
 }
 
@@ -150,7 +153,7 @@ fn ask(me: &Tte) {
 pub(crate) fn used_up(me: &Tte) {
     match me.channels.load(Ordering::Relaxed) {
         0 => {}
-        UNKNOWN => ask(me),
+        UNKNOWN | ASKED => ask(me),
         _ => {
             let Some(need) = NEED.get() else { return };
             let mut share = Share::of(me.share.load(Ordering::Relaxed));
