@@ -25,7 +25,7 @@ const LOOKED_AT: i32 = 32;
 const CHANNELS: usize = 8;
 /// Quanta for which a channel that stands still counts, and for which one that was just found does.
 const PATIENCE: u8 = 32;
-const TRIAL: u8 = 8;
+const TRIAL: u8 = 4;
 
 /// Which side of a channel a thread is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

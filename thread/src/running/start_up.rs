@@ -15,7 +15,7 @@ use crate::switch::yielding;
 use crate::switch::{Keys, Kind, SwitchCode};
 use crate::time::{tick, timer};
 use crate::tte::flags;
-use crate::tte::{NoMemory, Thread, activate};
+use crate::tte::{NoMemory, QUANTUM_NS, Thread, activate};
 use core::sync::atomic::Ordering;
 use machine::cpu::{Cpu, StackBase, this_cpu};
 
@@ -62,6 +62,7 @@ pub fn init_cpu() -> Result<(), NoMemory> {
 /// An entry for what runs here already, on the stack it has.
 fn adopt(cpu: &Cpu) -> Result<Thread, NoMemory> {
     let thread = activate()?;
+    thread.set_quantum_ns(QUANTUM_NS);
     let mut name = *b"idle0";
     name[4] += cpu.number() as u8;
     thread.set_name(&name);

@@ -81,11 +81,14 @@ impl Tte {
 
     /// Has the timer's handler hand out the thread's time alone, or never: it compares this word only.
     fn tell_handler(&self) {
-        let ticks = match self.channels.load(Ordering::Relaxed) {
-            0 => ns_to_ticks(self.quantum_ns()),
+        let used_up = match self.channels.load(Ordering::Relaxed) {
+            0 => {
+                let ticks = ns_to_ticks(self.quantum_ns());
+                ticks - ticks / 8
+            }
             _ => u64::MAX,
         };
-        self.used_up.store(ticks - ticks / 8, Ordering::Relaxed);
+        self.used_up.store(used_up, Ordering::Relaxed);
     }
 
     fn know_channels(&self, channels: u32) {

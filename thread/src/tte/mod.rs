@@ -574,7 +574,6 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     tte.sequences.store(0, Ordering::Relaxed);
     tte.pinned.store(false, Ordering::Relaxed);
     tte.on_ring.store(false, Ordering::Relaxed);
-    tte.set_quantum_ns(QUANTUM_NS);
     tte.look_up_channels();
     tte.sequence_area.store(0, Ordering::Relaxed);
     tte.signals.reset();
