@@ -224,7 +224,7 @@ mod tests {
         let input = Arc::new(Counts::default());
         let mut channels = [channel(&input, Side::Reads)];
         input.put.store(100, Ordering::Relaxed);
-        let mut counts_for = |channels: &mut [Channel], quanta| {
+        let counts_for = |channels: &mut [Channel], quanta| {
             for _ in 1..quanta {
                 assert_eq!(sum(channels), Some(NEED));
             }
