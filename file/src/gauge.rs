@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use quaject::pipe::PipeCore;
 
-/// A channel that counts the data in it. Methods are wait-free and may be called in an interrupt.
+/// A channel that counts the data in it. Methods are wait-free.
 pub trait Gauge: Send + Sync {
     /// Bytes ever put into it, and ever taken out.
     fn flow(&self) -> Flow;

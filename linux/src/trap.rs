@@ -40,7 +40,6 @@ static CALLOUTS: Callouts = Callouts {
 pub fn link() {
     machine::trap::link(&CALLOUTS);
     process::caller::link();
-    thread::demand::link(flows::need);
 }
 
 /// A call that no generated code has answered.

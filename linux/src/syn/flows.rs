@@ -59,7 +59,9 @@ fn lines(task: &Task, out: &mut Out) {
 }
 
 fn line(channel: &Channel, out: &mut Out) {
-    let (side, held, size) = channel.shown();
+    let Some((side, held, size)) = channel.shown() else {
+        return;
+    };
     let side = match side {
         Side::Reads => "reads",
         Side::Writes => "writes",

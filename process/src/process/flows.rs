@@ -1,7 +1,7 @@
 //! The channels that a thread moves data through, and the need that they show.
 //!
-//! *Interface*: [`Flows`], of each task; [`look`] before user code runs, when the thread is to look for its
-//! channels; [`need`] is the callout of [`thread::demand`], in the timer's interrupt.
+//! *Interface*: [`Flows`], of each task; [`look`] before user code runs, when [`thread::demand`] has asked the
+//! thread something. A closed channel is not kept: its memory was charged to its creator.
 //!
 //! A thread's channels are those of its process's first [`LOOKED_AT`] descriptors. The reader of a full
 //! channel, and the writer of an empty one, need to run; the opposite holds for an empty input and a full
@@ -10,11 +10,12 @@
 //! Source: dissertation, sections 6.3.1 and 6.3.4.
 
 use abi::Result;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use feedback::share::{NEED, need as of_fill};
 use file::gauge::{Flow, Gauge};
 use sync::Monitor;
+use thread::demand::Question;
 use vm::fallible::try_push;
 
 use super::Task;
@@ -38,7 +39,7 @@ pub enum Side {
 
 /// A channel of a thread.
 pub struct Channel {
-    gauge: Arc<dyn Gauge>,
+    gauge: Weak<dyn Gauge>,
     side: Side,
     /// The count at the thread's side when it was looked at last.
     passed: u64,
@@ -49,15 +50,14 @@ pub struct Channel {
 /// A task's channels.
 #[derive(Default)]
 pub struct Flows {
-    // The thread itself holds it while it looks for its channels; anybody else only tries.
     channels: Monitor<Vec<Channel>>,
 }
 
 impl Channel {
-    fn new(gauge: Arc<dyn Gauge>, side: Side) -> Channel {
+    fn new(gauge: &Arc<dyn Gauge>, side: Side) -> Channel {
         let passed = side.of(gauge.flow());
         Channel {
-            gauge,
+            gauge: Arc::downgrade(gauge),
             side,
             passed,
             still: PATIENCE - TRIAL,
@@ -65,13 +65,14 @@ impl Channel {
     }
 
     /// Whether it is this side of this channel.
-    fn is(&self, gauge: &Arc<dyn Gauge>, side: Side) -> bool {
-        self.side == side && Arc::ptr_eq(&self.gauge, gauge)
+    fn is(&self, gauge: &Weak<dyn Gauge>, side: Side) -> bool {
+        self.side == side && Weak::ptr_eq(&self.gauge, gauge)
     }
 
-    /// A quantum has passed: the need that it shows, if it moves.
+    /// A quantum has passed: the need that it shows, if it is still there and moves.
     fn need(&mut self) -> Option<i32> {
-        let flow = self.gauge.flow();
+        let gauge = self.gauge.upgrade()?;
+        let flow = gauge.flow();
         let passed = self.side.of(flow);
         self.still = match passed == self.passed {
             true => self.still.saturating_add(1),
@@ -81,16 +82,17 @@ impl Channel {
         if self.still >= PATIENCE {
             return None;
         }
-        let need = of_fill(flow.held(), self.gauge.size());
+        let need = of_fill(flow.held(), gauge.size());
         Some(match self.side {
             Side::Reads => need,
             Side::Writes => -need,
         })
     }
 
-    /// Side, bytes held, size.
-    pub fn shown(&self) -> (Side, usize, usize) {
-        (self.side, self.gauge.flow().held(), self.gauge.size())
+    /// Side, bytes held, size; none of a channel that has gone.
+    pub fn shown(&self) -> Option<(Side, usize, usize)> {
+        let gauge = self.gauge.upgrade()?;
+        Some((self.side, gauge.flow().held(), gauge.size()))
     }
 }
 
@@ -116,23 +118,29 @@ impl Flows {
         core::mem::replace(&mut *channels, found)
     }
 
-    /// Shows the channels, unless the thread is looking for them just now.
-    pub fn show(&self, mut show: impl FnMut(&Channel)) {
+    /// Shows the channels, unless the thread is looking at them just now.
+    pub fn show(&self, show: impl FnMut(&Channel)) {
         if let Some(channels) = self.channels.try_lock() {
-            channels.iter().for_each(&mut show);
+            channels.iter().for_each(show);
         }
     }
 }
 
-/// The running `task` looks for its channels, if it is to. In thread context with interrupts on.
+/// The running `task` answers for its channels, if it is asked. In thread context with interrupts on.
 pub fn look(task: &Task) {
-    if task.thread.is_asked_for_channels() {
-        // Without memory there are none until it looks again.
-        let found = find(task).unwrap_or_default();
-        let count = found.len() as u32;
-        let before = task.flows.exchange(found);
-        task.thread.set_channels(count, machine::clock::now_ns());
-        drop(before);
+    match task.thread.question() {
+        None => {}
+        Some(Question::Channels) => {
+            // Without memory there are none until it looks again.
+            let found = find(task).unwrap_or_default();
+            let count = found.len() as u32;
+            drop(task.flows.exchange(found));
+            task.thread.set_channels(count, machine::clock::now_ns());
+        }
+        Some(Question::Need) => {
+            let need = sum(&mut task.flows.channels.lock());
+            task.thread.set_need(need);
+        }
     }
 }
 
@@ -146,18 +154,15 @@ fn find(task: &Task) -> Result<Vec<Channel>> {
         for (gauge, side) in [(gauges.input, Side::Reads), (gauges.output, Side::Writes)] {
             if let Some(gauge) = gauge
                 && found.len() < CHANNELS
-                && !found.iter().any(|other| other.is(&gauge, side))
+                && !found
+                    .iter()
+                    .any(|other| other.is(&Arc::downgrade(&gauge), side))
             {
-                try_push(&mut found, Channel::new(gauge, side))?;
+                try_push(&mut found, Channel::new(&gauge, side))?;
             }
         }
     }
     Ok(found)
-}
-
-/// The running thread's need; none if nothing moves in its channels, or it is looking for them.
-pub fn need() -> Option<i32> {
-    Task::here(|task| sum(&mut task.flows.channels.try_lock()?)).flatten()
 }
 
 /// The need that all of them show.
@@ -191,7 +196,8 @@ mod tests {
     }
 
     fn channel(of: &Arc<Counts>, side: Side) -> Channel {
-        Channel::new(of.clone(), side)
+        let gauge: Arc<dyn Gauge> = of.clone();
+        Channel::new(&gauge, side)
     }
 
     #[test]

@@ -1,15 +1,14 @@
 //! A thread's share of its CPU follows the data in its channels.
 //!
-//! *Interface*: [`link`], once at boot, by the room that knows channels; [`Tte::set_quantum_ns`] sets a
-//! thread's own quantum, [`Tte::look_up_channels`] has it look for its channels again, which it reports by
-//! [`Tte::set_channels`]; [`used_up`] is called at the end of a quantum, with interrupts off.
+//! *Interface*: [`Tte::set_quantum_ns`] sets a thread's own quantum. [`used_up`] is called at the end of a
+//! quantum, with interrupts off. A thread that moves data, or of which nobody knows yet whether it does, is
+//! marked then, and the room that knows channels answers when the thread is next about to enter user mode:
+//! [`Tte::question`], [`Tte::set_channels`], [`Tte::set_need`].
 //!
-//! The loop ([`feedback::share`]) runs where time is handed out: at the end of the quantum of a thread that
-//! moves data. A thread that blocks before that has what it needs. A thread without channels has its own
-//! quantum always, and the timer's generated handler hands it out alone (`tick.rs`); so does not a thread
-//! with channels, or one of which nobody knows yet whether it has any. That one is marked, and looks for them
-//! when it is next about to enter user mode; a thread that is found running by a sample does so again from
-//! time to time.
+//! The loop ([`feedback::share`]) runs where time is handed out: at the beginning of the turn of a thread that
+//! moves data and has used up the one before. A thread that blocks before that has what it needs. A thread
+//! without channels has its own quantum always, and the timer's generated handler hands it out alone
+//! (`tick.rs`). A thread that is found running by a sample looks for its channels again from time to time.
 //! Source: dissertation, section 6.3.1; Massalin and Pu 1989, section 4.4.
 
 use crate::switch::Kind;
@@ -18,13 +17,9 @@ use crate::tte::flags::SEQUENCE;
 use crate::tte::{QUANTUM_NS, Tte};
 use core::sync::atomic::Ordering;
 use feedback::share::{ONE, Share};
-use sync::Once;
 
 /// `channels` of a thread of which it is not known.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
-/// The same, and it is to look before it is in user mode again.
-const ASKED: u32 = UNKNOWN - 1;
-
 /// The shortest quantum, nanoseconds.
 const SHORTEST_NS: u64 = 50_000;
 
@@ -33,15 +28,13 @@ const SHORTEST_NS: u64 = 50_000;
 const BELIEVED_NS: u64 = 20_000_000;
 const NONE_BELIEVED_NS: u64 = 200_000_000;
 
-/// The need that the running thread's channels show, −[`NEED`](feedback::share::NEED) to `NEED`; none if
-/// nothing has moved in them. Called in an interrupt.
-pub type Need = fn() -> Option<i32>;
-
-static NEED: Once<Need> = Once::new();
-
-/// Links the callout.
-pub fn link(need: Need) {
-    let _ = NEED.set(need);
+/// The question that a thread answers before it is in user mode again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Which channels it has.
+    Channels,
+    /// The need that they show.
+    Need,
 }
 
 impl Tte {
@@ -104,7 +97,7 @@ impl Tte {
     /// The running thread has found so many channels, at time `now_ns` of the Clock.
     pub fn set_channels(&self, count: u32, now_ns: u64) {
         self.channels_ns.store(now_ns, Ordering::Relaxed);
-        self.know_channels(count.min(ASKED - 1));
+        self.know_channels(count.min(UNKNOWN - 1));
         if count == 0 {
             self.share.store(ONE, Ordering::Relaxed);
             self.hand_out(self.own_quantum_ns());
@@ -114,7 +107,7 @@ impl Tte {
     /// Channels that it has found; 0 while it has not looked.
     pub fn channels(&self) -> u32 {
         match self.channels.load(Ordering::Relaxed) {
-            UNKNOWN | ASKED => 0,
+            UNKNOWN => 0,
             count => count,
         }
     }
@@ -124,9 +117,32 @@ impl Tte {
         self.share.load(Ordering::Relaxed) * 100 / ONE
     }
 
-    /// Whether it is to look for its channels now.
-    pub fn is_asked_for_channels(&self) -> bool {
-        self.channels.load(Ordering::Relaxed) == ASKED
+    /// The question to the running thread, once.
+    pub fn question(&self) -> Option<Question> {
+        if !self.is_asked.swap(false, Ordering::Relaxed) {
+            return None;
+        }
+        Some(match self.channels.load(Ordering::Relaxed) {
+            UNKNOWN => Question::Channels,
+            _ => Question::Need,
+        })
+    }
+
+    /// The need of the running thread, −[`NEED`](feedback::share::NEED) to `NEED`; none if nothing moves in its
+    /// channels: how long its turn is, which has begun.
+    pub fn set_need(&self, need: Option<i32>) {
+        let mut share = Share::of(self.share.load(Ordering::Relaxed));
+        let next = match need {
+            Some(need) => share.next(need),
+            None => share.rest(),
+        };
+        if need.is_none() && next == ONE {
+            // Nothing moves: the short way again, until it next looks for its channels.
+            self.know_channels(0);
+        }
+        self.share.store(share.settled(), Ordering::Relaxed);
+        let quantum = self.own_quantum_ns() * u64::from(next) / u64::from(ONE);
+        self.hand_out(quantum.max(SHORTEST_NS));
     }
 }
 
@@ -138,40 +154,24 @@ pub(crate) fn sampled(me: &Tte, now: u64) {
         _ => BELIEVED_NS,
     };
     if now.saturating_sub(looked) >= believed {
+        me.look_up_channels();
         ask(me);
     }
 }
 
-/// The channels of `me`, which runs, are not known: has it look for them, if it has a user mode to enter.
+/// Asks `me`, which runs, if it has a user mode to enter.
 fn ask(me: &Tte) {
     if Kind::from_bits(me.kind.load(Ordering::Relaxed)).contains(Kind::USER) {
-        me.know_channels(ASKED);
+        me.is_asked.store(true, Ordering::Relaxed);
         me.state.fetch_or(SEQUENCE, Ordering::AcqRel);
     } else {
         me.know_channels(0);
     }
 }
 
-/// `me`, which runs, has used up its quantum, and another thread is ready: how long its next turn is.
+/// `me`, which runs, has used up its quantum, and another thread is ready.
 pub(crate) fn used_up(me: &Tte) {
-    match me.channels.load(Ordering::Relaxed) {
-        0 => {}
-        UNKNOWN | ASKED => ask(me),
-        _ => {
-            let Some(need) = NEED.get() else { return };
-            let mut share = Share::of(me.share.load(Ordering::Relaxed));
-            let need = need();
-            let next = match need {
-                Some(need) => share.next(need),
-                None => share.rest(),
-            };
-            if need.is_none() && next == ONE {
-                // Nothing moves: the short way again, until it next looks for its channels.
-                me.know_channels(0);
-            }
-            me.share.store(share.settled(), Ordering::Relaxed);
-            let quantum = me.own_quantum_ns() * u64::from(next) / u64::from(ONE);
-            me.hand_out(quantum.max(SHORTEST_NS));
-        }
+    if me.channels.load(Ordering::Relaxed) != 0 {
+        ask(me);
     }
 }

@@ -123,6 +123,8 @@ pub struct Tte {
     pub(crate) look_timer: AtomicU32,
     /// Channels that it moves data through, or that this is not known (`demand.rs`).
     pub(crate) channels: AtomicU32,
+    /// Whether it is to answer for them before it is in user mode again.
+    pub(crate) is_asked: AtomicBool,
     /// Its settled share ([`feedback::Share`]).
     pub(crate) share: AtomicU32,
     /// When it last looked for its channels.
@@ -214,6 +216,7 @@ impl Tte {
             look_ns: AtomicU64::new(QUANTUM_NS),
             look_timer: AtomicU32::new(0),
             channels: AtomicU32::new(0),
+            is_asked: AtomicBool::new(false),
             share: AtomicU32::new(0),
             channels_ns: AtomicU64::new(0),
             sequence_area: AtomicUsize::new(0),
@@ -575,6 +578,7 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     tte.pinned.store(false, Ordering::Relaxed);
     tte.on_ring.store(false, Ordering::Relaxed);
     tte.look_up_channels();
+    tte.is_asked.store(false, Ordering::Relaxed);
     tte.sequence_area.store(0, Ordering::Relaxed);
     tte.signals.reset();
     tte.serial
