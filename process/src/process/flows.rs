@@ -1,7 +1,7 @@
 //! The channels that a thread moves data through, and the need that they show.
 //!
-//! *Interface*: [`Flows`], of each task; [`look`] before user code runs, when [`thread::demand`] has asked the
-//! thread something. A closed channel is not kept: its memory was charged to its creator.
+//! *Interface*: [`Flows`], of each task; [`look`] before user code runs, when [`thread::demand`] has asked
+//! the thread something. A closed channel is not kept: its memory was charged to its creator.
 //!
 //! A thread's channels are those of its process's first [`LOOKED_AT`] descriptors. The reader of a full
 //! channel, and the writer of an empty one, need to run; the opposite holds for an empty input and a full

@@ -5,9 +5,9 @@
 //! marked then, and the room that knows channels answers when the thread is next about to enter user mode:
 //! [`Tte::question`], [`Tte::set_channels`], [`Tte::set_need`].
 //!
-//! The loop ([`feedback::share`]) runs where time is handed out: at the beginning of the turn of a thread that
-//! moves data and has used up the one before. A thread that blocks before that has what it needs. A thread
-//! without channels has its own quantum always, and the timer's generated handler hands it out alone
+//! The loop ([`feedback::share`]) runs where time is handed out: at the beginning of the turn of a thread
+//! that moves data and has used up the one before. A thread that blocks before that has what it needs. A
+//! thread without channels has its own quantum always, and the timer's generated handler hands it out alone
 //! (`tick.rs`). A thread that is found running by a sample looks for its channels again from time to time.
 //! Source: dissertation, section 6.3.1; Massalin and Pu 1989, section 4.4.
 
@@ -128,8 +128,8 @@ impl Tte {
         })
     }
 
-    /// The need of the running thread, −[`NEED`](feedback::share::NEED) to `NEED`; none if nothing moves in its
-    /// channels: how long its turn is, which has begun.
+    /// The need of the running thread, −[`NEED`](feedback::share::NEED) to `NEED`; none if nothing moves in
+    /// its channels: how long its turn is, which has begun.
     pub fn set_need(&self, need: Option<i32>) {
         let mut share = Share::of(self.share.load(Ordering::Relaxed));
         let next = match need {
