@@ -22,7 +22,7 @@ static double cpu_time(pid_t pid)
     return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* Until so much CPU time has been used by all of them together. */
+/* The CPU time of all of them together. */
 static double used(const pid_t *pids, int count)
 {
     double sum = 0;

@@ -64,9 +64,9 @@ impl Channel {
         }
     }
 
-    /// Whether it is this side of this channel.
-    fn is(&self, gauge: &Weak<dyn Gauge>, side: Side) -> bool {
-        self.side == side && Weak::ptr_eq(&self.gauge, gauge)
+    /// Whether both are the same side of the same channel.
+    fn is(&self, other: &Channel) -> bool {
+        self.side == other.side && Weak::ptr_eq(&self.gauge, &other.gauge)
     }
 
     /// A quantum has passed: the need that it shows, if it is still there and moves.
@@ -111,7 +111,7 @@ impl Flows {
         let mut channels = self.channels.lock();
         for old in channels.iter() {
             let mut found = found.iter_mut();
-            if let Some(same) = found.find(|new| new.is(&old.gauge, old.side)) {
+            if let Some(same) = found.find(|new| new.is(old)) {
                 (same.passed, same.still) = (old.passed, old.still);
             }
         }
@@ -152,13 +152,10 @@ fn find(task: &Task) -> Result<Vec<Channel>> {
         let Ok(of) = files.get(fd) else { continue };
         let gauges = of.file().gauges(&of);
         for (gauge, side) in [(gauges.input, Side::Reads), (gauges.output, Side::Writes)] {
-            if let Some(gauge) = gauge
-                && found.len() < CHANNELS
-                && !found
-                    .iter()
-                    .any(|other| other.is(&Arc::downgrade(&gauge), side))
-            {
-                try_push(&mut found, Channel::new(&gauge, side))?;
+            let Some(gauge) = gauge else { continue };
+            let new = Channel::new(&gauge, side);
+            if found.len() < CHANNELS && !found.iter().any(|other| other.is(&new)) {
+                try_push(&mut found, new)?;
             }
         }
     }
