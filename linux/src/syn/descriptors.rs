@@ -6,8 +6,6 @@ use abi::errno::Result;
 
 use file::OpenFile;
 use file::fs::text::{Out, Piece};
-use process::access::{self, Wish};
-use process::tree;
 
 /// The place of descriptor `fd` of process `pid` in the text, behind the heading.
 fn place(pid: i32, fd: i32) -> u64 {
@@ -27,10 +25,7 @@ pub fn show(
         return Ok(());
     }
     let mut more = true;
-    for process in tree::from(from >> 32) {
-        if access::may(&process, Wish::See).is_err() {
-            continue;
-        }
+    for process in super::visible(from) {
         let first = from.saturating_sub(place(process.pid, 0));
         let visit = process.files.get().visit();
         visit.for_each_from(first, |fd, of, _| {

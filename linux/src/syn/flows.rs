@@ -8,9 +8,8 @@ use abi::errno::Result;
 use core::fmt::Write;
 
 use file::fs::text::{Out, Piece};
-use process::access::{self, Wish};
+use process::Task;
 use process::flows::{Channel, Side};
-use process::{Task, tree};
 
 /// A line for each thread with channels, and one for each of these, by process; behind a heading.
 pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
@@ -25,10 +24,7 @@ pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
         return Ok(());
     }
     let mut more = true;
-    for process in tree::from(from >> 32) {
-        if access::may(&process, Wish::See).is_err() {
-            continue;
-        }
+    for process in super::visible(from) {
         process.each_thread(|task| {
             let next = ((process.pid as u64) << 32 | task.tid as u64) + 1;
             if next > from && task.thread.channels() > 0 {

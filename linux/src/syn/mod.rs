@@ -17,11 +17,19 @@ use alloc::sync::Arc;
 
 use file::fs::place::FileSystem;
 use file::fs::text::{Fixed, Item, TextFs, long_text, records, text, whole};
+use process::access::{self, Wish};
 use process::memory::{fail, shrink};
+use process::{Process, tree};
 use veil::Veil;
 
 /// The kind that `statfs` shows.
 const MAGIC: i64 = 0x5359_4e54;
+
+/// The processes that the reader may look into, for a text whose places have the process's number in their
+/// upper half; those from place `from` on.
+fn visible(from: u64) -> impl Iterator<Item = Arc<Process>> {
+    tree::from(from >> 32).filter(|process| access::may(process, Wish::See).is_ok())
+}
 
 /// A new instance.
 pub fn file_system() -> Arc<dyn FileSystem> {
