@@ -40,9 +40,10 @@ use crate::fp;
 use crate::itself::{BLOCKED, OWNER, to_base};
 use crate::process::{FIRST_ON_ROLL, NEXT_ON_ROLL, Process, TRACER, Task, beside_group};
 use crate::signal::action::{Actions, TABLE, VERSION};
-use crate::signal::frame::{INFO, RED_ZONE, RFLAGS_CLEARED, UC, framed, saved};
+use crate::signal::frame::{INFO, RFLAGS_CLEARED, UC, framed, saved};
 use crate::signal::process::{ACTIONS, WAITING};
 use crate::signal::set::{STOPPERS, UNBLOCKABLE, bit};
+use crate::signal::writer::emit_place;
 use crate::time::RUNG;
 use crate::user_access::{close, open};
 use account::cred::Cred;
@@ -161,15 +162,8 @@ fn raise(d: &mut Draft, slow: Label, by: By) {
         // Where the frame is.
         ; mov r10, [r8 + thread::SEQUENCE_AREA_OFFSET as i32]
         ; mov rax, [rsp + ACTION + KEPT + USER_RSP]
-        ; test rax, rax
-        ; js =>drop
-        ; lea r8, [rax - (RED_ZONE as i32 + fp::frame_bytes() as i32)]
-        ; and r8, -64
-        ; lea rax, [r8 - size_of::<RtSigframe>() as i32]
-        ; and rax, -16
-        ; sub rax, 8
-        ; js =>drop
     );
+    emit_place(d, drop);
     const { assert!(size_of::<Sigaction>() == 1 << 5) };
     clamp(d, Reg::Rax);
     clamp(d, Reg::R8);

@@ -264,6 +264,17 @@ fn place(d: &mut Draft, back: Label) {
         ; jne =>back
         ; mov r9, [r9 + thread::SEQUENCE_AREA_OFFSET as i32]
         ; mov rax, [rdi + trap!(rsp)]
+    );
+    emit_place(d, back);
+    clamp(d, Reg::Rax);
+    clamp(d, Reg::R8);
+    clamp(d, Reg::R9);
+}
+
+/// Puts the place of a frame below the stack pointer in rax there, and that of its vector registers into r8;
+/// goes to `back` if that would not be the program's.
+pub(crate) fn emit_place(d: &mut Draft, back: Label) {
+    dynasm!(d ; .arch x64
         ; test rax, rax
         ; js =>back
         ; lea r8, [rax - (RED_ZONE as i32 + fp::frame_bytes() as i32)]
@@ -273,9 +284,6 @@ fn place(d: &mut Draft, back: Label) {
         ; sub rax, 8
         ; js =>back
     );
-    clamp(d, Reg::Rax);
-    clamp(d, Reg::R8);
-    clamp(d, Reg::R9);
 }
 
 /// Writes the frame, with the mask in r11, and loads the registers with which a program starts. Leaves the
