@@ -6,11 +6,10 @@
 
 use super::columns::Columns;
 use super::guest::Kernel;
-use super::{LIMIT, counting, keys, results};
-use crate::failure::{Failure, Result, USAGE};
+use super::{LIMIT, counting, keys, results, wants_help};
+use crate::failure::Result;
 use crate::machine::Machine;
 use crate::{compile, host};
-use lexopt::prelude::*;
 use std::ffi::OsString;
 
 const HELP: &str = "\
@@ -29,19 +28,8 @@ const COLUMNS: [(&str, &str); 3] = [
 
 /// Runs the command; fails when a chain is dearer in line than called.
 pub fn main(words: Vec<OsString>) -> Result<i32> {
-    let mut parser = lexopt::Parser::from_args(words);
-    if let Some(argument) = parser.next()? {
-        return match argument {
-            Short('h') | Long("help") => {
-                print!("{HELP}");
-                Ok(0)
-            }
-            Value(word) => Err(Failure::new(
-                USAGE,
-                format!("{}: no words are taken", word.to_string_lossy()),
-            )),
-            other => Err(other.unexpected().into()),
-        };
+    if wants_help(words, HELP)? {
+        return Ok(0);
     }
     host::need(&[host::QEMU, host::BUSYBOX, host::GCC])?;
     let program = compile::program("layers", &compile::GLIBC)?;

@@ -7,11 +7,10 @@
 
 use super::guest::Kernel;
 use super::table::{self, Row, figure};
-use super::{LIMIT, counting, results};
-use crate::failure::{Failure, Result, USAGE};
+use super::{LIMIT, counting, results, wants_help};
+use crate::failure::Result;
 use crate::machine::Machine;
 use crate::{compile, host};
-use lexopt::prelude::*;
 use std::ffi::OsString;
 use std::fmt::Write;
 
@@ -43,19 +42,8 @@ const ROWS: [(&str, &[&str]); 12] = [
 
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Result<i32> {
-    let mut parser = lexopt::Parser::from_args(words);
-    if let Some(argument) = parser.next()? {
-        return match argument {
-            Short('h') | Long("help") => {
-                print!("{HELP}");
-                Ok(0)
-            }
-            Value(word) => Err(Failure::new(
-                USAGE,
-                format!("{}: no words are taken", word.to_string_lossy()),
-            )),
-            other => Err(other.unexpected().into()),
-        };
+    if wants_help(words, HELP)? {
+        return Ok(0);
     }
     host::need(&[host::QEMU, host::BUSYBOX, host::GCC])?;
     let program = compile::program("bench", &compile::GLIBC)?;

@@ -182,6 +182,22 @@ fn measured(kernel: &Kernel, program: &std::path::Path, names: &[String]) -> Res
     Ok(text)
 }
 
+/// Whether a command without words is asked for its `help`, which is printed then.
+fn wants_help(words: Vec<OsString>, help: &str) -> Result<bool> {
+    match lexopt::Parser::from_args(words).next()? {
+        None => Ok(false),
+        Some(Short('h') | Long("help")) => {
+            print!("{help}");
+            Ok(true)
+        }
+        Some(Value(word)) => Err(Failure::new(
+            USAGE,
+            format!("{}: no words are taken", word.to_string_lossy()),
+        )),
+        Some(other) => Err(other.unexpected().into()),
+    }
+}
+
 /// The machine on which one instruction is one nanosecond.
 fn counting(machine: &mut Machine) {
     machine.icount = Some(0);
