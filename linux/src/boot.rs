@@ -56,9 +56,9 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
     };
     put(devices()?, "/dev")?;
     put(mqueue::names::file_system(), "/dev/mqueue")?;
-    put(crate::proc::file_system(), "/proc")?;
-    put(crate::syn::file_system(), "/syn")?;
-    put(crate::sys::file_system(), "/sys")?;
+    put(texts::proc::file_system(), "/proc")?;
+    put(texts::syn::file_system(), "/syn")?;
+    put(texts::sys::file_system(), "/sys")?;
     let tmp = covered("/tmp")?;
     if is_empty(&*tmp.inode) {
         let fs = MemFs::new("tmpfs", 0o1777);

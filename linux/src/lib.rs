@@ -1,5 +1,4 @@
-//! The Linux interface: calls by number, the texts that programs read about the kernel, and the first
-//! program.
+//! The Linux interface: calls by number, the tree of names, and the first program.
 //!
 //! *Interface*: [`trap`] links the machine's exceptions and calls to this room; [`call`] is the table by
 //! number; [`boot`] makes the tree of names, with `/proc`, `/sys` and `/syn` in it; [`init`] runs the first
@@ -24,7 +23,4 @@ extern crate alloc;
 pub mod boot;
 pub mod call;
 pub mod init;
-mod proc;
-mod syn;
-mod sys;
 pub mod trap;

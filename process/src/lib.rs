@@ -29,6 +29,7 @@ pub mod fp;
 pub mod futex;
 pub mod ipc;
 pub mod itself;
+pub mod made;
 pub mod memory;
 mod primitive;
 pub mod process;

@@ -1,7 +1,6 @@
 //! `syslog`: the kernel's log, for programs that may see addresses of the kernel.
 //!
-//! *Interface*: [`CALLS`]; [`LEVELS`] are the numbers of `/proc/sys/kernel/printk`. They are kept and steer
-//! nothing: the log goes to no console.
+//! *Interface*: [`CALLS`].
 
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
@@ -9,6 +8,7 @@ use abi::errno::{Errno, Result};
 use abi::nr;
 use account::Capability;
 use machine::log::{RING, copy, written};
+use texts::levels::{LEAST, LEVELS};
 use vm::user;
 
 use super::misc::need;
@@ -17,15 +17,7 @@ use super::{Args, Handler};
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[(nr::SYSLOG, syslog)];
 
-/// Of the console: the level, that of messages without one, the least and the usual one.
-pub static LEVELS: [AtomicI32; 4] = [
-    AtomicI32::new(USUAL),
-    AtomicI32::new(4),
-    AtomicI32::new(LEAST),
-    AtomicI32::new(USUAL),
-];
-const USUAL: i32 = 7;
-const LEAST: i32 = 1;
+/// The highest level of the console.
 const MOST: i32 = 8;
 
 /// Up to where `READ` has told the log, which is one for all.

@@ -15,6 +15,7 @@ use super::{Args, Handler};
 use account::Capability;
 use process::host::{LONGEST, Named, name, rename};
 use process::{Process, tree};
+use texts::release::{RELEASE, VERSION};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
@@ -37,11 +38,6 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::VHANGUP, |_| need(Capability::SysTtyConfig).map(|()| 0)),
     (nr::SYSFS, sysfs),
 ];
-
-/// The release that `uname` tells: the Linux whose interface this is.
-pub const RELEASE: &str = "6.1.0-synthesis";
-/// The version that `uname` tells.
-pub const VERSION: &str = concat!("Synthesis ", env!("CARGO_PKG_VERSION"));
 
 /// EPERM unless the caller has this right.
 pub(super) fn need(right: Capability) -> Result<()> {

@@ -2,9 +2,9 @@
 //!
 //! *Interface*: [`init`] once at boot; [`dispatch`] answers a call; [`Args`] is what a handler sees,
 //! [`Handler`] what it is. A family (a file beside this one) exports `CALLS: &[(usize, Handler)]` and is
-//! named in [`FAMILIES`]. A number without a handler answers ENOSYS and is counted by number ([`unknown`]).
-//! Handlers run in process context with interrupts on and may sleep; an interrupted one returns one of the
-//! `ERESTART…` values and `signal` decides between a restart and EINTR.
+//! named in [`FAMILIES`]. A number without a handler answers ENOSYS and is counted by number
+//! ([`texts::unknown`]). Handlers run in process context with interrupts on and may sleep; an interrupted one
+//! returns one of the `ERESTART…` values and `signal` decides between a restart and EINTR.
 //!
 //! Source: dissertation, section 4.2 (the UNIX emulator as a table of kernel calls); the fast calls
 //! never get here, they end in the thread's own dispatcher.
@@ -37,8 +37,6 @@ pub mod speculation;
 pub mod time;
 mod zone;
 
-use core::sync::atomic::{AtomicU32, Ordering};
-
 use abi::errno::{Errno, Result};
 use abi::nr;
 use machine::trap::TrapFrame;
@@ -48,6 +46,7 @@ use ::process::Task;
 use ::process::futex::short;
 use ::process::memory::admission;
 use codegen::OutOfCode;
+use texts::unknown;
 
 /// One call under way: its number and its arguments as the user gave them.
 pub struct Args<'a> {
@@ -163,8 +162,6 @@ static TABLE: [Option<Handler>; nr::COUNT] = {
     table
 };
 
-static UNKNOWN: [AtomicU32; nr::COUNT] = [const { AtomicU32::new(0) }; nr::COUNT];
-
 /// Answers the call in `args`. ENOSYS, counted, when it has no handler; ENOMEM when memory is short and the
 /// call is not one that needs none.
 pub fn dispatch(args: &mut Args) -> Result<usize> {
@@ -174,7 +171,7 @@ pub fn dispatch(args: &mut Args) -> Result<usize> {
     match TABLE.get(args.nr) {
         Some(Some(handler)) => handler(args),
         Some(None) => {
-            if UNKNOWN[args.nr].fetch_add(1, Ordering::Relaxed) == 0 {
+            if unknown::count(args.nr) {
                 tell_of(args.nr);
             }
             Err(Errno::ENOSYS)
@@ -195,16 +192,6 @@ fn tell_of(number: usize) {
     });
 }
 
-/// How often each call without a handler was tried: `(number, count)`, counts above zero only. Numbers beyond
-/// the table, which a thread's dispatcher refuses itself, are not counted.
-pub fn unknown() -> impl Iterator<Item = (usize, u32)> {
-    UNKNOWN
-        .iter()
-        .map(|count| count.load(Ordering::Relaxed))
-        .enumerate()
-        .filter(|&(_, count)| count != 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,6 +205,6 @@ mod tests {
             };
             assert_eq!(dispatch(&mut Args::new(&mut frame)), Err(Errno::ENOSYS));
         }
-        assert!(unknown().any(|entry| entry == (335, 3)));
+        assert!(unknown::each().any(|entry| entry == (335, 3)));
     }
 }

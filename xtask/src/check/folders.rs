@@ -24,7 +24,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "callout", "epoll", "event", "file", "files", "fs", "pipe", "poll", "seam", "socket",
         ],
     ),
-    ("linux", &["boot", "call", "proc", "syn"]),
+    ("linux", &["boot", "call"]),
     (
         "machine",
         &[

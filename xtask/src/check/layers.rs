@@ -24,6 +24,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("file", 4),
     ("process", 5),
     ("tty", 6),
+    ("texts", 6),
     ("linux", 7),
     ("kernel", 8),
     ("trials", 9),

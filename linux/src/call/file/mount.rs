@@ -14,9 +14,6 @@ use alloc::sync::Arc;
 use super::{Caller, user_path};
 use crate::boot;
 use crate::call::{Args, Handler};
-use crate::proc;
-use crate::syn;
-use crate::sys;
 use account::Capability;
 use file::fs::mem::MemFs;
 use file::fs::mounts::{self, End};
@@ -26,6 +23,7 @@ use file::fs::place::{
 };
 use file::fs::{Kind, SetAttr, kinds, share};
 use process::ipc::mqueue;
+use texts::{proc, syn, sys};
 use tty::devpts;
 use vm::fallible::try_string;
 

@@ -3,7 +3,7 @@
 //! *Interface*: [`operate`] answers the operations from [`native::MAKE`] on but [`native::NOTICE`], whose
 //! thread the caller looks up, and which [`notice`] makes. A handle is a descriptor whose description is a
 //! [`Handle`]: it can be closed, inherited, passed and polled, and read as a text: its class, its links, its
-//! code. [`made`] is for `/syn/filters`, too.
+//! code.
 //!
 //! Rights: who has the descriptors may do all this with the quajects; a filter is put into a file that the
 //! caller has open (docs/security.md).
@@ -13,7 +13,6 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::linux::O_RDWR;
 use abi::{native, nr};
-use account::{Capability, quota};
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -24,25 +23,21 @@ use file::io::IoBuf;
 use file::poll::{self, PollTable};
 use file::{File, OpenFile};
 use process::Process;
-use quaject::class::{Held, Kind};
+use process::made::{any, made, paid};
+use quaject::class::Kind;
 use quaject::maker::{self, Made};
 use quaject::named::{self, Quaject};
 use quaject::notice::Notice;
 use sync::WaitList;
+use texts::syn::veil::Veil;
+use texts::syn::{code, state};
 use vm::fallible::{try_arc, try_text};
 use vm::user;
 
 use super::Args;
-use crate::syn::veil::Veil;
-use crate::syn::{code, state};
 
 /// The operations.
 pub const OPERATIONS: Range<usize> = native::MAKE..native::STUB + 1;
-
-/// A quaject's charge to its maker's user, bytes: its code and itself.
-const WEIGHT: u64 = 4096;
-/// The same for each byte that a queue holds.
-const PLACE: u64 = 8;
 
 /// Answers one operation.
 pub fn operate(operation: usize, a: &Args) -> Result<usize> {
@@ -100,31 +95,6 @@ pub fn operate(operation: usize, a: &Args) -> Result<usize> {
     }
 }
 
-/// Makes a quaject of the class of this name, as `number` says. ENOENT, EINVAL, ENOMEM.
-pub fn made(class: &str, number: u64) -> Result<Made> {
-    let places = match class {
-        "Queue" => number,
-        _ => 0,
-    };
-    let paid = paid(places.saturating_mul(PLACE))?;
-    maker::make(class, number, several_cpus()?, paid)
-}
-
-/// A filter that counts the bytes. ENOMEM.
-pub fn made_counter() -> Result<Made> {
-    maker::make_counter(several_cpus()?, paid(WEIGHT)?)
-}
-
-fn several_cpus() -> Result<bool> {
-    Ok(file::seam::get()?.several_cpus())
-}
-
-/// The caller's user pays for a quaject, and for `more` bytes. ENOMEM.
-fn paid(more: u64) -> Result<Arc<dyn Any + Send + Sync>> {
-    let charge = quota::bytes(WEIGHT.saturating_add(more));
-    Ok(try_arc(charge.ok_or(Errno::ENOMEM)?)?)
-}
-
 /// Makes a quaject that tells the thread with this handle of an event. ENOMEM, EMFILE.
 pub fn notice(thread: u64, event: u32) -> Result<usize> {
     let notice = Notice {
@@ -137,13 +107,6 @@ pub fn notice(thread: u64, event: u32) -> Result<usize> {
         event,
     };
     install(maker::make_notice(notice, paid(0)?)?)
-}
-
-/// A quaject of any kind by its number, for who may: EPERM, ESRCH.
-pub fn any(number: usize) -> Result<Held> {
-    Process::current().cred.get().need(Capability::SysAdmin)?;
-    let number = u32::try_from(number).map_err(|_| Errno::ESRCH)?;
-    Held::find(number).ok_or(Errno::ESRCH)
 }
 
 /// A name of the user's. ENOENT: none has this.

@@ -19,7 +19,13 @@ use crate::host;
 const LINUX: &str = include_str!("linux.txt");
 const PAGE: &str = "docs/calls.md";
 const NUMBERS: &str = "abi/src/nr.rs";
-const ROOMS: &[&str] = &["file/src/", "process/src/", "tty/src/", "linux/src/"];
+const ROOMS: &[&str] = &[
+    "file/src/",
+    "process/src/",
+    "tty/src/",
+    "texts/src/",
+    "linux/src/",
+];
 
 const HELP: &str = "\
 usage: cargo xtask calls [--write]

@@ -19,7 +19,9 @@ const MARKS: u64 = 0x20_0000_0000;
 /// Marks of a sequence: one for each step; the last is its begin.
 const MARKS_EACH: u64 = 64;
 /// The rooms that are counted.
-const ROOMS: &[&str] = &["linux", "tty", "process", "file", "vm", "thread", "quaject"];
+const ROOMS: &[&str] = &[
+    "linux", "texts", "tty", "process", "file", "vm", "thread", "quaject",
+];
 
 /// Notes under way.
 pub struct Trace {

@@ -1,10 +1,10 @@
 //! `/syn/code`: every generated routine, with owner, size and listing.
 //!
-//! *Interface.* [`Code`]. `index` is a table of all routines, `classes` one of the generators with what a
-//! routine of each costs to make; `at/ENTRY` one of them by its address in hexadecimal; `PID/FD/read`,
-//! `write` and `lseek` are the routines of a process's open descriptors, for who may look into the process. A
-//! descriptor without a routine has no file. Addresses are behind a veil (`veil`), and `at` is the
-//! superuser's.
+//! *Interface.* [`Code`], and [`listed`] for the texts of handles. `index` is a table of all routines,
+//! `classes` one of the generators with what a routine of each costs to make; `at/ENTRY` one of them by its
+//! address in hexadecimal; `PID/FD/read`, `write` and `lseek` are the routines of a process's open
+//! descriptors, for who may look into the process. A descriptor without a routine has no file. Addresses are
+//! behind a veil (`veil`), and `at` is the superuser's.
 
 use abi::errno::{Errno, Result};
 use alloc::format;
@@ -74,7 +74,7 @@ fn classes(out: &mut Out) -> Result<()> {
 
 /// The listing of the routine at `entry`, with the quaject beside each instruction to which a link has led,
 /// as the interfacer's record has it. None when there is no such routine.
-pub(crate) fn listed(veil: Veil, entry: usize, out: &mut Out) -> Option<()> {
+pub fn listed(veil: Veil, entry: usize, out: &mut Out) -> Option<()> {
     let info = codegen::image_at(entry)?;
     let record = Record::of(info.entry..info.entry + info.len);
     let beside = |at, out: &mut dyn Write| match record.at(at) {

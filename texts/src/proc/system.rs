@@ -21,8 +21,8 @@ use machine::mitigate::Bug;
 use machine::topology;
 
 use super::{counts, sysvipc};
-use crate::call::log::LEVELS;
-use crate::call::misc::{RELEASE, VERSION};
+use crate::levels::LEVELS;
+use crate::release::{RELEASE, VERSION};
 use account::Capability;
 use account::quota;
 use file::event::inotify::limits as inotify;

@@ -12,7 +12,7 @@ use quaject::class::{Class, Header, Placed};
 use thread::{Thread, flags};
 
 use super::veil::Veil;
-use crate::call;
+use crate::unknown;
 use file::fs::text::{Out, Piece};
 use process::tree;
 
@@ -39,7 +39,8 @@ pub fn quajects(veil: Veil, from: u64, piece: &mut Piece) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn heading(class: &Class, out: &mut Out) {
+/// The class: its counts, and its ports.
+pub fn heading(class: &Class, out: &mut Out) {
     let (created, reused) = class.made();
     // `Out` notes by itself that memory is out, here and below.
     let _ = writeln!(
@@ -58,7 +59,8 @@ pub(crate) fn heading(class: &Class, out: &mut Out) {
     }
 }
 
-pub(crate) fn member(veil: Veil, class: &Class, member: &Header, out: &mut Out) {
+/// The quaject `member` of `class`: its links, and how they stand in code.
+pub fn member(veil: Veil, class: &Class, member: &Header, out: &mut Out) {
     let _ = writeln!(
         out,
         "  {} {}, {} references",
@@ -188,7 +190,7 @@ pub fn rights(out: &mut Out) -> Result<()> {
 
 /// Calls without a handler: number, name, how often.
 pub fn nosys(out: &mut Out) -> Result<()> {
-    for (number, count) in call::unknown() {
+    for (number, count) in unknown::each() {
         let _ = writeln!(out, "{number:4} {:<24} {count}", nr::name(number));
     }
     Ok(())

@@ -5,13 +5,13 @@
 //! Source: dissertation, 7.4.3 (the kernel monitor: a kernel whose code exists only at run time needs to be
 //! looked at there).
 
-pub(crate) mod code;
+pub mod code;
 mod descriptors;
 mod filter;
 mod flows;
 mod probe;
-pub(crate) mod state;
-pub(crate) mod veil;
+pub mod state;
+pub mod veil;
 
 use alloc::sync::Arc;
 

@@ -17,11 +17,11 @@ use abi::errno::{Errno, Result};
 use core::fmt::Write;
 
 use super::descriptors;
-use crate::call::native::quajects::{any, made, made_counter};
 use file::OpenFile;
 use file::filters::Course;
 use file::fs::text::{Out, Piece};
 use process::access::{self, Wish};
+use process::made::{any, made, made_counter};
 use process::tree;
 use quaject::maker::{self, Made};
 use quaject::named;

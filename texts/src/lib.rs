@@ -1,0 +1,30 @@
+//! The texts that programs read about the kernel: `/proc`, `/sys` and `/syn`.
+//!
+//! *Interface*: [`proc`], [`sys`] and [`syn`] each make one file system. [`release`] and [`levels`] are
+//! values that calls tell and set, too, and [`unknown`] counts the calls that nobody answers.
+//!
+//! A text is made anew for each look, and no hot path leads here, so this room alone is compiled for size
+//! (`profile.kernel` in `Cargo.toml`).
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
+#![cfg_attr(not(test), no_std)]
+// Every action of a program is answered by a value, never by a panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
+
+extern crate alloc;
+
+pub mod levels;
+pub mod proc;
+pub mod release;
+pub mod syn;
+pub mod sys;
+pub mod unknown;
