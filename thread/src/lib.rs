@@ -14,8 +14,9 @@
 //!   and [`no_fpu`] from its own;
 //! - [`chain`]: procedures that run at the end of the current interrupt;
 //! - [`speculation`]: a thread's own speculation controls; [`grace`]: the thread that ends grace periods;
-//! - [`demand`]: quanta by the fill of channels; [`clock`]: alarms and sleeping; [`deadline`]: the time
-//!   limit of a thread's wait; [`fp`]: floating point; [`dispatch`]: a thread's own system-call entry.
+//! - [`demand`]: quanta by the fill of channels, [`record`]: the latest of them; [`clock`]: alarms and
+//!   sleeping; [`deadline`]: the time limit of a thread's wait; [`fp`]: floating point; [`dispatch`]: a
+//!   thread's own system-call entry.
 //!
 //! Nothing here knows processes, files or Linux signals: a thread has one owner word.
 #![cfg_attr(not(test), no_std)]
@@ -38,7 +39,7 @@ pub use entry::{chain, dispatch, outright};
 pub use native::{direct, ops};
 pub use running::ready;
 pub use switch::{fp, speculation, watch};
-pub use time::{clock, deadline, demand, grace};
+pub use time::{clock, deadline, demand, grace, record};
 pub use tte::{flags, signal, token};
 
 pub use entry::gate::{before_user, debug_trap, irq_exit};

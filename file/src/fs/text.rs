@@ -38,6 +38,8 @@ pub enum Item {
     Private(Arc<dyn Source>),
     /// A text that root may change.
     Setting(Arc<dyn Source>, Setter),
+    /// A text that only its owner may read and change.
+    Control(Arc<dyn Source>, Setter),
     /// A text to which every user may write a request: the setter decides.
     Request(Arc<dyn Source>, Setter),
     /// A symbolic link.
@@ -161,6 +163,7 @@ impl Item {
             Item::Private(_) | Item::Special(_) => 0o400,
             Item::Opened(opened) => opened.permissions(),
             Item::Setting(..) => 0o644,
+            Item::Control(..) => 0o600,
             Item::Request(..) => 0o666,
             Item::Link(_) => 0o777,
             Item::Magic(magic) => magic.permissions(),
@@ -296,7 +299,7 @@ impl Inode for Node {
 
     fn truncate(&self, _size: u64) -> Result<()> {
         match self.item {
-            Item::Setting(..) | Item::Request(..) | Item::Opened(_) => Ok(()),
+            Item::Setting(..) | Item::Control(..) | Item::Request(..) | Item::Opened(_) => Ok(()),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -307,7 +310,9 @@ impl Inode for Node {
             Item::Text(source) | Item::Private(source) => {
                 Ok(how.finish(Arc::new(Text::new(source, None)?)))
             }
-            Item::Setting(source, set) | Item::Request(source, set) => {
+            Item::Setting(source, set)
+            | Item::Control(source, set)
+            | Item::Request(source, set) => {
                 Ok(how.finish(Arc::new(Text::new(source, Some(*set))?)))
             }
             Item::Special(file) => Ok(how.finish(file.clone())),

@@ -1,7 +1,8 @@
 //! The channels that a thread moves data through, and the need that they show.
 //!
 //! *Interface*: [`Flows`], of each task; [`look`] before user code runs, when [`thread::demand`] has asked
-//! the thread something. A closed channel is not kept: its memory was charged to its creator.
+//! the thread something; [`find`] for texts. A closed channel is not kept: its memory was charged to its
+//! creator.
 //!
 //! A thread's channels are those of its process's first [`LOOKED_AT`] descriptors. The reader of a full
 //! channel, and the writer of an empty one, need to run; the opposite holds for an empty input and a full
@@ -16,6 +17,7 @@ use feedback::share::{NEED, need as of_fill};
 use file::gauge::{Flow, Gauge};
 use sync::Monitor;
 use thread::demand::Question;
+use thread::record::{self, Fill};
 use vm::fallible::try_push;
 
 use super::Task;
@@ -23,7 +25,7 @@ use super::Task;
 /// Descriptors that are looked at, from 0 on.
 const LOOKED_AT: i32 = 32;
 /// Channels that are kept.
-const CHANNELS: usize = 8;
+const CHANNELS: usize = record::CHANNELS;
 /// Quanta for which a channel that stands still counts, and for which one that was just found does.
 const PATIENCE: u8 = 32;
 const TRIAL: u8 = 4;
@@ -45,6 +47,19 @@ pub struct Channel {
     passed: u64,
     /// Quanta since something has passed there.
     still: u8,
+}
+
+/// The state of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The thread's side.
+    pub side: Side,
+    /// Bytes in it.
+    pub held: usize,
+    /// Bytes that it has room for.
+    pub size: usize,
+    /// Bytes that have ever passed at that side; the count wraps around.
+    pub passed: u64,
 }
 
 /// A task's channels.
@@ -89,10 +104,16 @@ impl Channel {
         })
     }
 
-    /// Side, bytes held, size; none of a channel that has gone.
-    pub fn shown(&self) -> Option<(Side, usize, usize)> {
+    /// Its state; none of a channel that has gone.
+    pub fn shown(&self) -> Option<Shown> {
         let gauge = self.gauge.upgrade()?;
-        Some((self.side, gauge.flow().held(), gauge.size()))
+        let flow = gauge.flow();
+        Some(Shown {
+            side: self.side,
+            held: flow.held(),
+            size: gauge.size(),
+            passed: self.side.of(flow),
+        })
     }
 }
 
@@ -136,16 +157,38 @@ pub fn look(task: &Task) {
             let count = found.len() as u32;
             drop(task.flows.exchange(found));
             task.thread.set_channels(count, machine::clock::now_ns());
+            record(task, None);
         }
         Some(Question::Need) => {
             let need = sum(&mut task.flows.channels.lock());
             task.thread.set_need(need);
+            record(task, need);
         }
     }
 }
 
-/// ENOMEM.
-fn find(task: &Task) -> Result<Vec<Channel>> {
+/// Notes the quantum of the running `task`, if the recorder is on.
+fn record(task: &Task, need: Option<i32>) {
+    if !record::is_on() {
+        return;
+    }
+    let mut fills = [Fill::default(); record::CHANNELS];
+    let mut places = fills.iter_mut();
+    task.flows.show(|channel| {
+        if let (Some(shown), Some(place)) = (channel.shown(), places.next()) {
+            let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+            *place = Fill {
+                writes: shown.side == Side::Writes,
+                held: small(shown.held),
+                size: small(shown.size),
+            };
+        }
+    });
+    record::quantum(&task.thread, need, &fills);
+}
+
+/// The channels by which `task` would be paced from now on, anew from its process's descriptors. ENOMEM.
+pub fn find(task: &Task) -> Result<Vec<Channel>> {
     let files = task.process.files.get();
     let mut found: Vec<Channel> = Vec::new();
     for fd in 0..LOOKED_AT {

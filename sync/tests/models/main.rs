@@ -10,6 +10,7 @@ mod derived;
 mod kit;
 mod locks;
 mod ready;
+mod recent;
 mod stacks;
 mod table;
 mod words;

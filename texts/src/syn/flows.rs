@@ -55,12 +55,16 @@ fn lines(task: &Task, out: &mut Out) {
 }
 
 fn line(channel: &Channel, out: &mut Out) {
-    let Some((side, held, size)) = channel.shown() else {
+    let Some(shown) = channel.shown() else {
         return;
     };
-    let side = match side {
+    let side = match shown.side {
         Side::Reads => "reads",
         Side::Writes => "writes",
     };
-    let _ = writeln!(out, "        {side:<6} {held:>8} of {size:>8}");
+    let _ = writeln!(
+        out,
+        "        {side:<6} {:>8} of {:>8}",
+        shown.held, shown.size
+    );
 }

@@ -10,7 +10,9 @@ mod descriptors;
 mod filter;
 mod flows;
 mod probe;
+mod sched;
 pub mod state;
+mod trace;
 pub mod veil;
 
 use alloc::sync::Arc;
@@ -54,7 +56,11 @@ pub fn file_system() -> Arc<dyn FileSystem> {
             long_text(move |from, piece| state::quajects(veil, from, piece))
         }),
         ("rights", || Item::Private(whole(state::rights))),
+        ("sched", || long_text(sched::show)),
         ("threads", || long_text(state::threads)),
+        ("trace", || {
+            Item::Control(Arc::new(trace::Trace), trace::set)
+        }),
     ]);
     TextFs::new("synfs", MAGIC, Arc::new(root))
 }

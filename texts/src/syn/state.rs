@@ -126,15 +126,19 @@ pub fn threads(from: u64, piece: &mut Piece) -> Result<()> {
     Ok(())
 }
 
-fn row(thread: &Thread, out: &mut Out) {
-    let word = thread.flags();
-    let state = match word {
+/// The state of a thread.
+pub fn state(thread: &Thread) -> &'static str {
+    match thread.flags() {
         w if w & flags::DEAD != 0 => "ended",
         w if w & flags::NEW != 0 => "new",
         w if w & flags::STOPPED != 0 => "stopped",
         w if w & flags::ASLEEP != 0 => "asleep",
         _ => "ready",
-    };
+    }
+}
+
+fn row(thread: &Thread, out: &mut Out) {
+    let state = state(thread);
     let mut name = [0; thread::NAME_LEN];
     let _ = writeln!(
         out,

@@ -12,6 +12,7 @@
 //! Source: dissertation, section 6.3.1; Massalin and Pu 1989, section 4.4.
 
 use crate::switch::Kind;
+use crate::time::record;
 use crate::time::timer::ns_to_ticks;
 use crate::tte::flags::SEQUENCE;
 use crate::tte::{QUANTUM_NS, Tte};
@@ -72,10 +73,11 @@ impl Tte {
             .store(machine::apic::timer_ticks(look_ns), Ordering::Relaxed);
     }
 
-    /// Has the timer's handler hand out the thread's time alone, or never: it compares this word only.
+    /// Has the timer's handler hand out the thread's time alone, or never: it compares this word only. Never,
+    /// while quanta are recorded.
     fn tell_handler(&self) {
         let used_up = match self.channels.load(Ordering::Relaxed) {
-            0 => {
+            0 if !record::is_on() => {
                 let ticks = ns_to_ticks(self.quantum_ns());
                 ticks - ticks / 8
             }
@@ -171,7 +173,8 @@ fn ask(me: &Tte) {
 
 /// `me`, which runs, has used up its quantum, and another thread is ready.
 pub(crate) fn used_up(me: &Tte) {
-    if me.channels.load(Ordering::Relaxed) != 0 {
-        ask(me);
+    match me.channels.load(Ordering::Relaxed) {
+        0 => record::quantum(me, None, &[]),
+        _ => ask(me),
     }
 }

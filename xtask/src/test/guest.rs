@@ -231,6 +231,11 @@ pub const TESTS: &[Test] = &[
         run: feeds,
     },
     Test {
+        name: "traces",
+        about: "what the kernel shows of its scheduler: turns, channels, the recorder, by icount",
+        run: traces,
+    },
+    Test {
         name: "events",
         about: "eventfd, timerfd, on 1 and 4 CPUs",
         run: events,
@@ -993,6 +998,13 @@ fn feeds(kit: &Kit) -> Vec<Check> {
     let mut machine = with(kit, "feeds", 1, 128);
     machine.icount = Some(0);
     kit.tap(&machine, &["/tests/feeds-glibc"], 5 * MINUTE)
+}
+
+/// The recorder's times; under icount they are the same on every host.
+fn traces(kit: &Kit) -> Vec<Check> {
+    let mut machine = with(kit, "traces", 1, 128);
+    machine.icount = Some(0);
+    kit.tap(&machine, &["/tests/traces-glibc"], 5 * MINUTE)
 }
 
 fn many(kit: &Kit) -> Vec<Check> {

@@ -175,6 +175,7 @@ impl Kit {
             "waits-short",
             "rseqs",
             "feeds",
+            "traces",
             "polls",
             "accounts",
             "settings",

@@ -1,0 +1,99 @@
+//! `/syn/sched`: threads and their turns, for programs: a line each, its fields separated by single blanks.
+//!
+//! *Interface*: [`show`]. The first line names the fields. Times are in nanoseconds, `settled` in hundredths
+//! of the own quantum. `channels` is `-` or a list, separated by commas, of `r:HELD/SIZE:PASSED` for those
+//! that the thread reads from and `w:…` for those that it writes to, in bytes; `PASSED` are those that have
+//! ever passed at its side. The name comes last and may have blanks.
+//!
+//! Source: dissertation, section 6.3.1.
+
+use abi::errno::Result;
+use core::fmt::Write;
+
+use crate::proc::look_into;
+use file::fs::text::{Out, Piece};
+use process::flows::{self, Side};
+use process::{Process, Task};
+
+/// A line for each thread of the processes that the reader may look into.
+pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
+    let head = |out: &mut Out| {
+        out.push_str(
+            "thread process cpu level state own quantum settled used switches channels name\n",
+        );
+    };
+    if from == 0 && !piece.record(1, head) {
+        return Ok(());
+    }
+    let mut more = true;
+    for process in super::visible(from) {
+        process.each_thread(|task| {
+            let next = ((process.pid as u64) << 32 | task.tid as u64) + 1;
+            if next > from {
+                more = piece.record(next, |out| line(&process, task, out));
+            }
+            more
+        });
+        if !more {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn line(process: &Process, task: &Task, out: &mut Out) {
+    let thread = &task.thread;
+    // `Out` notes by itself that memory is out.
+    let _ = write!(
+        out,
+        "{} {} {} {} {} {} {} {} {} {} ",
+        task.tid,
+        process.pid,
+        thread.cpu(),
+        thread.level(),
+        super::state::state(thread),
+        thread.own_quantum_ns(),
+        thread.quantum_ns(),
+        thread.share_percent(),
+        thread.cpu_ns(),
+        thread.switches(),
+    );
+    channels(process, task, out);
+    let mut name = [0; thread::NAME_LEN];
+    out.push(' ');
+    plain(thread.name(&mut name), out);
+    out.push('\n');
+}
+
+fn channels(process: &Process, task: &Task, out: &mut Out) {
+    // The process may have become another user's.
+    let Ok(found) = look_into(process, || flows::find(task)) else {
+        return out.push('-');
+    };
+    let Ok(found) = found else {
+        return out.lack();
+    };
+    let mut before = "";
+    for shown in found.iter().filter_map(flows::Channel::shown) {
+        let side = match shown.side {
+            Side::Reads => 'r',
+            Side::Writes => 'w',
+        };
+        let _ = write!(
+            out,
+            "{before}{side}:{}/{}:{}",
+            shown.held, shown.size, shown.passed
+        );
+        before = ",";
+    }
+    if before.is_empty() {
+        out.push('-');
+    }
+}
+
+/// A name on one line, which nothing can take for the end of it.
+pub fn plain(name: &str, out: &mut Out) {
+    for letter in name.chars() {
+        out.push(if letter.is_control() { '?' } else { letter });
+    }
+}

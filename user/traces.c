@@ -1,0 +1,272 @@
+/* Checks the texts about the scheduler: /syn/sched, and the recorder, /syn/trace.
+ *
+ * Interface: traces [GROUP...] runs all groups or those named, as root; TAP on standard output.
+ */
+#define _GNU_SOURCE
+#include "kit.h"
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+enum { USER = 1000, ROOM = 1 << 20 };
+static char text[ROOM];
+
+/* The whole text of a file, in `text`; its length, or -1. */
+static long whole(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    long length = 0, count = 0;
+    while (fd >= 0 && (count = read(fd, text + length, ROOM - 1 - length)) > 0)
+        length += count;
+    text[length] = 0;
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 || count < 0 ? -1 : length;
+}
+
+/* Writes a command to the recorder: 0 or -1. */
+static int tell(const char *command)
+{
+    int fd = open("/syn/trace", O_WRONLY | O_CLOEXEC);
+    long count = fd < 0 ? -1 : write(fd, command, strlen(command));
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    return count < 0 ? -1 : 0;
+}
+
+/* A thread's line of /syn/sched, or an event. */
+struct line {
+    long time, thread, process, own, quantum, settled, need, used;
+    char channels[256], name[64];
+};
+
+static int sched_line(const char *from, struct line *line)
+{
+    return sscanf(from, "%ld %ld %*d %*d %*s %ld %ld %ld %ld %*d %255s %63[^\n]", &line->thread, &line->process, &line->own,
+                  &line->quantum, &line->settled, &line->used, line->channels, line->name) == 8;
+}
+
+static int event_line(const char *from, struct line *line)
+{
+    char need[16];
+    int count = sscanf(from, "%ld %*d %ld %ld %ld %ld %ld %15s %ld %255s %63[^\n]", &line->time, &line->process, &line->thread,
+                       &line->own, &line->quantum, &line->settled, need, &line->used, line->channels, line->name);
+    line->need = strcmp(need, "-") == 0 ? -1000 : atol(need);
+    return count == 10;
+}
+
+/* The line of a process in /syn/sched. */
+static int find(pid_t process, struct line *line)
+{
+    if (whole("/syn/sched") < 0)
+        return 0;
+    for (char *at = strchr(text, '\n'); at && at[1]; at = strchr(at + 1, '\n'))
+        if (sched_line(at + 1, line) && line->process == process)
+            return 1;
+    return 0;
+}
+
+static void compute(long turns)
+{
+    for (volatile long i = 0; i < turns; i++)
+        ;
+}
+
+static void spin(void)
+{
+    for (;;)
+        compute(1000);
+}
+
+static int channel[2];
+
+static void produce(void)
+{
+    static char block[4096];
+    close(channel[0]);
+    while (write(channel[1], block, sizeof block) > 0)
+        compute(2000);
+}
+
+static void consume(void)
+{
+    static char block[4096];
+    close(channel[1]);
+    while (read(channel[0], block, sizeof block) > 0)
+        compute(100000);
+}
+
+static pid_t begin(const char *name, void (*body)(void))
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_NAME, name);
+        body();
+        _exit(0);
+    }
+    return pid;
+}
+
+static void pass(long milliseconds)
+{
+    struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000};
+    nanosleep(&time, 0);
+}
+
+static void wait_for_ever(void)
+{
+    for (;;)
+        pause();
+}
+
+static void sched(void)
+{
+    static const char heading[] = "thread process cpu level state own quantum settled used switches channels name\n";
+    struct line line;
+    check(whole("/syn/sched") > 0 && strncmp(text, heading, strlen(heading)) == 0, "the first line names the fields");
+    int lines = 0, good = 0;
+    for (char *at = strchr(text, '\n'); at && at[1]; at = strchr(at + 1, '\n'))
+        lines++, good += sched_line(at + 1, &line);
+    check(lines > 0 && good == lines, "each line has them");
+    check(find(getpid(), &line) && line.own == line.quantum && line.settled == 100, "a thread without need has its own quantum");
+    check(line.own == 400000 && line.used > 0, "in nanoseconds");
+    pid_t odd = begin("a b\n1 1", wait_for_ever);
+    until_asleep(odd);
+    check(find(odd, &line) && strcmp(line.name, "a b?1 1") == 0, "a name has blanks, and no line of its own");
+    kill_child(odd);
+    check(pipe(channel) == 0 && write(channel[1], text, 100) == 100 && read(channel[0], text, 30) == 30, "a pipe");
+    char wanted[64];
+    check(find(getpid(), &line), "a thread with a pipe");
+    snprintf(wanted, sizeof wanted, "r:70/65536:30,w:70/65536:100");
+    check(strstr(line.channels, wanted) != 0, "both ends with fill, room and what has passed");
+    printf("# %s\n", line.channels);
+    close(channel[0]), close(channel[1]);
+}
+
+static void rights(void)
+{
+    struct line line;
+    pid_t root = getpid(), child = fork();
+    if (child == 0) {
+        if (syscall(SYS_setgroups, 0, 0) || setresgid(USER, USER, USER) || setresuid(USER, USER, USER))
+            _exit(100);
+        int wrong = prctl(PR_SET_DUMPABLE, 1) != 0;
+        wrong |= (open("/syn/trace", O_RDONLY) >= 0 || errno != EACCES) << 1;
+        wrong |= (tell("on") != -1 || errno != EACCES) << 2;
+        wrong |= find(root, &line) << 3;
+        wrong |= !find(getpid(), &line) << 4;
+        _exit(wrong);
+    }
+    equal(status_of(child), 0, "another user has its own threads only, and no recorder");
+    fails(tell("nonsense"), EINVAL, "a command that there is not");
+    fails(tell(""), EINVAL, "nor an empty one");
+}
+
+/* The events of `process`. */
+struct seen {
+    long events, most, least, needs, fills, first, full;
+};
+
+static struct seen see(pid_t process, long since)
+{
+    struct seen seen = {.least = 1L << 62};
+    struct line line;
+    for (char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : 0) {
+        if (*at == '#' || !event_line(at, &line) || line.process != process || line.time < since)
+            continue;
+        seen.events++;
+        seen.most = line.quantum > seen.most ? line.quantum : seen.most;
+        seen.least = line.quantum < seen.least ? line.quantum : seen.least;
+        seen.needs += line.need > 0;
+        seen.fills += strchr(line.channels, '/') != 0;
+        if (!seen.first)
+            seen.first = line.time;
+        if (line.quantum >= 2 * line.own && !seen.full)
+            seen.full = line.time;
+    }
+    return seen;
+}
+
+/* Lines of the text, and whether each is an event of a later time, or says how many were lost. */
+static long events(long *lost)
+{
+    long count = 0, good = 1, last = 0, part;
+    struct line line;
+    *lost = 0;
+    for (char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : 0) {
+        if (sscanf(at, "# lost %ld", &part) == 1)
+            *lost += part;
+        if (*at == '#')
+            continue;
+        good &= event_line(at, &line) && line.time >= last;
+        last = line.time;
+        count++;
+    }
+    return good ? count : -1;
+}
+
+static void trace(void)
+{
+    long lost, length;
+    check(whole("/syn/trace") > 0 && strncmp(text, "# quanta 1 off ", 15) == 0, "the recorder is off");
+    equal(events(&lost), 0, "and has no event");
+    check(pipe(channel) == 0 && tell("on") == 0, "it is on");
+    pid_t pids[4] = {begin("consumer", consume), begin("producer", produce), begin("spinner", spin), begin("spinner", spin)};
+    close(channel[0]), close(channel[1]);
+    pass(150);
+    check(tell("off\n") == 0, "it is off again");
+    for (int i = 0; i < 4; i++)
+        kill_child(pids[i]);
+    length = whole("/syn/trace");
+    long count = events(&lost);
+    printf("# %ld events, %ld lost\n", count, lost);
+    check(count > 100 && lost == 0 && strncmp(text, "# quanta 1 off ", 15) == 0, "it has the events, in the order of time");
+    struct seen consumer = see(pids[0], 0), spinner = see(pids[2], 0);
+    printf("# consumer: %ld events, %ld with need, longest %ld, twice its own after %ld\n", consumer.events, consumer.needs, consumer.most,
+           consumer.full - consumer.first);
+    check(consumer.events > 10 && consumer.needs > 5 && consumer.fills == consumer.events, "a consumer whose queue is full shows need");
+    check(consumer.most == 1600000, "and gets up to four times its own quantum");
+    check(consumer.full && consumer.full - consumer.first <= 5000000, "twice its own within 5 ms");
+    check(spinner.events > 10 && spinner.most == 400000 && spinner.least == 400000, "a thread without channels has its own");
+    equal(whole("/syn/trace"), length, "what was recorded can be read again");
+    check(tell("on") == 0 && tell("off") == 0 && whole("/syn/trace") > 0, "it is on and off again");
+    check(events(&lost) < count && see(pids[0], 0).events == 0, "and has forgotten what there was");
+}
+
+/* More events than are kept: the oldest are forgotten, and the text says how many. */
+static void loss(void)
+{
+    enum { SIZE = 2048 };
+    long lost;
+    int fd;
+    check(tell("on") == 0, "it is on");
+    pid_t pids[2] = {begin("spinner", spin), begin("spinner", spin)};
+    pass(400);
+    check((fd = open("/syn/trace", O_RDONLY)) >= 0, "its text is opened");
+    pass(700);
+    check(whole("/syn/trace") > 0, "and read later by another");
+    long count = events(&lost);
+    printf("# %ld events, %ld lost\n", count, lost);
+    check(count > 1000 && count <= SIZE && lost > 0, "it keeps the latest, and tells how many were lost");
+    long length = 0, some = 0;
+    while ((some = read(fd, text + length, ROOM - 1 - length)) > 0)
+        length += some;
+    text[length] = 0;
+    count = events(&lost);
+    printf("# %ld events, %ld lost\n", count, lost);
+    check(some == 0 && count >= 0 && count < SIZE && lost > 0, "a text has nothing that came after it was opened");
+    close(fd);
+    check(tell("off") == 0, "it is off again");
+    for (int i = 0; i < 2; i++)
+        kill_child(pids[i]);
+    check(tell("on") == 0 && tell("off") == 0, "and forgets");
+}
+
+static const struct group groups[] = {{"sched", sched}, {"rights", rights}, {"trace", trace}, {"loss", loss}};
+
+int main(int argc, char **argv)
+{
+    run_groups(GROUPS(groups), 0, argc, argv);
+    return done();
+}
