@@ -1,9 +1,11 @@
-/* Checks the texts about the scheduler: /syn/sched, and the recorder, /syn/trace.
+/* Checks the texts about the scheduler: /syn/sched, the recorder, /syn/trace, and the program that shows them, syntop.
  *
  * Interface: traces [GROUP...] runs all groups or those named, as root; TAP on standard output.
  */
 #define _GNU_SOURCE
 #include "kit.h"
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
@@ -263,7 +265,108 @@ static void loss(void)
     check(tell("on") == 0 && tell("off") == 0, "and forgets");
 }
 
-static const struct group groups[] = {{"sched", sched}, {"rights", rights}, {"trace", trace}, {"loss", loss}};
+/* The output of a program, in `text`, and its status. */
+static int output_of(char *const *words)
+{
+    int ends[2];
+    long length = 0, count;
+    if (pipe(ends) != 0)
+        return -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], 1), dup2(ends[1], 2);
+        close(ends[0]), close(ends[1]);
+        execv(words[0], words);
+        _exit(127);
+    }
+    close(ends[1]);
+    while ((count = read(ends[0], text + length, ROOM - 1 - length)) > 0)
+        length += count;
+    text[length] = 0;
+    close(ends[0]);
+    return status_of(pid);
+}
+
+#define OUTPUT(...) output_of((char *const[]){"/usr/bin/syntop", __VA_ARGS__, 0})
+
+/* How often `what` is in the text. */
+static int times(const char *what)
+{
+    int count = 0;
+    for (char *at = text; (at = strstr(at, what)); at++)
+        count++;
+    return count;
+}
+
+static void batch(void)
+{
+    check(pipe(channel) == 0, "a pipe");
+    pid_t pids[3] = {begin("consumer", consume), begin("producer", produce), begin("spinner", spin)};
+    close(channel[0]), close(channel[1]);
+    pass(100);
+    equal(OUTPUT("-b", "-n", "2", "-d", "0.1"), 0, "syntop prints");
+    for (int i = 0; i < 3; i++)
+        kill_child(pids[i]);
+    equal(times(" threads, "), 2, "two pictures");
+    equal(times(" consumer "), 2, "each has a consumer");
+    check(times("in 100% of 64k") > 0 || times("in 9") > 0, "with its queue, which is full");
+    check(times(" 1600 ") > 0, "and its turn");
+    char *consumer = strstr(text, " consumer "), *spinner = strstr(text, " spinner ");
+    check(consumer && spinner && consumer < spinner, "the thread with the most CPU time comes first");
+    printf("# %.400s\n", strchr(text, '\n') ? strchr(text, '\n') + 1 : text);
+    equal(OUTPUT("-n", "0"), 2 << 8, "no pictures are not asked for");
+    equal(OUTPUT("-d", "x"), 2 << 8, "nor a time that is none");
+    equal(OUTPUT("more"), 2 << 8, "nor anything more");
+}
+
+/* Reads from `fd` until `what` has come: within ten seconds. */
+static int comes(int fd, const char *what)
+{
+    long length = 0;
+    for (double end = seconds() + 10; seconds() < end;) {
+        struct pollfd ready = {fd, POLLIN, 0};
+        if (poll(&ready, 1, 100) != 1)
+            continue;
+        long count = read(fd, text + length, ROOM - 1 - length);
+        if (count <= 0)
+            return 0;
+        length += count;
+        text[length] = 0;
+        if (strstr(text, what))
+            return 1;
+    }
+    return 0;
+}
+
+static void screen(void)
+{
+    struct winsize size = {.ws_row = 10, .ws_col = 28};
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    check(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0 && ioctl(master, TIOCSWINSZ, &size) == 0, "a terminal");
+    const char *name = ptsname(master);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setsid();
+        int fd = open(name, O_RDWR);
+        dup2(fd, 0), dup2(fd, 1), dup2(fd, 2);
+        execl("/usr/bin/syntop", "syntop", "-d", "1000", (char *)0);
+        _exit(127);
+    }
+    check(comes(master, "\033[J"), "a picture");
+    check(strstr(text, "syntop ") && strstr(text, "level state") == 0 && strstr(text, "thread process cpu level"),
+          "lines are cut to its width");
+    size.ws_col = 70;
+    check(ioctl(master, TIOCSWINSZ, &size) == 0 && comes(master, "\033[J"), "another when its size has changed");
+    check(strstr(text, "level state") != 0, "which is wider");
+    check(write(master, " ", 1) == 1 && comes(master, "\033[J"), "another when a key is pressed");
+    check(write(master, "q", 1) == 1 && comes(master, "\033[?1049l"), "`q` gives the screen back");
+    equal(status_of(pid), 0, "and ends it");
+    close(master);
+}
+
+static const struct group groups[] = {
+    {"sched", sched}, {"rights", rights}, {"trace", trace}, {"loss", loss}, {"batch", batch}, {"screen", screen},
+};
 
 int main(int argc, char **argv)
 {

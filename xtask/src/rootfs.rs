@@ -1,4 +1,4 @@
-//! The guest's root: busybox and a few text files, or what the user gives, and what was added.
+//! The guest's root: busybox, `syntop` and a few text files, or what the user gives, and what was added.
 //!
 //! *Interface*: `Root::new` from `--root`, `add` from `--add`, `command` resolves the first
 //! process, `finish` puts in what the run contract wants and gives the archive's bytes.
@@ -7,11 +7,12 @@ use crate::cpio::{Archive, Entry};
 use crate::failure::{Context, Failure, NOT_EXECUTABLE, NOT_FOUND, Result, USAGE};
 use crate::kernel::Tables;
 use crate::machine::Share;
-use crate::{host, program, tar};
+use crate::{compile, host, program, tar};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// Where the symbol table is in the root archive.
 pub const SYMBOLS: &str = ".synthesis/kernel.sym";
@@ -101,6 +102,10 @@ impl Root {
         for applet in applets.lines() {
             self.archive
                 .add_missing(applet, Entry::link("/bin/busybox"));
+        }
+        if let Some(bytes) = syntop() {
+            self.archive
+                .add("usr/bin/syntop", Entry::file(0o755, bytes));
         }
         Ok(())
     }
@@ -315,6 +320,21 @@ impl Root {
         }
         self.archive.write()
     }
+}
+
+/// The project's own program in the default root, with the smaller C library if there is its compiler;
+/// without any compiler the root does without.
+fn syntop() -> Option<&'static [u8]> {
+    static BYTES: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    let made = || {
+        let small = compile::program("syntop", &compile::MUSL);
+        let made = small.or_else(|_| compile::program("syntop", &compile::GLIBC));
+        let bytes = made.and_then(|path| std::fs::read(&path).context(path.display()));
+        bytes
+            .inspect_err(|failure| eprintln!("xtask: no syntop: {}", failure.message))
+            .ok()
+    };
+    BYTES.get_or_init(made).as_deref()
 }
 
 /// Strings as the run contract wants them: each ended by NUL.
