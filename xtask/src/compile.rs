@@ -1,6 +1,7 @@
 //! Guest programs: compiled from `user/` into `build/user`.
 //!
-//! *Interface*: `program(name, compiler)` compiles one in C; the compilers; `go(name)` one in Go.
+//! *Interface*: `program(name, compiler)` compiles one in C; the compilers; `go(name)` one in Go; [`Music`]
+//! has those of sound.
 
 use crate::failure::Result;
 use crate::host::{self, Need};
@@ -94,4 +95,41 @@ pub fn go(name: &str) -> Result<PathBuf> {
     }
     host::run_quietly(&mut command)?;
     Ok(target)
+}
+
+/// The Rust target of guest programs: Linux as the host has it.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// The programs of sound.
+pub struct Music {
+    /// Those of `user/music`, all in one static binary.
+    pub binary: PathBuf,
+    /// Other programs and their names.
+    pub others: Vec<(&'static str, PathBuf)>,
+}
+
+/// Compiles the programs of sound.
+///
+/// # Errors
+/// Host failure when the C library cannot be had or a compiler refuses.
+pub fn music() -> Result<Music> {
+    host::need(&[host::GCC])?;
+    let target = host::project().join("target/user");
+    let mut command = host::cargo();
+    command
+        .args(["build", "--quiet", "--release", "--package", "music"])
+        .args(["--target", TARGET])
+        .env("CARGO_TARGET_DIR", &target)
+        // In place of what concerns the host's programs. The binary needs no loader.
+        .env(
+            "RUSTFLAGS",
+            "-C target-feature=+crt-static -C relocation-model=static -C strip=symbols",
+        );
+    host::telling("compiling the programs of sound", || {
+        host::run_quietly(&mut command)
+    })?;
+    Ok(Music {
+        binary: target.join(TARGET).join("release/music"),
+        others: vec![("play-cd", program("play-cd", &GLIBC)?)],
+    })
 }

@@ -26,6 +26,7 @@ the guest; a bare name or a path that the guest has is the guest's.
   --root DIR|CPIO|TAR the guest's root, in place of busybox; archives may be compressed
   --package NAME      put a Debian package and all it needs into the root, with a shell; repeatable
   --add HOST[:GUEST]  put a file or directory into the root (by default at /root/NAME); repeatable
+  --music             put the programs of sound into the root (docs/music.md)
   --share HOST[:GUEST]  let the guest read and write a directory of the host, by default at /mnt/NAME;
                       repeatable
   --env NAME=VALUE    put a variable into the environment; repeatable
@@ -57,6 +58,8 @@ pub struct Options {
     pub packages: Vec<String>,
     /// `--add`, in order.
     pub add: Vec<String>,
+    /// `--music`.
+    pub music: bool,
     /// `--share`, in order.
     pub share: Vec<String>,
     /// `--env`, in order.
@@ -102,6 +105,7 @@ impl Options {
             root: None,
             packages: Vec::new(),
             add: Vec::new(),
+            music: false,
             share: Vec::new(),
             environment: Vec::new(),
             timeout: None,
@@ -142,6 +146,7 @@ impl Options {
                 Long("root") => options.root = Some(existing(parser.value()?, "--root")?),
                 Long("package") => options.packages.push(package(parser.value()?)?),
                 Long("add") => options.add.push(text(parser.value()?, "--add")?),
+                Long("music") => options.music = true,
                 Long("share") => options.share.push(text(parser.value()?, "--share")?),
                 Long("env") => {
                     let variable = text(parser.value()?, "--env")?;

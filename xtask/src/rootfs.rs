@@ -3,11 +3,12 @@
 //! *Interface*: `Root::new` from `--root`, `add` from `--add`, `command` resolves the first
 //! process, `finish` puts in what the run contract wants and gives the archive's bytes.
 
+use crate::compile::{self, Music};
 use crate::cpio::{Archive, Entry};
 use crate::failure::{Context, Failure, NOT_EXECUTABLE, NOT_FOUND, Result, USAGE};
 use crate::kernel::Tables;
 use crate::machine::Share;
-use crate::{compile, host, program, tar};
+use crate::{host, program, tar};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -169,6 +170,23 @@ impl Root {
         } else {
             self.file(path, &target)
         }
+    }
+
+    /// Puts in the programs of sound, with a link for each of those that are one binary.
+    ///
+    /// # Errors
+    /// Host failure when the binary does not tell their names.
+    pub fn music(&mut self, music: &Music) -> Result<()> {
+        let binary = ("music", music.binary.clone());
+        for (name, path) in music.others.iter().chain([&binary]) {
+            self.add(&format!("{}:/usr/bin/{name}", path.display()))?;
+        }
+        let names = host::command_output(Command::new(&music.binary).arg("--links"))?;
+        for name in names.lines() {
+            let place = self.archive.place(&format!("usr/bin/{name}"));
+            self.archive.add(&place, Entry::link("music"));
+        }
+        Ok(())
     }
 
     /// Has the guest mount a directory of the host, `HOST[:GUEST]`, by default at `/mnt/NAME`. The answer is

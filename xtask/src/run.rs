@@ -7,7 +7,7 @@ use crate::machine::{Log, Machine, Running, Share, Status, Streams, Virtio};
 use crate::options::{HELP, Options};
 use crate::rootfs::Root;
 use crate::terminal::{self, Raw};
-use crate::{debian, host, kernel};
+use crate::{compile, debian, host, kernel};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
@@ -135,6 +135,9 @@ pub fn root(options: &Options) -> Result<(Root, Vec<String>)> {
     };
     for item in &options.add {
         root.add(item)?;
+    }
+    if options.music {
+        root.music(&compile::music()?)?;
     }
     let mut command = options.command.clone();
     if let Some(name) = command.first_mut() {

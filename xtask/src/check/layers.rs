@@ -30,6 +30,10 @@ const LEVELS: &[(&str, u32)] = &[
     ("trials", 9),
 ];
 
+/// Programs for the guest, and the only room that they may use: pure arithmetic. Nobody knows them.
+const PROGRAMS: &[&str] = &["music"];
+const PROGRAMS_USE: &str = "feedback";
+
 /// The packages beside the rooms, which may know none of them.
 const BESIDE: &[&str] = &["xtask"];
 
@@ -62,7 +66,8 @@ pub fn upward(metadata: &Value) -> Vec<String> {
             continue;
         };
         let beside = BESIDE.contains(&from);
-        let Some(upper) = level(from).or(beside.then_some(0)) else {
+        let program = PROGRAMS.contains(&from);
+        let Some(upper) = level(from).or((beside || program).then_some(0)) else {
             broken.push(format!("{from}: a package that is in no layer"));
             continue;
         };
@@ -76,6 +81,14 @@ pub fn upward(metadata: &Value) -> Vec<String> {
             }
             if beside {
                 broken.push(format!("{from} -> {to}: {from} stands beside the rooms"));
+                continue;
+            }
+            if program {
+                if to != PROGRAMS_USE {
+                    broken.push(format!(
+                        "{from} -> {to}: a program uses no room but {PROGRAMS_USE}"
+                    ));
+                }
                 continue;
             }
             if to == LAB {
@@ -178,6 +191,22 @@ mod tests {
     fn a_room_that_nobody_placed_and_a_tool_that_knows_one_are_found() {
         let bad = graph(&[("attic", &[]), ("xtask", &["abi"]), ("abi", &[])]);
         assert_eq!(upward(&bad).len(), 2);
+    }
+
+    #[test]
+    fn a_program_uses_arithmetic_and_is_used_by_nobody() {
+        let room = |name| json!({"name": name, "dependencies": []});
+        let of = |from: &str, to: &str| {
+            let edge = json!({"name": to, "path": format!("/{to}")});
+            let user = json!({"name": from, "dependencies": [edge]});
+            let others = ["music", "feedback", "abi"].map(room).into_iter();
+            let others = others.filter(|other| other["name"] != from);
+            let packages: Vec<_> = others.chain([user]).collect();
+            upward(&json!({ "packages": packages }))
+        };
+        assert!(of("music", "feedback").is_empty());
+        assert_eq!(of("music", "abi").len(), 1);
+        assert_eq!(of("kernel", "music").len(), 1);
     }
 
     #[test]

@@ -179,6 +179,8 @@ fn clippy_kernel() -> Result<Vec<String>> {
         "--workspace",
         "--exclude",
         "xtask",
+        "--exclude",
+        "music",
         "--target",
         host::KERNEL_TARGET,
         "--",
@@ -223,7 +225,7 @@ fn layering() -> Result<Vec<String>> {
     let files = host::command_output(Command::new("git").args(["ls-files", "*.rs"]))?;
     for path in files.lines() {
         if let (Some((room, _)), Ok(text)) = (
-            path.split_once('/'),
+            path.strip_prefix("user/").unwrap_or(path).split_once('/'),
             std::fs::read_to_string(host::project().join(path)),
         ) {
             sources.entry(room.to_owned()).or_default().push_str(&text);

@@ -6,7 +6,7 @@
 use super::kit::Kit;
 use super::tap::Check;
 use super::{
-    chains, cli, devices, exhaust, faults, fuzz, ltp, mitigations, order, refused, runtimes,
+    chains, cli, devices, exhaust, faults, fuzz, ltp, mitigations, music, order, refused, runtimes,
     session, shares, threads,
 };
 use crate::failure::Result;
@@ -74,6 +74,11 @@ pub const TESTS: &[Test] = &[
         name: "shares",
         about: "directories of the host: every call, 5,000 files both ways, several threads, by messages and by lines",
         run: shares::run,
+    },
+    Test {
+        name: "music",
+        about: "pipelines of the programs of sound give what they give on the host, on 1 and 4 CPUs",
+        run: music::run,
     },
     Test {
         name: "kept",

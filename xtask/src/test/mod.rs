@@ -16,6 +16,7 @@ mod hush;
 mod kit;
 mod ltp;
 mod mitigations;
+mod music;
 mod order;
 mod refused;
 mod removal;

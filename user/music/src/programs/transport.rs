@@ -1,0 +1,123 @@
+//! The programs that bring streams from devices and files, and to them.
+//!
+//! *Interface*: [`PROGRAMS`].
+
+use super::failure::Failure;
+use super::words::{Given, Kind, Word};
+use super::{Program, files};
+use crate::frame::saturated;
+use crate::sources::rhythm::softer;
+
+/// The programs of this file.
+pub const PROGRAMS: &[Program] = &[
+    Program {
+        name: "play",
+        about: "plays the stream on a loudspeaker",
+        words: &[Word {
+            name: "PATH",
+            kind: Kind::Text("/dev/speaker"),
+            about: "the device, or a file that is there; - is standard output",
+        }],
+        rest: None,
+        options: &[],
+        run: play,
+    },
+    Program {
+        name: "record",
+        about: "the stream of a microphone",
+        words: &[Word {
+            name: "PATH",
+            kind: Kind::Text("/dev/mic"),
+            about: "the device, or a file",
+        }],
+        rest: None,
+        options: &[Word {
+            name: "seconds",
+            kind: Kind::Number(0.0, f64::INFINITY, Some(f64::INFINITY)),
+            about: "length; without it, up to the end",
+        }],
+        run: record,
+    },
+    Program {
+        name: "mix",
+        about: "the sum of several streams",
+        words: &[],
+        rest: Some("PATH"),
+        options: &[Word {
+            name: "gain",
+            kind: Kind::Number(0.0, 400.0, Some(100.0)),
+            about: "loudness of each stream, in percent",
+        }],
+        run: mix,
+    },
+];
+
+fn play(given: &Given) -> Result<(), Failure> {
+    let path = given.text("PATH");
+    let (mut input, mut output) = (files::input(given)?, files::writing(path)?);
+    let mut block = Vec::new();
+    loop {
+        let read = input.block(&mut block);
+        read.map_err(|error| Failure::with("standard input", &error))?;
+        if block.is_empty() {
+            return Ok(());
+        }
+        let written = output.block(&block);
+        written.map_err(|error| Failure::writing(&path.to_string_lossy(), &error))?;
+    }
+}
+
+fn record(given: &Given) -> Result<(), Failure> {
+    let path = given.text("PATH");
+    let (mut input, mut output) = (files::reading(given, path)?, files::output()?);
+    let seconds = given.number("seconds");
+    let mut left = match seconds.is_finite() {
+        true => given.frames(seconds),
+        false => u64::MAX,
+    };
+    let mut block = Vec::new();
+    while left > 0 {
+        let read = input.block(&mut block);
+        read.map_err(|error| Failure::with(&path.to_string_lossy(), &error))?;
+        block.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+        if block.is_empty() {
+            return Ok(());
+        }
+        left -= block.len() as u64;
+        let written = output.block(&block);
+        written.map_err(|error| Failure::writing("standard output", &error))?;
+    }
+    Ok(())
+}
+
+/// The sum lasts as long as the longest stream.
+fn mix(given: &Given) -> Result<(), Failure> {
+    let mut inputs = Vec::new();
+    for path in given.rest() {
+        inputs.push((path.to_string_lossy(), files::reading(given, path)?));
+    }
+    let mut output = files::output()?;
+    let gain = given.number("gain");
+    let (mut block, mut sums, mut out) = (Vec::new(), Vec::<[i32; 2]>::new(), Vec::new());
+    loop {
+        sums.clear();
+        for (name, input) in &mut inputs {
+            let read = input.whole(&mut block);
+            read.map_err(|error| Failure::with(name, &error))?;
+            if sums.len() < block.len() {
+                sums.resize(block.len(), [0; 2]);
+            }
+            for (sum, frame) in sums.iter_mut().zip(&block) {
+                let frame = softer(*frame, gain);
+                *sum = std::array::from_fn(|side| sum[side] + i32::from(frame[side]));
+            }
+        }
+        if sums.is_empty() {
+            return Ok(());
+        }
+        out.clear();
+        out.extend(sums.iter().map(|sum| sum.map(saturated)));
+        let written = output.block(&out);
+        written.map_err(|error| Failure::writing("standard output", &error))?;
+    }
+}
