@@ -100,6 +100,7 @@ fn return_to_user(frame: &mut TrapFrame) {
             if marks == thread::flags::SEQUENCE {
                 rseq::look(frame, task, 0);
                 flows::look(task);
+                thread::settle();
                 return None;
             }
             deliver::run(frame, task)

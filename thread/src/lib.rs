@@ -34,6 +34,7 @@ pub mod switch;
 mod time;
 mod tte;
 
+pub use balance::affinity::settle;
 pub use balance::{sample, shelf};
 pub use entry::{chain, dispatch, outright};
 pub use native::{direct, ops};

@@ -216,7 +216,7 @@ fn sleeper_and_offerer(announces: bool) {
             let (shelf, idlers, told) = (shelf.clone(), idlers.clone(), told.clone());
             thread::spawn(move || {
                 assert!(shelf.put(shared as *mut Entry));
-                if let Some(cpu) = idlers.claim() {
+                if let Some(cpu) = idlers.claim(u32::MAX) {
                     assert_eq!(cpu, 5);
                     told.store(true, Ordering::Relaxed);
                 }

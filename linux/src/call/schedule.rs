@@ -190,7 +190,7 @@ fn sched_setaffinity(a: &mut Args) -> Result<usize> {
     if mask == 0 {
         return Err(Errno::EINVAL);
     }
-    task.pace.set_allowed(mask);
+    task.set_allowed(mask);
     Ok(0)
 }
 

@@ -108,7 +108,7 @@ impl Pace {
     }
 
     /// Sets them.
-    pub fn set_allowed(&self, allowed: u64) {
+    pub(super) fn set_allowed(&self, allowed: u64) {
         self.allowed.store(allowed, Ordering::Relaxed);
     }
 
@@ -128,9 +128,11 @@ impl Pace {
         self.reset.store(policy.reset, Ordering::Relaxed);
     }
 
-    /// Whether niceness and policy are those of most threads.
+    /// Whether niceness, policy and processors are those of most threads.
     pub(super) fn is_usual(&self) -> bool {
-        self.nice() == 0 && self.policy.load(Ordering::Relaxed) == SCHED_OTHER
+        self.nice() == 0
+            && self.policy.load(Ordering::Relaxed) == SCHED_OTHER
+            && self.allowed() == u64::MAX
     }
 
     /// Niceness, −20 to 19.

@@ -100,6 +100,7 @@ impl Task {
         if !pace.is_usual() {
             thread.set_nice(pace.nice() > 0);
             thread.set_quantum_ns(pace.quantum_ns());
+            thread.set_allowed(pace.allowed() as u32);
         }
         vm::fallible::placed(|| Task {
             tid,
@@ -228,6 +229,12 @@ impl Task {
         self.pace.set_nice(nice);
         self.thread.set_nice(nice > 0);
         self.thread.set_quantum_ns(self.pace.quantum_ns());
+    }
+
+    /// Sets the processors on which it may run, a bit each.
+    pub fn set_allowed(&self, allowed: u64) {
+        self.pace.set_allowed(allowed);
+        self.thread.set_allowed(allowed as u32);
     }
 
     /// Sets its policy.

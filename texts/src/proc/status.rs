@@ -176,6 +176,27 @@ fn identity(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
     );
 }
 
+/// The numbers of the bits that are set, as in `0,2-3`.
+struct Ranges(u64);
+
+impl core::fmt::Display for Ranges {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (mut left, mut first) = (self.0, true);
+        while left != 0 {
+            let begin = left.trailing_zeros();
+            let end = begin + (left >> begin).trailing_ones() - 1;
+            let comma = if first { "" } else { "," };
+            match end - begin {
+                0 => write!(f, "{comma}{begin}")?,
+                _ => write!(f, "{comma}{begin}-{end}")?,
+            }
+            left &= u64::MAX.checked_shl(end + 1).unwrap_or(0);
+            first = false;
+        }
+        Ok(())
+    }
+}
+
 fn state_of(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
     let cred = process.cred.get();
     out.push('\n');
@@ -215,13 +236,20 @@ fn state_of(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
         cred.caps.ambient.bits(),
         u8::from(process.no_new_privileges.load(Ordering::Relaxed)),
     );
-    let cpus = machine::cpu::cpus();
+    let mut allowed = task.map_or(u64::MAX, |task| task.pace.allowed());
+    if task.is_none() {
+        process.each_thread(|first| {
+            allowed = first.pace.allowed();
+            false
+        });
+    }
+    allowed &= (1 << machine::cpu::cpus()) - 1;
     let used = task.map_or_else(|| process.usage(), Task::usage);
     let _ = write!(
         out,
-        "Cpus_allowed:\t{:x}\nCpus_allowed_list:\t0-{}\nvoluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t{}\n",
-        (1u64 << cpus) - 1,
-        cpus - 1,
+        "Cpus_allowed:\t{:x}\nCpus_allowed_list:\t{}\nvoluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t{}\n",
+        allowed,
+        Ranges(allowed),
         used.voluntary,
         used.forced,
     );

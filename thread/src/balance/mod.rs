@@ -22,10 +22,12 @@
 //! no other CPU may take. A machine with one CPU leaves its shelf empty.
 //! Source: dissertation, section 5.3.1.
 
+pub(crate) mod affinity;
 pub(crate) mod average;
 pub mod sample;
 pub mod shelf;
 
+use crate::balance::affinity::{ANYWHERE, may_run};
 use crate::running::block;
 use crate::running::kick;
 use crate::running::local::{IDLE, Local, STILL, local};
@@ -46,10 +48,14 @@ pub(crate) fn offer(local: &Local, me: &Tte) -> usize {
     if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) {
         return 0;
     }
+    let home = me.cpu();
     let mut coming = usize::from(left(&local.ring));
     for _ in 0..OFFERS {
         let hungry = IDLE.any();
-        let Some(spare) = local.ring.spare(me, hungry, waited_long) else {
+        let Some(spare) = local
+            .ring
+            .spare(me, hungry, |tte| tte.may_leave(home) && waited_long(tte))
+        else {
             break;
         };
         if local.ring.shelf.is_full() {
@@ -57,7 +63,7 @@ pub(crate) fn offer(local: &Local, me: &Tte) -> usize {
         }
         local.ring.remove(me, spare);
         local.ring.shelf.put(spare.as_ptr());
-        coming += usize::from(wake_one());
+        coming += usize::from(wake_one(spare.allowed.load(Ordering::Relaxed)));
     }
     coming
 }
@@ -91,26 +97,30 @@ pub(crate) fn begin(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte) -> bool {
     }
     // A kernel thread is made to do something beside its maker.
     if !Kind::from_bits(tte.kind.load(Ordering::Relaxed)).contains(Kind::USER) {
-        wake_one();
+        wake_one(ANYWHERE);
     }
     true
 }
 
 /// Wakes an idle CPU, if there is one, for a thread on this CPU's shelf. Whether it did.
 pub(crate) fn left(ring: &ReadyRing) -> bool {
-    IDLE.any() && ring.shelf.is_used() && ring.shelf.sweep() && wake_one()
+    IDLE.any()
+        && ring.shelf.is_used()
+        && ring.shelf.sweep()
+        && wake_one(affinity::wanted_by(&ring.shelf))
 }
 
 /// After an idle CPU, which counts as idle no more, has found something: wakes the next if there is more.
 pub(crate) fn pass_on() {
-    if IDLE.any() && (0..cpus()).any(|cpu| !local(cpu).ring.shelf.is_empty()) {
-        wake_one();
+    if IDLE.any() {
+        let wanted = |all, cpu| all | affinity::wanted_by(&local(cpu).ring.shelf);
+        wake_one((0..cpus()).fold(0, wanted));
     }
 }
 
-/// Interrupts an idle CPU, if there is one, for a thread that was put on a shelf.
-fn wake_one() -> bool {
-    let idle = IDLE.claim();
+/// Interrupts an idle CPU, if there is one `among` these, for a thread that was put on a shelf.
+fn wake_one(among: u32) -> bool {
+    let idle = IDLE.claim(among);
     if let Some(idle) = idle {
         kick::send(idle);
     }
@@ -126,7 +136,7 @@ pub(crate) fn follow(local: &Local, me: &Tte, tte: &Tte) -> bool {
     }
     tte.invited.store(0, Ordering::Relaxed);
     let there = &crate::running::local::local(invited - 1).ring;
-    if there.ready() > 1 || core::ptr::eq(there, &local.ring) {
+    if there.ready() > 1 || core::ptr::eq(there, &local.ring) || !tte.may_run_on(invited - 1) {
         return false;
     }
     tte.move_to(invited - 1);
@@ -134,8 +144,8 @@ pub(crate) fn follow(local: &Local, me: &Tte, tte: &Tte) -> bool {
     true
 }
 
-/// Takes the most urgent thread from the nearest shelf that has any, this CPU's first, into the ring. Whether
-/// there was one.
+/// Takes the most urgent thread from the nearest shelf that has any for this CPU, its own first, into the
+/// ring. Whether there was one.
 pub(crate) fn steal(cpu: &Cpu, here: &Local, me: &Tte) -> bool {
     let (number, count) = (cpu.number(), cpus());
     if count == 1 {
@@ -144,7 +154,9 @@ pub(crate) fn steal(cpu: &Cpu, here: &Local, me: &Tte) -> bool {
     }
     for distance in 0..count {
         let from = local((number + distance) % count);
-        let Some(tte) = from.ring.shelf.take(rank) else {
+        // Its own shelf may have a thread that has to go elsewhere, and only from a ring can.
+        let its = |tte| rank(tte).filter(|_| distance == 0 || may_run(tte, number));
+        let Some(tte) = from.ring.shelf.take(its) else {
             continue;
         };
         // SAFETY: shelves hold entries, which are never unmapped.

@@ -137,6 +137,16 @@ impl<T, const N: usize> Shelf<T, N> {
             .any(|place| self.take_from(place, thing))
     }
 
+    /// Calls `f` with what is there. It may belong to another CPU meanwhile.
+    pub fn each(&self, mut f: impl FnMut(*mut T)) {
+        for place in &self.places {
+            let thing = place.load(Ordering::Acquire);
+            if !thing.is_null() {
+                f(thing);
+            }
+        }
+    }
+
     /// The approximate number of threads on the shelf.
     pub fn len(&self) -> usize {
         let filled = |place: &&AtomicPtr<T>| !place.load(Ordering::Relaxed).is_null();
@@ -175,18 +185,20 @@ impl Idlers {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// After a thread was put on a shelf: claims an idle CPU. It no longer counts as idle, and the caller
-    /// must interrupt it.
-    pub fn claim(&self) -> Option<usize> {
+    /// After a thread was put on a shelf: claims an idle CPU, one `among` those where the thread may run. It
+    /// no longer counts as idle, and the caller must interrupt it.
+    pub fn claim(&self, among: u32) -> Option<usize> {
         fence(Ordering::SeqCst);
         let mut idle = self.0.load(Ordering::Relaxed);
-        while idle != 0 {
-            let rest = idle & (idle - 1);
-            match self
-                .0
-                .compare_exchange_weak(idle, rest, Ordering::SeqCst, Ordering::Relaxed)
-            {
-                Ok(_) => return Some(idle.trailing_zeros() as usize),
+        while idle & among != 0 {
+            let one = idle & among & (idle & among).wrapping_neg();
+            match self.0.compare_exchange_weak(
+                idle,
+                idle & !one,
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(one.trailing_zeros() as usize),
                 Err(now) => idle = now,
             }
         }

@@ -14,6 +14,7 @@ pub(crate) mod sequence;
 pub mod signal;
 pub mod token;
 
+use crate::balance::affinity::ANYWHERE;
 use crate::balance::sample::Samples;
 use crate::entry::dispatch::Dispatcher;
 use crate::entry::protect::Interrupted;
@@ -89,6 +90,8 @@ pub struct Tte {
     /// Number of the CPU whose ring the thread belongs to; changed by [`Tte::move_to`].
     pub(crate) cpu: AtomicU32,
     pub(crate) pinned: AtomicBool,
+    /// The CPUs on which it may run, a bit each (`balance/affinity.rs`).
+    pub(crate) allowed: AtomicU32,
     /// [`Kind`] of its switch code, as bits.
     pub(crate) kind: AtomicU8,
     pub(crate) wanted_level: AtomicU8,
@@ -201,6 +204,7 @@ impl Tte {
             root: AtomicU64::new(0),
             cpu: AtomicU32::new(0),
             pinned: AtomicBool::new(false),
+            allowed: AtomicU32::new(ANYWHERE),
             kind: AtomicU8::new(0),
             wanted_level: AtomicU8::new(0),
             inbox_next: AtomicPtr::new(null_mut()),
@@ -379,6 +383,7 @@ impl Tte {
             );
             self.cpu.store(cpu as u32, Ordering::Relaxed);
             self.note_sequence();
+            self.is_in_place();
         }
         // SAFETY: the stack that the thread was made with ends in its base, and stays as long as the thread.
         let base = unsafe { &*(self.stack_top() as *const StackBase) };
@@ -576,6 +581,7 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     tte.beginning.store(0, Ordering::Relaxed);
     tte.sequences.store(0, Ordering::Relaxed);
     tte.pinned.store(false, Ordering::Relaxed);
+    tte.allowed.store(ANYWHERE, Ordering::Relaxed);
     tte.on_ring.store(false, Ordering::Relaxed);
     tte.look_up_channels();
     tte.is_asked.store(false, Ordering::Relaxed);

@@ -241,6 +241,11 @@ pub const TESTS: &[Test] = &[
         run: traces,
     },
     Test {
+        name: "policies",
+        about: "affinity, on 1 and 4 CPUs; real-time policies, by icount",
+        run: policies,
+    },
+    Test {
         name: "events",
         about: "eventfd, timerfd, on 1 and 4 CPUs",
         run: events,
@@ -1010,6 +1015,10 @@ fn traces(kit: &Kit) -> Vec<Check> {
     let mut machine = with(kit, "traces", 1, 128);
     machine.icount = Some(0);
     kit.tap(&machine, &["/tests/traces-glibc"], 5 * MINUTE)
+}
+
+fn policies(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "policies", 128, &["/tests/policies-glibc"], 5 * MINUTE)
 }
 
 fn many(kit: &Kit) -> Vec<Check> {

@@ -176,6 +176,7 @@ impl Kit {
             "rseqs",
             "feeds",
             "traces",
+            "policies",
             "polls",
             "accounts",
             "settings",

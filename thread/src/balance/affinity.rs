@@ -1,0 +1,117 @@
+//! Affinity: the CPUs on which a thread may run.
+//!
+//! *Interface*: [`Tte::set_allowed`] from any thread, at any time; [`settle`] by the thread itself before it
+//! enters user mode; [`Tte::may_run_on`] and [`Tte::may_leave`] for the balancing.
+//!
+//! The switch and the rings know nothing of it. Balancing gives a thread to no CPU on which it may not run.
+//! A thread that is on such a CPU all the same, because its CPUs were set while it was there, is marked as
+//! one with restartable sequences is, and moves itself at its next crossing into user mode: it sleeps, and an
+//! alarm of its CPU sends it to another one. Only a CPU that has switched a thread out may send it away.
+
+use crate::balance::shelf::Shelf;
+use crate::running::block;
+use crate::running::kick;
+use crate::running::local::{here, local};
+use crate::time::clock;
+use crate::tte::flags::SEQUENCE;
+use crate::tte::{Tte, token};
+use core::sync::atomic::{Ordering, fence};
+use machine::clock::now_ns;
+use machine::cpu::{cpus, irq_disable, irq_enable};
+
+/// The CPUs of a thread that may run anywhere.
+pub(crate) const ANYWHERE: u32 = u32::MAX;
+
+/// Whether a thread on a shelf may run on CPU number `cpu`.
+pub(crate) fn may_run(tte: *mut Tte, cpu: usize) -> bool {
+    // SAFETY: shelves hold entries, which are never unmapped.
+    unsafe { &*tte }.may_run_on(cpu)
+}
+
+/// The CPUs on which at least one of the threads of `shelf` may run.
+pub(crate) fn wanted_by<const N: usize>(shelf: &Shelf<Tte, N>) -> u32 {
+    let mut wanted = 0;
+    shelf.each(|tte| {
+        // SAFETY: shelves hold entries, which are never unmapped.
+        wanted |= unsafe { &*tte }.allowed.load(Ordering::Relaxed);
+    });
+    wanted
+}
+
+impl Tte {
+    /// The thread may run on the CPUs of `mask`, a bit for each, of which at least one is up. It leaves any
+    /// other before it is in user mode again.
+    pub fn set_allowed(&self, mask: u32) {
+        self.allowed.store(mask, Ordering::Relaxed);
+        if !self.is_in_place() && self.on_ring.load(Ordering::Relaxed) {
+            kick::send(self.cpu());
+        }
+    }
+
+    /// Whether the thread may run on CPU number `cpu`.
+    #[inline]
+    pub(crate) fn may_run_on(&self, cpu: usize) -> bool {
+        self.allowed.load(Ordering::Relaxed) >> cpu & 1 != 0
+    }
+
+    /// Whether there is another CPU than `cpu` for it.
+    pub(crate) fn may_leave(&self, cpu: usize) -> bool {
+        let others = ((1 << cpus()) - 1) & !(1 << cpu);
+        self.allowed.load(Ordering::Relaxed) & others != 0
+    }
+
+    /// Whether the thread is on a CPU on which it may run; it is marked otherwise. After a change of either:
+    /// of two that change both at once, the later one sees the thread's new place.
+    pub(crate) fn is_in_place(&self) -> bool {
+        fence(Ordering::SeqCst);
+        let right = self.may_run_on(self.cpu());
+        if !right {
+            self.state.fetch_or(SEQUENCE, Ordering::AcqRel);
+        }
+        right
+    }
+}
+
+/// The running thread moves to a CPU on which it may run, if it is on another one. With interrupts on.
+pub fn settle() {
+    irq_disable();
+    loop {
+        let (cpu, _, me) = here();
+        if me.may_run_on(cpu.number()) || destination(me).is_none() {
+            break;
+        }
+        // Interrupts are off, so that the alarm finds it asleep. Without memory for an alarm it stays for now.
+        let Ok(alarm) = clock::alarm(now_ns(), depart, me.address()) else {
+            break;
+        };
+        block::suspend();
+        clock::cancel(alarm);
+        irq_disable();
+    }
+    irq_enable();
+}
+
+/// Of the CPUs on which the thread may run the one with the fewest ready threads.
+fn destination(tte: &Tte) -> Option<usize> {
+    (0..cpus())
+        .filter(|&cpu| tte.may_run_on(cpu))
+        .min_by_key(|&cpu| local(cpu).ring.ready())
+}
+
+/// Sends the thread with this address, which sleeps in [`settle`], to a CPU on which it may run. Called by
+/// the alarm on the CPU that has switched it out.
+fn depart(address: usize) {
+    // SAFETY: the address of an entry, which is never unmapped.
+    let tte = unsafe { &*(address as *const Tte) };
+    if !token::rouse(&tte.state) {
+        return block::resume(tte);
+    }
+    let (cpu, _, _) = here();
+    match destination(tte) {
+        Some(there) if tte.cpu() == cpu.number() && there != cpu.number() => {
+            tte.move_to(there);
+            block::send_home(tte);
+        }
+        _ => block::wake(tte),
+    }
+}

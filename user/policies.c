@@ -1,0 +1,253 @@
+/* Where and before whom a thread runs: affinity, real-time policies.
+ *
+ * Interface: policies [GROUP...] runs all groups or those named; TAP on standard output. Passes on Linux too. Groups of affinity have
+ * little to say on a machine with one processor; they pass there. Real-time groups want one, and user 0.
+ */
+#define _GNU_SOURCE
+#include "kit.h"
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Shared between parent and children. */
+static volatile struct {
+    int cpu;
+    long seen[8];
+    long turns;
+    int order[8];
+    int count;
+} *told;
+
+static double cpu_time(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec t = {0};
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0)
+        return 0;
+    return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static void nap(double seconds)
+{
+    struct timespec t = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)};
+    while (nanosleep(&t, &t) != 0 && errno == EINTR)
+        ;
+}
+
+static int processors(void) { return sysconf(_SC_NPROCESSORS_ONLN); }
+
+static int allow(pid_t pid, unsigned mask)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int i = 0; i < 8; i++)
+        if (mask >> i & 1)
+            CPU_SET(i, &set);
+    return sched_setaffinity(pid, sizeof set, &set);
+}
+
+/* The running thread goes where it may run, before the call returns, and stays. */
+static void self(void)
+{
+    int right = 1, stays = 1;
+    for (int round = 0; round < 3; round++)
+        for (int cpu = 0; cpu < processors(); cpu++) {
+            right &= allow(0, 1u << cpu) == 0 && sched_getcpu() == cpu;
+            double until = seconds() + 0.01;
+            while (seconds() < until)
+                stays &= sched_getcpu() == cpu;
+            sched_yield();
+            stays &= sched_getcpu() == cpu;
+            nap(0.001);
+            stays &= sched_getcpu() == cpu;
+        }
+    allow(0, 0xff);
+    check(right, "a thread runs where it may, at once");
+    check(stays, "and stays there");
+    errno = 0;
+    check(allow(0, 0) == -1 && errno == EINVAL, "it must run somewhere");
+    if (processors() < 8) {
+        errno = 0;
+        check(allow(0, 1u << 7) == -1 && errno == EINVAL, "on a processor that there is");
+    }
+}
+
+static pid_t spinner(void)
+{
+    told->cpu = -1;
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;) {
+            int cpu = sched_getcpu();
+            told->cpu = cpu;
+            told->seen[cpu & 7]++;
+        }
+    return pid;
+}
+
+/* Whether the spinner comes to `cpu` within five seconds. */
+static int comes(int cpu)
+{
+    for (double until = seconds() + 5; seconds() < until;) {
+        if (told->cpu == cpu)
+            return 1;
+        nap(0.001);
+    }
+    return 0;
+}
+
+/* Another thread, which computes. */
+static void other(void)
+{
+    int come = 1, stay = 1;
+    pid_t pid = spinner();
+    for (int cpu = processors() - 1; cpu >= 0; cpu--) {
+        allow(pid, 1u << cpu);
+        come &= comes(cpu);
+        long before[8], elsewhere = 0;
+        memcpy(before, (void *)told->seen, sizeof before);
+        nap(0.03);
+        for (int i = 0; i < 8; i++)
+            elsewhere += i == cpu ? 0 : told->seen[i] - before[i];
+        stay &= elsewhere == 0;
+    }
+    kill_child(pid);
+    check(come, "a thread that computes goes where it is sent");
+    check(stay, "and stays there");
+}
+
+/* Two that compute on one processor share it, though others are idle. */
+static void company(void)
+{
+    int cpu = processors() - 1;
+    pid_t pids[2] = {spinner(), spinner()};
+    allow(pids[0], 1u << cpu), allow(pids[1], 1u << cpu);
+    nap(0.05);
+    double began = seconds(), before[2] = {cpu_time(pids[0]), cpu_time(pids[1])};
+    nap(0.4);
+    double all = seconds() - began, share[2];
+    for (int i = 0; i < 2; i++)
+        share[i] = (cpu_time(pids[i]) - before[i]) / all;
+    printf("# %.3f %.3f\n", share[0], share[1]);
+    kill_child(pids[0]), kill_child(pids[1]);
+    check(share[0] + share[1] < 1.1, "two on one processor have no more than that");
+    check(share[0] < 2 * share[1] && share[1] < 2 * share[0], "and share it");
+}
+
+static void *here(void *cpu)
+{
+    *(int *)cpu = sched_getcpu();
+    return 0;
+}
+
+/* Children and threads begin where their creator may run; so does a program after exec. */
+static void inherited(void)
+{
+    int cpu = processors() - 1, right = 1;
+    allow(0, 1u << cpu);
+    for (int i = 0; i < 8; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            int first = sched_getcpu();
+            nap(0.002);
+            cpu_set_t set;
+            sched_getaffinity(0, sizeof set, &set);
+            _exit(first == cpu && sched_getcpu() == cpu && CPU_COUNT(&set) == 1 ? 0 : 1);
+        }
+        int status = 1;
+        waitpid(pid, &status, 0);
+        right &= status == 0;
+        pthread_t thread;
+        int found = -1;
+        pthread_create(&thread, 0, here, &found);
+        pthread_join(thread, 0);
+        right &= found == cpu;
+    }
+    check(right, "children and threads run where their creator may");
+    char line[200] = "", want[40];
+    int fd = open("/proc/self/status", O_RDONLY);
+    static char text[8192];
+    read(fd, text, sizeof text - 1);
+    close(fd);
+    char *at = strstr(text, "Cpus_allowed_list:");
+    if (at)
+        sscanf(at, "Cpus_allowed_list:%199s", line);
+    snprintf(want, sizeof want, "%d", cpu);
+    check(strcmp(line, want) == 0, "/proc says so");
+    allow(0, 0xff);
+}
+
+/* A sleeping thread wakes where it may run. */
+static void asleep(void)
+{
+    int ask[2], right = 1;
+    check(pipe(ask) == 0, "a pipe");
+    told->cpu = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        char byte;
+        while (read(ask[0], &byte, 1) == 1)
+            told->cpu = sched_getcpu();
+        _exit(0);
+    }
+    for (int i = 0; i < 20; i++) {
+        int cpu = i % processors();
+        nap(0.002);
+        allow(pid, 1u << cpu);
+        told->cpu = -1;
+        write(ask[1], "", 1);
+        for (double until = seconds() + 5; told->cpu < 0 && seconds() < until;)
+            sched_yield();
+        right &= told->cpu == cpu;
+    }
+    close(ask[0]);
+    kill_child(pid);
+    close(ask[1]);
+    check(right, "a sleeping thread wakes where it may run");
+}
+
+/* Threads that are sent about while they work lose nothing. */
+static void *worker(void *sum)
+{
+    for (int i = 0; i < 200; i++) {
+        for (volatile int turn = 0; turn < 2000; turn++)
+            ;
+        (*(long *)sum)++;
+        sched_yield();
+    }
+    return 0;
+}
+
+static void about(void)
+{
+    enum { THREADS = 8 };
+    pthread_t threads[THREADS];
+    long sums[THREADS] = {0}, all = 0;
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], 0, worker, &sums[i]);
+    unsigned seed = 1;
+    for (int i = 0; i < 200; i++) {
+        cpu_set_t set;
+        seed = seed * 1103515245 + 12345;
+        CPU_ZERO(&set);
+        CPU_SET(seed >> 16 & (processors() - 1), &set);
+        CPU_SET(seed >> 20 & (processors() - 1), &set);
+        pthread_setaffinity_np(threads[i % THREADS], sizeof set, &set);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], 0), all += sums[i];
+    check(all == 200 * THREADS, "threads that are sent about finish");
+}
+
+static const struct group groups[] = {
+    {"self", self}, {"other", other}, {"company", company}, {"inherited", inherited}, {"asleep", asleep}, {"about", about},
+};
+
+int main(int argc, char **argv)
+{
+    told = mmap(0, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    run_groups(GROUPS(groups), 0, argc, argv);
+    return done();
+}
