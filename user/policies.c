@@ -1,7 +1,8 @@
 /* Where and before whom a thread runs: affinity, real-time policies.
  *
- * Interface: policies [GROUP...] runs all groups or those named; TAP on standard output. Passes on Linux too. Groups of affinity have
- * little to say on a machine with one processor; they pass there. Real-time groups want one, and user 0.
+ * Interface: policies [GROUP...] runs all groups but `shares`, or those named; TAP on standard output. Passes on Linux too. Groups of affinity
+ * have little to say on a machine with one processor; they pass there. Real-time groups want user 0, and `shares` a machine whose processors
+ * all run.
  */
 #define _GNU_SOURCE
 #include "kit.h"
@@ -16,7 +17,7 @@ static volatile struct {
     int cpu;
     long seen[8];
     long turns;
-    int order[8];
+    int order[16];
     int count;
 } *told;
 
@@ -241,13 +242,164 @@ static void about(void)
     check(all == 200 * THREADS, "threads that are sent about finish");
 }
 
+static int policy(pid_t pid, int kind, int priority)
+{
+    struct sched_param param = {priority};
+    return sched_setscheduler(pid, kind, &param);
+}
+
+/* The shares of `seconds` that two hogs with these policies get on one processor. */
+static void two(int first, int first_priority, int second, int second_priority, double seconds_, double *share)
+{
+    pid_t pids[2];
+    double before[2], began;
+    for (int i = 0; i < 2; i++) {
+        pids[i] = spinner();
+        policy(pids[i], i ? second : first, i ? second_priority : first_priority);
+    }
+    nap(0.1);
+    for (int i = 0; i < 2; i++)
+        before[i] = cpu_time(pids[i]);
+    began = seconds();
+    nap(seconds_);
+    for (int i = 0; i < 2; i++)
+        share[i] = cpu_time(pids[i]) - before[i];
+    double all = seconds() - began;
+    /* The one that has nothing could not end before the other. */
+    kill(pids[0], SIGKILL), kill(pids[1], SIGKILL);
+    waitpid(pids[0], 0, 0), waitpid(pids[1], 0, 0);
+    share[0] /= all, share[1] /= all;
+    printf("# %.3f %.3f\n", share[0], share[1]);
+}
+
+/* The groups of policies: on one processor, before all others. */
+static void alone_first(void)
+{
+    allow(0, 1);
+    check(policy(0, SCHED_FIFO | SCHED_RESET_ON_FORK, 90) == 0, "a real-time policy");
+}
+
+static void usual(void)
+{
+    policy(0, SCHED_OTHER, 0);
+    allow(0, 0xff);
+}
+
+static void shares(void)
+{
+    double share[2];
+    alone_first();
+    two(SCHED_FIFO, 10, SCHED_OTHER, 0, 2, share);
+    check(share[0] > 0.85 && share[1] > 0.01 && share[1] < 0.1, "a thread with a real-time policy runs before others, which are not forgotten");
+    two(SCHED_FIFO, 10, SCHED_FIFO, 11, 1, share);
+    check(share[1] > 0.85 && share[0] < 0.05, "the one with the higher priority before the other");
+    two(SCHED_RR, 10, SCHED_RR, 10, 2, share);
+    check(share[0] > 0.3 && share[1] > 0.3, "of two with the same, which take turns, each has half");
+    two(SCHED_FIFO, 10, SCHED_FIFO, 10, 1, share);
+    check(share[0] < 0.05 || share[1] < 0.05, "of two that do not, one has all");
+    two(SCHED_OTHER, 0, SCHED_IDLE, 0, 1, share);
+    check(share[0] > 0.85 && share[1] < 0.1, "an idle one only the rest");
+    usual();
+}
+
+static int wake[2];
+
+static void note(int who)
+{
+    int at = told->count;
+    told->order[at & 15] = who;
+    told->count = at + 1;
+}
+
+static pid_t sleeper(int priority)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        char byte;
+        policy(0, SCHED_FIFO, priority);
+        while (read(wake[0], &byte, 1) == 1)
+            note(priority);
+        _exit(0);
+    }
+    until_asleep(pid);
+    return pid;
+}
+
+/* A thread that wakes a more urgent one gives way at once, to a less urgent one only when it blocks. */
+static void wakes(void)
+{
+    alone_first();
+    for (int round = 0; round < 2; round++) {
+        int priority = round ? 95 : 20;
+        check(pipe(wake) == 0, "a pipe");
+        policy(0, SCHED_OTHER, 0);
+        pid_t pid = sleeper(priority);
+        policy(0, SCHED_FIFO | SCHED_RESET_ON_FORK, 90);
+        told->count = 0;
+        for (int i = 0; i < 3; i++) {
+            note(90);
+            write(wake[1], "", 1);
+            note(1);
+            nap(0.005);
+        }
+        int right = told->count == 9;
+        for (int i = 0; i < 6; i += 3)
+            right &= told->order[i] == 90 && told->order[i + 1] == (round ? priority : 1) && told->order[i + 2] == (round ? 1 : priority);
+        check(right, round ? "a more urgent thread runs before its waker goes on" : "a less urgent one when its waker has blocked");
+        kill_child(pid);
+        close(wake[0]), close(wake[1]);
+    }
+    usual();
+}
+
+/* A thread that is made more urgent runs at once; sched_yield gives the turn to the next of the same priority. */
+static void changes(void)
+{
+    alone_first();
+    told->turns = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        while (told->turns++ < 1000000)
+            ;
+        _exit(0);
+    }
+    policy(pid, SCHED_FIFO, 95);
+    check(told->turns > 1000000, "a thread that is made more urgent runs at once");
+    waitpid(pid, 0, 0);
+    told->turns = told->count = 0;
+    pid_t two_[2];
+    for (int i = 0; i < 2; i++) {
+        two_[i] = fork();
+        if (two_[i] == 0) {
+            policy(0, SCHED_FIFO, 50);
+            while (told->turns == 0)
+                sched_yield();
+            for (int turn = 0; turn < 4; turn++) {
+                note(i);
+                sched_yield();
+            }
+            _exit(0);
+        }
+    }
+    nap(0.02);
+    told->turns = 1;
+    for (int i = 0; i < 2; i++)
+        waitpid(two_[i], 0, 0);
+    int right = told->count == 8;
+    for (int i = 1; i < 8; i++)
+        right &= told->order[i] != told->order[i - 1];
+    check(right, "sched_yield gives the turn to the next of the same priority");
+    usual();
+}
+
 static const struct group groups[] = {
     {"self", self}, {"other", other}, {"company", company}, {"inherited", inherited}, {"asleep", asleep}, {"about", about},
+    {"shares", shares}, {"wakes", wakes}, {"changes", changes},
 };
 
 int main(int argc, char **argv)
 {
     told = mmap(0, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    run_groups(GROUPS(groups), 0, argc, argv);
+    run_groups(GROUPS(groups), "shares", argc, argv);
     return done();
 }

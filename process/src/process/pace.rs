@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use abi::linux::{SCHED_FIFO, SCHED_IDLE, SCHED_OTHER, SCHED_RR};
-use thread::QUANTUM_NS;
+use thread::{Place, QUANTUM_NS};
 
 /// Timer slack of a thread, as Linux's first process has it, nanoseconds.
 const SLACK_NS: u64 = 50_000;
@@ -153,6 +153,19 @@ impl Pace {
             SCHED_IDLE => SHORTEST_NS,
             kind if Policy::is_real_time(kind) => LONGEST_NS,
             _ => weighed(self.nice()),
+        }
+    }
+
+    /// Where its policy puts the thread.
+    pub fn place(&self) -> Place {
+        let policy = self.policy();
+        match policy.kind {
+            SCHED_FIFO | SCHED_RR => Place::Urgent {
+                priority: policy.priority.clamp(1, 99) as u8,
+                takes_turns: policy.kind == SCHED_RR,
+            },
+            SCHED_IDLE => Place::Last,
+            _ => Place::Usual,
         }
     }
 

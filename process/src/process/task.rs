@@ -100,6 +100,7 @@ impl Task {
         if !pace.is_usual() {
             thread.set_nice(pace.nice() > 0);
             thread.set_quantum_ns(pace.quantum_ns());
+            thread.set_place(pace.place());
             thread.set_allowed(pace.allowed() as u32);
         }
         vm::fallible::placed(|| Task {
@@ -241,6 +242,7 @@ impl Task {
     pub fn set_policy(&self, policy: Policy) {
         self.pace.set_policy(policy);
         self.thread.set_quantum_ns(self.pace.quantum_ns());
+        self.thread.set_place(self.pace.place());
     }
 
     /// CPU time so far, nanoseconds.

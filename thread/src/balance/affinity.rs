@@ -80,7 +80,8 @@ pub fn settle() {
         if me.may_run_on(cpu.number()) || destination(me).is_none() {
             break;
         }
-        // Interrupts are off, so that the alarm finds it asleep. Without memory for an alarm it stays for now.
+        // Interrupts are off, so that the alarm finds it asleep. Without memory for an alarm it stays for
+        // now.
         let Ok(alarm) = clock::alarm(now_ns(), depart, me.address()) else {
             break;
         };

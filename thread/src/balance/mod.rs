@@ -85,7 +85,7 @@ pub(crate) fn turn_over(local: &Local, me: &Tte, coming: usize) {
 /// Puts a new thread, which may run anywhere, on the shelf of this CPU, where a thread runs. False when it
 /// has to go into a ring.
 pub(crate) fn begin(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte) -> bool {
-    if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) {
+    if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) || tte.is_urgent() {
         return false;
     }
     tte.move_to(cpu.number());
@@ -100,6 +100,19 @@ pub(crate) fn begin(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte) -> bool {
         wake_one(ANYWHERE);
     }
     true
+}
+
+/// An urgent thread that `me`, which runs, would keep waiting goes to an idle CPU where it may run, if there
+/// is one. Whether it does.
+pub(crate) fn spread(local: &Local, me: &Tte, tte: &Tte) -> bool {
+    if !IDLE.any() || local.ring.precedes(me, tte) || !tte.may_leave(me.cpu()) {
+        return false;
+    }
+    let put = local.ring.shelf.put(tte.as_ptr());
+    if put {
+        wake_one(tte.allowed.load(Ordering::Relaxed));
+    }
+    put
 }
 
 /// Wakes an idle CPU, if there is one, for a thread on this CPU's shelf. Whether it did.

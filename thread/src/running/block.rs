@@ -15,7 +15,7 @@ use crate::native::ops;
 use crate::running::idle;
 use crate::running::kick;
 use crate::running::local::{Local, STILL, TICKING, here, local};
-use crate::running::ready::End;
+use crate::running::ready::{End, URGENT};
 use crate::switch::SwOut;
 use crate::time::timer;
 use crate::tte::Tte;
@@ -179,6 +179,9 @@ pub fn start(tte: &Tte) -> bool {
 pub fn yield_now() {
     irq_disable();
     let (cpu, local, me) = here();
+    if me.level.load(Ordering::Relaxed) == URGENT && me.on_ring.load(Ordering::Relaxed) {
+        local.ring.rotate(me, me);
+    }
     preempt(cpu, local, me);
     if me.state.load(Ordering::Relaxed) & (STOPME | PENDING) != 0 {
         ops::woken(me);
@@ -196,9 +199,20 @@ fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
         if irq == 0 || !me.on_ring.load(Ordering::Relaxed) {
             cpu.need_resched.store(1, Ordering::Relaxed);
         }
+        if tte.is_urgent() && balance::spread(local, me, tte) {
+            return irq_restore(irq);
+        }
         local.ring.insert(me, tte, end);
         if local.ticking.load(Ordering::Relaxed) != TICKING {
             timer::joined(local, me, tte);
+        }
+        if tte.is_urgent() && local.ring.urges(me) {
+            if irq != 0 {
+                preempt(cpu, local, me);
+            } else if !local.in_timer.load(Ordering::Relaxed) {
+                // A routine may have woken it, which returns to its caller without a look.
+                kick::send(cpu.number());
+            }
         }
     } else {
         // Here nothing else is left to do: the thread may come if its home has.

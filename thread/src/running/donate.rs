@@ -12,8 +12,9 @@ use crate::running::block::{preempt, switch};
 use crate::running::kick;
 use crate::running::local::{Local, here, local};
 use crate::running::ready::End;
+use crate::running::ready::{RINGS, order};
+use crate::tte::Tte;
 use crate::tte::flags::{PENDING, STOPME};
-use crate::tte::{LEVELS, Tte};
 use core::sync::atomic::Ordering;
 use machine::cpu::{Cpu, irq_disable, irq_enable, online};
 
@@ -32,7 +33,7 @@ pub(crate) fn donate(address: usize) -> bool {
         && !to.is(me)
         && (is_in_ring_of(cpu, to) || take_over(cpu, local, me, to));
     if ready_here {
-        if to.level.load(Ordering::Relaxed) < me.level.load(Ordering::Relaxed) {
+        if order(to.level.load(Ordering::Relaxed)) < order(me.level.load(Ordering::Relaxed)) {
             // It has the better level of the two: its turn comes of itself.
             preempt(cpu, local, me);
         } else {
@@ -99,7 +100,7 @@ fn ask_for(cpu: &Cpu, me: &Tte, to: &Tte) {
     kick::send(there);
 }
 
-const _: () = assert!(align_of::<Tte>() >= LEVELS);
+const _: () = assert!(align_of::<Tte>() >= RINGS);
 
 /// Does what another CPU has asked for: the thread that it names is raised to the waiting one's level, or
 /// runs next. With interrupts off.
@@ -108,7 +109,7 @@ pub(crate) fn favour(cpu: &Cpu, local: &Local, me: &Tte) {
         return;
     }
     let wish = local.favoured.swap(0, Ordering::Acquire);
-    let (address, level) = (wish & !(LEVELS - 1), (wish & (LEVELS - 1)) as u8);
+    let (address, level) = (wish & !(RINGS - 1), (wish & (RINGS - 1)) as u8);
     // SAFETY: null or the address of an entry, which is never unmapped.
     let Some(tte) = (unsafe { (address as *const Tte).as_ref() }) else {
         return;
@@ -116,10 +117,10 @@ pub(crate) fn favour(cpu: &Cpu, local: &Local, me: &Tte) {
     if tte.is(me) || !me.on_ring.load(Ordering::Relaxed) || !is_in_ring_of(cpu, tte) {
         return;
     }
-    if level <= me.level.load(Ordering::Relaxed) {
+    if order(level) <= order(me.level.load(Ordering::Relaxed)) {
         local.ring.hand_over(me, tte);
         cpu.need_resched.store(1, Ordering::Relaxed);
-    } else if level < tte.level.load(Ordering::Relaxed) {
+    } else if order(level) < order(tte.level.load(Ordering::Relaxed)) {
         local.ring.raise(me, tte, level);
     }
 }

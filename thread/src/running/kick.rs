@@ -33,7 +33,7 @@ pub(crate) fn send(cpu: usize) {
 fn kicked(_: &mut TrapFrame) {
     let (cpu, local, me) = here();
     ASKED[cpu.number()].hear();
-    if block::receive(local, me) {
+    if block::receive(local, me) || local.ring.urges(me) {
         cpu.need_resched.store(1, Ordering::Relaxed);
     }
     donate::favour(cpu, local, me);

@@ -45,6 +45,10 @@ pub(crate) struct Local {
     pub ticking: AtomicU8,
     /// The time since which no quantum has ended here and no thread was sent to the back, nanoseconds.
     pub turn_ns: AtomicU64,
+    /// When a thread that is not urgent had a turn last, as far as the timer has seen, nanoseconds.
+    pub passed_ns: AtomicU64,
+    /// The timer's handler is at work: the end of the interrupt looks for what it has woken.
+    pub in_timer: AtomicBool,
     /// The thread that another CPU wants to run here next, and the level of its waiter; 0 for none.
     pub favoured: AtomicUsize,
     /// When the next sample is taken, nanoseconds; `u64::MAX` on an idle CPU.
@@ -79,6 +83,8 @@ impl Local {
             patience: AtomicU8::new(0),
             ticking: AtomicU8::new(STILL),
             turn_ns: AtomicU64::new(0),
+            passed_ns: AtomicU64::new(0),
+            in_timer: AtomicBool::new(false),
             favoured: AtomicUsize::new(0),
             sample_ns: AtomicU64::new(u64::MAX),
             sampled_at: AtomicU64::new(0),

@@ -14,3 +14,4 @@ pub(crate) mod local;
 pub mod ready;
 pub(crate) mod spawn;
 pub(crate) mod start_up;
+pub(crate) mod urgent;

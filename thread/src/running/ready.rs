@@ -15,6 +15,10 @@
 //! the number of populated levels changes: when one level is left, the turn routine corrects each `link` that
 //! still leads to it as it is used.
 //!
+//! Threads with a real-time policy are in a ring of their own, in order of priority, and beyond the table: as
+//! long as there is one, all links lead to the turn routine, which runs the first. A turn in which the others
+//! are to run is marked by the timer (`urgent.rs`).
+//!
 //! A thread that has waited long is on the ring's *shelf* instead, from where any CPU may take it
 //! (`shelf.rs`, `balance.rs`). A level that runs empty takes one back.
 //! Source: dissertation, sections 3.3.2 (figure 3.4) and 5.3.1 (levels, and the table 0,1,0,2,0,1,0,3).
@@ -24,7 +28,7 @@ use crate::balance::shelf::Shelf;
 use crate::tte::{LEVELS, Tte};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, fence};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
 
 /// Which end of its level a thread joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +55,22 @@ const fn policy() -> [u8; TURNS] {
     table
 }
 
+/// The level of threads with a real-time policy, beyond those of the table: while it has a thread, the turn
+/// routine gives the others no turn.
+pub const URGENT: u8 = 15;
+/// Places for levels.
+pub(crate) const RINGS: usize = 16;
+/// Set in `populated` while there is an urgent thread: never one bit alone, so that every link leads
+/// to the turn routine.
+const URGENT_BITS: u32 = 1 << URGENT | 1 << 31;
+/// The levels of the table.
+const USUAL: u32 = (1 << LEVELS) - 1;
+
+/// The order of levels: the lower, the better.
+pub(crate) fn order(level: u8) -> u8 {
+    level.wrapping_add(1) % RINGS as u8
+}
+
 /// Threads that a shelf has room for; more stay in their rings.
 pub const SHELF: usize = 16;
 
@@ -58,7 +78,8 @@ pub const SHELF: usize = 16;
 #[repr(C, align(64))]
 pub struct ReadyRing {
     /// The next thread of each level except the running thread's; null for an empty level.
-    pub(crate) heads: [AtomicPtr<Tte>; LEVELS],
+    /// Of the urgent ones, in order of priority, the first, though it may be the running thread.
+    pub(crate) heads: [AtomicPtr<Tte>; RINGS],
     /// Bit for each level with a thread.
     pub(crate) populated: AtomicU32,
     /// Turns already given, in units of the table.
@@ -72,6 +93,8 @@ pub struct ReadyRing {
     /// The CPU's idle thread.
     pub(crate) idle: AtomicPtr<Tte>,
     pub(crate) table: [u8; TURNS],
+    /// The next turn is not for urgent threads. The turn routine takes it back.
+    pub(crate) pass: AtomicBool,
     /// The waiting threads that other CPUs may take.
     pub(crate) shelf: Shelf<Tte, SHELF>,
 }
@@ -80,7 +103,7 @@ impl ReadyRing {
     /// Empty rings; `turn` and `idle` are set before the first use.
     pub const fn new() -> Self {
         ReadyRing {
-            heads: [const { AtomicPtr::new(null_mut()) }; LEVELS],
+            heads: [const { AtomicPtr::new(null_mut()) }; RINGS],
             populated: AtomicU32::new(0),
             counter: AtomicU32::new(0),
             stride: AtomicU32::new(1),
@@ -88,6 +111,7 @@ impl ReadyRing {
             turn: AtomicUsize::new(0),
             idle: AtomicPtr::new(null_mut()),
             table: policy(),
+            pass: AtomicBool::new(false),
             shelf: Shelf::empty(),
         }
     }
@@ -179,6 +203,9 @@ impl ReadyRing {
 
     #[inline]
     fn insert_at(&self, current: &Tte, tte: &Tte, level: u8, end: End) {
+        if level == URGENT {
+            return self.insert_urgent(current, tte);
+        }
         let level = level as usize % LEVELS;
         tte.level.store(level as u8, Relaxed);
         let own_level = holds(current, level);
@@ -246,10 +273,11 @@ impl ReadyRing {
     #[inline(always)]
     pub fn leave(&self, current: &Tte) -> bool {
         let next = current.next.load(Relaxed);
-        if next == current.as_ptr() {
+        let level = current.level.load(Relaxed);
+        if next == current.as_ptr() || level == URGENT {
             return false;
         }
-        let level = current.level.load(Relaxed) as usize % LEVELS;
+        let level = level as usize % LEVELS;
         // SAFETY: ring pointers lead to entries, which are never unmapped.
         let (previous, next) = unsafe { (&*current.prev.load(Relaxed), &*next) };
         current.on_ring.store(false, Relaxed);
@@ -266,7 +294,11 @@ impl ReadyRing {
     /// Takes `tte` (the running thread or another one) out of its ring.
     #[inline(always)]
     pub fn remove(&self, current: &Tte, tte: &Tte) {
-        let level = tte.level.load(Relaxed) as usize % LEVELS;
+        let level = tte.level.load(Relaxed);
+        if level == URGENT {
+            return self.remove_urgent(current, tte);
+        }
+        let level = level as usize % LEVELS;
         let next = tte.next.load(Relaxed);
         tte.on_ring.store(false, Relaxed);
         self.ready
@@ -295,9 +327,113 @@ impl ReadyRing {
         self.mend(current);
     }
 
+    /// Puts an urgent thread behind all of its priority.
+    #[cold]
+    #[inline(never)]
+    fn insert_urgent(&self, current: &Tte, tte: &Tte) {
+        /// How many are passed by, at most.
+        const LOOKED: usize = 64;
+        tte.level.store(URGENT, Relaxed);
+        // After `tte.cpu`, for those who look at both from elsewhere.
+        tte.on_ring.store(true, Release);
+        self.ready
+            .store(self.ready.load(Relaxed).wrapping_add(1), Relaxed);
+        tte.link.store(self.turn.load(Relaxed), Relaxed);
+        let head = &self.heads[URGENT as usize];
+        let first = head.load(Relaxed);
+        if first.is_null() {
+            tte.next.store(tte.as_ptr(), Relaxed);
+            tte.prev.store(tte.as_ptr(), Relaxed);
+            head.store(tte.as_ptr(), Relaxed);
+            self.populate(self.populated.load(Relaxed) | URGENT_BITS);
+        } else {
+            let own = tte.urgency.load(Relaxed);
+            let (mut at, mut is_first) = (first, true);
+            for _ in 0..LOOKED {
+                // SAFETY: ring pointers lead to entries, which are never unmapped.
+                let other = unsafe { &*at };
+                if other.urgency.load(Relaxed) < own {
+                    break;
+                }
+                (at, is_first) = (other.next.load(Relaxed), false);
+                if at == first {
+                    break;
+                }
+            }
+            if is_first {
+                head.store(tte.as_ptr(), Relaxed);
+            }
+            // SAFETY: as above.
+            let next = unsafe { &*at };
+            // SAFETY: as above.
+            let previous = unsafe { &*next.prev.load(Relaxed) };
+            tte.next.store(next.as_ptr(), Relaxed);
+            tte.prev.store(previous.as_ptr(), Relaxed);
+            previous.next.store(tte.as_ptr(), Relaxed);
+            next.prev.store(tte.as_ptr(), Relaxed);
+        }
+        self.mend(current);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn remove_urgent(&self, current: &Tte, tte: &Tte) {
+        let head = &self.heads[URGENT as usize];
+        let next = tte.next.load(Relaxed);
+        tte.on_ring.store(false, Relaxed);
+        self.ready
+            .store(self.ready.load(Relaxed).wrapping_sub(1), Relaxed);
+        if next == tte.as_ptr() {
+            head.store(null_mut(), Relaxed);
+            self.populate(self.populated.load(Relaxed) & !URGENT_BITS);
+            if self.shelf.is_used() {
+                self.refill(current, URGENT as usize);
+            }
+        } else {
+            // SAFETY: ring pointers lead to entries, which are never unmapped.
+            let (previous, next) = unsafe { (&*tte.prev.load(Relaxed), &*next) };
+            previous.next.store(next.as_ptr(), Relaxed);
+            next.prev.store(previous.as_ptr(), Relaxed);
+            if head.load(Relaxed) == tte.as_ptr() {
+                head.store(next.as_ptr(), Relaxed);
+            }
+        }
+        self.mend(current);
+    }
+
+    /// Whether an urgent thread is to run before `current`, the running one.
+    pub fn urges(&self, current: &Tte) -> bool {
+        // SAFETY: null, or an entry, which is never unmapped.
+        let first = unsafe { self.heads[URGENT as usize].load(Relaxed).as_ref() };
+        first.is_some_and(|first| {
+            !holds(current, URGENT as usize)
+                || first.urgency.load(Relaxed) > current.urgency.load(Relaxed)
+        })
+    }
+
+    /// Whether `tte`, an urgent thread that is in no ring, is to run before `current`, the running one.
+    pub fn precedes(&self, current: &Tte, tte: &Tte) -> bool {
+        !holds(current, URGENT as usize)
+            || tte.urgency.load(Relaxed) > current.urgency.load(Relaxed)
+    }
+
+    /// Whether threads of the table's levels are in the ring.
+    pub fn has_usual(&self) -> bool {
+        self.populated.load(Relaxed) & USUAL != 0
+    }
+
+    /// Puts an urgent thread, which is in the ring, behind those of its priority. Whether another one is the
+    /// first now.
+    pub fn rotate(&self, current: &Tte, tte: &Tte) -> bool {
+        self.remove_urgent(current, tte);
+        self.insert_urgent(current, tte);
+        self.heads[URGENT as usize].load(Relaxed) != tte.as_ptr()
+    }
+
     /// After `tte`'s switch code or address space changed: mends the link that leads to it, and its own.
     pub fn replug(&self, current: &Tte, tte: &Tte) {
-        if tte.on_ring.load(Relaxed) {
+        // Links of urgent threads lead to the turn routine.
+        if tte.on_ring.load(Relaxed) && tte.level.load(Relaxed) != URGENT {
             // SAFETY: ring pointers lead to entries, which are never unmapped.
             let (previous, next) = unsafe { (&*tte.prev.load(Relaxed), &*tte.next.load(Relaxed)) };
             previous.link.store(entry(previous, tte), Relaxed);
@@ -338,7 +474,10 @@ impl ReadyRing {
     ) -> Option<&'static Tte> {
         /// How far a line is looked along.
         const LOOKED: usize = 8;
-        let mut populated = self.populated.load(Relaxed);
+        if let Some(urgent) = self.spare_urgent(current, all, &waited) {
+            return Some(urgent);
+        }
+        let mut populated = self.populated.load(Relaxed) & USUAL;
         while populated != 0 {
             let level = (31 - populated.leading_zeros()) as usize;
             populated &= !(1 << level);
@@ -364,6 +503,23 @@ impl ReadyRing {
             }
         }
         None
+    }
+
+    /// The same among the urgent ones.
+    fn spare_urgent(
+        &self,
+        current: &Tte,
+        all: bool,
+        waited: &impl Fn(&Tte) -> bool,
+    ) -> Option<&'static Tte> {
+        let first = self.heads[URGENT as usize].load(Relaxed);
+        // SAFETY: ring pointers lead to entries, which are never unmapped.
+        let entry = |at: *mut Tte| unsafe { at.as_ref() };
+        let second = entry(first)?.next.load(Relaxed);
+        [second, first].into_iter().filter_map(entry).find(|tte| {
+            let may_go = all || second != first;
+            may_go && !tte.is(current) && !tte.pinned.load(Relaxed) && waited(tte)
+        })
     }
 
     /// Takes back from the shelf the thread that has been there longest, of any level, to the end of its
@@ -399,10 +555,9 @@ impl ReadyRing {
 
     #[inline(never)]
     fn populate(&self, populated: u32) {
-        let stride = if populated == 0 {
-            1
-        } else {
-            populated & populated.wrapping_neg()
+        let stride = match populated & USUAL {
+            0 => 1,
+            usual => usual & usual.wrapping_neg(),
         };
         self.populated.store(populated, Relaxed);
         self.stride.store(stride, Relaxed);
@@ -418,10 +573,10 @@ impl Default for ReadyRing {
     }
 }
 
-/// How urgent a thread on a shelf is: its level.
+/// How urgent a thread on a shelf is: its level's place.
 pub(crate) fn rank(tte: *mut Tte) -> Option<u8> {
     // SAFETY: shelves hold entries, which are never unmapped.
-    Some(unsafe { (*tte).wanted_level.load(Relaxed) })
+    Some(order(unsafe { (*tte).wanted_level.load(Relaxed) }))
 }
 
 /// The target of `from`'s `sw_out` that makes `to` run.

@@ -4,12 +4,13 @@
 //! (rdi = `Cpu`, rax = time stamp, everything else saved) and leaves by a jump to the chosen thread's `sw_in`
 //! or `sw_in_mm`.
 //!
-//! Turns of empty levels go to the others in proportion: the counter advances by the stride, the lowest
-//! populated level's distance in the table, so at most one table entry is skipped. When only one level is
-//! left, the routine corrects the outgoing thread's link, which then leads directly to its successor.
+//! The first urgent thread has the next turn, unless that is marked as one of the others. Their turns follow
+//! the table. Turns of empty levels go to the others in proportion: the counter advances by the stride, the
+//! lowest populated level's distance in the table, so at most one table entry is skipped. When only one level
+//! is left, the routine corrects the outgoing thread's link, which then leads directly to its successor.
 //! Source: dissertation, section 5.3.1.
 
-use crate::running::ready::ReadyRing;
+use crate::running::ready::{ReadyRing, URGENT};
 use crate::tte::Tte;
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm, harden};
 use core::mem::offset_of;
@@ -34,9 +35,14 @@ pub fn synthesize(ring: &ReadyRing, cpu: u64) -> Result<Routine<Jump>, OutOfCode
         ; cmp BYTE [rsi + offset_of!(Tte, on_ring) as i32], 0
         ; je >placed
         ; movzx ecx, BYTE [rsi + offset_of!(Tte, level) as i32]
+        ; cmp ecx, i32::from(URGENT)
+        ; je >placed
         ; mov rdx, [rsi + offset_of!(Tte, next) as i32]
         ; mov [heads + rcx * 8], rdx
         ; placed:
+        ; mov rdx, [heads + 8 * i32::from(URGENT)]
+        ; test rdx, rdx
+        ; jnz >urgent
         ; mov ecx, [at(offset_of!(ReadyRing, populated))]
         ; lea edx, [rcx - 1]
         ; test ecx, edx
@@ -50,6 +56,7 @@ pub fn synthesize(ring: &ReadyRing, cpu: u64) -> Result<Routine<Jump>, OutOfCode
         ; mov rdx, [heads + rcx * 8]
         ; test rdx, rdx
         ; jz <next
+        ; found:
         ; lea r8, [<turn]
         ; mov [rdx + offset_of!(Tte, link) as i32], r8
         ; mov r8, [rdx + offset_of!(Tte, root) as i32]
@@ -61,6 +68,13 @@ pub fn synthesize(ring: &ReadyRing, cpu: u64) -> Result<Routine<Jump>, OutOfCode
     through(d, offset_of!(Tte, sw_in_mm) as i32);
     dynasm!(d
         ; .arch x64
+        ; urgent:
+        ; cmp BYTE [at(offset_of!(ReadyRing, pass))], 0
+        ; je <found
+        ; mov BYTE [at(offset_of!(ReadyRing, pass))], 0
+        ; test BYTE [at(offset_of!(ReadyRing, populated))], -1
+        ; jnz <next
+        ; jmp <found
         ; single:
         ; mov rdx, [at(offset_of!(ReadyRing, idle))]
         ; bsf ecx, ecx

@@ -19,6 +19,7 @@
 //! the next thread needs) and 5.3.1.
 
 use crate::running::local::here;
+use crate::running::ready::URGENT;
 use crate::switch::{SwOut, SwitchCode};
 use crate::tte::Tte;
 use core::sync::atomic::Ordering;
@@ -39,6 +40,9 @@ pub(crate) fn over() -> usize {
 #[cfg_attr(not(target_os = "none"), allow(dead_code))]
 extern "C" fn change_over() {
     let (_, _, me) = here();
+    if me.level.load(Ordering::Relaxed) == URGENT {
+        return;
+    }
     // SAFETY: the thread itself with interrupts off.
     let Some(code) = (unsafe { &me.parts().switch }) else {
         return;
@@ -108,6 +112,7 @@ pub(crate) use bare::slow;
 #[cfg(target_os = "none")]
 mod bare {
     use super::change_over;
+    use crate::running::ready::URGENT;
     use crate::switch::saved::{pop_scratch, push_scratch};
     use crate::tte::Tte;
     use core::mem::offset_of;
@@ -120,12 +125,21 @@ mod bare {
             "call {change_over}",
             pop_scratch!(),
             "mov rax, [rsp + {tte}]",
+            "cmp byte ptr [rax + {level}], {urgent}",
+            "je 2f",
             "mov rsp, [rsp + {user_rsp}]",
             "jmp [rax + {yielding}]",
+            // Which of several urgent threads is next is no matter of the rings alone.
+            "2: mov eax, {call}",
+            "jmp qword ptr [{slow}]",
             change_over = sym change_over,
             tte = const StackBase::TTE,
             user_rsp = const StackBase::USER_RSP,
             yielding = const offset_of!(Tte, yielding),
+            level = const offset_of!(Tte, level),
+            urgent = const URGENT,
+            call = const abi::nr::SCHED_YIELD,
+            slow = sym SLOW,
         )
     }
 

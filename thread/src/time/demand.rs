@@ -75,9 +75,9 @@ impl Tte {
 
     /// Has the timer's handler hand out the thread's time alone, or never: it compares this word only. Never,
     /// while quanta are recorded.
-    fn tell_handler(&self) {
+    pub(crate) fn tell_handler(&self) {
         let used_up = match self.channels.load(Ordering::Relaxed) {
-            0 if !record::is_on() => {
+            0 if !self.is_urgent() && !record::is_on() => {
                 let ticks = ns_to_ticks(self.quantum_ns());
                 ticks - ticks / 8
             }
@@ -150,6 +150,9 @@ impl Tte {
 
 /// `me` was found running by a sample.
 pub(crate) fn sampled(me: &Tte, now: u64) {
+    if me.is_urgent() {
+        return;
+    }
     let looked = me.channels_ns.load(Ordering::Relaxed);
     let believed = match me.channels.load(Ordering::Relaxed) {
         0 => NONE_BELIEVED_NS,

@@ -18,7 +18,8 @@ use crate::balance;
 use crate::balance::sample;
 use crate::entry::chain::chain;
 use crate::running::local::{IDLE, Local, OVERDUE, STILL, TICKING, here};
-use crate::running::ready::End;
+use crate::running::ready::{End, URGENT};
+use crate::running::urgent;
 use crate::switch::Kind;
 use crate::switch::yielding;
 use crate::time::alarm::Due;
@@ -115,6 +116,7 @@ const AT_A_TIME: usize = 8;
 /// The timer interrupt.
 pub(crate) fn fired(frame: &mut TrapFrame) {
     let (cpu, local, me) = here();
+    local.in_timer.store(true, Ordering::Relaxed);
     if local.chain.is_still() {
         // A routine, which runs with interrupts off, has woken a thread: that keeps to its turn.
         cpu.need_resched.store(0, Ordering::Relaxed);
@@ -125,6 +127,10 @@ pub(crate) fn fired(frame: &mut TrapFrame) {
     if !local.alarms_chained.load(Ordering::Relaxed) {
         call_alarms(0);
     }
+    if local.ring.urges(me) {
+        cpu.need_resched.store(1, Ordering::Relaxed);
+    }
+    local.in_timer.store(false, Ordering::Relaxed);
 }
 
 /// Calls a few of the due alarms, and chains itself while there are more, or behind the procedures that the
@@ -162,6 +168,10 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
         0 => balance::offer(local, me),
         _ => 0,
     };
+    let urgent = me.on_ring.load(Ordering::Relaxed) && me.level.load(Ordering::Relaxed) == URGENT;
+    if !urgent {
+        local.passed_ns.store(now, Ordering::Relaxed);
+    }
     let quantum = ns_to_ticks(me.quantum_ns());
     let ran = tsc().wrapping_sub(me.in_at.load(Ordering::Relaxed));
     let patience = match local.patience.load(Ordering::Relaxed) {
@@ -171,7 +181,9 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
         patience => PATIENCE.min(patience + 1),
     };
     local.patience.store(patience, Ordering::Relaxed);
-    if contended(local) {
+    if contended(local) && urgent {
+        look_at(local, now + urgent::keep_turns(cpu, local, me, now, coming));
+    } else if contended(local) {
         // An eighth early is the end of the quantum too; the remainder is not worth an interrupt.
         let left = if ran >= quantum - quantum / 8 {
             cpu.need_resched.store(1, Ordering::Relaxed);

@@ -95,6 +95,11 @@ pub struct Tte {
     /// [`Kind`] of its switch code, as bits.
     pub(crate) kind: AtomicU8,
     pub(crate) wanted_level: AtomicU8,
+    /// Priority of an urgent thread, 1 to 99; whether it takes turns with those of the same.
+    pub(crate) urgency: AtomicU8,
+    pub(crate) takes_turns: AtomicBool,
+    /// It was given another level or priority, and has not gone there yet.
+    pub(crate) is_raised: AtomicBool,
     /// Chain of threads on their way to another CPU.
     pub(crate) inbox_next: AtomicPtr<Tte>,
     /// The CPU to which a waker wants to move it, plus one; 0 for none. Written by the waker, read by its
@@ -207,6 +212,9 @@ impl Tte {
             allowed: AtomicU32::new(ANYWHERE),
             kind: AtomicU8::new(0),
             wanted_level: AtomicU8::new(0),
+            urgency: AtomicU8::new(0),
+            takes_turns: AtomicBool::new(false),
+            is_raised: AtomicBool::new(false),
             inbox_next: AtomicPtr::new(null_mut()),
             invited: AtomicU8::new(0),
             read_again: AtomicUsize::new(0),
@@ -308,7 +316,7 @@ impl Tte {
         self.ends.store(true, Ordering::Relaxed);
     }
 
-    /// Level in the ready rings, 0 to 7.
+    /// Level in the ready rings, 0 to 7, or [`URGENT`](crate::ready::URGENT).
     pub fn level(&self) -> u8 {
         self.wanted_level.load(Ordering::Relaxed)
     }
@@ -582,6 +590,9 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     tte.sequences.store(0, Ordering::Relaxed);
     tte.pinned.store(false, Ordering::Relaxed);
     tte.allowed.store(ANYWHERE, Ordering::Relaxed);
+    tte.urgency.store(0, Ordering::Relaxed);
+    tte.takes_turns.store(false, Ordering::Relaxed);
+    tte.is_raised.store(false, Ordering::Relaxed);
     tte.on_ring.store(false, Ordering::Relaxed);
     tte.look_up_channels();
     tte.is_asked.store(false, Ordering::Relaxed);

@@ -1018,7 +1018,12 @@ fn traces(kit: &Kit) -> Vec<Check> {
 }
 
 fn policies(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "policies", 128, &["/tests/policies-glibc"], 5 * MINUTE)
+    let mut checks = on_one_and_four(kit, "policies", 128, &["/tests/policies-glibc"], 5 * MINUTE);
+    let mut machine = with(kit, "policies-shares", 1, 128);
+    machine.icount = Some(0);
+    let shares = ["/tests/policies-glibc", "shares"];
+    checks.extend(kit.tap(&machine, &shares, 5 * MINUTE));
+    checks
 }
 
 fn many(kit: &Kit) -> Vec<Check> {

@@ -1,0 +1,152 @@
+//! Real-time threads, and threads of the last level: where policies put a thread.
+//!
+//! *Interface*: [`Tte::set_place`] from any thread, at any time; [`settle`] by the thread itself before it
+//! enters user mode; [`keep_turns`] at the timer's interrupt while an urgent thread runs.
+//!
+//! An urgent thread runs before all others of its CPU, the one with the highest priority first; of several
+//! with the same priority each runs until it blocks, or, if it takes turns, to the end of its quantum. A
+//! thread that wakes a more urgent one gives it the CPU at once. The others are not forgotten: when urgent
+//! threads have had the CPU for [`WITHHELD_NS`], the next turn is one of theirs.
+
+use crate::balance;
+use crate::balance::affinity;
+use crate::running::block;
+use crate::running::kick;
+use crate::running::local::{Local, here, local};
+use crate::running::ready::{End, URGENT};
+use crate::switch::yielding;
+use crate::time::timer::{ns_to_ticks, ticks_to_ns};
+use crate::tte::flags::SEQUENCE;
+use crate::tte::{LEVELS, QUANTUM_NS, Tte};
+use core::sync::atomic::Ordering;
+use machine::clock::tsc;
+use machine::cpu::{Cpu, irq_disable, irq_enable};
+
+/// How long urgent threads may keep the CPU from the others, nanoseconds: these then have a turn of a
+/// twentieth of that at least.
+pub const WITHHELD_NS: u64 = 19 * QUANTUM_NS;
+/// The shortest time to the next look, nanoseconds.
+const SHORTEST_NS: u64 = QUANTUM_NS / 8;
+
+/// Where a policy puts a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// With most others.
+    Usual,
+    /// At the last level of the table, which has one turn in 128.
+    Last,
+    /// Before all that are not urgent or have a lower priority.
+    Urgent {
+        /// 1 to 99, the highest.
+        priority: u8,
+        /// Whether it takes turns with others of the same priority.
+        takes_turns: bool,
+    },
+}
+
+impl Tte {
+    /// Puts the thread where its policy says. It is there at the latest when it has been in user mode once
+    /// more, or has slept.
+    pub fn set_place(&self, place: Place) {
+        let (level, urgency, takes_turns) = match place {
+            Place::Usual => (0, 0, false),
+            Place::Last => (LEVELS as u8 - 1, 0, false),
+            Place::Urgent {
+                priority,
+                takes_turns,
+            } => (URGENT, priority, takes_turns),
+        };
+        if level == self.wanted_level.load(Ordering::Relaxed)
+            && urgency == self.urgency.load(Ordering::Relaxed)
+            && takes_turns == self.takes_turns.load(Ordering::Relaxed)
+        {
+            return;
+        }
+        self.urgency.store(urgency, Ordering::Relaxed);
+        self.takes_turns.store(takes_turns, Ordering::Relaxed);
+        self.wanted_level.store(level, Ordering::Relaxed);
+        self.is_raised.store(true, Ordering::Relaxed);
+        self.tell_handler();
+        self.state.fetch_or(SEQUENCE, Ordering::AcqRel);
+        irq_disable();
+        let (cpu, local, me) = here();
+        if self.on_ring.load(Ordering::Acquire) {
+            if self.cpu() != cpu.number() {
+                kick::send(self.cpu());
+            } else if !me.is(self) {
+                local.ring.remove(me, self);
+                local.ring.insert(me, self, End::Back);
+                give_way(cpu, local, me);
+            }
+        } else if level == URGENT && local_of(self).ring.shelf.take_this(self.as_ptr()) {
+            if self.cpu() == cpu.number() {
+                local.ring.insert(me, self, End::Back);
+                give_way(cpu, local, me);
+            } else {
+                block::send_home(self);
+            }
+        }
+        irq_enable();
+    }
+
+    /// Whether the thread has a real-time policy.
+    pub fn is_urgent(&self) -> bool {
+        self.wanted_level.load(Ordering::Relaxed) == URGENT
+    }
+}
+
+/// The data of the thread's CPU.
+fn local_of(tte: &Tte) -> &'static Local {
+    local(tte.cpu())
+}
+
+/// The running thread goes where its policy and its CPUs say. With interrupts on.
+pub fn settle() {
+    irq_disable();
+    let (cpu, local, me) = here();
+    if me.is_raised.swap(false, Ordering::Relaxed) {
+        // An urgent thread is always in the ordinary way: its `sched_yield` is a matter of priorities.
+        yielding::left_alone(me);
+        local.ring.remove(me, me);
+        local.ring.insert(me, me, End::Back);
+        give_way(cpu, local, me);
+    }
+    irq_enable();
+    affinity::settle();
+}
+
+/// Lets a more urgent thread run than `me`, the running one, if there is any. With interrupts off, in thread
+/// context.
+pub(crate) fn give_way(cpu: &Cpu, local: &Local, me: &Tte) {
+    if local.ring.urges(me) {
+        block::preempt(cpu, local, me);
+    }
+}
+
+/// Whether the CPU of `me`, an urgent thread that runs, goes to another thread, and when the timer is to look
+/// again, nanoseconds from now. It is called while others are ready.
+pub(crate) fn keep_turns(cpu: &Cpu, local: &Local, me: &Tte, now: u64, coming: usize) -> u64 {
+    let quantum = ns_to_ticks(me.quantum_ns());
+    let ran = tsc().wrapping_sub(me.in_at.load(Ordering::Relaxed));
+    let passed = local.passed_ns.load(Ordering::Relaxed);
+    let withheld = now.saturating_sub(passed);
+    if withheld >= WITHHELD_NS {
+        local.passed_ns.store(now, Ordering::Relaxed);
+        balance::turn_over(local, me, coming);
+        if local.ring.has_usual() {
+            local.ring.pass.store(true, Ordering::Relaxed);
+            cpu.need_resched.store(1, Ordering::Relaxed);
+            return QUANTUM_NS;
+        }
+    }
+    let over = ran >= quantum - quantum / 8;
+    if over && me.takes_turns.load(Ordering::Relaxed) && local.ring.rotate(me, me) {
+        cpu.need_resched.store(1, Ordering::Relaxed);
+    }
+    let left = match over {
+        true => me.quantum_ns(),
+        false => ticks_to_ns(quantum - ran),
+    };
+    left.min(WITHHELD_NS.saturating_sub(withheld))
+        .max(SHORTEST_NS)
+}
