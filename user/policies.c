@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -279,6 +280,25 @@ static void alone_first(void)
     check(policy(0, SCHED_FIFO | SCHED_RESET_ON_FORK, 90) == 0, "a real-time policy");
 }
 
+/* Fields 18, 40 and 41 of /proc/PID/stat. */
+static void shown(void)
+{
+    static char text[1024];
+    alone_first();
+    int fd = open("/proc/self/stat", O_RDONLY);
+    read(fd, text, sizeof text - 1);
+    close(fd);
+    long value[42] = {0};
+    char *at = strrchr(text, ')');
+    for (int field = 3; at && field < 42; field++) {
+        at = strchr(at + 1, ' ');
+        value[field] = at ? strtol(at, 0, 10) : 0;
+    }
+    check(value[18] == -91 && value[40] == 90 && value[41] == SCHED_FIFO, "/proc says which");
+    policy(0, SCHED_OTHER, 0);
+    allow(0, 0xff);
+}
+
 static void usual(void)
 {
     policy(0, SCHED_OTHER, 0);
@@ -366,12 +386,13 @@ static void changes(void)
     policy(pid, SCHED_FIFO, 95);
     check(told->turns > 1000000, "a thread that is made more urgent runs at once");
     waitpid(pid, 0, 0);
-    told->turns = told->count = 0;
+    told->turns = told->count = told->seen[0] = told->seen[1] = 0;
     pid_t two_[2];
     for (int i = 0; i < 2; i++) {
         two_[i] = fork();
         if (two_[i] == 0) {
             policy(0, SCHED_FIFO, 50);
+            told->seen[i] = 1;
             while (told->turns == 0)
                 sched_yield();
             for (int turn = 0; turn < 4; turn++) {
@@ -381,7 +402,8 @@ static void changes(void)
             _exit(0);
         }
     }
-    nap(0.02);
+    while (!told->seen[0] || !told->seen[1])
+        nap(0.001);
     told->turns = 1;
     for (int i = 0; i < 2; i++)
         waitpid(two_[i], 0, 0);
@@ -394,7 +416,7 @@ static void changes(void)
 
 static const struct group groups[] = {
     {"self", self}, {"other", other}, {"company", company}, {"inherited", inherited}, {"asleep", asleep}, {"about", about},
-    {"shares", shares}, {"wakes", wakes}, {"changes", changes},
+    {"shown", shown}, {"shares", shares}, {"wakes", wakes}, {"changes", changes},
 };
 
 int main(int argc, char **argv)

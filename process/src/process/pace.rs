@@ -1,9 +1,9 @@
 //! The scheduling parameters of a thread: policy, priority, niceness, processors, and the like.
 //!
-//! *Interface*: [`Pace`], one for each thread. The settings are stored, returned and inherited as on Linux.
-//! Threads are paced by the data that they move, around a quantum of their own, which follows from niceness
-//! and policy ([`Pace::quantum_ns`]); the niceness also chooses the column of `/proc/stat` for the thread's
-//! time.
+//! *Interface*: [`Pace`], one for each thread. The settings are returned and inherited as on Linux.
+//! Processors and real-time policies are the thread room's matter. Other threads are paced by the data that
+//! they move, around a quantum of their own, which follows from niceness and policy ([`Pace::quantum_ns`]);
+//! the niceness also chooses the column of `/proc/stat` for the thread's time.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
@@ -46,7 +46,7 @@ pub struct Pace {
 }
 
 /// The priority parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// `SCHED_…`.
     pub kind: i32,

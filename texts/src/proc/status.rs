@@ -50,9 +50,18 @@ pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Resul
     .map(|ns| ns / TICK_NS);
     let actions = process.signals.actions.get();
     let first = process.a_thread();
-    let (blocked, cpu) = first.map_or((0, 0), |t| (t.blocked(), t.thread.cpu()));
+    let (blocked, cpu) = first
+        .as_ref()
+        .map_or((0, 0), |t| (t.blocked(), t.thread.cpu()));
     let threads = process.thread_count();
     let nice = process.nice();
+    let policy = (task.map(|task| task.pace.policy()))
+        .or_else(|| first.as_ref().map(|first| first.pace.policy()))
+        .unwrap_or_default();
+    let place = match policy.priority {
+        0 => 20 + nice,
+        urgent => -1 - urgent,
+    };
     // Where things are is for those who may look into it.
     let places = || {
         [
@@ -77,17 +86,19 @@ pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Resul
         process.sid(),
         used.faults,
         children.faults,
-        20 + nice,
+        place,
         process.start_ns / TICK_NS,
         u64::MAX,
     );
     let _ = writeln!(
         out,
-        " 0 0 {stack} 0 0 {} {} {} {} 0 0 0 17 {cpu} 0 0 0 0 0 0 0 0 {arguments} {arguments_end} {environment} {environment_end} 0",
+        " 0 0 {stack} 0 0 {} {} {} {} 0 0 0 17 {cpu} {} {} 0 0 0 0 0 0 {arguments} {arguments_end} {environment} {environment_end} 0",
         process.pending(),
         blocked,
         actions.ignored(),
         actions.caught(),
+        policy.priority,
+        policy.kind,
     );
     Ok(())
 }

@@ -200,3 +200,66 @@ fn links_become_direct_again() {
     }
     assert_eq!(machine.switch(), 1000);
 }
+
+/// The first urgent thread has every turn, but for those that are marked as one of the others.
+#[test]
+fn urgent_threads_run_first() {
+    let mut machine = Machine::new();
+    let [a, b] = [0, 3].map(|level| machine.add(level, 0) as u64);
+    let mut urgent = |priority| {
+        let number = machine.threads.len();
+        let (same, other) = (
+            machine.entry(number as i32),
+            machine.entry(number as i32 + 100),
+        );
+        let tte = detached();
+        tte.sw_in.store(same, Relaxed);
+        tte.sw_in_mm.store(other, Relaxed);
+        tte.wanted_level.store(URGENT, Relaxed);
+        tte.urgency.store(priority, Relaxed);
+        machine.threads.push(tte);
+        machine
+            .ring
+            .insert(machine.current(), &machine.threads[number], End::Back);
+        number as u64
+    };
+    let [low, high, same] = [10, 20, 20].map(&mut urgent);
+    assert!(machine.ring.urges(machine.current()));
+    assert_eq!([(); 3].map(|()| machine.switch()), [high; 3]);
+    // Of the same priority the next has its turn when the first has given up its own.
+    let at = |number: u64| &*machine.threads[number as usize];
+    assert!(machine.ring.rotate(machine.current(), at(high)));
+    assert_eq!([machine.switch(), machine.switch()], [same, same]);
+    assert!(!machine.ring.urges(machine.current()));
+    machine.ring.remove(machine.current(), at(same));
+    assert_eq!(machine.switch(), high);
+    machine.ring.remove(machine.current(), at(high));
+    assert_eq!(machine.switch(), low);
+    // The others' turns follow the table.
+    let mut others = [0, 0];
+    for _ in 0..64 {
+        machine.ring.pass.store(true, Relaxed);
+        let number = machine.switch();
+        others[usize::from(number == b)] += 1;
+        assert!(number == a || number == b);
+        assert_eq!(machine.switch(), low);
+    }
+    assert_eq!(others, [57, 7]);
+    machine.ring.remove(machine.current(), at(low));
+    let rest: Vec<u64> = (0..16).map(|_| machine.switch()).collect();
+    let last = rest.iter().filter(|&&number| number == b).count();
+    assert!((1..=2).contains(&last));
+}
+
+/// Nothing but urgent threads: a turn for the others is nobody's.
+#[test]
+fn an_urgent_thread_alone_has_every_turn() {
+    let mut machine = Machine::new();
+    let number = machine.add(URGENT, 0) as u64;
+    machine.ring.pass.store(true, Relaxed);
+    assert_eq!([machine.switch(), machine.switch()], [number; 2]);
+    assert!(!machine.ring.has_usual());
+    let tte = &machine.threads[number as usize];
+    machine.ring.remove(tte, tte);
+    assert_eq!(machine.switch(), 1000);
+}
