@@ -45,7 +45,7 @@ done
 
 case_of 'files in place of devices'
 : >speaker
-play speaker <other
+play speaker --report <other 2>&1
 md5sum <speaker
 record other --seconds 0.25 | md5sum
 

@@ -97,6 +97,11 @@ impl<W: Write> Output<W> {
         }
     }
 
+    /// The file.
+    pub const fn file(&self) -> &W {
+        &self.to
+    }
+
     /// Writes all of `block`.
     ///
     /// # Errors

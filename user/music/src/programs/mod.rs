@@ -8,6 +8,7 @@ mod failure;
 mod files;
 mod filtering;
 mod generating;
+mod told;
 mod transport;
 mod words;
 

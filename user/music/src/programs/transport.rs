@@ -3,10 +3,19 @@
 //! *Interface*: [`PROGRAMS`].
 
 use super::failure::Failure;
+use super::told::Told;
 use super::words::{Given, Kind, Word};
 use super::{Program, files};
 use crate::frame::saturated;
 use crate::sources::rhythm::softer;
+
+const REPORT: Word = Word {
+    name: "report",
+    kind: Kind::Flag,
+    about: "at the end: frames, how often the device ran dry, and its largest delay",
+};
+/// Blocks between two looks at the delay.
+const LOOK: u64 = 16;
 
 /// The programs of this file.
 pub const PROGRAMS: &[Program] = &[
@@ -19,7 +28,7 @@ pub const PROGRAMS: &[Program] = &[
             about: "the device, or a file that is there; - is standard output",
         }],
         rest: None,
-        options: &[],
+        options: &[REPORT],
         run: play,
     },
     Program {
@@ -55,16 +64,30 @@ pub const PROGRAMS: &[Program] = &[
 fn play(given: &Given) -> Result<(), Failure> {
     let path = given.text("PATH");
     let (mut input, mut output) = (files::input(given)?, files::writing(path)?);
-    let mut block = Vec::new();
+    let report = given.flag("report");
+    let (mut block, mut frames, mut blocks, mut delay) = (Vec::new(), 0, 0, 0);
     loop {
         let read = input.block(&mut block);
         read.map_err(|error| Failure::with("standard input", &error))?;
         if block.is_empty() {
-            return Ok(());
+            break;
         }
         let written = output.block(&block);
         written.map_err(|error| Failure::writing(&path.to_string_lossy(), &error))?;
+        frames += block.len() as u64;
+        blocks += 1;
+        if report && blocks % LOOK == 1 {
+            delay = delay.max(Told::of(output.file()).delay.unwrap_or(0));
+        }
     }
+    if report {
+        // Before the device is closed: it runs dry at the end, which is no fault.
+        let xruns = Told::of(output.file()).xruns;
+        let xruns = xruns.map_or("xruns unknown".into(), |count| format!("{count} xruns"));
+        let milliseconds = delay as f64 * 1000.0 / f64::from(given.rate());
+        eprintln!("play: {frames} frames, {xruns}, at most {milliseconds:.1} ms behind");
+    }
+    Ok(())
 }
 
 fn record(given: &Given) -> Result<(), Failure> {
