@@ -11,6 +11,8 @@
 //! memory is freed when the last handle is dropped.
 
 use crate::Unusable;
+use crate::ac97::{self, Card};
+use crate::names::{self, Device};
 use crate::pci::{self, Ecam, Function, Slot};
 use crate::server::{self, Changed, Server};
 use crate::virtio::transport::{self, Transport, named};
@@ -23,19 +25,109 @@ use machine::{boot, log};
 use pci_types::PciAddress;
 use sync::{Monitor, Once};
 
+/// The result of a start.
+type Started = Result<Arc<dyn Server>, Unusable>;
+
+/// A driver: which devices it is for, and its name.
+#[derive(Clone, Copy)]
+struct Driver {
+    kind: Kind,
+    name: &'static str,
+    start: Start,
+}
+
+/// The kind of a device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Virtio, by the number that the standard gives it.
+    Virtio(u16),
+    /// A function on PCI, by vendor and device number.
+    Function(u16, u16),
+}
+
 /// Starts one device.
-type Start = fn(&Transport, &mut Ways) -> Result<Arc<dyn Server>, Unusable>;
+#[derive(Clone, Copy)]
+enum Start {
+    Virtio(fn(&Transport, &mut Ways) -> Started),
+    Function(fn(&Function, &mut Ways) -> Started),
+}
 
-/// A driver: the number that the standard gives its kind of device, and its name.
-struct Driver(u16, &'static str, Start);
+const fn virtio(
+    kind: u16,
+    name: &'static str,
+    start: fn(&Transport, &mut Ways) -> Started,
+) -> Driver {
+    Driver {
+        kind: Kind::Virtio(kind),
+        name,
+        start: Start::Virtio(start),
+    }
+}
 
-/// Drivers of virtio devices.
-static VIRTIO: [Driver; 4] = [
-    Driver(3, "virtio-console", console::start),
-    Driver(4, "virtio-rng", entropy::start),
-    Driver(5, "virtio-balloon", balloon::start),
-    Driver(9, "virtio-9p", share::start),
+static DRIVERS: [Driver; 5] = [
+    virtio(3, "virtio-console", console::start),
+    virtio(4, "virtio-rng", entropy::start),
+    virtio(5, "virtio-balloon", balloon::start),
+    virtio(9, "virtio-9p", share::start),
+    Driver {
+        kind: Kind::Function(ac97::ID.0, ac97::ID.1),
+        name: "ac97",
+        start: Start::Function(start_card),
+    },
 ];
+
+impl Driver {
+    /// The driver of a kind of device.
+    fn of(kind: Kind) -> Option<&'static Driver> {
+        DRIVERS.iter().find(|driver| driver.kind == kind)
+    }
+}
+
+impl Kind {
+    /// The kind of a function.
+    fn of(function: &Function) -> Kind {
+        match transport::kind(function) {
+            Some(kind) => Kind::Virtio(kind),
+            None => {
+                let (vendor, device) = function.id();
+                Kind::Function(vendor, device)
+            }
+        }
+    }
+}
+
+/// The means by which a device is stopped.
+#[derive(Clone, Copy)]
+enum Hardware {
+    Virtio(Transport),
+    Function(Function),
+}
+
+impl Hardware {
+    fn start(&self, driver: &Driver, ways: &mut Ways) -> Started {
+        match (self, driver.start) {
+            (Hardware::Virtio(transport), Start::Virtio(start)) => start(transport, ways),
+            (Hardware::Function(function), Start::Function(start)) => start(function, ways),
+            _ => Err(pci::Odd::Fit.into()),
+        }
+    }
+
+    /// It has not been started.
+    fn refuse(&self) {
+        match self {
+            Hardware::Virtio(transport) => transport.refuse(),
+            Hardware::Function(function) => function.disable(),
+        }
+    }
+
+    /// It reaches memory no more.
+    fn stop(&self) {
+        match self {
+            Hardware::Virtio(transport) => transport.stop(),
+            Hardware::Function(function) => function.disable(),
+        }
+    }
+}
 
 /// Where a device is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,7 +151,7 @@ impl fmt::Display for At {
 struct Running {
     at: At,
     driver: &'static str,
-    transport: Transport,
+    hardware: Hardware,
     ways: Ways,
     server: Arc<dyn Server>,
 }
@@ -75,10 +167,24 @@ static SLOTS: Monitor<Vec<(Slot, Ways)>> = Monitor::new(Vec::new());
 /// its next interrupt.
 const AT_ONCE: usize = 8;
 
+/// Starts the sound card behind `function`. There is one at a time.
+fn start_card(function: &Function, ways: &mut Ways) -> Started {
+    if names::find(ac97::NAME).is_some() {
+        return Err(Unusable::Resources);
+    }
+    let card = Card::of_function(function)?;
+    ways.open_line(function, card.asks())?;
+    let (interrupt, ..) = ways.interrupt("ac97", 0)?;
+    card.attach(interrupt)?;
+    function.allow_line();
+    names::add(ac97::NAME, Device::Sound(card.clone()))?;
+    Ok(card)
+}
+
 /// Asks the functions that there is a driver for about their registers.
 pub fn measure() {
     each_function(&mut |function| {
-        if Slot::of(&function).is_some() || transport::kind(&function).is_some() {
+        if Slot::of(&function).is_some() || Driver::of(Kind::of(&function)).is_some() {
             function.measure();
         }
     });
@@ -105,7 +211,7 @@ pub fn start() {
         match Transport::at(place) {
             Ok(None) => {}
             Ok(Some((transport, kind))) => {
-                start_one(at, kind, || Ok(transport));
+                start_one(at, Kind::Virtio(kind), || Ok(Hardware::Virtio(transport)));
             }
             Err(odd) => log!("{at}: no virtio device: {odd:?}"),
         }
@@ -113,36 +219,33 @@ pub fn start() {
 }
 
 fn start_function(function: &Function) {
-    if let Some(kind) = transport::kind(function) {
-        let at = At::Pci(function.address());
-        start_one(at, kind, || {
-            function.enable();
-            Transport::of_function(function)
-        });
-    }
+    let kind = Kind::of(function);
+    start_one(At::Pci(function.address()), kind, || {
+        function.enable();
+        Ok(match kind {
+            Kind::Virtio(_) => Hardware::Virtio(Transport::of_function(function)?),
+            Kind::Function(..) => Hardware::Function(*function),
+        })
+    });
 }
 
-fn start_one(at: At, kind: u16, find: impl FnOnce() -> Result<Transport, pci::Odd>) {
-    let Some(Driver(_, name, start)) = VIRTIO.iter().find(|driver| driver.0 == kind) else {
+fn start_one(at: At, kind: Kind, find: impl FnOnce() -> Result<Hardware, pci::Odd>) {
+    let Some(driver) = Driver::of(kind) else {
         return;
     };
+    let name = driver.name;
     let started = find()
         .map_err(Unusable::from)
-        .and_then(|transport| bring_up(at, name, *start, transport));
+        .and_then(|hardware| bring_up(at, driver, hardware));
     match started {
         Ok(()) => log!("{at}: {name}"),
         Err(error) => log!("{at}: {name} cannot be used: {error:?}"),
     }
 }
 
-fn bring_up(
-    at: At,
-    driver: &'static str,
-    start: Start,
-    transport: Transport,
-) -> Result<(), Unusable> {
+fn bring_up(at: At, driver: &Driver, hardware: Hardware) -> Result<(), Unusable> {
     let mut ways = Ways::default();
-    let started = start(&transport, &mut ways).and_then(|server| {
+    let started = hardware.start(driver, &mut ways).and_then(|server| {
         let mut running = RUNNING.lock();
         if running.try_reserve(1).is_err() {
             server.remove();
@@ -150,15 +253,15 @@ fn bring_up(
         }
         running.push(Running {
             at,
-            driver,
-            transport,
+            driver: driver.name,
+            hardware,
             ways: core::mem::take(&mut ways),
             server,
         });
         Ok(())
     });
     if started.is_err() {
-        transport.refuse();
+        hardware.refuse();
         ways.end();
     }
     started
@@ -265,7 +368,10 @@ fn remove(here: impl Fn(&At) -> bool) {
         // First no more requests are sent, then it does nothing more by itself, then its interrupts are
         // removed.
         gone.server.remove();
-        gone.transport.stop();
+        if let Some(name) = gone.server.name() {
+            names::remove(name);
+        }
+        gone.hardware.stop();
         gone.ways.end();
         log!("{}: {} removed", gone.at, gone.driver);
     }

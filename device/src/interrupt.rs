@@ -2,13 +2,13 @@
 //!
 //! *Interface*: [`Interrupt::new`] takes a vector, [`Interrupt::add`] binds a [`Source`] to it: the handler
 //! is generated again with the source's code in it, in which the source is constants, and published with one
-//! store. [`Interrupt::remove`] takes a device's sources out again, [`Interrupt::silence`] all of them; each
-//! source lives as long as a handler may run that names it. An interrupt that is dropped gives its vector
-//! back. [`on_line`] is the one that the devices of one line share. [`Interrupt::list`] and [`for_each`] are
-//! for listings.
+//! store. [`Interrupt::replace`] puts another source in its place, [`Interrupt::remove`] takes a device's
+//! sources out again, [`Interrupt::silence`] all of them; each source lives as long as a handler may run
+//! that names it. An interrupt that is dropped gives its vector back. [`on_line`] is the one that the
+//! devices of one line share. [`Interrupt::list`] and [`for_each`] are for listings.
 //!
-//! A handler leaves longer work to [`Source::wake`], ordinary code with interrupts off, and still longer work
-//! to [`later`]: a procedure chained to the end of the interrupt.
+//! A handler leaves longer work to [`Source::wake`], ordinary code with interrupts off, and still longer
+//! work to [`later`]: a procedure chained to the end of the interrupt.
 //!
 //! Source: dissertation, sections 3.3.3 and 5.3.2.
 
@@ -28,8 +28,9 @@ static CLASS: Class = Class::new("device.interrupt");
 
 /// Something that interrupts.
 pub trait Source: Send + Sync {
-    /// Emits what is done at once. It may change rax, rcx and rdx.
-    fn emit(&self, d: &mut Draft);
+    /// Emits what is done at once. It may change rax, rcx and rdx. A link that stands in it has the handler
+    /// generated again when it changes.
+    fn emit(&self, a: &mut Assembly);
 
     /// Emits the check for a waiter that may continue: jumps to `wake` then. Everything that `emit` has
     /// stored is out. The same registers.
@@ -43,8 +44,8 @@ pub trait Source: Send + Sync {
 pub struct Lasting<T: 'static>(pub &'static T);
 
 impl<T: Source> Source for Lasting<T> {
-    fn emit(&self, d: &mut Draft) {
-        self.0.emit(d);
+    fn emit(&self, a: &mut Assembly) {
+        self.0.emit(a);
     }
 
     fn look(&self, d: &mut Draft, wake: Label) {
@@ -56,25 +57,48 @@ impl<T: Source> Source for Lasting<T> {
     }
 }
 
-/// Addresses of the registers by which a device says whether a shared line is its doing.
+/// The registers by which a device says whether a shared line is its doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asks {
-    /// Not zero when it is: a byte.
-    pub status: i32,
-    /// Takes back what `status` has said, a word. None: reading that has done so.
-    pub acknowledge: Option<i32>,
+pub enum Asks {
+    /// Registers in memory, by their addresses.
+    Memory {
+        /// Not zero when it is: a byte.
+        status: i32,
+        /// Takes back what `status` has said, a word. None: reading that has done so.
+        acknowledge: Option<i32>,
+    },
+    /// The word at a port, of which one of the bits `mask` is set when it is. The sources take back what the
+    /// device has said.
+    Port {
+        /// The port.
+        status: u16,
+        /// The bits.
+        mask: i32,
+    },
 }
 
 impl Asks {
     /// Goes to `other` unless the device asks; takes the request back. Changes eax.
     fn emit(self, d: &mut Draft, other: Label) {
-        match self.acknowledge {
-            None => dynasm!(d ; .arch x64 ; mov al, [self.status] ; test al, al ; jz =>other),
-            Some(acknowledge) => dynasm!(d ; .arch x64
-                ; mov eax, [self.status]
+        match self {
+            Asks::Memory {
+                status,
+                acknowledge: None,
+            } => dynasm!(d ; .arch x64 ; mov al, [status] ; test al, al ; jz =>other),
+            Asks::Memory {
+                status,
+                acknowledge: Some(acknowledge),
+            } => dynasm!(d ; .arch x64
+                ; mov eax, [status]
                 ; test eax, eax
                 ; jz =>other
                 ; mov [acknowledge], eax
+            ),
+            Asks::Port { status, mask } => dynasm!(d ; .arch x64
+                ; mov edx, i32::from(status)
+                ; in eax, dx
+                ; test eax, mask
+                ; jz =>other
             ),
         }
     }
@@ -218,6 +242,27 @@ impl Interrupt {
         plugged
     }
 
+    /// Puts `new` in the place of `old`, which interrupts no more.
+    ///
+    /// # Errors
+    /// [`Unusable::Resources`]; `old` then stays. [`Unusable::Absent`]: it is not there.
+    pub fn replace(&self, old: &Arc<dyn Source>, new: Arc<dyn Source>) -> Result<(), Unusable> {
+        let mut handler = self.handler.lock();
+        let is_old =
+            |member: &Member| core::ptr::addr_eq(Arc::as_ptr(&member.source), Arc::as_ptr(old));
+        let place = handler
+            .members
+            .iter()
+            .position(is_old)
+            .ok_or(Unusable::Absent)?;
+        handler.members[place].source = new;
+        let plugged = self.plug(&mut handler);
+        if plugged.is_err() {
+            handler.members[place].source = old.clone();
+        }
+        plugged
+    }
+
     /// Takes out the sources that a line is asked for by `asks`.
     pub fn remove(&self, asks: Asks) {
         let mut handler = self.handler.lock();
@@ -255,7 +300,7 @@ impl Interrupt {
         let holder = Holder::Other(self.own.clone());
         let mut a = Assembly::new(&CLASS, self.name, Some(holder));
         handler::begin(&mut a, self.quaject.header());
-        let d = &mut *a;
+        let d = &mut a;
         // One look for all of a device's sources: it takes the request back.
         for device in handler.members.chunk_by(|a, b| a.asks == b.asks) {
             let other = d.label();

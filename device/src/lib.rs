@@ -10,12 +10,15 @@
 
 extern crate alloc;
 
+pub mod ac97;
 mod bus;
 mod handler;
 pub mod interrupt;
 pub mod names;
 mod odd;
 pub mod pci;
+mod ports;
+mod reach;
 mod registers;
 pub mod serial;
 mod server;

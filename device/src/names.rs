@@ -6,6 +6,7 @@
 //!
 //! Source: dissertation, section 4.1.3 (a symbol-table quaject maps names to what they stand for).
 
+use crate::ac97::Card;
 use crate::serial::Serial;
 use crate::stream::Stream;
 use crate::virtio::console::Port;
@@ -25,6 +26,8 @@ pub enum Device {
     Port(&'static Port),
     /// A directory of the host's.
     Share(Arc<Share>),
+    /// A sound card.
+    Sound(Arc<Card>),
 }
 
 impl Device {
@@ -33,7 +36,7 @@ impl Device {
         match self {
             Device::Serial(line) => Some(*line),
             Device::Port(port) => Some(*port),
-            Device::Share(_) => None,
+            Device::Share(_) | Device::Sound(_) => None,
         }
     }
 }
@@ -97,6 +100,14 @@ pub fn port(name: &str) -> Option<&'static Port> {
 pub fn share(name: &str) -> Option<Arc<Share>> {
     match find(name)? {
         Device::Share(share) => Some(share),
+        _ => None,
+    }
+}
+
+/// The sound card called `name`.
+pub fn sound(name: &str) -> Option<Arc<Card>> {
+    match find(name)? {
+        Device::Sound(card) => Some(card),
         _ => None,
     }
 }

@@ -9,6 +9,7 @@ use crate::interrupt::{Source, later};
 use alloc::sync::Arc;
 use codegen::{Draft, Label, dynasm};
 use core::sync::atomic::{AtomicBool, Ordering};
+use quaject::assembly::Assembly;
 use quaject::near::Block;
 use sync::WaitList;
 use vm::fallible::try_arc;
@@ -74,8 +75,8 @@ impl Changed {
 }
 
 impl Source for Changed {
-    fn emit(&self, d: &mut Draft) {
-        dynasm!(d ; .arch x64 ; mov DWORD [self.at()], 1);
+    fn emit(&self, a: &mut Assembly) {
+        dynasm!(a ; .arch x64 ; mov DWORD [self.at()], 1);
     }
 
     fn look(&self, d: &mut Draft, wake: Label) {

@@ -52,6 +52,7 @@ fn bring_up() -> Result<()> {
     device::start(); // what is on the bus
     follow_devices()?; // and what comes and goes there
     tty::start(console_mode(info.cmdline))?; // serial lines and terminal
+    sound::init()?; // those that play and record
     let root = match linux::boot::init(info.initrd, &mut |part| archive.done_with(part)) {
         Err(Errno::ENOSPC | Errno::ENOMEM) => does_not_fit(archive.left.len),
         root => root?, // names and files

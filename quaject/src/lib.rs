@@ -17,7 +17,7 @@ mod primitive;
 pub use catalogue::{CALLBACKS, constant, counter, fsmap, pipe, symtab};
 #[cfg(not(loom))]
 pub use catalogue::{
-    buffer_in, buffer_out, composed, cook_tty_in, cook_tty_out, filter, gauge, maker, notice,
+    buffer_in, buffer_out, composed, cook_tty_in, cook_tty_out, filter, gauge, maker, mix, notice,
     probe, pump, queue, relay, serializer, stream, switch,
 };
 pub use kit::around::Around;

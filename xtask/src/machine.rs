@@ -140,6 +140,8 @@ pub struct Machine {
     pub balloon: bool,
     /// The machine has tables of the firmware's.
     pub acpi: bool,
+    /// It has a sound card, and what is played goes into this file.
+    pub audio: Option<PathBuf>,
 }
 
 impl Machine {
@@ -166,6 +168,7 @@ impl Machine {
             slots: false,
             balloon: false,
             acpi: true,
+            audio: None,
         }
     }
 
@@ -290,6 +293,20 @@ impl Machine {
         for Share { tag, .. } in &self.shares {
             let rest = format!(",id={tag}-device,fsdev={tag},mount_tag={tag}");
             device("virtio-9p", &rest, 1);
+        }
+        if let Some(audio) = &self.audio {
+            // The card's own rate, so that each sample arrives as it is, and as often as periods are short.
+            let path = audio.display().to_string().replace(',', ",,");
+            let file = format!(
+                "wav,id=sound,path={path},timer-period=500,out.frequency=44100,out.channels=2,out.format=s16"
+            );
+            put(&["-audiodev", &file]);
+            let mut place = String::new();
+            if self.slots {
+                put(&["-device", "pcie-root-port,id=slot-sound,chassis=99,slot=99"]);
+                place.push_str(",bus=slot-sound");
+            }
+            put(&["-device", &format!("AC97,id=card,audiodev=sound{place}")]);
         }
         let mut places = String::new();
         if self.chipset == Chipset::Microvm && self.acpi && !self.foreign {

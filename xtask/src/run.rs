@@ -185,12 +185,7 @@ pub fn describe(options: &Options, kernel: &std::path::Path, memory: u64) -> Res
         extra(&["-device".into(), "virtio-blk-pci,drive=disk".into()]);
     }
     if let Some(audio) = &options.audio {
-        undriven("the sound card");
-        extra(&[
-            "-audiodev".into(),
-            format!("wav,id=sound,path={}", audio.display()),
-        ]);
-        extra(&["-device".into(), "AC97,audiodev=sound".into()]);
+        machine.audio = Some(audio.clone());
     }
     if options.display {
         undriven("the display");

@@ -1,11 +1,13 @@
 //! Base addresses: where a function's registers lie.
 //!
-//! *Interface*: [`Function::measure`], while no other processor runs; [`Function::bar`];
+//! *Interface*: [`Function::measure`], while no other processor runs; [`Function::bar`], and
+//! [`Function::ports`] of one that has its registers at ports;
 //! [`Function::registers`] maps them. [`Function::place_all`] gives the
 //! registers of a function that came while the machine runs their addresses.
 //! Source: PCI Local Bus Specification 3.0, section 6.2.5.1.
 
 use super::{Function, Odd};
+use crate::ports::Ports;
 use crate::registers::Registers;
 use core::ops::Range;
 use pci_types::{CommandRegister, HeaderType, PciHeader};
@@ -21,6 +23,9 @@ pub struct Bar {
 
 /// As much is mapped of one function: no driver here needs more.
 const MOST: usize = 1 << 20;
+
+/// Ports of the board's own chips end below this one.
+const FIRST_PORT: u16 = 0x1000;
 
 /// Base addresses that a function can have, and those of a bridge.
 const BARS: u8 = 6;
@@ -46,6 +51,29 @@ impl Function {
         match physical.checked_add(size) {
             Some(end) if physical != 0 && end <= limit && physical.is_multiple_of(size) => Ok(bar),
             _ => Err(Odd::Place),
+        }
+    }
+
+    /// The `len` ports from the first one of base address number `index` on, which has to be a multiple of
+    /// `len`, a power of two. Ports below [`FIRST_PORT`] are never a function's.
+    ///
+    /// # Errors
+    /// [`Odd`].
+    pub fn ports(&self, index: u8, len: u16) -> Result<Ports, Odd> {
+        const PORTS: u32 = 1;
+        const FLAGS: u32 = 3;
+        if index >= self.bars() {
+            return Err(Odd::Bar);
+        }
+        let low = self.read(0x10 + 4 * u16::from(index));
+        if low & PORTS == 0 {
+            return Err(Odd::Bar);
+        }
+        let first = u16::try_from(low & !FLAGS).map_err(|_| Odd::Place)?;
+        let fits = first >= FIRST_PORT && first.is_multiple_of(len) && len.is_power_of_two();
+        match fits && first.checked_add(len - 1).is_some() {
+            true => Ok(Ports::new(first, len)),
+            false => Err(Odd::Place),
         }
     }
 

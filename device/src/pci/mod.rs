@@ -102,6 +102,16 @@ impl Function {
         );
     }
 
+    /// Lets it decode its registers at ports.
+    pub fn enable_ports(&self) {
+        self.command(CommandRegister::IO_ENABLE, CommandRegister::empty());
+    }
+
+    /// The vendor number of the board that it is on.
+    pub fn board(&self) -> u16 {
+        self.read(0x2c) as u16
+    }
+
     /// It reaches memory no more, and its line is off.
     pub fn disable(&self) {
         self.command(

@@ -16,6 +16,7 @@ use codegen::{Draft, Label};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU64, Ordering};
 use machine::cpu::{irq_restore, irq_save};
 use machine::random;
+use quaject::assembly::Assembly;
 use quaject::near::Block;
 use vm::fallible::try_arc;
 
@@ -124,7 +125,7 @@ fn supply(_: usize) {
 }
 
 impl Source for Entropy {
-    fn emit(&self, _: &mut Draft) {}
+    fn emit(&self, _: &mut Assembly) {}
 
     fn look(&self, d: &mut Draft, wake: Label) {
         look_for_used(d, self.used, &self.taken, wake);

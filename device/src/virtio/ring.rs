@@ -8,6 +8,7 @@
 //! [`physical`].
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 2.7.
 
+pub use crate::reach::{near, physical};
 use codegen::{Draft, Label, dynasm};
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use quaject::near::Block;
@@ -18,18 +19,6 @@ const DESCRIPTOR: usize = 16;
 const NEXT: u16 = 1;
 /// Its flag: the device writes.
 pub const WRITES: u16 = 2;
-
-/// The physical address of near memory. On a host, where a test is the device, the address itself.
-pub fn physical(at: usize) -> u64 {
-    #[cfg(target_os = "none")]
-    let at = at.wrapping_sub(machine::paging::window(0));
-    at as u64
-}
-
-/// The address of near memory as generated code has it: sign-extended from 32 bits.
-pub fn near(at: usize) -> Option<i32> {
-    (at as i32 as isize as usize == at).then_some(at as i32)
-}
 
 /// Fills `buffer`, which no device has, with `bytes`, as many as fit; says how many these are.
 pub fn fill(buffer: &mut Block, bytes: impl Iterator<Item = u8>) -> u32 {

@@ -30,6 +30,7 @@ use alloc::sync::Arc;
 use codegen::{Draft, Label};
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use machine::cpu::{irq_restore, irq_save};
+use quaject::assembly::Assembly;
 use quaject::near::Block;
 use sync::{Batch, Once, WaitList};
 use vm::fallible::try_arc;
@@ -414,7 +415,7 @@ impl Place {
 }
 
 impl Source for Share {
-    fn emit(&self, _: &mut Draft) {}
+    fn emit(&self, _: &mut Assembly) {}
 
     fn look(&self, d: &mut Draft, wake: Label) {
         look_for_used(d, self.used, &self.taken, wake);

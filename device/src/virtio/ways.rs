@@ -9,6 +9,7 @@ use crate::interrupt::{Asks, Interrupt, on_line};
 use crate::pci::{Function, Msix, Odd};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use machine::irq;
 
 /// How the device's queues interrupt.
 #[derive(Default)]
@@ -53,6 +54,16 @@ impl Ways {
     pub fn open_table(&mut self, function: &Function) -> Result<(), Unusable> {
         let table = function.msix()?.ok_or(Odd::Fit)?;
         self.set_table(table, 1)
+    }
+
+    /// By the line of a function that is no virtio device, which is asked as `asks` says.
+    ///
+    /// # Errors
+    /// [`Unusable`].
+    pub fn open_line(&mut self, function: &Function, asks: Asks) -> Result<(), Unusable> {
+        let line = irq::isa(function.line().ok_or(Odd::Fit)?);
+        self.0 = Means::Line(on_line(line)?, asks);
+        Ok(())
     }
 
     fn set_table(&mut self, table: Msix, entries: u32) -> Result<(), Unusable> {

@@ -52,8 +52,11 @@ pub fn open(rdev: u64, how: How) -> Result<Arc<OpenFile>> {
     opener(rdev, how)
 }
 
+/// Major number of the sound devices that Linux does not have.
+pub const SOUND: u32 = 240;
+
 /// Name, permission bits, major and minor number of the nodes that `/dev` starts with.
-pub const NODES: [(&str, u32, u32, u32); 9] = [
+pub const NODES: [(&str, u32, u32, u32); 11] = [
     ("null", 0o666, 1, 3),
     ("zero", 0o666, 1, 5),
     ("full", 0o666, 1, 7),
@@ -63,6 +66,8 @@ pub const NODES: [(&str, u32, u32, u32); 9] = [
     ("tty", 0o666, 5, 0),
     ("ptmx", 0o666, 5, 2),
     ("console", 0o600, 5, 1),
+    ("speaker", 0o666, SOUND, 0),
+    ("mic", 0o660, SOUND, 1),
 ];
 
 /// Symbolic links that `/dev` starts with.

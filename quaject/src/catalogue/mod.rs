@@ -26,6 +26,8 @@ pub mod gauge;
 #[cfg(not(loom))]
 pub mod maker;
 #[cfg(not(loom))]
+pub mod mix;
+#[cfg(not(loom))]
 pub mod notice;
 pub mod pipe;
 #[cfg(not(loom))]

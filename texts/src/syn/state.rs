@@ -239,6 +239,7 @@ pub fn devices(out: &mut Out) -> Result<()> {
             },
             Device::Port(port) => writeln!(out, "port {} of the virtio console", port.number()),
             Device::Share(_) => writeln!(out, "directory of the host"),
+            Device::Sound(card) => writeln!(out, "sound, {} frames a second", card.rate()),
         };
     });
     Ok(())

@@ -25,6 +25,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("process", 5),
     ("tty", 6),
     ("texts", 6),
+    ("sound", 6),
     ("linux", 7),
     ("kernel", 8),
     ("trials", 9),

@@ -20,6 +20,7 @@ use alloc::boxed::Box;
 use codegen::{Draft, Label};
 use core::sync::atomic::{AtomicU16, Ordering};
 use machine::clock;
+use quaject::assembly::Assembly;
 use quaject::near::Block;
 use sync::WaitList;
 
@@ -133,7 +134,7 @@ impl Control {
 }
 
 impl Source for Control {
-    fn emit(&self, _: &mut Draft) {}
+    fn emit(&self, _: &mut Assembly) {}
 
     fn look(&self, d: &mut Draft, wake: Label) {
         look_for_used(d, self.used, &self.heard, wake);

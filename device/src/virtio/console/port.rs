@@ -13,6 +13,7 @@ use alloc::sync::Arc;
 use codegen::{Draft, Label};
 use core::sync::atomic::{AtomicBool, Ordering};
 use machine::cpu;
+use quaject::assembly::Assembly;
 use quaject::class::{Ref, create};
 use quaject::interfacer::link;
 use quaject::queue::{self, ByteQueue, Parties, Spec};
@@ -204,12 +205,12 @@ impl Stream for Port {
 }
 
 impl Source for Port {
-    fn emit(&self, d: &mut Draft) {
+    fn emit(&self, a: &mut Assembly) {
         for open in [&self.input, &self.output]
             .into_iter()
             .filter_map(Once::get)
         {
-            open.flow.emit(d);
+            open.flow.emit(a);
         }
     }
 

@@ -162,7 +162,7 @@ impl Block {
     }
 
     pub fn line(&self) -> Option<(u32, Asks)> {
-        let asks = Asks {
+        let asks = Asks::Memory {
             status: self.registers.address(INTERRUPT_STATUS, 4)?,
             acknowledge: Some(self.registers.address(INTERRUPT_ACKNOWLEDGE, 4)?),
         };

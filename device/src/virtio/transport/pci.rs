@@ -173,7 +173,7 @@ impl Blocks {
     }
 
     pub fn line(&self) -> Option<(u32, Asks)> {
-        let asks = Asks {
+        let asks = Asks::Memory {
             status: self.isr.address(0, 1)?,
             acknowledge: None,
         };

@@ -1,0 +1,39 @@
+//! Sound: those that play and those that record, and the mixing of what they play.
+//!
+//! *Interface*: [`client`] has a [`Player`](client::Player) and a [`Recorder`](client::Recorder) for each
+//! program that plays or records; [`init`] at boot makes `/dev/speaker` and `/dev/mic` of them
+//! ([`mod@file`]). [`desk`] knows all clients, and has the mixing routine generated for exactly these.
+//!
+//! Source: dissertation, sections 3.3.3, 4.4.2 and 6.3.1.
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
+#![cfg_attr(not(test), no_std)]
+// Every action of a program is answered by a value, never by a panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
+
+extern crate alloc;
+
+use abi::errno::Result;
+
+pub mod client;
+pub mod desk;
+pub mod file;
+pub mod part;
+
+/// Registers the devices of a machine with a card, at boot. ENOMEM.
+pub fn init() -> Result<()> {
+    if device::names::sound(device::ac97::NAME).is_some() {
+        desk::start()?;
+        file::register();
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! The part of a client that the handler, the mixer and the scheduler know.
+//!
+//! *Interface*: [`How`] is what a client asks for; [`Playing`] and [`Recording`] are its parts.
+
+use abi::errno::{Errno, Result};
+use account::user::Charge;
+use alloc::sync::Arc;
+use codegen::{Draft, Label, dynasm};
+use core::sync::atomic::{AtomicBool, AtomicU64};
+use device::ac97::{Card, Client, FRAME, LONGEST, MOST_AHEAD, Pace, SHORTEST};
+use file::gauge::{Flow, Gauge};
+use quaject::Unmade;
+use quaject::class::Ref;
+use quaject::mix::{Ear, Voice};
+use quaject::queue::{Channel, Layout};
+
+/// A client's wishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// Its frames in a second.
+    pub rate: u32,
+    /// Frames after which it wants to be woken.
+    pub period: u32,
+    /// Frames that its ring holds; it may get more, up to the next power of two.
+    pub buffer: u32,
+}
+
+impl How {
+    /// The rates that a client may have.
+    pub const RATES: core::ops::RangeInclusive<u32> = 4_000..=192_000;
+    /// The largest ring, in frames.
+    pub const LARGEST: u32 = 65_536 / FRAME as u32;
+    /// The usual period, and ring.
+    pub const PERIOD: u32 = 256;
+    /// The usual ring.
+    pub const BUFFER: u32 = 4096;
+
+    /// The usual, at `rate`.
+    pub fn at(rate: u32) -> How {
+        How {
+            rate,
+            period: Self::PERIOD,
+            buffer: Self::BUFFER,
+        }
+    }
+
+    /// The nearest that can be.
+    pub(crate) fn possible(self) -> Result<How> {
+        if !Self::RATES.contains(&self.rate) {
+            return Err(Errno::EINVAL);
+        }
+        let buffer = self.buffer.clamp(2 * SHORTEST, Self::LARGEST);
+        let buffer = buffer.next_power_of_two();
+        Ok(How {
+            rate: self.rate,
+            period: self.period.clamp(16, buffer / 2),
+            buffer,
+        })
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        self.buffer as usize * FRAME
+    }
+
+    /// The pace of a card with `rate` frames a second that serves this client: its period, and no further
+    /// ahead than half of its ring.
+    pub(crate) fn pace(self, rate: u32) -> Pace {
+        /// Frames that are filled ahead of a card, where rings are large.
+        const AHEAD: u32 = 1024;
+        let scaled =
+            |frames: u32| (u64::from(frames) * u64::from(rate) / u64::from(self.rate)) as u32;
+        let period = (scaled(self.period) & !15).clamp(SHORTEST, LONGEST);
+        let ahead = (scaled(self.buffer) / 2).min(AHEAD) / period;
+        Pace {
+            period,
+            ahead: ahead.clamp(2, MOST_AHEAD),
+        }
+    }
+}
+
+pub(crate) fn no_memory(_: Unmade) -> Errno {
+    Errno::ENOMEM
+}
+
+/// A ring's flow.
+fn flow(channel: &Channel) -> Flow {
+    let got = channel.queue().taken();
+    Flow {
+        put: got.wrapping_add(channel.queue().len() as u64),
+        got,
+    }
+}
+
+/// The part of a player that the handler and the scheduler know.
+pub struct Playing {
+    pub(crate) voice: Ref<Voice>,
+    pub(crate) how: How,
+    pub(crate) card: Arc<Card>,
+    /// Frames that the next close or reset has thrown away.
+    pub(crate) thrown: AtomicU64,
+    /// Its client has gone.
+    pub(crate) closed: AtomicBool,
+    /// Addresses for the handler.
+    pub(crate) ring: Layout,
+    pub(crate) list: i32,
+    pub(crate) _charge: Charge,
+}
+
+impl Client for Playing {
+    fn look(&self, d: &mut Draft, wake: Label) {
+        let next = d.label();
+        let full = (self.how.bytes() - self.how.period as usize * FRAME) as i32;
+        dynasm!(d ; .arch x64
+            ; cmp QWORD [self.list], 0
+            ; je =>next
+            ; mov rax, [self.ring.head]
+            ; sub rax, [self.ring.tail]
+            ; cmp rax, full
+            ; jbe =>wake
+            ; =>next
+        );
+    }
+
+    fn wake(&self) {
+        self.channel().drained().wake_all();
+    }
+}
+
+impl Playing {
+    pub(crate) fn channel(&self) -> &Arc<Channel> {
+        self.voice.channel()
+    }
+}
+
+impl Gauge for Playing {
+    fn flow(&self) -> Flow {
+        flow(self.channel())
+    }
+    fn size(&self) -> usize {
+        self.how.bytes()
+    }
+}
+
+/// The part of a recorder that the handler and the scheduler know.
+pub struct Recording {
+    pub(crate) ear: Ref<Ear>,
+    pub(crate) how: How,
+    pub(crate) card: Arc<Card>,
+    /// Its client has gone.
+    pub(crate) closed: AtomicBool,
+    pub(crate) ring: Layout,
+    pub(crate) list: i32,
+    pub(crate) _charge: Charge,
+}
+
+impl Client for Recording {
+    fn look(&self, d: &mut Draft, wake: Label) {
+        let next = d.label();
+        let period = (self.how.period as usize * FRAME) as i32;
+        dynasm!(d ; .arch x64
+            ; cmp QWORD [self.list], 0
+            ; je =>next
+            ; mov rax, [self.ring.head]
+            ; sub rax, [self.ring.tail]
+            ; cmp rax, period
+            ; jae =>wake
+            ; =>next
+        );
+    }
+
+    fn wake(&self) {
+        self.ear.channel().arrived().wake_all();
+    }
+}
+
+impl Gauge for Recording {
+    fn flow(&self) -> Flow {
+        flow(self.ear.channel())
+    }
+    fn size(&self) -> usize {
+        self.how.bytes()
+    }
+}
