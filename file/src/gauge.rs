@@ -1,12 +1,15 @@
 //! The fill and flow of the channels behind descriptors, as the scheduler sees them.
 //!
 //! *Interface*: [`Gauge`] is a channel's; [`File::gauges`](crate::file::File::gauges) gives those of an open
-//! file. A gauge costs a channel's routines nothing: it reads the counters that they keep.
+//! file; [`show_sound`] is the text about those of sound. A gauge costs a channel's routines nothing: it
+//! reads the counters that they keep.
 //! Source: dissertation, sections 4.1.2 (gauge) and 6.3.1; Massalin and Pu 1989, section 2.3.
 
 use alloc::sync::Arc;
+use core::fmt;
 use core::sync::atomic::Ordering;
 use quaject::pipe::PipeCore;
+use sync::Once;
 
 /// A channel that counts the data in it. Methods are wait-free.
 pub trait Gauge: Send + Sync {
@@ -40,6 +43,21 @@ pub struct Gauges {
     pub input: Option<Arc<dyn Gauge>>,
     /// That its writer puts into.
     pub output: Option<Arc<dyn Gauge>>,
+}
+
+/// Writes lines about channels.
+pub type Show = fn(&mut dyn fmt::Write) -> fmt::Result;
+
+static SOUND: Once<Show> = Once::new();
+
+/// Links the text about channels of sound, once, at boot. Before that, and without a card, it is empty.
+pub fn link_sound(show: Show) {
+    let _first = SOUND.set(show);
+}
+
+/// The text about channels of sound.
+pub fn show_sound(out: &mut dyn fmt::Write) -> fmt::Result {
+    SOUND.get().map_or(Ok(()), |show| show(out))
 }
 
 impl Gauge for PipeCore {

@@ -14,7 +14,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use device::Unusable;
-use device::ac97::{Card, Client, GET_SAMPLE, PUT_SAMPLE, Pace};
+use device::ac97::{Card, Client, Enabled, GET_SAMPLE, PUT_SAMPLE, Pace};
 use quaject::class::{Ref, create};
 use quaject::interfacer::link;
 use quaject::mix::{MOST, Mixer, Splitter, mix, split};
@@ -175,7 +175,8 @@ impl Desk {
             return Ok(());
         };
         let clients = as_clients(&self.players)?;
-        card.play(Some((pace, clients))).map_err(unusable)?;
+        card.play(Some(Enabled { pace, clients }))
+            .map_err(unusable)?;
         PACE[0].store(pace.period, Ordering::Relaxed);
         PACE[1].store(pace.ahead, Ordering::Relaxed);
         Ok(())
@@ -196,7 +197,7 @@ impl Desk {
         for player in players {
             try_push(&mut voices, player.voice.clone())?;
         }
-        mixer.set(voices).map_err(no_memory)?;
+        mixer.set(try_slice(&voices)?).map_err(no_memory)?;
         let linked = link(card.da(), GET_SAMPLE, mix(mixer));
         linked.map(drop).map_err(no_memory)
     }
@@ -230,7 +231,7 @@ impl Desk {
         for recorder in &self.recorders {
             try_push(&mut ears, recorder.ear.clone())?;
         }
-        splitter.set(ears).map_err(no_memory)?;
+        splitter.set(try_slice(&ears)?).map_err(no_memory)?;
         link(card.ad(), PUT_SAMPLE, split(splitter)).map_err(no_memory)?;
         let paces = self
             .recorders
@@ -240,7 +241,8 @@ impl Desk {
             return Ok(());
         };
         let clients = as_clients(&self.recorders)?;
-        card.record(Some((pace, clients))).map_err(unusable)
+        card.record(Some(Enabled { pace, clients }))
+            .map_err(unusable)
     }
 
     /// Makes mixer and splitter, if they are not there. ENOMEM.

@@ -114,7 +114,6 @@ impl File for Speaker {
                 continue;
             }
             let wanted = PIECE.min(room).min(buf.remaining());
-            // Only this thread's bytes may follow each other here, and others may fill the ring meanwhile.
             let taken = match buf.take(&mut piece[..wanted]) {
                 Ok(taken) => taken,
                 Err(error) => return more(error, written),
@@ -122,10 +121,16 @@ impl File for Speaker {
             let mut sent = 0;
             while sent < taken {
                 sent += self.player.write(&piece[sent..taken]);
-                if sent < taken {
-                    if let Err(error) = self.check().and_then(|()| self.player.wait()) {
-                        return more(error, written + sent);
-                    }
+                if sent == taken {
+                    break;
+                }
+                // Others have filled the ring meanwhile.
+                let waited = match of.nonblocking() {
+                    true => Err(Errno::EAGAIN),
+                    false => self.check().and_then(|()| self.player.wait()),
+                };
+                if let Err(error) = waited {
+                    return more(error, written + sent);
                 }
             }
             written += sent;
@@ -171,6 +176,16 @@ impl File for Speaker {
             lseek: Some(seam::constants()?.no_seek.clone()),
             ..DescRoutines::default()
         })
+    }
+
+    fn info(&self, _of: &OpenFile, out: &mut dyn core::fmt::Write) -> core::fmt::Result {
+        let player = &self.player;
+        let (rate, xruns) = (player.card_rate(), player.underruns());
+        writeln!(
+            out,
+            "rate:\t{rate}\nxruns:\t{xruns}\ndelay:\t{}",
+            player.delay()
+        )
     }
 
     fn relayed(&self, call: &str) -> Option<DescRoutine> {
@@ -262,6 +277,11 @@ impl File for Mic {
             lseek: Some(seam::constants()?.no_seek.clone()),
             ..DescRoutines::default()
         })
+    }
+
+    fn info(&self, _of: &OpenFile, out: &mut dyn core::fmt::Write) -> core::fmt::Result {
+        let (rate, xruns) = (self.recorder.card_rate(), self.recorder.overruns());
+        writeln!(out, "rate:\t{rate}\nxruns:\t{xruns}")
     }
 
     fn relayed(&self, call: &str) -> Option<DescRoutine> {

@@ -28,11 +28,13 @@ pub mod client;
 pub mod desk;
 pub mod file;
 pub mod part;
+mod show;
 
 /// Registers the devices of a machine with a card, at boot. ENOMEM.
 pub fn init() -> Result<()> {
     if device::names::sound(device::ac97::NAME).is_some() {
         desk::start()?;
+        ::file::gauge::link_sound(show::show);
         file::register();
     }
     Ok(())

@@ -299,6 +299,6 @@ impl Pace {
 
     /// A descriptor's second word: so many samples, and an interrupt.
     fn length(self) -> u32 {
-        2 * self.period | INTERRUPT
+        (2 * self.period) | INTERRUPT
     }
 }

@@ -14,8 +14,6 @@
 
 mod channel;
 mod codec;
-#[cfg(test)]
-mod tests;
 
 use crate::Unusable;
 use crate::interrupt::{Asks, Interrupt, Source};
@@ -119,9 +117,11 @@ pub trait Client: Send + Sync {
 
 /// An enabled direction.
 #[derive(Clone)]
-struct Enabled {
-    pace: Pace,
-    clients: Arc<[Arc<dyn Client>]>,
+pub struct Enabled {
+    /// Its pace.
+    pub pace: Pace,
+    /// Those that wait for it.
+    pub clients: Arc<[Arc<dyn Client>]>,
 }
 
 /// The directions of a card, output first.
@@ -274,7 +274,7 @@ impl Card {
     ///
     /// # Errors
     /// [`Unusable`]; it then goes on as before.
-    pub fn play(&self, how: Option<(Pace, Arc<[Arc<dyn Client>]>)>) -> Result<(), Unusable> {
+    pub fn play(&self, how: Option<Enabled>) -> Result<(), Unusable> {
         self.set(OUT, how)
     }
 
@@ -282,16 +282,12 @@ impl Card {
     ///
     /// # Errors
     /// [`Unusable`]; it then goes on as before.
-    pub fn record(&self, how: Option<(Pace, Arc<[Arc<dyn Client>]>)>) -> Result<(), Unusable> {
+    pub fn record(&self, how: Option<Enabled>) -> Result<(), Unusable> {
         self.set(IN, how)
     }
 
-    fn set(
-        &self,
-        which: usize,
-        how: Option<(Pace, Arc<[Arc<dyn Client>]>)>,
-    ) -> Result<(), Unusable> {
-        if how.as_ref().is_some_and(|(pace, _)| !pace.is_possible()) {
+    fn set(&self, which: usize, how: Option<Enabled>) -> Result<(), Unusable> {
+        if how.as_ref().is_some_and(|how| !how.pace.is_possible()) {
             return Err(Odd::Fit.into());
         }
         let interrupt = self.interrupt.get().ok_or(Unusable::Absent)?;
@@ -304,7 +300,7 @@ impl Card {
             channel.end();
         }
         let mut new = (*old).clone();
-        new.enabled[which] = how.map(|(pace, clients)| Enabled { pace, clients });
+        new.enabled[which] = how;
         let begins = new.enabled[which].as_ref().filter(|_| !ran);
         let begins = begins
             .map(|enabled| channel.begin(enabled.pace))
@@ -367,3 +363,6 @@ impl Server for Card {
         Some(NAME)
     }
 }
+
+#[cfg(test)]
+mod tests;

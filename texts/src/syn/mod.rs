@@ -57,6 +57,7 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         }),
         ("rights", || Item::Private(whole(state::rights))),
         ("sched", || long_text(sched::show)),
+        ("sound", || text(state::sound)),
         ("threads", || long_text(state::threads)),
         ("trace", || {
             Item::Control(Arc::new(trace::Trace), trace::set)

@@ -245,6 +245,12 @@ pub fn devices(out: &mut Out) -> Result<()> {
     Ok(())
 }
 
+/// The clients of the sound card, with the fill and flow of each.
+pub fn sound(out: &mut Out) -> Result<()> {
+    let _ = file::gauge::show_sound(out);
+    Ok(())
+}
+
 /// The measures against the processor's defects: those that the command line asks for, those in force, and a
 /// line for each defect.
 pub fn mitigations(out: &mut Out) -> Result<()> {

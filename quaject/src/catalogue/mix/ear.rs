@@ -26,7 +26,7 @@ crate::quaject! {
     class Ear = "Recorder", spec Arc<Channel>, error Unmade {
         callout { PUT_FRAMES: Write = "put_frames" ("into its ring") }
     }
-    make |channel, header| Ear::new(channel, header);
+    make Ear::new;
 }
 
 impl Ear {

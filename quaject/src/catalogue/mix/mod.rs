@@ -19,8 +19,6 @@
 mod ear;
 mod emit;
 mod split;
-#[cfg(test)]
-mod tests;
 mod voice;
 
 pub use ear::{Ear, PUT_FRAMES};
@@ -35,7 +33,6 @@ use crate::kit::regs::Regs;
 use crate::kit::seam::Unmade;
 use crate::kit::signature::Read;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use codegen::{Class, Draft, dynasm};
 use sync::Monitor;
 
@@ -51,7 +48,7 @@ static CODE: Class = Class::new("mix");
 /// One mixer.
 pub struct Mixer {
     header: &'static Header,
-    voices: Monitor<Vec<Ref<Voice>>>,
+    voices: Monitor<Arc<[Ref<Voice>]>>,
     mix: Published<MixFn>,
 }
 
@@ -67,10 +64,11 @@ crate::quaject! {
 
 impl Mixer {
     fn new(header: &'static Header) -> Result<Mixer, Unmade> {
+        let none: Arc<[Ref<Voice>]> = Arc::new([]);
         Ok(Mixer {
             header,
-            voices: Monitor::new(Vec::new()),
-            mix: Published::new(generate(&[], header)?),
+            voices: Monitor::new(none.clone()),
+            mix: Published::new(generate(&none, header)?),
         })
     }
 
@@ -79,7 +77,7 @@ impl Mixer {
     ///
     /// # Errors
     /// [`Unmade`]; the voices then stay.
-    pub fn set(&self, voices: Vec<Ref<Voice>>) -> Result<(), Unmade> {
+    pub fn set(&self, voices: Arc<[Ref<Voice>]>) -> Result<(), Unmade> {
         if voices.len() > MOST {
             return Err(Unmade::BadSpec);
         }
@@ -111,13 +109,12 @@ impl Mixer {
     }
 }
 
-fn generate(voices: &[Ref<Voice>], header: &'static Header) -> Result<Made<MixFn>, Unmade> {
+fn generate(voices: &Arc<[Ref<Voice>]>, header: &'static Header) -> Result<Made<MixFn>, Unmade> {
     let mut a = Assembly::new(&CODE, "mix", Some(Holder::Member(header)));
     emit::mix(&mut a, voices)?;
     dynasm!(a ; .arch x64 ; ret);
-    let kept: Vec<Ref<Voice>> = voices.to_vec();
     // SAFETY: the code keeps the contract, and its voices with it.
-    unsafe { a.seal(Some(Arc::new(kept))) }
+    unsafe { a.seal(Some(Arc::new(voices.clone()))) }
 }
 
 /// Callentry `mix` of `mixer`.
@@ -127,7 +124,7 @@ pub fn mix(mixer: &Ref<Mixer>) -> Entry<Read> {
 }
 
 fn target(mixer: &Ref<Mixer>) -> Target {
-    let voices = mixer.voices.lock().to_vec();
+    let voices = mixer.voices.lock().clone();
     Arc::new(Mix {
         mixer: mixer.clone(),
         voices,
@@ -137,7 +134,7 @@ fn target(mixer: &Ref<Mixer>) -> Target {
 /// The callentry for the voices of one moment.
 struct Mix {
     mixer: Ref<Mixer>,
-    voices: Vec<Ref<Voice>>,
+    voices: Arc<[Ref<Voice>]>,
 }
 
 impl Callentry for Mix {
@@ -165,6 +162,9 @@ impl Callentry for Mix {
         self.mixer.mix.emit_call(d);
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 /// Plain twin of the addition: two samples of 16 bits, at the limit where the sum is beyond it.
 #[cfg(test)]

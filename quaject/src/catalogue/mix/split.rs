@@ -14,7 +14,6 @@ use crate::kit::regs::Regs;
 use crate::kit::seam::Unmade;
 use crate::kit::signature::Write;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, dynasm};
 use sync::Monitor;
@@ -27,7 +26,7 @@ static CODE: Class = Class::new("split");
 /// One splitter.
 pub struct Splitter {
     header: &'static Header,
-    ears: Monitor<Vec<Ref<Ear>>>,
+    ears: Monitor<Arc<[Ref<Ear>]>>,
     split: Published<SplitFn>,
 }
 
@@ -43,10 +42,11 @@ crate::quaject! {
 
 impl Splitter {
     fn new(header: &'static Header) -> Result<Splitter, Unmade> {
+        let none: Arc<[Ref<Ear>]> = Arc::new([]);
         Ok(Splitter {
             header,
-            ears: Monitor::new(Vec::new()),
-            split: Published::new(generate(&[], header)?),
+            ears: Monitor::new(none.clone()),
+            split: Published::new(generate(&none, header)?),
         })
     }
 
@@ -54,7 +54,7 @@ impl Splitter {
     ///
     /// # Errors
     /// [`Unmade`]; they then stay as they were.
-    pub fn set(&self, ears: Vec<Ref<Ear>>) -> Result<(), Unmade> {
+    pub fn set(&self, ears: Arc<[Ref<Ear>]>) -> Result<(), Unmade> {
         if ears.len() > super::MOST {
             return Err(Unmade::BadSpec);
         }
@@ -80,13 +80,12 @@ impl Splitter {
     }
 }
 
-fn generate(ears: &[Ref<Ear>], header: &'static Header) -> Result<Made<SplitFn>, Unmade> {
+fn generate(ears: &Arc<[Ref<Ear>]>, header: &'static Header) -> Result<Made<SplitFn>, Unmade> {
     let mut a = Assembly::new(&CODE, "split", Some(Holder::Member(header)));
     emit(&mut a, ears)?;
     dynasm!(a ; .arch x64 ; ret);
-    let kept: Vec<Ref<Ear>> = ears.to_vec();
     // SAFETY: the code keeps the contract, and its rings with it.
-    unsafe { a.seal(Some(Arc::new(kept))) }
+    unsafe { a.seal(Some(Arc::new(ears.clone()))) }
 }
 
 /// The block is at rsi, its bytes in rdx; rax says how many were taken: all.
@@ -154,7 +153,7 @@ pub fn split(splitter: &Ref<Splitter>) -> Entry<Write> {
 }
 
 fn target(splitter: &Ref<Splitter>) -> Target {
-    let ears = splitter.ears.lock().to_vec();
+    let ears = splitter.ears.lock().clone();
     Arc::new(Split {
         splitter: splitter.clone(),
         ears,
@@ -164,7 +163,7 @@ fn target(splitter: &Ref<Splitter>) -> Target {
 /// The callentry for the rings of one moment.
 struct Split {
     splitter: Ref<Splitter>,
-    ears: Vec<Ref<Ear>>,
+    ears: Arc<[Ref<Ear>]>,
 }
 
 impl Callentry for Split {

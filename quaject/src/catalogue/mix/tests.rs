@@ -97,7 +97,7 @@ fn sums_stay_at_the_limits() {
     const ALL: [i16; 7] = [i16::MIN, i16::MIN + 1, -1, 0, 1, i16::MAX - 1, i16::MAX];
     let voices = [voice(1024, 0, Voice::FULL), voice(1024, 0, Voice::FULL)];
     let mixer = create::<Mixer>(()).unwrap();
-    mixer.set(voices.to_vec()).unwrap();
+    mixer.set(Arc::from(voices.to_vec())).unwrap();
     let mut wanted = Block::new();
     for one in ALL {
         for other in ALL {
@@ -115,7 +115,7 @@ fn sums_stay_at_the_limits() {
 fn a_voice_that_runs_dry_leaves_the_others_alone_and_begins_again() {
     let (short, long) = (voice(1024, 8, Voice::FULL), voice(1024, 0, Voice::FULL));
     let mixer = create::<Mixer>(()).unwrap();
-    mixer.set(vec![short.clone(), long.clone()]).unwrap();
+    mixer.set(Arc::from([short.clone(), long.clone()])).unwrap();
     let put = |voice: &Ref<Voice>, frames: usize, sample: i16| {
         let bytes: Vec<u8> = (0..2 * frames).flat_map(|_| sample.to_le_bytes()).collect();
         assert_eq!(voice.channel().queue().write(&bytes), bytes.len());
@@ -151,7 +151,7 @@ fn frames_can_come_by_a_link() {
     for order in [[0, 1], [1, 0]] {
         let set = || {
             mixer
-                .set(order.map(|at| voices[at].clone()).to_vec())
+                .set(Arc::from(order.map(|at| voices[at].clone())))
                 .unwrap()
         };
         link(&voices[0], FRAMES, Function::read(&"fill", fill, 6 * FRAME)).unwrap();

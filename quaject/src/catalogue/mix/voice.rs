@@ -58,7 +58,7 @@ crate::quaject! {
     class Voice = "Player", spec VoiceSpec, error Unmade {
         callout { FRAMES: Read = "get_frames" ("those of its ring") }
     }
-    make |spec, header| Voice::new(spec, header);
+    make Voice::new;
 }
 
 /// Sign-extended addresses of a voice's parts.

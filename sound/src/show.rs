@@ -1,0 +1,37 @@
+//! The text about sound in `/syn`: the card's pace, and each client with its fill and flow.
+//!
+//! *Interface*: [`show`], which [`file::gauge`] calls for it.
+
+use core::fmt::{self, Write};
+use device::ac97::FRAME;
+use file::gauge::Gauge;
+
+use crate::desk;
+
+/// One line for the pace, and one for each client: frames in its ring and the size of it, frames ever put and
+/// got, and how often it ran dry or full.
+pub fn show(out: &mut dyn Write) -> fmt::Result {
+    if let Some(pace) = desk::pace() {
+        writeln!(out, "period {}, {} ahead", pace.period, pace.ahead)?;
+    }
+    let mut shown = Ok(());
+    let mut line = |kind, gauge: &dyn Gauge, rate, period, xruns| {
+        let (flow, frames) = (gauge.flow(), |bytes: usize| bytes / FRAME);
+        let [put, got] = [flow.put, flow.got].map(|bytes| bytes / FRAME as u64);
+        let (held, size) = (frames(flow.held()), frames(gauge.size()));
+        let told = writeln!(
+            out,
+            "{kind} {rate}/s, period {period}: {held} of {size} frames, {put} in, {got} out, {xruns} xruns"
+        );
+        shown = shown.and(told);
+    };
+    desk::for_each_player(|player| {
+        let (how, xruns) = (player.how, u64::from(player.voice.dry()));
+        line("player", &**player, how.rate, how.period, xruns);
+    });
+    desk::for_each_recorder(|recorder| {
+        let (how, xruns) = (recorder.how, recorder.ear.lost());
+        line("recorder", &**recorder, how.rate, how.period, xruns);
+    });
+    shown
+}
