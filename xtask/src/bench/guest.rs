@@ -134,7 +134,22 @@ impl Kernel {
         limit: Duration,
         describe: impl Fn(&mut Machine),
     ) -> Result<String> {
-        let (machine, archive) = self.prepare(program, words, describe)?;
+        self.run_in(Root::new(None)?, program, words, limit, describe)
+    }
+
+    /// The same with this root.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_in(
+        &self,
+        root: Root,
+        program: &Path,
+        words: &[String],
+        limit: Duration,
+        describe: impl Fn(&mut Machine),
+    ) -> Result<String> {
+        let (machine, archive) = self.prepare_in(root, program, words, describe)?;
         let output = Kept::default();
         let outcome = start(&machine, &archive, output.clone())?.wait(Some(limit));
         let text = String::from_utf8_lossy(&output.bytes()).into_owned();
