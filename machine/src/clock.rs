@@ -1,11 +1,13 @@
 //! Time: nanoseconds since boot from the TSC, and the date from the CMOS clock.
 //!
 //! *Interface*: [`now_ns`], [`tsc`], [`tsc_khz`], [`wall_at_boot`]; [`emit_ns`] for generated code;
-//! [`real_ns`] is the time of day, [`set_real_ns`] sets it. The TSC is measured once against channel 2 of
-//! the PIT. Under `-icount` both count guest instructions, so time there is instructions.
+//! [`real_ns`] is the time of day, [`set_real_ns`] sets it, [`steer`] sets its rate. The TSC is measured once
+//! against channel 2 of the PIT. Under `-icount` both count guest instructions, so time there is
+//! instructions.
 
 use codegen::{Draft, dynasm};
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use sync::{Once, Recent};
 
 static BASE: AtomicU64 = AtomicU64::new(0);
 /// Nanoseconds in 2^32 TSC ticks.
@@ -49,8 +51,52 @@ pub fn wall_at_boot() -> u64 {
 
 /// Nanoseconds since 1970.
 pub fn real_ns() -> u64 {
-    (wall_at_boot() * 1_000_000_000 + now_ns())
+    let now = now_ns();
+    (wall_at_boot() * 1_000_000_000 + now)
         .saturating_add_signed(ADJUSTED.load(Ordering::Relaxed))
+        .saturating_add_signed(ahead(now))
+}
+
+/// The courses that the clock of the day has taken: from when on, nanoseconds since boot; how far the former
+/// courses had brought it ahead, nanoseconds; and the nanoseconds that it gains in a second.
+static COURSES: Once<Recent<3>> = Once::new();
+
+/// How far the courses have brought the clock of the day at `now`.
+fn ahead(now: u64) -> i64 {
+    let Some(courses) = COURSES.get() else {
+        return 0;
+    };
+    // Another look when so many courses came meanwhile that the latest was overwritten.
+    loop {
+        let Some(last) = courses.numbers().last() else {
+            return 0;
+        };
+        if let Some([since, ahead, gain]) = courses.get(last) {
+            let passed = i128::from(now) - i128::from(since);
+            let gained = passed * i128::from(gain.cast_signed()) / 1_000_000_000;
+            return ahead.cast_signed().saturating_add(gained as i64);
+        }
+    }
+}
+
+/// Whether [`steer`] has room for courses.
+pub fn is_steered() -> bool {
+    COURSES.get().is_some()
+}
+
+/// Gives [`steer`] that room, several places, so that readers find the latest course while others come. Once.
+pub fn begin_steering(courses: Recent<3>) {
+    let _first = COURSES.set(courses);
+}
+
+/// From now on the clock of the day gains `gain_ns` in each second of the machine's clock. One party at a
+/// time. Without room for courses the clock goes on as before.
+pub fn steer(gain_ns: i64) {
+    let now = now_ns();
+    let course = [now, ahead(now).cast_unsigned(), gain_ns.cast_unsigned()];
+    if let Some(courses) = COURSES.get() {
+        courses.put(&course);
+    }
 }
 
 /// Sets the time of day. The caller notifies the waiters for a time of this clock.

@@ -203,5 +203,6 @@ constants! { u32:
 }
 
 constants! { i32:
-    STA_UNSYNC = 0x40, STA_NANO = 0x2000,
+    STA_FLL = 8, STA_INS = 0x10, STA_DEL = 0x20, STA_UNSYNC = 0x40, STA_FREQHOLD = 0x80,
+    STA_PLL = 1, STA_NANO = 0x2000, STA_MODE = 0x4000,
 }

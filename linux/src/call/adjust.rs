@@ -1,11 +1,12 @@
-//! `adjtimex` and `clock_adjtime`: what is known of how the clock of the day goes.
+//! `adjtimex` and `clock_adjtime`: the clock of the day follows a better one.
 //!
-//! *Interface*: see [`super::FAMILIES`]. The clock is the machine's. Settings are kept and told, and steer
-//! nothing; a step (`ADJ_SETOFFSET`) is made.
+//! *Interface*: see [`super::FAMILIES`]. The loops are those of [`process::time::discipline`]; this file is
+//! their form as Linux has it.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
+use core::sync::atomic::{AtomicI64, Ordering};
 use sync::Monitor;
 use vm::user;
 
@@ -14,6 +15,7 @@ use account::Capability;
 use machine::clock::real_ns;
 use process::Process;
 use process::time::Clock;
+use process::time::discipline::{self, By, ERROR_MOST_US, Leap, Stage};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
@@ -26,21 +28,27 @@ pub const CALLS: &[(usize, Handler)] = &[
     }),
 ];
 
-/// The settings: only these fields count.
-static SET: Monitor<Timex> = Monitor::new(Timex {
-    maxerror: 16_000_000,
-    esterror: 16_000_000,
+/// The settings that steer nothing.
+struct Told {
+    status: i32,
+    est_error_us: i64,
+}
+
+static TOLD: Monitor<Told> = Monitor::new(Told {
     status: STA_UNSYNC,
-    constant: 2,
-    tick: 10_000,
-    ..Timex::NONE
+    est_error_us: ERROR_MOST_US,
 });
 
 /// Frequencies are kept within 500 parts in a million, of which there are 65536 for each.
 const FREQUENCY_MOST: i64 = 500 << 16;
 /// A frequency beyond is nonsense: Linux multiplies it by this divisor.
 const FREQUENCY_SENSE: i64 = i64::MAX / (1000 << 16);
-/// The answer of `adjtimex` while the clock follows none that is better.
+/// Answers of `adjtimex`: a leap second is to come, is there, or was made; the clock follows none that is
+/// better.
+const TIME_INS: usize = 1;
+const TIME_DEL: usize = 2;
+const TIME_OOP: usize = 3;
+const TIME_WAIT: usize = 4;
 const TIME_ERROR: usize = 5;
 /// Bits of the status that are told and never set.
 const STA_READ_ONLY: i32 = 0xff00;
@@ -74,54 +82,123 @@ fn adjust(at: usize) -> Result<usize> {
             .ok_or(Errno::EINVAL)?;
         super::time::step_clock(by)?;
     }
-    let told = {
-        let mut set = SET.lock();
-        if !single {
-            let asked = |mode: u32| modes & mode != 0;
-            if asked(ADJ_STATUS) {
-                set.status = set.status & STA_READ_ONLY | new.status & !STA_READ_ONLY;
-            }
-            if asked(ADJ_FREQUENCY) {
-                set.freq = new.freq.clamp(-FREQUENCY_MOST, FREQUENCY_MOST);
-            }
-            if asked(ADJ_MAXERROR) {
-                set.maxerror = new.maxerror.clamp(0, 16_000_000);
-            }
-            if asked(ADJ_ESTERROR) {
-                set.esterror = new.esterror.clamp(0, 16_000_000);
-            }
-            if asked(ADJ_TIMECONST) {
-                set.constant = new.constant.clamp(0, 10);
-            }
-            if asked(ADJ_TAI) && (0..=4096).contains(&new.constant) {
-                set.tai = new.constant as i32;
-            }
-            if tick {
-                set.tick = new.tick;
-            }
-            if asked(ADJ_NANO) {
-                set.status |= STA_NANO;
-            }
-            if asked(ADJ_MICRO) {
-                set.status &= !STA_NANO;
-            }
-        }
-        *set
+    if !reads {
+        set(&new, single)?;
+    }
+    let keeper = discipline::keeper();
+    let (mut status, est_error_us) = {
+        let told = TOLD.lock();
+        (told.status, told.est_error_us)
     };
+    if keeper.max_error_us() >= ERROR_MOST_US {
+        status |= STA_UNSYNC;
+    }
+    let part = if status & STA_NANO != 0 { 1 } else { 1000 };
+    let loops = keeper.discipline;
     let now = real_ns() as i64;
-    let part = if told.status & STA_NANO != 0 { 1 } else { 1000 };
     let answer = Timex {
         modes,
-        tolerance: FREQUENCY_MOST,
+        offset: match (single, reads) {
+            (true, true) => loops.slew_ns() / 1000,
+            (true, false) => LEFT.load(Ordering::Relaxed) / 1000,
+            (false, _) => loops.offset_ns() / part,
+        },
+        freq: loops.frequency(),
+        maxerror: keeper.max_error_us(),
+        esterror: est_error_us,
+        status,
+        constant: loops.constant(),
         precision: 1,
-        sec: now / 1_000_000_000,
-        usec: now % 1_000_000_000 / part,
-        ..told
+        tolerance: FREQUENCY_MOST,
+        sec: now.div_euclid(1_000_000_000),
+        usec: now.rem_euclid(1_000_000_000) / part,
+        tick: loops.tick_us(),
+        tai: discipline::tai_s(),
+        ..Timex::NONE
     };
     user::put(at, &answer)?;
-    Ok(if told.status & STA_UNSYNC != 0 {
-        TIME_ERROR
-    } else {
-        0
+    Ok(match (keeper.leap, keeper.stage) {
+        _ if status & STA_UNSYNC != 0 => TIME_ERROR,
+        (Leap::Insert, Stage::Ahead) => TIME_INS,
+        (Leap::Delete, Stage::Ahead) => TIME_DEL,
+        (Leap::Insert, Stage::Inserted) => TIME_OOP,
+        (Leap::Never, _) => 0,
+        (_, Stage::Done | Stage::Inserted) => TIME_WAIT,
     })
+}
+
+/// The rest of the last adjustment by hand when another took its place, nanoseconds.
+static LEFT: AtomicI64 = AtomicI64::new(0);
+
+/// Sets what the modes of `new` name. ENOMEM.
+fn set(new: &Timex, single: bool) -> Result<()> {
+    let asked = |mode: u32| new.modes & mode != 0;
+    if single {
+        return discipline::keep(|keeper| {
+            let by = new.offset.saturating_mul(1000);
+            LEFT.store(keeper.discipline.adjust(by), Ordering::Relaxed);
+        });
+    }
+    let status = {
+        let mut told = TOLD.lock();
+        if asked(ADJ_STATUS) {
+            told.status = told.status & STA_READ_ONLY | new.status & !STA_READ_ONLY;
+        }
+        if asked(ADJ_NANO) {
+            told.status |= STA_NANO;
+        }
+        if asked(ADJ_MICRO) {
+            told.status &= !STA_NANO;
+        }
+        if asked(ADJ_ESTERROR) {
+            told.est_error_us = new.esterror.clamp(0, ERROR_MOST_US);
+        }
+        told.status
+    };
+    if asked(ADJ_TAI) && (0..=4096).contains(&new.constant) {
+        discipline::set_tai_s(new.constant as i32);
+    }
+    let by = discipline::keep(|keeper| {
+        if asked(ADJ_STATUS) {
+            keeper.ask(match status {
+                _ if status & STA_INS != 0 => Leap::Insert,
+                _ if status & STA_DEL != 0 => Leap::Delete,
+                _ => Leap::Never,
+            });
+            if status & STA_PLL == 0 {
+                keeper.discipline.drop_offset();
+                keeper.discipline.forget();
+            }
+        }
+        if asked(ADJ_MAXERROR) {
+            keeper.set_max_error_us(new.maxerror);
+        }
+        let loops = &mut keeper.discipline;
+        if asked(ADJ_FREQUENCY) {
+            loops.set_frequency(new.freq);
+        }
+        if asked(ADJ_TICK) {
+            loops.set_tick_us(new.tick);
+        }
+        if asked(ADJ_TIMECONST) {
+            // Microseconds are measured less often than nanoseconds.
+            let less = if status & STA_NANO != 0 { 0 } else { 4 };
+            loops.set_constant(new.constant.saturating_add(less));
+        }
+        if !asked(ADJ_OFFSET) || status & STA_PLL == 0 {
+            return None;
+        }
+        let part = if status & STA_NANO != 0 { 1 } else { 1000 };
+        let now_s = machine::clock::now_ns() / 1_000_000_000;
+        let [fll, hold] = [STA_FLL, STA_FREQHOLD].map(|bit| status & bit != 0);
+        loops.measured(new.offset.saturating_mul(part), now_s, fll, hold)
+    })?;
+    if let Some(by) = by {
+        let mut told = TOLD.lock();
+        match by {
+            By::Frequency => told.status |= STA_MODE,
+            By::Phase => told.status &= !STA_MODE,
+        }
+    }
+    Ok(())
 }

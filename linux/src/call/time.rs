@@ -13,7 +13,8 @@ use super::{Args, Handler, zone};
 use account::Capability;
 use process::signal::valid;
 use process::time::{
-    Account, Clock, Ended, FIXED, Notify, set_real_ns, sleep_until, sleep_until_real,
+    Account, Clock, Ended, FIXED, Notify, set_real_ns, sleep_until, sleep_until_atomic,
+    sleep_until_real,
 };
 use process::{Process, Task, tree};
 use thread::outright::generally;
@@ -160,6 +161,7 @@ fn sleep_for(clock: Clock, absolute: bool, at: usize, left: usize) -> Result<usi
     if absolute {
         let ended = match clock {
             Clock::Real => sleep_until_real(time),
+            Clock::Atomic => sleep_until_atomic(time),
             _ => sleep_until(clock.deadline(time)?),
         };
         return match ended {

@@ -5,6 +5,7 @@
 //! machine.
 
 mod account;
+pub mod discipline;
 pub mod limit;
 mod rung;
 pub mod timerfd;
@@ -24,6 +25,9 @@ use sync::WaitList;
 
 use crate::process::{Task, tree};
 
+/// A sleep until a time of the clock of the day that is longer is looked at again before its end.
+const LONG_NS: u64 = 1_000_000_000;
+
 /// How often the clock of the day was set.
 static STEPS: AtomicU64 = AtomicU64::new(0);
 /// The threads that sleep until a time of that clock.
@@ -34,6 +38,8 @@ static SLEEPERS: WaitList = WaitList::new();
 pub enum Clock {
     /// Since 1970.
     Real,
+    /// Atomic time: the same without leap seconds.
+    Atomic,
     /// Since the machine started.
     Monotonic,
     /// CPU time.
@@ -44,9 +50,8 @@ impl Clock {
     /// From `CLOCK_…`. EINVAL.
     pub fn from_id(id: i32) -> Result<Clock> {
         Ok(match id {
-            CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM | CLOCK_TAI => {
-                Clock::Real
-            }
+            CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM => Clock::Real,
+            CLOCK_TAI => Clock::Atomic,
             CLOCK_MONOTONIC
             | CLOCK_MONOTONIC_RAW
             | CLOCK_MONOTONIC_COARSE
@@ -61,10 +66,16 @@ impl Clock {
         })
     }
 
+    /// Whether it is set with the clock of the day.
+    pub fn is_of_day(self) -> bool {
+        matches!(self, Clock::Real | Clock::Atomic)
+    }
+
     /// Its time.
     pub fn now(self) -> u64 {
         match self {
             Clock::Real => real_ns(),
+            Clock::Atomic => real_ns().saturating_add_signed(ahead_ns()),
             Clock::Monotonic => now_ns(),
             Clock::Cpu(account) => account.now(),
         }
@@ -74,10 +85,16 @@ impl Clock {
     pub fn deadline(self, at: u64) -> Result<u64> {
         match self {
             Clock::Real => Ok(now_ns().saturating_add(at.saturating_sub(real_ns()))),
+            Clock::Atomic => Clock::Real.deadline(at.saturating_add_signed(-ahead_ns())),
             Clock::Monotonic => Ok(at),
             Clock::Cpu(_) => Err(Errno::EINVAL),
         }
     }
+}
+
+/// Nanoseconds by which atomic time is ahead.
+fn ahead_ns() -> i64 {
+    i64::from(discipline::tai_s()) * 1_000_000_000
 }
 
 /// Sets the clock of the day. Sleepers and timers that have a moment of it follow. Thread context, no monitor
@@ -139,14 +156,25 @@ pub fn wait_deadline<T>(
     outcome.unwrap_or(Err(Ended::Interrupted))
 }
 
+/// Sleeps until atomic time, which may be set meanwhile, reaches `at`, or a signal arrives.
+pub fn sleep_until_atomic(at: u64) -> Ended {
+    sleep_until_real(at.saturating_add_signed(-ahead_ns()))
+}
+
 /// Sleeps until the clock of the day, which may be set meanwhile, reaches `at`, or a signal arrives.
 pub fn sleep_until_real(at: u64) -> Ended {
     loop {
         let steps = STEPS.load(Ordering::SeqCst);
         let stepped = || (STEPS.load(Ordering::SeqCst) != steps).then_some(());
         let left = at.saturating_sub(real_ns());
-        match wait_deadline(&SLEEPERS, Some(now_ns().saturating_add(left)), stepped) {
+        // A clock that is steered gains or loses a part of a long time: half of it first.
+        let part = match left {
+            ..=LONG_NS => left,
+            _ => left / 2,
+        };
+        match wait_deadline(&SLEEPERS, Some(now_ns().saturating_add(part)), stepped) {
             Ok(()) => {}
+            Err(Ended::TimedOut) if real_ns() < at => {}
             Err(ended) => return ended,
         }
     }

@@ -218,7 +218,7 @@ impl Timers {
             .ok_or(Errno::EINVAL)?;
         let old = (timer.remaining(timer.base.now()), timer.interval);
         timer.base = match timer.clock {
-            Clock::Real if !absolute => Clock::Monotonic,
+            clock if clock.is_of_day() && !absolute => Clock::Monotonic,
             clock => clock,
         };
         let now = timer.base.now();
@@ -327,7 +327,7 @@ impl Timers {
     pub(super) fn follow(&self, process: &Process) {
         for (index, timer) in self.table.lock().iter_mut().enumerate() {
             if let Some(timer) = timer
-                && timer.base == Clock::Real
+                && timer.base.is_of_day()
                 && timer.expires != 0
                 && !timer.waiting
             {

@@ -246,6 +246,11 @@ pub const TESTS: &[Test] = &[
         run: policies,
     },
     Test {
+        name: "clocks",
+        about: "the clock of the day follows a better one: rate, offset, leap seconds, by icount",
+        run: clocks,
+    },
+    Test {
         name: "events",
         about: "eventfd, timerfd, on 1 and 4 CPUs",
         run: events,
@@ -1024,6 +1029,13 @@ fn policies(kit: &Kit) -> Vec<Check> {
     let shares = ["/tests/policies-glibc", "shares"];
     checks.extend(kit.tap(&machine, &shares, 5 * MINUTE));
     checks
+}
+
+/// The machine's clock is exact under icount, and time that nobody uses passes at once.
+fn clocks(kit: &Kit) -> Vec<Check> {
+    let mut machine = with(kit, "clocks", 1, 128);
+    machine.icount = Some(0);
+    kit.tap(&machine, &["/tests/clocks-glibc"], 5 * MINUTE)
 }
 
 fn many(kit: &Kit) -> Vec<Check> {

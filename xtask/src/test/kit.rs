@@ -177,6 +177,7 @@ impl Kit {
             "feeds",
             "traces",
             "policies",
+            "clocks",
             "polls",
             "accounts",
             "settings",
