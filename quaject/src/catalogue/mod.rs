@@ -39,6 +39,8 @@ pub mod queue;
 #[cfg(not(loom))]
 pub mod relay;
 #[cfg(not(loom))]
+pub mod resample;
+#[cfg(not(loom))]
 pub mod serializer;
 #[cfg(not(loom))]
 pub mod stream;
