@@ -27,6 +27,7 @@ use abi::errno::Result;
 pub mod client;
 pub mod desk;
 pub mod file;
+pub mod oss;
 pub mod part;
 mod show;
 
@@ -36,6 +37,7 @@ pub fn init() -> Result<()> {
         desk::start()?;
         ::file::gauge::link_sound(show::show);
         file::register();
+        oss::register();
     }
     Ok(())
 }

@@ -54,9 +54,11 @@ pub fn open(rdev: u64, how: How) -> Result<Arc<OpenFile>> {
 
 /// Major number of the sound devices that Linux does not have.
 pub const SOUND: u32 = 240;
+/// Major number of those that it has.
+pub const OSS: u32 = 14;
 
 /// Name, permission bits, major and minor number of the nodes that `/dev` starts with.
-pub const NODES: [(&str, u32, u32, u32); 11] = [
+pub const NODES: [(&str, u32, u32, u32); 14] = [
     ("null", 0o666, 1, 3),
     ("zero", 0o666, 1, 5),
     ("full", 0o666, 1, 7),
@@ -68,6 +70,9 @@ pub const NODES: [(&str, u32, u32, u32); 11] = [
     ("console", 0o600, 5, 1),
     ("speaker", 0o666, SOUND, 0),
     ("mic", 0o660, SOUND, 1),
+    ("mixer", 0o660, OSS, 0),
+    ("dsp", 0o660, OSS, 3),
+    ("audio", 0o660, OSS, 4),
 ];
 
 /// Symbolic links that `/dev` starts with.
