@@ -1,8 +1,8 @@
 //! The programs of sound: the same pipelines in the guest and on the host.
 //!
 //! *Interface*: `run`. Both run `tests/guest/music.sh` with the same binary, and the output of each of its
-//! cases must be the same, byte for byte. A pipeline that ends in the loudspeaker is heard as the host computes
-//! it, sample for sample.
+//! cases must be the same, byte for byte. A pipeline that ends in the loudspeaker is heard as the host
+//! computes it, sample for sample.
 
 use super::kit::Kit;
 use super::tap::Check;

@@ -1,6 +1,6 @@
 //! The delay element: the same stream, later.
 //!
-//! *Interface*: [`Delay`] is a [`Filter`](super::Filter). Silence comes first, and all of the input comes
+//! *Interface*: [`Delay`] is a [`Filter`]. Silence comes first, and all of the input comes
 //! out.
 
 use super::Filter;

@@ -1,6 +1,6 @@
 //! Echoes: the output comes back, later and softer, again and again.
 //!
-//! *Interface*: [`Echoes`] is a [`Filter`](super::Filter); [`Echoes::set_delay`] moves the echoes while they
+//! *Interface*: [`Echoes`] is a [`Filter`]; [`Echoes::set_delay`] moves the echoes while they
 //! sound. *y*(*n*) = *x*(*n*) + *g*·*y*(*n* − *d*) in whole numbers. The product is cut off towards zero, so
 //! every echo ends.
 

@@ -1,6 +1,6 @@
 //! Low-pass, high-pass and band-pass filters, made of sections of second order.
 //!
-//! *Interface*: [`Pass`] is a [`Filter`](super::Filter); [`Pass::low`] and [`Pass::high`] are Butterworth
+//! *Interface*: [`Pass`] is a [`Filter`]; [`Pass::low`] and [`Pass::high`] are Butterworth
 //! filters of fourth order (24 dB per octave, −3 dB at the frequency), [`Pass::band`] has 0 dB at its centre.
 //!
 //! Source: R. Bristow-Johnson, *Cookbook formulae for audio EQ biquad filter coefficients*: the bilinear

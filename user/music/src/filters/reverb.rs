@@ -1,6 +1,6 @@
 //! Reverberation: combs side by side, then all-pass filters in a row.
 //!
-//! *Interface*: [`Reverb`] is a [`Filter`](super::Filter).
+//! *Interface*: [`Reverb`] is a [`Filter`].
 //!
 //! Source: M. R. Schroeder, *Natural sounding artificial reverberation* (1962); J. A. Moorer's low-pass in
 //! each comb; the lengths are those of Jezar's *Freeverb*.
