@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "kit.h"
+#include "stream.h"
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -29,18 +30,6 @@ static double used(const pid_t *pids, int count)
     for (int i = 0; i < count; i++)
         sum += cpu_time(pids[i]);
     return sum;
-}
-
-static void compute(long turns)
-{
-    for (volatile long i = 0; i < turns; i++)
-        ;
-}
-
-static void spin(void)
-{
-    for (;;)
-        compute(1000);
 }
 
 static pid_t begin(void (*body)(void))
@@ -79,24 +68,6 @@ static void shares(const pid_t *pids, int count, double first, double seconds, d
         share[i] = (cpu_time(pids[i]) - before[i]) * count / all;
         printf("# %d: %.3f\n", i, share[i]);
     }
-}
-
-static int channel[2];
-
-static void produce(void)
-{
-    static char block[4096];
-    close(channel[0]);
-    while (write(channel[1], block, sizeof block) > 0)
-        compute(2000);
-}
-
-static void consume(void)
-{
-    static char block[4096];
-    close(channel[1]);
-    while (read(channel[0], block, sizeof block) > 0)
-        compute(100000);
 }
 
 /* A consumer whose queue is full gets more than threads beside it that only compute; they still get theirs. */

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "kit.h"
+#include "stream.h"
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -23,18 +24,6 @@ static long whole(const char *path)
     if (fd >= 0)
         close(fd);
     return fd < 0 || count < 0 ? -1 : length;
-}
-
-/* Writes a command to the recorder: 0 or -1. */
-static int tell(const char *command)
-{
-    int fd = open("/syn/trace", O_WRONLY | O_CLOEXEC);
-    long count = fd < 0 ? -1 : write(fd, command, strlen(command));
-    int error = errno;
-    if (fd >= 0)
-        close(fd);
-    errno = error;
-    return count < 0 ? -1 : 0;
 }
 
 /* A thread's line of /syn/sched, or an event. */
@@ -67,36 +56,6 @@ static int find(pid_t process, struct line *line)
         if (sched_line(at + 1, line) && line->process == process)
             return 1;
     return 0;
-}
-
-static void compute(long turns)
-{
-    for (volatile long i = 0; i < turns; i++)
-        ;
-}
-
-static void spin(void)
-{
-    for (;;)
-        compute(1000);
-}
-
-static int channel[2];
-
-static void produce(void)
-{
-    static char block[4096];
-    close(channel[0]);
-    while (write(channel[1], block, sizeof block) > 0)
-        compute(2000);
-}
-
-static void consume(void)
-{
-    static char block[4096];
-    close(channel[1]);
-    while (read(channel[0], block, sizeof block) > 0)
-        compute(100000);
 }
 
 static pid_t begin(const char *name, void (*body)(void))

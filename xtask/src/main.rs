@@ -1,7 +1,7 @@
 //! The one door: `cargo xtask`.
 //!
-//! *Interface*: `run`, `test`, `fuzz`, `ltp`, `bench`, `check`, `calls`, `image`; each a module with one
-//! public `main`, which takes the rest of the command line and returns the exit status.
+//! *Interface*: `run`, `test`, `fuzz`, `ltp`, `bench`, `plot`, `check`, `calls`, `image`; each a module with
+//! one public `main`, which takes the rest of the command line and returns the exit status.
 
 mod bench;
 mod check;
@@ -15,6 +15,7 @@ mod kernel;
 mod machine;
 mod mutants;
 mod options;
+mod plot;
 mod program;
 mod qmp;
 mod rootfs;
@@ -35,6 +36,7 @@ usage: cargo xtask COMMAND
   ltp [options] [CASE...]         cases of the Linux Test Project, here or on Linux
   bench [NAME...] [--json FILE]   Synthesis beside Debian's Linux, instructions per operation
   check                           format, clippy, layers, unsafe, documentation
+  plot TRACE|feeds|loop           pictures of quanta, fills and CPU time over time
   calls [--write]                 the table of Linux's calls, by the sources
   image [options]                 kernel and root archive to boot elsewhere, in build/image
 
@@ -57,6 +59,7 @@ fn dispatch() -> Result<i32> {
         "check" => check::main(rest),
         "calls" => check::calls::main(rest),
         "image" => image::main(rest),
+        "plot" => plot::main(rest),
         "fuzz" => test::fuzz(rest),
         "ltp" => test::ltp(rest),
         "help" | "--help" | "-h" => {

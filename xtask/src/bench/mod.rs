@@ -7,7 +7,7 @@ mod aims;
 mod chains;
 mod columns;
 mod general;
-mod guest;
+pub mod guest;
 mod inside;
 mod items;
 mod keys;
