@@ -274,3 +274,35 @@ fn drummer(given: &Given) -> Result<(), Failure> {
     let drummer = Drummer::new(given.rate(), tracker(given), patterns, given.number("gain"));
     through(given, drummer)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{RATE, SILENCE};
+    use crate::sources::rhythm::{Rhythm, Score};
+
+    #[test]
+    fn echoes_take_the_interval_of_the_beat() {
+        let mut filter = OnBeat {
+            echoes: Echoes::new(100, 2 * RATE as usize, 30.0),
+            tracker: Tracker::new(RATE, 60.0, 180.0),
+            parts: 2,
+            rate: RATE.into(),
+        };
+        let mut rhythm = Rhythm::new(RATE, Score::steady(100.0));
+        for _ in 0..8 * RATE {
+            filter.next(rhythm.frame());
+        }
+        // The music dies away.
+        for _ in 0..10 * RATE {
+            filter.next(SILENCE);
+        }
+        assert_eq!(filter.next([10_000, 0]), [10_000, 0]);
+        let back = (1..RATE).find(|_| filter.next(SILENCE) != SILENCE);
+        let expected = 60 * RATE / 100 / 2;
+        assert!(
+            back.is_some_and(|back| back.abs_diff(expected) < expected / 50),
+            "{back:?}"
+        );
+    }
+}
