@@ -105,8 +105,8 @@ fn names(command: &[&str], program: &str) -> bool {
     })
 }
 
-/// Machines whose programs wait for longer than others on purpose, idle and silent: a test of python's waits 30
-/// seconds for what must not happen.
+/// Machines whose programs wait for longer than others on purpose, idle and silent: a test of python's waits
+/// 30 seconds for what must not happen.
 const QUIET: [(&str, Duration); 1] = [("runtimes", Duration::from_secs(90))];
 
 /// Silence of a machine whose kernel has a mutant that is enough, if without a mutant it is never silent for
