@@ -178,7 +178,7 @@ impl Player {
         /// Frames that a card may have taken and not sounded yet.
         const AFTER: u64 = 1024;
         /// A card that takes so much longer plays no more.
-        const PATIENCE_NS: u64 = 1_000_000_000;
+        const PATIENCE_NS: u64 = 3_000_000_000;
         let Playing {
             voice, card, how, ..
         } = &*self.0;

@@ -43,16 +43,13 @@ pub fn register() {
 }
 
 fn open(rdev: u64, how: How) -> Result<Arc<OpenFile>> {
-    let access = how.flags & O_ACCMODE;
-    let (file, wanted): (Arc<dyn File>, u32) = match minor(rdev) {
-        SPEAKER => (try_arc(Speaker::new()?)?, O_WRONLY),
-        MIC => (try_arc(Mic::new()?)?, O_RDONLY),
+    let file: Arc<dyn File> = match (minor(rdev), how.flags & O_ACCMODE) {
+        (SPEAKER, O_WRONLY) => try_arc(Speaker::new()?)?,
+        (MIC, O_RDONLY) => try_arc(Mic::new()?)?,
+        (SPEAKER | MIC, _) => return Err(Errno::EACCES),
         _ => return Err(Errno::ENXIO),
     };
-    match access == wanted {
-        true => Ok(how.finish(file)),
-        false => Err(Errno::EACCES),
-    }
+    Ok(how.finish(file))
 }
 
 /// A relay with the routine that `recipe` makes; without room for code its calls take the slow path. ENOMEM.
@@ -163,11 +160,6 @@ impl File for Speaker {
             input: None,
             output: Some(self.player.gauge()),
         }
-    }
-
-    /// Waits until all has been sounded.
-    fn sync(&self, _of: &OpenFile, _data: bool) -> Result<()> {
-        self.player.drain()
     }
 
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {

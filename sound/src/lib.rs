@@ -2,7 +2,8 @@
 //!
 //! *Interface*: [`client`] has a [`Player`](client::Player) and a [`Recorder`](client::Recorder) for each
 //! program that plays or records; [`init`] at boot makes `/dev/speaker` and `/dev/mic` of them
-//! ([`mod@file`]). [`desk`] knows all clients, and has the mixing routine generated for exactly these.
+//! ([`mod@file`]), and `/dev/cd`. [`desk`] knows all clients, and has the mixing routine generated for
+//! exactly these.
 //!
 //! Source: dissertation, sections 3.3.3, 4.4.2 and 6.3.1.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
@@ -24,6 +25,7 @@ extern crate alloc;
 
 use abi::errno::Result;
 
+mod cd;
 pub mod client;
 pub mod desk;
 pub mod file;
@@ -31,7 +33,7 @@ pub mod oss;
 pub mod part;
 mod show;
 
-/// Registers the devices of a machine with a card, at boot. ENOMEM.
+/// Registers the devices, those of a card if there is one, at boot. ENOMEM.
 pub fn init() -> Result<()> {
     if device::names::sound(device::ac97::NAME).is_some() {
         desk::start()?;
@@ -39,5 +41,6 @@ pub fn init() -> Result<()> {
         file::register();
         oss::register();
     }
+    cd::register();
     Ok(())
 }

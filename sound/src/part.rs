@@ -181,3 +181,38 @@ impl Gauge for Recording {
         self.how.bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_wish_becomes_one_that_can_be() {
+        let wishes = [0, 1, 15, 16, 63, 64, 100, 1024, 5000, 65_536, u32::MAX];
+        for rate in [4_000, 44_100, 48_000, 192_000] {
+            for period in wishes {
+                for buffer in wishes {
+                    let how = How {
+                        rate,
+                        period,
+                        buffer,
+                    };
+                    let how = how.possible().unwrap();
+                    assert!(how.buffer.is_power_of_two() && how.buffer <= How::LARGEST);
+                    assert!(how.period >= 16 && how.period <= how.buffer / 2);
+                    for card in [44_100, 48_000] {
+                        let pace = how.pace(card);
+                        assert!(pace.period.is_multiple_of(16) && pace.ahead <= MOST_AHEAD);
+                        assert!((SHORTEST..=LONGEST).contains(&pace.period) && pace.ahead >= 2);
+                    }
+                }
+            }
+        }
+        for rate in [0, 3_999, 192_001, u32::MAX] {
+            assert_eq!(How::at(rate).possible().unwrap_err(), Errno::EINVAL);
+        }
+        assert_eq!(How::at(44_100).possible().unwrap(), How::at(44_100));
+        let pace = How::at(44_100).pace(44_100);
+        assert_eq!((pace.period, pace.ahead), (256, 4));
+    }
+}

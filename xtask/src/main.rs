@@ -24,6 +24,7 @@ mod suites;
 mod tar;
 mod terminal;
 mod test;
+mod wav;
 
 use failure::{Failure, Result, USAGE};
 

@@ -42,7 +42,8 @@ the guest; a bare name or a path that the guest has is the guest's.
   --append WORDS      more words for the kernel's command line (docs/run-contract.md)
   --gdb               wait for gdb on port 1234
   --disk IMG          attach a disk
-  --audio FILE.wav    attach a sound card that records into FILE.wav
+  --audio FILE.wav    attach a sound card; what is played goes into FILE.wav
+  --cd FILE           a disc in /dev/cd: a WAV of 44,100 stereo frames of 16 bits a second, or such frames
   --display           attach a display and show it
 ";
 
@@ -86,6 +87,8 @@ pub struct Options {
     pub gdb: bool,
     /// `--disk`.
     pub disk: Option<PathBuf>,
+    /// `--cd`.
+    pub cd: Option<PathBuf>,
     /// `--audio`.
     pub audio: Option<PathBuf>,
     /// `--display`.
@@ -120,6 +123,7 @@ impl Options {
             gdb: false,
             disk: None,
             audio: None,
+            cd: None,
             display: false,
             help: false,
             command: Vec::new(),
@@ -215,6 +219,7 @@ impl Options {
                 Long("append") => options.append = text(parser.value()?, "--append")?,
                 Long("gdb") => options.gdb = true,
                 Long("disk") => options.disk = Some(existing(parser.value()?, "--disk")?),
+                Long("cd") => options.cd = Some(existing(parser.value()?, "--cd")?),
                 Long("audio") => options.audio = Some(parser.value()?.into()),
                 Long("display") => options.display = true,
                 Short('h') | Long("help") => options.help = true,

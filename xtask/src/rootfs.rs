@@ -8,6 +8,7 @@ use crate::cpio::{Archive, Entry};
 use crate::failure::{Context, Failure, NOT_EXECUTABLE, NOT_FOUND, Result, USAGE};
 use crate::kernel::Tables;
 use crate::machine::Share;
+use crate::wav;
 use crate::{host, program, tar};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -186,6 +187,18 @@ impl Root {
             let place = self.archive.place(&format!("usr/bin/{name}"));
             self.archive.add(&place, Entry::link("music"));
         }
+        Ok(())
+    }
+
+    /// Puts a disc of sound into the guest's drive: a WAV file, or raw frames.
+    ///
+    /// # Errors
+    /// A usage failure for a WAV of another kind than a disc has.
+    pub fn disc(&mut self, path: &Path) -> Result<()> {
+        let bytes = std::fs::read(path).context(path.display())?;
+        let frames = wav::frames(&bytes)
+            .map_err(|why| Failure::new(USAGE, format!("--cd {}: {why}", path.display())))?;
+        (self.archive).add(".synthesis/cd", Entry::file(0o444, frames.to_vec()));
         Ok(())
     }
 

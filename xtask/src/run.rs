@@ -139,6 +139,9 @@ pub fn root(options: &Options) -> Result<(Root, Vec<String>)> {
     if options.music {
         root.music(&compile::music()?)?;
     }
+    if let Some(disc) = &options.cd {
+        root.disc(disc)?;
+    }
     let mut command = options.command.clone();
     if let Some(name) = command.first_mut() {
         *name = root.command(name)?;

@@ -4,7 +4,7 @@
 //! handler; [`Channel::in_hand`] says how many frames the card has and has not sounded.
 //!
 //! The card's index is not believed: it is taken modulo the ring, and chooses only how many of our own
-//! buffers are filled, at most a ring of them at one interrupt.
+//! buffers are handled, at most a ring of them at one interrupt.
 //! Source: Intel ICH AC'97 (document 252751), sections 2.2.2 and 3.1.
 
 use super::{FRAME, PATIENCE, Pace};
@@ -214,6 +214,11 @@ impl Channel {
         let at = |register| i32::from(self.ports.at(register));
         let [again, out] = core::array::from_fn(|_| a.label());
         let mask = BUFFERS as i32 - 1;
+        // More cannot have passed while the card was where it should be.
+        let most = match self.way {
+            Way::Out => pace.ahead as i32 + 1,
+            Way::In => mask,
+        };
         dynasm!(a ; .arch x64
             ; mov edx, at(STATUS)
             ; in ax, dx
@@ -222,7 +227,7 @@ impl Channel {
             ; cmp ax, BYTE -1
             ; je =>out
             ; out dx, ax
-            ; mov DWORD [budget], mask
+            ; mov DWORD [budget], most
             ; =>again
             ; mov edx, at(CURRENT)
             ; in al, dx

@@ -58,7 +58,7 @@ pub const SOUND: u32 = 240;
 pub const OSS: u32 = 14;
 
 /// Name, permission bits, major and minor number of the nodes that `/dev` starts with.
-pub const NODES: [(&str, u32, u32, u32); 14] = [
+pub const NODES: [(&str, u32, u32, u32); 15] = [
     ("null", 0o666, 1, 3),
     ("zero", 0o666, 1, 5),
     ("full", 0o666, 1, 7),
@@ -70,6 +70,7 @@ pub const NODES: [(&str, u32, u32, u32); 14] = [
     ("console", 0o600, 5, 1),
     ("speaker", 0o666, SOUND, 0),
     ("mic", 0o660, SOUND, 1),
+    ("cd", 0o444, SOUND, 2),
     ("mixer", 0o660, OSS, 0),
     ("dsp", 0o660, OSS, 3),
     ("audio", 0o660, OSS, 4),

@@ -218,6 +218,19 @@ pub(crate) unsafe fn call_with_bytes(
     Some(function(target.this().unwrap_or(0), bytes, count))
 }
 
+/// Hands `bytes` to what `port` is linked to, from Rust; how many it has taken. None when it is not linked.
+pub fn hand_over<B: Body>(from: &Ref<B>, port: Port<B, Write>, bytes: &mut [u8]) -> Option<usize> {
+    // SAFETY: the bytes are the caller's alone until the return.
+    unsafe {
+        call_with_bytes(
+            from.header(),
+            port.number(),
+            bytes.as_mut_ptr(),
+            bytes.len(),
+        )
+    }
+}
+
 /// Calls from Rust what `port`, whose signature is [`Event`], is linked to, if it is.
 pub(crate) fn call_event(from: &Header, port: usize) {
     let Some(target) = from.wiring().get(port) else {

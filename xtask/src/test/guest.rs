@@ -7,7 +7,7 @@ use super::kit::Kit;
 use super::tap::Check;
 use super::{
     chains, cli, devices, exhaust, faults, fuzz, ltp, mitigations, music, order, refused, runtimes,
-    session, shares, threads,
+    session, shares, sounds, threads,
 };
 use crate::failure::Result;
 use crate::machine::{Chipset, Machine, Status};
@@ -229,6 +229,11 @@ pub const TESTS: &[Test] = &[
         name: "rseqs",
         about: "restartable sequences, on 1 and 4 CPUs",
         run: rseqs,
+    },
+    Test {
+        name: "sounds",
+        about: "what is played is heard: whole, mixed, beside others; a microphone; a card that goes",
+        run: sounds::run,
     },
     Test {
         name: "feeds",

@@ -179,6 +179,7 @@ impl Kit {
             "waits-short",
             "rseqs",
             "feeds",
+            "sounds",
             "traces",
             "policies",
             "clocks",

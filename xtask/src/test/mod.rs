@@ -23,6 +23,7 @@ mod removal;
 mod runtimes;
 mod session;
 mod shares;
+mod sounds;
 mod stamps;
 mod tap;
 mod threads;
