@@ -1,7 +1,7 @@
 //! A device's registers at ports: accesses that cannot leave them.
 //!
 //! *Interface*: [`Ports`] of 1, 2 or 4 bytes each; what lies outside reads as all ones and takes no writes.
-//! [`Ports::at`] is for generated code. In tests a [`Model`](model::Model) answers in place of the machine.
+//! [`Ports::at`] is for generated code. In tests a `model::Model` answers in place of the machine.
 
 /// A stretch of ports, which one device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
