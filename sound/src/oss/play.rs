@@ -6,7 +6,7 @@
 //! is held (`SNDCTL_DSP_SETTRIGGER`).
 //!
 //! A program that does not wait (`O_NONBLOCK`) may write by a clock of its own. Its rate is then steered by
-//! [`Pace`](super::pace::Pace), so that its buffer stays as full as it is.
+//! [`Pace`], so that its buffer stays as full as it is.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{AudioBufInfo, CountInfo};

@@ -28,7 +28,7 @@ struct Pipe {
     made: Vec<u8>,
     at: usize,
     end: usize,
-    /// As [`pointer`] wants it.
+    /// As [`pointer()`] wants it.
     blocks: u64,
 }
 

@@ -12,7 +12,7 @@
 //! again. Between a voice's ring and the mixer a callentry can be linked, to convert frames on their way
 //! ([`FRAMES`]).
 //!
-//! [`Voice::mix_into`] and [`add`] are the plain twin.
+//! `Voice::mix_into` and `add` are the plain twin.
 //!
 //! Source: dissertation, sections 3.3.3 (the buffers' code follows each other in the handler) and 4.1.
 
