@@ -223,11 +223,12 @@ impl File for Dsp {
             .map_or(Ok(()), |play| play.sync(&settings))
     }
 
-    /// All that was written is heard before the last close returns, unless a signal comes.
+    /// All that was written is heard before the last close returns, unless a signal comes to a program that
+    /// goes on.
     fn close(&self, _of: &OpenFile) {
         let settings = self.settings();
         if let Some(play) = &self.play {
-            let _cut_off = play.sync(&settings);
+            play.end(&settings);
         }
     }
 

@@ -21,6 +21,7 @@ use file::io::IoBuf;
 use quaject::class::{Ref, create};
 use quaject::resample::{Frame, Resampler, Spec};
 use sync::{Monitor, Once};
+use thread::deadline::Deadline;
 use vm::fallible::try_filled;
 
 use super::mixer;
@@ -295,6 +296,34 @@ impl Play {
             converter.resampler.begin_again();
         }
         Ok(())
+    }
+
+    /// The last close: as [`sync`](Self::sync). A program that ends does not wait for anything, but all that
+    /// it has written is heard: for as long as that lasts, its end is put off.
+    pub fn end(&self, settings: &Settings) {
+        /// A card that takes so much longer plays no more.
+        const PATIENCE_NS: u64 = 500_000_000;
+        /// The card has been given so much, at most, beyond what was taken from the ring.
+        const AHEAD_NS: u64 = 80_000_000;
+        let Some(player) = self.player.get() else {
+            return;
+        };
+        if !matches!(self.sync(settings), Err(Errno::ERESTARTSYS)) || self.is_off() {
+            return;
+        }
+        let frames = (self.staged.load(Ordering::Acquire) + player.how().buffer as usize) as u64;
+        let last = frames * 1_000_000_000 / u64::from(player.how().rate) + PATIENCE_NS;
+        let until = |ns: u64, done: &dyn Fn() -> bool| {
+            let deadline = Deadline::after_ns(ns);
+            let Ok(_alarm) = deadline.alarm() else { return };
+            let over = || (player.is_gone() || deadline.has_passed() || done()).then_some(());
+            let _never_gives_up = player.list().wait_unless(|| false, over);
+        };
+        until(last, &|| player.channel().queue().len() < FRAME);
+        self.push(&mut self.pipe.lock(), player);
+        player.begin();
+        until(last, &|| player.channel().queue().len() < FRAME);
+        until(AHEAD_NS, &|| false);
     }
 
     /// Silence behind the last bytes: the rest of a frame, and what the resampler's filter looks ahead.

@@ -6,8 +6,8 @@
 use super::kit::Kit;
 use super::tap::Check;
 use super::{
-    chains, cli, devices, exhaust, faults, fuzz, ltp, mitigations, music, order, refused, runtimes,
-    session, shares, sounds, threads,
+    chains, cli, devices, exhaust, faults, fuzz, ltp, mitigations, music, order, players, refused,
+    runtimes, session, shares, sounds, threads,
 };
 use crate::failure::Result;
 use crate::machine::{Chipset, Machine, Status};
@@ -79,6 +79,11 @@ pub const TESTS: &[Test] = &[
         name: "music",
         about: "pipelines of the programs of sound give what they give on the host, on 1 and 4 CPUs",
         run: music::run,
+    },
+    Test {
+        name: "players",
+        about: "programs from Debian's packages play tones by /dev/dsp, and they are heard",
+        run: players::run,
     },
     Test {
         name: "kept",

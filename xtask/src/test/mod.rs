@@ -18,6 +18,7 @@ mod ltp;
 mod mitigations;
 mod music;
 mod order;
+mod players;
 mod refused;
 mod removal;
 mod runtimes;
