@@ -18,6 +18,8 @@ pub const ONE: u32 = 4096;
 pub const LEAST: u32 = ONE / 4;
 /// The largest quantum.
 pub const MOST: u32 = ONE * 4;
+/// The largest quantum of a thread in a stream that leads to a device.
+pub const FARTHEST: u32 = ONE * 16;
 /// The need of a thread whose input is full, and whose output, if it has any, is empty.
 pub const NEED: i32 = 256;
 
@@ -49,7 +51,7 @@ impl Share {
     /// The share that [`Share::settled`] has told.
     pub const fn of(settled: u32) -> Share {
         Share {
-            settled: bounded(settled as i64),
+            settled: bounded(settled as i64, FARTHEST),
         }
     }
 
@@ -60,6 +62,11 @@ impl Share {
 
     /// The thread has used up a quantum, and shows `need`, [`-NEED`](NEED) to [`NEED`]: its next quantum.
     pub const fn next(&mut self, need: i32) -> u32 {
+        self.next_within(need, MOST)
+    }
+
+    /// The same with another largest quantum.
+    pub const fn next_within(&mut self, need: i32, most: u32) -> u32 {
         let need = if need > NEED {
             NEED as i64
         } else if need < -NEED {
@@ -69,14 +76,14 @@ impl Share {
         };
         let now = self.settled as i64;
         let push = now * need / NEED as i64;
-        self.settled = bounded(now + (push >> INTEGRAL) + towards_one(now, LEAK));
-        bounded(self.settled as i64 + push)
+        self.settled = bounded(now + (push >> INTEGRAL) + towards_one(now, LEAK), most);
+        bounded(self.settled as i64 + push, most)
     }
 
     /// The thread has used up a quantum, and nothing has moved in its channels: its next quantum.
     pub const fn rest(&mut self) -> u32 {
         let now = self.settled as i64;
-        self.settled = bounded(now + towards_one(now, RETURN));
+        self.settled = bounded(now + towards_one(now, RETURN), FARTHEST);
         self.settled
     }
 }
@@ -88,13 +95,27 @@ const fn towards_one(settled: i64, shift: u32) -> i64 {
     if step == 0 { away.signum() } else { step }
 }
 
-const fn bounded(quantum: i64) -> u32 {
+const fn bounded(quantum: i64, most: u32) -> u32 {
     if quantum < LEAST as i64 {
         LEAST
-    } else if quantum > MOST as i64 {
-        MOST
+    } else if quantum > most as i64 {
+        most
     } else {
         quantum as u32
+    }
+}
+
+/// The largest quantum of a thread that moves a device's data, when `ready` threads share the CPU: as long as
+/// a round of all others, so that the stream has half of the CPU, but not less than that of any thread that
+/// moves data, and at most [`FARTHEST`].
+pub const fn most_of(ready: u32) -> u32 {
+    let others = ready.saturating_sub(1).saturating_mul(ONE);
+    if others < MOST {
+        MOST
+    } else if others > FARTHEST {
+        FARTHEST
+    } else {
+        others
     }
 }
 

@@ -43,3 +43,19 @@ fn a_full_input_counts_at_once_and_a_still_one_no_more() {
     assert_eq!((0..10).map(|_| share.next(-NEED)).last(), Some(LEAST));
     assert_eq!((0..100_000).map(|_| share.rest()).last(), Some(ONE));
 }
+
+/// As much as all others together, between four and sixteen times its own.
+#[test]
+fn a_devices_stream_may_have_half_of_the_cpu() {
+    assert_eq!([0, 1, 2, 5].map(most_of), [MOST; 4]);
+    assert_eq!(most_of(10), 9 * ONE);
+    assert_eq!([17, 24, u32::MAX].map(most_of), [FARTHEST; 3]);
+    let mut share = Share::new();
+    let turns: Vec<u32> = (0..50)
+        .map(|_| share.next_within(NEED, most_of(10)))
+        .collect();
+    assert!(turns.iter().all(|&turn| turn <= 9 * ONE));
+    assert_eq!(turns[49], 9 * ONE);
+    // Back among others it has no more than they.
+    assert!(share.next(NEED) <= MOST);
+}

@@ -7,7 +7,7 @@
 
 use alloc::sync::Arc;
 use core::fmt;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 use quaject::pipe::PipeCore;
 use sync::Once;
 
@@ -17,6 +17,16 @@ pub trait Gauge: Send + Sync {
     fn flow(&self) -> Flow;
     /// Bytes that it has room for.
     fn size(&self) -> usize;
+    /// How near to a device it is.
+    fn place(&self) -> Place<'_>;
+}
+
+/// How near to a device a channel is.
+pub enum Place<'a> {
+    /// A device moves its data.
+    Device,
+    /// Until that time of the Clock, nanoseconds, it leads to a device or from one, through other threads.
+    Among(&'a AtomicU64),
 }
 
 /// Bytes ever moved through a channel; the counts wrap around.
@@ -73,6 +83,10 @@ impl Gauge for PipeCore {
 
     fn size(&self) -> usize {
         PipeCore::size(self)
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place::Among(self.mark())
     }
 }
 

@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use device::ac97::FRAME;
 use file::fs::walk::{View, walk};
 use file::fs::{How, dev, place};
-use file::gauge::{Flow, Gauge, Gauges};
+use file::gauge::{Flow, Gauge, Gauges, Place};
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS};
 use file::seam;
@@ -202,6 +202,10 @@ impl Gauge for Disc {
     }
     fn size(&self) -> usize {
         QUEUE
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place::Device
     }
 }
 

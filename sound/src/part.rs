@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use codegen::{Draft, Label, dynasm};
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use device::ac97::{Card, Client, FRAME, LONGEST, MOST_AHEAD, Pace, SHORTEST};
-use file::gauge::{Flow, Gauge};
+use file::gauge::{Flow, Gauge, Place};
 use quaject::Unmade;
 use quaject::class::Ref;
 use quaject::mix::{Ear, Voice};
@@ -139,6 +139,10 @@ impl Gauge for Playing {
     fn size(&self) -> usize {
         self.how.bytes()
     }
+
+    fn place(&self) -> Place<'_> {
+        Place::Device
+    }
 }
 
 /// The part of a recorder that the handler and the scheduler know.
@@ -179,6 +183,10 @@ impl Gauge for Recording {
     }
     fn size(&self) -> usize {
         self.how.bytes()
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place::Device
     }
 }
 

@@ -13,9 +13,10 @@
 use abi::Result;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use feedback::share::{NEED, need as of_fill};
-use file::gauge::{Flow, Gauge};
-use sync::Monitor;
+use file::gauge::{Flow, Gauge, Place};
+use sync::{Monitor, WaitList};
 use thread::demand::Question;
 use thread::record::{self, Fill};
 use vm::fallible::try_push;
@@ -29,6 +30,18 @@ const CHANNELS: usize = record::CHANNELS;
 /// Quanta for which a channel that stands still counts, and for which one that was just found does.
 const PATIENCE: u8 = 32;
 const TRIAL: u8 = 4;
+
+/// How long a channel counts as one that leads to a device, from the last time that a thread at one of its
+/// ends was seen to move a device's data, nanoseconds. A stream whose devices have gone is back in this time.
+const NEAR_NS: u64 = 200_000_000;
+/// Time between two spreadings of that, and the time after which no more device's data are expected,
+/// nanoseconds.
+const SPREAD_NS: u64 = 50_000_000;
+const ASLEEP_NS: u64 = 1_000_000_000;
+/// Stages that learn it in one spreading at least.
+const STAGES: usize = 8;
+/// Looks at a channel where nothing passes until it counts as still there.
+const QUIET: u8 = 2 * STAGES as u8;
 
 /// Which side of a channel a thread is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +60,9 @@ pub struct Channel {
     passed: u64,
     /// Quanta since something has passed there.
     still: u8,
+    /// The same for [`spread`], and its looks instead of quanta.
+    seen: u64,
+    quiet: u8,
 }
 
 /// The state of a channel.
@@ -76,6 +92,8 @@ impl Channel {
             side,
             passed,
             still: PATIENCE - TRIAL,
+            seen: passed,
+            quiet: QUIET,
         }
     }
 
@@ -102,6 +120,18 @@ impl Channel {
             Side::Reads => need,
             Side::Writes => -need,
         })
+    }
+
+    /// Looks whether something has passed since the last look.
+    fn look(&mut self) {
+        if let Some(gauge) = self.gauge.upgrade() {
+            let passed = self.side.of(gauge.flow());
+            self.quiet = match passed == self.seen {
+                true => self.quiet.saturating_add(1),
+                false => 0,
+            };
+            self.seen = passed;
+        }
     }
 
     /// Its state; none of a channel that has gone.
@@ -134,6 +164,7 @@ impl Flows {
             let mut found = found.iter_mut();
             if let Some(same) = found.find(|new| new.is(old)) {
                 (same.passed, same.still) = (old.passed, old.still);
+                (same.seen, same.quiet) = (old.seen, old.quiet);
             }
         }
         core::mem::replace(&mut *channels, found)
@@ -155,16 +186,131 @@ pub fn look(task: &Task) {
             // Without memory there are none until it looks again.
             let found = find(task).unwrap_or_default();
             let count = found.len() as u32;
-            drop(task.flows.exchange(found));
+            let before = task.flows.exchange(found);
             task.thread.set_channels(count, machine::clock::now_ns());
-            record(task, None);
+            let mut need = None;
+            if before.is_empty() && count > 0 {
+                // Their need counts from this turn on, not from the next.
+                need = answer(task);
+            }
+            drop(before);
+            record(task, need);
         }
         Some(Question::Need) => {
-            let need = sum(&mut task.flows.channels.lock());
-            task.thread.set_need(need);
+            let need = answer(task);
             record(task, need);
         }
     }
+}
+
+/// The need of the running `task`, which has its turn by it.
+fn answer(task: &Task) -> Option<i32> {
+    let (need, of_device) = {
+        let mut channels = task.flows.channels.lock();
+        let need = sum(&mut channels);
+        let moving = |channel: &Channel| channel.still < PATIENCE;
+        let near = lead(&channels, machine::clock::now_ns(), moving);
+        (need, need.is_some() && near != Near::No)
+    };
+    if of_device {
+        begin();
+    }
+    task.thread.set_need(need, of_device);
+    need
+}
+
+/// The outcome of [`lead`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Near {
+    /// No device is near.
+    No,
+    /// One is, and all of the channels were known to lead to it for as long.
+    Known,
+    /// One is, for longer than a channel knew.
+    New,
+}
+
+/// Whether the data of one of the channels that are `moving` are a device's, or on the way to or from one;
+/// then those of all are.
+fn lead(channels: &[Channel], now: u64, moving: impl Fn(&Channel) -> bool) -> Near {
+    let moving = || channels.iter().filter(|channel| moving(channel));
+    // The latest of all: a stream without a device does not renew its own.
+    let mut latest = 0;
+    for gauge in moving().filter_map(|channel| channel.gauge.upgrade()) {
+        latest = latest.max(match gauge.place() {
+            Place::Device => {
+                SEEN_NS.store(now, Ordering::Relaxed);
+                now + NEAR_NS
+            }
+            Place::Among(until) => until.load(Ordering::Relaxed),
+        });
+    }
+    if latest <= now {
+        return Near::No;
+    }
+    let mut near = Near::Known;
+    for gauge in moving().filter_map(|channel| channel.gauge.upgrade()) {
+        if let Place::Among(until) = gauge.place()
+            && until.fetch_max(latest, Ordering::Relaxed) < latest
+        {
+            near = Near::New;
+        }
+    }
+    near
+}
+
+/// When a device's data were last seen to move, nanoseconds of the Clock.
+static SEEN_NS: AtomicU64 = AtomicU64::new(0);
+/// There is a thread that spreads this.
+static HAS_THREAD: AtomicBool = AtomicBool::new(false);
+/// It waits here while no device's data move.
+static MOVES: WaitList = WaitList::new();
+
+/// Has a thread tell the streams that lead to devices: a stage that always blocks before its quantum ends
+/// answers for nothing, and the stages beyond it would not know. Without memory for the thread they learn it
+/// later.
+fn begin() {
+    if !HAS_THREAD.load(Ordering::Relaxed)
+        && !HAS_THREAD.swap(true, Ordering::SeqCst)
+        && thread::spawn(b"streams", run, 0).is_err()
+    {
+        HAS_THREAD.store(false, Ordering::SeqCst);
+    }
+    MOVES.wake_all();
+}
+
+fn run(_: usize) {
+    loop {
+        MOVES.wait_until(|| {
+            thread::safe_point();
+            let seen = SEEN_NS.load(Ordering::Relaxed);
+            (machine::clock::now_ns().saturating_sub(seen) < ASLEEP_NS).then_some(())
+        });
+        for _ in 0..STAGES {
+            if !spread(machine::clock::now_ns()) {
+                break;
+            }
+        }
+        let next = machine::clock::now_ns() + SPREAD_NS;
+        if thread::clock::sleep_until(next).is_err() {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Has every thread's channels lead to devices as far as one of them does. Whether one has learnt it.
+fn spread(now: u64) -> bool {
+    let mut news = false;
+    for process in super::tree::from(0) {
+        process.each_thread(|task| {
+            if let Some(mut channels) = task.flows.channels.try_lock() {
+                channels.iter_mut().for_each(Channel::look);
+                news |= lead(&channels, now, |channel| channel.quiet < QUIET) == Near::New;
+            }
+            true
+        });
+    }
+    news
 }
 
 /// Notes the quantum of the running `task`, if the recorder is on.
@@ -215,12 +361,12 @@ fn sum(channels: &mut [Channel]) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::sync::atomic::{AtomicU64, Ordering};
 
     #[derive(Default)]
     struct Counts {
         put: AtomicU64,
         got: AtomicU64,
+        until: AtomicU64,
     }
 
     impl Gauge for Counts {
@@ -232,6 +378,10 @@ mod tests {
         }
         fn size(&self) -> usize {
             100
+        }
+
+        fn place(&self) -> Place<'_> {
+            Place::Among(&self.until)
         }
     }
 
@@ -252,6 +402,38 @@ mod tests {
         assert_eq!(sum(&mut channels), Some(-NEED));
         output.got.store(100, Ordering::Relaxed);
         assert_eq!(sum(&mut channels), Some(0));
+    }
+
+    #[test]
+    fn a_device_reaches_as_far_as_its_data() {
+        struct Speaker(Counts);
+        impl Gauge for Speaker {
+            fn flow(&self) -> Flow {
+                self.0.flow()
+            }
+            fn size(&self) -> usize {
+                100
+            }
+            fn place(&self) -> Place<'_> {
+                Place::Device
+            }
+        }
+        let speaker: Arc<dyn Gauge> = Arc::new(Speaker(Counts::default()));
+        let [near, far, other] = [(); 3].map(|()| Arc::new(Counts::default()));
+        let first = [
+            channel(&near, Side::Reads),
+            Channel::new(&speaker, Side::Writes),
+        ];
+        let second = [channel(&far, Side::Reads), channel(&near, Side::Writes)];
+        let third = [channel(&other, Side::Reads)];
+        let leads = |channels: &[Channel], now| lead(channels, now, |_| true) != Near::No;
+        let each = |now| [&first[..], &second, &third].map(|channels| leads(channels, now));
+        assert_eq!(each(1000), [true, true, false]);
+        assert!(far.until.load(Ordering::Relaxed) > 1000);
+        // Threads beyond the device's own do not keep each other.
+        assert!((0..4).all(|n| leads(&second, 1000 + n * NEAR_NS / 4)));
+        assert!(!leads(&second, 1000 + NEAR_NS));
+        assert_eq!(each(1001 + NEAR_NS), [true, true, false]);
     }
 
     #[test]

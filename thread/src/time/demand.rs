@@ -11,13 +11,14 @@
 //! (`tick.rs`). A thread that is found running by a sample looks for its channels again from time to time.
 //! Source: dissertation, section 6.3.1; Massalin and Pu 1989, section 4.4.
 
+use crate::running::local::local;
 use crate::switch::Kind;
 use crate::time::record;
 use crate::time::timer::ns_to_ticks;
 use crate::tte::flags::SEQUENCE;
 use crate::tte::{QUANTUM_NS, Tte};
 use core::sync::atomic::Ordering;
-use feedback::share::{ONE, Share};
+use feedback::share::{MOST, ONE, Share, most_of};
 
 /// `channels` of a thread of which it is not known.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
@@ -131,11 +132,15 @@ impl Tte {
     }
 
     /// The need of the running thread, −[`NEED`](feedback::share::NEED) to `NEED`; none if nothing moves in
-    /// its channels: how long its turn is, which has begun.
-    pub fn set_need(&self, need: Option<i32>) {
+    /// its channels: how long its turn is, which has begun. `of_device`: its data are a device's.
+    pub fn set_need(&self, need: Option<i32>, of_device: bool) {
         let mut share = Share::of(self.share.load(Ordering::Relaxed));
+        let most = match of_device {
+            true => most_of(local(self.cpu()).ring.ready()),
+            false => MOST,
+        };
         let next = match need {
-            Some(need) => share.next(need),
+            Some(need) => share.next_within(need, most),
             None => share.rest(),
         };
         if need.is_none() && next == ONE {

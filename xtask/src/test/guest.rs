@@ -6,8 +6,8 @@
 use super::kit::Kit;
 use super::tap::Check;
 use super::{
-    chains, cli, devices, exhaust, faults, fuzz, ltp, mitigations, music, order, players, refused,
-    runtimes, session, shares, sounds, threads,
+    chains, cli, devices, dropouts, exhaust, faults, fuzz, ltp, mitigations, music, order, players,
+    refused, runtimes, session, shares, sounds, threads,
 };
 use crate::failure::Result;
 use crate::machine::{Chipset, Machine, Status};
@@ -254,6 +254,11 @@ pub const TESTS: &[Test] = &[
         name: "policies",
         about: "affinity, on 1 and 4 CPUs; real-time policies, by icount",
         run: policies,
+    },
+    Test {
+        name: "dropouts",
+        about: "sound through five filters beside programs that compute: every sample, by icount (--long: 30 seconds, 1 and 4 CPUs)",
+        run: dropouts::run,
     },
     Test {
         name: "clocks",

@@ -6,6 +6,7 @@ mod balloon;
 mod chains;
 mod cli;
 mod devices;
+mod dropouts;
 mod evidence;
 mod exhaust;
 mod faults;

@@ -128,6 +128,8 @@ pub struct PipeCore {
     home: Option<Arc<PipeCore>>,
     /// Another queue is in the place of this one.
     retired: AtomicBool,
+    /// A word for the scheduler, which alone uses it.
+    mark: core::sync::atomic::AtomicU64,
     #[cfg(not(loom))]
     _tally: crate::kit::class::Tally,
 }
@@ -214,9 +216,15 @@ impl PipeCore {
             lent,
             home: None,
             retired: AtomicBool::new(false),
+            mark: core::sync::atomic::AtomicU64::new(0),
             #[cfg(not(loom))]
             _tally: quaject::CLASS.tally(),
         }
+    }
+
+    /// A word for the scheduler, which alone uses it: 0 at first.
+    pub fn mark(&self) -> &core::sync::atomic::AtomicU64 {
+        &self.mark
     }
 
     /// Resets the pipe: empty, both ends open. Only the caller can reach it; routines for it may be kept.

@@ -14,6 +14,11 @@ const REPORT: Word = Word {
     kind: Kind::Flag,
     about: "at the end: frames, how often the device ran dry, and its largest delay",
 };
+const AHEAD: Word = Word {
+    name: "ahead",
+    kind: Kind::Number(0.0, 10_000.0, Some(0.0)),
+    about: "milliseconds of the stream that are read before it begins to sound",
+};
 /// Blocks between two looks at the delay.
 const LOOK: u64 = 16;
 
@@ -28,7 +33,7 @@ pub const PROGRAMS: &[Program] = &[
             about: "the device, or a file that is there; - is standard output",
         }],
         rest: None,
-        options: &[REPORT],
+        options: &[REPORT, AHEAD],
         run: play,
     },
     Program {
@@ -66,9 +71,19 @@ fn play(given: &Given) -> Result<(), Failure> {
     let (mut input, mut output) = (files::input(given)?, files::writing(path)?);
     let report = given.flag("report");
     let (mut block, mut frames, mut blocks, mut delay) = (Vec::new(), 0, 0, 0);
+    // Those that come before may be slow to begin.
+    let (ahead, mut first) = (given.frames(given.number("ahead") / 1000.0), Vec::new());
     loop {
         let read = input.block(&mut block);
         read.map_err(|error| Failure::with("standard input", &error))?;
+        let at_end = block.is_empty();
+        if blocks == 0 && ahead > 0 {
+            first.append(&mut block);
+            if (first.len() as u64) < ahead && !at_end {
+                continue;
+            }
+            core::mem::swap(&mut first, &mut block);
+        }
         if block.is_empty() {
             break;
         }

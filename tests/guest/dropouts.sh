@@ -1,0 +1,34 @@
+# A stream from a file to the loudspeaker through five filters, while other programs work: dropouts.sh HOGS. The last lines are the
+# player's report and the numbers of other works that were done meanwhile.
+cd /tmp || exit 1
+work() {
+    count=0
+    trap 'echo "$name $count" >>/tmp/worked; exit' TERM
+    while :; do
+        "$@" >/dev/null 2>&1
+        count=$((count + 1))
+    done
+}
+begin() {
+    name=$1
+    shift
+    work "$@" &
+    others="$others $!"
+}
+spin() {
+    turn=0
+    while [ $turn -lt 1000 ]; do turn=$((turn + 1)); done
+}
+hogs=$1
+while [ "$hogs" -gt 0 ]; do
+    begin spun spin
+    hogs=$((hogs - 1))
+done
+begin forked /bin/true
+begin sorted sort -r /tests/numbers
+begin packed gzip -c /tests/numbers
+lowpass 9000 <"$2" | highpass 50 | echoes 180 --gain 30 | reverb | delay 20 | play --frames 64 --ahead 500 --report 2>/tmp/report
+kill $others
+wait 2>/dev/null
+cat /tmp/report
+sort /tmp/worked | uniq -c | sort -rn | head -n 40

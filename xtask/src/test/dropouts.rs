@@ -1,0 +1,97 @@
+//! A stream of sound beside programs that compute: nothing of it may be missing.
+//!
+//! *Interface*: `run`. A file goes through five filters to the loudspeaker (`tests/guest/dropouts.sh`), in
+//! blocks of 64 frames, beside twenty programs that compute, one that forks, one that sorts and one that
+//! packs. Nobody has a priority. The samples that the card plays must be those that the same filters give on
+//! the host, each one, in order, without a gap. Under icount a machine is as fast as its instructions: a busy
+//! host makes no gap. With `--long` the stream has 30 seconds, and the machine one CPU and then four.
+
+use super::kit::Kit;
+use super::music;
+use super::tap::Check;
+use crate::compile::{self, Music};
+use crate::failure::{Context, Result};
+use crate::host;
+use crate::machine::Status;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+/// An instruction takes 2 to the power of this many nanoseconds: 250 million a second. The filters need a
+/// quarter of that.
+const SHIFT: u32 = 2;
+const HOGS: &str = "20";
+const LIMIT: Duration = Duration::from_secs(1800);
+
+/// Runs the test.
+pub fn run(kit: &Kit) -> Vec<Check> {
+    let (seconds, cpus): (u32, &[u32]) = match kit.long {
+        true => (30, &[1, 4]),
+        false => (2, &[1]),
+    };
+    let tried = || -> Result<Vec<Check>> {
+        let music = compile::music()?;
+        let folder = host::build_dir("test")?.join("dropouts");
+        std::fs::create_dir_all(&folder).context(folder.display())?;
+        let disc = folder.join("cd.raw");
+        let source = format!("rhythm 110 --seconds {seconds}");
+        let stream = music::on_host(&music.binary, &source)?;
+        std::fs::write(&disc, stream).context(disc.display())?;
+        let filters = format!(
+            "cat '{}' | lowpass 9000 | highpass 50 | echoes 180 --gain 30 | reverb | delay 20",
+            disc.display()
+        );
+        let expected = music::on_host(&music.binary, &filters)?;
+        let mut numbers = String::new();
+        let mut number = 1u64;
+        for _ in 0..2000 {
+            number = number
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            // Writing to a string does not fail.
+            let _ = writeln!(numbers, "{}", number >> 40);
+        }
+        let path = folder.join("numbers");
+        std::fs::write(&path, numbers).context(path.display())?;
+        let mut checks = Vec::new();
+        for &cpus in cpus {
+            checks.extend(played(kit, &music, cpus, [&disc, &path], &expected)?);
+        }
+        Ok(checks)
+    };
+    tried().unwrap_or_else(|failure| vec![Check::new("dropouts", false, failure.message)])
+}
+
+fn played(
+    kit: &Kit,
+    music: &Music,
+    cpus: u32,
+    [disc, numbers]: [&Path; 2],
+    expected: &[u8],
+) -> Result<Option<Check>> {
+    let mut machine = kit.machine(&format!("dropouts-{cpus}"));
+    if kit.leaves_out(&machine) {
+        return Ok(None);
+    }
+    let record = host::build_dir("test")?.join(format!("dropouts-{cpus}.wav"));
+    machine.cpus = cpus;
+    machine.memory = 256 << 20;
+    machine.icount = Some(SHIFT);
+    machine.audio = Some(record.clone());
+    let command = ["/bin/sh", "/tests/dropouts.sh", HOGS, "/tests/cd.raw"];
+    let mut root = kit.root(&command)?;
+    root.music(music)?;
+    root.add(&format!("{}:/tests/cd.raw", disc.display()))?;
+    root.add(&format!("{}:/tests/numbers", numbers.display()))?;
+    let ran = kit.boot_root(root, &machine, &command, Vec::new(), LIMIT)?;
+    let text = record.with_extension("txt");
+    std::fs::write(&text, ran.text()).context(text.display())?;
+    let heard = std::fs::read(&record).context(record.display())?;
+    let (missing, gaps) = music::compare(&heard, expected);
+    let good =
+        !expected.is_empty() && (missing, gaps) == (0, 0) && ran.outcome.status == Status::Exit(0);
+    let told = format!("{missing} frames are missing, {gaps} gaps, {}", ran.told());
+    kit.note(good);
+    let name = format!("five filters beside 23 programs, {cpus} CPUs");
+    Ok(Some(Check::new(name, good, told)))
+}
