@@ -81,6 +81,11 @@ pub const TESTS: &[Test] = &[
         run: music::run,
     },
     Test {
+        name: "dsp",
+        about: "/dev/dsp and /dev/mixer: settings, fragments, waiting, random operations, on 1 and 4 CPUs",
+        run: players::dsp,
+    },
+    Test {
         name: "players",
         about: "programs from Debian's packages play tones by /dev/dsp, and they are heard",
         run: players::run,

@@ -140,6 +140,7 @@ impl Kit {
             "scarce",
             "lists",
             "looks",
+            "dsp",
             "lengths",
             "xattrs",
             "acls",

@@ -1,6 +1,6 @@
 //! Programs from Debian's packages that play by the Open Sound System, and what is heard of them.
 //!
-//! *Interface*: `run`. Each program plays a tone of its own
+//! *Interface*: `run`, and `dsp` for the calls one by one. Each program plays a tone of its own
 //! ([`PLAYERS`]), which the host looks for in the file that the machine's sound card records into: its pitch,
 //! its length, and that it has no gap. The machine's time is counted in instructions, so how busy the host is
 //! makes no gap. With `--long` all programs; else those of sox, whose packages are few.
@@ -63,6 +63,22 @@ pub(super) fn run(kit: &Kit) -> Vec<Check> {
             MORE_PLAYERS,
             MORE_PACKAGES,
         ));
+    }
+    checks
+}
+
+/// `user/dsp.c` on one CPU and on four.
+pub(super) fn dsp(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for cpus in [1, 4] {
+        let name = format!("dsp-{cpus}");
+        let mut machine = super::guest::with(kit, &name, cpus, 128);
+        match host::build_dir("test") {
+            Ok(folder) => machine.audio = Some(folder.join(format!("{name}.wav"))),
+            Err(failure) => return vec![Check::new(name, false, failure.message)],
+        }
+        let limit = Duration::from_secs(300);
+        checks.extend(kit.tap(&machine, &["/tests/dsp-glibc"], limit));
     }
     checks
 }
