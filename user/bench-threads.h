@@ -335,11 +335,6 @@ static uint64_t switches(long n, int flags)
     must(passage != MAP_FAILED, "mmap");
     uint64_t own = own_ticks(passage);
     passage->least = -1ul;
-    /* Where it means something: among equals of this policy, giving way always leads to the next. */
-    struct {
-        int priority;
-    } equal = {1}, none = {0};
-    call(SYS_sched_setscheduler, 0, SCHED_FIFO, (long)&equal);
     fflush(stdout);
     pid_t child = flags ? clone(passing_thread, thread_stack + sizeof thread_stack, flags | SIGCHLD, 0) : fork();
     if (child == 0)
@@ -348,7 +343,6 @@ static uint64_t switches(long n, int flags)
     pass_vectors(passage, 0, n);
     uint64_t each = passage->count ? passage->least - own : 0;
     passage->quit = 1;
-    call(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&none);
     waitpid(child, &status, 0);
     munmap(passage, PAGE);
     return each * n;

@@ -262,7 +262,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "dropouts",
-        about: "sound through five filters beside programs that compute: every sample, by icount (--long: 30 seconds, 1 and 4 CPUs)",
+        about: "sound through five filters beside programs that compute: every sample, by icount (--long: 30 seconds)",
         run: dropouts::run,
     },
     Test {
