@@ -48,7 +48,7 @@ pub use native::ops::{EVENTS, find, hold_self, safe_point, wait, wait_interrupti
 pub use running::block::{resume, resume_address, start, suspend, yield_now};
 pub use running::spawn::{Body, Spec, bury, create, exit, spawn};
 pub use running::start_up::{CpuStats, idle, init, init_cpu, stats};
-pub use running::urgent::{Place, settle};
+pub use running::urgent::{Place, give_up_turn, settle};
 pub use switch::fp::no_fpu;
 pub use tte::signal::{Mode, Procedure, Refused};
 /// Offset in a thread table entry of its owner word ([`Tte::owner`](tte::Tte::owner)), for generated code.

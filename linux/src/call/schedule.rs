@@ -21,6 +21,7 @@ use process::{Process, Task, access, tree};
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
     (nr::SCHED_YIELD, |_| {
+        thread::give_up_turn();
         (sync::callout::get().yield_now)();
         Ok(0)
     }),

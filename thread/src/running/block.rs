@@ -15,7 +15,7 @@ use crate::native::ops;
 use crate::running::idle;
 use crate::running::kick;
 use crate::running::local::{Local, STILL, TICKING, here, local};
-use crate::running::ready::{End, URGENT};
+use crate::running::ready::End;
 use crate::switch::SwOut;
 use crate::time::timer;
 use crate::tte::Tte;
@@ -179,23 +179,11 @@ pub fn start(tte: &Tte) -> bool {
 pub fn yield_now() {
     irq_disable();
     let (cpu, local, me) = here();
-    if me.level.load(Ordering::Relaxed) == URGENT {
-        give_up_turn(local, me);
-    }
     preempt(cpu, local, me);
     if me.state.load(Ordering::Relaxed) & (STOPME | PENDING) != 0 {
         ops::woken(me);
     }
     irq_enable();
-}
-
-/// An urgent thread goes behind those of its priority.
-#[cold]
-#[inline(never)]
-fn give_up_turn(local: &Local, me: &Tte) {
-    if me.on_ring.load(Ordering::Relaxed) {
-        local.ring.rotate(me, me);
-    }
 }
 
 /// Puts a thread that is in no ring, and that the caller alone has to put there, into its home's ring. With

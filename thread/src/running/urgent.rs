@@ -115,6 +115,17 @@ pub fn settle() {
     affinity::settle();
 }
 
+/// The running thread, if it is an urgent one, goes behind those of its priority: it is about to yield.
+/// Thread context, interrupts on.
+pub fn give_up_turn() {
+    irq_disable();
+    let (_, local, me) = here();
+    if me.level.load(Ordering::Relaxed) == URGENT {
+        local.ring.rotate(me, me);
+    }
+    irq_enable();
+}
+
 /// Lets a more urgent thread run than `me`, the running one, if there is any. With interrupts off, in thread
 /// context.
 pub(crate) fn give_way(cpu: &Cpu, local: &Local, me: &Tte) {
