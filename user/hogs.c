@@ -843,8 +843,8 @@ static void show(const char *path)
 /* Twice: what is never given back by design, as headers of quajects that wait for the next use, is there after the first time. */
 static void beside(const struct kind *kind)
 {
-    /* KiB: pages that a CPU keeps ready for itself, and parts of the heap's pages. */
-    enum { TOLERANCE = 256 };
+    /* KiB: pages that a CPU keeps ready for itself, and parts of the heap's pages; most where many small things were. */
+    enum { TOLERANCE = 512 };
     char text[100];
     once(kind);
     long level = level_kib();
