@@ -27,17 +27,11 @@ static int64_t at(clockid_t clock)
 /* How far the clock of the day is ahead of the machine's: the least of a few readings of their difference. */
 static int64_t ahead(void) { return at(CLOCK_REALTIME) - at(CLOCK_MONOTONIC_RAW); }
 
-static void nap(double seconds)
-{
-    struct timespec t = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)};
-    nanosleep(&t, 0);
-}
-
 /* Nanoseconds that the clock of the day gains in so many seconds. */
 static int64_t gain(double seconds)
 {
     int64_t before = ahead();
-    nap(seconds);
+    pause_for(seconds);
     return ahead() - before;
 }
 
@@ -96,7 +90,7 @@ static void by_hand(void)
     check(adjtime(&by, 0) == 0, "adjtime");
     check(near(gain(0.5), 250000, 10000), "is made at half a thousandth of the rate");
     check(adjtime(0, &left) == 0 && left.tv_usec > 0 && left.tv_usec < 1000, "the rest is told");
-    nap(3);
+    pause_for(3);
     check(near(gain(1), 0, 2000), "and has an end");
     by.tv_usec = 0, by.tv_sec = 1;
     adjtime(&by, 0);
@@ -126,7 +120,7 @@ static void followed(void)
         seed = seed * 1103515245 + 12345;
         t.offset = offset + (int)(seed >> 16) % 40001 - 20000;
         adjust(ADJ_OFFSET, &t);
-        nap(16);
+        pause_for(16);
     }
     adjust(0, &t);
     printf("# %lld ns, %.3f parts in a million\n", (long long)worst, t.freq / (double)PPM);
@@ -169,7 +163,7 @@ static void leaps(void)
         states |= 1 << adjust(0, &t);
         int64_t passed = at(CLOCK_MONOTONIC_RAW) - began;
         steady &= llabs(at(CLOCK_TAI) - atomic - passed) < 10000000;
-        nap(0.1);
+        pause_for(0.1);
     }
     printf("# %d %d %d %d %d\n", seen[0], seen[1], seen[2], seen[3], seen[4]);
     check(seen[2] >= 18 && seen[1] < 12 && seen[3] < 12, "the last second of the day comes twice");
@@ -181,7 +175,7 @@ static void leaps(void)
         int64_t second = at(CLOCK_REALTIME) / 1000000000 - EVE;
         if (second >= 0 && second < 6)
             seen[second]++;
-        nap(0.1);
+        pause_for(0.1);
     }
     check(seen[1] >= 8 && seen[2] <= 1 && seen[3] >= 8, "and is");
     check(adjust(0, &t) == TIME_WAIT, "the state says so");

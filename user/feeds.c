@@ -14,21 +14,12 @@
 #include <time.h>
 #include <unistd.h>
 
-static double cpu_time(pid_t pid)
-{
-    clockid_t clock;
-    struct timespec t = {0};
-    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0)
-        return 0;
-    return t.tv_sec + t.tv_nsec / 1e9;
-}
-
 /* The CPU time of all of them together. */
 static double used(const pid_t *pids, int count)
 {
     double sum = 0;
     for (int i = 0; i < count; i++)
-        sum += cpu_time(pids[i]);
+        sum += used_by(pids[i]);
     return sum;
 }
 
@@ -59,13 +50,13 @@ static void shares(const pid_t *pids, int count, double first, double seconds, d
     while (used(pids, count) < began + first)
         nanosleep(&tick, 0);
     for (int i = 0; i < count; i++)
-        before[i] = cpu_time(pids[i]);
+        before[i] = used_by(pids[i]);
     began = used(pids, count);
     while (used(pids, count) < began + seconds)
         nanosleep(&tick, 0);
     double all = used(pids, count) - began;
     for (int i = 0; i < count; i++) {
-        share[i] = (cpu_time(pids[i]) - before[i]) * count / all;
+        share[i] = (used_by(pids[i]) - before[i]) * count / all;
         printf("# %d: %.3f\n", i, share[i]);
     }
 }
@@ -104,10 +95,10 @@ static void step(void)
     check(write(gate[1], "go", 2) == 2, "two others begin");
     nanosleep(&settling, 0);
     for (int i = 0; i < 4; i++)
-        before[i] = cpu_time(pids[i]);
+        before[i] = used_by(pids[i]);
     nanosleep(&then, 0);
     for (int i = 0; i < 4; i++)
-        sum += share[i] = cpu_time(pids[i]) - before[i];
+        sum += share[i] = used_by(pids[i]) - before[i];
     for (int i = 0; i < 4; i++)
         printf("# %d: %.3f\n", i, share[i] * 4 / sum);
     check(share[0] > 1.5 * share[2] && share[0] > 1.5 * share[3], "5 ms after a step of load a consumer has its share");

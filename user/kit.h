@@ -1,11 +1,13 @@
 /* The common steps of several test programs: wait for children, see whether somebody sleeps, tell the time, copy a file.
  *
  * Interface: status_of(child) waits for an end or a stop, kill_child(child) ends it; sleeps(process), thread_sleeps(thread) and until_asleep(process) look at
- * a state; seconds() and nanoseconds() are the monotonic clock.
+ * a state; seconds() and nanoseconds() are the monotonic clock;
+ * pause_for(seconds) sleeps, used_by(process) is a process's.
  */
 #ifndef KIT_H
 #define KIT_H
 #include "tap.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -34,6 +36,24 @@ static inline int64_t nanoseconds(void)
 }
 
 static inline double seconds(void) { return nanoseconds() / 1e9; }
+
+/* Sleeps for so many seconds, signals or not. */
+static inline void pause_for(double seconds)
+{
+    struct timespec left = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
+/* The processor time of a process, seconds; 0: there is none. */
+static inline double used_by(pid_t process)
+{
+    clockid_t clock;
+    struct timespec t = {0};
+    if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &t) != 0)
+        return 0;
+    return t.tv_sec + t.tv_nsec / 1e9;
+}
 
 /* The state in the text of a `stat` in /proc; 0: there is none. */
 static inline char state_in(const char *path)

@@ -22,22 +22,6 @@ static volatile struct {
     int count;
 } *told;
 
-static double cpu_time(pid_t pid)
-{
-    clockid_t clock;
-    struct timespec t = {0};
-    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) != 0)
-        return 0;
-    return t.tv_sec + t.tv_nsec / 1e9;
-}
-
-static void nap(double seconds)
-{
-    struct timespec t = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)};
-    while (nanosleep(&t, &t) != 0 && errno == EINTR)
-        ;
-}
-
 static int processors(void) { return sysconf(_SC_NPROCESSORS_ONLN); }
 
 static int allow(pid_t pid, unsigned mask)
@@ -62,7 +46,7 @@ static void self(void)
                 stays &= sched_getcpu() == cpu;
             sched_yield();
             stays &= sched_getcpu() == cpu;
-            nap(0.001);
+            pause_for(0.001);
             stays &= sched_getcpu() == cpu;
         }
     allow(0, 0xff);
@@ -95,7 +79,7 @@ static int comes(int cpu)
     for (double until = seconds() + 5; seconds() < until;) {
         if (told->cpu == cpu)
             return 1;
-        nap(0.001);
+        pause_for(0.001);
     }
     return 0;
 }
@@ -110,7 +94,7 @@ static void other(void)
         come &= comes(cpu);
         long before[8], elsewhere = 0;
         memcpy(before, (void *)told->seen, sizeof before);
-        nap(0.03);
+        pause_for(0.03);
         for (int i = 0; i < 8; i++)
             elsewhere += i == cpu ? 0 : told->seen[i] - before[i];
         stay &= elsewhere == 0;
@@ -126,12 +110,12 @@ static void company(void)
     int cpu = processors() - 1;
     pid_t pids[2] = {spinner(), spinner()};
     allow(pids[0], 1u << cpu), allow(pids[1], 1u << cpu);
-    nap(0.05);
-    double began = seconds(), before[2] = {cpu_time(pids[0]), cpu_time(pids[1])};
-    nap(0.4);
+    pause_for(0.05);
+    double began = seconds(), before[2] = {used_by(pids[0]), used_by(pids[1])};
+    pause_for(0.4);
     double all = seconds() - began, share[2];
     for (int i = 0; i < 2; i++)
-        share[i] = (cpu_time(pids[i]) - before[i]) / all;
+        share[i] = (used_by(pids[i]) - before[i]) / all;
     printf("# %.3f %.3f\n", share[0], share[1]);
     kill_child(pids[0]), kill_child(pids[1]);
     check(share[0] + share[1] < 1.1, "two on one processor have no more than that");
@@ -153,7 +137,7 @@ static void inherited(void)
         pid_t pid = fork();
         if (pid == 0) {
             int first = sched_getcpu();
-            nap(0.002);
+            pause_for(0.002);
             cpu_set_t set;
             sched_getaffinity(0, sizeof set, &set);
             _exit(first == cpu && sched_getcpu() == cpu && CPU_COUNT(&set) == 1 ? 0 : 1);
@@ -196,7 +180,7 @@ static void asleep(void)
     }
     for (int i = 0; i < 20; i++) {
         int cpu = i % processors();
-        nap(0.002);
+        pause_for(0.002);
         allow(pid, 1u << cpu);
         told->cpu = -1;
         write(ask[1], "", 1);
@@ -258,13 +242,13 @@ static void two(int first, int first_priority, int second, int second_priority, 
         pids[i] = spinner();
         policy(pids[i], i ? second : first, i ? second_priority : first_priority);
     }
-    nap(0.1);
+    pause_for(0.1);
     for (int i = 0; i < 2; i++)
-        before[i] = cpu_time(pids[i]);
+        before[i] = used_by(pids[i]);
     began = seconds();
-    nap(seconds_);
+    pause_for(seconds_);
     for (int i = 0; i < 2; i++)
-        share[i] = cpu_time(pids[i]) - before[i];
+        share[i] = used_by(pids[i]) - before[i];
     double all = seconds() - began;
     /* The one that has nothing could not end before the other. */
     kill(pids[0], SIGKILL), kill(pids[1], SIGKILL);
@@ -360,7 +344,7 @@ static void wakes(void)
             note(90);
             write(wake[1], "", 1);
             note(1);
-            nap(0.005);
+            pause_for(0.005);
         }
         int right = told->count == 9;
         for (int i = 0; i < 6; i += 3)
@@ -403,7 +387,7 @@ static void changes(void)
         }
     }
     while (!told->seen[0] || !told->seen[1])
-        nap(0.001);
+        pause_for(0.001);
     told->turns = 1;
     for (int i = 0; i < 2; i++)
         waitpid(two_[i], 0, 0);

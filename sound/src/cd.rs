@@ -31,6 +31,7 @@ use sync::{Monitor, WaitList};
 use thread::deadline::Deadline;
 use vm::fallible::try_arc;
 
+use crate::file::routine;
 use crate::part::no_memory;
 
 /// The disc, raw frames.
@@ -222,9 +223,7 @@ impl CdFile {
             end: Turn::Channel(disc.channel.clone()),
             seam: seam::get()?,
         };
-        let read = Composed::new("cd read", nr::READ, seam::get()?).map_err(no_memory)?;
-        // Without room for code a call takes the slow path.
-        let _slowly = read.follow(Some(try_arc(recipe)?));
+        let read = routine("cd read", nr::READ, try_arc(recipe)?)?;
         Ok(CdFile { disc, read })
     }
 }

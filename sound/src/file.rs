@@ -53,7 +53,11 @@ fn open(rdev: u64, how: How) -> Result<Arc<OpenFile>> {
 }
 
 /// A relay with the routine that `recipe` makes; without room for code its calls take the slow path. ENOMEM.
-fn routine(name: &'static str, number: usize, recipe: Arc<dyn Recipe>) -> Result<Arc<Composed>> {
+pub(crate) fn routine(
+    name: &'static str,
+    number: usize,
+    recipe: Arc<dyn Recipe>,
+) -> Result<Arc<Composed>> {
     let made = Composed::new(name, number, seam::get()?).map_err(no_memory)?;
     let _slowly = made.follow(Some(recipe));
     Ok(made)

@@ -15,7 +15,7 @@ use account::Capability;
 use machine::clock::real_ns;
 use process::Process;
 use process::time::Clock;
-use process::time::discipline::{self, By, ERROR_MOST_US, Leap, Stage};
+use process::time::discipline::{self, By, ERROR_MOST_US, FREQUENCY_MOST, Leap, Stage};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
@@ -39,8 +39,6 @@ static TOLD: Monitor<Told> = Monitor::new(Told {
     est_error_us: ERROR_MOST_US,
 });
 
-/// Frequencies are kept within 500 parts in a million, of which there are 65536 for each.
-const FREQUENCY_MOST: i64 = 500 << 16;
 /// A frequency beyond is nonsense: Linux multiplies it by this divisor.
 const FREQUENCY_SENSE: i64 = i64::MAX / (1000 << 16);
 /// Answers of `adjtimex`: a leap second is to come, is there, or was made; the clock follows none that is

@@ -196,10 +196,7 @@ pub fn look(task: &Task) {
             drop(before);
             record(task, need);
         }
-        Some(Question::Need) => {
-            let need = answer(task);
-            record(task, need);
-        }
+        Some(Question::Need) => record(task, answer(task)),
     }
 }
 

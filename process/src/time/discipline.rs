@@ -13,7 +13,7 @@ use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use feedback::Discipline;
-pub use feedback::clock::By;
+pub use feedback::clock::{By, MOST as FREQUENCY_MOST};
 use machine::clock::{begin_steering, is_steered, now_ns, real_ns, steer};
 use sync::recent::Place;
 use sync::{Monitor, Recent, WaitList};

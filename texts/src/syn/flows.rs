@@ -23,19 +23,9 @@ pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
     if from == 0 && !piece.record(1, head) {
         return Ok(());
     }
-    let mut more = true;
-    for process in super::visible(from) {
-        process.each_thread(|task| {
-            let next = ((process.pid as u64) << 32 | task.tid as u64) + 1;
-            if next > from && task.thread.channels() > 0 {
-                more = piece.record(next, |out| lines(task, out));
-            }
-            more
-        });
-        if !more {
-            break;
-        }
-    }
+    super::each_thread(from, |next, _, task| {
+        task.thread.channels() == 0 || piece.record(next, |out| lines(task, out))
+    });
     Ok(())
 }
 

@@ -21,7 +21,7 @@ use file::fs::place::FileSystem;
 use file::fs::text::{Fixed, Item, TextFs, long_text, records, text, whole};
 use process::access::{self, Wish};
 use process::memory::{fail, shrink};
-use process::{Process, tree};
+use process::{Process, Task, tree};
 use veil::Veil;
 
 /// The kind that `statfs` shows.
@@ -31,6 +31,22 @@ const MAGIC: i64 = 0x5359_4e54;
 /// upper half; those from place `from` on.
 fn visible(from: u64) -> impl Iterator<Item = Arc<Process>> {
     tree::from(from >> 32).filter(|process| access::may(process, Wish::See).is_ok())
+}
+
+/// Calls `show` with the threads of the processes that the reader may see, behind the one where a text that
+/// is read in pieces has come to at `from`; with the place behind each. Until it answers false.
+fn each_thread(from: u64, mut show: impl FnMut(u64, &Arc<Process>, &Task) -> bool) {
+    let mut more = true;
+    for process in visible(from) {
+        process.each_thread(|task| {
+            let next = ((process.pid as u64) << 32 | task.tid as u64) + 1;
+            more = next <= from || show(next, &process, task);
+            more
+        });
+        if !more {
+            break;
+        }
+    }
 }
 
 /// A new instance.

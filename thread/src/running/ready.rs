@@ -405,13 +405,10 @@ impl ReadyRing {
     pub fn urges(&self, current: &Tte) -> bool {
         // SAFETY: null, or an entry, which is never unmapped.
         let first = unsafe { self.heads[URGENT as usize].load(Relaxed).as_ref() };
-        first.is_some_and(|first| {
-            !holds(current, URGENT as usize)
-                || first.urgency.load(Relaxed) > current.urgency.load(Relaxed)
-        })
+        first.is_some_and(|first| self.precedes(current, first))
     }
 
-    /// Whether `tte`, an urgent thread that is in no ring, is to run before `current`, the running one.
+    /// Whether `tte`, an urgent thread, is to run before `current`, the running one.
     pub fn precedes(&self, current: &Tte, tte: &Tte) -> bool {
         !holds(current, URGENT as usize)
             || tte.urgency.load(Relaxed) > current.urgency.load(Relaxed)

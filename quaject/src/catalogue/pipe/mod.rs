@@ -237,6 +237,7 @@ impl PipeCore {
         self.sleeper.store(0, Ordering::Relaxed);
         self.ended.store(false, Ordering::Relaxed);
         self.impatient.store(false, Ordering::Relaxed);
+        self.mark.store(0, core::sync::atomic::Ordering::Relaxed);
     }
 
     /// Size of the ring in bytes.
