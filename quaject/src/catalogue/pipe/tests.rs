@@ -257,7 +257,9 @@ fn a_pipe_of_its_own_memory_can_be_used_again() {
     core.set_writers(false);
     core.expect_data(|_| ());
     core.expect_space(|_| ());
+    core.mark().store(7, Ordering::Relaxed);
     core.renew();
     assert_eq!((core.available(), core.free()), (0, 4096));
+    assert_eq!(core.mark().load(Ordering::Relaxed), 0);
     assert_eq!(core.write(Sharing::Shared, b"x"), Some(1));
 }
