@@ -7,7 +7,7 @@ use super::kit::Kit;
 use super::tap::Check;
 use super::{
     chains, cli, devices, dropouts, exhaust, faults, fuzz, ltp, mitigations, music, order, players,
-    refused, runtimes, session, shares, sounds, threads,
+    posixfiles, refused, runtimes, session, shares, sounds, threads,
 };
 use crate::failure::Result;
 use crate::machine::{Chipset, Machine, Status};
@@ -454,6 +454,11 @@ pub const TESTS: &[Test] = &[
         name: "servers",
         about: "postgres, ssh, Go and node.js, from Debian's packages, on 2 CPUs",
         run: servers,
+    },
+    Test {
+        name: "posixfiles",
+        about: "pjdfstest, what POSIX asks of files (--long)",
+        run: posixfiles::run,
     },
     Test {
         name: "runtimes",

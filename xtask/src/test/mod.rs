@@ -20,6 +20,7 @@ mod mitigations;
 mod music;
 mod order;
 mod players;
+mod posixfiles;
 mod refused;
 mod removal;
 mod runtimes;
