@@ -23,6 +23,7 @@ enum { CHANNELS = 8, WIDEST = 256 };
 struct channel {
     char side;
     unsigned long held, size, passed;
+    long xruns;
     double rate;
 };
 
@@ -75,8 +76,8 @@ static void read_channels(struct thread *thread, char *list)
     thread->channels = 0;
     for (char *part = strtok(list, ","); part && thread->channels < CHANNELS; part = strtok(0, ",")) {
         struct channel *channel = &thread->channel[thread->channels];
-        channel->rate = 0;
-        if (sscanf(part, "%c:%lu/%lu:%lu", &channel->side, &channel->held, &channel->size, &channel->passed) == 4)
+        channel->rate = 0, channel->xruns = -1;
+        if (sscanf(part, "%c:%lu/%lu:%lu:%ld", &channel->side, &channel->held, &channel->size, &channel->passed, &channel->xruns) >= 4)
             thread->channels++;
     }
 }
@@ -208,6 +209,8 @@ static void show(const struct sample *sample, double passed)
             at += snprintf(list + at, sizeof list - at, "%s%s %lu%% of %s %s/s", n ? ", " : "", channel->side == 'r' ? "in" : "out",
                            channel->size ? channel->held * 100 / channel->size : 0, bytes(channel->size, room, sizeof room),
                            bytes(channel->rate, rate, sizeof rate));
+            if (channel->xruns >= 0 && at < WIDEST)
+                at += snprintf(list + at, sizeof list - at, " %ld xruns", channel->xruns);
         }
         line("%6d %7d %3d %5d %-7s %5.1f %7lu %7lu %4d%%  %-15s %s", thread->number, thread->process, thread->cpu, thread->level,
              thread->state, thread->share, thread->own / 1000, thread->quantum / 1000, thread->settled, thread->name, list);

@@ -19,6 +19,10 @@ pub trait Gauge: Send + Sync {
     fn size(&self) -> usize;
     /// How near to a device it is.
     fn place(&self) -> Place<'_>;
+    /// How often a device found it empty or full at the wrong time, if one is at its other end.
+    fn xruns(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// How near to a device a channel is.

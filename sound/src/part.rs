@@ -143,6 +143,10 @@ impl Gauge for Playing {
     fn place(&self) -> Place<'_> {
         Place::Device
     }
+
+    fn xruns(&self) -> Option<u64> {
+        Some(u64::from(self.voice.dry()))
+    }
 }
 
 /// The part of a recorder that the handler and the scheduler know.
@@ -187,6 +191,10 @@ impl Gauge for Recording {
 
     fn place(&self) -> Place<'_> {
         Place::Device
+    }
+
+    fn xruns(&self) -> Option<u64> {
+        Some(self.ear.lost())
     }
 }
 

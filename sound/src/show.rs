@@ -15,7 +15,8 @@ pub fn show(out: &mut dyn Write) -> fmt::Result {
         writeln!(out, "period {}, {} ahead", pace.period, pace.ahead)?;
     }
     let mut shown = Ok(());
-    let mut line = |kind, gauge: &dyn Gauge, rate, period, xruns| {
+    let mut line = |kind, gauge: &dyn Gauge, rate, period| {
+        let xruns = gauge.xruns().unwrap_or(0);
         let (flow, frames) = (gauge.flow(), |bytes: usize| bytes / FRAME);
         let [put, got] = [flow.put, flow.got].map(|bytes| bytes / FRAME as u64);
         let (held, size) = (frames(flow.held()), frames(gauge.size()));
@@ -26,12 +27,15 @@ pub fn show(out: &mut dyn Write) -> fmt::Result {
         shown = shown.and(told);
     };
     desk::for_each_player(|player| {
-        let (how, xruns) = (player.how, u64::from(player.voice.dry()));
-        line("player", &**player, how.rate, how.period, xruns);
+        line("player", &**player, player.how.rate, player.how.period);
     });
     desk::for_each_recorder(|recorder| {
-        let (how, xruns) = (recorder.how, recorder.ear.lost());
-        line("recorder", &**recorder, how.rate, how.period, xruns);
+        line(
+            "recorder",
+            &**recorder,
+            recorder.how.rate,
+            recorder.how.period,
+        );
     });
     shown
 }

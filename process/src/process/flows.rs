@@ -76,6 +76,8 @@ pub struct Shown {
     pub size: usize,
     /// Bytes that have ever passed at that side; the count wraps around.
     pub passed: u64,
+    /// As [`Gauge::xruns`].
+    pub xruns: Option<u64>,
 }
 
 /// A task's channels.
@@ -143,6 +145,7 @@ impl Channel {
             held: flow.held(),
             size: gauge.size(),
             passed: self.side.of(flow),
+            xruns: gauge.xruns(),
         })
     }
 }
@@ -380,6 +383,10 @@ mod tests {
         fn place(&self) -> Place<'_> {
             Place::Among(&self.until)
         }
+
+        fn xruns(&self) -> Option<u64> {
+            Some(7)
+        }
     }
 
     fn channel(of: &Arc<Counts>, side: Side) -> Channel {
@@ -431,6 +438,24 @@ mod tests {
         assert!((0..4).all(|n| leads(&second, 1000 + n * NEAR_NS / 4)));
         assert!(!leads(&second, 1000 + NEAR_NS));
         assert_eq!(each(1001 + NEAR_NS), [true, true, false]);
+    }
+
+    #[test]
+    fn a_channel_shows_its_state() {
+        let output = Arc::new(Counts::default());
+        output.put.store(110, Ordering::Relaxed);
+        output.got.store(10, Ordering::Relaxed);
+        let channel = channel(&output, Side::Writes);
+        let shown = Shown {
+            side: Side::Writes,
+            held: 100,
+            size: 100,
+            passed: 110,
+            xruns: Some(7),
+        };
+        assert_eq!(channel.shown(), Some(shown));
+        drop(output);
+        assert_eq!(channel.shown(), None);
     }
 
     #[test]

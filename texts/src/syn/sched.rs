@@ -3,7 +3,8 @@
 //! *Interface*: [`show`]. The first line names the fields. Times are in nanoseconds, `settled` in hundredths
 //! of the own quantum. `channels` is `-` or a list, separated by commas, of `r:HELD/SIZE:PASSED` for those
 //! that the thread reads from and `w:…` for those that it writes to, in bytes; `PASSED` are those that have
-//! ever passed at its side. The name comes last and may have blanks.
+//! ever passed at its side. A sound device's client has `:XRUNS` behind that. The name comes last and may
+//! have blanks.
 //!
 //! Source: dissertation, section 6.3.1.
 
@@ -74,6 +75,9 @@ fn channels(process: &Process, task: &Task, out: &mut Out) {
             "{before}{side}:{}/{}:{}",
             shown.held, shown.size, shown.passed
         );
+        if let Some(xruns) = shown.xruns {
+            let _ = write!(out, ":{xruns}");
+        }
         before = ",";
     }
     if before.is_empty() {
