@@ -102,6 +102,19 @@ static void pauses(void)
     check(close(fd) == 0, "closed");
 }
 
+/* A program that ends without closing is heard to its end. */
+static void ending(void)
+{
+    noise(frames, RATE / 4);
+    pid_t child = fork();
+    if (child == 0) {
+        int fd = open(SPEAKER, O_WRONLY);
+        _exit(fd < 0 || !write_all(fd, frames, RATE / 4 * FRAME));
+    }
+    int status;
+    check(waitpid(child, &status, 0) == child && status == 0, "a program writes and ends");
+}
+
 /* Two clients: the first's samples are multiples of 256, the second's are from 1 to 100. */
 static void player(int which, int count)
 {
@@ -290,7 +303,8 @@ static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {
-    {"cd", cd}, {"ramp", ramp}, {"pauses", pauses}, {"two", two}, {"loud", loud}, {"load", load}, {"mic", mic}, {"flood", flood},
+    {"cd", cd}, {"ramp", ramp}, {"pauses", pauses}, {"ending", ending}, {"two", two},
+    {"loud", loud}, {"load", load}, {"mic", mic}, {"flood", flood},
 };
 
 int main(int argc, char **argv)

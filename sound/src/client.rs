@@ -175,10 +175,19 @@ impl Player {
 
     /// Waits until all frames have been sounded. EIO: the card has gone, or plays no more; ERESTARTSYS.
     pub fn drain(&self) -> Result<()> {
+        self.sounded(3_000_000_000, false)
+    }
+
+    /// As [`drain`](Self::drain), but no signal ends it, nor the end of the program; a card that plays no
+    /// more is given up sooner.
+    pub fn finish(&self) {
+        let _cut_off = self.sounded(500_000_000, true);
+    }
+
+    /// A card that takes `patience` nanoseconds longer than the frames last plays no more.
+    fn sounded(&self, patience: u64, to_the_end: bool) -> Result<()> {
         /// Frames that a card may have taken and not sounded yet.
         const AFTER: u64 = 1024;
-        /// A card that takes so much longer plays no more.
-        const PATIENCE_NS: u64 = 3_000_000_000;
         let Playing {
             voice, card, how, ..
         } = &*self.0;
@@ -188,7 +197,7 @@ impl Player {
         }
         voice.end(true);
         let frames = (queue.len() / FRAME) as u64;
-        let ns = frames * 1_000_000_000 / u64::from(how.rate) + PATIENCE_NS;
+        let ns = frames * 1_000_000_000 / u64::from(how.rate) + patience;
         let deadline = Deadline::after_ns(ns);
         let alarm = deadline.alarm()?;
         let mut until = None;
@@ -204,7 +213,10 @@ impl Player {
             let until = *until.get_or_insert(given + u64::from(ahead) + AFTER);
             (given >= until).then_some(Ok(()))
         };
-        let waited = self.list().wait_interruptible(done);
+        let waited = match to_the_end {
+            true => self.list().wait_unless(|| false, done),
+            false => self.list().wait_interruptible(done),
+        };
         drop(alarm);
         voice.end(false);
         voice.begin_again();

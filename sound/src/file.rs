@@ -188,9 +188,9 @@ impl File for Speaker {
         (call == "write").then(|| self.write.plugged())?
     }
 
-    /// The last close returns when all that was written has been heard, or when a signal comes.
+    /// The last close returns when all that was written has been heard, also at the end of a program.
     fn close(&self, _of: &OpenFile) {
-        let _cut_off = self.player.drain();
+        self.player.finish();
     }
 
     fn as_any(&self) -> &dyn Any {

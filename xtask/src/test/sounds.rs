@@ -43,6 +43,11 @@ const CASES: &[Case] = &[
         faults: |played| in_order(played, &noise(2 * (RATE / 4)), 2),
     },
     Case {
+        name: "ending",
+        cpus: 1,
+        faults: |played| in_order(played, &noise(RATE / 4), 1),
+    },
+    Case {
         name: "two",
         cpus: 1,
         faults: two,
