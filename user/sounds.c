@@ -81,11 +81,11 @@ static void ramp(void)
     check(good, "all is taken");
     if (alone())
         equal(said(fd, "xruns"), 0, "and it never runs dry");
-    check(said(fd, "delay") > 4000, "much waits then");
+    check(said(fd, "delay") > 4000 || !alone(), "much waits then");
     double begun = seconds();
     check(close(fd) == 0, "closed");
     double took = seconds() - begun;
-    check(took > 0.09 && (took < 0.3 || !alone()), "when it was heard");
+    check((took > 0.09 && took < 0.3) || !alone(), "when it was heard");
 }
 
 /* A client that stops is silent, and plays on later. */

@@ -11,10 +11,12 @@
 //! memory is freed when the last handle is dropped.
 
 use crate::Unusable;
-use crate::ac97::{self, Card};
+use crate::ac97::{self, Ac97};
+use crate::hda::{self, Hda};
 use crate::names::{self, Device};
 use crate::pci::{self, Ecam, Function, Slot};
 use crate::server::{self, Changed, Server};
+use crate::sound::{self, Card, Works};
 use crate::virtio::transport::{self, Transport, named};
 use crate::virtio::ways::Ways;
 use crate::virtio::{balloon, console, entropy, share};
@@ -24,6 +26,7 @@ use core::fmt;
 use machine::{boot, log};
 use pci_types::PciAddress;
 use sync::{Monitor, Once};
+use vm::fallible::try_arc;
 
 /// The result of a start.
 type Started = Result<Arc<dyn Server>, Unusable>;
@@ -43,6 +46,8 @@ enum Kind {
     Virtio(u16),
     /// A function on PCI, by vendor and device number.
     Function(u16, u16),
+    /// A function on PCI, by base class and subclass.
+    Class(u8, u8),
 }
 
 /// Starts one device.
@@ -64,7 +69,7 @@ const fn virtio(
     }
 }
 
-static DRIVERS: [Driver; 5] = [
+static DRIVERS: [Driver; 6] = [
     virtio(3, "virtio-console", console::start),
     virtio(4, "virtio-rng", entropy::start),
     virtio(5, "virtio-balloon", balloon::start),
@@ -72,7 +77,12 @@ static DRIVERS: [Driver; 5] = [
     Driver {
         kind: Kind::Function(ac97::ID.0, ac97::ID.1),
         name: "ac97",
-        start: Start::Function(start_card),
+        start: Start::Function(start_ac97),
+    },
+    Driver {
+        kind: Kind::Class(hda::CLASS.0, hda::CLASS.1),
+        name: "hda",
+        start: Start::Function(start_hda),
     },
 ];
 
@@ -88,6 +98,10 @@ impl Kind {
     fn of(function: &Function) -> Kind {
         match transport::kind(function) {
             Some(kind) => Kind::Virtio(kind),
+            None if function.class() == hda::CLASS => {
+                let (base, sub) = function.class();
+                Kind::Class(base, sub)
+            }
             None => {
                 let (vendor, device) = function.id();
                 Kind::Function(vendor, device)
@@ -167,17 +181,41 @@ static SLOTS: Monitor<Vec<(Slot, Ways)>> = Monitor::new(Vec::new());
 /// its next interrupt.
 const AT_ONCE: usize = 8;
 
-/// Starts the sound card behind `function`. There is one at a time.
-fn start_card(function: &Function, ways: &mut Ways) -> Started {
-    if names::find(ac97::NAME).is_some() {
-        return Err(Unusable::Resources);
+/// Starts a sound card with Intel's AC97 interface.
+fn start_ac97(function: &Function, ways: &mut Ways) -> Started {
+    alone()?;
+    let works = Ac97::of_function(function)?;
+    ways.open_line(function, works.asks())?;
+    start_card(works, "ac97", function, ways)
+}
+
+/// Starts a sound card with Intel's High Definition Audio interface.
+fn start_hda(function: &Function, ways: &mut Ways) -> Started {
+    alone()?;
+    let works = Hda::of_function(function)?;
+    ways.open_message(function, works.asks())?;
+    start_card(works, "hda", function, ways)
+}
+
+/// There is one sound card at a time.
+fn alone() -> Result<(), Unusable> {
+    match names::find(sound::NAME) {
+        Some(_) => Err(Unusable::Resources),
+        None => Ok(()),
     }
-    let card = Card::of_function(function)?;
-    ways.open_line(function, card.asks())?;
-    let (interrupt, ..) = ways.interrupt("ac97", 0)?;
-    card.attach(interrupt)?;
+}
+
+fn start_card(
+    works: Arc<dyn Works>,
+    name: &'static str,
+    function: &Function,
+    ways: &mut Ways,
+) -> Started {
+    let card = try_arc(Card::new(works)?).map_err(|_| Unusable::Resources)?;
+    let (interrupt, _, asks) = ways.interrupt(name, 0)?;
+    card.attach(interrupt, asks)?;
     function.allow_line();
-    names::add(ac97::NAME, Device::Sound(card.clone()))?;
+    names::add(sound::NAME, Device::Sound(card.clone()))?;
     Ok(card)
 }
 
@@ -224,7 +262,7 @@ fn start_function(function: &Function) {
         function.enable();
         Ok(match kind {
             Kind::Virtio(_) => Hardware::Virtio(Transport::of_function(function)?),
-            Kind::Function(..) => Hardware::Function(*function),
+            Kind::Function(..) | Kind::Class(..) => Hardware::Function(*function),
         })
     });
 }

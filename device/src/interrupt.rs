@@ -67,6 +67,14 @@ pub enum Asks {
         /// Takes back what `status` has said, a word. None: reading that has done so.
         acknowledge: Option<i32>,
     },
+    /// The word at this address, of which one of the bits `mask` is set when it is. The sources take back
+    /// what the device has said.
+    Word {
+        /// The address.
+        status: i32,
+        /// The bits.
+        mask: i32,
+    },
     /// The word at a port, of which one of the bits `mask` is set when it is. The sources take back what the
     /// device has said.
     Port {
@@ -93,6 +101,11 @@ impl Asks {
                 ; test eax, eax
                 ; jz =>other
                 ; mov [acknowledge], eax
+            ),
+            Asks::Word { status, mask } => dynasm!(d ; .arch x64
+                ; mov eax, [status]
+                ; test eax, mask
+                ; jz =>other
             ),
             Asks::Port { status, mask } => dynasm!(d ; .arch x64
                 ; mov edx, i32::from(status)

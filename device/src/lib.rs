@@ -10,9 +10,10 @@
 
 extern crate alloc;
 
-pub mod ac97;
+mod ac97;
 mod bus;
 mod handler;
+mod hda;
 pub mod interrupt;
 pub mod names;
 mod odd;
@@ -22,6 +23,7 @@ mod reach;
 mod registers;
 pub mod serial;
 mod server;
+pub mod sound;
 pub mod stream;
 pub mod virtio;
 

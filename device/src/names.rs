@@ -6,8 +6,8 @@
 //!
 //! Source: dissertation, section 4.1.3 (a symbol-table quaject maps names to what they stand for).
 
-use crate::ac97::Card;
 use crate::serial::Serial;
+use crate::sound::Card;
 use crate::stream::Stream;
 use crate::virtio::console::Port;
 use crate::virtio::share::Share;

@@ -15,7 +15,7 @@ use account::Cred;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use device::ac97::FRAME;
+use device::sound::FRAME;
 use file::fs::walk::{View, walk};
 use file::fs::{How, dev, place};
 use file::gauge::{Flow, Gauge, Gauges, Place};

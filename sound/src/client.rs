@@ -18,8 +18,8 @@ use account::quota;
 use account::user::Charge;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use device::ac97::{self, Card, FRAME};
 use device::names;
+use device::sound::{self, Card, FRAME};
 use file::gauge::Gauge;
 use quaject::class::create;
 use quaject::interfacer::{Entry, link, unlink};
@@ -36,7 +36,7 @@ use crate::part::{Playing, Recording, no_memory};
 
 /// The card. ENODEV.
 fn card() -> Result<Arc<Card>> {
-    names::sound(ac97::NAME).ok_or(Errno::ENODEV)
+    names::sound(sound::NAME).ok_or(Errno::ENODEV)
 }
 
 /// A ring, and its user's charge for it and for the code around it. ENOMEM.
@@ -92,6 +92,11 @@ impl Player {
     /// Frames in a second that the card plays.
     pub fn card_rate(&self) -> u32 {
         self.0.card.rate()
+    }
+
+    /// Frames that the card may have taken and not sounded yet.
+    pub fn card_behind(&self) -> u32 {
+        self.0.card.behind()
     }
 
     /// The ring: bytes of frames. Descriptors may have generated routines that write there.
@@ -186,8 +191,6 @@ impl Player {
 
     /// A card that takes `patience` nanoseconds longer than the frames last plays no more.
     fn sounded(&self, patience: u64, to_the_end: bool) -> Result<()> {
-        /// Frames that a card may have taken and not sounded yet.
-        const AFTER: u64 = 1024;
         let Playing {
             voice, card, how, ..
         } = &*self.0;
@@ -210,7 +213,7 @@ impl Player {
             }
             let given = card.given();
             let ahead = desk::pace().map_or(0, |pace| pace.period * (pace.ahead + 1));
-            let until = *until.get_or_insert(given + u64::from(ahead) + AFTER);
+            let until = *until.get_or_insert(given + u64::from(ahead + card.behind()));
             (given >= until).then_some(Ok(()))
         };
         let waited = match to_the_end {

@@ -14,7 +14,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use device::Unusable;
-use device::ac97::{Card, Client, Enabled, GET_SAMPLE, PUT_SAMPLE, Pace};
+use device::sound::{Card, Client, Enabled, GET_SAMPLE, PUT_SAMPLE, Pace};
 use quaject::class::{Ref, create};
 use quaject::interfacer::link;
 use quaject::mix::{MOST, Mixer, Splitter, mix, split};
@@ -99,7 +99,7 @@ fn common(paces: impl Iterator<Item = Pace>) -> Option<Pace> {
     paces.reduce(|one, other| {
         let period = one.period.min(other.period);
         let ahead = (one.period * one.ahead).min(other.period * other.ahead) / period;
-        let ahead = ahead.clamp(2, device::ac97::MOST_AHEAD);
+        let ahead = ahead.clamp(2, device::sound::MOST_AHEAD);
         Pace { period, ahead }
     })
 }
@@ -184,7 +184,7 @@ impl Desk {
 
     fn stop_playing(&self) -> Result<()> {
         PACE[0].store(0, Ordering::Relaxed);
-        match device::names::sound(device::ac97::NAME) {
+        match device::names::sound(device::sound::NAME) {
             Some(card) => card.play(None).map_err(unusable),
             None => Ok(()),
         }
@@ -220,7 +220,7 @@ impl Desk {
     /// The recorders have changed. ENOMEM, ENODEV.
     pub fn replug_recorders(&self) -> Result<()> {
         let Some(first) = self.recorders.first() else {
-            return match device::names::sound(device::ac97::NAME) {
+            return match device::names::sound(device::sound::NAME) {
                 Some(card) => card.record(None).map_err(unusable),
                 None => Ok(()),
             };

@@ -151,7 +151,7 @@ impl File for Speaker {
             table.watch(self.player.list());
         }
         let gone = if self.player.is_gone() { POLLERR } else { 0 };
-        let period = self.player.how().period as usize * device::ac97::FRAME;
+        let period = self.player.how().period as usize * device::sound::FRAME;
         events & (poll::events(false, self.player.is_ready(period)) | gone)
     }
 

@@ -35,7 +35,7 @@ mod show;
 
 /// Registers the devices, those of a card if there is one, at boot. ENOMEM.
 pub fn init() -> Result<()> {
-    if device::names::sound(device::ac97::NAME).is_some() {
+    if device::names::sound(device::sound::NAME).is_some() {
         desk::start()?;
         ::file::gauge::link_sound(show::show);
         file::register();

@@ -7,7 +7,7 @@ use account::user::Charge;
 use alloc::sync::Arc;
 use codegen::{Draft, Label, dynasm};
 use core::sync::atomic::{AtomicBool, AtomicU64};
-use device::ac97::{Card, Client, FRAME, LONGEST, MOST_AHEAD, Pace, SHORTEST};
+use device::sound::{Card, Client, FRAME, LONGEST, MOST_AHEAD, Pace, SHORTEST};
 use file::gauge::{Flow, Gauge, Place};
 use quaject::Unmade;
 use quaject::class::Ref;

@@ -3,7 +3,7 @@
 //! *Interface*: [`show`], which [`file::gauge`] calls for it.
 
 use core::fmt::{self, Write};
-use device::ac97::FRAME;
+use device::sound::FRAME;
 use file::gauge::Gauge;
 
 use crate::desk;

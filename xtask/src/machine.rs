@@ -142,6 +142,39 @@ pub struct Machine {
     pub acpi: bool,
     /// It has a sound card, and what is played goes into this file.
     pub audio: Option<PathBuf>,
+    /// The kind of that card.
+    pub card: Card,
+}
+
+/// A kind of sound card.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Card {
+    /// Intel's AC97 interface.
+    Ac97,
+    /// Intel's High Definition Audio, with a codec that plays and records.
+    Hda,
+}
+
+impl Card {
+    /// By its name on the command line.
+    pub fn named(name: &str) -> Option<Card> {
+        match name {
+            "ac97" => Some(Card::Ac97),
+            "hda" => Some(Card::Hda),
+            _ => None,
+        }
+    }
+
+    /// Its devices, `card` first, connected to the audio device `sound`; `place` says where on the bus.
+    pub fn devices(self, place: &str) -> Vec<String> {
+        match self {
+            Card::Ac97 => vec![format!("AC97,id=card,audiodev=sound{place}")],
+            Card::Hda => vec![
+                format!("ich9-intel-hda,id=card{place}"),
+                "hda-duplex,bus=card.0,audiodev=sound".to_owned(),
+            ],
+        }
+    }
 }
 
 impl Machine {
@@ -169,6 +202,7 @@ impl Machine {
             balloon: false,
             acpi: true,
             audio: None,
+            card: Card::Ac97,
         }
     }
 
@@ -306,7 +340,9 @@ impl Machine {
                 put(&["-device", "pcie-root-port,id=slot-sound,chassis=99,slot=99"]);
                 place.push_str(",bus=slot-sound");
             }
-            put(&["-device", &format!("AC97,id=card,audiodev=sound{place}")]);
+            for device in self.card.devices(&place) {
+                put(&["-device", &device]);
+            }
         }
         let mut places = String::new();
         if self.chipset == Chipset::Microvm && self.acpi && !self.foreign {

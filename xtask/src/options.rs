@@ -3,7 +3,7 @@
 //! *Interface*: `Options::parse`. Every wrong word is one clear line and status 2.
 
 use crate::failure::{Failure, Result, USAGE};
-use crate::machine::{Accel, Chipset};
+use crate::machine::{Accel, Card, Chipset};
 use lexopt::prelude::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -43,6 +43,7 @@ the guest; a bare name or a path that the guest has is the guest's.
   --gdb               wait for gdb on port 1234
   --disk IMG          attach a disk
   --audio FILE.wav    attach a sound card; what is played goes into FILE.wav
+  --card ac97|hda     the kind of that card (ac97)
   --cd FILE           a disc in /dev/cd: a WAV of 44,100 stereo frames of 16 bits a second, or such frames
   --display           attach a display and show it
 ";
@@ -91,6 +92,8 @@ pub struct Options {
     pub cd: Option<PathBuf>,
     /// `--audio`.
     pub audio: Option<PathBuf>,
+    /// `--card`.
+    pub card: Card,
     /// `--display`.
     pub display: bool,
     /// `--help`.
@@ -123,6 +126,7 @@ impl Options {
             gdb: false,
             disk: None,
             audio: None,
+            card: Card::Ac97,
             cd: None,
             display: false,
             help: false,
@@ -221,6 +225,12 @@ impl Options {
                 Long("disk") => options.disk = Some(existing(parser.value()?, "--disk")?),
                 Long("cd") => options.cd = Some(existing(parser.value()?, "--cd")?),
                 Long("audio") => options.audio = Some(parser.value()?.into()),
+                Long("card") => {
+                    let word = text(parser.value()?, "--card")?;
+                    options.card = Card::named(&word).ok_or_else(|| {
+                        Failure::new(USAGE, format!("--card {word}: ac97 or hda"))
+                    })?;
+                }
                 Long("display") => options.display = true,
                 Short('h') | Long("help") => options.help = true,
                 Value(word) => {
@@ -322,6 +332,7 @@ mod tests {
             "--accel xen",
             "--machine pc",
             "--mitigations some",
+            "--card sb16",
             "--root /no/such",
             "--timeout never",
             "--timeout -1",

@@ -189,6 +189,7 @@ pub fn describe(options: &Options, kernel: &std::path::Path, memory: u64) -> Res
     }
     if let Some(audio) = &options.audio {
         machine.audio = Some(audio.clone());
+        machine.card = options.card;
     }
     if options.display {
         undriven("the display");

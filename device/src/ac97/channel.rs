@@ -7,23 +7,23 @@
 //! buffers are handled, at most a ring of them at one interrupt.
 //! Source: Intel ICH AC'97 (document 252751), sections 2.2.2 and 3.1.
 
-use super::{FRAME, PATIENCE, Pace};
+use super::PATIENCE;
 use crate::Unusable;
 use crate::odd::Odd;
 use crate::ports::Ports;
 use crate::reach::{near, physical};
+use crate::sound::{FRAME, LONGEST, Pace, Served, Way};
 use codegen::dynasm;
 use codegen::methods::Reg;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use quaject::assembly::Assembly;
-use quaject::class::Header;
 use quaject::near::Block;
 use quaject::regs::Regs;
 
 /// Buffers of the ring.
 pub const BUFFERS: u32 = 32;
 /// Bytes of each.
-const BUFFER: usize = super::LONGEST as usize * FRAME;
+const BUFFER: usize = LONGEST as usize * FRAME;
 
 /// Registers.
 const LIST: u16 = 0;
@@ -57,15 +57,6 @@ struct Words {
     budget: AtomicU32,
     /// Frames ever given to the card, or taken from it.
     passed: AtomicU64,
-}
-
-/// Which way the frames go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// To the card.
-    Out,
-    /// From it.
-    In,
 }
 
 /// One direction.
@@ -156,7 +147,7 @@ impl Channel {
         unsafe { self.frames.at().as_ptr().write_bytes(0, self.frames.len()) };
         for index in 0..BUFFERS {
             self.descriptor(2 * index + 1)
-                .store(pace.length(), Ordering::Release);
+                .store(length(pace), Ordering::Release);
         }
         let (next, last) = match self.way {
             Way::Out => (pace.ahead, pace.ahead - 1),
@@ -205,7 +196,7 @@ impl Channel {
 
     /// Emits the section of the handler: the buffers that the card is done with are handed to what `port` of
     /// `from` is linked to, one by one; without a link they are silence. May change rax, rcx and rdx.
-    pub fn emit(&self, a: &mut Assembly, pace: Pace, from: &'static Header, port: usize) {
+    pub fn emit(&self, a: &mut Assembly, Served { pace, from, port }: Served) {
         let [list, frames, words] = self.at;
         let word = |offset: usize| words + offset as i32;
         let next = word(core::mem::offset_of!(Words, next));
@@ -262,7 +253,7 @@ impl Channel {
             Some(link) => {
                 a.place(link, kept, None, &[]);
             }
-            None if self.way == Way::Out => silence(a, pace),
+            None if self.way == Way::Out => pace.silence(a),
             None => {}
         }
         // The card is given the buffer that was handled: of an output it is the last that is filled, of an
@@ -270,7 +261,7 @@ impl Channel {
         dynasm!(a ; .arch x64
             ; pop rsi
             ; mov eax, [next]
-            ; mov DWORD [rax * 8 + (list + 4)], pace.length() as i32
+            ; mov DWORD [rax * 8 + (list + 4)], length(pace) as i32
             ; lea ecx, [rax + 1]
             ; and ecx, mask
             ; mov [next], ecx
@@ -283,27 +274,7 @@ impl Channel {
     }
 }
 
-/// Clears the buffer at rsi.
-fn silence(a: &mut Assembly, pace: Pace) {
-    dynasm!(a ; .arch x64
-        ; push rdi
-        ; mov rdi, rsi
-        ; mov ecx, pace.bytes() / 8
-        ; xor eax, eax
-        ; cld
-        ; rep stosq
-        ; pop rdi
-    );
-}
-
-impl Pace {
-    /// Bytes of a period.
-    fn bytes(self) -> i32 {
-        (self.period as usize * FRAME) as i32
-    }
-
-    /// A descriptor's second word: so many samples, and an interrupt.
-    fn length(self) -> u32 {
-        (2 * self.period) | INTERRUPT
-    }
+/// A descriptor's second word: so many samples, and an interrupt.
+fn length(pace: Pace) -> u32 {
+    (2 * pace.period) | INTERRUPT
 }

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::ports::model::{Model, answer};
+use crate::sound::{Card, Enabled, GET_SAMPLE, PUT_SAMPLE, SoundAd, SoundDa};
+use quaject::class::create;
 use std::collections::HashMap;
 use std::sync::{Arc as Shared, Mutex};
 
@@ -64,7 +66,7 @@ impl Model for Registers {
 
 type Words = Shared<Mutex<HashMap<u16, u32>>>;
 
-fn started(fault: Fault) -> (Result<Card, Unusable>, Words) {
+fn started(fault: Fault) -> (Result<Ac97, Unusable>, Words) {
     codegen::host::link();
     let words = Words::default();
     answer(Registers {
@@ -75,7 +77,7 @@ fn started(fault: Fault) -> (Result<Card, Unusable>, Words) {
         mixer: Ports::new(MIXER, MIXER_LEN),
         master: Ports::new(MASTER, MASTER_LEN),
     };
-    (Card::new(codec, 0x1af4), words)
+    (Ac97::new(codec, 0x1af4), words)
 }
 
 #[test]
@@ -111,7 +113,7 @@ fn a_card_that_does_not_become_ready_is_not_waited_for_for_ever() {
 #[test]
 fn only_possible_paces_are_set() {
     let (card, _) = started(Fault::None);
-    let card = card.unwrap();
+    let card = Card::new(Arc::new(card.unwrap())).unwrap();
     let wrong = [
         (0, 2),
         (63, 2),
@@ -140,7 +142,7 @@ fn a_channel_walks_along_silence_first() {
         period: 64,
         ahead: 4,
     };
-    let channel = &card.parts.channels[OUT];
+    let channel = card.channel(Way::Out);
     channel.begin(pace).unwrap();
     channel.go();
     let word = |port| words.lock().unwrap().get(&port).copied();
@@ -172,25 +174,21 @@ fn a_channel_walks_along_silence_first() {
 }
 
 /// The code of the handler's part for these directions.
-fn code(card: &Card, output: bool, input: bool) -> String {
+fn code(card: &Ac97, output: bool, input: bool) -> String {
     use codegen::{Class, dynasm};
     static CLASS: Class = Class::new("test");
+    let (da, ad) = (create::<SoundDa>(()), create::<SoundAd>(()));
     let pace = Pace {
         period: 64,
         ahead: 4,
     };
-    let enabled = |on: bool| {
-        on.then(|| Enabled {
-            pace,
-            clients: Arc::from([]),
-        })
-    };
-    let sections = Sections {
-        parts: card.parts.clone(),
-        enabled: [enabled(output), enabled(input)],
-    };
+    let served = |on: bool, from, port| on.then_some(Served { pace, from, port });
+    let served = [
+        served(output, da.unwrap().header(), GET_SAMPLE.number()),
+        served(input, ad.unwrap().header(), PUT_SAMPLE.number()),
+    ];
     let mut a = Assembly::new(&CLASS, "handler", None);
-    sections.emit(&mut a);
+    card.emit(&mut a, served);
     dynasm!(a ; .arch x64 ; ret);
     // SAFETY: it is looked at, and never called.
     let (routine, _) = unsafe { a.seal::<unsafe extern "C" fn()>(None).unwrap() };

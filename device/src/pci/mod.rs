@@ -15,6 +15,7 @@ mod capability;
 mod ecam;
 #[cfg(test)]
 pub mod model;
+mod msi;
 mod msix;
 mod sizes;
 mod slot;
@@ -23,6 +24,7 @@ pub use crate::odd::Odd;
 pub use bar::Bar;
 pub use capability::Capability;
 pub use ecam::Ecam;
+pub use msi::Msi;
 pub use msix::Msix;
 pub use sizes::Sizes;
 pub use slot::{Change, Slot};

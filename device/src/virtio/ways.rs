@@ -6,7 +6,7 @@
 use super::transport::{NO_VECTOR, Transport};
 use crate::Unusable;
 use crate::interrupt::{Asks, Interrupt, on_line};
-use crate::pci::{Function, Msix, Odd};
+use crate::pci::{Function, Msi, Msix, Odd};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use machine::irq;
@@ -22,6 +22,8 @@ enum Means {
     None,
     /// By its table, and what each entry in use leads to.
     Table(Msix, Vec<(u16, Arc<Interrupt>)>),
+    /// By one message, and where it leads.
+    Message(Msi, Option<Arc<Interrupt>>),
     /// By the line, and the registers that say so.
     Line(Arc<Interrupt>, Asks),
 }
@@ -66,6 +68,19 @@ impl Ways {
         Ok(())
     }
 
+    /// By the one message of a function that is no virtio device, or else by its line, which is asked as
+    /// `asks` says.
+    ///
+    /// # Errors
+    /// [`Unusable`].
+    pub fn open_message(&mut self, function: &Function, asks: Asks) -> Result<(), Unusable> {
+        match function.msi()? {
+            Some(message) => self.0 = Means::Message(message, None),
+            None => self.open_line(function, asks)?,
+        }
+        Ok(())
+    }
+
     fn set_table(&mut self, table: Msix, entries: u32) -> Result<(), Unusable> {
         if u32::from(table.entries()) < entries {
             return Err(Odd::Fit.into());
@@ -95,6 +110,14 @@ impl Ways {
                 table.set(entry, interrupt.message());
                 Ok((interrupt, entry, None))
             }
+            Means::Message(message, given) => {
+                let interrupt = Interrupt::new(name)?;
+                interrupt.renew()?;
+                *given = Some(interrupt.clone());
+                interrupt.list();
+                message.set(interrupt.message())?;
+                Ok((interrupt, NO_VECTOR, None))
+            }
             Means::Line(interrupt, asks) => Ok((interrupt.clone(), NO_VECTOR, Some(*asks))),
         }
     }
@@ -105,6 +128,9 @@ impl Ways {
             Means::None => {}
             Means::Table(_, given) => {
                 (given.iter()).for_each(|(_, interrupt)| f(interrupt.vector(), interrupt.count()));
+            }
+            Means::Message(_, given) => {
+                (given.iter()).for_each(|interrupt| f(interrupt.vector(), interrupt.count()));
             }
             Means::Line(interrupt, _) => f(interrupt.vector(), interrupt.count()),
         }
@@ -118,6 +144,12 @@ impl Ways {
             Means::Table(table, given) => {
                 for (entry, interrupt) in given {
                     table.mask(entry);
+                    interrupt.silence();
+                }
+            }
+            Means::Message(message, given) => {
+                message.mask();
+                if let Some(interrupt) = given {
                     interrupt.silence();
                 }
             }

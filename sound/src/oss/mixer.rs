@@ -7,6 +7,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use core::any::Any;
 use core::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+use device::{names, sound};
 use file::{File, OpenFile};
 use quaject::mix::Voice;
 use vm::user::{get, put};
@@ -64,8 +65,14 @@ fn info() -> MixerInfo {
         modify_counter: CHANGES.load(Ordering::Relaxed),
         fillers: [0; 10],
     };
-    info.id[..4].copy_from_slice(b"AC97");
-    info.name[..10].copy_from_slice(b"AC97 codec");
+    if let Some(card) = names::sound(sound::NAME) {
+        let put = |into: &mut [u8], words: &[&str]| {
+            let text = words.iter().flat_map(|word| word.bytes());
+            into.iter_mut().zip(text).for_each(|(to, from)| *to = from);
+        };
+        put(&mut info.id, &[card.kind()]);
+        put(&mut info.name, &[card.kind(), " codec"]);
+    }
     info
 }
 

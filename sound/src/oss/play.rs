@@ -14,8 +14,8 @@ use account::quota;
 use account::user::Charge;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use device::ac97::{self, FRAME};
 use device::names;
+use device::sound::{self, FRAME};
 use file::OpenFile;
 use file::io::IoBuf;
 use quaject::class::{Ref, create};
@@ -39,7 +39,7 @@ pub(super) const BESIDE: usize = 64 << 10;
 
 /// The frames in a second of the card. ENODEV.
 pub(super) fn card_rate() -> Result<u32> {
-    let card = names::sound(ac97::NAME).ok_or(Errno::ENODEV)?;
+    let card = names::sound(sound::NAME).ok_or(Errno::ENODEV)?;
     Ok(card.rate())
 }
 
@@ -303,8 +303,8 @@ impl Play {
     pub fn end(&self, settings: &Settings) {
         /// A card that takes so much longer plays no more.
         const PATIENCE_NS: u64 = 500_000_000;
-        /// The card has been given so much, at most, beyond what was taken from the ring.
-        const AHEAD_NS: u64 = 80_000_000;
+        /// The card has been given so many frames, at most, beyond what was taken from the ring.
+        const AHEAD: u64 = 2560;
         let Some(player) = self.player.get() else {
             return;
         };
@@ -323,7 +323,11 @@ impl Play {
         self.push(&mut self.pipe.lock(), player);
         player.begin();
         until(last, &|| player.channel().queue().len() < FRAME);
-        until(AHEAD_NS, &|| false);
+        let after = AHEAD + u64::from(player.card_behind());
+        until(
+            after * 1_000_000_000 / u64::from(player.card_rate()),
+            &|| false,
+        );
     }
 
     /// Silence behind the last bytes: the rest of a frame, and what the resampler's filter looks ahead.

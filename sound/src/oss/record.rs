@@ -7,7 +7,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::{AudioBufInfo, CountInfo};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use device::ac97::FRAME;
+use device::sound::FRAME;
 use file::OpenFile;
 use file::io::IoBuf;
 use sync::{Monitor, Once};

@@ -131,13 +131,17 @@ impl Talk {
     /// Waits until the guest has said `line`, in vain if it ends.
     pub fn hear(&self, line: &str) -> Result<()> {
         let begun = Instant::now();
-        while !self.said().lines().any(|said| said == line) {
-            if begun.elapsed() > MINUTE || self.running.has_ended() {
+        loop {
+            // First, since it may say so and end in between.
+            let over = begun.elapsed() > MINUTE || self.running.has_ended();
+            if self.said().lines().any(|said| said == line) {
+                return Ok(());
+            }
+            if over {
                 return Err(Failure::new(HOST, format!("nobody says [{line}]")));
             }
             std::thread::sleep(SLICE);
         }
-        Ok(())
     }
 
     /// The monitor's answer to `line`.

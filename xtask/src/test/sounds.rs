@@ -1,7 +1,8 @@
 //! Sound: the file of what a machine has played, compared with what its programs have written.
 //!
-//! *Interface*: `run`. The guest's part is `user/sounds.c`, which makes the same sequences of frames. On one
-//! processor time is counted in instructions, so that a gap is the kernel's and not the host's.
+//! *Interface*: `run`, with each kind of card. The guest's part is `user/sounds.c`, which makes the same
+//! sequences of frames. On one processor time is counted in instructions, so that a gap is the kernel's and
+//! not the host's.
 
 use super::guest::with;
 use super::kit::Kit;
@@ -9,7 +10,7 @@ use super::removal::Talk;
 use super::tap::Check;
 use crate::failure::{Context, Result};
 use crate::host;
-use crate::machine::{Machine, Virtio};
+use crate::machine::{Card, Machine, Virtio};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ struct Case {
     name: &'static str,
     cpus: u32,
     faults: fn(&[Frame]) -> String,
+    /// The sequence, where the host may take the processors away. A card that does not wait for its handler
+    /// then passes over frames.
+    loses: Option<fn() -> Vec<Frame>>,
 }
 
 const CASES: &[Case] = &[
@@ -31,59 +35,77 @@ const CASES: &[Case] = &[
         name: "ramp",
         cpus: 1,
         faults: |played| in_order(played, &noise(2 * RATE), 1),
+        loses: None,
     },
     Case {
         name: "ramp",
         cpus: 4,
         faults: |played| in_order(played, &noise(2 * RATE), 0),
+        loses: Some(|| noise(2 * RATE)),
     },
     Case {
         name: "pauses",
         cpus: 1,
         faults: |played| in_order(played, &noise(2 * (RATE / 4)), 2),
+        loses: None,
     },
     Case {
         name: "ending",
         cpus: 1,
         faults: |played| in_order(played, &noise(RATE / 4), 1),
+        loses: None,
     },
     Case {
         name: "two",
         cpus: 1,
         faults: two,
+        loses: None,
     },
     Case {
         name: "loud",
         cpus: 1,
         faults: loud,
+        loses: None,
     },
     Case {
         name: "load",
         cpus: 1,
         faults: |played| in_order(played, &noise(3 * RATE / 64 * 64), 1),
+        loses: None,
     },
     Case {
         name: "load",
         cpus: 4,
         faults: |played| in_order(played, &noise(3 * RATE / 64 * 64), 0),
+        loses: Some(|| noise(3 * RATE / 64 * 64)),
     },
     Case {
         name: "flood",
         cpus: 1,
         faults: |_| String::new(),
+        loses: None,
     },
 ];
 
 /// The suite.
 pub fn run(kit: &Kit) -> Vec<Check> {
+    let mut checks = disc(kit);
+    for (card, prefix) in [(Card::Ac97, "sounds"), (Card::Hda, "sounds-hda")] {
+        checks.extend(with_card(kit, card, prefix));
+    }
+    checks
+}
+
+fn with_card(kit: &Kit, card: Card, prefix: &str) -> Vec<Check> {
     let mut checks = Vec::new();
     for case in CASES {
-        let name = format!("sounds-{}-{}", case.name, case.cpus);
+        let name = format!("{prefix}-{}-{}", case.name, case.cpus);
         let mut machine = with(kit, &name, case.cpus, 128);
         if kit.leaves_out(&machine) {
             continue;
         }
         machine.icount = (case.cpus == 1).then_some(0);
+        machine.card = card;
         let Ok(file) = file(&name) else {
             checks.push(Check::new(name, false, "no place for the file"));
             continue;
@@ -91,7 +113,10 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         machine.audio = Some(file.clone());
         checks.extend(kit.tap(&machine, &["/tests/sounds-glibc", case.name], 2 * MINUTE));
         let faults = match played(&file) {
-            Ok(played) => (case.faults)(&played),
+            Ok(played) => match case.loses.filter(|_| card == Card::Hda) {
+                Some(wanted) => in_pieces(&played, &wanted()),
+                None => (case.faults)(&played),
+            },
             Err(failure) => failure.message,
         };
         checks.push(Check::new(
@@ -100,19 +125,50 @@ pub fn run(kit: &Kit) -> Vec<Check> {
             faults,
         ));
     }
-    checks.extend(disc(kit));
-    let mut machine = with(kit, "sounds-mic", 1, 128);
+    let mut machine = with(kit, &format!("{prefix}-mic"), 1, 128);
     machine.icount = Some(0);
-    for words in [
-        "-audiodev",
-        "none,id=sound,timer-period=500",
-        "-device",
-        "AC97,audiodev=sound",
-    ] {
-        machine.extra.push(words.into());
+    let mut extra = |word: &str| machine.extra.push(word.into());
+    extra("-audiodev");
+    extra("none,id=sound,timer-period=500");
+    for device in card.devices("") {
+        extra("-device");
+        extra(&device);
     }
     checks.extend(kit.tap(&machine, &["/tests/sounds-glibc", "mic"], 2 * MINUTE));
-    checks.extend(removed(kit));
+    checks.extend(talked(
+        kit,
+        card,
+        &format!("{prefix}-removed"),
+        REMOVED,
+        |talk| {
+            talk.hear("playing")?;
+            talk.order("device_del card")?;
+            talk.hear("silent")
+        },
+    ));
+    let stalled = format!("{prefix}-stalled");
+    let check = talked(kit, card, &stalled, STALLED, |talk| {
+        for _ in 0..3 {
+            talk.hear("playing")?;
+            std::thread::sleep(Duration::from_millis(300));
+            talk.order("stop")?;
+            std::thread::sleep(Duration::from_millis(500));
+            talk.order("cont")?;
+        }
+        Ok(())
+    });
+    checks.extend(check.map(|check| {
+        if !check.good {
+            return check;
+        }
+        let played = file(&stalled).and_then(|file| played(&file));
+        let faults = match played {
+            Ok(played) if card == Card::Hda => in_pieces(&played, &noise(2 * RATE)),
+            Ok(played) => in_order(&played, &noise(2 * RATE), 0),
+            Err(failure) => failure.message,
+        };
+        Check::new(stalled, faults.is_empty(), faults)
+    }));
     checks
 }
 
@@ -202,6 +258,22 @@ fn in_order(played: &[Frame], wanted: &[Frame], count: usize) -> String {
     }
 }
 
+/// The faults of `wanted`, of which each stretch is to be a piece, and half is to be heard. A host that takes
+/// the processors away for longer than the card's ring lasts may have it play frames again.
+fn in_pieces(played: &[Frame], wanted: &[Frame]) -> String {
+    let mut heard = 0;
+    for part in stretches(played) {
+        if !wanted.windows(part.len()).any(|piece| piece == part) {
+            return format!("{} frames that are no piece, behind {heard}", part.len());
+        }
+        heard += part.len();
+    }
+    match heard >= wanted.len() / 2 {
+        true => String::new(),
+        false => format!("{heard} of {} frames", wanted.len()),
+    }
+}
+
 /// The faults of two sequences that were played at once: one is in the high bytes, the other in the low
 /// ones.
 fn two(played: &[Frame]) -> String {
@@ -250,7 +322,7 @@ fn loud(played: &[Frame]) -> String {
 }
 
 /// The script of a machine whose card is taken out.
-const SCRIPT: &str = r#"
+const REMOVED: &str = r#"
 (while dd if=/dev/zero of=/dev/speaker bs=4k count=16; do :; done) 2>/tmp/said-1 &
 (while dd if=/dev/mic of=/dev/null bs=1k count=4; do :; done) 2>/tmp/said-2 &
 sleep 1
@@ -259,35 +331,42 @@ wait
 for one in 1 2; do
     grep -q 'I/O error\|Input/output error\|No such device' /tmp/said-$one || { tail -2 /tmp/said-$one >&2; exit $one; }
 done
-grep -q ac97 /syn/devices && exit 3
+grep -q 'ac97\|hda' /syn/devices && exit 3
 dd if=/dev/zero of=/dev/speaker bs=4 count=1 2>&1 | grep -q 'No such device' || exit 4
 echo silent >&2
 exit 5
 "#;
 
-fn removed(kit: &Kit) -> Vec<Check> {
-    let mut machine = with(kit, "sounds-removed", 1, 128);
-    if kit.leaves_out(&machine) {
-        return Vec::new();
-    }
-    let name = "a card that is taken out while it plays";
-    vec![match taken(kit, &mut machine) {
-        Ok(told) => Check::new(name, told.is_empty(), told),
-        Err(failure) => Check::new(name, false, failure.message),
-    }]
-}
+/// The script of a machine that stands still while it plays. The program's own checks are for others.
+const STALLED: &str = r#"
+echo playing >&2
+/tests/sounds-glibc ramp >/dev/null
+exit 5
+"#;
 
-fn taken(kit: &Kit, machine: &mut Machine) -> Result<String> {
-    let words = ["/bin/sh", "-c", SCRIPT];
-    machine.virtio = Some(Virtio::Messages);
-    machine.slots = true;
-    machine.audio = Some(file("sounds-removed")?);
-    let talk = Talk::start(kit, kit.root(&words)?, machine, &words)?;
-    Ok(talk.converse(5, |talk| {
-        talk.hear("playing")?;
-        talk.order("device_del card")?;
-        talk.hear("silent")
-    }))
+/// A machine whose first process is `script`, which ends with 5 after `words`.
+fn talked(
+    kit: &Kit,
+    card: Card,
+    name: &str,
+    script: &str,
+    words: impl FnOnce(&mut Talk) -> Result<()>,
+) -> Option<Check> {
+    let mut machine = with(kit, name, if script == STALLED { 2 } else { 1 }, 128);
+    if kit.leaves_out(&machine) {
+        return None;
+    }
+    let talk = || -> Result<String> {
+        let command = ["/bin/sh", "-c", script];
+        machine.virtio = Some(Virtio::Messages);
+        machine.slots = true;
+        machine.audio = Some(file(name)?);
+        machine.card = card;
+        let talk = Talk::start(kit, kit.root(&command)?, &mut machine, &command)?;
+        Ok(talk.converse(5, words))
+    };
+    let told = talk().unwrap_or_else(|failure| failure.message);
+    Some(Check::new(name, told.is_empty(), told))
 }
 
 #[cfg(test)]
@@ -307,5 +386,10 @@ mod tests {
         let lost = [&whole[..50], &whole[51..]].concat();
         assert!(!in_order(&lost, &whole, 1).is_empty());
         assert!(!in_order(&whole[..99], &whole, 1).is_empty());
+        assert_eq!(in_pieces(&gap, &whole), "");
+        let pieces = [&whole[..50], &silence, &whole[51..]].concat();
+        assert_eq!(in_pieces(&pieces, &whole), "");
+        assert!(!in_pieces(&lost, &whole).is_empty());
+        assert!(!in_pieces(&whole[..49], &whole).is_empty());
     }
 }
