@@ -23,6 +23,10 @@ pub trait Gauge: Send + Sync {
     fn xruns(&self) -> Option<u64> {
         None
     }
+    /// Whether its writers have ended: nothing more is put into it.
+    fn is_ended(&self) -> bool {
+        false
+    }
 }
 
 /// How near to a device a channel is.
@@ -91,6 +95,10 @@ impl Gauge for PipeCore {
 
     fn place(&self) -> Place<'_> {
         Place::Among(self.mark())
+    }
+
+    fn is_ended(&self) -> bool {
+        PipeCore::is_ended(self)
     }
 }
 

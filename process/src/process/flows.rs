@@ -119,6 +119,8 @@ impl Channel {
         }
         let need = of_fill(flow.held(), gauge.size());
         Some(match self.side {
+            // The rest of a stream is not input that drains: it is to be done as fast as before.
+            Side::Reads if gauge.is_ended() => need.max(0),
             Side::Reads => need,
             Side::Writes => -need,
         })
@@ -367,6 +369,7 @@ mod tests {
         put: AtomicU64,
         got: AtomicU64,
         until: AtomicU64,
+        ended: AtomicBool,
     }
 
     impl Gauge for Counts {
@@ -387,6 +390,10 @@ mod tests {
         fn xruns(&self) -> Option<u64> {
             Some(7)
         }
+
+        fn is_ended(&self) -> bool {
+            self.ended.load(Ordering::Relaxed)
+        }
     }
 
     fn channel(of: &Arc<Counts>, side: Side) -> Channel {
@@ -406,6 +413,25 @@ mod tests {
         assert_eq!(sum(&mut channels), Some(-NEED));
         output.got.store(100, Ordering::Relaxed);
         assert_eq!(sum(&mut channels), Some(0));
+    }
+
+    #[test]
+    fn the_rest_of_a_stream_is_no_input_that_drains() {
+        let input = Arc::new(Counts::default());
+        let mut channels = [channel(&input, Side::Reads)];
+        let mut need = |put: u64, got: u64| {
+            input.put.store(put, Ordering::Relaxed);
+            input.got.store(got, Ordering::Relaxed);
+            sum(&mut channels)
+        };
+        assert!(need(100, 90) < Some(0));
+        input.ended.store(true, Ordering::Relaxed);
+        assert_eq!(need(100, 95), Some(0));
+        assert_eq!(
+            need(195, 95),
+            Some(NEED),
+            "a full one needs as much as before"
+        );
     }
 
     #[test]

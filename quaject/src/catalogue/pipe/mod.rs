@@ -278,8 +278,8 @@ impl PipeCore {
         self.ended.store(!any, Ordering::SeqCst);
     }
 
-    /// Whether none is left.
-    fn is_ended(&self) -> bool {
+    /// Whether no writer is left.
+    pub fn is_ended(&self) -> bool {
         self.ended.load(Ordering::SeqCst)
     }
 
