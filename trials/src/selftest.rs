@@ -25,6 +25,10 @@ fn run(room: &str) -> ! {
             crate::costs::run();
             0
         }
+        "samples" => {
+            crate::costs::rates();
+            0
+        }
         "torture" => {
             crate::torture::run();
             0

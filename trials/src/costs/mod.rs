@@ -1,9 +1,10 @@
 //! Measurements that are possible from inside only: `selftest=costs` on the kernel command line.
 //!
-//! *Interface*: [`run`]. Each result is a line of the kernel's log, `cost SECTION|OPERATION|COLUMN=NUMBER|…`,
-//! in instructions, which `cargo xtask bench` reads (docs/run-contract.md).
+//! *Interface*: [`run`], and [`rates`] at another speed. Each result is a line of the kernel's log, `cost
+//! SECTION|OPERATION|COLUMN=NUMBER|…`, which `cargo xtask bench` reads (docs/run-contract.md).
 
 mod chaining;
+mod interrupts;
 mod locks;
 mod plain;
 mod structures;
@@ -19,6 +20,12 @@ pub fn run() {
     locks::measure();
     switches::measure();
     chaining::measure();
+    interrupts::measure();
+}
+
+/// Measures how many interrupts a CPU can take in a second.
+pub fn rates() {
+    interrupts::rates();
 }
 
 /// One line: an operation's numbers by column.

@@ -1,8 +1,8 @@
 //! Costs that only the kernel can measure in itself: `selftest=costs` prints them to the log, this makes
 //! tables of them.
 //!
-//! *Interface*: `measure`, `rows`, `text`, `markdown`. A line is `cost SECTION|OPERATION|COLUMN=NUMBER|…`
-//! (docs/run-contract.md).
+//! *Interface*: `measure`, `rows`, `markdown`; `asked` and `tables` are for a measurement that stands apart.
+//! A line is `cost SECTION|OPERATION|COLUMN=NUMBER|…` (docs/run-contract.md).
 
 use super::guest;
 use super::table::Row;
@@ -24,15 +24,15 @@ pub struct Cost {
 }
 
 /// A section's facts beside our own figures.
-struct Known {
-    section: &'static str,
-    about: &'static str,
+pub struct Known {
+    pub section: &'static str,
+    pub about: &'static str,
     /// The column that is set beside ours in the JSON rows, and ours.
-    compared: (&'static str, &'static str),
+    pub compared: (&'static str, &'static str),
     /// The names of the source's columns.
-    columns: &'static [&'static str],
+    pub columns: &'static [&'static str],
     /// Operation, and the source's figures for it.
-    figures: &'static [(&'static str, &'static [&'static str])],
+    pub figures: &'static [(&'static str, &'static [&'static str])],
 }
 
 const KNOWN: &[Known] = &[
@@ -95,17 +95,23 @@ const KNOWN: &[Known] = &[
 
 /// Boots the kernel to measure itself.
 pub fn measure() -> Result<Vec<Cost>> {
-    eprintln!("xtask: measuring inside Synthesis");
+    asked("costs", 0)
+}
+
+/// Boots the kernel for its suite `suite`, at 2^`shift` nanoseconds for each instruction.
+pub fn asked(suite: &str, shift: u32) -> Result<Vec<Cost>> {
+    eprintln!("xtask: measuring inside Synthesis: {suite}");
     let built = kernel::build_trials(kernel::Profile::Kernel)?;
     let log = host::build_dir("bench")?.join("inside.log");
     let mut machine = Machine::new(&built);
     machine.memory = guest::MEMORY;
     machine.log = Log::File(log.clone());
     machine.append = format!(
-        "{} selftest=costs mitigations=off",
+        "{} selftest={suite} mitigations=off",
         crate::run::boot_words(false)
     );
     super::counting(&mut machine);
+    machine.icount = Some(shift);
     let root = Root::new(None)?.finish(kernel::tables(&built)?, &["/bin/true".into()], &[]);
     let outcome = guest::start(&machine, &root, Kept::default())?.wait(Some(LIMIT));
     if outcome.status != Status::Exit(0) {
@@ -139,7 +145,18 @@ fn parse(line: &str) -> Option<Cost> {
 }
 
 impl Cost {
-    fn column(&self, name: &str) -> Option<f64> {
+    /// Whether it is of that section.
+    pub fn is_of(&self, section: &str) -> bool {
+        self.section == section
+    }
+
+    /// Whether that is its operation.
+    pub fn is_called(&self, op: &str) -> bool {
+        self.op == op
+    }
+
+    /// Its number in a column.
+    pub fn column(&self, name: &str) -> Option<f64> {
         let (_, number) = self.columns.iter().find(|(column, _)| column == name)?;
         Some(*number as f64)
     }
@@ -163,8 +180,13 @@ pub fn rows(costs: &[Cost]) -> Vec<Row> {
 
 /// For a reader of `docs/results.md`: all columns, and the source's.
 pub fn markdown(costs: &[Cost]) -> String {
+    tables(KNOWN, costs)
+}
+
+/// The tables of these sections.
+pub fn tables(sections: &[Known], costs: &[Cost]) -> String {
     let mut out = String::new();
-    for known in KNOWN {
+    for known in sections {
         let mut own = costs.iter().filter(|cost| cost.section == known.section);
         let Some(first) = own.clone().next() else {
             continue;

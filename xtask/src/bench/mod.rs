@@ -9,6 +9,7 @@ mod columns;
 mod general;
 pub mod guest;
 mod inside;
+mod interrupts;
 mod items;
 mod keys;
 mod lateness;
@@ -40,6 +41,7 @@ usage: cargo xtask bench [NAME...] [--json FILE]
        cargo xtask bench items [--suites DIR] [--only synthesis] [--json FILE]
        cargo xtask bench general
        cargo xtask bench chains
+       cargo xtask bench interrupts
        cargo xtask bench music
        cargo xtask bench mitigations [NAME...]
        cargo xtask bench sync [--json FILE]
@@ -48,7 +50,7 @@ Boots Debian's Linux 6.1 and Synthesis in turn with the same static program and 
 operation, all or those named; fails when one is below its floor. Without names docs/results.md is written too.
 `lateness` measures how late a 250-µs timer's handler runs on a busy machine, beside Linux and PREEMPT_RT; `scaling`
 the throughput with 1 to 8 CPUs; `programs` how long redis, postgres, nginx, node and tmux take; `items` the items after
-lmbench; `general` generated routines beside the general path of the same kernel; `chains` links in line and called; `music` pipelines of the programs of sound; `mitigations` the same operations with all mitigations on; `sync` the structures that wait for no lock beside
+lmbench; `general` generated routines beside the general path of the same kernel; `chains` links in line and called; `interrupts` handlers of an interrupt for each sample; `music` pipelines of the programs of sound; `mitigations` the same operations with all mitigations on; `sync` the structures that wait for no lock beside
 locks and other queues, on this host. --help after each tells more.
 
   --json FILE    write the rows as {\"rows\": [{\"section\", \"op\", \"unit\", \"linux\", \"synthesis\", \"ratio\"}, ...]}
@@ -91,6 +93,9 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     if words.first().is_some_and(|word| word == "mitigations") {
         return mitigated::main(words[1..].to_vec());
+    }
+    if words.first().is_some_and(|word| word == "interrupts") {
+        return interrupts::main(words[1..].to_vec());
     }
     if words.first().is_some_and(|word| word == "sync") {
         return sync::main(words[1..].to_vec());
