@@ -146,6 +146,11 @@ pub struct Machine {
     pub card: Card,
 }
 
+/// QEMU's audio device that writes a file, without its path: at the card's own rate, so that each sample
+/// arrives as it is, and as often as periods are short.
+pub const WAV: &str =
+    "wav,id=sound,timer-period=500,out.frequency=44100,out.channels=2,out.format=s16";
+
 /// A kind of sound card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Card {
@@ -329,11 +334,8 @@ impl Machine {
             device("virtio-9p", &rest, 1);
         }
         if let Some(audio) = &self.audio {
-            // The card's own rate, so that each sample arrives as it is, and as often as periods are short.
             let path = audio.display().to_string().replace(',', ",,");
-            let file = format!(
-                "wav,id=sound,path={path},timer-period=500,out.frequency=44100,out.channels=2,out.format=s16"
-            );
+            let file = format!("{WAV},path={path}");
             put(&["-audiodev", &file]);
             let mut place = String::new();
             if self.slots {

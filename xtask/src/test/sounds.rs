@@ -90,6 +90,7 @@ const CASES: &[Case] = &[
 /// The suite.
 pub fn run(kit: &Kit) -> Vec<Check> {
     let mut checks = disc(kit);
+    checks.extend(by_line(kit));
     for (card, prefix) in [(Card::Ac97, "sounds"), (Card::Hda, "sounds-hda")] {
         checks.extend(with_card(kit, card, prefix));
     }
@@ -125,16 +126,13 @@ fn with_card(kit: &Kit, card: Card, prefix: &str) -> Vec<Check> {
             faults,
         ));
     }
-    let mut machine = with(kit, &format!("{prefix}-mic"), 1, 128);
-    machine.icount = Some(0);
-    let mut extra = |word: &str| machine.extra.push(word.into());
-    extra("-audiodev");
-    extra("none,id=sound,timer-period=500");
-    for device in card.devices("") {
-        extra("-device");
-        extra(&device);
-    }
+    let devices = card.devices("");
+    let none = "none,id=sound,timer-period=500";
+    let machine = equipped(kit, &format!("{prefix}-mic"), none, &devices);
     checks.extend(kit.tap(&machine, &["/tests/sounds-glibc", "mic"], 2 * MINUTE));
+    let machine = equipped(kit, &format!("{prefix}-both"), none, &devices);
+    let both = "/tests/sounds-glibc ramp >/tmp/said & /tests/sounds-glibc mic; wait; ! grep '^not ok' /tmp/said";
+    checks.extend(kit.tap(&machine, &["/bin/sh", "-c", both], 2 * MINUTE));
     checks.extend(talked(
         kit,
         card,
@@ -170,6 +168,45 @@ fn with_card(kit: &Kit, card: Card, prefix: &str) -> Vec<Check> {
         Check::new(stalled, faults.is_empty(), faults)
     }));
     checks
+}
+
+/// A card by its line, and a codec that only plays.
+fn by_line(kit: &Kit) -> Vec<Check> {
+    let name = "sounds-hda-line";
+    let Ok(file) = file(name) else {
+        return vec![Check::new(name, false, "no place for the file")];
+    };
+    let audio = format!("{},path={}", crate::machine::WAV, file.display());
+    let devices = [
+        "intel-hda,id=card,msi=off",
+        "hda-output,bus=card.0,audiodev=sound",
+    ];
+    let machine = equipped(kit, name, &audio, &devices.map(String::from));
+    if kit.leaves_out(&machine) {
+        return Vec::new();
+    }
+    let words =
+        "/tests/sounds-glibc ramp; (: </dev/mic) 2>/dev/null && echo 'not ok - a microphone'";
+    let mut checks = kit.tap(&machine, &["/bin/sh", "-c", words], 2 * MINUTE);
+    let faults = match played(&file) {
+        Ok(played) => in_order(&played, &noise(2 * RATE), 1),
+        Err(failure) => failure.message,
+    };
+    let heard = format!("{name} is heard");
+    checks.push(Check::new(heard, faults.is_empty(), faults));
+    checks
+}
+
+/// A machine with this audio device and these devices, which counts instructions.
+fn equipped(kit: &Kit, name: &str, audio: &str, devices: &[String]) -> Machine {
+    let mut machine = with(kit, name, 1, 128);
+    machine.icount = Some(0);
+    let mut extra = |words: [&str; 2]| machine.extra.extend(words.map(Into::into));
+    extra(["-audiodev", audio]);
+    for device in devices {
+        extra(["-device", device]);
+    }
+    machine
 }
 
 /// A disc that a program plays, as figure 6.7 has it.
