@@ -1,5 +1,6 @@
-# A stream from a file to the loudspeaker through five filters, while other programs work: dropouts.sh HOGS. The last lines are the
-# player's report and the numbers of other works that were done meanwhile.
+# A stream from a file to the loudspeaker through five filters, while other programs work: dropouts.sh HOGS STREAM [PRIORITY [SECONDS]]. With a priority (other
+# than 0) the stream's programs have SCHED_FIFO; after so many seconds the stream is given up. The last lines are the player's report and the numbers of other
+# works that were done meanwhile.
 cd /tmp || exit 1
 work() {
     count=0
@@ -27,7 +28,15 @@ done
 begin forked /bin/true
 begin sorted sort -r /tests/numbers
 begin packed gzip -c /tests/numbers
-lowpass 9000 <"$2" | highpass 50 | echoes 180 --gain 30 | reverb | delay 20 | play --frames 64 --ahead 500 --report 2>/tmp/report
+# Where there is a compiler, and something to compile.
+[ -e /tests/source.c ] && begin compiled tcc -nostdinc -nostdlib -c /tests/source.c -o /tmp/object
+urgent=
+[ "${3:-0}" -gt 0 ] && urgent="urgent $3"
+player="play --frames 64 --ahead 500 --report"
+# Linux's sound card.
+[ -d /modules ] && player="alsa 64 500"
+[ "${4:-0}" -gt 0 ] && player="timeout $4 $player"
+$urgent lowpass 9000 <"$2" | $urgent highpass 50 | $urgent echoes 180 --gain 30 | $urgent reverb | $urgent delay 20 | $urgent $player 2>/tmp/report
 kill $others
 wait 2>/dev/null
 cat /tmp/report

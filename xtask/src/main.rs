@@ -20,6 +20,7 @@ mod program;
 mod qmp;
 mod rootfs;
 mod run;
+mod stream;
 mod suites;
 mod tar;
 mod terminal;

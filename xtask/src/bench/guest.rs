@@ -2,7 +2,8 @@
 //!
 //! *Interface*: `Kernel`; `run` boots it on a machine that the caller describes, with the program as the
 //! first process, and gives what it printed; `prepare` gives that machine and its root archive without
-//! booting, `prepare_in` one with another root; `start` boots any machine.
+//! booting, `prepare_in` one with another root; `start` boots any machine; `side_by_side` measures several
+//! kernels at once.
 
 use super::linux::{self, Peer};
 use crate::failure::{Failure, HOST, Result, USAGE};
@@ -58,6 +59,14 @@ impl Kernel {
         match self {
             Self::Synthesis => "this tree".into(),
             Self::Linux(_, image) => linux::version(image),
+        }
+    }
+
+    /// The folder of its modules, if it has any.
+    pub fn modules(&self) -> Option<PathBuf> {
+        match self {
+            Self::Synthesis => None,
+            Self::Linux(_, image) => linux::modules(image),
         }
     }
 
@@ -180,6 +189,32 @@ pub fn start(machine: &Machine, archive: &[u8], output: Kept) -> Result<Running>
         terminal: false,
     };
     Running::start(machine, archive, streams)
+}
+
+/// Has Linux take the time-stamp counter for its clock: else it may watch it with a slower one.
+pub fn steady(machine: &mut Machine) {
+    machine.append = format!("tsc=reliable {}", machine.append);
+}
+
+/// Runs `measure` for each kernel side by side: time that is counted in instructions is not disturbed by
+/// other machines.
+///
+/// # Errors
+/// The first of theirs.
+pub fn side_by_side<T: Send>(
+    kernels: &[Kernel],
+    measure: impl Fn(&Kernel) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    std::thread::scope(|scope| {
+        let measure = &measure;
+        let begin = |kernel| scope.spawn(move || measure(kernel));
+        let running: Vec<_> = kernels.iter().map(begin).collect();
+        let joined = running.into_iter().map(|run| match run.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect()
+    })
 }
 
 /// The program's name without its compiler's suffix.

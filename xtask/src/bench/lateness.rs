@@ -8,7 +8,7 @@
 
 use super::columns::Columns;
 use super::guest::{self, Kernel};
-use super::{linux, results};
+use super::{histogram, linux, results};
 use crate::failure::{Context, Failure, Result, USAGE};
 use crate::{compile, host};
 use lexopt::prelude::*;
@@ -89,25 +89,15 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     kernels.push(Kernel::Synthesis);
     let (mut table, mut histograms, mut versions) = (Columns::default(), Vec::new(), Vec::new());
-    // Guest time is counted in instructions, so machines side by side do not disturb each other.
-    let texts: Result<Vec<String>> = std::thread::scope(|scope| {
-        let (program, kinds) = (&program, &kinds);
-        let measure = |kernel| scope.spawn(move || run(kernel, program, kinds, seconds));
-        let running: Vec<_> = kernels.iter().map(measure).collect();
-        let joined = running.into_iter().map(|run| match run.join() {
-            Ok(text) => text,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        joined.collect()
-    });
-    for (kernel, text) in kernels.iter().zip(texts?) {
+    let texts = guest::side_by_side(&kernels, |kernel| run(kernel, &program, &kinds, seconds))?;
+    for (kernel, text) in kernels.iter().zip(texts) {
         table.add(kernel.name(), &text);
         histograms.push(text);
         versions.push(format!("{} {}", kernel.name(), kernel.version()));
     }
     print!("{}", table.text());
     for (kernel, text) in kernels.iter().zip(&histograms) {
-        println!("{}:\n{}", kernel.name(), histogram(text));
+        println!("{}:\n{}", kernel.name(), histogram::text(text));
     }
     if let Some(path) = json {
         std::fs::write(&path, table.json()).context(format!("cannot write {}", path.display()))?;
@@ -135,8 +125,7 @@ fn run(kernel: &Kernel, program: &Path, kinds: &[&str], seconds: u32) -> Result<
         let words = [seconds.to_string(), (*kind).to_owned()];
         let text = kernel.run(program, &words, limit, |machine| {
             machine.icount = Some(SHIFT);
-            // Else Linux may watch its clock with a slower one.
-            machine.append = format!("tsc=reliable {}", machine.append);
+            guest::steady(machine);
         })?;
         for line in text
             .lines()
@@ -147,29 +136,6 @@ fn run(kernel: &Kernel, program: &Path, kinds: &[&str], seconds: u32) -> Result<
         all.push_str(&text);
     }
     Ok(all)
-}
-
-/// The cells that a program printed: kind, from, count.
-fn cells(text: &str) -> impl Iterator<Item = (&str, u64, u64)> {
-    text.lines().filter_map(|line| {
-        let mut words = line.split_whitespace();
-        if words.next()? != "hist" {
-            return None;
-        }
-        Some((
-            words.next()?,
-            words.next()?.parse().ok()?,
-            words.next()?.parse().ok()?,
-        ))
-    })
-}
-
-fn histogram(text: &str) -> String {
-    let mut out = String::new();
-    for (kind, from, count) in cells(text) {
-        writeln!(out, "  {kind:<8} from {:>6} µs {count:>10}", from / 1000).expect("a string");
-    }
-    out
 }
 
 fn report(
@@ -191,45 +157,6 @@ fn report(
     );
     writeln!(out, "\n### lateness, histogram (number of instants)\n").expect("a string");
     let names: Vec<_> = kernels.iter().map(Kernel::name).collect();
-    writeln!(
-        out,
-        "| handler | from µs | {} |\n| --- | ---: |{}",
-        names.join(" | "),
-        " ---: |".repeat(names.len())
-    )
-    .expect("a string");
-    for kind in KINDS {
-        let mut starts: Vec<u64> = texts
-            .iter()
-            .flat_map(|text| cells(text))
-            .filter(|cell| cell.0 == kind)
-            .map(|cell| cell.1)
-            .collect();
-        starts.sort_unstable();
-        starts.dedup();
-        for from in starts {
-            let counts: Vec<String> = texts
-                .iter()
-                .map(|text| {
-                    cells(text)
-                        .find(|cell| (cell.0, cell.1) == (kind, from))
-                        .map_or_else(|| "–".into(), |cell| cell.2.to_string())
-                })
-                .collect();
-            writeln!(out, "| {kind} | {} | {} |", from / 1000, counts.join(" | "))
-                .expect("a string");
-        }
-    }
+    out.push_str(&histogram::markdown("handler", &KINDS, &names, texts));
     Ok(out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cells_of_the_histogram_are_read() {
-        let text = "row a b ns 1\nhist sleep 2000 7\nhist broken\n";
-        assert_eq!(cells(text).collect::<Vec<_>>(), [("sleep", 2000, 7)]);
-    }
 }

@@ -1,6 +1,7 @@
 //! The peers: Debian's Linux kernels, fetched as packages, unpacked, never installed.
 //!
-//! *Interface*: `CLOUD`, `REALTIME`; `Peer::kernel` gives the path of its bzImage, `version` its version.
+//! *Interface*: `CLOUD`, `HARDWARE`, `REALTIME`; `Peer::kernel` gives the path of its bzImage, `version` its
+//! version, `modules` the folder of its modules.
 
 use crate::failure::{Context, Failure, HOST, Result};
 use crate::host;
@@ -19,6 +20,11 @@ pub struct Peer {
 pub const CLOUD: Peer = Peer {
     meta: "linux-image-cloud-amd64",
     dir: "linux",
+};
+/// The one for hardware of all kinds, which has sound cards.
+pub const HARDWARE: Peer = Peer {
+    meta: "linux-image-amd64",
+    dir: "linux-hardware",
 };
 /// The one with PREEMPT_RT.
 pub const REALTIME: Peer = Peer {
@@ -91,6 +97,12 @@ fn kernel(peer: &Peer) -> Result<PathBuf> {
 pub fn version(image: &Path) -> String {
     let name = image.file_name().unwrap_or_default().to_string_lossy();
     name.trim_start_matches("vmlinuz-").to_owned()
+}
+
+/// The folder of the modules of the kernel whose image this is.
+pub fn modules(image: &Path) -> Option<PathBuf> {
+    let root = image.parent()?.parent()?;
+    Some(root.join("lib/modules").join(version(image)).join("kernel"))
 }
 
 fn package(meta: &str) -> Result<String> {

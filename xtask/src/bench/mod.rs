@@ -6,8 +6,12 @@
 mod aims;
 mod chains;
 mod columns;
+mod cyclictest;
+mod dropouts;
 mod general;
 pub mod guest;
+mod hackbench;
+mod histogram;
 mod inside;
 mod interrupts;
 mod items;
@@ -17,6 +21,7 @@ pub mod linux;
 mod mitigated;
 mod music;
 mod programs;
+mod realtime;
 mod results;
 mod scaling;
 mod sync;
@@ -36,6 +41,9 @@ use table::Row;
 const HELP: &str = "\
 usage: cargo xtask bench [NAME...] [--json FILE]
        cargo xtask bench lateness [--seconds N | --long] [--only synthesis] [--json FILE]
+       cargo xtask bench cyclictest [NAME...] [--seconds N | --long] [--only synthesis] [--json FILE]
+       cargo xtask bench dropouts [--seconds N] [--programs N]... [--only synthesis]
+       cargo xtask bench hackbench [--groups N] [--loops N]
        cargo xtask bench scaling [--short] [--only synthesis] [--json FILE]
        cargo xtask bench programs [NAME...] [--rounds N] [--cpus N] [--only synthesis] [--json FILE]
        cargo xtask bench items [--suites DIR] [--only synthesis] [--json FILE]
@@ -48,8 +56,8 @@ usage: cargo xtask bench [NAME...] [--json FILE]
 
 Boots Debian's Linux 6.1 and Synthesis in turn with the same static program and prints instructions per
 operation, all or those named; fails when one is below its floor. Without names docs/results.md is written too.
-`lateness` measures how late a 250-µs timer's handler runs on a busy machine, beside Linux and PREEMPT_RT; `scaling`
-the throughput with 1 to 8 CPUs; `programs` how long redis, postgres, nginx, node and tmux take; `items` the items after
+`lateness` measures how late a 250-µs timer's handler runs on a busy machine, beside Linux and PREEMPT_RT, `cyclictest` the same
+of Debian's cyclictest; `dropouts` the gaps of a stream of sound on it; `hackbench` the time of Debian's hackbench; `scaling` the throughput with 1 to 8 CPUs; `programs` how long redis, postgres, nginx, node and tmux take; `items` the items after
 lmbench; `general` generated routines beside the general path of the same kernel; `chains` links in line and called; `interrupts` handlers of an interrupt for each sample; `music` pipelines of the programs of sound; `mitigations` the same operations with all mitigations on; `sync` the structures that wait for no lock beside
 locks and other queues, on this host. --help after each tells more.
 
@@ -59,6 +67,26 @@ locks and other queues, on this host. --help after each tells more.
 
 /// One boot and all operations take half a minute under icount.
 const LIMIT: Duration = Duration::from_secs(600);
+
+/// A measurement's own command.
+type Apart = fn(Vec<OsString>) -> Result<i32>;
+
+/// The measurements that stand apart.
+const APART: [(&str, Apart); 13] = [
+    ("lateness", lateness::main),
+    ("dropouts", dropouts::main),
+    ("cyclictest", cyclictest::main),
+    ("hackbench", hackbench::main),
+    ("scaling", scaling::main),
+    ("programs", programs::main),
+    ("items", items::main),
+    ("general", general::main),
+    ("chains", chains::main),
+    ("interrupts", interrupts::main),
+    ("music", music::main),
+    ("mitigations", mitigated::main),
+    ("sync", sync::main),
+];
 
 /// Which parts to measure.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,35 +98,10 @@ enum Part {
 
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Result<i32> {
-    if words.first().is_some_and(|word| word == "lateness") {
-        return lateness::main(words[1..].to_vec());
-    }
-    if words.first().is_some_and(|word| word == "scaling") {
-        return scaling::main(words[1..].to_vec());
-    }
-    if words.first().is_some_and(|word| word == "programs") {
-        return programs::main(words[1..].to_vec());
-    }
-    if words.first().is_some_and(|word| word == "general") {
-        return general::main(words[1..].to_vec());
-    }
-    if words.first().is_some_and(|word| word == "chains") {
-        return chains::main(words[1..].to_vec());
-    }
-    if words.first().is_some_and(|word| word == "music") {
-        return music::main(words[1..].to_vec());
-    }
-    if words.first().is_some_and(|word| word == "items") {
-        return items::main(words[1..].to_vec());
-    }
-    if words.first().is_some_and(|word| word == "mitigations") {
-        return mitigated::main(words[1..].to_vec());
-    }
-    if words.first().is_some_and(|word| word == "interrupts") {
-        return interrupts::main(words[1..].to_vec());
-    }
-    if words.first().is_some_and(|word| word == "sync") {
-        return sync::main(words[1..].to_vec());
+    if let Some(word) = words.first()
+        && let Some((_, main)) = APART.iter().find(|(name, _)| word == name)
+    {
+        return main(words[1..].to_vec());
     }
     let (mut names, mut json, mut only) = (Vec::new(), None, None);
     let mut parser = lexopt::Parser::from_args(words);

@@ -8,14 +8,12 @@
 //! has 30 seconds.
 
 use super::kit::Kit;
-use super::music;
 use super::tap::Check;
 use crate::compile::{self, Music};
 use crate::failure::{Context, Result};
 use crate::host;
 use crate::machine::Status;
-use std::fmt::Write;
-use std::path::Path;
+use crate::stream::{Stream, compare};
 use std::time::Duration;
 
 /// An instruction takes 2 to the power of this many nanoseconds: 500 million a second. The filters need a
@@ -30,43 +28,13 @@ pub fn run(kit: &Kit) -> Vec<Check> {
     let tried = || -> Result<Vec<Check>> {
         let music = compile::music()?;
         let folder = host::build_dir("test")?.join("dropouts");
-        std::fs::create_dir_all(&folder).context(folder.display())?;
-        let disc = folder.join("cd.raw");
-        let source = format!("rhythm 110 --seconds {seconds}");
-        let stream = music::on_host(&music.binary, &source)?;
-        std::fs::write(&disc, stream).context(disc.display())?;
-        let filters = format!(
-            "cat '{}' | lowpass 9000 | highpass 50 | echoes 180 --gain 30 | reverb | delay 20",
-            disc.display()
-        );
-        let expected = music::on_host(&music.binary, &filters)?;
-        let mut numbers = String::new();
-        let mut number = 1u64;
-        for _ in 0..2000 {
-            number = number
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            // Writing to a string does not fail.
-            let _ = writeln!(numbers, "{}", number >> 40);
-        }
-        let path = folder.join("numbers");
-        std::fs::write(&path, numbers).context(path.display())?;
-        Ok(Vec::from_iter(played(
-            kit,
-            &music,
-            [&disc, &path],
-            &expected,
-        )?))
+        let stream = Stream::new(&music, seconds, &folder)?;
+        Ok(Vec::from_iter(played(kit, &music, &stream)?))
     };
     tried().unwrap_or_else(|failure| vec![Check::new("dropouts", false, failure.message)])
 }
 
-fn played(
-    kit: &Kit,
-    music: &Music,
-    [disc, numbers]: [&Path; 2],
-    expected: &[u8],
-) -> Result<Option<Check>> {
+fn played(kit: &Kit, music: &Music, stream: &Stream) -> Result<Option<Check>> {
     let mut machine = kit.machine("dropouts");
     if kit.leaves_out(&machine) {
         return Ok(None);
@@ -77,16 +45,15 @@ fn played(
     machine.audio = Some(record.clone());
     let command = ["/bin/sh", "/tests/dropouts.sh", HOGS, "/tests/cd.raw"];
     let mut root = kit.root(&command)?;
-    root.music(music)?;
-    root.add(&format!("{}:/tests/cd.raw", disc.display()))?;
-    root.add(&format!("{}:/tests/numbers", numbers.display()))?;
+    stream.put(&mut root, music)?;
     let ran = kit.boot_root(root, &machine, &command, Vec::new(), LIMIT)?;
     let text = record.with_extension("txt");
     std::fs::write(&text, ran.text()).context(text.display())?;
     let heard = std::fs::read(&record).context(record.display())?;
-    let (missing, gaps) = music::compare(&heard, expected);
-    let good =
-        !expected.is_empty() && (missing, gaps) == (0, 0) && ran.outcome.status == Status::Exit(0);
+    let (missing, gaps) = compare(&heard, &stream.expected);
+    let good = !stream.expected.is_empty()
+        && (missing, gaps) == (0, 0)
+        && ran.outcome.status == Status::Exit(0);
     let told = format!("{missing} frames are missing, {gaps} gaps, {}", ran.told());
     kit.note(good);
     let name = "five filters beside 23 programs";

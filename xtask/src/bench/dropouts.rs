@@ -1,0 +1,392 @@
+//! `cargo xtask bench dropouts`: a stream of sound beside programs that compute, on Synthesis, Linux and
+//! PREEMPT_RT.
+//!
+//! *Interface*: `main`. The stream, its five filters and the load are those of the suite `dropouts`
+//! (`tests/guest/dropouts.sh`), the same static binaries on each kernel, and a compiler beside them. The load
+//! doubles until the recording of QEMU's sound card has a gap. Linux plays by ALSA's own device
+//! (`user/alsa.c`); its modules are in Debian's packages for hardware.
+
+use super::guest::Kernel;
+use super::{linux, results};
+use crate::compile::{self, Music};
+use crate::failure::{Context, Failure, Result, USAGE};
+use crate::rootfs::Root;
+use crate::stream::{Stream, compare, silence};
+use crate::{debian, host};
+use lexopt::prelude::*;
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const HELP: &str = "\
+usage: cargo xtask bench dropouts [--seconds N] [--programs N]... [--only synthesis]
+
+Plays a stream of sound through five filters in blocks of 64 frames beside programs that compute, a loop of forks, a sort, a compressor
+and a compiler, on Debian's Linux, its PREEMPT_RT kernel and Synthesis, without priorities and with SCHED_FIFO for the stream's programs.
+Prints gaps and missing frames of the recording. The load doubles until there is a gap. One instruction is 2 ns of guest time.
+
+  --seconds N         length of the stream, without its end of 1.8 seconds (3)
+  --programs N        so many programs that compute, and no other number; repeatable
+  --only synthesis    leave the others out
+
+With the usual loads and all kernels docs/results.md is written.
+";
+
+const SECONDS: u32 = 3;
+/// Programs that compute, and the power of two of an instruction's nanoseconds.
+const STEPS: [(u32, u32); 6] = [(0, 1), (20, 1), (40, 1), (80, 1), (160, 1), (20, 2)];
+/// The priority of the stream's programs, if they have one.
+const PRIORITY: u32 = 40;
+/// Of the kernels' modules those of the sound card, in the order in which they can be loaded.
+const MODULES: [&str; 7] = [
+    "sound/soundcore.ko",
+    "sound/core/snd.ko",
+    "sound/core/snd-timer.ko",
+    "sound/core/snd-pcm.ko",
+    "sound/ac97_bus.ko",
+    "sound/pci/ac97/snd-ac97-codec.ko",
+    "sound/pci/snd-intel8x0.ko",
+];
+/// The files of its package that the compiler needs for a source that includes nothing.
+const COMPILER: [&str; 4] = [
+    "/usr/bin/tcc",
+    "/lib/x86_64-linux-gnu/libc.so.6",
+    "/lib/x86_64-linux-gnu/libdl.so.2",
+    "/lib64/ld-linux-x86-64.so.2",
+];
+const MEMORY: u64 = 512 << 20;
+const LIMIT: Duration = Duration::from_secs(1800);
+
+/// A kernel, and whether the stream's programs have a priority.
+struct System {
+    kernel: Kernel,
+    urgent: bool,
+}
+
+/// One run.
+struct Heard {
+    system: usize,
+    programs: u32,
+    shift: u32,
+    gaps: usize,
+    missing: usize,
+    silent: usize,
+    /// The other programs' works.
+    works: String,
+}
+
+impl Heard {
+    fn whole(&self) -> bool {
+        (self.gaps, self.missing) == (0, 0)
+    }
+}
+
+/// All that a run needs.
+struct Parts {
+    music: Music,
+    stream: Stream,
+    source: PathBuf,
+    compiler: PathBuf,
+    conduct: PathBuf,
+    urgent: PathBuf,
+    alsa: PathBuf,
+}
+
+/// Runs the command.
+pub fn main(words: Vec<OsString>) -> Result<i32> {
+    let (mut seconds, mut alone, mut chosen) = (SECONDS, false, Vec::new());
+    let mut parser = lexopt::Parser::from_args(words);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("seconds") => seconds = number(&mut parser, "seconds", 1, 600)?,
+            Long("programs") => chosen.push((number(&mut parser, "programs", 0, 1000)?, 1)),
+            Long("only") => alone = super::guest::only_synthesis(&mut parser)?,
+            Short('h') | Long("help") => {
+                print!("{HELP}");
+                return Ok(0);
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    host::need(&[host::QEMU, host::BUSYBOX, host::GCC])?;
+    let mut systems = Vec::new();
+    for urgent in [false, true] {
+        if !alone {
+            for (name, peer) in [
+                ("Linux", &linux::HARDWARE),
+                ("PREEMPT_RT", &linux::REALTIME),
+            ] {
+                let kernel = Kernel::peer(name, peer)?;
+                systems.push(System { kernel, urgent });
+            }
+        }
+        let kernel = Kernel::Synthesis;
+        systems.push(System { kernel, urgent });
+    }
+    let parts = Parts::new(seconds)?;
+    let steps = if chosen.is_empty() {
+        STEPS.to_vec()
+    } else {
+        chosen.clone()
+    };
+    let heard = measured(&parts, &systems, &steps)?;
+    let table = table(&systems, &heard);
+    print!("{table}");
+    if chosen.is_empty() && !alone {
+        results::put("dropouts", &report(seconds, &systems, &table)?)?;
+    }
+    let ours = |heard: &&Heard| matches!(systems[heard.system].kernel, Kernel::Synthesis);
+    let promised = heard
+        .iter()
+        .filter(ours)
+        .find(|heard| (heard.programs, heard.shift) == (20, 1));
+    Ok(i32::from(promised.is_some_and(|heard| !heard.whole())))
+}
+
+fn number(parser: &mut lexopt::Parser, name: &str, least: u32, most: u32) -> Result<u32> {
+    let word = parser.value()?.to_string_lossy().into_owned();
+    let number = word.parse().ok().filter(|n| (least..=most).contains(n));
+    number.ok_or_else(|| {
+        Failure::new(
+            USAGE,
+            format!("--{name} {word}: a number from {least} to {most}"),
+        )
+    })
+}
+
+/// Each system's runs, until one has a gap; two systems at a time, as each takes a processor of the host.
+fn measured(parts: &Parts, systems: &[System], steps: &[(u32, u32)]) -> Result<Vec<Heard>> {
+    let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || -> Result<()> {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(system) = systems.get(number) else {
+                return Ok(());
+            };
+            let mut broken = Vec::new();
+            for &(programs, shift) in steps {
+                // More than a load that was too much.
+                if broken
+                    .iter()
+                    .any(|(less, faster)| *less <= programs && *faster <= shift)
+                {
+                    continue;
+                }
+                let heard = parts.run(system, number, programs, shift)?;
+                if !heard.whole() {
+                    broken.push((programs, shift));
+                }
+                all.lock().expect("no panic while held").push(heard);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers = [(); 2].map(|()| scope.spawn(work));
+        workers
+            .into_iter()
+            .try_for_each(|worker| match worker.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+    })?;
+    let mut all = all.into_inner().expect("no panic while held");
+    all.sort_by_key(|heard| (heard.system, heard.shift, heard.programs));
+    Ok(all)
+}
+
+impl Parts {
+    fn new(seconds: u32) -> Result<Self> {
+        let folder = host::build_dir("bench")?.join("dropouts");
+        let music = compile::music()?;
+        let stream = Stream::new(&music, seconds, &folder)?;
+        let source = folder.join("source.c");
+        std::fs::write(&source, functions(300)).context(source.display())?;
+        Ok(Self {
+            music,
+            stream,
+            source,
+            compiler: debian::unpacked(&["tcc"])?,
+            conduct: compile::program("conduct", &compile::GLIBC)?,
+            urgent: compile::program("urgent", &compile::GLIBC)?,
+            alsa: compile::program("alsa", &compile::GLIBC)?,
+        })
+    }
+
+    fn root(&self, kernel: &Kernel) -> Result<Root> {
+        let mut root = Root::new(None)?;
+        self.stream.put(&mut root, &self.music)?;
+        let tests = host::project().join("tests");
+        for (from, to) in [
+            (&tests.join("guest/dropouts.sh"), "/tests/dropouts.sh"),
+            (&tests.join("bench"), "/bench"),
+            (&self.source, "/tests/source.c"),
+            (&self.urgent, "/usr/bin/urgent"),
+            (&self.alsa, "/usr/bin/alsa"),
+        ] {
+            root.add(&format!("{}:{to}", from.display()))?;
+        }
+        for file in COMPILER {
+            root.add(&format!("{}{file}:{file}", self.compiler.display()))?;
+        }
+        if let Some(modules) = kernel.modules() {
+            for (number, module) in MODULES.iter().enumerate() {
+                let (_, name) = module.rsplit_once('/').unwrap_or(("", module));
+                let from = modules.join(module);
+                root.add(&format!("{}:/modules/{number}-{name}", from.display()))?;
+            }
+        }
+        Ok(root)
+    }
+
+    fn run(&self, system: &System, number: usize, programs: u32, shift: u32) -> Result<Heard> {
+        let name = format!("{number}-{programs}-{shift}");
+        let record = host::build_dir("bench")?.join(format!("dropouts/{name}.wav"));
+        let priority = if system.urgent { PRIORITY } else { 0 };
+        // A stream that is not heard in twice its time is given up.
+        let words = [
+            "/bench/dropouts.sh".into(),
+            programs.to_string(),
+            "/tests/cd.raw".into(),
+            priority.to_string(),
+            (2 * self.stream.seconds() + 1).to_string(),
+        ];
+        let root = self.root(&system.kernel)?;
+        let printed = system
+            .kernel
+            .run_in(root, &self.conduct, &words, LIMIT, |machine| {
+                machine.memory = MEMORY;
+                machine.icount = Some(shift);
+                machine.audio = Some(record.clone());
+                super::guest::steady(machine);
+            })?;
+        let text = record.with_extension("txt");
+        std::fs::write(&text, &printed).context(text.display())?;
+        let bytes = std::fs::read(&record).context(record.display())?;
+        let (missing, gaps) = compare(&bytes, &self.stream.expected);
+        let heard = Heard {
+            system: number,
+            programs,
+            shift,
+            gaps,
+            missing,
+            silent: silence(&bytes, &self.stream.expected, missing),
+            works: works(&printed),
+        };
+        eprintln!(
+            "xtask: {}, {}, {programs} programs, shift {shift}: {gaps} gaps, {missing} frames missing",
+            system.kernel.name(),
+            policy(system)
+        );
+        Ok(heard)
+    }
+}
+
+/// A source of so many functions.
+fn functions(count: u32) -> String {
+    let mut text = String::new();
+    for number in 0..count {
+        writeln!(
+            text,
+            "static int f{number}(int a, int b)\n{{\n    int sum = {number};\n    while (a > 0) {{\n        sum += a * b;\n        a--;\n    }}\n    return sum;\n}}\n\
+             int g{number}(int *a)\n{{\n    return f{number}(a[0], a[1]) + a[{number} % 7];\n}}"
+        )
+        .expect("a string");
+    }
+    text
+}
+
+/// How often the other programs have ended their work, by kind.
+fn works(printed: &str) -> String {
+    let mut sums: Vec<(&str, u64)> = Vec::new();
+    for line in printed.lines() {
+        // `uniq`'s count, name, number.
+        let words: Vec<_> = line.split_whitespace().collect();
+        let [times, name, number] = words.as_slice() else {
+            continue;
+        };
+        let (Ok(times), Ok(number)) = (times.parse::<u64>(), number.parse::<u64>()) else {
+            continue;
+        };
+        match sums.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) => *sum += times * number,
+            None => sums.push((name, times * number)),
+        }
+    }
+    sums.sort_unstable();
+    let each: Vec<String> = sums
+        .iter()
+        .map(|(name, sum)| format!("{sum} {name}"))
+        .collect();
+    each.join(", ")
+}
+
+fn policy(system: &System) -> &'static str {
+    match system.urgent {
+        true => "`SCHED_FIFO`",
+        false => "none",
+    }
+}
+
+fn table(systems: &[System], heard: &[Heard]) -> String {
+    let mut out = String::from(
+        "| system | priorities | programs that compute | million instructions a second | gaps | frames missing | silence, ms | other works done |\n\
+         | --- | --- | ---: | ---: | ---: | ---: | ---: | --- |\n",
+    );
+    for heard in heard {
+        let system = &systems[heard.system];
+        writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            system.kernel.name(),
+            policy(system),
+            heard.programs,
+            1000 >> heard.shift,
+            heard.gaps,
+            heard.missing,
+            heard.silent * 1000 / 44_100,
+            heard.works
+        )
+        .expect("a string");
+    }
+    out
+}
+
+fn report(seconds: u32, systems: &[System], table: &str) -> Result<String> {
+    let mut versions: Vec<String> = Vec::new();
+    for System { kernel, .. } in systems {
+        let version = format!("{} {}", kernel.name(), kernel.version());
+        if !versions.contains(&version) {
+            versions.push(version);
+        }
+    }
+    Ok(format!(
+        "## Drop-outs\n\n\
+         `cargo xtask bench dropouts`: {seconds} seconds of sound, and 1.8 in which they die away, go from a file through five filters to the loudspeaker, in blocks of 64 frames, beside so many programs that \
+         compute, a loop of forks, a sort, a compressor and a compiler (tcc). The same static programs run on each kernel; {}, one CPU, `-icount`. The stream needs about \
+         125 million instructions a second. Priority `SCHED_FIFO` {PRIORITY} is that of all six programs of the stream. QEMU's recording of the card is compared with the host's \
+         computation, frame by frame; a stream that is not through in twice its time is given up, and the rest of its frames is missing. Synthesis plays by `/dev/speaker`, a ring \
+         of 4096 frames before 1024 that the card is filled ahead; Linux by ALSA's device (`hw:0,0`, `user/alsa.c`) with a buffer of 5120 frames in periods of 320. \
+         Both play silence while they have nothing, and read half a second before they begin. A system's load grows until there is a gap. Kernels: {}.\n\n{table}",
+        results::qemu()?,
+        versions.join(", "),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn works_are_summed_by_kind() {
+        let printed = "play: 441 frames, 0 xruns, at most 1.0 ms behind\n      2 spun 10\n      1 spun 9\n      1 packed 40\n";
+        assert_eq!(works(printed), "40 packed, 29 spun");
+    }
+
+    #[test]
+    fn a_source_has_its_functions() {
+        assert_eq!(functions(3).matches("return f").count(), 3);
+    }
+}
