@@ -8,6 +8,7 @@
 use super::kit::Kit;
 use super::tap::Check;
 use crate::failure::{Context, Result};
+use crate::machine::Card;
 use crate::rootfs::Root;
 use crate::{debian, host};
 use std::f64::consts::TAU;
@@ -54,11 +55,20 @@ const PAUSE: usize = 8820;
 const GAP: usize = 44;
 
 pub(super) fn run(kit: &Kit) -> Vec<Check> {
-    let mut checks = on_machine(kit, "players", 256, PLAYERS, PACKAGES);
+    let mut checks = on_machine(kit, "players", Card::Ac97, 256, PLAYERS, PACKAGES);
+    checks.extend(on_machine(
+        kit,
+        "players-hda",
+        Card::Hda,
+        256,
+        PLAYERS,
+        PACKAGES,
+    ));
     if kit.long {
         checks.extend(on_machine(
             kit,
             "players-more",
+            Card::Ac97,
             1536,
             MORE_PLAYERS,
             MORE_PACKAGES,
@@ -67,12 +77,16 @@ pub(super) fn run(kit: &Kit) -> Vec<Check> {
     checks
 }
 
-/// `user/dsp.c` on one CPU and on four.
+/// `user/dsp.c` on one CPU and on four, and with another card.
 pub(super) fn dsp(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
-    for cpus in [1, 4] {
-        let name = format!("dsp-{cpus}");
-        let mut machine = super::guest::with(kit, &name, cpus, 128);
+    for (name, cpus, card) in [
+        ("dsp-1", 1, Card::Ac97),
+        ("dsp-4", 4, Card::Ac97),
+        ("dsp-hda", 1, Card::Hda),
+    ] {
+        let mut machine = super::guest::with(kit, name, cpus, 128);
+        machine.card = card;
         match host::build_dir("test") {
             Ok(folder) => machine.audio = Some(folder.join(format!("{name}.wav"))),
             Err(failure) => return vec![Check::new(name, false, failure.message)],
@@ -86,6 +100,7 @@ pub(super) fn dsp(kit: &Kit) -> Vec<Check> {
 fn on_machine(
     kit: &Kit,
     name: &str,
+    card: Card,
     mebibytes: u64,
     players: &[Player],
     packages: &[&str],
@@ -97,6 +112,7 @@ fn on_machine(
         }
         let heard = host::build_dir("test")?.join(format!("{name}.wav"));
         machine.audio = Some(heard.clone());
+        machine.card = card;
         machine.icount = Some(0);
         let mut command = vec!["/bin/sh", "/tests/players.sh"];
         command.extend(players.iter().map(|player| player.0));
