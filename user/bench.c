@@ -634,6 +634,50 @@ static void program_7(long n) { while (n--) open_close("/dev/console", 10000); }
 #include "bench-clock.h"
 #include "bench-threads.h"
 
+/* --- table 3.5: a kernel procedure that does next to nothing, a Gauge's `read`, by its user-level stub and in the caller's own code. A
+ * system without quajects does what the table sets beside it: getpid. --- */
+
+static long read_gauge(long (**stub)(long), long *entry)
+{
+    long gauge = syn_make("Gauge", 0);
+    *entry = syn_entry(gauge, "read");
+    void *code = mmap(0, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    must(gauge >= 0 && *entry >= 0 && code != MAP_FAILED, "a gauge");
+    must(syn_stub(gauge, SYN_STUB_ENTRY + *entry, code, PAGE) > 0, "a stub");
+    *stub = (long (*)(long))code;
+    return gauge;
+}
+
+static void do_kernel_call(long n)
+{
+    long (*stub)(long), entry;
+    if (!native()) {
+        while (n--)
+            call(SYS_getpid, 0, 0, 0);
+        return;
+    }
+    long gauge = read_gauge(&stub, &entry);
+    while (n--)
+        stub(0);
+    munmap((void *)stub, PAGE);
+    close(gauge);
+}
+
+static void do_kernel_call_inline(long n)
+{
+    long (*stub)(long), entry;
+    if (!native()) {
+        while (n--)
+            call(SYS_getpid, 0, 0, 0);
+        return;
+    }
+    long gauge = read_gauge(&stub, &entry);
+    while (n--)
+        syn_invoke(gauge, entry, 0);
+    munmap((void *)stub, PAGE);
+    close(gauge);
+}
+
 /* --- the table --- */
 
 static const struct operation {
@@ -683,6 +727,8 @@ static const struct operation {
     {"waits", "futex_handover", do_futex_handover, 2000, 100},
     {"waits", "pthread_create_join", do_pthread_create_join, 500, 100},
     {"table-3.5", "c_call", do_c_call, 10000, 100},
+    {"table-3.5", "kernel_call", do_kernel_call, 5000, 100},
+    {"table-3.5", "kernel_call_inline", do_kernel_call_inline, 5000, 100},
     {"table-3.5", "bad_call", do_bad_call, 5000, 100},
     {"table-3.5", "bad_read", do_bad_read, 5000, 100},
     {"table-3.3", "yield_switch_thread", do_switch_thread, 4000, 100},

@@ -14,7 +14,7 @@ use quaject::Conv;
 use thread::outright::{FramedFn, OutrightFn, framed_word, word};
 
 use super::file::{brief, shown, stat};
-use super::{epoll, ipc, memory, pipe, poll, process, time};
+use super::{epoll, ipc, memory, native, pipe, poll, process, time};
 use ::process::futex::short;
 use ::process::{exit, itself, swift};
 use file::Operation;
@@ -92,6 +92,7 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::CLONE3, To::Framed(process::clone3_outright)),
     ];
     debug_assert!(calls.is_sorted_by_key(|call| call.0));
+    thread::direct::link_invoke(native::quajects::invoke_outright);
     emit(&calls)
 }
 

@@ -144,7 +144,7 @@ pub fn framed_entry() -> usize {
 }
 
 #[cfg(target_os = "none")]
-mod bare {
+pub(crate) mod bare {
     use super::{ANSWERED, LEFT, OUT};
     use crate::switch::saved::{SAVED, pop_scratch, push_scratch};
     use crate::switch::yielding::slow;
@@ -217,7 +217,7 @@ mod bare {
     }
 
     #[unsafe(naked)]
-    pub(super) unsafe extern "C" fn call() {
+    pub(crate) unsafe extern "C" fn call() {
         core::arch::naked_asm!(
             "or rsp, {mask}",
             "sub rsp, {less}",

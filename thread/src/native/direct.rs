@@ -2,19 +2,22 @@
 //!
 //! *Interface*: [`entry`], for the dispatcher's leaf of [`native::CALL`]. It keeps the contract of a
 //! descriptor routine: rdi is the operation, rsi the thread's handle, rdx and r10 further arguments, all
-//! registers but rax are preserved, interrupts stay off.
+//! registers but rax are preserved, interrupts stay off. [`link_invoke`] at boot.
 //!
 //! Operations that only mark another thread of the same process are done here: a few exchanges of its state
-//! word, and no trap frame. Others (on the caller itself, on another process, or with a sleep) take the slow
-//! path, where ordinary Rust does the whole call.
+//! word, and no trap frame. The call of a quaject's callentry goes to one function, without a trap frame too.
+//! Others (on the caller itself, on another process, or with a sleep) take the slow path, where ordinary Rust
+//! does the whole call.
 //! Source: dissertation, sections 3.3.4 and 5.3.2.
 
+use crate::entry::outright::{self, OutrightFn};
 use crate::running::local::here;
 use crate::tte::by_handle;
 use crate::tte::signal::Refused;
 use abi::Errno;
 use abi::native;
 use core::ops::RangeInclusive;
+use core::sync::atomic::{AtomicI64, Ordering};
 
 /// The code address.
 pub fn entry() -> usize {
@@ -24,6 +27,14 @@ pub fn entry() -> usize {
     }
     #[cfg(not(target_os = "none"))]
     0
+}
+
+/// The word of the function that calls a quaject's callentry.
+static INVOKE: AtomicI64 = AtomicI64::new(0);
+
+/// Links the function for [`native::INVOKE`], before the first program.
+pub fn link_invoke(function: OutrightFn) {
+    INVOKE.store(outright::word(native::CALL, function), Ordering::Relaxed);
 }
 
 /// The operations that name a thread.
@@ -71,13 +82,16 @@ extern "C" fn operate(operation: usize, handle: u64, argument: usize) -> i64 {
 
 #[cfg(target_os = "none")]
 mod bare {
-    use super::{SLOW, operate};
+    use super::{INVOKE, SLOW, operate};
+    use crate::entry::outright::bare::call;
     use crate::switch::saved::{pop_scratch, push_scratch};
     use crate::switch::yielding::slow;
 
     #[unsafe(naked)]
     pub(super) unsafe extern "C" fn enter() {
         core::arch::naked_asm!(
+            "cmp edi, {operation}",
+            "je 3f",
             push_scratch!(),
             // Aligned for a call: the stack base is, and the dispatcher's call is nine words above.
             "push rax",
@@ -90,6 +104,12 @@ mod bare {
             "2:",
             "mov eax, {number}",
             "jmp {slow}",
+            "3:",
+            "mov rax, [{invoke}]",
+            "jmp {call}",
+            operation = const abi::native::INVOKE,
+            invoke = sym INVOKE,
+            call = sym call,
             operate = sym operate,
             not_here = const SLOW,
             number = const abi::native::CALL,

@@ -1,9 +1,9 @@
 //! The native calls on quajects: descriptors of them, their links, their callentries, and filters.
 //!
 //! *Interface*: [`operate`] answers the operations from [`native::MAKE`] on but [`native::NOTICE`], whose
-//! thread the caller looks up, and which [`notice`] makes. A handle is a descriptor whose description is a
-//! [`Handle`]: it can be closed, inherited, passed and polled, and read as a text: its class, its links, its
-//! code.
+//! thread the caller looks up, and which [`notice`] makes; [`invoke_outright`] the calls of callentries. A
+//! handle is a descriptor whose description is a [`Handle`]: it can be closed, inherited, passed and polled,
+//! and read as a text: its class, its links, its code.
 //!
 //! Rights: who has the descriptors may do all this with the quajects; a filter is put into a file that the
 //! caller has open (docs/security.md).
@@ -31,6 +31,7 @@ use quaject::notice::Notice;
 use sync::WaitList;
 use texts::syn::veil::Veil;
 use texts::syn::{code, state};
+use thread::outright::generally;
 use vm::fallible::{try_arc, try_text};
 use vm::user;
 
@@ -58,13 +59,7 @@ pub fn operate(operation: usize, a: &Args) -> Result<usize> {
             Ok(0)
         }
         native::ENTRY => entry(made_of(&*quaject(a.int(1))?)?, &name(a.word(2))?),
-        native::INVOKE => {
-            let of = quaject(a.int(1))?;
-            let result = made_of(&of)?.call(a.word(2), a.arg[3] as u64);
-            CALLED.wake_all();
-            // The largest results would be error numbers.
-            Ok(result? as usize & isize::MAX as usize)
-        }
+        native::INVOKE => invoke(a.int(1), a.word(2), a.arg[3] as u64),
         native::INSERT => {
             let (of, course) = (open_file(a.int(1))?, course(a.word(2))?);
             let filter = quaject(a.int(3))?;
@@ -93,6 +88,27 @@ pub fn operate(operation: usize, a: &Args) -> Result<usize> {
         native::STUB => stub(a),
         _ => Err(Errno::ENOSYS),
     }
+}
+
+/// Calls the callentry of this number of a quaject. EBADF, EINVAL, ENOENT, EAGAIN.
+fn invoke(fd: i32, number: usize, argument: u64) -> Result<usize> {
+    let of = quaject(fd)?;
+    let result = made_of(&of)?.call(number, argument);
+    CALLED.wake_all();
+    // The largest results would be error numbers.
+    Ok(result? as usize & isize::MAX as usize)
+}
+
+/// The same, without a trap frame.
+pub extern "sysv64" fn invoke_outright(
+    _operation: usize,
+    fd: usize,
+    number: usize,
+    argument: usize,
+    _: usize,
+    _: usize,
+) -> isize {
+    generally(|| invoke(fd as i32, number, argument as u64))
 }
 
 /// Makes a quaject that tells the thread with this handle of an event. ENOMEM, EMFILE.
