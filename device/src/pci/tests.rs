@@ -227,6 +227,41 @@ fn a_table_of_interrupts_must_fit() {
 }
 
 #[test]
+fn a_message_is_set_where_it_has_room() {
+    let model = Model::leaked();
+    let function = one(model);
+    let place = function.address();
+    model.set(place, 4, 1 << 20, 0);
+    let message = |at: u16, control: u32| {
+        model.set(place, 0x34, u32::from(at), 0);
+        model.set(place, at, 5 | control << 16, 0x71 << 16);
+        (4..16)
+            .step_by(4)
+            .for_each(|word| model.set(place, at + word, 0, u32::MAX));
+        function.msi().unwrap().unwrap()
+    };
+    let words = |at: u16| [0, 4, 8, 12].map(|word| model.get(place, at + word));
+    // One word for the address; it was on, for several messages.
+    let narrow = message(0x50, 0x11);
+    assert_eq!(words(0x50)[0], 5, "it is off at first");
+    narrow.set((0xfee0_1000, 0x51)).unwrap();
+    assert_eq!(words(0x50), [5 | 1 << 16, 0xfee0_1000, 0x51, 0]);
+    assert_eq!(narrow.set((1 << 32, 0)), Err(Odd::Fit));
+    narrow.mask();
+    assert_eq!(words(0x50)[0], 5);
+    // Two.
+    message(0x50, 0x80).set((0x1_fee0_1000, 0x51)).unwrap();
+    assert_eq!(words(0x50), [5 | 0x81 << 16, 0xfee0_1000, 1, 0x51]);
+    // At the end of the space.
+    model.set(place, 0x34, 0xf8, 0);
+    model.set(place, 0xf8, 5, 0);
+    let last = function.msi().unwrap().unwrap();
+    assert_eq!(last.set((0xfee0_1000, 0x51)), Err(Odd::Fit));
+    model.set(place, 0xf8, 9, 0);
+    assert!(function.msi().unwrap().is_none());
+}
+
+#[test]
 fn a_line_is_one_of_the_controllers_inputs() {
     let model = Model::leaked();
     let function = one(model);
