@@ -1,7 +1,8 @@
 //! A sleeping mutex: one word to take it, a list to wait for it.
 //!
 //! *Interface*: [`Monitor::lock`] sleeps while another thread holds it; [`Monitor::try_lock`] never waits.
-//! Thread context only; no interrupt handler takes one. [`RawMonitor`] is the same without data, for
+//! Thread context only; no interrupt handler takes one, but for the timer's, which may try one in a program's
+//! place while that is interrupted. [`RawMonitor`] is the same without data, for
 //! structures whose generated routines take the word themselves: 0 free → 1 held with one compare-and-swap,
 //! and release with one exchange to 0; an old value with bit 1 set means that a thread waits and
 //! [`RawMonitor::wake_next`] must be called. Every other holder has its mark in the word, above these two

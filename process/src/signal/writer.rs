@@ -87,13 +87,23 @@ pub(super) fn write(
     action: &Sigaction,
     mask: u64,
 ) -> bool {
-    let Some(code) = CODE.get() else {
-        return false;
-    };
     irq_disable();
-    let written = code.write.function()(trap, task, info, action, mask);
+    let written = write_still(trap, task, info, action, mask);
     irq_enable();
-    written != 0
+    written
+}
+
+/// The same with interrupts off.
+#[inline]
+pub(super) fn write_still(
+    trap: &mut TrapFrame,
+    task: &Task,
+    info: &Siginfo,
+    action: &Sigaction,
+    mask: u64,
+) -> bool {
+    let write = |code: &Code| code.write.function()(trap, task, info, action, mask);
+    CODE.get().map(write).unwrap_or(0) != 0
 }
 
 /// The program of `task`, the running one, has caused page fault `trap` at `address`, which its space

@@ -73,10 +73,15 @@ impl Clock {
 
     /// Its time.
     pub fn now(self) -> u64 {
+        self.at(now_ns())
+    }
+
+    /// Its time now, where the monotonic clock is at `now`.
+    pub(crate) fn at(self, now: u64) -> u64 {
         match self {
             Clock::Real => real_ns(),
             Clock::Atomic => real_ns().saturating_add_signed(ahead_ns()),
-            Clock::Monotonic => now_ns(),
+            Clock::Monotonic => now,
             Clock::Cpu(account) => account.now(),
         }
     }

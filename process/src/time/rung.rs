@@ -16,16 +16,19 @@
 //! immediate effects (SIGKILL, SIGCONT, stopping signals); and those of processes with more than [`LOOKS`]
 //! threads, none of whose first [`LOOKS`] threads wants the signal.
 
+use core::ptr;
 use core::sync::atomic::{Ordering, fence};
 
-use abi::linux::SIGCONT;
+use abi::linux::{SIG_IGN, SIGCONT};
+use machine::trap::TrapFrame;
+use thread::clock;
 
 use super::Clock;
 use super::timers::{Notify, TIMERS_MAX};
 use crate::process::tree::{NUMBERS_MAX, index};
 use crate::process::{Found, Process, Task};
 use crate::signal::set::{STOPPERS, UNBLOCKABLE};
-use crate::signal::{self, Target, bit};
+use crate::signal::{self, Target, bit, deliver};
 
 /// The most threads of a process that an interrupt looks at.
 const LOOKS: usize = 16;
@@ -83,9 +86,45 @@ impl Bell {
 
 /// The alarm's procedure. `word` is [`Bell::word`].
 pub(crate) fn alarm_rang(word: usize) {
+    let here = |trap: &mut TrapFrame| Task::here(|task| taken_at_once(trap, task, word));
+    if clock::interrupted(here).flatten() == Some(true) {
+        return;
+    }
     if thread::chain::chain(ring, word).is_err() {
         ring(word);
     }
+}
+
+/// In an interrupt of the program of `task`, the running one: if the timer is its own, and it is the only
+/// thread, for which no signal waits and which has a handler for this one, the handler runs next. False:
+/// nothing has been done. Interrupts are off.
+#[inline]
+fn taken_at_once(trap: &mut TrapFrame, task: &Task, word: usize) -> bool {
+    let (bell, process) = (Bell::from_word(word), &*task.process);
+    if bell.pid != process.pid
+        || bell.by_thread
+        || task.any_waits()
+        || task.blocked() & bit(bell.signo) != 0
+        || task.trace.is_traced()
+    {
+        return false;
+    }
+    let another = |other: &Task| (!ptr::eq(other, task)).then_some(());
+    // SAFETY: interrupts are off, and this thread is here.
+    if unsafe { process.roll.find(2, another) } != Found::No {
+        return false;
+    }
+    // SAFETY: interrupts are off.
+    let actions = unsafe { process.signals.actions.peek() };
+    let Some(action) = actions.try_get(bell.signo) else {
+        return false;
+    };
+    action.handler > SIG_IGN
+        && process
+            .timers
+            .hand_over(process, bell.index, task.tid, |info| {
+                info.signo == bell.signo && deliver::interrupt(trap, task, info, &action)
+            })
 }
 
 /// At the end of the interrupt, interrupts off.

@@ -152,18 +152,23 @@ impl Timer {
         }
     }
 
+    /// Sets the alarm for when it expires next; the monotonic clock is at `now`.
     fn arm(&mut self, process: &Process, index: usize, now: u64) {
-        let left = self.expires.saturating_sub(now);
+        let left = self.expires.saturating_sub(self.base.at(now));
         let after = match self.clock {
             // The clock may stand still, and is then checked repeatedly.
             Clock::Cpu(account) => account.soonest(left),
             _ if self.interval == 0 => left,
             _ => left.max(LEAST_NS),
         };
-        self.ring_in(process, index, after);
+        self.ring_at(process, index, now.saturating_add(after));
     }
 
     fn ring_in(&mut self, process: &Process, index: usize, after_ns: u64) {
+        self.ring_at(process, index, now_ns().saturating_add(after_ns));
+    }
+
+    fn ring_at(&mut self, process: &Process, index: usize, at_ns: u64) {
         if self.notify.signo == 0 {
             // The reader asks for it.
             return;
@@ -172,15 +177,32 @@ impl Timer {
         let bell = Bell::new(process.pid, index, self.clock, &self.notify);
         // First of all the old one goes.
         self.alarm = None;
-        self.alarm = Alarm::timer(now_ns().saturating_add(after_ns), bell);
+        self.alarm = Alarm::timer(at_ns, bell);
     }
 
     /// After an expiration that was signalled, or need not be: continues to the next. Returns how many others
     /// were missed.
     fn advance(&mut self, process: &Process, index: usize) -> u64 {
+        let now = now_ns();
+        let missed = self.missed(now);
+        self.go_on(process, index, now, missed)
+    }
+
+    /// The expirations after the one that is due, up to now; `None` when there are no further ones. The
+    /// monotonic clock is at `now`.
+    fn missed(&self, now: u64) -> Option<u64> {
+        if self.interval == 0 {
+            return None;
+        }
+        let late = self.base.at(now).saturating_sub(self.expires);
+        late.checked_div(self.interval)
+    }
+
+    /// Continues behind those that were `missed`, and returns how many they are. The monotonic clock is at
+    /// `now`.
+    fn go_on(&mut self, process: &Process, index: usize, now: u64, missed: Option<u64>) -> u64 {
         self.waiting = false;
-        let now = self.base.now();
-        match now.saturating_sub(self.expires).checked_div(self.interval) {
+        match missed {
             Some(missed) => {
                 let passed = missed.saturating_add(1).saturating_mul(self.interval);
                 self.expires = self.expires.saturating_add(passed);
@@ -216,12 +238,12 @@ impl Timers {
             .get_mut(index)
             .and_then(Option::as_mut)
             .ok_or(Errno::EINVAL)?;
-        let old = (timer.remaining(timer.base.now()), timer.interval);
+        let now = now_ns();
+        let old = (timer.remaining(timer.base.at(now)), timer.interval);
         timer.base = match timer.clock {
             clock if clock.is_of_day() && !absolute => Clock::Monotonic,
             clock => clock,
         };
-        let now = timer.base.now();
         timer.alarm = None;
         timer.overrun = 0;
         timer.waiting = false;
@@ -230,7 +252,7 @@ impl Timers {
         timer.expires = match (value, absolute) {
             (0, _) => 0,
             (at, true) => at,
-            (after, false) => now.saturating_add(after),
+            (after, false) => timer.base.at(now).saturating_add(after),
         };
         if timer.expires != 0 {
             timer.arm(process, index, now);
@@ -331,7 +353,7 @@ impl Timers {
                 && timer.expires != 0
                 && !timer.waiting
             {
-                timer.arm(process, index, timer.base.now());
+                timer.arm(process, index, now_ns());
             }
         }
     }
@@ -350,6 +372,37 @@ impl Timers {
         if let Some(Some(timer)) = self.table.lock().get_mut(LIMIT) {
             timer.ring_in(process, LIMIT, after_ns);
         }
+    }
+
+    /// Timer `index` of `process` rings in an interrupt of thread `tid`, the only one: shows `handle` the
+    /// signal. If that returns true, the handler runs, and the timer goes on as if the signal had waited and
+    /// been taken. False: nothing has been done. With interrupts off.
+    pub(super) fn hand_over(
+        &self,
+        process: &Process,
+        index: usize,
+        tid: i32,
+        handle: impl FnOnce(&Siginfo) -> bool,
+    ) -> bool {
+        let Some(mut timers) = self.table.try_lock() else {
+            return false;
+        };
+        let Some(Some(timer)) = timers.get_mut(index) else {
+            return false;
+        };
+        let now = now_ns();
+        let due = timer.expires != 0 && !timer.waiting && timer.base.at(now) >= timer.expires;
+        if !due || self.have_rung() || timer.notify.tid != 0 && timer.notify.tid != tid {
+            return false;
+        }
+        let missed = timer.missed(now);
+        let overrun = missed.unwrap_or(0).min(i32::MAX as u64) as i32;
+        if !handle(&timer.info(index, overrun)) {
+            return false;
+        }
+        timer.alarm = None;
+        timer.overrun = timer.go_on(process, index, now, missed);
+        true
     }
 
     /// Timer `index` has rung. From anywhere.
@@ -427,8 +480,8 @@ impl Timers {
         if timer.expires == 0 || timer.waiting {
             return None;
         }
-        let now = timer.base.now();
-        if now < timer.expires {
+        let now = now_ns();
+        if timer.base.at(now) < timer.expires {
             timer.arm(process, index, now);
             return None;
         }

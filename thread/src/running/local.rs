@@ -14,6 +14,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 use machine::cpu::{Cpu, MAX_CPUS, this_cpu};
+use machine::trap::TrapFrame;
 
 /// The timer keeps no quanta: at most one thread is ready.
 pub(crate) const STILL: u8 = 0;
@@ -49,6 +50,9 @@ pub(crate) struct Local {
     pub passed_ns: AtomicU64,
     /// The timer's handler is at work: the end of the interrupt looks for what it has woken.
     pub in_timer: AtomicBool,
+    /// The frame of the program that the timer has interrupted, while its handler calls alarms; null for
+    /// none.
+    pub program: AtomicPtr<TrapFrame>,
     /// The thread that another CPU wants to run here next, and the level of its waiter; 0 for none.
     pub favoured: AtomicUsize,
     /// When the next sample is taken, nanoseconds; `u64::MAX` on an idle CPU.
@@ -85,6 +89,7 @@ impl Local {
             turn_ns: AtomicU64::new(0),
             passed_ns: AtomicU64::new(0),
             in_timer: AtomicBool::new(false),
+            program: AtomicPtr::new(null_mut()),
             favoured: AtomicUsize::new(0),
             sample_ns: AtomicU64::new(u64::MAX),
             sampled_at: AtomicU64::new(0),

@@ -24,7 +24,9 @@ use crate::switch::Kind;
 use crate::switch::yielding;
 use crate::time::alarm::Due;
 use crate::time::demand;
+use crate::tte::flags::ATTENTION;
 use crate::tte::{QUANTUM_NS, Tte};
+use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 use machine::clock::{now_ns, tsc, tsc_khz};
 use machine::cpu::Cpu;
@@ -123,14 +125,34 @@ pub(crate) fn fired(frame: &mut TrapFrame) {
     }
     sample::take(local, me, frame);
     local.armed_ns.store(u64::MAX, Ordering::Relaxed);
+    if frame.from_user() {
+        local.program.store(frame, Ordering::Relaxed);
+    }
     // A timer interrupt that comes while the chain calls alarms leaves the rest to the chain.
     if !local.alarms_chained.load(Ordering::Relaxed) {
         call_alarms(0);
     }
+    local.program.store(null_mut(), Ordering::Relaxed);
     if local.ring.urges(me) {
         cpu.need_resched.store(1, Ordering::Relaxed);
     }
     local.in_timer.store(false, Ordering::Relaxed);
+}
+
+/// Shows an alarm's procedure the frame of the program that the timer has interrupted, if nothing else is
+/// asked of its thread. The program continues with that frame as the procedure leaves it. Interrupts are off.
+pub fn interrupted<R>(look: impl FnOnce(&mut TrapFrame) -> R) -> Option<R> {
+    let (_, local, me) = here();
+    if me.state.load(Ordering::Relaxed) & ATTENTION != 0 {
+        return None;
+    }
+    let frame = local.program.load(Ordering::Relaxed);
+    local.program.store(null_mut(), Ordering::Relaxed);
+    // SAFETY: `fired` on this CPU, below this call, has stored its own frame, and does not use it until the
+    // alarms have been called; the word is null while a procedure has it.
+    let result = look(unsafe { frame.as_mut() }?);
+    local.program.store(frame, Ordering::Relaxed);
+    Some(result)
 }
 
 /// Calls a few of the due alarms, and chains itself while there are more, or behind the procedures that the
