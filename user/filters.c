@@ -72,6 +72,8 @@ static void pipes(void)
     check(shows("/syn/filters", "Upper"), "and the filter");
     for (int i = 0; i < 3; i++)
         check(write(ends[1], "one Two", 7) == 7 && same(ends[0], "ONE TWO"), "bytes pass it");
+    if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
+        check(shows("/syn/quajects", "filtered"), "it stands in the descriptor's routine");
     check(write(ends[1], "b", 1) == 1 && same(ends[0], "B"), "a single one, too");
     equal(fcntl(ends[1], F_GETFL), O_WRONLY, "its flags say nothing of it");
     equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0, "they are changed");

@@ -17,6 +17,9 @@ use crate::Cred;
 pub struct Callouts {
     /// The identity of its process.
     pub cred: fn() -> Option<Arc<Cred>>,
+    /// For generated code: the offset of a word in what the running thread's owner word leads to, and, from
+    /// where that word leads to, the offset of a word with the address of [`Callouts::cred`]'s identity.
+    pub cred_at: [i32; 2],
     /// The number of its process.
     pub number: fn() -> Option<i32>,
     /// The soft limit `RLIMIT_…` of its process.
@@ -46,6 +49,11 @@ pub fn try_cred() -> Option<Arc<Cred>> {
 #[inline]
 pub fn cred() -> Arc<Cred> {
     try_cred().unwrap_or_else(|| Cred::root().sealed())
+}
+
+/// [`Callouts::cred_at`], once it is linked.
+pub fn cred_at() -> Option<[i32; 2]> {
+    LINKED.get().map(|linked| linked.cred_at)
 }
 
 /// The number of the running process, 0 if none runs.

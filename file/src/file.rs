@@ -51,6 +51,7 @@ use told::{Tells, Told};
 use vm::fallible::{try_concat, try_extend, try_string};
 
 use quaject::fsmap::Cursor;
+use quaject::pipe::PipeCore;
 pub use quaject::{DescFn, Seam, Sharing};
 
 /// A generated descriptor routine.
@@ -243,6 +244,11 @@ pub trait File: Send + Sync + Any {
     /// Code that tells which events hold, as [`File::poll`] does; none for a file that tells otherwise.
     fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
         Ok(None)
+    }
+    /// The queue in whose ring the bytes lie that its routine for `write` has moved, as strings; none where
+    /// they lie elsewhere.
+    fn lands_in(&self) -> Option<&PipeCore> {
+        None
     }
     /// The present target of the routine for `call` (`read`, `write`, `lseek`), when it is a relay
     /// (`quaject::relay`): for listings.
@@ -446,8 +452,10 @@ impl OpenFile {
             }
             // Without room for code, every call takes the plain path.
             let mut made = self.file.synthesize(self, sharing).unwrap_or_default();
-            if self.tells() || self.is_filtered() {
+            if self.tells() {
                 (made.read, made.write) = (None, None);
+            } else if self.is_filtered() {
+                made = self.with_filters(made);
             }
             made.own();
             match self.probes() {

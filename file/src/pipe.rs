@@ -497,6 +497,11 @@ impl File for PipeEnd {
         Ok(routines)
     }
 
+    fn lands_in(&self) -> Option<&PipeCore> {
+        let plain = !self.pipe.packets && self.pipe.later.get().is_none();
+        plain.then_some(&*self.pipe.first)
+    }
+
     fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
         // The code would be for the first queue: a change of the size knows both ends of a pipe, but not
         // those of a fifo.

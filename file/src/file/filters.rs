@@ -4,7 +4,8 @@
 //! call's buffer is taken [through](IoBuf::through), and [`OpenFile::passed_late`] is for a read that had
 //! begun before there was a filter.
 //!
-//! A description with filters has no routines for `read` and `write`: its calls are made plainly, and the
+//! On one CPU the routines of `read`, and of `write` to a pipe, have the filters behind them, in line
+//! ([`quaject::filtered`]). All other calls of a description with filters are made plainly, and the
 //! loop that its bytes pass is generated ([`quaject::stream`]). A description without costs nothing: the
 //! plain calls see a filter where they look at the access mode. From the return of an insertion or removal
 //! on, all bytes that calls begin to move pass the filters that there are then; a call in progress may finish
@@ -17,25 +18,34 @@
 //! Source: dissertation, sections 4.1.3 and 4.1.4.
 
 use abi::errno::{Errno, Result};
+use abi::nr;
 use account::{Capability, Cred, caller};
 use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use codegen::{Draft, dynasm};
 use machine::clock::now_ns;
+use machine::cpu::StackBase;
 use quaject::class::{Header, Ref, create};
+use quaject::composed::Composed;
 use quaject::filter::rate::Rate;
+use quaject::filtered::{Filtered, Landed};
 use quaject::named::{self, Quaject};
 pub use quaject::stream::Course;
 use quaject::stream::Stream;
 use sync::{Monitor, WaitList, epoch};
 use thread::deadline::Deadline;
+use vm::fallible::{placed, try_push};
 
-use super::{ASIDE, FILTERED, OpenFile};
-use crate::files;
+use super::{ASIDE, DescRoutine, DescRoutines, FILTERED, OpenFile};
 use crate::io::{IoBuf, Passage};
+use crate::{files, seam};
 use core::sync::atomic::Ordering;
 
 /// The state of a description that has had a filter.
 pub(super) struct Filters {
     stream: Ref<Stream>,
+    /// The routines with the filters behind them that were made.
+    composed: Monitor<Vec<Arc<Composed>>>,
     /// The identity that inserted the first one; none while there is no filter.
     owner: Monitor<Inserter>,
     /// Known from elsewhere, so that the description does not wait for another use.
@@ -44,6 +54,21 @@ pub(super) struct Filters {
 
 /// The party that inserted the first filter.
 struct Inserter(Option<Arc<Cred>>);
+
+/// Emits: rax = the address of the caller's identity.
+fn identity(d: &mut Draft) {
+    let [place, cred] = caller::cred_at().unwrap_or_default();
+    let last = StackBase::SLOT as i32 - 1;
+    let thread = StackBase::TTE as i32 + 1 - StackBase::SIZE as i32;
+    dynasm!(d ; .arch x64
+        ; mov rax, rsp
+        ; or rax, last
+        ; mov rax, [rax + thread]
+        ; mov rax, [rax + thread::OWNER_OFFSET as i32]
+        ; mov rax, [rax + place]
+        ; mov rax, [rax + cred]
+    );
+}
 
 /// Nobody wakes it: its sleepers wait for a time.
 static WAITING: WaitList = WaitList::new();
@@ -82,6 +107,7 @@ impl OpenFile {
             // A faster thread has made the same.
             let _same = cell.filters.set(Filters {
                 stream,
+                composed: Monitor::new(Vec::new()),
                 owner: Monitor::new(Inserter(None)),
                 _known: Arc::downgrade(self),
             });
@@ -93,6 +119,9 @@ impl OpenFile {
             Some(owner) if !controls(&caller, owner) => return Err(Errno::EPERM),
             Some(_) => {}
             None => {
+                if controls(&caller, &caller) {
+                    filters.stream.act_for(Arc::as_ptr(&caller).addr());
+                }
                 owner.0 = Some(caller);
                 self.stand_aside(true);
             }
@@ -125,9 +154,56 @@ impl OpenFile {
     fn leave_alone(self: &Arc<Self>, filters: &Filters, owner: &mut Inserter) {
         let link = |course: Course| filters.stream.header().link(course.port());
         if link(Course::Incoming).is_none() && link(Course::Outgoing).is_none() {
+            filters.stream.act_for(0);
             owner.0 = None;
             self.stand_aside(false);
         }
+    }
+
+    /// Routines in the place of `made`, which have the filters behind them. None where there cannot be one:
+    /// the call is made plainly.
+    pub(super) fn with_filters(&self, made: DescRoutines) -> DescRoutines {
+        let DescRoutines { read, write, lseek } = made;
+        let landed = || Landed::in_pipe(self.file.lands_in()?).ok();
+        let behind =
+            |course, inner: Option<DescRoutine>, landed| self.filtered(course, inner?, landed?);
+        DescRoutines {
+            read: behind(Course::Incoming, read, Some(Landed::There)),
+            write: behind(Course::Outgoing, write, landed()),
+            lseek,
+        }
+    }
+
+    fn filtered(&self, course: Course, inner: DescRoutine, landed: Landed) -> Option<DescRoutine> {
+        let (filters, seam) = (self.filters()?, seam::get().ok()?);
+        if seam.several_cpus() || caller::cred_at().is_none() {
+            return None;
+        }
+        let (name, number) = match course {
+            Course::Incoming => ("filtered read", nr::READ),
+            Course::Outgoing => ("filtered write", nr::WRITE),
+        };
+        let composed = Composed::new(name, number, seam).ok()?;
+        let recipe = Filtered {
+            stream: filters.stream.clone(),
+            course,
+            inner,
+            landed,
+            identity,
+            seam,
+        };
+        let recipe = placed(|| recipe);
+        composed.follow(Some(recipe)).ok()?;
+        let routine = composed.routine().clone();
+        try_push(&mut filters.composed.lock(), composed).ok()?;
+        Some(routine)
+    }
+
+    /// The routine of a relay of [`OpenFile::with_filters`], to look at.
+    pub fn behind(&self, relay: usize) -> Option<DescRoutine> {
+        let composed = self.filters()?.composed.lock();
+        let found = composed.iter().find(|c| c.routine().entry() == relay)?;
+        found.plugged()
     }
 
     /// Has all its calls look for filters from the return on, or none.

@@ -4,15 +4,22 @@
 //! *Interface*: [`link`], once at boot.
 
 use abi::linux::{SI_KERNEL, Siginfo};
+use account::Cred;
 use account::caller::{self, Callouts};
+use core::mem::offset_of;
 use sync::WaitList;
 
-use super::{Process, Task, tree};
+use super::{Process, Task, beside_group, tree};
 use crate::signal;
 use file::callout::{self, Arrivals};
+use file::shared::Shared;
 
 static CALLOUTS: Callouts = Callouts {
     cred: || Task::here(|task| task.process.cred.get()),
+    cred_at: [
+        offset_of!(Task, group_at) as i32,
+        beside_group(offset_of!(Process, cred) + Shared::<Cred>::WORD),
+    ],
     number: || Task::here(|task| task.process.pid),
     limit: |which| Task::here(|task| task.process.limits.lock().cur(which)),
     is_dying: || {

@@ -20,6 +20,8 @@ pub mod cook_tty_out;
 pub mod counter;
 #[cfg(not(loom))]
 pub mod filter;
+#[cfg(not(loom))]
+pub mod filtered;
 pub mod fsmap;
 #[cfg(not(loom))]
 pub mod gauge;

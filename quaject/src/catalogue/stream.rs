@@ -14,6 +14,7 @@ use crate::kit::seam::Unmade;
 use crate::kit::signature::Pass;
 use codegen::methods::Reg;
 use codegen::{Class, Routine, dynasm};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::Monitor;
 
 /// The contract of the loop: so many bytes from there on are replaced by those that have passed.
@@ -51,6 +52,8 @@ pub struct Stream {
     header: &'static Header,
     loops: [Published<RunFn>; 2],
     turns: [Monitor<Passing>; 2],
+    /// The identity for which routines may have the filters act, 0 for none.
+    acts_for: AtomicUsize,
 }
 
 crate::quaject! {
@@ -67,6 +70,7 @@ crate::quaject! {
             header,
             loops: [made(Course::Incoming)?, made(Course::Outgoing)?],
             turns: [const { Monitor::new(Passing) }; 2],
+            acts_for: AtomicUsize::new(0),
         })
     };
     remake Stream::remake;
@@ -90,6 +94,20 @@ impl Stream {
     pub fn run(&self, course: Course, bytes: &mut [u8]) {
         let _turn = self.turns[course.port()].lock();
         self.loops[course.port()].call(|run| run(bytes.as_mut_ptr(), bytes.len()));
+    }
+
+    /// Routines may have the filters act for calls of `identity`, an address that stays its own until another
+    /// is given; 0: for none.
+    pub fn act_for(&self, identity: usize) {
+        self.acts_for.store(identity, Ordering::SeqCst);
+    }
+
+    /// Addresses of two words for generated code: the identity of [`Stream::act_for`], and a word that is not
+    /// 0 while bytes pass this way.
+    pub(crate) fn guards(&self, course: Course) -> [usize; 2] {
+        let turn = core::ptr::from_ref(self.turns[course.port()].raw().word());
+        let acts_for = core::ptr::from_ref(&self.acts_for);
+        [acts_for.expose_provenance(), turn.expose_provenance()]
     }
 
     /// The generated loop, to look at.

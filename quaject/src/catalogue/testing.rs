@@ -132,6 +132,32 @@ pub fn seam(cpus: usize, conv: Conv) -> Seam {
     Seam::new(stub.entry(), cpus, conv, &crate::CALLBACKS).unwrap()
 }
 
+/// As `seam`, where a routine that another has called leaves as in the kernel: it does not return to that.
+pub fn called_within(seam: &Seam) -> &'static Seam {
+    static CLASS: Class = Class::new("test way back");
+    /// Bytes of [`quaject_test_enter`], and more.
+    const ENTER: i32 = 256;
+    let enter = quaject_test_enter as *const () as usize;
+    let mut draft = Draft::new(&CLASS, "way back");
+    let d = &mut draft;
+    dynasm!(d ; .arch x64
+        ; push rcx
+        ; mov rcx, [rsp + 8]
+        ; sub rcx, enter as i32
+        ; cmp rcx, ENTER
+        ; pop rcx
+        ; jb >outermost
+        ; lea rsp, [rsp + 8]
+        ; outermost:
+    );
+    d.jmp_abs(codegen::Hole::value(seam.slow() as i64));
+    // SAFETY: never called from Rust.
+    let stub: Routine<fn()> = unsafe { Routine::from(draft.seal().unwrap()) };
+    let entry = stub.entry();
+    core::mem::forget(stub);
+    Box::leak(Box::new(seam.leaving_to(entry).unwrap()))
+}
+
 /// As [`seam`], for good.
 pub fn leaked(cpus: usize, conv: Conv) -> &'static Seam {
     Box::leak(Box::new(seam(cpus, conv)))

@@ -412,6 +412,15 @@ impl Assembly {
         }
     }
 
+    /// Whether all that is linked so far, however deep, stands in line.
+    pub fn is_in_line(&self) -> bool {
+        let is = |link: &Linked| match link.placed {
+            Some(stood) => stood.in_line,
+            None => link.target.is_none(),
+        };
+        self.noted.links.iter().all(is)
+    }
+
     /// The routine, which keeps what stands in it, and `more`. Once.
     ///
     /// # Errors

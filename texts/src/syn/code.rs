@@ -270,7 +270,7 @@ impl Folder for Descriptor {
         let veil = Veil::now();
         Ok(text(move |out| {
             show(veil, entry, &owner, out)?;
-            match of.file().relayed(call) {
+            match of.behind(entry).or_else(|| of.file().relayed(call)) {
                 Some(routine) => show(veil, routine.entry(), "whoever has the relay", out),
                 None => Ok(()),
             }

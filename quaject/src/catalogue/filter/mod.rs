@@ -17,7 +17,7 @@ pub mod newline;
 pub mod rate;
 pub mod tap;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod upper;
 
 use crate::kit::assembly::{Assembly, Made, Published, Way};

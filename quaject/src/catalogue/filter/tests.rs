@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// A filter, and its plain twin.
-enum Both {
+pub(crate) enum Both {
     Upper(Ref<Upper>),
     Newline(Ref<Newline>, Ends),
     Tap(Ref<Tap>, Ref<Gauge>, u64),
@@ -28,7 +28,7 @@ enum Both {
 }
 
 impl Both {
-    fn any(random: &mut Random) -> Both {
+    pub(crate) fn any(random: &mut Random) -> Both {
         let several_cpus = random.below(2) == 0;
         match random.below(5) {
             0 => Both::Upper(create(()).unwrap()),
@@ -52,7 +52,7 @@ impl Both {
         }
     }
 
-    fn quaject(&self) -> &dyn Quaject {
+    pub(crate) fn quaject(&self) -> &dyn Quaject {
         match self {
             Both::Upper(filter) => filter,
             Both::Newline(filter, _) => filter,
@@ -62,7 +62,7 @@ impl Both {
         }
     }
 
-    fn twin(&mut self, byte: u8) -> u8 {
+    pub(crate) fn twin(&mut self, byte: u8) -> u8 {
         match self {
             Both::Upper(_) => return byte.to_ascii_uppercase(),
             Both::Newline(_, Ends::Feed) if byte == b'\r' => return b'\n',
@@ -77,7 +77,7 @@ impl Both {
         byte
     }
 
-    fn check(&self) {
+    pub(crate) fn check(&self) {
         match self {
             Both::Upper(_) | Both::Newline(..) => {}
             Both::Tap(tap, gauge, count) => {

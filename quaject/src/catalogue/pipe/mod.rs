@@ -245,6 +245,21 @@ impl PipeCore {
         self.size
     }
 
+    /// Where its bytes lie, for generated code.
+    ///
+    /// # Errors
+    /// [`Unmade::OutOfReach`].
+    #[cfg(not(loom))]
+    pub(crate) fn ring(&self) -> Result<crate::kit::assembly::Ring, Unmade> {
+        let core = crate::kit::seam::near(self)? as i32;
+        Ok(crate::kit::assembly::Ring {
+            head: core + offset::HEAD,
+            tail: core + offset::TAIL,
+            bytes: crate::kit::seam::near(self.buffer.as_ptr())? as i32,
+            size: self.size as i32,
+        })
+    }
+
     /// Bytes that can be read now.
     pub fn available(&self) -> usize {
         // In the total order of these accesses: a waiter raised the guard before this.
@@ -622,6 +637,8 @@ pub(crate) mod offset {
     pub const READING: i32 = (offset_of!(PipeCore, tail) + offset_of!(Line, reading)) as i32;
 }
 
+#[cfg(all(test, not(loom)))]
+mod filtered_tests;
 #[cfg(all(test, not(loom)))]
 mod message_tests;
 #[cfg(all(test, not(loom)))]
