@@ -3,13 +3,17 @@
 //! *Interface*: [`init`] generates the code once, before the first thread of a program.
 //!
 //! It is one for all threads: each dispatcher leads here what it does not answer itself, the first one of a
-//! thread everything. A function does a call that is found in the tree, by way of the thread room's stub
-//! ([`thread::outright`]); a few are code that stands here itself; all other calls take the slow way.
+//! thread everything. The number is the index in a table of code addresses. Some calls have a function, which
+//! the thread room's stub calls ([`thread::outright`]); a few have code that stands here itself; all other
+//! calls take the slow way.
 //!
-//! Source: dissertation, section 3.3.4 (a call's way is as long as it must be).
+//! Source: dissertation, 3.3.4 (a call's way is as long as it must be) and 4.2 (procedures by index).
 
 use abi::nr;
+use codegen::harden::{self, below, hardening};
+use codegen::methods::Reg;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use quaject::Conv;
 use thread::outright::{FramedFn, OutrightFn, framed_word, word};
 
@@ -22,7 +26,13 @@ use file::seam::keep;
 
 static CLASS: Class = Class::new("procedure");
 
-/// The way of a call that is found in the tree.
+/// Where each call goes, by its number. Written once, before the first thread of a program.
+static WAYS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
+
+/// One more than the highest number of a call that has a way of its own.
+const COUNT: usize = nr::CLONE3 + 1;
+
+/// The way of a call.
 #[derive(Clone, Copy)]
 enum To {
     /// The code at this address.
@@ -91,48 +101,68 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::RSEQ, To::Here(itself::sequences)),
         (nr::CLONE3, To::Framed(process::clone3_outright)),
     ];
-    debug_assert!(calls.is_sorted_by_key(|call| call.0));
     thread::direct::link_invoke(native::quajects::invoke_outright);
-    emit(&calls)
+    for way in &WAYS {
+        way.store(machine::trap::syscall_slow(), Ordering::Relaxed);
+    }
+    for (number, to) in calls {
+        WAYS[number].store(way(number, to)?, Ordering::Relaxed);
+    }
+    by_number()
 }
 
-/// Generates the tree of `calls`, sorted by number, and what it leads to.
+/// The code that makes call `number` the way that `to` says.
 #[inline(never)]
-fn emit<const COUNT: usize>(calls: &[(usize, To); COUNT]) -> core::result::Result<(), OutOfCode> {
+fn way(number: usize, to: To) -> core::result::Result<usize, OutOfCode> {
+    let mut draft = Draft::new(&CLASS, "rest.way");
+    let d = &mut draft;
+    let slow = d.label();
+    match to {
+        To::Code(entry) => return Ok(entry),
+        To::Function(function) => by_function(d, number, function),
+        To::First(emit, function) => {
+            emit(d, slow);
+            d.bind(slow);
+            by_function(d, number, function);
+        }
+        To::Framed(function) => {
+            dynasm!(d ; .arch x64 ; mov rax, QWORD framed_word(number, function));
+            d.jmp_abs(thread::outright::framed_entry());
+        }
+        To::Operation(operation) => {
+            itself::operation(d, slow, operation);
+            slowly(d, number, slow);
+        }
+        To::Routine(entry) => {
+            d.call_abs(entry);
+            thread::outright::way_out(d);
+        }
+        To::Here(emit) => {
+            emit(d, slow);
+            slowly(d, number, slow);
+        }
+    }
+    keep(draft)
+}
+
+/// Generates the entry for all calls.
+fn by_number() -> core::result::Result<(), OutOfCode> {
     let mut draft = Draft::new(&CLASS, "rest");
     let d = &mut draft;
     let leave = d.label();
-    let calls = calls.map(|(number, to)| (number, to, d.label()));
-    tree(d, &calls, leave);
-    for (number, to, label) in calls {
-        d.bind(label);
-        let slow = d.label();
-        match to {
-            To::Code(entry) => d.jmp_abs(entry),
-            To::Function(function) => by_function(d, number, function),
-            To::First(emit, function) => {
-                emit(d, slow);
-                d.bind(slow);
-                by_function(d, number, function);
-            }
-            To::Framed(function) => {
-                dynasm!(d ; .arch x64 ; mov rax, QWORD framed_word(number, function));
-                d.jmp_abs(thread::outright::framed_entry());
-            }
-            To::Operation(operation) => {
-                itself::operation(d, slow, operation);
-                dynasm!(d ; .arch x64 ; =>slow ; mov eax, number as i32 ; jmp =>leave);
-            }
-            To::Routine(entry) => {
-                d.call_abs(entry);
-                thread::outright::way_out(d);
-            }
-            To::Here(emit) => {
-                emit(d, slow);
-                dynasm!(d ; .arch x64 ; =>slow ; mov eax, number as i32 ; jmp =>leave);
-            }
-        }
+    // The image and what is static in it are within the reach of 32 bits.
+    let ways = WAYS.as_ptr() as i32;
+    dynasm!(d ; .arch x64 ; cmp eax, COUNT as i32 ; jae =>leave ; mov eax, eax);
+    if hardening().masks() {
+        dynasm!(d ; .arch x64 ; push rcx);
+        below(d, Reg::Rax, Reg::Rcx);
+        dynasm!(d ; .arch x64 ; pop rcx);
     }
+    harden::jump(
+        d,
+        |d| dynasm!(d ; .arch x64 ; jmp QWORD [rax * 8 + ways]),
+        |d| dynasm!(d ; .arch x64 ; push QWORD [rax * 8 + ways]),
+    );
     d.bind(leave);
     d.jmp_abs(machine::trap::syscall_slow());
     thread::outright::link_rest(keep(draft)?);
@@ -144,24 +174,8 @@ fn by_function(d: &mut Draft, number: usize, function: OutrightFn) {
     d.jmp_abs(thread::outright::entry());
 }
 
-/// Compares eax with the sorted numbers, half by half.
-fn tree(d: &mut Draft, calls: &[(usize, To, Label)], leave: Label) {
-    if let [below @ .., (number, _, label)] = calls
-        && below.len() < 2
-    {
-        dynasm!(d ; .arch x64 ; cmp eax, *number as i32 ; je =>*label);
-        return match below {
-            [] => dynasm!(d ; .arch x64 ; jmp =>leave),
-            below => tree(d, below, leave),
-        };
-    }
-    let middle = calls.len() / 2;
-    let (below, above) = calls.split_at(middle);
-    if let [(number, _, label), above @ ..] = above {
-        let higher = d.label();
-        dynasm!(d ; .arch x64 ; cmp eax, *number as i32 ; je =>*label ; ja =>higher);
-        tree(d, below, leave);
-        d.bind(higher);
-        tree(d, above, leave);
-    }
+/// From `slow` on call `number` is made the slow way.
+fn slowly(d: &mut Draft, number: usize, slow: Label) {
+    dynasm!(d ; .arch x64 ; =>slow ; mov eax, number as i32);
+    d.jmp_abs(machine::trap::syscall_slow());
 }
