@@ -114,7 +114,8 @@ impl TrapFrame {
     }
 
     /// Whether `sysretq` restores this frame exactly, and safely (RIP below the hole, no debug flags).
-    fn clean(&self) -> bool {
+    #[inline]
+    pub fn is_clean(&self) -> bool {
         self.vector == VECTOR_SYSCALL
             && self.rcx == self.rip
             && self.r11 == self.rflags
@@ -700,7 +701,7 @@ mod bare {
         cpu::irq_disable();
         // A call comes from user mode and goes back there.
         (callouts().return_to_user)(frame);
-        if frame.clean() {
+        if frame.is_clean() {
             return true;
         }
         if !frame.fits_user() {
@@ -820,15 +821,15 @@ mod tests {
             ss: USER_SS,
             ..Default::default()
         };
-        assert!(frame.clean());
-        assert!(!TrapFrame { rcx: 1, ..frame }.clean());
+        assert!(frame.is_clean());
+        assert!(!TrapFrame { rcx: 1, ..frame }.is_clean());
         assert!(
             !TrapFrame {
                 rip: abi::layout::USER_END as u64,
                 rcx: abi::layout::USER_END as u64,
                 ..frame
             }
-            .clean()
+            .is_clean()
         );
         assert!(
             !TrapFrame {
@@ -836,14 +837,14 @@ mod tests {
                 r11: 0x346,
                 ..frame
             }
-            .clean()
+            .is_clean()
         );
         assert!(
             !TrapFrame {
                 vector: 14,
                 ..frame
             }
-            .clean()
+            .is_clean()
         );
     }
 }

@@ -21,10 +21,17 @@ use crate::signal::pending::Origin;
 
 /// Ends the calling thread; with the last one, the process ends with `status` (as `wait` encodes it).
 pub fn exit_thread(status: i32) -> ! {
-    let task = Task::current();
-    let process = task.process.clone();
-    trace::end_traced(&task, status);
-    robust::release(&task, false);
+    Task::here(|task| leave_process(task, status));
+    Task::forget();
+    thread::exit()
+}
+
+/// The running thread, which is `task`, takes its leave of its process.
+#[inline(always)]
+fn leave_process(task: &Arc<Task>, status: i32) {
+    let process = &task.process;
+    trace::end_traced(task, status);
+    robust::release(task, false);
     let cleared = task.clear_child_tid.load(Ordering::Relaxed);
     if cleared != 0 && vm::user::put(cleared, &0u32).is_ok() {
         futex::wake_user(cleared);
@@ -34,34 +41,30 @@ pub fn exit_thread(status: i32) -> ! {
     let (last, files) = {
         // One after the other with the account held: nobody counts it twice.
         let mut account = process.usage.lock();
-        account.thread_ends(&task);
-        process.dismiss(&task)
+        account.thread_ends(task);
+        process.dismiss(task)
     };
     if last {
         drop(files);
-        forget_signals(&task);
+        forget_signals(task);
         process.signals.forget_all();
-        end_process(&process, status);
+        end_process(process, status);
     } else {
         files.leave();
         drop(files);
-        process.signals.thread_gone(&process);
+        process.signals.thread_gone(process);
         process.hall.left();
-        out_of_sight(&process);
+        out_of_sight(process);
         // The news from an interrupt, or from a sender of a signal, to this thread is for the others now.
         let waiting = process.pending();
-        process.signals.leave_to_others(&process, waiting);
-        forget_signals(&task);
+        process.signals.leave_to_others(process, waiting);
+        forget_signals(task);
         // `exec` waits here for the others to go.
         process.child_wait.wake_all();
     }
     if task.tid != process.pid {
         tree::release(task.tid);
     }
-    drop(process);
-    drop(task);
-    Task::forget();
-    thread::exit()
 }
 
 /// Nobody will take signals that wait for the thread alone; their payers have it back before its end can be

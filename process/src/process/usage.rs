@@ -82,6 +82,7 @@ impl Counts {
         }
     }
 
+    #[inline]
     fn add(&mut self, other: &Counts) {
         self.cpu_ns += other.cpu_ns;
         self.user += other.user;

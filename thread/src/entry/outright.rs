@@ -39,7 +39,7 @@ pub const LEFT: isize = i32::MIN as isize;
 pub const ANSWERED: u64 = 1 << 30;
 
 /// Address of the way out.
-static OUT: AtomicUsize = AtomicUsize::new(0);
+pub(crate) static OUT: AtomicUsize = AtomicUsize::new(0);
 
 /// The target of calls that no dispatcher answers itself.
 static REST: AtomicUsize = AtomicUsize::new(0);

@@ -139,6 +139,9 @@ pub(crate) fn inherit(child: &Tte) -> Result<(), NoMemory> {
     child.ends.store(ends, Ordering::Relaxed);
     // SAFETY: the thread itself.
     let own = &unsafe { me.parts() }.calls;
+    if own.is_empty() {
+        return Ok(());
+    }
     // SAFETY: the caller's promise.
     let calls = &mut unsafe { child.parts() }.calls;
     if refused() || calls.try_reserve(own.len()).is_err() {

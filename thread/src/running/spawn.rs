@@ -482,7 +482,14 @@ unsafe fn first_frame(top: usize, body: Body) -> usize {
 #[cfg(target_os = "none")]
 mod first {
     use super::exit;
+    use crate::entry::outright::OUT;
+    use crate::tte::flags::ATTENTION;
     use core::arch::naked_asm;
+    use core::mem::offset_of;
+    use core::sync::atomic::Ordering;
+    use machine::cpu::StackBase;
+    use machine::restore;
+    use machine::trap::{TrapFrame, VECTOR_SYSCALL};
 
     pub(super) fn kernel() -> usize {
         kernel_body as *const () as usize
@@ -503,7 +510,39 @@ mod first {
 
     #[unsafe(naked)]
     unsafe extern "C" fn user_body() {
-        naked_asm!("mov rdi, r12", "jmp {enter}", enter = sym machine::trap::return_from)
+        naked_asm!(
+            "cmp qword ptr [r12 + {vector}], {call}",
+            "jne 2f",
+            "mov rdi, r12",
+            "call {plainly}",
+            "test al, al",
+            "jz 2f",
+            restore!(),
+            "add rsp, {above}",
+            "jmp qword ptr [{out}]",
+            "2:",
+            "mov rdi, r12",
+            "jmp {enter}",
+            vector = const offset_of!(TrapFrame, vector),
+            call = const VECTOR_SYSCALL,
+            plainly = sym plainly,
+            above = const size_of::<TrapFrame>() - offset_of!(TrapFrame, vector),
+            out = sym OUT,
+            enter = sym machine::trap::return_from,
+        )
+    }
+
+    /// Whether the thread, of which nothing else is asked, begins as from a call that needs no trap frame.
+    /// Its stack pointer is then in the stack's base.
+    extern "C" fn plainly(frame: &TrapFrame) -> bool {
+        let me = crate::current();
+        let plain = me.state.load(Ordering::Relaxed) & ATTENTION == 0 && frame.is_clean();
+        if plain {
+            StackBase::here()
+                .user_rsp
+                .store(frame.rsp, Ordering::Relaxed);
+        }
+        plain
     }
 }
 
