@@ -11,6 +11,7 @@ use abi::linux::{O_ACCMODE, O_LARGEFILE, O_RDONLY, O_TRUNC};
 use alloc::sync::Arc;
 
 use super::busy::Writing;
+use super::inactive::Inactive;
 use super::inode::{How, Inode};
 use super::kept;
 use super::lease;
@@ -29,12 +30,13 @@ fn is_quiet() -> bool {
 }
 
 impl Found<'_> {
-    /// A new description of the regular file, opened with `flags`, which its rights allow.
+    /// A new description of the regular file with the inactive list `list`, opened with `flags`, which its
+    /// rights allow.
     ///
     /// # Safety
     /// Interrupts are off, and were when it was found.
     #[inline]
-    pub unsafe fn described(&self, flags: u32) -> Option<Arc<OpenFile>> {
+    pub unsafe fn described(&self, list: &Inactive, flags: u32) -> Option<Arc<OpenFile>> {
         let Found {
             mount,
             inode,
@@ -44,7 +46,6 @@ impl Found<'_> {
         if flags & O_TRUNC != 0 || !room || !shown.has_name() {
             return None;
         }
-        let list = inode.inactive()?;
         let file = inode.clone().as_regular()?;
         let writing = match flags & O_ACCMODE {
             O_RDONLY => None,

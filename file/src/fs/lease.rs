@@ -342,9 +342,15 @@ pub fn covers(inode: &dyn Inode) -> bool {
 /// The last descriptor of `of` is gone.
 #[inline]
 pub fn closed(of: &OpenFile) {
-    if any()
-        && let Some(inode) = of.inode()
-    {
+    if any() {
+        end_of(of);
+    }
+}
+
+/// Drops the lease that was taken by `of`, if there is one.
+#[cold]
+fn end_of(of: &OpenFile) {
+    if let Some(inode) = of.inode() {
         drop(take(inode.id(), |lease| lease.is_of(of)));
     }
 }

@@ -292,8 +292,8 @@ impl Drop for OldCopy {
     }
 }
 
-/// The mount on `inode` of `mount`, which shows `shown`, or these themselves. None: it cannot be decided
-/// without a lock.
+/// The mount on `inode` of `mount`, which shows `shown`, or these themselves; with it the part that its root
+/// shows. None: it cannot be decided without a lock, or the root shows none.
 ///
 /// # Safety
 /// Interrupts are off for as long as the answer is used.
@@ -302,19 +302,21 @@ pub unsafe fn on_top<'a>(
     mount: &'a Mount,
     inode: &'a Arc<dyn Inode>,
     shown: &Shown,
-) -> Option<(&'a Mount, &'a Arc<dyn Inode>)> {
+) -> Option<(&'a Mount, &'a Arc<dyn Inode>, &'a Shown)> {
     // SAFETY: a mount is not told of any more a grace period before it goes.
     if let Some(top) = unsafe { shown.top().as_ref() }
         // SAFETY: as the caller promises.
         && unsafe { top.covers.peek() }
             .as_ref()
             .is_some_and(|c| ptr::eq(&*c.mount, mount))
-        && !top.root.shown().is_none_or(Shown::is_covered)
+        && let Some(next) = top.root.shown()
+        && !next.is_covered()
     {
-        return Some((top, &top.root));
+        return Some((top, &top.root, next));
     }
     // SAFETY: as the caller promises.
-    unsafe { among_all(mount, inode) }
+    let (mount, inode) = unsafe { among_all(mount, inode) }?;
+    Some((mount, inode, inode.shown()?))
 }
 
 /// As [`on_top`], by a look at all mounts.

@@ -43,11 +43,12 @@ pub unsafe fn find<'a, 'p>(
     cred: &Cred,
 ) -> Option<Spot<'a, 'p>> {
     let longest = path.len().checked_sub(ZEROS)?;
+    let absolute = path.first() == Some(&b'/');
     // SAFETY: as the caller promises.
-    let start = unsafe { context.start(path.first() == Some(&b'/')) };
+    let start = unsafe { context.start(absolute) };
     let (mut mount, mut dir): (&Mount, _) = (&start.mount, &start.inode);
     let mut shown = dir.shown()?;
-    let mut at = 0;
+    let mut at = usize::from(absolute);
     loop {
         let (hash, end) = component(path, at)?;
         let length = end.wrapping_sub(at);
@@ -86,8 +87,7 @@ pub unsafe fn find<'a, 'p>(
         (dir, shown) = (&entry.inode, entry.shown()?);
         if shown.is_covered() {
             // SAFETY: as the caller promises.
-            (mount, dir) = unsafe { on_top(mount, dir, shown) }?;
-            shown = dir.shown()?;
+            (mount, dir, shown) = unsafe { on_top(mount, dir, shown) }?;
         }
         // A file has no entries, which is seen then.
         at = end.wrapping_add(1);

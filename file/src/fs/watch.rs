@@ -410,13 +410,18 @@ fn about(of: &OpenFile, event: u32) {
 #[inline]
 pub fn closed(of: &OpenFile) {
     if of.tells() {
-        let event = if of.writable() {
-            IN_CLOSE_WRITE
-        } else {
-            IN_CLOSE_NOWRITE
-        };
-        about(of, event);
+        told_closed(of);
     }
+}
+
+#[cold]
+fn told_closed(of: &OpenFile) {
+    let event = if of.writable() {
+        IN_CLOSE_WRITE
+    } else {
+        IN_CLOSE_NOWRITE
+    };
+    about(of, event);
 }
 
 /// Checks every open description again, and plugs fitting code.

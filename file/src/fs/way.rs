@@ -16,6 +16,7 @@ use core::ptr;
 use super::attr::Kind;
 use super::context::FsContext;
 use super::entry::{Dentry, component};
+use super::inactive::Inactive;
 use super::inode::Inode;
 use super::names::{self, KEY_WORDS, Key, reading};
 use super::perm::{self, Bits};
@@ -180,7 +181,7 @@ pub unsafe fn find_from<'a>(start: &'a Place, path: Path, cred: &Cred, follow: b
     let Some(mut shown) = inode.shown() else {
         return Answer::Unknown;
     };
-    let mut at = 0;
+    let mut at = usize::from(path.is_absolute());
     loop {
         let Some((hash, end)) = component(bytes, at) else {
             return Answer::Longer;
@@ -217,13 +218,10 @@ pub unsafe fn find_from<'a>(start: &'a Place, path: Path, cred: &Cred, follow: b
         (inode, shown) = (&entry.inode, next);
         if shown.is_covered() {
             // SAFETY: as the caller promises.
-            let Some((on, top)) = (unsafe { on_top(mount, inode, shown) }) else {
+            let Some(top) = (unsafe { on_top(mount, inode, shown) }) else {
                 return Answer::Unknown;
             };
-            let Some(next) = top.shown() else {
-                return Answer::Unknown;
-            };
-            (mount, inode, shown) = (on, top, next);
+            (mount, inode, shown) = top;
         }
         if bytes.get(end) != Some(&b'/') {
             if end > longest {
@@ -280,10 +278,10 @@ pub unsafe fn reached<'a>(
 }
 
 impl Found<'_> {
-    /// A description of it, opened with access mode `mode`, that waits.
+    /// A description of it, opened with access mode `mode`, that waits in `list`, its inactive list.
     #[inline(always)]
-    pub fn waiting(&self, mode: u32) -> Option<Arc<OpenFile>> {
-        let of = self.inode.inactive()?.take(mode)?;
+    pub fn waiting(&self, list: &Inactive, mode: u32) -> Option<Arc<OpenFile>> {
+        let of = list.take(mode)?;
         let here = |place: &Place| ptr::eq(&*place.mount, self.mount);
         if !of.place().is_some_and(here) {
             names::wait_again(of);
@@ -301,6 +299,9 @@ pub fn waiting_description(
     cred: &Cred,
     mode: u32,
 ) -> Option<Arc<OpenFile>> {
-    // SAFETY: a read section has interrupts off.
-    reading(|| unsafe { reached(context, path, cred, mode) }?.waiting(mode))
+    reading(|| {
+        // SAFETY: a read section has interrupts off.
+        let found = unsafe { reached(context, path, cred, mode) }?;
+        found.waiting(found.inode.inactive()?, mode)
+    })
 }

@@ -182,9 +182,10 @@ fn open_by_entries(task: &Arc<Task>, key: &Key, flags: u32) -> Option<isize> {
     let of = unsafe {
         let (cred, context) = (process.cred.peek(), process.fs.peek());
         let found = way::reached(context, way::Path::of(key), cred, flags & O_ACCMODE)?;
-        match found.waiting(flags & O_ACCMODE) {
+        let list = found.inode.inactive()?;
+        match found.waiting(list, flags & O_ACCMODE) {
             Some(of) => of,
-            None => found.described(flags)?,
+            None => found.described(list, flags)?,
         }
     };
     names::note(key);
