@@ -333,7 +333,6 @@ unsafe impl Send for OpenFile {}
 unsafe impl Sync for OpenFile {}
 
 /// The routines of a description: for one thread, and for many.
-#[derive(Default)]
 struct Code {
     cells: Cells,
     /// [`PROBED`], [`TELLS`], [`FILTERED`].
@@ -341,6 +340,17 @@ struct Code {
     /// Entries of the exclusive and of the shared routines, access mode considered. They are not there while
     /// the first is 0.
     entries: [[AtomicUsize; 3]; 2],
+}
+
+impl Code {
+    /// None yet.
+    const fn new() -> Code {
+        Code {
+            cells: Cells::new(),
+            apart: AtomicU8::new(0),
+            entries: [const { [const { AtomicUsize::new(0) }; 3] }; 2],
+        }
+    }
 }
 
 /// Its routines are measured.
@@ -431,7 +441,7 @@ impl OpenFile {
             closed: AtomicBool::new(false),
             asked: AtomicBool::new(false),
             writing: Once::new(),
-            code: Code::default(),
+            code: Code::new(),
             operations: Operations::default(),
             look: look::Look::new(),
             told: Once::new(),

@@ -77,10 +77,14 @@ pub(super) struct Cell {
 }
 
 /// The same, once somebody has asked for it.
-#[derive(Default)]
 pub(super) struct Cells(AtomicPtr<Cell>);
 
 impl Cells {
+    /// Nobody has asked yet.
+    pub const fn new() -> Cells {
+        Cells(AtomicPtr::new(ptr::null_mut()))
+    }
+
     /// The routines, if any were made.
     #[inline]
     pub fn there(&self) -> Option<&Cell> {
