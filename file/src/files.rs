@@ -320,23 +320,20 @@ impl Files {
         let of = self.get(fd)?;
         let cold = match of.ready_entries(of.sharing()) {
             None => of.asks_for_code(),
-            Some(entries) => {
-                self.may_be_exclusive(fd, &of) || self.reads_by(fd) != entries[0] as u32
-            }
+            Some(_) => self.may_be_exclusive(fd, &of) || !self.leads_to(fd, &of),
         };
         Ok((of, cold))
     }
 
-    /// The code of `read` at `fd`. It is not that of the description when the routines were generated for
-    /// another of its numbers.
-    fn reads_by(&self, fd: i32) -> u32 {
+    /// Whether the code at `fd` is that of its description. It is not when the routines were generated for
+    /// another of its numbers, or in another table.
+    fn leads_to(&self, fd: i32, of: &OpenFile) -> bool {
         let fd = fd as u32 as usize;
+        let code = code_of(Some(of), self.bounded.load(Ordering::Relaxed));
         briefly(|| {
             let arrays = self.arrays();
-            match fd < arrays.len() {
-                true => arrays.words(fd)[0].get(),
-                false => 0,
-            }
+            fd < arrays.len()
+                && arrays.words(fd).map(Derived::get) == code.map(|entry| entry as u32)
         })
     }
 

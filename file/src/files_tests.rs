@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::file::{DescRoutines, File};
-use abi::linux::{O_RDONLY, O_RDWR};
+use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY};
 use core::any::Any;
 use std::sync::atomic::AtomicI32;
 
@@ -103,6 +103,28 @@ fn sharing_follows_fork_and_close() {
     drop(of);
     parent.install_at(0, file(&count, O_RDONLY), false).unwrap();
     assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+/// As in a table that was copied before the routines were made: a description that is only written has the same
+/// `read` there.
+#[test]
+fn code_is_plugged_where_any_of_it_is_missing() {
+    for (flags, before) in [
+        (O_WRONLY, [BAD, 77, SLOW]),
+        (O_RDONLY, [77, BAD, SLOW]),
+        (O_RDWR, [SLOW, SLOW, 77]),
+    ] {
+        let (files, count) = table(1024);
+        let of = file(&count, flags);
+        files.install(of.clone(), false).unwrap();
+        files.warm(0, &of);
+        let after = words(&files, 0);
+        files.arrays().set(0, before);
+        assert!(files.get_cold(0).unwrap().1);
+        files.warm(0, &of);
+        assert!(!files.get_cold(0).unwrap().1);
+        assert_eq!(words(&files, 0), after);
+    }
 }
 
 #[test]
