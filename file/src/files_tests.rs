@@ -105,8 +105,8 @@ fn sharing_follows_fork_and_close() {
     assert_eq!(count.load(Ordering::Relaxed), 1);
 }
 
-/// As in a table that was copied before the routines were made: a description that is only written has the same
-/// `read` there.
+/// As in a table that was copied before the routines were made: a description that is only written has the
+/// same `read` there.
 #[test]
 fn code_is_plugged_where_any_of_it_is_missing() {
     for (flags, before) in [
