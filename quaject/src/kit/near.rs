@@ -6,8 +6,18 @@
 use core::ptr::NonNull;
 
 #[cfg(any(test, feature = "host"))]
-type Place = codegen::host::Low<[u8; LARGEST]>;
+use codegen::host::Low;
 
+/// What a block on the host is in. Most are small, and thousands wait there while a test holds the grace
+/// period.
+#[cfg(any(test, feature = "host"))]
+enum Place {
+    Small(#[expect(dead_code, reason = "owns the bytes")] Low<[u8; SMALL]>),
+    Large(#[expect(dead_code, reason = "owns the bytes")] Low<[u8; LARGEST]>),
+}
+
+#[cfg(any(test, feature = "host"))]
+const SMALL: usize = 16 * 1024;
 /// The largest block on the host, in bytes.
 #[cfg(any(test, feature = "host"))]
 const LARGEST: usize = 640 * 1024;
@@ -47,13 +57,14 @@ impl Block {
         if len > LARGEST {
             return None;
         }
-        let mut place = Place::new([0; LARGEST]);
-        let at = NonNull::from(&mut *place).cast();
-        Some(Block {
-            at,
-            len,
-            _place: place,
-        })
+        let (at, _place) = if len <= SMALL {
+            let mut place = Low::new([0; SMALL]);
+            (NonNull::from(&mut *place).cast(), Place::Small(place))
+        } else {
+            let mut place = Low::new([0; LARGEST]);
+            (NonNull::from(&mut *place).cast(), Place::Large(place))
+        };
+        Some(Block { at, len, _place })
     }
 
     /// Address of the first byte.
