@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 #[cfg(any(test, feature = "host"))]
 use codegen::host::Low;
 
-/// What a block on the host is in. Most are small, and thousands wait there while a test holds the grace
+/// The place of a block on the host. Most are small, and thousands wait there while a test holds the grace
 /// period.
 #[cfg(any(test, feature = "host"))]
 enum Place {
