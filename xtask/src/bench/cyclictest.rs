@@ -7,7 +7,7 @@
 use super::columns::Columns;
 use super::guest::{self, Kernel};
 use super::realtime::{self, failures, runs};
-use super::{histogram, linux, results};
+use super::{histogram, results};
 use crate::failure::{Context, Failure, Result, USAGE};
 use crate::{compile, host};
 use lexopt::prelude::*;
@@ -44,16 +44,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("seconds") => {
-                let word = parser.value()?.to_string_lossy().into_owned();
-                let number = word.parse().ok().filter(|n| (1..=100_000).contains(n));
-                seconds = number.ok_or_else(|| {
-                    Failure::new(
-                        USAGE,
-                        format!("--seconds {word}: a number from 1 to 100000"),
-                    )
-                })?;
-            }
+            Long("seconds") => seconds = guest::number(&mut parser, "seconds", 1..=100_000)?,
             Long("long") => seconds = LONG,
             Long("json") => json = Some(PathBuf::from(parser.value()?)),
             Long("only") => alone = guest::only_synthesis(&mut parser)?,
@@ -73,12 +64,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     host::need(&[host::QEMU, host::BUSYBOX, host::GCC])?;
     let program = compile::program("conduct", &compile::GLIBC)?;
-    let mut kernels = Vec::new();
-    if !alone {
-        kernels.push(Kernel::peer("Linux", &linux::CLOUD)?);
-        kernels.push(Kernel::peer("PREEMPT_RT", &linux::REALTIME)?);
-    }
-    kernels.push(Kernel::Synthesis);
+    let kernels = guest::in_real_time(alone)?;
     let printed = guest::side_by_side(&kernels, |kernel| run(kernel, &program, &names, seconds))?;
     let (mut table, mut texts, mut said) = (Columns::default(), Vec::new(), String::new());
     for (kernel, printed) in kernels.iter().zip(&printed) {

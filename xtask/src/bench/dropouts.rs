@@ -6,10 +6,10 @@
 //! doubles until the recording of QEMU's sound card has a gap. Linux plays by ALSA's own device
 //! (`user/alsa.c`); its modules are in Debian's packages for hardware.
 
-use super::guest::Kernel;
+use super::guest::{Kernel, number};
 use super::{linux, results};
 use crate::compile::{self, Music};
-use crate::failure::{Context, Failure, Result, USAGE};
+use crate::failure::{Context, Result};
 use crate::rootfs::Root;
 use crate::stream::{Stream, compare, silence};
 use crate::{debian, host};
@@ -101,8 +101,8 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("seconds") => seconds = number(&mut parser, "seconds", 1, 600)?,
-            Long("programs") => chosen.push((number(&mut parser, "programs", 0, 1000)?, 1)),
+            Long("seconds") => seconds = number(&mut parser, "seconds", 1..=600)?,
+            Long("programs") => chosen.push((number(&mut parser, "programs", 0..=1000)?, 1)),
             Long("only") => alone = super::guest::only_synthesis(&mut parser)?,
             Short('h') | Long("help") => {
                 print!("{HELP}");
@@ -144,17 +144,6 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         .filter(ours)
         .find(|heard| (heard.programs, heard.shift) == (20, 1));
     Ok(i32::from(promised.is_some_and(|heard| !heard.whole())))
-}
-
-fn number(parser: &mut lexopt::Parser, name: &str, least: u32, most: u32) -> Result<u32> {
-    let word = parser.value()?.to_string_lossy().into_owned();
-    let number = word.parse().ok().filter(|n| (least..=most).contains(n));
-    number.ok_or_else(|| {
-        Failure::new(
-            USAGE,
-            format!("--{name} {word}: a number from {least} to {most}"),
-        )
-    })
 }
 
 /// Each system's runs, until one has a gap; two systems at a time, as each takes a processor of the host.

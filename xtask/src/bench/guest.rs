@@ -3,13 +3,15 @@
 //! *Interface*: `Kernel`; `run` boots it on a machine that the caller describes, with the program as the
 //! first process, and gives what it printed; `prepare` gives that machine and its root archive without
 //! booting, `prepare_in` one with another root; `start` boots any machine; `side_by_side` measures several
-//! kernels at once.
+//! kernels at once, such as those of `in_real_time`; `only_synthesis` and `number` read what stands behind an
+//! option.
 
 use super::linux::{self, Peer};
 use crate::failure::{Failure, HOST, Result, USAGE};
 use crate::machine::{Kept, Log, Machine, Running, Status, Streams};
 use crate::rootfs::Root;
 use crate::{host, kernel};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,6 +29,36 @@ pub fn only_synthesis(parser: &mut lexopt::Parser) -> Result<bool> {
     }
     let word = word.to_string_lossy();
     Err(Failure::new(USAGE, format!("--only {word}: synthesis")))
+}
+
+/// The number behind the option `name` of a command.
+///
+/// # Errors
+/// Another word, none, or a number beyond `range`.
+pub fn number(parser: &mut lexopt::Parser, name: &str, range: RangeInclusive<u32>) -> Result<u32> {
+    let word = parser.value()?.to_string_lossy().into_owned();
+    let number = word.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| {
+        let (least, most) = range.into_inner();
+        Failure::new(
+            USAGE,
+            format!("--{name} {word}: a number from {least} to {most}"),
+        )
+    })
+}
+
+/// The kernels of a measurement of lateness: Linux, PREEMPT_RT and ours, or `alone` ours.
+///
+/// # Errors
+/// Host failure when one cannot be had.
+pub fn in_real_time(alone: bool) -> Result<Vec<Kernel>> {
+    let mut kernels = Vec::new();
+    if !alone {
+        kernels.push(Kernel::peer("Linux", &linux::CLOUD)?);
+        kernels.push(Kernel::peer("PREEMPT_RT", &linux::REALTIME)?);
+    }
+    kernels.push(Kernel::Synthesis);
+    Ok(kernels)
 }
 
 /// A kernel to measure.

@@ -8,7 +8,7 @@ use super::guest::{self, Kernel};
 use super::realtime::{self, failures, runs};
 use super::table::{self, Row};
 use super::{LIMIT, counting, linux, results};
-use crate::failure::{Failure, HOST, Result, USAGE};
+use crate::failure::{Failure, HOST, Result};
 use crate::{compile, host};
 use lexopt::prelude::*;
 use std::ffi::OsString;
@@ -34,8 +34,8 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("groups") => groups = number(&mut parser, "groups", 100)?,
-            Long("loops") => loops = number(&mut parser, "loops", 100_000)?,
+            Long("groups") => groups = guest::number(&mut parser, "groups", 1..=100)?,
+            Long("loops") => loops = guest::number(&mut parser, "loops", 1..=100_000)?,
             Short('h') | Long("help") => {
                 print!("{HELP}");
                 return Ok(0);
@@ -74,12 +74,6 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     let missing = rows.iter().any(|row| row.synthesis.is_none());
     Ok(i32::from(rows.is_empty() || missing))
-}
-
-fn number(parser: &mut lexopt::Parser, name: &str, most: u32) -> Result<u32> {
-    let word = parser.value()?.to_string_lossy().into_owned();
-    let number = word.parse().ok().filter(|n| (1..=most).contains(n));
-    number.ok_or_else(|| Failure::new(USAGE, format!("--{name} {word}: a number from 1 to {most}")))
 }
 
 /// The rows of what the script printed: `Time: SECONDS` of each run.

@@ -8,7 +8,7 @@
 
 use super::columns::Columns;
 use super::guest::{self, Kernel};
-use super::{histogram, linux, results};
+use super::{histogram, results};
 use crate::failure::{Context, Failure, Result, USAGE};
 use crate::{compile, host};
 use lexopt::prelude::*;
@@ -47,19 +47,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("seconds") => {
-                let word = parser.value()?.to_string_lossy().into_owned();
-                seconds = word
-                    .parse()
-                    .ok()
-                    .filter(|n| (1..=100_000).contains(n))
-                    .ok_or_else(|| {
-                        Failure::new(
-                            USAGE,
-                            format!("--seconds {word}: a number from 1 to 100000"),
-                        )
-                    })?;
-            }
+            Long("seconds") => seconds = guest::number(&mut parser, "seconds", 1..=100_000)?,
             Long("long") => seconds = LONG,
             Long("json") => json = Some(PathBuf::from(parser.value()?)),
             Long("only") => alone = guest::only_synthesis(&mut parser)?,
@@ -82,12 +70,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     host::need(&[host::QEMU, host::BUSYBOX, host::GCC])?;
     let program = compile::program("lateness", &compile::GLIBC)?;
-    let mut kernels = Vec::new();
-    if !alone {
-        kernels.push(Kernel::peer("Linux", &linux::CLOUD)?);
-        kernels.push(Kernel::peer("PREEMPT_RT", &linux::REALTIME)?);
-    }
-    kernels.push(Kernel::Synthesis);
+    let kernels = guest::in_real_time(alone)?;
     let (mut table, mut histograms, mut versions) = (Columns::default(), Vec::new(), Vec::new());
     let texts = guest::side_by_side(&kernels, |kernel| run(kernel, &program, &kinds, seconds))?;
     for (kernel, text) in kernels.iter().zip(texts) {
