@@ -652,8 +652,7 @@ static void do_kernel_call(long n)
 {
     long (*stub)(long), entry;
     if (!native()) {
-        while (n--)
-            call(SYS_getpid, 0, 0, 0);
+        do_getpid(n);
         return;
     }
     long gauge = read_gauge(&stub, &entry);
@@ -667,8 +666,7 @@ static void do_kernel_call_inline(long n)
 {
     long (*stub)(long), entry;
     if (!native()) {
-        while (n--)
-            call(SYS_getpid, 0, 0, 0);
+        do_getpid(n);
         return;
     }
     long gauge = read_gauge(&stub, &entry);

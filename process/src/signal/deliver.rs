@@ -140,11 +140,7 @@ pub(crate) fn interrupt(
     if action.flags & SA_RESETHAND != 0 || !writer::write_still(trap, task, info, action, before) {
         return false;
     }
-    let this = match action.flags & SA_NODEFER {
-        0 => bit(info.signo),
-        _ => 0,
-    };
-    let mask = (before | action.mask | this) & !UNBLOCKABLE;
+    let mask = blocked_in(action, info.signo, before) & !UNBLOCKABLE;
     task.blocked.store(mask, Ordering::SeqCst);
     // The sender of a signal that has come meanwhile may have found this thread willing.
     if task.any_waits() {
@@ -223,11 +219,17 @@ fn handle(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo, action: &Sigac
     }
     task.mask_is_saved.store(false, Ordering::Relaxed);
     reset(task, info.signo, action);
-    let mut mask = blocked | action.mask;
-    if action.flags & SA_NODEFER == 0 {
-        mask |= bit(info.signo);
-    }
-    set_blocked(task, mask);
+    set_blocked(task, blocked_in(action, info.signo, blocked));
+}
+
+/// The signals that are blocked while the handler of `action` for `signo` runs, where `blocked` were before.
+#[inline]
+fn blocked_in(action: &Sigaction, signo: i32, blocked: u64) -> u64 {
+    let this = match action.flags & SA_NODEFER {
+        0 => bit(signo),
+        _ => 0,
+    };
+    blocked | action.mask | this
 }
 
 /// The mask that the return from a handler restores, where `blocked` is now.
