@@ -140,7 +140,7 @@ pub(crate) fn interrupt(
     if action.flags & SA_RESETHAND != 0 || !writer::write_still(trap, task, info, action, before) {
         return false;
     }
-    let mask = blocked_in(action, info.signo, before) & !UNBLOCKABLE;
+    let mask = blocked_in(action, info, before) & !UNBLOCKABLE;
     task.blocked.store(mask, Ordering::SeqCst);
     // The sender of a signal that has come meanwhile may have found this thread willing.
     if task.any_waits() {
@@ -219,17 +219,17 @@ fn handle(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo, action: &Sigac
     }
     task.mask_is_saved.store(false, Ordering::Relaxed);
     reset(task, info.signo, action);
-    set_blocked(task, blocked_in(action, info.signo, blocked));
+    set_blocked(task, blocked_in(action, info, blocked));
 }
 
-/// The signals that are blocked while the handler of `action` for `signo` runs, where `blocked` were before.
+/// The signals that are blocked while the handler of `action` for `info` runs, where `blocked` were before.
 #[inline]
-fn blocked_in(action: &Sigaction, signo: i32, blocked: u64) -> u64 {
-    let this = match action.flags & SA_NODEFER {
-        0 => bit(signo),
-        _ => 0,
-    };
-    blocked | action.mask | this
+fn blocked_in(action: &Sigaction, info: &Siginfo, blocked: u64) -> u64 {
+    let mut mask = blocked | action.mask;
+    if action.flags & SA_NODEFER == 0 {
+        mask |= bit(info.signo);
+    }
+    mask
 }
 
 /// The mask that the return from a handler restores, where `blocked` is now.
