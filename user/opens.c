@@ -608,6 +608,33 @@ static void first(void)
     equal(after.f_ffree, before.f_ffree, "as the file system says");
 }
 
+/* Paths that begin shortly before the end of a page, where they are alike: each leads to its own file. */
+static void cut(void)
+{
+    enum { FILES = 3, LONGEST = 80 };
+    char *pages = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char name[LONGEST];
+    struct stat there, opened;
+    int wrong = 0;
+    start();
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof name, BASE "/in/a-name-that-makes-a-path-long-enough-%d", i);
+        wrong += create(name, O_WRONLY) != 0;
+    }
+    equal(wrong, 0, "files whose paths begin alike");
+    for (size_t before = 1; before <= strlen(name); before++)
+        for (int i = 0; i < 3 * FILES; i++) {
+            snprintf(name, sizeof name, BASE "/in/a-name-that-makes-a-path-long-enough-%d", i % FILES);
+            wrong += stat(name, &there) != 0;
+            char *path = strcpy(pages + 4096 - before, name);
+            int fd = i % 2 ? open(path, O_RDONLY) : openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+            wrong += fd < 0 || fstat(fd, &opened) != 0 || opened.st_ino != there.st_ino;
+            close(fd);
+        }
+    equal(wrong, 0, "each is opened, wherever a page ends in its path");
+    munmap(pages, 8192);
+}
+
 static void names(void)
 {
     static char name[256] = BASE "/in/";
@@ -686,7 +713,7 @@ static void names(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"ways", ways}, {"swapped", swapped}, {"busy", busy}, {"nameless", nameless}, {"places", places}, {"limit", limit}, {"changes", changes}, {"told", told}, {"bounded", bounded}, {"names", names}, {"first", first},
+        {"ways", ways}, {"swapped", swapped}, {"busy", busy}, {"nameless", nameless}, {"places", places}, {"limit", limit}, {"changes", changes}, {"told", told}, {"bounded", bounded}, {"names", names}, {"cut", cut}, {"first", first},
     };
     if (argc == 2 && strcmp(argv[1], "--run") == 0)
         for (;;)

@@ -208,8 +208,10 @@ fn fill(key: &mut Key, addr: usize) -> Option<Who> {
     // Not past the page that the path starts in, since it may be the last.
     let within = PAGE - addr % PAGE;
     let bytes = key.bytes();
-    let len = bytes.len().min(within);
-    vm::user::copy_in(&mut bytes[..len], addr).ok()?;
+    let (here, beyond) = bytes.split_at_mut(bytes.len().min(within));
+    vm::user::copy_in(here, addr).ok()?;
+    // Only a zero of the path's own ends it.
+    beyond.fill(u8::MAX);
     key.finish(start).then_some(who)
 }
 
