@@ -1,8 +1,8 @@
 //! Programs from Debian: a root of packages, downloaded and unpacked, nothing of them run or installed on the
 //! host.
 //!
-//! *Interface*: [`unpacked`] gives the folder that has the packages' files and those of all that they depend
-//! on.
+//! *Interface*: [`whole`] gives the folder that has the packages' files and those of all that they depend on;
+//! [`unpacked`] leaves out what the tests do not use.
 //!
 //! `apt-get` finds what belongs together and fetches it, from the sources and with the checks that the host
 //! has. It is told of an empty system, but for what only the scripts of packages need ([`FOR_SCRIPTS`]),
@@ -16,8 +16,7 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Packages that others depend on for what they do while they are installed, or for what no guest is asked
-/// (postgres compiles its queries by `libllvm14`, which takes a hundred megabytes, when they are large).
+/// Packages that others depend on for what they do while they are installed.
 const FOR_SCRIPTS: &[&str] = &[
     "adduser",
     "ca-certificates",
@@ -25,15 +24,10 @@ const FOR_SCRIPTS: &[&str] = &[
     "dpkg",
     "init-system-helpers",
     "install-info",
-    "libllvm14",
     "libpam-runtime",
     "locales",
     "lsb-base",
-    "media-types",
     "passwd",
-    "perl",
-    "postgresql-client-common",
-    "postgresql-common",
     "sensible-utils",
     "ssl-cert",
     "systemd",
@@ -41,6 +35,16 @@ const FOR_SCRIPTS: &[&str] = &[
     "ucf",
     "usr-is-merged",
     "usrmerge",
+];
+
+/// Packages that others depend on for what no test asks of them (postgres compiles its queries by
+/// `libllvm14`, which takes a hundred megabytes, when they are large).
+const UNTESTED: &[&str] = &[
+    "libllvm14",
+    "media-types",
+    "perl",
+    "postgresql-client-common",
+    "postgresql-common",
 ];
 
 /// Folders that are links in a root.
@@ -97,7 +101,19 @@ const FOLDERS: &[(&str, u32)] = &[
 ///
 /// # Errors
 /// Host failure without `apt-get`, when it knows a package not, or when files cannot be had or written.
+pub fn whole(packages: &[&str]) -> Result<PathBuf> {
+    made(packages, &[FOR_SCRIPTS])
+}
+
+/// As [`whole`], without what the tests do not use.
+///
+/// # Errors
+/// As those of [`whole`].
 pub fn unpacked(packages: &[&str]) -> Result<PathBuf> {
+    made(packages, &[FOR_SCRIPTS, UNTESTED])
+}
+
+fn made(packages: &[&str], without: &[&[&str]]) -> Result<PathBuf> {
     let folder = host::build_dir("debian")?;
     let lock = std::fs::File::create(folder.join("lock")).context("build/debian/lock")?;
     // Two that want the same share one download.
@@ -105,7 +121,7 @@ pub fn unpacked(packages: &[&str]) -> Result<PathBuf> {
     // The shell of scripts, and what says how text is encoded.
     let packages = &[packages, &["dash", "libc-bin"]].concat();
     let mut hasher = DefaultHasher::new();
-    (packages, BASE, FOR_SCRIPTS, LEFT_OUT).hash(&mut hasher);
+    (packages, BASE, without, LEFT_OUT).hash(&mut hasher);
     let name = format!(
         "{}-{:016x}",
         packages.first().unwrap_or(&"none"),
@@ -125,7 +141,7 @@ pub fn unpacked(packages: &[&str]) -> Result<PathBuf> {
         "xtask: Debian packages for the guest: {}",
         packages.join(" ")
     );
-    let files = fetched(&folder, packages)?;
+    let files = fetched(&folder, packages, without)?;
     let half = folder.join(format!("{name}.half"));
     if half.exists() {
         std::fs::remove_dir_all(&half).context(half.display())?;
@@ -143,11 +159,11 @@ pub fn unpacked(packages: &[&str]) -> Result<PathBuf> {
 }
 
 /// The packages' files, of which those that are not there yet are fetched.
-fn fetched(folder: &Path, packages: &[&str]) -> Result<Vec<PathBuf>> {
+fn fetched(folder: &Path, packages: &[&str], without: &[&[&str]]) -> Result<Vec<PathBuf>> {
     let files = folder.join("files");
     std::fs::create_dir_all(files.join("partial")).context(files.display())?;
     let status = folder.join("status");
-    std::fs::write(&status, told(packages)).context(status.display())?;
+    std::fs::write(&status, told(packages, without)).context(status.display())?;
     let apt = |more: &[&str]| {
         let mut command = Command::new("apt-get");
         command
@@ -184,10 +200,11 @@ fn file_of(line: &str) -> Option<String> {
     Some(format!("{name}_{version}_{kind}.deb"))
 }
 
-/// The packages that `apt-get` is to take for installed.
-fn told(packages: &[&str]) -> String {
+/// The packages that `apt-get` is to take for installed: those of `without` that are not asked for.
+fn told(packages: &[&str], without: &[&[&str]]) -> String {
     let mut text = String::new();
-    for name in FOR_SCRIPTS.iter().filter(|name| !packages.contains(name)) {
+    let names = without.iter().copied().flatten();
+    for name in names.filter(|name| !packages.contains(name)) {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
@@ -293,7 +310,9 @@ mod tests {
 
     #[test]
     fn who_is_asked_for_is_not_left_out() {
-        assert!(told(&[]).contains("Package: perl\n"));
-        assert!(!told(&["perl"]).contains("Package: perl\n"));
+        let without: &[&[&str]] = &[FOR_SCRIPTS, UNTESTED];
+        assert!(told(&[], without).contains("Package: perl\n"));
+        assert!(!told(&["perl"], without).contains("Package: perl\n"));
+        assert!(!told(&[], &[FOR_SCRIPTS]).contains("Package: perl\n"));
     }
 }

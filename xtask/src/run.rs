@@ -125,7 +125,7 @@ pub fn root(options: &Options) -> Result<(Root, Vec<String>)> {
     let packages: Vec<_> = options.packages.iter().map(String::as_str).collect();
     let mut root = match (packages.as_slice(), options.root.as_deref()) {
         (&[], source) => Root::new(source)?,
-        (packages, None) => Root::new(Some(&debian::unpacked(packages)?))?,
+        (packages, None) => Root::new(Some(&debian::whole(packages)?))?,
         _ => {
             return Err(Failure::new(
                 USAGE,
