@@ -272,6 +272,61 @@ static void signals(void)
     equal(WEXITSTATUS(status), 41, "as changed, with the new mask");
 }
 
+/* The letter and words after `State:` in a process's status, and the letter in its stat. */
+static const char *state(pid_t pid)
+{
+    static char text[64];
+    char path[40], line[256], letter = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%*d %*s %c", &letter) != 1)
+        letter = '?';
+    if (file)
+        fclose(file);
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    text[0] = 0;
+    if ((file = fopen(path, "r")) != 0) {
+        while (fgets(line, sizeof line, file))
+            if (sscanf(line, "State:\t%40[^\n]", text) == 1)
+                break;
+        fclose(file);
+    }
+    snprintf(text + strlen(text), sizeof text - strlen(text), ", %c", letter);
+    return text;
+}
+
+static void shows(pid_t pid, const char *wanted, const char *name)
+{
+    const char *shown = state(pid);
+    if (!check(strcmp(shown, wanted) == 0, name))
+        printf("# got %s, expected %s\n", shown, wanted);
+}
+
+static void states(void)
+{
+    pid_t pid = child_of(waits_for_signal, 0);
+    shows(pid, "t (tracing stop), t", "a thread that waits for its tracer");
+    kill(pid, SIGKILL);
+    waitpid(pid, 0, 0);
+    if ((pid = fork()) == 0)
+        for (;;)
+            pause();
+    kill(pid, SIGSTOP);
+    waitpid(pid, 0, WUNTRACED);
+    shows(pid, "T (stopped), T", "a process that is stopped");
+    equal(trace(PTRACE_SEIZE, pid, 0, 0), 0, "seized then");
+    equal(WSTOPSIG(next(pid)), SIGSTOP, "it tells of that");
+    shows(pid, "t (tracing stop), t", "and waits for its tracer");
+    kill(pid, SIGKILL);
+    waitpid(pid, 0, 0);
+    if ((pid = fork()) == 0)
+        _exit(0);
+    siginfo_t info;
+    waitid(P_PID, pid, &info, WEXITED | WNOWAIT);
+    shows(pid, "Z (zombie), Z", "one that has ended");
+    waitpid(pid, 0, 0);
+}
+
 static double number;
 static void with_vectors(void)
 {
@@ -404,8 +459,8 @@ static void personalities(void)
 }
 
 static const struct group all[] = {
-    {"children", children}, {"borrowers", borrowers}, {"clones", clones}, {"untraced", untraced}, {"calls", calls},         {"signals", signals},
-    {"vectors", vectors},   {"users", users},         {"memory", memory}, {"personalities", personalities},
+    {"children", children}, {"borrowers", borrowers}, {"clones", clones}, {"untraced", untraced}, {"calls", calls}, {"signals", signals}, {"states", states},
+    {"vectors", vectors}, {"users", users}, {"memory", memory}, {"personalities", personalities},
 };
 
 int main(int argc, char **argv)

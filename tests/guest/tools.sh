@@ -37,6 +37,11 @@ is "strace: nothing unknown" "" "$(cat trace.* | grep -E 'syscall_0x|\?\?\?')"
 like "strace: a count of calls" "*calls*errors*syscall*execve*total*" "$(of strace -c true)"
 like "strace: an error by its name" "*openat(AT_FDCWD, \"/none\", O_RDONLY) *= -1 ENOENT (No such file or directory)*" "$(of strace -e trace=openat cat /none)"
 
+# The tracer of libraries' calls.
+of ltrace -o calls namei script.sh >out
+is "ltrace: a program does what it does" "f: script.sh - script.sh" "$(echo $(cat out))"
+like "ltrace: its calls" "*setlocale(LC_ALL, \"\")*= \"*exited (status 0)*" "$(tr '\n' ' ' <calls)"
+
 # Processes.
 sleep 100 & sleeper=$!
 like "ps: columns" "USER *PID %CPU %MEM *VSZ *RSS TTY *STAT START *TIME COMMAND" "$(ps aux | head -n 1)"

@@ -355,16 +355,11 @@ impl Process {
         Ok(())
     }
 
-    /// Its first thread's state as `/proc` shows it: `R`, `S`, `T` or `Z`.
+    /// Its first thread's state as [`Task::state`] says it.
     pub fn state(&self) -> char {
         if self.is_zombie() {
-            'Z'
-        } else if self.signals.is_stopped() {
-            'T'
-        } else if self.a_thread().is_some_and(|first| !first.sleeping()) {
-            'R'
-        } else {
-            'S'
+            return 'Z';
         }
+        self.a_thread().map_or('S', |first| first.state())
     }
 }

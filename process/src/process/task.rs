@@ -216,8 +216,24 @@ impl Task {
     }
 
     /// Does it sleep?
-    pub fn sleeping(&self) -> bool {
+    fn sleeping(&self) -> bool {
         self.thread.flags() & thread::flags::ASLEEP != 0
+    }
+
+    /// Its state as `/proc` shows it: `R`, `S`, `T` (its process is stopped), `t` (it waits for its tracer) or
+    /// `Z`.
+    pub fn state(&self) -> char {
+        if self.process.is_zombie() {
+            'Z'
+        } else if self.trace.is_halted() {
+            't'
+        } else if self.process.signals.is_stopped() {
+            'T'
+        } else if self.sleeping() {
+            'S'
+        } else {
+            'R'
+        }
     }
 
     /// Makes the thread look at its signals before it next runs user code, and ends its interruptible sleep.

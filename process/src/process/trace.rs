@@ -265,6 +265,11 @@ impl Trace {
         self.is_traced() && !state.as_ref().is_some_and(|state| state.able)
     }
 
+    /// Does it wait for its tracer?
+    pub fn is_halted(&self) -> bool {
+        self.is_traced() && self.state.lock().as_ref().is_some_and(|state| state.halted)
+    }
+
     /// `PTRACE_O_…`.
     fn options(&self) -> u64 {
         self.state.lock().as_ref().map_or(0, |state| state.options)

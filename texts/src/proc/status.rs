@@ -18,16 +18,7 @@ use process::{Process, Task};
 const TICK_NS: u64 = 10_000_000;
 
 fn state(process: &Process, task: Option<&Task>) -> char {
-    match task {
-        Some(task) if !process.is_zombie() && !process.signals.is_stopped() => {
-            if task.sleeping() {
-                'S'
-            } else {
-                'R'
-            }
-        }
-        _ => process.state(),
-    }
+    task.map_or_else(|| process.state(), Task::state)
 }
 
 /// `/proc/PID/stat`: 52 fields.
@@ -160,6 +151,7 @@ fn identity(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
         'R' => "running",
         'S' => "sleeping",
         'T' => "stopped",
+        't' => "tracing stop",
         _ => "zombie",
     };
     let _ = write!(

@@ -697,6 +697,7 @@ fn tmpfiles(kit: &Kit) -> Vec<Check> {
 const TOOLS: &[&str] = &[
     "gdb-minimal",
     "strace",
+    "ltrace",
     "procps",
     "htop",
     "lsof",
