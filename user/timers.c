@@ -256,6 +256,75 @@ static void ignored(void)
     unblock(SIGUSR2);
 }
 
+static siginfo_t told;
+static sigset_t inside;
+static volatile int wrong;
+
+static void keep(int number, siginfo_t *info, void *context)
+{
+    ucontext_t *interrupted = context;
+    told = *info;
+    wrong = number != info->si_signo || interrupted->uc_mcontext.gregs[REG_TRAPNO] != 0 || interrupted->uc_mcontext.gregs[REG_ERR] != 0;
+    pthread_sigmask(SIG_BLOCK, 0, &inside);
+    runs++;
+}
+
+/* A handler that begins while its program computes: its information, by every kind of action; the settings. */
+static void computing(void)
+{
+    static const int flags[] = {0, SA_NODEFER, SA_RESETHAND, SA_NODEFER | SA_RESETHAND};
+    timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SECOND, -5, 0);
+    int all = 1, masks = 1, once = 1;
+    for (int i = 0; i < 4; i++) {
+        struct sigaction action = {.sa_sigaction = keep, .sa_flags = SA_SIGINFO | flags[i], .sa_mask = set_of(SIGUSR1)};
+        sigaction(SECOND, &action, 0);
+        memset(&told, -1, sizeof told);
+        runs = 0;
+        arm(timer, MS, 0);
+        all &= ran(1) && !wrong && told.si_code == SI_TIMER && told.si_errno == 0 && told.si_value.sival_ptr == (void *)(intptr_t)(uint32_t)-5;
+        all &= told.si_timerid == (int)(intptr_t)timer && told.si_overrun == 0 && left(timer) == 0 && timer_getoverrun(timer) == 0;
+        masks &= sigismember(&inside, SIGUSR1) && sigismember(&inside, SECOND) == !(flags[i] & SA_NODEFER);
+        sigset_t now;
+        struct sigaction then;
+        pthread_sigmask(SIG_BLOCK, 0, &now);
+        sigaction(SECOND, 0, &then);
+        masks &= !sigismember(&now, SIGUSR1) && !sigismember(&now, SECOND);
+        once &= (then.sa_handler == SIG_DFL) == !!(flags[i] & SA_RESETHAND);
+    }
+    check(all, "a handler that interrupts a computation is told all of its timer");
+    check(masks, "it blocks what its action says, until it returns");
+    check(once, "and an action for one time is gone");
+    handle(SECOND);
+    arm(timer, 1000 * MS, 0);
+    arm(timer, MS, 0);
+    check(ran(1) && left(timer) == 0, "a timer that is set again for sooner rings sooner");
+    arm(timer, MS, 0);
+    arm(timer, 0, 0);
+    until(nanoseconds() + 5 * MS);
+    check(runs == 1 && left(timer) == 0, "one that is disarmed does not");
+    arm(timer, 30 * MS, 0);
+    arm(timer, 60 * MS, 0);
+    int64_t start = nanoseconds();
+    check(ran(2) && nanoseconds() - start >= 55 * MS, "and one that is set for later rings later");
+    runs = 0;
+    arm(timer, MS, 2 * MS);
+    check(ran(4), "one with an interval goes on");
+    block(SECOND);
+    until(nanoseconds() + 5 * MS);
+    check(waits(SECOND), "its signal waits while it is blocked;");
+    arm(timer, 500 * MS, 0);
+    runs = 0;
+    unblock(SECOND);
+    int64_t rest = left(timer);
+    check(runs <= 1 && rest > 400 * MS, "set again meanwhile, the timer does not go on when it is taken");
+    timer_delete(timer);
+    timer = create(CLOCK_MONOTONIC, SIGEV_NONE, 0, 0, 0);
+    arm(timer, 500 * MS, 0);
+    rest = left(timer);
+    check(rest > 400 * MS && rest <= 500 * MS, "one without a signal is read");
+    timer_delete(timer);
+}
+
 /* A thread that does what it is told, one step at a time. */
 struct helper {
     pthread_t thread;
@@ -647,6 +716,7 @@ int main(int argc, char **argv)
     numbers();
     refusals();
     blocked();
+    computing();
     several();
     ignored();
     threads();

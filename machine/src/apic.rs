@@ -66,7 +66,7 @@ pub fn timer_arm_ns(ns: u64) {
 /// The most that the timer's word takes for `ns` nanoseconds, at least one tick.
 pub fn timer_ticks(ns: u64) -> u32 {
     let ticks = (u128::from(ns) * u128::from(timer_rate())) >> 32;
-    ticks.clamp(1, u128::from(u32::MAX)) as u32
+    u32::try_from(ticks).unwrap_or(u32::MAX).max(1)
 }
 
 /// Timer ticks in 2^32 ns, after they were measured.

@@ -26,7 +26,12 @@ pub fn tsc() -> u64 {
 
 /// Nanoseconds since the entry of the kernel. Never goes back on one CPU.
 pub fn now_ns() -> u64 {
-    let ticks = tsc().saturating_sub(BASE.load(Ordering::Relaxed));
+    span_ns(tsc().saturating_sub(BASE.load(Ordering::Relaxed)))
+}
+
+/// A span of `ticks` of the time stamp counter in nanoseconds.
+#[inline(always)]
+pub fn span_ns(ticks: u64) -> u64 {
     ((u128::from(ticks) * u128::from(SCALE.load(Ordering::Relaxed))) >> 32) as u64
 }
 

@@ -40,12 +40,8 @@ pub struct Cpu {
     /// Physical address of the top page table that this CPU has, or is about to have, in CR3; zero before the
     /// first load counts as the kernel's. Code that loads CR3 stores the value here first (`vm::tlb`).
     pub root: AtomicUsize,
-    /// Interrupts taken here, but for those in [`Cpu::quanta`].
-    pub interrupts: AtomicU64,
-    /// Interrupts of the timer that ended a quantum, which the timer's own code has counted.
+    /// Interrupts of the timer that its own code has counted.
     pub quanta: AtomicU64,
-    /// Exceptions taken here.
-    pub exceptions: AtomicU64,
     /// Where the generated or assembled one-instruction `syscall` entry of this CPU is.
     pub syscall_entry: AtomicUsize,
     /// The user's stack pointer, while the entry of `syscall` changes stacks itself (`guard.rs`).
@@ -112,10 +108,8 @@ impl Cpu {
             thread: AtomicUsize::new(0),
             fp_owner: AtomicUsize::new(Cpu::FP_TRAPPED),
             root: AtomicUsize::new(0),
-            interrupts: AtomicU64::new(0),
             quanta: AtomicU64::new(0),
             handling: AtomicBool::new(false),
-            exceptions: AtomicU64::new(0),
             syscall_entry: AtomicUsize::new(0),
             user_rsp: AtomicU64::new(0),
             spec_running: AtomicU32::new(0),
@@ -152,8 +146,14 @@ impl Cpu {
     /// Makes `rest` part of the interrupt that this CPU, which is the caller's, has just handled: others that
     /// come inside are no quiescent points. With interrupts off.
     pub fn prolong(&self, rest: impl FnOnce()) {
+        self.handles(rest);
+    }
+
+    /// This CPU, which is the caller's, does `work` for an interrupt from user mode. With interrupts off.
+    #[inline(always)]
+    pub fn handles(&self, work: impl FnOnce()) {
         self.handling.store(true, Ordering::Relaxed);
-        rest();
+        work();
         self.handling.store(false, Ordering::Relaxed);
     }
 

@@ -93,7 +93,7 @@ pub fn mask(gsi: u32) {
 }
 
 /// Interrupts taken at `vector` through [`set_handler`] by CPU number `cpu`, since boot; at the timer's also
-/// those that ended a quantum.
+/// the others.
 pub fn count_on(cpu: usize, vector: u8) -> u64 {
     let Some(counts) = COUNTS.get(cpu) else {
         return 0;
@@ -108,6 +108,15 @@ pub fn count_on(cpu: usize, vector: u8) -> u64 {
 /// The same by all.
 pub fn count(vector: u8) -> u64 {
     (0..MAX_CPUS).map(|cpu| count_on(cpu, vector)).sum()
+}
+
+/// The timer's interrupt, which `cpu`, the running one, has handled without [`set_handler`]'s: counts and
+/// acknowledges it. With interrupts off.
+#[inline]
+pub fn timer_taken(cpu: &crate::cpu::Cpu) {
+    let taken = cpu.quanta.load(Ordering::Relaxed);
+    cpu.quanta.store(taken + 1, Ordering::Relaxed);
+    eoi();
 }
 
 /// An interrupt that CPU number `cpu`, the running one, has taken.

@@ -548,7 +548,6 @@ mod bare {
         let frame = unsafe { &mut *frame };
         let cpu = cpu::this_cpu();
         if frame.vector >= 32 {
-            cpu.interrupts.fetch_add(1, Ordering::Relaxed);
             // One inside another's end is no quiescent point: what that one's handler has read it may still
             // use.
             let inside = cpu.handles_interrupt();
@@ -560,7 +559,6 @@ mod bare {
             cpu.handling.store(inside, Ordering::Relaxed);
             (callouts().irq_exit)(frame);
         } else {
-            cpu.exceptions.fetch_add(1, Ordering::Relaxed);
             match frame.vector {
                 exception::NMI => return crate::report::nmi(frame),
                 exception::DOUBLE_FAULT | exception::MACHINE_CHECK => {

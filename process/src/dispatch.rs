@@ -13,6 +13,7 @@
 use abi::errno::{Errno, Result};
 use abi::nr;
 use core::sync::atomic::{AtomicBool, Ordering, fence};
+use machine::cpu::{irq_restore, irq_save};
 use machine::trap::TrapFrame;
 use sync::{Once, epoch};
 use thread::dispatch::{Kpt, Leaf, Leaves, Plan, Spec};
@@ -329,11 +330,19 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Sets an alarm at `at_ns` nanoseconds for the timer of `bell`. `None`: no memory.
-    pub(crate) fn timer(at_ns: u64, bell: time::Bell) -> Option<Alarm> {
-        clock::alarm(at_ns, time::alarm_rang, bell.word())
-            .ok()
-            .map(|id| Alarm { id, at_ns })
+    /// Sets an alarm at `at_ns` nanoseconds for a timer with the word `bell` (`time/rung.rs`); it is `now`.
+    /// `None`: no memory.
+    #[inline(always)]
+    pub(crate) fn timer(now: u64, at_ns: u64, bell: usize) -> Option<Alarm> {
+        let irq = irq_save();
+        let id = clock::alarm_still(now, at_ns, time::alarm_rang, bell);
+        irq_restore(irq);
+        id.ok().map(|id| Alarm { id, at_ns })
+    }
+
+    /// It has happened.
+    pub(crate) fn forget(self) {
+        core::mem::forget(self);
     }
 
     /// Its moment, nanoseconds.

@@ -364,6 +364,18 @@ fn timer_settime(timer: i32, flags: i32, new: usize, old: usize) -> Result<usize
     Ok(0)
 }
 
+/// The same, if the timer's time is relative, without waiting, interrupts off. `None`: nothing has been done.
+fn set_at_once(timer: i32, new: usize) -> Option<()> {
+    let new: Itimerspec = user::get(new).ok()?;
+    let (value, interval) = (new.value.to_ns()?, new.interval.to_ns()?);
+    let timer = created(timer).ok()?;
+    let set = |task: &Arc<Task>| {
+        let process = &task.process;
+        process.timers.set_at_once(process, timer, value, interval)
+    };
+    Task::here(set)?.then_some(())
+}
+
 /// `timer_settime` without a trap frame.
 pub(super) extern "sysv64" fn timer_settime_outright(
     timer: usize,
@@ -373,6 +385,9 @@ pub(super) extern "sysv64" fn timer_settime_outright(
     _more: usize,
     _last: usize,
 ) -> isize {
+    if old == 0 && flags as i32 & TIMER_ABSTIME == 0 && set_at_once(timer as i32, new).is_some() {
+        return 0;
+    }
     generally(|| timer_settime(timer as i32, flags as i32, new, old))
 }
 

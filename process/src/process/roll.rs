@@ -124,6 +124,13 @@ impl<T: Enrolled> Roll<T> {
         self.watched.load(Ordering::Relaxed)
     }
 
+    /// Whether `task` is on it, the only one, and the caller.
+    #[inline]
+    pub(crate) fn has_only(&self, task: &T) -> bool {
+        core::ptr::eq(self.first.load(Ordering::Acquire), task)
+            && task.link().next.load(Ordering::Acquire).is_null()
+    }
+
     /// The answer of `look` for the first task for which it has one. Looks at `most` tasks.
     ///
     /// # Safety

@@ -109,12 +109,6 @@ impl Actions {
         self.table.lock()[signo as usize - 1]
     }
 
-    /// The same, if nobody else uses the actions just now.
-    pub(crate) fn try_get(&self, signo: i32) -> Option<Sigaction> {
-        let table = self.table.try_lock()?;
-        table.get(signo as usize - 1).copied()
-    }
-
     /// Replaces the action of `signo`, a valid number; returns the old.
     pub fn set(&self, signo: i32, action: Sigaction) -> Sigaction {
         let mut table = self.table.lock();

@@ -126,29 +126,6 @@ pub fn raise(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo) -> bool {
     true
 }
 
-/// In an interrupt of the program of `task`, the running one, of which nothing is asked and for which no
-/// signal waits: the handler of `action` for `info` runs next. False: nothing has been done. With interrupts
-/// off.
-#[must_use]
-pub(crate) fn interrupt(
-    trap: &mut TrapFrame,
-    task: &Task,
-    info: &Siginfo,
-    action: &Sigaction,
-) -> bool {
-    let before = task.blocked();
-    if action.flags & SA_RESETHAND != 0 || !writer::write_still(trap, task, info, action, before) {
-        return false;
-    }
-    let mask = blocked_in(action, info, before) & !UNBLOCKABLE;
-    task.blocked.store(mask, Ordering::SeqCst);
-    // The sender of a signal that has come meanwhile may have found this thread willing.
-    if task.any_waits() {
-        task.attend();
-    }
-    true
-}
-
 /// Blocks exactly `mask`, and looks whether something that was blocked can be delivered now.
 pub fn set_blocked(task: &Task, mask: u64) {
     let mask = mask & !UNBLOCKABLE;

@@ -2,11 +2,12 @@
 //!
 //! *Interface*: [`init`] generates the code, once, before the first program. [`write()`] writes a frame and
 //! makes the trap frame start the handler, or leaves everything to the plain twin,
-//! [`push`](super::frame::push). [`strike`] also decides on the signal of a page fault; its twin is
-//! [`force`](super::force), with [`run`](super::deliver::run) on the way to user mode.
+//! [`push`](super::frame::push). [`strike`] also decides on the signal of a page fault, and [`ring`] on that
+//! of a timer which has interrupted the program. Their twins are [`force`](super::force) and
+//! [`settle`](crate::time::settle), with [`run`](super::deliver::run) on the way to user mode.
 //!
 //! This is left to the twins: a thread that has no vector registers yet, or an alternate stack; a restartable
-//! sequence under way; a page of the stack that is not there; and to that of [`strike`] a thread that is
+//! sequence under way; a page of the stack that is not there; and by [`strike`] and [`ring`] a thread that is
 //! marked or traced, a process for which signals or timers wait, a signal that is blocked, and actions
 //! without a handler, for one time, or that do not block their signal. Nothing has changed then but user
 //! memory below the stack pointer.
@@ -46,9 +47,13 @@ type WriteFn = extern "sysv64" fn(&mut TrapFrame, &Task, &Siginfo, &Sigaction, u
 /// the process meanwhile.
 type StrikeFn = extern "sysv64" fn(&mut TrapFrame, &Task, i32, i32, usize) -> u32;
 
+/// The same for a timer: the signal, its code, and the two words of its information.
+type RingFn = extern "sysv64" fn(&mut TrapFrame, &Task, i32, i32, u64, u64) -> u32;
+
 struct Code {
     write: Routine<WriteFn>,
     strike: Routine<StrikeFn>,
+    ring: Routine<RingFn>,
 }
 
 static CODE: Once<Code> = Once::new();
@@ -57,14 +62,21 @@ static CODE: Once<Code> = Once::new();
 #[inline(never)]
 pub fn init() -> Result<(), OutOfCode> {
     if fp::by_processor() {
-        let (write, strike) = (made("frame", emit_write)?, made("fault", emit_strike)?);
+        let (write, strike) = (made("frame", emit_write)?, made("fault", emit_fault)?);
+        let ring = made("timer", emit_timer)?;
         // SAFETY: the code changes the trap frame alone, reads the others, which live as long as the call,
         // and the fields that `task`, the running one, alone changes; it preserves what a function of that
         // ABI preserves. A fault at a user address returns.
         let write = unsafe { Routine::from(write) };
         // SAFETY: as above, and the mask is such a field. The process's actions live as long as its threads.
         let strike = unsafe { Routine::from(strike) };
-        let _again = CODE.set(Code { write, strike });
+        // SAFETY: as above.
+        let ring = unsafe { Routine::from(ring) };
+        let _again = CODE.set(Code {
+            write,
+            strike,
+            ring,
+        });
     }
     Ok(())
 }
@@ -87,23 +99,11 @@ pub(super) fn write(
     action: &Sigaction,
     mask: u64,
 ) -> bool {
-    irq_disable();
-    let written = write_still(trap, task, info, action, mask);
-    irq_enable();
-    written
-}
-
-/// The same with interrupts off.
-#[inline]
-pub(super) fn write_still(
-    trap: &mut TrapFrame,
-    task: &Task,
-    info: &Siginfo,
-    action: &Sigaction,
-    mask: u64,
-) -> bool {
     let write = |code: &Code| code.write.function()(trap, task, info, action, mask);
-    CODE.get().map(write).unwrap_or(0) != 0
+    irq_disable();
+    let written = CODE.get().map(write).unwrap_or(0);
+    irq_enable();
+    written != 0
 }
 
 /// The program of `task`, the running one, has caused page fault `trap` at `address`, which its space
@@ -124,9 +124,33 @@ pub fn strike(trap: &mut TrapFrame, task: &Task, signo: i32, code: i32, address:
     written != 0
 }
 
+/// A timer of the process of `task`, the running and only one, has interrupted its program, which has `trap`.
+/// If nothing else is asked of the thread, no signal waits for it, and signal `signo`, with this code and
+/// `words` of information, has a handler and is not blocked, the handler runs next. False: nothing has been
+/// done. With interrupts off.
+#[inline(always)]
+pub(crate) fn ring(
+    trap: &mut TrapFrame,
+    task: &Task,
+    signo: i32,
+    code: i32,
+    words: [u64; 2],
+) -> bool {
+    let Some(made) = CODE.get() else {
+        return false;
+    };
+    let written = made.ring.function()(trap, task, signo, code, words[0], words[1]);
+    if written > 1 {
+        // Its sender may have found this thread willing.
+        task.attend();
+    }
+    written != 0
+}
+
 const TTE: i32 = StackBase::TTE as i32;
 const GROUP: i32 = offset_of!(Task, group_at) as i32;
 const BLOCKED: i32 = offset_of!(Task, blocked) as i32;
+const OWN_WAITING: i32 = offset_of!(Task, waiting) as i32;
 const TRACED: i32 = (offset_of!(Task, trace) + TRACER) as i32;
 const PROCESS_WAITING: i32 = beside_group(offset_of!(Process, signals) + WAITING);
 
@@ -144,13 +168,13 @@ macro_rules! action {
     };
 }
 
-/// Places of what [`emit_strike`] has pushed.
+/// Places of what [`emit_strike`] has pushed. A fault has no second word.
 const RESTORER: i32 = 0;
 const MASK: i32 = 8;
 const HANDLER: i32 = 16;
-const ADDRESS: i32 = 24;
+const FIRST_WORD: i32 = 24;
 const CODE_OF_SIGNAL: i32 = 32;
-const PUSHED: i32 = 40;
+const SECOND_WORD: i32 = 40;
 
 /// Where what is written comes from.
 #[derive(Clone, Copy, PartialEq)]
@@ -159,6 +183,8 @@ enum From {
     Given,
     /// edx: the signal; what has been pushed.
     Fault,
+    /// As above.
+    Timer,
 }
 
 /// rdi: the trap frame, rsi: the task, rdx: the information, rcx: the action, r8: the mask.
@@ -180,8 +206,22 @@ fn emit_write(d: &mut Draft) {
     dynasm!(d ; .arch x64 ; =>back ; xor eax, eax ; ret);
 }
 
-/// rdi: the trap frame, rsi: the task, edx: the signal, ecx: its code, r8: the address.
-fn emit_strike(d: &mut Draft) {
+fn emit_fault(d: &mut Draft) {
+    emit_strike(d, From::Fault);
+}
+
+fn emit_timer(d: &mut Draft) {
+    emit_strike(d, From::Timer);
+}
+
+/// rdi: the trap frame, rsi: the task, edx: the signal, ecx: its code, r8 and r9: the words of information.
+fn emit_strike(d: &mut Draft, from: From) {
+    let pushed = if from == From::Timer {
+        dynasm!(d ; .arch x64 ; push r9);
+        SECOND_WORD + 8
+    } else {
+        SECOND_WORD
+    };
     let [leave, back, shut] = core::array::from_fn(|_| d.label());
     let rung = beside_group(offset_of!(Process, timers) + RUNG);
     let actions = beside_group(offset_of!(Process, signals) + ACTIONS + Shared::<Actions>::WORD);
@@ -199,6 +239,11 @@ fn emit_strike(d: &mut Draft) {
         ; mov r10, [rsi + GROUP]
         ; mov rax, [r10 + rung]
         ; or rax, [r10 + PROCESS_WAITING]
+    );
+    if from == From::Timer {
+        dynasm!(d ; .arch x64 ; or rax, [rsi + OWN_WAITING]);
+    }
+    dynasm!(d ; .arch x64
         ; jnz =>leave
         ; push rcx
         ; push r8
@@ -224,7 +269,7 @@ fn emit_strike(d: &mut Draft) {
     );
     const { assert!(size_of::<Sigaction>() == 1 << 5) };
     place(d, back);
-    frame(d, From::Fault, shut);
+    frame(d, from, shut);
     dynasm!(d ; .arch x64
         ; lea eax, [rdx - 1]
         ; or r11, [rsp + MASK]
@@ -239,18 +284,20 @@ fn emit_strike(d: &mut Draft) {
         ; cmp QWORD [rcx + PROCESS_WAITING], 0
         ; setne al
         ; inc eax
-        ; add rsp, PUSHED
+        ; add rsp, pushed
         ; ret
         ; =>shut
     );
     close(d);
     dynasm!(d ; .arch x64
         ; =>back
-        ; add rsp, PUSHED
+        ; add rsp, SECOND_WORD
         ; =>leave
-        ; xor eax, eax
-        ; ret
     );
+    if from == From::Timer {
+        dynasm!(d ; .arch x64 ; pop r9);
+    }
+    dynasm!(d ; .arch x64 ; xor eax, eax ; ret);
 }
 
 fn thread_in_r9(d: &mut Draft) {
@@ -358,7 +405,7 @@ fn frame(d: &mut Draft, from: From, shut: Label) {
     );
     match from {
         From::Given => given(d),
-        From::Fault => fault(d),
+        From::Fault | From::Timer => told(d, from),
     }
     fp::emit_save(d, fpu::area_size() as i32);
     d.fault_end(shut);
@@ -398,23 +445,31 @@ fn given(d: &mut Draft) {
     );
 }
 
-/// The same of a page fault, with the handler in rcx already.
-fn fault(d: &mut Draft) {
+/// The same of a page fault or a timer, with the handler in rcx already.
+fn told(d: &mut Draft, from: From) {
     let fields = INFO + offset_of!(Siginfo, fields) as i32;
-    zero(d, (1..14).map(|word| fields + 8 * word));
+    let known = if from == From::Fault { 1 } else { 2 };
+    zero(d, (known..14).map(|word| fields + 8 * word));
     dynasm!(d ; .arch x64
         ; mov [rax + INFO], rdx
         ; mov r10d, [rsp + CODE_OF_SIGNAL]
         ; mov [rax + INFO + offset_of!(Siginfo, code) as i32], r10
-        ; mov r10, [rsp + ADDRESS]
-        ; mov [rax + fields], r10
-        ; mov [rax + framed!(cr2)], r10
         ; mov r10, [rsp + RESTORER]
         ; mov [rax + offset_of!(RtSigframe, restorer) as i32], r10
-        ; mov r10, [rdi + trap!(error)]
-        ; mov [rax + framed!(err)], r10
-        ; mov QWORD [rax + framed!(trapno)], exception::PAGE_FAULT as i32
+        ; mov r10, [rsp + FIRST_WORD]
+        ; mov [rax + fields], r10
     );
+    if from == From::Fault {
+        dynasm!(d ; .arch x64
+            ; mov [rax + framed!(cr2)], r10
+            ; mov r10, [rdi + trap!(error)]
+            ; mov [rax + framed!(err)], r10
+            ; mov QWORD [rax + framed!(trapno)], exception::PAGE_FAULT as i32
+        );
+    } else {
+        dynasm!(d ; .arch x64 ; mov r10, [rsp + SECOND_WORD] ; mov [rax + fields + 8], r10);
+        zero(d, [framed!(err), framed!(trapno), framed!(cr2)].into_iter());
+    }
 }
 
 /// Makes the trap frame start the handler in rcx, which gets the signal in rax and the frame at r10.

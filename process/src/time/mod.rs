@@ -12,7 +12,7 @@ pub mod timerfd;
 mod timers;
 
 pub use account::Account;
-pub(crate) use rung::{Bell, alarm_rang};
+pub(crate) use rung::alarm_rang;
 pub use timers::{FIXED, Notify, Timers, settle};
 pub(crate) use timers::{RUNG, at_once};
 
@@ -67,6 +67,7 @@ impl Clock {
     }
 
     /// Whether it is set with the clock of the day.
+    #[inline(always)]
     pub fn is_of_day(self) -> bool {
         matches!(self, Clock::Real | Clock::Atomic)
     }
@@ -77,7 +78,16 @@ impl Clock {
     }
 
     /// Its time now, where the monotonic clock is at `now`.
+    #[inline(always)]
     pub(crate) fn at(self, now: u64) -> u64 {
+        match self {
+            Clock::Monotonic => now,
+            _ => self.another_at(now),
+        }
+    }
+
+    #[inline(never)]
+    fn another_at(self, now: u64) -> u64 {
         match self {
             Clock::Real => real_ns(),
             Clock::Atomic => real_ns().saturating_add_signed(ahead_ns()),

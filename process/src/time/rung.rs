@@ -16,10 +16,9 @@
 //! immediate effects (SIGKILL, SIGCONT, stopping signals); and those of processes with more than [`LOOKS`]
 //! threads, none of whose first [`LOOKS`] threads wants the signal.
 
-use core::ptr;
 use core::sync::atomic::{Ordering, fence};
 
-use abi::linux::{SIG_IGN, SIGCONT};
+use abi::linux::SIGCONT;
 use machine::trap::TrapFrame;
 use thread::clock;
 
@@ -28,7 +27,7 @@ use super::timers::{Notify, TIMERS_MAX};
 use crate::process::tree::{NUMBERS_MAX, index};
 use crate::process::{Found, Process, Task};
 use crate::signal::set::{STOPPERS, UNBLOCKABLE};
-use crate::signal::{self, Target, bit, deliver};
+use crate::signal::{self, Target, bit, writer};
 
 /// The most threads of a process that an interrupt looks at.
 const LOOKS: usize = 16;
@@ -101,29 +100,13 @@ pub(crate) fn alarm_rang(word: usize) {
 #[inline]
 fn taken_at_once(trap: &mut TrapFrame, task: &Task, word: usize) -> bool {
     let (bell, process) = (Bell::from_word(word), &*task.process);
-    if bell.pid != process.pid
-        || bell.by_thread
-        || task.any_waits()
-        || task.blocked() & bit(bell.signo) != 0
-        || task.trace.is_traced()
-    {
-        return false;
-    }
-    let another = |other: &Task| (!ptr::eq(other, task)).then_some(());
-    // SAFETY: interrupts are off, and this thread is here.
-    if unsafe { process.roll.find(2, another) } != Found::No {
-        return false;
-    }
-    // SAFETY: interrupts are off.
-    let actions = unsafe { process.signals.actions.peek() };
-    let Some(action) = actions.try_get(bell.signo) else {
-        return false;
-    };
-    action.handler > SIG_IGN
+    bell.pid == process.pid
+        && !bell.by_thread
+        && process.roll.has_only(task)
         && process
             .timers
-            .hand_over(process, bell.index, task.tid, |info| {
-                info.signo == bell.signo && deliver::interrupt(trap, task, info, &action)
+            .hand_over(process, bell.index, task.tid, |signo, code, words| {
+                writer::ring(trap, task, signo, code, words)
             })
 }
 

@@ -49,6 +49,8 @@ pub struct Made {
 }
 
 struct Timer {
+    /// [`Bell::word`] of its alarms.
+    bell: usize,
     clock: Clock,
     /// The number of the clock that was asked for.
     named: i32,
@@ -61,8 +63,8 @@ struct Timer {
     /// The overrun of the signal that was taken last.
     overrun: u64,
     posix: bool,
-    /// None of its process's timers that may still have a signal waiting, and not this one armed before, has
-    /// this number.
+    /// None of its process's timers that may still have a signal waiting has this number, and no signal of
+    /// this one waits that was sent before it was set.
     life: u32,
     /// Its signal waits to be taken.
     waiting: bool,
@@ -105,6 +107,7 @@ fn fixed(pid: i32, which: usize) -> Timer {
         tid: 0,
     };
     Timer {
+        bell: Bell::new(pid, which, clock, &notify).word(),
         clock,
         named: 0,
         base: clock,
@@ -139,21 +142,31 @@ impl Timer {
         }
     }
 
+    /// The code of its signal, as timer number `index`, and the first two words of its information.
+    #[inline]
+    fn told(&self, index: usize, overrun: i32) -> (i32, [u64; 2]) {
+        if self.posix {
+            let first = index as u64 | u64::from(overrun as u32) << 32;
+            return (SI_TIMER, [first, self.notify.value]);
+        }
+        (SI_KERNEL, [0, 0])
+    }
+
     /// The information of its signal, as timer number `index`.
     fn info(&self, index: usize, overrun: i32) -> Siginfo {
-        let Notify { signo, value, .. } = self.notify;
-        if self.posix {
-            return Siginfo::timer(signo, index as i32, overrun, value);
-        }
-        Siginfo {
-            signo,
-            code: SI_KERNEL,
+        let (code, words) = self.told(index, overrun);
+        let mut info = Siginfo {
+            signo: self.notify.signo,
+            code,
             ..Siginfo::default()
-        }
+        };
+        info.fields[..2].copy_from_slice(&words);
+        info
     }
 
     /// Sets the alarm for when it expires next; the monotonic clock is at `now`.
-    fn arm(&mut self, process: &Process, index: usize, now: u64) {
+    #[inline(always)]
+    fn arm(&mut self, process: &Process, now: u64) {
         let left = self.expires.saturating_sub(self.base.at(now));
         let after = match self.clock {
             // The clock may stand still, and is then checked repeatedly.
@@ -161,35 +174,50 @@ impl Timer {
             _ if self.interval == 0 => left,
             _ => left.max(LEAST_NS),
         };
-        self.ring_at(process, index, now.saturating_add(after));
+        self.ring_in(process, now, after);
     }
 
-    fn ring_in(&mut self, process: &Process, index: usize, after_ns: u64) {
-        self.ring_at(process, index, now_ns().saturating_add(after_ns));
-    }
-
-    fn ring_at(&mut self, process: &Process, index: usize, at_ns: u64) {
+    /// Sets the alarm; the monotonic clock is at `now`.
+    #[inline(always)]
+    fn ring_in(&mut self, process: &Process, now: u64, after_ns: u64) {
         if self.notify.signo == 0 {
             // The reader asks for it.
             return;
         }
         process.roll.watch();
-        let bell = Bell::new(process.pid, index, self.clock, &self.notify);
         // First of all the old one goes.
         self.alarm = None;
-        self.alarm = Alarm::timer(at_ns, bell);
+        self.alarm = Alarm::timer(now, now.saturating_add(after_ns), self.bell);
+    }
+
+    /// Begins anew: `value` and `interval` in nanoseconds, 0 to disarm; the monotonic clock is at `now`.
+    #[inline(always)]
+    fn begin(&mut self, process: &Process, now: u64, value: u64, interval: u64, absolute: bool) {
+        self.alarm = None;
+        self.overrun = 0;
+        self.waiting = false;
+        self.interval = interval;
+        self.expires = match (value, absolute) {
+            (0, _) => 0,
+            (at, true) => at,
+            (after, false) => self.base.at(now).saturating_add(after),
+        };
+        if self.expires != 0 {
+            self.arm(process, now);
+        }
     }
 
     /// After an expiration that was signalled, or need not be: continues to the next. Returns how many others
     /// were missed.
-    fn advance(&mut self, process: &Process, index: usize) -> u64 {
+    fn advance(&mut self, process: &Process) -> u64 {
         let now = now_ns();
         let missed = self.missed(now);
-        self.go_on(process, index, now, missed)
+        self.go_on(process, now, missed)
     }
 
     /// The expirations after the one that is due, up to now; `None` when there are no further ones. The
     /// monotonic clock is at `now`.
+    #[inline(always)]
     fn missed(&self, now: u64) -> Option<u64> {
         if self.interval == 0 {
             return None;
@@ -200,13 +228,14 @@ impl Timer {
 
     /// Continues behind those that were `missed`, and returns how many they are. The monotonic clock is at
     /// `now`.
-    fn go_on(&mut self, process: &Process, index: usize, now: u64, missed: Option<u64>) -> u64 {
+    #[inline]
+    fn go_on(&mut self, process: &Process, now: u64, missed: Option<u64>) -> u64 {
         self.waiting = false;
         match missed {
             Some(missed) => {
                 let passed = missed.saturating_add(1).saturating_mul(self.interval);
                 self.expires = self.expires.saturating_add(passed);
-                self.arm(process, index, now);
+                self.arm(process, now);
                 missed
             }
             None => {
@@ -244,20 +273,29 @@ impl Timers {
             clock if clock.is_of_day() && !absolute => Clock::Monotonic,
             clock => clock,
         };
-        timer.alarm = None;
-        timer.overrun = 0;
-        timer.waiting = false;
         timer.life = new_life();
-        timer.interval = interval;
-        timer.expires = match (value, absolute) {
-            (0, _) => 0,
-            (at, true) => at,
-            (after, false) => timer.base.at(now).saturating_add(after),
-        };
-        if timer.expires != 0 {
-            timer.arm(process, index, now);
-        }
+        timer.begin(process, now, value, interval, absolute);
         Ok(old)
+    }
+
+    /// The same for a timer of `create` on the monotonic clock, `value` from now on, if its signal does not
+    /// wait. False: nothing has been done. With interrupts off.
+    #[inline]
+    pub fn set_at_once(&self, process: &Process, index: usize, value: u64, interval: u64) -> bool {
+        if self.have_rung() {
+            return false;
+        }
+        let Some(mut timers) = self.table.try_lock() else {
+            return false;
+        };
+        let Some(Some(timer)) = timers.get_mut(index) else {
+            return false;
+        };
+        if !timer.posix || timer.clock != Clock::Monotonic || timer.waiting {
+            return false;
+        }
+        timer.begin(process, now_ns(), value, interval, false);
+        true
     }
 
     /// The remaining time of a timer, and its interval. EINVAL.
@@ -305,6 +343,7 @@ impl Timers {
             None => return Err(Errno::EAGAIN),
         };
         timers[index] = Some(Timer {
+            bell: Bell::new(process.pid, index, clock, &notify).word(),
             clock,
             named,
             base: clock,
@@ -347,13 +386,13 @@ impl Timers {
 
     /// The clock of the day was set: alarms for moments of it ring by the new time.
     pub(super) fn follow(&self, process: &Process) {
-        for (index, timer) in self.table.lock().iter_mut().enumerate() {
+        for timer in self.table.lock().iter_mut() {
             if let Some(timer) = timer
                 && timer.base.is_of_day()
                 && timer.expires != 0
                 && !timer.waiting
             {
-                timer.arm(process, index, now_ns());
+                timer.arm(process, now_ns());
             }
         }
     }
@@ -370,19 +409,20 @@ impl Timers {
     /// Looks at the limit of CPU time again after so long, nanoseconds.
     pub(super) fn ring_limit(&self, process: &Process, after_ns: u64) {
         if let Some(Some(timer)) = self.table.lock().get_mut(LIMIT) {
-            timer.ring_in(process, LIMIT, after_ns);
+            timer.ring_in(process, now_ns(), after_ns);
         }
     }
 
     /// Timer `index` of `process` rings in an interrupt of thread `tid`, the only one: shows `handle` the
-    /// signal. If that returns true, the handler runs, and the timer goes on as if the signal had waited and
-    /// been taken. False: nothing has been done. With interrupts off.
+    /// signal, its code and the first words of its information. If that returns true, the handler runs, and
+    /// the timer goes on as if the signal had waited and been taken. False: nothing has been done. With
+    /// interrupts off.
     pub(super) fn hand_over(
         &self,
         process: &Process,
         index: usize,
         tid: i32,
-        handle: impl FnOnce(&Siginfo) -> bool,
+        handle: impl FnOnce(i32, i32, [u64; 2]) -> bool,
     ) -> bool {
         let Some(mut timers) = self.table.try_lock() else {
             return false;
@@ -397,11 +437,14 @@ impl Timers {
         }
         let missed = timer.missed(now);
         let overrun = missed.unwrap_or(0).min(i32::MAX as u64) as i32;
-        if !handle(&timer.info(index, overrun)) {
+        let (code, words) = timer.told(index, overrun);
+        if !handle(timer.notify.signo, code, words) {
             return false;
         }
-        timer.alarm = None;
-        timer.overrun = timer.go_on(process, index, now, missed);
+        if let Some(alarm) = timer.alarm.take() {
+            alarm.forget();
+        }
+        timer.overrun = timer.go_on(process, now, missed);
         true
     }
 
@@ -426,7 +469,7 @@ impl Timers {
         if !timer.waiting || timer.life != expiry.life {
             return 0;
         }
-        timer.overrun = timer.advance(process, index);
+        timer.overrun = timer.advance(process);
         timer.overrun.min(i32::MAX as u64) as i32
     }
 
@@ -446,7 +489,7 @@ impl Timers {
                 && set & 1 << index != 0
                 && timer.waiting
             {
-                timer.advance(process, index);
+                timer.advance(process);
             }
         }
     }
@@ -482,7 +525,7 @@ impl Timers {
         }
         let now = now_ns();
         if timer.base.at(now) < timer.expires {
-            timer.arm(process, index, now);
+            timer.arm(process, now);
             return None;
         }
         timer.alarm = None;
@@ -499,7 +542,7 @@ impl Timers {
     fn ring_again(&self, process: &Process, index: usize) {
         if let Some(Some(timer)) = self.table.lock().get_mut(index) {
             timer.waiting = false;
-            timer.ring_in(process, index, AGAIN_NS);
+            timer.ring_in(process, now_ns(), AGAIN_NS);
         }
     }
 }
@@ -546,7 +589,7 @@ pub(crate) fn at_once(task: &Task, info: &mut Siginfo) -> Option<Sigaction> {
         // It has no alarm, so it rings again only when it is armed below.
         timers.rung.fetch_and(!rung, Ordering::SeqCst);
         timer.alarm = None;
-        let missed = timer.advance(process, index);
+        let missed = timer.advance(process);
         timer.overrun = missed;
         let overrun = missed.min(i32::MAX as u64) as i32;
         *info = timer.info(index, overrun);

@@ -96,12 +96,17 @@ fn computes(frame: &TrapFrame) -> bool {
     frame.from_user() && frame.rip != frame.rcx
 }
 
-/// In the timer interrupt, which has found `me` running: takes a sample if it is time. When to take the next.
-pub(crate) fn take(local: &Local, me: &Tte, frame: &TrapFrame) {
-    let now = now_ns();
-    if now < local.sample_ns.load(Ordering::Relaxed) {
-        return;
+/// In the timer interrupt at `now`, which has found `me` running: takes a sample if it is time.
+#[inline(always)]
+pub(crate) fn take(local: &Local, me: &Tte, frame: &TrapFrame, now: u64) {
+    if now >= local.sample_ns.load(Ordering::Relaxed) {
+        sample(local, me, frame, now);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn sample(local: &Local, me: &Tte, frame: &TrapFrame, now: u64) {
     average::look(now, crate::running::start_up::ready());
     let idle = !me.on_ring.load(Ordering::Relaxed);
     let since = tsc().wrapping_sub(local.sampled_at.load(Ordering::Relaxed));
@@ -143,10 +148,11 @@ pub(crate) fn begin(local: &Local) {
 #[cold]
 #[inline(never)]
 fn start(local: &Local) {
-    let at = now_ns() + PERIOD_NS;
+    let now = now_ns();
+    let at = now + PERIOD_NS;
     local.sampled_at.store(tsc(), Ordering::Relaxed);
     local.sample_ns.store(at, Ordering::Relaxed);
-    crate::time::timer::arm_for(local, at);
+    crate::time::timer::arm_for(local, at, now);
 }
 
 /// The load averages over one, five and fifteen minutes, in units of 1/2048.

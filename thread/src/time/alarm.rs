@@ -161,10 +161,13 @@ impl<'a> AlarmHeap<'a> {
     }
 
     /// Calls `call(argument)` at `at_ns`. `None`: no memory, or 4096 alarms.
+    #[inline(always)]
     pub fn add(&mut self, at_ns: u64, call: fn(usize), argument: usize) -> Option<Key> {
         // Two for each that comes, so that the silent ones get fewer.
-        for _ in 0..2 {
-            self.reclaim();
+        if self.cancelled != NONE || self.slots.cancelled.load(Ordering::Relaxed) != NONE {
+            for _ in 0..2 {
+                self.reclaim();
+            }
         }
         if self.free.is_empty() && !self.grow() {
             return None;
@@ -178,7 +181,10 @@ impl<'a> AlarmHeap<'a> {
             .store(generation << STATE_BITS | ARMED, Ordering::Release);
         #[expect(clippy::disallowed_methods, reason = "`grow` made room")]
         self.heap.push((at_ns, index));
-        self.rise(self.heap.len() - 1);
+        match self.heap.len() - 1 {
+            0 => slot.place.store(0, Ordering::Relaxed),
+            last => self.rise(last),
+        }
         Some(Key {
             slot: index,
             generation,
@@ -194,8 +200,8 @@ impl<'a> AlarmHeap<'a> {
             return false;
         }
         let place = slot.place.load(Ordering::Relaxed) as usize;
-        let index = self.take_out(place);
-        self.give_back(index);
+        self.take_out(place, slot);
+        self.give_back(key.slot, slot);
         true
     }
 
@@ -205,12 +211,14 @@ impl<'a> AlarmHeap<'a> {
     }
 
     /// Takes one alarm whose time has come.
+    #[inline(always)]
     pub fn due(&mut self, now_ns: u64) -> Option<Due> {
-        if self.next_ns() > now_ns {
+        let &(at_ns, index) = self.heap.first()?;
+        if at_ns > now_ns {
             return None;
         }
-        let index = self.take_out(0);
         let slot = self.slots.known(index);
+        self.take_out(0, slot);
         let generation = slot.state.load(Ordering::Relaxed) >> STATE_BITS;
         // From here on a canceller comes too late.
         let mine = slot.step(
@@ -223,7 +231,7 @@ impl<'a> AlarmHeap<'a> {
         }
         let call = slot.call.load(Ordering::Relaxed);
         let argument = slot.argument.load(Ordering::Relaxed);
-        self.give_back(index);
+        self.give_back(index, slot);
         // SAFETY: `add` stored a `fn(usize)` here.
         let call = unsafe { core::mem::transmute::<usize, fn(usize)>(call) };
         Some(Due::Call(call, argument))
@@ -235,24 +243,34 @@ impl<'a> AlarmHeap<'a> {
         self.heap.len()
     }
 
-    /// Takes the entry at `place` out of the heap; its slot stays in use.
-    fn take_out(&mut self, place: usize) -> u32 {
-        let (_, index) = self.heap.swap_remove(place);
-        self.slots.known(index).place.store(OUT, Ordering::Relaxed);
-        if place < self.heap.len() {
-            self.sink(place);
-            self.rise(place);
+    /// Takes the entry at `place`, that of `slot`, out of the heap; the slot stays in use.
+    #[inline(always)]
+    fn take_out(&mut self, place: usize, slot: &Slot) {
+        slot.place.store(OUT, Ordering::Relaxed);
+        if place + 1 == self.heap.len() {
+            self.heap.pop();
+        } else {
+            self.close(place);
         }
-        index
     }
 
-    fn give_back(&mut self, index: u32) {
-        self.slots.known(index).release();
+    /// Takes the entry at `place` out, which is not the last.
+    #[inline(never)]
+    fn close(&mut self, place: usize) {
+        self.heap.swap_remove(place);
+        self.sink(place);
+        self.rise(place);
+    }
+
+    fn give_back(&mut self, index: u32, slot: &Slot) {
+        slot.release();
         #[expect(clippy::disallowed_methods, reason = "`grow` made room")]
         self.free.push(index);
     }
 
     /// Frees the slot of one alarm that was cancelled from elsewhere, if there is one.
+    #[cold]
+    #[inline(never)]
     fn reclaim(&mut self) {
         if self.cancelled == NONE {
             if self.slots.cancelled.load(Ordering::Relaxed) == NONE {
@@ -265,11 +283,13 @@ impl<'a> AlarmHeap<'a> {
         self.cancelled = slot.next.load(Ordering::Relaxed);
         let place = slot.place.load(Ordering::Relaxed);
         if place != OUT {
-            self.take_out(place as usize);
+            self.take_out(place as usize, slot);
         }
-        self.give_back(index);
+        self.give_back(index, slot);
     }
 
+    #[cold]
+    #[inline(never)]
     #[expect(
         clippy::disallowed_methods,
         reason = "room is made, which may be refused"
@@ -319,6 +339,7 @@ impl<'a> AlarmHeap<'a> {
             .store(place as u32, Ordering::Relaxed);
     }
 
+    #[inline(never)]
     fn rise(&mut self, mut place: usize) {
         while place > 0 {
             let above = (place - 1) / 2;

@@ -40,18 +40,32 @@ pub struct AlarmId {
 /// No memory, or 4096 alarms on this CPU already.
 pub fn alarm(at_ns: u64, call: fn(usize), argument: usize) -> Result<AlarmId, NoMemory> {
     let irq = irq_save();
+    let id = alarm_still(now_ns(), at_ns, call, argument);
+    irq_restore(irq);
+    id
+}
+
+/// The same with interrupts off; it is `now`, or a moment later.
+///
+/// # Errors
+/// As above.
+#[inline(never)]
+pub fn alarm_still(
+    now: u64,
+    at_ns: u64,
+    call: fn(usize),
+    argument: usize,
+) -> Result<AlarmId, NoMemory> {
     let (cpu, local, _) = here();
     // SAFETY: on this CPU with interrupts off; the borrow ends here.
-    let key = unsafe { local.alarms() }.add(at_ns, call, argument);
-    if key.is_some() {
-        timer::arm_for(local, at_ns);
-    }
-    let id = key.map(|key| AlarmId {
+    let key = unsafe { local.alarms() }
+        .add(at_ns, call, argument)
+        .ok_or(NoMemory)?;
+    timer::arm_for(local, at_ns, now);
+    Ok(AlarmId {
         cpu: cpu.number() as u32,
         key,
-    });
-    irq_restore(irq);
-    id.ok_or(NoMemory)
+    })
 }
 
 /// Cancels an alarm. True: it has not been called and will not be. False: it has been, or is being called on

@@ -1,5 +1,5 @@
 //! The timer's handler: generated code that leads the end of a quantum straight into the running thread's
-//! `sw_out`.
+//! `sw_out`, and a program's other interrupts to the handler in Rust.
 //!
 //! *Interface*: [`install`], once, at boot, after the Rust handler is linked. The handler is one image for
 //! all CPUs. It is entered by the processor through the timer's gate.
@@ -9,8 +9,10 @@
 //! would change its next quantum (`demand.rs`); neither an alarm nor a sample is due. It then does what
 //! `timer.rs` does at the end of a quantum: the look at the next thread's is set, the interrupt is
 //! acknowledged and counted, a quiescent point is noted, and the thread's `sw_out` is called, over the nine
-//! registers that no switch saves. In any other case it restores the few registers that it has used and
-//! continues as any interrupt does, with [`crate::time::timer::fired`].
+//! registers that no switch saves. In any other case it restores the few registers that it has used. An
+//! interrupt from user mode then gets its frame and the handler in Rust
+//! ([`crate::time::timer::fired_in_program`]), and ends here if nothing is asked of the thread; one from the
+//! kernel continues as any interrupt does, with [`crate::time::timer::fired`].
 //!
 //! With several CPUs it also leaves everything to Rust that balancing might change: while a CPU is idle, or
 //! threads are on the shelf, or more than two are ready.
@@ -24,12 +26,14 @@
 
 use crate::running::local::{IDLE, Local, TICKING};
 use crate::running::ready::ReadyRing;
+use crate::time::timer::fired_in_program;
 use crate::tte::Tte;
 use crate::tte::flags::ATTENTION;
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm, harden};
 use core::mem::offset_of;
 use machine::cpu::{Cpu, StackBase};
 use machine::irq::{TIMER_VECTOR, eoi_address};
+use machine::trap::TrapFrame;
 use machine::{apic, clock, features, guard, trap};
 
 static CLASS: Class = Class::new("thread.tick");
@@ -41,6 +45,9 @@ pub(crate) struct Gate;
 /// the stack base behind them.
 const FRAME: i32 = 5 * 8;
 const SAVED: i32 = FRAME + 9 * 8;
+/// The registers of a frame, as dynasm numbers them, in the order in which they are pushed.
+const FRAMED: [u8; 15] = [7, 6, 2, 1, 0, 8, 9, 10, 11, 3, 5, 12, 13, 14, 15];
+const _: () = assert!(offset_of!(TrapFrame, vector) == 8 * FRAMED.len());
 /// Registers saved before the decision.
 const FIRST: i32 = 5 * 8;
 /// Where the selector of the interrupted code is in the processor's frame.
@@ -60,6 +67,8 @@ struct Plan {
     common: usize,
     /// Where it ends when something is asked of the thread.
     tail: usize,
+    /// The handler of a program's interrupt.
+    program: usize,
 }
 
 /// Makes the handler and links it to the timer's vector.
@@ -76,6 +85,7 @@ pub(crate) fn install() -> Result<(), OutOfCode> {
         idle: core::ptr::from_ref(&IDLE) as usize,
         common: trap::irq_common(),
         tail: trap::irq_tail(),
+        program: fired_in_program as *const () as usize,
     };
     let routine = synthesize(&plan)?;
     // SAFETY: the handler keeps the contract of `set_image`, and stays for ever.
@@ -110,7 +120,7 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
     let timer = apic::timer_address() as i32;
     let mut draft = Draft::new(&CLASS, ("tick", 0));
     let d = &mut draft;
-    let [slow, early, set, named, marked, attend] = core::array::from_fn(|_| d.label());
+    let [slow, kernel, early, set, named, marked, attend] = core::array::from_fn(|_| d.label());
 
     guard::enter_interrupt(d);
     dynasm!(d ; .arch x64
@@ -120,7 +130,7 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
         ; push rcx
         ; push rax
         ; test BYTE [rsp + FIRST + CS], 3
-        ; jz =>slow
+        ; jz =>kernel
         ; mov rdi, [rsp + FIRST + FRAME + StackBase::CPU as i32]
         ; mov rcx, [rsp + FIRST + FRAME + StackBase::TTE as i32]
         ; mov rsi, [rdi + Cpu::THREAD as i32]
@@ -250,8 +260,46 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
         ; jmp =>marked
     );
 
+    dynasm!(d ; .arch x64 ; =>slow);
+    all(d);
+    save(d);
+    if plan.smap {
+        dynasm!(d ; .arch x64 ; clac);
+    }
+    dynasm!(d ; .arch x64 ; cld ; mov rdi, rsp);
+    d.call_abs(plan.program);
+    dynasm!(d ; .arch x64 ; test al, al);
+    restore(d);
+    dynasm!(d ; .arch x64 ; lea rsp, [rsp + 16] ; jz =>attend);
+    guard::leave_interrupt(d);
+
+    dynasm!(d ; .arch x64 ; =>kernel);
+    all(d);
+    d.jmp_abs(plan.common);
+    let sealed = draft.seal()?;
+    // SAFETY: `Gate` promises nothing to Rust callers.
+    Ok(unsafe { Routine::from(sealed) })
+}
+
+/// Pushes the registers of a frame.
+#[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
+fn save(d: &mut Draft) {
+    for register in FRAMED {
+        dynasm!(d ; .arch x64 ; push Rq(register));
+    }
+}
+
+/// Pops them. Changes no flags.
+#[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
+fn restore(d: &mut Draft) {
+    for register in FRAMED.into_iter().rev() {
+        dynasm!(d ; .arch x64 ; pop Rq(register));
+    }
+}
+
+/// Restores the registers saved before the decision, and pushes an error code and the vector.
+fn all(d: &mut Draft) {
     dynasm!(d ; .arch x64
-        ; =>slow
         ; pop rax
         ; pop rcx
         ; pop rdx
@@ -260,10 +308,6 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
         ; push 0
         ; push i32::from(TIMER_VECTOR)
     );
-    d.jmp_abs(plan.common);
-    let sealed = draft.seal()?;
-    // SAFETY: `Gate` promises nothing to Rust callers.
-    Ok(unsafe { Routine::from(sealed) })
 }
 
 /// From here to the `clac` before the switch, the program's memory may be read.

@@ -13,6 +13,7 @@ fn listing(several_cpus: bool) -> String {
         idle: 0x2000,
         common: near,
         tail: near,
+        program: near,
     };
     let routine = synthesize(&plan).unwrap();
     let mut text = String::new();

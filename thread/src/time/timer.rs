@@ -1,7 +1,8 @@
 //! The quantum timer: a one-shot interrupt for each CPU, for the end of quanta and for alarms.
 //!
-//! *Interface*: [`begin`] when a second thread becomes ready, [`arm`] for the alarm heap; [`fired`] is the
-//! handler in Rust, for whatever the generated one (`tick.rs`) leaves to it.
+//! *Interface*: [`begin`] when a second thread becomes ready, [`arm_for`] for the alarm heap; [`fired`] is
+//! the handler in Rust, for whatever the generated one (`tick.rs`) leaves to it, and [`fired_in_program`] the
+//! same for an interrupted program, which the generated handler calls.
 //!
 //! A CPU with at most one ready thread has no quanta; it is interrupted only for samples (`sample.rs`) and
 //! alarms. A running timer is not stopped when the ring shrinks to one thread: it fires once more and finds
@@ -28,7 +29,7 @@ use crate::tte::flags::ATTENTION;
 use crate::tte::{QUANTUM_NS, Tte};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
-use machine::clock::{now_ns, tsc, tsc_khz};
+use machine::clock::{now_ns, span_ns, tsc, tsc_khz};
 use machine::cpu::Cpu;
 use machine::trap::TrapFrame;
 
@@ -62,14 +63,14 @@ pub(crate) fn begin(local: &Local, me: &Tte) {
         let now = now_ns();
         local.ticking.store(TICKING, Ordering::Relaxed);
         local.turn_ns.store(now, Ordering::Relaxed);
-        look_at(local, now + patient(local, me.look_ns()));
+        look_at(local, now + patient(local, me.look_ns()), now);
     }
 }
 
-/// Has the timer look at the quantum at `at_ns`.
-fn look_at(local: &Local, at_ns: u64) {
+/// Has the timer look at the quantum at `at_ns`; it is `now`.
+fn look_at(local: &Local, at_ns: u64, now: u64) {
     local.look_ns.store(at_ns, Ordering::Relaxed);
-    arm(local, at_ns);
+    arm(local, at_ns, now);
 }
 
 /// The most times that the time to the next look at a quantum is doubled.
@@ -96,19 +97,19 @@ pub(crate) fn joined(local: &Local, me: &Tte, tte: &Tte) {
     }
 }
 
-/// Has the timer fire no later than `at_ns`, for an alarm or a sample. With interrupts off.
-pub(crate) fn arm_for(local: &Local, at_ns: u64) {
+/// Has the timer fire no later than `at_ns`, for an alarm or a sample; it is `now`. With interrupts off.
+pub(crate) fn arm_for(local: &Local, at_ns: u64, now: u64) {
     if at_ns < local.soonest_ns.load(Ordering::Relaxed) {
         local.soonest_ns.store(at_ns, Ordering::Relaxed);
     }
-    arm(local, at_ns);
+    arm(local, at_ns, now);
 }
 
-/// Has the timer fire no later than `at_ns`. With interrupts off.
-fn arm(local: &Local, at_ns: u64) {
+/// Has the timer fire no later than `at_ns`; it is `now`. With interrupts off.
+fn arm(local: &Local, at_ns: u64, now: u64) {
     if at_ns < local.armed_ns.load(Ordering::Relaxed) {
         local.armed_ns.store(at_ns, Ordering::Relaxed);
-        machine::apic::timer_arm_ns(at_ns.saturating_sub(now_ns()));
+        machine::apic::timer_arm_ns(at_ns.saturating_sub(now));
     }
 }
 
@@ -118,19 +119,40 @@ const AT_A_TIME: usize = 8;
 /// The timer interrupt.
 pub(crate) fn fired(frame: &mut TrapFrame) {
     let (cpu, local, me) = here();
+    handle(cpu, local, me, frame);
+}
+
+/// The timer interrupt of a program, from the generated handler: all of the interrupt. Returns whether the
+/// program goes on at once with `frame`. Otherwise something is asked of the CPU or the thread, and the
+/// interrupt ends as one does that has woken a thread.
+pub(crate) extern "sysv64" fn fired_in_program(frame: &mut TrapFrame) -> bool {
+    let (cpu, local, me) = here();
+    sync::epoch::quiescent(cpu.number());
+    cpu.dispatcher
+        .store(me.dispatch.load(Ordering::Acquire), Ordering::Relaxed);
+    cpu.handles(|| handle(cpu, local, me, frame));
+    machine::irq::timer_taken(cpu);
+    local.chain.is_still()
+        && cpu.need_resched.load(Ordering::Relaxed) == 0
+        && me.state.load(Ordering::Relaxed) & ATTENTION == 0
+}
+
+#[inline(always)]
+fn handle(cpu: &Cpu, local: &Local, me: &Tte, frame: &mut TrapFrame) {
+    let now = now_ns();
     local.in_timer.store(true, Ordering::Relaxed);
     if local.chain.is_still() {
         // A routine, which runs with interrupts off, has woken a thread: that keeps to its turn.
         cpu.need_resched.store(0, Ordering::Relaxed);
     }
-    sample::take(local, me, frame);
+    sample::take(local, me, frame, now);
     local.armed_ns.store(u64::MAX, Ordering::Relaxed);
     if frame.from_user() {
         local.program.store(frame, Ordering::Relaxed);
     }
     // A timer interrupt that comes while the chain calls alarms leaves the rest to the chain.
     if !local.alarms_chained.load(Ordering::Relaxed) {
-        call_alarms(0);
+        call_alarms(cpu, local, me, now);
     }
     local.program.store(null_mut(), Ordering::Relaxed);
     if local.ring.urges(me) {
@@ -140,7 +162,8 @@ pub(crate) fn fired(frame: &mut TrapFrame) {
 }
 
 /// Shows an alarm's procedure the frame of the program that the timer has interrupted, if nothing else is
-/// asked of its thread. The program continues with that frame as the procedure leaves it. Interrupts are off.
+/// asked of its thread. The program continues with that frame as the procedure leaves it, which fits user
+/// mode. Interrupts are off.
 pub fn interrupted<R>(look: impl FnOnce(&mut TrapFrame) -> R) -> Option<R> {
     let (_, local, me) = here();
     if me.state.load(Ordering::Relaxed) & ATTENTION != 0 {
@@ -155,11 +178,16 @@ pub fn interrupted<R>(look: impl FnOnce(&mut TrapFrame) -> R) -> Option<R> {
     Some(result)
 }
 
-/// Calls a few of the due alarms, and chains itself while there are more, or behind the procedures that the
-/// alarms have chained; then handles the quantum.
-fn call_alarms(_: usize) {
+/// [`call_alarms`], from the chain.
+fn call_later_alarms(_: usize) {
     let (cpu, local, me) = here();
-    let now = now_ns();
+    call_alarms(cpu, local, me, now_ns());
+}
+
+/// It is `now`: calls a few of the due alarms, and chains itself while there are more, or behind the
+/// procedures that the alarms have chained; then handles the quantum.
+#[inline(always)]
+fn call_alarms(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
     // A thread that an alarm wakes always goes to the front.
     local.ticking.store(TICKING, Ordering::Relaxed);
     let waited = local.chain.count();
@@ -175,7 +203,7 @@ fn call_alarms(_: usize) {
     // SAFETY: as above.
     let more = unsafe { local.alarms() }.next_ns() <= now || local.chain.count() > waited;
     // Without room in the chain, the next interrupt, which comes at once, continues.
-    let chained = more && chain(call_alarms, 0).is_ok();
+    let chained = more && chain(call_later_alarms, 0).is_ok();
     local.alarms_chained.store(chained, Ordering::Relaxed);
     if !chained {
         keep_quantum(cpu, local, me, now);
@@ -194,17 +222,18 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
     if !urgent {
         local.passed_ns.store(now, Ordering::Relaxed);
     }
-    let quantum = ns_to_ticks(me.quantum_ns());
-    let ran = tsc().wrapping_sub(me.in_at.load(Ordering::Relaxed));
+    let quantum = me.quantum_ns();
+    let ran = span_ns(tsc().wrapping_sub(me.in_at.load(Ordering::Relaxed)));
     let patience = match local.patience.load(Ordering::Relaxed) {
         _ if ran >= quantum / 4 || IDLE.any() || !me.on_ring.load(Ordering::Relaxed) => 0,
         // An interrupt for an alarm says nothing about quanta.
-        patience if now + me.quantum_ns() / 8 < local.look_ns.load(Ordering::Relaxed) => patience,
+        patience if now + quantum / 8 < local.look_ns.load(Ordering::Relaxed) => patience,
         patience => PATIENCE.min(patience + 1),
     };
     local.patience.store(patience, Ordering::Relaxed);
     if contended(local) && urgent {
-        look_at(local, now + urgent::keep_turns(cpu, local, me, now, coming));
+        let left = urgent::keep_turns(cpu, local, me, now, coming);
+        look_at(local, now + left, now);
     } else if contended(local) {
         // An eighth early is the end of the quantum too; the remainder is not worth an interrupt.
         let left = if ran >= quantum - quantum / 8 {
@@ -217,14 +246,14 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
             // A thread has got the CPU in the middle of another's quantum; a series of such threads could
             // continue for ever.
             let turn = now.saturating_sub(local.turn_ns.load(Ordering::Relaxed));
-            if turn >= me.quantum_ns() {
+            if turn >= quantum {
                 local.ticking.store(OVERDUE, Ordering::Relaxed);
                 balance::turn_over(local, me, coming);
             }
-            let left = ticks_to_ns(patient(local, quantum) - ran);
+            let left = patient(local, quantum) - ran;
             left.min(patient(local, QUANTUM_NS))
         };
-        look_at(local, now + left);
+        look_at(local, now + left, now);
     } else {
         local.ticking.store(STILL, Ordering::Relaxed);
         yielding::left_alone(me);
@@ -233,5 +262,5 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
     let alarm = unsafe { local.alarms() }.next_ns();
     let soonest = alarm.min(local.sample_ns.load(Ordering::Relaxed));
     local.soonest_ns.store(soonest, Ordering::Relaxed);
-    arm(local, soonest);
+    arm(local, soonest, now);
 }
