@@ -423,7 +423,6 @@ pub(super) extern "sysv64" fn madvise_outright(
 ) -> isize {
     match advice as u32 {
         MADV_DONTNEED => generally(|| {
-            let (address, length) = pages(address, length).map_err(|_| Errno::EINVAL)?;
             Task::with_space(|_, space| give_back(space, address, length))
                 .unwrap_or(Err(Errno::ENOMEM))
         }),
@@ -431,14 +430,13 @@ pub(super) extern "sysv64" fn madvise_outright(
     }
 }
 
-/// `MADV_DONTNEED`. EINVAL: some of it is locked; ENOMEM.
+/// `MADV_DONTNEED`. EINVAL: no range of pages, or some of it is locked; ENOMEM.
+#[inline(always)]
 fn give_back(space: &AddressSpace, address: usize, length: usize) -> Result<usize> {
-    if length != 0 {
-        if space.any_locked(address, length) {
-            return Err(Errno::EINVAL);
-        }
-        space.discard(address, length)?;
+    if space.any_locked(address, length) {
+        return Err(Errno::EINVAL);
     }
+    space.discard(address, length)?;
     Ok(0)
 }
 

@@ -62,13 +62,7 @@ impl<M: Memory> AddressSpace<M> {
     /// Holds the monitor, with exclusive access to areas and entries.
     #[inline]
     pub(super) fn change(&self) -> Change<'_, M> {
-        let held = self.held();
-        let was_open = self.gate.close();
-        let elsewhere = self.memory.is_elsewhere(self.root);
-        if was_open && elsewhere {
-            self.memory.await_pinned(self.root);
-        }
-        Change { held, elsewhere }
+        self.held().change()
     }
 }
 
@@ -76,6 +70,23 @@ impl<M: Memory> AddressSpace<M> {
 pub(super) struct Held<'a, M: Memory> {
     space: &'a AddressSpace<M>,
     _monitor: sync::monitor::Guard<'a, ()>,
+}
+
+impl<'a, M: Memory> Held<'a, M> {
+    /// Begins a change.
+    #[inline]
+    pub(super) fn change(self) -> Change<'a, M> {
+        let space = self.space;
+        let was_open = space.gate.close();
+        let elsewhere = space.memory.is_elsewhere(space.root);
+        if was_open && elsewhere {
+            space.memory.await_pinned(space.root);
+        }
+        Change {
+            held: self,
+            elsewhere,
+        }
+    }
 }
 
 impl<M: Memory> Deref for Held<'_, M> {

@@ -6,6 +6,7 @@
 use super::area::{Area, Backing, Content, Placement, Prot, Role};
 use super::bounds::{Bounds, Lock};
 use super::gather::Gather;
+use super::guard::Held;
 use super::resident::UNDER_MONITOR;
 use super::shared::Shared;
 use super::wishes::Wishes;
@@ -328,16 +329,31 @@ impl<M: Memory> AddressSpace<M> {
         Ok(())
     }
 
-    /// Forgets the pages of the range (`MADV_DONTNEED`): private zeros read as zero again. Errors: `EINVAL`,
-    /// `ENOMEM` (a hole).
+    /// Forgets the pages of the range (`MADV_DONTNEED`): private zeros read as zero again. Where no page is
+    /// present, as below the used part of most threads' stacks, no change begins, and no other CPU is
+    /// interrupted. Errors: `EINVAL`, `ENOMEM` (a hole).
     pub fn discard(&self, address: usize, length: usize) -> Result<(), Errno> {
         let (start, end) = range(address, length)?;
-        let inner = self.change();
-        let whole = inner.areas.covers(start, end);
+        if start == end {
+            return Ok(());
+        }
+        let held = self.held();
+        let whole = held.areas.covers(start, end);
+        if self.tables().is_clear(start, end) {
+            drop(held);
+        } else {
+            self.empty(held, start, end);
+        }
+        if whole { Ok(()) } else { Err(Errno::ENOMEM) }
+    }
+
+    /// Takes away the pages of the range.
+    #[inline(never)]
+    fn empty(&self, held: Held<M>, start: usize, end: usize) {
+        let _change = held.change();
         let mut gather = Gather::new(self.memory, self.root);
         self.zap(start, end, &mut gather);
         gather.finish();
-        if whole { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
     /// Takes all pages of private mappings away at once, where programs run here no more: later reads find

@@ -1,10 +1,10 @@
 //! Four-level page tables: a walker over atomic words.
 //!
 //! *Interface*: [`Tables::leaf`] and [`Tables::leaf_or_make`] find the word that maps one page;
-//! [`Tables::each_part`] visits what of a range may have entries; [`Tables::prune`] takes tables out that map
-//! nothing any more, [`Tables::take_apart`] all. Tables are built by compare-and-swap, so that two CPUs may
-//! build at once: the loser gives its table back. A table whose entries are all clear again is a frame of
-//! zeros, and goes back to the stock as one.
+//! [`Tables::each_part`] visits what of a range may have entries, [`Tables::is_clear`] tells whether any has;
+//! [`Tables::prune`] takes tables out that map nothing any more, [`Tables::take_apart`] all. Tables are built
+//! by compare-and-swap, so that two CPUs may build at once: the loser gives its table back. A table whose
+//! entries are all clear again is a frame of zeros, and goes back to the stock as one.
 //!
 //! A table's frame has no other owner, so its share count is free to say which parts of the table were ever
 //! asked for: a bit (sixteen entries) is set before [`Tables::leaf_or_make`] gives a word of them, and all
@@ -402,6 +402,76 @@ impl<'a, M: Memory> Tables<'a, M> {
                 visit(base + (i << shift(1)), word, entry)
             });
         });
+    }
+
+    /// Whether no page of `start..end` has an entry that is not zero. Entries that others set meanwhile may
+    /// be seen or not.
+    pub fn is_clear(&self, start: usize, end: usize) -> bool {
+        const SPAN: usize = 1 << shift(2);
+        let mut address = start;
+        while address < end {
+            let Some(middle) = self.middle_table(address) else {
+                let (physical, level) = self.descend(address);
+                address = self.skip(physical, level, address, end).0;
+                continue;
+            };
+            // The entries that lead to `address..end`, as far as they are in this table.
+            let base = address & !(SPAN - 1);
+            let first = index(address, 2);
+            let count = ((end - 1 - base) >> shift(2)).wrapping_add(1);
+            let entries = &self.table(middle)[first..][..count.min(ENTRIES - first)];
+            let mut at = 0usize;
+            let set = |entry: &AtomicU64| entry.load(Ordering::Acquire) != 0;
+            while let Some(empty) = entries[at..].iter().position(set) {
+                at = at.wrapping_add(empty);
+                let from = base.wrapping_add(at << shift(2)).max(address);
+                if !self.is_clear_below(&entries[at], from, end) {
+                    return false;
+                }
+                at = at.wrapping_add(1);
+            }
+            match ((address >> shift(3)).wrapping_add(1)).checked_mul(1 << shift(3)) {
+                Some(next) => address = next,
+                None => return true,
+            }
+        }
+        true
+    }
+
+    /// The table of leaf tables of `address`, if it exists.
+    #[inline(always)]
+    fn middle_table(&self, address: usize) -> Option<u64> {
+        let mut physical = self.root;
+        for level in [4, 3] {
+            let entry = self.table(physical)[index(address, level)].load(Ordering::Acquire);
+            if entry & (PRESENT | LARGE) != PRESENT {
+                return None;
+            }
+            physical = entry & ADDRESS;
+        }
+        Some(physical)
+    }
+
+    /// Whether the leaf table that `entry` leads to, which is that of `start`, has no entry from there to
+    /// before `end`.
+    #[inline(never)]
+    fn is_clear_below(&self, entry: &AtomicU64, start: usize, end: usize) -> bool {
+        let entry = entry.load(Ordering::Acquire);
+        if entry & (PRESENT | LARGE) != PRESENT {
+            return false;
+        }
+        let first = index(start, 1);
+        let end = first.saturating_add((end - start) >> shift(1));
+        // From the first part that was ever asked for to the last.
+        let marks = self.marks(entry & ADDRESS);
+        let first = first.max(marks.trailing_zeros() as usize * PART);
+        let end = end.min(ENTRIES - marks.leading_zeros() as usize * PART);
+        let Some(words) = self.table(entry & ADDRESS).get(first..end) else {
+            return true;
+        };
+        let (fours, rest) = words.as_chunks::<4>();
+        let zero = |word: &AtomicU64| word.load(Ordering::Relaxed) == 0;
+        !fours.iter().any(any_set) && rest.iter().all(zero)
     }
 
     /// Takes out the tables under `start..end` whose whole span lies in `floor..ceiling`, where nothing is

@@ -72,6 +72,27 @@ fn only_what_was_asked_for_is_visited() {
 }
 
 #[test]
+fn a_range_is_clear_until_one_of_its_pages_has_an_entry() {
+    let (tables, _) = tables(100);
+    let high = 0x7f12_3456_7000;
+    assert!(tables.is_clear(0, 1 << 47));
+    for page in [0x40_0000, high] {
+        let word = tables.leaf_or_make(page).unwrap();
+        assert!(tables.is_clear(0, 1 << 47), "a table alone is no entry");
+        word.store(1 << 9, Ordering::Relaxed);
+        for far in [0x1000, 0x5000, 16 << 12, 2 << 20, 8 << 20, 1 << 30, 1 << 40] {
+            let below = page.saturating_sub(far);
+            assert!(tables.is_clear(below, page), "{far:#x} below");
+            assert!(!tables.is_clear(below, page + 0x1000));
+            let above = page + 0x1000 + far;
+            assert!(tables.is_clear(page + 0x1000, above.min(1 << 47)));
+            assert!(!tables.is_clear(page, above.min(1 << 47)));
+        }
+        word.store(0, Ordering::Relaxed);
+    }
+}
+
+#[test]
 fn pruning_respects_the_neighbours() {
     let (tables, memory) = tables(100);
     let before = memory.frames().stats().free;

@@ -764,6 +764,24 @@ fn discarded_zeros_are_zero_again() {
     assert_eq!(space.discard(A, 2 * PAGE), Ok(()));
     assert_eq!((space.resident(), read(&space, A)), (0, Ok(0)));
     assert_eq!(space.discard(A, 3 * PAGE), Err(Errno::ENOMEM));
+    assert_eq!(space.discard(A + 2 * PAGE, PAGE), Err(Errno::ENOMEM));
+    assert_eq!(space.discard(A + 2 * PAGE, 0), Ok(()));
+    assert_eq!(space.discard(A + 1, PAGE), Err(Errno::EINVAL));
+}
+
+#[test]
+fn to_discard_nothing_changes_nothing() {
+    let (space, _, _) = space(500);
+    let stack = 8 << 20;
+    space
+        .map(Placement::Fixed(A), stack, Prot::RW, Backing::Unreserved)
+        .unwrap();
+    space.write_at(A + stack - PAGE, b"top").unwrap();
+    let changes = space.gate.changes();
+    assert_eq!(space.discard(A, stack - PAGE), Ok(()));
+    assert_eq!((space.resident(), space.gate.changes()), (1, changes));
+    assert_eq!(space.discard(A, stack), Ok(()));
+    assert_eq!((space.resident(), space.gate.changes()), (0, changes + 1));
 }
 
 #[test]
