@@ -214,11 +214,12 @@ impl StackBase {
     #[inline(always)]
     pub fn here() -> &'static StackBase {
         let base: usize;
-        // SAFETY: reads the stack pointer; every kernel stack ends in a `StackBase`.
+        // SAFETY: reads the stack pointer; every kernel stack ends in a `StackBase`. No function changes its
+        // stack, so one reading is as good as the next.
         unsafe {
             core::arch::asm!("mov {0}, rsp", "or {0}, {mask}", "sub {0}, {less}", out(reg) base,
                 mask = const Self::SLOT - 1, less = const Self::SIZE - 1,
-                options(nomem, nostack));
+                options(pure, nomem, nostack));
             &*(base as *const StackBase)
         }
     }

@@ -74,7 +74,7 @@ pub(crate) fn call(frame: &mut TrapFrame, me: &Tte, address: usize) -> bool {
     if address >= USER_END || refused() || calls.try_reserve(1).is_err() {
         return false;
     }
-    let Ok(fp) = fp::inherited(None) else {
+    let Ok(fp) = fp::inherited(me, None) else {
         return false;
     };
     if vm::user::put(rsp as usize, &PROTECTED_RETURN).is_err() {
@@ -127,14 +127,13 @@ pub fn forget() {
     me.signals.reset();
 }
 
-/// A new thread continues inside the procedures that the running one is in (fork). Only the caller can reach
-/// `child`.
+/// A new thread continues inside the procedures that `me`, the running one, is in (fork). Only the caller can
+/// reach `child`.
 #[expect(
     clippy::disallowed_methods,
     reason = "room is made, which may be refused"
 )]
-pub(crate) fn inherit(child: &Tte) -> Result<(), NoMemory> {
-    let me = current();
+pub(crate) fn inherit(me: &Tte, child: &Tte) -> Result<(), NoMemory> {
     let ends = me.ends.load(Ordering::Relaxed);
     child.ends.store(ends, Ordering::Relaxed);
     // SAFETY: the thread itself.

@@ -20,7 +20,7 @@ use crate::switch::fp::FpChange;
 use crate::switch::{Keys, Kind, SwitchCode};
 use crate::tte;
 use crate::tte::flags::DEAD;
-use crate::tte::{NoMemory, Parts, QUANTUM_NS, Thread, Tte, activate};
+use crate::tte::{NoMemory, Parts, QUANTUM_NS, Remains, Thread, Tte, activate};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use machine::cpu::{StackBase, irq_disable, irq_enable, irq_restore, irq_save};
@@ -83,8 +83,10 @@ impl<'a> Spec<'a> {
 /// # Errors
 /// No memory for entry, stack, save area or code.
 pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
-    bury();
-    let thread = activate()?;
+    let thread = match bury_for_next() {
+        Some(remains) => remains.again(),
+        None => activate()?,
+    };
     let kind = match spec.body {
         Body::Kernel(..) => Kind::KERNEL,
         Body::User(..) => Kind::USER,
@@ -111,15 +113,15 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     // SAFETY: the thread has not started, so the creator has it alone.
     let spare = unsafe { thread.parts() }.fp.take();
     if spec.inherit {
-        area = fp::inherited(spare)?;
         let parent = tte::current();
+        area = fp::inherited(parent, spare)?;
         if area.is_some() {
             kind = kind.with(Kind::FP);
         }
         if parent.kind().has_any(Kind::GS.with(Kind::ASKED)) {
             kind = bequeath(parent, &thread, kind);
         }
-        protect::inherit(&thread)?;
+        protect::inherit(parent, &thread)?;
     } else if kind == Kind::USER && machine::mitigate::measures().eager_vectors() {
         area = Some(fp::fresh(spare)?);
         kind = kind.with(Kind::FP);
@@ -251,15 +253,34 @@ pub fn exit() -> ! {
     unreachable!("a dead thread was switched in")
 }
 
-/// Frees the remains of threads that ended on this CPU. Thread context. One after the other, because the idle
-/// thread may be preempted, and what it has taken waits for it.
+/// Frees the remains of threads that ended on this CPU. Thread context.
 #[inline]
 pub fn bury() {
+    bury_each(drop);
+}
+
+/// The same; returns the first entry that is free then, so that the next thread finds it, and what is kept
+/// with it, without the inactive list.
+#[inline(always)]
+fn bury_for_next() -> Option<Remains> {
+    let mut first = None;
+    bury_each(|free| {
+        if first.is_none() {
+            first = free;
+        }
+    });
+    first
+}
+
+/// Frees the remains of threads, and hands over each entry that is free then. One after the other, because
+/// the idle thread may be preempted, and what it has taken waits for it.
+#[inline(always)]
+fn bury_each(mut hand_over: impl FnMut(Option<Remains>)) {
     while let Some((tte, more)) = take_zombie() {
         // SAFETY: it has been switched out for good, since another thread runs where it ended, and is the
         // caller's alone.
         unsafe { dismantle(tte) };
-        tte.own_count().give_up();
+        hand_over(tte.own_count().give_up());
         if !more {
             break;
         }
@@ -464,7 +485,7 @@ unsafe fn first_frame(top: usize, body: Body) -> usize {
             let at = top - size_of::<TrapFrame>();
             let copy = at as *mut TrapFrame;
             // SAFETY: on the unused stack, aligned as the stack base is.
-            unsafe { copy.copy_from_nonoverlapping(frame, 1) };
+            unsafe { copy_frame(frame, copy) };
             // SAFETY: just written, and no other thread knows it.
             change(unsafe { &mut *copy });
             (first::user(), at, 0, at)
@@ -476,6 +497,22 @@ unsafe fn first_frame(top: usize, body: Body) -> usize {
     // SAFETY: on the unused stack.
     unsafe { (rsp as *mut [usize; 7]).write(words) };
     rsp
+}
+
+/// Copies a frame, which is whole words: without a call of a function for any number of bytes.
+///
+/// # Safety
+/// `to` is valid for a write and aligned.
+#[inline(always)]
+unsafe fn copy_frame(frame: &TrapFrame, to: *mut TrapFrame) {
+    // SAFETY: the caller's promise; the direction flag is clear in Rust.
+    unsafe {
+        core::arch::asm!("rep movsq",
+            inout("rcx") size_of::<TrapFrame>() / 8 => _,
+            inout("rsi") frame => _,
+            inout("rdi") to => _,
+            options(nostack, preserves_flags));
+    }
 }
 
 /// Where a new thread's first switch-in returns to: r12 and r13 as `first_frame` left them, interrupts off.

@@ -166,14 +166,14 @@ fn settle(me: &Tte) {
     }
 }
 
-/// A copy of the running thread's floating-point state, for its child, in `spare` if there is one; `None`
-/// when it has none.
+/// A copy of the floating-point state of `me`, the running thread, for its child, in `spare` if there is one;
+/// `None` when it has none.
 ///
 /// # Errors
 /// No memory.
-pub(crate) fn inherited(spare: Option<FpArea>) -> Result<Option<FpArea>, NoMemory> {
+pub(crate) fn inherited(me: &Tte, spare: Option<FpArea>) -> Result<Option<FpArea>, NoMemory> {
     // SAFETY: the thread itself; no other gives it an area or removes it.
-    if unsafe { &current().parts().fp }.is_none() {
+    if unsafe { &me.parts().fp }.is_none() {
         return Ok(None);
     }
     let area = match spare {

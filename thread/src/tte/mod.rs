@@ -504,12 +504,33 @@ impl Clone for Thread {
 }
 
 impl Thread {
-    /// Gives up the count of a thread that owns nothing any more.
-    pub(crate) fn give_up(self) {
+    /// Gives up the count of a thread that owns nothing any more; what is left if it was the last.
+    #[inline]
+    pub(crate) fn give_up(self) -> Option<Remains> {
         let thread = core::mem::ManuallyDrop::new(self);
-        if thread.count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            inactive::put(&thread);
-        }
+        // Not `then_some`: remains that are made and dropped would go to the inactive list.
+        (thread.count.fetch_sub(1, Ordering::AcqRel) == 1).then(|| Remains(thread.0))
+    }
+}
+
+/// An entry that no party has and that is not in the inactive list, where it goes when this is dropped.
+#[must_use]
+pub(crate) struct Remains(NonNull<Tte>);
+
+impl Remains {
+    /// It becomes a thread again: as [`activate`].
+    #[inline]
+    pub(crate) fn again(self) -> Thread {
+        let remains = core::mem::ManuallyDrop::new(self);
+        // SAFETY: entries are never unmapped.
+        renew(unsafe { remains.0.as_ref() })
+    }
+}
+
+impl Drop for Remains {
+    fn drop(&mut self) {
+        // SAFETY: entries are never unmapped.
+        inactive::put(unsafe { self.0.as_ref() });
     }
 }
 
@@ -567,8 +588,12 @@ impl From<codegen::OutOfCode> for NoMemory {
 /// after creation.
 #[inline]
 pub(crate) fn activate() -> Result<Thread, NoMemory> {
+    inactive::take().map(renew).ok_or(NoMemory)
+}
+
+/// Makes a thread of an entry that no party has.
+fn renew(tte: &Tte) -> Thread {
     static SERIAL: AtomicU64 = AtomicU64::new(1);
-    let tte = inactive::take().ok_or(NoMemory)?;
     for word in [&tte.fs_base, &tte.gs_base, &tte.time, &tte.in_at] {
         word.store(0, Ordering::Relaxed);
     }
@@ -603,7 +628,7 @@ pub(crate) fn activate() -> Result<Thread, NoMemory> {
     tte.state
         .store(flags::NEW | flags::ASLEEP, Ordering::Release);
     tte.count.store(1, Ordering::Release);
-    Ok(Thread(NonNull::from(tte)))
+    Thread(NonNull::from(tte))
 }
 
 /// Visits every thread that is not inactive, in the order of the table. New ones and ended ones may or may
