@@ -120,6 +120,7 @@ impl User {
     }
 
     /// Counts `amount` more of `what` until the charge is dropped. `None`: it would hold more than `most`.
+    #[inline]
     pub fn charge(self: &Arc<User>, what: Held, amount: u64, most: u64) -> Option<Charge> {
         let mut charge = Charge {
             user: self.clone(),
@@ -163,6 +164,7 @@ impl Charge {
     }
 
     /// Counts `amount` more. `false`, and nothing changes: the user would hold more than `most`.
+    #[inline]
     pub fn grow(&mut self, amount: u64, most: u64) -> bool {
         let grown = self.user.add(self.what, amount, most);
         if grown {

@@ -168,7 +168,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     process.space.set(Some(prepared.space().clone()));
     let frame = exec::begin(&prepared);
     let thread = dispatch::user_thread(&frame, &|_| {}, prepared.space(), 0, false)?;
-    let task = Task::new(number, process.clone(), 0, thread, None, Default::default());
+    let task = Task::new(number, process.clone(), 0, thread, None, Default::default);
     become_program(&task, &prepared);
     process.admit(&task);
     tree::found(&process, Some(init));

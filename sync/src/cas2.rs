@@ -15,7 +15,7 @@
 #[repr(C, align(16))]
 pub struct Pair {
     #[cfg(not(loom))]
-    words: core::cell::UnsafeCell<u128>,
+    words: core::cell::UnsafeCell<[u64; 2]>,
     /// loom has no 128-bit atomics; a lock of its own orders accesses as the locked instruction does.
     #[cfg(loom)]
     words: loom::sync::Mutex<u128>,
@@ -34,20 +34,14 @@ fn unpack(words: u128) -> (u64, u64) {
     (words as u64, (words >> 64) as u64)
 }
 
-crate::primitive::constructor! {
-    fn words(low: u64, high: u64) -> u128 {
-        low as u128 | (high as u128) << 64
-    }
-}
-
 impl Pair {
     crate::primitive::constructor! {
         /// A pair holding `low` and `high`.
         pub fn new(low: u64, high: u64) -> Pair {
             #[cfg(not(loom))]
-            return Pair { words: core::cell::UnsafeCell::new(words(low, high)) };
+            return Pair { words: core::cell::UnsafeCell::new([low, high]) };
             #[cfg(loom)]
-            return Pair { words: loom::sync::Mutex::new(words(low, high)) };
+            return Pair { words: loom::sync::Mutex::new(pack((low, high))) };
         }
     }
 
@@ -80,7 +74,9 @@ impl Pair {
     fn exchange(&self, old: u128, new: u128) -> u128 {
         use core::sync::atomic::Ordering::{AcqRel, Acquire};
         // SAFETY: as above.
-        unsafe { core::arch::x86_64::cmpxchg16b(self.words.get(), old, new, AcqRel, Acquire) }
+        unsafe {
+            core::arch::x86_64::cmpxchg16b(self.words.get().cast(), old, new, AcqRel, Acquire)
+        }
     }
 
     #[cfg(loom)]
@@ -296,7 +292,7 @@ impl Pair {
     #[cfg(not(loom))]
     pub unsafe fn set(&self, new: (u64, u64)) {
         // SAFETY: the caller's promise.
-        unsafe { self.words.get().write(pack(new)) };
+        unsafe { self.words.get().write([new.0, new.1]) };
     }
 
     /// Put `new` while no other party can reach the pair.

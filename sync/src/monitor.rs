@@ -47,6 +47,9 @@ pub struct RawMonitor {
     /// [`FREE`]; or [`HELD`] or [`CONTENDED`], with the lower half of the holder's mark unless a routine
     /// holds it.
     word: AtomicU32,
+    /// Written too: a record with several monitors is then zeroed in place, instead of put together elsewhere
+    /// and copied.
+    _gap: [u32; 3],
     waiters: WaitList,
 }
 
@@ -56,6 +59,7 @@ impl RawMonitor {
     pub const fn new() -> Self {
         RawMonitor {
             word: AtomicU32::new(FREE),
+            _gap: [0; 3],
             waiters: WaitList::new(),
         }
     }
@@ -65,6 +69,7 @@ impl RawMonitor {
     pub fn new() -> Self {
         RawMonitor {
             word: AtomicU32::new(FREE),
+            _gap: [0; 3],
             waiters: WaitList::new(),
         }
     }

@@ -185,17 +185,20 @@ fn clone3(a: &mut Args) -> Result<usize> {
 
 /// `clone3` of a thread by an untraced thread, without the other work of a call by trap frame.
 pub(super) extern "sysv64" fn clone3_outright(frame: &TrapFrame) -> isize {
-    if Task::here(|task| task.trace.is_traced()) != Some(false) {
-        return LEFT;
-    }
-    generally(|| {
-        let spec = clone3_spec(frame.rdi as usize, frame.rsi as usize)?;
-        if spec.flags & (CLONE_THREAD | CLONE_VFORK) != CLONE_THREAD {
-            // The slow path makes it.
-            return Err(Errno::ERESTARTNOINTR);
+    let made = Task::with_space(|task, space| {
+        if task.trace.is_traced() {
+            return LEFT;
         }
-        fork::make_untold(frame, &spec).map(|number| number as usize)
-    })
+        generally(|| {
+            let spec = clone3_spec(frame.rdi as usize, frame.rsi as usize)?;
+            if spec.flags & (CLONE_THREAD | CLONE_VFORK) != CLONE_THREAD {
+                // The slow path makes it.
+                return Err(Errno::ERESTARTNOINTR);
+            }
+            fork::make_thread(task, space, frame, &spec).map(|number| number as usize)
+        })
+    });
+    made.unwrap_or(LEFT)
 }
 
 /// The order to `clone3` in `size` bytes at `address`. E2BIG, EINVAL, EFAULT.

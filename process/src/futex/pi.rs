@@ -305,6 +305,7 @@ pub(crate) fn ending(task: &Task) {
 
 /// The running task has recorded its end in the words of its robust list: the waiters for its locks get them.
 /// If it executes another program it may own locks again.
+#[inline]
 pub(crate) fn ended(task: &Arc<Task>, goes_on: bool) {
     task.pi.end(goes_on, || {
         for bucket in &TABLE[..BUCKETS] {

@@ -216,11 +216,10 @@ fn wake_few(key: Key, count: i32) -> Option<isize> {
             woken += 1;
             // This drops the last count if the thread has ended since. A plain waiter refers to no task and
             // has no destructor: only one small object is freed, for which the heap never waits.
-            let entry = match list.len() {
-                all if all == at + 1 => list.pop()?,
-                _ => list.remove(at),
+            let waiter = match list.len() {
+                all if all == at + 1 => list.pop()?.waiter,
+                _ => list.remove(at).waiter,
             };
-            let waiter = entry.waiter;
             debug_assert!(waiter.task.is_none());
             waiter.release();
         } else {

@@ -84,7 +84,7 @@ fn refuse(flags: u64) -> Result<()> {
 /// Makes a child of the running thread that goes on from `frame` with 0 as result; returns its number. With
 /// `CLONE_VFORK` not before the child has executed a program or ended. EINVAL, EAGAIN, ENOMEM.
 pub fn make(frame: &mut TrapFrame, spec: Spec) -> Result<i32> {
-    let child = insist(frame, &spec)?;
+    let child = insist(|| prepare(frame, &spec))?;
     let number = child.tid;
     let vforked = (spec.flags & CLONE_VFORK != 0).then(|| child.process.clone());
     let event = trace::made(&child, spec.flags, spec.exit_signal);
@@ -102,20 +102,26 @@ pub fn make(frame: &mut TrapFrame, spec: Spec) -> Result<i32> {
     Ok(number)
 }
 
-/// As [`make`] without `CLONE_VFORK`, for a thread that is not traced: a tracer that attaches meanwhile gets
-/// no event for this child.
-#[inline]
-pub fn make_untold(frame: &TrapFrame, spec: &Spec) -> Result<i32> {
-    let child = insist(frame, spec)?;
+/// Makes a further thread of the process of `task`, the running one, which is not traced and whose space this
+/// is; as [`make`] otherwise. A tracer that attaches meanwhile gets no event for it.
+#[inline(always)]
+pub fn make_thread(
+    task: &Task,
+    space: &AddressSpace,
+    frame: &TrapFrame,
+    spec: &Spec,
+) -> Result<i32> {
+    check(spec)?;
+    let child = insist(|| persist(task, || attempt_thread(task, space, frame, spec)))?;
     thread::start(&child.thread);
     Ok(child.tid)
 }
 
-/// As [`prepare`], and waits for memory that is being freed.
+/// Attempts again after memory that was being freed.
 #[inline(always)]
-fn insist(frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
+fn insist(mut attempt: impl FnMut() -> Result<Arc<Task>>) -> Result<Arc<Task>> {
     loop {
-        match prepare(frame, spec) {
+        match attempt() {
             Err(Errno::ENOMEM) if crate::memory::coming() => {}
             made => return made,
         }
@@ -123,19 +129,26 @@ fn insist(frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
 }
 
 /// The child that [`make`] starts. The caller starts it. EINVAL, EAGAIN, ENOMEM.
-#[inline]
 pub fn prepare(frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
     check(spec)?;
-    let made = Task::here(|task| {
-        loop {
-            match attempt(task, frame, spec) {
-                // It has only gone to another group meanwhile.
-                Err(Errno::ERESTARTNOINTR) if !has_to_look(task) => {}
-                made => return made,
-            }
-        }
+    let made = Task::with_space(|task, space| {
+        persist(task, || match spec.flags & CLONE_THREAD {
+            0 => attempt_process(task, frame, spec),
+            _ => attempt_thread(task, space, frame, spec),
+        })
     });
     made.unwrap_or(Err(Errno::ESRCH))
+}
+
+/// Attempts again where `task`, the running one, has only gone to another group meanwhile.
+#[inline(always)]
+fn persist(task: &Task, mut attempt: impl FnMut() -> Result<Arc<Task>>) -> Result<Arc<Task>> {
+    loop {
+        match attempt() {
+            Err(Errno::ERESTARTNOINTR) if !has_to_look(task) => {}
+            made => return made,
+        }
+    }
 }
 
 /// Whether the thread has a signal to take, or its end, before it goes on.
@@ -143,21 +156,35 @@ fn has_to_look(task: &Task) -> bool {
     task.thread.flags() & thread::flags::INTERRUPTS != 0 || task.process.signals.is_ending()
 }
 
-/// One attempt. ERESTARTNOINTR: a signal came, which if it was to many has missed the child; or the parent
-/// has gone to another group or session.
-#[inline(always)]
-fn attempt(task: &Task, frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
-    let limit = task.process.limits.lock().cur(RLIMIT_NPROC);
-    let (charge, exempt) = quota::task(&task.process.cred.get(), limit)?;
-    let number = tree::reserve(exempt)?;
-    let made = if spec.flags & CLONE_THREAD != 0 {
-        add_thread(task, frame, spec, number, charge)
-    } else {
-        add_process(task, frame, spec, number, charge)
-    };
-    made.inspect_err(|_| tree::release(number))
+/// One attempt to make a process. ERESTARTNOINTR: a signal came, which if it was to many has missed the
+/// child; or the parent has gone to another group or session.
+#[inline(never)]
+fn attempt_process(task: &Task, frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
+    let (number, charge) = admitted(task)?;
+    add_process(task, frame, spec, number, charge).inspect_err(|_| tree::release(number))
 }
 
+/// One attempt to make a thread.
+#[inline(always)]
+fn attempt_thread(
+    task: &Task,
+    space: &AddressSpace,
+    frame: &TrapFrame,
+    spec: &Spec,
+) -> Result<Arc<Task>> {
+    let (number, charge) = admitted(task)?;
+    add_thread(task, space, frame, spec, number, charge).inspect_err(|_| tree::release(number))
+}
+
+/// A number for a child of `task`, and the charge for it. EAGAIN.
+#[inline(always)]
+fn admitted(task: &Task) -> Result<(i32, Charge)> {
+    let limit = task.process.limits.lock().cur(RLIMIT_NPROC);
+    let (charge, exempt) = quota::task(&task.process.cred.get(), limit)?;
+    Ok((tree::reserve(exempt)?, charge))
+}
+
+#[inline(always)]
 fn check(spec: &Spec) -> Result<()> {
     let has = |flags| spec.flags & flags == flags;
     let alone = |flag, needs| has(flag) && !has(needs);
@@ -227,6 +254,7 @@ fn child_thread(
 #[inline(always)]
 fn add_thread(
     task: &Task,
+    space: &AddressSpace,
     frame: &TrapFrame,
     spec: &Spec,
     tid: i32,
@@ -235,11 +263,8 @@ fn add_thread(
     let process = &task.process;
     let files = process.files.get();
     files.share();
-    let thread = Task::with_space(|_, space| {
-        space.join();
-        child_thread(frame, spec, space, tid)
-    });
-    let thread = match thread.unwrap_or(Err(Errno::ESRCH)) {
+    space.join();
+    let thread = match child_thread(frame, spec, space, tid) {
         Ok(thread) => thread,
         Err(error) => {
             files.leave();
@@ -296,7 +321,7 @@ fn copy_files(parent: &Process) -> Result<Arc<Files>> {
     copy
 }
 
-#[inline(never)]
+#[inline(always)]
 fn add_process(
     task: &Task,
     frame: &TrapFrame,
@@ -388,14 +413,9 @@ fn new_task(
     thread: thread::Thread,
     charge: Charge,
 ) -> Arc<Task> {
-    let child = Task::new(
-        tid,
-        process,
-        parent.blocked(),
-        thread,
-        Some(charge),
-        parent.pace.inherited(),
-    );
+    let child = Task::new(tid, process, parent.blocked(), thread, Some(charge), || {
+        parent.pace.inherited()
+    });
     if spec.flags & CLONE_CHILD_CLEARTID != 0 {
         child
             .clear_child_tid

@@ -296,10 +296,9 @@ impl Process {
         try_reserve(&mut threads, 1)?;
         // A thread that replaces the process's table counts its threads under this monitor; at least two, so
         // none is alone at the table.
-        let now = self.files.get();
-        let moved = !Arc::ptr_eq(&now, files);
+        let moved = !self.files.is(files);
         if moved {
-            now.admit(1);
+            self.files.get().admit(1);
         }
         self.seat(&mut threads, task);
         Ok(moved)

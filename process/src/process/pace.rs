@@ -80,6 +80,7 @@ impl Default for Pace {
 
 impl Pace {
     /// The initial parameters of a child.
+    #[inline]
     pub fn inherited(&self) -> Pace {
         let (mut policy, mut nice) = (self.policy(), self.nice());
         if policy.reset {

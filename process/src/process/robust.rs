@@ -20,11 +20,16 @@ const ENTRIES_MAX: usize = 2048;
 
 /// Releases the locks of the ending `task`, whose space is still active: those on its robust list, and those
 /// for which others wait in the kernel. `goes_on`: it continues with another program.
+#[inline(always)]
 pub(crate) fn release(task: &Arc<Task>, goes_on: bool) {
-    let head = task.robust_list.swap(0, Ordering::Relaxed);
-    if head != 0 {
+    let at = task.robust_list.swap(0, Ordering::Relaxed);
+    if at != 0 {
         pi::ending(task);
-        let _ = walk(task, head);
+        if let Ok(head) = user::get::<RobustListHead>(at)
+            && (head.next & !1 != at as u64 || head.list_op_pending != 0)
+        {
+            let _ = walk(task, at, &head);
+        }
     }
     pi::ended(task, goes_on);
 }
@@ -39,8 +44,9 @@ struct Lock {
     pending: bool,
 }
 
-fn walk(task: &Task, at: usize) -> abi::Result<()> {
-    let head: RobustListHead = user::get(at)?;
+/// Releases the locks on the list at `at`, which begins with `head`.
+#[inline(never)]
+fn walk(task: &Task, at: usize, head: &RobustListHead) -> abi::Result<()> {
     let lock = |entry: u64| Lock {
         address: (entry & !1).wrapping_add(head.futex_offset as u64) as usize,
         pi: entry & 1 != 0,

@@ -88,22 +88,16 @@ impl super::roll::Enrolled for Task {
 
 impl Task {
     /// A task for `thread`, which has not started yet.
-    #[inline]
+    #[inline(always)]
     pub fn new(
         tid: i32,
         process: Arc<Process>,
         blocked: u64,
         thread: Thread,
         charge: Option<Charge>,
-        pace: Pace,
+        pace: impl FnOnce() -> Pace,
     ) -> Arc<Task> {
-        if !pace.is_usual() {
-            thread.set_nice(pace.nice() > 0);
-            thread.set_quantum_ns(pace.quantum_ns());
-            thread.set_place(pace.place());
-            thread.set_allowed(pace.allowed() as u32);
-        }
-        vm::fallible::placed(|| Task {
+        let task = vm::fallible::placed(|| Task {
             tid,
             group_at: core::ptr::from_ref(&process.pgrp).expose_provenance(),
             process,
@@ -128,12 +122,26 @@ impl Task {
             link: Default::default(),
             trace: super::trace::Trace::default(),
             restart: Monitor::new(None),
-            pace,
+            pace: pace(),
             flows: Default::default(),
             faults: AtomicU64::new(0),
             told: Default::default(),
             _charge: charge,
-        })
+        });
+        if !task.pace.is_usual() {
+            task.take_pace();
+        }
+        task
+    }
+
+    /// Its thread, which has not started yet, runs as its pace says.
+    #[cold]
+    fn take_pace(&self) {
+        let (thread, pace) = (&self.thread, &self.pace);
+        thread.set_nice(pace.nice() > 0);
+        thread.set_quantum_ns(pace.quantum_ns());
+        thread.set_place(pace.place());
+        thread.set_allowed(pace.allowed() as u32);
     }
 
     /// Its thread, which has not started yet, holds a count on it from now on.

@@ -258,7 +258,7 @@ fn stop(task: &Task, signo: i32) {
     if !task.may_stop.load(Ordering::Relaxed) || killed || state.ending.is_some() {
         return;
     }
-    state.stopping = Some(signo);
+    process.signals.set_stopping(Some(signo));
     state.stops = state.stops.wrapping_add(1);
     drop(state);
     for task in process.threads.lock().iter() {
@@ -271,7 +271,8 @@ fn stop(task: &Task, signo: i32) {
 fn join_stop(trap: &mut TrapFrame, process: &Arc<Process>, task: &Task) -> bool {
     let (signo, stops) = {
         let mut state = process.signals.state.lock();
-        let Some(signo) = state.stopping.filter(|_| state.ending.is_none()) else {
+        let stopping = process.signals.stopping();
+        let Some(signo) = stopping.filter(|_| state.ending.is_none()) else {
             return false;
         };
         if task.trace.is_traced() && task.trace.has_joined(state.stops) {
@@ -292,7 +293,7 @@ fn join_stop(trap: &mut TrapFrame, process: &Arc<Process>, task: &Task) -> bool 
     let mut state = process.signals.state.lock();
     state.stopped -= 1;
     if process.signals.waiting.get() & bit(SIGKILL) != 0 {
-        state.stopping = None;
+        process.signals.set_stopping(None);
     }
     true
 }
@@ -301,14 +302,14 @@ fn join_stop(trap: &mut TrapFrame, process: &Arc<Process>, task: &Task) -> bool 
 fn is_over(process: &Process) -> bool {
     let state = process.signals.state.lock();
     let killed = process.signals.waiting.get() & bit(SIGKILL) != 0;
-    state.stopping.is_none() || state.ending.is_some() || killed
+    !process.signals.is_stopping() || state.ending.is_some() || killed
 }
 
 /// Tells the parent once all threads have joined a stop.
 pub(super) fn stop_if_complete(process: &Arc<Process>) {
     let signo = {
         let mut state = process.signals.state.lock();
-        let Some(signo) = state.stopping else {
+        let Some(signo) = process.signals.stopping() else {
             return;
         };
         let threads = process.threads.lock().len();

@@ -3,7 +3,7 @@
 //! *Interface*: [`ProcessSignals`]. One monitor holds the state; the masks that hot paths read are atomics.
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use abi::linux::{SIGKILL, Siginfo};
 use sync::{Monitor, WaitList};
@@ -29,8 +29,6 @@ pub(super) struct State {
     pub(super) pending: Pending,
     /// The status the process ends with, once that is decided.
     pub(super) ending: Option<i32>,
-    /// The signal of the stop that threads are to join.
-    pub(super) stopping: Option<i32>,
     /// Counts the stops.
     pub(super) stops: u32,
     /// Threads that have joined it.
@@ -50,6 +48,8 @@ pub struct ProcessSignals {
     /// Woken when one comes to wait, here or at a thread, or when a timer is noted.
     arrivals: WaitList,
     ending: AtomicBool,
+    /// The signal of the stop that threads are to join; 0: none. Changed with the state held.
+    stopping: AtomicI32,
 }
 
 /// Offset of the actions, for generated code.
@@ -96,6 +96,7 @@ impl ProcessSignals {
             continued: WaitList::new(),
             arrivals: WaitList::new(),
             ending: AtomicBool::new(false),
+            stopping: AtomicI32::new(0),
         }
     }
 
@@ -193,12 +194,13 @@ impl ProcessSignals {
     /// Has a stop been completed?
     pub fn is_stopped(&self) -> bool {
         let state = self.state.lock();
-        state.stopping.is_some() && state.stopped > 0
+        self.is_stopping() && state.stopped > 0
     }
 
     /// Is a stop under way, or completed?
+    #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
-        self.state.lock().stopping.is_some()
+        self.stopping().is_some()
     }
 
     /// Is the process, or the rest of it, about to end?
@@ -212,8 +214,15 @@ impl ProcessSignals {
     }
 
     /// The signal of the stop that is under way or completed.
+    #[inline]
     pub(crate) fn stopping(&self) -> Option<i32> {
-        self.state.lock().stopping
+        let signo = self.stopping.load(Ordering::Acquire);
+        (signo != 0).then_some(signo)
+    }
+
+    /// From now on there is this stop, or none. With the state held.
+    pub(super) fn set_stopping(&self, signo: Option<i32>) {
+        self.stopping.store(signo.unwrap_or(0), Ordering::Release);
     }
 
     /// The status to end with, once decided.
@@ -260,8 +269,14 @@ impl ProcessSignals {
         Some(change)
     }
 
-    /// A thread has ended: a stop may be complete now that the others have joined it.
+    /// A thread has ended, and is no longer among the process's: a stop may be complete now that the others
+    /// have joined it. A stop that is not seen here begins later, and finds the thread gone: both look at the
+    /// threads under their monitor, this one before it looks for a stop, and that one after it has shown
+    /// itself.
+    #[inline]
     pub(crate) fn thread_gone(&self, process: &Arc<Process>) {
-        super::deliver::stop_if_complete(process);
+        if self.is_stopping() {
+            super::deliver::stop_if_complete(process);
+        }
     }
 }

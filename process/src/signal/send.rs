@@ -78,7 +78,8 @@ pub(crate) fn queue(
             for task in threads.iter() {
                 task.may_stop.store(false, Relaxed);
             }
-            if state.stopping.take().is_some() {
+            if process.signals.is_stopping() {
+                process.signals.set_stopping(None);
                 state.change = Some(Change::Continued);
                 continued = true;
             }
@@ -98,7 +99,7 @@ pub(crate) fn queue(
             };
             if added != Added::Refused {
                 wake(to, &threads, this);
-                let can_end = state.stopping.is_none() && matches!(origin, Origin::Sent);
+                let can_end = !process.signals.is_stopping() && matches!(origin, Origin::Sent);
                 fatal = can_end && is_fatal(process, to, &threads, signo);
             }
         }

@@ -119,8 +119,8 @@ const AIMS: &[Aim] = &[
         "pthread_create_join",
         6.5,
         8.0,
-        "The C library makes ten calls of it. Stepped through, `clone3` is about 1,380 with the thread's record and entry, the C library itself 1,340, the thread's end 1,090, the stack's pages \
-        given back 570, the wait 340 with the switch, six small calls 50 each.",
+        "The C library makes ten calls of it. Stepped through, `clone3` is about 1,240 with the thread's record and entry, the C library itself 1,340, the thread's end 950, the look for pages of \
+        the stack to give back 400, the wait 340 with the switch, six small calls 50 each.",
     ),
     aim(
         "pthread_create_join_10k",

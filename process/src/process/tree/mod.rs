@@ -151,6 +151,7 @@ pub(super) fn with_parent<R>(
 }
 
 /// Makes a thread visible.
+#[inline]
 pub(crate) fn enter_thread(task: &Arc<Task>) {
     index::add_thread(task);
 }
