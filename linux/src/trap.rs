@@ -100,7 +100,9 @@ fn return_to_user(frame: &mut TrapFrame) {
             if marks == thread::flags::SEQUENCE {
                 rseq::look(frame, task, 0);
                 flows::look(task);
-                thread::settle();
+                if thread::settle() {
+                    task.overran();
+                }
                 return None;
             }
             deliver::run(frame, task)

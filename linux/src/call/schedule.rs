@@ -17,6 +17,7 @@ use account::Capability;
 use process::pace::Policy;
 use process::signal;
 use process::{Process, Task, access, tree};
+use thread::Terms;
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
@@ -56,7 +57,7 @@ pub const CALLS: &[(usize, Handler)] = &[
         let task = task_or_self(a.int(0))?;
         let interval = match task.pace.policy().kind {
             // Nobody of the same priority takes the CPU from it.
-            SCHED_FIFO => 0,
+            SCHED_FIFO | SCHED_DEADLINE => 0,
             _ => task.thread.own_quantum_ns(),
         };
         user::put(a.word(1), &Timespec::from_ns(interval)).map(|()| 0)
@@ -191,8 +192,7 @@ fn sched_setaffinity(a: &mut Args) -> Result<usize> {
     if mask == 0 {
         return Err(Errno::EINVAL);
     }
-    task.set_allowed(mask);
-    Ok(0)
+    task.set_allowed(mask, cpu_mask()).map(|()| 0)
 }
 
 /// `sched_setscheduler` and, without a policy, `sched_setparam`.
@@ -205,24 +205,38 @@ fn set_scheduler(tid: i32, kind: Option<i32>, param: usize) -> Result<usize> {
     let policy = match kind {
         None => Policy {
             priority,
+            terms: Terms::default(),
             ..task.pace.policy()
         },
         Some(kind) => Policy {
             kind: kind & !SCHED_RESET_ON_FORK,
             priority,
             reset: kind & SCHED_RESET_ON_FORK != 0,
+            ..Policy::default()
         },
     };
     set_policy(&task, policy, task.pace.nice(), false)
 }
 
+/// Whether a thread can be promised this.
+fn are_possible(terms: Terms) -> bool {
+    const LEAST_NS: u64 = 1024;
+    /// 100 µs to 4.2 s, as on Linux.
+    const PERIODS_NS: core::ops::RangeInclusive<u64> = 100_000..=(1 << 22) * 1000;
+    terms.runtime_ns >= LEAST_NS
+        && terms.runtime_ns <= terms.deadline_ns
+        && terms.deadline_ns <= terms.period_ns
+        && PERIODS_NS.contains(&terms.period_ns)
+}
+
 /// Gives `task` another policy and niceness, or looks only whether it may be done and `keep`s both. EINVAL,
-/// EPERM; EBUSY: nobody is promised so much time in every period.
+/// EPERM; EBUSY: no processor can promise so much time in every period.
 fn set_policy(task: &Task, new: Policy, nice: i32, keep: bool) -> Result<usize> {
     let old = task.pace.policy();
     let real_time = Policy::is_real_time(new.kind);
     match new.kind {
-        SCHED_OTHER | SCHED_BATCH | SCHED_IDLE | SCHED_DEADLINE if new.priority == 0 => {}
+        SCHED_OTHER | SCHED_BATCH | SCHED_IDLE if new.priority == 0 => {}
+        SCHED_DEADLINE if new.priority == 0 && are_possible(new.terms) => {}
         SCHED_FIFO | SCHED_RR if (1..=99).contains(&new.priority) => {}
         _ => return Err(Errno::EINVAL),
     }
@@ -243,27 +257,31 @@ fn set_policy(task: &Task, new: Policy, nice: i32, keep: bool) -> Result<usize> 
     if needs {
         Process::current().cred.get().need(Capability::SysNice)?;
     }
-    if new.kind == SCHED_DEADLINE {
-        return Err(Errno::EBUSY);
+    // It has to run where there is room.
+    if new.kind == SCHED_DEADLINE && task.pace.allowed() & cpu_mask() != cpu_mask() {
+        return Err(Errno::EPERM);
     }
     let reset = new.reset;
     let new = if keep { Policy { reset, ..old } } else { new };
-    task.set_policy(new);
+    task.set_policy(new)?;
     if !real_time && !keep {
         task.set_nice(nice);
     }
     Ok(0)
 }
 
+/// The flags that go with SCHED_DEADLINE.
+const OPTIONS: u64 = SCHED_FLAG_RECLAIM | SCHED_FLAG_DL_OVERRUN;
 /// Size of the first form of [`SchedAttr`].
 const ATTR_FIRST: usize = 48;
 
 fn sched_setattr(a: &mut Args) -> Result<usize> {
-    const KEEP_POLICY: u64 = 8;
-    const KEEP_PARAMS: u64 = 0x10;
-    const RESET: u64 = 1;
-    const CLAMPS: u64 = 0x60;
-    const ALL: u64 = 0x7f;
+    const CLAMPS: u64 = SCHED_FLAG_UTIL_CLAMP_MIN | SCHED_FLAG_UTIL_CLAMP_MAX;
+    const ALL: u64 = SCHED_FLAG_RESET_ON_FORK
+        | OPTIONS
+        | SCHED_FLAG_KEEP_POLICY
+        | SCHED_FLAG_KEEP_PARAMS
+        | CLAMPS;
     let (tid, at) = (a.int(0), a.word(1));
     if at == 0 || tid < 0 || a.uint(2) != 0 {
         return Err(Errno::EINVAL);
@@ -300,15 +318,30 @@ fn sched_setattr(a: &mut Args) -> Result<usize> {
     let mut new = Policy {
         kind: attr.policy as i32,
         priority: i32::try_from(attr.priority).map_err(|_| Errno::EINVAL)?,
-        reset: attr.flags & RESET != 0,
+        reset: attr.flags & SCHED_FLAG_RESET_ON_FORK != 0,
+        ..Policy::default()
     };
     let mut nice = attr.nice.clamp(-20, 19);
-    if attr.flags & KEEP_POLICY != 0 {
+    if attr.flags & SCHED_FLAG_KEEP_POLICY != 0 {
         (new.kind, new.reset) = (old.kind, old.reset);
     }
-    let keep = attr.flags & KEEP_PARAMS != 0;
+    if new.kind == SCHED_DEADLINE {
+        new.options = attr.flags & OPTIONS;
+        new.terms = Terms {
+            runtime_ns: attr.runtime,
+            deadline_ns: attr.deadline,
+            period_ns: match attr.period {
+                0 => attr.deadline,
+                period => period,
+            },
+        };
+    }
+    let keep = attr.flags & SCHED_FLAG_KEEP_PARAMS != 0;
     if keep {
         (new.priority, nice) = (old.priority, task.pace.nice());
+        if old.kind == SCHED_DEADLINE {
+            new.terms = old.terms;
+        }
     }
     set_policy(&task, new, nice, keep)
 }
@@ -324,12 +357,15 @@ fn sched_getattr(a: &mut Args) -> Result<usize> {
     let attr = SchedAttr {
         size: known as u32,
         policy: policy.kind as u32,
-        flags: policy.reset.into(),
-        nice: match Policy::is_real_time(policy.kind) {
-            true => 0,
-            false => task.pace.nice(),
+        flags: (u64::from(policy.reset) * SCHED_FLAG_RESET_ON_FORK) | policy.options,
+        nice: match policy.rank() {
+            0 => task.pace.nice(),
+            _ => 0,
         },
         priority: policy.priority as u32,
+        runtime: policy.terms.runtime_ns,
+        deadline: policy.terms.deadline_ns,
+        period: policy.terms.period_ns,
         ..SchedAttr::default()
     };
     user::copy_out(at, &bytemuck::bytes_of(&attr)[..known])?;

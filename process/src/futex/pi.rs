@@ -277,7 +277,7 @@ pub fn unlock(address: usize, private: bool) -> Result<usize> {
 fn best(list: &[Standing], meant: impl Fn(&Standing) -> bool) -> Option<usize> {
     let priority = |entry: &Standing| {
         let task = entry.waiter.task.as_ref();
-        task.map_or(0, |task| task.pace.policy().priority)
+        task.map_or(0, |task| task.pace.policy().rank())
     };
     let meant = list.iter().enumerate().filter(|(_, entry)| meant(entry));
     // Of equals the last: from behind.

@@ -32,6 +32,8 @@ fn leave_process(task: &Arc<Task>, status: i32) {
     let process = &task.process;
     trace::end_traced(task, status);
     robust::release(task, false);
+    // Others may have the time as soon as the end is known.
+    task.thread.promise_nothing();
     let cleared = task.clear_child_tid.load(Ordering::Relaxed);
     if cleared != 0 && vm::user::put(cleared, &0u32).is_ok() {
         futex::wake_user(cleared);

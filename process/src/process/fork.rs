@@ -179,6 +179,9 @@ fn attempt_thread(
 /// A number for a child of `task`, and the charge for it. EAGAIN.
 #[inline(always)]
 fn admitted(task: &Task) -> Result<(i32, Charge)> {
+    if task.pace.refuses_children() {
+        return Err(Errno::EAGAIN);
+    }
     let limit = task.process.limits.lock().cur(RLIMIT_NPROC);
     let (charge, exempt) = quota::task(&task.process.cred.get(), limit)?;
     Ok((tree::reserve(exempt)?, charge))

@@ -7,8 +7,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use abi::linux::{SCHED_FIFO, SCHED_IDLE, SCHED_OTHER, SCHED_RR};
-use thread::{Place, QUANTUM_NS};
+use abi::linux::{SCHED_DEADLINE, SCHED_FIFO, SCHED_IDLE, SCHED_OTHER, SCHED_RR};
+use thread::{Place, QUANTUM_NS, Terms};
 
 /// Timer slack of a thread, as Linux's first process has it, nanoseconds.
 const SLACK_NS: u64 = 50_000;
@@ -37,6 +37,9 @@ pub struct Pace {
     priority: AtomicI32,
     /// Children begin with the ordinary policy.
     reset: AtomicBool,
+    /// With SCHED_DEADLINE: runtime, deadline and period, nanoseconds, and the flags that go with them.
+    terms: [AtomicU64; 3],
+    options: AtomicU64,
     nice: AtomicI32,
     /// As `ioprio_set` encodes it.
     pub io: AtomicU32,
@@ -54,12 +57,24 @@ pub struct Policy {
     pub priority: i32,
     /// Whether children begin with the ordinary one.
     pub reset: bool,
+    /// The promise of SCHED_DEADLINE; otherwise zeros.
+    pub terms: Terms,
+    /// `SCHED_FLAG_RECLAIM` and `SCHED_FLAG_DL_OVERRUN` with SCHED_DEADLINE; otherwise 0.
+    pub options: u64,
 }
 
 impl Policy {
     /// Whether it has priorities.
     pub fn is_real_time(kind: i32) -> bool {
         matches!(kind, SCHED_FIFO | SCHED_RR)
+    }
+
+    /// The priority among all policies: a promise is beyond all priorities.
+    pub fn rank(&self) -> i32 {
+        match self.kind {
+            SCHED_DEADLINE => 100,
+            _ => self.priority,
+        }
     }
 }
 
@@ -70,6 +85,8 @@ impl Default for Pace {
             policy: AtomicI32::new(SCHED_OTHER),
             priority: AtomicI32::new(0),
             reset: AtomicBool::new(false),
+            terms: [const { AtomicU64::new(0) }; 3],
+            options: AtomicU64::new(0),
             nice: AtomicI32::new(0),
             io: AtomicU32::new(0),
             slack: AtomicU64::new(SLACK_NS),
@@ -85,8 +102,8 @@ impl Pace {
         let (mut policy, mut nice) = (self.policy(), self.nice());
         if policy.reset {
             nice = nice.max(0);
-            if Policy::is_real_time(policy.kind) {
-                (policy.kind, policy.priority) = (SCHED_OTHER, 0);
+            if policy.rank() > 0 {
+                policy = Policy::default();
             }
             policy.reset = false;
         }
@@ -115,11 +132,35 @@ impl Pace {
 
     /// The policy.
     pub fn policy(&self) -> Policy {
-        Policy {
+        let policy = Policy {
             kind: self.policy.load(Ordering::Relaxed),
             priority: self.priority.load(Ordering::Relaxed),
             reset: self.reset.load(Ordering::Relaxed),
+            ..Policy::default()
+        };
+        match policy.kind {
+            SCHED_DEADLINE => Policy {
+                terms: self.terms(),
+                options: self.options.load(Ordering::Relaxed),
+                ..policy
+            },
+            _ => policy,
         }
+    }
+
+    fn terms(&self) -> Terms {
+        let [runtime_ns, deadline_ns, period_ns] =
+            self.terms.each_ref().map(|ns| ns.load(Ordering::Relaxed));
+        Terms {
+            runtime_ns,
+            deadline_ns,
+            period_ns,
+        }
+    }
+
+    /// Whether the thread may have no children: they would share in what it is promised.
+    pub(super) fn refuses_children(&self) -> bool {
+        self.policy.load(Ordering::Relaxed) == SCHED_DEADLINE && !self.reset.load(Ordering::Relaxed)
     }
 
     /// Sets it.
@@ -127,6 +168,17 @@ impl Pace {
         self.policy.store(policy.kind, Ordering::Relaxed);
         self.priority.store(policy.priority, Ordering::Relaxed);
         self.reset.store(policy.reset, Ordering::Relaxed);
+        if policy.kind == SCHED_DEADLINE {
+            let Terms {
+                runtime_ns,
+                deadline_ns,
+                period_ns,
+            } = policy.terms;
+            for (word, ns) in self.terms.iter().zip([runtime_ns, deadline_ns, period_ns]) {
+                word.store(ns, Ordering::Relaxed);
+            }
+            self.options.store(policy.options, Ordering::Relaxed);
+        }
     }
 
     /// Whether niceness, policy and processors are those of most threads.
@@ -152,7 +204,7 @@ impl Pace {
     pub fn quantum_ns(&self) -> u64 {
         match self.policy().kind {
             SCHED_IDLE => SHORTEST_NS,
-            kind if Policy::is_real_time(kind) => LONGEST_NS,
+            SCHED_FIFO | SCHED_RR | SCHED_DEADLINE => LONGEST_NS,
             _ => weighed(self.nice()),
         }
     }
@@ -165,6 +217,7 @@ impl Pace {
                 priority: policy.priority.clamp(1, 99) as u8,
                 takes_turns: policy.kind == SCHED_RR,
             },
+            SCHED_DEADLINE => Place::Promised(policy.terms),
             SCHED_IDLE => Place::Last,
             _ => Place::Usual,
         }
@@ -193,7 +246,7 @@ mod tests {
         pace.set_policy(Policy {
             kind: SCHED_FIFO,
             priority: 7,
-            reset: false,
+            ..Policy::default()
         });
         pace.set_nice(-3);
         pace.set_allowed(2);
@@ -205,12 +258,25 @@ mod tests {
             ..pace.policy()
         });
         let child = pace.inherited();
-        let ordinary = Policy {
-            kind: SCHED_OTHER,
-            priority: 0,
+        assert_eq!((child.policy(), child.nice()), (Policy::default(), 0));
+        pace.set_policy(Policy {
+            kind: SCHED_DEADLINE,
+            reset: true,
+            terms: Terms {
+                runtime_ns: 1,
+                deadline_ns: 2,
+                period_ns: 3,
+            },
+            ..Policy::default()
+        });
+        assert!(!pace.refuses_children());
+        assert_eq!(pace.place(), Place::Promised(pace.policy().terms));
+        assert_eq!(pace.inherited().policy(), Policy::default());
+        pace.set_policy(Policy {
             reset: false,
-        };
-        assert_eq!((child.policy(), child.nice()), (ordinary, 0));
+            ..pace.policy()
+        });
+        assert!(pace.refuses_children());
     }
 
     #[test]
@@ -227,8 +293,7 @@ mod tests {
         let with = |kind| {
             pace.set_policy(Policy {
                 kind,
-                priority: 0,
-                reset: false,
+                ..Policy::default()
             });
             pace.quantum_ns()
         };

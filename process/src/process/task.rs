@@ -6,9 +6,12 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use abi::linux::{SS_DISABLE, Sigaltstack};
+use abi::errno::Errno;
+use abi::linux::{
+    SCHED_DEADLINE, SCHED_FLAG_DL_OVERRUN, SI_KERNEL, SIGXCPU, SS_DISABLE, Sigaltstack, Siginfo,
+};
 use sync::{Monitor, Once};
-use thread::Thread;
+use thread::{Busy, Thread};
 use vm::AddressSpace;
 
 use super::Process;
@@ -256,17 +259,45 @@ impl Task {
         self.thread.set_quantum_ns(self.pace.quantum_ns());
     }
 
-    /// Sets the processors on which it may run, a bit each.
-    pub fn set_allowed(&self, allowed: u64) {
+    /// Sets the processors on which it may run, a bit each. EBUSY: it is promised time on one of `all`, and
+    /// stays there.
+    pub fn set_allowed(&self, allowed: u64, all: u64) -> abi::Result<()> {
+        let stays = self.pace.policy().kind == SCHED_DEADLINE;
+        if stays && allowed & all != all {
+            return Err(Errno::EBUSY);
+        }
         self.pace.set_allowed(allowed);
-        self.thread.set_allowed(allowed as u32);
+        if !stays {
+            self.thread.set_allowed(allowed as u32);
+        }
+        Ok(())
     }
 
-    /// Sets its policy.
-    pub fn set_policy(&self, policy: Policy) {
+    /// It has used up what it was promised for this period: its process has SIGXCPU if it wants to know.
+    pub fn overran(&self) {
+        if self.pace.policy().options & SCHED_FLAG_DL_OVERRUN != 0 {
+            let info = Siginfo {
+                signo: SIGXCPU,
+                code: SI_KERNEL,
+                ..Siginfo::default()
+            };
+            // A signal that waits already says the same.
+            let _ = crate::signal::send(&self.process, None, info);
+        }
+    }
+
+    /// Sets its policy. EBUSY: no processor can promise so much.
+    pub fn set_policy(&self, policy: Policy) -> abi::Result<()> {
+        let terms = (policy.kind == SCHED_DEADLINE).then_some(policy.terms);
+        let promised = self.thread.promise(terms).map_err(|Busy| Errno::EBUSY)?;
         self.pace.set_policy(policy);
         self.thread.set_quantum_ns(self.pace.quantum_ns());
+        self.thread.set_allowed(match promised {
+            Some(cpu) => 1 << cpu,
+            None => self.pace.allowed() as u32,
+        });
         self.thread.set_place(self.pace.place());
+        Ok(())
     }
 
     /// CPU time so far, nanoseconds.

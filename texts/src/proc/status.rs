@@ -49,7 +49,7 @@ pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Resul
     let policy = (task.map(|task| task.pace.policy()))
         .or_else(|| first.as_ref().map(|first| first.pace.policy()))
         .unwrap_or_default();
-    let place = match policy.priority {
+    let place = match policy.rank() {
         0 => 20 + nice,
         urgent => -1 - urgent,
     };

@@ -6,6 +6,7 @@
 
 pub(crate) mod asked;
 pub(crate) mod block;
+pub(crate) mod budget;
 pub(crate) mod callouts;
 pub(crate) mod donate;
 pub(crate) mod idle;

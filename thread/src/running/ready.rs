@@ -15,7 +15,7 @@
 //! the number of populated levels changes: when one level is left, the turn routine corrects each `link` that
 //! still leads to it as it is used.
 //!
-//! Threads with a real-time policy are in a ring of their own, in order of priority, and beyond the table: as
+//! Threads with a real-time policy are in a ring of their own, in order of urgency, and beyond the table: as
 //! long as there is one, all links lead to the turn routine, which runs the first. A turn in which the others
 //! are to run is marked by the timer (`urgent.rs`).
 //!
@@ -25,6 +25,8 @@
 
 use crate::balance;
 use crate::balance::shelf::Shelf;
+use crate::running::budget;
+use crate::tte::flags::ASLEEP;
 use crate::tte::{LEVELS, Tte};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
@@ -78,7 +80,7 @@ pub const SHELF: usize = 16;
 #[repr(C, align(64))]
 pub struct ReadyRing {
     /// The next thread of each level except the running thread's; null for an empty level.
-    /// Of the urgent ones, in order of priority, the first, though it may be the running thread.
+    /// Of the urgent ones, in order of urgency, the first, though it may be the running thread.
     pub(crate) heads: [AtomicPtr<Tte>; RINGS],
     /// Bit for each level with a thread.
     pub(crate) populated: AtomicU32,
@@ -327,12 +329,15 @@ impl ReadyRing {
         self.mend(current);
     }
 
-    /// Puts an urgent thread behind all of its priority.
+    /// Puts an urgent thread behind all of its urgency; one that has spent its budget among the usual ones.
     #[cold]
     #[inline(never)]
     fn insert_urgent(&self, current: &Tte, tte: &Tte) {
         /// How many are passed by, at most.
         const LOOKED: usize = 64;
+        if tte.budget.is_set() && !budget::admits(tte) {
+            return self.insert_at(current, tte, 0, End::Back);
+        }
         tte.level.store(URGENT, Relaxed);
         // After `tte.cpu`, for those who look at both from elsewhere.
         tte.on_ring.store(true, Release);
@@ -373,6 +378,7 @@ impl ReadyRing {
             next.prev.store(tte.as_ptr(), Relaxed);
         }
         self.mend(current);
+        budget::watch(self);
     }
 
     #[cold]
@@ -398,7 +404,11 @@ impl ReadyRing {
                 head.store(next.as_ptr(), Relaxed);
             }
         }
+        if tte.state.load(Relaxed) & ASLEEP != 0 {
+            tte.budget.sleeps();
+        }
         self.mend(current);
+        budget::watch(self);
     }
 
     /// Whether an urgent thread is to run before `current`, the running one.

@@ -4,20 +4,22 @@
 //! enters user mode; [`keep_turns`] at the timer's interrupt while an urgent thread runs.
 //!
 //! An urgent thread runs before all others of its CPU, the one with the highest priority first; of several
-//! with the same priority each runs until it blocks, or, if it takes turns, to the end of its quantum. A
-//! thread that wakes a more urgent one gives it the CPU at once. The others are not forgotten: when urgent
-//! threads have had the CPU for [`WITHHELD_NS`], the next turn is one of theirs.
+//! with the same priority each runs until it blocks, or, if it takes turns, to the end of its quantum. Those
+//! that are promised time in each period (`budget.rs`) precede those with priorities. A thread that wakes a
+//! more urgent one gives it the CPU at once. The others are not forgotten: when urgent threads have had the
+//! CPU for [`WITHHELD_NS`], the next turn is one of theirs, unless a thread has it that was promised it.
 
 use crate::balance;
 use crate::balance::affinity;
 use crate::running::block;
+use crate::running::budget::{self, Terms};
 use crate::running::kick;
 use crate::running::local::{Local, here, local};
 use crate::running::ready::{End, URGENT};
 use crate::switch::yielding;
 use crate::time::timer::{ns_to_ticks, ticks_to_ns};
 use crate::tte::flags::SEQUENCE;
-use crate::tte::{LEVELS, QUANTUM_NS, Tte};
+use crate::tte::{LEVELS, QUANTUM_NS, Tte, current};
 use core::sync::atomic::Ordering;
 use machine::clock::tsc;
 use machine::cpu::{Cpu, irq_disable, irq_enable};
@@ -42,26 +44,42 @@ pub enum Place {
         /// Whether it takes turns with others of the same priority.
         takes_turns: bool,
     },
+    /// Before all that have priorities, for so long in each period. A CPU has promised it
+    /// ([`Tte::promise`]).
+    Promised(Terms),
 }
 
 impl Tte {
     /// Puts the thread where its policy says. It is there at the latest when it has been in user mode once
     /// more, or has slept.
     pub fn set_place(&self, place: Place) {
+        let mut terms = Terms::default();
         let (level, urgency, takes_turns) = match place {
             Place::Usual => (0, 0, false),
             Place::Last => (LEVELS as u8 - 1, 0, false),
             Place::Urgent {
                 priority,
                 takes_turns,
-            } => (URGENT, priority, takes_turns),
+            } => (URGENT, u64::from(priority), takes_turns),
+            // Until its deadline is known: the first of those with budgets has it.
+            Place::Promised(promised) => {
+                terms = promised;
+                (URGENT, u64::MAX, false)
+            }
         };
-        if level == self.wanted_level.load(Ordering::Relaxed)
-            && urgency == self.urgency.load(Ordering::Relaxed)
+        let is_there = match place {
+            Place::Promised(_) => true,
+            _ => urgency == self.urgency.load(Ordering::Relaxed),
+        };
+        if is_there
+            && level == self.wanted_level.load(Ordering::Relaxed)
             && takes_turns == self.takes_turns.load(Ordering::Relaxed)
+            && self.budget.has(terms)
         {
             return;
         }
+        let had_budget = self.budget.is_set();
+        self.budget.begin(terms);
         self.urgency.store(urgency, Ordering::Relaxed);
         self.takes_turns.store(takes_turns, Ordering::Relaxed);
         self.wanted_level.store(level, Ordering::Relaxed);
@@ -87,6 +105,10 @@ impl Tte {
             }
         }
         irq_enable();
+        if had_budget {
+            // It may wait for its next period.
+            block::resume(self);
+        }
     }
 
     /// Whether the thread has a real-time policy.
@@ -100,11 +122,17 @@ fn local_of(tte: &Tte) -> &'static Local {
     local(tte.cpu())
 }
 
-/// The running thread goes where its policy and its CPUs say. With interrupts on.
-pub fn settle() {
+/// The running thread goes where its policy and its CPUs say, and waits for its next period if it has spent
+/// its budget. Whether it has used one up. With interrupts on.
+pub fn settle() -> bool {
+    let me = current();
+    let mut raised = me.is_raised.swap(false, Ordering::Relaxed);
+    if raised && me.budget.is_set() && budget::wait(me) {
+        raised = false;
+    }
     irq_disable();
     let (cpu, local, me) = here();
-    if me.is_raised.swap(false, Ordering::Relaxed) {
+    if raised {
         // An urgent thread is always in the ordinary way: its `sched_yield` is a matter of priorities.
         yielding::left_alone(me);
         local.ring.remove(me, me);
@@ -113,14 +141,17 @@ pub fn settle() {
     }
     irq_enable();
     affinity::settle();
+    me.budget.take_overrun()
 }
 
-/// The running thread, if it is an urgent one, goes behind those of its priority: it is about to yield.
-/// Thread context, interrupts on.
+/// The running thread, if it is an urgent one, goes behind those of its priority, or gives up the rest of its
+/// budget: it is about to yield. Thread context, interrupts on.
 pub fn give_up_turn() {
     irq_disable();
     let (_, local, me) = here();
-    if me.level.load(Ordering::Relaxed) == URGENT {
+    if me.budget.is_set() {
+        budget::give_up(me);
+    } else if me.level.load(Ordering::Relaxed) == URGENT {
         local.ring.rotate(me, me);
     }
     irq_enable();
@@ -137,6 +168,9 @@ pub(crate) fn give_way(cpu: &Cpu, local: &Local, me: &Tte) {
 /// Whether the CPU of `me`, an urgent thread that runs, goes to another thread, and when the timer is to look
 /// again, nanoseconds from now. It is called while others are ready.
 pub(crate) fn keep_turns(cpu: &Cpu, local: &Local, me: &Tte, now: u64, coming: usize) -> u64 {
+    if me.budget.is_set() {
+        return me.quantum_ns();
+    }
     let quantum = ns_to_ticks(me.quantum_ns());
     let ran = tsc().wrapping_sub(me.in_at.load(Ordering::Relaxed));
     let passed = local.passed_ns.load(Ordering::Relaxed);

@@ -20,7 +20,7 @@ use crate::balance::sample;
 use crate::entry::chain::chain;
 use crate::running::local::{IDLE, Local, OVERDUE, STILL, TICKING, here};
 use crate::running::ready::{End, URGENT};
-use crate::running::urgent;
+use crate::running::{budget, urgent};
 use crate::switch::Kind;
 use crate::switch::yielding;
 use crate::time::alarm::Due;
@@ -218,7 +218,13 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
         0 => balance::offer(local, me),
         _ => 0,
     };
-    let urgent = me.on_ring.load(Ordering::Relaxed) && me.level.load(Ordering::Relaxed) == URGENT;
+    let mut urgent =
+        me.on_ring.load(Ordering::Relaxed) && me.level.load(Ordering::Relaxed) == URGENT;
+    if urgent && budget::is_spent(me) {
+        budget::demote(local, me);
+        cpu.need_resched.store(1, Ordering::Relaxed);
+        urgent = false;
+    }
     if !urgent {
         local.passed_ns.store(now, Ordering::Relaxed);
     }
@@ -260,7 +266,9 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
     }
     // SAFETY: on this CPU with interrupts off.
     let alarm = unsafe { local.alarms() }.next_ns();
-    let soonest = alarm.min(local.sample_ns.load(Ordering::Relaxed));
+    let soonest = alarm
+        .min(local.sample_ns.load(Ordering::Relaxed))
+        .min(budget::end_ns(local, now));
     local.soonest_ns.store(soonest, Ordering::Relaxed);
     arm(local, soonest, now);
 }

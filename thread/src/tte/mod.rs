@@ -18,6 +18,7 @@ use crate::balance::affinity::ANYWHERE;
 use crate::balance::sample::Samples;
 use crate::entry::dispatch::Dispatcher;
 use crate::entry::protect::Interrupted;
+use crate::running::budget::{Budget, Terms};
 use crate::switch::fp::FpArea;
 use crate::switch::watch::Watched;
 use crate::switch::{Kind, SwitchCode};
@@ -95,8 +96,7 @@ pub struct Tte {
     /// [`Kind`] of its switch code, as bits.
     pub(crate) kind: AtomicU8,
     pub(crate) wanted_level: AtomicU8,
-    /// Priority of an urgent thread, 1 to 99; whether it takes turns with those of the same.
-    pub(crate) urgency: AtomicU8,
+    /// Whether an urgent thread takes turns with those of its urgency.
     pub(crate) takes_turns: AtomicBool,
     /// It was given another level or priority, and has not gone there yet.
     pub(crate) is_raised: AtomicBool,
@@ -108,6 +108,12 @@ pub struct Tte {
 
     /// Where the dispatcher starts a `read` again.
     pub(crate) read_again: AtomicUsize,
+
+    /// How urgent a thread with a real-time policy is: its priority, 1 to 99, or with a budget the complement
+    /// of its deadline.
+    pub(crate) urgency: AtomicU64,
+    /// Its promise of time in each period.
+    pub(crate) budget: Budget,
 
     // Words that only the thread itself, its creator and the thread that frees it touch.
     pub(crate) gs_base: AtomicU64,
@@ -212,7 +218,8 @@ impl Tte {
             allowed: AtomicU32::new(ANYWHERE),
             kind: AtomicU8::new(0),
             wanted_level: AtomicU8::new(0),
-            urgency: AtomicU8::new(0),
+            urgency: AtomicU64::new(0),
+            budget: Budget::new(),
             takes_turns: AtomicBool::new(false),
             is_raised: AtomicBool::new(false),
             inbox_next: AtomicPtr::new(null_mut()),
@@ -523,7 +530,9 @@ impl Remains {
     pub(crate) fn again(self) -> Thread {
         let remains = core::mem::ManuallyDrop::new(self);
         // SAFETY: entries are never unmapped.
-        renew(unsafe { remains.0.as_ref() })
+        let tte = unsafe { remains.0.as_ref() };
+        tte.promise_nothing();
+        renew(tte)
     }
 }
 
@@ -616,6 +625,9 @@ fn renew(tte: &Tte) -> Thread {
     tte.pinned.store(false, Ordering::Relaxed);
     tte.allowed.store(ANYWHERE, Ordering::Relaxed);
     tte.urgency.store(0, Ordering::Relaxed);
+    if tte.budget.is_set() {
+        tte.budget.begin(Terms::default());
+    }
     tte.takes_turns.store(false, Ordering::Relaxed);
     tte.is_raised.store(false, Ordering::Relaxed);
     tte.on_ring.store(false, Ordering::Relaxed);
@@ -676,6 +688,8 @@ mod inactive {
     static TABLE: [AtomicPtr<Tte>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
 
     pub(super) fn put(tte: &Tte) {
+        // It may have been promised something while it ended.
+        tte.promise_nothing();
         // SAFETY: the last count is gone, so no other party can reach it; entries are never unmapped.
         unsafe { INACTIVE.push(NonNull::from(&tte.node)) };
     }

@@ -257,7 +257,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "policies",
-        about: "affinity, on 1 and 4 CPUs; real-time policies, by icount",
+        about: "affinity, on 1 and 4 CPUs; real-time policies and budgets, by icount",
         run: policies,
     },
     Test {
@@ -1054,6 +1054,16 @@ fn policies(kit: &Kit) -> Vec<Check> {
     machine.icount = Some(0);
     let shares = ["/tests/policies-glibc", "shares"];
     checks.extend(kit.tap(&machine, &shares, 5 * MINUTE));
+    checks.extend(on_one_and_four(
+        kit,
+        "budgets",
+        128,
+        &["/tests/budgets-glibc"],
+        5 * MINUTE,
+    ));
+    machine.name = "budgets-times".into();
+    let times = ["/tests/budgets-glibc", "times"];
+    checks.extend(kit.tap(&machine, &times, 5 * MINUTE));
     checks
 }
 

@@ -183,6 +183,7 @@ impl Kit {
             "sounds",
             "traces",
             "policies",
+            "budgets",
             "clocks",
             "polls",
             "accounts",
