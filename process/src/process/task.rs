@@ -231,8 +231,8 @@ impl Task {
         self.thread.flags() & thread::flags::ASLEEP != 0
     }
 
-    /// Its state as `/proc` shows it: `R`, `S`, `T` (its process is stopped), `t` (it waits for its tracer) or
-    /// `Z`.
+    /// Its state as `/proc` shows it: `R`, `S`, `T` (its process is stopped), `t` (it waits for its tracer)
+    /// or `Z`.
     pub fn state(&self) -> char {
         if self.process.is_zombie() {
             'Z'
