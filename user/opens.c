@@ -185,6 +185,35 @@ static void *opener(void *path)
     return 0;
 }
 
+static void linked(pid_t child, const char *wanted, const char *name)
+{
+    char path[40], text[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/exe", child);
+    if (readlink(path, text, sizeof text - 1) < 0)
+        snprintf(text, sizeof text, "errno %d", errno);
+    if (!check(strcmp(text, wanted) == 0, name))
+        printf("# got %s, expected %s\n", text, wanted);
+}
+
+/* The file of a program that runs, as it is called at present. */
+static void executed(void)
+{
+    const char *const program = BASE "/in/program";
+    int error;
+    start();
+    check(copy(program) == 0 && symlink("in/program", BASE "/alias") == 0, "a program and a link to it");
+    pid_t child = run(BASE "/alias", &error);
+    equal(error, 0, "runs by its link");
+    linked(child, program, "its file is where the link leads");
+    check(rename(program, BASE "/renamed") == 0, "it is renamed");
+    linked(child, BASE "/renamed", "the new name");
+    check(rename(BASE "/in", BASE "/out") == 0 && rename(BASE "/renamed", BASE "/out/there") == 0, "moved, by a directory's new name");
+    linked(child, BASE "/out/there", "its new place");
+    check(unlink(BASE "/out/there") == 0, "removed");
+    linked(child, BASE "/out/there (deleted)", "which is said");
+    kill_child(child);
+}
+
 static void busy(void)
 {
     const char *const program = BASE "/program", *const script = BASE "/script";
@@ -713,7 +742,7 @@ static void names(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"ways", ways}, {"swapped", swapped}, {"busy", busy}, {"nameless", nameless}, {"places", places}, {"limit", limit}, {"changes", changes}, {"told", told}, {"bounded", bounded}, {"names", names}, {"cut", cut}, {"first", first},
+        {"ways", ways}, {"swapped", swapped}, {"busy", busy}, {"executed", executed}, {"nameless", nameless}, {"places", places}, {"limit", limit}, {"changes", changes}, {"told", told}, {"bounded", bounded}, {"names", names}, {"cut", cut}, {"first", first},
     };
     if (argc == 2 && strcmp(argv[1], "--run") == 0)
         for (;;)

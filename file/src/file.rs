@@ -31,7 +31,6 @@ use crate::files;
 use crate::fs::busy::Writing;
 use crate::fs::inactive::Inactive;
 use crate::fs::lease;
-use crate::fs::place;
 use crate::fs::shown::Shown;
 use crate::fs::watch;
 use crate::fs::{Attr, DirSink, How, Inode, Kind, Place};
@@ -48,7 +47,7 @@ pub use offset::{Turn, moved};
 pub use operation::Operation;
 use operation::Operations;
 use told::{Tells, Told};
-use vm::fallible::{try_concat, try_extend, try_string};
+use vm::fallible::try_string;
 
 use quaject::fsmap::Cursor;
 use quaject::pipe::PipeCore;
@@ -776,19 +775,10 @@ impl OpenFile {
 
     /// Its current path, or the text in place of one (`pipe:[7]`). ENOMEM: it may be long.
     pub fn path(&self) -> Result<String> {
-        let (Some(place), Some(root)) = (&self.place, place::root()) else {
-            return self.file.label(self);
-        };
-        let mut path = match place.path(&root) {
-            Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
-            // Outside the tree: its own name is all there is.
-            Err(_) => try_concat(&[b"/", &*place.inode.name().unwrap_or_default()])?,
-            Ok(path) => path,
-        };
-        if place.inode.attr().nlink == 0 {
-            try_extend(&mut path, b" (deleted)")?;
+        match &self.place {
+            Some(place) => place.shown(),
+            None => self.file.label(self),
         }
-        try_string(&path)
     }
 
     /// Access mode and status flags.

@@ -18,7 +18,9 @@ use sync::{Monitor, epoch};
 use super::inode::{Handle, Inode};
 use super::shown::Shown;
 use crate::shared::{Exchanged, Shared};
-use vm::fallible::{try_arc, try_box, try_copy, try_extend, try_push, try_reserve};
+use vm::fallible::{
+    try_arc, try_box, try_concat, try_copy, try_extend, try_push, try_reserve, try_string,
+};
 
 /// A file system that can be mounted.
 pub trait FileSystem: Send + Sync {
@@ -233,6 +235,23 @@ impl Place {
             place = place.beside(above);
         }
         joined(&names)
+    }
+
+    /// Its current path as `/proc` shows it: the name alone outside the tree, a mark behind it if it has lost
+    /// its names. ENOMEM: it may be long.
+    pub fn shown(&self) -> Result<String> {
+        let mut path = match root()
+            .ok_or(Errno::ENOENT)
+            .and_then(|root| self.path(&root))
+        {
+            Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
+            Err(_) => try_concat(&[b"/", &*self.inode.name().unwrap_or_default()])?,
+            Ok(path) => path,
+        };
+        if self.inode.attr().nlink == 0 {
+            try_extend(&mut path, b" (deleted)")?;
+        }
+        try_string(&path)
     }
 }
 

@@ -11,7 +11,6 @@ pub mod stack;
 
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use abi::errno::{Errno, Result};
@@ -28,7 +27,7 @@ use account::cred::{Executing, Unsafe};
 use file::fs::place::MS_NOSUID;
 use load::{Loaded, Part, Source, load};
 use stack::{STRING_MAX, Strings};
-use vm::fallible::{try_arc, try_copy, try_extend, try_placed, try_push, try_string, try_text};
+use vm::fallible::{try_arc, try_copy, try_placed, try_string, try_text};
 
 /// How deep scripts may be interpreted by scripts.
 const SCRIPT_DEPTH: usize = 4;
@@ -230,7 +229,6 @@ pub fn prepare(
         &executing,
     )?;
     let program = Program {
-        exe: exe_path(process, &source)?,
         place: source.place().cloned(),
         stack: placed.sp,
         arguments: placed.arguments,
@@ -333,30 +331,6 @@ fn build_stack(
         .write_at(made.sp, &made.bytes)
         .map_err(|_| Errno::ENOMEM)?;
     Ok(made)
-}
-
-/// The path of the file as `/proc/PID/exe` shows it. A program that executes itself again, often by the name
-/// `/proc/self/exe`, keeps its path.
-fn exe_path(process: &Process, source: &Source) -> Result<Arc<String>> {
-    let program = process.program();
-    match (&program.place, source.place()) {
-        (Some(old), Some(new)) if old.same(new) => Ok(program.exe.clone()),
-        _ => try_arc(absolute(process, &source.path)?),
-    }
-}
-
-/// The path from the root.
-fn absolute(process: &Process, path: &[u8]) -> Result<String> {
-    let mut full = Vec::new();
-    if path.first() != Some(&b'/') {
-        let context = process.fs.get();
-        full = context.cwd().path(&context.root()).unwrap_or_default();
-        if full.last() != Some(&b'/') {
-            try_push(&mut full, b'/')?;
-        }
-    }
-    try_extend(&mut full, path)?;
-    try_string(&full)
 }
 
 /// The last component, cut to 15 bytes.

@@ -66,8 +66,6 @@ const PIECE: usize = 16;
 /// The running program, for `/proc`.
 #[derive(Clone, Default)]
 pub struct Program {
-    /// The path of the executable file, absolute.
-    pub exe: Arc<String>,
     /// Place of the executable file.
     pub place: Option<file::fs::Place>,
     /// Its first thread's initial stack pointer.

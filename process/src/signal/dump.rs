@@ -12,6 +12,7 @@
 //! Source: `elf_core_dump` as core(5) and elf(5) describe its result.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -26,7 +27,7 @@ use super::dump_file::{self, Note, Segment};
 use super::set::bit;
 use crate::process::access::is_dumpable;
 use crate::process::host::{Named, name};
-use crate::process::{Process, Task, trace};
+use crate::process::{Process, Program, Task, trace};
 use file::OpenFile;
 use file::fs::remove::remove;
 use file::fs::walk::{View, walk};
@@ -243,6 +244,14 @@ fn stand_still(task: &Task, trap: &TrapFrame) {
         .wait_until(|| hall.stands.lock().done.then_some(()));
 }
 
+/// The program's path, or nothing.
+fn path_of(program: &Program) -> Result<String> {
+    match &program.place {
+        Some(place) => place.shown(),
+        None => Ok(String::new()),
+    }
+}
+
 /// Appends a path, or a name, as one component. ENOMEM.
 fn flat(to: &mut Vec<u8>, path: &str) -> Result<()> {
     path.bytes().try_for_each(|byte| {
@@ -279,12 +288,13 @@ fn file_name(process: &Process, tid: i32, signo: i32) -> Result<Vec<u8>> {
                 continue;
             }
             Some(b'f') => {
-                let last = program.exe.rsplit('/').next().unwrap_or_default();
+                let path = path_of(&program)?;
+                let last = path.rsplit('/').next().unwrap_or_default();
                 try_extend(&mut name_of, last.as_bytes())?;
                 continue;
             }
             Some(b'E') => {
-                flat(&mut name_of, &program.exe)?;
+                flat(&mut name_of, &path_of(&program)?)?;
                 continue;
             }
             Some(b'p' | b'P') => {

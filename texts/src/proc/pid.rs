@@ -28,7 +28,6 @@ use file::fs::text::{
 use process::access::{self, Sight, Wish};
 use process::memory::weight::points;
 use process::{Process, Program, Task, tree};
-use vm::fallible::try_copy;
 
 /// The directory of a process, or of one of its threads.
 pub struct Pid {
@@ -336,11 +335,7 @@ struct Exe(Arc<Process>);
 
 impl Magic for Exe {
     fn text(&self) -> Result<Vec<u8>> {
-        let program = look_into(&self.0, || self.0.program())?;
-        if program.exe.is_empty() {
-            return Err(Errno::ENOENT);
-        }
-        try_copy(program.exe.as_bytes())
+        Ok(self.place()?.shown()?.into_bytes())
     }
 
     fn place(&self) -> Result<Place> {
