@@ -1,15 +1,15 @@
 //! Programs from Debian: a root of packages, downloaded and unpacked, nothing of them run or installed on the
 //! host.
 //!
-//! *Interface*: [`whole`] gives the folder that has the packages' files and those of all that they depend on;
-//! [`unpacked`] leaves out what the tests do not use.
+//! *Interface*: [`whole`] gives the folder that has the packages' files and those of all that they depend on,
+//! and the scripts for [`alternatives`]; [`unpacked`] leaves out what the tests do not use.
 //!
 //! `apt-get` finds what belongs together and fetches it, from the sources and with the checks that the host
 //! has. It is told of an empty system, but for what only the scripts of packages need ([`FOR_SCRIPTS`]),
 //! since these are not run. Files that scripts make and programs need all the same are in [`BASE`].
 
 use crate::failure::{Context, Failure, HOST, Result};
-use crate::host;
+use crate::{alternatives, host};
 use std::collections::hash_map::DefaultHasher;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
@@ -102,7 +102,7 @@ const FOLDERS: &[(&str, u32)] = &[
 /// # Errors
 /// Host failure without `apt-get`, when it knows a package not, or when files cannot be had or written.
 pub fn whole(packages: &[&str]) -> Result<PathBuf> {
-    made(packages, &[FOR_SCRIPTS])
+    made(packages, &[FOR_SCRIPTS], true)
 }
 
 /// As [`whole`], without what the tests do not use.
@@ -110,10 +110,10 @@ pub fn whole(packages: &[&str]) -> Result<PathBuf> {
 /// # Errors
 /// As those of [`whole`].
 pub fn unpacked(packages: &[&str]) -> Result<PathBuf> {
-    made(packages, &[FOR_SCRIPTS, UNTESTED])
+    made(packages, &[FOR_SCRIPTS, UNTESTED], false)
 }
 
-fn made(packages: &[&str], without: &[&[&str]]) -> Result<PathBuf> {
+fn made(packages: &[&str], without: &[&[&str]], scripts: bool) -> Result<PathBuf> {
     let folder = host::build_dir("debian")?;
     let lock = std::fs::File::create(folder.join("lock")).context("build/debian/lock")?;
     // Two that want the same share one download.
@@ -152,6 +152,9 @@ fn made(packages: &[&str], without: &[&[&str]]) -> Result<PathBuf> {
             eprintln!("xtask: unpacked {number} of {} packages", files.len());
         }
         unpack(file, &half)?;
+        if scripts {
+            keep_script(file, &half)?;
+        }
     }
     finish(&half)?;
     std::fs::rename(&half, &root).context(root.display())?;
@@ -261,6 +264,28 @@ fn unpack(file: &Path, root: &Path) -> Result<()> {
             format!("cannot unpack {}", file.display()),
         ))
     }
+}
+
+/// Keeps the script that a package has for its installation if it asks for other names of programs
+/// ([`alternatives`]).
+fn keep_script(file: &Path, root: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut command = Command::new("dpkg-deb");
+    command.arg("--info").arg(file).arg("postinst");
+    // Many packages have none, which is an error there.
+    let output = command.output().context("cannot start dpkg-deb")?;
+    let asks = |text: &[u8]| text.windows(19).any(|word| word == b"update-alternatives");
+    if !output.status.success() || !asks(&output.stdout) {
+        return Ok(());
+    }
+    let folder = root.join(alternatives::SCRIPTS);
+    std::fs::create_dir_all(&folder).context(folder.display())?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.split('_').next().unwrap_or_default();
+    let path = folder.join(format!("{name}.postinst"));
+    std::fs::write(&path, output.stdout).context(path.display())?;
+    let runs = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&path, runs).context(path.display())
 }
 
 /// The files that scripts would have made.

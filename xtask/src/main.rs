@@ -3,6 +3,7 @@
 //! *Interface*: `run`, `test`, `fuzz`, `ltp`, `bench`, `plot`, `check`, `calls`, `image`; each a module with
 //! one public `main`, which takes the rest of the command line and returns the exit status.
 
+mod alternatives;
 mod bench;
 mod check;
 mod compile;

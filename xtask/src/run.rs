@@ -7,13 +7,14 @@ use crate::machine::{Log, Machine, Running, Share, Status, Streams, Virtio};
 use crate::options::{HELP, Options};
 use crate::rootfs::Root;
 use crate::terminal::{self, Raw};
-use crate::{compile, debian, host, kernel};
+use crate::{alternatives, compile, debian, host, kernel};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 
 /// Runs the command; gives the guest's exit status.
 pub fn main(words: Vec<OsString>) -> Result<i32> {
@@ -26,14 +27,11 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let (mut root, command) = host::telling("reading the root", || root(&options))?;
     let shares = shares(&options, &mut root)?;
     host::need(&[host::QEMU])?;
-    let (kernel, tables) = match &options.kernel {
+    let kernel = kernel_for(&options)?;
+    let tables = match options.kernel {
         // Another project's kernel, or one without its names, has no tables.
-        Some(kernel) => (kernel.clone(), kernel::tables(kernel).unwrap_or_default()),
-        None => {
-            let kernel = kernel::build(kernel::Profile::quick(options.quick))?;
-            let tables = kernel::tables(&kernel)?;
-            (kernel, tables)
-        }
+        Some(_) => kernel::tables(&kernel).unwrap_or_default(),
+        None => kernel::tables(&kernel)?,
     };
     let mut environment = options.environment.clone();
     if terminal {
@@ -95,6 +93,12 @@ const fn memory_for_root(len: u64) -> u64 {
 /// The memory of a machine whose user gives no size: for programs, and as much for a small root.
 const USUAL_MEMORY: u64 = 256 << 20;
 
+/// The memory of a machine with a root archive of `len` bytes whose user gives no size.
+pub fn usual_memory(len: usize) -> u64 {
+    let beside = memory_for_root(len as u64).saturating_sub(USUAL_MEMORY / 8);
+    USUAL_MEMORY + beside.next_multiple_of(64 << 20)
+}
+
 /// The machine's memory for a root archive of `len` bytes: what the options say, or the usual, and a large
 /// root's size besides.
 ///
@@ -103,8 +107,7 @@ const USUAL_MEMORY: u64 = 256 << 20;
 pub fn memory(options: &Options, len: usize) -> Result<u64> {
     let enough = memory_for_root(len as u64);
     let Some(memory) = options.memory else {
-        let beside = enough.saturating_sub(USUAL_MEMORY / 8);
-        return Ok(USUAL_MEMORY + beside.next_multiple_of(64 << 20));
+        return Ok(usual_memory(len));
     };
     if enough <= memory {
         return Ok(memory);
@@ -120,12 +123,28 @@ pub fn memory(options: &Options, len: usize) -> Result<u64> {
     ))
 }
 
+/// The kernel that the options ask for.
+fn kernel_for(options: &Options) -> Result<PathBuf> {
+    match &options.kernel {
+        Some(kernel) => Ok(kernel.clone()),
+        None => kernel::build(kernel::Profile::quick(options.quick)),
+    }
+}
+
+/// A root of packages, with the names for which they offer programs.
+fn of_packages(options: &Options, packages: &[&str]) -> Result<Root> {
+    let folder = debian::whole(packages)?;
+    host::need(&[host::QEMU])?;
+    alternatives::choose(&folder, &kernel_for(options)?)?;
+    Root::new(Some(&folder))
+}
+
 /// The root and the first process's words that the options ask for.
 pub fn root(options: &Options) -> Result<(Root, Vec<String>)> {
     let packages: Vec<_> = options.packages.iter().map(String::as_str).collect();
     let mut root = match (packages.as_slice(), options.root.as_deref()) {
         (&[], source) => Root::new(source)?,
-        (packages, None) => Root::new(Some(&debian::whole(packages)?))?,
+        (packages, None) => of_packages(options, packages)?,
         _ => {
             return Err(Failure::new(
                 USAGE,
