@@ -208,6 +208,12 @@ impl WaitList {
                 // Otherwise it has already been woken, and the condition's own wait may have consumed that
                 // token.
                 (callout::get().suspend)();
+                // Most are woken for what they wait for, and then need no place any more.
+                if !node.is_queued()
+                    && let Some(value) = condition()
+                {
+                    break Ok(value);
+                }
             }
         };
         self.leave(&node);
@@ -251,7 +257,9 @@ impl WaitList {
     /// Ends `node`'s stay on the list, if no waker has.
     pub fn leave(&self, node: &WaitNode) {
         node.abandon();
-        self.tidy();
+        if self.has_waiters() {
+            self.tidy();
+        }
     }
 
     /// Takes places that no longer wait off the list, if there are many. A new waiter calls this only when

@@ -63,11 +63,25 @@ struct Effects {
     controls: Vec<Control>,
 }
 
+/// The beginning of the chain of a line.
+struct Pumped {
+    line: &'static Serial,
+    buffer: Ref<BufferIn>,
+    pump: Ref<Pump>,
+}
+
+impl Pumped {
+    /// Bytes that have arrived and are not in the editor.
+    fn arrived(&self) -> usize {
+        self.buffer.buffered() + self.line.waiting()
+    }
+}
+
 /// The chain.
 pub(super) struct Editor {
     turns: Ref<Serializer>,
     /// Of a line.
-    pump: Option<Ref<Pump>>,
+    pump: Option<Pumped>,
     state: UnsafeCell<Discipline>,
     input: Ref<cook_tty_in::Quaject>,
     output: Ref<cook_tty_out::Quaject>,
@@ -95,7 +109,12 @@ impl Editor {
                 let pump = create::<Pump>(())?;
                 link(&pump, pump::INPUT, buffer_in::get(&input))?;
                 link(&pump, pump::OUTPUT, serializer::enter(&turns))?;
-                (Function::write(&"write", send, at_line), Some(pump))
+                let pumped = Pumped {
+                    line,
+                    buffer: input,
+                    pump,
+                };
+                (Function::write(&"write", send, at_line), Some(pumped))
             }
             Line::Master(channel) => {
                 let at_channel = Arc::as_ptr(channel).expose_provenance();
@@ -149,11 +168,14 @@ impl Editor {
         &self.turns
     }
 
-    /// Moves what has arrived into the editor, at most [`BUFFER`] bytes; whether there may be more.
+    /// Moves what has arrived into the editor, at most [`BUFFER`] bytes; whether there is more. No more is
+    /// asked for than is there: a buffer that finds nothing asks the line once more.
     pub fn pump(&self) -> bool {
-        self.pump
-            .as_ref()
-            .is_some_and(|pump| pump.run(BUFFER) == BUFFER)
+        let Some(pumped) = &self.pump else {
+            return false;
+        };
+        pumped.pump.run(pumped.arrived().min(BUFFER));
+        pumped.arrived() > 0
     }
 
     /// One byte as if it had been typed.

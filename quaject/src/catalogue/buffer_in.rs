@@ -98,6 +98,11 @@ impl BufferIn {
         taken.count()
     }
 
+    /// Bytes that `get` gives before it calls `fill`.
+    pub fn buffered(&self) -> usize {
+        END - 1 - usize::from(self.words().p.load(Ordering::Relaxed))
+    }
+
     /// Calls `fill` and moves its bytes to the end of the buffer.
     fn refill(&self) -> usize {
         self.words().p.store(EMPTY, Ordering::Relaxed);
@@ -244,12 +249,15 @@ mod tests {
             let at = core::ptr::from_ref(from) as usize;
             link(&buffer, FILL, Function::read(&"give", give, at)).unwrap();
             let mut got = vec![0; 4000];
+            assert_eq!(buffer.buffered(), 0);
             got[0] = buffer.get().unwrap();
+            assert_eq!(buffer.buffered(), size.min(33) - 1);
             let count = 1 + buffer.read(&mut got[1..]);
             assert!(got[..count] == wanted, "size {size}");
             assert_eq!((buffer.get(), buffer.get()), (None, None));
             from.lock().unwrap().push(7);
             assert_eq!(buffer.get(), Some(7));
+            assert_eq!(buffer.buffered(), 0);
         }
     }
 }

@@ -198,6 +198,7 @@ impl ByteQueue {
     }
 
     /// Bytes in the queue at this instant, as far as one can tell.
+    #[inline]
     pub fn len(&self) -> usize {
         let words = self.words();
         let tail = self.reached(words.tail.tail.load(Ordering::Acquire), 1);
@@ -209,7 +210,16 @@ impl ByteQueue {
     /// The actual position, when a word says `position`: with many parties at both ends the word is a hint,
     /// and the rounds of the places decide. `limit` is the largest difference between a place's round and its
     /// position while no party has passed it.
-    fn reached(&self, mut position: u64, limit: i64) -> u64 {
+    #[inline]
+    fn reached(&self, position: u64, limit: i64) -> u64 {
+        match (self.spec.producers, self.spec.consumers) {
+            (Parties::Many, Parties::Many) => self.reached_by_rounds(position, limit),
+            _ => position,
+        }
+    }
+
+    #[inline(never)]
+    fn reached_by_rounds(&self, mut position: u64, limit: i64) -> u64 {
         if emit::place_size(self.spec) != 8 {
             return position;
         }

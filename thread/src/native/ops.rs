@@ -273,8 +273,16 @@ pub fn hold_self() {
 
 /// Where a kernel thread stops or is suspended on request. It holds nothing here that others may wait for.
 /// Interrupts on.
+#[inline]
 pub fn safe_point() {
     let me = current();
+    if me.flags() & (PENDING | STOPME | HELD) != 0 {
+        attend(me);
+    }
+}
+
+#[cold]
+fn attend(me: &Tte) {
     loop {
         if me.flags() & PENDING != 0 {
             run_supervisor(me);

@@ -69,6 +69,7 @@ impl ByteQueue {
         })
     }
 
+    #[inline(always)]
     fn place(&self, position: u64) -> *mut u8 {
         assert!(self.spec.strings, "places of one byte");
         let index = position as usize & (self.spec.size - 1);
@@ -104,13 +105,11 @@ impl ByteQueue {
             let count = self.room().min(bytes.len() - done);
             let first = self.straight(head, count);
             let piece = &bytes[done..done + count];
+            let [one, two] = [&piece[..first], &piece[first..]];
             // SAFETY: the places are free, and the consumer does not read them before the head has moved.
             unsafe {
-                let [one, two] = [&piece[..first], &piece[first..]];
-                self.place(head)
-                    .copy_from_nonoverlapping(one.as_ptr(), one.len());
-                self.place(head + first as u64)
-                    .copy_from_nonoverlapping(two.as_ptr(), two.len());
+                copy(one.as_ptr(), self.place(head), one.len());
+                copy(two.as_ptr(), self.place(head + first as u64), two.len());
             }
             words.head.store(head + count as u64, Ordering::Release);
             done += count;
@@ -139,14 +138,12 @@ impl ByteQueue {
                 continue;
             }
             let first = self.straight(tail, count);
+            let (one, two) = into[..count].split_at_mut(first);
             // SAFETY: the places were published by the producer, which does not write them before the tail
             // has moved.
             unsafe {
-                let (one, two) = into[..count].split_at_mut(first);
-                self.place(tail)
-                    .copy_to_nonoverlapping(one.as_mut_ptr(), one.len());
-                self.place(tail + first as u64)
-                    .copy_to_nonoverlapping(two.as_mut_ptr(), two.len());
+                copy(self.place(tail), one.as_mut_ptr(), one.len());
+                copy(self.place(tail + first as u64), two.as_mut_ptr(), two.len());
             }
             words
                 .tail
@@ -168,6 +165,22 @@ impl ByteQueue {
             // SAFETY: written by this end, which alone writes places.
             unsafe { self.place(position).read() }
         })
+    }
+}
+
+/// Copies `count` bytes, of which there is often one, and in the second part none.
+///
+/// # Safety
+/// As that of `copy_to_nonoverlapping`.
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, count: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match count {
+            0 => {}
+            1 => *to = *from,
+            _ => from.copy_to_nonoverlapping(to, count),
+        }
     }
 }
 
