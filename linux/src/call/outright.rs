@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use quaject::Conv;
 use thread::outright::{FramedFn, OutrightFn, framed_word, word};
 
-use super::file::{brief, shown, stat};
+use super::file::{brief, control, shown, stat};
 use super::{epoll, ipc, memory, native, pipe, poll, process, time};
 use ::process::futex::short;
 use ::process::{exit, itself, swift};
@@ -79,6 +79,7 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::KILL, To::Here(swift::kill)),
         (nr::SEMOP, To::Function(ipc::semop_outright)),
         (nr::CREAT, To::Function(brief::creat)),
+        (nr::FCNTL, To::Function(control::fcntl_outright)),
         (nr::UNLINK, To::Function(brief::unlink)),
         (nr::FUTEX, To::Code(short::entry())),
         (nr::SEMTIMEDOP, To::Function(ipc::semtimedop_outright)),

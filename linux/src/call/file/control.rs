@@ -1,6 +1,6 @@
 //! `fcntl`, `flock` and `ioctl`.
 //!
-//! *Interface.* [`CALLS`].
+//! *Interface.* [`CALLS`]; [`fcntl_outright`] asks for flags and changes them without a trap frame.
 
 #![deny(clippy::arithmetic_side_effects)]
 
@@ -20,13 +20,15 @@ use crate::call::{Args, Handler};
 use file::OpenFile;
 use file::event::directory;
 use file::files;
+use file::files::Files;
 use file::fs::Kind;
 use file::fs::lease;
 use file::fs::lock::{self, Lock, Owner, Payer};
 use file::fs::perm;
 use file::pipe;
 use file::told::{self, Tells, Told};
-use process::Process;
+use process::{Process, Task};
+use thread::outright::{LEFT, with_interrupts};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] =
@@ -83,6 +85,60 @@ fn check_flags(of: &OpenFile, flags: u32) -> Result<()> {
     Ok(())
 }
 
+/// `F_SETFL` on descriptor `fd`.
+fn change_flags(of: &Arc<OpenFile>, fd: i32, flags: u32) -> Result<usize> {
+    check_flags(of, flags)?;
+    if (flags ^ of.flags()) & O_ASYNC != 0 && of.file().tells() != Tells::Never {
+        told::set_async(of, fd, flags & O_ASYNC != 0)?;
+    }
+    set_flags(of, flags);
+    Ok(0)
+}
+
+/// `F_GETFD` and `F_SETFD`.
+fn descriptor_flags(files: &Files, fd: i32, command: i32, arg: usize) -> Result<usize> {
+    if command == F_GETFD {
+        return Ok(usize::from(files.cloexec(fd)?));
+    }
+    files.set_cloexec(fd, arg & FD_CLOEXEC as usize != 0)?;
+    Ok(0)
+}
+
+/// `fcntl` about flags; the other commands need a frame.
+pub(in crate::call) extern "sysv64" fn fcntl_outright(
+    fd: usize,
+    command: usize,
+    arg: usize,
+    _fourth: usize,
+    _more: usize,
+    _last: usize,
+) -> isize {
+    let (fd, command) = (fd as i32, command as i32);
+    let flags = |task: &Arc<Task>| {
+        // SAFETY: a call made outright has interrupts off until it lets them come, and then the table is used
+        // no more.
+        let files = unsafe { task.process.files.peek() };
+        match command {
+            F_GETFD | F_SETFD => Some(descriptor_flags(files, fd, command, arg)),
+            // SAFETY: as above, and this is one of the table's threads.
+            F_GETFL => unsafe { files.at_hand(fd) }.map(|of| Ok(of.flags() as usize)),
+            F_SETFL => {
+                let of = files.get(fd);
+                Some(with_interrupts(|| match of {
+                    Ok(of) if of.flags() & O_PATH == 0 => change_flags(&of, fd, arg as u32),
+                    _ => Err(Errno::EBADF),
+                }))
+            }
+            _ => None,
+        }
+    };
+    match Task::here(flags).flatten() {
+        Some(Ok(value)) => value as isize,
+        Some(Err(error)) => error.to_rax() as isize,
+        None => LEFT,
+    }
+}
+
 fn fcntl(args: &mut Args) -> Result<usize> {
     let caller = Caller::current();
     let (fd, command, arg) = (args.int(0), args.int(1), args.word(2));
@@ -103,21 +159,9 @@ fn fcntl(args: &mut Args) -> Result<usize> {
             let fd = files.install_from(args.int(2), of, cloexec)?;
             Ok(fd as usize)
         }
-        F_GETFD => Ok(usize::from(files.cloexec(fd)?)),
-        F_SETFD => {
-            files.set_cloexec(fd, arg & FD_CLOEXEC as usize != 0)?;
-            Ok(0)
-        }
+        F_GETFD | F_SETFD => descriptor_flags(files, fd, command, arg),
         F_GETFL => Ok(of.flags() as usize),
-        F_SETFL => {
-            let flags = args.uint(2);
-            check_flags(&of, flags)?;
-            if (flags ^ of.flags()) & O_ASYNC != 0 && of.file().tells() != Tells::Never {
-                told::set_async(&of, fd, flags & O_ASYNC != 0)?;
-            }
-            set_flags(&of, flags);
-            Ok(0)
-        }
+        F_SETFL => change_flags(&of, fd, args.uint(2)),
         F_GETLK | F_SETLK | F_SETLKW => {
             let owner = Owner::Table(files.lock_owner());
             record(&caller, &of, owner, command, args)
