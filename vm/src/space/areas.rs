@@ -227,9 +227,32 @@ impl Areas {
         {
             lower.end = area.end;
             self.join(index, index);
+        } else if let Some((above, upper)) = self.list.get_mut(index)
+            && *above == area.end
+            && area.joins(start, upper)
+        {
+            (*above, *upper) = (
+                start,
+                Area {
+                    end: upper.end,
+                    ..area
+                },
+            );
         } else {
             self.list.insert(index, (start, area));
-            self.join(index + 1, index + 1);
+        }
+    }
+
+    /// Takes the part before `at` away from area `index`, if that starts at `start` and reaches beyond;
+    /// whether it does.
+    pub(super) fn shorten(&mut self, index: usize, start: usize, at: usize) -> bool {
+        match self.list.get_mut(index) {
+            Some((first, area)) if *first == start && at < area.end => {
+                *area = area.split(start, at);
+                *first = at;
+                true
+            }
+            _ => false,
         }
     }
 

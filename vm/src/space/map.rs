@@ -237,14 +237,19 @@ impl<M: Memory> AddressSpace<M> {
     /// Removes all areas from the range, and their pages. Room for cuts is reserved.
     pub(super) fn clear(&self, inner: &mut Inner, start: usize, end: usize) {
         let first = inner.areas.cut(start);
-        let last = inner.areas.cut(end);
         let mut gather = Gather::new(self.memory, self.root);
-        for index in first..last {
-            let (start, area) = inner.areas.get(index);
-            inner.size -= area.end - start;
-            self.zap(*start, area.end, &mut gather);
+        if inner.areas.shorten(first, start, end) {
+            inner.size -= end - start;
+            self.zap(start, end, &mut gather);
+        } else {
+            let last = inner.areas.cut(end);
+            for index in first..last {
+                let (start, area) = inner.areas.get(index);
+                inner.size -= area.end - start;
+                self.zap(*start, area.end, &mut gather);
+            }
+            inner.areas.remove(first, last);
         }
-        inner.areas.remove(first, last);
         let floor = inner.areas.end_before(first);
         let ceiling = inner.areas.start_of(first, USER_END + PAGE);
         self.tables()
