@@ -66,10 +66,17 @@ impl Actions {
     /// A copy for a forked child.
     pub fn fork_copy(&self) -> Arc<Actions> {
         let table = self.table.lock();
+        Self::with(&table, self.ignored())
+    }
+
+    /// A copy of `table`. Not inline: as an argument, the table is known to be elsewhere than what is made,
+    /// and is copied once.
+    #[inline(never)]
+    fn with(table: &[Sigaction; 64], ignored: u64) -> Arc<Actions> {
         placed(|| Actions {
             table: Monitor::new(*table),
             version: AtomicU32::new(0),
-            ignored: AtomicU64::new(self.ignored()),
+            ignored: AtomicU64::new(ignored),
         })
     }
 
