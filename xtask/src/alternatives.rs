@@ -8,7 +8,7 @@
 
 use crate::failure::{Context, Failure, HOST, Result};
 use crate::kernel;
-use crate::machine::{Kept, Machine, Running, Status, Streams};
+use crate::machine::{Kept, Machine, Running, Status, Streams, usual_memory};
 use crate::rootfs::Root;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub const SCRIPTS: &str = "var/lib/dpkg/info";
 /// This file in a root says that all links are made.
 const CHOSEN: &str = "var/lib/dpkg/chosen";
-/// What the guest does.
+/// The guest's work.
 const SCRIPT: &str = include_str!("alternatives.sh");
 const AT: &str = "var/lib/dpkg/alternatives.sh";
 const LIMIT: Duration = Duration::from_secs(300);
@@ -46,15 +46,15 @@ pub fn choose(folder: &Path, kernel: &Path) -> Result<()> {
     std::fs::write(&chosen, "").context(chosen.display())
 }
 
-/// What the guest prints.
+/// The guest's output.
 fn asked(folder: &Path, kernel: &Path) -> Result<String> {
     let root = Root::new(Some(folder))?;
     let tables = kernel::tables(kernel).unwrap_or_default();
     let command = ["/bin/sh".to_owned(), format!("/{AT}")];
     let archive = root.finish(tables, &command, &[]);
     let mut machine = Machine::new(kernel);
-    machine.append = crate::run::boot_words(false);
-    machine.memory = crate::run::usual_memory(archive.len());
+    machine.append = "console=stream".into();
+    machine.memory = usual_memory(archive.len());
     let output = Kept::default();
     let streams = Streams {
         input: Box::new(std::io::empty()),

@@ -95,6 +95,20 @@ impl Log {
     }
 }
 
+/// The memory that the kernel needs for a root archive of `len` bytes, as docs/run-contract.md has it.
+pub const fn memory_for_root(len: u64) -> u64 {
+    len + len / 16 + (14 << 20)
+}
+
+/// The memory of a machine whose user gives no size: for programs, and as much for a small root.
+const USUAL_MEMORY: u64 = 256 << 20;
+
+/// The memory of a machine with a root archive of `len` bytes whose user gives no size.
+pub fn usual_memory(len: usize) -> u64 {
+    let beside = memory_for_root(len as u64).saturating_sub(USUAL_MEMORY / 8);
+    USUAL_MEMORY + beside.next_multiple_of(64 << 20)
+}
+
 /// The description of a machine.
 #[derive(Clone, Debug)]
 pub struct Machine {

@@ -3,7 +3,9 @@
 //! *Interface*: `main`; `boot_words` for the kernel's command line.
 
 use crate::failure::{Failure, PANIC, Result, TIMEOUT, USAGE};
-use crate::machine::{Log, Machine, Running, Share, Status, Streams, Virtio};
+use crate::machine::{
+    Log, Machine, Running, Share, Status, Streams, Virtio, memory_for_root, usual_memory,
+};
 use crate::options::{HELP, Options};
 use crate::rootfs::Root;
 use crate::terminal::{self, Raw};
@@ -83,20 +85,6 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             PANIC
         }
     })
-}
-
-/// The memory that the kernel needs for a root archive of `len` bytes, as docs/run-contract.md has it.
-const fn memory_for_root(len: u64) -> u64 {
-    len + len / 16 + (14 << 20)
-}
-
-/// The memory of a machine whose user gives no size: for programs, and as much for a small root.
-const USUAL_MEMORY: u64 = 256 << 20;
-
-/// The memory of a machine with a root archive of `len` bytes whose user gives no size.
-pub fn usual_memory(len: usize) -> u64 {
-    let beside = memory_for_root(len as u64).saturating_sub(USUAL_MEMORY / 8);
-    USUAL_MEMORY + beside.next_multiple_of(64 << 20)
 }
 
 /// The machine's memory for a root archive of `len` bytes: what the options say, or the usual, and a large
@@ -274,12 +262,10 @@ mod tests {
     fn memory_follows_the_root() {
         let options = |words: &[&str]| Options::parse(words.iter().map(OsString::from).collect());
         let unsaid = options(&[]).unwrap();
-        assert_eq!(memory(&unsaid, 1 << 20).unwrap(), USUAL_MEMORY);
+        let usual = memory(&unsaid, 1 << 20).unwrap();
+        assert_eq!(usual, 256 << 20);
         let large = memory(&unsaid, 300 << 20).unwrap();
-        assert!(
-            (USUAL_MEMORY + (300 << 20)..700 << 20).contains(&large),
-            "{large}"
-        );
+        assert!((usual + (300 << 20)..700 << 20).contains(&large), "{large}");
         let said = options(&["--mem", "64M"]).unwrap();
         assert_eq!(memory(&said, 1 << 20).unwrap(), 64 << 20);
         let refused = memory(&said, 300 << 20).unwrap_err();
