@@ -99,25 +99,26 @@ impl Pace {
     /// The initial parameters of a child.
     #[inline]
     pub fn inherited(&self) -> Pace {
-        let (mut policy, mut nice) = (self.policy(), self.nice());
-        if policy.reset {
+        let [kind, priority] =
+            [&self.policy, &self.priority].map(|word| word.load(Ordering::Relaxed));
+        let (mut policy, mut nice) = ([kind, priority], self.nice());
+        if self.reset.load(Ordering::Relaxed) {
             nice = nice.max(0);
-            if policy.rank() > 0 {
-                policy = Policy::default();
+            if Policy::is_real_time(kind) || kind == SCHED_DEADLINE {
+                policy = [SCHED_OTHER, 0];
             }
-            policy.reset = false;
         }
         let slack = self.slack();
-        let child = Pace {
+        Pace {
             allowed: AtomicU64::new(self.allowed()),
+            policy: AtomicI32::new(policy[0]),
+            priority: AtomicI32::new(policy[1]),
             nice: AtomicI32::new(nice),
             io: AtomicU32::new(self.io.load(Ordering::Relaxed)),
             slack: AtomicU64::new(slack),
             first_slack: AtomicU64::new(slack),
             ..Pace::default()
-        };
-        child.set_policy(policy);
-        child
+        }
     }
 
     /// Processors on which the thread may run.
