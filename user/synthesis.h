@@ -36,6 +36,8 @@ enum syn_operation {
     SYN_BETWEEN,
     SYN_APART,
     SYN_STUB,
+    SYN_JOB,
+    SYN_STRIP,
 };
 
 /* Bits of a state. */
@@ -94,6 +96,15 @@ static inline long syn_setsignal(syn_thread thread, long number, void (*procedur
 static inline long syn_wait(long event) { return syn_call(SYN_WAIT, 0, event, 0, 0, 0); }
 static inline long syn_notify(syn_thread thread, long event) { return syn_call(SYN_NOTIFY, thread, event, 0, 0, 0); }
 static inline long syn_state(syn_thread thread) { return syn_call(SYN_STATE, thread, 0, 0, 0, 0); }
+
+/* The caller has `strips` to do until this time of CLOCK_MONOTONIC, nanoseconds. It calls the procedure, once, when it will be late. */
+static inline long syn_job(unsigned long strips, long deadline, void (*procedure)(void))
+{
+    return syn_call(SYN_JOB, (long)strips, deadline, (long)procedure, 0, 0);
+}
+
+/* A strip is done. Gives the part of the CPU that the rest needs, in thousandths of the part that the caller has; 0: all is done. */
+static inline long syn_strip(void) { return syn_call(SYN_STRIP, 0, 0, 0, 0, 0); }
 
 /* --- Quajects: `quaject`, `from`, `to` and `filter` are descriptors that syn_make and syn_notice give. --- */
 

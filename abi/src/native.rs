@@ -79,6 +79,14 @@ pub const APART: usize = 22;
 /// or quaject: [`STUB_ENTRY`] and a callentry's number, or a call of Linux's. Gives its length.
 pub const STUB: usize = 23;
 
+/// `(strips, deadline, procedure)` The caller has so many strips of work to do until this time of the
+/// monotonic clock, nanoseconds. It calls the procedure, once, as by [`INTERRUPT`], when its measured rate
+/// says that it will be late. Strips 0: it has nothing to do any more. EINVAL: the deadline has passed.
+pub const JOB: usize = 24;
+/// `()` The caller has done a strip of its job. Gives the part of the CPU that it needs until the deadline,
+/// in thousandths of the part that it has: above 1000 it will be late; 0: it is done. EINVAL: it has no job.
+pub const STRIP: usize = 25;
+
 /// Bytes come out of the file.
 pub const WAY_IN: usize = 0;
 /// Bytes go into the file.

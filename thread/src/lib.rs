@@ -36,7 +36,7 @@ mod tte;
 
 pub use balance::{sample, shelf};
 pub use entry::{chain, dispatch, outright};
-pub use native::{direct, ops};
+pub use native::{direct, job, ops};
 pub use running::ready;
 pub use switch::{fp, speculation, watch};
 pub use time::{clock, deadline, demand, grace, record};

@@ -39,6 +39,11 @@ pub fn dispatch(a: &mut Args) -> Result<usize> {
         native::CREATE => create(a),
         native::WAIT => wait(a.word(2)),
         native::NOTICE => notice(a),
+        native::JOB => job(a),
+        native::STRIP => match thread::job::strip() {
+            Some(estimate) => Ok(estimate as usize),
+            None => Err(Errno::EINVAL),
+        },
         operation if quajects::OPERATIONS.contains(&operation) => quajects::operate(operation, a),
         operation => on_thread(operation, a),
     }
@@ -65,6 +70,21 @@ fn wait(number: usize) -> Result<usize> {
         true => Ok(0),
         false => Err(Errno::ERESTARTSYS),
     }
+}
+
+/// Work until a deadline. EFAULT, EINVAL, ENOMEM.
+fn job(a: &Args) -> Result<usize> {
+    let (strips, deadline_ns) = (a.word(1) as u64, a.word(2) as u64);
+    if strips == 0 {
+        thread::job::give_up();
+        return Ok(0);
+    }
+    let procedure = user_procedure(a.word(3))?;
+    if deadline_ns <= machine::clock::now_ns() {
+        return Err(Errno::EINVAL);
+    }
+    let declared = thread::job::declare(strips, deadline_ns, procedure);
+    declared.map(|()| 0).map_err(|_| Errno::ENOMEM)
 }
 
 /// Makes a quaject that tells a thread of an event. The errors of `notify`, and of making one.

@@ -11,6 +11,7 @@
 //! Procedures nest, up to [`DEPTH`].
 //! Source: dissertation, section 4.3.1.
 
+use crate::native::job;
 use crate::switch::fp::{self, FpArea};
 use crate::tte::flags::CALL;
 use crate::tte::{NoMemory, Tte, current};
@@ -124,6 +125,7 @@ pub fn forget() {
     // SAFETY: as in `call`.
     unsafe { me.parts() }.calls.clear();
     me.ends.store(false, Ordering::Relaxed);
+    job::forget(me);
     me.signals.reset();
 }
 

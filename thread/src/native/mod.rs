@@ -1,6 +1,8 @@
 //! Native operations of one thread on another.
 //!
-//! *Interface*: [`ops`] has the operations, [`direct`] those that the dispatcher answers directly.
+//! *Interface*: [`ops`] has the operations, [`direct`] those that the dispatcher answers directly; [`job`]
+//! tells a thread that it will miss a deadline.
 
 pub mod direct;
+pub mod job;
 pub mod ops;

@@ -13,6 +13,7 @@
 use crate::entry::dispatch::{self, Dispatcher, Kpt, NoLeaves, Plan};
 use crate::entry::outright;
 use crate::entry::protect;
+use crate::native::job;
 use crate::running::block::{start, switch};
 use crate::running::local::here;
 use crate::switch::fp;
@@ -320,6 +321,7 @@ pub(crate) unsafe fn dismantle(tte: &Tte) {
     // SAFETY: the caller's promise.
     let parts = unsafe { tte.parts() };
     drop(parts.tally.take());
+    job::end(parts.job.take());
     if parts.calls.capacity() != 0 {
         drop(core::mem::take(&mut parts.calls));
     }

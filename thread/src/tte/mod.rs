@@ -18,6 +18,7 @@ use crate::balance::affinity::ANYWHERE;
 use crate::balance::sample::Samples;
 use crate::entry::dispatch::Dispatcher;
 use crate::entry::protect::Interrupted;
+use crate::native::job::Job;
 use crate::running::budget::{Budget, Terms};
 use crate::switch::fp::FpArea;
 use crate::switch::watch::Watched;
@@ -187,6 +188,8 @@ pub(crate) struct Parts {
     pub tally: Option<::quaject::class::Tally>,
     /// The states that user procedures have interrupted, the latest last. Only for the thread itself.
     pub calls: Vec<Interrupted>,
+    /// The job that it has declared. Only for the thread itself.
+    pub job: Option<Job>,
 }
 
 // SAFETY: every shared field is atomic; `parts` has the discipline stated on `Parts`.
@@ -266,6 +269,7 @@ impl Tte {
                 fp: None,
                 tally: None,
                 calls: Vec::new(),
+                job: None,
             }),
         }
     }

@@ -1038,7 +1038,10 @@ fn rseqs(kit: &Kit) -> Vec<Check> {
 fn feeds(kit: &Kit) -> Vec<Check> {
     let mut machine = with(kit, "feeds", 1, 128);
     machine.icount = Some(0);
-    kit.tap(&machine, &["/tests/feeds-glibc"], 5 * MINUTE)
+    let mut checks = kit.tap(&machine, &["/tests/feeds-glibc"], 5 * MINUTE);
+    machine.name = "estimates".into();
+    checks.extend(kit.tap(&machine, &["/tests/estimates-glibc"], 5 * MINUTE));
+    checks
 }
 
 /// The recorder's times; under icount they are the same on every host.

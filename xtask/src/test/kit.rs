@@ -184,6 +184,7 @@ impl Kit {
             "traces",
             "policies",
             "budgets",
+            "estimates",
             "clocks",
             "polls",
             "accounts",
