@@ -471,6 +471,11 @@ pub const TESTS: &[Test] = &[
         run: tmpfiles,
     },
     Test {
+        name: "alternatives",
+        about: "names of programs that Debian's packages leave to update-alternatives, in a root as users get it",
+        run: alternatives,
+    },
+    Test {
         name: "tools",
         about: "tools from Debian's packages that look at programs and the machine: gdb, strace, ps, top, lsof, lscpu, sbcl, on 2 CPUs",
         run: tools,
@@ -691,6 +696,31 @@ const TMPFILES: &[&str] = &["systemd", "coreutils", "bsdutils"];
 
 fn tmpfiles(kit: &Kit) -> Vec<Check> {
     of_packages(kit, "tmpfiles", TMPFILES, |_| Ok(()))
+}
+
+/// Packages whose installation scripts ask for names of programs.
+const NAMED: &[&str] = &["less", "netcat-openbsd"];
+
+fn alternatives(kit: &Kit) -> Vec<Check> {
+    let machine = with(kit, "alternatives", 1, 256);
+    if kit.leaves_out(&machine) {
+        return Vec::new();
+    }
+    let root = debian::whole(NAMED).and_then(|folder| {
+        crate::alternatives::choose(&folder, kit.kernel())?;
+        let mut root = Root::new(Some(&folder))?;
+        root.add(&format!(
+            "{}:/tests",
+            host::project().join("tests/guest").display()
+        ))?;
+        Ok(root)
+    });
+    kit.tap_in(
+        root,
+        &machine,
+        &["/bin/sh", "/tests/alternatives.sh"],
+        MINUTE,
+    )
 }
 
 /// The packages whose programs `tests/guest/tools.sh` runs.
