@@ -61,6 +61,11 @@ static int all_agree(const char *path)
 static void ways(void)
 {
     struct stat st, other;
+    int root = open("/", O_RDONLY);
+    equal(raw_stat("/proc", &st) == 0 && raw_at(root, "/proc", &other, AT_EMPTY_PATH) == 0 && other.st_ino == st.st_ino && other.st_dev == st.st_dev, 1,
+          "a path counts where an empty one is allowed");
+    equal(raw_at(root, "proc", &other, AT_EMPTY_PATH) == 0 && other.st_ino == st.st_ino && other.st_dev == st.st_dev, 1, "from there, too");
+    close(root);
     char path[400];
     mkdir("looks", 0755);
     mkdir("looks/two", 0755);
