@@ -425,6 +425,19 @@ static void limit(void)
         _exit(full());
     waitpid(child, &status, 0);
     equal(status, 0, "who may have no more descriptors makes and empties no file");
+    fflush(stdout);
+    if ((child = fork()) == 0) {
+        int next = dup(0);
+        struct rlimit few = {next + 1, 4096};
+        setrlimit(RLIMIT_NOFILE, &few);
+        /* `next` is the last that it may have. */
+        int full = dup(0) == -1 && errno == EMFILE && fcntl(0, F_DUPFD, 0) == -1 && errno == EMFILE;
+        int beyond = fcntl(0, F_DUPFD, next + 1) == -1 && errno == EINVAL && dup2(0, next + 1) == -1 && errno == EBADF;
+        close(next);
+        _exit(full && beyond && dup(0) == next ? 0 : 1);
+    }
+    waitpid(child, &status, 0);
+    equal(status, 0, "a copy has a number below the limit, or there is none");
 }
 
 static void changes(void)
