@@ -5,6 +5,7 @@
  * sees the end of a budget at its next tick.
  */
 #define _GNU_SOURCE
+#include "attr.h"
 #include "kit.h"
 #include <errno.h>
 #include <pthread.h>
@@ -17,14 +18,6 @@
 enum { DEADLINE = 6, ON_FORK = 1, OVERRUN = 4, KEEP_POLICY = 8 };
 static const int64_t MS = 1000000;
 
-struct attr {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t runtime, deadline, period;
-};
-
 /* Shared between parent and children. */
 static volatile struct {
     int64_t late, work;
@@ -34,7 +27,7 @@ static volatile struct {
 
 static int promise_to(pid_t pid, uint64_t flags, uint64_t runtime, uint64_t deadline, uint64_t period)
 {
-    struct attr attr = {sizeof attr, DEADLINE, flags, 0, 0, runtime, deadline, period};
+    struct attr attr = {ATTR_FIRST, DEADLINE, flags, 0, 0, runtime, deadline, period};
     return syscall(SYS_sched_setattr, pid, &attr, 0);
 }
 
@@ -52,7 +45,7 @@ static int thread_has(pid_t pid, uint64_t flags, uint64_t runtime, uint64_t dead
 {
     struct attr attr;
     memset(&attr, 0xff, sizeof attr);
-    return syscall(SYS_sched_getattr, pid, &attr, sizeof attr, 0) == 0 && attr.policy == DEADLINE && attr.flags == flags && attr.nice == 0 &&
+    return syscall(SYS_sched_getattr, pid, &attr, ATTR_FIRST, 0) == 0 && attr.policy == DEADLINE && attr.flags == flags && attr.nice == 0 &&
            attr.priority == 0 && attr.runtime == runtime && attr.deadline == deadline && attr.period == period;
 }
 
@@ -69,16 +62,8 @@ static void terms(void)
     struct timespec interval = {1, 1};
     check(sched_getscheduler(0) == DEADLINE && sched_getparam(0, &param) == 0 && param.sched_priority == 0, "without a priority");
     check(sched_rr_get_interval(0, &interval) == 0 && interval.tv_sec == 0 && interval.tv_nsec == 0, "or a turn");
-    static char text[1024];
-    int fd = open("/proc/self/stat", O_RDONLY);
-    read(fd, text, sizeof text - 1);
-    close(fd);
-    long value[42] = {0};
-    char *at = strrchr(text, ')');
-    for (int field = 3; at && field < 42; field++) {
-        at = strchr(at + 1, ' ');
-        value[field] = at ? strtol(at, 0, 10) : 0;
-    }
+    long value[42];
+    numbers_in_stat(value, 42);
     check(value[18] == -101 && value[40] == 0 && value[41] == DEADLINE, "/proc says so");
     fails(fork(), EAGAIN, "it has no children");
     pthread_t thread;
@@ -108,13 +93,13 @@ static void terms(void)
     equal(promise_to(pid, ON_FORK, MS, 10 * MS, 4194304000), 0, "the longest");
     fails(promise_to(pid, ON_FORK, MS, 1ull << 63, 0), EINVAL, "a deadline beyond all times");
     fails(promise_to(pid, ON_FORK, MS, MS, 1ull << 63), EINVAL, "a period beyond all times");
-    struct attr attr = {sizeof attr, DEADLINE, ON_FORK, 0, 1, MS, 10 * MS, 10 * MS};
+    struct attr attr = {ATTR_FIRST, DEADLINE, ON_FORK, 0, 1, MS, 10 * MS, 10 * MS};
     fails(syscall(SYS_sched_setattr, pid, &attr, 0), EINVAL, "a priority");
     fails(policy(pid, DEADLINE, 0), EINVAL, "a promise without terms");
     param.sched_priority = 0;
     fails(sched_setparam(pid, &param), EINVAL, "terms by sched_setparam");
     check(thread_has(pid, ON_FORK, MS, 10 * MS, 4194304000), "nothing of this has changed anything");
-    attr = (struct attr){sizeof attr, 0, KEEP_POLICY, 0, 0, 2 * MS, 10 * MS, 10 * MS};
+    attr = (struct attr){ATTR_FIRST, 0, KEEP_POLICY, 0, 0, 2 * MS, 10 * MS, 10 * MS};
     check(syscall(SYS_sched_setattr, pid, &attr, 0) == 0 && thread_has(pid, ON_FORK, 2 * MS, 10 * MS, 10 * MS), "other terms alone");
     kill_child(pid);
     pid = fork();
@@ -128,13 +113,11 @@ static void terms(void)
     fails(promise_to(999999, 0, MS, 10 * MS, 10 * MS), ESRCH, "to no thread");
 }
 
-/* The processors promise no more than they have. */
-static void room(void)
+/* Children that live until the last end of the pipe `to` that writes is closed. */
+static void until_closed(pid_t *pids, int count, int to[2])
 {
-    int count = processors(), to[2], good = 1;
-    pid_t pids[9];
     check(pipe(to) == 0, "a pipe");
-    for (int i = 0; i <= count; i++) {
+    for (int i = 0; i < count; i++) {
         pids[i] = fork();
         if (pids[i] == 0) {
             char byte;
@@ -143,6 +126,14 @@ static void room(void)
             _exit(0);
         }
     }
+}
+
+/* The processors promise no more than they have. */
+static void room(void)
+{
+    int count = processors(), to[2], good = 1;
+    pid_t pids[9];
+    until_closed(pids, count + 1, to);
     for (int i = 0; i < count; i++)
         good &= promise_to(pids[i], 0, 90 * MS, 100 * MS, 100 * MS) == 0;
     check(good, "nine tenths of each processor");
@@ -176,16 +167,7 @@ static void rest(void)
     int count = processors(), to[2], good = 1;
     pid_t pids[9];
     unsigned seed = 1;
-    check(pipe(to) == 0, "a pipe");
-    for (int i = 0; i <= count; i++) {
-        pids[i] = fork();
-        if (pids[i] == 0) {
-            char byte;
-            close(to[1]);
-            read(to[0], &byte, 1);
-            _exit(0);
-        }
-    }
+    until_closed(pids, count + 1, to);
     for (int i = 0; i < 2000; i++) {
         seed = seed * 1103515245 + 12345;
         pid_t pid = pids[(seed >> 16) % (count + 1)];

@@ -1,7 +1,7 @@
 /* The common steps of several test programs: wait for children, see whether somebody sleeps, tell the time, copy a file.
  *
  * Interface: status_of(child) waits for an end or a stop, kill_child(child) ends it; sleeps(process), thread_sleeps(thread) and until_asleep(process) look at
- * a state; seconds() and nanoseconds() are the monotonic clock;
+ * a state, numbers_in_stat(value, end) reads the fields of this process's; seconds() and nanoseconds() are the monotonic clock;
  * pause_for(seconds) sleeps, used_by(process) is a process's.
  */
 #ifndef KIT_H
@@ -12,6 +12,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -66,6 +68,22 @@ static inline char state_in(const char *path)
     text[count > 0 ? count : 0] = 0;
     const char *end = strrchr(text, ')');
     return end && end[1] ? end[2] : 0;
+}
+
+/* Numbers of this process's `stat` in /proc, by the number of their field, from the fourth to the one before `end`. */
+static inline void numbers_in_stat(long *value, int end)
+{
+    static char text[1024];
+    int fd = open("/proc/self/stat", O_RDONLY);
+    ssize_t count = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[count > 0 ? count : 0] = 0;
+    memset(value, 0, end * sizeof *value);
+    char *at = strrchr(text, ')');
+    for (int field = 3; at && field < end; field++) {
+        at = strchr(at + 1, ' ');
+        value[field] = at ? strtol(at, 0, 10) : 0;
+    }
 }
 
 static inline int sleeps(pid_t process)

@@ -3,6 +3,7 @@
  * Interface: settings runs all, as root; TAP on standard output.
  */
 #define _GNU_SOURCE
+#include "attr.h"
 #include "tap.h"
 #include <fcntl.h>
 #include <limits.h>
@@ -35,16 +36,6 @@ static int in_child(int (*run)(void), int plain)
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
-
-/* sys/sched.h of some libraries has its own idea of this. */
-struct attr {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t runtime, deadline, period;
-    uint32_t util_min, util_max;
-};
 
 static int inherits(void)
 {
@@ -146,13 +137,13 @@ static void policies(void)
     memset(&attr, 0xff, sizeof attr);
     equal(syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0), 0, "sched_getattr");
     check(attr.size >= 48 && attr.policy == SCHED_OTHER && attr.nice == 0 && attr.priority == 0 && attr.flags == 0, "tells the same");
-    attr = (struct attr){.size = 48, .policy = SCHED_BATCH, .nice = 4};
+    attr = (struct attr){.size = ATTR_FIRST, .policy = SCHED_BATCH, .nice = 4};
     equal(syscall(SYS_sched_setattr, 0, &attr, 0), 0, "sched_setattr");
     check(sched_getscheduler(0) == SCHED_BATCH && getpriority(PRIO_PROCESS, 0) == 4, "sets policy and niceness");
-    attr = (struct attr){.size = 48, .policy = SCHED_OTHER, .nice = 9, .flags = 0x10};
+    attr = (struct attr){.size = ATTR_FIRST, .policy = SCHED_OTHER, .nice = 9, .flags = 0x10};
     equal(syscall(SYS_sched_setattr, 0, &attr, 0), 0, "what is to stay");
     check(sched_getscheduler(0) == SCHED_BATCH && getpriority(PRIO_PROCESS, 0) == 4, "stays, the policy too");
-    attr = (struct attr){.size = 48, .policy = SCHED_OTHER, .nice = 3, .flags = 8};
+    attr = (struct attr){.size = ATTR_FIRST, .policy = SCHED_OTHER, .nice = 3, .flags = 8};
     equal(syscall(SYS_sched_setattr, 0, &attr, 0), 0, "a niceness alone");
     check(sched_getscheduler(0) == SCHED_BATCH && getpriority(PRIO_PROCESS, 0) == 3, "keeps the policy");
     attr.size = 20;
