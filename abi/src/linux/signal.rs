@@ -121,10 +121,14 @@ impl Siginfo {
             code: SI_TIMER,
             ..Siginfo::default()
         };
-        info.fields[0] = id as u32 as u64;
-        info.fields[1] = value;
-        info.set_overrun(overrun);
+        info.fields[..2].copy_from_slice(&Self::timer_words(id, overrun, value));
         info
+    }
+
+    /// The words of information of [`Siginfo::timer`].
+    #[inline]
+    pub const fn timer_words(id: i32, overrun: i32, value: u64) -> [u64; 2] {
+        [id as u32 as u64 | (overrun as u32 as u64) << 32, value]
     }
 
     /// Changes the overruns of what [`Siginfo::timer`] made.

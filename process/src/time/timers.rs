@@ -146,8 +146,8 @@ impl Timer {
     #[inline]
     fn told(&self, index: usize, overrun: i32) -> (i32, [u64; 2]) {
         if self.posix {
-            let first = index as u64 | u64::from(overrun as u32) << 32;
-            return (SI_TIMER, [first, self.notify.value]);
+            let words = Siginfo::timer_words(index as i32, overrun, self.notify.value);
+            return (SI_TIMER, words);
         }
         (SI_KERNEL, [0, 0])
     }
