@@ -96,16 +96,38 @@ const FOLDERS: &[(&str, u32)] = &[
     ("var/lib", 0o755),
 ];
 
-/// The folder with the files of `packages`, of what they depend on, and of a shell with tools. It is made
-/// once.
+/// Packages that each Debian has, so that none of the others says that it needs them. What else is essential
+/// manages packages, logins and services.
+const ESSENTIAL: &[&str] = &[
+    "bash",
+    "bsdutils",
+    "coreutils",
+    "debianutils",
+    "diffutils",
+    "findutils",
+    "grep",
+    "gzip",
+    "hostname",
+    "ncurses-base",
+    "ncurses-bin",
+    "perl-base",
+    "sed",
+    "tar",
+    "util-linux",
+];
+
+/// The folder with the files of `packages`, of what they depend on, of the tools that each Debian has, and of
+/// more tools from busybox. It is made once.
 ///
 /// # Errors
 /// Host failure without `apt-get`, when it knows a package not, or when files cannot be had or written.
 pub fn whole(packages: &[&str]) -> Result<PathBuf> {
-    made(packages, &[FOR_SCRIPTS], true)
+    let more = ESSENTIAL.iter().filter(|name| !packages.contains(name));
+    let all: Vec<_> = packages.iter().chain(more).copied().collect();
+    made(&all, &[FOR_SCRIPTS], true)
 }
 
-/// As [`whole`], without what the tests do not use.
+/// As [`whole`], without what the tests do not use: of tools only those of busybox.
 ///
 /// # Errors
 /// As those of [`whole`].

@@ -472,7 +472,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "alternatives",
-        about: "names of programs that Debian's packages leave to update-alternatives, in a root as users get it",
+        about: "a root of Debian packages as users get it: names left to update-alternatives, the tools of each Debian",
         run: alternatives,
     },
     Test {
