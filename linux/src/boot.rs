@@ -18,8 +18,9 @@ use file::fs::walk::{View, walk};
 use process::ipc::mqueue;
 use vm::fallible::try_string;
 
-/// Makes the root file system from `initrd`, mounts `/dev`, `/proc`, `/syn`, `/sys` and `/tmp`, and answers
-/// the root. Corrupt parts of the archive are left out and logged; only running out of memory is an error.
+/// Makes the root file system from `initrd`, mounts `/dev`, `/proc`, `/syn`, `/sys`, the control groups in
+/// it and `/tmp`, and answers the root. Corrupt parts of the archive are left out and logged; only running
+/// out of memory is an error.
 /// `done` is told of each part of the archive that nobody will read any more, in order.
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
@@ -59,6 +60,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
     put(texts::proc::file_system(), "/proc")?;
     put(texts::syn::file_system(), "/syn")?;
     put(texts::sys::file_system(), "/sys")?;
+    put(texts::cgroup::file_system("")?, "/sys/fs/cgroup")?;
     let tmp = covered("/tmp")?;
     if is_empty(&*tmp.inode) {
         let fs = MemFs::new("tmpfs", 0o1777);

@@ -74,6 +74,11 @@ pub trait Magic: Send + Sync {
     }
 }
 
+/// The behaviour of an open text, which cannot be written. ENOMEM, and what the source refuses.
+pub fn reader(source: &Arc<dyn Source>) -> Result<Arc<dyn File>> {
+    Ok(try_arc(Text::new(source, None)?)?)
+}
+
 /// A text of one record, which `write` writes.
 pub fn text(write: impl Fn(&mut Out) -> Result<()> + Send + Sync + 'static) -> Item {
     Item::Text(whole(write))

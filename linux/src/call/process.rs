@@ -170,6 +170,7 @@ fn clone(a: &mut Args) -> Result<usize> {
         tls: a.word(4) as u64,
         pidfd: a.word(2),
         procedure: None,
+        group: 0,
     };
     // One place is for both.
     if flags & CLONE_PIDFD != 0 && flags & CLONE_PARENT_SETTID != 0 {
@@ -238,7 +239,22 @@ fn clone3_spec(address: usize, size: usize) -> Result<Spec> {
         child_tid: args.child_tid as usize,
         pidfd: args.pidfd as usize,
         procedure: None,
+        group: match args.flags & CLONE_INTO_CGROUP {
+            0 => 0,
+            _ => group_for_child(args.cgroup, size)?,
+        },
     })
+}
+
+/// The control group whose directory is open as `fd`, named in an order of `size` bytes. EINVAL, EBADF,
+/// ENODEV, EACCES.
+#[cold]
+fn group_for_child(fd: u64, size: usize) -> Result<u32> {
+    let fd = i32::try_from(fd).map_err(|_| Errno::EINVAL)?;
+    if size < core::mem::size_of::<CloneArgs>() {
+        return Err(Errno::EINVAL);
+    }
+    texts::cgroup::for_child(&*Process::current().files.get().get(fd)?)
 }
 
 fn wait4(a: &mut Args) -> Result<usize> {

@@ -13,7 +13,7 @@ use sync::epoch;
 use thread::outright::LEFT;
 
 use super::tree::{self, INIT};
-use super::{Process, Task, robust, trace};
+use super::{Process, Task, group, robust, trace};
 use crate::futex;
 use crate::ipc::semaphore;
 use crate::signal;
@@ -46,6 +46,7 @@ fn leave_process(task: &Arc<Task>, status: i32) {
         account.thread_ends(task);
         process.dismiss(task)
     };
+    group::leave(task);
     if last {
         drop(files);
         forget_signals(task);

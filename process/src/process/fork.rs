@@ -15,6 +15,7 @@ use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
 use super::access::Rights;
+use super::group;
 use super::pidfd;
 use super::rseq::Rseq;
 use super::tree::{self, INIT};
@@ -49,6 +50,8 @@ pub struct Spec {
     /// The child calls this procedure, given its argument, and starts without the parent's vector registers;
     /// otherwise it goes on where its parent is.
     pub procedure: Option<(u64, u64)>,
+    /// The number of the control group that the child begins in, with `CLONE_INTO_CGROUP`.
+    pub group: u32,
 }
 
 /// So often `fork` copies a table as if the process kept it meanwhile, which costs nothing.
@@ -193,7 +196,6 @@ fn check(spec: &Spec) -> Result<()> {
     let alone = |flag, needs| has(flag) && !has(needs);
     if alone(CLONE_SIGHAND, CLONE_VM)
         || alone(CLONE_THREAD, CLONE_SIGHAND | CLONE_FILES | CLONE_FS)
-        || spec.flags & CLONE_INTO_CGROUP != 0
         || (has(CLONE_SIGHAND) && has(CLONE_CLEAR_SIGHAND))
         || (has(CLONE_PIDFD) && (has(CLONE_THREAD) || has(CLONE_DETACHED)))
         || !(0..=SIGMAX).contains(&spec.exit_signal)
@@ -201,6 +203,10 @@ fn check(spec: &Spec) -> Result<()> {
         return Err(Errno::EINVAL);
     }
     no_namespaces(spec.flags)?;
+    // The threads of a process are in one group.
+    if has(CLONE_INTO_CGROUP | CLONE_THREAD) {
+        return Err(Errno::EOPNOTSUPP);
+    }
     // A base that is no user address would fault in the switch.
     if has(CLONE_SETTLS) && spec.tls >= USER_END as u64 {
         return Err(Errno::EPERM);
@@ -276,15 +282,18 @@ fn add_thread(
     };
     let child = new_task(tid, process.clone(), task, spec, thread, charge);
     tree::enter_thread(&child);
+    let admitted = group::enter(&child, task, None);
     // The creator removes it again if it is not admitted.
-    match process.admit_further(&child, &files) {
+    match admitted.and_then(|()| process.admit_further(&child, &files)) {
         Ok(false) => {}
         Ok(true) => files.leave(),
         Err(error) => {
             files.leave();
+            group::leave(&child);
             return Err(error);
         }
     }
+    group::follow(&child, task);
     // An operation that began earlier does not know of it.
     if process.signals.is_ending() || process.signals.is_stopping() {
         child.attend();
@@ -373,7 +382,10 @@ fn add_process(
     let child = new_task(pid, process.clone(), task, spec, thread, charge);
     // A signal to the whole group that arrived meanwhile has not seen the child: the parent takes it first
     // and forks again.
-    match tree::enter(&process, &child, parent, || has_to_look(task)) {
+    let into = (spec.flags & CLONE_INTO_CGROUP != 0).then_some(spec.group);
+    let entered = group::enter(&child, task, into)
+        .and_then(|()| tree::enter(&process, &child, parent, || has_to_look(task)));
+    match entered {
         Ok(()) => {
             process.files.get().catch_up();
             crate::time::limit::watch(&process);
@@ -383,6 +395,7 @@ fn add_process(
             if let Some((files, fd)) = given {
                 let _ = files.close(fd);
             }
+            group::leave(&child);
             process.give_up();
             Err(error)
         }

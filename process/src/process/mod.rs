@@ -14,6 +14,7 @@ pub mod exit;
 pub mod first;
 pub mod flows;
 pub mod fork;
+pub mod group;
 pub mod host;
 mod identity;
 pub mod limits;

@@ -1,6 +1,7 @@
 //! The scheduling parameters of a thread: policy, priority, niceness, processors, and the like.
 //!
-//! *Interface*: [`Pace`], one for each thread. The settings are returned and inherited as on Linux.
+//! *Interface*: [`Pace`], one for each thread. It also has the number of the thread's control group
+//! (`group`), which a child inherits with it. The settings are returned and inherited as on Linux.
 //! Processors and real-time policies are the thread room's matter. Other threads are paced by the data that
 //! they move, around a quantum of their own, which follows from niceness and policy ([`Pace::quantum_ns`]);
 //! the niceness also chooses the column of `/proc/stat` for the thread's time.
@@ -29,6 +30,14 @@ fn weighed(nice: i32) -> u64 {
     quantum.clamp(SHORTEST_NS, LONGEST_NS)
 }
 
+fn nice_of(standing: u64) -> i32 {
+    standing as u32 as i32
+}
+
+fn with_nice(standing: u64, nice: i32) -> u64 {
+    standing & !u64::from(u32::MAX) | u64::from(nice as u32)
+}
+
 /// A thread's settings.
 pub struct Pace {
     /// Processors on which it may run, a bit each.
@@ -40,7 +49,9 @@ pub struct Pace {
     /// With SCHED_DEADLINE: runtime, deadline and period, nanoseconds, and the flags that go with them.
     terms: [AtomicU64; 3],
     options: AtomicU64,
-    nice: AtomicI32,
+    /// Niceness, and above it the number of the control group: one word, so that it is one comparison to
+    /// find both usual.
+    standing: AtomicU64,
     /// As `ioprio_set` encodes it.
     pub io: AtomicU32,
     /// Nanoseconds; the value used when it is set to 0.
@@ -87,7 +98,7 @@ impl Default for Pace {
             reset: AtomicBool::new(false),
             terms: [const { AtomicU64::new(0) }; 3],
             options: AtomicU64::new(0),
-            nice: AtomicI32::new(0),
+            standing: AtomicU64::new(0),
             io: AtomicU32::new(0),
             slack: AtomicU64::new(SLACK_NS),
             first_slack: AtomicU64::new(SLACK_NS),
@@ -101,9 +112,9 @@ impl Pace {
     pub fn inherited(&self) -> Pace {
         let [kind, priority] =
             [&self.policy, &self.priority].map(|word| word.load(Ordering::Relaxed));
-        let (mut policy, mut nice) = ([kind, priority], self.nice());
+        let (mut policy, mut standing) = ([kind, priority], self.standing.load(Ordering::Relaxed));
         if self.reset.load(Ordering::Relaxed) {
-            nice = nice.max(0);
+            standing = with_nice(standing, nice_of(standing).max(0));
             if Policy::is_real_time(kind) || kind == SCHED_DEADLINE {
                 policy = [SCHED_OTHER, 0];
             }
@@ -113,7 +124,7 @@ impl Pace {
             allowed: AtomicU64::new(self.allowed()),
             policy: AtomicI32::new(policy[0]),
             priority: AtomicI32::new(policy[1]),
-            nice: AtomicI32::new(nice),
+            standing: AtomicU64::new(standing),
             io: AtomicU32::new(self.io.load(Ordering::Relaxed)),
             slack: AtomicU64::new(slack),
             first_slack: AtomicU64::new(slack),
@@ -182,21 +193,37 @@ impl Pace {
         }
     }
 
-    /// Whether niceness, policy and processors are those of most threads.
+    /// Whether niceness, control group, policy and processors are those of most threads.
     pub(super) fn is_usual(&self) -> bool {
-        self.nice() == 0
+        self.standing.load(Ordering::Relaxed) == 0
             && self.policy.load(Ordering::Relaxed) == SCHED_OTHER
             && self.allowed() == u64::MAX
     }
 
     /// Niceness, −20 to 19.
     pub fn nice(&self) -> i32 {
-        self.nice.load(Ordering::Relaxed)
+        nice_of(self.standing.load(Ordering::Relaxed))
     }
 
     /// Sets it.
     pub(super) fn set_nice(&self, nice: i32) {
-        self.nice.store(nice, Ordering::Relaxed);
+        self.change(|standing| with_nice(standing, nice));
+    }
+
+    /// The number of the control group that the thread is counted in; 0 is the root.
+    #[inline]
+    pub fn group(&self) -> u32 {
+        (self.standing.load(Ordering::Relaxed) >> 32) as u32
+    }
+
+    /// Sets it. With the hierarchy held.
+    pub(crate) fn set_group(&self, group: u32) {
+        self.change(|standing| u64::from(group) << 32 | standing & u64::from(u32::MAX));
+    }
+
+    fn change(&self, change: impl Fn(u64) -> u64) {
+        let relaxed = Ordering::Relaxed;
+        let _ = (self.standing).fetch_update(relaxed, relaxed, |standing| Some(change(standing)));
     }
 
     /// The thread's own quantum, nanoseconds: each step of niceness changes it by a quarter, as the weights
@@ -251,8 +278,9 @@ mod tests {
         });
         pace.set_nice(-3);
         pace.set_allowed(2);
+        pace.set_group(u32::MAX);
         let child = pace.inherited();
-        assert_eq!(child.policy(), pace.policy());
+        assert_eq!((child.policy(), child.group()), (pace.policy(), u32::MAX));
         assert_eq!((child.nice(), child.allowed()), (-3, 2));
         pace.set_policy(Policy {
             reset: true,
@@ -260,6 +288,7 @@ mod tests {
         });
         let child = pace.inherited();
         assert_eq!((child.policy(), child.nice()), (Policy::default(), 0));
+        assert_eq!(child.group(), u32::MAX);
         pace.set_policy(Policy {
             kind: SCHED_DEADLINE,
             reset: true,

@@ -70,7 +70,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// Those of `task`.
-    fn of(task: &Task) -> Counts {
+    pub(super) fn of(task: &Task) -> Counts {
         let split = task.thread.split();
         Counts {
             cpu_ns: task.cpu_ns(),
@@ -80,6 +80,11 @@ impl Counts {
             switches: task.thread.switches(),
             preempted: task.thread.preempted(),
         }
+    }
+
+    /// CPU time, and the samples by which it is divided.
+    pub(super) fn sum(&self) -> [u64; 3] {
+        [self.cpu_ns, self.user, self.system]
     }
 
     #[inline]
@@ -105,7 +110,7 @@ impl Counts {
     }
 }
 
-/// The last reported parts of CPU time. With the process's account held.
+/// The last reported parts of CPU time. With the process's account held, or what stands for it.
 #[derive(Default)]
 pub(crate) struct Told {
     user: AtomicU64,
@@ -115,14 +120,19 @@ pub(crate) struct Told {
 impl Told {
     /// The user's part of `counts` and the kernel's.
     fn divide(&self, counts: &Counts) -> (u64, u64) {
+        self.divide_sum(counts.sum()).into()
+    }
+
+    /// The same of what [`Counts::sum`] says.
+    pub(super) fn divide_sum(&self, [cpu_ns, user, system]: [u64; 3]) -> [u64; 2] {
         let told = (
             self.user.load(Ordering::Relaxed),
             self.system.load(Ordering::Relaxed),
         );
-        let parts = divide(counts.cpu_ns, (counts.user, counts.system), told);
+        let parts = divide(cpu_ns, (user, system), told);
         self.user.store(parts.0, Ordering::Relaxed);
         self.system.store(parts.1, Ordering::Relaxed);
-        parts
+        parts.into()
     }
 }
 

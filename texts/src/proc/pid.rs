@@ -45,7 +45,7 @@ impl Pid {
     }
 }
 
-const NAMES: [(&str, Kind); 37] = [
+const NAMES: [(&str, Kind); 38] = [
     ("stat", Kind::Regular),
     ("status", Kind::Regular),
     ("statm", Kind::Regular),
@@ -80,6 +80,7 @@ const NAMES: [(&str, Kind); 37] = [
     ("ns", Kind::Directory),
     ("clear_refs", Kind::Regular),
     ("map_files", Kind::Directory),
+    ("cgroup", Kind::Regular),
     ("timers", Kind::Regular),
     ("children", Kind::Regular),
     ("task", Kind::Directory),
@@ -220,6 +221,7 @@ impl Folder for Pid {
                 long_text(move |from, piece| each_mount(&process, from, piece, mountinfo))
             }
             "net" => Item::Folder(Arc::new(Fixed(net::ALL))),
+            "cgroup" => text(move |out| crate::cgroup::line(&process, out)),
             "limits" => text(move |out| limits(&process, out)),
             "oom_score_adj" => tuned(process, &tuned::ADJUSTMENT),
             "oom_adj" => tuned(process, &tuned::OLD_ADJUSTMENT),

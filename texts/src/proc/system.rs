@@ -163,6 +163,7 @@ pub const ROOT: Fixed = Fixed(&[
     ("cpuinfo", || long_text(cpuinfo)),
     ("devices", || text(counts::devices)),
     ("diskstats", || text(counts::nothing)),
+    ("cgroups", || text(crate::cgroup::controllers)),
     ("filesystems", || text(filesystems)),
     ("interrupts", || long_text(counts::interrupts)),
     ("kmsg", || Item::Special(Arc::new(Kmsg))),

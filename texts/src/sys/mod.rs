@@ -28,7 +28,10 @@ const ROOT: &[Named] = &[
     ("class", || folder(CLASS)),
     ("dev", || folder(DEV)),
     ("devices", || folder(DEVICES)),
+    // Where control groups are mounted.
+    ("fs", || folder(FS)),
 ];
+const FS: &[Named] = &[("cgroup", || folder(&[]))];
 const DEV: &[Named] = &[("block", || folder(&[])), ("char", || folder(&[]))];
 const CLASS: &[Named] = &[("block", || folder(&[])), ("net", || folder(NETS))];
 const NETS: &[Named] = &[("lo", || link("../../devices/virtual/net/lo"))];

@@ -1,7 +1,8 @@
 //! Affinity: the CPUs on which a thread may run.
 //!
-//! *Interface*: [`Tte::set_allowed`] from any thread, at any time; [`settle`] by the thread itself before it
-//! enters user mode; [`Tte::may_run_on`] and [`Tte::may_leave`] for the balancing.
+//! *Interface*: [`Tte::set_allowed`] and [`Tte::move_soon`] from any thread, at any time; [`settle`] by
+//! the thread itself before it enters user mode; [`Tte::may_run_on`] and [`Tte::may_leave`] for the
+//! balancing.
 //!
 //! The switch and the rings know nothing of it. Balancing gives a thread to no CPU on which it may not run.
 //! A thread that is on such a CPU all the same, because its CPUs were set while it was there, is marked as
@@ -14,7 +15,7 @@ use crate::running::kick;
 use crate::running::local::{here, local};
 use crate::time::clock;
 use crate::tte::flags::SEQUENCE;
-use crate::tte::{Tte, token};
+use crate::tte::{Tte, current, token};
 use core::sync::atomic::{Ordering, fence};
 use machine::clock::now_ns;
 use machine::cpu::{cpus, irq_disable, irq_enable};
@@ -48,6 +49,21 @@ impl Tte {
         }
     }
 
+    /// The thread is better off on CPU number `cpu`: it goes there before it is next in user mode, if it may
+    /// run there.
+    pub fn move_soon(&self, cpu: usize) {
+        if cpu < cpus() {
+            self.wish.store(cpu as u8 + 1, Ordering::Relaxed);
+            self.state.fetch_or(SEQUENCE, Ordering::AcqRel);
+        }
+    }
+
+    /// Where it is better off, if it may run there.
+    fn wished(&self) -> Option<usize> {
+        let cpu = usize::from(self.wish.load(Ordering::Relaxed)).checked_sub(1)?;
+        self.may_run_on(cpu).then_some(cpu)
+    }
+
     /// Whether the thread may run on CPU number `cpu`.
     #[inline]
     pub(crate) fn may_run_on(&self, cpu: usize) -> bool {
@@ -77,7 +93,8 @@ pub fn settle() {
     irq_disable();
     loop {
         let (cpu, _, me) = here();
-        if me.may_run_on(cpu.number()) || destination(me).is_none() {
+        let stays = me.wished().is_none_or(|there| there == cpu.number());
+        if stays && me.may_run_on(cpu.number()) || destination(me).is_none() {
             break;
         }
         // Interrupts are off, so that the alarm finds it asleep. Without memory for an alarm it stays for
@@ -89,14 +106,19 @@ pub fn settle() {
         clock::cancel(alarm);
         irq_disable();
     }
+    current().wish.store(0, Ordering::Relaxed);
     irq_enable();
 }
 
-/// Of the CPUs on which the thread may run the one with the fewest ready threads.
+/// Of the CPUs on which the thread may run the one that it wishes, or else the one with the fewest ready
+/// threads.
 fn destination(tte: &Tte) -> Option<usize> {
-    (0..cpus())
-        .filter(|&cpu| tte.may_run_on(cpu))
-        .min_by_key(|&cpu| local(cpu).ring.ready())
+    let least = || {
+        (0..cpus())
+            .filter(|&cpu| tte.may_run_on(cpu))
+            .min_by_key(|&cpu| local(cpu).ring.ready())
+    };
+    tte.wished().or_else(least)
 }
 
 /// Sends the thread with this address, which sleeps in [`settle`], to a CPU on which it may run. Called by

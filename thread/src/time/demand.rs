@@ -1,9 +1,9 @@
 //! A thread's share of its CPU follows the data in its channels.
 //!
-//! *Interface*: [`Tte::set_quantum_ns`] sets a thread's own quantum. [`used_up`] is called at the end of a
-//! quantum, with interrupts off. A thread that moves data, or of which nobody knows yet whether it does, is
-//! marked then, and the room that knows channels answers when the thread is next about to enter user mode:
-//! [`Tte::question`], [`Tte::set_channels`], [`Tte::set_need`].
+//! *Interface*: [`Tte::set_quantum_ns`] sets a thread's own quantum, [`Tte::weigh`] adapts it. [`used_up`] is
+//! called at the end of a quantum, with interrupts off. A thread that moves data, or of which nobody knows
+//! yet whether it does, is marked then, and the room that knows channels answers when the thread is next
+//! about to enter user mode: [`Tte::question`], [`Tte::set_channels`], [`Tte::set_need`].
 //!
 //! The loop ([`feedback::share`]) runs where time is handed out: at the beginning of the turn of a thread
 //! that moves data and has used up the one before. A thread that blocks before that has what it needs. A
@@ -46,6 +46,16 @@ impl Tte {
         self.own_ns.store(quantum_ns, Ordering::Relaxed);
         self.share.store(ONE, Ordering::Relaxed);
         self.hand_out(quantum_ns);
+    }
+
+    /// Makes the thread's own quantum longer or shorter, nanoseconds; its share of that, by its channels,
+    /// stays.
+    pub fn weigh(&self, own_ns: u64) {
+        let own_ns = own_ns.max(SHORTEST_NS);
+        if self.own_ns.swap(own_ns, Ordering::Relaxed) != own_ns {
+            let share = u64::from(self.share.load(Ordering::Relaxed));
+            self.hand_out((own_ns * share / u64::from(ONE)).max(SHORTEST_NS));
+        }
     }
 
     /// The thread's own quantum, nanoseconds: that of its turns while its channels show no need.

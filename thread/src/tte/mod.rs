@@ -107,6 +107,9 @@ pub struct Tte {
     /// home CPU.
     pub(crate) invited: AtomicU8,
 
+    /// The CPU where it is better off, plus one; 0 for none (`balance/affinity.rs`).
+    pub(crate) wish: AtomicU8,
+
     /// Where the dispatcher starts a `read` again.
     pub(crate) read_again: AtomicUsize,
 
@@ -227,6 +230,7 @@ impl Tte {
             is_raised: AtomicBool::new(false),
             inbox_next: AtomicPtr::new(null_mut()),
             invited: AtomicU8::new(0),
+            wish: AtomicU8::new(0),
             read_again: AtomicUsize::new(0),
             gs_base: AtomicU64::new(0),
             speculation: AtomicU32::new(0),

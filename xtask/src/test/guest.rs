@@ -261,6 +261,11 @@ pub const TESTS: &[Test] = &[
         run: policies,
     },
     Test {
+        name: "cgroups",
+        about: "control groups: names, moves, limits, rights, races, on 1 and 4 CPUs; CPU time by weight, by icount",
+        run: cgroups,
+    },
+    Test {
         name: "dropouts",
         about: "sound through five filters beside programs that compute: every sample, by icount (--long: 30 seconds)",
         run: dropouts::run,
@@ -1097,6 +1102,15 @@ fn policies(kit: &Kit) -> Vec<Check> {
     machine.name = "budgets-times".into();
     let times = ["/tests/budgets-glibc", "times"];
     checks.extend(kit.tap(&machine, &times, 5 * MINUTE));
+    checks
+}
+
+fn cgroups(kit: &Kit) -> Vec<Check> {
+    let program = ["/tests/cgroups-glibc"];
+    let mut checks = on_one_and_four(kit, "cgroups", 128, &program, 5 * MINUTE);
+    let mut machine = with(kit, "cgroups-shares", 1, 128);
+    machine.icount = Some(0);
+    checks.extend(kit.tap(&machine, &[program[0], "shares"], 5 * MINUTE));
     checks
 }
 

@@ -184,6 +184,7 @@ impl Kit {
             "traces",
             "policies",
             "budgets",
+            "cgroups",
             "estimates",
             "clocks",
             "polls",

@@ -23,7 +23,7 @@ use file::fs::place::{
 };
 use file::fs::{Kind, SetAttr, kinds, share};
 use process::ipc::mqueue;
-use texts::{proc, syn, sys};
+use texts::{cgroup, proc, syn, sys};
 use tty::devpts;
 use vm::fallible::try_string;
 
@@ -51,6 +51,7 @@ pub const KINDS: &[kinds::Kind] = &[
     kind("proc", |_, _| Ok(proc::file_system())),
     kind("sysfs", |_, _| Ok(sys::file_system())),
     kind("synfs", |_, _| Ok(syn::file_system())),
+    kind("cgroup2", |_, options| cgroup::file_system(options)),
     kind("9p", share::file_system),
 ];
 

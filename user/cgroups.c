@@ -1,0 +1,731 @@
+/* Control groups: the file system, processes in groups, limits, rights, and CPU time by weight.
+ *
+ * Interface: cgroups [GROUP...] runs all groups but `shares`, or those named, as user 0; TAP on standard output. It uses what is mounted on
+ * /sys/fs/cgroup, or mounts it. `shares` wants a machine that counts instructions, with one processor; `spread` prints what several do. Linux
+ * 6.1 passes all, with a tolerance of its own in `shares`.
+ */
+#define _GNU_SOURCE
+#include "kit.h"
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+
+static const char *top = "/sys/fs/cgroup";
+
+/* A path below the mount point; four are kept. */
+static const char *at(const char *format, ...)
+{
+    static char paths[4][512];
+    static int next;
+    char *path = paths[next++ % 4];
+    int length = snprintf(path, 512, "%s/", top);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(path + length, 512 - length, format, list);
+    va_end(list);
+    return path;
+}
+
+/* Writes `text` to a file: 0, or -1 with errno. */
+static int put(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY);
+    if (fd < 0)
+        return -1;
+    ssize_t done = write(fd, text, strlen(text));
+    int error = errno;
+    close(fd);
+    errno = error;
+    return done == (ssize_t)strlen(text) ? 0 : -1;
+}
+
+static int put_number(const char *path, long number)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%ld\n", number);
+    return put(path, text);
+}
+
+/* The text of a file, without the last line's end; empty if there is none. */
+static const char *text_of(const char *path)
+{
+    static char text[8192];
+    text[0] = 0;
+    int fd = open(path, O_RDONLY);
+    if (fd < 0)
+        return text;
+    ssize_t length = 0, more;
+    while ((more = read(fd, text + length, sizeof text - 1 - length)) > 0)
+        length += more;
+    close(fd);
+    text[length > 0 && text[length - 1] == '\n' ? length - 1 : length] = 0;
+    return text;
+}
+
+static int says(const char *path, const char *text)
+{
+    const char *said = text_of(path);
+    int same = strcmp(said, text) == 0;
+    if (!same)
+        printf("# %s says '%s', not '%s'\n", path, said, text);
+    return same;
+}
+
+/* The number behind a word at the beginning of a line; -1: there is none. */
+static long field(const char *path, const char *word)
+{
+    const char *text = text_of(path);
+    for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : 0)
+        if (strncmp(line, word, strlen(word)) == 0 && line[strlen(word)] == ' ')
+            return atol(line + strlen(word) + 1);
+    return -1;
+}
+
+static int make(const char *name) { return mkdir(at("%s", name), 0755); }
+static int removed(const char *name) { return rmdir(at("%s", name)); }
+
+static int goes(pid_t process, const char *group) { return put_number(at("%s/cgroup.procs", group), process); }
+
+/* A group that is about to become empty: an ended process leaves it before its parent has heard of that, or soon. */
+static int removed_soon(const char *name)
+{
+    for (int round = 0; round < 500; round++) {
+        if (removed(name) == 0)
+            return 0;
+        if (errno != EBUSY)
+            return -1;
+        pause_for(0.01);
+    }
+    return -1;
+}
+
+static pid_t sleeper(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        for (;;)
+            pause();
+    }
+    return child;
+}
+
+static const char *group_of(pid_t process)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/cgroup", process);
+    const char *text = text_of(path), *own = strstr(text, "0::");
+    return own ? own + 3 : text;
+}
+
+static void names(void)
+{
+    struct statfs fs;
+    struct stat st;
+    check(statfs(top, &fs) == 0 && fs.f_type == 0x63677270, "it is a file system of control groups");
+    check(strstr(text_of("/proc/filesystems"), "nodev\tcgroup2") != 0, "which the kernel names");
+    check(strstr(text_of(at("cgroup.controllers")), "cpu") && strstr(text_of(at("cgroup.controllers")), "pids"),
+          "there are controllers");
+    equal(make("t"), 0, "a group is made");
+    check(stat(at("t"), &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & 0777) == 0755 && st.st_nlink == 2, "it is a directory");
+    check(stat(at("t/cgroup.procs"), &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0644, "with files");
+    check(stat(at("t/cgroup.controllers"), &st) == 0 && (st.st_mode & 0777) == 0444, "some of which are only read");
+    fails(make("t"), EEXIST, "a name is not given twice");
+    fails(make("t/cgroup.procs"), EEXIST, "nor that of a file");
+    fails(make("new\nline"), EINVAL, "a name is one line");
+    fails(open(at("t/file"), O_CREAT | O_WRONLY, 0644), EACCES, "no other files are made");
+    fails(unlink(at("t/cgroup.procs")), EPERM, "and none removed");
+    fails(symlink("x", at("t/link")), EPERM, "no links");
+    fails(removed("t/cgroup.procs"), ENOTDIR, "a file is no group");
+    equal(make("t/u"), 0, "a group in a group");
+    check(stat(at("t"), &st) == 0 && st.st_nlink == 3, "it is counted");
+    equal(field(at("t/cgroup.stat"), "nr_descendants"), 1, "and told");
+    fails(removed("t"), EBUSY, "that stays while there is one in it");
+    check(says(at("t/cgroup.type"), "domain") && says(at("t/cgroup.events"), "populated 0\nfrozen 0"), "what it is");
+    check(access(at("cgroup.type"), F_OK) != 0 && access(at("cgroup.events"), F_OK) != 0, "the root has no such files");
+    int files = 0, groups = 0;
+    DIR *dir = opendir(at("t"));
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        files += entry->d_type == DT_REG && strncmp(entry->d_name, "cgroup.", 7) == 0;
+        groups += entry->d_type == DT_DIR && strcmp(entry->d_name, "u") == 0;
+    }
+    if (dir)
+        closedir(dir);
+    check(files >= 8 && groups == 1, "all are listed");
+    int fd = open(at("t/u/cgroup.procs"), O_RDWR);
+    int below = open(at("t/u"), O_RDONLY | O_DIRECTORY);
+    equal(removed("t/u"), 0, "an empty group is removed");
+    char byte;
+    fails(read(fd, &byte, 1), ENODEV, "its open file has nothing behind it");
+    fails(write(fd, "0", 1), ENODEV, "and takes nothing");
+    fails(openat(below, "cgroup.procs", O_RDONLY), ENOENT, "nor is there a file in its directory");
+    check(mkdirat(below, "x", 0755) != 0, "or a group made");
+    close(fd);
+    close(below);
+    fails(removed("t/u"), ENOENT, "it is gone");
+    /* The same groups elsewhere. */
+    mkdir("/tmp/groups", 0755);
+    equal(mount("none", "/tmp/groups", "cgroup2", 0, ""), 0, "it is mounted elsewhere");
+    check(access("/tmp/groups/t/cgroup.procs", F_OK) == 0, "and is the same there");
+    equal(umount("/tmp/groups"), 0, "and not any more");
+    fails(mount("none", "/tmp/groups", "cgroup2", 0, "no-such-option"), EINVAL, "with options that it knows");
+    rmdir("/tmp/groups");
+    equal(chmod(at("t"), 0700) | chown(at("t"), 7, 8), 0, "it is given away");
+    check(stat(at("t"), &st) == 0 && st.st_uid == 7 && st.st_gid == 8 && (st.st_mode & 0777) == 0700, "for good");
+    equal(removed("t"), 0, "the last one is removed");
+}
+
+static void *waits(void *gate)
+{
+    pthread_barrier_wait(gate);
+    pthread_barrier_wait(gate);
+    return 0;
+}
+
+static void moves(void)
+{
+    char own[32], text[64];
+    make("t");
+    make("t/u");
+    check(strcmp(group_of(getpid()), "/t") != 0, "a process is where its parent was");
+    pid_t child = sleeper();
+    until_asleep(child);
+    equal(goes(child, "t/u"), 0, "it goes to another group");
+    check(strcmp(group_of(child), "/t/u") == 0, "which its directory tells");
+    snprintf(own, sizeof own, "%d", child);
+    check(says(at("t/u/cgroup.procs"), own) && says(at("t/u/cgroup.threads"), own), "and the group's list");
+    check(says(at("t/cgroup.procs"), ""), "that of the group above has it not");
+    equal(field(at("t/cgroup.events"), "populated"), 1, "which is populated all the same");
+    fails(removed("t/u"), EBUSY, "a group with a process stays");
+    equal(goes(child, "t"), 0, "it moves up");
+    equal(field(at("t/u/cgroup.events"), "populated"), 0, "and is no more below");
+    fails(goes(0x3fffffff, "t"), ESRCH, "a process that is not there");
+    fails(put(at("t/cgroup.procs"), "x"), EINVAL, "something that is no number");
+    fails(put(at("t/cgroup.procs"), "-1"), EINVAL, "a number that is none of a process");
+    kill_child(child);
+    equal(removed_soon("t/u"), 0, "the lower one is removed");
+    equal(goes(0, "t"), 0, "the caller goes by 0");
+    check(strcmp(group_of(getpid()), "/t") == 0, "and is there");
+    child = fork();
+    if (child == 0)
+        _exit(strcmp(group_of(getpid()), "/t") != 0);
+    equal(status_of(child), 0, "its child is too");
+    pthread_barrier_t gate;
+    pthread_barrier_init(&gate, 0, 2);
+    pthread_t thread;
+    pthread_create(&thread, 0, waits, &gate);
+    pthread_barrier_wait(&gate);
+    snprintf(text, sizeof text, "%s", text_of(at("t/cgroup.threads")));
+    check(strchr(text, '\n') && strtol(text, 0, 10) == getpid() && !strchr(text_of(at("t/cgroup.procs")), '\n'), "and its thread");
+    equal(goes(0, "."), 0, "it goes back");
+    check(says(at("t/cgroup.threads"), ""), "with all its threads");
+    pthread_barrier_wait(&gate);
+    pthread_join(thread, 0);
+    /* A zombie is in no group's way. */
+    child = fork();
+    if (child == 0)
+        _exit(goes(0, "t") != 0);
+    siginfo_t info;
+    waitid(P_PID, child, &info, WEXITED | WNOWAIT);
+    check(says(at("t/cgroup.procs"), ""), "an ended process leaves its group");
+    equal(removed_soon("t"), 0, "which can be removed");
+    equal(status_of(child), 0, "before its parent has waited");
+}
+
+static void controls(void)
+{
+    make("t");
+    make("t/u");
+    fails(put(at("cgroup.subtree_control"), "+nothing"), EINVAL, "no such controller");
+    fails(put(at("cgroup.subtree_control"), "cpu"), EINVAL, "neither given nor taken");
+    fails(put(at("t/u/cgroup.subtree_control"), "+cpu"), ENOENT, "one that the group has not got");
+    check(access(at("t/u/cpu.weight"), F_OK) != 0, "without a controller there is no weight");
+    equal(put(at("cgroup.subtree_control"), "+cpu +pids"), 0, "controllers are given");
+    check(strstr(text_of(at("cgroup.subtree_control")), "cpu") && strstr(text_of(at("t/cgroup.controllers")), "cpu"),
+          "and the groups have them");
+    check(says(at("t/u/cgroup.controllers"), ""), "those below these not");
+    equal(put(at("t/cgroup.subtree_control"), "+cpu"), 0, "they are given on");
+    check(says(at("t/u/cgroup.controllers"), "cpu"), "one of them");
+    fails(put(at("cgroup.subtree_control"), "-cpu"), EBUSY, "what is given on is not taken away");
+    check(says(at("t/cpu.weight"), "100") && says(at("t/cpu.weight.nice"), "0"), "the usual weight");
+    equal(put(at("t/cpu.weight"), "10000\n"), 0, "the largest");
+    check(says(at("t/cpu.weight"), "10000"), "is read back as set");
+    equal(put(at("t/cpu.weight"), "1"), 0, "the smallest");
+    check(says(at("t/cpu.weight"), "1"), "too");
+    fails(put(at("t/cpu.weight"), "0"), ERANGE, "not less");
+    fails(put(at("t/cpu.weight"), "10001"), ERANGE, "nor more");
+    fails(put(at("t/cpu.weight"), "-5"), EINVAL, "and a number");
+    fails(put(at("t/cpu.weight"), "many"), EINVAL, "in digits");
+    check(says(at("t/cpu.weight"), "1"), "a refused one changes nothing");
+    for (int nice = -20; nice < 20; nice += 13) {
+        char text[16];
+        snprintf(text, sizeof text, "%d", nice);
+        check(put(at("t/cpu.weight.nice"), text) == 0 && says(at("t/cpu.weight.nice"), text), "a weight by niceness");
+    }
+    fails(put(at("t/cpu.weight.nice"), "20"), ERANGE, "that there is");
+    equal(put(at("t/cpu.weight.nice"), "-5"), 0, "a niceness");
+    check(says(at("t/cpu.weight"), "305"), "is a weight");
+    /* Processes are in the leaves. */
+    pid_t child = sleeper(), other = sleeper();
+    equal(goes(child, "t/u"), 0, "a process in the lower group");
+    fails(goes(other, "t"), EBUSY, "none goes where controllers are given on");
+    equal(put(at("t/cgroup.subtree_control"), "-cpu"), 0, "no more");
+    equal(goes(other, "t"), 0, "now it does");
+    fails(put(at("t/cgroup.subtree_control"), "+cpu"), EBUSY, "and they are not given to groups that have some");
+    equal(goes(child, "."), 0, "when that has gone");
+    equal(put(at("t/cgroup.subtree_control"), "+cpu"), 0, "they can be");
+    check(says(at("t/cgroup.type"), "domain threaded") && says(at("t/u/cgroup.type"), "domain invalid"),
+          "the processes compete with groups that can have none");
+    fails(goes(child, "t/u"), EOPNOTSUPP, "as one finds");
+    kill_child(child);
+    kill_child(other);
+    equal(removed_soon("t/u"), 0, "the end of the lower group");
+    equal(removed_soon("t"), 0, "and of the upper one");
+    equal(put(at("cgroup.subtree_control"), "-cpu -pids"), 0, "all is as before");
+}
+
+static void limits(void)
+{
+    put(at("cgroup.subtree_control"), "+pids");
+    make("t");
+    check(says(at("t/pids.max"), "max") && says(at("t/pids.current"), "0"), "no limit at first");
+    equal(put(at("t/pids.max"), "3"), 0, "a limit");
+    check(says(at("t/pids.max"), "3"), "is read back");
+    fails(put(at("t/pids.max"), "-1"), EINVAL, "a number");
+    fails(put(at("t/pids.max"), "4194305"), EINVAL, "that a machine can have");
+    pid_t child = fork();
+    if (child == 0) {
+        goes(0, "t");
+        pid_t first = sleeper(), second = sleeper(), third = sleeper();
+        int refused = third == -1 && errno == EAGAIN;
+        pthread_t thread;
+        int thread_refused = pthread_create(&thread, 0, waits, 0) == EAGAIN;
+        int counted = says(at("t/pids.current"), "3") && field(at("t/pids.events"), "max") == 2;
+        kill_child(first);
+        pid_t again = sleeper();
+        int came = again > 0;
+        kill_child(again);
+        kill_child(second);
+        _exit((refused ? 0 : 1) | (thread_refused ? 0 : 2) | (counted ? 0 : 4) | (came ? 0 : 8));
+    }
+    equal(status_of(child), 0, "the fourth process, and a thread, are refused; one that has ended makes room");
+    child = sleeper();
+    put(at("t/pids.max"), "0");
+    equal(goes(child, "t"), 0, "a process comes all the same");
+    check(says(at("t/pids.current"), "1"), "and counts");
+    kill_child(child);
+    equal(removed_soon("t"), 0, "the end of the group");
+    put(at("cgroup.subtree_control"), "-pids");
+    /* How many groups, and how deep. */
+    make("t");
+    check(says(at("t/cgroup.max.depth"), "max") && says(at("t/cgroup.max.descendants"), "max"), "groups without end");
+    fails(put(at("t/cgroup.max.depth"), "-1"), ERANGE, "a depth");
+    fails(put(at("t/cgroup.max.depth"), "deep"), EINVAL, "in digits");
+    equal(put(at("t/cgroup.max.depth"), "1"), 0, "one level");
+    equal(make("t/u"), 0, "has room");
+    fails(make("t/u/v"), EAGAIN, "a second has not");
+    equal(put(at("t/cgroup.max.depth"), "max") | put(at("t/cgroup.max.descendants"), "2"), 0, "two groups");
+    equal(make("t/u/v"), 0, "have room");
+    fails(make("t/w"), EAGAIN, "a third has not");
+    equal(removed("t/u/v") | removed("t/u") | removed("t"), 0, "all are removed");
+}
+
+/* The rights of a user in a group that was given to it, and in others. */
+static void rights(void)
+{
+    make("t");
+    make("u");
+    chown(at("t"), 1000, 1000);
+    chown(at("t/cgroup.procs"), 1000, 1000);
+    pid_t outside = sleeper(), inside = sleeper();
+    goes(inside, "t");
+    pid_t child = fork();
+    if (child == 0) {
+        goes(0, "t");
+        int bad = setgid(1000) | setuid(1000);
+        bad |= make("t/a") != 0 || make("t/b") != 0;
+        bad |= (make("x") == 0 || errno != EACCES) << 1;
+        /* Within what is its own it moves anything, its own process and others. */
+        bad |= (goes(0, "t/a") != 0 || goes(inside, "t/b") != 0 || goes(inside, "t/a") != 0) << 2;
+        /* Nothing comes in from outside, and nothing goes out. */
+        bad |= (goes(outside, "t/a") == 0 || errno != EACCES) << 3;
+        bad |= (goes(0, "u") == 0 || errno != EACCES) << 4;
+        /* The files of the group itself are not its own. */
+        bad |= (put(at("t/cgroup.subtree_control"), "+cpu") == 0 || errno != EACCES) << 5;
+        struct stat st;
+        bad |= (stat(at("t/a/cgroup.procs"), &st) != 0 || st.st_uid != 1000) << 6;
+        _exit(bad);
+    }
+    equal(status_of(child), 0, "a user moves processes within its group, and no others");
+    kill_child(inside);
+    kill_child(outside);
+    equal(removed_soon("t/a") | removed_soon("t/b") | removed_soon("t") | removed_soon("u"), 0, "all are removed");
+    /* The opener's rights count. */
+    make("t");
+    int fd = open(at("t/cgroup.procs"), O_WRONLY);
+    child = fork();
+    if (child == 0) {
+        if (setuid(1000) != 0)
+            _exit(2);
+        _exit(write(fd, "0", 1) != 1);
+    }
+    equal(status_of(child), 0, "who opened the file needs the rights");
+    close(fd);
+    equal(removed_soon("t"), 0, "the end of that group");
+}
+
+/* A child of clone3 in another group. */
+static void into(void)
+{
+    make("t");
+    int fd = open(at("t"), O_RDONLY | O_DIRECTORY), file = open(at("t/cgroup.procs"), O_RDONLY);
+    struct {
+        uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup;
+    } args = {.flags = 0x200000000ull, .exit_signal = SIGCHLD, .cgroup = fd};
+    pid_t child = syscall(SYS_clone3, &args, sizeof args);
+    if (child == 0)
+        _exit(strcmp(group_of(getpid()), "/t") != 0);
+    equal(child > 0 ? status_of(child) : -1, 0, "a child begins in another group");
+    args.cgroup = file;
+    fails(syscall(SYS_clone3, &args, sizeof args), EBADF, "which is a directory");
+    args.cgroup = 99;
+    fails(syscall(SYS_clone3, &args, sizeof args), EBADF, "that is open");
+    args.cgroup = fd;
+    equal(removed_soon("t"), 0, "it is removed");
+    fails(syscall(SYS_clone3, &args, sizeof args), ENODEV, "and takes no child");
+    close(fd);
+    close(file);
+}
+
+static uint32_t dice;
+
+static uint32_t roll(uint32_t sides)
+{
+    dice = dice * 1664525 + 1013904223;
+    return (dice >> 8) % sides;
+}
+
+/* Any text may be written. */
+static void hostile(void)
+{
+    static const char *files[] = {"cgroup.procs",   "cgroup.threads",         "cgroup.subtree_control", "cgroup.type",
+                                  "cgroup.max.depth", "cgroup.max.descendants", "cpu.weight",             "cpu.weight.nice",
+                                  "pids.max"};
+    static char large[70000];
+    put(at("cgroup.subtree_control"), "+cpu +pids");
+    make("t");
+    int right = 1;
+    memset(large, '7', sizeof large);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        int fd = open(at("t/%s", files[i]), O_RDWR);
+        right &= fd >= 0;
+        for (size_t length = 1; length < sizeof large; length = length * 3 + 1)
+            right &= length < 8 || write(fd, large, length) < 0;
+        right &= syscall(SYS_write, fd, 1, 100) < 0;
+        for (int round = 0; round < 300; round++) {
+            char bytes[64];
+            size_t length = roll(sizeof bytes);
+            for (size_t j = 0; j < length; j++)
+                bytes[j] = roll(3) ? " +-0123456789maxcpuids\n"[roll(23)] : (char)roll(256);
+            /* No process is to be moved by chance. */
+            if (i < 2 && length > 0)
+                bytes[0] = 'x';
+            if (pwrite(fd, bytes, length, roll(2) ? 0 : roll(1 << 20)) < 0 && errno == EFAULT)
+                right = 0;
+            lseek(fd, roll(100), SEEK_SET);
+            char back[100];
+            right &= read(fd, back, sizeof back) >= 0;
+        }
+        close(fd);
+    }
+    check(right, "long and random texts");
+    put(at("t/cgroup.max.depth"), "max");
+    put(at("t/cgroup.max.descendants"), "max");
+    put(at("t/cgroup.subtree_control"), "-cpu -pids");
+    /* As deep as it goes, by relative paths. */
+    int depth = 0, up = open(".", O_RDONLY | O_DIRECTORY);
+    chdir(at("t"));
+    while (depth < 5000 && mkdir("d", 0755) == 0 && chdir("d") == 0)
+        depth++;
+    int error = errno;
+    check(depth >= 16 && (depth == 5000 || error == EAGAIN || error == ENOMEM), "a deep hierarchy ends somewhere");
+    printf("# %d levels\n", depth);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(put("cgroup.procs", "0") != 0 || field("cgroup.events", "populated") != 1);
+    equal(status_of(child), 0, "a process is at its end");
+    for (int i = 0; i < depth; i++)
+        if (chdir("..") != 0 || (rmdir("d") != 0 && (pause_for(0.1), rmdir("d") != 0)))
+            right = 0;
+    check(right, "it is removed");
+    fchdir(up);
+    close(up);
+    /* As many as a user may have. */
+    chmod(at("t"), 0777);
+    child = fork();
+    if (child == 0) {
+        if (setuid(1000) != 0)
+            _exit(1);
+        int count = 0, most = 20000;
+        while (count < most && mkdir(at("t/%d", count), 0755) == 0)
+            count++;
+        int error = errno;
+        printf("# %d groups of a user, errno %d\n", count, error);
+        fflush(stdout);
+        int bad = count < 100 || (count < most && error != ENOMEM && error != EAGAIN);
+        while (count-- > 0)
+            bad |= rmdir(at("t/%d", count)) != 0;
+        _exit(bad);
+    }
+    equal(status_of(child), 0, "many groups end somewhere too");
+    equal(removed_soon("t"), 0, "all is removed");
+    put(at("cgroup.subtree_control"), "-cpu -pids");
+}
+
+static volatile int *stop;
+
+/* Processes that fork, move each other and themselves, and make and remove groups, all at once. */
+static void races(void)
+{
+    stop = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    put(at("cgroup.subtree_control"), "+cpu +pids");
+    make("t");
+    pid_t children[8];
+    for (int i = 0; i < 8; i++) {
+        children[i] = fork();
+        if (children[i] != 0)
+            continue;
+        dice = i + 1;
+        while (!*stop) {
+            char name[32];
+            snprintf(name, sizeof name, "t/%d", (int)roll(4));
+            switch (roll(7)) {
+            case 0:
+                make(name);
+                break;
+            case 1:
+                removed(name);
+                break;
+            case 2:
+                goes(0, name);
+                break;
+            case 3:
+                goes(children[roll(i + 1)], name);
+                break;
+            case 4: {
+                pid_t child = fork();
+                if (child == 0) {
+                    goes(0, name);
+                    _exit(0);
+                }
+                if (child > 0)
+                    waitpid(child, 0, 0);
+                break;
+            }
+            case 5: {
+                pthread_t thread;
+                pthread_barrier_t gate;
+                pthread_barrier_init(&gate, 0, 2);
+                if (pthread_create(&thread, 0, waits, &gate) == 0) {
+                    pthread_barrier_wait(&gate);
+                    goes(0, name);
+                    pthread_barrier_wait(&gate);
+                    pthread_join(thread, 0);
+                }
+                break;
+            }
+            default:
+                put(at("%s/cpu.weight", name), roll(2) ? "10" : "1000");
+                text_of(at("%s/cgroup.threads", name));
+                text_of(at("%s/cpu.stat", name));
+            }
+        }
+        _exit(0);
+    }
+    pause_for(3);
+    *stop = 1;
+    int ended = 1;
+    for (int i = 0; i < 8; i++)
+        ended &= status_of(children[i]) == 0;
+    check(ended, "all of them end");
+    int gone = 1;
+    for (int i = 0; i < 4; i++)
+        if (removed_soon(i == 0 ? "t/0" : i == 1 ? "t/1" : i == 2 ? "t/2" : "t/3") != 0)
+            gone &= errno == ENOENT;
+    check(gone, "no group has a process any more");
+    equal(removed_soon("t"), 0, "nor that around them");
+    put(at("cgroup.subtree_control"), "-cpu -pids");
+}
+
+static pid_t busy(const char *group, int niceness)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        if (group[0] && goes(0, group) != 0)
+            _exit(1);
+        if (niceness && nice(niceness) == -1)
+            _exit(1);
+        for (;;)
+            ;
+    }
+    return child;
+}
+
+static double used_in(const char *group) { return field(at("%s/cpu.stat", group), "usage_usec") / 1e6; }
+
+/* The part of the time of some groups that each of them uses in so many seconds. */
+static void measure(const char *const *groups, int count, double time, double *parts)
+{
+    double before[8], sum = 0;
+    for (int i = 0; i < count; i++)
+        before[i] = used_in(groups[i]);
+    pause_for(time);
+    for (int i = 0; i < count; i++)
+        sum += parts[i] = used_in(groups[i]) - before[i];
+    for (int i = 0; i < count; i++) {
+        parts[i] /= sum > 0 ? sum : 1;
+        printf("# %s: %.1f %%\n", groups[i], parts[i] * 100);
+    }
+    fflush(stdout);
+}
+
+static int near(double part, double wanted) { return part > wanted * 0.9 && part < wanted * 1.1; }
+
+static pid_t working[32];
+static int workers;
+
+static void work(const char *group, int niceness) { working[workers++] = busy(group, niceness); }
+
+static void rest(void)
+{
+    while (workers > 0)
+        kill_child(working[--workers]);
+}
+
+static void shares(void)
+{
+    static const char *two[] = {"a", "b"}, *nested[] = {"a/x", "a/y", "b"};
+    double part[8];
+    put(at("cgroup.subtree_control"), "+cpu");
+    make("a");
+    make("b");
+    work("a", 0);
+    for (int i = 0; i < 5; i++)
+        work("b", 0);
+    pause_for(0.3);
+    measure(two, 2, 1, part);
+    check(near(part[0], 0.5) && near(part[1], 0.5), "one thread has as much as five in a group of the same weight");
+    double used = 0;
+    for (int i = 1; i < 6; i++)
+        used += used_by(working[i]);
+    check(near(used_in("b"), used), "a group's time is that of its processes");
+    put(at("a/cpu.weight"), "300");
+    pause_for(0.3);
+    measure(two, 2, 1, part);
+    check(near(part[0], 0.75) && near(part[1], 0.25), "three times the weight, three times the time");
+    put(at("a/cpu.weight"), "10");
+    pause_for(0.3);
+    measure(two, 2, 1, part);
+    check(near(part[0], 1 / 11.), "a tenth of it");
+    put(at("a/cpu.weight"), "10000");
+    put(at("b/cpu.weight"), "100");
+    pause_for(0.3);
+    measure(two, 2, 1, part);
+    check(near(part[0], 100 / 101.), "a hundred times as much");
+    rest();
+    put(at("a/cpu.weight"), "100");
+    work("a", 0);
+    work("a", 5);
+    work("b", 0);
+    pause_for(0.3);
+    measure(two, 2, 1, part);
+    check(near(part[0], 0.5), "niceness is a matter within the group");
+    double first = used_by(working[0]), second = used_by(working[1]);
+    printf("# within: %.3f and %.3f s\n", first, second);
+    check(near(first / (first + second), 1024 / (1024 + 335.)), "where it has its meaning");
+    rest();
+    put(at("a/cgroup.subtree_control"), "+cpu");
+    make("a/x");
+    make("a/y");
+    put(at("a/cpu.weight"), "200");
+    put(at("a/y/cpu.weight"), "300");
+    work("a/x", 0);
+    work("a/x", 0);
+    work("a/y", 0);
+    work("b", 0);
+    work("b", 0);
+    work("b", 0);
+    pause_for(0.3);
+    measure(nested, 3, 1, part);
+    check(near(part[0], 2 / 12.) && near(part[1], 6 / 12.) && near(part[2], 4 / 12.), "weights count at each level");
+    rest();
+    /* Beside groups, each thread of the root counts as one. */
+    work("", 0);
+    pid_t outside = working[0];
+    work("b", 0);
+    work("b", 0);
+    work("b", 0);
+    pause_for(0.3);
+    double before = used_by(outside), of_b = used_in("b");
+    pause_for(1);
+    before = used_by(outside) - before;
+    of_b = used_in("b") - of_b;
+    printf("# outside %.3f s, b %.3f s\n", before, of_b);
+    check(near(before / (before + of_b), 0.5), "a thread of no group has as much as a group of the usual weight");
+    rest();
+    /* A group that sleeps leaves its time to others. */
+    work("a/x", 0);
+    pause_for(0.3);
+    measure(nested, 3, 0.5, part);
+    check(near(part[0], 1), "time that no other wants is not kept from a group");
+    rest();
+    equal(removed_soon("a/x") | removed_soon("a/y") | removed_soon("a") | removed_soon("b"), 0, "all is removed");
+    put(at("cgroup.subtree_control"), "-cpu");
+}
+
+/* On several processors, what comes out is printed; no group is left without. */
+static void spread(void)
+{
+    static const char *two[] = {"a", "b"};
+    double part[8];
+    put(at("cgroup.subtree_control"), "+cpu");
+    make("a");
+    make("b");
+    for (int i = 0; i < 4; i++)
+        work("a", 0);
+    for (int i = 0; i < 12; i++)
+        work("b", 0);
+    pause_for(1);
+    measure(two, 2, 3, part);
+    check(part[0] > 0.2 && part[1] > 0.2, "two groups of the same weight share the machine");
+    put(at("b/cpu.weight"), "300");
+    pause_for(1);
+    measure(two, 2, 3, part);
+    check(part[0] > 0.05 && part[1] > 0.4, "and by their weights");
+    rest();
+    equal(removed_soon("a") | removed_soon("b"), 0, "all is removed");
+    put(at("cgroup.subtree_control"), "-cpu");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct group groups[] = {
+        {"names", names}, {"moves", moves},     {"controls", controls}, {"limits", limits}, {"rights", rights},
+        {"into", into},   {"hostile", hostile}, {"races", races},       {"spread", spread}, {"shares", shares},
+    };
+    struct statfs fs;
+    if (statfs(top, &fs) != 0 || fs.f_type != 0x63677270) {
+        mkdir(top, 0755);
+        if (mount("cgroup2", top, "cgroup2", 0, "") != 0)
+            check(0, "the file system of control groups is mounted");
+    }
+    run_groups(GROUPS(groups), "shares", argc, argv);
+    return done();
+}
