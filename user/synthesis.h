@@ -38,6 +38,8 @@ enum syn_operation {
     SYN_STUB,
     SYN_JOB,
     SYN_STRIP,
+    SYN_CACHE,
+    SYN_UNCACHE,
 };
 
 /* Bits of a state. */
@@ -49,6 +51,10 @@ enum { SYN_CREATE_SUSPENDED = 1 };
 enum { SYN_IN = 0, SYN_OUT = 1 };
 /* Added to the number of a callentry, for syn_stub. */
 enum { SYN_STUB_ENTRY = 0x10000 };
+/* Added to an operation, for syn_stub: the procedure makes the call by a number of the program's own. */
+enum { SYN_STUB_CACHED = 0x20000 };
+/* The first such number, and how many there are. */
+enum { SYN_CACHED = 0x5400, SYN_CACHED_MOST = 16 };
 
 typedef long syn_thread;
 
@@ -140,10 +146,33 @@ static inline long syn_apart(long number, const char *port, int filter) { return
 
 /* Has the kernel write, to memory that the program makes executable, a procedure that calls an operation of one file: `operation` is
  * the number of a call of Linux's (SYS_read), whose arguments behind the descriptor are the procedure's, or SYN_STUB_ENTRY and the
- * number of a quaject's callentry, whose argument is the procedure's. Gives its length. */
+ * number of a quaject's callentry, whose argument is the procedure's. With SYN_STUB_CACHED the procedure uses a number of the
+ * program's own, as of syn_cache. Gives its length. */
 static inline long syn_stub(int file, long operation, void *memory, unsigned long size)
 {
     return syn_call(SYN_STUB, file, operation, (long)memory, (long)size, 0);
+}
+
+/* Gives an operation, as syn_stub names it, a call number of the program's own, and takes it back: a cached procedure. */
+static inline long syn_cache(int file, long operation) { return syn_call(SYN_CACHE, file, operation, 0, 0, 0); }
+static inline long syn_uncache(long number) { return syn_call(SYN_UNCACHE, number, 0, 0, 0, 0); }
+
+/* Calls by such a number in the caller's own code: of a callentry, with its argument; of a call of Linux's, with up to three arguments
+ * behind the descriptor. */
+static inline long syn_cached(long number, long argument)
+{
+    register long r10 __asm__("r10") = argument;
+    long result;
+    __asm__ volatile("syscall" : "=a"(result), "+r"(r10) : "a"(number) : "rcx", "r11", "rdi", "rsi", "rdx", "memory");
+    return result;
+}
+
+static inline long syn_cached_file(long number, long a, long b, long c)
+{
+    register long r10 __asm__("r10") = c;
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "S"(a), "d"(b), "r"(r10) : "rcx", "r11", "rdi", "memory");
+    return result;
 }
 
 /* --- Asynchronous input and output --- */

@@ -9,7 +9,7 @@
 //! thread (any more). EPERM: the caller may not (it may do to its own process's threads whatever it likes,
 //! and to others what `kill` may; to threads of the kernel only as user 0, and then only stop and let go on).
 //!
-//! Source: dissertation, section 4.3.2.
+//! Source: dissertation, sections 3.3.4 and 4.3.2.
 
 /// The system call number; Linux's end far below.
 pub const CALL: usize = 0x5359;
@@ -87,12 +87,27 @@ pub const JOB: usize = 24;
 /// in thousandths of the part that it has: above 1000 it will be late; 0: it is done. EINVAL: it has no job.
 pub const STRIP: usize = 25;
 
+/// `(file, operation)` Gives the operation, as [`STUB`] names it, a call number of the program's own, from
+/// [`CACHED`] on: whatever thread of the program makes that call finds the procedure resolved. The arguments
+/// stand where those of the call itself do; descriptor and callentry are the kernel's part. An operation that
+/// has a number keeps it. ENOSPC: [`CACHED_MOST`] have one.
+pub const CACHE: usize = 26;
+/// `(number)` Takes the number back. EINVAL: no operation has it.
+pub const UNCACHE: usize = 27;
+
 /// Bytes come out of the file.
 pub const WAY_IN: usize = 0;
 /// Bytes go into the file.
 pub const WAY_OUT: usize = 1;
 /// Added to the number of a callentry, for [`STUB`].
 pub const STUB_ENTRY: usize = 0x10000;
+/// Added to an operation, for [`STUB`]: the procedure makes the call by a number of the program's own
+/// ([`CACHE`]).
+pub const STUB_CACHED: usize = 0x20000;
+/// The first number that [`CACHE`] gives.
+pub const CACHED: usize = 0x5400;
+/// Numbers that it has for a program.
+pub const CACHED_MOST: usize = 16;
 /// Bytes that a name may have.
 pub const NAME: usize = 31;
 

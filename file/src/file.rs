@@ -230,6 +230,12 @@ pub trait File: Send + Sync + Any {
     fn synthesize_at(&self, _of: &OpenFile, _writes: bool) -> Result<Option<DescRoutine>> {
         Ok(None)
     }
+    /// Code for callentry number `number` of the quaject that this is: the argument in r10, the result in
+    /// rax, every other register preserved; it does not leave through the slow exit. None where ordinary Rust
+    /// makes the call.
+    fn synthesize_callentry(&self, _number: usize) -> Result<Option<DescRoutine>> {
+        Ok(None)
+    }
     /// Whether there is code only when a second call has asked for it: of files of which most descriptions
     /// serve for one call, or none.
     fn code_comes_late(&self) -> bool {

@@ -114,6 +114,32 @@ pub fn emit_operation(d: &mut Draft, operation: Operation, none: Label) {
     operation::emit(d, operation, none);
 }
 
+/// The same for the callentry whose number is in rdx, of the quaject behind edi.
+pub fn emit_callentry(d: &mut Draft, none: Label) {
+    let slots = offset_of!(Files, slots) as i32;
+    dynasm!(d ; .arch x64 ; add rax, slots);
+    slots::emit(d, none);
+    operation::emit_callentry(d, none);
+}
+
+/// The same for an operation of descriptor `fd`, below [`SLOTS`], of the table at `view`, where both are
+/// known. Changes rax only.
+pub fn emit_resolved(d: &mut Draft, view: &KptView, fd: usize, operation: Operation, none: Label) {
+    let files = view.slots.addr() - offset_of!(Files, slots) - slots::FIRST;
+    if operation.writes() {
+        let bounded = (files + offset_of!(Files, bounded)) as i32;
+        dynasm!(d ; .arch x64 ; cmp BYTE [bounded], 0 ; jne =>none);
+    }
+    let slot = (view.slots.addr() + fd * size_of::<usize>()) as i32;
+    dynasm!(d
+        ; .arch x64
+        ; mov rax, [slot]
+        ; and rax, !(CLOEXEC as i32)
+        ; jz =>none
+    );
+    operation::emit(d, operation, none);
+}
+
 /// Emits the way from a table, whose address is in rax, to the routine that tells the events of the
 /// description behind edi ([`quaject::look`]), into rax; to `none` if it has none, or if the table's limit
 /// lets no descriptor be asked for. Changes rcx. As for [`emit_operation`], what is found stays.

@@ -1,8 +1,8 @@
 //! Threads for tasks: each with a dispatcher that is generated for it.
 //!
-//! *Interface*: [`user_thread`] makes a task's thread; [`unshare_files`] and [`files_moved`] give threads a
-//! new dispatcher when their descriptor table changes; [`enter_space`], [`leave_space`]; [`Alarm`] for
-//! timers; [`link`] at boot.
+//! *Interface*: [`cached`] has the calls of a program's own; [`user_thread`] makes a task's thread;
+//! [`unshare_files`] and [`files_moved`] give threads a new dispatcher when their descriptor table changes;
+//! [`enter_space`], [`leave_space`]; [`Alarm`] for timers; [`link`] at boot.
 //!
 //! A dispatcher directly answers the numbers of process, thread and parent; the word that it reads is in the
 //! [`Process`], which lives as long as its threads. Each further leaf would cost a `fork` some ten
@@ -11,19 +11,23 @@
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
 
 use abi::errno::{Errno, Result};
-use abi::nr;
+use abi::{native, nr};
+use codegen::Draft;
 use core::sync::atomic::{AtomicBool, Ordering, fence};
 use machine::cpu::{irq_restore, irq_save};
 use machine::trap::TrapFrame;
 use sync::{Once, epoch};
-use thread::dispatch::{Kpt, Leaf, Leaves, Plan, Spec};
+use thread::dispatch::{Kpt, Leaf, Leaves, Own, Plan, Spec};
 use thread::{Body, Thread, clock};
 use vm::AddressSpace;
 
 use crate::process::shared::Exchanged;
 use crate::process::{Process, Task, tree};
 use crate::time;
+use cached::Cached;
 use file::files::{Files, KptView};
+
+pub mod cached;
 
 fn no_memory<E>(_: E) -> Errno {
     Errno::ENOMEM
@@ -41,7 +45,7 @@ impl Leaves for Answered {
         (nr::OPEN as u32, Leaf::Routine),
         (nr::OPENAT as u32, Leaf::Routine),
         (nr::CLOSE as u32, Leaf::Routine),
-        (abi::native::CALL as u32, Leaf::Routine),
+        (native::CALL as u32, Leaf::Routine),
         (nr::FUTEX as u32, Leaf::Routine),
         (nr::FSTAT as u32, Leaf::Slot),
     ];
@@ -53,6 +57,7 @@ impl Leaves for Answered {
 }
 
 const _: () = assert!(thread::dispatch::SLOTS == file::files::SLOTS);
+const _: () = assert!(thread::dispatch::MAX_OWN == native::CACHED_MOST);
 
 static PLAN: Plan = Plan::of::<Answered>();
 
@@ -86,11 +91,12 @@ pub fn link(entries: Entries) {
 }
 
 /// Calls `make` with the description of the dispatcher of thread `tid` of `process`, whose descriptor table
-/// is `files`.
+/// is `files`, and whose program has calls of its `own`.
 fn describe<R>(
     process: &Process,
     tid: i32,
     files: Option<KptView>,
+    own: Option<Own>,
     make: impl FnOnce(&Spec) -> R,
 ) -> R {
     let hot = ENTRIES.get().copied().unwrap_or_default();
@@ -115,6 +121,7 @@ fn describe<R>(
         kpt,
         plan: &PLAN,
         values: &values,
+        own,
     })
 }
 
@@ -158,6 +165,20 @@ fn with_table<R>(process: &Process, step: impl FnOnce(&Files, KptView) -> R) -> 
     }
 }
 
+/// Gives the threads of `process`, whose program's own calls have changed, the dispatchers that they should
+/// have now. ENOMEM: some keep the old ones.
+pub(crate) fn renew_all(process: &Process) -> Result<()> {
+    fence(Ordering::SeqCst);
+    with_table(process, |_, view| {
+        let mut result = Ok(());
+        process.each_thread(|task| {
+            result = follow(task, view);
+            result.is_ok()
+        });
+        result
+    })
+}
+
 /// The running task has made call `number` and may make more: it gets its own dispatcher, unless the call
 /// ends the thread or its program. A thread that makes only such calls, like many a fork's child, needs none.
 #[cold]
@@ -173,7 +194,8 @@ pub fn settle_in(task: &Task, number: usize) {
     loop {
         let files = task.process.files.get();
         let (view, traced) = (files.kpt(), task.trace.is_traced());
-        if give(task, Some(view), traced).is_err() {
+        let own = cached::of(&task.process);
+        if give(task, Some(view), traced, own.as_deref()).is_err() {
             // Without memory it keeps its initial dispatcher, which uses no table, but never a dispatcher for
             // a former table.
             if again {
@@ -181,7 +203,8 @@ pub fn settle_in(task: &Task, number: usize) {
             }
             return;
         }
-        if task.process.files.get().kpt() == view && task.trace.is_traced() == traced {
+        let same_table = task.process.files.get().kpt() == view;
+        if same_table && task.trace.is_traced() == traced && cached::of(&task.process) == own {
             return;
         }
         again = true;
@@ -199,17 +222,50 @@ fn follow(task: &Task, files: KptView) -> Result<()> {
 
 /// Gives `task` a dispatcher for a table at `files`. ENOMEM: it keeps the old one.
 fn redirect(task: &Task, files: Option<KptView>) -> Result<()> {
-    give(task, files, task.trace.is_traced())
+    let own = cached::of(&task.process);
+    give(task, files, task.trace.is_traced(), own.as_deref())
 }
 
 /// Generates the dispatcher of `task` for a table at `files`; for a traced task, one that answers no call
 /// itself, since the tracer wants to see every call, and so for all with [`WITHOUT`]. ENOMEM: it keeps the
 /// old one.
-fn give(task: &Task, files: Option<KptView>, traced: bool) -> Result<()> {
+fn give(task: &Task, files: Option<KptView>, traced: bool, cached: Option<&Cached>) -> Result<()> {
     if traced || GENERAL.load(Ordering::Relaxed) {
         return task.thread.set_slow_dispatcher().map_err(no_memory);
     }
-    describe(&task.process, task.tid, files, |spec| {
+    match cached {
+        None => describe(&task.process, task.tid, files, None, |spec| {
+            task.thread.set_dispatcher(spec)
+        })
+        .map_err(no_memory),
+        Some(cached) => give_own(task, files, cached),
+    }
+}
+
+/// The same, with the calls of its program's own in front.
+#[cold]
+#[inline(never)]
+fn give_own(task: &Task, files: Option<KptView>, cached: &Cached) -> Result<()> {
+    let places = cached.places();
+    let taken = (0..).zip(places).filter(|(_, place)| place.is_some());
+    let mut numbers = [0; native::CACHED_MOST];
+    let mut count = 0;
+    for (number, (place, _)) in numbers.iter_mut().zip(taken) {
+        *number = native::CACHED as u32 + place;
+        count += 1;
+    }
+    let emit = |d: &mut Draft, number: u32| {
+        let place = (number as usize).checked_sub(native::CACHED);
+        if let Some(of) = place.and_then(|place| *places.get(place)?) {
+            cached::emit(d, of, files.as_ref());
+        }
+    };
+    let numbers = numbers.get(..count).unwrap_or_default();
+    let own = (count > 0).then_some(Own {
+        numbers,
+        emit: &emit,
+    });
+    describe(&task.process, task.tid, files, own, |spec| {
         task.thread.set_dispatcher(spec)
     })
     .map_err(no_memory)

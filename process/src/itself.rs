@@ -23,7 +23,7 @@ use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
 use file::Operation;
-use file::files::{Files, emit_look, emit_operation};
+use file::files::{Files, emit_callentry, emit_look, emit_operation};
 use file::shared::Shared;
 use machine::cpu::StackBase;
 use sync::monitor::{CONTENDED, HELD};
@@ -284,6 +284,25 @@ pub fn operation(d: &mut Draft, slow: Label, operation: Operation) {
     );
     way_out(d);
     dynasm!(d ; .arch x64 ; =>none ; pop rcx ; jmp =>slow);
+}
+
+/// The call of a quaject's callentry ([`abi::native::INVOKE`]) by the routine that its description has for
+/// it, if it has one: rsi is the descriptor, rdx the number, r10 the argument.
+pub fn callentry(d: &mut Draft, slow: Label) {
+    let none = d.label();
+    to_base(d);
+    dynasm!(d ; .arch x64 ; push rcx);
+    table(d, 8);
+    dynasm!(d ; .arch x64 ; mov edi, esi);
+    emit_callentry(d, none);
+    dynasm!(d ; .arch x64 ; pop rcx ; mov edi, abi::native::INVOKE as i32);
+    harden::call(
+        d,
+        |d| dynasm!(d ; .arch x64 ; call rax),
+        |d| dynasm!(d ; .arch x64 ; push rax),
+    );
+    way_out(d);
+    dynasm!(d ; .arch x64 ; =>none ; pop rcx ; mov edi, abi::native::INVOKE as i32 ; jmp =>slow);
 }
 
 /// `poll` of one descriptor that is ready and has a routine which says so.

@@ -1,7 +1,8 @@
 //! Operations of a description beyond `read`, `write` and `lseek` that have routines of their own.
 //!
-//! *Interface*: an [`Operation`] is one; [`OpenFile::used_plainly`] is told of each call that ordinary Rust
-//! made; [`emit`] is the way from a description to its routine, for generated code.
+//! *Interface*: an [`Operation`] is one, a callentry of a quaject that is open as a file among them;
+//! [`OpenFile::used_plainly`] is told of each call that ordinary Rust made; [`emit`] and [`emit_callentry`]
+//! are the way from a description to its routine, for generated code.
 //!
 //! The first such call of a description is made plainly, and so is the second, which has the routine
 //! generated: a description that is read at positions twice is most often read so again. Generated code stays
@@ -17,10 +18,11 @@ use abi::errno::Result;
 use abi::nr;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use codegen::harden::hardening;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicUsize, Ordering};
 use sync::Monitor;
 use vm::fallible::{try_box, try_push};
 
@@ -43,18 +45,43 @@ pub enum Operation {
     Receive,
     /// `sendto` without address, and with no flags but those that matter to who waits or is told.
     Send,
+    /// Callentry 0 of a quaject, whose argument is in r10.
+    Own0,
+    /// Callentry 1.
+    Own1,
+    /// Callentry 2.
+    Own2,
+    /// Callentry 3.
+    Own3,
 }
 
 impl Operation {
     /// All of them, in the order of their places.
-    pub const ALL: [Operation; 6] = [
+    pub const ALL: [Operation; 10] = [
         Operation::ReadAt,
         Operation::WriteAt,
         Operation::ReadSegment,
         Operation::WriteSegment,
         Operation::Receive,
         Operation::Send,
+        Operation::Own0,
+        Operation::Own1,
+        Operation::Own2,
+        Operation::Own3,
     ];
+
+    /// Those that are callentries, by number.
+    pub const OWN: [Operation; 4] = [
+        Operation::Own0,
+        Operation::Own1,
+        Operation::Own2,
+        Operation::Own3,
+    ];
+
+    /// The number of the callentry.
+    pub const fn callentry(self) -> Option<usize> {
+        (self as usize).checked_sub(Operation::Own0 as usize)
+    }
 
     /// The call that it answers.
     pub const fn call(self) -> &'static str {
@@ -65,6 +92,10 @@ impl Operation {
             Operation::WriteSegment => "writev",
             Operation::Receive => "recvfrom",
             Operation::Send => "sendto",
+            Operation::Own0 => "callentry 0",
+            Operation::Own1 => "callentry 1",
+            Operation::Own2 => "callentry 2",
+            Operation::Own3 => "callentry 3",
         }
     }
 
@@ -77,8 +108,8 @@ impl Operation {
     }
 
     /// Its bit in [`Operations::used`].
-    const fn bit(self) -> u8 {
-        1 << self as u8
+    const fn bit(self) -> u16 {
+        1 << self as u16
     }
 }
 
@@ -106,9 +137,9 @@ struct Table {
 pub(super) struct Operations {
     table: AtomicPtr<Table>,
     /// Operations that were used once, a bit each.
-    used: AtomicU8,
+    used: AtomicU16,
     /// Operations that have no routine as things stand, a bit each.
-    without: AtomicU8,
+    without: AtomicU16,
 }
 
 impl Operations {
@@ -250,12 +281,15 @@ impl OpenFile {
         operation: Operation,
         sharing: Sharing,
     ) -> Result<Option<DescRoutine>> {
+        if let Some(number) = operation.callentry() {
+            return self.file.synthesize_callentry(number);
+        }
         let around = match operation {
             Operation::ReadAt | Operation::WriteAt => {
                 return self.file.synthesize_at(self, operation.writes());
             }
             Operation::ReadSegment | Operation::WriteSegment => seam::segments()?,
-            Operation::Receive | Operation::Send => seam::flagged()?,
+            _ => seam::flagged()?,
         };
         let inner = self.file.synthesize_against(self, sharing, around.seam())?;
         let (inner, number) = match operation.writes() {
@@ -269,25 +303,64 @@ impl OpenFile {
     }
 }
 
-/// Emits the way from a description, whose address is in rax, to the routine of `operation`, into rax; to
-/// `none` if there is none. Changes rcx.
-pub fn emit(d: &mut Draft, operation: Operation, none: Label) {
-    let table = offset_of!(OpenFile, operations) + offset_of!(Operations, table);
-    let shared = offset_of!(OpenFile, shared);
-    let place = size_of::<AtomicUsize>() * operation as usize;
-    let [alone, others] = [0, 1].map(|set| (set * size_of::<Entries>() + place) as i32);
-    let [table, shared] = [table, shared].map(|offset| offset as i32);
-    const { assert!(offset_of!(Table, entries) == 0 && ALONE == 0) };
-    dynasm!(d ; .arch x64
-        ; mov rcx, [rax + table]
+const TABLE: i32 = (offset_of!(OpenFile, operations) + offset_of!(Operations, table)) as i32;
+
+/// Emits the way from a description, whose address is in rax, to the routine of the callentry whose number is
+/// in rdx, into rax; to `none` if there is none. Changes rcx.
+pub fn emit_callentry(d: &mut Draft, none: Label) {
+    let place = |set| set * size_of::<Entries>() + WORD * Operation::Own0 as usize;
+    let [alone, others] = [place(0), place(1)].map(|place| place as i32);
+    let shared = offset_of!(OpenFile, shared) as i32;
+    dynasm!(d ; .arch x64 ; cmp rdx, Operation::OWN.len() as i32 ; jae =>none);
+    if hardening().masks() {
+        // Else a wrong number could lead speculation to another operation's routine.
+        dynasm!(d ; .arch x64 ; sbb rcx, rcx ; and rdx, rcx);
+    }
+    dynasm!(d
+        ; .arch x64
+        ; mov rcx, [rax + TABLE]
         ; test rcx, rcx
         ; jz =>none
         ; cmp BYTE [rax + shared], 0
-        ; mov rax, [rcx + alone]
+        ; mov rax, [rcx + rdx * 8 + alone]
         ; je >found
-        ; mov rax, [rcx + others]
+        ; mov rax, [rcx + rdx * 8 + others]
         ; found:
         ; test rax, rax
         ; jz =>none
     );
+}
+
+const WORD: usize = size_of::<AtomicUsize>();
+
+/// Emits the way from a description, whose address is in rax, to the routine of `operation`, into rax; to
+/// `none` if there is none.
+pub fn emit(d: &mut Draft, operation: Operation, none: Label) {
+    let shared = offset_of!(OpenFile, shared) as i32;
+    let place = WORD * operation as usize;
+    let [alone, others] = [0, 1].map(|set| (set * size_of::<Entries>() + place) as i32);
+    const { assert!(offset_of!(Table, entries) == 0 && ALONE == 0 && WORD == 8) };
+    let [of_others, found] = core::array::from_fn(|_| d.label());
+    dynasm!(d
+        ; .arch x64
+        ; cmp BYTE [rax + shared], 0
+        ; mov rax, [rax + TABLE]
+        ; jne =>of_others
+        ; test rax, rax
+        ; jz =>none
+        ; mov rax, [rax + alone]
+        ; =>found
+        ; test rax, rax
+        ; jz =>none
+    );
+    let was_cold = d.turn(true);
+    dynasm!(d
+        ; .arch x64
+        ; =>of_others
+        ; test rax, rax
+        ; jz =>none
+        ; mov rax, [rax + others]
+        ; jmp =>found
+    );
+    d.turn(was_cold);
 }

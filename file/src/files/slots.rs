@@ -76,6 +76,9 @@ pub(super) struct Slots {
     fresh: AtomicU64,
 }
 
+/// Where the first slot is in [`Slots`], bytes.
+pub(super) const FIRST: usize = offset_of!(Slots, first) + offset_of!(Chunk, slots);
+
 /// One descriptor's slot, and its bit in the map.
 pub(super) struct Place<'a> {
     pub slot: &'a AtomicUsize,

@@ -177,6 +177,7 @@ pub fn dispatch(args: &mut Args) -> Result<usize> {
             Err(Errno::ENOSYS)
         }
         None if args.nr == abi::native::CALL => native::dispatch(args),
+        None if native::is_cached(args.nr) => native::by_own_number(args),
         None => Err(Errno::ENOSYS),
     }
 }

@@ -24,6 +24,7 @@ use vm::user;
 use super::Args;
 use account::Capability;
 use process::access::{self, Wish};
+use process::dispatch::cached;
 use process::fork::{self, Spec};
 use process::{Process, Task, tree};
 
@@ -44,9 +45,37 @@ pub fn dispatch(a: &mut Args) -> Result<usize> {
             Some(estimate) => Ok(estimate as usize),
             None => Err(Errno::EINVAL),
         },
-        operation if quajects::OPERATIONS.contains(&operation) => quajects::operate(operation, a),
+        operation if quajects::answers(operation) => quajects::operate(operation, a),
         operation => on_thread(operation, a),
     }
+}
+
+/// Whether `number` is one that a program can have for a call of its own.
+pub fn is_cached(number: usize) -> bool {
+    (native::CACHED..native::CACHED + native::CACHED_MOST).contains(&number)
+}
+
+/// The call that the program has this number for, for a thread whose dispatcher does not know it.
+#[cold]
+pub fn by_own_number(a: &mut Args) -> Result<usize> {
+    let process = Process::current();
+    let of = cached::find(&process, a.nr).ok_or(Errno::ENOSYS)?;
+    let frame = &mut *a.frame;
+    // From here on it is that call, also where it is interrupted and starts again.
+    match of.callentry() {
+        None => {
+            frame.error = of.operation.into();
+            frame.rdi = of.fd.into();
+        }
+        Some(number) => {
+            frame.error = native::CALL as u64;
+            frame.rdi = native::INVOKE as u64;
+            frame.rsi = of.fd.into();
+            frame.rdx = number as u64;
+        }
+    }
+    drop(process);
+    super::dispatch(&mut Args::new(frame))
 }
 
 fn handle_of(tid: i32) -> Result<u64> {

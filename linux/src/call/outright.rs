@@ -102,7 +102,8 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::RSEQ, To::Here(itself::sequences)),
         (nr::CLONE3, To::Framed(process::clone3_outright)),
     ];
-    thread::direct::link_invoke(native::quajects::invoke_outright);
+    let callentry = To::First(itself::callentry, native::quajects::invoke_outright);
+    thread::direct::link_invoke(way(abi::native::CALL, callentry)?);
     for way in &WAYS {
         way.store(machine::trap::syscall_slow(), Ordering::Relaxed);
     }

@@ -235,6 +235,7 @@ pub fn prepare(
         environment: placed.environment,
         aux: placed.aux,
         comm: short_name(&execfn)?,
+        cached: None,
     };
     let entry = start.as_ref().map_or(main.entry, |loader| loader.entry);
     Ok(Prepared {
@@ -385,6 +386,7 @@ fn commit(
     };
     process.usage.lock().memory_goes(most);
     drop(old.cred.map(Exchanged::get));
+    let had_own_calls = old.program.cached.is_some();
     drop((old.space, old.program));
     // Before its children can see a descriptor close: from here on it is another program.
     process.images.fetch_add(1, Ordering::Relaxed);
@@ -411,6 +413,10 @@ fn commit(
     if thread.gs_base() != 0 {
         // A thread that has the base has the code for it: this cannot fail.
         let _ = thread.set_gs_base(0);
+    }
+    if had_own_calls {
+        // Without memory the numbers remain, and lead to descriptors of this program, as any number does.
+        let _ = crate::dispatch::renew(task);
     }
     *frame = begin(&prepared);
     Ok(true)

@@ -53,6 +53,7 @@ pub use task::Task;
 pub(crate) use trace::TRACER;
 pub use usage::Usage;
 
+use crate::dispatch::cached::Cached;
 use crate::signal::{self, ProcessSignals};
 use crate::time::Timers;
 use file::files::Files;
@@ -64,7 +65,7 @@ pub const POISON_DEFAULT: i32 = 2;
 /// The number of threads that a walk holds at a time.
 const PIECE: usize = 16;
 
-/// The running program, for `/proc`.
+/// The running program.
 #[derive(Clone, Default)]
 pub struct Program {
     /// Place of the executable file.
@@ -79,6 +80,8 @@ pub struct Program {
     pub aux: Range<usize>,
     /// The short name, at most 15 bytes.
     pub comm: String,
+    /// The operations that it calls by numbers of its own.
+    pub cached: Option<Arc<Cached>>,
 }
 
 /// A process (Linux: a thread group).

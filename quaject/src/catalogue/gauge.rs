@@ -11,7 +11,7 @@ use crate::kit::class::{Header, Ref};
 use crate::kit::interfacer::{Callentry, Entry, Target};
 use crate::kit::near::Block;
 use crate::kit::regs::Regs;
-use crate::kit::seam::{Unmade, near};
+use crate::kit::seam::{DescFn, Unmade, near};
 use crate::kit::signature::Event;
 use alloc::sync::Arc;
 use codegen::{Class, Draft, Routine, dynasm};
@@ -34,6 +34,7 @@ crate::quaject! {
 }
 
 static CODE: Class = Class::new("gauge count");
+static CALLED: Class = Class::new("callentry");
 
 impl Gauge {
     fn new(several_cpus: bool) -> Result<Gauge, Unmade> {
@@ -63,6 +64,29 @@ impl Gauge {
     /// Events so far.
     pub fn read(&self) -> u64 {
         self.word().load(Ordering::Relaxed)
+    }
+
+    /// Callentry `number` for a program ([`crate::maker::Made::descriptor_routine`]); None: no such.
+    pub fn descriptor_routine(&self, number: usize) -> Option<Result<Routine<DescFn>, Unmade>> {
+        (number <= TAKE).then(|| self.synthesize(number))
+    }
+
+    // A draft is large, and so has a frame of its own.
+    #[inline(never)]
+    fn synthesize(&self, number: usize) -> Result<Routine<DescFn>, Unmade> {
+        let mut draft = Draft::new(&CALLED, "of a gauge");
+        let d = &mut draft;
+        let word = near(self.block.at().as_ptr())? as i32;
+        match number {
+            COUNT => {
+                emit(d, &self.block, self.several_cpus)?;
+                dynasm!(d ; .arch x64 ; xor eax, eax ; ret);
+            }
+            READ => dynasm!(d ; .arch x64 ; mov rax, [word] ; btr rax, 63 ; ret),
+            _ => dynasm!(d ; .arch x64 ; xor eax, eax ; xchg rax, [word] ; btr rax, 63 ; ret),
+        }
+        // SAFETY: it reads or changes the gauge's word and rax; the caller keeps the gauge as long.
+        Ok(unsafe { Routine::from(draft.seal()?) })
     }
 
     /// Events since the last `take`.

@@ -1,8 +1,9 @@
 //! Quajects for those who have names only: programs, and the writers of `/syn/filters`.
 //!
 //! *Interface*: [`make`] makes one by the name of its class and a number; [`Made::call`] calls a callentry by
-//! its number in the class. [`Made`] is linked by name ([`crate::named`]). The maker's payment for it is kept
-//! as long as it is reached by the handle, or by a link that was made through the handle.
+//! its number in the class, [`Made::called`] does so for a program, and [`Made::descriptor_routine`]
+//! generates code that does. [`Made`] is linked by name ([`crate::named`]). The maker's payment for it is
+//! kept as long as it is reached by the handle, or by a link that was made through the handle.
 //!
 //! Any number of threads may call what is made here at once.
 //!
@@ -22,11 +23,15 @@ use crate::catalogue::serializer::{self, Serializer};
 use crate::kit::class::{Body, Header, OutOfMemory, Ref, create};
 use crate::kit::interfacer::Target;
 use crate::kit::named::{Kept, Quaject, link_by_name};
-use crate::kit::seam::Unmade;
+use crate::kit::regs::Regs;
+use crate::kit::seam::{DescFn, Unmade};
 use abi::errno::Errno;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use codegen::methods::Reg;
+use codegen::{Class, Draft, Routine, dynasm};
 use core::any::Any;
+use sync::WaitList;
 
 /// Why nothing comes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +60,17 @@ pub struct Ready {
     pub get: bool,
 }
 
+/// Woken when a callentry of any of them was called for a program: what one call puts may come out elsewhere.
+pub static CALLED: WaitList = WaitList::new();
+
 /// A quaject that is called by number.
 trait Callable: Quaject {
     fn call(&self, number: usize, argument: u64) -> Result<u64, Unable>;
+    /// Code that calls this callentry, which does not wait and is done in bounded time, as
+    /// [`Made::descriptor_routine`] says; None for any other.
+    fn by_descriptor(&self, _number: usize) -> Option<Result<Routine<DescFn>, Unmade>> {
+        None
+    }
     /// The entries of its generated callentries.
     fn code(&self) -> [usize; 2] {
         [0, 0]
@@ -155,6 +168,22 @@ impl Made {
         self.quaject.call(number, argument)
     }
 
+    /// The same for a program, whose threads may wait for what comes of it. The largest results would be
+    /// error numbers.
+    ///
+    /// # Errors
+    /// [`Unable`].
+    pub fn called(&self, number: usize, argument: usize) -> Result<usize, Unable> {
+        called(&*self.quaject, number, argument)
+    }
+
+    /// Code that does what [`Made::called`] does, with interrupts off: the argument in r10, the result or a
+    /// negative error number in rax, every other register preserved. For as long as this exists. None for a
+    /// callentry that there is not, or whose work may wait or take long.
+    pub fn descriptor_routine(&self, number: usize) -> Option<Result<Routine<DescFn>, Unmade>> {
+        self.quaject.by_descriptor(number)
+    }
+
     /// The entries of its generated callentries at this instant, to look at; 0 for none.
     pub fn code(&self) -> [usize; 2] {
         self.quaject.code()
@@ -196,6 +225,53 @@ pub fn make_counter(several_cpus: bool, paid: Arc<dyn Any + Send + Sync>) -> Res
     Ok(tap)
 }
 
+fn called(quaject: &dyn Callable, number: usize, argument: usize) -> Result<usize, Unable> {
+    let result = quaject.call(number, argument as u64);
+    CALLED.wake_all();
+    Ok(result? as usize & isize::MAX as usize)
+}
+
+static CALLING: Class = Class::new("callentry");
+
+/// A routine around [`Callable::call`] of `quaject`, which stays as long as it.
+// A draft is large, and so has a frame of its own.
+#[inline(never)]
+fn around<C: Callable>(quaject: &C, number: usize) -> Result<Routine<DescFn>, Unmade> {
+    let mut draft = Draft::new(&CALLING, "of a quaject");
+    let d = &mut draft;
+    let saved = Regs::SYSV - Regs::of(&[Reg::Rax]);
+    let depth = -8 * saved.len() as i32;
+    let quaject = core::ptr::from_ref(quaject).expose_provenance();
+    dynasm!(d ; .arch x64 ; push rbp ; mov rbp, rsp);
+    saved.save(d);
+    dynasm!(d
+        ; .arch x64
+        ; and rsp, -16
+        ; mov rdi, QWORD quaject as i64
+        ; mov esi, number as i32
+        ; mov rdx, r10
+    );
+    d.call_abs(call_one::<C> as *const () as usize);
+    dynasm!(d ; .arch x64 ; lea rsp, [rbp + depth]);
+    saved.restore(d);
+    dynasm!(d ; .arch x64 ; pop rbp ; ret);
+    // SAFETY: it saves the registers that a System V function may change, aligns the stack, and returns; the
+    // quaject stays as long as the routine by this function's promise.
+    Ok(unsafe { Routine::from(draft.seal()?) })
+}
+
+extern "sysv64" fn call_one<C: Callable>(
+    quaject: *const C,
+    number: usize,
+    argument: usize,
+) -> isize {
+    // SAFETY: the routine passes the quaject that it was made for, which stays as long as it.
+    match called(unsafe { &*quaject }, number, argument) {
+        Ok(result) => result as isize,
+        Err(error) => Errno::from(error).to_rax() as isize,
+    }
+}
+
 /// A byte that was taken, or not.
 fn taken(is: bool) -> Result<u64, Unable> {
     is.then_some(1).ok_or(Unable::NotNow)
@@ -212,6 +288,12 @@ where
             filter::VALUE => Ok(self.value()),
             _ => Err(Unable::NoSuchCallentry),
         }
+    }
+    fn by_descriptor(&self, number: usize) -> Option<Result<Routine<DescFn>, Unmade>> {
+        // A `put` may lead to a monitor, where it waits.
+        [filter::PASS, filter::VALUE]
+            .contains(&number)
+            .then(|| around(self, number))
     }
     fn code(&self) -> [usize; 2] {
         self.routines().map(|routine| routine.entry())
@@ -230,6 +312,10 @@ impl Callable for Ref<Gauge> {
             _ => Err(Unable::NoSuchCallentry),
         }
     }
+    fn by_descriptor(&self, number: usize) -> Option<Result<Routine<DescFn>, Unmade>> {
+        // Nothing can come of it elsewhere, so nobody is woken.
+        self.descriptor_routine(number)
+    }
 }
 
 impl Callable for Ref<ByteQueue> {
@@ -239,6 +325,11 @@ impl Callable for Ref<ByteQueue> {
             queue::Q_GET => self.get().map(u64::from).ok_or(Unable::NotNow),
             _ => Err(Unable::NoSuchCallentry),
         }
+    }
+    fn by_descriptor(&self, number: usize) -> Option<Result<Routine<DescFn>, Unmade>> {
+        [queue::Q_PUT, queue::Q_GET]
+            .contains(&number)
+            .then(|| around(self, number))
     }
     fn code(&self) -> [usize; 2] {
         let (put, get) = self.routines();
@@ -285,6 +376,11 @@ impl Callable for Ref<Notice> {
             }
             _ => Err(Unable::NoSuchCallentry),
         }
+    }
+    fn by_descriptor(&self, number: usize) -> Option<Result<Routine<DescFn>, Unmade>> {
+        [notice::TELL, notice::GIVE_UP]
+            .contains(&number)
+            .then(|| around(self, number))
     }
 }
 
@@ -347,6 +443,58 @@ mod tests {
                 Some(Errno::EINVAL),
                 "{class} {number}"
             );
+        }
+    }
+
+    /// Calls a descriptor's routine as a dispatcher does.
+    fn called_by_code(made: &Made, number: usize, argument: u64) -> i64 {
+        static CALL: Class = Class::new("test.call");
+        let routine = made.descriptor_routine(number).unwrap().unwrap();
+        let mut draft = Draft::new(&CALL, "call");
+        let d = &mut draft;
+        dynasm!(d ; .arch x64 ; sub rsp, 8 ; mov r10, rdi);
+        d.call_abs(routine.entry());
+        dynasm!(d ; .arch x64 ; add rsp, 8 ; ret);
+        // SAFETY: the routine preserves every register but rax.
+        let call: Routine<extern "sysv64" fn(u64) -> i64> =
+            unsafe { Routine::from(draft.seal().unwrap()) };
+        call.function()(argument)
+    }
+
+    #[test]
+    fn routines_of_callentries_do_what_calls_do() {
+        codegen::host::link();
+        let gauge = made("Gauge", 0);
+        for number in [gauge::COUNT, gauge::COUNT] {
+            assert_eq!(called_by_code(&gauge, number, 9), 0);
+        }
+        assert_eq!(called_by_code(&gauge, gauge::READ, 9), 2);
+        assert_eq!(gauge.call(gauge::READ, 0), Ok(2));
+        assert_eq!(called_by_code(&gauge, gauge::TAKE, 9), 2);
+        assert_eq!(called_by_code(&gauge, gauge::TAKE, 9), 0);
+        assert!(gauge.descriptor_routine(gauge::TAKE + 1).is_none());
+        let (queue, upper) = (made("Queue", 2), made("Upper", 0));
+        for byte in [7, 8] {
+            assert_eq!(called_by_code(&queue, queue::Q_PUT, byte), 1);
+        }
+        let not_now = Errno::EAGAIN.to_rax() as i64;
+        assert_eq!(called_by_code(&queue, queue::Q_PUT, 9), not_now);
+        for byte in [7, 8] {
+            assert_eq!(called_by_code(&queue, queue::Q_GET, 0), byte);
+        }
+        assert_eq!(called_by_code(&queue, queue::Q_GET, 0), not_now);
+        assert!(queue.descriptor_routine(queue::Q_GET + 1).is_none());
+        let raised = called_by_code(&upper, filter::PASS, u64::from(b'u'));
+        assert_eq!(raised, i64::from(b'U'));
+        // The work of these may wait, or take long.
+        let monitor = made("Monitor", 0);
+        let long = [
+            (&upper, filter::PUT),
+            (&made("Pump", 0), pump::RUN),
+            (&monitor, serializer::ENTER),
+        ];
+        for (made, number) in long {
+            assert!(made.descriptor_routine(number).is_none());
         }
     }
 

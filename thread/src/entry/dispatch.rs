@@ -2,7 +2,8 @@
 //!
 //! *Interface*: define the leaf calls once ([`Leaves`], [`Plan`]), describe a thread's dispatcher with a
 //! [`Spec`], make it with [`Dispatcher::synthesize`], give it to the thread with `Tte::set_dispatcher`. A new
-//! one is needed when the value of a [`Leaf::Value`] or the descriptor table's arrays or size change.
+//! one is needed when the value of a [`Leaf::Value`], the descriptor table's arrays or size, or the thread's
+//! own calls change.
 //!
 //! A plan is assembled once; a thread's dispatcher is a copy of it with the thread's constants put in
 //! (section 3.1). Threads share the plan's text, but no code whose sharing would cost a call an instruction.
@@ -19,6 +20,10 @@
 //! - everything else, including descriptors beyond the table, goes to the linked code (`outright`), and from
 //!   there to the machine's slow entry.
 //!
+//! The program's own calls ([`Spec::own`]), a few numbers with a procedure each, stand in front of all this
+//! in code of their own: one comparison finds the procedure, without a table and without a limit check
+//! (cached procedures, section 3.3.4). A thread without any has no such code.
+//!
 //! With some mitigations the entry of `syscall` has already changed stacks (`machine::guard`), and each exit
 //! has more work.
 //!
@@ -32,6 +37,7 @@ use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Sealed, Template, d
 use core::mem::offset_of;
 use machine::cpu::StackBase;
 use machine::guard;
+use vm::fallible::try_arc;
 
 /// A kernel procedure table, as constants for the generator. Its words are 8 bytes each. The low four bytes
 /// are the routine's address without its sign extension; the others are for the code that changes the words.
@@ -153,7 +159,22 @@ pub struct Spec<'a> {
     pub plan: &'static Plan,
     /// The values of the plan's leaves that take one, in their order.
     pub values: &'a [usize],
+    /// Its program's own calls, if there are any.
+    pub own: Option<Own<'a>>,
 }
+
+/// A program's own calls.
+#[derive(Clone, Copy)]
+pub struct Own<'a> {
+    /// Their numbers, ascending; at most [`MAX_OWN`].
+    pub numbers: &'a [u32],
+    /// Emits the answer of one: entered at the stack base, otherwise as a descriptor routine; ends with
+    /// [`way_out`], or leaves with a call's number in rax.
+    pub emit: &'a dyn Fn(&mut Draft, u32),
+}
+
+/// Most calls of a program's own.
+pub const MAX_OWN: usize = 16;
 
 /// Entered by a jump from the CPU's `syscall` stub; Rust never calls it.
 pub struct Jump;
@@ -162,6 +183,7 @@ pub struct Jump;
 pub struct Dispatcher(Routine<Jump>);
 
 static DISPATCHER: Class = Class::new("thread.dispatcher");
+static FRONT: Class = Class::new("thread.dispatcher.own");
 
 /// Where a `read` starts again; the entry comes after it.
 const AGAIN: usize = 0;
@@ -174,7 +196,11 @@ impl Dispatcher {
         let sealed = instantiate(tte, spec, rest)?;
         // SAFETY: the generator keeps the contract at the head of this file for this thread; the table
         // outlives the dispatcher by the contract of `Spec`, the thread owns the dispatcher.
-        Ok(Dispatcher(unsafe { Routine::from(sealed) }))
+        let code = unsafe { Routine::from(sealed) };
+        match spec.own {
+            None => Ok(Dispatcher(code)),
+            Some(own) => front(tte, own, code),
+        }
     }
 
     /// The address to publish.
@@ -186,6 +212,42 @@ impl Dispatcher {
     pub fn read_again(&self) -> usize {
         self.0.entry() + AGAIN
     }
+}
+
+/// A dispatcher with a program's own calls in front of `others`, which gets all other calls.
+// A draft is large, and so has a frame of its own.
+#[cold]
+#[inline(never)]
+fn front(tte: &Tte, own: Own, others: Routine<Jump>) -> Result<Dispatcher, OutOfCode> {
+    let mut draft = Draft::new(&FRONT, "own calls");
+    let d = &mut draft;
+    let (again, entry) = (others.entry() + AGAIN, others.entry() + ENTRY);
+    d.jmp_abs(again);
+    d.align(ENTRY, 0x90);
+    debug_assert_eq!(d.len(), ENTRY);
+    let rest = d.label();
+    let mut leaves: [(u32, Label); MAX_OWN] = core::array::from_fn(|_| (0, rest));
+    for (leaf, number) in leaves.iter_mut().zip(own.numbers) {
+        *leaf = (*number, d.label());
+    }
+    let leaves = &leaves[..own.numbers.len().min(MAX_OWN)];
+    tree(d, leaves, rest, None);
+    d.bind(rest);
+    d.jmp_abs(entry);
+    let base = tte.stack_top() as i32;
+    for &(number, label) in leaves {
+        d.bind(label);
+        if !guard::enters_on_kernel_stack() {
+            let user = base + StackBase::USER_RSP as i32;
+            dynasm!(d ; .arch x64 ; mov [user], rsp ; mov rsp, base);
+        }
+        (own.emit)(d, number);
+    }
+    let others = try_arc(others).map_err(|_| OutOfCode)?;
+    // SAFETY: it keeps the dispatcher's contract for this thread, if the owner's procedures do; the code that
+    // it leads to goes when it does.
+    let front = unsafe { Routine::from(draft.seal()?) };
+    Ok(Dispatcher(front.keeping(others)))
 }
 
 fn instantiate(tte: &Tte, spec: &Spec, slow: usize) -> Result<Sealed, OutOfCode> {

@@ -75,6 +75,10 @@ impl Thread {
     }
 
     fn of(with_kpt: bool, plan: &'static Plan) -> Thread {
+        Thread::with(with_kpt, plan, None)
+    }
+
+    fn with(with_kpt: bool, plan: &'static Plan, own: Option<Own>) -> Thread {
         codegen::host::link();
         let stack = Low::new(Stack([0; 512]));
         let base = stack.address() + 4096 - 64;
@@ -124,10 +128,15 @@ impl Thread {
             kpt: if with_kpt { kpt } else { Kpt::NONE },
             plan,
             values: &values,
+            own,
         };
         let sealed = instantiate(&tte, &spec, slow).unwrap();
         // SAFETY: entered as a dispatcher is, below.
-        let dispatcher = Dispatcher(unsafe { Routine::from(sealed) });
+        let main = unsafe { Routine::from(sealed) };
+        let dispatcher = match own {
+            None => Dispatcher(main),
+            Some(own) => front(&tte, own, main).unwrap(),
+        };
         let mut d = Draft::new(&TEST, "again");
         // As `waiting` does: on the kernel stack, user's stack pointer noted, another number in rax.
         dynasm!(d ; .arch x64
@@ -222,6 +231,37 @@ fn leaves_answer_and_everything_else_is_slow() {
         if !fast.contains(&number) && !leaves.iter().any(|l| l.0 == number) {
             assert_eq!(thread.call(number, 0), answer, "{number}");
         }
+    }
+}
+
+#[test]
+fn own_calls_come_first_and_change_no_other() {
+    let numbers: [u32; MAX_OWN] = core::array::from_fn(|i| 2000 + i as u32);
+    let emit = |d: &mut Draft, number: u32| {
+        dynasm!(d ; .arch x64 ; lea rax, [rdi + 10 * number as i32]);
+        way_out(d);
+    };
+    for count in [1, 2, 3, MAX_OWN] {
+        let own = Own {
+            numbers: &numbers[..count],
+            emit: &emit,
+        };
+        let thread = Thread::with(true, &PLAN, Some(own));
+        for &number in &numbers[..count] {
+            assert_eq!(
+                thread.call(number as usize, 3),
+                u64::from(10 * number) + 3,
+                "{number}"
+            );
+        }
+        for number in [1999, 2000 + count, u32::MAX as usize] {
+            assert_eq!(thread.call(number, 3), Errno::ENOSYS.to_rax());
+        }
+        assert_eq!(thread.call(nr::READ, 2), 1002);
+        assert_eq!(thread.call(nr::WRITE, 9), SLOW + nr::WRITE as u64);
+        assert_eq!(thread.call(nr::GETPID, 0), 77);
+        assert_eq!(thread.call(nr::SCHED_YIELD, 0), YIELDED);
+        assert_eq!(thread.read_again.function()(0, 2), 1002);
     }
 }
 

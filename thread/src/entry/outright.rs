@@ -56,7 +56,7 @@ pub fn link_rest(entry: usize) {
 }
 
 /// The target of calls that a dispatcher does not answer itself.
-pub(crate) fn rest() -> usize {
+pub fn rest() -> usize {
     match REST.load(Ordering::Relaxed) {
         0 => machine::trap::syscall_slow(),
         rest => rest,

@@ -5,19 +5,18 @@
 //! registers but rax are preserved, interrupts stay off. [`link_invoke`] at boot.
 //!
 //! Operations that only mark another thread of the same process are done here: a few exchanges of its state
-//! word, and no trap frame. The call of a quaject's callentry goes to one function, without a trap frame too.
+//! word, and no trap frame. The call of a quaject's callentry goes to code that is linked.
 //! Others (on the caller itself, on another process, or with a sleep) take the slow path, where ordinary Rust
 //! does the whole call.
 //! Source: dissertation, sections 3.3.4 and 5.3.2.
 
-use crate::entry::outright::{self, OutrightFn};
 use crate::running::local::here;
 use crate::tte::by_handle;
 use crate::tte::signal::Refused;
 use abi::Errno;
 use abi::native;
 use core::ops::RangeInclusive;
-use core::sync::atomic::{AtomicI64, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// The code address.
 pub fn entry() -> usize {
@@ -29,12 +28,13 @@ pub fn entry() -> usize {
     0
 }
 
-/// The word of the function that calls a quaject's callentry.
-static INVOKE: AtomicI64 = AtomicI64::new(0);
+/// The address of the code that calls a quaject's callentry.
+static INVOKE: AtomicUsize = AtomicUsize::new(0);
 
-/// Links the function for [`native::INVOKE`], before the first program.
-pub fn link_invoke(function: OutrightFn) {
-    INVOKE.store(outright::word(native::CALL, function), Ordering::Relaxed);
+/// Links the code for [`native::INVOKE`], before the first program: entered by a jump at any depth of the
+/// kernel stack, all else as at [`entry`].
+pub fn link_invoke(entry: usize) {
+    INVOKE.store(entry, Ordering::Relaxed);
 }
 
 /// The operations that name a thread.
@@ -83,7 +83,6 @@ extern "C" fn operate(operation: usize, handle: u64, argument: usize) -> i64 {
 #[cfg(target_os = "none")]
 mod bare {
     use super::{INVOKE, SLOW, operate};
-    use crate::entry::outright::bare::call;
     use crate::switch::saved::{pop_scratch, push_scratch};
     use crate::switch::yielding::slow;
 
@@ -105,11 +104,9 @@ mod bare {
             "mov eax, {number}",
             "jmp {slow}",
             "3:",
-            "mov rax, [{invoke}]",
-            "jmp {call}",
+            "jmp qword ptr [{invoke}]",
             operation = const abi::native::INVOKE,
             invoke = sym INVOKE,
-            call = sym call,
             operate = sym operate,
             not_here = const SLOW,
             number = const abi::native::CALL,

@@ -217,6 +217,7 @@ const SLOW: dispatch::Spec = dispatch::Spec {
     kpt: Kpt::NONE,
     plan: &ALL_SLOW,
     values: &[],
+    own: None,
 };
 
 /// Makes and starts a kernel thread.

@@ -331,6 +331,11 @@ pub const TESTS: &[Test] = &[
         run: quajects,
     },
     Test {
+        name: "cached",
+        about: "procedures that programs call by numbers of their own, on 1 and 4 CPUs",
+        run: cached,
+    },
+    Test {
         name: "handles",
         about: "handles of files, whiteouts, sealed files that are made empty, on 1 and 4 CPUs",
         run: handles,
@@ -1038,6 +1043,10 @@ fn filters(kit: &Kit) -> Vec<Check> {
 
 fn quajects(kit: &Kit) -> Vec<Check> {
     on_one_and_four(kit, "quajects", 128, &["/tests/quajects-glibc"], 5 * MINUTE)
+}
+
+fn cached(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "cached", 128, &["/tests/cached-glibc"], 5 * MINUTE)
 }
 
 fn handles(kit: &Kit) -> Vec<Check> {

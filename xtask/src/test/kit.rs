@@ -215,6 +215,7 @@ impl Kit {
             "operations",
             "filters",
             "quajects",
+            "cached",
             "chains",
         ] {
             programs.push((

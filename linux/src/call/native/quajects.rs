@@ -1,6 +1,6 @@
 //! The native calls on quajects: descriptors of them, their links, their callentries, and filters.
 //!
-//! *Interface*: [`operate`] answers the operations from [`native::MAKE`] on but [`native::NOTICE`], whose
+//! *Interface*: [`operate`] answers the operations that [`answers`] names, but for [`native::NOTICE`], whose
 //! thread the caller looks up, and which [`notice`] makes; [`invoke_outright`] the calls of callentries. A
 //! handle is a descriptor whose description is a [`Handle`]: it can be closed, inherited, passed and polled,
 //! and read as a text: its class, its links, its code.
@@ -16,19 +16,18 @@ use abi::{native, nr};
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
-use core::ops::Range;
 use file::filters::Course;
 use file::fs::text::{Out, Piece};
 use file::io::IoBuf;
 use file::poll::{self, PollTable};
-use file::{File, OpenFile};
+use file::{DescRoutine, File, OpenFile, Operation, seam};
 use process::Process;
+use process::dispatch::cached::{self, Operated};
 use process::made::{any, made, paid};
 use quaject::class::Kind;
 use quaject::maker::{self, Made};
 use quaject::named::{self, Quaject};
 use quaject::notice::Notice;
-use sync::WaitList;
 use texts::syn::veil::Veil;
 use texts::syn::{code, state};
 use thread::outright::generally;
@@ -37,8 +36,11 @@ use vm::user;
 
 use super::Args;
 
-/// The operations.
-pub const OPERATIONS: Range<usize> = native::MAKE..native::STUB + 1;
+/// Whether [`operate`] is to answer this.
+pub fn answers(operation: usize) -> bool {
+    (native::MAKE..=native::STUB).contains(&operation)
+        || (native::CACHE..=native::UNCACHE).contains(&operation)
+}
 
 /// Answers one operation.
 pub fn operate(operation: usize, a: &Args) -> Result<usize> {
@@ -59,7 +61,7 @@ pub fn operate(operation: usize, a: &Args) -> Result<usize> {
             Ok(0)
         }
         native::ENTRY => entry(made_of(&*quaject(a.int(1))?)?, &name(a.word(2))?),
-        native::INVOKE => invoke(a.int(1), a.word(2), a.arg[3] as u64),
+        native::INVOKE => invoke(a.int(1), a.word(2), a.word(3)),
         native::INSERT => {
             let (of, course) = (open_file(a.int(1))?, course(a.word(2))?);
             let filter = quaject(a.int(3))?;
@@ -86,17 +88,23 @@ pub fn operate(operation: usize, a: &Args) -> Result<usize> {
             Ok(0)
         }
         native::STUB => stub(a),
+        native::CACHE => cache(a.int(1), a.word(2)),
+        native::UNCACHE => {
+            cached::uncache(&Process::current(), a.word(1))?;
+            Ok(0)
+        }
         _ => Err(Errno::ENOSYS),
     }
 }
 
 /// Calls the callentry of this number of a quaject. EBADF, EINVAL, ENOENT, EAGAIN.
-fn invoke(fd: i32, number: usize, argument: u64) -> Result<usize> {
+fn invoke(fd: i32, number: usize, argument: usize) -> Result<usize> {
     let of = quaject(fd)?;
-    let result = made_of(&of)?.call(number, argument);
-    CALLED.wake_all();
-    // The largest results would be error numbers.
-    Ok(result? as usize & isize::MAX as usize)
+    let made = made_of(&of)?;
+    if let Some(operation) = Operation::OWN.get(number) {
+        of.used_plainly(*operation);
+    }
+    Ok(made.called(number, argument)?)
 }
 
 /// The same, without a trap frame.
@@ -108,7 +116,7 @@ pub extern "sysv64" fn invoke_outright(
     _: usize,
     _: usize,
 ) -> isize {
-    generally(|| invoke(fd as i32, number, argument as u64))
+    generally(|| invoke(fd as i32, number, argument))
 }
 
 /// Makes a quaject that tells the thread with this handle of an event. ENOMEM, EMFILE.
@@ -222,6 +230,16 @@ impl Stub {
         self.add(&[opcode]);
         self.add(&(value as u32).to_le_bytes());
     }
+
+    /// The call by `number`, and the return.
+    fn end(&mut self, number: usize) {
+        self.load(MOV_EAX, number);
+        self.add(&SYSCALL_RET);
+    }
+
+    fn written(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
 }
 
 const MOV_EAX: u8 = 0xb8;
@@ -231,50 +249,79 @@ const MOV_EDI: u8 = 0xbf;
 const MOV_R10_RDI: [u8; 3] = [0x49, 0x89, 0xfa];
 const SYSCALL_RET: [u8; 3] = [0x0f, 0x05, 0xc3];
 
+/// The arguments behind the descriptor that an operation of `fd` has, if that is a call of Linux's; None for
+/// a callentry of a quaject, whose number the operation holds. EBADF, EINVAL, ENOENT.
+fn operated(fd: i32, operation: usize) -> Result<Option<u8>> {
+    if let Some(number) = operation.checked_sub(native::STUB_ENTRY) {
+        let of = quaject(fd)?;
+        let port = made_of(&of)?.header().class().ports.get(number);
+        let is_callentry = port.is_some_and(|port| port.kind == Kind::Callentry);
+        return is_callentry.then_some(None).ok_or(Errno::ENOENT);
+    }
+    let _open = open_file(fd)?;
+    let known = ARGUMENTS.iter().find(|(number, _)| *number == operation);
+    known.map(|known| Some(known.1)).ok_or(Errno::EINVAL)
+}
+
+/// Gives an operation a call number of the program's own. EBADF, EINVAL, ENOENT, ENOSPC, ENOMEM.
+fn cache(fd: i32, operation: usize) -> Result<usize> {
+    operated(fd, operation)?;
+    let of = Operated {
+        fd: fd as u32,
+        operation: operation as u32,
+    };
+    cached::cache(&Process::current(), of)
+}
+
 /// Writes a user-level stub procedure (figure 3.8) to the user's memory: the procedure with the arguments of
-/// the operation. EBADF, EINVAL, ENOENT, ERANGE: longer than the memory, EFAULT.
+/// the operation. EBADF, EINVAL, ENOENT, ERANGE: longer than the memory, EFAULT; and the errors of [`cache`].
 fn stub(a: &Args) -> Result<usize> {
-    let (fd, operation) = (a.int(1), a.word(2));
+    let (fd, operation) = (a.int(1), a.word(2) & !native::STUB_CACHED);
+    let by_own_number = a.word(2) & native::STUB_CACHED != 0;
+    let arguments = operated(fd, operation)?;
     let mut code = Stub {
         bytes: [0; 48],
         length: 0,
     };
-    if let Some(number) = operation.checked_sub(native::STUB_ENTRY) {
-        let of = quaject(fd)?;
-        let port = made_of(&of)?.header().class().ports.get(number);
-        if port.is_none_or(|port| port.kind != Kind::Callentry) {
-            return Err(Errno::ENOENT);
+    match arguments {
+        Some(count) => {
+            let first = MOVES.len().saturating_sub(usize::from(count));
+            let moves = MOVES.iter().skip(first);
+            moves.for_each(|code_of| code.add(code_of));
         }
-        code.add(&MOV_R10_RDI);
-        code.load(MOV_EDX, number);
-        code.load(MOV_ESI, fd as usize);
-        code.load(MOV_EDI, native::INVOKE);
-        code.load(MOV_EAX, native::CALL);
-    } else {
-        let _open = open_file(fd)?;
-        let known = ARGUMENTS.iter().find(|(number, _)| *number == operation);
-        let &(number, count) = known.ok_or(Errno::EINVAL)?;
-        let moves = MOVES
-            .iter()
-            .skip(MOVES.len().saturating_sub(usize::from(count)));
-        moves.for_each(|code_of| code.add(code_of));
-        code.load(MOV_EDI, fd as usize);
-        code.load(MOV_EAX, number);
+        None => code.add(&MOV_R10_RDI),
     }
-    code.add(&SYSCALL_RET);
-    let bytes = code.bytes.get(..code.length).unwrap_or_default();
-    if bytes.len() > a.word(4) {
+    let number = match arguments {
+        // Its place is known now, and its length; the number comes once there is room for it.
+        _ if by_own_number => native::CACHED,
+        Some(_) => {
+            code.load(MOV_EDI, fd as usize);
+            operation
+        }
+        None => {
+            code.load(MOV_EDX, operation.saturating_sub(native::STUB_ENTRY));
+            code.load(MOV_ESI, fd as usize);
+            code.load(MOV_EDI, native::INVOKE);
+            native::CALL
+        }
+    };
+    let before = code.length;
+    code.end(number);
+    if code.length > a.word(4) {
         return Err(Errno::ERANGE);
     }
-    user::copy_out(a.word(3), bytes)?;
-    Ok(bytes.len())
+    // A program without this memory gets no number.
+    user::copy_out(a.word(3), code.written())?;
+    if by_own_number {
+        code.length = before;
+        code.end(cache(fd, operation)?);
+        user::copy_out(a.word(3), code.written())?;
+    }
+    Ok(code.length)
 }
 
 /// A quaject as an open file.
 struct Handle(Made);
-
-/// Woken when a callentry of any of them was called: what one call puts may come out elsewhere.
-static CALLED: WaitList = WaitList::new();
 
 impl Handle {
     fn text(&self, veil: Veil, out: &mut Out) {
@@ -314,7 +361,7 @@ impl File for Handle {
         table: Option<&mut PollTable<'a>>,
     ) -> u32 {
         if let Some(table) = table {
-            table.watch(&CALLED);
+            table.watch(&maker::CALLED);
         }
         let ready = self.0.ready();
         events & poll::events(ready.get, ready.put)
@@ -322,6 +369,13 @@ impl File for Handle {
 
     fn can_be_watched(&self) -> bool {
         true
+    }
+
+    fn synthesize_callentry(&self, number: usize) -> Result<Option<DescRoutine>> {
+        match self.0.descriptor_routine(number) {
+            Some(routine) => seam::made(routine),
+            None => Ok(None),
+        }
     }
 
     fn label(&self, _of: &OpenFile) -> Result<String> {

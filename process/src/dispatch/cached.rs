@@ -1,0 +1,198 @@
+//! Cached procedures: operations of descriptors that a program calls by numbers of its own.
+//!
+//! *Interface*: [`cache`] gives an [`Operated`] descriptor a number, from [`native::CACHED`] on, and
+//! [`uncache`] takes it back; [`find`] says for the slow path which operation has a number. The numbers are
+//! the program's: all its threads have them, a fork's child too, and `exec` ends them.
+//!
+//! The dispatchers of the program's threads begin with a comparison for each number
+//! (`thread/src/entry/dispatch.rs`). Behind it the code loads the word that leads to the routine: its
+//! address is a constant, since descriptor and operation are known, so nothing is searched, checked or
+//! masked. The word is the one that every call of the operation uses. So a descriptor that closes, is opened
+//! anew, or gets other routines needs no care here; a table that moves has the dispatchers generated anew
+//! anyway.
+//!
+//! Source: dissertation, section 3.3.4 (`cache_procedure`).
+
+use abi::errno::{Errno, Result};
+use abi::{native, nr};
+use alloc::sync::Arc;
+use codegen::{Draft, dynasm, harden};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use file::Operation;
+use file::files::{KptView, SLOTS, emit_resolved};
+use thread::outright::{rest, way_out};
+use vm::fallible::try_arc;
+
+use crate::process::{Process, Program};
+
+/// A descriptor and one of its operations: the number of one of Linux's calls, or [`native::STUB_ENTRY`] and
+/// that of a callentry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operated {
+    /// The descriptor.
+    pub fd: u32,
+    /// The operation.
+    pub operation: u32,
+}
+
+impl Operated {
+    /// The number of the callentry that it is.
+    pub fn callentry(self) -> Option<usize> {
+        (self.operation as usize).checked_sub(native::STUB_ENTRY)
+    }
+}
+
+/// How many [`Cached`] there are.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Those of a program, by number; some.
+#[derive(PartialEq, Eq)]
+pub struct Cached(Places);
+
+type Places = [Option<Operated>; native::CACHED_MOST];
+
+impl Cached {
+    fn new(places: Places) -> Cached {
+        COUNT.fetch_add(1, Ordering::SeqCst);
+        Cached(places)
+    }
+
+    /// By number, from [`native::CACHED`] on.
+    pub fn places(&self) -> &[Option<Operated>; native::CACHED_MOST] {
+        &self.0
+    }
+}
+
+impl Drop for Cached {
+    fn drop(&mut self) {
+        COUNT.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Those of the program of `process`.
+pub(crate) fn of(process: &Process) -> Option<Arc<Cached>> {
+    if COUNT.load(Ordering::SeqCst) == 0 {
+        return None;
+    }
+    process.program.lock().cached.clone()
+}
+
+/// Changes the numbers of the program's by `step`.
+fn change<R>(process: &Process, step: impl FnOnce(&mut Places) -> Result<R>) -> Result<R> {
+    let mut program = process.program.lock();
+    let mut places = program
+        .cached
+        .as_ref()
+        .map_or_else(Places::default, |cached| cached.0);
+    let result = step(&mut places)?;
+    let mut changed = Program::clone(&program);
+    changed.cached = match places.iter().any(Option::is_some) {
+        true => Some(try_arc(Cached::new(places))?),
+        false => None,
+    };
+    *program = try_arc(changed)?;
+    Ok(result)
+}
+
+/// Gives `of` a number, or finds the number that it has. ENOSPC: all are taken. ENOMEM.
+pub fn cache(process: &Process, of: Operated) -> Result<usize> {
+    let place = change(process, |cached| {
+        let mut places = cached.iter();
+        let there = places.position(|place| *place == Some(of));
+        let free = || cached.iter().position(Option::is_none);
+        let at = there.or_else(free).ok_or(Errno::ENOSPC)?;
+        if let Some(place) = cached.get_mut(at) {
+            *place = Some(of);
+        }
+        Ok(at)
+    })?;
+    if let Err(error) = super::renew_all(process) {
+        // Some threads may go on knowing it.
+        let _ = uncache(process, native::CACHED + place);
+        return Err(error);
+    }
+    Ok(native::CACHED + place)
+}
+
+/// Takes `number` back. EINVAL: no operation has it. ENOMEM.
+pub fn uncache(process: &Process, number: usize) -> Result<()> {
+    let place = number.checked_sub(native::CACHED);
+    change(process, |cached| {
+        let place = place.and_then(|place| cached.get_mut(place));
+        let taken = place.and_then(Option::take);
+        taken.map(|_| ()).ok_or(Errno::EINVAL)
+    })?;
+    super::renew_all(process)
+}
+
+/// The operation with this number.
+pub fn find(process: &Process, number: usize) -> Option<Operated> {
+    *of(process)?.0.get(number.checked_sub(native::CACHED)?)?
+}
+
+/// Emits the call of `of` from the stack base, in a dispatcher for the table at `view`.
+pub(crate) fn emit(d: &mut Draft, of: Operated, view: Option<&KptView>) {
+    let fd = of.fd as usize;
+    if let Some(number) = of.callentry() {
+        if let Some(operation) = Operation::OWN.get(number) {
+            by_description(d, *operation, fd, view);
+        }
+        dynasm!(d
+            ; .arch x64
+            ; mov edi, native::INVOKE as i32
+            ; mov esi, fd as i32
+            ; mov edx, number as i32
+        );
+        d.jmp_abs(thread::direct::entry());
+        return;
+    }
+    dynasm!(d ; .arch x64 ; mov edi, fd as i32);
+    match of.operation as usize {
+        nr::READ => by_table(d, fd, view, |view| view.read),
+        nr::WRITE => by_table(d, fd, view, |view| view.write),
+        nr::LSEEK => by_table(d, fd, view, |view| view.lseek),
+        nr::PREAD64 => by_description(d, Operation::ReadAt, fd, view),
+        nr::PWRITE64 => by_description(d, Operation::WriteAt, fd, view),
+        nr::READV => by_description(d, Operation::ReadSegment, fd, view),
+        nr::WRITEV => by_description(d, Operation::WriteSegment, fd, view),
+        nr::SENDTO => by_description(d, Operation::Send, fd, view),
+        nr::RECVFROM => by_description(d, Operation::Receive, fd, view),
+        _ => {}
+    }
+    dynasm!(d ; .arch x64 ; mov eax, of.operation as i32);
+    d.jmp_abs(rest());
+}
+
+/// Emits the call of the routine in the kernel procedure table, if the descriptor has its place there.
+fn by_table(
+    d: &mut Draft,
+    fd: usize,
+    view: Option<&KptView>,
+    array: impl FnOnce(&KptView) -> *const u64,
+) {
+    if let Some(view) = view.filter(|view| fd < view.len) {
+        let word = (array(view).addr() + fd * size_of::<u64>()) as i32;
+        dynasm!(d ; .arch x64 ; movsxd rax, DWORD [word]);
+        call(d);
+    }
+}
+
+/// Emits the call of the routine that the description behind `fd` has for `operation`, if there is one.
+fn by_description(d: &mut Draft, operation: Operation, fd: usize, view: Option<&KptView>) {
+    if let Some(view) = view.filter(|_| fd < SLOTS) {
+        let none = d.label();
+        emit_resolved(d, view, fd, operation, none);
+        call(d);
+        d.bind(none);
+    }
+}
+
+/// Calls the routine at the address in rax, and returns to the program.
+fn call(d: &mut Draft) {
+    harden::call(
+        d,
+        |d| dynasm!(d ; .arch x64 ; call rax),
+        |d| dynasm!(d ; .arch x64 ; push rax),
+    );
+    way_out(d);
+}
