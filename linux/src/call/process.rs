@@ -247,7 +247,7 @@ fn clone3_spec(address: usize, size: usize) -> Result<Spec> {
 }
 
 /// The control group whose directory is open as `fd`, named in an order of `size` bytes. EINVAL, EBADF,
-/// ENODEV, EACCES.
+/// ENOENT, EACCES.
 #[cold]
 fn group_for_child(fd: u64, size: usize) -> Result<u32> {
     let fd = i32::try_from(fd).map_err(|_| Errno::EINVAL)?;

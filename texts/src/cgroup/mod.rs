@@ -295,7 +295,7 @@ impl Inode for Node {
 }
 
 /// The number of the group whose directory is open as `of`, in which the caller wants to make a process.
-/// EBADF, ENODEV, EACCES.
+/// EBADF, ENOENT, EACCES.
 pub fn for_child(of: &OpenFile) -> Result<u32> {
     let inode = of.inode().ok_or(Errno::EBADF)?.clone();
     let node = inode

@@ -201,10 +201,10 @@ impl Group {
     }
 
     /// Whether `permit` lets the caller make a process in it: of the nearest group that it shares with the
-    /// caller. ENODEV: it was removed.
+    /// caller. ENOENT: it was removed.
     pub fn may_begin(&self, permit: impl FnOnce(&Group) -> Result<()>) -> Result<()> {
         if self.is_gone() {
-            return Err(Errno::ENODEV);
+            return Err(Errno::ENOENT);
         }
         match of(&Process::current()) {
             Some(from) => permit(self.common(&from)),
