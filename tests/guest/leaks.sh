@@ -59,6 +59,15 @@ exits "frames, heap and code are where they were" 1 grown "$early" "$late"
 echo "$early" | sed 's/^/# early: /'
 echo "$late" | sed 's/^/# late: /'
 
+# Stacks that ended threads have left with their entries for the next ones go when memory is short.
+in_stacks() { used | sed 's/.* stacks \([0-9]*\) KiB.*/\1/'; }
+waiting=$(in_stacks)
+echo shrink >/syn/memory
+settled
+without=$(in_stacks)
+exits "stacks of ended threads are given back" 0 test $((waiting - without)) -ge 128
+echo "# in stacks: $waiting KiB, $without KiB after"
+
 # The control: a load that keeps one page of a file is found.
 keep() { kept=$((kept + 1)); echo kept >/tmp/kept-$kept; }
 leaky=$(figures keep)

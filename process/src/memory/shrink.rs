@@ -42,7 +42,7 @@ impl Shrinker {
 }
 
 /// All shrinkers. Released objects leave empty slabs, which the heap's turn after them gives back.
-static SHRINKERS: [Shrinker; 13] = [
+static SHRINKERS: [Shrinker; 14] = [
     Shrinker::new("pages of files that are kept elsewhere", give_up_pages),
     Shrinker::new("empty pages of the heap", trim_heap),
     Shrinker::new("pipes that wait for the next", file::pipe::give_up_waiting),
@@ -51,6 +51,10 @@ static SHRINKERS: [Shrinker; 13] = [
         file::fs::names::purge,
     ),
     Shrinker::new("inactive quajects", give_up_inactive),
+    Shrinker::new(
+        "stacks and code that wait for the next thread",
+        thread::give_up_waiting,
+    ),
     Shrinker::new("places of futexes", crate::futex::give_up_arrays),
     Shrinker::new("what a grace period keeps", sync::epoch::synchronize),
     Shrinker::new("sockets that nobody can reach", collect_sockets),

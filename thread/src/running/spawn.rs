@@ -339,6 +339,18 @@ pub(crate) unsafe fn dismantle(tte: &Tte) {
     }
 }
 
+/// Frees the stacks, save areas and code that entries keep for the next threads.
+pub fn give_up_waiting() {
+    tte::for_each_waiting(|tte| {
+        // SAFETY: nobody else can reach an entry that waits.
+        let parts = unsafe { tte.parts() };
+        if core::mem::take(&mut parts.parked) {
+            PARKED.fetch_sub(1, Ordering::Relaxed);
+            strip(parts);
+        }
+    });
+}
+
 /// Frees the parts that do not stay with their entry.
 #[cold]
 fn strip(parts: &mut Parts) {

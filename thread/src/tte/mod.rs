@@ -685,6 +685,11 @@ fn hold_on(tte: &Tte) -> Option<Thread> {
     None
 }
 
+/// Visits the entries that wait for the next threads, which no other party can reach meanwhile.
+pub(crate) fn for_each_waiting(visit: impl Fn(&'static Tte)) {
+    inactive::for_each_waiting(visit);
+}
+
 /// The inactive list, and the chunks that entries come in.
 mod inactive {
     use super::*;
@@ -702,10 +707,23 @@ mod inactive {
         unsafe { INACTIVE.push(NonNull::from(&tte.node)) };
     }
 
-    fn pop() -> Option<&'static Tte> {
-        let node = INACTIVE.pop()?;
+    /// The entry of a node that was taken off the list.
+    fn of(node: NonNull<Node>) -> &'static Tte {
         // SAFETY: the list holds the `node` fields of entries, and entries are never unmapped.
-        Some(unsafe { &*node.as_ptr().byte_sub(offset_of!(Tte, node)).cast::<Tte>() })
+        unsafe { &*node.as_ptr().byte_sub(offset_of!(Tte, node)).cast::<Tte>() }
+    }
+
+    fn pop() -> Option<&'static Tte> {
+        INACTIVE.pop().map(of)
+    }
+
+    /// Visits every entry on the list, where no other party finds it meanwhile.
+    pub(super) fn for_each_waiting(visit: impl Fn(&'static Tte)) {
+        for node in INACTIVE.take_all() {
+            visit(of(node));
+            // SAFETY: taken off the list, so no other party can reach it; entries are never unmapped.
+            unsafe { INACTIVE.push(node) };
+        }
     }
 
     #[inline]
