@@ -1,9 +1,9 @@
 /* Goes along the kernel's usual paths and shows what it is made of there: a line typed and read, a terminal's output, a pipe, a file,
  * `/dev/null`, a timer, a queue of a program's own.
  *
- * Interface: chains, as user 0, with a terminal at which a line is typed. It prints `path NAME` before the text of the routines of each
- * descriptor's path, `index` before /syn/code/index, `pump` and `echo` before the listings of pumps and of editors' echo, `quajects` before /syn/quajects,
- * and `end`. The descriptors stay open meanwhile.
+ * Interface: chains [streams], as user 0, with a terminal at which a line is typed, or with streams that bring one. It prints `path NAME` before
+ * the text of the routines of each descriptor's path, `index` before /syn/code/index, `pump` and `echo` before the listings of pumps and of editors'
+ * echo, `quajects` before /syn/quajects, and `end`. The descriptors stay open meanwhile.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -65,8 +65,32 @@ static void listings(const char *name, const char *class)
         fclose(index);
 }
 
-int main(void)
+/* The kernel's texts about its code. */
+static int record(void)
 {
+    printf("index\n");
+    show("/syn/code/index");
+    printf("quajects\n");
+    show("/syn/quajects");
+    printf("end\n");
+    return 0;
+}
+
+/* The first process's input and output where they are no terminal. */
+static int streams(void)
+{
+    must(read(0, bytes, sizeof bytes) == 5, "read");
+    for (int i = 0; i < TIMES; i++)
+        must(write(1, ".\n", 2) == 2, "written");
+    routine("stream-read", 0, "read");
+    routine("stream-write", 1, "write");
+    return record();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "streams") == 0)
+        return streams();
     int ends[2], file = open("/tmp/chains", O_RDWR | O_CREAT | O_TRUNC, 0600), null = open("/dev/null", O_RDWR);
     int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), queue = (int)syn_make("Queue", 64);
     struct itimerspec soon = {{0, 1000000}, {0, 1000000}};
@@ -97,10 +121,5 @@ int main(void)
     routine("timer", timer, "read");
     listings("pump", " pump ");
     listings("echo", " editor echo ");
-    printf("index\n");
-    show("/syn/code/index");
-    printf("quajects\n");
-    show("/syn/quajects");
-    printf("end\n");
-    return 0;
+    return record();
 }

@@ -1,41 +1,13 @@
 //! A stream of bytes to and from outside, over any device: two queues, and their waiters.
 //!
-//! *Interface*: a [`Stream`] has an [`End`] for readers and one for writers; descriptor routines take an
-//! end's monitor themselves, all other code uses [`End::receive`] and [`End::send`], which never wait.
+//! *Interface*: a [`Stream`] has a queue for readers and one for writers, whose `read` and `write` never
+//! wait; descriptor routines move bytes straight to or from their places.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use quaject::class::Ref;
 use quaject::queue::ByteQueue;
 use sync::WaitList;
-use sync::monitor::RawMonitor;
-
-/// One end of a stream as descriptor routines see it.
-#[derive(Clone, Copy)]
-pub struct End {
-    /// The queue.
-    pub queue: &'static Ref<ByteQueue>,
-    /// Serializes the threads at the queue's end.
-    pub turn: &'static RawMonitor,
-}
-
-impl End {
-    /// Moves bytes that have arrived into `buffer`.
-    pub fn receive(self, buffer: &mut [u8]) -> usize {
-        self.turn.lock();
-        let count = self.queue.read(buffer);
-        self.turn.unlock();
-        count
-    }
-
-    /// Puts as many of `bytes` into the queue as fit.
-    pub fn send(self, bytes: &[u8]) -> usize {
-        self.turn.lock();
-        let count = self.queue.write(bytes);
-        self.turn.unlock();
-        count
-    }
-}
 
 /// Where [`Waiters`]' end stands while it is not known.
 const NO_END: u64 = u64::MAX;
@@ -44,8 +16,6 @@ const NO_END: u64 = u64::MAX;
 pub struct Waiters {
     pub(crate) arrived: WaitList,
     pub(crate) drained: WaitList,
-    reading: RawMonitor,
-    pub(crate) writing: RawMonitor,
     end: AtomicU64,
 }
 
@@ -55,8 +25,6 @@ impl Waiters {
         Waiters {
             arrived: WaitList::new(),
             drained: WaitList::new(),
-            reading: RawMonitor::new(),
-            writing: RawMonitor::new(),
             end: AtomicU64::new(NO_END),
         }
     }
@@ -85,22 +53,6 @@ pub trait Stream: Sync {
     /// Whether the device is there no more, or makes no sense any more.
     fn is_gone(&self) -> bool {
         false
-    }
-
-    /// Where bytes come in, if they do.
-    fn input(&'static self) -> Option<End> {
-        Some(End {
-            queue: self.arriving()?,
-            turn: &self.waiters().reading,
-        })
-    }
-
-    /// Where they go out.
-    fn output(&'static self) -> Option<End> {
-        Some(End {
-            queue: self.leaving()?,
-            turn: &self.waiters().writing,
-        })
     }
 
     /// Woken when bytes arrive, and when the end becomes known.

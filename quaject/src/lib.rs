@@ -17,8 +17,8 @@ mod primitive;
 pub use catalogue::{CALLBACKS, constant, counter, fsmap, pipe, symtab};
 #[cfg(not(loom))]
 pub use catalogue::{
-    buffer_in, buffer_out, composed, cook_tty_in, cook_tty_out, filter, filtered, gauge, maker,
-    mix, notice, probe, pump, queue, relay, resample, serializer, stream, switch,
+    buffer_in, buffer_out, composed, cook_tty_in, cook_tty_out, filter, filtered, gauge, join,
+    maker, mix, notice, probe, pump, queue, relay, resample, serializer, stream, switch,
 };
 pub use kit::around::Around;
 pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Sleep, Unmade};

@@ -26,7 +26,7 @@ use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use quaject::class::{Ref, create};
 use quaject::composed::Composed;
 use quaject::interfacer::{hand_over, link};
-use quaject::queue::{Channel, Receives, Turn, q_put_string};
+use quaject::queue::{Channel, Parties, Receives, Wakes, q_put_string};
 use sync::{Monitor, WaitList};
 use thread::deadline::Deadline;
 use vm::fallible::try_arc;
@@ -133,7 +133,8 @@ fn play(_: usize) {
 
 impl Disc {
     fn new(file: Arc<OpenFile>) -> Result<Disc> {
-        let channel = Channel::new(QUEUE, machine::cpu::cpus() > 1).map_err(no_memory)?;
+        let channel = Channel::new(Parties::One, Parties::Many, QUEUE, machine::cpu::cpus() > 1)
+            .map_err(no_memory)?;
         let quaject = create::<SoundCd>(()).map_err(|_| Errno::ENOMEM)?;
         link(&quaject, PUT_SAMPLE, q_put_string(channel.queue())).map_err(no_memory)?;
         Ok(Disc {
@@ -220,7 +221,7 @@ impl CdFile {
     fn new(disc: Arc<Disc>) -> Result<CdFile> {
         let recipe = Receives {
             queue: disc.channel.queue().clone(),
-            end: Turn::Channel(disc.channel.clone()),
+            wakes: Wakes::Channel(disc.channel.clone()),
             seam: seam::get()?,
         };
         let read = routine("cd read", nr::READ, try_arc(recipe)?)?;

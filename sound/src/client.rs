@@ -24,7 +24,7 @@ use file::gauge::Gauge;
 use quaject::class::create;
 use quaject::interfacer::{Entry, link, unlink};
 use quaject::mix::{Ear, FRAMES, PUT_FRAMES, Voice, VoiceSpec};
-use quaject::queue::Channel;
+use quaject::queue::{Channel, Parties};
 use quaject::signature::{Read, Write};
 use sync::WaitList;
 use thread::deadline::Deadline;
@@ -39,15 +39,16 @@ fn card() -> Result<Arc<Card>> {
     names::sound(sound::NAME).ok_or(Errno::ENODEV)
 }
 
-/// A ring, and its user's charge for it and for the code around it. ENOMEM.
-fn ring(how: How) -> Result<(Arc<Channel>, Charge)> {
+/// A ring for so many at its ends, and its user's charge for it and for the code around it. ENOMEM.
+fn ring(how: How, producers: Parties, consumers: Parties) -> Result<(Arc<Channel>, Charge)> {
     /// Memory of a client beside its ring, about.
     const BESIDE: usize = 12 << 10;
     let charge = quota::bytes((how.bytes() + BESIDE) as u64).ok_or(Errno::ENOMEM)?;
     if !vm::frame::admits((how.bytes() + BESIDE) / abi::layout::PAGE + 16) {
         return Err(Errno::ENOMEM);
     }
-    let channel = Channel::new(how.bytes(), machine::cpu::cpus() > 1).map_err(no_memory)?;
+    let several = machine::cpu::cpus() > 1;
+    let channel = Channel::new(producers, consumers, how.bytes(), several).map_err(no_memory)?;
     Ok((try_arc(channel)?, charge))
 }
 
@@ -60,7 +61,7 @@ impl Player {
     pub fn open(how: How) -> Result<Player> {
         let how = how.possible()?;
         let card = card()?;
-        let (channel, charge) = ring(how)?;
+        let (channel, charge) = ring(how, Parties::Many, Parties::One)?;
         let list = channel.drained().word_address() as i32;
         let layout = channel.queue().layout().map_err(no_memory)?;
         let pace = how.pace(card.rate());
@@ -111,7 +112,7 @@ impl Player {
 
     /// Puts as many of `bytes` into the ring as fit; says how many.
     pub fn write(&self, bytes: &[u8]) -> usize {
-        self.channel().writing(|_, put| put(bytes))
+        self.channel().queue().write(bytes)
     }
 
     /// Frames that fit.
@@ -278,7 +279,7 @@ impl Recorder {
     pub fn open(how: How) -> Result<Recorder> {
         let how = how.possible()?;
         let card = card()?;
-        let (channel, charge) = ring(how)?;
+        let (channel, charge) = ring(how, Parties::One, Parties::Many)?;
         let list = channel.arrived().word_address() as i32;
         let layout = channel.queue().layout().map_err(no_memory)?;
         let recording = try_arc(Recording {

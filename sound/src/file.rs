@@ -21,7 +21,7 @@ use quaject::class::create;
 use quaject::composed::{Composed, Recipe};
 use quaject::cook_tty_out::{self, Rule, Writes};
 use quaject::interfacer::link;
-use quaject::queue::{Receives, Turn, q_put_string};
+use quaject::queue::{Receives, Wakes, q_put_string};
 use vm::fallible::try_arc;
 
 use crate::client::{self, Player, Recorder};
@@ -77,7 +77,7 @@ impl Speaker {
         link(&from, cook_tty_out::RAW_WRITE, to).map_err(no_memory)?;
         let recipe = Writes {
             from,
-            end: Turn::Channel(player.channel().clone()),
+            wakes: Wakes::Channel(player.channel().clone()),
             rule: Rule::Plain,
             seam: seam::get()?,
         };
@@ -209,7 +209,7 @@ impl Mic {
         let recorder = Recorder::open(client::How::at(RATE))?;
         let recipe = Receives {
             queue: recorder.channel().queue().clone(),
-            end: Turn::Channel(recorder.channel().clone()),
+            wakes: Wakes::Channel(recorder.channel().clone()),
             seam: seam::get()?,
         };
         let read = routine("mic read", nr::READ, try_arc(recipe)?)?;

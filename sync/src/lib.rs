@@ -11,6 +11,7 @@ pub mod array_stack;
 pub mod batch;
 pub mod callout;
 pub mod cas2;
+pub mod claims;
 pub mod derived;
 pub mod epoch;
 pub mod holder;
@@ -31,6 +32,7 @@ pub mod word;
 
 pub use array_stack::ArrayStack;
 pub use batch::Batch;
+pub use claims::Claims;
 pub use derived::Derived;
 pub use monitor::{Guard, Monitor};
 pub use once::Once;

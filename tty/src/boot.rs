@@ -9,9 +9,11 @@ use alloc::sync::Arc;
 use device::Unusable;
 use device::names;
 use device::serial::{self, Serial, Source};
-use device::stream::{End, Stream};
+use device::stream::Stream;
 use device::virtio::console as ports;
 use device::virtio::flow::Way;
+use quaject::class::Ref;
+use quaject::queue::{ByteQueue, Parties};
 use sync::Once;
 
 use super::{ControllingTty, StreamFile, TtyFile, console, devpts, notice, pair, start_console};
@@ -77,7 +79,7 @@ pub struct Console {
 }
 
 /// Where notices from the host come in.
-static NOTICES: Once<End> = Once::new();
+static NOTICES: Once<&'static Ref<ByteQueue>> = Once::new();
 
 fn device_error(error: Unusable) -> Errno {
     match error {
@@ -87,10 +89,15 @@ fn device_error(error: Unusable) -> Errno {
     }
 }
 
-/// Starts the serial lines that there are, and both their sources.
-fn start_lines() -> core::result::Result<(), Unusable> {
+/// Starts the serial lines that there are, and both their sources. A terminal's line is read by its pump,
+/// and the line beside it by that of notices; any threads may read a stream.
+fn start_lines(mode: Mode) -> core::result::Result<(), Unusable> {
     for line in serial::LINES {
-        match line.start() {
+        let readers = match mode {
+            Mode::Stream => Parties::Many,
+            Mode::Terminal(_) => Parties::One,
+        };
+        match line.start(readers) {
             Err(Unusable::Absent) => continue,
             started => started?,
         }
@@ -163,7 +170,7 @@ pub fn streams_by_ports() -> bool {
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
 pub fn start(mode: Mode) -> Result<()> {
-    start_lines().map_err(device_error)?;
+    start_lines(mode).map_err(device_error)?;
     let lines = Lines {
         console: names::serial(CONSOLE_LINE).ok_or(Errno::ENXIO)?,
         side: names::serial(SIDE_LINE),
@@ -179,7 +186,7 @@ pub fn start(mode: Mode) -> Result<()> {
         let _again = NOTICES.set(notices);
         super::start_pump(b"notices", |_| {
             if let Some(side) = NOTICES.get() {
-                notice::pump(*side, STREAMS.get().map(|streams| streams.input));
+                notice::pump(side, STREAMS.get().map(|streams| streams.input));
             }
         })?;
     }

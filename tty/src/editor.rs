@@ -35,8 +35,9 @@ use quaject::class::{Ref, create};
 use quaject::cook_tty_in::{self, Callouts, Control, CookTtyIn, Typed};
 use quaject::cook_tty_out::{self, CookTtyOut};
 use quaject::interfacer::{Function, link};
+use quaject::join::{Side, join};
 use quaject::pump::{self, Pump};
-use quaject::queue::{Channel, q_put_string};
+use quaject::queue::{Channel, Parties, q_put_string};
 use quaject::serializer::{self, Held, Serializer};
 
 use super::group::CallerGroup;
@@ -99,14 +100,16 @@ impl Editor {
     /// [`Unmade`].
     pub fn new(line: &Line, typed: Arc<Typed>, settings: Termios) -> Result<Editor, Unmade> {
         let echo = create::<BufferOut>(BUFFER)?;
-        let turns = create::<Serializer>(())?;
+        let [one, many] = [Parties::One, Parties::Many];
+        // Of the keys of a line the pump is the only producer, but not of all that the editor gets.
+        let turns = join(Side::Active(many), Side::Passive(one), 0, false)?.monitor()?;
         let (send, pump) = match line {
             Line::Serial(line) => {
                 let at_line = core::ptr::from_ref(*line).expose_provenance();
                 let input = create::<BufferIn>(BUFFER)?;
                 let receive = Function::read(&"Q_get", receive, at_line);
                 link(&input, buffer_in::FILL, receive)?;
-                let pump = create::<Pump>(())?;
+                let pump = join(Side::Passive(one), Side::Passive(one), 0, false)?.pump()?;
                 link(&pump, pump::INPUT, buffer_in::get(&input))?;
                 link(&pump, pump::OUTPUT, serializer::enter(&turns))?;
                 let pumped = Pumped {
@@ -252,7 +255,7 @@ extern "sysv64" fn put_what_fits(channel: usize, bytes: *mut u8, count: usize) -
     // SAFETY: the link passes the channel of the editor that owns the buffer, which keeps it; the buffer
     // hands out `count` bytes.
     let (channel, bytes) = unsafe { (&*channel, core::slice::from_raw_parts(bytes, count)) };
-    channel.writing(|_, put| put(bytes));
+    channel.write(bytes);
     count
 }
 
@@ -261,8 +264,8 @@ extern "sysv64" fn receive(line: usize, bytes: *mut u8, count: usize) -> usize {
     let line: *const Serial = core::ptr::with_exposed_provenance(line);
     // SAFETY: the link passes a line, which is a static; the buffer has room for `count` bytes.
     unsafe {
-        (*line).input().map_or(0, |end| {
-            end.receive(core::slice::from_raw_parts_mut(bytes, count))
+        (*line).arriving().map_or(0, |queue| {
+            queue.read(core::slice::from_raw_parts_mut(bytes, count))
         })
     }
 }

@@ -8,9 +8,10 @@
 use abi::errno::{Errno, Result};
 use abi::linux::Winsize;
 use device::serial::Serial;
-use device::stream::{End, Stream};
+use device::stream::Stream;
+use quaject::class::Ref;
 use quaject::interfacer::{Function, link};
-use quaject::queue::Q_EMPTY;
+use quaject::queue::{ByteQueue, Q_EMPTY};
 
 /// The contents of a notice.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,12 +40,12 @@ const LONGEST: usize = 64;
 /// Makes the input of `side` a blocking channel (figure 4.2): `Q_empty` is linked to the suspension of who
 /// gets. Everywhere else the same queue is left unlinked and returns to the caller (figure 4.3). ENXIO for a
 /// line that was not started, ENOMEM.
-pub(super) fn open(side: &'static Serial) -> Result<End> {
-    let end = side.input().ok_or(Errno::ENXIO)?;
+pub(super) fn open(side: &'static Serial) -> Result<&'static Ref<ByteQueue>> {
+    let queue = side.arriving().ok_or(Errno::ENXIO)?;
     let this = core::ptr::from_ref(side).expose_provenance();
     let target = Function::retry(&"suspend", suspend, this);
-    link(end.queue, Q_EMPTY, target).map_err(|_| Errno::ENOMEM)?;
-    Ok(end)
+    link(queue, Q_EMPTY, target).map_err(|_| Errno::ENOMEM)?;
+    Ok(queue)
 }
 
 /// Callback `Q_empty` of the notices' queue.
@@ -61,11 +62,11 @@ extern "sysv64" fn suspend(line: usize) -> bool {
 
 /// Reads notices from the channel `side`, whose only reader it is, for ever. `input` is the first process's,
 /// where that is a stream.
-pub(super) fn pump(side: End, input: Option<&'static dyn Stream>) -> ! {
+pub(super) fn pump(side: &ByteQueue, input: Option<&'static dyn Stream>) -> ! {
     let mut line = [0u8; LONGEST];
     let mut length = 0;
     loop {
-        let Some(byte) = side.queue.get() else {
+        let Some(byte) = side.get() else {
             continue;
         };
         if byte == b'\n' {

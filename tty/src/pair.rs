@@ -16,7 +16,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use quaject::cook_tty_in::sane;
-use quaject::queue::Channel;
+use quaject::queue::{Channel, Parties};
 use sync::Monitor;
 
 use super::Tty;
@@ -125,7 +125,8 @@ impl Pair {
     fn new() -> Result<Pair> {
         let charge = quota::pty()?;
         let several = seam::get()?.several_cpus();
-        let channel = Channel::new(CHANNEL, several).map_err(|_| Errno::ENOMEM)?;
+        let channel = Channel::new(Parties::Many, Parties::Many, CHANNEL, several)
+            .map_err(|_| Errno::ENOMEM)?;
         Ok(Pair {
             number: Number::take()?,
             channel: try_arc(channel)?,

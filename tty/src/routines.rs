@@ -15,11 +15,10 @@ use abi::errno::{Errno, Result};
 use abi::linux::{TOSTOP, Termios};
 use abi::nr;
 use alloc::sync::Arc;
-use device::stream::Stream;
 use quaject::composed::{Composed, Recipe};
 use quaject::cook_tty_in::{self, Typed};
 use quaject::cook_tty_out::{self, Rule};
-use quaject::queue::{Receives, Turn};
+use quaject::queue::{Receives, Wakes};
 
 use super::editor::Editor;
 use super::line::Line;
@@ -113,14 +112,14 @@ impl Routines {
         });
         let idle = sort.held || sort.gone || settings.lflag & TOSTOP != 0;
         let rule = Rule::of(settings.oflag).filter(|_| !idle);
-        let end = match &self.line {
-            Line::Serial(line) => line.output().map(|end| Turn::Line(end.turn)),
-            Line::Master(channel) => Some(Turn::Channel(channel.clone())),
+        let wakes = match &self.line {
+            Line::Serial(_) => Wakes::Nobody,
+            Line::Master(channel) => Wakes::Channel(channel.clone()),
         };
-        let write = rule.zip(end).map(|(rule, end)| {
+        let write = rule.map(|rule| {
             follow(cook_tty_out::Writes {
                 from: output.clone(),
-                end,
+                wakes,
                 rule,
                 seam,
             })
@@ -134,7 +133,7 @@ impl Routines {
         let read = (!sort.packets).then(|| {
             follow(Receives {
                 queue: channel.queue().clone(),
-                end: Turn::Channel(channel.clone()),
+                wakes: Wakes::Channel(channel.clone()),
                 seam,
             })
         });

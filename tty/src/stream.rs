@@ -19,7 +19,7 @@ use quaject::class::create;
 use quaject::composed::Composed;
 use quaject::cook_tty_out::{self, Rule, Writes};
 use quaject::interfacer::link;
-use quaject::queue::{Receives, Turn, q_put_string};
+use quaject::queue::{Receives, Wakes, q_put_string};
 
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS, WRITES};
@@ -49,22 +49,22 @@ impl StreamFile {
             write: relay("stream write", nr::WRITE)?,
         };
         // Without room for code a call takes the slow path.
-        if let Some(end) = input.input() {
+        if let Some(queue) = input.arriving() {
             let recipe = Receives {
-                queue: end.queue.clone(),
-                end: Turn::Line(end.turn),
+                queue: queue.clone(),
+                wakes: Wakes::Nobody,
                 seam,
             };
             let _slowly = file.read.follow(Some(Arc::new(recipe)));
         }
-        if let Some(end) = output.output() {
+        if let Some(queue) = output.leaving() {
             let no_memory = |_| Errno::ENOMEM;
             let from = create::<cook_tty_out::Quaject>(()).map_err(|_| Errno::ENOMEM)?;
-            let to = q_put_string(end.queue);
+            let to = q_put_string(queue);
             link(&from, cook_tty_out::RAW_WRITE, to).map_err(no_memory)?;
             let recipe = Writes {
                 from,
-                end: Turn::Line(end.turn),
+                wakes: Wakes::Nobody,
                 rule: Rule::Plain,
                 seam,
             };
@@ -84,18 +84,16 @@ impl StreamFile {
     }
 
     fn waiting(&self) -> usize {
-        self.input.input().map_or(0, |end| end.queue.len())
+        self.input.waiting()
     }
 
     fn room(&self) -> usize {
-        self.output.output().map_or(0, |end| end.queue.room())
+        self.output.leaving().map_or(0, |queue| queue.room())
     }
 
     /// Bytes that do not fit are left; a direction that the device has not takes all.
     fn send(&self, bytes: &[u8]) -> usize {
-        self.output
-            .output()
-            .map_or(bytes.len(), |end| end.send(bytes))
+        (self.output.leaving()).map_or(bytes.len(), |queue| queue.write(bytes))
     }
 }
 
@@ -109,7 +107,7 @@ impl File for StreamFile {
             reason = "a page at most, of what each thread was promised"
         )]
         let mut piece = vec![0; buf.remaining().min(PIECE)];
-        let count = (self.input.input()).map_or(0, |end| end.receive(&mut piece));
+        let count = (self.input.arriving()).map_or(0, |queue| queue.read(&mut piece));
         if count > 0 || self.input.at_end() {
             return buf.put(&piece[..count]);
         }

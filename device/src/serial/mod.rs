@@ -2,9 +2,8 @@
 //!
 //! *Interface* (table 4.4). Callentries: [`Serial::enable`], [`Serial::disable`] of a [`Source`]. The data
 //! path is a generated interrupt handler ([`synth`]) that moves bytes between the chip and the queues;
-//! threads use [`crate::stream::End::receive`] and [`Serial::send`], which never wait, and the lists of a
-//! [`Stream`], which do. Several threads may call either; a monitor each serializes them, whose words
-//! descriptor routines take themselves.
+//! threads use the queues of a [`Stream`] and [`Serial::send`], which never wait, and its lists, which do.
+//! Any thread may write, and any write stays whole; how many may read, [`Serial::start`] is told.
 //!
 //! The queues are Queue quajects, linked as in figure 4.2. A full input queue turns the receiver off
 //! (`Q_full`, in the handler) and the reader that makes room turns it on again (`Q_full-1`), so that nothing
@@ -28,6 +27,7 @@ use quaject::assembly::Made;
 use quaject::class::{self, Holder, Ref, Remake};
 use quaject::gauge::{self, Gauge};
 use quaject::interfacer::link;
+use quaject::join;
 use quaject::queue::{self, ByteQueue, Parties};
 use sync::{Monitor, Once};
 
@@ -167,13 +167,13 @@ impl Serial {
     }
 
     /// Finds the chip, makes the line's quajects, sets 115200 bits a second 8N1 with FIFOs, and takes an
-    /// interrupt vector. No source is on yet. Once.
-    pub fn start(&'static self) -> Result<(), Unusable> {
+    /// interrupt vector. No source is on yet. `readers` is how many threads may read. Once.
+    pub fn start(&'static self, readers: Parties) -> Result<(), Unusable> {
         self.write_port(SCRATCH, 0x5a);
         if self.read_port(SCRATCH) != 0x5a {
             return Err(Unusable::Absent);
         }
-        let parts = self.make_parts()?;
+        let parts = self.make_parts(readers)?;
         // A line is started once, so there is no race.
         let _started = self.parts.set(parts);
         let vector = irq::alloc_vector().ok_or(Unusable::Resources)?;
@@ -213,19 +213,13 @@ impl Serial {
     }
 
     /// The queues and their links.
-    fn make_parts(&'static self) -> Result<Parts, Unusable> {
-        let spec = |size| queue::Spec {
-            producers: Parties::One,
-            consumers: Parties::One,
-            size,
-            several_cpus: cpu::cpus() > 1,
-            strings: true,
-        };
+    fn make_parts(&'static self, readers: Parties) -> Result<Parts, Unusable> {
+        let several = cpu::cpus() > 1;
         let parts = Parts {
             serial_in: class::create::<input::SerialIn>(())?,
             serial_out: class::create::<output::SerialOut>(())?,
-            input: class::create::<ByteQueue>(spec(INPUT))?,
-            output: class::create::<ByteQueue>(spec(OUTPUT))?,
+            input: join::queue(Parties::One, readers, INPUT, several)?,
+            output: join::queue(Parties::Many, Parties::One, OUTPUT, several)?,
             vector: class::create::<Vector>(())?,
             interrupts: class::create::<Gauge>(false)?,
         };
@@ -328,29 +322,7 @@ impl Serial {
     /// Puts as many of `bytes` into the output queue as fit, and starts the transmitter. Does not wait. A
     /// line that is not there takes everything.
     pub fn send(&'static self, bytes: &[u8]) -> usize {
-        self.output().map_or(bytes.len(), |end| end.send(bytes))
-    }
-
-    /// Calls `f` while no other writer is at the output queue. `f` gets the newest bytes that went there, the
-    /// newest first, and a function that puts as many of some bytes as fit, or of at most 8 (an escape
-    /// sequence, an expansion) all or none, and returns how many.
-    pub fn writing<R>(
-        &self,
-        f: impl FnOnce(&mut dyn Iterator<Item = u8>, &mut dyn FnMut(&[u8]) -> usize) -> R,
-    ) -> R {
-        let Some(parts) = self.parts.get() else {
-            return f(&mut core::iter::empty(), &mut |bytes| bytes.len());
-        };
-        let queue = &parts.output;
-        self.waiters.writing.lock();
-        let result = f(&mut queue.recent(), &mut |bytes| {
-            if bytes.len() <= 8 && queue.room() < bytes.len() {
-                return 0;
-            }
-            queue.write(bytes)
-        });
-        self.waiters.writing.unlock();
-        result
+        (self.leaving()).map_or(bytes.len(), |queue| queue.write(bytes))
     }
 
     /// Sends all of `bytes`, waiting for room.
@@ -366,7 +338,7 @@ impl Serial {
 
     /// Bytes that the output queue can take now.
     pub fn room(&self) -> usize {
-        OUTPUT - self.unsent()
+        self.leaving().map_or(OUTPUT, |queue| queue.room())
     }
 }
 

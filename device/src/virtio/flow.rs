@@ -192,7 +192,7 @@ impl Flow {
             ),
             Way::Out => dynasm!(d ; .arch x64
                 ; mov rcx, [q.tail]
-                ; mov rax, [q.head]
+                ; mov rax, [q.shown]
                 ; sub rax, rcx
                 ; jz =>idle
             ),

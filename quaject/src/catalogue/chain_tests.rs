@@ -7,9 +7,9 @@ use crate::catalogue::composed::Composed;
 use crate::catalogue::cook_tty_out::{self, Rule, Writes};
 use crate::catalogue::gauge::{self, Gauge};
 use crate::catalogue::pump::{self, Pump};
-use crate::catalogue::queue::{self, ByteQueue, Parties, Spec, Turn, q_get, q_put, q_put_string};
+use crate::catalogue::queue::{self, ByteQueue, Parties, Spec, Wakes, q_get, q_put, q_put_string};
 use crate::catalogue::serializer::{self, Serializer};
-use crate::catalogue::testing::{Ended, Random, UserMemory, call, leaked, listing, low};
+use crate::catalogue::testing::{Ended, Random, UserMemory, call, leaked, listing};
 use crate::kit::assembly::DEPTH;
 use crate::kit::class::{Ref, create};
 use crate::kit::cost::chosen::with_calls;
@@ -24,7 +24,6 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use sync::monitor::RawMonitor;
 
 fn byte_queue(random: &mut Random, size: usize) -> Ref<ByteQueue> {
     let many = |random: &mut Random| match random.below(2) {
@@ -315,7 +314,7 @@ fn links_change_while_another_thread_runs_the_code() {
 fn a_descriptors_routine_follows_the_links_below_it() {
     let seam = leaked(2, Conv::Host);
     let queue = create::<ByteQueue>(Spec {
-        producers: Parties::One,
+        producers: Parties::Many,
         consumers: Parties::One,
         size: 256,
         several_cpus: true,
@@ -324,11 +323,10 @@ fn a_descriptors_routine_follows_the_links_below_it() {
     .unwrap();
     let from = cook_tty_out::Quaject::present().unwrap();
     let composed = Composed::new("test", nr::WRITE, seam).unwrap();
-    let turn = low(RawMonitor::new());
     let recipe = |rule| {
         Some(Arc::new(Writes {
             from: from.clone(),
-            end: Turn::Line(turn),
+            wakes: Wakes::Nobody,
             rule,
             seam,
         }) as Arc<_>)

@@ -26,6 +26,8 @@ pub mod fsmap;
 #[cfg(not(loom))]
 pub mod gauge;
 #[cfg(not(loom))]
+pub mod join;
+#[cfg(not(loom))]
 pub mod maker;
 #[cfg(not(loom))]
 pub mod mix;

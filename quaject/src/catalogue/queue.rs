@@ -8,14 +8,17 @@
 //! the operation is tried again.
 //!
 //! Strings of bytes go in and out at once through [`ByteQueue::write`] and [`ByteQueue::read`] of a queue
-//! that is made for them.
+//! that is made for them. Where many put strings, each string stays whole: on one CPU nothing comes between,
+//! with interrupts off; on several a producer claims its places first (figure 2 of the 1989 paper,
+//! `sync::claims`). Where many get strings, each copies what is there and then moves the tail, if no other
+//! consumer has moved it.
 //!
 //! Callbacks are linked before the parties begin: a party that is inside uses the old links until it leaves.
 //!
 //! Put and get are generated for the queue's kind, size, place, links and number of CPUs. The algorithms are
 //! those of `lab::queue`, which are their twins.
 //!
-//! Source: dissertation, sections 4.1.1, 4.1.4 and 5.2.2.
+//! Source: dissertation, sections 4.1.1, 4.1.4 and 5.2.2; Massalin and Pu 1989, figures 1 and 2.
 
 mod channel;
 mod emit;
@@ -27,7 +30,7 @@ mod string;
 pub use channel::Channel;
 pub(crate) use frame::Frame;
 pub(crate) use receive::KEPT;
-pub use receive::{Receives, Turn, receive};
+pub use receive::{Receives, Wakes, receive};
 pub use string::Layout;
 
 use crate::kit::assembly::{Assembly, Made, Mover, Published, Registration, Way};
@@ -67,9 +70,15 @@ pub struct Spec {
     pub size: usize,
     /// Whether the parties may run on several CPUs at once.
     pub several_cpus: bool,
-    /// Whether strings go in and out, too: then there is one party at each end, and the places are plain
-    /// bytes side by side.
+    /// Whether strings go in and out, too: then the places are plain bytes side by side.
     pub strings: bool,
+}
+
+impl Spec {
+    /// Whether producers claim their places before they fill them.
+    fn is_claimed(self) -> bool {
+        self.strings && self.several_cpus && self.producers == Parties::Many
+    }
 }
 
 /// The words of a queue, in front of its places. Producers' and consumers' words lie on lines of their own,
@@ -101,6 +110,9 @@ struct FailedWords {
 pub struct ByteQueue {
     header: &'static Header,
     spec: Spec,
+    /// Where in the block the word lies that the consumers of strings read as the head: 0 where it is the
+    /// head.
+    shown_at: usize,
     block: Block,
     put: Published<PutFn>,
     get: Published<GetFn>,
@@ -138,12 +150,11 @@ static GET: Class = Class::new("Q_get");
 
 impl ByteQueue {
     fn new(spec: Spec, header: &'static Header) -> Result<ByteQueue, Unmade> {
-        let one_each = (spec.producers, spec.consumers) == (Parties::One, Parties::One);
         let possible = spec.size.is_power_of_two() && (2..=65536).contains(&spec.size);
-        if !possible || spec.strings && !one_each {
+        if !possible {
             return Err(Unmade::BadSpec);
         }
-        let len = size_of::<Words>() + spec.size * emit::place_size(spec);
+        let len = emit::block_size(spec);
         let block = Block::new(len).ok_or(Unmade::OutOfMemory)?;
         emit::clear(spec, &block);
         let put = Published::new(generate_put(spec, &block, header)?);
@@ -151,6 +162,7 @@ impl ByteQueue {
         Ok(ByteQueue {
             header,
             spec,
+            shown_at: emit::shown_at(spec),
             block,
             put,
             get,
@@ -197,12 +209,12 @@ impl ByteQueue {
         u8::try_from(self.get.call(|get| get())).ok()
     }
 
-    /// Bytes in the queue at this instant, as far as one can tell.
+    /// Bytes in the queue at this instant, as far as one can tell: those that can be got.
     #[inline]
     pub fn len(&self) -> usize {
         let words = self.words();
         let tail = self.reached(words.tail.tail.load(Ordering::Acquire), 1);
-        let head = self.reached(words.head.load(Ordering::Acquire), 0);
+        let head = self.reached(self.shown().load(Ordering::Acquire), 0);
         // A position that follows its place's flag may be behind the other.
         (head.wrapping_sub(tail) as i64).clamp(0, self.spec.size as i64) as usize
     }
@@ -213,7 +225,9 @@ impl ByteQueue {
     #[inline]
     fn reached(&self, position: u64, limit: i64) -> u64 {
         match (self.spec.producers, self.spec.consumers) {
-            (Parties::Many, Parties::Many) => self.reached_by_rounds(position, limit),
+            (Parties::Many, Parties::Many) if !self.spec.strings => {
+                self.reached_by_rounds(position, limit)
+            }
             _ => position,
         }
     }
@@ -239,6 +253,23 @@ impl ByteQueue {
     /// Whether there was none at this instant.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The word that the consumers of strings read as the head.
+    #[inline(always)]
+    fn shown(&self) -> &AtomicU64 {
+        // SAFETY: the word is the head, with which the block begins, or that of the claims in it.
+        unsafe { self.block.at().add(self.shown_at).cast().as_ref() }
+    }
+
+    /// Whether the producers of strings claim their places, once they know how many.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.shown_at != 0
+    }
+
+    /// The producers and the consumers.
+    pub(crate) fn parties(&self) -> (Parties, Parties) {
+        (self.spec.producers, self.spec.consumers)
     }
 
     /// The generated `Q_put` and `Q_get`, to look at.
@@ -268,6 +299,19 @@ fn end(queue: &Ref<ByteQueue>, get: bool) -> Target {
 struct End {
     queue: Ref<ByteQueue>,
     get: bool,
+}
+
+impl End {
+    /// Whether there is one party at this end.
+    fn is_alone(&self) -> bool {
+        let Spec {
+            producers,
+            consumers,
+            ..
+        } = self.queue.spec;
+        let parties = if self.get { consumers } else { producers };
+        parties == Parties::One
+    }
 }
 
 impl Callentry for End {
@@ -302,7 +346,7 @@ impl Callentry for End {
     fn emit_around(&self, a: &mut Assembly, way: Way, mover: &dyn Mover) -> bool {
         let queue = &*self.queue;
         match queue.layout() {
-            Ok(q) if mover.stretch().is_some() => {
+            Ok(q) if mover.stretch().is_some() && self.is_alone() => {
                 let many = if self.get { many::get } else { many::put };
                 many(a, queue, &q, way, mover);
                 true
@@ -345,7 +389,12 @@ extern "sysv64" fn put_string(queue: *const ByteQueue, bytes: *mut u8, count: us
 
 impl Callentry for StringEnd {
     fn name(&self) -> &'static &'static str {
-        &"Q_put"
+        match self.0.parties() {
+            (Parties::One, Parties::One) => &"Q_put, SP-SC",
+            (Parties::Many, Parties::One) => &"Q_put, MP-SC",
+            (Parties::One, Parties::Many) => &"Q_put, SP-MC",
+            (Parties::Many, Parties::Many) => &"Q_put, MP-MC",
+        }
     }
     fn owner(&self) -> Option<&'static Header> {
         Some(self.0.header())
@@ -382,11 +431,13 @@ impl Callentry for StringEnd {
 static PUTS: [Template<2>; 8] = templates!(&PUT, put_template);
 static GETS: [Template<2>; 8] = templates!(&GET, get_template);
 
-/// The number of its kind. None for a queue of strings on several CPUs, which is none of them.
+/// The number of its kind. None for a queue of strings that is none of them: on several CPUs, or with many
+/// producers.
 fn variant(spec: Spec) -> Option<usize> {
     let many = |parties| usize::from(parties == Parties::Many);
     let kind = many(spec.producers) | many(spec.consumers) << 1;
-    (!spec.strings || !spec.several_cpus).then_some(kind | usize::from(spec.several_cpus) << 2)
+    let odd = spec.strings && (spec.several_cpus || spec.producers == Parties::Many);
+    (!odd).then_some(kind | usize::from(spec.several_cpus) << 2)
 }
 
 /// The places of a queue of the kind `variant` in a block at `base`, of `size` bytes.

@@ -84,10 +84,20 @@ pub trait Mover {
         dynasm!(d ; .arch x64 ; cmp rax, rdx);
     }
 
+    /// The most bytes that become of one byte of a string to be put.
+    fn growth(&self) -> i32 {
+        1
+    }
+
+    /// Moves a string of rdx bytes, or what becomes of them, to where rdi points; rdi then points behind
+    /// them. May change rax, rcx, rdx and rsi, and go to `undo`. For a ring whose places are claimed when
+    /// their number is known.
+    fn emit_beside(&self, _a: &mut Assembly, _undo: Label) {}
+
     /// Moves the bytes.
     ///
     /// A string goes into a ring at the places from position edi on, and rdi then says how many were filled;
-    /// out of one it goes from the tail's place on to rsi, and rdx is kept. It may change rax, rcx, rsi and
+    /// out of one it goes from position rdi on to rsi, and rdx is kept. It may change rax, rcx, rsi and
     /// rdi. Of a stretch the first is place rcx; out of a ring eax says how many there are, and is kept. Else
     /// it may change rax, rcx and rdx.
     fn emit(&self, a: &mut Assembly, ring: &Ring, undo: Label);

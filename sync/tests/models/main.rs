@@ -5,6 +5,7 @@
 //! Each model says how many executions that were (`--nocapture`).
 #![cfg(loom)]
 
+mod claims;
 mod derived;
 #[allow(dead_code)] // `lab` needs the rest
 mod kit;

@@ -1,15 +1,17 @@
 //! The code of the usual paths was made by linking: the interfacer's record (`/syn`) beside the blocks
 //! that QEMU has translated.
 //!
-//! *Interface*: `run`. `user/chains.c` goes along the paths and prints what the kernel says of its code; then
-//! each generated routine that was executed has a link's site in it or is what a link leads to, or
-//! docs/caveats.md names its class.
+//! *Interface*: `run`. `user/chains.c` goes along the paths, at a terminal and with streams, and prints what
+//! the kernel says of its code; then each generated routine that was executed has a link's site in it or is
+//! what a link leads to, or docs/caveats.md names its class. Queues of all four kinds are among the code:
+//! that of an end by itself, or where a link to it stands.
 
 use super::guest::with;
 use super::kit::Kit;
 use super::tap::Check;
 use crate::failure::{Context, Result};
 use crate::host;
+use crate::machine::Machine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
@@ -18,11 +20,9 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Addresses of generated code (`abi::layout::CODE`).
 const CODE: &str = "0xffffffffc0000000+0x10000000";
 const LIST: &str = "docs/caveats.md";
-/// The sentences of it that name classes and kinds begin so.
+/// The sentence of it that names classes begins so.
 const UNLINKED: &str = "Executed without a link:";
-const UNUSED: &str = "Kinds of queues that nothing executes:";
-/// The kinds of queues, as their code is named.
-const KINDS: [&str; 4] = ["SP-SC", "MP-SC", "SP-MC", "MP-MC"];
+const PROGRAM: &str = "/tests/chains-glibc";
 /// The paths whose routine the program shows.
 const PATHS: [&str; 9] = [
     "keyboard",
@@ -36,6 +36,9 @@ const PATHS: [&str; 9] = [
     "timer",
 ];
 
+/// The same where the console is no terminal.
+const STREAMS: [&str; 2] = ["stream-read", "stream-write"];
+
 /// The suite.
 pub fn run(kit: &Kit) -> Vec<Check> {
     match checks(kit) {
@@ -44,35 +47,38 @@ pub fn run(kit: &Kit) -> Vec<Check> {
     }
 }
 
-fn checks(kit: &Kit) -> Result<Vec<Check>> {
+/// Has the program go along its paths on `machine`; its and QEMU's texts, and a check that it did.
+fn go(kit: &Kit, machine: &mut Machine, arguments: &[&str]) -> Result<(Seen, Check)> {
     let notes = host::build_dir("test")?.join("chains.blocks");
+    machine
+        .extra
+        .extend(["-d", "in_asm", "-dfilter", CODE, "-D"].map(Into::into));
+    machine.extra.push(notes.clone().into());
+    let ran = kit.boot(machine, arguments, b"type\r".to_vec(), LIMIT)?;
+    let text = ran.text().replace('\r', "");
+    let blocks = std::fs::read_to_string(&notes).context(notes.display())?;
+    let _ = std::fs::remove_file(&notes);
+    let whole = text.ends_with("end\n") && !text.contains("fail ");
+    let name = format!("{}: the program goes along its paths", arguments.join(" "));
+    Ok((
+        Seen::of(&text, &blocks),
+        Check::new(name, whole, ran.told()),
+    ))
+}
+
+fn checks(kit: &Kit) -> Result<Vec<Check>> {
     let mut machine = with(kit, "chains", 1, 128);
     let words = machine
         .append
         .replace("console=stream", "console=tty rows=25 cols=80");
     machine.append = words;
-    machine
-        .extra
-        .extend(["-d", "in_asm", "-dfilter", CODE, "-D"].map(Into::into));
-    machine.extra.push(notes.clone().into());
-    let ran = kit.boot(
-        &machine,
-        &["/tests/chains-glibc"],
-        b"type\r".to_vec(),
-        LIMIT,
-    )?;
-    let text = ran.text().replace('\r', "");
-    let blocks = std::fs::read_to_string(&notes).context(notes.display())?;
-    let _ = std::fs::remove_file(&notes);
+    let (seen, whole) = go(kit, &mut machine, &[PROGRAM])?;
+    let mut machine = with(kit, "chains", 1, 128);
+    let (streams, whole_too) = go(kit, &mut machine, &[PROGRAM, "streams"])?;
     let list = std::fs::read_to_string(host::project().join(LIST)).context(LIST)?;
-    let seen = Seen::of(&text, &blocks);
-    let whole = text.ends_with("end\n") && !text.contains("fail ");
-    let mut checks = vec![Check::new(
-        "the program goes along its paths",
-        whole,
-        ran.told(),
-    )];
-    for path in PATHS {
+    let mut checks = vec![whole, whole_too];
+    let of = |seen, paths: &'static [&'static str]| paths.iter().map(move |path| (seen, *path));
+    for (seen, path) in of(&seen, &PATHS).chain(of(&streams, &STREAMS)) {
         let entries = seen.shown(path);
         let executed = !entries.is_empty() && entries.iter().all(|entry| seen.executes(*entry));
         checks.push(Check::new(
@@ -82,7 +88,8 @@ fn checks(kit: &Kit) -> Result<Vec<Check>> {
         ));
     }
     let named = named(&list, UNLINKED);
-    let unlinked = seen.unlinked();
+    let mut unlinked = seen.unlinked();
+    unlinked.extend(streams.unlinked());
     let missing: Vec<_> = unlinked.difference(&named).collect();
     checks.push(Check::new(
         "what is executed was made by linking, or docs/caveats.md names its class",
@@ -95,13 +102,17 @@ fn checks(kit: &Kit) -> Result<Vec<Check>> {
         needless.is_empty(),
         format!("{needless:?}"),
     ));
-    let unused = self::named(&list, UNUSED);
-    for kind in KINDS {
-        let used = seen.executed_names().any(|name| name.contains(kind));
+    for (kind, seen, path) in [
+        ("SP-SC", &seen, "the notices"),
+        ("MP-SC", &seen, "the terminal's output"),
+        ("MP-SC", &streams, "the stream's output"),
+        ("SP-MC", &streams, "the stream's input"),
+        ("MP-MC", &seen, "a program's queue"),
+    ] {
         checks.push(Check::new(
-            format!("{kind}: executed, or docs/caveats.md says that nothing does"),
-            used != unused.contains(kind),
-            format!("executed: {used}"),
+            format!("{kind}: executed, by {path}"),
+            seen.executes_kind(kind),
+            format!("{:?}", seen.executed_names().collect::<Vec<_>>()),
         ));
     }
     for (path, quajects) in [
@@ -148,6 +159,8 @@ struct Seen {
     routines: Vec<Routine>,
     /// Where links stand, and where they lead.
     sites: BTreeSet<u64>,
+    /// The callentry that a site is of, with the kind of its queue, and the site's code.
+    ends: Vec<(String, Range<u64>)>,
     /// Instructions of the blocks that were translated.
     executed: BTreeSet<u64>,
 }
@@ -170,6 +183,14 @@ impl Seen {
         let of = |name: &str| sections.get(name).map_or("", String::as_str);
         let routines = of("index").lines().filter_map(routine).collect();
         let sites = of("quajects").lines().filter_map(site).collect();
+        let (mut ends, mut end) = (Vec::new(), "");
+        for line in of("quajects").lines() {
+            match (line.split_once(" -> "), stretch(line)) {
+                (Some((_, to)), _) => end = to.split(" at ").next().unwrap_or_default(),
+                (None, Some(code)) => ends.push((end.to_owned(), code)),
+                (None, None) => {}
+            }
+        }
         let executed = blocks.lines().filter_map(|line| {
             let (number, _) = line.strip_prefix("0x")?.split_once(':')?;
             u64::from_str_radix(number, 16).ok()
@@ -177,6 +198,7 @@ impl Seen {
         Seen {
             routines,
             sites,
+            ends,
             executed: executed.collect(),
             sections,
         }
@@ -222,6 +244,14 @@ impl Seen {
         without.map(|routine| routine.class.clone()).collect()
     }
 
+    /// Whether code of a queue of the kind was executed: a routine that has it in its name, or a site of a
+    /// link to such a queue's end.
+    fn executes_kind(&self, kind: &str) -> bool {
+        let mut ends = self.ends.iter().filter(|(end, _)| end.contains(kind));
+        self.executed_names().any(|name| name.contains(kind))
+            || ends.any(|(_, code)| self.executed.range(code.clone()).next().is_some())
+    }
+
     fn executed_names(&self) -> impl Iterator<Item = &str> {
         let executed = self
             .routines
@@ -264,6 +294,16 @@ fn site(line: &str) -> Option<u64> {
     address(line.split(" bytes at ").nth(1)?).filter(|_| how)
 }
 
+/// The code of a site's line.
+fn stretch(line: &str) -> Option<Range<u64>> {
+    let (bytes, at) = line
+        .trim_start()
+        .strip_prefix("in line, ")?
+        .split_once(" bytes at ")?;
+    let (bytes, at) = (bytes.parse::<u64>().ok()?, address(at)?);
+    Some(at..at + bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,7 +316,7 @@ mod tests {
                     0000000000000020    16    1      0 pipe write           write\n\
                     0000000000000040    16    1      0 idle                 wait\n\
                     0000000000000050     9    1      0 Q_put                SP-SC put\n\
-                    quajects\n    output -> Q_put 12 at 0x50\n      in line, 4 bytes at 0x14, 3 at 0x18 in tty write write, newlines\nend\n";
+                    quajects\n    output -> Q_put, MP-SC 12 at 0x50\n      in line, 4 bytes at 0x14, 3 at 0x18 in tty write write, newlines\nend\n";
         let seen = Seen::of(
             text,
             "IN: \n0x00000010:  90  nop\n0x0000002f:  90  nop\n0x00000051: c3 ret\n",
@@ -284,6 +324,8 @@ mod tests {
         assert_eq!(seen.shown("terminal"), [0x10]);
         assert!(seen.executes(0x10) && !seen.executes(0x40));
         assert_eq!(seen.unlinked(), BTreeSet::from(["pipe write".to_owned()]));
+        assert!(seen.executes_kind("SP-SC") && !seen.executes_kind("MP-MC"));
+        assert!(!seen.executes_kind("MP-SC"), "the site is behind the block");
         assert_eq!(seen.beside("terminal"), BTreeSet::from(["Queue 3 Q_put"]));
     }
 

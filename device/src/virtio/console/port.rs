@@ -16,7 +16,8 @@ use machine::cpu;
 use quaject::assembly::Assembly;
 use quaject::class::{Ref, create};
 use quaject::interfacer::link;
-use quaject::queue::{self, ByteQueue, Parties, Spec};
+use quaject::join;
+use quaject::queue::{self, ByteQueue, Parties};
 use sync::Once;
 
 /// Bytes in the queue of an open direction: what the kernel lends the device.
@@ -130,13 +131,12 @@ impl Port {
     /// # Errors
     /// [`Unusable::Resources`].
     pub fn open(&'static self, way: Way) -> Result<(), Unusable> {
-        let queue = create::<ByteQueue>(Spec {
-            producers: Parties::One,
-            consumers: Parties::One,
-            size: ROOM,
-            several_cpus: cpu::cpus() > 1,
-            strings: true,
-        })?;
+        // The device at one end, any threads at the other.
+        let (from, to) = match way {
+            Way::In => (Parties::One, Parties::Many),
+            Way::Out => (Parties::Many, Parties::One),
+        };
+        let queue = join::queue(from, to, ROOM, cpu::cpus() > 1)?;
         let (lane, server, owner, port) = match way {
             Way::In => {
                 let server = create::<ends::PortIn>(())?;

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::registers::Registers;
-use quaject::class::create;
 use quaject::interfacer::link;
-use quaject::queue::{Parties, Q_EMPTY_1, Q_FULL_1, Spec};
+use quaject::join;
+use quaject::queue::{Parties, Q_EMPTY_1, Q_FULL_1};
 use std::sync::atomic::AtomicU16;
 
 const SIZE: usize = 256;
@@ -28,14 +28,11 @@ struct Rig {
 
 fn rig(way: Way, several_cpus: bool) -> Rig {
     codegen::host::link();
-    let queue = create::<ByteQueue>(Spec {
-        producers: Parties::One,
-        consumers: Parties::One,
-        size: SIZE,
-        several_cpus,
-        strings: true,
-    })
-    .unwrap();
+    let (from, to) = match way {
+        Way::In => (Parties::One, Parties::Many),
+        Way::Out => (Parties::Many, Parties::One),
+    };
+    let queue = join::queue(from, to, SIZE, several_cpus).unwrap();
     let ring = Ring::new(1).unwrap();
     let notified = Block::new(2).unwrap();
     let register = Registers::of_block(&notified);

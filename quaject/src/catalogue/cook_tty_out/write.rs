@@ -7,7 +7,7 @@
 //! routine made anew. Flags that are not served here ([`Rule::of`]) leave the slow stub in place. One routine
 //! serves every descriptor of the line.
 //!
-//! Guards, each to the slow exit: not room for all of it or more than two pages, another writer there,
+//! Guards, each to the slow exit: not room for all of it or more than two pages (on several CPUs one),
 //! nothing to write, a kernel address, a fault. When the consumer has found the queue empty before,
 //! `Q_empty+1` of the queue is called, or stands here in line (figure 4.2: "turn on send-complete"); where
 //! the consumer is a pseudo-terminal's master, whoever waits there is woken.
@@ -16,7 +16,7 @@
 
 use super::{Quaject, RAW_WRITE};
 use crate::catalogue::composed::Recipe;
-use crate::catalogue::queue::{ByteQueue, Frame, KEPT, Turn};
+use crate::catalogue::queue::{ByteQueue, Frame, KEPT, Wakes};
 use crate::kit::assembly::{Assembly, Made, Mover, Ring};
 use crate::kit::class::{Holder, Ref};
 use crate::kit::emit;
@@ -27,7 +27,6 @@ use alloc::vec::Vec;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Label, dynasm};
-use sync::monitor::RawMonitor;
 
 static CLASS: Class = Class::new("tty write");
 
@@ -69,31 +68,28 @@ impl Rule {
     clippy::disallowed_methods,
     reason = "twice the queue's length at most"
 )]
-pub fn write(queue: &ByteQueue, turn: &RawMonitor, rule: Rule, bytes: &[u8]) -> Option<usize> {
-    if bytes.is_empty() || !turn.try_lock() {
+pub fn write(queue: &ByteQueue, rule: Rule, bytes: &[u8]) -> Option<usize> {
+    let fits = queue.is_claimed() || bytes.len() * rule.growth() <= queue.room();
+    if bytes.is_empty() || !fits {
         return None;
     }
-    let fits = bytes.len() * rule.growth() <= queue.room();
-    if fits {
-        let mut cooked = Vec::new();
-        for byte in bytes {
-            if rule == Rule::Newlines && *byte == b'\n' {
-                cooked.push(b'\r');
-            }
-            cooked.push(*byte);
+    let mut cooked = Vec::new();
+    for byte in bytes {
+        if rule == Rule::Newlines && *byte == b'\n' {
+            cooked.push(b'\r');
         }
-        queue.write(&cooked);
+        cooked.push(*byte);
     }
-    turn.unlock();
-    fits.then_some(bytes.len())
+    queue.write_whole(None, &cooked).then_some(bytes.len())
 }
 
 /// How the routine is made.
 pub struct Writes {
-    /// The editor, whose `raw_write` is linked.
+    /// The editor, whose `raw_write` is linked to a queue for many producers: any thread that has the
+    /// descriptor writes, and so does the echo.
     pub from: Ref<Quaject>,
-    /// The turn that serializes writers.
-    pub end: Turn,
+    /// The waiters at the queue's other end.
+    pub wakes: Wakes,
     /// The treatment of the bytes.
     pub rule: Rule,
     /// The seam that routines are made against.
@@ -102,9 +98,9 @@ pub struct Writes {
 
 impl Recipe for Writes {
     fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
-        let (monitor, arrived) = match &self.end {
-            Turn::Line(monitor) => (*monitor, None),
-            Turn::Channel(channel) => (&channel.writing, Some(&channel.arrived)),
+        let arrived = match &self.wakes {
+            Wakes::Nobody => None,
+            Wakes::Channel(channel) => Some(&channel.arrived),
         };
         let name = match self.rule {
             Rule::Plain => "write",
@@ -113,8 +109,7 @@ impl Recipe for Writes {
         let mut a = Assembly::new(&CLASS, name, Some(holder));
         let link = a.consult(self.from.header(), RAW_WRITE.number());
         let link = link.ok_or(Unmade::BadSpec)?;
-        let frame = Frame::new(&mut a, monitor, self.seam)?;
-        frame.look(&mut a);
+        let frame = Frame::new(&mut a, self.seam);
         dynasm!(a ; .arch x64
             ; test rsi, rsi
             ; js =>frame.leave
@@ -125,12 +120,11 @@ impl Recipe for Writes {
             ; push rcx
         );
         clamp(&mut a, Reg::Rsi);
-        frame.enter(&mut a);
         let mover = IntoRing {
             v: frame.v,
             rule: self.rule,
         };
-        if !a.place_around(link, KEPT, frame.unlock, &mover) {
+        if !a.place_around(link, KEPT, frame.undo, &mover) {
             return Err(Unmade::BadSpec);
         }
         dynasm!(a ; .arch x64 ; mov eax, edx);
@@ -139,8 +133,8 @@ impl Recipe for Writes {
         }
         frame.end(&mut a, abi::nr::WRITE);
         // SAFETY: the code above keeps the contract of a descriptor routine. The image keeps what is linked,
-        // and the channel; another monitor stays.
-        unsafe { a.seal(Some(Arc::new(self.end.clone()))) }
+        // and the channel.
+        unsafe { a.seal(Some(Arc::new(self.wakes.clone()))) }
     }
 }
 
@@ -158,6 +152,15 @@ impl Mover for IntoRing {
         match self.rule {
             Rule::Plain => dynasm!(d ; .arch x64 ; cmp rax, rdx),
             Rule::Newlines => dynasm!(d ; .arch x64 ; lea ecx, [rdx * 2] ; cmp rax, rcx),
+        }
+    }
+    fn growth(&self) -> i32 {
+        self.rule.growth() as i32
+    }
+    fn emit_beside(&self, a: &mut Assembly, undo: Label) {
+        match self.rule {
+            Rule::Plain => plain_beside(a, self.v, undo),
+            Rule::Newlines => newlines_beside(a, self.v, undo),
         }
     }
     fn emit(&self, a: &mut Assembly, ring: &Ring, undo: Label) {
@@ -206,11 +209,44 @@ fn plain(a: &mut Assembly, v: Variant, q: &Ring, undo: Label) {
     });
 }
 
+/// Copies edx bytes from rsi to rdi.
+fn plain_beside(a: &mut Assembly, v: Variant, undo: Label) {
+    let fault = a.label();
+    emit::open_user(a, v.guarded_user);
+    a.fault_begin();
+    emit::copy_edx(a);
+    a.fault_end(fault);
+    emit::close_user(a, v.guarded_user);
+    a.cold(|a| {
+        a.bind(fault);
+        emit::close_user(a, v.guarded_user);
+        dynasm!(a ; .arch x64 ; jmp =>undo);
+    });
+}
+
+/// A byte of this is 1, or its top bit.
+const ONES: i64 = 0x0101_0101_0101_0101;
+const TOPS: i64 = ONES << 7;
+
+/// Goes to `some` if a byte of rax is a newline. Changes rcx and r8.
+fn seek_newline(d: &mut Assembly, some: Label) {
+    // A byte of r8 is 0 where there is a newline; a byte of (x - 1) & !x has its top bit where x is 0.
+    dynasm!(d ; .arch x64
+        ; mov r8, QWORD ONES * 10
+        ; xor r8, rax
+        ; mov rcx, QWORD -ONES
+        ; add rcx, r8
+        ; not r8
+        ; and rcx, r8
+        ; mov r8, QWORD TOPS
+        ; test rcx, r8
+        ; jnz =>some
+    );
+}
+
 /// As [`plain`], with a carriage return before each newline: eight bytes at a time where there is none. Keeps
 /// r8 on the stack meanwhile.
 fn newlines(d: &mut Assembly, v: Variant, q: &Ring, undo: Label) {
-    const ONES: i64 = 0x0101_0101_0101_0101;
-    const TOPS: i64 = ONES << 7;
     let (mask, places) = (q.size - 1, q.bytes);
     let [wide, narrow, newline, done, fault] = core::array::from_fn(|_| d.label());
     dynasm!(d ; .arch x64 ; push r8);
@@ -227,17 +263,8 @@ fn newlines(d: &mut Assembly, v: Variant, q: &Ring, undo: Label) {
     d.fault_begin();
     dynasm!(d ; .arch x64 ; mov rax, [rsi]);
     d.fault_end(fault);
-    // A byte of r8 is 0 where there is a newline; a byte of (x - 1) & !x has its top bit where x is 0.
+    seek_newline(d, narrow);
     dynasm!(d ; .arch x64
-        ; mov r8, QWORD ONES * 10
-        ; xor r8, rax
-        ; mov rcx, QWORD -ONES
-        ; add rcx, r8
-        ; not r8
-        ; and rcx, r8
-        ; mov r8, QWORD TOPS
-        ; test rcx, r8
-        ; jnz =>narrow
         ; mov ecx, edi
         ; and ecx, mask
         ; mov [rcx + places], rax
@@ -275,6 +302,54 @@ fn newlines(d: &mut Assembly, v: Variant, q: &Ring, undo: Label) {
     );
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; pop r8 ; sub edi, [q.head]);
+    d.cold(|d| {
+        d.bind(fault);
+        emit::close_user(d, v.guarded_user);
+        dynasm!(d ; .arch x64 ; pop r8 ; jmp =>undo);
+    });
+}
+
+/// As [`newlines`], to where rdi points.
+fn newlines_beside(d: &mut Assembly, v: Variant, undo: Label) {
+    const RETURN_NEWLINE: i16 = i16::from_le_bytes(*b"\r\n");
+    let [wide, narrow, newline, done, fault] = core::array::from_fn(|_| d.label());
+    dynasm!(d ; .arch x64 ; push r8);
+    emit::open_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; =>wide ; cmp edx, 8 ; jb =>narrow);
+    d.fault_begin();
+    dynasm!(d ; .arch x64 ; mov rax, [rsi]);
+    d.fault_end(fault);
+    seek_newline(d, narrow);
+    dynasm!(d ; .arch x64
+        ; mov [rdi], rax
+        ; add rsi, 8
+        ; add rdi, 8
+        ; sub edx, 8
+        ; jnz =>wide
+        ; jmp =>done
+        ; =>narrow
+    );
+    d.fault_begin();
+    dynasm!(d ; .arch x64 ; movzx eax, BYTE [rsi]);
+    d.fault_end(fault);
+    dynasm!(d ; .arch x64
+        ; inc rsi
+        ; cmp al, 10
+        ; je =>newline
+        ; mov [rdi], al
+        ; inc rdi
+        ; dec edx
+        ; jnz =>narrow
+        ; jmp =>done
+        ; =>newline
+        ; mov WORD [rdi], RETURN_NEWLINE
+        ; add rdi, 2
+        ; dec edx
+        ; jnz =>wide
+        ; =>done
+    );
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; pop r8);
     d.cold(|d| {
         d.bind(fault);
         emit::close_user(d, v.guarded_user);

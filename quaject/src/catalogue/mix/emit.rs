@@ -89,7 +89,7 @@ fn one(a: &mut Assembly, at: At, first: bool, link: Option<Link>, by: Option<Lab
     let q = at.ring;
     let [waits, short, take, wraps, done] = core::array::from_fn(|_| a.label());
     dynasm!(a ; .arch x64
-        ; mov rax, [q.head]
+        ; mov rax, [q.shown]
         ; sub rax, [q.tail]
         ; shr rax, 2
         ; cmp eax, [at.threshold]

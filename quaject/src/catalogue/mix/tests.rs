@@ -4,14 +4,14 @@ use super::*;
 use crate::catalogue::testing::Random;
 use crate::kit::class::create;
 use crate::kit::interfacer::{Function, link, unlink};
-use crate::queue::Channel;
+use crate::queue::{Channel, Parties};
 
 type Block = Vec<[i16; 2]>;
 
 fn voice(size: usize, start: u32, volume: u16) -> Ref<Voice> {
     codegen::host::link();
     let spec = VoiceSpec {
-        channel: Arc::new(Channel::new(size, false).unwrap()),
+        channel: Arc::new(Channel::new(Parties::Many, Parties::One, size, false).unwrap()),
         start,
         patience: 3,
         volume,
@@ -173,7 +173,12 @@ fn each_ear_hears_all_or_loses_whole_blocks() {
     codegen::host::link();
     let mut random = Random::new(9);
     for count in 0..4 {
-        let ear = |size| create::<Ear>(Arc::new(Channel::new(size, false).unwrap())).unwrap();
+        let ear = |size| {
+            create::<Ear>(Arc::new(
+                Channel::new(Parties::One, Parties::Many, size, false).unwrap(),
+            ))
+            .unwrap()
+        };
         let pairs: Vec<[Ref<Ear>; 2]> = (0..count)
             .map(|at| [ear(256 << at), ear(256 << at)])
             .collect();

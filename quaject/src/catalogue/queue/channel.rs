@@ -1,47 +1,41 @@
-//! A queue of strings between threads, with a turn and a wait list at each end.
+//! A queue of strings between threads or handlers, with a wait list at each end.
 //!
-//! *Interface*: [`Channel::new`]; [`Channel::writing`] and [`Channel::read`] for who comes in Rust;
-//! descriptors have generated routines ([`Receives`](super::Receives), `cook_tty_out::Writes`) which take the
-//! same turns and wake the same lists. Neither waits.
+//! *Interface*: [`Channel::new`]; [`Channel::write`] and [`Channel::read`] for who comes in Rust;
+//! descriptors have generated routines ([`Receives`](super::Receives), `cook_tty_out::Writes`) which wake the
+//! same lists. Neither waits.
 //!
 //! Threads that wait for room are woken when half of the queue is free, so a large write does not wake for
 //! each byte that is read.
 //!
 //! Source: dissertation, sections 1.3.1 (a tty's queues), 4.1.1.
 
-use super::{ByteQueue, Parties, Spec};
-use crate::kit::class::{Ref, create};
+use super::{ByteQueue, Parties};
+use crate::catalogue::join;
+use crate::kit::class::Ref;
 use crate::kit::seam::Unmade;
 use sync::WaitList;
-use sync::monitor::RawMonitor;
 
 /// One channel.
 pub struct Channel {
     queue: Ref<ByteQueue>,
-    pub(crate) writing: RawMonitor,
-    pub(crate) reading: RawMonitor,
     pub(crate) arrived: WaitList,
     pub(crate) drained: WaitList,
     size: usize,
 }
 
 impl Channel {
-    /// An empty one of `size` bytes, a power of two.
+    /// An empty one of `size` bytes, a power of two, for so many at its ends.
     ///
     /// # Errors
     /// [`Unmade`].
-    pub fn new(size: usize, several_cpus: bool) -> Result<Channel, Unmade> {
-        let spec = Spec {
-            producers: Parties::One,
-            consumers: Parties::One,
-            size,
-            several_cpus,
-            strings: true,
-        };
+    pub fn new(
+        producers: Parties,
+        consumers: Parties,
+        size: usize,
+        several_cpus: bool,
+    ) -> Result<Channel, Unmade> {
         Ok(Channel {
-            queue: create::<ByteQueue>(spec)?,
-            writing: RawMonitor::new(),
-            reading: RawMonitor::new(),
+            queue: join::queue(producers, consumers, size, several_cpus)?,
             arrived: WaitList::new(),
             drained: WaitList::new(),
             size,
@@ -63,31 +57,20 @@ impl Channel {
         &self.drained
     }
 
-    /// Calls `f` while no other writer is there. `f` gets the newest bytes that went in, the newest first,
-    /// and a function that puts as many of some bytes as fit, or of at most 8 (an escape sequence, an
-    /// expansion) all or none, and returns how many. Then wakes readers.
-    pub fn writing<R>(
-        &self,
-        f: impl FnOnce(&mut dyn Iterator<Item = u8>, &mut dyn FnMut(&[u8]) -> usize) -> R,
-    ) -> R {
-        let queue = &self.queue;
-        self.writing.lock();
-        let result = f(&mut queue.recent(), &mut |bytes| {
-            if bytes.len() <= 8 && queue.room() < bytes.len() {
-                return 0;
-            }
-            queue.write(bytes)
-        });
-        self.writing.unlock();
+    /// Puts what fits of `bytes`, or of at most 8 (an escape sequence, an expansion) all or none, and wakes
+    /// readers; returns how many those are.
+    pub fn write(&self, bytes: &[u8]) -> usize {
+        let count = match bytes.len() {
+            few if few <= 8 => few * usize::from(self.queue.write_whole(None, bytes)),
+            _ => self.queue.write(bytes),
+        };
         self.arrived.wake_all();
-        result
+        count
     }
 
     /// Moves the available bytes into `into`; returns their number. Wakes writers when half is free.
     pub fn read(&self, into: &mut [u8]) -> usize {
-        self.reading.lock();
         let count = self.queue.read(into);
-        self.reading.unlock();
         if self.queue.len() <= self.size / 2 {
             self.drained.wake_all();
         }

@@ -6,7 +6,7 @@
 //!
 //! On one CPU, marks would save nothing: reading the other end's position moves no cache line there. Queues
 //! for strings have no marks either: their bytes are adjacent, to be copied eight at a time, and a position
-//! moves once for all of them.
+//! moves once for all of them. A byte that many producers put among strings is a string of one.
 //!
 //! The gain is in the code that is not emitted. A byte's publication is a locked instruction only if a
 //! callback is linked for which the other end may be waiting: the lock orders the publication before the
@@ -19,6 +19,7 @@
 //! register or relative to rip. With an absolute address they do not, and a position's increment takes four
 //! to six cycles instead of one.
 
+use super::string::put_one;
 use super::{FailedWords, Parties, Q_EMPTY, Q_EMPTY_1, Q_FULL, Q_FULL_1, Spec, TailWords, Words};
 use crate::kit::assembly::{Assembly, Link, Way};
 use crate::kit::class::Header;
@@ -28,10 +29,12 @@ use crate::kit::seam::{Unmade, near};
 use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
+use sync::claims::{self, Claims};
 
 /// The registers that put and get change at most, without those of their callbacks, which their places save.
 pub fn changes(spec: Spec) -> Regs {
     match (spec.producers, spec.consumers) {
+        _ if spec.strings => Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx]),
         (Parties::Many, Parties::Many) => {
             Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx, Reg::R8, Reg::R9])
         }
@@ -48,10 +51,33 @@ fn is_marked(spec: Spec) -> bool {
 /// Size of a place in bytes.
 pub fn place_size(spec: Spec) -> usize {
     match (spec.producers, spec.consumers) {
+        _ if spec.strings => 1,
         _ if is_marked(spec) => 2,
         (Parties::One, _) => 1,
         (Parties::Many, Parties::One) => 2,
         (Parties::Many, Parties::Many) => 8,
+    }
+}
+
+/// Where the claims of a queue of `size` bytes lie in its block, behind the places.
+pub fn claims_at(size: usize) -> usize {
+    (size_of::<Words>() + size).next_multiple_of(align_of::<Claims>())
+}
+
+/// Where in the block the word lies that consumers read as the head.
+pub fn shown_at(spec: Spec) -> usize {
+    match spec.is_claimed() {
+        true => claims_at(spec.size) + claims::SHOWN,
+        false => offset_of!(Words, head),
+    }
+}
+
+/// Size of the block of a queue.
+pub fn block_size(spec: Spec) -> usize {
+    if spec.is_claimed() {
+        claims_at(spec.size) + size_of::<Claims>()
+    } else {
+        size_of::<Words>() + spec.size * place_size(spec)
     }
 }
 
@@ -83,7 +109,10 @@ pub fn base(block: &Block) -> Result<i32, Unmade> {
 /// The addresses and constants of one queue.
 pub struct Places {
     spec: Spec,
+    base: i32,
     head: i32,
+    /// The word that the consumers read as the head.
+    shown: i32,
     seen_tail: i32,
     tail: i32,
     seen_head: i32,
@@ -96,7 +125,11 @@ pub struct Places {
 
 impl Places {
     pub fn new(spec: Spec, block: &Block) -> Result<Places, Unmade> {
-        Ok(Self::from(spec, base(block)?, spec.size as i32))
+        let base = base(block)?;
+        Ok(Places {
+            shown: base + shown_at(spec) as i32,
+            ..Self::from(spec, base, spec.size as i32)
+        })
     }
 
     /// Of a queue in a block at `base`, of `size` places, either of which may be a hole of a template.
@@ -105,7 +138,9 @@ impl Places {
         let failed = base + offset_of!(Words, failed) as i32;
         Places {
             spec,
+            base,
             head: base + offset_of!(Words, head) as i32,
+            shown: base + offset_of!(Words, head) as i32,
             seen_tail: base + offset_of!(Words, seen_tail) as i32,
             tail: tail + offset_of!(TailWords, tail) as i32,
             seen_head: tail + offset_of!(TailWords, seen_head) as i32,
@@ -161,6 +196,7 @@ pub fn put(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: 
     let ordered = at.ordered(not_empty);
     dynasm!(d ; .arch x64 ; =>retry);
     match (at.spec.producers, at.spec.consumers) {
+        (Parties::Many, _) if at.spec.strings => at.put_by_call(a, failing),
         _ if is_marked(at.spec) => {
             dynasm!(d ; .arch x64
                 ; mov rdx, [extern head]
@@ -238,6 +274,7 @@ pub fn put(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: 
     };
     ending.emit(a, way);
     a.cold(|d| match (at.spec.producers, at.spec.consumers) {
+        (Parties::Many, _) if at.spec.strings => {}
         (Parties::Many, Parties::Many) => at.pass(d, pass, again),
         _ if is_marked(at.spec) => {}
         (producers, _) => {
@@ -275,15 +312,20 @@ pub fn put(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: 
 /// Emits `Q_get`: byte in eax; `way.no` when `Q_empty` is not linked or gives up. Without a header nothing is
 /// linked.
 pub fn get(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: Way) {
-    let (head, tail, places) = (at.head, at.tail, at.places);
+    let (head, tail, places) = (at.shown, at.tail, at.places);
     let empty = header.and_then(|header| a.consult(header, Q_EMPTY.number()));
     let not_full = header.and_then(|header| a.consult(header, Q_FULL_1.number()));
     let d = &mut **a;
     let [retry, failing, again, there, look, pass] = core::array::from_fn(|_| d.label());
     let ordered = at.ordered(not_full);
-    let looks = at.spec.strings && at.spec.several_cpus;
+    // The places of strings are the same for any number of producers.
+    let parties = match at.spec.strings {
+        true => (Parties::One, at.spec.consumers),
+        false => (at.spec.producers, at.spec.consumers),
+    };
+    let looks = at.spec.strings && at.spec.several_cpus && parties == (Parties::One, Parties::One);
     dynasm!(d ; .arch x64 ; =>retry);
-    match (at.spec.producers, at.spec.consumers) {
+    match parties {
         _ if is_marked(at.spec) => {
             dynasm!(d ; .arch x64
                 ; mov rdx, [extern tail]
@@ -378,7 +420,7 @@ pub fn get(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: 
         fails: (empty, Regs::NONE),
     };
     ending.emit(a, way);
-    a.cold(|d| match (at.spec.producers, at.spec.consumers) {
+    a.cold(|d| match parties {
         (Parties::Many, Parties::Many) => at.pass(d, pass, again),
         _ if looks => dynasm!(d ; .arch x64
             ; =>look
@@ -393,6 +435,23 @@ pub fn get(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: 
 }
 
 impl Places {
+    /// A byte among strings of many producers, which is a string of one: byte in dil, to `failing` when there
+    /// is no room. Changes rax.
+    fn put_by_call(&self, a: &mut Assembly, failing: Label) {
+        let saved = Regs::SYSV.without(Regs::of(&[Reg::Rax]));
+        let claimed = i32::from(self.spec.is_claimed());
+        saved.save(a);
+        dynasm!(a ; .arch x64
+            ; movzx esi, dil
+            ; mov rdi, self.base
+            ; mov edx, self.size
+            ; mov ecx, claimed
+        );
+        a.call_compiled(put_one as *const () as usize, Regs::NONE);
+        saved.restore(a);
+        dynasm!(a ; .arch x64 ; test eax, eax ; jz =>failing);
+    }
+
     /// With the position to fill in rcx: continues when there is room; goes to `look` when the last seen
     /// position of the other end does not show room, and to `full` when the queue is known to be full.
     fn find_room(&self, d: &mut Draft, look: Label, full: Label) {

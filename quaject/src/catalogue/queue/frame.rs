@@ -1,55 +1,35 @@
-//! The frame of a descriptor routine at one end of a queue, which a monitor serializes: what all such
-//! routines do around the queue's string put or get.
+//! The frame of a descriptor routine at an end of a queue where many may be: what all such routines do around
+//! the queue's string put or get.
 //!
-//! *Interface*: [`Frame::new`]; [`Frame::look`] first, [`Frame::enter`] when the arguments are right and rcx
-//! is on the stack, [`Frame::end`] last. Where nothing is on the stack a routine goes to [`Frame::leave`];
-//! where the monitor is taken and rcx is on the stack, to [`Frame::unlock`]. Both take the slow exit.
+//! *Interface*: [`Frame::new`]; [`Frame::end`] last. Where nothing is on the stack a routine goes to
+//! [`Frame::leave`]; where rcx is, to [`Frame::undo`]. Both take the slow exit.
 
 use crate::kit::assembly::Assembly;
 use crate::kit::emit;
 use crate::kit::seam::{Seam, Sharing, Unmade, Variant, near};
-use codegen::{Draft, Hole, Label, dynasm};
+use codegen::{Hole, Label, dynasm};
 use sync::WaitList;
-use sync::monitor::RawMonitor;
 
 /// The frame of one routine.
 pub(crate) struct Frame<'a> {
     seam: &'a Seam,
     /// The assumptions of the routine.
     pub v: Variant,
-    word: i32,
-    wake_next: Hole,
     /// The slow exit where nothing is on the stack.
     pub leave: Label,
-    /// The slow exit with the monitor taken and rcx on the stack.
-    pub unlock: Label,
+    /// The slow exit with rcx on the stack.
+    pub undo: Label,
 }
 
 impl<'a> Frame<'a> {
-    /// Of a routine that `monitor` serializes.
-    ///
-    /// # Errors
-    /// [`Unmade`].
-    pub fn new(a: &mut Assembly, monitor: &RawMonitor, seam: &'a Seam) -> Result<Self, Unmade> {
-        Ok(Frame {
+    /// Of a routine of `a`.
+    pub fn new(a: &mut Assembly, seam: &'a Seam) -> Self {
+        Frame {
             seam,
             v: seam.variant(Sharing::Shared),
-            // The monitor's word is its first field.
-            word: near(monitor)? as i32,
-            wake_next: Hole::value(seam.wake_next.entry() as i64),
             leave: a.label(),
-            unlock: a.label(),
-        })
-    }
-
-    /// Leaves unless the monitor is free, where to see that is enough.
-    pub fn look(&self, d: &mut Draft) {
-        emit::look(d, self.v, self.word, self.leave);
-    }
-
-    /// Takes the monitor, where it has to be taken, or leaves.
-    pub fn enter(&self, d: &mut Draft) {
-        emit::enter(d, self.v, self.word, self.leave);
+            undo: a.label(),
+        }
     }
 
     /// Wakes those who wait in `list`, if there are any and `unless` does not go to the label that it gets.
@@ -77,20 +57,12 @@ impl<'a> Frame<'a> {
         Ok(())
     }
 
-    /// Gives the monitor back and returns what is in rax; the slow exits of call `number`.
+    /// Returns what is in rax; the slow exits of call `number`.
     pub fn end(&self, a: &mut Assembly, number: usize) {
-        self.give(a);
-        dynasm!(a ; .arch x64 ; ret);
+        dynasm!(a ; .arch x64 ; pop rcx ; ret);
         a.cold(|a| {
-            a.bind(self.unlock);
-            self.give(a);
-            a.bind(self.leave);
+            dynasm!(a ; .arch x64 ; =>self.undo ; pop rcx ; =>self.leave);
             emit::leave_slowly(a, number, Hole::value(self.seam.slow() as i64));
         });
-    }
-
-    fn give(&self, d: &mut Draft) {
-        emit::give(d, self.v, self.word, self.wake_next);
-        dynasm!(d ; .arch x64 ; pop rcx);
     }
 }

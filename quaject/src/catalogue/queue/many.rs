@@ -3,7 +3,13 @@
 //!
 //! *Interface*: [`put`] and [`get`] emit the queue's part for a [`Mover`], which is the caller's. A mover of
 //! user memory moves all or nothing into the queue, or what is there out of it. A mover of a stretch moves
-//! bytes that lie side by side, at most so many.
+//! bytes that lie side by side, at most so many; it stands alone at its end.
+//!
+//! A routine that moves strings has interrupts off. On one CPU that is enough, however many there are at an
+//! end. On several, one of many producers first brings its string to a stretch of its stack, under its rule,
+//! where its memory may still be missing; then it knows the length, claims so many places at once, fills them
+//! and shows them (`sync::claims`). One of many consumers copies first and then moves the tail from where it
+//! was; if another has moved it, it begins again.
 //!
 //! Strings fail without `Q_full` and `Q_empty`, as `ByteQueue::write` and `ByteQueue::read` do; a stretch of
 //! one byte goes along them like any `Q_put`.
@@ -12,12 +18,13 @@
 //! reduce looping"), and section 3.2.2.
 
 use super::emit::Ending;
-use super::{ByteQueue, Layout, Q_EMPTY, Q_EMPTY_1, Q_FULL, Q_FULL_1};
+use super::{ByteQueue, Layout, Parties, Q_EMPTY, Q_EMPTY_1, Q_FULL, Q_FULL_1};
 use crate::kit::assembly::{Assembly, Mover, Way};
 use crate::kit::emit;
 use crate::kit::regs::Regs;
 use codegen::dynasm;
 use codegen::methods::Reg;
+use sync::Claims;
 
 /// The user's registers, which a string's put and get save themselves.
 const STRING: Regs = Regs::of(&[Reg::Rdx, Reg::Rsi, Reg::Rdi]);
@@ -59,6 +66,7 @@ fn tell(a: &mut Assembly, queue: &ByteQueue, port: usize, failed: i32, live: Reg
 pub fn put(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: &dyn Mover) {
     match mover.stretch() {
         Some(count) => put_stretch(a, queue, q, way, mover, count),
+        None if queue.spec.is_claimed() => put_claimed(a, queue, q, way, mover),
         None => put_string(a, queue, q, way, mover),
     }
 }
@@ -87,6 +95,109 @@ fn put_string(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: 
     a.cold(|a| {
         dynasm!(a ; .arch x64 ; =>undo ; pop rdx ; pop rdi ; pop rsi ; jmp =>way.no);
     });
+}
+
+/// Bytes on the stack of a producer, between its memory and the ring.
+const BESIDE: i32 = 4096;
+
+fn put_claimed(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: &dyn Mover) {
+    let [undo, again, around, filled, late, noted, over] = core::array::from_fn(|_| a.label());
+    dynasm!(a ; .arch x64
+        ; cmp rdx, BESIDE / mover.growth()
+        ; ja =>way.no
+        ; push rsi
+        ; push rdi
+        ; push rdx
+        ; sub rsp, BESIDE
+        ; mov rdi, rsp
+    );
+    mover.emit_beside(a, undo);
+    // rdx = how many places the string fills.
+    dynasm!(a ; .arch x64
+        ; mov rdx, rdi
+        ; sub rdx, rsp
+        ; mov rax, [q.head]
+        ; =>again
+        ; mov rcx, rax
+        ; sub rcx, [q.tail]
+        ; add rcx, rdx
+        ; cmp rcx, q.size
+        ; ja =>undo
+        ; lea rcx, [rax + rdx]
+        ; lock cmpxchg [q.head], rcx
+        ; jne =>again
+        ; mov rsi, rsp
+        ; push rax
+        ; and eax, q.size - 1
+        ; lea rdi, [rax + q.bytes]
+        ; mov ecx, q.size
+        ; sub ecx, eax
+        ; cmp ecx, edx
+        ; jb =>around
+    );
+    emit::copy_edx(a);
+    dynasm!(a ; .arch x64
+        ; =>filled
+        ; pop rax
+        ; lea rcx, [rax + rdx]
+        ; cmp [q.shown], rax
+        ; jne =>late
+        ; xchg [q.shown], rcx
+        ; cmp QWORD [q.noted], 0
+        ; jne =>noted
+        ; =>over
+    );
+    tell(
+        a,
+        queue,
+        Q_EMPTY_1.number(),
+        q.get_failed,
+        way.live - STRING,
+    );
+    dynasm!(a ; .arch x64 ; add rsp, BESIDE ; pop rdx ; pop rdi ; pop rsi);
+    let kept = Regs::SYSV
+        .without(STRING)
+        .without(Regs::of(&[Reg::Rax, Reg::Rcx]));
+    let claims = i64::from(q.claims);
+    a.cold(|a| {
+        // Past the ring's end, ecx bytes before it.
+        dynasm!(a ; .arch x64 ; =>around ; sub edx, ecx);
+        emit::copy_ecx(a);
+        dynasm!(a ; .arch x64 ; mov rdi, q.bytes);
+        emit::copy_edx(a);
+        dynasm!(a ; .arch x64
+            ; lea rdx, [rsp + 8]
+            ; sub rsi, rdx
+            ; mov rdx, rsi
+            ; jmp =>filled
+            // An older claim has not been shown: from rax on, rdx places.
+            ; =>late
+            ; mov rsi, rax
+            ; mov rdi, QWORD claims
+        );
+        a.call_compiled(show as *const () as usize, kept);
+        dynasm!(a ; .arch x64 ; jmp =>over ; =>noted ; mov rdi, QWORD claims);
+        a.call_compiled(go_on as *const () as usize, kept);
+        dynasm!(a ; .arch x64
+            ; jmp =>over
+            ; =>undo
+            ; add rsp, BESIDE
+            ; pop rdx
+            ; pop rdi
+            ; pop rsi
+            ; jmp =>way.no
+        );
+    });
+}
+
+extern "sysv64" fn show(claims: *const Claims, first: u64, count: usize) {
+    // SAFETY: the code passes the claims of the queue that it puts into.
+    unsafe { &*claims }.show(first, count);
+}
+
+extern "sysv64" fn go_on(claims: *const Claims) {
+    // SAFETY: as above.
+    unsafe { &*claims }.go_on();
 }
 
 fn put_stretch(
@@ -143,16 +254,26 @@ pub fn get(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: &dy
 }
 
 fn get_string(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: &dyn Mover) {
-    let undo = a.label();
+    let races = queue.spec.several_cpus && queue.spec.consumers == Parties::Many;
+    let [again, undo, lost] = core::array::from_fn(|_| a.label());
     dynasm!(a ; .arch x64
-        ; mov rax, [q.head]
-        ; sub rax, [q.tail]
+        ; =>again
+        ; mov rcx, [q.tail]
+        ; mov rax, [q.shown]
+        ; sub rax, rcx
         ; je =>way.no
+    );
+    if races {
+        // Another consumer has gone on between the two looks.
+        dynasm!(a ; .arch x64 ; cmp rax, q.size ; ja =>again);
+    }
+    dynasm!(a ; .arch x64
         ; test rdx, rdx
         ; jz =>way.no
         ; push rdx
         ; push rsi
         ; push rdi
+        ; mov rdi, rcx
         ; cmp rdx, rax
         ; cmova rdx, rax
     );
@@ -160,14 +281,38 @@ fn get_string(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: 
         // The rest with the next call: interrupts are off meanwhile.
         dynasm!(a ; .arch x64 ; mov eax, emit::MOST ; cmp rdx, rax ; cmova rdx, rax);
     }
-    mover.emit(a, &q.ring(), undo);
-    publish(a, queue, q.tail, Reg::Rdx);
+    if races {
+        dynasm!(a ; .arch x64 ; push rcx);
+        mover.emit(a, &q.ring(), undo);
+        dynasm!(a ; .arch x64
+            ; pop rax
+            ; lea rcx, [rax + rdx]
+            ; lock cmpxchg [q.tail], rcx
+            ; jne =>lost
+        );
+    } else {
+        mover.emit(a, &q.ring(), undo);
+        publish(a, queue, q.tail, Reg::Rdx);
+    }
     dynasm!(a ; .arch x64 ; mov rax, rdx);
     let live = (way.live - STRING) | Regs::of(&[Reg::Rax]);
     tell(a, queue, Q_FULL_1.number(), q.put_failed, live);
     dynasm!(a ; .arch x64 ; pop rdi ; pop rsi ; pop rdx);
     a.cold(|a| {
-        dynasm!(a ; .arch x64 ; =>undo ; pop rdi ; pop rsi ; pop rdx ; jmp =>way.no);
+        if races {
+            dynasm!(a ; .arch x64
+                ; =>lost
+                ; pop rdi
+                ; pop rsi
+                ; pop rdx
+                ; jmp =>again
+                ; =>undo
+                ; pop rcx
+            );
+        } else {
+            a.bind(undo);
+        }
+        dynasm!(a ; .arch x64 ; pop rdi ; pop rsi ; pop rdx ; jmp =>way.no);
     });
 }
 
@@ -186,7 +331,7 @@ fn get_stretch(
         ; jne =>way.no
         ; =>retry
         ; mov rcx, [q.tail]
-        ; mov rax, [q.head]
+        ; mov rax, [q.shown]
         ; sub rax, rcx
         ; jz =>failing
         // As many as there are, as lie before the ring's end, and as the caller allows.

@@ -97,6 +97,28 @@ fn a_get_that_stops_anywhere_keeps_its_byte() {
     }
 }
 
+/// A producer of strings that stops, also between its claim and its show, stops no other.
+#[test]
+fn a_producer_that_stops_anywhere_delays_no_other() {
+    static GATE: Gate = Gate::new();
+    let many = |spec: &Spec| spec.strings && spec.producers == Parties::Many;
+    for spec in specs(16).filter(|spec| spec.several_cpus && many(spec)) {
+        stops(
+            spec,
+            &GATE,
+            |_| {},
+            |put, _| assert_eq!(put(b'9'), 1),
+            |made| made.write(b"xyz"),
+            |made, put| {
+                assert_eq!(put, 3);
+                let mut into = [0; 8];
+                assert_eq!(made.read(&mut into), 4);
+                assert!([b"9xyz", b"xyz9"].contains(&&into[..4].try_into().unwrap()));
+            },
+        );
+    }
+}
+
 /// One end fails while the other provides what it waits for: either it sees this after all, or it is
 /// notified.
 #[test]

@@ -7,12 +7,12 @@
 //! Two pages at most go at once, of a queue that holds more: a short read, as from any stream.
 //!
 //! Guards, each to the slow exit: an empty queue (the slow path waits, returns an error, or reports the end
-//! of input), a count of 0, another reader, a kernel address, a fault. If the producer has found the queue
+//! of input), a count of 0, a kernel address, a fault. If the producer has found the queue
 //! full before, `Q_full-1` of the queue is called, or is inlined here.
 //!
 //! Source: dissertation, sections 3.2.1, 3.2.2 and 4.1.4.
 
-use super::{ByteQueue, Channel, Frame, many};
+use super::{ByteQueue, Channel, Frame, Parties, many};
 use crate::catalogue::composed::Recipe;
 use crate::kit::assembly::{Assembly, Made, Mover, Ring, Way};
 use crate::kit::class::{Holder, Ref};
@@ -23,55 +23,55 @@ use alloc::sync::Arc;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Label, dynasm};
-use sync::monitor::RawMonitor;
 
 static CLASS: Class = Class::new("line read");
 
 /// Plain twin of the routine: moves the available bytes. None where the routine takes the slow exit.
-pub fn receive(queue: &ByteQueue, turn: &RawMonitor, into: &mut [u8]) -> Option<usize> {
-    if into.is_empty() || !turn.try_lock() {
+pub fn receive(queue: &ByteQueue, into: &mut [u8]) -> Option<usize> {
+    if into.is_empty() || queue.is_empty() {
         return None;
     }
-    let count = (!queue.is_empty()).then(|| queue.read(into));
-    turn.unlock();
-    count
+    Some(queue.read(into)).filter(|count| *count > 0)
 }
 
 /// How the routine is made.
 pub struct Receives {
-    /// The queue.
+    /// The queue, for many consumers: any thread that has the descriptor reads.
     pub queue: Ref<ByteQueue>,
-    /// The turn that serializes readers.
-    pub end: Turn,
+    /// The waiters at its ends.
+    pub wakes: Wakes,
     /// The seam that routines are made against.
     pub seam: &'static Seam,
 }
 
-/// The means that serializes the parties at an end, and the waiters there.
+/// The parties that a routine at one end wakes at the other.
 #[derive(Clone)]
-pub enum Turn {
-    /// This alone.
-    Line(&'static RawMonitor),
-    /// The channel's; readers wake who waits for room once half of the queue is free, writers who waits for
+pub enum Wakes {
+    /// None: the handler of the device does that.
+    Nobody,
+    /// The channel's: readers wake who waits for room once half of the queue is free, writers who waits for
     /// bytes.
     Channel(Arc<Channel>),
 }
 
 impl Recipe for Receives {
     fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
-        let (monitor, drained) = match &self.end {
-            Turn::Line(monitor) => (*monitor, None),
-            Turn::Channel(channel) => (&channel.reading, Some(&channel.drained)),
+        let name = match self.queue.parties() {
+            (_, Parties::One) => return Err(Unmade::BadSpec),
+            (Parties::One, Parties::Many) => "read, SP-MC",
+            (Parties::Many, Parties::Many) => "read, MP-MC",
+        };
+        let drained = match &self.wakes {
+            Wakes::Nobody => None,
+            Wakes::Channel(channel) => Some(&channel.drained),
         };
         let q = self.queue.layout()?;
-        let mut a = Assembly::new(&CLASS, "read", Some(holder));
-        let frame = Frame::new(&mut a, monitor, self.seam)?;
-        frame.look(&mut a);
+        let mut a = Assembly::new(&CLASS, name, Some(holder));
+        let frame = Frame::new(&mut a, self.seam);
         dynasm!(a ; .arch x64 ; test rsi, rsi ; js =>frame.leave ; push rcx);
         clamp(&mut a, Reg::Rsi);
-        frame.enter(&mut a);
         let way = Way {
-            no: frame.unlock,
+            no: frame.undo,
             live: KEPT,
         };
         many::get(&mut a, &self.queue, &q, way, &OutOfRing(frame.v));
@@ -88,8 +88,8 @@ impl Recipe for Receives {
         }
         frame.end(&mut a, abi::nr::READ);
         // SAFETY: the code above keeps the contract of a descriptor routine. The image keeps the queue, what
-        // it is linked to, and the channel; another monitor stays.
-        unsafe { a.seal(Some(Arc::new((self.queue.clone(), self.end.clone())))) }
+        // it is linked to, and the channel.
+        unsafe { a.seal(Some(Arc::new((self.queue.clone(), self.wakes.clone())))) }
     }
 }
 
@@ -106,10 +106,9 @@ impl Mover for OutOfRing {
     fn emit(&self, a: &mut Assembly, q: &Ring, undo: Label) {
         let guarded = self.0.guarded_user;
         let mask = q.size - 1;
-        let [wrap, copied, fault] = core::array::from_fn(|_| a.label());
+        let [wrap, copied, fault, torn] = core::array::from_fn(|_| a.label());
         dynasm!(a ; .arch x64
-            ; mov rdi, rsi
-            ; mov esi, [q.tail]
+            ; xchg rdi, rsi
             ; and esi, mask
             ; lea eax, [rsi + rdx]
             ; add rsi, q.bytes
@@ -129,18 +128,15 @@ impl Mover for OutOfRing {
                 ; mov ecx, edx
                 ; sub eax, q.size
                 ; sub ecx, eax
+                ; push rax
             );
             a.fault_begin();
             emit::copy_ecx(a);
-            dynasm!(a ; .arch x64
-                ; mov ecx, [q.tail]
-                ; and ecx, mask
-                ; lea ecx, [rcx + rdx - q.size]
-                ; mov rsi, q.bytes
-            );
+            dynasm!(a ; .arch x64 ; mov ecx, [rsp] ; mov rsi, q.bytes);
             emit::copy_ecx(a);
-            a.fault_end(fault);
-            dynasm!(a ; .arch x64 ; jmp =>copied ; =>fault);
+            a.fault_end(torn);
+            // A fault there finds one word more on the stack.
+            dynasm!(a ; .arch x64 ; pop rax ; jmp =>copied ; =>torn ; pop rax ; =>fault);
             emit::close_user(a, guarded);
             dynasm!(a ; .arch x64 ; jmp =>undo);
         });
@@ -153,20 +149,19 @@ mod tests {
     use crate::catalogue::composed::Composed;
     use crate::catalogue::gauge::{self, Gauge};
     use crate::catalogue::queue::{Parties, Q_FULL_1, Spec};
-    use crate::catalogue::testing::{
-        Ended, Random, UserMemory, call, either, hot_path, leaked, low,
-    };
+    use crate::catalogue::testing::{Ended, Random, UserMemory, call, either, hot_path, leaked};
     use crate::kit::class::create;
     use crate::kit::interfacer::link;
     use crate::kit::seam::Conv;
     use abi::nr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     const SIZE: usize = 64;
 
     fn queue(several_cpus: bool) -> Ref<ByteQueue> {
         create::<ByteQueue>(Spec {
             producers: Parties::One,
-            consumers: Parties::One,
+            consumers: Parties::Many,
             size: SIZE,
             several_cpus,
             strings: true,
@@ -174,15 +169,11 @@ mod tests {
         .unwrap()
     }
 
-    fn composed(
-        queue: &Ref<ByteQueue>,
-        turn: &'static RawMonitor,
-        seam: &'static Seam,
-    ) -> Arc<Composed> {
+    fn composed(queue: &Ref<ByteQueue>, seam: &'static Seam) -> Arc<Composed> {
         let composed = Composed::new("test", nr::READ, seam).unwrap();
         let recipe = Receives {
             queue: queue.clone(),
-            end: Turn::Line(turn),
+            wakes: Wakes::Nobody,
             seam,
         };
         composed.follow(Some(Arc::new(recipe))).unwrap();
@@ -195,9 +186,8 @@ mod tests {
             let seam = leaked(cpus, Conv::Host);
             let (made, twin) = (queue(cpus > 1), queue(cpus > 1));
             let told = create::<Gauge>(false).unwrap();
-            let turn = low(RawMonitor::new());
             link(&made, Q_FULL_1, gauge::count(&told)).unwrap();
-            let composed = composed(&made, turn, seam);
+            let composed = composed(&made, seam);
             let routine = composed.plugged().unwrap();
             let mut user = UserMemory::new(4096);
             let mut random = Random::new(cpus as u64);
@@ -221,7 +211,7 @@ mod tests {
                     Ended::Slowly(nr::READ)
                 } else {
                     let mut into = vec![0; count];
-                    match receive(&twin, &RawMonitor::new(), &mut into) {
+                    match receive(&twin, &mut into) {
                         Some(got) => {
                             expected[at..at + got].copy_from_slice(&into[..got]);
                             wanted += u64::from(core::mem::take(&mut full));
@@ -236,26 +226,74 @@ mod tests {
                     assert!(user.bytes() == expected);
                 }
                 assert_eq!((made.len(), told.read()), (twin.len(), wanted));
-                assert!(turn.try_lock());
-                turn.unlock();
             }
             made.write(b"x");
-            turn.lock();
-            assert_eq!(call(&routine, [0, user.at(0), 1]), Ended::Slowly(nr::READ));
-            turn.unlock();
             assert_eq!(call(&routine, [0, 1 << 63, 1]), Ended::Slowly(nr::READ));
+        }
+    }
+
+    /// Each of several readers gets bytes that stood next to each other, and all together get all.
+    #[test]
+    fn reads_of_several_threads_lose_and_double_nothing() {
+        const BYTES: usize = 200_000;
+        let seam = leaked(2, Conv::Host);
+        let made = queue(true);
+        let composed = composed(&made, seam);
+        let routine = composed.plugged().unwrap();
+        let left = AtomicUsize::new(BYTES);
+        let seen = [const { AtomicUsize::new(0) }; 256];
+        std::thread::scope(|s| {
+            for reader in 0..3 {
+                let (routine, made, left, seen) = (routine.clone(), &made, &left, &seen);
+                s.spawn(move || {
+                    let mut user = UserMemory::new(4096);
+                    while left.load(Ordering::Relaxed) > 0 {
+                        // One of them comes as the slow path does.
+                        let count = match reader {
+                            0 => made.read(&mut user.bytes()[..23]),
+                            _ => match call(&routine, [0, user.at(0), 23]) {
+                                Ended::With(count) => count as usize,
+                                Ended::Slowly(_) => 0,
+                            },
+                        };
+                        let got = &user.bytes()[..count];
+                        for two in got.windows(2) {
+                            assert_eq!(two[1], two[0].wrapping_add(1));
+                        }
+                        for byte in got {
+                            seen[usize::from(*byte)].fetch_add(1, Ordering::Relaxed);
+                        }
+                        left.fetch_sub(count, Ordering::Relaxed);
+                        if count == 0 {
+                            std::thread::yield_now();
+                        }
+                    }
+                });
+            }
+            let text: Vec<u8> = (0..BYTES).map(|n| n as u8).collect();
+            let mut put = 0;
+            while put < BYTES {
+                match made.write(&text[put..(put + 40).min(BYTES)]) {
+                    0 => std::thread::yield_now(),
+                    count => put += count,
+                }
+            }
+        });
+        for (byte, count) in seen.iter().enumerate() {
+            let wanted = BYTES / 256 + usize::from(byte < BYTES % 256);
+            assert_eq!(count.load(Ordering::Relaxed), wanted, "{byte}");
         }
     }
 
     #[test]
     fn the_hot_path_keeps_its_budget() {
         let seam = leaked(1, Conv::Kernel);
-        let (made, turn) = (queue(false), low(RawMonitor::new()));
+        let made = queue(false);
         let told = create::<Gauge>(false).unwrap();
         link(&made, Q_FULL_1, gauge::count(&told)).unwrap();
-        let routine = composed(&made, turn, seam).plugged().unwrap();
+        let routine = composed(&made, seam).plugged().unwrap();
         assert!(
-            hot_path(&routine) <= either(41, 42),
+            hot_path(&routine) <= either(40, 41),
             "{}",
             hot_path(&routine)
         );
