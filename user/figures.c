@@ -162,6 +162,14 @@ static void processors(void)
     check(whole("/proc/cpuinfo") > 0 && strstr(text, " bits physical, "), "cpuinfo: bits of addresses");
     long cores = behind("/proc/cpuinfo", "cpu cores\t");
     check(cores >= 1 && cores <= cpus(), "cpuinfo: cores");
+    check(behind("/proc/cpuinfo", "cpuid level\t") >= 1, "cpuinfo: how many pages of facts a processor tells");
+    check(behind("/proc/cpuinfo", "clflush size\t") >= 16, "cpuinfo: bytes of a line of a cache");
+    long size = behind("/proc/cpuinfo", "cache size\t"), same = caches == 0;
+    for (int index = 0; index < caches; index++) {
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
+        same |= number(path) == size;
+    }
+    check(same, "cpuinfo: the size is that of a cache");
 }
 
 static void network(void)

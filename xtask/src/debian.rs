@@ -117,8 +117,8 @@ const FOLDERS: &[(&str, u32)] = &[
     ("var/lib", 0o755),
 ];
 
-/// Packages that each Debian has, so that none of the others says that it needs them. What else is essential
-/// manages packages, logins and services.
+/// Packages that each Debian has, so that none of the others says that it needs them. Essential too, but not
+/// here, are those that manage packages, logins and services.
 const ESSENTIAL: &[&str] = &[
     "bash",
     "bsdutils",

@@ -18,7 +18,7 @@ use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU64, Ordering};
 use machine::cpu::MAX_CPUS;
 use machine::mitigate::Bug;
-use machine::topology;
+use machine::topology::{self, Holds};
 
 use super::{counts, sysvipc};
 use crate::levels::LEVELS;
@@ -533,9 +533,11 @@ fn one_cpu(cpu: u64, out: &mut Out) {
     let brand = machine::features::brand();
     let model = String::from_utf8_lossy(&brand);
     let khz = machine::clock::tsc_khz();
-    let [_, b, c, d] = machine::features::cpuid(0, 0);
+    let [leaves, b, c, d] = machine::features::cpuid(0, 0);
     let vendor: alloc::vec::Vec<u8> = [b, d, c].iter().flat_map(|r| r.to_le_bytes()).collect();
-    let [signature, ..] = machine::features::cpuid(1, 0);
+    let [signature, about, ..] = machine::features::cpuid(1, 0);
+    // In units of eight bytes.
+    let line = (about >> 8 & 0xff) * 8;
     let [widths, ..] = machine::features::cpuid(0x8000_0008, 0);
     let siblings = (0..machine::cpu::cpus())
         .filter(|other| topology::package_of(*other) == topology::package_of(cpu as usize));
@@ -549,7 +551,7 @@ fn one_cpu(cpu: u64, out: &mut Out) {
     });
     let _ = write!(
         out,
-        "processor\t: {cpu}\nvendor_id\t: {}\ncpu family\t: {}\nmodel\t\t: {}\nmodel name\t: {}\nstepping\t: {}\ncpu MHz\t\t: {}.{:03}\nphysical id\t: {}\nsiblings\t: {}\ncore id\t\t: {}\ncpu cores\t: {}\nflags\t\t: fpu tsc msr pae cx8 apic cmov fxsr sse sse2 syscall lm",
+        "processor\t: {cpu}\nvendor_id\t: {}\ncpu family\t: {}\nmodel\t\t: {}\nmodel name\t: {}\nstepping\t: {}\ncpu MHz\t\t: {}.{:03}\ncache size\t: {} KB\nphysical id\t: {}\nsiblings\t: {}\ncore id\t\t: {}\ncpu cores\t: {}\nfpu\t\t: yes\nfpu_exception\t: yes\ncpuid level\t: {leaves}\nwp\t\t: yes\nflags\t\t: fpu tsc msr pae cx8 apic cmov fxsr sse sse2 syscall lm",
         String::from_utf8_lossy(&vendor),
         (signature >> 8 & 0xf) + (signature >> 20 & 0xff),
         (signature >> 4 & 0xf) | (signature >> 12 & 0xf0),
@@ -557,6 +559,7 @@ fn one_cpu(cpu: u64, out: &mut Out) {
         signature & 0xf,
         khz / 1000,
         khz % 1000,
+        cache_size(&vendor) / 1024,
         topology::package_of(cpu as usize),
         siblings.clone().count(),
         topology::core_of(cpu as usize),
@@ -574,12 +577,24 @@ fn one_cpu(cpu: u64, out: &mut Out) {
     }
     let _ = write!(
         out,
-        "\nbogomips\t: {}.{:02}\naddress sizes\t: {} bits physical, {} bits virtual\n\n",
+        "\nbogomips\t: {}.{:02}\nclflush size\t: {line}\ncache_alignment\t: {line}\naddress sizes\t: {} bits physical, {} bits virtual\npower management:\n\n",
         khz / 500,
         khz / 5 % 100,
         widths & 0xff,
         widths >> 8 & 0xff
     );
+}
+
+/// Bytes of the cache that Linux names of a processor: the last one, or the second level of AMD's.
+fn cache_size(vendor: &[u8]) -> u64 {
+    let last = if vendor == b"AuthenticAMD" {
+        2
+    } else {
+        u32::MAX
+    };
+    let whole =
+        topology::caches().filter(|cache| cache.holds == Holds::Both && cache.level <= last);
+    whole.last().map_or(0, |cache| cache.size())
 }
 
 fn filesystems(out: &mut Out) -> Result<()> {
