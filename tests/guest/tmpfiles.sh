@@ -1,5 +1,6 @@
-# systemd-tmpfiles from Debian's package: what a text asks for is made, and cleared.
-. /tests/lib.sh
+# systemd-tmpfiles and systemd-journald from Debian's package: what a text asks for is made, and cleared; what programs tell is kept, and found.
+PATIENCE=60
+. /tests/debian.sh
 cat >/tmp/made.conf <<'C'
 d /run/made 0750 root user -
 f /run/made/file 0640 root user - text
@@ -19,4 +20,19 @@ mkdir -p /run/made/gone/deep && echo >/run/made/gone/deep/file
 runs "tmpfiles: a tree is removed" systemd-tmpfiles --remove /tmp/made.conf
 exits "tmpfiles: it is gone" 1 test -e /run/made/gone
 exits "tmpfiles: a wrong line" 65 sh -c 'echo "? /run/x" >/tmp/wrong.conf; systemd-tmpfiles --create /tmp/wrong.conf'
+
+mkdir -p /run/systemd/journal && echo 0123456789abcdef0123456789abcdef >/etc/machine-id
+/usr/lib/systemd/systemd-journald &
+journal=$!
+kept() { journalctl --no-pager -o cat -t "$1" | grep -qx "$2"; }
+runs "journald: it listens" comes test -S /run/systemd/journal/stdout
+runs "journald: a stream begins" sh -c 'echo told by a stream | systemd-cat -t streamer'
+runs "journald: what the stream told is kept" comes kept streamer "told by a stream"
+runs "journald: a message is sent" logger -u /run/systemd/journal/dev-log -t sender told by a message
+runs "journald: the message is kept" comes kept sender "told by a message"
+is "journald: whose it was" "$(id -u)" "$(journalctl --no-pager -o verbose -t sender | sed -n 's/^ *_UID=//p')"
+like "journald: its control group" "*systemd-journald*" "$(of systemd-cgls --no-pager)"
+kill $journal
+wait $journal
+is "journald: it ends when asked" 0 $?
 plan

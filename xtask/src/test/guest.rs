@@ -477,7 +477,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "tmpfiles",
-        about: "systemd-tmpfiles, from Debian's package",
+        about: "systemd-tmpfiles and systemd-journald, from Debian's package",
         run: tmpfiles,
     },
     Test {
