@@ -1,6 +1,6 @@
 //! The files of a control group: what they say, and what can be written to them.
 //!
-//! *Interface.* [`FILES`]; [`line`] is the group of a process as `/proc/PID/cgroup` says it, and
+//! *Interface.* [`FILES`]; [`line()`] is the group of a process as `/proc/PID/cgroup` says it, and
 //! [`controllers`] the text of `/proc/cgroups`.
 
 use abi::errno::{Errno, Result};
