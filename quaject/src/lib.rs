@@ -13,6 +13,9 @@ extern crate alloc;
 mod catalogue;
 mod kit;
 mod primitive;
+#[cfg(all(test, not(loom)))]
+#[path = "../../sync/tests/common/threads.rs"]
+mod threads;
 
 pub use catalogue::{CALLBACKS, constant, counter, fsmap, pipe, symtab};
 #[cfg(not(loom))]

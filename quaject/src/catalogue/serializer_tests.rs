@@ -4,12 +4,10 @@ use super::*;
 use crate::catalogue::queue::{ByteQueue, Parties, Spec, q_put};
 use crate::kit::class::create;
 use crate::kit::interfacer::link;
+use crate::threads;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
-
-#[path = "../../../sync/tests/common/threads.rs"]
-mod threads;
 
 /// A serializer, and a queue for one producer to be linked behind it.
 fn end_and_queue() -> (Ref<Serializer>, Ref<ByteQueue>) {

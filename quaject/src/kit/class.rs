@@ -23,9 +23,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use sync::stack::{Node, Stack};
 
 /// The three parts of a quaject's interface.
@@ -278,9 +276,13 @@ pub struct Header {
     number: u32,
     references: AtomicU32,
     wiring: Wiring<Target, Holder, PORTS>,
-    /// Links that lead here one behind the other, at most.
-    above: AtomicU8,
+    /// In the low byte the links that lead here one behind the other, at most; above it the number of links
+    /// that lead here. All of it is 0 when none does.
+    above: AtomicU32,
 }
+
+/// One link, in [`Header::above`].
+const LINK: u32 = 1 << 8;
 
 static NUMBERS: AtomicU32 = AtomicU32::new(1);
 
@@ -293,7 +295,7 @@ impl Header {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             references: AtomicU32::new(0),
             wiring: Wiring::new(),
-            above: AtomicU8::new(0),
+            above: AtomicU32::new(0),
         }
     }
 
@@ -345,17 +347,34 @@ impl Header {
 
     /// Links that lead here one behind the other, at most.
     pub(crate) fn above(&self) -> u8 {
-        self.above.load(Ordering::Relaxed)
+        self.above.load(Ordering::Relaxed) as u8
     }
 
-    /// So many links lead here.
+    /// So many links lead here, one behind the other.
     pub(crate) fn is_below(&self, above: u8) {
-        self.above.fetch_max(above, Ordering::Relaxed);
+        let more = |old: u32| Some(old & !u32::from(u8::MAX) | u32::from(above.max(old as u8)));
+        self.change_above(more);
     }
 
-    /// No link leads here any more.
-    pub(crate) fn is_free(&self) {
-        self.above.store(0, Ordering::Relaxed);
+    /// A link leads here, or is about to.
+    pub(crate) fn is_led(&self) {
+        self.above.fetch_add(LINK, Ordering::Relaxed);
+    }
+
+    /// That link leads here no more. Of what lay in front of it nothing is left with the last one.
+    pub(crate) fn is_left(&self) {
+        let less = |old: u32| {
+            old.checked_sub(LINK)
+                .map(|left| if left < LINK { 0 } else { left })
+        };
+        self.change_above(less);
+    }
+
+    fn change_above(&self, to: impl FnMut(u32) -> Option<u32>) {
+        // A count of links that are not there stays.
+        let _ = self
+            .above
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, to);
     }
 
     /// Has the quaject make its code anew, as far as that goes through port number `port`.
@@ -366,9 +385,11 @@ impl Header {
     /// Gives every port its default action back, for a quaject that nobody has any more; whether there was a
     /// link.
     fn unlink_all(&self) -> bool {
-        self.above.store(0, Ordering::Relaxed);
         (0..self.class.ports.len()).fold(false, |was, port| {
             let old = self.wiring.exchange(port, None);
+            if let Some(owner) = old.as_ref().and_then(|target| target.owner()) {
+                owner.is_left();
+            }
             was | old.is_some()
         })
     }

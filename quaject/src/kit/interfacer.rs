@@ -293,17 +293,31 @@ pub(super) fn exchange(
     port: usize,
     to: Option<Target>,
 ) -> (Result<(), Unmade>, Option<Target>) {
+    let owner = |target: &Option<Target>| target.as_ref().and_then(|target| target.owner());
+    let led = owner(&to);
+    if let Some(led) = led {
+        led.is_led();
+    }
     if let Some(target) = &to
-        && let Err(unmade) = descend((from, port), target, from.above() + 1)
+        && let Err(unmade) = descend((from, port), target, from.above().saturating_add(1))
     {
+        if let Some(led) = led {
+            led.is_left();
+        }
         return (Err(unmade), to);
     }
     let old = from.wiring().exchange(port, to);
     let made = remake(from, port);
     if made.is_ok() {
+        if let Some(left) = owner(&old) {
+            left.is_left();
+        }
         return (made, old);
     }
     let new = from.wiring().exchange(port, old);
+    if let Some(led) = led {
+        led.is_left();
+    }
     // A routine that could be made then can be made now, or stays as it is.
     let _again = remake(from, port);
     (made, new)

@@ -170,9 +170,6 @@ pub fn insert(from: &dyn Quaject, port: &str, filter: &dyn Quaject) -> Result<()
         if own.wiring().get(out).is_some() {
             return (Err(Refused::Busy), [None, None]);
         }
-        if own.references() == HELD {
-            own.is_free();
-        }
         // Nothing passes the filter yet: first it leads on.
         let (led, first) = exchange(own, out, begin.wiring().get(number));
         if let Err(unmade) = led {
@@ -190,9 +187,6 @@ pub fn insert(from: &dyn Quaject, port: &str, filter: &dyn Quaject) -> Result<()
     let (result, _gone) = alone(steps);
     result
 }
-
-/// Handles to a quaject to which nothing leads, in [`insert`]: the caller's, and the new target's.
-const HELD: usize = 2;
 
 /// Takes the quaject number `which` out of the chain behind `port` of `from`: its place leads where it led,
 /// and it leads nowhere.

@@ -16,12 +16,16 @@ thread_local! {
     };
 }
 
-static CALLOUTS: Callouts = Callouts {
+/// The callouts that `link` links.
+pub static CALLOUTS: Callouts = Callouts {
     current: || ME.with(|me| std::ptr::from_ref(*me).expose_provenance()),
     suspend: thread::park,
     resume: |handle| {
-        // SAFETY: `current` gave it, and it stays.
-        unsafe { &*std::ptr::with_exposed_provenance::<Thread>(handle) }.unpark();
+        // A thread that waits since before these were linked has 0, and looks again by itself.
+        if handle != 0 {
+            // SAFETY: `current` gave it, and it stays.
+            unsafe { &*std::ptr::with_exposed_provenance::<Thread>(handle) }.unpark();
+        }
     },
     yield_now: thread::yield_now,
     ..callout::DEFAULT

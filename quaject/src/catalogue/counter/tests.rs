@@ -4,6 +4,7 @@ use super::routine::{synthesize_add, synthesize_take};
 use super::*;
 use crate::catalogue::testing::{Ended, Random, UserMemory, call, hot_path, low, seam};
 use crate::kit::seam::Conv;
+use crate::threads;
 use abi::nr;
 use std::sync::atomic::AtomicU32;
 
@@ -103,15 +104,20 @@ fn what_is_no_number_goes_the_slow_way() {
 fn who_waits_is_called() {
     static TOKENS: AtomicU32 = AtomicU32::new(0);
     // Other tests wake threads of theirs meanwhile.
-    std::thread_local!(static ME: std::cell::Cell<usize> = const { std::cell::Cell::new(9) });
-    ME.set(8);
+    std::thread_local!(static COUNTED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+    COUNTED.set(true);
     static COUNTING: sync::callout::Callouts = sync::callout::Callouts {
-        current: || ME.get(),
-        resume: |thread| {
-            TOKENS.fetch_add(u32::from(thread == 8), Ordering::Relaxed);
+        current: || match COUNTED.get() {
+            true => 8,
+            false => (threads::CALLOUTS.current)(),
         },
-        ..sync::callout::DEFAULT
+        resume: |thread| match thread {
+            8 => _ = TOKENS.fetch_add(1, Ordering::Relaxed),
+            other => (threads::CALLOUTS.resume)(other),
+        },
+        ..threads::CALLOUTS
     };
+    threads::link();
     sync::callout::link(&COUNTING);
     for cpus in [1, 2] {
         TOKENS.store(0, Ordering::Relaxed);
@@ -140,6 +146,7 @@ fn who_waits_is_called() {
         }
         pair.made.replace(pair.twin.count());
     }
+    sync::callout::link(&threads::CALLOUTS);
 }
 
 #[test]
