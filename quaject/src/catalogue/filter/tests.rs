@@ -302,6 +302,22 @@ fn a_limit_lasts_as_long_as_its_bytes() {
     assert_eq!(rate.due_ns(now + 3_000_000_000), 1_000_000);
 }
 
+/// Chains grow no longer by filters that come and go, though others hold these.
+#[test]
+fn held_filters_come_and_go_for_ever() {
+    codegen::host::link();
+    let stream = create::<Stream>(()).unwrap();
+    let all = [create::<Upper>(()).unwrap(), create::<Upper>(()).unwrap()];
+    let _held = all.clone();
+    let number = |at: usize| all[at].header().number();
+    insert(&stream, "incoming", &all[0]).unwrap();
+    for round in 0..100 {
+        let (comes, goes) = ((round + 1) % 2, round % 2);
+        insert(&stream, "incoming", &all[comes]).unwrap();
+        remove(&stream, "incoming", number(goes)).unwrap();
+    }
+}
+
 /// Filters come and go under threads whose bytes pass: each is as one of the chains has it, and those behind
 /// the changes as the last one has it.
 #[test]
