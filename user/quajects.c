@@ -95,9 +95,11 @@ static void linked(void)
     while (count)
         close(all[--count]);
 
+    equal(syn_link(pump, "output", upper, "put"), -EMLINK, "nor may a longest one have one more in front");
+    equal(syn_link(upper, "to", to, "Q_put"), 0, "the chain goes");
+    equal(syn_link(pump, "output", upper, "put"), 0, "then it may");
+
     /* A linked quaject lives as long as the link. */
-    syn_link(pump, "output", upper, "put");
-    syn_link(upper, "to", to, "Q_put");
     close(upper);
     syn_invoke(from, put_number, 'q');
     equal(syn_invoke(pump, syn_entry(pump, "run"), 1), 1, "a filter without a descriptor is still linked");
