@@ -1,4 +1,4 @@
-/* The clock of the day follows a better one: adjtimex, adjtime, leap seconds, atomic time.
+/* The clock of the day follows a better one: adjtimex, adjtime, leap seconds, atomic time. The battery clock: its date, events and alarm.
  *
  * Interface: clocks [GROUP...] runs all groups or those named; TAP on standard output. It wants user 0, and sets the clock. CLOCK_MONOTONIC_RAW
  * is the measure.
@@ -6,9 +6,13 @@
 #define _GNU_SOURCE
 #include "kit.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/rtc.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/time.h>
 #include <sys/timex.h>
 #include <sys/wait.h>
@@ -183,8 +187,115 @@ static void leaps(void)
     check(adjust(ADJ_STATUS, &t) == TIME_OK && t.tai == 36, "and goes back");
 }
 
+static time_t date_of(int fd)
+{
+    struct rtc_time t;
+    if (ioctl(fd, RTC_RD_TIME, &t))
+        return -1;
+    struct tm tm = {.tm_sec = t.tm_sec, .tm_min = t.tm_min, .tm_hour = t.tm_hour, .tm_mday = t.tm_mday, .tm_mon = t.tm_mon, .tm_year = t.tm_year};
+    return timegm(&tm);
+}
+
+static struct rtc_time as_date(time_t at)
+{
+    struct tm tm;
+    gmtime_r(&at, &tm);
+    return (struct rtc_time){.tm_sec = tm.tm_sec, .tm_min = tm.tm_min, .tm_hour = tm.tm_hour, .tm_mday = tm.tm_mday, .tm_mon = tm.tm_mon, .tm_year = tm.tm_year};
+}
+
+static int refuses(int fd, unsigned long command, void *argument, int error)
+{
+    errno = 0;
+    return ioctl(fd, command, argument) == -1 && errno == error;
+}
+
+/* The next events, and the nanoseconds until they have come. */
+static unsigned long event(int fd, int64_t *passed)
+{
+    unsigned long events = 0;
+    int64_t began = at(CLOCK_MONOTONIC_RAW);
+    if (read(fd, &events, sizeof events) != sizeof events)
+        events = 0;
+    *passed = at(CLOCK_MONOTONIC_RAW) - began;
+    return events;
+}
+
+static void battery(void)
+{
+    int fd = open("/dev/rtc", O_RDONLY | O_CLOEXEC), steady = 1, follow = 1;
+    check(fd >= 0 && llabs(date_of(fd) - time(0)) <= 2, "the battery clock has the date");
+    errno = 0;
+    check(open("/dev/rtc0", O_RDONLY) == -1 && errno == EBUSY, "one has it at a time");
+    int64_t passed;
+    unsigned long events;
+    check(ioctl(fd, RTC_UIE_ON, 0) == 0, "an event each second");
+    event(fd, &passed);
+    for (int i = 0; i < 3; i++) {
+        time_t before = date_of(fd);
+        events = event(fd, &passed);
+        steady &= events == (1 << 8 | RTC_IRQF | RTC_UF) && near(passed, 1000000000, 1000000);
+        follow &= date_of(fd) == before + 1;
+    }
+    check(steady && follow, "comes when the date changes");
+    pause_for(2.5);
+    struct pollfd ready = {fd, POLLIN, 0};
+    check(poll(&ready, 1, 0) == 1 && event(fd, &passed) == (2 << 8 | RTC_IRQF | RTC_UF), "those that were missed are counted");
+    check(ioctl(fd, RTC_UIE_OFF, 0) == 0 && poll(&ready, 1, 1500) == 0, "until it is switched off");
+    unsigned long rate = 0;
+    check(ioctl(fd, RTC_IRQP_READ, &rate) == 0 && rate == 1024 && ioctl(fd, RTC_IRQP_SET, 32) == 0, "a rate");
+    ioctl(fd, RTC_PIE_ON, 0);
+    int64_t sum = 0;
+    for (int i = 0; i < 16; i++) {
+        events = event(fd, &passed);
+        steady &= (events & 255) == (RTC_IRQF | RTC_PF);
+        sum += passed;
+    }
+    check(steady && near(sum, 500000000, 1000000), "is that of the periodic events");
+    ioctl(fd, RTC_PIE_OFF, 0);
+    check(refuses(fd, RTC_IRQP_SET, 0, EINVAL) && refuses(fd, RTC_IRQP_SET, (void *)8193, EINVAL), "within bounds");
+    struct rtc_time date = as_date(date_of(fd) + 2);
+    struct rtc_wkalrm wake = {0};
+    check(ioctl(fd, RTC_ALM_SET, &date) == 0 && ioctl(fd, RTC_AIE_ON, 0) == 0 && ioctl(fd, RTC_WKALM_RD, &wake) == 0 && wake.enabled
+              && wake.time.tm_sec == date.tm_sec && wake.time.tm_mday == date.tm_mday,
+          "an alarm");
+    events = event(fd, &passed);
+    check(events == (1 << 8 | RTC_IRQF | RTC_AF) && passed > 900000000 && passed < 2100000000 && timegm(&(struct tm){.tm_sec = date.tm_sec, .tm_min = date.tm_min, .tm_hour = date.tm_hour, .tm_mday = date.tm_mday, .tm_mon = date.tm_mon, .tm_year = date.tm_year}) == date_of(fd),
+          "rings at its time");
+    check(ioctl(fd, RTC_WKALM_RD, &wake) == 0 && !wake.enabled, "once");
+    wake.enabled = 1;
+    wake.time = as_date(date_of(fd));
+    check(refuses(fd, RTC_WKALM_SET, &wake, ETIME), "and in the future");
+    time_t now = date_of(fd), other = 2000000000;
+    struct rtc_time wrong = as_date(now), old = as_date(now - 60ll * 86400 * 365);
+    wrong.tm_mon = 12;
+    check(refuses(fd, RTC_SET_TIME, &wrong, EINVAL) && refuses(fd, RTC_SET_TIME, &old, EINVAL) && refuses(fd, RTC_ALM_SET, &(struct rtc_time){.tm_hour = 24}, EINVAL), "a wrong date");
+    wrong.tm_mon = -1;
+    check(refuses(fd, RTC_SET_TIME, &wrong, EINVAL) && refuses(fd, RTC_RD_TIME, (void *)8, EFAULT) && refuses(fd, 0x7100, 0, ENOTTY), "other wrong calls");
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (setresuid(1000, 1000, 1000))
+            _exit(2);
+        date = as_date(now);
+        _exit(refuses(fd, RTC_SET_TIME, &date, EACCES) && refuses(fd, RTC_IRQP_SET, (void *)128, EACCES) && date_of(fd) > 0 ? 0 : 1);
+    }
+    check(status_of(pid) == 0, "others may look and not touch");
+    date = as_date(other);
+    check(ioctl(fd, RTC_SET_TIME, &date) == 0 && llabs(date_of(fd) - other) <= 1, "it is set");
+    char few[3];
+    errno = 0;
+    check(read(fd, few, sizeof few) == -1 && errno == EINVAL, "a read of too little");
+    close(fd);
+    fd = open("/dev/rtc0", O_RDONLY | O_NONBLOCK);
+    check(fd >= 0 && llabs(date_of(fd) - other) <= 2, "the chip has kept it");
+    errno = 0;
+    check(read(fd, &events, sizeof events) == -1 && errno == EAGAIN, "nothing to read, and nobody who waits");
+    date = as_date(now);
+    ioctl(fd, RTC_SET_TIME, &date);
+    close(fd);
+}
+
 static const struct group groups[] = {
-    {"rate", rate}, {"by_hand", by_hand}, {"followed", followed}, {"leaps", leaps},
+    {"battery", battery}, {"rate", rate}, {"by_hand", by_hand}, {"followed", followed}, {"leaps", leaps},
 };
 
 int main(int argc, char **argv)

@@ -47,6 +47,7 @@ pub fn start(root: Place, console: Console) -> Result<()> {
     signal::start()?;
     file::fs::cache::writer::start()?;
     process::memory::start(machine::boot::info().cmdline);
+    process::time::rtc::register();
     let context = FsContext::new(root);
     let init = fork::make_init(context)?;
     let command = command(&init)?;

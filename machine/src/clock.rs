@@ -1,4 +1,4 @@
-//! Time: nanoseconds since boot from the TSC, and the date from the CMOS clock.
+//! Time: nanoseconds since boot from the TSC, and the date from the battery clock.
 //!
 //! *Interface*: [`now_ns`], [`tsc`], [`tsc_khz`], [`wall_at_boot`]; [`emit_ns`] for generated code;
 //! [`real_ns`] is the time of day, [`set_real_ns`] sets it, [`steer`] sets its rate. The TSC is measured once
@@ -134,7 +134,7 @@ pub(crate) fn calibrate() {
         KHZ.store(window.tsc * 1_000_000 / window.ns, Ordering::Relaxed);
         crate::apic::calibrated(window.apic, window.ns);
     }
-    let now = rtc::read().unwrap_or(0);
+    let now = crate::rtc::read().unwrap_or(0);
     WALL.store(
         now.saturating_sub(now_ns() / 1_000_000_000),
         Ordering::Relaxed,
@@ -249,83 +249,5 @@ mod pit {
             tsc: to.tsc - from.tsc,
             apic: to.apic.wrapping_sub(from.apic),
         })
-    }
-}
-
-/// The battery clock.
-#[cfg(target_os = "none")]
-mod rtc {
-    use crate::port::{inb, outb};
-
-    fn register(index: u8) -> u8 {
-        // SAFETY: the CMOS index and data ports; bit 7 (NMI off) stays clear.
-        unsafe {
-            outb(0x70, index);
-            inb(0x71)
-        }
-    }
-
-    /// Seconds since 1970, or `None` when there is no clock.
-    pub fn read() -> Option<u64> {
-        let mut last = None;
-        // Two equal readings outside an update.
-        for _ in 0..1000 {
-            if register(0x0a) & 0x80 != 0 {
-                continue;
-            }
-            let fields = [0u8, 2, 4, 7, 8, 9].map(register);
-            if last == Some(fields) {
-                return super::seconds(fields, register(0x0b));
-            }
-            last = Some(fields);
-        }
-        None
-    }
-}
-
-/// Seconds since 1970 from the CMOS fields second, minute, hour, day, month, year of the century, and status
-/// B.
-fn seconds(fields: [u8; 6], status: u8) -> Option<u64> {
-    let binary = status & 4 != 0;
-    let number = |x: u8| u64::from(if binary { x } else { (x >> 4) * 10 + (x & 15) });
-    let afternoon = status & 2 == 0 && fields[2] & 0x80 != 0;
-    let mut hour = number(fields[2] & 0x7f);
-    if status & 2 == 0 {
-        hour = hour % 12 + if afternoon { 12 } else { 0 };
-    }
-    let [second, minute, _, day, month, year] = fields.map(number);
-    if second > 59 || minute > 59 || hour > 23 || !(1..=31).contains(&day) {
-        return None;
-    }
-    if !(1..=12).contains(&month) || year > 99 {
-        return None;
-    }
-    // Days by the civil calendar, years from March (H. Hinnant, chrono-compatible date algorithms).
-    let year = 2000 + year - u64::from(month <= 2);
-    let shifted = (month + 9) % 12;
-    let day_of_year = (153 * shifted + 2) / 5 + day - 1;
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468;
-    Some(((days * 24 + hour) * 60 + minute) * 60 + second)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::seconds;
-
-    #[test]
-    fn dates() {
-        // 2026-11-21 19:49:51, BCD, 24 hours.
-        assert_eq!(
-            seconds([0x51, 0x49, 0x19, 0x21, 0x11, 0x26], 2),
-            Some(1_795_290_591)
-        );
-        // The same in binary, 12 hours.
-        assert_eq!(
-            seconds([51, 49, 0x80 | 7, 21, 11, 26], 4),
-            Some(1_795_290_591)
-        );
-        assert_eq!(seconds([0xff; 6], 0xff), None);
-        // 2000-02-29
-        assert_eq!(seconds([0, 0, 0, 0x29, 2, 0], 2), Some(951_782_400));
     }
 }

@@ -16,6 +16,7 @@ pub mod boot;
 pub mod clock;
 pub mod cpio;
 pub mod cpu;
+pub mod date;
 pub mod debug;
 pub mod features;
 pub mod fpu;
@@ -29,6 +30,7 @@ pub mod port;
 pub mod power;
 pub mod random;
 pub mod report;
+pub mod rtc;
 #[cfg(target_os = "none")]
 pub mod selfcheck;
 pub mod step;

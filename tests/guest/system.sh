@@ -60,4 +60,6 @@ is "a probe that is taken away is gone" 1 "$(wc -l </syn/probes)"
 exits "a probe of nothing" 1 sh -c 'echo 99999 1 >/syn/probes'
 exec 5<&-
 is "no process is left over" 0 "$(ps | grep -c '[s]leep')"
+runs "hwclock: the battery clock is set" hwclock -w -u
+like "hwclock: and read" "*$(date -u +%Y)*" "$(hwclock -r -u)"
 plan

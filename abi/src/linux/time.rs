@@ -121,6 +121,39 @@ impl Timeval {
     }
 }
 
+plain! {
+    /// `struct rtc_time`: a date of the battery clock.
+    pub struct RtcTime {
+        pub sec: i32,
+        pub min: i32,
+        pub hour: i32,
+        /// Of the month, from 1 on.
+        pub mday: i32,
+        /// From 0 on.
+        pub mon: i32,
+        /// Since 1900.
+        pub year: i32,
+        pub wday: i32,
+        pub yday: i32,
+        pub isdst: i32,
+    }
+    /// `struct rtc_wkalrm`: its alarm.
+    pub struct RtcWkalrm {
+        pub enabled: u8,
+        pub pending: u8,
+        pub pad: [u8; 2],
+        pub time: RtcTime,
+    }
+}
+
+constants! { u32:
+    RTC_AIE_ON = 0x7001, RTC_AIE_OFF = 0x7002, RTC_UIE_ON = 0x7003, RTC_UIE_OFF = 0x7004, RTC_PIE_ON = 0x7005,
+    RTC_PIE_OFF = 0x7006, RTC_ALM_SET = 0x4024_7007, RTC_ALM_READ = 0x8024_7008, RTC_RD_TIME = 0x8024_7009,
+    RTC_SET_TIME = 0x4024_700a, RTC_IRQP_READ = 0x8008_700b, RTC_IRQP_SET = 0x4008_700c,
+    RTC_WKALM_SET = 0x4028_700f, RTC_WKALM_RD = 0x8028_7010,
+    RTC_IRQF = 0x80, RTC_PF = 0x40, RTC_AF = 0x20, RTC_UF = 0x10,
+}
+
 constants! { i32:
     CLOCK_REALTIME = 0, CLOCK_MONOTONIC = 1, CLOCK_PROCESS_CPUTIME_ID = 2, CLOCK_THREAD_CPUTIME_ID = 3,
     CLOCK_MONOTONIC_RAW = 4, CLOCK_REALTIME_COARSE = 5, CLOCK_MONOTONIC_COARSE = 6, CLOCK_BOOTTIME = 7,

@@ -56,9 +56,11 @@ pub fn open(rdev: u64, how: How) -> Result<Arc<OpenFile>> {
 pub const SOUND: u32 = 240;
 /// Major number of those that it has.
 pub const OSS: u32 = 14;
+/// Major number of the battery clock, of those that Linux hands out at boot.
+pub const RTC: u32 = 253;
 
 /// Name, permission bits, major and minor number of the nodes that `/dev` starts with.
-pub const NODES: [(&str, u32, u32, u32); 15] = [
+pub const NODES: [(&str, u32, u32, u32); 16] = [
     ("null", 0o666, 1, 3),
     ("zero", 0o666, 1, 5),
     ("full", 0o666, 1, 7),
@@ -74,14 +76,16 @@ pub const NODES: [(&str, u32, u32, u32); 15] = [
     ("mixer", 0o660, OSS, 0),
     ("dsp", 0o660, OSS, 3),
     ("audio", 0o660, OSS, 4),
+    ("rtc0", 0o600, RTC, 0),
 ];
 
 /// Symbolic links that `/dev` starts with.
-pub const LINKS: [(&str, &str); 4] = [
+pub const LINKS: [(&str, &str); 5] = [
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
     ("stdout", "/proc/self/fd/1"),
     ("stderr", "/proc/self/fd/2"),
+    ("rtc", "rtc0"),
 ];
 
 /// The minor number of the kernel's log.

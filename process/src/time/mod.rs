@@ -7,6 +7,7 @@
 mod account;
 pub mod discipline;
 pub mod limit;
+pub mod rtc;
 mod rung;
 pub mod timerfd;
 mod timers;

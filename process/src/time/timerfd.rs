@@ -74,18 +74,7 @@ static OF_THE_DAY: Monitor<Vec<Weak<OpenFile>>> = Monitor::new(Vec::new());
 pub fn open(clock: Clock, flags: u32) -> Result<Arc<OpenFile>> {
     let counter = try_arc(CounterCore::new(0, false))?;
     counter.set_patient(flags & O_NONBLOCK == 0);
-    let bell = Bell {
-        counter,
-        due: AtomicU64::new(0),
-        repeats: AtomicBool::new(false),
-        cancelled: AtomicBool::new(false),
-    };
-    let timer = TimerFd {
-        clock,
-        bell: try_arc(bell)?,
-        setting: Monitor::default(),
-        _charge: quota::bell()?,
-    };
+    let timer = TimerFd::onto(clock, counter)?;
     let of = OpenFile::new(try_arc(timer)?, O_RDWR | flags);
     if clock == Clock::Real {
         let mut others = OF_THE_DAY.lock();
@@ -142,6 +131,22 @@ fn ring(bell: usize) {
 }
 
 impl TimerFd {
+    /// A timer on `clock` that raises `counter`. ENFILE, ENOMEM.
+    pub(super) fn onto(clock: Clock, counter: Arc<CounterCore>) -> Result<TimerFd> {
+        let bell = Bell {
+            counter,
+            due: AtomicU64::new(0),
+            repeats: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+        };
+        Ok(TimerFd {
+            clock,
+            bell: try_arc(bell)?,
+            setting: Monitor::default(),
+            _charge: quota::bell()?,
+        })
+    }
+
     /// Sets it to expire at `value` (a moment if `absolute`, else from now on; 0: not at all) and every
     /// `interval` after that. Returns the former setting: time left, and interval.
     pub fn set(
@@ -244,15 +249,35 @@ impl TimerFd {
         if count & AGAIN == 0 {
             return Ok(Some(count));
         }
+        setting.alarm = None;
+        self.advance(&mut setting).map(Some)
+    }
+
+    /// Takes the number of expirations by the time alone, whatever the counter says, which others raise, too.
+    /// ENOMEM.
+    pub(super) fn passed(&self) -> Result<u64> {
+        let mut setting = self.setting.lock();
+        if setting.expires == 0 || self.clock.now() < setting.expires {
+            return Ok(0);
+        }
+        self.silence(&mut setting);
+        if setting.interval == 0 {
+            setting.expires = 0;
+            return Ok(1);
+        }
+        self.advance(&mut setting)
+    }
+
+    /// Counts the expirations of one that repeats, and sets the alarm for the next. ENOMEM.
+    fn advance(&self, setting: &mut Setting) -> Result<u64> {
         let (now, interval) = (self.clock.now(), setting.interval.max(1));
         let passed = now.saturating_sub(setting.expires) / interval;
         let times = passed.saturating_add(1);
         setting.expires = setting
             .expires
             .saturating_add(times.saturating_mul(interval));
-        setting.alarm = None;
-        self.arm(&mut setting)?;
-        Ok(Some(times))
+        self.arm(setting)?;
+        Ok(times)
     }
 }
 
