@@ -481,6 +481,11 @@ pub const TESTS: &[Test] = &[
         run: tmpfiles,
     },
     Test {
+        name: "timekeepers",
+        about: "chronyd and ntpd, from Debian's packages, follow a reference clock",
+        run: timekeepers,
+    },
+    Test {
         name: "alternatives",
         about: "a root of Debian packages as users get it: names left to update-alternatives, the tools of each Debian",
         run: alternatives,
@@ -708,6 +713,23 @@ fn tmpfiles(kit: &Kit) -> Vec<Check> {
     of_packages(kit, "tmpfiles", TMPFILES, |_| Ok(()))
 }
 
+/// The packages whose daemons `tests/guest/timekeepers.sh` runs. They exclude each other.
+const TIMEKEEPERS: [&str; 2] = ["chrony", "ntpsec"];
+
+/// Under icount, where time that nobody uses passes at once.
+fn timekeepers(kit: &Kit) -> Vec<Check> {
+    let one = |package| {
+        let mut machine = with(kit, &format!("timekeepers-{package}"), 1, 1024);
+        machine.icount = Some(0);
+        let script = ["/bin/sh", "/tests/timekeepers.sh", package];
+        of_packages_on(kit, &machine, &[package, "coreutils"], &script, |root| {
+            let clock = compile::program("refclock", &compile::GLIBC)?;
+            root.add(&format!("{}:/bin/refclock", clock.display()))
+        })
+    };
+    TIMEKEEPERS.into_iter().flat_map(one).collect()
+}
+
 /// Packages whose installation scripts ask for names of programs.
 const NAMED: &[&str] = &["less", "netcat-openbsd"];
 
@@ -761,8 +783,18 @@ fn of_packages(
     packages: &[&str],
     more: impl Fn(&mut Root) -> Result<()>,
 ) -> Vec<Check> {
-    let machine = with(kit, name, 2, 1024);
-    if kit.leaves_out(&machine) {
+    let script = ["/bin/sh", &format!("/tests/{name}.sh")];
+    of_packages_on(kit, &with(kit, name, 2, 1024), packages, &script, more)
+}
+
+fn of_packages_on(
+    kit: &Kit,
+    machine: &Machine,
+    packages: &[&str],
+    command: &[&str],
+    more: impl Fn(&mut Root) -> Result<()>,
+) -> Vec<Check> {
+    if kit.leaves_out(machine) {
         return Vec::new();
     }
     let root = debian::unpacked(packages).and_then(|folder| {
@@ -774,12 +806,7 @@ fn of_packages(
         more(&mut root)?;
         Ok(root)
     });
-    kit.tap_in(
-        root,
-        &machine,
-        &["/bin/sh", &format!("/tests/{name}.sh")],
-        10 * MINUTE,
-    )
+    kit.tap_in(root, machine, command, 10 * MINUTE)
 }
 
 fn hungry(kit: &Kit) -> Vec<Check> {
