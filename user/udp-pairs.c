@@ -410,6 +410,111 @@ static void servers(void)
     close(a), close(b), close(s), close(many);
 }
 
+/* Answers `count` questions of clients with what they say. */
+static void answers(int fd, int count)
+{
+    while (count--) {
+        char text[64];
+        struct sockaddr_in6 from;
+        socklen_t length = sizeof from;
+        ssize_t n = recvfrom(fd, text, sizeof text, 0, (struct sockaddr *)&from, &length);
+        if (n <= 0 || sendto(fd, text, n, 0, (struct sockaddr *)&from, length) != n)
+            _exit(1);
+    }
+    _exit(0);
+}
+
+/* A server that names its client in each call, and the answer goes by the way that the client has made. */
+static void names(void)
+{
+    int s = bound(0, 0), a = bound(0, 0), b = bound(0, 0), good = 1, status;
+    int port_a = port_of(a), port_b = port_of(b);
+    char bytes[64], name[64];
+    struct sockaddr_storage from;
+    socklen_t length;
+    check(connect_to(a, host, port_of(s)) == 0 && connect_to(b, host, port_of(s)) == 0, "two clients");
+    for (int i = 0; i < 12; i++) {
+        length = sizeof from;
+        memset(&from, 0x55, sizeof from);
+        good &= put(a, "ask") == 3 && recvfrom(s, bytes, 9, 0, (void *)&from, &length) == 3 && strcmp(text_of(&from), own_name(a)) == 0;
+        good &= length == sizeof(struct sockaddr_in) && ((char *)&from)[sizeof(struct sockaddr_in)] == 0x55;
+        good &= sendto(s, "answer", 6, 0, (void *)&from, length) == 6;
+        strcpy(name, got(a));
+        good &= strcmp(name, "answer") == 0;
+    }
+    check(good, "each question has its sender, and each answer comes");
+    struct sockaddr_storage to_a = from;
+    put(a, "short");
+    memset(&from, 0x55, sizeof from), length = 6;
+    equal(recvfrom(s, bytes, 9, 0, (void *)&from, &length), 5, "with little room for its name");
+    equal(length == sizeof(struct sockaddr_in) && memcmp(&from, &to_a, 6) == 0 && ((char *)&from)[6] == 0x55, 1, "the beginning of that is told");
+    put(a, "wrong"), length = -1;
+    equal(recvfrom(s, bytes, 9, 0, (void *)&from, &length) == -1 && errno == EINVAL, 1, "with room of a negative length");
+    put(a, "nowhere"), length = sizeof from;
+    equal(recvfrom(s, bytes, 9, 0, nowhere, &length) == -1 && errno == EFAULT, 1, "or nowhere");
+    put(a, "nowhere");
+    equal(recvfrom(s, bytes, 9, 0, (void *)&from, nowhere) == -1 && errno == EFAULT, 1, "or whose length is nowhere");
+    equal(strcmp(heard(s, 0), "-"), 0, "it is lost");
+    memset(&from, 0x55, sizeof from), length = sizeof from;
+    equal(recvfrom(s, bytes, 9, MSG_DONTWAIT, (void *)&from, &length) == -1 && errno == EAGAIN && length == sizeof from && *(char *)&from == 0x55, 1,
+        "where nothing is, no name is told");
+    put(a, "kept");
+    check(is(heard(s, MSG_PEEK), "kept", port_a) && is(heard(s, 0), "kept", port_a), "one that is looked at stays");
+    put(b, "other"), put(a, "own"), put(b, "more");
+    check(is(heard(s, 0), "other", port_b) && is(heard(s, 0), "own", port_a) && is(heard(s, 0), "more", port_b), "another sender's name is its own");
+    struct sockaddr_storage to_b = to_a;
+    ((struct sockaddr_in *)&to_b)->sin_port = htons(port_b);
+    equal(sendto(s, "for b", 5, 0, (void *)&to_b, length = sizeof(struct sockaddr_in)), 5, "an answer to another");
+    same(got(b), "for b", "goes there");
+    same(got(a), "-", "and to nobody else");
+    equal(sendto(s, "x", 1, 0, (void *)&to_a, length - 1) == -1 && errno == EINVAL, 1, "a name that is too short");
+    equal(sendto(s, "x", 1, 0, (void *)&to_a, sizeof to_a), 1, "one with more behind it");
+    same(got(a), "x", "is the same");
+    to_b = to_a, to_b.ss_family = AF_INET6;
+    equal(sendto(s, "x", 1, 0, (void *)&to_b, length) == -1 && errno == EAFNOSUPPORT, 1, "one of another family");
+    equal(sendto(s, "x", 1, 0, nowhere, length) == -1 && errno == EFAULT, 1, "and one that is nowhere");
+    equal(sendto(s, nowhere, 4, 0, (void *)&to_a, length) == -1 && errno == EFAULT, 1, "or of what is nowhere");
+    equal(sendto(s, "", 0, 0, (void *)&to_a, length), 0, "one of nothing");
+    equal(recv(a, bytes, 9, MSG_DONTWAIT), 0, "comes");
+    set(s, IPPROTO_IP, IP_TTL, 9), set(a, IPPROTO_IP, IP_RECVTTL, 1);
+    equal(sendto(s, "x", 1, 0, (void *)&to_a, length), 1, "with another time to live");
+    equal(told(a), 9, "it is seen");
+    close(a), close(b), close(s);
+
+    /* Waiting, between processes. */
+    s = bound(0, 0), a = bound(0, 0);
+    connect_to(a, host, port_of(s));
+    pid_t child = fork();
+    if (child == 0)
+        answers(s, 500);
+    good = 1;
+    for (int i = 0; i < 500; i++) {
+        int n = sprintf(name, "question %d", i);
+        good &= send(a, name, n, 0) == n && recv(a, bytes, sizeof bytes, 0) == n && memcmp(bytes, name, n) == 0;
+    }
+    waitpid(child, &status, 0);
+    check(good && status == 0, "who waits for a question gets each with its sender");
+    pid_t other = fork();
+    if (other == 0)
+        answers(s, 1000);
+    while (put(a, "x") == 1 && recv(a, bytes, 1, 0) == 1 && good < 20)
+        good++;
+    kill(other, SIGTERM);
+    waitpid(other, &status, 0);
+    check(WIFSIGNALED(status), "a signal ends one who waits so");
+    put(a, "left");
+    check(is(heard(s, 0), "left", port_of(a)), "the next is there for another");
+    length = sizeof from;
+    put(a, "x");
+    equal(recvfrom(s, bytes, 9, 0, (void *)&from, &length), 1, "a client");
+    connect_to(s, host, port_of(a));
+    equal(sendto(s, "still", 5, 0, (void *)&from, length), 5, "that is the server's peer now");
+    same(got(a), "still", "hears it");
+    close(a);
+    equal(sendto(s, "gone", 4, 0, (void *)&from, length), 4, "and one that has gone does not");
+    close(s);
+}
+
 static void all_of_six(void)
 {
     host = "::1";
@@ -419,7 +524,7 @@ static void all_of_six(void)
 }
 
 static const struct group groups[] = {
-    {"messages", messages}, {"changes", changes}, {"options", options}, {"waits", waits}, {"servers", servers}, {"six", all_of_six},
+    {"messages", messages}, {"changes", changes}, {"options", options}, {"waits", waits}, {"servers", servers}, {"names", names}, {"six", all_of_six},
 };
 
 int main(int argc, char **argv)

@@ -51,7 +51,7 @@ use vm::fallible::try_string;
 
 use quaject::fsmap::Cursor;
 use quaject::pipe::PipeCore;
-pub use quaject::{DescFn, Seam, Sharing};
+pub use quaject::{Around, DescFn, Named, Seam, Sharing};
 
 /// A generated descriptor routine.
 pub type DescRoutine = codegen::Routine<DescFn>;
@@ -225,6 +225,17 @@ pub trait File: Send + Sync + Any {
         _seam: &Seam,
     ) -> Result<DescRoutines> {
         Ok(DescRoutines::default())
+    }
+    /// Code for `recvfrom`, or for `sendto` if it `writes`, with an address, against the seams of `around`;
+    /// none for a file that has no such code, or knows no address for it.
+    fn synthesize_named(
+        &self,
+        _of: &OpenFile,
+        _sharing: Sharing,
+        _around: &Around,
+        _writes: bool,
+    ) -> Result<Option<Named>> {
+        Ok(None)
     }
     /// Code for `pread64`, or for `pwrite64` if it `writes`; none for a file that has no such code.
     fn synthesize_at(&self, _of: &OpenFile, _writes: bool) -> Result<Option<DescRoutine>> {

@@ -59,7 +59,8 @@ pub fn init(cpus: usize) -> Result<()> {
 fn make_calls_around(seam: &Seam) -> Result<()> {
     let segments = Around::segments(seam).map_err(|OutOfCode| Errno::ENOMEM)?;
     SEGMENTS.store(Box::into_raw(Box::new(segments)), Ordering::Release);
-    let flagged = Around::flagged(seam).map_err(|OutOfCode| Errno::ENOMEM)?;
+    let flagged = Around::flagged(seam, thread::wait_exit_named());
+    let flagged = flagged.map_err(|OutOfCode| Errno::ENOMEM)?;
     FLAGGED.store(Box::into_raw(Box::new(flagged)), Ordering::Release);
     Ok(())
 }

@@ -23,7 +23,7 @@ pub use catalogue::{
     buffer_in, buffer_out, composed, cook_tty_in, cook_tty_out, filter, filtered, gauge, join,
     maker, mix, notice, probe, pump, queue, relay, resample, serializer, stream, switch,
 };
-pub use kit::around::Around;
+pub use kit::around::{Around, Named};
 pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Sleep, Unmade};
 #[cfg(not(loom))]
 pub use kit::{assembly, class, cost, interfacer, named, near, record, signature};

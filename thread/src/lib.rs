@@ -55,6 +55,7 @@ pub use tte::signal::{Mode, Procedure, Refused};
 /// Offset in a thread table entry of its owner word ([`Tte::owner`](tte::Tte::owner)), for generated code.
 pub const OWNER_OFFSET: usize = core::mem::offset_of!(tte::Tte, owner);
 pub use entry::waiting::entry as wait_exit;
+pub use entry::waiting::named_entry as wait_exit_named;
 /// Offset of the number of the CPU that the thread is on, 32 bits.
 pub const CPU_OFFSET: usize = core::mem::offset_of!(tte::Tte, cpu);
 /// Offset of the count of its switches ([`Tte::switches`](tte::Tte::switches)).

@@ -41,9 +41,9 @@ pub enum Operation {
     ReadSegment,
     /// `writev` of one segment.
     WriteSegment,
-    /// `recvfrom` without flags and address.
+    /// `recvfrom` without flags.
     Receive,
-    /// `sendto` without address, and with no flags but those that matter to who waits or is told.
+    /// `sendto` with no flags but those that matter to who waits or is told.
     Send,
     /// Callentry 0 of a quaject, whose argument is in r10.
     Own0,
@@ -296,10 +296,17 @@ impl OpenFile {
             true => (inner.write, nr::WRITE),
             false => (inner.read, nr::READ),
         };
-        match inner {
-            Some(inner) => seam::made(around.routine(inner, number)),
-            None => Ok(None),
+        let named = match operation {
+            Operation::Receive | Operation::Send => {
+                let writes = operation.writes();
+                self.file.synthesize_named(self, sharing, around, writes)?
+            }
+            _ => None,
+        };
+        if inner.is_none() && named.is_none() {
+            return Ok(None);
         }
+        seam::made(around.routine_of(inner, named, number))
     }
 }
 

@@ -14,7 +14,7 @@ use quaject::{DescFn, Sharing, Unmade};
 use super::message::{Sending, discard};
 use super::{Kind, Socket};
 use crate::file::told::{Tells, Told};
-use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT, Seam, Splices};
+use crate::file::{Around, DescRoutines, File, Named, OpenFile, SMALL_WEIGHT, Seam, Splices};
 use crate::fs::Attr;
 use crate::gauge::{Gauge, Gauges};
 use crate::io::IoBuf;
@@ -149,7 +149,8 @@ impl File for Open {
         let socket = &self.0;
         if socket.kind == Kind::Datagram {
             let queue = socket.inbox.queue().is_some();
-            return u8::from(queue) | u8::from(socket.lane().is_some()) << 1;
+            let named = socket.named_lane().is_some();
+            return u8::from(queue) | u8::from(socket.lane().is_some()) << 1 | u8::from(named) << 2;
         }
         u8::from(self.is_piped())
     }
@@ -226,6 +227,38 @@ impl File for Open {
             }
         }
         Ok(routines)
+    }
+
+    fn synthesize_named(
+        &self,
+        _of: &OpenFile,
+        sharing: Sharing,
+        around: &Around,
+        writes: bool,
+    ) -> Result<Option<Named>> {
+        let socket = &self.0;
+        if socket.kind != Kind::Datagram {
+            return Ok(None);
+        }
+        if writes {
+            let Some((address, lane)) = socket.named_lane() else {
+                return Ok(None);
+            };
+            let routine = seam::made(pipe::sender(lane, around.seam()))?;
+            return Ok(routine.map(|routine| Named::To {
+                word: address.word,
+                length: address.length,
+                routine,
+            }));
+        }
+        let name = socket.family.heard(socket).0;
+        let name = name.and_then(|name| <[u8; pipe::NAME]>::try_from(name.bytes()).ok());
+        let (Some(queue), Some(name), Some(seam)) = (socket.inbox.queue(), name, around.named())
+        else {
+            return Ok(None);
+        };
+        let routine = seam::made(pipe::receiver_from(queue, seam, sharing, name))?;
+        Ok(routine.map(Named::From))
     }
 
     fn label(&self, _of: &OpenFile) -> Result<String> {

@@ -112,6 +112,16 @@ pub struct Link {
     pub peer: Monitor<Option<Arc<Socket>>>,
 }
 
+/// An address as a call names it: its first word, which tells it from all others of its family, and its
+/// length in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The first word.
+    pub word: u64,
+    /// The length.
+    pub length: u32,
+}
+
 /// Nothing more is read.
 const NO_READ: u8 = 1;
 /// Nothing more is written.
@@ -157,6 +167,8 @@ pub struct Socket {
     target: Monitor<Option<Arc<Socket>>>,
     /// The inbox that all its messages go to, by the queue there, until that is retired.
     lane: Once<Arc<Channel>>,
+    /// The same for its messages to one address, which each call names.
+    named: Once<(Key, Arc<Channel>)>,
     /// Woken at changes that are neither data nor space.
     pub changes: WaitList,
     shut: AtomicU8,
@@ -194,6 +206,7 @@ impl Socket {
             backlog: Once::new(),
             target: Monitor::new(None),
             lane: Once::new(),
+            named: Once::new(),
             changes: WaitList::new(),
             shut: AtomicU8::new(0),
             error: AtomicI32::new(0),
@@ -338,6 +351,9 @@ impl Socket {
         if let Some(lane) = self.lane.get() {
             lane.retire();
         }
+        if let Some((_, lane)) = self.named.get() {
+            lane.retire();
+        }
     }
 
     /// Leaves an error to be reported.
@@ -357,6 +373,12 @@ impl Socket {
     /// The queue that its messages go to.
     fn lane(&self) -> Option<&Arc<PipeCore>> {
         self.lane.get().and_then(|inbox| inbox.queue())
+    }
+
+    /// The queue that its messages to one address go to, and that address.
+    fn named_lane(&self) -> Option<(Key, &Arc<PipeCore>)> {
+        let (told, inbox) = self.named.get()?;
+        Some((*told, inbox.queue()?))
     }
 
     /// `shutdown`. EINVAL; the family's error for an unconnected socket.

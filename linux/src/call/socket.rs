@@ -230,7 +230,7 @@ fn send(a: &mut Args, of: &Arc<OpenFile>, mut buf: IoBuf) -> Result<usize> {
         // The next call has its routines made.
         of.forget_entries();
     }
-    if sent.is_ok() && a.word(4) == 0 && flags & !(MSG_NOSIGNAL | MSG_DONTWAIT) == 0 {
+    if sent.is_ok() && flags & !(MSG_NOSIGNAL | MSG_DONTWAIT) == 0 {
         of.used_plainly(Operation::Send);
     }
     sent
@@ -248,12 +248,19 @@ fn recvfrom(a: &mut Args) -> Result<usize> {
 fn receive(a: &mut Args, of: &Arc<OpenFile>, mut buf: IoBuf) -> Result<usize> {
     let flags = a.uint(3);
     let nonblocking = of.nonblocking() || flags & MSG_DONTWAIT != 0;
-    let mut received = Socket::of(of)?.receive(&mut buf, flags, nonblocking)?;
+    let stage = of.file().stage();
+    let received = Socket::of(of)?.receive(&mut buf, flags, nonblocking);
+    if of.file().stage() != stage {
+        // A sender has got a way here meanwhile: the next call has its routines made.
+        of.forget_entries();
+    }
+    let mut received = received?;
     let (count, from) = (received.count, received.from.take());
     message::discard(received);
     if a.word(4) != 0 {
         from.unwrap_or_default().put(a.word(4), a.word(5))?;
-    } else if flags == 0 {
+    }
+    if flags == 0 {
         of.used_plainly(Operation::Receive);
     }
     Ok(count)

@@ -97,10 +97,15 @@ pub fn call_flagged(routine: &Routine<DescFn>, arguments: [u64; 5]) -> Ended {
     call_with(routine, &arguments)
 }
 
+/// The same of a call with an address: its length, or where that is, in r9.
+pub fn call_named(routine: &Routine<DescFn>, arguments: [u64; 6]) -> Ended {
+    call_with(routine, &arguments)
+}
+
 fn call_with(routine: &Routine<DescFn>, arguments: &[u64]) -> Ended {
     let mut regs: [u64; 16] = core::array::from_fn(|n| 0x1111_2222_0000_0000 + n as u64);
-    // rdi, rsi, rdx, r10, r8.
-    for (number, argument) in [7, 6, 2, 10, 8].into_iter().zip(arguments) {
+    // rdi, rsi, rdx, r10, r8, r9.
+    for (number, argument) in [7, 6, 2, 10, 8, 9].into_iter().zip(arguments) {
         regs[number] = *argument;
     }
     // SAFETY: descriptor routines keep every register but rax, and the test's slow exit returns.

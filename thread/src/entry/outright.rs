@@ -42,7 +42,7 @@ pub const ANSWERED: u64 = 1 << 30;
 pub(crate) static OUT: AtomicUsize = AtomicUsize::new(0);
 
 /// The target of calls that no dispatcher answers itself.
-static REST: AtomicUsize = AtomicUsize::new(0);
+pub(crate) static REST: AtomicUsize = AtomicUsize::new(0);
 
 /// Links the code that [`way_out`] makes, before the first program.
 pub fn link_way_out(entry: usize) {

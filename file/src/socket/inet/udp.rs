@@ -18,7 +18,7 @@ use crate::io::IoBuf;
 use crate::pipe::broken;
 use crate::socket::message::{Received, Sending};
 use crate::socket::record::{Packet, Record, cost};
-use crate::socket::{Address, NO_READ, NO_WRITE, Socket};
+use crate::socket::{Address, Key, NO_READ, NO_WRITE, Socket};
 use core::sync::atomic::Ordering;
 use quaject::pipe::HEADER;
 use vm::fallible::try_filled;
@@ -48,7 +48,8 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
     let own = Own::of(socket)?;
     let _turn = socket.turn.lock();
     // The sender of queued messages, and of messages from a routine that is being executed, is known.
-    if own.names().1.is_some() || socket.inbox.queue().is_some() {
+    let speaks = socket.inbox.queue().is_some() || socket.named.get().is_some();
+    if own.names().1.is_some() || speaks {
         socket.leave_lane();
     }
     if family_of(address)? == AF_UNSPEC {
@@ -120,6 +121,29 @@ fn prefer(own: &Own, target: &Socket, (to, from): (Name, Name)) {
     if unconnected && theirs.heard.set((from, to)).is_ok() && target.inbox.lay() {
         // From now on waiters wait in the queue.
         target.inbox.wake_readers();
+    }
+}
+
+/// The unconnected `socket` sends to `target` by its queue, where a call names the address `told`, if
+/// `target` hears it alone and needs no control messages. One address of IPv4 has such a way.
+fn link_named(socket: &Socket, target: &Socket, told: Key, path: &Path) {
+    let (Ok(own), Ok(theirs)) = (Own::of(socket), Own::of(target)) else {
+        return;
+    };
+    // As `connect` does.
+    let Some(_turn) = socket.turn.try_lock() else {
+        return;
+    };
+    let hears = theirs.heard.get() == Some(&(path.from, path.to));
+    let plain = !socket.inbox.is_retired() && !target.inbox.is_retired();
+    let usual = (path.hops, path.class) == (HOPS, 0) && own.transport.is_udp() && !own.six;
+    let unconnected = own.names().1.is_none();
+    if hears && plain && usual && unconnected && target.inbox.queue().is_some() {
+        let _known = socket.named.set((told, target.inbox.clone()));
+        if socket.inbox.is_retired() {
+            // Something has changed that found no way yet.
+            socket.leave_lane();
+        }
     }
 }
 
@@ -249,6 +273,8 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
         return Err(Errno::EMSGSIZE);
     }
     let named = sending.to.is_some();
+    let told = sending.to.as_ref().and_then(told);
+    let marked = !sending.control.is_empty();
     admit(socket, &sending)?;
     let path = route(socket, own, &mut sending)?;
     let Path { to, from, .. } = path;
@@ -264,6 +290,10 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
             if !named && socket.lane.get().is_none() {
                 prefer(own, &target, (to, from));
                 link(socket, &target, (to, from));
+            } else if let Some(told) = told.filter(|_| !marked)
+                && socket.named.get().is_none()
+            {
+                link_named(socket, &target, told, &path);
             }
         }
         None => {
@@ -275,6 +305,14 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
         }
     }
     Ok(length)
+}
+
+/// The first word of `address`, one of IPv4, tells it from all others: it has family, port and host.
+fn told(address: &Address) -> Option<Key> {
+    let bytes = address.bytes();
+    let word = bytes.first_chunk().map(|word| u64::from_le_bytes(*word))?;
+    let length = bytes.len() as u32;
+    (bytes.len() == size_of::<SockaddrIn>()).then_some(Key { word, length })
 }
 
 /// Reads and discards all of `buf`. EFAULT.

@@ -96,7 +96,7 @@ pub(super) struct End {
     pub leave: Label,
     pub unlock: Label,
     /// The fix-up of the copy's faults, and the code that wakes waiting threads.
-    fault: Label,
+    pub fault: Label,
     pub wake: Label,
 }
 

@@ -1,14 +1,18 @@
 //! A pipe's queue of messages: the length precedes each message, and a read gets one message, or its
 //! beginning.
 //!
-//! *Interface*: [`sender`] and [`receiver`] make the routines of the two ends; [`PipeCore::send_message`] and
-//! [`PipeCore::receive_message`] are their plain twins. [`ReadEnd::message`] and [`WriteEnd::put_message`]
-//! are for the slow exit of a routine. A queue has messages or bytes, never both.
+//! *Interface*: [`sender`], [`receiver`] and [`receiver_from`] make the routines of the two ends;
+//! [`PipeCore::send_message`] and [`PipeCore::receive_message`] are their plain twins. [`ReadEnd::message`]
+//! and [`WriteEnd::put_message`] are for the slow exit of a routine. A queue has messages or bytes, never
+//! both.
 //!
 //! A message takes a word for its length and as many words as its bytes need, so the length never wraps
 //! around the ring's end.
 
-use super::{Patience, PipeCore, ReadEnd, WriteEnd, synthesize_receive, synthesize_send};
+use super::{
+    NAME, Patience, PipeCore, ReadEnd, WriteEnd, synthesize_receive, synthesize_receive_from,
+    synthesize_send,
+};
 use crate::kit::guard::Flag;
 use crate::kit::seam::{DescFn, Seam, Sharing, Unmade};
 use alloc::sync::Arc;
@@ -49,6 +53,23 @@ pub fn receiver(
 ) -> Result<Routine<DescFn>, Unmade> {
     // SAFETY: the image keeps the queue whose words it names.
     Ok(unsafe { synthesize_receive(queue, seam, sharing, patience)? }.keeping(queue.clone()))
+}
+
+/// The routine behind `recvfrom` with an address, where each is a message from `name`: generated against the
+/// seam of [`Around::named`](crate::Around::named).
+///
+/// # Errors
+/// [`Unmade`].
+pub fn receiver_from(
+    queue: &Arc<PipeCore>,
+    seam: &Seam,
+    sharing: Sharing,
+    name: [u8; NAME],
+) -> Result<Routine<DescFn>, Unmade> {
+    // SAFETY: the image keeps the queue whose words it names.
+    let routine =
+        unsafe { synthesize_receive_from(queue, seam, sharing, Patience::Patient, name)? };
+    Ok(routine.keeping(queue.clone()))
 }
 
 impl PipeCore {

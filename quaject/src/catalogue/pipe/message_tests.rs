@@ -3,7 +3,7 @@
 use super::message::{HEADER, LONGEST, footprint};
 use super::rig::{Load, Pair, every_variant};
 use super::*;
-use crate::catalogue::testing::{Ended, Random, call, seam};
+use crate::catalogue::testing::{Ended, Random, call, call_named, seam};
 use crate::kit::seam::{Conv, Seam};
 use abi::nr;
 
@@ -188,4 +188,56 @@ fn senders_on_several_processors_lose_no_message() {
         .into_iter()
         .for_each(|sender| sender.join().unwrap());
     assert_eq!((got[3], got[50], got[200]), (2000, 2000, 2000));
+}
+
+#[test]
+fn the_sender_is_told_with_each_message_or_nothing_is_done() {
+    let name: [u8; NAME] = core::array::from_fn(|byte| 0x30 + byte as u8);
+    every_variant(|seam, sharing| {
+        let mut pair = pair::<MESSAGES>(seam, sharing);
+        let read = pair.reader_from(seam, name);
+        let [into, to, length] = [0, 256, 512].map(|at| pair.user.at(at));
+        let slowly = Ended::Slowly(nr::READ);
+        let room = |pair: &mut Pair, room: i32| {
+            pair.user.bytes()[512..516].copy_from_slice(&room.to_le_bytes());
+        };
+        room(&mut pair, 28);
+        assert_eq!(
+            call_named(&read, [3, into, 9, 0, to, length]),
+            slowly,
+            "empty"
+        );
+        for round in 0..600u64 {
+            let count = 1 + round as usize % 200;
+            pair.write(3, &vec![round as u8; count]);
+            pair.user.bytes()[256..300].fill(0x55);
+            // Room that is too little, or nowhere; a name that is nowhere.
+            let end = pair.user.at(pair.room);
+            for wrong in [0, 15, -1, i32::MIN] {
+                room(&mut pair, wrong);
+                assert_eq!(call_named(&read, [3, into, 9, 0, to, length]), slowly);
+            }
+            room(&mut pair, 16 + round as i32);
+            for (to, length) in [
+                (to, end),
+                (to, end - 2),
+                (end, length),
+                (end - 9, length),
+                (to, u64::MAX - 7),
+            ] {
+                assert_eq!(call_named(&read, [3, into, 9, 0, to, length]), slowly);
+            }
+            assert_eq!(pair.made.first_message(), Some(count));
+            let got = count.min(150);
+            let ended = call_named(&read, [3, into, 150, 0, to, length]);
+            assert_eq!(ended, Ended::With(got as isize));
+            let bytes = pair.user.bytes();
+            assert!(bytes[..got].iter().all(|byte| *byte == round as u8));
+            assert_eq!(bytes[256..256 + NAME], name);
+            assert_eq!(bytes[256 + NAME], 0x55);
+            assert_eq!(bytes[512..516], (NAME as i32).to_le_bytes());
+            pair.twin.receive_message(sharing, &mut [0; 150]);
+            pair.agree();
+        }
+    });
 }

@@ -20,9 +20,9 @@ mod ring;
 mod send;
 mod write;
 
-pub use message::{HEADER, LONGEST, MESSAGES, footprint, receiver, sender};
+pub use message::{HEADER, LONGEST, MESSAGES, footprint, receiver, receiver_from, sender};
 pub use read::synthesize_read;
-pub use receive::synthesize_receive;
+pub use receive::{NAME, synthesize_receive, synthesize_receive_from};
 pub use send::synthesize_send;
 pub use write::synthesize_write;
 

@@ -34,6 +34,15 @@ pub(super) struct Pair {
 }
 
 impl Pair {
+    /// The routine that also tells the sender.
+    pub fn reader_from(&self, seam: &Seam, name: [u8; NAME]) -> Routine<DescFn> {
+        // SAFETY: the queue is leaked, and this thread is the only one.
+        let routine = unsafe {
+            synthesize_receive_from(self.made, seam, self.sharing, Patience::Impatient, name)
+        };
+        routine.unwrap()
+    }
+
     pub fn new<const N: usize>(load: Load, seam: &Seam, sharing: Sharing) -> Pair {
         let (made, patience) = (queue::<N>(), Patience::Patient);
         let room = match load {

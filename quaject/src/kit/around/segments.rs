@@ -8,7 +8,7 @@
 //! routine leaves at the depth at which it was entered. It waits for nothing: an empty pipe is left to the
 //! slow exit, too.
 
-use super::{Around, Kind};
+use super::{Around, Inner, Kind};
 use crate::kit::emit;
 use crate::kit::seam::Conv;
 use abi::nr;
@@ -30,7 +30,8 @@ pub(super) static KIND: Kind = Kind {
 const MORE: usize = nr::READV - nr::READ;
 const _: () = assert!(nr::WRITEV - nr::WRITE == MORE);
 
-fn front(d: &mut Draft, around: &Around, inner: usize, number: usize) {
+fn front(d: &mut Draft, around: &Around, inner: &Inner) {
+    let number = inner.number;
     let guarded = around.seam.conv() == Conv::Kernel;
     let [leave, fault] = core::array::from_fn(|_| d.label());
     dynasm!(d ; .arch x64
@@ -46,7 +47,10 @@ fn front(d: &mut Draft, around: &Around, inner: usize, number: usize) {
     dynasm!(d ; .arch x64 ; mov rdx, [rsi + 8] ; mov rsi, [rsi]);
     d.fault_end(fault);
     emit::close_user(d, guarded);
-    d.call_abs(inner);
+    match inner.plain {
+        Some(inner) => d.call_abs(inner.entry()),
+        None => dynasm!(d ; .arch x64 ; pop rsi ; mov edx, 1 ; jmp =>leave),
+    }
     dynasm!(d ; .arch x64 ; pop rsi ; mov edx, 1 ; ret ; =>fault);
     emit::close_user(d, guarded);
     dynasm!(d ; .arch x64 ; pop rsi ; mov edx, 1 ; =>leave);
