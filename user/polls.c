@@ -250,6 +250,63 @@ static void sets(void)
     close(p[1]);
 }
 
+/* One word of one set, by either call; the time's two words are as the call has them. */
+static long ask(int number, int count, void *in, void *out, long *time) { return syscall(number, count, in, out, 0, time, 0); }
+
+static void few(int number)
+{
+    int p[2], file = open("/tmp/polls-few", O_CREAT | O_RDWR, 0600), path = open("/tmp", O_RDONLY | O_PATH);
+    if (pipe(p) || file < 0 || path < 0 || p[1] >= 60)
+        return;
+    unsigned long of_file = 1ul << file, reader = 1ul << p[0], writer = 1ul << p[1], set;
+    long zero[2] = {0, 0}, wrong[2] = {0, -1}, later[2] = {100, 0};
+    void *read_only = mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *none = (void *)8;
+    for (int round = 0; round < 4; round++) {
+        set = of_file | reader;
+        equal(ask(number, 64, &set, 0, zero) == 1 && set == of_file, 1, "a file can be read, an empty pipe not");
+        set = of_file | reader | writer;
+        equal(ask(number, 64, 0, &set, zero) == 2 && set == (of_file | writer), 1, "a file and a pipe can be written");
+    }
+    set = reader;
+    equal(ask(number, p[0] + 1, &set, 0, zero) == 0 && set == 0, 1, "nothing in an empty pipe");
+    set = of_file | 1ul << 63;
+    equal(ask(number, 63, &set, 0, zero) == 1 && set == of_file, 1, "those beyond the number are not asked, and not told");
+    set = of_file | 1ul << 63;
+    fails(ask(number, 64, &set, 0, zero), EBADF, "a closed one");
+    equal(set, of_file | 1ul << 63, "leaves the set as it was");
+    set = of_file;
+    equal(ask(number, 64, &set, 0, 0) == 1 && set == of_file, 1, "what is ready needs no time");
+    equal(ask(number, 64, 0, &set, later) == 1 && set == of_file && later[0] >= 98, 1, "and leaves nearly all of it");
+    set = 0;
+    equal(ask(number, 64, &set, 0, zero), 0, "of none");
+    equal(ask(number, 64, 0, 0, zero), 0, "without a set");
+    equal(ask(number, 0, none, 0, zero), 0, "a set nowhere, if none is asked about");
+    set = of_file;
+    fails(ask(number, 64, &set, 0, wrong), EINVAL, "a time that is none");
+    fails(ask(number, 64, &set, 0, none), EFAULT, "a time nowhere");
+    fails(ask(number, 64, none, 0, zero), EFAULT, "a set nowhere");
+    equal(ask(number, 64, read_only, 0, zero) == -1 && errno == EFAULT, 1, "a set that cannot be written");
+    set = 1ul << path;
+    equal(ask(number, 64, &set, 0, zero) == 1 && set == 1ul << path, 1, "a place is always told");
+    set = reader | of_file;
+    write(p[1], "x", 1);
+    equal(ask(number, 64, &set, 0, 0) == 2 && set == (reader | of_file), 1, "a pipe with something");
+    close(p[1]);
+    read(p[0], &set, 1);
+    set = reader;
+    equal(ask(number, 64, &set, 0, 0) == 1 && set == reader, 1, "a pipe's end");
+    close(p[0]);
+    close(file);
+    close(path);
+    munmap(read_only, 4096);
+}
+
+static void sets_of_few(void)
+{
+    few(SYS_select);
+    few(SYS_pselect6);
+}
+
 static atomic_int handled;
 static void on_signal(int number) { handled += number == SIGUSR1; }
 
@@ -523,7 +580,7 @@ static void moving(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"states", states}, {"arrays", arrays}, {"sets", sets}, {"signals", signals},
+        {"states", states}, {"arrays", arrays}, {"sets", sets}, {"few", sets_of_few}, {"signals", signals},
         {"sleepers", sleepers}, {"ends", ends}, {"races", races}, {"moving", moving},
     };
     alarm(120);

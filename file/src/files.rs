@@ -150,6 +150,26 @@ pub fn emit_look(d: &mut Draft, none: Label) {
     crate::file::look::emit(d, none);
 }
 
+/// Emits the way from a table, whose address is in rax, to its first [`SLOTS`] slots, into rax.
+pub fn emit_row(d: &mut Draft) {
+    let first = (offset_of!(Files, slots) + slots::FIRST) as i32;
+    dynasm!(d ; .arch x64 ; add rax, first);
+}
+
+/// Emits the test of a slot's word, in rax: goes on with a file that is always ready, to `other` with the
+/// address of a description of which that is not known, in rax ([`emit_routine`]), and to `none` where the
+/// slot is free. As for [`emit_operation`], what is found stays.
+pub fn emit_ready(d: &mut Draft, other: Label, none: Label) {
+    dynasm!(d ; .arch x64 ; and rax, !(CLOEXEC as i32) ; jz =>none);
+    crate::file::look::emit_always(d, other);
+}
+
+/// Emits the way from a description, whose address is in rax, to the routine that tells its events, into rax;
+/// to `none` if it has none.
+pub fn emit_routine(d: &mut Draft, none: Label) {
+    crate::file::look::emit(d, none);
+}
+
 impl Files {
     /// An empty table for one thread, with room for `limit` descriptors (RLIMIT_NOFILE). `ENOMEM`.
     pub fn new(limit: usize) -> Result<Arc<Files>> {

@@ -1,11 +1,12 @@
 //! Calls that generated code answers on the way from the dispatcher: changes of what the running thread has
 //! for itself (its signal mask, its list of robust locks, its restartable sequences), of its process's signal
-//! actions, operations of descriptors, and the question whether one is ready.
+//! actions, operations of descriptors, and the question which of some are ready.
 //!
-//! *Interface*: [`mask`], [`action()`], [`robust_list`], [`sequences`], [`poll`] and [`operation`] emit one
-//! call each. The code is entered by a jump from a routine at any depth of the kernel stack, interrupts off,
-//! with the user's registers as at the routine's entry. It answers and goes to user mode, or goes to a label
-//! with all registers but rax unchanged and nothing done: there the slow path makes the call from its start.
+//! *Interface*: [`mask`], [`action()`], [`robust_list`], [`sequences`], [`poll`], [`select`], [`pselect`] and
+//! [`operation`] emit one call each. The code is entered by a jump from a routine at any depth of the kernel
+//! stack, interrupts off, with the user's registers as at the routine's entry. It answers and goes to user
+//! mode, or goes to a label with all registers but rax unchanged and nothing done: there the slow path makes
+//! the call from its start.
 //!
 //! The C library makes most of them around a thread's life. None of them can wait: what else a new mask or
 //! action asks for (a signal waits, a timer has expired) is left to the slow path. Their plain twins are the
@@ -15,15 +16,18 @@
 //! and operation).
 
 use abi::linux::{
-    POLLERR, POLLHUP, POLLNVAL, Pollfd, RSEQ_SEQUENCE, RSEQ_SIZE, RobustListHead, SIG_BLOCK,
-    SIG_IGN, SIG_SETMASK, SIG_UNBLOCK, SIGKILL, SIGSTOP, Sigaction,
+    POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDBAND, POLLRDNORM, POLLWRBAND, POLLWRNORM,
+    Pollfd, RSEQ_SEQUENCE, RSEQ_SIZE, RobustListHead, SIG_BLOCK, SIG_IGN, SIG_SETMASK, SIG_UNBLOCK,
+    SIGKILL, SIGSTOP, Sigaction, Timespec, Timeval,
 };
 use codegen::harden::{self, clamp};
 use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
 use file::Operation;
-use file::files::{Files, emit_callentry, emit_look, emit_operation};
+use file::files::{
+    Files, SLOTS, emit_callentry, emit_look, emit_operation, emit_ready, emit_routine, emit_row,
+};
 use file::shared::Shared;
 use machine::cpu::StackBase;
 use sync::monitor::{CONTENDED, HELD};
@@ -356,6 +360,135 @@ pub fn poll(d: &mut Draft, slow: Label) {
         ; =>leave
         ; pop rdx
         ; pop rcx
+        ; jmp =>slow
+    );
+}
+
+/// `select` as [`pselect`].
+pub fn select(d: &mut Draft, slow: Label) {
+    chosen(d, slow);
+}
+
+/// `pselect6` without a mask, about one set of what can be read, or written, among the first 64 descriptors,
+/// all of which are always ready or have routines that say so; and if it need not wait: one is ready, or the
+/// time is none. A time that is none stays so, and is not written.
+pub fn pselect(d: &mut Draft, slow: Label) {
+    dynasm!(d ; .arch x64 ; test r9, r9 ; jnz =>slow);
+    chosen(d, slow);
+}
+
+fn chosen(d: &mut Draft, slow: Label) {
+    let [
+        leave,
+        fault,
+        timed,
+        untimed,
+        reads,
+        next,
+        again,
+        other,
+        known,
+        done,
+    ] = core::array::from_fn(|_| d.label());
+    const READS: u32 = POLLIN | POLLRDNORM | POLLRDBAND | POLLHUP | POLLERR | POLLNVAL;
+    const WRITES: u32 = POLLOUT | POLLWRNORM | POLLWRBAND | POLLERR | POLLNVAL;
+    const { assert!(size_of::<Timespec>() == 16 && size_of::<Timeval>() == 16) };
+    // Pushed last: the events that are looked for, and above them whether there is a time.
+    const KEPT: i32 = 8 * 8;
+    dynasm!(d
+        ; .arch x64
+        ; lea eax, [rdi - 1]
+        ; cmp eax, (SLOTS as i32).min(64) ; jae =>slow
+        ; test r10, r10 ; jnz =>slow
+        ; mov rax, rsi ; or rax, rdx ; or rax, r8 ; js =>slow
+    );
+    to_base(d);
+    dynasm!(d
+        ; .arch x64
+        ; push rcx ; push rdx ; push rsi ; push rdi ; push r8 ; push r9 ; push r10 ; push r11
+        ; mov r10d, READS as i32
+        ; test rsi, rsi ; jnz =>reads
+        ; mov rsi, rdx
+        ; mov r10d, WRITES as i32
+        ; xor edx, edx
+        ; =>reads
+        ; test rdx, rdx ; jnz =>leave
+        ; test rsi, rsi ; jz =>leave
+        ; test r8, r8 ; jnz =>timed
+        ; =>untimed
+    );
+    clamp(d, Reg::Rsi);
+    reaching(d, fault, |d| dynasm!(d ; .arch x64 ; mov r9, [rsi]));
+    table(d, KEPT);
+    emit_row(d);
+    dynasm!(d
+        ; .arch x64
+        ; mov r11, rax
+        // The word may have bits of others.
+        ; mov ecx, edi
+        ; neg ecx
+        ; shl r9, cl
+        ; shr r9, cl
+        ; push r8
+        ; push r10
+        ; xor r8d, r8d
+        ; mov r10, r9
+        ; test r9, r9 ; jz =>done
+        ; =>next
+        ; bsf rdi, r9
+        ; mov rax, [r11 + rdi * 8]
+    );
+    let given_up = d.label();
+    emit_ready(d, other, given_up);
+    dynasm!(d
+        ; .arch x64
+        ; =>known
+        ; inc r8d
+        ; =>again
+        ; lea rax, [r9 - 1]
+        ; and r9, rax
+        ; jnz =>next
+        ; =>done
+        // None is ready, and there is no time that is none.
+        ; mov eax, r8d
+        ; or rax, [rsp + 8]
+        ; jz =>given_up
+        ; add rsp, 16
+    );
+    reaching(d, fault, |d| dynasm!(d ; .arch x64 ; mov [rsi], r10));
+    dynasm!(d
+        ; .arch x64
+        ; mov eax, r8d
+        ; pop r11 ; pop r10 ; pop r9 ; pop r8 ; pop rdi ; pop rsi ; pop rdx ; pop rcx
+    );
+    way_out(d);
+    dynasm!(d ; .arch x64 ; =>other);
+    emit_routine(d, given_up);
+    harden::call(
+        d,
+        |d| dynasm!(d ; .arch x64 ; call rax),
+        |d| dynasm!(d ; .arch x64 ; push rax),
+    );
+    dynasm!(d
+        ; .arch x64
+        ; test eax, [rsp] ; jnz =>known
+        ; btr r10, rdi
+        ; jmp =>again
+        ; =>timed
+    );
+    clamp(d, Reg::R8);
+    reaching(d, fault, |d| {
+        dynasm!(d ; .arch x64 ; mov rax, [r8] ; or rax, [r8 + 8]);
+    });
+    dynasm!(d ; .arch x64 ; test rax, rax ; jz =>untimed ; jmp =>leave ; =>fault);
+    close(d);
+    dynasm!(d
+        ; .arch x64
+        ; jmp =>leave
+        ; =>given_up
+        ; add rsp, 16
+        ; =>leave
+        ; pop r11 ; pop r10 ; pop r9 ; pop r8 ; pop rdi ; pop rsi ; pop rdx ; pop rcx
         ; jmp =>slow
     );
 }

@@ -97,6 +97,15 @@ pub fn emit(d: &mut Draft, none: Label) {
     dynasm!(d ; .arch x64 ; mov rax, [rax + entry] ; cmp rax, CODE as i32 ; jb =>none);
 }
 
+/// Emits the test whether the file of a description, whose address is in rax, is always ready; to `other` if
+/// that is not known.
+pub fn emit_always(d: &mut Draft, other: Label) {
+    let entry = (offset_of!(OpenFile, look) + offset_of!(Look, entry)) as i32;
+    // The image is within the reach of 32 bits.
+    let always = always as LookFn as usize as i32;
+    dynasm!(d ; .arch x64 ; cmp QWORD [rax + entry], always ; jne =>other);
+}
+
 impl OpenFile {
     /// All events that hold now, wanted or not; POLLNVAL for an `O_PATH` description. May sleep.
     #[inline(always)]
@@ -123,15 +132,6 @@ impl OpenFile {
         // SAFETY: it is the entry of a routine that is kept beside the word.
         let look: LookFn = unsafe { core::mem::transmute(entry) };
         Some(look(core::ptr::from_ref(self).expose_provenance()))
-    }
-
-    /// As [`OpenFile::look_now`], also for a file that is always ready.
-    #[inline(always)]
-    pub fn look_routine(&self) -> Option<u32> {
-        match self.is_always_ready() {
-            true => Some(poll::events(true, true)),
-            false => self.look_now(),
-        }
     }
 
     /// The routine behind [`OpenFile::look`], valid while interrupts stay off; nothing if there is none, or

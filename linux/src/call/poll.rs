@@ -126,18 +126,19 @@ pub(super) fn relative(address: usize) -> Result<Deadline> {
     Deadline::after(get::<Timespec>(address)?)
 }
 
-/// Tells the caller how much time was left, as Linux does; failing to is no error.
 /// The time left until `deadline`, in nanoseconds, if the program wants to know it at `address`.
 fn left_to_tell(address: usize, deadline: Deadline) -> Option<u64> {
     let sticky = || {
         let personality = Task::here(|task| task.process.personality.load(Ordering::Relaxed));
         personality.unwrap_or_default() & STICKY_TIMEOUTS != 0
     };
-    (address != 0 && !sticky())
+    // As on Linux, a time that was none stays as it is.
+    (address != 0 && !deadline.is_now() && !sticky())
         .then(|| deadline.left_ns())
         .flatten()
 }
 
+/// Tells the caller how much time was left, as Linux does; failing to is no error.
 fn write_left(address: usize, deadline: Deadline) {
     let _unwritable = tell_left(address, deadline);
 }
@@ -469,7 +470,9 @@ impl Question for &mut Sets<'_> {
             }
             let row = asker.row(number);
             if writing | urgent == 0 {
-                let found = readable(left, number, |fd| row.look(fd).ok_or(Errno::EBADF))?;
+                let found = holding(left, number, SETS[0].1, |fd| {
+                    row.look(fd).ok_or(Errno::EBADF)
+                })?;
                 count += found.count_ones() as usize;
                 if let Some(word) = self.answers[0].get_mut(number) {
                     *word = found;
@@ -491,14 +494,14 @@ impl Question for &mut Sets<'_> {
     }
 }
 
-/// Which of a row can be read, by `look`.
+/// Which of a row hold some of `holds`, by `look`.
 #[inline(always)]
-fn readable<E>(
+fn holding<E>(
     mut left: u64,
     number: usize,
+    holds: u32,
     look: impl Fn(usize) -> core::result::Result<u32, E>,
 ) -> core::result::Result<u64, E> {
-    let (_, holds) = SETS[0];
     let mut found = left;
     while left != 0 {
         let fd = number * ROW + left.trailing_zeros() as usize;
@@ -506,6 +509,28 @@ fn readable<E>(
             found ^= left & left.wrapping_neg();
         }
         left &= left.wrapping_sub(1);
+    }
+    Ok(found)
+}
+
+/// The same where files that are always ready need not be asked.
+#[inline(always)]
+fn at_least<E>(
+    mut left: u64,
+    number: usize,
+    holds: u32,
+    look: impl Fn(usize) -> core::result::Result<Holds, E>,
+) -> core::result::Result<u64, E> {
+    let mut found = left;
+    while left != 0 {
+        let fd = number * ROW + left.trailing_zeros() as usize;
+        let rest = left & left.wrapping_sub(1);
+        if let Holds::Now(holding) = look(fd)?
+            && holding & holds == 0
+        {
+            found ^= left ^ rest;
+        }
+        left = rest;
     }
     Ok(found)
 }
@@ -567,10 +592,12 @@ impl Question for Few<'_> {
                 continue;
             }
             let row = asker.row(number);
-            if (asked[1] | asked[2]) & mask == 0 {
-                let look = |fd| row.look_routine(fd).ok_or(());
-                answers[0] = readable(left, number, look).ok()?;
-                count += answers[0].count_ones() as usize;
+            // Mostly all are in one set, of what can be read or written.
+            let one = [asked[1], asked[0]].map(|others| (others | asked[2]) & mask == 0);
+            if let Some(set) = one.iter().position(|alone| *alone) {
+                let look = |fd| row.look_now(fd).ok_or(());
+                answers[set] = at_least(left, number, SETS[set].1, look).ok()?;
+                count += answers[set].count_ones() as usize;
                 continue;
             }
             let found = ready(left, number, |fd| row.look_now(fd).ok_or(()));
