@@ -1,6 +1,7 @@
 //! Advisory locks: `fcntl` record locks, open file description locks and `flock`.
 //!
 //! *Interface.* [`set`], [`test()`], [`wait_set`], [`clear`] work on byte ranges; flock(2) locks whole files.
+//! [`set_now`] and [`clear_now`] do what is simple, without waiting for a monitor; [`give_up`] clears all.
 //! Record locks belong to a descriptor table (a process), the other two kinds to a description. [`Payer`]
 //! counts them for a user. `files::ties` tells a close whether there are any. Errors: `EAGAIN` for a conflict
 //! with another owner, `ENOLCK` when the payer's limit is reached or memory is out, `EDEADLK` when waiters
@@ -255,6 +256,52 @@ pub fn clear(file: FileId, owner: Owner, start: u64, end: u64, payer: &Payer) ->
     match Use::find(file) {
         Some(used) => used.clear(owner, start, end, || payer.pay()),
         None => Ok(()),
+    }
+}
+
+/// As [`set`], at once, of a lock that meets none of its owner's in a file with few: whether it was taken.
+/// Not for [`Owner::Flock`]. Interrupts are off.
+pub fn set_now(file: FileId, wanted: &Lock, payer: &Payer) -> bool {
+    let set = || {
+        let bucket = bucket(file).try_lock()?;
+        let entry = bucket.get(place(&bucket, file).ok()?)?;
+        let mut held = entry.locks.held.try_lock()?;
+        held.set_now(wanted, || payer.pay().ok())
+    };
+    set().is_some()
+}
+
+/// As [`clear`], at once, of one whole lock in a file with few, which others use: whether it was released, or
+/// nothing was there. Interrupts are off.
+pub fn clear_now(file: FileId, owner: Owner, start: u64, end: u64) -> bool {
+    let clear = || {
+        let bucket = bucket(file).try_lock()?;
+        let Ok(at) = place(&bucket, file) else {
+            return Some(None);
+        };
+        let entry = bucket.get(at)?;
+        let mut held = entry.locks.held.try_lock()?;
+        if entry.uses == 0 && held.count() < 2 {
+            // The file may be forgotten then.
+            return None;
+        }
+        let charge = held.clear_now(owner, start, end)?;
+        drop(held);
+        Some(charge.map(|charge| (charge, entry.locks.clone())))
+    };
+    let cleared = clear();
+    if let Some(Some((_charge, locks))) = &cleared {
+        locks.released.wake_all();
+    }
+    cleared.is_some()
+}
+
+/// `owner` gives up all its locks on `file`.
+pub fn give_up(file: FileId, owner: Owner) {
+    if let Some(used) = Use::find(file) {
+        // Whole locks go, which leaves nothing to pay for.
+        let done = used.clear(owner, 0, u64::MAX, || Err(Errno::ENOLCK));
+        debug_assert_eq!(done, Ok(()));
     }
 }
 

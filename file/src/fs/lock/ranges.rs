@@ -17,6 +17,8 @@ use vm::fallible::try_reserve_kept;
 
 /// The most locks of a run.
 const RUN: usize = 128;
+/// So many are few.
+const FEW: usize = 8;
 /// The locks that one change may add: a lock, and the rests of another on both sides.
 const MARGIN: usize = 3;
 
@@ -153,6 +155,76 @@ impl Ranges {
         Ok(())
     }
 
+    /// The locks of a file that has few.
+    fn few(&mut self) -> Option<&mut Run> {
+        match self.0.as_mut_slice() {
+            [run] if run.locks.len() <= FEW => Some(run),
+            _ => None,
+        }
+    }
+
+    /// How many there are, or more than there may be of a few.
+    pub fn count(&self) -> usize {
+        match self.0.as_slice() {
+            [] => 0,
+            [run] => run.locks.len(),
+            _ => FEW + 1,
+        }
+    }
+
+    /// As [`Ranges::set`], of a lock that meets and touches none of its owner's, if there are few and there
+    /// is room for it. `None`: nothing has changed.
+    pub fn set_now(&mut self, wanted: &Lock, pay: impl FnOnce() -> Option<Charge>) -> Option<()> {
+        let run = self.few()?;
+        let mut place = 0;
+        for held in &run.locks {
+            let lock = &held.lock;
+            let own = lock.owner == wanted.owner;
+            let touches = lock.start <= wanted.end && wanted.start <= lock.end;
+            let meets = lock.start < wanted.end && wanted.start < lock.end;
+            if own && touches || meets && lock.excludes(wanted) {
+                return None;
+            }
+            place += usize::from(lock.start <= wanted.start);
+        }
+        if run.locks.len() == run.locks.capacity() {
+            return None;
+        }
+        let charge = pay()?;
+        run.end = run.end.max(wanted.end);
+        let held = Held {
+            lock: *wanted,
+            charge,
+        };
+        #[expect(clippy::disallowed_methods, reason = "there is room")]
+        run.locks.insert(place, held);
+        Some(())
+    }
+
+    /// As [`Ranges::clear`], of one whole lock, if there are few: its charge, or nothing where the owner has
+    /// none. `None`: nothing has changed, and more is to be done.
+    pub fn clear_now(&mut self, owner: Owner, start: u64, end: u64) -> Option<Option<Charge>> {
+        let run = self.few()?;
+        let mut found = None;
+        for (place, held) in run.locks.iter().enumerate() {
+            let lock = &held.lock;
+            if lock.owner == owner && lock.start < end && start < lock.end {
+                if found.is_some() || lock.start < start || end < lock.end {
+                    return None;
+                }
+                found = Some(place);
+            }
+        }
+        let Some(place) = found else {
+            return Some(None);
+        };
+        let gone = run.locks.remove(place);
+        if run.end == gone.lock.end {
+            run.measure();
+        }
+        Some(Some(gone.charge))
+    }
+
     /// The run of what begins at `start`.
     fn run_at(&self, start: u64) -> usize {
         let after = self.0.partition_point(|run| run.start <= start);
@@ -246,8 +318,6 @@ mod tests {
     use account::user::Held as What;
     use alloc::vec;
 
-    const BYTES: usize = 600;
-
     fn random(state: &mut u64) -> u64 {
         *state = state.wrapping_mul(6364136223846793005).wrapping_add(99);
         *state >> 33
@@ -256,21 +326,37 @@ mod tests {
     /// The locks at each byte: a letter for each owner.
     #[test]
     fn many_ranges_are_as_the_same_locks_byte_by_byte() {
-        let user = User::of(70_100).unwrap();
+        random_locks(600, 70_100);
+    }
+
+    #[test]
+    fn few_ranges_are_the_same_by_the_short_way() {
+        random_locks(12, 70_102);
+    }
+
+    fn random_locks(size: usize, uid: u32) {
+        let user = User::of(uid).unwrap();
         let mut ranges = Ranges::default();
-        let mut model = vec![[None; 4]; BYTES];
+        let mut model = vec![[None; 4]; size];
+        let mut short = 0;
         let mut state = 7;
         for round in 0..20_000 {
-            let start = random(&mut state) % (BYTES as u64 - 1);
+            let start = random(&mut state) % (size as u64 - 1);
             // Mostly short, so that there are many.
             let most = if round % 50 == 0 { 300 } else { 4 };
-            let end = (start + 1 + random(&mut state) % most).min(BYTES as u64);
+            let end = (start + 1 + random(&mut state) % most).min(size as u64);
             let who = random(&mut state) as usize % 4;
             let exclusive = random(&mut state).is_multiple_of(3);
             let pay = || user.charge(What::Locks, 1, u64::MAX).ok_or(Errno::ENOLCK);
             let (owner, bytes) = (Owner::Table(who), start as usize..end as usize);
             if random(&mut state).is_multiple_of(3) {
-                let held = ranges.clear(owner, start, end, pay).unwrap();
+                let held = match ranges.clear_now(owner, start, end) {
+                    Some(gone) => {
+                        short += 1;
+                        gone.is_some()
+                    }
+                    None => ranges.clear(owner, start, end, pay).unwrap(),
+                };
                 assert_eq!(held, model[bytes.clone()].iter().any(|b| b[who].is_some()));
                 model[bytes].iter_mut().for_each(|b| b[who] = None);
             } else {
@@ -286,8 +372,13 @@ mod tests {
                 };
                 let conflict = ranges.conflict(&wanted);
                 assert_eq!(conflict.is_some(), model[bytes.clone()].iter().any(meets));
+                let now = ranges.set_now(&wanted, || pay().ok()).is_some();
+                assert!(!now || conflict.is_none());
                 if conflict.is_none() {
-                    ranges.set(&wanted, pay).unwrap();
+                    match now {
+                        true => short += 1,
+                        false => ranges.set(&wanted, pay).unwrap(),
+                    }
                     model[bytes]
                         .iter_mut()
                         .for_each(|b| b[who] = Some(exclusive));
@@ -297,6 +388,7 @@ mod tests {
                 same(&ranges, &model, user.holds(What::Locks));
             }
         }
+        assert!(size > 100 || short > 2_000, "{short}");
         for who in 0..4 {
             let all = ranges.clear(Owner::Table(who), 0, u64::MAX, || Err(Errno::ENOLCK));
             assert!(all.is_ok());
@@ -305,7 +397,7 @@ mod tests {
     }
 
     fn same(ranges: &Ranges, model: &[[Option<bool>; 4]], charged: u64) {
-        let mut seen = vec![[None; 4]; BYTES];
+        let mut seen = vec![[None; 4]; model.len()];
         let mut count = 0;
         for lock in ranges.within(0, u64::MAX) {
             let Owner::Table(who) = lock.owner else {

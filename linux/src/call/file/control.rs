@@ -1,6 +1,7 @@
 //! `fcntl`, `flock` and `ioctl`.
 //!
-//! *Interface.* [`CALLS`]; [`fcntl_outright`] asks for flags and changes them without a trap frame.
+//! *Interface.* [`CALLS`]; [`fcntl_outright`] asks for flags, changes them, and takes and releases record
+//! locks, without a trap frame.
 
 #![deny(clippy::arithmetic_side_effects)]
 
@@ -28,7 +29,7 @@ use file::fs::perm;
 use file::pipe;
 use file::told::{self, Tells, Told};
 use process::{Process, Task};
-use thread::outright::{LEFT, with_interrupts};
+use thread::outright::{LEFT, generally, with_interrupts};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] =
@@ -104,7 +105,70 @@ fn descriptor_flags(files: &Files, fd: i32, command: i32, arg: usize) -> Result<
     Ok(0)
 }
 
-/// `fcntl` about flags; the other commands need a frame.
+/// A record lock on behalf of the running thread, `task`, at once and with interrupts off. `None`: nothing
+/// has been done; the call is to be made by [`record`], which also tells errors.
+fn record_now(task: &Task, fd: i32, addr: usize) -> Option<Result<usize>> {
+    let process = &task.process;
+    // SAFETY: a call made outright has interrupts off, and this is one of the table's threads.
+    let (files, cred) = unsafe { (process.files.peek(), process.cred.peek()) };
+    // SAFETY: as above.
+    let of = unsafe { files.at_hand(fd) }?;
+    let wanted: Flock = vm::user::get(addr).ok()?;
+    if i32::from(wanted.whence) != SEEK_SET || of.flags() & O_PATH != 0 {
+        return None;
+    }
+    let (start, end) = range(of, &wanted).ok()?;
+    let file = of.inode()?.id();
+    let owner = Owner::Table(files.lock_owner());
+    let exclusive = match i32::from(wanted.kind) {
+        F_UNLCK => return lock::clear_now(file, owner, start, end).then_some(Ok(0)),
+        F_RDLCK if of.readable() => false,
+        F_WRLCK if of.writable() => true,
+        _ => return None,
+    };
+    let lock = Lock {
+        start,
+        end,
+        exclusive,
+        owner,
+        pid: process.pid,
+    };
+    let payer = Payer {
+        user: &cred.user,
+        limit: process.limits.try_lock()?.cur(RLIMIT_LOCKS),
+    };
+    if !lock::set_now(file, &lock, &payer) {
+        return None;
+    }
+    // SAFETY: as above.
+    let there = unsafe { files.at_hand(fd) };
+    if there.is_some_and(|there| core::ptr::eq(there, of)) {
+        return Some(Ok(0));
+    }
+    // As in `still_open`.
+    with_interrupts(|| lock::give_up(file, owner));
+    Some(Err(Errno::EBADF))
+}
+
+/// The same by whatever way.
+fn record_outright(fd: i32, command: i32, addr: usize) -> isize {
+    let done = Task::here(|task| record_now(task, fd, addr)).flatten();
+    match done {
+        Some(Ok(value)) => value as isize,
+        Some(Err(error)) => error.to_rax() as isize,
+        None => generally(|| {
+            let caller = Caller::current();
+            let of = caller.files.get(fd)?;
+            if of.flags() & O_PATH != 0 {
+                return Err(Errno::EBADF);
+            }
+            let owner = Owner::Table(caller.files.lock_owner());
+            record(&caller, &of, owner, command, fd, addr)
+        }),
+    }
+}
+
+/// `fcntl` about flags and record locks; the other commands need a frame.
 pub(in crate::call) extern "sysv64" fn fcntl_outright(
     fd: usize,
     command: usize,
@@ -114,6 +178,9 @@ pub(in crate::call) extern "sysv64" fn fcntl_outright(
     _last: usize,
 ) -> isize {
     let (fd, command) = (fd as i32, command as i32);
+    if matches!(command, F_SETLK | F_SETLKW) {
+        return record_outright(fd, command, arg);
+    }
     let flags = |task: &Arc<Task>| {
         // SAFETY: a call made outright has interrupts off until it lets them come, and then the table is used
         // no more.
@@ -164,12 +231,12 @@ fn fcntl(args: &mut Args) -> Result<usize> {
         F_SETFL => change_flags(&of, fd, args.uint(2)),
         F_GETLK | F_SETLK | F_SETLKW => {
             let owner = Owner::Table(files.lock_owner());
-            record(&caller, &of, owner, command, args)
+            record(&caller, &of, owner, command, fd, arg)
         }
         F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => {
             let owner = Owner::Description(Arc::as_ptr(&of) as usize);
             let command = command.wrapping_sub(F_OFD_GETLK - F_GETLK);
-            record(&caller, &of, owner, command, args)
+            record(&caller, &of, owner, command, fd, arg)
         }
         F_GETOWN | F_GETSIG | F_SETOWN | F_SETSIG | F_GETOWN_EX | F_SETOWN_EX | F_GETOWNER_UIDS => {
             owner(&of, command, arg)
@@ -233,9 +300,9 @@ fn record(
     of: &OpenFile,
     owner: Owner,
     command: i32,
-    args: &Args,
+    fd: i32,
+    addr: usize,
 ) -> Result<usize> {
-    let (fd, addr) = (args.int(0), args.word(2));
     let mut wanted: Flock = vm::user::get(addr)?;
     let kind = i32::from(wanted.kind);
     if !matches!(kind, F_RDLCK | F_WRLCK | F_UNLCK) {
