@@ -71,6 +71,14 @@ struct Undo {
 const MORE: usize = 0;
 const ZERO: usize = 1;
 
+/// The result of an attempt.
+enum Tried {
+    Done,
+    Failed(Errno),
+    /// It waits for this semaphore, in this way.
+    Blocked(usize, usize),
+}
+
 /// The reason why an attempt cannot proceed: the semaphore it waits for, and how.
 type Blocked = (usize, usize);
 
@@ -261,6 +269,47 @@ impl Values {
         }
     }
 
+    /// As [`attempt`](Self::attempt), of a few operations on semaphores that there are, of which none is to
+    /// be undone.
+    #[inline(always)]
+    fn attempt_briefly(&mut self, operations: &[Sembuf], pid: i32) -> Tried {
+        let each = self.each.as_mut_slice();
+        for (done, operation) in operations.iter().enumerate() {
+            let by = i32::from(operation.op);
+            let Some(semaphore) = each.get_mut(usize::from(operation.num)) else {
+                return Tried::Failed(Errno::EFBIG);
+            };
+            let then = i32::from(semaphore.value) + by;
+            let waits = if by == 0 { then != 0 } else { then < 0 };
+            if !waits && then <= VALUE_MAX {
+                semaphore.value = then as u16;
+                continue;
+            }
+            for before in &operations[..done] {
+                if let Some(semaphore) = each.get_mut(usize::from(before.num)) {
+                    semaphore.value = (i32::from(semaphore.value) - i32::from(before.op)) as u16;
+                }
+            }
+            return match () {
+                () if !waits => Tried::Failed(Errno::ERANGE),
+                () if operation.flags as u16 as u32 & IPC_NOWAIT != 0 => {
+                    Tried::Failed(Errno::EAGAIN)
+                }
+                () => Tried::Blocked(
+                    usize::from(operation.num),
+                    if by == 0 { ZERO } else { MORE },
+                ),
+            };
+        }
+        for operation in operations {
+            if let Some(semaphore) = each.get_mut(usize::from(operation.num)) {
+                semaphore.pid = pid;
+            }
+        }
+        self.otime_ns = real_ns();
+        Tried::Done
+    }
+
     /// There is a place for what `owner` is to have undone. ENOMEM.
     fn make_undo(&mut self, owner: usize) -> Result<()> {
         if self.undo.iter().all(|undo| undo.owner != owner) {
@@ -367,10 +416,10 @@ fn operate_now(task: &Task, entry: &Entry<Set>, operations: &[Sembuf]) -> Option
         if entry.is_removed() {
             break Some(Err(Errno::EIDRM));
         }
-        let blocked = match held.attempt(operations, 0, process.pid) {
-            Ok(Ok(())) => break Some(Ok(())),
-            Err(error) => break Some(Err(error)),
-            Ok(Err(blocked)) => blocked,
+        let blocked = match held.attempt_briefly(operations, process.pid) {
+            Tried::Done => break Some(Ok(())),
+            Tried::Failed(error) => break Some(Err(error)),
+            Tried::Blocked(number, kind) => (number, kind),
         };
         // The first waits in the word, others in the list: before the values may change.
         let alone = match set.brief.load(Ordering::SeqCst) {
