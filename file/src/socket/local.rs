@@ -19,9 +19,11 @@ use sync::Monitor;
 
 use super::{Address, Family, Kind, Socket, Standing, Want};
 use crate::callout;
+use crate::fs::context::FsContext;
 use crate::fs::walk::{Last, View, walk};
-use crate::fs::{Kind as FileKind, Place, perm};
-use account::caller;
+use crate::fs::way::{self, Path};
+use crate::fs::{Inode, Kind as FileKind, Place, perm};
+use account::{Cred, caller};
 use vm::fallible::roomy;
 use vm::fallible::try_arc;
 
@@ -153,6 +155,14 @@ fn make(path: &[u8]) -> Result<Place> {
     }
 }
 
+/// The inode that `path` leads to, from entry to entry, if it does.
+fn short_way(fs: &FsContext, path: &[u8], cred: &Cred) -> Option<Arc<dyn Inode>> {
+    // With zeros behind the longest.
+    let mut bytes = [0; MOST + size_of::<u64>()];
+    bytes.get_mut(..path.len())?.copy_from_slice(path);
+    way::inode(fs, Path::with_zeros(&bytes)?, cred, true)
+}
+
 /// An unused name. ENOSPC, ENOMEM.
 fn choose(socket: &Arc<Socket>) -> Result<()> {
     for _ in 0..CHOICES {
@@ -249,13 +259,18 @@ impl Family for Local {
             return holder(&key).ok_or(Errno::ECONNREFUSED);
         }
         let (fs, cred) = (callout::context()?, caller::cred());
-        let view = View::new(fs.root(), &cred, fs.umask());
-        let place = walk(&view, fs.cwd(), name, true)?.existing()?;
-        place.inode.permits(&cred, perm::WRITE)?;
-        if place.inode.kind() != FileKind::Socket {
+        let inode = match short_way(&fs, name, &cred) {
+            Some(inode) => inode,
+            None => {
+                let view = View::new(fs.root(), &cred, fs.umask());
+                walk(&view, fs.cwd(), name, true)?.existing()?.inode
+            }
+        };
+        inode.permits(&cred, perm::WRITE)?;
+        if inode.kind() != FileKind::Socket {
             return Err(Errno::ECONNREFUSED);
         }
-        let (dev, ino) = place.inode.id();
+        let (dev, ino) = inode.id();
         let found = holder(&Key::Path(dev, ino)).ok_or(Errno::ECONNREFUSED)?;
         if found.kind == from.kind {
             Ok(found)

@@ -218,6 +218,11 @@ impl Bitmap<'_> {
                 start = (word * 64).next_multiple_of(align);
                 continue;
             }
+            let next = self.candidate(start, count, align);
+            if next > start {
+                start = next;
+                continue;
+            }
             match self.obstacle(start, count) {
                 Some(obstacle) => start = (obstacle + 1).next_multiple_of(align),
                 None if self.claim(start, count) => return Some(start),
@@ -225,6 +230,31 @@ impl Bitmap<'_> {
             }
         }
         None
+    }
+
+    /// The first number from `start` on, a multiple of `align` as that is, where a run of `count` may begin
+    /// as far as the word of `start` shows: one that lies in the word, or one with which the word ends.
+    fn candidate(&self, start: usize, count: usize, align: usize) -> usize {
+        let word = start / 64;
+        let bits = self.words[word].load(Ordering::Acquire) & u64::MAX << (start % 64);
+        let mut runs = match count {
+            0..=64 => bits,
+            _ => 0,
+        };
+        let mut whole = 1;
+        while whole < count && runs != 0 {
+            let more = whole.min(count - whole);
+            runs &= runs >> more;
+            whole += more;
+        }
+        if align > 1 {
+            // Of a larger alignment `start` is in the first place.
+            runs &= u64::MAX / (u64::MAX >> (64 - align.min(64)));
+        }
+        match runs {
+            0 => (word * 64 + 64 - bits.leading_ones() as usize).next_multiple_of(align),
+            runs => word * 64 + lowest(runs) as usize,
+        }
     }
 
     /// The first word from `word` on that may have members.
