@@ -24,7 +24,8 @@ pub fn tsc() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Nanoseconds since the entry of the kernel. Never goes back on one CPU.
+/// Nanoseconds since the entry of the kernel. Never goes back on one CPU, nor for a thread that goes to
+/// another (`tsc.rs`).
 pub fn now_ns() -> u64 {
     span_ns(tsc().saturating_sub(BASE.load(Ordering::Relaxed)))
 }

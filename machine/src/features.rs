@@ -43,6 +43,7 @@ features! {
     avx 12 "AVX.";
     hypervisor 13 "Runs under a hypervisor.";
     rdseed 14 "RDSEED.";
+    tsc_adjust 15 "The TSC of one CPU can be moved.";
 }
 
 static FOUND: AtomicU32 = AtomicU32::new(0);
@@ -93,6 +94,7 @@ pub(crate) fn init() {
     note(one[2], 30, bit::rdrand);
     note(one[2], 31, bit::hypervisor);
     note(seven[1], 0, bit::fsgsbase);
+    note(seven[1], 1, bit::tsc_adjust);
     note(seven[1], 7, bit::smep);
     note(seven[1], 9, bit::erms);
     note(seven[1], 18, bit::rdseed);

@@ -50,3 +50,4 @@ mod slide;
 mod smp;
 #[cfg(target_os = "none")]
 mod tables;
+mod tsc;

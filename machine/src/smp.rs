@@ -5,9 +5,9 @@
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::cpu::{self, Cpu};
+use crate::cpu;
 use crate::paging::{self, MachineStack, machine_stack, phys_to_virt};
-use crate::{apic, clock, log};
+use crate::{apic, clock, features, log, tsc};
 
 /// Physical page of the trampoline: below 1 MiB, page-aligned, outside everything the firmware uses on a PC.
 const TRAMPOLINE: usize = 0x8000;
@@ -93,15 +93,23 @@ pub(crate) fn start_others(entry: fn() -> !) {
             TRAMPOLINE,
             clock::delay_us,
         );
-        if !wait_for(cpu) && decide(i) {
-            // Numbers have no gaps: those behind it stay asleep as well.
-            log!(
-                "cpu {i} (apic {}) does not answer",
-                cpu.apic_id.load(Ordering::Relaxed)
-            );
+        let apic_id = cpu.apic_id.load(Ordering::Relaxed);
+        // Numbers have no gaps: where one is left out, those behind it stay asleep as well.
+        if !wait_for_decision() && decide(i) {
+            log!("cpu {i} (apic {apic_id}) does not answer");
             return;
         }
-        // It may have decided at the last moment, and is on its way.
+        match tsc::lead(ticks(SLACK_NS), ticks(LIMIT_NS)) {
+            Ok(0) => {}
+            Ok(by) => log!("cpu {i} (apic {apic_id}): its time stamp counter was moved by {by}"),
+            Err(stays) => {
+                log!(
+                    "cpu {i} (apic {apic_id}) is not used: its time stamp counter differs, {stays:?}"
+                );
+                return;
+            }
+        }
+        // It is on its way.
         while !cpu.online.load(Ordering::Acquire) {
             core::hint::spin_loop();
         }
@@ -118,11 +126,35 @@ fn decide(number: usize) -> bool {
         .is_ok()
 }
 
-/// A processor that runs comes up within microseconds; a virtual one runs when the host lets it.
-fn wait_for(cpu: &Cpu) -> bool {
-    const LIMIT_NS: u64 = 10_000_000_000;
+/// A processor that runs comes up, and answers, within microseconds; a virtual one when the host lets it.
+const LIMIT_NS: u64 = 10_000_000_000;
+/// A thread needs longer to go to another CPU.
+const SLACK_NS: u64 = 1000;
+
+/// So many nanoseconds in ticks of the time stamp counter.
+fn ticks(ns: u64) -> u64 {
+    ns * clock::tsc_khz() / 1_000_000
+}
+
+/// Sets the time stamp counter of this CPU back by so many ticks.
+fn set_back(by: i64) {
+    const COUNTER: u32 = 0x10;
+    const ADJUSTMENT: u32 = 0x3b;
+    // SAFETY: the second register is there, as CPUID says, and the first on every x86-64. The machine's clock
+    // is what follows from the counter, and this CPU has not read it yet.
+    unsafe {
+        if features::get().tsc_adjust() {
+            let adjustment = cpu::rdmsr(ADJUSTMENT).wrapping_sub(by.cast_unsigned());
+            cpu::wrmsr(ADJUSTMENT, adjustment);
+        } else {
+            cpu::wrmsr(COUNTER, clock::tsc().wrapping_sub(by.cast_unsigned()));
+        }
+    }
+}
+
+fn wait_for_decision() -> bool {
     let end = clock::now_ns() + LIMIT_NS;
-    while !cpu.online.load(Ordering::Acquire) {
+    while AWAITED.load(Ordering::Acquire) != 0 {
         if clock::now_ns() > end {
             return false;
         }
@@ -179,7 +211,7 @@ static EFER: AtomicUsize = AtomicUsize::new(0);
 static ROOT: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn up() -> ! {
-    if !decide(cpu::this_cpu().number()) {
+    if !decide(cpu::this_cpu().number()) || !tsc::follow(set_back) {
         cpu::halt()
     }
     crate::segments::init_this_cpu();
