@@ -47,6 +47,7 @@ pub use entry::protect::{Return, forget as forget_procedures, protected_return};
 pub use native::ops::{EVENTS, find, hold_self, safe_point, wait, wait_interruptible};
 pub use running::block::{resume, resume_address, start, suspend, yield_now};
 pub use running::budget::{Busy, Terms};
+pub use running::on_demand::OnDemand;
 pub use running::spawn::{Body, Spec, bury, create, exit, give_up_waiting, spawn};
 pub use running::start_up::{CpuStats, idle, init, init_cpu, stats};
 pub use running::urgent::{Place, give_up_turn, settle};

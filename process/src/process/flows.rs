@@ -13,10 +13,11 @@
 use abi::Result;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use feedback::share::{NEED, need as of_fill};
 use file::gauge::{Flow, Gauge, Place};
-use sync::{Monitor, WaitList};
+use sync::Monitor;
+use thread::OnDemand;
 use thread::demand::Question;
 use thread::record::{self, Fill};
 use vm::fallible::try_push;
@@ -263,28 +264,19 @@ fn lead(channels: &[Channel], now: u64, moving: impl Fn(&Channel) -> bool) -> Ne
 
 /// When a device's data were last seen to move, nanoseconds of the Clock.
 static SEEN_NS: AtomicU64 = AtomicU64::new(0);
-/// There is a thread that spreads this.
-static HAS_THREAD: AtomicBool = AtomicBool::new(false);
-/// It waits here while no device's data move.
-static MOVES: WaitList = WaitList::new();
+/// The thread that spreads this.
+static THREAD: OnDemand = OnDemand::new(b"streams", run);
 
 /// Has a thread tell the streams that lead to devices: a stage that always blocks before its quantum ends
 /// answers for nothing, and the stages beyond it would not know. Without memory for the thread they learn it
 /// later.
 fn begin() {
-    if !HAS_THREAD.load(Ordering::Relaxed)
-        && !HAS_THREAD.swap(true, Ordering::SeqCst)
-        && thread::spawn(b"streams", run, 0).is_err()
-    {
-        HAS_THREAD.store(false, Ordering::SeqCst);
-    }
-    MOVES.wake_all();
+    let _later = THREAD.rouse();
 }
 
 fn run(_: usize) {
     loop {
-        MOVES.wait_until(|| {
-            thread::safe_point();
+        THREAD.wait(|| {
             let seen = SEEN_NS.load(Ordering::Relaxed);
             (machine::clock::now_ns().saturating_sub(seen) < ASLEEP_NS).then_some(())
         });
@@ -363,6 +355,7 @@ fn sum(channels: &mut [Channel]) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::sync::atomic::AtomicBool;
 
     #[derive(Default)]
     struct Counts {

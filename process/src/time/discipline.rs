@@ -11,12 +11,13 @@
 
 use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use core::sync::atomic::{AtomicI32, Ordering};
 use feedback::Discipline;
 pub use feedback::clock::{By, MOST as FREQUENCY_MOST};
 use machine::clock::{begin_steering, is_steered, now_ns, real_ns, steer};
 use sync::recent::Place;
-use sync::{Monitor, Recent, WaitList};
+use sync::{Monitor, Recent};
+use thread::OnDemand;
 use vm::fallible::try_push;
 
 use super::set_real_ns;
@@ -83,10 +84,8 @@ static KEEPER: Monitor<Keeper> = Monitor::new(Keeper {
 
 /// Seconds by which atomic time is ahead of the clock of the day.
 static TAI_S: AtomicI32 = AtomicI32::new(0);
-/// There is a thread for what comes with time.
-static HAS_THREAD: AtomicBool = AtomicBool::new(false);
-/// The thread waits here while nothing comes.
-static WORK: WaitList = WaitList::new();
+/// The thread for what comes with time.
+static THREAD: OnDemand = OnDemand::new(b"clock", run);
 
 /// Seconds by which atomic time is ahead.
 pub fn tai_s() -> i32 {
@@ -182,35 +181,20 @@ pub fn keep<T>(change: impl FnOnce(&mut Keeper) -> T) -> Result<T> {
         }
         begin_steering(Recent::new(places));
     }
-    begin()?;
+    // It looks when the keeper is free again.
+    THREAD.rouse().map_err(|_| Errno::ENOMEM)?;
     let before = keeper.discipline.rate();
     let answer = change(&mut keeper);
-    let (rate, works) = (keeper.discipline.rate(), keeper.has_work());
+    let rate = keeper.discipline.rate();
     if rate != before {
         steer(rate + keeper.extra_ns);
-    }
-    drop(keeper);
-    if works {
-        WORK.wake_all();
     }
     Ok(answer)
 }
 
-/// Makes the thread, once.
-fn begin() -> Result<()> {
-    if !HAS_THREAD.swap(true, Ordering::SeqCst) && thread::spawn(b"clock", run, 0).is_err() {
-        HAS_THREAD.store(false, Ordering::SeqCst);
-        return Err(Errno::ENOMEM);
-    }
-    Ok(())
-}
-
 fn run(_: usize) {
     loop {
-        WORK.wait_until(|| {
-            thread::safe_point();
-            KEEPER.lock().has_work().then_some(())
-        });
+        THREAD.wait(|| KEEPER.lock().has_work().then_some(()));
         let (wake, step) = {
             let mut keeper = KEEPER.lock();
             let step = keeper.leap();

@@ -12,6 +12,7 @@ pub(crate) mod donate;
 pub(crate) mod idle;
 pub(crate) mod kick;
 pub(crate) mod local;
+pub(crate) mod on_demand;
 pub mod ready;
 pub(crate) mod spawn;
 pub(crate) mod start_up;

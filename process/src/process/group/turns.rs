@@ -16,15 +16,14 @@
 use abi::errno::Result;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 use feedback::groups::{self, CPUS, ONE, Places};
 use machine::clock::now_ns;
-use sync::WaitList;
 use vm::fallible::try_push;
 
 use super::{COUNTED, CPU, HIERARCHY, root};
 use crate::process::{Task, tree};
-use thread::Place;
+use thread::{OnDemand, Place};
 
 /// Time from look to look, nanoseconds: at least, at most, and of processors that are not shared.
 const LEAST_NS: u64 = 16_000_000;
@@ -37,8 +36,7 @@ const PART: u64 = 50;
 /// A look counts for a thread's activity by this part, as a right shift.
 const SHIFT: u32 = 2;
 
-static HAS_THREAD: AtomicBool = AtomicBool::new(false);
-static NEEDED: WaitList = WaitList::new();
+static THREAD: OnDemand = OnDemand::new(b"groups", run);
 
 /// Whether a thread is in a group whose weight counts.
 fn is_needed() -> bool {
@@ -48,24 +46,14 @@ fn is_needed() -> bool {
 /// Has the turns follow the weights, if there is anything to do. Without memory for the thread they do so
 /// after the next call.
 pub(super) fn begin() {
-    if !is_needed() {
-        return;
+    if is_needed() {
+        let _later = THREAD.rouse();
     }
-    if !HAS_THREAD.load(Ordering::Relaxed)
-        && !HAS_THREAD.swap(true, Ordering::SeqCst)
-        && thread::spawn(b"groups", run, 0).is_err()
-    {
-        HAS_THREAD.store(false, Ordering::SeqCst);
-    }
-    NEEDED.wake_all();
 }
 
 fn run(_: usize) {
     loop {
-        NEEDED.wait_until(|| {
-            thread::safe_point();
-            is_needed().then_some(())
-        });
+        THREAD.wait(|| is_needed().then_some(()));
         let mut looks = Looks::default();
         while is_needed() {
             thread::safe_point();
