@@ -8,7 +8,9 @@
 //! would wait for each other.
 //!
 //! Each file with locks has a monitor and a list of waiters of its own; a table finds them, in buckets by
-//! file. Locks are kept in order of their starts (`ranges`).
+//! file. Locks are kept in order of their starts (`ranges`). Of the files that have none any more each bucket
+//! keeps one, which is *idle*: a file that is locked and unlocked again and again is not made anew each time.
+//! [`give_up_idle`] forgets them.
 
 mod deadlock;
 mod ranges;
@@ -103,17 +105,21 @@ struct Locks {
     released: WaitList,
 }
 
-/// A file that has locks, or is about to.
+/// A file that has locks, or is about to, or is idle.
 struct Entry {
     file: FileId,
     /// How many [`Use`]s there are.
     uses: usize,
     locks: Arc<Locks>,
-    _tie: Tie,
+    /// Unless it is idle: then it has neither locks nor uses.
+    tie: Option<Tie>,
 }
 
 /// The files with locks in one bucket, by rising number.
 type Bucket = Monitor<Vec<Entry>>;
+
+/// Of more files of a bucket none is searched with interrupts off.
+const MANY: usize = 8;
 
 const BUCKETS: usize = 64;
 static TABLE: [Bucket; BUCKETS] = [const { Monitor::new(Vec::new()) }; BUCKETS];
@@ -122,15 +128,20 @@ fn bucket(file: FileId) -> &'static Bucket {
     &TABLE[(file.0.wrapping_mul(7) ^ file.1) as usize % BUCKETS]
 }
 
-/// A use of a file's locks; after the last one the table forgets them if there is none.
+/// A use of a file's locks; after the last one the file is idle if there is none.
 struct Use {
     file: FileId,
     locks: Arc<Locks>,
 }
 
 impl Entry {
+    fn is_idle(&self) -> bool {
+        self.tie.is_none()
+    }
+
     fn used(&mut self) -> Use {
         self.uses += 1;
+        self.tie.get_or_insert_default();
         Use {
             file: self.file,
             locks: self.locks.clone(),
@@ -147,7 +158,7 @@ impl Use {
     fn find(file: FileId) -> Option<Use> {
         let mut bucket = bucket(file).lock();
         let place = place(&bucket, file).ok()?;
-        Some(bucket[place].used())
+        (!bucket[place].is_idle()).then(|| bucket[place].used())
     }
 
     /// The locks of `file`, or none yet. ENOLCK.
@@ -164,7 +175,7 @@ impl Use {
                         held: Monitor::new(Ranges::default()),
                         released: WaitList::new(),
                     }),
-                    _tie: Tie::new(),
+                    tie: None,
                 };
                 #[expect(clippy::disallowed_methods, reason = "room was made above")]
                 bucket.insert(place, entry);
@@ -183,10 +194,27 @@ impl Drop for Use {
         };
         bucket[place].uses -= 1;
         if bucket[place].uses == 0 && self.locks.held.lock().is_empty() {
-            let gone = bucket.remove(place);
+            let before = bucket.iter().position(Entry::is_idle);
+            bucket[place].tie = None;
+            let gone = before.map(|before| bucket.remove(before));
             drop(bucket);
             drop(gone);
         }
+    }
+}
+
+/// Forgets the files that are idle: for when memory is short.
+pub fn give_up_idle() {
+    for bucket in &TABLE {
+        let mut bucket = bucket.lock();
+        let idle = bucket.iter().position(Entry::is_idle);
+        let gone = idle.map(|idle| bucket.remove(idle));
+        let unused = match bucket.is_empty() {
+            true => core::mem::take(&mut *bucket),
+            false => Vec::new(),
+        };
+        drop(bucket);
+        drop((gone, unused));
     }
 }
 
@@ -263,34 +291,44 @@ pub fn clear(file: FileId, owner: Owner, start: u64, end: u64, payer: &Payer) ->
 /// Not for [`Owner::Flock`]. Interrupts are off.
 pub fn set_now(file: FileId, wanted: &Lock, payer: &Payer) -> bool {
     let set = || {
-        let bucket = bucket(file).try_lock()?;
-        let entry = bucket.get(place(&bucket, file).ok()?)?;
+        let mut bucket = bucket(file).try_lock()?;
+        let at = place(&bucket, file).ok()?;
+        let entry = bucket.get_mut(at)?;
         let mut held = entry.locks.held.try_lock()?;
-        held.set_now(wanted, || payer.pay().ok())
+        held.set_now(wanted, || payer.pay().ok())?;
+        drop(held);
+        entry.tie.get_or_insert_default();
+        Some(())
     };
     set().is_some()
 }
 
-/// As [`clear`], at once, of one whole lock in a file with few, which others use: whether it was released, or
-/// nothing was there. Interrupts are off.
+/// As [`clear`], at once, of one whole lock in a file with few: whether it was released, or nothing was
+/// there. Interrupts are off.
 pub fn clear_now(file: FileId, owner: Owner, start: u64, end: u64) -> bool {
     let clear = || {
-        let bucket = bucket(file).try_lock()?;
+        let mut bucket = bucket(file).try_lock()?;
         let Ok(at) = place(&bucket, file) else {
             return Some(None);
         };
-        let entry = bucket.get(at)?;
-        let mut held = entry.locks.held.try_lock()?;
-        if entry.uses == 0 && held.count() < 2 {
-            // The file may be forgotten then.
+        let last = bucket.get(at)?.uses == 0;
+        if last && (bucket.len() > MANY || bucket.iter().any(Entry::is_idle)) {
+            // It may be the next idle one, for which another has to go.
             return None;
         }
+        let entry = bucket.get_mut(at)?;
+        let mut held = entry.locks.held.try_lock()?;
         let charge = held.clear_now(owner, start, end)?;
+        let empty = last && held.is_empty();
         drop(held);
-        Some(charge.map(|charge| (charge, entry.locks.clone())))
+        if empty {
+            entry.tie = None;
+            return Some(charge.map(|charge| (charge, None)));
+        }
+        Some(charge.map(|charge| (charge, Some(entry.locks.clone()))))
     };
     let cleared = clear();
-    if let Some(Some((_charge, locks))) = &cleared {
+    if let Some(Some((_charge, Some(locks)))) = &cleared {
         locks.released.wake_all();
     }
     cleared.is_some()
@@ -354,7 +392,8 @@ mod tests {
     }
 
     fn known(file: FileId) -> bool {
-        place(&bucket(file).lock(), file).is_ok()
+        let bucket = bucket(file).lock();
+        place(&bucket, file).is_ok_and(|place| !bucket[place].is_idle())
     }
 
     #[test]
@@ -377,6 +416,43 @@ mod tests {
         assert!(known(file));
         clear(file, Owner::Table(2), 0, u64::MAX, &payer).unwrap();
         assert!(!known(file));
+        assert_eq!(user.holds(Held::Locks), 0);
+    }
+
+    #[test]
+    fn one_file_of_a_bucket_stays_idle_and_is_locked_again() {
+        let user = User::of(70_112).unwrap();
+        let payer = Payer {
+            user: &user,
+            limit: 100,
+        };
+        // Files of one bucket that no other test has.
+        let files = [0, 1, 2].map(|round| (7_000, BUCKETS as u64 * (90 + round)));
+        let idle = |file| {
+            let bucket = bucket(file).lock();
+            place(&bucket, file).is_ok_and(|place| bucket[place].is_idle())
+        };
+        let one = lock(1, 0, 1, true);
+        assert!(!set_now(files[0], &one, &payer), "it is not known yet");
+        set(files[0], &one, &payer).unwrap();
+        for _ in 0..3 {
+            assert!(clear_now(files[0], one.owner, 0, 1));
+            assert!(idle(files[0]) && user.holds(Held::Locks) == 0);
+            assert!(test(files[0], &lock(2, 0, 1, true)).is_none());
+            assert!(set_now(files[0], &one, &payer));
+            assert!(known(files[0]) && test(files[0], &lock(2, 0, 1, true)).is_some());
+        }
+        set(files[1], &one, &payer).unwrap();
+        assert!(clear_now(files[0], one.owner, 0, 1) && idle(files[0]));
+        // Another takes its place.
+        assert!(!clear_now(files[1], one.owner, 0, 1) && known(files[1]));
+        clear(files[1], one.owner, 0, 1, &payer).unwrap();
+        assert!(idle(files[1]) && !idle(files[0]) && !known(files[0]));
+        set(files[2], &one, &payer).unwrap();
+        give_up_idle();
+        assert!(!idle(files[1]) && known(files[2]));
+        clear(files[2], one.owner, 0, 1, &payer).unwrap();
+        give_up_idle();
         assert_eq!(user.holds(Held::Locks), 0);
     }
 

@@ -42,7 +42,7 @@ impl Shrinker {
 }
 
 /// All shrinkers. Released objects leave empty slabs, which the heap's turn after them gives back.
-static SHRINKERS: [Shrinker; 14] = [
+static SHRINKERS: [Shrinker; 15] = [
     Shrinker::new("pages of files that are kept elsewhere", give_up_pages),
     Shrinker::new("empty pages of the heap", trim_heap),
     Shrinker::new("pipes that wait for the next", file::pipe::give_up_waiting),
@@ -59,6 +59,7 @@ static SHRINKERS: [Shrinker; 14] = [
     Shrinker::new("what a grace period keeps", sync::epoch::synchronize),
     Shrinker::new("sockets that nobody can reach", collect_sockets),
     Shrinker::new("ports at rest", file::socket::inet::ports::give_up_resting),
+    Shrinker::new("files without locks", file::fs::lock::give_up_idle),
     Shrinker::new("pages that this left empty", trim_heap),
     Shrinker::new("kernel stacks", give_up_stacks),
     Shrinker::new("empty pages of code", trim_code),

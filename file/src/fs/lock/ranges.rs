@@ -163,15 +163,6 @@ impl Ranges {
         }
     }
 
-    /// How many there are, or more than there may be of a few.
-    pub fn count(&self) -> usize {
-        match self.0.as_slice() {
-            [] => 0,
-            [run] => run.locks.len(),
-            _ => FEW + 1,
-        }
-    }
-
     /// As [`Ranges::set`], of a lock that meets and touches none of its owner's, if there are few and there
     /// is room for it. `None`: nothing has changed.
     pub fn set_now(&mut self, wanted: &Lock, pay: impl FnOnce() -> Option<Charge>) -> Option<()> {
