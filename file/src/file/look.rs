@@ -134,6 +134,15 @@ impl OpenFile {
         Some(look(core::ptr::from_ref(self).expose_provenance()))
     }
 
+    /// As [`OpenFile::look_now`], also for a file that is always ready.
+    #[inline(always)]
+    pub fn look_routine(&self) -> Option<u32> {
+        match self.is_always_ready() {
+            true => Some(poll::events(true, true)),
+            false => self.look_now(),
+        }
+    }
+
     /// The routine behind [`OpenFile::look`], valid while interrupts stay off; nothing if there is none, or
     /// the description is closed.
     #[inline(always)]

@@ -120,6 +120,15 @@ impl<const CROWD: bool> Row<'_, CROWD> {
         }
     }
 
+    /// As [`Row::look_now`], its events whichever they are.
+    #[inline(always)]
+    pub fn look_routine(&self, fd: usize) -> Option<u32> {
+        if CROWD {
+            return None;
+        }
+        self.file(fd)?.look_routine()
+    }
+
     /// The file behind `fd` while the caller is the table's only user.
     #[inline(always)]
     fn file(&self, fd: usize) -> Option<&OpenFile> {

@@ -470,9 +470,7 @@ impl Question for &mut Sets<'_> {
             }
             let row = asker.row(number);
             if writing | urgent == 0 {
-                let found = holding(left, number, SETS[0].1, |fd| {
-                    row.look(fd).ok_or(Errno::EBADF)
-                })?;
+                let found = readable(left, number, |fd| row.look(fd).ok_or(Errno::EBADF))?;
                 count += found.count_ones() as usize;
                 if let Some(word) = self.answers[0].get_mut(number) {
                     *word = found;
@@ -494,14 +492,14 @@ impl Question for &mut Sets<'_> {
     }
 }
 
-/// Which of a row hold some of `holds`, by `look`.
+/// Which of a row can be read, by `look`.
 #[inline(always)]
-fn holding<E>(
+fn readable<E>(
     mut left: u64,
     number: usize,
-    holds: u32,
     look: impl Fn(usize) -> core::result::Result<u32, E>,
 ) -> core::result::Result<u64, E> {
+    let (_, holds) = SETS[0];
     let mut found = left;
     while left != 0 {
         let fd = number * ROW + left.trailing_zeros() as usize;
@@ -509,28 +507,6 @@ fn holding<E>(
             found ^= left & left.wrapping_neg();
         }
         left &= left.wrapping_sub(1);
-    }
-    Ok(found)
-}
-
-/// The same where files that are always ready need not be asked.
-#[inline(always)]
-fn at_least<E>(
-    mut left: u64,
-    number: usize,
-    holds: u32,
-    look: impl Fn(usize) -> core::result::Result<Holds, E>,
-) -> core::result::Result<u64, E> {
-    let mut found = left;
-    while left != 0 {
-        let fd = number * ROW + left.trailing_zeros() as usize;
-        let rest = left & left.wrapping_sub(1);
-        if let Holds::Now(holding) = look(fd)?
-            && holding & holds == 0
-        {
-            found ^= left ^ rest;
-        }
-        left = rest;
     }
     Ok(found)
 }
@@ -592,12 +568,10 @@ impl Question for Few<'_> {
                 continue;
             }
             let row = asker.row(number);
-            // Mostly all are in one set, of what can be read or written.
-            let one = [asked[1], asked[0]].map(|others| (others | asked[2]) & mask == 0);
-            if let Some(set) = one.iter().position(|alone| *alone) {
-                let look = |fd| row.look_now(fd).ok_or(());
-                answers[set] = at_least(left, number, SETS[set].1, look).ok()?;
-                count += answers[set].count_ones() as usize;
+            if (asked[1] | asked[2]) & mask == 0 {
+                let look = |fd| row.look_routine(fd).ok_or(());
+                answers[0] = readable(left, number, look).ok()?;
+                count += answers[0].count_ones() as usize;
                 continue;
             }
             let found = ready(left, number, |fd| row.look_now(fd).ok_or(()));
