@@ -35,9 +35,8 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// Those of a file that is made now.
-    pub fn new(mode: u32, nlink: u32, uid: u32, gid: u32) -> Meta {
-        let now = now();
+    /// Those of a file that is made `now`.
+    pub fn new(mode: u32, nlink: u32, uid: u32, gid: u32, now: Time) -> Meta {
         Meta {
             mode,
             nlink,

@@ -32,7 +32,7 @@ use sync::table::Left;
 use sync::{Monitor, epoch};
 
 use super::acl::{Acl, Which};
-use super::attr::{Attr, Kind, SetAttr};
+use super::attr::{Attr, Kind, SetAttr, Time};
 use super::busy::Busy;
 use super::dev;
 use super::directory::Directory as OpenDirectory;
@@ -143,7 +143,11 @@ impl MemFs {
         });
         let body = Body::Directory(Directory::new());
         shared.purse.nodes.force(&NODES);
-        let root = shared.node(Kind::Directory, Meta::new(mode, 2, 0, 0), || body);
+        let root = shared.node(
+            Kind::Directory,
+            Meta::new(mode, 2, 0, 0, super::now()),
+            || body,
+        );
         Arc::new(MemFs { shared, root })
     }
 
@@ -299,18 +303,21 @@ impl MemNode {
     }
 
     fn touch(&self) {
-        let now = super::now();
+        self.touch_at(super::now());
+    }
+
+    fn touch_at(&self, now: Time) {
         let mut meta = self.meta.lock();
         meta.mtime = now;
         meta.ctime = now;
         self.shown.note_times(&meta);
     }
 
-    /// How many there are now.
-    fn change_links(&self, by: i32) -> u32 {
+    /// How many there are from `now` on.
+    fn change_links(&self, by: i32, now: Time) -> u32 {
         let mut meta = self.meta.lock();
         meta.nlink = meta.nlink.saturating_add_signed(by);
-        meta.ctime = super::now();
+        meta.ctime = now;
         self.shown.note_links(&meta);
         meta.nlink
     }
@@ -324,6 +331,7 @@ impl MemNode {
         cred: &Cred,
         nlink: u32,
         kind: Kind,
+        now: Time,
         body: impl FnOnce() -> Body,
     ) -> Result<Arc<MemNode>> {
         let above = self.meta.lock();
@@ -340,7 +348,7 @@ impl MemNode {
                 mode &= !S_ISGID;
             }
         }
-        let mut meta = Meta::new(mode, nlink, cred.fsuid, gid);
+        let mut meta = Meta::new(mode, nlink, cred.fsuid, gid, now);
         if lists.iter().any(Option::is_some) {
             meta.extra = Extra::inherited(lists)?;
         }
@@ -354,23 +362,23 @@ impl MemNode {
         Ok(node)
     }
 
-    fn enter(&self, name: &[u8], node: &Arc<MemNode>) -> Result<Gone> {
+    fn enter(&self, name: &[u8], node: &Arc<MemNode>, now: Time) -> Result<Gone> {
         let (name, gone) = self.dir()?.lock().add(name, node.clone())?;
         node.set_home(self, name);
         if node.kind == Kind::Directory {
-            self.change_links(1);
+            self.change_links(1, now);
         }
-        self.touch();
+        self.touch_at(now);
         Ok(gone)
     }
 
     /// A node lost a name (a directory: its only one).
-    fn lost_name(&self) {
+    fn lost_name(&self, now: Time) {
         let links = if let Body::Directory(dir) = &self.body {
             dir.lock().end();
-            self.change_links(-2)
+            self.change_links(-2, now)
         } else {
-            self.change_links(-1)
+            self.change_links(-1, now)
         };
         let further = links != 0;
         if !further {
@@ -443,8 +451,9 @@ impl MemNode {
         let other_left = there.lock().replace(forth);
         let links = |n: &Arc<MemNode>| i32::from(n.kind == Kind::Directory);
         if self.ino != to.ino {
-            self.change_links(links(other) - links(node));
-            to.change_links(links(node) - links(other));
+            let now = super::now();
+            self.change_links(links(other) - links(node), now);
+            to.change_links(links(node) - links(other), now);
         }
         Ok([left, other_left])
     }
@@ -601,8 +610,9 @@ impl Inode for MemNode {
             Kind::Socket | Kind::Symlink => Body::Socket,
         };
         let tree = self.fs.tree.lock();
-        let node = self.make((mode, umask), cred, nlink, kind, body)?;
-        let gone = self.enter(name, &node)?;
+        let now = super::now();
+        let node = self.make((mode, umask), cred, nlink, kind, now, body)?;
+        let gone = self.enter(name, &node, now)?;
         drop(tree);
         drop(gone);
         Ok(node)
@@ -617,9 +627,10 @@ impl Inode for MemNode {
             len: AtomicU64::new(target.len() as u64),
         };
         let body = || Body::Symlink(text);
-        let node = self.make((0o777, 0), cred, 1, Kind::Symlink, body)?;
+        let now = super::now();
+        let node = self.make((0o777, 0), cred, 1, Kind::Symlink, now, body)?;
         taken.keep();
-        let gone = self.enter(name, &node)?;
+        let gone = self.enter(name, &node, now)?;
         drop(tree);
         drop(gone);
         Ok(node)
@@ -628,7 +639,7 @@ impl Inode for MemNode {
     fn tmpfile(&self, name: &[u8], mode: u32, umask: u32, cred: &Cred) -> Result<Arc<dyn Inode>> {
         self.dir()?;
         let body = || Body::Regular(Store::new(&self.fs.purse));
-        let node = self.make((mode, umask), cred, 0, Kind::Regular, body)?;
+        let node = self.make((mode, umask), cred, 0, Kind::Regular, super::now(), body)?;
         node.set_home(self, try_slice(name)?);
         Ok(node)
     }
@@ -649,9 +660,10 @@ impl Inode for MemNode {
             return Err(Errno::ENOENT);
         }
         let taken = self.fs.purse.nodes.take(further, &NODES)?;
-        let gone = self.enter(name, &node)?;
+        let now = super::now();
+        let gone = self.enter(name, &node, now)?;
         taken.keep();
-        node.change_links(1);
+        node.change_links(1, now);
         node.nameless.store(false, Ordering::Relaxed);
         drop(tree);
         drop(gone);
@@ -669,8 +681,9 @@ impl Inode for MemNode {
             });
         };
         drop(dir);
-        node(&entry.inode).ok_or(Errno::ENOENT)?.lost_name();
-        self.touch();
+        let now = super::now();
+        node(&entry.inode).ok_or(Errno::ENOENT)?.lost_name(now);
+        self.touch_at(now);
         drop(tree);
         drop(gone);
         Ok(())
@@ -685,12 +698,13 @@ impl Inode for MemNode {
         }
         let gone = dir.remove(name, |_| true);
         drop(dir);
+        let now = super::now();
         gone.get()
             .and_then(|entry| node(&entry.inode))
             .ok_or(Errno::ENOENT)?
-            .lost_name();
-        self.change_links(-1);
-        self.touch();
+            .lost_name(now);
+        self.change_links(-1, now);
+        self.touch_at(now);
         drop(tree);
         drop(gone);
         Ok(())
@@ -708,6 +722,7 @@ impl Inode for MemNode {
         // Dropped last, with the monitor free: the removed entry and its inode.
         let mut gone: [Gone; 2] = [Left::nothing(), Left::nothing()];
         let _tree = self.fs.tree.lock();
+        let now = super::now();
         let (here, there) = (self.dir()?, to.dir()?);
         let node = here
             .lock()
@@ -745,7 +760,7 @@ impl Inode for MemNode {
             }
             let whiteout = match flags & RENAME_WHITEOUT {
                 0 => None,
-                _ => Some(self.make((0, 0), cred, 1, Kind::Char, || Body::Device(0))?),
+                _ => Some(self.make((0, 0), cred, 1, Kind::Char, now, || Body::Device(0))?),
             };
             let left = match whiteout {
                 Some(whiteout) => Some((here.lock().prepare(name, whiteout.clone())?, whiteout)),
@@ -757,13 +772,13 @@ impl Inode for MemNode {
                     let entry = there.lock().prepare(new_name, node.clone())?;
                     let new_name = entry.name.clone();
                     gone[0] = there.lock().replace(entry);
-                    other.lost_name();
+                    other.lost_name(now);
                     new_name
                 }
                 None => {
                     let (new_name, outgrown) = there.lock().add(new_name, node.clone())?;
                     gone[0] = outgrown;
-                    to.change_links(links);
+                    to.change_links(links, now);
                     new_name
                 }
             };
@@ -774,13 +789,13 @@ impl Inode for MemNode {
                 }
                 None => here.lock().remove(name, |_| true),
             };
-            self.change_links(-links);
+            self.change_links(-links, now);
             node.set_home(&to, new_name);
         }
-        node.change_links(0);
-        self.touch();
+        node.change_links(0, now);
+        self.touch_at(now);
         if to.ino != self.ino {
-            to.touch();
+            to.touch_at(now);
         }
         names::changed();
         Ok(())
