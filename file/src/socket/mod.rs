@@ -44,7 +44,7 @@ use crate::io::IoBuf;
 use account::Cred;
 use account::caller;
 use thread::deadline::Deadline;
-use vm::fallible::try_arc;
+use vm::fallible::{try_arc, try_placed};
 
 pub use accept::Backlog;
 pub use address::{Address, Host};
@@ -186,11 +186,15 @@ static NEXT_INO: AtomicU64 = AtomicU64::new(1 << 16);
 impl Socket {
     /// A socket of `family`. ENOMEM.
     pub fn new(family: &'static dyn Family, kind: Kind, protocol: i32) -> Result<Arc<Socket>> {
-        let inbox = try_arc(Channel::new())?;
+        let inbox = try_placed(Channel::new)?;
         let outbox = try_arc(Outbox::new())?;
-        let socket = try_arc(Socket {
-            ino: NEXT_INO.fetch_add(1, Ordering::Relaxed),
-            uid: AtomicU32::new(caller::cred().fsuid),
+        let (ino, uid) = (
+            NEXT_INO.fetch_add(1, Ordering::Relaxed),
+            caller::cred().fsuid,
+        );
+        let socket = try_placed(|| Socket {
+            ino,
+            uid: AtomicU32::new(uid),
             family,
             kind,
             protocol,

@@ -35,7 +35,7 @@ use group::Groups;
 use name::{Ip, Name, family_of};
 use options::Values;
 use ports::Sharing;
-use vm::fallible::try_arc;
+use vm::fallible::{try_arc, try_placed};
 
 /// The transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -342,7 +342,7 @@ impl Family for Internet {
                 .options
                 .set_buffers(tcp::SEND_BUFFER, tcp::RECEIVE_BUFFER);
         }
-        let own = try_arc(Own {
+        let own = try_placed(|| Own {
             six: self.six,
             transport,
             ends: Monitor::new(Ends {
