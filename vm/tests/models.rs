@@ -15,6 +15,9 @@ mod magazine;
 mod primitive {
     pub use loom::sync::atomic;
 }
+#[path = "../src/table/owners.rs"]
+#[allow(dead_code)]
+mod owners;
 #[path = "../src/frame/stock.rs"]
 #[allow(dead_code)]
 mod stock;
@@ -450,4 +453,49 @@ fn a_gate_that_was_left_closed_opens_after_a_few_faults() {
         assert!((1..10).contains(&faults.count()));
         assert_eq!(gate.pass(), Some(2));
     });
+}
+
+/// A table of several owners: each reads it to copy it, and the last one writes it. loom's cell notices a
+/// write beside a read. With `careless`, one looks for others by the way, and writes whatever it sees.
+fn owners_part(careless: bool) {
+    explore(move || {
+        let table = Arc::new((AtomicU32::new(1), UnsafeCell::new(0)));
+        assert!(owners::join(&table.0));
+        let write = |table: &(AtomicU32, UnsafeCell<u32>)| {
+            // SAFETY: loom notices another access at the same time.
+            table.1.with_mut(|it| unsafe { *it += 1 });
+        };
+        let part = move |table: &(AtomicU32, UnsafeCell<u32>)| {
+            if owners::is_sole(&table.0) || careless {
+                write(table);
+                return true;
+            }
+            // SAFETY: as above.
+            let copy = table.1.with(|it| unsafe { *it });
+            assert_eq!(copy, 0, "copied after the last had it");
+            let last = owners::leave(&table.0);
+            if last {
+                write(table);
+            }
+            last
+        };
+        let other = table.clone();
+        let thread = thread::spawn(move || part(&other));
+        let mine = part(&table);
+        let theirs = thread.join().unwrap();
+        assert!(mine != theirs, "one is the last");
+        assert!(owners::is_sole(&table.0));
+        assert_eq!(table.0.load(Ordering::Relaxed), 1, "the mark stays");
+    });
+}
+
+#[test]
+fn the_last_owner_of_a_table_has_it_alone() {
+    owners_part(false);
+}
+
+#[test]
+#[should_panic]
+fn an_owner_that_does_not_look_is_noticed() {
+    owners_part(true);
 }

@@ -20,11 +20,12 @@
 use super::area::{Area, Content};
 use super::bounds::Bounds;
 use super::guard::View;
+use super::own::For;
 use super::pager::Pager;
 use super::{Access, AddressSpace, FaultError, Inner, Prot};
 use crate::frame::{Frame, FrameRef};
 use crate::memory::Memory;
-use crate::table::{self, ENTRIES, Last, PRESENT, WRITE, frame_of, occupied};
+use crate::table::{self, ENTRIES, Last, Missing, NO_EXECUTE, PRESENT, WRITE, frame_of, occupied};
 use abi::errno::Errno;
 use abi::layout::{PAGE, USER_END, page_floor};
 use alloc::sync::Arc;
@@ -65,6 +66,8 @@ enum Step {
     Ask,
     /// The address is outside all areas: perhaps a stack grows.
     Outside,
+    /// Other spaces have the table too, and it would be changed.
+    Shared,
 }
 
 /// A pager's answer.
@@ -114,6 +117,7 @@ impl<M: Memory> AddressSpace<M> {
                     let bounds = self.memory.bounds();
                     self.change().grow_stack(page, &bounds)
                 }
+                Ok(Step::Shared) => self.own_page(page),
                 Ok(Step::Ask) => match question.take() {
                     Some(question) => match self.answer(page, question) {
                         Ok(true) => return Ok(()),
@@ -158,7 +162,11 @@ impl<M: Memory> AddressSpace<M> {
             return Err(FaultError::Protection);
         }
         let tables = self.tables();
-        let word = tables.leaf_or_make(page).ok_or(FaultError::OutOfMemory)?;
+        let word = match tables.change_leaf(page) {
+            Ok(word) => word,
+            Err(Missing::Memory) => return Err(FaultError::OutOfMemory),
+            Err(Missing::Shared) => return Ok(self.look_only(page, access, area.prot)),
+        };
         let entry = word.load(Ordering::Acquire);
         let there = occupied(entry);
         if there && (access != Access::Write || entry & (PRESENT | WRITE) == PRESENT | WRITE) {
@@ -184,6 +192,31 @@ impl<M: Memory> AddressSpace<M> {
                 Ok(Step::Done)
             }
         }
+    }
+
+    /// The table of `page` is not to be changed here.
+    #[cold]
+    fn look_only(&self, page: usize, access: Access, prot: Prot) -> Step {
+        let tables = self.tables();
+        let entry = tables.leaf(page).map(|word| word.load(Ordering::Acquire));
+        let suits = |entry: u64| {
+            let differs = table::with_rights(entry, prot) ^ entry;
+            entry & PRESENT != 0 && differs & (PRESENT | NO_EXECUTE) == 0
+        };
+        if access != Access::Write && entry.is_some_and(suits) {
+            // This CPU has an old translation.
+            self.memory.forget_here(self.root, page);
+            return Step::Done;
+        }
+        Step::Shared
+    }
+
+    /// Gives the space its own table for `page`.
+    #[cold]
+    fn own_page(&self, page: usize) -> Result<(), FaultError> {
+        let inner = self.change();
+        self.own_tables(&inner, page, page + PAGE, For::More)
+            .map_err(|_| FaultError::OutOfMemory)
     }
 
     /// Puts the page of an object into the empty entry `seen` of `word` at once, with neighbours that are

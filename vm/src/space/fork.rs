@@ -1,9 +1,14 @@
 //! The copy that `fork` makes: areas are copied, pages are shared until written.
 //!
 //! *Interface*: [`AddressSpace::fork`], [`AddressSpace::join`], [`AddressSpace::leave`]. One pass over the
-//! entries that exist; each private page that was writable stops being so on both sides. A page of a file
-//! that came along with a neighbour's fault and was never used is left out: the pager still has it, should
-//! the child want it.
+//! leaf tables that exist. The child gets a table itself, if it has only private pages, of which no side will
+//! write one soon: none was written since the last fork, or more than a few were, which then stop being
+//! writable. The side that changes it first copies it (`own`). So what a fork costs follows from what was
+//! written, and not from what there is.
+//!
+//! Of any other table the child gets a copy, in which each private page that was writable stops being so on
+//! both sides. A page of a file that came along with a neighbour's fault and was never used is left out: the
+//! pager still has it, should the child want it.
 //!
 //! A page that is writable has been written since the last fork: the stack, and a few words of the C library.
 //! Both sides will write it again at once, and fault. So when such pages are few the child gets copies of
@@ -12,6 +17,7 @@
 //! written drop out. Only while one thread runs in the space: of what others write meanwhile the child must
 //! not see a later part without an earlier one.
 
+use super::area::Area;
 use super::gather::MANY;
 use super::habits::Habits;
 use super::resident::UNDER_MONITOR;
@@ -19,7 +25,8 @@ use super::{AddressSpace, Inner, Prot};
 use crate::frame::Frames;
 use crate::memory::Memory;
 use crate::table::{
-    self, DIRTY, FRAME, Last, PRESENT, Tables, WRITE, any_set, empty_before, frame_of, is_unused,
+    self, DIRTY, FRAME, Last, PRESENT, SHARED, SPAN, Tables, WRITE, any_set, empty_before,
+    frame_of, is_unused,
 };
 use abi::errno::Errno;
 use abi::layout::PAGE;
@@ -72,6 +79,7 @@ impl<M: Memory> AddressSpace<M> {
             spared: if foresee { FEW } else { 0 },
             ..Lost::default()
         };
+        inner.shares = true;
         let copied = self.copy_into(&inner, copy, &mut lost);
         // Also when it failed half-way.
         lost.forget(self.memory, self.root);
@@ -90,55 +98,118 @@ impl<M: Memory> AddressSpace<M> {
             true => copy.areas.leave_out(),
             false => 0,
         };
-        copy.wished = inner.wished;
+        (copy.wished, copy.shares) = (inner.wished, true);
         *child.areas_bytes.get_mut() = copy.areas.bytes();
         (copy.size, copy.own_data) = (inner.size - left_out, inner.own_data);
         (copy.brk_start, copy.brk) = (inner.brk_start, inner.brk);
         let (tables, child_tables) = (self.tables(), child.tables());
         let (mut last, mut their_last) = (Last::default(), Last::default());
-        let mut copied = 0;
+        let habits = inner.habits.as_ref().filter(|_| lost.spared != 0);
+        let choice = Choice {
+            plain: inner.areas.all().iter().all(|(_, area)| area.goes_on()),
+            habits: habits.map_or([usize::MAX; FEW], |habits| habits.spans()),
+        };
+        // Pages that the child does not get.
+        let mut less = 0;
+        // Everything below the one has been given as a whole; the other is the first address of a table that
+        // has not.
+        let (mut given, mut refused) = (0, usize::MAX);
         for (start, area) in inner.areas.all() {
-            // Of an object that follows writes the child asks for its pages itself.
-            if !area.wishes.inherits() || area.followed().is_some() {
+            if !choice.plain && !area.is_inherited() {
+                tables.each_entry(*start, area.end, |_, _, _| less += 1);
                 continue;
             }
-            let strip = if area.private() { WRITE } else { 0 };
-            let mut failed = false;
-            tables.each_part_on(&mut last, *start, area.end, |base, words| {
-                let empty = empty_before(words);
-                let Some(words) = words.get(empty..).filter(|words| !words.is_empty()) else {
-                    return;
-                };
-                let base = base + empty * PAGE;
-                let Some(theirs) = child_tables.leaves_or_make(&mut their_last, base, words.len())
-                else {
-                    failed = true;
-                    return;
-                };
-                copied += share_entries(frames, base, words, theirs, strip, lost);
-            });
-            if failed {
-                return Err(Errno::ENOMEM);
+            let mut address = (*start).max(given);
+            while address < area.end {
+                let base = address & !(SPAN - 1);
+                let next = base.saturating_add(SPAN);
+                if base != refused
+                    && let Some((word, entry)) = tables.leading_to(address)
+                {
+                    if self.is_to_be_given(inner, &choice, base, entry, lost) {
+                        let done = tables.give(word, entry, &child_tables, address);
+                        if done.ok_or(Errno::ENOMEM)? {
+                            (given, address) = (next, next);
+                            continue;
+                        }
+                    }
+                    refused = base;
+                }
+                if base != refused {
+                    address = tables.next_leaf_table(address, area.end);
+                    continue;
+                }
+                let strip = if area.private() { WRITE } else { 0 };
+                let mut failed = false;
+                let end = next.min(area.end);
+                tables.each_part_on(&mut last, address, end, |base, words| {
+                    let empty = empty_before(words);
+                    let Some(words) = words.get(empty..).filter(|words| !words.is_empty()) else {
+                        return;
+                    };
+                    let base = base + empty * PAGE;
+                    let Some(theirs) =
+                        child_tables.leaves_or_make(&mut their_last, base, words.len())
+                    else {
+                        failed = true;
+                        return;
+                    };
+                    less += share_entries(frames, base, words, theirs, strip, lost);
+                });
+                if failed {
+                    return Err(Errno::ENOMEM);
+                }
+                address = next;
             }
         }
-        copied += self.settle(&child_tables, lost);
+        self.settle(&child_tables, lost);
         if let Some(habits) = &inner.habits {
             match lost.spared {
                 0 => habits.forget(),
                 _ => self.anticipate(inner, habits, &child_tables),
             }
         }
-        child.resident.add(UNDER_MONITOR, copied);
+        let pages = self.resident.pages() as isize;
+        child.resident.add(UNDER_MONITOR, pages - less);
         Ok(())
     }
 
+    /// Whether the child is to get the leaf table at `base` itself, to which `entry` leads. Then nobody may
+    /// write its pages.
+    fn is_to_be_given(
+        &self,
+        inner: &Inner,
+        choice: &Choice,
+        base: usize,
+        entry: u64,
+        lost: &mut Lost,
+    ) -> bool {
+        let end = base.saturating_add(SPAN);
+        let goes_on = |(_, area): &(usize, Area)| area.goes_on();
+        if !choice.plain && !inner.areas.touching(base, end).iter().all(goes_on) {
+            return false;
+        }
+        if entry & SHARED != 0 {
+            return !choice.habits.contains(&base);
+        }
+        let tables = self.tables();
+        match tables.count(entry, WRITE) {
+            0 => !choice.habits.contains(&base),
+            1..=FEW => false,
+            many => {
+                tables.strip(entry, WRITE);
+                lost.add_many(many);
+                true
+            }
+        }
+    }
+
     /// The treatment of the spared pages: copies if there are no more, else they are shared like the rest.
-    /// Answers how many there are.
-    fn settle(&self, theirs: &Tables<'_, M>, lost: &mut Lost) -> isize {
+    fn settle(&self, theirs: &Tables<'_, M>, lost: &mut Lost) {
         let (tables, frames) = (self.tables(), self.memory.frames());
         let few = lost.count <= lost.spared;
-        let (mut all_copied, mut settled) = (few, 0);
-        for page in &lost.pages[..lost.count.min(lost.spared)] {
+        let mut all_copied = few;
+        for page in &lost.pages[..lost.left] {
             let (Some(mine), Some(theirs)) = (tables.leaf(*page), theirs.leaf(*page)) else {
                 continue;
             };
@@ -146,12 +217,11 @@ impl<M: Memory> AddressSpace<M> {
             let copy = few.then(|| self.copy_of(frame_of(entry)).ok()).flatten();
             if let Some(copy) = copy {
                 theirs.store(entry & !FRAME | copy.address(), Ordering::Relaxed);
-                settled += 1;
             } else {
                 all_copied = false;
                 // It is among the lost already.
                 let noted = &mut Lost::default();
-                settled += share_entries(
+                share_entries(
                     frames,
                     *page,
                     from_ref(mine),
@@ -164,7 +234,6 @@ impl<M: Memory> AddressSpace<M> {
         if all_copied {
             lost.count = 0;
         }
-        settled
     }
 
     /// Gives the child its own copies of what children write first.
@@ -174,7 +243,7 @@ impl<M: Memory> AddressSpace<M> {
                 continue;
             };
             let (_, area) = inner.areas.get(area);
-            let Some(word) = theirs.leaf(page) else {
+            let Some(word) = theirs.own_leaf(page) else {
                 continue;
             };
             let entry = word.load(Ordering::Relaxed);
@@ -198,8 +267,18 @@ impl<M: Memory> AddressSpace<M> {
 struct Lost {
     pages: [usize; MANY],
     count: usize,
-    /// So many of the first are left for [`AddressSpace::settle`].
+    /// So many of the first may be left for [`AddressSpace::settle`].
     spared: usize,
+    /// So many are.
+    left: usize,
+}
+
+/// The grounds on which a table is given to a child or not.
+struct Choice {
+    /// All areas have private pages that a child gets.
+    plain: bool,
+    /// The first addresses of the tables with pages that children write first; `usize::MAX` for none.
+    habits: [usize; FEW],
 }
 
 impl Lost {
@@ -210,7 +289,15 @@ impl Lost {
             *place = page;
         }
         self.count += 1;
-        self.count <= self.spared
+        let left = self.count <= self.spared;
+        self.left += usize::from(left);
+        left
+    }
+
+    /// Adds so many pages, more than are forgotten one by one or left for later.
+    #[cold]
+    fn add_many(&mut self, count: usize) {
+        self.count += count.max(MANY + 1);
     }
 
     /// CPUs forget the old rights: those pages' if they are few, else all. A program that forks again and
@@ -225,8 +312,8 @@ impl Lost {
 }
 
 /// Copies the entries `mine`, of the pages from `base` on, to the empty `theirs`, without the bit `strip` on
-/// either side; each frame gets another owner. Answers how many it has copied, and adds the pages that had
-/// the bit to `lost`, which leaves out some.
+/// either side; each frame gets another owner. Answers how many it has left out for good, and adds the pages
+/// that had the bit to `lost`, which leaves some for later.
 #[inline]
 fn share_entries(
     frames: &Frames,
@@ -236,10 +323,14 @@ fn share_entries(
     strip: u64,
     lost: &mut Lost,
 ) -> isize {
-    let mut copied = 0;
+    let mut less = 0;
     let mut share = |at: usize, mine: &AtomicU64, theirs: &AtomicU64| {
         let mut entry = mine.load(Ordering::Relaxed);
-        if entry == 0 || is_unused(entry) {
+        if entry == 0 {
+            return;
+        }
+        if is_unused(entry) {
+            less += 1;
             return;
         }
         if entry & strip != 0 {
@@ -252,7 +343,6 @@ fn share_entries(
         }
         frames.share(frame_of(entry));
         theirs.store(entry, Ordering::Relaxed);
-        copied += 1;
     };
     // Most entries are empty or most are not: four at a time.
     let (parts, rest) = mine.as_chunks::<4>();
@@ -271,5 +361,5 @@ fn share_entries(
         share(at, mine, theirs);
         at = at.wrapping_add(1);
     }
-    copied
+    less
 }

@@ -7,6 +7,7 @@
 //! suffices, since no other memory is reached by way of it.
 
 use super::fork::FEW;
+use crate::table::SPAN;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// The first few distinct pages that children have copied since [`forget`](Self::forget). Zero is none.
@@ -38,6 +39,15 @@ impl Habits {
         pages
             .map(|page| page.load(Ordering::Relaxed))
             .take_while(|page| *page != 0)
+    }
+
+    /// The first addresses of the leaf tables with the pages; `usize::MAX` for none.
+    pub(super) fn spans(&self) -> [usize; FEW] {
+        let span = |page: &AtomicUsize| match page.load(Ordering::Relaxed) {
+            0 => usize::MAX,
+            page => page & !(SPAN - 1),
+        };
+        self.pages.each_ref().map(span)
     }
 
     /// Begins anew.

@@ -7,6 +7,7 @@ use super::area::{Area, Backing, Content, Placement, Prot, Role};
 use super::bounds::{Bounds, Lock};
 use super::gather::Gather;
 use super::guard::Held;
+use super::own::For;
 use super::resident::UNDER_MONITOR;
 use super::shared::Shared;
 use super::wishes::Wishes;
@@ -195,6 +196,7 @@ impl<M: Memory> AddressSpace<M> {
                     }
                     inner.admit_area(bounds, &area, start, end)?;
                     inner.areas.admit_hole(start, end)?;
+                    self.own_tables(&inner, start, end, For::Less)?;
                     self.clear(&mut inner, start, end);
                     inner.areas.reserve()?;
                 }
@@ -230,11 +232,13 @@ impl<M: Memory> AddressSpace<M> {
         let mut inner = self.change();
         inner.areas.admit_hole(start, end)?;
         inner.areas.reserve()?;
+        self.own_tables(&inner, start, end, For::Less)?;
         self.clear(&mut inner, start, end);
         Ok(())
     }
 
-    /// Removes all areas from the range, and their pages. Room for cuts is reserved.
+    /// Removes all areas from the range, whose tables are the space's own, and their pages. Room for cuts is
+    /// reserved.
     pub(super) fn clear(&self, inner: &mut Inner, start: usize, end: usize) {
         let first = inner.areas.cut(start);
         let mut gather = Gather::new(self.memory, self.root);
@@ -257,11 +261,11 @@ impl<M: Memory> AddressSpace<M> {
         gather.finish();
     }
 
-    /// Clears the entries of the range. In a change.
+    /// Clears the entries of the range, but for those of tables that other spaces have too. In a change.
     fn zap(&self, start: usize, end: usize, gather: &mut Gather<M>) {
         let mut gone = 0;
         self.tables()
-            .each_entry(start, end, |address, word, entry| {
+            .each_own_entry(start, end, |address, word, entry| {
                 word.store(0, Ordering::Release);
                 gather.page(address, frame_of(entry));
                 gone += 1;
@@ -312,6 +316,7 @@ impl<M: Memory> AddressSpace<M> {
         }
         inner.admit_rights(bounds, start, end, prot)?;
         inner.areas.admit_rights(start, end, prot)?;
+        self.own_tables(&inner, start, end, For::More)?;
         let first = inner.areas.cut(start);
         let last = inner.areas.cut(end);
         for index in first..last {
@@ -319,7 +324,7 @@ impl<M: Memory> AddressSpace<M> {
         }
         let mut gather = Gather::new(self.memory, self.root);
         self.tables()
-            .each_entry(start, end, |address, word, entry| {
+            .each_own_entry(start, end, |address, word, entry| {
                 // A page that is not writable yet becomes so by a fault, which knows whether to copy.
                 let entry_now = table::with_rights(entry, prot);
                 if entry_now != entry {
@@ -336,7 +341,7 @@ impl<M: Memory> AddressSpace<M> {
 
     /// Forgets the pages of the range (`MADV_DONTNEED`): private zeros read as zero again. Where no page is
     /// present, as below the used part of most threads' stacks, no change begins, and no other CPU is
-    /// interrupted. Errors: `EINVAL`, `ENOMEM` (a hole).
+    /// interrupted. Errors: `EINVAL`, `ENOMEM` (a hole, or no memory for a table).
     pub fn discard(&self, address: usize, length: usize) -> Result<(), Errno> {
         let (start, end) = range(address, length)?;
         if start == end {
@@ -347,24 +352,28 @@ impl<M: Memory> AddressSpace<M> {
         if self.tables().is_clear(start, end) {
             drop(held);
         } else {
-            self.empty(held, start, end);
+            self.empty(held, start, end)?;
         }
         if whole { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 
     /// Takes away the pages of the range.
     #[inline(never)]
-    fn empty(&self, held: Held<M>, start: usize, end: usize) {
-        let _change = held.change();
+    fn empty(&self, held: Held<M>, start: usize, end: usize) -> Result<(), Errno> {
+        let change = held.change();
+        self.own_tables(&change, start, end, For::Less)?;
         let mut gather = Gather::new(self.memory, self.root);
         self.zap(start, end, &mut gather);
         gather.finish();
+        Ok(())
     }
 
     /// Takes all pages of private mappings away at once, where programs run here no more: later reads find
-    /// the object's pages, or zeros.
+    /// the object's pages, or zeros. Where there is no memory for a table, pages stay that other spaces have
+    /// too.
     pub fn give_up(&self) {
         let inner = self.change();
+        let _some_stay = self.own_tables(&inner, 0, USER_END, For::Less);
         let mut gather = Gather::new(self.memory, self.root);
         for (start, area) in inner.areas.all() {
             if area.private() {
@@ -442,6 +451,7 @@ impl<M: Memory> AddressSpace<M> {
                     if target < USER_START || (target < old_end && start < target_end) {
                         return Err(Errno::EINVAL);
                     }
+                    self.own_tables(&inner, target, target_end, For::Less)?;
                     self.clear(&mut inner, target, target_end);
                     target
                 }
@@ -457,6 +467,8 @@ impl<M: Memory> AddressSpace<M> {
             if target < USER_START || (target < old_end && start < target_end) {
                 return Err(Errno::EINVAL);
             }
+            self.own_tables(&inner, target, target_end, For::Less)?;
+            self.own_tables(&inner, start, old_end, For::Less)?;
             self.clear(&mut inner, target, target_end);
             if new < old {
                 self.clear(&mut inner, start + new, old_end);
@@ -466,6 +478,7 @@ impl<M: Memory> AddressSpace<M> {
         if new <= old {
             inner.areas.admit_hole(start + new, old_end)?;
             if new < old {
+                self.own_tables(&inner, start + new, old_end, For::Less)?;
                 self.clear(&mut inner, start + new, old_end);
             }
             return Ok(start);
@@ -502,6 +515,9 @@ impl<M: Memory> AddressSpace<M> {
         new: usize,
         leaves: bool,
     ) -> Result<usize, Errno> {
+        // Nothing is in the free range, and what is of the other goes only behind this.
+        self.own_tables(inner, target, target + new, For::More)?;
+        self.own_tables(inner, start, start + old, For::More)?;
         let tables = self.tables();
         // All tables first, so that nothing can fail half-way.
         let mut made = true;
@@ -517,7 +533,7 @@ impl<M: Memory> AddressSpace<M> {
         inner.areas.cut(start + old);
         let mut area = inner.areas.take(index);
         inner.size -= old;
-        tables.each_entry(start, start + old, |address, word, entry| {
+        tables.each_own_entry(start, start + old, |address, word, entry| {
             if let Some(there) = tables.leaf(address - start + target) {
                 word.store(0, Ordering::Release);
                 there.store(entry, Ordering::Release);
@@ -585,7 +601,11 @@ impl<M: Memory> AddressSpace<M> {
             }
             inner.add(old, area);
         } else if new < old {
-            if inner.areas.reserve().is_err() {
+            let admitted = inner.areas.reserve();
+            if admitted
+                .and_then(|()| self.own_tables(&inner, new, old, For::Less))
+                .is_err()
+            {
                 return now;
             }
             self.clear(&mut inner, new, old);

@@ -21,6 +21,7 @@ mod guard;
 mod habits;
 mod map;
 mod object;
+mod own;
 mod pager;
 mod presence;
 mod resident;
@@ -98,7 +99,8 @@ pub enum Remap {
 /// The memory of a process: areas and the page table that is built from them on demand.
 ///
 /// Invariant: a page-table entry in the user half is occupied only inside an area and then owns one share of
-/// its frame; a table below the top exists only where its span touches an area.
+/// its frame; a table below the top exists only where its span touches an area. A leaf table may be shared
+/// with other spaces (`own`); then it has pages of private areas only, none of them writable.
 pub struct AddressSpace<M: Memory = Kernel> {
     root: u64,
     /// The root that programs run on, where tables are isolated; otherwise 0.
@@ -152,6 +154,8 @@ pub(crate) struct Inner {
     forks: u8,
     /// The pages that children write first.
     habits: Option<Arc<Habits>>,
+    /// A leaf table may be another space's too.
+    shares: bool,
 }
 
 impl AddressSpace {
@@ -197,6 +201,7 @@ impl<M: Memory> AddressSpace<M> {
                 future_lock: Lock::No,
                 forks: 0,
                 habits: None,
+                shares: false,
             }),
         };
         for (index, entry) in memory.kernel_entries() {

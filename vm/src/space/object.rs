@@ -12,6 +12,7 @@ use super::AddressSpace;
 use super::area::{Area, Content};
 use super::bounds::Lock;
 use super::gather::Gather;
+use super::own::For;
 use super::pager::Pager;
 use super::resident::UNDER_MONITOR;
 use crate::frame::FrameRef;
@@ -64,6 +65,17 @@ impl Area {
         }
     }
 
+    /// Whether a child gets its pages at the fork; those of an object that follows writes it asks for itself.
+    pub(super) fn is_inherited(&self) -> bool {
+        self.wishes.inherits() && self.followed().is_none()
+    }
+
+    /// Whether a child gets its pages, to be copied when they are written.
+    #[inline]
+    pub(super) fn goes_on(&self) -> bool {
+        self.private() && self.wishes.inherits()
+    }
+
     /// The addresses of the `pages` of object `id` in this area, which starts at `start` and shows what
     /// `of` says, if that is the object.
     fn shows(
@@ -99,14 +111,16 @@ impl<M: Memory> AddressSpace<M> {
         let inner = self.change();
         let mut gather = Gather::new(self.memory, self.root);
         for (from, to) in inner.areas.all().iter().filter_map(shows) {
-            self.tables().each_entry(from, to, |address, word, entry| {
-                if entry & WRITE != 0 {
-                    word.store(entry & !WRITE, Ordering::Release);
-                    if entry & PRESENT != 0 {
-                        gather.changed(address);
+            // A table that other spaces have too has no page of a shared area.
+            self.tables()
+                .each_own_entry(from, to, |address, word, entry| {
+                    if entry & WRITE != 0 {
+                        word.store(entry & !WRITE, Ordering::Release);
+                        if entry & PRESENT != 0 {
+                            gather.changed(address);
+                        }
                     }
-                }
-            });
+                });
         }
         gather.finish();
     }
@@ -135,22 +149,25 @@ impl<M: Memory> AddressSpace<M> {
         let mut gather = Gather::new(self.memory, self.root);
         let mut gone = 0;
         for (from, to, first) in inner.areas.all().iter().filter_map(shows) {
-            self.tables().each_entry(from, to, |address, word, entry| {
-                let at = first - pages.start + ((address - from) / PAGE) as u64;
-                let page = spare.pages.get(at as usize).and_then(Option::as_ref);
-                let is = |page: &FrameRef| occupied(entry) && frame_of(entry) == page.frame();
-                if entry & WRITE != 0 || !page.is_some_and(is) {
-                    return;
-                }
-                // The machine marks a page when it is used, whatever else happens.
-                if entry & ACCESSED != 0 && !spare.used {
-                    word.fetch_and(!ACCESSED, Ordering::Relaxed);
-                    return;
-                }
-                let entry = word.swap(0, Ordering::AcqRel);
-                gather.page(address, frame_of(entry));
-                gone += 1;
-            });
+            // Without memory for a table its pages stay.
+            let _some_stay = self.own_tables(&inner, from, to, For::Less);
+            self.tables()
+                .each_own_entry(from, to, |address, word, entry| {
+                    let at = first - pages.start + ((address - from) / PAGE) as u64;
+                    let page = spare.pages.get(at as usize).and_then(Option::as_ref);
+                    let is = |page: &FrameRef| occupied(entry) && frame_of(entry) == page.frame();
+                    if entry & WRITE != 0 || !page.is_some_and(is) {
+                        return;
+                    }
+                    // The machine marks a page when it is used, whatever else happens.
+                    if entry & ACCESSED != 0 && !spare.used {
+                        word.fetch_and(!ACCESSED, Ordering::Relaxed);
+                        return;
+                    }
+                    let entry = word.swap(0, Ordering::AcqRel);
+                    gather.page(address, frame_of(entry));
+                    gone += 1;
+                });
         }
         gather.finish();
         if gone != 0 {

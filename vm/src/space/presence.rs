@@ -4,13 +4,14 @@
 //! [`AddressSpace::pages`]; [`AddressSpace::forget_use`] and [`AddressSpace::forget_most`] begin to count
 //! anew; [`AddressSpace::pager_of`].
 
-use super::AddressSpace;
 use super::area::{Area, AreaInfo, Content};
 use super::gather::Gather;
+use super::own::For;
 use super::pager::Pager;
+use super::{AddressSpace, Inner};
 use crate::memory::Memory;
 use crate::table::{ACCESSED, ALONG, DIRTY, frame_of, occupied};
-use abi::layout::PAGE;
+use abi::layout::{PAGE, USER_END};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
@@ -71,7 +72,7 @@ impl<M: Memory> AddressSpace<M> {
                     let others = u64::from(frames.others(frame_of(entry)));
                     *place = Some(Page {
                         of_object,
-                        alone: others <= u64::from(of_object),
+                        alone: others + self.sharers(&inner, at) <= u64::from(of_object),
                     });
                 }
             });
@@ -88,7 +89,7 @@ impl<M: Memory> AddressSpace<M> {
         let inner = self.held();
         let first = inner.areas.above(address);
         for (start, area) in inner.areas.all().iter().skip(first) {
-            if !show(area.info(*start), self.present(*start, area)) {
+            if !show(area.info(*start), self.present(&inner, *start, area)) {
                 return;
             }
         }
@@ -140,6 +141,8 @@ impl<M: Memory> AddressSpace<M> {
     /// Marks the pages of memory of no object, of objects, or of both, as not used since now.
     pub fn forget_use(&self, of_none: bool, of_objects: bool) {
         let inner = self.change();
+        // Without memory for a table its pages stay as they are.
+        let _some_stay = self.own_tables(&inner, 0, USER_END, For::More);
         let mut gather = Gather::new(self.memory, self.root);
         for (start, area) in inner.areas.all() {
             let of_object = matches!(area.content, Content::Pager { .. });
@@ -147,7 +150,7 @@ impl<M: Memory> AddressSpace<M> {
                 continue;
             }
             self.tables()
-                .each_entry(*start, area.end, |address, word, entry| {
+                .each_own_entry(*start, area.end, |address, word, entry| {
                     if occupied(entry) && entry & ACCESSED != 0 {
                         // The machine sets them meanwhile. A page that came along has been used once, and
                         // stays for it.
@@ -178,16 +181,24 @@ impl<M: Memory> AddressSpace<M> {
         }
     }
 
-    fn present(&self, start: usize, area: &Area) -> Present {
+    /// How many other spaces have the table with the page at `address`.
+    fn sharers(&self, inner: &Inner, address: usize) -> u64 {
+        match inner.shares {
+            true => self.tables().sharers(address).into(),
+            false => 0,
+        }
+    }
+
+    fn present(&self, inner: &Inner, start: usize, area: &Area) -> Present {
         let (frames, mut found) = (self.memory.frames(), Present::default());
         let of_object = matches!(area.content, Content::Pager { .. });
-        self.tables().each_entry(start, area.end, |_, _, entry| {
+        self.tables().each_entry(start, area.end, |at, _, entry| {
             if !occupied(entry) {
                 return;
             }
             let dirty = entry & DIRTY != 0;
             let own = area.private() && dirty;
-            let others = u64::from(frames.others(frame_of(entry)));
+            let others = u64::from(frames.others(frame_of(entry))) + self.sharers(inner, at);
             // The object itself has its pages; that is no mapping.
             let mappings = 1 + others.saturating_sub(u64::from(of_object && !own));
             let kind = if mappings > 1 {

@@ -24,6 +24,10 @@ pub const NOWHERE: u64 = ADDRESS & !FRAME;
 /// a page as accessed too, it is not needed, and the pager will give it again.
 pub const ALONG: u64 = 1 << 10;
 
+/// Software, in the entry that leads to a leaf table: other spaces have the table too, or had it. Nobody
+/// changes it, and the entry lacks [`WRITE`], so nobody writes to its pages either.
+pub const SHARED: u64 = 1 << 11;
+
 /// An entry above the leaves; the leaves decide.
 pub const TABLE: u64 = PRESENT | WRITE | ACCESSED;
 /// The kernel's data; [`no_execute`] goes with it.

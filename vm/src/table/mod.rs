@@ -6,10 +6,14 @@
 //! by compare-and-swap, so that two CPUs may build at once: the loser gives its table back. A table whose
 //! entries are all clear again is a frame of zeros, and goes back to the stock as one.
 //!
-//! A table's frame has no other owner, so its share count is free to say which parts of the table were ever
-//! asked for: a bit (sixteen entries) is set before [`Tables::leaf_or_make`] gives a word of them, and all
-//! are cleared when the table is taken out. Most tables have entries in one or two such parts, and walks skip
-//! the others.
+//! A table's frame is not shared as a page is, so its share count is free for two other things (`owners`). It
+//! says which parts of the table were ever asked for: a bit (32 entries) is set before
+//! [`Tables::leaf_or_make`] gives a word of them, and all are cleared when the table is taken out. Most
+//! tables have entries in one or two such parts, and walks skip the others. (Above the leaves it says which
+//! entries, if they are few: `noted`.) And it counts how many other spaces have the table: [`Tables::give`]
+//! lets another have a leaf table, which nobody changes from then on, since both reach it by an entry with
+//! [`SHARED`]. A space that is to change it gets its own one first ([`Tables::change_leaf`] says so,
+//! [`Tables::each_shared`] and [`Tables::disown`] are the steps); the last one that has it takes it over.
 //!
 //! Progress: lock-free. The owner decides when clearing and pruning are safe against walks (a space holds its
 //! monitor).
@@ -17,6 +21,8 @@
 //! AMD64 Architecture Programmer's Manual, volume 2, section 5.3.
 
 mod entry;
+mod noted;
+mod owners;
 mod survey;
 
 pub use entry::*;
@@ -24,13 +30,18 @@ pub use survey::Mapping;
 
 use crate::frame::Frame;
 use crate::memory::Memory;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use noted::Noted;
+use owners::MARKS;
 
 /// Entries in a table.
 pub const ENTRIES: usize = 512;
 
-/// Entries for which a table's frame has a bit.
-const PART: usize = ENTRIES / u32::BITS as usize;
+/// Entries for which a leaf table's frame has a bit.
+const PART: usize = ENTRIES / MARKS.count_ones() as usize;
+
+/// Bytes that a leaf table maps.
+pub const SPAN: usize = 1 << shift(2);
 
 /// log2 of the bytes that one entry of a table of `level` maps (1: leaf table, 4: top table).
 #[inline]
@@ -43,6 +54,15 @@ const fn shift(level: u32) -> u32 {
 #[inline]
 pub const fn index(address: usize, level: u32) -> usize {
     (address >> shift(level)) & (ENTRIES - 1)
+}
+
+/// Why there is no word to change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Missing {
+    /// No memory for a table, or a large page.
+    Memory,
+    /// Other spaces have the table too.
+    Shared,
 }
 
 /// The page tables under one top table.
@@ -108,11 +128,26 @@ impl<'a, M: Memory> Tables<'a, M> {
         Some(&self.table(physical)[index(address, 1)])
     }
 
+    /// The same, to be changed: not in a table that other spaces have too.
+    pub fn own_leaf(&self, address: usize) -> Option<&AtomicU64> {
+        let (_, entry) = self.leading_to(address)?;
+        (entry & SHARED == 0).then(|| &self.table(entry & ADDRESS)[index(address, 1)])
+    }
+
+    /// The first address from `address` on whose leaf table may exist; or `end`, if that comes first.
+    #[inline]
+    pub fn next_leaf_table(&self, address: usize, end: usize) -> usize {
+        match self.descend::<false>(address) {
+            (_, 1) => address,
+            (physical, level) => self.skip(physical, level, address, end).0,
+        }
+    }
+
     /// The `count` words from that of `address` on, as far as they lie in one leaf table; none if that is not
     /// there.
     #[inline]
     pub fn leaves(&self, address: usize, count: usize) -> &[AtomicU64] {
-        let (physical, level) = self.descend(address);
+        let (physical, level) = self.descend::<false>(address);
         if level != 1 {
             return &[];
         }
@@ -125,35 +160,226 @@ impl<'a, M: Memory> Tables<'a, M> {
     // In each fault: a call and what it keeps are as much again.
     #[inline(always)]
     pub fn leaf_or_make(&self, address: usize) -> Option<&AtomicU64> {
+        self.change_leaf(address).ok()
+    }
+
+    /// The word that maps the page of `address`, to be changed, with tables made as needed.
+    #[inline(always)]
+    pub fn change_leaf(&self, address: usize) -> Result<&AtomicU64, Missing> {
         let physical = self.leaf_table_or_make(address)?;
         let index = index(address, 1);
         self.mark(physical, index);
-        Some(&self.table(physical)[index])
+        Ok(&self.table(physical)[index])
     }
 
     /// The leaf table of `address`, made as needed, for a caller that marks the used part of it.
     #[inline(always)]
-    fn leaf_table_or_make(&self, address: usize) -> Option<u64> {
+    fn leaf_table_or_make(&self, address: usize) -> Result<u64, Missing> {
         let mut physical = self.root;
         for level in [4, 3, 2] {
             let word = &self.table(physical)[index(address, level)];
             let mut entry = word.load(Ordering::Acquire);
             if entry & PRESENT == 0 {
-                self.mark(physical, index(address, level));
+                self.note(physical, index(address, level));
+                entry = self.make(word, address).ok_or(Missing::Memory)?;
+                if level == 4 {
+                    self.repeat(address, entry);
+                }
+            }
+            if entry & (LARGE | SHARED) != 0 {
+                entry = self.take_over(word, entry)?;
+            }
+            physical = entry & ADDRESS;
+        }
+        Ok(physical)
+    }
+
+    /// Makes the leaf table that `word` leads to by `entry`, a shared one, this space's own, if nobody else
+    /// has it any more. Answers the entry that is there now.
+    #[cold]
+    fn take_over(&self, word: &AtomicU64, entry: u64) -> Result<u64, Missing> {
+        if entry & LARGE != 0 {
+            return Err(Missing::Memory);
+        }
+        if !self.is_sole(entry) {
+            return Err(Missing::Shared);
+        }
+        let own = entry & !SHARED | WRITE;
+        // Of several faults that meet here, each stores the same.
+        match word.compare_exchange(entry, own, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(own),
+            Err(now) => Ok(now),
+        }
+    }
+
+    /// The word of the table that `entry` leads to.
+    #[inline]
+    fn word_of(&self, entry: u64) -> Option<&AtomicU32> {
+        let frame = Frame::containing(entry & ADDRESS);
+        self.memory.frames().word_of_table(frame)
+    }
+
+    /// Whether no other space has the leaf table that `entry` leads to.
+    #[inline]
+    pub fn is_sole(&self, entry: u64) -> bool {
+        self.word_of(entry).is_none_or(owners::is_sole)
+    }
+
+    /// How many other spaces have the leaf table of `address`.
+    pub fn sharers(&self, address: usize) -> u32 {
+        let found = self.leading_to(address);
+        let shared = found.filter(|(_, entry)| entry & SHARED != 0);
+        let word = shared.and_then(|(_, entry)| self.word_of(entry));
+        word.map_or(0, owners::others)
+    }
+
+    /// The word that leads to the leaf table of `address`, and its entry, if there is one.
+    #[inline]
+    pub fn leading_to(&self, address: usize) -> Option<(&AtomicU64, u64)> {
+        let word = &self.table(self.middle_table(address)?)[index(address, 2)];
+        let entry = word.load(Ordering::Acquire);
+        (entry & (PRESENT | LARGE) == PRESENT).then_some((word, entry))
+    }
+
+    /// How many entries of the leaf table that `entry` leads to have a bit of `bits`.
+    #[inline]
+    pub fn count(&self, entry: u64, bits: u64) -> usize {
+        let mut count = 0usize;
+        self.each_four(entry & ADDRESS, |_, four| {
+            for word in four {
+                let set = word.load(Ordering::Relaxed) & bits != 0;
+                count = count.wrapping_add(usize::from(set));
+            }
+        });
+        count
+    }
+
+    /// Takes `bit` away from all entries of the leaf table that `entry` leads to, which is this space's own.
+    pub fn strip(&self, entry: u64, bit: u64) {
+        self.each_four(entry & ADDRESS, |_, four| {
+            for word in four {
+                let entry = word.load(Ordering::Relaxed);
+                if entry & bit != 0 {
+                    word.store(entry & !bit, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+
+    /// Lets the space of `theirs` have the leaf table that `word` leads to by `entry`, at the same `address`.
+    /// No entry of it may be written to, and nobody changes it from now on. False: it has as many owners as
+    /// can be counted. `None`: out of memory.
+    #[inline]
+    pub fn give(
+        &self,
+        word: &AtomicU64,
+        entry: u64,
+        theirs: &Self,
+        address: usize,
+    ) -> Option<bool> {
+        let place = theirs.leading_to_or_make(address)?;
+        if !self.word_of(entry).is_some_and(owners::join) {
+            return Some(false);
+        }
+        let shared = entry & !WRITE | SHARED;
+        if shared != entry {
+            word.store(shared, Ordering::Release);
+        }
+        place.store(shared, Ordering::Release);
+        if let Some(count) = theirs.count {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(true)
+    }
+
+    /// The word that is to lead to the leaf table of `address`, which is not there, with the tables above
+    /// made as needed.
+    fn leading_to_or_make(&self, address: usize) -> Option<&AtomicU64> {
+        let mut physical = self.root;
+        for level in [4, 3] {
+            let word = &self.table(physical)[index(address, level)];
+            let mut entry = word.load(Ordering::Acquire);
+            if entry & PRESENT == 0 {
+                self.note(physical, index(address, level));
                 entry = self.make(word, address)?;
                 if level == 4 {
                     self.repeat(address, entry);
                 }
             }
-            if entry & LARGE != 0 {
-                return None;
-            }
             physical = entry & ADDRESS;
         }
-        Some(physical)
+        self.note(physical, index(address, 2));
+        Some(&self.table(physical)[index(address, 2)])
     }
 
-    /// Entry `index` of the table at `physical` may be set from now on.
+    /// Calls `visit` with the first address, the word and the entry of each leaf table of `start..end` that
+    /// other spaces have, or had, until it answers false.
+    pub fn each_shared(
+        &self,
+        start: usize,
+        end: usize,
+        mut visit: impl FnMut(usize, &AtomicU64, u64) -> bool,
+    ) {
+        let mut address = start;
+        while address < end {
+            let Some(middle) = self.middle_table(address) else {
+                let (physical, level) = self.descend::<false>(address);
+                address = self.skip(physical, level, address, end).0;
+                continue;
+            };
+            let word = &self.table(middle)[index(address, 2)];
+            let entry = word.load(Ordering::Acquire);
+            let base = address & !(SPAN - 1);
+            if entry & (PRESENT | SHARED) == PRESENT | SHARED && !visit(base, word, entry) {
+                return;
+            }
+            match base.checked_add(SPAN) {
+                Some(next) => address = next,
+                None => return,
+            }
+        }
+    }
+
+    /// Makes `copy`, a frame of zeros, a copy of the leaf table that `entry` leads to, and calls `page` with
+    /// each entry. Answers the entry that leads to it.
+    pub fn copy_leaf(&self, entry: u64, copy: Frame, mut page: impl FnMut(u64)) -> u64 {
+        let (from, to) = (entry & ADDRESS, copy.address());
+        let (words, _) = self.table(to).as_chunks::<4>();
+        self.each_four(from, |at, four| {
+            for (word, theirs) in words[at].iter().zip(four) {
+                let entry = theirs.load(Ordering::Relaxed);
+                if entry != 0 {
+                    page(entry);
+                    word.store(entry, Ordering::Relaxed);
+                }
+            }
+        });
+        if let Some(marks) = self.memory.frames().word_of_table(copy) {
+            marks.store(self.marks(from), Ordering::Relaxed);
+        }
+        to | TABLE | USER
+    }
+
+    /// The space has the shared leaf table that `entry` leads to no more. If it was the last, `page` gets
+    /// each entry, and `gone` the table, all zero.
+    #[inline]
+    pub fn disown(&self, entry: u64, page: &mut impl FnMut(u64), gone: &mut impl FnMut(Frame)) {
+        if self.word_of(entry).is_none_or(owners::leave) {
+            let table = entry & ADDRESS;
+            self.clear_parts(table, self.marks(table), |_, entry| page(entry));
+            gone(Frame::containing(entry & ADDRESS));
+        }
+    }
+
+    /// Entry `index` of the table at `physical`, which is above the leaves, may be set from now on.
+    #[cold]
+    fn note(&self, physical: u64, index: usize) {
+        if let Some(word) = self.word_of(physical) {
+            noted::note(word, index);
+        }
+    }
+
+    /// Entry `index` of the leaf table at `physical` may be set from now on.
     #[inline]
     fn mark(&self, physical: u64, index: usize) {
         let bit = 1 << (index / PART);
@@ -167,14 +393,14 @@ impl<'a, M: Memory> Tables<'a, M> {
         }
     }
 
-    /// The parts of the table at `physical` that may have entries, a bit each.
+    /// The parts of the leaf table at `physical` that may have entries, a bit each.
     #[inline]
     fn marks(&self, physical: u64) -> u32 {
         let marks = self
             .memory
             .frames()
             .word_of_table(Frame::containing(physical));
-        marks.map_or(u32::MAX, |marks| marks.load(Ordering::Acquire))
+        marks.map_or(MARKS, |marks| marks.load(Ordering::Acquire) & MARKS)
     }
 
     /// The table at `physical`, of zeros, is going to be given back.
@@ -245,7 +471,7 @@ impl<'a, M: Memory> Tables<'a, M> {
     ) -> Option<&[AtomicU64]> {
         let physical = match last.leaf_table(address) {
             Some(physical) => physical,
-            None => last.note(address, self.leaf_table_or_make(address)?),
+            None => last.note(address, self.leaf_table_or_make(address).ok()?),
         };
         let first = index(address, 1);
         let end = first.saturating_add(count).min(ENTRIES);
@@ -318,18 +544,31 @@ impl<'a, M: Memory> Tables<'a, M> {
         last: &mut Last,
         start: usize,
         end: usize,
+        visit: impl FnMut(usize, &[AtomicU64]),
+    ) {
+        self.each_part_of::<false>(last, start, end, visit);
+    }
+
+    /// As [`each_part_on`](Self::each_part_on); with `OWN` without the tables that other spaces have too.
+    #[inline(always)]
+    fn each_part_of<const OWN: bool>(
+        &self,
+        last: &mut Last,
+        start: usize,
+        end: usize,
         mut visit: impl FnMut(usize, &[AtomicU64]),
     ) {
         let mut address = start;
         while address < end {
             let (physical, level) = match last.leaf_table(address) {
                 Some(physical) => (physical, 1),
-                None => self.descend(address),
+                None => self.descend::<OWN>(address),
             };
             if level != 1 {
                 let entry;
                 (address, entry) = self.skip(physical, level, address, end);
-                if level == 2 && entry & (PRESENT | LARGE) == PRESENT {
+                let not = if OWN { LARGE | SHARED } else { LARGE };
+                if level == 2 && entry & (PRESENT | not) == PRESENT {
                     last.note(address, entry & ADDRESS);
                 }
                 continue;
@@ -374,13 +613,14 @@ impl<'a, M: Memory> Tables<'a, M> {
     }
 
     /// The table of `address` that lies lowest, and 1; or the one whose entry for it is missing, and its
-    /// level.
+    /// level. With `OWN`, a leaf table that other spaces have too counts as missing.
     #[inline(always)]
-    fn descend(&self, address: usize) -> (u64, u32) {
+    fn descend<const OWN: bool>(&self, address: usize) -> (u64, u32) {
+        let not = if OWN { LARGE | SHARED } else { LARGE };
         let mut physical = self.root;
         for level in [4, 3, 2] {
             let entry = self.table(physical)[index(address, level)].load(Ordering::Acquire);
-            if entry & (PRESENT | LARGE) != PRESENT {
+            if entry & (PRESENT | not) != PRESENT {
                 return (physical, level);
             }
             physical = entry & ADDRESS;
@@ -404,14 +644,28 @@ impl<'a, M: Memory> Tables<'a, M> {
         });
     }
 
+    /// The same, to change the entries: without the tables that other spaces have too.
+    #[inline]
+    pub fn each_own_entry(
+        &self,
+        start: usize,
+        end: usize,
+        mut visit: impl FnMut(usize, &AtomicU64, u64),
+    ) {
+        self.each_part_of::<true>(&mut Last::default(), start, end, |base, words| {
+            each_set(words, |i, word, entry| {
+                visit(base + (i << shift(1)), word, entry)
+            });
+        });
+    }
+
     /// Whether no page of `start..end` has an entry that is not zero. Entries that others set meanwhile may
     /// be seen or not.
     pub fn is_clear(&self, start: usize, end: usize) -> bool {
-        const SPAN: usize = 1 << shift(2);
         let mut address = start;
         while address < end {
             let Some(middle) = self.middle_table(address) else {
-                let (physical, level) = self.descend(address);
+                let (physical, level) = self.descend::<false>(address);
                 address = self.skip(physical, level, address, end).0;
                 continue;
             };
@@ -465,7 +719,7 @@ impl<'a, M: Memory> Tables<'a, M> {
         // From the first part that was ever asked for to the last.
         let marks = self.marks(entry & ADDRESS);
         let first = first.max(marks.trailing_zeros() as usize * PART);
-        let end = end.min(ENTRIES - marks.leading_zeros() as usize * PART);
+        let end = end.min((u32::BITS - marks.leading_zeros()) as usize * PART);
         let Some(words) = self.table(entry & ADDRESS).get(first..end) else {
             return true;
         };
@@ -505,7 +759,8 @@ impl<'a, M: Memory> Tables<'a, M> {
             let next = base.checked_add(span).map_or(end, |next| next.min(end));
             let word = &self.table(physical)[index(address, level)];
             let entry = word.load(Ordering::Acquire);
-            if entry & (PRESENT | LARGE) == PRESENT {
+            // A space that clears the entries of a shared table gets its own one first.
+            if entry & (PRESENT | LARGE | SHARED) == PRESENT {
                 let child = entry & ADDRESS;
                 if level > 2 {
                     self.prune_level(child, level - 1, address, next, gap, gone);
@@ -540,45 +795,87 @@ impl<'a, M: Memory> Tables<'a, M> {
         page: &mut impl FnMut(u64),
         gone: &mut impl FnMut(Frame),
     ) {
-        // Nothing of the kernel's half was asked for, and it stays.
-        let marks = if level == 4 { 0xffff } else { u32::MAX };
-        self.clear_table(physical, marks, |at, entry| {
+        let mut clear = |at: usize, entry: u64| {
             if level == 4 {
                 self.repeat(at << shift(4), 0);
             }
             let below = entry & ADDRESS;
+            if entry & SHARED != 0 {
+                return self.disown(entry, page, gone);
+            }
             if level > 2 {
                 self.take_tables(below, level - 1, page, gone);
             } else {
-                self.clear_table(below, u32::MAX, |_, entry| page(entry));
+                self.clear_parts(below, self.marks(below), |_, entry| page(entry));
             }
             gone(Frame::containing(below));
-        });
-    }
-
-    /// Clears what of the table at `physical` may have entries and is among `marks`, and the marks; `clear`
-    /// gets the index and the entry of each that was there.
-    #[inline(always)]
-    fn clear_table(&self, physical: u64, marks: u32, mut clear: impl FnMut(usize, u64)) {
-        let (fours, _) = self.table(physical).as_chunks::<4>();
-        let mut marks = self.marks(physical) & marks;
-        while marks != 0 {
-            let first = marks.trailing_zeros() as usize * (PART / 4);
-            for (i, four) in fours[first..first + PART / 4].iter().enumerate() {
-                if !any_set(four) {
-                    continue;
-                }
-                for (j, word) in four.iter().enumerate() {
+        };
+        let word = self.word_of(physical);
+        match word.map(|word| Noted::of(word.load(Ordering::Acquire))) {
+            Some(Noted::Few(indices, count)) => {
+                for index in indices.into_iter().take(count) {
+                    let word = &self.table(physical)[index];
                     let entry = word.load(Ordering::Relaxed);
                     if entry != 0 {
                         word.store(0, Ordering::Relaxed);
-                        clear((first + i) * 4 + j, entry);
+                        clear(index, entry);
                     }
+                }
+                self.unmark(physical);
+            }
+            noted => {
+                // Nothing of the kernel's half was asked for, and it stays.
+                let half = if level == 4 { MARKS >> 8 } else { MARKS };
+                let marks = match noted {
+                    Some(Noted::Parts(marks)) => marks & half,
+                    _ => half,
+                };
+                self.clear_parts(physical, marks, clear);
+            }
+        }
+    }
+
+    /// Clears the parts `marks` of the table at `physical`, and the marks; `clear` gets the index and the
+    /// entry of each that was there.
+    #[inline(always)]
+    fn clear_parts(&self, physical: u64, marks: u32, mut clear: impl FnMut(usize, u64)) {
+        self.each_four_of(physical, marks, |at, four| {
+            for (j, word) in four.iter().enumerate() {
+                let entry = word.load(Ordering::Relaxed);
+                if entry != 0 {
+                    word.store(0, Ordering::Relaxed);
+                    clear(at * 4 + j, entry);
+                }
+            }
+        });
+        self.unmark(physical);
+    }
+
+    /// Calls `visit` with each four entries of the leaf table at `physical` of which not all are zero, and
+    /// how many fours are before them.
+    #[inline(always)]
+    fn each_four(&self, physical: u64, visit: impl FnMut(usize, &[AtomicU64; 4])) {
+        self.each_four_of(physical, self.marks(physical), visit);
+    }
+
+    /// The same of the parts `marks` of any table.
+    #[inline(always)]
+    fn each_four_of(
+        &self,
+        physical: u64,
+        mut marks: u32,
+        mut visit: impl FnMut(usize, &[AtomicU64; 4]),
+    ) {
+        let (fours, _) = self.table(physical).as_chunks::<4>();
+        while marks != 0 {
+            let first = marks.trailing_zeros() as usize * (PART / 4);
+            for (i, four) in fours[first..first + PART / 4].iter().enumerate() {
+                if any_set(four) {
+                    visit(first + i, four);
                 }
             }
             marks &= marks - 1;
         }
-        self.unmark(physical);
     }
 }
 

@@ -67,8 +67,8 @@ fn only_what_was_asked_for_is_visited() {
     tables.each_part(low - 0x1000, high + 0x3000, |base, words| {
         seen.push((base, words.len()));
     });
-    // Sixteen entries have a mark together.
-    assert_eq!(seen, [(low, 16), (high, 3)]);
+    // 32 entries have a mark together.
+    assert_eq!(seen, [(low, 32), (high, 3)]);
 }
 
 #[test]
@@ -120,14 +120,14 @@ fn a_part_that_is_asked_for_across_marks_is_visited_whole() {
     let (tables, _) = tables(100);
     let low = 0x40_0000;
     let words = tables
-        .leaves_or_make(&mut Last::default(), low + 15 * 0x1000, 18)
+        .leaves_or_make(&mut Last::default(), low + 31 * 0x1000, 34)
         .unwrap();
-    assert_eq!(words.len(), 18);
+    assert_eq!(words.len(), 34);
     let mut seen = Vec::new();
     tables.each_part(low, low + (2 << 20), |base, words| {
         seen.push((base, words.len()));
     });
-    assert_eq!(seen, [(low, 48)]);
+    assert_eq!(seen, [(low, 96)]);
     let end = low + (2 << 20) - 0x1000;
     let last = tables.leaves_or_make(&mut Last::default(), end, 2);
     assert_eq!(last.unwrap().len(), 1, "as far as one table goes");
@@ -152,6 +152,65 @@ fn what_is_taken_apart_leaves_the_kernels_half_and_zeros() {
     for frame in gone {
         assert_eq!(memory.frames().others(frame), 0, "a mark is left");
         memory.frames().release_zeroed(frame);
+    }
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+#[test]
+fn a_leaf_table_that_was_given_is_changed_by_its_last_owner_only() {
+    let (mine, memory) = tables(100);
+    let root = memory.zeroed().unwrap().address();
+    // SAFETY: a frame of zeros that stays.
+    let theirs = unsafe { Tables::new(root, memory) };
+    let (address, behind) = (0x40_0000, 0x7fff_0000_0000);
+    let before = memory.frames().stats().free;
+    for page in 0..40 {
+        let word = mine.leaf_or_make(address + (page << 12)).unwrap();
+        word.store((page as u64 + 1) << 12 | PRESENT, Ordering::Relaxed);
+    }
+    let (word, entry) = mine.leading_to(address).unwrap();
+    assert_eq!((mine.count(entry, PRESENT), mine.sharers(address)), (40, 0));
+    assert_eq!(mine.give(word, entry, &theirs, address), Some(true));
+    assert_eq!((mine.sharers(address), theirs.sharers(address)), (1, 1));
+    for tables in [&mine, &theirs] {
+        assert_eq!(tables.change_leaf(address).err(), Some(Missing::Shared));
+        assert!(tables.own_leaf(address).is_none() && tables.leaf(address).is_some());
+        assert!(tables.change_leaf(behind).is_ok());
+        let mut seen = 0;
+        tables.each_own_entry(0, 1 << 47, |_, _, _| panic!("changed"));
+        tables.each_entry(0, 1 << 47, |_, _, _| seen += 1);
+        assert_eq!(seen, 40);
+        let mut shared = Vec::new();
+        tables.each_shared(0, 1 << 47, |base, _, _| {
+            shared.push(base);
+            true
+        });
+        assert_eq!(shared, [address]);
+    }
+    // A copy has the entries and the marks.
+    let (_, given) = theirs.leading_to(address).unwrap();
+    let copy = memory.zeroed().unwrap();
+    let mut entries = Vec::new();
+    let own = theirs.copy_leaf(given, copy, |entry| entries.push(entry >> 12));
+    assert_eq!(entries, (1..=40).collect::<Vec<u64>>());
+    assert_eq!(
+        (own & ADDRESS, theirs.count(own, PRESENT)),
+        (copy.address(), 40)
+    );
+    // One goes, and the other takes the table over.
+    theirs.disown(given, &mut |_| panic!("a page"), &mut |_| panic!("a table"));
+    let leaf = mine.change_leaf(address).unwrap();
+    assert_eq!(leaf.load(Ordering::Relaxed), 0x1000 | PRESENT);
+    assert_eq!(mine.leading_to(address).unwrap().1, entry);
+    theirs
+        .leading_to(address)
+        .unwrap()
+        .0
+        .store(own, Ordering::Relaxed);
+    for tables in [&mine, &theirs] {
+        tables.take_apart(&mut |_| {}, &mut |frame| {
+            memory.frames().release_zeroed(frame)
+        });
     }
     assert_eq!(memory.frames().stats().free, before);
 }

@@ -58,7 +58,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => range().prop_map(|(a, n)| Op::Discard(a, n)),
         1 => (range(), range()).prop_map(|((a, n), (b, m))| Op::Move(a, n, b, m)),
         1 => (range(), 1..8usize, any::<bool>()).prop_map(|((a, n), m, may)| Op::Resize(a, n, m, may)),
-        1 => Just(Op::Fork),
+        2 => Just(Op::Fork),
         1 => Just(Op::Leave),
     ]
 }

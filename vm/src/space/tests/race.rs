@@ -299,3 +299,76 @@ fn waits(space: &AddressSpace<Fake>, work: impl Fn() + Sync, untouched: impl Fn(
     });
     assert!(!untouched());
 }
+
+/// Spaces that have their tables together, each changed by a thread of its own.
+#[test]
+fn relatives_change_the_tables_that_they_share() {
+    let memory = Fake::new(6000);
+    let before = memory.frames().stats().free;
+    let space = AddressSpace::new_in(memory).unwrap();
+    space
+        .map(
+            Placement::Fixed(A),
+            OWN * PAGE,
+            Prot::RW,
+            Backing::Anonymous,
+        )
+        .unwrap();
+    for page in 0..OWN {
+        space.write_at(A + page * PAGE, &[page as u8]).unwrap();
+    }
+    for round in 0..60 {
+        let children: Vec<_> = (0..THREADS).map(|_| space.fork().unwrap()).collect();
+        let start = std::sync::Barrier::new(THREADS + 1);
+        std::thread::scope(|scope| {
+            for (thread, child) in children.into_iter().enumerate() {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    relative(child, thread, round);
+                });
+            }
+            start.wait();
+            for page in (0..OWN).rev() {
+                poke(&space, A + page * PAGE, page as u8).unwrap();
+            }
+        });
+        for page in 0..OWN {
+            assert_eq!(peek(&space, A + page * PAGE), Ok(page as u8));
+        }
+    }
+    drop(space);
+    assert_eq!(memory.frames().stats().free, before);
+}
+
+/// The steps of a thread with its own space.
+fn relative(space: Arc<AddressSpace<Fake>>, thread: usize, round: usize) {
+    let at = |page: usize| A + page * PAGE;
+    let mut own: Vec<_> = (0..OWN).map(|page| page as u8).collect();
+    for step in 0..6 {
+        let page = (thread * 7 + round * 5 + step * 3) % OWN;
+        match (thread + round + step) % 5 {
+            0 => {
+                poke(&space, at(page), 200).unwrap();
+                own[page] = 200;
+            }
+            1 => {
+                space.discard(at(page), PAGE).unwrap();
+                own[page] = 0;
+            }
+            2 => {
+                space.protect(at(page), PAGE, Prot::READ).unwrap();
+                space.protect(at(page), PAGE, Prot::RW).unwrap();
+            }
+            3 => {
+                let child = space.fork().unwrap();
+                assert_eq!(peek(&child, at(page)), Ok(own[page]));
+                poke(&child, at(page), 99).unwrap();
+            }
+            _ => {}
+        }
+        for (page, value) in own.iter().enumerate() {
+            assert_eq!(peek(&space, at(page)), Ok(*value));
+        }
+    }
+}
