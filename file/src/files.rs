@@ -350,6 +350,10 @@ impl Files {
                 // beside it, which the clone keeps.
                 let of = ManuallyDrop::new(unsafe { file_of(word) });
                 let counted = Arc::clone(&of);
+                if self.company.alone() {
+                    // Nobody takes it out.
+                    return Ok((counted, word & CLOEXEC != 0));
+                }
                 // A thread that takes a file out of a slot checks afterwards whether another has counted it,
                 // so a thread that counts it checks afterwards whether it is still there.
                 fence(Ordering::SeqCst);
@@ -630,8 +634,13 @@ impl Files {
     /// A copy for a child; from now on the open files are shared, and no exclusive code is left in either
     /// table. `ENOMEM`.
     pub fn fork_copy(&self) -> Result<Arc<Files>> {
-        let last = self.slots.in_use().last().unwrap_or(0);
-        let capacity = (last + 1).next_power_of_two().max(FIRST_CAPACITY);
+        let capacity = match self.capacity() {
+            ..=FIRST_CAPACITY => FIRST_CAPACITY,
+            _ => {
+                let last = self.slots.in_use().last().unwrap_or(0);
+                (last + 1).next_power_of_two().max(FIRST_CAPACITY)
+            }
+        };
         let new = Self::with(capacity, self.limit.load(Ordering::Relaxed))?;
         let bounded = self.bounded.load(Ordering::SeqCst);
         if bounded {
@@ -798,7 +807,7 @@ impl Drop for Files {
         self.company.reset();
         self.close_all();
         // SAFETY: `with` and `grow` made it of a box, and no other party has the table.
-        drop(unsafe { Box::from_raw(*self.kpt.get_mut()) });
+        unsafe { Box::from_raw(*self.kpt.get_mut()) }.give_back();
     }
 }
 

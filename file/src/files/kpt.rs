@@ -17,8 +17,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use codegen::refusal::refused;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use sync::Derived;
+use sync::{Derived, ValueStack};
 
+use super::FIRST_CAPACITY;
 use crate::file::OpenFile;
 
 /// The three arrays of code addresses that a thread's dispatcher indexes by descriptor; the low half of each
@@ -118,13 +119,34 @@ pub(super) struct Kpt {
     pub before: AtomicPtr<Kpt>,
 }
 
+/// Arrays of ended tables, all closed, of the length that new tables begin with.
+static INACTIVE: ValueStack<Box<Kpt>, INACTIVE_MOST> = ValueStack::new();
+const INACTIVE_MOST: usize = 8;
+
 impl Kpt {
     /// Arrays for `len` descriptors, all closed. ENOMEM.
+    pub fn new(len: usize) -> Result<Box<Kpt>> {
+        if len == FIRST_CAPACITY
+            && let Some(kpt) = INACTIVE.pop()
+        {
+            return Ok(kpt);
+        }
+        Self::make(len)
+    }
+
+    /// The table has ended: arrays in which all descriptors are closed wait for the next one.
+    pub fn give_back(self: Box<Kpt>) {
+        if self.len == FIRST_CAPACITY {
+            debug_assert!(self.words.iter().all(|word| word.get() == bad_fd() as u32));
+            drop(INACTIVE.push(self));
+        }
+    }
+
     #[expect(
         clippy::disallowed_methods,
         reason = "room may be refused, and is exact"
     )]
-    pub fn new(len: usize) -> Result<Box<Kpt>> {
+    fn make(len: usize) -> Result<Box<Kpt>> {
         let mut words = Vec::new();
         if refused() || words.try_reserve_exact(3 * len).is_err() {
             return Err(Errno::ENOMEM);
