@@ -294,16 +294,21 @@ static DESCRIPTIONS: AtomicUsize = AtomicUsize::new(0);
 
 /// How many there may be before only the exempt get more: a sixteenth of memory, at a kilobyte each
 /// (`/proc/sys/fs/file-max`).
+#[inline]
 pub fn descriptions_max() -> usize {
-    static MOST: AtomicUsize = AtomicUsize::new(0);
     match MOST.load(Ordering::Relaxed) {
-        0 => {
-            let most = (pages() as usize * PAGE / 16 / 1024).max(1024);
-            MOST.store(most, Ordering::Relaxed);
-            most
-        }
+        0 => count_descriptions(),
         most => most,
     }
+}
+
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+#[cold]
+fn count_descriptions() -> usize {
+    let most = (pages() as usize * PAGE / 16 / 1024).max(1024);
+    MOST.store(most, Ordering::Relaxed);
+    most
 }
 
 /// There is a description more.

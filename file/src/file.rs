@@ -426,6 +426,7 @@ impl OpenFile {
     }
 
     /// A description of a regular file, whose inode shows `shown` and has the inactive list `list`.
+    #[inline(always)]
     pub(crate) fn regular(
         file: Arc<dyn File>,
         how: How,
@@ -830,14 +831,36 @@ impl OpenFile {
         flags & (O_PATH | ASIDE) == 0 && matches!(flags & O_ACCMODE, O_WRONLY | O_RDWR)
     }
 
+    /// Whether `read` is allowed, and `write`.
+    #[inline]
+    pub(crate) fn allows(&self) -> [bool; 2] {
+        let flags = self.flags();
+        let mode = flags & O_ACCMODE;
+        let opened = flags & O_PATH == 0;
+        [
+            opened && mode != O_WRONLY,
+            opened && matches!(mode, O_WRONLY | O_RDWR),
+        ]
+    }
+
     /// Whether `read` is allowed.
     pub fn readable(&self) -> bool {
-        self.flags() & O_PATH == 0 && self.flags() & O_ACCMODE != O_WRONLY
+        self.allows()[0]
     }
 
     /// Whether `write` is allowed.
     pub fn writable(&self) -> bool {
-        self.flags() & O_PATH == 0 && matches!(self.flags() & O_ACCMODE, O_WRONLY | O_RDWR)
+        self.allows()[1]
+    }
+
+    /// Whether a close has to record what generated code has changed ([`File::settle`]).
+    #[inline]
+    pub(crate) fn is_unsettled(&self) -> bool {
+        match self.shown() {
+            // Such a file has no other changes.
+            Some(shown) => shown.is_touched(),
+            None => self.file.unsettled(self),
+        }
     }
 
     /// Whether calls that would wait fail with `EAGAIN` instead.

@@ -45,6 +45,9 @@ fn is_entry<T>(at: *mut T) -> bool {
 
 /// Fewest cells of a table with entries.
 const FEWEST: usize = 4;
+/// Cells at which a search looks before it calls for the others: most entries are in one of them.
+const NEAR: usize = 2;
+const _: () = assert!(NEAR <= FEWEST);
 
 /// An array of cells; their number is a power of two.
 pub struct Cells<T> {
@@ -147,32 +150,34 @@ impl<T: Hashed> Table<T> {
     ///
     /// # Safety
     /// The reference is used only while interrupts are off, or while no party changes the table.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn find(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<&T> {
         // SAFETY: an array is freed a grace period after it was replaced.
         let cells = unsafe { self.cells.load(Ordering::Acquire).as_ref() }?;
         let cells = &cells.cells[..];
-        let first = cell(cells, hash as usize).load(Ordering::Acquire);
-        if is_entry(first) {
-            // SAFETY: an entry is freed a grace period after it was taken out.
-            let entry = unsafe { &*first };
-            if entry.hash() == hash && is(entry) {
-                return Some(entry);
+        for more in 0..NEAR {
+            let entry = cell(cells, (hash as usize).wrapping_add(more)).load(Ordering::Acquire);
+            if is_entry(entry) {
+                // SAFETY: an entry is freed a grace period after it was taken out.
+                let entry = unsafe { &*entry };
+                if entry.hash() == hash && is(entry) {
+                    return Some(entry);
+                }
+            } else if entry.is_null() {
+                return None;
             }
-        } else if first.is_null() {
-            return None;
         }
         // SAFETY: as the caller promises.
         unsafe { Self::find_behind(cells, hash, is) }
     }
 
-    /// As [`Table::find`], but for the first cell.
+    /// As [`Table::find`], but for the first [`NEAR`] cells.
     ///
     /// # Safety
     /// As there.
     #[inline(never)]
     unsafe fn find_behind(cells: &[Cell<T>], hash: u64, is: impl Fn(&T) -> bool) -> Option<&T> {
-        for more in 1..cells.len() {
+        for more in NEAR..cells.len() {
             let entry = cell(cells, (hash as usize).wrapping_add(more)).load(Ordering::Acquire);
             if entry.is_null() {
                 return None;

@@ -104,7 +104,7 @@ impl Files {
             drop(ManuallyDrop::into_inner(of));
             return Some(());
         }
-        if flags & abi::linux::O_ACCMODE != abi::linux::O_RDONLY && of.file().unsettled(&of) {
+        if flags & abi::linux::O_ACCMODE != abi::linux::O_RDONLY && of.is_unsettled() {
             return None;
         }
         let list = core::ptr::from_ref(list);

@@ -102,10 +102,11 @@ pub(super) fn code_of(of: Option<&OpenFile>, bounded: bool) -> [usize; 3] {
 #[inline]
 pub(super) fn slow_for(of: &OpenFile) -> [usize; 3] {
     let stubs = stubs();
+    let [reads, writes] = of.allows();
     let or_bad = |allowed, slow| if allowed { slow } else { stubs.bad_fd };
     [
-        or_bad(of.readable(), stubs.slow[0]),
-        or_bad(of.writable(), stubs.slow[1]),
+        or_bad(reads, stubs.slow[0]),
+        or_bad(writes, stubs.slow[1]),
         stubs.slow[2],
     ]
 }

@@ -66,7 +66,12 @@ impl Dentry {
     /// of one word the hash is another for each, so nothing more is looked at.
     #[inline(always)]
     pub fn is_piece(&self, path: &[u8], at: usize, length: usize) -> bool {
-        self.name.len() == length && (length <= 8 || same(&self.name, path, at))
+        self.name.len() == length
+            && match length {
+                0..=8 => true,
+                9..=16 => ends_are_same(&self.name, path, at),
+                _ => same(&self.name, path, at),
+            }
     }
 }
 
@@ -75,6 +80,19 @@ impl Hashed for Dentry {
     fn hash(&self) -> u64 {
         self.hash
     }
+}
+
+/// Whether `path` has at `at` the first eight bytes of `name`, and the last eight where these end.
+#[inline(always)]
+fn ends_are_same(name: &[u8], path: &[u8], at: usize) -> bool {
+    let Some(last) = at
+        .checked_add(name.len())
+        .and_then(|end| load(path, end.wrapping_sub(8)))
+    else {
+        return false;
+    };
+    name.last_chunk().map(|bytes| u64::from_le_bytes(*bytes)) == Some(last)
+        && name.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)) == load(path, at)
 }
 
 /// Whether `path` has at `at` the bytes of `name`, which are more than eight.
@@ -170,20 +188,28 @@ fn load(path: &[u8], at: usize) -> Option<u64> {
 /// at `at` if there is none. None if no word of the path has its end.
 #[inline(always)]
 pub fn component(path: &[u8], at: usize) -> Option<(u64, usize)> {
-    let word = load(path, at)?;
-    match ends(word) {
-        0 => longer(path, at, word),
-        ends => {
-            let hash = mix(0, below(word, ends));
-            Some((hash, at.wrapping_add(ends.trailing_zeros() as usize / 8)))
+    let (mut hash, mut at, mut word) = (0, at, load(path, at)?);
+    let mut end = ends(word);
+    if end == 0 {
+        // Most names have at most sixteen bytes.
+        (hash, at) = (mix(0, word), at.wrapping_add(8));
+        word = load(path, at)?;
+        end = ends(word);
+        if end == 0 {
+            return longer(path, at, hash, word);
         }
     }
+    let rest = below(word, end);
+    if rest != 0 {
+        hash = mix(hash, rest);
+    }
+    Some((hash, at.wrapping_add(end.trailing_zeros() as usize / 8)))
 }
 
-/// As [`component`], of a name that begins with all of `word`.
+/// As [`component`], of a name with the `hash` of all before `at`, where `word` is, which goes on behind it.
 #[inline(never)]
-fn longer(path: &[u8], at: usize, word: u64) -> Option<(u64, usize)> {
-    let (mut hash, mut at) = (mix(0, word), at);
+fn longer(path: &[u8], at: usize, hash: u64, word: u64) -> Option<(u64, usize)> {
+    let (mut hash, mut at) = (mix(hash, word), at);
     loop {
         at += 8;
         let word = load(path, at)?;

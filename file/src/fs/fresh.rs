@@ -16,6 +16,7 @@ use super::inode::{How, Inode};
 use super::kept;
 use super::lease;
 use super::place::{MS_RDONLY, Place};
+use super::shown::Shown;
 use super::watch;
 use super::way::Found;
 use crate::file::OpenFile;
@@ -81,16 +82,15 @@ impl OpenFile {
     /// has no code, nobody is to be told, and its inode stays, since it has a name.
     #[inline]
     pub(crate) fn goes_quietly(self: &Arc<Self>) -> bool {
-        let named = |inode: &Arc<dyn Inode>| {
-            // The place, the behaviour and the right to write have a count each.
-            Arc::strong_count(inode) > 3 - usize::from(!self.writable())
-                && inode.shown().is_some_and(|shown| shown.has_name())
-        };
+        let writable = self.writable();
+        // The place, the behaviour and the right to write have a count each.
+        let more = |inode: &Arc<dyn Inode>| Arc::strong_count(inode) > 2 + usize::from(writable);
         self.is_bare()
             && is_quiet()
             && self.list().is_some()
             && Arc::weak_count(self) == 0
-            && self.inode().is_some_and(named)
-            && !(self.writable() && self.file().unsettled(self))
+            && self.inode().is_some_and(more)
+            && self.shown().is_some_and(Shown::has_name)
+            && !(writable && self.is_unsettled())
     }
 }

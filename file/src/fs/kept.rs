@@ -16,6 +16,8 @@ use super::shown::Shown;
 
 /// As many inodes.
 const MOST: usize = 512;
+/// Places at which an open that must not wait looks for a free one.
+const FEW: usize = 16;
 
 struct Ring {
     inodes: [Option<Arc<dyn Inode>>; MOST],
@@ -63,10 +65,17 @@ pub(super) fn keep_now(inode: &Arc<dyn Inode>, inactive: &Inactive, shown: &Show
     let Some(mut ring) = RING.try_lock() else {
         return false;
     };
-    let place = ring.next;
-    if ring.inodes[place].is_some() || inactive.place().is_some() {
+    if inactive.place().is_some() {
         return false;
     }
+    // One that is kept goes the ordinary way only.
+    let behind = (0..FEW).map(|more| (ring.next + more) % MOST);
+    let Some(place) = behind
+        .into_iter()
+        .find(|place| ring.inodes[*place].is_none())
+    else {
+        return false;
+    };
     inactive.set_place(Some(place));
     inactive.admit();
     ring.inodes[place] = Some(inode.clone());

@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ptr;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use sync::{Monitor, epoch};
 
@@ -88,6 +88,8 @@ pub struct Mount {
     pub fs: Arc<dyn FileSystem>,
     /// Its root directory.
     pub root: Arc<dyn Inode>,
+    /// The part that this shows.
+    top: Top,
     /// The place that it covers; `None` for the root, and once it was taken out of the tree.
     covers: Shared<Option<Place>>,
     /// First column of `/proc/mounts`.
@@ -99,7 +101,28 @@ pub struct Mount {
     pub(super) expired: AtomicBool,
 }
 
+/// The part that an inode shows, which its holder keeps.
+struct Top(Option<NonNull<Shown>>);
+
+// SAFETY: it points to what all threads may read, and that stays as long as its holder.
+unsafe impl Send for Top {}
+// SAFETY: as above.
+unsafe impl Sync for Top {}
+
+impl Top {
+    fn of(root: &Arc<dyn Inode>) -> Top {
+        Top(root.shown().map(NonNull::from))
+    }
+}
+
 impl Mount {
+    /// The part that its root directory shows.
+    #[inline]
+    fn shows(&self) -> Option<&Shown> {
+        // SAFETY: it is a part of the root, always the same, and this keeps that.
+        self.top.0.map(|shown| unsafe { shown.as_ref() })
+    }
+
     /// Whether something is mounted on a directory of this one.
     #[inline]
     pub fn covers_some(&self) -> bool {
@@ -166,6 +189,15 @@ impl Place {
     /// Whether both are the same file through the same mount.
     pub fn same(&self, other: &Place) -> bool {
         Arc::ptr_eq(&self.mount, &other.mount) && self.inode.id() == other.inode.id()
+    }
+
+    /// The part that the inode shows.
+    #[inline]
+    pub(super) fn shows(&self) -> Option<&Shown> {
+        match Arc::ptr_eq(&self.inode, &self.mount.root) {
+            true => self.mount.shows(),
+            false => self.inode.shown(),
+        }
     }
 
     /// Another inode of the same mount.
@@ -328,7 +360,7 @@ pub unsafe fn on_top<'a>(
         && unsafe { top.covers.peek() }
             .as_ref()
             .is_some_and(|c| ptr::eq(&*c.mount, mount))
-        && let Some(next) = top.root.shown()
+        && let Some(next) = top.shows()
         && !next.is_covered()
     {
         return Some((top, &top.root, next));
@@ -433,6 +465,7 @@ impl Mount {
     ) -> Result<Arc<Mount>> {
         try_arc(Mount {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            top: Top::of(&root),
             root,
             fs,
             covers: Shared::new(try_arc(covers)?),
@@ -507,9 +540,11 @@ pub fn root() -> Option<Place> {
 
 /// A place for `inode` in a file system that is mounted nowhere.
 pub fn detached(fs: Arc<dyn FileSystem>, inode: Arc<dyn Inode>) -> Place {
+    let root = fs.root();
     let mount = Arc::new(Mount {
         id: 0,
-        root: fs.root(),
+        top: Top::of(&root),
+        root,
         fs,
         covers: Shared::new(Arc::new(None)),
         source: String::new(),

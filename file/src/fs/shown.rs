@@ -18,6 +18,7 @@ use sync::Table;
 
 use super::attr::{BLOCK_SIZE, Time};
 use super::entry::Dentry;
+use super::inactive::Inactive;
 use super::mem::meta::Meta;
 use super::place::Mount;
 use super::way::Access;
@@ -42,6 +43,8 @@ pub struct Shown {
     words: Words,
     /// The last mount on it.
     top: AtomicPtr<Mount>,
+    /// The inactive list of its descriptions.
+    list: AtomicPtr<Inactive>,
 }
 
 /// Words of `struct stat`.
@@ -111,6 +114,8 @@ pub struct Rest<'a> {
     pub touched: Option<&'a AtomicU32>,
     /// The entries.
     pub names: Option<&'a Table<Dentry>>,
+    /// The inactive list of its descriptions.
+    pub list: Option<&'a Inactive>,
 }
 
 impl Shown {
@@ -139,6 +144,7 @@ impl Shown {
                 ..Words::default()
             },
             top: AtomicPtr::new(ptr::null_mut()),
+            list: AtomicPtr::new(ptr::null_mut()),
         };
         shown.publish(meta);
         shown
@@ -157,6 +163,10 @@ impl Shown {
         if let Some(names) = rest.names {
             let at = ptr::from_ref(names).cast_mut();
             self.names.store(at, Ordering::Relaxed);
+        }
+        if let Some(list) = rest.list {
+            let at = ptr::from_ref(list).cast_mut();
+            self.list.store(at, Ordering::Relaxed);
         }
         let touched = match rest.touched {
             Some(touched) => ptr::from_ref(touched).expose_provenance(),
@@ -208,6 +218,15 @@ impl Shown {
         });
     }
 
+    /// Whether the attributes must be made first.
+    #[inline]
+    pub fn is_touched(&self) -> bool {
+        let touched =
+            ptr::with_exposed_provenance::<AtomicU32>(self.touched.load(Ordering::Acquire));
+        // SAFETY: a static word, or a part of the inode that this is a part of.
+        unsafe { &*touched }.load(Ordering::Relaxed) != 0
+    }
+
     /// Access rights.
     #[inline]
     pub fn access(&self) -> Access {
@@ -218,6 +237,12 @@ impl Shown {
     #[inline]
     pub(super) fn names(&self) -> *const Table<Dentry> {
         self.names.load(Ordering::Acquire)
+    }
+
+    /// The inactive list of its descriptions: it stays as long as the inode.
+    #[inline]
+    pub(super) fn list(&self) -> *const Inactive {
+        self.list.load(Ordering::Acquire)
     }
 
     /// Whether something is mounted on it.

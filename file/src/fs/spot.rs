@@ -47,7 +47,7 @@ pub unsafe fn find<'a, 'p>(
     // SAFETY: as the caller promises.
     let start = unsafe { context.start(absolute) };
     let (mut mount, mut dir): (&Mount, _) = (&start.mount, &start.inode);
-    let mut shown = dir.shown()?;
+    let mut shown = start.shows()?;
     let mut at = usize::from(absolute);
     loop {
         let (hash, end) = component(path, at)?;

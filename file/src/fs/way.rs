@@ -177,8 +177,9 @@ pub unsafe fn find<'a>(
 #[inline(always)]
 pub unsafe fn find_from<'a>(start: &'a Place, path: Path, cred: &Cred, follow: bool) -> Answer<'a> {
     let Path { bytes, longest } = path;
-    let (mut mount, mut inode): (&Mount, _) = (&start.mount, &start.inode);
-    let Some(mut shown) = inode.shown() else {
+    let mut mount: &Mount = &start.mount;
+    let mut inode;
+    let Some(mut shown) = start.shows() else {
         return Answer::Unknown;
     };
     let mut at = usize::from(path.is_absolute());
@@ -278,6 +279,13 @@ pub unsafe fn reached<'a>(
 }
 
 impl Found<'_> {
+    /// Its inactive list, if it has one.
+    #[inline(always)]
+    pub fn list(&self) -> Option<&Inactive> {
+        // SAFETY: it is a part of the inode.
+        unsafe { self.shown.list().as_ref() }
+    }
+
     /// A description of it, opened with access mode `mode`, that waits in `list`, its inactive list.
     #[inline(always)]
     pub fn waiting(&self, list: &Inactive, mode: u32) -> Option<Arc<OpenFile>> {
@@ -302,6 +310,6 @@ pub fn waiting_description(
     reading(|| {
         // SAFETY: a read section has interrupts off.
         let found = unsafe { reached(context, path, cred, mode) }?;
-        found.waiting(found.inode.inactive()?, mode)
+        found.waiting(found.list()?, mode)
     })
 }

@@ -228,7 +228,7 @@ impl Super {
             handled: AtomicBool::new(false),
             this: this.clone(),
         });
-        node.shown.settle(match &node.body {
+        let rest = match &node.body {
             Body::Regular(store) => Rest {
                 size: Some(&store.core().size),
                 blocks: Some(store.blocks()),
@@ -245,6 +245,10 @@ impl Super {
                 ..Rest::default()
             },
             Body::Device(_) | Body::Fifo(_) | Body::Socket => Rest::default(),
+        };
+        node.shown.settle(Rest {
+            list: Some(&node.inactive),
+            ..rest
         });
         node
     }

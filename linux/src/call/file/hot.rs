@@ -160,7 +160,7 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
             _ => None,
         };
         match learnt {
-            Some(of) => install(task, of, flags),
+            Some(of) => install(task, again(of, flags)?, flags),
             // The function that makes a missing file looks for it.
             None if flags & O_CREAT != 0 => None,
             None => open_by_entries(task, key, flags),
@@ -182,9 +182,9 @@ fn open_by_entries(task: &Arc<Task>, key: &Key, flags: u32) -> Option<isize> {
     let of = unsafe {
         let (cred, context) = (process.cred.peek(), process.fs.peek());
         let found = way::reached(context, way::Path::of(key), cred, flags & O_ACCMODE)?;
-        let list = found.inode.inactive()?;
+        let list = found.list()?;
         match found.waiting(list, flags & O_ACCMODE) {
-            Some(of) => of,
+            Some(of) => again(of, flags)?,
             None => found.described(list, flags)?,
         }
     };
@@ -192,15 +192,20 @@ fn open_by_entries(task: &Arc<Task>, key: &Key, flags: u32) -> Option<isize> {
     install(task, of, flags)
 }
 
-/// The descriptor of `of`, which waited and is opened again. `None`: it waits again, for the slow way to
-/// find.
+/// `of`, which waited, made ready for another open. `None`: it waits again, for the slow way to find.
 #[inline(always)]
-fn install(task: &Arc<Task>, of: Arc<OpenFile>, flags: u32) -> Option<isize> {
+fn again(of: Arc<OpenFile>, flags: u32) -> Option<Arc<OpenFile>> {
     if !may_reopen(&of, flags) || truncates(&of, flags) {
         names::wait_again(of);
         return None;
     }
     of.reopen(flags | O_LARGEFILE);
+    Some(of)
+}
+
+/// The descriptor of `of`, which is ready. `None`: it waits, for the slow way to find.
+#[inline(always)]
+fn install(task: &Arc<Task>, of: Arc<OpenFile>, flags: u32) -> Option<isize> {
     // SAFETY: a dispatcher calls with interrupts off, and the table is the running thread's.
     let installed = unsafe {
         let files = task.process.files.peek();
