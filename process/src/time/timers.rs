@@ -228,14 +228,12 @@ impl Timer {
 
     /// Continues behind those that were `missed`, and returns how many they are. The monotonic clock is at
     /// `now`.
-    #[inline]
+    #[inline(always)]
     fn go_on(&mut self, process: &Process, now: u64, missed: Option<u64>) -> u64 {
         self.waiting = false;
         match missed {
             Some(missed) => {
-                let passed = missed.saturating_add(1).saturating_mul(self.interval);
-                self.expires = self.expires.saturating_add(passed);
-                self.arm(process, now);
+                self.go_behind(process, now, missed);
                 missed
             }
             None => {
@@ -243,6 +241,13 @@ impl Timer {
                 0
             }
         }
+    }
+
+    #[inline(never)]
+    fn go_behind(&mut self, process: &Process, now: u64, missed: u64) {
+        let passed = missed.saturating_add(1).saturating_mul(self.interval);
+        self.expires = self.expires.saturating_add(passed);
+        self.arm(process, now);
     }
 }
 

@@ -44,10 +44,16 @@ const OFFERS: usize = 4;
 
 /// Puts the threads that have waited for a quantum in the ring on the shelf, and wakes an idle CPU for each;
 /// the next in line goes too when a CPU is idle. Returns the number of idle CPUs that were woken.
+#[inline]
 pub(crate) fn offer(local: &Local, me: &Tte) -> usize {
     if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) {
         return 0;
     }
+    offer_spare(local, me)
+}
+
+#[inline(never)]
+fn offer_spare(local: &Local, me: &Tte) -> usize {
     let home = me.cpu();
     let mut coming = usize::from(left(&local.ring));
     for _ in 0..OFFERS {

@@ -82,6 +82,7 @@ extern "C" fn change_back(cpu: &Cpu) {
     sw_out(cpu);
 }
 
+#[inline(never)]
 pub(crate) fn to_ordinary(me: &Tte, code: &SwitchCode) {
     change(me, [code.sw_in(), code.sw_in_mm()]);
     me.sw_out.store(code.sw_out(), Ordering::Relaxed);

@@ -119,6 +119,7 @@ impl Slots {
     }
 
     /// Slot number `index`. `None` for a number that never was.
+    #[inline(always)]
     fn slot(&self, index: u32) -> Option<&Slot> {
         let chunk = self
             .chunks
@@ -131,6 +132,7 @@ impl Slots {
         Some(unsafe { &*chunk.add(index as usize % CHUNK) })
     }
 
+    #[inline(always)]
     fn known(&self, index: u32) -> &Slot {
         match self.slot(index) {
             Some(slot) => slot,

@@ -49,7 +49,7 @@ pub fn alarm(at_ns: u64, call: fn(usize), argument: usize) -> Result<AlarmId, No
 ///
 /// # Errors
 /// As above.
-#[inline(never)]
+#[inline(always)]
 pub fn alarm_still(
     now: u64,
     at_ns: u64,

@@ -212,6 +212,7 @@ fn call_alarms(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
 
 /// Whether the running thread's quantum is over, and when the timer is to fire next. It is [`TICKING`] so
 /// far.
+#[inline(always)]
 fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
     // Not a thread that was just woken.
     let coming = match cpu.need_resched.load(Ordering::Relaxed) {
@@ -237,10 +238,36 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
         patience => PATIENCE.min(patience + 1),
     };
     local.patience.store(patience, Ordering::Relaxed);
-    if contended(local) && urgent {
+    if contended(local) {
+        keep_turn(cpu, local, me, now, (ran, quantum), urgent, coming);
+    } else {
+        local.ticking.store(STILL, Ordering::Relaxed);
+        yielding::left_alone(me);
+    }
+    // SAFETY: on this CPU with interrupts off.
+    let alarm = unsafe { local.alarms() }.next_ns();
+    let soonest = alarm
+        .min(local.sample_ns.load(Ordering::Relaxed))
+        .min(budget::end_ns(local, now));
+    local.soonest_ns.store(soonest, Ordering::Relaxed);
+    arm(local, soonest, now);
+}
+
+/// The same while other threads wait for this CPU, where the running thread `ran` so long of its `quantum`.
+#[inline(never)]
+fn keep_turn(
+    cpu: &Cpu,
+    local: &Local,
+    me: &Tte,
+    now: u64,
+    (ran, quantum): (u64, u64),
+    urgent: bool,
+    coming: usize,
+) {
+    if urgent {
         let left = urgent::keep_turns(cpu, local, me, now, coming);
         look_at(local, now + left, now);
-    } else if contended(local) {
+    } else {
         // An eighth early is the end of the quantum too; the remainder is not worth an interrupt.
         let left = if ran >= quantum - quantum / 8 {
             cpu.need_resched.store(1, Ordering::Relaxed);
@@ -260,15 +287,5 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
             left.min(patient(local, QUANTUM_NS))
         };
         look_at(local, now + left, now);
-    } else {
-        local.ticking.store(STILL, Ordering::Relaxed);
-        yielding::left_alone(me);
     }
-    // SAFETY: on this CPU with interrupts off.
-    let alarm = unsafe { local.alarms() }.next_ns();
-    let soonest = alarm
-        .min(local.sample_ns.load(Ordering::Relaxed))
-        .min(budget::end_ns(local, now));
-    local.soonest_ns.store(soonest, Ordering::Relaxed);
-    arm(local, soonest, now);
 }
