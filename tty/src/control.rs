@@ -38,7 +38,7 @@ impl Tty {
         if goes_on {
             self.tell_held(false);
         }
-        self.typed.readable().wake_all();
+        self.typed.wake_readers();
         self.typed.room().wake_all();
         self.released.wake_all();
     }

@@ -6,6 +6,11 @@
 //!                                              CookTTYout ─▶ BufferOut ─▶ Queue of the line
 //! ```
 //!
+//! A single ordinary key, as people type, goes the rest of the way in the interrupt that brings it: it asks
+//! for nothing but its place in the edit buffer and its echo ([`Editor::type_at_once`]). All others wait in
+//! the queue for the pump, which may sleep, and so does each while the pump or somebody else is at the
+//! editor.
+//!
 //! A pseudo-terminal has no line and no pump: its master's `write` enters at the Monitor, and the echo goes
 //! into the channel that the master reads, as much of it as fits.
 //!
@@ -26,19 +31,21 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU64, Ordering};
 use device::serial::Serial;
 use device::stream::Stream;
 use quaject::Unmade;
 use quaject::buffer_in::{self, BufferIn};
 use quaject::buffer_out::{self, BufferOut};
-use quaject::class::{Ref, create};
-use quaject::cook_tty_in::{self, Callouts, Control, CookTtyIn, Typed};
+use quaject::class::{Header, Ref, create};
+use quaject::cook_tty_in::{self, Callouts, Control, CookTtyIn, Ordinary, Typed};
 use quaject::cook_tty_out::{self, CookTtyOut};
-use quaject::interfacer::{Function, link};
+use quaject::interfacer::{Function, changes, link};
 use quaject::join::{Side, join};
 use quaject::pump::{self, Pump};
 use quaject::queue::{Channel, Parties, q_put_string};
 use quaject::serializer::{self, Held, Serializer};
+use sync::Monitor;
 
 use super::group::CallerGroup;
 use super::line::Line;
@@ -51,6 +58,8 @@ pub(super) struct Discipline {
     /// The settings; change them with [`Discipline::set`].
     pub settings: Termios,
     pub input: CookTtyIn,
+    /// Under these settings.
+    ordinary: Ordinary,
     effects: Effects,
 }
 
@@ -62,7 +71,12 @@ struct Effects {
     editor: Ref<cook_tty_in::Quaject>,
     echo: Ref<BufferOut>,
     controls: Vec<Control>,
+    /// The cursor's column, where nobody may wait to know it.
+    column: Option<usize>,
 }
+
+/// The right to take bytes from the line.
+pub(super) struct Taking;
 
 /// The beginning of the chain of a line.
 struct Pumped {
@@ -81,6 +95,12 @@ impl Pumped {
 /// The chain.
 pub(super) struct Editor {
     turns: Ref<Serializer>,
+    /// Held by who takes bytes from the line: the pump, or an interrupt.
+    taking: Monitor<Taking>,
+    /// Bytes that were echoed.
+    echo: Ref<BufferOut>,
+    /// [`changes`] of the links when the pump led straight into the editor; 0 while something stands between.
+    straight: AtomicU64,
     /// Of a line.
     pump: Option<Pumped>,
     state: UnsafeCell<Discipline>,
@@ -134,16 +154,21 @@ impl Editor {
         }
         Ok(Editor {
             turns,
+            taking: Monitor::new(Taking),
+            echo: echo.clone(),
+            straight: AtomicU64::new(0),
             pump,
             state: UnsafeCell::new(Discipline {
                 settings,
                 input: CookTtyIn::new(typed),
+                ordinary: Ordinary::of(&settings),
                 effects: Effects {
                     line: line.clone(),
                     oflag: settings.oflag,
                     editor: input.clone(),
                     echo,
                     controls: Vec::new(),
+                    column: None,
                 },
             }),
             input,
@@ -177,8 +202,54 @@ impl Editor {
         let Some(pumped) = &self.pump else {
             return false;
         };
+        let _taking = self.taking.lock();
         pumped.pump.run(pumped.arrived().min(BUFFER));
         pumped.arrived() > 0
+    }
+
+    /// Looks whether anything stands between the line and the editor, for the keys to come. Thread context.
+    pub fn look_at_links(&self) {
+        let Some(Pumped { buffer, pump, .. }) = &self.pump else {
+            return;
+        };
+        let changes = changes();
+        let leads = |from: &'static Header, port: usize, to: &'static Header| {
+            from.link(port).is_some_and(|link| link.to == to.number())
+        };
+        let straight = leads(pump.header(), pump::INPUT.number(), buffer.header())
+            && leads(pump.header(), pump::OUTPUT.number(), self.turns.header())
+            && leads(
+                self.turns.header(),
+                serializer::TARGET.number(),
+                self.input.header(),
+            );
+        self.straight
+            .store(if straight { changes } else { 0 }, Ordering::Release);
+    }
+
+    /// Whether some of the echo has found no room on the line.
+    pub fn owes(&self) -> bool {
+        self.echo.buffered() > 0
+    }
+
+    /// In the line's interrupt: the one byte that has arrived goes into the editor and is echoed, if it is an
+    /// ordinary one and nobody else is at the editor. False: the pump has something to do.
+    pub fn type_at_once(&self) -> bool {
+        let Some(pumped) = &self.pump else {
+            return false;
+        };
+        if pumped.line.waiting() != 1 || self.straight.load(Ordering::Acquire) != changes() {
+            return false;
+        }
+        let Some(_taking) = self.taking.try_lock() else {
+            return false;
+        };
+        let Some(_held) = self.turns.try_hold() else {
+            return false;
+        };
+        // SAFETY: this has the turn.
+        let d = unsafe { &mut *self.state.get() };
+        d.type_at_once(pumped).is_some()
     }
 
     /// One byte as if it had been typed.
@@ -224,8 +295,32 @@ impl DerefMut for Turn<'_> {
 }
 
 impl Discipline {
+    /// See [`Editor::type_at_once`]. None: nothing has been done, or some of the echo waits for room.
+    fn type_at_once(&mut self, pumped: &Pumped) -> Option<()> {
+        let (effects, line) = (&mut self.effects, pumped.line);
+        let byte = line.arriving()?.next()?;
+        if !self.ordinary.has(byte)
+            || !self.input.is_plain()
+            || cook_tty_out::needs_column(effects.oflag)
+            || effects.echo.buffered() + pumped.buffer.buffered() > 0
+        {
+            return None;
+        }
+        if self.input.asks_column(&self.settings, byte) {
+            effects.column = Some(effects.line.column_now(effects.oflag)?);
+        }
+        let mut taken = [0];
+        if line.arriving()?.read(&mut taken) == 1 {
+            self.input.put_ordinary(&self.settings, byte, effects);
+        }
+        effects.column = None;
+        effects.echo.hand_out(|bytes| line.send(bytes));
+        (effects.echo.buffered() == 0).then_some(())
+    }
+
     /// Changes the settings; returns the old ones.
     pub fn set(&mut self, new: Termios) -> Termios {
+        self.ordinary = Ordinary::of(&new);
         self.effects.oflag = new.oflag;
         core::mem::replace(&mut self.settings, new)
     }
@@ -284,6 +379,9 @@ impl Callouts for Effects {
     }
 
     fn column(&self) -> usize {
+        if let Some(column) = self.column {
+            return column;
+        }
         self.echo.flush();
         self.line.column(self.oflag)
     }

@@ -292,8 +292,15 @@ impl File for TtyFile {
         events & poll::events(reads, !stopped && tty.line.room() > 0)
     }
 
-    /// One code for all, however the description is shared.
-    fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
+    fn flags_changed(&self, of: &OpenFile) {
+        if of.nonblocking() {
+            self.tty.typed.be_impatient();
+        }
+    }
+
+    /// One code for all, however the description is shared. No thread sleeps in it once one does not wait.
+    fn synthesize(&self, of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
+        self.flags_changed(of);
         self.tty.routines.tables(false)
     }
 

@@ -100,6 +100,7 @@ pub fn start_console(line: &'static Serial, device: u64, size: Winsize) -> abi::
     if CONSOLE.set(tty.clone()).is_err() {
         return Err(Errno::EBUSY);
     }
+    line.give_at_once(|| CONSOLE.get().is_some_and(|tty| tty.type_at_once()));
     start_pump(b"tty-pump", |_| {
         if let Some(tty) = console()
             && let Line::Serial(line) = tty.line
@@ -165,9 +166,10 @@ impl Tty {
     /// Moves bytes from the line into the input editor, for ever.
     fn pump(&self, line: &Serial) -> ! {
         loop {
+            self.editor.look_at_links();
             line.arrived().wait_until(|| {
                 thread::safe_point();
-                (line.waiting() > 0).then_some(())
+                (line.waiting() > 0 || self.editor.owes()).then_some(())
             });
             while self.editor.pump() {
                 self.settle();
@@ -176,13 +178,23 @@ impl Tty {
         }
     }
 
+    /// In the line's interrupt: a key that asks for nothing special goes to the readers at once. False: the
+    /// pump has to see to it.
+    fn type_at_once(&self) -> bool {
+        let done = self.editor.type_at_once();
+        if done && !self.typed.is_empty() {
+            self.typed.wake_readers();
+        }
+        done
+    }
+
     /// The typed input is in the editor: shows its echo, applies control characters, and wakes the readers.
     fn settle(&self) {
         for control in self.editor.settle() {
             self.keys.select(control as u32);
         }
         if !self.typed.is_empty() {
-            self.typed.readable().wake_all();
+            self.typed.wake_readers();
         }
     }
 

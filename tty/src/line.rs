@@ -26,6 +26,14 @@ impl Line {
         self.queue().map_or(0, |queue| cursor(queue, oflag).1)
     }
 
+    /// The same if it can be told without a wait.
+    pub fn column_now(&self, oflag: u32) -> Option<usize> {
+        let queue = self.queue()?;
+        let at = queue.settled()?;
+        let column = cook_tty_out::column_behind(oflag, queue.recent(at));
+        (queue.settled() == Some(at)).then_some(column)
+    }
+
     /// Sends what fits of `bytes` through the output editor, in one go; returns how many of them that were.
     pub fn show(&self, oflag: u32, bytes: &[u8]) -> usize {
         let Some(queue) = self.queue() else {

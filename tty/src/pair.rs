@@ -291,7 +291,7 @@ impl Tty {
         pair.gone.store(true, Ordering::SeqCst);
         self.replug();
         self.end_session();
-        self.typed.readable().wake_all();
+        self.typed.wake_readers();
         self.typed.room().wake_all();
         self.released.wake_all();
         self.hung_up.wake_all();

@@ -12,7 +12,7 @@
 //! Source: dissertation, sections 3.2 and 4.4.2; quasi-invariants after Pu et al. 1995.
 
 use abi::errno::{Errno, Result};
-use abi::linux::{TOSTOP, Termios};
+use abi::linux::{TOSTOP, Termios, VMIN, VTIME};
 use abi::nr;
 use alloc::sync::Arc;
 use quaject::composed::{Composed, Recipe};
@@ -78,6 +78,11 @@ impl Pair {
     }
 }
 
+/// Whether a reader waits, for ever, for a line or a byte.
+fn waits_for_one(settings: &Termios) -> bool {
+    cook_tty_in::in_lines(settings) || settings.cc[VMIN] == 1 && settings.cc[VTIME] == 0
+}
+
 fn follow(recipe: impl Recipe + 'static) -> Arc<dyn Recipe> {
     Arc::new(recipe)
 }
@@ -107,6 +112,8 @@ impl Routines {
                 from: input.clone(),
                 mode: cook_tty_in::mode(settings),
                 full: self.master.is_some(),
+                // A reader whose master goes gets an error, which the slow way knows.
+                patient: self.master.is_none() && waits_for_one(settings),
                 seam,
             })
         });

@@ -114,6 +114,8 @@ pub struct Serial {
     /// The chip's interrupt mask: the sources that are enabled.
     mask: AtomicU32,
     waiters: Waiters,
+    /// Asked in the interrupt, before the waiters are woken, whether nothing is left to do.
+    at_once: Once<fn() -> bool>,
     handler: Monitor<Handler>,
 }
 
@@ -136,6 +138,7 @@ impl Serial {
             parts: Once::new(),
             mask: AtomicU32::new(0),
             waiters: Waiters::new(),
+            at_once: Once::new(),
             handler: Monitor::new(Handler {
                 receive: false,
                 transmit: false,
@@ -242,6 +245,12 @@ impl Serial {
         // The handler gets nothing until the first writer finds that a get has failed.
         parts.output.get();
         Ok(parts)
+    }
+
+    /// Has `take` called in an interrupt that brings bytes while a thread waits for some, interrupts off: it
+    /// takes them, or answers false, and then the thread is woken. Once.
+    pub fn give_at_once(&self, take: fn() -> bool) {
+        let _again = self.at_once.set(take);
     }
 
     /// Turns a source on; the interrupt handler is generated again with its section.
@@ -387,7 +396,7 @@ impl Handler {
 /// Wakes the waiters of the line; called by the generated handler when a list is not empty and its condition
 /// may hold.
 extern "C" fn wake(line: &Serial) {
-    if line.waiting() > 0 {
+    if line.waiting() > 0 && !line.at_once.get().is_some_and(|take| take()) {
         line.waiters.arrived.wake_all();
     }
     if line.room() >= OUTPUT / 2 {

@@ -113,6 +113,17 @@ impl BufferOut {
         }
     }
 
+    /// Shows `take` what is buffered, instead of a flush; the bytes behind as many as it has taken stay.
+    pub fn hand_out(&self, take: impl FnOnce(&[u8]) -> usize) {
+        let count = self.buffered();
+        // SAFETY: so many bytes of the block lie there, and this end alone changes them.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(self.bytes(), count) };
+        let taken = take(bytes).min(count);
+        bytes.copy_within(taken.., 0);
+        let left = start(self.size).wrapping_add((count - taken) as u16);
+        self.words().p.store(left, Ordering::Relaxed);
+    }
+
     /// Bytes that wait for a flush.
     pub fn buffered(&self) -> usize {
         let p = self.words().p.load(Ordering::Relaxed);
@@ -265,6 +276,23 @@ mod tests {
             buffer.flush();
             assert!(*out.lock().unwrap() == bytes && buffer.buffered() == 0);
         }
+    }
+
+    #[test]
+    fn what_is_not_taken_stays() {
+        codegen::host::link();
+        let buffer = create::<BufferOut>(10).unwrap();
+        buffer.write(b"abcde");
+        let mut seen = Vec::new();
+        for most in [2, 0, 9] {
+            buffer.hand_out(|bytes| {
+                seen.push(bytes.to_vec());
+                most
+            });
+            buffer.put(b'+');
+        }
+        assert_eq!(seen, [&b"abcde"[..], b"cde+", b"cde++"]);
+        assert_eq!((buffer.buffered(), buffer.lost()), (1, 0));
     }
 
     #[test]

@@ -65,6 +65,41 @@ pub struct CookTtyIn<B = Arc<Typed>> {
     stopped: bool,
 }
 
+/// Bytes that are no control character under some settings, and that these pass to the line as they are, or
+/// as a newline: a bit each is set for all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ordinary([u64; 4]);
+
+impl Ordinary {
+    /// Under the settings `t`.
+    pub fn of(t: &Termios) -> Ordinary {
+        let mut others = match t.lflag & EXTPROC {
+            0 => [0; 4],
+            _ => [u64::MAX; 4],
+        };
+        if t.iflag & ISTRIP != 0 {
+            (others[2], others[3]) = (u64::MAX, u64::MAX);
+        }
+        if t.iflag & (IGNCR | INLCR) != 0 {
+            others[0] |= 1 << b'\r' | 1 << b'\n';
+        }
+        for (which, byte) in t.cc.iter().enumerate() {
+            if *byte != 0 && which != VMIN && which != VTIME {
+                others[usize::from(*byte) / 64] |= 1 << (*byte % 64);
+            }
+        }
+        if t.iflag & ICRNL != 0 {
+            others[0] |= (others[0] >> b'\n' & 1) << b'\r';
+        }
+        Ordinary(others)
+    }
+
+    /// Whether `byte` is one.
+    pub fn has(&self, byte: u8) -> bool {
+        self.0[usize::from(byte) / 64] & 1 << (byte % 64) == 0
+    }
+}
+
 /// How readers take input under the settings `t`.
 pub fn mode(t: &Termios) -> Mode {
     if in_lines(t) {
@@ -137,10 +172,7 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
             self.edit_column = out.column();
             self.line().iter().for_each(|&b| echo_byte(t, b, out));
         } else if byte == b'\n' {
-            if t.lflag & (ECHO | ECHONL) != 0 {
-                out.echo(b"\n");
-            }
-            self.finish_line(t, Some(b'\n'), out);
+            self.newline(t, out);
         } else if is(t, VEOF, byte) {
             self.finish_line(t, None, out);
         } else if is(t, VEOL, byte) || (extended && is(t, VEOL2, byte)) {
@@ -151,6 +183,39 @@ impl<B: Deref<Target = Typed>> CookTtyIn<B> {
         } else {
             self.add(t, byte, out);
         }
+    }
+
+    /// Whether [`put_ordinary`](Self::put_ordinary) may take a byte now that is ordinary under the settings.
+    pub fn is_plain(&self) -> bool {
+        !self.literal_next && !self.stopped
+    }
+
+    /// As [`put`](Self::put), of a byte that is [`Ordinary`] under the settings `t`, when
+    /// [`is_plain`](Self::is_plain) holds: it asks for no control.
+    pub fn put_ordinary(&mut self, t: &Termios, byte: u8, out: &mut impl Callouts) {
+        let byte = match byte {
+            b'\r' if t.iflag & ICRNL != 0 => b'\n',
+            _ => byte,
+        };
+        if byte == b'\n' && t.lflag & ICANON != 0 {
+            self.newline(t, out);
+        } else {
+            self.add(t, byte, out);
+        }
+    }
+
+    fn newline(&mut self, t: &Termios, out: &mut impl Callouts) {
+        if t.lflag & (ECHO | ECHONL) != 0 {
+            out.echo(b"\n");
+        }
+        self.finish_line(t, Some(b'\n'), out);
+    }
+
+    /// Whether [`put_ordinary`](Self::put_ordinary) of `byte` asks for the cursor's column: the byte begins a
+    /// line, and does not end it.
+    pub fn asks_column(&self, t: &Termios, byte: u8) -> bool {
+        let ends = byte == b'\n' || byte == b'\r' && t.iflag & ICRNL != 0;
+        t.lflag & ICANON != 0 && !ends && self.line_is_empty()
     }
 
     /// Moves processed bytes into `buffer`: at most one line in canonical mode. `None` when there is nothing

@@ -63,6 +63,11 @@ impl Serializer {
         unsafe { self.block.at().cast::<RawMonitor>().as_ref() }
     }
 
+    /// Takes the turn if nobody is inside. From anywhere.
+    pub fn try_hold(&self) -> Option<Held<'_>> {
+        self.monitor().try_lock().then(|| Held(self))
+    }
+
     /// Takes the turn, sleeping while another is inside, until the result is dropped.
     pub fn hold(&self) -> Held<'_> {
         self.monitor().lock();

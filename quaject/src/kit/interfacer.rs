@@ -19,6 +19,7 @@ use crate::kit::signature::{Event, Put, Read, Retry, Signature, Write};
 use alloc::sync::Arc;
 use codegen::Draft;
 use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU64, Ordering};
 use sync::Monitor;
 
 /// The most links that may follow each other.
@@ -286,6 +287,14 @@ pub(super) fn alone<R>(changes: impl FnOnce() -> R) -> R {
     changes()
 }
 
+/// How often links have changed, and one more.
+static CHANGES: AtomicU64 = AtomicU64::new(1);
+
+/// A number that is another after each change of any link: for those who remember how links are.
+pub fn changes() -> u64 {
+    CHANGES.load(Ordering::Acquire)
+}
+
 /// As [`relink`], by the party that is [`alone`]; the second is what is no more linked, for it to drop
 /// afterwards.
 pub(super) fn exchange(
@@ -307,6 +316,7 @@ pub(super) fn exchange(
         return (Err(unmade), to);
     }
     let old = from.wiring().exchange(port, to);
+    CHANGES.fetch_add(1, Ordering::AcqRel);
     let made = remake(from, port);
     if made.is_ok() {
         if let Some(left) = owner(&old) {
@@ -315,6 +325,7 @@ pub(super) fn exchange(
         return (made, old);
     }
     let new = from.wiring().exchange(port, old);
+    CHANGES.fetch_add(1, Ordering::AcqRel);
     if let Some(led) = led {
         led.is_left();
     }

@@ -104,6 +104,23 @@ const STEPS: &[Step] = &[
         s.keys("\x04")?;
         s.expect(PROMPT)
     }),
+    ("single keys, each when the one before has shown", |s| {
+        s.program("cat")?;
+        for key in ["o", "n", "e", "\t", "x"] {
+            s.keys(key)?;
+            s.expect(key)?;
+        }
+        s.keys("\x7f")?;
+        s.expect("\x08 \x08")?;
+        for key in ["\u{e9}", "2"] {
+            s.keys(key)?;
+            s.expect(key)?;
+        }
+        s.keys("\r")?;
+        s.expect("\r\none\t\u{e9}2\r\n")?;
+        s.keys("\x04")?;
+        s.expect(PROMPT)
+    }),
     ("lines typed ahead wait for their reader", |s| {
         s.program("sh -c \"read -r word; echo got-\\$word; cat\"")?;
         s.keys("first\rone\rtwo\r\x04")?;

@@ -37,6 +37,9 @@ pub struct Reads {
     pub mode: Mode,
     /// Whether somebody may wait for room in the buffer, and is woken.
     pub full: bool,
+    /// Whether a reader that finds nothing sleeps straight out of the routine, if no other does
+    /// ([`Typed::wake_readers`] wakes it). Not with a minimum of more than a byte.
+    pub patient: bool,
     /// The seam that routines are made against.
     pub seam: &'static Seam,
 }
@@ -64,7 +67,11 @@ pub unsafe fn synthesize_read(
     kept: Option<Arc<dyn Any + Send + Sync>>,
 ) -> Result<Made<DescFn>, Unmade> {
     let &Reads {
-        mode, full, seam, ..
+        mode,
+        full,
+        patient,
+        seam,
+        ..
     } = reads;
     near(core::ptr::from_ref(typed).wrapping_add(1))?;
     let base = near(typed)? as i32;
@@ -93,6 +100,7 @@ pub unsafe fn synthesize_read(
     let link = link.ok_or(Unmade::BadSpec)?;
     let d = &mut a;
     let [leave, unlock, done, fault, tell] = core::array::from_fn(|_| d.label());
+    let nothing = if patient { d.label() } else { unlock };
 
     emit::look(d, v, turn, leave);
     dynasm!(d ; .arch x64 ; test rsi, rsi ; js =>leave);
@@ -103,11 +111,11 @@ pub unsafe fn synthesize_read(
     // edi = places there, rdx = bytes asked for, at most what the buffer holds.
     dynasm!(d ; .arch x64
         ; push rdi
-        ; mov edi, [head]
-        ; sub edi, [tail]
-        ; jz =>unlock
         ; test rdx, rdx
         ; jz =>unlock
+        ; mov edi, [head]
+        ; sub edi, [tail]
+        ; jz =>nothing
     );
     if let Mode::Bytes(least @ 2..) = mode {
         // Enough means the smaller of the settings' minimum and the requested count.
@@ -190,6 +198,13 @@ pub unsafe fn synthesize_read(
     emit::give(d, v, turn, wake_next);
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
     emit::leave_slowly(d, abi::nr::READ, slow);
+    if patient {
+        let sleep = base + offset_of!(Typed, sleep) as i32;
+        dynasm!(d ; .arch x64 ; =>nothing ; pop rdi);
+        emit::give(d, v, turn, wake_next);
+        dynasm!(d ; .arch x64 ; pop rcx ; mov rax, sleep);
+        d.jmp_abs(seam.wait_for_data());
+    }
     // SAFETY: the code above keeps the contract of a descriptor routine, on the caller's promise about the
     // buffer.
     unsafe { a.seal(kept) }

@@ -117,6 +117,74 @@ fn erasing_a_tab_goes_back_to_where_it_began() {
     assert_eq!(screen.shown, b"abc\t\x08\x08\x08\x08\x08d\r\n");
 }
 
+/// The short way of ordinary bytes, under many settings, control characters at odd places among them.
+#[test]
+fn an_ordinary_byte_does_the_same_by_the_short_way() {
+    let mut state = 7_u32;
+    let mut random = move |below: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) % below
+    };
+    let (mut short, mut long) = (0, 0);
+    for _ in 0..if cfg!(miri) { 5 } else { 400 } {
+        let mut t = sane();
+        for flag in [ISTRIP, IGNCR, ICRNL, INLCR, IXON, IXANY, IMAXBEL, IUTF8] {
+            t.iflag ^= if random(4) == 0 { flag } else { 0 };
+        }
+        for flag in [
+            ISIG, ICANON, ECHO, ECHOE, ECHOK, ECHONL, NOFLSH, ECHOCTL, IEXTEN, EXTPROC,
+        ] {
+            t.lflag ^= if random(5) == 0 { flag } else { 0 };
+        }
+        for _ in 0..random(4) {
+            t.cc[random(NCCS as u32) as usize] = [0, b'\r', b'\n', b'x', 0xe9][random(5) as usize];
+        }
+        let ordinary = Ordinary::of(&t);
+        let (mut one, mut other) = (typed(&t, b""), typed(&t, b""));
+        for _ in 0..60 {
+            let byte = match random(4) {
+                0 => random(256) as u8,
+                1 => [b'\r', b'\n', b'\t', 127, 4, 17, 22][random(7) as usize],
+                _ => b'a' + random(26) as u8,
+            };
+            one.0.put(&t, byte, &mut one.1);
+            if other.0.is_plain() && ordinary.has(byte) {
+                other.0.put_ordinary(&t, byte, &mut other.1);
+                short += 1;
+            } else {
+                other.0.put(&t, byte, &mut other.1);
+                long += 1;
+            }
+            assert_eq!(one.1.shown, other.1.shown, "{t:?} {byte}");
+            assert_eq!(one.1.controls, other.1.controls, "{t:?} {byte}");
+            assert_eq!(one.0.available(), other.0.available());
+        }
+        assert_eq!(line(&mut one.0, &t), line(&mut other.0, &t));
+    }
+    assert!(short > long);
+}
+
+#[test]
+fn one_reader_sleeps_straight_out_of_its_routine() {
+    use crate::kit::seam::Sleep;
+    let typed = Arc::new(Typed::new());
+    let word = core::ptr::from_ref(&typed.sleep).addr();
+    let sleep = |me| (typed.sleep.0)(word, me);
+    let me = 16;
+    assert_eq!(sleep(me), Sleep::SUSPEND);
+    assert_eq!(sleep(me), Sleep::SUSPEND, "woken for nothing");
+    assert_eq!(sleep(me + 16), Sleep::LEAVE, "another is there");
+    let mut editor = CookTtyIn::new(typed.clone());
+    b"a\n"
+        .iter()
+        .for_each(|&key| editor.put(&sane(), key, &mut Screen::default()));
+    assert_eq!(sleep(me), Sleep::AGAIN);
+    typed.wake_readers();
+    assert_eq!(sleep(me + 16), Sleep::AGAIN, "the place is free again");
+    typed.be_impatient();
+    assert_eq!(sleep(me + 16), Sleep::LEAVE);
+}
+
 #[test]
 fn raw_mode_gives_each_byte_as_it_comes() {
     let mut t = sane();
@@ -214,6 +282,7 @@ mod routine {
             from,
             mode,
             full: false,
+            patient: false,
             seam,
         };
         // SAFETY: the buffer is leaked.

@@ -11,11 +11,17 @@
 //! The editor moves `head` after it has written the places, the reader whose turn it is moves `tail` after it
 //! has read them (figure 1 of Massalin and Pu 1989). Flushing and a change of mode take the readers' turn.
 //! Each end has a list of threads that wait for the other end; generated code checks it after it has moved
-//! its position.
+//! its position. One reader may sleep straight out of its routine, as at a pipe ([`Sleep`]): it notes itself
+//! in a word, and looks at the input again before it sleeps; [`Typed::wake_readers`] looks at the word after
+//! the input has been published.
 //!
 //! Source: dissertation, table 4.2 ("read a processed character from the edit buffer").
 
-use core::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, Ordering};
+use crate::kit::seam::Sleep;
+use core::mem::offset_of;
+use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicUsize, Ordering, fence,
+};
 use sync::WaitList;
 use sync::monitor::RawMonitor;
 
@@ -47,6 +53,12 @@ pub struct Typed {
     pub(crate) edit: AtomicU32,
     /// Woken when there may be something for a reader.
     pub(crate) readable: WaitList,
+    /// For the reading routine that finds nothing.
+    pub(crate) sleep: Sleep,
+    /// The thread that sleeps straight out of it, as the callouts name it; 0 for none.
+    sleeper: AtomicUsize,
+    /// No thread may.
+    impatient: AtomicBool,
     pub(crate) reader: Reader,
     pub(crate) places: [AtomicU16; PLACES],
 }
@@ -76,6 +88,9 @@ impl Typed {
             group: AtomicI32::new(0),
             edit: AtomicU32::new(0),
             readable: WaitList::new(),
+            sleep: Sleep(Self::sleep_for_input),
+            sleeper: AtomicUsize::new(0),
+            impatient: AtomicBool::new(false),
             reader: Reader {
                 tail: AtomicU32::new(0),
                 turn: RawMonitor::new(),
@@ -90,8 +105,49 @@ impl Typed {
         &self.group
     }
 
-    /// Woken when there may be input for a reader. The caller of the editor's publishing functions wakes
-    /// them.
+    /// From here on no thread sleeps straight out of its routine: a description of the terminal does not
+    /// wait.
+    pub fn be_impatient(&self) {
+        self.impatient.store(true, Ordering::SeqCst);
+    }
+
+    /// The function behind [`Seam::waiting`](crate::kit::seam::Seam::waiting).
+    extern "sysv64" fn sleep_for_input(sleep: usize, me: usize) -> usize {
+        let typed = (sleep - offset_of!(Typed, sleep)) as *const Typed;
+        // SAFETY: routines pass the word of the buffer that they were generated for, and until it sleeps
+        // nothing can free it.
+        let typed = unsafe { &*typed };
+        if typed.impatient.load(Ordering::SeqCst) {
+            return Sleep::LEAVE;
+        }
+        let (set, fetch) = (Ordering::SeqCst, Ordering::Relaxed);
+        let before = match typed.sleeper.compare_exchange(0, me, set, fetch) {
+            Ok(before) | Err(before) => before,
+        };
+        if before != 0 && before != me {
+            return Sleep::LEAVE;
+        }
+        // In the total order of these accesses: who has published input looks for a sleeper afterwards.
+        fence(Ordering::SeqCst);
+        match typed.is_empty() {
+            true => Sleep::SUSPEND,
+            false => Sleep::AGAIN,
+        }
+    }
+
+    /// Wakes all readers that wait. The caller of the editor's publishing functions does so.
+    pub fn wake_readers(&self) {
+        fence(Ordering::SeqCst);
+        if self.sleeper.load(Ordering::Relaxed) != 0 {
+            let sleeper = self.sleeper.swap(0, Ordering::SeqCst);
+            if sleeper != 0 {
+                (sync::callout::get().resume)(sleeper);
+            }
+        }
+        self.readable.wake_all();
+    }
+
+    /// Woken when there may be input for a reader, by [`Typed::wake_readers`].
     pub fn readable(&self) -> &WaitList {
         &self.readable
     }

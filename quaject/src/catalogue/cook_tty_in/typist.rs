@@ -60,7 +60,7 @@ impl Typed {
         }
         turn.unlock();
         if fits {
-            self.readable.wake_all();
+            self.wake_readers();
         }
         fits.then_some(bytes.len())
     }

@@ -186,6 +186,13 @@ impl ByteQueue {
         }
     }
 
+    /// The byte that the consumer gets next, which stays. With one consumer, the caller is the only consumer
+    /// at this time.
+    pub fn next(&self) -> Option<u8> {
+        let tail = self.words().tail.tail.load(Ordering::Acquire);
+        (self.shown().load(Ordering::Acquire) != tail).then(|| self.places().look(tail))
+    }
+
     /// The last bytes that were put before position `head`, the newest first, got or not: at most as many as
     /// the queue has places. Those that another producer has put meanwhile may stand among them: then
     /// [`settled`](Self::settled) has another position.
