@@ -80,7 +80,7 @@ impl Found<'_> {
 impl OpenFile {
     /// Whether the last count of this description of a regular file may be given up with interrupts off: it
     /// has no code, nobody is to be told, and its inode stays, since it has a name.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn goes_quietly(self: &Arc<Self>) -> bool {
         let writable = self.writable();
         // The place, the behaviour and the right to write have a count each.

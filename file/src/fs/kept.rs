@@ -68,14 +68,14 @@ pub(super) fn keep_now(inode: &Arc<dyn Inode>, inactive: &Inactive, shown: &Show
     if inactive.place().is_some() {
         return false;
     }
-    // One that is kept goes the ordinary way only.
-    let behind = (0..FEW).map(|more| (ring.next + more) % MOST);
-    let Some(place) = behind
-        .into_iter()
-        .find(|place| ring.inodes[*place].is_none())
-    else {
-        return false;
-    };
+    let mut place = ring.next % MOST;
+    if ring.inodes[place].is_some() {
+        // One that is kept goes the ordinary way only.
+        let Some(free) = free_behind(&ring) else {
+            return false;
+        };
+        place = free;
+    }
     inactive.set_place(Some(place));
     inactive.admit();
     ring.inodes[place] = Some(inode.clone());
@@ -88,6 +88,15 @@ pub(super) fn keep_now(inode: &Arc<dyn Inode>, inactive: &Inactive, shown: &Show
     inactive.set_place(None);
     inactive.expel();
     false
+}
+
+/// A free place that is not far behind the next.
+#[cold]
+fn free_behind(ring: &Ring) -> Option<usize> {
+    let behind = (1..FEW).map(|more| (ring.next + more) % MOST);
+    behind
+        .into_iter()
+        .find(|place| ring.inodes[*place].is_none())
 }
 
 /// Nothing of it waits any more; the monitor is free.

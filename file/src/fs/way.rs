@@ -264,12 +264,9 @@ pub unsafe fn reached<'a>(
     cred: &Cred,
     mode: u32,
 ) -> Option<Found<'a>> {
-    let want = match mode {
-        O_RDONLY => perm::READ,
-        O_WRONLY => perm::WRITE,
-        O_RDWR => perm::READ | perm::WRITE,
-        _ => return None,
-    };
+    const WANTED: [u32; 3] = [perm::READ, perm::WRITE, perm::READ | perm::WRITE];
+    const { assert!(O_RDONLY == 0 && O_WRONLY == 1 && O_RDWR == 2) };
+    let want = *WANTED.get(mode as usize)?;
     // SAFETY: as the caller promises.
     let Answer::Leads(found) = (unsafe { find(context, path, cred, true) }) else {
         return None;
