@@ -184,17 +184,20 @@ impl<M: Memory> AddressSpace<M> {
         entry: u64,
         lost: &mut Lost,
     ) -> bool {
+        if choice.habits.contains(&base) {
+            return false;
+        }
         let end = base.saturating_add(SPAN);
         let goes_on = |(_, area): &(usize, Area)| area.goes_on();
         if !choice.plain && !inner.areas.touching(base, end).iter().all(goes_on) {
             return false;
         }
         if entry & SHARED != 0 {
-            return !choice.habits.contains(&base);
+            return true;
         }
         let tables = self.tables();
         match tables.count(entry, WRITE) {
-            0 => !choice.habits.contains(&base),
+            0 => true,
             1..=FEW => false,
             many => {
                 tables.strip(entry, WRITE);
