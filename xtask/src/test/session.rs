@@ -4,6 +4,7 @@
 
 use super::kit::Kit;
 use super::tap::Check;
+use crate::compile;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
 use std::fs::File;
@@ -119,6 +120,15 @@ const STEPS: &[Step] = &[
         s.keys("\r")?;
         s.expect("\r\none\t\u{e9}2\r\n")?;
         s.keys("\x04")?;
+        s.expect(PROMPT)
+    }),
+    ("a reader that sleeps meets signals and O_NONBLOCK", |s| {
+        s.keys("sleepers\r")?;
+        s.expect("[rang]\r\ninter-rupted\r\n[rang]\r\n")?;
+        s.keys("first\r")?;
+        s.expect("first\r\nwent-on\r\n[changed]\r\n")?;
+        s.keys("second\r")?;
+        s.expect("second\r\nslept-on\r\nwaits-no-more\r\n")?;
         s.expect(PROMPT)
     }),
     ("lines typed ahead wait for their reader", |s| {
@@ -403,7 +413,10 @@ fn start(kit: &Kit) -> io::Result<(Child, Screen, File)> {
             ws_ypixel: 0,
         },
     )?;
-    let mut command = kit.xtask(&["run", "--timeout", "300"]);
+    let sleepers = compile::program("sleepers", &compile::GLIBC)
+        .map_err(|failure| io::Error::other(failure.message))?;
+    let sleepers = format!("{}:/bin/sleepers", sleepers.display());
+    let mut command = kit.xtask(&["run", "--timeout", "300", "--add", &sleepers]);
     command.env("TERM", "vt100");
     command.stdin(Stdio::from(terminal.try_clone()?));
     command
