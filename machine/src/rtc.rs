@@ -1,6 +1,6 @@
 //! The battery clock: the chip (MC146818 and its kin) that counts seconds while the machine is off.
 //!
-//! *Interface*: [`read`] and [`write`], in seconds since 1970 (UTC); one party at a time. The chip has two
+//! *Interface*: [`read`] and [`write()`], in seconds since 1970 (UTC); one party at a time. The chip has two
 //! digits of the year, taken as of this century. Its interrupts are not used: the two ports lead to one
 //! register at a time, so a handler would change the one that a thread has just chosen.
 
