@@ -75,12 +75,12 @@ struct Rtc {
     periodic: TimerFd,
     updates: TimerFd,
     alarm: TimerFd,
-    events: Monitor<Events>,
+    events: Monitor<Bells>,
     _turn: Turn,
 }
 
 /// The events that come.
-struct Events {
+struct Bells {
     /// Periodic events in a second.
     rate: u64,
     periodic: bool,
@@ -88,7 +88,7 @@ struct Events {
     /// When it is to ring or was, seconds since 1970.
     alarm: u64,
     rings: bool,
-    /// Events that nobody has read: how many, and of what kinds.
+    /// Bells that nobody has read: how many, and of what kinds.
     events: u64,
     kinds: u32,
 }
@@ -161,7 +161,7 @@ impl Rtc {
             updates: timer()?,
             alarm: timer()?,
             counter,
-            events: Monitor::new(Events {
+            events: Monitor::new(Bells {
                 rate: USUAL,
                 periodic: false,
                 updates: false,
@@ -175,7 +175,7 @@ impl Rtc {
     }
 
     /// Takes over which events have come. ENOMEM.
-    fn collect(&self, state: &mut Events) -> Result<()> {
+    fn collect(&self, state: &mut Bells) -> Result<()> {
         let all = [
             (&self.periodic, RTC_PF),
             (&self.updates, RTC_UF),
@@ -204,7 +204,7 @@ impl Rtc {
     }
 
     /// Has `change` change what events come. ENOMEM, and its own errors.
-    fn change(&self, change: impl FnOnce(&mut Events) -> Result<()>) -> Result<()> {
+    fn change(&self, change: impl FnOnce(&mut Bells) -> Result<()>) -> Result<()> {
         let mut state = self.events.lock();
         self.collect(&mut state)?;
         let changed = change(&mut state);
@@ -217,7 +217,7 @@ impl Rtc {
     }
 
     /// Sets the alarms anew. ENOMEM.
-    fn arm(&self, state: &Events) -> Result<()> {
+    fn arm(&self, state: &Bells) -> Result<()> {
         let period = SECOND / state.rate;
         let moment = |wanted: bool, interval| if wanted { interval } else { 0 };
         let first = moment(state.periodic, period);

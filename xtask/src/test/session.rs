@@ -417,6 +417,8 @@ fn start(kit: &Kit) -> io::Result<(Child, Screen, File)> {
         .map_err(|failure| io::Error::other(failure.message))?;
     let sleepers = format!("{}:/bin/sleepers", sleepers.display());
     let mut command = kit.xtask(&["run", "--timeout", "300", "--add", &sleepers]);
+    // It builds none, for which it would wait while another is built.
+    command.arg("--kernel").arg(kit.kernel());
     command.env("TERM", "vt100");
     command.stdin(Stdio::from(terminal.try_clone()?));
     command
