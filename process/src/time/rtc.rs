@@ -88,7 +88,7 @@ struct Bells {
     /// When it is to ring or was, seconds since 1970.
     alarm: u64,
     rings: bool,
-    /// Bells that nobody has read: how many, and of what kinds.
+    /// Events that nobody has read: how many, and of what kinds.
     events: u64,
     kinds: u32,
 }
