@@ -103,8 +103,8 @@ const AIMS: &[Aim] = &[
     aim("select_100", 3.0, 3.0, ""),
     aim("poll_100", 3.0, 3.0, ""),
     aim("poll_1", 8.0, 8.0, ""),
-    aim("open_close_made", 5.8, 15.0, MADE),
-    aim("open_close_second", 5.5, 15.0, MADE),
+    aim("open_close_made", 5.0, 15.0, MADE),
+    aim("open_close_second", 4.8, 15.0, MADE),
     aim("eventfd_handover", 8.0, 8.0, ""),
     aim(
         "epoll_wake",
