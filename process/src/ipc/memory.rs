@@ -14,7 +14,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
 use sync::Monitor;
-use vm::frame::FrameRef;
+use vm::frame::{FrameRef, Places};
 use vm::space::{Backing, Label, PagerInfo, Placement};
 use vm::{AddressSpace, Pager, Prot};
 
@@ -257,7 +257,7 @@ impl Pager for Pages {
         self.inner.frame(index, write)
     }
 
-    fn resident(&self, first: u64, found: &mut [Option<FrameRef>]) {
+    fn resident(&self, first: u64, found: &mut Places<'_>) {
         self.inner.resident(first, found);
     }
 

@@ -356,9 +356,13 @@ impl Frames {
     /// Adds an owner. Beyond the top of memory, where devices are, there are no owners.
     #[inline]
     pub fn share(&self, frame: Frame) {
-        if let Some(count) = self.known().shares.get(frame.index()) {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
+        self.counts().share(frame);
+    }
+
+    /// The counts of owners, for many frames in turn.
+    #[inline]
+    pub(super) fn counts(&self) -> Counts {
+        Counts(self.known().shares)
     }
 
     /// The number of owners besides the caller, which has a share. Zero stays zero until the caller shares
@@ -375,11 +379,22 @@ impl Frames {
     // Of many frames in turn, most have another owner: a call is as much again.
     #[inline(always)]
     pub fn release(&self, frame: Frame) -> bool {
-        let last = self.drop_share(frame);
+        let last = self.counts().drop_share(frame);
         if last {
             self.take_back(frame);
         }
         last
+    }
+
+    /// Gives back one share of each of `frames`.
+    #[inline(always)]
+    pub fn release_each(&self, frames: impl Iterator<Item = Frame>) {
+        let counts = self.counts();
+        for frame in frames {
+            if counts.drop_share(frame) {
+                self.take_back(frame);
+            }
+        }
     }
 
     /// The frame has no owner any more.
@@ -416,25 +431,6 @@ impl Frames {
     #[inline]
     pub(crate) fn word_of_table(&self, frame: Frame) -> Option<&AtomicU32> {
         self.known().shares.get(frame.index())
-    }
-
-    /// Takes away one share; `true` when there was no other.
-    #[inline(always)]
-    fn drop_share(&self, frame: Frame) -> bool {
-        let Some(count) = self.known().shares.get(frame.index()) else {
-            return false;
-        };
-        let mut seen = count.load(Ordering::Acquire);
-        loop {
-            // An only owner cannot become two behind its own back, so a plain look is enough.
-            if seen == 0 {
-                return true;
-            }
-            match count.compare_exchange_weak(seen, seen - 1, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return false,
-                Err(now) => seen = now,
-            }
-        }
     }
 
     /// A frame of zeros from the stock.
@@ -510,5 +506,38 @@ impl Frames {
         let known: usize = (0..).zip(blocks).map(|(order, count)| count << order).sum();
         blocks[0] += self.free().saturating_sub(known);
         blocks
+    }
+}
+
+/// How many owners each frame has, besides one.
+#[derive(Clone, Copy)]
+pub(super) struct Counts(&'static [AtomicU32]);
+
+impl Counts {
+    /// Adds an owner.
+    #[inline(always)]
+    pub(super) fn share(self, frame: Frame) {
+        if let Some(count) = self.0.get(frame.index()) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes away one share; `true` when there was no other.
+    #[inline(always)]
+    fn drop_share(self, frame: Frame) -> bool {
+        let Some(count) = self.0.get(frame.index()) else {
+            return false;
+        };
+        let mut seen = count.load(Ordering::Acquire);
+        loop {
+            // An only owner cannot become two behind its own back, so a plain look is enough.
+            if seen == 0 {
+                return true;
+            }
+            match count.compare_exchange_weak(seen, seen - 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return false,
+                Err(now) => seen = now,
+            }
+        }
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! *Interface*: a [`Frame`] is a number, not an owner; the caller of [`alloc()`] owns one share and gives it
 //! back with [`release`]. [`share`] adds an owner (copy-on-write, file pages), [`FrameRef`] is an owner that
-//! gives back by itself, and whose bytes are read and written through [`FrameBytes`] alone. The kernel's own
-//! frames come from the bottom of memory and programs' from the top, so that the heap finds room below 1 GiB.
-//! Programs' pages ask [`alloc_user`], which leaves the kernel a reserve: so the kernel's own small
-//! allocations succeed when programs have eaten everything else.
+//! gives back by itself, and whose bytes are read and written through [`FrameBytes`] alone; a [`Row`] owns
+//! those of several pages. The kernel's own frames come from the bottom of memory and programs' from the top,
+//! so that the heap finds room below 1 GiB. Programs' pages ask [`alloc_user`], which leaves the kernel a
+//! reserve: so the kernel's own small allocations succeed when programs have eaten everything else.
 //!
 //! The metadata (two bits' worth of bitmap and four bytes of share count a frame) is sized and placed at
 //! boot.
@@ -19,6 +19,7 @@ mod bytes;
 pub mod fail;
 mod frames;
 mod reference;
+mod row;
 mod stock;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ mod tests;
 pub use bytes::FrameBytes;
 pub use frames::{Frames, Stats};
 pub use reference::FrameRef;
+pub use row::{Places, Row};
 
 use crate::memory::{Kernel, Memory};
 use abi::layout::PAGE_SHIFT;

@@ -23,7 +23,7 @@ use super::guard::View;
 use super::own::For;
 use super::pager::Pager;
 use super::{Access, AddressSpace, FaultError, Inner, Prot};
-use crate::frame::{Frame, FrameRef};
+use crate::frame::{Frame, FrameRef, Places, Row};
 use crate::memory::Memory;
 use crate::table::{self, ENTRIES, Last, Missing, NO_EXECUTE, PRESENT, WRITE, frame_of, occupied};
 use abi::errno::Errno;
@@ -73,7 +73,7 @@ enum Step {
 /// A pager's answer.
 struct Answer {
     own: Option<FrameRef>,
-    neighbours: [Option<FrameRef>; AROUND],
+    neighbours: Row<AROUND>,
 }
 
 impl<M: Memory> AddressSpace<M> {
@@ -162,11 +162,12 @@ impl<M: Memory> AddressSpace<M> {
             return Err(FaultError::Protection);
         }
         let tables = self.tables();
-        let word = match tables.change_leaf(page) {
-            Ok(word) => word,
+        let (table, index) = match tables.change_leaf(page) {
+            Ok(place) => place,
             Err(Missing::Memory) => return Err(FaultError::OutOfMemory),
             Err(Missing::Shared) => return Ok(self.look_only(page, access, area.prot)),
         };
+        let word = &table[index];
         let entry = word.load(Ordering::Acquire);
         let there = occupied(entry);
         if there && (access != Access::Write || entry & (PRESENT | WRITE) == PRESENT | WRITE) {
@@ -175,7 +176,7 @@ impl<M: Memory> AddressSpace<M> {
         }
         match &area.content {
             Content::Pager { shared, .. } if *shared || !there => {
-                if !there && self.at_hand(&view, *start, area, page, (word, entry), access) {
+                if !there && self.at_hand(&view, *start, area, page, table, access) {
                     return Ok(Step::Done);
                 }
                 put_down(question, *start, area, page, access, view.changes);
@@ -219,8 +220,8 @@ impl<M: Memory> AddressSpace<M> {
             .map_err(|_| FaultError::OutOfMemory)
     }
 
-    /// Puts the page of an object into the empty entry `seen` of `word` at once, with neighbours that are
-    /// likely to be wanted, if the pager of `area` has it in memory and need not know more.
+    /// Puts the page of an object into its empty entry in `table` at once, with neighbours that are likely to
+    /// be wanted, if the pager of `area` has it in memory and need not know more.
     ///
     /// The neighbours of a page that is written come along only where pages shortly before it are mapped: a
     /// program that writes here and there has no use for them.
@@ -231,7 +232,7 @@ impl<M: Memory> AddressSpace<M> {
         start: usize,
         area: &Area,
         page: usize,
-        seen: (&AtomicU64, u64),
+        table: &[AtomicU64; ENTRIES],
         access: Access,
     ) -> bool {
         let Content::Pager {
@@ -249,45 +250,37 @@ impl<M: Memory> AddressSpace<M> {
             return false;
         }
         let index_of = |address: usize| first + ((address - start) / PAGE) as u64;
-        let own = |frame: FrameRef| {
-            let new = table::page(frame.frame(), area.prot, writable);
-            let placed = exchange(seen.0, seen.1, new);
-            if placed {
-                frame.into_frame();
+        let frames = self.memory.frames();
+        let place = |frame: Frame| {
+            let new = table::page(frame, area.prot, writable);
+            let placed = exchange(&table[table::index(page, 1)], 0, new);
+            if !placed {
+                frames.release(frame);
             }
             isize::from(placed)
         };
-        if writes && !self.is_used_before(start, page) {
-            let mut found = [None];
-            pager.resident(index_of(page), &mut found);
-            let [Some(frame)] = found else { return false };
-            self.resident.add(view.tally, own(frame));
+        if writes && !is_used_before(table, start, page) {
+            let mut found = Row::<1>::new(frames);
+            pager.resident(index_of(page), &mut found.first(1));
+            let Some(frame) = found.take(0) else {
+                return false;
+            };
+            self.resident.add(view.tally, place(frame));
             return true;
         }
         let block = page & !(AROUND * PAGE - 1);
         let (low, high) = (block.max(start), (block + AROUND * PAGE).min(area.end));
-        let mut found = [const { None }; AROUND];
-        let found = &mut found[..(high - low) / PAGE];
-        pager.resident(index_of(low), found);
-        let Some(frame) = found[(page - low) / PAGE].take() else {
+        let mut found = Row::<AROUND>::new(frames);
+        pager.resident(index_of(low), &mut found.first((high - low) / PAGE));
+        let Some(frame) = found.take((page - low) / PAGE) else {
             return false;
         };
         // The part of the table is marked: it is that of the page.
-        let tables = self.tables();
-        let words = tables.leaves(low, found.len());
+        let words = &table[table::index(low, 1)..];
         let along = table::along(area.prot, writable);
-        self.resident
-            .add(view.tally, own(frame) + enter_along(words, found, along));
+        let added = enter_along(words, found.first(AROUND), along);
+        self.resident.add(view.tally, place(frame) + added);
         true
-    }
-
-    /// Whether a page shortly before `page` is mapped, in the area that begins at `start`.
-    fn is_used_before(&self, start: usize, page: usize) -> bool {
-        let first = page.saturating_sub(BEFORE * PAGE).max(start);
-        let first = first.max(page & !(ENTRIES * PAGE - 1));
-        let tables = self.tables();
-        let words = tables.leaves(first, (page - first) / PAGE);
-        words.iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
     /// Another thread was faster, or this CPU has an old translation, or rights were widened.
@@ -363,16 +356,19 @@ impl<M: Memory> AddressSpace<M> {
         }
         let mut answer = Answer {
             own: Some(own),
-            neighbours: [const { None }; AROUND],
+            neighbours: Row::new(self.memory.frames()),
         };
         let (first, count, first_index) = question.around;
         let here = (page - first) / PAGE;
-        let (before, from_here) = answer.neighbours[..count].split_at_mut(here);
-        question.pager.resident(first_index, before);
-        if let [_, after @ ..] = from_here {
-            question
-                .pager
-                .resident(first_index + here as u64 + 1, after);
+        if count > 0 {
+            let Answer { neighbours, .. } = &mut answer;
+            let pager = &question.pager;
+            pager.resident(first_index, &mut neighbours.first(here));
+            let after = here + 1;
+            pager.resident(
+                first_index + after as u64,
+                &mut neighbours.first(count).from(after),
+            );
         }
         let mut enter = |view: View| {
             let unchanged = view.changes == question.changes;
@@ -430,27 +426,29 @@ impl<M: Memory> AddressSpace<M> {
         let (first, count, _) = question.around;
         let along = table::along(question.prot, false);
         let block = &block[(first - base) / PAGE..];
-        let added = enter_along(block, &mut answer.neighbours[..count], along);
+        let added = enter_along(block, answer.neighbours.first(count), along);
         self.resident.add(tally, added);
         Ok(step)
     }
 }
 
+/// Whether a page shortly before `page` is mapped, in the area that begins at `start`. `table` is the page's.
+#[inline]
+fn is_used_before(table: &[AtomicU64; ENTRIES], start: usize, page: usize) -> bool {
+    let end = table::index(page, 1);
+    let before = BEFORE.min((page - start) / PAGE).min(end);
+    let words = &table[end - before..end];
+    let or = |any, word: &AtomicU64| any | word.load(Ordering::Relaxed);
+    words.iter().fold(0, or) != 0
+}
+
 /// Puts neighbours into empty entries, each with the bits `along`, and answers how many; the others stay.
 #[inline(always)]
-fn enter_along(words: &[AtomicU64], found: &mut [Option<FrameRef>], along: u64) -> isize {
-    let mut added = 0;
-    for (word, slot) in words.iter().zip(found) {
-        if let Some(frame) = slot
-            && word.load(Ordering::Relaxed) == 0
-            && exchange(word, 0, frame.frame().address() | along)
-            && let Some(frame) = slot.take()
-        {
-            frame.into_frame();
-            added += 1;
-        }
-    }
-    added
+fn enter_along(words: &[AtomicU64], mut found: Places<'_>, along: u64) -> isize {
+    let added = found.offer(words.iter(), |word, frame| {
+        word.load(Ordering::Relaxed) == 0 && exchange(word, 0, frame.address() | along)
+    });
+    added as isize
 }
 
 /// Changes an entry that is still `seen`.

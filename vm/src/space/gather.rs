@@ -1,13 +1,19 @@
 //! Frames that were taken out of a table and may be freed once no CPU translates to them.
 //!
-//! *Interface*: [`Gather::page`], [`Gather::table`] while clearing; [`Gather::finish`] at the end. In
-//! between, a full gather forgets and frees what it has.
+//! *Interface*: [`Gather::clear`], [`Gather::page`], [`Gather::table`] while clearing; [`Gather::finish`] at
+//! the end. In between, a full gather forgets and frees what it has.
 
 use crate::frame::Frame;
 use crate::memory::Memory;
+use crate::table::{any_set, frame_of};
+use abi::layout::PAGE;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Frames held back at once.
 const ROOM: usize = 32;
+
+/// Entries that are cleared at a time.
+const FEW: usize = 8;
 
 /// Marks a frame that is a table, all zero.
 const TABLE: u32 = 1 << 31;
@@ -42,7 +48,59 @@ impl<M: Memory> Gather<M> {
     #[inline]
     pub(super) fn changed(&mut self, address: usize) {
         self.low = self.low.min(address);
-        self.high = self.high.max(address + abi::layout::PAGE);
+        self.high = self.high.max(address + PAGE);
+    }
+
+    /// Clears the entries `words`, the first of which is that of `base`, and takes a share of the frame of
+    /// each that was set. Answers how many these were.
+    pub(super) fn clear(&mut self, base: usize, words: &[AtomicU64]) -> isize {
+        let (parts, rest) = words.as_chunks::<FEW>();
+        let mut gone = 0usize;
+        let mut address = base;
+        for part in parts {
+            // Most are empty.
+            if any_set(part) {
+                gone = gone.wrapping_add(self.clear_few(address, part));
+            }
+            address = address.wrapping_add(FEW * PAGE);
+        }
+        if rest.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
+            gone = gone.wrapping_add(self.clear_few(address, rest));
+        }
+        gone as isize
+    }
+
+    /// The same of at most [`FEW`].
+    #[inline(always)]
+    fn clear_few(&mut self, base: usize, words: &[AtomicU64]) -> usize {
+        let Some(room) = self.room() else { return 0 };
+        let (mut set, mut count) = (0u32, 0usize);
+        for (index, word) in words.iter().enumerate() {
+            let entry = word.load(Ordering::Relaxed);
+            if entry != 0 {
+                word.store(0, Ordering::Release);
+                room[count % FEW] = frame_of(entry).0;
+                count = count.wrapping_add(1);
+                set |= 1 << index;
+            }
+        }
+        if set != 0 {
+            self.len += count;
+            let after = |pages: u32| base.wrapping_add(pages as usize * PAGE);
+            self.low = self.low.min(after(set.trailing_zeros()));
+            self.high = self.high.max(after(u32::BITS - set.leading_zeros()));
+        }
+        count
+    }
+
+    /// Room for [`FEW`] more frames.
+    #[inline]
+    fn room(&mut self) -> Option<&mut [u32; FEW]> {
+        if self.frames.is_none() || self.len > ROOM - FEW {
+            self.finish();
+            self.frames.get_or_insert([0; ROOM]);
+        }
+        self.frames.as_mut()?.get_mut(self.len..)?.first_chunk_mut()
     }
 
     /// The page at `address` is cleared; one share of `frame` goes.
@@ -92,17 +150,19 @@ impl<M: Memory> Gather<M> {
     fn forget_and_free(&mut self) {
         // A frame that found no room before has been forgotten with those that had it.
         if self.low < self.high {
-            let pages = (self.high - self.low) / abi::layout::PAGE;
+            let pages = (self.high - self.low) / PAGE;
             let pages = if pages > MANY { usize::MAX } else { pages };
             self.memory.forget(self.root, self.low, pages);
         }
-        for frame in self.frames.iter().flatten().take(self.len) {
-            if frame & TABLE != 0 {
-                self.memory.frames().release_zeroed(Frame(frame & !TABLE));
-            } else {
-                self.memory.frames().release(Frame(*frame));
+        let frames = self.memory.frames();
+        let held = self.frames.as_ref().map_or(&[][..], |all| &all[..self.len]);
+        frames.release_each(held.iter().filter_map(|number| {
+            if number & TABLE == 0 {
+                return Some(Frame(*number));
             }
-        }
+            frames.release_zeroed(Frame(number & !TABLE));
+            None
+        }));
         (self.len, self.low, self.high) = (0, usize::MAX, 0);
     }
 }

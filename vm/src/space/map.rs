@@ -13,7 +13,7 @@ use super::shared::Shared;
 use super::wishes::Wishes;
 use super::{Access, AddressSpace, FaultError, Inner, Remap};
 use crate::memory::Memory;
-use crate::table::{self, PRESENT, frame_of};
+use crate::table::{self, PRESENT};
 use abi::errno::Errno;
 use abi::layout::{PAGE, USER_END, USER_MMAP_TOP, USER_START, page_ceil, page_floor};
 use alloc::sync::Arc;
@@ -264,12 +264,9 @@ impl<M: Memory> AddressSpace<M> {
     /// Clears the entries of the range, but for those of tables that other spaces have too. In a change.
     fn zap(&self, start: usize, end: usize, gather: &mut Gather<M>) {
         let mut gone = 0;
-        self.tables()
-            .each_own_entry(start, end, |address, word, entry| {
-                word.store(0, Ordering::Release);
-                gather.page(address, frame_of(entry));
-                gone += 1;
-            });
+        self.tables().each_own_part(start, end, |base, words| {
+            gone += gather.clear(base, words);
+        });
         if gone != 0 {
             self.resident.note_most();
         }

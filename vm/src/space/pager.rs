@@ -5,7 +5,7 @@
 //! Source: Massalin and Pu 1991, section on virtual memory: the address space holds a list of segments,
 //! each with the pager that is expected to supply the content of its pages.
 
-use crate::frame::FrameRef;
+use crate::frame::{FrameRef, Places};
 use abi::errno::Errno;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -20,9 +20,9 @@ pub trait Pager: Send + Sync {
     /// object has no such page (past its end, or an I/O error), and the program gets SIGBUS.
     fn frame(&self, index: u64, write: bool) -> Result<FrameRef, Errno>;
 
-    /// Puts the frames of the pages from `first` on into `found`, an element each, as far as they are in
-    /// memory now; must not sleep. Lets one fault map the neighbours too.
-    fn resident(&self, _first: u64, _found: &mut [Option<FrameRef>]) {}
+    /// Puts shares of the frames of the pages from `first` on into `found`, a place each, as far as they are
+    /// in memory now; must not sleep. Lets one fault map the neighbours too.
+    fn resident(&self, _first: u64, _found: &mut Places<'_>) {}
 
     /// Whether [`Pager::frame`] is the same with `write` and without: pages of a shared mapping may be made
     /// writable before it is asked, as those that are [resident](Pager::resident) are.

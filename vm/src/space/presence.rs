@@ -9,6 +9,7 @@ use super::gather::Gather;
 use super::own::For;
 use super::pager::Pager;
 use super::{AddressSpace, Inner};
+use crate::frame::Row;
 use crate::memory::Memory;
 use crate::table::{ACCESSED, ALONG, DIRTY, frame_of, occupied};
 use abi::layout::{PAGE, USER_END};
@@ -122,10 +123,11 @@ impl<M: Memory> AddressSpace<M> {
             }
             if let Content::Pager { pager, first, .. } = &area.content {
                 for at in (from..to).step_by(PAGE) {
-                    let mut frame = [None];
-                    pager.resident(first + ((at - start) / PAGE) as u64, &mut frame);
+                    let mut frame = Row::<1>::new(self.memory.frames());
+                    let index = first + ((at - start) / PAGE) as u64;
+                    pager.resident(index, &mut frame.first(1));
                     if let Some(place) = found.get_mut((at - address) / PAGE) {
-                        *place = u8::from(frame[0].is_some());
+                        *place = u8::from(!frame.is_empty());
                     }
                 }
             }

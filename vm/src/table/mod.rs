@@ -143,33 +143,23 @@ impl<'a, M: Memory> Tables<'a, M> {
         }
     }
 
-    /// The `count` words from that of `address` on, as far as they lie in one leaf table; none if that is not
-    /// there.
-    #[inline]
-    pub fn leaves(&self, address: usize, count: usize) -> &[AtomicU64] {
-        let (physical, level) = self.descend::<false>(address);
-        if level != 1 {
-            return &[];
-        }
-        let first = index(address, 1);
-        &self.table(physical)[first..first.saturating_add(count).min(ENTRIES)]
-    }
-
     /// The word that maps the page of `address`, with tables made as needed. `None`: out of memory, or a
     /// large page.
     // In each fault: a call and what it keeps are as much again.
     #[inline(always)]
     pub fn leaf_or_make(&self, address: usize) -> Option<&AtomicU64> {
-        self.change_leaf(address).ok()
+        let (table, index) = self.change_leaf(address).ok()?;
+        Some(&table[index])
     }
 
-    /// The word that maps the page of `address`, to be changed, with tables made as needed.
+    /// The leaf table of `address`, made as needed, and the index there of the word that maps its page. That
+    /// word may be changed, and those of the same aligned [`PART`].
     #[inline(always)]
-    pub fn change_leaf(&self, address: usize) -> Result<&AtomicU64, Missing> {
+    pub fn change_leaf(&self, address: usize) -> Result<(&[AtomicU64; ENTRIES], usize), Missing> {
         let physical = self.leaf_table_or_make(address)?;
         let index = index(address, 1);
         self.mark(physical, index);
-        Ok(&self.table(physical)[index])
+        Ok((self.table(physical), index))
     }
 
     /// The leaf table of `address`, made as needed, for a caller that marks the used part of it.
@@ -652,11 +642,18 @@ impl<'a, M: Memory> Tables<'a, M> {
         end: usize,
         mut visit: impl FnMut(usize, &AtomicU64, u64),
     ) {
-        self.each_part_of::<true>(&mut Last::default(), start, end, |base, words| {
+        self.each_own_part(start, end, |base, words| {
             each_set(words, |i, word, entry| {
                 visit(base + (i << shift(1)), word, entry)
             });
         });
+    }
+
+    /// As [`each_part`](Self::each_part), to change the entries: without the tables that other spaces have
+    /// too.
+    #[inline]
+    pub fn each_own_part(&self, start: usize, end: usize, visit: impl FnMut(usize, &[AtomicU64])) {
+        self.each_part_of::<true>(&mut Last::default(), start, end, visit);
     }
 
     /// Whether no page of `start..end` has an entry that is not zero. Entries that others set meanwhile may

@@ -199,7 +199,8 @@ fn a_leaf_table_that_was_given_is_changed_by_its_last_owner_only() {
     );
     // One goes, and the other takes the table over.
     theirs.disown(given, &mut |_| panic!("a page"), &mut |_| panic!("a table"));
-    let leaf = mine.change_leaf(address).unwrap();
+    let (table, index) = mine.change_leaf(address).unwrap();
+    let leaf = &table[index];
     assert_eq!(leaf.load(Ordering::Relaxed), 0x1000 | PRESENT);
     assert_eq!(mine.leading_to(address).unwrap().1, entry);
     theirs

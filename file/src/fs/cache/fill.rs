@@ -5,7 +5,7 @@
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use core::sync::atomic::Ordering;
-use vm::frame::{self, FrameRef};
+use vm::frame::{self, FrameRef, Places};
 
 use super::backing::UNIT;
 use super::table::Run;
@@ -15,13 +15,15 @@ use super::{Cached, index};
 const SPARE: usize = 256;
 
 impl Cached {
-    /// Shares of the present pages from `first` on, one for each element of `found`, without sleeping: none
+    /// Shares of the present pages from `first` on, one for each place of `found`, without sleeping: none
     /// while the table is being changed.
-    pub fn pages_now(&self, first: u64, found: &mut [Option<FrameRef>]) {
+    pub fn pages_now(&self, first: u64, found: &mut Places<'_>) {
         let end = self.size().div_ceil(PAGE as u64);
         if let Some(table) = self.table.try_lock() {
-            for (index, place) in (first..end).zip(found) {
-                *place = table.page(index);
+            for (at, index) in (0..found.count()).zip(first..end) {
+                if let Some(page) = table.page(index) {
+                    found.put(at, page);
+                }
             }
         }
     }

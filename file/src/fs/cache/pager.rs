@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::AtomicU32;
 use vm::fallible::try_box;
-use vm::frame::FrameRef;
+use vm::frame::{FrameRef, Places};
 use vm::space::{Label, Pager, PagerInfo};
 
 use super::Cached;
@@ -88,7 +88,7 @@ impl<U: User> Pager for PagesPager<U> {
         page.ok_or(Errno::EFAULT)
     }
 
-    fn resident(&self, first: u64, found: &mut [Option<FrameRef>]) {
+    fn resident(&self, first: u64, found: &mut Places<'_>) {
         self.pages.pages_now(first, found);
     }
 

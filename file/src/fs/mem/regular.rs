@@ -15,7 +15,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::Ordering;
-use vm::frame::FrameRef;
+use vm::frame::{FrameRef, Places};
 use vm::space::{Label, Pager, PagerInfo};
 
 use super::MemNode;
@@ -320,13 +320,12 @@ impl Pager for FilePager {
             .map_err(|_| Errno::ENOMEM)
     }
 
-    fn resident(&self, first: u64, found: &mut [Option<FrameRef>]) {
-        let Ok(store) = self.store_with(first) else {
+    fn resident(&self, first: u64, found: &mut Places<'_>) {
+        let Some(store) = self.node.store() else {
             return;
         };
         let inside = store.size().div_ceil(PAGE as u64).saturating_sub(first);
-        let count = found.len().min(inside as usize);
-        store.pages_now(first, &mut found[..count]);
+        store.pages_now(first, inside as usize, found);
     }
 
     fn lets_write(&self) -> bool {

@@ -25,7 +25,7 @@ use codegen::refusal::refused;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use quaject::fsmap::FileCore;
 use sync::{Monitor, epoch};
-use vm::frame::{self, Frame, FrameRef};
+use vm::frame::{self, Frame, FrameRef, Places};
 
 use super::budget::{PAGES, Paid, Purse};
 use crate::io::IoBuf;
@@ -80,8 +80,14 @@ struct Table {
 /// A share of the page of `word` if it is not a hole. With the table locked.
 #[inline]
 fn share(word: &AtomicU64) -> Option<FrameRef> {
+    page_at(word).map(FrameRef::share)
+}
+
+/// The page of `word` if it is not a hole.
+#[inline]
+fn page_at(word: &AtomicU64) -> Option<Frame> {
     let address = word.load(Ordering::Acquire);
-    (address != 0).then(|| FrameRef::share(Frame::from_routines(address)))
+    (address != 0).then(|| Frame::from_routines(address))
 }
 
 impl Store {
@@ -240,15 +246,13 @@ impl Store {
         self.page_in(&self.table.lock(), index)
     }
 
-    /// Shares of the pages from `first` on that are not holes, one for each element of `found`, without
-    /// sleeping: none while the table is being changed.
-    pub fn pages_now(&self, first: u64, found: &mut [Option<FrameRef>]) {
+    /// Shares of at most `count` pages from `first` on that are not holes, one for each place of `found`,
+    /// without sleeping: none while the table is being changed.
+    pub fn pages_now(&self, first: u64, count: usize, found: &mut Places<'_>) {
         if let Some(table) = self.table.try_lock() {
             let first = usize::try_from(first).unwrap_or(usize::MAX);
             let pages = self.pages(&table).get(first..).unwrap_or_default();
-            for (word, slot) in pages.iter().zip(found) {
-                *slot = share(word);
-            }
+            found.share(pages[..count.min(pages.len())].iter().map(page_at));
         }
     }
 

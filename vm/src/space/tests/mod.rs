@@ -5,7 +5,7 @@ mod model;
 mod race;
 
 use super::*;
-use crate::frame::FrameRef;
+use crate::frame::{FrameRef, Places};
 use crate::memory::fake::Fake;
 use crate::table::{PRESENT, WRITE, occupied};
 use abi::layout::{PAGE, USER_END};
@@ -64,11 +64,9 @@ impl Pager for File {
         Ok(self.share(frame))
     }
 
-    fn resident(&self, first: u64, found: &mut [Option<FrameRef>]) {
+    fn resident(&self, first: u64, found: &mut Places<'_>) {
         let pages = self.pages.lock().unwrap();
-        for (index, slot) in (first..).zip(found) {
-            *slot = pages.get(&index).map(|frame| self.share(*frame));
-        }
+        found.share((first..).map(|index| pages.get(&index).copied()));
     }
 
     fn lets_write(&self) -> bool {
@@ -563,8 +561,12 @@ fn spare_pages_of_an_object_are_forgotten_and_nothing_else() {
             .filter(|page| occupied(entry(&space, from + page * PAGE)))
             .collect()
     };
-    let mut pages = [const { None }; 6];
-    file.resident(3, &mut pages);
+    let pages_from = |first: u64| -> [Option<FrameRef>; 6] {
+        let pages = file.pages.lock().unwrap();
+        let page = |at| pages.get(&(first + at as u64));
+        std::array::from_fn(|at| page(at).map(|frame| file.share(*frame)))
+    };
+    let mut pages = pages_from(3);
     let forget = |first, pages: &[Option<FrameRef>], used| {
         space.forget_spare(&Spare {
             object: file.object(),
@@ -587,8 +589,7 @@ fn spare_pages_of_an_object_are_forgotten_and_nothing_else() {
     assert_eq!(there(locked), [0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(space.resident(), 12);
     accessed(5).fetch_or(crate::table::ACCESSED, Ordering::Relaxed);
-    pages.fill(None);
-    file.resident(4, &mut pages);
+    pages = pages_from(4);
     forget(4, &pages, true);
     assert_eq!(there(A), [2, 6, 7]);
     drop(pages);
