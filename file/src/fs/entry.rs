@@ -38,8 +38,13 @@ unsafe impl Sync for Dentry {}
 impl Dentry {
     /// An entry for `inode`.
     pub fn new(name: Arc<[u8]>, place: u64, inode: Arc<dyn Inode>) -> Dentry {
+        Dentry::hashed(hash(&name), name, place, inode)
+    }
+
+    /// As [`Dentry::new`], with the `hash` of `name`.
+    pub fn hashed(hash: u64, name: Arc<[u8]>, place: u64, inode: Arc<dyn Inode>) -> Dentry {
         Dentry {
-            hash: hash(&name),
+            hash,
             name,
             place,
             kind: inode.kind(),
@@ -117,7 +122,7 @@ fn mix(hash: u64, word: u64) -> u64 {
 
 /// Eight bytes of `path` from `at` on; zeros behind its end.
 #[inline]
-fn word(path: &[u8], at: usize) -> u64 {
+pub(super) fn word(path: &[u8], at: usize) -> u64 {
     let load = |at: usize| {
         let eight = path.get(at..)?.first_chunk::<8>()?;
         Some(u64::from_le_bytes(*eight))

@@ -29,6 +29,7 @@ pub mod open;
 pub mod ownership;
 pub mod perm;
 pub mod place;
+mod recent;
 pub mod records;
 pub mod remove;
 pub mod share;

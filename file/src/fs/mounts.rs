@@ -226,6 +226,8 @@ pub fn unmount(place: Place, end: End) -> Result<()> {
     }
     drop(publish(None));
     core::iter::once(&place).chain(&places).for_each(hide);
+    // A CPU that remembers a directory there looks at this first.
+    super::names::changed();
     epoch::synchronize();
     // One count belongs to the table, one to this function; every user of the mount has another, and so has
     // every mount on it.

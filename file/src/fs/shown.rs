@@ -119,6 +119,13 @@ pub struct Rest<'a> {
 }
 
 impl Shown {
+    /// Device and number of the inode, which no other ever has.
+    #[inline]
+    pub fn id(&self) -> (u64, u64) {
+        let Words { dev, ino, .. } = &self.words;
+        (dev.load(Ordering::Relaxed), ino.load(Ordering::Relaxed))
+    }
+
     /// Whether the inode has a name.
     #[inline]
     pub fn has_name(&self) -> bool {

@@ -2,7 +2,8 @@
 //!
 //! *Interface*: [`find`] goes along a path as [`super::way`] does, up to its last name, and answers a
 //! [`Spot`]. The caller may change that directory. Other paths have no answer here, as there:
-//! the walk ([`super::walk`](mod@super::walk)) finds it, or says what is wrong.
+//! the walk ([`super::walk`](mod@super::walk)) finds it, or says what is wrong. A path that begins with the
+//! directory of the last one is followed from there ([`super::recent`]).
 
 use abi::linux::S_IFDIR;
 use alloc::sync::Arc;
@@ -14,6 +15,7 @@ use super::entry::{Dentry, component};
 use super::inode::Inode;
 use super::perm;
 use super::place::{MS_RDONLY, Mount, Place, on_top};
+use super::recent::{self, Directory, Search};
 use super::shown::Shown;
 use account::Cred;
 
@@ -46,9 +48,23 @@ pub unsafe fn find<'a, 'p>(
     let absolute = path.first() == Some(&b'/');
     // SAFETY: as the caller promises.
     let start = unsafe { context.start(absolute) };
-    let (mut mount, mut dir): (&Mount, _) = (&start.mount, &start.inode);
-    let mut shown = start.shows()?;
-    let mut at = usize::from(absolute);
+    let shown = start.shows()?;
+    let search = Search::from(start, shown, cred.who());
+    // SAFETY: as the caller promises; the context has the starting directory.
+    let recent = unsafe { recent::find(search, path) };
+    let (first, mut at) = recent.unwrap_or((
+        Directory {
+            mount: &start.mount,
+            inode: &start.inode,
+            shown,
+        },
+        usize::from(absolute),
+    ));
+    let Directory {
+        mut mount,
+        inode: mut dir,
+        mut shown,
+    } = first;
     loop {
         let (hash, end) = component(path, at)?;
         let length = end.wrapping_sub(at);
@@ -74,6 +90,16 @@ pub unsafe fn find<'a, 'p>(
         let entry = unsafe { names.find(hash, |entry| entry.is_piece(path, at, length)) };
         if is_last {
             let name = path.get(at..end)?;
+            // The starting directory is the context's, and not remembered.
+            if !ptr::eq(dir, first.inode) {
+                let inode = dir;
+                let directory = Directory {
+                    mount,
+                    inode,
+                    shown,
+                };
+                recent::note(search, path.get(..at)?, directory);
+            }
             let dots = matches!(name, b"." | b"..");
             return (!dots && mount.flags() & MS_RDONLY == 0).then_some(Spot {
                 mount,
@@ -131,6 +157,7 @@ impl Spot<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fs::attr::SetAttr;
     use crate::fs::mem::MemFs;
     use crate::fs::place::{FileSystem, detached};
     use abi::linux::S_IFREG;
@@ -188,5 +215,68 @@ mod tests {
         for path in ["", "/", "/free/", "/free/new/", "/free/.", "/free/.."] {
             assert_eq!(at(&root, path, &boss), None, "{path}");
         }
+    }
+
+    /// A directory is remembered by its path, until something on the way changes.
+    #[test]
+    fn a_path_is_followed_from_the_last_directory_while_that_is_where_it_was() {
+        let fs = MemFs::new("tmpfs", 0o755);
+        let root = detached(fs.clone(), fs.root());
+        let (boss, user) = (Cred::root(), Cred::ordinary(7, 7));
+        let make = |dir: &Arc<dyn Inode>, name: &[u8], mode| {
+            let made = dir.create(name, mode, 0, 0, &boss);
+            made.unwrap()
+        };
+        let top = make(&root.inode, b"top", S_IFDIR | 0o755);
+        let inner = make(&top, b"inner", S_IFDIR | 0o777);
+        make(&inner, b"file", S_IFREG | 0o644);
+        let deep = make(&inner, b"deep", S_IFDIR | 0o777);
+        make(&deep, b"file", S_IFREG | 0o644);
+        let context = FsContext::new(root.clone());
+        let there = Some((false, true, "file".into()));
+        let new = Some((true, false, "file".into()));
+        for _ in 0..2 {
+            for path in ["/top/inner/file", "top/inner/file", "/top/inner/deep/file"] {
+                for cred in [&user, &boss] {
+                    assert_eq!(at(&context, path, cred), there, "{path}");
+                }
+            }
+        }
+        // The same path from another root.
+        let other = MemFs::new("tmpfs", 0o755);
+        let other = detached(other.clone(), other.root());
+        let theirs = make(&other.inode, b"top", S_IFDIR | 0o755);
+        make(&theirs, b"inner", S_IFDIR | 0o777);
+        let elsewhere = FsContext::new(other);
+        let path = "/top/inner/file";
+        for _ in 0..2 {
+            assert_eq!(at(&elsewhere, path, &user), new);
+            assert_eq!(at(&context, path, &user), there);
+        }
+        // Rights on the way.
+        let set_mode = |mode| {
+            let set = SetAttr {
+                mode: Some(mode),
+                ..SetAttr::default()
+            };
+            top.set_attr(&set).unwrap();
+        };
+        set_mode(0o700);
+        assert_eq!(at(&context, path, &user), None);
+        assert_eq!(at(&context, path, &boss), there);
+        set_mode(0o755);
+        assert_eq!(at(&context, path, &user), there);
+        // Another directory gets its name, and then it is removed.
+        let rename = |from: &[u8], to: &[u8]| {
+            let done = top.rename(from, &top, to, 0, &boss);
+            done.unwrap();
+        };
+        make(&top, b"empty", S_IFDIR | 0o777);
+        rename(b"inner", b"former");
+        rename(b"empty", b"inner");
+        assert_eq!(at(&context, path, &user), new);
+        top.rmdir(b"inner").unwrap();
+        assert_eq!(at(&context, path, &user), None);
+        assert_eq!(at(&context, "/top/former/file", &user), there);
     }
 }

@@ -64,8 +64,11 @@ impl Access {
     /// the word does not decide.
     #[inline]
     pub fn lets(self, cred: &Cred, kind: u32, want: u32) -> bool {
-        let all = want | want << 3 | want << 6;
-        self.0 as u32 & (all | UNKNOWN as u32) == all || self.lets_some(cred, kind, want)
+        let owners = want << 6;
+        let all = want | want << 3 | owners;
+        let has = |bits: u32| self.0 as u32 & (bits | UNKNOWN as u32) == bits;
+        // Most files are opened, and most directories changed, by their owner.
+        has(all) || has(owners) && self.owner() == cred.fsuid || self.lets_some(cred, kind, want)
     }
 
     #[inline(never)]
@@ -75,7 +78,7 @@ impl Access {
         }
         let bits = Bits {
             mode: self.0 as u32 & PERMISSIONS as u32 | kind,
-            uid: (self.0 >> OWNER_AT) as u32,
+            uid: self.owner(),
             gid: (self.0 >> GROUP_AT & GROUPS) as u32,
         };
         perm::check(cred, bits, None, want).is_ok()
@@ -83,10 +86,16 @@ impl Access {
 }
 
 impl Access {
-    /// The owner, if the word says who that is.
+    /// The owner, if the word is known.
+    #[inline]
+    fn owner(self) -> u32 {
+        (self.0 >> OWNER_AT) as u32
+    }
+
+    /// Whether the word says that `user` is the owner.
     #[inline]
     fn is_owned_by(self, user: u32) -> bool {
-        self.0 & UNKNOWN == 0 && (self.0 >> OWNER_AT) as u32 == user
+        self.0 & UNKNOWN == 0 && self.owner() == user
     }
 
     /// Whether `cred`, which may change this directory, may remove the name of a `victim` there: from one

@@ -107,8 +107,13 @@ impl Directory {
 
 impl Names<'_> {
     fn find(&self, name: &[u8]) -> Option<&Dentry> {
+        self.find_hashed(hash(name), name)
+    }
+
+    /// As [`Names::find`], by the hash of `name`.
+    fn find_hashed(&self, hash: u64, name: &[u8]) -> Option<&Dentry> {
         // SAFETY: the monitor is held, and the table changes only under it.
-        unsafe { self.names.find(hash(name), |entry| entry.is(name)) }
+        unsafe { self.names.find(hash, |entry| entry.is(name)) }
     }
 
     /// The node called `name`.
@@ -142,13 +147,14 @@ impl Names<'_> {
         if self.dir.dead {
             return Err(Errno::ENOENT);
         }
-        if self.find(name).is_some() {
+        let hash = hash(name);
+        if self.find_hashed(hash, name).is_some() {
             return Err(Errno::EEXIST);
         }
         let name = try_slice(name)?;
         let dir = &mut *self.dir;
         let place = dir.next;
-        let entry = try_box(Dentry::new(name.clone(), place, node))?;
+        let entry = try_box(Dentry::hashed(hash, name.clone(), place, node))?;
         dir.by_place.push(place, Standing(NonNull::from(&*entry)))?;
         // SAFETY: the monitor is held, and the filling is this table's.
         let added = unsafe {

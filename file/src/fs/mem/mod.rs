@@ -605,17 +605,22 @@ impl Inode for MemNode {
         if kind == Kind::Symlink {
             return Err(Errno::EINVAL);
         }
-        let nlink = if kind == Kind::Directory { 2 } else { 1 };
-        let body = || match kind {
-            Kind::Regular => Body::Regular(Store::new(&self.fs.purse)),
-            Kind::Directory => Body::Directory(Directory::new()),
-            Kind::Char | Kind::Block => Body::Device(rdev),
-            Kind::Fifo => Body::Fifo(FifoSlot::new()),
-            Kind::Socket | Kind::Symlink => Body::Socket,
-        };
         let tree = self.fs.tree.lock();
         let now = super::now();
-        let node = self.make((mode, umask), cred, nlink, kind, now, body)?;
+        let node = if kind == Kind::Regular {
+            // Of its own: such a body is long, and is made where it stays.
+            let body = || Body::Regular(Store::new(&self.fs.purse));
+            self.make((mode, umask), cred, 1, kind, now, body)?
+        } else {
+            let nlink = if kind == Kind::Directory { 2 } else { 1 };
+            let body = || match kind {
+                Kind::Directory => Body::Directory(Directory::new()),
+                Kind::Char | Kind::Block => Body::Device(rdev),
+                Kind::Fifo => Body::Fifo(FifoSlot::new()),
+                _ => Body::Socket,
+            };
+            self.make((mode, umask), cred, nlink, kind, now, body)?
+        };
         let gone = self.enter(name, &node, now)?;
         drop(tree);
         drop(gone);
