@@ -24,7 +24,8 @@ pub use catalogue::{
     maker, mix, notice, probe, pump, queue, relay, resample, serializer, stream, switch,
 };
 pub use kit::around::{Around, Named};
-pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Sleep, Unmade};
+pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Unmade};
+pub use kit::sleeper::Sleep;
 #[cfg(not(loom))]
 pub use kit::{assembly, class, cost, interfacer, named, near, record, signature};
 pub use kit::{callback, guard, look, plug, regs};

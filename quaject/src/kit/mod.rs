@@ -27,5 +27,6 @@ pub mod regs;
 pub(crate) mod seam;
 #[cfg(not(loom))]
 pub mod signature;
+pub(crate) mod sleeper;
 #[cfg_attr(loom, allow(dead_code, reason = "the model needs a part of it"))]
 pub(crate) mod wiring;

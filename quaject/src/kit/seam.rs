@@ -19,24 +19,6 @@ use sync::monitor::RawMonitor;
 /// exit instead of returning, so it is not called from Rust.
 pub type DescFn = extern "sysv64" fn(fd: usize, a: usize, b: usize) -> isize;
 
-/// A word of an object in which a reading routine found nothing: the function that the code behind
-/// [`Seam::waiting`] calls, with interrupts off, to have the running thread woken when that may have changed.
-/// Its arguments are the address of this word, and the running thread as the callouts name it. It returns
-/// [`Sleep::LEAVE`], [`Sleep::AGAIN`] or [`Sleep::SUSPEND`].
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug)]
-pub struct Sleep(pub extern "sysv64" fn(usize, usize) -> usize);
-
-impl Sleep {
-    /// The call goes to the slow exit.
-    pub const LEAVE: usize = 0;
-    /// The call starts again at once.
-    pub const AGAIN: usize = 1;
-    /// The thread consumes its token, or sleeps until there is one; then the call starts again. The object
-    /// may have been freed by then.
-    pub const SUSPEND: usize = 2;
-}
-
 /// How a descriptor routine reaches user memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conv {
@@ -143,9 +125,9 @@ impl Seam {
     }
 
     /// With code that lets a thread sleep straight out of a routine: entered by a jump at any depth of the
-    /// kernel stack, rax = address of the object's [`Sleep`], all else as at the routine's entry. It calls
-    /// that, and makes the `read` again or leaves it to the slow exit. Without it routines leave by the slow
-    /// exit instead of waiting.
+    /// kernel stack, rax = address of the object's [`Sleep`](crate::Sleep), all else as at the routine's
+    /// entry. It calls that, and makes the `read` again or leaves it to the slow exit. Without it routines
+    /// leave by the slow exit instead of waiting.
     pub fn waiting(self, entry: usize) -> Seam {
         Seam {
             waiting: Some(entry),
@@ -153,7 +135,8 @@ impl Seam {
         }
     }
 
-    /// The target of a patient reading routine that finds nothing, with the address of a [`Sleep`] in rax.
+    /// The target of a patient reading routine that finds nothing, with the address of a
+    /// [`Sleep`](crate::Sleep) in rax.
     pub(crate) fn wait_for_data(&self) -> usize {
         self.waiting.unwrap_or(self.impatient_read.entry())
     }

@@ -44,92 +44,67 @@ mod bare {
     use core::mem::offset_of;
     use machine::cpu::StackBase;
 
-    /// To the stack's base.
-    macro_rules! to_base {
-        () => {
-            "or rsp, {mask}
-             sub rsp, {less}"
+    /// A way to sleep for calls of this number; the instructions start the call again, with rdi = the
+    /// running thread and the registers yet saved.
+    macro_rules! way {
+        ($name:ident, $number:expr, [$($again:expr),*], $($operand:tt)*) => {
+            #[unsafe(naked)]
+            pub(super) unsafe extern "C" fn $name() {
+                core::arch::naked_asm!(
+                    // To the stack's base.
+                    "or rsp, {mask}",
+                    "sub rsp, {less}",
+                    push_scratch!(),
+                    // Sleeps, if there is a reason to.
+                    "mov rdi, rax",
+                    "mov rsi, [rsp + {tte}]",
+                    "call [rdi]",
+                    "mov rdi, [rsp + {tte}]",
+                    "cmp eax, {suspend}",
+                    "jb 2f",
+                    "call {nap}",
+                    "mov rdi, [rsp + {tte}]",
+                    "jmp 3f",
+                    "2:",
+                    "test eax, eax",
+                    "jz 5f",
+                    "3:",
+                    "test dword ptr [rdi + {state}], {marks}",
+                    "jnz 4f",
+                    $($again,)*
+                    // Leaves the call to the slow path.
+                    "4:",
+                    "call {woken}",
+                    "5:",
+                    pop_scratch!(),
+                    "mov eax, {number}",
+                    "jmp {slow}",
+                    mask = const StackBase::SLOT - 1,
+                    less = const StackBase::SIZE - 1,
+                    tte = const SAVED + StackBase::TTE,
+                    state = const offset_of!(Tte, state),
+                    marks = const ATTENTION | POKED,
+                    suspend = const quaject::Sleep::SUSPEND,
+                    nap = sym nap,
+                    woken = sym woken,
+                    number = const $number,
+                    slow = sym slow,
+                    $($operand)*
+                )
+            }
         };
     }
 
-    /// With the registers saved: sleeps if there is a reason to.
-    macro_rules! sleep {
-        () => {
-            "mov rdi, rax
-             mov rsi, [rsp + {tte}]
-             call [rdi]
-             mov rdi, [rsp + {tte}]
-             cmp eax, {again}
-             jb 3f
-             je 2f
-             call {nap}
-             mov rdi, [rsp + {tte}]
-             2:
-             test dword ptr [rdi + {state}], {marks}
-             jnz 4f"
-        };
-    }
-
-    /// Leaves the call to the slow path.
-    macro_rules! leave {
-        () => {
-            "4:
-             call {woken}
-             3:"
-        };
-    }
-
-    #[unsafe(naked)]
-    pub(super) unsafe extern "C" fn wait() {
-        core::arch::naked_asm!(
-            to_base!(),
-            push_scratch!(),
-            sleep!(),
-            "mov rax, [rdi + {read_again}]",
-            pop_scratch!(),
-            "jmp rax",
-            leave!(),
-            pop_scratch!(),
-            "mov eax, {number}",
-            "jmp {slow}",
-            mask = const StackBase::SLOT - 1,
-            less = const StackBase::SIZE - 1,
-            tte = const SAVED + StackBase::TTE,
-            state = const offset_of!(Tte, state),
-            marks = const ATTENTION | POKED,
-            again = const quaject::Sleep::AGAIN,
-            read_again = const offset_of!(Tte, read_again),
-            nap = sym nap,
-            woken = sym woken,
-            number = const abi::nr::READ,
-            slow = sym slow,
-        )
-    }
-
-    #[unsafe(naked)]
-    pub(super) unsafe extern "C" fn wait_named() {
-        core::arch::naked_asm!(
-            to_base!(),
-            push_scratch!(),
-            sleep!(),
-            pop_scratch!(),
-            "mov eax, {number}",
-            "jmp qword ptr [{rest}]",
-            leave!(),
-            pop_scratch!(),
-            "mov eax, {number}",
-            "jmp {slow}",
-            mask = const StackBase::SLOT - 1,
-            less = const StackBase::SIZE - 1,
-            tte = const SAVED + StackBase::TTE,
-            state = const offset_of!(Tte, state),
-            marks = const ATTENTION | POKED,
-            again = const quaject::Sleep::AGAIN,
-            rest = sym REST,
-            nap = sym nap,
-            woken = sym woken,
-            number = const abi::nr::RECVFROM,
-            slow = sym slow,
-        )
-    }
+    way!(
+        wait,
+        abi::nr::READ,
+        ["mov rax, [rdi + {read_again}]", pop_scratch!(), "jmp rax"],
+        read_again = const offset_of!(Tte, read_again),
+    );
+    way!(
+        wait_named,
+        abi::nr::RECVFROM,
+        [pop_scratch!(), "mov eax, {number}", "jmp qword ptr [{rest}]"],
+        rest = sym REST,
+    );
 }

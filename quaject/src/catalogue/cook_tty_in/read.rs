@@ -199,7 +199,7 @@ pub unsafe fn synthesize_read(
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
     emit::leave_slowly(d, abi::nr::READ, slow);
     if patient {
-        let sleep = base + offset_of!(Typed, sleep) as i32;
+        let sleep = base + offset_of!(Typed, sleeper) as i32;
         dynasm!(d ; .arch x64 ; =>nothing ; pop rdi);
         emit::give(d, v, turn, wake_next);
         dynasm!(d ; .arch x64 ; pop rcx ; mov rax, sleep);

@@ -166,10 +166,9 @@ fn an_ordinary_byte_does_the_same_by_the_short_way() {
 
 #[test]
 fn one_reader_sleeps_straight_out_of_its_routine() {
-    use crate::kit::seam::Sleep;
+    use crate::kit::sleeper::Sleep;
     let typed = Arc::new(Typed::new());
-    let word = core::ptr::from_ref(&typed.sleep).addr();
-    let sleep = |me| (typed.sleep.0)(word, me);
+    let sleep = |me| typed.sleeper.sleep(me);
     let me = 16;
     assert_eq!(sleep(me), Sleep::SUSPEND);
     assert_eq!(sleep(me), Sleep::SUSPEND, "woken for nothing");

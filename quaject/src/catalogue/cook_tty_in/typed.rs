@@ -11,17 +11,13 @@
 //! The editor moves `head` after it has written the places, the reader whose turn it is moves `tail` after it
 //! has read them (figure 1 of Massalin and Pu 1989). Flushing and a change of mode take the readers' turn.
 //! Each end has a list of threads that wait for the other end; generated code checks it after it has moved
-//! its position. One reader may sleep straight out of its routine, as at a pipe ([`Sleep`]): it notes itself
-//! in a word, and looks at the input again before it sleeps; [`Typed::wake_readers`] looks at the word after
-//! the input has been published.
+//! its position. One reader may sleep straight out of its routine, as at a pipe (`kit::sleeper`).
 //!
 //! Source: dissertation, table 4.2 ("read a processed character from the edit buffer").
 
-use crate::kit::seam::Sleep;
+use crate::kit::sleeper::{Sleep, Sleeper};
 use core::mem::offset_of;
-use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicUsize, Ordering, fence,
-};
+use core::sync::atomic::{AtomicI32, AtomicU16, AtomicU32, Ordering};
 use sync::WaitList;
 use sync::monitor::RawMonitor;
 
@@ -53,12 +49,8 @@ pub struct Typed {
     pub(crate) edit: AtomicU32,
     /// Woken when there may be something for a reader.
     pub(crate) readable: WaitList,
-    /// For the reading routine that finds nothing.
-    pub(crate) sleep: Sleep,
-    /// The thread that sleeps straight out of it, as the callouts name it; 0 for none.
-    sleeper: AtomicUsize,
-    /// No thread may.
-    impatient: AtomicBool,
+    /// The reader that sleeps straight out of its routine.
+    pub(crate) sleeper: Sleeper,
     pub(crate) reader: Reader,
     pub(crate) places: [AtomicU16; PLACES],
 }
@@ -88,9 +80,7 @@ impl Typed {
             group: AtomicI32::new(0),
             edit: AtomicU32::new(0),
             readable: WaitList::new(),
-            sleep: Sleep(Self::sleep_for_input),
-            sleeper: AtomicUsize::new(0),
-            impatient: AtomicBool::new(false),
+            sleeper: Sleeper::new(Sleep(Self::sleep_for_input)),
             reader: Reader {
                 tail: AtomicU32::new(0),
                 turn: RawMonitor::new(),
@@ -108,42 +98,24 @@ impl Typed {
     /// From here on no thread sleeps straight out of its routine: a description of the terminal does not
     /// wait.
     pub fn be_impatient(&self) {
-        self.impatient.store(true, Ordering::SeqCst);
+        self.sleeper.set_patient(false);
     }
 
-    /// The function behind [`Seam::waiting`](crate::kit::seam::Seam::waiting).
-    extern "sysv64" fn sleep_for_input(sleep: usize, me: usize) -> usize {
-        let typed = (sleep - offset_of!(Typed, sleep)) as *const Typed;
-        // SAFETY: routines pass the word of the buffer that they were generated for, and until it sleeps
-        // nothing can free it.
+    /// A reading routine found nothing.
+    extern "sysv64" fn sleep_for_input(sleeper: usize, me: usize) -> usize {
+        let typed = (sleeper - offset_of!(Typed, sleeper)) as *const Typed;
+        // SAFETY: routines pass the sleeper of the buffer that they were generated for, and until the thread
+        // sleeps nothing can free it.
         let typed = unsafe { &*typed };
-        if typed.impatient.load(Ordering::SeqCst) {
-            return Sleep::LEAVE;
-        }
-        let (set, fetch) = (Ordering::SeqCst, Ordering::Relaxed);
-        let before = match typed.sleeper.compare_exchange(0, me, set, fetch) {
-            Ok(before) | Err(before) => before,
-        };
-        if before != 0 && before != me {
-            return Sleep::LEAVE;
-        }
-        // In the total order of these accesses: who has published input looks for a sleeper afterwards.
-        fence(Ordering::SeqCst);
-        match typed.is_empty() {
+        typed.sleeper.claim(me, || match typed.is_empty() {
             true => Sleep::SUSPEND,
             false => Sleep::AGAIN,
-        }
+        })
     }
 
     /// Wakes all readers that wait. The caller of the editor's publishing functions does so.
     pub fn wake_readers(&self) {
-        fence(Ordering::SeqCst);
-        if self.sleeper.load(Ordering::Relaxed) != 0 {
-            let sleeper = self.sleeper.swap(0, Ordering::SeqCst);
-            if sleeper != 0 {
-                (sync::callout::get().resume)(sleeper);
-            }
-        }
+        self.sleeper.wake();
         self.readable.wake_all();
     }
 

@@ -12,8 +12,9 @@
 
 mod routine;
 
-use crate::kit::seam::{DescFn, Seam, Sleep, Unmade};
-use crate::primitive::{AtomicBool, AtomicU64, AtomicUsize, Ordering, in_order};
+use crate::kit::seam::{DescFn, Seam, Unmade};
+use crate::kit::sleeper::{Sleep, Sleeper};
+use crate::primitive::{AtomicU64, Ordering, in_order};
 use alloc::sync::Arc;
 use codegen::Routine;
 use sync::{Interrupted, WaitList};
@@ -46,16 +47,12 @@ pub const BYTES: usize = 8;
 #[repr(C, align(64))]
 pub struct CounterCore {
     count: AtomicU64,
-    /// The thread that sleeps straight out of the taking routine; 0 for none. Others wait in `takers`.
-    sleeper: AtomicUsize,
+    /// The thread that sleeps straight out of the taking routine. Others wait in `takers`.
+    sleeper: Sleeper,
     /// Threads, and pollers, that wait for a count.
     takers: WaitList,
     /// Those that wait for room.
     adders: WaitList,
-    /// How the sleeper goes to sleep.
-    sleep: Sleep,
-    /// A taker may want `EAGAIN` instead of sleep.
-    impatient: AtomicBool,
     /// The least and the most, which never change.
     bounds: [AtomicU64; 2],
     /// Each takes one.
@@ -87,11 +84,9 @@ impl CounterCore {
     pub fn new(count: u64, single: bool) -> CounterCore {
         CounterCore {
             count: AtomicU64::new(count),
-            sleeper: AtomicUsize::new(0),
+            sleeper: Sleeper::new(Sleep(Self::sleep_for_count)),
             takers: WaitList::new(),
             adders: WaitList::new(),
-            sleep: Sleep(Self::sleep_for_count),
-            impatient: AtomicBool::new(false),
             bounds: [AtomicU64::new(0), AtomicU64::new(MOST)],
             single,
             #[cfg(not(loom))]
@@ -116,7 +111,7 @@ impl CounterCore {
 
     /// Says whether takers want to wait. Otherwise routines that find nothing leave by the slow exit.
     pub fn set_patient(&self, patient: bool) {
-        self.impatient.store(!patient, Ordering::SeqCst);
+        self.sleeper.set_patient(patient);
     }
 
     /// Takes the whole count, or one; `None` when the count is 0. Wakes threads that wait for room.
@@ -169,17 +164,9 @@ impl CounterCore {
 
     /// Wakes all threads that wait for a count.
     pub fn wake_takers(&self) {
-        self.wake_sleeper();
+        self.sleeper.wake();
         if self.takers.has_waiters() {
             self.takers.wake_all();
-        }
-    }
-
-    #[inline]
-    fn wake_sleeper(&self) {
-        let sleeper = self.sleeper.swap(0, Ordering::SeqCst);
-        if sleeper != 0 {
-            (sync::callout::get().resume)(sleeper);
         }
     }
 
@@ -219,25 +206,14 @@ impl CounterCore {
     }
 
     /// The taking routine found nothing. Left to the slow exit when another has the place.
-    extern "sysv64" fn sleep_for_count(sleep: usize, me: usize) -> usize {
-        // SAFETY: routines pass the word of the counter that they were generated for, and until it sleeps
-        // nothing can free it.
-        let counter = unsafe { &*((sleep - offset::SLEEP as usize) as *const CounterCore) };
-        if counter.impatient.load(Ordering::SeqCst) {
-            return Sleep::LEAVE;
-        }
-        let place = &counter.sleeper;
-        let before = match place.compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed) {
-            Ok(before) | Err(before) => before,
-        };
-        if before != 0 && before != me {
-            return Sleep::LEAVE;
-        }
-        in_order();
-        match counter.count() {
+    extern "sysv64" fn sleep_for_count(sleeper: usize, me: usize) -> usize {
+        // SAFETY: routines pass the sleeper of the counter that they were generated for, and until the
+        // thread sleeps nothing can free it.
+        let counter = unsafe { &*((sleeper - offset::SLEEPER as usize) as *const CounterCore) };
+        counter.sleeper.claim(me, || match counter.count() {
             0 => Sleep::SUSPEND,
             _ => Sleep::AGAIN,
-        }
+        })
     }
 
     /// Callback of the adding routine: a number was added while a thread waited. Interrupts are off.
@@ -245,7 +221,7 @@ impl CounterCore {
         // SAFETY: routines pass the address of the counter that they were generated for, and it outlives
         // them.
         let counter = unsafe { &*(counter as *const CounterCore) };
-        counter.wake_sleeper();
+        counter.sleeper.wake();
         if counter.takers.has_waiters() {
             counter.takers.wake_all_briefly();
         }
@@ -265,10 +241,11 @@ mod offset {
 
     pub const COUNT: i32 = offset_of!(CounterCore, count) as i32;
     pub const SLEEPER: i32 = offset_of!(CounterCore, sleeper) as i32;
+    /// Not zero while a thread sleeps.
+    pub const SLEEPING: i32 = SLEEPER + crate::kit::sleeper::THREAD as i32;
     /// The first word of a list is zero while it has no waiter.
     pub const TAKERS: i32 = offset_of!(CounterCore, takers) as i32;
     pub const ADDERS: i32 = offset_of!(CounterCore, adders) as i32;
-    pub const SLEEP: i32 = offset_of!(CounterCore, sleep) as i32;
 }
 
 #[cfg(all(test, not(loom)))]

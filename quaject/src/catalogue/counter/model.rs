@@ -2,7 +2,7 @@
 
 use super::CounterCore;
 use crate::catalogue::pipe::model::link;
-use crate::primitive::{Ordering, in_order};
+use crate::kit::sleeper::Sleep;
 use loom::sync::Arc;
 
 #[test]
@@ -14,12 +14,9 @@ fn a_sleeper_is_woken_by_what_is_added() {
             let counter = counter.clone();
             loom::thread::spawn(move || assert!(counter.add(2)))
         };
-        // As the routine's way to sleep: says so, then looks.
-        counter.sleeper.store(1, Ordering::SeqCst);
-        in_order();
-        let seen = counter.count() != 0;
+        let answer = counter.sleeper.sleep(1);
         adder.join().unwrap();
-        assert!(seen || counter.sleeper.load(Ordering::SeqCst) == 0);
+        assert!(answer == Sleep::AGAIN || counter.sleeper.thread() == 0);
         assert_eq!(counter.take(), Some(2));
     });
 }

@@ -62,7 +62,7 @@ pub(super) unsafe fn synthesize_take(
         ; mov rax, core
     );
     d.call_abs(seam.room_came.entry());
-    dynasm!(d ; .arch x64 ; mov eax, BYTES as i32 ; ret ; =>empty ; pop rcx ; mov rax, core + offset::SLEEP);
+    dynasm!(d ; .arch x64 ; mov eax, BYTES as i32 ; ret ; =>empty ; pop rcx ; mov rax, core + offset::SLEEPER);
     d.jmp_abs(Hole::value(seam.wait_for_data() as i64));
     dynasm!(d ; .arch x64 ; =>fault);
     emit::close_user(d, v.guarded_user);
@@ -118,7 +118,7 @@ pub(super) unsafe fn synthesize_add(
         ; pop rdx
         ; pop rcx
         ; mov rax, [core + offset::TAKERS]
-        ; or rax, [core + offset::SLEEPER]
+        ; or rax, [core + offset::SLEEPING]
         ; jnz =>wake
         ; mov eax, BYTES as i32
         ; ret

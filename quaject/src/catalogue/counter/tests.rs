@@ -134,15 +134,17 @@ fn who_waits_is_called() {
         pair.take();
         assert_eq!(TOKENS.load(Ordering::Relaxed), 2);
         // A sleeper out of the routine.
-        pair.made.sleeper.store(8, Ordering::Relaxed);
+        let count = pair.made.replace(0);
+        assert_eq!(pair.made.sleeper.sleep(8), Sleep::SUSPEND);
+        pair.made.replace(count);
         pair.add(1);
         assert_eq!(TOKENS.load(Ordering::Relaxed), 3);
         // The routine has found nothing, and then something came: its way to sleep looks once more.
-        let sleep = core::ptr::from_ref(&pair.made.sleep).expose_provenance();
         for (then, left) in [(Sleep::AGAIN, 1), (Sleep::SUSPEND, 0)] {
             pair.made.replace(left);
-            assert_eq!(CounterCore::sleep_for_count(sleep, 8), then);
-            assert_eq!(pair.made.sleeper.swap(0, Ordering::Relaxed), 8);
+            assert_eq!(pair.made.sleeper.sleep(8), then);
+            assert_eq!(pair.made.sleeper.thread(), 8);
+            pair.made.sleeper.renew();
         }
         pair.made.replace(pair.twin.count());
     }

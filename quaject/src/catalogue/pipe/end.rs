@@ -264,7 +264,7 @@ impl End {
     /// A reading routine found nothing, with the monitor taken and rcx on the stack: waits.
     pub fn wait(&self, d: &mut Draft, nothing: Hole) {
         self.give(d);
-        dynasm!(d ; .arch x64 ; mov rax, self.field(offset::SLEEP));
+        dynasm!(d ; .arch x64 ; mov rax, self.field(offset::SLEEPER));
         d.jmp_abs(nothing);
     }
 }

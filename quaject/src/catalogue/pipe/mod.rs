@@ -27,8 +27,9 @@ pub use send::synthesize_send;
 pub use write::synthesize_write;
 
 use crate::kit::guard::{Flag, Guard};
-use crate::kit::seam::{DescFn, Seam, Sharing, Sleep, Unmade};
-use crate::primitive::{AtomicBool, AtomicU64, AtomicUsize, Ordering, in_order};
+use crate::kit::seam::{DescFn, Seam, Sharing, Unmade};
+use crate::kit::sleeper::{Sleep, Sleeper};
+use crate::primitive::{AtomicBool, AtomicU64, Ordering, in_order};
 use alloc::alloc::{Layout, alloc, dealloc};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -113,14 +114,10 @@ pub struct PipeCore {
     writers: WaitList,
     /// Readers, and pollers for reading, that wait for data.
     readers: WaitList,
-    /// The reader that sleeps straight out of its routine; 0 for none. Others wait in `readers`.
-    sleeper: AtomicUsize,
-    /// How it goes to sleep.
-    sleep: Sleep,
+    /// The reader that sleeps straight out of its routine. Others wait in `readers`.
+    sleeper: Sleeper,
     /// No writer is left: an empty pipe stays empty.
     ended: AtomicBool,
-    /// A reader may want `EAGAIN` instead of sleep.
-    impatient: AtomicBool,
     buffer: NonNull<u8>,
     size: usize,
     lent: bool,
@@ -207,10 +204,8 @@ impl PipeCore {
             },
             writers: WaitList::new(),
             readers: WaitList::new(),
-            sleeper: AtomicUsize::new(0),
-            sleep: Sleep(Self::sleep_for_data),
+            sleeper: Sleeper::new(Sleep(Self::sleep_for_data)),
             ended: AtomicBool::new(false),
-            impatient: AtomicBool::new(false),
             buffer,
             size,
             lent,
@@ -234,9 +229,8 @@ impl PipeCore {
         }
         self.for_writer.calm_down();
         self.tail.for_reader.calm_down();
-        self.sleeper.store(0, Ordering::Relaxed);
+        self.sleeper.renew();
         self.ended.store(false, Ordering::Relaxed);
-        self.impatient.store(false, Ordering::Relaxed);
         self.mark.store(0, core::sync::atomic::Ordering::Relaxed);
     }
 
@@ -301,42 +295,29 @@ impl PipeCore {
     /// Says whether readers want to wait (`O_NONBLOCK` is not set). Otherwise patient routines leave by the
     /// slow exit too.
     pub fn set_patient(&self, patient: bool) {
-        self.impatient.store(!patient, Ordering::SeqCst);
+        self.sleeper.set_patient(patient);
     }
 
     /// A patient reading routine found nothing. Left to the slow exit when nothing will come or another
     /// reader has the place.
-    extern "sysv64" fn sleep_for_data(sleep: usize, me: usize) -> usize {
-        // SAFETY: routines pass the word of the core that they were generated for, and until it sleeps
-        // nothing can free it.
-        let pipe = unsafe { &*((sleep - offset::SLEEP as usize) as *const PipeCore) };
-        if pipe.impatient.load(Ordering::SeqCst) {
-            return Sleep::LEAVE;
-        }
-        let before = match pipe
-            .sleeper
-            .compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed)
-        {
-            Ok(before) | Err(before) => before,
-        };
-        if before != 0 && before != me {
-            return Sleep::LEAVE;
-        }
-        pipe.for_writer.raise(Flag::Waited);
-        match pipe.available() {
-            0 if pipe.ended.load(Ordering::SeqCst) => Sleep::LEAVE,
-            0 => Sleep::SUSPEND,
-            _ => Sleep::AGAIN,
-        }
+    extern "sysv64" fn sleep_for_data(sleeper: usize, me: usize) -> usize {
+        // SAFETY: routines pass the sleeper of the core that they were generated for, and until the thread
+        // sleeps nothing can free it.
+        let pipe = unsafe { &*((sleeper - offset::SLEEPER as usize) as *const PipeCore) };
+        pipe.sleeper.claim(me, || {
+            pipe.for_writer.raise(Flag::Waited);
+            match pipe.available() {
+                0 if pipe.ended.load(Ordering::SeqCst) => Sleep::LEAVE,
+                0 => Sleep::SUSPEND,
+                _ => Sleep::AGAIN,
+            }
+        })
     }
 
     /// Wakes all threads that wait for data, for instance because the last writer closed.
     pub fn wake_readers(&self) {
         self.for_writer.lower(Flag::Waited);
-        let sleeper = self.sleeper.swap(0, Ordering::SeqCst);
-        if sleeper != 0 {
-            (sync::callout::get().resume)(sleeper);
-        }
+        self.sleeper.wake();
         // A thread that enrols after this check raises the flag again, and finds the data published before
         // the flag was lowered.
         let readers = &self.home().readers;
@@ -633,7 +614,7 @@ pub(crate) mod offset {
     pub const FOR_READER: i32 = (offset_of!(PipeCore, tail) + offset_of!(Line, for_reader)) as i32;
     pub const FOR_READER_FLAGS: i32 = FOR_READER + FLAG_BYTE;
     pub const ENDED: i32 = offset_of!(PipeCore, ended) as i32;
-    pub const SLEEP: i32 = offset_of!(PipeCore, sleep) as i32;
+    pub const SLEEPER: i32 = offset_of!(PipeCore, sleeper) as i32;
     pub const READING: i32 = (offset_of!(PipeCore, tail) + offset_of!(Line, reading)) as i32;
 }
 

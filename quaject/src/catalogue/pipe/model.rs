@@ -168,7 +168,7 @@ fn patient_reader(other: fn(&super::PipeCore)) -> Option<u8> {
             break Some(byte[0]);
         }
         // The work of the code behind `Seam::waiting`.
-        match (pipe.sleep.0)(&raw const pipe.sleep as usize, 1) {
+        match pipe.sleeper.sleep(1) {
             Sleep::LEAVE => break None,
             Sleep::SUSPEND => (CALLOUTS.suspend)(),
             _ => {}

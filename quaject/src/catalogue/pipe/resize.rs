@@ -45,7 +45,7 @@ impl PipeCore {
             into.put(piece);
         }
         drop(into);
-        to.set_patient(!self.impatient.load(Ordering::SeqCst));
+        to.set_patient(self.sleeper.is_patient());
         to.set_writers(!self.ended.load(Ordering::SeqCst));
         to.set_readers(!self.for_writer.is_raised(Flag::Closed));
         // A watching thread does not enrol again for this.
