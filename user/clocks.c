@@ -251,6 +251,10 @@ static void battery(void)
         sum += passed;
     }
     check(steady && near(sum, 500000000, 1000000), "is that of the periodic events");
+    pause_for(0.02);
+    ioctl(fd, RTC_UIE_ON, 0);
+    ioctl(fd, RTC_UIE_OFF, 0);
+    check((event(fd, &passed) & RTC_PF) && near(passed, 11250000, 1000000), "which keep their beat while others begin and end");
     ioctl(fd, RTC_PIE_OFF, 0);
     check(refuses(fd, RTC_IRQP_SET, 0, EINVAL) && refuses(fd, RTC_IRQP_SET, (void *)8193, EINVAL), "within bounds");
     struct rtc_time date = as_date(date_of(fd) + 2);

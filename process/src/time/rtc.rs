@@ -79,8 +79,9 @@ struct Rtc {
     _turn: Turn,
 }
 
-/// The events that come.
-struct Bells {
+/// The events that are to come.
+#[derive(Clone, Copy)]
+struct Wanted {
     /// Periodic events in a second.
     rate: u64,
     periodic: bool,
@@ -88,6 +89,11 @@ struct Bells {
     /// When it is to ring or was, seconds since 1970.
     alarm: u64,
     rings: bool,
+}
+
+/// The events that are to come, and those that came.
+struct Bells {
+    wanted: Wanted,
     /// Events that nobody has read: how many, and of what kinds.
     events: u64,
     kinds: u32,
@@ -162,11 +168,13 @@ impl Rtc {
             alarm: timer()?,
             counter,
             events: Monitor::new(Bells {
-                rate: USUAL,
-                periodic: false,
-                updates: false,
-                alarm: 0,
-                rings: false,
+                wanted: Wanted {
+                    rate: USUAL,
+                    periodic: false,
+                    updates: false,
+                    alarm: 0,
+                    rings: false,
+                },
                 events: 0,
                 kinds: 0,
             }),
@@ -186,7 +194,7 @@ impl Rtc {
             if times > 0 {
                 state.events = state.events.saturating_add(times);
                 state.kinds |= RTC_IRQF | kind;
-                state.rings &= kind != RTC_AF;
+                state.wanted.rings &= kind != RTC_AF;
             }
         }
         Ok(())
@@ -203,33 +211,50 @@ impl Rtc {
         Ok((events > 0).then_some(events << 8 | u64::from(kinds)))
     }
 
-    /// Has `change` change what events come. ENOMEM, and its own errors.
-    fn change(&self, change: impl FnOnce(&mut Bells) -> Result<()>) -> Result<()> {
+    /// Has `change` change which events are to come. ENOMEM, and its own errors.
+    fn change(&self, change: impl FnOnce(&mut Wanted) -> Result<()>) -> Result<()> {
         let mut state = self.events.lock();
         self.collect(&mut state)?;
-        let changed = change(&mut state);
-        let armed = self.arm(&state);
-        // A timer that is set has lowered the counter.
+        let (before, ahead) = (state.wanted, AHEAD.load(Ordering::Relaxed));
+        let changed = change(&mut state.wanted);
+        let clock_set = AHEAD.load(Ordering::Relaxed) != ahead;
+        let armed = self.arm(&before, &state.wanted, clock_set);
+        // A timer that is set lowers the counter, also for what the others have added since.
+        let collected = self.collect(&mut state);
         if state.events > 0 {
             self.counter.add(1);
         }
-        changed.and(armed)
+        changed.and(armed).and(collected)
     }
 
-    /// Sets the alarms anew. ENOMEM.
-    fn arm(&self, state: &Bells) -> Result<()> {
-        let period = SECOND / state.rate;
-        let moment = |wanted: bool, interval| if wanted { interval } else { 0 };
-        let first = moment(state.periodic, period);
-        self.periodic.set(first, period, false, false)?;
-        let next = moment(state.updates, SECOND - now() % SECOND);
-        self.updates.set(next, SECOND, false, false)?;
-        let left = state.alarm.saturating_mul(SECOND).saturating_sub(now());
-        let left = moment(state.rings, left.max(1));
-        self.alarm.set(left, 0, false, false).map(drop)
+    /// Sets those alarms anew that are others now; the phase of the rest stays. ENOMEM.
+    fn arm(&self, before: &Wanted, wanted: &Wanted, clock_set: bool) -> Result<()> {
+        let moment = |comes: bool, interval| if comes { interval } else { 0 };
+        let Wanted {
+            rate,
+            periodic,
+            updates,
+            alarm,
+            rings,
+        } = *wanted;
+        if (periodic, rate) != (before.periodic, before.rate) {
+            let period = SECOND / rate;
+            let first = moment(periodic, period);
+            self.periodic.set(first, period, false, false)?;
+        }
+        if clock_set || updates != before.updates {
+            let next = moment(updates, SECOND - now() % SECOND);
+            self.updates.set(next, SECOND, false, false)?;
+        }
+        if clock_set || (alarm, rings) != (before.alarm, before.rings) {
+            let left = alarm.saturating_mul(SECOND).saturating_sub(now());
+            let left = moment(rings, left.max(1));
+            self.alarm.set(left, 0, false, false)?;
+        }
+        Ok(())
     }
 
-    /// Sets the clock, and the alarms that follow it. EACCES, EFAULT, EINVAL.
+    /// Sets the clock, and the alarms that follow it. EACCES, EINVAL, ENOMEM.
     fn set_time(&self, time: &RtcTime) -> Result<()> {
         need(Capability::SysTime)?;
         let seconds = given(time)?;
@@ -242,7 +267,7 @@ impl Rtc {
         })
     }
 
-    /// Sets the time of the alarm, within a day; it does not ring yet. EFAULT, EINVAL.
+    /// Sets the time of the alarm, within a day; it does not ring yet. EINVAL, ENOMEM.
     fn set_alarm(&self, time: &RtcTime) -> Result<()> {
         let now = now() / SECOND;
         let today = shown(now)?;
@@ -254,20 +279,20 @@ impl Rtc {
             ..*time
         })?;
         let alarm = if at < now { at + DAY } else { at };
-        self.change(|state| {
-            (state.alarm, state.rings) = (alarm, false);
+        self.change(|wanted| {
+            (wanted.alarm, wanted.rings) = (alarm, false);
             Ok(())
         })
     }
 
-    /// The same by date, and whether it is to ring. EFAULT, EINVAL; ETIME: it is past.
+    /// The same by date, and whether it is to ring. EINVAL, ENOMEM; ETIME: it is past.
     fn set_wake(&self, wake: &RtcWkalrm) -> Result<()> {
         let (alarm, rings) = (given(&wake.time)?, wake.enabled != 0);
         if rings && alarm <= now() / SECOND {
             return Err(Errno::ETIME);
         }
-        self.change(|state| {
-            (state.alarm, state.rings) = (alarm, rings);
+        self.change(|wanted| {
+            (wanted.alarm, wanted.rings) = (alarm, rings);
             Ok(())
         })
     }
@@ -280,25 +305,25 @@ impl Rtc {
         if rate > FREE {
             need(Capability::SysResource)?;
         }
-        self.change(|state| {
-            state.rate = rate;
+        self.change(|wanted| {
+            wanted.rate = rate;
             Ok(())
         })
     }
 
     fn switch_periodic(&self, on: bool) -> Result<()> {
-        self.change(|state| {
-            if on && state.rate > FREE {
+        self.change(|wanted| {
+            if on && wanted.rate > FREE {
                 need(Capability::SysResource)?;
             }
-            state.periodic = on;
+            wanted.periodic = on;
             Ok(())
         })
     }
 
     fn switch_updates(&self, on: bool) -> Result<()> {
-        self.change(|state| {
-            state.updates = on;
+        self.change(|wanted| {
+            wanted.updates = on;
             Ok(())
         })
     }
@@ -306,8 +331,8 @@ impl Rtc {
     /// One whose time is past does not ring.
     fn switch_alarm(&self, on: bool) -> Result<()> {
         let now = now() / SECOND;
-        self.change(|state| {
-            state.rings = on && state.alarm > now;
+        self.change(|wanted| {
+            wanted.rings = on && wanted.alarm > now;
             Ok(())
         })
     }
@@ -320,7 +345,7 @@ impl Rtc {
             if state.events > 0 {
                 self.counter.add(1);
             }
-            (state.alarm, state.rings)
+            (state.wanted.alarm, state.wanted.rings)
         };
         Ok(RtcWkalrm {
             enabled: u8::from(rings),
@@ -361,7 +386,7 @@ impl File for Rtc {
             RTC_WKALM_RD => put(arg, &self.wake()?),
             RTC_WKALM_SET => self.set_wake(&get(arg)?),
             RTC_IRQP_READ => {
-                let rate = self.events.lock().rate;
+                let rate = self.events.lock().wanted.rate;
                 put(arg, &rate)
             }
             RTC_IRQP_SET => self.set_rate(arg as u64),
