@@ -14,6 +14,8 @@ use crate::rootfs::Root;
 use crate::stream::{Stream, compare, silence};
 use crate::{debian, host};
 use lexopt::prelude::*;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -22,22 +24,34 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const HELP: &str = "\
-usage: cargo xtask bench dropouts [--seconds N] [--programs N]... [--only synthesis]
+usage: cargo xtask bench dropouts [--seconds N] [--cpus N] [--programs N]... [--only synthesis]
 
 Plays a stream of sound through five filters in blocks of 64 frames beside programs that compute, a loop of forks, a sort, a compressor
 and a compiler, on Debian's Linux, its PREEMPT_RT kernel and Synthesis, without priorities and with SCHED_FIFO for the stream's programs.
-Prints gaps and missing frames of the recording. The load doubles until there is a gap. One instruction is 2 ns of guest time.
+Prints gaps and missing frames of the recording. The load doubles until there is a gap; 20 programs also run beside 30 seconds of sound, on 1
+and 4 CPUs. One instruction is 2 ns of guest time.
 
-  --seconds N         length of the stream, without its end of 1.8 seconds (3)
   --programs N        so many programs that compute, and no other number; repeatable
+  --seconds N         with --programs: length of the stream, without its end of 1.8 seconds (3)
+  --cpus N            with --programs: CPUs of the machine (1)
   --only synthesis    leave the others out
 
 With the usual loads and all kernels docs/results.md is written.
 ";
 
+/// Seconds of the stream, if nothing else is said.
 const SECONDS: u32 = 3;
-/// Programs that compute, and the power of two of an instruction's nanoseconds.
-const STEPS: [(u32, u32); 6] = [(0, 1), (20, 1), (40, 1), (80, 1), (160, 1), (20, 2)];
+/// The loads of each system; one that doubled another's which was too much is left out.
+const LOADS: [Load; 8] = [
+    Load::new(SECONDS, 1, 0, 1),
+    Load::new(SECONDS, 1, 20, 1),
+    Load::new(SECONDS, 1, 40, 1),
+    Load::new(SECONDS, 1, 80, 1),
+    Load::new(SECONDS, 1, 160, 1),
+    Load::new(SECONDS, 1, 20, 2),
+    Load::new(30, 1, 20, 1),
+    Load::new(30, 4, 20, 0),
+];
 /// The priority of the stream's programs, if they have one.
 const PRIORITY: u32 = 40;
 /// Of the kernels' modules those of the sound card, in the order in which they can be loaded.
@@ -66,11 +80,40 @@ struct System {
     urgent: bool,
 }
 
+/// Of one run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Load {
+    /// Of sound.
+    seconds: u32,
+    cpus: u32,
+    /// Programs that compute.
+    programs: u32,
+    /// The power of two of an instruction's nanoseconds.
+    shift: u32,
+}
+
+impl Load {
+    const fn new(seconds: u32, cpus: u32, programs: u32, shift: u32) -> Self {
+        Self {
+            seconds,
+            cpus,
+            programs,
+            shift,
+        }
+    }
+
+    /// Whether it is another one with more programs or fewer instructions a second.
+    fn exceeds(&self, other: &Self) -> bool {
+        (self.seconds, self.cpus) == (other.seconds, other.cpus)
+            && self.programs >= other.programs
+            && self.shift >= other.shift
+    }
+}
+
 /// One run.
 struct Heard {
     system: usize,
-    programs: u32,
-    shift: u32,
+    load: Load,
     gaps: usize,
     missing: usize,
     silent: usize,
@@ -87,7 +130,8 @@ impl Heard {
 /// All that a run needs.
 struct Parts {
     music: Music,
-    stream: Stream,
+    /// By their seconds.
+    streams: BTreeMap<u32, Stream>,
     source: PathBuf,
     compiler: PathBuf,
     conduct: PathBuf,
@@ -97,12 +141,13 @@ struct Parts {
 
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Result<i32> {
-    let (mut seconds, mut alone, mut chosen) = (SECONDS, false, Vec::new());
+    let (mut seconds, mut cpus, mut alone, mut chosen) = (SECONDS, 1, false, Vec::new());
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
         match argument {
             Long("seconds") => seconds = number(&mut parser, "seconds", 1..=600)?,
-            Long("programs") => chosen.push((number(&mut parser, "programs", 0..=1000)?, 1)),
+            Long("cpus") => cpus = number(&mut parser, "cpus", 1..=64)?,
+            Long("programs") => chosen.push(number(&mut parser, "programs", 0..=1000)?),
             Long("only") => alone = super::guest::only_synthesis(&mut parser)?,
             Short('h') | Long("help") => {
                 print!("{HELP}");
@@ -126,28 +171,29 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         let kernel = Kernel::Synthesis;
         systems.push(System { kernel, urgent });
     }
-    let parts = Parts::new(seconds)?;
-    let steps = if chosen.is_empty() {
-        STEPS.to_vec()
+    let loads = if chosen.is_empty() {
+        LOADS.to_vec()
     } else {
-        chosen.clone()
+        let load = |programs: &u32| Load::new(seconds, cpus, *programs, u32::from(cpus == 1));
+        chosen.iter().map(load).collect()
     };
-    let heard = measured(&parts, &systems, &steps)?;
+    let parts = Parts::new(&loads)?;
+    let heard = measured(&parts, &systems, &loads)?;
     let table = table(&systems, &heard);
     print!("{table}");
     if chosen.is_empty() && !alone {
-        results::put("dropouts", &report(seconds, &systems, &table)?)?;
+        results::put("dropouts", &report(&systems, &table)?)?;
     }
     let ours = |heard: &&Heard| matches!(systems[heard.system].kernel, Kernel::Synthesis);
-    let promised = heard
-        .iter()
-        .filter(ours)
-        .find(|heard| (heard.programs, heard.shift) == (20, 1));
-    Ok(i32::from(promised.is_some_and(|heard| !heard.whole())))
+    let promised = |heard: &&Heard| (heard.load.programs, heard.load.shift) == (20, 1);
+    let broken = |heard: &Heard| !heard.whole();
+    Ok(i32::from(
+        heard.iter().filter(ours).filter(promised).any(broken),
+    ))
 }
 
 /// Each system's runs, until one has a gap; two systems at a time, as each takes a processor of the host.
-fn measured(parts: &Parts, systems: &[System], steps: &[(u32, u32)]) -> Result<Vec<Heard>> {
+fn measured(parts: &Parts, systems: &[System], loads: &[Load]) -> Result<Vec<Heard>> {
     let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || -> Result<()> {
         loop {
@@ -156,17 +202,13 @@ fn measured(parts: &Parts, systems: &[System], steps: &[(u32, u32)]) -> Result<V
                 return Ok(());
             };
             let mut broken = Vec::new();
-            for &(programs, shift) in steps {
-                // More than a load that was too much.
-                if broken
-                    .iter()
-                    .any(|(less, faster)| *less <= programs && *faster <= shift)
-                {
+            for load in loads {
+                if broken.iter().any(|less| load.exceeds(less)) {
                     continue;
                 }
-                let heard = parts.run(system, number, programs, shift)?;
+                let heard = parts.run(system, number, *load)?;
                 if !heard.whole() {
-                    broken.push((programs, shift));
+                    broken.push(*load);
                 }
                 all.lock().expect("no panic while held").push(heard);
             }
@@ -182,20 +224,36 @@ fn measured(parts: &Parts, systems: &[System], steps: &[(u32, u32)]) -> Result<V
             })
     })?;
     let mut all = all.into_inner().expect("no panic while held");
-    all.sort_by_key(|heard| (heard.system, heard.shift, heard.programs));
+    all.sort_by_key(|heard| {
+        let load = heard.load;
+        (
+            load.seconds,
+            load.cpus,
+            heard.system,
+            load.shift,
+            load.programs,
+        )
+    });
     Ok(all)
 }
 
 impl Parts {
-    fn new(seconds: u32) -> Result<Self> {
+    fn new(loads: &[Load]) -> Result<Self> {
         let folder = host::build_dir("bench")?.join("dropouts");
+        std::fs::create_dir_all(&folder).context(folder.display())?;
         let music = compile::music()?;
-        let stream = Stream::new(&music, seconds, &folder)?;
+        let mut streams = BTreeMap::new();
+        for &Load { seconds, .. } in loads {
+            let folder = folder.join(seconds.to_string());
+            if let Entry::Vacant(place) = streams.entry(seconds) {
+                place.insert(Stream::new(&music, seconds, &folder)?);
+            }
+        }
         let source = folder.join("source.c");
         std::fs::write(&source, functions(300)).context(source.display())?;
         Ok(Self {
             music,
-            stream,
+            streams,
             source,
             compiler: debian::unpacked(&["tcc"])?,
             conduct: compile::program("conduct", &compile::GLIBC)?,
@@ -204,9 +262,9 @@ impl Parts {
         })
     }
 
-    fn root(&self, kernel: &Kernel) -> Result<Root> {
+    fn root(&self, kernel: &Kernel, stream: &Stream) -> Result<Root> {
         let mut root = Root::new(None)?;
-        self.stream.put(&mut root, &self.music)?;
+        stream.put(&mut root, &self.music)?;
         let tests = host::project().join("tests");
         for (from, to) in [
             (&tests.join("guest/dropouts.sh"), "/tests/dropouts.sh"),
@@ -230,8 +288,15 @@ impl Parts {
         Ok(root)
     }
 
-    fn run(&self, system: &System, number: usize, programs: u32, shift: u32) -> Result<Heard> {
-        let name = format!("{number}-{programs}-{shift}");
+    fn run(&self, system: &System, number: usize, load: Load) -> Result<Heard> {
+        let Load {
+            seconds,
+            cpus,
+            programs,
+            shift,
+        } = load;
+        let stream = &self.streams[&seconds];
+        let name = format!("{number}-{seconds}-{cpus}-{programs}-{shift}");
         let record = host::build_dir("bench")?.join(format!("dropouts/{name}.wav"));
         let priority = if system.urgent { PRIORITY } else { 0 };
         // A stream that is not heard in twice its time is given up.
@@ -240,13 +305,14 @@ impl Parts {
             programs.to_string(),
             "/tests/cd.raw".into(),
             priority.to_string(),
-            (2 * self.stream.seconds() + 1).to_string(),
+            (2 * stream.seconds() + 1).to_string(),
         ];
-        let root = self.root(&system.kernel)?;
+        let root = self.root(&system.kernel, stream)?;
         let printed = system
             .kernel
             .run_in(root, &self.conduct, &words, LIMIT, |machine| {
                 machine.memory = MEMORY;
+                machine.cpus = cpus;
                 machine.icount = Some(shift);
                 machine.audio = Some(record.clone());
                 super::guest::steady(machine);
@@ -254,18 +320,17 @@ impl Parts {
         let text = record.with_extension("txt");
         std::fs::write(&text, &printed).context(text.display())?;
         let bytes = std::fs::read(&record).context(record.display())?;
-        let (missing, gaps) = compare(&bytes, &self.stream.expected);
+        let (missing, gaps) = compare(&bytes, &stream.expected);
         let heard = Heard {
             system: number,
-            programs,
-            shift,
+            load,
             gaps,
             missing,
-            silent: silence(&bytes, &self.stream.expected, missing),
+            silent: silence(&bytes, &stream.expected, missing),
             works: works(&printed),
         };
         eprintln!(
-            "xtask: {}, {}, {programs} programs, shift {shift}: {gaps} gaps, {missing} frames missing",
+            "xtask: {}, {}, {seconds} s, CPUs {cpus}, programs {programs}, shift {shift}: {gaps} gaps, {missing} frames missing",
             system.kernel.name(),
             policy(system)
         );
@@ -321,18 +386,20 @@ fn policy(system: &System) -> &'static str {
 
 fn table(systems: &[System], heard: &[Heard]) -> String {
     let mut out = String::from(
-        "| system | priorities | programs that compute | million instructions a second | gaps | frames missing | silence, ms | other works done |\n\
-         | --- | --- | ---: | ---: | ---: | ---: | ---: | --- |\n",
+        "| sound, s | CPUs | system | priorities | programs that compute | million instructions a second | gaps | frames missing | silence, ms | other works done |\n\
+         | ---: | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | --- |\n",
     );
     for heard in heard {
         let system = &systems[heard.system];
         writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            heard.load.seconds,
+            heard.load.cpus,
             system.kernel.name(),
             policy(system),
-            heard.programs,
-            1000 >> heard.shift,
+            heard.load.programs,
+            1000 >> heard.load.shift,
             heard.gaps,
             heard.missing,
             heard.silent * 1000 / 44_100,
@@ -343,7 +410,7 @@ fn table(systems: &[System], heard: &[Heard]) -> String {
     out
 }
 
-fn report(seconds: u32, systems: &[System], table: &str) -> Result<String> {
+fn report(systems: &[System], table: &str) -> Result<String> {
     let mut versions: Vec<String> = Vec::new();
     for System { kernel, .. } in systems {
         let version = format!("{} {}", kernel.name(), kernel.version());
@@ -353,12 +420,12 @@ fn report(seconds: u32, systems: &[System], table: &str) -> Result<String> {
     }
     Ok(format!(
         "## Drop-outs\n\n\
-         `cargo xtask bench dropouts`: {seconds} seconds of sound, and 1.8 in which they die away, go from a file through five filters to the loudspeaker, in blocks of 64 frames, beside so many programs that \
-         compute, a loop of forks, a sort, a compressor and a compiler (tcc). The same static programs run on each kernel; {}, one CPU, `-icount`. The stream needs about \
+         `cargo xtask bench dropouts`: seconds of sound, and 1.8 in which they die away, go from a file through five filters to the loudspeaker, in blocks of 64 frames, beside so many programs that \
+         compute, a loop of forks, a sort, a compressor and a compiler (tcc). The same static programs run on each kernel; {}, `-icount`: its CPUs run in turn and share the instructions. The stream needs about \
          125 million instructions a second. Priority `SCHED_FIFO` {PRIORITY} is that of all six programs of the stream. QEMU's recording of the card is compared with the host's \
          computation, frame by frame; a stream that is not through in twice its time is given up, and the rest of its frames is missing. Synthesis plays by `/dev/speaker`, a ring \
          of 4096 frames before 1024 that the card is filled ahead; Linux by ALSA's device (`hw:0,0`, `user/alsa.c`) with a buffer of 5120 frames in periods of 320. \
-         Both play silence while they have nothing, and read half a second before they begin. A system's load grows until there is a gap. Kernels: {}.\n\n{table}",
+         Both play silence while they have nothing, and read half a second before they begin. A system's load grows until there is a gap, and then once more with half as many instructions a second. Kernels: {}.\n\n{table}",
         results::qemu()?,
         versions.join(", "),
     ))
