@@ -56,22 +56,26 @@ pub fn wall_at_boot() -> u64 {
 }
 
 /// Nanoseconds since 1970.
+#[inline]
 pub fn real_ns() -> u64 {
     let now = now_ns();
-    (wall_at_boot() * 1_000_000_000 + now)
-        .saturating_add_signed(ADJUSTED.load(Ordering::Relaxed))
-        .saturating_add_signed(ahead(now))
+    let adjusted = ADJUSTED.load(Ordering::Relaxed);
+    let ahead = match COURSES.get() {
+        Some(courses) => adjusted.saturating_add(led(courses, now)),
+        None => adjusted,
+    };
+    // Five hundred years fit.
+    let unadjusted = wall_at_boot().wrapping_mul(1_000_000_000).wrapping_add(now);
+    unadjusted.saturating_add_signed(ahead)
 }
 
 /// The courses that the clock of the day has taken: from when on, nanoseconds since boot; how far the former
 /// courses had brought it ahead, nanoseconds; and the nanoseconds that it gains in a second.
 static COURSES: Once<Recent<3>> = Once::new();
 
-/// How far the courses have brought the clock of the day at `now`.
-fn ahead(now: u64) -> i64 {
-    let Some(courses) = COURSES.get() else {
-        return 0;
-    };
+/// How far `courses` have brought the clock of the day at `now`.
+#[inline(never)]
+fn led(courses: &Recent<3>, now: u64) -> i64 {
     // Another look when so many courses came meanwhile that the latest was overwritten.
     loop {
         let Some(last) = courses.numbers().last() else {
@@ -98,10 +102,13 @@ pub fn begin_steering(courses: Recent<3>) {
 /// From now on the clock of the day gains `gain_ns` in each second of the machine's clock. One party at a
 /// time. Without room for courses the clock goes on as before.
 pub fn steer(gain_ns: i64) {
-    let now = now_ns();
-    let course = [now, ahead(now).cast_unsigned(), gain_ns.cast_unsigned()];
     if let Some(courses) = COURSES.get() {
-        courses.put(&course);
+        let now = now_ns();
+        courses.put(&[
+            now,
+            led(courses, now).cast_unsigned(),
+            gain_ns.cast_unsigned(),
+        ]);
     }
 }
 
