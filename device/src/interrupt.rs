@@ -1,6 +1,7 @@
 //! A vector and the handler that is generated for what interrupts there.
 //!
-//! *Interface*: [`Interrupt::new`] takes a vector, [`Interrupt::add`] binds a [`Source`] to it: the handler
+//! *Interface*: [`Interrupt::new`] takes a vector, [`Interrupt::watched`] one whose rate is watched.
+//! [`Interrupt::add`] binds a [`Source`] to it: the handler
 //! is generated again with the source's code in it, in which the source is constants, and published with one
 //! store. [`Interrupt::replace`] puts another source in its place, [`Interrupt::remove`] takes a device's
 //! sources out again, [`Interrupt::silence`] all of them; each source lives as long as a handler may run
@@ -12,8 +13,9 @@
 //!
 //! Source: dissertation, sections 3.3.3 and 5.3.2.
 
-use crate::Unusable;
+use crate::flood::{self, Mask, Watch};
 use crate::handler::{self, Entry, Vector};
+use crate::{Unusable, callouts};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use codegen::{Class, Draft, Label, dynasm};
@@ -22,7 +24,7 @@ use quaject::Unmade;
 use quaject::assembly::{Assembly, Made};
 use quaject::class::{Holder, Ref, Remake, create};
 use quaject::gauge::{self, Gauge};
-use sync::{Monitor, Once};
+use sync::Monitor;
 
 static CLASS: Class = Class::new("device.interrupt");
 
@@ -134,30 +136,16 @@ pub struct Interrupt {
     name: &'static str,
     vector: u8,
     count: Ref<Gauge>,
+    /// Its place among those that are watched.
+    watch: Option<Watch>,
     quaject: Ref<Vector>,
     own: Weak<Interrupt>,
     handler: Monitor<Handler>,
 }
 
-/// The operations of the rooms beside this one.
-pub struct Callouts {
-    /// Has a procedure called at the end of the interrupt that is being handled. False: there is no room for
-    /// one more.
-    pub chain: fn(fn(usize), usize) -> bool,
-}
-
-static CALLOUTS: Once<&'static Callouts> = Once::new();
-
-/// Links the callouts, once, at boot. Before that nothing is chained.
-pub fn link(callouts: &'static Callouts) {
-    let _again = CALLOUTS.set(callouts);
-}
-
 /// Has `procedure(argument)` called at the end of this interrupt, or, where nothing can be chained, at once.
 pub fn later(procedure: fn(usize), argument: usize) {
-    let chained = CALLOUTS
-        .get()
-        .is_some_and(|c| (c.chain)(procedure, argument));
+    let chained = callouts::get().is_some_and(|c| (c.chain)(procedure, argument));
     if !chained {
         procedure(argument);
     }
@@ -185,7 +173,7 @@ pub fn on_line(line: u32) -> Result<Arc<Interrupt>, Unusable> {
     if let Some((_, shared)) = lines.iter().find(|(number, _)| *number == line) {
         return Ok(shared.clone());
     }
-    let made = Interrupt::new("line")?;
+    let made = Interrupt::watched("line", Mask::Line(line))?;
     made.renew()?;
     lines.try_reserve(1).map_err(|_| Unusable::Resources)?;
     if !irq::route(line, made.vector, 0) {
@@ -197,12 +185,27 @@ pub fn on_line(line: u32) -> Result<Arc<Interrupt>, Unusable> {
 }
 
 impl Interrupt {
-    /// Takes a vector. Nothing is bound to it yet.
+    /// Takes a vector. Nothing is bound to it yet. It is not watched.
     ///
     /// # Errors
     /// [`Unusable::Resources`].
     pub fn new(name: &'static str) -> Result<Arc<Interrupt>, Unusable> {
-        let count = create::<Gauge>(false)?;
+        Interrupt::make(name, None)
+    }
+
+    /// The same, and its rate is watched; what `mask` says keeps it from interrupting when it floods.
+    ///
+    /// # Errors
+    /// [`Unusable::Resources`].
+    pub fn watched(name: &'static str, mask: Mask) -> Result<Arc<Interrupt>, Unusable> {
+        Interrupt::make(name, Watch::open(mask))
+    }
+
+    fn make(name: &'static str, watch: Option<Watch>) -> Result<Arc<Interrupt>, Unusable> {
+        let count = match watch.as_ref().and_then(Watch::gauge) {
+            Some(gauge) => gauge.clone(),
+            None => create::<Gauge>(false)?,
+        };
         let quaject = create::<Vector>(())?;
         quaject::interfacer::link(&quaject, handler::COUNT, gauge::count(&count))?;
         let vector = irq::alloc_vector().ok_or(Unusable::Resources)?;
@@ -210,14 +213,18 @@ impl Interrupt {
             name,
             vector,
             count,
+            watch,
             quaject,
             own: own.clone(),
             handler: Monitor::default(),
         }))
     }
 
-    /// Lists it, until it is silenced. Without memory it works unlisted.
+    /// Lists it, until it is silenced, and begins to watch it. Without memory it works unlisted.
     pub fn list(self: &Arc<Self>) {
+        if let Some(watch) = &self.watch {
+            watch.begin(self.vector, flood::LONGEST_NS);
+        }
         let mut all = ALL.lock();
         if all.try_reserve(1).is_ok() {
             all.push(self.clone());
@@ -290,6 +297,9 @@ impl Interrupt {
     /// Takes out all sources and the handler; the devices that interrupt here are masked. It is listed no
     /// more.
     pub fn silence(&self) {
+        if let Some(watch) = &self.watch {
+            watch.end();
+        }
         irq::quiet(self.vector);
         let old = core::mem::take(&mut *self.handler.lock());
         drop(old);
@@ -351,6 +361,9 @@ impl Remake for Interrupt {
 
 impl Drop for Interrupt {
     fn drop(&mut self) {
+        if let Some(watch) = &self.watch {
+            watch.end();
+        }
         irq::free_vector(self.vector);
     }
 }

@@ -5,13 +5,15 @@
 //! devices that are added or removed later; [`serial`], the 16550 lines, which are on no bus; [`names`], the
 //! symbol table by which the rooms above find a device; [`stream`], their interface to a device that carries
 //! bytes. Drivers wake threads only through `sync`'s wait lists, and chain procedures through
-//! [`interrupt::Callouts`].
+//! [`callouts`].
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
 mod ac97;
 mod bus;
+pub mod callouts;
+pub mod flood;
 mod handler;
 mod hda;
 pub mod interrupt;

@@ -12,7 +12,7 @@ use machine::boot;
 use sync::Monitor;
 
 /// A stretch of registers, which stays mapped.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registers {
     at: usize,
     len: usize,

@@ -48,7 +48,8 @@ fn bring_up() -> Result<()> {
     }
     file::seam::init(cpu::cpus())?; // what descriptor routines are generated against
     linux::call::init()?; // and calls without a trap frame
-    device::interrupt::link(&CHAIN); // what handlers leave for the end of an interrupt
+    device::callouts::link(&CALLOUTS); // what handlers leave for the end of an interrupt, or for later
+    thread::sample::watch_with(device::flood::watch); // and how often they are called
     device::start(); // what is on the bus
     follow_devices()?; // and what comes and goes there
     tty::start(console_mode(info.cmdline))?; // serial lines and terminal
@@ -84,8 +85,9 @@ fn follow_devices() -> Result<()> {
     (thread::spawn(b"devices", follow, 0).map(drop)).map_err(|_| Errno::ENOMEM)
 }
 
-static CHAIN: device::interrupt::Callouts = device::interrupt::Callouts {
+static CALLOUTS: device::callouts::Callouts = device::callouts::Callouts {
     chain: |procedure, argument| thread::chain::chain(procedure, argument).is_ok(),
+    alarm: |at_ns, procedure, argument| thread::clock::alarm(at_ns, procedure, argument).is_ok(),
 };
 
 /// The root archive, whose memory goes to the allocator piece by piece while its files are made: all but the

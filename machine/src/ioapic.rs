@@ -1,9 +1,9 @@
 //! The I/O APICs: where device interrupts enter.
 //!
-//! *Interface*: `configure` with what the firmware says, then `isa`, `route`, `mask`.
+//! *Interface*: `configure` with what the firmware says, then `isa`, `route`, `mask`, `hold`.
 
 use abi::layout::{MMIO, PAGE};
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// As many controllers as are used.
 pub(crate) const MAX: usize = 8;
@@ -58,19 +58,39 @@ fn select(i: usize, register: u32) -> *mut u32 {
     }
 }
 
-fn read(i: usize, register: u32) -> u32 {
+/// A register is selected, and then read or written: that is one party's until it is done.
+static SELECTED: AtomicBool = AtomicBool::new(false);
+
+/// Does `access` with interrupts off, when no other CPU selects a register. None: one does just now.
+fn try_alone<T>(access: impl FnOnce() -> T) -> Option<T> {
     let state = crate::cpu::irq_save();
-    // SAFETY: as in `select`.
-    let value = unsafe { select(i, register).read_volatile() };
+    let mine = !SELECTED.swap(true, Ordering::Acquire);
+    let answer = mine.then(access);
+    if mine {
+        SELECTED.store(false, Ordering::Release);
+    }
     crate::cpu::irq_restore(state);
-    value
+    answer
+}
+
+/// The same, as soon as no other does: each holds the registers for a few accesses, with interrupts off.
+fn alone<T>(access: impl Fn() -> T) -> T {
+    loop {
+        if let Some(answer) = try_alone(&access) {
+            return answer;
+        }
+        core::hint::spin_loop();
+    }
+}
+
+fn read(i: usize, register: u32) -> u32 {
+    // SAFETY: as in `select`.
+    alone(|| unsafe { select(i, register).read_volatile() })
 }
 
 fn write(i: usize, register: u32, value: u32) {
-    let state = crate::cpu::irq_save();
     // SAFETY: as in `select`.
-    unsafe { select(i, register).write_volatile(value) };
-    crate::cpu::irq_restore(state);
+    alone(|| unsafe { select(i, register).write_volatile(value) });
 }
 
 fn inputs(i: usize) -> u32 {
@@ -109,6 +129,28 @@ pub(crate) fn mask(gsi: u32) {
     if let Some((i, input)) = find(gsi) {
         write(i, REDIRECTION + 2 * input, MASKED);
     }
+}
+
+/// Masks input `gsi`, or unmasks it with its mode and target as they are. A level is then served; an edge
+/// that came meanwhile is not. False: another CPU is at the registers just now, or no controller has it.
+pub(crate) fn hold(gsi: u32, held: bool) -> bool {
+    let change = || {
+        let first = |i: &usize| FIRST_GSI[*i].load(Ordering::Relaxed);
+        let below = |i: &usize| first(i) <= gsi;
+        let found = (0..COUNT.load(Ordering::Relaxed))
+            .filter(below)
+            .max_by_key(first);
+        let Some(i) = found else { return false };
+        let register = REDIRECTION + 2 * (gsi - first(&i));
+        // SAFETY: as in `select`; a controller's further inputs read as nothing and take no writes.
+        unsafe {
+            let now = select(i, register).read_volatile();
+            let next = if held { now | MASKED } else { now & !MASKED };
+            select(i, register).write_volatile(next);
+        }
+        true
+    };
+    try_alone(change).unwrap_or(false)
 }
 
 /// Masks every input.

@@ -1,7 +1,7 @@
 //! Interrupt vectors: who handles which, and which source goes where.
 //!
 //! *Interface*: [`alloc_vector`], [`quiet`] and [`free_vector`], [`set_handler`] (Rust) or [`set_image`]
-//! (generated code), [`route`], [`isa`], [`message`], [`eoi`].
+//! (generated code), [`route`], [`hold`], [`isa`], [`message`], [`eoi`].
 //! Source: dissertation, section 3.3.3.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -132,6 +132,12 @@ pub(crate) fn dispatch(cpu: usize, frame: &mut TrapFrame) {
     if vector != SPURIOUS_VECTOR as usize {
         eoi();
     }
+}
+
+/// Masks global interrupt `gsi`, or lets it interrupt again as it was routed. An edge that comes meanwhile is
+/// forgotten. False: nothing is changed, as another CPU is at the controller just now.
+pub fn hold(gsi: u32, held: bool) -> bool {
+    crate::ioapic::hold(gsi, held)
 }
 
 /// Masks the two 8259s for good, moved away from the exceptions first (a spurious interrupt of theirs still

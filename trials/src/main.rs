@@ -12,6 +12,8 @@ mod checks;
 #[cfg(target_os = "none")]
 mod costs;
 #[cfg(target_os = "none")]
+mod flood;
+#[cfg(target_os = "none")]
 mod kept;
 #[cfg(target_os = "none")]
 mod selftest;
@@ -24,7 +26,10 @@ extern "C" fn kernel_main() -> ! {
     kernel::boot(&kernel::Suites {
         alone: checks::run_if_asked,
         threaded: selftest::run_if_asked,
-        with_files: kept::add_kind,
+        with_files: || {
+            kept::add_kind();
+            flood::begin_if_asked();
+        },
     })
 }
 

@@ -25,7 +25,7 @@ pub use bar::Bar;
 pub use capability::Capability;
 pub use ecam::Ecam;
 pub use msi::Msi;
-pub use msix::Msix;
+pub use msix::{Msix, hold};
 pub use sizes::Sizes;
 pub use slot::{Change, Slot};
 

@@ -1,7 +1,7 @@
 //! MSI-X: interrupts that a function sends as writes to memory, each of its own.
 //!
 //! *Interface*: [`Function::msix`] finds the table with everything masked; [`Msix::set`] says where an
-//! entry's interrupts go, [`Msix::mask`] stops them.
+//! entry's interrupts go, [`Msix::mask`] stops them, [`hold`] for a while.
 //! Source: PCI Local Bus Specification 3.0, section 6.8.2.
 
 use super::{Function, Odd};
@@ -65,8 +65,18 @@ impl Msix {
         self.table.write(at + 12, 0u32);
     }
 
+    /// Entry number `entry`, for [`hold`].
+    pub fn entry(&self, entry: u16) -> Option<Registers> {
+        self.table.part(usize::from(entry) * ENTRY, ENTRY)
+    }
+
     /// Entry number `entry` sends nothing.
     pub fn mask(&self, entry: u16) {
         self.table.write(usize::from(entry) * ENTRY + 12, MASKED);
     }
+}
+
+/// Entry `entry` of a table keeps its interrupt, or sends it, and the one that it has kept.
+pub fn hold(entry: Registers, held: bool) {
+    entry.write(12, u32::from(held) * MASKED);
 }

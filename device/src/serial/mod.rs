@@ -17,6 +17,7 @@ mod chip;
 pub mod synth;
 
 use crate::Unusable;
+use crate::flood::{Mask, Watch};
 use crate::handler::{self, Vector};
 use crate::stream::{Stream, Waiters};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -35,6 +36,9 @@ use sync::{Monitor, Once};
 pub const INPUT: usize = 4096;
 /// Bytes that wait for the chip, at most.
 pub const OUTPUT: usize = 4096;
+
+/// Between polls at most, nanoseconds, when the line floods: at its rate the chip's 16 places fill in 1.4 ms.
+const LONGEST_NS: u64 = 1_000_000;
 
 const DATA: u16 = 0;
 const INTERRUPTS: u16 = 1;
@@ -100,6 +104,8 @@ struct Parts {
     vector: Ref<Vector>,
     /// Counts interrupts, in the handler.
     interrupts: Ref<Gauge>,
+    /// Its place among the sources that are watched.
+    watch: Option<Watch>,
 }
 
 /// One serial line. A static: generated code holds the addresses of its words.
@@ -193,6 +199,9 @@ impl Serial {
         if !irq::route(irq::isa(self.isa_irq), vector, 0) {
             return Err(Unusable::Resources);
         }
+        if let Some(watch) = self.parts.get().and_then(|parts| parts.watch.as_ref()) {
+            watch.begin(vector, LONGEST_NS);
+        }
         Ok(crate::names::add(
             self.name,
             crate::names::Device::Serial(self),
@@ -218,13 +227,19 @@ impl Serial {
     /// The queues and their links.
     fn make_parts(&'static self, readers: Parties) -> Result<Parts, Unusable> {
         let several = cpu::cpus() > 1;
+        let watch = Watch::open(Mask::Line(irq::isa(self.isa_irq)));
+        let interrupts = match watch.as_ref().and_then(Watch::gauge) {
+            Some(gauge) => gauge.clone(),
+            None => class::create::<Gauge>(false)?,
+        };
         let parts = Parts {
             serial_in: class::create::<input::SerialIn>(())?,
             serial_out: class::create::<output::SerialOut>(())?,
             input: join::queue(Parties::One, readers, INPUT, several)?,
             output: join::queue(Parties::Many, Parties::One, OUTPUT, several)?,
             vector: class::create::<Vector>(())?,
-            interrupts: class::create::<Gauge>(false)?,
+            interrupts,
+            watch,
         };
         let (from, to) = (parts.serial_in.header(), parts.serial_out.header());
         let chip = chip::Chip {

@@ -5,6 +5,7 @@
 
 use super::transport::{NO_VECTOR, Transport};
 use crate::Unusable;
+use crate::flood::Mask;
 use crate::interrupt::{Asks, Interrupt, on_line};
 use crate::pci::{Function, Msi, Msix, Odd};
 use alloc::sync::Arc;
@@ -102,7 +103,8 @@ impl Ways {
         match &mut self.0 {
             Means::None => Err(Odd::Fit.into()),
             Means::Table(table, given) => {
-                let interrupt = Interrupt::new(name)?;
+                let mask = table.entry(entry).map_or(Mask::None, Mask::Entry);
+                let interrupt = Interrupt::watched(name, mask)?;
                 interrupt.renew()?;
                 given.try_reserve(1).map_err(|_| Unusable::Resources)?;
                 given.push((entry, interrupt.clone()));
@@ -111,7 +113,8 @@ impl Ways {
                 Ok((interrupt, entry, None))
             }
             Means::Message(message, given) => {
-                let interrupt = Interrupt::new(name)?;
+                // Such a message cannot be kept back.
+                let interrupt = Interrupt::watched(name, Mask::None)?;
                 interrupt.renew()?;
                 *given = Some(interrupt.clone());
                 interrupt.list();

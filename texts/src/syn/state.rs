@@ -200,7 +200,8 @@ pub fn nosys(out: &mut Out) -> Result<()> {
     Ok(())
 }
 
-/// Interrupts by vector: those that Rust handles, then those of the devices' generated handlers.
+/// Interrupts by vector: those that Rust handles, then those of the devices' generated handlers, with their
+/// rates, and whether they are polled.
 pub fn interrupts(out: &mut Out) -> Result<()> {
     let _ = writeln!(out, "{:>14}", "all CPUs");
     for vector in 0..=u8::MAX {
@@ -215,7 +216,21 @@ pub fn interrupts(out: &mut Out) -> Result<()> {
         }
     }
     device::interrupts(|name, vector, count| {
-        let _ = writeln!(out, "{vector:3}: {count:10} {name} (generated)");
+        let _ = write!(out, "{vector:3}: {count:10} {name} (generated)");
+        if let Some(told) = device::flood::told(vector) {
+            let _ = write!(out, ", {} in a second", told.rate);
+            if told.polls != 0 {
+                let (cost, floods, polls) = (told.cost_ns, told.floods, told.polls);
+                let _ = write!(out, ", {cost} ns each, {floods} floods, {polls} polls");
+            }
+            match told.interval_ns {
+                0 => {}
+                interval => {
+                    let _ = write!(out, ", polled every {} us", interval / 1000);
+                }
+            }
+        }
+        out.push('\n');
     });
     Ok(())
 }

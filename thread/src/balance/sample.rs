@@ -2,6 +2,7 @@
 //!
 //! *Interface*: [`Split`] and [`Tte::split`] for a thread, [`of_cpu`] for a CPU, [`load`] for the load
 //! averages; the timer interrupt calls [`take`], and a CPU that ceases to be idle calls [`begin`].
+//! [`watch_with`] links what looks at the devices' interrupts as often.
 //!
 //! No time is measured on entry to the kernel and exit from it. While a CPU is not idle, its timer checks a
 //! hundred times a second which mode it has interrupted, and adds all of the thread's time since its last
@@ -17,10 +18,21 @@ use crate::time::demand;
 use crate::tte::Tte;
 use core::sync::atomic::{AtomicU64, Ordering};
 use machine::clock::{now_ns, tsc};
+use machine::cpu::this_cpu;
 use machine::trap::TrapFrame;
+use sync::Once;
 
 /// From one sample to the next, nanoseconds.
 const PERIOD_NS: u64 = 10_000_000;
+
+/// Called at each sample of the first CPU.
+static WATCHER: Once<fn(u64)> = Once::new();
+
+/// Has `watcher(now)` called at each sample of the first CPU, nanoseconds of the machine's clock, in the
+/// timer's interrupt. Once.
+pub fn watch_with(watcher: fn(u64)) {
+    let _again = WATCHER.set(watcher);
+}
 
 /// Sampled time, in counts of the time-stamp counter.
 pub(crate) struct Samples {
@@ -116,6 +128,11 @@ fn sample(local: &Local, me: &Tte, frame: &TrapFrame, now: u64) {
         return;
     }
     local.sample_ns.store(now + PERIOD_NS, Ordering::Relaxed);
+    if let Some(watcher) = WATCHER.get()
+        && this_cpu().number() == 0
+    {
+        watcher(now);
+    }
     demand::sampled(me, now);
     let samples = &me.samples;
     let before = [&samples.user, &samples.system].map(|part| part.load(Ordering::Relaxed));

@@ -4,7 +4,7 @@
 //! SECTION|OPERATION|COLUMN=NUMBER|…`, which `cargo xtask bench` reads (docs/run-contract.md).
 
 mod chaining;
-mod interrupts;
+pub mod interrupts;
 mod locks;
 mod plain;
 mod structures;

@@ -6,8 +6,8 @@
 use super::kit::Kit;
 use super::tap::Check;
 use super::{
-    chains, cli, devices, dropouts, exhaust, faults, fuzz, ltp, mitigations, music, order, players,
-    posixfiles, refused, runtimes, session, shares, sounds, threads,
+    chains, cli, devices, dropouts, exhaust, faults, floods, fuzz, ltp, mitigations, music, order,
+    players, posixfiles, refused, runtimes, session, shares, sounds, threads,
 };
 use crate::failure::Result;
 use crate::machine::{Chipset, Machine, Status};
@@ -244,6 +244,11 @@ pub const TESTS: &[Test] = &[
         name: "sounds",
         about: "what is played is heard: whole, mixed, beside others; a microphone; a card that goes",
         run: sounds::run,
+    },
+    Test {
+        name: "floods",
+        about: "devices that interrupt without a pause leave programs their share, and nothing is lost",
+        run: floods::run,
     },
     Test {
         name: "feeds",

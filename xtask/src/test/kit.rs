@@ -180,6 +180,7 @@ impl Kit {
             "waits-short",
             "rseqs",
             "feeds",
+            "floods",
             "sounds",
             "traces",
             "policies",

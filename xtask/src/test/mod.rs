@@ -10,6 +10,7 @@ mod dropouts;
 mod evidence;
 mod exhaust;
 mod faults;
+mod floods;
 mod fuzz;
 mod guest;
 mod host_tests;

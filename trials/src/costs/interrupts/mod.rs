@@ -10,7 +10,7 @@
 mod assembler;
 mod generated;
 mod plain;
-mod timer;
+pub mod timer;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,6 +1,7 @@
 //! The PC's timer in the place of a device that interrupts for each sample.
 //!
-//! *Interface*: [`start`] and [`stop`]. Its interrupt is edge triggered and wants no answer.
+//! *Interface*: [`start`] and [`stop`]; or [`route`], and then [`set`] and [`rest`] again and again.
+//! Its interrupt is edge triggered and wants no answer.
 //! Source: Intel 8254 data sheet, mode 2.
 
 use machine::{irq, port};
@@ -15,10 +16,25 @@ const LINE: u8 = 0;
 const PERIODIC: u8 = 0x34;
 const ONCE: u8 = 0x30;
 
-/// Has it interrupt at `vector` of the first CPU, at least `wanted` times in a second; says how often.
+/// The global number of its interrupt.
+pub fn line() -> u32 {
+    irq::isa(LINE)
+}
+
+/// Has it interrupt at `vector` of the first CPU.
+pub fn route(vector: u8) {
+    irq::route(line(), vector, 0);
+}
+
+/// Has it interrupt there, at least `wanted` times in a second; says how often.
 pub fn start(vector: u8, wanted: u32) -> u64 {
-    let divisor = (HZ / wanted).max(1) as u16;
-    irq::route(irq::isa(LINE), vector, 0);
+    route(vector);
+    set(wanted)
+}
+
+/// The same where it interrupts already. At least 20 times.
+pub fn set(wanted: u32) -> u64 {
+    let divisor = (HZ / wanted.max(20)).max(1) as u16;
     // SAFETY: the timer's own ports, which the kernel does not use after its start.
     unsafe {
         port::outb(COMMAND, PERIODIC);
@@ -30,7 +46,12 @@ pub fn start(vector: u8, wanted: u32) -> u64 {
 
 /// It interrupts no more.
 pub fn stop() {
-    irq::mask(irq::isa(LINE));
+    irq::mask(line());
+    rest();
+}
+
+/// It interrupts no more until it is set again.
+pub fn rest() {
     // SAFETY: as above. Without a count it waits.
     unsafe { port::outb(COMMAND, ONCE) };
 }

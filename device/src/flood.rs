@@ -1,0 +1,449 @@
+//! Sources of interrupts that are watched, and polled while they flood.
+//!
+//! *Interface*: [`Watch::open`] gives a source a place among those that are watched, and the gauge that its
+//! handler counts with; [`Watch::begin`] tells the vector. [`watch`] is called from the timer's interrupt of
+//! the first CPU, where all devices interrupt, a hundred times a second while that CPU is not idle. [`told`]
+//! is for listings.
+//!
+//! A source whose interrupts take more of the CPU than it may have ([`feedback::flood`]) is masked, and its
+//! handler is called by an alarm instead, by the instruction `int`: so the handler is the same, counts, and
+//! wakes whom it wakes. The time of each such call is measured, and the loop makes the interval to the next
+//! from it. From time to time the source is unmasked for a moment, to see whether the flood has ended. The
+//! path of an interrupt has no instruction more than before: the gauge counts anyway.
+//!
+//! Masked are an entry of a device's table (it keeps the interrupt), or an input of the I/O APIC. That one
+//! forgets an edge that comes meanwhile; so the handler is called once more behind each unmasking. Bytes wait
+//! in the device, or with the sender, as far as the device holds it back.
+//!
+//! All of this runs with interrupts off on the first CPU. The places are never freed, and a device that comes
+//! back has the one that it had; without one a source is not watched. A place's generation tells an alarm
+//! that its source has gone.
+//!
+//! Source: dissertation, sections 6.2.2 (interval locked loops) and 3.3.3.
+
+use crate::callouts;
+use crate::registers::Registers;
+use codegen::{Class, Draft, Routine, dynasm};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use feedback::flood::{Flood, SHORTEST_NS, Step, WORDS};
+use machine::clock::now_ns;
+use machine::irq;
+use quaject::class::{Ref, create};
+use quaject::gauge::Gauge;
+use sync::Once;
+
+static CLASS: Class = Class::new("device.poll");
+
+/// Sources that are watched, at most.
+const PLACES: usize = 32;
+/// A look at a CPU that was idle before says nothing about the present, nanoseconds.
+const OLD_NS: u64 = 50_000_000;
+/// Between polls at most, nanoseconds, of a source that says nothing else.
+pub const LONGEST_NS: u64 = 10_000_000;
+
+/// How a source is kept from interrupting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mask {
+    /// Not at all: it is only watched.
+    None,
+    /// At the I/O APIC's input with this global number.
+    Line(u32),
+    /// At this entry of a device's table (MSI-X).
+    Entry(Registers),
+}
+
+impl Mask {
+    /// Masks it, or lets it interrupt again. False: not now.
+    fn hold(self, held: bool) -> bool {
+        match self {
+            Mask::None => false,
+            Mask::Line(line) => irq::hold(line, held),
+            Mask::Entry(entry) => {
+                crate::pci::hold(entry, held);
+                true
+            }
+        }
+    }
+}
+
+/// The states of a source.
+const BY_ITSELF: u32 = 0;
+const POLLED: u32 = 1;
+const TRIED: u32 = 2;
+
+/// One place. The words are written by the first CPU with interrupts off, and while nobody has the place.
+struct Place {
+    mask: Once<Mask>,
+    gauge: Once<Ref<Gauge>>,
+    /// Somebody has it.
+    taken: AtomicU32,
+    /// 0: nothing interrupts there.
+    vector: AtomicU32,
+    generation: AtomicU32,
+    state: AtomicU32,
+    longest_ns: AtomicU64,
+    /// The loop.
+    words: [AtomicU64; WORDS],
+    /// Count and time of the last look.
+    seen: AtomicU64,
+    looked_ns: AtomicU64,
+    /// When the alarm is due that is set.
+    due_ns: AtomicU64,
+    /// Interrupts in a second, at the last look.
+    rate: AtomicU64,
+    polls: AtomicU64,
+    floods: AtomicU64,
+}
+
+static PLACE: [Place; PLACES] = [const { Place::new() }; PLACES];
+
+/// Calls a vector's handler. It keeps all registers.
+type Raise = extern "sysv64" fn();
+
+/// By vector.
+static RAISE: [Once<Routine<Raise>>; 256] = [const { Once::new() }; 256];
+
+/// A source's place.
+pub struct Watch(&'static Place);
+
+/// The knowledge about a source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Interrupts in a second, at the last look.
+    pub rate: u64,
+    /// Believed cost of one, nanoseconds.
+    pub cost_ns: u64,
+    /// Between polls, nanoseconds; 0: it interrupts by itself.
+    pub interval_ns: u64,
+    /// Polls since boot.
+    pub polls: u64,
+    /// How often it was found to flood, or measured.
+    pub floods: u64,
+}
+
+/// The knowledge about the source at `vector`, if it is watched.
+pub fn told(vector: u8) -> Option<Told> {
+    let is_there = |place: &&Place| place.vector.load(Ordering::Relaxed) == u32::from(vector);
+    let place = PLACE.iter().find(is_there)?;
+    let flood = place.flood();
+    Some(Told {
+        rate: place.rate.load(Ordering::Relaxed),
+        cost_ns: flood.cost_ns(),
+        interval_ns: flood.interval_ns(),
+        polls: place.polls.load(Ordering::Relaxed),
+        floods: place.floods.load(Ordering::Relaxed),
+    })
+}
+
+/// Looks at all sources that interrupt by themselves. In the first CPU's timer interrupt at `now`.
+pub fn watch(now: u64) {
+    for (index, place) in PLACE.iter().enumerate() {
+        let watched = place.vector.load(Ordering::Acquire) != 0;
+        if watched && place.state.load(Ordering::Relaxed) == BY_ITSELF {
+            place.look(index, now);
+        }
+    }
+}
+
+impl Watch {
+    /// A place for a source that is masked by `mask`. None: all are taken, or no memory.
+    pub fn open(mask: Mask) -> Option<Watch> {
+        let has = |place: &&Place| place.mask.get() == Some(&mask) && place.take();
+        let fresh = |place: &&Place| place.mask.get().is_none() && place.take_fresh(mask);
+        let place = PLACE
+            .iter()
+            .find(has)
+            .or_else(|| PLACE.iter().find(fresh))?;
+        let watch = Watch(place);
+        if place.gauge.get().is_none() {
+            let gauge = create::<Gauge>(false).ok()?;
+            let _only = place.gauge.set(gauge);
+        }
+        place.gauge.get()?.take();
+        Some(watch)
+    }
+
+    /// The gauge that the source's handler is to count with.
+    pub fn gauge(&self) -> Option<&'static Ref<Gauge>> {
+        self.0.gauge.get()
+    }
+
+    /// The source interrupts at `vector` from now on. It is polled at least each `longest_ns`.
+    pub fn begin(&self, vector: u8, longest_ns: u64) {
+        let place = self.0;
+        let words = Flood::new().words();
+        place
+            .words
+            .iter()
+            .zip(words)
+            .for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+        place.state.store(BY_ITSELF, Ordering::Relaxed);
+        place.longest_ns.store(longest_ns, Ordering::Relaxed);
+        place.looked_ns.store(0, Ordering::Relaxed);
+        for word in [&place.rate, &place.polls, &place.floods] {
+            word.store(0, Ordering::Relaxed);
+        }
+        if raise(vector).is_some() {
+            place.vector.store(u32::from(vector), Ordering::Release);
+        }
+    }
+
+    /// The source interrupts no more.
+    pub fn end(&self) {
+        let place = self.0;
+        place.vector.store(0, Ordering::SeqCst);
+        place.generation.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.end();
+        self.0.taken.store(0, Ordering::Release);
+    }
+}
+
+/// The routine that calls the handler of `vector`; made in thread context, at the first time.
+fn raise(vector: u8) -> Option<&'static Routine<Raise>> {
+    let place = &RAISE[usize::from(vector)];
+    if place.get().is_none() {
+        let mut draft = Draft::new(&CLASS, ("int", u64::from(vector)));
+        let d = &mut draft;
+        dynasm!(d ; .arch x64 ; int BYTE vector as i8 ; ret);
+        // SAFETY: the handlers of a vector keep all registers, and acknowledging when the controller has
+        // delivered nothing does nothing.
+        let routine = unsafe { Routine::from(draft.seal().ok()?) };
+        // Another may have been first.
+        let _same = place.set(routine);
+    }
+    place.get()
+}
+
+impl Place {
+    const fn new() -> Place {
+        Place {
+            mask: Once::new(),
+            gauge: Once::new(),
+            taken: AtomicU32::new(0),
+            vector: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
+            state: AtomicU32::new(BY_ITSELF),
+            longest_ns: AtomicU64::new(LONGEST_NS),
+            words: [const { AtomicU64::new(0) }; WORDS],
+            seen: AtomicU64::new(0),
+            looked_ns: AtomicU64::new(0),
+            due_ns: AtomicU64::new(0),
+            rate: AtomicU64::new(0),
+            polls: AtomicU64::new(0),
+            floods: AtomicU64::new(0),
+        }
+    }
+
+    fn take(&self) -> bool {
+        self.taken.swap(1, Ordering::AcqRel) == 0
+    }
+
+    fn take_fresh(&self, mask: Mask) -> bool {
+        if !self.take() {
+            return false;
+        }
+        let mine = self.mask.set(mask).is_ok() || self.mask.get() == Some(&mask);
+        if !mine {
+            self.taken.store(0, Ordering::Release);
+        }
+        mine
+    }
+
+    /// Whether it is polled, or tried.
+    fn is_met(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != BY_ITSELF && self.vector.load(Ordering::Relaxed) != 0
+    }
+
+    fn flood(&self) -> Flood {
+        Flood::of(core::array::from_fn(|i| {
+            self.words[i].load(Ordering::Relaxed)
+        }))
+    }
+
+    /// The answer of the loop, which is kept.
+    fn ask<T>(&self, question: impl FnOnce(&mut Flood) -> T) -> T {
+        let mut flood = self.flood();
+        let answer = question(&mut flood);
+        let words = self.words.iter().zip(flood.words());
+        words.for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+        answer
+    }
+
+    fn count(&self) -> u64 {
+        self.gauge.get().map_or(0, |gauge| gauge.read())
+    }
+
+    fn mask(&self) -> Mask {
+        self.mask.get().copied().unwrap_or(Mask::None)
+    }
+
+    /// Interrupts since the last look, and the time of it; it is `now`.
+    fn since(&self, now: u64) -> (u64, u64) {
+        let count = self.count();
+        let came = count.wrapping_sub(self.seen.swap(count, Ordering::Relaxed));
+        let elapsed = now.saturating_sub(self.looked_ns.swap(now, Ordering::Relaxed));
+        let rate = came.saturating_mul(1_000_000_000).checked_div(elapsed);
+        self.rate.store(rate.unwrap_or(0), Ordering::Relaxed);
+        (came, elapsed)
+    }
+
+    fn look(&self, index: usize, now: u64) {
+        let (came, elapsed) = self.since(now);
+        if elapsed > OLD_NS || self.mask() == Mask::None {
+            return;
+        }
+        let longest = self.longest_ns.load(Ordering::Relaxed);
+        let Some(after) = self.ask(|flood| flood.watch(came, elapsed, longest)) else {
+            return;
+        };
+        if !self.mask().hold(true) {
+            return self.leave();
+        }
+        self.floods.fetch_add(1, Ordering::Relaxed);
+        let generation = self.generation.load(Ordering::Relaxed) as usize;
+        self.go(POLLED, generation << 8 | index, now + after);
+    }
+
+    /// Goes on at `at_ns`, in this state; `argument` is the alarm's.
+    fn go(&self, state: u32, argument: usize, at_ns: u64) {
+        self.state.store(state, Ordering::Relaxed);
+        self.due_ns.store(at_ns, Ordering::Relaxed);
+        if !callouts::get().is_some_and(|c| (c.alarm)(at_ns, due, argument)) {
+            // Without memory for an alarm it interrupts as before.
+            self.release();
+        }
+    }
+
+    /// It interrupts by itself again.
+    fn release(&self) {
+        self.mask().hold(false);
+        self.call();
+        self.state.store(BY_ITSELF, Ordering::Relaxed);
+        self.leave();
+    }
+
+    /// The loop begins anew with what it believes of the cost.
+    fn leave(&self) {
+        self.ask(|flood| flood.leave());
+    }
+
+    /// Calls the handler; how long that took, nanoseconds.
+    fn call(&self) -> u64 {
+        let vector = self.vector.load(Ordering::Relaxed) as usize;
+        let Some(routine) = RAISE.get(vector).and_then(Once::get) else {
+            return 0;
+        };
+        let from = now_ns();
+        routine.function()();
+        now_ns().saturating_sub(from)
+    }
+
+    /// It is time for the next poll, or for a trial's end.
+    fn proceed(&self, argument: usize) {
+        let tried = self.state.load(Ordering::Relaxed) == TRIED;
+        let step = if tried {
+            let (came, elapsed) = self.since(now_ns());
+            self.ask(|flood| flood.tried(came, elapsed))
+        } else {
+            let took = self.call();
+            self.polls.fetch_add(1, Ordering::Relaxed);
+            let sources = PLACE.iter().filter(|place| place.is_met()).count() as u64;
+            let longest = self.longest_ns.load(Ordering::Relaxed);
+            let whole = now_ns().saturating_sub(self.due_ns.load(Ordering::Relaxed));
+            self.ask(|flood| flood.polled(took, whole, sources, longest))
+        };
+        match step {
+            Step::Poll(after) => {
+                // Where it cannot be masked just now, the next look masks it.
+                if tried && !self.mask().hold(true) {
+                    return self.release();
+                }
+                self.go(POLLED, argument, now_ns() + after);
+            }
+            Step::Try(_) if !self.mask().hold(false) => {
+                self.go(POLLED, argument, now_ns() + SHORTEST_NS);
+            }
+            Step::Try(length) => {
+                self.call();
+                self.since(now_ns());
+                self.go(TRIED, argument, now_ns() + length);
+            }
+            Step::Leave => {
+                self.state.store(BY_ITSELF, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// The place of an alarm's argument, unless its source has gone.
+fn place(argument: usize) -> Option<&'static Place> {
+    let (generation, index) = (argument >> 8, argument & 0xff);
+    let place = PLACE.get(index)?;
+    let same = place.generation.load(Ordering::SeqCst) as usize == generation;
+    (same && place.is_met()).then_some(place)
+}
+
+/// An alarm. The work is done at the end of the interrupt, when the timer's is acknowledged.
+fn due(argument: usize) {
+    let chained = callouts::get().is_some_and(|c| (c.chain)(proceed, argument));
+    if !chained && let Some(place) = place(argument) {
+        let state = place.state.load(Ordering::Relaxed);
+        place.go(state, argument, now_ns() + SHORTEST_NS);
+    }
+}
+
+fn proceed(argument: usize) {
+    if let Some(place) = place(argument) {
+        place.proceed(argument);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_comes_back_has_its_place() {
+        codegen::host::link();
+        let first = Watch::open(Mask::Line(1000)).unwrap();
+        first.gauge().unwrap().count();
+        let other = Watch::open(Mask::Line(1001)).unwrap();
+        let place = first.0;
+        assert!(!core::ptr::eq(place, other.0));
+        drop(first);
+        let again = Watch::open(Mask::Line(1000)).unwrap();
+        assert!(core::ptr::eq(place, again.0));
+        assert_eq!(again.gauge().unwrap().read(), 0);
+        // Two that are masked alike have two.
+        let second = Watch::open(Mask::Line(1000)).unwrap();
+        assert!(!core::ptr::eq(again.0, second.0));
+    }
+
+    #[test]
+    fn an_alarm_of_a_source_that_has_gone_finds_none() {
+        codegen::host::link();
+        let watch = Watch::open(Mask::Line(2000)).unwrap();
+        watch.begin(0x99, LONGEST_NS);
+        assert_eq!(told(0x99).map(|told| told.interval_ns), Some(0));
+        let index = PLACE
+            .iter()
+            .position(|place| core::ptr::eq(place, watch.0))
+            .unwrap();
+        let argument = (watch.0.generation.load(Ordering::Relaxed) as usize) << 8 | index;
+        // It interrupts by itself.
+        assert!(place(argument).is_none());
+        watch.0.state.store(POLLED, Ordering::Relaxed);
+        assert!(place(argument).is_some());
+        watch.end();
+        assert!(place(argument).is_none() && told(0x99).is_none());
+        // Not even when the next one is polled.
+        watch.begin(0x99, LONGEST_NS);
+        watch.0.state.store(POLLED, Ordering::Relaxed);
+        assert!(place(argument).is_none());
+    }
+}
