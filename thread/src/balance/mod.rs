@@ -16,7 +16,8 @@
 //! computing, the next tick wakes one.
 //!
 //! A thread that is woken by an otherwise idle CPU moves there if its home CPU is busy. So two families of
-//! threads on one CPU separate when one of them has a thread on an idle CPU.
+//! threads on one CPU separate when one of them has a thread on an idle CPU. One that is woken by another CPU
+//! again and again moves there although its own is idle, if one CPU is enough for both (`pairs.rs`).
 //!
 //! The switch does not depend on any of this: a ring belongs to one CPU, and its links lead to threads that
 //! no other CPU may take. A machine with one CPU leaves its shelf empty.
@@ -24,6 +25,7 @@
 
 pub(crate) mod affinity;
 pub(crate) mod average;
+pub(crate) mod pairs;
 pub mod sample;
 pub mod shelf;
 
@@ -146,11 +148,28 @@ fn wake_one(among: u32) -> bool {
     idle.is_some()
 }
 
+/// In the word of the CPU that invites a thread: it is to come also when its home is idle.
+const TOGETHER: u8 = 0x80;
+
+/// `me`, which runs on CPU number `cpu`, wakes `tte` from another one, and nothing else is to be done here:
+/// the thread's invitation.
+pub(crate) fn invite(cpu: usize, me: &Tte, tte: &Tte) -> u8 {
+    let place = cpu as u8 + 1;
+    if pairs::together(me, tte) {
+        place | TOGETHER
+    } else {
+        place
+    }
+}
+
 /// `tte` has come home, woken by another CPU, and the caller has to put it into the ring: sends it on to that
-/// CPU instead if that has nothing else to do and this one has. Whether it did.
+/// CPU instead if that has nothing else to do and this one has, or if they are to be together. Whether it
+/// did.
 pub(crate) fn follow(local: &Local, me: &Tte, tte: &Tte) -> bool {
-    let invited = usize::from(tte.invited.load(Ordering::Relaxed));
-    if invited == 0 || !me.on_ring.load(Ordering::Relaxed) || tte.pinned.load(Ordering::Relaxed) {
+    let word = tte.invited.load(Ordering::Relaxed);
+    let invited = usize::from(word & !TOGETHER);
+    let wanted = word & TOGETHER != 0 || me.on_ring.load(Ordering::Relaxed);
+    if invited == 0 || !wanted || tte.pinned.load(Ordering::Relaxed) {
         return false;
     }
     tte.invited.store(0, Ordering::Relaxed);

@@ -212,9 +212,12 @@ fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
             }
         }
     } else {
-        // Here nothing else is left to do: the thread may come if its home has.
+        // Here nothing else is left to do: the thread may come if its home has, or if it fits.
         let alone = local.ring.ready() <= 1 && !local.ring.shelf.is_used();
-        let invited = if alone { cpu.number() as u8 + 1 } else { 0 };
+        let invited = match alone {
+            true => balance::invite(cpu.number(), me, tte),
+            false => 0,
+        };
         tte.invited.store(invited, Ordering::Relaxed);
         send_home(tte);
     }

@@ -15,6 +15,7 @@ pub mod signal;
 pub mod token;
 
 use crate::balance::affinity::ANYWHERE;
+use crate::balance::pairs::Kept;
 use crate::balance::sample::Samples;
 use crate::entry::dispatch::Dispatcher;
 use crate::entry::protect::Interrupted;
@@ -162,6 +163,8 @@ pub struct Tte {
     /// The results of samples. Only its CPU writes them.
     pub(crate) samples: Samples,
     pub(crate) nice: AtomicBool,
+    /// Its part of a CPU, while others on other CPUs wake it.
+    pub(crate) load: Kept,
     pub(crate) count: AtomicU32,
     node: Node,
     serial: AtomicU64,
@@ -255,6 +258,7 @@ impl Tte {
             quanta: AtomicU64::new(0),
             samples: Samples::new(),
             nice: AtomicBool::new(false),
+            load: Kept::new(),
             count: AtomicU32::new(0),
             node: Node::new(),
             serial: AtomicU64::new(0),

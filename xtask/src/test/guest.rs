@@ -251,6 +251,11 @@ pub const TESTS: &[Test] = &[
         run: floods::run,
     },
     Test {
+        name: "pairs",
+        about: "a pipeline is on one CPU while one is enough, and on two while it is not",
+        run: pairs,
+    },
+    Test {
         name: "feeds",
         about: "CPU time follows data: full queues, niceness, fairness, cheats, by icount",
         run: feeds,
@@ -1108,6 +1113,15 @@ fn futexes(kit: &Kit) -> Vec<Check> {
 
 fn rseqs(kit: &Kit) -> Vec<Check> {
     on_one_and_four(kit, "rseqs", 128, &["/tests/rseqs-glibc"], 5 * MINUTE)
+}
+
+/// A pipeline on two CPUs and on four.
+fn pairs(kit: &Kit) -> Vec<Check> {
+    let on = |cpus| {
+        let machine = with(kit, &format!("pairs-{cpus}"), cpus, 128);
+        kit.tap(&machine, &["/tests/pairs-glibc"], 3 * MINUTE)
+    };
+    [2, 4].into_iter().flat_map(on).collect()
 }
 
 /// Shares of time on one CPU; under icount they are the same on every host.

@@ -181,6 +181,7 @@ impl Kit {
             "rseqs",
             "feeds",
             "floods",
+            "pairs",
             "sounds",
             "traces",
             "policies",
