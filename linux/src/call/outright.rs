@@ -10,8 +10,7 @@
 //! Source: dissertation, 3.3.4 (a call's way is as long as it must be) and 4.2 (procedures by index).
 
 use abi::nr;
-use codegen::harden::{self, below, hardening};
-use codegen::methods::Reg;
+use codegen::harden::{self, hardening};
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use quaject::Conv;
@@ -29,8 +28,9 @@ static CLASS: Class = Class::new("procedure");
 /// Where each call goes, by its number. Written once, before the first thread of a program.
 static WAYS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 
-/// One more than the highest number of a call that has a way of its own.
-const COUNT: usize = nr::CLONE3 + 1;
+/// More than the highest number of a call that has a way of its own: a power of two, so that a number is
+/// masked by one instruction.
+const COUNT: usize = (nr::CLONE3 + 1).next_power_of_two();
 
 /// The way of a call.
 #[derive(Clone, Copy)]
@@ -157,11 +157,11 @@ fn by_number() -> core::result::Result<(), OutOfCode> {
     let leave = d.label();
     // The image and what is static in it are within the reach of 32 bits.
     let ways = WAYS.as_ptr() as i32;
-    dynasm!(d ; .arch x64 ; cmp eax, COUNT as i32 ; jae =>leave ; mov eax, eax);
+    dynasm!(d ; .arch x64 ; cmp eax, COUNT as i32 ; jae =>leave);
     if hardening().masks() {
-        dynasm!(d ; .arch x64 ; push rcx);
-        below(d, Reg::Rax, Reg::Rcx);
-        dynasm!(d ; .arch x64 ; pop rcx);
+        dynasm!(d ; .arch x64 ; and eax, COUNT as i32 - 1);
+    } else {
+        dynasm!(d ; .arch x64 ; mov eax, eax);
     }
     harden::jump(
         d,
