@@ -593,14 +593,10 @@ impl OpenFile {
         }
     }
 
-    /// Whether it has neither code nor settings of its own.
-    #[inline]
-    pub(crate) fn is_bare(&self) -> bool {
-        self.code.cells.there().is_none()
-            && self.code.apart.load(Ordering::Relaxed) == 0
-            && self.operations.is_empty()
-            && self.look.is_plain()
-            && self.told().is_none()
+    /// Whether no code was made for it.
+    #[inline(always)]
+    pub(crate) fn has_no_code(&self) -> bool {
+        self.code.cells.there().is_none() && self.operations.is_empty() && self.look.is_plain()
     }
 
     /// It holds the right `writing` as long as it exists. Called once, by its creator.
@@ -764,7 +760,7 @@ impl OpenFile {
 
     /// Tells the behaviour that the last descriptor is gone, once.
     pub(crate) fn finish(&self) {
-        if !self.closed.swap(true, Ordering::AcqRel) {
+        if !self.is_closed() && !self.closed.swap(true, Ordering::AcqRel) {
             watch::closed(self);
             lease::closed(self);
             self.file.close(self);

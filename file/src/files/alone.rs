@@ -96,11 +96,12 @@ impl Files {
         };
         if !list.admitted() {
             // None may wait there.
-            if !of.goes_quietly() {
+            if !of.goes_quietly(flags) {
                 return None;
             }
             self.vacate(fd, &place);
             of.slots.store(0, Ordering::Relaxed);
+            of.rest();
             drop(ManuallyDrop::into_inner(of));
             return Some(());
         }

@@ -78,19 +78,19 @@ impl Found<'_> {
 }
 
 impl OpenFile {
-    /// Whether the last count of this description of a regular file may be given up with interrupts off: it
-    /// has no code, nobody is to be told, and its inode stays, since it has a name.
+    /// Whether the last count of this description of a regular file, which has a list for its `flags`
+    /// ([`OpenFile::list_for`]), may be given up with interrupts off: it has no code, nobody is to be told,
+    /// and its inode stays, since it has a name.
     #[inline(always)]
-    pub(crate) fn goes_quietly(self: &Arc<Self>) -> bool {
-        let writable = self.writable();
+    pub(crate) fn goes_quietly(self: &Arc<Self>, flags: u32) -> bool {
+        let writes = flags & O_ACCMODE != O_RDONLY;
         // The place, the behaviour and the right to write have a count each.
-        let more = |inode: &Arc<dyn Inode>| Arc::strong_count(inode) > 2 + usize::from(writable);
-        self.is_bare()
+        let more = |inode: &Arc<dyn Inode>| Arc::strong_count(inode) > 2 + usize::from(writes);
+        self.has_no_code()
             && is_quiet()
-            && self.list().is_some()
             && Arc::weak_count(self) == 0
             && self.inode().is_some_and(more)
             && self.shown().is_some_and(Shown::has_name)
-            && !(writable && self.is_unsettled())
+            && !(writes && self.is_unsettled())
     }
 }
