@@ -1,9 +1,9 @@
 //! Time: nanoseconds since boot from the TSC, and the date from the battery clock.
 //!
-//! *Interface*: [`now_ns`], [`tsc`], [`tsc_khz`], [`wall_at_boot`]; [`emit_ns`] for generated code;
-//! [`real_ns`] is the time of day, [`set_real_ns`] sets it, [`steer`] sets its rate. The TSC is measured once
-//! against channel 2 of the PIT. Under `-icount` both count guest instructions, so time there is
-//! instructions.
+//! *Interface*: [`now_ns`], [`at_ns`], [`tsc`], [`tsc_khz`], [`wall_at_boot`]; [`emit_ns`] for generated
+//! code; [`real_ns`] is the time of day, [`set_real_ns`] sets it, [`steer`] sets its rate. The TSC is
+//! measured once against channel 2 of the PIT. Under `-icount` both count guest instructions, so time there
+//! is instructions.
 
 use codegen::{Draft, dynasm};
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -27,7 +27,13 @@ pub fn tsc() -> u64 {
 /// Nanoseconds since the entry of the kernel. Never goes back on one CPU, nor for a thread that goes to
 /// another (`tsc.rs`).
 pub fn now_ns() -> u64 {
-    span_ns(tsc().saturating_sub(BASE.load(Ordering::Relaxed)))
+    at_ns(tsc())
+}
+
+/// The time of [`now_ns`] when the time stamp counter was at `stamp`.
+#[inline(always)]
+pub fn at_ns(stamp: u64) -> u64 {
+    span_ns(stamp.saturating_sub(BASE.load(Ordering::Relaxed)))
 }
 
 /// A span of `ticks` of the time stamp counter in nanoseconds.

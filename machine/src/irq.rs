@@ -115,7 +115,7 @@ pub fn count(vector: u8) -> u64 {
 #[inline]
 pub fn timer_taken(cpu: &crate::cpu::Cpu) {
     let taken = cpu.quanta.load(Ordering::Relaxed);
-    cpu.quanta.store(taken + 1, Ordering::Relaxed);
+    cpu.quanta.store(taken.wrapping_add(1), Ordering::Relaxed);
     eoi();
 }
 

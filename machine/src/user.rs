@@ -1,10 +1,10 @@
 //! Copies between kernel and user memory that a bad address ends instead of the kernel.
 //!
-//! *Interface*: [`copy_in`], [`copy_out`], [`load_word`], [`store_word`], [`store_pair`], [`zero`],
-//! [`compare_exchange`], [`save_vectors`], [`load_vectors`]. A page fault inside them is first offered to the
-//! address space (the exception callout sees an ordinary fault at a user address); when that cannot help,
-//! [`fixup`] names the place where the copy ends with an error. May fault and therefore sleep: thread
-//! context, interrupts on.
+//! *Interface*: [`copy_in`], [`copy_out`], [`load_word`], [`load_16`], [`load_32`], [`store_word`],
+//! [`store_pair`], [`zero`], [`compare_exchange`], [`save_vectors`], [`load_vectors`]. A page fault inside
+//! them is first offered to the address space (the exception callout sees an ordinary fault at a user
+//! address); when that cannot help, [`fixup`] names the place where the copy ends with an error. May fault
+//! and therefore sleep: thread context, interrupts on.
 
 use abi::layout::USER_END;
 #[cfg(target_os = "none")]
@@ -64,6 +64,42 @@ pub unsafe fn load_word(to: *mut u8, from: usize) -> Result<(), ()> {
     in_range(from, size_of::<u32>())?;
     // SAFETY: the destination is the caller's promise; a bad source ends in the fix-up.
     match unsafe { get_word(to as usize, from) } {
+        0 => Ok(()),
+        _ => Err(()),
+    }
+}
+
+/// Copies sixteen bytes from user address `from` to `to`, as of a time.
+///
+/// # Errors
+/// As for [`copy_in`].
+///
+/// # Safety
+/// `to` is valid for writes of sixteen bytes.
+#[inline]
+#[allow(clippy::result_unit_err)]
+pub unsafe fn load_16(to: *mut u8, from: usize) -> Result<(), ()> {
+    in_range(from, 16)?;
+    // SAFETY: the destination is the caller's promise; a bad source ends in the fix-up.
+    match unsafe { get_16(to as usize, from) } {
+        0 => Ok(()),
+        _ => Err(()),
+    }
+}
+
+/// Copies 32 bytes from user address `from` to `to`, as of two times.
+///
+/// # Errors
+/// As for [`copy_in`].
+///
+/// # Safety
+/// `to` is valid for writes of 32 bytes.
+#[inline]
+#[allow(clippy::result_unit_err)]
+pub unsafe fn load_32(to: *mut u8, from: usize) -> Result<(), ()> {
+    in_range(from, 32)?;
+    // SAFETY: the destination is the caller's promise; a bad source ends in the fix-up.
+    match unsafe { get_32(to as usize, from) } {
         0 => Ok(()),
         _ => Err(()),
     }
@@ -296,6 +332,46 @@ unsafe extern "C" fn get_word(_to: usize, _from: usize) -> usize {
     )
 }
 
+/// The user's sixteen bytes at rsi to rdi. Returns 0.
+#[cfg(target_os = "none")]
+#[unsafe(naked)]
+#[unsafe(link_section = ".text.usercopy.b")]
+unsafe extern "C" fn get_16(_to: usize, _from: usize) -> usize {
+    naked_asm!(
+        open_user!(),
+        "mov rax, [rsi]",
+        "mov rcx, [rsi + 8]",
+        crate::trap::clac!(),
+        "mov [rdi], rax",
+        "mov [rdi + 8], rcx",
+        "xor eax, eax",
+        "ret",
+        masked!("rsi"),
+    )
+}
+
+/// The user's 32 bytes at rsi to rdi. Returns 0.
+#[cfg(target_os = "none")]
+#[unsafe(naked)]
+#[unsafe(link_section = ".text.usercopy.b")]
+unsafe extern "C" fn get_32(_to: usize, _from: usize) -> usize {
+    naked_asm!(
+        open_user!(),
+        "mov rax, [rsi]",
+        "mov rcx, [rsi + 8]",
+        "mov rdx, [rsi + 16]",
+        "mov rsi, [rsi + 24]",
+        crate::trap::clac!(),
+        "mov [rdi], rax",
+        "mov [rdi + 8], rcx",
+        "mov [rdi + 16], rdx",
+        "mov [rdi + 24], rsi",
+        "xor eax, eax",
+        "ret",
+        masked!("rsi"),
+    )
+}
+
 /// esi to the user at rdi. Returns 0.
 #[cfg(target_os = "none")]
 #[unsafe(naked)]
@@ -439,6 +515,18 @@ use copy_from as copy_to;
 unsafe fn get_word(to: usize, from: usize) -> usize {
     // SAFETY: as above.
     unsafe { copy_from(to, from, size_of::<u32>()) }
+}
+
+#[cfg(not(target_os = "none"))]
+unsafe fn get_16(to: usize, from: usize) -> usize {
+    // SAFETY: as above.
+    unsafe { copy_from(to, from, 16) }
+}
+
+#[cfg(not(target_os = "none"))]
+unsafe fn get_32(to: usize, from: usize) -> usize {
+    // SAFETY: as above.
+    unsafe { copy_from(to, from, 32) }
 }
 
 #[cfg(not(target_os = "none"))]

@@ -388,12 +388,19 @@ pub(crate) struct Alarm {
 impl Alarm {
     /// Sets an alarm at `at_ns` nanoseconds for a timer with the word `bell` (`time/rung.rs`); it is `now`.
     /// `None`: no memory.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn timer(now: u64, at_ns: u64, bell: usize) -> Option<Alarm> {
         let irq = irq_save();
-        let id = clock::alarm_still(now, at_ns, time::alarm_rang, bell);
+        let alarm = Alarm::timer_still(now, at_ns, bell);
         irq_restore(irq);
-        id.ok().map(|id| Alarm { id, at_ns })
+        alarm
+    }
+
+    /// The same with interrupts off.
+    #[inline(always)]
+    pub(crate) fn timer_still(now: u64, at_ns: u64, bell: usize) -> Option<Alarm> {
+        let id = clock::alarm_still(now, at_ns, time::alarm_rang, bell).ok()?;
+        Some(Alarm { id, at_ns })
     }
 
     /// It has happened.

@@ -50,6 +50,10 @@ pub fn get<T: Plain>(address: usize) -> Result<T> {
         // SAFETY: there is room for a value, of which nothing is read.
         WORD => unsafe { machine::user::load_word(room, address) },
         // SAFETY: as above.
+        16 => unsafe { machine::user::load_16(room, address) },
+        // SAFETY: as above.
+        32 => unsafe { machine::user::load_32(room, address) },
+        // SAFETY: as above.
         length => unsafe { machine::user::copy_in(room, address, length) },
     };
     read.map_err(|()| Errno::EFAULT)?;

@@ -75,6 +75,8 @@ plain! {
 pub const NSEC_PER_SEC: u64 = 1_000_000_000;
 /// The last moment of every clock, nanoseconds: any two times have a sum.
 pub const NS_MAX: u64 = i64::MAX as u64;
+/// Seconds from which on a time is [`NS_MAX`].
+const SEC_MAX: i64 = (NS_MAX / NSEC_PER_SEC) as i64;
 
 impl Timespec {
     /// From nanoseconds.
@@ -90,12 +92,10 @@ impl Timespec {
         if self.sec < 0 || !(0..NSEC_PER_SEC as i64).contains(&self.nsec) {
             return None;
         }
-        Some(
-            (self.sec as u64)
-                .saturating_mul(NSEC_PER_SEC)
-                .saturating_add(self.nsec as u64)
-                .min(NS_MAX),
-        )
+        if self.sec >= SEC_MAX {
+            return Some(NS_MAX);
+        }
+        Some(self.sec as u64 * NSEC_PER_SEC + self.nsec as u64)
     }
 }
 

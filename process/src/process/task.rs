@@ -11,7 +11,7 @@ use abi::linux::{
     SCHED_DEADLINE, SCHED_FLAG_DL_OVERRUN, SI_KERNEL, SIGXCPU, SS_DISABLE, Sigaltstack, Siginfo,
 };
 use sync::{Monitor, Once};
-use thread::{Busy, Thread};
+use thread::{Busy, Thread, Tte};
 use vm::AddressSpace;
 
 use super::Process;
@@ -157,7 +157,13 @@ impl Task {
     /// Runs `look` with the running task, if the running thread is one, without counting.
     #[inline]
     pub fn here<R>(look: impl FnOnce(&Arc<Task>) -> R) -> Option<R> {
-        let owner = thread::current_opt()?.owner();
+        Self::of(thread::current_opt()?, look)
+    }
+
+    /// The same with `running`, the running thread.
+    #[inline]
+    pub(crate) fn of<R>(running: &Tte, look: impl FnOnce(&Arc<Task>) -> R) -> Option<R> {
+        let owner = running.owner();
         if owner == 0 {
             return None;
         }

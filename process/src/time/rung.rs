@@ -19,15 +19,15 @@
 use core::sync::atomic::{Ordering, fence};
 
 use abi::linux::SIGCONT;
-use machine::trap::TrapFrame;
-use thread::clock;
+use alloc::sync::Arc;
+use thread::clock::{self, Interrupted};
 
 use super::Clock;
 use super::timers::{Notify, TIMERS_MAX};
 use crate::process::tree::{NUMBERS_MAX, index};
 use crate::process::{Found, Process, Task};
 use crate::signal::set::{STOPPERS, UNBLOCKABLE};
-use crate::signal::{self, Target, bit, writer};
+use crate::signal::{self, Target, bit};
 
 /// The most threads of a process that an interrupt looks at.
 const LOOKS: usize = 16;
@@ -85,8 +85,7 @@ impl Bell {
 
 /// The alarm's procedure. `word` is [`Bell::word`].
 pub(crate) fn alarm_rang(word: usize) {
-    let here = |trap: &mut TrapFrame| Task::here(|task| taken_at_once(trap, task, word));
-    if clock::interrupted(here).flatten() == Some(true) {
+    if clock::interrupted(|program| taken_at_once(program, word)) == Some(true) {
         return;
     }
     if thread::chain::chain(ring, word).is_err() {
@@ -94,20 +93,22 @@ pub(crate) fn alarm_rang(word: usize) {
     }
 }
 
-/// In an interrupt of the program of `task`, the running one: if the timer is its own, and it is the only
-/// thread, for which no signal waits and which has a handler for this one, the handler runs next. False:
-/// nothing has been done. Interrupts are off.
-#[inline]
-fn taken_at_once(trap: &mut TrapFrame, task: &Task, word: usize) -> bool {
-    let (bell, process) = (Bell::from_word(word), &*task.process);
-    bell.pid == process.pid
-        && !bell.by_thread
-        && process.roll.has_only(task)
-        && process
-            .timers
-            .hand_over(process, bell.index, task.tid, |signo, code, words| {
-                writer::ring(trap, task, signo, code, words)
-            })
+/// If the timer is that of the interrupted program, and its thread is the only one, for which no signal waits
+/// and which has a handler for this one, the handler runs next. False: nothing has been done. Interrupts are
+/// off.
+#[inline(always)]
+fn taken_at_once(program: Interrupted, word: usize) -> bool {
+    let bell = Bell::from_word(word);
+    let take = |task: &Arc<Task>| {
+        let process = &*task.process;
+        bell.pid == process.pid
+            && !bell.by_thread
+            && process.roll.has_only(task)
+            && process
+                .timers
+                .hand_over(bell.index, program.at_ns, program.frame, task)
+    };
+    Task::of(program.thread, take) == Some(true)
 }
 
 /// At the end of the interrupt, interrupts off.

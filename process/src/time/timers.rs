@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use machine::clock::now_ns;
+use machine::trap::TrapFrame;
 use sync::Monitor;
 
 use super::rung::Bell;
@@ -25,6 +26,7 @@ use crate::process::{Process, Task};
 use crate::signal::pending::{Expiry, LIFE_BITS, Origin};
 use crate::signal::send::{Queued, queue};
 use crate::signal::set::{STOPPERS, UNBLOCKABLE, bit};
+use crate::signal::writer;
 use account::user::{Charge, Held};
 use vm::fallible::try_push;
 
@@ -190,6 +192,29 @@ impl Timer {
         self.alarm = Alarm::timer(now, now.saturating_add(after_ns), self.bell);
     }
 
+    /// [`Timer::begin`] for a time from now on, of a timer of `create` on the monotonic clock whose signal
+    /// does not wait. With interrupts off.
+    #[inline(always)]
+    fn begin_at_once(&mut self, process: &Process, value: u64, interval: u64) {
+        self.alarm = None;
+        self.overrun = 0;
+        self.interval = interval;
+        self.expires = 0;
+        if value == 0 {
+            return;
+        }
+        let now = now_ns();
+        self.expires = now.saturating_add(value);
+        if self.notify.signo != 0 {
+            process.roll.watch();
+            let at = match interval {
+                0 => self.expires,
+                _ => self.expires.max(now + LEAST_NS),
+            };
+            self.alarm = Alarm::timer_still(now, at, self.bell);
+        }
+    }
+
     /// Begins anew: `value` and `interval` in nanoseconds, 0 to disarm; the monotonic clock is at `now`.
     #[inline(always)]
     fn begin(&mut self, process: &Process, now: u64, value: u64, interval: u64, absolute: bool) {
@@ -211,35 +236,28 @@ impl Timer {
     /// were missed.
     fn advance(&mut self, process: &Process) -> u64 {
         let now = now_ns();
-        let missed = self.missed(now);
-        self.go_on(process, now, missed)
+        let missed = self.missed(self.base.at(now));
+        self.go_on(process, now, missed);
+        missed
     }
 
-    /// The expirations after the one that is due, up to now; `None` when there are no further ones. The
-    /// monotonic clock is at `now`.
+    /// The expirations after the one that is due, up to `at` on its base.
     #[inline(always)]
-    fn missed(&self, now: u64) -> Option<u64> {
-        if self.interval == 0 {
-            return None;
+    fn missed(&self, at: u64) -> u64 {
+        match self.interval {
+            0 => 0,
+            interval => at.saturating_sub(self.expires) / interval,
         }
-        let late = self.base.at(now).saturating_sub(self.expires);
-        late.checked_div(self.interval)
     }
 
-    /// Continues behind those that were `missed`, and returns how many they are. The monotonic clock is at
-    /// `now`.
+    /// Continues behind those that were `missed`, if it repeats. The monotonic clock is at `now`.
     #[inline(always)]
-    fn go_on(&mut self, process: &Process, now: u64, missed: Option<u64>) -> u64 {
+    fn go_on(&mut self, process: &Process, now: u64, missed: u64) {
         self.waiting = false;
-        match missed {
-            Some(missed) => {
-                self.go_behind(process, now, missed);
-                missed
-            }
-            None => {
-                self.expires = 0;
-                0
-            }
+        if self.interval == 0 {
+            self.expires = 0;
+        } else {
+            self.go_behind(process, now, missed);
         }
     }
 
@@ -299,7 +317,7 @@ impl Timers {
         if !timer.posix || timer.clock != Clock::Monotonic || timer.waiting {
             return false;
         }
-        timer.begin(process, now_ns(), value, interval, false);
+        timer.begin_at_once(process, value, interval);
         true
     }
 
@@ -418,16 +436,16 @@ impl Timers {
         }
     }
 
-    /// Timer `index` of `process` rings in an interrupt of thread `tid`, the only one: shows `handle` the
-    /// signal, its code and the first words of its information. If that returns true, the handler runs, and
-    /// the timer goes on as if the signal had waited and been taken. False: nothing has been done. With
-    /// interrupts off.
+    /// Timer `index` rings at `now`, in an interrupt of the program of `task`, the only one of its process,
+    /// that has `trap`. If the handler of its signal runs next, the timer goes on as if the signal had waited
+    /// and been taken. False: nothing has been done. With interrupts off.
+    #[inline(always)]
     pub(super) fn hand_over(
         &self,
-        process: &Process,
         index: usize,
-        tid: i32,
-        handle: impl FnOnce(i32, i32, [u64; 2]) -> bool,
+        now: u64,
+        trap: &mut TrapFrame,
+        task: &Task,
     ) -> bool {
         let Some(mut timers) = self.table.try_lock() else {
             return false;
@@ -435,21 +453,22 @@ impl Timers {
         let Some(Some(timer)) = timers.get_mut(index) else {
             return false;
         };
-        let now = now_ns();
-        let due = timer.expires != 0 && !timer.waiting && timer.base.at(now) >= timer.expires;
-        if !due || self.have_rung() || timer.notify.tid != 0 && timer.notify.tid != tid {
+        let Notify { signo, tid, .. } = timer.notify;
+        let at = timer.base.at(now);
+        let due = timer.expires != 0 && !timer.waiting && at >= timer.expires;
+        if !due || self.have_rung() || tid != 0 && tid != task.tid {
             return false;
         }
-        let missed = timer.missed(now);
-        let overrun = missed.unwrap_or(0).min(i32::MAX as u64) as i32;
-        let (code, words) = timer.told(index, overrun);
-        if !handle(timer.notify.signo, code, words) {
+        let missed = timer.missed(at);
+        let (code, words) = timer.told(index, missed.min(i32::MAX as u64) as i32);
+        if !writer::ring(trap, task, signo, code, words) {
             return false;
         }
         if let Some(alarm) = timer.alarm.take() {
             alarm.forget();
         }
-        timer.overrun = timer.go_on(process, now, missed);
+        timer.overrun = missed;
+        timer.go_on(&task.process, now, missed);
         true
     }
 

@@ -108,12 +108,15 @@ fn computes(frame: &TrapFrame) -> bool {
     frame.from_user() && frame.rip != frame.rcx
 }
 
-/// In the timer interrupt at `now`, which has found `me` running: takes a sample if it is time.
+/// In the timer interrupt at `now`, which has found `me` running: takes a sample if it is time, and returns
+/// whether it is.
 #[inline(always)]
-pub(crate) fn take(local: &Local, me: &Tte, frame: &TrapFrame, now: u64) {
-    if now >= local.sample_ns.load(Ordering::Relaxed) {
+pub(crate) fn take(local: &Local, me: &Tte, frame: &TrapFrame, now: u64) -> bool {
+    let due = now >= local.sample_ns.load(Ordering::Relaxed);
+    if due {
         sample(local, me, frame, now);
     }
+    due
 }
 
 #[cold]

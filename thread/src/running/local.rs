@@ -53,6 +53,8 @@ pub(crate) struct Local {
     /// The frame of the program that the timer has interrupted, while its handler calls alarms; null for
     /// none.
     pub program: AtomicPtr<TrapFrame>,
+    /// When the timer interrupted that program, nanoseconds.
+    pub interrupted_ns: AtomicU64,
     /// The thread that another CPU wants to run here next, and the level of its waiter; 0 for none.
     pub favoured: AtomicUsize,
     /// When the next sample is taken, nanoseconds; `u64::MAX` on an idle CPU.
@@ -90,6 +92,7 @@ impl Local {
             passed_ns: AtomicU64::new(0),
             in_timer: AtomicBool::new(false),
             program: AtomicPtr::new(null_mut()),
+            interrupted_ns: AtomicU64::new(0),
             favoured: AtomicUsize::new(0),
             sample_ns: AtomicU64::new(u64::MAX),
             sampled_at: AtomicU64::new(0),

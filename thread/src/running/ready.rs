@@ -411,6 +411,14 @@ impl ReadyRing {
         budget::watch(self);
     }
 
+    /// Whether no thread but perhaps the running one is in the ring or on the shelf, and none is urgent.
+    #[inline(always)]
+    pub fn is_calm(&self) -> bool {
+        self.ready() < 2
+            && !self.shelf.is_used()
+            && self.heads[URGENT as usize].load(Relaxed).is_null()
+    }
+
     /// Whether an urgent thread is to run before `current`, the running one.
     pub fn urges(&self, current: &Tte) -> bool {
         // SAFETY: null, or an entry, which is never unmapped.

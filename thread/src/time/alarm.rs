@@ -15,8 +15,7 @@ use super::primitive::{
 };
 use alloc::alloc::{Layout, alloc};
 use alloc::vec::Vec;
-#[allow(unused_imports, reason = "models have a constructor of their own")]
-use core::ptr::null_mut;
+use core::ptr::{self, null_mut};
 
 const FREE: u64 = 0;
 const ARMED: u64 = 1;
@@ -50,6 +49,10 @@ pub(crate) struct Slot {
     place: AtomicU32,
     /// The next on that list, [`NONE`] at its end.
     next: AtomicU32,
+    /// The next on the list of free slots, null at its end.
+    behind: AtomicPtr<Slot>,
+    /// Its number.
+    index: u32,
     call: AtomicUsize,
     argument: AtomicUsize,
 }
@@ -69,10 +72,8 @@ impl Slot {
             .is_ok()
     }
 
-    fn release(&self) {
-        let generation = self.state.load(Ordering::Relaxed) >> STATE_BITS;
-        self.state
-            .store((generation + 1) << STATE_BITS | FREE, Ordering::Release);
+    fn generation(&self) -> u64 {
+        self.state.load(Ordering::Relaxed) >> STATE_BITS
     }
 }
 
@@ -119,7 +120,6 @@ impl Slots {
     }
 
     /// Slot number `index`. `None` for a number that never was.
-    #[inline(always)]
     fn slot(&self, index: u32) -> Option<&Slot> {
         let chunk = self
             .chunks
@@ -132,11 +132,10 @@ impl Slots {
         Some(unsafe { &*chunk.add(index as usize % CHUNK) })
     }
 
-    #[inline(always)]
     fn known(&self, index: u32) -> &Slot {
         match self.slot(index) {
             Some(slot) => slot,
-            None => unreachable!("slot numbers in the heap come from `free`"),
+            None => unreachable!("listed numbers are those of slots"),
         }
     }
 }
@@ -144,8 +143,9 @@ impl Slots {
 /// The times and which slots are free: the owner's part.
 pub(crate) struct AlarmHeap<'a> {
     slots: &'a Slots,
-    heap: Vec<(u64, u32)>,
-    free: Vec<u32>,
+    heap: Vec<(u64, &'a Slot)>,
+    /// The list of free slots.
+    free: Option<&'a Slot>,
     used: usize,
     /// Alarms taken from the list of cancelled alarms that are not out of the heap yet.
     cancelled: u32,
@@ -156,7 +156,7 @@ impl<'a> AlarmHeap<'a> {
         AlarmHeap {
             slots,
             heap: Vec::new(),
-            free: Vec::new(),
+            free: None,
             used: 0,
             cancelled: NONE,
         }
@@ -171,24 +171,25 @@ impl<'a> AlarmHeap<'a> {
                 self.reclaim();
             }
         }
-        if self.free.is_empty() && !self.grow() {
+        if self.free.is_none() && !self.grow() {
             return None;
         }
-        let index = self.free.pop()?;
-        let slot = self.slots.known(index);
+        let slot = self.free?;
+        // SAFETY: slots are never freed.
+        self.free = unsafe { slot.behind.load(Ordering::Relaxed).as_ref() };
         slot.call.store(call as usize, Ordering::Relaxed);
         slot.argument.store(argument, Ordering::Relaxed);
-        let generation = slot.state.load(Ordering::Relaxed) >> STATE_BITS;
+        let generation = slot.generation();
         slot.state
             .store(generation << STATE_BITS | ARMED, Ordering::Release);
         #[expect(clippy::disallowed_methods, reason = "`grow` made room")]
-        self.heap.push((at_ns, index));
+        self.heap.push((at_ns, slot));
         match self.heap.len() - 1 {
             0 => slot.place.store(0, Ordering::Relaxed),
             last => self.rise(last),
         }
         Some(Key {
-            slot: index,
+            slot: slot.index,
             generation,
         })
     }
@@ -203,7 +204,7 @@ impl<'a> AlarmHeap<'a> {
         }
         let place = slot.place.load(Ordering::Relaxed) as usize;
         self.take_out(place, slot);
-        self.give_back(key.slot, slot);
+        self.give_back(slot, key.generation);
         true
     }
 
@@ -215,13 +216,12 @@ impl<'a> AlarmHeap<'a> {
     /// Takes one alarm whose time has come.
     #[inline(always)]
     pub fn due(&mut self, now_ns: u64) -> Option<Due> {
-        let &(at_ns, index) = self.heap.first()?;
+        let &(at_ns, slot) = self.heap.first()?;
         if at_ns > now_ns {
             return None;
         }
-        let slot = self.slots.known(index);
         self.take_out(0, slot);
-        let generation = slot.state.load(Ordering::Relaxed) >> STATE_BITS;
+        let generation = slot.generation();
         // From here on a canceller comes too late.
         let mine = slot.step(
             generation << STATE_BITS | ARMED,
@@ -233,7 +233,7 @@ impl<'a> AlarmHeap<'a> {
         }
         let call = slot.call.load(Ordering::Relaxed);
         let argument = slot.argument.load(Ordering::Relaxed);
-        self.give_back(index, slot);
+        self.give_back(slot, generation);
         // SAFETY: `add` stored a `fn(usize)` here.
         let call = unsafe { core::mem::transmute::<usize, fn(usize)>(call) };
         Some(Due::Call(call, argument))
@@ -264,10 +264,17 @@ impl<'a> AlarmHeap<'a> {
         self.rise(place);
     }
 
-    fn give_back(&mut self, index: u32, slot: &Slot) {
-        slot.release();
-        #[expect(clippy::disallowed_methods, reason = "`grow` made room")]
-        self.free.push(index);
+    /// `slot` is free. It was in use as `generation`.
+    fn give_back(&mut self, slot: &'a Slot, generation: u64) {
+        slot.state.store(
+            generation.wrapping_add(1) << STATE_BITS | FREE,
+            Ordering::Release,
+        );
+        let behind = self
+            .free
+            .map_or(null_mut(), |free| ptr::from_ref(free).cast_mut());
+        slot.behind.store(behind, Ordering::Relaxed);
+        self.free = Some(slot);
     }
 
     /// Frees the slot of one alarm that was cancelled from elsewhere, if there is one.
@@ -287,9 +294,10 @@ impl<'a> AlarmHeap<'a> {
         if place != OUT {
             self.take_out(place as usize, slot);
         }
-        self.give_back(index, slot);
+        self.give_back(slot, slot.generation());
     }
 
+    /// Makes free slots, if there are none.
     #[cold]
     #[inline(never)]
     #[expect(
@@ -302,10 +310,7 @@ impl<'a> AlarmHeap<'a> {
         }
         // Room for every slot there will be, so that nothing allocates later.
         let all = (self.used + 1) * CHUNK;
-        if codegen::refusal::refused()
-            || self.free.try_reserve(all - self.free.len()).is_err()
-            || self.heap.try_reserve(all - self.heap.len()).is_err()
-        {
+        if codegen::refusal::refused() || self.heap.try_reserve(all - self.heap.len()).is_err() {
             return false;
         }
         let Ok(layout) = Layout::array::<Slot>(CHUNK) else {
@@ -316,29 +321,36 @@ impl<'a> AlarmHeap<'a> {
         if chunk.is_null() {
             return false;
         }
+        let first = (self.used * CHUNK) as u32;
         for i in 0..CHUNK {
+            let behind = match i + 1 {
+                CHUNK => null_mut(),
+                // SAFETY: inside the fresh allocation.
+                next => unsafe { chunk.add(next) },
+            };
             // SAFETY: inside the fresh allocation.
             unsafe {
                 chunk.add(i).write(Slot {
                     state: AtomicU64::new(FREE),
                     place: AtomicU32::new(0),
                     next: AtomicU32::new(NONE),
+                    behind: AtomicPtr::new(behind),
+                    index: first + i as u32,
                     call: AtomicUsize::new(0),
                     argument: AtomicUsize::new(0),
                 });
             }
-            self.free.push((self.used * CHUNK + CHUNK - 1 - i) as u32);
         }
+        // SAFETY: the first of those that were just made, which are never freed.
+        self.free = Some(unsafe { &*chunk });
         self.slots.chunks[self.used].store(chunk, Ordering::Release);
         self.used += 1;
         true
     }
 
     fn note(&self, place: usize) {
-        self.slots
-            .known(self.heap[place].1)
-            .place
-            .store(place as u32, Ordering::Relaxed);
+        let slot = self.heap[place].1;
+        slot.place.store(place as u32, Ordering::Relaxed);
     }
 
     #[inline(never)]

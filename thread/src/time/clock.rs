@@ -9,7 +9,7 @@ use crate::running::block::{resume_address, suspend};
 use crate::running::local::{here, slots};
 use crate::time::alarm::Key;
 use crate::time::timer;
-pub use crate::time::timer::interrupted;
+pub use crate::time::timer::{Interrupted, interrupted};
 use crate::tte::{NoMemory, current};
 use machine::clock::now_ns;
 use machine::cpu::{irq_restore, irq_save};

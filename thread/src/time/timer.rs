@@ -29,7 +29,7 @@ use crate::tte::flags::ATTENTION;
 use crate::tte::{QUANTUM_NS, Tte};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
-use machine::clock::{now_ns, span_ns, tsc, tsc_khz};
+use machine::clock::{at_ns, now_ns, span_ns, tsc, tsc_khz};
 use machine::cpu::Cpu;
 use machine::trap::TrapFrame;
 
@@ -98,6 +98,7 @@ pub(crate) fn joined(local: &Local, me: &Tte, tte: &Tte) {
 }
 
 /// Has the timer fire no later than `at_ns`, for an alarm or a sample; it is `now`. With interrupts off.
+#[inline(always)]
 pub(crate) fn arm_for(local: &Local, at_ns: u64, now: u64) {
     if at_ns < local.soonest_ns.load(Ordering::Relaxed) {
         local.soonest_ns.store(at_ns, Ordering::Relaxed);
@@ -119,7 +120,8 @@ const AT_A_TIME: usize = 8;
 /// The timer interrupt.
 pub(crate) fn fired(frame: &mut TrapFrame) {
     let (cpu, local, me) = here();
-    handle(cpu, local, me, frame);
+    let of_program = frame.from_user();
+    handle(cpu, local, me, frame, of_program);
 }
 
 /// The timer interrupt of a program, from the generated handler: all of the interrupt. Returns whether the
@@ -130,7 +132,7 @@ pub(crate) extern "sysv64" fn fired_in_program(frame: &mut TrapFrame) -> bool {
     sync::epoch::quiescent(cpu.number());
     cpu.dispatcher
         .store(me.dispatch.load(Ordering::Acquire), Ordering::Relaxed);
-    cpu.handles(|| handle(cpu, local, me, frame));
+    cpu.handles(|| handle(cpu, local, me, frame, true));
     machine::irq::timer_taken(cpu);
     local.chain.is_still()
         && cpu.need_resched.load(Ordering::Relaxed) == 0
@@ -138,21 +140,24 @@ pub(crate) extern "sysv64" fn fired_in_program(frame: &mut TrapFrame) -> bool {
 }
 
 #[inline(always)]
-fn handle(cpu: &Cpu, local: &Local, me: &Tte, frame: &mut TrapFrame) {
-    let now = now_ns();
+fn handle(cpu: &Cpu, local: &Local, me: &Tte, frame: &mut TrapFrame, of_program: bool) {
+    let stamp = tsc();
+    let now = at_ns(stamp);
     local.in_timer.store(true, Ordering::Relaxed);
     if local.chain.is_still() {
         // A routine, which runs with interrupts off, has woken a thread: that keeps to its turn.
         cpu.need_resched.store(0, Ordering::Relaxed);
     }
-    sample::take(local, me, frame, now);
+    let look =
+        sample::take(local, me, frame, now) || local.ticking.load(Ordering::Relaxed) != STILL;
     local.armed_ns.store(u64::MAX, Ordering::Relaxed);
-    if frame.from_user() {
+    if of_program {
+        local.interrupted_ns.store(now, Ordering::Relaxed);
         local.program.store(frame, Ordering::Relaxed);
     }
     // A timer interrupt that comes while the chain calls alarms leaves the rest to the chain.
     if !local.alarms_chained.load(Ordering::Relaxed) {
-        call_alarms(cpu, local, me, now);
+        call_alarms(cpu, local, me, (stamp, now), look);
     }
     local.program.store(null_mut(), Ordering::Relaxed);
     if local.ring.urges(me) {
@@ -161,59 +166,113 @@ fn handle(cpu: &Cpu, local: &Local, me: &Tte, frame: &mut TrapFrame) {
     local.in_timer.store(false, Ordering::Relaxed);
 }
 
-/// Shows an alarm's procedure the frame of the program that the timer has interrupted, if nothing else is
-/// asked of its thread. The program continues with that frame as the procedure leaves it, which fits user
-/// mode. Interrupts are off.
-pub fn interrupted<R>(look: impl FnOnce(&mut TrapFrame) -> R) -> Option<R> {
+/// A program that the timer has interrupted.
+pub struct Interrupted<'a> {
+    /// Where it was. It continues with what an alarm's procedure leaves here, which fits user mode.
+    pub frame: &'a mut TrapFrame,
+    /// Its thread.
+    pub thread: &'a Tte,
+    /// When that was, nanoseconds.
+    pub at_ns: u64,
+}
+
+/// Shows an alarm's procedure the program that the timer has interrupted, if nothing else is asked of its
+/// thread. Interrupts are off.
+#[inline]
+pub fn interrupted<R>(look: impl FnOnce(Interrupted) -> R) -> Option<R> {
     let (_, local, me) = here();
     if me.state.load(Ordering::Relaxed) & ATTENTION != 0 {
         return None;
     }
-    let frame = local.program.load(Ordering::Relaxed);
-    local.program.store(null_mut(), Ordering::Relaxed);
-    // SAFETY: `fired` on this CPU, below this call, has stored its own frame, and does not use it until the
-    // alarms have been called; the word is null while a procedure has it.
-    let result = look(unsafe { frame.as_mut() }?);
-    local.program.store(frame, Ordering::Relaxed);
-    Some(result)
+    // SAFETY: `handle` on this CPU, below this call, has stored its own frame, and does not use it until the
+    // alarms have been called, one after the other. `look` is a part of one, which calls no other.
+    let frame = unsafe { local.program.load(Ordering::Relaxed).as_mut() }?;
+    Some(look(Interrupted {
+        frame,
+        thread: me,
+        at_ns: local.interrupted_ns.load(Ordering::Relaxed),
+    }))
 }
 
 /// [`call_alarms`], from the chain.
 fn call_later_alarms(_: usize) {
     let (cpu, local, me) = here();
-    call_alarms(cpu, local, me, now_ns());
+    let stamp = tsc();
+    call_alarms(cpu, local, me, (stamp, at_ns(stamp)), true);
 }
 
-/// It is `now`: calls a few of the due alarms, and chains itself while there are more, or behind the
-/// procedures that the alarms have chained; then handles the quantum.
+/// It is `now`, where the time stamp counter is at `stamp`: calls a few of the due alarms, and chains itself
+/// while there are more, or behind the procedures that the alarms have chained; then handles the quantum.
+/// `look` says that more may have to be looked at than alarms.
 #[inline(always)]
-fn call_alarms(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
+fn call_alarms(cpu: &Cpu, local: &Local, me: &Tte, (stamp, now): (u64, u64), look: bool) {
     // A thread that an alarm wakes always goes to the front.
     local.ticking.store(TICKING, Ordering::Relaxed);
     let waited = local.chain.count();
-    for _ in 0..AT_A_TIME {
-        // SAFETY: on this CPU with interrupts off; the borrow ends before the call.
-        let due = unsafe { local.alarms() }.due(now);
-        match due {
-            Some(Due::Call(call, argument)) => call(argument),
-            Some(Due::Nothing) => {}
-            None => break,
-        }
-    }
-    // SAFETY: as above.
-    let more = unsafe { local.alarms() }.next_ns() <= now || local.chain.count() > waited;
+    let more = call_alarm(local, now) && next_ns(local) <= now && call_others(local, now);
     // Without room in the chain, the next interrupt, which comes at once, continues.
-    let chained = more && chain(call_later_alarms, 0).is_ok();
+    let chained = (more || local.chain.count() > waited) && chain(call_later_alarms, 0).is_ok();
     local.alarms_chained.store(chained, Ordering::Relaxed);
     if !chained {
-        keep_quantum(cpu, local, me, now);
+        keep_quantum(cpu, local, me, (stamp, now), look);
     }
+}
+
+/// When the next alarm is due.
+fn next_ns(local: &Local) -> u64 {
+    // SAFETY: on this CPU with interrupts off; the borrow ends here.
+    unsafe { local.alarms() }.next_ns()
+}
+
+/// Calls the first alarm if it is due at `now`, and returns whether it was.
+#[inline(always)]
+fn call_alarm(local: &Local, now: u64) -> bool {
+    // SAFETY: on this CPU with interrupts off; the borrow ends before the call.
+    match unsafe { local.alarms() }.due(now) {
+        Some(Due::Call(call, argument)) => call(argument),
+        Some(Due::Nothing) => {}
+        None => return false,
+    }
+    true
+}
+
+/// Calls those behind it, and returns whether there are still more.
+#[inline(never)]
+fn call_others(local: &Local, now: u64) -> bool {
+    (1..AT_A_TIME).all(|_| call_alarm(local, now)) && next_ns(local) <= now
 }
 
 /// Whether the running thread's quantum is over, and when the timer is to fire next. It is [`TICKING`] so
 /// far.
 #[inline(always)]
-fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
+fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, (stamp, now): (u64, u64), look: bool) {
+    let mut soonest = local.sample_ns.load(Ordering::Relaxed);
+    if !look && local.ring.is_calm() {
+        local.passed_ns.store(now, Ordering::Relaxed);
+        local.ticking.store(STILL, Ordering::Relaxed);
+        yielding::left_alone(me);
+    } else {
+        keep_turn(cpu, local, me, stamp, now);
+        soonest = soonest.min(budget::end_ns(local, now));
+    }
+    soonest = soonest.min(next_ns(local));
+    local.soonest_ns.store(soonest, Ordering::Relaxed);
+    arm(local, soonest, now);
+}
+
+/// The same where the timer kept quanta or takes a sample, other threads may wait for this CPU, or there are
+/// urgent ones.
+#[inline(never)]
+fn keep_turn(cpu: &Cpu, local: &Local, me: &Tte, stamp: u64, now: u64) {
+    let quantum = me.quantum_ns();
+    let ran = span_ns(stamp.wrapping_sub(me.in_at.load(Ordering::Relaxed)));
+    let patience = match local.patience.load(Ordering::Relaxed) {
+        _ if ran >= quantum / 4 || IDLE.any() || !me.on_ring.load(Ordering::Relaxed) => 0,
+        // An interrupt for an alarm says nothing about quanta.
+        patience if now + quantum / 8 < local.look_ns.load(Ordering::Relaxed) => patience,
+        patience => PATIENCE.min(patience + 1),
+    };
+    local.patience.store(patience, Ordering::Relaxed);
     // Not a thread that was just woken.
     let coming = match cpu.need_resched.load(Ordering::Relaxed) {
         0 => balance::offer(local, me),
@@ -229,42 +288,10 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, now: u64) {
     if !urgent {
         local.passed_ns.store(now, Ordering::Relaxed);
     }
-    let quantum = me.quantum_ns();
-    let ran = span_ns(tsc().wrapping_sub(me.in_at.load(Ordering::Relaxed)));
-    let patience = match local.patience.load(Ordering::Relaxed) {
-        _ if ran >= quantum / 4 || IDLE.any() || !me.on_ring.load(Ordering::Relaxed) => 0,
-        // An interrupt for an alarm says nothing about quanta.
-        patience if now + quantum / 8 < local.look_ns.load(Ordering::Relaxed) => patience,
-        patience => PATIENCE.min(patience + 1),
-    };
-    local.patience.store(patience, Ordering::Relaxed);
-    if contended(local) {
-        keep_turn(cpu, local, me, now, (ran, quantum), urgent, coming);
-    } else {
+    if !contended(local) {
         local.ticking.store(STILL, Ordering::Relaxed);
         yielding::left_alone(me);
-    }
-    // SAFETY: on this CPU with interrupts off.
-    let alarm = unsafe { local.alarms() }.next_ns();
-    let soonest = alarm
-        .min(local.sample_ns.load(Ordering::Relaxed))
-        .min(budget::end_ns(local, now));
-    local.soonest_ns.store(soonest, Ordering::Relaxed);
-    arm(local, soonest, now);
-}
-
-/// The same while other threads wait for this CPU, where the running thread `ran` so long of its `quantum`.
-#[inline(never)]
-fn keep_turn(
-    cpu: &Cpu,
-    local: &Local,
-    me: &Tte,
-    now: u64,
-    (ran, quantum): (u64, u64),
-    urgent: bool,
-    coming: usize,
-) {
-    if urgent {
+    } else if urgent {
         let left = urgent::keep_turns(cpu, local, me, now, coming);
         look_at(local, now + left, now);
     } else {
