@@ -1,13 +1,13 @@
-//! The directory in which a CPU has made or removed a name last: a path that begins as the last one did is
-//! followed from there.
+//! The directory in which a CPU has made, removed or opened a name last: a path that begins as the last one
+//! did is followed from there.
 //!
 //! *Interface*: [`find`] the directory that a path begins with, [`note`] one that was found step by step.
 //!
-//! Programs make and remove many files of one directory in turn. An entry holds for an identity, from the
-//! same starting directory, and as long as the name cache's generation is the one from before the directory
-//! was looked for ([`super::names`]): then no directory has been removed, moved or covered since, and no
-//! right to search one has changed. So nothing is counted for it: a directory or a mount that goes is freed a
-//! grace period after the generation has changed.
+//! Programs make, open and remove many files of one directory in turn. An entry holds for an identity, from
+//! the same starting directory, and as long as the name cache's generation is the one from before the
+//! directory was looked for ([`super::names`]): then no directory has been removed, moved or covered since,
+//! and no right to search one has changed. So nothing is counted for it: a directory or a mount that goes is
+//! freed a grace period after the generation has changed.
 //!
 //! Progress: wait-free. A version number tells when somebody else changed it meanwhile, which happens only
 //! where a test's threads are one CPU.
@@ -46,6 +46,18 @@ pub(super) struct Search {
     start: (u64, u64, usize),
     who: Who,
     generation: u64,
+}
+
+impl<'a> Directory<'a> {
+    /// `place`, if it shows something.
+    #[inline]
+    pub fn of(place: &'a Place) -> Option<Directory<'a>> {
+        Some(Directory {
+            mount: &place.mount,
+            inode: &place.inode,
+            shown: place.shows()?,
+        })
+    }
 }
 
 impl Search {

@@ -48,18 +48,11 @@ pub unsafe fn find<'a, 'p>(
     let absolute = path.first() == Some(&b'/');
     // SAFETY: as the caller promises.
     let start = unsafe { context.start(absolute) };
-    let shown = start.shows()?;
-    let search = Search::from(start, shown, cred.who());
+    let beginning = Directory::of(start)?;
+    let search = Search::from(start, beginning.shown, cred.who());
     // SAFETY: as the caller promises; the context has the starting directory.
     let recent = unsafe { recent::find(search, path) };
-    let (first, mut at) = recent.unwrap_or((
-        Directory {
-            mount: &start.mount,
-            inode: &start.inode,
-            shown,
-        },
-        usize::from(absolute),
-    ));
+    let (first, mut at) = recent.unwrap_or((beginning, usize::from(absolute)));
     let Directory {
         mut mount,
         inode: mut dir,

@@ -21,6 +21,7 @@ use super::inode::Inode;
 use super::names::{self, KEY_WORDS, Key, reading};
 use super::perm::{self, Bits};
 use super::place::{MS_NODEV, MS_RDONLY, Mount, Place, on_top};
+use super::recent::{self, Directory, Search};
 use super::shown::Shown;
 use crate::file::OpenFile;
 use account::Cred;
@@ -185,13 +186,34 @@ pub unsafe fn find<'a>(
 /// Interrupts are off for as long as the answer is used.
 #[inline(always)]
 pub unsafe fn find_from<'a>(start: &'a Place, path: Path, cred: &Cred, follow: bool) -> Answer<'a> {
-    let Path { bytes, longest } = path;
-    let mut mount: &Mount = &start.mount;
-    let mut inode;
-    let Some(mut shown) = start.shows() else {
+    let Some(first) = Directory::of(start) else {
         return Answer::Unknown;
     };
-    let mut at = usize::from(path.is_absolute());
+    let at = usize::from(path.is_absolute());
+    // SAFETY: as the caller promises.
+    unsafe { follow_from(first, path, at, cred, follow, |_, _| ()) }
+}
+
+/// As [`find_from`], from `first`, of what `path` has from `at` on. Shows `last` the directory in which the
+/// last name is, and how many bytes of the path lead there.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn follow_from<'a>(
+    first: Directory<'a>,
+    path: Path,
+    mut at: usize,
+    cred: &Cred,
+    follow: bool,
+    last: impl FnOnce(Directory<'a>, usize),
+) -> Answer<'a> {
+    let Path { bytes, longest } = path;
+    let Directory {
+        mut mount,
+        mut inode,
+        mut shown,
+    } = first;
     loop {
         let Some((hash, end)) = component(bytes, at) else {
             return Answer::Longer;
@@ -225,6 +247,11 @@ pub unsafe fn find_from<'a>(start: &'a Place, path: Path, cred: &Cred, follow: b
         let Some(next) = entry.shown() else {
             return Answer::Unknown;
         };
+        let directory = Directory {
+            mount,
+            inode,
+            shown,
+        };
         (inode, shown) = (&entry.inode, next);
         if shown.is_covered() {
             // SAFETY: as the caller promises.
@@ -240,6 +267,7 @@ pub unsafe fn find_from<'a>(start: &'a Place, path: Path, cred: &Cred, follow: b
             if follow && entry.kind == Kind::Symlink {
                 return Answer::Unknown;
             }
+            last(directory, at);
             return Answer::Leads(Found {
                 mount,
                 inode,
@@ -262,7 +290,7 @@ pub fn inode(context: &FsContext, path: Path, cred: &Cred, follow: bool) -> Opti
 }
 
 /// The file that `path` leads to, if `cred` may open it with access mode `mode` and its mount forbids
-/// nothing.
+/// nothing. A path that begins with the directory of the last one is followed from there ([`super::recent`]).
 ///
 /// # Safety
 /// Interrupts are off for as long as the answer is used.
@@ -277,7 +305,23 @@ pub unsafe fn reached<'a>(
     const { assert!(O_RDONLY == 0 && O_WRONLY == 1 && O_RDWR == 2) };
     let want = *WANTED.get(mode as usize)?;
     // SAFETY: as the caller promises.
-    let Answer::Leads(found) = (unsafe { find(context, path, cred, true) }) else {
+    let start = unsafe { context.start(path.is_absolute()) };
+    let beginning = Directory::of(start)?;
+    let search = Search::from(start, beginning.shown, cred.who());
+    // SAFETY: as the caller promises; the context has the starting directory.
+    let recent = unsafe { recent::find(search, path.bytes) };
+    let (first, at) = recent.unwrap_or((beginning, usize::from(path.is_absolute())));
+    let note = |directory: Directory<'a>, at| {
+        // The starting directory is the context's, and not remembered.
+        if !ptr::eq(directory.inode, first.inode)
+            && let Some(path) = path.bytes.get(..at)
+        {
+            recent::note(search, path, directory);
+        }
+    };
+    // SAFETY: as the caller promises.
+    let answer = unsafe { follow_from(first, path, at, cred, true, note) };
+    let Answer::Leads(found) = answer else {
         return None;
     };
     let restricted = found.mount.flags() & (MS_RDONLY | MS_NODEV) != 0;

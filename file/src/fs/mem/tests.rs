@@ -1,6 +1,7 @@
 //! The file system in memory, through the same doors as the system calls.
 
 use super::*;
+use crate::fs::context::FsContext;
 use crate::fs::names::Key;
 use crate::fs::open;
 use crate::fs::place::{self, Place};
@@ -630,4 +631,53 @@ fn attributes_change_only_as_they_were_seen() {
     assert_eq!(file.set_attr(&mode), Err(Errno::EAGAIN));
     assert_eq!(file.attr().mode & 0o7777, 0o644);
     assert_eq!(file.attr().uid, 7);
+}
+
+/// An open begins at the directory of the last one, while that is where it was.
+#[test]
+fn an_open_finds_the_file_that_its_path_leads_to_now() {
+    let w = World::new();
+    w.make("/top", S_IFDIR | 0o755);
+    w.make("/top/inner", S_IFDIR | 0o755);
+    w.make("/top/empty", S_IFDIR | 0o755);
+    let file = w.make("/top/inner/file", S_IFREG | 0o644).id();
+    let other = w.make("/top/inner/other", S_IFREG | 0o600).id();
+    let context = FsContext::new(w.root.clone());
+    let user = w.as_user(7);
+    let opened = |path: &str, world: &World| {
+        let mut key = Key::blank();
+        key.bytes()[..path.len()].copy_from_slice(path.as_bytes());
+        // SAFETY: nobody changes anything meanwhile.
+        let found = unsafe { way::reached(&context, way::Path::of(&key), &world.cred, O_RDONLY) };
+        found.map(|found| found.inode.id())
+    };
+    for _ in 0..2 {
+        for path in ["/top/inner/file", "top/inner/file", "/top//inner/file"] {
+            assert_eq!(opened(path, &w), Some(file), "{path}");
+            assert_eq!(opened(path, &user), Some(file), "{path}");
+        }
+        assert_eq!(opened("/top/inner/other", &w), Some(other));
+        assert_eq!(opened("/top/inner/other", &user), None);
+        assert_eq!(opened("/top/inner/none", &w), None);
+        assert_eq!(opened("/top/file", &w), None);
+    }
+    // A user who may not search a directory on the way any more does not begin behind it.
+    let top = w.at("/top").unwrap().inode;
+    let set_mode = |mode| {
+        let set = SetAttr {
+            mode: Some(mode),
+            ..SetAttr::default()
+        };
+        top.set_attr(&set).unwrap();
+    };
+    set_mode(0o700);
+    assert_eq!(opened("/top/inner/file", &user), None);
+    assert_eq!(opened("/top/inner/file", &w), Some(file));
+    set_mode(0o755);
+    assert_eq!(opened("/top/inner/file", &user), Some(file));
+    // Another directory has its name.
+    w.rename("/top/inner", "/top/former", 0).unwrap();
+    w.rename("/top/empty", "/top/inner", 0).unwrap();
+    assert_eq!(opened("/top/inner/file", &w), None);
+    assert_eq!(opened("/top/former/file", &w), Some(file));
 }
