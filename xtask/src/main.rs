@@ -1,7 +1,7 @@
 //! The one door: `cargo xtask`.
 //!
-//! *Interface*: `run`, `test`, `fuzz`, `ltp`, `bench`, `plot`, `check`, `calls`, `image`; each a module with
-//! one public `main`, which takes the rest of the command line and returns the exit status.
+//! *Interface*: `run`, `test`, `fuzz`, `ltp`, `bench`, `plot`, `check`, `calls`, `lists`, `image`; each a
+//! module with one public `main`, which takes the rest of the command line and returns the exit status.
 
 mod alternatives;
 mod bench;
@@ -41,6 +41,7 @@ usage: cargo xtask COMMAND
   check                           format, clippy, layers, unsafe, documentation
   plot TRACE|feeds|loop           pictures of quanta, fills and CPU time over time
   calls [--write]                 the table of Linux's calls, by the sources
+  lists [--write]                 the tables of locks and of unsafe, by the sources
   image [options]                 kernel and root archive to boot elsewhere, in build/image
 
 `cargo xtask COMMAND --help` tells more.
@@ -61,6 +62,7 @@ fn dispatch() -> Result<i32> {
         "test" => test::main(rest),
         "check" => check::main(rest),
         "calls" => check::calls::main(rest),
+        "lists" => check::lists::main(rest),
         "image" => image::main(rest),
         "plot" => plot::main(rest),
         "fuzz" => test::fuzz(rest),

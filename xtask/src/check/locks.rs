@@ -1,17 +1,31 @@
-//! Every place that takes a lock, masks interrupts or spins is listed with its bound, and nothing else is.
+//! Every place that takes a lock, masks interrupts or spins has its bound beside it.
 //!
-//! *Interface*: `places` of one source file; `listed` in `docs/locks.md`; `faults` compares them.
+//! *Interface*: `places` of one source file; `table` of all, for `docs/locks.md`; `faults`.
 //!
-//! A place is known by its file and what is taken there, with the number of times: code may move within a
-//! file, but one more or one fewer is looked at. Source: dissertation, section 5.1.4; `docs/locks.md`.
+//! The bound is a comment, `// Bound: ...`, before the place. A place is known by its file and what is taken
+//! there, with the number of times: further uses in a file share the first one's bound, and their number is
+//! in the table, so one more is looked at. `try_lock` never waits and needs none. Source: dissertation,
+//! section 5.1.4; `docs/locks.md`.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
-/// Where the list is.
+/// The chapter with the table.
 pub const LIST: &str = "docs/locks.md";
 
-/// How often something is taken, by file and thing.
-pub type Places = BTreeMap<(String, String), usize>;
+/// How often something is taken, and its bound; empty if there is none.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    pub times: usize,
+    pub bound: String,
+}
+
+/// By file and thing.
+pub type Places = BTreeMap<(String, String), Place>;
+
+/// The word before a bound.
+const BOUND: &str = "Bound: ";
+const TRY: &str = ".try_lock()";
 
 /// Calls that mask interrupts or wait for another party's progress.
 const WORDS: &[&str] = &[
@@ -37,7 +51,7 @@ pub fn places(path: &str, text: &str) -> Places {
     {
         return found;
     }
-    let mut add = |thing: String| *found.entry((path.to_owned(), thing)).or_default() += 1;
+    let mut comments = Comments::default();
     let mut before = String::new();
     for line in text.lines() {
         // Tests within a file stand at its end.
@@ -46,33 +60,86 @@ pub fn places(path: &str, text: &str) -> Places {
         }
         let code = line.split("//").next().unwrap_or_default().trim();
         if code.is_empty() {
+            comments.read(line);
             continue;
         }
-        for taking in [".lock()", ".try_lock()", ".lock_for_code()"] {
-            for (at, _) in code.match_indices(taking) {
-                let receiver = match receiver(&code[..at]) {
-                    "" => receiver(&before),
-                    own => own,
-                };
-                add(format!("{receiver}{taking}"));
-            }
-        }
-        for word in WORDS {
-            for (at, _) in code.match_indices(&format!("{word}(")) {
-                let head = &code[..at];
-                let is_call = !head.ends_with("fn ")
-                    && !head.ends_with(|c: char| c.is_alphanumeric() || c == '_');
-                if is_call {
-                    add((*word).to_owned());
+        let things = things(code, &before);
+        if !things.is_empty() {
+            let bound = comments.take();
+            for thing in things {
+                let never = thing.ends_with(TRY) && bound.is_empty();
+                let place = found.entry((path.to_owned(), thing)).or_default();
+                place.times += 1;
+                if never && place.bound.is_empty() {
+                    place.bound = "never waits".into();
+                } else if place.times == 1 {
+                    place.bound.clone_from(&bound);
                 }
             }
         }
-        if masks(code) {
-            add("cli".into());
-        }
+        comments.open = false;
         before = code.to_owned();
     }
     found
+}
+
+/// The bound that was read last, until a place takes it.
+#[derive(Default)]
+struct Comments {
+    bound: String,
+    /// The next comment goes on with it.
+    open: bool,
+}
+
+impl Comments {
+    /// A line without code.
+    fn read(&mut self, line: &str) {
+        let Some(comment) = line.trim_start().strip_prefix("// ") else {
+            self.open = false;
+            return;
+        };
+        if let Some(bound) = comment.strip_prefix(BOUND) {
+            (self.bound, self.open) = (bound.to_owned(), true);
+        } else if comment.starts_with("SAFETY: ") {
+            self.open = false;
+        } else if self.open {
+            self.bound.push(' ');
+            self.bound.push_str(comment);
+        }
+    }
+
+    fn take(&mut self) -> String {
+        let bound = core::mem::take(&mut self.bound);
+        bound.trim_end_matches('.').to_owned()
+    }
+}
+
+/// Everything that a line of code takes; the line `before` may have the name of the lock.
+fn things(code: &str, before: &str) -> Vec<String> {
+    let mut things = Vec::new();
+    for taking in [".lock()", TRY, ".lock_for_code()"] {
+        for (at, _) in code.match_indices(taking) {
+            let receiver = match receiver(&code[..at]) {
+                "" => receiver(before),
+                own => own,
+            };
+            things.push(format!("{receiver}{taking}"));
+        }
+    }
+    for word in WORDS {
+        for (at, _) in code.match_indices(&format!("{word}(")) {
+            let head = &code[..at];
+            let is_call = !head.ends_with("fn ")
+                && !head.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            if is_call {
+                things.push((*word).to_owned());
+            }
+        }
+    }
+    if masks(code) {
+        things.push("cli".into());
+    }
+    things
 }
 
 /// The last names of the expression that a text ends with: `self.state` of `let a = self.state`.
@@ -98,49 +165,30 @@ fn masks(code: &str) -> bool {
     code.contains("\"cli") || code.contains("; cli") || code.trim_start().starts_with("cli;")
 }
 
-/// The rows `| `file` | `thing` | times | bound |` of the list.
-pub fn listed(list: &str) -> Places {
-    list.lines().filter_map(row).collect()
+/// The table of all places, a section for each room.
+pub fn table(places: &Places) -> String {
+    let mut out = String::new();
+    let mut last = "";
+    for ((file, thing), Place { times, bound }) in places {
+        let room = file.split('/').next().unwrap_or_default();
+        if room != last {
+            let head = "| file | what is taken | times | bound |\n| --- | --- | ---: | --- |";
+            // Writing to a string does not fail.
+            let _ = write!(out, "\n## {room}\n\n{head}\n");
+            last = room;
+        }
+        let _ = writeln!(out, "| `{file}` | `{thing}` | {times} | {bound} |");
+    }
+    out
 }
 
-fn row(line: &str) -> Option<((String, String), usize)> {
-    let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
-    let mut quoted = || {
-        Some(
-            cells
-                .next()?
-                .strip_prefix('`')?
-                .strip_suffix('`')?
-                .to_owned(),
-        )
-    };
-    let key = (quoted()?, quoted()?);
-    let times = cells.next()?.parse().ok()?;
-    // A place without a bound is not listed.
-    cells.next().filter(|bound| !bound.is_empty())?;
-    Some((key, times))
-}
-
-/// The entries that one has and the other lacks.
-pub fn faults(found: &Places, listed: &Places) -> Vec<String> {
-    let mut faults = Vec::new();
-    for ((file, thing), times) in found {
-        match listed.get(&(file.clone(), thing.clone())) {
-            Some(known) if known == times => {}
-            Some(known) => faults.push(format!(
-                "{file}: `{thing}` is taken {times} times, {LIST} knows {known}: look at its bound again"
-            )),
-            None => faults.push(format!(
-                "{file}: `{thing}` ({times}) is not in {LIST} with its bound"
-            )),
-        }
-    }
-    for (file, thing) in listed.keys() {
-        if !found.contains_key(&(file.clone(), thing.clone())) {
-            faults.push(format!("{LIST}: {file} has no `{thing}` (any more)"));
-        }
-    }
-    faults
+/// The places without a bound.
+pub fn faults(places: &Places) -> Vec<String> {
+    let bare = places.iter().filter(|(_, place)| place.bound.is_empty());
+    bare.map(|((file, thing), _)| {
+        format!("{file}: `{thing}` has no bound beside it (`// {BOUND}...`)")
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -150,7 +198,7 @@ mod tests {
     fn one(text: &str) -> Vec<(String, usize)> {
         places("vm/src/a.rs", text)
             .into_iter()
-            .map(|((_, thing), times)| (thing, times))
+            .map(|((_, thing), place)| (thing, place.times))
             .collect()
     }
 
@@ -181,14 +229,20 @@ mod tests {
     }
 
     #[test]
-    fn the_list_and_the_source_must_agree() {
-        let found = places("vm/src/a.rs", "x.lock(); irq_save();");
-        let list = listed(
-            "| `vm/src/a.rs` | `x.lock()` | 1 | a page |\n| `vm/src/a.rs` | `irq_save` | 2 | ten |\n| `b` | `cli` | 1 | |\n| `b` | `y.lock()` | 1 | z |",
+    fn a_bound_stands_before_its_place() {
+        let found = places(
+            "vm/src/a.rs",
+            "// Bound: a page,\n// or two.\n// SAFETY: fine.\nlet a = x\n    .lock();\nx.lock();\nif y.try_lock() {}\nirq_save();\n",
         );
-        let faults = faults(&found, &list);
-        assert_eq!(faults.len(), 2, "{faults:?}");
-        assert!(faults[0].contains("1 times"), "{faults:?}");
-        assert!(faults[1].contains("b has no `y.lock()`"), "{faults:?}");
+        assert_eq!(
+            table(&found),
+            "\n## vm\n\n| file | what is taken | times | bound |\n| --- | --- | ---: | --- |\n\
+             | `vm/src/a.rs` | `irq_save` | 1 |  |\n\
+             | `vm/src/a.rs` | `x.lock()` | 2 | a page, or two |\n\
+             | `vm/src/a.rs` | `y.try_lock()` | 1 | never waits |\n"
+        );
+        let faults = faults(&found);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].contains("`irq_save`"), "{faults:?}");
     }
 }

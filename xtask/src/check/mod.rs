@@ -9,6 +9,7 @@ mod frames;
 mod fuzzed;
 mod kinds;
 mod layers;
+pub mod lists;
 mod locks;
 mod sources;
 
@@ -22,13 +23,10 @@ use std::process::Command;
 const HELP: &str = "\
 usage: cargo xtask check [--quick] [STEP...]
 
-Format, clippy for host and kernel, layers between the rooms, first lines and `unsafe` in the sources, what has no caller, the list
-of locks, the kinds of calls, the fuzzer's list of calls, the table of calls, large stack frames of the kernel, documentation. With names of these steps (`cargo xtask check locks`): only those. --quick leaves out what takes long: the stack
+Format, clippy for host and kernel, layers between the rooms, first lines and `unsafe` in the sources, what has no caller, the lists
+of locks and of `unsafe`, the kinds of calls, the fuzzer's list of calls, the table of calls, large stack frames of the kernel, documentation. With names of these steps (`cargo xtask check lists`): only those. --quick leaves out what takes long: the stack
 frames, for which the kernel is built as users have it, clippy for the kernel, and documentation.
 ";
-
-/// The files that may use `unsafe` in rooms where it is listed.
-const LIST: &str = "docs/unsafe.md";
 
 /// A named step: what is wrong, one line each.
 type Step = (&'static str, fn() -> Result<Vec<String>>);
@@ -38,7 +36,7 @@ const STEPS: &[Step] = &[
     ("layers", layering),
     ("sources", source_rules),
     ("callers", callers),
-    ("locks", lock_list),
+    ("lists", lists::faults),
     ("kinds", kinds_of_calls),
     ("mutants", crate::mutants::faults),
     ("fuzzed", fuzzed_calls),
@@ -251,7 +249,6 @@ fn callers() -> Result<Vec<String>> {
 
 fn source_rules() -> Result<Vec<String>> {
     let project = host::project();
-    let list = std::fs::read_to_string(project.join(LIST)).unwrap_or_default();
     let mut faults = Vec::new();
     let files = host::command_output(Command::new("git").args(["ls-files"]))?;
     for path in files
@@ -259,36 +256,11 @@ fn source_rules() -> Result<Vec<String>> {
         .filter(|path| Path::new(path).extension().is_some())
     {
         // A file that is deleted but not yet committed.
-        let Ok(text) = std::fs::read_to_string(project.join(path)) else {
-            continue;
-        };
-        let listed = list.contains(&format!("`{path}`"));
-        faults.extend(sources::faults(path, &text, listed));
-    }
-    for entry in list
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
-    {
-        let uses =
-            std::fs::read_to_string(project.join(entry)).is_ok_and(|text| text.contains("unsafe"));
-        if !uses {
-            faults.push(format!("{LIST}: {entry} has no `unsafe` (any more)"));
+        if let Ok(text) = std::fs::read_to_string(project.join(path)) {
+            faults.extend(sources::faults(path, &text));
         }
     }
     Ok(faults)
-}
-
-fn lock_list() -> Result<Vec<String>> {
-    let project = host::project();
-    let list = std::fs::read_to_string(project.join(locks::LIST)).unwrap_or_default();
-    let mut found = locks::Places::new();
-    let files = host::command_output(Command::new("git").args(["ls-files", "*.rs"]))?;
-    for path in files.lines() {
-        if let Ok(text) = std::fs::read_to_string(project.join(path)) {
-            found.extend(locks::places(path, &text));
-        }
-    }
-    Ok(locks::faults(&found, &locks::listed(&list)))
 }
 
 fn fuzzed_calls() -> Result<Vec<String>> {

@@ -23,9 +23,20 @@ const WIDTH: usize = 110;
 /// its subject.
 const PRONOUNS: &[&str] = &["Who", "Whoever", "Whom", "Whose", "What", "Whatever"];
 
-/// One line for each broken rule. `path` is relative to the project; `listed` says whether the file is on
-/// its room's list.
-pub fn faults(path: &str, text: &str, listed: bool) -> Vec<String> {
+/// The word before a file's reason to have `unsafe`, in its first comment.
+const UNSAFE: &str = "//! *Unsafe*: ";
+
+/// Why a file has `unsafe`, if it says so.
+pub fn reason(text: &str) -> Option<String> {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(UNSAFE));
+    let first = lines.next()?.strip_prefix(UNSAFE)?;
+    let rest = lines.map_while(|line| line.strip_prefix("//! "));
+    let reason = rest.fold(first.to_owned(), |all, line| format!("{all} {line}"));
+    Some(reason.trim_end_matches('.').to_owned())
+}
+
+/// One line for each broken rule. `path` is relative to the project.
+pub fn faults(path: &str, text: &str) -> Vec<String> {
     let mut faults: Vec<String> = text
         .lines()
         .enumerate()
@@ -52,7 +63,13 @@ pub fn faults(path: &str, text: &str, listed: bool) -> Vec<String> {
         return faults;
     }
     let room = path.split('/').next().unwrap_or_default();
+    let listed = reason(text).is_some();
     let allowed = !SAFE.contains(&room) && (!LISTED.contains(&room) || listed);
+    if listed && !text.contains("unsafe ") && !text.contains("unsafe(") {
+        faults.push(format!(
+            "{path}: has a reason for `unsafe`, and none (any more)"
+        ));
+    }
     let lines: Vec<&str> = text.lines().collect();
     for (at, line) in lines.iter().enumerate() {
         if room != "xtask" && !RAW_MEMORY.contains(&room) && !MEMORY_USERS.contains(&path) {
@@ -142,34 +159,40 @@ mod tests {
 
     #[test]
     fn the_first_line_says_what_a_file_is() {
-        assert!(faults("vm/src/a.rs", "//! Its name.\n", false).is_empty());
-        assert_eq!(faults("vm/src/a.rs", "use core;\n", false).len(), 1);
-        assert_eq!(faults("user/a.c", "int x;\n", false).len(), 1);
-        assert!(faults("scripts/a.sh", "#!/bin/sh\n# Its name.\n", false).is_empty());
+        assert!(faults("vm/src/a.rs", "//! Its name.\n").is_empty());
+        assert_eq!(faults("vm/src/a.rs", "use core;\n").len(), 1);
+        assert_eq!(faults("user/a.c", "int x;\n").len(), 1);
+        assert!(faults("scripts/a.sh", "#!/bin/sh\n# Its name.\n").is_empty());
     }
 
     #[test]
     fn unsafe_stands_where_it_is_allowed_with_its_reason() {
         let bare = "//! X.\nfn f() { unsafe { g() } }\n";
         let reasoned = "//! X.\n// SAFETY: g is fine.\nfn f() { unsafe { g() } }\n";
-        assert_eq!(faults("vm/src/a.rs", bare, false).len(), 1);
-        assert!(faults("vm/src/a.rs", reasoned, false).is_empty());
-        assert_eq!(faults("abi/src/a.rs", reasoned, true).len(), 1);
-        assert_eq!(faults("file/src/a.rs", reasoned, false).len(), 1);
-        assert!(faults("file/src/a.rs", reasoned, true).is_empty());
+        assert_eq!(faults("vm/src/a.rs", bare).len(), 1);
+        assert!(faults("vm/src/a.rs", reasoned).is_empty());
+        assert_eq!(faults("file/src/a.rs", reasoned).len(), 1);
+        let told = "//! X.\n//!\n//! *Unsafe*: calls\n//! g.\n// SAFETY: g is fine.\nfn f() { unsafe { g() } }\n";
+        assert_eq!(reason(told).as_deref(), Some("calls g"));
+        assert!(faults("file/src/a.rs", told).is_empty());
+        assert_eq!(faults("abi/src/a.rs", told).len(), 1);
+        assert_eq!(
+            faults("file/src/a.rs", "//! X.\n//!\n//! *Unsafe*: calls g.\n").len(),
+            1
+        );
     }
 
     #[test]
     fn a_comment_keeps_to_its_width() {
         let wide = format!("//! X.\n/// {}\nfn f() {{}}\n", "é".repeat(WIDTH - 3));
-        assert_eq!(faults("vm/src/a.rs", &wide, false).len(), 1);
+        assert_eq!(faults("vm/src/a.rs", &wide).len(), 1);
         let kept = format!("//! X.\n/// {}\nfn f() {{}}\n", "é".repeat(WIDTH - 4));
-        assert!(faults("vm/src/a.rs", &kept, false).is_empty());
+        assert!(faults("vm/src/a.rs", &kept).is_empty());
     }
 
     #[test]
     fn a_sentence_names_its_subject() {
-        let count = |text: &str| faults("vm/src/a.rs", text, false).len();
+        let count = |text: &str| faults("vm/src/a.rs", text).len();
         assert_eq!(count("//! X.\n/// Who waits is woken.\nfn f() {}\n"), 1);
         assert_eq!(
             count("//! X.\nfn f() {} // Found. Whoever comes sees it.\n"),
@@ -183,7 +206,7 @@ mod tests {
         assert_eq!(count("//! X.\nconst S: &str = \"// Who\";\n"), 0);
         assert_eq!(count("//! What it is.\n"), 1);
         assert_eq!(count("//! X.\n/// The rest. What is it?\n"), 0);
-        let of = |path: &str, text: &str| faults(path, text, false).len();
+        let of = |path: &str, text: &str| faults(path, text).len();
         assert_eq!(of("user/a.c", "/* X.\n * What comes is read. */\n"), 1);
         assert_eq!(of("user/a.c", "/* X. */\nputs(\"What\");\n"), 0);
         assert_eq!(of("tests/a.sh", "# X.\necho What\n# What is left\n"), 1);
@@ -193,10 +216,10 @@ mod tests {
     #[test]
     fn all_memory_is_named_in_few_places() {
         let names = "//! X.\nfn f() { g(frame.for_routines() as *mut u8) }\n";
-        assert_eq!(faults("file/src/a.rs", names, true).len(), 1);
-        assert_eq!(faults("kernel/src/a.rs", names, true).len(), 1);
-        assert!(faults("file/src/fs/mem/store.rs", names, true).is_empty());
-        assert!(faults("vm/src/a.rs", names, false).is_empty());
+        assert_eq!(faults("file/src/a.rs", names).len(), 1);
+        assert_eq!(faults("kernel/src/a.rs", names).len(), 1);
+        assert!(faults("file/src/fs/mem/store.rs", names).is_empty());
+        assert!(faults("vm/src/a.rs", names).is_empty());
     }
 
     #[test]
@@ -205,7 +228,6 @@ mod tests {
             faults(
                 "abi/src/a.rs",
                 "//! X.\n// unsafe { is a word\nconst S: &str = \"unsafe {\";\n",
-                false
             )
             .is_empty()
         );
