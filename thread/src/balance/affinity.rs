@@ -116,7 +116,7 @@ fn destination(tte: &Tte) -> Option<usize> {
     let least = || {
         (0..cpus())
             .filter(|&cpu| tte.may_run_on(cpu))
-            .min_by_key(|&cpu| local(cpu).ring.ready())
+            .min_by_key(|&cpu| local(cpu).ring.all_ready())
     };
     tte.wished().or_else(least)
 }

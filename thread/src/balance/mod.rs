@@ -19,12 +19,15 @@
 //! threads on one CPU separate when one of them has a thread on an idle CPU. One that is woken by another CPU
 //! again and again moves there although its own is idle, if one CPU is enough for both (`pairs.rs`).
 //!
+//! While no CPU is idle, one with more threads than another gives it some (`level.rs`).
+//!
 //! The switch does not depend on any of this: a ring belongs to one CPU, and its links lead to threads that
 //! no other CPU may take. A machine with one CPU leaves its shelf empty.
 //! Source: dissertation, section 5.3.1.
 
 pub(crate) mod affinity;
 pub(crate) mod average;
+pub(crate) mod level;
 pub(crate) mod pairs;
 pub mod sample;
 pub mod shelf;
@@ -82,10 +85,11 @@ fn waited_long(tte: &Tte) -> bool {
 }
 
 /// Called when a quantum is over, or has passed in which threads only woke each other or yielded to each
-/// other: the thread that has been on the shelf longest joins the ring again, if there are more threads on
-/// the shelf than CPUs are `coming`.
-pub(crate) fn turn_over(local: &Local, me: &Tte, coming: usize) {
+/// other: a thread of the shelf goes to a CPU that has fewer, and the one that has been there longest joins
+/// the ring again, if there are more than CPUs are `coming`.
+pub(crate) fn turn_over(local: &Local, me: &Tte, now: u64, coming: usize) {
     if local.ring.shelf.is_used() && local.ring.shelf.len() > coming {
+        level::give(local, me, now);
         local.ring.take_back(me);
     }
 }

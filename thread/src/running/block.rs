@@ -21,7 +21,7 @@ use crate::time::timer;
 use crate::tte::Tte;
 use crate::tte::flags::{ASLEEP, PENDING, POKED, STOPME};
 use crate::tte::token::{self, Given, Taken};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 use machine::cpu::{Cpu, irq_disable, irq_enable, irq_restore, irq_save};
 
 /// The running thread consumes its token, or sleeps until it is given one. May return spuriously: look at the
@@ -264,6 +264,8 @@ pub(crate) fn receive(local: &Local, me: &Tte) -> bool {
             local.ring.insert(me, tte, End::Front);
         }
     }
+    // As after `ReadyRing::join`, for threads that another CPU has taken from its shelf.
+    fence(Ordering::SeqCst);
     if local.ticking.load(Ordering::Relaxed) == STILL {
         timer::begin(local, me);
     }

@@ -55,6 +55,10 @@ pub(crate) struct Local {
     pub program: AtomicPtr<TrapFrame>,
     /// When the timer interrupted that program, nanoseconds.
     pub interrupted_ns: AtomicU64,
+    /// When this CPU compares its number of threads with the others' next, and when it gave one away,
+    /// nanoseconds.
+    pub level_ns: AtomicU64,
+    pub gave_ns: AtomicU64,
     /// The thread that another CPU wants to run here next, and the level of its waiter; 0 for none.
     pub favoured: AtomicUsize,
     /// When the next sample is taken, nanoseconds; `u64::MAX` on an idle CPU.
@@ -93,6 +97,8 @@ impl Local {
             in_timer: AtomicBool::new(false),
             program: AtomicPtr::new(null_mut()),
             interrupted_ns: AtomicU64::new(0),
+            level_ns: AtomicU64::new(0),
+            gave_ns: AtomicU64::new(0),
             favoured: AtomicUsize::new(0),
             sample_ns: AtomicU64::new(u64::MAX),
             sampled_at: AtomicU64::new(0),

@@ -123,6 +123,11 @@ impl ReadyRing {
         self.ready.load(Relaxed)
     }
 
+    /// Those on the shelf too, approximately. Any CPU may ask.
+    pub fn all_ready(&self) -> u32 {
+        self.ready() + self.shelf.len() as u32
+    }
+
     /// Whether a switch from `current` would lead back to it.
     #[inline]
     pub fn is_alone(&self, current: &Tte) -> bool {

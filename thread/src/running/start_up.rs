@@ -137,7 +137,7 @@ pub fn stats(cpu: usize) -> CpuStats {
     // SAFETY: null before the CPU is up, an entry afterwards.
     let idle = unsafe { local.ring.idle.load(Ordering::Relaxed).as_ref() };
     CpuStats {
-        ready: ready_on(cpu),
+        ready: local.ring.all_ready(),
         populated: local.ring.populated.load(Ordering::Relaxed),
         stolen: local.stolen.load(Ordering::Relaxed),
         idle: idle.map_or(0, |tte| tte.serial()),
@@ -146,10 +146,6 @@ pub fn stats(cpu: usize) -> CpuStats {
 
 /// Threads that are ready on all CPUs, running ones included.
 pub(crate) fn ready() -> u32 {
-    (0..machine::cpu::cpus()).map(ready_on).sum()
-}
-
-fn ready_on(cpu: usize) -> u32 {
-    let ring = &local(cpu).ring;
-    ring.ready() + ring.shelf.len() as u32
+    let all = 0..machine::cpu::cpus();
+    all.map(|cpu| local(cpu).ring.all_ready()).sum()
 }

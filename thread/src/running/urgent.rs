@@ -177,7 +177,7 @@ pub(crate) fn keep_turns(cpu: &Cpu, local: &Local, me: &Tte, now: u64, coming: u
     let withheld = now.saturating_sub(passed);
     if withheld >= WITHHELD_NS {
         local.passed_ns.store(now, Ordering::Relaxed);
-        balance::turn_over(local, me, coming);
+        balance::turn_over(local, me, now, coming);
         if local.ring.has_usual() {
             local.ring.pass.store(true, Ordering::Relaxed);
             cpu.need_resched.store(1, Ordering::Relaxed);

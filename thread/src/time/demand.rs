@@ -146,7 +146,7 @@ impl Tte {
     pub fn set_need(&self, need: Option<i32>, of_device: bool) {
         let mut share = Share::of(self.share.load(Ordering::Relaxed));
         let most = match of_device {
-            true => most_of(local(self.cpu()).ring.ready()),
+            true => most_of(local(self.cpu()).ring.all_ready()),
             false => MOST,
         };
         let next = match need {

@@ -299,7 +299,7 @@ fn keep_turn(cpu: &Cpu, local: &Local, me: &Tte, stamp: u64, now: u64) {
         let left = if ran >= quantum - quantum / 8 {
             cpu.need_resched.store(1, Ordering::Relaxed);
             local.turn_ns.store(now, Ordering::Relaxed);
-            balance::turn_over(local, me, coming);
+            balance::turn_over(local, me, now, coming);
             demand::used_up(me);
             local.ring.after(me).map_or(QUANTUM_NS, Tte::look_ns)
         } else {
@@ -308,7 +308,7 @@ fn keep_turn(cpu: &Cpu, local: &Local, me: &Tte, stamp: u64, now: u64) {
             let turn = now.saturating_sub(local.turn_ns.load(Ordering::Relaxed));
             if turn >= quantum {
                 local.ticking.store(OVERDUE, Ordering::Relaxed);
-                balance::turn_over(local, me, coming);
+                balance::turn_over(local, me, now, coming);
             }
             let left = patient(local, quantum) - ran;
             left.min(patient(local, QUANTUM_NS))

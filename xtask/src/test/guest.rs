@@ -1129,6 +1129,9 @@ fn feeds(kit: &Kit) -> Vec<Check> {
     let mut machine = with(kit, "feeds", 1, 128);
     machine.icount = Some(0);
     let mut checks = kit.tap(&machine, &["/tests/feeds-glibc"], 5 * MINUTE);
+    let mut four = with(kit, "feeds-4", 4, 128);
+    four.icount = Some(0);
+    checks.extend(kit.tap(&four, &["/tests/feeds-glibc", "several"], 5 * MINUTE));
     machine.name = "estimates".into();
     checks.extend(kit.tap(&machine, &["/tests/estimates-glibc"], 5 * MINUTE));
     checks

@@ -1,0 +1,117 @@
+//! Levelling: a CPU on which more threads are ready than on another gives one away.
+//!
+//! *Interface*: [`give`], when a quantum has ended. With interrupts off.
+//!
+//! Idle CPUs take threads for themselves; this is for the time when none is idle. A CPU with one thread
+//! keeps no quanta and looks at nothing, so the CPU with more threads does the work, in some hundred
+//! instructions every [`EVERY_NS`]: it sends the thread that has waited longest on its shelf, first those
+//! that move no data, since a stream's data are in this CPU's caches.
+//!
+//! A difference of one cannot be levelled. It goes round: after [`ROUND_NS`] the thread is given all the
+//! same, so five threads on four CPUs have four fifths of a CPU each.
+//! Source: dissertation, section 6.4.3.
+
+use crate::balance::affinity::may_run;
+use crate::running::block;
+use crate::running::local::{Local, local};
+use crate::running::ready::{RINGS, rank};
+use crate::tte::Tte;
+use core::sync::atomic::Ordering;
+use machine::cpu::cpus;
+
+/// Time between two looks of a CPU at the others, nanoseconds.
+const EVERY_NS: u64 = 4_000_000;
+/// Time after which a difference of one changes its place, nanoseconds.
+const ROUND_NS: u64 = 100_000_000;
+
+/// Gives a thread of the shelf to a CPU that has fewer, if it is time for a look, `now`.
+pub(crate) fn give(here: &Local, me: &Tte, now: u64) {
+    if now < here.level_ns.load(Ordering::Relaxed) {
+        return;
+    }
+    here.level_ns.store(now + EVERY_NS, Ordering::Relaxed);
+    let number = me.cpu();
+    let long_ago = now.saturating_sub(here.gave_ns.load(Ordering::Relaxed)) >= ROUND_NS;
+    let ready = |cpu| local(cpu).ring.all_ready();
+    let Some(there) = receiver(number, cpus(), ready, long_ago) else {
+        return;
+    };
+    let its = |tte: *mut Tte| {
+        // SAFETY: shelves hold entries, which are never unmapped.
+        let moves_data = unsafe { &*tte }.channels() > 0;
+        let later = if moves_data { RINGS as u8 } else { 0 };
+        rank(tte)
+            .filter(|_| may_run(tte, there))
+            .map(|rank| rank + later)
+    };
+    let Some(tte) = here.ring.shelf.take_here(its) else {
+        return;
+    };
+    // SAFETY: as above.
+    let tte = unsafe { &*tte };
+    here.gave_ns.store(now, Ordering::Relaxed);
+    tte.invited.store(0, Ordering::Relaxed);
+    tte.move_to(there);
+    block::send_home(tte);
+}
+
+/// The CPU that CPU number `here` of `count` gives a thread to: the one with the fewest that are `ready`, and
+/// of several the next in turn, if it has two fewer, or if it `may` have as many afterwards as this one had,
+/// one fewer. An idle CPU takes what it finds, and is given nothing.
+fn receiver(here: usize, count: usize, ready: impl Fn(usize) -> u32, may: bool) -> Option<usize> {
+    let others = (1..count).map(|distance| (here + distance) % count);
+    let busy = others
+        .map(|cpu| (ready(cpu), cpu))
+        .filter(|(ready, _)| *ready > 0);
+    let (fewest, there) = busy.min_by_key(|(ready, _)| *ready)?;
+    let less = ready(here).saturating_sub(fewest);
+    (less >= 2 || may && less == 1).then_some(there)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::receiver;
+
+    /// Has each CPU in turn look once, with or without a long pause before it.
+    fn round(ready: &mut [u32], may: bool) {
+        for here in 0..ready.len() {
+            if let Some(there) = receiver(here, ready.len(), |cpu| ready[cpu], may) {
+                ready[here] -= 1;
+                ready[there] += 1;
+            }
+        }
+    }
+
+    #[test]
+    fn a_crowd_spreads_over_all_that_are_busy() {
+        let mut ready = [20, 1, 1, 1];
+        (0..20).for_each(|_| round(&mut ready, false));
+        assert_eq!(ready.iter().sum::<u32>(), 23);
+        assert!(ready.iter().all(|cpu| (5..=6).contains(cpu)), "{ready:?}");
+        let settled = ready;
+        round(&mut ready, false);
+        assert_eq!(ready, settled);
+    }
+
+    #[test]
+    fn one_too_many_goes_round() {
+        let mut ready = [2, 1, 1, 1];
+        let mut had = [0; 4];
+        for _ in 0..400 {
+            // One look after a long pause; the others' pauses are not over yet.
+            let here = ready.iter().position(|&cpu| cpu == 2).unwrap();
+            had[here] += 1;
+            let there = receiver(here, 4, |cpu| ready[cpu], true).unwrap();
+            (ready[here], ready[there]) = (1, 2);
+        }
+        assert_eq!(had, [100; 4]);
+    }
+
+    #[test]
+    fn idle_cpus_and_single_ones_are_left_alone() {
+        assert_eq!(receiver(0, 2, |cpu| [5, 0][cpu], true), None);
+        assert_eq!(receiver(0, 1, |_| 5, true), None);
+        assert_eq!(receiver(1, 2, |cpu| [2, 2][cpu], true), None);
+        assert_eq!(receiver(1, 2, |cpu| [1, 2][cpu], false), None);
+    }
+}
