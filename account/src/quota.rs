@@ -53,6 +53,7 @@ pub fn insist<R>(mut take: impl FnMut() -> Option<R>) -> Option<R> {
     take().or_else(|| {
         caller::let_go();
         if epoch::pending() > 0 {
+            // Bound: a grace period, asleep, before something is refused for a bound.
             epoch::synchronize();
         }
         take()

@@ -80,6 +80,8 @@ static USERS: Monitor<Vec<(u32, Weak<User>)>> = Monitor::new(Vec::new());
 impl User {
     /// The record of user `uid`. ENOMEM.
     pub fn of(uid: u32) -> Result<Arc<User>> {
+        // Bound: **linear** in the users that have processes or hold something; when a process changes its
+        // real user.
         let mut users = USERS.lock();
         let found = users.binary_search_by_key(&uid, |user| user.0);
         if let Ok(at) = found

@@ -31,6 +31,7 @@ struct Retired {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Bound: host tests only.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

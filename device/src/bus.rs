@@ -284,6 +284,8 @@ fn start_one(at: At, kind: Kind, find: impl FnOnce() -> Result<Hardware, pci::Od
 fn bring_up(at: At, driver: &Driver, hardware: Hardware) -> Result<(), Unusable> {
     let mut ways = Ways::default();
     let started = hardware.start(driver, &mut ways).and_then(|server| {
+        // Bound: a look at the devices; each is asked what it wants of a thread, a request of 256 frames at
+        // most.
         let mut running = RUNNING.lock();
         if running.try_reserve(1).is_err() {
             server.remove();
@@ -313,6 +315,8 @@ fn listen(slot: Slot) {
     match notice(port, &mut ways) {
         Ok(()) => {
             slot.listen();
+            // Bound: following eight changes of each slot: a second for each command and for a device that
+            // comes, above all when hardware does not answer.
             SLOTS.lock().push((slot, ways));
         }
         Err(error) => log!(

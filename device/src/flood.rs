@@ -20,6 +20,8 @@
 //! that its source has gone.
 //!
 //! Source: dissertation, sections 6.2.2 (interval locked loops) and 3.3.3.
+//!
+//! *Unsafe*: promise of the routine that calls a handler.
 
 use crate::callouts;
 use crate::registers::Registers;

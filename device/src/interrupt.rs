@@ -12,6 +12,8 @@
 //! work to [`later`]: a procedure chained to the end of the interrupt.
 //!
 //! Source: dissertation, sections 3.3.3 and 5.3.2.
+//!
+//! *Unsafe*: promise of the handlers, publishing them.
 
 use crate::flood::{self, Mask, Watch};
 use crate::handler::{self, Entry, Vector};
@@ -156,6 +158,7 @@ static ALL: Monitor<Vec<Arc<Interrupt>>> = Monitor::new(Vec::new());
 
 /// Calls `f` with name, vector and count of every interrupt that is listed.
 pub fn for_each(mut f: impl FnMut(&'static str, u8, u64)) {
+    // Bound: a look at the interrupts that are listed, or a listing of them.
     for interrupt in ALL.lock().iter() {
         f(interrupt.name, interrupt.vector, interrupt.count());
     }
@@ -169,6 +172,7 @@ static LINES: Monitor<Vec<(u32, Arc<Interrupt>)>> = Monitor::new(Vec::new());
 /// # Errors
 /// [`Unusable::Resources`].
 pub fn on_line(line: u32) -> Result<Arc<Interrupt>, Unusable> {
+    // Bound: a look at the lines that devices share; the first time generating one handler.
     let mut lines = LINES.lock();
     if let Some((_, shared)) = lines.iter().find(|(number, _)| *number == line) {
         return Ok(shared.clone());
@@ -251,6 +255,7 @@ impl Interrupt {
     /// # Errors
     /// [`Unusable::Resources`]; then it is not bound.
     pub fn add(&self, source: Arc<dyn Source>, asks: Option<Asks>) -> Result<(), Unusable> {
+        // Bound: generating one handler, when a source is bound, changes or goes.
         let mut handler = self.handler.lock();
         let members = &mut handler.members;
         members.try_reserve(1).map_err(|_| Unusable::Resources)?;

@@ -5,6 +5,8 @@
 //! thread context, [`for_each`] for listings. A name stays, though it may stand for nothing.
 //!
 //! Source: dissertation, section 4.1.3 (a symbol-table quaject maps names to what they stand for).
+//!
+//! *Unsafe*: entries that are never freed.
 
 use crate::serial::Serial;
 use crate::sound::Card;
@@ -58,6 +60,7 @@ pub fn add(name: &str, device: Device) -> Result<(), class::OutOfMemory> {
     }
     let table = NAMES.get().ok_or(class::OutOfMemory)?;
     if let Some(value) = table.lookup(name) {
+        // Bound: one count, or one value.
         *entry(value).lock() = Some(device);
         return Ok(());
     }
@@ -77,6 +80,7 @@ pub fn remove(name: &str) {
 
 /// The device called `name`.
 pub fn find(name: &str) -> Option<Device> {
+    // Bound: one count.
     entry(NAMES.get()?.lookup(name)?).lock().clone()
 }
 

@@ -2,6 +2,8 @@
 //!
 //! *Interface*: [`Ports`] of 1, 2 or 4 bytes each; what lies outside reads as all ones and takes no writes.
 //! [`Ports::at`] is for generated code. In tests a `model::Model` answers in place of the machine.
+//!
+//! *Unsafe*: ports of a device, never the board's own.
 
 /// A stretch of ports, which one device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,8 @@
 //! physical addresses; [`Registers::read`] and [`Registers::write`] of 1, 2 or 4 bytes. As on a bus, what
 //! lies outside reads as all ones and takes no writes. [`Registers::part`] cuts; [`Registers::address`] is
 //! for generated code.
+//!
+//! *Unsafe*: registers that stay mapped.
 
 use crate::odd::Odd;
 use alloc::vec::Vec;
@@ -77,6 +79,7 @@ impl Registers {
         if end > 1 << 52 || boot::info().memory.iter().any(covers) {
             return Err(Odd::Place);
         }
+        // Bound: a look at the registers that are mapped, and the mapping of 256 pages.
         let mut known = KNOWN.lock();
         let same = |(at, registers): &&(u64, Registers)| *at == physical && registers.len == len;
         if let Some((_, registers)) = known.iter().find(same) {

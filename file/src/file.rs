@@ -5,6 +5,8 @@
 //! opened by, and the routines generated for it ([`DescRoutines`], one set for each [`Sharing`]).
 //! Descriptors ([`crate::files`]) hold `Arc<OpenFile>`; dropping the last one calls [`File::close`].
 //! Dissertation 3.1 (code from `open`) and 4.1.2 (the inactive list).
+//!
+//! *Unsafe*: a list inside the inode that the description keeps.
 
 mod code;
 pub mod filters;
@@ -472,6 +474,7 @@ impl OpenFile {
             Sharing::Exclusive => &self.code.cells.get().exclusive,
             Sharing::Shared => &self.code.cells.get().shared,
         };
+        // Bound: making one routine at most (900 instructions); only openers of the same file.
         let mut cell = cell.lock();
         let routines = cell.get_or_make(self.variant(), || {
             if self.flags() & O_PATH != 0 {

@@ -21,6 +21,8 @@
 //! lock-free. One thread at a time makes a table larger, at most fourteen times in its life; only others that
 //! also need more room wait for it. A large table is charged to its user.
 //! Source: dissertation, 4.2 (kernel procedure tables), 3.1 (code from `open`).
+//!
+//! *Unsafe*: counted pointers in slots; arrays that live until a grace period.
 
 mod alone;
 mod asked;
@@ -78,6 +80,8 @@ pub struct Files {
 /// meanwhile, and a thread that was alone stays alone.
 #[inline(always)]
 fn briefly<R>(step: impl FnOnce() -> R) -> R {
+    // Bound: a count taken from a slot; or an exchange of one, and its three words of code, computed at most
+    // twice (and for the old arrays too while a table grows).
     let state = irq_save();
     let result = step();
     irq_restore(state);
@@ -309,6 +313,7 @@ impl Files {
         // With interrupts on, as it may be the last.
         machine::cpu::irq_enable();
         drop(counted);
+        // Bound: a few words of a slot, whose count is taken on the way into a sleep.
         machine::cpu::irq_disable();
         None
     }
@@ -752,6 +757,7 @@ impl Files {
         }
         self.never_alone();
         // The exclusive work of its thread is over then.
+        // Bound: a grace period, asleep, when a process first gets a bound for the length of files.
         epoch::synchronize();
         self.bounded.store(true, Ordering::SeqCst);
         self.slots.in_use().for_each(|fd| self.follow(fd));

@@ -1,4 +1,6 @@
 //! Descriptors and the words of their kernel procedure tables.
+//!
+//! *Unsafe*: reading a kernel procedure table; arrays that the test has replaced.
 
 use super::*;
 use crate::file::{DescRoutines, File};

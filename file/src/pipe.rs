@@ -193,6 +193,7 @@ pub fn pair(flags: u32) -> Result<(Arc<OpenFile>, Arc<OpenFile>)> {
     pipe.first.set_patient(flags & O_NONBLOCK == 0);
     let open = |flags: u32| OpenFile::new(Arc::new(pipe.end(flags)), flags);
     let (reading, writing) = (open(O_RDONLY | flags & !O_DIRECT), open(O_WRONLY | flags));
+    // Bound: two words of a pipe that is being made.
     pipe.sizing.lock().know(&reading, &writing);
     Ok((reading, writing))
 }

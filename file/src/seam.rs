@@ -3,6 +3,8 @@
 //! *Interface.* [`init`] once at boot, when the number of CPUs is known and the code space is linked, before
 //! the first descriptor table; [`get`] for generators. Also makes the stubs for words of a kernel procedure
 //! table without a routine, and obeys the command line's word for calls in place of links in line.
+//!
+//! *Unsafe*: boot-time statics; promise of the stubs.
 
 use abi::errno::{Errno, Result};
 use abi::nr;

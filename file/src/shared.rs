@@ -10,6 +10,8 @@
 //!
 //! Progress: reading is wait-free, exchanging lock-free.
 //! Source: Massalin and Pu 1991, section 3.2 (publish by one word); reclamation as everywhere here.
+//!
+//! *Unsafe*: counted pointers in a word that is exchanged.
 
 use alloc::sync::Arc;
 use core::marker::PhantomData;
@@ -34,6 +36,7 @@ impl<T> Shared<T> {
     /// The present value.
     #[inline]
     pub fn get(&self) -> Arc<T> {
+        // Bound: one load and one addition; the comparison of two identities.
         let state = irq_save();
         // SAFETY: interrupts are off; the word holds a count, so another may be taken from it.
         let value = unsafe {

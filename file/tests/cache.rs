@@ -3,6 +3,8 @@
 //!
 //! Each writer has bytes of its own and a model of them; at the end the file and what keeps it are those of
 //! all models.
+//!
+//! *Unsafe*: thread handles as callback arguments.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use abi::errno::{Errno, Result};

@@ -176,6 +176,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     first::begins(number);
     if let Some(terminal) = &console.terminal {
         terminal.adopted(number, number);
+        // Bound: copying or exchanging one counted handle.
         *process.session.get().terminal.lock() = Some(terminal.clone());
     }
     let by = if tty::streams_by_ports() {

@@ -112,6 +112,7 @@ fn return_to_user(frame: &mut TrapFrame) {
         if let Some(status) = end.or(killed.then_some(status_signaled(SIGKILL))) {
             exit::leave(frame, status);
         }
+        // Bound: a look at the thread’s flags; what handles the trap runs with interrupts on.
         cpu::irq_disable();
     }
     if frame.is_syscall() {

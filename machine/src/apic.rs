@@ -100,6 +100,8 @@ pub fn ipi(cpu: usize, vector: u8) {
 /// controller's own "all but self" would also reach one that is still on its way up and has no table of
 /// interrupts.
 pub(crate) fn nmi_all_but_self() {
+    // Bound: two register writes, for each CPU where all others are meant, after the local APIC has taken the
+    // previous command: hardware, microseconds.
     let state = crate::cpu::irq_save();
     let own = crate::cpu::this_cpu().number();
     for other in crate::cpu::online().filter(|other| other.number() != own) {
@@ -122,6 +124,8 @@ fn send(target: u32, command: u32) {
     // The two halves must not be torn apart by an interrupt that sends as well.
     let state = crate::cpu::irq_save();
     while read(COMMAND) & PENDING != 0 {
+        // Bound: two register writes, after the local APIC has taken the previous command: hardware,
+        // microseconds.
         core::hint::spin_loop();
     }
     write(COMMAND_HIGH, target << 24);

@@ -129,6 +129,7 @@ pub fn set_real_ns(ns: u64) {
 pub(crate) fn delay_us(us: u64) {
     let end = now_ns() + us * 1000;
     while now_ns() < end {
+        // Bound: boot only: the delay asked for.
         core::hint::spin_loop();
     }
 }

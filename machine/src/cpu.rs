@@ -268,6 +268,8 @@ pub fn irq_save() -> usize {
     {
         let flags: usize;
         // SAFETY: interrupts off is always allowed in the kernel. Not `nomem`: what follows must not move up.
+        // Bound: the three functions themselves, one of which ends a pause that takes waiting interrupts; the
+        // fourth stops the CPU for good.
         unsafe { core::arch::asm!("pushfq", "pop {}", "cli", out(reg) flags) };
         flags & IF
     }
@@ -318,6 +320,7 @@ pub fn irq_window() {
 /// Whether interrupts are on.
 #[inline(always)]
 pub fn irq_enabled() -> bool {
+    // Bound: three instructions: asks whether interrupts are on.
     let state = irq_save();
     irq_restore(state);
     state & IF != 0

@@ -63,6 +63,8 @@ static SELECTED: AtomicBool = AtomicBool::new(false);
 
 /// Does `access` with interrupts off, when no other CPU selects a register. None: one does just now.
 fn try_alone<T>(access: impl FnOnce() -> T) -> Option<T> {
+    // Bound: at most four register accesses; at boot, when a line is routed, and when one that floods is
+    // masked.
     let state = crate::cpu::irq_save();
     let mine = !SELECTED.swap(true, Ordering::Acquire);
     let answer = mine.then(access);
@@ -79,6 +81,8 @@ fn alone<T>(access: impl Fn() -> T) -> T {
         if let Some(answer) = try_alone(&access) {
             return answer;
         }
+        // Bound: another CPU’s at most four register accesses, with interrupts off; at boot and when a line
+        // is routed.
         core::hint::spin_loop();
     }
 }

@@ -556,6 +556,7 @@ mod bare {
     /// time. Interrupts are off in `write`, which is short.
     pub fn patch<R>(page: usize, write: impl FnOnce(*mut u8) -> R) -> R {
         const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+        // Bound: the writing of at most one page: a copy, a fill, or the fields of a template.
         let state = cpu::irq_save();
         let number = cpu::this_cpu().number();
         let own = &PATCH[number];

@@ -67,6 +67,7 @@ pub fn report_bytes(bytes: &[u8]) {
 
 /// Powers the machine off: ACPI's S5, else QEMU's debug exit, else a reset.
 pub fn off() -> ! {
+    // Bound: the end of the machine.
     crate::cpu::irq_disable();
     #[cfg(target_os = "none")]
     // SAFETY: the registers are the ones that the firmware names for this purpose; those of QEMU and the

@@ -95,6 +95,7 @@ fn exception_name(vector: u64) -> &'static str {
 }
 
 fn report(cause: fmt::Arguments, frame: Option<&TrapFrame>, rip: usize, rbp: usize) -> ! {
+    // Bound: the end of the machine.
     cpu::irq_disable();
     let me = cpu::this_cpu().number() + 1;
     match REPORTER.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {

@@ -111,6 +111,8 @@ pub(crate) fn start_others(entry: fn() -> !) {
         }
         // It is on its way.
         while !cpu.online.load(Ordering::Acquire) {
+            // Bound: boot only: ten seconds, then the CPU counts as absent; one that has begun to come up is
+            // waited for.
             core::hint::spin_loop();
         }
     }

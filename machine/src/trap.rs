@@ -601,6 +601,7 @@ mod bare {
     }
 
     fn leave(frame: &mut TrapFrame) {
+        // Bound: the way back to user mode: a look at the thread’s flags.
         cpu::irq_disable();
         if frame.from_user() {
             (callouts().return_to_user)(frame);

@@ -120,6 +120,8 @@ mod exchange {
             if ticks().wrapping_sub(before) > limit {
                 return None;
             }
+            // Bound: boot only: ten seconds for an answer, then the CPU is not used; the new CPU waits for
+            // questions.
             spin_loop();
         }
         let behind = ticks();

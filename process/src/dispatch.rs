@@ -9,6 +9,8 @@
 //! instructions.
 //!
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
+//!
+//! *Unsafe*: changing the thread's address space.
 
 use abi::errno::{Errno, Result};
 use abi::{native, nr};
@@ -310,6 +312,8 @@ pub fn unshare_files(process: &Process) -> Result<()> {
     let old = given_up.get();
     if users > 1 {
         // Another CPU may be about to use a dispatcher of the old one, where everything may close now.
+        // Bound: a grace period, asleep: where a thread among several leaves a table, or finds no memory for
+        // that.
         epoch::synchronize();
     }
     for _ in 0..users {
@@ -344,6 +348,7 @@ fn exchange_files(
         return Err(error);
     }
     // A thread that leaves or joins the process records under the same monitor which table it leaves or uses.
+    // Bound: **linear**: the threads of one process; nothing sleeps inside.
     let threads = process.threads.lock();
     let users = threads.len();
     if users > 1 {
@@ -390,6 +395,7 @@ impl Alarm {
     /// `None`: no memory.
     #[inline]
     pub(crate) fn timer(now: u64, at_ns: u64, bell: usize) -> Option<Alarm> {
+        // Bound: one alarm set (`thread/src/time/clock.rs`).
         let irq = irq_save();
         let alarm = Alarm::timer_still(now, at_ns, bell);
         irq_restore(irq);

@@ -1,5 +1,7 @@
 //! Every interleaving of threads that come and go with an interrupt that looks for one of them, checked with
 //! loom: it sees whole tasks, each once, all that are there throughout, and none that has been freed.
+//!
+//! *Unsafe*: cells whose accesses loom checks.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod primitive {

@@ -10,6 +10,8 @@
 //! targets: a call through a pointer costs more once it has led to different places, a call over megabytes
 //! more than one nearby, and one loop of the compiler's more than another, so that the caller would be
 //! measured.
+//!
+//! *Unsafe*: twins whose caller must be the one party of its kind; promise of the loops that call.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[path = "../../lab/benches/host/pairs.rs"]

@@ -90,6 +90,7 @@ fn open(_rdev: u64, how: How) -> Result<Arc<OpenFile>> {
     }
     let disc = try_arc(Disc::new(content()?)?)?;
     let file = try_arc(CdFile::new(disc.clone())?)?;
+    // Bound: copying or exchanging one handle.
     let mut drive = DRIVE.lock();
     if drive.is_some() {
         return Err(Errno::EBUSY);

@@ -44,6 +44,7 @@ static PACE: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
 /// Calls `f` with the desk, alone.
 pub fn with<R>(f: impl FnOnce(&mut Desk) -> R) -> R {
+    // Bound: generating a mixing routine and a handler, at most 16 clients each.
     f(&mut DESK.lock())
 }
 
@@ -154,6 +155,7 @@ impl Desk {
             .iter()
             .filter(|other| !Arc::ptr_eq(other, player));
         self.mix(&player.card, voices)?;
+        // Bound: a grace period, asleep, when a player throws its frames away.
         epoch::synchronize();
         let result = f();
         self.replug_players()?;

@@ -81,6 +81,7 @@ impl Pair {
 
     #[cfg(loom)]
     fn exchange(&self, old: u128, new: u128) -> u128 {
+        // Bound: models only (loom has no 16-byte exchange).
         let mut words = self.words.lock().unwrap();
         let was = *words;
         if was == old {

@@ -178,6 +178,7 @@ pub unsafe fn retire_with(note: core::ptr::NonNull<Retired>, callback: fn(usize)
 /// threads. Thread context only. In a callback: waits only for the grace period, and frees what no other
 /// thread has started to free.
 pub fn synchronize() {
+    // Bound: forwards; a grace period, asleep: each CPU’s next interrupt, switch or idle moment.
     KERNEL.synchronize();
 }
 
@@ -235,6 +236,7 @@ impl<const CPUS: usize> Domain<CPUS> {
 
     /// The running CPU is in thread context and so at a quiescent point itself.
     fn here(&self) {
+        // Bound: two words of this CPU.
         callout::without_interrupts(|| {
             let cpu = (callout::get().cpu)();
             if self.seen[cpu].0.load(Ordering::Relaxed) != OFFLINE {

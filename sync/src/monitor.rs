@@ -151,6 +151,7 @@ impl RawMonitor {
             if !(c.runs_elsewhere)(holder()) {
                 break;
             }
+            // Bound: at most 64 looks, and only while the holder runs on another CPU; then the waiter sleeps.
             spin_loop();
         }
         self.waiters

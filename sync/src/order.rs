@@ -43,8 +43,10 @@ static SHELF: Shelf = Shelf(
 );
 
 fn read<R>(look: impl FnOnce(&mut Book) -> R) -> R {
+    // Bound: the kernel of the suite `order` only: at most 512 entries.
     callout::without_interrupts(|| {
         while SHELF.1.swap(true, Ordering::Acquire) {
+            // Bound: the kernel of the suite `order` only: at most 512 entries, by another CPU.
             spin_loop();
         }
         // SAFETY: the word was false, and a thread that finds it true waits until it is false again.

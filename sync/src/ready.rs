@@ -207,6 +207,7 @@ impl Member {
     /// Puts it into the list, unless it is there.
     pub fn note(self: &Arc<Self>) {
         // SAFETY: it is in an `Arc`, as `enter` wants it, and the caller's count keeps it.
+        // Bound: one note: an exchange, and the wake-ups that follow.
         without_interrupts(|| unsafe { Self::enter(Self::place(self)) });
     }
 

@@ -439,6 +439,7 @@ fn tell(place: &Place, state: u64) {
     if state & CALLS == 0 {
         (callout::get().resume)(owner);
     } else {
+        // Bound: one callback: a note (`sync/src/ready.rs`).
         callout::without_interrupts(|| call(place, state, owner));
     }
     place.advance(state, TOLD);

@@ -15,6 +15,7 @@ use process::{Process, tree};
 impl Tty {
     /// The present settings.
     pub fn settings(&self) -> Termios {
+        // Bound: at most 4096 bytes through the line editor of this terminal, its echo’s way out included.
         self.editor.lock().settings
     }
 
@@ -111,9 +112,11 @@ impl Tty {
         }
         let robbed = tree::find(other).map(|leader| leader.session.get());
         if let Some(robbed) = robbed.filter(|robbed| robbed.id == other) {
+            // Bound: exchanging one counted handle.
             let lost = robbed.terminal.lock().take();
             drop(lost);
         }
+        // Bound: copying or exchanging one counted handle.
         let mut terminal = session.terminal.lock();
         if terminal.is_some() {
             return Err(Errno::EPERM);

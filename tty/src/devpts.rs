@@ -117,6 +117,7 @@ impl Inode for File {
         let Some((ino, rdev, node)) = self.node() else {
             return Ownership::new(S_IFDIR | 0o755, 0, 0).attr(self.id(), 2);
         };
+        // Bound: copying or changing a few words.
         let node = *node.lock();
         let gone = matches!(&self.what, What::Slave(tty) if tty.is_gone());
         Attr {

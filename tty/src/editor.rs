@@ -25,6 +25,8 @@
 //! Source: dissertation, sections 1.3.1 (a tty from a raw driver, two queues, an input editor and an output
 //! converter), 4.1.3, 4.4.1 (pump); Massalin and Pu 1989, section 5.2 (a monitor at the end with multiple
 //! participants).
+//!
+//! *Unsafe*: the state behind the turn; targets of links.
 
 use abi::linux::Termios;
 use alloc::sync::Arc;
@@ -202,6 +204,7 @@ impl Editor {
         let Some(pumped) = &self.pump else {
             return false;
         };
+        // Bound: at most 256 bytes through the line editor of this terminal, its echo’s way out included.
         let _taking = self.taking.lock();
         pumped.pump.run(pumped.arrived().min(BUFFER));
         pumped.arrived() > 0
@@ -267,6 +270,7 @@ impl Editor {
 
     /// Shows what was echoed, and returns what control characters asked for.
     pub fn settle(&self) -> Vec<Control> {
+        // Bound: the echo’s way out: until the line has room for 256 bytes.
         let mut d = self.lock();
         d.effects.echo.flush();
         core::mem::take(&mut d.effects.controls)

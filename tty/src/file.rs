@@ -68,6 +68,7 @@ impl ControllingTty {
 impl Tty {
     /// Bytes for a raw reader: `Some` when the settings' minimum is met.
     fn take(&self, buffer: &mut [u8], minimum: usize) -> Option<usize> {
+        // Bound: at most 4096 bytes through the line editor of this terminal, its echo’s way out included.
         let mut d = self.editor.lock();
         let settings = d.settings;
         if !cook_tty_in::in_lines(&settings) && d.input.available() < minimum {
@@ -281,6 +282,8 @@ impl File for TtyFile {
             return (READS | WRITES | POLLERR | POLLHUP) & (events | POLLERR | POLLHUP);
         }
         let (stopped, settings) = {
+            // Bound: at most 4096 bytes through the line editor of this terminal, its echo’s way out
+            // included.
             let d = tty.editor.lock();
             (d.input.is_stopped(), d.settings)
         };

@@ -5,6 +5,8 @@
 //! the caller's place.
 //!
 //! Source: dissertation, section 4.1.3; docs/architecture.md, "The current CPU and thread".
+//!
+//! *Unsafe*: promise of a callentry.
 
 use alloc::sync::Arc;
 use codegen::methods::Reg;

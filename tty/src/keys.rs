@@ -4,6 +4,8 @@
 //!
 //! Source: Massalin and Pu 1989, section 2.3 (switches direct interrupts to the appropriate service
 //! routines).
+//!
+//! *Unsafe*: targets of links.
 
 use abi::linux::{NOFLSH, SIGINT, SIGQUIT, SIGTSTP, TIOCPKT_FLUSHREAD, TIOCPKT_FLUSHWRITE};
 use alloc::sync::Arc;

@@ -201,6 +201,7 @@ impl Tty {
     /// Called after a change of the settings, when output stops or continues, or after a change of the
     /// master.
     fn replug(&self) {
+        // Bound: generating two routines.
         let d = self.editor.lock();
         self.replug_for(&d);
     }
@@ -235,6 +236,7 @@ impl Tty {
 
     /// The size that `TIOCGWINSZ` gives.
     pub fn size(&self) -> Winsize {
+        // Bound: two words.
         *self.size.lock()
     }
 

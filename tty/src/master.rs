@@ -50,6 +50,8 @@ impl Tty {
             let entered = some
                 .iter()
                 .take_while(|key| {
+                    // Bound: at most 4096 bytes through the line editor of this terminal, its echo’s way out
+                    // included.
                     let d = self.editor.lock();
                     let room = d.input.has_room(&d.settings);
                     drop(d);

@@ -4,6 +4,8 @@
 //! *Interface*: [`open`] makes a blocking channel of the line, [`pump`] is the thread that reads from it
 //! (docs/run-contract.md, "Notices from the host"). A line that is not understood is ignored: the host may be
 //! newer.
+//!
+//! *Unsafe*: target of a link.
 
 use abi::errno::{Errno, Result};
 use abi::linux::Winsize;

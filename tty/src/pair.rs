@@ -78,6 +78,7 @@ static NAMED: Monitor<Vec<Option<Arc<Tty>>>> = Monitor::new(Vec::new());
 
 /// The terminal called `number`.
 pub(super) fn find(number: u32) -> Option<Arc<Tty>> {
+    // Bound: a look through at most 4096 words.
     NAMED.lock().get(number as usize)?.clone()
 }
 
@@ -195,6 +196,7 @@ impl Pair {
 
     /// `TIOCEXCL` and `TIOCNXCL`.
     pub fn set_exclusive(&self, on: bool) {
+        // Bound: one word.
         self.open.lock().exclusive = on;
     }
 
@@ -249,6 +251,7 @@ impl Tty {
             let cred = Process::current().cred.get();
             cred.has(account::Capability::SysAdmin)
         };
+        // Bound: a few words.
         let mut open = pair.open.lock();
         if open.gone {
             return Err(Errno::EIO);
@@ -310,6 +313,7 @@ impl Tty {
         if session.id != number {
             return;
         }
+        // Bound: exchanging one counted handle.
         let mut terminal = session.terminal.lock();
         let ours = terminal
             .as_ref()

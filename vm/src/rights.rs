@@ -210,6 +210,8 @@ impl Survey {
             if now_ns() >= self.patient_until_ns {
                 return false;
             }
+            // Bound: a page of code that another CPU writes; two seconds for a whole survey, then the window
+            // is told as one that stays open.
             core::hint::spin_loop();
         }
         true

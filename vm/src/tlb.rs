@@ -86,6 +86,9 @@ mod bare {
     /// # Safety
     /// `root` is the kernel's or that of a space which outlives its use here, up to [`leave`].
     pub unsafe fn load(root: u64) {
+        // Bound: one register load; in `ask`, one invalidation and one interrupt command for each other CPU
+        // (at most 7); a look at each other CPU’s word; in `pinned`, one fault: a page cleared or copied and
+        // at most three tables cleared, or up to 16 entries made.
         let state = cpu::irq_save();
         // SAFETY: the caller's promise.
         unsafe { load_here(cpu::this_cpu(), root) };
@@ -159,6 +162,8 @@ mod bare {
                 if answered() {
                     return;
                 }
+                // Bound: the others’ longest stretch with interrupts off; looks a fixed number of times and
+                // then sleeps where it may, else serves requests to itself meanwhile.
                 core::hint::spin_loop();
             }
             if may_sleep {

@@ -6,6 +6,8 @@
 //! The card's index is not believed: it is taken modulo the ring, and chooses only how many of our own
 //! buffers are handled, at most a ring of them at one interrupt.
 //! Source: Intel ICH AC'97 (document 252751), sections 2.2.2 and 3.1.
+//!
+//! *Unsafe*: descriptors and words in near blocks; clearing buffers while the card is halted.
 
 use super::PATIENCE;
 use crate::Unusable;

@@ -1,4 +1,6 @@
 //! Cards behind a model of their ports: as they should be, and as they should not be.
+//!
+//! *Unsafe*: a routine that is looked at.
 
 use super::*;
 use crate::ports::model::{Model, answer};

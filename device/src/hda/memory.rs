@@ -1,6 +1,8 @@
 //! Memory that a card reads and writes by itself.
 //!
 //! *Interface*: [`Memory`] is zeroed, near, and as aligned as a card wants its lists and buffers.
+//!
+//! *Unsafe*: words in near blocks, which a card changes.
 
 use crate::Unusable;
 use crate::reach::{near, physical};

@@ -1,4 +1,6 @@
 //! The sections of the handler, run against registers in memory, beside plain twins.
+//!
+//! *Unsafe*: promise of the section.
 
 use super::*;
 use crate::sound::{GET_SAMPLE, PUT_SAMPLE, SoundAd, SoundDa};

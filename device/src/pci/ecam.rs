@@ -3,6 +3,8 @@
 //! *Interface*: [`Ecam`] is the machine's. A bus is mapped when it is first asked for, 1 MiB; an absent
 //! function reads as all ones, as on the bus itself.
 //! Source: PCI Express Base Specification, section 7.2.2.
+//!
+//! *Unsafe*: the trait's functions, which are safe here.
 
 use super::{Sizes, Space};
 use crate::registers::Registers;
@@ -35,6 +37,7 @@ impl Ecam {
         if !(self.space.first_bus..=self.space.last_bus).contains(&bus) {
             return None;
         }
+        // Bound: mapping one bus, 256 pages, the first time; at boot.
         let mut mapped = self.mapped.lock();
         for slot in mapped.iter_mut() {
             match slot {

@@ -9,6 +9,8 @@
 //! panic on a reserved kind or a mask of zero, and do not end where a list leads back to itself; so these two
 //! are here.
 //! Source: PCI Local Bus Specification 3.0, chapter 6.
+//!
+//! *Unsafe*: words of configuration space.
 
 mod bar;
 mod capability;

@@ -2,6 +2,8 @@
 //!
 //! *Interface*: [`Model`]; [`Model::set`] words, [`Model::bar`] for a base address that answers with its
 //! size.
+//!
+//! *Unsafe*: the trait's functions, of a model.
 
 use super::{Sizes, Space};
 use pci_types::{ConfigRegionAccess, PciAddress};

@@ -20,6 +20,7 @@ impl Sizes {
 
     /// The answer of base address `index` of the function at `at`.
     pub fn of(&self, at: PciAddress, index: u8) -> Option<u64> {
+        // Bound: a look at the base addresses of the devices that have drivers.
         let known = self.0.lock();
         let found = known.iter().find(|(place, _)| *place == (at, index));
         found.map(|(_, mask)| *mask)

@@ -9,6 +9,8 @@
 //! do it at once and the last one leaves what all want.
 //!
 //! Source: dissertation, figure 4.2 and section 4.1.3 (a small callentry is copied into the callout).
+//!
+//! *Unsafe*: promise of the callentries.
 
 use super::{INTERRUPTS, RECEIVE_ON, TRANSMIT_ON};
 use alloc::sync::Arc;

@@ -12,6 +12,8 @@
 //!
 //! Source: dissertation, section 3.3.3, figure 3.5: the buffer's code stands in the handler, only what is
 //! used is saved, and the handler is generated again when a source comes or goes.
+//!
+//! *Unsafe*: promise of the handler.
 
 use super::{DATA, FIFO, STATUS};
 use crate::handler::{self, KEPT};

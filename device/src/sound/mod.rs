@@ -174,6 +174,7 @@ impl Card {
     pub fn attach(&self, interrupt: Arc<Interrupt>, asks: Option<Asks>) -> Result<(), Unusable> {
         let sections = try_arc(self.silent()).map_err(|_| Unusable::Resources)?;
         interrupt.add(sections.clone(), asks)?;
+        // Bound: generating one handler, and 10,000 looks at a register of a card that does not come back.
         self.state.lock().sections = Some(sections);
         // Set once: nobody else has the card yet.
         let _first = self.interrupt.set(interrupt);

@@ -165,6 +165,7 @@ pub fn held() -> usize {
 /// # Errors
 /// [`Unusable`].
 pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, Unusable> {
+    // Bound: one count.
     if BALLOON.lock().is_some() {
         return Err(Unusable::Resources);
     }
@@ -192,6 +193,7 @@ pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, 
         gone: AtomicBool::new(false),
     });
     let balloon = balloon.map_err(|_| Unusable::Resources)?;
+    // Bound: a request of 256 frames.
     let mut work = balloon.work.lock();
     if let Some(tells) = &mut work.tells {
         tells.send(statistics());
@@ -299,6 +301,7 @@ impl Server for Balloon {
         if self.gone.load(Ordering::Acquire) {
             return;
         }
+        // Bound: a request of 256 frames; when the device was taken away, giving back all that it had.
         let mut work = self.work.lock();
         if let Some(tells) = &mut work.tells
             && tells.is_done()

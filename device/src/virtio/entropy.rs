@@ -4,6 +4,9 @@
 //! [`machine::random::supply`], by a procedure chained to the end of the interrupt; another is asked for when
 //! the kernel's stock is low ([`machine::random::set_refill`]).
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 5.4.
+//!
+//! *Unsafe*: words that the device has filled; the device's counted pointer, which lives until a grace
+//! period.
 
 use super::ring::{Ring, WRITES, look_for_used, physical};
 use super::transport::{Bell, NO_VECTOR, Transport};
@@ -38,6 +41,7 @@ struct Entropy {
 static CURRENT: AtomicPtr<Entropy> = AtomicPtr::new(core::ptr::null_mut());
 
 fn with_current(f: impl FnOnce(&Entropy)) {
+    // Bound: asking for a buffer of words, or handing over one of 32.
     let state = irq_save();
     // SAFETY: what is published here is given up a grace period after it was taken out, and no grace period
     // ends while interrupts are off here.

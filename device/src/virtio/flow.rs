@@ -17,6 +17,8 @@
 //! and takes no older completion for this one's.
 //!
 //! Source: dissertation, section 3.3.3 and figure 4.2; Virtual I/O Device (VIRTIO) Version 1.2, section 2.7.
+//!
+//! *Unsafe*: promise of submit; a word in a near block.
 
 use super::ring::{Ring, Words, physical};
 use super::transport::Bell;

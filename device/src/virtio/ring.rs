@@ -7,6 +7,8 @@
 //! Buffers are of the kernel's heap, which is contiguous in physical memory as it is in the window:
 //! [`physical`].
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 2.7.
+//!
+//! *Unsafe*: the words of the ring; filling a buffer.
 
 pub use crate::reach::{near, physical};
 use codegen::{Draft, Label, dynasm};

@@ -16,6 +16,8 @@
 //! memory. A caller that gives up leaves its place to the device, and the handler frees it.
 //! Source: the standard reserves the device's number and says no more (Virtual I/O Device (VIRTIO) Version
 //! 1.2, section 5); its one queue and its name are as in Linux's `include/uapi/linux/virtio_9p.h`.
+//!
+//! *Unsafe*: the memory of a place, for the thread that has it.
 
 use super::ring::{Ring, look_for_used, physical};
 use super::transport::{Bell, NO_VECTOR, Transport};
@@ -256,6 +258,7 @@ impl Share {
 
     /// Makes the question at `number` available to the device.
     fn send(&self, number: u32) {
+        // Bound: as many stores as questions were left to be sent, 32 at most, and one register.
         let state = irq_save();
         self.asking.leave(number, |pieces| {
             for number in (0..PLACES).filter(|number| pieces & 1 << number != 0) {

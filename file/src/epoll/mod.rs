@@ -194,6 +194,8 @@ impl Epoll {
     }
 
     fn insert(&self, fd: i32, file: &Arc<OpenFile>, event: EpollEvent) -> Result<()> {
+        // Bound: a report: at most as many descriptors as are ready; a change: one; now and then all, to
+        // forget the closed.
         let mut interests = self.interests.lock();
         interests.sweep();
         let key = key(fd, file);

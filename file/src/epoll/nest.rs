@@ -58,6 +58,7 @@ fn levels(epoll: &Epoll, end: &Epoll, way: Way, look: u64, room: u32) -> Result<
     if core::ptr::eq(epoll, end) || room == 0 {
         return Err(Errno::ELOOP);
     }
+    // Bound: **linear**: instances that watch instances, when one comes to watch another.
     let mut kin = epoll.kin.0.lock();
     let (looked, known) = kin.seen;
     if looked == look {
@@ -92,11 +93,13 @@ pub(super) fn enter(
     file: &Arc<OpenFile>,
     inner: &Epoll,
 ) -> Result<()> {
+    // Bound: **linear**: instances that watch instances, when one comes to watch another.
     let mut nesting = LOOKS.lock();
     nesting.look += 2;
     let below = levels(inner, outer, Way::Down, nesting.look, DEEPEST - 1)?;
     let above = levels(outer, inner, Way::Up, nesting.look + 1, DEEPEST - below)?;
     debug_assert!(above + below <= DEEPEST);
+    // Bound: **linear**: the instances that one watches, or that watch it.
     let (mut outer, mut inner) = (outer.kin.0.lock(), inner.kin.0.lock());
     try_reserve(&mut inner.watchers, 1)?;
     try_push(&mut outer.watched, Arc::downgrade(file))?;

@@ -45,6 +45,8 @@ impl Epoll {
     /// Interrupts are off, and are off again afterwards.
     #[inline(always)]
     pub fn take_outright(&self, most: usize, events: usize) -> isize {
+        // Bound: as many looks as members are ready; interrupts come after each 16, and for each that no code
+        // makes.
         let Some(mut interests) = self.interests.try_lock() else {
             return LEFT;
         };

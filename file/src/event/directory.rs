@@ -74,6 +74,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
     let inode = inode.ok_or(Errno::ENOTDIR)?;
     let owner = Owner::caller(0)?;
     let told = of.tell_by_signals()?;
+    // Bound: a few words, and making what tells, once.
     let mut notice = told.notice.lock();
     if notice.is_none() {
         let place = Place::new(of)?;

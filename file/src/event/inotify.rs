@@ -153,6 +153,7 @@ impl Instance {
             }
             return;
         }
+        // Bound: one event, its name copied.
         let mut queue = self.queue.lock();
         let same = |last: &Event| {
             last.wd == wd && last.mask == mask && last.name == name && mask & IN_IGNORED == 0

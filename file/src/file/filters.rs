@@ -114,6 +114,8 @@ impl OpenFile {
         }
         let filters = cell.filters.get().ok_or(Errno::ENOMEM)?;
         let caller = caller::cred();
+        // Bound: making the routines of a stream, and a look at all tables with two grace periods; only users
+        // of a description that has filters.
         let mut owner = filters.owner.lock();
         match &owner.0 {
             Some(owner) if !controls(&caller, owner) => return Err(Errno::EPERM),
@@ -195,12 +197,14 @@ impl OpenFile {
         let recipe = placed(|| recipe);
         composed.follow(Some(recipe)).ok()?;
         let routine = composed.routine().clone();
+        // Bound: a few routines of one description.
         try_push(&mut filters.composed.lock(), composed).ok()?;
         Some(routine)
     }
 
     /// The routine of a relay of [`OpenFile::with_filters`], to look at.
     pub fn behind(&self, relay: usize) -> Option<DescRoutine> {
+        // Bound: a few routines of one description.
         let composed = self.filters()?.composed.lock();
         let found = composed.iter().find(|c| c.routine().entry() == relay)?;
         found.plugged()
@@ -216,6 +220,7 @@ impl OpenFile {
         }
         files::replug_everywhere(self);
         // No thread is in a routine that it has left behind.
+        // Bound: a grace period, asleep, after the first filter and after the last.
         epoch::synchronize();
     }
 

@@ -9,6 +9,9 @@
 //!
 //! Source: dissertation, section 4.1.2 (code is made for objects in use) and 4.1.3 (an unlinked callout has a
 //! default action).
+//!
+//! *Unsafe*: calling what the word holds, with the address of a description that is borrowed; two words of
+//! one that may be ending, whose memory is kept.
 
 use abi::layout::{CODE, CODE_LEN};
 use abi::linux::{O_PATH, POLLNVAL};

@@ -28,6 +28,8 @@ impl Drop for Turn<'_> {
 impl OpenFile {
     /// Takes the offset: held while a call reads, uses and advances it.
     pub fn turn(&self) -> Turn<'_> {
+        // Bound: one call that moves this description’s offset, the copying included; page faults may sleep
+        // inside.
         self.cursor.monitor.lock();
         Turn(self)
     }

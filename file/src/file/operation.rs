@@ -13,6 +13,8 @@
 //!
 //! Source: dissertation, sections 4.1.2 (code is made for what is used) and 4.2 (procedures by index and
 //! operation).
+//!
+//! *Unsafe*: a box that goes with the description.
 
 use abi::errno::Result;
 use abi::nr;
@@ -183,6 +185,7 @@ impl Operations {
         self.without.store(0, Ordering::SeqCst);
         if let Some(table) = self.table() {
             // A routine that is being made is published before this, or is made for what holds behind it.
+            // Bound: making one routine at most (900 instructions); only users of the same description.
             let _turn = table.known.lock();
             let entries = table.entries.iter().flatten();
             entries.for_each(|entry| entry.store(0, Ordering::Release));

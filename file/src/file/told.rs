@@ -136,6 +136,7 @@ impl Place {
     /// A new one. ENOMEM.
     pub fn new(of: &Arc<OpenFile>) -> Result<Place> {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        // Bound: **global**: one description’s place among those that tell by signals that they are ready.
         let mut telling = TELLING.lock();
         try_insert(&mut telling, id, Arc::downgrade(of))?;
         drop(telling);
@@ -190,6 +191,7 @@ impl OpenFile {
             told.short.store(true, Ordering::SeqCst);
             // There may be room by now without a signal. A thread that is checking takes the mark afterwards.
             // The caller may hold the end of a pipe, so this never waits.
+            // Bound: a few words, once: a thread that finds it taken continues.
             if let Some(ready) = told.ready.try_lock().as_deref().and_then(Option::as_ref) {
                 ready
                     .sides
@@ -242,6 +244,7 @@ impl Told {
     /// The same, as `F_SETOWN_EX` has it.
     pub fn set_owner_by(&self, kind: i32, number: i32) -> Result<()> {
         let new = Owner::new(kind, number)?;
+        // Bound: a few words.
         let before = core::mem::replace(&mut *self.owner.lock(), new);
         drop(before);
         Ok(())
@@ -368,6 +371,7 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
     }
     if !on {
         if let Some(told) = of.told() {
+            // Bound: one description’s: making its members, or a look at its file.
             let mut ready = told.ready.lock();
             let gone = ready.take();
             of.flags.fetch_and(!O_ASYNC, Ordering::Relaxed);

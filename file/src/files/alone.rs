@@ -6,6 +6,8 @@
 //! leaves unusual cases to the ordinary path.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
+//!
+//! *Unsafe*: counted pointers in slots, by plain stores.
 
 use alloc::sync::Arc;
 use core::mem::ManuallyDrop;

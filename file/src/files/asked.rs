@@ -7,6 +7,8 @@
 //! While the caller is the only user of the table, no file leaves it during the call: checking one needs no
 //! count. (A second thread comes only through the first, and visitors remove nothing: `company`.) With
 //! several users each file is counted for the check, a `CROWD`.
+//!
+//! *Unsafe*: files in slots that only the running thread could empty.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering};

@@ -9,6 +9,8 @@
 //!
 //! Progress: one thread at a time, at most fourteen times in a table's life; it waits only for threads that
 //! also grow this table or give its threads dispatchers from outside ([`Files::hold`]), and they for it.
+//!
+//! *Unsafe*: arrays that live until a grace period.
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
@@ -54,6 +56,9 @@ pub fn link_moved(moved: Moved) {
 impl Files {
     /// As long as the guard lives, the arrays stay where they are.
     pub fn hold(&self) -> Guard<'_, Paid> {
+        // Bound: at most six times in a table’s life: new arrays, and dispatchers for the threads of the
+        // table; and while a process leaves the table, or somebody begins or ends to trace a thread; waited
+        // for only by who needs more room, or does one of these, too.
         self.growth.lock()
     }
 
@@ -95,6 +100,8 @@ impl Files {
         }
         if self.threaded() {
             // Dispatchers are exchanged by interrupts, which may be on their way yet.
+            // Bound: a grace period, asleep, where several threads use the table: at most six times in its
+            // life.
             epoch::synchronize();
         }
         // SAFETY: this alone replaces arrays, and has the turn.

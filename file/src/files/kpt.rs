@@ -11,6 +11,8 @@
 //! is right for every descriptor, since it leads to the plain call.
 //!
 //! Source: dissertation, 4.2 (kernel procedure tables).
+//!
+//! *Unsafe*: the kernel procedure table as three arrays.
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;

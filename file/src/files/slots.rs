@@ -13,6 +13,8 @@
 //! *The lowest free descriptor* is searched in the map's first word, and then from the hint `low`, below
 //! which all are taken. A search that passes full words raises the hint. Freeing a descriptor lowers it, and
 //! always changes a tag, so that an older search cannot raise it.
+//!
+//! *Unsafe*: counted pointers in slots, in chunks that stay.
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;

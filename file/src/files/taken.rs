@@ -1,6 +1,8 @@
 //! The steps for a description that a descriptor no longer refers to.
 //!
 //! *Interface*: [`Taken::release`].
+//!
+//! *Unsafe*: a count given up after a grace period; a list inside the inode.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;

@@ -32,6 +32,7 @@ impl Files {
     pub fn visit(self: Arc<Files>) -> Visit {
         let (visit, wait) = Visit::begin(self);
         if wait {
+            // Bound: a grace period, asleep: each CPU’s next interrupt, switch or idle moment.
             epoch::synchronize();
         }
         visit

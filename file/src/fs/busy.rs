@@ -71,6 +71,8 @@ impl Running {
             || {
                 // Closed while others used the table: it goes after a grace period.
                 if epoch::pending() > 0 {
+                    // Bound: a grace period, asleep, before `exec` is refused a file that is written: each
+                    // CPU’s next interrupt, switch or idle moment.
                     epoch::synchronize();
                 }
                 busy.enter(-1)

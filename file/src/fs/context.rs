@@ -1,4 +1,6 @@
 //! A process's root, working directory and umask.
+//!
+//! *Unsafe*: what two words hold, with interrupts off.
 
 use super::place::Place;
 use crate::shared::Shared;

@@ -35,6 +35,7 @@ static CHAR: Monitor<BTreeMap<(u32, u32), (u32, Opener)>> = Monitor::new(BTreeMa
 )]
 pub fn register(major: u32, minors: core::ops::RangeInclusive<u32>, opener: Opener) {
     let (first, last) = minors.into_inner();
+    // Bound: a tree look-up.
     CHAR.lock().insert((major, first), (last, opener));
 }
 

@@ -3,6 +3,8 @@
 //! *Interface*: [`Dentry`], which never changes; [`hash`] of a name, and [`component`] for following a path.
 //! The names of a file system with its entries in a [`sync::Table`], which [`Inode::shown`] shows, are
 //! found without a lock ([`super::way`]).
+//!
+//! *Unsafe*: a part of the inode that the entry keeps.
 
 use alloc::sync::Arc;
 use core::ptr::NonNull;

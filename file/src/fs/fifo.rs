@@ -29,6 +29,7 @@ impl FifoSlot {
 
     /// Opens an end.
     pub fn open(&self, how: How) -> Result<Arc<OpenFile>> {
+        // Bound: copying or making one pipe.
         let mut slot = self.0.lock();
         let fifo = match slot.as_ref().and_then(Weak::upgrade) {
             Some(fifo) => fifo,

@@ -6,6 +6,8 @@
 //! descriptions are short, a monitor is taken. The closing half is [`OpenFile::goes_quietly`].
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (made by its class).
+//!
+//! *Unsafe*: mounts that stay while interrupts are off.
 
 use abi::linux::{O_ACCMODE, O_LARGEFILE, O_RDONLY, O_TRUNC};
 use alloc::sync::Arc;

@@ -83,6 +83,7 @@ fn writes(flags: u32) -> bool {
 
 /// Removes the first lease of `id` for which `gone` holds, and wakes the waiters. Returns that lease.
 fn take(id: Id, gone: impl Fn(&Lease) -> bool) -> Option<Lease> {
+    // Bound: **global**: **linear** in the leases of one file.
     let mut leases = LEASES.lock();
     let list = leases.get_mut(&id)?;
     let at = list.iter().position(gone)?;
@@ -170,6 +171,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
     let before = enter(of, fd, id, kind)?;
     // A later open finds the lease; an earlier one, by a dispatcher too, is found now.
     names::purge();
+    // Bound: a grace period, asleep, when a lease is taken.
     epoch::synchronize();
     if is_open(of, id, kind) {
         match before {

@@ -156,6 +156,7 @@ fn place(bucket: &[Entry], file: FileId) -> core::result::Result<usize, usize> {
 impl Use {
     /// The locks of `file`, if there are any.
     fn find(file: FileId) -> Option<Use> {
+        // Bound: one in 64 of the files with locks: a binary search, and their being moved up.
         let mut bucket = bucket(file).lock();
         let place = place(&bucket, file).ok()?;
         (!bucket[place].is_idle()).then(|| bucket[place].used())
@@ -188,11 +189,14 @@ impl Use {
 
 impl Drop for Use {
     fn drop(&mut self) {
+        // Bound: one in 64 of the files with locks: a binary search, and their being moved up.
         let mut bucket = bucket(self.file).lock();
         let Ok(place) = place(&bucket, self.file) else {
             return;
         };
         bucket[place].uses -= 1;
+        // Bound: the locks of one file: its runs of 128, those that the range touches; all of them at a
+        // close.
         if bucket[place].uses == 0 && self.locks.held.lock().is_empty() {
             let before = bucket.iter().position(Entry::is_idle);
             bucket[place].tie = None;
@@ -206,6 +210,7 @@ impl Drop for Use {
 /// Forgets the files that are idle: for when memory is short.
 pub fn give_up_idle() {
     for bucket in &TABLE {
+        // Bound: as for `bucket(file)`; 64 in turn, when memory is short.
         let mut bucket = bucket.lock();
         let idle = bucket.iter().position(Entry::is_idle);
         let gone = idle.map(|idle| bucket.remove(idle));
@@ -221,11 +226,14 @@ pub fn give_up_idle() {
 /// A lock that is in the way of `wanted`.
 pub fn test(file: FileId, wanted: &Lock) -> Option<Lock> {
     let used = Use::find(file)?;
+    // Bound: the locks of one file: its runs of 128, those that the range touches; all of them at a close.
     used.locks.held.lock().conflict(wanted)
 }
 
 impl Locks {
     fn try_set(&self, wanted: &Lock, payer: &Payer) -> Result<()> {
+        // Bound: the locks of one file: its runs of 128, those that the range touches; all of them at a
+        // close.
         let mut held = self.held.lock();
         let (owner, all) = (wanted.owner, 0..u64::MAX);
         let mut released = false;
@@ -291,9 +299,11 @@ pub fn clear(file: FileId, owner: Owner, start: u64, end: u64, payer: &Payer) ->
 /// Not for [`Owner::Flock`]. Interrupts are off.
 pub fn set_now(file: FileId, wanted: &Lock, payer: &Payer) -> bool {
     let set = || {
+        // Bound: never waits; a binary search, and at most 8 locks; interrupts are off.
         let mut bucket = bucket(file).try_lock()?;
         let at = place(&bucket, file).ok()?;
         let entry = bucket.get_mut(at)?;
+        // Bound: never waits; a binary search, and at most 8 locks; interrupts are off.
         let mut held = entry.locks.held.try_lock()?;
         held.set_now(wanted, || payer.pay().ok())?;
         drop(held);

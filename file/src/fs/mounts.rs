@@ -77,6 +77,8 @@ pub fn bind(from: &Place, at: Place, whole: bool) -> Result<()> {
             of.flags(),
         )
     };
+    // Bound: **global**: the mounts; **quadratic** in those of the tree that goes or is copied, for whoever
+    // may mount.
     let table = try_copy(&TABLE.lock())?;
     if !is_attached(&table, &from.mount) {
         return Err(Errno::EINVAL);
@@ -136,6 +138,8 @@ pub fn relocate(from: &Place, to: Place) -> Result<()> {
     drop(publish(None));
     hide(&old);
     hide(&to);
+    // Bound: a grace period, asleep, before an unmount is refused, and in each unmount and move with the
+    // mounts held: walks to a place with a mount wait.
     epoch::synchronize();
     let exchanged = mount.set_covers(new);
     // The last one that covers a place is on top of the others.

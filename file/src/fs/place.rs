@@ -4,6 +4,9 @@
 //! [`Place::path`] the path of a directory. [`mount`] adds to the table, [`mount_from`] reads it, and
 //! [`super::mounts`] changes the tree that its mounts are. A change of the table is a change of names
 //! ([`super::names::changed`]).
+//!
+//! *Unsafe*: a copy of the table, and places that mounts cover, which live until a grace period; what the
+//! root of a mount shows.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{NAME_MAX, Statfs};
@@ -213,6 +216,7 @@ impl Place {
         let mut place = self;
         while place.mount.covered.load(Ordering::Relaxed) != 0 && maybe_covered(&*place.inode) {
             let on_top = TABLE
+                // Bound: **global**: the mounts.
                 .lock()
                 .iter()
                 .rfind(|m| m.covers().as_ref().as_ref().is_some_and(|c| c.same(&place)))

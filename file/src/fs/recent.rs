@@ -11,6 +11,8 @@
 //!
 //! Progress: wait-free. A version number tells when somebody else changed it meanwhile, which happens only
 //! where a test's threads are one CPU.
+//!
+//! *Unsafe*: directories and mounts that live until a grace period after the generation has changed.
 
 use alloc::sync::Arc;
 use core::ptr;

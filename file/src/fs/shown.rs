@@ -9,6 +9,9 @@
 //!
 //! Progress: reading is wait-free, writing the straight line of who holds the inode's attributes.
 //! Source: publication by version numbers (Lamport 1977; Linux calls it a sequence lock).
+//!
+//! *Unsafe*: words by address: one that says what must be made first; as generated code copies them, in a
+//! test.
 
 use abi::linux::Stat;
 use core::mem::offset_of;

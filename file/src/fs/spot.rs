@@ -4,6 +4,8 @@
 //! [`Spot`]. The caller may change that directory. Other paths have no answer here, as there:
 //! the walk ([`super::walk`](mod@super::walk)) finds it, or says what is wrong. A path that begins with the
 //! directory of the last one is followed from there ([`super::recent`]).
+//!
+//! *Unsafe*: as `file/src/fs/way.rs`.
 
 use abi::linux::S_IFDIR;
 use alloc::sync::Arc;

@@ -125,6 +125,8 @@ pub fn add(
     let address = Arc::as_ptr(instance).addr();
     let mut paid = None;
     let (mut registry, wd, first) = loop {
+        // Bound: **global**: **linear** in the marks on one inode, when something happens to it; what is
+        // shown of one instance, its marks; nobody takes it for files that nobody watches.
         let mut registry = REGISTRY.lock();
         let there = registry.watched.get_mut(&id);
         let old = there.and_then(|watched| {
@@ -188,6 +190,8 @@ pub fn add(
     if first {
         // Later opens take the ordinary path, and those that a dispatcher is making are over.
         names::purge();
+        // Bound: a grace period, asleep, when the last name of a watched file is removed, and at the first
+        // mark on an inode.
         epoch::synchronize();
         refresh();
     }

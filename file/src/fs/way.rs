@@ -8,6 +8,8 @@
 //! ([`super::walk`](mod@super::walk)) finds it, or says what is wrong.
 //!
 //! Source: dissertation, 7.3.1: 70 % of `open` is finding the name.
+//!
+//! *Unsafe*: entries, inodes and mounts that live until a grace period.
 
 use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, S_IFDIR, S_ISVTX};
 use alloc::sync::Arc;

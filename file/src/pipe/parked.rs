@@ -10,6 +10,8 @@
 //!
 //! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one
 //! is cheap.
+//!
+//! *Unsafe*: counted pointers in atomic slots.
 
 use alloc::sync::Arc;
 use core::ptr;

@@ -126,6 +126,7 @@ impl Pipe {
         match self.later.get() {
             None => Now::First(&self.first),
             Some(later) => {
+                // Bound: copying or exchanging one counted handle.
                 let current = later.core.lock();
                 Now::Later(current.core.clone())
             }
@@ -140,6 +141,8 @@ impl Pipe {
             true => round(wanted)?.max(2 * PAGE),
             false => round(wanted)?,
         };
+        // Bound: a change of one pipe’s size: two grace periods the first time, one pass over its ring;
+        // waited for by others who change it.
         let sizing = self.sizing.lock();
         let old = self.now();
         if size == old.size() {

@@ -246,6 +246,7 @@ impl Channel {
             };
             let _none = self.queue.set(queue);
             self.set_patient(!self.impatient.load(Ordering::SeqCst));
+            // Bound: one message; when the list grows, moving it; a look for garbage, all of one socket’s.
             let records = self.records.lock();
             self.follow();
             drop(records);
@@ -460,6 +461,7 @@ impl Channel {
 
     /// The turn to read records where there is no queue.
     pub fn reading(&self) -> Reading<'_> {
+        // Bound: copying one message, at most 208 KiB; a page fault may sleep inside.
         self.turn.lock();
         Reading(self)
     }

@@ -38,6 +38,7 @@ impl Socket {
                 Some(target)
             }
         };
+        // Bound: exchanging or copying one counted handle.
         let mut slot = self.target.lock();
         let again = match (&*slot, &target) {
             (Some(old), Some(new)) => Arc::ptr_eq(old, new),
@@ -66,6 +67,7 @@ impl Socket {
 
     /// Whether `target` takes datagrams from this one. EPERM.
     fn may_send(self: &Arc<Self>, target: &Arc<Socket>) -> Result<()> {
+        // Bound: copying one counted handle.
         let theirs = target.target.lock().clone();
         match theirs {
             Some(theirs) if !Arc::ptr_eq(&theirs, self) => Err(Errno::EPERM),

@@ -195,6 +195,8 @@ impl Rights {
 fn leave(files: &[Arc<OpenFile>]) {
     for of in files.iter().filter(|of| Socket::of(of).is_ok()) {
         let mut gone = None;
+        // Bound: **global**: one message with sockets among its descriptors; at the close of a socket while
+        // any are in flight, **linear** in these and in the messages to them.
         let mut flight = FLIGHT.lock();
         if let Ok(at) = flight.find(key(of))
             && let Some(flying) = flight.0.get_mut(at)
@@ -227,6 +229,7 @@ impl Drop for Rights {
 /// Drops the contents of `load`: now, or, if a thread is already dropping loads (perhaps the one that held
 /// this), when that thread is done.
 fn bury(mut load: Box<Load>) {
+    // Bound: a few words.
     let mut graves = GRAVES.lock();
     load.before = graves.0.take();
     graves.0 = Some(load);

@@ -82,6 +82,7 @@ static SPARE: Monitor<Names> = Monitor::new(Names(Vec::new()));
 
 /// The socket with this name.
 fn holder(key: &Key) -> Option<Arc<Socket>> {
+    // Bound: one in 64 of the names.
     let held = bucket(key).lock();
     held.0
         .iter()
@@ -210,6 +211,7 @@ impl Family for Local {
 
     fn bind(&self, socket: &Arc<Socket>, bytes: &[u8]) -> Result<()> {
         if bytes == (AF_UNIX as u16).to_ne_bytes() {
+            // Bound: making one file; only calls that bind or connect the same socket.
             let _turn = socket.turn.lock();
             return match socket.name.get() {
                 Some(_) => Ok(()),
@@ -284,6 +286,7 @@ impl Family for Local {
         let Some(bound) = own.and_then(|own| own.downcast_ref::<Bound>()) else {
             return;
         };
+        // Bound: one in 64 of the names.
         let mut names = bucket(&bound.key).lock();
         let at = names.0.iter().position(|(key, _)| *key == bound.key);
         let gone = at.map(|at| names.0.swap_remove(at));

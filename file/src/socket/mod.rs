@@ -303,7 +303,9 @@ impl Socket {
     /// The other end; for a datagram socket, its target.
     pub fn peer(&self) -> Option<Arc<Socket>> {
         match self.link() {
+            // Bound: exchanging or copying one counted handle.
             Some(link) => link.peer.lock().clone(),
+            // Bound: exchanging or copying one counted handle.
             None => self.target.lock().clone(),
         }
     }
@@ -578,6 +580,7 @@ pub fn pair(domain: i32, kind: i32, protocol: i32) -> Result<[Arc<Socket>; 2]> {
         for (from, to) in [(one, other), (other, one)] {
             // It is new.
             let _none = from.party.set(party.clone());
+            // Bound: copying one counted handle.
             *from.target.lock() = Some(to.clone());
         }
     }

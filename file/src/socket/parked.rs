@@ -4,6 +4,8 @@
 //!
 //! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one
 //! is cheap.
+//!
+//! *Unsafe*: counted pointers in a list of addresses.
 
 use alloc::sync::Arc;
 use quaject::pipe::PipeCore;

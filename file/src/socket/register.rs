@@ -77,6 +77,7 @@ impl Drop for Entry {
         else {
             return;
         };
+        // Bound: one in 16 of all sockets: a place; a listing, the sockets up to the next.
         let mut roster = guard.lock();
         let free = Row::Free(roster.free);
         let gone = roster

@@ -85,6 +85,7 @@ fn adjust(at: usize) -> Result<usize> {
     }
     let keeper = discipline::keeper();
     let (mut status, est_error_us) = {
+        // Bound: two words.
         let told = TOLD.lock();
         (told.status, told.est_error_us)
     };

@@ -1,6 +1,8 @@
 //! The calls of epoll instances.
 //!
 //! *Interface*: [`CALLS`].
+//!
+//! *Unsafe*: a table and a description that stay while interrupts are off.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

@@ -189,6 +189,7 @@ fn shmctl(a: &mut Args) -> Result<usize> {
             let entry = memory::find(id)?;
             if !cred.has(Capability::IpcLock) {
                 entry.owned_by(&cred)?;
+                // Bound: one limit.
                 let limit = process.limits.lock().cur(RLIMIT_MEMLOCK);
                 if command == SHM_LOCK && limit == 0 {
                     return Err(Errno::EPERM);

@@ -213,6 +213,7 @@ fn membarrier(a: &mut Args) -> Result<usize> {
         _ => return Err(Errno::EINVAL),
     }
     // Each CPU's next quiescent point is a serializing instruction.
+    // Bound: a grace period, asleep: each CPU’s next interrupt, switch or idle moment.
     sync::epoch::synchronize();
     Ok(0)
 }

@@ -2,6 +2,8 @@
 //!
 //! *Interface*: [`CALLS`]; [`pipe_outright`], [`pipe2_outright`] without a trap frame: a pipe that was closed
 //! waits with its code for the next one, and then the call is a few words in the table.
+//!
+//! *Unsafe*: the running process's table, with interrupts off.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{O_CLOEXEC, O_DIRECT, O_NONBLOCK};

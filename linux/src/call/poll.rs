@@ -33,6 +33,7 @@ pub const CALLS: &[(usize, Handler)] = &[
 
 /// The most descriptors that one `poll` may name.
 fn most_descriptors() -> usize {
+    // Bound: a few words of one process.
     Process::current().limits.lock().cur(RLIMIT_NOFILE) as usize
 }
 

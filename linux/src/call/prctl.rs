@@ -70,6 +70,7 @@ fn prctl(a: &mut Args) -> Result<usize> {
             let address = task.clear_child_tid.load(Ordering::Relaxed);
             user::put(a.word(1), &(address as u64))?;
         }
+        // Bound: one counted handle.
         PR_SET_PTRACER => *process.ptracer.lock() = ptracer(a.word(1))?,
         PR_SET_TIMERSLACK => task.pace.set_slack(a.word(1) as u64),
         PR_GET_TIMERSLACK => return Ok(task.pace.slack() as usize),

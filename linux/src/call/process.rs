@@ -387,6 +387,7 @@ fn prlimit(process: &Arc<Process>, resource: u32, new: usize, old: usize) -> Res
         None
     };
     let before = {
+        // Bound: a few words of one process.
         let mut limits = process.limits.lock();
         let before = limits.get(resource)?;
         if let Some(new) = new {

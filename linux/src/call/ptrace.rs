@@ -232,6 +232,7 @@ fn peek_signals(task: &Task, what: usize, to: usize) -> Result<usize> {
         let place = (what.from as usize).saturating_add(done);
         let info = match shared {
             true => task.process.signals.peek(place),
+            // Bound: one entry of a thread's waiting signals.
             false => task.pending.lock().peek(place),
         };
         let Some(info) = info else {
@@ -273,6 +274,7 @@ fn signal_number(data: usize) -> Result<i32> {
 /// something that it may not read.
 fn space(task: &Task) -> Result<Arc<AddressSpace>> {
     let able = trace::halted(task, |state| state.able)?;
+    // Bound: copying one counted handle.
     let _rights = task.process.rights.lock();
     if !able && !access::is_dumpable(&task.process) {
         return Err(Errno::EIO);

@@ -152,6 +152,7 @@ fn process_mrelease(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     // Its threads have been told to leave; from here on none of them is in its program.
+    // Bound: a grace period, asleep: each CPU’s next interrupt, switch or idle moment.
     sync::epoch::synchronize();
     space.give_up();
     Ok(0)

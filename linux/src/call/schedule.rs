@@ -164,6 +164,7 @@ fn set_nice(task: &Task, nice: i32) -> Result<()> {
 
 /// Whether `task` may be made as little nice as `nice`: its limit counts from 20 down.
 fn may_hurry(task: &Task, nice: i32) -> bool {
+    // Bound: a few words of one process.
     let limit = task.process.limits.lock().cur(RLIMIT_NICE);
     (20 - nice) as u64 <= limit || Process::current().cred.get().has(Capability::SysNice)
 }

@@ -52,6 +52,7 @@ pub const CALLS: &[(usize, Handler)] = &[
         tgkill(a, Some(pid), tid, signo)
     }),
     (nr::RESTART_SYSCALL, |_| {
+        // Bound: a few words of the thread’s own.
         let restart = Task::current().restart.lock().take();
         restart.map_or(Err(Errno::EINTR), |go_on| go_on())
     }),
@@ -228,6 +229,7 @@ fn rt_sigreturn(a: &mut Args) -> Result<usize> {
 
 fn sigaltstack(a: &mut Args) -> Result<usize> {
     let task = Task::current();
+    // Bound: three words of the thread’s own.
     let before = *task.altstack.lock();
     if a.word(0) != 0 {
         let new: Sigaltstack = user::get(a.word(0))?;

@@ -180,6 +180,7 @@ fn sleep_restartable(deadline: u64, left: usize) -> Result<usize> {
     put_time(left, Timespec::from_ns(deadline.saturating_sub(now_ns())))?;
     let go_on = move || sleep_restartable(deadline, left);
     let go_on = try_box(go_on).map_err(|_| Errno::EINTR)?;
+    // Bound: a few words of the thread’s own.
     *Task::current().restart.lock() = Some(go_on);
     Err(Errno::ERESTART_RESTARTBLOCK)
 }
@@ -331,6 +332,7 @@ fn timer_create(a: &mut Args) -> Result<usize> {
         tid,
     };
     may_wake(a.int(0))?;
+    // Bound: one limit.
     let most = process.limits.lock().cur(RLIMIT_SIGPENDING);
     let id = process
         .timers

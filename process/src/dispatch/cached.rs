@@ -74,6 +74,7 @@ pub(crate) fn of(process: &Process) -> Option<Arc<Cached>> {
     if COUNT.load(Ordering::SeqCst) == 0 {
         return None;
     }
+    // Bound: copying one counted handle, or the program's record with another set of numbers.
     process.program.lock().cached.clone()
 }
 

@@ -281,6 +281,7 @@ fn build_stack(
     executing: &Executing,
 ) -> Result<stack::Image> {
     let (cred, secure) = (&executing.cred, executing.secure);
+    // Bound: a few words of one process.
     let limit = process.limits.lock().cur(RLIMIT_STACK);
     let limit = if secure {
         limit.min(SECURE_STACK)
@@ -343,6 +344,7 @@ fn short_name(path: &[u8]) -> Result<String> {
 /// Ends the other threads of `process` and waits until they are gone; whether there were any. EAGAIN: another
 /// is doing the same, or the process ends.
 fn end_other_threads(process: &Arc<Process>) -> Result<bool> {
+    // Bound: **linear**: the threads of one process; nothing sleeps inside.
     if process.threads.lock().len() == 1 {
         return Ok(false);
     }
@@ -384,6 +386,7 @@ fn commit(
     let Some(old) = exchange(process, &prepared) else {
         return Ok(false);
     };
+    // Bound: a few words.
     process.usage.lock().memory_goes(most);
     drop(old.cred.map(Exchanged::get));
     let had_own_calls = old.program.cached.is_some();
@@ -398,6 +401,7 @@ fn commit(
         .begin_program(&process.signals.actions.get());
     process.signals.actions.set(prepared.actions.clone());
     process.timers.delete_created();
+    // Bound: three words of the thread’s own.
     *task.altstack.lock() = Sigaltstack {
         flags: SS_DISABLE,
         ..Sigaltstack::default()
@@ -435,6 +439,7 @@ struct Old {
 /// Returns the old ones, which are dropped when no monitor is held; `None` when the conditions of the rights
 /// no longer hold.
 fn exchange(process: &Process, prepared: &Prepared) -> Option<Old> {
+    // Bound: memory, credentials and pending procedures of one process are exchanged.
     let _rights = process.rights.lock();
     let (grounds, cred) = (&prepared.grounds, &prepared.executing.cred);
     if !grounds.hold(&Grounds::of(process)) {
@@ -453,6 +458,7 @@ fn exchange(process: &Process, prepared: &Prepared) -> Option<Old> {
     let changes = !Arc::ptr_eq(cred, &grounds.cred);
     Some(Old {
         space,
+        // Bound: exchanging one counted handle.
         program: core::mem::replace(&mut *process.program.lock(), new),
         cred: changes.then(|| process.cred.exchange(cred.clone())),
     })
@@ -461,6 +467,7 @@ fn exchange(process: &Process, prepared: &Prepared) -> Option<Old> {
 /// Names.
 pub fn become_program(task: &Task, prepared: &Prepared) {
     task.thread.set_name(prepared.program.comm.as_bytes());
+    // Bound: copying or exchanging one counted handle.
     *task.process.program.lock() = prepared.program.clone();
     task.process.barriers.store(0, Ordering::Relaxed);
 }

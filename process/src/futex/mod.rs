@@ -144,10 +144,12 @@ impl Buckets {
     /// Two buckets are taken in order of their index.
     fn of(keys: [Key; 2]) -> Buckets {
         let [one, other] = keys.map(Key::bucket);
+        // Bound: the waiters of one chain, of which there are 256; a move of waiters takes two, in order.
         let low = TABLE[one.min(other)].lock();
         let high = one.max(other);
         Buckets {
             low,
+            // Bound: the waiters of one chain, of which there are 256; a move of waiters takes two, in order.
             high: (one != other).then(|| (high, TABLE[high].lock())),
         }
     }
@@ -219,6 +221,7 @@ fn enter(list: &mut Vec<Standing>, key: Key, role: Role, waiter: &Arc<Waiter>) -
 fn withdraw(waiter: &Arc<Waiter>) -> Option<Role> {
     loop {
         let index = waiter.bucket.load(Ordering::Acquire);
+        // Bound: the waiters of one chain, of which there are 256; a move of waiters takes two, in order.
         let mut list = TABLE[index].lock();
         if waiter.bucket.load(Ordering::Acquire) == index {
             if waiter.is_woken() {
@@ -256,6 +259,7 @@ pub fn wait(
         Err(Ended::Interrupted) => {
             let go_on = move || wait(address, private, expected, bitset, deadline);
             let go_on = try_box(go_on).map_err(|_| Errno::EINTR)?;
+            // Bound: a few words of the thread’s own.
             *Task::current().restart.lock() = Some(go_on);
             Err(Errno::ERESTART_RESTARTBLOCK)
         }
@@ -272,6 +276,7 @@ fn begin(
     expected: u32,
     deadline: Option<u64>,
 ) -> Result<()> {
+    // Bound: the waiters of one chain, of which there are 256; a move of waiters takes two, in order.
     let mut list = TABLE[key.bucket()].lock();
     if user::get::<u32>(address)? != expected {
         return Err(Errno::EAGAIN);

@@ -154,6 +154,7 @@ pub fn lock(address: usize, private: bool, deadline: Option<u64>, only_try: bool
     let waiter = Waiter::new(key, FUTEX_BITSET_MATCH_ANY, Some(task.clone()))?;
     let owner = loop {
         let mut aside = None;
+        // Bound: the waiters of one chain, of which there are 256; a move of waiters takes two, in order.
         let mut list = TABLE[key.bucket()].lock();
         match claim(&list, key, address, &task, false, &mut aside)? {
             Claim::Taken => return Ok(0),
@@ -309,6 +310,8 @@ pub(crate) fn ending(task: &Task) {
 pub(crate) fn ended(task: &Arc<Task>, goes_on: bool) {
     task.pi.end(goes_on, || {
         for bucket in &TABLE[..BUCKETS] {
+            // Bound: the waiters of one chain, of which there are 256; a move of waiters takes two, in order;
+            // all of them in turn, where one ends for whose lock another waits.
             while leave_one(&mut bucket.lock(), task) {}
         }
     });

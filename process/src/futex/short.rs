@@ -119,6 +119,7 @@ fn wait_as(task: &Task, key: Key, address: usize, expected: u32) -> Option<isize
     // Ordered after the last waker's accesses.
     fence(Ordering::Acquire);
     let bucket = key.bucket();
+    // Bound: one word of the program, if its page is there, and a place in a chain; interrupts are off.
     let mut list = TABLE[bucket].try_lock()?;
     if user::get::<u32>(address).ok()? != expected {
         return Some(Errno::EAGAIN.to_rax() as isize);
@@ -173,6 +174,7 @@ extern "sysv64" fn wait_for_end(
 /// Wakes the longest waiter on `address` of the running program, by the key for memory that may be shared, if
 /// this is possible at once. False: nothing has been done.
 pub(super) fn wake_at_once(address: usize) -> bool {
+    // Bound: up to 16 waiters of one chain.
     let irq = cpu::irq_save();
     let woken = Task::with_space(|_, space| {
         let key = key(space.root(), address)?;
@@ -202,6 +204,7 @@ extern "sysv64" fn wake(
 
 #[inline(always)]
 fn wake_few(key: Key, count: i32) -> Option<isize> {
+    // Bound: up to 16 waiters of one chain; interrupts are off.
     let mut list = TABLE[key.bucket()].try_lock()?;
     if list.len() > FEW {
         return None;

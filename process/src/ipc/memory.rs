@@ -97,6 +97,7 @@ impl Segment {
 
     /// Its pages, as mappings have them.
     fn pages(&self) -> Option<Arc<Pages>> {
+        // Bound: a few words, or a counted handle.
         let state = self.state.lock();
         state.pages.clone().or_else(|| state.mapped.upgrade())
     }
@@ -115,6 +116,7 @@ impl Segment {
 /// The segment with number `id`. EINVAL, also for one that was doomed and lost its last mapping.
 pub fn find(id: i32) -> Result<Arc<Entry<Segment>>> {
     let entry = SEGMENTS.find(id)?;
+    // Bound: a few words, or a counted handle.
     let doomed = entry.object.state.lock().pages.is_none();
     if doomed && attached(entry.id) == 0 {
         SEGMENTS.remove(&entry);

@@ -86,6 +86,7 @@ impl Messages {
 
     /// Its owner or mode has changed, and as many bytes may wait.
     pub fn change(&self, most: u64) {
+        // Bound: a few words.
         let mut waiting = self.waiting.lock();
         (waiting.most, waiting.ctime) = (most, seconds());
         drop(waiting);
@@ -114,6 +115,7 @@ impl Message {
 /// The data for `IPC_STAT`.
 pub fn stat(entry: &Entry<Messages>) -> MsqidDs {
     let perm = entry.perm();
+    // Bound: a few words.
     let waiting = entry.object.waiting.lock();
     MsqidDs {
         perm,
@@ -139,6 +141,7 @@ pub fn send(entry: &Entry<Messages>, pid: i32, message: Message, flags: u32) -> 
         if entry.is_removed() {
             return Some(Err(Errno::EIDRM));
         }
+        // Bound: **linear** in the messages of one queue.
         let mut waiting = queue.waiting.lock();
         let room = waiting.bytes + length <= waiting.most
             && (waiting.messages.len() as u64) < waiting.most;

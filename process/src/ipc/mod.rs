@@ -121,6 +121,8 @@ impl<T> Namespace<T> {
     ) -> Result<Arc<Entry<T>>> {
         let mut made = None;
         loop {
+            // Bound: **global**: **linear** in the objects of one kind, when one is found by its key, made,
+            // or shown.
             let mut slots = self.slots.lock();
             let same = |entry: &&Arc<Entry<T>>| {
                 key != IPC_PRIVATE && entry.key.load(Ordering::Relaxed) == key
@@ -176,6 +178,7 @@ impl<T> Namespace<T> {
     /// The object with number `id`, without waiting: `None` also while the table is held.
     pub fn find_now(&self, id: i32) -> Option<Arc<Entry<T>>> {
         let place = usize::try_from(id).ok()? & ((1 << PLACE_BITS) - 1);
+        // Bound: one place of the table; interrupts are off.
         let slots = self.slots.try_lock()?;
         let entry = slots.entries.get(place)?.as_ref()?;
         (entry.id == id).then(|| entry.clone())
@@ -274,6 +277,7 @@ impl<T> Slots<T> {
 impl<T> Entry<T> {
     /// EACCES unless `cred` may do all that the bits of `flags` (0444, 0222) say.
     pub fn may(&self, cred: &Cred, flags: u32) -> Result<()> {
+        // Bound: a few words.
         let perm = *self.perm.lock();
         perm.allows(cred, flags)
     }

@@ -112,6 +112,8 @@ impl Set {
 
     /// Its owner or mode has changed.
     pub fn touch(&self) {
+        // Bound: the semaphores of one set, at most 32,000; **linear** in the processes that undo something
+        // there.
         self.values.lock().ctime = seconds();
     }
 
@@ -173,6 +175,7 @@ impl Set {
 /// The data for `IPC_STAT`.
 pub fn stat(entry: &Entry<Set>) -> SemidDs {
     let perm = entry.perm();
+    // Bound: a few words.
     let held = entry.object.values.lock();
     SemidDs {
         perm,
@@ -348,6 +351,8 @@ pub fn operate(
     let undoes = |operation: &Sembuf| operation.flags as u16 as u32 & SEM_UNDO != 0;
     if operations.iter().any(undoes) {
         process.undoes.store(true, Ordering::Relaxed);
+        // Bound: one call's operations, at most 500; and the semaphores of one set, at most 32,000;
+        // **linear** in the processes that undo something there.
         let mut held = set.values.lock();
         held.make_undo(owner)?;
     }
@@ -409,6 +414,7 @@ fn operate_now(task: &Task, entry: &Entry<Set>, operations: &[Sembuf]) -> Option
     if !process.cred.beside(&process.files, |cred, _| may(cred)) {
         return None;
     }
+    // Bound: at most 4 operations of one call; interrupts are off.
     let mut held = set.values.try_lock()?;
     let mut node = None;
     let me = task.thread.address();

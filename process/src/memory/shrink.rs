@@ -93,6 +93,7 @@ fn give_up_inactive() {
 /// thread was collecting at that moment.
 fn collect_sockets() {
     file::socket::flight::collect();
+    // Bound: a grace period, asleep: for what sockets that nobody can reach have let go of.
     sync::epoch::synchronize();
 }
 

@@ -35,6 +35,7 @@ impl Victim {
 fn brood(parent: &Process) -> isize {
     match parent.pid {
         INIT => 0,
+        // Bound: **linear** in the children of one process.
         _ => parent.children.lock().iter().map(share).sum::<isize>() / 2,
     }
 }
@@ -65,6 +66,7 @@ pub(crate) fn largest(first: i32) -> Option<Victim> {
     let head = heaviest.pid;
     let victim = match points(&heaviest) {
         Some(own) if brood(&heaviest) > own.max(0) => {
+            // Bound: **linear** in the children of one process.
             let children = heaviest.children.lock();
             children.iter().max_by_key(|child| points(child))?.clone()
         }

@@ -33,6 +33,7 @@ pub(crate) fn weight(process: &Arc<Process>) -> usize {
         let slots = of.slots.load(Ordering::Relaxed).max(1) as usize;
         bytes += of.file().weight(of) / slots;
     });
+    // Bound: a number, for each process when one is chosen to end.
     let threads = process.threads.lock().len();
     pages + threads * PER_THREAD + bytes / PAGE
 }

@@ -106,6 +106,7 @@ fn in_scope(caller: &Arc<Process>, able: bool, process: &Process) -> bool {
             able || descends(process.pid, caller)
                 || process
                     .threads
+                    // Bound: **linear**: the threads of one process; nothing sleeps inside.
                     .lock()
                     .iter()
                     .any(|t| t.trace.tracer() == caller.pid)
@@ -122,6 +123,7 @@ fn in_scope(caller: &Arc<Process>, able: bool, process: &Process) -> bool {
 
 impl Process {
     fn let_trace(&self) -> Ptracer {
+        // Bound: one counted handle.
         self.ptracer.lock().clone()
     }
 }
@@ -179,6 +181,8 @@ fn lets(caller: &Arc<Process>, process: &Process, wish: Wish) -> bool {
 
 /// Does `act` if the calling process [`may`], before `process` can become a program with more rights. EPERM.
 pub fn with<R>(process: &Process, wish: Wish, act: impl FnOnce() -> R) -> Result<R> {
+    // Bound: one native operation, or beginning to trace, or a look: at a descriptor table a grace period may
+    // be inside.
     let _rights = process.rights.lock();
     may(process, wish)?;
     Ok(act())
@@ -214,6 +218,8 @@ impl Sight {
 
     /// The result of `look` as long as it runs that program.
     pub fn with<R>(&self, look: impl FnOnce(&Arc<Process>) -> R) -> Option<R> {
+        // Bound: one look, one native operation, or beginning to trace, or a look: at a descriptor table a
+        // grace period may be inside.
         let _rights = self.process.rights.lock();
         let (then, now) = (self.space.upgrade()?, self.process.space()?);
         Arc::ptr_eq(&then, &now).then(|| look(&self.process))

@@ -21,6 +21,7 @@ static CALLOUTS: Callouts = Callouts {
         beside_group(offset_of!(Process, cred) + Shared::<Cred>::WORD),
     ],
     number: || Task::here(|task| task.process.pid),
+    // Bound: one limit, before anything is held.
     limit: |which| Task::here(|task| task.process.limits.lock().cur(which)),
     is_dying: || {
         Task::here(|task| task.process.signals.is_ending() || task.thread.is_killed())

@@ -42,6 +42,7 @@ fn leave_process(task: &Arc<Task>, status: i32) {
     crate::dispatch::leave_space();
     let (last, files) = {
         // One after the other with the account held: nobody counts it twice.
+        // Bound: a few words.
         let mut account = process.usage.lock();
         account.thread_ends(task);
         process.dismiss(task)
@@ -74,6 +75,7 @@ fn leave_process(task: &Arc<Task>, status: i32) {
 /// seen.
 fn forget_signals(task: &Task) {
     if task.waiting.get() != 0 {
+        // Bound: at most 1024 signals are given up, at a thread's end.
         task.pending.lock().remove(&task.waiting, u64::MAX);
     }
 }
@@ -132,6 +134,7 @@ impl Process {
         if !first {
             return Err(status);
         }
+        // Bound: **linear**: the threads of one process; nothing sleeps inside.
         for task in self.threads.lock().iter() {
             task.attend();
             task.thread.release();
@@ -144,6 +147,8 @@ impl Process {
 /// with the last one all of it.
 fn out_of_sight(process: &Process) {
     if process.roll.is_watched() {
+        // Bound: the end of a thread whose process has had timers: a grace period; the CPU is given to others
+        // meanwhile.
         epoch::synchronize();
     }
 }
@@ -277,6 +282,7 @@ fn hang_up(process: &Process) {
     if session.id != process.pid {
         return;
     }
+    // Bound: copying or exchanging one counted handle.
     let terminal = session.terminal.lock().take();
     let group = match terminal {
         Some(terminal) => {

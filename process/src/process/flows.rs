@@ -165,6 +165,7 @@ impl Side {
 impl Flows {
     /// Puts `found` in place of the channels, which it returns. Those that are among both go on as before.
     fn exchange(&self, mut found: Vec<Channel>) -> Vec<Channel> {
+        // Bound: exchanging at most eight channels.
         let mut channels = self.channels.lock();
         for old in channels.iter() {
             let mut found = found.iter_mut();
@@ -209,6 +210,7 @@ pub fn look(task: &Task) {
 /// The need of the running `task`, which has its turn by it.
 fn answer(task: &Task) -> Option<i32> {
     let (need, of_device) = {
+        // Bound: a look at at most eight channels.
         let mut channels = task.flows.channels.lock();
         let need = sum(&mut channels);
         let moving = |channel: &Channel| channel.still < PATIENCE;
@@ -297,6 +299,7 @@ fn spread(now: u64) -> bool {
     let mut news = false;
     for process in super::tree::from(0) {
         process.each_thread(|task| {
+            // Bound: a thread of its own; at most eight channels, else the thread is passed over.
             if let Some(mut channels) = task.flows.channels.try_lock() {
                 channels.iter_mut().for_each(Channel::look);
                 news |= lead(&channels, now, |channel| channel.quiet < QUIET) == Near::New;

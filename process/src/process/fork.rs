@@ -185,6 +185,7 @@ fn admitted(task: &Task) -> Result<(i32, Charge)> {
     if task.pace.refuses_children() {
         return Err(Errno::EAGAIN);
     }
+    // Bound: one limit.
     let limit = task.process.limits.lock().cur(RLIMIT_NPROC);
     let (charge, exempt) = quota::task(&task.process.cred.get(), limit)?;
     Ok((tree::reserve(exempt)?, charge))
@@ -441,6 +442,7 @@ fn new_task(
         Rseq::bequeath(parent, &child);
     }
     if spec.flags & (CLONE_VM | CLONE_VFORK) != CLONE_VM {
+        // Bound: three words of the thread’s own.
         *child.altstack.lock() = *parent.altstack.lock();
     }
     child
@@ -480,6 +482,7 @@ impl Process {
             personality: parent.personality.load(Ordering::Relaxed),
             no_new_privileges: parent.no_new_privileges.load(Ordering::Relaxed),
             // Held to the end of this: the last.
+            // Bound: a few words of one process.
             limits: parent.limits.lock().clone(),
         };
         Process::with(pid, files, fs, actions, heritage)

@@ -23,6 +23,7 @@ static NAMES: Monitor<[Option<Vec<u8>>; 2]> = Monitor::new([None, None]);
 /// A name of the machine.
 #[expect(clippy::disallowed_methods, reason = "64 bytes at most")]
 pub fn name(which: Named) -> Vec<u8> {
+    // Bound: 64 bytes.
     let [host, domain] = &*NAMES.lock();
     let (set, usual): (_, &[u8]) = match which {
         Named::Host => (host, b"synthesis"),

@@ -101,6 +101,7 @@ impl Process {
     /// The limits of its memory for a call of one of its threads.
     pub fn bounds(&self) -> Bounds {
         let may_lock = self.cred.get().has(Capability::IpcLock);
+        // Bound: a few words of one process.
         let limits = self.limits.lock();
         let bytes = |resource: usize| limits.cur(resource) as usize;
         let [data, locked] = [RLIMIT_DATA, RLIMIT_MEMLOCK].map(bytes);

@@ -230,6 +230,7 @@ impl Process {
 
     /// How many threads it has that have not ended.
     pub fn thread_count(&self) -> usize {
+        // Bound: **linear**: the threads of one process; nothing sleeps inside.
         self.threads.lock().len()
     }
 
@@ -343,6 +344,7 @@ impl Process {
 
     /// Its program.
     pub fn program(&self) -> Arc<Program> {
+        // Bound: copying or exchanging one counted handle.
         self.program.lock().clone()
     }
 

@@ -13,6 +13,8 @@
 //!
 //! Progress: looking is wait-free.
 //! Source: dissertation, section 5.2.3 (one process changes a list while others walk it).
+//!
+//! *Unsafe*: tasks that live until a grace period.
 
 use core::ptr::null_mut;
 

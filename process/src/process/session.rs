@@ -45,6 +45,7 @@ impl Session {
 
     /// The controlling terminal.
     pub fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        // Bound: copying or exchanging one counted handle.
         self.terminal.lock().clone()
     }
 }

@@ -21,6 +21,7 @@ pub struct Held {
 impl Held {
     /// The space, counted.
     pub(crate) fn get(&self) -> Option<Arc<AddressSpace>> {
+        // Bound: copying or exchanging one counted handle, or looking at one word of it.
         self.space.lock().clone()
     }
 

@@ -1,6 +1,8 @@
 //! A task: one thread of a process, as UNIX sees it.
 //!
 //! *Interface*: [`Task::current`]; the fields that belong to a thread alone.
+//!
+//! *Unsafe*: the owner word of a thread.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

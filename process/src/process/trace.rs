@@ -261,6 +261,7 @@ impl Trace {
 
     /// Whether its tracer may not trace every process.
     pub fn is_in_doubt(&self) -> bool {
+        // Bound: one word.
         let state = self.state.lock();
         self.is_traced() && !state.as_ref().is_some_and(|state| state.able)
     }
@@ -303,7 +304,9 @@ fn begin_as(
     able: bool,
 ) -> Result<()> {
     let charge = quota::tracee(tracer.cred.get())?;
+    // Bound: **linear**: the threads that one process traces.
     let mut tracees = tracer.tracees.lock();
+    // Bound: copying one set of registers; at the end of tracing a look through the tracer’s list.
     let mut held = task.trace.state.lock();
     if task.trace.is_traced() || task.trace.ended.load(Ordering::Relaxed) {
         return Err(Errno::EPERM);
@@ -727,6 +730,7 @@ pub fn executed(task: &Arc<Task>) {
 /// `process` ends: the tasks that it traces continue untraced, or end if it requested that; ends that were
 /// not reported to it are reported to the parents.
 pub fn end_tracer(process: &Process) {
+    // Bound: exchanging one list.
     let tracees = process.tracees.lock().take();
     for tracee in tracees.iter().flatten() {
         if let End::Process(..) = tracee.end {

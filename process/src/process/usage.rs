@@ -174,6 +174,7 @@ impl Process {
     /// The usage of all its threads, including ended ones.
     pub fn usage(&self) -> Usage {
         let most = self.most_resident();
+        // Bound: a few words.
         let account = self.usage.lock();
         let counts = self.counts(&account);
         counts.usage(&account.told, account.max_resident.max(most))
@@ -189,6 +190,7 @@ impl Process {
     /// The counts of its threads, including ended ones.
     fn counts(&self, account: &Account) -> Counts {
         let mut counts = account.ended_threads;
+        // Bound: **linear**: the threads of one process.
         for task in self.threads.lock().iter() {
             counts.add(&Counts::of(task));
         }
@@ -219,6 +221,7 @@ impl Task {
     /// Its usage; the memory is that of its process.
     pub fn usage(&self) -> Usage {
         let most = self.process.most_resident();
+        // Bound: a few words.
         let account = self.process.usage.lock();
         Counts::of(self).usage(&self.told, account.max_resident.max(most))
     }

@@ -53,6 +53,7 @@ pub fn wait(parent: &Arc<Process>, which: Which<'_>, options: u32) -> Result<Opt
 
 /// Looks once. ECHILD when no child could ever answer.
 fn scan(parent: &Arc<Process>, which: Which<'_>, options: u32) -> Result<Option<Report>> {
+    // Bound: **linear**: the caller’s children.
     let mut children = parent.children.lock();
     let mut exists = false;
     let mut found = None;
@@ -92,6 +93,7 @@ fn scan(parent: &Arc<Process>, which: Which<'_>, options: u32) -> Result<Option<
             let report = report(&child, status);
             if reaped {
                 tree::forget(&child);
+                // Bound: a few words.
                 parent.usage.lock().children.add(&report.usage);
             }
             Ok(Some(report))
@@ -110,6 +112,7 @@ fn scan(parent: &Arc<Process>, which: Which<'_>, options: u32) -> Result<Option<
 /// Whether `parent` traces a thread that `which` names, and the news of one.
 fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Report>) {
     let mut exists = false;
+    // Bound: **linear**: the threads that one process traces.
     let mut tracees = parent.tracees.lock();
     let Some(list) = tracees.as_mut() else {
         return (false, None);

@@ -65,6 +65,7 @@ fn each(set: u64, mut act: impl FnMut(usize)) {
 impl Actions {
     /// A copy for a forked child.
     pub fn fork_copy(&self) -> Arc<Actions> {
+        // Bound: 64 actions of one process.
         let table = self.table.lock();
         Self::with(&table, self.ignored())
     }

@@ -169,6 +169,7 @@ fn restart(trap: &mut TrapFrame, task: &Task, handler: Option<&Sigaction>) {
         trap.rip = trap.rip.wrapping_sub(SYSCALL_BYTES);
     } else {
         trap.rax = Errno::EINTR.to_rax();
+        // Bound: a few words of the thread’s own.
         *task.restart.lock() = None;
     }
     // From here on the frame is not the call's any more: rcx and rip differ.
@@ -252,6 +253,7 @@ fn stop(task: &Task, signo: i32) {
     if signo != SIGSTOP && tree::is_orphaned(process.pgrp()) {
         return;
     }
+    // Bound: the threads and the waiting signals of one process.
     let mut state = process.signals.state.lock();
     // A SIGCONT since then, or the end, wins.
     let killed = process.signals.waiting.get() & bit(SIGKILL) != 0;
@@ -261,6 +263,7 @@ fn stop(task: &Task, signo: i32) {
     process.signals.set_stopping(Some(signo));
     state.stops = state.stops.wrapping_add(1);
     drop(state);
+    // Bound: **linear**: the threads of one process; nothing sleeps inside.
     for task in process.threads.lock().iter() {
         task.attend();
     }

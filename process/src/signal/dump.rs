@@ -70,6 +70,7 @@ pub static USES_PID: AtomicBool = AtomicBool::new(false);
 /// The pattern of core file names.
 #[expect(clippy::disallowed_methods, reason = "127 bytes at most")]
 pub fn pattern() -> Vec<u8> {
+    // Bound: 127 bytes.
     let set = PATTERN.lock();
     if set.is_empty() {
         b"core".to_vec()
@@ -160,6 +161,7 @@ pub(super) fn wanted(process: &Process, signo: i32) -> bool {
     if bit(signo) & LEAVE_CORES == 0 {
         return false;
     }
+    // Bound: one limit.
     let room = process.limits.lock().cur(RLIMIT_CORE);
     room >= LEAST && is_dumpable(process)
 }
@@ -178,6 +180,7 @@ pub(super) fn end(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &
         join(task, trap);
         return status;
     }
+    // Bound: a few words; one thread's registers are added.
     *hall.stands.lock() = Stands::default();
     let decided = process.end_first(status);
     if let Err(other) = decided {
@@ -418,6 +421,7 @@ fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) 
     lack?;
 
     let mut notes: Vec<u8> = Vec::new();
+    // Bound: exchanging one list.
     let stands = core::mem::take(&mut process.hall.stands.lock().list);
     dump_file::thread_status(&mut notes, process, &own, info)?;
     dump_file::process_info(&mut notes, process, &space)?;

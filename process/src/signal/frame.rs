@@ -106,6 +106,7 @@ pub fn push(
     action: &Sigaction,
     mask: u64,
 ) -> Result<()> {
+    // Bound: three words of the thread’s own.
     let stack = *task.altstack.lock();
     let mut sp = trap.rsp.wrapping_sub(RED_ZONE);
     let mut bound = None;

@@ -82,6 +82,7 @@ impl Task {
 pub(super) fn remove_from(threads: &[Arc<Task>], set: u64) -> u64 {
     let threads = threads.iter().filter(|task| task.waiting.get() & set != 0);
     threads.fold(0, |timers, task| {
+        // Bound: the waiting signals of one thread, at most 1024.
         timers | task.pending.lock().remove(&task.waiting, set)
     })
 }
@@ -115,6 +116,7 @@ impl ProcessSignals {
 
     /// Drops the pending signals of the process, whose last thread is about to end.
     pub(crate) fn forget_all(&self) {
+        // Bound: the threads and the waiting signals of one process.
         self.state.lock().pending.remove(&self.waiting, u64::MAX);
     }
 
@@ -163,6 +165,7 @@ impl ProcessSignals {
     #[inline(never)]
     fn find_another(&self, process: &Process, set: u64) {
         let set = self.waiting.get() & set;
+        // Bound: **linear**: the threads of one process; nothing sleeps inside.
         for task in process.threads.lock().iter() {
             if task.takes(set) {
                 task.attend();

@@ -62,7 +62,9 @@ pub(crate) fn queue(
     let mut fatal = false;
     let mut timers = 0;
     {
+        // Bound: the threads and the waiting signals of one process.
         let mut state = process.signals.state.lock();
+        // Bound: **linear**: the threads of one process; nothing sleeps inside.
         let threads = process.threads.lock();
         let cancelled = match signo {
             SIGCONT => STOPPERS,
@@ -89,6 +91,7 @@ pub(crate) fn queue(
         }
         if !dropped(process, to, &threads, this) {
             let added = match to {
+                // Bound: the waiting signals of one thread, at most 1024.
                 Some(task) => (task.pending.lock()).add(&task.waiting, info, origin, charge),
                 None => (state.pending).add(&process.signals.waiting, info, origin, charge),
             };
@@ -126,6 +129,7 @@ fn place(process: &Process, info: &Siginfo) -> Option<Charge> {
     let most = if has_place(info) {
         u64::MAX
     } else {
+        // Bound: one limit, before anything is held.
         process.limits.lock().cur(RLIMIT_SIGPENDING)
     };
     let user = &process.cred.get().user;
@@ -205,6 +209,7 @@ pub fn force(info: Siginfo) {
         task.blocked.fetch_and(!this, Relaxed);
     }
     let charge = place(&task.process, &info);
+    // Bound: the threads and the waiting signals of one process.
     let _state = task.process.signals.state.lock();
     (task.pending.lock()).add(&task.waiting, &info, Origin::Sent, charge);
     drop(_state);

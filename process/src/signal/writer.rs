@@ -15,6 +15,8 @@
 //! The code has no branch for what it writes: where everything lies is known when it is generated, and the
 //! processor itself writes the vector registers. It reads an action as `swift` does, without the table's
 //! monitor. Source: dissertation, section 3.3.4 (a call's way is as long as it must be).
+//!
+//! *Unsafe*: promises of the two routines.
 
 use abi::layout::USER_END;
 use abi::linux::*;
@@ -100,6 +102,7 @@ pub(super) fn write(
     mask: u64,
 ) -> bool {
     let write = |code: &Code| code.write.function()(trap, task, info, action, mask);
+    // Bound: one frame and the vector registers, some 3.5 KiB at most; a page that is not there ends it.
     irq_disable();
     let written = CODE.get().map(write).unwrap_or(0);
     irq_enable();

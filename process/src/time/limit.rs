@@ -45,6 +45,7 @@ fn due(limit: Rlimit, used_ns: u64) -> Due {
 
 /// `process` has a limit, or may have.
 pub fn watch(process: &Arc<Process>) {
+    // Bound: a few words of one process.
     let limited = process.limits.lock().cur(RLIMIT_CPU) != RLIM_INFINITY;
     if limited && !process.signals.is_ending() {
         process.timers.begin_limit(process);

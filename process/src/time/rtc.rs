@@ -202,6 +202,7 @@ impl Rtc {
 
     /// The events since the last time, as a `read` has them: their number above a byte with their kinds.
     fn take(&self) -> Result<Option<u64>> {
+        // Bound: a few words, three alarms, and a few dozen accesses to the chip.
         let mut state = self.events.lock();
         // Before the look: an event behind it raises the counter again.
         self.counter.replace(0);

@@ -15,6 +15,8 @@
 //! (`signal::send_later`): those on CPU time, for the account is under a monitor; those whose signal has
 //! immediate effects (SIGKILL, SIGCONT, stopping signals); and those of processes with more than [`LOOKS`]
 //! threads, none of whose first [`LOOKS`] threads wants the signal.
+//!
+//! *Unsafe*: looking at a process and its threads in an interrupt.
 
 use core::sync::atomic::{Ordering, fence};
 

@@ -7,6 +7,8 @@
 //! routine. A periodic timer sets its alarm once. When it rings, it sets the count's top bit, for which the
 //! routine takes the plain call; that call counts the intervals since and sets the next alarm. So a timer
 //! that is not read costs nothing.
+//!
+//! *Unsafe*: a bell in an alarm's interrupt, and its count given up a grace period later.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -77,6 +79,7 @@ pub fn open(clock: Clock, flags: u32) -> Result<Arc<OpenFile>> {
     let timer = TimerFd::onto(clock, counter)?;
     let of = OpenFile::new(try_arc(timer)?, O_RDWR | flags);
     if clock == Clock::Real {
+        // Bound: **linear**: timers on the time of day, when one is made or the clock is set.
         let mut others = OF_THE_DAY.lock();
         others.retain(|other| other.strong_count() != 0);
         try_push(&mut others, Arc::downgrade(&of))?;
@@ -156,6 +159,7 @@ impl TimerFd {
         absolute: bool,
         watches_clock: bool,
     ) -> Result<(u64, u64)> {
+        // Bound: a few words and one alarm.
         let mut setting = self.setting.lock();
         let now = self.clock.now();
         let old = (self.left(&setting, now), setting.interval);

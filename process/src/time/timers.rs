@@ -284,6 +284,7 @@ impl Timers {
         absolute: bool,
     ) -> Result<(u64, u64)> {
         settle(process);
+        // Bound: at most 36 timers of one process.
         let mut timers = self.table.lock();
         fill_fixed(process.pid, &mut timers);
         let timer = timers
@@ -308,6 +309,8 @@ impl Timers {
         if self.have_rung() {
             return false;
         }
+        // Bound: never waits: in an interrupt of the process’s program, which gets one signal frame; and in a
+        // call, which sets one alarm.
         let Some(mut timers) = self.table.try_lock() else {
             return false;
         };

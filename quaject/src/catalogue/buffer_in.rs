@@ -9,6 +9,8 @@
 //! party at a time gets.
 //!
 //! Source: dissertation, section 3.3.1 and table 4.2.
+//!
+//! *Unsafe*: words in a near block; promises of the generated `get` and of its signature.
 
 use crate::kit::assembly::{Assembly, Way};
 use crate::kit::class::{Header, Ref};

@@ -9,6 +9,8 @@
 //! stores the byte and increments P. One party at a time puts.
 //!
 //! Source: dissertation, section 3.3.1, figure 3.2, tables 3.1 and 3.2.
+//!
+//! *Unsafe*: words in a near block; promises of the generated `put` and of its signature.
 
 use crate::kit::assembly::{Assembly, Made, Published, Way};
 use crate::kit::class::{Header, Holder, Ref};

@@ -1,5 +1,7 @@
 //! Chains of quajects against their plain twins: made of links taken at random, changed while bytes go
 //! through them, refused where they do not fit.
+//!
+//! *Unsafe*: functions that get the bytes of a buffer.
 
 use crate::catalogue::buffer_in::{self, BufferIn};
 use crate::catalogue::buffer_out::{self, BufferOut};

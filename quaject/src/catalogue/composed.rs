@@ -64,6 +64,7 @@ impl Composed {
         &self,
         how: impl FnOnce(&mut Followed) -> Option<Arc<dyn Recipe>>,
     ) -> Result<(), Unmade> {
+        // Bound: generating one routine; only threads that change it, or a link in it.
         let mut followed = self.followed.lock();
         let replaced = how(&mut followed);
         let made = followed

@@ -6,6 +6,8 @@
 //!
 //! Source: dissertation, section 3.2.4 (only one branch of an `if` on a constant is left; here it is often
 //! all that is left).
+//!
+//! *Unsafe*: promise of the constants.
 
 use crate::catalogue::fsmap::LARGEST;
 use crate::kit::emit;

@@ -14,6 +14,8 @@
 //! slow exit when a filter is too large to stand in line, calls a compiled function, or may have a call wait.
 //!
 //! Source: dissertation, sections 3.2.2 (collapsing layers) and 4.1.4.
+//!
+//! *Unsafe*: promise of the routine.
 
 use crate::catalogue::composed::Recipe;
 use crate::catalogue::filter::rate::Rate;

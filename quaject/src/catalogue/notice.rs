@@ -7,6 +7,8 @@
 //!
 //! Source: dissertation, section 4.1.4 and figure 4.3: callbacks that "function, in effect, like interrupts
 //! that signal events".
+//!
+//! *Unsafe*: callentries pass the notice that they keep.
 
 use crate::kit::class::{Header, OutOfMemory, Ref};
 use crate::kit::interfacer::{Callentry, Target};

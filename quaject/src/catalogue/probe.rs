@@ -6,6 +6,8 @@
 //! by the slow exit are counted, but take no time here.
 //!
 //! Source: dissertation, table 4.3.
+//!
+//! *Unsafe*: words in a near block; promise of the wrapper.
 
 use crate::kit::class::Ref;
 use crate::kit::near::Block;

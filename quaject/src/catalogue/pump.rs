@@ -6,6 +6,8 @@
 //! waits, is the business of the room that links. Both callentries stand in the pump's one loop.
 //!
 //! Source: Massalin and Pu 1989, sections 2.3 and 5.2; dissertation, section 4.4.1.
+//!
+//! *Unsafe*: promise of `run`.
 
 use crate::kit::assembly::{Assembly, Made, Published};
 use crate::kit::class::{Header, Holder};

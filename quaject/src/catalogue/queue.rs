@@ -19,6 +19,8 @@
 //! those of `lab::queue`, which are their twins.
 //!
 //! Source: dissertation, sections 4.1.1, 4.1.4 and 5.2.2; Massalin and Pu 1989, figures 1 and 2.
+//!
+//! *Unsafe*: words in a near block; promises of `Q_put` and `Q_get`.
 
 mod channel;
 mod emit;

@@ -9,6 +9,8 @@
 //! so a grace period is enough.
 //!
 //! Source: dissertation, section 3.2.3; quasi-invariants after Pu et al. 1995.
+//!
+//! *Unsafe*: the word in its block; promise of the relay.
 
 use crate::kit::emit;
 use crate::kit::near::Block;
@@ -69,6 +71,7 @@ impl Relay {
     /// Plugs `routine`; none: the slow exit. Calls that begin after this go there. Sleeps while another
     /// plugs.
     pub fn plug(&self, routine: Option<Routine<DescFn>>) {
+        // Bound: one word and a counted handle; only threads that plug or list.
         let mut plugged = self.plugged.lock();
         let entry = routine.as_ref().map_or(self.slow, Routine::entry);
         self.word().store(entry, Ordering::SeqCst);

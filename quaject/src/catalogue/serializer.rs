@@ -7,6 +7,8 @@
 //!
 //! Source: Massalin and Pu 1989, sections 2.3 and 5.2 (a monitor is attached to the end with multiple
 //! participants); the word is `sync::Monitor`'s.
+//!
+//! *Unsafe*: a monitor in a near block; promise of `enter`.
 
 use crate::kit::assembly::{Assembly, Made, Published, Way};
 use crate::kit::class::{Header, Holder, Ref};
@@ -70,6 +72,7 @@ impl Serializer {
 
     /// Takes the turn, sleeping while another is inside, until the result is dropped.
     pub fn hold(&self) -> Held<'_> {
+        // Bound: the building block itself: what the holder does, or what is linked behind it.
         self.monitor().lock();
         Held(self)
     }
@@ -131,6 +134,7 @@ impl Callentry for Enter {
 
 extern "sysv64" fn wait(monitor: *const RawMonitor) {
     // SAFETY: the code passes the monitor of its own quaject.
+    // Bound: the building block itself: what is linked behind it.
     unsafe { &*monitor }.lock_for_code();
 }
 

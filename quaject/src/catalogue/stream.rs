@@ -6,6 +6,8 @@
 //! too many. The bytes of one way pass one at a time.
 //!
 //! Source: dissertation, sections 3.2.2 (collapsing layers) and 4.1.4.
+//!
+//! *Unsafe*: promise of the loop.
 
 use crate::kit::assembly::{Assembly, Made, Published};
 use crate::kit::class::{Header, Holder};
@@ -92,6 +94,7 @@ impl Stream {
 
     /// Replaces `bytes` by what they are when they have passed.
     pub fn run(&self, course: Course, bytes: &mut [u8]) {
+        // Bound: at most 256 bytes pass at most 16 filters.
         let _turn = self.turns[course.port()].lock();
         self.loops[course.port()].call(|run| run(bytes.as_mut_ptr(), bytes.len()));
     }

@@ -6,6 +6,8 @@
 //!
 //! Source: Massalin and Pu 1989, section 2.3 (switches direct interrupts to the appropriate service
 //! routines).
+//!
+//! *Unsafe*: promise of `select`.
 
 use crate::kit::assembly::{Assembly, Made, Published};
 use crate::kit::class::{Header, Holder, Port};

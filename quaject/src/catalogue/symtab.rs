@@ -10,6 +10,8 @@
 //! exchange means a longer chain).
 //!
 //! Source: dissertation, sections 4.1.3 (names of callentries) and 4.2.3 (dynamic linking), table 4.3.
+//!
+//! *Unsafe*: chains that only grow.
 
 #[cfg(not(loom))]
 use crate::kit::seam::Unmade;

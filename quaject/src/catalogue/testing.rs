@@ -1,5 +1,7 @@
 //! Common code of this room's host tests: calling routines with every register checked, faults that resume at
 //! fix-ups, user memory with an end, and numbers that are random but always the same.
+//!
+//! *Unsafe*: calling code with all registers set, user memory, catching faults.
 
 use crate::kit::seam::{Conv, DescFn, Seam};
 use codegen::harden::Hardening;

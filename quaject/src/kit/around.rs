@@ -7,6 +7,8 @@
 //! is, with every register as it was.
 //!
 //! Source: dissertation, sections 3.2.2 (layers collapse) and 4.2.
+//!
+//! *Unsafe*: promise of routines around routines.
 
 mod flagged;
 mod segments;

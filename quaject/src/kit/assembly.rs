@@ -14,6 +14,8 @@
 //! has no entry of its own, is then a subroutine in the cold section.
 //!
 //! Source: dissertation, sections 3.2.2 ("by induction") and 4.1.3.
+//!
+//! *Unsafe*: promise of an assembled routine, passed on.
 
 use crate::kit::class::{Header, Holder};
 use crate::kit::cost;
@@ -540,6 +542,7 @@ impl<F: Copy> Published<F> {
     /// Plugs `made` in place of what was plugged.
     pub fn publish(&self, (routine, known): Made<F>) {
         self.plug.replug(routine);
+        // Bound: exchanging one counted handle; only threads that generate the routine again.
         let old = core::mem::replace(&mut *self.known.lock(), known);
         // It takes monitors of its own when it goes.
         drop(old);

@@ -4,6 +4,8 @@
 //! stack alignment, and changes rax and the flags only.
 //!
 //! Source: dissertation, section 4.1.3 (the code placed into a callout saves what both sides use).
+//!
+//! *Unsafe*: promise of the stub.
 
 use crate::kit::regs::Regs;
 use codegen::methods::Reg;

@@ -11,6 +11,8 @@
 //! Progress: lock-free: lists that only grow, a stack of inactive members, counts that are added to.
 //!
 //! Source: dissertation, sections 4.1.1 and 4.1.2.
+//!
+//! *Unsafe*: type-stable members behind counted handles, lists that nothing leaves.
 
 use crate::kit::interfacer::Target;
 use crate::kit::seam::Unmade;

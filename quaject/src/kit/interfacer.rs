@@ -10,6 +10,8 @@
 //! one that makes a chain of more than [`LONGEST`].
 //!
 //! Source: dissertation, sections 3.2.2 and 4.1.3.
+//!
+//! *Unsafe*: promise of a callentry's signature; calling linked callentries from Rust.
 
 use crate::kit::assembly::{Assembly, Mover, Way, next_making};
 use crate::kit::class::{Body, Header, Holder, Port, Ref};
@@ -273,6 +275,7 @@ pub fn unlink<B: Body, S: Signature>(from: &Ref<B>, port: Port<B, S>) -> Result<
 
 /// The change itself, in the code of all whom it concerns.
 fn relink(from: &'static Header, port: usize, to: Option<Target>) -> Result<(), Unmade> {
+    // Bound: generating every routine in which one link stands, or two; only threads that link.
     let alone = ALONE.lock();
     let (made, gone) = exchange(from, port, to);
     drop(alone);

@@ -7,6 +7,8 @@
 //!
 //! Source: dissertation, sections 3.2.1 (known values become constants of the code) and 4.1.4 (the same data
 //! channel with different links).
+//!
+//! *Unsafe*: words of an object that is kept; promise of the routine.
 
 use crate::kit::seam::{Unmade, near};
 use crate::primitive::{AtomicU64, AtomicUsize, Ordering};

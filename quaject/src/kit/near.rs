@@ -2,6 +2,8 @@
 //!
 //! *Interface*: [`Block`] owns zeroed bytes. In the kernel the whole heap is near; on the host, for tests and
 //! benchmarks, a block comes from the low two gigabytes.
+//!
+//! *Unsafe*: allocating near memory.
 
 use core::ptr::NonNull;
 

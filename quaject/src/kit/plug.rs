@@ -8,6 +8,8 @@
 //! do not sleep inside.
 //!
 //! Source: replugging with the inside flag and the holding tank, Pu et al. 1995.
+//!
+//! *Unsafe*: calling what the word holds.
 
 use crate::primitive::{AtomicU32, AtomicUsize, Ordering, in_order};
 use alloc::vec::Vec;
@@ -79,6 +81,7 @@ impl<F: Copy> Plug<F> {
 
     /// Plugs `routine`. Sleeps while another replugs.
     pub fn replug(&self, routine: Routine<F>) {
+        // Bound: one word and a list of old routines; only threads that replug.
         let mut held = self.held.lock();
         self.word.store(routine.entry(), Ordering::SeqCst);
         let old = core::mem::replace(&mut held.plugged, routine);

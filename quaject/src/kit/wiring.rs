@@ -67,6 +67,7 @@ impl<T: Clone, H: Clone, const N: usize> Wiring<T, H, N> {
 
     /// The present link of `port`.
     pub fn get(&self, port: usize) -> Option<T> {
+        // Bound: a search in the sites of a quaject's links, a few for each routine in which they stand.
         self.0.lock().links.get(port)?.clone()
     }
 

@@ -44,6 +44,7 @@ impl Dsp {
     }
 
     fn settings(&self) -> Settings {
+        // Bound: a few words.
         *self.settings.lock()
     }
 

@@ -178,6 +178,8 @@ impl Play {
 
     /// The player, ready for `settings`, with its list and its room.
     fn prepared(&self, settings: &Settings) -> Result<(&Player, Room)> {
+        // Bound: at most 64 KiB of this file's bytes through its resampler; at a change of settings a
+        // resampler is generated, at the first use a player made.
         self.ready(&mut self.pipe.lock(), settings)
     }
 

@@ -93,6 +93,8 @@ impl Record {
 
     /// One turn of a read: bytes that were given.
     fn give(&self, settings: &Settings, buf: &mut IoBuf) -> Result<usize> {
+        // Bound: at most 64 KiB of this file's bytes through its resampler; at a change of settings a
+        // resampler is generated, at the first use a player made, with 4096 bytes and a recorder.
         let mut turn = self.pipe.lock();
         let pipe = &mut *turn;
         let recorder = self.ready(pipe, settings)?;

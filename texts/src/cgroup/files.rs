@@ -246,6 +246,7 @@ fn receive(group: &Arc<Group>, opener: &Cred, text: &str) -> Result<()> {
 /// Whether `opener` may move processes within `group`. EACCES.
 pub(super) fn may_move(group: &Group, opener: &Cred) -> Result<()> {
     let owner = group.owner(PROCS + 1).ok_or(Errno::EACCES)?;
+    // Bound: a few words.
     let owner = *owner.lock();
     let bits = perm::Bits {
         mode: owner.mode,

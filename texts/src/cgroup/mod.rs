@@ -144,6 +144,7 @@ impl Inode for Node {
             (_, Some(_)) => 1,
             (_, None) => 2 + self.group.children(),
         };
+        // Bound: a few words.
         let owner = self.owner().map(|owner| *owner.lock());
         owner.map_or_else(Attr::default, |owner| owner.attr(self.id(), nlink))
     }

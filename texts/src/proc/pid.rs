@@ -179,6 +179,7 @@ impl Folder for Pid {
             }
             "statm" => text(move |out| status::statm(&process, out)),
             "cmdline" => long_text(move |from, piece| {
+                // Bound: copying two counted handles.
                 let rights = process.rights.lock();
                 let (program, space) = whole_program(&process);
                 drop(rights);
@@ -555,6 +556,7 @@ fn limits(process: &Process, out: &mut Out) -> Result<()> {
         "{:<25} {:<20} {:<20} {:<10}",
         "Limit", "Soft Limit", "Hard Limit", "Units"
     );
+    // Bound: a few words of one process.
     let limits = process.limits.lock().clone();
     for (resource, (name, unit)) in ROWS.iter().enumerate() {
         let limit = limits.get(resource)?;

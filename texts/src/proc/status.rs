@@ -217,6 +217,7 @@ fn state_of(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
     }
     let actions = process.signals.actions.get();
     let blocked = process.a_thread().map_or(0, |t| t.blocked());
+    // Bound: one limit.
     let most_signals = process.limits.lock().cur(RLIMIT_SIGPENDING);
     let _ = write!(
         out,

@@ -90,6 +90,7 @@ impl Tte {
 
 /// The running thread moves to a CPU on which it may run, if it is on another one. With interrupts on.
 pub fn settle() {
+    // Bound: a look at the CPU’s number; setting one alarm and going to sleep.
     irq_disable();
     loop {
         let (cpu, _, me) = here();

@@ -33,6 +33,7 @@ pub(crate) fn look(now_ns: u64, ready: u32) {
 
 /// The averages.
 pub(crate) fn now(now_ns: u64) -> [u64; 3] {
+    // Bound: a few words; a power of two for each of three averages, after a long idle time.
     let irq = machine::cpu::irq_save();
     // The calling thread was not ready at the moments that have passed without a sample.
     look(now_ns, 0);

@@ -129,6 +129,7 @@ impl Chain {
 /// # Errors
 /// [`LINKS`] procedures are chained here already.
 pub fn chain(procedure: fn(usize), argument: usize) -> Result<(), Full> {
+    // Bound: a few words; outside an interrupt the procedure itself.
     let irq = irq_save();
     if irq != 0 {
         procedure(argument);

@@ -63,6 +63,7 @@ fn attend(frame: &mut TrapFrame, me: &Tte) -> u32 {
         if flags & STOPME != 0 {
             irq_enable();
             ops::stop_here(me);
+            // Bound: a look at the thread’s flags; all work is done with interrupts on.
             irq_disable();
             me.note_sequence();
         } else if flags & PENDING != 0 {

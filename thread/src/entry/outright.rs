@@ -108,6 +108,7 @@ pub fn sleep(me: &Tte) {
 pub fn with_interrupts<R>(step: impl FnOnce() -> R) -> R {
     irq_enable();
     let result = step();
+    // Bound: nothing: what may wait is done with interrupts on.
     irq_disable();
     result
 }

@@ -223,6 +223,7 @@ impl Tte {
     /// Makes the thread's CPU look at the thread's marks, if the thread may be running there.
     pub(crate) fn nudge(&self) {
         if self.on_ring.load(Ordering::Acquire) && machine::cpu::cpus() > 1 {
+            // Bound: a look at the CPU’s number, or the thread’s state word and a switch.
             let irq = machine::cpu::irq_save();
             let elsewhere = self.cpu() != here().0.number();
             machine::cpu::irq_restore(irq);
@@ -309,6 +310,7 @@ pub(crate) extern "C" fn woken(me: &Tte) {
     if me.is_kernel() && me.flags() & PENDING != 0 {
         irq_enable();
         run_supervisor(me);
+        // Bound: a look at the CPU’s number, or the thread’s state word and a switch.
         irq_disable();
     }
 }

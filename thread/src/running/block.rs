@@ -27,6 +27,7 @@ use machine::cpu::{Cpu, irq_disable, irq_enable, irq_restore, irq_save};
 /// The running thread consumes its token, or sleeps until it is given one. May return spuriously: look at the
 /// condition again. Thread context.
 pub fn suspend() {
+    // Bound: three words of a ring and a switch; `receive` one insertion for each thread in the inbox.
     irq_disable();
     let (cpu, local, me) = here();
     if !me.on_ring.load(Ordering::Relaxed) {
@@ -83,6 +84,7 @@ fn rouse(tte: &Tte) {
 /// Puts a thread that the caller has woken in front.
 #[inline(always)]
 pub(crate) fn wake(tte: &Tte) {
+    // Bound: three words of a ring and a switch; `receive` one insertion for each thread in the inbox.
     let irq = irq_save();
     let (cpu, local, me) = here();
     if tte.cpu.load(Ordering::Relaxed) != cpu.id.load(Ordering::Relaxed)

@@ -342,6 +342,7 @@ pub(crate) fn give_up(me: &Tte) {
 /// goes back into the ring; one that is to end, or is promised something else, does not wait either. With
 /// interrupts on.
 pub(crate) fn wait(me: &Tte) -> bool {
+    // Bound: a reading of a thread's clock.
     irq_disable();
     let spent = is_spent(me);
     irq_enable();

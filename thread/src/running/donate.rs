@@ -27,6 +27,7 @@ pub(crate) fn donate(address: usize) -> bool {
     }
     // SAFETY: callers pass addresses of entries, and those are never unmapped.
     let to = unsafe { &*(address as *const Tte) };
+    // Bound: a dozen words of a ring and a switch.
     irq_disable();
     let (cpu, local, me) = here();
     let ready_here = me.on_ring.load(Ordering::Relaxed)

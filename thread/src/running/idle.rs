@@ -27,6 +27,7 @@ pub(crate) fn run() -> ! {
     }
     loop {
         spawn::bury();
+        // Bound: a look at ring and inbox, then halt.
         irq_disable();
         let (cpu, local, me) = here();
         if !has_work(cpu, local, me) {

@@ -134,6 +134,7 @@ pub fn no_fpu() -> Result<(), NoMemory> {
     let me = current();
     irq_enable();
     let made = FpArea::new().and_then(|area| take(me, area));
+    // Bound: saving, loading or filling one save area (512 to 2696 bytes); plugging switch code.
     irq_disable();
     made
 }
@@ -180,6 +181,7 @@ pub(crate) fn inherited(me: &Tte, spare: Option<FpArea>) -> Result<Option<FpArea
         Some(spare) => spare,
         None => FpArea::new()?,
     };
+    // Bound: saving, loading or filling one save area (512 to 2696 bytes); plugging switch code.
     let irq = irq_save();
     // SAFETY: the state of a running thread with an area is in the registers, and traps are off. The whole
     // area is written, by an instruction that does not depend on its old contents.

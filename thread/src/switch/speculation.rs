@@ -192,6 +192,7 @@ impl Tte {
             };
             self.replug(kind, FpChange::Keep)?;
         }
+        // Bound: two words of the CPU and one of its registers.
         let irq = irq_save();
         let (cpu, measures) = (this_cpu(), mitigate::measures());
         let bits = asked.0 & (SSBD | STIBP);

@@ -79,6 +79,7 @@ impl Tte {
             0 => kind.without(Kind::WATCHED),
             _ => kind.with(Kind::WATCHED),
         };
+        // Bound: six registers of the CPU and as many words.
         let irq = irq_save();
         // Until all is as it should be, none.
         debug::load([0; 4], 0);

@@ -68,6 +68,7 @@ fn run(_: usize) {
             ops::safe_point();
             DUE.swap(false, Ordering::SeqCst).then_some(())
         });
+        // Bound: a thread of its own; a grace period, asleep.
         epoch::synchronize();
         if epoch::pending() > 0 {
             soon();

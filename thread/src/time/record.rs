@@ -185,6 +185,7 @@ pub fn quantum(me: &Tte, need: Option<i32>, fills: &[Fill]) {
         *place = *fill;
     }
     let words = event.words();
+    // Bound: sixteen stores into a ring of events.
     let state = irq_save();
     // A CPU's ring is written here alone, with interrupts off.
     if let Some(ring) = ring(this_cpu().number()) {

@@ -1,6 +1,8 @@
 //! An open regular file of the trials' file system: all through the page cache.
 //!
 //! *Interface*: [`Opened`], through [`File`].
+//!
+//! *Unsafe*: as `file/src/fs/cache/routines.rs`.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;

@@ -61,6 +61,7 @@ pub fn roomy<'a, T, L: Growing>(
     more: usize,
 ) -> Result<Guard<'a, T>> {
     loop {
+        // Bound: what the list's own bound says; when it grows, moving it.
         let mut held = guard.lock();
         let list = of(&mut held);
         let count = list.count();

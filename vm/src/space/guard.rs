@@ -55,6 +55,9 @@ impl<M: Memory> AddressSpace<M> {
     pub(super) fn held(&self) -> Held<'_, M> {
         Held {
             space: self,
+            // Bound: **linear**: a change goes through the pages of its range (`fork`: of the whole space),
+            // interrupts on; a fault that may not pass: one page, a frame filled by zeroing or copying;
+            // access from outside: a page at a time.
             _monitor: self.monitor.lock(),
         }
     }

@@ -30,6 +30,7 @@ impl<M: Memory> Shared<M> {
 
 impl<M: Memory> Pager for Shared<M> {
     fn frame(&self, index: u64, _write: bool) -> Result<FrameRef, Errno> {
+        // Bound: a tree look-up and one zeroed frame.
         let mut pages = self.pages.lock();
         let frame = match pages.get(&index) {
             Some(frame) => *frame,

@@ -7,6 +7,8 @@
 //! The interrupt's handler only looks whether something has come; the rest is a procedure chained to its end,
 //! which wakes that thread.
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, sections 5.3.6.2 and 5.3.6.3.
+//!
+//! *Unsafe*: buffers that the device is done with.
 
 use super::super::ring::{Ring, WRITES, look_for_used, physical};
 use super::super::transport::{Bell, Transport};
@@ -158,6 +160,8 @@ impl Console {
     /// [`Odd::Gone`] when it does not.
     pub(super) fn say(&self, event: Event, port: u32, value: u16) -> Result<(), Unusable> {
         let control = self.control;
+        // Bound: the host’s answer to one message, two seconds at most; at boot, and when the host adds a
+        // port.
         let _turn = self.speaking.lock();
         let mut bytes = [0; MESSAGE];
         bytes[..4].copy_from_slice(&port.to_le_bytes());

@@ -1,4 +1,6 @@
 //! The generated code against a device in Rust that has nothing but the ring.
+//!
+//! *Unsafe*: a device that has nothing but the ring.
 
 use super::*;
 use crate::registers::Registers;

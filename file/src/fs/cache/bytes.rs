@@ -51,10 +51,12 @@ impl Cached {
     /// Stores the part of `buf` before byte `most` at `offset`, or at the end; returns the offset behind it
     /// and the count. EFBIG: there is no such part, or no room for the arrays; the backing's error; ENOMEM.
     pub fn write(&self, offset: Option<u64>, buf: &mut IoBuf, most: u64) -> Result<(u64, usize)> {
+        // Bound: one `write` of this file; page faults may sleep inside.
         let turn = self.writers.lock();
         let result = match offset {
             Some(at) => self.write_at(at, buf, most),
             None => {
+                // Bound: one `write` at the end of this file by a call.
                 self.core.appending().lock();
                 let result = self.write_at(self.size(), buf, most);
                 self.core.appending().unlock();
@@ -72,6 +74,7 @@ impl Cached {
         }
         buf.limit(usize::try_from(room).unwrap_or(usize::MAX));
         let end = offset.saturating_add(buf.remaining() as u64);
+        // Bound: a look at one page; **linear** in the pages for growing.
         let mut table = self.table.lock();
         table.reach(&self.core, end.div_ceil(PAGE as u64))?;
         drop(table);

@@ -32,6 +32,7 @@ impl Cached {
     /// far as one request reaches. None: it lies beyond the end. The backing's error; ENOMEM.
     pub fn page(&self, index: u64, wanted: u64) -> Result<Option<FrameRef>> {
         loop {
+            // Bound: one unit of pages.
             let mut table = self.table.lock();
             if let Some(page) = table.page(index) {
                 return Ok(Some(page));

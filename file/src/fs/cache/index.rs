@@ -33,6 +33,7 @@ static INDEX: Monitor<Index> = Monitor::new(Index {
 
 /// The pages of file `id`; those that `make` makes if there are none. ENOMEM.
 pub fn find(id: Id, make: impl FnOnce() -> Result<Arc<Cached>>) -> Result<Arc<Cached>> {
+    // Bound: a look in the tree of cached files.
     if let Some(file) = INDEX.lock().files.get(&id) {
         return Ok(file.clone());
     }

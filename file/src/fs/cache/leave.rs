@@ -34,9 +34,13 @@ impl Cached {
     /// Sets the size, here and by `there` at the backing: pages beyond it are removed, and new bytes inside
     /// read as zeros. EFBIG, ENOMEM: no room for the arrays; the error of `there`.
     pub fn resize(&self, size: u64, there: impl FnOnce() -> Result<()>) -> Result<()> {
+        // Bound: one truncation of this file, or a read or write that goes to its backing, **as long as it
+        // is**; page faults may sleep inside.
         let _turn = self.writers.lock();
+        // Bound: **linear** in the dirty pages of this file, each as long as its backing takes; asleep.
         let _storing = self.flushing.lock();
         let end = size.div_ceil(PAGE as u64);
+        // Bound: **linear** in the pages for truncating, 64 of them at a time for evicting.
         let reached = self.table.lock().reach(&self.core, end);
         reached?;
         if size > self.size() {
@@ -196,6 +200,7 @@ impl Gone {
         if self.held == 0 {
             return;
         }
+        // Bound: a grace period, asleep, before up to 128 pages are freed.
         epoch::synchronize();
         for address in &self.addresses[..self.held] {
             frame::release(Frame::from_routines(*address));

@@ -183,6 +183,7 @@ impl Cached {
 
     /// Pages in memory.
     pub fn resident(&self) -> usize {
+        // Bound: **linear** in the pages for growing, and when all go.
         self.table.lock().resident
     }
 
@@ -216,15 +217,18 @@ impl Cached {
     /// going on. EFBIG, ENOMEM: no room for the arrays.
     pub fn heard(&self, attr: &Attr, seen: Mark, ours: bool) -> Result<bool> {
         let new = (attr.mtime, attr.size);
+        // Bound: two words.
         let known = self.stamp.lock().is_some();
         // Local writes override the host's change; before the first report there is nothing to override.
         let turn = match known {
             true => self.writers.try_lock(),
+            // Bound: as in `leave.rs`.
             false => Some(self.writers.lock()),
         };
         let Some(_turn) = turn else {
             return Ok(false);
         };
+        // Bound: as in `leave.rs`.
         let _storing = self.flushing.lock();
         let mut table = self.table.lock();
         if table.dirty != 0 || self.changed.load(Ordering::SeqCst) > seen.0 {

@@ -1,6 +1,8 @@
 //! The routines of a description of a file whose pages lie in memory.
 //!
 //! *Interface*: [`make`], [`make_at`].
+//!
+//! *Unsafe*: generated routines over a description's cursor.
 
 use abi::errno::{Errno, Result};
 use quaject::fsmap::{self, FileCore};

@@ -20,6 +20,7 @@ const RUNS: usize = 32;
 impl Cached {
     /// Whether there is something that the backing does not have.
     pub fn is_dirty(&self) -> bool {
+        // Bound: up to 512 pages.
         let table = self.table.lock();
         table.dirty != 0 || table.storing
     }
@@ -38,6 +39,7 @@ impl Cached {
 
     /// Has the backing store all that is dirty. The errors are noted.
     pub fn flush(&self) {
+        // Bound: as in `leave.rs`.
         let _turn = self.flushing.lock();
         self.flush_in_turn();
     }
@@ -65,6 +67,7 @@ impl Cached {
             any = true;
             self.shield(&runs);
             // A routine that found a page dirty may be writing it.
+            // Bound: a grace period, asleep, before up to 512 pages are stored.
             epoch::synchronize();
             for run in runs.into_iter().filter(|run| run.1 != 0) {
                 if let Err(error) = self.store(run) {

@@ -2,6 +2,8 @@
 //!
 //! *Interface*: [`Kept`], behind its monitor. The first array has the addresses of pages, the second the
 //! addresses for writing routines (`quaject::fsmap::slot`).
+//!
+//! *Unsafe*: the arrays that routines read, published; garbage of a grace period.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;

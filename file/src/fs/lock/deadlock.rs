@@ -44,6 +44,8 @@ pub(super) struct Waits {
 impl Waits {
     /// Notes that `table` waits for `wanted`. ENOLCK without memory.
     pub fn enter(table: usize, locks: &Arc<Locks>, wanted: &Lock) -> Result<Waits> {
+        // Bound: **global**: a binary search among threads that wait for record locks; of ten, the locks of
+        // the file in the range.
         let mut all = TABLES.lock();
         try_reserve_kept(&mut all.waiting, 1).map_err(|_| Errno::ENOLCK)?;
         all.numbers += 1;
@@ -84,6 +86,7 @@ pub(super) fn closes_a_circle(table: usize) -> bool {
         let Some(waiting) = all.waiting.get(place).filter(|w| w.table == at) else {
             return false;
         };
+        // Bound: as in `lock.rs`.
         let in_the_way = waiting.locks.held.lock().conflict(&waiting.wanted);
         match in_the_way.map(|lock| lock.owner) {
             Some(Owner::Table(next)) if next == table => return true,

@@ -7,6 +7,8 @@
 //!
 //! An entry that leaves a directory is handed to the caller, to be dropped when no monitor is held: it goes a
 //! grace period later.
+//!
+//! *Unsafe*: a table that the monitor's holder alone changes.
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
@@ -95,6 +97,9 @@ impl Directory {
         Names {
             names: &self.names,
             size: &self.size,
+            // Bound: one directory: a look-up, an entry more or less, **linear** for a larger table, for
+            // closing holes in the order and for listing; nobody takes it to find a name on the way of a
+            // path.
             dir: self.dir.lock(),
         }
     }

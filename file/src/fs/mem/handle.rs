@@ -22,6 +22,7 @@ pub(super) struct Handles(Monitor<BTreeMap<u64, Weak<MemNode>>>);
 impl Handles {
     /// A file that is gone is found no more.
     pub(super) fn forget(&self, ino: u64) {
+        // Bound: one file system’s handles: a look in a tree, and no more.
         let forgotten = self.0.lock().remove(&ino);
         drop(forgotten);
     }
@@ -31,6 +32,7 @@ impl MemNode {
     /// Its handle. ENOMEM.
     pub(super) fn handle(&self) -> Result<Handle> {
         if !self.handled.load(Ordering::Acquire) {
+            // Bound: one file system’s handles: a look in a tree, and no more, and a node for it.
             let mut handles = self.fs.handles.0.lock();
             try_insert(&mut handles, self.ino, self.this.clone())?;
             self.handled.store(true, Ordering::Release);
@@ -47,14 +49,17 @@ impl Super {
             return None;
         }
         let ino = u64::from(high) << 32 | u64::from(low);
+        // Bound: one file system’s handles: a look in a tree, and no more, and a node for it.
         let look = || self.handles.0.lock().get(&ino).and_then(Weak::upgrade);
         let found = look()?;
+        // Bound: a word.
         if found.meta.lock().nlink != 0 || epoch::pending() == 0 {
             return Some(found);
         }
         // A description that was closed while others had the table is dropped a grace period later, and this
         // may have been its last reference.
         drop(found);
+        // Bound: a grace period, asleep, in a request for a file without a name.
         epoch::synchronize();
         look().map(|node| node as Arc<dyn Inode>)
     }

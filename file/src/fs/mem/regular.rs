@@ -2,6 +2,8 @@
 //!
 //! *Interface.* The behaviour ([`File`]) of a regular [`MemNode`], the code generated for its descriptions
 //! (`quaject::fsmap`), and its pages for mappings.
+//!
+//! *Unsafe*: as `file/src/fs/cache/routines.rs`.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;

@@ -13,6 +13,8 @@
 //! and the size is never beyond the array (`quaject::fsmap` builds on both).
 //!
 //! A short file's array is part of the store, which stays where it is from the first page on.
+//!
+//! *Unsafe*: the array that routines read, published; garbage of a grace period.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -132,6 +134,8 @@ impl Store {
     /// Adds `seals`; from then on no call and no routine does what they forbid. EPERM: it cannot be sealed
     /// any more; EBUSY: it has a writable mapping.
     pub fn seal(&self, seals: u32) -> Result<()> {
+        // Bound: one `write`, truncation or hole of this file, or a change of its set-id bits with a grace
+        // period, **as long as it is**; page faults may sleep inside.
         let _turn = self.writers.lock();
         let old = self.seals();
         if old & F_SEAL_SEAL != 0 {
@@ -212,6 +216,7 @@ impl Store {
     /// begun before have ended. The caller is [`alone`](Self::alone) or the only one to know the file.
     pub fn close(&self, closed: bool) {
         let closed = closed || self.holds_routines();
+        // Bound: one page; **linear** in the pages for growing and truncating.
         let table = self.table.lock();
         let changes = self.core.is_closed() != closed;
         if changes {
@@ -220,6 +225,7 @@ impl Store {
         let used = !self.pages(&table).is_empty();
         drop(table);
         if changes && closed && used {
+            // Bound: a grace period, asleep: each CPU’s next interrupt, switch or idle moment.
             epoch::synchronize();
         }
     }
@@ -377,6 +383,7 @@ impl Store {
     /// count. EFBIG.
     pub fn append(&self, buf: &mut IoBuf, most: u64) -> Result<(u64, usize)> {
         let _turn = self.writers.lock();
+        // Bound: the waiting signals of one thread, at most 1024.
         self.core.appending().lock();
         let end = self.size();
         let result = self.write_at(end, buf, most);

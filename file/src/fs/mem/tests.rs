@@ -1,4 +1,6 @@
 //! The file system in memory, through the same doors as the system calls.
+//!
+//! *Unsafe*: a look without a lock where nobody changes anything.
 
 use super::*;
 use crate::fs::context::FsContext;

@@ -10,6 +10,8 @@
 //! to be kept, and a description that writes synchronously, or may not read what it writes, have none of
 //! this: each read and write is a question to the host, from and to the program's memory, which takes a place
 //! of its own on the way (`device/src/virtio/share.rs`).
+//!
+//! *Unsafe*: as `file/src/fs/cache/routines.rs`.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{SEEK_DATA, SEEK_HOLE};

@@ -49,6 +49,7 @@ impl Host {
 
     /// One more uses the file, who has it open as `fid`, which reads or writes or both.
     pub fn attach(self: &Arc<Host>, fid: &Arc<Fid>, reads: bool, writes: bool) -> User {
+        // Bound: copying or taking two counted handles.
         let mut handles = self.handles.lock();
         handles.users += 1;
         if reads && handles.read.is_none() {
@@ -69,6 +70,7 @@ impl Host {
 impl cache::User for User {
     /// The handles stay until that is done.
     fn leave_late(&self) {
+        // Bound: copying or taking two counted handles.
         self.0.handles.lock().late = true;
     }
 }

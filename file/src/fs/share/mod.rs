@@ -151,6 +151,7 @@ static SHARES: Monitor<Vec<Arc<ShareFs>>> = Monitor::new(Vec::new());
 /// for it before. ENOENT: there is no such device.
 fn found(tag: &str, owner: Owner) -> Result<Arc<ShareFs>> {
     let known = || {
+        // Bound: **linear** in the directories of the host that are mounted.
         let mut shares = SHARES.lock();
         let place = shares.iter().position(|share| share.name == tag)?;
         if !shares[place].root.shared.session.is_gone() {

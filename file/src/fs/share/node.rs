@@ -76,6 +76,7 @@ impl Nodes {
     /// The node called `name` in the directory with number `above`. With `forget` it is not found by that
     /// name any more.
     fn called(&self, above: u64, name: &[u8], forget: bool) -> Option<Arc<Node>> {
+        // Bound: **linear**, where a name is removed or moved: the files of one share that somebody has.
         let mut nodes = self.0.lock();
         let is = |known: &Known| known.above == above && *known.name == *name;
         let number = nodes
@@ -101,6 +102,7 @@ impl Nodes {
 
 impl Drop for Node {
     fn drop(&mut self) {
+        // Bound: a look in the tree of those files.
         let mut nodes = self.shared.nodes.0.lock();
         // Another may have come in its place.
         let own = (nodes.get(&self.number)).is_some_and(|known| known.node.strong_count() == 0);
@@ -152,6 +154,7 @@ impl Node {
         let home = (self.here()?, try_slice(name)?);
         let state = (fid.clone(), attr, home.clone());
         let new = Self::new(&self.shared, fid, attr, Some(home))?;
+        // Bound: a few words of one file.
         new.state.lock().seen = Some(seen);
         let mut other_kind = None;
         let mut nodes = self.shared.nodes.0.lock();
@@ -185,6 +188,7 @@ impl Node {
             home: Some(home),
             seen: Some(seen),
         };
+        // Bound: a few words of one file.
         let old = core::mem::replace(&mut *node.state.lock(), heard);
         drop(old);
         if node.pages().is_some_and(|pages| pages.is_dirty()) {
@@ -202,6 +206,7 @@ impl Node {
 
     /// The server's handle.
     pub(super) fn fid(&self) -> Arc<Fid> {
+        // Bound: a few words of one file.
         self.state.lock().fid.clone()
     }
 
@@ -298,6 +303,7 @@ impl Node {
             }
         });
         // All threads that were inside a routine have left.
+        // Bound: a grace period, asleep, when a file becomes too long for its pages to be kept.
         epoch::synchronize();
         pages.empty();
     }
@@ -419,6 +425,7 @@ impl Inode for Node {
         let session = &self.shared.session;
         match self.kind {
             Kind::Regular => {
+                // Bound: one handle.
                 let made = self.fresh.lock().take();
                 // A mode that neither reads nor writes is none of the host's.
                 let mode = match how.flags & O_ACCMODE {
@@ -502,6 +509,7 @@ impl Inode for Node {
                 let flags = O_RDWR | abi::linux::O_CREAT | abi::linux::O_EXCL;
                 let unit = session.create(&fid, name, flags, S_IFMT & mode | bits, gid)?;
                 let node = self.own(name, cred)?;
+                // Bound: one handle.
                 let old = node.fresh.lock().replace((fid, unit));
                 drop(old);
                 return Ok(node);

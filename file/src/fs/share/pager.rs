@@ -104,6 +104,7 @@ impl SharePager {
 
 impl Pager for SharePager {
     fn frame(&self, index: u64, _write: bool) -> Result<FrameRef> {
+        // Bound: copying or exchanging eight counted handles.
         let waiting = self.window.lock().page(index);
         if let Some(page) = waiting {
             return Ok(page);

@@ -109,6 +109,7 @@ impl Drop for Fid {
     fn drop(&mut self) {
         let session = &self.session;
         let told = session.clunk(self.number);
+        // Bound: a few words.
         let mut late = session.late.lock();
         late.live -= 1;
         if !told && late.fids.len() < late.fids.capacity() {
@@ -210,6 +211,8 @@ impl Session {
         if !self.has_late.load(Ordering::Acquire) {
             return;
         }
+        // Bound: a few words; or a message for each handle that could not be given back before, none of which
+        // is waited for.
         let mut late = self.late.lock();
         while let Some(&fid) = late.fids.last() {
             if !self.clunk(fid) {

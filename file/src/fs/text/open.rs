@@ -138,6 +138,8 @@ impl File for Text {
     }
 
     fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+        // Bound: one reading of a text of `/proc` or `/syn`; a read at another offset makes all of the text
+        // before it; a page fault may sleep inside.
         let mut reading = self.reading.lock();
         let result = reading.read(&*self.source, offset, buf);
         reading.pause();

@@ -117,11 +117,13 @@ impl Own {
 
     /// Its ends, which are held.
     fn ends(&self) -> Guard<'_, Ends> {
+        // Bound: a few words.
         self.ends.lock()
     }
 
     /// The groups it has joined, which are held.
     fn groups(&self) -> Guard<'_, Groups> {
+        // Bound: at most 20 addresses.
         self.groups.lock()
     }
 
@@ -418,6 +420,7 @@ impl Family for Internet {
             cred.need(Capability::NetBindService)
                 .map_err(|_| Errno::EACCES)?;
         }
+        // Bound: finding a port; only calls that bind or connect the same socket.
         let _turn = socket.turn.lock();
         if own.transport == Transport::Raw {
             let mut ends = own.ends();

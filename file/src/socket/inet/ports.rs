@@ -132,6 +132,8 @@ fn wake_up_all() {
     // Ports that come to rest meanwhile note themselves, before or after this.
     EARLIEST.store(u64::MAX, Ordering::Relaxed);
     for chain in &PORTS {
+        // Bound: never waits; when the list grows, moving it; when memory is short, letting go of those at
+        // rest.
         wake_up_at(&mut chain.lock().0, now);
     }
 }
@@ -272,6 +274,7 @@ fn unsettle(chain: &Chain, transport: Transport, port: u16, ino: u64) {
 
 /// Calls `change` for the entry of the socket with number `ino`.
 fn with(transport: Transport, port: u16, ino: u64, change: impl FnOnce(&mut Entry)) {
+    // Bound: one in 1024 of the ports: **linear** in the sockets that share them.
     let mut chain = chain(transport, port).lock();
     unsettle(&chain, transport, port, ino);
     let mut entries = chain.0.iter_mut();
@@ -303,6 +306,7 @@ pub fn unbind(transport: Transport, port: u16, ino: u64) {
 
 /// The socket with this name may listen. EADDRINUSE.
 pub fn listen(own: &Own, name: Name, ino: u64) -> Result<()> {
+    // Bound: one in 1024 of the ports: **linear** in the sockets that share them.
     let chain = chain(own.transport, name.port).lock();
     let taken = chain.0.iter().any(|other| {
         let same = matches!(other.what, What::Socket { ino: i, .. } if i == ino);
@@ -332,6 +336,7 @@ fn lot(from: Name) -> u32 {
 
 /// The listener at `to`, for a connection from `from`.
 pub fn listener(to: Name, from: Name) -> Option<Arc<Socket>> {
+    // Bound: one in 1024 of the ports: **linear** in the sockets that share them.
     let chain = chain(Transport::Tcp, to.port).lock();
     let suiting = |entry: &Entry| match &entry.what {
         What::Socket { own, .. } if entry.is(Transport::Tcp, to.port) && own.is_listening() => {
@@ -388,6 +393,7 @@ impl Entry {
 /// The receiver of a message from `from` to `to`: among unconnected sockets that share the port by
 /// SO_REUSEPORT always the same for the same sender, otherwise the last.
 pub fn receiver(transport: Transport, to: Name, from: Name) -> Option<Arc<Socket>> {
+    // Bound: one in 1024 of the ports: **linear** in the sockets that share them.
     let chain = chain(transport, to.port).lock();
     let (mut best, mut count, mut found) = (0, 0, None);
     for entry in &chain.0 {
@@ -459,6 +465,7 @@ pub fn join(name: Name, sharing: Sharing) -> Result<()> {
 
 /// Removes such a connection.
 pub fn part(name: Name, sharing: Sharing) {
+    // Bound: one in 1024 of the ports: **linear** in the sockets that share them.
     let mut chain = chain(Transport::Tcp, name.port).lock();
     let at = chain.0.iter_mut().position(|entry| match &mut entry.what {
         What::Joined {

@@ -74,6 +74,7 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8], nonblocking: bool) -
     if family_of(address)? == AF_UNSPEC {
         return disconnect(socket, own);
     }
+    // Bound: making two queues and linking two sockets; only calls that bind or connect the same socket.
     let turn = socket.turn.lock();
     if own.is_listening() {
         return Err(Errno::EISCONN);

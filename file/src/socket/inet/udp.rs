@@ -46,6 +46,7 @@ pub(super) struct Path {
 /// ENETUNREACH, EACCES, …
 pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
     let own = Own::of(socket)?;
+    // Bound: finding a port; only calls that bind or connect the same socket.
     let _turn = socket.turn.lock();
     // The sender of queued messages, and of messages from a routine that is being executed, is known.
     let speaks = socket.inbox.queue().is_some() || socket.named.get().is_some();

@@ -54,6 +54,7 @@ pub fn enter(socket: &Arc<Socket>, number: u32) -> Result<()> {
         dump: Monitor::new(None),
         dumping: AtomicBool::new(false),
     })?;
+    // Bound: giving one socket its number.
     let _turn = socket.turn.lock();
     if Port::of(socket).is_some() {
         return Err(Errno::EINVAL);
@@ -101,6 +102,8 @@ pub fn leave(socket: &Socket) {
     let Some(port) = Port::of(socket) else {
         return;
     };
+    // Bound: **global**: a number's place among those of all netlink sockets, found by halves; moving those
+    // behind it.
     let mut ports = PORTS.lock();
     if let Ok(at) = ports.0.binary_search(&(socket.protocol, port.number)) {
         ports.0.remove(at);
@@ -137,6 +140,7 @@ impl Port {
         if self.dumping.swap(true, Ordering::SeqCst) {
             return Err(Errno::EBUSY);
         }
+        // Bound: exchanging a few words.
         *self.dump.lock() = Some(dump);
         self.go_on(socket);
         Ok(())

@@ -7,6 +7,8 @@
 //! ([`file::fs::spot`]) and counted; changes of that directory are made with interrupts on. The rest goes the
 //! ordinary way: a path that is long or lies across pages, a name that is there or not against expectation, a
 //! right that is not plain, somebody who watches files.
+//!
+//! *Unsafe*: the running process's words, with interrupts off.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;

@@ -2,6 +2,8 @@
 //!
 //! *Interface.* [`CALLS`]; [`fcntl_outright`] asks for flags, changes them, and takes and releases record
 //! locks, without a trap frame.
+//!
+//! *Unsafe*: the running process's table and its descriptions, with interrupts off.
 
 #![deny(clippy::arithmetic_side_effects)]
 
@@ -365,6 +367,7 @@ fn record(
 fn payer(caller: &Caller) -> Payer<'_> {
     Payer {
         user: &caller.cred.user,
+        // Bound: one limit.
         limit: caller.process.limits.lock().cur(RLIMIT_LOCKS),
     }
 }

@@ -12,6 +12,8 @@
 //! watches files. No error is answered here.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
+//!
+//! *Unsafe*: reading the name table with interrupts off.
 
 use abi::linux::{AT_FDCWD, O_ACCMODE, O_CLOEXEC, O_CREAT, O_LARGEFILE};
 use abi::nr;

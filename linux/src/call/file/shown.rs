@@ -12,6 +12,8 @@
 //! their start: by the function that is named when a stub is made, or the slow way.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and section 3.2.1 (what is known is a constant).
+//!
+//! *Unsafe*: entries, inodes and descriptions that stay while interrupts are off.
 
 use abi::errno::Errno;
 use abi::linux::{AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_SYMLINK_NOFOLLOW};

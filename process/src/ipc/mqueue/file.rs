@@ -28,6 +28,7 @@ struct Text<'a>(&'a Queue);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        // Bound: a few words.
         let state = self.0.state.lock();
         let bytes = state.bytes;
         let notice = state.notice.as_ref();

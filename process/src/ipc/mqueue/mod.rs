@@ -209,6 +209,8 @@ impl Queue {
         MqAttr {
             maxmsg: self.most as i64,
             msgsize: self.size as i64,
+            // Bound: **linear** in the messages of one queue, at most 65,536 (10 unless root says otherwise),
+            // half of which are moved up, and in the senders that wait there.
             curmsgs: self.state.lock().messages.len() as i64,
             ..MqAttr::default()
         }
@@ -217,6 +219,7 @@ impl Queue {
     /// Something was asked or changed.
     pub fn touch(&self, modified: bool) {
         let now = now();
+        // Bound: a few words.
         let mut node = self.node.lock();
         (node.atime, node.ctime) = (now, now);
         if modified {

@@ -90,6 +90,7 @@ impl FileSystem for Queues {
 
 impl Queues {
     fn find(&self, name: &[u8]) -> Option<Arc<Queue>> {
+        // Bound: **global**: **linear** in the queues with names, at most 256 unless root says otherwise.
         let named = self.named.lock();
         let found = named.iter().find(|one| *one.name == *name);
         found.map(|one| one.queue.clone())
@@ -130,6 +131,7 @@ impl Queues {
         let gone = named.remove(place.ok_or(Errno::ENOENT)?);
         drop(named);
         gone.queue.named.store(false, Ordering::Relaxed);
+        // Bound: a few words.
         gone.queue.node.lock().ctime = now();
         self.changed();
         Ok(())
@@ -138,6 +140,7 @@ impl Queues {
     /// Its names are others.
     fn changed(&self) {
         let now = now();
+        // Bound: a few words.
         let mut root = self.root.lock();
         (root.atime, root.mtime, root.ctime) = (now, now, now);
         drop(root);
@@ -181,8 +184,10 @@ impl Inode for File {
     fn attr(&self) -> Attr {
         let (nlink, size) = match &self.queue {
             Some(queue) => (u32::from(queue.named.load(Ordering::Relaxed)), QUEUE_SIZE),
+            // Bound: **global**: **linear** in the queues with names, at most 256 unless root says otherwise.
             None => (2, self.fs.named.lock().len() as u64 * ENTRY_SIZE),
         };
+        // Bound: a few words.
         let node = *self.node().lock();
         Attr {
             size,

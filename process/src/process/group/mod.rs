@@ -205,6 +205,8 @@ impl Group {
 
     /// The group called `name` in it.
     pub fn child(&self, name: &[u8]) -> Option<Arc<Group>> {
+        // Bound: **global**: **linear** in the groups, at most 4096: a comparison of names, or a move of the
+        // list.
         HIERARCHY.lock().child(self, name).cloned()
     }
 
@@ -400,6 +402,7 @@ impl Group {
     /// The CPU time of threads in it and below, those that have ended included. ENOMEM.
     pub fn consumed(&self) -> Result<Consumed> {
         let sum = members::consumed(self)?;
+        // Bound: a few words.
         let [user_ns, system_ns] = self.told.lock().divide_sum(sum);
         Ok(Consumed { user_ns, system_ns })
     }

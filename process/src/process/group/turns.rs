@@ -126,6 +126,8 @@ impl Tree {
         };
         tree.add(0, 0, groups::WEIGHT, factors)?;
         try_push(&mut tree.nearest, (0, 0))?;
+        // Bound: **global**: **linear** in the groups, at most 4096: a few words for each; a thread of its
+        // own.
         let hierarchy = HIERARCHY.lock();
         for group in &hierarchy.groups {
             let above = group.parent().map_or(0, |above| above.id);

@@ -9,6 +9,8 @@
 //! and runs no process's destructor.
 //!
 //! Progress: a lookup is wait-free except for the count of the handle that it returns, which is lock-free.
+//!
+//! *Unsafe*: entries that live until a grace period.
 
 use alloc::sync::{Arc, Weak};
 use core::mem::ManuallyDrop;
@@ -89,6 +91,7 @@ unsafe fn counted<T>(entry: *mut ()) -> Option<Arc<T>> {
 
 /// The process with number `pid`, if `seen` accepts the bits of its entry.
 fn process(pid: i32, seen: impl Fn(usize) -> bool) -> Option<Arc<Process>> {
+    // Bound: one load, and a count.
     let irq = irq_save();
     let (thing, bits) = REGISTER.get(pid);
     let there = !thing.is_null() && seen(bits);

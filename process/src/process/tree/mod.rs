@@ -64,11 +64,14 @@ pub fn reserve(exempt: bool) -> Result<i32> {
 pub fn found(leader: &Arc<Process>, parent: Option<&Process>) {
     let Some(parent) = parent else {
         // Every process may become its child, and a process that hands children over cannot be refused.
+        // Bound: once, at boot: room for all.
         let _ = try_reserve(&mut leader.children.lock(), most());
         return found_session(leader);
     };
     found_session(leader);
     #[expect(clippy::disallowed_methods, reason = "the first program, at boot")]
+    // Bound: one word, or one signal to the parent; **linear** in the children of one process when the parent
+    // does not want to know of an end.
     parent.children.lock().push(leader.clone());
 }
 
@@ -90,6 +93,7 @@ pub(crate) fn enter(
     maker: &Process,
     missed: impl Fn() -> bool,
 ) -> Result<()> {
+    // Bound: a few words: a child enters.
     let mut children = maker.children.lock();
     let enter = |among: &mut _| enter_among(among, child, task, maker, missed);
     if child.ppid() == maker.pid {
@@ -185,6 +189,7 @@ pub(crate) struct Orphans {
 /// parent and the zombie that the parent waits for it. Needs no memory: an ancestor without memory gets no
 /// orphans.
 pub(crate) fn move_children(from: &Process, waits: fn(&Process, &Process) -> bool) -> Orphans {
+    // Bound: **linear** in the children of the process that ends.
     let mut children = from.children.lock();
     let mut all = core::mem::take(&mut *children);
     let mut reaper = None;
@@ -194,6 +199,8 @@ pub(crate) fn move_children(from: &Process, waits: fn(&Process, &Process) -> boo
         && let Some(process) = find(above)
     {
         if process.is_reaper.load(Ordering::SeqCst) {
+            // Bound: **linear** in the children of the process that ends, when this one takes them; the group
+            // of one process changes.
             let mut adopted = process.children.lock();
             // A process that ends says so before it takes this monitor to hand its children over.
             if !process.signals.is_ending() && try_reserve(&mut adopted, all.len()).is_ok() {
@@ -209,6 +216,7 @@ pub(crate) fn move_children(from: &Process, waits: fn(&Process, &Process) -> boo
         && !all.is_empty()
         && let Some(init) = find(INIT)
     {
+        // Bound: **linear** in the children of the process that ends.
         let mut adopted = init.children.lock();
         living = Some(adopt(&init, &mut adopted, &mut all, |_, _| false));
     }
@@ -341,6 +349,7 @@ fn move_to(process: &Process, pgrp: i32) -> Option<()> {
 /// `setsid`: the caller becomes the leader of a new session without a terminal. EPERM for a group leader.
 pub fn new_session(caller: &Process) -> Result<i32> {
     let session = Session::new(caller.pid);
+    // Bound: a few words: the group and session of one process change.
     let children = caller.children.lock();
     if !NAMES.found_session(caller.pid) {
         return Err(Errno::EPERM);

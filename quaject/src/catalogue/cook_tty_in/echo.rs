@@ -5,6 +5,8 @@
 //! party at a time shows bytes.
 //!
 //! Source: dissertation, sections 3.2.2, 4.1.3 and 4.4.2.
+//!
+//! *Unsafe*: promise of the routine; a buffer's bytes in the test.
 
 use crate::kit::assembly::{Assembly, Made, Published};
 use crate::kit::class::{Header, Holder};

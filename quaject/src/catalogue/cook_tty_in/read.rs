@@ -9,6 +9,8 @@
 //! read; nothing asked for; a kernel address; a fault.
 //!
 //! Source: dissertation, sections 3.2.1 and 3.2.2, table 4.2.
+//!
+//! *Unsafe*: promise of the routine.
 
 use super::typed::{ENDS, Mode, NO_BYTE, PLACES, Reader, Typed};
 use super::{GROUP, Quaject};

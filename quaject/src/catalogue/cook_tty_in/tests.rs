@@ -1,4 +1,6 @@
 //! The input editor against what a person sees and a program reads.
+//!
+//! *Unsafe*: routines over leaked memory.
 
 use super::*;
 use crate::catalogue::cook_tty_out::CookTtyOut;

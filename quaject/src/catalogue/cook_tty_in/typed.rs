@@ -14,6 +14,8 @@
 //! its position. One reader may sleep straight out of its routine, as at a pipe (`kit::sleeper`).
 //!
 //! Source: dissertation, table 4.2 ("read a processed character from the edit buffer").
+//!
+//! *Unsafe*: routines pass the buffer that they were made for.
 
 use crate::kit::sleeper::{Sleep, Sleeper};
 use core::mem::offset_of;
@@ -167,6 +169,7 @@ impl Typed {
 
     /// Does something while no reader is at the buffer.
     pub(super) fn alone<R>(&self, f: impl FnOnce() -> R) -> R {
+        // Bound: at most the edit buffer’s 4096 places.
         self.reader.turn.lock();
         let result = f();
         self.reader.turn.unlock();

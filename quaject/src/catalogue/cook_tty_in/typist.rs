@@ -10,6 +10,8 @@
 //! 0; a kernel address; a fault. Waiting readers are woken.
 //!
 //! Source: dissertation, sections 3.2.1 and 3.2.2, table 4.2.
+//!
+//! *Unsafe*: promise of the routine.
 
 use super::CAPACITY;
 use super::typed::{PLACES, Reader, Typed};

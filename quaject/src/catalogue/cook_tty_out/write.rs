@@ -13,6 +13,8 @@
 //! the consumer is a pseudo-terminal's master, whoever waits there is woken.
 //!
 //! Source: dissertation, sections 3.2.1, 3.2.2 and 4.1.4.
+//!
+//! *Unsafe*: promise of the routine.
 
 use super::{Quaject, RAW_WRITE};
 use crate::catalogue::composed::Recipe;

@@ -9,6 +9,8 @@
 //!
 //! Source: dissertation, sections 3.3.1 (one word instead of a lock) and 4.1.3; the semantics are those of
 //! Linux's `eventfd`.
+//!
+//! *Unsafe*: routines that keep what they name; callbacks get the counter's address.
 
 mod routine;
 

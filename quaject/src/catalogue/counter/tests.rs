@@ -1,4 +1,6 @@
 //! Counters' routines against their twins, on the same numbers.
+//!
+//! *Unsafe*: making routines by hand.
 
 use super::routine::{synthesize_add, synthesize_take};
 use super::*;

@@ -4,6 +4,8 @@
 //! where several threads call `pass` or `put` of one filter at once, sums may get lost.
 //!
 //! Source: RFC 1950, section 8.2.
+//!
+//! *Unsafe*: words in a near block.
 
 use super::{Treatment, filter};
 use crate::kit::assembly::Assembly;

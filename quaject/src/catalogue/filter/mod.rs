@@ -11,6 +11,8 @@
 //! A byte that a `put` could not hand on is not counted: it comes again.
 //!
 //! Source: dissertation, sections 3.2.2 and 4.1.4.
+//!
+//! *Unsafe*: promises of the generated `pass` and `put`; callentries pass the filter that they keep.
 
 pub mod checksum;
 pub mod newline;

@@ -3,6 +3,8 @@
 //! *Interface*: the code counts the bytes; [`Filter::due_ns`] says how long those that have passed are to
 //! last still. A caller that may sleep waits so long before it moves the next ones; a message stays whole,
 //! however long it is.
+//!
+//! *Unsafe*: the word in a near block.
 
 use super::{Filter, Treatment, filter};
 use crate::kit::assembly::Assembly;
@@ -76,6 +78,7 @@ impl Treatment for Limited {
 impl Filter<Limited> {
     /// Nanoseconds from `now_ns` on that the bytes which have passed are to last; 0: more may pass.
     pub fn due_ns(&self, now_ns: u64) -> u64 {
+        // Bound: two words and a division.
         let mut begun = self.treatment.begun.lock();
         let passed = self.value();
         let bytes = u128::from(passed.saturating_sub(begun.passed));

@@ -19,6 +19,8 @@
 //! writing routine.
 //!
 //! Source: dissertation, table 4.2 (FSmap) and section 3.2.1 (`open` as F_create, `read` as F_small).
+//!
+//! *Unsafe*: bytes of pages by address; routines that keep what they name.
 
 mod piece;
 mod read;

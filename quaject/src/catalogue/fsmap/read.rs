@@ -3,6 +3,8 @@
 //! Three paths, from narrow to wide: one byte; a piece of one page; pieces of several pages, and reads that
 //! the end of the file shortens. Each ends by moving the offset, its only publication; a `pread64` publishes
 //! nothing.
+//!
+//! *Unsafe*: promise of the routine.
 
 use super::piece::{Position, Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};

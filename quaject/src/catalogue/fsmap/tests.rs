@@ -1,4 +1,6 @@
 //! File routines against their twins, on the same inputs.
+//!
+//! *Unsafe*: making routines by hand.
 
 use super::*;
 use crate::catalogue::testing::{

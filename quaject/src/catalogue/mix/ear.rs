@@ -2,6 +2,8 @@
 //!
 //! *Interface*: an [`Ear`] ("Recorder") is made over a [`Channel`], whose readers may have generated
 //! routines; a callentry can be linked between the splitter and the ring ([`PUT_FRAMES`]).
+//!
+//! *Unsafe*: the word in a near block.
 
 #[cfg(test)]
 use super::emit::FRAME;

@@ -15,6 +15,8 @@
 //! `Voice::mix_into` and `add` are the plain twin.
 //!
 //! Source: dissertation, sections 3.3.3 (the buffers' code follows each other in the handler) and 4.1.
+//!
+//! *Unsafe*: promises of the routine and of its signature.
 
 mod ear;
 mod emit;
@@ -81,6 +83,7 @@ impl Mixer {
         if voices.len() > MOST {
             return Err(Unmade::BadSpec);
         }
+        // Bound: generating one routine for 16 voices at most.
         let mut present = self.voices.lock();
         let made = generate(&voices, self.header)?;
         let old = core::mem::replace(&mut *present, voices);
@@ -124,6 +127,7 @@ pub fn mix(mixer: &Ref<Mixer>) -> Entry<Read> {
 }
 
 fn target(mixer: &Ref<Mixer>) -> Target {
+    // Bound: copying 16 handles.
     let voices = mixer.voices.lock().clone();
     Arc::new(Mix {
         mixer: mixer.clone(),

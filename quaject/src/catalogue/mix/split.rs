@@ -5,6 +5,8 @@
 //! block, which is counted; the others get it.
 //!
 //! Source: dissertation, section 3.3.3.
+//!
+//! *Unsafe*: promises of the routine and of its signature.
 
 use super::ear::{Ear, PUT_FRAMES};
 use crate::kit::assembly::{Assembly, Made, Published, Way};
@@ -58,6 +60,7 @@ impl Splitter {
         if ears.len() > super::MOST {
             return Err(Unmade::BadSpec);
         }
+        // Bound: generating one routine for 16 rings at most.
         let mut present = self.ears.lock();
         let made = generate(&ears, self.header)?;
         let old = core::mem::replace(&mut *present, ears);
@@ -153,6 +156,7 @@ pub fn split(splitter: &Ref<Splitter>) -> Entry<Write> {
 }
 
 fn target(splitter: &Ref<Splitter>) -> Target {
+    // Bound: copying 16 handles.
     let ears = splitter.ears.lock().clone();
     Arc::new(Split {
         splitter: splitter.clone(),

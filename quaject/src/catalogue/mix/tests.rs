@@ -1,4 +1,6 @@
 //! Mixing routines against their plain twin, with rings that wrap, run dry and begin again; and splitters.
+//!
+//! *Unsafe*: calling the routines; a function that fills bytes.
 
 use super::*;
 use crate::catalogue::testing::Random;

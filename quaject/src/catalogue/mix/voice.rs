@@ -2,6 +2,8 @@
 //!
 //! *Interface*: [`Voice`] is made over a [`Channel`], whose writers may have generated routines;
 //! [`FRAMES`] is the callout by which the mixer gets frames in place of those of the ring.
+//!
+//! *Unsafe*: words in a near block.
 
 use super::emit::{FRAME, LONGEST};
 use crate::kit::class::Header;

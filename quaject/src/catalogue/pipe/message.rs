@@ -8,6 +8,8 @@
 //!
 //! A message takes a word for its length and as many words as its bytes need, so the length never wraps
 //! around the ring's end.
+//!
+//! *Unsafe*: routines that keep what they name.
 
 use super::{
     NAME, Patience, PipeCore, ReadEnd, WriteEnd, synthesize_receive, synthesize_receive_from,

@@ -10,6 +10,8 @@
 //! by the monitor of their end. Routines check a [`Guard`] for all rare cases: a waiting peer, a closed end.
 //!
 //! Source: dissertation, sections 3.3.1 and 5.2.2; Massalin and Pu 1989, figure 1.
+//!
+//! *Unsafe*: the bytes of the ring between the two counters; callbacks get the core's address.
 
 mod end;
 mod message;
@@ -378,12 +380,17 @@ impl PipeCore {
 
     /// The reading end, for ordinary Rust. Sleeps while another reader has it.
     pub fn read_end(&self) -> ReadEnd<'_> {
+        // Bound: one pass over this pipe’s ring, 64 KiB unless `F_SETPIPE_SZ` made it another; a page fault
+        // may sleep inside; `splice` to a socket or terminal waits inside until that has room, as on Linux,
+        // and other readers of the pipe with it.
         self.tail.reading.lock();
         ReadEnd { pipe: self }
     }
 
     /// The writing end, for ordinary Rust. Sleeps while another writer has it.
     pub fn write_end(&self) -> WriteEnd<'_> {
+        // Bound: one pass over this pipe’s ring, 64 KiB unless `F_SETPIPE_SZ` made it another; a page fault
+        // may sleep inside, waiting for bytes does not happen inside.
         self.writing.lock();
         WriteEnd { pipe: self }
     }

@@ -2,6 +2,8 @@
 //! raises the guard and checks again.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p quaject --lib model`.
+//!
+//! *Unsafe*: a lent ring.
 
 use crate::kit::guard::{Flag, Guard};
 use crate::primitive::{AtomicU64, Ordering, in_order};

@@ -3,6 +3,8 @@
 //! For an empty queue it waits, or takes the slow exit. An ended queue takes the slow exit even with messages
 //! in it, since there may be more to report than bytes. The routine behind `recvfrom` with an address also
 //! tells the sender, who is the same for all messages of a queue: its name is a constant of the code.
+//!
+//! *Unsafe*: promise of the routine.
 
 use super::end::{End, Kind, reading};
 use super::message::{HEADER, MESSAGES};

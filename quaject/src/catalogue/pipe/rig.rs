@@ -1,5 +1,7 @@
 //! Common code of the tests of a pipe's routines: two queues, one for routines and one for their twins, which
 //! get the same calls.
+//!
+//! *Unsafe*: making routines by hand.
 
 use super::*;
 use crate::catalogue::testing::{Ended, Random, UserMemory, call, low, low_block, seam};

@@ -1,6 +1,8 @@
 //! The routine behind `write` of messages.
 //!
 //! A message that does not fit, is empty or too long takes the slow exit.
+//!
+//! *Unsafe*: promise of the routine.
 
 use super::PipeCore;
 use super::end::{End, Kind, writing};

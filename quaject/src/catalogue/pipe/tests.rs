@@ -1,4 +1,6 @@
 //! Pipe routines against their twins, on the same inputs.
+//!
+//! *Unsafe*: making routines by hand.
 
 use super::rig::{Load, Pair, every_variant, queue};
 use super::*;

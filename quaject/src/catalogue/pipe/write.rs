@@ -3,6 +3,8 @@
 //! One byte takes a short path; other counts take the general path, which copies eight bytes at a time, wraps
 //! around, and wakes a waiting reader after it has published. A write that does not fit completely takes the
 //! slow exit.
+//!
+//! *Unsafe*: promise of the routine.
 
 use super::end::{End, Kind, writing};
 use super::ring::Index;

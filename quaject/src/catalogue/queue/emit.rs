@@ -18,6 +18,8 @@
 //! forward a stored word to the next load at no cost if both address it in the same way, by an unchanged
 //! register or relative to rip. With an absolute address they do not, and a position's increment takes four
 //! to six cycles instead of one.
+//!
+//! *Unsafe*: clearing the places.
 
 use super::string::put_one;
 use super::{FailedWords, Parties, Q_EMPTY, Q_EMPTY_1, Q_FULL, Q_FULL_1, Spec, TailWords, Words};

@@ -16,6 +16,8 @@
 //!
 //! Source: dissertation, section 4.1.4, footnote 2 (a ByteQueue "that has a string-oriented interface to
 //! reduce looping"), and section 3.2.2.
+//!
+//! *Unsafe*: claims by their address.
 
 use super::emit::Ending;
 use super::{ByteQueue, Layout, Parties, Q_EMPTY, Q_EMPTY_1, Q_FULL, Q_FULL_1};

@@ -1,4 +1,6 @@
 //! Tests of queues whose other end stops between any two instructions, or acts at the same instant.
+//!
+//! *Unsafe*: a place to look at; stops between instructions (`sync/tests/common/trap.rs`).
 
 use super::tests::{queue, specs};
 use super::*;

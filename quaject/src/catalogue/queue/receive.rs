@@ -11,6 +11,8 @@
 //! full before, `Q_full-1` of the queue is called, or is inlined here.
 //!
 //! Source: dissertation, sections 3.2.1, 3.2.2 and 4.1.4.
+//!
+//! *Unsafe*: promise of the routine.
 
 use super::{ByteQueue, Channel, Frame, Parties, many};
 use crate::catalogue::composed::Recipe;

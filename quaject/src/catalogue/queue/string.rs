@@ -9,6 +9,8 @@
 //!
 //! Source: dissertation, section 4.1.4, footnote 2 (a ByteQueue "that has a string-oriented interface to
 //! reduce looping").
+//!
+//! *Unsafe*: places between the two positions, or that were claimed; words and claims in a near block.
 
 use super::{ByteQueue, FailedWords, Parties, TailWords, Words, emit};
 use crate::kit::assembly::Ring;
@@ -277,6 +279,7 @@ impl<'a> Strings<'a> {
     /// The bytes that fit of `bytes`, from one of many. A claim is short, since it delays what is behind it.
     #[inline(always)]
     fn add(self, bytes: &[u8]) -> usize {
+        // Bound: a copy of at most what fits into the queue, 32 KiB; callers bring a page, a terminal 16 KiB.
         without_interrupts(|| {
             let Some(claims) = self.claims else {
                 return self.append(bytes);

@@ -1,4 +1,6 @@
 //! Queues against their twins and a model, and the channels of figures 4.2 and 4.3.
+//!
+//! *Unsafe*: thread handles as callback arguments.
 
 use super::*;
 use crate::catalogue::gauge::{self, Gauge};

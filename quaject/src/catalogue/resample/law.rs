@@ -3,6 +3,8 @@
 //! *Interface*: [`Law::decoder`] and [`Law::encoder`] make the table that a format needs, if it needs one.
 //!
 //! Source: ITU-T G.711.
+//!
+//! *Unsafe*: filling a near block that nobody shares yet.
 
 use super::format::Sample;
 use crate::kit::near::Block;

@@ -15,6 +15,8 @@
 //! The twin is in `twin.rs`.
 //!
 //! Source: dissertation, section 6.3.3 (an FLL generates the timing of a digital interpolation filter).
+//!
+//! *Unsafe*: words in a near block; promise of the routine, which gets the ends of slices.
 
 mod emit;
 pub mod format;

@@ -6,6 +6,8 @@
 //!
 //! The window is Kaiser's, with β = 8: what is outside the band is 80 dB down and more. Where fewer frames go
 //! than come, the band is narrower and the filter longer.
+//!
+//! *Unsafe*: coefficients in near blocks.
 
 use crate::kit::near::Block;
 use crate::kit::seam::{Unmade, near};

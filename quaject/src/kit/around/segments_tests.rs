@@ -1,4 +1,6 @@
 //! Routines behind `readv` and `writev` beside those behind `read` and `write`.
+//!
+//! *Unsafe*: files and memory that tests leak.
 
 use super::*;
 use crate::catalogue::constant::constant;

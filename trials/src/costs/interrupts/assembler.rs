@@ -2,6 +2,8 @@
 //! is asked whether it is active.
 //!
 //! *Interface*: [`Assembler`]. It has the sources of [`super::plain`].
+//!
+//! *Unsafe*: the handler by hand.
 
 use core::arch::naked_asm;
 

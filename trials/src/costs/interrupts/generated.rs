@@ -2,6 +2,8 @@
 //! of section 3.3.1 in it.
 //!
 //! *Interface*: [`Generated`].
+//!
+//! *Unsafe*: words in near blocks.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};

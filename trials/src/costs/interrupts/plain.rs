@@ -2,6 +2,8 @@
 //! kernel's common entry, which saves all registers.
 //!
 //! *Interface*: [`Plain`]; [`Sound`] has the sources, for [`super::assembler`], too.
+//!
+//! *Unsafe*: the handler's entry; places in a buffer.
 
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;

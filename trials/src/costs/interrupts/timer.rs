@@ -3,6 +3,8 @@
 //! *Interface*: [`start`] and [`stop`]; or [`route`], and then [`set`] and [`rest`] again and again.
 //! Its interrupt is edge triggered and wants no answer.
 //! Source: Intel 8254 data sheet, mode 2.
+//!
+//! *Unsafe*: ports of the PC's timer.
 
 use machine::{irq, port};
 
