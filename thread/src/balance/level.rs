@@ -1,6 +1,6 @@
 //! Levelling: a CPU on which more threads are ready than on another gives one away.
 //!
-//! *Interface*: [`give`], when a quantum has ended. With interrupts off.
+//! *Interface*: [`give`], when a quantum has ended, and [`goes_round`] before it. With interrupts off.
 //!
 //! Idle CPUs take threads for themselves; this is for the time when none is idle. A CPU with one thread
 //! keeps no quanta and looks at nothing, so the CPU with more threads does the work, in some hundred
@@ -24,24 +24,35 @@ const EVERY_NS: u64 = 4_000_000;
 /// Time after which a difference of one changes its place, nanoseconds.
 const ROUND_NS: u64 = 100_000_000;
 
-/// Gives a thread of the shelf to a CPU that has fewer, if it is time for a look, `now`.
-pub(crate) fn give(here: &Local, me: &Tte, now: u64) {
+/// The CPU that is to have one of this CPU's threads now, if it is time for a look.
+fn choose(here: &Local, me: &Tte, now: u64) -> Option<usize> {
     if now < here.level_ns.load(Ordering::Relaxed) {
-        return;
+        return None;
     }
-    here.level_ns.store(now + EVERY_NS, Ordering::Relaxed);
-    let number = me.cpu();
-    let long_ago = now.saturating_sub(here.gave_ns.load(Ordering::Relaxed)) >= ROUND_NS;
+    let rested = now.saturating_sub(here.gave_ns.load(Ordering::Relaxed)) >= ROUND_NS;
     let ready = |cpu| local(cpu).ring.all_ready();
-    let Some(there) = receiver(number, cpus(), ready, long_ago) else {
-        return;
-    };
+    receiver(me.cpu(), cpus(), ready, rested)
+}
+
+/// Whether a thread that is next in line here is to go to another CPU: the shelf would never have one of two.
+pub(crate) fn goes_round(here: &Local, me: &Tte, now: u64) -> bool {
+    !here.ring.shelf.is_used() && !here.ring.has_urgent() && choose(here, me, now).is_some()
+}
+
+/// Gives a thread of the shelf to a CPU that has fewer, if it is time for a look, `now`. Urgent ones have
+/// rules of their own.
+pub(crate) fn give(here: &Local, me: &Tte, now: u64) {
+    let chosen = choose(here, me, now);
+    if now >= here.level_ns.load(Ordering::Relaxed) {
+        here.level_ns.store(now + EVERY_NS, Ordering::Relaxed);
+    }
+    let Some(there) = chosen else { return };
     let its = |tte: *mut Tte| {
         // SAFETY: shelves hold entries, which are never unmapped.
-        let moves_data = unsafe { &*tte }.channels() > 0;
-        let later = if moves_data { RINGS as u8 } else { 0 };
+        let entry = unsafe { &*tte };
+        let later = if entry.channels() > 0 { RINGS as u8 } else { 0 };
         rank(tte)
-            .filter(|_| may_run(tte, there))
+            .filter(|_| !entry.is_urgent() && may_run(tte, there))
             .map(|rank| rank + later)
     };
     let Some(tte) = here.ring.shelf.take_here(its) else {
@@ -49,7 +60,10 @@ pub(crate) fn give(here: &Local, me: &Tte, now: u64) {
     };
     // SAFETY: as above.
     let tte = unsafe { &*tte };
-    here.gave_ns.store(now, Ordering::Relaxed);
+    // One that goes round rests there as long.
+    for cpu in [here, local(there)] {
+        cpu.gave_ns.store(now, Ordering::Relaxed);
+    }
     tte.invited.store(0, Ordering::Relaxed);
     tte.move_to(there);
     block::send_home(tte);

@@ -48,21 +48,22 @@ use machine::cpu::{Cpu, cpus};
 const OFFERS: usize = 4;
 
 /// Puts the threads that have waited for a quantum in the ring on the shelf, and wakes an idle CPU for each;
-/// the next in line goes too when a CPU is idle. Returns the number of idle CPUs that were woken.
+/// the next in line goes too when a CPU is idle, or when it is to go round. Returns the number of idle CPUs that were woken.
 #[inline]
-pub(crate) fn offer(local: &Local, me: &Tte) -> usize {
+pub(crate) fn offer(local: &Local, me: &Tte, now: u64) -> usize {
     if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) {
         return 0;
     }
-    offer_spare(local, me)
+    offer_spare(local, me, now)
 }
 
 #[inline(never)]
-fn offer_spare(local: &Local, me: &Tte) -> usize {
+fn offer_spare(local: &Local, me: &Tte, now: u64) -> usize {
     let home = me.cpu();
     let mut coming = usize::from(left(&local.ring));
+    let goes_round = level::goes_round(local, me, now);
     for _ in 0..OFFERS {
-        let hungry = IDLE.any();
+        let hungry = IDLE.any() || goes_round;
         let Some(spare) = local
             .ring
             .spare(me, hungry, |tte| tte.may_leave(home) && waited_long(tte))

@@ -55,8 +55,8 @@ pub(crate) struct Local {
     pub program: AtomicPtr<TrapFrame>,
     /// When the timer interrupted that program, nanoseconds.
     pub interrupted_ns: AtomicU64,
-    /// When this CPU compares its number of threads with the others' next, and when it gave one away,
-    /// nanoseconds.
+    /// When this CPU compares its number of threads with the others' next, and when it gave one away or was
+    /// given one, nanoseconds.
     pub level_ns: AtomicU64,
     pub gave_ns: AtomicU64,
     /// The thread that another CPU wants to run here next, and the level of its waiter; 0 for none.

@@ -442,6 +442,11 @@ impl ReadyRing {
         self.populated.load(Relaxed) & USUAL != 0
     }
 
+    /// Whether an urgent thread is ready.
+    pub fn has_urgent(&self) -> bool {
+        self.populated.load(Relaxed) & URGENT_BITS != 0
+    }
+
     /// Puts an urgent thread, which is in the ring, behind those of its priority. Whether another one is the
     /// first now.
     pub fn rotate(&self, current: &Tte, tte: &Tte) -> bool {

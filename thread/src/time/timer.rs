@@ -275,7 +275,7 @@ fn keep_turn(cpu: &Cpu, local: &Local, me: &Tte, stamp: u64, now: u64) {
     local.patience.store(patience, Ordering::Relaxed);
     // Not a thread that was just woken.
     let coming = match cpu.need_resched.load(Ordering::Relaxed) {
-        0 => balance::offer(local, me),
+        0 => balance::offer(local, me, now),
         _ => 0,
     };
     let mut urgent =
