@@ -48,7 +48,8 @@ use machine::cpu::{Cpu, cpus};
 const OFFERS: usize = 4;
 
 /// Puts the threads that have waited for a quantum in the ring on the shelf, and wakes an idle CPU for each;
-/// the next in line goes too when a CPU is idle, or when it is to go round. Returns the number of idle CPUs that were woken.
+/// the next in line goes too when a CPU is idle, or when it is to go round. Returns the number of idle CPUs
+/// that were woken.
 #[inline]
 pub(crate) fn offer(local: &Local, me: &Tte, now: u64) -> usize {
     if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) {
