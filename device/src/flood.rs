@@ -98,6 +98,8 @@ struct Place {
 }
 
 static PLACE: [Place; PLACES] = [const { Place::new() }; PLACES];
+/// The places with a vector, a bit each.
+static WATCHED: AtomicU32 = AtomicU32::new(0);
 
 /// Calls a vector's handler. It keeps all registers.
 type Raise = extern "sysv64" fn();
@@ -139,9 +141,12 @@ pub fn told(vector: u8) -> Option<Told> {
 
 /// Looks at all sources that interrupt by themselves. In the first CPU's timer interrupt at `now`.
 pub fn watch(now: u64) {
-    for (index, place) in PLACE.iter().enumerate() {
-        let watched = place.vector.load(Ordering::Acquire) != 0;
-        if watched && place.state.load(Ordering::Relaxed) == BY_ITSELF {
+    let mut left = WATCHED.load(Ordering::Acquire);
+    while left != 0 {
+        let index = left.trailing_zeros() as usize;
+        left &= left - 1;
+        let place = &PLACE[index];
+        if place.state.load(Ordering::Relaxed) == BY_ITSELF && !place.is_still(now) {
             place.look(index, now);
         }
     }
@@ -187,12 +192,14 @@ impl Watch {
         }
         if raise(vector).is_some() {
             place.vector.store(u32::from(vector), Ordering::Release);
+            WATCHED.fetch_or(place.bit(), Ordering::Release);
         }
     }
 
     /// The source interrupts no more.
     pub fn end(&self) {
         let place = self.0;
+        WATCHED.fetch_and(!place.bit(), Ordering::SeqCst);
         place.vector.store(0, Ordering::SeqCst);
         place.generation.fetch_add(1, Ordering::SeqCst);
     }
@@ -284,11 +291,29 @@ impl Place {
         self.mask.get().copied().unwrap_or(Mask::None)
     }
 
+    /// Its bit in [`WATCHED`].
+    fn bit(&self) -> u32 {
+        let own = |place: &Place| core::ptr::eq(place, self);
+        PLACE.iter().position(own).map_or(0, |index| 1 << index)
+    }
+
+    /// Whether no interrupt has come since the last look, which most sources need no more than; it is `now`.
+    fn is_still(&self, now: u64) -> bool {
+        let still = self.count() == self.seen.load(Ordering::Relaxed);
+        if still {
+            self.looked_ns.store(now, Ordering::Relaxed);
+            self.rate.store(0, Ordering::Relaxed);
+        }
+        still
+    }
+
     /// Interrupts since the last look, and the time of it; it is `now`.
     fn since(&self, now: u64) -> (u64, u64) {
         let count = self.count();
-        let came = count.wrapping_sub(self.seen.swap(count, Ordering::Relaxed));
-        let elapsed = now.saturating_sub(self.looked_ns.swap(now, Ordering::Relaxed));
+        let came = count.wrapping_sub(self.seen.load(Ordering::Relaxed));
+        let elapsed = now.saturating_sub(self.looked_ns.load(Ordering::Relaxed));
+        self.seen.store(count, Ordering::Relaxed);
+        self.looked_ns.store(now, Ordering::Relaxed);
         let rate = came.saturating_mul(1_000_000_000).checked_div(elapsed);
         self.rate.store(rate.unwrap_or(0), Ordering::Relaxed);
         (came, elapsed)
