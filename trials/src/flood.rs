@@ -12,7 +12,7 @@ use codegen::{Draft, Label};
 use device::flood::Mask;
 use device::interrupt::{Interrupt, Source};
 use machine::clock::now_ns;
-use machine::{boot, irq, log};
+use machine::{boot, log};
 use quaject::assembly::Assembly;
 
 use crate::costs::interrupts::timer;
