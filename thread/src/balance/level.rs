@@ -24,14 +24,19 @@ const EVERY_NS: u64 = 4_000_000;
 /// Time after which a difference of one changes its place, nanoseconds.
 const ROUND_NS: u64 = 100_000_000;
 
-/// The CPU that is to have one of this CPU's threads now, if it is time for a look.
+/// The CPU that is to have one of this CPU's threads now, if it is time for a look. A look that finds none is
+/// the last for a while.
 fn choose(here: &Local, me: &Tte, now: u64) -> Option<usize> {
     if now < here.level_ns.load(Ordering::Relaxed) {
         return None;
     }
     let rested = now.saturating_sub(here.gave_ns.load(Ordering::Relaxed)) >= ROUND_NS;
     let ready = |cpu| local(cpu).ring.all_ready();
-    receiver(me.cpu(), cpus(), ready, rested)
+    let there = receiver(me.cpu(), cpus(), ready, rested);
+    if there.is_none() {
+        here.level_ns.store(now + EVERY_NS, Ordering::Relaxed);
+    }
+    there
 }
 
 /// Whether a thread that is next in line here is to go to another CPU: the shelf would never have one of two.
@@ -42,11 +47,10 @@ pub(crate) fn goes_round(here: &Local, me: &Tte, now: u64) -> bool {
 /// Gives a thread of the shelf to a CPU that has fewer, if it is time for a look, `now`. Urgent ones have
 /// rules of their own.
 pub(crate) fn give(here: &Local, me: &Tte, now: u64) {
-    let chosen = choose(here, me, now);
-    if now >= here.level_ns.load(Ordering::Relaxed) {
-        here.level_ns.store(now + EVERY_NS, Ordering::Relaxed);
-    }
-    let Some(there) = chosen else { return };
+    let Some(there) = choose(here, me, now) else {
+        return;
+    };
+    here.level_ns.store(now + EVERY_NS, Ordering::Relaxed);
     let its = |tte: *mut Tte| {
         // SAFETY: shelves hold entries, which are never unmapped.
         let entry = unsafe { &*tte };
