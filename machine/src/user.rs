@@ -51,59 +51,32 @@ pub unsafe fn copy_out(to: usize, from: *const u8, len: usize) -> Result<(), ()>
     }
 }
 
-/// Copies four bytes from user address `from` to `to`.
-///
-/// # Errors
-/// As for [`copy_in`].
-///
-/// # Safety
-/// `to` is valid for writes of four bytes.
-#[inline]
-#[allow(clippy::result_unit_err)]
-pub unsafe fn load_word(to: *mut u8, from: usize) -> Result<(), ()> {
-    in_range(from, size_of::<u32>())?;
-    // SAFETY: the destination is the caller's promise; a bad source ends in the fix-up.
-    match unsafe { get_word(to as usize, from) } {
-        0 => Ok(()),
-        _ => Err(()),
-    }
+/// A copy of so many bytes from user memory, with a few instructions.
+macro_rules! load {
+    ($name:ident, $bytes:literal, $get:ident, $what:literal) => {
+        #[doc = concat!("Copies ", $bytes, " bytes from user address `from` to `to`", $what, ".")]
+        ///
+        /// # Errors
+        /// As for [`copy_in`].
+        ///
+        /// # Safety
+        #[doc = concat!("`to` is valid for writes of ", $bytes, " bytes.")]
+        #[inline]
+        #[allow(clippy::result_unit_err)]
+        pub unsafe fn $name(to: *mut u8, from: usize) -> Result<(), ()> {
+            in_range(from, $bytes)?;
+            // SAFETY: the destination is the caller's promise; a bad source ends in the fix-up.
+            match unsafe { $get(to as usize, from) } {
+                0 => Ok(()),
+                _ => Err(()),
+            }
+        }
+    };
 }
 
-/// Copies sixteen bytes from user address `from` to `to`, as of a time.
-///
-/// # Errors
-/// As for [`copy_in`].
-///
-/// # Safety
-/// `to` is valid for writes of sixteen bytes.
-#[inline]
-#[allow(clippy::result_unit_err)]
-pub unsafe fn load_16(to: *mut u8, from: usize) -> Result<(), ()> {
-    in_range(from, 16)?;
-    // SAFETY: the destination is the caller's promise; a bad source ends in the fix-up.
-    match unsafe { get_16(to as usize, from) } {
-        0 => Ok(()),
-        _ => Err(()),
-    }
-}
-
-/// Copies 32 bytes from user address `from` to `to`, as of two times.
-///
-/// # Errors
-/// As for [`copy_in`].
-///
-/// # Safety
-/// `to` is valid for writes of 32 bytes.
-#[inline]
-#[allow(clippy::result_unit_err)]
-pub unsafe fn load_32(to: *mut u8, from: usize) -> Result<(), ()> {
-    in_range(from, 32)?;
-    // SAFETY: the destination is the caller's promise; a bad source ends in the fix-up.
-    match unsafe { get_32(to as usize, from) } {
-        0 => Ok(()),
-        _ => Err(()),
-    }
-}
+load!(load_word, 4, get_word, "");
+load!(load_16, 16, get_16, ", as of a time");
+load!(load_32, 32, get_32, ", as of two times");
 
 /// Writes `value` at user address `to`.
 ///
