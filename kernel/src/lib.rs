@@ -32,7 +32,7 @@ pub fn boot(suites: &'static Suites) -> ! {
     others::synthesize_entry(); // this processor's system-call entry
     report::link(); // names for the panic report
     (suites.alone)(); // in place of the rest, if asked for
-    session::needed(thread::init(), "memory for the first thread"); // ready ring, switches, timer
+    session::needed(thread::init(), "memory for the first threads"); // ready ring, switches, timer
     linux::trap::link(); // exceptions, calls, returns to user mode
     device::measure(); // where devices' registers lie, while nobody else reaches for any
     others::start(); // the other processors

@@ -22,11 +22,5 @@ pub fn start() {
 
 fn main() -> ! {
     synthesize_entry();
-    match thread::init_cpu() {
-        Ok(()) => thread::idle(),
-        Err(_) => panic!(
-            "no memory for the idle thread of processor {}",
-            cpu::this_cpu().number()
-        ),
-    }
+    thread::idle()
 }

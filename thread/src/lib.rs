@@ -1,8 +1,7 @@
 //! Threads: table entries, generated switches, executable ready rings (dissertation, 3.3.2, 4.3, 5.3).
 //!
 //! *Interface*
-//! - boot: [`init`] on the boot CPU once memory and code space work, [`init_cpu`] on each other one; then
-//!   [`idle()`];
+//! - boot: [`init`] on the boot CPU once memory and code space work; then [`idle()`] on each;
 //! - life: [`create`], [`start`], [`spawn()`], [`exit`]; [`Tte`] and its handle [`Thread`]; [`current`],
 //!   [`for_each`];
 //! - blocking: [`suspend`], [`resume`], [`yield_now`];
@@ -49,7 +48,7 @@ pub use running::block::{resume, resume_address, start, suspend, yield_now};
 pub use running::budget::{Busy, Terms};
 pub use running::on_demand::OnDemand;
 pub use running::spawn::{Body, Spec, bury, create, exit, give_up_waiting, spawn};
-pub use running::start_up::{CpuStats, idle, init, init_cpu, stats};
+pub use running::start_up::{CpuStats, idle, init, stats};
 pub use running::urgent::{Place, give_up_turn, settle};
 pub use switch::fp::no_fpu;
 pub use tte::signal::{Mode, Procedure, Refused};

@@ -152,8 +152,7 @@ pub(crate) static IDLE: Idlers = Idlers(AtomicU32::new(0));
 #[inline(always)]
 pub(crate) fn here() -> (&'static Cpu, &'static Local, &'static Tte) {
     let cpu = this_cpu();
-    // SAFETY: `init_cpu` stored this CPU's `Local` and its idle thread before anything of the room runs on
-    // it.
+    // SAFETY: `start_up` stored this CPU's `Local` and its idle thread before the CPU started.
     unsafe {
         (
             cpu,

@@ -1,10 +1,11 @@
-//! Bringing the room up on each CPU.
+//! Bringing the room up.
 //!
-//! *Interface*: [`init`], [`init_cpu`], [`idle`]; [`stats`] for listings.
+//! *Interface*: [`init`], [`idle`]; [`stats`] for listings.
 //!
-//! The boot code becomes its CPU's idle thread, on its present stack: from then on it has an entry, may use
-//! monitors, and may start others; `suspend` there runs others or halts, and returns spuriously. When boot is
-//! done, it calls [`idle`].
+//! The boot code of each CPU becomes its idle thread, on its boot stack: it has an entry, may use monitors, and
+//! may start others; `suspend` there runs others or halts, and returns spuriously. When boot is done, it calls
+//! [`idle`]. The boot CPU makes the parts of all before another one starts, for a CPU that comes up wakes
+//! threads of others before it has done anything else: those that wait until it has forgotten a translation.
 
 use crate::running::callouts;
 use crate::running::kick;
@@ -17,9 +18,11 @@ use crate::time::{tick, timer};
 use crate::tte::flags;
 use crate::tte::{NoMemory, QUANTUM_NS, Thread, activate};
 use core::sync::atomic::Ordering;
-use machine::cpu::{Cpu, StackBase, this_cpu};
+use machine::cpu;
+use machine::paging::{MachineStack, machine_stack};
 
-/// Brings the room up on the boot CPU. Once, with interrupts off, after `vm::init`.
+/// Brings the room up for every CPU. Once, on the boot CPU with interrupts off, after `vm::init` and before
+/// another CPU starts.
 ///
 /// # Errors
 /// No memory.
@@ -28,27 +31,25 @@ pub fn init() -> Result<(), NoMemory> {
     kick::init();
     speculation::init()?;
     machine::irq::set_handler(machine::irq::TIMER_VECTOR, timer::fired);
-    init_cpu()?;
+    for number in 0..cpu::present() {
+        prepare(number)?;
+    }
     tick::install()?;
     callouts::link();
     Ok(())
 }
 
-/// Brings the room up on this CPU. With interrupts off, after `vm::init_cpu`.
-///
-/// # Errors
-/// No memory.
-pub fn init_cpu() -> Result<(), NoMemory> {
-    let cpu = this_cpu();
-    let local = local(cpu.number());
-    // This comes first: the next steps may wake a thread of another CPU that was waiting for a monitor.
-    cpu.thread
+/// Makes the parts of CPU number `number`.
+fn prepare(number: usize) -> Result<(), NoMemory> {
+    let local = local(number);
+    cpu::cpu(number)
+        .thread
         .store(core::ptr::from_ref(local) as usize, Ordering::Relaxed);
     local
         .seen
-        .store(sync::epoch::words(cpu.number())[1], Ordering::Relaxed);
-    let thread = adopt(cpu)?;
-    let turn = turn::synthesize(&local.ring, cpu.number() as u64)?;
+        .store(sync::epoch::words(number)[1], Ordering::Relaxed);
+    let thread = adopt(number)?;
+    let turn = turn::synthesize(&local.ring, number as u64)?;
     local.ring.turn.store(turn.entry(), Ordering::Relaxed);
     // The CPU's for ever.
     core::mem::forget(turn);
@@ -59,19 +60,19 @@ pub fn init_cpu() -> Result<(), NoMemory> {
     Ok(())
 }
 
-/// An entry for what runs here already, on the stack it has.
-fn adopt(cpu: &Cpu) -> Result<Thread, NoMemory> {
+/// An entry for what runs on CPU number `number` from its start, on its boot stack.
+fn adopt(number: usize) -> Result<Thread, NoMemory> {
     let thread = activate()?;
     thread.set_quantum_ns(QUANTUM_NS);
     let mut name = *b"idle0";
-    name[4] += cpu.number() as u8;
+    name[4] += number as u8;
     thread.set_name(&name);
-    let top = stack_top();
+    let top = machine_stack(number, MachineStack::Boot);
     thread.stack_top.store(top, Ordering::Relaxed);
     thread
         .root
         .store(machine::paging::kernel_root() as u64, Ordering::Relaxed);
-    thread.cpu.store(cpu.number() as u32, Ordering::Relaxed);
+    thread.cpu.store(number as u32, Ordering::Relaxed);
     thread.pinned.store(true, Ordering::Relaxed);
     let now = machine::clock::tsc();
     thread.time.store(now.wrapping_neg(), Ordering::Relaxed);
@@ -88,30 +89,24 @@ fn adopt(cpu: &Cpu) -> Result<Thread, NoMemory> {
     thread
         .state
         .fetch_and(!(flags::NEW | flags::ASLEEP), Ordering::AcqRel);
-    cpu.current.store(thread.address(), Ordering::Relaxed);
-    become_current(&thread);
+    cpu::cpu(number)
+        .current
+        .store(thread.address(), Ordering::Relaxed);
+    become_current(top, &thread);
     Ok(thread)
 }
 
+/// The stack whose base is at `top` is the thread's.
 #[cfg(target_os = "none")]
-fn stack_top() -> usize {
-    core::ptr::from_ref(StackBase::here()) as usize
-}
-
-#[cfg(target_os = "none")]
-fn become_current(thread: &Thread) {
-    StackBase::here()
+fn become_current(top: usize, thread: &Thread) {
+    // SAFETY: the base of a boot stack, which is mapped from the beginning and for ever.
+    unsafe { &*(top as *const cpu::StackBase) }
         .tte
         .store(thread.address(), Ordering::Relaxed);
 }
 
 #[cfg(not(target_os = "none"))]
-fn stack_top() -> usize {
-    StackBase::SLOT - StackBase::SIZE
-}
-
-#[cfg(not(target_os = "none"))]
-fn become_current(_: &Thread) {}
+fn become_current(_: usize, _: &Thread) {}
 
 /// The rest of the boot thread's life: the CPU's idle thread. Turns interrupts on.
 pub fn idle() -> ! {

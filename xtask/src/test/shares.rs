@@ -157,7 +157,7 @@ fn trees(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
     let script = "cd /mnt/share && mkdir /tmp/x && tar -c -C in . | tar -x -C /tmp/x && tar -c -C /tmp/x . | tar -x -C out && find in | wc -l && find /tmp/x | wc -l";
     let words = ["/bin/sh", "-c", script];
     let root = shared(kit, machine, &words, &folder)?;
-    let ran = kit.boot_root(root, machine, &words, Vec::new(), 5 * MINUTE)?;
+    let ran = kit.boot_root(root, machine, &words, Vec::new(), 10 * MINUTE)?;
     let (before, after) = (tree(&folder.0.join("in"))?, tree(&folder.0.join("out"))?);
     let other = before
         .iter()
@@ -327,7 +327,7 @@ fn git(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
     let packages = debian::unpacked(&["git", "coreutils"])?;
     let mut root = Root::new(Some(&packages))?;
     machine.shares = vec![root.share(&format!("{}:{GUEST}", folder.0.display()))?];
-    let ran = kit.boot_root(root, machine, &words, Vec::new(), 5 * MINUTE)?;
+    let ran = kit.boot_root(root, machine, &words, Vec::new(), 10 * MINUTE)?;
     let said = String::from_utf8_lossy(&ran.stdout).into_owned();
     let differs = (said.lines().zip(before.lines())).find(|(guest, host)| guest != host);
     let good = ended(&ran) && said == before && before.contains("renamed:");
@@ -380,7 +380,7 @@ fn seen(kit: &Kit, machine: &mut Machine) -> Result<Vec<Check>> {
         machine.shares.push(share);
     }
     machine.cpus = 4;
-    let ran = kit.boot_root(root, machine, &words, Vec::new(), 5 * MINUTE)?;
+    let ran = kit.boot_root(root, machine, &words, Vec::new(), 10 * MINUTE)?;
     let name = "what one device has closed another opens";
     Ok(vec![Check::new(name, ended(&ran), ran.told())])
 }
