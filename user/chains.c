@@ -3,7 +3,7 @@
  *
  * Interface: chains [streams], as user 0, with a terminal at which a line is typed, or with streams that bring one. It prints `path NAME` before
  * the text of the routines of each descriptor's path, `index` before /syn/code/index, `pump` and `echo` before the listings of pumps and of editors'
- * echo, `quajects` before /syn/quajects, and `end`. The descriptors stay open meanwhile.
+ * echo, `quajects` before /syn/quajects, `links` before /syn/links, and `end`. The descriptors stay open meanwhile.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -72,6 +72,8 @@ static int record(void)
     show("/syn/code/index");
     printf("quajects\n");
     show("/syn/quajects");
+    printf("links\n");
+    show("/syn/links");
     printf("end\n");
     return 0;
 }

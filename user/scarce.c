@@ -219,7 +219,7 @@ static void nearly(int i)
     many_descriptors();
     long reserve = (long)info.totalram / 32;
     fill(reserve + 200 * KIB);
-    static const char *const names[] = {"/syn/code", "/syn/quajects", "/syn/threads", "/proc/self/maps", "/proc/mounts", "/proc/self/status"};
+    static const char *const names[] = {"/syn/code", "/syn/quajects", "/syn/links", "/syn/threads", "/proc/self/maps", "/proc/mounts", "/proc/self/status"};
     int epoll = epoll_create1(0), event = eventfd(0, 0);
     for (int n = 0; n < 4000; n++) {
         struct epoll_event interest = {.events = EPOLLIN};
@@ -236,7 +236,7 @@ static void nearly(int i)
             break;
         }
         case 2: {
-            int fd = open(names[n / 8 % 6], O_RDONLY);
+            int fd = open(names[n / 8 % (sizeof names / sizeof *names)], O_RDONLY);
             if (fd >= 0) {
                 while (read(fd, block, sizeof block) > 0)
                     ;

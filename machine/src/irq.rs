@@ -76,6 +76,17 @@ pub unsafe fn set_image(vector: u8, entry: usize) {
     let _ = (vector, entry);
 }
 
+/// The entry of the generated code that `vector` enters; `None` where it has the usual way in.
+pub fn image(vector: u8) -> Option<usize> {
+    #[cfg(target_os = "none")]
+    return crate::segments::entry_of(vector);
+    #[cfg(not(target_os = "none"))]
+    {
+        let _ = vector;
+        None
+    }
+}
+
 /// The global interrupt number of an ISA interrupt (the firmware may have moved it).
 pub fn isa(irq: u8) -> u32 {
     crate::ioapic::isa(irq)

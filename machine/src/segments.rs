@@ -85,6 +85,11 @@ mod bare {
                 entry >> 32,
             ])
         }
+
+        fn entry(self) -> usize {
+            let [low, high] = self.0;
+            (low & 0xffff | (low >> 48) << 16 | high << 32) as usize
+        }
     }
 
     #[repr(align(4096))]
@@ -107,6 +112,23 @@ mod bare {
             return isolated::link(vector, if entry == stub { 0 } else { entry });
         }
         write_gate(vector, Gate::new(entry, 0, 0));
+    }
+
+    /// Where the gate of an interrupt vector leads, if not to its assembled stub.
+    pub(crate) fn entry_of(vector: u8) -> Option<usize> {
+        if measures().isolate_tables() {
+            return isolated::linked(vector);
+        }
+        // SAFETY: one of the 256 gates, whose lower half, which alone changes, is one aligned word.
+        let gate = unsafe {
+            IDT.0
+                .get()
+                .cast::<Gate>()
+                .add(usize::from(vector))
+                .read_volatile()
+        };
+        let entry = gate.entry();
+        (entry != trap::stub(vector)).then_some(entry)
     }
 
     fn write_gate(vector: u8, gate: Gate) {

@@ -78,6 +78,21 @@ pub struct Entries {
 
 static ENTRIES: Once<Entries> = Once::new();
 
+/// The procedures that every dispatcher calls, by their calls, and the code by which they leave; 0 for one
+/// that is not linked.
+pub fn procedures() -> [(&'static str, usize); 7] {
+    let hot = ENTRIES.get().copied().unwrap_or_default();
+    [
+        ("open", hot.open),
+        ("openat", hot.openat),
+        ("close", hot.close),
+        ("fstat", hot.fstat),
+        ("futex", crate::futex::short::entry()),
+        ("native call", thread::direct::entry()),
+        ("way out", thread::outright::way_out_entry()),
+    ]
+}
+
 /// The word of the kernel's command line that asks for [`GENERAL`].
 const WITHOUT: &str = "routines=off";
 

@@ -34,7 +34,7 @@ mod time;
 mod tte;
 
 pub use balance::{sample, shelf};
-pub use entry::{chain, dispatch, outright};
+pub use entry::{chain, dispatch, outright, ways};
 pub use native::{direct, job, ops};
 pub use running::ready;
 pub use switch::{fp, speculation, watch};

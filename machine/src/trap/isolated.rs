@@ -435,6 +435,12 @@ pub(crate) fn link(vector: u8, entry: usize) {
     TARGETS[vector as usize].store(entry, Ordering::Release);
 }
 
+/// The entry that [`link`] gave `vector`, if it did.
+pub(crate) fn linked(vector: u8) -> Option<usize> {
+    let entry = TARGETS[vector as usize].load(Ordering::Acquire);
+    (entry != 0).then_some(entry)
+}
+
 /// Makes the page of `cpu` ready: the task state's stacks. Returns the page, at the gates' address.
 pub(crate) fn prepare(cpu: &Cpu) -> &'static Page {
     let number = cpu.number();

@@ -5,6 +5,7 @@
 use abi::errno::Result;
 
 use file::OpenFile;
+use file::files::Files;
 use file::fs::text::{Out, Piece};
 
 /// The place of descriptor `fd` of process `pid` in the text, behind the heading.
@@ -19,7 +20,7 @@ pub fn show(
     piece: &mut Piece,
     head: &dyn Fn(&mut Out),
     told: &dyn Fn(&OpenFile) -> bool,
-    lines: &dyn Fn(i32, i32, &OpenFile, &mut Out),
+    lines: &dyn Fn(i32, i32, &OpenFile, &Files, &mut Out),
 ) -> Result<()> {
     if from == 0 && !piece.record(1, head) {
         return Ok(());
@@ -31,7 +32,7 @@ pub fn show(
         visit.for_each_from(first, |fd, of, _| {
             if told(of) {
                 let next = place(process.pid, fd).saturating_add(1);
-                more = piece.record(next, |out| lines(process.pid, fd, of, out));
+                more = piece.record(next, |out| lines(process.pid, fd, of, visit.table(), out));
             }
             more
         });

@@ -18,6 +18,7 @@ use core::fmt::Write;
 
 use super::descriptors;
 use file::OpenFile;
+use file::files::Files;
 use file::filters::Course;
 use file::fs::text::{Out, Piece};
 use process::access::{self, Wish};
@@ -50,7 +51,7 @@ fn is_filtered(of: &OpenFile) -> bool {
     any
 }
 
-fn lines(pid: i32, fd: i32, of: &OpenFile, out: &mut Out) {
+fn lines(pid: i32, fd: i32, of: &OpenFile, _: &Files, out: &mut Out) {
     for (way, course) in WAYS {
         of.each_filter(course, |filter| {
             let (class, number) = (filter.class().name, filter.number());

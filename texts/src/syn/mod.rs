@@ -9,6 +9,7 @@ pub mod code;
 mod descriptors;
 mod filter;
 mod flows;
+mod links;
 mod probe;
 mod sched;
 pub mod state;
@@ -60,6 +61,10 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         }),
         ("flows", || long_text(flows::show)),
         ("interrupts", || text(state::interrupts)),
+        ("links", || {
+            let veil = Veil::now();
+            long_text(move |from, piece| links::show(veil, from, piece))
+        }),
         ("log", || Item::Private(records(state::log))),
         ("memory", || {
             Item::Setting(whole(state::memory), shrink::set)

@@ -13,7 +13,7 @@ use core::fmt::Write;
 use super::descriptors;
 use account::Capability;
 use file::OpenFile;
-use file::files::replug_everywhere;
+use file::files::{Files, replug_everywhere};
 use file::fs::text::{Out, Piece};
 use process::{Process, tree};
 
@@ -30,7 +30,7 @@ pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
     descriptors::show(from, piece, &head, &|of| of.probes().is_some(), &lines)
 }
 
-fn lines(pid: i32, fd: i32, of: &OpenFile, out: &mut Out) {
+fn lines(pid: i32, fd: i32, of: &OpenFile, _: &Files, out: &mut Out) {
     let Some(probes) = of.probes() else {
         return;
     };

@@ -9,3 +9,4 @@ pub(crate) mod gate;
 pub mod outright;
 pub(crate) mod protect;
 pub(crate) mod waiting;
+pub mod ways;

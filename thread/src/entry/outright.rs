@@ -49,6 +49,11 @@ pub fn link_way_out(entry: usize) {
     OUT.store(entry, Ordering::Relaxed);
 }
 
+/// The entry that was given to [`link_way_out`].
+pub fn way_out_entry() -> usize {
+    OUT.load(Ordering::Relaxed)
+}
+
 /// Links where calls go from here on that a dispatcher does not answer itself, in place of the machine's slow
 /// entry: entered as that is, with the number in rax.
 pub fn link_rest(entry: usize) {

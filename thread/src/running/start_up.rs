@@ -2,10 +2,11 @@
 //!
 //! *Interface*: [`init`], [`idle`]; [`stats`] for listings.
 //!
-//! The boot code of each CPU becomes its idle thread, on its boot stack: it has an entry, may use monitors, and
-//! may start others; `suspend` there runs others or halts, and returns spuriously. When boot is done, it calls
-//! [`idle`]. The boot CPU makes the parts of all before another one starts, for a CPU that comes up wakes
-//! threads of others before it has done anything else: those that wait until it has forgotten a translation.
+//! The boot code of each CPU becomes its idle thread, on its boot stack: it has an entry, may use
+//! monitors, and may start others; `suspend` there runs others or halts, and returns spuriously. When
+//! boot is done, it calls [`idle`]. The boot CPU makes the parts of all before another one starts, for
+//! a CPU that comes up wakes threads of others before it has done anything else: those that wait until
+//! it has forgotten a translation.
 
 use crate::running::callouts;
 use crate::running::kick;

@@ -71,6 +71,11 @@ impl Asked {
     }
 }
 
+/// Entry of the routine that every switch to another address space calls; 0 for none.
+pub(crate) fn entry() -> usize {
+    ENTER.load(Ordering::Relaxed)
+}
+
 /// Generates what switches share, at boot.
 ///
 /// # Errors

@@ -1,10 +1,11 @@
 //! The code of the usual paths was made by linking: the interfacer's record (`/syn`) beside the blocks
 //! that QEMU has translated.
 //!
-//! *Interface*: `run`. `user/chains.c` goes along the paths, at a terminal and with streams, and prints what
-//! the kernel says of its code; then each generated routine that was executed has a link's site in it or is
-//! what a link leads to, or docs/caveats.md names its class. Queues of all four kinds are among the code:
-//! that of an end by itself, or where a link to it stands.
+//! *Interface*: `run`. `user/chains.c` goes along the paths, at a terminal and with streams, and prints
+//! what the kernel says of its code; then each generated routine that was executed has a link's site in
+//! it, or is what a link or one of the words in `/syn/links` leads to, or docs/caveats.md names its
+//! class. Queues of all four kinds are among the code: that of an end by itself, or where a link to it
+//! stands.
 
 use super::guest::with;
 use super::kit::Kit;
@@ -161,7 +162,7 @@ struct Seen {
     /// By what stands before them in the program's text.
     sections: BTreeMap<String, String>,
     routines: Vec<Routine>,
-    /// Where links stand, and where they lead.
+    /// Where links stand, and where they and the words of the ready ring and the tables lead.
     sites: BTreeSet<u64>,
     /// The callentry that a site is of, with the kind of its queue, and the site's code.
     ends: Vec<(String, Range<u64>)>,
@@ -175,7 +176,7 @@ impl Seen {
         let mut section = String::new();
         for line in text.lines() {
             match line {
-                "index" | "quajects" | "pump" | "echo" => section = line.into(),
+                "index" | "quajects" | "links" | "pump" | "echo" => section = line.into(),
                 _ if line.starts_with("path ") => section = line[5..].into(),
                 _ => {
                     let of = sections.entry(section.clone()).or_default();
@@ -186,7 +187,12 @@ impl Seen {
         }
         let of = |name: &str| sections.get(name).map_or("", String::as_str);
         let routines = of("index").lines().filter_map(routine).collect();
-        let sites = of("quajects").lines().filter_map(site).collect();
+        let words = of("links").lines();
+        let sites = of("quajects")
+            .lines()
+            .chain(words)
+            .filter_map(site)
+            .collect();
         let (mut ends, mut end) = (Vec::new(), "");
         for line in of("quajects").lines() {
             match (line.split_once(" -> "), stretch(line)) {

@@ -1,0 +1,110 @@
+//! `/syn/links`: the words by which generated routines lead to each other, where that is not a link
+//! between two quajects (`quajects` has those).
+//!
+//! *Interface.* [`show`]: a line for each word, with the routine whose entry is in it: the words of the
+//! CPUs, the interrupt vectors, the procedures of the dispatchers, the words of each thread in the
+//! ready ring, and the kernel procedure tables of the processes that the reader may look into. Nothing
+//! is kept for it: what is shown is what the code jumps through.
+
+use abi::errno::Result;
+use core::fmt::Write;
+
+use super::descriptors;
+use super::veil::Veil;
+use file::files::Files;
+use file::fs::text::{Out, Piece};
+use file::{OpenFile, Operation};
+use process::dispatch;
+
+/// The place of the first descriptor: that of the first process.
+const DESCRIPTORS: u64 = 1 << 32;
+
+/// The calls that the kernel procedure table has arrays for.
+const CALLS: [&str; 3] = ["read", "write", "lseek"];
+
+/// The text from place `from` on.
+pub fn show(veil: Veil, from: u64, piece: &mut Piece) -> Result<()> {
+    let mut more = from > 0 || piece.record(1, |out| machine(veil, out));
+    if from < DESCRIPTORS {
+        thread::for_each(|thread| {
+            let next = thread.index() as u64 + 2;
+            if more && next > from {
+                more = piece.record(next, |out| {
+                    let mut name = [0; thread::NAME_LEN];
+                    let name = thread.name(&mut name);
+                    for (word, entry) in thread.ways() {
+                        line(
+                            veil,
+                            out,
+                            format_args!("thread {} {name}", thread.serial()),
+                            word,
+                            entry,
+                        );
+                    }
+                });
+            }
+        });
+    }
+    if !more {
+        return Ok(());
+    }
+    let lines = |pid, fd, of: &OpenFile, files: &Files, out: &mut Out| {
+        descriptor(veil, (pid, fd), of, files, out);
+    };
+    descriptors::show(from.max(1), piece, &|_| (), &|_| true, &lines)
+}
+
+/// The words that all threads share.
+fn machine(veil: Veil, out: &mut Out) {
+    for number in 0..machine::cpu::cpus() {
+        for (word, entry) in thread::ways::of_cpu(number) {
+            line(veil, out, format_args!("cpu {number}"), word, entry);
+        }
+    }
+    for vector in 0..=u8::MAX {
+        if let Some(entry) = machine::irq::image(vector) {
+            line(veil, out, format_args!("vector {vector}"), "handler", entry);
+        }
+    }
+    for (call, entry) in dispatch::procedures() {
+        line(veil, out, format_args!("every dispatcher"), call, entry);
+    }
+}
+
+/// The words of one descriptor, and where the relays among them lead.
+fn descriptor(veil: Veil, (pid, fd): (i32, i32), of: &OpenFile, files: &Files, out: &mut Out) {
+    let plugged = files.plugged(fd).unwrap_or_default();
+    let further = Operation::ALL.map(|operation| {
+        let entry = of.operation_entry(operation).unwrap_or_default();
+        (operation.call(), entry)
+    });
+    for (call, entry) in CALLS.into_iter().zip(plugged).chain(further) {
+        line(veil, out, format_args!("{pid} {fd}"), call, entry);
+        let relayed = || of.behind(entry).or_else(|| of.file().relayed(call));
+        if entry != 0
+            && let Some(routine) = relayed()
+        {
+            line(
+                veil,
+                out,
+                format_args!("{pid} {fd} relay"),
+                call,
+                routine.entry(),
+            );
+        }
+    }
+}
+
+/// A word and the routine that it leads to; nothing where it leads to none that was generated.
+fn line(veil: Veil, out: &mut Out, of: core::fmt::Arguments, word: &str, entry: usize) {
+    if let Some(info) = codegen::image_at(entry) {
+        // `Out` notes by itself that memory is out.
+        let _ = writeln!(
+            out,
+            "{of} {word} -> {} {} at {:#x}",
+            info.class,
+            info.name,
+            veil.address(entry)
+        );
+    }
+}
