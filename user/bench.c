@@ -225,6 +225,81 @@ static void do_pipe_nonblock(long n)
     call(SYS_fcntl, ends[0], F_SETFL, 0);
 }
 
+/* -- guards: an operation while an assumption does not hold, and the events that change one -- */
+
+/* An operation while another process has everything open that the caller has: from the first run, which warms, to the end of the second,
+ * which is counted and long enough for that end not to matter. */
+static void while_shared(long n, void (*operation)(long))
+{
+    static pid_t sharer;
+    pid_t known = sharer;
+    if (!known) {
+        fflush(stdout);
+        sharer = fork();
+        while (sharer == 0)
+            pause();
+    }
+    operation(n);
+    if (known) {
+        kill(sharer, SIGKILL);
+        waitpid(sharer, 0, 0);
+        sharer = 0;
+    }
+}
+
+static void do_shared_read_1(long n) { while_shared(n, do_file_read_1); }
+static void do_shared_pipe_1(long n) { while_shared(n, do_pipe_1); }
+
+/* A pipe whose queue was exchanged for a larger one: its routines are reached through a relay. */
+static void do_resized_pipe_1(long n)
+{
+    static int queue[2] = {-1, -1};
+    if (queue[0] < 0)
+        must(pipe(queue) == 0 && fcntl(queue[0], F_SETPIPE_SZ, 128 * KIB) == 128 * KIB, "resized");
+    while (n--) {
+        call(SYS_write, queue[1], (long)page, 1);
+        call(SYS_read, queue[0], (long)page, 1);
+    }
+}
+
+/* A second descriptor comes and goes, with two reads between: the description's routines become shared ones, and its own again. */
+static void do_dup_read_close(long n)
+{
+    call(SYS_lseek, file, 0, SEEK_SET);
+    while (n--) {
+        long second = call(SYS_dup, file, 0, 0);
+        call(SYS_read, file, (long)page, 1);
+        call(SYS_close, second, 0, 0);
+        call(SYS_read, file, (long)page, 1);
+    }
+}
+
+/* The same without another descriptor. */
+static void do_dup_close(long n)
+{
+    while (n--)
+        call(SYS_close, call(SYS_dup, file, 0, 0), 0, 0);
+}
+
+/* A terminal's settings change; two routines assume them. */
+static void do_tty_settings(long n)
+{
+    static int master = -1, slave = -1;
+    static struct termios t;
+    if (master < 0) {
+        int unlocked = 0;
+        char name[64];
+        master = open("/dev/ptmx", O_RDWR | O_NOCTTY);
+        must(ioctl(master, TIOCSPTLCK, &unlocked) == 0 && ptsname_r(master, name, sizeof name) == 0, "master");
+        slave = open(name, O_RDWR | O_NOCTTY);
+        must(tcgetattr(slave, &t) == 0, "slave");
+    }
+    while (n--) {
+        t.c_oflag ^= ONLCR;
+        tcsetattr(slave, TCSANOW, &t);
+    }
+}
+
 static void do_lseek(long n)
 {
     while (n--)
@@ -842,6 +917,12 @@ static const struct operation {
     {"appendix-a", "program_5_file", program_5, 1, 0},
     {"appendix-a", "program_6_open_null", program_6, 1, 0},
     {"appendix-a", "program_7_open_console", program_7, 1, 0},
+    {"guards", "shared_read_1", do_shared_read_1, 100000, 100},
+    {"guards", "shared_pipe_1", do_shared_pipe_1, 100000, 100},
+    {"guards", "resized_pipe_1", do_resized_pipe_1, 5000, 100},
+    {"guards", "dup_close", do_dup_close, 1000, 100},
+    {"guards", "dup_read_close", do_dup_read_close, 1000, 100},
+    {"guards", "tty_settings", do_tty_settings, 1000, 100},
 };
 
 static int wanted(const char *name, int argc, char **argv)
