@@ -311,6 +311,56 @@ fn links_change_while_another_thread_runs_the_code() {
     assert!(changes.load(Ordering::Relaxed) > 20 && gauge.read() > 0);
 }
 
+/// The routine before the present one is plugged again when the same is asked for, unless a link has changed.
+#[test]
+fn a_descriptors_former_routine_is_used_again() {
+    let seam = leaked(1, Conv::Host);
+    let queue = create::<ByteQueue>(Spec {
+        producers: Parties::Many,
+        consumers: Parties::One,
+        size: 256,
+        several_cpus: false,
+        strings: true,
+    })
+    .unwrap();
+    let from = cook_tty_out::Quaject::present().unwrap();
+    link(&from, cook_tty_out::RAW_WRITE, q_put_string(&queue)).unwrap();
+    let composed = Composed::new("test", nr::WRITE, seam).unwrap();
+    let follow = |rule: Option<Rule>| {
+        let recipe = rule.map(|rule| {
+            Arc::new(Writes {
+                from: from.clone(),
+                wakes: Wakes::Nobody,
+                rule,
+                seam,
+            }) as Arc<_>
+        });
+        composed.follow(recipe).unwrap();
+        composed.plugged().map(|routine| routine.entry())
+    };
+    let plain = follow(Some(Rule::Plain));
+    assert_eq!(follow(Some(Rule::Plain)), plain);
+    let newlines = follow(Some(Rule::Newlines));
+    assert_ne!(newlines, plain);
+    assert_eq!(follow(Some(Rule::Plain)), plain);
+    assert_eq!(follow(Some(Rule::Newlines)), newlines);
+    assert_eq!(follow(None), None);
+    assert_eq!(follow(None), None);
+    assert_eq!(follow(Some(Rule::Newlines)), newlines);
+
+    follow(Some(Rule::Plain));
+    let gauge = create::<Gauge>(false).unwrap();
+    link(&queue, queue::Q_EMPTY_1, gauge::count(&gauge)).unwrap();
+    let counts = || listing(&composed.plugged().unwrap()).contains("inc qword");
+    assert!(counts(), "the present one has the new link");
+    follow(Some(Rule::Newlines));
+    assert!(counts(), "and the former one, too");
+    unlink(&queue, queue::Q_EMPTY_1).unwrap();
+    assert!(!counts());
+    follow(Some(Rule::Plain));
+    assert!(!counts());
+}
+
 /// A link deep in a descriptor's routine changes under its table, while a thread calls it.
 #[test]
 fn a_descriptors_routine_follows_the_links_below_it() {

@@ -5,6 +5,11 @@
 //! exit. The interfacer has it made anew under all who have its object open ([`crate::interfacer::link`]).
 //! When there is no room for code calls take the slow exit.
 //!
+//! A routine's assumptions often change between two states: a shell has a terminal in its own mode
+//! while it reads a line, and in the usual one while a program runs. So the routine before the present
+//! one is kept, and plugged again when the same is asked for ([`Recipe::version`]); a change of a link
+//! in either ends that.
+//!
 //! Source: dissertation, sections 3.2.2 and 4.1.3; replugging after Pu et al. 1995 (seed 003).
 
 use crate::catalogue::relay::Relay;
@@ -22,6 +27,12 @@ pub trait Recipe: Send + Sync {
     /// # Errors
     /// [`Unmade`].
     fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade>;
+
+    /// A number that is equal for two recipes of one [`Composed`] that make equal code while no link changes.
+    /// None for a recipe that cannot say: it is always followed.
+    fn version(&self) -> Option<u32> {
+        None
+    }
 }
 
 #[derive(Default)]
@@ -29,6 +40,20 @@ struct Followed {
     recipe: Option<Arc<dyn Recipe>>,
     /// Of the routine that is plugged.
     known: Option<Registration>,
+    /// The routine that was plugged before.
+    former: Option<Former>,
+}
+
+/// A routine that may be plugged again.
+struct Former {
+    recipe: Arc<dyn Recipe>,
+    routine: Routine<DescFn>,
+    known: Registration,
+}
+
+/// Whether both make equal code.
+fn agree(one: &dyn Recipe, other: &dyn Recipe) -> bool {
+    one.version().is_some() && one.version() == other.version()
 }
 
 /// One such routine.
@@ -57,16 +82,57 @@ impl Composed {
     /// # Errors
     /// [`Unmade`]; calls then take the slow exit.
     pub fn follow(&self, recipe: Option<Arc<dyn Recipe>>) -> Result<(), Unmade> {
-        self.change(|followed| core::mem::replace(&mut followed.recipe, recipe))
-    }
-
-    fn change(
-        &self,
-        how: impl FnOnce(&mut Followed) -> Option<Arc<dyn Recipe>>,
-    ) -> Result<(), Unmade> {
         // Bound: generating one routine; only threads that change it, or a link in it.
         let mut followed = self.followed.lock();
-        let replaced = how(&mut followed);
+        let is_plugged = match (&followed.recipe, &recipe) {
+            (Some(present), Some(recipe)) => {
+                followed.known.is_some() && agree(&**present, &**recipe)
+            }
+            (None, None) => true,
+            _ => false,
+        };
+        if is_plugged {
+            return Ok(());
+        }
+        let is_former = |former: &mut Former| {
+            recipe
+                .as_ref()
+                .is_some_and(|recipe| agree(&*former.recipe, &**recipe))
+        };
+        let again = followed.former.take_if(is_former);
+        let present = followed.known.take().zip(followed.recipe.take());
+        let present = present.zip(self.relay.plugged());
+        let present = present.map(|((known, recipe), routine)| Former {
+            recipe,
+            routine,
+            known,
+        });
+        let has_version = |former: &Former| former.recipe.version().is_some();
+        let (kept, gone) = match present {
+            Some(present) if has_version(&present) => (Some(present), None),
+            present => (None, present),
+        };
+        let replaced = match kept {
+            Some(_) => core::mem::replace(&mut followed.former, kept),
+            None => None,
+        };
+        followed.recipe = recipe;
+        let result = match again {
+            Some(Former { routine, known, .. }) => {
+                self.relay.plug(Some(routine));
+                followed.known = Some(known);
+                Ok(())
+            }
+            None => self.make(&mut followed),
+        };
+        // The things that they name may take monitors of their own when they go.
+        drop(followed);
+        drop((replaced, gone));
+        result
+    }
+
+    /// Plugs the routine that the recipe makes. Nothing is known of another one.
+    fn make(&self, followed: &mut Followed) -> Result<(), Unmade> {
         let made = followed
             .recipe
             .as_ref()
@@ -78,10 +144,7 @@ impl Composed {
         };
         let (routine, known) = made.unzip();
         self.relay.plug(routine);
-        let old = core::mem::replace(&mut followed.known, known);
-        // The things that it names may take monitors of their own when they go.
-        drop(followed);
-        drop((old, replaced));
+        followed.known = known;
         result
     }
 
@@ -98,6 +161,13 @@ impl Composed {
 
 impl Remake for Composed {
     fn remake(&self) -> Result<(), Unmade> {
-        self.change(|_| None)
+        // Bound: generating one routine; only threads that change it, or a link in it.
+        let mut followed = self.followed.lock();
+        let old = (followed.known.take(), followed.former.take());
+        let result = self.make(&mut followed);
+        // The things that they name may take monitors of their own when they go.
+        drop(followed);
+        drop(old);
+        result
     }
 }

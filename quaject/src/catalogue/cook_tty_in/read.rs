@@ -52,6 +52,14 @@ impl Recipe for Reads {
         // SAFETY: the image keeps the buffer whose words it names.
         unsafe { synthesize_read(self, &self.typed, Some(holder), Some(kept)) }
     }
+
+    fn version(&self) -> Option<u32> {
+        let mode = match self.mode {
+            Mode::Line => 0,
+            Mode::Bytes(least) => 1 + u32::from(least),
+        };
+        Some(mode << 2 | u32::from(self.full) << 1 | u32::from(self.patient))
+    }
 }
 
 /// The routine behind `read` for the buffer `typed`, in all else as `reads` says.

@@ -85,6 +85,10 @@ impl Recipe for Types {
         // SAFETY: the image keeps the buffer and the quaject whose words it names.
         unsafe { synthesize_type(&self.typed, turn, self.seam, Some(holder), Some(kept)) }
     }
+
+    fn version(&self) -> Option<u32> {
+        Some(0)
+    }
 }
 
 /// The routine behind `write` for a buffer and the turn of its editor.

@@ -99,6 +99,13 @@ pub struct Writes {
 }
 
 impl Recipe for Writes {
+    fn version(&self) -> Option<u32> {
+        Some(match self.rule {
+            Rule::Plain => 0,
+            Rule::Newlines => 1,
+        })
+    }
+
     fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
         let arrived = match &self.wakes {
             Wakes::Nobody => None,

@@ -57,6 +57,10 @@ pub enum Wakes {
 }
 
 impl Recipe for Receives {
+    fn version(&self) -> Option<u32> {
+        Some(0)
+    }
+
     fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
         let name = match self.queue.parties() {
             (_, Parties::One) => return Err(Unmade::BadSpec),
