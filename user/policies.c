@@ -336,7 +336,8 @@ static void wakes(void)
             note(90);
             write(wake[1], "", 1);
             note(1);
-            pause_for(0.005);
+            for (double until = seconds() + 5; told->count < 3 * (i + 1) && seconds() < until;)
+                pause_for(0.005);
         }
         int right = told->count == 9;
         for (int i = 0; i < 6; i += 3)
@@ -390,9 +391,103 @@ static void changes(void)
     usual();
 }
 
+/* A child with this policy that computes, and counts if it is urgent. */
+static pid_t counter(int kind, int priority)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        policy(0, kind, priority);
+        for (;;)
+            if (priority) {
+                told->cpu = sched_getcpu();
+                told->turns++;
+            }
+    }
+    return pid;
+}
+
+/* Whether an urgent thread has counted on from `before` within a second in which this one computes. */
+static int counts_on(long before)
+{
+    for (double until = seconds() + 1; seconds() < until;)
+        if (told->turns != before)
+            return 1;
+    return 0;
+}
+
+/* No urgent thread waits behind another while a processor runs usual ones: neither one that is woken by an urgent thread, which computes on,
+ * nor one that a more urgent thread has pushed aside. All processors are busy. */
+static void beside(void)
+{
+    pid_t hogs[8], pid;
+    int woken = 1, pushed = 1, status, count = processors();
+    if (count < 2) {
+        check(1, "an urgent thread has nowhere else to go");
+        return;
+    }
+    policy(0, SCHED_FIFO | SCHED_RESET_ON_FORK, 90);
+    for (int i = 0; i < count; i++)
+        hogs[i] = counter(SCHED_OTHER, 0);
+    check(pipe(wake) == 0, "a pipe");
+    told->turns = 0;
+    pid = fork();
+    if (pid == 0) {
+        char byte;
+        policy(0, SCHED_FIFO, 50);
+        while (read(wake[0], &byte, 1) == 1)
+            told->turns++;
+        _exit(0);
+    }
+    for (int round = 0; round < 5 * count; round++) {
+        int cpu = round % count;
+        /* It sleeps where its waker is, and may leave. */
+        long before = told->turns;
+        allow(pid, 1u << cpu);
+        write(wake[1], "", 1);
+        while (told->turns == before)
+            pause_for(0.001);
+        until_asleep(pid);
+        allow(pid, 0xff);
+        pid_t waker = fork();
+        if (waker == 0) {
+            allow(0, 1u << cpu);
+            policy(0, SCHED_FIFO, 50);
+            before = told->turns;
+            write(wake[1], "", 1);
+            _exit(counts_on(before) ? 0 : 1);
+        }
+        status = 1;
+        waitpid(waker, &status, 0);
+        woken &= status == 0;
+    }
+    kill_child(pid);
+    close(wake[0]), close(wake[1]);
+    for (int round = 0; round < 10; round++) {
+        told->cpu = -1;
+        pid = counter(SCHED_FIFO, 50);
+        while (told->cpu < 0)
+            pause_for(0.001);
+        pid_t other = fork();
+        if (other == 0) {
+            allow(0, 1u << told->cpu);
+            policy(0, SCHED_FIFO, 60);
+            _exit(counts_on(told->turns) ? 0 : 1);
+        }
+        status = 1;
+        waitpid(other, &status, 0);
+        pushed &= status == 0;
+        kill_child(pid);
+    }
+    for (int i = 0; i < count; i++)
+        kill_child(hogs[i]);
+    usual();
+    check(woken, "an urgent thread that is woken by one of its priority runs beside it");
+    check(pushed, "one that a more urgent thread has pushed aside goes on elsewhere");
+}
+
 static const struct group groups[] = {
     {"self", self}, {"other", other}, {"company", company}, {"inherited", inherited}, {"asleep", asleep}, {"about", about},
-    {"shown", shown}, {"shares", shares}, {"wakes", wakes}, {"changes", changes},
+    {"shown", shown}, {"shares", shares}, {"wakes", wakes}, {"changes", changes}, {"beside", beside},
 };
 
 int main(int argc, char **argv)

@@ -19,7 +19,8 @@
 //! threads on one CPU separate when one of them has a thread on an idle CPU. One that is woken by another CPU
 //! again and again moves there although its own is idle, if one CPU is enough for both (`pairs.rs`).
 //!
-//! While no CPU is idle, one with more threads than another gives it some (`level.rs`).
+//! While no CPU is idle, one with more threads than another gives it some (`level.rs`). Urgent threads do not
+//! wait where others could give way to them (`spread.rs`), and are on no shelf.
 //!
 //! The switch does not depend on any of this: a ring belongs to one CPU, and its links lead to threads that
 //! no other CPU may take. A machine with one CPU leaves its shelf empty.
@@ -31,6 +32,7 @@ pub(crate) mod level;
 pub(crate) mod pairs;
 pub mod sample;
 pub mod shelf;
+pub(crate) mod spread;
 
 use crate::balance::affinity::{ANYWHERE, may_run};
 use crate::running::block;
@@ -62,6 +64,7 @@ pub(crate) fn offer(local: &Local, me: &Tte, now: u64) -> usize {
 fn offer_spare(local: &Local, me: &Tte, now: u64) -> usize {
     let home = me.cpu();
     let mut coming = usize::from(left(&local.ring));
+    spread::send_waiting(local, me);
     let goes_round = level::goes_round(local, me, now);
     for _ in 0..OFFERS {
         let hungry = IDLE.any() || goes_round;
@@ -114,19 +117,6 @@ pub(crate) fn begin(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte) -> bool {
         wake_one(ANYWHERE);
     }
     true
-}
-
-/// An urgent thread that `me`, which runs, would keep waiting goes to an idle CPU where it may run, if there
-/// is one. Whether it does.
-pub(crate) fn spread(local: &Local, me: &Tte, tte: &Tte) -> bool {
-    if !IDLE.any() || local.ring.precedes(me, tte) || !tte.may_leave(me.cpu()) {
-        return false;
-    }
-    let put = local.ring.shelf.put(tte.as_ptr());
-    if put {
-        wake_one(tte.allowed.load(Ordering::Relaxed));
-    }
-    put
 }
 
 /// Wakes an idle CPU, if there is one, for a thread on this CPU's shelf. Whether it did.

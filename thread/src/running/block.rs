@@ -11,6 +11,7 @@
 
 use crate::balance;
 use crate::balance::sample;
+use crate::balance::spread::spread;
 use crate::native::ops;
 use crate::running::idle;
 use crate::running::kick;
@@ -198,7 +199,7 @@ fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
         if irq == 0 || !me.on_ring.load(Ordering::Relaxed) {
             cpu.need_resched.store(1, Ordering::Relaxed);
         }
-        if tte.is_urgent() && balance::spread(local, me, tte) {
+        if spread(local, me, tte) {
             return irq_restore(irq);
         }
         local.ring.insert(me, tte, end);
@@ -262,7 +263,7 @@ pub(crate) fn receive(local: &Local, me: &Tte) -> bool {
         // SAFETY: as above.
         let tte = unsafe { &*oldest_first };
         oldest_first = tte.inbox_next.load(Ordering::Relaxed);
-        if !balance::follow(local, me, tte) {
+        if !balance::follow(local, me, tte) && !spread(local, me, tte) {
             local.ring.insert(me, tte, End::Front);
         }
     }

@@ -437,6 +437,18 @@ impl ReadyRing {
             || tte.urgency.load(Relaxed) > current.urgency.load(Relaxed)
     }
 
+    /// Whether `tte`, an urgent thread that is in no ring, would be the next to run.
+    pub fn is_next(&self, current: &Tte, tte: &Tte) -> bool {
+        self.precedes(current, tte) && self.urgency() < tte.urgency.load(Relaxed)
+    }
+
+    /// The urgency of the first urgent thread, 0 without one. Any CPU may ask.
+    pub fn urgency(&self) -> u64 {
+        // SAFETY: null, or an entry, which is never unmapped.
+        let first = unsafe { self.heads[URGENT as usize].load(Relaxed).as_ref() };
+        first.map_or(0, |first| first.urgency.load(Relaxed))
+    }
+
     /// Whether threads of the table's levels are in the ring.
     pub fn has_usual(&self) -> bool {
         self.populated.load(Relaxed) & USUAL != 0
@@ -489,8 +501,8 @@ impl ReadyRing {
         current.link.store(link, Relaxed);
     }
 
-    /// A ready thread that others may have: not running, not pinned, `waited` long, and the longest in line
-    /// of the most patient level. The next in line of each level stays unless `all` may go.
+    /// A ready thread that others may have: not urgent, not running, not pinned, `waited` long, and the
+    /// longest in line of the most patient level. The next in line of each level stays unless `all` may go.
     pub fn spare(
         &self,
         current: &Tte,
@@ -499,9 +511,6 @@ impl ReadyRing {
     ) -> Option<&'static Tte> {
         /// How far a line is looked along.
         const LOOKED: usize = 8;
-        if let Some(urgent) = self.spare_urgent(current, all, &waited) {
-            return Some(urgent);
-        }
         let mut populated = self.populated.load(Relaxed) & USUAL;
         while populated != 0 {
             let level = (31 - populated.leading_zeros()) as usize;
@@ -530,20 +539,15 @@ impl ReadyRing {
         None
     }
 
-    /// The same among the urgent ones.
-    fn spare_urgent(
-        &self,
-        current: &Tte,
-        all: bool,
-        waited: &impl Fn(&Tte) -> bool,
-    ) -> Option<&'static Tte> {
+    /// An urgent thread that waits, and that others may have. The next in line stays unless `all` may go.
+    pub fn spare_urgent(&self, current: &Tte, all: bool) -> Option<&'static Tte> {
         let first = self.heads[URGENT as usize].load(Relaxed);
         // SAFETY: ring pointers lead to entries, which are never unmapped.
         let entry = |at: *mut Tte| unsafe { at.as_ref() };
         let second = entry(first)?.next.load(Relaxed);
         [second, first].into_iter().filter_map(entry).find(|tte| {
             let may_go = all || second != first;
-            may_go && !tte.is(current) && !tte.pinned.load(Relaxed) && waited(tte)
+            may_go && !tte.is(current) && !tte.pinned.load(Relaxed) && tte.is_urgent()
         })
     }
 

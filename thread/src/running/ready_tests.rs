@@ -297,6 +297,67 @@ fn who_may_go_is_the_longest_in_line_that_is_not_next() {
     );
 }
 
+/// An urgent thread.
+fn urgent(number: usize, urgency: u64) -> Low<Tte> {
+    let tte = thread(number, URGENT, 7);
+    tte.urgency.store(urgency, Relaxed);
+    tte
+}
+
+#[test]
+fn an_urgent_thread_is_next_if_it_precedes_the_running_one_and_all_that_wait() {
+    let idle = thread(9, 0, 1);
+    let ring = ring(&idle);
+    let usual = thread(1, 0, 7);
+    let (a, b, c) = (urgent(2, 40), urgent(3, 40), urgent(4, 41));
+    ring.insert(&idle, &usual, End::Back);
+    assert_eq!(ring.urgency(), 0);
+    assert!(ring.is_next(&usual, &a) && ring.is_next(&idle, &a));
+    // `a` is to run before the one that still runs.
+    ring.insert(&usual, &a, End::Front);
+    assert_eq!(ring.urgency(), 40);
+    assert!(!ring.is_next(&usual, &b) && ring.is_next(&usual, &c));
+    // And does.
+    assert!(!ring.is_next(&a, &b) && ring.is_next(&a, &c));
+    // The running one is pushed aside, and is not the first any more.
+    ring.insert(&a, &c, End::Front);
+    assert_eq!(ring.urgency(), 41);
+    assert!(!ring.is_next(&c, &b));
+}
+
+#[test]
+fn of_the_urgent_ones_those_that_wait_may_go() {
+    let idle = thread(9, 0, 1);
+    let ring = ring(&idle);
+    let usual = thread(1, 0, 7);
+    let (a, b, c) = (urgent(2, 40), urgent(3, 30), urgent(4, 20));
+    let find = |current: &Tte, all: bool| {
+        let found = ring.spare_urgent(current, all);
+        found.map(|tte| tte.sw_in.load(Relaxed) / 0x100)
+    };
+    ring.insert(&idle, &usual, End::Back);
+    assert_eq!(find(&usual, true), None);
+    // In a turn of the others the only one stays, unless a CPU is idle.
+    ring.insert(&usual, &a, End::Front);
+    assert_eq!((find(&usual, false), find(&usual, true)), (None, Some(2)));
+    assert_eq!((find(&a, false), find(&a, true)), (None, None));
+    // The second, or the first that has been pushed aside by it.
+    ring.insert(&a, &b, End::Front);
+    ring.insert(&a, &c, End::Front);
+    assert_eq!((find(&a, false), find(&b, false)), (Some(3), Some(2)));
+    b.pinned.store(true, Relaxed);
+    assert_eq!(find(&a, false), None);
+    // One that is lent the level is not urgent.
+    b.pinned.store(false, Relaxed);
+    b.wanted_level.store(0, Relaxed);
+    assert_eq!(find(&a, false), None);
+    // None of them is for the shelf.
+    assert!(
+        ring.spare(&a, true, |_| true)
+            .is_some_and(|tte| tte.is(&usual))
+    );
+}
+
 #[test]
 fn a_shelf_keeps_the_order_of_its_puts_and_has_an_end() {
     let idle = thread(9, 0, 1);
