@@ -291,6 +291,100 @@ static void controls(void)
     equal(put(at("cgroup.subtree_control"), "-cpu -pids"), 0, "all is as before");
 }
 
+static void *stays(void *nothing)
+{
+    for (;;)
+        pause();
+    return nothing;
+}
+
+/* A process that has children, and these children, as long as it can; each has a thread beside. */
+static void breed(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, 0, stays, 0);
+    for (;;) {
+        if (fork() == 0) {
+            setsid();
+            pthread_create(&thread, 0, stays, 0);
+            for (int child = 0; child < 2; child++)
+                if (fork() == 0)
+                    pause_for(0.02);
+            pause_for(0.01);
+            _exit(0);
+        }
+        while (waitpid(-1, 0, WNOHANG) > 0)
+            ;
+        pause_for(0.001);
+    }
+}
+
+/* A write ends all processes of a group and of those below it. */
+static void kills(void)
+{
+    int status[4], right = 1;
+    pid_t child[4];
+    make("k"), make("k/l"), make("k/l/m"), make("o");
+    const char *in[4] = {"k", "k/l", "k/l/m", "o"};
+    for (int i = 0; i < 4; i++)
+        child[i] = sleeper(), goes(child[i], in[i]);
+    fails(open(at("k/cgroup.kill"), O_RDONLY), EACCES, "nothing to read");
+    fails(open(at("k/cgroup.kill"), O_RDWR), EACCES, "nor beside a write");
+    fails(open(at("cgroup.kill"), O_WRONLY), ENOENT, "nothing kills all processes");
+    struct stat stat_;
+    stat(at("k/cgroup.kill"), &stat_);
+    equal(stat_.st_mode & 07777, 0200, "its mode");
+    fails(put(at("k/cgroup.kill"), "0"), ERANGE, "one is the only number");
+    fails(put(at("k/cgroup.kill"), "-1"), ERANGE, "not one below zero");
+    fails(put(at("k/cgroup.kill"), "2"), ERANGE, "nor two");
+    fails(put(at("k/cgroup.kill"), "x"), EINVAL, "nor a word");
+    for (int i = 0; i < 4; i++)
+        right &= waitpid(child[i], &status[i], WNOHANG) == 0;
+    check(right, "and nobody has ended so far");
+    equal(put(at("k/l/cgroup.kill"), " 1\n"), 0, "one kills");
+    for (int i = 1; i < 3; i++)
+        right &= waitpid(child[i], &status[i], 0) == child[i] && WIFSIGNALED(status[i]) && WTERMSIG(status[i]) == SIGKILL;
+    check(right, "those of the group and below");
+    check(waitpid(child[0], &status[0], WNOHANG) == 0 && waitpid(child[3], &status[3], WNOHANG) == 0, "not those above and beside");
+    /* One that is stopped, and one that blocks all signals. */
+    kill(child[0], SIGSTOP);
+    sigset_t all, old;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &old);
+    child[1] = sleeper();
+    sigprocmask(SIG_SETMASK, &old, 0);
+    goes(child[1], "k/l");
+    equal(put(at("k/cgroup.kill"), "0x1"), 0, "it kills");
+    for (int i = 0; i < 2; i++)
+        right &= waitpid(child[i], &status[i], 0) == child[i] && WIFSIGNALED(status[i]) && WTERMSIG(status[i]) == SIGKILL;
+    check(right, "one that is stopped, and one that blocks all signals");
+    equal(put(at("k/cgroup.kill"), "1"), 0, "nobody is left, and that is no fault");
+    /* Processes that have children all the time. */
+    for (int round = 0; round < 5; round++) {
+        child[0] = fork();
+        if (child[0] == 0) {
+            goes(0, "k/l");
+            breed();
+        }
+        while (field(at("k/cgroup.events"), "populated") != 1)
+            pause_for(0.001);
+        pause_for(0.03);
+        right &= put(at("k/cgroup.kill"), "1") == 0;
+        right &= waitpid(child[0], &status[0], 0) == child[0];
+        int empty = 0;
+        for (int look = 0; look < 1000 && !empty; look++) {
+            empty = field(at("k/cgroup.events"), "populated") == 0;
+            if (!empty)
+                pause_for(0.005);
+        }
+        right &= empty;
+    }
+    check(right, "nor does a child that is made meanwhile escape");
+    equal(removed_soon("k/l/m") | removed_soon("k/l") | removed_soon("k"), 0, "the groups are empty");
+    kill_child(child[3]);
+    equal(removed_soon("o"), 0, "and the other one");
+}
+
 static void limits(void)
 {
     put(at("cgroup.subtree_control"), "+pids");
@@ -717,7 +811,7 @@ static void spread(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"names", names}, {"moves", moves},     {"controls", controls}, {"limits", limits}, {"rights", rights},
+        {"names", names}, {"moves", moves},     {"controls", controls}, {"limits", limits}, {"kills", kills}, {"rights", rights},
         {"into", into},   {"hostile", hostile}, {"races", races},       {"spread", spread}, {"shares", shares},
     };
     struct statfs fs;

@@ -23,6 +23,8 @@ pub(super) struct Named {
     /// Controllers that the group needs for it; none: all groups but the root, if not `in_root`.
     needs: u32,
     in_root: bool,
+    /// Whether it can be opened for reading.
+    pub(super) is_shown: bool,
     pub(super) read: Read,
     pub(super) write: Option<Set>,
 }
@@ -43,7 +45,11 @@ impl Named {
 
     /// Permission bits of a new one.
     pub(super) fn permissions(&self) -> u32 {
-        if self.write.is_some() { 0o644 } else { 0o444 }
+        match (self.is_shown, self.write) {
+            (false, _) => 0o200,
+            (true, Some(_)) => 0o644,
+            (true, None) => 0o444,
+        }
     }
 }
 
@@ -57,6 +63,7 @@ const fn everywhere(name: &'static str, read: Read, write: Option<Set>) -> Named
         name,
         needs: 0,
         in_root: true,
+        is_shown: true,
         read,
         write,
     }
@@ -70,11 +77,19 @@ const fn below(name: &'static str, needs: u32, read: Read, write: Option<Set>) -
     }
 }
 
+/// One that only takes what is written.
+const fn order(name: &'static str, write: Set) -> Named {
+    Named {
+        is_shown: false,
+        ..below(name, 0, |_, _, _| Err(Errno::EACCES), Some(write))
+    }
+}
+
 /// The number of `cgroup.procs`, whose writers may move processes.
 const PROCS: usize = 0;
 
 /// All of them.
-pub(super) static FILES: [Named; 15] = [
+pub(super) static FILES: [Named; 16] = [
     everywhere("cgroup.procs", processes, Some(receive)),
     everywhere("cgroup.threads", threads, Some(receive_thread)),
     everywhere(
@@ -120,6 +135,10 @@ pub(super) static FILES: [Named; 15] = [
         },
         None,
     ),
+    order("cgroup.kill", |group, _, text| match signed(text)? {
+        1 => group.kill(),
+        _ => Err(Errno::ERANGE),
+    }),
     below(
         "cpu.weight",
         CPU,
@@ -189,6 +208,18 @@ fn names(controllers: u32, out: &mut Out) {
         between = " ";
     }
     out.push('\n');
+}
+
+/// A number that is written, perhaps below zero: decimal, hexadecimal or octal, as C has them. EINVAL,
+/// ERANGE.
+fn signed(text: &str) -> Result<i32> {
+    let (negative, text) = match text.strip_prefix('-') {
+        Some(text) if !text.starts_with('+') => (true, text),
+        Some(_) => return Err(Errno::EINVAL),
+        None => (false, text),
+    };
+    let number = i64::try_from(unsigned(text)?).map_err(|_| Errno::ERANGE)?;
+    i32::try_from(if negative { -number } else { number }).map_err(|_| Errno::ERANGE)
 }
 
 /// A number that is written: decimal, hexadecimal or octal, as C has them. EINVAL, ERANGE.

@@ -7,7 +7,7 @@ mod files;
 mod open;
 
 use abi::errno::{Errno, Result};
-use abi::linux::{DT_DIR, DT_REG, S_IFDIR, S_IFMT, S_IFREG, Statfs};
+use abi::linux::{DT_DIR, DT_REG, O_ACCMODE, O_WRONLY, S_IFDIR, S_IFMT, S_IFREG, Statfs};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
@@ -174,6 +174,8 @@ impl Inode for Node {
     fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
         match self.file.and_then(|file| FILES.get(file)) {
             None => Ok(how.finish(Arc::new(Directory))),
+            // Nobody's rights help.
+            Some(file) if !file.is_shown && how.flags & O_ACCMODE != O_WRONLY => Err(Errno::EACCES),
             Some(file) => {
                 let open = Open::new(self.group.clone(), file)?;
                 Ok(how.finish(try_arc(open)?))

@@ -1,14 +1,15 @@
 //! Processes and threads in their control groups.
 //!
 //! *Interface*: [`enter`], [`follow`] and [`leave`] at the beginning and the end of a thread;
-//! [`Group::receive`] moves a process; [`of`] finds the group of one; [`member_after`] and [`thread_after`]
-//! list a group.
+//! [`Group::receive`] moves a process, [`Group::kill`] ends those of a group; [`of`] finds the group of one;
+//! [`member_after`] and [`thread_after`] list a group.
 //!
 //! A thread is counted in the group whose number it has. The number changes with the hierarchy held, and from
 //! another thread only while the process's list of threads is held too: a thread that has left the list sees
 //! its last number. A new thread of a process that moves meanwhile is moved after it by its maker.
 
 use abi::errno::{Errno, Result};
+use abi::linux::{SI_KERNEL, SIGKILL, Siginfo};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -17,6 +18,7 @@ use vm::fallible::try_push;
 use super::super::usage::Counts;
 use super::{COUNTED, Group, HIERARCHY, Hierarchy, PIDS, add, take, turns};
 use crate::process::{Process, Task, tree};
+use crate::signal::send;
 use thread::Place;
 
 /// The new thread of `child`, which has not started yet, is counted in the group of `parent`, its maker, or
@@ -239,6 +241,26 @@ impl Group {
         }
         drop(hierarchy);
         turns::begin();
+        Ok(())
+    }
+
+    /// Whether `process` is in it or below.
+    fn has_in(&self, process: &Process) -> bool {
+        of(process).is_some_and(|group| group.up().any(|above| above.id == self.id))
+    }
+
+    /// Ends all processes in it and below, with those that begin meanwhile. ENODEV: it was removed.
+    pub fn kill(&self) -> Result<()> {
+        if self.is_gone() {
+            return Err(Errno::ENODEV);
+        }
+        tree::each(
+            |process| self.has_in(process),
+            |process| {
+                // There is always room for this signal.
+                let _ended = send(process, None, Siginfo::sent(SIGKILL, SI_KERNEL, 0, 0));
+            },
+        );
         Ok(())
     }
 
