@@ -42,6 +42,8 @@ pub enum Unable {
     NoSuchCallentry,
     /// The byte is not taken, or there is none.
     NotNow,
+    /// The callentry's own reason.
+    Refused(Errno),
 }
 
 impl From<Unable> for Errno {
@@ -49,6 +51,7 @@ impl From<Unable> for Errno {
         match unable {
             Unable::NoSuchCallentry => Errno::ENOENT,
             Unable::NotNow => Errno::EAGAIN,
+            Unable::Refused(error) => error,
         }
     }
 }
@@ -66,7 +69,11 @@ pub struct Ready {
 pub static CALLED: WaitList = WaitList::new();
 
 /// A quaject that is called by number.
-trait Callable: Quaject {
+pub trait Callable: Quaject {
+    /// Calls the callentry of this number in its class.
+    ///
+    /// # Errors
+    /// [`Unable`].
     fn call(&self, number: usize, argument: u64) -> Result<u64, Unable>;
     /// Code that calls this callentry, which does not wait and is done in bounded time, as
     /// [`Made::descriptor_routine`] says; None for any other.
@@ -77,6 +84,15 @@ trait Callable: Quaject {
     fn code(&self) -> [usize; 2] {
         [0, 0]
     }
+    /// Whether a port of another may be linked to the callentry of this number, as far as the running thread
+    /// is concerned.
+    ///
+    /// # Errors
+    /// Why it may not.
+    fn may_be_linked(&self, _number: usize) -> Result<(), Errno> {
+        Ok(())
+    }
+    /// The calls that it can take now.
     fn ready(&self) -> Ready {
         Ready {
             put: true,
@@ -162,6 +178,20 @@ pub fn make_notice(notice: Notice, paid: Arc<dyn Any + Send + Sync>) -> Result<M
 }
 
 impl Made {
+    /// For another room's quaject, which is made by name; `paid` is kept with it.
+    pub fn of(quaject: impl Callable + 'static, paid: Arc<dyn Any + Send + Sync>) -> Made {
+        let quaject = Box::new(quaject);
+        Made { quaject, paid }
+    }
+
+    /// [`Callable::may_be_linked`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn may_be_linked(&self, number: usize) -> Result<(), Errno> {
+        self.quaject.may_be_linked(number)
+    }
+
     /// Calls the callentry of this number in its class.
     ///
     /// # Errors
@@ -236,9 +266,12 @@ fn called(quaject: &dyn Callable, number: usize, argument: usize) -> Result<usiz
 static CALLING: Class = Class::new("callentry");
 
 /// A routine around [`Callable::call`] of `quaject`, which stays as long as it.
+///
+/// # Errors
+/// [`Unmade`].
 // A draft is large, and so has a frame of its own.
 #[inline(never)]
-fn around<C: Callable>(quaject: &C, number: usize) -> Result<Routine<DescFn>, Unmade> {
+pub fn around<C: Callable>(quaject: &C, number: usize) -> Result<Routine<DescFn>, Unmade> {
     let mut draft = Draft::new(&CALLING, "of a quaject");
     let d = &mut draft;
     let saved = Regs::SYSV - Regs::of(&[Reg::Rax]);

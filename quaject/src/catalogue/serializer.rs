@@ -130,6 +130,9 @@ impl Callentry for Enter {
     fn is_compiled(&self) -> bool {
         true
     }
+    fn may_wait(&self) -> bool {
+        true
+    }
 }
 
 extern "sysv64" fn wait(monitor: *const RawMonitor) {

@@ -278,13 +278,17 @@ pub struct Header {
     number: u32,
     references: AtomicU32,
     wiring: Wiring<Target, Holder, PORTS>,
-    /// In the low byte the links that lead here one behind the other, at most; above it the number of links
-    /// that lead here. All of it is 0 when none does.
+    /// In the low byte the links that lead here one behind the other, at most; then [`HURRIED`] and
+    /// [`HURRIES`]; above them the number of links that lead here. When none does, only [`HURRIES`] is left.
     above: AtomicU32,
 }
 
+/// A link leads here that an interrupt handler may come along: nothing behind this may wait.
+const HURRIED: u32 = 1 << 8;
+/// An interrupt handler calls what the ports are linked to.
+const HURRIES: u32 = 1 << 9;
 /// One link, in [`Header::above`].
-const LINK: u32 = 1 << 8;
+const LINK: u32 = 1 << 10;
 
 static NUMBERS: AtomicU32 = AtomicU32::new(1);
 
@@ -352,10 +356,23 @@ impl Header {
         self.above.load(Ordering::Relaxed) as u8
     }
 
-    /// So many links lead here, one behind the other.
-    pub(crate) fn is_below(&self, above: u8) {
-        let more = |old: u32| Some(old & !u32::from(u8::MAX) | u32::from(above.max(old as u8)));
+    /// So many links lead here, one behind the other; `hurried`: an interrupt handler may come along them.
+    pub(crate) fn is_below(&self, above: u8, hurried: bool) {
+        let hurried = if hurried { HURRIED } else { 0 };
+        let more =
+            |old: u32| Some(old & !u32::from(u8::MAX) | u32::from(above.max(old as u8)) | hurried);
         self.change_above(more);
+    }
+
+    /// For the maker of the quaject: an interrupt handler will call what its ports are linked to. So no link
+    /// is made behind them, near or far, to a callentry that may wait.
+    pub fn hurries(&self) {
+        self.above.fetch_or(HURRIES, Ordering::Relaxed);
+    }
+
+    /// Whether an interrupt handler may call what the ports are linked to.
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.above.load(Ordering::Relaxed) & (HURRIED | HURRIES) != 0
     }
 
     /// A link leads here, or is about to.
@@ -367,7 +384,7 @@ impl Header {
     pub(crate) fn is_left(&self) {
         let less = |old: u32| {
             old.checked_sub(LINK)
-                .map(|left| if left < LINK { 0 } else { left })
+                .map(|left| if left < LINK { left & HURRIES } else { left })
         };
         self.change_above(less);
     }

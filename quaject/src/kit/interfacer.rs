@@ -79,6 +79,11 @@ pub trait Callentry: Send + Sync {
     fn is_compiled(&self) -> bool {
         false
     }
+
+    /// Whether a caller may have to wait, so that no interrupt handler may call it.
+    fn may_wait(&self) -> bool {
+        false
+    }
 }
 
 /// The other end of a port's link.
@@ -311,7 +316,12 @@ pub(super) fn exchange(
         led.is_led();
     }
     if let Some(target) = &to
-        && let Err(unmade) = descend((from, port), target, from.above().saturating_add(1))
+        && let Err(unmade) = descend(
+            (from, port),
+            target,
+            from.above().saturating_add(1),
+            from.is_hurried(),
+        )
     {
         if let Some(led) = led {
             led.is_left();
@@ -359,10 +369,19 @@ fn remake(from: &'static Header, port: usize) -> Result<(), Unmade> {
 }
 
 /// Goes along the chains behind `entry`, the last of `above` links: none may lead back to the port `begin`,
-/// nor further than is allowed.
-fn descend(begin: (&Header, usize), entry: &Target, above: u8) -> Result<(), Unmade> {
+/// nor further than is allowed, nor, if an interrupt handler may come along (`hurried`), to where it would
+/// wait.
+fn descend(
+    begin: (&Header, usize),
+    entry: &Target,
+    above: u8,
+    hurried: bool,
+) -> Result<(), Unmade> {
     if above > LONGEST {
         return Err(Unmade::TooLong);
+    }
+    if hurried && entry.may_wait() {
+        return Err(Unmade::Waits);
     }
     let Some(owner) = entry.owner() else {
         return Ok(());
@@ -373,9 +392,9 @@ fn descend(begin: (&Header, usize), entry: &Target, above: u8) -> Result<(), Unm
             return Err(Unmade::Cycle);
         }
         if let Some(next) = owner.wiring().get(port) {
-            descend(begin, &next, above + 1)?;
+            descend(begin, &next, above + 1, hurried)?;
         }
     }
-    owner.is_below(above);
+    owner.is_below(above, hurried);
     Ok(())
 }

@@ -85,6 +85,9 @@ impl Callentry for Kept {
     fn is_compiled(&self) -> bool {
         self.target.is_compiled()
     }
+    fn may_wait(&self) -> bool {
+        self.target.may_wait()
+    }
 }
 
 /// Why a link that was asked for by name is refused.
@@ -112,6 +115,7 @@ impl From<Refused> for Errno {
             Refused::Busy => Errno::EBUSY,
             Refused::Unmade(Unmade::Cycle) => Errno::ELOOP,
             Refused::Unmade(Unmade::TooLong) => Errno::EMLINK,
+            Refused::Unmade(Unmade::Waits) => Errno::EDEADLK,
             Refused::Unmade(Unmade::BadSpec | Unmade::OutOfReach) => Errno::EINVAL,
             Refused::Unmade(Unmade::OutOfCode | Unmade::OutOfMemory) => Errno::ENOMEM,
         }

@@ -258,6 +258,8 @@ pub enum Unmade {
     Cycle,
     /// The link would make too long a chain.
     TooLong,
+    /// By the link an interrupt handler would come to where it may have to wait.
+    Waits,
 }
 
 impl From<OutOfCode> for Unmade {

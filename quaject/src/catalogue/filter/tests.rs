@@ -9,6 +9,7 @@ use super::upper::{self, Upper};
 use crate::catalogue::gauge::{self, Gauge};
 use crate::catalogue::pump::{self, Pump};
 use crate::catalogue::queue::{ByteQueue, Parties, Spec, q_get, q_put};
+use crate::catalogue::serializer::Serializer;
 use crate::catalogue::stream::{Course, Stream};
 use crate::catalogue::testing::{Random, listing};
 use crate::kit::class::{Ref, create};
@@ -280,6 +281,51 @@ fn what_does_not_fit_is_refused() {
         several_cpus: false,
     };
     assert_eq!(create::<Rate>(no_rate).err(), Some(Unmade::BadSpec));
+}
+
+mod hasty {
+    use crate::kit::class::OutOfMemory;
+
+    crate::quaject! {
+        /// Calls its port from an interrupt
+        class Hasty = "Hasty", spec (), error OutOfMemory {
+            callout { OUT: crate::signature::Put = "out" ("nothing") }
+        }
+        make |(), header: &'static crate::kit::class::Header| {
+            header.hurries();
+            Ok(Hasty)
+        };
+    }
+
+    pub struct Hasty;
+}
+
+#[test]
+fn nothing_that_may_wait_comes_behind_an_interrupt() {
+    codegen::host::link();
+    let waits = Err(Refused::Unmade(Unmade::Waits));
+    let (hasty, other) = (
+        create::<hasty::Hasty>(()).unwrap(),
+        create::<Upper>(()).unwrap(),
+    );
+    let (one, two) = (create::<Upper>(()).unwrap(), create::<Upper>(()).unwrap());
+    let monitor = create::<Serializer>(()).unwrap();
+    assert_eq!(link_by_name(&hasty, "out", &monitor, "enter"), waits);
+    link_by_name(&one, "to", &two, "put").unwrap();
+    link_by_name(&two, "to", &monitor, "enter").unwrap();
+    assert_eq!(link_by_name(&hasty, "out", &one, "put"), waits);
+    assert_eq!(insert(&hasty, "out", &monitor), waits);
+    unlink_by_name(&two, "to").unwrap();
+    link_by_name(&hasty, "out", &one, "put").unwrap();
+    assert_eq!(link_by_name(&two, "to", &monitor, "enter"), waits);
+    // A filter that leads there is not inserted either, and others lead wherever they like.
+    link_by_name(&other, "to", &monitor, "enter").unwrap();
+    assert_eq!(link_by_name(&two, "to", &other, "put"), waits);
+    // With the links that lead there the prohibition goes.
+    unlink_by_name(&hasty, "out").unwrap();
+    unlink_by_name(&one, "to").unwrap();
+    link_by_name(&two, "to", &monitor, "enter").unwrap();
+    assert_eq!(link_by_name(&hasty, "out", &two, "put"), waits);
 }
 
 #[test]
