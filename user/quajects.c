@@ -1,5 +1,5 @@
 /* Checks what programs do with quajects: make, link and call them by name, pass and poll their descriptors, be told by them, have stubs
- * made, read and write asynchronously.
+ * made, read and write asynchronously; clocks that ring, and threads as quajects.
  *
  * Interface: quajects; TAP on standard output.
  */
@@ -75,7 +75,7 @@ static void linked(void)
     equal(syn_link(upper, "to", upper, "put"), -ELOOP, "the smallest circle");
     equal(syn_link(0, "to", to, "Q_put"), -EINVAL, "a descriptor of something else");
     equal(syn_link(99, "to", to, "Q_put"), -EBADF, "no descriptor");
-    equal(syn_make("Thread", 0), -ENOENT, "no such class to be made");
+    equal(syn_make("Thread", 0), -ENOENT, "a thread is not made by a class's name");
     equal(syn_make("Queue", 3), -EINVAL, "no such queue");
     equal(syn_make("Upper", 1), -EINVAL, "no such filter");
     equal(syn_make((char *)8, 1), -EFAULT, "a class that is not there");
@@ -111,8 +111,11 @@ static void linked(void)
     close(gauge);
 }
 
-/* A descriptor that another process gets with a message. */
-static int passed(int fd)
+/* Whether a byte can be put into the queue. */
+static int puts_p(int queue) { return syn_invoke(queue, put_number, 'p') == 1; }
+
+/* A descriptor that another process gets with a message, and uses. */
+static int passed(int fd, int (*use)(int))
 {
     int ends[2];
     socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
@@ -130,7 +133,7 @@ static int passed(int fd)
         int got = -1;
         if (recvmsg(ends[1], &message, 0) == 1)
             memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
-        _exit(syn_invoke(got, put_number, 'p') == 1 ? 0 : 1);
+        _exit(use(got) ? 0 : 1);
     }
     sendmsg(ends[0], &message, 0);
     close(ends[0]);
@@ -144,7 +147,7 @@ static void descriptors(void)
     struct pollfd asked = {queue, POLLIN | POLLOUT, 0};
     equal(poll(&asked, 1, 0), 1, "a queue is polled");
     equal(asked.revents, POLLOUT, "an empty one has room");
-    equal(passed(queue), 0, "another process puts, by a descriptor that it was sent");
+    equal(passed(queue, puts_p), 0, "another process puts, by a descriptor that it was sent");
     poll(&asked, 1, 0);
     equal(asked.revents, POLLIN | POLLOUT, "there is something in it");
     pid_t child = fork();
@@ -288,6 +291,310 @@ static void asynchronous(void)
     close(ends[1]);
 }
 
+/* Calls a callentry by its name. */
+static long call(int quaject, const char *entry, long argument)
+{
+    return syn_invoke(quaject, syn_entry(quaject, entry), argument);
+}
+
+/* Waits until the gauge has counted so many. */
+static int counted(int gauge, long expected)
+{
+    for (int64_t begun = nanoseconds(); call(gauge, "read", 0) != expected && nanoseconds() - begun < 20000000000ll;)
+        sched_yield();
+    return call(gauge, "read", 0) == expected;
+}
+
+enum { MICROSECOND = 1000, MILLISECOND = 1000000, FAR = 2000000000 };
+
+static int sets_it(int clock) { return call(clock, "after", MILLISECOND) == 0; }
+
+static void clocks(void)
+{
+    enum { RANG = 9 };
+    int clock = syn_make("Clock", 'c'), gauge = syn_make("Gauge", 0), queue = syn_make("Queue", 64), told = syn_notice(0, RANG);
+    check(clock >= 0, "a clock is made");
+    equal(syn_make("Clock", 256), -EINVAL, "one whose byte is none is not");
+    int64_t before = nanoseconds();
+    long now = call(clock, "gettime", 0);
+    check(before <= now && now <= nanoseconds(), "it tells the time");
+    equal(call(clock, "cancel", 0), 0, "it is not to ring");
+    equal(call(clock, "after", 0), 0, "without links");
+    pause_for(0.001);
+    equal(syn_link(clock, "rang", gauge, "count"), 0, "a gauge counts when it rings");
+    equal(syn_link(clock, "to", queue, "Q_put"), 0, "a queue gets its byte");
+    check(contains(clock, "rang -> count") && contains(clock, "to -> Q_put"), "its text says so");
+    equal(syn_link(clock, "rang", queue, "Q_put"), -EPROTOTYPE, "a put is no event");
+    equal(syn_link(clock, "to", gauge, "count"), -EPROTOTYPE, "an event takes no byte");
+    equal(syn_link(clock, "gong", gauge, "count"), -ENOENT, "no such port");
+    equal(syn_link(clock, "alarm", gauge, "count"), -ENOENT, "a callentry is no port");
+    int tap = syn_make("Tap", 0), monitor = syn_make("Monitor", 0), upper = syn_make("Upper", 0);
+    equal(syn_link(tap, "each", clock, "alarm"), -ENOENT, "nothing is linked to what wants a time");
+
+    call(gauge, "take", 0);
+    struct pollfd asked = {queue, POLLIN, 0};
+    while (syn_invoke(queue, get_number, 0) >= 0)
+        ;
+    before = nanoseconds();
+    equal(call(clock, "after", 20 * MILLISECOND), 0, "it is to ring after a time");
+    equal(poll(&asked, 1, 60000), 1, "a waiting poller is woken");
+    check(nanoseconds() - before >= 20 * MILLISECOND, "not too early");
+    equal(syn_invoke(queue, get_number, 0), 'c', "by its byte");
+    check(counted(gauge, 1), "it has rung once");
+    equal(call(clock, "cancel", 0), 0, "and is not to ring any more");
+
+    equal(syn_link(clock, "rang", told, "tell"), 0, "a thread is told instead");
+    equal(call(clock, "alarm", call(clock, "gettime", 0) + MILLISECOND), 0, "at a time");
+    equal(syn_wait(RANG), 0, "it is told");
+    equal(call(clock, "alarm", 1), 0, "a time that has passed");
+    equal(syn_wait(RANG), 0, "comes at once");
+    equal(syn_link(clock, "rang", gauge, "count"), 0, "the gauge again");
+    call(gauge, "take", 0);
+    equal(call(clock, "after", FAR), 0, "a time far off");
+    equal(call(clock, "after", MILLISECOND), 1, "is replaced");
+    check(counted(gauge, 1), "it rings");
+    equal(call(clock, "after", MILLISECOND), 0, "a time soon");
+    equal(call(clock, "after", FAR), 1, "is replaced too");
+    equal(call(clock, "cancel", 0), 1, "and cancelled");
+    pause_for(0.005);
+    check(counted(gauge, 1), "neither rings");
+    equal(call(clock, "after", -1), 0, "a time that never comes");
+    equal(syn_link(tap, "each", clock, "cancel"), 0, "a byte that passes cancels");
+    equal(call(tap, "pass", 'x'), 'x', "it passes");
+    equal(call(clock, "cancel", 0), 0, "it was cancelled");
+
+    /* A clock rings in an interrupt, which cannot wait. */
+    equal(syn_link(clock, "to", monitor, "enter"), -EDEADLK, "a monitor is not entered by an interrupt");
+    equal(syn_link(upper, "to", monitor, "enter"), 0, "by a filter it is");
+    equal(syn_link(clock, "to", upper, "put"), -EDEADLK, "but not behind a clock");
+    equal(syn_unlink(upper, "to"), 0, "without the monitor");
+    equal(syn_link(clock, "to", upper, "put"), 0, "a filter is behind a clock");
+    equal(syn_link(upper, "to", monitor, "enter"), -EDEADLK, "and then the monitor is not");
+    equal(syn_link(upper, "to", queue, "Q_put"), 0, "a queue is");
+    while (syn_invoke(queue, get_number, 0) >= 0)
+        ;
+    equal(call(clock, "after", MICROSECOND), 0, "it rings");
+    poll(&asked, 1, 60000);
+    equal(syn_invoke(queue, get_number, 0), 'C', "its byte comes by the filter");
+    equal(syn_unlink(clock, "to"), 0, "apart again");
+    equal(syn_link(upper, "to", monitor, "enter"), 0, "the filter may lead to the monitor");
+
+    int other = syn_make("Clock", 0);
+    equal(syn_link(clock, "rang", other, "cancel"), 0, "a clock cancels another");
+    equal(syn_link(other, "rang", clock, "cancel"), -ELOOP, "not both of them each other");
+    equal(syn_link(clock, "rang", clock, "cancel"), -ELOOP, "nor one itself");
+    equal(call(other, "after", FAR), 0, "the other is to ring");
+    equal(call(clock, "after", MICROSECOND), 0, "the one rings first");
+    for (before = nanoseconds(); call(clock, "cancel", 0) && nanoseconds() - before < FAR;)
+        call(clock, "after", MICROSECOND);
+    pause_for(0.002);
+    equal(call(other, "cancel", 0), 0, "the other was cancelled");
+    syn_link(clock, "rang", gauge, "count");
+    close(other);
+
+    char *memory = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(syn_stub(clock, SYN_STUB_ENTRY + syn_entry(clock, "gettime"), memory, 64) > 0, "a stub of a clock");
+    long (*time_it)(long) = (void *)memory;
+    before = nanoseconds();
+    check(time_it(0) >= before, "tells the time");
+    munmap(memory, 4096);
+
+    call(gauge, "take", 0);
+    equal(passed(clock, sets_it), 0, "another process sets it, by a descriptor that it was sent");
+    check(counted(gauge, 1), "it rings, though that has ended");
+    pid_t child = fork();
+    if (child == 0)
+        _exit(!sets_it(clock));
+    equal(status_of(child), 0, "a child sets it, by one that it inherits");
+    check(counted(gauge, 2), "it rings");
+    int files[] = {tap, monitor, upper, told, queue, gauge, clock};
+    for (unsigned i = 0; i < sizeof files / sizeof *files; i++)
+        close(files[i]);
+    equal(syn_invoke(clock, 0, 0), -EBADF, "a closed one is gone");
+}
+
+/* Alarms that come while they are cancelled, replaced, or their clocks closed. */
+static void races(void)
+{
+    enum { TIMES = 2000 };
+    int clock = syn_make("Clock", 0), gauge = syn_make("Gauge", 0);
+    syn_link(clock, "rang", gauge, "count");
+    long after = syn_entry(clock, "after"), cancel = syn_entry(clock, "cancel"), rung = 0, wrong = 0, cancelled = 0;
+    for (int i = 0; i < TIMES; i++) {
+        wrong += syn_invoke(clock, after, 2000 + i % 50 * 200) != 0;
+        int64_t end = nanoseconds() + i % 61 * 200;
+        while (nanoseconds() < end)
+            ;
+        if (syn_invoke(clock, cancel, 0) == 1)
+            cancelled++;
+        else
+            wrong += !counted(gauge, ++rung);
+    }
+    equal(wrong, 0, "an alarm is cancelled or rings, never both");
+    printf("# %ld rang, %ld were cancelled\n", rung, cancelled);
+    equal(call(gauge, "take", 0), rung, "no more than that");
+
+    /* Several processes at one clock: each time that is set rings, is replaced or is cancelled. */
+    static volatile struct counts {
+        long set, gone;
+    } *shared;
+    enum { PARTIES = 4 };
+    shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t children[PARTIES];
+    for (int party = 0; party < PARTIES; party++) {
+        children[party] = fork();
+        if (children[party] == 0) {
+            for (int i = 0; i < TIMES; i++) {
+                if (i % 3 == party % 3) {
+                    shared[party].gone += syn_invoke(clock, cancel, 0);
+                } else {
+                    shared[party].set++;
+                    shared[party].gone += syn_invoke(clock, after, 1000 + (i * 7 + party * 13) % 40 * 500);
+                }
+                if (i % 16 == 0)
+                    sched_yield();
+            }
+            _exit(0);
+        }
+    }
+    long set = 0, gone = 0, ended = 0;
+    for (int party = 0; party < PARTIES; party++) {
+        ended += status_of(children[party]) == 0;
+        set += shared[party].set;
+        gone += shared[party].gone;
+    }
+    equal(ended, PARTIES, "several processes use one clock");
+    check(counted(gauge, set - gone), "each time rings, is replaced or is cancelled");
+    printf("# %ld set, %ld replaced or cancelled\n", set, gone);
+    equal(call(clock, "cancel", 0), 0, "and the last has rung");
+    munmap((void *)shared, 4096);
+    close(clock);
+
+    call(gauge, "take", 0);
+    for (int i = 0; i < TIMES / 4; i++) {
+        clock = syn_make("Clock", 0);
+        wrong += syn_link(clock, "rang", gauge, "count") != 0 || syn_invoke(clock, after, i % 100 * 500) != 0;
+        close(clock);
+    }
+    equal(wrong, 0, "clocks are closed while their alarms are pending");
+    long rang = call(gauge, "read", 0);
+    pause_for(0.002);
+    check(rang <= TIMES / 4 && counted(gauge, rang), "they do not ring afterwards");
+    close(gauge);
+}
+
+static volatile long calls, spins;
+
+static void called(void) { calls++; }
+
+static void spin(long unused)
+{
+    (void)unused;
+    for (;;)
+        spins++;
+}
+
+static void leave(long unused) { (void)unused; }
+
+/* Whether a call of the thread's own process may be made here. */
+static int may_notify(int thread) { return call(thread, "notify", 0) == 0; }
+
+/* Waits for something that must come. */
+#define UNTIL(condition)                                                                          \
+    ({                                                                                            \
+        for (int64_t begun = nanoseconds(); !(condition) && nanoseconds() - begun < 20000000000ll;) \
+            sched_yield();                                                                        \
+        (condition) != 0;                                                                         \
+    })
+
+static void threads(void)
+{
+    static char stacks[2][65536] __attribute__((aligned(16)));
+    enum { EVENT = 7 };
+    int own = syn_thread_quaject(0, EVENT);
+    check(own >= 0, "the running thread as a quaject");
+    equal(syn_thread_quaject(0, 64), -EINVAL, "with no such number");
+    equal(syn_thread_quaject(0x7fffffffffff, 1), -ESRCH, "no such thread");
+    equal(call(own, "signal", 0), -EINVAL, "its signal table is empty");
+    equal(call(own, "setsignal", -1), -EFAULT, "no procedure of a user's");
+    equal(call(own, "setsignal", (long)called), 0, "a procedure for it");
+    equal(call(own, "signal", 0), 0, "it is called");
+    check(UNTIL(calls == 1), "at once");
+    equal(call(own, "interrupt", (long)called), 0, "another way");
+    check(UNTIL(calls == 2), "it is called");
+    equal(call(own, "notify", 0), 0, "an event occurs");
+    equal(call(own, "wait", 0), 0, "it is waited for");
+    equal(syn_invoke(own, 11, 0), -ENOENT, "no such callentry");
+
+    syn_thread handle = syn_create(spin, stacks[0] + sizeof stacks[0], 0, 0, SYN_CREATE_SUSPENDED);
+    int other = syn_thread_quaject(handle, EVENT);
+    equal(call(other, "state", 0) & SYN_SUSPENDED, SYN_SUSPENDED, "another thread, which is suspended");
+    equal(call(other, "wait", 0), -EINVAL, "only the caller waits");
+    equal(call(other, "step", 0), -EBUSY, "one that has not stopped makes no step");
+    equal(call(other, "resume", 0), 0, "it goes on");
+    check(UNTIL(spins > 0), "and runs");
+    equal(call(other, "stop", 0), 0, "it is stopped");
+    check(UNTIL(call(other, "state", 0) & SYN_HALTED), "and stands");
+    long stood = spins;
+    pause_for(0.002);
+    equal(spins, stood, "still");
+    equal(call(other, "step", 0), 0, "it makes a step");
+    check(UNTIL(call(other, "state", 0) & SYN_HALTED), "and stands again");
+    equal(call(other, "setsignal", (long)called), 0, "a procedure for the other");
+    equal(call(other, "resume", 0), 0, "it goes on again");
+
+    /* The clock's own callback procedure: an entry of a thread's table. */
+    int clock = syn_make("Clock", 0), pump = syn_make("Pump", 0);
+    equal(syn_link(clock, "rang", other, "signal"), 0, "a thread is signalled when a clock rings");
+    equal(syn_link(clock, "rang", other, "stop"), -ENOENT, "it is not stopped by a link");
+    equal(syn_link(pump, "output", other, "signal"), -EPROTOTYPE, "nor signalled by a byte");
+    equal(call(clock, "after", MICROSECOND), 0, "the clock rings");
+    check(UNTIL(calls == 3), "the procedure is called");
+    equal(syn_link(clock, "rang", own, "notify"), 0, "an event occurs when it rings");
+    equal(call(clock, "after", MILLISECOND), 0, "a time");
+    equal(call(own, "wait", 0), 0, "that is waited for");
+    check(contains(clock, "rang -> notify"), "its text shows the link");
+
+    /* Others' rights are those that they have, not those of who made the quaject. */
+    equal(passed(own, may_notify), 0, "another process of the same user notifies");
+    equal(call(own, "wait", 0), 0, "it was");
+    pid_t child = fork();
+    if (child == 0)
+        _exit(!may_notify(own));
+    equal(status_of(child), 0, "a child does, by a descriptor that it inherits");
+    equal(call(own, "wait", 0), 0, "it did");
+    child = fork();
+    if (child == 0) {
+        if (setuid(1000) != 0)
+            _exit(9);
+        int good = call(own, "notify", 0) == -EPERM && call(other, "stop", 0) == -EPERM && call(own, "setsignal", 0) == -EPERM;
+        good &= syn_link(clock, "rang", own, "signal") == -EPERM && call(own, "destroy", 0) == -EPERM;
+        _exit(!good);
+    }
+    equal(status_of(child), 0, "another user's process may not");
+    calls = 0;
+    equal(syn_link(clock, "rang", other, "signal"), 0, "the other thread again");
+    equal(call(other, "destroy", 0), 0, "it is ended");
+    check(UNTIL(call(other, "state", 0) == -ESRCH), "and gone");
+    equal(call(other, "resume", 0), -ESRCH, "nothing is done to it");
+    equal(call(clock, "after", MICROSECOND), 0, "the clock rings");
+    pause_for(0.002);
+    equal(calls, 0, "nobody is signalled");
+    equal(syn_link(clock, "rang", other, "signal"), -ESRCH, "and nothing linked");
+
+    handle = syn_create(leave, stacks[1] + sizeof stacks[1], 0, 0, SYN_CREATE_SUSPENDED);
+    int third = syn_thread_quaject(handle, 40);
+    equal(call(third, "setsignal", (long)called), -EINVAL, "an event's number is not always one of the table");
+    equal(call(third, "signal", 0), -EINVAL, "nor is there a procedure");
+    equal(call(third, "resume", 0), 0, "a thread that ends by itself");
+    check(UNTIL(call(third, "state", 0) == -ESRCH), "is gone too");
+    call(own, "setsignal", 0);
+    int files[] = {own, other, third, clock, pump};
+    for (unsigned i = 0; i < sizeof files / sizeof *files; i++)
+        close(files[i]);
+    equal(syn_invoke(own, 0, 0), -EBADF, "a closed handle");
+}
+
 int main(void)
 {
     made_and_called();
@@ -296,5 +603,8 @@ int main(void)
     callbacks();
     stubs();
     asynchronous();
+    clocks();
+    races();
+    threads();
     return done();
 }

@@ -40,6 +40,7 @@ enum syn_operation {
     SYN_STRIP,
     SYN_CACHE,
     SYN_UNCACHE,
+    SYN_THREAD,
 };
 
 /* Bits of a state. */
@@ -119,6 +120,10 @@ static inline long syn_make(const char *class_name, unsigned long number) { retu
 
 /* Makes a quaject that tells `thread` of `event`: its callentries are "tell" and "give_up". */
 static inline long syn_notice(syn_thread thread, long event) { return syn_call(SYN_NOTICE, thread, event, 0, 0, 0); }
+
+/* Makes a quaject whose callentries are the operations on `thread`, and need the caller's rights at each call. `number` is that of an
+ * entry of the thread's signal table, for "signal" and "setsignal", and of an event, for "wait" and "notify". */
+static inline long syn_thread_quaject(syn_thread thread, long number) { return syn_call(SYN_THREAD, thread, number, 0, 0, 0); }
 
 /* Links the callout or callback `port` of one quaject to the callentry `entry` of another, or gives it its default action back. */
 static inline long syn_link(int from, const char *port, int to, const char *entry)

@@ -95,6 +95,12 @@ pub const CACHE: usize = 26;
 /// `(number)` Takes the number back. EINVAL: no operation has it.
 pub const UNCACHE: usize = 27;
 
+/// `(thread, number)` Makes a quaject of class `Thread`: its callentries are the operations on that thread,
+/// with the caller's rights at each call. `signal` and `setsignal` are about the entry of this number in the
+/// signal table, `wait` and `notify` about the event of this number. Gives a descriptor. EINVAL: no event has
+/// this number.
+pub const THREAD: usize = 28;
+
 /// Bytes come out of the file.
 pub const WAY_IN: usize = 0;
 /// Bytes go into the file.

@@ -7,7 +7,7 @@
 //! - blocking: [`suspend`], [`resume`], [`yield_now`];
 //! - one thread on another: the methods of [`Tte`] in [`ops`]: hold, release, stop, step, interrupt, signal,
 //!   notify, alert, kill; [`wait`]; [`by_handle`] finds a thread that a program names, [`direct`] does the
-//!   frequent operations directly from the dispatcher;
+//!   frequent operations directly from the dispatcher, [`steered`] has them as callentries;
 //! - from the kernel into user mode and back: [`protected_return`];
 //! - crossings: [`irq_exit`] is the machine's callout; the room above calls [`before_user`], [`debug_trap`]
 //!   and [`no_fpu`] from its own;
@@ -35,7 +35,7 @@ mod tte;
 
 pub use balance::{sample, shelf};
 pub use entry::{chain, dispatch, outright, ways};
-pub use native::{direct, job, ops};
+pub use native::{direct, job, ops, quaject as steered};
 pub use running::ready;
 pub use switch::{fp, speculation, watch};
 pub use time::{clock, deadline, demand, grace, record};

@@ -18,6 +18,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::{PROTECTED_RETURN, USER_END};
 use abi::linux::*;
 use abi::native;
+use thread::steered::{Steered, Steering};
 use thread::{Mode, Procedure, Thread};
 use vm::user;
 
@@ -40,13 +41,14 @@ pub fn dispatch(a: &mut Args) -> Result<usize> {
         native::CREATE => create(a),
         native::WAIT => wait(a.word(2)),
         native::NOTICE => notice(a),
+        native::THREAD => thread_quaject(a),
         native::JOB => job(a),
         native::STRIP => match thread::job::strip() {
             Some(estimate) => Ok(estimate as usize),
             None => Err(Errno::EINVAL),
         },
         operation if quajects::answers(operation) => quajects::operate(operation, a),
-        operation => on_thread(operation, a),
+        operation => on_thread(operation, a.arg[1] as u64, [a.word(2), a.word(3)]),
     }
 }
 
@@ -119,26 +121,65 @@ fn job(a: &Args) -> Result<usize> {
 /// Makes a quaject that tells a thread of an event. The errors of `notify`, and of making one.
 fn notice(a: &Args) -> Result<usize> {
     let event = event(a.word(2))?;
-    let me = thread::current();
-    let target = match a.arg[1] {
-        0 => me.handle(),
-        handle => thread::by_handle(handle as u64).ok_or(Errno::ESRCH)?,
-    };
+    let target = named(a.arg[1] as u64)?;
     with_permission(&target, native::NOTIFY, || ())?;
     quajects::notice(target.handle_number(), event)
 }
 
-fn on_thread(operation: usize, a: &Args) -> Result<usize> {
-    let me = thread::current();
-    let target = match a.arg[1] {
-        0 => me.handle(),
-        handle => thread::by_handle(handle as u64).ok_or(Errno::ESRCH)?,
+/// Makes a quaject whose callentries are the operations on a thread. EINVAL, ESRCH, and the errors of making
+/// one.
+fn thread_quaject(a: &Args) -> Result<usize> {
+    let number = event(a.word(2))?;
+    let steered = Steered {
+        thread: named(a.arg[1] as u64)?.handle_number(),
+        number,
+        how: &STEERING,
     };
-    let own = target.address() == me.address();
-    with_permission(&target, operation, || operate(operation, &target, own, a))?
+    quajects::of_thread(steered)
 }
 
-fn operate(operation: usize, target: &Thread, own: bool, a: &Args) -> Result<usize> {
+/// The operations on a thread by a quaject: those of the calls, with the same rights.
+static STEERING: Steering = Steering {
+    act: |steered, operation, argument| {
+        if operation == native::WAIT {
+            let own = steered.thread == thread::current().handle_number();
+            return if own {
+                wait(steered.number as usize)
+            } else {
+                Err(Errno::EINVAL)
+            };
+        }
+        let number = steered.number as usize;
+        let arguments = match operation {
+            native::INTERRUPT => [argument, 0],
+            _ => [number, argument],
+        };
+        on_thread(operation, steered.thread, arguments)
+    },
+    may: |steered, operation| with_permission(&named(steered.thread)?, operation, || ()),
+};
+
+/// The thread with this handle; 0: the running one. ESRCH.
+fn named(handle: u64) -> Result<Thread> {
+    match handle {
+        0 => Ok(thread::current().handle()),
+        handle => thread::by_handle(handle).ok_or(Errno::ESRCH),
+    }
+}
+
+fn on_thread(operation: usize, handle: u64, arguments: [usize; 2]) -> Result<usize> {
+    let target = named(handle)?;
+    let own = target.address() == thread::current().address();
+    let act = || operate(operation, &target, own, arguments);
+    with_permission(&target, operation, act)?
+}
+
+fn operate(
+    operation: usize,
+    target: &Thread,
+    own: bool,
+    [first, second]: [usize; 2],
+) -> Result<usize> {
     match operation {
         native::DESTROY => target.kill(),
         native::SUSPEND if own => thread::hold_self(),
@@ -147,22 +188,22 @@ fn operate(operation: usize, target: &Thread, own: bool, a: &Args) -> Result<usi
         native::STOP => target.stop(),
         native::STEP => return target.step().then_some(0).ok_or(Errno::EBUSY),
         native::INTERRUPT => {
-            let procedure = user_procedure(a.word(2))?;
+            let procedure = user_procedure(first)?;
             target.interrupt(procedure).map_err(|_| Errno::EAGAIN)?;
         }
         native::SIGNAL => {
-            let procedure = target.procedure(a.word(2)).ok_or(Errno::EINVAL)?;
+            let procedure = target.procedure(first).ok_or(Errno::EINVAL)?;
             target.interrupt(procedure).map_err(|_| Errno::EAGAIN)?;
         }
         native::SETSIGNAL => {
-            let procedure = match a.word(3) {
+            let procedure = match second {
                 0 => None,
                 address => Some(user_procedure(address)?),
             };
-            let set = target.set_signal(a.word(2), procedure);
+            let set = target.set_signal(first, procedure);
             set.map_err(|_| Errno::EINVAL)?;
         }
-        native::NOTIFY => target.notify(event(a.word(2))?),
+        native::NOTIFY => target.notify(event(first)?),
         native::STATE => return Ok(target.shown_state() as usize),
         _ => return Err(Errno::ENOSYS),
     }

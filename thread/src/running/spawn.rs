@@ -160,7 +160,7 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
         fp_area: area.as_ref().map_or(0, fp::FpArea::address),
     };
     parts.fp = area;
-    parts.tally = Some(crate::tte::quaject::CLASS.tally());
+    parts.tally = Some(crate::native::quaject::CLASS.tally());
     let code = match &mut parts.switch {
         Some(code) if code.is_for(kind, &keys) => {
             code.set_owner(thread.serial());

@@ -1,6 +1,7 @@
 //! The Clock quaject: alarms, sleeping, and deadlines for waits.
 //!
-//! *Interface*: [`alarm`] and [`cancel`]; [`sleep_until`]; [`WakeUp`], which wakes the running thread once.
+//! *Interface*: [`alarm`] and [`cancel`]; [`sleep_until`]; [`WakeUp`], which wakes the running thread once;
+//! [`quaject`], the clocks that programs make.
 //! Times are `machine::clock::now_ns`, nanoseconds since boot. Alarms live in the heap of the CPU that set
 //! them; `docs/thread.md` has the bounds.
 //! Source: dissertation, section 6.4 and table 4.3.
@@ -14,17 +15,7 @@ use crate::tte::{NoMemory, current};
 use machine::clock::now_ns;
 use machine::cpu::{irq_restore, irq_save};
 
-pub(crate) mod quaject {
-    use ::quaject::signature::Event;
-
-    ::quaject::quaject! {
-        /// The system clock
-        presence Clock = "Clock" {
-            callentry { GETTIME = "gettime", ALARM = "alarm", CANCEL = "cancel" }
-            callout { CALL: Event = "call[i]" ("nothing: an alarm is set with its procedure") }
-        }
-    }
-}
+pub mod quaject;
 
 /// Names one alarm for ever.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

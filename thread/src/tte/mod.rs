@@ -37,19 +37,6 @@ use machine::cpu::StackBase;
 use sync::Monitor;
 use sync::stack::{Node, Stack};
 
-pub(crate) mod quaject {
-    ::quaject::quaject! {
-        /// Implements threads
-        presence ThreadQuaject = "Thread" {
-            callentry {
-                SUSPEND = "suspend", RESUME = "resume", STOP = "stop", STEP = "step", INTERRUPT = "interrupt",
-                SIGNAL = "signal", SETSIGNAL = "setsignal", WAIT = "wait", NOTIFY = "notify",
-            }
-            callout { CALL: ::quaject::signature::Event = "call[i]" ("leave by the slow stub") }
-        }
-    }
-}
-
 /// Longest name of a thread, in bytes.
 pub const NAME_LEN: usize = 16;
 /// Number of scheduling levels; level 0 gets every second turn.

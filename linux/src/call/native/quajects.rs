@@ -1,7 +1,8 @@
 //! The native calls on quajects: descriptors of them, their links, their callentries, and filters.
 //!
 //! *Interface*: [`operate`] answers the operations that [`answers`] names, but for [`native::NOTICE`], whose
-//! thread the caller looks up, and which [`notice`] makes; [`invoke_outright`] the calls of callentries. A
+//! thread the caller looks up, and which [`notice`] makes, as [`of_thread`] does [`native::THREAD`];
+//! [`invoke_outright`] the calls of callentries. A
 //! handle is a descriptor whose description is a [`Handle`]: it can be closed, inherited, passed and polled,
 //! and read as a text: its class, its links, its code.
 //!
@@ -31,6 +32,7 @@ use quaject::notice::Notice;
 use texts::syn::veil::Veil;
 use texts::syn::{code, state};
 use thread::outright::generally;
+use thread::steered::Steered;
 use vm::fallible::{try_arc, try_text};
 use vm::user;
 
@@ -52,6 +54,7 @@ pub fn operate(operation: usize, a: &Args) -> Result<usize> {
         native::LINK => {
             let (from, to) = (quaject(a.int(1))?, quaject(a.int(3))?);
             let (port, callentry) = (name(a.word(2))?, name(a.word(4))?);
+            may_be_linked(made_of(&to)?, &callentry)?;
             named::link_by_name(made_of(&from)?, &port, made_of(&to)?, &callentry)?;
             Ok(0)
         }
@@ -131,6 +134,20 @@ pub fn notice(thread: u64, event: u32) -> Result<usize> {
         event,
     };
     install(maker::make_notice(notice, paid(0)?)?)
+}
+
+/// Makes one whose callentries are the operations on a thread. ENOMEM, EMFILE.
+pub fn of_thread(steered: Steered) -> Result<usize> {
+    install(thread::steered::make(steered, paid(0)?)?)
+}
+
+/// Whether the caller may link another's port to this callentry. A name of none is refused where links are
+/// made.
+fn may_be_linked(to: &Made, callentry: &str) -> Result<()> {
+    match entry(to, callentry) {
+        Ok(number) => to.may_be_linked(number),
+        Err(_) => Ok(()),
+    }
 }
 
 /// A name of the user's. ENOENT: none has this.
