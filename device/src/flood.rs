@@ -187,6 +187,7 @@ impl Watch {
         place.state.store(BY_ITSELF, Ordering::Relaxed);
         place.longest_ns.store(longest_ns, Ordering::Relaxed);
         place.looked_ns.store(0, Ordering::Relaxed);
+        place.seen.store(place.count(), Ordering::Relaxed);
         for word in [&place.rate, &place.polls, &place.floods] {
             word.store(0, Ordering::Relaxed);
         }
@@ -442,6 +443,7 @@ mod tests {
         let other = Watch::open(Mask::Line(1001)).unwrap();
         let place = first.0;
         assert!(!core::ptr::eq(place, other.0));
+        assert_eq!(other.0.mask(), Mask::Line(1001));
         drop(first);
         let again = Watch::open(Mask::Line(1000)).unwrap();
         assert!(core::ptr::eq(place, again.0));
@@ -472,5 +474,59 @@ mod tests {
         watch.begin(0x99, LONGEST_NS);
         watch.0.state.store(POLLED, Ordering::Relaxed);
         assert!(place(argument).is_none());
+    }
+
+    /// A source at `vector` that has interrupted `count` times since 0 and is looked at `now`; nothing masks
+    /// it on the host, so that it interrupts by itself after that.
+    fn looked(mask: Mask, vector: u8, count: u64, now: u64) -> Flood {
+        let watch = Watch::open(mask).unwrap();
+        watch.begin(vector, LONGEST_NS);
+        (0..count).for_each(|_| watch.gauge().unwrap().count());
+        watch.0.look(0, now);
+        watch.0.flood()
+    }
+
+    #[test]
+    fn a_look_asks_the_loop_about_what_is_new_and_can_be_masked() {
+        codegen::host::link();
+        let mut asked = Flood::new();
+        assert!(asked.watch(100, 1_000_000, LONGEST_NS).is_some());
+        asked.leave();
+        assert_ne!(asked, Flood::new());
+        assert_eq!(looked(Mask::Line(3000), 0x9a, 100, 1_000_000), asked);
+        // Not what is only watched, nor what an idle CPU has not looked at for long.
+        assert_eq!(looked(Mask::None, 0x9b, 100, 1_000_000), Flood::new());
+        let many = 100 * (OLD_NS / 1_000_000 + 1);
+        assert_eq!(looked(Mask::Line(3001), 0x9c, many, OLD_NS), asked);
+        assert_eq!(
+            looked(Mask::Line(3002), 0x9d, many, OLD_NS + 1),
+            Flood::new()
+        );
+        // The next source at this place begins anew.
+        assert_eq!(looked(Mask::Line(3000), 0x9a, 0, 1_000_000), Flood::new());
+    }
+
+    #[test]
+    fn counts_and_times_are_those_since_the_last_look() {
+        codegen::host::link();
+        let watch = Watch::open(Mask::Line(4000)).unwrap();
+        watch.begin(0x9e, LONGEST_NS);
+        let (place, gauge) = (watch.0, watch.gauge().unwrap());
+        let bit = place.bit();
+        assert_ne!(WATCHED.load(Ordering::Relaxed) & bit, 0);
+        assert!(place.is_still(1_000));
+        gauge.count();
+        assert!(!place.is_still(2_000));
+        assert_eq!(place.since(3_000), (1, 2_000));
+        assert_eq!(told(0x9e).unwrap().rate, 500_000);
+        gauge.count();
+        gauge.count();
+        assert_eq!(place.since(4_000), (2, 1_000));
+        assert!(place.is_still(9_000));
+        assert_eq!(told(0x9e).unwrap().rate, 0);
+        gauge.count();
+        assert_eq!(place.since(10_000), (1, 1_000));
+        watch.end();
+        assert_eq!(WATCHED.load(Ordering::Relaxed) & bit, 0);
     }
 }

@@ -356,6 +356,70 @@ fn several_sources_share() {
     assert_eq!(six / 1000, 480);
 }
 
+/// A loop with this cost of an interrupt and of a poll, whose next trial comes never.
+fn polled(cost: u64, interval: u64) -> Flood {
+    Flood::of([
+        cost << FILTER,
+        cost << FILTER,
+        interval,
+        u64::MAX,
+        PATIENCE_NS,
+    ])
+}
+
+#[test]
+fn one_poll_is_a_measurement_and_no_more() {
+    // An eighth of the way, and of a host's pause no more than of four times the cost.
+    let after = |took| {
+        let mut flood = polled(8_000, MS);
+        flood.polled(took, took, 1, 10 * MS);
+        flood.cost_ns()
+    };
+    assert_eq!((after(8_000), after(16_000)), (8_000, 9_000));
+    assert_eq!((after(9 * MS), after(32_000)), (11_000, 11_000));
+}
+
+#[test]
+fn the_interval_goes_a_quarter_of_the_way() {
+    let after = |cost: u64, interval| {
+        let mut flood = polled(cost, interval);
+        flood.polled(cost, cost, 1, 10 * MS);
+        flood.interval_ns()
+    };
+    // The goal is 800 µs, and the longest.
+    assert_eq!(
+        (after(100_000, 400_000), after(100_000, 1_200_000)),
+        (500_000, 1_100_000)
+    );
+    assert_eq!(after(9 * MS, 2 * MS), 4 * MS);
+}
+
+#[test]
+fn a_trial_is_eight_costs_long_and_leaves_at_half_of_the_part() {
+    let tried = |cost| {
+        let mut flood = polled(cost, MS);
+        flood.until = 0;
+        flood.polled(cost, cost, 1, 10 * MS)
+    };
+    assert_eq!(tried(1_000), Step::Try(TRIAL_NS / 10));
+    assert_eq!(tried(500_000), Step::Try(4 * MS));
+    assert_eq!(tried(5 * MS), Step::Try(TRIAL_NS));
+    // Interrupts of 10 µs: 10 in a millisecond and a half are a fifteenth, 10 in 1.7 less than a sixteenth.
+    let mut flood = polled(10_000, MS);
+    assert_eq!(flood.tried(10, 1_500_000), Step::Poll(MS));
+    assert_eq!(flood.patience, 2 * PATIENCE_NS);
+    assert_eq!(flood.tried(10, 1_500_000), Step::Poll(MS));
+    assert_eq!(
+        (flood.patience, flood.until),
+        (4 * PATIENCE_NS, 4 * PATIENCE_NS)
+    );
+    assert_eq!(flood.tried(10, 1_700_000), Step::Leave);
+    assert_eq!((flood.patience, flood.interval_ns()), (2 * PATIENCE_NS, 0));
+    flood.patience = MOST_PATIENCE_NS;
+    flood.tried(10, 1_500_000);
+    assert_eq!(flood.patience, MOST_PATIENCE_NS);
+}
+
 #[test]
 fn any_words_are_survived() {
     let words = [0, 1, 7, 1 << 20, u64::MAX >> 4, u64::MAX];

@@ -183,6 +183,45 @@ fn each_parting_doubles_the_patience() {
 }
 
 #[test]
+fn a_look_is_not_so_soon_after_the_last_one() {
+    let mut load = Load::new();
+    assert!(!load.look(1_000 * MS, 0));
+    assert!(load.look(1_000 * MS + WINDOW_NS, MS));
+    let before = load;
+    assert!(!load.look(1_000 * MS + 2 * WINDOW_NS - 1, 2 * MS));
+    assert_eq!(load, before);
+}
+
+#[test]
+fn a_pair_fits_at_looks_one_after_the_other() {
+    let light = Load {
+        part: 0,
+        ..Load::new()
+    };
+    let mut load = light;
+    let mut at = |waker| load.joins(waker, MS);
+    for _ in 1..PATIENCE {
+        assert!(!at(light));
+    }
+    assert!(!at(Load::new()));
+    for _ in 1..PATIENCE {
+        assert!(!at(light));
+    }
+    assert!(at(light));
+}
+
+#[test]
+fn a_parting_counts_once_and_the_looks_before_a_joining_no_more() {
+    let light = Load {
+        part: 0,
+        ..Load::new()
+    };
+    let mut load = light;
+    let mut looks = || (1..1000).find(|_| load.joins(light, 10 * MS)).unwrap();
+    assert_eq!([looks(), looks(), looks()], [4, 8, 16]);
+}
+
+#[test]
 fn any_words_are_survived() {
     for first in [0, 1, u64::MAX] {
         for word in [0, 1, u64::MAX] {

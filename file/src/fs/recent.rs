@@ -9,8 +9,10 @@
 //! and no right to search one has changed. So nothing is counted for it: a directory or a mount that goes is
 //! freed a grace period after the generation has changed.
 //!
-//! Progress: wait-free. A version number tells when somebody else changed it meanwhile, which happens only
-//! where a test's threads are one CPU.
+//! Progress: wait-free. An entry is its CPU's: no other reads or writes it, and since interrupts are off in
+//! [`find`] and [`note`], the thread that does stays there and no second one comes between. So there is
+//! nothing for a model of several threads. A version number tells when somebody else changed it meanwhile,
+//! which happens only where a test's threads are one CPU.
 //!
 //! *Unsafe*: directories and mounts that live until a grace period after the generation has changed.
 

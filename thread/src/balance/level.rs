@@ -11,10 +11,9 @@
 //! same, so five threads on four CPUs have four fifths of a CPU each.
 //! Source: dissertation, section 6.4.3.
 
-use crate::balance::affinity::may_run;
 use crate::running::block;
 use crate::running::local::{Local, local};
-use crate::running::ready::{RINGS, rank};
+use crate::running::ready::{RINGS, ReadyRing, rank};
 use crate::tte::Tte;
 use core::sync::atomic::Ordering;
 use machine::cpu::cpus;
@@ -24,15 +23,20 @@ const EVERY_NS: u64 = 4_000_000;
 /// Time after which a difference of one changes its place, nanoseconds.
 const ROUND_NS: u64 = 100_000_000;
 
-/// The CPU that is to have one of this CPU's threads now, if it is time for a look. A look that finds none is
-/// the last for a while.
+/// The CPU that is to have one of this CPU's threads now, if it is time for a look.
 fn choose(here: &Local, me: &Tte, now: u64) -> Option<usize> {
+    let ready = |cpu| local(cpu).ring.all_ready();
+    look(here, now, |may| receiver(me.cpu(), cpus(), ready, may))
+}
+
+/// If it is time for a look, the CPU that `receiver` finds, which is told whether a difference of one may go
+/// round. A look that finds none is the last for a while.
+fn look(here: &Local, now: u64, receiver: impl FnOnce(bool) -> Option<usize>) -> Option<usize> {
     if now < here.level_ns.load(Ordering::Relaxed) {
         return None;
     }
     let rested = now.saturating_sub(here.gave_ns.load(Ordering::Relaxed)) >= ROUND_NS;
-    let ready = |cpu| local(cpu).ring.all_ready();
-    let there = receiver(me.cpu(), cpus(), ready, rested);
+    let there = receiver(rested);
     if there.is_none() {
         here.level_ns.store(now + EVERY_NS, Ordering::Relaxed);
     }
@@ -41,7 +45,11 @@ fn choose(here: &Local, me: &Tte, now: u64) -> Option<usize> {
 
 /// Whether a thread that is next in line here is to go to another CPU: the shelf would never have one of two.
 pub(crate) fn goes_round(here: &Local, me: &Tte, now: u64) -> bool {
-    !here.ring.shelf.is_used() && !here.ring.has_urgent() && choose(here, me, now).is_some()
+    lets_next_go(&here.ring) && choose(here, me, now).is_some()
+}
+
+fn lets_next_go(ring: &ReadyRing) -> bool {
+    !ring.shelf.is_used() && !ring.has_urgent()
 }
 
 /// Gives a thread of the shelf to a CPU that has fewer, if it is time for a look, `now`. Urgent ones have
@@ -51,14 +59,8 @@ pub(crate) fn give(here: &Local, me: &Tte, now: u64) {
         return;
     };
     here.level_ns.store(now + EVERY_NS, Ordering::Relaxed);
-    let its = |tte: *mut Tte| {
-        // SAFETY: shelves hold entries, which are never unmapped.
-        let entry = unsafe { &*tte };
-        let later = if entry.channels() > 0 { RINGS as u8 } else { 0 };
-        rank(tte)
-            .filter(|_| !entry.is_urgent() && may_run(tte, there))
-            .map(|rank| rank + later)
-    };
+    // SAFETY: shelves hold entries, which are never unmapped.
+    let its = |tte: *mut Tte| place(unsafe { &*tte }, there);
     let Some(tte) = here.ring.shelf.take_here(its) else {
         return;
     };
@@ -71,6 +73,15 @@ pub(crate) fn give(here: &Local, me: &Tte, now: u64) {
     tte.invited.store(0, Ordering::Relaxed);
     tte.move_to(there);
     block::send_home(tte);
+}
+
+/// The place of a thread among those that may be given to CPU number `there`, the first of which goes: in
+/// the order of levels, and behind all these those that move data.
+fn place(tte: &Tte, there: usize) -> Option<u8> {
+    let later = if tte.channels() > 0 { RINGS as u8 } else { 0 };
+    rank(tte.as_ptr())
+        .filter(|_| !tte.is_urgent() && tte.may_run_on(there))
+        .map(|rank| rank + later)
 }
 
 /// The CPU that CPU number `here` of `count` gives a thread to: the one with the fewest that are `ready`, and
@@ -88,7 +99,68 @@ fn receiver(here: usize, count: usize, ready: impl Fn(usize) -> u32, may: bool) 
 
 #[cfg(test)]
 mod tests {
-    use super::receiver;
+    use super::*;
+    use crate::running::ready::{End, URGENT};
+    use crate::tte::detached;
+    use machine::cpu::MAX_CPUS;
+
+    #[test]
+    fn looks_are_some_time_apart_and_rests_are_long() {
+        // Nobody else's on the host.
+        let here = local(MAX_CPUS - 1);
+        let (now, mut asked) = (1_000_000_000, Vec::new());
+        let mut at = |now: u64, finds: Option<usize>| {
+            look(here, now, |rested| {
+                asked.push(rested);
+                finds
+            })
+        };
+        // One that finds nothing is the last for a while; one that finds a CPU is not.
+        assert_eq!(at(now, Some(3)), Some(3));
+        assert_eq!(at(now, None), None);
+        assert_eq!(at(now + EVERY_NS - 1, Some(3)), None);
+        assert_eq!(at(now + EVERY_NS, Some(3)), Some(3));
+        // A difference of one goes round when it has rested.
+        here.gave_ns.store(now, Ordering::Relaxed);
+        at(now + ROUND_NS - 1, Some(3));
+        at(now + ROUND_NS, Some(3));
+        assert_eq!(asked, [true, true, true, false, true]);
+    }
+
+    #[test]
+    fn those_that_move_data_go_last_and_urgent_ones_never() {
+        let [usual, last, moving, urgent, bound] = core::array::from_fn(|_| detached());
+        last.wanted_level.store(7, Ordering::Relaxed);
+        moving.channels.store(1, Ordering::Relaxed);
+        urgent.wanted_level.store(URGENT, Ordering::Relaxed);
+        bound.allowed.store(1 << 2, Ordering::Relaxed);
+        for tte in [&usual, &last, &urgent, &bound] {
+            tte.channels.store(0, Ordering::Relaxed);
+        }
+        let [usual_place, last_place, moving_place] =
+            [&usual, &last, &moving].map(|tte| place(tte, 1).unwrap());
+        assert!(usual_place < last_place && last_place < moving_place);
+        assert_eq!(place(&urgent, 1), None);
+        assert_eq!(
+            (place(&bound, 1), place(&bound, 2)),
+            (None, Some(usual_place))
+        );
+    }
+
+    #[test]
+    fn the_next_in_line_goes_only_where_no_other_would() {
+        let [usual, urgent, idle] = core::array::from_fn(|_| detached());
+        let ring = ReadyRing::new();
+        ring.idle.store(idle.as_ptr(), Ordering::Relaxed);
+        assert!(lets_next_go(&ring));
+        assert!(ring.shelf.put(usual.as_ptr()));
+        assert!(!lets_next_go(&ring));
+        assert!(ring.shelf.take_this(usual.as_ptr()) && !ring.shelf.sweep());
+        assert!(lets_next_go(&ring));
+        urgent.wanted_level.store(URGENT, Ordering::Relaxed);
+        ring.insert(&idle, &urgent, End::Back);
+        assert!(!lets_next_go(&ring));
+    }
 
     /// Has each CPU in turn look once, with or without a long pause before it.
     fn round(ready: &mut [u32], may: bool) {

@@ -40,20 +40,27 @@ impl Kept {
 
 /// Whether `tte`, which `me` has woken, goes to `me`'s CPU although its own has nothing else to do.
 pub(crate) fn together(me: &Tte, tte: &Tte) -> bool {
+    is_pair(me, tte) && joins(me, tte, now_ns(), tsc())
+}
+
+/// Whether both are threads of programs without a priority.
+fn is_pair(me: &Tte, tte: &Tte) -> bool {
     let stays = |tte: &Tte| {
         let kind = Kind::from_bits(tte.kind.load(Ordering::Relaxed));
         !kind.contains(Kind::USER) || tte.is_urgent()
     };
-    if !me.on_ring.load(Ordering::Relaxed) || stays(me) || stays(tte) {
-        return false;
-    }
-    let now = now_ns();
+    me.on_ring.load(Ordering::Relaxed) && !stays(me) && !stays(tte)
+}
+
+/// It is `now`, where the time-stamp counter is at `stamp`: looks at both, and says whether `tte` joins `me`,
+/// which runs.
+fn joins(me: &Tte, tte: &Tte, now: u64, stamp: u64) -> bool {
     let mut woken = tte.load.get();
     let looked = woken.look(now, ticks_to_ns(tte.time.load(Ordering::Relaxed)));
     let mut joins = false;
     if looked {
         // While a thread runs, the time stamp at its switch-in is subtracted.
-        let ran = me.time.load(Ordering::Relaxed).wrapping_add(tsc());
+        let ran = me.time.load(Ordering::Relaxed).wrapping_add(stamp);
         let mut waker = me.load.get();
         waker.look(now, ticks_to_ns(ran));
         me.load.set(waker);
@@ -61,4 +68,72 @@ pub(crate) fn together(me: &Tte, tte: &Tte) -> bool {
     }
     tte.load.set(woken);
     joins
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::running::ready::URGENT;
+    use crate::time::timer::ns_to_ticks;
+    use crate::tte::detached;
+    use feedback::pair::WINDOW_NS;
+
+    const MS: u64 = 1_000_000;
+
+    /// Looks until the second of two threads joins, at most 100, of which each has used so much of ten
+    /// milliseconds; `calls` times at each look.
+    fn looks(waker: u64, woken: u64, calls: u64) -> u64 {
+        let (me, tte) = (detached(), detached());
+        for look in 1..=100 {
+            let now = 10 * MS * look;
+            let stamp = ns_to_ticks(now);
+            // The stamp at its switch-in is subtracted from the one that runs.
+            let ran = ns_to_ticks(MS * look * waker);
+            me.time.store(ran.wrapping_sub(stamp), Ordering::Relaxed);
+            tte.time
+                .store(ns_to_ticks(MS * look * woken), Ordering::Relaxed);
+            for call in 0..calls {
+                if joins(&me, &tte, now + call * (WINDOW_NS / 10), stamp) {
+                    return look;
+                }
+            }
+        }
+        u64::MAX
+    }
+
+    #[test]
+    fn two_that_fit_join_and_a_call_is_not_always_a_look() {
+        let light = looks(1, 1, 1);
+        assert!((4..20).contains(&light), "{light}");
+        assert_eq!(looks(1, 1, 5), light);
+        assert!(looks(4, 4, 1) < 30);
+    }
+
+    #[test]
+    fn the_part_of_each_counts() {
+        for (waker, woken) in [(9, 1), (1, 9), (5, 5), (10, 10)] {
+            assert_eq!(looks(waker, woken, 1), u64::MAX, "{waker} {woken}");
+        }
+    }
+
+    #[test]
+    fn pairs_are_threads_of_programs_without_a_priority() {
+        let new = || {
+            let tte = detached();
+            tte.kind.store(Kind::USER.bits(), Ordering::Relaxed);
+            tte.on_ring.store(true, Ordering::Relaxed);
+            tte
+        };
+        let (me, tte) = (new(), new());
+        assert!(is_pair(&me, &tte));
+        let other = new();
+        other.kind.store(0, Ordering::Relaxed);
+        assert!(!is_pair(&me, &other) && !is_pair(&other, &tte));
+        let other = new();
+        other.wanted_level.store(URGENT, Ordering::Relaxed);
+        assert!(!is_pair(&me, &other) && !is_pair(&other, &tte));
+        // The idle thread.
+        me.on_ring.store(false, Ordering::Relaxed);
+        assert!(!is_pair(&me, &tte));
+    }
 }
