@@ -8,6 +8,7 @@
 #include "kit.h"
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -296,6 +297,167 @@ static void *stays(void *nothing)
     for (;;)
         pause();
     return nothing;
+}
+
+static void breed(void);
+
+/* A child that counts, and so does a thread of it, until it is ended. */
+static volatile long *counts;
+
+static void *counting(void *nothing)
+{
+    for (;;)
+        counts[1]++;
+    return nothing;
+}
+
+static pid_t counter(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        pthread_create(&thread, 0, counting, 0);
+        for (;;)
+            counts[0]++;
+    }
+    return child;
+}
+
+/* Whether both count within five seconds. */
+static int count_on(void)
+{
+    long before[2] = {counts[0], counts[1]};
+    for (int look = 0; look < 1000; look++) {
+        if (counts[0] != before[0] && counts[1] != before[1])
+            return 1;
+        pause_for(0.005);
+    }
+    return 0;
+}
+
+/* Whether neither does for a while. */
+static int stand(void)
+{
+    long before[2] = {counts[0], counts[1]};
+    pause_for(0.03);
+    return counts[0] == before[0] && counts[1] == before[1];
+}
+
+/* Whether `cgroup.events` comes to say so. */
+static int comes(const char *group, const char *word, long value)
+{
+    for (int look = 0; look < 1000; look++) {
+        if (field(at("%s/cgroup.events", group), word) == value)
+            return 1;
+        pause_for(0.005);
+    }
+    return 0;
+}
+
+/* A group whose processes are frozen. */
+static void freezes(void)
+{
+    counts = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    make("f"), make("f/g"), make("o");
+    check(says(at("f/cgroup.freeze"), "0") && field(at("f/cgroup.events"), "frozen") == 0, "not frozen at first");
+    fails(open(at("cgroup.freeze"), O_RDONLY), ENOENT, "nothing freezes all processes");
+    fails(put(at("f/cgroup.freeze"), "2"), ERANGE, "it is or is not");
+    fails(put(at("f/cgroup.freeze"), "-1"), ERANGE, "not less");
+    fails(put(at("f/cgroup.freeze"), "on"), EINVAL, "in digits");
+    pid_t child = counter();
+    goes(child, "f/g");
+    check(count_on(), "two threads count");
+    equal(put(at("f/cgroup.freeze"), "1"), 0, "their group freezes");
+    check(comes("f", "frozen", 1) && comes("f/g", "frozen", 1), "and says so, and that below");
+    check(says(at("f/cgroup.freeze"), "1") && says(at("f/g/cgroup.freeze"), "0"), "the setting is of one");
+    check(stand(), "neither counts");
+    check(field(at("f/cgroup.events"), "populated") == 1, "they are there");
+    equal(put(at("f/g/cgroup.freeze"), "1") | put(at("f/cgroup.freeze"), "0"), 0, "one level more, and one less");
+    check(comes("f", "frozen", 0) && field(at("f/g/cgroup.events"), "frozen") == 1 && stand(), "one is enough");
+    equal(put(at("f/g/cgroup.freeze"), "0"), 0, "none");
+    check(count_on() && field(at("f/g/cgroup.events"), "frozen") == 0, "lets them go on");
+    /* Into such a group and out of it. */
+    equal(put(at("f/cgroup.freeze"), "1"), 0, "frozen again");
+    check(comes("f/g", "frozen", 1) && stand(), "they stand");
+    equal(goes(child, "o"), 0, "out of it");
+    check(count_on(), "they count");
+    equal(goes(child, "f"), 0, "and in");
+    check(comes("f", "frozen", 1) && stand(), "they stand again");
+    /* A stop, and a signal that continues, change nothing. */
+    kill(child, SIGSTOP), kill(child, SIGCONT);
+    check(stand(), "a signal that continues does not thaw");
+    /* A call goes on where it was. */
+    int ends[2], answer[2];
+    equal(pipe(ends) | pipe(answer), 0, "pipes");
+    pid_t reader = fork();
+    if (reader == 0) {
+        char byte;
+        long got = read(ends[0], &byte, 1);
+        write(answer[1], &got, sizeof got);
+        pause_for(1000);
+    }
+    until_asleep(reader);
+    equal(goes(reader, "f"), 0, "one that sleeps in a call comes");
+    check(comes("f", "frozen", 1), "and is frozen");
+    write(ends[1], "", 1);
+    struct pollfd poll_ = {answer[0], POLLIN, 0};
+    equal(poll(&poll_, 1, 30), 0, "it does not answer");
+    equal(put(at("f/cgroup.freeze"), "0"), 0, "until it is let");
+    long got = 0;
+    read(answer[0], &got, sizeof got);
+    equal(got, 1, "and then has read what came");
+    /* A child that begins in such a group. */
+    equal(put(at("o/cgroup.freeze"), "1"), 0, "another group freezes");
+    check(comes("o", "frozen", 1), "without processes it is frozen");
+    int directory = open(at("o"), O_RDONLY | O_DIRECTORY);
+    struct clone_args_ {
+        uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup;
+    } clone_ = {.flags = 0x200000000ull, .exit_signal = SIGCHLD, .cgroup = directory};
+    counts[2] = 0;
+    pid_t born = syscall(SYS_clone3, &clone_, sizeof clone_);
+    if (born == 0) {
+        counts[2] = 1;
+        pause_for(1000);
+    }
+    close(directory);
+    check(born > 0 && comes("o", "populated", 1) && comes("o", "frozen", 1), "a child begins there");
+    pause_for(0.03);
+    equal(counts[2], 0, "and does not run");
+    /* The end. */
+    kill(born, SIGKILL);
+    int status;
+    check(waitpid(born, &status, 0) == born && WIFSIGNALED(status), "one that is frozen can be killed");
+    equal(put(at("f/cgroup.freeze"), "1"), 0, "the first group again");
+    check(comes("f", "frozen", 1), "is frozen");
+    equal(put(at("f/cgroup.kill"), "1"), 0, "and killed");
+    check(waitpid(child, &status, 0) == child && WIFSIGNALED(status), "with one");
+    check(waitpid(reader, &status, 0) == reader && WIFSIGNALED(status), "and the other");
+    equal(removed_soon("f/g") | removed_soon("f") | removed_soon("o"), 0, "the groups are empty");
+    /* Children that are made while their group freezes and thaws. */
+    make("f");
+    child = fork();
+    if (child == 0) {
+        goes(0, "f");
+        breed();
+    }
+    check(comes("f", "populated", 1), "a process with children");
+    int right = 1;
+    for (int round = 0; round < 20; round++) {
+        right &= put(at("f/cgroup.freeze"), "1") == 0 && comes("f", "frozen", 1);
+        char before[8192];
+        strcpy(before, text_of(at("f/cgroup.procs")));
+        pause_for(0.005);
+        right &= strcmp(before, text_of(at("f/cgroup.procs"))) == 0 && field(at("f/cgroup.events"), "frozen") == 1;
+        right &= put(at("f/cgroup.freeze"), "0") == 0;
+        pause_for(0.005);
+    }
+    check(right, "as long as it is frozen nobody comes or goes");
+    put(at("f/cgroup.kill"), "1");
+    waitpid(child, &status, 0);
+    check(comes("f", "populated", 0), "all are killed");
+    equal(removed_soon("f"), 0, "the group is empty");
+    close(ends[0]), close(ends[1]), close(answer[0]), close(answer[1]);
+    munmap((void *)counts, 4096);
 }
 
 /* A process that has children, and these children, as long as it can; each has a thread beside. */
@@ -811,7 +973,7 @@ static void spread(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"names", names}, {"moves", moves},     {"controls", controls}, {"limits", limits}, {"kills", kills}, {"rights", rights},
+        {"names", names}, {"moves", moves},     {"controls", controls}, {"limits", limits}, {"kills", kills}, {"freezes", freezes}, {"rights", rights},
         {"into", into},   {"hostile", hostile}, {"races", races},       {"spread", spread}, {"shares", shares},
     };
     struct statfs fs;

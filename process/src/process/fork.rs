@@ -296,7 +296,8 @@ fn add_thread(
     }
     group::follow(&child, task);
     // An operation that began earlier does not know of it.
-    if process.signals.is_ending() || process.signals.is_stopping() {
+    let signals = &process.signals;
+    if signals.is_ending() || signals.is_stopping() || signals.is_freezing() {
         child.attend();
     }
     Ok(child)
@@ -390,6 +391,7 @@ fn add_process(
         Ok(()) => {
             process.files.get().catch_up();
             crate::time::limit::watch(&process);
+            group::settle(&child);
             Ok(child)
         }
         Err(error) => {

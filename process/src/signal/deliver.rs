@@ -33,7 +33,7 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
             dump::join(task, trap);
             return Some(status);
         }
-        if join_stop(trap, process, task) {
+        if join_stop(trap, process, task) || freeze(process) {
             continue;
         }
         if task.trace.is_traced() && trace::event(task, trap) {
@@ -298,6 +298,27 @@ fn join_stop(trap: &mut TrapFrame, process: &Arc<Process>, task: &Task) -> bool 
     if process.signals.waiting.get() & bit(SIGKILL) != 0 {
         process.signals.set_stopping(None);
     }
+    true
+}
+
+/// If the control group of `process` is frozen, keeps the running thread of it here until it is not any more;
+/// returns whether it was. The process can end meanwhile.
+fn freeze(process: &Process) -> bool {
+    if !process.signals.is_freezing() {
+        return false;
+    }
+    let is_over = || {
+        let state = process.signals.state.lock();
+        let killed = process.signals.waiting.get() & bit(SIGKILL) != 0;
+        !process.signals.is_freezing() || state.ending.is_some() || killed
+    };
+    if is_over() {
+        return false;
+    }
+    process.signals.state.lock().frozen += 1;
+    let over = || is_over().then_some(());
+    process.signals.continued.wait_until(over);
+    process.signals.state.lock().frozen -= 1;
     true
 }
 

@@ -33,6 +33,8 @@ pub(super) struct State {
     pub(super) stops: u32,
     /// Threads that have joined it.
     pub(super) stopped: usize,
+    /// Threads that are frozen.
+    pub(super) frozen: usize,
     /// News for the parent.
     pub(super) change: Option<Change>,
 }
@@ -50,6 +52,8 @@ pub struct ProcessSignals {
     ending: AtomicBool,
     /// The signal of the stop that threads are to join; 0: none. Changed with the state held.
     stopping: AtomicI32,
+    /// Its control group is to be frozen.
+    freezing: AtomicBool,
 }
 
 /// Offset of the actions, for generated code.
@@ -98,6 +102,7 @@ impl ProcessSignals {
             arrivals: WaitList::new(),
             ending: AtomicBool::new(false),
             stopping: AtomicI32::new(0),
+            freezing: AtomicBool::new(false),
         }
     }
 
@@ -204,6 +209,28 @@ impl ProcessSignals {
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping().is_some()
+    }
+
+    /// Are the threads to be frozen?
+    #[inline]
+    pub(crate) fn is_freezing(&self) -> bool {
+        self.freezing.load(Ordering::Acquire)
+    }
+
+    /// The threads are to be frozen, or not any more; whether that is new. Those that run are to be attended
+    /// to then.
+    pub(crate) fn set_freezing(&self, freezing: bool) -> bool {
+        let changes = self.freezing.swap(freezing, Ordering::AcqRel) != freezing;
+        if changes && !freezing {
+            self.tell_stopped();
+        }
+        changes
+    }
+
+    /// Threads that are frozen or stand in a stop, and run no program until they are let.
+    pub(crate) fn at_rest(&self) -> usize {
+        let state = self.state.lock();
+        state.frozen + state.stopped
     }
 
     /// Is the process, or the rest of it, about to end?

@@ -89,7 +89,7 @@ const fn order(name: &'static str, write: Set) -> Named {
 const PROCS: usize = 0;
 
 /// All of them.
-pub(super) static FILES: [Named; 16] = [
+pub(super) static FILES: [Named; 17] = [
     everywhere("cgroup.procs", processes, Some(receive)),
     everywhere("cgroup.threads", threads, Some(receive_thread)),
     everywhere(
@@ -130,10 +130,21 @@ pub(super) static FILES: [Named; 16] = [
         |group, from, piece| {
             one(from, piece, |out| {
                 let populated = u32::from(group.is_populated());
-                let _ = writeln!(out, "populated {populated}\nfrozen 0");
+                let frozen = u32::from(group.is_frozen());
+                let _ = writeln!(out, "populated {populated}\nfrozen {frozen}");
             })
         },
         None,
+    ),
+    below(
+        "cgroup.freeze",
+        0,
+        |group, from, piece| number(from, piece, u32::from(group.freezes())),
+        Some(|group, _, text| match signed(text)? {
+            0 => group.set_freezes(false),
+            1 => group.set_freezes(true),
+            _ => Err(Errno::ERANGE),
+        }),
     ),
     order("cgroup.kill", |group, _, text| match signed(text)? {
         1 => group.kill(),

@@ -1,7 +1,8 @@
 //! Processes and threads in their control groups.
 //!
 //! *Interface*: [`enter`], [`follow`] and [`leave`] at the beginning and the end of a thread;
-//! [`Group::receive`] moves a process, [`Group::kill`] ends those of a group; [`of`] finds the group of one;
+//! [`Group::receive`] moves a process, [`Group::kill`] ends those of a group, [`Group::set_freezes`] keeps
+//! them from running, for which [`settle`] looks at a new one; [`of`] finds the group of one;
 //! [`member_after`] and [`thread_after`] list a group.
 //!
 //! A thread is counted in the group whose number it has. The number changes with the hierarchy held, and from
@@ -89,10 +90,30 @@ fn leave_below(task: &Task) {
     }
 }
 
+/// The process of `child`, the only thread, has begun, and has not run: it is frozen if its group is.
+#[inline]
+pub fn settle(child: &Task) {
+    if child.pace.group() != 0 {
+        settle_process(&child.process);
+    }
+}
+
+/// `process` is frozen if its group is, or one above.
+#[cold]
+fn settle_process(process: &Process) {
+    let hierarchy = HIERARCHY.lock();
+    // Bound: **linear** in the process's threads, a few words for each; those that freeze are woken.
+    let threads = process.threads.lock();
+    let id = threads.first().map_or(0, |first| first.pace.group());
+    let freezes = hierarchy.get(id).is_some_and(|group| group.is_freezing());
+    if process.signals.set_freezing(freezes) && freezes {
+        threads.iter().for_each(|task| task.attend());
+    }
+}
+
 /// The group of `process`; the root of one that has ended.
 pub fn of(process: &Process) -> Option<Arc<Group>> {
     let hierarchy = HIERARCHY.lock();
-    // Bound: **linear** in the process's threads, a few words for each.
     let threads = process.threads.lock();
     let id = threads.first().map_or(0, |first| first.pace.group());
     hierarchy.get(id).cloned()
@@ -240,6 +261,7 @@ impl Group {
             hierarchy.shift(task, self);
         }
         drop(hierarchy);
+        settle_process(&process);
         turns::begin();
         Ok(())
     }
@@ -262,6 +284,37 @@ impl Group {
             },
         );
         Ok(())
+    }
+
+    /// Freezes it and those below, or lets it go on. The threads come to rest before they are next in user
+    /// mode; they can be killed. A stop, or a group above, may hold them all the same. ENODEV: it was
+    /// removed.
+    pub fn set_freezes(&self, freezes: bool) -> Result<()> {
+        let hierarchy = HIERARCHY.lock();
+        if self.is_gone() {
+            return Err(Errno::ENODEV);
+        }
+        self.freezes.store(freezes, Relaxed);
+        drop(hierarchy);
+        tree::each(
+            |process| self.has_in(process),
+            |process| settle_process(process),
+        );
+        Ok(())
+    }
+
+    /// Whether it is to be frozen, by its own setting or that of a group above.
+    fn is_freezing(&self) -> bool {
+        self.up().any(Group::freezes)
+    }
+
+    /// Whether all threads in it and below are at rest, because it is to be frozen.
+    pub fn is_frozen(&self) -> bool {
+        let runs = |process: &Process| {
+            let threads = process.threads.lock().len();
+            self.has_in(process) && process.signals.at_rest() < threads
+        };
+        self.is_freezing() && !tree::any(runs)
     }
 
     /// Thread `tid`, 0 for the caller's, is to be in it: threads of a process are not separated. ESRCH,

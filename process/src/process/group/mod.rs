@@ -25,7 +25,7 @@ use account::user::Charge;
 use file::fs::ownership::Ownership;
 
 pub use feedback::groups::WEIGHT;
-pub use members::{enter, follow, leave, member_after, of, thread_after};
+pub use members::{enter, follow, leave, member_after, of, settle, thread_after};
 
 /// The controller of CPU time.
 pub const CPU: u32 = 1;
@@ -60,6 +60,8 @@ pub struct Group {
     /// Controllers that the groups in it have.
     passed_on: AtomicU32,
     weight: AtomicU32,
+    /// It is to be frozen, with those below.
+    freezes: AtomicBool,
     most_threads: AtomicU32,
     refused: AtomicU64,
     most_depth: AtomicU32,
@@ -142,6 +144,7 @@ impl Group {
             below: AtomicU32::new(0),
             passed_on: AtomicU32::new(0),
             weight: AtomicU32::new(WEIGHT),
+            freezes: AtomicBool::new(false),
             most_threads: AtomicU32::new(UNLIMITED),
             refused: AtomicU64::new(0),
             most_depth: AtomicU32::new(UNLIMITED),
@@ -377,6 +380,11 @@ impl Group {
             .filter(|it| (1..=10_000).contains(it));
         self.weight.store(weight.ok_or(Errno::ERANGE)?, Relaxed);
         Ok(())
+    }
+
+    /// Whether it is to be frozen, by its own setting.
+    pub fn freezes(&self) -> bool {
+        self.freezes.load(Relaxed)
     }
 
     /// How many threads are in it and below.
