@@ -54,9 +54,7 @@ fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
     if frame.error >= outright::ANSWERED && answered(frame) {
         return;
     }
-    if task.thread.is_beginning() && task.thread.has_begun() {
-        dispatch::settle_in(task, frame.error as usize);
-    }
+    dispatch::settle(task, frame.error as usize);
     let traced = task.trace.wants_calls();
     if traced {
         frame.rax = Errno::ENOSYS.to_rax();
@@ -65,7 +63,7 @@ fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
             return;
         }
     }
-    let result = call::dispatch(&mut Args::new(frame));
+    let result = call::dispatch(&mut Args::new(frame), frame);
     frame.rax = match result {
         Ok(value) => value as u64,
         Err(error) => error.to_rax(),

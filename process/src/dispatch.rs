@@ -196,10 +196,18 @@ pub(crate) fn renew_all(process: &Process) -> Result<()> {
     })
 }
 
+/// The running task makes call `number`: it gets its own dispatcher if it has made so many.
+#[inline]
+pub fn settle(task: &Task, number: usize) {
+    if task.thread.is_beginning() && task.thread.has_begun() {
+        settle_in(task, number);
+    }
+}
+
 /// The running task has made call `number` and may make more: it gets its own dispatcher, unless the call
 /// ends the thread or its program. A thread that makes only such calls, like many a fork's child, needs none.
 #[cold]
-pub fn settle_in(task: &Task, number: usize) {
+fn settle_in(task: &Task, number: usize) {
     const LAST: &[usize] = &[nr::EXIT, nr::EXIT_GROUP, nr::EXECVE, nr::EXECVEAT];
     if LAST.contains(&number) {
         return;

@@ -2,8 +2,9 @@
 //!
 //! *Interface*: [`init`] once at boot; [`dispatch`] answers a call; [`Args`] is what a handler sees,
 //! [`Handler`] what it is. A family (a file beside this one) exports `CALLS: &[(usize, Handler)]` and is
-//! named in [`FAMILIES`]. A number without a handler answers ENOSYS and is counted by number
-//! ([`texts::unknown`]). Handlers run in process context with interrupts on and may sleep; an interrupted one
+//! named in [`FAMILIES`]; calls that need the user's registers are in its `FRAMED`. A call that does not is
+//! made without a trap frame, by [`plainly`]. A number without a handler answers ENOSYS and is counted by
+//! number ([`texts::unknown`]). Handlers run in process context with interrupts on and may sleep; an interrupted one
 //! returns one of the `ERESTART…` values and `signal` decides between a restart and EINTR.
 //!
 //! Source: dissertation, section 4.2 (the UNIX emulator as a table of kernel calls); the fast calls
@@ -49,25 +50,22 @@ use codegen::OutOfCode;
 use texts::unknown;
 
 /// One call under way: its number and its arguments as the user gave them.
-pub struct Args<'a> {
+pub struct Args {
     /// The number, from rax.
     pub nr: usize,
     /// The arguments: rdi, rsi, rdx, r10, r8, r9.
     pub arg: [usize; 6],
-    /// The user's registers. A call that replaces them (`execve`, `rt_sigreturn`) changes the vector, too.
-    pub frame: &'a mut TrapFrame,
 }
 
-impl<'a> Args<'a> {
+impl Args {
     /// The call that `frame` describes.
-    pub fn new(frame: &'a mut TrapFrame) -> Args<'a> {
+    pub fn new(frame: &TrapFrame) -> Args {
         let words = [
             frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9,
         ];
         Args {
             nr: frame.error as usize,
             arg: words.map(|word| word as usize),
-            frame,
         }
     }
 
@@ -108,6 +106,18 @@ pub fn init() -> Result<()> {
 /// Answers one call: a value for rax, or an error number.
 pub type Handler = fn(&mut Args) -> Result<usize>;
 
+/// The same for a call that needs the user's registers. One that replaces them (`execve`, `rt_sigreturn`)
+/// changes the vector, too.
+pub type Framed = fn(&mut Args, &mut TrapFrame) -> Result<usize>;
+
+/// How a call is answered.
+#[derive(Clone, Copy)]
+enum Answer {
+    Absent,
+    By(Handler),
+    Framed(Framed),
+}
+
 /// The lists that make up the table. A number may occur once.
 const FAMILIES: &[&[(usize, Handler)]] = &[
     file::attr::CALLS,
@@ -144,17 +154,29 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     time::CALLS,
 ];
 
-static TABLE: [Option<Handler>; nr::COUNT] = {
-    let mut table = [None; nr::COUNT];
+/// The lists of calls that need the user's registers.
+const FRAMED: &[&[(usize, Framed)]] = &[process::FRAMED, signal::FRAMED];
+
+static TABLE: [Answer; nr::COUNT] = {
+    let mut table = [Answer::Absent; nr::COUNT];
     let mut family = 0;
     while family < FAMILIES.len() {
         let calls = FAMILIES[family];
         let mut i = 0;
         while i < calls.len() {
             let (number, handler) = calls[i];
-            let slot: &mut Option<Handler> = &mut table[number];
-            assert!(slot.is_none(), "two handlers for one call");
-            *slot = Some(handler);
+            put(&mut table[number], Answer::By(handler));
+            i += 1;
+        }
+        family += 1;
+    }
+    let mut family = 0;
+    while family < FRAMED.len() {
+        let calls = FRAMED[family];
+        let mut i = 0;
+        while i < calls.len() {
+            let (number, handler) = calls[i];
+            put(&mut table[number], Answer::Framed(handler));
             i += 1;
         }
         family += 1;
@@ -162,24 +184,88 @@ static TABLE: [Option<Handler>; nr::COUNT] = {
     table
 };
 
-/// Answers the call in `args`. ENOSYS, counted, when it has no handler; ENOMEM when memory is short and the
-/// call is not one that needs none.
-pub fn dispatch(args: &mut Args) -> Result<usize> {
-    if !vm::frame::admits(admission::ROOM) {
-        admission::admit(args.nr)?;
-    }
+const fn put(slot: &mut Answer, answer: Answer) {
+    assert!(matches!(slot, Answer::Absent), "two handlers for one call");
+    *slot = answer;
+}
+
+/// Answers the call in `args`, whose user's registers are in `frame`. ENOSYS, counted, when it has no handler;
+/// ENOMEM when memory is short and the call is not one that needs none.
+pub fn dispatch(args: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
+    admit(args.nr)?;
     match TABLE.get(args.nr) {
-        Some(Some(handler)) => handler(args),
-        Some(None) => {
+        Some(Answer::By(handler)) => handler(args),
+        Some(Answer::Framed(handler)) => handler(args, frame),
+        Some(Answer::Absent) => {
             if unknown::count(args.nr) {
                 tell_of(args.nr);
             }
             Err(Errno::ENOSYS)
         }
-        None if args.nr == abi::native::CALL => native::dispatch(args),
-        None if native::is_cached(args.nr) => native::by_own_number(args),
+        None if args.nr == abi::native::CALL => native::dispatch(args, frame),
+        None if native::is_cached(args.nr) => native::by_own_number(args, frame),
         None => Err(Errno::ENOSYS),
     }
+}
+
+#[inline]
+fn admit(number: usize) -> Result<()> {
+    if !vm::frame::admits(admission::ROOM) {
+        admission::admit(number)?;
+    }
+    Ok(())
+}
+
+/// Calls without need of the user's registers that are nevertheless made with a trap frame: those that may wait
+/// for a time. An interrupted call starts again with a frame (`thread::outright`), and would wait again for all of
+/// it; and those that replace the signal mask while they wait.
+const WAITING: &[usize] = &[
+    nr::CLOCK_NANOSLEEP,
+    nr::CONNECT,
+    nr::EPOLL_PWAIT2,
+    nr::FUTEX_WAITV,
+    nr::IO_GETEVENTS,
+    nr::IO_PGETEVENTS,
+    nr::MQ_TIMEDRECEIVE,
+    nr::MQ_TIMEDSEND,
+    nr::NANOSLEEP,
+    nr::PAUSE,
+    nr::PPOLL,
+    nr::RECVMMSG,
+    nr::RESTART_SYSCALL,
+    nr::RT_SIGSUSPEND,
+    nr::RT_SIGTIMEDWAIT,
+];
+
+/// The numbers of the calls that [`plainly`] answers.
+pub(crate) fn plain() -> impl Iterator<Item = usize> {
+    let is_plain = |(number, answer): (usize, &Answer)| {
+        (matches!(answer, Answer::By(_)) && !WAITING.contains(&number)).then_some(number)
+    };
+    TABLE.iter().enumerate().filter_map(is_plain)
+}
+
+/// Answers a call by its handler, without a trap frame: what `linux::trap` does for the others.
+pub(crate) extern "sysv64" fn plainly(
+    first: usize,
+    second: usize,
+    third: usize,
+    fourth: usize,
+    fifth: usize,
+    sixth: usize,
+) -> isize {
+    let mut args = Args {
+        nr: thread::outright::number(),
+        arg: [first, second, third, fourth, fifth, sixth],
+    };
+    thread::outright::generally(|| {
+        Task::here(|task| ::process::dispatch::settle(task, args.nr));
+        admit(args.nr)?;
+        match TABLE.get(args.nr) {
+            Some(Answer::By(handler)) => handler(&mut args),
+            _ => Err(Errno::ENOSYS),
+        }
+    })
 }
 
 /// Names a call without a handler in the log, and the program that tried it first.
@@ -204,7 +290,8 @@ mod tests {
                 error: number as u64,
                 ..TrapFrame::default()
             };
-            assert_eq!(dispatch(&mut Args::new(&mut frame)), Err(Errno::ENOSYS));
+            let mut args = Args::new(&frame);
+            assert_eq!(dispatch(&mut args, &mut frame), Err(Errno::ENOSYS));
         }
         assert!(unknown::each().any(|entry| entry == (335, 3)));
     }

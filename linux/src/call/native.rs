@@ -24,6 +24,7 @@ use vm::user;
 
 use super::Args;
 use account::Capability;
+use machine::trap::TrapFrame;
 use process::access::{self, Wish};
 use process::dispatch::cached;
 use process::fork::{self, Spec};
@@ -35,10 +36,10 @@ const SHARED: u64 =
 
 /// Answers one native call: operation in the first argument.
 #[inline(never)]
-pub fn dispatch(a: &mut Args) -> Result<usize> {
+pub fn dispatch(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
     match a.word(0) {
         native::HANDLE => handle_of(a.int(1)).map(|handle| handle as usize),
-        native::CREATE => create(a),
+        native::CREATE => create(a, frame),
         native::WAIT => wait(a.word(2)),
         native::NOTICE => notice(a),
         native::THREAD => thread_quaject(a),
@@ -59,10 +60,9 @@ pub fn is_cached(number: usize) -> bool {
 
 /// The call that the program has this number for, for a thread whose dispatcher does not know it.
 #[cold]
-pub fn by_own_number(a: &mut Args) -> Result<usize> {
+pub fn by_own_number(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
     let process = Process::current();
     let of = cached::find(&process, a.nr).ok_or(Errno::ENOSYS)?;
-    let frame = &mut *a.frame;
     // From here on it is that call, also where it is interrupted and starts again.
     match of.callentry() {
         None => {
@@ -77,7 +77,7 @@ pub fn by_own_number(a: &mut Args) -> Result<usize> {
         }
     }
     drop(process);
-    super::dispatch(&mut Args::new(frame))
+    super::dispatch(&mut Args::new(frame), frame)
 }
 
 fn handle_of(tid: i32) -> Result<u64> {
@@ -245,7 +245,7 @@ fn with_permission<R>(target: &Thread, operation: usize, act: impl FnOnce() -> R
 }
 
 /// Makes a thread of the caller's process. EINVAL, EFAULT, EAGAIN, ENOMEM.
-fn create(a: &mut Args) -> Result<usize> {
+fn create(a: &Args, frame: &mut TrapFrame) -> Result<usize> {
     let (entry, stack, argument, tls) = (a.word(1), a.word(2), a.word(3), a.word(4));
     let options = a.word(5);
     if options & !native::CREATE_SUSPENDED != 0 {
@@ -267,7 +267,7 @@ fn create(a: &mut Args) -> Result<usize> {
         spec.flags |= CLONE_SETTLS;
         spec.tls = tls as u64;
     }
-    let child: Arc<Task> = fork::prepare(a.frame, &spec)?;
+    let child: Arc<Task> = fork::prepare(frame, &spec)?;
     child.thread.end_with_procedure();
     if options & native::CREATE_SUSPENDED != 0 {
         child.thread.hold();

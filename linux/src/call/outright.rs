@@ -4,8 +4,9 @@
 //!
 //! It is one for all threads: each dispatcher leads here what it does not answer itself, the first one of a
 //! thread everything. The number is the index in a table of code addresses. Some calls have a function, which
-//! the thread room's stub calls ([`thread::outright`]); a few have code that stands here itself; all other
-//! calls take the slow way.
+//! the thread room's stub calls ([`thread::outright`]); a few have code that stands here itself. All other
+//! calls that need no frame have one function in common, which calls their handlers; the rest takes the slow
+//! way.
 //!
 //! Source: dissertation, 3.3.4 (a call's way is as long as it must be) and 4.2 (procedures by index).
 
@@ -110,10 +111,26 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
     for way in &WAYS {
         way.store(machine::trap::syscall_slow(), Ordering::Relaxed);
     }
+    let plainly = plainly()?;
+    for number in super::plain() {
+        WAYS[number].store(plainly, Ordering::Relaxed);
+    }
     for (number, to) in calls {
         WAYS[number].store(way(number, to)?, Ordering::Relaxed);
     }
     by_number()
+}
+
+/// The code that makes any call of [`super::plain`], whose number is in rax.
+#[inline(never)]
+fn plainly() -> core::result::Result<usize, OutOfCode> {
+    let mut draft = Draft::new(&CLASS, "rest.plainly");
+    let d = &mut draft;
+    // As in `word`. The address's half is negative, so its sum takes one from the number's half.
+    let function = super::plainly as OutrightFn as *const () as i32;
+    dynasm!(d ; .arch x64 ; inc eax ; shl rax, 32 ; add rax, function);
+    d.jmp_abs(thread::outright::entry());
+    keep(draft)
 }
 
 /// The code that makes call `number` the way that `to` says.

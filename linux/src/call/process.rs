@@ -11,7 +11,7 @@ use machine::trap::TrapFrame;
 use thread::outright::{LEFT, generally};
 use vm::user;
 
-use super::{Args, Handler};
+use super::{Args, Framed, Handler};
 use account::{Capability, Cred};
 use process::exec;
 use process::fork::{self, Spec};
@@ -21,20 +21,20 @@ use process::wait::{Which, wait};
 use process::{Process, Task, access, exit, tree};
 use vm::fallible::try_arc;
 
-/// See [`super::FAMILIES`].
-pub const CALLS: &[(usize, Handler)] = &[
-    (nr::FORK, |a| {
+/// See [`super::FRAMED`].
+pub const FRAMED: &[(usize, Framed)] = &[
+    (nr::FORK, |_, frame| {
         fork_with(
-            a,
+            frame,
             Spec {
                 exit_signal: SIGCHLD,
                 ..Spec::default()
             },
         )
     }),
-    (nr::VFORK, |a| {
+    (nr::VFORK, |_, frame| {
         fork_with(
-            a,
+            frame,
             Spec {
                 flags: CLONE_VM | CLONE_VFORK,
                 exit_signal: SIGCHLD,
@@ -44,22 +44,26 @@ pub const CALLS: &[(usize, Handler)] = &[
     }),
     (nr::CLONE, clone),
     (nr::CLONE3, clone3),
-    (nr::EXECVE, |a| {
+    (nr::EXECVE, |a, frame| {
         let [path, argv, envp, ..] = a.arg;
-        exec::execve(a.frame, AT_FDCWD, path, argv, envp, 0)
+        exec::execve(frame, AT_FDCWD, path, argv, envp, 0)
     }),
-    (nr::EXECVEAT, |a| {
+    (nr::EXECVEAT, |a, frame| {
         let ([_, path, argv, envp, ..], dirfd, flags) = (a.arg, a.int(0), a.int(4));
-        exec::execve(a.frame, dirfd, path, argv, envp, flags)
+        exec::execve(frame, dirfd, path, argv, envp, flags)
     }),
-    (nr::EXIT, |a| {
+    (nr::EXIT, |a, frame| {
         let status = status_exited(a.int(0));
-        exit::leave(a.frame, status)
+        exit::leave(frame, status)
     }),
-    (nr::EXIT_GROUP, |a| {
+    (nr::EXIT_GROUP, |a, frame| {
         let status = status_exited(a.int(0));
-        exit::exit_group(a.frame, status)
+        exit::exit_group(frame, status)
     }),
+];
+
+/// See [`super::FAMILIES`].
+pub const CALLS: &[(usize, Handler)] = &[
     (nr::WAIT4, wait4),
     (nr::WAITID, waitid),
     (nr::GETPID, |_| Ok(Task::current().process.pid as usize)),
@@ -155,11 +159,11 @@ fn process_or_self(pid: i32) -> Result<Arc<Process>> {
     tree::find(pid).ok_or(Errno::ESRCH)
 }
 
-fn fork_with(a: &mut Args, spec: Spec) -> Result<usize> {
-    fork::make(a.frame, spec).map(|pid| pid as usize)
+fn fork_with(frame: &mut TrapFrame, spec: Spec) -> Result<usize> {
+    fork::make(frame, spec).map(|pid| pid as usize)
 }
 
-fn clone(a: &mut Args) -> Result<usize> {
+fn clone(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
     let flags = a.word(0) as u64 & 0xffff_ffff;
     let spec = Spec {
         flags: flags & !CSIGNAL,
@@ -176,12 +180,12 @@ fn clone(a: &mut Args) -> Result<usize> {
     if flags & CLONE_PIDFD != 0 && flags & CLONE_PARENT_SETTID != 0 {
         return Err(Errno::EINVAL);
     }
-    fork_with(a, spec)
+    fork_with(frame, spec)
 }
 
-fn clone3(a: &mut Args) -> Result<usize> {
+fn clone3(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
     let spec = clone3_spec(a.word(0), a.word(1))?;
-    fork_with(a, spec)
+    fork_with(frame, spec)
 }
 
 /// `clone3` of a thread by an untraced thread, without the other work of a call by trap frame.

@@ -9,10 +9,11 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
 use machine::clock::now_ns;
+use machine::trap::TrapFrame;
 use sync::WaitList;
 use vm::user;
 
-use super::{Args, Handler};
+use super::{Args, Framed, Handler};
 use file::fs::text;
 use process::pidfd;
 use process::signal::action::FLAGS;
@@ -22,6 +23,21 @@ use process::signal::{self, bit, frame, may_signal, valid};
 use process::time::{Ended, settle, wait_deadline};
 use process::{Process, Task, tree};
 
+/// See [`super::FRAMED`].
+pub const FRAMED: &[(usize, Framed)] = &[
+    (nr::RT_SIGRETURN, rt_sigreturn),
+    (nr::SIGALTSTACK, sigaltstack),
+    (nr::KILL, kill),
+    (nr::TKILL, |a, frame| {
+        let (tid, signo) = (a.int(0), a.int(1));
+        tgkill(frame, None, tid, signo)
+    }),
+    (nr::TGKILL, |a, frame| {
+        let (pid, tid, signo) = (a.int(0), a.int(1), a.int(2));
+        tgkill(frame, Some(pid), tid, signo)
+    }),
+];
+
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
     (nr::RT_SIGACTION, rt_sigaction),
@@ -29,7 +45,6 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::RT_SIGPENDING, rt_sigpending),
     (nr::RT_SIGSUSPEND, rt_sigsuspend),
     (nr::RT_SIGTIMEDWAIT, rt_sigtimedwait),
-    (nr::RT_SIGRETURN, rt_sigreturn),
     (nr::RT_SIGQUEUEINFO, |a| {
         queue(a, a.int(0), 0, a.int(1), a.word(2))
     }),
@@ -37,19 +52,9 @@ pub const CALLS: &[(usize, Handler)] = &[
         queue(a, a.int(0), a.int(1), a.int(2), a.word(3))
     }),
     (nr::PIDFD_SEND_SIGNAL, pidfd_send_signal),
-    (nr::SIGALTSTACK, sigaltstack),
     (nr::PAUSE, |_| {
         sleep();
         Err(Errno::ERESTARTNOHAND)
-    }),
-    (nr::KILL, kill),
-    (nr::TKILL, |a| {
-        let (tid, signo) = (a.int(0), a.int(1));
-        tgkill(a, None, tid, signo)
-    }),
-    (nr::TGKILL, |a| {
-        let (pid, tid, signo) = (a.int(0), a.int(1), a.int(2));
-        tgkill(a, Some(pid), tid, signo)
     }),
     (nr::RESTART_SYSCALL, |_| {
         // Bound: a few words of the thread’s own.
@@ -214,9 +219,9 @@ fn rt_sigtimedwait(a: &mut Args) -> Result<usize> {
     Ok(info.signo as usize)
 }
 
-fn rt_sigreturn(a: &mut Args) -> Result<usize> {
+fn rt_sigreturn(_: &mut Args, registers: &mut TrapFrame) -> Result<usize> {
     let task = Task::current();
-    if frame::pop(a.frame, &task).is_err() {
+    if frame::pop(registers, &task).is_err() {
         let info = Siginfo {
             signo: SIGSEGV,
             code: SI_KERNEL,
@@ -224,19 +229,19 @@ fn rt_sigreturn(a: &mut Args) -> Result<usize> {
         };
         signal::force(info);
     }
-    Ok(a.frame.rax as usize)
+    Ok(registers.rax as usize)
 }
 
-fn sigaltstack(a: &mut Args) -> Result<usize> {
+fn sigaltstack(a: &mut Args, registers: &mut TrapFrame) -> Result<usize> {
     let task = Task::current();
     // Bound: three words of the thread’s own.
     let before = *task.altstack.lock();
     if a.word(0) != 0 {
         let new: Sigaltstack = user::get(a.word(0))?;
-        frame::change(&mut task.altstack.lock(), &new, a.frame.rsp)?;
+        frame::change(&mut task.altstack.lock(), &new, registers.rsp)?;
     }
     if a.word(1) != 0 {
-        user::put(a.word(1), &frame::told(&before, a.frame.rsp))?;
+        user::put(a.word(1), &frame::told(&before, registers.rsp))?;
     }
     Ok(0)
 }
@@ -268,7 +273,7 @@ fn named(pid: i32) -> Option<Arc<Process>> {
     tree::find(pid).or_else(of_thread)
 }
 
-fn kill(a: &mut Args) -> Result<usize> {
+fn kill(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
     let (pid, signo) = (a.int(0), a.int(1));
     if signo != 0 && !valid(signo) {
         return Err(Errno::EINVAL);
@@ -276,7 +281,7 @@ fn kill(a: &mut Args) -> Result<usize> {
     let info = own_info(signo, SI_USER);
     // Nobody else can take it.
     let alone = |task: &Arc<Task>| task.process.pid == pid && task.process.thread_count() == 1;
-    if raised(a, &info, alone) {
+    if raised(frame, &info, alone) {
         return Ok(0);
     }
     let caller = Process::current();
@@ -300,18 +305,18 @@ fn kill(a: &mut Args) -> Result<usize> {
 }
 
 /// Whether the running task, if it is `meant`, goes on in its handler for `info`, which it has sent.
-fn raised(a: &mut Args, info: &Siginfo, meant: impl FnOnce(&Arc<Task>) -> bool) -> bool {
-    let raise = |task: &Arc<Task>| info.signo != 0 && meant(task) && raise(a.frame, task, info);
+fn raised(frame: &mut TrapFrame, info: &Siginfo, meant: impl FnOnce(&Arc<Task>) -> bool) -> bool {
+    let raise = |task: &Arc<Task>| info.signo != 0 && meant(task) && raise(frame, task, info);
     Task::here(raise) == Some(true)
 }
 
-fn tgkill(a: &mut Args, pid: Option<i32>, tid: i32, signo: i32) -> Result<usize> {
+fn tgkill(frame: &mut TrapFrame, pid: Option<i32>, tid: i32, signo: i32) -> Result<usize> {
     if tid <= 0 || pid.is_some_and(|pid| pid <= 0) || (signo != 0 && !valid(signo)) {
         return Err(Errno::EINVAL);
     }
     let info = own_info(signo, SI_TKILL);
     let is_in = |task: &Arc<Task>| pid.is_none_or(|pid| pid == task.process.pid);
-    if raised(a, &info, |task| task.tid == tid && is_in(task)) {
+    if raised(frame, &info, |task| task.tid == tid && is_in(task)) {
         return Ok(0);
     }
     let tell = |task: &Arc<Task>| {

@@ -99,6 +99,17 @@ pub fn answered() -> Option<(u64, isize)> {
     there.then(answered)
 }
 
+/// The number of the running thread's call, for the function that makes it outright.
+#[inline]
+pub fn number() -> usize {
+    #[cfg(target_os = "none")]
+    {
+        (StackBase::here().scratch[0].load(Ordering::Relaxed) >> 32) as usize
+    }
+    #[cfg(not(target_os = "none"))]
+    0
+}
+
 /// The running thread, `me`, consumes its token, or sleeps in its call until it gets one. May return
 /// spuriously: test the condition again. Interrupts are off before and after.
 #[inline]

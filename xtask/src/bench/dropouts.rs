@@ -72,7 +72,7 @@ const COMPILER: [&str; 4] = [
     "/lib64/ld-linux-x86-64.so.2",
 ];
 const MEMORY: u64 = 512 << 20;
-const LIMIT: Duration = Duration::from_secs(1800);
+const LIMIT: Duration = Duration::from_secs(3 * 3600);
 
 /// A kernel, and whether the stream's programs have a priority.
 struct System {
