@@ -446,10 +446,8 @@ impl Files {
 
     /// Updates the derived words wherever `of` is in this table.
     fn follow_all(&self, of: &OpenFile) {
-        for (fd, place) in self.slots.places() {
-            if place.holds(of) {
-                self.follow(fd);
-            }
+        for fd in self.slots.holding(of) {
+            self.follow(fd);
         }
     }
 

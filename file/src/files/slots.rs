@@ -344,6 +344,21 @@ impl Slots {
         })
     }
 
+    /// The descriptors that refer to `of`.
+    pub fn holding<'a>(&'a self, of: &'a OpenFile) -> impl Iterator<Item = usize> + 'a {
+        let address = core::ptr::from_ref(of).addr();
+        let is_of = move |slot: &AtomicUsize| slot.load(Ordering::Acquire) & !CLOEXEC == address;
+        let rows = (0..).map_while(|number| Some((number, self.row(number)?)));
+        rows.flat_map(move |(number, row)| {
+            let mut from = 0;
+            core::iter::from_fn(move || {
+                let at = from + row[from..].iter().position(is_of)?;
+                from = at + 1;
+                Some(number * CHUNK + at)
+            })
+        })
+    }
+
     /// Every place there is room for.
     pub fn places(&self) -> impl Iterator<Item = (usize, Place<'_>)> {
         (0..MAX_CAPACITY).map_while(|fd| Some((fd, self.place(fd)?)))

@@ -86,10 +86,8 @@ impl Visit {
 
     /// Plugs the routines that fit `of` now, at every descriptor that refers to it.
     fn replug(&self, of: &Arc<OpenFile>) {
-        for (fd, place) in self.files.slots.places() {
-            if place.holds(of) {
-                self.files.follow(fd);
-            }
+        for fd in self.files.slots.holding(of) {
+            self.files.follow(fd);
         }
     }
 }

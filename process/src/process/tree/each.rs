@@ -19,13 +19,13 @@ const PASSES: usize = 64;
 
 /// One pass over the processes, zombies included, in the order of their numbers.
 fn processes() -> impl Iterator<Item = Arc<Process>> {
-    reserve::taken().filter_map(index::any)
+    reserve::taken_from(0).filter_map(index::any)
 }
 
 /// One pass over the processes whose numbers are `first` or more, in the order of their numbers.
 pub fn from(first: u64) -> impl Iterator<Item = Arc<Process>> {
-    let numbers = reserve::taken().filter(move |&number| number as u64 >= first);
-    numbers.filter_map(index::any)
+    let first = usize::try_from(first).unwrap_or(usize::MAX);
+    reserve::taken_from(first).filter_map(index::any)
 }
 
 /// Whether `is_meant` holds for a process. Every process that exists throughout the call is looked at.

@@ -1,6 +1,6 @@
 //! The numbers that processes and threads have.
 //!
-//! *Interface*: [`take`] an unused number, [`free`] it; [`taken`] iterates over the numbers in use;
+//! *Interface*: [`take`] an unused number, [`free`] it; [`taken_from`] iterates over the numbers in use;
 //! [`count`], [`last`].
 //!
 //! One bit a number. A number may also be the name of a group or session (`names.rs`). It becomes a name only
@@ -29,6 +29,8 @@ struct Bits([AtomicU64; WORDS]);
 static TAKEN: Bits = Bits::new();
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static LAST: AtomicI32 = AtomicI32::new(0);
+/// No number above was ever taken: stored before the first such one is.
+static HIGHEST: AtomicI32 = AtomicI32::new(0);
 
 impl Bits {
     const fn new() -> Self {
@@ -71,6 +73,9 @@ pub(crate) fn take(most: usize, is_name: impl Fn(i32) -> bool) -> Result<i32> {
         } else {
             number + 1
         };
+        if number > HIGHEST.load(Ordering::Relaxed) {
+            HIGHEST.fetch_max(number, Ordering::AcqRel);
+        }
         if TAKEN.is_set(number) || !TAKEN.set(number) {
             continue;
         }
@@ -88,16 +93,24 @@ pub(crate) fn free(number: i32) {
     COUNT.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// The numbers in use, lowest first. Each bit is read when its turn comes, or up to 63 numbers earlier.
-pub(crate) fn taken() -> impl Iterator<Item = i32> {
-    let words = TAKEN.0.iter().enumerate();
-    words.flat_map(|(at, word)| {
-        let mut rest = word.load(Ordering::Acquire);
-        core::iter::from_fn(move || {
-            let lowest = (rest != 0).then(|| rest.trailing_zeros() as i32)?;
-            rest &= rest - 1;
-            Some(at as i32 * 64 + lowest)
-        })
+/// The numbers in use from `first` on, lowest first. Each bit is read when its turn comes, or up to 63 numbers
+/// earlier.
+pub(crate) fn taken_from(first: usize) -> impl Iterator<Item = i32> {
+    let word = |at: usize| {
+        let highest = HIGHEST.load(Ordering::Acquire) as usize;
+        let word = TAKEN.0.get(at).filter(|_| at <= highest / 64)?;
+        Some(word.load(Ordering::Acquire))
+    };
+    let mut at = first / 64;
+    let mut rest = word(at).unwrap_or(0) & u64::MAX << (first % 64);
+    core::iter::from_fn(move || {
+        while rest == 0 {
+            at += 1;
+            rest = word(at)?;
+        }
+        let lowest = rest.trailing_zeros() as i32;
+        rest &= rest - 1;
+        Some(at as i32 * 64 + lowest)
     })
 }
 
@@ -142,10 +155,10 @@ mod tests {
             .map(|_| take(usize::MAX, is_name).unwrap())
             .collect();
         assert!(!again.contains(&kept));
-        let walked: Vec<_> = taken().collect();
+        let walked: Vec<_> = taken_from(0).collect();
         assert!(walked.is_sorted() && again.iter().all(|number| walked.contains(number)));
         again.iter().for_each(|&number| free(number));
-        assert!(!taken().any(|number| again.contains(&number)));
+        assert!(!taken_from(0).any(|number| again.contains(&number)));
         assert_eq!(take(0, is_name), Err(Errno::EAGAIN));
     }
 }
