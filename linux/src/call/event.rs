@@ -48,7 +48,7 @@ pub const CALLS: &[(usize, Handler)] = &[
 /// A new description gets a descriptor.
 fn install(of: Arc<OpenFile>, flags: u32) -> Result<usize> {
     let files = Process::current().files.get();
-    Ok(files.install(of, flags & O_CLOEXEC != 0)? as usize)
+    Ok(files.install_cold(of, flags & O_CLOEXEC != 0)? as usize)
 }
 
 fn eventfd(count: u32, flags: u32) -> Result<usize> {
