@@ -50,7 +50,7 @@ const LOADS: [Load; 8] = [
     Load::new(SECONDS, 1, 160, 1),
     Load::new(SECONDS, 1, 20, 2),
     Load::new(30, 1, 20, 1),
-    Load::new(30, 4, 20, 0),
+    Load::new(30, 4, 20, 1),
 ];
 /// The priority of the stream's programs, if they have one.
 const PRIORITY: u32 = 40;
@@ -174,7 +174,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let loads = if chosen.is_empty() {
         LOADS.to_vec()
     } else {
-        let load = |programs: &u32| Load::new(seconds, cpus, *programs, u32::from(cpus == 1));
+        let load = |programs: &u32| Load::new(seconds, cpus, *programs, 1);
         chosen.iter().map(load).collect()
     };
     let parts = Parts::new(&loads)?;
