@@ -2,10 +2,11 @@
 //!
 //! *Interface*: [`init`] once at boot; [`dispatch`] answers a call; [`Args`] is what a handler sees,
 //! [`Handler`] what it is. A family (a file beside this one) exports `CALLS: &[(usize, Handler)]` and is
-//! named in [`FAMILIES`]; calls that need the user's registers are in its `FRAMED`. A call that does not is
-//! made without a trap frame, by [`plainly`]. A number without a handler answers ENOSYS and is counted by
-//! number ([`texts::unknown`]). Handlers run in process context with interrupts on and may sleep; an interrupted one
-//! returns one of the `ERESTART…` values and `signal` decides between a restart and EINTR.
+//! named in [`FAMILIES`]; calls that need the user's registers are in its `FRAMED`. A call that does not
+//! is made without a trap frame, by [`plainly`]. A number without a handler answers ENOSYS and is counted
+//! by number ([`texts::unknown`]). Handlers run in process context with interrupts on and may sleep; an
+//! interrupted one returns one of the `ERESTART…` values and `signal` decides between a restart and
+//! EINTR.
 //!
 //! Source: dissertation, section 4.2 (the UNIX emulator as a table of kernel calls); the fast calls
 //! never get here, they end in the thread's own dispatcher.
@@ -189,8 +190,8 @@ const fn put(slot: &mut Answer, answer: Answer) {
     *slot = answer;
 }
 
-/// Answers the call in `args`, whose user's registers are in `frame`. ENOSYS, counted, when it has no handler;
-/// ENOMEM when memory is short and the call is not one that needs none.
+/// Answers the call in `args`, whose user's registers are in `frame`. ENOSYS, counted, when it has no
+/// handler; ENOMEM when memory is short and the call is not one that needs none.
 pub fn dispatch(args: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
     admit(args.nr)?;
     match TABLE.get(args.nr) {
@@ -216,16 +217,14 @@ fn admit(number: usize) -> Result<()> {
     Ok(())
 }
 
-/// Calls without need of the user's registers that are nevertheless made with a trap frame: those that may wait
-/// for a time. An interrupted call starts again with a frame (`thread::outright`), and would wait again for all of
-/// it; and those that replace the signal mask while they wait.
+/// Calls without need of the user's registers that are nevertheless made with a trap frame: those that
+/// may wait for a time. An interrupted call starts again with a frame (`thread::outright`), and would
+/// wait again for all of it; and those that replace the signal mask while they wait.
 const WAITING: &[usize] = &[
     nr::CLOCK_NANOSLEEP,
     nr::CONNECT,
     nr::EPOLL_PWAIT2,
     nr::FUTEX_WAITV,
-    nr::IO_GETEVENTS,
-    nr::IO_PGETEVENTS,
     nr::MQ_TIMEDRECEIVE,
     nr::MQ_TIMEDSEND,
     nr::NANOSLEEP,

@@ -33,7 +33,8 @@ const ASIDE_BEGINNINGS: &[&str] = &[
 /// The calls (in lower case) and sub-commands that a file of the kernel answers.
 pub fn answered(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for list in text.split("CALLS: &[(usize, Handler)]").skip(1) {
+    let lists = ["CALLS: &[(usize, Handler)]", "FRAMED: &[(usize, Framed)]"];
+    for list in lists.iter().flat_map(|head| text.split(head).skip(1)) {
         let list = list.split("];").next().unwrap_or_default();
         found.extend(
             words(list)
@@ -86,12 +87,19 @@ mod tests {
     #[test]
     fn a_call_without_a_row_is_a_fault() {
         let kernel = "pub const CALLS: &[(usize, Handler)] = &[(nr::READ, read), (nr::SPLICE, splice)];\n\
+                      pub const FRAMED: &[(usize, Framed)] = &[(nr::FORK, fork)];\n\
                       fn a() { match b { PR_SET_NAME | PR_NEW => {} F_RDLCK => {} } } // PR_WORD\n";
         let found = faults(
             &answered(kernel),
             &known("C(read, 1, FD),\n ONE(PR_SET_NAME)"),
         );
-        assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].contains("`PR_NEW`") && found[1].contains("`splice`"));
+        assert_eq!(found.len(), 3, "{found:?}");
+        let names = ["`PR_NEW`", "`fork`", "`splice`"];
+        assert!(
+            found
+                .iter()
+                .zip(names)
+                .all(|(fault, name)| fault.contains(name))
+        );
     }
 }

@@ -93,8 +93,8 @@ pub(crate) fn free(number: i32) {
     COUNT.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// The numbers in use from `first` on, lowest first. Each bit is read when its turn comes, or up to 63 numbers
-/// earlier.
+/// The numbers in use from `first` on, lowest first. Each bit is read when its turn comes, or up to 63
+/// numbers earlier.
 pub(crate) fn taken_from(first: usize) -> impl Iterator<Item = i32> {
     let word = |at: usize| {
         let highest = HIGHEST.load(Ordering::Acquire) as usize;

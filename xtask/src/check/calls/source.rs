@@ -85,6 +85,9 @@ pub struct Sources {
     handlers: BTreeMap<String, Handler>,
 }
 
+/// The names of a family's tables.
+const TABLES: &[&str] = &["CALLS", "FRAMED"];
+
 /// Errors that say of a flag that it is not known.
 const UNKNOWN: &[&str] = &["EINVAL", "ENOSYS", "EOPNOTSUPP"];
 
@@ -169,7 +172,9 @@ impl Sources {
                         self.items(items, of, constants);
                     }
                 }
-                Item::Const(item) if item.ident == "CALLS" => self.handlers(&item.expr, constants),
+                Item::Const(item) if TABLES.iter().any(|name| item.ident == name) => {
+                    self.handlers(&item.expr, constants);
+                }
                 _ => {}
             }
         }
@@ -715,6 +720,7 @@ mod tests {
         let text = format!(
             "use a::other;\n\
              pub const CALLS: &[(usize, Handler)] = &[(nr::ONE, one), (nr::TWO, |_| Err(Errno::EPERM))];\n\
+             pub const FRAMED: &[(usize, Framed)] = &[(nr::THREE, three)];\n\
              {code}"
         );
         let other = "pub fn other(x: u32) { if x & FLAG_FAR != 0 { act() } }".to_owned();
@@ -724,6 +730,7 @@ mod tests {
             sources.calls()["two"],
             Some(&Plain::Error("EPERM".to_owned()))
         );
+        assert_eq!(sources.calls()["three"], None);
         sources.deeds("one")
     }
 
