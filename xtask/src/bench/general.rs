@@ -68,7 +68,7 @@ const GUARDS: [(&str, &str); 7] = [
     ),
     (
         "tty_settings",
-        "a change of a terminal's settings: both routines are made anew",
+        "a change of a terminal's settings, there and back: the former routines are plugged again",
     ),
 ];
 
