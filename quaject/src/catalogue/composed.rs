@@ -107,14 +107,9 @@ impl Composed {
             routine,
             known,
         });
-        let has_version = |former: &Former| former.recipe.version().is_some();
-        let (kept, gone) = match present {
-            Some(present) if has_version(&present) => (Some(present), None),
-            present => (None, present),
-        };
-        let replaced = match kept {
-            Some(_) => core::mem::replace(&mut followed.former, kept),
-            None => None,
+        let gone = match present {
+            Some(present) if present.recipe.version().is_some() => followed.former.replace(present),
+            present => present,
         };
         followed.recipe = recipe;
         let result = match again {
@@ -127,7 +122,7 @@ impl Composed {
         };
         // The things that they name may take monitors of their own when they go.
         drop(followed);
-        drop((replaced, gone));
+        drop(gone);
         result
     }
 

@@ -7,13 +7,10 @@
 //!
 //! Source: dissertation, section 4.1.4 and figure 4.3: callbacks that "function, in effect, like interrupts
 //! that signal events".
-//!
-//! *Unsafe*: callentries pass the notice that they keep.
 
-use crate::kit::class::{Header, OutOfMemory, Ref};
-use crate::kit::interfacer::{Callentry, Target};
-use crate::kit::regs::Regs;
-use alloc::sync::Arc;
+use crate::kit::class::{OutOfMemory, Ref};
+use crate::kit::compiled::callentry;
+use crate::kit::interfacer::Target;
 
 /// Tells a thread, named by its handle, of an event.
 pub type TellFn = fn(thread: u64, event: u32);
@@ -37,8 +34,8 @@ crate::quaject! {
     make |spec, _| Ok(spec);
     callentry |notice: &Ref<Notice>, number| -> Option<Target> {
         match number {
-            TELL => Some(Arc::new(Telling(notice.clone(), &"tell"))),
-            GIVE_UP => Some(Arc::new(Telling(notice.clone(), &"give_up"))),
+            TELL => Some(callentry(notice, &"tell", 0, tell)),
+            GIVE_UP => Some(callentry(notice, &"give_up", 0, tell)),
             _ => None,
         }
     };
@@ -52,31 +49,7 @@ impl Notice {
 }
 
 /// Both callentries: one has no result, and the other that the attempt is given up.
-struct Telling(Ref<Notice>, &'static &'static str);
-
-extern "sysv64" fn tell_it(notice: *const Notice) -> usize {
-    // SAFETY: the callentry passes the notice that it keeps.
-    unsafe { &*notice }.tell();
+extern "sysv64" fn tell(notice: &Notice) -> usize {
+    notice.tell();
     0
-}
-
-impl Callentry for Telling {
-    fn name(&self) -> &'static &'static str {
-        self.1
-    }
-    fn owner(&self) -> Option<&'static Header> {
-        Some(self.0.header())
-    }
-    fn changes(&self) -> Regs {
-        Regs::SYSV
-    }
-    fn entry(&self) -> usize {
-        tell_it as *const () as usize
-    }
-    fn this(&self) -> Option<usize> {
-        Some(core::ptr::from_ref(&*self.0).expose_provenance())
-    }
-    fn is_compiled(&self) -> bool {
-        true
-    }
 }

@@ -10,6 +10,8 @@ pub mod callback;
 #[cfg(not(loom))]
 pub mod class;
 #[cfg(not(loom))]
+pub mod compiled;
+#[cfg(not(loom))]
 pub mod cost;
 pub(crate) mod emit;
 pub mod guard;

@@ -17,10 +17,10 @@
 
 use crate::tte::by_handle;
 use ::quaject::class::{Header, OutOfMemory, Ref, create};
-use ::quaject::interfacer::{Callentry, EventFn, Target};
+use ::quaject::compiled::callentry;
+use ::quaject::interfacer::Target;
 use ::quaject::maker::{Callable, Made, Unable};
 use ::quaject::named::Quaject;
-use ::quaject::regs::Regs;
 use ::quaject::signature::Event;
 use abi::errno::Errno;
 use abi::native;
@@ -58,13 +58,11 @@ pub struct Steering {
     }
     make |spec, _| Ok(spec);
     callentry |thread: &Ref<Steered>, number| -> Option<Target> {
-        let (name, entry): (_, EventFn) = match number {
-            SIGNAL => (&"signal", signal),
-            NOTIFY => (&"notify", notify),
-            _ => return None,
-        };
-        let thread = thread.clone();
-        Some(Arc::new(Told { thread, name, entry }))
+        match number {
+            SIGNAL => Some(callentry(thread, &"signal", 0, signal)),
+            NOTIFY => Some(callentry(thread, &"notify", 0, notify)),
+            _ => None,
+        }
     };
 }
 
@@ -119,51 +117,17 @@ impl Callable for Called {
     }
 }
 
-/// A callentry for another's callback.
-struct Told {
-    thread: Ref<Steered>,
-    name: &'static &'static str,
-    entry: EventFn,
-}
-
-/// The thread's handle and the number, of what a link passes.
-fn told(this: usize) -> Steered {
-    // SAFETY: the callentry passes the quaject that it keeps.
-    unsafe { *core::ptr::with_exposed_provenance::<Steered>(this) }
-}
-
-extern "sysv64" fn signal(this: usize) {
-    let told = told(this);
+extern "sysv64" fn signal(told: &Steered) -> usize {
     if let Some(thread) = by_handle(told.thread) {
         // Without such an entry, or with too many procedures pending, nothing happens.
         let _ = thread.signal(told.number as usize);
     }
+    0
 }
 
-extern "sysv64" fn notify(this: usize) {
-    let told = told(this);
+extern "sysv64" fn notify(told: &Steered) -> usize {
     if let Some(thread) = by_handle(told.thread) {
         thread.notify(told.number);
     }
-}
-
-impl Callentry for Told {
-    fn name(&self) -> &'static &'static str {
-        self.name
-    }
-    fn owner(&self) -> Option<&'static Header> {
-        Some(self.thread.header())
-    }
-    fn changes(&self) -> Regs {
-        Regs::SYSV
-    }
-    fn entry(&self) -> usize {
-        self.entry as usize
-    }
-    fn this(&self) -> Option<usize> {
-        Some(core::ptr::from_ref(&*self.thread).expose_provenance())
-    }
-    fn is_compiled(&self) -> bool {
-        true
-    }
+    0
 }

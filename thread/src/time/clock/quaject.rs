@@ -17,7 +17,8 @@ use crate::time::pending::{Alarms, NoRoom, Pending};
 use ::quaject::Unmade;
 use ::quaject::assembly::{Assembly, Made, Published};
 use ::quaject::class::{Header, Holder, Ref, create};
-use ::quaject::interfacer::{Callentry, Target};
+use ::quaject::compiled::callentry;
+use ::quaject::interfacer::Target;
 use ::quaject::maker::{self, Callable, Unable};
 use ::quaject::named::Quaject;
 use ::quaject::regs::Regs;
@@ -67,11 +68,15 @@ struct Bell {
     };
     callentry |clock: &Ref<Clock>, number| -> Option<Target> {
         match number {
-            CANCEL => Some(Arc::new(Cancelling(clock.clone()))),
+            // It goes on to no port: but clocks that cancel each other would keep each other for ever.
+            CANCEL => Some(callentry(clock, &"cancel", THROUGH, cancel_it)),
             _ => None,
         }
     };
 }
+
+/// The ports that come behind a clock in a chain, a bit each.
+const THROUGH: u16 = 1 << RANG.number() | 1 << TO.number();
 
 static CODE: Class = Class::new("clock rang");
 
@@ -234,36 +239,9 @@ impl Callable for Called {
 }
 
 /// Callentry `cancel` for another's callback.
-struct Cancelling(Ref<Clock>);
-
-extern "sysv64" fn cancel_it(clock: *const Clock) {
-    // SAFETY: the callentry passes the clock that it keeps.
-    unsafe { &*clock }.cancel();
-}
-
-impl Callentry for Cancelling {
-    fn name(&self) -> &'static &'static str {
-        &"cancel"
-    }
-    fn owner(&self) -> Option<&'static Header> {
-        Some(self.0.header())
-    }
-    // Not what it calls: but clocks that cancel each other would keep each other for ever.
-    fn through(&self) -> u16 {
-        1 << RANG.number() | 1 << TO.number()
-    }
-    fn changes(&self) -> Regs {
-        Regs::SYSV
-    }
-    fn entry(&self) -> usize {
-        cancel_it as *const () as usize
-    }
-    fn this(&self) -> Option<usize> {
-        Some(core::ptr::from_ref(&*self.0).expose_provenance())
-    }
-    fn is_compiled(&self) -> bool {
-        true
-    }
+extern "sysv64" fn cancel_it(clock: &Clock) -> usize {
+    clock.cancel();
+    0
 }
 
 #[cfg(test)]
