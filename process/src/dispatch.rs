@@ -20,6 +20,7 @@ use machine::cpu::{irq_restore, irq_save};
 use machine::trap::TrapFrame;
 use sync::{Once, epoch};
 use thread::dispatch::{Kpt, Leaf, Leaves, Own, Plan, Spec};
+use thread::ways::Way;
 use thread::{Body, Thread, clock};
 use vm::AddressSpace;
 
@@ -80,7 +81,7 @@ static ENTRIES: Once<Entries> = Once::new();
 
 /// The procedures that every dispatcher calls, by their calls, and the code by which they leave; 0 for one
 /// that is not linked.
-pub fn procedures() -> [(&'static str, usize); 7] {
+pub fn procedures() -> [Way; 7] {
     let hot = ENTRIES.get().copied().unwrap_or_default();
     [
         ("open", hot.open),

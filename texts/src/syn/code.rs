@@ -17,7 +17,7 @@ use crate::proc::{list_processes, look_into};
 use file::files::{Files, stubs};
 use file::fs::attr::Kind;
 use file::fs::text::{Each, Folder, Item, Out, Piece, long_text, number_in, text};
-use file::{OpenFile, Operation};
+use file::{DescRoutine, OpenFile, Operation};
 use process::{Process, access, tree};
 use quaject::record::Record;
 use vm::fallible::try_text;
@@ -218,12 +218,17 @@ struct Descriptor {
 }
 
 /// The calls that the kernel procedure table has arrays for.
-const CALLS: [&str; 3] = ["read", "write", "lseek"];
+pub(super) const CALLS: [&str; 3] = ["read", "write", "lseek"];
 
 /// The name of call number `call` of those and of the further operations.
 fn name(call: usize) -> Option<&'static str> {
     let further = || Some(Operation::ALL.get(call - CALLS.len())?.call());
     CALLS.get(call).copied().or_else(further)
+}
+
+/// The routine behind the relay at `entry` of `call`, where it is one.
+pub(super) fn behind(of: &OpenFile, entry: usize, call: &str) -> Option<DescRoutine> {
+    of.behind(entry).or_else(|| of.file().relayed(call))
 }
 
 impl Descriptor {
@@ -270,7 +275,7 @@ impl Folder for Descriptor {
         let veil = Veil::now();
         Ok(text(move |out| {
             show(veil, entry, &owner, out)?;
-            match of.behind(entry).or_else(|| of.file().relayed(call)) {
+            match behind(&of, entry, call) {
                 Some(routine) => show(veil, routine.entry(), "whoever has the relay", out),
                 None => Ok(()),
             }

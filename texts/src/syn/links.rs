@@ -9,6 +9,7 @@
 use abi::errno::Result;
 use core::fmt::Write;
 
+use super::code::{CALLS, behind};
 use super::descriptors;
 use super::veil::Veil;
 use file::files::Files;
@@ -18,9 +19,6 @@ use process::dispatch;
 
 /// The place of the first descriptor: that of the first process.
 const DESCRIPTORS: u64 = 1 << 32;
-
-/// The calls that the kernel procedure table has arrays for.
-const CALLS: [&str; 3] = ["read", "write", "lseek"];
 
 /// The text from place `from` on.
 pub fn show(veil: Veil, from: u64, piece: &mut Piece) -> Result<()> {
@@ -80,9 +78,8 @@ fn descriptor(veil: Veil, (pid, fd): (i32, i32), of: &OpenFile, files: &Files, o
     });
     for (call, entry) in CALLS.into_iter().zip(plugged).chain(further) {
         line(veil, out, format_args!("{pid} {fd}"), call, entry);
-        let relayed = || of.behind(entry).or_else(|| of.file().relayed(call));
         if entry != 0
-            && let Some(routine) = relayed()
+            && let Some(routine) = behind(of, entry, call)
         {
             line(
                 veil,

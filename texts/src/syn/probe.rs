@@ -10,6 +10,7 @@
 use abi::errno::{Errno, Result};
 use core::fmt::Write;
 
+use super::code::CALLS;
 use super::descriptors;
 use account::Capability;
 use file::OpenFile;
@@ -37,7 +38,7 @@ fn lines(pid: i32, fd: i32, of: &OpenFile, _: &Files, out: &mut Out) {
     let Ok(path) = of.path() else {
         return out.lack();
     };
-    for (call, seen) in ["read", "write", "lseek"].iter().zip(probes.show()) {
+    for (call, seen) in CALLS.iter().zip(probes.show()) {
         let mean = seen.cycles.checked_div(seen.ended).unwrap_or(0);
         let _ = writeln!(
             out,

@@ -104,8 +104,7 @@ fn settle_process(process: &Process) {
     let hierarchy = HIERARCHY.lock();
     // Bound: **linear** in the process's threads, a few words for each; those that freeze are woken.
     let threads = process.threads.lock();
-    let id = threads.first().map_or(0, |first| first.pace.group());
-    let freezes = hierarchy.get(id).is_some_and(|group| group.is_freezing());
+    let freezes = of_threads(&hierarchy, &threads).is_some_and(|group| group.is_freezing());
     if process.signals.set_freezing(freezes) && freezes {
         threads.iter().for_each(|task| task.attend());
     }
@@ -115,8 +114,13 @@ fn settle_process(process: &Process) {
 pub fn of(process: &Process) -> Option<Arc<Group>> {
     let hierarchy = HIERARCHY.lock();
     let threads = process.threads.lock();
+    of_threads(&hierarchy, &threads).cloned()
+}
+
+/// The group of the process with these threads.
+fn of_threads<'a>(hierarchy: &'a Hierarchy, threads: &[Arc<Task>]) -> Option<&'a Arc<Group>> {
     let id = threads.first().map_or(0, |first| first.pace.group());
-    hierarchy.get(id).cloned()
+    hierarchy.get(id)
 }
 
 /// The number of the first process in `group` from number `from` on.
