@@ -99,18 +99,25 @@ static void through_pipe(long n, long size)
 }
 
 static void do_pipe_1(long n) { through_pipe(n, 1); }
+/* A pseudo-terminal: its ends, and its settings. */
+static struct termios terminal(int *master, int *slave)
+{
+    int unlocked = 0;
+    struct termios t;
+    char name[64];
+    *master = open("/dev/ptmx", O_RDWR | O_NOCTTY);
+    must(ioctl(*master, TIOCSPTLCK, &unlocked) == 0 && ptsname_r(*master, name, sizeof name) == 0, "master");
+    *slave = open(name, O_RDWR | O_NOCTTY);
+    must(tcgetattr(*slave, &t) == 0, "slave");
+    return t;
+}
+
 /* A byte typed at a pseudo-terminal's master and read at its slave. */
 static void do_pty_1(long n)
 {
     static int master = -1, slave = -1;
     if (master < 0) {
-        int unlocked = 0;
-        struct termios t;
-        char name[64];
-        master = open("/dev/ptmx", O_RDWR | O_NOCTTY);
-        must(ioctl(master, TIOCSPTLCK, &unlocked) == 0 && ptsname_r(master, name, sizeof name) == 0, "master");
-        slave = open(name, O_RDWR | O_NOCTTY);
-        must(tcgetattr(slave, &t) == 0, "slave");
+        struct termios t = terminal(&master, &slave);
         cfmakeraw(&t);
         tcsetattr(slave, TCSANOW, &t);
     }
@@ -286,14 +293,8 @@ static void do_tty_settings(long n)
 {
     static int master = -1, slave = -1;
     static struct termios t;
-    if (master < 0) {
-        int unlocked = 0;
-        char name[64];
-        master = open("/dev/ptmx", O_RDWR | O_NOCTTY);
-        must(ioctl(master, TIOCSPTLCK, &unlocked) == 0 && ptsname_r(master, name, sizeof name) == 0, "master");
-        slave = open(name, O_RDWR | O_NOCTTY);
-        must(tcgetattr(slave, &t) == 0, "slave");
-    }
+    if (master < 0)
+        t = terminal(&master, &slave);
     while (n--) {
         t.c_oflag ^= ONLCR;
         tcsetattr(slave, TCSANOW, &t);
