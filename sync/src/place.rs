@@ -70,6 +70,15 @@ impl Place {
         unsafe { core::ptr::with_exposed_provenance::<Place>(address as usize).as_ref() }
     }
 
+    /// Begins a life in which it is `owner`'s, who waits: the state. Only the caller has the place.
+    pub(crate) fn begin(&self, owner: usize, kind: u64) -> u64 {
+        let life = ((self.state.load(Ordering::Relaxed) | PHASES | KINDS) + 1) | kind | QUEUED;
+        // A party that reads this owner sees that the earlier life has ended.
+        self.owner.store(owner, Ordering::Release);
+        self.state.store(life, Ordering::Release);
+        life
+    }
+
     /// Moves from phase to phase in the life that `state` is of: true when it was this call that did it.
     pub(crate) fn advance(&self, state: u64, phase: u64) -> bool {
         let next = state & !PHASES | phase;

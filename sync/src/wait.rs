@@ -235,11 +235,8 @@ impl WaitList {
         let Some(place) = node.place.get().or_else(place::take) else {
             return false;
         };
-        let life = ((place.state.load(Ordering::Relaxed) | PHASES | KINDS) + 1) | node.kind;
-        place.owner.store(node.owner, Ordering::Relaxed);
-        place.state.store(life | QUEUED, Ordering::Release);
+        node.queued.set(place.begin(node.owner, node.kind));
         node.place.set(Some(place));
-        node.queued.set(life | QUEUED);
         let mut latest = self.head.low();
         loop {
             place.next.store(latest, Ordering::Release);
@@ -435,8 +432,12 @@ fn tell(place: &Place, state: u64) {
     if state & PHASES != TAKEN {
         return;
     }
-    let owner = place.owner.load(Ordering::Relaxed);
+    let owner = place.owner.load(Ordering::Acquire);
     if state & CALLS == 0 {
+        // Another waker may have told it meanwhile, and the place may be a callback's by now.
+        if place.state.load(Ordering::Acquire) != state {
+            return;
+        }
         (callout::get().resume)(owner);
     } else {
         // Bound: one callback: a note (`sync/src/ready.rs`).
@@ -450,7 +451,7 @@ fn ring(place: &Place, state: u64, enough: bool) -> bool {
     if enough && state & ONE_OF != 0 {
         return false;
     }
-    let owner = place.owner.load(Ordering::Relaxed);
+    let owner = place.owner.load(Ordering::Acquire);
     callout::without_interrupts(|| call(place, state, owner)) && state & ONE_OF != 0
 }
 
@@ -704,5 +705,39 @@ mod tests {
         assert!(list.enroll(&node));
         list.leave(&node);
         assert!(!list.has_waiters());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::callout::Callouts;
+    use loom::thread;
+
+    const THREAD: usize = 9;
+    const CALLBACK: usize = 8;
+
+    #[test]
+    fn no_callback_is_given_a_token() {
+        static CALLOUTS: Callouts = Callouts {
+            resume: |owner| assert_eq!(owner, THREAD),
+            ..callout::DEFAULT
+        };
+        loom::model(|| {
+            callout::link(&CALLOUTS);
+            let Some(place) = place::take() else {
+                unreachable!("a model's places come from the heap");
+            };
+            let state = place.begin(THREAD, 0);
+            assert!(place.advance(state, TAKEN));
+            let taken = state & !PHASES | TAKEN;
+            // Chosen, and not told yet: two wakers find the place.
+            let other = thread::spawn(move || tell(place, taken));
+            tell(place, taken);
+            // The party that has told it takes it off the list, and it becomes another owner's.
+            settle(place);
+            place.begin(CALLBACK, CALLS);
+            let _ = other.join();
+        });
     }
 }

@@ -36,7 +36,7 @@ pub fn hardened() -> Result<Vec<Check>> {
 
 /// The rooms with models, and which of their tests those are.
 const MODELS: &[(&str, &[&str])] = &[
-    ("sync", &["--test", "models"]),
+    ("sync", &["--lib", "--test", "models"]),
     ("lab", &["--test", "models"]),
     ("codegen", &["--test", "models"]),
     ("quaject", &[]),
