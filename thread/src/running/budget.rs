@@ -23,7 +23,7 @@ use crate::tte::Tte;
 use crate::tte::flags::{KILLED, SEQUENCE};
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use core::sync::atomic::{AtomicBool, AtomicU64};
-use machine::clock::{now_ns, tsc};
+use machine::clock::now_ns;
 use machine::cpu::{MAX_CPUS, cpus, irq_disable, irq_enable};
 
 /// A share of a CPU in these units: all of it is [`ONE`].
@@ -218,18 +218,8 @@ impl Budget {
     }
 }
 
-/// The thread's CPU time, in counts of the time-stamp counter. On its CPU.
-fn ran(tte: &Tte) -> u64 {
-    let time = tte.time.load(Relaxed);
-    match time as i64 {
-        // While it runs, the count at its switch-in is subtracted.
-        ..0 => time.wrapping_add(tsc()),
-        _ => time,
-    }
-}
-
 fn standing(tte: &Tte) -> Standing {
-    let (limit, ran) = (tte.budget.limit.load(Relaxed), ran(tte));
+    let (limit, ran) = (tte.budget.limit.load(Relaxed), tte.ran());
     let left_ns = match limit.checked_sub(ran) {
         Some(left) => ticks_to_ns(left) as i64,
         None => -(ticks_to_ns(ran - limit) as i64),
@@ -248,7 +238,7 @@ pub(crate) fn admits(tte: &Tte) -> bool {
     let terms = tte.budget.terms();
     let Some(next) = terms.renewed(at, now_ns(), slept) else {
         if !at.is_spent() {
-            tte.budget.limit.store(ran(tte), Relaxed);
+            tte.budget.limit.store(tte.ran(), Relaxed);
         }
         let next = terms.next_ns(at.due_ns);
         // Without memory for an alarm it comes back when it has had a turn as a usual thread.
@@ -261,7 +251,7 @@ pub(crate) fn admits(tte: &Tte) -> bool {
     };
     if next != at {
         let left = ns_to_ticks(next.left_ns.max(0) as u64);
-        tte.budget.limit.store(ran(tte) + left, Relaxed);
+        tte.budget.limit.store(tte.ran() + left, Relaxed);
         tte.budget.due_ns.store(next.due_ns, Relaxed);
     }
     tte.urgency.store(u64::MAX - next.due_ns, Relaxed);
@@ -332,7 +322,7 @@ pub(crate) fn demote(local: &Local, me: &Tte) {
 /// The running thread gives up the rest of its budget: it waits for its next period before it is in user mode
 /// again.
 pub(crate) fn give_up(me: &Tte) {
-    me.budget.limit.store(ran(me), Relaxed);
+    me.budget.limit.store(me.ran(), Relaxed);
     me.is_raised.store(true, Relaxed);
     me.state.fetch_or(SEQUENCE, AcqRel);
 }

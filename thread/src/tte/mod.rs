@@ -13,6 +13,7 @@ pub mod flags;
 pub(crate) mod sequence;
 pub mod signal;
 pub mod token;
+mod used;
 
 use crate::balance::affinity::ANYWHERE;
 use crate::balance::pairs::Kept;
@@ -25,6 +26,7 @@ use crate::switch::fp::FpArea;
 use crate::switch::watch::Watched;
 use crate::switch::{Kind, SwitchCode};
 use crate::tte::signal::Signals;
+use crate::tte::used::used;
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
@@ -414,14 +416,12 @@ impl Tte {
 
     /// CPU time so far, nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
-        let time = self.time.load(Ordering::Relaxed);
-        // While the thread runs, the time stamp at its switch-in is subtracted, and is always the larger
-        // part.
-        let ticks = match time as i64 {
-            ..0 => time.wrapping_add(machine::clock::tsc()),
-            _ => time,
-        };
-        crate::time::timer::ticks_to_ns(ticks)
+        crate::time::timer::ticks_to_ns(self.ran())
+    }
+
+    /// CPU time so far, in counts of the time-stamp counter.
+    pub(crate) fn ran(&self) -> u64 {
+        used(|| self.time.load(Ordering::Relaxed), machine::clock::tsc)
     }
 
     /// How often the thread has blocked or been preempted by Rust code.

@@ -59,7 +59,7 @@ fn run(_: usize) {
             thread::safe_point();
             let began = thread::current().cpu_ns();
             let pause = looks.look(now_ns()).unwrap_or(QUIET_NS);
-            let took = thread::current().cpu_ns() - began;
+            let took = thread::current().cpu_ns().saturating_sub(began);
             let next = now_ns() + pause.max(took * PART);
             if thread::clock::sleep_until(next).is_err() {
                 thread::yield_now();
