@@ -13,11 +13,10 @@ use alloc::boxed::Box;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use crate::image::Image;
+use crate::image::{Image, TANK};
 use crate::limbo::Limbo;
 use crate::page_map::{PageMap, run, run_of_zeros};
 use crate::refusal::refused;
-use crate::registry::TANK;
 use crate::space::{BLOCK, CodeSpace, OutOfCode, PAGE};
 
 /// Blocks in a page, pages in a chunk: the bits of a word.

@@ -24,13 +24,13 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::blocks;
+use crate::hole::{hole_in_address, hole_in_imm32, hole_in_imm64};
 use crate::image::{Class, Fault, Faults, Image, Name, now};
 use crate::limbo::Limbo;
 use crate::notes::{self, Field, HoleUse, Notes, Placed, Reference, Section, Waiting};
 use crate::refusal::refused;
 use crate::routine::{Sealed, drop_image, publish};
 use crate::space::{CodeSpace, OutOfCode, PAGE, linked};
-use crate::template::{hole_in_address, hole_in_imm32, hole_in_imm64};
 
 const UNBOUND: u32 = u32::MAX;
 /// Marks offsets in the cold section, until the sections are joined.

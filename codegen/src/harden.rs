@@ -10,7 +10,7 @@
 //! Source: Google, "Retpoline: a software construct for preventing branch-target-injection";
 //! docs/security.md, "Speculation".
 
-use crate::methods::Reg;
+use crate::reg::Reg;
 use crate::{Draft, dynasm};
 
 /// The measures that are asked for: a set.

@@ -8,7 +8,10 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::limbo::Limbo;
+use crate::limbo::{Limbo, Tank};
+
+/// The walkers over records, and the records that wait for them.
+pub(crate) static TANK: Tank = Tank::new();
 
 /// A source of routines: one per generator. Declared as a `static`; counts what it made and what that cost.
 ///

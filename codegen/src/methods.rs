@@ -15,30 +15,8 @@
 //! the next node's code. On this machine the link is a word beside the code, not bytes inside it (rewriting a
 //! jump and running it costs five times the word): [`jump_through`].
 
+pub use crate::reg::Reg;
 use crate::{Absolute, Draft, dynasm, harden};
-
-/// Numbers of the general registers, for generators that choose one.
-#[repr(u8)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum Reg {
-    Rax = 0,
-    Rcx,
-    Rdx,
-    Rbx,
-    Rsp,
-    Rbp,
-    Rsi,
-    Rdi,
-    R8,
-    R9,
-    R10,
-    R11,
-    R12,
-    R13,
-    R14,
-    R15,
-}
 
 /// Move a constant into a register in the most efficient way possible. Changes the flags when `value` is 0.
 pub fn constant(d: &mut Draft, to: Reg, value: u64) {

@@ -380,5 +380,5 @@ fn strip() {
 /// draft to the heap; how many pages went. For memory pressure and leak checks.
 pub fn trim() -> usize {
     strip();
-    space::trim()
+    space::linked().map_or(0, crate::blocks::trim)
 }

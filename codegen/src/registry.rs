@@ -9,12 +9,8 @@
 use core::sync::atomic::Ordering;
 
 use crate::blocks;
-use crate::image::{Image, ImageInfo};
-use crate::limbo::Tank;
+use crate::image::{Image, ImageInfo, TANK};
 use crate::space::linked;
-
-/// The walkers over records, and the records that wait for them.
-pub(crate) static TANK: Tank = Tank::new();
 
 fn within(image: *mut Image, address: usize) -> Option<&'static Image> {
     // SAFETY: the callers are readers or know the image to live; the reference does not outlive them.

@@ -20,9 +20,8 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::image::{Image, ImageInfo};
+use crate::image::{Image, ImageInfo, TANK};
 use crate::limbo::Limbo;
-use crate::registry::TANK;
 use crate::{blocks, space};
 
 pub(crate) static MADE: AtomicU64 = AtomicU64::new(0);

@@ -94,9 +94,3 @@ pub(crate) fn linked() -> Option<&'static dyn CodeSpace> {
     // SAFETY: state 2 means written and never written again.
     unsafe { *LINKED.space.get() }
 }
-
-/// Give the memory of empty pages back to the room below the code space; how many pages went. For memory
-/// pressure and leak checks.
-pub(crate) fn trim() -> usize {
-    linked().map_or(0, crate::blocks::trim)
-}

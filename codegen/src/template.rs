@@ -24,57 +24,12 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::blocks;
 use crate::draft::{Absolute, Draft, Origin, apply, record, write};
+use crate::hole::{Hole, MAX_HOLES};
 use crate::image::{Class, Fault, Faults, Name, now};
 use crate::notes::{HoleUse, Placed};
 use crate::refusal::refused;
 use crate::routine::Sealed;
 use crate::space::{OutOfCode, PAGE, linked};
-
-/// Markers stand for holes while a template is assembled: base + hole * 64 Ki + 32 Ki + addend.
-const MARK32: i64 = 0x5e00_0000;
-const MARK64: i64 = 0x5ea1_ed00_0000_0000;
-const STEP: i64 = 1 << 16;
-const MAX_HOLES: i64 = 64;
-
-/// A key value that is known now ([`Hole::value`]) or that a template leaves open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hole(Kind);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Value(i64),
-    Open(u8),
-}
-
-impl Hole {
-    /// A known value: the generator then generates directly.
-    pub const fn value(value: i64) -> Hole {
-        Hole(Kind::Value(value))
-    }
-
-    /// For a 32-bit field, sign-extended by the instruction: an address in the top 2 GiB, a displacement, a
-    /// constant.
-    ///
-    /// # Panics
-    /// When a known value does not fit.
-    pub fn imm32(self) -> i32 {
-        match self.0 {
-            Kind::Value(v) => match i32::try_from(v) {
-                Ok(v) => v,
-                Err(_) => panic!("{v:#x} does not fit a sign-extended 32-bit field"),
-            },
-            Kind::Open(n) => (MARK32 + i64::from(n) * STEP + STEP / 2) as i32,
-        }
-    }
-
-    /// For a 64-bit field (`mov r64, QWORD hole.imm64()`).
-    pub fn imm64(self) -> i64 {
-        match self.0 {
-            Kind::Value(v) => v,
-            Kind::Open(n) => MARK64 + i64::from(n) * STEP + STEP / 2,
-        }
-    }
-}
 
 impl Absolute for Hole {
     /// As a target of `call extern`, `jmp extern`, [`Draft::call_abs`], [`Draft::jmp_abs`].
@@ -87,30 +42,10 @@ impl Draft {
     /// Say that this variant of a generator has no use for `hole`, which a template otherwise takes for a
     /// mistake.
     pub fn spare(&mut self, hole: Hole) {
-        if let Kind::Open(n) = hole.0 {
+        if let Some(n) = hole.number() {
             self.spared |= 1 << n;
         }
     }
-}
-
-fn marked(value: i64, base: i64) -> Option<(u8, i64)> {
-    let distance = value.wrapping_sub(base);
-    (0..MAX_HOLES * STEP)
-        .contains(&distance)
-        .then(|| ((distance / STEP) as u8, distance % STEP - STEP / 2))
-}
-
-pub(crate) fn hole_in_imm32(value: i32) -> Option<(u8, i64)> {
-    marked(i64::from(value), MARK32)
-}
-
-/// As a target that is written relatively: the marker of either width.
-pub(crate) fn hole_in_address(value: i64) -> Option<(u8, i64)> {
-    hole_in_imm64(value).or_else(|| marked(value, MARK32))
-}
-
-pub(crate) fn hole_in_imm64(value: i64) -> Option<(u8, i64)> {
-    marked(value, MARK64)
 }
 
 #[cold]
@@ -180,7 +115,7 @@ impl<const N: usize> Template<N> {
         }
         let mut draft = Draft::new(self.class, "template");
         draft.with_holes = true;
-        let holes = core::array::from_fn(|n| Hole(Kind::Open(n as u8)));
+        let holes = core::array::from_fn(|n| Hole::open(n as u8));
         self.emit(&mut draft, &holes);
         let faults = draft.finish()?;
         let notes = draft.notes.as_deref();

@@ -3,9 +3,10 @@
 //! *Interface.* [`init`] makes the root from the initial archives and mounts what stands on it.
 
 use abi::errno::{Errno, Result};
-use abi::linux::{S_IFCHR, S_IFDIR, makedev};
+use abi::linux::S_IFDIR;
 use alloc::sync::Arc;
 
+use crate::devtmpfs;
 use account::Cred;
 use file::fs::attr::Kind;
 use file::fs::dev;
@@ -55,7 +56,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
         place::mount(fs.clone(), top, Some(covered(at)?), kind, 0)?;
         Ok(())
     };
-    put(devices()?, "/dev")?;
+    put(devtmpfs::file_system()?, "/dev")?;
     put(mqueue::names::file_system(), "/dev/mqueue")?;
     put(texts::proc::file_system(), "/proc")?;
     put(texts::syn::file_system(), "/syn")?;
@@ -77,27 +78,4 @@ fn is_empty(dir: &dyn Inode) -> bool {
         true
     };
     dir.readdir(0, &mut count).is_ok() && entries <= 2
-}
-
-/// A file system with the device nodes.
-pub fn devices() -> Result<Arc<MemFs>> {
-    let fs = MemFs::new("devtmpfs", 0o755);
-    let cred = Cred::root();
-    let dir = fs.root();
-    for (name, mode, major, minor) in dev::NODES {
-        dir.create(
-            name.as_bytes(),
-            S_IFCHR | mode,
-            0,
-            makedev(major, minor),
-            &cred,
-        )?;
-    }
-    for (name, target) in dev::LINKS {
-        dir.symlink(name.as_bytes(), target.as_bytes(), &cred)?;
-    }
-    for name in ["pts", "shm", "mqueue"] {
-        dir.create(name.as_bytes(), S_IFDIR | 0o1777, 0, 0, &cred)?;
-    }
-    Ok(fs)
 }

@@ -22,5 +22,6 @@ extern crate alloc;
 
 pub mod boot;
 pub mod call;
+mod devtmpfs;
 pub mod init;
 pub mod trap;

@@ -16,7 +16,9 @@ use quaject::class::Ref;
 use quaject::queue::{ByteQueue, Parties};
 use sync::Once;
 
-use super::{ControllingTty, StreamFile, TtyFile, console, devpts, notice, pair, start_console};
+use super::{
+    ControllingTty, StreamFile, TtyFile, console, devpts, master, notice, pair, start_console,
+};
 use abi::linux::O_NOCTTY;
 use account::Cred;
 use file::fs::walk::{View, walk};
@@ -196,7 +198,7 @@ pub fn start(mode: Mode) -> Result<()> {
         TtyFile::open(&ControllingTty::find()?, how, false)
     });
     let (major, minor) = super::PTMX;
-    dev::register(major, minor..=minor, |_, how| pair::open_master(how));
+    dev::register(major, minor..=minor, |_, how| master::open(how));
     dev::register(
         pair::MAJOR,
         0..=pair::MOST as u32 - 1,

@@ -1,8 +1,8 @@
 //! The master's side of a pseudo-terminal: what a terminal emulator has open.
 //!
-//! *Interface*: [`Master`] is what its descriptor does. Reading gives what the slave has written, and writing
-//! types; both have generated routines. The code here waits, and does what they leave: packets, keys that the
-//! editor looks at, ends.
+//! *Interface*: [`open`] makes a pair; [`Master`] is what its descriptor does. Reading gives what the slave
+//! has written, and writing types; both have generated routines. The code here waits, and does what they
+//! leave: packets, keys that the editor looks at, ends.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -13,13 +13,14 @@ use vm::user::{get, put};
 
 use super::Tty;
 use super::devpts;
-use super::pair::Pair;
+use super::pair::{self, Pair};
+use file::fs::How;
 use file::io::IoBuf;
 use file::poll::{PollTable, READS, WRITES};
 use file::told::Tells;
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use process::Process;
-use vm::fallible::try_filled;
+use vm::fallible::{try_arc, try_filled};
 
 /// The largest piece that one pass moves, in bytes.
 const PIECE: usize = 4096;
@@ -31,12 +32,15 @@ pub(super) struct Master {
     tty: Arc<Tty>,
 }
 
-impl Master {
-    /// The master of `tty`, which has a pair.
-    pub fn new(tty: Arc<Tty>) -> Master {
-        Master { tty }
-    }
+/// A new pair, as `open("/dev/ptmx")` makes one: the description is its master's. ENOSPC, ENOMEM.
+pub(super) fn open(how: How) -> Result<Arc<OpenFile>> {
+    let tty = pair::make()?;
+    let master = try_arc(Master { tty: tty.clone() })?;
+    pair::name(tty)?;
+    Ok(how.finish(master))
+}
 
+impl Master {
     fn pair(&self) -> Result<&Pair> {
         self.tty.pair.as_ref().ok_or(Errno::EIO)
     }
@@ -262,7 +266,7 @@ impl File for Master {
     }
 
     fn weight(&self, _of: &OpenFile) -> usize {
-        super::pair::WEIGHT
+        pair::WEIGHT
     }
 
     fn as_any(&self) -> &dyn Any {

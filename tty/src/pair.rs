@@ -1,9 +1,9 @@
 //! The parts that a pseudo-terminal has besides a terminal's: its number, its lock, how many have it open,
 //! the notes for its master's packets.
 //!
-//! *Interface*: [`open_master`] is `open("/dev/ptmx")`; [`find`] and [`named_from`] are what `devpts` shows;
-//! [`Tty::enrol`] and [`Tty::leave`] count the descriptions of the slave's side; [`Tty::master_left`] is the
-//! hang-up.
+//! *Interface*: [`make`] makes a terminal with a pair, and [`name`] gives it its name; [`find`] and
+//! [`named_from`] are what `devpts` shows; [`Tty::enrol`] and [`Tty::leave`] count the descriptions of the
+//! slave's side; [`Tty::master_left`] is the hang-up.
 //!
 //! A pair has a name while its master is open, and its number until nobody has either side open.
 //!
@@ -21,11 +21,8 @@ use sync::Monitor;
 
 use super::Tty;
 use super::line::Line;
-use super::master::Master;
 use account::quota;
 use account::user::Charge;
-use file::OpenFile;
-use file::fs::How;
 use file::fs::ownership::Ownership;
 use file::seam;
 use process::signal;
@@ -206,15 +203,21 @@ impl Pair {
     }
 }
 
-/// A new pair; the description is its master's. ENOSPC, ENOMEM.
-pub(super) fn open_master(how: How) -> Result<Arc<OpenFile>> {
+/// A terminal with a new pair. ENOSPC, ENOMEM.
+pub(super) fn make() -> Result<Arc<Tty>> {
     let pair = Pair::new()?;
-    let number = pair.number() as usize;
     let line = Line::Master(pair.channel.clone());
     let device = makedev(MAJOR, pair.number());
     let size = Monitor::new(Winsize::default());
-    let tty = Tty::make(line, device, size, settings(), Some(pair))?;
-    let master = try_arc(Master::new(tty.clone()))?;
+    Tty::make(line, device, size, settings(), Some(pair))
+}
+
+/// Gives the pair `tty` its name: its master is about to be open. ENOMEM.
+pub(super) fn name(tty: Arc<Tty>) -> Result<()> {
+    let Some(pair) = &tty.pair else {
+        return Ok(());
+    };
+    let number = pair.number() as usize;
     let mut named = NAMED.lock();
     let more = (number + 1).saturating_sub(named.len());
     try_reserve(&mut named, more)?;
@@ -224,8 +227,7 @@ pub(super) fn open_master(how: How) -> Result<Arc<OpenFile>> {
     if let Some(place) = named.get_mut(number) {
         *place = Some(tty);
     }
-    drop(named);
-    Ok(how.finish(master))
+    Ok(())
 }
 
 /// The settings of a new slave, which are not quite the console's.

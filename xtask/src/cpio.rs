@@ -6,6 +6,7 @@
 //! Source: the format as `cpio(5)` describes it; what the kernel expects is in `docs/run-contract.md`.
 
 use crate::failure::{Failure, HOST, Result};
+use crate::kernel::{PLACES, SYMBOLS};
 use std::collections::BTreeMap;
 
 const HEADER: usize = 110;
@@ -231,10 +232,10 @@ impl Archive {
         let mut inode = 0;
         // The symbol table leads: a panic must find it before anything else works.
         let ordered = (self.entries.get_key_value(".synthesis").into_iter())
-            .chain(self.entries.get_key_value(crate::rootfs::SYMBOLS))
-            .chain(self.entries.get_key_value(crate::rootfs::PLACES))
+            .chain(self.entries.get_key_value(SYMBOLS))
+            .chain(self.entries.get_key_value(PLACES))
             .chain(self.entries.iter().filter(|(name, _)| {
-                let led = [".synthesis", crate::rootfs::SYMBOLS, crate::rootfs::PLACES];
+                let led = [".synthesis", SYMBOLS, PLACES];
                 first(name) && !led.contains(&name.as_str())
             }))
             .chain(self.entries.iter().filter(|(name, _)| !first(name)));

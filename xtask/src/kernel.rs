@@ -126,6 +126,11 @@ fn build_with(
     Ok(path)
 }
 
+/// Where the symbol table is in the root archive.
+pub const SYMBOLS: &str = ".synthesis/kernel.sym";
+/// The path of the list of places that hold an address of the kernel.
+pub const PLACES: &str = ".synthesis/kernel.rel";
+
 /// The tables of the kernel's file that the kernel gets.
 #[derive(Clone, Default)]
 pub struct Tables {

@@ -14,7 +14,6 @@ mod host;
 mod image;
 mod kernel;
 mod machine;
-mod mutants;
 mod options;
 mod plot;
 mod program;

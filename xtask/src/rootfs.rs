@@ -6,7 +6,7 @@
 use crate::compile::{self, Music};
 use crate::cpio::{Archive, Entry};
 use crate::failure::{Context, Failure, NOT_EXECUTABLE, NOT_FOUND, Result, USAGE};
-use crate::kernel::Tables;
+use crate::kernel::{PLACES, SYMBOLS, Tables};
 use crate::machine::Share;
 use crate::wav;
 use crate::{host, program, tar};
@@ -15,11 +15,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-
-/// Where the symbol table is in the root archive.
-pub const SYMBOLS: &str = ".synthesis/kernel.sym";
-/// The path of the list of places that hold an address of the kernel.
-pub const PLACES: &str = ".synthesis/kernel.rel";
 
 /// Where relative names of the guest begin: the first process's working directory.
 pub const HOME: &str = "/root";

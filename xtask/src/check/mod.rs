@@ -38,7 +38,7 @@ const STEPS: &[Step] = &[
     ("callers", callers),
     ("lists", lists::faults),
     ("kinds", kinds_of_calls),
-    ("mutants", crate::mutants::faults),
+    ("mutants", crate::test::mutants::faults),
     ("fuzzed", fuzzed_calls),
     ("calls", calls::faults),
     ("frames", large_frames),

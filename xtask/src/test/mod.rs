@@ -19,6 +19,7 @@ mod kit;
 mod ltp;
 mod mitigations;
 mod music;
+pub mod mutants;
 mod order;
 mod players;
 mod posixfiles;
@@ -34,7 +35,6 @@ mod threads;
 
 use crate::failure::{Failure, Result, USAGE};
 use crate::kernel::Profile;
-use crate::mutants;
 pub use fuzz::main as fuzz;
 pub use guest::TESTS;
 pub use kit::Kit;

@@ -12,8 +12,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::{Caller, user_path};
-use crate::boot;
 use crate::call::{Args, Handler};
+use crate::devtmpfs;
 use account::Capability;
 use file::fs::mem::MemFs;
 use file::fs::mounts::{self, End};
@@ -45,7 +45,7 @@ fn optional(addr: usize) -> Result<String> {
 pub const KINDS: &[kinds::Kind] = &[
     kind("tmpfs", |_, options| Ok(Options::parse(options)?.make()?)),
     kind("ramfs", |_, _| Ok(MemFs::new("ramfs", 0o755))),
-    kind("devtmpfs", |_, _| Ok(boot::devices()?)),
+    kind("devtmpfs", |_, _| Ok(devtmpfs::file_system()?)),
     kind("devpts", |_, _| Ok(devpts::file_system())),
     kind("mqueue", |_, _| Ok(mqueue::names::file_system())),
     kind("proc", |_, _| Ok(proc::file_system())),

@@ -7,9 +7,9 @@ mod copy;
 mod list;
 mod on_host;
 
+use super::{Check, Kit, TESTS};
 use crate::failure::{Failure, HOST, Result, USAGE};
 use crate::kernel::Profile;
-use crate::test::{Check, Kit, TESTS};
 use copy::Copy;
 use list::Mutant;
 use on_host::{HostTests, parts};
