@@ -6,6 +6,8 @@
 #[path = "../src/frame/bitmap.rs"]
 #[allow(dead_code)]
 mod bitmap;
+#[path = "../src/frame/free.rs"]
+mod free;
 #[path = "../src/space/gate.rs"]
 #[allow(dead_code)]
 mod gate;
@@ -23,6 +25,7 @@ mod owners;
 mod stock;
 
 use bitmap::{Bitmap, Hints};
+use free::Free;
 use gate::Gate;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -74,6 +77,26 @@ impl Frames {
         rest.sort();
         rest
     }
+}
+
+#[test]
+fn a_frame_that_is_taken_at_once_has_been_counted() {
+    explore(|| {
+        let frames = Frames::new(&[]);
+        let free = Arc::new(Free(AtomicUsize::new(0)));
+        let (theirs, count) = (frames.clone(), free.clone());
+        let taker = thread::spawn(move || {
+            if theirs.bitmap().take_top().is_some() {
+                count.taken(1);
+            }
+        });
+        let count = free.clone();
+        let looker = thread::spawn(move || assert!(count.now() <= 1));
+        free.give(1, || frames.bitmap().give(5));
+        taker.join().unwrap();
+        looker.join().unwrap();
+        assert_eq!(free.now(), frames.rest().len());
+    });
 }
 
 #[test]

@@ -7,11 +7,12 @@
 //! takes from all magazines.
 //!
 //! Progress: lock-free throughout: bitmap and stock are, sharing is one addition, releasing one
-//! compare-and-swap that only another owner's can spoil. The counts of free frames lag behind the bitmap by
-//! what is under way.
+//! compare-and-swap that only another owner's can spoil. The count of free frames is ahead of the bitmap by
+//! what is under way ([`super::free`]).
 
 use super::Frame;
 use super::bitmap::{Bitmap, Hints, ORDERS};
+use super::free::Free;
 use super::stock::Stock;
 use crate::magazine::Magazine;
 use crate::memory::Memory;
@@ -73,7 +74,7 @@ pub struct Frames {
     installed: UnsafeCell<Installed>,
     near: [Near; MAX_CPUS],
     /// Frames in the bitmap and in the stock.
-    free: AtomicUsize,
+    free: Free,
     /// As many stay free when programs take theirs.
     floor: AtomicUsize,
     /// Frames that came after boot, less those that became the kernel's for good; modulo 2^64.
@@ -105,7 +106,7 @@ impl Frames {
                     zeroed: Magazine(AtomicU64::new(0)),
                 }
             }; MAX_CPUS],
-            free: AtomicUsize::new(0),
+            free: Free(AtomicUsize::new(0)),
             floor: AtomicUsize::new(0),
             late: AtomicUsize::new(0),
             stock: Stock {
@@ -170,8 +171,9 @@ impl Frames {
         // SAFETY: nobody else uses the allocator yet.
         let installed = unsafe { &mut *self.installed.get() };
         let count = end.index().saturating_sub(first.index());
-        installed.bitmap.give_run(first.index(), count);
-        self.free.fetch_add(count, Ordering::Relaxed);
+        let bitmap = &installed.bitmap;
+        self.free
+            .give(count, || bitmap.give_run(first.index(), count));
         installed.total += count;
         // A thirty-second, between 1 MiB and 16 MiB, and never more than an eighth.
         let reserve = (installed.total / 32)
@@ -187,9 +189,10 @@ impl Frames {
     /// The frames are memory, below the number given to `install`, and nobody uses them.
     pub unsafe fn add_late(&self, first: Frame, end: Frame) {
         let count = end.index().saturating_sub(first.index());
-        self.known().bitmap.give_run(first.index(), count);
         self.late.fetch_add(count, Ordering::Relaxed);
-        self.free.fetch_add(count, Ordering::Relaxed);
+        let bitmap = &self.known().bitmap;
+        self.free
+            .give(count, || bitmap.give_run(first.index(), count));
     }
 
     #[inline]
@@ -201,7 +204,7 @@ impl Frames {
     /// Is there room for `count` more frames beyond what is kept?
     #[inline]
     pub fn admits(&self, count: usize) -> bool {
-        let free = self.free.load(Ordering::Relaxed);
+        let free = self.free.now();
         let room = free.checked_sub(self.floor.load(Ordering::Relaxed));
         room.is_some_and(|room| room >= count) || self.admits_after_all(count)
     }
@@ -250,7 +253,7 @@ impl Frames {
     fn free(&self) -> usize {
         let near = self.near.iter();
         let near: usize = near.map(|near| near.dirty.len() + near.zeroed.len()).sum();
-        self.free.load(Ordering::Relaxed) + near
+        self.free.now() + near
     }
 
     /// This CPU's magazines; another's do as well if the thread moves meanwhile.
@@ -304,7 +307,7 @@ impl Frames {
         }
         match self.known().bitmap.take_top() {
             Some(index) => {
-                self.free.fetch_sub(1, Ordering::Relaxed);
+                self.free.taken(1);
                 Some(Frame(index as u32))
             }
             None => self.stocked().or_else(|| self.any_frame()),
@@ -327,7 +330,7 @@ impl Frames {
                 self.known().bitmap.take_bottom(low())?
             }
         };
-        self.free.fetch_sub(1, Ordering::Relaxed);
+        self.free.taken(1);
         Some(Frame(index as u32))
     }
 
@@ -343,14 +346,15 @@ impl Frames {
                 self.known().bitmap.take_run(count, align, low())?
             }
         };
-        self.free.fetch_sub(count, Ordering::Relaxed);
+        self.free.taken(count);
         Some(Frame(index as u32))
     }
 
     /// Gives back `count` frames without other owners.
     pub fn free_run(&self, first: Frame, count: usize) {
-        self.known().bitmap.give_run(first.index(), count);
-        self.free.fetch_add(count, Ordering::Relaxed);
+        let bitmap = &self.known().bitmap;
+        self.free
+            .give(count, || bitmap.give_run(first.index(), count));
     }
 
     /// Adds an owner. Beyond the top of memory, where devices are, there are no owners.
@@ -401,8 +405,8 @@ impl Frames {
     #[inline(never)]
     fn take_back(&self, frame: Frame) {
         if !self.push(&self.near().dirty, frame) {
-            self.known().bitmap.give(frame.index());
-            self.free.fetch_add(1, Ordering::Relaxed);
+            let bitmap = &self.known().bitmap;
+            self.free.give(1, || bitmap.give(frame.index()));
         }
     }
 
@@ -413,12 +417,13 @@ impl Frames {
             return;
         }
         let known = self.known();
-        if self.stock.len() < known.stock_limit {
-            self.stock.push(known.shares, frame.0);
-        } else {
-            known.bitmap.give(frame.index());
-        }
-        self.free.fetch_add(1, Ordering::Relaxed);
+        self.free.give(1, || {
+            if self.stock.len() < known.stock_limit {
+                self.stock.push(known.shares, frame.0);
+            } else {
+                known.bitmap.give(frame.index());
+            }
+        });
     }
 
     /// A word for the only owner of a frame (its share count); zero again before the frame is given back.
@@ -445,7 +450,7 @@ impl Frames {
             return Some(frame);
         }
         let frame = Frame(self.stock.pop(self.known().shares)?);
-        self.free.fetch_sub(1, Ordering::Relaxed);
+        self.free.taken(1);
         Some(frame)
     }
 
@@ -468,8 +473,7 @@ impl Frames {
     fn destock(&self) {
         let known = self.known();
         while let Some(frame) = self.any_frame() {
-            known.bitmap.give(frame.index());
-            self.free.fetch_add(1, Ordering::Relaxed);
+            self.free.give(1, || known.bitmap.give(frame.index()));
         }
         while let Some(index) = self.stock.pop(known.shares) {
             known.bitmap.give(index as usize);

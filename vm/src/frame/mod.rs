@@ -18,6 +18,7 @@ mod bitmap;
 mod bytes;
 pub mod fail;
 mod frames;
+mod free;
 mod reference;
 mod row;
 mod stock;
