@@ -12,13 +12,39 @@
 //! Only a thread that may not sleep (interrupts off: boot, the kernel's own checks) spins, and serves its own
 //! mailbox meanwhile, so two that ask each other both go on.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 #[cfg(target_os = "none")]
 pub use bare::*;
 #[cfg(not(target_os = "none"))]
 pub use host::*;
 
+/// A mark in the first entry of a top table (not present, so the machine ignores it): it must not be used any
+/// more.
+const DEAD: u64 = 1 << 9;
+
+/// The parts of an answer beside forgetting the present space.
+#[derive(Debug, PartialEq, Eq)]
+struct Due {
+    /// The present space must not be used any more.
+    leaves: bool,
+    /// Translations of the kernel's half have changed, which stay when a top table is loaded.
+    kernel: bool,
+}
+
+/// The parts that are due to a CPU whose top table begins with `first`, when entries of the kernel's half
+/// have changed `generation` times; it has `forgotten` so many of these changes. One answer may serve
+/// requests of both kinds, so neither part excludes the other.
+fn due(first: u64, forgotten: &AtomicU64, generation: u64) -> Due {
+    Due {
+        leaves: first == DEAD,
+        kernel: forgotten.swap(generation, Ordering::Relaxed) != generation,
+    }
+}
+
 #[cfg(target_os = "none")]
 mod bare {
+    use super::{DEAD, due};
     use crate::memory::{Kernel, Memory};
     use abi::layout::PAGE;
     use core::arch::asm;
@@ -30,10 +56,6 @@ mod bare {
 
     /// More pages than this are forgotten all at once.
     const MANY: usize = 8;
-
-    /// A mark in the first entry of a top table (not present, so the machine ignores it): it must not be used
-    /// any more.
-    const DEAD: u64 = 1 << 9;
 
     /// Looks at an answer before the asker sleeps: about the time that an interrupt takes to a CPU that runs.
     const LOOKS: usize = 256;
@@ -139,16 +161,17 @@ mod bare {
             return;
         }
         let generation = KERNEL.load(Ordering::Acquire);
-        let root = cr3();
         // SAFETY: a loaded root is a top table.
-        let first = unsafe { &*Kernel.virt(root).cast::<AtomicU64>() };
-        if first.load(Ordering::Acquire) == DEAD {
+        let first = unsafe { &*Kernel.virt(cr3()).cast::<AtomicU64>() };
+        let due = due(first.load(Ordering::Acquire), &mailbox.kernel, generation);
+        if due.leaves {
             own.enter_root(kernel_root());
             set_cr3(kernel_root() as u64);
-        } else if mailbox.kernel.swap(generation, Ordering::Relaxed) != generation {
+        }
+        if due.kernel {
             forget_global();
-        } else {
-            set_cr3(root);
+        } else if !due.leaves {
+            set_cr3(cr3());
         }
         mailbox.answered.store(asked, Ordering::Release);
         mailbox.askers.wake_all();
@@ -318,4 +341,22 @@ mod host {
     pub(crate) fn serialize() {}
 
     pub(crate) fn forget_kernel() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_leaves_a_space_forgets_the_kernels_changes_too() {
+        let forgotten = AtomicU64::new(3);
+        let due = |first, generation| {
+            let Due { leaves, kernel } = due(first, &forgotten, generation);
+            (leaves, kernel)
+        };
+        assert_eq!(due(DEAD, 4), (true, true));
+        assert_eq!(due(DEAD, 4), (true, false));
+        assert_eq!(due(1, 4), (false, false));
+        assert_eq!(due(1, 5), (false, true));
+    }
 }
