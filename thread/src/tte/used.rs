@@ -18,7 +18,9 @@ pub(crate) fn used(time: impl Fn() -> u64, now: impl Fn() -> u64) -> u64 {
         }
         let stamp = now();
         if time() == before {
-            return before.wrapping_add(stamp);
+            // A processor may take its stamp before a load that stands before it, and another's clock may be
+            // a little behind: a thread that has just begun would have a time below zero.
+            return (before.wrapping_add(stamp) as i64).max(0) as u64;
         }
     }
 }
@@ -34,6 +36,13 @@ mod tests {
         // It has used 700, and runs since 10,000.
         let time = 700_u64.wrapping_sub(10_000);
         assert_eq!(used(|| time, || 10_250), 950);
+    }
+
+    #[test]
+    fn a_stamp_before_the_switch_in_is_no_time() {
+        let first = 0_u64.wrapping_sub(10_000);
+        assert_eq!(used(|| first, || 9_990), 0);
+        assert_eq!(used(|| first, || 10_003), 3);
     }
 
     #[test]
