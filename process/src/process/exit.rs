@@ -183,9 +183,10 @@ fn end_process(process: &Arc<Process>, status: i32) {
         }
         reaper.child_wait.wake_all();
     }
-    // One for each group, and in place: there may be many, and no memory.
+    // One for each group, and in place: there may be many, and no memory. A new parent that ends meanwhile
+    // notes the groups again.
     let group_left = |child: &Arc<Process>| child.left_group.load(Ordering::Relaxed);
-    children.sort_unstable_by_key(group_left);
+    tree::sort::sort(&mut children, group_left);
     let own = process.pgrp();
     let orphans = orphans_itself(process).then_some(own);
     let (parent, late) = become_zombie(process, status);

@@ -20,6 +20,7 @@ pub(crate) mod index;
 mod names;
 mod register;
 mod reserve;
+pub(crate) mod sort;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
