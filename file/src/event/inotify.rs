@@ -179,17 +179,19 @@ impl Instance {
         let mut done = 0;
         loop {
             let mut queue = self.queue.lock();
-            let Some(event) = queue.first() else {
+            let Some(size) = queue.first_size() else {
                 return Ok(done);
             };
-            if HEAD + event.name_room() > buf.remaining() {
-                queue.put_back(event);
+            if size > buf.remaining() {
                 return if done == 0 {
                     Err(Errno::EINVAL)
                 } else {
                     Ok(done)
                 };
             }
+            let Some(event) = queue.first() else {
+                return Ok(done);
+            };
             drop(queue);
             let head = InotifyEvent {
                 wd: event.wd,
@@ -243,6 +245,13 @@ impl Events {
         true
     }
 
+    /// Bytes in which [`Events::first`] is read. (Taken and put back it might need memory that there is not.)
+    fn first_size(&self) -> Option<usize> {
+        let size = |event: &Event| HEAD + event.name_room();
+        let oldest = self.events.front().map(size);
+        oldest.or_else(|| self.lost.then_some(HEAD))
+    }
+
     /// Takes the oldest; after all that there was room for, that others were lost.
     fn first(&mut self) -> Option<Event> {
         let Some(event) = self.events.pop_front() else {
@@ -259,21 +268,6 @@ impl Events {
             self.events = VecDeque::new();
         }
         Some(event)
-    }
-
-    /// Puts the taken event back as the oldest. There is room for it, and it stays charged.
-    fn put_back(&mut self, event: Event) {
-        if event.mask & IN_Q_OVERFLOW != 0 {
-            self.lost = true;
-            return;
-        }
-        let _ = self.charge.grow(event.cost(), u64::MAX);
-        self.bytes += HEAD + event.name_room();
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "what was taken from it has left its place"
-        )]
-        self.events.push_front(event);
     }
 }
 
