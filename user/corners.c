@@ -407,6 +407,28 @@ static void by_directory(void)
     close(task);
 }
 
+static void *look_at_tasks(void *unused)
+{
+    (void)unused;
+    struct stat at;
+    equal(stat("/proc/self/task", &at), 0, "beside another thread");
+    equal(at.st_nlink, 4, "the directory of threads has a link more");
+    return NULL;
+}
+
+/* Programs learn by this whether they have a single thread. */
+static void links_of_tasks(void)
+{
+    struct stat at, self;
+    pthread_t thread;
+    equal(stat("/proc/self/task", &at), 0, "a process without other threads");
+    equal(at.st_nlink, 3, "has a directory of threads with three links");
+    equal(pthread_create(&thread, NULL, look_at_tasks, NULL), 0, "a thread");
+    pthread_join(thread, NULL);
+    equal(stat("/proc/self", &self), 0, "its own directory");
+    check(self.st_nlink >= 6, "counts those below it");
+}
+
 static void told_mask(void)
 {
     char path[64], line[256];
@@ -431,7 +453,7 @@ int main(int argc, char **argv)
     static const struct group groups[] = {
         {"adjustment", adjustment}, {"both-ways", both_ways}, {"places", places}, {"settings", settings}, {"flags", flags}, {"no-path", no_path}, {"domain", domain},
         {"robust", robust}, {"termio", termio}, {"namespaces", namespaces}, {"cpuid", cpuid},
-        {"mappings", mappings}, {"timeouts", timeouts}, {"by-thread", by_thread}, {"by-directory", by_directory},
+        {"mappings", mappings}, {"timeouts", timeouts}, {"by-thread", by_thread}, {"by-directory", by_directory}, {"links-of-tasks", links_of_tasks},
         {"told-mask", told_mask},
     };
     run_groups(GROUPS(groups), NULL, argc, argv);

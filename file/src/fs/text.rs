@@ -96,6 +96,10 @@ pub trait Folder: Send + Sync {
     /// Calls `each(place, name, kind)` for every name at place `from` or later, places ascending, until it
     /// answers `false`; a name keeps its place.
     fn list(&self, from: u64, each: Each);
+    /// Directories in it, which its number of links tells.
+    fn folders(&self) -> usize {
+        0
+    }
     /// User and group that own the directory.
     fn owner(&self) -> (u32, u32) {
         (0, 0)
@@ -148,6 +152,11 @@ impl Folder for Fixed {
                 return;
             }
         }
+    }
+
+    fn folders(&self) -> usize {
+        let kinds = self.0.iter().map(|(_, item)| item().kind());
+        kinds.filter(|kind| *kind == Kind::Directory).count()
     }
 }
 
@@ -262,10 +271,11 @@ impl Inode for Node {
             dev: self.dev,
             ino: self.ino,
             mode: self.item.kind().mode_bits() | self.item.permissions(),
-            nlink: if self.item.kind() == Kind::Directory {
-                2
-            } else {
-                1
+            nlink: match &self.item {
+                Item::Folder(folder) => {
+                    2_u32.saturating_add(u32::try_from(folder.folders()).unwrap_or(u32::MAX))
+                }
+                _ => 1,
             },
             uid: self.owner.0,
             gid: self.owner.1,

@@ -90,6 +90,10 @@ impl Folder for Root {
             list_processes(FIRST_PID, from, each);
         }
     }
+
+    fn folders(&self) -> usize {
+        system::ROOT.folders() + tree::from(0).count()
+    }
 }
 
 /// Lists a directory for each process from place `first` on, in the order of their numbers.

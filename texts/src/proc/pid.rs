@@ -292,6 +292,15 @@ impl Folder for Pid {
         }
     }
 
+    fn folders(&self) -> usize {
+        let mut count = 0;
+        self.list(0, &mut |_, _, kind| {
+            count += usize::from(kind == Kind::Directory);
+            true
+        });
+        count
+    }
+
     fn whose(&self) -> Option<Arc<dyn core::any::Any + Send + Sync>> {
         let process = self.task.is_none().then(|| self.process.clone());
         process.map(|process| process as _)
@@ -325,6 +334,11 @@ impl Folder for Tasks {
         self.0.each_thread_after(last, |task| {
             each(task.tid as u64, &task.tid.to_string(), Kind::Directory)
         });
+    }
+
+    // Programs learn from it that they have no other thread.
+    fn folders(&self) -> usize {
+        self.0.thread_count()
     }
 
     fn owner(&self) -> (u32, u32) {
