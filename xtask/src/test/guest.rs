@@ -6,8 +6,8 @@
 use super::kit::Kit;
 use super::tap::Check;
 use super::{
-    chains, cli, devices, dropouts, exhaust, faults, floods, fuzz, ltp, mitigations, music, order,
-    players, posixfiles, refused, runtimes, session, shares, sounds, threads,
+    browsers, chains, cli, devices, dropouts, exhaust, faults, floods, fuzz, ltp, mitigations,
+    music, order, players, posixfiles, refused, runtimes, session, shares, sounds, threads,
 };
 use crate::failure::Result;
 use crate::machine::{Chipset, Machine, Status};
@@ -474,6 +474,11 @@ pub const TESTS: &[Test] = &[
         name: "servers",
         about: "postgres, ssh, Go and node.js, from Debian's packages, on 2 CPUs",
         run: servers,
+    },
+    Test {
+        name: "browsers",
+        about: "Firefox and Chromium, from Debian's packages, on 2 CPUs (--long)",
+        run: browsers::run,
     },
     Test {
         name: "posixfiles",
