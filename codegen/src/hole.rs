@@ -75,12 +75,12 @@ pub(crate) fn hole_in_imm32(value: i32) -> Option<(u8, i64)> {
     marked(i64::from(value), MARK32)
 }
 
-/// As a target that is written relatively: the marker of either width.
-pub(crate) fn hole_in_address(value: i64) -> Option<(u8, i64)> {
-    hole_in_imm64(value).or_else(|| marked(value, MARK32))
-}
-
 /// The same of a 64-bit field.
 pub(crate) fn hole_in_imm64(value: i64) -> Option<(u8, i64)> {
     marked(value, MARK64)
+}
+
+/// The same of a target that is written relatively: the marker of either width.
+pub(crate) fn hole_in_address(value: i64) -> Option<(u8, i64)> {
+    hole_in_imm64(value).or_else(|| marked(value, MARK32))
 }

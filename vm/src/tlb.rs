@@ -161,8 +161,9 @@ mod bare {
             return;
         }
         let generation = KERNEL.load(Ordering::Acquire);
+        let root = cr3();
         // SAFETY: a loaded root is a top table.
-        let first = unsafe { &*Kernel.virt(cr3()).cast::<AtomicU64>() };
+        let first = unsafe { &*Kernel.virt(root).cast::<AtomicU64>() };
         let due = due(first.load(Ordering::Acquire), &mailbox.kernel, generation);
         if due.leaves {
             own.enter_root(kernel_root());
@@ -171,7 +172,7 @@ mod bare {
         if due.kernel {
             forget_global();
         } else if !due.leaves {
-            set_cr3(cr3());
+            set_cr3(root);
         }
         mailbox.answered.store(asked, Ordering::Release);
         mailbox.askers.wake_all();

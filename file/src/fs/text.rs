@@ -155,9 +155,18 @@ impl Folder for Fixed {
     }
 
     fn folders(&self) -> usize {
-        let kinds = self.0.iter().map(|(_, item)| item().kind());
-        kinds.filter(|kind| *kind == Kind::Directory).count()
+        folders_listed(self)
     }
+}
+
+/// Directories among the names that `folder` lists, for [`Folder::folders`] of one with few names.
+pub fn folders_listed(folder: &dyn Folder) -> usize {
+    let mut count = 0;
+    folder.list(0, &mut |_, _, kind| {
+        count += usize::from(kind == Kind::Directory);
+        true
+    });
+    count
 }
 
 impl Item {

@@ -23,7 +23,8 @@ use super::{net, ns, smaps, status};
 use file::fs::attr::Kind;
 use file::fs::place::{self, Place};
 use file::fs::text::{
-    Each, Fixed, Folder, Item, Magic, Out, Piece, Source, long_text, number_in, records, text,
+    Each, Fixed, Folder, Item, Magic, Out, Piece, Source, folders_listed, long_text, number_in,
+    records, text,
 };
 use process::access::{self, Sight, Wish};
 use process::memory::weight::points;
@@ -293,12 +294,7 @@ impl Folder for Pid {
     }
 
     fn folders(&self) -> usize {
-        let mut count = 0;
-        self.list(0, &mut |_, _, kind| {
-            count += usize::from(kind == Kind::Directory);
-            true
-        });
-        count
+        folders_listed(self)
     }
 
     fn whose(&self) -> Option<Arc<dyn core::any::Any + Send + Sync>> {

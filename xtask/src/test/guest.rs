@@ -6,8 +6,8 @@
 use super::kit::Kit;
 use super::tap::Check;
 use super::{
-    browsers, chains, cli, devices, dropouts, exhaust, faults, floods, fuzz, ltp, mitigations,
-    music, order, players, posixfiles, refused, runtimes, session, shares, sounds, threads,
+    chains, cli, devices, dropouts, exhaust, faults, floods, fuzz, ltp, mitigations, music, order,
+    players, posixfiles, refused, runtimes, session, shares, sounds, threads,
 };
 use crate::failure::Result;
 use crate::machine::{Chipset, Machine, Status};
@@ -478,7 +478,7 @@ pub const TESTS: &[Test] = &[
     Test {
         name: "browsers",
         about: "Firefox and Chromium, from Debian's packages, on 2 CPUs (--long)",
-        run: browsers::run,
+        run: browsers,
     },
     Test {
         name: "posixfiles",
@@ -789,6 +789,24 @@ fn tools(kit: &Kit) -> Vec<Check> {
         let stepped = kit.program_path("stepped");
         root.add(&format!("{}:/tmp/stepped", stepped.display()))
     })
+}
+
+const BROWSERS: &[&str] = &[
+    "chromium",
+    "firefox-esr",
+    "netpbm",
+    "mawk",
+    "sed",
+    "coreutils",
+];
+
+fn browsers(kit: &Kit) -> Vec<Check> {
+    if !kit.long {
+        return Vec::new();
+    }
+    let machine = with(kit, "browsers", 2, 3072);
+    let script = ["/bin/sh", "/tests/browsers.sh"];
+    of_packages_on(kit, &machine, BROWSERS, &script, |_| Ok(()))
 }
 
 /// Runs `tests/guest/NAME.sh` in a root of packages, and of what `more` adds.

@@ -3,7 +3,6 @@
 //! *Interface*: `main`. The last line is `N passed, N failed`; the status is 0 only when none failed.
 
 mod balloon;
-mod browsers;
 mod chains;
 mod cli;
 mod devices;
