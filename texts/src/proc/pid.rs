@@ -414,24 +414,30 @@ fn maps(sight: &Sight, from: u64, piece: &mut Piece) {
 
 /// The line of an area in `maps`.
 pub(super) fn map(area: &AreaInfo, out: &mut Out) {
-    let bit = |has: bool, letter: char| if has { letter } else { '-' };
+    let bit = |has: bool, letter: u8| if has { letter } else { b'-' };
     let start = out.written();
     let (device, inode) = area.pager.as_ref().map_or((0, 0), |p| (p.device, p.inode));
-    // `Out` notes by itself that memory is out, here and below.
-    let _ = write!(
-        out,
-        "{:08x}-{:08x} {}{}{}{} {:08x} {:02x}:{:02x} {} ",
-        area.start,
-        area.end,
-        bit(area.prot.contains(Prot::READ), 'r'),
-        bit(area.prot.contains(Prot::WRITE), 'w'),
-        bit(area.prot.contains(Prot::EXEC), 'x'),
-        if area.shared { 's' } else { 'p' },
-        area.offset,
-        abi::linux::major(device),
-        abi::linux::minor(device),
-        inode,
-    );
+    let shared = if area.shared { b's' } else { b'p' };
+    // `Out` notes by itself that memory is out.
+    out.hex(area.start as u64, 8);
+    out.push_str("-");
+    out.hex(area.end as u64, 8);
+    out.push_bytes(&[
+        b' ',
+        bit(area.prot.contains(Prot::READ), b'r'),
+        bit(area.prot.contains(Prot::WRITE), b'w'),
+        bit(area.prot.contains(Prot::EXEC), b'x'),
+        shared,
+        b' ',
+    ]);
+    out.hex(area.offset, 8);
+    out.push_str(" ");
+    out.hex(abi::linux::major(device).into(), 2);
+    out.push_str(":");
+    out.hex(abi::linux::minor(device).into(), 2);
+    out.push_str(" ");
+    out.decimal(inode);
+    out.push_str(" ");
     let name = match (&area.pager, area.role) {
         (Some(pager), _) => pager.path.as_str(),
         (None, Role::Heap) => "[heap]",
@@ -439,9 +445,7 @@ pub(super) fn map(area: &AreaInfo, out: &mut Out) {
         (None, Role::Plain | Role::Growing) => "",
     };
     if !name.is_empty() {
-        for _ in out.written() - start..73 {
-            out.push(' ');
-        }
+        out.blanks((start + 73).saturating_sub(out.written()));
         out.push_str(name);
     }
     out.push('\n');

@@ -53,9 +53,7 @@ pub fn rollup(sight: &Sight, from: u64, piece: &mut Piece) {
             "{:08x}-{end:08x} ---p 00000000 00:00 0 ",
             first.min(end)
         );
-        for _ in out.written() - start..73 {
-            out.push(' ');
-        }
+        out.blanks((start + 73).saturating_sub(out.written()));
         out.push_str("[rollup]\n");
         for (name, kibibytes) in [
             ("Rss:", sum.all() as u64 * page),
@@ -70,9 +68,17 @@ pub fn rollup(sight: &Sight, from: u64, piece: &mut Piece) {
             ("SwapPss:", 0),
             ("Locked:", share(locked)),
         ] {
-            let _ = writeln!(out, "{name:<15} {kibibytes:>8} kB");
+            row(out, name, kibibytes);
         }
     });
+}
+
+/// A line of one amount.
+fn row(out: &mut Out, name: &str, kibibytes: u64) {
+    out.push_str(name);
+    out.blanks(16usize.saturating_sub(name.len()));
+    out.right(kibibytes, 8);
+    out.push_str(" kB\n");
 }
 
 fn present(area: &AreaInfo, pages: &Present, out: &mut Out) {
@@ -99,7 +105,7 @@ fn present(area: &AreaInfo, pages: &Present, out: &mut Out) {
         ("SwapPss:", 0),
         ("Locked:", locked),
     ] {
-        let _ = writeln!(out, "{name:<15} {kibibytes:>8} kB");
+        row(out, name, kibibytes as u64);
     }
     let flags = [
         (area.prot.contains(Prot::READ), "rd "),

@@ -21,6 +21,14 @@ fn state(process: &Process, task: Option<&Task>) -> char {
     task.map_or_else(|| process.state(), Task::state)
 }
 
+/// Numbers, a blank before each.
+fn row(out: &mut Out, numbers: &[u64]) {
+    for number in numbers {
+        out.push_str(" ");
+        out.decimal(*number);
+    }
+}
+
 /// `/proc/PID/stat`: 52 fields.
 pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Result<()> {
     let program = process.program();
@@ -64,33 +72,36 @@ pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Resul
         ]
     };
     let [stack, places @ ..] = look_into(process, places).unwrap_or_default();
-    let [arguments, arguments_end, environment, environment_end] = places;
-    // Writing to a string does not fail.
-    let _ = write!(
-        out,
-        "{} ({}) {} {} {} {} {device} {foreground} 4194304 {} {} 0 0 {user} {system} {children_user} {children_system} {} {nice} {threads} 0 {} {size} {resident} {}",
-        task.map_or(process.pid, |t| t.tid),
-        program.comm,
-        state(process, task),
-        process.ppid(),
-        process.pgrp(),
-        process.sid(),
-        used.faults,
-        children.faults,
-        place,
-        process.start_ns / TICK_NS,
-        u64::MAX,
-    );
-    let _ = writeln!(
-        out,
-        " 0 0 {stack} 0 0 {} {} {} {} 0 0 0 17 {cpu} {} {} 0 0 0 0 0 0 {arguments} {arguments_end} {environment} {environment_end} 0",
-        process.pending(),
-        blocked,
-        actions.ignored(),
-        actions.caught(),
-        policy.priority,
-        policy.kind,
-    );
+    out.signed(task.map_or(process.pid, |t| t.tid).into());
+    out.push_str(" (");
+    out.push_str(&program.comm);
+    out.push_str(") ");
+    out.push(state(process, task));
+    for number in [process.ppid(), process.pgrp(), process.sid()] {
+        out.push_str(" ");
+        out.signed(number.into());
+    }
+    row(out, &[device]);
+    out.push_str(" ");
+    out.signed(foreground.into());
+    row(out, &[4_194_304, used.faults, children.faults, 0, 0]);
+    row(out, &[user, system, children_user, children_system]);
+    for number in [place, nice] {
+        out.push_str(" ");
+        out.signed(number.into());
+    }
+    row(out, &[threads as u64, 0, process.start_ns / TICK_NS]);
+    row(out, &[size, resident, u64::MAX, 0, 0, stack as u64, 0, 0]);
+    row(out, &[process.pending(), blocked]);
+    row(out, &[actions.ignored(), actions.caught()]);
+    row(out, &[0, 0, 0, 17, cpu as u64]);
+    for number in [policy.priority, policy.kind] {
+        out.push_str(" ");
+        out.signed(number.into());
+    }
+    row(out, &[0; 6]);
+    row(out, &places.map(|place| place as u64));
+    out.push_str(" 0\n");
     Ok(())
 }
 

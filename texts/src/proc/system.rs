@@ -406,8 +406,11 @@ fn meminfo(out: &mut Out) -> Result<()> {
         ("SUnreclaim", heap.held / 1024),
     ];
     for (name, value) in rows {
-        // Writing to a string does not fail.
-        let _ = writeln!(out, "{:<16}{value:8} kB", format!("{name}:"));
+        out.push_str(name);
+        out.push_str(":");
+        out.blanks(15usize.saturating_sub(name.len()));
+        out.right(value as u64, 8);
+        out.push_str(" kB\n");
     }
     Ok(())
 }

@@ -51,6 +51,9 @@ pub fn records(
     Arc::new(Records(write))
 }
 
+/// Decimal digits of the greatest number.
+const DIGITS: usize = 20;
+
 /// The bytes of records.
 #[derive(Default)]
 pub struct Out {
@@ -70,6 +73,62 @@ impl Out {
         }
     }
 
+    /// Adds a number in decimal digits.
+    pub fn decimal(&mut self, number: u64) {
+        let mut digits = [0; DIGITS];
+        let mut at = DIGITS;
+        let mut left = number;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (left % 10) as u8;
+            left /= 10;
+            at -= 1;
+            if left == 0 {
+                break;
+            }
+        }
+        self.push_bytes(&digits[at..]);
+    }
+
+    /// Adds a number in decimal digits, behind a minus if it is below 0.
+    pub fn signed(&mut self, number: i64) {
+        if number < 0 {
+            self.push_bytes(b"-");
+        }
+        self.decimal(number.unsigned_abs());
+    }
+
+    /// Adds a number in decimal digits, with blanks in front to be `width` bytes wide at least.
+    pub fn right(&mut self, number: u64, width: usize) {
+        let digits = number.checked_ilog10().map_or(1, |log| log as usize + 1);
+        self.blanks(width.saturating_sub(digits));
+        self.decimal(number);
+    }
+
+    /// Adds a number in hexadecimal digits, `least` of them at least (16 at most).
+    pub fn hex(&mut self, number: u64, least: usize) {
+        const LONGEST: usize = 16;
+        let needed = (u64::BITS - number.leading_zeros()).div_ceil(4) as usize;
+        let count = needed.max(least).clamp(1, LONGEST);
+        let mut digits = [0; LONGEST];
+        let mut left = number;
+        for digit in digits[..count].iter_mut().rev() {
+            *digit = b"0123456789abcdef"[left as usize % 16];
+            left /= 16;
+        }
+        self.push_bytes(&digits[..count]);
+    }
+
+    /// Adds so many blanks.
+    pub fn blanks(&mut self, count: usize) {
+        const BLANKS: [u8; 64] = [b' '; 64];
+        let mut left = count;
+        while left > 0 {
+            let some = left.min(BLANKS.len());
+            self.push_bytes(&BLANKS[..some]);
+            left -= some;
+        }
+    }
+
     /// Memory was out for the next bytes.
     pub fn lack(&mut self) {
         self.short = true;
@@ -81,6 +140,7 @@ impl Out {
     }
 
     /// Adds a character.
+    #[inline]
     pub fn push(&mut self, letter: char) {
         self.push_str(letter.encode_utf8(&mut [0; 4]));
     }
@@ -136,5 +196,41 @@ impl Piece {
             return Err(Errno::ENOMEM);
         }
         Ok((self.out.bytes, self.next))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::fmt::Write;
+
+    /// The bytes that `by_hand` adds are those of `formatted`.
+    fn same(by_hand: impl FnOnce(&mut Out), formatted: fmt::Arguments) {
+        let (mut ours, mut theirs) = (Out::default(), Out::default());
+        by_hand(&mut ours);
+        theirs.write_fmt(formatted).unwrap();
+        assert_eq!(ours.bytes, theirs.bytes);
+    }
+
+    #[test]
+    fn numbers_are_as_the_formatter_writes_them() {
+        let powers = (0..20).map(|power| 10u64.pow(power));
+        let around = powers.flat_map(|power| [power - 1, power, power + 1]);
+        for number in around.chain([0xff, 0xabc_def0, u64::MAX]) {
+            same(|out| out.decimal(number), format_args!("{number}"));
+            same(|out| out.right(number, 8), format_args!("{number:8}"));
+            for least in [0, 1, 2, 8, 16] {
+                same(
+                    |out| out.hex(number, least),
+                    format_args!("{number:0least$x}"),
+                );
+            }
+        }
+        for number in [i64::MIN, -10, -1, 0, 7, i64::MAX] {
+            same(|out| out.signed(number), format_args!("{number}"));
+        }
+        for count in [0, 1, 63, 64, 65, 130] {
+            same(|out| out.blanks(count), format_args!("{:count$}", ""));
+        }
     }
 }
