@@ -28,10 +28,11 @@ static WAY_OUT: Class = Class::new("stub.way_out");
 /// The word of the kernel's command line that has all links called.
 const CALLED: &str = "links=called";
 
-/// Makes the seam and the stubs for `cpus` CPUs. `ENOMEM` without room for code.
+/// Makes the seam and the stubs for `cpus` CPUs. `slow`: where a routine leaves a call to Rust, entered as
+/// the machine's slow entry is. `ENOMEM` without room for code.
 // In its own stack frame, so the frames of the boot steps do not add up.
 #[inline(never)]
-pub fn init(cpus: usize) -> Result<()> {
+pub fn init(cpus: usize, slow: usize) -> Result<()> {
     let mut words = machine::boot::info().cmdline.split_ascii_whitespace();
     if words.any(|word| word == CALLED) {
         quaject::cost::call_links();
@@ -41,7 +42,6 @@ pub fn init(cpus: usize) -> Result<()> {
     } else {
         Conv::Host
     };
-    let slow = machine::trap::syscall_slow();
     let seam = Seam::new(slow, cpus, conv, &quaject::CALLBACKS)
         .map_err(|OutOfCode| Errno::ENOMEM)?
         .waiting(thread::wait_exit());

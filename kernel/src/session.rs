@@ -46,7 +46,8 @@ fn bring_up() -> Result<()> {
     if vm::frame::stats().free * PAGE < LEAST {
         does_not_fit(archive.left.len);
     }
-    file::seam::init(cpu::cpus())?; // what descriptor routines are generated against
+    let slow = linux::call::slow_exit()?; // where generated code leaves a call to Rust
+    file::seam::init(cpu::cpus(), slow)?; // what descriptor routines are generated against
     linux::call::init()?; // and calls without a trap frame
     device::callouts::link(&CALLOUTS); // what handlers leave for the end of an interrupt, or for later
     thread::sample::watch_with(device::flood::watch); // and how often they are called

@@ -1,12 +1,12 @@
 //! The calls by number: one table, put together at compile time from one list a family.
 //!
-//! *Interface*: [`init`] once at boot; [`dispatch`] answers a call; [`Args`] is what a handler sees,
-//! [`Handler`] what it is. A family (a file beside this one) exports `CALLS: &[(usize, Handler)]` and is
-//! named in [`FAMILIES`]; calls that need the user's registers are in its `FRAMED`. A call that does not
-//! is made without a trap frame, by [`plainly`]. A number without a handler answers ENOSYS and is counted
-//! by number ([`texts::unknown`]). Handlers run in process context with interrupts on and may sleep; an
-//! interrupted one returns one of the `ERESTART…` values and `signal` decides between a restart and
-//! EINTR.
+//! *Interface*: [`slow_exit`] and [`init`] once at boot; [`dispatch`] answers a call; [`Args`] is what a
+//! handler sees, [`Handler`] what it is. A family (a file beside this one) exports
+//! `CALLS: &[(usize, Handler)]` and is named in [`FAMILIES`]; calls that need the user's registers are in its
+//! `FRAMED`. A call that does not is made without a trap frame, by [`plainly`]. A number without a handler
+//! answers ENOSYS and is counted by number ([`texts::unknown`]). Handlers run in process context with
+//! interrupts on and may sleep; an interrupted one returns one of the `ERESTART…` values and `signal` decides
+//! between a restart and EINTR.
 //!
 //! Source: dissertation, section 4.2 (the UNIX emulator as a table of kernel calls); the fast calls
 //! never get here, they end in the thread's own dispatcher.
@@ -91,13 +91,20 @@ impl Args {
     }
 }
 
+/// The slow exit of descriptor routines: entered as the machine's slow entry is, it makes the call by
+/// [`plainly`] where that may be. Once, before [`seam::init`]. ENOMEM without room for code.
+#[inline(never)]
+pub fn slow_exit() -> Result<usize> {
+    outright::make_exit().map_err(|OutOfCode| Errno::ENOMEM)
+}
+
 /// Generates the procedures that answer calls without a trap frame. Once, after [`seam::init`], before the
 /// first thread of a program. ENOMEM without room for code.
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
 pub fn init() -> Result<()> {
-    let conv = seam::get()?.conv();
-    let made = file::hot::init(conv)
+    let (conv, slow) = (seam::get()?.conv(), seam::get()?.slow());
+    let made = file::hot::init(conv, slow)
         .and_then(|()| short::init())
         .and_then(|()| ::process::signal::writer::init())
         .and_then(|()| outright::init(conv));

@@ -27,7 +27,12 @@ use file::seam::keep;
 static CLASS: Class = Class::new("procedure");
 
 /// Where each call goes, by its number. Written once, before the first thread of a program.
-static WAYS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
+static WAYS: Ways = [const { AtomicUsize::new(0) }; COUNT];
+
+/// The same for what generated code leaves to Rust: to [`super::plainly`], or to the machine's slow entry.
+static EXITS: Ways = [const { AtomicUsize::new(0) }; COUNT];
+
+type Ways = [AtomicUsize; COUNT];
 
 /// More than the highest number of a call that has a way of its own: a power of two, so that a number is
 /// masked by one instruction.
@@ -50,6 +55,24 @@ enum To {
     Here(fn(&mut Draft, Label)),
     /// The same, which leaves to this function.
     First(fn(&mut Draft, Label), OutrightFn),
+}
+
+/// Generates the slow exit, which comes first.
+#[inline(never)]
+pub(crate) fn make_exit() -> core::result::Result<usize, OutOfCode> {
+    for exit in &EXITS {
+        exit.store(machine::trap::syscall_slow(), Ordering::Relaxed);
+    }
+    let plainly = plainly()?;
+    for number in super::plain() {
+        EXITS[number].store(plainly, Ordering::Relaxed);
+    }
+    by_number(&EXITS, "rest.exit")
+}
+
+/// Where call `number` goes when generated code leaves it to Rust, the number in rax.
+fn exit(number: usize) -> usize {
+    EXITS[number].load(Ordering::Relaxed)
 }
 
 /// Generates the code.
@@ -108,17 +131,14 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
     ];
     let callentry = To::First(itself::callentry, native::quajects::invoke_outright);
     thread::direct::link_invoke(way(abi::native::CALL, callentry)?);
-    for way in &WAYS {
-        way.store(machine::trap::syscall_slow(), Ordering::Relaxed);
-    }
-    let plainly = plainly()?;
-    for number in super::plain() {
-        WAYS[number].store(plainly, Ordering::Relaxed);
+    for (number, way) in WAYS.iter().enumerate() {
+        way.store(exit(number), Ordering::Relaxed);
     }
     for (number, to) in calls {
         WAYS[number].store(way(number, to)?, Ordering::Relaxed);
     }
-    by_number()
+    thread::outright::link_rest(by_number(&WAYS, "rest")?);
+    Ok(())
 }
 
 /// The code that makes any call of [`super::plain`], whose number is in rax.
@@ -167,13 +187,13 @@ fn way(number: usize, to: To) -> core::result::Result<usize, OutOfCode> {
     keep(draft)
 }
 
-/// Generates the entry for all calls.
-fn by_number() -> core::result::Result<(), OutOfCode> {
-    let mut draft = Draft::new(&CLASS, "rest");
+/// Generates the entry for all calls, each of which goes its way of `ways`.
+fn by_number(ways: &'static Ways, name: &'static str) -> core::result::Result<usize, OutOfCode> {
+    let mut draft = Draft::new(&CLASS, name);
     let d = &mut draft;
     let leave = d.label();
     // The image and what is static in it are within the reach of 32 bits.
-    let ways = WAYS.as_ptr() as i32;
+    let ways = ways.as_ptr() as i32;
     dynasm!(d ; .arch x64 ; cmp eax, COUNT as i32 ; jae =>leave);
     if hardening().masks() {
         dynasm!(d ; .arch x64 ; and eax, COUNT as i32 - 1);
@@ -187,8 +207,7 @@ fn by_number() -> core::result::Result<(), OutOfCode> {
     );
     d.bind(leave);
     d.jmp_abs(machine::trap::syscall_slow());
-    thread::outright::link_rest(keep(draft)?);
-    Ok(())
+    keep(draft)
 }
 
 fn by_function(d: &mut Draft, number: usize, function: OutrightFn) {
@@ -196,8 +215,8 @@ fn by_function(d: &mut Draft, number: usize, function: OutrightFn) {
     d.jmp_abs(thread::outright::entry());
 }
 
-/// From `slow` on call `number` is made the slow way.
+/// From `slow` on call `number` is left to Rust.
 fn slowly(d: &mut Draft, number: usize, slow: Label) {
     dynasm!(d ; .arch x64 ; =>slow ; mov eax, number as i32);
-    d.jmp_abs(machine::trap::syscall_slow());
+    d.jmp_abs(exit(number));
 }
