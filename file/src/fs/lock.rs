@@ -296,7 +296,7 @@ pub fn clear(file: FileId, owner: Owner, start: u64, end: u64, payer: &Payer) ->
 }
 
 /// As [`set`], at once, of a lock that meets none of its owner's in a file with few: whether it was taken.
-/// Not for [`Owner::Flock`]. Interrupts are off.
+/// Interrupts are off.
 pub fn set_now(file: FileId, wanted: &Lock, payer: &Payer) -> bool {
     let set = || {
         // Bound: never waits; a binary search, and at most 8 locks; interrupts are off.
@@ -480,6 +480,18 @@ mod tests {
             ..lock(2, 0, u64::MAX, true)
         };
         set(file, &whole, &payer).unwrap();
+        let now = |owner, exclusive| {
+            let wanted = Lock {
+                owner: Owner::Flock(owner),
+                exclusive,
+                ..whole
+            };
+            set_now(file, &wanted, &payer)
+        };
+        // Neither another's, nor a change of one's own, is had at once; with nothing in the way it is.
+        assert!(!now(6, false) && !now(5, false));
+        assert!(clear_now(file, Owner::Flock(5), 0, u64::MAX));
+        assert!(now(5, true) && !now(6, true));
         let third = set((90, 3), &whole, &payer);
         assert_eq!(third, Err(Errno::ENOLCK));
         clear(file, Owner::Flock(5), 0, u64::MAX, &payer).unwrap();

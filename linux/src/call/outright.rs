@@ -104,6 +104,7 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::SEMOP, To::Function(ipc::semop_outright)),
         (nr::CREAT, To::Function(brief::creat)),
         (nr::FCNTL, To::Function(control::fcntl_outright)),
+        (nr::FLOCK, To::Function(control::flock_outright)),
         (nr::UNLINK, To::Function(brief::unlink)),
         (nr::FUTEX, To::Code(short::entry())),
         (nr::SEMTIMEDOP, To::Function(ipc::semtimedop_outright)),

@@ -1,7 +1,7 @@
 //! `fcntl`, `flock` and `ioctl`.
 //!
 //! *Interface.* [`CALLS`]; [`fcntl_outright`] asks for flags, changes them, and takes and releases record
-//! locks, without a trap frame.
+//! locks, without a trap frame; [`flock_outright`] takes and releases the locks of whole files.
 //!
 //! *Unsafe*: the running process's table and its descriptions, with interrupts off.
 
@@ -423,6 +423,71 @@ fn flock(args: &mut Args) -> Result<usize> {
     }
     still_open(&caller, owner, args.int(0), &of)?;
     Ok(0)
+}
+
+/// [`flock`] on behalf of the running thread, `task`, at once and with interrupts off. `None`: nothing has
+/// been done; the call is to be made by [`flock`], which also tells errors.
+fn flock_now(task: &Task, fd: i32, operation: i32) -> Option<()> {
+    let process = &task.process;
+    // SAFETY: a call made outright has interrupts off, and this is one of the table's threads.
+    let (files, cred) = unsafe { (process.files.peek(), process.cred.peek()) };
+    // SAFETY: as above.
+    let of = unsafe { files.at_hand(fd) }?;
+    if of.flags() & O_PATH != 0 {
+        return None;
+    }
+    let file = of.inode()?.id();
+    let owner = Owner::Flock(core::ptr::from_ref(of).addr());
+    let exclusive = match operation & !LOCK_NB {
+        LOCK_UN => return lock::clear_now(file, owner, 0, u64::MAX).then_some(()),
+        LOCK_SH => false,
+        LOCK_EX => true,
+        _ => return None,
+    };
+    let lock = Lock {
+        start: 0,
+        end: u64::MAX,
+        exclusive,
+        owner,
+        pid: process.pid,
+    };
+    let payer = Payer {
+        user: &cred.user,
+        limit: process.limits.try_lock()?.cur(RLIMIT_LOCKS),
+    };
+    // SAFETY: interrupts have been off since it was at hand.
+    let counted = unsafe { files.keep(fd, of) }?;
+    let taken = lock::set_now(file, &lock, &payer);
+    with_interrupts(|| {
+        // As in `still_open`.
+        if taken && counted.slots.load(Ordering::Acquire) == 0 {
+            lock::give_up(file, owner);
+        }
+        // It may be the last count.
+        drop(counted);
+    });
+    taken.then_some(())
+}
+
+/// `flock` without a trap frame.
+pub(in crate::call) extern "sysv64" fn flock_outright(
+    fd: usize,
+    operation: usize,
+    _third: usize,
+    _fourth: usize,
+    _more: usize,
+    _last: usize,
+) -> isize {
+    let done = Task::here(|task| flock_now(task, fd as i32, operation as i32)).flatten();
+    match done {
+        Some(()) => 0,
+        None => generally(|| {
+            flock(&mut Args {
+                nr: nr::FLOCK,
+                arg: [fd, operation, 0, 0, 0, 0],
+            })
+        }),
+    }
 }
 
 fn ioctl(args: &mut Args) -> Result<usize> {
