@@ -70,6 +70,20 @@ static void edges(void)
     equal(ready(set), 1, "the end is an edge");
     equal(ready(set), 0, "and told once");
     close(a[0]), close(set);
+    int s[2];
+    socketpair(AF_UNIX, SOCK_STREAM, 0, s);
+    set = epoll_create1(0);
+    add(set, s[0], EPOLLIN | EPOLLET, s[0]);
+    equal(change(set, s[0], EPOLLIN | EPOLLOUT | EPOLLET) == 0 && ready(set) == 1, 1, "a wider wish is told of room");
+    equal(ready(set), 0, "once");
+    write(s[1], "x", 1);
+    equal(ready(set) == 1 && ready(set) == 0, 1, "and of what comes");
+    equal(change(set, s[0], EPOLLIN | EPOLLET) == 0 && ready(set) == 1, 1, "a narrower one of what is there");
+    write(s[0], "y", 1), read(s[1], &c, 1);
+    equal(ready(set), 0, "and not of room");
+    write(s[1], "x", 1);
+    equal(ready(set) == 1 && ready(set) == 0, 1, "but of more");
+    close(s[0]), close(s[1]), close(set);
 }
 
 /* An event on the other side of a file is no edge; that it ends is told of whatever was asked for. */

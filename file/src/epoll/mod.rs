@@ -231,7 +231,10 @@ impl Epoll {
         if (interest.event.events | event.events) & EPOLLEXCLUSIVE != 0 {
             return Err(Errno::EINVAL);
         }
-        interest.unwatch();
+        // Where the old events may come there is no need to leave, if they are wanted on.
+        if interest.event.wanted() & !event.wanted() != 0 {
+            interest.unwatch();
+        }
         interest.event = event;
         interest.spent = false;
         interest.member.mute(false);

@@ -60,9 +60,10 @@ fn control(args: &mut Args) -> Result<usize> {
     } else {
         get::<EpollEvent>(args.word(3))?
     };
-    let files = Process::current().files.get();
-    let of = files.opened(args.int(0))?;
-    let file = files.opened(fd)?;
+    let both: Option<Result<_>> = Task::here(|task| {
+        (task.process.files).with(|files| Ok((files.opened(args.int(0))?, files.opened(fd)?)))
+    });
+    let (of, file) = both.ok_or(Errno::EBADF)??;
     if !file.file().can_be_watched() {
         return Err(Errno::EPERM);
     }

@@ -13,8 +13,8 @@ use vm::user;
 
 use super::{Args, Handler};
 use account::Capability;
-use process::host::{LONGEST, Named, name, rename};
-use process::{Process, tree};
+use process::host::{LONGEST, Named, names, rename};
+use process::{Process, Task, tree};
 use texts::release::{RELEASE, VERSION};
 
 /// See [`super::FAMILIES`].
@@ -48,21 +48,25 @@ pub(super) fn need(right: Capability) -> Result<()> {
 const OLD_RELEASE: &str = "2.6.61-synthesis";
 
 fn utsname() -> Utsname {
-    let is = |flag| Process::current().personality.load(Ordering::Relaxed) & flag != 0;
+    let old = Task::here(|task| task.process.personality.load(Ordering::Relaxed) & UNAME26 != 0);
+    let release = match old {
+        Some(true) => OLD_RELEASE,
+        _ => RELEASE,
+    };
     let field = |text: &[u8]| {
         let mut field = [0; LONGEST + 1];
         let len = text.len().min(LONGEST);
         field[..len].copy_from_slice(&text[..len]);
         field
     };
-    Utsname {
+    names(|host, domain| Utsname {
         sysname: field(b"Linux"),
-        nodename: field(&name(Named::Host)),
-        release: field(if is(UNAME26) { OLD_RELEASE } else { RELEASE }.as_bytes()),
+        nodename: field(host),
+        release: field(release.as_bytes()),
         version: field(VERSION.as_bytes()),
         machine: field(b"x86_64"),
-        domainname: field(&name(Named::Domain)),
-    }
+        domainname: field(domain),
+    })
 }
 
 fn set_name(a: &mut Args, which: Named) -> Result<usize> {

@@ -1,6 +1,6 @@
 //! The names of the machine, its own and its domain's.
 //!
-//! *Interface*: [`name`], [`rename`].
+//! *Interface*: [`names`], [`name`], [`rename`].
 
 use alloc::vec::Vec;
 use sync::Monitor;
@@ -20,16 +20,26 @@ pub enum Named {
 /// As they were set, by [`Named`].
 static NAMES: Monitor<[Option<Vec<u8>>; 2]> = Monitor::new([None, None]);
 
+/// Shows the machine's own name and its domain's, at most [`LONGEST`] bytes each.
+pub fn names<R>(show: impl FnOnce(&[u8], &[u8]) -> R) -> R {
+    // Bound: 64 bytes each, copied.
+    let [host, domain] = &*NAMES.lock();
+    show(
+        host.as_deref().unwrap_or(b"synthesis"),
+        domain.as_deref().unwrap_or(b"(none)"),
+    )
+}
+
 /// A name of the machine.
 #[expect(clippy::disallowed_methods, reason = "64 bytes at most")]
 pub fn name(which: Named) -> Vec<u8> {
-    // Bound: 64 bytes.
-    let [host, domain] = &*NAMES.lock();
-    let (set, usual): (_, &[u8]) = match which {
-        Named::Host => (host, b"synthesis"),
-        Named::Domain => (domain, b"(none)"),
-    };
-    set.as_deref().unwrap_or(usual).to_vec()
+    names(|host, domain| {
+        match which {
+            Named::Host => host,
+            Named::Domain => domain,
+        }
+        .to_vec()
+    })
 }
 
 /// Sets a name, at most 64 bytes of it.

@@ -18,6 +18,7 @@ use file::fs::busy::Writing;
 use file::fs::lease;
 use file::fs::perm::{self, Bits};
 use file::fs::{Attr, Kind, Place, SetAttr, Time, now, watch};
+use process::Process;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -345,7 +346,7 @@ fn truncate(args: &mut Args) -> Result<usize> {
 
 fn ftruncate(args: &mut Args) -> Result<usize> {
     let size = unsigned(args.long(1))?;
-    let of = Caller::current().files.get(args.int(0))?;
+    let of = Process::current().files.get().get(args.int(0))?;
     if of.flags() & abi::linux::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
@@ -359,7 +360,7 @@ fn ftruncate(args: &mut Args) -> Result<usize> {
 
 fn fallocate(args: &mut Args) -> Result<usize> {
     let (offset, len) = (args.long(2), args.long(3));
-    let of = Caller::current().files.get(args.int(0))?;
+    let of = Process::current().files.get().get(args.int(0))?;
     if offset < 0 || len <= 0 {
         return Err(Errno::EINVAL);
     }

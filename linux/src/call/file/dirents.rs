@@ -10,12 +10,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
-use super::Caller;
 use crate::call::{Args, Handler};
 use file::OpenFile;
 use file::fs::inode::{DirEntry, DirSink};
 use file::fs::records::Records;
 use file::fs::watch;
+use process::Process;
 use vm::fallible::try_reserve;
 
 /// Calls of this family.
@@ -74,7 +74,7 @@ struct Reading {
 impl Reading {
     /// Hands the next entries of the directory to `sink`.
     fn of(args: &Args, sink: &mut dyn DirSink) -> Result<Reading> {
-        let of = Caller::current().files.opened(args.int(0))?;
+        let of = Process::current().files.get().opened(args.int(0))?;
         if !of.readable() {
             return Err(Errno::EBADF);
         }

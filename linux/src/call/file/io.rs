@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use super::splice::into_pipe;
-use super::{Caller, unsigned};
+use super::unsigned;
 use crate::call::{Args, Handler};
 use file::filters::Course;
 use file::fs::cache::index;
@@ -23,7 +23,7 @@ use file::fs::{Kind, watch};
 use file::io::IoBuf;
 use file::pipe;
 use file::{OpenFile, Operation, Splices};
-use process::Task;
+use process::{Process, Task};
 use vm::fallible::try_filled;
 
 /// Calls of this family.
@@ -193,7 +193,7 @@ fn simple(args: &Args, way: Way) -> Result<usize> {
         behind(&of, way, &result, buffer);
     }
     if cold {
-        Caller::current().files.warm(fd, &of);
+        Process::current().files.get().warm(fd, &of);
     }
     result
 }
@@ -214,13 +214,13 @@ fn lseek(args: &mut Args) -> Result<usize> {
     }
     let result = of.file().lseek(&of, args.long(1), args.uint(2));
     if cold {
-        Caller::current().files.warm(fd, &of);
+        Process::current().files.get().warm(fd, &of);
     }
     result.map(|offset| offset as usize)
 }
 
 fn vector(args: &Args, way: Way, at: At) -> Result<usize> {
-    let of = Caller::current().files.opened(args.int(0))?;
+    let of = Process::current().files.get().opened(args.int(0))?;
     let plainly = check_at(&of, way, at);
     if plainly.is_err() && plainly != Err(Errno::EINVAL) {
         plainly?;
@@ -263,7 +263,7 @@ fn writev(args: &mut Args) -> Result<usize> {
 
 fn positional(args: &Args, way: Way) -> Result<usize> {
     let offset = unsigned(args.long(3))?;
-    let of = Caller::current().files.opened(args.int(0))?;
+    let of = Process::current().files.get().opened(args.int(0))?;
     let buffer = || IoBuf::user(args.word(1), args.word(2));
     if let Err(error) = check_at(&of, way, At::Position(offset)) {
         ends(offset, args.word(2))?;
@@ -409,7 +409,7 @@ fn kind(of: &Arc<OpenFile>) -> Option<Kind> {
 }
 
 fn sendfile(args: &mut Args) -> Result<usize> {
-    let files = Caller::current().files;
+    let files = Process::current().files.get();
     let from = files.get(args.int(1))?;
     check(&from, Way::Read)?;
     if args.word(2) != 0 && has_no_places(&from) {
@@ -442,7 +442,7 @@ fn sendfile(args: &mut Args) -> Result<usize> {
 }
 
 fn copy_file_range(args: &mut Args) -> Result<usize> {
-    let files = Caller::current().files;
+    let files = Process::current().files.get();
     let from = files.get(args.int(0))?;
     let to = files.get(args.int(2))?;
     if args.uint(5) != 0 {
@@ -487,7 +487,7 @@ fn fdatasync(args: &mut Args) -> Result<usize> {
 }
 
 fn do_sync(fd: i32, data: bool) -> Result<usize> {
-    let of = Caller::current().files.opened(fd)?;
+    let of = Process::current().files.get().opened(fd)?;
     match kind(&of) {
         Some(Kind::Regular | Kind::Directory | Kind::Block) => of.file().sync(&of, data)?,
         _ => return Err(Errno::EINVAL),
@@ -501,7 +501,7 @@ fn sync(_args: &mut Args) -> Result<usize> {
 }
 
 fn syncfs(args: &mut Args) -> Result<usize> {
-    let of = Caller::current().files.opened(args.int(0))?;
+    let of = Process::current().files.get().opened(args.int(0))?;
     if let Some(inode) = of.inode() {
         let (dev, _) = inode.id();
         index::flush_all(Some(dev));
@@ -517,7 +517,7 @@ fn fadvise64(args: &mut Args) -> Result<usize> {
     const POSIX_FADV_WILLNEED: i32 = 3;
     const POSIX_FADV_DONTNEED: i32 = 4;
     const POSIX_FADV_NOREUSE: i32 = 5;
-    let of = Caller::current().files.opened(args.int(0))?;
+    let of = Process::current().files.get().opened(args.int(0))?;
     match kind(&of) {
         None | Some(Kind::Fifo) => Err(Errno::ESPIPE),
         _ if args.long(2) < 0 => Err(Errno::EINVAL),
@@ -538,7 +538,7 @@ fn sync_file_range(args: &mut Args) -> Result<usize> {
     const SYNC_FILE_RANGE_WAIT_BEFORE: u32 = 1;
     const SYNC_FILE_RANGE_WRITE: u32 = 2;
     const SYNC_FILE_RANGE_WAIT_AFTER: u32 = 4;
-    let of = Caller::current().files.opened(args.int(0))?;
+    let of = Process::current().files.get().opened(args.int(0))?;
     let flags = args.uint(3);
     if flags & !(SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER)
         != 0
@@ -557,7 +557,7 @@ fn sync_file_range(args: &mut Args) -> Result<usize> {
 }
 
 fn readahead(args: &mut Args) -> Result<usize> {
-    let of = Caller::current().files.opened(args.int(0))?;
+    let of = Process::current().files.get().opened(args.int(0))?;
     check(&of, Way::Read)?;
     match kind(&of) {
         Some(Kind::Regular) => Ok(0),

@@ -29,7 +29,7 @@ use file::fs::names::{self, Key};
 use file::fs::place::{self, FileSystem};
 use file::fs::watch;
 use file::fs::way;
-use process::Task;
+use process::{Process, Task};
 use vm::fallible::try_concat;
 
 /// Calls of this family.
@@ -230,7 +230,7 @@ fn truncate(of: &OpenFile) -> bool {
 }
 
 fn has_place() -> bool {
-    Caller::current().files.has_place().is_ok()
+    Process::current().files.get().has_place().is_ok()
 }
 
 /// Whether an open with `flags` of what `of` describes has no further effect: the console becomes the
@@ -261,7 +261,7 @@ fn reopen(of: Arc<OpenFile>, flags: u32) -> Result<usize> {
     match installed.ok_or(Errno::EBADF)? {
         Ok(fd) => Ok(fd as usize),
         // The table has to grow, or may not, or there is company.
-        Err(of) => Ok(Caller::current().files.install(of, cloexec)? as usize),
+        Err(of) => Ok(Process::current().files.get().install(of, cloexec)? as usize),
     }
 }
 
@@ -324,27 +324,23 @@ fn close_range(args: &mut Args) -> Result<usize> {
     if flags & !(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) != 0 || first > last {
         return Err(Errno::EINVAL);
     }
-    let caller = Caller::current();
+    let process = Process::current();
     if flags & CLOSE_RANGE_UNSHARE != 0 {
-        process::dispatch::unshare_files(&caller.process)?;
-        let own = caller.process.files.get();
-        own.close_range(first, last, flags & CLOSE_RANGE_CLOEXEC != 0);
-    } else {
-        caller
-            .files
-            .close_range(first, last, flags & CLOSE_RANGE_CLOEXEC != 0);
+        process::dispatch::unshare_files(&process)?;
     }
+    let files = process.files.get();
+    files.close_range(first, last, flags & CLOSE_RANGE_CLOEXEC != 0);
     Ok(0)
 }
 
 fn dup(args: &mut Args) -> Result<usize> {
-    let files = Caller::current().files;
+    let files = Process::current().files.get();
     let of = files.get(args.int(0))?;
     files.install(of, false).map(|fd| fd as usize)
 }
 
 fn dup2(args: &mut Args) -> Result<usize> {
-    let files = Caller::current().files;
+    let files = Process::current().files.get();
     let (from, to) = (args.int(0), args.int(1));
     let of = files.get(from)?;
     if from == to {
@@ -354,7 +350,7 @@ fn dup2(args: &mut Args) -> Result<usize> {
 }
 
 fn dup3(args: &mut Args) -> Result<usize> {
-    let files = Caller::current().files;
+    let files = Process::current().files.get();
     let (from, to, flags) = (args.int(0), args.int(1), args.uint(2));
     if flags & !O_CLOEXEC != 0 || from == to {
         return Err(Errno::EINVAL);

@@ -17,7 +17,6 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use quaject::pipe::{ReadEnd, WriteEnd};
 
-use super::Caller;
 use super::io::{At, Way, check, ends as within, put_back, told, transfer};
 use crate::call::{Args, Handler};
 use abi::linux::POLLIN;
@@ -25,6 +24,7 @@ use file::io::{IoBuf, MAX_COUNT};
 use file::pipe::bytes;
 use file::pipe::ends::{self, End};
 use file::{OpenFile, Splices};
+use process::Process;
 use vm::fallible::try_filled;
 
 /// Calls of this family.
@@ -242,7 +242,7 @@ fn splice(args: &mut Args) -> Result<usize> {
         return Ok(0);
     }
     let wait = flags(args, 5)?;
-    let files = Caller::current().files;
+    let files = Process::current().files.get();
     let (from, to) = (files.get(args.int(0))?, files.get(args.int(2))?);
     let (from_addr, to_addr) = (args.word(1), args.word(3));
     let (source, target) = (ends::of_bytes(&from)?, ends::of_bytes(&to)?);
@@ -289,7 +289,7 @@ fn tee(args: &mut Args) -> Result<usize> {
     if count == 0 {
         return Ok(0);
     }
-    let files = Caller::current().files;
+    let files = Process::current().files.get();
     let (from, to) = (files.get(args.int(0))?, files.get(args.int(1))?);
     check(&from, Way::Read)?;
     check(&to, Way::Write)?;
@@ -307,7 +307,7 @@ fn tee(args: &mut Args) -> Result<usize> {
 
 fn vmsplice(args: &mut Args) -> Result<usize> {
     let wait = flags(args, 3)?;
-    let of: Arc<OpenFile> = Caller::current().files.get(args.int(0))?;
+    let of: Arc<OpenFile> = Process::current().files.get().get(args.int(0))?;
     let way = match (check(&of, Way::Write), check(&of, Way::Read)) {
         (Ok(()), _) => Way::Write,
         (_, Ok(())) => Way::Read,

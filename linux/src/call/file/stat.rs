@@ -18,7 +18,7 @@ use file::fs::perm;
 use file::fs::place::{MS_NOEXEC, mount_from};
 use file::fs::way;
 use file::fs::{Attr, FsContext, Kind, Place};
-use process::Task;
+use process::{Process, Task};
 use thread::outright::{LEFT, with_interrupts};
 
 /// Calls of this family.
@@ -131,7 +131,7 @@ fn lstat(args: &mut Args) -> Result<usize> {
 }
 
 fn fstat(args: &mut Args) -> Result<usize> {
-    let of = Caller::current().files.get(args.int(0))?;
+    let of = Process::current().files.get().get(args.int(0))?;
     put_stat(&of.file().stat(&of), args.word(1))
 }
 
@@ -277,7 +277,7 @@ fn of_mount(place: &Place) -> Statfs {
 }
 
 fn fstatfs(args: &mut Args) -> Result<usize> {
-    let of = Caller::current().files.get(args.int(0))?;
+    let of = Process::current().files.get().get(args.int(0))?;
     let out = match of.place() {
         Some(place) => of_mount(place),
         None => Statfs {
