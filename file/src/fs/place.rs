@@ -100,6 +100,9 @@ pub struct Mount {
     flags: AtomicU32,
     /// How many mounts cover a directory of this one.
     covered: AtomicU32,
+    /// The last mount that covers its root directory, or none while it cannot be told: changed with the
+    /// table's monitor held, and stays while interrupts are off.
+    above: AtomicPtr<Mount>,
     /// It was found unused by an unmount that asks twice.
     pub(super) expired: AtomicBool,
 }
@@ -213,20 +216,40 @@ impl Place {
 
     /// The root of the mount here, or this place itself.
     pub fn down(self) -> Place {
+        match self.may_be_covered() {
+            // Bound: **global**: the mounts.
+            true => self.down_in(&TABLE.lock()),
+            false => self,
+        }
+    }
+
+    fn may_be_covered(&self) -> bool {
+        self.mount.covers_some() && maybe_covered(&*self.inode)
+    }
+
+    /// The same by `table`, of which it looks at each mount once at most.
+    fn down_in(self, table: &[Arc<Mount>]) -> Place {
         let mut place = self;
-        while place.mount.covered.load(Ordering::Relaxed) != 0 && maybe_covered(&*place.inode) {
-            let on_top = TABLE
-                // Bound: **global**: the mounts.
-                .lock()
-                .iter()
-                .rfind(|m| m.covers().as_ref().as_ref().is_some_and(|c| c.same(&place)))
-                .cloned();
-            match on_top {
-                Some(mount) => place = mount.top(),
-                None => break,
-            }
+        while let Some(mount) = place.last_on_it(table) {
+            place = mount.top();
         }
         place
+    }
+
+    /// The last mount on it. One on the root of a mount is found without the table, whose monitor is held.
+    fn last_on_it(&self, table: &[Arc<Mount>]) -> Option<Arc<Mount>> {
+        if !self.may_be_covered() {
+            return None;
+        }
+        if !self.is_mount_root() {
+            return last_on(table, self).cloned();
+        }
+        let above = self.mount.above.load(Ordering::Relaxed);
+        // SAFETY: it is that of an `Arc` in the table (`show_top`), which nobody takes out meanwhile.
+        (!above.is_null()).then(|| unsafe {
+            Arc::increment_strong_count(above);
+            Arc::from_raw(above)
+        })
     }
 
     /// Whether this is the root directory of its mount.
@@ -347,6 +370,9 @@ impl Drop for OldCopy {
     }
 }
 
+/// As many mounts on top of each other as are looked at without a lock.
+const LEVELS: usize = 16;
+
 /// The mount on `inode` of `mount`, which shows `shown`, or these themselves; with it the part that its root
 /// shows. None: it cannot be decided without a lock, or the root shows none.
 ///
@@ -356,55 +382,97 @@ impl Drop for OldCopy {
 pub unsafe fn on_top<'a>(
     mount: &'a Mount,
     inode: &'a Arc<dyn Inode>,
-    shown: &Shown,
+    shown: &'a Shown,
 ) -> Option<(&'a Mount, &'a Arc<dyn Inode>, &'a Shown)> {
-    // SAFETY: a mount is not told of any more a grace period before it goes.
-    if let Some(top) = unsafe { shown.top().as_ref() }
-        // SAFETY: as the caller promises.
-        && unsafe { top.covers.peek() }
-            .as_ref()
-            .is_some_and(|c| ptr::eq(&*c.mount, mount))
+    // SAFETY: as the caller promises.
+    if let Some(top) = unsafe { top_of(mount, shown) }
         && let Some(next) = top.shows()
         && !next.is_covered()
     {
         return Some((top, &top.root, next));
     }
     // SAFETY: as the caller promises.
-    let (mount, inode) = unsafe { among_all(mount, inode) }?;
-    Some((mount, inode, inode.shown()?))
+    unsafe { far_on_top(mount, inode, shown) }
 }
 
-/// As [`on_top`], by a look at all mounts.
+/// The last mount on the inode that shows `shown`, if it is on that of `mount`.
+///
+/// # Safety
+/// Interrupts are off for as long as the answer is used.
+#[inline(always)]
+unsafe fn top_of<'a>(mount: &Mount, shown: &Shown) -> Option<&'a Mount> {
+    // SAFETY: a mount is not told of any more a grace period before it goes.
+    let top = unsafe { shown.top().as_ref() }?;
+    // SAFETY: as the caller promises.
+    let covers = unsafe { top.covers.peek() }.as_ref()?;
+    ptr::eq(&*covers.mount, mount).then_some(top)
+}
+
+/// As [`on_top`], where there are several, or others on the same inode.
 ///
 /// # Safety
 /// As there.
 #[inline(never)]
-unsafe fn among_all<'a>(
+unsafe fn far_on_top<'a>(
     mount: &'a Mount,
     inode: &'a Arc<dyn Inode>,
-) -> Option<(&'a Mount, &'a Arc<dyn Inode>)> {
-    let (mut mount, mut inode) = (mount, inode);
-    while mount.covers_some() && maybe_covered(&**inode) {
-        // SAFETY: a copy is freed a grace period after it was taken out.
-        let copy = unsafe { COPY.load(Ordering::Acquire).as_ref() }?;
-        let id = inode.id();
-        let covers = |m: &&Arc<Mount>| {
-            // SAFETY: as the caller promises.
-            let covered = unsafe { m.covers.peek() };
-            covered
-                .as_ref()
-                .is_some_and(|c| ptr::eq(&*c.mount, mount) && c.inode.id() == id)
+    shown: &'a Shown,
+) -> Option<(&'a Mount, &'a Arc<dyn Inode>, &'a Shown)> {
+    let (mut mount, mut inode, mut shown) = (mount, inode, shown);
+    for _ in 0..LEVELS {
+        if !mount.covers_some() || !maybe_covered(&**inode) {
+            return Some((mount, inode, shown));
+        }
+        let is_root = ptr::addr_eq(Arc::as_ptr(inode), Arc::as_ptr(&mount.root));
+        // SAFETY: as the caller promises, and a mount is not told of any more a grace period before it goes.
+        let known = unsafe {
+            top_of(mount, shown).or_else(|| {
+                mount
+                    .above
+                    .load(Ordering::Acquire)
+                    .as_ref()
+                    .filter(|_| is_root)
+            })
         };
-        let Some(top) = copy.iter().rfind(covers) else {
-            break;
+        let top = match known {
+            Some(top) => top,
+            None => {
+                // SAFETY: a copy is freed a grace period after it was taken out.
+                let copy = unsafe { COPY.load(Ordering::Acquire).as_ref() }?;
+                let id = inode.id();
+                let on_it = |m: &&Arc<Mount>| {
+                    // SAFETY: as the caller promises.
+                    let covered = unsafe { m.covers.peek() };
+                    covered
+                        .as_ref()
+                        .is_some_and(|c| ptr::eq(&*c.mount, mount) && c.inode.id() == id)
+                };
+                match copy.iter().rfind(on_it) {
+                    Some(top) => top,
+                    None => return Some((mount, inode, shown)),
+                }
+            }
         };
-        (mount, inode) = (top, &top.root);
+        (mount, inode, shown) = (top, &top.root, top.shows()?);
     }
-    Some((mount, inode))
+    None
+}
+
+/// The last of the mounts of `table` that cover `place`.
+fn last_on<'t>(table: &'t [Arc<Mount>], place: &Place) -> Option<&'t Arc<Mount>> {
+    let covers = |m: &&Arc<Mount>| {
+        let covered = m.covers();
+        covered.as_ref().as_ref().is_some_and(|c| c.same(place))
+    };
+    table.iter().rfind(covers)
 }
 
 /// Lets `covered` show the last of the mounts of `table` that cover it.
 pub(super) fn show_top(table: &[Arc<Mount>], covered: &Place) {
+    if covered.is_mount_root() {
+        let above = last_on(table, covered).map_or(ptr::null(), Arc::as_ptr);
+        (covered.mount.above).store(above.cast_mut(), Ordering::Release);
+    }
     let Some(shown) = covered.inode.shown() else {
         return;
     };
@@ -420,6 +488,9 @@ pub(super) fn show_top(table: &[Arc<Mount>], covered: &Place) {
 
 /// Nothing is shown on `covered` until [`show_top`]: a walk to it waits for the table.
 pub(super) fn hide(covered: &Place) {
+    if covered.is_mount_root() {
+        (covered.mount.above).store(ptr::null_mut(), Ordering::Release);
+    }
     if let Some(shown) = covered.inode.shown() {
         shown.set_top(None);
     }
@@ -476,6 +547,7 @@ impl Mount {
             source,
             flags: AtomicU32::new(kept(flags)),
             covered: AtomicU32::new(0),
+            above: AtomicPtr::new(ptr::null_mut()),
             expired: AtomicBool::new(false),
         })
     }
@@ -554,7 +626,100 @@ pub fn detached(fs: Arc<dyn FileSystem>, inode: Arc<dyn Inode>) -> Place {
         source: String::new(),
         flags: AtomicU32::new(0),
         covered: AtomicU32::new(0),
+        above: AtomicPtr::new(ptr::null_mut()),
         expired: AtomicBool::new(false),
     });
     Place { mount, inode }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::mem::MemFs;
+    use abi::linux::S_IFDIR;
+    use account::Cred;
+
+    /// A directory of a file system of its own.
+    fn directory() -> Place {
+        let fs = MemFs::new("tmpfs", 0o755);
+        let root = detached(fs.clone(), fs.root());
+        let made = root.inode.create(b"at", S_IFDIR, 0, 0, &Cred::root());
+        root.beside(made.unwrap())
+    }
+
+    /// A mount more on `at`: of a new file system, or of the directory `bound`.
+    fn put(table: &mut Vec<Arc<Mount>>, at: &Place, bound: Option<&Place>) -> Place {
+        let (fs, root) = match bound {
+            Some(place) => (place.mount.fs.clone(), place.inode.clone()),
+            None => {
+                let fs = MemFs::new("tmpfs", 0o755);
+                (fs.clone() as Arc<dyn FileSystem>, fs.root())
+            }
+        };
+        let mount = Mount::make(fs, root, Some(at.clone()), String::new(), 0).unwrap();
+        table.push(mount.clone());
+        cover(at);
+        show_top(table, at);
+        mount.top()
+    }
+
+    fn take(table: &mut Vec<Arc<Mount>>, mount: &Arc<Mount>) {
+        let covered = mount.covers().as_ref().clone().unwrap();
+        hide(&covered);
+        table.retain(|other| !Arc::ptr_eq(other, mount));
+        drop(mount.set_covers(Arc::new(None)).get());
+        uncover(table, &covered);
+        show_top(table, &covered);
+    }
+
+    fn without_lock(place: &Place) -> Option<u32> {
+        let shown = place.inode.shown().unwrap();
+        // SAFETY: nobody changes the mounts.
+        let top = unsafe { on_top(&place.mount, &place.inode, shown) };
+        top.map(|(mount, _, _)| mount.id)
+    }
+
+    #[test]
+    fn a_stack_of_mounts_is_walked_by_their_links() {
+        let at = directory();
+        let (mut table, mut tops) = (Vec::new(), Vec::new());
+        let mut top = at.clone();
+        for level in 1..3 * LEVELS {
+            // Where each has a root of its own, and where all are the same directory.
+            let bound = (level > LEVELS).then_some(&at);
+            top = put(&mut table, &top, bound);
+            tops.push(top.clone());
+            assert!(at.clone().down_in(&table).same(&top));
+            // The table is looked at for the first of them alone.
+            assert!(tops[0].clone().down_in(&[]).same(&top));
+            let seen = (level < LEVELS).then_some(top.mount.id);
+            assert_eq!(without_lock(&at), seen, "{level}");
+        }
+        while let Some(top) = tops.pop() {
+            assert!(at.clone().down_in(&table).same(&top));
+            take(&mut table, &top.mount);
+        }
+        assert!(at.clone().down_in(&table).same(&at));
+    }
+
+    /// As by a process whose working directory has been covered since.
+    #[test]
+    fn the_last_of_several_mounts_on_one_place_is_seen() {
+        let at = directory();
+        let mut table = Vec::new();
+        let first = put(&mut table, &at, None);
+        let on_first = put(&mut table, &first, None);
+        let second = put(&mut table, &at, None);
+        let on_second = [
+            put(&mut table, &second, None),
+            put(&mut table, &second, None),
+        ];
+        assert!(at.clone().down_in(&table).same(&on_second[1]));
+        assert!(first.clone().down_in(&table).same(&on_first));
+        take(&mut table, &on_second[1].mount);
+        assert!(at.clone().down_in(&table).same(&on_second[0]));
+        take(&mut table, &on_second[0].mount);
+        take(&mut table, &second.mount);
+        assert!(at.clone().down_in(&table).same(&on_first));
+    }
 }
