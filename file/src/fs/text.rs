@@ -17,7 +17,7 @@ use core::any::Any;
 use super::attr::{Attr, Kind, SetAttr};
 use super::directory::Directory;
 use super::inode::{DirEntry, DirSink, How, Inode, fixed_entries};
-use super::perm;
+use super::perm::{self, Bits};
 use super::place::{self, FileSystem, Place};
 use crate::file::{File, OpenFile};
 use account::Cred;
@@ -260,6 +260,10 @@ fn number(above: u64, name: &str) -> u64 {
 }
 
 impl Node {
+    fn mode(&self) -> u32 {
+        self.item.kind().mode_bits() | self.item.permissions()
+    }
+
     fn folder(&self) -> Result<&Arc<dyn Folder>> {
         match &self.item {
             Item::Folder(folder) => Ok(folder),
@@ -279,7 +283,7 @@ impl Inode for Node {
         Attr {
             dev: self.dev,
             ino: self.ino,
-            mode: self.item.kind().mode_bits() | self.item.permissions(),
+            mode: self.mode(),
             nlink: match &self.item {
                 Item::Folder(folder) => {
                     2_u32.saturating_add(u32::try_from(folder.folders()).unwrap_or(u32::MAX))
@@ -299,6 +303,15 @@ impl Inode for Node {
 
     fn id(&self) -> (u64, u64) {
         (self.dev, self.ino)
+    }
+
+    // A walk asks, for which the attributes' links would be counted.
+    fn bits(&self) -> Bits {
+        Bits {
+            mode: self.mode(),
+            uid: self.owner.0,
+            gid: self.owner.1,
+        }
     }
 
     fn permits(&self, cred: &Cred, want: u32) -> Result<()> {
