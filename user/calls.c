@@ -1043,8 +1043,24 @@ static void signals(void)
     equal(sigtimedwait(&set, &info, &limit), SIGUSR2, "sigtimedwait");
     limit = (struct timespec){0, 1000000};
     fails(sigtimedwait(&set, &info, &limit), EAGAIN, "and its time runs out");
+    limit = (struct timespec){0, 0};
+    fails(sigtimedwait(&set, &info, &limit), EAGAIN, "without a time it is a question");
+    raise(SIGUSR2);
+    equal(sigtimedwait(&set, &info, &limit), SIGUSR2, "and the answer");
     sigprocmask(SIG_SETMASK, &old, 0);
     signal(SIGUSR2, count_signal);
+    counted = 0;
+    sigset_t other;
+    sigemptyset(&other);
+    sigaddset(&other, SIGUSR1);
+    signal(SIGALRM, count_signal);
+    struct itimerval often = {{0, 10000}, {0, 10000}}, never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &often, 0);
+    limit = (struct timespec){60, 0};
+    fails(sigtimedwait(&other, &info, &limit), EINTR, "another signal ends it");
+    check(counted > 0, "whose handler has run");
+    setitimer(ITIMER_REAL, &never, 0);
+    signal(SIGALRM, SIG_DFL);
     counted = 0;
     for (int i = 0; i < 1000; i++)
         raise(SIGUSR2);

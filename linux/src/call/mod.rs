@@ -240,7 +240,6 @@ const WAITING: &[usize] = &[
     nr::RECVMMSG,
     nr::RESTART_SYSCALL,
     nr::RT_SIGSUSPEND,
-    nr::RT_SIGTIMEDWAIT,
 ];
 
 /// The numbers of the calls that [`plainly`] answers.

@@ -188,9 +188,9 @@ fn rt_sigsuspend(a: &mut Args) -> Result<usize> {
 fn rt_sigtimedwait(a: &mut Args) -> Result<usize> {
     check_size(a.word(3))?;
     let set: u64 = user::get::<u64>(a.word(0))? & !UNBLOCKABLE;
-    let deadline = if a.word(2) != 0 {
+    let timeout = if a.word(2) != 0 {
         let timeout: Timespec = user::get(a.word(2))?;
-        Some(now_ns().saturating_add(timeout.to_ns().ok_or(Errno::EINVAL)?))
+        Some(timeout.to_ns().ok_or(Errno::EINVAL)?)
     } else {
         None
     };
@@ -203,7 +203,15 @@ fn rt_sigtimedwait(a: &mut Args) -> Result<usize> {
         process.signals.take(&task, set, &mut info).then_some(info)
     };
     // One that came behind the last look ends the wait as any other does.
-    let taken = wait_deadline(&nobody, deadline, take).or_else(|ended| take().ok_or(ended));
+    let taken = match timeout {
+        // A question only, which sets no alarm.
+        Some(0) => Err(Ended::TimedOut),
+        timeout => {
+            let deadline = timeout.map(|timeout| now_ns().saturating_add(timeout));
+            wait_deadline(&nobody, deadline, take)
+        }
+    };
+    let taken = taken.or_else(|ended| take().ok_or(ended));
     task.awaited.store(0, Ordering::SeqCst);
     // One that it took leaves others that were left to it as well.
     let left = process.pending() & set & task.blocked.load(Ordering::SeqCst);
