@@ -19,7 +19,7 @@ use texts::release::{RELEASE, VERSION};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
-    (nr::UNAME, |a| user::put(a.word(0), &utsname()).map(|()| 0)),
+    (nr::UNAME, |a| uname(a.word(0))),
     (nr::SETHOSTNAME, |a| set_name(a, Named::Host)),
     (nr::SETDOMAINNAME, |a| set_name(a, Named::Domain)),
     (nr::SYSINFO, sysinfo),
@@ -47,26 +47,37 @@ pub(super) fn need(right: Capability) -> Result<()> {
 /// The release for programs that know no version after 2.6.
 const OLD_RELEASE: &str = "2.6.61-synthesis";
 
-fn utsname() -> Utsname {
+/// A field of a [`Utsname`] without a text.
+const NO_TEXT: [u8; LONGEST + 1] = [0; LONGEST + 1];
+
+fn uname(at: usize) -> Result<usize> {
     let old = Task::here(|task| task.process.personality.load(Ordering::Relaxed) & UNAME26 != 0);
     let release = match old {
         Some(true) => OLD_RELEASE,
         _ => RELEASE,
     };
-    let field = |text: &[u8]| {
-        let mut field = [0; LONGEST + 1];
+    // Each text goes where it stays.
+    let mut out = Utsname {
+        sysname: NO_TEXT,
+        nodename: NO_TEXT,
+        release: NO_TEXT,
+        version: NO_TEXT,
+        machine: NO_TEXT,
+        domainname: NO_TEXT,
+    };
+    let set = |field: &mut [u8; LONGEST + 1], text: &[u8]| {
         let len = text.len().min(LONGEST);
         field[..len].copy_from_slice(&text[..len]);
-        field
     };
-    names(|host, domain| Utsname {
-        sysname: field(b"Linux"),
-        nodename: field(host),
-        release: field(release.as_bytes()),
-        version: field(VERSION.as_bytes()),
-        machine: field(b"x86_64"),
-        domainname: field(domain),
-    })
+    set(&mut out.sysname, b"Linux");
+    set(&mut out.release, release.as_bytes());
+    set(&mut out.version, VERSION.as_bytes());
+    set(&mut out.machine, b"x86_64");
+    names(|host, domain| {
+        set(&mut out.nodename, host);
+        set(&mut out.domainname, domain);
+    });
+    user::put(at, &out).map(|()| 0)
 }
 
 fn set_name(a: &mut Args, which: Named) -> Result<usize> {

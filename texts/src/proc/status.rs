@@ -24,8 +24,7 @@ fn state(process: &Process, task: Option<&Task>) -> char {
 /// Numbers, a blank before each.
 fn row(out: &mut Out, numbers: &[u64]) {
     for number in numbers {
-        out.push_str(" ");
-        out.decimal(*number);
+        out.spaced(*number);
     }
 }
 

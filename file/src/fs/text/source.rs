@@ -54,6 +54,19 @@ pub fn records(
 /// Decimal digits of the greatest number.
 const DIGITS: usize = 20;
 
+/// Writes the digits of `number` to the end of `room`, and answers where they begin: behind the first byte.
+fn digits(room: &mut [u8; DIGITS + 1], number: u64) -> usize {
+    let (mut at, mut left) = (DIGITS, number);
+    while left > 9 && at > 1 {
+        let tens = left / 10;
+        room[at] = b'0' + (left - tens * 10) as u8;
+        left = tens;
+        at -= 1;
+    }
+    room[at] = b'0' + left as u8;
+    at
+}
+
 /// The bytes of records.
 #[derive(Default)]
 pub struct Out {
@@ -75,18 +88,16 @@ impl Out {
 
     /// Adds a number in decimal digits.
     pub fn decimal(&mut self, number: u64) {
-        let mut digits = [0; DIGITS];
-        let mut at = DIGITS;
-        let mut left = number;
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + (left % 10) as u8;
-            left /= 10;
-            at -= 1;
-            if left == 0 {
-                break;
-            }
-        }
-        self.push_bytes(&digits[at..]);
+        let mut room = [0; DIGITS + 1];
+        let at = digits(&mut room, number);
+        self.push_bytes(&room[at..]);
+    }
+
+    /// Adds a blank, and a number in decimal digits.
+    pub fn spaced(&mut self, number: u64) {
+        let mut room = [b' '; DIGITS + 1];
+        let at = digits(&mut room, number) - 1;
+        self.push_bytes(&room[at..]);
     }
 
     /// Adds a number in decimal digits, behind a minus if it is below 0.
@@ -218,6 +229,7 @@ mod tests {
         let around = powers.flat_map(|power| [power - 1, power, power + 1]);
         for number in around.chain([0xff, 0xabc_def0, u64::MAX]) {
             same(|out| out.decimal(number), format_args!("{number}"));
+            same(|out| out.spaced(number), format_args!(" {number}"));
             same(|out| out.right(number, 8), format_args!("{number:8}"));
             for least in [0, 1, 2, 8, 16] {
                 same(
