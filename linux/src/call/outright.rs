@@ -25,6 +25,7 @@ use file::Operation;
 use file::seam::keep;
 
 static CLASS: Class = Class::new("procedure");
+static EXIT: Class = Class::new("slow exit");
 
 /// Where each call goes, by its number. Written once, before the first thread of a program.
 static WAYS: Ways = [const { AtomicUsize::new(0) }; COUNT];
@@ -67,7 +68,7 @@ pub(crate) fn make_exit() -> core::result::Result<usize, OutOfCode> {
     for number in super::plain() {
         EXITS[number].store(plainly, Ordering::Relaxed);
     }
-    by_number(&EXITS, "rest.exit")
+    by_number(&EXIT, "slow exit", &EXITS)
 }
 
 /// Where call `number` goes when generated code leaves it to Rust, the number in rax.
@@ -138,14 +139,14 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
     for (number, to) in calls {
         WAYS[number].store(way(number, to)?, Ordering::Relaxed);
     }
-    thread::outright::link_rest(by_number(&WAYS, "rest")?);
+    thread::outright::link_rest(by_number(&CLASS, "rest", &WAYS)?);
     Ok(())
 }
 
 /// The code that makes any call of [`super::plain`], whose number is in rax.
 #[inline(never)]
 fn plainly() -> core::result::Result<usize, OutOfCode> {
-    let mut draft = Draft::new(&CLASS, "rest.plainly");
+    let mut draft = Draft::new(&EXIT, "plainly");
     let d = &mut draft;
     // As in `word`. The address's half is negative, so its sum takes one from the number's half.
     let function = super::plainly as OutrightFn as *const () as i32;
@@ -189,8 +190,12 @@ fn way(number: usize, to: To) -> core::result::Result<usize, OutOfCode> {
 }
 
 /// Generates the entry for all calls, each of which goes its way of `ways`.
-fn by_number(ways: &'static Ways, name: &'static str) -> core::result::Result<usize, OutOfCode> {
-    let mut draft = Draft::new(&CLASS, name);
+fn by_number(
+    class: &'static Class,
+    name: &'static str,
+    ways: &'static Ways,
+) -> core::result::Result<usize, OutOfCode> {
+    let mut draft = Draft::new(class, name);
     let d = &mut draft;
     let leave = d.label();
     // The image and what is static in it are within the reach of 32 bits.
