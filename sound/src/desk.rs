@@ -156,7 +156,7 @@ impl Desk {
             .filter(|other| !Arc::ptr_eq(other, player));
         self.mix(&player.card, voices)?;
         // Bound: a grace period, asleep, when a player throws its frames away.
-        epoch::synchronize();
+        epoch::grace();
         let result = f();
         self.replug_players()?;
         Ok(result)

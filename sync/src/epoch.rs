@@ -72,6 +72,17 @@ impl Collector {
     }
 }
 
+impl Collector {
+    /// The running thread, which waits for the end of the turn, lends its own turns to the thread that has
+    /// it: an urgent thread that only yielded would keep the CPU from that thread.
+    fn help(&self) {
+        let c = callout::get();
+        if !(c.donate)(self.thread.load(Ordering::Relaxed)) {
+            (c.yield_now)();
+        }
+    }
+}
+
 /// The data of this module's functions; the kernel has one instance.
 pub struct Domain<const CPUS: usize> {
     epoch: AtomicU64,
@@ -172,6 +183,13 @@ pub fn retire(callback: fn(usize), argument: usize) {
 pub unsafe fn retire_with(note: core::ptr::NonNull<Retired>, callback: fn(usize), argument: usize) {
     // SAFETY: the caller's promise.
     unsafe { KERNEL.retire_with(note, callback, argument) };
+}
+
+/// Waits until a grace period has passed, and frees nothing: for changes that must be over, where it does not
+/// matter what was retired. Thread context only.
+pub fn grace() {
+    // Bound: forwards; a grace period, asleep: each CPU’s next interrupt, switch or idle moment.
+    KERNEL.grace();
 }
 
 /// Waits until a grace period has passed and everything retired before the call is freed, by this or other
@@ -354,7 +372,7 @@ impl<const CPUS: usize> Domain<CPUS> {
         for collector in &self.collectors {
             let turn = collector.turn.load(Ordering::Acquire);
             while turn % 2 == 1 && collector.turn.load(Ordering::Acquire) == turn {
-                (callout::get().yield_now)();
+                collector.help();
             }
         }
     }
@@ -426,9 +444,14 @@ impl<const CPUS: usize> Domain<CPUS> {
         }
     }
 
+    /// As [`grace`].
+    pub fn grace(&self) {
+        self.wait_for(self.epoch.fetch_add(1, Ordering::SeqCst) + 1);
+    }
+
     /// As [`synchronize`].
     pub fn synchronize(&self) {
-        self.wait_for(self.epoch.fetch_add(1, Ordering::SeqCst) + 1);
+        self.grace();
         if self.in_callback() {
             // Its thread has a turn, which it would wait for, and so might others for each other's.
             self.run_ripe();
@@ -438,7 +461,7 @@ impl<const CPUS: usize> Domain<CPUS> {
         // finds it ripe, and runs it.
         self.wait_for_collectors();
         while self.try_collect().is_none() {
-            (callout::get().yield_now)();
+            self.collectors.iter().for_each(Collector::help);
         }
         self.wait_for_collectors();
     }

@@ -3,8 +3,8 @@
 //! *Interface*: [`Files::visit`] for `/proc` and `/syn`; [`make_shared`] and [`replug_everywhere`] when the
 //! assumptions of a description's code have changed.
 //!
-//! A visitor waits for a grace period before it reads, unless several threads use the table anyway; no thread
-//! waits for a visitor (`company`).
+//! A visitor waits for a grace period before it reads, unless several threads use the table anyway, or it is
+//! the table's own thread; no thread waits for a visitor (`company`).
 
 use abi::errno::Result;
 use alloc::sync::Arc;
@@ -28,12 +28,13 @@ pub struct Visit {
 
 impl Files {
     /// A visit of this table, for a thread that is not one of its threads or does not know. May sleep for a
-    /// grace period.
+    /// grace period, but not in a table's own thread: that is not amid a change of its own.
     pub fn visit(self: Arc<Files>) -> Visit {
         let (visit, wait) = Visit::begin(self);
-        if wait {
+        let is_own = || callout::table().is_ok_and(|own| Arc::ptr_eq(&own, visit.table()));
+        if wait && !is_own() {
             // Bound: a grace period, asleep: each CPU’s next interrupt, switch or idle moment.
-            epoch::synchronize();
+            epoch::grace();
         }
         visit
     }
@@ -119,7 +120,7 @@ impl Piece {
     /// Calls `f` with the descriptions of all of them, and leaves them.
     fn show(self, f: &mut impl FnMut(&Arc<OpenFile>)) {
         if self.wait {
-            epoch::synchronize();
+            epoch::grace();
         }
         let visits = self.visits.iter().flatten();
         visits.for_each(|visit| visit.for_each(|_, of, _| f(of)));
@@ -128,7 +129,7 @@ impl Piece {
     /// Plugs the routines that fit `of` now in all of them, and leaves them.
     fn replug(self, of: &Arc<OpenFile>) {
         if self.wait {
-            epoch::synchronize();
+            epoch::grace();
         }
         let visits = self.visits.iter().flatten();
         visits.for_each(|visit| visit.replug(of));
@@ -184,7 +185,7 @@ pub fn make_shared(of: &Arc<OpenFile>) {
     // First of all: a table that is made from now on plugs no exclusive code of it.
     of.share_for_ever();
     replug_all(of);
-    epoch::synchronize();
+    epoch::grace();
 }
 
 /// The assumptions of the routines of `of` have changed: plugs fitting routines in every table. A table that

@@ -229,7 +229,7 @@ fn membarrier(a: &mut Args) -> Result<usize> {
     }
     // Each CPU's next quiescent point is a serializing instruction.
     // Bound: a grace period, asleep: each CPU’s next interrupt, switch or idle moment.
-    sync::epoch::synchronize();
+    sync::epoch::grace();
     Ok(0)
 }
 

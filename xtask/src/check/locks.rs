@@ -33,6 +33,7 @@ const WORDS: &[&str] = &[
     "irq_disable",
     "without_interrupts",
     "spin_loop",
+    "grace",
     "synchronize",
 ];
 
