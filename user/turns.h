@@ -1,45 +1,58 @@
 /* The end of a quantum, counted from the last instruction of the one whose quantum ends to the first of the next.
  *
- * Interface: two parties, `who` 0 and 1, share a `struct turns` and call take_turns; each stamps the time as often as it can, and notes the gap
- * when the last stamp is the other's. typical_turn() and mean_turn() are ticks of rdtsc, which counts instructions under `-icount shift=0`. The
- * parties are interrupted anywhere in their loops, so the parts before the interrupt and behind it are one round in the mean, which is taken off.
- * The mean has the interrupts in it that do something else too. take_turns touches no vector register.
+ * Interface: two parties, `who` 0 and 1, share a `struct turns` and call take_turns; each stamps the time as often as it can, and notes when it
+ * was away: its last stamp before and the first behind. Where one went away while the other was, the time from the former's last stamp to the
+ * latter's first one is a gap. typical_turn() and mean_turn() are ticks of rdtsc, which counts instructions under `-icount shift=0`.
+ * The parties are interrupted anywhere in their rounds, so the parts of rounds before the interrupt and behind it are one round in the mean,
+ * which is taken off; no round is left out, wherever it is interrupted. The mean has the interrupts in it that do something else too.
+ * take_turns touches no vector register.
  */
 #ifndef TURNS_H
 #define TURNS_H
 #include <stdint.h>
 #include <stdlib.h>
 
-enum { TURNS_KEPT = 500 };
+enum { TURNS_KEPT = 500, /* Ticks between two stamps that no round takes, and every interrupt. */ TURNS_AWAY = 60 };
 
 struct turns {
-    /* The last stamp, twice, and whose it is: one word, so that none is taken for the other's. */
-    volatile uint64_t last;
-    volatile uint64_t own;
-    volatile long count, quit;
-    uint64_t gaps[TURNS_KEPT];
+    volatile long quit;
+    /* Each party's absences, by time, and the time of a round. */
+    struct absence {
+        uint64_t from, to;
+    } away[2][TURNS_KEPT];
+    long count[2];
+    uint64_t own[2];
+    uint64_t gaps[2 * TURNS_KEPT];
 };
 
-/* Stamps until `most` changes of the party have been seen. */
+__attribute__((target("general-regs-only"))) static inline uint64_t turns_stamp(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");
+    return (uint64_t)high << 32 | low;
+}
+
+/* Stamps until the party has been away `most` times, or the other party has. */
 __attribute__((target("general-regs-only"), unused)) static void take_turns(struct turns *t, uint64_t who, long most)
 {
-    uint64_t least = -1ul;
+    uint64_t own = 0, before = turns_stamp();
+    long count = 0;
+    if (most > TURNS_KEPT)
+        most = TURNS_KEPT;
     while (!t->quit) {
-        uint32_t low, high;
-        __asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");
-        uint64_t now = ((uint64_t)high << 32 | low) << 1 | who, last = t->last, gap = (now >> 1) - (last >> 1);
-        if ((last & 1) == who) {
-            if (gap < least)
-                t->own = least = gap;
-        } else if ((long)gap > 0 && last > 1) {
-            /* A stamp that was taken before the other's turn is no measure. */
-            if (t->count < TURNS_KEPT)
-                t->gaps[t->count] = gap;
-            if (++t->count >= most)
+        uint64_t now = turns_stamp(), passed = now - before;
+        if (passed < TURNS_AWAY) {
+            own = passed;
+        } else {
+            t->away[who][count].from = before;
+            t->away[who][count].to = now;
+            if (++count >= most)
                 t->quit = 1;
         }
-        t->last = now;
+        before = now;
     }
+    t->own[who] = own;
+    t->count[who] = count;
 }
 
 static int by_size(const void *a, const void *b)
@@ -48,13 +61,28 @@ static int by_size(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-static long turns_counted(struct turns *t) { return t->count < TURNS_KEPT ? t->count : TURNS_KEPT; }
+/* The gaps without the rounds, in the order of size; returns how many. Both parties have ended. */
+static long turns_counted(struct turns *t)
+{
+    long count = 0;
+    for (int who = 0; who < 2; who++) {
+        struct absence *mine = t->away[who], *its = t->away[!who];
+        uint64_t own = (t->own[0] + t->own[1]) / 2;
+        for (long i = 0, k = 0; i < t->count[who]; i++) {
+            while (k < t->count[!who] && its[k].to < mine[i].from)
+                k++;
+            if (k < t->count[!who] && its[k].from < mine[i].from && its[k].to < mine[i].to)
+                t->gaps[count++] = its[k].to - mine[i].from - own;
+        }
+    }
+    qsort(t->gaps, count, sizeof *t->gaps, by_size);
+    return count;
+}
 
 __attribute__((unused)) static uint64_t typical_turn(struct turns *t)
 {
     long count = turns_counted(t);
-    qsort(t->gaps, count, sizeof *t->gaps, by_size);
-    return count ? t->gaps[count / 2] - t->own : -1ul;
+    return count ? t->gaps[count / 2] : -1ul;
 }
 
 __attribute__((unused)) static uint64_t mean_turn(struct turns *t)
@@ -63,6 +91,6 @@ __attribute__((unused)) static uint64_t mean_turn(struct turns *t)
     uint64_t sum = 0;
     for (long i = 0; i < count; i++)
         sum += t->gaps[i];
-    return count ? sum / count - t->own : -1ul;
+    return count ? sum / count : -1ul;
 }
 #endif
