@@ -35,8 +35,23 @@ const SHARED: u64 =
     CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
 
 /// Answers one native call: operation in the first argument.
-#[inline(never)]
+#[inline]
 pub fn dispatch(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
+    match a.word(0) {
+        operation if names_a_thread(operation) => {
+            on_thread(operation, a.arg[1] as u64, [a.word(2), a.word(3)])
+        }
+        _ => others(a, frame),
+    }
+}
+
+/// Whether it is one of the operations of [`operate`].
+fn names_a_thread(operation: usize) -> bool {
+    (native::DESTROY..=native::STATE).contains(&operation) && operation != native::WAIT
+}
+
+#[inline(never)]
+fn others(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
     match a.word(0) {
         native::HANDLE => handle_of(a.int(1)).map(|handle| handle as usize),
         native::CREATE => create(a, frame),
@@ -49,7 +64,8 @@ pub fn dispatch(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
             None => Err(Errno::EINVAL),
         },
         operation if quajects::answers(operation) => quajects::operate(operation, a),
-        operation => on_thread(operation, a.arg[1] as u64, [a.word(2), a.word(3)]),
+        // The thread that it would name is looked for first.
+        operation => on_thread(operation, a.arg[1] as u64, [0, 0]),
     }
 }
 
@@ -122,7 +138,7 @@ fn job(a: &Args) -> Result<usize> {
 fn notice(a: &Args) -> Result<usize> {
     let event = event(a.word(2))?;
     let target = named(a.arg[1] as u64)?;
-    with_permission(&target, native::NOTIFY, || ())?;
+    permit(&target, native::NOTIFY)?;
     quajects::notice(target.handle_number(), event)
 }
 
@@ -156,10 +172,11 @@ static STEERING: Steering = Steering {
         };
         on_thread(operation, steered.thread, arguments)
     },
-    may: |steered, operation| with_permission(&named(steered.thread)?, operation, || ()),
+    may: |steered, operation| permit(&named(steered.thread)?, operation),
 };
 
 /// The thread with this handle; 0: the running one. ESRCH.
+#[inline(always)]
 fn named(handle: u64) -> Result<Thread> {
     match handle {
         0 => Ok(thread::current().handle()),
@@ -167,22 +184,22 @@ fn named(handle: u64) -> Result<Thread> {
     }
 }
 
-fn on_thread(operation: usize, handle: u64, arguments: [usize; 2]) -> Result<usize> {
+#[inline(never)]
+fn on_thread(operation: usize, handle: u64, [first, second]: [usize; 2]) -> Result<usize> {
     let target = named(handle)?;
-    let own = target.address() == thread::current().address();
-    let act = || operate(operation, &target, own, arguments);
-    with_permission(&target, operation, act)?
+    match permission(&target, operation)? {
+        None => operate(operation, &target, first, second),
+        Some((process, wish)) => access::with(&process, wish, || {
+            operate(operation, &target, first, second)
+        })?,
+    }
 }
 
-fn operate(
-    operation: usize,
-    target: &Thread,
-    own: bool,
-    [first, second]: [usize; 2],
-) -> Result<usize> {
+#[inline(never)]
+fn operate(operation: usize, target: &Thread, first: usize, second: usize) -> Result<usize> {
     match operation {
         native::DESTROY => target.kill(),
-        native::SUSPEND if own => thread::hold_self(),
+        native::SUSPEND if target.address() == thread::current().address() => thread::hold_self(),
         native::SUSPEND => target.hold(),
         native::RESUME => target.release(),
         native::STOP => target.stop(),
@@ -219,29 +236,45 @@ fn user_procedure(address: usize) -> Result<Procedure> {
     Ok(Procedure { address, mode })
 }
 
-/// Does `act`, which is `operation`, to `target`, if the running task may. EPERM, ESRCH.
-fn with_permission<R>(target: &Thread, operation: usize, act: impl FnOnce() -> R) -> Result<R> {
+/// EPERM, ESRCH unless the running task may do `operation` to `target`.
+fn permit(target: &Thread, operation: usize) -> Result<()> {
+    match permission(target, operation)? {
+        None => Ok(()),
+        Some((process, wish)) => access::with(&process, wish, || ()),
+    }
+}
+
+/// The process whose rule of access decides whether the running task may do `operation` to `target`, and what
+/// it is asked; none if the task may. EPERM, ESRCH.
+#[inline(always)]
+fn permission(target: &Thread, operation: usize) -> Result<Option<(Arc<Process>, Wish)>> {
     let pid = (target.tag() >> 32) as i32;
     if Task::here(|task| task.process.pid) == Some(pid) {
-        return Ok(act());
+        return Ok(None);
     }
     if pid == 0 {
-        let caller = Process::current();
-        let mild = [native::SUSPEND, native::RESUME, native::STOP, native::STATE];
-        let able = caller.cred.get().has(Capability::SysAdmin);
-        let allowed = able && mild.contains(&operation) && !target.is_idle();
-        return if allowed {
-            Ok(act())
-        } else {
-            Err(Errno::EPERM)
-        };
+        return of_kernel(target, operation).map(|()| None);
     }
     let process = tree::find(pid).ok_or(Errno::ESRCH)?;
     let wish = match operation {
         native::STATE => Wish::Ask,
         _ => Wish::Steer,
     };
-    access::with(&process, wish, act)
+    Ok(Some((process, wish)))
+}
+
+/// The same for a thread of the kernel.
+#[cold]
+#[inline(never)]
+fn of_kernel(target: &Thread, operation: usize) -> Result<()> {
+    let caller = Process::current();
+    let mild = [native::SUSPEND, native::RESUME, native::STOP, native::STATE];
+    let able = caller.cred.get().has(Capability::SysAdmin);
+    if able && mild.contains(&operation) && !target.is_idle() {
+        Ok(())
+    } else {
+        Err(Errno::EPERM)
+    }
 }
 
 /// Makes a thread of the caller's process. EINVAL, EFAULT, EAGAIN, ENOMEM.
