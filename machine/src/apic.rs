@@ -63,10 +63,13 @@ pub fn timer_arm_ns(ns: u64) {
     write(TIMER_INITIAL, timer_ticks(ns));
 }
 
-/// The most that the timer's word takes for `ns` nanoseconds, at least one tick.
+/// Ticks for the timer's word that are `ns` nanoseconds: at least one, and at most as many as it can hold.
 pub fn timer_ticks(ns: u64) -> u32 {
-    let ticks = (u128::from(ns) * u128::from(timer_rate())) >> 32;
-    u32::try_from(ticks).unwrap_or(u32::MAX).max(1)
+    match ns.checked_mul(timer_rate()) {
+        // An odd number: zero would stop the timer.
+        Some(product) => (product >> 32) as u32 | 1,
+        None => u32::MAX,
+    }
 }
 
 /// Timer ticks in 2^32 ns, after they were measured.

@@ -51,32 +51,87 @@ pub unsafe fn copy_out(to: usize, from: *const u8, len: usize) -> Result<(), ()>
     }
 }
 
-/// A copy of so many bytes from user memory, with a few instructions.
-macro_rules! load {
-    ($name:ident, $bytes:literal, $get:ident, $what:literal) => {
-        #[doc = concat!("Copies ", $bytes, " bytes from user address `from` to `to`", $what, ".")]
-        ///
-        /// # Errors
-        /// As for [`copy_in`].
-        ///
-        /// # Safety
-        #[doc = concat!("`to` is valid for writes of ", $bytes, " bytes.")]
-        #[inline]
-        #[allow(clippy::result_unit_err)]
-        pub unsafe fn $name(to: *mut u8, from: usize) -> Result<(), ()> {
-            in_range(from, $bytes)?;
-            // SAFETY: the destination is the caller's promise; a bad source ends in the fix-up.
-            match unsafe { $get(to as usize, from) } {
-                0 => Ok(()),
-                _ => Err(()),
-            }
-        }
-    };
+/// Copies four bytes from user address `from` to `to`.
+///
+/// # Errors
+/// As for [`copy_in`].
+///
+/// # Safety
+/// `to` is valid for writes of four bytes.
+#[inline]
+#[allow(clippy::result_unit_err)]
+pub unsafe fn load_word(to: *mut u8, from: usize) -> Result<(), ()> {
+    in_range(from, size_of::<u32>())?;
+    // SAFETY: the destination is the caller's promise; a bad source ends in the fix-up.
+    match unsafe { get_word(to as usize, from) } {
+        0 => Ok(()),
+        _ => Err(()),
+    }
 }
 
-load!(load_word, 4, get_word, "");
-load!(load_16, 16, get_16, ", as of a time");
-load!(load_32, 32, get_32, ", as of two times");
+/// Loads the two words, as of a time, at user address `from`.
+///
+/// # Errors
+/// As for [`copy_in`].
+#[inline]
+#[allow(clippy::result_unit_err)]
+pub fn load_16(from: usize) -> Result<[u64; 2], ()> {
+    in_range(from, 16)?;
+    #[cfg(target_os = "none")]
+    {
+        let (failed, first, second): (usize, u64, u64);
+        // SAFETY: `get_16` changes these registers and the flags alone; a bad source ends in the fix-up.
+        unsafe {
+            core::arch::asm!(
+                "call {get}",
+                get = sym get_16,
+                inout("rsi") from => second,
+                lateout("rcx") first,
+                lateout("rax") failed,
+            );
+        }
+        if failed == 0 {
+            Ok([first, second])
+        } else {
+            Err(())
+        }
+    }
+    #[cfg(not(target_os = "none"))]
+    Ok(on_host(from))
+}
+
+/// Loads the four words, as of two times, at user address `from`.
+///
+/// # Errors
+/// As for [`copy_in`].
+#[inline]
+#[allow(clippy::result_unit_err)]
+pub fn load_32(from: usize) -> Result<[u64; 4], ()> {
+    in_range(from, 32)?;
+    #[cfg(target_os = "none")]
+    {
+        let (failed, first, second, third, fourth): (usize, u64, u64, u64, u64);
+        // SAFETY: as in `load_16`.
+        unsafe {
+            core::arch::asm!(
+                "call {get}",
+                get = sym get_32,
+                inout("rsi") from => fourth,
+                lateout("rcx") first,
+                lateout("rdx") second,
+                lateout("rdi") third,
+                lateout("rax") failed,
+            );
+        }
+        if failed == 0 {
+            Ok([first, second, third, fourth])
+        } else {
+            Err(())
+        }
+    }
+    #[cfg(not(target_os = "none"))]
+    Ok(on_host(from))
+}
 
 /// Writes `value` at user address `to`.
 ///
@@ -305,40 +360,34 @@ unsafe extern "C" fn get_word(_to: usize, _from: usize) -> usize {
     )
 }
 
-/// The user's sixteen bytes at rsi to rdi. Returns 0.
+/// The user's sixteen bytes at rsi into rcx and rsi; 0 into rax.
 #[cfg(target_os = "none")]
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.usercopy.b")]
-unsafe extern "C" fn get_16(_to: usize, _from: usize) -> usize {
+unsafe extern "C" fn get_16() {
     naked_asm!(
         open_user!(),
-        "mov rax, [rsi]",
-        "mov rcx, [rsi + 8]",
+        "mov rcx, [rsi]",
+        "mov rsi, [rsi + 8]",
         crate::trap::clac!(),
-        "mov [rdi], rax",
-        "mov [rdi + 8], rcx",
         "xor eax, eax",
         "ret",
         masked!("rsi"),
     )
 }
 
-/// The user's 32 bytes at rsi to rdi. Returns 0.
+/// The user's 32 bytes at rsi into rcx, rdx, rdi and rsi; 0 into rax.
 #[cfg(target_os = "none")]
 #[unsafe(naked)]
 #[unsafe(link_section = ".text.usercopy.b")]
-unsafe extern "C" fn get_32(_to: usize, _from: usize) -> usize {
+unsafe extern "C" fn get_32() {
     naked_asm!(
         open_user!(),
-        "mov rax, [rsi]",
-        "mov rcx, [rsi + 8]",
-        "mov rdx, [rsi + 16]",
+        "mov rcx, [rsi]",
+        "mov rdx, [rsi + 8]",
+        "mov rdi, [rsi + 16]",
         "mov rsi, [rsi + 24]",
         crate::trap::clac!(),
-        "mov [rdi], rax",
-        "mov [rdi + 8], rcx",
-        "mov [rdi + 16], rdx",
-        "mov [rdi + 24], rsi",
         "xor eax, eax",
         "ret",
         masked!("rsi"),
@@ -491,15 +540,9 @@ unsafe fn get_word(to: usize, from: usize) -> usize {
 }
 
 #[cfg(not(target_os = "none"))]
-unsafe fn get_16(to: usize, from: usize) -> usize {
-    // SAFETY: as above.
-    unsafe { copy_from(to, from, 16) }
-}
-
-#[cfg(not(target_os = "none"))]
-unsafe fn get_32(to: usize, from: usize) -> usize {
-    // SAFETY: as above.
-    unsafe { copy_from(to, from, 32) }
+fn on_host<const WORDS: usize>(from: usize) -> [u64; WORDS] {
+    // SAFETY: a test's own memory.
+    unsafe { (from as *const [u64; WORDS]).read_unaligned() }
 }
 
 #[cfg(not(target_os = "none"))]

@@ -1,7 +1,7 @@
 //! The atomics of the model-checked parts. `tests/*_model.rs` compile those against loom's instead.
 
 pub(crate) use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence,
+    AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, fence,
 };
 
 /// For use between a `SeqCst` store or read-modify-write and a `SeqCst` load that must not pass it: they are

@@ -294,9 +294,8 @@ fn write_frame(d: &mut Draft, by: By) {
         framed!(trapno),
         framed!(cr2),
     ];
-    let reserved = (0..8).map(|word| framed!(reserved1) + 8 * word);
     let rest = (1..14).map(|word| fields + 8 * word);
-    for place in one.into_iter().chain(reserved).chain(rest) {
+    for place in one.into_iter().chain(rest) {
         dynasm!(d ; .arch x64 ; mov QWORD [rax + place], 0);
     }
 }

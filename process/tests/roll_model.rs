@@ -5,7 +5,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod primitive {
-    pub use loom::sync::atomic::{AtomicBool, AtomicPtr, Ordering, fence};
+    pub use loom::sync::atomic::{AtomicPtr, AtomicU8, Ordering, fence};
 }
 #[allow(dead_code)]
 #[path = "../src/process/roll.rs"]
@@ -69,9 +69,13 @@ fn look(roll: &Roll<Task>) -> Vec<u32> {
 }
 
 fn check(name: &str, model: impl Fn() + Send + Sync + 'static) {
+    check_by(loom::model::Builder::new(), name, model);
+}
+
+fn check_by(builder: loom::model::Builder, name: &str, model: impl Fn() + Send + Sync + 'static) {
     let executions = Arc::new(AtomicUsize::new(0));
     let counted = executions.clone();
-    loom::model::Builder::new().check(move || {
+    builder.check(move || {
         counted.fetch_add(1, Ordering::Relaxed);
         model();
     });
@@ -131,6 +135,37 @@ fn an_end_and_a_first_timer(says_so: bool) {
 #[test]
 fn who_has_left_is_not_freed_under_an_interrupt() {
     check("end and first timer", || an_end_and_a_first_timer(true));
+}
+
+/// A thread ends while two others arm timers, of which one finds that the other has said so.
+#[test]
+fn who_finds_it_said_need_not_say_it() {
+    let mut builder = loom::model::Builder::new();
+    // Of three threads: all orders would take minutes.
+    builder.preemption_bound = Some(3);
+    check_by(builder, "end and two timers", || {
+        let roll: &'static Roll<Task> = Box::leak(Box::default());
+        let [first, second] = [1, 2].map(task);
+        roll.enter(first);
+        roll.enter(second);
+        let armers = [(); 2].map(|()| {
+            let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+            let armer = loom::thread::spawn(move || {
+                roll.watch();
+                assert!(look(roll).starts_with(&[1]));
+                over.store(true, Ordering::Release);
+            });
+            (armer, over)
+        });
+        roll.leave(second);
+        let mut all = armers.iter();
+        if !roll.is_watched() || all.all(|(_, over)| over.load(Ordering::Acquire)) {
+            second.write(0);
+        }
+        for (armer, _) in armers {
+            armer.join().unwrap();
+        }
+    });
 }
 
 #[test]

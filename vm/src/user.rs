@@ -44,21 +44,36 @@ pub fn copy_out(address: usize, from: &[u8]) -> Result<()> {
 
 /// Reads a value at `address`, aligned or not.
 pub fn get<T: Plain>(address: usize) -> Result<T> {
+    match size_of::<T>() {
+        16 => {
+            return machine::user::load_16(address)
+                .map(made)
+                .map_err(|()| Errno::EFAULT);
+        }
+        32 => {
+            return machine::user::load_32(address)
+                .map(made)
+                .map_err(|()| Errno::EFAULT);
+        }
+        _ => {}
+    }
     let mut value = MaybeUninit::<T>::uninit();
     let room = value.as_mut_ptr().cast();
     let read = match size_of::<T>() {
         // SAFETY: there is room for a value, of which nothing is read.
         WORD => unsafe { machine::user::load_word(room, address) },
         // SAFETY: as above.
-        16 => unsafe { machine::user::load_16(room, address) },
-        // SAFETY: as above.
-        32 => unsafe { machine::user::load_32(room, address) },
-        // SAFETY: as above.
         length => unsafe { machine::user::copy_in(room, address, length) },
     };
     read.map_err(|()| Errno::EFAULT)?;
     // SAFETY: every byte of it has been written, and any bytes are a value.
     Ok(unsafe { value.assume_init() })
+}
+
+/// A value of as many bytes as `words`.
+#[inline(always)]
+fn made<T: Plain, const WORDS: usize>(words: [u64; WORDS]) -> T {
+    bytemuck::pod_read_unaligned(bytemuck::bytes_of(&words))
 }
 
 /// Writes a value at `address`, aligned or not.

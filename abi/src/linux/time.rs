@@ -89,13 +89,21 @@ impl Timespec {
 
     /// To nanoseconds, at most [`NS_MAX`]; `None` when negative or not normalized.
     pub fn to_ns(self) -> Option<u64> {
-        if self.sec < 0 || !(0..NSEC_PER_SEC as i64).contains(&self.nsec) {
+        // Without their sign, negative numbers are too large.
+        if self.nsec as u64 >= NSEC_PER_SEC {
             return None;
         }
-        if self.sec >= SEC_MAX {
-            return Some(NS_MAX);
+        if self.sec as u64 >= SEC_MAX as u64 {
+            return self.far();
         }
         Some(self.sec as u64 * NSEC_PER_SEC + self.nsec as u64)
+    }
+
+    /// The same where the seconds are too many, or negative. A call, so that the usual case is two branches.
+    #[cold]
+    #[inline(never)]
+    fn far(self) -> Option<u64> {
+        (self.sec >= 0).then_some(NS_MAX)
     }
 }
 

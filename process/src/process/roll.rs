@@ -8,8 +8,8 @@
 //! The roll is a chain of tasks, the first thread in front. One store publishes a task and one store unlinks
 //! it. A task that was unlinked keeps its link, so a reader on the task can continue. After a task has left,
 //! its owner checks whether an interrupt may be reading, and if so waits for a grace period before it frees
-//! the task. Code that makes interrupts search announces that first; a full fence on both sides lets one side
-//! see the other. So a process without timers pays nothing.
+//! the task. Code that makes interrupts search announces that first, once; a full fence on both sides lets
+//! one side see the other. So a process without timers pays nothing.
 //!
 //! Progress: looking is wait-free.
 //! Source: dissertation, section 5.2.3 (one process changes a list while others walk it).
@@ -18,7 +18,7 @@
 
 use core::ptr::null_mut;
 
-use crate::primitive::{AtomicBool, AtomicPtr, Ordering, fence};
+use crate::primitive::{AtomicPtr, AtomicU8, Ordering, fence};
 
 /// An element of a roll.
 pub(crate) trait Enrolled: Sized {
@@ -47,17 +47,25 @@ impl<T> Default for Link<T> {
     }
 }
 
+/// Nobody has said that interrupts look.
+const UNSAID: u8 = 0;
+/// It was said, and who leaves may not have seen it yet.
+const SAID: u8 = 1;
+/// All who leave from here on see it, and who finds this needs no fence.
+const SEEN: u8 = 2;
+
 /// The chain.
 pub(crate) struct Roll<T> {
     first: AtomicPtr<T>,
-    watched: AtomicBool,
+    /// Whether interrupts may look: [`UNSAID`], [`SAID`] or [`SEEN`].
+    watched: AtomicU8,
 }
 
 impl<T> Default for Roll<T> {
     fn default() -> Self {
         Roll {
             first: AtomicPtr::new(null_mut()),
-            watched: AtomicBool::new(false),
+            watched: AtomicU8::new(UNSAID),
         }
     }
 }
@@ -112,18 +120,26 @@ impl<T: Enrolled> Roll<T> {
     }
 
     /// From here on interrupts may look.
+    #[inline]
     pub(crate) fn watch(&self) {
-        if !self.watched.load(Ordering::Relaxed) {
-            self.watched.store(true, Ordering::Relaxed);
+        if self.watched.load(Ordering::Acquire) != SEEN {
+            self.begin_watch();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_watch(&self) {
+        self.watched.store(SAID, Ordering::Relaxed);
         fence(Ordering::SeqCst);
+        self.watched.store(SEEN, Ordering::Release);
     }
 
     /// Whether an interrupt may stand on a task that has left: the task is then freed only after a grace
     /// period.
     pub(crate) fn is_watched(&self) -> bool {
         fence(Ordering::SeqCst);
-        self.watched.load(Ordering::Relaxed)
+        self.watched.load(Ordering::Relaxed) != UNSAID
     }
 
     /// Whether `task` is on it, the only one, and the caller.

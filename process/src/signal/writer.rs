@@ -387,6 +387,7 @@ fn frame(d: &mut Draft, from: From, shut: Label) {
     const {
         assert!(offset_of!(Sigcontext, ss) == offset_of!(Sigcontext, cs) + 6);
     };
+    // The reserved words behind the registers stay as they are, as on Linux.
     zero(
         d,
         [
@@ -394,8 +395,7 @@ fn frame(d: &mut Draft, from: From, shut: Label) {
             STACK,
             STACK + offset_of!(Sigaltstack, size) as i32,
         ]
-        .into_iter()
-        .chain((0..8).map(|word| framed!(reserved1) + 8 * word)),
+        .into_iter(),
     );
     dynasm!(d ; .arch x64
         ; mov QWORD [rax + UC], (UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS) as i32

@@ -65,6 +65,8 @@ struct Timer {
     /// The overrun of the signal that was taken last.
     overrun: u64,
     posix: bool,
+    /// Of `create`, on the monotonic clock.
+    plain: bool,
     /// None of its process's timers that may still have a signal waiting has this number, and no signal of
     /// this one waits that was sent before it was set.
     life: u32,
@@ -118,6 +120,7 @@ fn fixed(pid: i32, which: usize) -> Timer {
         interval: 0,
         overrun: 0,
         posix: false,
+        plain: false,
         life: new_life(),
         waiting: false,
         alarm: None,
@@ -199,19 +202,22 @@ impl Timer {
         self.alarm = None;
         self.overrun = 0;
         self.interval = interval;
-        self.expires = 0;
         if value == 0 {
+            self.expires = 0;
             return;
         }
         let now = now_ns();
-        self.expires = now.saturating_add(value);
+        let expires = now.saturating_add(value);
+        self.expires = expires;
         if self.notify.signo != 0 {
             process.roll.watch();
             let at = match interval {
-                0 => self.expires,
-                _ => self.expires.max(now + LEAST_NS),
+                0 => expires,
+                _ => expires.max(now + LEAST_NS),
             };
-            self.alarm = Alarm::timer_still(now, at, self.bell);
+            // There is none before it that would have to be cancelled.
+            let new = Alarm::timer_still(now, at, self.bell);
+            core::mem::forget(core::mem::replace(&mut self.alarm, new));
         }
     }
 
@@ -317,7 +323,7 @@ impl Timers {
         let Some(Some(timer)) = timers.get_mut(index) else {
             return false;
         };
-        if !timer.posix || timer.clock != Clock::Monotonic || timer.waiting {
+        if !timer.plain || timer.waiting {
             return false;
         }
         timer.begin_at_once(process, value, interval);
@@ -375,6 +381,7 @@ impl Timers {
             base: clock,
             notify,
             posix: true,
+            plain: clock == Clock::Monotonic,
             _charge: Some(charge),
             ..fixed(process.pid, 0)
         });

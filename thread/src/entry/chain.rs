@@ -55,9 +55,11 @@ impl Chain {
         self.state.load(Ordering::Relaxed) == 0
     }
 
-    /// How many procedures wait.
-    pub fn count(&self) -> u32 {
-        self.state.load(Ordering::Relaxed) & !RUNNING
+    /// A number that grows with each procedure that is chained in the current handler, and else only when the
+    /// chain is run.
+    #[inline(always)]
+    pub fn mark(&self) -> u32 {
+        self.state.load(Ordering::Relaxed)
     }
 
     fn is_running(&self) -> bool {

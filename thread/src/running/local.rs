@@ -152,12 +152,14 @@ pub(crate) static IDLE: Idlers = Idlers(AtomicU32::new(0));
 #[inline(always)]
 pub(crate) fn here() -> (&'static Cpu, &'static Local, &'static Tte) {
     let cpu = this_cpu();
-    // SAFETY: `start_up` stored this CPU's `Local` and its idle thread before the CPU started.
-    unsafe {
-        (
-            cpu,
-            &*(cpu.thread.load(Ordering::Relaxed) as *const Local),
-            &*(cpu.current.load(Ordering::Relaxed) as *const Tte),
-        )
-    }
+    // SAFETY: `start_up` stored this CPU's `Local` before the CPU started.
+    let local = unsafe { &*(cpu.thread.load(Ordering::Relaxed) as *const Local) };
+    (cpu, local, running(cpu))
+}
+
+/// The thread that `cpu` runs, which is this CPU. With interrupts off.
+#[inline(always)]
+pub(crate) fn running(cpu: &Cpu) -> &'static Tte {
+    // SAFETY: `start_up` stored this CPU's idle thread before the CPU started, and switches store their own.
+    unsafe { &*(cpu.current.load(Ordering::Relaxed) as *const Tte) }
 }

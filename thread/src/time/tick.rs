@@ -9,8 +9,7 @@
 //! would change its next quantum (`demand.rs`); neither an alarm nor a sample is due. It then does what
 //! `timer.rs` does at the end of a quantum: the look at the next thread's is set, the interrupt is
 //! acknowledged and counted, a quiescent point is noted, and the thread's `sw_out` is called, over the nine
-//! registers that no switch saves. In any other case it restores the few registers that it has used. An
-//! interrupt from user mode then gets its frame and the handler in Rust
+//! registers that no switch saves. Any other interrupt from user mode gets its frame and the handler in Rust
 //! ([`crate::time::timer::fired_in_program`]), and ends here if nothing is asked of the thread; one from the
 //! kernel continues as any interrupt does, with [`crate::time::timer::fired`].
 //!
@@ -48,8 +47,10 @@ const SAVED: i32 = FRAME + 9 * 8;
 /// The registers of a frame, as dynasm numbers them, in the order in which they are pushed.
 const FRAMED: [u8; 15] = [7, 6, 2, 1, 0, 8, 9, 10, 11, 3, 5, 12, 13, 14, 15];
 const _: () = assert!(offset_of!(TrapFrame, vector) == 8 * FRAMED.len());
-/// Registers saved before the decision.
-const FIRST: i32 = 5 * 8;
+/// Registers saved before it is known that another thread is ready, the first of a frame; and before the rest
+/// is decided.
+const FIRST: i32 = 2 * 8;
+const SECOND: i32 = 5 * 8;
 /// Where the selector of the interrupted code is in the processor's frame.
 const CS: i32 = 8;
 
@@ -120,34 +121,35 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
     let timer = apic::timer_address() as i32;
     let mut draft = Draft::new(&CLASS, ("tick", 0));
     let d = &mut draft;
-    let [slow, kernel, early, set, named, marked, attend] = core::array::from_fn(|_| d.label());
+    let [slow, alone, kernel, early, set, named, marked, attend] =
+        core::array::from_fn(|_| d.label());
 
     guard::enter_interrupt(d);
     dynasm!(d ; .arch x64
+        ; test BYTE [rsp + CS], 3
+        ; jz =>kernel
         ; push rdi
         ; push rsi
-        ; push rdx
-        ; push rcx
-        ; push rax
-        ; test BYTE [rsp + FIRST + CS], 3
-        ; jz =>kernel
         ; mov rdi, [rsp + FIRST + FRAME + StackBase::CPU as i32]
-        ; mov rcx, [rsp + FIRST + FRAME + StackBase::TTE as i32]
         ; mov rsi, [rdi + Cpu::THREAD as i32]
         ; cmp DWORD [rsi + ready], 2
     );
     if plan.several_cpus {
         dynasm!(d ; .arch x64
-            ; jne =>slow
+            ; jne =>alone
             ; cmp DWORD [rsi + shelf], 0
-            ; jne =>slow
+            ; jne =>alone
             ; cmp DWORD [plan.idle as i32], 0
-            ; jne =>slow
+            ; jne =>alone
         );
     } else {
-        dynasm!(d ; .arch x64 ; jb =>slow);
+        dynasm!(d ; .arch x64 ; jb =>alone);
     }
     dynasm!(d ; .arch x64
+        ; push rdx
+        ; push rcx
+        ; push rax
+        ; mov rcx, [rsp + SECOND + FRAME + StackBase::TTE as i32]
         ; rdtsc
         ; shl rdx, 32
         ; or rax, rdx
@@ -170,16 +172,8 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
         ; mov [timer], eax
         ; mov DWORD [eoi_address() as i32], 0
         ; mov WORD [rsi + patience], i16::from(TICKING) << 8
-        ; mov rax, [plan.epoch as i32]
     );
-    if plan.several_cpus {
-        dynasm!(d ; .arch x64
-            ; mov rdx, [rsi + offset_of!(Local, seen) as i32]
-            ; mov [rdx], rax
-        );
-    } else {
-        dynasm!(d ; .arch x64 ; mov [plan.seen as i32], rax);
-    }
+    quiescent(d, plan);
     dynasm!(d ; .arch x64
         ; inc QWORD [rdi + Cpu::QUANTA as i32]
         ; mov DWORD [rdi + Cpu::NEED_RESCHED as i32], 0
@@ -260,54 +254,65 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
         ; jmp =>marked
     );
 
-    dynasm!(d ; .arch x64 ; =>slow);
-    all(d);
-    save(d);
+    dynasm!(d ; .arch x64
+        ; =>slow
+        ; pop rax
+        ; pop rcx
+        ; pop rdx
+        // The two that are saved move down, in front of an error code and the vector.
+        ; =>alone
+        ; push QWORD [rsp + 8]
+        ; push QWORD [rsp + 8]
+        ; mov QWORD [rsp + 24], 0
+        ; mov QWORD [rsp + 16], i32::from(TIMER_VECTOR)
+    );
+    save(d, &FRAMED[2..]);
     if plan.smap {
         dynasm!(d ; .arch x64 ; clac);
     }
-    dynasm!(d ; .arch x64 ; cld ; mov rdi, rsp);
+    dynasm!(d ; .arch x64 ; cld);
+    quiescent(d, plan);
+    dynasm!(d ; .arch x64 ; mov rdx, rdi ; mov rdi, rsp);
     d.call_abs(plan.program);
     dynasm!(d ; .arch x64 ; test al, al);
     restore(d);
     dynasm!(d ; .arch x64 ; lea rsp, [rsp + 16] ; jz =>attend);
     guard::leave_interrupt(d);
 
-    dynasm!(d ; .arch x64 ; =>kernel);
-    all(d);
+    dynasm!(d ; .arch x64 ; =>kernel ; push 0 ; push i32::from(TIMER_VECTOR));
     d.jmp_abs(plan.common);
     let sealed = draft.seal()?;
     // SAFETY: `Gate` promises nothing to Rust callers.
     Ok(unsafe { Routine::from(sealed) })
 }
 
-/// Pushes the registers of a frame.
+/// Notes a quiescent point of the CPU whose part is at rsi. Changes rax, and rdx where there are several.
+fn quiescent(d: &mut Draft, plan: &Plan) {
+    dynasm!(d ; .arch x64 ; mov rax, [plan.epoch as i32]);
+    if plan.several_cpus {
+        dynasm!(d ; .arch x64
+            ; mov rdx, [rsi + offset_of!(Local, seen) as i32]
+            ; mov [rdx], rax
+        );
+    } else {
+        dynasm!(d ; .arch x64 ; mov [plan.seen as i32], rax);
+    }
+}
+
+/// Pushes these registers of a frame.
 #[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
-fn save(d: &mut Draft) {
-    for register in FRAMED {
+fn save(d: &mut Draft, registers: &[u8]) {
+    for &register in registers {
         dynasm!(d ; .arch x64 ; push Rq(register));
     }
 }
 
-/// Pops them. Changes no flags.
+/// Pops all of a frame. Changes no flags.
 #[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
 fn restore(d: &mut Draft) {
     for register in FRAMED.into_iter().rev() {
         dynasm!(d ; .arch x64 ; pop Rq(register));
     }
-}
-
-/// Restores the registers saved before the decision, and pushes an error code and the vector.
-fn all(d: &mut Draft) {
-    dynasm!(d ; .arch x64
-        ; pop rax
-        ; pop rcx
-        ; pop rdx
-        ; pop rsi
-        ; pop rdi
-        ; push 0
-        ; push i32::from(TIMER_VECTOR)
-    );
 }
 
 /// From here to the `clac` before the switch, the program's memory may be read.

@@ -18,7 +18,7 @@
 use crate::balance;
 use crate::balance::sample;
 use crate::entry::chain::chain;
-use crate::running::local::{IDLE, Local, OVERDUE, STILL, TICKING, here};
+use crate::running::local::{IDLE, Local, OVERDUE, STILL, TICKING, here, running};
 use crate::running::ready::{End, URGENT};
 use crate::running::{budget, urgent};
 use crate::switch::Kind;
@@ -124,12 +124,16 @@ pub(crate) fn fired(frame: &mut TrapFrame) {
     handle(cpu, local, me, frame, of_program);
 }
 
-/// The timer interrupt of a program, from the generated handler: all of the interrupt. Returns whether the
-/// program goes on at once with `frame`. Otherwise something is asked of the CPU or the thread, and the
-/// interrupt ends as one does that has woken a thread.
-pub(crate) extern "sysv64" fn fired_in_program(frame: &mut TrapFrame) -> bool {
-    let (cpu, local, me) = here();
-    sync::epoch::quiescent(cpu.number());
+/// The timer interrupt of a program on `cpu`, whose part `local` is, from the generated handler, which has
+/// noted a quiescent point: the rest of the interrupt. Returns whether the program goes on at once with
+/// `frame`. Otherwise something is asked of the CPU or the thread, and the interrupt ends as one does that
+/// has woken a thread.
+pub(crate) extern "sysv64" fn fired_in_program(
+    frame: &mut TrapFrame,
+    local: &Local,
+    cpu: &Cpu,
+) -> bool {
+    let me = running(cpu);
     cpu.dispatcher
         .store(me.dispatch.load(Ordering::Acquire), Ordering::Relaxed);
     cpu.handles(|| handle(cpu, local, me, frame, true));
@@ -208,10 +212,10 @@ fn call_later_alarms(_: usize) {
 fn call_alarms(cpu: &Cpu, local: &Local, me: &Tte, (stamp, now): (u64, u64), look: bool) {
     // A thread that an alarm wakes always goes to the front.
     local.ticking.store(TICKING, Ordering::Relaxed);
-    let waited = local.chain.count();
+    let waited = local.chain.mark();
     let more = call_alarm(local, now) && next_ns(local) <= now && call_others(local, now);
     // Without room in the chain, the next interrupt, which comes at once, continues.
-    let chained = (more || local.chain.count() > waited) && chain(call_later_alarms, 0).is_ok();
+    let chained = (more || local.chain.mark() != waited) && chain(call_later_alarms, 0).is_ok();
     local.alarms_chained.store(chained, Ordering::Relaxed);
     if !chained {
         keep_quantum(cpu, local, me, (stamp, now), look);

@@ -134,7 +134,7 @@ const AIMS: &[Aim] = &[
         "timer_fire",
         4.5,
         5.0,
-        "Counted by function: some 260 the call that sets the timer, 160 its interrupt and 130 the alarm in Rust, 360 generated code (the stubs, the frame of the signal, its return).",
+        "Counted by function: some 230 the call that sets the timer, 150 its interrupt and 130 the alarm in Rust, 340 generated code (the stubs, the frame of the signal, its return).",
     ),
     aim("key_echo", 6.0, 6.0, ""),
     aim("signal_self", 8.0, 8.0, ""),
