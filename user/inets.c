@@ -603,6 +603,36 @@ static void endings(void)
 
 /* --- connecting without waiting --- */
 
+static void *end_abruptly(void *fd)
+{
+    struct linger now = {.l_onoff = 1};
+    setsockopt((long)fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    close((long)fd);
+    return 0;
+}
+
+/* The other end breaks the connection while this one looks. */
+static void breaks(void)
+{
+    long ends = 0, others = 0;
+    for (int i = 0; i < 300; i++) {
+        int s[2];
+        char byte;
+        ssize_t n;
+        pthread_t thread;
+        couple(s);
+        pthread_create(&thread, 0, end_abruptly, (void *)(long)s[1]);
+        while ((n = recv(s[0], &byte, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN)
+            ;
+        ends += n == 0;
+        others += n > 0 || (n < 0 && errno != ECONNRESET);
+        pthread_join(thread, 0);
+        close(s[0]);
+    }
+    equal(ends, 0, "who reads a connection that is broken never finds its end");
+    equal(others, 0, "but that it was reset");
+}
+
 static void *accept_later(void *fd)
 {
     struct timespec t = {0, 50000000};
@@ -968,7 +998,7 @@ static void options(void)
 
 static const struct group groups[] = {
     {"connections", connections}, {"addresses", addresses}, {"ports", ports},     {"rests", rests}, {"endings", endings},
-    {"patience", patience},       {"floods", floods},       {"crowds", crowds}, {"watches", watches},
+    {"breaks", breaks},           {"patience", patience},   {"floods", floods},       {"crowds", crowds}, {"watches", watches},
     {"options", options},
 };
 

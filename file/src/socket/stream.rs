@@ -132,7 +132,7 @@ impl Socket {
                 Err(error) => error,
                 Ok(()) if self.reads_no_more() => {
                     // Something may have come since the look above.
-                    if self.inbox.has_data() {
+                    if self.inbox.has_data() || self.has_error() {
                         continue;
                     }
                     break;

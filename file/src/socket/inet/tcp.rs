@@ -267,17 +267,21 @@ pub(super) fn ends(socket: &Socket, ending: Ending) {
         refuse(&peer, theirs);
         return;
     }
-    let before = peer.shut.fetch_or(NO_READ | NO_WRITE, Ordering::SeqCst);
-    theirs.first.store(false, Ordering::SeqCst);
-    if theirs.stage() == BROKEN || before & (ENDED | NO_WRITE) == ENDED | NO_WRITE {
-        return;
+    let before = peer.shut.load(Ordering::SeqCst);
+    let quietly = theirs.stage() == BROKEN || before & (ENDED | NO_WRITE) == ENDED | NO_WRITE;
+    if !quietly {
+        // Before the end can be seen: a reader would take that for all.
+        theirs.set_stage(BROKEN);
+        peer.set_error(match before & ENDED {
+            0 => Errno::ECONNRESET,
+            _ => Errno::EPIPE,
+        });
     }
-    theirs.set_stage(BROKEN);
-    peer.inbox.shut();
-    peer.set_error(match before & ENDED {
-        0 => Errno::ECONNRESET,
-        _ => Errno::EPIPE,
-    });
+    peer.shut.fetch_or(NO_READ | NO_WRITE, Ordering::SeqCst);
+    theirs.first.store(false, Ordering::SeqCst);
+    if !quietly {
+        peer.inbox.shut();
+    }
 }
 
 /// `socket` is being closed, and still has its port.
