@@ -70,9 +70,7 @@ impl Collector {
             }
         }
     }
-}
 
-impl Collector {
     /// The running thread, which waits for the end of the turn, lends its own turns to the thread that has
     /// it: an urgent thread that only yielded would keep the CPU from that thread.
     fn help(&self) {

@@ -1,4 +1,5 @@
 //! A thread that waits for the end of a grace period lends its turns to the threads that run callbacks.
+#![cfg(not(loom))]
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -15,6 +15,7 @@ use abi::linux::{
     O_NONBLOCK, O_PATH, RLIMIT_LOCKS, SEEK_CUR, SEEK_END, SEEK_SET,
 };
 use abi::nr;
+use account::Cred;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
@@ -135,10 +136,7 @@ fn record_now(task: &Task, fd: i32, addr: usize) -> Option<Result<usize>> {
         owner,
         pid: process.pid,
     };
-    let payer = Payer {
-        user: &cred.user,
-        limit: process.limits.try_lock()?.cur(RLIMIT_LOCKS),
-    };
+    let payer = payer_now(process, cred)?;
     if !lock::set_now(file, &lock, &payer) {
         return None;
     }
@@ -150,6 +148,14 @@ fn record_now(task: &Task, fd: i32, addr: usize) -> Option<Result<usize>> {
     // As in `still_open`.
     with_interrupts(|| lock::give_up(file, owner));
     Some(Err(Errno::EBADF))
+}
+
+/// The payer of a lock that is taken at once, by `cred`. None: the limit cannot be seen now.
+fn payer_now<'a>(process: &Process, cred: &'a Cred) -> Option<Payer<'a>> {
+    Some(Payer {
+        user: &cred.user,
+        limit: process.limits.try_lock()?.cur(RLIMIT_LOCKS),
+    })
 }
 
 /// The same by whatever way.
@@ -451,10 +457,7 @@ fn flock_now(task: &Task, fd: i32, operation: i32) -> Option<()> {
         owner,
         pid: process.pid,
     };
-    let payer = Payer {
-        user: &cred.user,
-        limit: process.limits.try_lock()?.cur(RLIMIT_LOCKS),
-    };
+    let payer = payer_now(process, cred)?;
     // SAFETY: interrupts have been off since it was at hand.
     let counted = unsafe { files.keep(fd, of) }?;
     let taken = lock::set_now(file, &lock, &payer);
