@@ -70,10 +70,10 @@ const fn virtio(
 }
 
 static DRIVERS: [Driver; 6] = [
-    virtio(3, "virtio-console", console::start),
+    virtio(3, "virtio-console", start_console),
     virtio(4, "virtio-rng", entropy::start),
     virtio(5, "virtio-balloon", balloon::start),
-    virtio(9, "virtio-9p", share::start),
+    virtio(9, "virtio-9p", start_share),
     Driver {
         kind: Kind::Function(ac97::ID.0, ac97::ID.1),
         name: "ac97",
@@ -181,6 +181,23 @@ static SLOTS: Monitor<Vec<(Slot, Ways)>> = Monitor::new(Vec::new());
 /// its next interrupt.
 const AT_ONCE: usize = 8;
 
+/// Starts the virtio console. A port has the first name that the host gives it and no other device has.
+fn start_console(transport: &Transport, ways: &mut Ways) -> Started {
+    console::start(transport, ways, |name, port| {
+        if !names::is_taken(name) && port.take_name() {
+            // Without memory for it the port has no name, and cannot be found.
+            let _unnamed = names::add(name, Device::Port(port));
+        }
+    })
+}
+
+/// Starts a directory of the host's.
+fn start_share(transport: &Transport, ways: &mut Ways) -> Started {
+    let share = share::start(transport, ways, names::is_taken)?;
+    names::add(share.name(), Device::Share(share.clone()))?;
+    Ok(share)
+}
+
 /// Starts a sound card with Intel's AC97 interface.
 fn start_ac97(function: &Function, ways: &mut Ways) -> Started {
     alone()?;
@@ -199,9 +216,9 @@ fn start_hda(function: &Function, ways: &mut Ways) -> Started {
 
 /// There is one sound card at a time.
 fn alone() -> Result<(), Unusable> {
-    match names::find(sound::NAME) {
-        Some(_) => Err(Unusable::Resources),
-        None => Ok(()),
+    match names::is_taken(sound::NAME) {
+        true => Err(Unusable::Resources),
+        false => Ok(()),
     }
 }
 
@@ -288,7 +305,7 @@ fn bring_up(at: At, driver: &Driver, hardware: Hardware) -> Result<(), Unusable>
         // most.
         let mut running = RUNNING.lock();
         if running.try_reserve(1).is_err() {
-            server.remove();
+            dismiss(&*server);
             return Err(Unusable::Resources);
         }
         running.push(Running {
@@ -409,14 +426,19 @@ fn remove(here: impl Fn(&At) -> bool) {
         drop(running);
         // First no more requests are sent, then it does nothing more by itself, then its interrupts are
         // removed.
-        gone.server.remove();
-        if let Some(name) = gone.server.name() {
-            names::remove(name);
-        }
+        dismiss(&*gone.server);
         gone.hardware.stop();
         gone.ways.end();
         log!("{}: {} removed", gone.at, gone.driver);
     }
+}
+
+/// Nobody finds the device of `server` any more, and nothing more is asked of it.
+fn dismiss(server: &dyn Server) {
+    if let Some(name) = server.name() {
+        names::remove(name);
+    }
+    server.remove();
 }
 
 /// Calls `f` with each device: its location, its driver, its name, and its interrupts.

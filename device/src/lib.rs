@@ -2,10 +2,10 @@
 //! (dissertation, 4.4.2).
 //!
 //! *Interface*: [`start`] finds the devices on the bus and starts those with a driver, [`attend`] handles
-//! devices that are added or removed later; [`serial`], the 16550 lines, which are on no bus; [`names`], the
-//! symbol table by which the rooms above find a device; [`stream`], their interface to a device that carries
-//! bytes. Drivers wake threads only through `sync`'s wait lists, and chain procedures through
-//! [`callouts`].
+//! devices that are added or removed later; [`start_line`] is for the 16550 lines ([`serial`]), which are on
+//! no bus; [`names`], the symbol table by which the rooms above find a device; [`stream`], their interface to
+//! a device that carries bytes. Drivers wake threads only through `sync`'s wait lists, and chain procedures
+//! through [`callouts`].
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
@@ -31,6 +31,8 @@ pub mod virtio;
 
 pub use bus::{At, attend, for_each, may_change, measure, start};
 pub use server::{changes, pending};
+
+use quaject::queue::Parties;
 
 /// Why a device cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +67,16 @@ impl From<pci::Odd> for Unusable {
     fn from(odd: pci::Odd) -> Self {
         Unusable::Odd(odd)
     }
+}
+
+/// Starts a serial line and enters it among the [`names`]. No source of it is on yet. `readers` is how many
+/// threads may read. Once for each line.
+///
+/// # Errors
+/// [`Unusable`].
+pub fn start_line(line: &'static serial::Serial, readers: Parties) -> Result<(), Unusable> {
+    line.start(readers)?;
+    Ok(names::add(line.name(), names::Device::Serial(line))?)
 }
 
 /// Calls `f` with name, vector and number of the interrupts that each device's generated handler has taken

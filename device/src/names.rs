@@ -1,8 +1,8 @@
-//! The kernel's names for its devices: a symbol table, where device servers enter themselves and the rooms
-//! above find them.
+//! The kernel's names for its devices: a symbol table, where the rooms above find them.
 //!
-//! *Interface*: [`add`] when a device was started, [`remove`] when it has gone, [`find`] from anywhere in
-//! thread context, [`for_each`] for listings. A name stays, though it may stand for nothing.
+//! *Interface*: [`add`] by who has started a device, [`remove`] when it goes, [`find`] from anywhere in
+//! thread context, [`for_each`] for listings. A name stays, though it may stand for nothing. No driver knows
+//! this table.
 //!
 //! Source: dissertation, section 4.1.3 (a symbol-table quaject maps names to what they stand for).
 //!
@@ -82,6 +82,11 @@ pub fn remove(name: &str) {
 pub fn find(name: &str) -> Option<Device> {
     // Bound: one count.
     entry(NAMES.get()?.lookup(name)?).lock().clone()
+}
+
+/// Whether a device is called `name`.
+pub fn is_taken(name: &str) -> bool {
+    find(name).is_some()
 }
 
 /// The serial line called `name`.

@@ -99,7 +99,7 @@ fn start_lines(mode: Mode) -> core::result::Result<(), Unusable> {
             Mode::Stream => Parties::Many,
             Mode::Terminal(_) => Parties::One,
         };
-        match line.start(readers) {
+        match device::start_line(line, readers) {
             Err(Unusable::Absent) => continue,
             started => started?,
         }

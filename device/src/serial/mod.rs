@@ -3,7 +3,7 @@
 //! *Interface* (table 4.4). Callentries: [`Serial::enable`], [`Serial::disable`] of a [`Source`]. The data
 //! path is a generated interrupt handler ([`synth`]) that moves bytes between the chip and the queues;
 //! threads use the queues of a [`Stream`] and [`Serial::send`], which never wait, and its lists, which do.
-//! Any thread may write, and any write stays whole; how many may read, [`Serial::start`] is told.
+//! Any thread may write, and any write stays whole; how many may read, [`crate::start_line`] is told.
 //!
 //! The queues are Queue quajects, linked as in figure 4.2. A full input queue turns the receiver off
 //! (`Q_full`, in the handler) and the reader that makes room turns it on again (`Q_full-1`), so that nothing
@@ -179,7 +179,7 @@ impl Serial {
 
     /// Finds the chip, makes the line's quajects, sets 115200 bits a second 8N1 with FIFOs, and takes an
     /// interrupt vector. No source is on yet. `readers` is how many threads may read. Once.
-    pub fn start(&'static self, readers: Parties) -> Result<(), Unusable> {
+    pub(crate) fn start(&'static self, readers: Parties) -> Result<(), Unusable> {
         self.write_port(SCRATCH, 0x5a);
         if self.read_port(SCRATCH) != 0x5a {
             return Err(Unusable::Absent);
@@ -205,10 +205,7 @@ impl Serial {
         if let Some(watch) = self.parts.get().and_then(|parts| parts.watch.as_ref()) {
             watch.begin(vector, LONGEST_NS);
         }
-        Ok(crate::names::add(
-            self.name,
-            crate::names::Device::Serial(self),
-        )?)
+        Ok(())
     }
 
     /// Sends the chip a byte of its own and sees whether it calls that "received", which with a trigger level

@@ -1,6 +1,6 @@
 //! A directory of the host's: questions to its file server, and answers, several on their way at a time.
 //!
-//! *Interface*: [`start`]; a [`Share`] is found by its name ([`crate::names`]). [`Share::turn`] gives a place
+//! *Interface*: [`start`]; a [`Share`] is found by its [name](Share::name). [`Share::turn`] gives a place
 //! for a question and its answer; [`Turn::question`] is where it is written, [`Turn::ask`] sends it and
 //! sleeps until there is an [`Answer`], [`Turn::tell`] sends it and does not wait. The room above defines the
 //! messages (9P2000.L).
@@ -24,7 +24,6 @@ use super::transport::{Bell, NO_VECTOR, Transport};
 use super::ways::Ways;
 use crate::Unusable;
 use crate::interrupt::Source;
-use crate::names::{self, Device};
 use crate::pci::Odd;
 use crate::server::Server;
 use alloc::string::String;
@@ -133,17 +132,21 @@ fn tag(transport: &Transport) -> Result<String, Unusable> {
     Ok(name)
 }
 
-/// Starts the device behind `transport`.
+/// Starts the device behind `transport`, unless `is_taken` says that another one has its name.
 ///
 /// # Errors
 /// [`Unusable`].
-pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, Unusable> {
+pub fn start(
+    transport: &Transport,
+    ways: &mut Ways,
+    is_taken: fn(&str) -> bool,
+) -> Result<Arc<Share>, Unusable> {
     const MOUNT_TAG: u64 = 1;
     if transport.negotiate(MOUNT_TAG)? & MOUNT_TAG == 0 {
         return Err(Odd::Fit.into());
     }
     let name = tag(transport)?;
-    if names::find(&name).is_some() {
+    if is_taken(&name) {
         return Err(Odd::Fit.into());
     }
     ways.open(transport, 1)?;
@@ -170,13 +173,11 @@ pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, 
     let share = try_arc(share).map_err(|_| Unusable::Resources)?;
     interrupt.add(share.clone(), asks)?;
     transport.go();
-    names::add(&share.name, Device::Share(share.clone()))?;
     Ok(share)
 }
 
 impl Server for Share {
     fn remove(&self) {
-        names::remove(&self.name);
         self.gone.store(true, Ordering::SeqCst);
         self.freed.wake_all();
         for place in &self.places {

@@ -15,7 +15,6 @@ use super::super::transport::{Bell, Transport};
 use super::{CONSOLE, Console, Port};
 use crate::Unusable;
 use crate::interrupt::{Source, later};
-use crate::names::{self, Device};
 use crate::pci::Odd;
 use crate::virtio::flow::Way;
 use alloc::boxed::Box;
@@ -207,27 +206,23 @@ pub(super) fn heed(console: &Console) {
             let _silent = console.say(Event::PortReady, number, 1);
         } else if event == Event::DeviceRemove as u16 {
             port.remove();
-        } else if event == Event::PortName as u16 {
-            name(port, &bytes[MESSAGE..len]);
+        } else if event == Event::PortName as u16
+            && let Some(name) = name(&bytes[MESSAGE..len])
+        {
+            (console.named)(name, port);
         }
     }
 }
 
-/// Enters a port under the name that the host has for it, unless it has one, or another device has it.
-fn name(port: &'static Port, bytes: &[u8]) {
+/// The name in a message; None for one that is not plain.
+fn name(bytes: &[u8]) -> Option<&str> {
     let end = bytes.iter().position(|byte| *byte == 0);
     let bytes = &bytes[..end.unwrap_or(bytes.len())];
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     if bytes.is_empty() || !bytes.iter().all(plain) {
-        return;
+        return None;
     }
-    if let Ok(name) = core::str::from_utf8(bytes)
-        && names::find(name).is_none()
-        && port.take_name()
-    {
-        // Without memory for it the port has no name, and cannot be found.
-        let _unnamed = names::add(name, Device::Port(port));
-    }
+    core::str::from_utf8(bytes).ok()
 }
 
 /// Lets bytes flow through `port` in one direction; once for each.

@@ -1,7 +1,7 @@
 //! The virtio console: a port for each stream that the host connects.
 //!
-//! *Interface*: [`start`] brings the device up and gives its ports the names that the host has for them
-//! ([`crate::names`]); [`open`] lets bytes flow. A thread follows the host's later changes, such as new or
+//! *Interface*: [`start`] brings the device up and tells which names the host has for its ports ([`Named`]);
+//! [`open`] lets bytes flow. A thread follows the host's later changes, such as new or
 //! removed ports: [`changes`] wakes it when something is [`pending`], to [`attend`] to, until the whole
 //! device [`is_gone`].
 //!
@@ -35,12 +35,16 @@ const PORTS: u32 = 8;
 /// The feature of several ports.
 const MULTIPORT: u64 = 1 << 1;
 
+/// Is told each plain name that the host has for a port, which may be taken.
+pub type Named = fn(&str, &'static Port);
+
 /// The device.
 struct Console {
     transport: Transport,
     control: &'static Control,
     /// By number; those that the host has not added are no less there.
     ports: Vec<&'static Port>,
+    named: Named,
     /// Says something to the host.
     speaking: Monitor<()>,
     /// It was taken away.
@@ -50,11 +54,15 @@ struct Console {
 /// A machine has one.
 static CONSOLE: Once<Console> = Once::new();
 
-/// Starts the device behind `transport`.
+/// Starts the device behind `transport`. From now on `named` is told the names of its ports.
 ///
 /// # Errors
 /// [`Unusable`].
-pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, Unusable> {
+pub fn start(
+    transport: &Transport,
+    ways: &mut Ways,
+    named: Named,
+) -> Result<Arc<dyn Server>, Unusable> {
     const MAX_PORTS: usize = 4;
     if CONSOLE.get().is_some() {
         return Err(Unusable::Resources);
@@ -81,6 +89,7 @@ pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, 
         transport: *transport,
         control,
         ports,
+        named,
         speaking: Monitor::new(()),
         gone: AtomicBool::new(false),
     };
