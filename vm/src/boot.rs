@@ -2,9 +2,8 @@
 //!
 //! *Interface*: [`memory`], once.
 
-use crate::frame::{Frame, Frames, uninitialized};
+use crate::frame::{Frame, Frames, Kernel, Memory, uninitialized};
 use crate::heap;
-use crate::memory::{Kernel, Memory};
 use abi::layout::{PAGE, WINDOW_LEN};
 use machine::boot::Region;
 

@@ -7,7 +7,7 @@
 //!
 //! Nothing here knows threads, files or system calls. A space asks a [`space::Pager`] for the
 //! content of a file page; running out of memory is an error value everywhere.
-//! On the host an arena of fake physical memory stands for the machine's ([`memory::Kernel`]),
+//! On the host an arena of fake physical memory stands for the machine's ([`frame::Kernel`]),
 //! made at first use, so that higher rooms can test against frames and spaces.
 #![cfg_attr(not(test), no_std)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
@@ -22,14 +22,13 @@ extern crate std;
 mod boot;
 mod boot_cell;
 pub mod code;
+#[cfg(test)]
+mod fake;
 pub mod fallible;
 pub mod frame;
 pub mod heap;
-#[cfg(not(target_os = "none"))]
-mod host;
 mod kernel;
 mod magazine;
-pub mod memory;
 pub mod mmio;
 mod primitive;
 pub mod rights;
@@ -42,7 +41,8 @@ pub mod tlb;
 pub mod user;
 
 pub use frame::{Frame, FrameRef};
-pub use space::{Access, AddressSpace, AreaInfo, Backing, FaultError, Pager, Placement, Prot};
+pub use space::{Access, AddressSpace, AreaInfo, Backing, FaultError, Pager, Placement};
+pub use table::Prot;
 
 /// Takes over the machine's memory: frame metadata from the boot memory map, the heap, the code space.
 /// On the boot CPU, with interrupts off, before any allocation. Panics when the memory map

@@ -10,8 +10,8 @@
 )]
 
 use crate::rights::Survey;
-use crate::space::{Access, AddressSpace, Backing, Placement, Prot, Role};
-use crate::table::{KERNEL_DATA, KERNEL_TEXT, no_execute};
+use crate::space::{Access, AddressSpace, Backing, Placement, Role};
+use crate::table::{KERNEL_DATA, KERNEL_TEXT, Prot, no_execute};
 use crate::{frame, heap, mmio, stack, tlb, user};
 use abi::errno::Errno;
 use abi::layout::{CODE, PAGE, STACK_SIZE, STACK_SLOT};

@@ -45,7 +45,7 @@ fn due(first: u64, forgotten: &AtomicU64, generation: u64) -> Due {
 #[cfg(target_os = "none")]
 mod bare {
     use super::{DEAD, due};
-    use crate::memory::{Kernel, Memory};
+    use crate::frame::{Kernel, Memory};
     use abi::layout::PAGE;
     use core::arch::asm;
     use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};

@@ -8,9 +8,8 @@
 //! Others (mappings, generated routines, other CPUs) may change the bytes meanwhile, as with every file:
 //! nothing here makes a reference to them.
 
-use super::FrameRef;
-use crate::memory::raw::inside;
-use crate::memory::{Kernel, Memory};
+use super::raw::inside;
+use super::{FrameRef, Kernel, Memory};
 use abi::errno::{Errno, Result};
 use core::marker::PhantomData;
 use core::ops::Range;

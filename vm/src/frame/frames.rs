@@ -11,11 +11,11 @@
 //! what is under way ([`super::free`]).
 
 use super::Frame;
+use super::Memory;
 use super::bitmap::{Bitmap, Hints, ORDERS};
 use super::free::Free;
 use super::stock::Stock;
 use crate::magazine::Magazine;
-use crate::memory::Memory;
 use abi::layout::PAGE;
 use core::cell::UnsafeCell;
 use core::mem::size_of;

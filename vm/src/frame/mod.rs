@@ -6,6 +6,7 @@
 //! those of several pages. The kernel's own frames come from the bottom of memory and programs' from the top,
 //! so that the heap finds room below 1 GiB. Programs' pages ask [`alloc_user`], which leaves the kernel a
 //! reserve: so the kernel's own small allocations succeed when programs have eaten everything else.
+//! [`Memory`] is where physical memory is seen from; tables, spaces and the heap work on any.
 //!
 //! The metadata (two bits' worth of bitmap and four bytes of share count a frame) is sized and placed at
 //! boot.
@@ -14,11 +15,15 @@
 //! Source: Massalin and Pu 1991, "real memory management" (a lock-free free list there; a bitmap
 //! here, because contiguous runs can be found in it).
 
+#[cfg(not(target_os = "none"))]
+mod arena;
 mod bitmap;
 mod bytes;
 pub mod fail;
 mod frames;
 mod free;
+mod memory;
+mod raw;
 mod reference;
 mod row;
 mod stock;
@@ -27,10 +32,10 @@ mod tests;
 
 pub use bytes::FrameBytes;
 pub use frames::{Frames, Stats};
+pub use memory::{Kernel, Memory};
 pub use reference::FrameRef;
 pub use row::{Places, Row};
 
-use crate::memory::{Kernel, Memory};
 use abi::layout::PAGE_SHIFT;
 use bitmap::ORDERS;
 
@@ -78,7 +83,7 @@ static FRAMES: Frames = Frames::empty();
 #[inline]
 pub fn global() -> &'static Frames {
     #[cfg(not(target_os = "none"))]
-    crate::host::arena();
+    arena::arena();
     &FRAMES
 }
 

@@ -1,8 +1,8 @@
 //! The frame allocator over fake memory, alone and with several threads.
 
 use super::*;
-use crate::memory::Memory;
-use crate::memory::fake::Fake;
+use crate::fake::Fake;
+use crate::frame::Memory;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 

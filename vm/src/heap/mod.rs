@@ -11,7 +11,7 @@ mod tests;
 pub(crate) use slab::Heap;
 pub use slab::Stats;
 
-use crate::memory::Kernel;
+use crate::frame::Kernel;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// The procedure for a thread that finds even the reserve used up: a `fn()`.
@@ -49,7 +49,6 @@ pub(crate) unsafe fn install(metadata: *mut u8, frames: usize) {
 #[cfg(target_os = "none")]
 mod global {
     use super::HEAP;
-    use crate::memory::{Kernel, Memory};
     use abi::layout::PAGE;
     use core::alloc::{GlobalAlloc, Layout};
 
@@ -62,7 +61,7 @@ mod global {
     /// refused, wait where that is possible.
     #[cold]
     fn again(layout: Layout) -> *mut u8 {
-        if Kernel.reclaim()
+        if super::trim() > 0
             && let Some(object) = HEAP.alloc(layout)
         {
             return object;
@@ -76,7 +75,7 @@ mod global {
         let until = machine::clock::now_ns() + PATIENCE_NS;
         loop {
             starved();
-            Kernel.reclaim();
+            super::trim();
             if let Some(object) = HEAP.alloc(layout) {
                 return object;
             }

@@ -18,9 +18,8 @@
 //! anchor word; no descriptors, no per-CPU heaps here); tags: dissertation, 5.2.1.
 
 use crate::boot_cell::BootCell;
-use crate::frame::Frame;
+use crate::frame::{Frame, Memory};
 use crate::magazine::Magazine;
-use crate::memory::Memory;
 use abi::layout::PAGE;
 use core::alloc::Layout;
 use core::mem::size_of;

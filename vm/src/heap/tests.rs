@@ -1,8 +1,8 @@
 //! The heap over fake memory, alone and with several threads.
 
 use super::Heap;
-use crate::memory::Memory;
-use crate::memory::fake::Fake;
+use crate::fake::Fake;
+use crate::frame::Memory;
 use std::alloc::Layout;
 
 fn heap(frames: usize) -> (&'static Heap<Fake>, Fake) {

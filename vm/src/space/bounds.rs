@@ -5,9 +5,9 @@
 //! provides the bounds where there is no caller: where a stack grows. [`AddressSpace::lock`],
 //! [`AddressSpace::lock_all`], [`AddressSpace::sizes`].
 
-use super::area::{Area, Content, Prot};
-use super::{AddressSpace, Areas, Inner};
-use crate::memory::Memory;
+use super::area::{Area, Content};
+use super::{AddressSpace, Areas, Inner, Machine};
+use crate::table::Prot;
 use abi::errno::Errno;
 use abi::layout::{page_ceil, page_floor};
 use core::sync::atomic::Ordering;
@@ -50,7 +50,7 @@ pub fn link_bounds(bounds: fn() -> Bounds) {
 
 /// The running thread's bounds.
 #[cfg(target_os = "none")]
-pub(crate) fn bounds_of_caller() -> Bounds {
+pub(super) fn bounds_of_caller() -> Bounds {
     CALLER.get().map_or(Bounds::NONE, |bounds| bounds())
 }
 
@@ -172,7 +172,7 @@ impl Inner {
     }
 }
 
-impl<M: Memory> AddressSpace<M> {
+impl<M: Machine> AddressSpace<M> {
     /// Whether all that there is, and the data, stays within `bounds`.
     pub fn is_within(&self, bounds: &Bounds) -> bool {
         let inner = self.held();

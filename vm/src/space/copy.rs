@@ -4,15 +4,14 @@
 //! `/proc/PID/cmdline`, a debugger; [`AddressSpace::shared_place`] for futexes.
 
 use super::area::Content;
-use super::{Access, AddressSpace, FaultError};
+use super::{Access, AddressSpace, FaultError, Machine};
 use crate::frame::Frame;
-use crate::memory::Memory;
 use crate::table::{PRESENT, WRITE, frame_of};
 use abi::errno;
 use abi::layout::{PAGE, USER_END, page_floor};
 use core::sync::atomic::Ordering;
 
-impl<M: Memory> AddressSpace<M> {
+impl<M: Machine> AddressSpace<M> {
     /// Reads this space, active or not; pages appear as if the program had read. All or an error.
     pub fn read_at(&self, address: usize, into: &mut [u8]) -> Result<(), FaultError> {
         let mut done = 0;

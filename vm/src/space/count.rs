@@ -5,8 +5,9 @@
 //! [`Areas::admit_rights`]; each answers `ENOMEM` when there would be too many. As on Linux a new one may be
 //! one more than that, and one that becomes two may not.
 
-use super::area::{Area, Prot};
+use super::area::Area;
 use super::areas::{Areas, Entry};
+use crate::table::Prot;
 use abi::errno::Errno;
 use core::sync::atomic::{AtomicUsize, Ordering};
 

@@ -22,10 +22,11 @@ use super::bounds::Bounds;
 use super::guard::View;
 use super::own::For;
 use super::pager::Pager;
-use super::{Access, AddressSpace, FaultError, Inner, Prot};
+use super::{Access, AddressSpace, FaultError, Inner, Machine};
 use crate::frame::{Frame, FrameRef, Places, Row};
-use crate::memory::Memory;
-use crate::table::{self, ENTRIES, Last, Missing, NO_EXECUTE, PRESENT, WRITE, frame_of, occupied};
+use crate::table::{
+    self, ENTRIES, Last, Missing, NO_EXECUTE, PRESENT, Prot, WRITE, frame_of, occupied,
+};
 use abi::errno::Errno;
 use abi::layout::{PAGE, USER_END, page_floor};
 use alloc::sync::Arc;
@@ -76,7 +77,7 @@ struct Answer {
     neighbours: Row<AROUND>,
 }
 
-impl<M: Memory> AddressSpace<M> {
+impl<M: Machine> AddressSpace<M> {
     /// Makes the page at `address` ready for `access`. In thread context, interrupts on; may sleep in a
     /// pager.
     pub fn fault(&self, address: usize, access: Access) -> Result<(), FaultError> {

@@ -21,11 +21,10 @@ use super::area::Area;
 use super::gather::MANY;
 use super::habits::Habits;
 use super::resident::UNDER_MONITOR;
-use super::{AddressSpace, Inner, Prot};
+use super::{AddressSpace, Inner, Machine};
 use crate::frame::Frames;
-use crate::memory::Memory;
 use crate::table::{
-    self, DIRTY, FRAME, Last, PRESENT, SHARED, SPAN, Tables, WRITE, any_set, empty_before,
+    self, DIRTY, FRAME, Last, PRESENT, Prot, SHARED, SPAN, Tables, WRITE, any_set, empty_before,
     frame_of, is_unused,
 };
 use abi::errno::Errno;
@@ -40,7 +39,7 @@ pub(super) const FEW: usize = 4;
 /// Every so many forks all pages lose their right to write, and it shows anew which are written.
 const ANEW: u8 = 16;
 
-impl<M: Memory> AddressSpace<M> {
+impl<M: Machine> AddressSpace<M> {
     /// Another thread is going to run in the space, of this process or of another. By one that runs there.
     pub fn join(&self) {
         self.threads.fetch_add(1, Ordering::Relaxed);
@@ -305,7 +304,7 @@ impl Lost {
 
     /// CPUs forget the old rights: those pages' if they are few, else all. A program that forks again and
     /// again has written to a few pages since.
-    fn forget<M: Memory>(&self, memory: M, root: u64) {
+    fn forget<M: Machine>(&self, memory: M, root: u64) {
         match self.pages.get(..self.count) {
             Some([]) => {}
             Some(pages) => memory.forget_each(root, pages),

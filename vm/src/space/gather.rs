@@ -3,8 +3,8 @@
 //! *Interface*: [`Gather::clear`], [`Gather::page`], [`Gather::table`] while clearing; [`Gather::finish`] at
 //! the end. In between, a full gather forgets and frees what it has.
 
+use super::Machine;
 use crate::frame::Frame;
-use crate::memory::Memory;
 use crate::table::{any_set, frame_of};
 use abi::layout::PAGE;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ const TABLE: u32 = 1 << 31;
 /// More pages than this are forgotten all at once.
 pub(super) const MANY: usize = 8;
 
-pub(super) struct Gather<M: Memory> {
+pub(super) struct Gather<M: Machine> {
     memory: M,
     root: u64,
     /// Frame numbers, [`TABLE`] added to those of tables; `None` before the first one.
@@ -32,7 +32,7 @@ pub(super) struct Gather<M: Memory> {
     high: usize,
 }
 
-impl<M: Memory> Gather<M> {
+impl<M: Machine> Gather<M> {
     pub(super) fn new(memory: M, root: u64) -> Self {
         Gather {
             memory,

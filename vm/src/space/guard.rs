@@ -6,8 +6,7 @@
 //! [`Gate`](super::gate::Gate).
 
 use super::resident::UNDER_MONITOR;
-use super::{AddressSpace, Inner};
-use crate::memory::Memory;
+use super::{AddressSpace, Inner, Machine};
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering;
 
@@ -20,7 +19,7 @@ pub(super) struct View<'a> {
     pub(super) tally: usize,
 }
 
-impl<M: Memory> AddressSpace<M> {
+impl<M: Machine> AddressSpace<M> {
     /// Runs `part` pinned while the areas do not change, if this CPU has the space and no change is in
     /// progress. The work of `part` is bounded.
     #[inline(always)]
@@ -70,12 +69,12 @@ impl<M: Memory> AddressSpace<M> {
 }
 
 /// The monitor of a space is held: its areas stand still.
-pub(super) struct Held<'a, M: Memory> {
+pub(super) struct Held<'a, M: Machine> {
     space: &'a AddressSpace<M>,
     _monitor: sync::monitor::Guard<'a, ()>,
 }
 
-impl<'a, M: Memory> Held<'a, M> {
+impl<'a, M: Machine> Held<'a, M> {
     /// Begins a change.
     #[inline]
     pub(super) fn change(self) -> Change<'a, M> {
@@ -92,7 +91,7 @@ impl<'a, M: Memory> Held<'a, M> {
     }
 }
 
-impl<M: Memory> Deref for Held<'_, M> {
+impl<M: Machine> Deref for Held<'_, M> {
     type Target = Inner;
 
     #[inline]
@@ -103,13 +102,13 @@ impl<M: Memory> Deref for Held<'_, M> {
 }
 
 /// A change of a space is in progress: no other thread reads its areas or touches its entries.
-pub(super) struct Change<'a, M: Memory> {
+pub(super) struct Change<'a, M: Machine> {
     held: Held<'a, M>,
     /// Another CPU has the space.
     elsewhere: bool,
 }
 
-impl<M: Memory> Deref for Change<'_, M> {
+impl<M: Machine> Deref for Change<'_, M> {
     type Target = Inner;
 
     #[inline]
@@ -118,7 +117,7 @@ impl<M: Memory> Deref for Change<'_, M> {
     }
 }
 
-impl<M: Memory> DerefMut for Change<'_, M> {
+impl<M: Machine> DerefMut for Change<'_, M> {
     #[inline]
     fn deref_mut(&mut self) -> &mut Inner {
         // SAFETY: the monitor is held, the gate was closed, and all earlier passers are out again.
@@ -126,7 +125,7 @@ impl<M: Memory> DerefMut for Change<'_, M> {
     }
 }
 
-impl<M: Memory> Drop for Change<'_, M> {
+impl<M: Machine> Drop for Change<'_, M> {
     #[inline]
     fn drop(&mut self) {
         let bytes = self.areas.bytes();

@@ -3,7 +3,7 @@
 //! *Interface*: the methods of [`AddressSpace`] that `mmap`, `munmap`, `mprotect`, `mremap`, `madvise` and
 //! `brk` need.
 
-use super::area::{Area, Backing, Content, Placement, Prot, Role};
+use super::area::{Area, Backing, Content, Placement, Role};
 use super::bounds::{Bounds, Lock};
 use super::gather::Gather;
 use super::guard::Held;
@@ -11,9 +11,8 @@ use super::own::For;
 use super::resident::UNDER_MONITOR;
 use super::shared::Shared;
 use super::wishes::Wishes;
-use super::{Access, AddressSpace, FaultError, Inner, Remap};
-use crate::memory::Memory;
-use crate::table::{self, PRESENT};
+use super::{Access, AddressSpace, FaultError, Inner, Machine, Remap};
+use crate::table::{self, PRESENT, Prot};
 use abi::errno::Errno;
 use abi::layout::{PAGE, USER_END, USER_MMAP_TOP, USER_START, page_ceil, page_floor};
 use alloc::sync::Arc;
@@ -37,7 +36,7 @@ fn range(address: usize, length: usize) -> Result<(usize, usize), Errno> {
     }
 }
 
-impl<M: Memory> AddressSpace<M> {
+impl<M: Machine> AddressSpace<M> {
     /// Maps `length` bytes. Answers the address. Errors: `EINVAL` (zero length, unaligned), `ENOMEM` (no
     /// room, above the top, or more private memory than the machine has), `EEXIST`.
     pub fn map(

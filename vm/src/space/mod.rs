@@ -25,22 +25,22 @@ mod own;
 mod pager;
 mod presence;
 mod resident;
+mod seam;
 mod shared;
 mod show;
 mod wishes;
 
-pub use area::{AreaInfo, Backing, Placement, Prot, Role};
-#[cfg(target_os = "none")]
-pub(crate) use bounds::bounds_of_caller;
+pub use area::{AreaInfo, Backing, Placement, Role};
 pub use bounds::{Bounds, Lock, Sizes, link_bounds};
 pub use count::AREAS_MAX;
 pub use object::Spare;
 pub use pager::{Label, Pager, PagerInfo};
 pub use presence::{Page, Present};
+pub use seam::Machine;
 pub use wishes::{Wish, Wishes};
 
 use crate::frame::Frame;
-use crate::memory::{Kernel, Memory};
+use crate::frame::Kernel;
 use crate::table::{NOWHERE, Tables, frame_of};
 use abi::errno::Errno;
 use alloc::sync::Arc;
@@ -101,7 +101,7 @@ pub enum Remap {
 /// Invariant: a page-table entry in the user half is occupied only inside an area and then owns one share of
 /// its frame; a table below the top exists only where its span touches an area. A leaf table may be shared
 /// with other spaces (`own`); then it has pages of private areas only, none of them writable.
-pub struct AddressSpace<M: Memory = Kernel> {
+pub struct AddressSpace<M: Machine = Kernel> {
     root: u64,
     /// The root that programs run on, where tables are isolated; otherwise 0.
     second: u64,
@@ -132,7 +132,7 @@ pub struct AddressSpace<M: Memory = Kernel> {
 
 // SAFETY: `inner` is read where no change can be going on, and written by the one change (`guard`); all else
 // is atomic.
-unsafe impl<M: Memory> Sync for AddressSpace<M> {}
+unsafe impl<M: Machine> Sync for AddressSpace<M> {}
 
 /// Data that only a change touches, together with tables and occupied entries: a fault adds entries, widens
 /// their rights, and exchanges those that are not writable.
@@ -165,7 +165,7 @@ impl AddressSpace {
     }
 }
 
-impl<M: Memory> AddressSpace<M> {
+impl<M: Machine> AddressSpace<M> {
     /// An empty space of `memory`, for one thread. Error: `ENOMEM`.
     pub fn new_in(memory: M) -> Result<Arc<Self>, Errno> {
         let root = memory.zeroed_user().ok_or(Errno::ENOMEM)?.address();
@@ -366,7 +366,7 @@ impl<M: Memory> AddressSpace<M> {
     }
 }
 
-impl<M: Memory> Drop for AddressSpace<M> {
+impl<M: Machine> Drop for AddressSpace<M> {
     /// One pass over the entries that exist. Cleared tables are frames of zeros and go to the stock.
     fn drop(&mut self) {
         let tables = self.uncounted_tables();

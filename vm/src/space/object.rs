@@ -8,15 +8,14 @@
 //! page behind it, finds the space changed, and asks again; so each first write behind a shield comes to the
 //! pager. A fork leaves such pages out: the child asks for itself.
 
-use super::AddressSpace;
 use super::area::{Area, Content};
 use super::bounds::Lock;
 use super::gather::Gather;
 use super::own::For;
 use super::pager::Pager;
 use super::resident::UNDER_MONITOR;
+use super::{AddressSpace, Machine};
 use crate::frame::FrameRef;
-use crate::memory::Memory;
 use crate::table::{ACCESSED, PRESENT, WRITE, frame_of, occupied};
 use abi::layout::PAGE;
 use alloc::sync::Arc;
@@ -94,7 +93,7 @@ impl Area {
     }
 }
 
-impl<M: Memory> AddressSpace<M> {
+impl<M: Machine> AddressSpace<M> {
     /// From now on a write to one of `pages` of the object `id`, by a shared mapping whose pager follows
     /// writes, faults and asks the pager.
     pub fn shield(&self, id: (u64, u64), pages: Range<u64>) {

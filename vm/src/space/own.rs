@@ -8,8 +8,7 @@
 //!
 //! Source: copy on write (Bobrow and others, TENEX, 1972), of a table instead of a page.
 
-use super::{AddressSpace, Inner};
-use crate::memory::Memory;
+use super::{AddressSpace, Inner, Machine};
 use crate::table::{SHARED, SPAN, WRITE, frame_of};
 use abi::errno::Errno;
 use core::sync::atomic::Ordering;
@@ -23,7 +22,7 @@ pub(super) enum For {
     Less,
 }
 
-impl<M: Memory> AddressSpace<M> {
+impl<M: Machine> AddressSpace<M> {
     /// The tables of the range are this space's own from now on, and their entries may be changed. In a
     /// change. `ENOMEM`: some are not.
     #[inline]

@@ -8,9 +8,8 @@ use super::area::{Area, AreaInfo, Content};
 use super::gather::Gather;
 use super::own::For;
 use super::pager::Pager;
-use super::{AddressSpace, Inner};
+use super::{AddressSpace, Inner, Machine};
 use crate::frame::Row;
-use crate::memory::Memory;
 use crate::table::{ACCESSED, ALONG, DIRTY, frame_of, occupied};
 use abi::layout::{PAGE, USER_END};
 use alloc::sync::Arc;
@@ -51,7 +50,7 @@ pub struct Page {
     pub alone: bool,
 }
 
-impl<M: Memory> AddressSpace<M> {
+impl<M: Machine> AddressSpace<M> {
     /// The pages from `address` on that are present, an element of `found` each.
     pub fn pages(&self, address: usize, found: &mut [Option<Page>]) {
         found.fill(None);

@@ -3,21 +3,21 @@
 //!
 //! *Interface*: [`Shared`], a [`Pager`].
 
+use super::Machine;
 use super::pager::{Label, Pager, PagerInfo};
 use crate::frame::{Frame, FrameRef};
-use crate::memory::Memory;
 use abi::errno::Errno;
 use alloc::collections::BTreeMap;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::Monitor;
 
-pub(super) struct Shared<M: Memory> {
+pub(super) struct Shared<M: Machine> {
     memory: M,
     number: u64,
     pages: Monitor<BTreeMap<u64, Frame>>,
 }
 
-impl<M: Memory> Shared<M> {
+impl<M: Machine> Shared<M> {
     pub(super) fn new(memory: M) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Shared {
@@ -28,7 +28,7 @@ impl<M: Memory> Shared<M> {
     }
 }
 
-impl<M: Memory> Pager for Shared<M> {
+impl<M: Machine> Pager for Shared<M> {
     fn frame(&self, index: u64, _write: bool) -> Result<FrameRef, Errno> {
         // Bound: a tree look-up and one zeroed frame.
         let mut pages = self.pages.lock();
@@ -60,7 +60,7 @@ impl<M: Memory> Pager for Shared<M> {
     }
 }
 
-impl<M: Memory> Drop for Shared<M> {
+impl<M: Machine> Drop for Shared<M> {
     fn drop(&mut self) {
         for frame in self.pages.get_mut().values() {
             self.memory.frames().release(*frame);

@@ -2,13 +2,12 @@
 //!
 //! *Interface*: [`AddressSpace::show`].
 
-use super::AddressSpace;
 use super::area::{Area, Content};
-use crate::memory::Memory;
+use super::{AddressSpace, Machine};
 use abi::errno::Errno;
 use alloc::sync::Arc;
 
-impl<M: Memory> AddressSpace<M> {
+impl<M: Machine> AddressSpace<M> {
     /// From now on the range, which is a part of one shared mapping, or of several of one object and kind
     /// side by side, shows the object's pages from page `first` on. Errors: `EINVAL` (it is no such range),
     /// `ENOMEM`.

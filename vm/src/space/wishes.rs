@@ -2,9 +2,8 @@
 //!
 //! *Interface*: [`AddressSpace::wish`] says a [`Wish`]; areas keep [`Wishes`].
 
-use super::AddressSpace;
 use super::area::{Area, Content};
-use crate::memory::Memory;
+use super::{AddressSpace, Machine};
 use abi::errno::Errno;
 
 /// One of them, wanted or no more.
@@ -51,7 +50,7 @@ impl Area {
     }
 }
 
-impl<M: Memory> AddressSpace<M> {
+impl<M: Machine> AddressSpace<M> {
     /// Notes a wish about all areas of a range. `ENOMEM`: there are holes; the wishes for existing areas have
     /// been recorded. `EINVAL`: it cannot be so of one of them, and those before have it. `EAGAIN`: an area
     /// cannot be cut.

@@ -3,8 +3,8 @@
 //! *Interface*: the bits of `machine::paging`, combinations of them, and [`page`] and [`along`] which build
 //! the entry of a program's page.
 
+use super::Prot;
 use crate::frame::Frame;
-use crate::space::Prot;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 pub use machine::paging::bits::*;

@@ -23,13 +23,14 @@
 mod entry;
 mod noted;
 mod owners;
+mod prot;
 mod survey;
 
 pub use entry::*;
+pub use prot::Prot;
 pub use survey::Mapping;
 
-use crate::frame::Frame;
-use crate::memory::Memory;
+use crate::frame::{Frame, Memory};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use noted::Noted;
 use owners::MARKS;

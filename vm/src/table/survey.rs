@@ -3,7 +3,7 @@
 //! *Interface*: [`Tables::each_mapping`], [`Tables::mapping`].
 
 use super::{ADDRESS, ENTRIES, LARGE, NO_EXECUTE, PRESENT, Tables, USER, WRITE, index, shift};
-use crate::memory::Memory;
+use crate::frame::Memory;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 

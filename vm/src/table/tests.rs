@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Prot;
-use crate::memory::fake::Fake;
+use crate::fake::Fake;
 
 fn tables(frames: usize) -> (Tables<'static, Fake>, Fake) {
     let memory = Fake::new(frames);

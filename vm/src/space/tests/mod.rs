@@ -5,9 +5,9 @@ mod model;
 mod race;
 
 use super::*;
-use crate::frame::{FrameRef, Places};
-use crate::memory::fake::Fake;
-use crate::table::{PRESENT, WRITE, occupied};
+use crate::fake::Fake;
+use crate::frame::{FrameRef, Memory, Places};
+use crate::table::{PRESENT, Prot, WRITE, occupied};
 use abi::layout::{PAGE, USER_END};
 use std::collections::BTreeMap;
 use std::sync::Mutex;

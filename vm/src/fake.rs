@@ -1,9 +1,9 @@
-//! Fake physical memory for host tests, one for each test.
+//! Fake physical memory for host tests, one for each test, and a machine whose processors are threads.
 //!
 //! *Interface*: [`Fake::new`]. It is never freed.
 
-use super::Memory;
-use crate::frame::{Frame, Frames};
+use crate::frame::{Frame, Frames, Memory};
+use crate::space::Machine;
 use abi::layout::PAGE;
 use machine::cpu::MAX_CPUS;
 use std::alloc::{Layout, alloc_zeroed};
@@ -71,7 +71,9 @@ impl Memory for Fake {
     fn frame_at(self, address: *mut u8) -> Frame {
         Frame::containing((address as usize - self.0.base) as u64)
     }
+}
 
+impl Machine for Fake {
     fn forget(self, root: u64, _address: usize, _pages: usize) {
         self.await_pinned(root);
         self.0.forgotten.fetch_add(1, Ordering::Relaxed);

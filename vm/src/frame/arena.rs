@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`arena`], made at first use.
 
-use crate::frame::{Frame, Frames, uninitialized};
+use super::{Frame, Frames, uninitialized};
 use abi::layout::PAGE;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::sync::OnceLock;
@@ -32,7 +32,7 @@ fn zeroed(bytes: usize) -> *mut u8 {
     memory
 }
 
-/// The arena behind [`crate::memory::Kernel`].
+/// The arena behind [`super::Kernel`].
 pub fn arena() -> &'static Arena {
     static ARENA: OnceLock<Arena> = OnceLock::new();
     ARENA.get_or_init(|| {
