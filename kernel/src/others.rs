@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`synthesize_entry`] on each; [`start`] on the boot processor.
 
-use machine::{cpu, guard, log, syscall_entry};
+use machine::{guard, log, smp, syscall_entry};
 
 /// Generates this processor's system-call entry. Without code memory the assembled one stays.
 pub fn synthesize_entry() {
@@ -17,7 +17,7 @@ pub fn synthesize_entry() {
 
 /// Starts the other processors; each becomes idle and takes work.
 pub fn start() {
-    cpu::start_others(main);
+    smp::start_others(main);
 }
 
 fn main() -> ! {

@@ -313,8 +313,29 @@ mod bare {
         }
     }
 
+    /// Hands out zeroed frames from the memory after the image, before there is a frame allocator.
+    pub(crate) struct EarlyFrames {
+        pub next: usize,
+        pub end: usize,
+    }
+
+    impl EarlyFrames {
+        /// A frame of zeros.
+        pub fn frame(&mut self) -> usize {
+            assert!(
+                self.next + PAGE <= self.end,
+                "not enough memory for the first page tables"
+            );
+            let frame = self.next;
+            self.next += PAGE;
+            // SAFETY: the frame is usable memory that nobody has; the direct map covers it.
+            unsafe { (phys_to_virt(frame) as *mut u8).write_bytes(0, PAGE) };
+            frame
+        }
+    }
+
     /// The memory directly behind the image, for the first page tables.
-    pub(crate) fn early_frames() -> paging::EarlyFrames {
+    pub(crate) fn early_frames() -> EarlyFrames {
         let image = paging::image();
         let next = image[3].next_multiple_of(PAGE);
         let end = memory()
@@ -323,7 +344,7 @@ mod bare {
             .map_or(next, Region::end);
         let initrd = state().initrd.start;
         let end = if initrd >= next { end.min(initrd) } else { end };
-        paging::EarlyFrames {
+        EarlyFrames {
             next,
             end: end & !(PAGE - 1),
         }

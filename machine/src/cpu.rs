@@ -1,14 +1,14 @@
 //! The processors: their per-CPU data, and how running code finds its own.
 //!
-//! *Interface*: [`this_cpu`], [`cpu`], [`online`], [`StackBase`], [`irq_save`]/[`irq_restore`],
-//! [`start_others`]. The kernel never uses GS: every kernel stack ends in a [`StackBase`], found from the
-//! stack pointer alone (docs/architecture.md). The CPU under a thread can change whenever interrupts are on.
+//! *Interface*: [`this_cpu`], [`cpu`], [`online`], [`StackBase`], [`irq_save`]/[`irq_restore`]. The kernel
+//! never uses GS: every kernel stack ends in a [`StackBase`], found from the stack pointer alone
+//! (docs/architecture.md). The CPU under a thread can change whenever interrupts are on.
 
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::segments::{GDT_WORDS, Tss};
+use crate::tss::{GDT_WORDS, Tss};
 
 /// As many processors as the machine room brings up.
 pub const MAX_CPUS: usize = 8;
@@ -118,17 +118,6 @@ impl Cpu {
             sysret: AtomicUsize::new(0),
             tss: UnsafeCell::new(Tss::new()),
             gdt: UnsafeCell::new([0; GDT_WORDS]),
-        }
-    }
-
-    /// Notes that this CPU, which is the caller's, is about to load `root`. With interrupts off.
-    pub fn enter_root(&self, root: usize) {
-        self.root.store(root, Ordering::Relaxed);
-        #[cfg(target_os = "none")]
-        if crate::mitigate::measures().isolate_tables() {
-            // SAFETY: a root is a table of 512 words, in the map of all memory.
-            let second = unsafe { crate::paging::second_root(root) };
-            crate::trap::isolated::enter_root(self, root, second);
         }
     }
 
@@ -380,20 +369,12 @@ pub unsafe fn wrmsr(register: u32, value: u64) {
     }
 }
 
+/// Extended features: no-execute, `syscall`.
+pub(crate) const MSR_EFER: u32 = 0xc000_0080;
 /// MSR of the user's FS base (thread-local storage).
 pub const MSR_FS_BASE: u32 = 0xc000_0100;
 /// MSR of the GS base: the user's alone.
 pub const MSR_GS_BASE: u32 = 0xc000_0101;
-
-/// Starts every other processor that the firmware names. Each gets its own stacks and tables, then runs
-/// `entry` on its boot stack with interrupts off; `entry` must not return. Returns when all are up; a
-/// processor that does not answer within ten seconds is left out and logged.
-pub fn start_others(entry: fn() -> !) {
-    #[cfg(target_os = "none")]
-    crate::smp::start_others(entry);
-    #[cfg(not(target_os = "none"))]
-    let _ = entry;
-}
 
 pub(crate) fn set_present(apic_ids: &[u32]) {
     for (i, (cpu, &apic_id)) in CPUS.iter().zip(apic_ids).enumerate() {
@@ -407,10 +388,4 @@ pub(crate) fn came_up(cpu: &Cpu) {
     cpu.online.store(true, Ordering::Release);
     sync::epoch::idle_exit(cpu.number());
     ONLINE.fetch_max(cpu.number() + 1, Ordering::AcqRel);
-}
-
-pub(crate) fn init_boot_cpu() {
-    #[cfg(target_os = "none")]
-    crate::segments::init_this_cpu();
-    came_up(&CPUS[0]);
 }

@@ -7,7 +7,8 @@
 use crate::cpu::StackBase;
 use crate::paging::{MachineStack, machine_stack};
 use crate::{
-    apic, boot, clock, cpu, features, irq, log, mitigate, paging, power, slide, tables, trap, user,
+    apic, boot, clock, cpu, features, irq, log, maps, mitigate, power, segments, slide, tables,
+    trap, user,
 };
 use core::arch::{asm, global_asm};
 use core::sync::atomic::Ordering;
@@ -145,7 +146,7 @@ unsafe extern "C" fn begin(start_info: usize) -> ! {
     assert!(features::get().cx16(), "the processor has no cmpxchg16b");
     trap::patch_smap_sites();
     boot::init(start_info);
-    paging::randomize();
+    maps::randomize();
     mitigate::init();
     trap::init();
     if mitigate::measures().mask_user() {
@@ -154,7 +155,7 @@ unsafe extern "C" fn begin(start_info: usize) -> ! {
     let platform = tables::read(boot::info().rsdp);
     cpu::set_present(platform.cpus());
     let mut frames = boot::early_frames();
-    paging::build(&mut frames, platform.local_apic, platform.io_apics());
+    maps::build(&mut frames, platform.local_apic, platform.io_apics());
     boot::finish(frames.next);
     // SAFETY: the page tables that map the boot stack have just been loaded; nothing of this frame is needed
     // any more.
@@ -169,8 +170,9 @@ extern "C" fn go() -> ! {
     unsafe extern "C" {
         safe fn kernel_main() -> !;
     }
-    crate::segments::init_gates();
-    cpu::init_boot_cpu();
+    segments::init_gates();
+    segments::init_this_cpu();
+    cpu::came_up(cpu::cpu(0));
     clock::calibrate();
     irq::init();
     apic::init_this_cpu();

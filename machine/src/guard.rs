@@ -10,16 +10,12 @@
 //! for the register are words of each CPU, since a thread may ask for more (`thread::speculation`).
 //! Source: Intel, "Speculative Execution Side Channel Mitigations", "Microarchitectural Data Sampling".
 
-use core::sync::atomic::AtomicU16;
+use core::sync::atomic::Ordering;
 
 use codegen::{Draft, dynasm, harden};
 
 use crate::cpu::{Cpu, StackBase};
-use crate::mitigate::{IBPB, PRED_CMD, SPEC_CTRL, measures};
-use crate::trap::KERNEL_SS;
-
-/// The operand of VERW: a selector that it can read. Only with one in memory does it clear.
-pub(crate) static SELECTOR: AtomicU16 = AtomicU16::new(KERNEL_SS as u16);
+use crate::mitigate::{IBPB, PRED_CMD, SELECTOR, SPEC_CTRL, measures};
 
 /// Whether the entry of `syscall` changes stacks itself: dispatchers are entered at their stack's base, the
 /// user's stack pointer stored there. A retpoline needs a stack, and so does who sets a register of the
@@ -88,7 +84,7 @@ pub fn sysret_by_gate(d: &mut Draft) -> bool {
     false
 }
 
-/// On the CPU at rdi: loads the root in rcx, and says so. Changes rdx, r8.
+/// On the CPU at rdi: loads the root in rcx, and says so as [`enter_root`] does. Changes rdx, r8.
 pub fn load_root(d: &mut Draft) {
     #[cfg(target_os = "none")]
     if measures().isolate_tables() {
@@ -105,6 +101,17 @@ pub fn load_root(d: &mut Draft) {
         );
     }
     dynasm!(d ; .arch x64 ; mov [rdi + Cpu::ROOT as i32], rcx ; mov cr3, rcx);
+}
+
+/// Notes that `cpu`, which is the caller's, is about to load `root`. With interrupts off.
+pub fn enter_root(cpu: &Cpu, root: usize) {
+    cpu.root.store(root, Ordering::Relaxed);
+    #[cfg(target_os = "none")]
+    if measures().isolate_tables() {
+        // SAFETY: a root is a table of 512 words, in the map of all memory.
+        let second = unsafe { crate::paging::second_root(root) };
+        crate::trap::isolated::enter_root(cpu, root, second);
+    }
 }
 
 /// The last thing before `sysretq` or `iretq` to user mode. Changes flags.
@@ -204,4 +211,36 @@ pub(crate) fn jump_through(d: &mut Draft, word: i32) {
         |d| dynasm!(d ; .arch x64 ; jmp QWORD [word]),
         |d| dynasm!(d ; .arch x64 ; push QWORD [word]),
     );
+}
+
+/// A page that programs' own roots map of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GatePage {
+    /// Its address.
+    pub address: usize,
+    /// Its physical address.
+    pub physical: u64,
+    /// It can be written.
+    pub write: bool,
+    /// It can be executed.
+    pub execute: bool,
+}
+
+/// The pages that programs' own roots map of the kernel.
+#[cfg(target_os = "none")]
+pub fn gate_pages() -> impl Iterator<Item = GatePage> {
+    crate::trap::isolated::pages()
+        .filter(|part| part.both)
+        .map(|part| GatePage {
+            address: part.address,
+            physical: part.physical as u64,
+            write: part.rights & crate::paging::bits::WRITE != 0,
+            execute: part.execute,
+        })
+}
+
+/// On a host there are no gates.
+#[cfg(not(target_os = "none"))]
+pub fn gate_pages() -> impl Iterator<Item = GatePage> {
+    core::iter::empty()
 }

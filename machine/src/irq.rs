@@ -4,24 +4,17 @@
 //! (generated code), [`route`], [`hold`], [`isa`], [`message`], [`eoi`].
 //! Source: dissertation, section 3.3.3.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 pub use crate::apic::{SPURIOUS_VECTOR, TIMER_VECTOR, eoi, eoi_address};
-use crate::cpu::MAX_CPUS;
-use crate::trap::TrapFrame;
-
-/// A handler in Rust: runs with interrupts off; the controller is told after it returns.
-pub type Handler = fn(&mut TrapFrame);
+use crate::handlers;
+pub use crate::handlers::{Handler, count, count_on, timer_taken};
 
 const FIRST: usize = 0x30;
 const LAST: usize = 0xef;
 
 /// A bit for each vector: somebody has it.
 static TAKEN: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
-static HANDLERS: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
-/// By CPU, then by vector.
-static COUNTS: [[AtomicU64; 256]; MAX_CPUS] =
-    [const { [const { AtomicU64::new(0) }; 256] }; MAX_CPUS];
 
 /// A vector that nobody uses; `None` when all are taken. Vectors are the same on all CPUs.
 pub fn alloc_vector() -> Option<u8> {
@@ -35,7 +28,7 @@ pub fn alloc_vector() -> Option<u8> {
 /// Unlinks what handles `vector`, whose source is masked. An interrupt that is still on its way is
 /// acknowledged and forgotten.
 pub fn quiet(vector: u8) {
-    HANDLERS[usize::from(vector)].store(0, Ordering::Release);
+    handlers::set(vector, None);
     #[cfg(target_os = "none")]
     crate::segments::set_gate(vector, crate::trap::stub(vector));
 }
@@ -57,7 +50,7 @@ pub fn message(vector: u8, cpu: usize) -> (u64, u32) {
 
 /// Links `handler` to `vector`, in place of what was there. Takes effect with the next interrupt.
 pub fn set_handler(vector: u8, handler: Handler) {
-    HANDLERS[vector as usize].store(handler as usize, Ordering::Release);
+    handlers::set(vector, Some(handler));
     #[cfg(target_os = "none")]
     crate::segments::set_gate(vector, crate::trap::stub(vector));
 }
@@ -101,48 +94,6 @@ pub fn route(gsi: u32, vector: u8, cpu: usize) -> bool {
 /// Masks global interrupt `gsi`.
 pub fn mask(gsi: u32) {
     crate::ioapic::mask(gsi);
-}
-
-/// Interrupts taken at `vector` through [`set_handler`] by CPU number `cpu`, since boot; at the timer's also
-/// the others.
-pub fn count_on(cpu: usize, vector: u8) -> u64 {
-    let Some(counts) = COUNTS.get(cpu) else {
-        return 0;
-    };
-    let quanta = match vector {
-        TIMER_VECTOR => crate::cpu::cpu(cpu).quanta.load(Ordering::Relaxed),
-        _ => 0,
-    };
-    counts[vector as usize].load(Ordering::Relaxed) + quanta
-}
-
-/// The same by all.
-pub fn count(vector: u8) -> u64 {
-    (0..MAX_CPUS).map(|cpu| count_on(cpu, vector)).sum()
-}
-
-/// The timer's interrupt, which `cpu`, the running one, has handled without [`set_handler`]'s: counts and
-/// acknowledges it. With interrupts off.
-#[inline]
-pub fn timer_taken(cpu: &crate::cpu::Cpu) {
-    let taken = cpu.quanta.load(Ordering::Relaxed);
-    cpu.quanta.store(taken.wrapping_add(1), Ordering::Relaxed);
-    eoi();
-}
-
-/// An interrupt that CPU number `cpu`, the running one, has taken.
-pub(crate) fn dispatch(cpu: usize, frame: &mut TrapFrame) {
-    let vector = frame.vector as usize & 0xff;
-    COUNTS[cpu][vector].fetch_add(1, Ordering::Relaxed);
-    let handler = HANDLERS[vector].load(Ordering::Acquire);
-    if handler != 0 {
-        // SAFETY: only `set_handler` stores here, and it takes a `Handler`.
-        let handler = unsafe { core::mem::transmute::<usize, Handler>(handler) };
-        handler(frame);
-    }
-    if vector != SPURIOUS_VECTOR as usize {
-        eoi();
-    }
 }
 
 /// Masks global interrupt `gsi`, or lets it interrupt again as it was routed. An edge that comes meanwhile is

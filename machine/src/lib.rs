@@ -1,7 +1,7 @@
 //! The x86-64 itself: boot, traps, interrupts, clocks, ports, per-CPU data.
 //!
 //! *Interface*: one module for each subject. The assembly entry brings the boot CPU up and then calls the
-//! kernel room's `kernel_main`; everything else is called from there. [`cpu::start_others`] brings the other
+//! kernel room's `kernel_main`; everything else is called from there. [`smp::start_others`] brings the other
 //! processors up. The machine calls higher rooms through [`trap::Callouts`] and [`report::Callouts`]
 //! (dissertation, section 4.1.3).
 //!
@@ -33,6 +33,8 @@ pub mod report;
 pub mod rtc;
 #[cfg(target_os = "none")]
 pub mod selfcheck;
+#[cfg(target_os = "none")]
+pub mod smp;
 pub mod step;
 pub mod symbols;
 pub mod syscall_entry;
@@ -42,12 +44,18 @@ pub mod user;
 
 #[cfg(target_os = "none")]
 mod entry;
+mod handlers;
+#[cfg(target_os = "none")]
+mod idt;
 mod ioapic;
+#[cfg(target_os = "none")]
+mod maps;
+#[cfg(target_os = "none")]
 mod segments;
 #[cfg(target_os = "none")]
 mod slide;
 #[cfg(target_os = "none")]
-mod smp;
-#[cfg(target_os = "none")]
 mod tables;
+mod trap_frame;
 mod tsc;
+mod tss;

@@ -8,7 +8,7 @@ use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::cpu;
-use crate::trap::{TrapFrame, exception};
+use crate::trap_frame::{TrapFrame, exception, fault_address};
 
 /// The services that the report asks of higher rooms. Both may be called in any state of the machine.
 pub struct Callouts {
@@ -59,7 +59,7 @@ pub fn fatal_exception(frame: &TrapFrame) -> ! {
     let name = exception_name(frame.vector);
     let (rip, rbp) = (frame.rip as usize, frame.rbp as usize);
     if frame.vector == exception::PAGE_FAULT {
-        let address = crate::trap::fault_address();
+        let address = fault_address();
         report(
             format_args!(
                 "{name} at {address:#x}, error {:#x}, rip {rip:#x}",

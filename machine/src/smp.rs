@@ -1,6 +1,6 @@
 //! Starting the other processors: INIT, start-up, and the way from real mode to Rust.
 //!
-//! *Interface*: `start_others`. One at a time: the trampoline page and its parameters are shared.
+//! *Interface*: [`start_others`]. One at a time: the trampoline page and its parameters are shared.
 
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -80,7 +80,10 @@ unsafe extern "C" {
 
 static ENTRY: AtomicUsize = AtomicUsize::new(0);
 
-pub(crate) fn start_others(entry: fn() -> !) {
+/// Starts every other processor that the firmware names. Each gets its own stacks and tables, then runs
+/// `entry` on its boot stack with interrupts off; `entry` must not return. Returns when all are up; a
+/// processor that does not answer within ten seconds is left out and logged.
+pub fn start_others(entry: fn() -> !) {
     ROOT.store(paging::kernel_root(), Ordering::Release);
     EFER.store(paging::efer_no_execute(), Ordering::Release);
     ENTRY.store(entry as usize, Ordering::Release);

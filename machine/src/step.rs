@@ -10,7 +10,7 @@
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::trap::{RFLAGS_TF, TrapFrame};
+use crate::trap_frame::{RFLAGS_TF, TrapFrame};
 
 /// The function that is called after each instruction.
 pub struct Hook(pub fn(&mut TrapFrame));

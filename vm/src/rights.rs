@@ -15,7 +15,7 @@ use abi::layout::{GATE, PAGE, PATCHES};
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 use machine::clock::now_ns;
-use machine::paging;
+use machine::{guard, paging};
 
 /// A range of frames that the kernel can execute.
 struct Code {
@@ -73,7 +73,7 @@ const USER_HALF: core::ops::Range<usize> = 0..256;
 
 /// Whether a mapping of a second root is a page of the gates, with its rights.
 fn is_gate(m: Mapping) -> bool {
-    paging::gate_pages().any(|page| {
+    guard::gate_pages().any(|page| {
         let rights = (page.write, page.execute, false) == (m.write, m.execute, m.user);
         rights
             && m.length == PAGE as u64

@@ -174,14 +174,14 @@ fn gates() {
         let mut survey = Survey::kernel(&mut line).expect("room to tell");
         survey.space(&space, &mut line).expect("room to tell");
         assert_eq!(
-            survey.gates == machine::paging::gate_pages().count(),
+            survey.gates == machine::guard::gate_pages().count(),
             survey.faults == 0
         );
         survey.faults
     };
     assert_eq!(faults(), 0);
     // Beside the gates, in the table that all second roots share.
-    let last = machine::paging::gate_pages().map(|page| page.address).max();
+    let last = machine::guard::gate_pages().map(|page| page.address).max();
     let word = space
         .gate_word(last.expect("there are gates") + PAGE)
         .expect("the table");

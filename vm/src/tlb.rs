@@ -50,6 +50,7 @@ mod bare {
     use core::arch::asm;
     use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
     use machine::cpu::{self, MAX_CPUS};
+    use machine::guard;
     use machine::paging::kernel_root;
     use machine::trap::TrapFrame;
     use sync::WaitList;
@@ -122,7 +123,7 @@ mod bare {
     /// # Safety
     /// As for [`load`].
     pub unsafe fn load_here(here: &cpu::Cpu, root: u64) {
-        here.enter_root(root as usize);
+        guard::enter_root(here, root as usize);
         set_cr3(root);
     }
 
@@ -166,7 +167,7 @@ mod bare {
         let first = unsafe { &*Kernel.virt(root).cast::<AtomicU64>() };
         let due = due(first.load(Ordering::Acquire), &mailbox.kernel, generation);
         if due.leaves {
-            own.enter_root(kernel_root());
+            guard::enter_root(own, kernel_root());
             set_cr3(kernel_root() as u64);
         }
         if due.kernel {

@@ -12,8 +12,8 @@ mod words;
 
 pub use affected::{Bug, Bugs, affected};
 pub use facts::{Facts, Vendor};
-pub(crate) use registers::init_this_cpu;
 pub use registers::{IBPB, PRED_CMD, SPEC_CTRL, SSBD, STIBP, resting, running};
+pub(crate) use registers::{SELECTOR, init_this_cpu};
 
 use codegen::harden::{Hardening, harden};
 use core::sync::atomic::{AtomicU32, Ordering};

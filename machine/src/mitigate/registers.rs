@@ -5,6 +5,8 @@
 //! [`SSBD`]). Source: Intel, "Speculative Execution Side Channel Mitigations".
 
 use super::Measures;
+use crate::trap_frame::KERNEL_SS;
+use core::sync::atomic::AtomicU16;
 
 /// IA32_PRED_CMD.
 pub const PRED_CMD: u32 = 0x49;
@@ -18,6 +20,9 @@ pub const STIBP: u32 = 1 << 1;
 /// Speculative store bypass disable.
 pub const SSBD: u32 = 1 << 2;
 const BHI_DIS_S: u32 = 1 << 10;
+
+/// The operand of VERW: a selector that it can read. Only with one in memory does it clear.
+pub(crate) static SELECTOR: AtomicU16 = AtomicU16::new(KERNEL_SS as u16);
 
 /// The contents of [`SPEC_CTRL`] in user mode.
 pub const fn resting(measures: Measures) -> u32 {

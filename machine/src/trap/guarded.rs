@@ -7,8 +7,7 @@
 
 use super::{USER_CS, USER_SS, VECTOR_SYSCALL, VECTOR_TAIL};
 use crate::cpu::{Cpu, StackBase};
-use crate::guard::SELECTOR;
-use crate::mitigate::{IBPB, PRED_CMD, SPEC_CTRL};
+use crate::mitigate::{IBPB, PRED_CMD, SELECTOR, SPEC_CTRL};
 use core::arch::naked_asm;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU32;

@@ -1,6 +1,6 @@
 //! Page-table isolation: the gates, which are all of the kernel that is mapped while a program runs.
 //!
-//! *Interface*: what `trap.rs`, `guarded.rs`, `segments.rs` and `paging.rs` need where `isolate_tables` is
+//! *Interface*: what `trap.rs`, `guarded.rs`, `segments.rs` and `maps.rs` need where `isolate_tables` is
 //! chosen: the entries, by [`stub`] and [`syscall_entry`]; the exits [`end`] and [`sysret`]; [`pages`] and
 //! [`alias`] for the tables; [`link`]; [`enter_root`] for whoever loads a root.
 //!
@@ -23,8 +23,9 @@
 
 use super::{KERNEL_SS, exception};
 use crate::cpu::{self, Cpu, MAX_CPUS, StackBase};
+use crate::idt;
 use crate::paging::{self, MachineStack, bits};
-use crate::segments::{GDT_WORDS, Tss, gates};
+use crate::tss::{GDT_WORDS, Tss};
 use abi::layout::{GATE, PAGE};
 use core::arch::{global_asm, naked_asm};
 use core::cell::UnsafeCell;
@@ -387,7 +388,7 @@ pub(crate) fn pages() -> impl Iterator<Item = Part> {
     let code = |from: unsafe extern "C" fn(), to: unsafe extern "C" fn(), both| {
         (from as usize..to as usize, 0, true, both)
     };
-    let table = gates();
+    let table = idt::place();
     let table = table.start + paging::window(0)..table.end + paging::window(0);
     let own = PAGES.as_ptr() as usize;
     [

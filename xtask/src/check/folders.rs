@@ -21,13 +21,6 @@ const KNOWN: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "machine",
-        &[
-            "apic", "boot", "clock", "cpu", "guard", "ioapic", "irq", "log", "mitigate", "paging",
-            "power", "random", "report", "segments", "smp", "step", "symbols", "trap",
-        ],
-    ),
-    (
         "process",
         &[
             "dispatch", "exec", "futex", "ipc", "memory", "process", "signal", "time",
