@@ -96,7 +96,7 @@ fn report(rows: &[Row], kernels: &[Kernel], said: &str) -> Result<String> {
          `cargo xtask bench hackbench`: hackbench of Debian's package rt-tests, unmodified, on Linux {version} with `mitigations=off` and on \
          Synthesis; {}, one CPU, `-icount shift=0,sleep=off`. {GROUPS} groups of 20 senders and 20 receivers ({tasks} processes or threads), \
          {LOOPS} messages of 100 bytes from each sender to each receiver of its group. The program's own time, a million instructions a millisecond. \
-         schbench is in no package of Debian 12.\n\n\
+         `bench wakeups` measures as schbench does, which is in no package of Debian 12.\n\n\
          | tasks, channels | Linux, ms | Synthesis, ms | times faster |\n| --- | ---: | ---: | ---: |\n",
         results::qemu()?
     );

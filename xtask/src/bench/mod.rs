@@ -27,6 +27,7 @@ mod scaling;
 mod sync;
 mod table;
 mod turns;
+mod wakeups;
 
 use crate::failure::{Context, Failure, Result, USAGE};
 use crate::machine::Machine;
@@ -44,6 +45,7 @@ usage: cargo xtask bench [NAME...] [--json FILE]
        cargo xtask bench cyclictest [NAME...] [--seconds N | --long] [--only synthesis] [--json FILE]
        cargo xtask bench dropouts [--seconds N] [--programs N]... [--only synthesis]
        cargo xtask bench hackbench [--groups N] [--loops N]
+       cargo xtask bench wakeups [NAME...] [--seconds N] [--only synthesis] [--json FILE]
        cargo xtask bench scaling [--short] [--only synthesis] [--json FILE]
        cargo xtask bench programs [NAME...] [--rounds N] [--cpus N] [--only synthesis] [--json FILE]
        cargo xtask bench items [--suites DIR] [--only synthesis] [--json FILE]
@@ -57,7 +59,7 @@ usage: cargo xtask bench [NAME...] [--json FILE]
 Boots Debian's Linux 6.1 and Synthesis in turn with the same static program and prints instructions per
 operation, all or those named; fails when one is below its floor. Without names docs/results.md is written too.
 `lateness` measures how late a 250-µs timer's handler runs on a busy machine, beside Linux and PREEMPT_RT, `cyclictest` the same
-of Debian's cyclictest; `dropouts` the gaps of a stream of sound on it; `hackbench` the time of Debian's hackbench; `scaling` the throughput with 1 to 8 CPUs; `programs` how long redis, postgres, nginx, node and tmux take; `items` the items after
+of Debian's cyclictest; `dropouts` the gaps of a stream of sound on it; `hackbench` the time of Debian's hackbench; `wakeups` how soon woken threads run, by schbench's method; `scaling` the throughput with 1 to 8 CPUs; `programs` how long redis, postgres, nginx, node and tmux take; `items` the items after
 lmbench; `general` generated routines beside the general path of the same kernel; `chains` links in line and called; `interrupts` handlers of an interrupt for each sample; `music` pipelines of the programs of sound; `mitigations` the same operations with all mitigations on; `sync` the structures that wait for no lock beside
 locks and other queues, on this host. --help after each tells more.
 
@@ -72,11 +74,12 @@ const LIMIT: Duration = Duration::from_secs(600);
 type Apart = fn(Vec<OsString>) -> Result<i32>;
 
 /// The measurements that stand apart.
-const APART: [(&str, Apart); 13] = [
+const APART: [(&str, Apart); 14] = [
     ("lateness", lateness::main),
     ("dropouts", dropouts::main),
     ("cyclictest", cyclictest::main),
     ("hackbench", hackbench::main),
+    ("wakeups", wakeups::main),
     ("scaling", scaling::main),
     ("programs", programs::main),
     ("items", items::main),

@@ -99,10 +99,14 @@ pub fn figure(value: Option<f64>) -> String {
 /// The ratio as a reader wants it.
 pub fn ratio(row: &Row) -> String {
     row.ratio().map_or("–".into(), |ratio| {
-        if ratio < 10.0 {
+        if ratio < 0.01 {
+            format!("{ratio:.4}")
+        } else if ratio < 10.0 {
             format!("{ratio:.2}")
-        } else {
+        } else if ratio < 1000.0 {
             format!("{ratio:.1}")
+        } else {
+            figure(Some(ratio.round()))
         }
     })
 }
@@ -281,5 +285,17 @@ mod tests {
         assert_eq!(figure(Some(148159.0)), "148 159");
         assert_eq!(figure(Some(1.5)), "1.50");
         assert_eq!(figure(None), "–");
+    }
+
+    #[test]
+    fn ratios_far_from_one_can_be_read() {
+        let shown = |linux: &str, synthesis: &str| {
+            let row = |count: &str| format!("row a b c {count}");
+            ratio(&merge(&row(linux), &row(synthesis))[0])
+        };
+        assert_eq!(shown("3", "1000"), "0.0030");
+        assert_eq!(shown("1", "2"), "0.50");
+        assert_eq!(shown("31", "2"), "15.5");
+        assert_eq!(shown("43053.6", "1"), "43 054");
     }
 }
