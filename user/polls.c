@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
@@ -444,6 +445,72 @@ static void let_sleep(void)
         sched_yield();
 }
 
+/* How often a thread of this process has waited. */
+static long waits_of(int tid)
+{
+    char path[64], line[256];
+    long waits = -1;
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return -1;
+    while (fgets(line, sizeof line, f))
+        sscanf(line, "voluntary_ctxt_switches: %ld", &waits);
+    fclose(f);
+    return waits;
+}
+
+static void *asks_one(void *fds)
+{
+    sleeper = gettid();
+    return (void *)(long)poll(fds, 1, -1);
+}
+
+/* A thread waits for `events` of end 0. What is written by end `from` and, if that is end 0, read again brings
+ * others only; then its own come. */
+static void undisturbed(int ends[2], int events, int from, const char *name)
+{
+    struct pollfd asked = {ends[0], events, 0};
+    pthread_t thread;
+    void *result;
+    char c;
+    sleeper = 0;
+    pthread_create(&thread, 0, asks_one, &asked);
+    let_sleep();
+    long before = waits_of(sleeper);
+    for (int i = 0; i < 20; i++) {
+        write(ends[from], "x", 1);
+        if (from == 0)
+            read(ends[1], &c, 1);
+        sched_yield();
+        let_sleep();
+    }
+    equal(before > 0 ? waits_of(sleeper) - before : -1, 0, name);
+    if (events & POLLIN)
+        write(ends[1], "x", 1);
+    else
+        while (recv(ends[1], &c, 1, MSG_DONTWAIT) == 1)
+            ;
+    pthread_join(thread, &result);
+    equal(result == (void *)1 && asked.revents == events, 1, "and by its own event it is");
+}
+
+static void wakes(void)
+{
+    char block[4096] = {0};
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) {
+        check(0, "socketpair");
+        return;
+    }
+    undisturbed(ends, POLLIN, 0, "room does not wake a thread that waits for data");
+    while (send(ends[0], block, sizeof block, MSG_DONTWAIT) > 0)
+        ;
+    undisturbed(ends, POLLOUT, 1, "data do not wake a thread that waits for room");
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void ends(void)
 {
     static struct pollfd all[3];
@@ -581,7 +648,7 @@ int main(int argc, char **argv)
 {
     static const struct group groups[] = {
         {"states", states}, {"arrays", arrays}, {"sets", sets}, {"few", sets_of_few}, {"signals", signals},
-        {"sleepers", sleepers}, {"ends", ends}, {"races", races}, {"moving", moving},
+        {"sleepers", sleepers}, {"wakes", wakes}, {"ends", ends}, {"races", races}, {"moving", moving},
     };
     alarm(120);
     run_groups(GROUPS(groups), 0, argc, argv);

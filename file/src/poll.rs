@@ -38,13 +38,17 @@ pub const READS: u32 = events(true, false);
 pub const WRITES: u32 = events(false, true);
 
 /// The receiver of a file's wait lists, by `table.watch(&list)` in [`crate::file::File::poll`].
-pub struct PollTable<'a>(To<'a>);
+pub struct PollTable<'a> {
+    to: To<'a>,
+    /// The events of the file that is asked; lists that are woken for others alone are left out.
+    wanted: u32,
+}
 
 enum To<'a> {
     /// The running thread, one of this process, is to be woken.
     Thread(Watch<'a>, Option<&'a dyn Arrivals>),
-    /// A member of a list of ready ones is to be noted, when there may be one of these events.
-    Member(&'a mut Arms, &'a mut Whose, u32),
+    /// A member of a list of ready ones is to be noted.
+    Member(&'a mut Arms, &'a mut Whose),
     /// That member leaves.
     Leave(&'a mut Arms, &'a mut Whose),
 }
@@ -56,12 +60,18 @@ impl<'a> PollTable<'a> {
     /// Enrols `arms` in all lists that are shown where `events` may come, and in no others.
     pub fn member(arms: &'a mut Arms, whose: &'a mut Whose, events: u32) -> Self {
         arms.begin();
-        PollTable(To::Member(arms, whose, events))
+        PollTable {
+            to: To::Member(arms, whose),
+            wanted: events,
+        }
     }
 
     /// Takes `arms` out.
     pub fn leave(arms: &'a mut Arms, whose: &'a mut Whose) -> Self {
-        PollTable(To::Leave(arms, whose))
+        PollTable {
+            to: To::Leave(arms, whose),
+            wanted: u32::MAX,
+        }
     }
 
     /// `list` is woken at each change of the file's state.
@@ -71,10 +81,12 @@ impl<'a> PollTable<'a> {
 
     /// `list` is woken when some of `events` may have come.
     pub fn watch_for(&mut self, events: u32, list: &'a WaitList) {
-        match &mut self.0 {
+        if self.wanted & events == 0 {
+            return;
+        }
+        match &mut self.to {
             To::Thread(watch, _) => watch.watch(list),
-            To::Member(_, _, wanted) if *wanted & events == 0 => {}
-            To::Member(arms, _, _) => arms.watch(list),
+            To::Member(arms, _) => arms.watch(list),
             To::Leave(arms, _) => arms.leave(list),
         }
     }
@@ -82,13 +94,13 @@ impl<'a> PollTable<'a> {
     /// The file's state changes when a signal arrives at the running process; for a member, at that which had
     /// it enrolled first (Linux: at that which called `epoll_ctl`).
     pub fn watch_signals(&mut self) {
-        match &mut self.0 {
+        match &mut self.to {
             To::Thread(watch, process) => {
                 if let Some(process) = process {
                     watch.watch(process.arrivals());
                 }
             }
-            To::Member(arms, whose, _) => {
+            To::Member(arms, whose) => {
                 if whose.is_none() {
                     **whose = callout::arrivals().as_ref().map(Arc::downgrade);
                 }
@@ -106,9 +118,16 @@ impl<'a> PollTable<'a> {
 }
 
 /// For the table of a thread.
-impl PollTable<'_> {
+impl<'a> PollTable<'a> {
+    fn thread(process: Option<&'a dyn Arrivals>) -> Self {
+        PollTable {
+            to: To::Thread(Watch::new(), process),
+            wanted: 0,
+        }
+    }
+
     fn begin(&mut self, party: usize) {
-        if let To::Thread(watch, _) = &mut self.0 {
+        if let To::Thread(watch, _) = &mut self.to {
             watch.begin(party);
         }
     }
@@ -116,7 +135,7 @@ impl PollTable<'_> {
     /// Sleeps until one of the lists is woken or something else resumes the thread. ENOMEM when it may not be
     /// in all of them.
     fn sleep(&self) -> Result<()> {
-        match &self.0 {
+        match &self.to {
             To::Thread(watch, _) if !watch.is_short() => {
                 watch.sleep();
                 Ok(())
@@ -126,7 +145,7 @@ impl PollTable<'_> {
     }
 
     fn next(&mut self, from: &mut usize) -> Option<usize> {
-        match &mut self.0 {
+        match &mut self.to {
             To::Thread(watch, _) => watch.next(from),
             _ => None,
         }
@@ -153,8 +172,11 @@ impl Asked {
         }
     }
 
-    fn look<'a>(&mut self, of: &'a OpenFile, table: Option<&mut PollTable<'a>>) -> bool {
+    fn look<'a>(&mut self, of: &'a OpenFile, mut table: Option<&mut PollTable<'a>>) -> bool {
         let wanted = self.events | POLLERR | POLLHUP;
+        if let Some(table) = &mut table {
+            table.wanted = wanted;
+        }
         self.found = of.file().poll(of, wanted, table) & wanted;
         self.found != 0
     }
@@ -164,7 +186,7 @@ impl Asked {
 /// (ERESTARTNOHAND). Returns the number of such files. ENOMEM.
 pub fn wait_for(files: &[Arc<OpenFile>], asked: &mut [Asked], deadline: Deadline) -> Result<usize> {
     let process = callout::arrivals();
-    let mut table = PollTable(To::Thread(Watch::new(), process.as_deref()));
+    let mut table = PollTable::thread(process.as_deref());
     let mut count = 0;
     for (i, (asked, of)) in asked.iter_mut().zip(files).enumerate() {
         table.begin(i);
