@@ -404,6 +404,31 @@ static void files(void)
     fclose(stat);
 }
 
+static long all_switches(void)
+{
+    char line[4096];
+    long count = -1;
+    FILE *stat = fopen("/proc/stat", "r");
+    while (fgets(line, sizeof line, stat))
+        sscanf(line, "ctxt %ld", &count);
+    fclose(stat);
+    return count;
+}
+
+static void ended_switches(void)
+{
+    long before = all_switches();
+    pid_t child = fork();
+    if (child == 0) {
+        struct timespec moment = {0, 300000};
+        for (int i = 0; i < 100; i++)
+            nanosleep(&moment, 0);
+        _exit(0);
+    }
+    waitpid(child, 0, 0);
+    check(before > 0 && all_switches() - before >= 100, "/proc/stat counts the switches of threads that have ended");
+}
+
 /* Takes longer than five seconds: `accounts load`. */
 static void load(void)
 {
@@ -431,6 +456,7 @@ static void load(void)
 
 static const struct group groups[] = {
     {"split", split},       {"threads", threads}, {"children", children}, {"faults", faults}, {"switches", switches},
+    {"ended", ended_switches},
     {"clocks", clocks},     {"timers", timers},   {"files", files},       {"load", load},
 };
 

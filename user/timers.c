@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -402,7 +403,8 @@ static void threads(void)
     check(runs == 2 && ran_in == one.tid, "where it is found, too");
     for (int i = 0; i < CROWD; i++)
         end(crowd + i);
-    arm(timer, 20 * MS, 0);
+    /* Long enough to be there in time on a busy machine. */
+    arm(timer, 200 * MS, 0);
     equal(take(SIGUSR1, &info, 2000), SIGUSR1, "who waits for a signal has it before another's handler");
     end(&one);
     timer_delete(timer);
@@ -436,6 +438,40 @@ static void threads(void)
     timer_delete(timer);
     unblock(FIRST);
     unblock(SIGUSR2);
+}
+
+static atomic_int over;
+
+static void *asks(void *unused)
+{
+    sigset_t set;
+    (void)unused;
+    while (!over)
+        sigpending(&set);
+    return 0;
+}
+
+/* Others look at the same moments for what waits; the thread that waits for a timer's signal has it all the same. */
+static void askers(void)
+{
+    pthread_t others[3];
+    siginfo_t info;
+    int wrong = 0;
+    block(FIRST);
+    over = 0;
+    for (int i = 0; i < 3; i++)
+        pthread_create(others + i, 0, asks, 0);
+    timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, FIRST, 0, 0);
+    for (int i = 0; i < 2000; i++) {
+        arm(timer, MS / 10, 0);
+        wrong += take(FIRST, &info, 10000) != FIRST;
+    }
+    over = 1;
+    for (int i = 0; i < 3; i++)
+        pthread_join(others[i], 0);
+    equal(wrong, 0, "others that look at what waits disturb no wait for it");
+    timer_delete(timer);
+    unblock(FIRST);
 }
 
 static int killed(int status, int number) { return WIFSIGNALED(status) && WTERMSIG(status) == number; }
@@ -720,6 +756,7 @@ int main(int argc, char **argv)
     several();
     ignored();
     threads();
+    askers();
     whole();
     cpu_time();
     quiet();

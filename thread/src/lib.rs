@@ -72,5 +72,6 @@ pub const KIND_FP: u8 = switch::Kind::FP.bits();
 /// Offset of the address of a thread's area for restartable sequences.
 pub const SEQUENCE_AREA_OFFSET: usize = core::mem::offset_of!(tte::Tte, sequence_area);
 pub use tte::{
-    LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, by_handle, current, current_opt, for_each,
+    LEVELS, NAME_LEN, NoMemory, QUANTUM_NS, Thread, Tte, all_switches, by_handle, current,
+    current_opt, for_each,
 };

@@ -481,8 +481,7 @@ fn stat(from: u64, piece: &mut Piece) -> Result<()> {
 fn counts(out: &mut Out) {
     let count = |vector: u8| machine::irq::count(vector);
     let taken: u64 = (0..=u8::MAX).map(count).sum();
-    let mut switches = 0;
-    thread::for_each(|thread| switches += thread.switches());
+    let switches = thread::all_switches();
     let _ = writeln!(
         out,
         "intr {taken}\nctxt {switches}\nbtime {}\nprocesses {}\nprocs_running {}\nprocs_blocked 0",

@@ -608,9 +608,12 @@ fn renew(tte: &Tte) -> Thread {
     for word in [&tte.events, &tte.awaited] {
         word.store(0, Ordering::Relaxed);
     }
+    let switches = tte.switches();
     for count in [&tte.switches, &tte.preempted, &tte.quanta] {
         count.store(0, Ordering::Relaxed);
     }
+    // Behind them, so that no reader counts them twice.
+    FORMER_SWITCHES.fetch_add(switches, Ordering::Release);
     tte.samples.reset();
     tte.watched.reset();
     tte.nice.store(false, Ordering::Relaxed);
@@ -650,6 +653,18 @@ pub fn for_each(mut visit: impl FnMut(&Thread)) {
             visit(&thread);
         }
     });
+}
+
+/// [`Tte::switches`] of threads whose entries have become other threads since.
+static FORMER_SWITCHES: AtomicU64 = AtomicU64::new(0);
+
+/// [`Tte::switches`] of all threads, ended ones included. It never becomes less.
+pub fn all_switches() -> u64 {
+    static TOLD: AtomicU64 = AtomicU64::new(0);
+    let mut all = FORMER_SWITCHES.load(Ordering::Acquire);
+    inactive::for_each_entry(&mut |tte| all += tte.switches());
+    // An entry may have become another thread between the two.
+    TOLD.fetch_max(all, Ordering::Relaxed).max(all)
 }
 
 /// The thread with this [`Tte::handle_number`], if it has not ended. Lock-free; from anywhere.
