@@ -466,7 +466,7 @@ static void *asks_one(void *fds)
     return (void *)(long)poll(fds, 1, -1);
 }
 
-/* A thread waits for `events` of end 0. What is written by end `from` and, if that is end 0, read again brings
+/* A thread waits for `events` of end 0. Bytes that end `from` writes, and that are read again if it is end 0, bring
  * others only; then its own come. */
 static void undisturbed(int ends[2], int events, int from, const char *name)
 {

@@ -1,5 +1,5 @@
-# A stream from a file to the loudspeaker through five filters, while other programs work: dropouts.sh HOGS STREAM [PRIORITY [SECONDS]]. With a priority (other
-# than 0) the stream's programs have SCHED_FIFO; after so many seconds the stream is given up. The last lines are the player's report and the numbers of other
+# A stream from a file or a device to the loudspeaker through five filters, while other programs work: dropouts.sh HOGS STREAM [PRIORITY [SECONDS]]. With a
+# priority (other than 0) the stream's programs have SCHED_FIFO; after so many seconds the stream is given up. The last lines are the player's report and the numbers of other
 # works that were done meanwhile.
 cd /tmp || exit 1
 work() {
@@ -36,7 +36,15 @@ player="play --frames 64 --ahead 500 --report"
 # Linux's sound card.
 [ -d /modules ] && player="alsa 64 500"
 [ "${4:-0}" -gt 0 ] && player="timeout $4 $player"
-$urgent lowpass 9000 <"$2" | $urgent highpass 50 | $urgent echoes 180 --gain 30 | $urgent reverb | $urgent delay 20 | $urgent $player 2>/tmp/report
+rest() {
+    $urgent highpass 50 | $urgent echoes 180 --gain 30 | $urgent reverb | $urgent delay 20 | $urgent $player 2>/tmp/report
+}
+if [ -c "$2" ]; then
+    # A disc begins to turn when it is opened, and waits for no program to be loaded.
+    $urgent cat "$2" | $urgent lowpass 9000 | rest
+else
+    $urgent lowpass 9000 <"$2" | rest
+fi
 kill $others
 wait 2>/dev/null
 cat /tmp/report

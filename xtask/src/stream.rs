@@ -18,7 +18,8 @@ const HEADER: usize = 44;
 
 /// A stream for `tests/guest/dropouts.sh`, and what is to be heard.
 pub struct Stream {
-    disc: PathBuf,
+    /// Its frames before the filters.
+    pub disc: PathBuf,
     numbers: PathBuf,
     /// The sound after the filters.
     pub expected: Vec<u8>,

@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`run`], in thread context with interrupts on. It decides whether an interrupted call is
 //! restarted, runs default actions, and builds the frames of handlers. [`raise`] is for a thread that sends
-//! itself a handled signal, which is then never queued. [`is_called`] is for a call that waits on when the alert
-//! that has ended its wait was about a signal that another thread has taken.
+//! itself a handled signal, which is then never queued. [`is_called`] is for a call that waits on when the
+//! alert that has ended its wait was about a signal that another thread has taken.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -127,8 +127,8 @@ pub fn raise(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo) -> bool {
     true
 }
 
-/// Whether [`run`] would find something to do for `task`, the running task, which an alert has woken: an end, a
-/// stop, a tracer, a signal. If not, the alert is cleared: what it was about has gone to another thread, or
+/// Whether [`run`] would find something to do for `task`, the running task, which an alert has woken: an end,
+/// a stop, a tracer, a signal. If not, the alert is cleared: what it was about has gone to another thread, or
 /// another thread is about to make a timer's signal of it, and alerts again.
 #[must_use]
 pub fn is_called(task: &Task) -> bool {

@@ -1,11 +1,12 @@
 //! A stream of sound beside programs that compute: nothing of it may be missing.
 //!
-//! *Interface*: `run`. A file goes through five filters to the loudspeaker (`tests/guest/dropouts.sh`), in
-//! blocks of 64 frames, beside twenty programs that compute, one that forks, one that sorts and one that
-//! packs. Nobody has a priority. The samples that the card plays must be those that the same filters give on
-//! the host, each one, in order, without a gap. Under icount a machine is as fast as its instructions: a busy
-//! host makes no gap. QEMU runs several CPUs in turn then, so the machine with four has half as many
-//! instructions a second on each as that with one. With `--long` the stream has 30 seconds.
+//! *Interface*: `run`. A disc, which turns at its own rate whatever its reader does, goes through five
+//! filters to the loudspeaker (`tests/guest/dropouts.sh`), in blocks of 64 frames, beside twenty programs
+//! that compute, one that forks, one that sorts and one that packs. Nobody has a priority. The samples
+//! that the card plays must be those that the same filters give on the host, each one, in order, without
+//! a gap. Under icount a machine is as fast as its instructions: a busy host makes no gap. QEMU runs
+//! several CPUs in turn then, so the machine with four has half as many instructions a second on each as
+//! that with one. With `--long` the stream has 30 seconds.
 
 use super::kit::Kit;
 use super::tap::Check;
@@ -55,9 +56,10 @@ fn played(
     machine.memory = 256 << 20;
     machine.icount = Some(shift);
     machine.audio = Some(record.clone());
-    let command = ["/bin/sh", "/tests/dropouts.sh", HOGS, "/tests/cd.raw"];
+    let command = ["/bin/sh", "/tests/dropouts.sh", HOGS, "/dev/cd"];
     let mut root = kit.root(&command)?;
     stream.put(&mut root, music)?;
+    root.disc(&stream.disc)?;
     let ran = kit.boot_root(root, &machine, &command, Vec::new(), LIMIT)?;
     let text = record.with_extension("txt");
     std::fs::write(&text, ran.text()).context(text.display())?;
