@@ -1,7 +1,7 @@
 //! The x86-64 itself: boot, traps, interrupts, clocks, ports, per-CPU data.
 //!
 //! *Interface*: one module for each subject. The assembly entry brings the boot CPU up and then calls the
-//! kernel room's `kernel_main`; everything else is called from there. [`smp::start_others`] brings the other
+//! kernel room's `kernel_main`; everything else is called from there. `smp::start_others` brings the other
 //! processors up. The machine calls higher rooms through [`trap::Callouts`] and [`report::Callouts`]
 //! (dissertation, section 4.1.3).
 //!
