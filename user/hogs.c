@@ -861,6 +861,61 @@ static void beside(const struct kind *kind)
     equal(works(), 0, text);
 }
 
+static void *computes(void *unused)
+{
+    (void)unused;
+    for (volatile long turns = 0;; turns++)
+        ;
+}
+
+/* How many threads have ended and keep their stacks. */
+static int ended(void)
+{
+    char line[200];
+    int count = 0;
+    FILE *file = fopen("/syn/threads", "r");
+    while (file && fgets(line, sizeof line, file))
+        count += strstr(line, " ended ") != 0;
+    if (file)
+        fclose(file);
+    return count;
+}
+
+/* Killed threads end at the same time, on a machine that is never idle afterwards: none waits for a next one to end. */
+static void remains(void)
+{
+    int most = 0;
+    for (int round = 0; round < 20; round++) {
+        int ends[2];
+        char byte;
+        pthread_t one;
+        if (pipe(ends)) {
+            check(0, "a pipe");
+            return;
+        }
+        pid_t child = fork();
+        if (child == 0) {
+            for (int i = 0; i < 60 && pthread_create(&one, 0, computes, 0) == 0; i++)
+                ;
+            write(ends[1], "", 1);
+            computes(0);
+        }
+        read(ends[0], &byte, 1);
+        kill(child, SIGKILL);
+        while (waitpid(child, 0, WNOHANG) == 0)
+            sched_yield();
+        /* The last one of the process may be a moment behind the news of its end. */
+        int left = ended();
+        for (double end = seconds() + 0.2; left > 1 && seconds() < end; left = ended())
+            ;
+        most = left > most ? left : most;
+        close(ends[0]);
+        close(ends[1]);
+    }
+    if (!check(most <= 1, "the remains of killed threads wait for no idle moment"))
+        printf("# of %d threads\n", most);
+}
+
 static void limit(void)
 {
     pid_t child = fork();
@@ -925,7 +980,9 @@ int main(int argc, char **argv)
         if (wanted)
             beside(all + i);
     }
-    if (!as_root)
+    if (!as_root) {
         limit();
+        remains();
+    }
     return done();
 }

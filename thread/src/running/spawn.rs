@@ -234,7 +234,9 @@ pub fn spawn(name: &[u8], body: fn(usize), argument: usize) -> Result<Thread, No
 pub fn exit() -> ! {
     // Bound: a few words of entry, ring or list.
     irq_disable();
-    if !here().1.zombies.load(Ordering::Relaxed).is_null() {
+    // Again, if others have ended while this one freed the remains: so no more than one waits when none ends
+    // any more and the CPU is never idle.
+    while !here().1.zombies.load(Ordering::Relaxed).is_null() {
         irq_enable();
         bury();
         irq_disable();
