@@ -906,7 +906,7 @@ static void remains(void)
             sched_yield();
         /* The last one of the process may be a moment behind the news of its end. */
         int left = ended();
-        for (double end = seconds() + 0.2; left > 1 && seconds() < end; left = ended())
+        for (double end = seconds() + 5; left > 1 && seconds() < end; left = ended())
             ;
         most = left > most ? left : most;
         close(ends[0]);
