@@ -202,19 +202,21 @@ fn rt_sigtimedwait(a: &mut Args) -> Result<usize> {
         let mut info = Siginfo::default();
         process.signals.take(&task, set, &mut info).then_some(info)
     };
-    let wait = |deadline| loop {
-        let ended = match wait_deadline(&nobody, deadline, take) {
-            Err(Ended::Interrupted) if !signal::deliver::is_called(&task) => continue,
-            ended => ended,
-        };
-        // One that came behind the last look ends the wait as any other does.
-        return ended.or_else(|ended| take().ok_or(ended));
-    };
     let taken = match timeout {
         // A question only, which sets no alarm.
-        Some(0) => take().ok_or(Ended::TimedOut),
-        timeout => wait(timeout.map(|timeout| now_ns().saturating_add(timeout))),
+        Some(0) => Err(Ended::TimedOut),
+        timeout => {
+            let deadline = timeout.map(|timeout| now_ns().saturating_add(timeout));
+            loop {
+                match wait_deadline(&nobody, deadline, take) {
+                    Err(Ended::Interrupted) if !signal::deliver::is_called(&task) => {}
+                    ended => break ended,
+                }
+            }
+        }
     };
+    // One that came behind the last look ends the wait as any other does.
+    let taken = taken.or_else(|ended| take().ok_or(ended));
     task.awaited.store(0, Ordering::SeqCst);
     // One that it took leaves others that were left to it as well.
     let left = process.pending() & set & task.blocked.load(Ordering::SeqCst);

@@ -10,11 +10,10 @@
 //! compare-and-swap that only another owner's can spoil. The count of free frames is ahead of the bitmap by
 //! what is under way ([`super::free`]).
 
-use super::Frame;
-use super::Memory;
 use super::bitmap::{Bitmap, Hints, ORDERS};
 use super::free::Free;
 use super::stock::Stock;
+use super::{Frame, Memory};
 use crate::magazine::Magazine;
 use abi::layout::PAGE;
 use core::cell::UnsafeCell;

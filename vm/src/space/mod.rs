@@ -39,8 +39,7 @@ pub use presence::{Page, Present};
 pub use seam::Machine;
 pub use wishes::{Wish, Wishes};
 
-use crate::frame::Frame;
-use crate::frame::Kernel;
+use crate::frame::{Frame, Kernel};
 use crate::table::{NOWHERE, Tables, frame_of};
 use abi::errno::Errno;
 use alloc::sync::Arc;

@@ -46,6 +46,31 @@ pub const QUICK: &[&str] = &[
 /// All of them, the longest first, so that the workers end together.
 pub const TESTS: &[Test] = &[
     Test {
+        name: "order",
+        about: "monitors are taken in the order of docs/locks.md, noted by a kernel of its own",
+        run: order::run,
+    },
+    Test {
+        name: "shares",
+        about: "directories of the host: every call, 1,000 files both ways (--long: 5,000), several threads, by messages and by lines",
+        run: shares::run,
+    },
+    Test {
+        name: "ltp",
+        about: "cases of the Linux Test Project, where its source is",
+        run: ltp::run,
+    },
+    Test {
+        name: "runtimes",
+        about: "python's and Go's own tests of what they ask of a kernel, on 2 CPUs",
+        run: runtimes::run,
+    },
+    Test {
+        name: "torture",
+        about: "every lock-free operation preempted, and stopped for ever, between any two instructions",
+        run: threads::torture,
+    },
+    Test {
         name: "load",
         about: "a mixed load again and again, 4 CPUs",
         run: load,
@@ -56,11 +81,6 @@ pub const TESTS: &[Test] = &[
         run: fuzz::run,
     },
     Test {
-        name: "ltp",
-        about: "cases of the Linux Test Project, where its source is",
-        run: ltp::run,
-    },
-    Test {
         name: "streams",
         about: "10 MiB through the command line unchanged",
         run: cli::streams,
@@ -69,11 +89,6 @@ pub const TESTS: &[Test] = &[
         name: "devices",
         about: "virtio devices by messages and by lines, without any, and taken away",
         run: devices::run,
-    },
-    Test {
-        name: "shares",
-        about: "directories of the host: every call, 1,000 files both ways (--long: 5,000), several threads, by messages and by lines",
-        run: shares::run,
     },
     Test {
         name: "music",
@@ -486,11 +501,6 @@ pub const TESTS: &[Test] = &[
         run: posixfiles::run,
     },
     Test {
-        name: "runtimes",
-        about: "python's and Go's own tests of what they ask of a kernel, on 2 CPUs",
-        run: runtimes::run,
-    },
-    Test {
         name: "tmpfiles",
         about: "systemd-tmpfiles and systemd-journald, from Debian's package",
         run: tmpfiles,
@@ -591,11 +601,6 @@ pub const TESTS: &[Test] = &[
         run: access,
     },
     Test {
-        name: "order",
-        about: "monitors are taken in the order of docs/locks.md, noted by a kernel of its own",
-        run: order::run,
-    },
-    Test {
         name: "mitigations",
         about: "what is done about speculation, by processor; the usual suites under all of it",
         run: mitigations::run,
@@ -614,11 +619,6 @@ pub const TESTS: &[Test] = &[
         name: "switches",
         about: "instructions between one program's thread and the next: at most 60, 90 across spaces",
         run: threads::switches,
-    },
-    Test {
-        name: "torture",
-        about: "every lock-free operation preempted, and stopped for ever, between any two instructions",
-        run: threads::torture,
     },
     Test {
         name: "lateness",

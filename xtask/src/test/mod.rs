@@ -166,20 +166,12 @@ impl Totals {
     }
 }
 
-/// The guest tests that take longest. They run first, so that in the end no processor waits for one of them.
-const LONGEST: [&str; 5] = ["order", "shares", "ltp", "runtimes", "torture"];
-
 /// Runs the guest tests, as many at once as there are processors.
 fn guests(kit: &Kit, names: &[String]) -> Vec<(String, Vec<Check>)> {
     let wanted = guest::TESTS
         .iter()
         .filter(|test| names.is_empty() || names.iter().any(|name| name == test.name));
-    let mut wanted: VecDeque<_> = wanted.collect();
-    let place = |name: &str| LONGEST.iter().position(|long| *long == name);
-    wanted
-        .make_contiguous()
-        .sort_by_key(|test| place(test.name).unwrap_or(LONGEST.len()));
-    let queue = Mutex::new(wanted);
+    let queue = Mutex::new(wanted.collect::<VecDeque<_>>());
     let results = Mutex::new(Vec::new());
     let workers = std::thread::available_parallelism()
         .map_or(1, usize::from)
