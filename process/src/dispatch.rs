@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`cached`] has the calls of a program's own; [`user_thread`] makes a task's thread;
 //! [`unshare_files`] and [`files_moved`] give threads a new dispatcher when their descriptor table changes;
-//! [`enter_space`], [`leave_space`]; [`Alarm`] for timers; [`link`] at boot.
+//! [`enter_space`], [`leave_space`]; [`link`] at boot.
 //!
 //! A dispatcher directly answers the numbers of process, thread and parent; the word that it reads is in the
 //! [`Process`], which lives as long as its threads. Each further leaf would cost a `fork` some ten
@@ -16,18 +16,16 @@ use abi::errno::{Errno, Result};
 use abi::{native, nr};
 use codegen::Draft;
 use core::sync::atomic::{AtomicBool, Ordering, fence};
-use machine::cpu::{irq_restore, irq_save};
 use machine::trap::TrapFrame;
 use sync::{Once, epoch};
 use thread::dispatch::{Kpt, Leaf, Leaves, Own, Plan, Spec};
 use thread::ways::Way;
-use thread::{Body, Thread, clock};
+use thread::{Body, Thread};
 use vm::AddressSpace;
 
+use crate::process::cached::{Cached, of as of_program};
 use crate::process::shared::Exchanged;
 use crate::process::{Process, Task, tree};
-use crate::time;
-use cached::Cached;
 use file::files::{Files, KptView};
 
 pub mod cached;
@@ -220,7 +218,7 @@ fn settle_in(task: &Task, number: usize) {
     loop {
         let files = task.process.files.get();
         let (view, traced) = (files.kpt(), task.trace.is_traced());
-        let own = cached::of(&task.process);
+        let own = of_program(&task.process);
         if give(task, Some(view), traced, own.as_deref()).is_err() {
             // Without memory it keeps its initial dispatcher, which uses no table, but never a dispatcher for
             // a former table.
@@ -230,7 +228,7 @@ fn settle_in(task: &Task, number: usize) {
             return;
         }
         let same_table = task.process.files.get().kpt() == view;
-        if same_table && task.trace.is_traced() == traced && cached::of(&task.process) == own {
+        if same_table && task.trace.is_traced() == traced && of_program(&task.process) == own {
             return;
         }
         again = true;
@@ -248,7 +246,7 @@ fn follow(task: &Task, files: KptView) -> Result<()> {
 
 /// Gives `task` a dispatcher for a table at `files`. ENOMEM: it keeps the old one.
 fn redirect(task: &Task, files: Option<KptView>) -> Result<()> {
-    let own = cached::of(&task.process);
+    let own = of_program(&task.process);
     give(task, files, task.trace.is_traced(), own.as_deref())
 }
 
@@ -406,47 +404,4 @@ pub(crate) fn enter_space(space: &AddressSpace) {
 pub(crate) fn leave_space() {
     // SAFETY: the kernel's own root lives for ever.
     unsafe { thread::current().set_space(0) };
-}
-
-/// Something that will happen at a moment, unless dropped before.
-pub(crate) struct Alarm {
-    id: clock::AlarmId,
-    at_ns: u64,
-}
-
-impl Alarm {
-    /// Sets an alarm at `at_ns` nanoseconds for a timer with the word `bell` (`time/rung.rs`); it is `now`.
-    /// `None`: no memory.
-    #[inline]
-    pub(crate) fn timer(now: u64, at_ns: u64, bell: usize) -> Option<Alarm> {
-        // Bound: one alarm set (`thread/src/time/clock.rs`).
-        let irq = irq_save();
-        let alarm = Alarm::timer_still(now, at_ns, bell);
-        irq_restore(irq);
-        alarm
-    }
-
-    /// The same with interrupts off.
-    #[inline(always)]
-    pub(crate) fn timer_still(now: u64, at_ns: u64, bell: usize) -> Option<Alarm> {
-        let id = clock::alarm_still(now, at_ns, time::alarm_rang, bell).ok()?;
-        Some(Alarm { id, at_ns })
-    }
-
-    /// It has happened.
-    pub(crate) fn forget(self) {
-        core::mem::forget(self);
-    }
-
-    /// Its moment, nanoseconds.
-    pub(crate) fn at_ns(&self) -> u64 {
-        self.at_ns
-    }
-}
-
-impl Drop for Alarm {
-    fn drop(&mut self) {
-        // An alarm that rings meanwhile finds its timer disarmed, or not yet expired.
-        clock::cancel(self.id);
-    }
 }

@@ -1,6 +1,7 @@
 //! Processes: their threads, memory, signals, time and programs.
 //!
-//! *Interface*: [`mod@process`], whose items are also here, is processes and their threads; [`signal`],
+//! *Interface*: [`mod@process`], whose items are also here, is the record of processes and their threads;
+//! [`fork`], [`exit`], [`wait`] and [`trace`] are their life, [`group`] their control groups; [`signal`],
 //! [`time`] and [`futex`] connect them, [`exec`] loads a program into a process, and [`ipc`] is System V and
 //! POSIX IPC. [`dispatch`] makes the code that answers a thread's calls, [`fp`] shows its vector registers,
 //! and [`memory`] chooses the process to end when memory runs out.
@@ -23,19 +24,26 @@
 
 extern crate alloc;
 
+pub mod caller;
 pub mod dispatch;
 pub mod exec;
+pub mod exit;
+pub mod fork;
 pub mod fp;
 pub mod futex;
+pub mod group;
 pub mod ipc;
 pub mod itself;
 pub mod made;
 pub mod memory;
+pub mod pidfd;
 mod primitive;
 pub mod process;
 pub mod signal;
 pub mod swift;
 pub mod time;
+pub mod trace;
 mod user_access;
+pub mod wait;
 
 pub use process::*;

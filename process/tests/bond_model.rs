@@ -13,7 +13,7 @@ mod primitive {
     }
 }
 #[allow(dead_code)]
-#[path = "../src/futex/bond.rs"]
+#[path = "../src/process/bond.rs"]
 mod bond;
 
 use bond::{Bond, ENDED, Part, Party};

@@ -18,7 +18,7 @@ use process::fork::{self, Spec};
 use process::pidfd;
 use process::time;
 use process::wait::{Which, wait};
-use process::{Process, Task, access, exit, tree};
+use process::{Process, Task, access, exit, how_ended, tree};
 use vm::fallible::try_arc;
 
 /// See [`super::FRAMED`].
@@ -331,7 +331,7 @@ fn decode(status: i32) -> (i32, i32) {
     match status {
         STATUS_CONTINUED => (CLD_CONTINUED, SIGCONT),
         s if s & 0xff == 0x7f => (CLD_STOPPED, s >> 8),
-        s => exit::how_ended(s),
+        s => how_ended(s),
     }
 }
 

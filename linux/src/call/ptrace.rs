@@ -16,7 +16,8 @@ use super::{Args, Handler};
 use process::access::{self, Wish};
 use process::fp;
 use process::signal;
-use process::trace::{self, How};
+use process::trace;
+use process::traced::{How, State};
 use process::{Process, Task, reach, tree};
 
 /// See [`super::FAMILIES`].
@@ -300,7 +301,7 @@ fn debug(offset: usize) -> Option<usize> {
 }
 
 /// The facts of the call where a thread waits, and how many bytes of it.
-fn syscall_info(state: &trace::State) -> (SyscallInfo, usize) {
+fn syscall_info(state: &State) -> (SyscallInfo, usize) {
     let r = &state.registers;
     let failed = (-4095..0).contains(&(r.rax as i64));
     let mut info = SyscallInfo {

@@ -19,9 +19,12 @@ use abi::linux::*;
 use machine::trap::{RFLAGS_IF, TrapFrame, USER_CS, USER_SS, VECTOR_TAIL};
 use vm::{AddressSpace, Prot, user};
 
+use crate::dispatch;
+use crate::futex::robust;
 use crate::process::shared::Exchanged;
-use crate::process::{Process, Program, Task, access, robust};
+use crate::process::{Process, Program, Task, access};
 use crate::signal::Actions;
+use crate::trace;
 use account::Cred;
 use account::cred::{Executing, Unsafe};
 use file::fs::place::MS_NOSUID;
@@ -104,7 +107,7 @@ pub fn execve(
             break;
         }
     }
-    crate::process::trace::executed(&task);
+    trace::executed(&task);
     Ok(0)
 }
 
@@ -375,7 +378,7 @@ fn commit(
 ) -> Result<bool> {
     let process = &task.process;
     if process.files.get().is_shared() {
-        let unshared = crate::dispatch::unshare_files(process);
+        let unshared = dispatch::unshare_files(process);
         if unshared.is_err() && had_threads {
             process.end(status_signaled(SIGKILL));
         }
@@ -420,7 +423,7 @@ fn commit(
     }
     if had_own_calls {
         // Without memory the numbers remain, and lead to descriptors of this program, as any number does.
-        let _ = crate::dispatch::renew(task);
+        let _ = dispatch::renew(task);
     }
     *frame = begin(&prepared);
     Ok(true)
@@ -452,7 +455,7 @@ fn exchange(process: &Process, prepared: &Prepared) -> Option<Old> {
         process.limits.lock().lower(RLIMIT_STACK, SECURE_STACK);
     }
     let space = process.space.set(Some(prepared.space.clone()));
-    crate::dispatch::enter_space(&prepared.space);
+    dispatch::enter_space(&prepared.space);
     thread::forget_procedures();
     let new = prepared.program.clone();
     let changes = !Arc::ptr_eq(cred, &grounds.cred);

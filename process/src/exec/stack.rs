@@ -8,14 +8,13 @@ use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use crate::process::AUX;
 use vm::fallible::{try_extend, try_push, try_reserve};
 
 /// The most bytes of argument and environment strings together, their addresses included.
 pub const TOTAL_MAX: usize = 2 << 20;
 /// The longest single string.
 pub const STRING_MAX: usize = 128 << 10;
-/// Entries of the auxiliary vector, the last one included.
-pub const AUX: usize = 19;
 
 /// A list of strings, each ended by a NUL byte.
 #[derive(Clone, Default, Debug)]

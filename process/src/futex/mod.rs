@@ -9,8 +9,8 @@
 //! waker takes, so no wake-up is lost. A waiter sleeps only on its thread's token, which a waker gives after
 //! it has marked the waiter as woken.
 
-pub(crate) mod bond;
 pub mod pi;
+pub(crate) mod robust;
 pub mod several;
 pub mod short;
 
@@ -25,6 +25,8 @@ use sync::{Guard, Monitor, callout};
 use vm::user;
 
 use crate::process::Task;
+use crate::process::bond::Bond;
+use crate::process::waiter::Waiter;
 use crate::time::Ended;
 use vm::fallible::{try_arc, try_box, try_reserve_kept};
 
@@ -71,20 +73,6 @@ impl Key {
     }
 }
 
-/// A thread that waits, or is about to.
-pub struct Waiter {
-    /// The thread's handle, for `resume`.
-    thread: usize,
-    bitset: u32,
-    /// The bucket it is in now; a requeue changes it.
-    bucket: AtomicUsize,
-    woken: AtomicBool,
-    /// A possible owner of a lock.
-    task: Option<Arc<Task>>,
-    /// The owner of the lock that it has got ended: it says so in the word itself.
-    inherits: AtomicBool,
-}
-
 impl Waiter {
     /// The running thread, which will wait on `key` for wakers that say a bit of `bitset`. ENOMEM.
     fn new(key: Key, bitset: u32, task: Option<Arc<Task>>) -> Result<Arc<Waiter>> {
@@ -116,7 +104,7 @@ enum Role {
     /// To be moved to the lock of this key.
     Moves(Key),
     /// For a lock.
-    Lock(bond::Bond<Task>),
+    Lock(Bond<Task>),
     /// It has the lock of an owner that ended, which the word does not say yet.
     Heir,
 }

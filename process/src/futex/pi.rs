@@ -12,7 +12,7 @@
 //! Inheritance: a thread's priority is its turns. A new waiter lends its turns to the owner a few times
 //! before it sleeps.
 //!
-//! A thread waits for an ending owner ([`super::bond`]).
+//! A thread waits for an ending owner ([`bond`](crate::process::bond)).
 //!
 //! Source: the calls' contract as documented for user programs (`futex(2)`).
 
@@ -24,11 +24,11 @@ use abi::linux::*;
 use sync::callout;
 use vm::user;
 
-use super::bond::{ALIVE, Bond, ENDING, Part, Party};
 use super::{
-    BUCKETS, Buckets, Key, Role, Standing, TABLE, Waiter, begin, enter, exchange_user, sleep,
-    withdraw,
+    BUCKETS, Buckets, Key, Role, Standing, TABLE, begin, enter, exchange_user, sleep, withdraw,
 };
+use crate::process::bond::{ALIVE, Bond, ENDING, Part, Party};
+use crate::process::waiter::Waiter;
 use crate::process::{Task, tree};
 use crate::time::Ended;
 use vm::fallible::try_reserve_kept;

@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 
-use super::{Key, Role, Waiter, begin, sleep, withdraw};
+use super::{Key, Role, begin, sleep, withdraw};
+use crate::process::waiter::Waiter;
 use crate::time::Ended;
 use vm::fallible::{try_push, try_reserve};
 

@@ -29,8 +29,9 @@ use thread::flags::INTERRUPTS;
 use thread::outright::{LEFT, OutrightFn, sleep, with_interrupts, word};
 use vm::user;
 
-use super::{Key, Role, Standing, TABLE, Waiter, withdraw};
+use super::{Key, Role, Standing, TABLE, withdraw};
 use crate::process::Task;
+use crate::process::waiter::Waiter;
 use file::seam::keep;
 
 static ENTRY: AtomicUsize = AtomicUsize::new(0);

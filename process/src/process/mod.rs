@@ -1,36 +1,32 @@
 //! The process: what all its threads share.
 //!
 //! *Interface*: [`Process::current`] and [`Task::current`]; the tree of processes and its groups in [`tree`];
-//! making ([`fork`]), ending ([`exit`]) and waiting ([`wait`]); [`Session`] for terminals. A process is alive
-//! until its last thread has ended, then a zombie until its parent has waited.
+//! [`Session`] for terminals. A process is alive until its last thread has ended, then a zombie until its
+//! parent has waited.
 //!
 //! Monitors are taken in the order of docs/locks.md: one process's (children before signals before threads),
 //! then files.
 
 pub mod access;
-pub mod caller;
+pub(crate) mod bond;
+pub mod cached;
 pub mod debug;
-pub mod exit;
 pub mod first;
 pub mod flows;
-pub mod fork;
-pub mod group;
 pub mod host;
 mod identity;
 pub mod limits;
 pub mod pace;
-pub mod pidfd;
 pub mod reach;
-pub mod robust;
 mod roll;
 pub mod rseq;
 pub mod session;
 mod space;
 pub mod task;
-pub mod trace;
+pub mod traced;
 pub mod tree;
 pub mod usage;
-pub mod wait;
+pub(crate) mod waiter;
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -39,10 +35,12 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 use abi::errno::Result;
+use abi::linux::{CLD_DUMPED, CLD_EXITED, CLD_KILLED, STATUS_CORE};
 use account::Cred;
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
+pub use cached::Cached;
 pub use file::shared::{self, Shared};
 pub use limits::Limits;
 pub(crate) use roll::FIRST as FIRST_ON_ROLL;
@@ -50,10 +48,9 @@ pub(crate) use roll::Found;
 pub use session::{Session, Terminal};
 pub(crate) use task::NEXT_ON_ROLL;
 pub use task::Task;
-pub(crate) use trace::TRACER;
+pub(crate) use traced::TRACER;
 pub use usage::Usage;
 
-use crate::dispatch::cached::Cached;
 use crate::signal::{self, ProcessSignals};
 use crate::time::Timers;
 use file::files::Files;
@@ -64,6 +61,9 @@ use vm::fallible::{try_arc, try_reserve, try_string};
 pub const POISON_DEFAULT: i32 = 2;
 /// The number of threads that a walk holds at a time.
 const PIECE: usize = 16;
+
+/// Entries of a program's auxiliary vector, the last one included.
+pub const AUX: usize = 19;
 
 /// The running program.
 #[derive(Clone, Default)]
@@ -82,6 +82,15 @@ pub struct Program {
     pub comm: String,
     /// The operations that it calls by numbers of its own.
     pub cached: Option<Arc<Cached>>,
+}
+
+/// `CLD_*` of an end with `status`, and what stands beside it: the number, or the signal.
+pub fn how_ended(status: i32) -> (i32, i32) {
+    match status & 0x7f {
+        0 => (CLD_EXITED, status >> 8 & 0xff),
+        signo if status & STATUS_CORE != 0 => (CLD_DUMPED, signo),
+        signo => (CLD_KILLED, signo),
+    }
 }
 
 /// A process (Linux: a thread group).
@@ -120,7 +129,7 @@ pub struct Process {
     /// Released by `exec` and by the end: a `vfork` parent waits for it.
     pub(crate) vfork_gate: Gate,
     /// The threads that it traces, until it ends.
-    pub(crate) tracees: trace::Tracees,
+    pub(crate) tracees: traced::Tracees,
     /// The tracer of its ended first thread, which is notified of the end without being the parent.
     pub(crate) traced_by: AtomicI32,
     /// The value set by `personality`.
@@ -364,5 +373,25 @@ impl Process {
             return 'Z';
         }
         self.a_thread().map_or('S', |first| first.state())
+    }
+
+    /// Makes every thread end at its next crossing into user mode; the first caller's status counts and is
+    /// returned.
+    pub(crate) fn end(&self, status: i32) -> i32 {
+        self.end_first(status).unwrap_or_else(|decided| decided)
+    }
+
+    /// The same; an error is the status of who came first.
+    pub(crate) fn end_first(&self, status: i32) -> core::result::Result<i32, i32> {
+        let (status, first) = self.signals.begin_end(status);
+        if !first {
+            return Err(status);
+        }
+        // Bound: **linear**: the threads of one process; nothing sleeps inside.
+        for task in self.threads.lock().iter() {
+            task.attend();
+            task.thread.release();
+        }
+        Ok(status)
     }
 }

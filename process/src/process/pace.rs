@@ -171,7 +171,7 @@ impl Pace {
     }
 
     /// Whether the thread may have no children: they would share in what it is promised.
-    pub(super) fn refuses_children(&self) -> bool {
+    pub(crate) fn refuses_children(&self) -> bool {
         self.policy.load(Ordering::Relaxed) == SCHED_DEADLINE && !self.reset.load(Ordering::Relaxed)
     }
 

@@ -58,16 +58,16 @@ pub struct Task {
     /// Its restartable sequences.
     pub rseq: super::rseq::Rseq,
     /// Its part in locks whose owners the kernel knows.
-    pub(crate) pi: crate::futex::bond::Part,
+    pub(crate) pi: super::bond::Part,
     /// For its plain waits, once it has waited.
-    pub(crate) waiter: Once<Arc<crate::futex::Waiter>>,
+    pub(crate) waiter: Once<Arc<super::waiter::Waiter>>,
     /// Its position among its process's threads: its index, under their monitor, and its place on the roll.
     pub(super) seat: AtomicUsize,
     link: super::roll::Link<Task>,
     /// Address of the process group's number, in the process: for generated code.
     pub group_at: usize,
     /// Its part in being traced.
-    pub trace: super::trace::Trace,
+    pub trace: super::traced::Trace,
     /// How to go on with an interrupted call that keeps state.
     pub restart: Monitor<Option<Restart>>,
     /// How it is to be scheduled.
@@ -125,7 +125,7 @@ impl Task {
             waiter: Once::new(),
             seat: AtomicUsize::new(0),
             link: Default::default(),
-            trace: super::trace::Trace::default(),
+            trace: super::traced::Trace::default(),
             restart: Monitor::new(None),
             pace: pace(),
             flows: Default::default(),

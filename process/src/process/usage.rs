@@ -70,7 +70,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// Those of `task`.
-    pub(super) fn of(task: &Task) -> Counts {
+    pub(crate) fn of(task: &Task) -> Counts {
         let split = task.thread.split();
         Counts {
             cpu_ns: task.cpu_ns(),
@@ -83,7 +83,7 @@ impl Counts {
     }
 
     /// CPU time, and the samples by which it is divided.
-    pub(super) fn sum(&self) -> [u64; 3] {
+    pub(crate) fn sum(&self) -> [u64; 3] {
         [self.cpu_ns, self.user, self.system]
     }
 
@@ -124,7 +124,7 @@ impl Told {
     }
 
     /// The same of what [`Counts::sum`] says.
-    pub(super) fn divide_sum(&self, [cpu_ns, user, system]: [u64; 3]) -> [u64; 2] {
+    pub(crate) fn divide_sum(&self, [cpu_ns, user, system]: [u64; 3]) -> [u64; 2] {
         let told = (
             self.user.load(Ordering::Relaxed),
             self.system.load(Ordering::Relaxed),

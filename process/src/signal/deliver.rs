@@ -16,8 +16,8 @@ use thread::flags::ATTENTION;
 use super::pending::Origin;
 use super::process::Change;
 use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
-use super::{dump, frame, send, writer};
-use crate::process::{Process, Task, rseq, trace, tree};
+use super::{dump, frame, halt, send, writer};
+use crate::process::{Process, Task, rseq, tree};
 use crate::time::at_once;
 
 /// Length of the `syscall` instruction.
@@ -37,7 +37,7 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
         if join_stop(trap, process, task) || freeze(process) {
             continue;
         }
-        if task.trace.is_traced() && trace::event(task, trap) {
+        if task.trace.is_traced() && halt::event(task, trap) {
             continue;
         }
         if process.timers.have_rung() && !task.trace.is_traced() && ring(trap, task) {
@@ -54,7 +54,7 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
         if task.trace.is_traced() && info.signo != SIGKILL {
             // The tracer sees it first, and may want another one or none.
             let status = status_stopped(info.signo);
-            let signo = trace::stop(task, trap, status, &mut info);
+            let signo = halt::stop(task, trap, status, &mut info);
             if signo == 0 {
                 continue;
             }
@@ -309,7 +309,7 @@ fn join_stop(trap: &mut TrapFrame, process: &Arc<Process>, task: &Task) -> bool 
     let traced = || task.trace.is_traced().then_some(true);
     let asked = || traced().or_else(|| is_over(process).then_some(false));
     if traced().unwrap_or_else(|| process.signals.continued.wait_until(asked)) {
-        trace::join_stop(task, trap, signo, stops);
+        halt::join_stop(task, trap, signo, stops);
     }
     task.trace.passes();
     let mut state = process.signals.state.lock();

@@ -24,10 +24,11 @@ use machine::trap::TrapFrame;
 use sync::{Monitor, WaitList};
 
 use super::dump_file::{self, Note, Segment};
+use super::halt;
 use super::set::bit;
 use crate::process::access::is_dumpable;
 use crate::process::host::{Named, name};
-use crate::process::{Process, Program, Task, trace};
+use crate::process::{AUX, Process, Program, Task};
 use file::OpenFile;
 use file::fs::remove::remove;
 use file::fs::walk::{View, walk};
@@ -143,7 +144,7 @@ impl Stand {
         let usage = task.usage();
         let mut stand = try_box(Stand {
             tid: task.tid,
-            registers: trace::shown(task, trap),
+            registers: halt::shown(task, trap),
             vectors: [0; crate::fp::IMAGE_MAX],
             pending: task.waiting.get(),
             blocked: task.blocked(),
@@ -427,7 +428,7 @@ fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) 
     dump_file::process_info(&mut notes, process, &space)?;
     Note::of(NT_SIGINFO).put(&mut notes, bytemuck::bytes_of(info))?;
     let program = process.program();
-    let mut aux = [0; 16 * crate::exec::stack::AUX];
+    let mut aux = [0; 16 * AUX];
     if program.aux.len() == aux.len() && space.read_at(program.aux.start, &mut aux).is_ok() {
         Note::of(NT_AUXV).put(&mut notes, &aux)?;
     }

@@ -12,6 +12,7 @@ pub mod deliver;
 pub mod dump;
 mod dump_file;
 pub mod frame;
+pub mod halt;
 mod hearer;
 pub(crate) mod later;
 pub mod pending;

@@ -11,7 +11,7 @@ use abi::linux::*;
 use super::pending::{Added, Origin, has_place};
 use super::process::{Change, remove_from};
 use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
-use crate::process::{Process, Task, trace, tree};
+use crate::process::{Process, Task, traced, tree};
 use crate::time::settle;
 use account::quota;
 use account::user::{Charge, Held};
@@ -86,7 +86,7 @@ pub(crate) fn queue(
                 continued = true;
             }
             for task in threads.iter() {
-                trace::continued(task);
+                traced::continued(task);
             }
         }
         if !dropped(process, to, &threads, this) {

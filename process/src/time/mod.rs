@@ -5,6 +5,7 @@
 //! machine.
 
 mod account;
+mod alarm;
 pub mod discipline;
 pub mod limit;
 pub mod rtc;

@@ -19,9 +19,9 @@ use machine::clock::now_ns;
 use machine::trap::TrapFrame;
 use sync::Monitor;
 
+use super::alarm::Alarm;
 use super::rung::Bell;
 use super::{Account, Clock};
-use crate::dispatch::Alarm;
 use crate::process::{Process, Task};
 use crate::signal::pending::{Expiry, LIFE_BITS, Origin};
 use crate::signal::send::{Queued, queue};

@@ -20,12 +20,7 @@ const KNOWN: &[(&str, &[&str])] = &[
             "callout", "epoll", "event", "file", "files", "fs", "pipe", "poll", "seam", "socket",
         ],
     ),
-    (
-        "process",
-        &[
-            "dispatch", "exec", "futex", "ipc", "memory", "process", "signal", "time",
-        ],
-    ),
+    ("process", &["process", "signal", "time"]),
     (
         "thread",
         &[

@@ -139,7 +139,7 @@ fn enter_among(
 
 /// Calls `step` with the parent of `process` and the parent's children. `process` is not the first process.
 /// The monitor over the children is held, so that the parent stays the parent during the call.
-pub(super) fn with_parent<R>(
+pub(crate) fn with_parent<R>(
     process: &Process,
     step: impl FnOnce(&Arc<Process>, &mut Vec<Arc<Process>>) -> R,
 ) -> R {

@@ -8,8 +8,9 @@ use core::sync::atomic::Ordering;
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 
-use super::trace::End;
-use super::{Process, Usage, exit, tree};
+use crate::exit;
+use crate::process::traced::End;
+use crate::process::{Process, Usage, tree};
 use crate::signal::Change;
 
 /// Which children.

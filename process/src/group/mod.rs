@@ -19,7 +19,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering
 use sync::{Monitor, Once};
 use vm::fallible::{try_arc, try_insert_at, try_push, try_slice};
 
-use super::usage::Told;
+use crate::process::usage::Told;
 use account::quota;
 use account::user::Charge;
 use file::fs::ownership::Ownership;

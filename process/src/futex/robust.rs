@@ -12,8 +12,8 @@ use abi::Errno;
 use abi::linux::*;
 use vm::user;
 
-use super::Task;
-use crate::futex::{self, pi};
+use super::{exchange_user, pi, wake_user};
+use crate::process::Task;
 
 /// The most entries that are followed.
 const ENTRIES_MAX: usize = 2048;
@@ -81,21 +81,21 @@ fn abandon(task: &Task, lock: Lock) -> abi::Result<()> {
         let owner = word & FUTEX_TID_MASK;
         if lock.pending && !lock.pi && owner == 0 {
             // It was released, and perhaps no waiter was woken.
-            futex::wake_user(address);
+            wake_user(address);
             return Ok(());
         }
         if owner != task.tid as u32 {
             return Ok(());
         }
         let dead = word & FUTEX_WAITERS | FUTEX_OWNER_DIED;
-        let seen = futex::exchange_user(address, word, dead)?;
+        let seen = exchange_user(address, word, dead)?;
         if seen == word {
             break;
         }
         word = seen;
     }
     if !lock.pi && word & FUTEX_WAITERS != 0 {
-        futex::wake_user(address);
+        wake_user(address);
     }
     Ok(())
 }

@@ -12,12 +12,16 @@ use machine::trap::TrapFrame;
 use sync::epoch;
 use thread::outright::LEFT;
 
-use super::tree::{self, INIT};
-use super::{Process, Task, group, robust, trace};
-use crate::futex;
+use crate::dispatch;
+use crate::futex::{self, robust};
+use crate::group;
 use crate::ipc::semaphore;
+use crate::memory;
+use crate::process::tree::{self, INIT};
+use crate::process::{Process, Task, first, how_ended};
 use crate::signal;
 use crate::signal::pending::Origin;
+use crate::trace;
 
 /// Ends the calling thread; with the last one, the process ends with `status` (as `wait` encodes it).
 pub fn exit_thread(status: i32) -> ! {
@@ -39,7 +43,7 @@ fn leave_process(task: &Arc<Task>, status: i32) {
         futex::wake_user(cleared);
     }
     // Before the others can see that this thread is gone: the last one frees the page table.
-    crate::dispatch::leave_space();
+    dispatch::leave_space();
     let (last, files) = {
         // One after the other with the account held: nobody counts it twice.
         // Bound: a few words.
@@ -121,26 +125,6 @@ impl Process {
             SIGCHLD
         }
     }
-
-    /// Makes every thread end at its next crossing into user mode; the first caller's status counts and is
-    /// returned.
-    pub(crate) fn end(&self, status: i32) -> i32 {
-        self.end_first(status).unwrap_or_else(|decided| decided)
-    }
-
-    /// The same; an error is the status of who came first.
-    pub(crate) fn end_first(&self, status: i32) -> Result<i32, i32> {
-        let (status, first) = self.signals.begin_end(status);
-        if !first {
-            return Err(status);
-        }
-        // Bound: **linear**: the threads of one process; nothing sleeps inside.
-        for task in self.threads.lock().iter() {
-            task.attend();
-            task.thread.release();
-        }
-        Ok(status)
-    }
 }
 
 /// Waits until no interrupt looks any more at what has left the sight of `process`'s timers: a thread, or
@@ -156,7 +140,7 @@ fn out_of_sight(process: &Process) {
 /// The end of a process, by its last thread.
 fn end_process(process: &Arc<Process>, status: i32) {
     let status = process.signals.begin_end(status).0;
-    trace::end_tracer(process);
+    trace::end_tracer(process, heard);
     process.timers.cancel_all();
     out_of_sight(process);
     let most = process.most_resident();
@@ -165,7 +149,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
     process.files.get().leave();
     process.fs.get().leave();
     drop(process.space.set(None));
-    crate::memory::tidy();
+    memory::tidy();
     hang_up(process);
 
     let tree::Orphans {
@@ -220,11 +204,11 @@ fn end_process(process: &Arc<Process>, status: i32) {
     if let Some(parent) = parent {
         inform(&parent, process, late, status);
     }
-    super::first::ended(process, status);
+    first::ended(process, status);
 }
 
 /// The process number `pid` is a zombie, and its tracer has heard of its end.
-pub(super) fn heard(pid: i32) {
+pub(crate) fn heard(pid: i32) {
     if let Some(process) = tree::find(pid) {
         tell_parent(&process);
     }
@@ -336,15 +320,6 @@ fn waits_for(parent: &Process, child: &Process) -> bool {
     }
     let action = parent.signals.actions.get().get(SIGCHLD);
     action.handler != SIG_IGN && action.flags & SA_NOCLDWAIT == 0
-}
-
-/// `CLD_*` of an end with `status`, and what stands beside it: the number, or the signal.
-pub fn how_ended(status: i32) -> (i32, i32) {
-    match status & 0x7f {
-        0 => (CLD_EXITED, status >> 8 & 0xff),
-        signo if status & STATUS_CORE != 0 => (CLD_DUMPED, signo),
-        signo => (CLD_KILLED, signo),
-    }
 }
 
 /// Sends the exit signal, 0 for none.

@@ -14,16 +14,19 @@ use machine::trap::{TrapFrame, VECTOR_TAIL};
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
-use super::access::Rights;
-use super::group;
-use super::pidfd;
-use super::rseq::Rseq;
-use super::tree::{self, INIT};
-use super::usage::Account;
-use super::{Gate, Limits, Process, Program, Session, Shared, Task, trace};
 use crate::dispatch;
+use crate::group;
+use crate::memory;
+use crate::pidfd;
+use crate::process::access::Rights;
+use crate::process::rseq::Rseq;
+use crate::process::tree::{self, INIT};
+use crate::process::usage::Account;
+use crate::process::{Gate, Limits, POISON_DEFAULT, Process, Program, Session, Shared, Task};
+use crate::signal::dump::{FILTER, Hall};
 use crate::signal::{Actions, ProcessSignals};
-use crate::time::Timers;
+use crate::time::{Timers, limit};
+use crate::trace;
 use account::quota;
 use account::user::Charge;
 use account::{Capability, Cred};
@@ -125,7 +128,7 @@ pub fn make_thread(
 fn insist(mut attempt: impl FnMut() -> Result<Arc<Task>>) -> Result<Arc<Task>> {
     loop {
         match attempt() {
-            Err(Errno::ENOMEM) if crate::memory::coming() => {}
+            Err(Errno::ENOMEM) if memory::coming() => {}
             made => return made,
         }
     }
@@ -390,7 +393,7 @@ fn add_process(
     match entered {
         Ok(()) => {
             process.files.get().catch_up();
-            crate::time::limit::watch(&process);
+            limit::watch(&process);
             group::settle(&child);
             Ok(child)
         }
@@ -536,10 +539,10 @@ impl Process {
             images: AtomicU32::new(0),
             parent_images: heritage.parent_images,
             huge_pages: AtomicBool::new(heritage.huge_pages),
-            hall: crate::signal::dump::Hall::new(heritage.filter),
+            hall: Hall::new(heritage.filter),
             is_reaper: AtomicBool::new(false),
             flushes: AtomicBool::new(false),
-            poison: AtomicI32::new(super::POISON_DEFAULT),
+            poison: AtomicI32::new(POISON_DEFAULT),
             oom_score_adj: AtomicI32::new(heritage.oom_score_adj),
             oom_score_adj_least: AtomicI32::new(heritage.oom_score_adj_least),
             death_signal: AtomicI32::new(0),
@@ -585,7 +588,7 @@ pub fn make_init(root: FsContext) -> Result<Arc<Process>> {
         exit_signal: SIGCHLD,
         parent_images: 0,
         huge_pages: true,
-        filter: crate::signal::dump::FILTER,
+        filter: FILTER,
         oom_score_adj: 0,
         oom_score_adj_least: 0,
         personality: 0,

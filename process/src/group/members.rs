@@ -16,8 +16,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use vm::fallible::try_push;
 
-use super::super::usage::Counts;
 use super::{COUNTED, Group, HIERARCHY, Hierarchy, PIDS, add, take, turns};
+use crate::process::usage::Counts;
 use crate::process::{Process, Task, tree};
 use crate::signal::send;
 use thread::Place;

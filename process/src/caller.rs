@@ -9,7 +9,7 @@ use account::caller::{self, Callouts};
 use core::mem::offset_of;
 use sync::WaitList;
 
-use super::{Process, Task, beside_group, tree};
+use crate::process::{Process, Task, beside_group, tree};
 use crate::signal;
 use file::callout::{self, Arrivals};
 use file::shared::Shared;
