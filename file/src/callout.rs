@@ -1,18 +1,17 @@
 //! The questions of files about other processes, beyond those about the caller (`account::caller`).
 //!
 //! *Interface*: the functions here; the process room links them once ([`link`]). Before that, and where no
-//! process runs, there is none.
+//! process runs, there is none. Those about their tables and directories are in [`crate::files::tables`] and
+//! [`crate::fs::context`].
 //!
 //! Source: dissertation, section 4.1.3 (callouts, and the default actions of unconnected ones).
 
-use abi::errno::{Errno, Result};
+use abi::errno::Result;
+use abi::linux::Siginfo;
+use account::Cred;
 use alloc::sync::Arc;
 use sync::{Once, WaitList};
 use vm::AddressSpace;
-
-use crate::file::told::Hearer;
-use crate::files::Files;
-use crate::fs::FsContext;
 
 /// A receiver of signals.
 pub trait Arrivals: Send + Sync {
@@ -20,27 +19,47 @@ pub trait Arrivals: Send + Sync {
     fn arrivals(&self) -> &WaitList;
 }
 
+/// A receiver of signals about open files.
+pub trait Hearer: Send + Sync {
+    /// Kind (`F_OWNER_…`) and number, 0 for an ended receiver.
+    fn number(&self) -> (i32, i32);
+    /// Sends the signal of `call` to all its processes that may be signalled. May sleep.
+    fn tell(&self, call: &Call);
+}
+
+/// The signal to send.
+pub struct Call {
+    /// The chosen signal; a plain SIGIO if none was chosen, or there is no room for it.
+    pub info: Option<Siginfo>,
+    /// The identity that set the receiver.
+    pub uid: u32,
+    /// The same, as it was effective.
+    pub euid: u32,
+}
+
+impl Call {
+    /// Whether the identity that set the receiver may signal `to` (Linux: `sigio_perm`).
+    pub fn may_tell(&self, to: &Cred) -> bool {
+        self.euid == 0
+            || [self.euid, self.uid]
+                .iter()
+                .any(|id| *id == to.suid || *id == to.uid)
+    }
+}
+
 /// A possible receiver, or none.
 pub type Found = Option<Arc<dyn Hearer>>;
-/// Is called with a table.
-pub type EachTable<'a> = &'a mut dyn FnMut(Arc<Files>);
 /// Is called with a space.
 pub type EachSpace<'a> = &'a mut dyn FnMut(&AddressSpace);
 
 /// The callouts.
 pub struct Callouts {
-    /// The descriptor table of the running process.
-    pub table: fn() -> Option<Arc<Files>>,
-    /// Its root and working directory.
-    pub context: fn() -> Option<Arc<FsContext>>,
-    /// Itself, as one that is sent signals.
+    /// The running process, as one that is sent signals.
     pub arrivals: fn() -> Option<Arc<dyn Arrivals>>,
     /// Whether there is a process of this number.
     pub exists: fn(i32) -> bool,
     /// Finds the receiver by `F_OWNER_…` and a number; none for number 0. ESRCH, EINVAL, ENOMEM.
     pub hearer: fn(i32, i32) -> Result<Found>,
-    /// Calls a function with the descriptor table of each process.
-    pub each_table: fn(EachTable),
     /// Calls a function with the space of each process that has one.
     pub each_space: fn(EachSpace),
 }
@@ -50,18 +69,6 @@ static LINKED: Once<&Callouts> = Once::new();
 /// Links the callouts, at boot; the first call counts.
 pub fn link(callouts: &'static Callouts) {
     let _first = LINKED.set(callouts);
-}
-
-/// The descriptor table of the running process. ESRCH.
-pub fn table() -> Result<Arc<Files>> {
-    let table = LINKED.get().and_then(|linked| (linked.table)());
-    table.ok_or(Errno::ESRCH)
-}
-
-/// Root, working directory and mask of the running process. ESRCH.
-pub fn context() -> Result<Arc<FsContext>> {
-    let context = LINKED.get().and_then(|linked| (linked.context)());
-    context.ok_or(Errno::ESRCH)
 }
 
 /// The running process, as one that is sent signals.
@@ -79,13 +86,6 @@ pub fn hearer(kind: i32, number: i32) -> Result<Found> {
     match LINKED.get() {
         Some(linked) => (linked.hearer)(kind, number),
         None => Ok(None),
-    }
-}
-
-/// Calls `f` with the descriptor table of each process. May sleep.
-pub fn each_table(f: EachTable) {
-    if let Some(linked) = LINKED.get() {
-        (linked.each_table)(f);
     }
 }
 

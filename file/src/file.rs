@@ -11,6 +11,7 @@
 mod code;
 pub mod filters;
 pub(crate) mod look;
+pub(crate) mod notice;
 mod offset;
 pub mod operation;
 pub mod told;
@@ -29,7 +30,6 @@ use abi::linux::{
 };
 use sync::Once;
 
-use crate::files;
 use crate::fs::busy::Writing;
 use crate::fs::inactive::Inactive;
 use crate::fs::lease;
@@ -40,6 +40,7 @@ use crate::gauge::Gauges;
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable};
 use crate::seam;
+use crate::stubs;
 use account::caller;
 use account::quota;
 pub use code::Probes;
@@ -203,7 +204,7 @@ pub trait File: Send + Sync + Any {
     }
     /// The status flags changed (`fcntl(F_SETFL)`); the routines are generated again afterwards.
     fn flags_changed(&self, _of: &OpenFile) {}
-    /// The running process has closed a descriptor, and there are ties ([`crate::files::ties`]): those of
+    /// The running process has closed a descriptor, and there are ties ([`crate::ties`]): those of
     /// this kind of file are cut.
     fn descriptor_closed(&self) {}
     /// A writable descriptor is closed: records the changes (times) that generated code has only flagged.
@@ -493,7 +494,7 @@ impl OpenFile {
                 None => made,
             }
         });
-        let stubs = files::stubs();
+        let stubs = stubs::stubs();
         let entry = |allowed: bool, routine: &Option<DescRoutine>, slow: usize| match routine {
             _ if !allowed => stubs.bad_fd,
             Some(routine) => routine.entry(),

@@ -27,11 +27,12 @@
 mod alone;
 mod asked;
 mod company;
+pub mod flight;
 mod growth;
 mod kpt;
 mod slots;
+pub mod tables;
 mod taken;
-pub mod ties;
 mod visit;
 
 use abi::errno::{Errno, Result};
@@ -51,7 +52,7 @@ use company::Company;
 use growth::Paid;
 pub use growth::{Moved, link_moved};
 use kpt::{Kpt, code_of};
-pub use kpt::{KptView, SLOTS, Stubs, link_stubs, stubs};
+pub use kpt::{KptView, SLOTS};
 use slots::{CHUNK, CLOEXEC, Place, Slots};
 pub(crate) use taken::Taken;
 pub use visit::{Visit, each_description, make_shared, replug_everywhere};

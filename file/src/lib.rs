@@ -34,7 +34,10 @@ pub mod io;
 pub mod pipe;
 pub mod poll;
 pub mod seam;
+pub mod select;
 pub mod shared;
 pub mod socket;
+pub mod stubs;
+pub mod ties;
 
 pub use file::*;

@@ -53,10 +53,9 @@ fn plenty() -> bool {
     vm::frame::admits(PLENTY / PAGE)
 }
 
-/// Frees the pipes, and queues of sockets, that wait for the next ones.
-pub fn give_up_waiting() {
+/// Frees the pipes that wait for the next ones.
+pub(crate) fn give_up_waiting() {
     parked::clear();
-    crate::socket::give_up_waiting();
 }
 
 /// Tells the running thread that it wrote to a pipe without readers.

@@ -1,23 +1,17 @@
-//! Waiting for several files at once: the common part of `poll` and `select`, and how files show their wait
-//! lists.
+//! How files show their wait lists to those who wait for several of them.
 //!
 //! *Interface*: a file's [`crate::file::File::poll`] enrols the caller in its wait lists through a
-//! [`PollTable`]; [`wait_for`] is the common loop, for a caller that has checked and found nothing.
-//!
-//! A waiting thread is in the lists of all the files. When it wakes it checks only the files whose list has
-//! woken it, and waits there again; the places of the others, and the memory for all of them, stay unchanged.
+//! [`PollTable`]: a thread ([`crate::select`]), or the member of a list of ready ones.
 //!
 //! Source: dissertation, section 4.1.4 (the same data channel, blocking or not, by how it is linked).
 
 use abi::errno::{Errno, Result};
-use abi::linux::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
+use abi::linux::{POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 use alloc::sync::{Arc, Weak};
 use sync::ready::Arms;
 use sync::{WaitList, Watch};
 
 use crate::callout::{self, Arrivals};
-use crate::file::OpenFile;
-use thread::deadline::Deadline;
 
 /// The events of a file of which something can be read, or which has room.
 pub const fn events(reads: bool, writes: bool) -> u32 {
@@ -41,7 +35,7 @@ pub const WRITES: u32 = events(false, true);
 pub struct PollTable<'a> {
     to: To<'a>,
     /// The events of the file that is asked; lists that are woken for others alone are left out.
-    wanted: u32,
+    pub(crate) wanted: u32,
 }
 
 enum To<'a> {
@@ -119,14 +113,16 @@ impl<'a> PollTable<'a> {
 
 /// For the table of a thread.
 impl<'a> PollTable<'a> {
-    fn thread(process: Option<&'a dyn Arrivals>) -> Self {
+    /// Of the running thread, of this `process`.
+    pub(crate) fn thread(process: Option<&'a dyn Arrivals>) -> Self {
         PollTable {
             to: To::Thread(Watch::new(), process),
             wanted: 0,
         }
     }
 
-    fn begin(&mut self, party: usize) {
+    /// The lists that are shown next are of `party`.
+    pub(crate) fn begin(&mut self, party: usize) {
         if let To::Thread(watch, _) = &mut self.to {
             watch.begin(party);
         }
@@ -134,7 +130,7 @@ impl<'a> PollTable<'a> {
 
     /// Sleeps until one of the lists is woken or something else resumes the thread. ENOMEM when it may not be
     /// in all of them.
-    fn sleep(&self) -> Result<()> {
+    pub(crate) fn sleep(&self) -> Result<()> {
         match &self.to {
             To::Thread(watch, _) if !watch.is_short() => {
                 watch.sleep();
@@ -144,76 +140,11 @@ impl<'a> PollTable<'a> {
         }
     }
 
-    fn next(&mut self, from: &mut usize) -> Option<usize> {
+    /// The next party that was woken, of those numbered `from` on.
+    pub(crate) fn next(&mut self, from: &mut usize) -> Option<usize> {
         match &mut self.to {
             To::Thread(watch, _) => watch.next(from),
             _ => None,
-        }
-    }
-}
-
-/// The question about one file.
-pub struct Asked {
-    /// The caller's key for it.
-    pub index: usize,
-    /// Wanted events; POLLERR and POLLHUP always count.
-    pub events: u32,
-    /// The events that hold.
-    pub found: u32,
-}
-
-impl Asked {
-    /// About `events` of the file that the caller knows by `index`.
-    pub fn new(index: usize, events: u32) -> Asked {
-        Asked {
-            index,
-            events,
-            found: 0,
-        }
-    }
-
-    fn look<'a>(&mut self, of: &'a OpenFile, mut table: Option<&mut PollTable<'a>>) -> bool {
-        let wanted = self.events | POLLERR | POLLHUP;
-        if let Some(table) = &mut table {
-            table.wanted = wanted;
-        }
-        self.found = of.file().poll(of, wanted, table) & wanted;
-        self.found != 0
-    }
-}
-
-/// Waits until at least one of `files` has an `asked` event, the deadline passes (0), or a signal comes
-/// (ERESTARTNOHAND). Returns the number of such files. ENOMEM.
-pub fn wait_for(files: &[Arc<OpenFile>], asked: &mut [Asked], deadline: Deadline) -> Result<usize> {
-    let process = callout::arrivals();
-    let mut table = PollTable::thread(process.as_deref());
-    let mut count = 0;
-    for (i, (asked, of)) in asked.iter_mut().zip(files).enumerate() {
-        table.begin(i);
-        // A caller that has found an event does not sleep.
-        let table = (count == 0).then_some(&mut table);
-        count += usize::from(asked.look(of, table));
-    }
-    let mut alarm = None;
-    loop {
-        if count > 0 {
-            return Ok(count);
-        }
-        if (sync::callout::get().interrupted)() {
-            return Err(Errno::ERESTARTNOHAND);
-        }
-        if deadline.has_passed() {
-            return Ok(0);
-        }
-        if alarm.is_none() {
-            alarm = Some(deadline.alarm()?);
-        }
-        let mut from = 0;
-        table.sleep()?;
-        while let Some(woken) = table.next(&mut from) {
-            if let (Some(asked), Some(of)) = (asked.get_mut(woken), files.get(woken)) {
-                count += usize::from(asked.look(of, Some(&mut table)));
-            }
         }
     }
 }

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use quaject::constant::Constants;
 use quaject::{Around, Conv, DescFn, Seam, Unmade};
 
-use crate::files::{self, Stubs};
+use crate::stubs::{self, Stubs};
 
 static SEAM: AtomicPtr<Seam> = AtomicPtr::new(ptr::null_mut());
 static SEGMENTS: AtomicPtr<Around> = AtomicPtr::new(ptr::null_mut());
@@ -50,7 +50,7 @@ pub fn init(cpus: usize, slow: usize) -> Result<()> {
     make_calls_around(&seam)?;
     SEAM.store(Box::into_raw(Box::new(seam)), Ordering::Release);
     let stubs = make_stubs(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
-    files::link_stubs(stubs);
+    stubs::link(stubs);
     let way_out = stub(&WAY_OUT, "way out", &thread::outright::way_out);
     thread::outright::link_way_out(way_out.map_err(|OutOfCode| Errno::ENOMEM)?);
     Ok(())

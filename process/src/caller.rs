@@ -1,5 +1,5 @@
 //! The answers to the lower rooms' questions about processes: about the calling process (`account::caller`),
-//! and about others ([`file::callout`]).
+//! and about others ([`file::callout`]), their tables and their directories.
 //!
 //! *Interface*: [`link`], once at boot.
 
@@ -12,6 +12,8 @@ use sync::WaitList;
 use crate::process::{Process, Task, beside_group, tree};
 use crate::signal;
 use file::callout::{self, Arrivals};
+use file::files::tables::{self, Tables};
+use file::fs::context;
 use file::shared::Shared;
 
 static CALLOUTS: Callouts = Callouts {
@@ -33,18 +35,13 @@ static CALLOUTS: Callouts = Callouts {
             let _untold = signal::send(&task.process, Some(task), info);
         });
     },
-    let_go: file::pipe::give_up_waiting,
+    let_go: file::socket::give_up_waiting,
 };
 
 static OF_FILES: callout::Callouts = callout::Callouts {
-    table: || Task::here(|task| task.process.files.get()),
-    context: || Task::here(|task| task.process.fs.get()),
     arrivals: || Task::here(|task| task.process.clone() as _),
     exists: |pid| tree::find(pid).is_some(),
     hearer: signal::hearer,
-    each_table: |f| {
-        tree::each(|_| true, |process| f(process.files.get()));
-    },
     each_space: |f| {
         let with_space = |process: &Process| process.space().is_some();
         tree::each(with_space, |process| {
@@ -52,6 +49,13 @@ static OF_FILES: callout::Callouts = callout::Callouts {
                 f(&space);
             }
         });
+    },
+};
+
+static TABLES: Tables = Tables {
+    own: || Task::here(|task| task.process.files.get()),
+    each: |f| {
+        tree::each(|_| true, |process| f(process.files.get()));
     },
 };
 
@@ -65,4 +69,6 @@ impl Arrivals for Process {
 pub fn link() {
     caller::link(&CALLOUTS);
     callout::link(&OF_FILES);
+    tables::link(&TABLES);
+    context::link(|| Task::here(|task| task.process.fs.get()));
 }

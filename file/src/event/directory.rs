@@ -1,7 +1,6 @@
 //! `F_NOTIFY`: an open directory sends signals about events in it.
 //!
-//! *Interface*: [`set`] is the call; [`descriptor_closed`] ends the notifications of a closed descriptor;
-//! [`tell`] sends, for the signal-sending thread.
+//! *Interface*: [`set`] is the call. Its description keeps a [`Notice`].
 //!
 //! The directory gets a mark of an `inotify` instance without a reader: each event notes a member of the list
 //! on which that thread sleeps.
@@ -11,11 +10,12 @@ use abi::linux::*;
 use alloc::sync::Arc;
 use sync::ready::Member;
 
-use super::inotify::{self, Instance};
 use crate::file::OpenFile;
-use crate::file::told::{self, CHANGES, MESSAGE, Owner, Place, Told};
-use crate::files::ties::Tie;
+use crate::file::notice::{DN_MULTISHOT, Notice, end};
+use crate::file::told::{self, CHANGES, Owner, Place};
+use crate::fs::watch::Instance;
 use crate::fs::{Kind, watch};
+use crate::ties::Tie;
 use account::quota;
 use vm::fallible::{try_arc, try_box};
 
@@ -25,25 +25,6 @@ const DN_CREATE: u32 = 4;
 const DN_DELETE: u32 = 8;
 const DN_RENAME: u32 = 16;
 const DN_ATTRIB: u32 = 32;
-const DN_MULTISHOT: u32 = 1 << 31;
-
-/// A description's notification setting.
-pub struct Notice {
-    instance: Arc<Instance>,
-    place: Place,
-    /// The descriptor, and the table where it is, by [`crate::files::Files::lock_owner`].
-    fd: i32,
-    table: usize,
-    /// As the program set it. One shot: until the first event.
-    wanted: u32,
-    _tie: Tie,
-}
-
-impl Drop for Notice {
-    fn drop(&mut self) {
-        watch::forget_all(&self.instance);
-    }
-}
 
 /// The events that are reported for `wanted`.
 fn events(wanted: u32) -> u32 {
@@ -81,7 +62,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
         let list = told::list().ok_or(Errno::ENOMEM)?;
         let member = try_arc(Member::new(list, place.key(CHANGES)))?;
         *notice = Some(try_box(Notice {
-            instance: inotify::telling(&member)?,
+            instance: Instance::telling(&member)?,
             place,
             fd,
             table,
@@ -104,37 +85,4 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
         end(of, table);
     }
     marked.map(drop)
-}
-
-/// Ends what `of` was asked for by way of `table`.
-fn end(of: &OpenFile, table: usize) {
-    let Some(told) = of.told() else {
-        return;
-    };
-    let mut notice = told.notice.lock();
-    let gone = match notice.as_ref().is_some_and(|own| own.table == table) {
-        true => notice.take(),
-        false => None,
-    };
-    drop(notice);
-    drop(gone);
-}
-
-/// A descriptor of `of` in `table` was closed.
-pub fn descriptor_closed(table: usize, of: &OpenFile) {
-    end(of, table);
-}
-
-/// Something has happened that the one with place `id` tells of.
-pub fn tell(told: &Told, id: usize) {
-    let mut notice = told.notice.lock();
-    let Some(own) = notice.as_mut().filter(|own| own.place.0 == id) else {
-        return;
-    };
-    let fd = own.fd;
-    if own.wanted & DN_MULTISHOT == 0 {
-        own.wanted = 0;
-    }
-    drop(notice);
-    told.send(fd, MESSAGE);
 }

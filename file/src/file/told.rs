@@ -4,7 +4,7 @@
 //! *Interface*: [`OpenFile::told`] has a description's [`Told`], which [`OpenFile::tell_by_signals`] makes:
 //! the receiver ([`Told::set_owner`], [`Told::own`]) and the signal. [`Told::send`] sends. [`set_async`]
 //! turns readiness signals on and off; the kernel thread that sends signals, which sleeps on [`list`], calls
-//! [`tell_ready`]. A receiver is a [`Hearer`], of the room above.
+//! [`tell_ready`]. A receiver is a [`Hearer`], of a room above.
 //!
 //! Readiness uses the same lists as epoll: a description with readiness signals has two members of one ready
 //! list, one in the wait lists for data, one in those for room. Other descriptions have neither, and pay one
@@ -24,10 +24,9 @@ use sync::ready::{Arms, Line, Member, ReadyList};
 use sync::{Monitor, Once};
 
 use super::OpenFile;
-use crate::callout;
-use crate::event::directory::{self, Notice};
+use super::notice::{self, Notice};
+use crate::callout::{self, Call, Hearer};
 use crate::poll::{PollTable, Whose};
-use account::Cred;
 use account::caller;
 use account::quota;
 use account::user::Charge;
@@ -44,33 +43,6 @@ pub enum Tells {
     Socket,
     /// A terminal with this foreground group: new data, and room after there was none.
     Terminal(i32),
-}
-
-/// A receiver.
-pub trait Hearer: Send + Sync {
-    /// Kind (`F_OWNER_…`) and number, 0 for an ended receiver.
-    fn number(&self) -> (i32, i32);
-    /// Sends the signal of `call` to all its processes that may be signalled. May sleep.
-    fn tell(&self, call: &Call);
-}
-
-/// The signal to send.
-pub struct Call {
-    /// The chosen signal; a plain SIGIO if none was chosen, or there is no room for it.
-    pub info: Option<Siginfo>,
-    /// The identity that set the receiver.
-    uid: u32,
-    euid: u32,
-}
-
-impl Call {
-    /// Whether the identity that set the receiver may signal `to` (Linux: `sigio_perm`).
-    pub fn may_tell(&self, to: &Cred) -> bool {
-        self.euid == 0
-            || [self.euid, self.uid]
-                .iter()
-                .any(|id| *id == to.suid || *id == to.uid)
-    }
 }
 
 /// The receiver of a description's signals, and the identity that set it.
@@ -425,7 +397,7 @@ pub fn tell_ready() -> bool {
             && let Some(told) = of.told()
         {
             match side {
-                CHANGES => directory::tell(told, id),
+                CHANGES => notice::tell(told, id),
                 _ => tell(&of, told, id, side),
             }
         }

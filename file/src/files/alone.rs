@@ -14,9 +14,10 @@ use core::mem::ManuallyDrop;
 use core::sync::atomic::Ordering;
 
 use super::slots::Place;
-use super::ties;
 use super::{Files, briefly, file_of, kpt, word_of};
 use crate::file::{OpenFile, Sharing};
+use crate::stubs::bad_fd;
+use crate::ties;
 
 /// A description that could not be put away: its slot still has it, as if nothing had been done.
 fn still_there(of: Arc<OpenFile>) -> Option<()> {
@@ -154,7 +155,7 @@ impl Files {
         let arrays = self.arrays();
         // Growing may have ended halfway, for want of memory: more slots than code.
         if fd < arrays.len() {
-            arrays.set(fd, [kpt::bad_fd(); 3]);
+            arrays.set(fd, [bad_fd(); 3]);
         }
         place.set(false);
         self.slots.freed_alone(fd);

@@ -17,8 +17,9 @@ use alloc::boxed::Box;
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
 use sync::{Guard, epoch};
 
-use super::kpt::{Kpt, KptView, stubs};
+use super::kpt::{Kpt, KptView};
 use super::{Files, MAX_CAPACITY, slots};
+use crate::stubs::stubs;
 use account::quota;
 use account::user::Charge;
 

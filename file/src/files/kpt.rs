@@ -7,8 +7,8 @@
 //! In a table whose files are bounded (RLIMIT_FSIZE) a file that could grow beyond its bound has the slow
 //! stub for `write`.
 //!
-//! A closed descriptor has the `bad_fd` stub, one without generated code the `slow` stub ([`Stubs`]), which
-//! is right for every descriptor, since it leads to the plain call.
+//! A closed descriptor has the `bad_fd` stub, one without generated code the `slow` stub
+//! ([`crate::stubs::Stubs`]), which is right for every descriptor, since it leads to the plain call.
 //!
 //! Source: dissertation, 4.2 (kernel procedure tables).
 //!
@@ -18,11 +18,12 @@ use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use codegen::refusal::refused;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize};
 use sync::{Derived, ValueStack};
 
 use super::FIRST_CAPACITY;
 use crate::file::OpenFile;
+use crate::stubs::{bad_fd, stubs};
 
 /// The three arrays of code addresses that a thread's dispatcher indexes by descriptor; the low half of each
 /// word is the address's.
@@ -43,46 +44,6 @@ pub struct KptView {
 
 /// Descriptors whose slots a dispatcher finds.
 pub const SLOTS: usize = super::slots::CHUNK;
-
-/// Entries of the stubs for descriptors without a routine.
-#[derive(Clone, Copy, Debug)]
-pub struct Stubs {
-    /// Leave for the plain call: read, write, lseek.
-    pub slow: [usize; 3],
-    /// Answer `EBADF`.
-    pub bad_fd: usize,
-}
-
-static SLOW: [AtomicUsize; 3] = [const { AtomicUsize::new(1) }; 3];
-static BAD_FD: AtomicUsize = AtomicUsize::new(2);
-
-/// Links the stubs, at boot, before the first table. Until then they are the words 1 and 2, which only tests
-/// look at.
-pub fn link_stubs(stubs: Stubs) {
-    for (word, entry) in SLOW.iter().zip(stubs.slow) {
-        word.store(entry, Ordering::Relaxed);
-    }
-    BAD_FD.store(stubs.bad_fd, Ordering::Relaxed);
-}
-
-/// The stubs.
-#[inline]
-pub fn stubs() -> Stubs {
-    Stubs {
-        slow: [
-            SLOW[0].load(Ordering::Relaxed),
-            SLOW[1].load(Ordering::Relaxed),
-            SLOW[2].load(Ordering::Relaxed),
-        ],
-        bad_fd: BAD_FD.load(Ordering::Relaxed),
-    }
-}
-
-/// The stubs of a closed descriptor.
-#[inline(always)]
-pub(super) fn bad_fd() -> usize {
-    BAD_FD.load(Ordering::Relaxed)
-}
 
 /// The current code for a descriptor that refers to `of`: the routines for its sharing if they were
 /// generated, else the slow stubs.

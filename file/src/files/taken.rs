@@ -8,9 +8,10 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use sync::epoch;
 
-use crate::file::OpenFile;
-use crate::files::ties;
-use crate::socket::flight;
+use super::flight;
+use crate::file::{OpenFile, notice};
+use crate::fs::lock;
+use crate::ties;
 
 /// A description that was taken out of a table, with the count that it had there.
 pub struct Taken {
@@ -41,7 +42,7 @@ impl Taken {
             of.file().settle(&of);
         }
         if ties::any() {
-            ties::cut(self.owner, &of);
+            cut(self.owner, &of);
         }
         if !self.alone {
             if Arc::strong_count(&of) == 1 {
@@ -65,6 +66,14 @@ impl Taken {
             drop(of.park());
         }
     }
+}
+
+/// The table whose locks are `owner`'s has closed a descriptor of `of`.
+#[cold]
+fn cut(owner: usize, of: &OpenFile) {
+    lock::descriptor_closed(owner, of);
+    notice::end(of, owner);
+    of.file().descriptor_closed();
 }
 
 /// Gives up a count, which may have been the last by which a socket could be reached that is on its way in a

@@ -11,8 +11,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::epoch;
 
-use super::Files;
-use crate::callout;
+use super::{Files, tables};
 use crate::file::OpenFile;
 
 /// How often routines were plugged again in all tables.
@@ -31,7 +30,7 @@ impl Files {
     /// grace period, but not in a table's own thread: that is not amid a change of its own.
     pub fn visit(self: Arc<Files>) -> Visit {
         let (visit, wait) = Visit::begin(self);
-        let is_own = || callout::table().is_ok_and(|own| Arc::ptr_eq(&own, visit.table()));
+        let is_own = || tables::own().is_ok_and(|own| Arc::ptr_eq(&own, visit.table()));
         if wait && !is_own() {
             // Bound: a grace period, asleep: each CPU’s next interrupt, switch or idle moment.
             epoch::grace();
@@ -139,7 +138,7 @@ impl Piece {
 /// Calls `f` with the descriptions that all tables have, some of them several times. May sleep.
 pub fn each_description(mut f: impl FnMut(&Arc<OpenFile>)) {
     let mut piece = Piece::default();
-    callout::each_table(&mut |files| {
+    tables::each(&mut |files| {
         piece.add(files);
         if piece.count == PIECE {
             core::mem::take(&mut piece).show(&mut f);
@@ -170,7 +169,7 @@ impl Files {
 fn replug_all(of: &Arc<OpenFile>) {
     PLUGGED.fetch_add(1, Ordering::SeqCst);
     let mut piece = Piece::default();
-    callout::each_table(&mut |files| {
+    tables::each(&mut |files| {
         piece.add(files);
         if piece.count == PIECE {
             core::mem::take(&mut piece).replug(of);

@@ -4,9 +4,10 @@
 
 use super::place::Place;
 use crate::shared::Shared;
-use abi::errno::Result;
+use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use sync::Once;
 use vm::fallible::try_arc;
 
 /// The state that `CLONE_FS` shares.
@@ -33,6 +34,22 @@ pub fn one_root() -> bool {
 fn identity(place: &Place) -> u64 {
     let (dev, ino) = place.inode.id();
     (dev << 48) ^ ino ^ 1 << 63
+}
+
+/// A process's context: that of the running one, if one runs.
+type Own = fn() -> Option<Arc<FsContext>>;
+
+static OWN: Once<Own> = Once::new();
+
+/// Links the callout for the running process, at boot; the first call counts.
+pub fn link(callout: Own) {
+    let _first = OWN.set(callout);
+}
+
+/// Root, working directory and mask of the running process. ESRCH.
+pub fn own() -> Result<Arc<FsContext>> {
+    let context = OWN.get().and_then(|own| own());
+    context.ok_or(Errno::ESRCH)
 }
 
 impl FsContext {

@@ -3,9 +3,9 @@
 //! *Interface.* [`set`], [`test()`], [`wait_set`], [`clear`] work on byte ranges; flock(2) locks whole files.
 //! [`set_now`] and [`clear_now`] do what is simple, without waiting for a monitor; [`give_up`] clears all.
 //! Record locks belong to a descriptor table (a process), the other two kinds to a description. [`Payer`]
-//! counts them for a user. `files::ties` tells a close whether there are any. Errors: `EAGAIN` for a conflict
-//! with another owner, `ENOLCK` when the payer's limit is reached or memory is out, `EDEADLK` when waiters
-//! would wait for each other.
+//! counts them for a user. [`crate::ties`] tells a close whether there are any. Errors: `EAGAIN` for a
+//! conflict with another owner, `ENOLCK` when the payer's limit is reached or memory is out, `EDEADLK` when
+//! waiters would wait for each other.
 //!
 //! Each file with locks has a monitor and a list of waiters of its own; a table finds them, in buckets by
 //! file. Locks are kept in order of their starts (`ranges`). Of the files that have none any more each bucket
@@ -23,7 +23,7 @@ use core::sync::atomic::Ordering;
 use sync::{Monitor, WaitList};
 
 use crate::file::OpenFile;
-use crate::files::ties::Tie;
+use crate::ties::Tie;
 use account::User;
 use account::user::{self, Charge, Held};
 use deadlock::Waits;

@@ -13,6 +13,8 @@
 //! An inode has the union of its marks in one word; the marks are in one registry, under one monitor, which
 //! is the last of all but an instance's queue.
 
+mod instance;
+
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::collections::BTreeMap;
@@ -24,11 +26,23 @@ use sync::{Monitor, epoch};
 use super::attr::Kind;
 use super::inode::Inode;
 use super::names;
-use crate::event::inotify::Instance;
 use crate::file::OpenFile;
 use crate::files;
 use account::user::Charge;
+pub use instance::Instance;
 use vm::fallible::try_reserve;
+
+/// The limits, which can be set.
+pub mod limits {
+    use core::sync::atomic::AtomicUsize;
+
+    /// Events that wait in one instance.
+    pub static QUEUED: AtomicUsize = AtomicUsize::new(16384);
+    /// Instances of one user.
+    pub static INSTANCES: AtomicUsize = AtomicUsize::new(128);
+    /// Marks of one user; memory may allow fewer.
+    pub static WATCHES: AtomicUsize = AtomicUsize::new(65536);
+}
 
 /// File system and number.
 type Id = (u64, u64);

@@ -11,11 +11,12 @@ use alloc::vec::Vec;
 use vm::user;
 
 use super::Socket;
-use super::flight::{Rights, let_go};
 use super::message::Received;
 use super::record::Along;
 use crate::callout;
 use crate::file::OpenFile;
+use crate::files::flight::{Rights, let_go};
+use crate::files::tables;
 use account::{Capability, caller};
 use vm::fallible::{try_filled, try_reserve};
 
@@ -74,14 +75,14 @@ pub fn read(bytes: &[u8]) -> Result<Along> {
         Ok(())
     })?;
     if !files.is_empty() {
-        along.rights = Some(Rights::new(files)?);
+        along.rights = Some(Rights::new(files, Socket::carrier)?);
     }
     Ok(along)
 }
 
 /// Adds the open files behind the descriptors in `data`. EINVAL, EBADF.
 fn rights(data: &[u8], files: &mut Vec<Arc<OpenFile>>) -> Result<()> {
-    let table = callout::table()?;
+    let table = tables::own()?;
     let numbers = data.chunks_exact(4);
     if files.len() + numbers.len() > SCM_MAX_FD {
         return Err(Errno::EINVAL);
@@ -213,7 +214,7 @@ const NOBODY: u32 = 65534;
 
 /// Gives the caller descriptors of `files`, as many as there is room for, and writes their message.
 fn install(room: &mut Room, files: &[Arc<OpenFile>], cloexec: bool) -> Result<()> {
-    let table = callout::table()?;
+    let table = tables::own()?;
     let fit = room.left.saturating_sub(HEADER) / 4;
     let count = files.len().min(fit);
     let mut done = 0;

@@ -18,8 +18,7 @@ use smallvec::SmallVec;
 use sync::Monitor;
 
 use super::{Address, Family, Kind, Socket, Standing, Want};
-use crate::callout;
-use crate::fs::context::FsContext;
+use crate::fs::context::{self, FsContext};
 use crate::fs::walk::{Last, View, walk};
 use crate::fs::way::{self, Path};
 use crate::fs::{Inode, Kind as FileKind, Place, perm};
@@ -136,7 +135,7 @@ fn enter(socket: &Arc<Socket>, key: Key, place: Option<Place>, name: Address) ->
 
 /// Makes the file of a socket at `path`. EADDRINUSE, and the errors of a walk.
 fn make(path: &[u8]) -> Result<Place> {
-    let (fs, cred) = (callout::context()?, caller::cred());
+    let (fs, cred) = (context::own()?, caller::cred());
     let view = View::new(fs.root(), &cred, fs.umask());
     let target = walk(&view, fs.cwd(), path, false)?;
     if target.place.is_some() || target.last != Last::Name {
@@ -260,7 +259,7 @@ impl Family for Local {
             let key = Key::Abstract(from.kind.number(), SmallVec::from_slice(name));
             return holder(&key).ok_or(Errno::ECONNREFUSED);
         }
-        let (fs, cred) = (callout::context()?, caller::cred());
+        let (fs, cred) = (context::own()?, caller::cred());
         let inode = match short_way(&fs, name, &cred) {
             Some(inode) => inode,
             None => {

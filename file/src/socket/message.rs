@@ -11,10 +11,10 @@ use alloc::vec::Vec;
 use vm::user;
 
 use super::ancillary;
-use super::flight::Rights;
 use super::record::Along;
 use super::{Address, Socket};
 use crate::file::OpenFile;
+use crate::files::flight::Rights;
 use crate::io::IoBuf;
 
 /// The data to send beside the bytes, and the flags.

@@ -20,7 +20,6 @@ mod channel;
 mod datagram;
 mod family;
 mod file;
-pub mod flight;
 pub mod inet;
 pub mod local;
 pub mod message;
@@ -40,7 +39,9 @@ use quaject::pipe::PipeCore;
 use sync::{Monitor, Once, WaitList};
 
 use crate::file::OpenFile;
+use crate::files::flight::{self, Carrier, Rights};
 use crate::io::IoBuf;
+use crate::pipe;
 use account::Cred;
 use account::caller;
 use thread::deadline::Deadline;
@@ -176,9 +177,37 @@ pub struct Socket {
     entry: register::Entry,
 }
 
-/// Frees the queues that wait for the next connection.
-pub(crate) fn give_up_waiting() {
+/// Frees the pipes, and the queues of sockets, that wait for the next ones.
+pub fn give_up_waiting() {
+    pipe::give_up_waiting();
     parked::clear();
+}
+
+impl Socket {
+    /// Calls `each` with its channels: its own, and those of the connections that wait in it.
+    fn each_channel(&self, each: &mut dyn FnMut(&Channel)) {
+        each(&self.inbox);
+        if let Some(backlog) = self.backlog() {
+            backlog.look(|waiting| each(&waiting.inbox));
+        }
+    }
+}
+
+impl Carrier for Socket {
+    fn each(&self, step: &mut dyn FnMut(&Rights)) {
+        self.each_channel(&mut |channel| {
+            channel.look(|records| {
+                let rights = records
+                    .iter()
+                    .filter_map(|record| record.along.rights.as_ref());
+                rights.for_each(&mut *step);
+            });
+        });
+    }
+
+    fn take(&self, take: &mut dyn FnMut(&mut Option<Rights>)) {
+        self.each_channel(&mut |channel| channel.change(|record| take(&mut record.along.rights)));
+    }
 }
 
 static NEXT_INO: AtomicU64 = AtomicU64::new(1 << 16);
@@ -226,6 +255,11 @@ impl Socket {
         of.file_as::<Open>()
             .map(|open| &open.0)
             .ok_or(Errno::ENOTSOCK)
+    }
+
+    /// The socket of a description as a carrier of descriptors; none of another file.
+    fn carrier(of: &OpenFile) -> Option<Arc<dyn Carrier>> {
+        Some(Self::of(of).ok()?.clone())
     }
 
     /// A description of it, with status flags `flags` (O_NONBLOCK). ENOMEM.

@@ -177,7 +177,7 @@ fn inotify_add_watch(a: &mut Args) -> Result<usize> {
         return Err(Errno::ENOTDIR);
     }
     place.inode.permits(&caller.cred, perm::READ)?;
-    let most = inotify::limits::WATCHES.load(Ordering::Relaxed) as u64;
+    let most = watch::limits::WATCHES.load(Ordering::Relaxed) as u64;
     let wd = watch::add(instance, &place.inode, mask, || quota::mark(most))?;
     Ok(wd as usize)
 }

@@ -16,7 +16,7 @@ use vm::user::{get, put};
 use super::signal::with_mask;
 use super::{Args, Handler};
 use file::files::{Asker, Files, Holds, Question, ROW};
-use file::poll::{Asked, wait_for};
+use file::select::{Asked, wait_for};
 use process::memory::admission;
 use process::{Process, Task};
 use thread::deadline::Deadline;

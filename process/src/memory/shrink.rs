@@ -45,7 +45,10 @@ impl Shrinker {
 static SHRINKERS: [Shrinker; 15] = [
     Shrinker::new("pages of files that are kept elsewhere", give_up_pages),
     Shrinker::new("empty pages of the heap", trim_heap),
-    Shrinker::new("pipes that wait for the next", file::pipe::give_up_waiting),
+    Shrinker::new(
+        "pipes that wait for the next",
+        file::socket::give_up_waiting,
+    ),
     Shrinker::new(
         "names, and files that wait for an open",
         file::fs::names::purge,
@@ -92,7 +95,7 @@ fn give_up_inactive() {
 /// Closing the last descriptor of sockets in flight collects them; this also covers the case that another
 /// thread was collecting at that moment.
 fn collect_sockets() {
-    file::socket::flight::collect();
+    file::files::flight::collect();
     // Bound: a grace period, asleep: for what sockets that nobody can reach have let go of.
     sync::epoch::synchronize();
 }

@@ -7,8 +7,7 @@ use abi::linux::*;
 use alloc::sync::{Arc, Weak};
 
 use crate::process::{Process, Task, tree};
-use file::callout::Found;
-use file::told::{Call, Hearer};
+use file::callout::{Call, Found, Hearer};
 use vm::fallible::try_arc;
 
 enum Whom {

@@ -7,7 +7,8 @@ use alloc::sync::Arc;
 use core::any::Any;
 
 use abi::linux::O_RDWR;
-use file::files::{Files, stubs};
+use file::files::Files;
+use file::stubs::stubs;
 use file::{File, OpenFile};
 use sync::{Once, epoch};
 

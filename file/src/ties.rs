@@ -2,13 +2,9 @@
 //! notifications of message queues and of directories.
 //!
 //! *Interface*: a [`Tie`] counts such an object; while there are none ([`any`]) a close does not search.
-//! [`cut`] is called by a close.
+//! Then [`crate::files`] cuts them.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
-
-use crate::event::directory;
-use crate::file::OpenFile;
-use crate::fs::lock;
 
 static TIES: AtomicUsize = AtomicUsize::new(0);
 
@@ -39,12 +35,4 @@ impl Drop for Tie {
     fn drop(&mut self) {
         TIES.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// The table whose locks are `owner`'s has closed a descriptor of `of`.
-#[cold]
-pub fn cut(owner: usize, of: &OpenFile) {
-    lock::descriptor_closed(owner, of);
-    directory::descriptor_closed(owner, of);
-    of.file().descriptor_closed();
 }

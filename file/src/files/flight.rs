@@ -1,8 +1,8 @@
-//! Descriptors in flight through channels, and the collection of unreachable ones.
+//! Descriptors in flight through sockets, and the collection of unreachable ones.
 //!
 //! *Interface*: [`Rights`] are the descriptors of one message: in flight from [`Rights::new`] until
-//! [`Rights::land`] or the drop. [`collect`] finds sockets that are in flight and nowhere else, only in
-//! channels of such sockets, and drops the contents of these channels.
+//! [`Rights::land`] or the drop. A socket is a [`Carrier`]. [`collect`] finds sockets that are in flight and
+//! nowhere else, only in channels of such sockets, and drops the contents of these channels.
 //!
 //! A socket's description in flight is in the table, with the number of its counts that are in flight. A
 //! description whose counts are all in flight is a candidate. A candidate with more counts than are found in
@@ -25,17 +25,26 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::Monitor;
 
-use super::{Channel, Socket};
+use super::Taken;
 use crate::file::OpenFile;
-use crate::files::Taken;
 use account::quota;
 use account::user::Charge;
 use vm::fallible::roomy;
 use vm::fallible::{try_box, try_reserve};
 
+/// A file with channels of messages, in which descriptors are in flight: a socket.
+pub trait Carrier: Send + Sync {
+    /// Calls `step` with the descriptors of each message.
+    fn each(&self, step: &mut dyn FnMut(&Rights));
+    /// Calls `take` with those of each message, which it may take.
+    fn take(&self, take: &mut dyn FnMut(&mut Option<Rights>));
+}
+
 /// Descriptors of one message.
 struct Load {
     files: Vec<Arc<OpenFile>>,
+    /// Whether there are carriers among them.
+    carriers: bool,
     /// The load that was buried, or found to be garbage, before.
     before: Option<Box<Load>>,
     _charge: Charge,
@@ -49,7 +58,7 @@ struct Flying {
     /// Address of its description, by which the table is ordered.
     key: usize,
     of: Weak<OpenFile>,
-    socket: Arc<Socket>,
+    carrier: Arc<dyn Carrier>,
     /// Counts in flight.
     flying: usize,
     /// The counts that are not in a candidate's channel.
@@ -85,11 +94,11 @@ impl Flight {
 
     /// Calls `step` with the places of all candidates in channels of the candidate at `at`.
     fn each_child(&mut self, at: usize, mut step: impl FnMut(&mut Flying, usize)) {
-        let Some(socket) = self.0.get(at).map(|flying| flying.socket.clone()) else {
+        let Some(carrier) = self.0.get(at).map(|flying| flying.carrier.clone()) else {
             return;
         };
-        each_load(&socket, &mut |load| {
-            for of in &load.files {
+        carrier.each(&mut |rights| {
+            for of in rights.files() {
                 if let Ok(place) = self.find(key(of))
                     && let Some(child) = self.0.get_mut(place)
                     && child.candidate
@@ -101,27 +110,13 @@ impl Flight {
     }
 }
 
-/// Calls `step` with each load in the channels of `socket`.
-fn each_load(socket: &Socket, step: &mut dyn FnMut(&Load)) {
-    let mut look = |channel: &Channel| {
-        channel.look(|records| {
-            let rights = records
-                .iter()
-                .filter_map(|record| record.along.rights.as_ref());
-            rights
-                .filter_map(|rights| rights.0.as_deref())
-                .for_each(&mut *step);
-        });
-    };
-    look(&socket.inbox);
-    if let Some(backlog) = socket.backlog() {
-        backlog.look(|waiting| look(&waiting.inbox));
-    }
-}
-
 impl Rights {
-    /// Puts `files` into flight. ETOOMANYREFS: too many of the user's are; ENOMEM.
-    pub fn new(files: Vec<Arc<OpenFile>>) -> Result<Rights> {
+    /// Puts `files` into flight, of which some are carriers, as `carrier` says. ETOOMANYREFS: too many of the
+    /// user's are; ENOMEM.
+    pub fn new(
+        files: Vec<Arc<OpenFile>>,
+        carrier: impl Fn(&OpenFile) -> Option<Arc<dyn Carrier>>,
+    ) -> Result<Rights> {
         let charge = match quota::flight(files.len() as u64) {
             Err(Errno::ETOOMANYREFS) => {
                 collect();
@@ -129,17 +124,20 @@ impl Rights {
             }
             other => other?,
         };
-        let load = try_box(Load {
+        let mut load = try_box(Load {
             files,
+            carriers: false,
             before: None,
             _charge: charge,
         })?;
         let mut flight = roomy(&FLIGHT, |flight| &mut flight.0, load.files.len())?;
+        let mut carriers = false;
         for of in &load.files {
             of.slots.fetch_add(1, Ordering::AcqRel);
-            let Ok(socket) = Socket::of(of) else {
+            let Some(carrier) = carrier(of) else {
                 continue;
             };
+            carriers = true;
             match flight.find(key(of)) {
                 Ok(at) => {
                     if let Some(flying) = flight.0.get_mut(at) {
@@ -151,7 +149,7 @@ impl Rights {
                     Flying {
                         key: key(of),
                         of: Arc::downgrade(of),
-                        socket: socket.clone(),
+                        carrier,
                         flying: 1,
                         outside: 0,
                         candidate: false,
@@ -161,14 +159,19 @@ impl Rights {
                 ),
             }
         }
+        load.carriers = carriers;
         SOCKETS.store(flight.0.len(), Ordering::SeqCst);
         drop(flight);
         Ok(Rights(Some(load)))
     }
 
+    fn files(&self) -> &[Arc<OpenFile>] {
+        self.0.as_ref().map_or(&[], |load| &load.files)
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.0.as_ref().map_or(0, |load| load.files.len())
+        self.files().len()
     }
 
     /// Further counts of them, for a peek. ENOMEM.
@@ -186,14 +189,14 @@ impl Rights {
         let Some(mut load) = self.0.take() else {
             return Vec::new();
         };
-        leave(&load.files);
+        leave(&load);
         core::mem::take(&mut load.files)
     }
 }
 
-/// `files` are no longer in flight.
-fn leave(files: &[Arc<OpenFile>]) {
-    for of in files.iter().filter(|of| Socket::of(of).is_ok()) {
+/// The files of `load` are no longer in flight.
+fn leave(load: &Load) {
+    for of in load.files.iter().filter(|_| load.carriers) {
         let mut gone = None;
         // Bound: **global**: one message with sockets among its descriptors; at the close of a socket while
         // any are in flight, **linear** in these and in the messages to them.
@@ -220,7 +223,7 @@ pub fn let_go(of: Arc<OpenFile>) {
 impl Drop for Rights {
     fn drop(&mut self) {
         if let Some(load) = self.0.take() {
-            leave(&load.files);
+            leave(&load);
             bury(load);
         }
     }
@@ -290,7 +293,14 @@ fn sweep() -> Option<Box<Load>> {
     mark(&mut flight);
     for flying in &flight.0 {
         if flying.candidate && !flying.reached {
-            take_loads(&flying.socket, &mut garbage);
+            flying.carrier.take(&mut |rights| {
+                if let Some(mut rights) = rights.take()
+                    && let Some(mut load) = rights.0.take()
+                {
+                    load.before = garbage.take();
+                    garbage = Some(load);
+                }
+            });
         }
     }
     drop(flight);
@@ -326,23 +336,5 @@ fn mark(flight: &mut Flight) {
                 child.next = todo.replace(place);
             }
         });
-    }
-}
-
-/// Takes the loads out of the channels of `socket`.
-fn take_loads(socket: &Socket, into: &mut Option<Box<Load>>) {
-    let mut take = |channel: &Channel| {
-        channel.change(|record| {
-            if let Some(mut rights) = record.along.rights.take()
-                && let Some(mut load) = rights.0.take()
-            {
-                load.before = into.take();
-                *into = Some(load);
-            }
-        });
-    };
-    take(&socket.inbox);
-    if let Some(backlog) = socket.backlog() {
-        backlog.look(|waiting| take(&waiting.inbox));
     }
 }
