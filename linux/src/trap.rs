@@ -22,8 +22,8 @@ use vm::{Access, AddressSpace};
 use crate::call::{self, Args};
 use process::dispatch;
 use process::memory;
-use process::signal::{self, deliver, writer};
-use process::{Task, exit, flows, rseq, trace};
+use process::signal::{self, deliver, rseq};
+use process::{Task, exit, flows, trace};
 
 /// Bits of the processor's page fault error code.
 const FAULT_WRITE: u64 = 1 << 1;
@@ -285,7 +285,7 @@ fn signal_for(frame: &mut TrapFrame, error: FaultError, address: usize) {
             return;
         }
     };
-    if Task::here(|task| writer::strike(frame, task, signo, code, address)) != Some(true) {
+    if Task::here(|task| deliver::strike(frame, task, signo, code, address)) != Some(true) {
         signal::force(Siginfo::fault(signo, code, address as u64));
     }
 }

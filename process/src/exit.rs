@@ -17,10 +17,10 @@ use crate::futex::{self, robust};
 use crate::group;
 use crate::ipc::semaphore;
 use crate::memory;
+use crate::process::signals::pending::Origin;
 use crate::process::tree::{self, INIT};
 use crate::process::{Process, Task, first, how_ended};
 use crate::signal;
-use crate::signal::pending::Origin;
 use crate::trace;
 
 /// Ends the calling thread; with the last one, the process ends with `status` (as `wait` encodes it).

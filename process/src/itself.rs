@@ -34,11 +34,11 @@ use sync::monitor::{CONTENDED, HELD};
 use thread::outright::way_out;
 
 use crate::process::rseq;
+use crate::process::signals::action::{self, Actions};
+use crate::process::signals::set::UNBLOCKABLE;
+use crate::process::signals::{ProcessSignals, WAITING};
+use crate::process::timers::RUNG;
 use crate::process::{Process, Task, beside_group};
-use crate::signal::action::{self, Actions};
-use crate::signal::process::{ProcessSignals, WAITING};
-use crate::signal::set::UNBLOCKABLE;
-use crate::time::RUNG;
 use crate::user_access::{close, open};
 
 pub(crate) const OWNER: i32 = thread::OWNER_OFFSET as i32;
@@ -65,9 +65,9 @@ fn reaching(d: &mut Draft, fault: Label, access: impl FnOnce(&mut Draft)) {
 /// `rt_sigprocmask`.
 ///
 /// The new mask is stored before the check for pending signals, as for every change of a mask
-/// ([`crate::signal::pending`]). If a signal is pending, the old mask is restored, and the slow path makes
-/// the change again. A sender in between either has found the thread willing and has alerted it, or the slow
-/// path finds the signal.
+/// ([`crate::process::signals::pending`]). If a signal is pending, the old mask is restored, and the slow
+/// path makes the change again. A sender in between either has found the thread willing and has alerted it,
+/// or the slow path finds the signal.
 pub fn mask(d: &mut Draft, slow: Label) {
     let [leave, fault, one, unblock, set, masked, back, only_old] =
         core::array::from_fn(|_| d.label());

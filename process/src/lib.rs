@@ -3,8 +3,9 @@
 //! *Interface*: [`mod@process`], whose items are also here, is the record of processes and their threads;
 //! [`fork`], [`exit`], [`wait`] and [`trace`] are their life, [`group`] their control groups; [`signal`],
 //! [`time`] and [`futex`] connect them, [`exec`] loads a program into a process, and [`ipc`] is System V and
-//! POSIX IPC. [`dispatch`] makes the code that answers a thread's calls, [`fp`] shows its vector registers,
-//! and [`memory`] chooses the process to end when memory runs out.
+//! POSIX IPC. [`frame`] writes what a signal's handler finds, [`dispatch`] makes the code that answers a
+//! thread's calls, [`fp`] shows its vector registers, and [`memory`] chooses the process to end when memory
+//! runs out.
 //!
 //! Nothing here knows the calls by number, or terminals.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
@@ -30,10 +31,12 @@ pub mod exec;
 pub mod exit;
 pub mod fork;
 pub mod fp;
+pub mod frame;
 pub mod futex;
 pub mod group;
 pub mod ipc;
 pub mod itself;
+pub mod later;
 pub mod made;
 pub mod memory;
 pub mod pidfd;

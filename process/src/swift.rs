@@ -6,8 +6,8 @@
 //! The first two build the handler's frame on the user's stack from the registers, and the vector registers
 //! are written there by the processor; signal 0 asks only, and may be sent. The third loads all of them from
 //! a frame. Their plain twins are
-//! [`raise`](crate::signal::deliver::raise) with [`push`](crate::signal::frame::push), and
-//! [`pop`](crate::signal::frame::pop). This is left to the twins:
+//! [`raise`](crate::signal::deliver::raise) with [`push`](crate::frame::push), and
+//! [`come_back`](crate::signal::deliver::come_back). This is left to the twins:
 //! * a thread that is marked, traced, has no vector registers yet, or an alternate stack; a process with more
 //!   threads; signals or timers that wait;
 //! * signals that are blocked, that cannot be, or that stop or continue; actions without a handler, those for
@@ -37,14 +37,14 @@ use thread::flags::ATTENTION;
 use thread::outright::way_out;
 
 use crate::fp;
+use crate::frame::writer::emit_place;
+use crate::frame::{INFO, RFLAGS_CLEARED, UC, framed, saved};
 use crate::itself::{BLOCKED, OWNER, to_base};
+use crate::process::signals::action::{Actions, TABLE, VERSION};
+use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
+use crate::process::signals::{ACTIONS, WAITING};
+use crate::process::timers::RUNG;
 use crate::process::{FIRST_ON_ROLL, NEXT_ON_ROLL, Process, TRACER, Task, beside_group};
-use crate::signal::action::{Actions, TABLE, VERSION};
-use crate::signal::frame::{INFO, RFLAGS_CLEARED, UC, framed, saved};
-use crate::signal::process::{ACTIONS, WAITING};
-use crate::signal::set::{STOPPERS, UNBLOCKABLE, bit};
-use crate::signal::writer::emit_place;
-use crate::time::RUNG;
 use crate::user_access::{close, open};
 use account::cred::Cred;
 

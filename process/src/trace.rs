@@ -22,6 +22,7 @@ use account::quota;
 use machine::trap::TrapFrame;
 use vm::fallible::{try_box, try_push, try_reserve};
 
+use crate::process::signals::valid;
 use crate::process::traced::{End, How, State, Tracee, heed, prod};
 use crate::process::{Process, Task, how_ended, tree};
 use crate::signal;
@@ -300,7 +301,7 @@ pub fn at_call(trap: &mut TrapFrame, end: bool) {
     };
     let status = status_stopped(SIGTRAP | mark);
     let signo = stop_at(&task, trap, status, &mut info, call);
-    if signo != 0 && signo != SIGTRAP && signal::valid(signo) {
+    if signo != 0 && signo != SIGTRAP && valid(signo) {
         let info = Siginfo::sent(signo, SI_USER, task.trace.tracer(), 0);
         // A full queue loses the tracer's signal.
         let _ = signal::send(&task.process, Some(&task), info);

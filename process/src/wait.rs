@@ -9,9 +9,9 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 
 use crate::exit;
+use crate::process::signals::Change;
 use crate::process::traced::End;
 use crate::process::{Process, Usage, tree};
-use crate::signal::Change;
 
 /// Which children.
 #[derive(Clone, Copy)]

@@ -106,7 +106,7 @@ pub fn init() -> Result<()> {
     let (conv, slow) = (seam::get()?.conv(), seam::get()?.slow());
     let made = file::hot::init(conv, slow)
         .and_then(|()| short::init())
-        .and_then(|()| ::process::signal::writer::init())
+        .and_then(|()| ::process::frame::writer::init())
         .and_then(|()| outright::init(conv));
     made.map_err(|OutOfCode| Errno::ENOMEM)
 }

@@ -14,7 +14,7 @@ use super::{Args, Handler, speculation};
 use account::Capability;
 use account::capability::Set;
 use process::access::{self, Ptracer};
-use process::signal::valid;
+use process::signals::valid;
 use process::{POISON_DEFAULT, Process, Task, tree};
 
 /// See [`super::FAMILIES`].

@@ -15,10 +15,10 @@ use vm::{AddressSpace, user};
 use super::{Args, Handler};
 use process::access::{self, Wish};
 use process::fp;
-use process::signal;
 use process::trace;
 use process::traced::{How, State};
 use process::{Process, Task, reach, tree};
+use process::{signal, signals};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[(nr::PTRACE, ptrace)];
@@ -151,7 +151,7 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
             }
             let mask: u64 = user::get(data)?;
             trace::halted(task, |state| {
-                state.blocked = mask & !signal::set::UNBLOCKABLE;
+                state.blocked = mask & !signals::set::UNBLOCKABLE;
                 state.mask_is_new = true;
             })?;
         }
@@ -266,7 +266,7 @@ fn segment_base(task: &Task, option: usize, address: usize) -> Result<()> {
 fn signal_number(data: usize) -> Result<i32> {
     match data as i32 {
         0 => Ok(0),
-        signo if signal::valid(signo) => Ok(signo),
+        signo if signals::valid(signo) => Ok(signo),
         _ => Err(Errno::EIO),
     }
 }

@@ -15,12 +15,14 @@ use vm::user;
 
 use super::{Args, Framed, Handler};
 use file::fs::text;
+use process::frame;
 use process::pidfd;
-use process::signal::action::FLAGS;
-use process::signal::deliver::{raise, set_blocked};
-use process::signal::set::UNBLOCKABLE;
-use process::signal::{self, bit, frame, may_signal, valid};
-use process::time::{Ended, settle, wait_deadline};
+use process::signal::deliver::{come_back, raise, set_blocked};
+use process::signal::{self, may_signal};
+use process::signals::action::FLAGS;
+use process::signals::set::UNBLOCKABLE;
+use process::signals::{bit, valid};
+use process::time::{Ended, wait_deadline};
 use process::{Process, Task, tree};
 
 /// See [`super::FRAMED`].
@@ -94,7 +96,7 @@ fn change_action(
         action.mask &= !UNBLOCKABLE;
         action.flags &= FLAGS;
         // Timers that have expired so far meet the old action.
-        settle(process);
+        signal::settle(process);
         let (before, ignored) = actions.with(|actions| {
             let before = actions.set(signo, action);
             (before, actions.ignored())
@@ -234,7 +236,7 @@ fn rt_sigtimedwait(a: &mut Args) -> Result<usize> {
 
 fn rt_sigreturn(_: &mut Args, registers: &mut TrapFrame) -> Result<usize> {
     let task = Task::current();
-    if frame::pop(registers, &task).is_err() {
+    if come_back(registers, &task).is_err() {
         let info = Siginfo {
             signo: SIGSEGV,
             code: SI_KERNEL,

@@ -11,7 +11,7 @@ use vm::user;
 
 use super::{Args, Handler, zone};
 use account::Capability;
-use process::signal::valid;
+use process::signals::valid;
 use process::time::{
     Account, Clock, Ended, FIXED, Notify, set_real_ns, sleep_until, sleep_until_atomic,
     sleep_until_real,
@@ -65,7 +65,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::GETITIMER, |a| {
         let which = itimer(a.int(0))?;
         let process = Process::current();
-        let left = process.timers.get(&process, which)?;
+        let left = process.settled_timers().get(which)?;
         user::put(a.word(1), &itimerval(left)).map(|()| 0)
     }),
     (nr::TIMER_CREATE, timer_create),
@@ -74,7 +74,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     }),
     (nr::TIMER_GETTIME, |a| {
         let process = Process::current();
-        let left = process.timers.get(&process, created(a.int(0))?)?;
+        let left = process.settled_timers().get(created(a.int(0))?)?;
         user::put(a.word(1), &itimerspec(left)).map(|()| 0)
     }),
     (nr::TIMER_GETOVERRUN, |a| {
@@ -84,8 +84,8 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::TIMER_DELETE, |a| {
         let process = Process::current();
         process
-            .timers
-            .delete(&process, created(a.int(0))?)
+            .settled_timers()
+            .delete(created(a.int(0))?)
             .map(|()| 0)
     }),
 ];
@@ -241,9 +241,10 @@ fn settimeofday(a: &mut Args) -> Result<usize> {
 fn alarm(a: &mut Args) -> Result<usize> {
     let process = Process::current();
     let value = u64::from(a.uint(0)) * NSEC_PER_SEC;
-    let (left, _) = process
-        .timers
-        .set(&process, ITIMER_REAL as usize, value, 0, false)?;
+    let (left, _) =
+        process
+            .settled_timers()
+            .set(&process, ITIMER_REAL as usize, value, 0, false)?;
     Ok(left.div_ceil(NSEC_PER_SEC) as usize)
 }
 
@@ -279,7 +280,7 @@ fn setitimer(a: &mut Args) -> Result<usize> {
     let value = new.value.to_ns().ok_or(Errno::EINVAL)?;
     let interval = new.interval.to_ns().ok_or(Errno::EINVAL)?;
     let old = process
-        .timers
+        .settled_timers()
         .set(&process, which, value, interval, false)?;
     if a.word(2) != 0 {
         user::put(a.word(2), &itimerval(old))?;
@@ -338,7 +339,7 @@ fn timer_create(a: &mut Args) -> Result<usize> {
         .timers
         .create(&process, (clock, a.int(0)), notify, most)?;
     if let Err(error) = user::put(a.word(2), &(id as i32)) {
-        process.timers.delete(&process, id)?;
+        process.settled_timers().delete(id)?;
         return Err(error);
     }
     Ok(0)
@@ -356,7 +357,7 @@ fn timer_settime(timer: i32, flags: i32, new: usize, old: usize) -> Result<usize
     let set = |task: &Arc<Task>| {
         let process = &task.process;
         process
-            .timers
+            .settled_timers()
             .set(process, timer, value, interval, absolute)
     };
     let before = Task::here(set).unwrap_or(Err(Errno::EINVAL))?;

@@ -21,8 +21,10 @@ pub mod reach;
 mod roll;
 pub mod rseq;
 pub mod session;
+pub mod signals;
 mod space;
 pub mod task;
+pub mod timers;
 pub mod traced;
 pub mod tree;
 pub mod usage;
@@ -46,13 +48,13 @@ pub use limits::Limits;
 pub(crate) use roll::FIRST as FIRST_ON_ROLL;
 pub(crate) use roll::Found;
 pub use session::{Session, Terminal};
+pub use signals::ProcessSignals;
 pub(crate) use task::NEXT_ON_ROLL;
 pub use task::Task;
+pub use timers::Timers;
 pub(crate) use traced::TRACER;
 pub use usage::Usage;
 
-use crate::signal::{self, ProcessSignals};
-use crate::time::Timers;
 use file::files::Files;
 use file::fs::FsContext;
 use vm::fallible::{try_arc, try_reserve, try_string};
@@ -153,7 +155,7 @@ pub struct Process {
     /// That count of its parent's when the parent chose the exit signal.
     pub(crate) parent_images: u32,
     /// Where its threads wait while a core is written.
-    pub hall: signal::dump::Hall,
+    pub hall: signals::hall::Hall,
     /// Orphans below it become its children.
     pub is_reaper: AtomicBool,
     /// Settings of `prctl` without effect: huge pages for its memory, I/O on behalf of memory reclaim, the

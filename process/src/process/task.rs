@@ -9,17 +9,15 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use abi::errno::Errno;
-use abi::linux::{
-    SCHED_DEADLINE, SCHED_FLAG_DL_OVERRUN, SI_KERNEL, SIGXCPU, SS_DISABLE, Sigaltstack, Siginfo,
-};
+use abi::linux::{SCHED_DEADLINE, SS_DISABLE, Sigaltstack};
 use sync::{Monitor, Once};
 use thread::{Busy, Thread, Tte};
 use vm::AddressSpace;
 
 use super::Process;
 use super::pace::{Pace, Policy};
-use crate::signal::pending::{Mask, Pending};
-use crate::signal::set::UNBLOCKABLE;
+use super::signals::pending::{Mask, Pending};
+use super::signals::set::UNBLOCKABLE;
 use account::user::Charge;
 
 /// The continuation of an interrupted call with state (`nanosleep` until the same time): left in the task
@@ -279,19 +277,6 @@ impl Task {
             self.thread.set_allowed(allowed as u32);
         }
         Ok(())
-    }
-
-    /// It has used up what it was promised for this period: its process has SIGXCPU if it wants to know.
-    pub fn overran(&self) {
-        if self.pace.policy().options & SCHED_FLAG_DL_OVERRUN != 0 {
-            let info = Siginfo {
-                signo: SIGXCPU,
-                code: SI_KERNEL,
-                ..Siginfo::default()
-            };
-            // A signal that waits already says the same.
-            let _ = crate::signal::send(&self.process, None, info);
-        }
     }
 
     /// Sets its policy. EBUSY: no processor can promise so much.

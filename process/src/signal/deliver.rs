@@ -13,12 +13,13 @@ use abi::linux::*;
 use machine::trap::TrapFrame;
 use thread::flags::ATTENTION;
 
-use super::pending::Origin;
-use super::process::Change;
-use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
-use super::{dump, frame, halt, send, writer};
-use crate::process::{Process, Task, rseq, tree};
-use crate::time::at_once;
+use super::expiry::at_once;
+use super::{dump, halt, rseq, send};
+use crate::frame::{self, writer};
+use crate::process::signals::Change;
+use crate::process::signals::pending::Origin;
+use crate::process::signals::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
+use crate::process::{Process, Task, tree};
 
 /// Length of the `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;
@@ -127,6 +128,27 @@ pub fn raise(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo) -> bool {
     true
 }
 
+/// The program of `task`, the running one, has caused page fault `trap` at `address`, which its space
+/// refuses: if nothing else is asked of the thread, and `signo` has a handler and is not blocked, the handler
+/// runs next. False: nothing has been done. With interrupts on.
+#[inline]
+pub fn strike(trap: &mut TrapFrame, task: &Task, signo: i32, code: i32, address: usize) -> bool {
+    let written = writer::strike(trap, task, signo, code, address);
+    if written == Some(true) {
+        // Its sender may have found this thread willing, which does not take it any more.
+        blocks_instead(task, 0, task.blocked());
+    }
+    written.is_some()
+}
+
+/// `task`, the running one, comes back from a handler, whose frame is at the stack pointer (`rt_sigreturn`).
+/// EFAULT: it cannot be read or is invalid.
+pub fn come_back(trap: &mut TrapFrame, task: &Task) -> abi::Result<()> {
+    let mask = frame::pop(trap, task)?;
+    set_blocked(task, mask);
+    Ok(())
+}
+
 /// Whether [`run`] would find something to do for `task`, the running task, which an alert has woken: an end,
 /// a stop, a tracer, a signal. If not, the alert is cleared: what it was about has gone to another thread, or
 /// another thread is about to make a timer's signal of it, and alerts again.
@@ -154,7 +176,7 @@ pub fn set_blocked(task: &Task, mask: u64) {
 
 /// The running `task` blocks `mask` instead of `before`: looks for what can be delivered now, and what is
 /// left to others.
-pub(super) fn blocks_instead(task: &Task, before: u64, mask: u64) {
+fn blocks_instead(task: &Task, before: u64, mask: u64) {
     let waiting = task.pending_here();
     if waiting & !mask != 0 {
         task.attend();

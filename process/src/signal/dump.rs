@@ -15,19 +15,20 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::linux::*;
 use machine::trap::TrapFrame;
-use sync::{Monitor, WaitList};
+use sync::Monitor;
 
 use super::dump_file::{self, Note, Segment};
 use super::halt;
-use super::set::bit;
 use crate::process::access::is_dumpable;
 use crate::process::host::{Named, name};
+use crate::process::signals::bit;
+use crate::process::signals::hall::{Hall, Stand, Stands};
 use crate::process::{AUX, Process, Program, Task};
 use file::OpenFile;
 use file::fs::remove::remove;
@@ -51,9 +52,6 @@ const LEAVE_CORES: u64 = bit(SIGQUIT)
 const LEAST: u64 = PAGE as u64;
 /// The longest pattern, and the longest name that one makes.
 const PATTERN_MAX: usize = 127;
-/// Kinds of memory that a process's cores have at first: private and shared memory of no file, and headers of
-/// programs.
-pub const FILTER: u32 = 0x33;
 /// Private memory of no file.
 const PRIVATE: u32 = 1;
 /// Shared memory of no file.
@@ -89,53 +87,6 @@ pub fn set_pattern(text: &str) -> Result<()> {
     }
     *PATTERN.lock() = text.as_bytes().to_vec();
     Ok(())
-}
-
-/// The process's data: its threads wait here while a core is written.
-pub struct Hall {
-    open: AtomicBool,
-    stands: Monitor<Stands>,
-    changed: WaitList,
-    /// Kinds of memory that its cores have.
-    pub filter: AtomicU32,
-}
-
-#[derive(Default)]
-struct Stands {
-    list: Vec<Stand>,
-    /// How many wait; there may be no memory for one's registers.
-    waiting: usize,
-    done: bool,
-}
-
-/// How a thread stood when the process ended.
-pub(super) struct Stand {
-    pub(super) tid: i32,
-    pub(super) registers: UserRegs,
-    pub(super) vectors: [u8; crate::fp::IMAGE_MAX],
-    pub(super) pending: u64,
-    pub(super) blocked: u64,
-    pub(super) user_ns: u64,
-    pub(super) system_ns: u64,
-}
-
-impl Hall {
-    /// For a new process.
-    pub(crate) fn new(filter: u32) -> Hall {
-        Hall {
-            open: AtomicBool::new(false),
-            stands: Monitor::new(Stands::default()),
-            changed: WaitList::new(),
-            filter: AtomicU32::new(filter),
-        }
-    }
-
-    /// A thread of the process has ended.
-    pub(crate) fn left(&self) {
-        if self.open.load(Ordering::SeqCst) {
-            self.changed.wake_all();
-        }
-    }
 }
 
 impl Stand {

@@ -9,8 +9,8 @@ use abi::layout::PAGE;
 use abi::linux::*;
 use vm::{AddressSpace, Prot};
 
-use super::dump::Stand;
 use crate::process::Process;
+use crate::process::signals::hall::Stand;
 use vm::fallible::try_extend;
 
 /// A part of memory.

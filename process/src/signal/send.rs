@@ -8,11 +8,12 @@ use core::sync::atomic::Ordering::Relaxed;
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 
-use super::pending::{Added, Origin, has_place};
-use super::process::{Change, remove_from};
-use super::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
+use super::expiry::settle;
+use super::take::remove_from;
+use crate::process::signals::Change;
+use crate::process::signals::pending::{Added, Origin, has_place};
+use crate::process::signals::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
 use crate::process::{Process, Task, traced, tree};
-use crate::time::settle;
 use account::quota;
 use account::user::{Charge, Held};
 use account::{Capability, Cred};

@@ -4,9 +4,10 @@
 //! signals are read.
 //!
 //! Such a file has no signals of its own: a reader takes the signals of its own thread and process, and a
-//! poller checks those. Waiters are in the list of [`arrivals`](crate::signal::ProcessSignals::arrivals) of
-//! their process, so a signal has no extra cost without waiters. An epoll instance is in the list of the
-//! process that added the file, and checks the signals of the process that calls it, as on Linux.
+//! poller checks those. Waiters are in the list of
+//! [`arrivals`](crate::process::signals::ProcessSignals::arrivals) of their process, so a signal has no extra
+//! cost without waiters. An epoll instance is in the list of the process that added the file, and checks the
+//! signals of the process that calls it, as on Linux.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -17,7 +18,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use quaject::Sharing;
 
 use crate::process::Task;
-use crate::signal::set::UNBLOCKABLE;
+use crate::process::signals::set::UNBLOCKABLE;
 use file::io::IoBuf;
 use file::poll::{self, PollTable};
 use file::seam;

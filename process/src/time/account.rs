@@ -6,6 +6,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::NSEC_PER_SEC;
 use machine::clock::now_ns;
 
+use crate::process::timers::Account;
 use crate::process::{Process, Task, tree};
 
 /// Bits of a clock's number: which time, and that it is a thread's.
@@ -18,17 +19,6 @@ const OF_THREAD: i32 = 4;
 const LEAST_NS: u64 = 1_000_000;
 /// The grain of times that are not exact, nanoseconds.
 const TICK_NS: u64 = NSEC_PER_SEC / 100;
-
-/// The process or thread, by number, and the kind of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Account {
-    who: i32,
-    of_thread: bool,
-    /// The program's own time only.
-    user: bool,
-    /// To the nanosecond.
-    exact: bool,
-}
 
 impl Account {
     /// All time of process `pid`, or what its program has used.

@@ -7,16 +7,13 @@
 mod account;
 mod alarm;
 pub mod discipline;
-pub mod limit;
 pub mod rtc;
 mod rung;
 pub mod timerfd;
 mod timers;
 
-pub use account::Account;
-pub(crate) use rung::alarm_rang;
-pub use timers::{FIXED, Notify, Timers, settle};
-pub(crate) use timers::{RUNG, at_once};
+pub use crate::process::timers::{Account, Clock, FIXED, Notify, Timers};
+use rung::alarm_rang;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,19 +31,6 @@ const LONG_NS: u64 = 1_000_000_000;
 static STEPS: AtomicU64 = AtomicU64::new(0);
 /// The threads that sleep until a time of that clock.
 static SLEEPERS: WaitList = WaitList::new();
-
-/// A clock of the ABI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
-    /// Since 1970.
-    Real,
-    /// Atomic time: the same without leap seconds.
-    Atomic,
-    /// Since the machine started.
-    Monotonic,
-    /// CPU time.
-    Cpu(Account),
-}
 
 impl Clock {
     /// From `CLOCK_…`. EINVAL.

@@ -5,14 +5,14 @@
 //! The interrupt sends no signal, which takes monitors. It notes the timer by one bit of its process and
 //! alerts a thread that would take the signal, as a sender does. The next thread that checks the process's
 //! signals, usually that thread on its way to user mode, first turns each bit into a signal
-//! ([`super::settle`]). If all threads block the signal, none is woken, and nothing is lost: a thread that
+//! (`signal/expiry.rs`). If all threads block the signal, none is woken, and nothing is lost: a thread that
 //! unblocks the signal or waits for it checks the bits. A thread that blocks, unblocks or begins to wait
 //! records that first and then checks the bits; the interrupt sets the bit first and then checks the threads;
 //! so one of the two sees the other.
 //!
 //! The work is chained to the end of the interrupt (`thread::chain`). It is bounded: a check of at most
 //! [`LOOKS`] threads. Three kinds of timers leave the rest to the thread that sends for interrupt handlers
-//! (`signal::send_later`): those on CPU time, for the account is under a monitor; those whose signal has
+//! (`later.rs`): those on CPU time, for the account is under a monitor; those whose signal has
 //! immediate effects (SIGKILL, SIGCONT, stopping signals); and those of processes with more than [`LOOKS`]
 //! threads, none of whose first [`LOOKS`] threads wants the signal.
 //!
@@ -24,12 +24,11 @@ use abi::linux::SIGCONT;
 use alloc::sync::Arc;
 use thread::clock::{self, Interrupted};
 
-use super::Clock;
-use super::timers::{Notify, TIMERS_MAX};
+use crate::later::{Target, send_later};
+use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
+use crate::process::timers::{Clock, Notify, TIMERS_MAX};
 use crate::process::tree::{NUMBERS_MAX, index};
 use crate::process::{Found, Process, Task};
-use crate::signal::set::{STOPPERS, UNBLOCKABLE};
-use crate::signal::{self, Target, bit};
 
 /// The most threads of a process that an interrupt looks at.
 const LOOKS: usize = 16;
@@ -128,7 +127,7 @@ fn ring(word: usize) {
     let rest = unsafe { index::with(bell.pid, note) };
     if rest == Some(true) {
         // Without room for the note the bit stays, for the next check.
-        signal::send_later(Target::Timers(bell.pid), 0);
+        send_later(Target::Timers(bell.pid), 0);
     }
 }
 

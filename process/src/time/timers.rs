@@ -1,101 +1,37 @@
 //! Timers that send signals: the three of `setitimer` and those of `timer_create`.
 //!
-//! *Interface*: [`Timers`]; [`settle`] turns the expirations that interrupts have noted into signals, and is
-//! called before every check of a process's signals. Each armed timer has one alarm, whose interrupt takes no
-//! lock (`rung.rs`).
+//! *Interface*: the methods of [`Timers`]. Each armed timer has one alarm, whose interrupt takes no lock
+//! (`rung.rs`). `signal/expiry.rs` turns the expirations that interrupts have noted into signals, before
+//! every check of a process's signals, and before a timer is asked or set.
 //!
 //! A timer has at most one pending signal. Until the signal is taken the timer sets no alarm; the expirations
 //! meanwhile are the signal's overrun, counted when it is taken, and then the next alarm is set. So a signal
 //! that all threads block costs nothing, however short the interval. A signal that will not be seen (an
 //! ignored one) is skipped: the next alarm is set at once.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use machine::clock::now_ns;
 use machine::trap::TrapFrame;
-use sync::Monitor;
 
-use super::alarm::Alarm;
 use super::rung::Bell;
-use super::{Account, Clock};
+use crate::frame::writer;
+use crate::process::signals::pending::{Expiry, LIFE_BITS, Origin};
+use crate::process::timers::{
+    Account, Alarm, Clock, FIXED, LIMIT, Made, Notify, TIMERS_MAX, Timer, Timers,
+};
 use crate::process::{Process, Task};
-use crate::signal::pending::{Expiry, LIFE_BITS, Origin};
-use crate::signal::send::{Queued, queue};
-use crate::signal::set::{STOPPERS, UNBLOCKABLE, bit};
-use crate::signal::writer;
-use account::user::{Charge, Held};
+use account::user::Held;
 use vm::fallible::try_push;
 
-/// How a timer tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notify {
-    /// The signal, 0 for none.
-    pub signo: i32,
-    /// The value for `si_value`.
-    pub value: u64,
-    /// The thread that gets it, 0 for the process.
-    pub tid: i32,
-}
-
-/// A timer of `create`, for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Made {
-    /// How it tells.
-    pub notify: Notify,
-    /// The requested `CLOCK_…`.
-    pub clock: i32,
-}
-
-struct Timer {
-    /// [`Bell::word`] of its alarms.
-    bell: usize,
-    clock: Clock,
-    /// The number of the clock that was asked for.
-    named: i32,
-    /// The clock of `expires`: a relative expiration is not adjusted when the real-time clock is set.
-    base: Clock,
-    notify: Notify,
-    /// When it expires next, or when it did if its signal waits, on `base`; 0: disarmed.
-    expires: u64,
-    interval: u64,
-    /// The overrun of the signal that was taken last.
-    overrun: u64,
-    posix: bool,
-    /// Of `create`, on the monotonic clock.
-    plain: bool,
-    /// None of its process's timers that may still have a signal waiting has this number, and no signal of
-    /// this one waits that was sent before it was set.
-    life: u32,
-    /// Its signal waits to be taken.
-    waiting: bool,
-    alarm: Option<Alarm>,
-    /// The charge to the creating user, for the signal that it sends.
-    _charge: Option<Charge>,
-}
-
-/// The fixed ones: `ITIMER_REAL`, `ITIMER_VIRTUAL`, `ITIMER_PROF`, and that of the limit of CPU time.
-pub const FIXED: usize = LIMIT + 1;
-/// That one, which is never armed as others are: [`limit`](super::limit) rings it.
-const LIMIT: usize = 3;
-/// The most timers of one process.
-pub(crate) const TIMERS_MAX: usize = FIXED + 32;
 /// A repeating timer rings at most this often, nanoseconds, so that it cannot starve the machine; the rest
 /// are overruns.
 const LEAST_NS: u64 = 50_000;
 /// Delay before a timer whose signal found no room rings again, nanoseconds.
 const AGAIN_NS: u64 = 1_000_000;
-
-/// The timers of one process.
-#[derive(Default)]
-pub struct Timers {
-    table: Monitor<Vec<Option<Timer>>>,
-    /// The timers that have rung since the last check, a bit each.
-    rung: AtomicU64,
-}
 
 fn fixed(pid: i32, which: usize) -> Timer {
     let of_program = |user| Clock::Cpu(Account::process(pid, user));
@@ -158,7 +94,7 @@ impl Timer {
     }
 
     /// The information of its signal, as timer number `index`.
-    fn info(&self, index: usize, overrun: i32) -> Siginfo {
+    pub(crate) fn info(&self, index: usize, overrun: i32) -> Siginfo {
         let (code, words) = self.told(index, overrun);
         let mut info = Siginfo {
             signo: self.notify.signo,
@@ -240,7 +176,7 @@ impl Timer {
 
     /// After an expiration that was signalled, or need not be: continues to the next. Returns how many others
     /// were missed.
-    fn advance(&mut self, process: &Process) -> u64 {
+    pub(crate) fn advance(&mut self, process: &Process) -> u64 {
         let now = now_ns();
         let missed = self.missed(self.base.at(now));
         self.go_on(process, now, missed);
@@ -275,21 +211,17 @@ impl Timer {
     }
 }
 
-/// Offset of the word of those that have rung, for generated code.
-pub(crate) const RUNG: usize = core::mem::offset_of!(Timers, rung);
-
 impl Timers {
     /// Sets a timer: `value` and `interval` in nanoseconds, 0 to disarm. Returns the time that was left, and
     /// the old interval. EINVAL when there is no such timer.
     pub fn set(
         &self,
-        process: &Arc<Process>,
+        process: &Process,
         index: usize,
         value: u64,
         interval: u64,
         absolute: bool,
     ) -> Result<(u64, u64)> {
-        settle(process);
         // Bound: at most 36 timers of one process.
         let mut timers = self.table.lock();
         fill_fixed(process.pid, &mut timers);
@@ -331,8 +263,7 @@ impl Timers {
     }
 
     /// The remaining time of a timer, and its interval. EINVAL.
-    pub fn get(&self, process: &Arc<Process>, index: usize) -> Result<(u64, u64)> {
-        settle(process);
+    pub fn get(&self, index: usize) -> Result<(u64, u64)> {
         let timers = self.table.lock();
         match timers.get(index) {
             Some(Some(timer)) => Ok((timer.remaining(timer.base.now()), timer.interval)),
@@ -389,8 +320,7 @@ impl Timers {
     }
 
     /// Deletes a timer of `create`; a pending signal of it stays pending. EINVAL.
-    pub fn delete(&self, process: &Arc<Process>, index: usize) -> Result<()> {
-        settle(process);
+    pub fn delete(&self, index: usize) -> Result<()> {
         let mut timers = self.table.lock();
         if index < FIXED {
             return Err(Errno::EINVAL);
@@ -431,7 +361,7 @@ impl Timers {
     }
 
     /// The process gets a limit of CPU time. Not once it ends.
-    pub(super) fn begin_limit(&self, process: &Process) {
+    pub(crate) fn begin_limit(&self, process: &Process) {
         let mut timers = self.table.lock();
         // An ending process announces its end before its timers are removed.
         if !process.signals.is_ending() {
@@ -440,7 +370,7 @@ impl Timers {
     }
 
     /// Looks at the limit of CPU time again after so long, nanoseconds.
-    pub(super) fn ring_limit(&self, process: &Process, after_ns: u64) {
+    pub(crate) fn ring_limit(&self, process: &Process, after_ns: u64) {
         if let Some(Some(timer)) = self.table.lock().get_mut(LIMIT) {
             timer.ring_in(process, now_ns(), after_ns);
         }
@@ -482,17 +412,6 @@ impl Timers {
         true
     }
 
-    /// Timer `index` has rung. From anywhere.
-    pub(crate) fn note(&self, index: usize) {
-        self.rung.fetch_or(1 << index, Ordering::SeqCst);
-    }
-
-    /// Whether one has rung since the last check.
-    #[inline(always)]
-    pub(crate) fn have_rung(&self) -> bool {
-        self.rung.load(Ordering::SeqCst) != 0
-    }
-
     /// The signal of `expiry` has been taken: returns its overruns. The timer continues.
     pub(crate) fn taken(&self, process: &Process, expiry: Expiry) -> i32 {
         let mut timers = self.table.lock();
@@ -529,7 +448,7 @@ impl Timers {
     }
 
     /// Takes the timer that expired first out of `set`.
-    fn first(&self, set: &mut u64) -> Option<usize> {
+    pub(crate) fn first(&self, set: &mut u64) -> Option<usize> {
         if set.is_power_of_two() {
             return Some(core::mem::take(set).trailing_zeros() as usize);
         }
@@ -546,12 +465,16 @@ impl Timers {
     }
 
     /// Shows timer `index`, if there is one.
-    fn with<R>(&self, index: usize, look: impl FnOnce(&mut Timer) -> R) -> Option<R> {
+    pub(crate) fn with<R>(&self, index: usize, look: impl FnOnce(&mut Timer) -> R) -> Option<R> {
         self.table.lock().get_mut(index)?.as_mut().map(look)
     }
 
     /// The signal of timer `index`, if it has expired.
-    fn expired(&self, process: &Process, index: usize) -> Option<(Siginfo, i32, Origin)> {
+    pub(crate) fn expired(
+        &self,
+        process: &Process,
+        index: usize,
+    ) -> Option<(Siginfo, i32, Origin)> {
         let mut timers = self.table.lock();
         let timer = timers.get_mut(index)?.as_mut()?;
         if timer.expires == 0 || timer.waiting {
@@ -573,7 +496,7 @@ impl Timers {
     }
 
     /// The signal of timer `index` has found no room.
-    fn ring_again(&self, process: &Process, index: usize) {
+    pub(crate) fn ring_again(&self, process: &Process, index: usize) {
         if let Some(Some(timer)) = self.table.lock().get_mut(index) {
             timer.waiting = false;
             timer.ring_in(process, now_ns(), AGAIN_NS);
@@ -588,83 +511,5 @@ impl Timers {
 fn fill_fixed(pid: i32, timers: &mut Vec<Option<Timer>>) {
     for which in timers.len()..FIXED {
         timers.push(Some(fixed(pid, which)));
-    }
-}
-
-/// The signal of the one timer of the process of `task`, the running one, that has rung, in `info`, and the
-/// action for it, if `task` handles it at once: nothing else waits, no other thread could take it, it is not
-/// blocked and has a handler. The timer goes on as if the signal had waited and been taken. `None`: nothing
-/// has been done.
-pub(crate) fn at_once(task: &Task, info: &mut Siginfo) -> Option<Sigaction> {
-    let process = &task.process;
-    let timers = &process.timers;
-    let rung = timers.rung.load(Ordering::SeqCst);
-    let index = rung.trailing_zeros() as usize;
-    if !rung.is_power_of_two() || index == LIMIT || task.any_waits() || process.thread_count() != 1
-    {
-        return None;
-    }
-    let signo = timers.with(index, |timer| timer.notify.signo)?;
-    let special = UNBLOCKABLE | STOPPERS | bit(SIGCONT);
-    if (special | task.blocked()) & bit(signo) != 0 {
-        return None;
-    }
-    let action = process.signals.actions.with(|actions| actions.get(signo));
-    if action.handler <= SIG_IGN {
-        return None;
-    }
-    // The process's only thread is here, so the timer is still the same.
-    let rings = timers.with(index, |timer| {
-        let tid = timer.notify.tid;
-        let due = timer.expires != 0 && !timer.waiting && timer.base.now() >= timer.expires;
-        if !due || tid != 0 && tid != task.tid {
-            return false;
-        }
-        // It has no alarm, so it rings again only when it is armed below.
-        timers.rung.fetch_and(!rung, Ordering::SeqCst);
-        timer.alarm = None;
-        let missed = timer.advance(process);
-        timer.overrun = missed;
-        let overrun = missed.min(i32::MAX as u64) as i32;
-        *info = timer.info(index, overrun);
-        true
-    });
-    rings?.then_some(action)
-}
-
-/// Turns the noted expirations into signals, in the order of expiry. Called before a check of the signals of
-/// `process`. Thread context, no monitor held.
-#[inline(always)]
-pub fn settle(process: &Arc<Process>) {
-    if process.timers.have_rung() {
-        tell_all(process);
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn tell_all(process: &Arc<Process>) {
-    let timers = &process.timers;
-    let mut rung = timers.rung.swap(0, Ordering::SeqCst);
-    while let Some(index) = timers.first(&mut rung) {
-        if index == LIMIT {
-            super::limit::look(process);
-            continue;
-        }
-        let Some((info, tid, origin)) = timers.expired(process, index) else {
-            continue;
-        };
-        let task = process.task(tid);
-        let queued = if tid != 0 && task.is_none() {
-            // The thread that was to get it has ended.
-            Queued::Dropped
-        } else {
-            queue(process, task.as_ref(), &info, origin)
-        };
-        match queued {
-            Queued::Waits => {}
-            Queued::Dropped => timers.passed_over(process, 1 << index),
-            Queued::Refused => timers.ring_again(process, index),
-        }
     }
 }

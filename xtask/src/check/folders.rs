@@ -15,7 +15,6 @@ use syn::{Attribute, Item, ItemMod, ItemUse, UseTree};
 /// smaller here.
 const KNOWN: &[(&str, &[&str])] = &[
     ("file", &["epoll", "file", "files", "fs", "pipe"]),
-    ("process", &["process", "signal", "time"]),
     (
         "thread",
         &[

@@ -1,19 +1,21 @@
-//! The limit of CPU time (`RLIMIT_CPU`).
+//! The limit of CPU time (`RLIMIT_CPU`), and the time that a thread was promised.
 //!
-//! *Interface*: [`watch`] when a process gets a limit, by a call or from its parent; [`look`] when the alarm
-//! set for it has rung.
+//! *Interface*: [`watch`] when a process gets a limit, by a call or from its parent; `look` when the alarm
+//! set for it has rung; [`Task::overran`] when a thread has used up what it was promised.
 //!
 //! At the hard limit comes SIGKILL; at the soft one, and each second after it, SIGXCPU: the soft limit moves
-//! by a second each time, as on Linux. The alarm is one of the process's [timers](super::timers), which no
-//! call reaches. It is set for the earliest time at which all CPUs together could have used up the remaining
-//! time.
+//! by a second each time, as on Linux. The alarm is one of the process's
+//! [timers](crate::process::timers), which no call reaches. It is set for the earliest time at which all CPUs
+//! together could have used up the remaining time.
 
 use alloc::sync::Arc;
 
-use abi::linux::{RLIM_INFINITY, RLIMIT_CPU, Rlimit, SI_KERNEL, SIGKILL, SIGXCPU, Siginfo};
+use abi::linux::{
+    RLIM_INFINITY, RLIMIT_CPU, Rlimit, SCHED_FLAG_DL_OVERRUN, SI_KERNEL, SIGKILL, SIGXCPU, Siginfo,
+};
 
-use crate::process::Process;
-use crate::signal::send::send;
+use super::send;
+use crate::process::{Process, Task};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Time may stand still while the process sleeps: it is checked no more often than this, nanoseconds.
@@ -81,6 +83,21 @@ pub(super) fn look(process: &Arc<Process>) {
     let together = machine::cpu::cpus().max(1) as u64;
     let after_ns = left.checked_div(together).unwrap_or(left).max(LEAST_NS);
     process.timers.ring_limit(process, after_ns);
+}
+
+impl Task {
+    /// It has used up what it was promised for this period: its process has SIGXCPU if it wants to know.
+    pub fn overran(&self) {
+        if self.pace.policy().options & SCHED_FLAG_DL_OVERRUN != 0 {
+            let info = Siginfo {
+                signo: SIGXCPU,
+                code: SI_KERNEL,
+                ..Siginfo::default()
+            };
+            // A signal that waits already says the same.
+            let _ = send(&self.process, None, info);
+        }
+    }
 }
 
 #[cfg(test)]

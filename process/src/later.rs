@@ -1,6 +1,6 @@
-//! Signals from interrupt handlers: noted without a lock, sent by a kernel thread.
+//! Signals from interrupt handlers: noted without a lock, sent by a kernel thread (`signal/sender.rs`).
 //!
-//! *Interface*: [`send_later`] from anywhere; [`start`] makes the thread that sends.
+//! *Interface*: [`send_later`] from anywhere; [`take`] and [`missed`] for the thread that sends.
 //!
 //! The thread sleeps on the list of descriptions with readiness signals ([`file::told`]). The ring is
 //! bounded; a full ring drops the signal, and a person at a terminal repeats it. Progress: lock-free; each
@@ -8,11 +8,6 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use abi::linux::{SI_KERNEL, Siginfo};
-use sync::ready::ReadyList;
-
-use super::send::{send, send_group};
-use crate::process::tree;
 use file::told;
 
 /// The receiver of a signal.
@@ -59,7 +54,7 @@ pub fn send_later(target: Target, signo: i32) -> bool {
 }
 
 /// Takes any noted signal.
-fn take() -> Option<(Target, i32)> {
+pub(crate) fn take() -> Option<(Target, i32)> {
     let word = RING
         .iter()
         .map(|slot| slot.swap(0, Ordering::AcqRel))
@@ -76,88 +71,13 @@ fn take() -> Option<(Target, i32)> {
 }
 
 /// Whether a process whose timers have rung was not noted.
-fn missed() -> bool {
+pub(crate) fn missed() -> bool {
     MISSED.load(Ordering::Relaxed) && MISSED.swap(false, Ordering::AcqRel)
 }
 
-/// The request.
-enum Note {
-    /// The noted requests.
-    Taken(Target, i32),
-    /// There was no room for it: all processes' timers may have rung.
-    Missed,
-    /// Descriptions are ready.
-    Ready,
-}
-
-fn next(ready: &ReadyList) -> Option<Note> {
-    match take() {
-        Some((target, signo)) => Some(Note::Taken(target, signo)),
-        None if missed() => Some(Note::Missed),
-        None => (!ready.is_empty()).then_some(Note::Ready),
-    }
-}
-
-/// Whether there is something to be done.
-fn is_due(ready: &ReadyList) -> bool {
-    RING.iter().any(|slot| slot.load(Ordering::SeqCst) != 0)
-        || MISSED.load(Ordering::SeqCst)
-        || !ready.is_empty()
-}
-
-fn run(_: usize) {
-    let Some(ready) = told::list() else {
-        return;
-    };
-    loop {
-        thread::safe_point();
-        let Some(note) = next(ready) else {
-            // This thread never gets signals.
-            let _uninterrupted = ready.sleep(|| {
-                thread::safe_point();
-                is_due(ready)
-            });
-            continue;
-        };
-        let (target, signo) = match note {
-            Note::Taken(target, signo) => (target, signo),
-            Note::Missed => {
-                tree::each(|_| true, crate::time::settle);
-                continue;
-            }
-            Note::Ready => {
-                told::tell_ready();
-                continue;
-            }
-        };
-        let info = Siginfo {
-            signo,
-            code: SI_KERNEL,
-            ..Siginfo::default()
-        };
-        // The receiver may have ended by now.
-        let _ = match target {
-            Target::Group(pgrp) => send_group(pgrp, info),
-            Target::Timers(pid) => {
-                if let Some(process) = tree::find(pid) {
-                    crate::time::settle(&process);
-                }
-                Ok(())
-            }
-            Target::Process(pid) => match tree::find(pid) {
-                Some(process) => send(&process, None, info),
-                None => Ok(()),
-            },
-        };
-    }
-}
-
-/// Makes the thread that sends what interrupt handlers noted. ENOMEM.
-pub fn start() -> abi::Result<()> {
-    told::start()?;
-    thread::spawn(b"signals", run, 0)
-        .map(drop)
-        .map_err(|_| abi::Errno::ENOMEM)
+/// Whether there is something to take.
+pub(crate) fn is_due() -> bool {
+    RING.iter().any(|slot| slot.load(Ordering::SeqCst) != 0) || MISSED.load(Ordering::SeqCst)
 }
 
 #[cfg(test)]

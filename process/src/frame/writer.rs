@@ -2,9 +2,9 @@
 //!
 //! *Interface*: [`init`] generates the code, once, before the first program. [`write()`] writes a frame and
 //! makes the trap frame start the handler, or leaves everything to the plain twin,
-//! [`push`](super::frame::push). [`strike`] also decides on the signal of a page fault, and [`ring`] on that
-//! of a timer which has interrupted the program. Their twins are [`force`](super::force) and
-//! [`settle`](crate::time::settle), with [`run`](super::deliver::run) on the way to user mode.
+//! [`push`](super::push). [`strike`] also decides on the signal of a page fault, and [`ring`] on that of a
+//! timer which has interrupted the program. Their twins are `signal::force` and `signal::settle`, with
+//! `signal::deliver::run` on the way to user mode.
 //!
 //! This is left to the twins: a thread that has no vector registers yet, or an alternate stack; a restartable
 //! sequence under way; a page of the stack that is not there; and by [`strike`] and [`ring`] a thread that is
@@ -31,13 +31,12 @@ use machine::trap::{TrapFrame, USER_CS, USER_SS, VECTOR_TAIL, exception};
 use sync::{Monitor, Once};
 use thread::flags::{ATTENTION, SEQUENCE};
 
-use super::action::{Actions, TABLE, VERSION};
-use super::deliver::blocks_instead;
-use super::frame::{INFO, RED_ZONE, RFLAGS_CLEARED, UC, framed};
-use super::process::{ACTIONS, WAITING};
+use super::{INFO, RED_ZONE, RFLAGS_CLEARED, UC, framed};
 use crate::fp;
+use crate::process::signals::action::{Actions, TABLE, VERSION};
+use crate::process::signals::{ACTIONS, WAITING};
+use crate::process::timers::RUNG;
 use crate::process::{Process, TRACER, Task, beside_group};
-use crate::time::RUNG;
 use crate::user_access::{close, open};
 
 static CLASS: Class = Class::new("signal");
@@ -91,10 +90,9 @@ fn made(name: &'static str, emit: fn(&mut Draft)) -> Result<codegen::Sealed, Out
     draft.seal()
 }
 
-/// As [`push`](super::frame::push) for `task`, the running one, with interrupts on. False: nothing has been
-/// done.
+/// As [`push`](super::push) for `task`, the running one, with interrupts on. False: nothing has been done.
 #[inline]
-pub(super) fn write(
+pub(crate) fn write(
     trap: &mut TrapFrame,
     task: &Task,
     info: &Siginfo,
@@ -111,20 +109,21 @@ pub(super) fn write(
 
 /// The program of `task`, the running one, has caused page fault `trap` at `address`, which its space
 /// refuses: if nothing else is asked of the thread, and `signo` has a handler and is not blocked, the handler
-/// runs next. False: nothing has been done. With interrupts on.
+/// runs next. `None`: nothing has been done; true: another signal has come for the process meanwhile. With
+/// interrupts on.
 #[inline]
-pub fn strike(trap: &mut TrapFrame, task: &Task, signo: i32, code: i32, address: usize) -> bool {
-    let Some(made) = CODE.get() else {
-        return false;
-    };
+pub(crate) fn strike(
+    trap: &mut TrapFrame,
+    task: &Task,
+    signo: i32,
+    code: i32,
+    address: usize,
+) -> Option<bool> {
+    let made = CODE.get()?;
     irq_disable();
     let written = made.strike.function()(trap, task, signo, code, address);
     irq_enable();
-    if written > 1 {
-        // Its sender may have found this thread willing, which does not take it any more.
-        blocks_instead(task, 0, task.blocked());
-    }
-    written != 0
+    (written != 0).then_some(written > 1)
 }
 
 /// A timer of the process of `task`, the running and only one, has interrupted its program, which has `trap`.

@@ -120,7 +120,7 @@ struct Entry {
 
 /// Whether the limit of waiting signals does not matter for `info`: the kernel and `kill` say what happened,
 /// `sigqueue` asks for a place of its own.
-pub(super) fn has_place(info: &Siginfo) -> bool {
+pub(crate) fn has_place(info: &Siginfo) -> bool {
     info.signo < SIGRTMIN && info.code >= 0
 }
 

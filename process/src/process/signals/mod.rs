@@ -1,6 +1,13 @@
-//! The signal state of a process: actions, pending signals, stop, end.
+//! The signals of a process: actions, pending signals, stop, end.
 //!
 //! *Interface*: [`ProcessSignals`]. One monitor holds the state; the masks that hot paths read are atomics.
+//! Sets of signals are in [`set`], a queue of those that wait is [`pending`](pending::Pending). Sending and
+//! taking them are the room's part `signal`.
+
+pub mod action;
+pub mod hall;
+pub mod pending;
+pub mod set;
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -8,11 +15,11 @@ use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use abi::linux::{SIGKILL, Siginfo};
 use sync::{Monitor, WaitList};
 
-use super::action::Actions;
-use super::pending::{Mask, Origin, Pending};
-use super::set::bit;
-use crate::process::{Process, Shared, Task};
-use crate::time::settle;
+pub use action::Actions;
+pub use set::{bit, valid};
+
+use super::{Process, Shared, Task};
+use pending::{Mask, Pending};
 
 /// A change of a living child that its parent can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,28 +32,28 @@ pub enum Change {
 
 /// The part under the monitor.
 #[derive(Default)]
-pub(super) struct State {
-    pub(super) pending: Pending,
+pub(crate) struct State {
+    pub(crate) pending: Pending,
     /// The status the process ends with, once that is decided.
-    pub(super) ending: Option<i32>,
+    pub(crate) ending: Option<i32>,
     /// Counts the stops.
-    pub(super) stops: u32,
+    pub(crate) stops: u32,
     /// Threads that have joined it.
-    pub(super) stopped: usize,
+    pub(crate) stopped: usize,
     /// Threads that are frozen.
-    pub(super) frozen: usize,
+    pub(crate) frozen: usize,
     /// News for the parent.
-    pub(super) change: Option<Change>,
+    pub(crate) change: Option<Change>,
 }
 
 /// A process's signals.
 pub struct ProcessSignals {
     /// The actions.
     pub actions: Shared<Actions>,
-    pub(super) state: Monitor<State>,
+    pub(crate) state: Monitor<State>,
     /// The signals that wait in there.
-    pub(super) waiting: Mask,
-    pub(super) continued: WaitList,
+    pub(crate) waiting: Mask,
+    pub(crate) continued: WaitList,
     /// Woken when one comes to wait, here or at a thread, or when a timer is noted.
     arrivals: WaitList,
     ending: AtomicBool,
@@ -61,34 +68,11 @@ pub(crate) const ACTIONS: usize = core::mem::offset_of!(ProcessSignals, actions)
 /// Offset of the mask of what waits, for generated code.
 pub(crate) const WAITING: usize = core::mem::offset_of!(ProcessSignals, waiting);
 
-impl Process {
-    /// The signals that wait for the process, and not for one of its threads alone.
-    pub fn pending(self: &Arc<Process>) -> u64 {
-        settle(self);
-        self.signals.waiting.get()
-    }
-}
-
 impl Task {
-    /// The signals that wait for the thread or its process.
-    pub fn pending_here(&self) -> u64 {
-        self.process.pending() | self.waiting.get()
-    }
-
     /// Whether any signal waits for it or its process, but for those of timers that have only rung.
     pub(crate) fn any_waits(&self) -> bool {
         self.process.signals.waiting.get() | self.waiting.get() != 0
     }
-}
-
-/// Forgets signals of `set` that wait for one of `threads` alone; the timers among them, a bit each. With the
-/// process's signals held, under which they were added.
-pub(super) fn remove_from(threads: &[Arc<Task>], set: u64) -> u64 {
-    let threads = threads.iter().filter(|task| task.waiting.get() & set != 0);
-    threads.fold(0, |timers, task| {
-        // Bound: the waiting signals of one thread, at most 1024.
-        timers | task.pending.lock().remove(&task.waiting, set)
-    })
 }
 
 impl ProcessSignals {
@@ -130,33 +114,6 @@ impl ProcessSignals {
         self.waiting.get() != 0 || self.is_ending()
     }
 
-    /// Takes the next signal of `set` that is pending for `task` or for its process; `false`: there is none.
-    pub fn take(&self, task: &Task, set: u64, into: &mut Siginfo) -> bool {
-        if task.pending_here() & set == 0 {
-            return false;
-        }
-        let taken = {
-            let mut state = self.state.lock();
-            let mut own = task.pending.lock();
-            let shared = &self.waiting;
-            // It means nothing unless the signal stops; a tracer may yet make it one that does.
-            task.may_stop.store(true, Ordering::Relaxed);
-            if shared.get() & set & bit(SIGKILL) != 0 {
-                state.pending.take(shared, bit(SIGKILL), into)
-            } else {
-                let taken = own.take(&task.waiting, set, into);
-                taken.or_else(|| state.pending.take(shared, set, into))
-            }
-        };
-        if let Some(Origin::Timer(expiry)) = taken {
-            let overrun = task.process.timers.taken(&task.process, expiry);
-            if expiry.apart {
-                into.set_overrun(overrun);
-            }
-        }
-        taken.is_some()
-    }
-
     /// Pending signals of the process in `set` may have been left to a thread that no longer takes them:
     /// alerts the other threads.
     #[inline]
@@ -176,16 +133,6 @@ impl ProcessSignals {
                 task.attend();
             }
         }
-    }
-
-    /// Forgets pending signals of `set`, everywhere in `process`.
-    pub fn forget(&self, process: &Process, set: u64) {
-        let timers = {
-            let mut state = self.state.lock();
-            let timers = state.pending.remove(&self.waiting, set);
-            timers | remove_from(&process.threads.lock(), set)
-        };
-        process.timers.passed_over(process, timers);
     }
 
     /// Is `task` in a stop, but not for a tracer?
@@ -251,7 +198,7 @@ impl ProcessSignals {
     }
 
     /// From now on there is this stop, or none. With the state held.
-    pub(super) fn set_stopping(&self, signo: Option<i32>) {
+    pub(crate) fn set_stopping(&self, signo: Option<i32>) {
         self.stopping.store(signo.unwrap_or(0), Ordering::Release);
     }
 
@@ -277,7 +224,7 @@ impl ProcessSignals {
     }
 
     /// Adds `bits` to the status with which the process ends.
-    pub(super) fn add_to_end(&self, bits: i32) {
+    pub(crate) fn add_to_end(&self, bits: i32) {
         if let Some(status) = &mut self.state.lock().ending {
             *status |= bits;
         }
@@ -297,16 +244,5 @@ impl ProcessSignals {
             state.change = None;
         }
         Some(change)
-    }
-
-    /// A thread has ended, and is no longer among the process's: a stop may be complete now that the others
-    /// have joined it. A stop that is not seen here begins later, and finds the thread gone: both look at the
-    /// threads under their monitor, this one before it looks for a stop, and that one after it has shown
-    /// itself.
-    #[inline]
-    pub(crate) fn thread_gone(&self, process: &Arc<Process>) {
-        if self.is_stopping() {
-            super::deliver::stop_if_complete(process);
-        }
     }
 }

@@ -17,10 +17,9 @@ use core::mem::{offset_of, size_of};
 use machine::trap::{RFLAGS_IF, RFLAGS_USER, TrapFrame, USER_CS, USER_SS, VECTOR_TAIL};
 use vm::user;
 
-use super::deliver::set_blocked;
-use super::set::UNBLOCKABLE;
 use crate::fp;
 use crate::process::Task;
+use crate::process::signals::set::UNBLOCKABLE;
 
 /// Bytes below the stack pointer that belong to a leaf function.
 pub(crate) const RED_ZONE: u64 = 128;
@@ -42,7 +41,7 @@ macro_rules! saved {
 /// The same from the frame's lowest word.
 macro_rules! framed {
     ($register:ident) => {
-        $crate::signal::frame::UC + $crate::signal::frame::saved!($register)
+        $crate::frame::UC + $crate::frame::saved!($register)
     };
 }
 pub(crate) use {framed, saved};
@@ -192,18 +191,18 @@ fn context(trap: &TrapFrame, info: &Siginfo, mask: u64, fpstate: u64) -> Sigcont
     }
 }
 
-/// Restores the state of the frame at the stack pointer. EFAULT: it cannot be read or is invalid.
-pub fn pop(trap: &mut TrapFrame, task: &Task) -> Result<()> {
+/// Restores the state of the frame at the stack pointer, but for the mask of blocked signals, which is
+/// returned. EFAULT: it cannot be read or is invalid.
+pub(crate) fn pop(trap: &mut TrapFrame, task: &Task) -> Result<u64> {
     let at = trap.rsp.wrapping_sub(8) as usize;
     let uc: Ucontext = user::get(at.wrapping_add(offset_of!(RtSigframe, uc)))?;
     let c = &uc.mcontext;
     fp::restore(c.fpstate as usize)?;
-    set_blocked(task, uc.sigmask & !UNBLOCKABLE);
     // A handler may have made nonsense of it, or run on the stack itself: then it changes nothing.
     let _ = change(&mut task.altstack.lock(), &uc.stack, trap.rsp);
     *trap = registers(c, trap);
     task.mask_is_saved.store(false, Ordering::Relaxed);
-    Ok(())
+    Ok(uc.sigmask & !UNBLOCKABLE)
 }
 
 /// The registers of `c`, made harmless.

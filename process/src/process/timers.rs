@@ -1,0 +1,144 @@
+//! The timers of a process, and the clocks that they follow.
+//!
+//! *Interface*: [`Timers`], a [`Timer`] each, with its [`Clock`], its [`Alarm`] while it is armed, and how it
+//! tells ([`Notify`]). The room's part `time` sets them, and `signal` makes signals of those that have rung.
+
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use account::user::Charge;
+use sync::Monitor;
+use thread::clock;
+
+/// A clock of the ABI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Since 1970.
+    Real,
+    /// Atomic time: the same without leap seconds.
+    Atomic,
+    /// Since the machine started.
+    Monotonic,
+    /// CPU time.
+    Cpu(Account),
+}
+
+/// The process or thread, by number, and the kind of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Account {
+    pub(crate) who: i32,
+    pub(crate) of_thread: bool,
+    /// The program's own time only.
+    pub(crate) user: bool,
+    /// To the nanosecond.
+    pub(crate) exact: bool,
+}
+
+/// Something that will happen at a moment, unless dropped before.
+pub(crate) struct Alarm {
+    id: clock::AlarmId,
+    at_ns: u64,
+}
+
+impl Alarm {
+    /// Alarm `id`, which has been set for `at_ns` nanoseconds.
+    #[inline(always)]
+    pub(crate) fn set(id: clock::AlarmId, at_ns: u64) -> Alarm {
+        Alarm { id, at_ns }
+    }
+
+    /// It has happened.
+    pub(crate) fn forget(self) {
+        core::mem::forget(self);
+    }
+
+    /// Its moment, nanoseconds.
+    pub(crate) fn at_ns(&self) -> u64 {
+        self.at_ns
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        // An alarm that rings meanwhile finds its timer disarmed, or not yet expired.
+        clock::cancel(self.id);
+    }
+}
+
+/// How a timer tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notify {
+    /// The signal, 0 for none.
+    pub signo: i32,
+    /// The value for `si_value`.
+    pub value: u64,
+    /// The thread that gets it, 0 for the process.
+    pub tid: i32,
+}
+
+/// A timer of `create`, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// How it tells.
+    pub notify: Notify,
+    /// The requested `CLOCK_…`.
+    pub clock: i32,
+}
+
+pub(crate) struct Timer {
+    /// `Bell::word` (`time/rung.rs`) of its alarms.
+    pub(crate) bell: usize,
+    pub(crate) clock: Clock,
+    /// The number of the clock that was asked for.
+    pub(crate) named: i32,
+    /// The clock of `expires`: a relative expiration is not adjusted when the real-time clock is set.
+    pub(crate) base: Clock,
+    pub(crate) notify: Notify,
+    /// When it expires next, or when it did if its signal waits, on `base`; 0: disarmed.
+    pub(crate) expires: u64,
+    pub(crate) interval: u64,
+    /// The overrun of the signal that was taken last.
+    pub(crate) overrun: u64,
+    pub(crate) posix: bool,
+    /// Of `create`, on the monotonic clock.
+    pub(crate) plain: bool,
+    /// None of its process's timers that may still have a signal waiting has this number, and no signal of
+    /// this one waits that was sent before it was set.
+    pub(crate) life: u32,
+    /// Its signal waits to be taken.
+    pub(crate) waiting: bool,
+    pub(crate) alarm: Option<Alarm>,
+    /// The charge to the creating user, for the signal that it sends.
+    pub(crate) _charge: Option<Charge>,
+}
+
+/// The fixed ones: `ITIMER_REAL`, `ITIMER_VIRTUAL`, `ITIMER_PROF`, and that of the limit of CPU time.
+pub const FIXED: usize = LIMIT + 1;
+/// That one, which is never armed as others are: `signal/limit.rs` rings it.
+pub(crate) const LIMIT: usize = 3;
+/// The most timers of one process.
+pub(crate) const TIMERS_MAX: usize = FIXED + 32;
+
+/// The timers of one process.
+#[derive(Default)]
+pub struct Timers {
+    pub(crate) table: Monitor<Vec<Option<Timer>>>,
+    /// The timers that have rung since the last check, a bit each.
+    pub(crate) rung: AtomicU64,
+}
+
+/// Offset of the word of those that have rung, for generated code.
+pub(crate) const RUNG: usize = core::mem::offset_of!(Timers, rung);
+
+impl Timers {
+    /// Timer `index` has rung. From anywhere.
+    pub(crate) fn note(&self, index: usize) {
+        self.rung.fetch_or(1 << index, Ordering::SeqCst);
+    }
+
+    /// Whether one has rung since the last check.
+    #[inline(always)]
+    pub(crate) fn have_rung(&self) -> bool {
+        self.rung.load(Ordering::SeqCst) != 0
+    }
+}
