@@ -3,6 +3,7 @@
  * Interface: accounts runs all; TAP on standard output.
  */
 #define _GNU_SOURCE
+#include "kit.h"
 #include "tap.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -404,16 +405,7 @@ static void files(void)
     fclose(stat);
 }
 
-static long all_switches(void)
-{
-    char line[4096];
-    long count = -1;
-    FILE *stat = fopen("/proc/stat", "r");
-    while (fgets(line, sizeof line, stat))
-        sscanf(line, "ctxt %ld", &count);
-    fclose(stat);
-    return count;
-}
+static long all_switches(void) { return number_in("/proc/stat", "ctxt "); }
 
 static void ended_switches(void)
 {

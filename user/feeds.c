@@ -219,9 +219,56 @@ static void cheats(void)
     check(beside("forks", fork_on) < 1.2, "nor one that forks");
 }
 
+/* How often each of these processes loses the CPU in a second of its own time, while they use 0.3 seconds each. */
+static double turns(const pid_t *pids, int count)
+{
+    double began = used(pids, count);
+    long before = 0, after = 0;
+    char path[64];
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < count; i++) {
+            snprintf(path, sizeof path, "/proc/%d/status", pids[i]);
+            after += number_in(path, "nonvoluntary_ctxt_switches:");
+        }
+        if (round == 0) {
+            before = after, after = 0;
+            while (used(pids, count) < began + 0.3 * count)
+                pause_for(0.05);
+        }
+    }
+    double each = (after - before) / (used(pids, count) - began);
+    printf("# %.0f turns a second\n", each);
+    return each;
+}
+
+/* Threads that only compute have longer turns, but not beside others that short ones serve. */
+static void grain(void)
+{
+    enum { MANY = 40 };
+    pid_t two[2] = {begin(spin), begin(spin)}, many[MANY], stream[2], forks;
+    pause_for(0.1);
+    check(turns(two, 2) < 800, "two that compute have turns of several quanta");
+    check(pipe(channel) == 0, "a pipe");
+    stream[0] = begin(consume), stream[1] = begin(produce);
+    close(channel[0]), close(channel[1]);
+    check(turns(two, 2) > 2000, "of one beside a stream");
+    end(stream, 2);
+    pause_for(0.1);
+    check(turns(two, 2) < 800, "of several when it has ended");
+    forks = begin(fork_on);
+    check(turns(two, 2) > 2000, "of one beside a process that forks");
+    end(&forks, 1);
+    for (int i = 0; i < MANY; i++)
+        many[i] = begin(spin);
+    pause_for(0.1);
+    check(turns(two, 2) > 2000, "and of one among many");
+    end(many, MANY);
+    end(two, 2);
+}
+
 static const struct group groups[] = {
     {"stream", stream}, {"step", step}, {"niceness", niceness}, {"equals", equals}, {"cheats", cheats},
-    {"several", several},
+    {"several", several}, {"grain", grain},
 };
 
 int main(int argc, char **argv)

@@ -2,7 +2,7 @@
  *
  * Interface: status_of(child) waits for an end or a stop, kill_child(child) ends it; sleeps(process), thread_sleeps(thread) and until_asleep(process) look at
  * a state, numbers_in_stat(value, end) reads the fields of this process's; seconds() and nanoseconds() are the monotonic clock;
- * pause_for(seconds) sleeps, used_by(process) is a process's.
+ * pause_for(seconds) sleeps, used_by(process) is a process's; number_in(path, word) reads a text.
  */
 #ifndef KIT_H
 #define KIT_H
@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -55,6 +56,20 @@ static inline double used_by(pid_t process)
     if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &t) != 0)
         return 0;
     return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+/* The number behind `word` at the beginning of a line, for a text of /proc; -1: there is none. */
+static inline long number_in(const char *path, const char *word)
+{
+    char line[4096];
+    long number = -1;
+    FILE *text = fopen(path, "r");
+    while (text && fgets(line, sizeof line, text))
+        if (strncmp(line, word, strlen(word)) == 0)
+            number = atol(line + strlen(word));
+    if (text)
+        fclose(text);
+    return number;
 }
 
 /* The state in the text of a `stat` in /proc; 0: there is none. */

@@ -3,6 +3,7 @@
  * Interface: polls [GROUP...] runs all groups, or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
+#include "kit.h"
 #include "tap.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -432,7 +433,7 @@ static int state_of(int tid)
 
 static atomic_int sleeper;
 
-static void *sleeps(void *fds)
+static void *sleeps_in_poll(void *fds)
 {
     sleeper = gettid();
     return waits_long(fds);
@@ -448,16 +449,9 @@ static void let_sleep(void)
 /* How often a thread of this process has waited. */
 static long waits_of(int tid)
 {
-    char path[64], line[256];
-    long waits = -1;
+    char path[64];
     snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
-    FILE *f = fopen(path, "r");
-    if (!f)
-        return -1;
-    while (fgets(line, sizeof line, f))
-        sscanf(line, "voluntary_ctxt_switches: %ld", &waits);
-    fclose(f);
-    return waits;
+    return number_in(path, "voluntary_ctxt_switches:");
 }
 
 static void *asks_one(void *fds)
@@ -524,7 +518,7 @@ static void ends(void)
     all[1] = (struct pollfd){q[0], POLLIN, 0};
     all[2] = (struct pollfd){e, POLLIN, 0};
     sleeper = 0;
-    pthread_create(&thread, 0, sleeps, all);
+    pthread_create(&thread, 0, sleeps_in_poll, all);
     let_sleep();
     /* A byte that another takes at once may wake, but is no answer. */
     for (int i = 0; i < 50; i++) {

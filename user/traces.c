@@ -198,11 +198,14 @@ static void trace(void)
 /* More events than are kept: the oldest are forgotten, and the text says how many. */
 static void loss(void)
 {
-    enum { SIZE = 2048 };
+    /* As many as make each turn one quantum. */
+    enum { SIZE = 2048, SPINNERS = 34 };
     long lost;
     int fd;
     check(tell("on") == 0, "it is on");
-    pid_t pids[2] = {begin("spinner", spin), begin("spinner", spin)};
+    pid_t pids[SPINNERS];
+    for (int i = 0; i < SPINNERS; i++)
+        pids[i] = begin("spinner", spin);
     pass(400);
     check((fd = open("/syn/trace", O_RDONLY)) >= 0, "its text is opened");
     pass(700);
@@ -219,7 +222,7 @@ static void loss(void)
     check(some == 0 && count >= 0 && count < SIZE && lost > 0, "a text has nothing that came after it was opened");
     close(fd);
     check(tell("off") == 0, "it is off again");
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < SPINNERS; i++)
         kill_child(pids[i]);
     check(tell("on") == 0 && tell("off") == 0, "and forgets");
 }

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`filter`] has the three filters of figures 6.4 to 6.6, [`fll`] the frequency locked loop of
 //! figure 6.3, [`ill`] the interval locked loop of section 6.2.2, [`share`] the loop of a thread's quantum of
-//! section 6.3.1, [`groups`] the turns of threads by the weights of their groups, [`pair`] whether two
+//! section 6.3.1, [`grain`] how many quanta make a turn, [`groups`] the turns of threads by the weights of their groups, [`pair`] whether two
 //! threads share a CPU (section 6.4.3), [`flood`] the loop that meets interrupts which come too fast,
 //! [`clock`] the discipline of the clock of the day of section 6.4.1, [`estimate`] predicts
 //! whether a job meets its deadline (section 6.4.2). Integers only, no clock, no interrupt: the caller brings
@@ -17,6 +17,7 @@ pub mod estimate;
 pub mod filter;
 pub mod fll;
 pub mod flood;
+pub mod grain;
 pub mod groups;
 pub mod ill;
 pub mod pair;

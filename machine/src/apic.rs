@@ -101,14 +101,15 @@ pub fn ipi(cpu: usize, vector: u8) {
 
 /// Stops all other CPUs with an NMI (the panic report): one by one, and only those that have come up. The
 /// controller's own "all but self" would also reach one that is still on its way up and has no table of
-/// interrupts.
+/// interrupts. The hardware says which CPU this one is: the panic may be that its stack belongs to another.
 pub(crate) fn nmi_all_but_self() {
     // Bound: two register writes, for each CPU where all others are meant, after the local APIC has taken the
     // previous command: hardware, microseconds.
     let state = crate::cpu::irq_save();
-    let own = crate::cpu::this_cpu().number();
-    for other in crate::cpu::online().filter(|other| other.number() != own) {
-        send(other.apic_id.load(Ordering::Relaxed), 0b100 << 8);
+    let own = id();
+    let others = crate::cpu::online().map(|cpu| cpu.apic_id.load(Ordering::Relaxed));
+    for other in others.filter(|other| *other != own) {
+        send(other, 0b100 << 8);
     }
     crate::cpu::irq_restore(state);
 }

@@ -38,7 +38,7 @@ fn lines(task: &Task, out: &mut Out) {
         task.tid,
         thread.name(&mut name),
         thread.own_quantum_ns() / 1000,
-        thread.quantum_ns() / 1000,
+        thread.turn_ns() / 1000,
         thread.share_percent(),
     );
     task.flows.show(|channel| line(channel, out));

@@ -44,7 +44,7 @@ fn line(process: &Process, task: &Task, out: &mut Out) {
         thread.level(),
         super::state::state(thread),
         thread.own_quantum_ns(),
-        thread.quantum_ns(),
+        thread.turn_ns(),
         thread.share_percent(),
         thread.cpu_ns(),
         thread.switches(),

@@ -147,7 +147,7 @@ fn row(thread: &Thread, out: &mut Out) {
         thread.name(&mut name),
         thread.cpu(),
         thread.level(),
-        thread.quantum_ns() / 1000,
+        thread.turn_ns() / 1000,
         thread.cpu_ns() / 1000,
         thread.switches(),
         if thread.uses_fp() { "yes" } else { "no" },

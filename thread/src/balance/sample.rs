@@ -14,7 +14,7 @@
 
 use crate::balance::average;
 use crate::running::local::Local;
-use crate::time::demand;
+use crate::time::{demand, grain};
 use crate::tte::Tte;
 use core::sync::atomic::{AtomicU64, Ordering};
 use machine::clock::{now_ns, tsc};
@@ -127,6 +127,7 @@ fn sample(local: &Local, me: &Tte, frame: &TrapFrame, now: u64) {
     let since = tsc().wrapping_sub(local.sampled_at.load(Ordering::Relaxed));
     local.sampled_at.store(tsc(), Ordering::Relaxed);
     if idle {
+        grain::sampled(local, None);
         local.sample_ns.store(u64::MAX, Ordering::Relaxed);
         return;
     }
@@ -137,6 +138,7 @@ fn sample(local: &Local, me: &Tte, frame: &TrapFrame, now: u64) {
         watcher(now);
     }
     demand::sampled(me, now);
+    grain::sampled(local, Some(me));
     let samples = &me.samples;
     let before = [&samples.user, &samples.system].map(|part| part.load(Ordering::Relaxed));
     // While the thread runs, the time stamp at its switch-in is subtracted.

@@ -18,7 +18,7 @@ use crate::running::kick;
 use crate::running::local::{Local, STILL, TICKING, here, local};
 use crate::running::ready::End;
 use crate::switch::SwOut;
-use crate::time::timer;
+use crate::time::{grain, timer};
 use crate::tte::Tte;
 use crate::tte::flags::{ASLEEP, PENDING, POKED, STOPME};
 use crate::tte::token::{self, Given, Taken};
@@ -158,6 +158,7 @@ pub fn start(tte: &Tte) -> bool {
     }
     let irq = irq_save();
     let (cpu, local, me) = here();
+    grain::stir(local);
     if !tte.pinned.load(Ordering::Relaxed) {
         if balance::begin(cpu, local, me, tte) {
             irq_restore(irq);

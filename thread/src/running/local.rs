@@ -7,6 +7,7 @@ use crate::balance::shelf::Idlers;
 use crate::entry::chain::Chain;
 use crate::running::ready::ReadyRing;
 use crate::time::alarm::{AlarmHeap, Slots};
+use crate::time::grain::Grain;
 use crate::tte::Tte;
 use core::cell::UnsafeCell;
 use core::ptr::null_mut;
@@ -44,6 +45,8 @@ pub(crate) struct Local {
     pub patience: AtomicU8,
     /// Whether the timer keeps quanta: [`STILL`], [`TICKING`] or [`OVERDUE`].
     pub ticking: AtomicU8,
+    /// How many quanta make a turn.
+    pub grain: Grain,
     /// The time since which no quantum has ended here and no thread was sent to the back, nanoseconds.
     pub turn_ns: AtomicU64,
     /// When a thread that is not urgent had a turn last, as far as the timer has seen, nanoseconds.
@@ -92,6 +95,7 @@ impl Local {
             look_ns: AtomicU64::new(0),
             patience: AtomicU8::new(0),
             ticking: AtomicU8::new(STILL),
+            grain: Grain::new(),
             turn_ns: AtomicU64::new(0),
             passed_ns: AtomicU64::new(0),
             in_timer: AtomicBool::new(false),

@@ -13,17 +13,21 @@
 
 use crate::running::local::local;
 use crate::switch::Kind;
-use crate::time::record;
+use crate::time::{grain, record};
 use crate::time::timer::ns_to_ticks;
 use crate::tte::flags::SEQUENCE;
 use crate::tte::{QUANTUM_NS, Tte};
 use core::sync::atomic::Ordering;
-use feedback::share::{MOST, ONE, Share, most_of};
+use feedback::grain::WHOLE;
+use feedback::share::{MOST, NEED, ONE, Share, most_of};
 
 /// `channels` of a thread of which it is not known.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 /// The shortest quantum, nanoseconds.
 const SHORTEST_NS: u64 = 50_000;
+
+/// The need from which on a thread is served by short turns. A request that lies in a channel shows less.
+const STIRRING: u32 = NEED.unsigned_abs() / 4;
 
 /// How long a running thread's channels are believed to be the same, nanoseconds: of a thread that has some,
 /// and of one that has none.
@@ -90,7 +94,7 @@ impl Tte {
         let used_up = match self.channels.load(Ordering::Relaxed) {
             0 if !self.is_urgent() && !record::is_on() => {
                 let ticks = ns_to_ticks(self.quantum_ns());
-                ticks - ticks / 8
+                (ticks - ticks / 8) * u64::from(WHOLE)
             }
             _ => u64::MAX,
         };
@@ -145,10 +149,14 @@ impl Tte {
     /// its channels: how long its turn is, which has begun. `of_device`: its data are a device's.
     pub fn set_need(&self, need: Option<i32>, of_device: bool) {
         let mut share = Share::of(self.share.load(Ordering::Relaxed));
+        let local = local(self.cpu());
         let most = match of_device {
-            true => most_of(local(self.cpu()).ring.all_ready()),
+            true => most_of(local.ring.all_ready()),
             false => MOST,
         };
+        if of_device || need.is_some_and(|need| need.unsigned_abs() >= STIRRING) {
+            grain::stir(local);
+        }
         let next = match need {
             Some(need) => share.next_within(need, most),
             None => share.rest(),

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod deadline;
 pub mod demand;
 pub mod grace;
+pub(crate) mod grain;
 pub(crate) mod pending;
 pub mod record;
 pub(crate) mod tick;

@@ -175,7 +175,7 @@ pub fn quantum(me: &Tte, need: Option<i32>, fills: &[Fill]) {
         tag: me.tag(),
         used_ns: me.cpu_ns(),
         own_ns: small(me.own_quantum_ns()),
-        quantum_ns: small(me.quantum_ns()),
+        quantum_ns: small(me.turn_ns()),
         settled_percent: me.share_percent(),
         need: need.and_then(|need| i16::try_from(need).ok()),
         ..Event::default()

@@ -5,8 +5,8 @@
 //! all CPUs. It is entered by the processor through the timer's gate.
 //!
 //! The handler switches by itself when all of this holds: the interrupt comes from user mode; another thread
-//! is ready; the running thread has used up its quantum, but for an eighth, and has no channels, whose need
-//! would change its next quantum (`demand.rs`); neither an alarm nor a sample is due. It then does what
+//! is ready; the running thread has used up its turn (its quantum, or as many as the CPU's grain says, `grain.rs`),
+//! but for an eighth, and has no channels, whose need would change its next quantum (`demand.rs`); neither an alarm nor a sample is due. It then does what
 //! `timer.rs` does at the end of a quantum: the look at the next thread's is set, the interrupt is
 //! acknowledged and counted, a quiescent point is noted, and the thread's `sw_out` is called, over the nine
 //! registers that no switch saves. Any other interrupt from user mode gets its frame and the handler in Rust
@@ -25,6 +25,7 @@
 
 use crate::running::local::{IDLE, Local, TICKING};
 use crate::running::ready::ReadyRing;
+use crate::time::grain::Grain;
 use crate::time::timer::fired_in_program;
 use crate::tte::Tte;
 use crate::tte::flags::ATTENTION;
@@ -114,6 +115,9 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
         offset_of!(Local, turn_ns),
     ]
     .map(local);
+    let grain = offset_of!(Local, grain);
+    let part = local(grain + offset_of!(Grain, part));
+    let times = local(grain + offset_of!(Grain, times));
     // One store for both.
     const { assert!(offset_of!(Local, ticking) == offset_of!(Local, patience) + 1) };
     const { assert!(offset_of!(Local, patience) % 2 == 0) };
@@ -155,6 +159,7 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
         ; or rax, rdx
         ; mov rdx, rax
         ; sub rdx, [rcx + offset_of!(Tte, in_at) as i32]
+        ; imul rdx, [rsi + part]
         ; cmp rdx, [rcx + offset_of!(Tte, used_up) as i32]
         ; jb =>slow
     );
@@ -162,12 +167,28 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
     dynasm!(d ; .arch x64
         ; mov [rsi + turn], rax
         ; mov rdx, [rcx + next]
-        ; add rax, [rdx + first_look]
+    );
+    // With several CPUs the timer looks at each quantum, for balancing.
+    if plan.several_cpus {
+        dynasm!(d ; .arch x64 ; add rax, [rdx + first_look]);
+    } else {
+        dynasm!(d ; .arch x64
+            ; mov rax, [rdx + first_look]
+            ; imul rax, [rsi + times]
+            ; add rax, [rsi + turn]
+        );
+    }
+    dynasm!(d ; .arch x64
         ; mov [rsi + look], rax
         ; cmp rax, [rsi + soonest]
         ; ja =>early
         ; mov [rsi + armed], rax
         ; mov eax, [rdx + offset_of!(Tte, look_timer) as i32]
+    );
+    if !plan.several_cpus {
+        dynasm!(d ; .arch x64 ; imul eax, [rsi + times]);
+    }
+    dynasm!(d ; .arch x64
         ; =>set
         ; mov [timer], eax
         ; mov DWORD [eoi_address() as i32], 0
@@ -219,7 +240,7 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
     // An alarm or a sample comes before the next quantum ends, or is due.
     dynasm!(d ; .arch x64
         ; =>early
-        ; sub rax, [rdx + first_look]
+        ; mov rax, [rsi + turn]
         ; mov rdx, [rsi + soonest]
         ; sub rdx, rax
         ; jbe =>slow

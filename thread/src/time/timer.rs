@@ -24,13 +24,13 @@ use crate::running::{budget, urgent};
 use crate::switch::Kind;
 use crate::switch::yielding;
 use crate::time::alarm::Due;
-use crate::time::demand;
+use crate::time::{demand, grain};
 use crate::tte::flags::ATTENTION;
 use crate::tte::{QUANTUM_NS, Tte};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 use machine::clock::{at_ns, now_ns, span_ns, tsc, tsc_khz};
-use machine::cpu::Cpu;
+use machine::cpu::{Cpu, present};
 use machine::trap::TrapFrame;
 
 /// `ticks` of the time-stamp counter in nanoseconds.
@@ -76,9 +76,15 @@ fn look_at(local: &Local, at_ns: u64, now: u64) {
 /// The most times that the time to the next look at a quantum is doubled.
 pub(crate) const PATIENCE: u8 = 2;
 
-/// When a quantum that begins now is looked at, from now.
+/// When a turn that begins now is looked at, from now. With one CPU that is at its end, however many quanta it
+/// has; several look at each quantum, for balancing.
 fn patient(local: &Local, quantum: u64) -> u64 {
-    quantum << local.patience.load(Ordering::Relaxed)
+    let patience = 1 << local.patience.load(Ordering::Relaxed);
+    let times = match present() {
+        1 => local.grain.times().max(patience),
+        _ => patience,
+    };
+    quantum * times
 }
 
 /// After `tte` has joined a ring whose timer is not just ticking: starts it, or sends `tte` to the back when
@@ -269,6 +275,7 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, (stamp, now): (u64, u64), lo
 #[inline(never)]
 fn keep_turn(cpu: &Cpu, local: &Local, me: &Tte, stamp: u64, now: u64) {
     let quantum = me.quantum_ns();
+    let turn = quantum * local.grain.times();
     let ran = span_ns(stamp.wrapping_sub(me.in_at.load(Ordering::Relaxed)));
     let patience = match local.patience.load(Ordering::Relaxed) {
         _ if ran >= quantum / 4 || IDLE.any() || !me.on_ring.load(Ordering::Relaxed) => 0,
@@ -280,7 +287,10 @@ fn keep_turn(cpu: &Cpu, local: &Local, me: &Tte, stamp: u64, now: u64) {
     // Not a thread that was just woken.
     let coming = match cpu.need_resched.load(Ordering::Relaxed) {
         0 => balance::offer(local, me, now),
-        _ => 0,
+        _ => {
+            grain::woke(local);
+            0
+        }
     };
     let mut urgent =
         me.on_ring.load(Ordering::Relaxed) && me.level.load(Ordering::Relaxed) == URGENT;
@@ -300,21 +310,21 @@ fn keep_turn(cpu: &Cpu, local: &Local, me: &Tte, stamp: u64, now: u64) {
         look_at(local, now + left, now);
     } else {
         // An eighth early is the end of the quantum too; the remainder is not worth an interrupt.
-        let left = if ran >= quantum - quantum / 8 {
+        let left = if ran >= turn - turn / 8 {
             cpu.need_resched.store(1, Ordering::Relaxed);
             local.turn_ns.store(now, Ordering::Relaxed);
             balance::turn_over(local, me, now, coming);
             demand::used_up(me);
-            local.ring.after(me).map_or(QUANTUM_NS, Tte::look_ns)
+            patient(local, local.ring.after(me).map_or(QUANTUM_NS, Tte::look_ns))
         } else {
             // A thread has got the CPU in the middle of another's quantum; a series of such threads could
             // continue for ever.
-            let turn = now.saturating_sub(local.turn_ns.load(Ordering::Relaxed));
-            if turn >= quantum {
+            let passed = now.saturating_sub(local.turn_ns.load(Ordering::Relaxed));
+            if passed >= turn {
                 local.ticking.store(OVERDUE, Ordering::Relaxed);
                 balance::turn_over(local, me, now, coming);
             }
-            let left = patient(local, quantum) - ran;
+            let left = turn.max(patient(local, quantum)) - ran;
             left.min(patient(local, QUANTUM_NS))
         };
         look_at(local, now + left, now);
