@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`times`], of the number of threads that share a CPU.
 //!
-//! A short turn serves somebody who waits: a stream whose data move, a thread that has just begun. Threads that
-//! only compute are served by none; each turn's end costs them the caches, and without process-context
+//! A short turn serves somebody who waits: a stream whose data move, a thread that has just begun. Threads
+//! that only compute are served by none; each turn's end costs them the caches, and without process-context
 //! identifiers the whole translation buffer. So they have several quanta in a row, all of them equally many,
 //! as long as a round takes no longer than [`ROUND`] quanta. From that number of threads on, the grain is one
 //! quantum, as it is wherever data move.

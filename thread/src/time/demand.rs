@@ -13,8 +13,8 @@
 
 use crate::running::local::local;
 use crate::switch::Kind;
-use crate::time::{grain, record};
 use crate::time::timer::ns_to_ticks;
+use crate::time::{grain, record};
 use crate::tte::flags::SEQUENCE;
 use crate::tte::{QUANTUM_NS, Tte};
 use core::sync::atomic::Ordering;

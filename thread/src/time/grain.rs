@@ -1,13 +1,13 @@
 //! The grain of each CPU's time: one quantum where short turns serve somebody, several where all threads that
 //! share the CPU only compute.
 //!
-//! *Interface*: [`Grain`], of each CPU, for the ends of turns; [`stir`] when a thread is served by short turns:
-//! one whose channels show a need, or a new one; [`woke`] when an alarm's thread takes the CPU from another;
-//! [`sampled`] at each sample.
+//! *Interface*: [`Grain`], of each CPU, for the ends of turns; [`stir`] when a thread is served by short
+//! turns: one whose channels show a need, or a new one; [`woke`] when an alarm's thread takes the CPU from
+//! another; [`sampled`] at each sample.
 //!
-//! The grain is coarse from the second sample on that sees nothing stirred, and fine at once. It is the same for
-//! all threads of a CPU, so shares stay as quanta make them. A thread from which an alarm takes the CPU waits
-//! for a round: that is to be short where it happens more than once in a sample's time.
+//! The grain is coarse from the second sample on that sees nothing stirred, and fine at once. It is the same
+//! for all threads of a CPU, so shares stay as quanta make them. A thread from which an alarm takes the CPU
+//! waits for a round: that is to be short where it happens more than once in a sample's time.
 //! Source: dissertation, section 6.3.1 (a quantum is as short as the data want it); [`feedback::grain`].
 
 use crate::running::local::{Local, local};

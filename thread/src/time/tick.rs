@@ -5,11 +5,12 @@
 //! all CPUs. It is entered by the processor through the timer's gate.
 //!
 //! The handler switches by itself when all of this holds: the interrupt comes from user mode; another thread
-//! is ready; the running thread has used up its turn (its quantum, or as many as the CPU's grain says, `grain.rs`),
-//! but for an eighth, and has no channels, whose need would change its next quantum (`demand.rs`); neither an alarm nor a sample is due. It then does what
-//! `timer.rs` does at the end of a quantum: the look at the next thread's is set, the interrupt is
-//! acknowledged and counted, a quiescent point is noted, and the thread's `sw_out` is called, over the nine
-//! registers that no switch saves. Any other interrupt from user mode gets its frame and the handler in Rust
+//! is ready; the running thread has used up its turn (its quantum, or as many as the CPU's grain says,
+//! `grain.rs`), but for an eighth, and has no channels, whose need would change its next quantum
+//! (`demand.rs`); neither an alarm nor a sample is due. It then does what `timer.rs` does at the end of a
+//! quantum: the look at the next thread's is set, the interrupt is acknowledged and counted, a quiescent
+//! point is noted, and the thread's `sw_out` is called, over the nine registers that no switch saves. Any
+//! other interrupt from user mode gets its frame and the handler in Rust
 //! ([`crate::time::timer::fired_in_program`]), and ends here if nothing is asked of the thread; one from the
 //! kernel continues as any interrupt does, with [`crate::time::timer::fired`].
 //!

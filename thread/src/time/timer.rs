@@ -76,8 +76,8 @@ fn look_at(local: &Local, at_ns: u64, now: u64) {
 /// The most times that the time to the next look at a quantum is doubled.
 pub(crate) const PATIENCE: u8 = 2;
 
-/// When a turn that begins now is looked at, from now. With one CPU that is at its end, however many quanta it
-/// has; several look at each quantum, for balancing.
+/// When a turn that begins now is looked at, from now. With one CPU that is at its end, however many quanta
+/// it has; several look at each quantum, for balancing.
 fn patient(local: &Local, quantum: u64) -> u64 {
     let patience = 1 << local.patience.load(Ordering::Relaxed);
     let times = match present() {
