@@ -27,6 +27,7 @@
 mod alone;
 mod asked;
 mod company;
+mod filters;
 pub mod flight;
 mod growth;
 mod kpt;
@@ -45,8 +46,8 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 use machine::cpu::{irq_restore, irq_save};
 use sync::{Derived, Monitor, epoch};
 
-use crate::file::operation::{self, Operation};
-use crate::file::{OpenFile, Sharing};
+use crate::fs::file::operation::{self, Operation};
+use crate::fs::file::{OpenFile, Sharing};
 pub use asked::{Asker, Holds, Question, ROW, Row};
 use company::Company;
 use growth::Paid;
@@ -152,7 +153,7 @@ pub fn emit_look(d: &mut Draft, none: Label) {
     let [limit, slots] = [offset_of!(Files, limit), offset_of!(Files, slots)].map(|at| at as i32);
     dynasm!(d ; .arch x64 ; cmp QWORD [rax + limit], 0 ; je =>none ; add rax, slots);
     slots::emit(d, none);
-    crate::file::look::emit(d, none);
+    crate::fs::file::look::emit(d, none);
 }
 
 /// Emits the way from a table, whose address is in rax, to its first [`SLOTS`] slots, into rax.
@@ -166,13 +167,13 @@ pub fn emit_row(d: &mut Draft) {
 /// slot is free. As for [`emit_operation`], what is found stays.
 pub fn emit_ready(d: &mut Draft, other: Label, none: Label) {
     dynasm!(d ; .arch x64 ; and rax, !(CLOEXEC as i32) ; jz =>none);
-    crate::file::look::emit_always(d, other);
+    crate::fs::file::look::emit_always(d, other);
 }
 
 /// Emits the way from a description, whose address is in rax, to the routine that tells its events, into rax;
 /// to `none` if it has none.
 pub fn emit_routine(d: &mut Draft, none: Label) {
-    crate::file::look::emit(d, none);
+    crate::fs::file::look::emit(d, none);
 }
 
 impl Files {
@@ -420,8 +421,9 @@ impl Files {
         self.follow(fd as u32 as usize);
     }
 
-    /// The assumptions for the routines of `of`, behind `fd`, have changed ([`crate::file::File::stage`]):
-    /// plugs the routines that fit now at its numbers in this table. Other tables keep the old ones.
+    /// The assumptions for the routines of `of`, behind `fd`, have changed
+    /// ([`crate::fs::file::File::stage`]): plugs the routines that fit now at its numbers in this table.
+    /// Other tables keep the old ones.
     pub fn plug_again(&self, fd: i32, of: &Arc<OpenFile>) {
         of.forget_entries();
         self.warm(fd, of);

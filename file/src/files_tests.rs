@@ -3,7 +3,7 @@
 //! *Unsafe*: reading a kernel procedure table; arrays that the test has replaced.
 
 use super::*;
-use crate::file::{DescRoutines, File};
+use crate::fs::file::{DescRoutines, File};
 use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY};
 use core::any::Any;
 use std::sync::atomic::AtomicI32;

@@ -1,7 +1,7 @@
 //! The fill and flow of the channels behind descriptors, as the scheduler sees them.
 //!
-//! *Interface*: [`Gauge`] is a channel's; [`File::gauges`](crate::file::File::gauges) gives those of an open
-//! file; [`show_sound`] is the text about those of sound. A gauge costs a channel's routines nothing: it
+//! *Interface*: [`Gauge`] is a channel's; [`File::gauges`](crate::fs::file::File::gauges) gives those of an
+//! open file; [`show_sound`] is the text about those of sound. A gauge costs a channel's routines nothing: it
 //! reads the counters that they keep.
 //! Source: dissertation, sections 4.1.2 (gauge) and 6.3.1; Massalin and Pu 1989, section 2.3.
 

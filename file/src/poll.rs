@@ -1,6 +1,6 @@
 //! How files show their wait lists to those who wait for several of them.
 //!
-//! *Interface*: a file's [`crate::file::File::poll`] enrols the caller in its wait lists through a
+//! *Interface*: a file's [`crate::fs::file::File::poll`] enrols the caller in its wait lists through a
 //! [`PollTable`]: a thread ([`crate::select`]), or the member of a list of ready ones.
 //!
 //! Source: dissertation, section 4.1.4 (the same data channel, blocking or not, by how it is linked).
@@ -31,7 +31,7 @@ pub const READS: u32 = events(true, false);
 /// There is room to write.
 pub const WRITES: u32 = events(false, true);
 
-/// The receiver of a file's wait lists, by `table.watch(&list)` in [`crate::file::File::poll`].
+/// The receiver of a file's wait lists, by `table.watch(&list)` in [`crate::fs::file::File::poll`].
 pub struct PollTable<'a> {
     to: To<'a>,
     /// The events of the file that is asked; lists that are woken for others alone are left out.

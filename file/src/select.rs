@@ -12,7 +12,7 @@ use abi::linux::{POLLERR, POLLHUP};
 use alloc::sync::Arc;
 
 use crate::callout;
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 use crate::poll::PollTable;
 use thread::deadline::Deadline;
 

@@ -8,8 +8,8 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use abi::errno::{Errno, Result};
+use file::cache::{Backing, Cached, Reach, index, mark};
 use file::fs::attr::{Attr, Time};
-use file::fs::cache::{Backing, Cached, Reach, index, mark};
 use file::io::IoBuf;
 use quaject::Sharing;
 use quaject::fsmap::Cursor;

@@ -12,10 +12,10 @@ use file::fs::attr::Kind;
 use file::fs::dev;
 use file::fs::inode::Inode;
 use file::fs::kinds;
-use file::fs::mem::MemFs;
 use file::fs::place::{self, FileSystem, Place};
-use file::fs::unpack::unpack;
 use file::fs::walk::{View, walk};
+use file::mem::MemFs;
+use file::mem::unpack::unpack;
 use process::ipc::mqueue;
 use vm::fallible::try_string;
 

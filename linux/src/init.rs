@@ -45,7 +45,7 @@ pub fn start(root: Place, console: Console) -> Result<()> {
     first::link_drain(console.drain);
     file::files::link_moved(dispatch::files_moved);
     signal::start()?;
-    file::fs::cache::writer::start()?;
+    file::cache::writer::start()?;
     process::memory::start(machine::boot::info().cmdline);
     process::time::rtc::register();
     let context = FsContext::new(root);

@@ -18,9 +18,8 @@ use super::{PTMX, Tty};
 use file::OpenFile;
 use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
-use file::fs::mem::anonymous_dev;
 use file::fs::ownership::Ownership;
-use file::fs::place::{self, FileSystem};
+use file::fs::place::{self, FileSystem, anonymous_dev};
 use file::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, Place, SetAttr, dev, names};
 use vm::fallible::{try_arc, try_slice, try_text};
 

@@ -28,7 +28,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use sync::Monitor;
 use sync::ready::{Arms, Line, Member, ReadyList};
 
-use crate::file::{File, OpenFile, SMALL_WEIGHT};
+use crate::fs::file::{File, OpenFile, SMALL_WEIGHT};
 use crate::poll::{self, PollTable, Whose};
 use account::quota;
 use account::user::Charge;

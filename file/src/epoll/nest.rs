@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use sync::Monitor;
 
 use super::Epoll;
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 use vm::fallible::{try_push, try_reserve};
 
 /// The maximal depth of nesting (Linux: `EP_MAX_NESTS` below the first).

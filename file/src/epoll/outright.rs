@@ -19,7 +19,7 @@ use thread::flags::ATTENTION;
 use thread::outright::{LEFT, sleep, with_interrupts};
 
 use super::{Epoll, Interest, Interests, Question};
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 
 /// After so many looks interrupts may come.
 const FEW: usize = 16;

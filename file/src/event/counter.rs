@@ -12,7 +12,7 @@ use quaject::counter::{self, CounterCore};
 use quaject::look::Looker;
 
 use super::{NUMBER, put_number, room_for_number};
-use crate::file::{DescRoutines, File, Looked, OpenFile};
+use crate::fs::file::{DescRoutines, File, Looked, OpenFile};
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable, READS, WRITES};
 use crate::seam;

@@ -10,11 +10,12 @@ use abi::linux::*;
 use alloc::sync::Arc;
 use sync::ready::Member;
 
-use crate::file::OpenFile;
-use crate::file::notice::{DN_MULTISHOT, Notice, end};
-use crate::file::told::{self, CHANGES, Owner, Place};
+use super::marks;
+use crate::fs::Kind;
+use crate::fs::file::OpenFile;
+use crate::fs::file::notice::{DN_MULTISHOT, Notice, end};
+use crate::fs::file::told::{self, CHANGES, Owner, Place};
 use crate::fs::watch::Instance;
-use crate::fs::{Kind, watch};
 use crate::ties::Tie;
 use account::quota;
 use vm::fallible::{try_arc, try_box};
@@ -78,7 +79,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
     let (instance, mask) = (own.instance.clone(), events(own.wanted));
     drop(notice);
     told.own(owner);
-    let marked = watch::add(&instance, inode, mask, || {
+    let marked = marks::add(&instance, inode, mask, || {
         quota::watch().map_err(|_| Errno::ENOMEM)
     });
     if marked.is_err() {

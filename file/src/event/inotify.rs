@@ -11,8 +11,8 @@ use core::fmt::{self, Write};
 use core::sync::atomic::Ordering;
 use quaject::Sharing;
 
-use crate::file::told::Tells;
-use crate::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
+use crate::fs::file::told::Tells;
+use crate::fs::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
 use crate::fs::watch::{self, Instance, limits};
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable, READS};

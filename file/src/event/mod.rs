@@ -8,6 +8,8 @@
 pub mod counter;
 pub mod directory;
 pub mod inotify;
+pub mod lease;
+pub mod marks;
 
 use abi::errno::{Errno, Result};
 

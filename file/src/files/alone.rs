@@ -15,7 +15,7 @@ use core::sync::atomic::Ordering;
 
 use super::slots::Place;
 use super::{Files, briefly, file_of, kpt, word_of};
-use crate::file::{OpenFile, Sharing};
+use crate::fs::file::{OpenFile, Sharing};
 use crate::stubs::bad_fd;
 use crate::ties;
 

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Files;
 use super::slots::{CHUNK, CLOEXEC};
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 
 /// Looks for one call of a thread of the table.
 #[derive(Clone, Copy)]

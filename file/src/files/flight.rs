@@ -26,7 +26,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::Monitor;
 
 use super::Taken;
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 use account::quota;
 use account::user::Charge;
 use vm::fallible::roomy;

@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize};
 use sync::{Derived, ValueStack};
 
 use super::FIRST_CAPACITY;
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 use crate::stubs::{bad_fd, stubs};
 
 /// The three arrays of code addresses that a thread's dispatcher indexes by descriptor; the low half of each

@@ -26,7 +26,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use sync::Derived;
 
 use super::MAX_CAPACITY;
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 
 /// Descriptors of a chunk.
 pub(super) const CHUNK: usize = 64;

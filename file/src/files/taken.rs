@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 use sync::epoch;
 
 use super::flight;
-use crate::file::{OpenFile, notice};
+use crate::fs::file::{OpenFile, notice};
 use crate::fs::lock;
 use crate::ties;
 

@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::epoch;
 
 use super::{Files, tables};
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 
 /// How often routines were plugged again in all tables.
 static PLUGGED: AtomicUsize = AtomicUsize::new(0);

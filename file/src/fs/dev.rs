@@ -16,7 +16,7 @@ use sync::Monitor;
 use vm::user;
 
 use super::inode::How;
-use crate::file::{DescRoutines, File, OpenFile, Sharing};
+use crate::fs::file::{DescRoutines, File, OpenFile, Sharing};
 use crate::io::IoBuf;
 use crate::seam;
 use account::Capability;

@@ -7,7 +7,7 @@ use abi::errno::{Errno, Result};
 use core::any::Any;
 
 use super::inode::DirSink;
-use crate::file::{File, OpenFile};
+use crate::fs::file::{File, OpenFile};
 use crate::io::IoBuf;
 
 /// The behaviour of an open directory.

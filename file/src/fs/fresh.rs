@@ -21,7 +21,7 @@ use super::place::{MS_RDONLY, Place};
 use super::shown::Shown;
 use super::watch;
 use super::way::Found;
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 use account::quota;
 
 /// Frames that have to be free: the heap then has what this takes.

@@ -15,7 +15,7 @@ use alloc::sync::Arc;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 
 /// The waiting descriptions of one inode, by access mode.
 pub struct Inactive {

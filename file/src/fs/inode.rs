@@ -17,7 +17,7 @@ use super::perm::{self, Bits};
 use super::place::Place;
 use super::records::Records;
 use super::shown::Shown;
-use crate::file::{File, OpenFile};
+use crate::fs::file::{File, OpenFile};
 use account::Cred;
 
 /// One entry of a directory.

@@ -1,10 +1,11 @@
 //! Leases: a description's holder gets a signal before another process opens its file in a conflicting way.
 //!
-//! *Interface*: [`set`] takes, changes and releases the lease of a description, [`get`] returns it;
-//! [`closed`] when the description ends. An open or truncation of a file first calls [`break_for`], which
-//! notifies the holders and waits until none conflicts; [`settle`] handles an open in between. [`BREAK_TIME`]
-//! is how long a holder may then keep it. While there is no lease anywhere this costs a load and a branch,
-//! and nothing for the dispatchers' own opens: no path of the name cache leads to a file with a lease.
+//! *Interface*: [`crate::event::lease`] takes, changes and releases the lease of a description, [`get`]
+//! returns it; [`closed`] when the description ends. An open or truncation of a file first calls
+//! [`break_for`], which notifies the holders and waits until none conflicts; [`settle`] handles an open in
+//! between. [`BREAK_TIME`] is how long a holder may then keep it. While there is no lease anywhere this costs
+//! a load and a branch, and nothing for the dispatchers' own opens: no path of the name cache leads to a file
+//! with a lease.
 //!
 //! Source: fcntl(2), "Leases".
 
@@ -15,23 +16,18 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::clock::now_ns;
-use sync::{Monitor, WaitList, epoch};
+use sync::{Monitor, WaitList};
 
-use super::attr::Kind;
 use super::inode::Inode;
-use super::names;
-use crate::file::OpenFile;
-use crate::file::told::{MESSAGE, Owner};
-use crate::files;
-use account::Capability;
-use account::caller;
+use crate::fs::file::OpenFile;
+use crate::fs::file::told::MESSAGE;
 use account::quota;
 use account::user::Charge;
 use thread::deadline::Deadline;
 use vm::fallible::{try_insert, try_push};
 
 /// File system and number.
-type Id = (u64, u64);
+pub(crate) type Id = (u64, u64);
 
 /// Seconds that a holder may keep a lease that is being broken; 0 for no limit.
 pub static BREAK_TIME: AtomicUsize = AtomicUsize::new(45);
@@ -39,7 +35,7 @@ pub static BREAK_TIME: AtomicUsize = AtomicUsize::new(45);
 const SECOND: u64 = 1_000_000_000;
 
 /// One lease.
-struct Lease {
+pub(crate) struct Lease {
     of: Weak<OpenFile>,
     /// The descriptor by which it was taken.
     fd: i32,
@@ -52,7 +48,7 @@ struct Lease {
 static LEASES: Monitor<BTreeMap<Id, Vec<Lease>>> = Monitor::new(BTreeMap::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The waiters for the release of a lease, of any file.
-static WAITING: WaitList = WaitList::new();
+pub(crate) static WAITING: WaitList = WaitList::new();
 
 /// Whether there is a lease.
 #[inline]
@@ -61,7 +57,7 @@ pub(super) fn any() -> bool {
 }
 
 impl Lease {
-    fn is_of(&self, of: &OpenFile) -> bool {
+    pub(crate) fn is_of(&self, of: &OpenFile) -> bool {
         core::ptr::eq(self.of.as_ptr(), of)
     }
 
@@ -82,7 +78,7 @@ fn writes(flags: u32) -> bool {
 }
 
 /// Removes the first lease of `id` for which `gone` holds, and wakes the waiters. Returns that lease.
-fn take(id: Id, gone: impl Fn(&Lease) -> bool) -> Option<Lease> {
+pub(crate) fn take(id: Id, gone: impl Fn(&Lease) -> bool) -> Option<Lease> {
     // Bound: **global**: **linear** in the leases of one file.
     let mut leases = LEASES.lock();
     let list = leases.get_mut(&id)?;
@@ -98,7 +94,7 @@ fn take(id: Id, gone: impl Fn(&Lease) -> bool) -> Option<Lease> {
 }
 
 /// Breaks the leases of `id` whose time has come.
-fn expire(id: Id) {
+pub(crate) fn expire(id: Id) {
     let now = now_ns();
     let due = |at: u64| at != 0 && at <= now;
     let over = |lease: &Lease| matches!(lease.breaking, Some((target, at)) if target == F_UNLCK && due(at));
@@ -118,7 +114,7 @@ fn expire(id: Id) {
 }
 
 /// A description without a lease does not use the signal that was chosen for it.
-fn disown(lease: &Lease) {
+pub(crate) fn disown(lease: &Lease) {
     if let Some(of) = lease.of.upgrade()
         && let Some(told) = of.told()
     {
@@ -139,54 +135,8 @@ pub fn get(of: &OpenFile) -> i32 {
     own.map_or(F_UNLCK, Lease::target)
 }
 
-/// Sets the lease of `of`, by descriptor `fd`. EACCES, EINVAL, EAGAIN: the file is open in a conflicting way;
-/// ENOMEM.
-pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
-    if !matches!(kind, F_RDLCK | F_WRLCK | F_UNLCK) {
-        return Err(Errno::EINVAL);
-    }
-    let Some(inode) = of.inode() else {
-        return Err(Errno::EINVAL);
-    };
-    let attr = inode.attr();
-    let cred = caller::cred();
-    if cred.fsuid != attr.uid && !cred.has(Capability::Lease) {
-        return Err(Errno::EACCES);
-    }
-    if attr.kind() != Kind::Regular {
-        return Err(Errno::EINVAL);
-    }
-    let id = inode.id();
-    expire(id);
-    if kind == F_UNLCK {
-        let gone = take(id, |lease| lease.is_of(of)).ok_or(Errno::EAGAIN)?;
-        disown(&gone);
-        return Ok(());
-    }
-    if kind == F_RDLCK && of.writable() {
-        return Err(Errno::EAGAIN);
-    }
-    let owner = Owner::caller(0)?;
-    let told = of.tell_by_signals()?;
-    let before = enter(of, fd, id, kind)?;
-    // A later open finds the lease; an earlier one, by a dispatcher too, is found now.
-    names::purge();
-    // Bound: a grace period, asleep, when a lease is taken.
-    epoch::synchronize();
-    if is_open(of, id, kind) {
-        match before {
-            None => drop(take(id, |lease| lease.is_of(of))),
-            Some(before) => change(id, of, before),
-        }
-        return Err(Errno::EAGAIN);
-    }
-    told.own(owner);
-    WAITING.wake_all();
-    Ok(())
-}
-
 /// Records the lease; returns the former lease of `of`. EAGAIN beside leases of others, ENOMEM.
-fn enter(of: &Arc<OpenFile>, fd: i32, id: Id, kind: i32) -> Result<Option<i32>> {
+pub(crate) fn enter(of: &Arc<OpenFile>, fd: i32, id: Id, kind: i32) -> Result<Option<i32>> {
     let charge = quota::watch().map_err(|_| Errno::ENOMEM)?;
     let mut leases = LEASES.lock();
     let list = leases.get_mut(&id);
@@ -222,24 +172,13 @@ fn enter(of: &Arc<OpenFile>, fd: i32, id: Id, kind: i32) -> Result<Option<i32>> 
     Ok(None)
 }
 
-fn change(id: Id, of: &OpenFile, kind: i32) {
+/// The lease of `of` becomes one of `kind`.
+pub(crate) fn change(id: Id, of: &OpenFile, kind: i32) {
     let mut leases = LEASES.lock();
     let own = leases.get_mut(&id).into_iter().flatten();
     for lease in own.filter(|lease| lease.is_of(of)) {
         lease.kind = kind;
     }
-}
-
-/// Whether the file is open elsewhere in a way that conflicts with a lease of `kind`.
-fn is_open(of: &OpenFile, id: Id, kind: i32) -> bool {
-    let mut found = false;
-    files::each_description(|other| {
-        let counts = other.flags() & O_PATH == 0 && (kind == F_WRLCK || other.writable());
-        found |= counts
-            && !core::ptr::eq(&**other, of)
-            && other.inode().is_some_and(|inode| inode.id() == id);
-    });
-    found
 }
 
 /// Notifies the holders of leases of `id` that conflict with an open that is `writing` or not; returns

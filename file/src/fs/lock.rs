@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use sync::{Monitor, WaitList};
 
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 use crate::ties::Tie;
 use account::User;
 use account::user::{self, Charge, Held};

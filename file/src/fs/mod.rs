@@ -1,18 +1,19 @@
-//! Names and inodes: the targets of paths.
+//! Names, inodes and open files: the targets of paths, and the objects behind descriptors.
 //!
 //! *Interface.* [`Inode`] is a file as a file system knows it; [`Place`] is an inode reached through a mount;
+//! [`mod@file`] is open files, each of which may be one of an inode, as an inode makes them;
 //! [`FsContext`] is a process's root, working directory and umask; [`perm`] decides what a process may do.
 //! [`dev::register`] gives a device number its behaviour.
 
 pub mod acl;
 pub mod attr;
 pub mod busy;
-pub mod cache;
 pub mod context;
 pub mod dev;
 pub mod directory;
 pub mod entry;
-pub mod fifo;
+pub(crate) mod extra;
+pub mod file;
 mod fresh;
 pub mod inactive;
 pub mod inode;
@@ -21,7 +22,7 @@ pub mod kinds;
 pub mod lease;
 pub(crate) mod length;
 pub mod lock;
-pub mod mem;
+pub(crate) mod meta;
 pub mod mounts;
 pub mod moves;
 pub mod names;
@@ -32,17 +33,12 @@ pub mod place;
 mod recent;
 pub mod records;
 pub mod remove;
-pub mod share;
 pub mod shown;
 pub mod spot;
 pub mod text;
-pub mod unpack;
 pub mod walk;
 pub mod watch;
 pub mod way;
-
-/// The root exists: from now on files in memory may take half of the free memory.
-pub use mem::budget::bind as limit;
 
 pub use attr::{Attr, Kind, SetAttr, Time};
 pub use context::FsContext;

@@ -26,7 +26,7 @@ use account::Who;
 use super::inactive::Inactive;
 use super::inode::Inode;
 use super::kept;
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 
 /// Entries; a path has one place it can be in.
 const SLOTS: usize = 64;

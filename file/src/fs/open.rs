@@ -20,7 +20,7 @@ use super::perm;
 use super::place::{MS_NODEV, Place};
 use super::walk::{Target, View, walk};
 use super::watch;
-use crate::file::{File, OpenFile};
+use crate::fs::file::{File, OpenFile};
 use account::Cred;
 
 /// How often a create that races with a removal is tried again.

@@ -47,6 +47,13 @@ pub trait FileSystem: Send + Sync {
     fn statfs(&self) -> Statfs;
 }
 
+static NEXT_DEV: AtomicU64 = AtomicU64::new(1);
+
+/// A device number for a file system without a device, major 0.
+pub fn anonymous_dev() -> u64 {
+    abi::linux::makedev(0, NEXT_DEV.fetch_add(1, Ordering::Relaxed) as u32)
+}
+
 /// The result of `statfs` for a file system of this `kind` without sizes.
 pub fn without_room(kind: i64) -> Statfs {
     Statfs {
@@ -635,7 +642,7 @@ pub fn detached(fs: Arc<dyn FileSystem>, inode: Arc<dyn Inode>) -> Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fs::mem::MemFs;
+    use crate::mem::MemFs;
     use abi::linux::S_IFDIR;
     use account::Cred;
 

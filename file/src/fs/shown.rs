@@ -22,7 +22,7 @@ use sync::Table;
 use super::attr::{BLOCK_SIZE, Time};
 use super::entry::Dentry;
 use super::inactive::Inactive;
-use super::mem::meta::Meta;
+use super::meta::Meta;
 use super::place::Mount;
 use super::way::Access;
 

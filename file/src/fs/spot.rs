@@ -153,8 +153,8 @@ impl Spot<'_, '_> {
 mod tests {
     use super::*;
     use crate::fs::attr::SetAttr;
-    use crate::fs::mem::MemFs;
     use crate::fs::place::{FileSystem, detached};
+    use crate::mem::MemFs;
     use abi::linux::S_IFREG;
 
     /// The place of `path` for `cred`: vacant, removable, or neither, and its last name.

@@ -19,7 +19,7 @@ use super::directory::Directory;
 use super::inode::{DirEntry, DirSink, How, Inode, fixed_entries};
 use super::perm::{self, Bits};
 use super::place::{self, FileSystem, Place};
-use crate::file::{File, OpenFile};
+use crate::fs::file::{File, OpenFile};
 use account::Cred;
 use open::Text;
 pub use source::{Out, Piece, Source, records, whole};
@@ -205,7 +205,7 @@ impl TextFs {
     /// A file system with `root` as root, called `kind` in `/proc/mounts`; `magic` is what `statfs` shows.
     pub fn new(kind: &'static str, magic: i64, root: Arc<dyn Folder>) -> Arc<TextFs> {
         let node = Node {
-            dev: super::mem::anonymous_dev(),
+            dev: place::anonymous_dev(),
             ino: 1,
             owner: (0, 0),
             item: Item::Folder(root),

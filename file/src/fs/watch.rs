@@ -1,9 +1,8 @@
 //! The marks that `inotify` instances put on inodes, and the reports of events to them.
 //!
-//! *Interface*: [`add`] and [`remove`] put and take marks, [`forget_all`] removes those of an instance;
-//! [`file()`], [`linked`], [`name`] and [`renamed`] report events, [`opened`], [`settle`] and [`closed`]
-//! those of a description; [`gone`] when an inode ends. All of these but the first three cost a load and a
-//! branch while there is no mark anywhere.
+//! *Interface*: [`crate::event::marks`] puts and takes marks, [`forget_all`] removes those of an instance;
+//! [`file()`], [`linked`] and [`name`] report events, [`opened`] and [`closed`] those of a description;
+//! [`gone`] when an inode ends. Each report costs a load and a branch while there is no mark anywhere.
 //!
 //! Generated `read` and `write` report nothing: a description of a file with a mark on it or its directory
 //! gets no generated `read` and `write` ([`OpenFile::tells`]), so the plain call serves it, which checks the
@@ -25,9 +24,7 @@ use sync::{Monitor, epoch};
 
 use super::attr::Kind;
 use super::inode::Inode;
-use super::names;
-use crate::file::OpenFile;
-use crate::files;
+use crate::fs::file::OpenFile;
 use account::user::Charge;
 pub use instance::Instance;
 use vm::fallible::try_reserve;
@@ -127,13 +124,14 @@ impl Registry {
 }
 
 /// Reports the events of `mask` on `inode` to `instance`: returns the number of the mark, an old one if there
-/// is one. EEXIST for that with `IN_MASK_CREATE`, ENOSPC, ENOMEM.
-pub fn add(
+/// is one, and whether it is the first on `inode`. EEXIST for an old one with `IN_MASK_CREATE`, ENOSPC,
+/// ENOMEM.
+pub(crate) fn put(
     instance: &Arc<Instance>,
     inode: &Arc<dyn Inode>,
     mask: u32,
     charge: impl Fn() -> Result<Charge>,
-) -> Result<i32> {
+) -> Result<(i32, bool)> {
     let events = mask & (IN_ALL_EVENTS | IN_EXCL_UNLINK | IN_ONESHOT) | IN_UNMOUNT;
     let id = inode.id();
     let address = Arc::as_ptr(instance).addr();
@@ -201,25 +199,14 @@ pub fn add(
     let counted = registry.watched.get(&id).and_then(Watched::follow);
     drop(registry);
     drop(counted);
-    if first {
-        // Later opens take the ordinary path, and those that a dispatcher is making are over.
-        names::purge();
-        // Bound: a grace period, asleep, when the last name of a watched file is removed, and at the first
-        // mark on an inode.
-        epoch::synchronize();
-        refresh();
-    }
-    Ok(wd)
+    Ok((wd, first))
 }
 
-/// Takes the mark `wd` of `instance`. EINVAL.
-pub fn remove(instance: &Instance, wd: i32) -> Result<()> {
+/// Takes the mark `wd` of `instance`: whether its inode has no other. EINVAL.
+pub(crate) fn take(instance: &Instance, wd: i32) -> Result<bool> {
     let taken = REGISTRY.lock().take(instance, wd);
     let (_mark, inode) = taken?;
-    if inode.is_some_and(|inode| wanted(&*inode) == 0) {
-        refresh();
-    }
-    Ok(())
+    Ok(inode.is_some_and(|inode| wanted(&*inode) == 0))
 }
 
 /// Takes all marks of `instance`, which ends.
@@ -300,6 +287,7 @@ pub fn end(inode: Arc<dyn Inode>) {
     let waits = any() && wanted(&*inode) != 0;
     drop(inode);
     if waits {
+        // Bound: a grace period, asleep, when the last name of a watched file is removed.
         epoch::synchronize();
     }
 }
@@ -321,17 +309,14 @@ pub fn name(dir: &dyn Inode, name: &[u8], event: u32, is_directory: bool) {
     }
 }
 
-/// A name has moved: `inode` is now the one of `new` in the second directory, and was that of `old` in the
-/// first.
-#[inline]
-pub fn renamed(inode: &dyn Inode, from: (&dyn Inode, &[u8]), to: (&dyn Inode, &[u8])) {
-    if any() {
-        about_rename(inode, from, to);
-    }
-}
-
+/// A name has moved: `inode` is now the one of `to`, and was that of `from`. Whether others watch it now, or
+/// none.
 #[cold]
-fn about_rename(inode: &dyn Inode, from: (&dyn Inode, &[u8]), to: (&dyn Inode, &[u8])) {
+pub(crate) fn about_rename(
+    inode: &dyn Inode,
+    from: (&dyn Inode, &[u8]),
+    to: (&dyn Inode, &[u8]),
+) -> bool {
     static COOKIES: AtomicU32 = AtomicU32::new(0);
     let cookie = COOKIES.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     let bit = kind_bit(inode);
@@ -340,10 +325,7 @@ fn about_rename(inode: &dyn Inode, from: (&dyn Inode, &[u8]), to: (&dyn Inode, &
             deliver(dir.id(), event | bit, cookie, name, false);
         }
     }
-    if (wanted(from.0) == 0) != (wanted(to.0) == 0) {
-        // Its open descriptions now report to others, or to none.
-        refresh();
-    }
+    (wanted(from.0) == 0) != (wanted(to.0) == 0)
 }
 
 /// A moved file reports to its watchers.
@@ -380,7 +362,7 @@ pub fn gone(id: Id, unmounted: bool) {
 }
 
 /// Whether accesses through `of` must be reported.
-fn should_tell(of: &OpenFile) -> bool {
+pub(crate) fn should_tell(of: &OpenFile) -> bool {
     let Some(inode) = of.inode().filter(|_| of.flags() & O_PATH == 0) else {
         return false;
     };
@@ -396,29 +378,8 @@ pub fn opened(of: &OpenFile) {
     }
 }
 
-/// `of` has its descriptor: a mark that was made meanwhile may have missed it.
-#[inline]
-pub fn settle(of: &Arc<OpenFile>) {
-    if any() && should_tell(of) != of.tells() {
-        of.set_tells(!of.tells());
-        files::replug_everywhere(of);
-    }
-}
-
-/// `event` has happened through `of`. When nothing must be reported any more, it gets its code back.
-#[inline]
-pub fn tell(of: &Arc<OpenFile>, event: u32) {
-    if of.tells() {
-        if any() && should_tell(of) {
-            about(of, event);
-        } else {
-            of.set_tells(false);
-            files::replug_everywhere(of);
-        }
-    }
-}
-
-fn about(of: &OpenFile, event: u32) {
+/// Reports `event`, which has happened through `of`.
+pub(crate) fn about(of: &OpenFile, event: u32) {
     if let Some(inode) = of.inode() {
         about_file(&**inode, event);
     }
@@ -440,22 +401,6 @@ fn told_closed(of: &OpenFile) {
         IN_CLOSE_NOWRITE
     };
     about(of, event);
-}
-
-/// Checks every open description again, and plugs fitting code.
-fn refresh() {
-    let mut changed: Vec<Arc<OpenFile>> = Vec::new();
-    files::each_description(|of| {
-        let differs = of.inode().is_some() && should_tell(of) != of.tells();
-        if differs && try_reserve(&mut changed, 1).is_ok() {
-            #[expect(clippy::disallowed_methods, reason = "there is room")]
-            changed.push(of.clone());
-        }
-    });
-    for of in &changed {
-        of.set_tells(should_tell(of));
-        files::replug_everywhere(of);
-    }
 }
 
 /// The data of each mark of `instance`: number, inode, mask.

@@ -25,7 +25,7 @@ use super::perm::{self, Bits};
 use super::place::{MS_NODEV, MS_RDONLY, Mount, Place, on_top};
 use super::recent::{self, Directory, Search};
 use super::shown::Shown;
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 use account::Cred;
 
 /// Permission bits, owner and group in one word, as far as they decide alone.

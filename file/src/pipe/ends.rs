@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use quaject::pipe::{ReadEnd, WriteEnd};
 
 use super::{Pipe, PipeEnd, broken};
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 
 /// A pipe, by one of its descriptions.
 pub struct End(Arc<Pipe>);

@@ -19,7 +19,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use sync::ValueStack;
 
 use super::Pipe;
-use crate::file::OpenFile;
+use crate::fs::file::OpenFile;
 
 /// Pairs that may wait. Each keeps a queue of the usual size, so that all take half a megabyte.
 const PAIRS: usize = 8;

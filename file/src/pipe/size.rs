@@ -21,8 +21,8 @@ use quaject::relay::Relay;
 use sync::Monitor;
 
 use super::Pipe;
-use crate::file::{DescRoutine, DescRoutines, OpenFile};
 use crate::files;
+use crate::fs::file::{DescRoutine, DescRoutines, OpenFile};
 use crate::seam;
 use account::Capability;
 use account::quota;

@@ -14,9 +14,9 @@ use super::Socket;
 use super::message::Received;
 use super::record::Along;
 use crate::callout;
-use crate::file::OpenFile;
 use crate::files::flight::{Rights, let_go};
 use crate::files::tables;
+use crate::fs::file::OpenFile;
 use account::{Capability, caller};
 use vm::fallible::{try_filled, try_reserve};
 

@@ -13,9 +13,9 @@ use quaject::{DescFn, Sharing, Unmade};
 
 use super::message::{Sending, discard};
 use super::{Kind, Socket};
-use crate::file::told::{Tells, Told};
-use crate::file::{Around, DescRoutines, File, Named, OpenFile, SMALL_WEIGHT, Seam, Splices};
 use crate::fs::Attr;
+use crate::fs::file::told::{Tells, Told};
+use crate::fs::file::{Around, DescRoutines, File, Named, OpenFile, SMALL_WEIGHT, Seam, Splices};
 use crate::gauge::{Gauge, Gauges};
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS, WRITES};

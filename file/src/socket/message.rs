@@ -13,8 +13,8 @@ use vm::user;
 use super::ancillary;
 use super::record::Along;
 use super::{Address, Socket};
-use crate::file::OpenFile;
 use crate::files::flight::Rights;
+use crate::fs::file::OpenFile;
 use crate::io::IoBuf;
 
 /// The data to send beside the bytes, and the flags.

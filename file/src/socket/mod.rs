@@ -38,8 +38,8 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, 
 use quaject::pipe::PipeCore;
 use sync::{Monitor, Once, WaitList};
 
-use crate::file::OpenFile;
 use crate::files::flight::{self, Carrier, Rights};
+use crate::fs::file::OpenFile;
 use crate::io::IoBuf;
 use crate::pipe;
 use account::Cred;

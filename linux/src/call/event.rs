@@ -14,7 +14,7 @@ use super::time::itimerspec;
 use super::{Args, Handler};
 use account::quota;
 use file::OpenFile;
-use file::event::{counter, inotify};
+use file::event::{counter, inotify, marks};
 use file::files::make_shared;
 use file::fs::{Kind, perm, watch};
 use process::access::{self, Wish};
@@ -34,7 +34,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::INOTIFY_ADD_WATCH, inotify_add_watch),
     (nr::INOTIFY_RM_WATCH, |a| {
         let of = Process::current().files.get().get(a.int(0))?;
-        watch::remove(inotify::of(&of)?, a.int(1)).map(|()| 0)
+        marks::remove(inotify::of(&of)?, a.int(1)).map(|()| 0)
     }),
     (nr::PIDFD_GETFD, pidfd_getfd),
     (nr::TIMERFD_CREATE, timerfd_create),
@@ -178,6 +178,6 @@ fn inotify_add_watch(a: &mut Args) -> Result<usize> {
     }
     place.inode.permits(&caller.cred, perm::READ)?;
     let most = watch::limits::WATCHES.load(Ordering::Relaxed) as u64;
-    let wd = watch::add(instance, &place.inode, mask, || quota::mark(most))?;
+    let wd = marks::add(instance, &place.inode, mask, || quota::mark(most))?;
     Ok(wd as usize)
 }

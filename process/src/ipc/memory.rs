@@ -22,8 +22,8 @@ use super::{Entry, Namespace, seconds};
 use crate::process::tree;
 use account::Cred;
 use file::fs::inode::How;
-use file::fs::mem::MemFs;
 use file::fs::place::{self, FileSystem};
+use file::mem::MemFs;
 use vm::fallible::{try_arc, try_push, try_text};
 
 /// All segments.

@@ -81,7 +81,7 @@ const REST_NS: u64 = 20_000_000;
 static NEXT_NS: AtomicU64 = AtomicU64::new(0);
 
 fn give_up_pages() {
-    file::fs::cache::index::make_room(PAGES);
+    file::cache::index::make_room(PAGES);
 }
 
 fn trim_heap() {
@@ -114,7 +114,7 @@ pub(crate) fn run(room: usize) -> bool {
     /// Others may take the freed memory, so the number of rounds is limited.
     const TURNS: usize = 8;
     for _ in 0..TURNS {
-        if file::fs::cache::index::make_room(PAGES) == 0 {
+        if file::cache::index::make_room(PAGES) == 0 {
             break;
         }
         if frame::has_room(room) {

@@ -385,7 +385,7 @@ fn meminfo(out: &mut Out) -> Result<()> {
     let frames = vm::frame::stats();
     let heap = vm::heap::stats();
     let kib = |frames: usize| frames * PAGE / 1024;
-    let (cached, dirty) = file::fs::cache::index::counts();
+    let (cached, dirty) = file::cache::index::counts();
     let clean = cached.saturating_sub(dirty);
     let rows = [
         ("MemTotal", kib(frames.total)),

@@ -11,7 +11,7 @@ use abi::layout::PAGE;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
-use file::fs::cache::{Backing, UNIT};
+use file::cache::{Backing, UNIT};
 use sync::Monitor;
 use vm::fallible::{try_arc, try_filled};
 use vm::frame::FrameRef;

@@ -15,12 +15,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use file::OpenFile;
-use file::fs::cache::{Cached, Errors, index};
+use file::cache::{Cached, Errors, index};
 use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
-use file::fs::mem::anonymous_dev;
 use file::fs::ownership::Ownership;
-use file::fs::place::{self, FileSystem};
+use file::fs::place::{self, FileSystem, anonymous_dev};
 use file::fs::{Attr, DirSink, How, Inode, SetAttr, kinds};
 use vm::fallible::{try_arc, try_push, try_slice};
 

@@ -2,14 +2,14 @@
 //!
 //! *Interface*: [`Opened`], through [`File`].
 //!
-//! *Unsafe*: as `file/src/fs/cache/routines.rs`.
+//! *Unsafe*: as `file/src/cache/routines.rs`.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::{AtomicU32, Ordering};
-use file::file::{DescRoutine, DescRoutines};
-use file::fs::cache::{Cached, PagesPager, routines};
+use file::cache::{Cached, PagesPager, routines};
+use file::fs::file::{DescRoutine, DescRoutines};
 use file::io::IoBuf;
 use file::{File, OpenFile};
 use quaject::{Seam, Sharing};

@@ -14,7 +14,7 @@ use sync::Monitor;
 
 use super::Setter;
 use super::source::{Piece, Source};
-use crate::file::{File, OpenFile};
+use crate::fs::file::{File, OpenFile};
 use crate::io::IoBuf;
 
 /// The longest setting.

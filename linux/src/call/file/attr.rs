@@ -14,6 +14,7 @@ use abi::nr;
 use super::{Caller, Object, unsigned, user_path};
 use crate::call::{Args, Handler};
 use account::Capability;
+use file::event::marks;
 use file::fs::busy::Writing;
 use file::fs::lease;
 use file::fs::perm::{self, Bits};
@@ -354,7 +355,7 @@ fn ftruncate(args: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     of.file().truncate(&of, size)?;
-    watch::tell(&of, IN_MODIFY);
+    marks::tell(&of, IN_MODIFY);
     Ok(0)
 }
 
@@ -375,6 +376,6 @@ fn fallocate(args: &mut Args) -> Result<usize> {
     }
     of.file()
         .allocate(&of, args.uint(1), offset as u64, len as u64)?;
-    watch::tell(&of, IN_MODIFY);
+    marks::tell(&of, IN_MODIFY);
     Ok(0)
 }

@@ -19,6 +19,7 @@ use thread::outright::{LEFT, generally, with_interrupts};
 use super::names::do_unlink;
 use super::open::{PLAIN, do_open};
 use account::{Cred, quota};
+use file::event::marks;
 use file::files::Files;
 use file::fs::lease;
 use file::fs::spot::{self, Spot};
@@ -220,7 +221,7 @@ fn made(making: Making<'_>, flags: u32, mode: u32) -> Result<i32> {
         Ok(fd) => fd,
         Err(of) => files.install(of, cloexec)?,
     };
-    watch::settle(&of);
+    marks::settle(&of);
     lease::settle(&of);
     Ok(fd)
 }

@@ -22,7 +22,7 @@ use core::sync::atomic::Ordering;
 use super::Caller;
 use crate::call::{Args, Handler};
 use file::OpenFile;
-use file::event::directory;
+use file::event::{self, directory};
 use file::files;
 use file::files::Files;
 use file::fs::Kind;
@@ -249,7 +249,7 @@ fn fcntl(args: &mut Args) -> Result<usize> {
         F_GETOWN | F_GETSIG | F_SETOWN | F_SETSIG | F_GETOWN_EX | F_SETOWN_EX | F_GETOWNER_UIDS => {
             owner(&of, command, arg)
         }
-        F_SETLEASE => lease::set(&of, fd, arg as i32).map(|()| 0),
+        F_SETLEASE => event::lease::set(&of, fd, arg as i32).map(|()| 0),
         F_NOTIFY => directory::set(&of, fd, files.lock_owner(), arg as u32).map(|()| 0),
         F_GETLEASE => Ok(lease::get(&of) as usize),
         F_GETPIPE_SZ | F_SETPIPE_SZ if pipe::ends::of(&of).is_none() => Err(Errno::EBADF),

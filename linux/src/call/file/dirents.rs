@@ -12,9 +12,9 @@ use core::sync::atomic::Ordering;
 
 use crate::call::{Args, Handler};
 use file::OpenFile;
+use file::event::marks;
 use file::fs::inode::{DirEntry, DirSink};
 use file::fs::records::Records;
-use file::fs::watch;
 use process::Process;
 use vm::fallible::try_reserve;
 
@@ -80,7 +80,7 @@ impl Reading {
         }
         let before = of.cursor.offset.load(Ordering::Relaxed);
         of.file().readdir(&of, sink)?;
-        watch::tell(&of, IN_ACCESS);
+        marks::tell(&of, IN_ACCESS);
         Ok(Reading { of, before })
     }
 

@@ -11,6 +11,7 @@ use vm::user;
 
 use super::Caller;
 use crate::call::{Args, Handler};
+use file::event::marks;
 use file::fs::inode::Handle;
 use file::fs::{lease, open, watch};
 
@@ -104,7 +105,7 @@ fn open_by_handle_at(args: &mut Args) -> Result<usize> {
     let of = open::at(&caller.view(), place, flags)?;
     watch::opened(&of);
     let fd = caller.files.install(of.clone(), flags & O_CLOEXEC != 0)?;
-    watch::settle(&of);
+    marks::settle(&of);
     lease::settle(&of);
     Ok(fd as usize)
 }

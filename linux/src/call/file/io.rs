@@ -17,9 +17,10 @@ use core::sync::atomic::Ordering;
 use super::splice::into_pipe;
 use super::unsigned;
 use crate::call::{Args, Handler};
+use file::cache::index;
+use file::event::marks;
 use file::filters::Course;
-use file::fs::cache::index;
-use file::fs::{Kind, watch};
+use file::fs::Kind;
 use file::io::IoBuf;
 use file::pipe;
 use file::{OpenFile, Operation, Splices};
@@ -170,7 +171,7 @@ pub(super) fn told(of: &Arc<OpenFile>, way: Way, result: &Result<usize>) {
             Way::Read => IN_ACCESS,
             Way::Write => IN_MODIFY,
         };
-        watch::tell(of, event);
+        marks::tell(of, event);
     }
 }
 

@@ -15,13 +15,14 @@ use super::{Caller, user_path};
 use crate::call::{Args, Handler};
 use crate::devtmpfs;
 use account::Capability;
-use file::fs::mem::MemFs;
 use file::fs::mounts::{self, End};
 use file::fs::place::{
     self, FileSystem, MS_BIND, MS_MOVE, MS_PRIVATE, MS_REC, MS_REMOUNT, MS_SHARED, MS_SLAVE,
     MS_UNBINDABLE, Place,
 };
-use file::fs::{Kind, SetAttr, kinds, share};
+use file::fs::{Kind, SetAttr, kinds};
+use file::mem::MemFs;
+use file::share;
 use process::ipc::mqueue;
 use texts::{cgroup, proc, syn, sys};
 use tty::devpts;

@@ -12,6 +12,7 @@ use abi::nr;
 use super::{Caller, user_path};
 use crate::call::{Args, Handler};
 use account::Capability;
+use file::event::marks;
 use file::fs::inode::Inode;
 use file::fs::remove::{may_change, may_remove, remove};
 use file::fs::walk::{Last, Target, searchable};
@@ -232,14 +233,14 @@ fn tell_of_rename(
     if other.is_some_and(|other| other.inode.id() == node.inode.id()) {
         return;
     }
-    watch::renamed(&*node.inode, from, to);
+    marks::renamed(&*node.inode, from, to);
     let exchanged = flags & RENAME_EXCHANGE != 0;
     if let Some(other) = other.filter(|_| !exchanged) {
         watch::linked(&*other.inode);
     }
     watch::moved(&*node.inode);
     if let Some(other) = other.filter(|_| exchanged) {
-        watch::renamed(&*other.inode, to, from);
+        marks::renamed(&*other.inode, to, from);
         watch::moved(&*other.inode);
     }
 }

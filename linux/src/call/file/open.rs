@@ -20,15 +20,16 @@ use crate::call::{Args, Handler};
 use account::Cred;
 use account::{NOBODY, Who};
 use file::OpenFile;
+use file::event::marks;
 use file::fs::Kind;
 use file::fs::inode::How;
 use file::fs::kept;
 use file::fs::lease;
-use file::fs::mem::{MemFs, MemNode};
 use file::fs::names::{self, Key};
 use file::fs::place::{self, FileSystem};
 use file::fs::watch;
 use file::fs::way;
+use file::mem::{MemFs, MemNode};
 use process::{Process, Task};
 use vm::fallible::try_concat;
 
@@ -305,7 +306,7 @@ fn walk_and_open(
         learn(&of, key, generation, flags, who);
     }
     let fd = caller.files.install(of.clone(), flags & O_CLOEXEC != 0)?;
-    watch::settle(&of);
+    marks::settle(&of);
     lease::settle(&of);
     Ok(fd as usize)
 }

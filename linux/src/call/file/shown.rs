@@ -22,7 +22,7 @@ use alloc::sync::Arc;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
-use file::file::SHOWN;
+use file::fs::file::SHOWN;
 use file::fs::names::Key;
 use file::fs::shown::{CONSTANT, COPIED, FOUND, Shown, TOUCHED, VERSION};
 use file::fs::way::{self, Answer, Path};

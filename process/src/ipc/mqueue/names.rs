@@ -20,10 +20,9 @@ use account::{Capability, Cred};
 use file::OpenFile;
 use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
-use file::fs::mem::anonymous_dev;
 use file::fs::ownership::Ownership;
 use file::fs::perm;
-use file::fs::place::{self, FileSystem};
+use file::fs::place::{self, FileSystem, anonymous_dev};
 use file::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, SetAttr, names, now};
 use vm::fallible::{try_arc, try_insert_at, try_slice};
 

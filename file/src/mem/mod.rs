@@ -9,15 +9,13 @@
 
 pub mod budget;
 pub mod dir;
-mod extra;
 mod handle;
-pub(in crate::fs) mod mapped;
-pub(in crate::fs) mod meta;
 mod order;
 pub mod regular;
 pub mod store;
 #[cfg(test)]
 mod tests;
+pub mod unpack;
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
@@ -31,29 +29,32 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use sync::table::Left;
 use sync::{Monitor, epoch};
 
-use super::acl::{Acl, Which};
-use super::attr::{Attr, Kind, SetAttr, Time};
-use super::busy::Busy;
-use super::dev;
-use super::directory::Directory as OpenDirectory;
-use super::entry::Dentry;
-use super::fifo::FifoSlot;
-use super::inactive::Inactive;
-use super::inode::{DirEntry, DirSink, Handle, How, Inode, SetValue, fixed_entries};
-use super::moves::Moving;
-use super::names;
-use super::perm::{self, Bits};
-use super::place::FileSystem;
-use super::shown::{Rest, Shown};
-use super::watch;
-use crate::file::{File, OpenFile};
+use crate::cache::mapped;
+use crate::fs::acl::{Acl, Which};
+use crate::fs::attr::{Attr, Kind, SetAttr, Time};
+use crate::fs::busy::Busy;
+use crate::fs::dev;
+use crate::fs::directory::Directory as OpenDirectory;
+use crate::fs::entry::Dentry;
+use crate::fs::extra::{self, Extra};
+use crate::fs::file::{File, OpenFile};
+use crate::fs::inactive::Inactive;
+use crate::fs::inode::{DirEntry, DirSink, Handle, How, Inode, SetValue, fixed_entries};
+use crate::fs::meta::{self, Meta};
+use crate::fs::moves::Moving;
+use crate::fs::names;
+use crate::fs::perm::{self, Bits};
+use crate::fs::place::{FileSystem, anonymous_dev};
+use crate::fs::shown::{Rest, Shown};
+use crate::fs::watch;
 use crate::io::IoBuf;
+use crate::pipe::fifo::FifoSlot;
 use account::{Capability, Cred, caller};
+/// The root exists: from now on files in memory may take half of the free memory.
+pub use budget::bind as limit;
 use budget::{NODES, PAGES, Purse};
 use dir::Directory;
-use extra::Extra;
 use handle::Handles;
-use meta::Meta;
 use store::Store;
 use vm::fallible::{try_copy, try_slice};
 
@@ -102,7 +103,7 @@ pub struct MemNode {
     home: Monitor<Home>,
     /// Its pages have been mapped before.
     mapped: AtomicBool,
-    /// The events that its watchers want ([`super::watch`]).
+    /// The events that its watchers want ([`crate::fs::watch`]).
     watched: AtomicU32,
     inactive: Inactive,
     busy: Busy,
@@ -123,13 +124,6 @@ struct Home {
 /// Objects removed from a directory, to be dropped when no monitor is held.
 type Gone = Left<Dentry>;
 
-static NEXT_DEV: AtomicU64 = AtomicU64::new(1);
-
-/// A device number for a file system without a device, major 0.
-pub fn anonymous_dev() -> u64 {
-    abi::linux::makedev(0, NEXT_DEV.fetch_add(1, Ordering::Relaxed) as u32)
-}
-
 impl MemFs {
     /// An empty file system whose root directory has `mode`; `kind` as in `/proc/mounts`.
     pub fn new(kind: &'static str, mode: u32) -> Arc<MemFs> {
@@ -145,7 +139,7 @@ impl MemFs {
         shared.purse.nodes.force(&NODES);
         let root = shared.node(
             Kind::Directory,
-            Meta::new(mode, 2, 0, 0, super::now()),
+            Meta::new(mode, 2, 0, 0, crate::fs::now()),
             || body,
         );
         Arc::new(MemFs { shared, root })
@@ -307,7 +301,7 @@ impl MemNode {
     }
 
     fn touch(&self) {
-        self.touch_at(super::now());
+        self.touch_at(crate::fs::now());
     }
 
     fn touch_at(&self, now: Time) {
@@ -455,7 +449,7 @@ impl MemNode {
         let other_left = there.lock().replace(forth);
         let links = |n: &Arc<MemNode>| i32::from(n.kind == Kind::Directory);
         if self.ino != to.ino {
-            let now = super::now();
+            let now = crate::fs::now();
             self.change_links(links(other) - links(node), now);
             to.change_links(links(node) - links(other), now);
         }
@@ -606,7 +600,7 @@ impl Inode for MemNode {
             return Err(Errno::EINVAL);
         }
         let tree = self.fs.tree.lock();
-        let now = super::now();
+        let now = crate::fs::now();
         let node = if kind == Kind::Regular {
             // Of its own: such a body is long, and is made where it stays.
             let body = || Body::Regular(Store::new(&self.fs.purse));
@@ -636,7 +630,7 @@ impl Inode for MemNode {
             len: AtomicU64::new(target.len() as u64),
         };
         let body = || Body::Symlink(text);
-        let now = super::now();
+        let now = crate::fs::now();
         let node = self.make((0o777, 0), cred, 1, Kind::Symlink, now, body)?;
         taken.keep();
         let gone = self.enter(name, &node, now)?;
@@ -648,7 +642,14 @@ impl Inode for MemNode {
     fn tmpfile(&self, name: &[u8], mode: u32, umask: u32, cred: &Cred) -> Result<Arc<dyn Inode>> {
         self.dir()?;
         let body = || Body::Regular(Store::new(&self.fs.purse));
-        let node = self.make((mode, umask), cred, 0, Kind::Regular, super::now(), body)?;
+        let node = self.make(
+            (mode, umask),
+            cred,
+            0,
+            Kind::Regular,
+            crate::fs::now(),
+            body,
+        )?;
         node.set_home(self, try_slice(name)?);
         Ok(node)
     }
@@ -669,7 +670,7 @@ impl Inode for MemNode {
             return Err(Errno::ENOENT);
         }
         let taken = self.fs.purse.nodes.take(further, &NODES)?;
-        let now = super::now();
+        let now = crate::fs::now();
         let gone = self.enter(name, &node, now)?;
         taken.keep();
         node.change_links(1, now);
@@ -690,7 +691,7 @@ impl Inode for MemNode {
             });
         };
         drop(dir);
-        let now = super::now();
+        let now = crate::fs::now();
         node(&entry.inode).ok_or(Errno::ENOENT)?.lost_name(now);
         self.touch_at(now);
         drop(tree);
@@ -707,7 +708,7 @@ impl Inode for MemNode {
         }
         let gone = dir.remove(name, |_| true);
         drop(dir);
-        let now = super::now();
+        let now = crate::fs::now();
         gone.get()
             .and_then(|entry| node(&entry.inode))
             .ok_or(Errno::ENOENT)?
@@ -731,7 +732,7 @@ impl Inode for MemNode {
         // Dropped last, with the monitor free: the removed entry and its inode.
         let mut gone: [Gone; 2] = [Left::nothing(), Left::nothing()];
         let _tree = self.fs.tree.lock();
-        let now = super::now();
+        let now = crate::fs::now();
         let (here, there) = (self.dir()?, to.dir()?);
         let node = here
             .lock()

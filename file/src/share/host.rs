@@ -15,7 +15,7 @@ use vm::frame::FrameRef;
 
 use super::link::Use;
 use super::session::{Fid, Session};
-use crate::fs::cache::{self, Backing, UNIT};
+use crate::cache::{self, Backing, UNIT};
 use vm::fallible::try_arc;
 
 /// The keeper of one file of a share.

@@ -8,7 +8,7 @@ use abi::errno::{Errno, Result};
 use quaject::fsmap::{self, FileCore};
 use quaject::{Seam, Sharing, Unmade};
 
-use crate::file::{DescRoutine, DescRoutines, OpenFile};
+use crate::fs::file::{DescRoutine, DescRoutines, OpenFile};
 use crate::seam;
 
 /// Routines over the pages of `core` for the description `of`, as far as it may read and write. ENOMEM: no

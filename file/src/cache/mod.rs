@@ -27,6 +27,7 @@ mod errors;
 mod fill;
 pub mod index;
 mod leave;
+pub(crate) mod mapped;
 mod pager;
 pub mod routines;
 mod store;
@@ -46,7 +47,7 @@ use quaject::fsmap::FileCore;
 use sync::{Monitor, WaitList};
 use vm::frame;
 
-use super::attr::{Attr, Time};
+use crate::fs::attr::{Attr, Time};
 use leave::Gone;
 use table::Kept;
 use vm::fallible::try_arc;

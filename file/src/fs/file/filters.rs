@@ -1,6 +1,7 @@
 //! The filters of an open file: quajects that its bytes pass on their way in and out.
 //!
-//! *Interface*: [`OpenFile::insert_filter`] and [`OpenFile::remove_filter`]; [`OpenFile::passage`] is what a
+//! *Interface*: [`OpenFile::insert_filter`] and [`OpenFile::remove_filter`] ([`crate::files`]);
+//! [`OpenFile::passage`] is what a
 //! call's buffer is taken [through](IoBuf::through), and [`OpenFile::passed_late`] is for a read that had
 //! begun before there was a filter.
 //!
@@ -29,31 +30,31 @@ use quaject::class::{Header, Ref, create};
 use quaject::composed::Composed;
 use quaject::filter::rate::Rate;
 use quaject::filtered::{Filtered, Landed};
-use quaject::named::{self, Quaject};
+use quaject::named;
 pub use quaject::stream::Course;
 use quaject::stream::Stream;
-use sync::{Monitor, WaitList, epoch};
+use sync::{Monitor, WaitList};
 use thread::deadline::Deadline;
 use vm::fallible::{placed, try_push};
 
 use super::{ASIDE, DescRoutine, DescRoutines, FILTERED, OpenFile};
 use crate::io::{IoBuf, Passage};
-use crate::{files, seam};
+use crate::seam;
 use core::sync::atomic::Ordering;
 
 /// The state of a description that has had a filter.
-pub(super) struct Filters {
-    stream: Ref<Stream>,
+pub(crate) struct Filters {
+    pub(crate) stream: Ref<Stream>,
     /// The routines with the filters behind them that were made.
     composed: Monitor<Vec<Arc<Composed>>>,
     /// The identity that inserted the first one; none while there is no filter.
-    owner: Monitor<Inserter>,
+    pub(crate) owner: Monitor<Inserter>,
     /// Known from elsewhere, so that the description does not wait for another use.
     _known: Weak<OpenFile>,
 }
 
 /// The party that inserted the first filter.
-struct Inserter(Option<Arc<Cred>>);
+pub(crate) struct Inserter(pub Option<Arc<Cred>>);
 
 /// Emits: rax = the address of the caller's identity.
 fn identity(d: &mut Draft) {
@@ -74,7 +75,7 @@ fn identity(d: &mut Draft) {
 static WAITING: WaitList = WaitList::new();
 
 /// Whether `mine` may control processes of `its`.
-fn controls(mine: &Cred, its: &Cred) -> bool {
+pub(crate) fn controls(mine: &Cred, its: &Cred) -> bool {
     mine.has(Capability::SysPtrace)
         || its.is_only(mine.uid, mine.gid) && mine.caps.permitted.contains(its.caps.permitted)
 }
@@ -86,21 +87,14 @@ impl OpenFile {
         self.is_apart(FILTERED)
     }
 
-    fn filters(&self) -> Option<&Filters> {
+    /// Those of a description that has some.
+    pub(crate) fn filters(&self) -> Option<&Filters> {
         let cell = self.code.cells.there().filter(|_| self.is_filtered())?;
         cell.filters.get()
     }
 
-    /// Puts `filter` in front of those that there are on this way. EBADF: not open for that. EPERM: filters
-    /// of another user. The errors of [`named::insert`]. May sleep for a grace period.
-    pub fn insert_filter(self: &Arc<Self>, course: Course, filter: &dyn Quaject) -> Result<()> {
-        let open = match course {
-            Course::Incoming => self.readable(),
-            Course::Outgoing => self.writable(),
-        };
-        if !open {
-            return Err(Errno::EBADF);
-        }
+    /// Those of a description that is to have some: none yet, if it never had any. ENOMEM.
+    pub(crate) fn make_filters(self: &Arc<Self>) -> Result<&Filters> {
         let cell = self.code.cells.get();
         if cell.filters.get().is_none() {
             let stream = create::<Stream>(()).map_err(|_| Errno::ENOMEM)?;
@@ -112,53 +106,16 @@ impl OpenFile {
                 _known: Arc::downgrade(self),
             });
         }
-        let filters = cell.filters.get().ok_or(Errno::ENOMEM)?;
-        let caller = caller::cred();
-        // Bound: making the routines of a stream, and a look at all tables with two grace periods; only users
-        // of a description that has filters.
-        let mut owner = filters.owner.lock();
-        match &owner.0 {
-            Some(owner) if !controls(&caller, owner) => return Err(Errno::EPERM),
-            Some(_) => {}
-            None => {
-                if controls(&caller, &caller) {
-                    filters.stream.act_for(Arc::as_ptr(&caller).addr());
-                }
-                owner.0 = Some(caller);
-                self.stand_aside(true);
-            }
-        }
-        let inserted = named::insert(&filters.stream, course.name(), filter);
-        self.leave_alone(filters, &mut owner);
-        inserted.map_err(Errno::from)
+        cell.filters.get().ok_or(Errno::ENOMEM)
     }
 
-    /// Takes the filter number `which`, or without a number all, out of this way. ENOENT: it is not there.
-    /// EPERM, ENOMEM. May sleep for a grace period.
-    pub fn remove_filter(self: &Arc<Self>, course: Course, which: Option<u32>) -> Result<()> {
-        let filters = self.filters().ok_or(Errno::ENOENT)?;
-        let mut owner = filters.owner.lock();
-        match &owner.0 {
-            Some(owner) if controls(&caller::cred(), owner) => {}
-            Some(_) => return Err(Errno::EPERM),
-            None => return Err(Errno::ENOENT),
-        }
-        let name = course.name();
-        let removed = match which {
-            Some(which) => named::remove(&filters.stream, name, which),
-            None => named::unlink_by_name(&filters.stream, name),
-        };
-        self.leave_alone(filters, &mut owner);
-        removed.map_err(Errno::from)
-    }
-
-    /// Plain routines again, if no filter is left.
-    fn leave_alone(self: &Arc<Self>, filters: &Filters, owner: &mut Inserter) {
-        let link = |course: Course| filters.stream.header().link(course.port());
-        if link(Course::Incoming).is_none() && link(Course::Outgoing).is_none() {
-            filters.stream.act_for(0);
-            owner.0 = None;
-            self.stand_aside(false);
+    /// Says whether all its calls look for filters. Takes effect when the tables are plugged again.
+    pub(crate) fn set_filtered(&self, on: bool) {
+        self.set_apart(FILTERED, on);
+        if on {
+            self.flags.fetch_or(ASIDE, Ordering::SeqCst);
+        } else {
+            self.flags.fetch_and(!ASIDE, Ordering::SeqCst);
         }
     }
 
@@ -210,20 +167,6 @@ impl OpenFile {
         found.plugged()
     }
 
-    /// Has all its calls look for filters from the return on, or none.
-    fn stand_aside(self: &Arc<Self>, on: bool) {
-        self.set_apart(FILTERED, on);
-        if on {
-            self.flags.fetch_or(ASIDE, Ordering::SeqCst);
-        } else {
-            self.flags.fetch_and(!ASIDE, Ordering::SeqCst);
-        }
-        files::replug_everywhere(self);
-        // No thread is in a routine that it has left behind.
-        // Bound: a grace period, asleep, after the first filter and after the last.
-        epoch::synchronize();
-    }
-
     /// The filters that the bytes of a call of the running process pass; None when none acts for it. Waits
     /// until they may. EAGAIN, ERESTARTSYS, ENOMEM.
     pub fn passage(&self, course: Course) -> Result<Option<Passage<'_>>> {
@@ -237,6 +180,8 @@ impl OpenFile {
     /// The filters that act for the running process.
     fn acting(&self, course: Course) -> Option<Passage<'_>> {
         let filters = self.filters()?;
+        // Bound: as where a filter comes: making the routines of a stream, and a look at all tables with two
+        // grace periods; only users of a description that has filters.
         let owner = filters.owner.lock();
         let acts = (owner.0.as_ref()).is_some_and(|owner| controls(owner, &caller::cred()));
         let stream = &*filters.stream;

@@ -11,7 +11,7 @@
 //! this: each read and write is a question to the host, from and to the program's memory, which takes a place
 //! of its own on the way (`device/src/virtio/share.rs`).
 //!
-//! *Unsafe*: as `file/src/fs/cache/routines.rs`.
+//! *Unsafe*: as `file/src/cache/routines.rs`.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{SEEK_DATA, SEEK_HOLE};
@@ -26,9 +26,9 @@ use super::link::Use;
 use super::node::Node;
 use super::pager::SharePager;
 use super::session::Fid;
-use crate::file::{DescRoutine, DescRoutines, File, OpenFile, Seam};
+use crate::cache::{Cached, Errors, PagesPager, routines};
 use crate::fs::attr::Attr;
-use crate::fs::cache::{Cached, Errors, PagesPager, routines};
+use crate::fs::file::{DescRoutine, DescRoutines, File, OpenFile, Seam};
 use crate::fs::inode::{DirSink, Inode};
 use crate::fs::length;
 use crate::io::IoBuf;

@@ -2,19 +2,19 @@
 //!
 //! *Unsafe*: a look without a lock where nobody changes anything.
 
+use super::unpack::unpack;
 use super::*;
 use crate::fs::context::FsContext;
 use crate::fs::names::Key;
 use crate::fs::open;
 use crate::fs::place::{self, Place};
-use crate::fs::unpack::unpack;
 use crate::fs::walk::{Last, View, walk};
 use crate::fs::way::{self, Answer};
 use abi::linux::*;
 use std::string::String;
 use std::vec;
 
-#[path = "../../../../machine/src/cpio/archive.rs"]
+#[path = "../../../machine/src/cpio/archive.rs"]
 mod archive;
 
 /// A file system of its own, outside the table of mounts.
@@ -208,7 +208,7 @@ fn what_an_inode_shows_is_what_it_says() {
         mode: Some(0o4711),
         uid: Some(7),
         gid: Some(1 << 20),
-        atime: Some(super::super::attr::Time { sec: -5, nsec: 6 }),
+        atime: Some(crate::fs::attr::Time { sec: -5, nsec: 6 }),
         ..SetAttr::default()
     };
     file.set_attr(&set).unwrap();

@@ -3,7 +3,7 @@
 //! *Interface.* The behaviour ([`File`]) of a regular [`MemNode`], the code generated for its descriptions
 //! (`quaject::fsmap`), and its pages for mappings.
 //!
-//! *Unsafe*: as `file/src/fs/cache/routines.rs`.
+//! *Unsafe*: as `file/src/cache/routines.rs`.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -22,12 +22,12 @@ use vm::space::{Label, Pager, PagerInfo};
 
 use super::MemNode;
 use super::store::{MAX_SIZE, Store};
-use crate::file::{
+use crate::fs::file::{
     DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Seam, Sharing, Splices,
 };
 
+use crate::cache::routines;
 use crate::fs::busy::Writing;
-use crate::fs::cache::routines;
 use crate::fs::inode::Inode;
 use crate::fs::length;
 use crate::io::IoBuf;

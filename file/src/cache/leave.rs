@@ -9,9 +9,9 @@ use sync::epoch;
 use vm::frame::{self, Frame};
 use vm::space::Spare;
 
+use super::mapped;
 use super::{Cached, DIRTY};
 use crate::callout;
-use crate::fs::mem::mapped;
 
 /// Pages that go together, behind one grace period.
 const HELD: usize = 128;

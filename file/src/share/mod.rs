@@ -27,8 +27,8 @@ use device::names;
 use device::virtio::share::PREFIX;
 use sync::Monitor;
 
+use crate::cache::Errors;
 use crate::fs::attr::{Attr, Kind};
-use crate::fs::cache::Errors;
 use crate::fs::inode::{How, Inode};
 use crate::fs::place::{self, FileSystem, Place};
 use crate::fs::walk::{View, walk};
@@ -98,7 +98,7 @@ impl ShareFs {
         let top = session.attach(owner.to_host(0, 0).0)?;
         let shared = try_arc(Shared {
             session,
-            dev: super::mem::anonymous_dev(),
+            dev: crate::fs::place::anonymous_dev(),
             owner,
             nodes: Nodes::default(),
             errors: try_arc(Errors::new())?,

@@ -9,10 +9,10 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use machine::cpio::{self, Entry};
 
-use super::attr::{Kind, SetAttr, Time};
-use super::inode::Inode;
-use super::place::Place;
-use super::walk::{Target, View, walk};
+use crate::fs::attr::{Kind, SetAttr, Time};
+use crate::fs::inode::Inode;
+use crate::fs::place::Place;
+use crate::fs::walk::{Target, View, walk};
 use account::Cred;
 
 /// The symbol table that a panic report reads from the archive itself.
@@ -86,7 +86,7 @@ fn put<'a>(
         linked.entry(key).or_insert_with(|| inode.clone());
     }
     if kind == Kind::Regular && !entry.data.is_empty() {
-        super::mem::fill(&inode, entry.data, done)?;
+        super::fill(&inode, entry.data, done)?;
     }
     let time = Time {
         sec: i64::from(entry.mtime),

@@ -1,0 +1,85 @@
+//! Filters come to an open file and go from it: then all tables get other routines.
+//!
+//! *Interface*: [`OpenFile::insert_filter`] and [`OpenFile::remove_filter`]. Between these,
+//! [`crate::fs::file::filters`] has the bytes pass.
+
+use abi::errno::{Errno, Result};
+use account::caller;
+use alloc::sync::Arc;
+use quaject::named::{self, Quaject};
+use sync::epoch;
+
+use super::replug_everywhere;
+use crate::fs::file::OpenFile;
+use crate::fs::file::filters::{Course, Filters, Inserter, controls};
+
+impl OpenFile {
+    /// Puts `filter` in front of those that there are on this way. EBADF: not open for that. EPERM: filters
+    /// of another user. The errors of [`named::insert`]. May sleep for a grace period.
+    pub fn insert_filter(self: &Arc<Self>, course: Course, filter: &dyn Quaject) -> Result<()> {
+        let open = match course {
+            Course::Incoming => self.readable(),
+            Course::Outgoing => self.writable(),
+        };
+        if !open {
+            return Err(Errno::EBADF);
+        }
+        let filters = self.make_filters()?;
+        let caller = caller::cred();
+        // Bound: making the routines of a stream, and a look at all tables with two grace periods; only users
+        // of a description that has filters.
+        let mut owner = filters.owner.lock();
+        match &owner.0 {
+            Some(owner) if !controls(&caller, owner) => return Err(Errno::EPERM),
+            Some(_) => {}
+            None => {
+                if controls(&caller, &caller) {
+                    filters.stream.act_for(Arc::as_ptr(&caller).addr());
+                }
+                owner.0 = Some(caller);
+                self.stand_aside(true);
+            }
+        }
+        let inserted = named::insert(&filters.stream, course.name(), filter);
+        self.leave_alone(filters, &mut owner);
+        inserted.map_err(Errno::from)
+    }
+
+    /// Takes the filter number `which`, or without a number all, out of this way. ENOENT: it is not there.
+    /// EPERM, ENOMEM. May sleep for a grace period.
+    pub fn remove_filter(self: &Arc<Self>, course: Course, which: Option<u32>) -> Result<()> {
+        let filters = self.filters().ok_or(Errno::ENOENT)?;
+        let mut owner = filters.owner.lock();
+        match &owner.0 {
+            Some(owner) if controls(&caller::cred(), owner) => {}
+            Some(_) => return Err(Errno::EPERM),
+            None => return Err(Errno::ENOENT),
+        }
+        let name = course.name();
+        let removed = match which {
+            Some(which) => named::remove(&filters.stream, name, which),
+            None => named::unlink_by_name(&filters.stream, name),
+        };
+        self.leave_alone(filters, &mut owner);
+        removed.map_err(Errno::from)
+    }
+
+    /// Plain routines again, if no filter is left.
+    fn leave_alone(self: &Arc<Self>, filters: &Filters, owner: &mut Inserter) {
+        let link = |course: Course| filters.stream.header().link(course.port());
+        if link(Course::Incoming).is_none() && link(Course::Outgoing).is_none() {
+            filters.stream.act_for(0);
+            owner.0 = None;
+            self.stand_aside(false);
+        }
+    }
+
+    /// Has all its calls look for filters from the return on, or none.
+    fn stand_aside(self: &Arc<Self>, on: bool) {
+        self.set_filtered(on);
+        replug_everywhere(self);
+        // No thread is in a routine that it has left behind.
+        // Bound: a grace period, asleep, after the first filter and after the last.
+        epoch::synchronize();
+    }
+}
