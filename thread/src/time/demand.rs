@@ -145,7 +145,7 @@ impl Tte {
         })
     }
 
-    /// The need of the running thread, −[`NEED`](feedback::share::NEED) to `NEED`; none if nothing moves in
+    /// The need of the running thread, −[`NEED`] to `NEED`; none if nothing moves in
     /// its channels: how long its turn is, which has begun. `of_device`: its data are a device's.
     pub fn set_need(&self, need: Option<i32>, of_device: bool) {
         let mut share = Share::of(self.share.load(Ordering::Relaxed));
