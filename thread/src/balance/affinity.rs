@@ -44,7 +44,7 @@ impl Tte {
     /// other before it is in user mode again.
     pub fn set_allowed(&self, mask: u32) {
         self.allowed.store(mask, Ordering::Relaxed);
-        if !self.is_in_place() && self.on_ring.load(Ordering::Relaxed) {
+        if !self.is_in_place() && self.on_ring.is_some() {
             kick::send(self.cpu());
         }
     }

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn the_next_in_line_goes_only_where_no_other_would() {
         let [usual, urgent, idle] = core::array::from_fn(|_| detached());
-        let ring = ReadyRing::new();
+        let ring = ReadyRing::new(0);
         ring.idle.store(idle.as_ptr(), Ordering::Relaxed);
         assert!(lets_next_go(&ring));
         assert!(ring.shelf.put(usual.as_ptr()));

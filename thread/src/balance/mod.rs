@@ -54,7 +54,7 @@ const OFFERS: usize = 4;
 /// that were woken.
 #[inline]
 pub(crate) fn offer(local: &Local, me: &Tte, now: u64) -> usize {
-    if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) {
+    if cpus() == 1 || !me.on_ring.is_some() {
         return 0;
     }
     offer_spare(local, me, now)
@@ -102,7 +102,7 @@ pub(crate) fn turn_over(local: &Local, me: &Tte, now: u64, coming: usize) {
 /// Puts a new thread, which may run anywhere, on the shelf of this CPU, where a thread runs. False when it
 /// has to go into a ring.
 pub(crate) fn begin(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte) -> bool {
-    if cpus() == 1 || !me.on_ring.load(Ordering::Relaxed) || tte.is_urgent() {
+    if cpus() == 1 || !me.on_ring.is_some() || tte.is_urgent() {
         return false;
     }
     tte.move_to(cpu.number());
@@ -164,7 +164,7 @@ pub(crate) fn invite(cpu: usize, me: &Tte, tte: &Tte) -> u8 {
 pub(crate) fn follow(local: &Local, me: &Tte, tte: &Tte) -> bool {
     let word = tte.invited.load(Ordering::Relaxed);
     let invited = usize::from(word & !TOGETHER);
-    let wanted = word & TOGETHER != 0 || me.on_ring.load(Ordering::Relaxed);
+    let wanted = word & TOGETHER != 0 || me.on_ring.is_some();
     if invited == 0 || !wanted || tte.pinned.load(Ordering::Relaxed) {
         return false;
     }

@@ -49,7 +49,7 @@ fn is_pair(me: &Tte, tte: &Tte) -> bool {
         let kind = Kind::from_bits(tte.kind.load(Ordering::Relaxed));
         !kind.contains(Kind::USER) || tte.is_urgent()
     };
-    me.on_ring.load(Ordering::Relaxed) && !stays(me) && !stays(tte)
+    me.on_ring.is_some() && !stays(me) && !stays(tte)
 }
 
 /// It is `now`, where the time-stamp counter is at `stamp`: looks at both, and says whether `tte` joins `me`,
@@ -76,6 +76,7 @@ mod tests {
     use crate::running::ready::URGENT;
     use crate::time::timer::ns_to_ticks;
     use crate::tte::detached;
+    use crate::tte::membership::Ring;
     use feedback::pair::WINDOW_NS;
 
     const MS: u64 = 1_000_000;
@@ -121,7 +122,7 @@ mod tests {
         let new = || {
             let tte = detached();
             tte.kind.store(Kind::USER.bits(), Ordering::Relaxed);
-            tte.on_ring.store(true, Ordering::Relaxed);
+            tte.on_ring.enter(Ring::of_cpu(0));
             tte
         };
         let (me, tte) = (new(), new());
@@ -133,7 +134,7 @@ mod tests {
         other.wanted_level.store(URGENT, Ordering::Relaxed);
         assert!(!is_pair(&me, &other) && !is_pair(&other, &tte));
         // The idle thread.
-        me.on_ring.store(false, Ordering::Relaxed);
+        me.on_ring.leave();
         assert!(!is_pair(&me, &tte));
     }
 }

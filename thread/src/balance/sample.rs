@@ -123,7 +123,7 @@ pub(crate) fn take(local: &Local, me: &Tte, frame: &TrapFrame, now: u64) -> bool
 #[inline(never)]
 fn sample(local: &Local, me: &Tte, frame: &TrapFrame, now: u64) {
     average::look(now, crate::running::start_up::ready());
-    let idle = !me.on_ring.load(Ordering::Relaxed);
+    let idle = !me.on_ring.is_some();
     let since = tsc().wrapping_sub(local.sampled_at.load(Ordering::Relaxed));
     local.sampled_at.store(tsc(), Ordering::Relaxed);
     if idle {

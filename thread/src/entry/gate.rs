@@ -24,7 +24,7 @@ const RFLAGS_TF: u64 = 1 << 8;
 /// quantum is over. Interrupts are off.
 pub fn irq_exit(frame: &mut TrapFrame) {
     let (cpu, local, me) = here();
-    if !me.on_ring.load(Ordering::Relaxed) {
+    if !me.on_ring.is_some() {
         idle::awake(cpu);
     }
     fresh_dispatcher(cpu, me);

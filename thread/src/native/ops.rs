@@ -222,7 +222,7 @@ impl Tte {
 
     /// Makes the thread's CPU look at the thread's marks, if the thread may be running there.
     pub(crate) fn nudge(&self) {
-        if self.on_ring.load(Ordering::Acquire) && machine::cpu::cpus() > 1 {
+        if self.on_ring.is_some() && machine::cpu::cpus() > 1 {
             // Bound: a look at the CPU’s number, or the thread’s state word and a switch.
             let irq = machine::cpu::irq_save();
             let elsewhere = self.cpu() != here().0.number();

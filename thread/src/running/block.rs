@@ -31,7 +31,7 @@ pub fn suspend() {
     // Bound: three words of a ring and a switch; `receive` one insertion for each thread in the inbox.
     irq_disable();
     let (cpu, local, me) = here();
-    if !me.on_ring.load(Ordering::Relaxed) {
+    if !me.on_ring.is_some() {
         if !token::take(&me.state) {
             idle::wait(cpu, local, me);
         }
@@ -197,7 +197,7 @@ fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
     if tte.cpu() == cpu.number() {
         // In an interrupt the thread gets the CPU when the interrupt ends; a thread that wakes another keeps
         // it.
-        if irq == 0 || !me.on_ring.load(Ordering::Relaxed) {
+        if irq == 0 || !me.on_ring.is_some() {
             cpu.need_resched.store(1, Ordering::Relaxed);
         }
         if spread(local, me, tte) {
@@ -296,13 +296,13 @@ pub(crate) fn switch(cpu: &Cpu, me: &Tte) {
 #[inline]
 pub(crate) fn preempt(cpu: &Cpu, local: &Local, me: &Tte) {
     cpu.need_resched.store(0, Ordering::Relaxed);
-    let nothing_else = if me.on_ring.load(Ordering::Relaxed) {
+    let nothing_else = if me.on_ring.is_some() {
         local.ring.is_alone(me)
     } else {
         local.ring.ready() == 0
     };
     if !nothing_else {
-        if me.on_ring.load(Ordering::Relaxed) {
+        if me.on_ring.is_some() {
             me.note_sequence();
             me.preempted.store(
                 me.preempted.load(Ordering::Relaxed).wrapping_add(1),

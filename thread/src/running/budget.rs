@@ -263,10 +263,9 @@ pub(crate) fn admits(tte: &Tte) -> bool {
 fn come_back(address: usize) {
     // SAFETY: the address of an entry, which is never unmapped.
     let tte = unsafe { &*(address as *const Tte) };
-    let (cpu, local, me) = here();
+    let (_, local, me) = here();
     if tte.budget.is_set()
-        && tte.on_ring.load(Relaxed)
-        && tte.cpu() == cpu.number()
+        && tte.on_ring.is_of(local.ring.ring)
         && tte.level.load(Relaxed) != URGENT
     {
         local.ring.remove(me, tte);

@@ -22,7 +22,7 @@ static CALLOUTS: Callouts = Callouts {
     irq_save,
     irq_restore,
     nudge: kick::send,
-    has_turns: || current_opt().is_some_and(|me| me.on_ring.load(Ordering::Relaxed)),
+    has_turns: || current_opt().is_some_and(|me| me.on_ring.is_some()),
     soon: grace::soon,
     donate,
     runs_elsewhere,

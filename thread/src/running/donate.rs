@@ -30,9 +30,9 @@ pub(crate) fn donate(address: usize) -> bool {
     // Bound: a dozen words of a ring and a switch.
     irq_disable();
     let (cpu, local, me) = here();
-    let ready_here = me.on_ring.load(Ordering::Relaxed)
+    let ready_here = me.on_ring.is_some()
         && !to.is(me)
-        && (is_in_ring_of(cpu, to) || take_over(cpu, local, me, to));
+        && (to.on_ring.is_of(local.ring.ring) || take_over(cpu, local, me, to));
     if ready_here {
         if order(to.level.load(Ordering::Relaxed)) < order(me.level.load(Ordering::Relaxed)) {
             // It has the better level of the two: its turn comes of itself.
@@ -67,12 +67,6 @@ fn runs(tte: &Tte, cpu: usize) -> bool {
     online().nth(cpu).is_some_and(current)
 }
 
-/// Whether the thread is in the ring of this CPU, which is the caller's. The order of the two loads matters:
-/// a thread's new CPU is stored before the thread is put into the ring there.
-fn is_in_ring_of(cpu: &Cpu, tte: &Tte) -> bool {
-    tte.on_ring.load(Ordering::Acquire) && tte.cpu() == cpu.number()
-}
-
 /// Takes the thread from a shelf, if it is on one, into this CPU's ring.
 fn take_over(cpu: &Cpu, here: &Local, me: &Tte, to: &Tte) -> bool {
     if !local(to.cpu()).ring.shelf.take_this(to.as_ptr()) {
@@ -86,7 +80,7 @@ fn take_over(cpu: &Cpu, here: &Local, me: &Tte, to: &Tte) -> bool {
 fn ask_for(cpu: &Cpu, me: &Tte, to: &Tte) {
     let there = to.cpu();
     if there == cpu.number()
-        || !to.on_ring.load(Ordering::Relaxed)
+        || !to.on_ring.is_some()
         || online().nth(there).is_none()
         || runs(to, there)
     {
@@ -115,7 +109,7 @@ pub(crate) fn favour(cpu: &Cpu, local: &Local, me: &Tte) {
     let Some(tte) = (unsafe { (address as *const Tte).as_ref() }) else {
         return;
     };
-    if tte.is(me) || !me.on_ring.load(Ordering::Relaxed) || !is_in_ring_of(cpu, tte) {
+    if tte.is(me) || !me.on_ring.is_some() || !tte.on_ring.is_of(local.ring.ring) {
         return;
     }
     if order(level) <= order(me.level.load(Ordering::Relaxed)) {

@@ -85,9 +85,10 @@ pub(crate) struct Local {
 unsafe impl Sync for Local {}
 
 impl Local {
-    const fn new(slots: &'static Slots) -> Self {
+    /// CPU number `cpu`'s.
+    const fn new(cpu: usize) -> Self {
         Local {
-            ring: ReadyRing::new(),
+            ring: ReadyRing::new(cpu),
             inbox: AtomicPtr::new(null_mut()),
             zombies: AtomicPtr::new(null_mut()),
             armed_ns: AtomicU64::new(u64::MAX),
@@ -111,7 +112,7 @@ impl Local {
             stolen: AtomicU32::new(0),
             chain: Chain::new(),
             alarms_chained: AtomicBool::new(false),
-            alarms: UnsafeCell::new(AlarmHeap::new(slots)),
+            alarms: UnsafeCell::new(AlarmHeap::new(&SLOTS[cpu])),
         }
     }
 
@@ -129,14 +130,14 @@ impl Local {
 static SLOTS: [Slots; MAX_CPUS] = [const { Slots::new() }; MAX_CPUS];
 
 static LOCALS: [Local; MAX_CPUS] = [
-    Local::new(&SLOTS[0]),
-    Local::new(&SLOTS[1]),
-    Local::new(&SLOTS[2]),
-    Local::new(&SLOTS[3]),
-    Local::new(&SLOTS[4]),
-    Local::new(&SLOTS[5]),
-    Local::new(&SLOTS[6]),
-    Local::new(&SLOTS[7]),
+    Local::new(0),
+    Local::new(1),
+    Local::new(2),
+    Local::new(3),
+    Local::new(4),
+    Local::new(5),
+    Local::new(6),
+    Local::new(7),
 ];
 
 /// The alarm slots of CPU number `cpu`, for cancelling. `None` for a number that is no CPU.

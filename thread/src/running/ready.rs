@@ -27,9 +27,10 @@ use crate::balance;
 use crate::balance::shelf::Shelf;
 use crate::running::budget;
 use crate::tte::flags::ASLEEP;
+use crate::tte::membership::Ring;
 use crate::tte::{LEVELS, Tte};
 use core::ptr::null_mut;
-use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
 
 /// Which end of its level a thread joins.
@@ -97,13 +98,15 @@ pub struct ReadyRing {
     pub(crate) table: [u8; TURNS],
     /// The next turn is not for urgent threads. The turn routine takes it back.
     pub(crate) pass: AtomicBool,
+    /// Its threads are members of this.
+    pub(crate) ring: Ring,
     /// The waiting threads that other CPUs may take.
     pub(crate) shelf: Shelf<Tte, SHELF>,
 }
 
 impl ReadyRing {
-    /// Empty rings; `turn` and `idle` are set before the first use.
-    pub const fn new() -> Self {
+    /// Empty rings of CPU number `cpu`; `turn` and `idle` are set before the first use.
+    pub const fn new(cpu: usize) -> Self {
         ReadyRing {
             heads: [const { AtomicPtr::new(null_mut()) }; RINGS],
             populated: AtomicU32::new(0),
@@ -114,6 +117,7 @@ impl ReadyRing {
             idle: AtomicPtr::new(null_mut()),
             table: policy(),
             pass: AtomicBool::new(false),
+            ring: Ring::of_cpu(cpu),
             shelf: Shelf::empty(),
         }
     }
@@ -131,12 +135,12 @@ impl ReadyRing {
     /// Whether a switch from `current` would lead back to it.
     #[inline]
     pub fn is_alone(&self, current: &Tte) -> bool {
-        self.ready() <= 1 && current.on_ring.load(Relaxed)
+        self.ready() <= 1 && current.on_ring.is_some()
     }
 
     /// The thread behind `current` in its level, if it is in one.
     pub fn after(&self, current: &Tte) -> Option<&Tte> {
-        if !current.on_ring.load(Relaxed) {
+        if !current.on_ring.is_some() {
             return None;
         }
         // SAFETY: ring pointers lead to entries, which are never unmapped.
@@ -147,45 +151,45 @@ impl ReadyRing {
     /// and `tte`'s own. False, and nothing done, in any other case.
     #[inline(always)]
     pub fn insert_next(&self, current: &Tte, tte: &Tte) -> bool {
-        let Some(level) = self.common_level(current, tte) else {
+        let Some((level, ring)) = self.common_level(current, tte) else {
             return false;
         };
         // SAFETY: ring pointers lead to entries, which are never unmapped.
         let next = unsafe { &*current.next.load(Relaxed) };
-        self.insert_between(current, tte, next, level);
+        self.insert_between((current, tte, next), level, ring);
         true
     }
 
     /// The same for the back.
     #[inline(always)]
     pub fn insert_last(&self, current: &Tte, tte: &Tte) -> bool {
-        let Some(level) = self.common_level(current, tte) else {
+        let Some((level, ring)) = self.common_level(current, tte) else {
             return false;
         };
         // SAFETY: as above.
         let previous = unsafe { &*current.prev.load(Relaxed) };
-        self.insert_between(previous, tte, current, level);
+        self.insert_between((previous, tte, current), level, ring);
         true
     }
 
-    /// The running thread's level, if that is the one level that is populated, and `tte`'s own.
+    /// The running thread's level, if that is the one level that is populated, and `tte`'s own; and its ring,
+    /// which is this one.
     #[inline(always)]
-    fn common_level(&self, current: &Tte, tte: &Tte) -> Option<u8> {
+    fn common_level(&self, current: &Tte, tte: &Tte) -> Option<(u8, Ring)> {
         let populated = self.populated.load(Relaxed);
         let level = current.level.load(Relaxed);
-        let common = current.on_ring.load(Relaxed)
-            && populated & populated.wrapping_sub(1) == 0
-            && tte.wanted_level.load(Relaxed) == level;
-        common.then_some(level)
+        let ring = current.on_ring.ring()?;
+        let common =
+            populated & populated.wrapping_sub(1) == 0 && tte.wanted_level.load(Relaxed) == level;
+        common.then_some((level, ring))
     }
 
     /// Puts `tte` between two neighbours of `level`, the one that is populated, so that links lead from
     /// thread to thread.
     #[inline(always)]
-    fn insert_between(&self, previous: &Tte, tte: &Tte, next: &Tte, level: u8) {
+    fn insert_between(&self, (previous, tte, next): (&Tte, &Tte, &Tte), level: u8, ring: Ring) {
         tte.level.store(level, Relaxed);
-        // After `tte.cpu`, for those who look at both from elsewhere.
-        tte.on_ring.store(true, Release);
+        tte.on_ring.enter(ring);
         tte.next.store(next.as_ptr(), Relaxed);
         tte.prev.store(previous.as_ptr(), Relaxed);
         next.prev.store(tte.as_ptr(), Relaxed);
@@ -222,8 +226,7 @@ impl ReadyRing {
         } else {
             head
         };
-        // After `tte.cpu`, for those who look at both from elsewhere.
-        tte.on_ring.store(true, Release);
+        tte.on_ring.enter(self.ring);
         self.ready
             .store(self.ready.load(Relaxed).wrapping_add(1), Relaxed);
         if next.is_null() {
@@ -263,7 +266,7 @@ impl ReadyRing {
         // SAFETY: ring pointers lead to entries, which are never unmapped.
         let next = unsafe { &*next };
         tte.level.store(current.level.load(Relaxed), Relaxed);
-        tte.on_ring.store(true, Relaxed);
+        tte.on_ring.enter(self.ring);
         tte.next.store(next.as_ptr(), Relaxed);
         tte.prev.store(current.as_ptr(), Relaxed);
         next.prev.store(tte.as_ptr(), Relaxed);
@@ -287,7 +290,7 @@ impl ReadyRing {
         let level = level as usize % LEVELS;
         // SAFETY: ring pointers lead to entries, which are never unmapped.
         let (previous, next) = unsafe { (&*current.prev.load(Relaxed), &*next) };
-        current.on_ring.store(false, Relaxed);
+        current.on_ring.leave();
         self.ready
             .store(self.ready.load(Relaxed).wrapping_sub(1), Relaxed);
         previous.next.store(next.as_ptr(), Relaxed);
@@ -307,7 +310,7 @@ impl ReadyRing {
         }
         let level = level as usize % LEVELS;
         let next = tte.next.load(Relaxed);
-        tte.on_ring.store(false, Relaxed);
+        tte.on_ring.leave();
         self.ready
             .store(self.ready.load(Relaxed).wrapping_sub(1), Relaxed);
         if next == tte.as_ptr() {
@@ -344,8 +347,7 @@ impl ReadyRing {
             return self.insert_at(current, tte, 0, End::Back);
         }
         tte.level.store(URGENT, Relaxed);
-        // After `tte.cpu`, for those who look at both from elsewhere.
-        tte.on_ring.store(true, Release);
+        tte.on_ring.enter(self.ring);
         self.ready
             .store(self.ready.load(Relaxed).wrapping_add(1), Relaxed);
         tte.link.store(self.turn.load(Relaxed), Relaxed);
@@ -391,7 +393,7 @@ impl ReadyRing {
     fn remove_urgent(&self, current: &Tte, tte: &Tte) {
         let head = &self.heads[URGENT as usize];
         let next = tte.next.load(Relaxed);
-        tte.on_ring.store(false, Relaxed);
+        tte.on_ring.leave();
         self.ready
             .store(self.ready.load(Relaxed).wrapping_sub(1), Relaxed);
         if next == tte.as_ptr() {
@@ -470,7 +472,7 @@ impl ReadyRing {
     /// After `tte`'s switch code or address space changed: mends the link that leads to it, and its own.
     pub fn replug(&self, current: &Tte, tte: &Tte) {
         // Links of urgent threads lead to the turn routine.
-        if tte.on_ring.load(Relaxed) && tte.level.load(Relaxed) != URGENT {
+        if tte.on_ring.is_some() && tte.level.load(Relaxed) != URGENT {
             // SAFETY: ring pointers lead to entries, which are never unmapped.
             let (previous, next) = unsafe { (&*tte.prev.load(Relaxed), &*tte.next.load(Relaxed)) };
             previous.link.store(entry(previous, tte), Relaxed);
@@ -488,7 +490,7 @@ impl ReadyRing {
         let link = if populated & populated.wrapping_sub(1) != 0 {
             self.turn.load(Relaxed)
         } else {
-            let next = if current.on_ring.load(Relaxed) {
+            let next = if current.on_ring.is_some() {
                 current.next.load(Relaxed)
             } else if populated != 0 {
                 self.heads[populated.trailing_zeros() as usize % LEVELS].load(Relaxed)
@@ -596,12 +598,6 @@ impl ReadyRing {
     }
 }
 
-impl Default for ReadyRing {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// How urgent a thread on a shelf is: its level's place.
 pub(crate) fn rank(tte: *mut Tte) -> Option<u8> {
     // SAFETY: shelves hold entries, which are never unmapped.
@@ -620,7 +616,7 @@ fn entry(from: &Tte, to: &Tte) -> usize {
 
 #[inline]
 fn holds(current: &Tte, level: usize) -> bool {
-    current.on_ring.load(Relaxed) && current.level.load(Relaxed) as usize == level
+    current.on_ring.is_some() && current.level.load(Relaxed) as usize == level
 }
 
 #[cfg(test)]

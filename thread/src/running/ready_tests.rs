@@ -18,7 +18,7 @@ fn thread(number: usize, level: u8, root: u64) -> Low<Tte> {
 }
 
 fn ring(idle: &Tte) -> ReadyRing {
-    let ring = ReadyRing::new();
+    let ring = ReadyRing::new(0);
     ring.turn.store(TURN, Relaxed);
     ring.idle.store(idle.as_ptr(), Relaxed);
     ring.mend(idle);
@@ -135,7 +135,7 @@ fn one_level_is_a_queue() {
             let i = random(&mut seed) % threads.len();
             let tte: &Tte = &threads[i];
             match random(&mut seed) % 4 {
-                0 | 1 if !tte.on_ring.load(Relaxed) && !current.is(tte) => {
+                0 | 1 if !tte.on_ring.is_some() && !current.is(tte) => {
                     let end = [End::Front, End::Back][random(&mut seed) % 2];
                     // The short way where it may be taken, half of the time.
                     let short = random(&mut seed).is_multiple_of(2);
@@ -147,13 +147,13 @@ fn one_level_is_a_queue() {
                     if !inserted {
                         ring.insert(current, tte, end);
                     }
-                    let running = current.on_ring.load(Relaxed) as usize;
+                    let running = current.on_ring.is_some() as usize;
                     match end {
                         End::Front => queue.push_front(i),
                         End::Back => queue.insert(queue.len() - running, i),
                     }
                 }
-                2 if tte.on_ring.load(Relaxed) => {
+                2 if tte.on_ring.is_some() => {
                     // The same where the running thread leaves.
                     let short = current.is(tte) && random(&mut seed).is_multiple_of(2);
                     let others = queue.len() > 1;
@@ -374,4 +374,31 @@ fn a_shelf_keeps_the_order_of_its_puts_and_has_an_end() {
     let expected = (0..=SHELF).filter(|&i| i != 3).map(|i| threads[i].as_ptr());
     assert!(order.eq(expected));
     assert!(!ring.shelf.sweep());
+}
+
+/// By all ways into a ring: its CPU finds the thread there and no other does, and after it nobody.
+#[test]
+fn a_thread_is_a_member_of_the_ring_that_it_is_in() {
+    let idle = thread(99, 0, 1);
+    let ring = ReadyRing::new(2);
+    ring.turn.store(TURN, Relaxed);
+    ring.idle.store(idle.as_ptr(), Relaxed);
+    ring.mend(&idle);
+    let [running, next, last, handed, other] = [1, 2, 3, 4, 5].map(|i| thread(i, 0, 7));
+    let urgent = thread(6, URGENT, 7);
+    let (here, there) = (Ring::of_cpu(2), Ring::of_cpu(3));
+    ring.insert(&idle, &running, End::Back);
+    assert!(ring.insert_next(&running, &next) && ring.insert_last(&running, &last));
+    ring.insert(&running, &handed, End::Back);
+    ring.hand_over(&running, &handed);
+    ring.insert(&running, &urgent, End::Back);
+    // Its home is this CPU already, while it is in another's ring: on its way it is in none.
+    other.cpu.store(2, Relaxed);
+    other.on_ring.enter(there);
+    assert!(other.on_ring.is_some() && !other.on_ring.is_of(here));
+    for tte in [&running, &next, &last, &handed, &urgent] {
+        assert!(tte.on_ring.is_of(here) && !tte.on_ring.is_of(there));
+        ring.remove(&running, tte);
+        assert!(!tte.on_ring.is_some() && !tte.on_ring.is_of(here));
+    }
 }

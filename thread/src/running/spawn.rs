@@ -242,10 +242,7 @@ pub fn exit() -> ! {
         irq_disable();
     }
     let (cpu, local, me) = here();
-    assert!(
-        me.on_ring.load(Ordering::Relaxed),
-        "an idle thread cannot end"
-    );
+    assert!(me.on_ring.is_some(), "an idle thread cannot end");
     me.state.fetch_or(DEAD, Ordering::AcqRel);
     me.inbox_next
         .store(local.zombies.load(Ordering::Relaxed), Ordering::Relaxed);

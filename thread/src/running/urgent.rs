@@ -89,14 +89,14 @@ impl Tte {
         // Bound: at most 64 places of the ring of urgent threads, and a switch.
         irq_disable();
         let (cpu, local, me) = here();
-        if self.on_ring.load(Ordering::Acquire) {
-            if self.cpu() != cpu.number() {
-                kick::send(self.cpu());
-            } else if !me.is(self) {
+        if self.on_ring.is_of(local.ring.ring) {
+            if !me.is(self) {
                 local.ring.remove(me, self);
                 local.ring.insert(me, self, End::Back);
                 give_way(cpu, local, me);
             }
+        } else if self.on_ring.is_some() {
+            kick::send(self.cpu());
         } else if level == URGENT && local_of(self).ring.shelf.take_this(self.as_ptr()) {
             if self.cpu() == cpu.number() {
                 local.ring.insert(me, self, End::Back);

@@ -97,7 +97,7 @@ fn threads_follow_each_other_round_the_ring() {
     let (a, b) = (Coroutine::new(first), Coroutine::new(second));
     // The test's own entry gets its stack pointer from its first `sw_out`.
     let me = Coroutine::new(first);
-    let ring = ReadyRing::new();
+    let ring = ReadyRing::new(0);
     ring.idle.store(me.tte.as_ptr(), Relaxed);
     cpu().current.store(me.tte.address() as usize, Relaxed);
     ring.insert(&me.tte, &me.tte, End::Back);
@@ -239,7 +239,7 @@ fn a_thread_changes_its_way() {
     ];
     assert!(all.is_sorted_by(|a, b| a < b), "{all:x?}");
     let (me, other, far) = (detached(), detached(), detached());
-    let ring = ReadyRing::new();
+    let ring = ReadyRing::new(0);
     for (number, tte) in [&other, &far].into_iter().enumerate() {
         tte.sw_in.store(0x1000 * (number + 1), Relaxed);
         tte.sw_in_mm.store(0x1000 * (number + 1) + 1, Relaxed);
@@ -279,7 +279,7 @@ fn who_is_left_alone_changes_back() {
     let kind = Kind(Kind::USER.0 | Kind::FSGSBASE);
     let (_, code) = listing(kind);
     let me = detached();
-    let ring = ReadyRing::new();
+    let ring = ReadyRing::new(0);
     me.publish(kind, &code);
     ring.insert(&me, &me, End::Back);
     to_yielding(&me, &code);

@@ -23,7 +23,7 @@ impl Machine {
         codegen::host::link();
         let mut machine = Machine {
             cpu: Low::new([0; 512]),
-            ring: Low::new(ReadyRing::new()),
+            ring: Low::new(ReadyRing::new(0)),
             idle: detached(),
             threads: Vec::new(),
             code: Vec::new(),

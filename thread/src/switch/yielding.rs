@@ -94,7 +94,7 @@ pub(crate) fn to_ordinary(me: &Tte, code: &SwitchCode) {
 fn change(me: &Tte, [sw_in, sw_in_mm]: [usize; 2]) {
     let former = me.sw_in.swap(sw_in, Ordering::Relaxed);
     let former_mm = me.sw_in_mm.swap(sw_in_mm, Ordering::Relaxed);
-    if !me.on_ring.load(Ordering::Relaxed) {
+    if !me.on_ring.is_some() {
         return;
     }
     // SAFETY: ring pointers lead to entries, which are never unmapped.

@@ -278,7 +278,7 @@ fn keep_turn(cpu: &Cpu, local: &Local, me: &Tte, stamp: u64, now: u64) {
     let turn = quantum * local.grain.times();
     let ran = span_ns(stamp.wrapping_sub(me.in_at.load(Ordering::Relaxed)));
     let patience = match local.patience.load(Ordering::Relaxed) {
-        _ if ran >= quantum / 4 || IDLE.any() || !me.on_ring.load(Ordering::Relaxed) => 0,
+        _ if ran >= quantum / 4 || IDLE.any() || !me.on_ring.is_some() => 0,
         // An interrupt for an alarm says nothing about quanta.
         patience if now + quantum / 8 < local.look_ns.load(Ordering::Relaxed) => patience,
         patience => PATIENCE.min(patience + 1),
@@ -292,8 +292,7 @@ fn keep_turn(cpu: &Cpu, local: &Local, me: &Tte, stamp: u64, now: u64) {
             0
         }
     };
-    let mut urgent =
-        me.on_ring.load(Ordering::Relaxed) && me.level.load(Ordering::Relaxed) == URGENT;
+    let mut urgent = me.on_ring.is_some() && me.level.load(Ordering::Relaxed) == URGENT;
     if urgent && budget::is_spent(me) {
         budget::demote(local, me);
         cpu.need_resched.store(1, Ordering::Relaxed);

@@ -10,6 +10,7 @@
 //! Source: dissertation, sections 3.3.2 (figure 3.4), 4.3 and 5.3.1.
 
 pub mod flags;
+pub mod membership;
 pub(crate) mod sequence;
 pub mod signal;
 pub mod token;
@@ -25,6 +26,7 @@ use crate::running::budget::{Budget, Terms};
 use crate::switch::fp::FpArea;
 use crate::switch::watch::Watched;
 use crate::switch::{Kind, SwitchCode};
+use crate::tte::membership::Membership;
 use crate::tte::signal::Signals;
 use crate::tte::used::used;
 use alloc::vec::Vec;
@@ -76,7 +78,7 @@ pub struct Tte {
     pub(crate) yielding: AtomicUsize,
     pub(crate) state: AtomicU32,
     pub(crate) level: AtomicU8,
-    pub(crate) on_ring: AtomicBool,
+    pub(crate) on_ring: Membership,
     pub(crate) next: AtomicPtr<Tte>,
     pub(crate) prev: AtomicPtr<Tte>,
     /// Number of the CPU whose ring the thread belongs to; changed by [`Tte::move_to`].
@@ -208,7 +210,7 @@ impl Tte {
             sw_out: AtomicUsize::new(0),
             state: AtomicU32::new(flags::DEAD),
             level: AtomicU8::new(0),
-            on_ring: AtomicBool::new(false),
+            on_ring: Membership::none(),
             next: AtomicPtr::new(null_mut()),
             prev: AtomicPtr::new(null_mut()),
             root: AtomicU64::new(0),
@@ -633,7 +635,7 @@ fn renew(tte: &Tte) -> Thread {
     }
     tte.takes_turns.store(false, Ordering::Relaxed);
     tte.is_raised.store(false, Ordering::Relaxed);
-    tte.on_ring.store(false, Ordering::Relaxed);
+    tte.on_ring.leave();
     tte.look_up_channels();
     tte.is_asked.store(false, Ordering::Relaxed);
     tte.sequence_area.store(0, Ordering::Relaxed);
