@@ -1,7 +1,9 @@
 //! The atomics of the model-checked parts, and sizes that models cannot afford. The models in `tests` compile
 //! those parts against loom's atomics instead.
 
-pub use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+pub use core::sync::atomic::{
+    AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 
 /// Slots for alarms that are made at a time.
 pub(crate) const ALARM_CHUNK: usize = 64;

@@ -5,9 +5,9 @@
 //!
 //! One word says both that the thread is in a ring and in which. Two words, "in a ring" and "its home is this
 //! CPU", would not do: a thread that leaves another CPU's ring on its way to this one may be seen in a ring
-//! first and here afterwards, though it is in no ring yet.
+//! first and here afterwards, though it is in no ring yet (`tests/membership_model.rs`).
 
-use core::sync::atomic::{AtomicU8, Ordering};
+use crate::primitive::{AtomicU8, Ordering, constructor};
 
 /// A CPU's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +24,11 @@ impl Ring {
 pub(crate) struct Membership(AtomicU8);
 
 impl Membership {
-    /// In none.
-    pub(crate) const fn none() -> Membership {
-        Membership(AtomicU8::new(0))
+    constructor! {
+        /// In none.
+        pub fn none() -> Membership {
+            Membership(AtomicU8::new(0))
+        }
     }
 
     /// Whether it is in a ring.
