@@ -374,9 +374,12 @@ fn theft() {
 /// An idle thread that waits for a monitor while it frees an ended thread continues when it gets the monitor,
 /// although its CPU has halted.
 fn burial() {
+    /// It has its dispatcher: the making of one may sleep too.
+    static COMPLETE: AtomicBool = AtomicBool::new(false);
     fn mortal(_: usize) {
         let me = current();
         me.set_slow_dispatcher().expect("memory for a dispatcher");
+        COMPLETE.store(true, Ordering::Release);
         suspend();
     }
     fn holder(_: usize) {
@@ -386,7 +389,9 @@ fn burial() {
         };
         let thread = create(&spec).expect("memory for a thread");
         start(&thread);
-        until("the thread sleeps", || thread.flags() & ASLEEP != 0);
+        until("the thread sleeps", || {
+            COMPLETE.load(Ordering::Acquire) && thread.flags() & ASLEEP != 0
+        });
         let dispatcher = thread.dispatcher.lock();
         resume(&thread);
         let (there, idle) = (local(1), local(1).ring.idle.load(Ordering::Acquire));
