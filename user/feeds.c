@@ -219,24 +219,26 @@ static void cheats(void)
     check(beside("forks", fork_on) < 1.2, "nor one that forks");
 }
 
+/* How often they have lost the CPU, all of them together. */
+static long lost_by(const pid_t *pids, int count)
+{
+    long sum = 0;
+    char path[64];
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "/proc/%d/status", pids[i]);
+        sum += number_in(path, "nonvoluntary_ctxt_switches:");
+    }
+    return sum;
+}
+
 /* How often each of these processes loses the CPU in a second of its own time, while they use 0.3 seconds each. */
 static double turns(const pid_t *pids, int count)
 {
     double began = used(pids, count);
-    long before = 0, after = 0;
-    char path[64];
-    for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < count; i++) {
-            snprintf(path, sizeof path, "/proc/%d/status", pids[i]);
-            after += number_in(path, "nonvoluntary_ctxt_switches:");
-        }
-        if (round == 0) {
-            before = after, after = 0;
-            while (used(pids, count) < began + 0.3 * count)
-                pause_for(0.05);
-        }
-    }
-    double each = (after - before) / (used(pids, count) - began);
+    long before = lost_by(pids, count);
+    while (used(pids, count) < began + 0.3 * count)
+        pause_for(0.05);
+    double each = (lost_by(pids, count) - before) / (used(pids, count) - began);
     printf("# %.0f turns a second\n", each);
     return each;
 }

@@ -16,18 +16,8 @@ pub const MOST: u32 = 4;
 pub const WHOLE: u32 = 12;
 
 /// The quanta that each of `ready` threads that only compute has in one turn, 1 to [`MOST`].
-pub const fn times(ready: u32) -> u32 {
-    let share = match ready {
-        0 => MOST,
-        _ => ROUND / ready,
-    };
-    if share > MOST {
-        MOST
-    } else if share < 1 {
-        1
-    } else {
-        share
-    }
+pub fn times(ready: u32) -> u32 {
+    (ROUND / ready.max(1)).clamp(1, MOST)
 }
 
 #[cfg(test)]

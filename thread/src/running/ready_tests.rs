@@ -18,7 +18,11 @@ fn thread(number: usize, level: u8, root: u64) -> Low<Tte> {
 }
 
 fn ring(idle: &Tte) -> ReadyRing {
-    let ring = ReadyRing::new(0);
+    ring_of(0, idle)
+}
+
+fn ring_of(cpu: usize, idle: &Tte) -> ReadyRing {
+    let ring = ReadyRing::new(cpu);
     ring.turn.store(TURN, Relaxed);
     ring.idle.store(idle.as_ptr(), Relaxed);
     ring.mend(idle);
@@ -380,10 +384,7 @@ fn a_shelf_keeps_the_order_of_its_puts_and_has_an_end() {
 #[test]
 fn a_thread_is_a_member_of_the_ring_that_it_is_in() {
     let idle = thread(99, 0, 1);
-    let ring = ReadyRing::new(2);
-    ring.turn.store(TURN, Relaxed);
-    ring.idle.store(idle.as_ptr(), Relaxed);
-    ring.mend(&idle);
+    let ring = ring_of(2, &idle);
     let [running, next, last, handed, other] = [1, 2, 3, 4, 5].map(|i| thread(i, 0, 7));
     let urgent = thread(6, URGENT, 7);
     let (here, there) = (Ring::of_cpu(2), Ring::of_cpu(3));
