@@ -5,7 +5,6 @@
 use super::*;
 use crate::fs::file::{DescRoutines, File};
 use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY};
-use core::any::Any;
 use std::sync::atomic::AtomicI32;
 
 /// Counts its descriptions.
@@ -17,9 +16,6 @@ impl File for Counted {
     }
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
         Err(Errno::ENOMEM)
-    }
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 
@@ -157,9 +153,6 @@ fn code_that_comes_late_is_made_at_the_second_call() {
         fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
             self.0.fetch_add(1, Ordering::Relaxed);
             Ok(DescRoutines::default())
-        }
-        fn as_any(&self) -> &dyn Any {
-            self
         }
     }
     let (files, made) = table(1024);

@@ -14,7 +14,6 @@ use abi::layout::PAGE;
 use abi::linux::*;
 use alloc::sync::Arc;
 use codegen::Routine;
-use core::any::Any;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use quaject::look::Looker;
 use quaject::pipe::{self, ATOMIC, Patience, PipeCore, RING, ReadEnd, WriteEnd, footprint};
@@ -484,10 +483,6 @@ impl File for PipeEnd {
                 .zero(|pipe| &pipe.readers, POLLERR);
         }
         seam::made(looker.make())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

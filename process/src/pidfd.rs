@@ -8,7 +8,6 @@
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
-use core::any::Any;
 use core::fmt::{self, Write};
 
 use crate::process::Process;
@@ -59,9 +58,5 @@ impl File for PidFd {
     fn info(&self, _of: &OpenFile, out: &mut dyn Write) -> fmt::Result {
         let pid = if self.0.is_gone() { -1 } else { self.0.pid };
         writeln!(out, "Pid:\t{pid}\nNSpid:\t{pid}")
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -13,7 +13,6 @@ use abi::linux::{O_ACCMODE, O_RDONLY};
 use abi::nr;
 use account::Cred;
 use alloc::sync::Arc;
-use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use device::sound::FRAME;
 use file::fs::walk::{View, walk};
@@ -303,9 +302,5 @@ impl File for CdFile {
     fn close(&self, _of: &OpenFile) {
         self.disc.closed.store(true, Ordering::Release);
         STOP.wake_all();
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

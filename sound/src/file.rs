@@ -10,7 +10,6 @@ use abi::errno::{Errno, Result};
 use abi::linux::{O_ACCMODE, O_RDONLY, O_WRONLY, POLLERR, minor};
 use abi::nr;
 use alloc::sync::Arc;
-use core::any::Any;
 use file::fs::{How, dev};
 use file::gauge::Gauges;
 use file::io::IoBuf;
@@ -192,10 +191,6 @@ impl File for Speaker {
     fn close(&self, _of: &OpenFile) {
         self.player.finish();
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 /// An open microphone.
@@ -282,9 +277,5 @@ impl File for Mic {
 
     fn relayed(&self, call: &str) -> Option<DescRoutine> {
         (call == "read").then(|| self.read.plugged())?
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

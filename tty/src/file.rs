@@ -4,7 +4,6 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
 use alloc::vec;
-use core::any::Any;
 use quaject::cook_tty_in::{self, Mode};
 
 use super::Tty;
@@ -321,9 +320,5 @@ impl File for TtyFile {
 
     fn close(&self, _of: &OpenFile) {
         self.tty.leave();
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -7,7 +7,6 @@
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
-use core::any::Any;
 use core::sync::atomic::Ordering;
 use vm::user::{get, put};
 
@@ -267,9 +266,5 @@ impl File for Master {
 
     fn weight(&self, _of: &OpenFile) -> usize {
         pair::WEIGHT
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

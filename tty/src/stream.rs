@@ -13,7 +13,6 @@ use abi::errno::{Errno, Result};
 use abi::nr;
 use alloc::sync::Arc;
 use alloc::vec;
-use core::any::Any;
 use device::stream::Stream;
 use quaject::class::create;
 use quaject::composed::Composed;
@@ -216,9 +215,5 @@ impl File for StreamFile {
             "write" => self.write.plugged(),
             _ => None,
         }
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -23,7 +23,6 @@ use abi::linux::*;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
-use core::any::Any;
 use core::sync::atomic::{AtomicBool, Ordering};
 use sync::Monitor;
 use sync::ready::{Arms, Line, Member, ReadyList};
@@ -438,10 +437,6 @@ impl Interests {
 }
 
 impl File for Epoll {
-    fn as_epoll(&self) -> Option<&Epoll> {
-        Some(self)
-    }
-
     fn can_be_watched(&self) -> bool {
         true
     }
@@ -465,10 +460,6 @@ impl File for Epoll {
 
     fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {
         try_string(b"anon_inode:[eventpoll]")
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -6,7 +6,6 @@
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
-use core::any::Any;
 use quaject::Sharing;
 use quaject::counter::{self, CounterCore};
 use quaject::look::Looker;
@@ -126,9 +125,5 @@ impl File for EventFd {
 
     fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {
         try_string(b"anon_inode:[eventfd]")
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -6,7 +6,6 @@
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
-use core::any::Any;
 use core::fmt::{self, Write};
 use core::sync::atomic::Ordering;
 use quaject::Sharing;
@@ -118,10 +117,6 @@ impl File for Inotify {
             result = result.and(line);
         });
         result
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

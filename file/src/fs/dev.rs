@@ -11,7 +11,6 @@ use abi::linux::{
 };
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use core::any::Any;
 use sync::Monitor;
 use vm::user;
 
@@ -203,10 +202,6 @@ impl File for Memory {
 
     fn reusable(&self) -> bool {
         *self != Memory::Log
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

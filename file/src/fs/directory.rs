@@ -4,7 +4,6 @@
 //! `readdir` order.
 
 use abi::errno::{Errno, Result};
-use core::any::Any;
 
 use super::inode::DirSink;
 use crate::fs::file::{File, OpenFile};
@@ -33,9 +32,5 @@ impl File for Directory {
     fn readdir(&self, of: &OpenFile, sink: &mut dyn DirSink) -> Result<()> {
         let inode = of.inode().ok_or(Errno::ENOTDIR)?;
         of.put_offset(|from| inode.readdir(from, sink)).map(drop)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

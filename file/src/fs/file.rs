@@ -127,10 +127,6 @@ pub trait File: Send + Sync + Any {
     fn wakes_each_time(&self) -> bool {
         false
     }
-    /// The epoll instance that it is.
-    fn as_epoll(&self) -> Option<&crate::epoll::Epoll> {
-        None
-    }
     /// Whether an epoll instance may watch it: [`File::poll`] enrols the caller.
     fn can_be_watched(&self) -> bool {
         false
@@ -298,8 +294,6 @@ pub trait File: Send + Sync + Any {
     fn info(&self, _of: &OpenFile, _out: &mut dyn core::fmt::Write) -> core::fmt::Result {
         Ok(())
     }
-    /// For callers that need the concrete type (a terminal for `tcsetpgrp`, a pipe for `F_GETPIPE_SZ`).
-    fn as_any(&self) -> &dyn Any;
 }
 
 /// How bytes are moved between a file and a pipe ([`File::splices`]).
@@ -778,7 +772,7 @@ impl OpenFile {
 
     /// The behaviour as the type `T`, if it is one.
     pub fn file_as<T: File>(&self) -> Option<&T> {
-        self.file.as_any().downcast_ref()
+        (&*self.file as &dyn Any).downcast_ref()
     }
 
     /// The inode, of a file that has one.

@@ -10,7 +10,6 @@ use abi::linux::{
     O_NOFOLLOW, O_PATH, O_RDONLY, O_RDWR, O_TMPFILE, O_TRUNC, O_WRONLY, S_IFMT, S_IFREG,
 };
 use alloc::sync::Arc;
-use core::any::Any;
 
 use super::attr::Kind;
 use super::busy::Writing;
@@ -229,8 +228,4 @@ fn temporary(
 /// An `O_PATH` description: a place, and nothing that can be done there.
 struct PathOnly;
 
-impl File for PathOnly {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
+impl File for PathOnly {}

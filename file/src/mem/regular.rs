@@ -274,10 +274,6 @@ impl File for MemNode {
     fn reusable(&self) -> bool {
         true
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 /// A file's pages for mappings.

@@ -346,10 +346,6 @@ impl File for Opened {
     fn is_bounded(&self) -> bool {
         true
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }
 
 /// An open directory.
@@ -395,9 +391,5 @@ impl File for Listing {
 
     fn told_of_all(&self, _of: &OpenFile) -> Result<()> {
         self.errors.tell(&self.told_of_all)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

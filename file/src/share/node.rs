@@ -297,7 +297,7 @@ impl Node {
     pub(super) fn outgrow(&self, pages: &Arc<Cached>) {
         pages.set_long();
         each_description(|of| {
-            let opened = of.file().as_any().downcast_ref::<Opened>();
+            let opened = of.file_as::<Opened>();
             if opened.is_some_and(|opened| opened.is_of(pages)) {
                 replug_everywhere(of);
             }

@@ -7,7 +7,6 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::any::Any;
 use quaject::pipe::{self, Patience, PipeCore};
 use quaject::{DescFn, Sharing, Unmade};
 
@@ -263,9 +262,5 @@ impl File for Open {
 
     fn label(&self, _of: &OpenFile) -> Result<String> {
         try_text(format_args!("socket:[{}]", self.0.ino))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -50,7 +50,7 @@ fn new(cloexec: bool) -> Result<usize> {
 
 /// The instance of a description. EINVAL.
 fn instance(of: &OpenFile) -> Result<&Epoll> {
-    of.file().as_epoll().ok_or(Errno::EINVAL)
+    of.file_as().ok_or(Errno::EINVAL)
 }
 
 fn control(args: &mut Args) -> Result<usize> {
@@ -99,7 +99,7 @@ fn outright(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> isi
     let Some(of) = (unsafe { files.at_hand(fd) }) else {
         return LEFT;
     };
-    let Some(epoll) = of.file().as_epoll() else {
+    let Some(epoll) = of.file_as::<Epoll>() else {
         return LEFT;
     };
     let reported = epoll.take_outright(most, events);

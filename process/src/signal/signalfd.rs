@@ -12,7 +12,6 @@
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
-use core::any::Any;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU64, Ordering};
 use quaject::Sharing;
@@ -165,10 +164,6 @@ impl File for SignalFd {
 
     fn info(&self, _of: &OpenFile, out: &mut dyn Write) -> fmt::Result {
         writeln!(out, "sigmask:\t{:016x}", self.wanted())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -10,7 +10,6 @@
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
-use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use machine::clock::now_ns;
 use machine::date::Date;
@@ -413,9 +412,5 @@ impl File for Rtc {
 
     fn can_be_watched(&self) -> bool {
         true
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -14,7 +14,6 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use machine::clock::now_ns;
 use quaject::Sharing;
@@ -346,10 +345,6 @@ impl File for TimerFd {
 
     fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {
         try_string(b"anon_inode:[timerfd]")
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

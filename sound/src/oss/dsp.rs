@@ -5,7 +5,6 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
-use core::any::Any;
 use file::gauge::Gauges;
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS, WRITES};
@@ -231,9 +230,5 @@ impl File for Dsp {
         if let Some(play) = &self.play {
             play.end(&settings);
         }
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

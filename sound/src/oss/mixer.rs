@@ -5,7 +5,6 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
-use core::any::Any;
 use core::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 use device::{names, sound};
 use file::{File, OpenFile};
@@ -115,9 +114,5 @@ impl File for Mixer {
 
     fn is_always_ready(&self) -> bool {
         true
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -5,7 +5,6 @@
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
-use core::any::Any;
 
 use super::files::Named;
 use account::{Cred, caller};
@@ -82,9 +81,5 @@ impl File for Open {
 
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
         self.text.lseek(of, offset, whence)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

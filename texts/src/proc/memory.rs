@@ -7,7 +7,6 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::linux::{SEEK_CUR, SEEK_SET};
 use alloc::sync::Arc;
-use core::any::Any;
 
 use file::fs::text::Opened;
 use file::io::IoBuf;
@@ -99,9 +98,5 @@ impl File for Seen {
             SEEK_CUR => Ok(at.wrapping_add(offset as u64)),
             _ => Err(Errno::EINVAL),
         })
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -74,8 +74,4 @@ impl File for Opened {
             _ => Err(Errno::ENOTTY),
         }
     }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
 }

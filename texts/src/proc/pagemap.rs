@@ -6,7 +6,6 @@
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};
 use alloc::sync::Arc;
-use core::any::Any;
 
 use file::fs::text::Opened;
 use file::io::IoBuf;
@@ -91,9 +90,5 @@ impl File for Seen {
 
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
         of.sought(offset, whence, || None)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -4,7 +4,6 @@
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
-use core::any::Any;
 
 use file::fs::text::Opened;
 use file::io::IoBuf;
@@ -64,9 +63,5 @@ impl File for Opening {
 
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
         of.sought(offset, whence, || None)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

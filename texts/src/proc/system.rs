@@ -13,7 +13,6 @@ use abi::linux::SOMAXCONN;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::any::Any;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU64, Ordering};
 use machine::cpu::MAX_CPUS;
@@ -612,9 +611,5 @@ struct Kmsg;
 impl File for Kmsg {
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         file::fs::dev::read_log(of, buf)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -6,7 +6,6 @@
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
-use core::any::Any;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
@@ -192,9 +191,5 @@ impl File for Opening {
 
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
         of.sought(offset, whence, || None)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

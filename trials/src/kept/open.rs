@@ -6,7 +6,6 @@
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
-use core::any::Any;
 use core::sync::atomic::{AtomicU32, Ordering};
 use file::cache::{Cached, PagesPager, routines};
 use file::fs::file::{DescRoutine, DescRoutines};
@@ -113,9 +112,5 @@ impl File for Opened {
             (false, true) => Err(Errno::EACCES),
             (false, false) => Ok((self.pager(of)?, false)),
         }
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -5,7 +5,6 @@
 //! each of them take N microseconds. Read, it says `fills N stores N`: how many there were.
 
 use abi::errno::{Errno, Result};
-use core::any::Any;
 use core::sync::atomic::{AtomicU64, Ordering};
 use file::io::IoBuf;
 use file::{File, OpenFile};
@@ -95,9 +94,5 @@ impl File for Plan {
 
     fn truncate(&self, _of: &OpenFile, _size: u64) -> Result<()> {
         Ok(())
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

@@ -4,7 +4,6 @@
 //! *Interface*: [`TABLE`].
 
 use alloc::sync::Arc;
-use core::any::Any;
 
 use abi::linux::O_RDWR;
 use file::files::Files;
@@ -37,10 +36,6 @@ struct Noted;
 impl File for Noted {
     fn close(&self, _: &OpenFile) {
         TABLE.tally.left(1);
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

@@ -9,7 +9,6 @@ use abi::layout::PAGE;
 use account::caller;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 use sync::Monitor;
 
 use super::Setter;
@@ -170,9 +169,5 @@ impl File for Text {
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
         // The end is unknown before it was read.
         of.sought(offset, whence, || None)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

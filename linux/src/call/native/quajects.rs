@@ -16,7 +16,6 @@ use abi::linux::O_RDWR;
 use abi::{native, nr};
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::any::Any;
 use file::filters::Course;
 use file::fs::text::{Out, Piece};
 use file::io::IoBuf;
@@ -403,9 +402,5 @@ impl File for Handle {
             header.class().name,
             header.number()
         ))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }

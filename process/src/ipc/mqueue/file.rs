@@ -4,7 +4,6 @@
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
-use core::any::Any;
 use core::fmt;
 
 use super::Queue;
@@ -86,9 +85,5 @@ impl File for Open {
 
     fn can_be_watched(&self) -> bool {
         true
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
