@@ -23,6 +23,9 @@
 
 extern crate alloc;
 
+mod alarm;
+#[cfg(test)]
+mod alarm_tests;
 mod balance;
 mod entry;
 mod native;
@@ -45,12 +48,13 @@ pub use entry::gate::{before_user, debug_trap, irq_exit};
 pub use entry::protect::{Return, forget as forget_procedures, protected_return};
 pub use native::ops::{EVENTS, find, hold_self, safe_point, wait, wait_interruptible};
 pub use running::block::{resume, resume_address, start, suspend, yield_now};
-pub use running::budget::{Busy, Terms};
 pub use running::on_demand::OnDemand;
-pub use running::spawn::{Body, Spec, bury, create, exit, give_up_waiting, spawn};
+pub use running::spawn::{Body, Spec, bury, create, exit, spawn};
 pub use running::start_up::{CpuStats, idle, init, stats};
 pub use running::urgent::{Place, give_up_turn, settle};
 pub use switch::fp::no_fpu;
+pub use tte::budget::{Busy, Terms};
+pub use tte::parts::give_up_waiting;
 pub use tte::signal::{Mode, Procedure, Refused};
 /// Offset in a thread table entry of its owner word ([`Tte::owner`](tte::Tte::owner)), for generated code.
 pub const OWNER_OFFSET: usize = core::mem::offset_of!(tte::Tte, owner);
@@ -68,7 +72,7 @@ pub const STATE_OFFSET: usize = core::mem::offset_of!(tte::Tte, state);
 /// Offset of the byte in which [`KIND_FP`] says that the thread has vector registers.
 pub const KIND_OFFSET: usize = core::mem::offset_of!(tte::Tte, kind);
 /// See [`KIND_OFFSET`].
-pub const KIND_FP: u8 = switch::Kind::FP.bits();
+pub const KIND_FP: u8 = tte::code::Kind::FP.bits();
 /// Offset of the address of a thread's area for restartable sequences.
 pub const SEQUENCE_AREA_OFFSET: usize = core::mem::offset_of!(tte::Tte, sequence_area);
 pub use tte::{

@@ -5,18 +5,14 @@
 #![expect(clippy::disallowed_methods, reason = "at boot, before there are users")]
 
 use crate::entry::chain::chain;
-use crate::resume;
 use crate::running::block::resume_address;
 use crate::running::local::local;
 use crate::running::spawn::{Body, Spec, bury, create, spawn};
-use crate::start;
-use crate::suspend;
 use crate::time::clock::{WakeUp, alarm, cancel, sleep_until};
 use crate::tte::flags::{ASLEEP, DEAD};
 use crate::tte::signal::{Mode, Procedure};
 use crate::tte::{Thread, current, for_each};
-use crate::wait;
-use crate::yield_now;
+use crate::{resume, start, suspend, wait, yield_now};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use machine::clock::{now_ns, tsc};

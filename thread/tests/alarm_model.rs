@@ -126,7 +126,7 @@ mod strong {
         pub(crate) use constructor;
     }
     #[allow(dead_code)]
-    #[path = "../src/time/alarm.rs"]
+    #[path = "../src/alarm.rs"]
     pub mod alarm;
     models!();
 }
@@ -153,7 +153,7 @@ mod weak {
         }
     }
     #[allow(dead_code)]
-    #[path = "../src/time/alarm.rs"]
+    #[path = "../src/alarm.rs"]
     pub mod alarm;
     models!();
 }

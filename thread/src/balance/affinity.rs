@@ -10,18 +10,14 @@
 //! alarm of its CPU sends it to another one. Only a CPU that has switched a thread out may send it away.
 
 use crate::balance::shelf::Shelf;
-use crate::running::block;
-use crate::running::kick;
 use crate::running::local::{here, local};
+use crate::running::{block, kick};
 use crate::time::clock;
 use crate::tte::flags::SEQUENCE;
 use crate::tte::{Tte, current, token};
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::Ordering;
 use machine::clock::now_ns;
 use machine::cpu::{cpus, irq_disable, irq_enable};
-
-/// The CPUs of a thread that may run anywhere.
-pub(crate) const ANYWHERE: u32 = u32::MAX;
 
 /// Whether a thread on a shelf may run on CPU number `cpu`.
 pub(crate) fn may_run(tte: *mut Tte, cpu: usize) -> bool {
@@ -62,29 +58,6 @@ impl Tte {
     fn wished(&self) -> Option<usize> {
         let cpu = usize::from(self.wish.load(Ordering::Relaxed)).checked_sub(1)?;
         self.may_run_on(cpu).then_some(cpu)
-    }
-
-    /// Whether the thread may run on CPU number `cpu`.
-    #[inline]
-    pub(crate) fn may_run_on(&self, cpu: usize) -> bool {
-        self.allowed.load(Ordering::Relaxed) >> cpu & 1 != 0
-    }
-
-    /// Whether there is another CPU than `cpu` for it.
-    pub(crate) fn may_leave(&self, cpu: usize) -> bool {
-        let others = ((1 << cpus()) - 1) & !(1 << cpu);
-        self.allowed.load(Ordering::Relaxed) & others != 0
-    }
-
-    /// Whether the thread is on a CPU on which it may run; it is marked otherwise. After a change of either:
-    /// of two that change both at once, the later one sees the thread's new place.
-    pub(crate) fn is_in_place(&self) -> bool {
-        fence(Ordering::SeqCst);
-        let right = self.may_run_on(self.cpu());
-        if !right {
-            self.state.fetch_or(SEQUENCE, Ordering::AcqRel);
-        }
-        right
     }
 }
 

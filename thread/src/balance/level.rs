@@ -100,8 +100,8 @@ fn receiver(here: usize, count: usize, ready: impl Fn(usize) -> u32, may: bool) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::running::ready::{End, URGENT};
-    use crate::tte::detached;
+    use crate::running::ready::End;
+    use crate::tte::{URGENT, detached};
     use machine::cpu::MAX_CPUS;
 
     #[test]

@@ -34,14 +34,14 @@ pub mod sample;
 pub mod shelf;
 pub(crate) mod spread;
 
-use crate::balance::affinity::{ANYWHERE, may_run};
-use crate::running::block;
-use crate::running::kick;
+use crate::balance::affinity::may_run;
 use crate::running::local::{IDLE, Local, STILL, local};
 use crate::running::ready::{End, ReadyRing, rank};
-use crate::switch::Kind;
+use crate::running::{block, kick};
 use crate::time::timer;
-use crate::tte::Tte;
+use crate::tte::code::Kind;
+use crate::tte::used::ticks_to_ns;
+use crate::tte::{ANYWHERE, Tte};
 use core::sync::atomic::Ordering;
 use machine::clock::tsc;
 use machine::cpu::{Cpu, cpus};
@@ -86,7 +86,7 @@ fn offer_spare(local: &Local, me: &Tte, now: u64) -> usize {
 
 fn waited_long(tte: &Tte) -> bool {
     let waited = tsc().wrapping_sub(tte.in_at.load(Ordering::Relaxed));
-    timer::ticks_to_ns(waited) >= tte.quantum_ns()
+    ticks_to_ns(waited) >= tte.quantum_ns()
 }
 
 /// Called when a quantum is over, or has passed in which threads only woke each other or yielded to each

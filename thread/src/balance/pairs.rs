@@ -12,31 +12,11 @@
 //! device may come to that device's CPU, if it fits.
 //! Source: dissertation, section 6.4.3.
 
-use crate::switch::Kind;
-use crate::time::timer::ticks_to_ns;
 use crate::tte::Tte;
-use core::sync::atomic::{AtomicU64, Ordering};
-use feedback::pair::{Load, WORDS};
+use crate::tte::code::Kind;
+use crate::tte::used::ticks_to_ns;
+use core::sync::atomic::Ordering;
 use machine::clock::{now_ns, tsc};
-
-/// A thread's load. Its words may be those of two wakers, half and half, and then a decision comes later. A
-/// new thread has the last one's of its entry, which is soon too old to count.
-pub(crate) struct Kept([AtomicU64; WORDS]);
-
-impl Kept {
-    pub(crate) const fn new() -> Kept {
-        Kept([const { AtomicU64::new(0) }; WORDS])
-    }
-
-    fn get(&self) -> Load {
-        Load::of(core::array::from_fn(|i| self.0[i].load(Ordering::Relaxed)))
-    }
-
-    fn set(&self, load: Load) {
-        let words = self.0.iter().zip(load.words());
-        words.for_each(|(to, word)| to.store(word, Ordering::Relaxed));
-    }
-}
 
 /// Whether `tte`, which `me` has woken, goes to `me`'s CPU although its own has nothing else to do.
 pub(crate) fn together(me: &Tte, tte: &Tte) -> bool {
@@ -73,10 +53,9 @@ fn joins(me: &Tte, tte: &Tte, now: u64, stamp: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::running::ready::URGENT;
-    use crate::time::timer::ns_to_ticks;
-    use crate::tte::detached;
     use crate::tte::membership::Ring;
+    use crate::tte::used::ns_to_ticks;
+    use crate::tte::{URGENT, detached};
     use feedback::pair::WINDOW_NS;
 
     const MS: u64 = 1_000_000;

@@ -16,6 +16,7 @@ use crate::balance::average;
 use crate::running::local::Local;
 use crate::time::{demand, grain};
 use crate::tte::Tte;
+pub use crate::tte::samples::Split;
 use core::sync::atomic::{AtomicU64, Ordering};
 use machine::clock::{now_ns, tsc};
 use machine::cpu::this_cpu;
@@ -32,50 +33,6 @@ static WATCHER: Once<fn(u64)> = Once::new();
 /// timer's interrupt. Once.
 pub fn watch_with(watcher: fn(u64)) {
     let _again = WATCHER.set(watcher);
-}
-
-/// Sampled time, in counts of the time-stamp counter.
-pub(crate) struct Samples {
-    user: AtomicU64,
-    nice: AtomicU64,
-    system: AtomicU64,
-}
-
-/// Sampled time, nanoseconds: parts of it in proportion to which the exact time is divided.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Split {
-    /// Of programs.
-    pub user: u64,
-    /// Of nice programs. Not used for a thread, whose user time is all in `user`.
-    pub nice: u64,
-    /// Of the kernel.
-    pub system: u64,
-}
-
-impl Samples {
-    pub(crate) const fn new() -> Samples {
-        Samples {
-            user: AtomicU64::new(0),
-            nice: AtomicU64::new(0),
-            system: AtomicU64::new(0),
-        }
-    }
-
-    pub(crate) fn reset(&self) {
-        for part in [&self.user, &self.nice, &self.system] {
-            part.store(0, Ordering::Relaxed);
-        }
-    }
-
-    fn split(&self) -> Split {
-        let [user, nice, system] =
-            [&self.user, &self.nice, &self.system].map(|part| match part.load(Ordering::Relaxed) {
-                // Most threads end before anything has been seen of them.
-                0 => 0,
-                ticks => crate::time::timer::ticks_to_ns(ticks),
-            });
-        Split { user, nice, system }
-    }
 }
 
 /// Adds to a word that only this CPU writes.

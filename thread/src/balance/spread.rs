@@ -10,10 +10,9 @@
 //! threads. If that CPU has got a more urgent thread when this one comes there, it sends this one on by the
 //! same rule.
 
-use crate::balance::affinity::ANYWHERE;
 use crate::running::block;
 use crate::running::local::{IDLE, Local, local};
-use crate::tte::Tte;
+use crate::tte::{ANYWHERE, Tte};
 use core::sync::atomic::Ordering;
 use machine::cpu::cpus;
 

@@ -30,6 +30,7 @@
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
 
 use crate::tte::Tte;
+use crate::tte::code::{Dispatcher, Jump};
 use abi::errno::Errno;
 use abi::nr;
 use codegen::methods::jump_through;
@@ -175,12 +176,6 @@ pub struct Own<'a> {
 
 /// Most calls of a program's own.
 pub const MAX_OWN: usize = 16;
-
-/// Entered by a jump from the CPU's `syscall` stub; Rust never calls it.
-pub struct Jump;
-
-/// A thread's dispatcher.
-pub struct Dispatcher(Routine<Jump>);
 
 static DISPATCHER: Class = Class::new("thread.dispatcher");
 static FRONT: Class = Class::new("thread.dispatcher.own");

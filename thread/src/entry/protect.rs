@@ -12,9 +12,10 @@
 //! Source: dissertation, section 4.3.1.
 
 use crate::native::job;
-use crate::switch::fp::{self, FpArea};
+use crate::switch::fp;
 use crate::tte::flags::CALL;
-use crate::tte::{NoMemory, Tte, current};
+use crate::tte::interrupted::Interrupted;
+use crate::tte::{Tte, current};
 use abi::layout::{PROTECTED_RETURN, USER_END};
 use codegen::refusal::refused;
 use core::sync::atomic::Ordering;
@@ -26,23 +27,6 @@ pub const DEPTH: usize = 16;
 const RED_ZONE: u64 = 128;
 /// Trap, direction and resume flags: clear when a procedure starts.
 const RFLAGS_CLEARED: u64 = 1 << 8 | 1 << 10 | 1 << 16;
-
-/// The state that a procedure has interrupted.
-pub(crate) struct Interrupted {
-    frame: TrapFrame,
-    fp: Option<FpArea>,
-}
-
-impl Interrupted {
-    fn copy(&self) -> Result<Interrupted, NoMemory> {
-        let fp = match &self.fp {
-            Some(area) => Some(area.copy()?),
-            None => None,
-        };
-        let frame = self.frame;
-        Ok(Interrupted { frame, fp })
-    }
-}
 
 /// How a procedure's return was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,29 +111,4 @@ pub fn forget() {
     me.ends.store(false, Ordering::Relaxed);
     job::forget(me);
     me.signals.reset();
-}
-
-/// A new thread continues inside the procedures that `me`, the running one, is in (fork). Only the caller can
-/// reach `child`.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "room is made, which may be refused"
-)]
-pub(crate) fn inherit(me: &Tte, child: &Tte) -> Result<(), NoMemory> {
-    let ends = me.ends.load(Ordering::Relaxed);
-    child.ends.store(ends, Ordering::Relaxed);
-    // SAFETY: the thread itself.
-    let own = &unsafe { me.parts() }.calls;
-    if own.is_empty() {
-        return Ok(());
-    }
-    // SAFETY: the caller's promise.
-    let calls = &mut unsafe { child.parts() }.calls;
-    if refused() || calls.try_reserve(own.len()).is_err() {
-        return Err(NoMemory);
-    }
-    for interrupted in own {
-        calls.push(interrupted.copy()?);
-    }
-    Ok(())
 }

@@ -8,7 +8,8 @@
 //! earlier anyway. It is called once for a job, as by `interrupt`.
 //! Source: dissertation, section 6.4.2; the arithmetic is in `feedback::estimate`.
 
-use crate::time::clock::{self, AlarmId};
+use crate::time::clock;
+use crate::tte::job::Job;
 use crate::tte::signal::{Mode, Procedure};
 use crate::tte::{NoMemory, Tte, current};
 use feedback::estimate::{ENOUGH, Estimate};
@@ -19,17 +20,6 @@ const SHORTEST_NS: u64 = 1_000_000;
 const LONGEST_NS: u64 = 50_000_000;
 /// Looks until the deadline, within these bounds.
 const LOOKS: u64 = 32;
-
-/// A thread's job.
-pub(crate) struct Job {
-    estimate: Estimate,
-    /// The user's procedure, until it has been called.
-    procedure: Option<Procedure>,
-    /// The time between looks.
-    interval_ns: u64,
-    next_ns: u64,
-    alarm: Option<AlarmId>,
-}
 
 /// Shows `me`, the running thread, its job. `f` does not sleep.
 fn with_job<R>(me: &Tte, f: impl FnOnce(&mut Option<Job>) -> R) -> R {
@@ -86,13 +76,7 @@ pub fn give_up() {
 
 /// The same, of `me`, the running thread.
 pub(crate) fn forget(me: &Tte) {
-    end(with_job(me, Option::take));
-}
-
-/// The end of a job, if there is one.
-#[inline]
-pub(crate) fn end(job: Option<Job>) {
-    if let Some(alarm) = job.and_then(|job| job.alarm) {
+    if let Some(alarm) = with_job(me, Option::take).and_then(|job| job.alarm) {
         clock::cancel(alarm);
     }
 }

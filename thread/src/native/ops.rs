@@ -18,12 +18,11 @@ use crate::running::kick;
 use crate::running::local::here;
 use crate::tte;
 use crate::tte::flags::{
-    ASLEEP, CALL, HELD, KILLED, PENDING, POKED, SEQUENCE, SIGNAL, STEP, STOPME, STOPPED, TOKEN,
+    ASLEEP, CALL, HELD, KILLED, PENDING, POKED, SIGNAL, STEP, STOPME, STOPPED, TOKEN,
 };
-use crate::tte::sequence;
 use crate::tte::signal::{Mode, Procedure, Refused};
-use crate::tte::token::{self, Given, Taken};
-use crate::tte::{Tte, current};
+use crate::tte::token::{Given, Taken};
+use crate::tte::{Tte, current, token};
 use abi::native;
 use core::sync::atomic::Ordering;
 use machine::cpu::{irq_disable, irq_enable};
@@ -171,46 +170,10 @@ impl Tte {
         self.flags() & KILLED != 0
     }
 
-    /// The running thread, which this is, has restartable sequences from now on, named in the program's
-    /// memory at `area`, and is to look before it is in user mode again.
-    pub fn watch_sequences(&self, area: usize) {
-        self.sequence_area.store(area, Ordering::Relaxed);
-        self.sequences.store(SEQUENCE, Ordering::Relaxed);
-        self.note_sequence();
-    }
-
-    /// It has none any more.
-    pub fn forget_sequences(&self) {
-        self.sequence_area.store(0, Ordering::Relaxed);
-        self.sequences.store(0, Ordering::Relaxed);
-        self.take_sequence();
-    }
-
-    /// So has `child`, which has not started.
-    pub fn bequeath_sequences(&self, child: &Tte) {
-        let area = self.sequence_area.load(Ordering::Relaxed);
-        child.sequence_area.store(area, Ordering::Relaxed);
-        child
-            .sequences
-            .store(self.sequences.load(Ordering::Relaxed), Ordering::Relaxed);
-        child.note_sequence();
-    }
-
-    /// If it has some, it is to look before it is in user mode again.
-    #[inline(always)]
-    pub fn note_sequence(&self) {
-        sequence::note(&self.sequences, &self.state);
-    }
-
     /// If it is in one, it is to look at once: the next interrupt of its CPU makes it do so.
     pub fn interrupt_sequence(&self) {
         self.note_sequence();
         self.nudge();
-    }
-
-    /// The running thread is about to look.
-    pub fn take_sequence(&self) {
-        sequence::take(&self.state);
     }
 
     fn attention(&self, mark: u32) {

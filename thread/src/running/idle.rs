@@ -14,9 +14,8 @@
 
 use crate::balance;
 use crate::balance::sample;
-use crate::running::block;
 use crate::running::local::{IDLE, Local, here};
-use crate::running::spawn;
+use crate::running::{block, spawn};
 use crate::tte::Tte;
 use machine::cpu::{Cpu, cpus, irq_disable, irq_enable};
 

@@ -4,9 +4,8 @@
 //! grace periods.
 
 use crate::running::asked::Asked;
-use crate::running::block;
-use crate::running::donate;
 use crate::running::local::here;
+use crate::running::{block, donate};
 use core::sync::atomic::{AtomicU8, Ordering};
 use machine::cpu::MAX_CPUS;
 use machine::trap::TrapFrame;

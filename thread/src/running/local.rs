@@ -2,13 +2,13 @@
 //!
 //! *Interface*: [`Local`]; [`here`] gives the running CPU's parts, with interrupts off.
 
-use crate::balance::sample::Samples;
+use crate::alarm::{AlarmHeap, Slots};
 use crate::balance::shelf::Idlers;
 use crate::entry::chain::Chain;
 use crate::running::ready::ReadyRing;
-use crate::time::alarm::{AlarmHeap, Slots};
 use crate::time::grain::Grain;
 use crate::tte::Tte;
+use crate::tte::samples::Samples;
 use core::cell::UnsafeCell;
 use core::ptr::null_mut;
 use core::sync::atomic::{

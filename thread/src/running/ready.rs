@@ -28,7 +28,7 @@ use crate::balance::shelf::Shelf;
 use crate::running::budget;
 use crate::tte::flags::ASLEEP;
 use crate::tte::membership::Ring;
-use crate::tte::{LEVELS, Tte};
+use crate::tte::{LEVELS, Tte, URGENT};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, fence};
@@ -58,9 +58,6 @@ const fn policy() -> [u8; TURNS] {
     table
 }
 
-/// The level of threads with a real-time policy, beyond those of the table: while it has a thread, the turn
-/// routine gives the others no turn.
-pub const URGENT: u8 = 15;
 /// Places for levels.
 pub(crate) const RINGS: usize = 16;
 /// Set in `populated` while there is an urgent thread: never one bit alone, so that every link leads

@@ -10,18 +10,21 @@
 //! of itself.
 //! Source: dissertation, sections 4.3 and 5.3.2 (table 5.2: Create, Destroy).
 
-use crate::entry::dispatch::{self, Dispatcher, Kpt, NoLeaves, Plan};
-use crate::entry::outright;
-use crate::entry::protect;
-use crate::native::job;
+use crate::entry::dispatch::{Kpt, NoLeaves, Plan};
+use crate::entry::{dispatch, outright};
 use crate::running::block::{start, switch};
 use crate::running::local::here;
-use crate::switch::fp;
 use crate::switch::fp::FpChange;
-use crate::switch::{Keys, Kind, SwitchCode};
+use crate::switch::{Keys, fp};
+use crate::time::clock;
 use crate::tte;
+use crate::tte::area::FpArea;
+use crate::tte::code::{Dispatcher, Kind, SwitchCode};
 use crate::tte::flags::DEAD;
-use crate::tte::{NoMemory, Parts, QUANTUM_NS, Remains, Thread, Tte, activate};
+use crate::tte::interrupted;
+use crate::tte::parts::Parts;
+use crate::tte::parts::dismantle;
+use crate::tte::{NoMemory, QUANTUM_NS, Remains, Thread, Tte, activate};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use machine::cpu::{StackBase, irq_disable, irq_enable, irq_restore, irq_save};
@@ -122,7 +125,7 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
         if parent.kind().has_any(Kind::GS.with(Kind::ASKED)) {
             kind = bequeath(parent, &thread, kind);
         }
-        protect::inherit(parent, &thread)?;
+        interrupted::inherit(parent, &thread)?;
     } else if kind == Kind::USER && machine::mitigate::measures().eager_vectors() {
         area = Some(fp::fresh(spare)?);
         kind = kind.with(Kind::FP);
@@ -130,9 +133,7 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     // SAFETY: the thread has not started, so only the creator can reach it. Dropping the handle frees
     // everything that it owns from here on.
     let parts = unsafe { thread.parts() };
-    if core::mem::take(&mut parts.parked) {
-        PARKED.fetch_sub(1, Ordering::Relaxed);
-    }
+    parts.leave();
     let end = match &parts.stack {
         Some(stack) => stack.top,
         None => {
@@ -157,7 +158,7 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     let keys = Keys {
         tte: thread.address(),
         stack_top: top,
-        fp_area: area.as_ref().map_or(0, fp::FpArea::address),
+        fp_area: area.as_ref().map_or(0, FpArea::address),
     };
     parts.fp = area;
     parts.tally = Some(crate::native::quaject::CLASS.tally());
@@ -281,11 +282,22 @@ fn bury_each(mut hand_over: impl FnMut(Option<Remains>)) {
     while let Some((tte, more)) = take_zombie() {
         // SAFETY: it has been switched out for good, since another thread runs where it ended, and is the
         // caller's alone.
-        unsafe { dismantle(tte) };
+        unsafe {
+            end_job(tte.parts());
+            dismantle(tte);
+        }
         hand_over(tte.own_count().give_up());
         if !more {
             break;
         }
+    }
+}
+
+/// The alarm of an ended thread's job, if it has one, is not to come.
+#[inline]
+fn end_job(parts: &mut Parts) {
+    if let Some(alarm) = parts.job.take().and_then(|job| job.alarm) {
+        clock::cancel(alarm);
     }
 }
 
@@ -307,70 +319,6 @@ fn take_zombie() -> Option<(&'static Tte, bool)> {
 
 /// With so many calls a thread has shown that a dispatcher of its own will pay.
 const CALLS: u8 = 8;
-/// Most entries that keep a stack and its code while they wait in the inactive list.
-const PARKED_MOST: usize = 16;
-/// How many do.
-static PARKED: AtomicUsize = AtomicUsize::new(0);
-
-/// Frees what a thread owns besides its entry; for a few threads, stack, save area, switch code and initial
-/// dispatcher stay with the entry for the next thread. The next thread overwrites the whole area before it
-/// runs, or frees it.
-///
-/// # Safety
-/// The thread does not run and never will again, and only the caller can reach it.
-#[inline]
-pub(crate) unsafe fn dismantle(tte: &Tte) {
-    // SAFETY: the caller's promise.
-    let parts = unsafe { tte.parts() };
-    drop(parts.tally.take());
-    job::end(parts.job.take());
-    if parts.calls.capacity() != 0 {
-        drop(core::mem::take(&mut parts.calls));
-    }
-    if !parts.parked && parts.stack.is_some() {
-        parts.parked = PARKED.fetch_add(1, Ordering::Relaxed) < PARKED_MOST;
-        if !parts.parked {
-            PARKED.fetch_sub(1, Ordering::Relaxed);
-            strip(parts);
-        }
-    }
-    // A thread that still has the initial dispatcher has had no other.
-    if !tte.is_beginning() {
-        drop_dispatcher(tte);
-    }
-}
-
-/// Frees the stacks, save areas and code that entries keep for the next threads.
-pub fn give_up_waiting() {
-    tte::for_each_waiting(|tte| {
-        // SAFETY: nobody else can reach an entry that waits.
-        let parts = unsafe { tte.parts() };
-        if core::mem::take(&mut parts.parked) {
-            PARKED.fetch_sub(1, Ordering::Relaxed);
-            strip(parts);
-        }
-    });
-}
-
-/// Frees the parts that do not stay with their entry.
-#[cold]
-fn strip(parts: &mut Parts) {
-    parts.switch = None;
-    parts.fp = None;
-    parts.starter = None;
-    if let Some(stack) = parts.stack.take() {
-        vm::stack::free(stack);
-    }
-}
-
-#[inline(never)]
-fn drop_dispatcher(tte: &Tte) {
-    // Bound: generating one dispatcher (15 000 instructions); only the thread itself and a thread that
-    // changes its table.
-    let dispatcher = tte.dispatcher.lock().take();
-    drop(dispatcher);
-}
-
 impl Tte {
     /// Gives the thread a new dispatcher. Another CPU that runs the thread takes it up at its next interrupt,
     /// which this sends, or crossing; until then the old one answers. Thread context.
@@ -401,12 +349,6 @@ impl Tte {
         self.nudge();
         drop(slot);
         drop(former);
-    }
-
-    /// Whether the thread still has the dispatcher that it began with, which answers nothing itself and uses
-    /// no table.
-    pub fn is_beginning(&self) -> bool {
-        self.beginning.load(Ordering::Acquire) != 0
     }
 
     /// The running thread, which this is, makes a call: whether it has made so many that it should get a

@@ -8,16 +8,13 @@
 //! a CPU that comes up wakes threads of others before it has done anything else: those that wait until
 //! it has forgotten a translation.
 
-use crate::running::callouts;
-use crate::running::kick;
 use crate::running::local::{Local, local};
-use crate::switch::speculation;
-use crate::switch::turn;
-use crate::switch::yielding;
-use crate::switch::{Keys, Kind, SwitchCode};
+use crate::running::{callouts, kick};
+use crate::switch::{Keys, speculation, turn, yielding};
 use crate::time::{tick, timer};
-use crate::tte::flags;
-use crate::tte::{NoMemory, QUANTUM_NS, Thread, activate};
+use crate::tte::Tte;
+use crate::tte::code::{Kind, SwitchCode};
+use crate::tte::{NoMemory, QUANTUM_NS, Thread, activate, flags};
 use core::sync::atomic::Ordering;
 use machine::cpu;
 use machine::paging::{MachineStack, machine_stack};
@@ -137,6 +134,13 @@ pub fn stats(cpu: usize) -> CpuStats {
         populated: local.ring.populated.load(Ordering::Relaxed),
         stolen: local.stolen.load(Ordering::Relaxed),
         idle: idle.map_or(0, |tte| tte.serial()),
+    }
+}
+
+impl Tte {
+    /// Whether this is the idle thread of its processor.
+    pub fn is_idle(&self) -> bool {
+        self.is_kernel() && stats(self.cpu()).idle == self.serial()
     }
 }
 

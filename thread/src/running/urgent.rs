@@ -11,15 +11,14 @@
 
 use crate::balance;
 use crate::balance::affinity;
-use crate::running::block;
-use crate::running::budget::{self, Terms};
-use crate::running::kick;
 use crate::running::local::{Local, here, local};
-use crate::running::ready::{End, URGENT};
+use crate::running::ready::End;
+use crate::running::{block, budget, kick};
 use crate::switch::yielding;
-use crate::time::timer::{ns_to_ticks, ticks_to_ns};
+use crate::tte::budget::Terms;
 use crate::tte::flags::SEQUENCE;
-use crate::tte::{LEVELS, QUANTUM_NS, Tte, current};
+use crate::tte::used::{ns_to_ticks, ticks_to_ns};
+use crate::tte::{LEVELS, QUANTUM_NS, Tte, URGENT, current};
 use core::sync::atomic::Ordering;
 use machine::clock::tsc;
 use machine::cpu::{Cpu, irq_disable, irq_enable};
@@ -110,11 +109,6 @@ impl Tte {
             // It may wait for its next period.
             block::resume(self);
         }
-    }
-
-    /// Whether the thread has a real-time policy.
-    pub fn is_urgent(&self) -> bool {
-        self.wanted_level.load(Ordering::Relaxed) == URGENT
     }
 }
 

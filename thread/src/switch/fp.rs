@@ -11,22 +11,13 @@
 //! Source: dissertation, section 3.3.2.
 
 use crate::running::local::here;
-use crate::switch::{Keys, Kind, SwitchCode};
+use crate::switch::Keys;
+use crate::tte::area::FpArea;
+use crate::tte::code::{Kind, SwitchCode};
 use crate::tte::{NoMemory, Tte, current};
-use alloc::alloc::{Layout, alloc_zeroed, dealloc};
-use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
 use machine::cpu::{Cpu, irq_disable, irq_enable, irq_restore, irq_save};
 use machine::fpu;
-
-/// Offsets in the legacy part of the area.
-const FCW: usize = 0;
-const MXCSR: usize = 24;
-const MXCSR_MASK: usize = 28;
-const HEADER: usize = 512;
-const FCW_INIT: u16 = 0x037f;
-const MXCSR_INIT: u32 = 0x1f80;
-const MXCSR_DEFAULT_MASK: u32 = 0xffbf;
 
 /// The treatment of the save area by new switch code.
 pub(crate) enum FpChange {
@@ -36,80 +27,6 @@ pub(crate) enum FpChange {
     Take(FpArea),
     /// None any more.
     Drop,
-}
-
-/// A save area.
-pub(crate) struct FpArea {
-    area: NonNull<u8>,
-}
-
-// SAFETY: plain memory with one owner.
-unsafe impl Send for FpArea {}
-
-fn layout() -> Option<Layout> {
-    Layout::from_size_align(fpu::area_size(), fpu::ALIGN).ok()
-}
-
-impl FpArea {
-    /// An area in the state of a program's start.
-    fn new() -> Result<FpArea, NoMemory> {
-        let layout = layout().ok_or(NoMemory)?;
-        // SAFETY: the size is at least 512.
-        let area = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(NoMemory)?;
-        let area = FpArea { area };
-        area.set(FCW, FCW_INIT);
-        area.set(MXCSR, MXCSR_INIT);
-        Ok(area)
-    }
-
-    pub(crate) fn copy(&self) -> Result<FpArea, NoMemory> {
-        let copy = FpArea::new()?;
-        // SAFETY: two areas of this size, and no other thread uses the target.
-        unsafe {
-            let (from, to) = (self.area.as_ptr(), copy.area.as_ptr());
-            to.copy_from_nonoverlapping(from, fpu::area_size());
-        }
-        Ok(copy)
-    }
-
-    pub(crate) fn address(&self) -> usize {
-        self.area.as_ptr() as usize
-    }
-
-    /// Writes the state of a program's start. No other thread uses the area.
-    fn clear(&self) {
-        // With XSAVE's header, an empty list of components is the initial state, whatever the other bytes
-        // are; without it, the initial state is all zeros except for the two control words.
-        let (from, count) = match fpu::area_size() {
-            size if size > HEADER => (HEADER, 64),
-            size => (0, size),
-        };
-        // SAFETY: inside the area.
-        unsafe { self.area.as_ptr().add(from).write_bytes(0, count) };
-        self.set(FCW, FCW_INIT);
-        self.set(MXCSR, MXCSR_INIT);
-    }
-
-    fn set<T: Copy>(&self, offset: usize, value: T) {
-        debug_assert!(offset + size_of::<T>() <= HEADER);
-        // SAFETY: inside the area, aligned by the callers' constants.
-        unsafe { self.area.as_ptr().add(offset).cast::<T>().write(value) }
-    }
-
-    fn get<T: Copy>(&self, offset: usize) -> T {
-        debug_assert!(offset + size_of::<T>() <= HEADER + 64);
-        // SAFETY: as above.
-        unsafe { self.area.as_ptr().add(offset).cast::<T>().read() }
-    }
-}
-
-impl Drop for FpArea {
-    fn drop(&mut self) {
-        if let Some(layout) = layout() {
-            // SAFETY: allocated by `new` with this layout.
-            unsafe { dealloc(self.area.as_ptr(), layout) }
-        }
-    }
 }
 
 /// The state of a program's start, in `spare` if there is one: for a thread that has vector registers from
@@ -153,7 +70,7 @@ fn make_live(cpu: &Cpu, me: &Tte) {
     };
     fpu::clear_trap();
     // SAFETY: the area holds a valid state, and traps are off.
-    unsafe { restore(area) };
+    unsafe { area.restore() };
     cpu.fp_owner.store(me.address(), Ordering::Relaxed);
 }
 
@@ -163,7 +80,7 @@ fn settle(me: &Tte) {
     // SAFETY: the thread itself with interrupts off.
     if let Some(area) = unsafe { &me.parts().fp } {
         // SAFETY: the registers are this thread's, and traps are off.
-        unsafe { store(area) };
+        unsafe { area.store() };
     }
 }
 
@@ -185,7 +102,7 @@ pub(crate) fn inherited(me: &Tte, spare: Option<FpArea>) -> Result<Option<FpArea
     let irq = irq_save();
     // SAFETY: the state of a running thread with an area is in the registers, and traps are off. The whole
     // area is written, by an instruction that does not depend on its old contents.
-    unsafe { store(&area) };
+    unsafe { area.store() };
     irq_restore(irq);
     Ok(Some(area))
 }
@@ -231,12 +148,7 @@ pub(crate) fn reinstate(saved: Option<FpArea>) {
     let (cpu, _, me) = here();
     // SAFETY: the thread itself with interrupts off.
     if let Some(area) = unsafe { &me.parts().fp } {
-        // SAFETY: both are areas of this size.
-        unsafe {
-            area.area
-                .as_ptr()
-                .copy_from_nonoverlapping(saved.area.as_ptr(), fpu::area_size());
-        }
+        area.take_over(&saved);
         make_live(cpu, me);
     }
     irq_restore(irq);
@@ -259,8 +171,7 @@ pub fn save(buffer: &mut [u8]) -> Option<usize> {
     // SAFETY: the thread itself; see `inherited`.
     let area = unsafe { &me.parts().fp }.as_ref()?;
     let len = buffer.len().min(fpu::area_size());
-    // SAFETY: inside the area.
-    buffer[..len].copy_from_slice(unsafe { core::slice::from_raw_parts(area.area.as_ptr(), len) });
+    buffer[..len].copy_from_slice(&area.bytes()[..len]);
     Some(len)
 }
 
@@ -273,10 +184,7 @@ pub fn look<R>(look: impl FnOnce(Option<&[u8]>) -> R) -> R {
     irq_restore(irq);
     // SAFETY: the thread itself; see `inherited`.
     let area = unsafe { &me.parts().fp }.as_ref();
-    // SAFETY: the whole area.
-    let bytes =
-        |a: &FpArea| unsafe { core::slice::from_raw_parts(a.area.as_ptr(), fpu::area_size()) };
-    look(area.map(bytes))
+    look(area.map(FpArea::bytes))
 }
 
 /// Makes `state`, which a user may have written, the running thread's state, in the format of [`save`]. Parts
@@ -304,71 +212,12 @@ pub fn load(state: &[u8]) -> Result<(), NoMemory> {
     Ok(())
 }
 
-impl FpArea {
-    /// Copies `state` in and clears the parts that the processor would refuse.
-    ///
-    /// # Safety
-    /// No other thread uses the area meanwhile.
-    unsafe fn fill(&self, state: &[u8], mxcsr_mask: u32) {
-        let len = state.len().min(fpu::area_size());
-        let mask = match mxcsr_mask {
-            0 => MXCSR_DEFAULT_MASK,
-            mask => mask,
-        };
-        // SAFETY: inside the area.
-        unsafe {
-            self.area
-                .as_ptr()
-                .copy_from_nonoverlapping(state.as_ptr(), len);
-        }
-        self.set(MXCSR, self.get::<u32>(MXCSR) & mask);
-        if fpu::area_size() > HEADER {
-            // SAFETY: the 64-byte header lies inside an XSAVE area. Unknown components, the compacted format
-            // and reserved words would fault.
-            unsafe {
-                let header = self.area.as_ptr().add(HEADER).cast::<u64>();
-                let present = if len > HEADER + 8 { header.read() } else { 3 };
-                header.write_bytes(0, 8);
-                header.write(present & fpu::components());
-            }
-        }
-    }
-}
-
 /// The bits that MXCSR may have, from an area that the processor saved before; 0 without such an area.
 fn mxcsr_mask(me: &Tte) -> u32 {
     // SAFETY: the thread itself; the word is constant once saved.
     match unsafe { &me.parts().fp } {
-        Some(area) => area.get(MXCSR_MASK),
+        Some(area) => area.mxcsr_mask(),
         None => 0,
-    }
-}
-
-/// # Safety
-/// Floating-point instructions do not trap, and the registers are the area's thread's.
-unsafe fn store(area: &FpArea) {
-    let at = area.area.as_ptr();
-    // SAFETY: aligned and large enough for the enabled components.
-    unsafe {
-        if machine::features::get().xsave() {
-            core::arch::asm!("xsave64 [{}]", in(reg) at, in("eax") -1, in("edx") -1, options(nostack));
-        } else {
-            core::arch::asm!("fxsave64 [{}]", in(reg) at, options(nostack));
-        }
-    }
-}
-
-/// # Safety
-/// Floating-point instructions do not trap; the area holds a state that the processor accepts.
-unsafe fn restore(area: &FpArea) {
-    let at = area.area.as_ptr();
-    // SAFETY: as promised. The kernel itself uses none of these registers.
-    unsafe {
-        if machine::features::get().xsave() {
-            core::arch::asm!("xrstor64 [{}]", in(reg) at, in("eax") -1, in("edx") -1, options(nostack));
-        } else {
-            core::arch::asm!("fxrstor64 [{}]", in(reg) at, options(nostack));
-        }
     }
 }
 

@@ -44,6 +44,7 @@ pub mod watch;
 pub(crate) mod yielding;
 
 use crate::tte::Tte;
+use crate::tte::code::{Kind, SwitchCode};
 use crate::tte::flags::ATTENTION;
 use codegen::methods::jump_through;
 use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Template, dynasm};
@@ -51,75 +52,6 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::cpu::{Cpu, MSR_FS_BASE, MSR_GS_BASE, StackBase};
 use machine::{fpu, guard};
-
-/// The type of `sw_out`.
-pub(crate) type SwOut = extern "C" fn(&Cpu);
-
-/// Which context a thread's switch code carries: a sum of the constants.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Kind(u8);
-
-impl Kind {
-    /// Never enters user mode: no user segments, no dispatcher, hands off the floating-point unit.
-    pub const KERNEL: Kind = Kind(0);
-    /// Enters user mode.
-    pub const USER: Kind = Kind(1);
-    /// Has vector registers.
-    pub const FP: Kind = Kind(2);
-    /// Has set a GS base.
-    pub const GS: Kind = Kind(4);
-    /// Has asked for less speculation ([`crate::speculation`]).
-    pub const ASKED: Kind = Kind(64);
-    /// Has debug registers ([`crate::watch`]).
-    pub const WATCHED: Kind = Kind(128);
-    const FSGSBASE: u8 = 8;
-    const XSAVE: u8 = 16;
-    const XSAVEOPT: u8 = 32;
-
-    /// Both.
-    pub const fn with(self, other: Kind) -> Kind {
-        Kind(self.0 | other.0)
-    }
-
-    /// This one without what `other` has.
-    pub const fn without(self, other: Kind) -> Kind {
-        Kind(self.0 & !other.0)
-    }
-
-    /// Whether it has everything that `other` has.
-    pub const fn contains(self, other: Kind) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Whether it has anything that `other` has.
-    pub const fn has_any(self, other: Kind) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    pub(crate) const fn bits(self) -> u8 {
-        self.0
-    }
-
-    pub(crate) const fn from_bits(bits: u8) -> Kind {
-        Kind(bits)
-    }
-
-    /// As this processor does it.
-    fn here(self) -> Kind {
-        let found = machine::features::get();
-        let mut bits = self.0;
-        if self.0 & Kind::USER.0 != 0 && found.fsgsbase() {
-            bits |= Kind::FSGSBASE;
-        }
-        if self.0 & Kind::FP.0 != 0 && found.xsave() {
-            bits |= Kind::XSAVE;
-            if found.xsaveopt() {
-                bits |= Kind::XSAVEOPT;
-            }
-        }
-        Kind(bits)
-    }
-}
 
 /// The keys of one thread's switch code.
 #[derive(Clone, Copy, Debug)]
@@ -130,16 +62,6 @@ pub struct Keys {
     pub stack_top: usize,
     /// Address of the area for vector registers; 0 without [`Kind::FP`].
     pub fp_area: usize,
-}
-
-/// A thread's switch code.
-pub struct SwitchCode {
-    image: Routine<SwOut>,
-    variant: u8,
-    /// The requested kind; with the processor's features it became the variant.
-    kind: Kind,
-    /// As in [`Keys`].
-    fp_area: usize,
 }
 
 /// Bytes in front of `sw_in` that change the address space.
@@ -256,6 +178,17 @@ impl SwitchCode {
     /// Entry for giving way straight out of the dispatcher.
     pub fn yield_out(&self) -> usize {
         self.image.entry() + YIELD_OUT_AT[self.variant as usize].load(Ordering::Relaxed)
+    }
+}
+
+impl Tte {
+    /// Makes `code` the thread's switch code. The caller mends the links that lead to it.
+    pub(crate) fn publish(&self, kind: Kind, code: &SwitchCode) {
+        self.kind.store(kind.bits(), Ordering::Relaxed);
+        self.sw_in.store(code.sw_in(), Ordering::Relaxed);
+        self.sw_in_mm.store(code.sw_in_mm(), Ordering::Relaxed);
+        self.sw_out.store(code.sw_out(), Ordering::Relaxed);
+        self.yielding.store(code.yield_first(), Ordering::Relaxed);
     }
 }
 

@@ -10,8 +10,8 @@
 //! Source: Intel, "Speculative Execution Side Channel Mitigations"; Linux,
 //! Documentation/userspace-api/spec_ctrl.rst.
 
-use crate::switch::Kind;
 use crate::switch::fp::FpChange;
+use crate::tte::code::Kind;
 use crate::tte::{NoMemory, Tte};
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::mem::offset_of;

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::running::ready::{End, ReadyRing};
+use crate::tte::code::SwOut;
 use crate::tte::detached;
 use codegen::host::Low;
 use core::sync::atomic::Ordering::Relaxed;

@@ -10,8 +10,8 @@
 //! is left, the routine corrects the outgoing thread's link, which then leads directly to its successor.
 //! Source: dissertation, section 5.3.1.
 
-use crate::running::ready::{ReadyRing, URGENT};
-use crate::tte::Tte;
+use crate::running::ready::ReadyRing;
+use crate::tte::{Tte, URGENT};
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm, harden};
 use core::mem::offset_of;
 use machine::cpu::Cpu;

@@ -10,39 +10,15 @@
 //! kernel then continues (`machine::trap`).
 //! Source: Intel, Software Developer's Manual, volume 3, chapter 18.
 
-use crate::switch::Kind;
 use crate::switch::fp::FpChange;
+use crate::tte::code::Kind;
+use crate::tte::watched::Watched;
 use crate::tte::{NoMemory, Tte};
 use codegen::{Draft, dynasm};
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use machine::cpu::{irq_restore, irq_save};
 use machine::debug::{self, ENABLED, HITS, STEP};
-
-/// A thread's debug registers.
-pub(crate) struct Watched {
-    addresses: [AtomicU64; 4],
-    /// DR7; 0 while none is enabled.
-    control: AtomicU64,
-    /// The bits of DR6 that its debugger is to see.
-    told: AtomicU32,
-}
-
-impl Watched {
-    pub(crate) const fn new() -> Watched {
-        Watched {
-            addresses: [const { AtomicU64::new(0) }; 4],
-            control: AtomicU64::new(0),
-            told: AtomicU32::new(0),
-        }
-    }
-
-    /// None, for a new thread.
-    pub(crate) fn reset(&self) {
-        self.control.store(0, Ordering::Relaxed);
-        self.told.store(0, Ordering::Relaxed);
-    }
-}
 
 /// Loads the registers of the thread whose entry is at `tte`. Changes rcx.
 pub(crate) fn begin(d: &mut Draft, tte: i32) {

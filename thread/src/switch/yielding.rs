@@ -19,9 +19,8 @@
 //! the next thread needs) and 5.3.1.
 
 use crate::running::local::here;
-use crate::running::ready::URGENT;
-use crate::switch::{SwOut, SwitchCode};
-use crate::tte::Tte;
+use crate::tte::code::{SwOut, SwitchCode};
+use crate::tte::{Tte, URGENT};
 use core::sync::atomic::Ordering;
 use machine::cpu::Cpu;
 
@@ -113,9 +112,8 @@ pub(crate) use bare::slow;
 #[cfg(target_os = "none")]
 mod bare {
     use super::change_over;
-    use crate::running::ready::URGENT;
     use crate::switch::saved::{pop_scratch, push_scratch};
-    use crate::tte::Tte;
+    use crate::tte::{Tte, URGENT};
     use core::mem::offset_of;
     use machine::cpu::StackBase;
 

@@ -6,9 +6,9 @@
 //! them; `docs/thread.md` has the bounds.
 //! Source: dissertation, section 6.4 and table 4.3.
 
+pub use crate::alarm::AlarmId;
 use crate::running::block::{resume_address, suspend};
 use crate::running::local::{here, slots};
-use crate::time::alarm::Key;
 use crate::time::timer;
 pub use crate::time::timer::{Interrupted, interrupted};
 use crate::tte::{NoMemory, current};
@@ -16,13 +16,6 @@ use machine::clock::now_ns;
 use machine::cpu::{irq_restore, irq_save};
 
 pub mod quaject;
-
-/// Names one alarm for ever.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AlarmId {
-    cpu: u32,
-    key: Key,
-}
 
 /// Calls `call(argument)` at `at_ns`, in the timer interrupt: it may resume threads and set alarms, not
 /// sleep.

@@ -12,17 +12,15 @@
 //! Source: dissertation, section 6.3.1; Massalin and Pu 1989, section 4.4.
 
 use crate::running::local::local;
-use crate::switch::Kind;
-use crate::time::timer::ns_to_ticks;
 use crate::time::{grain, record};
+use crate::tte::code::Kind;
 use crate::tte::flags::SEQUENCE;
-use crate::tte::{QUANTUM_NS, Tte};
+use crate::tte::used::ns_to_ticks;
+use crate::tte::{QUANTUM_NS, Tte, UNKNOWN};
 use core::sync::atomic::Ordering;
 use feedback::grain::WHOLE;
 use feedback::share::{MOST, NEED, ONE, Share, most_of};
 
-/// `channels` of a thread of which it is not known.
-pub(crate) const UNKNOWN: u32 = u32::MAX;
 /// The shortest quantum, nanoseconds.
 const SHORTEST_NS: u64 = 50_000;
 

@@ -2,9 +2,6 @@
 //!
 //! *Interface*: of each file.
 
-pub(crate) mod alarm;
-#[cfg(test)]
-mod alarm_tests;
 pub mod clock;
 pub mod deadline;
 pub mod demand;
@@ -15,5 +12,5 @@ pub mod record;
 pub(crate) mod tick;
 pub(crate) mod timer;
 
-// The model of the alarms puts loom's beside them.
+// The model of clocks puts loom's beside them.
 use crate::primitive;

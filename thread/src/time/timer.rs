@@ -15,40 +15,23 @@
 //! hold the CPU for four quanta, once.
 //! Source: dissertation, section 4.3.3.
 
+use crate::alarm::Due;
 use crate::balance;
 use crate::balance::sample;
 use crate::entry::chain::chain;
 use crate::running::local::{IDLE, Local, OVERDUE, STILL, TICKING, here, running};
-use crate::running::ready::{End, URGENT};
+use crate::running::ready::End;
 use crate::running::{budget, urgent};
-use crate::switch::Kind;
 use crate::switch::yielding;
-use crate::time::alarm::Due;
 use crate::time::{demand, grain};
+use crate::tte::code::Kind;
 use crate::tte::flags::ATTENTION;
-use crate::tte::{QUANTUM_NS, Tte};
+use crate::tte::{QUANTUM_NS, Tte, URGENT};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
-use machine::clock::{at_ns, now_ns, span_ns, tsc, tsc_khz};
+use machine::clock::{at_ns, now_ns, span_ns, tsc};
 use machine::cpu::{Cpu, present};
 use machine::trap::TrapFrame;
-
-/// `ticks` of the time-stamp counter in nanoseconds.
-pub(crate) fn ticks_to_ns(ticks: u64) -> u64 {
-    let khz = tsc_khz().max(1);
-    match ticks.checked_mul(1_000_000) {
-        Some(product) => product / khz,
-        None => (u128::from(ticks) * 1_000_000 / u128::from(khz)) as u64,
-    }
-}
-
-/// Nanoseconds in counts of the time-stamp counter.
-pub(crate) fn ns_to_ticks(ns: u64) -> u64 {
-    match ns.checked_mul(tsc_khz()) {
-        Some(product) => product / 1_000_000,
-        None => (u128::from(ns) * u128::from(tsc_khz()) / 1_000_000) as u64,
-    }
-}
 
 /// Whether another thread waits for this CPU. With interrupts off.
 fn contended(local: &Local) -> bool {

@@ -9,35 +9,39 @@
 //! Progress: taking and returning an entry are lock-free; `for_each` is wait-free except for its closure.
 //! Source: dissertation, sections 3.3.2 (figure 3.4), 4.3 and 5.3.1.
 
+pub(crate) mod area;
+pub(crate) mod budget;
+pub(crate) mod code;
 pub mod flags;
+pub(crate) mod interrupted;
+pub(crate) mod job;
+pub(crate) mod load;
 pub mod membership;
+pub(crate) mod parts;
+pub(crate) mod samples;
 pub(crate) mod sequence;
 pub mod signal;
 pub mod token;
-mod used;
+pub(crate) mod used;
+pub(crate) mod watched;
 
-use crate::balance::affinity::ANYWHERE;
-use crate::balance::pairs::Kept;
-use crate::balance::sample::Samples;
-use crate::entry::dispatch::Dispatcher;
-use crate::entry::protect::Interrupted;
-use crate::native::job::Job;
-use crate::running::budget::{Budget, Terms};
-use crate::switch::fp::FpArea;
-use crate::switch::watch::Watched;
-use crate::switch::{Kind, SwitchCode};
+use crate::tte::budget::{Budget, Terms};
+use crate::tte::code::{Dispatcher, Kind};
+use crate::tte::load::Kept;
 use crate::tte::membership::Membership;
+use crate::tte::parts::Parts;
+use crate::tte::samples::Samples;
 use crate::tte::signal::Signals;
-use crate::tte::used::used;
-use alloc::vec::Vec;
+use crate::tte::used::{ticks_to_ns, used};
+use crate::tte::watched::Watched;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::ops::Deref;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
-use machine::cpu::StackBase;
+use machine::cpu::{StackBase, cpus};
 use sync::Monitor;
 use sync::stack::{Node, Stack};
 
@@ -45,6 +49,13 @@ use sync::stack::{Node, Stack};
 pub const NAME_LEN: usize = 16;
 /// Number of scheduling levels; level 0 gets every second turn.
 pub const LEVELS: usize = 8;
+/// The level of threads with a real-time policy, beyond those of the table: while it has a thread, the turn
+/// routine gives the others no turn.
+pub const URGENT: u8 = 15;
+/// The CPUs of a thread that may run anywhere.
+pub(crate) const ANYWHERE: u32 = u32::MAX;
+/// The channels of a thread of which it is not known.
+pub(crate) const UNKNOWN: u32 = u32::MAX;
 /// Bits of a handle that say where in the table the entry is.
 const INDEX_BITS: u32 = 14;
 /// A new thread's quantum, nanoseconds.
@@ -113,7 +124,7 @@ pub struct Tte {
 
     // Words that only the thread itself, its creator and the thread that frees it touch.
     pub(crate) gs_base: AtomicU64,
-    /// Bits of [`crate::switch::speculation::Asked`], with [`Kind::ASKED`].
+    /// Bits of [`crate::speculation::Asked`], with [`Kind::ASKED`].
     pub(crate) speculation: AtomicU32,
     /// The mark that it gets when it is interrupted: `flags::SEQUENCE` if it has restartable sequences, else
     /// none.
@@ -171,23 +182,6 @@ pub struct Tte {
     pub(crate) signals: Signals,
     pub(crate) dispatcher: Monitor<Option<Dispatcher>>,
     parts: UnsafeCell<Parts>,
-}
-
-/// The resources of a thread besides its entry. Accessed by the thread itself with interrupts off, by its
-/// creator before `start`, and by the thread that frees it after its end.
-pub(crate) struct Parts {
-    pub stack: Option<vm::stack::KStack>,
-    pub switch: Option<SwitchCode>,
-    /// The dispatcher of the thread's beginning.
-    pub starter: Option<Dispatcher>,
-    /// Whether stack and code wait for the next thread.
-    pub parked: bool,
-    pub fp: Option<FpArea>,
-    pub tally: Option<::quaject::class::Tally>,
-    /// The states that user procedures have interrupted, the latest last. Only for the thread itself.
-    pub calls: Vec<Interrupted>,
-    /// The job that it has declared. Only for the thread itself.
-    pub job: Option<Job>,
 }
 
 // SAFETY: every shared field is atomic; `parts` has the discipline stated on `Parts`.
@@ -261,16 +255,7 @@ impl Tte {
             name: [const { AtomicU64::new(0) }; NAME_LEN / 8],
             signals: Signals::new(),
             dispatcher: Monitor::new(None),
-            parts: UnsafeCell::new(Parts {
-                stack: None,
-                switch: None,
-                starter: None,
-                parked: false,
-                fp: None,
-                tally: None,
-                calls: Vec::new(),
-                job: None,
-            }),
+            parts: UnsafeCell::new(Parts::none()),
         }
     }
 
@@ -327,7 +312,7 @@ impl Tte {
         self.ends.store(true, Ordering::Relaxed);
     }
 
-    /// Level in the ready rings, 0 to 7, or [`URGENT`](crate::ready::URGENT).
+    /// Level in the ready rings, 0 to 7, or [`URGENT`].
     pub fn level(&self) -> u8 {
         self.wanted_level.load(Ordering::Relaxed)
     }
@@ -358,11 +343,6 @@ impl Tte {
         !self.kind().contains(Kind::USER)
     }
 
-    /// Whether this is the idle thread of its processor.
-    pub fn is_idle(&self) -> bool {
-        self.is_kernel() && crate::running::start_up::stats(self.cpu()).idle == self.serial()
-    }
-
     /// The entry of the thread's signal table for `number`.
     pub fn procedure(&self, number: usize) -> Option<crate::tte::signal::Procedure> {
         self.signals.get(number)
@@ -375,15 +355,6 @@ impl Tte {
 
     pub(crate) fn kind(&self) -> Kind {
         Kind::from_bits(self.kind.load(Ordering::Relaxed))
-    }
-
-    /// Makes `code` the thread's switch code. The caller mends the links that lead to it.
-    pub(crate) fn publish(&self, kind: Kind, code: &SwitchCode) {
-        self.kind.store(kind.bits(), Ordering::Relaxed);
-        self.sw_in.store(code.sw_in(), Ordering::Relaxed);
-        self.sw_in_mm.store(code.sw_in_mm(), Ordering::Relaxed);
-        self.sw_out.store(code.sw_out(), Ordering::Relaxed);
-        self.yielding.store(code.yield_first(), Ordering::Relaxed);
     }
 
     /// Makes CPU number `cpu` the thread's home. The caller alone may put the thread into a ring, and it is
@@ -412,6 +383,76 @@ impl Tte {
         );
     }
 
+    /// Whether the thread has a real-time policy.
+    pub fn is_urgent(&self) -> bool {
+        self.wanted_level.load(Ordering::Relaxed) == URGENT
+    }
+
+    /// Whether the thread may run on CPU number `cpu`.
+    #[inline]
+    pub(crate) fn may_run_on(&self, cpu: usize) -> bool {
+        self.allowed.load(Ordering::Relaxed) >> cpu & 1 != 0
+    }
+
+    /// Whether there is another CPU than `cpu` for it.
+    pub(crate) fn may_leave(&self, cpu: usize) -> bool {
+        let others = ((1 << cpus()) - 1) & !(1 << cpu);
+        self.allowed.load(Ordering::Relaxed) & others != 0
+    }
+
+    /// Whether the thread is on a CPU on which it may run; it is marked otherwise. After a change of either:
+    /// of two that change both at once, the later one sees the thread's new place.
+    pub(crate) fn is_in_place(&self) -> bool {
+        fence(Ordering::SeqCst);
+        let right = self.may_run_on(self.cpu());
+        if !right {
+            self.state.fetch_or(flags::SEQUENCE, Ordering::AcqRel);
+        }
+        right
+    }
+
+    /// The running thread, which this is, has restartable sequences from now on, named in the program's
+    /// memory at `area`, and is to look before it is in user mode again.
+    pub fn watch_sequences(&self, area: usize) {
+        self.sequence_area.store(area, Ordering::Relaxed);
+        self.sequences.store(flags::SEQUENCE, Ordering::Relaxed);
+        self.note_sequence();
+    }
+
+    /// It has none any more.
+    pub fn forget_sequences(&self) {
+        self.sequence_area.store(0, Ordering::Relaxed);
+        self.sequences.store(0, Ordering::Relaxed);
+        self.take_sequence();
+    }
+
+    /// So has `child`, which has not started.
+    pub fn bequeath_sequences(&self, child: &Tte) {
+        let area = self.sequence_area.load(Ordering::Relaxed);
+        child.sequence_area.store(area, Ordering::Relaxed);
+        child
+            .sequences
+            .store(self.sequences.load(Ordering::Relaxed), Ordering::Relaxed);
+        child.note_sequence();
+    }
+
+    /// If it has some, it is to look before it is in user mode again.
+    #[inline(always)]
+    pub fn note_sequence(&self) {
+        sequence::note(&self.sequences, &self.state);
+    }
+
+    /// The running thread is about to look.
+    pub fn take_sequence(&self) {
+        sequence::take(&self.state);
+    }
+
+    /// Whether the thread still has the dispatcher that it began with, which answers nothing itself and uses
+    /// no table.
+    pub fn is_beginning(&self) -> bool {
+        self.beginning.load(Ordering::Acquire) != 0
+    }
+
     /// End of the kernel stack: the address of its stack base.
     pub fn stack_top(&self) -> usize {
         self.stack_top.load(Ordering::Relaxed)
@@ -419,7 +460,7 @@ impl Tte {
 
     /// CPU time so far, nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
-        crate::time::timer::ticks_to_ns(self.ran())
+        ticks_to_ns(self.ran())
     }
 
     /// CPU time so far, in counts of the time-stamp counter.
@@ -551,7 +592,7 @@ impl Thread {
     fn retire(&self) {
         // Only a thread that never started has any left.
         // SAFETY: the last count is gone, so no other party can reach it.
-        unsafe { crate::running::spawn::dismantle(self) };
+        unsafe { parts::dismantle(self) };
         inactive::put(self);
     }
 }
@@ -636,7 +677,8 @@ fn renew(tte: &Tte) -> Thread {
     tte.takes_turns.store(false, Ordering::Relaxed);
     tte.is_raised.store(false, Ordering::Relaxed);
     tte.on_ring.leave();
-    tte.look_up_channels();
+    tte.channels.store(UNKNOWN, Ordering::Relaxed);
+    tte.used_up.store(u64::MAX, Ordering::Relaxed);
     tte.is_asked.store(false, Ordering::Relaxed);
     tte.sequence_area.store(0, Ordering::Relaxed);
     tte.signals.reset();

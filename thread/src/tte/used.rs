@@ -1,11 +1,31 @@
-//! The CPU time of a thread, read while the thread may be switched.
+//! The CPU time of a thread, read while the thread may be switched; counts of the time-stamp counter and
+//! nanoseconds.
 //!
-//! *Interface*: [`used`].
+//! *Interface*: [`used`]; [`ticks_to_ns`], [`ns_to_ticks`].
 //!
 //! One word holds the time. While the thread runs, the time stamp at its switch-in is subtracted from it, and
 //! is always the larger part, so the word is negative; the switch adds the stamp at its end. A reader that is
 //! interrupted between the word and the time stamp would count the time for which it waited, and would see
 //! its time go back afterwards.
+
+use machine::clock::tsc_khz;
+
+/// `ticks` of the time-stamp counter in nanoseconds.
+pub(crate) fn ticks_to_ns(ticks: u64) -> u64 {
+    let khz = tsc_khz().max(1);
+    match ticks.checked_mul(1_000_000) {
+        Some(product) => product / khz,
+        None => (u128::from(ticks) * 1_000_000 / u128::from(khz)) as u64,
+    }
+}
+
+/// Nanoseconds in counts of the time-stamp counter.
+pub(crate) fn ns_to_ticks(ns: u64) -> u64 {
+    match ns.checked_mul(tsc_khz()) {
+        Some(product) => product / 1_000_000,
+        None => (u128::from(ns) * u128::from(tsc_khz()) / 1_000_000) as u64,
+    }
+}
 
 /// The CPU time that `time` and the time stamp `now` say, in counts of the time-stamp counter. Both are read
 /// again if the thread was switched meanwhile.

@@ -15,9 +15,7 @@ use syn::{Attribute, Item, ItemMod, ItemUse, UseTree};
 /// smaller here.
 const KNOWN: &[(&str, &[&str])] = &[(
     "thread",
-    &[
-        "balance", "entry", "native", "running", "switch", "time", "tte",
-    ],
+    &["balance", "entry", "native", "running", "switch", "time"],
 )];
 
 /// Files that stand for the room itself.

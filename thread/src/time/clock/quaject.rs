@@ -12,7 +12,7 @@
 //! Source: dissertation, table 4.3 and figure 3.8.
 
 use super::{AlarmId, alarm, cancel};
-use crate::time::alarm::Key;
+use crate::alarm::Key;
 use crate::time::pending::{Alarms, NoRoom, Pending};
 use ::quaject::Unmade;
 use ::quaject::assembly::{Assembly, Made, Published};

@@ -1,7 +1,7 @@
 //! The alarm heap against a sorted list, in simulated time.
 
+use crate::alarm::*;
 use crate::primitive::{ALARM_CHUNK as CHUNK, ALARM_CHUNKS as CHUNKS, Ordering};
-use crate::time::alarm::*;
 
 fn random(seed: &mut u64) -> u64 {
     *seed ^= *seed << 13;

@@ -35,11 +35,18 @@ pub(crate) enum Due {
     Nothing,
 }
 
-/// Names one alarm for ever: the slot and its generation.
+/// Names one alarm of a CPU for ever: the slot and its generation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Key {
     pub slot: u32,
     pub generation: u64,
+}
+
+/// Names one alarm of any CPU for ever.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AlarmId {
+    pub(crate) cpu: u32,
+    pub(crate) key: Key,
 }
 
 pub(crate) struct Slot {
