@@ -51,8 +51,8 @@ pub fn init(cpus: usize, slow: usize) -> Result<()> {
     SEAM.store(Box::into_raw(Box::new(seam)), Ordering::Release);
     let stubs = make_stubs(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
     stubs::link(stubs);
-    let way_out = stub(&WAY_OUT, "way out", &thread::outright::way_out);
-    thread::outright::link_way_out(way_out.map_err(|OutOfCode| Errno::ENOMEM)?);
+    let way_out = stub(&WAY_OUT, "way out", &thread::dispatch::way_out);
+    thread::dispatch::link_way_out(way_out.map_err(|OutOfCode| Errno::ENOMEM)?);
     Ok(())
 }
 

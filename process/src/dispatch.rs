@@ -88,7 +88,7 @@ pub fn procedures() -> [Way; 7] {
         ("fstat", hot.fstat),
         ("futex", crate::futex::short::entry()),
         ("native call", thread::direct::entry()),
-        ("way out", thread::outright::way_out_entry()),
+        ("way out", thread::dispatch::way_out_entry()),
     ]
 }
 

@@ -31,7 +31,7 @@ use file::files::{
 use file::shared::Shared;
 use machine::cpu::StackBase;
 use sync::monitor::{CONTENDED, HELD};
-use thread::outright::way_out;
+use thread::dispatch::way_out;
 
 use crate::process::rseq;
 use crate::process::signals::action::{self, Actions};

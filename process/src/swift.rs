@@ -33,8 +33,8 @@ use machine::cpu::StackBase;
 use machine::trap::{RFLAGS_IF, RFLAGS_USER, USER_CS, USER_SS};
 use machine::{fpu, guard};
 use sync::Monitor;
+use thread::dispatch::way_out;
 use thread::flags::ATTENTION;
-use thread::outright::way_out;
 
 use crate::fp;
 use crate::frame::writer::emit_place;

@@ -4,11 +4,11 @@
 //! failing case panics, so the report names it. Figures go to the log; under icount they are instructions.
 #![expect(clippy::disallowed_methods, reason = "at boot, before there are users")]
 
-use crate::entry::chain::chain;
+use crate::clock::{WakeUp, alarm, cancel, sleep_until};
+use crate::life::spawn::{Body, Spec, bury, create, spawn};
+use crate::ring::chain::chain;
+use crate::ring::local::local;
 use crate::running::block::resume_address;
-use crate::running::local::local;
-use crate::running::spawn::{Body, Spec, bury, create, spawn};
-use crate::time::clock::{WakeUp, alarm, cancel, sleep_until};
 use crate::tte::flags::{ASLEEP, DEAD};
 use crate::tte::signal::{Mode, Procedure};
 use crate::tte::{Thread, current, for_each};

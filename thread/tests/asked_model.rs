@@ -11,7 +11,7 @@ mod primitive {
     }
     pub(crate) use constructor;
 }
-#[path = "../src/running/asked.rs"]
+#[path = "../src/ring/asked.rs"]
 mod asked;
 
 use asked::Asked;

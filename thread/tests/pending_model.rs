@@ -12,7 +12,7 @@ mod primitive {
     }
     pub(crate) use constructor;
 }
-#[path = "../src/time/pending.rs"]
+#[path = "../src/clock/pending.rs"]
 mod pending;
 
 use loom::sync::Arc;

@@ -14,7 +14,7 @@ mod primitive {
     pub(crate) use constructor;
 }
 #[allow(dead_code)]
-#[path = "../src/balance/shelf.rs"]
+#[path = "../src/ring/shelf.rs"]
 mod shelf;
 #[allow(dead_code)]
 #[path = "../src/tte/token.rs"]

@@ -139,7 +139,7 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
     for (number, to) in calls {
         WAYS[number].store(way(number, to)?, Ordering::Relaxed);
     }
-    thread::outright::link_rest(by_number(&CLASS, "rest", &WAYS)?);
+    thread::dispatch::link_rest(by_number(&CLASS, "rest", &WAYS)?);
     Ok(())
 }
 
@@ -179,7 +179,7 @@ fn way(number: usize, to: To) -> core::result::Result<usize, OutOfCode> {
         }
         To::Routine(entry) => {
             d.call_abs(entry);
-            thread::outright::way_out(d);
+            thread::dispatch::way_out(d);
         }
         To::Here(emit) => {
             emit(d, slow);

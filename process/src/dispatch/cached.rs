@@ -5,7 +5,7 @@
 //! the program's: all its threads have them, a fork's child too, and `exec` ends them.
 //!
 //! The dispatchers of the program's threads begin with a comparison for each number
-//! (`thread/src/entry/dispatch.rs`). Behind it the code loads the word that leads to the routine: its
+//! (`thread/src/dispatch/mod.rs`). Behind it the code loads the word that leads to the routine: its
 //! address is a constant, since descriptor and operation are known, so nothing is searched, checked or
 //! masked. The word is the one that every call of the operation uses. So a descriptor that closes, is opened
 //! anew, or gets other routines needs no care here; a table that moves has the dispatchers generated anew
@@ -18,7 +18,7 @@ use abi::{native, nr};
 use codegen::{Draft, dynasm, harden};
 use file::Operation;
 use file::files::{KptView, SLOTS, emit_resolved};
-use thread::outright::{rest, way_out};
+use thread::dispatch::{rest, way_out};
 
 use crate::process::Process;
 use crate::process::cached::{Operated, change, of};

@@ -12,7 +12,7 @@ impl Alarm {
     /// `None`: no memory.
     #[inline]
     pub(crate) fn timer(now: u64, at_ns: u64, bell: usize) -> Option<Alarm> {
-        // Bound: one alarm set (`thread/src/time/clock.rs`).
+        // Bound: one alarm set (`thread/src/clock/mod.rs`).
         let irq = irq_save();
         let alarm = Alarm::timer_still(now, at_ns, bell);
         irq_restore(irq);

@@ -11,9 +11,9 @@
 //! same, so five threads on four CPUs have four fifths of a CPU each.
 //! Source: dissertation, section 6.4.3.
 
-use crate::running::block;
-use crate::running::local::{Local, local};
-use crate::running::ready::{RINGS, ReadyRing, rank};
+use crate::ring::inbox::send_home;
+use crate::ring::local::{Local, local};
+use crate::ring::ready::{RINGS, ReadyRing, rank};
 use crate::tte::Tte;
 use core::sync::atomic::Ordering;
 use machine::cpu::cpus;
@@ -72,7 +72,7 @@ pub(crate) fn give(here: &Local, me: &Tte, now: u64) {
     }
     tte.invited.store(0, Ordering::Relaxed);
     tte.move_to(there);
-    block::send_home(tte);
+    send_home(tte);
 }
 
 /// The place of a thread among those that may be given to CPU number `there`, the first of which goes: in
@@ -100,7 +100,7 @@ fn receiver(here: usize, count: usize, ready: impl Fn(usize) -> u32, may: bool) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::running::ready::End;
+    use crate::ring::ready::End;
     use crate::tte::{URGENT, detached};
     use machine::cpu::MAX_CPUS;
 

@@ -1,9 +1,8 @@
 //! Balancing between CPUs: threads that have waited long go on the shelf, and idle CPUs take from all
 //! shelves.
 //!
-//! *Interface*: [`offer`] and [`turn_over`] at the timer's interrupt, [`begin`] for a new thread, [`left`]
-//! when a thread gives the CPU to one from the shelf; [`follow`] for a thread that another CPU has woken;
-//! [`steal`] and [`pass_on`] for an idle CPU. With interrupts off.
+//! *Interface*: [`offer`] and [`turn_over`] at the timer's interrupt, [`begin`] for a new thread; [`follow`]
+//! for a thread that another CPU has woken; [`steal`] and [`pass_on`] for an idle CPU. With interrupts off.
 //!
 //! A ring holds the running thread, the threads woken within the last quantum, and the next in line of each
 //! level. A thread that has waited for a whole quantum is on the CPU's shelf. An idle CPU takes it from there
@@ -26,19 +25,17 @@
 //! no other CPU may take. A machine with one CPU leaves its shelf empty.
 //! Source: dissertation, section 5.3.1.
 
-pub(crate) mod affinity;
 pub(crate) mod average;
 pub(crate) mod level;
 pub(crate) mod pairs;
 pub mod sample;
-pub mod shelf;
 pub(crate) mod spread;
 
-use crate::balance::affinity::may_run;
-use crate::running::local::{IDLE, Local, STILL, local};
-use crate::running::ready::{End, ReadyRing, rank};
-use crate::running::{block, kick};
-use crate::time::timer;
+use crate::ring::idlers::{IDLE, left, may_run, wake_one, wanted_by};
+use crate::ring::inbox::send_home;
+use crate::ring::local::{Local, STILL, local};
+use crate::ring::ready::{End, rank};
+use crate::time::quanta;
 use crate::tte::code::Kind;
 use crate::tte::used::ticks_to_ns;
 use crate::tte::{ANYWHERE, Tte};
@@ -110,7 +107,7 @@ pub(crate) fn begin(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte) -> bool {
         return false;
     }
     if local.ticking.load(Ordering::Relaxed) == STILL {
-        timer::begin(local, me);
+        quanta::begin(local, me);
     }
     // A kernel thread is made to do something beside its maker.
     if !Kind::from_bits(tte.kind.load(Ordering::Relaxed)).contains(Kind::USER) {
@@ -119,29 +116,12 @@ pub(crate) fn begin(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte) -> bool {
     true
 }
 
-/// Wakes an idle CPU, if there is one, for a thread on this CPU's shelf. Whether it did.
-pub(crate) fn left(ring: &ReadyRing) -> bool {
-    IDLE.any()
-        && ring.shelf.is_used()
-        && ring.shelf.sweep()
-        && wake_one(affinity::wanted_by(&ring.shelf))
-}
-
 /// After an idle CPU, which counts as idle no more, has found something: wakes the next if there is more.
 pub(crate) fn pass_on() {
     if IDLE.any() {
-        let wanted = |all, cpu| all | affinity::wanted_by(&local(cpu).ring.shelf);
+        let wanted = |all, cpu| all | wanted_by(&local(cpu).ring.shelf);
         wake_one((0..cpus()).fold(0, wanted));
     }
-}
-
-/// Interrupts an idle CPU, if there is one `among` these, for a thread that was put on a shelf.
-fn wake_one(among: u32) -> bool {
-    let idle = IDLE.claim(among);
-    if let Some(idle) = idle {
-        kick::send(idle);
-    }
-    idle.is_some()
 }
 
 /// In the word of the CPU that invites a thread: it is to come also when its home is idle.
@@ -169,12 +149,12 @@ pub(crate) fn follow(local: &Local, me: &Tte, tte: &Tte) -> bool {
         return false;
     }
     tte.invited.store(0, Ordering::Relaxed);
-    let there = &crate::running::local::local(invited - 1).ring;
+    let there = &crate::ring::local::local(invited - 1).ring;
     if there.ready() > 1 || core::ptr::eq(there, &local.ring) || !tte.may_run_on(invited - 1) {
         return false;
     }
     tte.move_to(invited - 1);
-    block::send_home(tte);
+    send_home(tte);
     true
 }
 

@@ -13,8 +13,9 @@
 //! user mode. There rip is the value that `syscall` left in rcx, and the time is counted as the kernel's.
 
 use crate::balance::average;
-use crate::running::local::Local;
-use crate::time::{demand, grain};
+use crate::ring::grain;
+use crate::ring::local::Local;
+use crate::time::demand;
 use crate::tte::Tte;
 pub use crate::tte::samples::Split;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -57,7 +58,7 @@ impl Tte {
 
 /// The division of the time of CPU number `cpu` by samples.
 pub fn of_cpu(cpu: usize) -> Split {
-    crate::running::local::local(cpu).samples.split()
+    crate::ring::local::local(cpu).samples.split()
 }
 
 /// Whether the interrupted instruction is a program's, and not the one that a call has just come back to.
@@ -79,7 +80,7 @@ pub(crate) fn take(local: &Local, me: &Tte, frame: &TrapFrame, now: u64) -> bool
 #[cold]
 #[inline(never)]
 fn sample(local: &Local, me: &Tte, frame: &TrapFrame, now: u64) {
-    average::look(now, crate::running::start_up::ready());
+    average::look(now, crate::ring::local::all_ready());
     let idle = !me.on_ring.is_some();
     let since = tsc().wrapping_sub(local.sampled_at.load(Ordering::Relaxed));
     local.sampled_at.store(tsc(), Ordering::Relaxed);
@@ -131,7 +132,7 @@ fn start(local: &Local) {
     let at = now + PERIOD_NS;
     local.sampled_at.store(tsc(), Ordering::Relaxed);
     local.sample_ns.store(at, Ordering::Relaxed);
-    crate::time::timer::arm_for(local, at, now);
+    crate::ring::arm::arm_for(local, at, now);
 }
 
 /// The load averages over one, five and fifteen minutes, in units of 1/2048.

@@ -10,8 +10,9 @@
 //! threads. If that CPU has got a more urgent thread when this one comes there, it sends this one on by the
 //! same rule.
 
-use crate::running::block;
-use crate::running::local::{IDLE, Local, local};
+use crate::ring::idlers::IDLE;
+use crate::ring::inbox::send_home;
+use crate::ring::local::{Local, local};
 use crate::tte::{ANYWHERE, Tte};
 use core::sync::atomic::Ordering;
 use machine::cpu::cpus;
@@ -45,7 +46,7 @@ fn send(tte: &Tte) -> bool {
 fn go(tte: &Tte, there: usize) {
     tte.invited.store(0, Ordering::Relaxed);
     tte.move_to(there);
-    block::send_home(tte);
+    send_home(tte);
 }
 
 /// Another CPU than its own where it would run at once.

@@ -6,10 +6,9 @@
 //! Source: dissertation, sections 3.3.2 (asynchronous switch) and 5.3.2 (Step, Signal).
 
 use crate::entry::protect;
-use crate::native::ops;
+use crate::ring::local::here;
 use crate::running::block::preempt;
-use crate::running::idle;
-use crate::running::local::here;
+use crate::running::{attend, idle};
 use crate::tte::flags::{ATTENTION, CALL, HELD, KILLED, PENDING, SEQUENCE, SIGNAL, STEP, STOPME};
 use crate::tte::signal::Mode;
 use crate::tte::{Tte, current, token};
@@ -61,13 +60,13 @@ fn attend(frame: &mut TrapFrame, me: &Tte) -> u32 {
         }
         if flags & STOPME != 0 {
             irq_enable();
-            ops::stop_here(me);
+            attend::stop_here(me);
             // Bound: a look at the thread’s flags; all work is done with interrupts on.
             irq_disable();
             me.note_sequence();
         } else if flags & PENDING != 0 {
             irq_enable();
-            ops::run_supervisor(me);
+            attend::run_supervisor(me);
             irq_disable();
             me.note_sequence();
         } else if flags & SIGNAL != 0 {
@@ -91,7 +90,7 @@ fn attend(frame: &mut TrapFrame, me: &Tte) -> u32 {
             irq_disable();
         } else if flags & (HELD | STEP) == HELD && !protect::is_called(me) {
             irq_enable();
-            ops::stop_here(me);
+            attend::stop_here(me);
             irq_disable();
             me.note_sequence();
         } else {

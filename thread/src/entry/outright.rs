@@ -1,13 +1,12 @@
 //! A whole call by one Rust function, directly from the dispatcher: it makes no trap frame, and may sleep.
 //!
 //! *Interface*: [`entry`], [`OutrightFn`], [`word`], [`LEFT`]; [`framed_entry`], [`FramedFn`] and
-//! [`framed_word`] for calls that need all of the user's registers; [`way_out`], [`link_way_out`] and
-//! [`link_rest`] at boot; [`answered`] for the slow path; [`sleep`], [`with_interrupts`] and [`generally`]
-//! for use inside such a function. Entered by a jump from a routine at any depth of the kernel stack,
-//! interrupts off, the user's registers as at the routine's entry, rax = the call's [`word`]. The function
-//! gets the call's arguments and returns with interrupts off and the answer, or [`LEFT`]: then the call
-//! starts again on the slow path. Requests to the thread that arrive meanwhile are also handled on the slow
-//! path, which finds the answer.
+//! [`framed_word`] for calls that need all of the user's registers; [`answered`] for the slow path;
+//! [`sleep`], [`with_interrupts`] and [`generally`] for use inside such a function. Entered by a jump from a
+//! routine at any depth of the kernel stack, interrupts off, the user's registers as at the routine's entry,
+//! rax = the call's [`word`]. The function gets the call's arguments and returns with interrupts off and the
+//! answer, or [`LEFT`]: then the call starts again on the slow path. Requests to the thread that arrive
+//! meanwhile are also handled on the slow path, which finds the answer.
 //!
 //! It is kernel text and not generated code, because a thread sleeps in it. The calling dispatcher may be
 //! freed meanwhile, so the function does not return there: the way to user mode is the same code for all
@@ -15,12 +14,11 @@
 //! Source: dissertation, section 3.3.2 (a thread that blocks has saved what it needs already).
 
 use abi::errno::Result;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 use machine::cpu::{StackBase, irq_disable, irq_enable};
 use machine::trap::TrapFrame;
 
-pub use crate::entry::dispatch::way_out;
-use crate::native::ops::woken;
+use crate::running::attend::woken;
 use crate::running::block::nap;
 use crate::tte::Tte;
 use crate::tte::flags::POKED;
@@ -37,36 +35,6 @@ pub const LEFT: isize = i32::MIN as isize;
 
 /// In a call's number, on the slow way: it may have been answered.
 pub const ANSWERED: u64 = 1 << 30;
-
-/// Address of the way out.
-pub(crate) static OUT: AtomicUsize = AtomicUsize::new(0);
-
-/// The target of calls that no dispatcher answers itself.
-pub(crate) static REST: AtomicUsize = AtomicUsize::new(0);
-
-/// Links the code that [`way_out`] makes, before the first program.
-pub fn link_way_out(entry: usize) {
-    OUT.store(entry, Ordering::Relaxed);
-}
-
-/// The entry that was given to [`link_way_out`].
-pub fn way_out_entry() -> usize {
-    OUT.load(Ordering::Relaxed)
-}
-
-/// Links where calls go from here on that a dispatcher does not answer itself, in place of the machine's slow
-/// entry: entered as that is, with the number in rax.
-pub fn link_rest(entry: usize) {
-    REST.store(entry, Ordering::Relaxed);
-}
-
-/// The target of calls that a dispatcher does not answer itself.
-pub fn rest() -> usize {
-    match REST.load(Ordering::Relaxed) {
-        0 => machine::trap::syscall_slow(),
-        rest => rest,
-    }
-}
 
 /// The word that leads to `function` for call `number`. The kernel's text is in the top two gigabytes, so
 /// half a word holds its address.
@@ -162,7 +130,8 @@ pub fn framed_entry() -> usize {
 
 #[cfg(target_os = "none")]
 pub(crate) mod bare {
-    use super::{ANSWERED, LEFT, OUT};
+    use super::{ANSWERED, LEFT};
+    use crate::dispatch::OUT;
     use crate::switch::saved::{SAVED, pop_scratch, push_scratch};
     use crate::switch::yielding::slow;
     use crate::tte::Tte;

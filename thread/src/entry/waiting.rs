@@ -34,8 +34,8 @@ pub fn named_entry() -> usize {
 
 #[cfg(target_os = "none")]
 mod bare {
-    use crate::entry::outright::REST;
-    use crate::native::ops::woken;
+    use crate::dispatch::REST;
+    use crate::running::attend::woken;
     use crate::running::block::nap;
     use crate::switch::saved::{SAVED, pop_scratch, push_scratch};
     use crate::switch::yielding::slow;

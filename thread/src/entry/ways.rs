@@ -5,7 +5,7 @@
 //!
 //! Source: dissertation, sections 3.3.2 (executable data structures) and 4.2 (kernel procedure tables).
 
-use crate::running::local::local;
+use crate::ring::local::local;
 use crate::switch::speculation;
 use crate::tte::Tte;
 use core::sync::atomic::Ordering;

@@ -10,7 +10,7 @@
 //! does the whole call.
 //! Source: dissertation, sections 3.3.4 and 5.3.2.
 
-use crate::running::local::here;
+use crate::ring::local::here;
 use crate::tte::by_handle;
 use crate::tte::signal::Refused;
 use abi::Errno;

@@ -1,14 +1,14 @@
 //! Jobs: the running thread's work in strips until a deadline, and the estimate whether it will be done.
 //!
 //! *Interface*: [`declare`] a job, [`strip`] after each strip of it, [`give_up`]; [`forget`] when the thread
-//! has another program, [`end`] at its end.
+//! has another program.
 //!
 //! The thread itself looks at the estimate: after each strip, and when an alarm has given it a supervisor
 //! procedure, which also runs while it sleeps. So nothing is shared, and the user's procedure could not run
 //! earlier anyway. It is called once for a job, as by `interrupt`.
 //! Source: dissertation, section 6.4.2; the arithmetic is in `feedback::estimate`.
 
-use crate::time::clock;
+use crate::clock;
 use crate::tte::job::Job;
 use crate::tte::signal::{Mode, Procedure};
 use crate::tte::{NoMemory, Tte, current};

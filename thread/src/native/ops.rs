@@ -1,38 +1,33 @@
 //! The operations that one thread does on another.
 //!
 //! *Interface*: methods of [`Tte`]: `hold`, `release`, `stop`, `step`, `interrupt`, `signal`, `set_signal`,
-//! `notify`, `alert`, `kill`; [`wait`], [`wait_interruptible`] and [`hold_self`] for the running thread,
-//! [`safe_point`] for a kernel thread. Any thread may call the methods on any other thread it holds a handle
-//! of, from any CPU; none of them waits.
+//! `notify`, `alert`, `kill`; [`wait`], [`wait_interruptible`] and [`hold_self`] for the running thread. Any
+//! thread may call the methods on any other thread it holds a handle of, from any CPU; none of them waits.
 //!
 //! The steps are the dissertation's: mark the intention on the entry; do the operation, or make the CPU that
-//! can do it check the mark; the party that finds the mark completes the operation. A thread in user mode
-//! finds its mark at the next crossing, which an interrupt forces if it runs on another CPU. A kernel thread
-//! finds its mark at a safe point, where it holds nothing that others may need. The dissertation's *suspend*
-//! and *resume* are `hold` and `release` here: [`suspend`] and [`resume`] handle only the token, which wait
-//! lists and alarms give too, so a wake-up never restarts a suspended or stopped thread.
+//! can do it check the mark; the party that finds the mark completes the operation (`running::attend`). A
+//! thread in user mode finds its mark at the next crossing, which an interrupt forces if it runs on another
+//! CPU. A kernel thread finds its mark at a safe point, where it holds nothing that others may need. The
+//! dissertation's *suspend* and *resume* are `hold` and `release` here: [`suspend`] and [`resume`] handle
+//! only the token, which wait lists and alarms give too, so a wake-up never restarts a suspended or stopped
+//! thread.
 //! Source: dissertation, sections 4.3.2 and 5.3.2.
 
-use crate::running::block::{resume, suspend, switch, wake};
-use crate::running::kick;
-use crate::running::local::here;
+use crate::running::block::{resume, suspend, wake};
 use crate::tte;
-use crate::tte::flags::{
-    ASLEEP, CALL, HELD, KILLED, PENDING, POKED, SIGNAL, STEP, STOPME, STOPPED, TOKEN,
-};
+use crate::tte::flags::{ASLEEP, CALL, HELD, KILLED, SIGNAL, STEP, STOPME, STOPPED};
 use crate::tte::signal::{Mode, Procedure, Refused};
-use crate::tte::token::{Given, Taken};
+use crate::tte::token::Given;
 use crate::tte::{Tte, current, token};
 use abi::native;
 use core::sync::atomic::Ordering;
-use machine::cpu::{irq_disable, irq_enable};
 
 /// Number of events that [`wait`] and `notify` know.
 pub const EVENTS: u32 = 64;
 
 impl Tte {
     /// Suspends the thread: from its next crossing into user mode (a kernel thread: from its next
-    /// [`safe_point`]) it runs nothing but interrupt procedures, until [`Tte::release`].
+    /// [`safe_point`](crate::safe_point)) it runs nothing but interrupt procedures, until [`Tte::release`].
     #[inline]
     pub fn hold(&self) {
         token::hold(&self.state);
@@ -49,7 +44,7 @@ impl Tte {
     }
 
     /// Asks the thread to stop: it executes nothing more, procedures neither, from its next crossing into
-    /// user mode (a kernel thread: from its next [`safe_point`]) until [`Tte::release`].
+    /// user mode (a kernel thread: from its next [`safe_point`](crate::safe_point)) until [`Tte::release`].
     #[inline]
     pub fn stop(&self) {
         self.state.fetch_or(STOPME, Ordering::AcqRel);
@@ -182,19 +177,6 @@ impl Tte {
         }
         self.nudge();
     }
-
-    /// Makes the thread's CPU look at the thread's marks, if the thread may be running there.
-    pub(crate) fn nudge(&self) {
-        if self.on_ring.is_some() && machine::cpu::cpus() > 1 {
-            // Bound: a look at the CPU’s number, or the thread’s state word and a switch.
-            let irq = machine::cpu::irq_save();
-            let elsewhere = self.cpu() != here().0.number();
-            machine::cpu::irq_restore(irq);
-            if elsewhere {
-                kick::send(self.cpu());
-            }
-        }
-    }
 }
 
 /// Waits until `event` (below [`EVENTS`]) has occurred, and consumes the occurrence. An event notified before
@@ -233,96 +215,6 @@ pub fn wait_interruptible(event: u32) -> bool {
 /// come.
 pub fn hold_self() {
     token::hold_self(&current().state);
-}
-
-/// Where a kernel thread stops or is suspended on request. It holds nothing here that others may wait for.
-/// Interrupts on.
-#[inline]
-pub fn safe_point() {
-    let me = current();
-    if me.flags() & (PENDING | STOPME | HELD) != 0 {
-        attend(me);
-    }
-}
-
-#[cold]
-fn attend(me: &Tte) {
-    loop {
-        if me.flags() & PENDING != 0 {
-            run_supervisor(me);
-        }
-        if !waits(me.flags()) {
-            return;
-        }
-        stop_here(me);
-    }
-}
-
-/// Whether the marks `flags` say that their thread waits until it is released.
-fn waits(flags: u32) -> bool {
-    let held = flags & (HELD | PENDING | CALL | SIGNAL | STEP) == HELD;
-    flags & KILLED == 0 && (flags & STOPME != 0 || held)
-}
-
-/// Handles the marks of a thread that was woken or got the CPU back. With interrupts off, also on return.
-#[cold]
-pub(crate) extern "C" fn woken(me: &Tte) {
-    if me.flags() & POKED != 0 {
-        poked(me);
-    }
-    if me.is_kernel() && me.flags() & PENDING != 0 {
-        irq_enable();
-        run_supervisor(me);
-        // Bound: a look at the CPU’s number, or the thread’s state word and a switch.
-        irq_disable();
-    }
-}
-
-/// Woken, or kept awake, for supervisor procedures alone: runs them and goes to sleep.
-fn poked(me: &Tte) {
-    loop {
-        me.state.fetch_and(!POKED, Ordering::AcqRel);
-        irq_enable();
-        run_supervisor(me);
-        irq_disable();
-        match token::take_or_sleep(&me.state) {
-            Taken::Token => return,
-            Taken::Work => {}
-            Taken::Sleeps => {
-                let (cpu, local, me) = here();
-                local.ring.remove(me, me);
-                switch(cpu, me);
-                if me.flags() & POKED == 0 {
-                    return;
-                }
-            }
-        }
-    }
-}
-
-/// Runs pending supervisor procedures. With interrupts on.
-pub(crate) fn run_supervisor(me: &Tte) {
-    me.state.fetch_and(!PENDING, Ordering::AcqRel);
-    while let Some(address) = me.signals.pop(Mode::Supervisor) {
-        // SAFETY: `Mode::Supervisor` promises a `fn()` of the kernel.
-        let call = unsafe { core::mem::transmute::<usize, fn()>(address) };
-        call();
-    }
-}
-
-/// The running thread waits until it is released. Interrupts on.
-pub(crate) fn stop_here(me: &Tte) {
-    me.state.fetch_or(STOPPED, Ordering::AcqRel);
-    let mut took = false;
-    while waits(me.flags()) {
-        suspend();
-        took = true;
-    }
-    me.state.fetch_and(!STOPPED, Ordering::AcqRel);
-    if took {
-        // A token that came for another reason must not be lost; an extra token does no harm.
-        me.state.fetch_or(TOKEN, Ordering::AcqRel);
-    }
 }
 
 /// The handle of the thread with this serial number, if it has not ended.

@@ -12,11 +12,12 @@
 use crate::balance;
 use crate::balance::sample;
 use crate::balance::spread::spread;
-use crate::native::ops;
-use crate::running::local::{Local, STILL, TICKING, here, local};
-use crate::running::ready::End;
-use crate::running::{idle, kick};
-use crate::time::{grain, timer};
+use crate::ring::inbox::send_home;
+use crate::ring::local::{Local, STILL, TICKING, here, local};
+use crate::ring::ready::End;
+use crate::ring::{grain, kick};
+use crate::running::{attend, idle};
+use crate::time::quanta;
 use crate::tte::code::SwOut;
 use crate::tte::flags::{ASLEEP, PENDING, POKED, STOPME};
 use crate::tte::token::{Given, Taken};
@@ -39,13 +40,13 @@ pub fn suspend() {
         switch(cpu, me);
     }
     if me.state.load(Ordering::Relaxed) & (POKED | STOPME | PENDING) != 0 {
-        ops::woken(me);
+        attend::woken(me);
     }
     irq_enable();
 }
 
 /// [`suspend`] for a program's thread, `me`, with interrupts off before and after. If the thread is marked
-/// `POKED` then, it has procedures to run, and the caller calls [`ops::woken`].
+/// `POKED` then, it has procedures to run, and the caller calls [`attend::woken`].
 #[inline(never)]
 pub(crate) extern "C" fn nap(me: &Tte) {
     if token::take_or_sleep(&me.state) == Taken::Sleeps {
@@ -119,7 +120,7 @@ fn place_in_front(tte: &Tte, irq: usize) {
 #[cold]
 fn joined(tte: &Tte, irq: usize) {
     let (cpu, local, me) = here();
-    timer::joined(local, me, tte);
+    quanta::joined(local, me, tte);
     go_on(cpu, irq);
 }
 
@@ -168,7 +169,7 @@ pub fn start(tte: &Tte) -> bool {
         }
         if irq != 0 && local.ring.insert_last(me, tte) {
             if local.ticking.load(Ordering::Relaxed) != TICKING {
-                timer::joined(local, me, tte);
+                quanta::joined(local, me, tte);
             }
             irq_restore(irq);
             return true;
@@ -184,7 +185,7 @@ pub fn yield_now() {
     let (cpu, local, me) = here();
     preempt(cpu, local, me);
     if me.state.load(Ordering::Relaxed) & (STOPME | PENDING) != 0 {
-        ops::woken(me);
+        attend::woken(me);
     }
     irq_enable();
 }
@@ -204,7 +205,7 @@ fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
         }
         local.ring.insert(me, tte, end);
         if local.ticking.load(Ordering::Relaxed) != TICKING {
-            timer::joined(local, me, tte);
+            quanta::joined(local, me, tte);
         }
         if tte.is_urgent() && local.ring.urges(me) {
             if irq != 0 {
@@ -225,24 +226,6 @@ fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
         send_home(tte);
     }
     irq_restore(irq);
-}
-
-/// Puts a thread into its home CPU's inbox, and interrupts that CPU when the inbox was empty.
-pub(crate) fn send_home(tte: &Tte) {
-    let home = tte.cpu();
-    let inbox = &local(home).inbox;
-    let mut head = inbox.load(Ordering::Relaxed);
-    loop {
-        tte.inbox_next.store(head, Ordering::Relaxed);
-        match inbox.compare_exchange_weak(head, tte.as_ptr(), Ordering::Release, Ordering::Relaxed)
-        {
-            Ok(_) => break,
-            Err(now) => head = now,
-        }
-    }
-    if head.is_null() {
-        kick::send(home);
-    }
 }
 
 /// Empties the inbox into the ring, oldest first. With interrupts off. Whether there was anything.
@@ -270,7 +253,7 @@ pub(crate) fn receive(local: &Local, me: &Tte) -> bool {
     // As after `ReadyRing::join`, for threads that another CPU has taken from its shelf.
     fence(Ordering::SeqCst);
     if local.ticking.load(Ordering::Relaxed) == STILL {
-        timer::begin(local, me);
+        quanta::begin(local, me);
     }
     true
 }

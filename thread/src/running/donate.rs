@@ -7,11 +7,11 @@
 //! ring, that CPU is asked to run it next, at the waiter's level. Source: Hohmuth and Härtig 2001, section
 //! 3.3 (priority inheritance without a scheduler that knows of locks).
 
-use crate::native::ops;
+use crate::ring::kick;
+use crate::ring::local::{Local, here, local};
+use crate::ring::ready::{End, RINGS, order};
+use crate::running::attend;
 use crate::running::block::{preempt, switch};
-use crate::running::kick;
-use crate::running::local::{Local, here, local};
-use crate::running::ready::{End, RINGS, order};
 use crate::tte::Tte;
 use crate::tte::flags::{PENDING, STOPME};
 use core::sync::atomic::Ordering;
@@ -41,7 +41,7 @@ pub(crate) fn donate(address: usize) -> bool {
             switch(cpu, me);
         }
         if me.state.load(Ordering::Relaxed) & (STOPME | PENDING) != 0 {
-            ops::woken(me);
+            attend::woken(me);
         }
     } else {
         ask_for(cpu, me, to);

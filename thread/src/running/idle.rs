@@ -1,46 +1,24 @@
-//! Idle threads.
+//! The step of an idle thread, whose life is in `life/start_up.rs`.
 //!
-//! *Interface*: [`run`] is the idle thread's life; [`wait`] its one step; [`awake`] ends idleness.
+//! *Interface*: [`wait`] is the step; [`has_work`] says whether there is any; [`awake`] ends idleness.
 //!
-//! An idle CPU takes threads from all shelves (`balance.rs`). When they are empty it sets its bit in `IDLE`,
+//! An idle CPU takes threads from all shelves (`balance`). When they are empty it sets its bit in `IDLE`,
 //! searches once more, and halts. The next CPU that puts a thread on a shelf interrupts it: one interrupt, to
 //! one CPU, which wakes the next if there are more threads.
 //!
 //! A halted CPU is not announced to `sync::epoch` as idle, because an interrupt handler there reads shared
 //! memory before it could announce the end of idleness. So an interrupt ends a grace period there too. An
 //! idle thread does not run callbacks of a grace period either: if it were preempted in the middle, it might
-//! not get the CPU back for an unlimited time, with all the callbacks that it has taken (`grace.rs`).
+//! not get the CPU back for an unlimited time, with all the callbacks that it has taken (`life/grace.rs`).
 //! Source: dissertation, section 5.3.1.
 
 use crate::balance;
 use crate::balance::sample;
-use crate::running::local::{IDLE, Local, here};
-use crate::running::{block, spawn};
+use crate::ring::idlers::IDLE;
+use crate::ring::local::Local;
+use crate::running::block;
 use crate::tte::Tte;
-use machine::cpu::{Cpu, cpus, irq_disable, irq_enable};
-
-/// The idle thread of the running CPU.
-pub(crate) fn run() -> ! {
-    if sync::epoch::pending() > 0 {
-        crate::time::grace::soon();
-    }
-    loop {
-        spawn::bury();
-        // Bound: a look at ring and inbox, then halt.
-        irq_disable();
-        let (cpu, local, me) = here();
-        if !has_work(cpu, local, me) {
-            // One frame at a time with interrupts on, so a wake-up does not wait.
-            irq_enable();
-            if vm::frame::idle_zero() {
-                continue;
-            }
-            irq_disable();
-        }
-        wait(cpu, local, me);
-        irq_enable();
-    }
-}
+use machine::cpu::{Cpu, cpus, irq_disable};
 
 /// Runs others, or halts until an interrupt. With interrupts off, also on return.
 pub(crate) fn wait(cpu: &Cpu, local: &Local, me: &Tte) {
@@ -59,12 +37,13 @@ pub(crate) fn wait(cpu: &Cpu, local: &Local, me: &Tte) {
         }
     }
     machine::cpu::wait_for_interrupt();
+    // Bound: a word of the idle CPUs, then a look at ring and inbox, or halt.
     irq_disable();
     awake(cpu);
 }
 
 /// Whether a thread is ready here, if necessary after taking one from a shelf.
-fn has_work(cpu: &Cpu, local: &Local, me: &Tte) -> bool {
+pub(crate) fn has_work(cpu: &Cpu, local: &Local, me: &Tte) -> bool {
     block::receive(local, me);
     local.ring.ready() > 0 || balance::steal(cpu, local, me)
 }

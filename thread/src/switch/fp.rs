@@ -10,7 +10,7 @@
 //! kernel itself never touch them.
 //! Source: dissertation, section 3.3.2.
 
-use crate::running::local::here;
+use crate::ring::local::here;
 use crate::switch::Keys;
 use crate::tte::area::FpArea;
 use crate::tte::code::{Kind, SwitchCode};

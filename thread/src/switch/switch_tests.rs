@@ -2,7 +2,7 @@
 //! by their listing.
 
 use super::*;
-use crate::running::ready::{End, ReadyRing};
+use crate::ring::ready::{End, ReadyRing};
 use crate::tte::code::SwOut;
 use crate::tte::detached;
 use codegen::host::Low;

@@ -10,7 +10,7 @@
 //! is left, the routine corrects the outgoing thread's link, which then leads directly to its successor.
 //! Source: dissertation, section 5.3.1.
 
-use crate::running::ready::ReadyRing;
+use crate::ring::ready::ReadyRing;
 use crate::tte::{Tte, URGENT};
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm, harden};
 use core::mem::offset_of;

@@ -1,7 +1,7 @@
 //! The turn routine run natively: each thread's `sw_in` is a routine that returns the thread's number.
 
 use super::*;
-use crate::running::ready::End;
+use crate::ring::ready::End;
 use crate::tte::{LEVELS, detached};
 use codegen::host::Low;
 use core::sync::atomic::Ordering::Relaxed;

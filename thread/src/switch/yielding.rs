@@ -4,9 +4,9 @@
 //! base, rsp at the stack base, interrupts off, the user's registers in place but rax; [`left_alone`], for
 //! the timer; `slow`, the machine's slow entry.
 //!
-//! A thread's switch code has two sets of entries (`switch.rs`), and a thread is in one of two *ways*. In the
-//! ordinary way its `sw_in` words lead to the set that returns to a caller in the kernel; in the yielding way
-//! they lead to the set that loads the user's registers and returns to user mode. The first `sched_yield`
+//! A thread's switch code has two sets of entries (`switch/mod.rs`), and a thread is in one of two *ways*. In
+//! the ordinary way its `sw_in` words lead to the set that returns to a caller in the kernel; in the yielding
+//! way they lead to the set that loads the user's registers and returns to user mode. The first `sched_yield`
 //! changes to the yielding way, and the first switch-out of another kind changes back. Both reach the other
 //! way's code through the word that they jump through anyway, so neither way costs the other an instruction.
 //! A change updates the one link in the ring that leads to the thread. A program that only yields, or never
@@ -18,7 +18,7 @@
 //! Source: dissertation, sections 3.3.2 (a synchronous switch preserves only what it must; links lead to what
 //! the next thread needs) and 5.3.1.
 
-use crate::running::local::here;
+use crate::ring::local::here;
 use crate::tte::code::{SwOut, SwitchCode};
 use crate::tte::{Tte, URGENT};
 use core::sync::atomic::Ordering;

@@ -8,11 +8,13 @@
 //! The loop ([`feedback::share`]) runs where time is handed out: at the beginning of the turn of a thread
 //! that moves data and has used up the one before. A thread that blocks before that has what it needs. A
 //! thread without channels has its own quantum always, and the timer's generated handler hands it out alone
-//! (`tick.rs`). A thread that is found running by a sample looks for its channels again from time to time.
+//! (`entry/tick.rs`). A thread that is found running by a sample looks for its channels again from time to
+//! time.
 //! Source: dissertation, section 6.3.1; Massalin and Pu 1989, section 4.4.
 
-use crate::running::local::local;
-use crate::time::{grain, record};
+use crate::ring::grain;
+use crate::ring::local::local;
+use crate::time::record;
 use crate::tte::code::Kind;
 use crate::tte::flags::SEQUENCE;
 use crate::tte::used::ns_to_ticks;

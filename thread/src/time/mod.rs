@@ -1,16 +1,7 @@
-//! Time: the quantum timer, alarms, sleeping and deadlines; the thread that ends grace periods.
+//! CPU time as it is handed out: quanta, and a thread's share by the data in its channels.
 //!
 //! *Interface*: of each file.
 
-pub mod clock;
-pub mod deadline;
 pub mod demand;
-pub mod grace;
-pub(crate) mod grain;
-pub(crate) mod pending;
+pub(crate) mod quanta;
 pub mod record;
-pub(crate) mod tick;
-pub(crate) mod timer;
-
-// The model of clocks puts loom's beside them.
-use crate::primitive;

@@ -95,7 +95,7 @@ pub struct Tte {
     /// Number of the CPU whose ring the thread belongs to; changed by [`Tte::move_to`].
     pub(crate) cpu: AtomicU32,
     pub(crate) pinned: AtomicBool,
-    /// The CPUs on which it may run, a bit each (`balance/affinity.rs`).
+    /// The CPUs on which it may run, a bit each (`policy/affinity.rs`).
     pub(crate) allowed: AtomicU32,
     /// [`Kind`] of its switch code, as bits.
     pub(crate) kind: AtomicU8,
@@ -110,7 +110,7 @@ pub struct Tte {
     /// home CPU.
     pub(crate) invited: AtomicU8,
 
-    /// The CPU where it is better off, plus one; 0 for none (`balance/affinity.rs`).
+    /// The CPU where it is better off, plus one; 0 for none (`policy/affinity.rs`).
     pub(crate) wish: AtomicU8,
 
     /// Where the dispatcher starts a `read` again.

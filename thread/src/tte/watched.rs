@@ -4,7 +4,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// They, and what its debugger is to see of them.
+/// The registers' contents, and the part of DR6 that the thread's debugger is to see.
 pub(crate) struct Watched {
     pub(crate) addresses: [AtomicU64; 4],
     /// DR7; 0 while none is enabled.

@@ -1,4 +1,4 @@
-//! The parts of a room: no circle between them but those that are known.
+//! The parts of a room: no circle between them.
 //!
 //! *Interface*: `faults` of all sources. A part is what stands directly in a room's `src`: a file, or a
 //! folder with all that is in it. An arrow is a path that begins with `crate`, or with as many `super` as
@@ -11,21 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree};
 
-/// The circles that there are. None may grow, and no other may come; one that has become smaller is made
-/// smaller here.
-const KNOWN: &[(&str, &[&str])] = &[(
-    "thread",
-    &["balance", "entry", "native", "running", "switch", "time"],
-)];
-
 /// Files that stand for the room itself.
 const ROOTS: &[&str] = &["lib", "main"];
 
 /// Arrows of a room: from part to part, with a file that has it.
 type Arrows = BTreeMap<String, BTreeMap<String, String>>;
 
-/// One line for each circle that is not known, and for each that is smaller than the list says. `files` are
-/// paths and texts.
+/// Lines for each circle. `files` are paths and texts.
 pub fn faults(files: &[(String, String)]) -> Result<Vec<String>, String> {
     let mut rooms = BTreeMap::<&str, Vec<(&str, syn::File)>>::new();
     for (path, text) in files {
@@ -36,23 +28,15 @@ pub fn faults(files: &[(String, String)]) -> Result<Vec<String>, String> {
     }
     let mut faults = Vec::new();
     for (room, files) in &rooms {
-        let known = KNOWN.iter().filter(|(of, _)| of == room);
-        let known: Vec<BTreeSet<&str>> = known
-            .map(|(_, parts)| parts.iter().copied().collect())
-            .collect();
-        faults.extend(compare(room, &arrows(files), &known));
+        faults.extend(told(room, &arrows(files)));
     }
     Ok(faults)
 }
 
-/// The circles of `arrows` against those that are `known`.
-fn compare(room: &str, arrows: &Arrows, known: &[BTreeSet<&str>]) -> Vec<String> {
-    let found = circles(arrows);
+/// The circles of `arrows`, with a file for each arrow in them.
+fn told(room: &str, arrows: &Arrows) -> Vec<String> {
     let mut faults = Vec::new();
-    for circle in &found {
-        if known.iter().any(|known| circle.is_subset(known)) {
-            continue;
-        }
+    for circle in circles(arrows) {
         let parts: Vec<&str> = circle.iter().copied().collect();
         faults.push(format!("{room}: a circle of {}", parts.join(", ")));
         for (from, to) in arrows.iter().filter(|(from, _)| circle.contains(&***from)) {
@@ -60,17 +44,6 @@ fn compare(room: &str, arrows: &Arrows, known: &[BTreeSet<&str>]) -> Vec<String>
                 faults.push(format!("  {from} -> {to}: {room}/src/{place}"));
             }
         }
-    }
-    for known in known.iter().filter(|known| !found.contains(known)) {
-        let left = found.iter().find(|circle| circle.is_subset(known));
-        let parts: Vec<&str> = left.into_iter().flatten().copied().collect();
-        faults.push(match parts.is_empty() {
-            true => format!(
-                "{room}: the circle that begins with {:?} is no more",
-                known.first()
-            ),
-            false => format!("{room}: a known circle has become smaller: {parts:?}"),
-        });
     }
     faults
 }
@@ -298,23 +271,15 @@ mod tests {
         ]);
         let a: BTreeSet<&str> = ["a", "b", "c"].into();
         assert_eq!(circles(&arrows), core::slice::from_ref(&a));
-        assert_eq!(compare("r", &arrows, &[a]), Vec::<String>::new());
-        assert!(compare("r", &arrows, &[["a", "b"].into()])[0].contains("a circle of a, b, c"));
+        assert_eq!(
+            told("r", &arrows)[..2],
+            ["r: a circle of a, b, c", "  a -> b: r/src/a/mod.rs"]
+        );
     }
 
     #[test]
-    fn a_known_circle_that_has_become_smaller_is_told() {
-        let arrows = room(&[
-            ("a.rs", "use crate::b;"),
-            ("b.rs", "use crate::a;"),
-            ("c.rs", ""),
-        ]);
-        let told = compare("r", &arrows, &[["a", "b", "c"].into()]);
-        assert_eq!(
-            told,
-            ["r: a known circle has become smaller: [\"a\", \"b\"]"]
-        );
+    fn a_straight_line_is_none() {
         let straight = room(&[("a.rs", "use crate::b;"), ("b.rs", "use self::a;")]);
-        assert!(compare("r", &straight, &[["a", "b"].into()])[0].contains("no more"));
+        assert_eq!(told("r", &straight), Vec::<String>::new());
     }
 }

@@ -1,13 +1,10 @@
-//! The quantum timer: a one-shot interrupt for each CPU, for the end of quanta and for alarms.
+//! The timer's interrupt, a one-shot for each CPU: alarms, samples, the ends of quanta.
 //!
-//! *Interface*: [`begin`] when a second thread becomes ready, [`arm_for`] for the alarm heap; [`fired`] is
-//! the handler in Rust, for whatever the generated one (`tick.rs`) leaves to it, and [`fired_in_program`] the
-//! same for an interrupted program, which the generated handler calls.
+//! *Interface*: [`fired`] is the handler in Rust, for whatever the generated one (`tick.rs`) leaves to it,
+//! and [`fired_in_program`] the same for an interrupted program, which the generated handler calls. The
+//! quanta begin in `time/quanta.rs`.
 //!
-//! A CPU with at most one ready thread has no quanta; it is interrupted only for samples (`sample.rs`) and
-//! alarms. A running timer is not stopped when the ring shrinks to one thread: it fires once more and finds
-//! nothing to do. So two threads that wake each other in turn arm it once in each quantum, not at each
-//! wake-up. A thread that gets the CPU in the middle of another's quantum starts its own quantum then.
+//! A thread that gets the CPU in the middle of another's quantum starts its own quantum then.
 //!
 //! When threads give up the CPU long before their quanta end, timer interrupts are wasted. Each time the
 //! timer finds a thread that has hardly begun, it doubles its interval, up to four quanta; a computing
@@ -18,90 +15,22 @@
 use crate::alarm::Due;
 use crate::balance;
 use crate::balance::sample;
-use crate::entry::chain::chain;
-use crate::running::local::{IDLE, Local, OVERDUE, STILL, TICKING, here, running};
-use crate::running::ready::End;
-use crate::running::{budget, urgent};
+use crate::policy::urgent;
+use crate::ring::arm::arm;
+use crate::ring::chain::chain;
+use crate::ring::idlers::IDLE;
+use crate::ring::local::{Local, OVERDUE, PATIENCE, STILL, TICKING, here, running};
+use crate::ring::{budget, grain};
 use crate::switch::yielding;
-use crate::time::{demand, grain};
-use crate::tte::code::Kind;
+use crate::time::demand;
+use crate::time::quanta::{contended, look_at, patient};
 use crate::tte::flags::ATTENTION;
 use crate::tte::{QUANTUM_NS, Tte, URGENT};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
-use machine::clock::{at_ns, now_ns, span_ns, tsc};
-use machine::cpu::{Cpu, present};
+use machine::clock::{at_ns, span_ns, tsc};
+use machine::cpu::Cpu;
 use machine::trap::TrapFrame;
-
-/// Whether another thread waits for this CPU. With interrupts off.
-fn contended(local: &Local) -> bool {
-    local.ring.ready() >= 2 || local.ring.shelf.is_used() && local.ring.shelf.sweep()
-}
-
-/// Starts the quanta if another thread is ready. With interrupts off.
-#[cold]
-#[inline(never)]
-pub(crate) fn begin(local: &Local, me: &Tte) {
-    if contended(local) {
-        let now = now_ns();
-        local.ticking.store(TICKING, Ordering::Relaxed);
-        local.turn_ns.store(now, Ordering::Relaxed);
-        look_at(local, now + patient(local, me.look_ns()), now);
-    }
-}
-
-/// Has the timer look at the quantum at `at_ns`; it is `now`.
-fn look_at(local: &Local, at_ns: u64, now: u64) {
-    local.look_ns.store(at_ns, Ordering::Relaxed);
-    arm(local, at_ns, now);
-}
-
-/// The most times that the time to the next look at a quantum is doubled.
-pub(crate) const PATIENCE: u8 = 2;
-
-/// When a turn that begins now is looked at, from now. With one CPU that is at its end, however many quanta
-/// it has; several look at each quantum, for balancing.
-fn patient(local: &Local, quantum: u64) -> u64 {
-    let patience = 1 << local.patience.load(Ordering::Relaxed);
-    let times = match present() {
-        1 => local.grain.times().max(patience),
-        _ => patience,
-    };
-    quantum * times
-}
-
-/// After `tte` has joined a ring whose timer is not just ticking: starts it, or sends `tte` to the back when
-/// the waiting threads have waited long enough. A thread that an alarm woke keeps its place at the front, and
-/// so does a thread that a kernel thread wakes on an alarm's behalf. With interrupts off.
-#[cold]
-#[inline(never)]
-pub(crate) fn joined(local: &Local, me: &Tte, tte: &Tte) {
-    if local.ticking.load(Ordering::Relaxed) == STILL {
-        begin(local, me);
-    } else if Kind::from_bits(me.kind.load(Ordering::Relaxed)).contains(Kind::USER) {
-        local.ring.remove(me, tte);
-        local.ring.insert(me, tte, End::Back);
-        local.ticking.store(TICKING, Ordering::Relaxed);
-        local.turn_ns.store(now_ns(), Ordering::Relaxed);
-    }
-}
-
-/// Has the timer fire no later than `at_ns`, for an alarm or a sample; it is `now`. With interrupts off.
-#[inline(always)]
-pub(crate) fn arm_for(local: &Local, at_ns: u64, now: u64) {
-    if at_ns < local.soonest_ns.load(Ordering::Relaxed) {
-        local.soonest_ns.store(at_ns, Ordering::Relaxed);
-    }
-    arm(local, at_ns, now);
-}
-
-/// Has the timer fire no later than `at_ns`; it is `now`. With interrupts off.
-fn arm(local: &Local, at_ns: u64, now: u64) {
-    if at_ns < local.armed_ns.load(Ordering::Relaxed) {
-        local.armed_ns.store(at_ns, Ordering::Relaxed);
-        machine::apic::timer_arm_ns(at_ns.saturating_sub(now));
-    }
-}
 
 /// Alarms that are called at a time, with interrupts off.
 const AT_A_TIME: usize = 8;
@@ -157,34 +86,6 @@ fn handle(cpu: &Cpu, local: &Local, me: &Tte, frame: &mut TrapFrame, of_program:
         cpu.need_resched.store(1, Ordering::Relaxed);
     }
     local.in_timer.store(false, Ordering::Relaxed);
-}
-
-/// A program that the timer has interrupted.
-pub struct Interrupted<'a> {
-    /// Where it was. It continues with what an alarm's procedure leaves here, which fits user mode.
-    pub frame: &'a mut TrapFrame,
-    /// Its thread.
-    pub thread: &'a Tte,
-    /// When that was, nanoseconds.
-    pub at_ns: u64,
-}
-
-/// Shows an alarm's procedure the program that the timer has interrupted, if nothing else is asked of its
-/// thread. Interrupts are off.
-#[inline]
-pub fn interrupted<R>(look: impl FnOnce(Interrupted) -> R) -> Option<R> {
-    let (_, local, me) = here();
-    if me.state.load(Ordering::Relaxed) & ATTENTION != 0 {
-        return None;
-    }
-    // SAFETY: `handle` on this CPU, below this call, has stored its own frame, and does not use it until the
-    // alarms have been called, one after the other. `look` is a part of one, which calls no other.
-    let frame = unsafe { local.program.load(Ordering::Relaxed).as_mut() }?;
-    Some(look(Interrupted {
-        frame,
-        thread: me,
-        at_ns: local.interrupted_ns.load(Ordering::Relaxed),
-    }))
 }
 
 /// [`call_alarms`], from the chain.

@@ -9,31 +9,16 @@
 //! one with restartable sequences is, and moves itself at its next crossing into user mode: it sleeps, and an
 //! alarm of its CPU sends it to another one. Only a CPU that has switched a thread out may send it away.
 
-use crate::balance::shelf::Shelf;
-use crate::running::local::{here, local};
-use crate::running::{block, kick};
-use crate::time::clock;
+use crate::clock;
+use crate::ring::inbox::send_home;
+use crate::ring::kick;
+use crate::ring::local::{here, local};
+use crate::running::block;
 use crate::tte::flags::SEQUENCE;
 use crate::tte::{Tte, current, token};
 use core::sync::atomic::Ordering;
 use machine::clock::now_ns;
 use machine::cpu::{cpus, irq_disable, irq_enable};
-
-/// Whether a thread on a shelf may run on CPU number `cpu`.
-pub(crate) fn may_run(tte: *mut Tte, cpu: usize) -> bool {
-    // SAFETY: shelves hold entries, which are never unmapped.
-    unsafe { &*tte }.may_run_on(cpu)
-}
-
-/// The CPUs on which at least one of the threads of `shelf` may run.
-pub(crate) fn wanted_by<const N: usize>(shelf: &Shelf<Tte, N>) -> u32 {
-    let mut wanted = 0;
-    shelf.each(|tte| {
-        // SAFETY: shelves hold entries, which are never unmapped.
-        wanted |= unsafe { &*tte }.allowed.load(Ordering::Relaxed);
-    });
-    wanted
-}
 
 impl Tte {
     /// The thread may run on the CPUs of `mask`, a bit for each, of which at least one is up. It leaves any
@@ -107,7 +92,7 @@ fn depart(address: usize) {
     match destination(tte) {
         Some(there) if tte.cpu() == cpu.number() && there != cpu.number() => {
             tte.move_to(there);
-            block::send_home(tte);
+            send_home(tte);
         }
         _ => block::wake(tte),
     }

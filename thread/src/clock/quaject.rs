@@ -6,14 +6,14 @@
 //! one and then the other; so neither may lead to a callentry that may wait. Times are nanoseconds, as of
 //! [`now_ns`].
 //!
-//! The alarms are those of the CPUs' heaps (`alarm.rs`), and `pending.rs` says which of them rings. An alarm
-//! finds a [`Bell`], which lives until a grace period has passed after its clock was given up.
+//! The alarms are those of the CPUs' heaps (`crate::alarm`), and `pending.rs` says which of them rings. An
+//! alarm finds a [`Bell`], which lives until a grace period has passed after its clock was given up.
 //!
 //! Source: dissertation, table 4.3 and figure 3.8.
 
 use super::{AlarmId, alarm, cancel};
 use crate::alarm::Key;
-use crate::time::pending::{Alarms, NoRoom, Pending};
+use crate::clock::pending::{Alarms, NoRoom, Pending};
 use ::quaject::Unmade;
 use ::quaject::assembly::{Assembly, Made, Published};
 use ::quaject::class::{Header, Holder, Ref, create};

@@ -1,21 +1,30 @@
 //! The Clock quaject: alarms, sleeping, and deadlines for waits.
 //!
 //! *Interface*: [`alarm`] and [`cancel`]; [`sleep_until`]; [`WakeUp`], which wakes the running thread once;
-//! [`quaject`], the clocks that programs make.
+//! [`deadline`], the time limit of a wait; [`quaject`], the clocks that programs make; [`interrupted`] for an
+//! alarm's procedure.
 //! Times are `machine::clock::now_ns`, nanoseconds since boot. Alarms live in the heap of the CPU that set
 //! them; `docs/thread.md` has the bounds.
 //! Source: dissertation, section 6.4 and table 4.3.
 
-pub use crate::alarm::AlarmId;
+use crate::ring::arm;
+use crate::ring::local::{here, slots};
 use crate::running::block::{resume_address, suspend};
-use crate::running::local::{here, slots};
-use crate::time::timer;
-pub use crate::time::timer::{Interrupted, interrupted};
-use crate::tte::{NoMemory, current};
+use crate::tte::flags::ATTENTION;
+use crate::tte::{NoMemory, Tte, current};
+use core::sync::atomic::Ordering;
 use machine::clock::now_ns;
 use machine::cpu::{irq_restore, irq_save};
+use machine::trap::TrapFrame;
 
+pub use crate::alarm::AlarmId;
+
+pub mod deadline;
+pub(crate) mod pending;
 pub mod quaject;
+
+// The model of clocks puts loom's beside them.
+use crate::primitive;
 
 /// Calls `call(argument)` at `at_ns`, in the timer interrupt: it may resume threads and set alarms, not
 /// sleep.
@@ -42,11 +51,7 @@ pub fn alarm_still(
     argument: usize,
 ) -> Result<AlarmId, NoMemory> {
     let (cpu, local, _) = here();
-    // SAFETY: on this CPU with interrupts off; the borrow ends here.
-    let key = unsafe { local.alarms() }
-        .add(at_ns, call, argument)
-        .ok_or(NoMemory)?;
-    timer::arm_for(local, at_ns, now);
+    let key = arm::set(local, now, at_ns, call, argument).ok_or(NoMemory)?;
     Ok(AlarmId {
         cpu: cpu.number() as u32,
         key,
@@ -66,6 +71,34 @@ pub fn cancel(id: AlarmId) -> bool {
     };
     irq_restore(irq);
     done
+}
+
+/// A program that the timer has interrupted.
+pub struct Interrupted<'a> {
+    /// Where it was. It continues with what an alarm's procedure leaves here, which fits user mode.
+    pub frame: &'a mut TrapFrame,
+    /// Its thread.
+    pub thread: &'a Tte,
+    /// When that was, nanoseconds.
+    pub at_ns: u64,
+}
+
+/// Shows an alarm's procedure the program that the timer has interrupted, if nothing else is asked of its
+/// thread. Interrupts are off.
+#[inline]
+pub fn interrupted<R>(look: impl FnOnce(Interrupted) -> R) -> Option<R> {
+    let (_, local, me) = here();
+    if me.state.load(Ordering::Relaxed) & ATTENTION != 0 {
+        return None;
+    }
+    // SAFETY: the timer's handler on this CPU, below this call, has stored its own frame, and does not use it
+    // until the alarms have been called, one after the other. `look` is a part of one, which calls no other.
+    let frame = unsafe { local.program.load(Ordering::Relaxed).as_mut() }?;
+    Some(look(Interrupted {
+        frame,
+        thread: me,
+        at_ns: local.interrupted_ns.load(Ordering::Relaxed),
+    }))
 }
 
 /// Resumes the running thread at a certain time, unless dropped before.

@@ -17,15 +17,14 @@
 //!
 //! Threads with a real-time policy are in a ring of their own, in order of urgency, and beyond the table: as
 //! long as there is one, all links lead to the turn routine, which runs the first. A turn in which the others
-//! are to run is marked by the timer (`urgent.rs`).
+//! are to run is marked by the timer (`policy/urgent.rs`).
 //!
 //! A thread that has waited long is on the ring's *shelf* instead, from where any CPU may take it
-//! (`shelf.rs`, `balance.rs`). A level that runs empty takes one back.
+//! (`shelf.rs`, `balance`). A level that runs empty takes one back.
 //! Source: dissertation, sections 3.3.2 (figure 3.4) and 5.3.1 (levels, and the table 0,1,0,2,0,1,0,3).
 
-use crate::balance;
-use crate::balance::shelf::Shelf;
-use crate::running::budget;
+use crate::ring::shelf::Shelf;
+use crate::ring::{budget, idlers};
 use crate::tte::flags::ASLEEP;
 use crate::tte::membership::Ring;
 use crate::tte::{LEVELS, Tte, URGENT};
@@ -578,7 +577,7 @@ impl ReadyRing {
         if !self.join(current, taken, End::Back) && self.populated.load(Relaxed) == 0 {
             self.join(current, self.shelf.take_here(rank), End::Back);
         }
-        balance::left(self);
+        idlers::left(self);
     }
 
     #[inline(never)]

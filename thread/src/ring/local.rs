@@ -1,12 +1,12 @@
 //! The room's per-CPU data.
 //!
-//! *Interface*: [`Local`]; [`here`] gives the running CPU's parts, with interrupts off.
+//! *Interface*: [`Local`]; [`here`] gives the running CPU's parts, with interrupts off; [`stats`] for
+//! listings.
 
 use crate::alarm::{AlarmHeap, Slots};
-use crate::balance::shelf::Idlers;
-use crate::entry::chain::Chain;
-use crate::running::ready::ReadyRing;
-use crate::time::grain::Grain;
+use crate::ring::chain::Chain;
+use crate::ring::grain::Grain;
+use crate::ring::ready::ReadyRing;
 use crate::tte::Tte;
 use crate::tte::samples::Samples;
 use core::cell::UnsafeCell;
@@ -14,7 +14,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
-use machine::cpu::{Cpu, MAX_CPUS, this_cpu};
+use machine::cpu::{Cpu, MAX_CPUS, cpus, this_cpu};
 use machine::trap::TrapFrame;
 
 /// The timer keeps no quanta: at most one thread is ready.
@@ -24,6 +24,9 @@ pub(crate) const TICKING: u8 = 1;
 /// It does, and a whole quantum has passed in which threads only woke each other: the next thread that one of
 /// them wakes goes to the back, behind the waiting threads.
 pub(crate) const OVERDUE: u8 = 2;
+
+/// The most times that the time to the next look at a quantum is doubled.
+pub(crate) const PATIENCE: u8 = 2;
 
 /// One CPU's scheduling state. Other CPUs write `inbox`, `favoured` and the `alarms`' cancel words, and take
 /// from the ring's shelf.
@@ -40,8 +43,7 @@ pub(crate) struct Local {
     pub soonest_ns: AtomicU64,
     /// When the timer looks at a quantum next, nanoseconds.
     pub look_ns: AtomicU64,
-    /// How many times over the next quantum is doubled before the timer looks, 0 to
-    /// [`crate::time::timer::PATIENCE`].
+    /// How many times over the next quantum is doubled before the timer looks, 0 to [`PATIENCE`].
     pub patience: AtomicU8,
     /// Whether the timer keeps quanta: [`STILL`], [`TICKING`] or [`OVERDUE`].
     pub ticking: AtomicU8,
@@ -150,9 +152,6 @@ pub(crate) fn local(cpu: usize) -> &'static Local {
     &LOCALS[cpu]
 }
 
-/// CPUs that want work.
-pub(crate) static IDLE: Idlers = Idlers(AtomicU32::new(0));
-
 /// The running CPU, its state, and the thread that it runs. With interrupts off.
 #[inline(always)]
 pub(crate) fn here() -> (&'static Cpu, &'static Local, &'static Tte) {
@@ -167,4 +166,43 @@ pub(crate) fn here() -> (&'static Cpu, &'static Local, &'static Tte) {
 pub(crate) fn running(cpu: &Cpu) -> &'static Tte {
     // SAFETY: `start_up` stored this CPU's idle thread before the CPU started, and switches store their own.
     unsafe { &*(cpu.current.load(Ordering::Relaxed) as *const Tte) }
+}
+
+/// The data of one CPU in a listing.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuStats {
+    /// Ready threads, the running one and those on the shelf included.
+    pub ready: u32,
+    /// Bit for each level with ready threads.
+    pub populated: u32,
+    /// Threads taken from other CPUs' shelves so far.
+    pub stolen: u32,
+    /// Serial number of the idle thread.
+    pub idle: u64,
+}
+
+/// The state of CPU number `cpu`, which is online.
+pub fn stats(cpu: usize) -> CpuStats {
+    let local: &Local = local(cpu);
+    // SAFETY: null before the CPU is up, an entry afterwards.
+    let idle = unsafe { local.ring.idle.load(Ordering::Relaxed).as_ref() };
+    CpuStats {
+        ready: local.ring.all_ready(),
+        populated: local.ring.populated.load(Ordering::Relaxed),
+        stolen: local.stolen.load(Ordering::Relaxed),
+        idle: idle.map_or(0, |tte| tte.serial()),
+    }
+}
+
+impl Tte {
+    /// Whether this is the idle thread of its processor.
+    pub fn is_idle(&self) -> bool {
+        self.is_kernel() && stats(self.cpu()).idle == self.serial()
+    }
+}
+
+/// Threads that are ready on all CPUs, running ones included.
+pub(crate) fn all_ready() -> u32 {
+    let all = 0..cpus();
+    all.map(|cpu| local(cpu).ring.all_ready()).sum()
 }

@@ -2,10 +2,10 @@
 //!
 //! *Interface*: [`link`]. Source: dissertation, section 4.1.3.
 
+use crate::life::grace;
+use crate::ring::kick;
 use crate::running::block::{resume_address, suspend, yield_now};
 use crate::running::donate::{donate, runs_elsewhere};
-use crate::running::kick;
-use crate::time::grace;
 use crate::tte::flags::INTERRUPTS;
 use crate::tte::{Tte, current_opt};
 use core::sync::atomic::Ordering;

@@ -1,9 +1,9 @@
 //! The dispatcher: the code that one thread's `syscall` instruction enters, generated for that thread.
 //!
 //! *Interface*: define the leaf calls once ([`Leaves`], [`Plan`]), describe a thread's dispatcher with a
-//! [`Spec`], make it with [`Dispatcher::synthesize`], give it to the thread with `Tte::set_dispatcher`. A new
-//! one is needed when the value of a [`Leaf::Value`], the descriptor table's arrays or size, or the thread's
-//! own calls change.
+//! [`Spec`], make it with [`Dispatcher::synthesize`], give it to the thread with `Tte::set_dispatcher`
+//! (`begin.rs`). A new one is needed when the value of a [`Leaf::Value`], the descriptor table's arrays or
+//! size, or the thread's own calls change. [`link_rest`] and [`link_way_out`] at boot.
 //!
 //! A plan is assembled once; a thread's dispatcher is a copy of it with the thread's constants put in
 //! (section 3.1). Threads share the plan's text, but no code whose sharing would cost a call an instruction.
@@ -17,8 +17,8 @@
 //!   leaves the table. A call without routines in the table (`fstat`) goes to one routine for all, which
 //!   gets the word in the descriptor's slot;
 //! - an unknown call number is refused, and so is a negative descriptor;
-//! - everything else, including descriptors beyond the table, goes to the linked code (`outright`), and from
-//!   there to the machine's slow entry.
+//! - everything else, including descriptors beyond the table, goes to the linked code ([`link_rest`]), and
+//!   from there to the machine's slow entry.
 //!
 //! The program's own calls ([`Spec::own`]), a few numbers with a procedure each, stand in front of all this
 //! in code of their own: one comparison finds the procedure, without a table and without a limit check
@@ -29,6 +29,8 @@
 //!
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
 
+pub(crate) mod begin;
+
 use crate::tte::Tte;
 use crate::tte::code::{Dispatcher, Jump};
 use abi::errno::Errno;
@@ -36,6 +38,7 @@ use abi::nr;
 use codegen::methods::jump_through;
 use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Sealed, Template, dynasm, harden};
 use core::mem::offset_of;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::cpu::StackBase;
 use machine::guard;
 use vm::fallible::try_arc;
@@ -480,6 +483,36 @@ enum Place {
 /// result in rax, interrupts off.
 pub fn way_out(d: &mut Draft) {
     leave(d, Place::KernelStack);
+}
+
+/// Address of the way out.
+pub(crate) static OUT: AtomicUsize = AtomicUsize::new(0);
+
+/// The target of calls that no dispatcher answers itself.
+pub(crate) static REST: AtomicUsize = AtomicUsize::new(0);
+
+/// Links the code that [`way_out`] makes, before the first program.
+pub fn link_way_out(entry: usize) {
+    OUT.store(entry, Ordering::Relaxed);
+}
+
+/// The entry that was given to [`link_way_out`].
+pub fn way_out_entry() -> usize {
+    OUT.load(Ordering::Relaxed)
+}
+
+/// Links where calls go from here on that a dispatcher does not answer itself, in place of the machine's slow
+/// entry: entered as that is, with the number in rax.
+pub fn link_rest(entry: usize) {
+    REST.store(entry, Ordering::Relaxed);
+}
+
+/// The target of calls that a dispatcher does not answer itself.
+pub fn rest() -> usize {
+    match REST.load(Ordering::Relaxed) {
+        0 => machine::trap::syscall_slow(),
+        rest => rest,
+    }
 }
 
 /// Back to user mode by `sysretq`, which the assembler does not know; in tests to the caller.

@@ -10,9 +10,9 @@
 //! the alarm is set or the thread is awake. Idle threads do none of this: work that an idle thread has begun
 //! would wait as long as its CPU has other work.
 
-use crate::native::ops;
-use crate::running::spawn;
-use crate::time::clock::alarm;
+use crate::clock::alarm;
+use crate::life::spawn;
+use crate::running::attend;
 use core::sync::atomic::{AtomicBool, Ordering, fence};
 use machine::clock::now_ns;
 use sync::{WaitList, epoch};
@@ -65,7 +65,7 @@ fn look(_: usize) {
 fn run(_: usize) {
     loop {
         ENDER.wait_until(|| {
-            ops::safe_point();
+            attend::safe_point();
             DUE.swap(false, Ordering::SeqCst).then_some(())
         });
         // Bound: a thread of its own; a grace period, asleep.

@@ -1,22 +1,25 @@
 //! Bringing the room up.
 //!
-//! *Interface*: [`init`], [`idle`]; [`stats`] for listings.
+//! *Interface*: [`init`], [`idle()`].
 //!
 //! The boot code of each CPU becomes its idle thread, on its boot stack: it has an entry, may use
 //! monitors, and may start others; `suspend` there runs others or halts, and returns spuriously. When
-//! boot is done, it calls [`idle`]. The boot CPU makes the parts of all before another one starts, for
+//! boot is done, it calls [`idle()`]. The boot CPU makes the parts of all before another one starts, for
 //! a CPU that comes up wakes threads of others before it has done anything else: those that wait until
 //! it has forgotten a translation.
 
-use crate::running::local::{Local, local};
-use crate::running::{callouts, kick};
+use crate::entry::{tick, timer};
+use crate::life::spawn::bury;
+use crate::life::{callouts, grace};
+use crate::ring::kick;
+use crate::ring::local::{here, local};
+use crate::running::idle;
+use crate::running::kicked::kicked;
 use crate::switch::{Keys, speculation, turn, yielding};
-use crate::time::{tick, timer};
-use crate::tte::Tte;
 use crate::tte::code::{Kind, SwitchCode};
 use crate::tte::{NoMemory, QUANTUM_NS, Thread, activate, flags};
 use core::sync::atomic::Ordering;
-use machine::cpu;
+use machine::cpu::{self, irq_disable, irq_enable};
 use machine::paging::{MachineStack, machine_stack};
 
 /// Brings the room up for every CPU. Once, on the boot CPU with interrupts off, after `vm::init` and before
@@ -26,7 +29,7 @@ use machine::paging::{MachineStack, machine_stack};
 /// No memory.
 pub fn init() -> Result<(), NoMemory> {
     yielding::init();
-    kick::init();
+    kick::init(kicked);
     speculation::init()?;
     machine::irq::set_handler(machine::irq::TIMER_VECTOR, timer::fired);
     for number in 0..cpu::present() {
@@ -51,7 +54,7 @@ fn prepare(number: usize) -> Result<(), NoMemory> {
     local.ring.turn.store(turn.entry(), Ordering::Relaxed);
     // The CPU's for ever.
     core::mem::forget(turn);
-    core::mem::forget(crate::time::clock::quaject::CLASS.tally());
+    core::mem::forget(crate::clock::quaject::CLASS.tally());
     local.ring.idle.store(thread.as_ptr(), Ordering::Relaxed);
     local.ring.mend(&thread);
     core::mem::forget(thread);
@@ -108,44 +111,23 @@ fn become_current(_: usize, _: &Thread) {}
 
 /// The rest of the boot thread's life: the CPU's idle thread. Turns interrupts on.
 pub fn idle() -> ! {
-    crate::running::idle::run()
-}
-
-/// The data of one CPU in a listing.
-#[derive(Clone, Copy, Debug)]
-pub struct CpuStats {
-    /// Ready threads, the running one and those on the shelf included.
-    pub ready: u32,
-    /// Bit for each level with ready threads.
-    pub populated: u32,
-    /// Threads taken from other CPUs' shelves so far.
-    pub stolen: u32,
-    /// Serial number of the idle thread.
-    pub idle: u64,
-}
-
-/// The state of CPU number `cpu`, which is online.
-pub fn stats(cpu: usize) -> CpuStats {
-    let local: &Local = local(cpu);
-    // SAFETY: null before the CPU is up, an entry afterwards.
-    let idle = unsafe { local.ring.idle.load(Ordering::Relaxed).as_ref() };
-    CpuStats {
-        ready: local.ring.all_ready(),
-        populated: local.ring.populated.load(Ordering::Relaxed),
-        stolen: local.stolen.load(Ordering::Relaxed),
-        idle: idle.map_or(0, |tte| tte.serial()),
+    if sync::epoch::pending() > 0 {
+        grace::soon();
     }
-}
-
-impl Tte {
-    /// Whether this is the idle thread of its processor.
-    pub fn is_idle(&self) -> bool {
-        self.is_kernel() && stats(self.cpu()).idle == self.serial()
+    loop {
+        bury();
+        // Bound: a look at ring and inbox, then halt.
+        irq_disable();
+        let (cpu, local, me) = here();
+        if !idle::has_work(cpu, local, me) {
+            // One frame at a time with interrupts on, so a wake-up does not wait.
+            irq_enable();
+            if vm::frame::idle_zero() {
+                continue;
+            }
+            irq_disable();
+        }
+        idle::wait(cpu, local, me);
+        irq_enable();
     }
-}
-
-/// Threads that are ready on all CPUs, running ones included.
-pub(crate) fn ready() -> u32 {
-    let all = 0..machine::cpu::cpus();
-    all.map(|cpu| local(cpu).ring.all_ready()).sum()
 }

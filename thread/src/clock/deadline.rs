@@ -3,7 +3,7 @@
 //! *Interface*: make one from a relative or absolute time, arm [`Deadline::alarm`] before sleeping (it
 //! resumes the sleeper), ask [`Deadline::has_passed`] in the waiting condition.
 
-use crate::time::clock;
+use crate::clock;
 use abi::errno::{Errno, Result};
 use abi::linux::{Timespec, Timeval};
 use machine::clock::now_ns;

@@ -3,8 +3,8 @@
 //! *Interface*: an [`OnDemand`] is a static. [`OnDemand::rouse`] makes the thread or wakes it; the thread
 //! itself sleeps in [`OnDemand::wait`].
 
-use crate::native::ops::safe_point;
-use crate::running::spawn::spawn;
+use crate::life::spawn::spawn;
+use crate::running::attend::safe_point;
 use crate::tte::NoMemory;
 use core::sync::atomic::{AtomicBool, Ordering};
 use sync::WaitList;

@@ -16,8 +16,8 @@
 //! Progress: wait-free. Source: Massalin and Pu, "Threads and Input/Output in the Synthesis Kernel", sections
 //! 3.1 and 4.4; dissertation, section 5.3.2.
 
-use crate::running::kick;
-use crate::running::local::{Local, here};
+use crate::ring::kick;
+use crate::ring::local::{Local, here};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use machine::cpu::{irq_restore, irq_save, irq_window};
 

@@ -6,13 +6,13 @@
 //!
 //! The handler switches by itself when all of this holds: the interrupt comes from user mode; another thread
 //! is ready; the running thread has used up its turn (its quantum, or as many as the CPU's grain says,
-//! `grain.rs`), but for an eighth, and has no channels, whose need would change its next quantum
-//! (`demand.rs`); neither an alarm nor a sample is due. It then does what `timer.rs` does at the end of a
-//! quantum: the look at the next thread's is set, the interrupt is acknowledged and counted, a quiescent
+//! `ring/grain.rs`), but for an eighth, and has no channels, whose need would change its next quantum
+//! (`time/demand.rs`); neither an alarm nor a sample is due. It then does what `timer.rs` does at the end of
+//! a quantum: the look at the next thread's is set, the interrupt is acknowledged and counted, a quiescent
 //! point is noted, and the thread's `sw_out` is called, over the nine registers that no switch saves. Any
 //! other interrupt from user mode gets its frame and the handler in Rust
-//! ([`crate::time::timer::fired_in_program`]), and ends here if nothing is asked of the thread; one from the
-//! kernel continues as any interrupt does, with [`crate::time::timer::fired`].
+//! ([`crate::entry::timer::fired_in_program`]), and ends here if nothing is asked of the thread; one from the
+//! kernel continues as any interrupt does, with [`crate::entry::timer::fired`].
 //!
 //! With several CPUs it also leaves everything to Rust that balancing might change: while a CPU is idle, or
 //! threads are on the shelf, or more than two are ready.
@@ -24,10 +24,11 @@
 //! it CPU and thread, are at a known distance. The frame is left by `iretq`, which serializes.
 //! Source: dissertation, sections 3.3.2 (the timer's interrupt is vectored to `sw_out`) and 3.3.3.
 
-use crate::running::local::{IDLE, Local, TICKING};
-use crate::running::ready::ReadyRing;
-use crate::time::grain::Grain;
-use crate::time::timer::fired_in_program;
+use crate::entry::timer::fired_in_program;
+use crate::ring::grain::Grain;
+use crate::ring::idlers::IDLE;
+use crate::ring::local::{Local, TICKING};
+use crate::ring::ready::ReadyRing;
 use crate::tte::Tte;
 use crate::tte::flags::ATTENTION;
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm, harden};
@@ -106,7 +107,7 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
     let shelf = local(
         offset_of!(Local, ring)
             + offset_of!(ReadyRing, shelf)
-            + offset_of!(crate::balance::shelf::Shelf<Tte, { crate::running::ready::SHELF }>, used),
+            + offset_of!(crate::ring::shelf::Shelf<Tte, { crate::ring::ready::SHELF }>, used),
     );
     let [next, first_look] = [offset_of!(Tte, next), offset_of!(Tte, look_ns)].map(local);
     let [soonest, armed, look, turn] = [

@@ -10,7 +10,7 @@
 //! waits for a round: that is to be short where it happens more than once in a sample's time.
 //! Source: dissertation, section 6.3.1 (a quantum is as short as the data want it); [`feedback::grain`].
 
-use crate::running::local::{Local, local};
+use crate::ring::local::{Local, local};
 use crate::tte::{QUANTUM_NS, Tte};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use feedback::grain::{WHOLE, times};

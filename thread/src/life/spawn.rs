@@ -1,8 +1,8 @@
 //! Creation, first steps, and end of threads.
 //!
 //! *Interface*: [`create`] from a [`Spec`], then [`crate::running::block::start`]; [`spawn`] for a kernel
-//! thread in one step; [`exit`]. `Tte::set_space`, `Tte::set_dispatcher`, `Tte::set_fs_base`,
-//! `Tte::set_gs_base` change the state that a switch loads.
+//! thread in one step; [`exit`]. `Tte::set_space`, `Tte::set_fs_base`, `Tte::set_gs_base` change the state
+//! that a switch loads.
 //!
 //! An ending thread runs on its stack until it switches away. It puts itself on its CPU's list of dead
 //! threads, with interrupts off until the next thread runs. The next thread that creates or ends a thread on
@@ -10,21 +10,17 @@
 //! of itself.
 //! Source: dissertation, sections 4.3 and 5.3.2 (table 5.2: Create, Destroy).
 
-use crate::entry::dispatch::{Kpt, NoLeaves, Plan};
-use crate::entry::{dispatch, outright};
+use crate::dispatch::begin::begin;
+use crate::ring::local::here;
 use crate::running::block::{start, switch};
-use crate::running::local::here;
 use crate::switch::fp::FpChange;
 use crate::switch::{Keys, fp};
-use crate::time::clock;
-use crate::tte;
 use crate::tte::area::FpArea;
-use crate::tte::code::{Dispatcher, Kind, SwitchCode};
+use crate::tte::code::{Kind, SwitchCode};
 use crate::tte::flags::DEAD;
-use crate::tte::interrupted;
-use crate::tte::parts::Parts;
-use crate::tte::parts::dismantle;
-use crate::tte::{NoMemory, QUANTUM_NS, Remains, Thread, Tte, activate};
+use crate::tte::parts::{Parts, dismantle};
+use crate::tte::{NoMemory, QUANTUM_NS, Remains, Thread, Tte, activate, interrupted};
+use crate::{clock, dispatch, tte};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use machine::cpu::{StackBase, irq_disable, irq_enable, irq_restore, irq_save};
@@ -196,31 +192,6 @@ fn bequeath(parent: &Tte, child: &Tte, kind: Kind) -> Kind {
     kind
 }
 
-/// A new thread's initial dispatcher, which answers no call itself. It depends only on the stack, so it is
-/// kept with the stack for the next thread. The thread's own dispatcher is made when the thread turns out to
-/// need it (section 5.3.3: a thread begins with what it shares).
-fn begin(thread: &Thread, parts: &mut Parts) -> Result<(), NoMemory> {
-    let starter = match &mut parts.starter {
-        Some(starter) => starter,
-        none => none.insert(Dispatcher::synthesize(thread, &SLOW, outright::rest())?),
-    };
-    thread.dispatch.store(starter.entry(), Ordering::Release);
-    thread
-        .read_again
-        .store(starter.read_again(), Ordering::Release);
-    thread.beginning.store(CALLS, Ordering::Release);
-    Ok(())
-}
-
-static ALL_SLOW: Plan = Plan::of::<NoLeaves>();
-/// A dispatcher that answers nothing itself.
-const SLOW: dispatch::Spec = dispatch::Spec {
-    kpt: Kpt::NONE,
-    plan: &ALL_SLOW,
-    values: &[],
-    own: None,
-};
-
 /// Makes and starts a kernel thread.
 ///
 /// # Errors
@@ -317,65 +288,7 @@ fn take_zombie() -> Option<(&'static Tte, bool)> {
     taken
 }
 
-/// With so many calls a thread has shown that a dispatcher of its own will pay.
-const CALLS: u8 = 8;
 impl Tte {
-    /// Gives the thread a new dispatcher. Another CPU that runs the thread takes it up at its next interrupt,
-    /// which this sends, or crossing; until then the old one answers. Thread context.
-    ///
-    /// # Errors
-    /// No memory: the old one stays.
-    pub fn set_dispatcher(&self, spec: &dispatch::Spec) -> Result<(), NoMemory> {
-        self.answer_by(Dispatcher::synthesize(self, spec, outright::rest())?);
-        Ok(())
-    }
-
-    fn answer_by(&self, dispatcher: Dispatcher) {
-        // Bound: generating one dispatcher (15 000 instructions); only the thread itself and a thread that
-        // changes its table.
-        let mut slot = self.dispatcher.lock();
-        self.dispatch.store(dispatcher.entry(), Ordering::Release);
-        self.read_again
-            .store(dispatcher.read_again(), Ordering::Release);
-        self.beginning.store(0, Ordering::Release);
-        let former = slot.replace(dispatcher);
-        let irq = irq_save();
-        let (cpu, _, me) = here();
-        if me.is(self) {
-            cpu.dispatcher
-                .store(self.dispatch.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        irq_restore(irq);
-        self.nudge();
-        drop(slot);
-        drop(former);
-    }
-
-    /// The running thread, which this is, makes a call: whether it has made so many that it should get a
-    /// dispatcher of its own.
-    pub fn has_begun(&self) -> bool {
-        let left = self.beginning.load(Ordering::Relaxed).saturating_sub(1);
-        if left != 0 {
-            self.beginning.store(left, Ordering::Relaxed);
-        }
-        left == 0
-    }
-
-    /// The running thread, which this is, is about to get a dispatcher of its own.
-    pub fn end_beginning(&self) {
-        self.beginning.store(0, Ordering::SeqCst);
-    }
-
-    /// Gives the thread a dispatcher that takes all calls the slow way.
-    ///
-    /// # Errors
-    /// No memory: the old one stays.
-    pub fn set_slow_dispatcher(&self) -> Result<(), NoMemory> {
-        let slow = machine::trap::syscall_slow();
-        self.answer_by(Dispatcher::synthesize(self, &SLOW, slow)?);
-        Ok(())
-    }
-
     /// Moves the running thread, which this is, into another address space; 0 for the kernel's own. Cannot
     /// fail.
     ///
@@ -481,7 +394,7 @@ unsafe fn copy_frame(frame: &TrapFrame, to: *mut TrapFrame) {
 #[cfg(target_os = "none")]
 mod first {
     use super::exit;
-    use crate::entry::outright::OUT;
+    use crate::dispatch::OUT;
     use crate::tte::flags::ATTENTION;
     use core::arch::naked_asm;
     use core::mem::offset_of;

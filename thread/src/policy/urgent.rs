@@ -5,22 +5,26 @@
 //!
 //! An urgent thread runs before all others of its CPU, the one with the highest priority first; of several
 //! with the same priority each runs until it blocks, or, if it takes turns, to the end of its quantum. Those
-//! that are promised time in each period (`budget.rs`) precede those with priorities. A thread that wakes a
-//! more urgent one gives it the CPU at once. The others are not forgotten: when urgent threads have had the
-//! CPU for [`WITHHELD_NS`], the next turn is one of theirs, unless a thread has it that was promised it.
+//! that are promised time in each period (`ring/budget.rs`) precede those with priorities. A thread that
+//! wakes a more urgent one gives it the CPU at once. The others are not forgotten: when urgent threads have
+//! had the CPU for [`WITHHELD_NS`], the next turn is one of theirs, unless a thread has it that was promised
+//! it.
 
 use crate::balance;
-use crate::balance::affinity;
-use crate::running::local::{Local, here, local};
-use crate::running::ready::End;
-use crate::running::{block, budget, kick};
+use crate::clock::WakeUp;
+use crate::policy::affinity;
+use crate::ring::inbox::send_home;
+use crate::ring::local::{Local, here, local};
+use crate::ring::ready::End;
+use crate::ring::{budget, kick};
+use crate::running::block;
 use crate::switch::yielding;
 use crate::tte::budget::Terms;
-use crate::tte::flags::SEQUENCE;
+use crate::tte::flags::{KILLED, SEQUENCE};
 use crate::tte::used::{ns_to_ticks, ticks_to_ns};
 use crate::tte::{LEVELS, QUANTUM_NS, Tte, URGENT, current};
 use core::sync::atomic::Ordering;
-use machine::clock::tsc;
+use machine::clock::{now_ns, tsc};
 use machine::cpu::{Cpu, irq_disable, irq_enable};
 
 /// How long urgent threads may keep the CPU from the others, nanoseconds: these then have a turn of a
@@ -101,7 +105,7 @@ impl Tte {
                 local.ring.insert(me, self, End::Back);
                 give_way(cpu, local, me);
             } else {
-                block::send_home(self);
+                send_home(self);
             }
         }
         irq_enable();
@@ -122,7 +126,7 @@ fn local_of(tte: &Tte) -> &'static Local {
 pub fn settle() -> bool {
     let me = current();
     let mut raised = me.is_raised.swap(false, Ordering::Relaxed);
-    if raised && me.budget.is_set() && budget::wait(me) {
+    if raised && me.budget.is_set() && wait_for_period(me) {
         raised = false;
     }
     irq_disable();
@@ -137,6 +141,32 @@ pub fn settle() -> bool {
     irq_enable();
     affinity::settle();
     me.budget.take_overrun()
+}
+
+/// The running thread, which has a budget, sleeps until its next period if it has spent that. Whether it has,
+/// and is among the urgent threads again. Without memory for an alarm it does not, and is marked anew when it
+/// goes back into the ring; one that is to end, or is promised something else, does not wait either. With
+/// interrupts on.
+fn wait_for_period(me: &Tte) -> bool {
+    // Bound: a reading of a thread's clock.
+    irq_disable();
+    let spent = budget::is_spent(me);
+    irq_enable();
+    let (terms, due_ns) = (me.budget.terms(), me.budget.due_ns.load(Ordering::Relaxed));
+    let at = terms.next_ns(due_ns);
+    if !spent || due_ns == 0 || now_ns() >= at {
+        return false;
+    }
+    let Ok(wake_up) = WakeUp::at(at) else {
+        return false;
+    };
+    while !wake_up.passed() {
+        if me.flags() & KILLED != 0 || !me.budget.has(terms) {
+            return false;
+        }
+        block::suspend();
+    }
+    me.budget.has(terms) && me.level.load(Ordering::Relaxed) == URGENT
 }
 
 /// The running thread, if it is an urgent one, goes behind those of its priority, or gives up the rest of its

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`Tte::promise`] admits a thread to a CPU (`tte/budget.rs`), and `urgent::Place::Promised`
 //! puts it among the urgent ones. The ring of these asks [`admits`] and tells [`watch`]; the timer asks
-//! [`is_spent`], [`demote`] and [`end_ns`]; `urgent::settle` waits for [`wait`].
+//! [`is_spent`], [`demote`] and [`end_ns`]; `urgent::settle` waits for the next period.
 //!
 //! Such a thread is an urgent one whose urgency is the complement of its deadline, so the earliest deadline
 //! is the first. Nothing is added to a switch: a thread's clock runs anyway, and its budget is the reading of
@@ -12,17 +12,15 @@
 //! alarm brings it back when its next period begins.
 //! Source: Abeni and Buttazzo 1998 (the constant bandwidth server), as Linux has it for bad cases.
 
-use crate::running::local::{Local, here};
-use crate::running::ready::{End, ReadyRing};
-use crate::time::clock;
-use crate::time::clock::WakeUp;
+use crate::ring::arm;
+use crate::ring::local::{Local, here};
+use crate::ring::ready::{End, ReadyRing};
 use crate::tte::budget::standing;
-use crate::tte::flags::{KILLED, SEQUENCE};
+use crate::tte::flags::SEQUENCE;
 use crate::tte::used::ns_to_ticks;
 use crate::tte::{Tte, URGENT};
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use machine::clock::now_ns;
-use machine::cpu::{irq_disable, irq_enable};
 
 /// The timer looks at a budget after no less than this, nanoseconds: a thread gets on however short its
 /// budgets are, and what it has overdrawn is paid back.
@@ -41,7 +39,7 @@ pub(crate) fn admits(tte: &Tte) -> bool {
         let next = terms.next_ns(at.due_ns);
         // Without memory for an alarm it comes back when it has had a turn as a usual thread.
         if tte.budget.alarm_ns.swap(next, Relaxed) != next {
-            let _ = clock::alarm(next, come_back, tte.address());
+            let _ = arm::set(here().1, now_ns(), next, come_back, tte.address());
         }
         tte.is_raised.store(true, Relaxed);
         tte.state.fetch_or(SEQUENCE, AcqRel);
@@ -79,7 +77,7 @@ pub(crate) fn watch(ring: &ReadyRing) {
         {
             let (_, local, _) = here();
             let now = now_ns();
-            crate::time::timer::arm_for(local, now + left_ns, now);
+            arm::arm_for(local, now + left_ns, now);
         }
         #[cfg(not(target_os = "none"))]
         let _ = left_ns;
@@ -122,30 +120,4 @@ pub(crate) fn give_up(me: &Tte) {
     me.budget.limit.store(me.ran(), Relaxed);
     me.is_raised.store(true, Relaxed);
     me.state.fetch_or(SEQUENCE, AcqRel);
-}
-
-/// The running thread, which has a budget, sleeps until its next period if it has spent that. Whether it has,
-/// and is among the urgent threads again. Without memory for an alarm it does not, and is marked anew when it
-/// goes back into the ring; one that is to end, or is promised something else, does not wait either. With
-/// interrupts on.
-pub(crate) fn wait(me: &Tte) -> bool {
-    // Bound: a reading of a thread's clock.
-    irq_disable();
-    let spent = is_spent(me);
-    irq_enable();
-    let (terms, due_ns) = (me.budget.terms(), me.budget.due_ns.load(Relaxed));
-    let at = terms.next_ns(due_ns);
-    if !spent || due_ns == 0 || now_ns() >= at {
-        return false;
-    }
-    let Ok(wake_up) = WakeUp::at(at) else {
-        return false;
-    };
-    while !wake_up.passed() {
-        if me.flags() & KILLED != 0 || !me.budget.has(terms) {
-            return false;
-        }
-        crate::running::block::suspend();
-    }
-    me.budget.has(terms) && me.level.load(Relaxed) == URGENT
 }
