@@ -27,5 +27,7 @@ pub use kit::around::{Around, Named};
 pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Unmade};
 pub use kit::sleeper::Sleep;
 #[cfg(not(loom))]
-pub use kit::{assembly, class, compiled, cost, interfacer, named, near, record, signature};
+pub use kit::{
+    assembly, class, compiled, cost, inactive, interfacer, named, near, record, signature,
+};
 pub use kit::{callback, guard, look, plug, regs};

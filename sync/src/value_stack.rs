@@ -70,6 +70,7 @@ impl<T, const N: usize> ValueStack<T, N> {
     ///
     /// # Errors
     /// `value`, when every place is filled, or kept by an unfinished operation.
+    #[inline]
     pub fn push(&self, value: T) -> Result<(), T> {
         let Some(number) = self.places.iter().position(Place::take) else {
             return Err(value);
@@ -84,6 +85,7 @@ impl<T, const N: usize> ValueStack<T, N> {
     }
 
     /// Take the top value.
+    #[inline]
     pub fn pop(&self) -> Option<T> {
         let place = &self.places[usize::from(self.numbers.pop()?)];
         // SAFETY: filled before its number was stacked, and ours since we took that.

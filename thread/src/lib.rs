@@ -63,7 +63,6 @@ pub use running::attend::safe_point;
 pub use running::block::{resume, resume_address, start, suspend, yield_now};
 pub use switch::fp::no_fpu;
 pub use tte::budget::{Busy, Terms};
-pub use tte::parts::give_up_waiting;
 pub use tte::signal::{Mode, Procedure, Refused};
 /// Offset in a thread table entry of its owner word ([`Tte::owner`](tte::Tte::owner)), for generated code.
 pub const OWNER_OFFSET: usize = core::mem::offset_of!(tte::Tte, owner);

@@ -19,7 +19,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use codegen::refusal::refused;
 use core::sync::atomic::{AtomicPtr, AtomicUsize};
-use sync::{Derived, ValueStack};
+use quaject::inactive::Inactive;
+use sync::Derived;
 
 use super::FIRST_CAPACITY;
 use crate::fs::file::OpenFile;
@@ -84,14 +85,13 @@ pub(super) struct Kpt {
 }
 
 /// Arrays of ended tables, all closed, of the length that new tables begin with.
-static INACTIVE: ValueStack<Box<Kpt>, INACTIVE_MOST> = ValueStack::new();
-const INACTIVE_MOST: usize = 8;
+static INACTIVE: Inactive<Box<Kpt>, 8> = Inactive::new(drop);
 
 impl Kpt {
     /// Arrays for `len` descriptors, all closed. ENOMEM.
     pub fn new(len: usize) -> Result<Box<Kpt>> {
         if len == FIRST_CAPACITY
-            && let Some(kpt) = INACTIVE.pop()
+            && let Some(kpt) = INACTIVE.take()
         {
             return Ok(kpt);
         }
@@ -102,7 +102,7 @@ impl Kpt {
     pub fn give_back(self: Box<Kpt>) {
         if self.len == FIRST_CAPACITY {
             debug_assert!(self.words.iter().all(|word| word.get() == bad_fd() as u32));
-            drop(INACTIVE.push(self));
+            INACTIVE.put(self);
         }
     }
 

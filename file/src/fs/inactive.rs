@@ -3,23 +3,23 @@
 //! *Interface.* [`Inactive::put`] at the last close, [`Inactive::take`] at an open; one description for each
 //! access mode. Only an inode that the name cache knows, or that was opened again and is kept
 //! ([`super::kept`]), has any ([`Inactive::admit`], [`Inactive::expel`]), so their number is bounded by the
-//! numbers of entries and inodes, and a file that is opened only once keeps nothing. Lock-free; every word is
-//! one pointer, taken by exchange.
+//! numbers of entries and inodes, and a file that is opened only once keeps nothing. Lock-free.
+//!
+//! The places are in the inode, not in a list of the kind ([`quaject::inactive`]): a description is of use
+//! only to an open of the same file, which has the inode at hand and so needs no search.
 //!
 //! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one
 //! is cheap.
-//!
-//! *Unsafe*: counted pointers in atomic slots.
 
 use alloc::sync::Arc;
-use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use quaject::inactive::Place;
 
 use crate::fs::file::OpenFile;
 
 /// The waiting descriptions of one inode, by access mode.
 pub struct Inactive {
-    waiting: [AtomicPtr<OpenFile>; 3],
+    waiting: [Place<Arc<OpenFile>>; 3],
     /// Entries of the name cache that lead here, and whether the inode is among those that are kept.
     entries: AtomicU32,
     /// It was opened the ordinary way.
@@ -34,7 +34,7 @@ impl Inactive {
     /// Nothing waits, and nothing may.
     pub const fn new() -> Inactive {
         Inactive {
-            waiting: [const { AtomicPtr::new(ptr::null_mut()) }; 3],
+            waiting: [const { Place::new() }; 3],
             entries: AtomicU32::new(0),
             opened: AtomicBool::new(false),
             known_at: AtomicU64::new(0),
@@ -94,42 +94,30 @@ impl Inactive {
     /// A description opened with access mode `mode` (`O_RDONLY`, `O_WRONLY`, `O_RDWR`).
     #[inline]
     pub fn take(&self, mode: u32) -> Option<Arc<OpenFile>> {
-        let slot = self.waiting.get(mode as usize)?;
-        if slot.load(Ordering::Relaxed).is_null() {
-            return None;
-        }
-        let raw = slot.swap(ptr::null_mut(), Ordering::Acquire);
-        // SAFETY: a pointer in a slot came from `Arc::into_raw`, and the exchange made its one count ours.
-        (!raw.is_null()).then(|| unsafe { Arc::from_raw(raw) })
+        self.waiting.get(mode as usize)?.take()
     }
 
     /// Leaves `of` to wait, or gives it back when the place is taken or the inode may keep none.
     #[inline(always)]
     pub fn put(&self, mode: u32, of: Arc<OpenFile>) -> Result<(), Arc<OpenFile>> {
-        let Some(slot) = self.waiting.get(mode as usize) else {
+        let Some(place) = self.waiting.get(mode as usize) else {
             return Err(of);
         };
         if !self.admitted() {
             return Err(of);
         }
-        let raw = Arc::into_raw(of).cast_mut();
-        match slot.compare_exchange(ptr::null_mut(), raw, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => {
-                if !self.admitted() {
-                    // The last entry left in between; its `clear` may have been too early to see this one.
-                    self.clear();
-                }
-                Ok(())
-            }
-            // SAFETY: the exchange failed, so the count that `into_raw` gave up is still ours.
-            Err(_) => Err(unsafe { Arc::from_raw(raw) }),
+        place.put(of)?;
+        if !self.admitted() {
+            // The last entry left in between; its `clear` may have been too early to see this one.
+            self.clear();
         }
+        Ok(())
     }
 
     /// Lets all that wait go.
     pub fn clear(&self) {
-        for mode in 0..self.waiting.len() as u32 {
-            drop(self.take(mode));
+        for place in &self.waiting {
+            drop(place.take());
         }
     }
 }
@@ -137,11 +125,5 @@ impl Inactive {
 impl Default for Inactive {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl Drop for Inactive {
-    fn drop(&mut self) {
-        self.clear();
     }
 }

@@ -7,16 +7,10 @@
 //! to the list. An end that is freed in another way (a table with several threads, which frees after a grace
 //! period) frees the parked end too. Which of two ends is the second one is decided by one addition.
 //! Lock-free; parking may be done with interrupts off.
-//!
-//! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one
-//! is cheap.
-//!
-//! *Unsafe*: counted pointers in atomic slots.
 
 use alloc::sync::Arc;
-use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use sync::ValueStack;
+use core::sync::atomic::{AtomicU32, Ordering};
+use quaject::inactive::{Inactive, Place};
 
 use super::Pipe;
 use crate::fs::file::OpenFile;
@@ -24,8 +18,8 @@ use crate::fs::file::OpenFile;
 /// Pairs that may wait. Each keeps a queue of the usual size, so that all take half a megabyte.
 const PAIRS: usize = 8;
 
-/// Addresses of pipes both of whose ends are parked in them, which keeps them.
-static INACTIVE: ValueStack<usize, PAIRS> = ValueStack::new();
+/// Pipes both of whose ends are parked in them.
+static INACTIVE: Inactive<Arc<Pipe>, PAIRS> = Inactive::new(|pipe| pipe.parking.let_go());
 
 /// The fate of an end, summed over both.
 const PARKED: u32 = 1;
@@ -35,7 +29,7 @@ const GONE: u32 = 1 << 8;
 #[derive(Default)]
 pub(super) struct Parking {
     /// By [`Parking::READING`] and [`Parking::WRITING`].
-    ends: [AtomicPtr<OpenFile>; 2],
+    ends: [Place<Arc<OpenFile>>; 2],
     fates: AtomicU32,
 }
 
@@ -45,18 +39,19 @@ impl Parking {
 
     /// Whether it is of use to park an end: the other may still be parked too, and the list has room.
     pub(super) fn is_open(&self) -> bool {
-        self.fates.load(Ordering::Relaxed) < GONE && INACTIVE.len() < PAIRS
+        self.fates.load(Ordering::Relaxed) < GONE && INACTIVE.has_room()
     }
 
     /// The end `side` of `pipe`, whose parking this is, was closed by its only holder and may serve again.
     pub(super) fn park(&self, pipe: &Arc<Pipe>, side: usize, of: Arc<OpenFile>) {
-        self.ends[side].store(Arc::into_raw(of).cast_mut(), Ordering::Release);
+        // An end is closed once, so its place is free.
+        let parked = self.ends[side].put(of);
+        debug_assert!(parked.is_ok());
         match self.fates.fetch_add(PARKED, Ordering::AcqRel) {
             0 => {}
             PARKED => {
-                if INACTIVE.push(Arc::as_ptr(pipe).addr()).is_err() {
-                    self.let_go();
-                }
+                pipe.first.rest();
+                INACTIVE.put(pipe.clone());
             }
             // The other went another way.
             _ => self.let_go(),
@@ -71,16 +66,9 @@ impl Parking {
     }
 
     fn let_go(&self) {
-        for side in [Self::READING, Self::WRITING] {
-            drop(self.end(side));
+        for end in &self.ends {
+            drop(end.take());
         }
-    }
-
-    /// Takes the end that is parked as `side`.
-    fn end(&self, side: usize) -> Option<Arc<OpenFile>> {
-        let raw = self.ends[side].swap(ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: a pointer in a slot came from `Arc::into_raw`, and the exchange made its one count ours.
-        (!raw.is_null()).then(|| unsafe { Arc::from_raw(raw) })
     }
 }
 
@@ -88,19 +76,15 @@ impl Parking {
 /// exists.
 #[inline]
 pub(super) fn take(ready: impl FnOnce(&Pipe)) -> Option<(Arc<OpenFile>, Arc<OpenFile>)> {
-    let pipe = INACTIVE.pop()? as *const Pipe;
-    // SAFETY: pushed by `park`; the two ends that are parked in it keep it, and only the party that popped it
-    // takes them.
-    let pipe = unsafe { &*pipe };
-    ready(pipe);
-    let parking = &pipe.parking;
-    let reading = parking.end(Parking::READING)?;
-    let writing = parking.end(Parking::WRITING)?;
-    parking.fates.store(0, Ordering::Relaxed);
-    Some((reading, writing))
+    let pipe = INACTIVE.take()?;
+    ready(&pipe);
+    let [reading, writing] = &pipe.parking.ends;
+    let ends = (reading.take()?, writing.take()?);
+    pipe.parking.fates.store(0, Ordering::Relaxed);
+    Some(ends)
 }
 
 /// Lets all that wait go.
 pub(super) fn clear() {
-    while take(|_| ()).is_some() {}
+    INACTIVE.clear();
 }

@@ -42,22 +42,14 @@ impl Shrinker {
 }
 
 /// All shrinkers. Released objects leave empty slabs, which the heap's turn after them gives back.
-static SHRINKERS: [Shrinker; 15] = [
+static SHRINKERS: [Shrinker; 13] = [
     Shrinker::new("pages of files that are kept elsewhere", give_up_pages),
     Shrinker::new("empty pages of the heap", trim_heap),
-    Shrinker::new(
-        "pipes that wait for the next",
-        file::socket::give_up_waiting,
-    ),
     Shrinker::new(
         "names, and files that wait for an open",
         file::fs::names::purge,
     ),
     Shrinker::new("inactive quajects", give_up_inactive),
-    Shrinker::new(
-        "stacks and code that wait for the next thread",
-        thread::give_up_waiting,
-    ),
     Shrinker::new("places of futexes", crate::futex::give_up_arrays),
     Shrinker::new("what a grace period keeps", sync::epoch::synchronize),
     Shrinker::new("sockets that nobody can reach", collect_sockets),
@@ -89,7 +81,7 @@ fn trim_heap() {
 }
 
 fn give_up_inactive() {
-    quaject::class::reclaim();
+    quaject::inactive::reclaim();
 }
 
 /// Closing the last descriptor of sockets in flight collects them; this also covers the case that another

@@ -2,18 +2,19 @@
 //!
 //! *Interface*: the [`quaject!`](crate::quaject) macro declares a class and makes its body type a [`Body`];
 //! [`create`] makes a member, or takes one from the class's inactive list, and gives a counted [`Ref`].
-//! Dropping the last `Ref` puts the member back on that list with its code and memory; [`reclaim`] frees
-//! those when memory runs short. [`for_each_class`] and [`Class::for_each`] walk all members without a lock,
-//! for `/syn`.
+//! Dropping the last `Ref` puts the member back on that list with its code and memory. [`for_each_class`] and
+//! [`Class::for_each`] walk all members without a lock, for `/syn`.
 //!
 //! Memory of members is type-stable: a header stays a header, so a walk may read it at any time.
 //!
-//! Progress: lock-free: lists that only grow, a stack of inactive members, counts that are added to.
+//! Progress: lock-free: lists that only grow, a few places of inactive members, a stack of those that were
+//! stripped, counts that are added to.
 //!
 //! Source: dissertation, sections 4.1.1 and 4.1.2.
 //!
 //! *Unsafe*: type-stable members behind counted handles, lists that nothing leaves.
 
+use crate::kit::inactive::{self, Handle, Inactive};
 use crate::kit::interfacer::Target;
 use crate::kit::seam::Unmade;
 use crate::kit::signature::Shape;
@@ -120,12 +121,44 @@ pub struct Class {
     /// Gives back a count of a member.
     release: unsafe fn(NonNull<Header>),
     members: AtomicPtr<Header>,
-    inactive: Stack,
+    /// Members that wait with code and memory.
+    inactive: Inactive<Spare, SPARES>,
+    /// Members that have neither any more, for the type is for ever.
+    stripped: Stack,
     created: AtomicU64,
     reused: AtomicU64,
     active: AtomicUsize,
     listed: AtomicBool,
     next: AtomicPtr<Class>,
+}
+
+/// Members of a class that wait with code and memory, at most.
+const SPARES: usize = 8;
+
+/// A member that nobody has a handle to, with its body.
+struct Spare(NonNull<Header>);
+
+// SAFETY: it is the pointer. Members are `Send`, as their bodies are.
+unsafe impl Handle for Spare {
+    type To = Header;
+    fn into_raw(self) -> NonNull<Header> {
+        self.0
+    }
+    unsafe fn from_raw(raw: NonNull<Header>) -> Self {
+        Spare(raw)
+    }
+}
+
+impl Spare {
+    /// Gives up its code and memory. The member waits without.
+    fn let_go(self) {
+        // SAFETY: members are never freed.
+        let class = unsafe { self.0.as_ref() }.class;
+        // SAFETY: no other party has it, and it is a member of this class.
+        unsafe { (class.strip)(self.0) };
+        // SAFETY: in no list, and never freed.
+        unsafe { class.stripped.push(self.0.cast()) };
+    }
 }
 
 static CLASSES: AtomicPtr<Class> = AtomicPtr::new(ptr::null_mut());
@@ -138,22 +171,6 @@ pub fn for_each_class(mut f: impl FnMut(&'static Class)) {
         f(class);
         at = class.next.load(Ordering::Acquire);
     }
-}
-
-/// Gives up the code and memory of every inactive member of every class; returns how many there were.
-pub fn reclaim() -> usize {
-    let mut count = 0;
-    for_each_class(|class| {
-        for node in class.inactive.take_all() {
-            let header = node.cast::<Header>();
-            // SAFETY: taken off the inactive list, so no other party has it; it is a member of this class.
-            unsafe { (class.strip)(header) };
-            // SAFETY: as above; a stripped member can be used again like any other.
-            unsafe { class.inactive.push(node) };
-            count += 1;
-        }
-    });
-    count
 }
 
 impl Class {
@@ -172,7 +189,8 @@ impl Class {
             remake: remake::<B>,
             release: release::<B>,
             members: AtomicPtr::new(ptr::null_mut()),
-            inactive: Stack::new(),
+            inactive: Inactive::new(Spare::let_go),
+            stripped: Stack::new(),
             created: AtomicU64::new(0),
             reused: AtomicU64::new(0),
             active: AtomicUsize::new(0),
@@ -210,12 +228,15 @@ impl Class {
         self.be_listed();
         self.created.fetch_add(1, Ordering::Relaxed);
         self.active.fetch_add(1, Ordering::Relaxed);
-        Tally(self)
+        Tally {
+            class: self,
+            waits: AtomicBool::new(false),
+        }
     }
 
     fn be_listed(&'static self) {
         if !self.listed.load(Ordering::Relaxed) && !self.listed.swap(true, Ordering::AcqRel) {
-            push(&CLASSES, ptr::from_ref(self).cast_mut(), &self.next);
+            inactive::push(&CLASSES, ptr::from_ref(self).cast_mut(), &self.next);
         }
     }
 
@@ -224,20 +245,8 @@ impl Class {
         self.be_listed();
         // SAFETY: leaked by `create`, and no other party has it yet.
         let next = unsafe { &header.as_ref().next };
-        push(&self.members, header.as_ptr(), next);
+        inactive::push(&self.members, header.as_ptr(), next);
         self.created.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// Pushes onto a list that nothing ever leaves.
-fn push<T>(list: &AtomicPtr<T>, new: *mut T, next: &AtomicPtr<T>) {
-    let mut head = list.load(Ordering::Relaxed);
-    loop {
-        next.store(head, Ordering::Relaxed);
-        match list.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => return,
-            Err(now) => head = now,
-        }
     }
 }
 
@@ -247,13 +256,37 @@ impl fmt::Debug for Class {
     }
 }
 
-/// An object that is counted in its class as long as this exists.
+/// An object that is counted in its class as long as this exists and it does not wait for its next use.
 #[derive(Debug)]
-pub struct Tally(&'static Class);
+pub struct Tally {
+    class: &'static Class,
+    waits: AtomicBool,
+}
+
+impl Tally {
+    /// The object goes to an inactive list, unless it was to go there already. Only the caller can reach it.
+    #[inline]
+    pub fn rest(&self) {
+        if !self.waits.load(Ordering::Relaxed) {
+            self.waits.store(true, Ordering::Relaxed);
+            self.class.active.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// It is used again. Only the caller can reach it.
+    #[inline]
+    pub fn again(&self) {
+        self.waits.store(false, Ordering::Relaxed);
+        self.class.active.fetch_add(1, Ordering::Relaxed);
+        self.class.reused.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        self.0.active.fetch_sub(1, Ordering::Relaxed);
+        if !*self.waits.get_mut() {
+            self.class.active.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -271,7 +304,7 @@ pub struct Linked {
 /// The header of every member.
 #[repr(C)]
 pub struct Header {
-    /// First field: the node in the inactive list.
+    /// First field: the node among those that are stripped.
     node: Node,
     class: &'static Class,
     next: AtomicPtr<Header>,
@@ -477,9 +510,9 @@ struct Member<B> {
 /// Those of [`Body::make`].
 pub fn create<B: Body>(spec: B::Spec) -> Result<Ref<B>, B::Error> {
     let class = B::class();
-    let inactive = class.inactive.pop().map(NonNull::cast::<Member<B>>);
-    let (member, new) = match inactive {
-        Some(member) => (member, false),
+    let spare = class.inactive.take().map(|spare| spare.0);
+    let (member, new) = match spare.or_else(|| class.stripped.pop().map(NonNull::cast)) {
+        Some(member) => (member.cast::<Member<B>>(), false),
         None => (allocate::<B>(class).ok_or(OutOfMemory)?, true),
     };
     // SAFETY: just allocated or taken off the inactive list: no other party has the body.
@@ -496,7 +529,7 @@ pub fn create<B: Body>(spec: B::Spec) -> Result<Ref<B>, B::Error> {
     if let Err(error) = made {
         *body = None;
         // SAFETY: the member is ours, and members are never freed.
-        unsafe { class.inactive.push(member.cast()) };
+        unsafe { class.stripped.push(member.cast()) };
         return Err(error);
     }
     if !new {
@@ -639,15 +672,16 @@ impl<B: Body> Drop for Ref<B> {
         let was_linked = header.unlink_all();
         // SAFETY: this was the last handle, so the body is ours until the member is on the list.
         let body = unsafe { &mut *self.0.as_ref().body.get() };
+        class.active.fetch_sub(1, Ordering::Relaxed);
+        let spare = Spare(self.0.cast());
         if was_linked {
             // Its code has others in it.
-            *body = None;
-        } else if let Some(body) = body {
+            return spare.let_go();
+        }
+        if let Some(body) = body {
             body.idle();
         }
-        class.active.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: in no list, and never freed.
-        unsafe { class.inactive.push(self.0.cast()) };
+        class.inactive.put(spare);
     }
 }
 

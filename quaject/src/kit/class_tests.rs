@@ -61,7 +61,7 @@ fn a_member_is_counted_reused_and_stripped() {
     assert_eq!(lamp::MADE.load(Ordering::Relaxed), 1);
 
     drop(again);
-    assert!(reclaim() >= 1);
+    assert!(inactive::reclaim() >= 1);
     assert_eq!(lamp::GONE.load(Ordering::Relaxed), 1);
     let fresh = create::<Lamp>(25).unwrap();
     assert_eq!((fresh.header().number(), fresh.brightness), (number, 25));
@@ -97,6 +97,14 @@ fn what_lives_elsewhere_is_present_too() {
     assert_eq!(elsewhere::CLASS.active(), 1);
     let another = elsewhere::CLASS.tally();
     assert_eq!(elsewhere::CLASS.active(), 2);
+    another.rest();
+    assert_eq!(elsewhere::CLASS.active(), 1);
+    another.again();
+    assert_eq!(
+        (elsewhere::CLASS.active(), elsewhere::CLASS.made()),
+        (2, (2, 1))
+    );
+    another.rest();
     drop((there, another));
     assert_eq!(elsewhere::CLASS.active(), 0);
 }

@@ -16,6 +16,8 @@ pub mod cost;
 pub(crate) mod emit;
 pub mod guard;
 #[cfg(not(loom))]
+pub mod inactive;
+#[cfg(not(loom))]
 pub mod interfacer;
 pub mod look;
 #[cfg(not(loom))]

@@ -129,7 +129,6 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     // SAFETY: the thread has not started, so only the creator can reach it. Dropping the handle frees
     // everything that it owns from here on.
     let parts = unsafe { thread.parts() };
-    parts.leave();
     let end = match &parts.stack {
         Some(stack) => stack.top,
         None => {
@@ -157,7 +156,10 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
         fp_area: area.as_ref().map_or(0, FpArea::address),
     };
     parts.fp = area;
-    parts.tally = Some(crate::native::quaject::CLASS.tally());
+    match &parts.tally {
+        Some(tally) => tally.again(),
+        None => parts.tally = Some(crate::native::quaject::CLASS.tally()),
+    }
     let code = match &mut parts.switch {
         Some(code) if code.is_for(kind, &keys) => {
             code.set_owner(thread.serial());

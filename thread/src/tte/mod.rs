@@ -42,6 +42,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 use machine::cpu::{StackBase, cpus};
+use quaject::inactive::Inactive;
 use sync::Monitor;
 use sync::stack::{Node, Stack};
 
@@ -575,6 +576,8 @@ impl Remains {
         // SAFETY: entries are never unmapped.
         let tte = unsafe { remains.0.as_ref() };
         tte.promise_nothing();
+        // SAFETY: no party has it.
+        unsafe { tte.parts() }.wait();
         renew(tte)
     }
 }
@@ -593,7 +596,8 @@ impl Thread {
         // Only a thread that never started has any left.
         // SAFETY: the last count is gone, so no other party can reach it.
         unsafe { parts::dismantle(self) };
-        inactive::put(self);
+        // SAFETY: entries are never unmapped.
+        inactive::put(unsafe { self.0.as_ref() });
     }
 }
 
@@ -736,50 +740,57 @@ fn hold_on(tte: &Tte) -> Option<Thread> {
     None
 }
 
-/// Visits the entries that wait for the next threads, which no other party can reach meanwhile.
-pub(crate) fn for_each_waiting(visit: impl Fn(&'static Tte)) {
-    inactive::for_each_waiting(visit);
-}
-
-/// The inactive list, and the chunks that entries come in.
+/// The inactive entries, and the chunks that entries come in.
 mod inactive {
     use super::*;
 
     const CHUNK: usize = 16;
     const CHUNKS: usize = (1 << INDEX_BITS) / CHUNK;
 
-    static INACTIVE: Stack = Stack::new();
+    /// Entries that keep stack and code while they wait, at most.
+    const SPARES: usize = 16;
+    /// Those that do.
+    static SPARE: Inactive<&'static Tte, SPARES> = Inactive::new(let_go);
+    /// The others.
+    static BARE: Stack = Stack::new();
     static TABLE: [AtomicPtr<Tte>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
 
-    pub(super) fn put(tte: &Tte) {
+    pub(super) fn put(tte: &'static Tte) {
         // It may have been promised something while it ended.
         tte.promise_nothing();
-        // SAFETY: the last count is gone, so no other party can reach it; entries are never unmapped.
-        unsafe { INACTIVE.push(NonNull::from(&tte.node)) };
+        // SAFETY: the last count is gone, so no other party can reach it.
+        if unsafe { tte.parts() }.wait() {
+            SPARE.put(tte);
+        } else {
+            put_bare(tte);
+        }
     }
 
-    /// The entry of a node that was taken off the list.
+    fn put_bare(tte: &'static Tte) {
+        // SAFETY: the last count is gone, so no other party can reach it; entries are never unmapped.
+        unsafe { BARE.push(NonNull::from(&tte.node)) };
+    }
+
+    /// Frees what the entry keeps for the next thread.
+    fn let_go(tte: &'static Tte) {
+        // SAFETY: it was taken off the list, so no other party can reach it.
+        unsafe { tte.parts() }.strip();
+        put_bare(tte);
+    }
+
+    /// The entry of a node that was taken off the stack.
     fn of(node: NonNull<Node>) -> &'static Tte {
-        // SAFETY: the list holds the `node` fields of entries, and entries are never unmapped.
+        // SAFETY: the stack holds the `node` fields of entries, and entries are never unmapped.
         unsafe { &*node.as_ptr().byte_sub(offset_of!(Tte, node)).cast::<Tte>() }
     }
 
     fn pop() -> Option<&'static Tte> {
-        INACTIVE.pop().map(of)
-    }
-
-    /// Visits every entry on the list, where no other party finds it meanwhile.
-    pub(super) fn for_each_waiting(visit: impl Fn(&'static Tte)) {
-        for node in INACTIVE.take_all() {
-            visit(of(node));
-            // SAFETY: taken off the list, so no other party can reach it; entries are never unmapped.
-            unsafe { INACTIVE.push(node) };
-        }
+        BARE.pop().map(of)
     }
 
     #[inline]
     pub(super) fn take() -> Option<&'static Tte> {
-        pop().or_else(more)
+        SPARE.take().or_else(pop).or_else(more)
     }
 
     /// An entry of a new chunk, whose other entries go onto the list; or one from the list, if another thread

@@ -1,13 +1,14 @@
 //! The resources of a thread besides its entry: stack, code, save area. Some stay with the entry for the next
 //! thread.
 //!
-//! *Interface*: [`Parts`]; [`dismantle`] at the end of a thread, [`give_up_waiting`] when memory is short.
+//! *Interface*: [`Parts`]; [`dismantle`] at the end of a thread, [`Parts::strip`] of one whose parts are not
+//! to wait.
 
+use super::Tte;
 use super::area::FpArea;
 use super::code::{Dispatcher, SwitchCode};
 use super::interrupted::Interrupted;
 use super::job::Job;
-use super::{Tte, for_each_waiting};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,9 +19,10 @@ pub(crate) struct Parts {
     pub switch: Option<SwitchCode>,
     /// The dispatcher of the thread's beginning.
     pub starter: Option<Dispatcher>,
-    /// Whether stack and code wait for the next thread.
-    pub parked: bool,
+    /// Whether it is one of those [`HELD`].
+    held: bool,
     pub fp: Option<FpArea>,
+    /// Stays with the other parts.
     pub tally: Option<::quaject::class::Tally>,
     /// The states that user procedures have interrupted, the latest last. Only for the thread itself.
     pub calls: Vec<Interrupted>,
@@ -34,7 +36,7 @@ impl Parts {
             stack: None,
             switch: None,
             starter: None,
-            parked: false,
+            held: false,
             fp: None,
             tally: None,
             calls: Vec::new(),
@@ -42,24 +44,49 @@ impl Parts {
         }
     }
 
-    /// They wait with their entry no more. Whether they did.
-    pub fn leave(&mut self) -> bool {
-        let parked = core::mem::take(&mut self.parked);
-        if parked {
-            PARKED.fetch_sub(1, Ordering::Relaxed);
+    /// They stay with an entry to which others still have handles, if those are not too many.
+    #[cold]
+    fn hold(&mut self) {
+        if !self.held {
+            self.held = HELD.fetch_add(1, Ordering::Relaxed) < HELD_MOST;
+            if !self.held {
+                HELD.fetch_sub(1, Ordering::Relaxed);
+                self.strip();
+            }
         }
-        parked
+    }
+
+    /// Nobody has a handle to the entry any more. Whether there is a stack.
+    #[inline]
+    pub fn wait(&mut self) -> bool {
+        if self.held {
+            self.held = false;
+            HELD.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.stack.is_some()
+    }
+
+    /// Frees those that would stay with their entry.
+    #[cold]
+    pub fn strip(&mut self) {
+        self.switch = None;
+        self.fp = None;
+        self.starter = None;
+        self.tally = None;
+        if let Some(stack) = self.stack.take() {
+            vm::stack::free(stack);
+        }
     }
 }
 
-/// Most entries that keep a stack and its code while they wait in the inactive list.
-const PARKED_MOST: usize = 16;
-/// How many do.
-static PARKED: AtomicUsize = AtomicUsize::new(0);
+/// Ended threads to which there are handles, and whose parts wait for the end of these, at most: nobody knows
+/// how long that is.
+const HELD_MOST: usize = 16;
+/// How many there are.
+static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// Frees what a thread owns besides its entry; for a few threads, stack, save area, switch code and initial
-/// dispatcher stay with the entry for the next thread. The next thread overwrites the whole area before it
-/// runs, or frees it.
+/// Frees what a thread owns besides its entry; stack, save area, switch code and initial dispatcher stay with
+/// the entry for the next thread. The next thread overwrites the whole area before it runs, or frees it.
 ///
 /// # Safety
 /// The thread does not run and never will again, and only the caller can reach it.
@@ -67,43 +94,19 @@ static PARKED: AtomicUsize = AtomicUsize::new(0);
 pub(crate) unsafe fn dismantle(tte: &Tte) {
     // SAFETY: the caller's promise.
     let parts = unsafe { tte.parts() };
-    drop(parts.tally.take());
     debug_assert!(parts.job.is_none(), "the alarm of its job would come");
     if parts.calls.capacity() != 0 {
         drop(core::mem::take(&mut parts.calls));
     }
-    if !parts.parked && parts.stack.is_some() {
-        parts.parked = PARKED.fetch_add(1, Ordering::Relaxed) < PARKED_MOST;
-        if !parts.parked {
-            PARKED.fetch_sub(1, Ordering::Relaxed);
-            strip(parts);
-        }
+    if let Some(tally) = &parts.tally {
+        tally.rest();
+    }
+    if tte.count.load(Ordering::Relaxed) > 1 {
+        parts.hold();
     }
     // A thread that still has the initial dispatcher has had no other.
     if !tte.is_beginning() {
         drop_dispatcher(tte);
-    }
-}
-
-/// Frees the stacks, save areas and code that entries keep for the next threads.
-pub fn give_up_waiting() {
-    for_each_waiting(|tte| {
-        // SAFETY: nobody else can reach an entry that waits.
-        let parts = unsafe { tte.parts() };
-        if parts.leave() {
-            strip(parts);
-        }
-    });
-}
-
-/// Frees the parts that do not stay with their entry.
-#[cold]
-fn strip(parts: &mut Parts) {
-    parts.switch = None;
-    parts.fp = None;
-    parts.starter = None;
-    if let Some(stack) = parts.stack.take() {
-        vm::stack::free(stack);
     }
 }
 

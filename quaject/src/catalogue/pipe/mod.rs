@@ -130,7 +130,7 @@ pub struct PipeCore {
     /// A word for the scheduler, which alone uses it.
     mark: core::sync::atomic::AtomicU64,
     #[cfg(not(loom))]
-    _tally: crate::kit::class::Tally,
+    tally: crate::kit::class::Tally,
 }
 
 /// The reading end's words.
@@ -215,7 +215,7 @@ impl PipeCore {
             retired: AtomicBool::new(false),
             mark: core::sync::atomic::AtomicU64::new(0),
             #[cfg(not(loom))]
-            _tally: quaject::CLASS.tally(),
+            tally: quaject::CLASS.tally(),
         }
     }
 
@@ -224,8 +224,16 @@ impl PipeCore {
         &self.mark
     }
 
-    /// Resets the pipe: empty, both ends open. Only the caller can reach it; routines for it may be kept.
+    /// The pipe goes to an inactive list. Only the caller can reach it; routines for it may be kept.
+    #[cfg(not(loom))]
+    pub fn rest(&self) {
+        self.tally.rest();
+    }
+
+    /// The pipe is used again: empty, both ends open. Only the caller can reach it.
     pub fn renew(&self) {
+        #[cfg(not(loom))]
+        self.tally.again();
         for count in [&self.head, &self.tail.tail] {
             count.store(0, Ordering::Relaxed);
         }
