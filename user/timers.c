@@ -271,6 +271,25 @@ static void keep(int number, siginfo_t *info, void *context)
 }
 
 /* A handler that begins while its program computes: its information, by every kind of action; the settings. */
+/* A kernel thread sends SIGCONT for the timer's interrupt, and may lose the CPU to the sleeper meanwhile. */
+static void sent_by_a_thread(void)
+{
+    int late = 0;
+    block(SIGCONT);
+    timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGCONT, 0, 0);
+    for (int i = 0; i < 200; i++) {
+        struct timespec longer = {0, MS + 50 * i};
+        arm(timer, MS, 1);
+        nanosleep(&longer, 0);
+        late += !waits(SIGCONT);
+        arm(timer, 0, 0);
+        take(SIGCONT, 0, 0);
+    }
+    equal(late, 0, "who sleeps as long as a timer finds its signal, whichever it is");
+    timer_delete(timer);
+    unblock(SIGCONT);
+}
+
 static void computing(void)
 {
     static const int flags[] = {0, SA_NODEFER, SA_RESETHAND, SA_NODEFER | SA_RESETHAND};
@@ -754,6 +773,7 @@ int main(int argc, char **argv)
     numbers();
     refusals();
     blocked();
+    sent_by_a_thread();
     computing();
     several();
     ignored();

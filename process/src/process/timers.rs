@@ -119,12 +119,22 @@ pub(crate) const LIMIT: usize = 3;
 /// The most timers of one process.
 pub(crate) const TIMERS_MAX: usize = FIXED + 32;
 
+/// The right to make signals of a process's timers.
+#[derive(Default)]
+pub(crate) struct Settling;
+
+/// The bit of [`Timers::rung`] that is set while a thread makes signals of those that have rung: another
+/// thread that checks the process's signals meanwhile waits for it.
+pub(crate) const UNSETTLED: u64 = 1 << 63;
+const _: () = assert!(TIMERS_MAX < 63);
+
 /// The timers of one process.
 #[derive(Default)]
 pub struct Timers {
     pub(crate) table: Monitor<Vec<Option<Timer>>>,
-    /// The timers that have rung since the last check, a bit each.
+    /// The timers that have rung since the last check, a bit each, and [`UNSETTLED`].
     pub(crate) rung: AtomicU64,
+    pub(crate) settling: Monitor<Settling>,
 }
 
 /// Offset of the word of those that have rung, for generated code.
@@ -136,7 +146,7 @@ impl Timers {
         self.rung.fetch_or(1 << index, Ordering::SeqCst);
     }
 
-    /// Whether one has rung since the last check.
+    /// Whether one has rung whose signal does not wait yet.
     #[inline(always)]
     pub(crate) fn have_rung(&self) -> bool {
         self.rung.load(Ordering::SeqCst) != 0

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use super::limit;
 use super::send::{Queued, queue};
 use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
-use crate::process::timers::{LIMIT, Timers};
+use crate::process::timers::{LIMIT, Timers, UNSETTLED};
 use crate::process::{Process, Task};
 
 impl Process {
@@ -76,12 +76,25 @@ pub fn settle(process: &Arc<Process>) {
 #[inline(never)]
 fn tell_all(process: &Arc<Process>) {
     let timers = &process.timers;
-    let mut rung = timers.rung.swap(0, Ordering::SeqCst);
+    let over_limit = {
+        // The kernel's sender may have lost the CPU between taking a bit and sending the signal. A thread
+        // that checks its signals then waits until they are there, as if the interrupt had sent them.
+        // Bound: at most 36 signals of one process.
+        let _alone = timers.settling.lock();
+        let rung = timers.rung.swap(UNSETTLED, Ordering::SeqCst) & !UNSETTLED;
+        tell(process, rung & !(1 << LIMIT));
+        timers.rung.fetch_and(!UNSETTLED, Ordering::SeqCst);
+        rung & 1 << LIMIT != 0
+    };
+    if over_limit {
+        limit::look(process);
+    }
+}
+
+/// Makes signals of the timers in `rung`, a bit each.
+fn tell(process: &Arc<Process>, mut rung: u64) {
+    let timers = &process.timers;
     while let Some(index) = timers.first(&mut rung) {
-        if index == LIMIT {
-            limit::look(process);
-            continue;
-        }
         let Some((info, tid, origin)) = timers.expired(process, index) else {
             continue;
         };
