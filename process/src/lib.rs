@@ -36,7 +36,7 @@ pub mod futex;
 pub mod group;
 pub mod ipc;
 pub mod itself;
-pub mod later;
+mod later;
 pub mod made;
 pub mod memory;
 pub mod pidfd;

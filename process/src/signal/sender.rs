@@ -1,22 +1,20 @@
-//! The thread that sends the signals noted by interrupt handlers.
+//! The thread that sends the signals which interrupt handlers leave to it.
 //!
-//! *Interface*: [`start`] makes it. It also settles the timers that have rung where their interrupts could
-//! not, and sends the signals of descriptions that are ready ([`file::told`]).
+//! *Interface*: [`start`] makes it. It makes signals of the timers that have rung where their interrupts
+//! could not, and sends those of descriptions that are ready ([`file::told`]).
 
-use abi::linux::{SI_KERNEL, Siginfo};
 use file::told;
 use sync::ready::ReadyList;
 
 use super::expiry::settle;
-use super::send::{send, send_group};
-use crate::later::{self, Target};
+use crate::later;
 use crate::process::tree;
 
 /// The request.
 enum Note {
-    /// The noted requests.
-    Taken(Target, i32),
-    /// There was no room for it: all processes' timers may have rung.
+    /// The timers of this process have rung.
+    Rung(i32),
+    /// Those of a process that found no place: each may be the one.
     Missed,
     /// Descriptions are ready.
     Ready,
@@ -24,7 +22,7 @@ enum Note {
 
 fn next(ready: &ReadyList) -> Option<Note> {
     match later::take() {
-        Some((target, signo)) => Some(Note::Taken(target, signo)),
+        Some(pid) => Some(Note::Rung(pid)),
         None if later::missed() => Some(Note::Missed),
         None => (!ready.is_empty()).then_some(Note::Ready),
     }
@@ -49,36 +47,16 @@ fn run(_: usize) {
             });
             continue;
         };
-        let (target, signo) = match note {
-            Note::Taken(target, signo) => (target, signo),
+        match note {
+            // It may have ended by now.
+            Note::Rung(pid) => tree::find(pid).iter().for_each(settle),
             Note::Missed => {
                 tree::each(|_| true, settle);
-                continue;
             }
             Note::Ready => {
                 told::tell_ready();
-                continue;
             }
-        };
-        let info = Siginfo {
-            signo,
-            code: SI_KERNEL,
-            ..Siginfo::default()
-        };
-        // The receiver may have ended by now.
-        let _ = match target {
-            Target::Group(pgrp) => send_group(pgrp, info),
-            Target::Timers(pid) => {
-                if let Some(process) = tree::find(pid) {
-                    settle(&process);
-                }
-                Ok(())
-            }
-            Target::Process(pid) => match tree::find(pid) {
-                Some(process) => send(&process, None, info),
-                None => Ok(()),
-            },
-        };
+        }
     }
 }
 

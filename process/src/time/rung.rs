@@ -24,7 +24,7 @@ use abi::linux::SIGCONT;
 use alloc::sync::Arc;
 use thread::clock::{self, Interrupted};
 
-use crate::later::{Target, send_later};
+use crate::later::settle_later;
 use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
 use crate::process::timers::{Clock, Notify, TIMERS_MAX};
 use crate::process::tree::{NUMBERS_MAX, index};
@@ -126,8 +126,7 @@ fn ring(word: usize) {
     // ended.
     let rest = unsafe { index::with(bell.pid, note) };
     if rest == Some(true) {
-        // Without room for the note the bit stays, for the next check.
-        send_later(Target::Timers(bell.pid), 0);
+        settle_later(bell.pid);
     }
 }
 
