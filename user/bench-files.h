@@ -239,5 +239,30 @@ static uint64_t lists(long n, int count)
     return spent;
 }
 
+/* Watches a file, or a directory, and no more. The end of each watch is an event, which is read afterwards. */
+static uint64_t watches(long n, const char *path)
+{
+    int fd = inotify_init1(IN_NONBLOCK);
+    uint64_t before = instructions();
+    for (long done = 0; done < n; done++) {
+        long watch = call(SYS_inotify_add_watch, fd, (long)path, IN_ALL_EVENTS);
+        must(call(SYS_inotify_rm_watch, fd, watch, 0) == 0, "inotify_rm_watch");
+    }
+    uint64_t spent = instructions() - before;
+    close(fd);
+    return spent;
+}
+
+static uint64_t time_inotify_add_rm(long n)
+{
+    make_file("/tmp/watched");
+    uint64_t spent = watches(n, "/tmp/watched");
+    unlink("/tmp/watched");
+    return spent;
+}
+
+static uint64_t time_inotify_add_rm_open(long n) { return watches(n, "/tmp/bench-file"); }
+static uint64_t time_inotify_add_rm_dir(long n) { return watches(n, "/tmp"); }
+
 static uint64_t time_readdir_1000(long n) { return lists(n, LISTED); }
 static uint64_t time_readdir_1000_10k(long n) { return lists(n, CROWD); }

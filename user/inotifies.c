@@ -243,6 +243,65 @@ static void of_a_directory(void)
     end();
 }
 
+/* Opens and closes it until a description of it, with its code, waits for the next open. */
+static void often(const char *path)
+{
+    char byte;
+    for (int i = 0; i < 4; i++) {
+        int file = open(path, O_RDONLY);
+        (void)!read(file, &byte, 1), (void)!read(file, &byte, 1);
+        close(file);
+    }
+}
+
+/* Files that were opened often before somebody watches them, their directory, or the directory that they come to. */
+static void opened_before(void)
+{
+    char byte, expected[128];
+    mkdir("d", 0755), mkdir("e", 0755);
+    make("d/in", "abc"), make("e/out", "abc"), make("e/linked", "abc"), make("e/moved", "abc");
+    often("d/in"), often("e/out"), often("e/linked"), often("e/moved"), often("d");
+    int held = open("d/in", O_RDONLY), other = open("e/out", O_RDONLY);
+    (void)!read(held, &byte, 1), (void)!read(other, &byte, 1);
+    begin();
+    for (int round = 0; round < 2; round++) {
+        int wd = inotify_add_watch(fd, "d", IN_OPEN | IN_ACCESS | IN_CLOSE);
+        lseek(held, 0, SEEK_SET), lseek(other, 0, SEEK_SET);
+        (void)!read(held, &byte, 1), (void)!read(other, &byte, 1);
+        snprintf(expected, sizeof expected, "%d:access=in", wd);
+        told(expected, "one that is open reads");
+        often("e/out");
+        close(open("d/in", O_RDONLY));
+        snprintf(expected, sizeof expected, "%d:open=in %d:closed=in", wd, wd);
+        told(expected, "one is opened");
+        if (round == 0) {
+            link("e/linked", "d/linked");
+            close(open("d/linked", O_RDONLY));
+            snprintf(expected, sizeof expected, "%d:open=linked %d:closed=linked", wd, wd);
+            told(expected, "one that got a name there");
+            rename("e/moved", "d/moved");
+            close(open("d/moved", O_RDONLY));
+            snprintf(expected, sizeof expected, "%d:open=moved %d:closed=moved", wd, wd);
+            told(expected, "one that came there");
+        }
+        inotify_rm_watch(fd, wd);
+        told_by(fd);
+        lseek(held, 0, SEEK_SET);
+        equal(read(held, &byte, 1) == 1 && byte == 'a' && read(held, &byte, 1) == 1 && byte == 'b', 1, "it reads when nobody watches any more");
+        often("d/in");
+        told("", "which is not told");
+    }
+    int wd = inotify_add_watch(fd, "d/in", IN_OPEN | IN_ACCESS);
+    lseek(held, 0, SEEK_SET);
+    (void)!read(held, &byte, 1);
+    close(open("d/in", O_RDONLY));
+    snprintf(expected, sizeof expected, "%d:access %d:open", wd, wd);
+    told(expected, "and the file itself");
+    end();
+    close(held), close(other);
+    unlink("d/in"), unlink("e/out"), unlink("e/linked"), unlink("d/linked"), unlink("d/moved"), rmdir("d"), rmdir("e");
+}
+
 static void masks(void)
 {
     make("f", "1");
@@ -474,7 +533,7 @@ static void races(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"file", of_a_file}, {"directory", of_a_directory}, {"masks", masks}, {"reading", reading}, {"bounds", bounds}, {"races", races},
+        {"file", of_a_file}, {"directory", of_a_directory}, {"before", opened_before}, {"masks", masks}, {"reading", reading}, {"bounds", bounds}, {"races", races},
     };
     char place[] = "/tmp/inotifies-XXXXXX";
     umask(022);

@@ -55,7 +55,7 @@ static OF_FILES: callout::Callouts = callout::Callouts {
 static TABLES: Tables = Tables {
     own: || Task::here(|task| task.process.files.get()),
     each: |f| {
-        tree::each(|_| true, |process| f(process.files.get()));
+        tree::each_or_again(|process| f(process.files.get()));
     },
 };
 

@@ -1,8 +1,14 @@
 //! Marks of `inotify` instances come and go, and with them the routines of open descriptions.
 //!
-//! *Interface*: [`add`] and [`remove`] put and take marks; [`renamed`], [`settle`] and [`tell`] report events
-//! after which a description may have to report, or need not any more. Each of these three costs a load and a
-//! branch while there is no mark anywhere. Other events are reported by [`crate::fs::watch`].
+//! *Interface*: [`add`] puts a mark; one is taken by [`watch::take`]. [`renamed`], [`linked`],
+//! [`settle`] and [`tell`] report events after which a description may have to report, or need not any more.
+//! Each of these costs a load and a branch while there is no mark anywhere. Other events are reported by
+//! [`crate::fs::watch`].
+//!
+//! A mark touches what it concerns: closed descriptions of the inode, or of the files of the directory, wait
+//! no longer, and open ones get other code. The tables are walked only where there may be an open one. When a
+//! mark goes nothing is done: a description that need not report any more finds that at its next call, and
+//! then gets its code back.
 
 use abi::errno::Result;
 use alloc::sync::Arc;
@@ -11,8 +17,8 @@ use sync::epoch;
 
 use crate::files;
 use crate::fs::file::OpenFile;
-use crate::fs::watch::{self, Instance, about, about_rename, any, should_tell};
-use crate::fs::{Inode, names};
+use crate::fs::watch::{self, Instance, about, about_rename, any, is_watched, should_tell};
+use crate::fs::{Inode, Kind, names};
 use account::user::Charge;
 use vm::fallible::try_reserve;
 
@@ -25,22 +31,41 @@ pub fn add(
     charge: impl Fn() -> Result<Charge>,
 ) -> Result<i32> {
     let (wd, first) = watch::put(instance, inode, mask, charge)?;
-    if first {
-        // Later opens take the ordinary path, and those that a dispatcher is making are over.
-        names::purge();
-        // Bound: a grace period, asleep, at the first mark on an inode.
-        epoch::synchronize();
-        refresh();
+    if first && inode.watched().is_some() {
+        // Later opens take the ordinary path.
+        let waited = match inode.kind() {
+            Kind::Directory => names::forget_with_files(&**inode),
+            _ => names::forget(&**inode),
+        };
+        be_over(waited);
+        if may_be_open(inode) {
+            let is_it = |of: &dyn Inode| core::ptr::addr_eq(of, &**inode);
+            match inode.kind() {
+                Kind::Directory => refresh(|of| is_it(of) || of.is_in(&**inode)),
+                _ => refresh(is_it),
+            }
+        }
     }
     Ok(wd)
 }
 
-/// Takes the mark `wd` of `instance`. EINVAL.
-pub fn remove(instance: &Instance, wd: i32) -> Result<()> {
-    if watch::take(instance, wd)? {
-        refresh();
+/// Waits until opens that a dispatcher is making are over, and the descriptions gone that have `waited`.
+fn be_over(waited: bool) {
+    if waited {
+        // Bound: a grace period, asleep, when descriptions that waited have to report from now on.
+        epoch::synchronize();
+    } else {
+        // Bound: a grace period, asleep, at the first mark on an inode.
+        epoch::grace();
     }
-    Ok(())
+}
+
+/// Whether there may be an open description that has to report to watchers of `inode`. One that is made from
+/// now on finds the mark.
+fn may_be_open(inode: &Arc<dyn Inode>) -> bool {
+    // Each name has the inode once, the caller too, and an open description once or twice.
+    let others = |names| Arc::strong_count(inode) > 1 + names as usize;
+    inode.kind() == Kind::Directory || others(inode.attr().nlink)
 }
 
 /// A name has moved: `inode` is now the one of `new` in the second directory, and was that of `old` in the
@@ -49,7 +74,16 @@ pub fn remove(instance: &Instance, wd: i32) -> Result<()> {
 pub fn renamed(inode: &dyn Inode, from: (&dyn Inode, &[u8]), to: (&dyn Inode, &[u8])) {
     if any() && about_rename(inode, from, to) {
         // Its open descriptions now report to others, or to none.
-        refresh();
+        be_over(names::forget(inode));
+        refresh(|of| core::ptr::addr_eq(of, inode));
+    }
+}
+
+/// `inode` has got a further name, in `directory`: later opens report to those who watch that.
+#[inline]
+pub fn linked(inode: &dyn Inode, directory: &dyn Inode) {
+    if any() && is_watched(directory) {
+        be_over(names::forget(inode));
     }
 }
 
@@ -75,11 +109,12 @@ pub fn tell(of: &Arc<OpenFile>, event: u32) {
     }
 }
 
-/// Checks every open description again, and plugs fitting code.
-fn refresh() {
+/// Checks the open descriptions of `concerned` inodes again, and plugs fitting code.
+fn refresh(concerned: impl Fn(&dyn Inode) -> bool) {
     let mut changed: Vec<Arc<OpenFile>> = Vec::new();
     files::each_description(|of| {
-        let differs = of.inode().is_some() && should_tell(of) != of.tells();
+        let differs =
+            of.inode().is_some_and(|inode| concerned(&**inode)) && should_tell(of) != of.tells();
         if differs && try_reserve(&mut changed, 1).is_ok() {
             #[expect(clippy::disallowed_methods, reason = "there is room")]
             changed.push(of.clone());

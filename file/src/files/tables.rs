@@ -16,7 +16,7 @@ pub type EachTable<'a> = &'a mut dyn FnMut(Arc<Files>);
 pub struct Tables {
     /// The descriptor table of the running process.
     pub own: fn() -> Option<Arc<Files>>,
-    /// Calls a function with the descriptor table of each process.
+    /// Calls a function with the descriptor table of each process, of some more than once.
     pub each: fn(EachTable),
 }
 
@@ -33,7 +33,7 @@ pub fn own() -> Result<Arc<Files>> {
     table.ok_or(Errno::ESRCH)
 }
 
-/// Calls `f` with the descriptor table of each process. May sleep.
+/// Calls `f` with the descriptor table of each process, of some more than once. May sleep.
 pub fn each(f: EachTable) {
     if let Some(linked) = LINKED.get() {
         (linked.each)(f);

@@ -146,6 +146,11 @@ pub trait Inode: Send + Sync + Any {
     fn parent(&self) -> Option<Arc<dyn Inode>> {
         None
     }
+    /// Whether [`parent`](Self::parent) is `directory`.
+    fn is_in(&self, directory: &dyn Inode) -> bool {
+        self.parent()
+            .is_some_and(|parent| parent.id() == directory.id())
+    }
     /// The name in that directory (of several, one); `None` at the root and of a removed directory.
     fn name(&self) -> Option<Arc<[u8]>> {
         None

@@ -1,8 +1,8 @@
 //! Inodes whose closed descriptions wait, with their code, for the next open: the last ones that were opened
 //! more than once.
 //!
-//! *Interface*: [`keep`] after an open by a walk; [`let_go`] of one, [`purge`] of all. There are at most
-//! [`MOST`]; a new one replaces the oldest.
+//! *Interface*: [`keep`] after an open by a walk; [`let_go`] of one, [`let_go_below`] of those in a
+//! directory, [`purge`] of all. There are at most [`MOST`]; a new one replaces the oldest.
 //!
 //! Source: dissertation, 4.1.2: quajects that were destroyed wait in an inactive list, so that creating one
 //! is cheap.
@@ -16,8 +16,9 @@ use super::shown::Shown;
 
 /// As many inodes.
 const MOST: usize = 512;
-/// Places at which an open that must not wait looks for a free one.
+/// Places at which an open that must not wait looks for a free one, and that are looked at in one go.
 const FEW: usize = 16;
+const _: () = assert!(MOST.is_multiple_of(FEW));
 
 struct Ring {
     inodes: [Option<Arc<dyn Inode>>; MOST],
@@ -123,6 +124,28 @@ pub fn let_go(inode: &dyn Inode) {
     inactive.set_place(None);
     drop(ring);
     expel(old);
+}
+
+/// Descriptions of files in `directory` wait no longer. Whether any may have.
+pub(super) fn let_go_below(directory: &dyn Inode) -> bool {
+    let (mut first, mut any) = (0, false);
+    loop {
+        let ring = RING.lock();
+        let (pieces, _) = ring.inodes[first..].as_chunks::<FEW>();
+        let is_empty = |piece: &&[Option<_>; FEW]| piece.iter().all(Option::is_none);
+        let passed = pieces.iter().take_while(is_empty).count();
+        let Some(some) = pieces.get(passed) else {
+            return any;
+        };
+        first += (passed + 1) * FEW;
+        // A file's own monitors come before this one, so it is asked when that is free.
+        let some = some.clone();
+        drop(ring);
+        for inode in some.iter().flatten().filter(|inode| inode.is_in(directory)) {
+            let_go(&**inode);
+            any = true;
+        }
+    }
 }
 
 /// Nothing waits any more.

@@ -4,7 +4,7 @@
 //! from the inode's inactive list, if the path is known, was walked since the last change of names, and the
 //! same access was granted to the same identity; [`learn`] records a path after an ordinary open. [`changed`]
 //! invalidates all earlier walks: after renames, removals, changes of mode or owner, mounts. [`forget`] drops
-//! one inode, [`purge`] all.
+//! one inode, [`forget_with_files`] a directory and what is in it, [`purge`] all.
 //!
 //! An entry never changes. Readers run with interrupts off, so an entry that they hold cannot be freed
 //! (`sync::epoch`). Paths are distinguished by their starting directory and their bytes; only the system's
@@ -318,16 +318,38 @@ pub fn learn(key: &Key, generation: u64, mode: u32, who: Who, inode: &Arc<dyn In
     retire(slot.swap(Box::into_raw(entry), Ordering::AcqRel));
 }
 
-/// Drops `inode`, which is about to lose its last name.
-pub fn forget(inode: &dyn Inode) {
-    kept::let_go(inode);
+/// Drops `inode`, which is about to lose its last name, or whose descriptions may wait no longer. Whether
+/// any may have waited: they are gone after [`epoch::synchronize`].
+pub fn forget(inode: &dyn Inode) -> bool {
     let Some(inactive) = inode.inactive() else {
-        return;
+        return false;
     };
+    let known = inactive.is_known();
+    kept::let_go(inode);
     if inactive.admitted() {
         let id = inode.id();
         take_out(inactive.known_at(), |entry| entry.inode.id() == id);
     }
+    known
+}
+
+/// Drops `directory` and the inodes that are in it; as [`forget`].
+pub fn forget_with_files(directory: &dyn Inode) -> bool {
+    let mut any = forget(directory) | kept::let_go_below(directory);
+    for slot in &TABLE {
+        if slot.load(Ordering::Relaxed).is_null() {
+            continue;
+        }
+        let known = reading(|| {
+            // SAFETY: as in `open`.
+            let entry = unsafe { slot.load(Ordering::Acquire).as_ref() };
+            entry.map(|entry| entry.inode.clone())
+        });
+        if let Some(inode) = known.filter(|inode| inode.is_in(directory)) {
+            any |= forget(&*inode);
+        }
+    }
+    any
 }
 
 /// Drops everything.

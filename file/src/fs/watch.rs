@@ -6,8 +6,8 @@
 //!
 //! Generated `read` and `write` report nothing: a description of a file with a mark on it or its directory
 //! gets no generated `read` and `write` ([`OpenFile::tells`]), so the plain call serves it, which checks the
-//! marks. The first mark on an inode walks over all tables and removes these routines; no path of the name
-//! cache leads to such a file.
+//! marks. The first mark on an inode removes these routines from the tables; no path of the name cache leads
+//! to such a file.
 //!
 //! An inode has the union of its marks in one word; the marks are in one registry, under one monitor, which
 //! is the last of all but an instance's queue.
@@ -84,6 +84,11 @@ fn wanted(inode: &dyn Inode) -> u32 {
     inode
         .watched()
         .map_or(0, |word| word.load(Ordering::SeqCst))
+}
+
+/// Whether there is a mark on `inode`.
+pub(crate) fn is_watched(inode: &dyn Inode) -> bool {
+    wanted(inode) != 0
 }
 
 impl Watched {
@@ -202,11 +207,10 @@ pub(crate) fn put(
     Ok((wd, first))
 }
 
-/// Takes the mark `wd` of `instance`: whether its inode has no other. EINVAL.
-pub(crate) fn take(instance: &Instance, wd: i32) -> Result<bool> {
+/// Takes the mark `wd` of `instance`. EINVAL.
+pub fn take(instance: &Instance, wd: i32) -> Result<()> {
     let taken = REGISTRY.lock().take(instance, wd);
-    let (_mark, inode) = taken?;
-    Ok(inode.is_some_and(|inode| wanted(&*inode) == 0))
+    taken.map(drop)
 }
 
 /// Takes all marks of `instance`, which ends.

@@ -25,6 +25,7 @@ use abi::linux::{
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::any::Any;
+use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use sync::table::Left;
 use sync::{Monitor, epoch};
@@ -578,6 +579,11 @@ impl Inode for MemNode {
     fn parent(&self) -> Option<Arc<dyn Inode>> {
         let above = self.home.lock().parent.upgrade();
         above.map(|node| node as Arc<dyn Inode>)
+    }
+
+    fn is_in(&self, directory: &dyn Inode) -> bool {
+        let home = self.home.lock();
+        ptr::addr_eq(home.parent.as_ptr(), directory)
     }
 
     fn name(&self) -> Option<Arc<[u8]>> {

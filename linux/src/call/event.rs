@@ -34,7 +34,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::INOTIFY_ADD_WATCH, inotify_add_watch),
     (nr::INOTIFY_RM_WATCH, |a| {
         let of = Process::current().files.get().get(a.int(0))?;
-        marks::remove(inotify::of(&of)?, a.int(1)).map(|()| 0)
+        watch::take(inotify::of(&of)?, a.int(1)).map(|()| 0)
     }),
     (nr::PIDFD_GETFD, pidfd_getfd),
     (nr::TIMERFD_CREATE, timerfd_create),

@@ -280,6 +280,7 @@ fn do_link(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> {
         return Err(Errno::EXDEV);
     }
     new.dir.inode.link(&new.name, old.inode.clone())?;
+    marks::linked(&*old.inode, &*new.dir.inode);
     watch::linked(&*old.inode);
     watch::name(&*new.dir.inode, &new.name, IN_CREATE, false);
     Ok(0)

@@ -1,7 +1,7 @@
 //! Visiting all processes while processes begin and end.
 //!
-//! *Interface*: [`each()`] visits every process of a kind, [`any`] asks whether there is one, [`from`] is one
-//! pass in the order of the numbers, for listings.
+//! *Interface*: [`each()`] visits every process of a kind, [`each_or_again`] some of them more than once,
+//! [`any`] asks whether there is one, [`from`] is one pass in the order of the numbers, for listings.
 //!
 //! No list of all processes is made: it could be longer than a page when there is no memory. A pass follows
 //! the bitmap of numbers (`reserve.rs`) and is repeated while processes have arrived during it; `register.rs`
@@ -62,6 +62,18 @@ pub fn each(is_meant: impl Fn(&Process) -> bool, mut f: impl FnMut(&Arc<Process>
         }
     }
     count
+}
+
+/// Calls `f` with each process. Processes that begin during the call are visited, too, and then others again:
+/// no memory is needed to know them.
+pub fn each_or_again(mut f: impl FnMut(&Process)) {
+    for _ in 0..PASSES {
+        let arrivals = index::arrivals();
+        processes().for_each(|process| f(&process));
+        if index::arrivals() == arrivals {
+            break;
+        }
+    }
 }
 
 /// Words of a [`Census`] in a page.

@@ -32,7 +32,7 @@ use abi::linux::SIGCHLD;
 use vm::fallible::{try_push, try_reserve};
 
 use super::{Process, Session, Task};
-pub use each::{any, each, from};
+pub use each::{any, each, each_or_again, from};
 use names::Names;
 pub use reserve::{NUMBERS_MAX, TAKEN_MAX};
 
