@@ -77,7 +77,23 @@ fn dispatch() -> Result<i32> {
     }
 }
 
+/// The status of a program that the signal of a pipe without a reader ended.
+const NO_READER: i32 = 128 + 13;
+
+/// A reader that has gone (`cargo xtask test --list | head -1`) needs no report of a panic: the command ends.
+fn end_quietly_without_a_reader() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let text = info.payload_as_str().unwrap_or_default();
+        if text.starts_with("failed printing to stdout") && text.contains("Broken pipe") {
+            std::process::exit(NO_READER);
+        }
+        usual(info);
+    }));
+}
+
 fn main() {
+    end_quietly_without_a_reader();
     let status = dispatch().unwrap_or_else(|failure| {
         eprintln!("xtask: {}", failure.message);
         failure.status

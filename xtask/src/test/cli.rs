@@ -167,6 +167,7 @@ pub fn statuses(kit: &Kit) -> Vec<Check> {
     checks.push(missing_call(kit));
     checks.extend(packed_roots(kit));
     checks.push(other_machine(kit));
+    checks.push(without_a_reader(kit));
     checks.extend(named_kernels(kit));
     for (kind, cause, place) in TROUBLE {
         checks.push(report(kit, kind, cause, place));
@@ -205,6 +206,27 @@ fn named_kernels(kit: &Kit) -> Vec<Check> {
     ];
     let _ = std::fs::remove_file(nameless);
     checks
+}
+
+/// A list whose reader has gone ends without a report.
+fn without_a_reader(kit: &Kit) -> Check {
+    let name = "a reader that has gone";
+    let ended = std::io::pipe().and_then(|(reader, writer)| {
+        drop(reader);
+        kit.xtask(&["calls"]).stdout(writer).output()
+    });
+    match ended {
+        Ok(ended) => Check::new(
+            name,
+            ended.status.code() == Some(141) && ended.stderr.is_empty(),
+            format!(
+                "{}, err [{}]",
+                ended.status,
+                String::from_utf8_lossy(&ended.stderr)
+            ),
+        ),
+        Err(error) => Check::new(name, false, error.to_string()),
+    }
 }
 
 /// The troubles that the kernel can be told to get into, how its report names each, and a function that the
