@@ -144,7 +144,7 @@ fn process_mrelease(a: &mut Args) -> Result<usize> {
     let of = Process::current().files.get().get(a.int(0))?;
     let process = process::pidfd::of(&of)?;
     let space = process.space().ok_or(Errno::ESRCH)?;
-    let shares = |other: &Process| {
+    let shares = |other: &Arc<Process>| {
         let same = other.space().is_some_and(|its| Arc::ptr_eq(&its, &space));
         same && !other.signals.is_ending()
     };

@@ -314,7 +314,7 @@ impl Group {
 
     /// Whether all threads in it and below are at rest, because it is to be frozen.
     pub fn is_frozen(&self) -> bool {
-        let runs = |process: &Process| {
+        let runs = |process: &Arc<Process>| {
             let threads = process.threads.lock().len();
             self.has_in(process) && process.signals.at_rest() < threads
         };

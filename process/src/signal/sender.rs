@@ -50,9 +50,7 @@ fn run(_: usize) {
         match note {
             // It may have ended by now.
             Note::Rung(pid) => tree::find(pid).iter().for_each(settle),
-            Note::Missed => {
-                tree::each(|_| true, settle);
-            }
+            Note::Missed => tree::each_or_again(settle),
             Note::Ready => {
                 told::tell_ready();
             }

@@ -28,8 +28,9 @@ pub fn from(first: u64) -> impl Iterator<Item = Arc<Process>> {
     reserve::taken_from(first).filter_map(index::any)
 }
 
-/// Whether `is_meant` holds for a process. Every process that exists throughout the call is looked at.
-pub fn any(is_meant: impl Fn(&Process) -> bool) -> bool {
+/// Whether `is_meant` holds for a process. Every process that exists throughout the call is looked at, some
+/// of them more than once.
+pub fn any(mut is_meant: impl FnMut(&Arc<Process>) -> bool) -> bool {
     for _ in 0..PASSES {
         let arrivals = index::arrivals();
         if processes().any(|process| is_meant(&process)) {
@@ -66,14 +67,11 @@ pub fn each(is_meant: impl Fn(&Process) -> bool, mut f: impl FnMut(&Arc<Process>
 
 /// Calls `f` with each process. Processes that begin during the call are visited, too, and then others again:
 /// no memory is needed to know them.
-pub fn each_or_again(mut f: impl FnMut(&Process)) {
-    for _ in 0..PASSES {
-        let arrivals = index::arrivals();
-        processes().for_each(|process| f(&process));
-        if index::arrivals() == arrivals {
-            break;
-        }
-    }
+pub fn each_or_again(mut f: impl FnMut(&Arc<Process>)) {
+    any(|process| {
+        f(process);
+        false
+    });
 }
 
 /// Words of a [`Census`] in a page.

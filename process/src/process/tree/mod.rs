@@ -292,7 +292,7 @@ pub fn session_of_group(pgrp: i32) -> Option<i32> {
 /// Whether process group `pgrp` is orphaned (POSIX): no member has a parent in another group of the same
 /// session, which could continue the group.
 pub fn is_orphaned(pgrp: i32) -> bool {
-    let held = |process: &Process| {
+    let held = |process: &Arc<Process>| {
         process.pgrp() == pgrp
             && !process.is_zombie()
             && find(process.ppid()).is_some_and(|parent| {
