@@ -33,17 +33,13 @@ pub fn add(
     let (wd, first) = watch::put(instance, inode, mask, charge)?;
     if first && inode.watched().is_some() {
         // Later opens take the ordinary path.
-        let waited = match inode.kind() {
-            Kind::Directory => names::forget_with_files(&**inode),
-            _ => names::forget(&**inode),
-        };
-        be_over(waited);
-        if may_be_open(inode) {
-            let is_it = |of: &dyn Inode| core::ptr::addr_eq(of, &**inode);
-            match inode.kind() {
-                Kind::Directory => refresh(|of| is_it(of) || of.is_in(&**inode)),
-                _ => refresh(is_it),
-            }
+        let is_directory = inode.kind() == Kind::Directory;
+        be_over(match is_directory {
+            true => names::forget_with_files(&**inode),
+            false => names::forget(&**inode),
+        });
+        if is_directory || may_be_open(inode) {
+            refresh(|of| core::ptr::addr_eq(of, &**inode) || is_directory && of.is_in(&**inode));
         }
     }
     Ok(wd)
@@ -60,12 +56,10 @@ fn be_over(waited: bool) {
     }
 }
 
-/// Whether there may be an open description that has to report to watchers of `inode`. One that is made from
-/// now on finds the mark.
+/// Whether there may be an open description of the file `inode`. One that is made from now on finds the mark.
 fn may_be_open(inode: &Arc<dyn Inode>) -> bool {
     // Each name has the inode once, the caller too, and an open description once or twice.
-    let others = |names| Arc::strong_count(inode) > 1 + names as usize;
-    inode.kind() == Kind::Directory || others(inode.attr().nlink)
+    Arc::strong_count(inode) > 1 + inode.attr().nlink as usize
 }
 
 /// A name has moved: `inode` is now the one of `new` in the second directory, and was that of `old` in the
