@@ -1,4 +1,4 @@
-/* The cost of a switch between two programs' threads, from the last instruction of one to the first of the next.
+/* The cost of a switch between two programs' threads, from the last instruction of one to the first of the next, and of a page fault.
  *
  * Interface: switches, under `-icount shift=0` on one CPU. The goals of the dissertation's chapter in instructions: 60 within an address space,
  * 90 across, with vector registers in use or not. The parties are made by the native calls, so that they begin without vector registers.
@@ -269,6 +269,26 @@ static void quantum(int with_vectors, uint64_t most)
     equal(passage->lost, 0, "vector registers are kept");
 }
 
+/* The least that the first touch of a page takes: 512 of it are the words of a page of zeros. */
+static void faults(void)
+{
+    enum { PAGES = 256 };
+    volatile char *pages = mmap(0, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!check(pages != MAP_FAILED, "memory"))
+        return;
+    uint64_t least = -1ul;
+    for (int page = 0; page < PAGES; page++) {
+        uint64_t from = __builtin_ia32_rdtsc();
+        pages[page * 4096] = 1;
+        uint64_t took = __builtin_ia32_rdtsc() - from;
+        if (took < least)
+            least = took;
+    }
+    printf("# a page fault: %lu instructions\n", (unsigned long)least);
+    check(least <= 512 + 350, "a page fault goes by the thread's own vector");
+    munmap((void *)pages, PAGES * 4096);
+}
+
 int main(void)
 {
     passage = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -280,6 +300,7 @@ int main(void)
         measure(1, with_vectors, 60);
         measure(2, with_vectors, 90);
     }
+    faults();
     turns = mmap(0, sizeof *turns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (int with_vectors = 0; with_vectors < 2; with_vectors++)
         quantum(with_vectors, 105);

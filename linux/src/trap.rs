@@ -17,20 +17,17 @@ use machine::trap::{Callouts, RFLAGS_IF, TrapFrame, exception, fault_address};
 use machine::{cpu, report};
 use thread::{Return, outright};
 use vm::space::FaultError;
-use vm::{Access, AddressSpace};
 
 use crate::call::{self, Args};
 use process::dispatch;
 use process::memory;
+use process::memory::fault::{Answer, access, resolve};
 use process::signal::{self, deliver, rseq};
 use process::{Task, exit, flows, trace};
 
-/// Bits of the processor's page fault error code.
-const FAULT_WRITE: u64 = 1 << 1;
-const FAULT_FETCH: u64 = 1 << 4;
-
 static CALLOUTS: Callouts = Callouts {
     exception: on_exception,
+    fault: on_fault,
     syscall: on_syscall,
     return_to_user,
     irq_exit: thread::irq_exit,
@@ -207,15 +204,22 @@ fn fix_up(frame: &mut TrapFrame) -> bool {
     to.is_some()
 }
 
+/// A page fault of a program that its thread's vector has left.
+fn on_fault(frame: &mut TrapFrame, answer: usize) {
+    match Answer::of(answer) {
+        Answer::Done | Answer::Seen => {}
+        Answer::All => page_fault(frame),
+        Answer::Refused => {
+            let address = fault_address();
+            cpu::irq_enable();
+            signal_for(frame, FaultError::Protection, address);
+        }
+    }
+}
+
 fn page_fault(frame: &mut TrapFrame) {
     let address = fault_address();
-    let access = if frame.error & FAULT_FETCH != 0 {
-        Access::Execute
-    } else if frame.error & FAULT_WRITE != 0 {
-        Access::Write
-    } else {
-        Access::Read
-    };
+    let access = access(frame.error);
     if frame.from_user() {
         cpu::irq_enable();
         if address == PROTECTED_RETURN && returned(frame) {
@@ -258,19 +262,6 @@ fn returned(frame: &mut TrapFrame) -> bool {
         Return::Ended => exit::leave(frame, status_exited(0)),
         Return::Stray => false,
     }
-}
-
-fn resolve(address: usize, access: Access) -> Result<(), FaultError> {
-    let fault = |task: &Task, space: &AddressSpace| {
-        let outcome = space.fault(address, access);
-        if outcome.is_ok() {
-            let faults = &task.faults;
-            faults.store(faults.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            task.rseq.after_fault(task);
-        }
-        outcome
-    };
-    Task::with_space(fault).unwrap_or(Err(FaultError::NotMapped))
 }
 
 /// The signal for an access that the address space refuses.

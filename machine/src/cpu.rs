@@ -177,8 +177,10 @@ pub struct StackBase {
     pub tte: AtomicUsize,
     /// The user's stack pointer, stored by the dispatcher before it changes stacks.
     pub user_rsp: AtomicU64,
+    /// Entry of the thread's vector for the page faults of its program ([`crate::trap::FaultVector`]).
+    pub fault: AtomicUsize,
     /// For generated code.
-    pub scratch: [AtomicU64; 5],
+    pub scratch: [AtomicU64; 4],
 }
 
 impl StackBase {
@@ -190,6 +192,8 @@ impl StackBase {
     pub const CPU: usize = offset_of!(StackBase, cpu);
     /// Offset of [`StackBase::tte`].
     pub const TTE: usize = offset_of!(StackBase, tte);
+    /// Offset of [`StackBase::fault`].
+    pub const FAULT: usize = offset_of!(StackBase, fault);
     /// Offset of [`StackBase::user_rsp`].
     pub const USER_RSP: usize = offset_of!(StackBase, user_rsp);
 

@@ -151,6 +151,8 @@ impl Tables<'_> {
                             core::ptr::from_ref(cpu::cpu(cpu)).cast_mut(),
                             Ordering::Relaxed,
                         );
+                        let fault = crate::trap::no_program as *const () as usize;
+                        base.fault.store(fault, Ordering::Relaxed);
                     }
                 }
             }

@@ -18,22 +18,25 @@ static SEEN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// An exception of the frame under test leads back into the check.
 static CALLOUTS: Callouts = Callouts {
-    exception: |frame| {
-        if !frame.from_user() {
-            crate::report::fatal_exception(frame);
-        }
-        SEEN[0].store(frame.vector, Ordering::Relaxed);
-        SEEN[1].store(frame.rip, Ordering::Relaxed);
-        frame.cs = KERNEL_CS;
-        frame.ss = KERNEL_SS;
-        frame.rflags &= !RFLAGS_IF;
-        frame.rip = RESUME.load(Ordering::Relaxed) as u64;
-        frame.rsp = STACK.load(Ordering::Relaxed) as u64;
-    },
+    exception: come_back,
+    fault: |frame, _| come_back(frame),
     syscall: |_| {},
     return_to_user: |_| {},
     irq_exit: |_| {},
 };
+
+fn come_back(frame: &mut TrapFrame) {
+    if !frame.from_user() {
+        crate::report::fatal_exception(frame);
+    }
+    SEEN[0].store(frame.vector, Ordering::Relaxed);
+    SEEN[1].store(frame.rip, Ordering::Relaxed);
+    frame.cs = KERNEL_CS;
+    frame.ss = KERNEL_SS;
+    frame.rflags &= !RFLAGS_IF;
+    frame.rip = RESUME.load(Ordering::Relaxed) as u64;
+    frame.rsp = STACK.load(Ordering::Relaxed) as u64;
+}
 
 /// Leaves the kernel by `frame`, and comes back by the exception that follows. `door` is
 /// [`trap::return_from`]'s address, which looks at the frame, or that of the restoring end behind it, which

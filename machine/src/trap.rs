@@ -7,6 +7,10 @@
 //! Exceptions reach the callout with interrupts off, so that [`fault_address`] is still the fault's; the
 //! callout turns them on when it may sleep. Interrupt handlers run with interrupts off throughout; the
 //! callout at the end of an interrupt may turn them on and off again.
+//!
+//! A page fault of a program goes by a word at the base of the running thread's stack to the thread's own
+//! [`FaultVector`], with only those registers saved that a call changes. So the usual fault has no frame and
+//! no callout. Where a crossing has more to do (`guarded.rs`, `isolated.rs`), it is an exception like others.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -17,6 +21,9 @@ pub use crate::trap_frame::*;
 pub struct Callouts {
     /// An exception other than NMI, double fault and machine check. Interrupts are off.
     pub exception: fn(&mut TrapFrame),
+    /// A page fault of a program that its thread's vector has not finished with; beside it that one's answer.
+    /// Interrupts are off, and unless the vector turned them on, [`fault_address`] is still the fault's.
+    pub fault: fn(&mut TrapFrame, usize),
     /// A system call that no generated code has answered: number in `error` and `rax`, result into `rax`.
     /// Interrupts are on.
     pub syscall: fn(&mut TrapFrame),
@@ -27,9 +34,22 @@ pub struct Callouts {
     pub irq_exit: fn(&mut TrapFrame),
 }
 
+/// A thread's vector for the page faults of its program: gets the address and the processor's error code,
+/// with interrupts off on the thread's stack. Answers 0 when the program can go on, as it was interrupted;
+/// otherwise the rest of its registers are saved, and the answer goes to [`Callouts::fault`].
+///
+/// Source: dissertation, sections 3.3.2 and 4.3 (a thread's vector table).
+pub type FaultVector = extern "sysv64" fn(address: usize, error: u64) -> usize;
+
+/// The vector of a thread without a program.
+pub extern "sysv64" fn no_program(_address: usize, _error: u64) -> usize {
+    usize::MAX
+}
+
 /// Default actions: exceptions end in the report, calls give ENOSYS, the rest is nothing.
 static DEFAULT: Callouts = Callouts {
     exception: |frame| crate::report::fatal_exception(frame),
+    fault: |frame, _| crate::report::fatal_exception(frame),
     syscall: |frame| frame.rax = (-38i64) as u64,
     return_to_user: |_| {},
     irq_exit: |_| {},
@@ -69,8 +89,23 @@ pub(crate) use {clac, stac};
 /// Pushes the registers of a frame, for `naked_asm!`.
 macro_rules! save {
     () => {
-        "push rdi\npush rsi\npush rdx\npush rcx\npush rax\npush r8\npush r9\npush r10\npush r11\n\
-         push rbx\npush rbp\npush r12\npush r13\npush r14\npush r15"
+        concat!($crate::save_changed!(), "\n", $crate::save_kept!())
+    };
+}
+#[cfg(target_os = "none")]
+#[macro_export]
+/// Pushes the registers that a call may change: the upper end of a frame.
+macro_rules! save_changed {
+    () => {
+        "push rdi\npush rsi\npush rdx\npush rcx\npush rax\npush r8\npush r9\npush r10\npush r11"
+    };
+}
+#[cfg(target_os = "none")]
+#[macro_export]
+/// Pushes the others.
+macro_rules! save_kept {
+    () => {
+        "push rbx\npush rbp\npush r12\npush r13\npush r14\npush r15"
     };
 }
 #[cfg(target_os = "none")]
@@ -78,8 +113,18 @@ macro_rules! save {
 /// Pops what [`save!`] has pushed.
 macro_rules! restore {
     () => {
-        "pop r15\npop r14\npop r13\npop r12\npop rbp\npop rbx\npop r11\npop r10\npop r9\npop r8\n\
-         pop rax\npop rcx\npop rdx\npop rsi\npop rdi"
+        concat!(
+            "pop r15\npop r14\npop r13\npop r12\npop rbp\npop rbx\n",
+            $crate::restore_changed!()
+        )
+    };
+}
+#[cfg(target_os = "none")]
+#[macro_export]
+/// Pops what [`save_changed!`] has pushed.
+macro_rules! restore_changed {
+    () => {
+        "pop r11\npop r10\npop r9\npop r8\npop rax\npop rcx\npop rdx\npop rsi\npop rdi"
     };
 }
 /// Where a debug exception begins, on its own stack, the vector pushed. It comes at any instruction: what a
@@ -140,7 +185,7 @@ macro_rules! begin_debug {
 /// the number.
 #[cfg(target_os = "none")]
 macro_rules! stubs {
-    ($symbol:literal, $common:path, $debug_entry:path) => {
+    ($symbol:literal, $common:path, $debug_entry:path, $fault_entry:path) => {
         core::arch::global_asm!(
             ".pushsection .text.trap,\"ax\"",
             ".balign 16",
@@ -157,6 +202,8 @@ macro_rules! stubs {
             "pushq $vector",
             ".if vector == {debug}",
             "jmp {debug_entry}",
+            ".elseif vector == {fault}",
+            "jmp {fault_entry}",
             ".else",
             "jmp {common}",
             ".endif",
@@ -166,6 +213,8 @@ macro_rules! stubs {
             common = sym $common,
             debug = const $crate::trap_frame::exception::DEBUG,
             debug_entry = sym $debug_entry,
+            fault = const $crate::trap_frame::exception::PAGE_FAULT,
+            fault_entry = sym $fault_entry,
             options(att_syntax),
         );
     };
@@ -189,7 +238,7 @@ mod bare {
     use core::mem::offset_of;
     use core::sync::atomic::AtomicUsize;
 
-    stubs!("trap_stubs", trap_common, debug_entry);
+    stubs!("trap_stubs", trap_common, debug_entry, fault_entry);
 
     // Until an entry is generated for each CPU: one jump through its word, 8 bytes apart.
     global_asm!(
@@ -299,6 +348,49 @@ mod bare {
             trap = sym trap,
             leave = sym trap_leave,
         )
+    }
+
+    /// Where a page fault begins, the vector pushed: a program's by the vector of its thread.
+    #[unsafe(naked)]
+    unsafe extern "C" fn fault_entry() {
+        naked_asm!(
+            "test byte ptr [rsp + {cs}], 3",
+            "jz {common}",
+            save_changed!(),
+            clac!(),
+            "cld",
+            "mov rax, rsp",
+            "or rax, {mask}",
+            "mov rdi, cr2",
+            "mov rsi, [rsp + {error}]",
+            "call qword ptr [rax - {less} + {fault}]",
+            "test rax, rax",
+            "jnz 2f",
+            restore_changed!(),
+            "jmp {end}",
+            "2:",
+            save_kept!(),
+            "mov rdi, rsp",
+            "mov rsi, rax",
+            "call {unfinished}",
+            "jmp {leave}",
+            cs = const offset_of!(TrapFrame, cs) - offset_of!(TrapFrame, vector),
+            error = const offset_of!(TrapFrame, error) - offset_of!(TrapFrame, r11),
+            mask = const cpu::StackBase::SLOT - 1,
+            less = const cpu::StackBase::SIZE - 1,
+            fault = const cpu::StackBase::FAULT,
+            common = sym trap_common,
+            end = sym trap_end,
+            unfinished = sym unfinished_fault,
+            leave = sym trap_leave,
+        )
+    }
+
+    unsafe extern "C" fn unfinished_fault(frame: *mut TrapFrame, answer: usize) {
+        // SAFETY: `fault_entry` passes the frame it has just completed.
+        let frame = unsafe { &mut *frame };
+        (callouts().fault)(frame, answer);
+        leave(frame);
     }
 
     /// Restores the frame that the stack pointer points at.

@@ -23,6 +23,7 @@ use thread::ways::Way;
 use thread::{Body, Thread};
 use vm::AddressSpace;
 
+use crate::memory;
 use crate::process::cached::{Cached, of as of_program};
 use crate::process::shared::Exchanged;
 use crate::process::{Process, Task, tree};
@@ -154,6 +155,7 @@ pub fn user_thread(
     thread::create(&thread::Spec {
         name: None,
         root: space.root(),
+        faults: memory::fault::vector,
         fs_base,
         inherit,
         ..thread::Spec::new(&[], Body::User(frame, change))

@@ -32,6 +32,7 @@ static CALLOUTS: Callouts = Callouts {
             machine::report::fatal_exception(frame);
         }
     },
+    fault: |frame, _| machine::report::fatal_exception(frame),
     syscall: |_| {},
     return_to_user: |_| {},
     irq_exit: |_| {},

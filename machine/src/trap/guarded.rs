@@ -21,7 +21,7 @@ pub(super) static BARRIER: AtomicU32 = AtomicU32::new(0);
 /// Of a saved frame.
 const CS: usize = offset_of!(super::TrapFrame, cs);
 
-stubs!("guarded_stubs", common, debug_entry);
+stubs!("guarded_stubs", common, debug_entry, common);
 
 unsafe extern "C" {
     pub(super) fn guarded_stubs();

@@ -11,6 +11,7 @@
 
 pub mod admission;
 pub mod fail;
+pub mod fault;
 pub mod shrink;
 mod victim;
 pub mod weight;

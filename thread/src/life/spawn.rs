@@ -24,7 +24,7 @@ use crate::{clock, dispatch, tte};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use machine::cpu::{StackBase, irq_disable, irq_enable, irq_restore, irq_save};
-use machine::trap::TrapFrame;
+use machine::trap::{FaultVector, TrapFrame, no_program};
 
 /// The first function of a new thread.
 #[derive(Clone, Copy)]
@@ -52,6 +52,8 @@ pub struct Spec<'a> {
     pub cpu: Option<usize>,
     /// The owner word.
     pub owner: usize,
+    /// Its vector for the page faults of its program.
+    pub faults: FaultVector,
     /// Base of the user's FS segment.
     pub fs_base: u64,
     /// Whether it starts with a copy of the running thread's floating-point state and GS base (fork).
@@ -71,6 +73,7 @@ impl<'a> Spec<'a> {
             quantum_ns: QUANTUM_NS,
             cpu: None,
             owner: 0,
+            faults: no_program,
             fs_base: 0,
             inherit: false,
             dispatch: None,
@@ -144,7 +147,8 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
             cpu: AtomicPtr::new(null_mut()),
             tte: AtomicUsize::new(thread.address()),
             user_rsp: AtomicU64::new(0),
-            scratch: [const { AtomicU64::new(0) }; 5],
+            fault: AtomicUsize::new(spec.faults as *const () as usize),
+            scratch: [const { AtomicU64::new(0) }; 4],
         });
         first_frame(top, spec.body)
     };

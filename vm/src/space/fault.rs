@@ -1,6 +1,6 @@
 //! Faults: a page appears, or becomes this space's own.
 //!
-//! *Interface*: [`AddressSpace::fault`].
+//! *Interface*: [`AddressSpace::fault`]; [`AddressSpace::first_fault`] for the vector of the running thread.
 //!
 //! A fault of the running program takes no monitor unless the space is being changed: it is pinned while it
 //! looks up the area, gets a frame, fills it, and puts it into the table by compare-and-swap, having made
@@ -71,6 +71,25 @@ enum Step {
     Shared,
 }
 
+/// How far a fault has come that may do its first step only.
+pub enum First {
+    /// The access will succeed, or fault again.
+    Done,
+    /// So it will, when CPUs have forgotten the page's former frame: [`AddressSpace::let_go`].
+    Exchanged(Former),
+    /// The area does not allow the access.
+    Refused,
+    /// There is more to do, for [`AddressSpace::fault`].
+    More,
+}
+
+/// The former frame of a page, which other CPUs may still know.
+#[must_use = "the frame is to be let go"]
+pub struct Former {
+    page: usize,
+    frame: Frame,
+}
+
 /// A pager's answer.
 struct Answer {
     own: Option<FrameRef>,
@@ -86,11 +105,43 @@ impl<M: Machine> AddressSpace<M> {
         }
         let page = page_floor(address);
         let mut question = None;
-        match self.pass(|view| self.step(view, page, access, &mut question)) {
+        match self.pass(|view| self.step(view, page, access, Some(&mut question))) {
             Some(Ok(Step::Done)) => Ok(()),
             Some(Err(FaultError::Protection)) => Err(FaultError::Protection),
             step => self.go_on(step, page, access, &mut question),
         }
+    }
+
+    /// The same as far as it needs no pager, no monitor and no other CPU. Interrupts are off throughout.
+    #[inline]
+    pub fn first_fault(&self, address: usize, access: Access) -> First {
+        if address >= USER_END {
+            return First::More;
+        }
+        let page = page_floor(address);
+        match self.pass(|view| self.step(view, page, access, None)) {
+            Some(Ok(Step::Done)) => First::Done,
+            Some(Ok(Step::Exchanged(frame))) => self.exchanged(Former { page, frame }),
+            Some(Err(FaultError::Protection)) => First::Refused,
+            _ => First::More,
+        }
+    }
+
+    #[inline(never)]
+    fn exchanged(&self, former: Former) -> First {
+        if self.memory.is_elsewhere(self.root) {
+            return First::Exchanged(former);
+        }
+        self.memory.forget_here(self.root, former.page);
+        self.memory.frames().release(former.frame);
+        First::Done
+    }
+
+    /// CPUs forget the page, then its former frame loses a share. Thread context, interrupts on.
+    #[cold]
+    pub fn let_go(&self, former: Former) {
+        self.memory.forget(self.root, former.page, 1);
+        self.memory.frames().release(former.frame);
     }
 
     /// The first step was not the last, or there was none yet.
@@ -106,12 +157,12 @@ impl<M: Machine> AddressSpace<M> {
         loop {
             let taken = match step {
                 Some(step) => step,
-                None => self.wait(|view| self.step(view, page, access, question)),
+                None => self.wait(|view| self.step(view, page, access, Some(question))),
             };
             let result = match taken {
                 Ok(Step::Done) => return Ok(()),
                 Ok(Step::Exchanged(frame)) => {
-                    self.let_go(page, frame);
+                    self.let_go(Former { page, frame });
                     return Ok(());
                 }
                 Ok(Step::Outside) => {
@@ -135,18 +186,18 @@ impl<M: Machine> AddressSpace<M> {
                 }
                 Err(error) => return Err(error),
             }
-            step = self.pass(|view| self.step(view, page, access, question));
+            step = self.pass(|view| self.step(view, page, access, Some(question)));
         }
     }
 
-    /// All that can be done without asking a pager.
+    /// All that can be done without asking a pager. A question to it is put down, where there is a place.
     #[inline(always)]
     fn step(
         &self,
         view: View,
         page: usize,
         access: Access,
-        question: &mut Option<Question>,
+        question: Option<&mut Option<Question>>,
     ) -> Result<Step, FaultError> {
         let Some((_, (start, area))) = view.inner.areas.find(page) else {
             return Ok(Step::Outside);
@@ -180,7 +231,9 @@ impl<M: Machine> AddressSpace<M> {
                 if !there && self.at_hand(&view, *start, area, page, table, access) {
                     return Ok(Step::Done);
                 }
-                put_down(question, *start, area, page, access, view.changes);
+                if let Some(question) = question {
+                    put_down(question, *start, area, page, access, view.changes);
+                }
                 Ok(Step::Ask)
             }
             _ if there => self.own(word, entry, area.prot, page),
@@ -323,12 +376,6 @@ impl<M: Machine> AddressSpace<M> {
         }
     }
 
-    /// CPUs forget the page, then its former frame loses a share.
-    fn let_go(&self, page: usize, frame: Frame) {
-        self.memory.forget(self.root, page, 1);
-        self.memory.frames().release(frame);
-    }
-
     /// A new frame with the content of `frame`.
     pub(super) fn copy_of(&self, frame: Frame) -> Result<Frame, FaultError> {
         let copy = self
@@ -381,7 +428,7 @@ impl<M: Machine> AddressSpace<M> {
         };
         let Some(step) = step else { return Ok(false) };
         if let Step::Exchanged(frame) = step? {
-            self.let_go(page, frame);
+            self.let_go(Former { page, frame });
         }
         Ok(true)
     }

@@ -109,6 +109,61 @@ fn areas(space: &AddressSpace<Fake>) -> Vec<(usize, usize, Prot)> {
 
 const A: usize = 0x40_0000;
 
+/// How far the first step of a fault comes, which is then all of it or nothing.
+fn first(space: &AddressSpace<Fake>, address: usize, access: Access) -> &'static str {
+    match space.first_fault(address, access) {
+        First::Done => "done",
+        First::Exchanged(former) => {
+            space.let_go(former);
+            "exchanged"
+        }
+        First::Refused => "refused",
+        First::More => "more",
+    }
+}
+
+#[test]
+fn the_first_step_of_a_fault_does_what_needs_nobody_else() {
+    let (space, memory, before) = space(2000);
+    let (zeros, pages) = (A, A + 16 * PAGE);
+    let file = File::new(memory, 2);
+    space
+        .map(Placement::Fixed(zeros), PAGE, Prot::RW, Backing::Anonymous)
+        .unwrap();
+    let private = Backing::FilePrivate {
+        pager: file.clone(),
+        offset: 0,
+    };
+    space
+        .map(Placement::Fixed(pages), 2 * PAGE, Prot::RW, private)
+        .unwrap();
+    // Behind changes, where other CPUs have the space, some wait for the monitor.
+    while first(&space, zeros, Access::Execute) == "more" {
+        let refused = space.fault(zeros, Access::Execute);
+        assert_eq!(refused, Err(FaultError::Protection));
+    }
+    assert_eq!(first(&space, zeros, Access::Execute), "refused");
+    assert_eq!(first(&space, zeros + 8, Access::Write), "done");
+    assert_eq!((entry(&space, zeros) & WRITE, space.resident()), (WRITE, 1));
+    // Outside all areas, beyond all addresses, and a page that the file has to make.
+    for address in [zeros + PAGE, USER_END, usize::MAX, pages] {
+        assert_eq!(first(&space, address, Access::Read), "more");
+    }
+    assert_eq!(
+        (file.asked.load(Ordering::Relaxed), space.resident()),
+        (0, 1)
+    );
+    assert_eq!(space.fault(pages, Access::Read), Ok(()));
+    // The file has it in memory now; a write gets a copy.
+    let own = entry(&space, pages);
+    assert_eq!(first(&space, pages, Access::Read), "done");
+    assert_eq!(first(&space, pages, Access::Write), "exchanged");
+    assert_ne!(frame_of(entry(&space, pages)), frame_of(own));
+    assert_eq!(read(&space, pages), Ok(1));
+    drop((space, file));
+    assert_eq!(memory.frames().stats().free, before);
+}
+
 #[test]
 fn zeros_appear_on_demand_and_all_comes_back() {
     let (space, memory, before) = space(2000);

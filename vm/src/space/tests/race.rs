@@ -34,7 +34,12 @@ fn access<R>(
         if let Some(result) = result.expect("loaded everywhere") {
             return Ok(result);
         }
-        space.fault(address, access)?;
+        match space.first_fault(address, access) {
+            First::Done => {}
+            First::Exchanged(former) => space.let_go(former),
+            First::Refused => return Err(FaultError::Protection),
+            First::More => space.fault(address, access)?,
+        }
     }
 }
 
