@@ -98,6 +98,9 @@ pub(super) struct End {
     /// The fix-up of the copy's faults, and the code that wakes waiting threads.
     pub fault: Label,
     pub wake: Label,
+    /// The copy that goes round the ring's end, and what follows the copy.
+    round: Label,
+    copied: Label,
 }
 
 impl End {
@@ -139,7 +142,7 @@ impl End {
         }
         let core = core.imm32();
         let [counter, guard, flags, monitor] = words.map(|field| core + field);
-        let [leave, unlock, fault, wake] = core::array::from_fn(|_| d.label());
+        let [leave, unlock, fault, wake, round, copied] = core::array::from_fn(|_| d.label());
         End {
             v,
             ring: Ring {
@@ -162,6 +165,8 @@ impl End {
             unlock,
             fault,
             wake,
+            round,
+            copied,
         }
     }
 
@@ -191,22 +196,22 @@ impl End {
     /// [`copy_round`](Self::copy_round).
     pub fn copy(&self, d: &mut Draft) {
         emit::open_user(d, self.v.guarded_user);
-        dynasm!(d ; .arch x64 ; ja >wrap);
+        dynasm!(d ; .arch x64 ; ja =>self.round);
         d.fault_begin();
         emit::copy_edx(d);
         d.fault_end(self.fault);
-        dynasm!(d ; .arch x64 ; copied:);
+        dynasm!(d ; .arch x64 ; =>self.copied);
         emit::close_user(d, self.v.guarded_user);
     }
 
     /// The copy in two pieces; after it the copy's faults arrive, to which the caller adds what restores the
     /// registers.
     pub fn copy_round(&self, d: &mut Draft) {
-        dynasm!(d ; .arch x64 ; wrap:);
+        dynasm!(d ; .arch x64 ; =>self.round);
         d.fault_begin();
         self.ring.copy_round(d, self.index, self.header);
         d.fault_end(self.fault);
-        dynasm!(d ; .arch x64 ; jmp <copied ; =>self.fault);
+        dynasm!(d ; .arch x64 ; jmp =>self.copied ; =>self.fault);
         emit::close_user(d, self.v.guarded_user);
     }
 
