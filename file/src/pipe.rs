@@ -124,6 +124,11 @@ impl Pipe {
         }))
     }
 
+    /// How far an end is shared whose description is shared so far.
+    fn at_ends(&self, sharing: Sharing) -> Sharing {
+        if self.named { Sharing::Shared } else { sharing }
+    }
+
     fn no_reader(&self) -> bool {
         self.readers.load(Ordering::SeqCst) == 0
     }
@@ -444,12 +449,7 @@ impl File for PipeEnd {
         if self.pipe.later.get().is_some() {
             return Ok(routines);
         }
-        let sharing = if self.pipe.named {
-            Sharing::Shared
-        } else {
-            sharing
-        };
-        let core = &self.pipe.first;
+        let (core, sharing) = (&self.pipe.first, self.pipe.at_ends(sharing));
         if of.readable() {
             routines.read = seam::made(self.pipe.reader(core, seam, sharing))?;
         }
@@ -459,9 +459,10 @@ impl File for PipeEnd {
         Ok(routines)
     }
 
-    fn lands_in(&self) -> Option<&PipeCore> {
-        let plain = !self.pipe.packets && self.pipe.later.get().is_none();
-        plain.then_some(&*self.pipe.first)
+    fn writes_into(&self, sharing: Sharing) -> Option<(&Arc<PipeCore>, Sharing)> {
+        let pipe = &*self.pipe;
+        let plain = !pipe.packets && pipe.later.get().is_none();
+        plain.then(|| (&pipe.first, pipe.at_ends(sharing)))
     }
 
     fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {

@@ -13,6 +13,7 @@ use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use quaject::constant::Constants;
+use quaject::filtered::WayBack;
 use quaject::{Around, Conv, DescFn, Seam, Unmade};
 
 use crate::stubs::{self, Stubs};
@@ -20,6 +21,7 @@ use crate::stubs::{self, Stubs};
 static SEAM: AtomicPtr<Seam> = AtomicPtr::new(ptr::null_mut());
 static SEGMENTS: AtomicPtr<Around> = AtomicPtr::new(ptr::null_mut());
 static FLAGGED: AtomicPtr<Around> = AtomicPtr::new(ptr::null_mut());
+static WAY_BACK: AtomicPtr<WayBack> = AtomicPtr::new(ptr::null_mut());
 static CONSTANTS: AtomicPtr<Constants> = AtomicPtr::new(ptr::null_mut());
 static SLOW: Class = Class::new("stub.slow");
 static BAD_FD: Class = Class::new("stub.bad_fd");
@@ -64,6 +66,10 @@ fn make_calls_around(seam: &Seam) -> Result<()> {
     let flagged = Around::flagged(seam, thread::wait_exit_named());
     let flagged = flagged.map_err(|OutOfCode| Errno::ENOMEM)?;
     FLAGGED.store(Box::into_raw(Box::new(flagged)), Ordering::Release);
+    if seam.several_cpus() {
+        let way_back = WayBack::new(seam).map_err(|OutOfCode| Errno::ENOMEM)?;
+        WAY_BACK.store(Box::into_raw(Box::new(way_back)), Ordering::Release);
+    }
     Ok(())
 }
 
@@ -89,6 +95,13 @@ pub fn segments() -> Result<&'static Around> {
 pub fn flagged() -> Result<&'static Around> {
     // SAFETY: the pointer is null or comes from the box leaked in `init`.
     unsafe { FLAGGED.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
+}
+
+/// The way back from the routines that filtered ones call on several CPUs; `EAGAIN` before [`init`], and with
+/// one CPU.
+pub fn way_back() -> Result<&'static WayBack> {
+    // SAFETY: the pointer is null or comes from the box leaked in `init`.
+    unsafe { WAY_BACK.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }
 
 /// The result of a generator, for a description: nothing where its data is out of reach. `ENOMEM` without

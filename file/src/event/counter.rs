@@ -6,9 +6,9 @@
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
-use quaject::Sharing;
 use quaject::counter::{self, CounterCore};
 use quaject::look::Looker;
+use quaject::{Seam, Sharing};
 
 use super::{NUMBER, put_number, room_for_number};
 use crate::fs::file::{DescRoutines, File, Looked, OpenFile};
@@ -106,13 +106,24 @@ impl File for EventFd {
         self.0.set_patient(!of.nonblocking());
     }
 
+    fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
+        Ok(DescRoutines {
+            lseek: Some(seam::constants()?.nothing.clone()),
+            ..self.synthesize_against(of, sharing, seam::get()?)?
+        })
+    }
+
     /// The routines serve one thread and many.
-    fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
-        let seam = seam::get()?;
+    fn synthesize_against(
+        &self,
+        _of: &OpenFile,
+        _sharing: Sharing,
+        seam: &Seam,
+    ) -> Result<DescRoutines> {
         Ok(DescRoutines {
             read: seam::made(counter::reader(&self.0, seam))?,
             write: seam::made(counter::writer(&self.0, seam))?,
-            lseek: Some(seam::constants()?.nothing.clone()),
+            lseek: None,
         })
     }
 

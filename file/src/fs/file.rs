@@ -260,9 +260,9 @@ pub trait File: Send + Sync + Any {
     fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
         Ok(None)
     }
-    /// The queue in whose ring the bytes lie that its routine for `write` has moved, as strings; none where
-    /// they lie elsewhere.
-    fn lands_in(&self) -> Option<&PipeCore> {
+    /// The pipe, one of bytes, into which its routine for `write` moves them, and how far that shares the
+    /// writing end where the description is shared so far; none where they go elsewhere.
+    fn writes_into(&self, _sharing: Sharing) -> Option<(&Arc<PipeCore>, Sharing)> {
         None
     }
     /// The present target of the routine for `call` (`read`, `write`, `lseek`), when it is a relay
@@ -480,7 +480,7 @@ impl OpenFile {
             if self.tells() {
                 (made.read, made.write) = (None, None);
             } else if self.is_filtered() {
-                made = self.with_filters(made);
+                made = self.with_filters(made, sharing);
             }
             made.own();
             match self.probes() {

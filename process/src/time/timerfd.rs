@@ -16,9 +16,9 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use machine::clock::now_ns;
-use quaject::Sharing;
 use quaject::counter::{self, CounterCore};
 use quaject::look::Looker;
+use quaject::{Seam, Sharing};
 use sync::{Monitor, epoch};
 use thread::clock::{self, AlarmId};
 
@@ -329,11 +329,22 @@ impl File for TimerFd {
         self.bell.counter.set_patient(!of.nonblocking());
     }
 
-    fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
+    fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
         Ok(DescRoutines {
-            read: seam::made(counter::reader(&self.bell.counter, seam::get()?))?,
-            write: None,
             lseek: Some(seam::constants()?.nothing.clone()),
+            ..self.synthesize_against(of, sharing, seam::get()?)?
+        })
+    }
+
+    fn synthesize_against(
+        &self,
+        _of: &OpenFile,
+        _sharing: Sharing,
+        seam: &Seam,
+    ) -> Result<DescRoutines> {
+        Ok(DescRoutines {
+            read: seam::made(counter::reader(&self.bell.counter, seam))?,
+            ..DescRoutines::default()
         })
     }
 

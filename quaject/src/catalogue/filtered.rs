@@ -1,109 +1,183 @@
-//! A descriptor routine whose bytes pass filters: the routine, and behind it a stream's filters, in line.
+//! A descriptor routine whose bytes pass filters: a stream's filters, in line, with what moves the bytes.
 //!
-//! *Interface*: [`Filtered`] is the recipe of a [`Composed`](crate::composed::Composed) routine for one CPU.
-//! The interfacer makes it anew when a filter is inserted or removed. Without a filter on this way the
-//! routine is the file's own.
+//! *Interface*: [`Filtered`] is the recipe of a [`Composed`](crate::composed::Composed) routine. The
+//! interfacer makes it anew when a filter is inserted or removed. Without a filter on this way the routine is
+//! the file's own. [`WayBack`] is the seam of the routines that move bytes for a `read` on several CPUs.
 //!
-//! The file's routine moves the bytes; then they pass where they have come to: in the program's memory, or in
-//! a pipe's ring. Until the routine returns nobody else runs, so nobody sees them before, and the memory that
-//! has just been written cannot go away. A call that the file's routine leaves has had no byte pass. With
-//! several CPUs none of this holds, and calls are made plainly.
+//! *`write`* to a pipe: the bytes pass in the ring, between their copy and the publication of the head, so no
+//! reader sees them before, on whatever CPU it runs. Nothing can fail there any more: page faults are behind,
+//! and no byte passes twice. The bytes of a description pass in the order in which they are written, since
+//! all who write to the pipe, plainly too, hold its writing end until they have passed, or are one thread.
+//!
+//! *`read`*: the file's own routine moves the bytes; then they pass where they have come to, in the program's
+//! memory. The order is kept by the stream's turn, which plain calls take for bytes that they have moved: so
+//! it is had before the file's routine runs. On one CPU to see it free is to have it, since nobody else runs
+//! until the routine returns. On several CPUs the routine takes the turn and gives it back as pipes' routines
+//! do their monitors. A call that the file's routine leaves gives it back, too: that routine is generated
+//! once more with another slow exit, which finds the turn's address on the stack. Where it waits for bytes,
+//! the turn is given back before the thread sleeps. A thread that finds the turn taken sleeps until it is
+//! given back; a routine that finds it taken leaves, while it holds nothing. If the memory into which bytes
+//! came goes away before they have passed, nobody sees them: the others pass no more.
 //!
 //! Guards, each to the slow exit: another identity than the one that the filters act for; bytes of another
-//! call are passing; more bytes are asked for than may pass with interrupts off. The routine itself is the
+//! call are passing; none is asked for, or more than may pass with interrupts off. The routine itself is the
 //! slow exit when a filter is too large to stand in line, calls a compiled function, or may have a call wait.
+//!
+//! A filter that comes or goes is another routine in the relay. A CPU that is in the former one finishes that
+//! with the filters as they were, and has the turn, or the pipe's end, against the new one. The former keeps
+//! all that it names until a grace period has passed.
 //!
 //! Source: dissertation, sections 3.2.2 (collapsing layers) and 4.1.4.
 //!
-//! *Unsafe*: promise of the routine.
+//! *Unsafe*: promises of the routines.
 
 use crate::catalogue::composed::Recipe;
 use crate::catalogue::filter::rate::Rate;
-use crate::catalogue::pipe::PipeCore;
+use crate::catalogue::pipe::{self, PipeCore};
 use crate::catalogue::stream::{Course, Stream};
-use crate::kit::assembly::{Assembly, Made, Ring};
+use crate::kit::assembly::{Assembly, Link, Made};
 use crate::kit::class::{Holder, Kind, Ref};
 use crate::kit::emit;
 use crate::kit::named::along;
 use crate::kit::regs::Regs;
-use crate::kit::seam::{Conv, DescFn, Seam, Unmade};
+use crate::kit::seam::{Conv, DescFn, Seam, Sharing, Unmade};
+use abi::nr;
 use alloc::sync::Arc;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
-use codegen::{Class, Draft, Hole, Routine, dynasm};
+use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, dynasm};
+use core::ops::Deref;
+use sync::monitor::{CONTENDED, HELD};
 
 /// The most bytes that pass with interrupts off.
 pub const MOST: usize = 256;
 
 static CLASS: Class = Class::new("filtered");
 
-/// Where the bytes are when the file's routine has moved them.
-#[derive(Clone, Copy, Debug)]
-pub enum Landed {
-    /// In the program's memory.
-    There,
-    /// In a ring, before its head.
-    In(Ring),
+/// The mover of the bytes.
+#[derive(Clone)]
+pub enum Moves<P = Arc<PipeCore>> {
+    /// A `read`, by this routine, which with several CPUs was generated against [`WayBack::seam`].
+    By(Routine<DescFn>),
+    /// A `write` into this pipe, which holds no messages.
+    Into(P, Sharing),
 }
 
-impl Landed {
-    /// In the ring of `pipe`, which holds no messages.
-    ///
-    /// # Errors
-    /// [`Unmade`].
-    pub fn in_pipe(pipe: &PipeCore) -> Result<Landed, Unmade> {
-        pipe.ring().map(Landed::In)
+impl<P> Moves<P> {
+    /// The way of the bytes.
+    pub fn course(&self) -> Course {
+        match self {
+            Moves::By(_) => Course::Incoming,
+            Moves::Into(..) => Course::Outgoing,
+        }
     }
 }
 
 /// How the routine is made.
-pub struct Filtered {
+pub struct Filtered<P = Arc<PipeCore>> {
     /// The stream with the filters.
     pub stream: Ref<Stream>,
-    /// The way of the bytes.
-    pub course: Course,
-    /// The file's routine.
-    pub inner: Routine<DescFn>,
-    /// Where it leaves them.
-    pub landed: Landed,
+    /// The file's routine, for bytes that pass nothing.
+    pub own: Routine<DescFn>,
+    /// Moves those that do.
+    pub moves: Moves<P>,
     /// Emits: rax = the identity of the caller, as [`Stream::act_for`] has it. Changes rax and flags alone.
     pub identity: fn(&mut Draft),
-    /// The seam that `inner` was made against.
+    /// The seam of `own`.
     pub seam: &'static Seam,
 }
 
-impl Recipe for Filtered {
+/// The ways back from a routine that a filtered `read` on several CPUs has called, for all of these.
+pub struct WayBack {
+    seam: Seam,
+    _routines: [Routine<DescFn>; 2],
+}
+
+impl WayBack {
+    /// For routines like those that are generated against `seam`.
+    ///
+    /// # Errors
+    /// [`OutOfCode`].
+    pub fn new(seam: &Seam) -> Result<WayBack, OutOfCode> {
+        let way = |name, to: usize| {
+            let mut draft = Draft::new(&CLASS, name);
+            let d = &mut draft;
+            // On the stack: where the file's routine would have returned to, and the turn's address.
+            dynasm!(d ; .arch x64 ; lea rsp, [rsp + 8]);
+            give_turn(d, seam);
+            d.jmp_abs(Hole::value(to as i64));
+            // SAFETY: it is entered from routines that a filtered one has called, which has the turn, and
+            // goes where these would go, with every register as it was.
+            Ok(unsafe { Routine::<DescFn>::from(draft.seal()?) })
+        };
+        let back = way("way back", seam.slow())?;
+        let asleep = way("way to sleep", seam.wait_for_data())?;
+        Ok(WayBack {
+            seam: seam.leaving_to(back.entry())?.waiting(asleep.entry()),
+            _routines: [back, asleep],
+        })
+    }
+
+    /// The seam that the called routines are generated against.
+    pub fn seam(&self) -> &Seam {
+        &self.seam
+    }
+}
+
+/// Gives the turn back whose address is on the stack, and takes that off. Changes only flags.
+fn give_turn(d: &mut Draft, seam: &Seam) {
+    dynasm!(d ; .arch x64
+        ; push rcx
+        ; push rax
+        ; mov rcx, [rsp + 16]
+        ; xor eax, eax
+        ; xchg [rcx], eax
+        ; test eax, CONTENDED as i32
+        ; jz >given
+        ; mov rax, rcx
+    );
+    d.call_abs(seam.wake_next.entry());
+    dynasm!(d ; .arch x64 ; given: ; pop rax ; pop rcx ; lea rsp, [rsp + 8]);
+}
+
+/// A handle that keeps a pipe.
+pub trait Keeps: Deref<Target = PipeCore> + Clone + Send + Sync + 'static {}
+
+impl<P: Deref<Target = PipeCore> + Clone + Send + Sync + 'static> Keeps for P {}
+
+impl<P: Keeps> Recipe for Filtered<P> {
     fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
-        let mut a = Assembly::new(&CLASS, self.course.name(), Some(holder.clone()));
+        let name = self.moves.course().name();
+        let mut a = Assembly::new(&CLASS, name, Some(holder.clone()));
         let mut waits = false;
-        along(self.stream.header(), self.course.port(), |filter| {
+        along(self.stream.header(), self.moves.course().port(), |filter| {
             waits |= Ref::<Rate>::known(filter).is_some();
         });
-        if waits || !self.emit(&mut a) {
-            a = Assembly::new(&CLASS, self.course.name(), Some(holder));
+        if waits || !self.emit(&mut a)? {
+            a = Assembly::new(&CLASS, name, Some(holder));
             self.depend(&mut a);
             self.leave(&mut a);
         }
-        let kept = (self.inner.clone(), self.stream.clone());
-        // SAFETY: it calls a descriptor routine or leaves as one does, and changes rax alone besides; it
-        // keeps that routine and the stream whose words it names. The bytes that it changes are those that
-        // the routine has moved.
+        let kept = (self.own.clone(), self.moves.clone(), self.stream.clone());
+        // SAFETY: it calls a descriptor routine, is one or leaves as one does, and changes rax alone besides;
+        // it keeps what moves the bytes and the stream, whose words it names. The bytes that it changes are
+        // those that it has moved.
         unsafe { a.seal(Some(Arc::new(kept))) }
     }
 }
 
-impl Filtered {
+impl<P: Keeps> Filtered<P> {
     fn leave(&self, d: &mut Draft) {
-        let number = match self.course {
-            Course::Incoming => abi::nr::READ,
-            Course::Outgoing => abi::nr::WRITE,
+        let number = match self.moves {
+            Moves::By(_) => nr::READ,
+            Moves::Into(..) => nr::WRITE,
         };
         emit::leave_slowly(d, number, Hole::value(self.seam.slow() as i64));
     }
 
     /// Has the routine made anew when a link in the chain changes.
     fn depend(&self, a: &mut Assembly) {
-        let (stream, port) = (self.stream.header(), self.course.port());
+        let (stream, port) = (self.stream.header(), self.moves.course().port());
         let _link = a.consult(stream, port);
         along(stream, port, |filter| {
             let ports = filter.class().ports.iter().enumerate();
@@ -113,108 +187,151 @@ impl Filtered {
         });
     }
 
-    /// Emits the routine. Returns whether all that is linked stands in it.
-    fn emit(&self, a: &mut Assembly) -> bool {
-        let Some(link) = a.consult(self.stream.header(), self.course.port()) else {
-            a.jmp_abs(self.inner.entry());
-            return true;
-        };
-        let [leave, next, over, nothing] = core::array::from_fn(|_| a.label());
-        let [acts_for, turn] = self.stream.guards(self.course);
+    /// Goes to `leave` unless the caller has the identity that the filters act for, and at least one byte and
+    /// no more than may pass is asked for. Changes rax.
+    fn guard(&self, a: &mut Assembly, leave: Label) -> Result<(), Unmade> {
+        let acts_for = self.stream.acts_for()?;
         (self.identity)(a);
         dynasm!(a ; .arch x64
-            ; push rcx
-            ; mov rcx, QWORD acts_for as i64
-            ; cmp rax, [rcx]
-            ; mov rcx, QWORD turn as i64
-            ; mov eax, [rcx]
-            ; pop rcx
+            ; cmp rax, [acts_for]
             ; jne =>leave
-            ; test eax, eax
-            ; jnz =>leave
-            ; cmp rdx, MOST as i32
-            ; ja =>leave
+            ; lea rax, [rdx - 1]
+            ; cmp rax, MOST as i32
+            ; jae =>leave
         );
-        a.call_abs(self.inner.entry());
-        dynasm!(a ; .arch x64
-            ; test rax, rax
-            ; jle =>nothing
-            ; push rax
-            ; push rcx
-            ; push rdx
-            ; push rsi
-            ; push rdi
-            ; push r8
-            ; push r9
-            ; push r10
-            ; push r11
-            ; push rbx
-            ; push r12
-        );
-        let guarded = self.seam.conv() == Conv::Kernel;
-        let live = Regs::of(&[Reg::Rbx, Reg::R12]);
-        // rbx = where the next byte is, r12 = behind the last.
-        match self.landed {
-            Landed::There => {
-                dynasm!(a ; .arch x64 ; mov rbx, rsi);
-                clamp(a, Reg::Rbx);
-                dynasm!(a ; .arch x64 ; lea r12, [rbx + rax]);
-                emit::open_user(a, guarded);
-                dynasm!(a ; .arch x64 ; =>next);
-                a.fault_begin();
-                dynasm!(a ; .arch x64 ; movzx edi, BYTE [rbx]);
-                a.fault_end(over);
-                dynasm!(a ; .arch x64 ; mov esi, edi);
-                a.place(link, live, None, &[]);
-                a.fault_begin();
-                dynasm!(a ; .arch x64 ; mov [rbx], al);
-                a.fault_end(over);
-            }
-            Landed::In(ring) => {
-                dynasm!(a ; .arch x64
-                    ; mov r12, [ring.head]
-                    ; mov rbx, r12
-                    ; sub rbx, rax
-                    ; =>next
-                    ; mov eax, ebx
-                    ; and eax, ring.size - 1
-                    ; movzx edi, BYTE [rax + ring.bytes]
-                    ; mov esi, edi
-                );
-                a.place(link, live, None, &[]);
-                dynasm!(a ; .arch x64
-                    ; mov ecx, ebx
-                    ; and ecx, ring.size - 1
-                    ; mov [rcx + ring.bytes], al
-                );
-            }
-        }
-        dynasm!(a ; .arch x64
-            ; inc rbx
-            ; cmp rbx, r12
-            ; jne =>next
-            ; =>over
-        );
-        if matches!(self.landed, Landed::There) {
-            emit::close_user(a, guarded);
-        }
-        dynasm!(a ; .arch x64
-            ; pop r12
-            ; pop rbx
-            ; pop r11
-            ; pop r10
-            ; pop r9
-            ; pop r8
-            ; pop rdi
-            ; pop rsi
-            ; pop rdx
-            ; pop rcx
-            ; pop rax
-            ; =>nothing
-            ; ret
-            ; =>leave
-        );
-        self.leave(a);
-        a.is_in_line()
+        Ok(())
     }
+
+    /// Has the turn, or goes to `leave`. With several CPUs its address is on the stack then. Changes rax.
+    fn take_turn(&self, a: &mut Assembly, leave: Label) {
+        let turn = core::ptr::from_ref(self.stream.turn(self.moves.course()).word());
+        dynasm!(a ; .arch x64 ; mov rax, QWORD turn.expose_provenance() as i64);
+        if self.seam.several_cpus() {
+            let busy = a.label();
+            dynasm!(a ; .arch x64
+                ; push rax
+                ; push rcx
+                ; push rdx
+                ; mov rcx, rax
+                ; mov edx, HELD as i32
+                ; xor eax, eax
+                ; lock cmpxchg [rcx], edx
+                ; pop rdx
+                ; pop rcx
+                ; jne =>busy
+            );
+            a.cold(|a| dynasm!(a ; .arch x64 ; =>busy ; lea rsp, [rsp + 8] ; jmp =>leave));
+        } else {
+            dynasm!(a ; .arch x64 ; cmp DWORD [rax], 0 ; jne =>leave);
+        }
+    }
+
+    /// The bytes that a routine has moved, rax of them, pass from where rsi points. Changes only flags.
+    fn pass_read(&self, a: &mut Assembly, link: Link) {
+        let [over, nothing] = core::array::from_fn(|_| a.label());
+        let guarded = self.seam.conv() == Conv::Kernel;
+        dynasm!(a ; .arch x64 ; test rax, rax ; jle =>nothing);
+        IN_MEMORY.save(a);
+        dynasm!(a ; .arch x64 ; mov rbx, rsi ; mov r12d, eax);
+        clamp(a, Reg::Rbx);
+        emit::open_user(a, guarded);
+        pass(a, link, Some(over), |_, _| {});
+        a.bind(over);
+        emit::close_user(a, guarded);
+        IN_MEMORY.restore(a);
+        a.bind(nothing);
+    }
+
+    /// Emits the routine. Returns whether all that is linked stands in it.
+    fn emit(&self, a: &mut Assembly) -> Result<bool, Unmade> {
+        let course = self.moves.course();
+        let Some(link) = a.consult(self.stream.header(), course.port()) else {
+            a.jmp_abs(self.own.entry());
+            return Ok(true);
+        };
+        let leave = a.label();
+        self.guard(a, leave)?;
+        match &self.moves {
+            Moves::By(routine) => {
+                self.take_turn(a, leave);
+                a.call_abs(routine.entry());
+                self.pass_read(a, link);
+                if self.seam.several_cpus() {
+                    give_turn(a, self.seam);
+                }
+                dynasm!(a ; .arch x64 ; ret ; =>leave);
+                self.leave(a);
+            }
+            Moves::Into(pipe, sharing) => {
+                let ring = pipe.ring()?;
+                let end = ring
+                    .bytes
+                    .checked_add(ring.size)
+                    .ok_or(Unmade::OutOfReach)?;
+                pipe::emit_passing(a, (pipe, *sharing), self.seam, leave, |a| {
+                    IN_RING.save(a);
+                    dynasm!(a ; .arch x64
+                        ; mov r12d, edx
+                        ; mov ebx, [ring.head]
+                        ; and ebx, ring.size - 1
+                        ; add rbx, ring.bytes
+                    );
+                    pass(a, link, None, |a, next| {
+                        let around = a.label();
+                        dynasm!(a ; .arch x64 ; cmp rbx, end ; je =>around);
+                        a.cold(|a| {
+                            dynasm!(a ; .arch x64 ; =>around ; mov rbx, ring.bytes ; jmp =>next);
+                        });
+                    });
+                    IN_RING.restore(a);
+                })?;
+            }
+        }
+        Ok(a.is_in_line())
+    }
+}
+
+/// Saved around the loop in a pipe's routine, which has saved others.
+const IN_RING: Regs = Regs::of(&[
+    Reg::Rdx,
+    Reg::R8,
+    Reg::R9,
+    Reg::R10,
+    Reg::R11,
+    Reg::Rbx,
+    Reg::R12,
+]);
+
+/// Saved around the loop in the program's memory.
+const IN_MEMORY: Regs = Regs::of(&[Reg::Rbx, Reg::R12]).with(Regs::SYSV);
+
+/// The loop's own.
+const OWN: Regs = Regs::of(&[Reg::Rbx, Reg::R12]);
+
+/// Has r12d bytes from where rbx points pass, one at least. `behind` is placed when rbx has gone on; its
+/// label is where the loop goes on. A fault goes to `fault`. Changes what a System V function may, rbx and
+/// r12.
+fn pass(
+    a: &mut Assembly,
+    link: Link,
+    fault: Option<Label>,
+    behind: impl FnOnce(&mut Assembly, Label),
+) {
+    let [next, on] = core::array::from_fn(|_| a.label());
+    let may_fault = |a: &mut Assembly, access: fn(&mut Assembly)| match fault {
+        None => access(a),
+        Some(fault) => {
+            a.fault_begin();
+            access(a);
+            a.fault_end(fault);
+        }
+    };
+    a.bind(next);
+    may_fault(a, |a| dynasm!(a ; .arch x64 ; movzx edi, BYTE [rbx]));
+    dynasm!(a ; .arch x64 ; mov esi, edi);
+    a.place(link, OWN, None, &[]);
+    may_fault(a, |a| dynasm!(a ; .arch x64 ; mov [rbx], al));
+    dynasm!(a ; .arch x64 ; inc rbx);
+    behind(a, on);
+    dynasm!(a ; .arch x64 ; =>on ; dec r12d ; jnz =>next);
 }

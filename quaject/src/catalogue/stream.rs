@@ -7,17 +7,19 @@
 //!
 //! Source: dissertation, sections 3.2.2 (collapsing layers) and 4.1.4.
 //!
-//! *Unsafe*: promise of the loop.
+//! *Unsafe*: promise of the loop; the word in a near block.
 
 use crate::kit::assembly::{Assembly, Made, Published};
 use crate::kit::class::{Header, Holder};
+use crate::kit::near::Block;
 use crate::kit::regs::Regs;
-use crate::kit::seam::Unmade;
+use crate::kit::seam::{Unmade, near};
 use crate::kit::signature::Pass;
 use codegen::methods::Reg;
 use codegen::{Class, Routine, dynasm};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::Monitor;
+use sync::monitor::RawMonitor;
 
 /// The contract of the loop: so many bytes from there on are replaced by those that have passed.
 type RunFn = extern "sysv64" fn(bytes: *mut u8, count: usize);
@@ -54,8 +56,8 @@ pub struct Stream {
     header: &'static Header,
     loops: [Published<RunFn>; 2],
     turns: [Monitor<Passing>; 2],
-    /// The identity for which routines may have the filters act, 0 for none.
-    acts_for: AtomicUsize,
+    /// A word: the identity for which routines may have the filters act, 0 for none.
+    acts_for: Block,
 }
 
 crate::quaject! {
@@ -72,7 +74,7 @@ crate::quaject! {
             header,
             loops: [made(Course::Incoming)?, made(Course::Outgoing)?],
             turns: [const { Monitor::new(Passing) }; 2],
-            acts_for: AtomicUsize::new(0),
+            acts_for: Block::new(size_of::<AtomicUsize>()).ok_or(Unmade::OutOfMemory)?,
         })
     };
     remake Stream::remake;
@@ -102,15 +104,19 @@ impl Stream {
     /// Routines may have the filters act for calls of `identity`, an address that stays its own until another
     /// is given; 0: for none.
     pub fn act_for(&self, identity: usize) {
-        self.acts_for.store(identity, Ordering::SeqCst);
+        // SAFETY: the block holds the word, zeroed at first and aligned.
+        let word = unsafe { self.acts_for.at().cast::<AtomicUsize>().as_ref() };
+        word.store(identity, Ordering::SeqCst);
     }
 
-    /// Addresses of two words for generated code: the identity of [`Stream::act_for`], and a word that is not
-    /// 0 while bytes pass this way.
-    pub(crate) fn guards(&self, course: Course) -> [usize; 2] {
-        let turn = core::ptr::from_ref(self.turns[course.port()].raw().word());
-        let acts_for = core::ptr::from_ref(&self.acts_for);
-        [acts_for.expose_provenance(), turn.expose_provenance()]
+    /// For generated code: the address of the word with the identity of [`Stream::act_for`].
+    pub(crate) fn acts_for(&self) -> Result<i32, Unmade> {
+        Ok(near(self.acts_for.at().as_ptr())? as i32)
+    }
+
+    /// The monitor that is held while bytes pass this way; routines may take it by its word.
+    pub(crate) fn turn(&self, course: Course) -> &RawMonitor {
+        self.turns[course.port()].raw()
     }
 
     /// The generated loop, to look at.

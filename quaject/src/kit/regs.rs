@@ -46,6 +46,11 @@ impl Regs {
         self.0 & 1 << reg as u16 != 0
     }
 
+    /// The members of both.
+    pub const fn with(self, other: Regs) -> Regs {
+        Regs(self.0 | other.0)
+    }
+
     /// The members that are not in `other`.
     pub const fn without(self, other: Regs) -> Regs {
         Regs(self.0 & !other.0)
@@ -94,7 +99,7 @@ impl BitAnd for Regs {
 impl BitOr for Regs {
     type Output = Regs;
     fn bitor(self, other: Regs) -> Regs {
-        Regs(self.0 | other.0)
+        self.with(other)
     }
 }
 

@@ -5,7 +5,7 @@
 //! call's buffer is taken [through](IoBuf::through), and [`OpenFile::passed_late`] is for a read that had
 //! begun before there was a filter.
 //!
-//! On one CPU the routines of `read`, and of `write` to a pipe, have the filters behind them, in line
+//! The routines of `read`, and of `write` to a pipe, have the filters in them, in line
 //! ([`quaject::filtered`]). All other calls of a description with filters are made plainly, and the
 //! loop that its bytes pass is generated ([`quaject::stream`]). A description without costs nothing: the
 //! plain calls see a filter where they look at the access mode. From the return of an insertion or removal
@@ -26,10 +26,11 @@ use alloc::vec::Vec;
 use codegen::{Draft, dynasm};
 use machine::clock::now_ns;
 use machine::cpu::StackBase;
+use quaject::Sharing;
 use quaject::class::{Header, Ref, create};
 use quaject::composed::Composed;
 use quaject::filter::rate::Rate;
-use quaject::filtered::{Filtered, Landed};
+use quaject::filtered::{Filtered, Moves};
 use quaject::named;
 pub use quaject::stream::Course;
 use quaject::stream::Stream;
@@ -45,7 +46,7 @@ use core::sync::atomic::Ordering;
 /// The state of a description that has had a filter.
 pub(crate) struct Filters {
     pub(crate) stream: Ref<Stream>,
-    /// The routines with the filters behind them that were made.
+    /// The routines with the filters in them that were made.
     composed: Monitor<Vec<Arc<Composed>>>,
     /// The identity that inserted the first one; none while there is no filter.
     pub(crate) owner: Monitor<Inserter>,
@@ -119,35 +120,46 @@ impl OpenFile {
         }
     }
 
-    /// Routines in the place of `made`, which have the filters behind them. None where there cannot be one:
-    /// the call is made plainly.
-    pub(super) fn with_filters(&self, made: DescRoutines) -> DescRoutines {
+    /// Routines in the place of `made`, for `sharing`, which have the filters in them. None where there
+    /// cannot be one: the call is made plainly.
+    pub(super) fn with_filters(&self, made: DescRoutines, sharing: Sharing) -> DescRoutines {
         let DescRoutines { read, write, lseek } = made;
-        let landed = || Landed::in_pipe(self.file.lands_in()?).ok();
-        let behind =
-            |course, inner: Option<DescRoutine>, landed| self.filtered(course, inner?, landed?);
         DescRoutines {
-            read: behind(Course::Incoming, read, Some(Landed::There)),
-            write: behind(Course::Outgoing, write, landed()),
+            read: read.and_then(|own| {
+                let moves = Moves::By(self.moves_out(&own, sharing)?);
+                self.filtered(own, moves)
+            }),
+            write: write.and_then(|own| {
+                let (pipe, sharing) = self.file.writes_into(sharing)?;
+                self.filtered(own, Moves::Into(pipe.clone(), sharing))
+            }),
             lseek,
         }
     }
 
-    fn filtered(&self, course: Course, inner: DescRoutine, landed: Landed) -> Option<DescRoutine> {
-        let (filters, seam) = (self.filters()?, seam::get().ok()?);
-        if seam.several_cpus() || caller::cred_at().is_none() {
-            return None;
+    /// The routine that moves bytes for a filtered `read`: `own`, or with several CPUs the same once more,
+    /// with another way out.
+    fn moves_out(&self, own: &DescRoutine, sharing: Sharing) -> Option<DescRoutine> {
+        if !seam::get().ok()?.several_cpus() {
+            return Some(own.clone());
         }
-        let (name, number) = match course {
+        let way = seam::way_back().ok()?;
+        let made = self.file.synthesize_against(self, sharing, way.seam());
+        made.ok()?.read
+    }
+
+    fn filtered(&self, own: DescRoutine, moves: Moves) -> Option<DescRoutine> {
+        let (filters, seam) = (self.filters()?, seam::get().ok()?);
+        caller::cred_at()?;
+        let (name, number) = match moves.course() {
             Course::Incoming => ("filtered read", nr::READ),
             Course::Outgoing => ("filtered write", nr::WRITE),
         };
         let composed = Composed::new(name, number, seam).ok()?;
         let recipe = Filtered {
             stream: filters.stream.clone(),
-            course,
-            inner,
-            landed,
+            own,
+            moves,
             identity,
             seam,
         };

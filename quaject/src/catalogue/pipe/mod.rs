@@ -26,6 +26,8 @@ pub use message::{HEADER, LONGEST, MESSAGES, footprint, receiver, receiver_from,
 pub use read::synthesize_read;
 pub use receive::{NAME, synthesize_receive, synthesize_receive_from};
 pub use send::synthesize_send;
+#[cfg(not(loom))]
+pub(crate) use write::emit_passing;
 pub use write::synthesize_write;
 
 use crate::kit::guard::{Flag, Guard};

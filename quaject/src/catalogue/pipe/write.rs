@@ -2,16 +2,20 @@
 //!
 //! One byte takes a short path; other counts take the general path, which copies eight bytes at a time, wraps
 //! around, and wakes a waiting reader after it has published. A write that does not fit completely takes the
-//! slow exit.
+//! slow exit. [`emit_passing`] is the general path with filters between the copy and the publication.
 //!
 //! *Unsafe*: promise of the routine.
 
 use super::end::{End, Kind, writing};
 use super::ring::Index;
 use super::{PipeCore, RING};
+#[cfg(not(loom))]
+use crate::kit::assembly::Assembly;
 use crate::kit::emit;
 use crate::kit::guard::Flag;
 use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, Variant, templates};
+#[cfg(not(loom))]
+use codegen::Label;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Hole, Routine, dynasm};
@@ -81,6 +85,17 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
         dynasm!(d ; .arch x64 ; mov eax, edx ; ret ; general:);
     }
 
+    copy_in(d, &end);
+    publish(d, &end);
+    dynasm!(d ; .arch x64 ; =>byte_fault);
+    emit::close_user(d, v.guarded_user);
+    dynasm!(d ; .arch x64 ; mov edx, 1 ; jmp =>end.leave);
+}
+
+/// Takes the end, and copies rdx bytes to the places behind the head; no reader sees them yet. On the stack
+/// are rcx, rsi and rdi, which may be changed.
+fn copy_in(d: &mut Draft, end: &End) {
+    let (ring, head, tail, flags) = (end.ring, end.head, end.tail, end.flags);
     end.look(d);
     dynasm!(d ; .arch x64 ; push rcx);
     end.enter(d);
@@ -102,14 +117,37 @@ fn generate(d: &mut Draft, v: Variant, size: usize, holes: &[Hole; 5]) {
     ring.load_index(d, Index::Edi);
     dynasm!(d ; .arch x64 ; lea eax, [rdi + rdx] ; add rdi, ring.bytes ; cmp eax, ring.size);
     end.copy(d);
-    dynasm!(d ; .arch x64 ; pop rdi ; pop rsi);
-    ring.publish(d, v);
-    end.has_written(d);
+}
 
+/// Behind [`copy_in`]: shows the bytes to readers, gives the end back and returns. The ways out follow.
+fn publish(d: &mut Draft, end: &End) {
+    dynasm!(d ; .arch x64 ; pop rdi ; pop rsi);
+    end.ring.publish(d, end.v);
+    end.has_written(d);
     end.copy_round(d);
     dynasm!(d ; .arch x64 ; pop rdi ; pop rsi);
     end.ways_out(d, abi::nr::WRITE);
-    dynasm!(d ; .arch x64 ; =>byte_fault);
-    emit::close_user(d, v.guarded_user);
-    dynasm!(d ; .arch x64 ; mov edx, 1 ; jmp =>end.leave);
+}
+
+/// Emits the routine behind `write` to a pipe whose bytes pass before a reader sees them: where `pass` is
+/// placed, rdx bytes lie in the ring from its head on, the end is held, no page fault can follow, and rax,
+/// rcx, rsi and rdi may be changed. The slow exit is at `leave`. The image is to keep the pipe.
+///
+/// # Errors
+/// [`Unmade`].
+#[cfg(not(loom))]
+pub(crate) fn emit_passing(
+    a: &mut Assembly,
+    (pipe, sharing): (&PipeCore, Sharing),
+    seam: &Seam,
+    leave: Label,
+    pass: impl FnOnce(&mut Assembly),
+) -> Result<(), Unmade> {
+    let holes = writing(pipe, seam)?.map(Hole::value);
+    let mut end = End::writing(a, seam.variant(sharing), pipe.size, 0, &holes);
+    end.leave = leave;
+    copy_in(a, &end);
+    pass(a);
+    publish(a, &end);
+    Ok(())
 }
