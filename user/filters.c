@@ -72,8 +72,7 @@ static void pipes(void)
     check(shows("/syn/filters", "Upper"), "and the filter");
     for (int i = 0; i < 3; i++)
         check(write(ends[1], "one Two", 7) == 7 && same(ends[0], "ONE TWO"), "bytes pass it");
-    if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
-        check(shows("/syn/quajects", "filtered"), "it stands in the descriptor's routine");
+    check(shows("/syn/quajects", "filtered"), "it stands in the descriptor's routine");
     check(write(ends[1], "b", 1) == 1 && same(ends[0], "B"), "a single one, too");
     equal(fcntl(ends[1], F_GETFL), O_WRONLY, "its flags say nothing of it");
     equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0, "they are changed");
@@ -106,6 +105,100 @@ static void pipes(void)
     close(ends[0]);
     close(ends[1]);
     close(upper);
+}
+
+/* --- Routines: with a probe around them, calls that they begin and those that they return from --- */
+
+static int probes(int fd, const char *what)
+{
+    char line[64];
+    int to = open("/syn/probes", O_WRONLY | O_CLOEXEC), count = snprintf(line, sizeof line, "%d %d %s", getpid(), fd, what);
+    int good = write(to, line, count) == count;
+    close(to);
+    return good;
+}
+
+static void probed(int fd, const char *call, long begun[2])
+{
+    char head[32];
+    snprintf(head, sizeof head, "\n%6d %4d %-6s", getpid(), fd, call);
+    begun[0] = begun[1] = -1;
+    shows("/syn/probes", head);
+    char *line = strstr(shown, head);
+    if (line)
+        sscanf(line + strlen(head), "%ld %ld", &begun[0], &begun[1]);
+}
+
+/* Bytes go from one descriptor to the other, which has filters: the calls of `call` by `fd` are its routine's. */
+static void served(const char *name, int to, int from, int fd, const char *call)
+{
+    enum { CALLS = 40 };
+    long before[2], after[2];
+    int right = 0;
+    for (int i = 0; i < 4; i++)
+        right += write(to, "warm123", 7) == 7 && same(from, "WARM123");
+    check(probes(fd, ""), "a probe");
+    for (int i = 0; i < 4; i++)
+        right += write(to, "warm123", 7) == 7 && same(from, "WARM123");
+    probed(fd, call, before);
+    for (int i = 0; i < CALLS; i++)
+        right += write(to, "served8", 7) == 7 && same(from, "SERVED8");
+    probed(fd, call, after);
+    equal(right, CALLS + 8, name);
+    printf("# %s: %s %ld, %ld\n", name, call, after[0] - before[0], after[1] - before[1]);
+    check(before[0] > 0 && after[0] - before[0] == CALLS, "each call is begun by the routine");
+    check(after[1] - before[1] == CALLS, "and ends in it");
+    check(probes(fd, "off"), "the probe goes");
+}
+
+static volatile int rests_on;
+
+static void *rests(void *unused __attribute__((unused)))
+{
+    while (rests_on)
+        usleep(1000);
+    return 0;
+}
+
+static void routines(void)
+{
+    for (int threads = 1; threads <= 2; threads++) {
+        pthread_t thread;
+        rests_on = threads > 1;
+        pthread_create(&thread, 0, rests, 0);
+        if (threads == 1)
+            pthread_join(thread, 0);
+        printf("# with %d threads\n", threads);
+        int ends[2], pair[2], sum = syn_make("Checksum", 0), upper = syn_make("Upper", 0);
+        check(pipe(ends) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0, "a pipe and a socket");
+        syn_insert(ends[1], SYN_OUT, upper);
+        syn_insert(ends[1], SYN_OUT, sum);
+        served("a pipe is written", ends[1], ends[0], ends[1], "write");
+        syn_remove_all(ends[1], SYN_OUT);
+        syn_insert(ends[0], SYN_IN, upper);
+        served("a pipe is read", ends[1], ends[0], ends[0], "read");
+        syn_remove_all(ends[0], SYN_IN);
+        mkfifo("/tmp/filtered", 0600);
+        int fifo = open("/tmp/filtered", O_RDWR);
+        syn_insert(fifo, SYN_OUT, upper);
+        served("a fifo is written", fifo, fifo, fifo, "write");
+        syn_remove_all(fifo, SYN_OUT);
+        syn_insert(pair[0], SYN_IN, upper);
+        served("a socket is read", pair[1], pair[0], pair[0], "read");
+        syn_remove_all(pair[0], SYN_IN);
+        unlink("/tmp/filtered");
+        int to = open("/tmp/filtered", O_CREAT | O_RDWR | O_TRUNC, 0600), from = open("/tmp/filtered", O_RDONLY);
+        syn_insert(from, SYN_IN, upper);
+        served("a file is read", to, from, from, "read");
+        unlink("/tmp/filtered");
+        int all[] = {ends[0], ends[1], pair[0], pair[1], fifo, to, from, sum, upper};
+        for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+            close(all[i]);
+        if (threads > 1) {
+            rests_on = 0;
+            pthread_join(thread, 0);
+        }
+    }
 }
 
 static void files(void)
@@ -576,6 +669,68 @@ static void storm(void)
     equal(failed, 0, "filters came and went");
 }
 
+/* Several threads at each end of one pipe, by routines and, what is longer, plainly. Each byte passes the filters of both ends once, in
+ * the order of the pipe: so both checksums are that of the bytes in this order. */
+static struct flow crowded;
+
+static void *crowds(void *argument)
+{
+    static __thread char bytes[400];
+    unsigned seed = (long)argument;
+    for (int i = 0; i < 4000; i++) {
+        int count = 1 + rand_r(&seed) % (i % 8 ? 250 : 400);
+        for (int j = 0; j < count; j++)
+            bytes[j] = rand_r(&seed);
+        if (write(crowded.to, bytes, count) != count)
+            __atomic_fetch_add(&crowded.wrong, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&crowded.moved, count, __ATOMIC_RELAXED);
+    }
+    return 0;
+}
+
+static void *drains(void *argument)
+{
+    static __thread char bytes[400];
+    unsigned seed = (long)argument;
+    for (int i = 0;; i++) {
+        ssize_t count = read(crowded.from, bytes, 1 + rand_r(&seed) % (i % 8 ? 250 : 400));
+        if (count <= 0)
+            return 0;
+        __atomic_fetch_sub(&crowded.moved, count, __ATOMIC_RELAXED);
+    }
+}
+
+static void crowd(void)
+{
+    int ends[2], in = syn_make("Checksum", 0), out = syn_make("Checksum", 0), tap = syn_make("Tap", 0), gauge = syn_make("Gauge", 0);
+    check(pipe(ends) == 0, "a pipe");
+    syn_link(tap, "each", gauge, "count");
+    syn_insert(ends[1], SYN_OUT, out);
+    syn_insert(ends[0], SYN_IN, tap);
+    syn_insert(ends[0], SYN_IN, in);
+    crowded = (struct flow){.to = ends[1], .from = ends[0]};
+    pthread_t writers[3], readers[3];
+    for (long i = 0; i < 3; i++) {
+        pthread_create(&writers[i], 0, crowds, (void *)(i + 1));
+        pthread_create(&readers[i], 0, drains, (void *)(i + 4));
+    }
+    for (int i = 0; i < 3; i++)
+        pthread_join(writers[i], 0);
+    close(ends[1]);
+    for (int i = 0; i < 3; i++)
+        pthread_join(readers[i], 0);
+    equal(crowded.wrong, 0, "all is written");
+    equal(crowded.moved, 0, "and read");
+    long sums[2] = {syn_invoke(in, syn_entry(in, "value"), 0), syn_invoke(out, syn_entry(out, "value"), 0)};
+    check(sums[0] == sums[1], "each byte has passed both ends once, in one order");
+    printf("# %lx, %lx, %ld bytes\n", sums[0], sums[1], syn_invoke(gauge, syn_entry(gauge, "read"), 0));
+    close(ends[0]);
+    close(in);
+    close(out);
+    close(tap);
+    close(gauge);
+}
+
 /* Insertions while another thread forks: a child that comes behind one has the filter, in whatever order the two were done. */
 static int fork_ends[2];
 static volatile int fork_go;
@@ -661,6 +816,7 @@ static void nothing_left(void)
 int main(void)
 {
     pipes();
+    routines();
     files();
     others();
     waiting();
@@ -670,6 +826,7 @@ int main(void)
     stages();
     echoes();
     storm();
+    crowd();
     forks();
     nothing_left();
     return done();
