@@ -91,8 +91,9 @@ struct Place {
     looked_ns: AtomicU64,
     /// When the alarm is due that is set.
     due_ns: AtomicU64,
-    /// Interrupts in a second, at the last look.
-    rate: AtomicU64,
+    /// Interrupts that the last look found, and the nanoseconds in which they came.
+    came: AtomicU64,
+    over_ns: AtomicU64,
     polls: AtomicU64,
     floods: AtomicU64,
 }
@@ -131,7 +132,7 @@ pub fn told(vector: u8) -> Option<Told> {
     let place = PLACE.iter().find(is_there)?;
     let flood = place.flood();
     Some(Told {
-        rate: place.rate.load(Ordering::Relaxed),
+        rate: place.rate(),
         cost_ns: flood.cost_ns(),
         interval_ns: flood.interval_ns(),
         polls: place.polls.load(Ordering::Relaxed),
@@ -188,7 +189,7 @@ impl Watch {
         place.longest_ns.store(longest_ns, Ordering::Relaxed);
         place.looked_ns.store(0, Ordering::Relaxed);
         place.seen.store(place.count(), Ordering::Relaxed);
-        for word in [&place.rate, &place.polls, &place.floods] {
+        for word in [&place.came, &place.polls, &place.floods] {
             word.store(0, Ordering::Relaxed);
         }
         if raise(vector).is_some() {
@@ -243,7 +244,8 @@ impl Place {
             seen: AtomicU64::new(0),
             looked_ns: AtomicU64::new(0),
             due_ns: AtomicU64::new(0),
-            rate: AtomicU64::new(0),
+            came: AtomicU64::new(0),
+            over_ns: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             floods: AtomicU64::new(0),
         }
@@ -303,7 +305,7 @@ impl Place {
         let still = self.count() == self.seen.load(Ordering::Relaxed);
         if still {
             self.looked_ns.store(now, Ordering::Relaxed);
-            self.rate.store(0, Ordering::Relaxed);
+            self.came.store(0, Ordering::Relaxed);
         }
         still
     }
@@ -315,9 +317,18 @@ impl Place {
         let elapsed = now.saturating_sub(self.looked_ns.load(Ordering::Relaxed));
         self.seen.store(count, Ordering::Relaxed);
         self.looked_ns.store(now, Ordering::Relaxed);
-        let rate = came.saturating_mul(1_000_000_000).checked_div(elapsed);
-        self.rate.store(rate.unwrap_or(0), Ordering::Relaxed);
+        self.came.store(came, Ordering::Relaxed);
+        self.over_ns.store(elapsed, Ordering::Relaxed);
         (came, elapsed)
+    }
+
+    /// Interrupts in a second, at the last look.
+    fn rate(&self) -> u64 {
+        let came = self.came.load(Ordering::Relaxed);
+        let rate = came
+            .saturating_mul(1_000_000_000)
+            .checked_div(self.over_ns.load(Ordering::Relaxed));
+        rate.unwrap_or(0)
     }
 
     fn look(&self, index: usize, now: u64) {

@@ -23,11 +23,12 @@ static AVERAGES: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 /// The next moment. The CPU that advances it changes the averages; no other CPU does for five seconds.
 static NEXT_NS: AtomicU64 = AtomicU64::new(EVERY_NS);
 
-/// `ready` threads are ready now, at `now_ns`. With interrupts off.
+/// `ready` says how many threads are ready now, at `now_ns`; it is asked at the moments only. With interrupts
+/// off.
 #[inline]
-pub(crate) fn look(now_ns: u64, ready: u32) {
+pub(crate) fn look(now_ns: u64, ready: impl FnOnce() -> u32) {
     if now_ns >= NEXT_NS.load(Ordering::Relaxed) {
-        settle(now_ns, ready);
+        settle(now_ns, ready());
     }
 }
 
@@ -36,7 +37,7 @@ pub(crate) fn now(now_ns: u64) -> [u64; 3] {
     // Bound: a few words; a power of two for each of three averages, after a long idle time.
     let irq = machine::cpu::irq_save();
     // The calling thread was not ready at the moments that have passed without a sample.
-    look(now_ns, 0);
+    look(now_ns, || 0);
     machine::cpu::irq_restore(irq);
     AVERAGES
         .each_ref()

@@ -80,7 +80,7 @@ pub(crate) fn take(local: &Local, me: &Tte, frame: &TrapFrame, now: u64) -> bool
 #[cold]
 #[inline(never)]
 fn sample(local: &Local, me: &Tte, frame: &TrapFrame, now: u64) {
-    average::look(now, crate::ring::local::all_ready());
+    average::look(now, crate::ring::local::all_ready);
     let idle = !me.on_ring.is_some();
     let since = tsc().wrapping_sub(local.sampled_at.load(Ordering::Relaxed));
     local.sampled_at.store(tsc(), Ordering::Relaxed);
