@@ -15,6 +15,7 @@ pub mod claims;
 pub mod derived;
 pub mod epoch;
 pub mod holder;
+pub mod journal;
 pub mod monitor;
 pub mod once;
 #[cfg(order)]
@@ -34,6 +35,7 @@ pub use array_stack::ArrayStack;
 pub use batch::Batch;
 pub use claims::Claims;
 pub use derived::Derived;
+pub use journal::Journal;
 pub use monitor::{Guard, Monitor};
 pub use once::Once;
 pub use recent::Recent;

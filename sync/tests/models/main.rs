@@ -7,6 +7,7 @@
 
 mod claims;
 mod derived;
+mod journal;
 #[allow(dead_code)] // `lab` needs the rest
 mod kit;
 mod locks;
