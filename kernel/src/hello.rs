@@ -28,6 +28,5 @@ pub fn greet() {
         // Writing to a line cannot fail.
         let _ = write!(line, "{name} ");
     }
-    let _ = core::fmt::Write::write_str(&mut line, "\n");
     line.flush();
 }

@@ -8,6 +8,7 @@ use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::cpu;
+use crate::log::{self, Line};
 use crate::trap_frame::{TrapFrame, exception, fault_address};
 
 /// The services that the report asks of higher rooms. Both may be called in any state of the machine.
@@ -33,13 +34,18 @@ fn callouts() -> Option<&'static Callouts> {
     unsafe { linked.as_ref() }
 }
 
-/// Writes to the log and the control port at once.
-struct Out;
+/// Writes to the control port at once, and to the log line by line.
+struct Out(Line);
 
 impl Write for Out {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        crate::log::write_bytes(text.as_bytes());
         crate::power::report_bytes(text.as_bytes());
+        for piece in text.split_inclusive('\n') {
+            self.0.write_str(piece)?;
+            if piece.ends_with('\n') {
+                self.0.flush();
+            }
+        }
         Ok(())
     }
 }
@@ -108,7 +114,8 @@ fn report(cause: fmt::Arguments, frame: Option<&TrapFrame>, rip: usize, rbp: usi
     crate::apic::nmi_all_but_self();
     crate::power::report_bytes(b"panic ");
     // Writing to `Out` cannot fail; a cause whose Display fails is cut short.
-    let _ = write_report(&mut Out, cause, frame, rip, rbp);
+    let mut out = Out(Line::quiet(log::EMERGENCY));
+    let _ = write_report(&mut out, cause, frame, rip, rbp);
     crate::power::off()
 }
 
@@ -223,5 +230,5 @@ pub(crate) fn nmi(frame: &TrapFrame) {
     if REPORTER.load(Ordering::Acquire) != 0 {
         cpu::halt();
     }
-    crate::log!("nmi at {:#x}", frame.rip);
+    log::write_line_quietly(format_args!("nmi at {:#x}", frame.rip));
 }

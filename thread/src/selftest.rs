@@ -42,6 +42,7 @@ pub fn run() {
     procedures();
     alarms();
     chaining();
+    lines();
     here(crowd, 0, 0);
     join(1);
     creation();
@@ -767,6 +768,29 @@ fn chaining() {
     until("what was chained without interrupts was not called", || {
         COUNT.load(Ordering::Acquire) == 2
     });
+}
+
+/// Lines that are written with interrupts off wake a reader of the log when these are on.
+fn lines() {
+    static FROM: AtomicU64 = AtomicU64::new(0);
+    fn reader(_: usize) {
+        let from = FROM.load(Ordering::Acquire);
+        log::READERS.wait_until(|| log::LINES.is_there(from).then_some(()));
+        done();
+    }
+    for _ in 0..3 {
+        FROM.store(log::LINES.end(), Ordering::Release);
+        here(reader, 0, 0);
+        until("nobody waits for a line", || log::READERS.has_waiters());
+        let irq = machine::cpu::irq_save();
+        log!("thread: a line with interrupts off");
+        log!("thread: and another");
+        let early = DONE.load(Ordering::Acquire);
+        machine::cpu::irq_restore(irq);
+        assert_eq!(early, 0);
+        until("a line woke nobody", || DONE.load(Ordering::Acquire) == 1);
+        DONE.store(0, Ordering::Release);
+    }
 }
 
 /// A thousand alarms at one instant: all are called, in steps between which others get in.

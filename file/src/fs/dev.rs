@@ -1,13 +1,13 @@
 //! The drivers of device numbers, and the memory devices.
 //!
 //! *Interface.* A driver [`register`]s an opener for its numbers at boot; opening a device node anywhere
-//! calls it. [`init`] registers `null`, `zero`, `full`, `random`, `urandom` and `kmsg` (major 1); [`NODES`]
+//! calls it. [`init`] registers `null`, `zero`, `full`, `random`, `urandom` and `kmsg`
+//! (major 1; [`crate::fs::kmsg`]); [`NODES`]
 //! are the names in `/dev`.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
-    O_ACCMODE, O_WRONLY, RNDADDENTROPY, RNDADDTOENTCNT, RNDCLEARPOOL, RNDGETENTCNT, RNDRESEEDCRNG,
-    RNDZAPENTCNT,
+    RNDADDENTROPY, RNDADDTOENTCNT, RNDCLEARPOOL, RNDGETENTCNT, RNDRESEEDCRNG, RNDZAPENTCNT,
 };
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -16,6 +16,7 @@ use vm::user;
 
 use super::inode::How;
 use crate::fs::file::{DescRoutines, File, OpenFile, Sharing};
+use crate::fs::kmsg::{self, LOG};
 use crate::io::IoBuf;
 use crate::seam;
 use account::Capability;
@@ -88,9 +89,6 @@ pub const LINKS: [(&str, &str); 5] = [
     ("rtc", "rtc0"),
 ];
 
-/// The minor number of the kernel's log.
-const LOG: u32 = 11;
-
 /// Registers the devices of memory.
 pub fn init() {
     let all = [
@@ -99,24 +97,19 @@ pub fn init() {
         (7, Memory::Full),
         (8, Memory::Random),
         (9, Memory::Random),
-        (LOG, Memory::Log),
     ];
     for (minor, _) in all {
         register(1, minor..=minor, |rdev, how| {
-            if rdev == abi::linux::makedev(1, LOG) && how.flags & O_ACCMODE != O_WRONLY {
-                // It holds addresses of the kernel.
-                caller::cred().need(Capability::Syslog)?;
-            }
             let memory = match abi::linux::minor(rdev) {
                 3 => Memory::Null,
                 5 => Memory::Zero,
                 7 => Memory::Full,
-                LOG => Memory::Log,
                 _ => Memory::Random,
             };
             Ok(how.finish(Arc::new(memory)))
         });
     }
+    register(1, LOG..=LOG, |_, how| kmsg::open(how));
 }
 
 /// The devices of major number 1.
@@ -130,8 +123,6 @@ enum Memory {
     Full,
     /// Yields random bytes.
     Random,
-    /// The kernel's log.
-    Log,
 }
 
 impl File for Memory {
@@ -139,24 +130,17 @@ impl File for Memory {
         true
     }
 
-    fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
+    fn read(&self, _of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         match self {
             Memory::Null => Ok(0),
             Memory::Zero | Memory::Full => buf.put_zeros(buf.remaining()),
             Memory::Random => put_random(buf),
-            Memory::Log => read_log(of, buf),
         }
     }
 
     fn write(&self, _of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         match self {
             Memory::Full => Err(Errno::ENOSPC),
-            Memory::Log => {
-                let mut line = [0; 256];
-                let count = buf.take(&mut line)?;
-                machine::log::write_bytes(&line[..count]);
-                Ok(count + buf.remaining())
-            }
             _ => Ok(buf.remaining()),
         }
     }
@@ -187,12 +171,11 @@ impl File for Memory {
             Memory::Zero => (Some(&made.zeros), Some(&made.swallow)),
             Memory::Full => (Some(&made.zeros), Some(&made.no_space)),
             Memory::Random => (None, Some(&made.swallow)),
-            Memory::Log => (None, None),
         };
         Ok(DescRoutines {
             read: read.cloned(),
             write: write.cloned(),
-            lseek: (*self != Memory::Log).then(|| made.nothing.clone()),
+            lseek: Some(made.nothing.clone()),
         })
     }
 
@@ -201,7 +184,7 @@ impl File for Memory {
     }
 
     fn reusable(&self) -> bool {
-        *self != Memory::Log
+        true
     }
 }
 
@@ -245,25 +228,5 @@ fn put_random(buf: &mut IoBuf) -> Result<usize> {
             Err(e) => return Err(e),
         }
     }
-    Ok(total)
-}
-
-/// `read` of the kernel's log, whose offset is a position in it; nothing at its end.
-pub fn read_log(of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-    let mut total = 0;
-    of.put_offset(|at| {
-        let mut at = at as usize;
-        while buf.remaining() > 0 {
-            let mut bytes = [0; 256];
-            let want = bytes.len().min(buf.remaining());
-            let (from, count) = machine::log::copy(at, &mut bytes[..want]);
-            if count == 0 {
-                break;
-            }
-            total += buf.put(&bytes[..count])?;
-            at = from + count;
-        }
-        Ok(at as u64)
-    })?;
     Ok(total)
 }

@@ -19,6 +19,8 @@ pub mod inactive;
 pub mod inode;
 pub mod kept;
 pub mod kinds;
+pub mod klog;
+pub mod kmsg;
 pub mod lease;
 pub(crate) mod length;
 pub mod lock;

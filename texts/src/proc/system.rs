@@ -16,6 +16,7 @@ use alloc::sync::Arc;
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicU64, Ordering};
 use machine::cpu::MAX_CPUS;
+use machine::log::READERS;
 use machine::mitigate::Bug;
 use machine::topology::{self, Holds};
 
@@ -25,10 +26,12 @@ use crate::release::{RELEASE, VERSION};
 use account::Capability;
 use account::quota;
 use file::fs::dev;
+use file::fs::klog;
 use file::fs::text::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
 use file::fs::watch::limits as inotify;
 use file::io::IoBuf;
 use file::pipe::size::{limits as pipes, round};
+use file::poll::{PollTable, READS};
 use file::socket::inet::{self, icmp, ports};
 use file::{File, OpenFile};
 use process::host;
@@ -605,11 +608,34 @@ fn filesystems(out: &mut Out) -> Result<()> {
     Ok(())
 }
 
-/// `/proc/kmsg`: the log from its oldest byte on; empty at its end.
+/// `/proc/kmsg`: what was not told of the log yet.
 struct Kmsg;
 
 impl File for Kmsg {
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        file::fs::dev::read_log(of, buf)
+        klog::read(buf, !of.nonblocking())
+    }
+
+    fn poll<'a>(
+        &'a self,
+        _of: &'a OpenFile,
+        events: u32,
+        table: Option<&mut PollTable<'a>>,
+    ) -> u32 {
+        if let Some(table) = table {
+            table.watch(&READERS);
+        }
+        match klog::has_unread() {
+            true => events & READS,
+            false => 0,
+        }
+    }
+
+    fn can_be_watched(&self) -> bool {
+        true
+    }
+
+    fn wakes_each_time(&self) -> bool {
+        true
     }
 }

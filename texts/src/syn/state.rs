@@ -7,6 +7,8 @@ use abi::layout::PAGE;
 use abi::nr;
 use core::fmt::Write;
 use device::names::Device;
+use file::fs::klog::{self, Entry};
+use machine::log::Stamp;
 use machine::mitigate::Bug;
 use quaject::class::{Class, Header, Placed};
 use thread::{Thread, flags};
@@ -324,15 +326,19 @@ pub fn memory(out: &mut Out) -> Result<()> {
     Ok(())
 }
 
-/// The kernel's log, as much as the ring still holds from byte `from` on.
+/// The lines of the kernel's log that the ring still holds from position `from` on.
 pub fn log(from: u64, piece: &mut Piece) -> Result<()> {
-    let mut at = usize::try_from(from).unwrap_or(usize::MAX);
-    let mut bytes = [0; 256];
-    loop {
-        let (from, count) = machine::log::copy(at, &mut bytes);
-        at = from + count;
-        if count == 0 || !piece.record(at as u64, |out| out.push_bytes(&bytes[..count])) {
-            return Ok(());
+    let (mut at, mut entry) = (from, Entry::blank());
+    while klog::next(&mut at, &mut entry) {
+        at = entry.record.next;
+        let goes_on = piece.record(at, |out| {
+            let _ = write!(out, "{}", Stamp(entry.record.stamp));
+            out.push_bytes(entry.text());
+            out.push_bytes(b"\n");
+        });
+        if !goes_on {
+            break;
         }
     }
+    Ok(())
 }

@@ -1,8 +1,9 @@
-//! The thread operations that `sync` needs, linked at boot.
+//! The thread operations that `sync` and the log need, linked at boot.
 //!
 //! *Interface*: [`link`]. Source: dissertation, section 4.1.3.
 
 use crate::life::grace;
+use crate::ring::chain::chain;
 use crate::ring::kick;
 use crate::running::block::{resume_address, suspend, yield_now};
 use crate::running::donate::{donate, runs_elsewhere};
@@ -43,4 +44,5 @@ fn thread_of_stack(address: usize) -> usize {
 
 pub(crate) fn link() {
     sync::callout::link(&CALLOUTS);
+    machine::log::link(|procedure| chain(procedure, 0).is_ok());
 }

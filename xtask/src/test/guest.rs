@@ -316,6 +316,11 @@ pub const TESTS: &[Test] = &[
         run: details,
     },
     Test {
+        name: "kmsgs",
+        about: "the kernel's log: its records and its text, readers that wait, many writers, on 1 and 4 CPUs",
+        run: kmsgs,
+    },
+    Test {
         name: "pidfds",
         about: "signals and processes as files, on 1 and 4 CPUs",
         run: pidfds,
@@ -1240,6 +1245,10 @@ fn details(kit: &Kit) -> Vec<Check> {
         }
     }
     checks
+}
+
+fn kmsgs(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "kmsgs", 128, &["/tests/kmsgs-glibc"], 5 * MINUTE)
 }
 
 fn pidfds(kit: &Kit) -> Vec<Check> {

@@ -197,6 +197,7 @@ impl Kit {
             "pidfds",
             "corners",
             "details",
+            "kmsgs",
             "inotifies",
             "sockets",
             "inets",
