@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
@@ -530,10 +531,85 @@ static void races(void)
     equal(rmdir("race"), 0, "and nothing is left");
 }
 
+/* -- a watch that comes while a file is opened ------------------------------------------------------------------------------------- */
+
+#define LARGE (2 << 20)
+#define MEETINGS 250
+
+/* The last round in which each of these was done. */
+static volatile struct meeting { int ready, begun, opened, watched, written, over; } *meeting;
+
+static void reach(volatile int *step, int round)
+{
+    while (*step < round)
+        sched_yield();
+}
+
+/* Opens a file whose description waits for that, and which is long to be made empty; then writes. */
+static void meets(void)
+{
+    static char bytes[LARGE];
+    for (int round = 1; round <= MEETINGS; round++) {
+        for (int i = 0; i < 3; i++) {
+            int file = open("slow", O_WRONLY);
+            if (i == 2)
+                (void)!write(file, bytes, sizeof bytes);
+            close(file);
+        }
+        meeting->ready = round;
+        reach(&meeting->begun, round);
+        int file = open("slow", O_WRONLY | O_TRUNC);
+        meeting->opened = round;
+        reach(&meeting->watched, round);
+        (void)!write(file, "x", 1);
+        meeting->written = round;
+        reach(&meeting->over, round);
+        close(file);
+    }
+    _exit(0);
+}
+
+static void meetings(void)
+{
+    meeting = mmap(NULL, sizeof *meeting, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    make("slow", "");
+    begin();
+    pid_t child = fork();
+    if (child == 0)
+        meets();
+    int missed = 0, between = 0;
+    for (int round = 1; round <= MEETINGS; round++) {
+        reach(&meeting->ready, round);
+        meeting->begun = round;
+        struct timespec now, from;
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        do
+            clock_gettime(CLOCK_MONOTONIC, &now);
+        while ((now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec < round * 7919L % 150 * 1000);
+        int before = meeting->opened;
+        int watch = inotify_add_watch(fd, "slow", IN_MODIFY);
+        between += before < round && meeting->opened < round;
+        reach(&meeting->opened, round);
+        told_by(fd);
+        meeting->watched = round;
+        reach(&meeting->written, round);
+        missed += !strstr(told_by(fd), "modify");
+        inotify_rm_watch(fd, watch);
+        told_by(fd);
+        meeting->over = round;
+    }
+    waitpid(child, NULL, 0);
+    printf("# %d watches came before the open was over\n", between);
+    equal(missed, 0, "a file that was being opened tells");
+    end();
+    unlink("slow");
+}
+
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
         {"file", of_a_file}, {"directory", of_a_directory}, {"before", opened_before}, {"masks", masks}, {"reading", reading}, {"bounds", bounds}, {"races", races},
+        {"meetings", meetings},
     };
     char place[] = "/tmp/inotifies-XXXXXX";
     umask(022);

@@ -52,7 +52,7 @@ pub(crate) static WAITING: WaitList = WaitList::new();
 
 /// Whether there is a lease.
 #[inline]
-pub(super) fn any() -> bool {
+pub fn any() -> bool {
     COUNT.load(Ordering::SeqCst) != 0
 }
 

@@ -259,10 +259,25 @@ fn reopen(of: Arc<OpenFile>, flags: u32) -> Result<usize> {
             .files
             .with(|files| files.install_if_alone(of, cloexec))
     });
-    match installed.ok_or(Errno::EBADF)? {
-        Ok(fd) => Ok(fd as usize),
+    let fd = match installed.ok_or(Errno::EBADF)? {
+        Ok(fd) => fd,
         // The table has to grow, or may not, or there is company.
-        Err(of) => Ok(Process::current().files.get().install(of, cloexec)? as usize),
+        Err(of) => Process::current().files.get().install(of, cloexec)?,
+    };
+    if watch::any() || lease::any() {
+        settle(fd);
+    }
+    Ok(fd as usize)
+}
+
+/// `fd` has a description that waited: a mark or a lease that came while it neither waited nor had a
+/// descriptor may have missed it.
+#[cold]
+fn settle(fd: i32) {
+    // Another thread may have closed it meanwhile.
+    if let Ok(of) = Process::current().files.get().get(fd) {
+        marks::settle(&of);
+        lease::settle(&of);
     }
 }
 
