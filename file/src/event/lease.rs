@@ -48,9 +48,9 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
     let told = of.tell_by_signals()?;
     let before = enter(of, fd, id, kind)?;
     // A later open finds the lease; an earlier one, by a dispatcher too, is found now.
-    names::purge();
+    names::forget(&**inode);
     // Bound: a grace period, asleep, when a lease is taken.
-    epoch::synchronize();
+    epoch::grace();
     if is_open(of, id, kind) {
         match before {
             None => drop(take(id, |lease| lease.is_of(of))),

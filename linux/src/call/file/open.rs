@@ -184,12 +184,12 @@ fn learn(of: &OpenFile, key: &Key, generation: u64, flags: u32, who: Who) {
     }
     names::learn(key, generation, flags & O_ACCMODE, who, inode);
     kept::keep(inode);
-    if watch::any() || lease::covers(&**inode) {
-        // Since that was looked at somebody may watch it, or have a lease.
+    if watch::any() {
+        // Since that was looked at somebody may watch it.
         kept::let_go(&**inode);
     }
-    if inode.is_nameless() {
-        // Its last name may have been taken away before it was learnt.
+    if inode.is_nameless() || lease::covers(&**inode) {
+        // Its last name may have been taken away before it was learnt, or a lease taken.
         names::forget(&**inode);
     }
 }
