@@ -37,10 +37,9 @@ use crate::ring::local::{Local, STILL, local};
 use crate::ring::ready::{End, rank};
 use crate::time::quanta;
 use crate::tte::code::Kind;
-use crate::tte::used::ticks_to_ns;
 use crate::tte::{ANYWHERE, Tte};
 use core::sync::atomic::Ordering;
-use machine::clock::tsc;
+use machine::clock::{span_ns, tsc};
 use machine::cpu::{Cpu, cpus};
 
 /// Most threads that one tick moves from the ring to the shelf.
@@ -83,7 +82,7 @@ fn offer_spare(local: &Local, me: &Tte, now: u64) -> usize {
 
 fn waited_long(tte: &Tte) -> bool {
     let waited = tsc().wrapping_sub(tte.in_at.load(Ordering::Relaxed));
-    ticks_to_ns(waited) >= tte.quantum_ns()
+    span_ns(waited) >= tte.quantum_ns()
 }
 
 /// Called when a quantum is over, or has passed in which threads only woke each other or yielded to each

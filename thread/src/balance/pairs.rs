@@ -14,9 +14,8 @@
 
 use crate::tte::Tte;
 use crate::tte::code::Kind;
-use crate::tte::used::ticks_to_ns;
 use core::sync::atomic::Ordering;
-use machine::clock::{now_ns, tsc};
+use machine::clock::{now_ns, span_ns, tsc};
 
 /// Whether `tte`, which `me` has woken, goes to `me`'s CPU although its own has nothing else to do.
 pub(crate) fn together(me: &Tte, tte: &Tte) -> bool {
@@ -36,13 +35,13 @@ fn is_pair(me: &Tte, tte: &Tte) -> bool {
 /// which runs.
 fn joins(me: &Tte, tte: &Tte, now: u64, stamp: u64) -> bool {
     let mut woken = tte.load.get();
-    let looked = woken.look(now, ticks_to_ns(tte.time.load(Ordering::Relaxed)));
+    let looked = woken.look(now, span_ns(tte.time.load(Ordering::Relaxed)));
     let mut joins = false;
     if looked {
         // While a thread runs, the time stamp at its switch-in is subtracted.
         let ran = me.time.load(Ordering::Relaxed).wrapping_add(stamp);
         let mut waker = me.load.get();
-        waker.look(now, ticks_to_ns(ran));
+        waker.look(now, span_ns(ran));
         me.load.set(waker);
         joins = woken.joins(waker, now);
     }

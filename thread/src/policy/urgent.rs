@@ -21,10 +21,10 @@ use crate::running::block;
 use crate::switch::yielding;
 use crate::tte::budget::Terms;
 use crate::tte::flags::{KILLED, SEQUENCE};
-use crate::tte::used::{ns_to_ticks, ticks_to_ns};
+use crate::tte::used::ns_to_ticks;
 use crate::tte::{LEVELS, QUANTUM_NS, Tte, URGENT, current};
 use core::sync::atomic::Ordering;
-use machine::clock::{now_ns, tsc};
+use machine::clock::{now_ns, span_ns, tsc};
 use machine::cpu::{Cpu, irq_disable, irq_enable};
 
 /// How long urgent threads may keep the CPU from the others, nanoseconds: these then have a turn of a
@@ -215,7 +215,7 @@ pub(crate) fn keep_turns(cpu: &Cpu, local: &Local, me: &Tte, now: u64, coming: u
     }
     let left = match over {
         true => me.quantum_ns(),
-        false => ticks_to_ns(quantum - ran),
+        false => span_ns(quantum - ran),
     };
     left.min(WITHHELD_NS.saturating_sub(withheld))
         .max(SHORTEST_NS)

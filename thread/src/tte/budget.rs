@@ -9,9 +9,9 @@
 //! Source: Abeni and Buttazzo 1998 (the constant bandwidth server), as Linux has it for bad cases.
 
 use super::Tte;
-use super::used::ticks_to_ns;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use core::sync::atomic::{AtomicBool, AtomicU64};
+use machine::clock::span_ns;
 use machine::cpu::{MAX_CPUS, cpus};
 
 /// A share of a CPU in these units: all of it is [`ONE`].
@@ -207,8 +207,8 @@ impl Budget {
 pub(crate) fn standing(tte: &Tte) -> Standing {
     let (limit, ran) = (tte.budget.limit.load(Relaxed), tte.ran());
     let left_ns = match limit.checked_sub(ran) {
-        Some(left) => ticks_to_ns(left) as i64,
-        None => -(ticks_to_ns(ran - limit) as i64),
+        Some(left) => span_ns(left) as i64,
+        None => -(span_ns(ran - limit) as i64),
     };
     Standing {
         left_ns,

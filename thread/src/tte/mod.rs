@@ -32,7 +32,7 @@ use crate::tte::membership::Membership;
 use crate::tte::parts::Parts;
 use crate::tte::samples::Samples;
 use crate::tte::signal::Signals;
-use crate::tte::used::{ticks_to_ns, used};
+use crate::tte::used::used;
 use crate::tte::watched::Watched;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
@@ -41,6 +41,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
+use machine::clock::{span_ns, tsc};
 use machine::cpu::{StackBase, cpus};
 use quaject::inactive::Inactive;
 use sync::Monitor;
@@ -461,12 +462,12 @@ impl Tte {
 
     /// CPU time so far, nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
-        ticks_to_ns(self.ran())
+        span_ns(self.ran())
     }
 
     /// CPU time so far, in counts of the time-stamp counter.
     pub(crate) fn ran(&self) -> u64 {
-        used(|| self.time.load(Ordering::Relaxed), machine::clock::tsc)
+        used(|| self.time.load(Ordering::Relaxed), tsc)
     }
 
     /// How often the thread has blocked or been preempted by Rust code.

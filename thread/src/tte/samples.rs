@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`Samples`]; [`Split`]. The samples are taken by `balance::sample`.
 
-use super::used::ticks_to_ns;
 use core::sync::atomic::{AtomicU64, Ordering};
+use machine::clock::span_ns;
 
 /// Sampled time, in counts of the time-stamp counter.
 pub(crate) struct Samples {
@@ -43,7 +43,7 @@ impl Samples {
             [&self.user, &self.nice, &self.system].map(|part| match part.load(Ordering::Relaxed) {
                 // Most threads end before anything has been seen of them.
                 0 => 0,
-                ticks => ticks_to_ns(ticks),
+                ticks => span_ns(ticks),
             });
         Split { user, nice, system }
     }

@@ -1,7 +1,7 @@
-//! The CPU time of a thread, read while the thread may be switched; counts of the time-stamp counter and
-//! nanoseconds.
+//! The CPU time of a thread, read while the thread may be switched; nanoseconds in counts of the time-stamp
+//! counter.
 //!
-//! *Interface*: [`used`]; [`ticks_to_ns`], [`ns_to_ticks`].
+//! *Interface*: [`used`]; [`ns_to_ticks`], whose other way is [`machine::clock::span_ns`].
 //!
 //! One word holds the time. While the thread runs, the time stamp at its switch-in is subtracted from it, and
 //! is always the larger part, so the word is negative; the switch adds the stamp at its end. A reader that is
@@ -9,15 +9,6 @@
 //! its time go back afterwards.
 
 use machine::clock::tsc_khz;
-
-/// `ticks` of the time-stamp counter in nanoseconds.
-pub(crate) fn ticks_to_ns(ticks: u64) -> u64 {
-    let khz = tsc_khz().max(1);
-    match ticks.checked_mul(1_000_000) {
-        Some(product) => product / khz,
-        None => (u128::from(ticks) * 1_000_000 / u128::from(khz)) as u64,
-    }
-}
 
 /// Nanoseconds in counts of the time-stamp counter.
 pub(crate) fn ns_to_ticks(ns: u64) -> u64 {
