@@ -69,6 +69,30 @@ pub unsafe fn load_word(to: *mut u8, from: usize) -> Result<(), ()> {
     }
 }
 
+/// The words at user address `$from` that `$get` loads into the registers, the last of them into rsi.
+#[cfg(target_os = "none")]
+macro_rules! load {
+    ($get:ident, $from:ident; $($register:tt $word:ident),*; $last:ident) => {{
+        let failed: usize;
+        let $last: u64;
+        $(let $word: u64;)*
+        // SAFETY: it changes these registers and the flags alone; a bad source ends in the fix-up.
+        unsafe {
+            core::arch::asm!(
+                "call {get}",
+                get = sym $get,
+                inout("rsi") $from => $last,
+                $(lateout($register) $word,)*
+                lateout("rax") failed,
+            );
+        }
+        match failed {
+            0 => Ok([$($word,)* $last]),
+            _ => Err(()),
+        }
+    }};
+}
+
 /// Loads the two words, as of a time, at user address `from`.
 ///
 /// # Errors
@@ -79,22 +103,7 @@ pub fn load_16(from: usize) -> Result<[u64; 2], ()> {
     in_range(from, 16)?;
     #[cfg(target_os = "none")]
     {
-        let (failed, first, second): (usize, u64, u64);
-        // SAFETY: `get_16` changes these registers and the flags alone; a bad source ends in the fix-up.
-        unsafe {
-            core::arch::asm!(
-                "call {get}",
-                get = sym get_16,
-                inout("rsi") from => second,
-                lateout("rcx") first,
-                lateout("rax") failed,
-            );
-        }
-        if failed == 0 {
-            Ok([first, second])
-        } else {
-            Err(())
-        }
+        load!(get_16, from; "rcx" first; second)
     }
     #[cfg(not(target_os = "none"))]
     Ok(on_host(from))
@@ -110,24 +119,7 @@ pub fn load_32(from: usize) -> Result<[u64; 4], ()> {
     in_range(from, 32)?;
     #[cfg(target_os = "none")]
     {
-        let (failed, first, second, third, fourth): (usize, u64, u64, u64, u64);
-        // SAFETY: as in `load_16`.
-        unsafe {
-            core::arch::asm!(
-                "call {get}",
-                get = sym get_32,
-                inout("rsi") from => fourth,
-                lateout("rcx") first,
-                lateout("rdx") second,
-                lateout("rdi") third,
-                lateout("rax") failed,
-            );
-        }
-        if failed == 0 {
-            Ok([first, second, third, fourth])
-        } else {
-            Err(())
-        }
+        load!(get_32, from; "rcx" first, "rdx" second, "rdi" third; fourth)
     }
     #[cfg(not(target_os = "none"))]
     Ok(on_host(from))
