@@ -13,7 +13,6 @@ use file::fs::attr::{Attr, Time};
 use file::io::IoBuf;
 use quaject::Sharing;
 use quaject::fsmap::Cursor;
-use std::any::Any;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -111,10 +110,6 @@ impl Backing for Slow {
             page.bytes(0..into.len())?.read(0, into)?;
         }
         Ok(())
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
     }
 }
 

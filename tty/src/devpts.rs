@@ -9,7 +9,6 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::any::Any;
 use sync::{Monitor, Once};
 
 use super::file::TtyFile;
@@ -214,10 +213,6 @@ impl Inode for File {
             }
             at += 1;
         }
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
     }
 }
 

@@ -4,6 +4,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
 use alloc::vec;
+use core::any::Any;
 use quaject::cook_tty_in::{self, Mode};
 
 use super::Tty;
@@ -59,7 +60,10 @@ impl ControllingTty {
             .session
             .get()
             .terminal()
-            .and_then(|terminal| terminal.as_any().downcast::<Tty>().ok())
+            .and_then(|terminal| {
+                let terminal: Arc<dyn Any + Send + Sync> = terminal;
+                terminal.downcast::<Tty>().ok()
+            })
             .ok_or(Errno::ENXIO)
     }
 }

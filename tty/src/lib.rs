@@ -46,7 +46,6 @@ pub use stream::StreamFile;
 use abi::errno::Errno;
 use abi::linux::{SI_KERNEL, SIGWINCH, Siginfo, Termios, Winsize};
 use alloc::sync::Arc;
-use core::any::Any;
 use core::sync::atomic::{AtomicI32, Ordering};
 use device::serial::Serial;
 use device::stream::Stream;
@@ -271,9 +270,5 @@ impl Terminal for Tty {
 
     fn device(&self) -> u64 {
         self.device
-    }
-
-    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
     }
 }

@@ -3,7 +3,6 @@
 //! *Interface*: [`Backing`], implemented by the file's storage: a file server, a disk, a test.
 
 use abi::errno::Result;
-use alloc::sync::Arc;
 use core::any::Any;
 use vm::frame::FrameRef;
 
@@ -25,7 +24,4 @@ pub trait Backing: Any + Send + Sync {
 
     /// All dirty pages were stored: resources for storing may be released.
     fn stored(&self) {}
-
-    /// The concrete type, for its maker.
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }

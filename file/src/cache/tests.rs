@@ -76,10 +76,6 @@ impl Backing for Store {
         }
         Ok(())
     }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn core::any::Any + Send + Sync> {
-        self
-    }
 }
 
 fn attr(size: usize, time: i64) -> Attr {

@@ -274,6 +274,12 @@ pub trait Inode: Send + Sync + Any {
     fn watched(&self) -> Option<&AtomicU32> {
         None
     }
-    /// The concrete type, for the file system itself.
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+impl dyn Inode {
+    /// As its type, for the file system itself. None: it is of another file system.
+    pub fn downcast<T: Inode>(self: Arc<Self>) -> Option<Arc<T>> {
+        let any: Arc<dyn Any + Send + Sync> = self;
+        any.downcast().ok()
+    }
 }

@@ -124,7 +124,7 @@ pub trait Folder: Send + Sync {
 
 /// The process whose directory is open, in `/proc`.
 pub fn whose<T: Any + Send + Sync>(of: &OpenFile) -> Option<Arc<T>> {
-    let node = of.inode()?.clone().into_any().downcast::<Node>().ok()?;
+    let node = of.inode()?.clone().downcast::<Node>()?;
     match &node.item {
         Item::Folder(folder) => folder.whose()?.downcast().ok(),
         _ => None,
@@ -423,9 +423,5 @@ impl Inode for Node {
             taken
         });
         Ok(at)
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
     }
 }

@@ -395,10 +395,7 @@ impl MemNode {
     }
 
     fn node_of(&self, inode: Arc<dyn Inode>) -> Result<Arc<MemNode>> {
-        let node = inode
-            .into_any()
-            .downcast::<MemNode>()
-            .map_err(|_| Errno::EXDEV)?;
+        let node = inode.downcast::<MemNode>().ok_or(Errno::EXDEV)?;
         if Arc::ptr_eq(&node.fs, &self.fs) {
             Ok(node)
         } else {
@@ -916,10 +913,6 @@ impl Inode for MemNode {
     fn watched(&self) -> Option<&AtomicU32> {
         Some(&self.watched)
     }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
 }
 
 /// Hands the entries of `dir` from place `from` on to `put`; the place where it stopped.
@@ -951,11 +944,7 @@ pub fn fill<'a>(
 ) -> Result<()> {
     /// Of so many bytes memory is needed twice.
     const PART: usize = 64 * abi::layout::PAGE;
-    let node = inode
-        .clone()
-        .into_any()
-        .downcast::<MemNode>()
-        .map_err(|_| Errno::EINVAL)?;
+    let node = inode.clone().downcast::<MemNode>().ok_or(Errno::EINVAL)?;
     let store = node.store().ok_or(Errno::EINVAL)?;
     store.resize(0)?;
     let mut at = 0;
@@ -1051,8 +1040,8 @@ impl Drop for MemNode {
         let mut contents = dir.contents();
         while let Some(entry) = contents.next() {
             // An inode that others have too goes when they let go of it.
-            let node = entry.inode.into_any().downcast::<MemNode>();
-            if let Some(mut node) = node.ok().and_then(Arc::into_inner)
+            let node = entry.inode.downcast::<MemNode>();
+            if let Some(mut node) = node.and_then(Arc::into_inner)
                 && let Body::Directory(inner) = &mut node.body
             {
                 contents.join(inner.contents());

@@ -219,7 +219,7 @@ impl Opened {
 
 /// The keeper of these pages.
 fn host(pages: &Cached) -> Option<Arc<Host>> {
-    let backing: Arc<dyn Any + Send + Sync> = pages.backing().clone().into_any();
+    let backing: Arc<dyn Any + Send + Sync> = pages.backing().clone();
     backing.downcast().ok()
 }
 

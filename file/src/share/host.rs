@@ -9,7 +9,6 @@
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use alloc::sync::Arc;
-use core::any::Any;
 use sync::Monitor;
 use vm::frame::FrameRef;
 
@@ -161,10 +160,6 @@ impl Backing for Host {
         let gone = idle.then(|| Host::take(&mut handles));
         drop(handles);
         drop(gone);
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
     }
 }
 

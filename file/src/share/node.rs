@@ -15,7 +15,6 @@ use abi::linux::{
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::any::Any;
 use sync::{Monitor, Once, epoch};
 
 use super::Shared;
@@ -309,8 +308,7 @@ impl Node {
     }
 
     fn node_of(&self, inode: &Arc<dyn Inode>) -> Result<Arc<Node>> {
-        let node = inode.clone().into_any().downcast::<Node>();
-        let node = node.map_err(|_| Errno::EXDEV)?;
+        let node = inode.clone().downcast::<Node>().ok_or(Errno::EXDEV)?;
         match Arc::ptr_eq(&node.shared, &self.shared) {
             true => Ok(node),
             false => Err(Errno::EXDEV),
@@ -610,10 +608,6 @@ impl Inode for Node {
 
     fn busy(&self) -> Option<&Busy> {
         (self.kind == Kind::Regular).then_some(&self.busy)
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
     }
 }
 

@@ -19,8 +19,6 @@ pub trait Terminal: Any + Send + Sync {
     fn adopted(&self, session: i32, foreground: i32);
     /// The device number, for `/proc/PID/stat`.
     fn device(&self) -> u64;
-    /// For the terminal's own code to get at its type.
-    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 /// A session.

@@ -10,7 +10,6 @@ use abi::errno::{Errno, Result};
 use abi::linux::{DT_DIR, DT_REG, O_ACCMODE, O_WRONLY, S_IFDIR, S_IFMT, S_IFREG, Statfs};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 use sync::{Monitor, Once};
 
 use account::{Cred, caller};
@@ -290,20 +289,13 @@ impl Inode for Node {
         }
         Ok(at)
     }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
 }
 
 /// The number of the group whose directory is open as `of`, in which the caller wants to make a process.
 /// EBADF, ENOENT, EACCES.
 pub fn for_child(of: &OpenFile) -> Result<u32> {
     let inode = of.inode().ok_or(Errno::EBADF)?.clone();
-    let node = inode
-        .into_any()
-        .downcast::<Node>()
-        .map_err(|_| Errno::EBADF)?;
+    let node = inode.downcast::<Node>().ok_or(Errno::EBADF)?;
     node.directory().map_err(|_| Errno::EBADF)?;
     let opener = caller::cred();
     node.group.may_begin(|common| {

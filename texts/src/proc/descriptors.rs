@@ -7,7 +7,6 @@ use abi::errno::{Errno, Result};
 use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
@@ -182,9 +181,5 @@ impl Inode for Nameless {
         } else {
             Err(Errno::EACCES)
         }
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
     }
 }

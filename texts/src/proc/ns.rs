@@ -6,7 +6,6 @@
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 
 use abi::linux::{CLONE_NEWNS, S_IFREG};
 use file::fs::attr::Attr;
@@ -58,10 +57,6 @@ impl Inode for Mounts {
 
     fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
         Ok(how.finish(try_arc(Opened)?))
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
     }
 }
 

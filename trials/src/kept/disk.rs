@@ -116,8 +116,4 @@ impl Backing for Disk {
         }
         Ok(())
     }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
 }

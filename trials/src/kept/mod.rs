@@ -133,8 +133,8 @@ impl Node {
             return Err(Errno::EFBIG);
         }
         pages.resize(size, || {
-            let disk = pages.backing().clone().into_any().downcast::<Disk>();
-            disk.map_err(|_| Errno::EIO)?.cut(size);
+            let disk: Arc<dyn Any + Send + Sync> = pages.backing().clone();
+            disk.downcast::<Disk>().map_err(|_| Errno::EIO)?.cut(size);
             Ok(())
         })
     }
@@ -213,9 +213,5 @@ impl Inode for Node {
             (b"..", ROOT, abi::linux::DT_DIR),
         ];
         Ok(fixed_entries(&dots, from, sink).unwrap_or_else(|full| full))
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
     }
 }

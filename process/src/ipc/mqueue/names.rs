@@ -10,7 +10,6 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::{Monitor, Once};
 
@@ -285,10 +284,6 @@ impl Inode for File {
             }
             at = FIRST + ino + 1;
         }
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
     }
 }
 
