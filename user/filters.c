@@ -709,6 +709,7 @@ static void crowd(void)
     syn_insert(ends[0], SYN_IN, tap);
     syn_insert(ends[0], SYN_IN, in);
     crowded = (struct flow){.to = ends[1], .from = ends[0]};
+    check(probes(ends[0], "") && probes(ends[1], ""), "probes");
     pthread_t writers[3], readers[3];
     for (long i = 0; i < 3; i++) {
         pthread_create(&writers[i], 0, crowds, (void *)(i + 1));
@@ -716,11 +717,16 @@ static void crowd(void)
     }
     for (int i = 0; i < 3; i++)
         pthread_join(writers[i], 0);
+    long served[2][2];
+    probed(ends[1], "write", served[1]);
     close(ends[1]);
     for (int i = 0; i < 3; i++)
         pthread_join(readers[i], 0);
     equal(crowded.wrong, 0, "all is written");
     equal(crowded.moved, 0, "and read");
+    probed(ends[0], "read", served[0]);
+    printf("# of %ld reads %ld by the routine, of %ld writes %ld\n", served[0][0], served[0][1], served[1][0], served[1][1]);
+    check(served[0][1] > 0 && served[1][1] > 0, "by the routines, too");
     long sums[2] = {syn_invoke(in, syn_entry(in, "value"), 0), syn_invoke(out, syn_entry(out, "value"), 0)};
     check(sums[0] == sums[1], "each byte has passed both ends once, in one order");
     printf("# %lx, %lx, %ld bytes\n", sums[0], sums[1], syn_invoke(gauge, syn_entry(gauge, "read"), 0));

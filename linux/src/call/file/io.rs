@@ -186,7 +186,11 @@ fn simple(args: &Args, way: Way) -> Result<usize> {
     let (of, cold) = open_file(fd)?;
     let buffer = || IoBuf::user(args.word(1), args.word(2));
     if let Err(error) = check(&of, way) {
-        return filtered(&of, way, At::Offset, error, buffer);
+        let result = filtered(&of, way, At::Offset, error, buffer);
+        if cold && error == Errno::EINVAL {
+            Process::current().files.get().warm(fd, &of);
+        }
+        return result;
     }
     let mut buf = buffer()?;
     let result = transfer(&of, way, At::Offset, &mut buf);
