@@ -16,8 +16,12 @@
 //! do their monitors. A call that the file's routine leaves gives it back, too: that routine is generated
 //! once more with another slow exit, which finds the turn's address on the stack. Where it waits for bytes,
 //! the turn is given back before the thread sleeps. A thread that finds the turn taken sleeps until it is
-//! given back; a routine that finds it taken leaves, while it holds nothing. If the memory into which bytes
-//! came goes away before they have passed, nobody sees them: the others pass no more.
+//! given back; a routine that finds it taken leaves, while it holds nothing.
+//!
+//! On several CPUs the memory into which bytes came may change before they have passed: another thread takes
+//! it away, protects it, or forks, and then it is still there, but a write faults. The file has given the
+//! bytes away by then. So the call ends in Rust, which may wait for pages, has the others pass, and returns
+//! the count of all ([`Filtered::late`]).
 //!
 //! Guards, each to the slow exit: another identity than the one that the filters act for; bytes of another
 //! call are passing; none is asked for, or more than may pass with interrupts off. The routine itself is the
@@ -83,8 +87,33 @@ pub struct Filtered<P = Arc<PipeCore>> {
     pub moves: Moves<P>,
     /// Emits: rax = the identity of the caller, as [`Stream::act_for`] has it. Changes rax and flags alone.
     pub identity: fn(&mut Draft),
+    /// Emits the end of a `read` whose [`Late`] is in rax. All else is as at the routine's entry, at any
+    /// depth of the stack. The routine keeps the stream.
+    pub late: fn(&mut Draft, &Ref<Stream>),
     /// The seam of `own`.
     pub seam: &'static Seam,
+}
+
+/// A `read` whose memory has changed before all its bytes had passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// The bytes that it has moved.
+    pub all: usize,
+    /// How many of these, the last ones, are as they were.
+    pub rest: usize,
+    /// The first of these, if it has passed but could not be stored.
+    pub passed: Option<u8>,
+}
+
+impl Late {
+    /// From its word: `all` in 32 bits, `rest` in 16, the byte, and whether it is there.
+    pub fn new(word: u64) -> Late {
+        Late {
+            all: word as u32 as usize,
+            rest: usize::from((word >> 32) as u16),
+            passed: (word >> 56 != 0).then_some((word >> 48) as u8),
+        }
+    }
 }
 
 /// The ways back from a routine that a filtered `read` on several CPUs has called, for all of these.
@@ -140,6 +169,13 @@ fn give_turn(d: &mut Draft, seam: &Seam) {
     dynasm!(d ; .arch x64 ; given: ; pop rax ; pop rcx ; lea rsp, [rsp + 8]);
 }
 
+/// Kept by the routine.
+struct Kept<P> {
+    stream: Ref<Stream>,
+    _own: Routine<DescFn>,
+    _moves: Moves<P>,
+}
+
 /// A handle that keeps a pipe.
 pub trait Keeps: Deref<Target = PipeCore> + Clone + Send + Sync + 'static {}
 
@@ -148,21 +184,25 @@ impl<P: Deref<Target = PipeCore> + Clone + Send + Sync + 'static> Keeps for P {}
 impl<P: Keeps> Recipe for Filtered<P> {
     fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
         let name = self.moves.course().name();
+        let kept = Arc::new(Kept {
+            stream: self.stream.clone(),
+            _own: self.own.clone(),
+            _moves: self.moves.clone(),
+        });
         let mut a = Assembly::new(&CLASS, name, Some(holder.clone()));
         let mut waits = false;
         along(self.stream.header(), self.moves.course().port(), |filter| {
             waits |= Ref::<Rate>::known(filter).is_some();
         });
-        if waits || !self.emit(&mut a)? {
+        if waits || !self.emit(&mut a, &kept.stream)? {
             a = Assembly::new(&CLASS, name, Some(holder));
             self.depend(&mut a);
             self.leave(&mut a);
         }
-        let kept = (self.own.clone(), self.moves.clone(), self.stream.clone());
         // SAFETY: it calls a descriptor routine, is one or leaves as one does, and changes rax alone besides;
         // it keeps what moves the bytes and the stream, whose words it names. The bytes that it changes are
         // those that it has moved.
-        unsafe { a.seal(Some(Arc::new(kept))) }
+        unsafe { a.seal(Some(kept)) }
     }
 }
 
@@ -227,23 +267,41 @@ impl<P: Keeps> Filtered<P> {
     }
 
     /// The bytes that a routine has moved, rax of them, pass from where rsi points. Changes only flags.
-    fn pass_read(&self, a: &mut Assembly, link: Link) {
-        let [over, nothing] = core::array::from_fn(|_| a.label());
+    fn pass_read(&self, a: &mut Assembly, link: Link, kept: &Ref<Stream>) {
+        let [unloaded, unstored, nothing] = core::array::from_fn(|_| a.label());
         let guarded = self.seam.conv() == Conv::Kernel;
         dynasm!(a ; .arch x64 ; test rax, rax ; jle =>nothing);
         IN_MEMORY.save(a);
         dynasm!(a ; .arch x64 ; mov rbx, rsi ; mov r12d, eax);
         clamp(a, Reg::Rbx);
         emit::open_user(a, guarded);
-        pass(a, link, Some(over), |_, _| {});
-        a.bind(over);
+        pass(a, link, Some([unloaded, unstored]), |_, _| {});
         emit::close_user(a, guarded);
         IN_MEMORY.restore(a);
         a.bind(nothing);
+        a.cold(|a| {
+            let late = a.label();
+            dynasm!(a ; .arch x64
+                ; =>unstored
+                ; mov [rsp + LATE], r12d
+                ; mov [rsp + LATE + 2], al
+                ; inc BYTE [rsp + LATE + 3]
+                ; jmp =>late
+                ; =>unloaded
+                ; mov [rsp + LATE], r12d
+                ; =>late
+            );
+            emit::close_user(a, guarded);
+            IN_MEMORY.restore(a);
+            if self.seam.several_cpus() {
+                give_turn(a, self.seam);
+            }
+            (self.late)(a, kept);
+        });
     }
 
     /// Emits the routine. Returns whether all that is linked stands in it.
-    fn emit(&self, a: &mut Assembly) -> Result<bool, Unmade> {
+    fn emit(&self, a: &mut Assembly, kept: &Ref<Stream>) -> Result<bool, Unmade> {
         let course = self.moves.course();
         let Some(link) = a.consult(self.stream.header(), course.port()) else {
             a.jmp_abs(self.own.entry());
@@ -255,7 +313,7 @@ impl<P: Keeps> Filtered<P> {
             Moves::By(routine) => {
                 self.take_turn(a, leave);
                 a.call_abs(routine.entry());
-                self.pass_read(a, link);
+                self.pass_read(a, link, kept);
                 if self.seam.several_cpus() {
                     give_turn(a, self.seam);
                 }
@@ -305,32 +363,35 @@ const IN_RING: Regs = Regs::of(&[
 /// Saved around the loop in the program's memory.
 const IN_MEMORY: Regs = Regs::of(&[Reg::Rbx, Reg::R12]).with(Regs::SYSV);
 
+/// Where the upper half of rax lies among these: it was pushed first. There it becomes a [`Late`].
+const LATE: i32 = 8 * (IN_MEMORY.len() as i32 - 1) + 4;
+
 /// The loop's own.
 const OWN: Regs = Regs::of(&[Reg::Rbx, Reg::R12]);
 
 /// Has r12d bytes from where rbx points pass, one at least. `behind` is placed when rbx has gone on; its
-/// label is where the loop goes on. A fault goes to `fault`. Changes what a System V function may, rbx and
-/// r12.
+/// label is where the loop goes on. Faults go to `faults`: at the load, and at the store of al. Changes what
+/// a System V function may, rbx and r12.
 fn pass(
     a: &mut Assembly,
     link: Link,
-    fault: Option<Label>,
+    faults: Option<[Label; 2]>,
     behind: impl FnOnce(&mut Assembly, Label),
 ) {
     let [next, on] = core::array::from_fn(|_| a.label());
-    let may_fault = |a: &mut Assembly, access: fn(&mut Assembly)| match fault {
+    let may_fault = |a: &mut Assembly, which: usize, access: fn(&mut Assembly)| match faults {
         None => access(a),
-        Some(fault) => {
+        Some(faults) => {
             a.fault_begin();
             access(a);
-            a.fault_end(fault);
+            a.fault_end(faults[which]);
         }
     };
     a.bind(next);
-    may_fault(a, |a| dynasm!(a ; .arch x64 ; movzx edi, BYTE [rbx]));
+    may_fault(a, 0, |a| dynasm!(a ; .arch x64 ; movzx edi, BYTE [rbx]));
     dynasm!(a ; .arch x64 ; mov esi, edi);
     a.place(link, OWN, None, &[]);
-    may_fault(a, |a| dynasm!(a ; .arch x64 ; mov [rbx], al));
+    may_fault(a, 1, |a| dynasm!(a ; .arch x64 ; mov [rbx], al));
     dynasm!(a ; .arch x64 ; inc rbx);
     behind(a, on);
     dynasm!(a ; .arch x64 ; =>on ; dec r12d ; jnz =>next);

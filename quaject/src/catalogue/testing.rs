@@ -229,6 +229,18 @@ impl UserMemory {
         self.base as u64 + offset as u64
     }
 
+    /// Whether the last page may not be written.
+    pub fn protect_last(&mut self, on: bool) {
+        let rights = libc::PROT_READ | if on { 0 } else { libc::PROT_WRITE };
+        // SAFETY: mapped by `new`; routines' writes there are expected to fault.
+        unsafe {
+            assert_eq!(
+                libc::mprotect(self.base.add(self.len - 4096).cast(), 4096, rights),
+                0
+            );
+        }
+    }
+
     /// The bytes.
     pub fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: mapped by `new`, and `&mut self` is the only way in.

@@ -17,6 +17,8 @@
 //! process with more rights by a descriptor that he passes to it.
 //!
 //! Source: dissertation, sections 4.1.3 and 4.1.4.
+//!
+//! *Unsafe*: the running thread's stack base, and the stream of a routine that has just ended.
 
 use abi::errno::{Errno, Result};
 use abi::nr;
@@ -30,17 +32,20 @@ use quaject::Sharing;
 use quaject::class::{Header, Ref, create};
 use quaject::composed::Composed;
 use quaject::filter::rate::Rate;
-use quaject::filtered::{Filtered, Moves};
+use quaject::filtered::{Filtered, Late, Moves};
 use quaject::named;
 pub use quaject::stream::Course;
 use quaject::stream::Stream;
 use sync::{Monitor, WaitList};
 use thread::deadline::Deadline;
+use thread::outright;
 use vm::fallible::{placed, try_push};
 
 use super::{ASIDE, DescRoutine, DescRoutines, FILTERED, OpenFile};
 use crate::io::{IoBuf, Passage};
 use crate::seam;
+use core::mem::offset_of;
+use core::ptr;
 use core::sync::atomic::Ordering;
 
 /// The state of a description that has had a filter.
@@ -61,7 +66,7 @@ pub(crate) struct Inserter(pub Option<Arc<Cred>>);
 fn identity(d: &mut Draft) {
     let [place, cred] = caller::cred_at().unwrap_or_default();
     let last = StackBase::SLOT as i32 - 1;
-    let thread = StackBase::TTE as i32 + 1 - StackBase::SIZE as i32;
+    let thread = at_base(StackBase::TTE);
     dynasm!(d ; .arch x64
         ; mov rax, rsp
         ; or rax, last
@@ -70,6 +75,82 @@ fn identity(d: &mut Draft) {
         ; mov rax, [rax + place]
         ; mov rax, [rax + cred]
     );
+}
+
+/// Offset of a field of the running stack's base from the last byte of the stack's slot.
+const fn at_base(field: usize) -> i32 {
+    field as i32 + 1 - StackBase::SIZE as i32
+}
+
+/// Words of the stack's base that lead from [`late`] to [`pass_late`]: the stream's place, and a [`Late`].
+const PLACE: usize = 1;
+const LATE: usize = 3;
+
+/// Emits the end of a `read` whose last bytes have not passed ([`Filtered::late`]).
+fn late(d: &mut Draft, stream: &Ref<Stream>) {
+    let last = StackBase::SLOT as i32 - 1;
+    let scratch = at_base(offset_of!(StackBase, scratch));
+    let place = ptr::from_ref(stream).expose_provenance() as i64;
+    dynasm!(d ; .arch x64
+        ; push rcx
+        ; mov rcx, rsp
+        ; or rcx, last
+        ; mov [rcx + scratch + 8 * LATE as i32], rax
+        ; mov rax, QWORD place
+        ; mov [rcx + scratch + 8 * PLACE as i32], rax
+        ; pop rcx
+        ; mov rax, QWORD outright::word(nr::READ, pass_late)
+    );
+    d.jmp_abs(outright::entry());
+}
+
+/// The running thread's `read` has brought bytes to `to`, the last of which have not passed. They pass now;
+/// the count of all.
+extern "sysv64" fn pass_late(_: usize, to: usize, _: usize, _: usize, _: usize, _: usize) -> isize {
+    let base = thread::current().stack_top();
+    // SAFETY: the running thread's stack ends in its base, and stays.
+    let scratch = unsafe { &(*ptr::with_exposed_provenance::<StackBase>(base)).scratch };
+    let [place, late] = [PLACE, LATE].map(|word| scratch[word].load(Ordering::Relaxed));
+    // SAFETY: of the routine that has led here, which keeps it; interrupts have been off since.
+    let stream = unsafe { &*ptr::with_exposed_provenance::<Ref<Stream>>(place as usize) }.clone();
+    let Late { all, rest, passed } = Late::new(late);
+    outright::with_interrupts(|| {
+        let passage = Passage {
+            stream: &stream,
+            course: Course::Incoming,
+        };
+        // Memory that is not there any more, or may not be written: nobody gets what has come there.
+        let _seen = pass_rest(passage, to.wrapping_add(all - rest), rest, passed);
+        drop(stream);
+    });
+    all as isize
+}
+
+/// Has the `rest` bytes at `at` pass; the first has become `passed` already, if that is there. EFAULT.
+fn pass_rest(passage: Passage, at: usize, rest: usize, passed: Option<u8>) -> Result<()> {
+    let done = usize::from(passed.is_some());
+    if let Some(byte) = passed {
+        IoBuf::user(at, done)?.put(&[byte])?;
+    }
+    let (at, rest) = (at.wrapping_add(done), rest.saturating_sub(done));
+    pass_there(passage, rest, || IoBuf::user(at, rest))
+}
+
+/// Has `count` bytes pass that a buffer holds which `buffer` makes. EFAULT.
+fn pass_there<'a>(
+    passage: Passage,
+    count: usize,
+    buffer: impl Fn() -> Result<IoBuf<'a>>,
+) -> Result<()> {
+    let (mut from, mut to) = (buffer()?, buffer()?);
+    let mut bytes = [0; 256];
+    while from.done() < count {
+        let piece = bytes.len().min(count - from.done());
+        let got = from.take(&mut bytes[..piece])?;
+        passage.stream.run(passage.course, &mut bytes[..got]);
+        to.put(&bytes[..got])?;
+    }
+    Ok(())
 }
 
 /// Nobody wakes it: its sleepers wait for a time.
@@ -161,6 +242,7 @@ impl OpenFile {
             own,
             moves,
             identity,
+            late,
             seam,
         };
         let recipe = placed(|| recipe);
@@ -226,22 +308,10 @@ impl OpenFile {
     /// A read that looked for no filter has filled `count` bytes of user memory, and meanwhile there are
     /// filters: the bytes pass them now. `buffer` makes a buffer of that memory.
     pub fn passed_late<'a>(&'a self, count: usize, buffer: impl Fn() -> Result<IoBuf<'a>>) {
-        let pass = || -> Result<()> {
-            let (mut from, mut to) = (buffer()?, buffer()?);
-            let Some(passage) = self.acting(Course::Incoming) else {
-                return Ok(());
-            };
-            let mut bytes = [0; 256];
-            while from.done() < count {
-                let piece = bytes.len().min(count - from.done());
-                let got = from.take(&mut bytes[..piece])?;
-                passage.stream.run(Course::Incoming, &mut bytes[..got]);
-                to.put(&bytes[..got])?;
-            }
-            Ok(())
-        };
-        // Memory that another thread takes away meanwhile: nobody sees what is there.
-        let _seen = pass();
+        if let Some(passage) = self.acting(Course::Incoming) {
+            // Memory that another thread takes away meanwhile: nobody sees what is there.
+            let _seen = pass_there(passage, count, buffer);
+        }
     }
 
     /// Calls `f` with each filter of this way, in the order in which bytes pass.

@@ -6,9 +6,11 @@
 use super::rig::{Load, Pair};
 use super::{Patience, Sharing, synthesize_read};
 use crate::catalogue::composed::Composed;
+use crate::catalogue::constant::constant;
 use crate::catalogue::filter::checksum::Checksum;
 use crate::catalogue::filter::tests::Both;
-use crate::catalogue::filtered::{Filtered, MOST, Moves, WayBack};
+use crate::catalogue::filter::upper::Upper;
+use crate::catalogue::filtered::{Filtered, Late, MOST, Moves, WayBack};
 use crate::catalogue::stream::{Course, Stream};
 use crate::catalogue::testing::{Ended, Random, UserMemory, call, called_within, leaked, listing};
 use crate::kit::class::{Ref, create};
@@ -27,6 +29,11 @@ const RING: usize = 4096;
 
 fn identity(d: &mut Draft) {
     dynasm!(d ; .arch x64 ; mov eax, ME as i32);
+}
+
+/// The result is the word of a [`Late`].
+fn late(d: &mut Draft, _: &Ref<Stream>) {
+    dynasm!(d ; .arch x64 ; ret);
 }
 
 /// A queue, its routines, and what filtered routines of it are made with.
@@ -81,6 +88,7 @@ impl Rig {
             own: own.clone(),
             moves,
             identity,
+            late,
             seam: self.seam,
         };
         composed.follow(Some(Arc::new(recipe))).unwrap();
@@ -273,6 +281,55 @@ fn calls_that_are_not_meant_leave_and_no_byte_has_passed() {
         assert_ne!(filters[1].value(), 1);
         assert!(rig.is_free());
         rig.pair.user.bytes().fill(0);
+    }
+}
+
+#[test]
+fn bytes_that_have_not_passed_when_their_memory_changes_pass_later() {
+    for cpus in [1, 2] {
+        let mut rig = Rig::new(cpus, Sharing::Shared);
+        // Says that it has moved eight bytes.
+        rig.inner = constant("moved", 8).unwrap();
+        let read = rig.way(Course::Incoming);
+        let (upper, sum) = (
+            create::<Upper>(()).unwrap(),
+            create::<Checksum>(()).unwrap(),
+        );
+        insert(&rig.stream, "incoming", &upper).unwrap();
+        insert(&rig.stream, "incoming", &sum).unwrap();
+        let user = &mut rig.pair.user;
+        // Behind the end is nothing; the last page may not be written.
+        let places = [(rig.pair.room, None), (rig.pair.room - 4096, Some(b'A'))];
+        let mut count = 0;
+        for (end, stored) in places {
+            for there in 0..=8 {
+                let before = end - there;
+                user.bytes().fill(b'a');
+                user.protect_last(stored.is_some());
+                let ended = call(read.composed.routine(), [7, user.at(before), 8]);
+                user.protect_last(false);
+                let Ended::With(word) = ended else {
+                    panic!("it has moved bytes");
+                };
+                let late = Late::new(word as u64);
+                let passed = stored.filter(|_| there < 8);
+                let rest = 8 - there;
+                assert_eq!(
+                    late,
+                    Late {
+                        all: 8,
+                        rest,
+                        passed
+                    }
+                );
+                assert!(user.bytes()[before..end].iter().all(|byte| *byte == b'A'));
+                assert!(user.bytes()[end..].iter().all(|byte| *byte == b'a'));
+                count += there + passed.iter().len();
+            }
+        }
+        assert!(rig.is_free());
+        let sums = (1 + count * usize::from(b'a')) % 65521;
+        assert_eq!(sum.value() as u16 as usize, sums, "each passes once");
     }
 }
 
