@@ -328,12 +328,12 @@ impl<P: Keeps> Filtered<P> {
                     .ok_or(Unmade::OutOfReach)?;
                 pipe::emit_passing(a, (pipe, *sharing), self.seam, leave, |a| {
                     IN_RING.save(a);
-                    dynasm!(a ; .arch x64
-                        ; mov r12d, edx
-                        ; mov ebx, [ring.head]
-                        ; and ebx, ring.size - 1
-                        ; add rbx, ring.bytes
-                    );
+                    if ring.size == 1 << 16 {
+                        dynasm!(a ; .arch x64 ; movzx ebx, WORD [ring.head]);
+                    } else {
+                        dynasm!(a ; .arch x64 ; mov ebx, [ring.head] ; and ebx, ring.size - 1);
+                    }
+                    dynasm!(a ; .arch x64 ; mov r12d, edx ; add rbx, ring.bytes);
                     pass(a, link, None, |a, next| {
                         let around = a.label();
                         dynasm!(a ; .arch x64 ; cmp rbx, end ; je =>around);
