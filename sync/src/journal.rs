@@ -287,6 +287,11 @@ mod tests {
         // Of 7 places each.
         let kept: Vec<_> = (16..20).map(|n| (n, format!("line {n}"))).collect();
         assert_eq!(texts(&journal, &mut at), kept);
+        // A record of another round begins at the place.
+        let even = Small::new();
+        (0..5).for_each(|_| even.put(0, 0, b"eight places"));
+        assert_eq!(even.read(0, &mut []), Look::Gone);
+        assert_eq!((even.first(0), even.is_there(8)), (8, true));
         journal.put(0, 0, &[b'x'; 500]);
         let longest = "x".repeat(Small::MOST);
         assert_eq!(texts(&journal, &mut at), [(20, longest)]);

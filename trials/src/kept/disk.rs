@@ -10,7 +10,6 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 use file::cache::{Backing, UNIT};
 use sync::Monitor;
 use vm::fallible::{try_arc, try_filled};
