@@ -1,4 +1,5 @@
-/* The cost of a switch between two programs' threads, from the last instruction of one to the first of the next, and of a page fault.
+/* The cost of a switch between two programs' threads, from the last instruction of one to the first of the next, of a page fault, and of a pipe
+ * among many.
  *
  * Interface: switches, under `-icount shift=0` on one CPU. The goals of the dissertation's chapter in instructions: 60 within an address space,
  * 90 across, with vector registers in use or not. The parties are made by the native calls, so that they begin without vector registers.
@@ -7,6 +8,8 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -289,6 +292,30 @@ static void faults(void)
     munmap((void *)pages, PAGES * 4096);
 }
 
+/* Making a pipe and its code takes as long among many as among few. */
+static void crowd(void)
+{
+    enum { PIPES = 1400, FEW = 200 };
+    struct rlimit many = {2 * PIPES + 100, 2 * PIPES + 100};
+    uint64_t first = 0, last = 0;
+    equal(setrlimit(RLIMIT_NOFILE, &many), 0, "many descriptors");
+    for (int i = 0; i < PIPES; i++) {
+        int ends[2];
+        char byte = 'x';
+        uint64_t from = __builtin_ia32_rdtsc();
+        if (pipe(ends) || write(ends[1], &byte, 1) != 1 || read(ends[0], &byte, 1) != 1) {
+            check(0, "a pipe that is used");
+            break;
+        }
+        uint64_t took = __builtin_ia32_rdtsc() - from;
+        first += i < FEW ? took : 0;
+        last += i >= PIPES - FEW ? took : 0;
+    }
+    printf("# a pipe, made and used: %lu instructions among few, %lu among %d\n", (unsigned long)first / FEW, (unsigned long)last / FEW, PIPES);
+    check(last && last < first + first / 4, "its cost does not grow with the number of pipes");
+    syscall(SYS_close_range, 3, ~0u, 0);
+}
+
 int main(void)
 {
     passage = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -301,6 +328,7 @@ int main(void)
         measure(2, with_vectors, 90);
     }
     faults();
+    crowd();
     turns = mmap(0, sizeof *turns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (int with_vectors = 0; with_vectors < 2; with_vectors++)
         quantum(with_vectors, 105);

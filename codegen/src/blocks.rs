@@ -17,6 +17,7 @@ use crate::image::{Image, TANK};
 use crate::limbo::Limbo;
 use crate::page_map::{PageMap, run, run_of_zeros};
 use crate::refusal::refused;
+use crate::runs::{Pages, Runs};
 use crate::space::{BLOCK, CodeSpace, OutOfCode, PAGE};
 
 /// Blocks in a page, pages in a chunk: the bits of a word.
@@ -37,6 +38,8 @@ struct Chunk {
     claimed: AtomicU64,
     /// Per page: blocks taken. All ones while the page has no memory.
     used: [PageMap; BITS],
+    /// Its pages by what room they have.
+    by_run: Pages,
     /// Per page: blocks at which an image begins (or a further page of a large one).
     starts: [AtomicU64; BITS],
     slots: [AtomicPtr<Slots>; BITS],
@@ -44,8 +47,10 @@ struct Chunk {
 
 static CHUNK_TABLE: [AtomicPtr<Chunk>; CHUNKS] =
     [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
-/// Page (in the window) to look at first.
+/// Page (in the window) to look at first. It may have more room than it is entered with.
 static HINT: AtomicUsize = AtomicUsize::new(0);
+/// The other pages by what room they have.
+static RUNS: Runs<CHUNKS> = Runs::new();
 /// One more than the highest page ever committed.
 static TOP: AtomicUsize = AtomicUsize::new(0);
 /// Bytes in taken blocks, and in committed pages.
@@ -76,6 +81,7 @@ fn chunk_or_new(index: usize) -> Option<&'static Chunk> {
     let new = try_box(Chunk {
         claimed: AtomicU64::new(0),
         used: [const { PageMap::new() }; BITS],
+        by_run: Pages::new(),
         starts: [const { AtomicU64::new(0) }; BITS],
         slots: [const { AtomicPtr::new(ptr::null_mut()) }; BITS],
     })?;
@@ -138,22 +144,41 @@ fn in_page(page: usize, n: usize) -> Option<usize> {
 
 fn small(space: &dyn CodeSpace, n: usize) -> Result<usize, OutOfCode> {
     // The page that had room last, or gave some back, nearly always has room.
-    let hint = HINT.load(Ordering::Relaxed);
-    if let Some(offset) = in_page(hint, n) {
+    if let Some(offset) = in_page(HINT.load(Ordering::Relaxed), n) {
         return Ok(offset);
     }
-    let top = TOP.load(Ordering::Acquire);
-    for page in (hint + 1..top).chain(0..hint.min(top)) {
-        if let Some(offset) = in_page(page, n) {
-            HINT.store(page, Ordering::Relaxed);
+    let pages = |index| Some(&chunk(index)?.by_run);
+    while let Some(found) = RUNS.find(n, pages) {
+        if let Some(offset) = in_page(found.page, n) {
+            look_first_at(found.page);
             return Ok(offset);
+        }
+        if let Some(chunk) = chunk(found.page / BITS) {
+            let used = &chunk.used[found.page % BITS];
+            RUNS.correct(&chunk.by_run, found, || used.longest());
         }
     }
     // Nothing free: one more page, of which the first blocks are ours before others see it.
     let page = claim(space, 1)?;
     commit(space, page, run(n))?;
-    HINT.store(page, Ordering::Relaxed);
+    look_first_at(page);
     Ok(page * PAGE)
+}
+
+/// Images look for room in `page` first. The page that they looked at before is entered with what it has.
+fn look_first_at(page: usize) {
+    let former = HINT.swap(page, Ordering::AcqRel);
+    if former != page {
+        has_room(former);
+    }
+}
+
+/// Enters `page` with the room that it has.
+fn has_room(page: usize) {
+    if let Some(chunk) = chunk(page / BITS) {
+        let used = &chunk.used[page % BITS];
+        RUNS.note(&chunk.by_run, page, || used.longest());
+    }
 }
 
 /// Whole pages for a large image; the first page.
@@ -258,17 +283,19 @@ pub(crate) fn free(space: &dyn CodeSpace, exec: usize, len: usize) {
         if let Some(chunk) = chunk(page / BITS) {
             chunk.used[page % BITS].give(mask);
         }
+        has_room(page);
     } else {
         for page in page..page + len.div_ceil(PAGE) {
             fill(space, space.window().start + page * PAGE, PAGE);
             if let Some(chunk) = chunk(page / BITS) {
                 chunk.used[page % BITS].give(!0);
             }
+            has_room(page);
         }
     }
     TAKEN.fetch_sub(n * BLOCK, Ordering::Relaxed);
     if page < HINT.load(Ordering::Relaxed) {
-        HINT.store(page, Ordering::Relaxed);
+        look_first_at(page);
     }
 }
 

@@ -22,6 +22,7 @@ extern crate alloc;
 mod limbo;
 mod page_map;
 mod primitive;
+mod runs;
 
 mod blocks;
 mod draft;

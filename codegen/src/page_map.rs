@@ -37,9 +37,14 @@ impl PageMap {
         None
     }
 
+    /// Blocks in its longest run of free ones.
+    pub fn longest(&self) -> usize {
+        longest_run_of_zeros(self.0.load(Ordering::Acquire))
+    }
+
     /// Give the blocks of `mask` back, which the caller took.
     pub fn give(&self, mask: u64) {
-        self.0.fetch_and(!mask, Ordering::Release);
+        self.0.fetch_and(!mask, Ordering::AcqRel);
     }
 
     /// The page has memory now; `used` blocks are the caller's.
@@ -70,6 +75,26 @@ pub(crate) fn run_of_zeros(word: u64, n: usize) -> Option<u64> {
     Some(run(n) << free.trailing_zeros())
 }
 
+/// The length of the longest run of zero bits.
+fn longest_run_of_zeros(word: u64) -> usize {
+    // Where runs of 1, 2, 4 … 64 begin.
+    let mut powers = [!word; 7];
+    for k in 1..7 {
+        powers[k] = powers[k - 1] & (powers[k - 1] >> (1 << (k - 1)));
+    }
+    if powers[6] != 0 {
+        return 64;
+    }
+    let (mut starts, mut length) = (!0, 0);
+    for k in (0..6).rev() {
+        let longer = starts & (powers[k] >> length);
+        if longer != 0 {
+            (starts, length) = (longer, length + (1 << k));
+        }
+    }
+    length
+}
+
 /// The lowest `n` bits (1 to 64).
 pub(crate) fn run(n: usize) -> u64 {
     !0 >> (64 - n)
@@ -77,7 +102,25 @@ pub(crate) fn run(n: usize) -> u64 {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::run_of_zeros;
+    use super::{longest_run_of_zeros, run_of_zeros};
+
+    #[test]
+    fn longest_runs() {
+        let mut word = 0x0123_4567_89ab_cdef_u64;
+        let mut words = std::vec![0, !0, 1, 1 << 63, !1, 1 << 31, 0xf0f0_f0f0_0f0f_0f0f];
+        for _ in 0..1000 {
+            word = word.wrapping_mul(6364136223846793005).wrapping_add(1);
+            words.extend([
+                word,
+                word & word.rotate_left(7),
+                word & word >> 9 & word << 20,
+            ]);
+        }
+        for word in words {
+            let slow = (1..=64).rev().find(|&n| run_of_zeros(word, n).is_some());
+            assert_eq!(longest_run_of_zeros(word), slow.unwrap_or(0), "{word:x}");
+        }
+    }
 
     #[test]
     fn runs() {

@@ -13,3 +13,11 @@ macro_rules! constructor {
     };
 }
 pub(crate) use constructor;
+
+/// An array of words that are 0, in a constructor.
+macro_rules! zeros {
+    () => {
+        [const { $crate::primitive::atomic::AtomicU64::new(0) }; _]
+    };
+}
+pub(crate) use zeros;

@@ -1,4 +1,5 @@
-//! The holding tank and the page map under loom: the room's own files, compiled with loom's atomics.
+//! The holding tank, the page map and the pages by their room under loom: the room's own files, compiled with
+//! loom's atomics.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p codegen --release --test models`
 #![cfg(loom)]
@@ -8,6 +9,9 @@ mod limbo;
 #[allow(dead_code, reason = "models use what they check")]
 #[path = "../src/page_map.rs"]
 mod page_map;
+#[allow(dead_code, reason = "models use what they check")]
+#[path = "../src/runs.rs"]
+mod runs;
 
 mod primitive {
     pub(crate) use loom::sync::atomic;
@@ -19,6 +23,13 @@ mod primitive {
         };
     }
     pub(crate) use constructor;
+
+    macro_rules! zeros {
+        () => {
+            core::array::from_fn(|_| $crate::primitive::atomic::AtomicU64::new(0))
+        };
+    }
+    pub(crate) use zeros;
 }
 
 mod tank {
@@ -156,5 +167,86 @@ mod map {
             }
             assert_eq!(map.take(1).is_none(), closed);
         });
+    }
+}
+
+mod rooms {
+    use crate::runs::{Pages, Runs};
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+
+    struct Machine {
+        runs: Runs<64>,
+        pages: Pages,
+        length: AtomicUsize,
+    }
+
+    impl Machine {
+        fn longest(&self) -> usize {
+            self.length.load(Ordering::Acquire)
+        }
+
+        /// The page gets room, which it had not.
+        fn give(&self, length: usize) {
+            self.length.fetch_add(length, Ordering::AcqRel);
+            self.runs.note(&self.pages, 0, || self.longest());
+        }
+
+        /// Looks for room once, and corrects what it finds.
+        fn look(&self, n: usize) -> bool {
+            let Some(found) = self
+                .runs
+                .find(n, |chunk| (chunk == 0).then_some(&self.pages))
+            else {
+                return false;
+            };
+            if self.longest() < n {
+                self.runs.correct(&self.pages, found, || self.longest());
+            }
+            true
+        }
+    }
+
+    /// A page that was entered with `before` and has nothing of it any more gets `given`, while another party
+    /// looks for `n`. Afterwards it is found for all that it has.
+    fn is_found(before: usize, corrected: bool, given: usize, n: usize) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = model.preemption_bound.or(Some(3));
+        model.check(move || {
+            let machine = Arc::new(Machine {
+                runs: Runs::new(),
+                pages: Pages::new(),
+                length: AtomicUsize::new(0),
+            });
+            machine.runs.note(&machine.pages, 0, || before);
+            if corrected {
+                // The page's bit is gone, and those above it stand.
+                machine.look(before);
+            }
+            let other = machine.clone();
+            let looks = loom::thread::spawn(move || {
+                other.look(n);
+            });
+            machine.give(given);
+            looks.join().unwrap();
+            let mut looked = 0;
+            while machine.look(given) && machine.longest() < given {
+                looked += 1;
+            }
+            assert!(looked < 3 && machine.look(given), "room that nobody finds");
+        });
+    }
+
+    #[test]
+    fn room_that_is_given_while_a_page_is_corrected_is_found() {
+        is_found(9, false, 9, 9);
+        is_found(9, false, 5, 7);
+        is_found(3, false, 9, 2);
+    }
+
+    #[test]
+    fn room_that_is_given_while_words_are_cleared_is_found() {
+        is_found(5, true, 5, 5);
+        is_found(5, true, 5, 2);
     }
 }
