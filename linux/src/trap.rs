@@ -16,7 +16,7 @@ use machine::debug::STEP;
 use machine::trap::{Callouts, RFLAGS_IF, TrapFrame, exception, fault_address};
 use machine::{cpu, report};
 use thread::{Return, outright};
-use vm::space::FaultError;
+use vm::space::{Begun, FaultError};
 
 use crate::call::{self, Args};
 use process::dispatch;
@@ -126,7 +126,7 @@ fn forget_restart(frame: &mut TrapFrame) {
 
 fn on_exception(frame: &mut TrapFrame) {
     if frame.vector == exception::PAGE_FAULT {
-        page_fault(frame);
+        page_fault(frame, Begun::Nothing);
     } else {
         on_other_exception(frame);
     }
@@ -208,7 +208,7 @@ fn fix_up(frame: &mut TrapFrame) -> bool {
 fn on_fault(frame: &mut TrapFrame, answer: usize) {
     match Answer::of(answer) {
         Answer::Done | Answer::Seen => {}
-        Answer::All => page_fault(frame),
+        Answer::More(begun) => page_fault(frame, begun),
         Answer::Refused => {
             let address = fault_address();
             cpu::irq_enable();
@@ -217,7 +217,7 @@ fn on_fault(frame: &mut TrapFrame, answer: usize) {
     }
 }
 
-fn page_fault(frame: &mut TrapFrame) {
+fn page_fault(frame: &mut TrapFrame, begun: Begun) {
     let address = fault_address();
     let access = access(frame.error);
     if frame.from_user() {
@@ -225,7 +225,7 @@ fn page_fault(frame: &mut TrapFrame) {
         if address == PROTECTED_RETURN && returned(frame) {
             return;
         }
-        if let Err(error) = resolve(address, access) {
+        if let Err(error) = resolve(address, access, begun) {
             signal_for(frame, error, address);
         }
         return;
@@ -236,7 +236,7 @@ fn page_fault(frame: &mut TrapFrame) {
         && machine::user::fixup(frame.rip as usize).is_some();
     if patient {
         cpu::irq_enable();
-        let again = match resolve(address, access) {
+        let again = match resolve(address, access, begun) {
             Ok(()) => true,
             Err(FaultError::OutOfMemory) => memory::short(),
             Err(_) => false,

@@ -2,12 +2,12 @@
 //!
 //! *Interface*: [`vector`] is the vector of each thread that has a program ([`FaultVector`]): the part of a
 //! fault that needs nobody else, with interrupts off and without a trap frame. [`Answer`] says what is left.
-//! [`resolve`] is a whole fault, of a program or of the kernel's copies on its behalf.
+//! [`resolve`] is a whole fault, of a program or of the kernel's copies on its behalf, or the rest of one.
 
 use core::sync::atomic::Ordering;
 use machine::cpu::{irq_disable, irq_enable};
 use machine::trap::FaultVector;
-use vm::space::{FaultError, First};
+use vm::space::{Begun, FaultError, First};
 use vm::{Access, AddressSpace};
 
 use crate::process::Task;
@@ -18,16 +18,15 @@ const FETCH: u64 = 1 << 4;
 
 /// The part of a fault that a thread's vector leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
 pub enum Answer {
     /// Nothing: the program goes on.
-    Done = 0,
-    /// The fault, to [`resolve`].
-    All = 1,
-    /// A signal: the area does not allow the access.
-    Refused = 2,
+    Done,
     /// A look at what is asked of the thread: interrupts have been on.
-    Seen = 3,
+    Seen,
+    /// A signal: the area does not allow the access.
+    Refused,
+    /// More of the fault, to [`resolve`].
+    More(Begun),
 }
 
 impl Answer {
@@ -35,9 +34,23 @@ impl Answer {
     pub fn of(number: usize) -> Answer {
         match number {
             0 => Answer::Done,
+            1 => Answer::Seen,
             2 => Answer::Refused,
-            3 => Answer::Seen,
-            _ => Answer::All,
+            3 => Answer::More(Begun::Outside),
+            4 => Answer::More(Begun::Shared),
+            _ => Answer::More(Begun::Nothing),
+        }
+    }
+
+    /// Its number.
+    fn number(self) -> usize {
+        match self {
+            Answer::Done => 0,
+            Answer::Seen => 1,
+            Answer::Refused => 2,
+            Answer::More(Begun::Outside) => 3,
+            Answer::More(Begun::Shared) => 4,
+            Answer::More(Begun::Nothing) => 5,
         }
     }
 }
@@ -61,7 +74,7 @@ pub extern "sysv64" fn vector(address: usize, error: u64) -> usize {
         let answer = match space.first_fault(address, access(error)) {
             First::Done => Answer::Done,
             First::Refused => return Answer::Refused,
-            First::More => return Answer::All,
+            First::More(begun) => return Answer::More(begun),
             First::Exchanged(former) => {
                 irq_enable();
                 space.let_go(former);
@@ -74,7 +87,8 @@ pub extern "sysv64" fn vector(address: usize, error: u64) -> usize {
         count(task);
         answer
     };
-    Task::with_space(first).unwrap_or(Answer::All) as usize
+    let answer = Task::with_space(first);
+    answer.unwrap_or(Answer::More(Begun::Nothing)).number()
 }
 
 #[inline]
@@ -83,13 +97,14 @@ fn count(task: &Task) {
     faults.store(faults.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// Makes the page at `address` ready for the running thread's `access`. Thread context, interrupts on.
+/// Makes the page at `address` ready for the running thread's `access`, for which so much has `begun`. Thread
+/// context, interrupts on.
 ///
 /// # Errors
 /// [`FaultError`].
-pub fn resolve(address: usize, access: Access) -> Result<(), FaultError> {
+pub fn resolve(address: usize, access: Access, begun: Begun) -> Result<(), FaultError> {
     let fault = |task: &Task, space: &AddressSpace| {
-        let outcome = space.fault(address, access);
+        let outcome = space.rest_of_fault(address, access, begun);
         if outcome.is_ok() {
             count(task);
             task.rseq.after_fault(task);
@@ -97,4 +112,22 @@ pub fn resolve(address: usize, access: Access) -> Result<(), FaultError> {
         outcome
     };
     Task::with_space(fault).unwrap_or(Err(FaultError::NotMapped))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_comes_back_by_its_number_and_only_the_first_is_zero() {
+        for begun in [Begun::Nothing, Begun::Outside, Begun::Shared] {
+            let answer = Answer::More(begun);
+            assert_eq!(Answer::of(answer.number()), answer);
+        }
+        for answer in [Answer::Done, Answer::Seen, Answer::Refused] {
+            assert_eq!(Answer::of(answer.number()), answer);
+            assert_eq!(answer.number() == 0, answer == Answer::Done);
+        }
+        assert_eq!(Answer::of(99), Answer::More(Begun::Nothing));
+    }
 }

@@ -79,8 +79,19 @@ pub enum First {
     Exchanged(Former),
     /// The area does not allow the access.
     Refused,
-    /// There is more to do, for [`AddressSpace::fault`].
-    More,
+    /// There is more to do, for [`AddressSpace::rest_of_fault`].
+    More(Begun),
+}
+
+/// The findings of a first step that was not the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// None, or none that hold.
+    Nothing,
+    /// The address is outside all areas.
+    Outside,
+    /// Other spaces have the table too.
+    Shared,
 }
 
 /// The former frame of a page, which other CPUs may still know.
@@ -116,15 +127,32 @@ impl<M: Machine> AddressSpace<M> {
     #[inline]
     pub fn first_fault(&self, address: usize, access: Access) -> First {
         if address >= USER_END {
-            return First::More;
+            return First::More(Begun::Nothing);
         }
         let page = page_floor(address);
         match self.pass(|view| self.step(view, page, access, None)) {
             Some(Ok(Step::Done)) => First::Done,
             Some(Ok(Step::Exchanged(frame))) => self.exchanged(Former { page, frame }),
             Some(Err(FaultError::Protection)) => First::Refused,
-            _ => First::More,
+            Some(Ok(Step::Outside)) => First::More(Begun::Outside),
+            Some(Ok(Step::Shared)) => First::More(Begun::Shared),
+            _ => First::More(Begun::Nothing),
         }
+    }
+
+    /// As [`fault`](Self::fault), behind a first step.
+    pub fn rest_of_fault(
+        &self,
+        address: usize,
+        access: Access,
+        begun: Begun,
+    ) -> Result<(), FaultError> {
+        let step = match begun {
+            Begun::Nothing => return self.fault(address, access),
+            Begun::Outside => Step::Outside,
+            Begun::Shared => Step::Shared,
+        };
+        self.go_on(Some(Ok(step)), page_floor(address), access, &mut None)
     }
 
     #[inline(never)]

@@ -33,7 +33,7 @@ mod wishes;
 pub use area::{AreaInfo, Backing, Placement, Role};
 pub use bounds::{Bounds, Lock, Sizes, link_bounds};
 pub use count::AREAS_MAX;
-pub use fault::{First, Former};
+pub use fault::{Begun, First, Former};
 pub use object::Spare;
 pub use pager::{Label, Pager, PagerInfo};
 pub use presence::{Page, Present};

@@ -118,7 +118,9 @@ fn first(space: &AddressSpace<Fake>, address: usize, access: Access) -> &'static
             "exchanged"
         }
         First::Refused => "refused",
-        First::More => "more",
+        First::More(Begun::Nothing) => "more",
+        First::More(Begun::Outside) => "outside",
+        First::More(Begun::Shared) => "shared",
     }
 }
 
@@ -146,9 +148,10 @@ fn the_first_step_of_a_fault_does_what_needs_nobody_else() {
     assert_eq!(first(&space, zeros + 8, Access::Write), "done");
     assert_eq!((entry(&space, zeros) & WRITE, space.resident()), (WRITE, 1));
     // Outside all areas, beyond all addresses, and a page that the file has to make.
-    for address in [zeros + PAGE, USER_END, usize::MAX, pages] {
+    for address in [USER_END, usize::MAX, pages] {
         assert_eq!(first(&space, address, Access::Read), "more");
     }
+    assert_eq!(first(&space, zeros + PAGE, Access::Read), "outside");
     assert_eq!(
         (file.asked.load(Ordering::Relaxed), space.resident()),
         (0, 1)
@@ -160,6 +163,8 @@ fn the_first_step_of_a_fault_does_what_needs_nobody_else() {
     assert_eq!(first(&space, pages, Access::Write), "exchanged");
     assert_ne!(frame_of(entry(&space, pages)), frame_of(own));
     assert_eq!(read(&space, pages), Ok(1));
+    let rest = space.rest_of_fault(zeros + PAGE, Access::Read, Begun::Outside);
+    assert_eq!(rest, Err(FaultError::NotMapped));
     drop((space, file));
     assert_eq!(memory.frames().stats().free, before);
 }

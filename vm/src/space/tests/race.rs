@@ -38,7 +38,7 @@ fn access<R>(
             First::Done => {}
             First::Exchanged(former) => space.let_go(former),
             First::Refused => return Err(FaultError::Protection),
-            First::More => space.fault(address, access)?,
+            First::More(begun) => space.rest_of_fault(address, access, begun)?,
         }
     }
 }
