@@ -465,6 +465,13 @@ impl Files {
         }
     }
 
+    /// The descriptors in use that are less than `most`, in order. One that is opened or closed meanwhile may
+    /// be among them or not.
+    pub fn in_use_below(&self, most: i32) -> impl Iterator<Item = i32> {
+        let fds = self.slots.in_use().map(|fd| fd as i32);
+        fds.take_while(move |fd| *fd < most)
+    }
+
     /// Whether one more description would find a number: asked before a file is made or emptied for it.
     /// `EMFILE`.
     pub fn has_place(&self) -> Result<()> {

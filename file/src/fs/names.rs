@@ -31,11 +31,17 @@ use crate::fs::file::OpenFile;
 /// Entries; a path has one place it can be in.
 const SLOTS: usize = 64;
 const _: () = assert!(SLOTS == u64::BITS as usize, "a word has a bit for each");
+/// A path is learnt when it is opened once more than so often. An open that learns costs as much as six
+/// that follow the path, and saves each later one two thirds of that.
+const OFTEN: u32 = 3;
+/// Bits of a tag that count.
+const COUNT: u32 = 3;
+const _: () = assert!(OFTEN <= COUNT, "the bits can say it");
 /// Words of a path that is short enough, its NUL included.
 pub const KEY_WORDS: usize = 6;
 
 static TABLE: [AtomicPtr<Entry>; SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS];
-/// The hash last opened in each slot: a path is learnt when it is opened twice without another in between.
+/// The tag of the path last opened in each slot, and how often without another in between, up to [`OFTEN`].
 static SEEN: [AtomicU32; SLOTS] = [const { AtomicU32::new(0) }; SLOTS];
 static GENERATION: AtomicU64 = AtomicU64::new(1);
 
@@ -64,10 +70,10 @@ impl Mark {
         (self.hash >> 58) as usize
     }
 
-    /// The mark of the path among others of its place.
+    /// The mark of the path among others of its place, without a count.
     #[inline]
     fn tag(self) -> u32 {
-        (self.hash >> 16) as u32 | 1
+        (self.hash >> 16) as u32 & !COUNT
     }
 }
 
@@ -234,21 +240,27 @@ pub unsafe fn open_quietly(
     found
 }
 
-/// Whether a finished `key`, which is not known, is the path that was looked for last of those with its
-/// place: it is worth learning then.
+/// Whether a finished `key`, which is not known, was looked for often, and no other with its place since:
+/// it is worth learning then.
 #[inline]
 pub fn comes_again(key: &Key) -> bool {
     let mark = key.mark;
-    mark.used != 0 && SEEN[mark.slot()].load(Ordering::Relaxed) == mark.tag()
+    mark.used != 0 && SEEN[mark.slot()].load(Ordering::Relaxed) == mark.tag() | OFTEN
 }
 
 /// A finished `key`, which is not known, is the last path that was looked for of those with its place.
 #[inline]
 pub fn note(key: &Key) {
     let mark = key.mark;
-    if mark.used != 0 {
-        SEEN[mark.slot()].store(mark.tag(), Ordering::Relaxed);
+    if mark.used == 0 {
+        return;
     }
+    let (seen, tag) = (&SEEN[mark.slot()], mark.tag());
+    let before = match seen.load(Ordering::Relaxed) {
+        same if same & !COUNT == tag => same & COUNT,
+        _ => 0,
+    };
+    seen.store(tag | (before + 1).min(OFTEN), Ordering::Relaxed);
 }
 
 /// # Safety

@@ -334,7 +334,7 @@ fn record(task: &Task, need: Option<i32>) {
 pub fn find(task: &Task) -> Result<Vec<Channel>> {
     let files = task.process.files.get();
     let mut found: Vec<Channel> = Vec::new();
-    for fd in 0..LOOKED_AT {
+    for fd in files.in_use_below(LOOKED_AT) {
         let Ok(of) = files.get(fd) else { continue };
         let gauges = of.file().gauges(&of);
         for (gauge, side) in [(gauges.input, Side::Reads), (gauges.output, Side::Writes)] {
