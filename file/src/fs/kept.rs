@@ -16,20 +16,52 @@ use super::shown::Shown;
 
 /// As many inodes.
 const MOST: usize = 512;
-/// Places at which an open that must not wait looks for a free one, and that are looked at in one go.
+/// Places at which an open that must not wait looks for a free one.
 const FEW: usize = 16;
-const _: () = assert!(MOST.is_multiple_of(FEW));
+/// Places whose bits are in one word of [`Ring::taken`].
+const GROUP: usize = u64::BITS as usize;
+const _: () = assert!(MOST.is_multiple_of(GROUP));
 
 struct Ring {
     inodes: [Option<Arc<dyn Inode>>; MOST],
+    /// A bit for each place that is taken.
+    taken: [u64; MOST / GROUP],
     /// The place for the next.
     next: usize,
 }
 
 static RING: Monitor<Ring> = Monitor::new(Ring {
     inodes: [const { None }; MOST],
+    taken: [0; MOST / GROUP],
     next: 0,
 });
+
+impl Ring {
+    /// Puts `inode` at `place`, and returns what was there.
+    #[inline(always)]
+    fn put(&mut self, place: usize, inode: Option<Arc<dyn Inode>>) -> Option<Arc<dyn Inode>> {
+        let bit = 1 << (place % GROUP);
+        let taken = &mut self.taken[place / GROUP];
+        match inode {
+            Some(_) => *taken |= bit,
+            None => *taken &= !bit,
+        }
+        core::mem::replace(&mut self.inodes[place], inode)
+    }
+
+    /// The first place from `from` on that is taken.
+    fn first_from(&self, from: usize) -> Option<usize> {
+        let (group, at) = (from / GROUP, from % GROUP);
+        let words = self.taken.iter().enumerate().skip(group);
+        let from_there = |(number, word): (usize, &u64)| match number == group {
+            true => (number, *word & u64::MAX << at),
+            false => (number, *word),
+        };
+        let mut some = words.map(from_there).filter(|(_, word)| *word != 0);
+        let (number, word) = some.next()?;
+        Some(number * GROUP + word.trailing_zeros() as usize)
+    }
+}
 
 /// `inode` was opened the ordinary way. At the second time its descriptions may wait from then on.
 pub fn keep(inode: &Arc<dyn Inode>) {
@@ -49,7 +81,7 @@ pub fn keep(inode: &Arc<dyn Inode>) {
     ring.next = (place + 1) % MOST;
     inactive.set_place(Some(place));
     inactive.admit();
-    let old = ring.inodes[place].replace(inode.clone());
+    let old = ring.put(place, Some(inode.clone()));
     if let Some(inactive) = old.as_ref().and_then(|old| old.inactive()) {
         inactive.set_place(None);
     }
@@ -82,13 +114,13 @@ pub(super) fn keep_now(inode: &Arc<dyn Inode>, inactive: &Inactive, shown: &Show
     }
     inactive.set_place(Some(place));
     inactive.admit();
-    ring.inodes[place] = Some(inode.clone());
+    let _nothing = ring.put(place, Some(inode.clone()));
     if shown.has_name() {
         ring.next = (place + 1) % MOST;
         return true;
     }
     // Its last name was taken away before it was here.
-    ring.inodes[place] = None;
+    let _inode = ring.put(place, None);
     inactive.set_place(None);
     inactive.expel();
     false
@@ -120,7 +152,7 @@ pub fn let_go(inode: &dyn Inode) {
     }
     let mut ring = RING.lock();
     // None if it was dropped meanwhile; its place changes only under the monitor.
-    let old = inactive.place().and_then(|place| ring.inodes[place].take());
+    let old = inactive.place().and_then(|place| ring.put(place, None));
     inactive.set_place(None);
     drop(ring);
     expel(old);
@@ -128,21 +160,19 @@ pub fn let_go(inode: &dyn Inode) {
 
 /// Descriptions of files in `directory` wait no longer. Whether any may have.
 pub(super) fn let_go_below(directory: &dyn Inode) -> bool {
-    let (mut first, mut any) = (0, false);
+    let (mut from, mut any) = (0, false);
     loop {
+        // Bound: **global**: the first of 512 places that is taken, by a bit each.
         let ring = RING.lock();
-        let (pieces, _) = ring.inodes[first..].as_chunks::<FEW>();
-        let is_empty = |piece: &&[Option<_>; FEW]| piece.iter().all(Option::is_none);
-        let passed = pieces.iter().take_while(is_empty).count();
-        let Some(some) = pieces.get(passed) else {
+        let Some(place) = ring.first_from(from) else {
             return any;
         };
-        first += (passed + 1) * FEW;
+        from = place + 1;
         // A file's own monitors come before this one, so it is asked when that is free.
-        let some = some.clone();
+        let inode = ring.inodes[place].clone();
         drop(ring);
-        for inode in some.iter().flatten().filter(|inode| inode.is_in(directory)) {
-            let_go(&**inode);
+        if let Some(inode) = inode.filter(|inode| inode.is_in(directory)) {
+            let_go(&*inode);
             any = true;
         }
     }
@@ -150,15 +180,15 @@ pub(super) fn let_go_below(directory: &dyn Inode) -> bool {
 
 /// Nothing waits any more.
 pub fn purge() {
-    let mut place = 0;
+    let mut from = 0;
     loop {
+        // Bound: **global**: as above.
         let mut ring = RING.lock();
-        let rest = &ring.inodes[place..];
-        let Some(next) = rest.iter().position(Option::is_some) else {
+        let Some(place) = ring.first_from(from) else {
             return;
         };
-        place += next;
-        let old = ring.inodes[place].take();
+        from = place + 1;
+        let old = ring.put(place, None);
         if let Some(inactive) = old.as_ref().and_then(|old| old.inactive()) {
             inactive.set_place(None);
         }
