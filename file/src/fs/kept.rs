@@ -72,7 +72,7 @@ pub fn keep(inode: &Arc<dyn Inode>) {
         return;
     }
     // Bound: **global**: a few words; taken by the second open of a file by a walk, by the removal of one
-    // that was opened twice; a look at 512 places for each, where all are let go.
+    // that was opened twice; the first of 512 places that is taken, by a bit each, where many are let go.
     let mut ring = RING.lock();
     if inactive.place().is_some() {
         return;
@@ -162,7 +162,6 @@ pub fn let_go(inode: &dyn Inode) {
 pub(super) fn let_go_below(directory: &dyn Inode) -> bool {
     let (mut from, mut any) = (0, false);
     loop {
-        // Bound: **global**: the first of 512 places that is taken, by a bit each.
         let ring = RING.lock();
         let Some(place) = ring.first_from(from) else {
             return any;
@@ -182,7 +181,6 @@ pub(super) fn let_go_below(directory: &dyn Inode) -> bool {
 pub fn purge() {
     let mut from = 0;
     loop {
-        // Bound: **global**: as above.
         let mut ring = RING.lock();
         let Some(place) = ring.first_from(from) else {
             return;
