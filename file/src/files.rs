@@ -467,9 +467,8 @@ impl Files {
 
     /// The descriptors in use that are less than `most`, in order. One that is opened or closed meanwhile may
     /// be among them or not.
-    pub fn in_use_below(&self, most: i32) -> impl Iterator<Item = i32> {
-        let fds = self.slots.in_use().map(|fd| fd as i32);
-        fds.take_while(move |fd| *fd < most)
+    pub fn in_use_below(&self, most: usize) -> impl Iterator<Item = i32> {
+        self.slots.in_use_between(0, most).map(|fd| fd as i32)
     }
 
     /// Whether one more description would find a number: asked before a file is made or emptied for it.

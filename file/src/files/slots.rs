@@ -331,17 +331,26 @@ impl Slots {
 
     /// Those of them from `from` on.
     pub fn in_use_from(&self, from: usize) -> impl Iterator<Item = usize> {
+        self.in_use_between(from, MAX_CAPACITY)
+    }
+
+    /// Those of them from `from` on and below `end`; no word behind `end` is looked at.
+    pub fn in_use_between(&self, from: usize, end: usize) -> impl Iterator<Item = usize> {
         let mut number = from / WORD;
         let mut bits = self.map(number).map_or(0, Derived::get) & u32::MAX << (from % WORD);
-        core::iter::from_fn(move || {
+        let next = move || {
             while bits == 0 {
                 number += 1;
+                if number * WORD >= end {
+                    return None;
+                }
                 bits = self.map(number)?.get();
             }
             let bit = bits.trailing_zeros() as usize;
             bits &= bits - 1;
             Some(number * WORD + bit)
-        })
+        };
+        core::iter::from_fn(next).take_while(move |fd| *fd < end)
     }
 
     /// The descriptors that refer to `of`.

@@ -25,7 +25,7 @@ use vm::fallible::try_push;
 use super::Task;
 
 /// Descriptors that are looked at, from 0 on.
-const LOOKED_AT: i32 = 32;
+const LOOKED_AT: usize = 32;
 /// Channels that are kept.
 const CHANNELS: usize = record::CHANNELS;
 /// Quanta for which a channel that stands still counts, and for which one that was just found does.
