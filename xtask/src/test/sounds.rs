@@ -299,9 +299,9 @@ fn in_order(played: &[Frame], wanted: &[Frame], count: usize) -> String {
 /// processors away and it finds no room: 8192 bytes (QEMU's `hda-codec`, at an overrun).
 const DROPPED: usize = 2048;
 
-/// The faults of `wanted`, of which each stretch is to be a piece, but for frames that a codec dropped, and half
-/// is to be heard. A host that takes the processors away for longer than the card's ring lasts may have it play
-/// frames again.
+/// The faults of `wanted`, of which each stretch is to be a piece, but for frames that a codec dropped, and
+/// half is to be heard. A host that takes the processors away for longer than the card's ring lasts may have
+/// it play frames again.
 fn in_pieces(played: &[Frame], wanted: &[Frame]) -> String {
     let mut heard = 0;
     for part in stretches(played) {
