@@ -185,7 +185,7 @@ fn write_registers(out: &mut dyn Write, f: &TrapFrame) -> fmt::Result {
 fn write_place(out: &mut dyn Write, address: usize) -> fmt::Result {
     write!(out, "    {address:016x} ")?;
     if let Some((name, offset)) = crate::symbols::name(address).filter(|_| in_image(address)) {
-        write!(out, "{name}+{offset:#x}")?;
+        write!(out, "{}+{offset:#x}", name.as_str())?;
     } else if let Some(callouts) = callouts() {
         (callouts.image)(address, out);
     }

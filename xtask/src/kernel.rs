@@ -6,8 +6,8 @@
 
 use crate::failure::{Context, Failure, HOST, Result};
 use crate::host;
+use crate::symbols;
 use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget, SymbolKind};
-use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -134,7 +134,7 @@ pub const PLACES: &str = ".synthesis/kernel.rel";
 /// The tables of the kernel's file that the kernel gets.
 #[derive(Clone, Default)]
 pub struct Tables {
-    /// Lines `address name`, sorted.
+    /// The functions' addresses and names, packed.
     pub symbols: Vec<u8>,
     /// The places that hold an address of the image.
     pub places: Vec<u8>,
@@ -145,9 +145,16 @@ pub fn tables(kernel: &Path) -> Result<Tables> {
     let bytes = std::fs::read(kernel).context(format!("cannot read {}", kernel.display()))?;
     let file = object::File::parse(&*bytes).context(kernel.display())?;
     Ok(Tables {
-        symbols: symbols(&file),
+        symbols: symbols::pack(value(&file, "__image_start")?, &symbols(&file)),
         places: places(&file)?,
     })
+}
+
+/// The address of a symbol.
+fn value(file: &object::File, name: &str) -> Result<u64> {
+    file.symbol_by_name(name)
+        .map(|symbol| symbol.address())
+        .ok_or_else(|| Failure::new(HOST, format!("the kernel has no symbol {name}")))
 }
 
 /// The places in the image whose content moves with it, as differences: first the words of four bytes, that
@@ -157,12 +164,7 @@ fn places(file: &object::File) -> Result<Vec<u8>> {
     const R_64: u32 = 1;
     const R_32S: u32 = 11;
     const GOT: [u32; 2] = [41, 42];
-    let value = |name: &str| {
-        file.symbol_by_name(name)
-            .map(|symbol| symbol.address())
-            .ok_or_else(|| Failure::new(HOST, format!("the kernel has no symbol {name}")))
-    };
-    let (start, end) = (value("__image_start")?, value("__image_end")?);
+    let (start, end) = (value(file, "__image_start")?, value(file, "__image_end")?);
     let (mut short, mut long) = (Vec::new(), Vec::new());
     for section in file.sections() {
         if !(start..end).contains(&section.address()) {
@@ -220,7 +222,8 @@ fn places(file: &object::File) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-fn symbols(file: &object::File) -> Vec<u8> {
+/// Each function's address and name, by address.
+fn symbols(file: &object::File) -> Vec<(u64, String)> {
     let text: Vec<_> = file
         .sections()
         .filter(|s| s.kind() == object::SectionKind::Text)
@@ -250,9 +253,5 @@ fn symbols(file: &object::File) -> Vec<u8> {
         .collect();
     table.sort();
     table.dedup_by_key(|(address, _)| *address);
-    let mut lines = String::new();
-    for (address, name) in table {
-        writeln!(lines, "{address:016x} {name}").expect("writing to a string");
-    }
-    lines.into_bytes()
+    table
 }

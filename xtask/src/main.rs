@@ -22,6 +22,7 @@ mod rootfs;
 mod run;
 mod stream;
 mod suites;
+mod symbols;
 mod tar;
 mod terminal;
 mod test;

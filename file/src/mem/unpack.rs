@@ -1,6 +1,7 @@
 //! An archive becomes files.
 //!
-//! *Interface*: [`unpack`] puts one into any directory. The kernel's symbol file (`kernel.sym`) stays out.
+//! *Interface*: [`unpack`] puts one into any directory. The kernel's own tables (`kernel.sym`, `kernel.rel`)
+//! stay out.
 #![expect(clippy::disallowed_methods, reason = "at boot, before there are users")]
 
 use abi::errno::{Errno, Result};
@@ -15,8 +16,13 @@ use crate::fs::place::Place;
 use crate::fs::walk::{Target, View, walk};
 use account::Cred;
 
-/// The symbol table that a panic report reads from the archive itself.
-const SYMBOLS: [&[u8]; 2] = [b"kernel.sym", b".synthesis/kernel.sym"];
+/// The kernel's own tables: that of symbols, which a panic report reads from the archive itself, and that of
+/// places, which has served before there are files.
+const TABLES: [&[u8]; 3] = [
+    b"kernel.sym",
+    b".synthesis/kernel.sym",
+    b".synthesis/kernel.rel",
+];
 
 /// Puts the archives in `input` below `root`, as boot does: corrupt parts are skipped and logged. `ENOSPC`,
 /// `ENOMEM`.
@@ -48,7 +54,7 @@ fn put<'a>(
     linked: &mut BTreeMap<(u32, u32), Arc<dyn Inode>>,
     done: &mut dyn FnMut(&'a [u8]),
 ) -> Result<()> {
-    if SYMBOLS.contains(&entry.name) {
+    if TABLES.contains(&entry.name) {
         return Ok(());
     }
     let mut cred = Cred::root();

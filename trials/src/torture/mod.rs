@@ -164,7 +164,10 @@ struct Late {
 
 impl Late {
     fn report(&self, subject: &dyn Subject) -> ! {
-        let (name, offset) = symbols::name(self.at).unwrap_or(("?", 0));
+        let found = symbols::name(self.at);
+        let (name, offset) = found
+            .as_ref()
+            .map_or(("?", 0), |(name, offset)| (name.as_str(), *offset));
         panic!(
             "{}: others wait for a thread that stands still after instruction {} at {name}+{offset:#x}",
             subject.name(),
