@@ -562,7 +562,8 @@ static struct used used(void)
     used.heap = number_after(heap, "  in use");
     used.code = number_after(code, "  in use");
     used.frames = number_after(text, "all frames") - number_after(text, "\nfree frames") - number_after(text, "\nheap") -
-                  number_after(text, "\ngenerated code, memory") - number_after(text, "\nkernel stacks");
+                  number_after(text, "\ngenerated code, memory") - number_after(text, "\ntables, memory") -
+                  number_after(text, "\nkernel stacks");
     while (routines > text && routines[-1] != '\n')
         routines--;
     used.routines = atol(routines);

@@ -64,6 +64,11 @@ pub const GATE: usize = PATCHES + 8 * PATCH_LEN;
 /// Length of [`GATE`]: the image is not longer.
 pub const GATE_LEN: usize = 64 << 20;
 
+/// Tables of the kernel whose pages have memory when they are first needed.
+pub const SPARSE: usize = GATE + GATE_LEN;
+/// Length of [`SPARSE`].
+pub const SPARSE_LEN: usize = 32 << 20;
+
 /// Where a procedure that the kernel has called in user mode returns to: never mapped, so that the fetch is
 /// an exception.
 pub const PROTECTED_RETURN: usize = 0xffff_ffff_ffff_f000;
@@ -109,12 +114,14 @@ mod tests {
             (MMIO, MMIO_LEN),
             (PATCHES, 8 * PATCH_LEN),
             (GATE, GATE_LEN),
+            (SPARSE, SPARSE_LEN),
         ];
         for pair in regions.windows(2) {
             assert!(pair[0].0 + pair[0].1 <= pair[1].0);
         }
         assert!(
-            GATE.checked_add(GATE_LEN)
+            SPARSE
+                .checked_add(SPARSE_LEN)
                 .is_some_and(|end| end < PROTECTED_RETURN)
         );
         const {

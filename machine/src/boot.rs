@@ -46,10 +46,22 @@ impl Region {
 const MAX_REGIONS: usize = 32;
 const MAX_COMMAND_LINE: usize = 2048;
 
+/// The firmware's own memory, though its map may call it free: interrupt vectors and data of real mode, the
+/// word through which another processor starts, and its trampoline. Firmware that is known to write to free
+/// memory later does so here.
+const FIRMWARE_LEN: usize = 64 << 10;
+/// From the last page that the firmware's extended data may begin in, over the screen and its own code, to
+/// the end of the first MiB.
+const HOLE: Region = Region {
+    start: 0x9_f000,
+    len: (1 << 20) - 0x9_f000,
+    kind: Kind::Reserved,
+};
+
 /// The part of the loader's information that the rest of the kernel may know.
 pub struct BootInfo {
-    /// Free memory: whole pages that nobody has, ascending. The first MiB, the image, the initrd and what the
-    /// machine room has taken are left out.
+    /// Free memory: whole pages that nobody has, ascending. The firmware's part of the first MiB, the image,
+    /// the initrd and what the machine room has taken are left out.
     pub regions: &'static [Region],
     /// All memory that the firmware names, ascending, for `/proc/iomem` and the like.
     pub memory: &'static [Region],
@@ -357,9 +369,10 @@ mod bare {
         let taken = [
             Region {
                 start: 0,
-                len: 1 << 20,
+                len: FIRMWARE_LEN,
                 kind: Kind::Reserved,
             },
+            HOLE,
             Region {
                 start: 1 << 20,
                 len: taken_end - (1 << 20),

@@ -226,6 +226,12 @@ pub struct GatePage {
     pub execute: bool,
 }
 
+/// Physical addresses of pages of the image that nobody uses on this machine, from boot on.
+#[cfg(target_os = "none")]
+pub fn unused() -> core::ops::Range<usize> {
+    crate::trap::isolated::unused()
+}
+
 /// The pages that programs' own roots map of the kernel.
 #[cfg(target_os = "none")]
 pub fn gate_pages() -> impl Iterator<Item = GatePage> {

@@ -172,7 +172,7 @@ fn wait_for_decision() -> bool {
 fn prepare(stack: usize) {
     let start = &raw const trampoline_start as usize;
     let place = phys_to_virt(TRAMPOLINE);
-    // SAFETY: the page is below 1 MiB, which no frame allocator has; the symbols bound the code.
+    // SAFETY: the page is in the firmware's memory, which no frame allocator has; the symbols bound the code.
     unsafe {
         let len = &raw const trampoline_end as usize - start;
         (place as *mut u8).copy_from(start as *const u8, len);

@@ -575,6 +575,7 @@ struct Heritage {
 
 /// The process without code that adopts orphans, number [`INIT`]. Once, at boot. ENOMEM.
 pub fn make_init(root: FsContext) -> Result<Arc<Process>> {
+    tree::install()?;
     let program = Program {
         comm: "init".into(),
         ..Program::default()

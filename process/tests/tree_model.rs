@@ -13,6 +13,8 @@ mod names;
 #[allow(dead_code)]
 #[path = "../src/process/tree/register.rs"]
 mod register;
+#[path = "../src/process/tree/words.rs"]
+mod words;
 
 use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use loom::thread;
@@ -47,7 +49,7 @@ struct Rules {
 }
 
 struct Group {
-    register: Register<2>,
+    register: Register<[AtomicPtr<()>; 2]>,
     /// Signals that each process has been sent.
     sent: [AtomicUsize; 2],
     /// Whether the parent has a signal to take.
@@ -154,14 +156,17 @@ fn without_going_through_again_it_would() {
 }
 
 /// Session 2 with a member in its own group.
-fn names() -> loom::sync::Arc<Names<6>> {
+fn names() -> loom::sync::Arc<Names<[AtomicU64; 6]>> {
     let names = Names::over(std::array::from_fn(|_| AtomicU64::new(0)));
     assert!(names.found_session(2));
     loom::sync::Arc::new(names)
 }
 
 /// The same with group 5, whose only member leaves in a thread of its own.
-fn ending_group() -> (loom::sync::Arc<Names<6>>, thread::JoinHandle<()>) {
+fn ending_group() -> (
+    loom::sync::Arc<Names<[AtomicU64; 6]>>,
+    thread::JoinHandle<()>,
+) {
     let names = names();
     assert!(names.found(5, 2));
     let leaver = names.clone();
@@ -169,7 +174,7 @@ fn ending_group() -> (loom::sync::Arc<Names<6>>, thread::JoinHandle<()>) {
 }
 
 /// Checks that nothing is left when the leader of session 2 has gone, too.
-fn nothing_is_left(names: &Names<6>) {
+fn nothing_is_left(names: &Names<[AtomicU64; 6]>) {
     names.leave(2);
     for number in 0..6 {
         assert!(!names.is_taken(number), "{number} is named for ever");

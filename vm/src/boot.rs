@@ -4,6 +4,7 @@
 
 use crate::frame::{Frame, Frames, Kernel, Memory, uninitialized};
 use crate::heap;
+use crate::sparse;
 use abi::layout::{PAGE, WINDOW_LEN};
 use machine::boot::Region;
 
@@ -19,7 +20,7 @@ pub(crate) unsafe fn memory() {
     let frames = ends.fold(info.initrd_phys + info.initrd.len(), usize::max) / PAGE;
     let frame_bytes = Frames::metadata_bytes(frames).next_multiple_of(64);
     let low = frames.min(WINDOW_LEN / PAGE);
-    let bytes = (frame_bytes + heap::metadata_bytes(low)).next_multiple_of(PAGE);
+    let bytes = frame_bytes.next_multiple_of(PAGE);
     let home = regions
         .iter()
         .position(|region| region.len >= bytes)
@@ -35,6 +36,13 @@ pub(crate) unsafe fn memory() {
             let first = Frame::containing((region.start + taken) as u64);
             allocator.add(first, Frame::containing(region.end() as u64));
         }
-        heap::install(metadata.add(frame_bytes), low);
+        let unused = machine::guard::unused();
+        allocator.add(
+            Frame::containing(unused.start as u64),
+            Frame::containing(unused.end as u64),
+        );
+        let words = sparse::reserve(heap::metadata_bytes(low));
+        let words = words.unwrap_or_else(|| panic!("no addresses for the heap's words"));
+        heap::install(core::ptr::with_exposed_provenance_mut(words), low);
     }
 }

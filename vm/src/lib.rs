@@ -35,6 +35,7 @@ pub mod rights;
 #[cfg(target_os = "none")]
 pub mod selfcheck;
 pub mod space;
+pub mod sparse;
 pub mod stack;
 pub mod table;
 pub mod tlb;

@@ -56,7 +56,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(MACHINE_STACK_SLOTS);
 /// Unused slots without frames.
 static BARE: [AtomicU64; SLOTS / 64] = [const { AtomicU64::new(0) }; SLOTS / 64];
 static BARE_COUNT: AtomicUsize = AtomicUsize::new(0);
-/// The address of the frame of zeros that bare slots show; 0 before there is one.
+/// The address of the frame of zeros that bare slots and sparse tables show; 0 before there is one.
 static ZEROS: AtomicU64 = AtomicU64::new(0);
 
 /// Pages of a stack.
@@ -239,8 +239,8 @@ pub fn trim() -> usize {
     given
 }
 
-/// The address of the frame of zeros.
-fn zeros() -> Option<u64> {
+/// The address of the frame of zeros that is shown where nothing is.
+pub(crate) fn zeros() -> Option<u64> {
     let known = ZEROS.load(Ordering::Acquire);
     if known != 0 {
         return Some(known);

@@ -30,6 +30,7 @@ use abi::layout::{GATE, PAGE};
 use core::arch::{global_asm, naked_asm};
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// The state that one CPU needs while a program's root is loaded. Its stacks are in the upper half.
@@ -407,6 +408,16 @@ pub(crate) fn pages() -> impl Iterator<Item = Part> {
             both,
         })
     })
+}
+
+/// Physical addresses of pages of the image that nobody uses: those of the CPUs, where tables are not
+/// isolated.
+pub(crate) fn unused() -> Range<usize> {
+    let start = PAGES.as_ptr() as usize - paging::window(0);
+    match ISOLATED.load(Ordering::Relaxed) {
+        0 => start..start + size_of_val(&PAGES),
+        _ => start..start,
+    }
 }
 
 /// Chooses the ways, before any trap.

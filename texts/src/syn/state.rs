@@ -302,6 +302,7 @@ pub fn memory(out: &mut Out) -> Result<()> {
     row("  in use", heap.used);
     row("generated code, memory", code.committed);
     row("  in use", code.bytes);
+    row("tables, memory", vm::sparse::held());
     row("kernel stacks", stacks.total * abi::layout::STACK_SIZE);
     row(
         "  waiting for a thread",

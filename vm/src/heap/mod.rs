@@ -43,7 +43,7 @@ pub(crate) fn metadata_bytes(frames: usize) -> usize {
 #[cfg(target_os = "none")]
 pub(crate) unsafe fn install(metadata: *mut u8, frames: usize) {
     // SAFETY: the caller's promise.
-    unsafe { HEAP.install(metadata, frames) };
+    unsafe { HEAP.install(metadata, frames, crate::sparse::back) };
 }
 
 #[cfg(target_os = "none")]

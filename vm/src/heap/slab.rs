@@ -20,7 +20,7 @@
 use crate::boot_cell::BootCell;
 use crate::frame::{Frame, Memory};
 use crate::magazine::Magazine;
-use abi::layout::PAGE;
+use abi::layout::{PAGE, WINDOW_LEN};
 use core::alloc::Layout;
 use core::mem::size_of;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -119,13 +119,32 @@ struct Run {
 #[repr(align(64))]
 struct Near([Magazine; SIZES.len()]);
 
+/// Words of slabs in a page.
+const WORDS_A_PAGE: usize = PAGE / size_of::<AtomicU64>();
+/// Words with a bit for each page of words of slabs, below 1 GiB.
+const BACKED: usize = WINDOW_LEN / PAGE / WORDS_A_PAGE / 64;
+
+/// The table of the slabs' words.
+struct Words {
+    start: *const AtomicU64,
+    count: usize,
+    /// Makes the page of the table at an address, of zeros. `false`: no memory.
+    back: fn(usize) -> bool,
+}
+
+// SAFETY: the words are atomic.
+unsafe impl Sync for Words {}
+
 /// A heap in `memory`.
 pub(crate) struct Heap<M: Memory> {
     memory: M,
     classes: [Class; SIZES.len()],
     near: [Near; MAX_CPUS],
-    /// One word for each frame below 1 GiB.
-    words: BootCell<&'static [AtomicU64]>,
+    /// One word for each frame below 1 GiB, zero at first. A page of them is there from when one of its
+    /// frames first became a slab.
+    words: BootCell<Words>,
+    /// A bit for each page of words that is there.
+    backed: [AtomicU64; BACKED],
     /// Bytes that have left the slabs and runs: objects of callers, and objects in magazines.
     out: AtomicUsize,
     held: AtomicUsize,
@@ -142,7 +161,12 @@ impl<M: Memory> Heap<M> {
                 }
             }; SIZES.len()],
             near: [const { Near([const { Magazine(AtomicU64::new(0)) }; SIZES.len()]) }; MAX_CPUS],
-            words: BootCell::new(&[]),
+            words: BootCell::new(Words {
+                start: core::ptr::null(),
+                count: 0,
+                back: |_| false,
+            }),
+            backed: [const { AtomicU64::new(0) }; BACKED],
             out: AtomicUsize::new(0),
             held: AtomicUsize::new(0),
         }
@@ -156,21 +180,36 @@ impl<M: Memory> Heap<M> {
     /// Gives the heap its metadata.
     ///
     /// # Safety
-    /// Nobody else uses the heap yet. `metadata` is aligned to 8, has [`Heap::metadata_bytes`] of `frames`
-    /// bytes, and is the heap's for ever.
-    pub(crate) unsafe fn install(&self, metadata: *mut u8, frames: usize) {
-        let nothing = Word(0).next(0, 0, Word::NONE, false);
-        // SAFETY: the caller's promise; the words are written before a reference to them exists.
-        unsafe {
-            let words = metadata.cast::<u64>();
-            for i in 0..frames {
-                words.add(i).write(nothing);
-            }
-            self.words.set(core::slice::from_raw_parts(
-                words.cast::<AtomicU64>(),
-                frames,
-            ));
+    /// Nobody else uses the heap yet. `metadata` has room for [`Heap::metadata_bytes`] of `frames` bytes and
+    /// is the heap's for ever. A page of it can be used, and is of zeros, after `back` has answered `true`
+    /// for its address.
+    pub(crate) unsafe fn install(&self, metadata: *mut u8, frames: usize, back: fn(usize) -> bool) {
+        assert!(frames <= BACKED * 64 * WORDS_A_PAGE, "more than 1 GiB");
+        let words = Words {
+            start: metadata.cast(),
+            count: frames,
+            back,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.words.set(words) };
+    }
+
+    /// Makes sure that the word of `frame` is there. `false`: no memory.
+    #[inline]
+    fn has_word(&self, frame: usize) -> bool {
+        let page = frame / WORDS_A_PAGE;
+        let bits = &self.backed[page / 64];
+        bits.load(Ordering::Acquire) & 1 << (page % 64) != 0 || self.back(page, bits)
+    }
+
+    #[cold]
+    fn back(&self, page: usize, bits: &AtomicU64) -> bool {
+        let words = self.words.get();
+        let there = (words.back)(words.start.addr() + page * PAGE);
+        if there {
+            bits.fetch_or(1 << (page % 64), Ordering::Release);
         }
+        there
     }
 
     /// The class for a layout; `None`: a run of frames.
@@ -280,9 +319,14 @@ impl<M: Memory> Heap<M> {
         self.out.fetch_sub(count * PAGE, Ordering::Relaxed);
     }
 
+    /// The word of a frame that is a slab, or was one.
     #[inline]
     fn word(&self, frame: usize) -> &AtomicU64 {
-        &self.words.get()[frame]
+        let words = self.words.get();
+        assert!(frame < words.count);
+        // SAFETY: the number is one of the table's, and `grow` has seen to it that the word is there before
+        // the frame became a slab.
+        unsafe { &*words.start.add(frame) }
     }
 
     /// The address of object `index` in the slab `frame` of `class`.
@@ -493,7 +537,12 @@ impl<M: Memory> Heap<M> {
     /// A new slab; its first object is the caller's.
     #[cold]
     fn grow(&self, class: usize) -> Option<*mut u8> {
-        let frame = self.memory.frames().alloc_low()?.index();
+        let taken = self.memory.frames().alloc_low()?;
+        let frame = taken.index();
+        if !self.has_word(frame) {
+            self.memory.frames().release(taken);
+            return None;
+        }
         self.held.fetch_add(PAGE, Ordering::Relaxed);
         let count = PAGE / SIZES[class];
         for index in 1..count {

@@ -10,7 +10,7 @@ fn heap(frames: usize) -> (&'static Heap<Fake>, Fake) {
     let heap = Box::leak(Box::new(Heap::new(memory)));
     let metadata = vec![0u64; Heap::<Fake>::metadata_bytes(frames) / 8].leak();
     // SAFETY: nobody uses the heap yet.
-    unsafe { heap.install(metadata.as_mut_ptr().cast(), frames) };
+    unsafe { heap.install(metadata.as_mut_ptr().cast(), frames, |_| true) };
     (heap, memory)
 }
 

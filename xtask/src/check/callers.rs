@@ -26,7 +26,6 @@ const KEPT: &[(&str, &str)] = &[
     ("backward_reloc", DYNASM),
     ("global_reloc", DYNASM),
     ("dynamic_reloc", DYNASM),
-    ("GATE_LEN", "a test compares the regions"),
     ("RX", "tests of areas"),
     (
         "inline_or_call",

@@ -14,22 +14,29 @@
 
 use alloc::sync::{Arc, Weak};
 use core::mem::ManuallyDrop;
-use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64};
 
+use abi::errno::Result;
 use machine::cpu::{irq_restore, irq_save};
 use sync::epoch;
+use vm::sparse::Table;
 
 use super::register::{HIDDEN, Register, THREAD};
 use super::reserve::NUMBERS_MAX;
 use super::{Process, Task};
 
-const COUNT: usize = NUMBERS_MAX as usize;
+static REGISTER: Register<Table<AtomicPtr<()>, { NUMBERS_MAX as usize }>> =
+    Register::over(Table::new(), AtomicU64::new(0));
 
-static REGISTER: Register<COUNT> = Register::over(
-    [const { AtomicPtr::new(null_mut()) }; COUNT],
-    AtomicU64::new(0),
-);
+/// Gives the register its words. Once, at boot. ENOMEM.
+pub(crate) fn install() -> Result<()> {
+    REGISTER.words().install()
+}
+
+/// From now on `number` may have an entry. ENOMEM.
+pub(crate) fn back(number: usize) -> Result<()> {
+    REGISTER.words().back(number).map(drop)
+}
 
 /// A weak count on `thing`, in the form of an entry.
 fn entry<T>(thing: &Arc<T>) -> *mut () {

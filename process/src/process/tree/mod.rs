@@ -21,20 +21,23 @@ mod names;
 mod register;
 mod reserve;
 pub(crate) mod sort;
+mod words;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::linux::SIGCHLD;
 
 use vm::fallible::{try_push, try_reserve};
+use vm::sparse::{Table, Word};
 
 use super::{Process, Session, Task};
 pub use each::{any, each, each_or_again, from};
 use names::Names;
 pub use reserve::{NUMBERS_MAX, TAKEN_MAX};
+use words::Words;
 
 /// The number of the built-in first process.
 pub const INIT: i32 = 1;
@@ -42,8 +45,43 @@ pub const INIT: i32 = 1;
 /// kernel stacks.
 const BYTES_PER_THREAD: usize = 80 << 10;
 
-static NAMES: Names<{ NUMBERS_MAX as usize }> =
-    Names::over([const { AtomicU64::new(0) }; NUMBERS_MAX as usize]);
+static NAMES: Names<Table<AtomicU64, { NUMBERS_MAX as usize }>> = Names::over(Table::new());
+
+impl<T: Word, const COUNT: usize> Words<T> for Table<T, COUNT> {
+    #[inline]
+    fn word(&self, number: i32) -> Option<&T> {
+        Table::word(self, number as usize)
+    }
+}
+
+/// Makes the tables by number. Once, at boot, before there is a process. ENOMEM.
+pub fn install() -> Result<()> {
+    index::install()?;
+    NAMES.words().install()
+}
+
+/// The numbers below can be used: their words have memory.
+static BACKED: AtomicI32 = AtomicI32::new(0);
+
+/// From now on `number`, which was just reserved, can be used, as a number and as a name. Otherwise it is
+/// free again: ENOMEM.
+#[cold]
+fn back(number: i32) -> Result<i32> {
+    let mut end = BACKED.load(Ordering::Acquire);
+    while end <= number {
+        let at = end as usize;
+        match index::back(at).and_then(|()| NAMES.words().back(at)) {
+            Ok(next) => end = next as i32,
+            Err(error) => {
+                reserve::free(number);
+                return Err(error);
+            }
+        }
+    }
+    // Others may have come as far, or further.
+    BACKED.fetch_max(end, Ordering::AcqRel);
+    Ok(number)
+}
 
 /// The most processes and threads at a time on this machine.
 pub fn most() -> usize {
@@ -51,6 +89,7 @@ pub fn most() -> usize {
 }
 
 /// Reserves a number; with `exempt`, also one of the numbers kept for the superuser. EAGAIN: all are in use.
+/// ENOMEM.
 pub fn reserve(exempt: bool) -> Result<i32> {
     static MOST: AtomicUsize = AtomicUsize::new(0);
     if MOST.load(Ordering::Relaxed) == 0 {
@@ -58,7 +97,12 @@ pub fn reserve(exempt: bool) -> Result<i32> {
     }
     let most = account::quota::numbers(MOST.load(Ordering::Relaxed), exempt);
     let take = || reserve::take(most, |number| NAMES.is_taken(number)).ok();
-    account::quota::insist(take).ok_or(Errno::EAGAIN)
+    let number = account::quota::insist(take).ok_or(Errno::EAGAIN)?;
+    if number < BACKED.load(Ordering::Acquire) {
+        Ok(number)
+    } else {
+        back(number)
+    }
 }
 
 /// Makes `leader`, which leads a session of its own, visible. The first process has no `parent`.

@@ -15,6 +15,7 @@
 //! Source: reference counts as dissertation, section 3.4.2; a word changed by compare-and-swap as section
 //! 5.2.
 
+use super::words::Words;
 use crate::primitive::{AtomicU64, Ordering};
 
 /// One member of the group.
@@ -26,25 +27,32 @@ const GROUPS: u64 = 0xffff << 16;
 /// The lowest bit of the number of the group's session.
 const SESSION: u32 = 32;
 
-/// The names below `COUNT`, which is at most 65 536; there are never more than 65 535 processes.
-pub(crate) struct Names<const COUNT: usize>([AtomicU64; COUNT]);
+/// The names that `W` has words for: at most 65 536; there are never more than 65 535 processes.
+pub(crate) struct Names<W>(W);
 
-impl<const COUNT: usize> Names<COUNT> {
+impl<W> Names<W> {
     /// Names over `words`, which are all 0: there are no groups.
-    pub(crate) const fn over(words: [AtomicU64; COUNT]) -> Self {
+    pub(crate) const fn over(words: W) -> Self {
         Names(words)
     }
 
+    /// The words.
+    pub(crate) fn words(&self) -> &W {
+        &self.0
+    }
+}
+
+impl<W: Words<AtomicU64>> Names<W> {
     /// The word of `number`; 0 if `number` is out of range.
     fn look(&self, number: i32) -> u64 {
-        let word = self.0.get(number as usize);
+        let word = self.0.word(number);
         word.map_or(0, |word| word.load(Ordering::Acquire))
     }
 
     /// Replaces the word of `number` by the result of `step`, and returns the word from before. `None` if
     /// `step` refuses, or `number` is out of range.
     fn change(&self, number: i32, step: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
-        let word = self.0.get(number as usize)?;
+        let word = self.0.word(number)?;
         word.fetch_update(Ordering::AcqRel, Ordering::Acquire, step)
             .ok()
     }
@@ -83,7 +91,7 @@ impl<const COUNT: usize> Names<COUNT> {
     pub(crate) fn found(&self, group: i32, session: i32) -> bool {
         let new = MEMBER | (session as u64) << SESSION;
         while !self.enter(group, session) {
-            if self.members(group) != 0 || self.0.get(group as usize).is_none() {
+            if self.members(group) != 0 || self.0.word(group).is_none() {
                 return false;
             }
             self.add(session, GROUP);
@@ -118,13 +126,13 @@ impl<const COUNT: usize> Names<COUNT> {
     }
 
     fn add(&self, number: i32, what: u64) {
-        if let Some(word) = self.0.get(number as usize) {
+        if let Some(word) = self.0.word(number) {
             word.fetch_add(what, Ordering::AcqRel);
         }
     }
 
     fn subtract_group(&self, session: i32) {
-        if let Some(word) = self.0.get(session as usize) {
+        if let Some(word) = self.0.word(session) {
             word.fetch_sub(GROUP, Ordering::AcqRel);
         }
     }

@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU64;
 
 use super::names::Names;
 
-fn names() -> Names<10> {
+fn names() -> Names<[AtomicU64; 10]> {
     Names::over([const { AtomicU64::new(0) }; 10])
 }
 

@@ -23,6 +23,7 @@
 //! Source: dissertation, section 5.2.3 (one process changes a list while others walk it); the count of
 //! arrivals is a version as in section 5.2.
 
+use super::words::Words;
 use crate::primitive::{AtomicPtr, AtomicU64, Ordering};
 
 /// The entry is a thread and not a process.
@@ -30,9 +31,10 @@ pub(crate) const THREAD: usize = 1;
 /// Only a visitor of all numbers sees the entry.
 pub(crate) const HIDDEN: usize = 2;
 
-/// A register of numbers below `COUNT`. Entries are aligned to four bytes.
-pub(crate) struct Register<const COUNT: usize> {
-    words: [AtomicPtr<()>; COUNT],
+/// A register of the numbers that `W` has words for. Entries are aligned to four bytes. The owner of a number
+/// has reserved it.
+pub(crate) struct Register<W> {
+    words: W,
     arrivals: AtomicU64,
 }
 
@@ -46,15 +48,28 @@ fn parts(word: *mut ()) -> (*mut (), usize) {
     (word.map_addr(|address| address & !bits), word.addr() & bits)
 }
 
-impl<const COUNT: usize> Register<COUNT> {
+impl<W> Register<W> {
     /// A register over `words`, which are all null: no number has an entry.
-    pub(crate) const fn over(words: [AtomicPtr<()>; COUNT], arrivals: AtomicU64) -> Self {
+    pub(crate) const fn over(words: W, arrivals: AtomicU64) -> Self {
         Register { words, arrivals }
+    }
+
+    /// The words.
+    pub(crate) fn words(&self) -> &W {
+        &self.words
+    }
+}
+
+impl<W: Words<AtomicPtr<()>>> Register<W> {
+    fn put(&self, number: i32, entry: *mut ()) {
+        if let Some(word) = self.words.word(number) {
+            word.store(entry, Ordering::Release);
+        }
     }
 
     /// From now on `thing` has `number` for visitors of all numbers.
     pub(crate) fn announce(&self, number: i32, thing: *mut ()) {
-        self.words[number as usize].store(marked(thing, HIDDEN), Ordering::Release);
+        self.put(number, marked(thing, HIDDEN));
         self.arrive();
     }
 
@@ -65,29 +80,31 @@ impl<const COUNT: usize> Register<COUNT> {
 
     /// Makes the announced entry of `number` visible to lookups. Only its announcer touches a hidden word.
     pub(crate) fn show(&self, number: i32) {
-        let word = &self.words[number as usize];
-        let (thing, _) = parts(word.load(Ordering::Relaxed));
-        word.store(thing, Ordering::Release);
+        if let Some(word) = self.words.word(number) {
+            let (thing, _) = parts(word.load(Ordering::Relaxed));
+            word.store(thing, Ordering::Release);
+        }
     }
 
     /// From now on `thing` is the thread with `number`.
     pub(crate) fn put_thread(&self, number: i32, thing: *mut ()) {
-        self.words[number as usize].store(marked(thing, THREAD), Ordering::Release);
+        self.put(number, marked(thing, THREAD));
     }
 
     /// Takes out and returns the entry of `number` and its bits; null if there is none.
     pub(crate) fn take(&self, number: i32) -> (*mut (), usize) {
-        let word = &self.words[number as usize];
         // Most numbers that are given up have no entry: they were never used, or the thread never entered.
-        if word.load(Ordering::Relaxed).is_null() {
-            return (core::ptr::null_mut(), 0);
+        match self.words.word(number) {
+            Some(word) if !word.load(Ordering::Relaxed).is_null() => {
+                parts(word.swap(core::ptr::null_mut(), Ordering::AcqRel))
+            }
+            _ => (core::ptr::null_mut(), 0),
         }
-        parts(word.swap(core::ptr::null_mut(), Ordering::AcqRel))
     }
 
     /// The entry of `number` and its bits; null if there is none, or `number` is out of range.
     pub(crate) fn get(&self, number: i32) -> (*mut (), usize) {
-        let word = self.words.get(number as usize);
+        let word = self.words.word(number);
         word.map_or((core::ptr::null_mut(), 0), |word| {
             parts(word.load(Ordering::Acquire))
         })
