@@ -18,7 +18,7 @@ use crate::limbo::Limbo;
 use crate::page_map::{PageMap, run, run_of_zeros};
 use crate::refusal::refused;
 use crate::runs::{Pages, Runs};
-use crate::space::{BLOCK, CodeSpace, OutOfCode, PAGE};
+use crate::space::{BLOCK, Lent, OutOfCode, PAGE};
 
 /// Blocks in a page, pages in a chunk: the bits of a word.
 const BITS: usize = 64;
@@ -101,6 +101,12 @@ fn chunk_or_new(index: usize) -> Option<&'static Chunk> {
 
 /// A box, or `None` when the heap is empty.
 pub(crate) fn try_box<T>(value: T) -> Option<Box<T>> {
+    try_box_with(|| value)
+}
+
+/// A box of what `make` gives, or `None`, and it is not asked, when the heap is empty.
+#[inline(always)]
+pub(crate) fn try_box_with<T>(make: impl FnOnce() -> T) -> Option<Box<T>> {
     const { assert!(size_of::<T>() != 0) };
     // SAFETY: the layout has a size; the memory is fresh, aligned and written before the box is made.
     unsafe {
@@ -111,42 +117,60 @@ pub(crate) fn try_box<T>(value: T) -> Option<Box<T>> {
         if at.is_null() {
             return None;
         }
-        at.write(value);
+        at.write(make());
         Some(Box::from_raw(at))
     }
 }
 
 fn blocks_of(len: usize) -> usize {
-    len.div_ceil(BLOCK)
+    // No image is so long that this wraps.
+    len.wrapping_add(BLOCK - 1) / BLOCK
 }
 
 /// Room for `len` bytes (at least 1); the exec address. Contents unspecified until written.
-pub(crate) fn allocate(space: &dyn CodeSpace, len: usize) -> Result<usize, OutOfCode> {
+#[inline]
+pub(crate) fn allocate(space: &Lent, len: usize) -> Result<usize, OutOfCode> {
     if refused() {
         return Err(OutOfCode);
     }
-    let base = space.window().start;
     let n = blocks_of(len);
-    let at = if n > BITS {
-        base + fresh_pages(space, len.div_ceil(PAGE))? * PAGE
+    // The page that had room last, or gave some back, nearly always has room.
+    let near = if n <= BITS {
+        in_page(HINT.load(Ordering::Relaxed), n)
     } else {
-        base + small(space, n)?
+        None
     };
-    TAKEN.fetch_add(n * BLOCK, Ordering::Relaxed);
-    Ok(at)
+    let offset = match near {
+        Some(offset) => offset,
+        None => elsewhere(space, n)?,
+    };
+    TAKEN.fetch_add(n.wrapping_mul(BLOCK), Ordering::Relaxed);
+    Ok(space.start.wrapping_add(offset))
 }
 
 /// `n` blocks of a page; offset in the window.
+#[inline]
 fn in_page(page: usize, n: usize) -> Option<usize> {
     let block = chunk(page / BITS)?.used[page % BITS].take(n)?;
-    Some(page * PAGE + block * BLOCK)
+    // The window is not so large that this wraps.
+    Some(
+        page.wrapping_mul(PAGE)
+            .wrapping_add(block.wrapping_mul(BLOCK)),
+    )
 }
 
-fn small(space: &dyn CodeSpace, n: usize) -> Result<usize, OutOfCode> {
-    // The page that had room last, or gave some back, nearly always has room.
-    if let Some(offset) = in_page(HINT.load(Ordering::Relaxed), n) {
-        return Ok(offset);
+/// Room for `n` blocks in another page than that which had some last; offset in the window.
+#[cold]
+#[inline(never)]
+fn elsewhere(space: &Lent, n: usize) -> Result<usize, OutOfCode> {
+    if n <= BITS {
+        small(space, n)
+    } else {
+        Ok(fresh_pages(space, n.div_ceil(BITS))? * PAGE)
     }
+}
+
+fn small(space: &Lent, n: usize) -> Result<usize, OutOfCode> {
     let pages = |index| Some(&chunk(index)?.by_run);
     while let Some(found) = RUNS.find(n, pages) {
         if let Some(offset) = in_page(found.page, n) {
@@ -182,7 +206,7 @@ fn has_room(page: usize) {
 }
 
 /// Whole pages for a large image; the first page.
-fn fresh_pages(space: &dyn CodeSpace, pages: usize) -> Result<usize, OutOfCode> {
+fn fresh_pages(space: &Lent, pages: usize) -> Result<usize, OutOfCode> {
     let first = claim(space, pages)?;
     for page in first..first + pages {
         if commit(space, page, !0).is_err() {
@@ -201,11 +225,11 @@ fn fresh_pages(space: &dyn CodeSpace, pages: usize) -> Result<usize, OutOfCode> 
 }
 
 /// Claim a run of pages that have no memory yet, within one chunk.
-fn claim(space: &dyn CodeSpace, pages: usize) -> Result<usize, OutOfCode> {
+fn claim(space: &Lent, pages: usize) -> Result<usize, OutOfCode> {
     if pages > BITS {
         return Err(OutOfCode);
     }
-    let limit = space.window().len() / PAGE;
+    let limit = (space.end - space.start) / PAGE;
     for index in 0..CHUNKS.min(limit.div_ceil(BITS)) {
         let chunk = chunk_or_new(index).ok_or(OutOfCode)?;
         let beyond = limit - index * BITS;
@@ -236,8 +260,8 @@ fn unclaim(page: usize) {
 
 /// Memory behind a claimed page; `used` are the blocks taken from the start. On failure the claim is given
 /// up.
-fn commit(space: &dyn CodeSpace, page: usize, used: u64) -> Result<(), OutOfCode> {
-    let exec = space.window().start + page * PAGE;
+fn commit(space: &Lent, page: usize, used: u64) -> Result<(), OutOfCode> {
+    let exec = space.start + page * PAGE;
     let (Some(chunk), Some(slots)) = (
         chunk(page / BITS),
         try_box(Slots {
@@ -267,15 +291,15 @@ unsafe fn drop_slots(limbo: *mut Limbo) {
 }
 
 /// Breakpoints over `len` bytes within one page: a stray jump traps.
-fn fill(space: &dyn CodeSpace, exec: usize, len: usize) {
+fn fill(space: &Lent, exec: usize, len: usize) {
     // SAFETY: the page is committed and these blocks are ours alone.
-    unsafe { space.write(exec, len, &mut |bytes| bytes.fill(0xcc)) };
+    unsafe { space.write(exec, len, |bytes| bytes.fill(0xcc)) };
 }
 
 /// Give the room of an image back. No CPU may be able to run it any more.
-pub(crate) fn free(space: &dyn CodeSpace, exec: usize, len: usize) {
+pub(crate) fn free(space: &Lent, exec: usize, len: usize) {
     let n = blocks_of(len);
-    let offset = exec - space.window().start;
+    let offset = exec - space.start;
     let (page, block) = (offset / PAGE, offset % PAGE / BLOCK);
     if n <= BITS {
         fill(space, exec, n * BLOCK);
@@ -286,7 +310,7 @@ pub(crate) fn free(space: &dyn CodeSpace, exec: usize, len: usize) {
         has_room(page);
     } else {
         for page in page..page + len.div_ceil(PAGE) {
-            fill(space, space.window().start + page * PAGE, PAGE);
+            fill(space, space.start + page * PAGE, PAGE);
             if let Some(chunk) = chunk(page / BITS) {
                 chunk.used[page % BITS].give(!0);
             }
@@ -300,7 +324,7 @@ pub(crate) fn free(space: &dyn CodeSpace, exec: usize, len: usize) {
 }
 
 /// Give empty pages back; how many went.
-pub(crate) fn trim(space: &dyn CodeSpace) -> usize {
+pub(crate) fn trim(space: &Lent) -> usize {
     let mut gone = 0;
     for page in 0..TOP.load(Ordering::Acquire) {
         let Some(chunk) = chunk(page / BITS) else {
@@ -310,7 +334,7 @@ pub(crate) fn trim(space: &dyn CodeSpace) -> usize {
         if !chunk.used[page % BITS].close() {
             continue;
         }
-        if !space.decommit(space.window().start + page * PAGE) {
+        if !space.decommit(space.start + page * PAGE) {
             chunk.used[page % BITS].open(0);
             continue;
         }
@@ -325,12 +349,11 @@ pub(crate) fn trim(space: &dyn CodeSpace) -> usize {
 }
 
 /// The page records of an exec address, with its block.
-fn find(space: &dyn CodeSpace, exec: usize) -> Option<(&'static Chunk, usize, usize)> {
-    let window = space.window();
-    if !window.contains(&exec) {
+fn find(space: &Lent, exec: usize) -> Option<(&'static Chunk, usize, usize)> {
+    let offset = exec.wrapping_sub(space.start);
+    if offset >= space.end.wrapping_sub(space.start) {
         return None;
     }
-    let offset = exec - window.start;
     Some((
         chunk(offset / CHUNK)?,
         offset / PAGE % BITS,
@@ -347,7 +370,7 @@ fn each_start(entry: usize, len: usize, mut f: impl FnMut(usize)) {
 }
 
 /// Make an image findable by address. Its room is taken and its bytes are written.
-pub(crate) fn place(space: &dyn CodeSpace, image: *mut Image, entry: usize, len: usize) {
+pub(crate) fn place(space: &Lent, image: *mut Image, entry: usize, len: usize) {
     each_start(entry, len, |at| {
         let Some((chunk, page, block)) = find(space, at) else {
             return;
@@ -361,7 +384,7 @@ pub(crate) fn place(space: &dyn CodeSpace, image: *mut Image, entry: usize, len:
 }
 
 /// Undo [`place`]: readers that enter from now on do not find the image.
-pub(crate) fn unplace(space: &dyn CodeSpace, entry: usize, len: usize) {
+pub(crate) fn unplace(space: &Lent, entry: usize, len: usize) {
     each_start(entry, len, |at| {
         let Some((chunk, page, block)) = find(space, at) else {
             return;
@@ -377,7 +400,7 @@ pub(crate) fn unplace(space: &dyn CodeSpace, entry: usize, len: usize) {
 /// The image whose first block is the last one at or before `exec` in its page. The pointer is good while the
 /// caller is a [`Reader`](crate::limbo::Reader) or knows that the image lives; whether `exec` is within its
 /// length is for the caller to see.
-pub(crate) fn at(space: &dyn CodeSpace, exec: usize) -> *mut Image {
+pub(crate) fn at(space: &Lent, exec: usize) -> *mut Image {
     let Some((chunk, page, block)) = find(space, exec) else {
         return ptr::null_mut();
     };
@@ -394,8 +417,8 @@ pub(crate) fn at(space: &dyn CodeSpace, exec: usize) -> *mut Image {
 
 /// Every image that begins at `from` or above, in address order, as found by a reader; once per image, until
 /// `f` answers `false`.
-pub(crate) fn walk(space: &dyn CodeSpace, from: usize, mut f: impl FnMut(*mut Image) -> bool) {
-    let base = space.window().start;
+pub(crate) fn walk(space: &Lent, from: usize, mut f: impl FnMut(*mut Image) -> bool) {
+    let base = space.start;
     let first = from.saturating_sub(base) / PAGE;
     for page in first..TOP.load(Ordering::Acquire) {
         let Some(chunk) = chunk(page / BITS) else {

@@ -30,7 +30,7 @@ use crate::limbo::Limbo;
 use crate::notes::{self, Field, HoleUse, Notes, Placed, Reference, Section, Waiting};
 use crate::refusal::refused;
 use crate::routine::{Sealed, drop_image, publish};
-use crate::space::{CodeSpace, OutOfCode, PAGE, linked};
+use crate::space::{Lent, OutOfCode, PAGE, linked};
 
 const UNBOUND: u32 = u32::MAX;
 /// Marks offsets in the cold section, until the sections are joined.
@@ -233,15 +233,13 @@ impl Draft {
 
     /// `call` an absolute address within 2 GiB of the code space.
     pub fn call_abs(&mut self, address: impl Absolute) {
-        self.push(0xe8);
-        self.push_u32_raw(0);
+        self.extend(&[0xe8, 0, 0, 0, 0]);
         self.value_reloc(address, 4, 0, 2 | (REL_TO_ABS << 6));
     }
 
     /// `jmp` to an absolute address within 2 GiB of the code space.
     pub fn jmp_abs(&mut self, address: impl Absolute) {
-        self.push(0xe9);
-        self.push_u32_raw(0);
+        self.extend(&[0xe9, 0, 0, 0, 0]);
         self.value_reloc(address, 4, 0, 2 | (REL_TO_ABS << 6));
     }
 
@@ -335,6 +333,12 @@ impl Draft {
 
     /// Finish: bind check, the sections joined, fault table. Panics on a generator's mistake.
     pub(crate) fn finish(&mut self) -> Result<Faults, OutOfCode> {
+        self.complete()
+    }
+
+    /// The same, in its caller's frame.
+    #[inline(always)]
+    fn complete(&mut self) -> Result<Faults, OutOfCode> {
         if self.out_of_memory {
             return Err(OutOfCode);
         }
@@ -411,7 +415,7 @@ impl Draft {
     /// # Errors
     /// As there.
     pub fn seal_in_place(&mut self) -> Result<Sealed, OutOfCode> {
-        let faults = self.finish()?;
+        let faults = self.complete()?;
         let space = linked().ok_or(OutOfCode)?;
         let entry = blocks::allocate(space, self.code.len())?;
         let placed = self.notes.as_deref().map_or(&[][..], |notes| &notes.placed);
@@ -439,43 +443,75 @@ impl Draft {
         if let Some(notes) = self.notes.as_deref_mut()
             && let Some(&target) = notes.labels.get(label as usize)
         {
-            if target != UNBOUND {
-                if (target ^ field.at) & COLD == 0 && field.kind == NEAR {
-                    let value = target as i32 + addend - field.from() as i32;
-                    let at = (field.at & !COLD) as usize;
-                    if store(&mut self.code, at, value.to_le_bytes()) {
-                        return;
-                    }
+            if target != UNBOUND && (target ^ field.at) & COLD == 0 {
+                // Behind, in the section that is being written.
+                let at = field.at & !COLD;
+                let bytes = distance(field, field.at, target, addend);
+                if field.kind == NEAR && store(&mut self.code, at, bytes) {
+                    return;
                 }
-                return self.resolve(field, target, addend);
-            }
-            let reference = Reference {
-                field,
-                target: label | LABEL,
-                addend,
-            };
-            if notes.later.push(reference) {
+            } else if notes.later.has_room() {
+                let noted = notes.later.push(Reference {
+                    field,
+                    target: label | LABEL,
+                    addend,
+                });
+                debug_assert!(noted, "there is room");
                 return;
             }
         }
-        self.out_of_memory = true;
+        self.refer_otherwise(label, field, addend);
+    }
+
+    /// The same where the field is of another kind, or the list is full.
+    #[inline(never)]
+    fn refer_otherwise(&mut self, label: u32, field: Field, addend: i32) {
+        let notes = self.notes.as_deref();
+        match notes.and_then(|notes| notes.labels.get(label as usize)) {
+            Some(&UNBOUND) => self.note(|notes| {
+                let target = label | LABEL;
+                notes.later.push(Reference {
+                    field,
+                    target,
+                    addend,
+                })
+            }),
+            Some(&target) => self.resolve(field, target, addend),
+            None => self.out_of_memory = true,
+        }
     }
 
     /// Fills `field` with a place that is known: now, if that can be.
+    #[inline]
     fn resolve(&mut self, field: Field, target: u32, addend: i32) {
+        let current = if self.in_cold { COLD } else { 0 };
+        // Nearly all fields and their places are in the section that is being written.
+        if ((target ^ current) | (field.at ^ current)) & COLD == 0
+            && field.kind == NEAR
+            && !self.out_of_memory
+        {
+            let bytes = distance(field, field.at, target, addend);
+            if store(&mut self.code, field.at & !COLD, bytes) {
+                return;
+            }
+        }
+        self.resolve_otherwise(field, target, addend);
+    }
+
+    #[inline(never)]
+    fn resolve_otherwise(&mut self, field: Field, target: u32, addend: i32) {
         if self.out_of_memory {
             return;
         }
-        let near = (target ^ field.at) & COLD == 0;
-        if near && field.relation() == RELATIVE {
-            let value = i64::from(target) + i64::from(addend) - i64::from(field.from());
+        if (target ^ field.at) & COLD == 0 && field.relation() == RELATIVE {
             let here = (field.at & COLD != 0) == self.in_cold;
             let code = if here {
                 &mut self.code
             } else {
                 &mut self.other
             };
-            let at = (field.at & !COLD) as usize;
+            let value = i64::from(target) + i64::from(addend) - i64::from(field.from());
+            let at = field.at & !COLD;
             put(code, at, field.size(), value, self.class, self.name);
             return;
         }
@@ -508,7 +544,7 @@ impl Draft {
         while let Some(notes) = self.notes.as_deref_mut()
             && let Some(&waiting) = notes.waiting.get(i)
         {
-            if waiting.global == global && waiting.name == name {
+            if waiting.global == global && same(waiting.name, name) {
                 notes.waiting.swap_remove(i);
                 self.resolve(waiting.field, here, waiting.addend);
             } else {
@@ -528,9 +564,9 @@ impl Draft {
     }
 
     /// Where global label `name` is bound.
-    fn global(&self, name: &str) -> Option<u32> {
+    fn global(&self, name: &'static str) -> Option<u32> {
         let globals = &self.notes.as_deref()?.globals;
-        globals.iter().find(|g| g.0 == name).map(|g| g.1)
+        globals.iter().find(|g| same(g.0, name)).map(|g| g.1)
     }
 
     fn note_hole(&mut self, hole: HoleUse) {
@@ -671,7 +707,7 @@ impl Draft {
     ) {
         let field = self.field(field, from, kind);
         let notes = self.notes.as_deref();
-        let bound = notes.and_then(|notes| notes.locals.iter().rev().find(|l| l.0 == name));
+        let bound = notes.and_then(|notes| notes.locals.iter().rev().find(|l| same(l.0, name)));
         let Some(&(_, target)) = bound else {
             assert!(
                 self.out_of_memory,
@@ -733,7 +769,7 @@ impl Draft {
             // A displacement or an address, as it stands.
             _ => put(
                 &mut self.code,
-                (field.at & !COLD) as usize,
+                field.at & !COLD,
                 field.size(),
                 target,
                 self.class,
@@ -746,9 +782,8 @@ impl Draft {
 /// Where what was written at `at` stands when `behind` bytes are in front of the cold section.
 #[inline(always)]
 fn joined(at: u32, behind: u32) -> u32 {
-    // All ones for the cold section.
-    let cold = ((at & COLD) >> COLD.trailing_zeros()).wrapping_neg();
-    (at & !COLD).wrapping_add(behind & cold)
+    let moved = at.wrapping_add(behind.wrapping_sub(COLD));
+    if at & COLD == 0 { at } else { moved }
 }
 
 /// Fills the fields of `code` that waited until all was written.
@@ -760,29 +795,30 @@ fn fill_in(
     name: Name,
 ) -> Result<(), OutOfCode> {
     let mut bound = notes.waiting.is_empty();
+    let labels = &notes.labels[..];
     for reference in notes.later.iter() {
         let Reference { field, target, .. } = *reference;
         let target = if target & LABEL == 0 {
             target
         } else {
-            notes.labels[(target & !LABEL) as usize]
+            labels[(target & !LABEL) as usize]
         };
         if target == UNBOUND {
             bound = false;
             continue;
         }
         let [at, target] = [field.at, target].map(|at| joined(at, behind));
+        // Nearly all. Places are far apart by less than such a field holds.
+        if field.kind == NEAR {
+            let filled = store(code, at, distance(field, at, target, reference.addend));
+            debug_assert!(filled, "{} {name}: a field outside the code", class.name);
+            continue;
+        }
         let value = i64::from(target) + i64::from(reference.addend);
         match field.relation() {
-            // Nearly all. Places are far apart by less than such a field holds.
-            _ if field.kind == NEAR => {
-                let value = value as i32 - at as i32 - i32::from(field.gap);
-                let filled = store(code, at as usize, value.to_le_bytes());
-                debug_assert!(filled, "{} {name}: a field outside the code", class.name);
-            }
             RELATIVE => {
                 let value = value - i64::from(at) - i64::from(field.gap);
-                put(code, at as usize, field.size(), value, class, name);
+                put(code, at, field.size(), value, class, name);
             }
             ABS_TO_REL => {
                 let placed = Placed {
@@ -806,9 +842,17 @@ fn fill_in(
     Ok(())
 }
 
+/// The contents of a field of kind `NEAR` at `at` for the place `target`.
+#[inline(always)]
+fn distance(field: Field, at: u32, target: u32, addend: i32) -> [u8; 4] {
+    let from = at.wrapping_add(field.gap.into());
+    let value = target.wrapping_add_signed(addend).wrapping_sub(from);
+    value.to_le_bytes()
+}
+
 /// Store `value` into a field of `size` bytes, which must hold it.
 #[inline]
-pub(crate) fn put(code: &mut [u8], at: usize, size: usize, value: i64, class: &Class, name: Name) {
+pub(crate) fn put(code: &mut [u8], at: u32, size: usize, value: i64, class: &Class, name: Name) {
     // Nearly all fields have four bytes. With its length known each is one store.
     if size == 4
         && let Ok(value) = i32::try_from(value)
@@ -820,7 +864,7 @@ pub(crate) fn put(code: &mut [u8], at: usize, size: usize, value: i64, class: &C
 }
 
 #[inline(never)]
-fn put_other(code: &mut [u8], at: usize, size: usize, value: i64, class: &Class, name: Name) {
+fn put_other(code: &mut [u8], at: u32, size: usize, value: i64, class: &Class, name: Name) {
     let fits = match size {
         4 => false,
         1 => i8::try_from(value).is_ok_and(|value| store(code, at, value.to_le_bytes())),
@@ -836,9 +880,24 @@ fn put_other(code: &mut [u8], at: usize, size: usize, value: i64, class: &Class,
 
 /// Whether there is such a field, which then holds `bytes`.
 #[inline(always)]
-fn store<const N: usize>(code: &mut [u8], at: usize, bytes: [u8; N]) -> bool {
-    let field = code.get_mut(at..).and_then(|rest| rest.first_chunk_mut());
-    field.map(|field| *field = bytes).is_some()
+fn store<const N: usize>(code: &mut [u8], at: u32, bytes: [u8; N]) -> bool {
+    let there = (at as usize).wrapping_add(N) <= code.len();
+    if there {
+        // SAFETY: so many bytes of the code are there.
+        unsafe {
+            code.as_mut_ptr()
+                .add(at as usize)
+                .cast::<[u8; N]>()
+                .write(bytes)
+        };
+    }
+    there
+}
+
+/// Whether two labels have one name. Nearly always it is the same text in memory, or they differ at once.
+#[inline(always)]
+fn same(one: &'static str, other: &'static str) -> bool {
+    one.len() == other.len() && (one.as_ptr() == other.as_ptr() || one.bytes().eq(other.bytes()))
 }
 
 /// Fill in a field that waited for the final address.
@@ -849,27 +908,30 @@ pub(crate) fn apply(code: &mut [u8], placed: &Placed, entry: usize, class: &Clas
     } else {
         placed.value.wrapping_add(entry as i64)
     };
-    put(
-        code,
-        placed.at as usize,
-        placed.size as usize,
-        value,
-        class,
-        name,
-    );
+    put(code, placed.at, placed.size as usize, value, class, name);
 }
 
-/// Copy finished code to its place through the alias, page by page.
-pub(crate) fn write(space: &dyn CodeSpace, entry: usize, code: &[u8]) {
-    let mut at = entry;
-    let mut rest = code;
-    while !rest.is_empty() {
-        let (now, later) = rest.split_at(rest.len().min(PAGE - at % PAGE));
-        // SAFETY: `entry..entry + len` was just allocated, so its pages are committed and the bytes are ours
-        // alone.
-        unsafe { space.write(at, now.len(), &mut |bytes| bytes.copy_from_slice(now)) };
-        at += now.len();
-        rest = later;
+/// Copy finished code to its place through the alias.
+#[inline]
+pub(crate) fn write(space: &Lent, entry: usize, code: &[u8]) {
+    if code.len() > PAGE {
+        return write_pages(space, entry, code);
+    }
+    // SAFETY: `entry..entry + len` was just allocated, within one page, so it is committed and the bytes are
+    // ours alone.
+    unsafe { space.write(entry, code.len(), |bytes| bytes.copy_from_slice(code)) };
+}
+
+/// The same page by page.
+#[cold]
+fn write_pages(space: &Lent, entry: usize, code: &[u8]) {
+    for (n, page) in code.chunks(PAGE).enumerate() {
+        // SAFETY: as in `write`; images that are larger than a page begin with one.
+        unsafe {
+            space.write(entry + n * PAGE, page.len(), |bytes| {
+                bytes.copy_from_slice(page)
+            })
+        };
     }
 }
 
@@ -883,14 +945,15 @@ pub(crate) struct Origin {
 }
 
 /// Make the record of written code and publish it.
+#[inline(always)]
 pub(crate) fn record(
-    space: &dyn CodeSpace,
+    space: &Lent,
     entry: usize,
     len: usize,
     origin: Origin,
     faults: Faults,
 ) -> Result<Sealed, OutOfCode> {
-    let image: Option<Box<Image>> = blocks::try_box(Image {
+    let image = blocks::try_box_with(|| Image {
         limbo: Limbo::new(drop_image),
         entry,
         len: len as u32,

@@ -11,7 +11,7 @@ use core::ops::{Deref, DerefMut, Range};
 use core::ptr::{self, NonNull};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::space::{CodeSpace, PAGE};
+use crate::space::{CodeSpace, Opened, PAGE};
 
 /// Size of the host's window, in bytes.
 const WINDOW: usize = 16 << 20;
@@ -54,11 +54,13 @@ unsafe impl CodeSpace for HostSpace {
     fn decommit(&self, _exec: usize) -> bool {
         true
     }
-    unsafe fn write(&self, exec: usize, len: usize, write: &mut dyn FnMut(&mut [u8])) {
-        let start = ptr::with_exposed_provenance_mut(exec - self.exec + self.alias);
-        // SAFETY: the other mapping of bytes that are the caller's alone.
-        write(unsafe { core::slice::from_raw_parts_mut(start, len) });
+    unsafe fn open(&self, exec: usize, _len: usize) -> Opened {
+        Opened {
+            at: ptr::with_exposed_provenance_mut(exec - self.exec + self.alias),
+            keys: [0; 2],
+        }
     }
+    unsafe fn close(&self, _opened: Opened) {}
     fn serialize(&self) {}
     fn retire(&self, f: fn(usize), arg: usize) {
         let mut retired = lock(&self.retired);

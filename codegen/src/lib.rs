@@ -50,5 +50,5 @@ pub use listing::{disassemble, disassemble_bytes};
 pub use notes::trim;
 pub use registry::{Stats, fixup, for_each, for_each_from, image_at, slack, stats};
 pub use routine::{Routine, Sealed};
-pub use space::{BLOCK, CodeSpace, OutOfCode, PAGE, link};
+pub use space::{BLOCK, CodeSpace, Opened, OutOfCode, PAGE, link};
 pub use template::Template;

@@ -198,6 +198,11 @@ impl Section {
         unsafe { Vec::from_raw_parts(start, len, capacity) }
     }
 
+    #[cold]
+    fn free(&mut self) {
+        drop(self.leave());
+    }
+
     pub fn truncate(&mut self, len: usize) {
         if len < self.len() {
             // SAFETY: not beyond what is there.
@@ -222,8 +227,12 @@ impl DerefMut for Section {
 }
 
 impl Drop for Section {
+    #[inline]
     fn drop(&mut self) {
-        drop(self.leave());
+        // Most have none: a draft keeps its sections' memory for the next one.
+        if self.capacity() != 0 {
+            self.free();
+        }
     }
 }
 
@@ -233,6 +242,12 @@ pub(crate) struct List<T>(Vec<T>);
 impl<T> List<T> {
     const fn new() -> Self {
         List(Vec::new())
+    }
+
+    /// Whether another element fits without the heap.
+    #[inline(always)]
+    pub fn has_room(&self) -> bool {
+        self.0.len() != self.0.capacity()
     }
 
     /// Appends. False, and no change, when the heap is empty.

@@ -63,16 +63,17 @@ impl PageMap {
 /// The lowest run of `n` zero bits (1 to 64), as a mask.
 pub(crate) fn run_of_zeros(word: u64, n: usize) -> Option<u64> {
     let mut free = !word;
-    let mut have = 1;
+    let mut have = 1usize;
+    // The starts of so many free blocks are left. None of the numbers wraps.
     while have < n {
-        let step = (n - have).min(have);
-        free &= free >> step;
-        have += step;
+        let step = n.wrapping_sub(have).min(have);
+        free &= free.wrapping_shr(step as u32);
+        have = have.wrapping_add(step);
     }
     if free == 0 {
         return None;
     }
-    Some(run(n) << free.trailing_zeros())
+    Some(run(n).wrapping_shl(free.trailing_zeros()))
 }
 
 /// The length of the longest run of zero bits.
@@ -97,7 +98,8 @@ fn longest_run_of_zeros(word: u64) -> usize {
 
 /// The lowest `n` bits (1 to 64).
 pub(crate) fn run(n: usize) -> u64 {
-    !0 >> (64 - n)
+    debug_assert!((1..=64).contains(&n));
+    (!0u64).wrapping_shr((n as u32).wrapping_neg())
 }
 
 #[cfg(all(test, not(loom)))]

@@ -196,7 +196,8 @@ impl<F> fmt::Debug for Routine<F> {
 }
 
 /// Count the image in and make it findable. Its bytes are written.
-pub(crate) fn publish(space: &dyn crate::CodeSpace, image: Box<Image>, began: u64) -> Sealed {
+#[inline(always)]
+pub(crate) fn publish(space: &space::Lent, image: Box<Image>, began: u64) -> Sealed {
     let (entry, len) = (image.entry, image.len as usize);
     image.class.count_in(began);
     MADE.fetch_add(1, Ordering::Relaxed);

@@ -29,7 +29,7 @@ use crate::image::{Class, Fault, Faults, Name, now};
 use crate::notes::{HoleUse, Placed};
 use crate::refusal::refused;
 use crate::routine::Sealed;
-use crate::space::{OutOfCode, PAGE, linked};
+use crate::space::{Lent, OutOfCode, PAGE, linked};
 
 impl Absolute for Hole {
     /// As a target of `call extern`, `jmp extern`, [`Draft::call_abs`], [`Draft::jmp_abs`].
@@ -48,20 +48,171 @@ impl Draft {
     }
 }
 
-#[cold]
-fn out_of_reach(class: &Class, name: Name, field: &HoleUse, value: i64) -> ! {
-    panic!(
-        "{} {name}: {value:#x} is out of the reach of hole {}",
-        class.name, field.hole
-    )
+/// A field of four bytes that a value fills, together with a number that is known.
+struct Spot {
+    at: u32,
+    /// Of the value; not used where none is.
+    hole: u32,
+    addend: i64,
+}
+
+/// Many fields of four bytes that get one value, each with its own number added.
+struct Same {
+    hole: u32,
+    /// The lowest value that all of them hold, and how far above it the highest is.
+    lowest: i64,
+    span: u64,
+    /// Where each is, and its number.
+    spots: Box<[(u32, i32)]>,
+}
+
+/// So many fields are many.
+const MANY: usize = 4;
+
+impl Same {
+    /// The fields of `hole` among `all`, which are so many.
+    fn new(hole: u8, all: &[HoleUse]) -> Option<Same> {
+        let these = all.iter().filter(|u| is_plain(u) && u.hole == hole);
+        let (mut least, mut most) = (0, 0);
+        for field in these.clone() {
+            least = i64::from(field.addend).min(least);
+            most = i64::from(field.addend).max(most);
+        }
+        let lowest = i64::from(i32::MIN) - least;
+        Some(Same {
+            hole: hole.into(),
+            lowest,
+            span: (i64::from(i32::MAX) - most - lowest) as u64,
+            spots: list(these.map(|u| (u.at, u.addend)))?,
+        })
+    }
+}
+
+/// A list; None when the heap is empty.
+fn list<T>(items: impl Iterator<Item = T> + Clone) -> Option<Box<[T]>> {
+    let mut list = Vec::new();
+    if refused() || list.try_reserve_exact(items.clone().count()).is_err() {
+        return None;
+    }
+    list.extend(items);
+    Some(list.into_boxed_slice())
+}
+
+/// Whether the field is one of four bytes that gets the value itself.
+fn is_plain(field: &HoleUse) -> bool {
+    field.size == 4 && !field.branch
 }
 
 /// The assembled form. Kept for ever once published.
 struct Assembled {
     code: Box<[u8]>,
+    same: Box<[Same]>,
+    /// They get the value itself,
+    plain: Box<[Spot]>,
+    /// its distance from the entry,
+    near: Box<[Spot]>,
+    /// and the distance of what is known from the entry.
+    fixed: Box<[Spot]>,
+    /// Other fields, which few templates have.
+    wide: Box<[HoleUse]>,
     placed: Box<[Placed]>,
-    holes: Box<[HoleUse]>,
     faults: Box<[Fault]>,
+}
+
+impl Assembled {
+    /// None when the heap is empty.
+    fn new(
+        code: &[u8],
+        holes: &[HoleUse],
+        placed: &[Placed],
+        faults: &[Fault],
+    ) -> Option<Assembled> {
+        let of_hole = |u: &HoleUse| Spot {
+            at: u.at,
+            hole: u.hole.into(),
+            addend: i64::from(u.addend) - if u.branch { i64::from(u.from) } else { 0 },
+        };
+        let of_place = |placed: &Placed| Spot {
+            at: placed.at,
+            hole: 0,
+            addend: placed.value,
+        };
+        let is_near = |placed: &&Placed| placed.size == 4 && placed.subtract;
+        let is_branch = |u: &&HoleUse| u.size == 4 && u.branch;
+        let mut fields = [0; MAX_HOLES as usize];
+        for field in holes.iter().filter(|u| is_plain(u)) {
+            fields[usize::from(field.hole)] += 1;
+        }
+        let mut many = Vec::new();
+        let count = fields.iter().filter(|fields| **fields >= MANY).count();
+        if refused() || many.try_reserve_exact(count).is_err() {
+            return None;
+        }
+        for (hole, _) in (0..).zip(&fields).filter(|(_, fields)| **fields >= MANY) {
+            many.push(Same::new(hole, holes)?);
+        }
+        let is_alone = |u: &&HoleUse| is_plain(u) && fields[usize::from(u.hole)] < MANY;
+        Some(Assembled {
+            code: list(code.iter().copied())?,
+            same: many.into_boxed_slice(),
+            plain: list(holes.iter().filter(is_alone).map(of_hole))?,
+            near: list(holes.iter().filter(is_branch).map(of_hole))?,
+            fixed: list(placed.iter().filter(is_near).map(of_place))?,
+            wide: list(holes.iter().filter(|u| u.size != 4).copied())?,
+            placed: list(placed.iter().filter(|p| !is_near(p)).copied())?,
+            faults: list(faults.iter().copied())?,
+        })
+    }
+
+    /// The code, with `values` in its fields, to run at `entry`. False: a value is out of its field's reach.
+    ///
+    /// # Safety
+    /// There is a value for each hole.
+    #[inline(always)]
+    unsafe fn fill(&self, code: &mut [u8], entry: i64, values: *const i64) -> bool {
+        code.copy_from_slice(&self.code);
+        let start = code.as_mut_ptr();
+        let mut beyond = 0;
+        // SAFETY: `code` is as long as the template's, or copying panics; `assembled` saw that the fields lie
+        // within, and that their holes are the template's.
+        unsafe {
+            let value = |spot: &Spot| (*values.add(spot.hole as usize)).wrapping_add(spot.addend);
+            let mut put = |spot: &Spot, value: i64| {
+                beyond |= value ^ i64::from(value as i32);
+                start
+                    .add(spot.at as usize)
+                    .cast::<i32>()
+                    .write_unaligned(value as i32);
+            };
+            for same in &self.same {
+                let value = *values.add(same.hole as usize);
+                if value.wrapping_sub(same.lowest) as u64 > same.span {
+                    return false;
+                }
+                for &(at, addend) in &same.spots {
+                    start
+                        .add(at as usize)
+                        .cast::<i32>()
+                        .write_unaligned((value as i32).wrapping_add(addend));
+                }
+            }
+            self.plain.iter().for_each(|spot| put(spot, value(spot)));
+            self.near
+                .iter()
+                .for_each(|spot| put(spot, value(spot).wrapping_sub(entry)));
+            self.fixed
+                .iter()
+                .for_each(|spot| put(spot, spot.addend.wrapping_sub(entry)));
+            for field in &self.wide {
+                let value = *values.add(field.hole as usize);
+                start
+                    .add(field.at as usize)
+                    .cast::<i64>()
+                    .write_unaligned(value.wrapping_add(i64::from(field.addend)));
+            }
+        }
+        beyond == 0
+    }
 }
 
 /// The function that emits the code of a template.
@@ -131,21 +282,23 @@ impl<const N: usize> Template<N> {
                 self.class.name
             );
         }
-        let inside = |u: &HoleUse| u.at as usize + usize::from(u.size) <= draft.code.len();
+        let len = draft.code.len();
+        let inside = |at: u32, size: u8| at as usize + usize::from(size) <= len;
         assert!(
-            holes.iter().all(inside),
+            holes.iter().all(|u| inside(u.at, u.size))
+                && placed.iter().all(|p| inside(p.at, p.size)),
             "{}: a hole outside the code",
             self.class.name
         );
-        let new = Box::into_raw(
-            blocks::try_box(Assembled {
-                code: Box::from(&*draft.code),
-                placed: Box::from(placed),
-                holes: Box::from(holes),
-                faults: faults.as_slice().into(),
-            })
-            .ok_or(OutOfCode)?,
+        assert!(
+            holes.iter().all(|u| usize::from(u.hole) < N),
+            "{}: a hole that the template has not",
+            self.class.name
         );
+        let new = Assembled::new(&draft.code, holes, placed, faults.as_slice())
+            .and_then(blocks::try_box)
+            .map(Box::into_raw)
+            .ok_or(OutOfCode)?;
         match self.assembled.compare_exchange(
             ptr::null_mut(),
             new,
@@ -183,41 +336,13 @@ impl<const N: usize> Template<N> {
         let space = linked().ok_or(OutOfCode)?;
         let len = template.code.len();
         let entry = blocks::allocate(space, len)?;
-        let fill = |code: &mut [u8]| {
-            code.copy_from_slice(&template.code);
-            for placed in &template.placed {
-                apply(code, placed, entry, self.class, name);
-            }
-            for field in &template.holes {
-                let mut value = values[field.hole as usize].wrapping_add(i64::from(field.addend));
-                if field.branch {
-                    value = value.wrapping_sub((entry as i64).wrapping_add(i64::from(field.from)));
-                }
-                // SAFETY: `assembled` saw that the field lies within the code.
-                let at = unsafe { code.as_mut_ptr().add(field.at as usize) };
-                if field.size == 8 {
-                    // SAFETY: as above.
-                    unsafe { at.cast::<i64>().write_unaligned(value) };
-                } else if let Ok(value) = i32::try_from(value) {
-                    // SAFETY: as above.
-                    unsafe { at.cast::<i32>().write_unaligned(value) };
-                } else {
-                    out_of_reach(self.class, name, field, value);
-                }
-            }
-        };
         if len <= PAGE {
+            let fill = |code: &mut [u8]| self.fill(template, code, entry, values, name);
             // SAFETY: allocated just now within one committed page, and nobody else's.
-            unsafe { space.write(entry, len, &mut |code| fill(code)) };
-        } else {
-            let mut code = Vec::new();
-            if refused() || code.try_reserve_exact(len).is_err() {
-                blocks::free(space, entry, len);
-                return Err(OutOfCode);
-            }
-            code.resize(len, 0);
-            fill(&mut code);
-            write(space, entry, &code);
+            unsafe { space.write(entry, len, fill) };
+        } else if !self.write_pages(space, template, entry, values, name) {
+            blocks::free(space, entry, len);
+            return Err(OutOfCode);
         }
         let faults = if template.faults.is_empty() {
             Faults::None
@@ -231,6 +356,55 @@ impl<const N: usize> Template<N> {
             began,
         };
         record(space, entry, len, origin, faults)
+    }
+
+    /// Makes `code`, which is as long as the template's, the routine at `entry`.
+    #[inline(always)]
+    fn fill(
+        &self,
+        template: &Assembled,
+        code: &mut [u8],
+        entry: usize,
+        values: &[i64; N],
+        name: Name,
+    ) {
+        // SAFETY: the array has a value for each hole, and a copy of another length panics.
+        let fits = unsafe { template.fill(code, entry as i64, values.as_ptr()) };
+        if !fits {
+            self.out_of_reach(name, entry, values);
+        }
+        for placed in &template.placed {
+            apply(code, placed, entry, self.class, name);
+        }
+    }
+
+    /// A routine that is larger than a page is made beside its place. False when the heap is empty.
+    #[cold]
+    fn write_pages(
+        &self,
+        space: &Lent,
+        template: &Assembled,
+        entry: usize,
+        values: &[i64; N],
+        name: Name,
+    ) -> bool {
+        let len = template.code.len();
+        let mut code = Vec::new();
+        if refused() || code.try_reserve_exact(len).is_err() {
+            return false;
+        }
+        code.resize(len, 0);
+        self.fill(template, &mut code, entry, values, name);
+        write(space, entry, &code);
+        true
+    }
+
+    #[cold]
+    fn out_of_reach(&self, name: Name, entry: usize, values: &[i64; N]) -> ! {
+        panic!(
+            "{} {name}: one of {values:x?} is out of the reach of its hole, from {entry:#x}",
+            self.class.name
+        )
     }
 
     /// The same routine generated directly, for comparison and for values that choose other code.

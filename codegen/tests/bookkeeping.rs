@@ -1,6 +1,8 @@
 //! Everything but running the code, over ordinary memory: what Miri can look at.
 
-use codegen::{BLOCK, Class, CodeSpace, Draft, Hole, OutOfCode, PAGE, Sealed, Template, dynasm};
+use codegen::{
+    BLOCK, Class, CodeSpace, Draft, Hole, Opened, OutOfCode, PAGE, Sealed, Template, dynasm,
+};
 use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -28,11 +30,13 @@ unsafe impl CodeSpace for Heap {
         COMMITTED.fetch_sub(1, Ordering::Relaxed);
         true
     }
-    unsafe fn write(&self, exec: usize, len: usize, write: &mut dyn FnMut(&mut [u8])) {
-        let start = std::ptr::with_exposed_provenance_mut(exec);
-        // SAFETY: bytes of the memory that are the caller's alone.
-        write(unsafe { std::slice::from_raw_parts_mut(start, len) });
+    unsafe fn open(&self, exec: usize, _len: usize) -> Opened {
+        Opened {
+            at: std::ptr::with_exposed_provenance_mut(exec),
+            keys: [0; 2],
+        }
     }
+    unsafe fn close(&self, _opened: Opened) {}
     fn serialize(&self) {}
     fn retire(&self, f: fn(usize), arg: usize) {
         f(arg);

@@ -60,6 +60,8 @@ pub struct Cpu {
     pub tss: UnsafeCell<Tss>,
     /// Segment descriptors.
     pub(crate) gdt: UnsafeCell<[u64; GDT_WORDS]>,
+    /// Where this CPU writes what is read-only.
+    pub(crate) patch: Patch,
 }
 
 // SAFETY: everything but `tss` and `gdt` is atomic; those two are written only by their own CPU with
@@ -118,6 +120,7 @@ impl Cpu {
             sysret: AtomicUsize::new(0),
             tss: UnsafeCell::new(Tss::new()),
             gdt: UnsafeCell::new([0; GDT_WORDS]),
+            patch: Patch::new(),
         }
     }
 
@@ -219,6 +222,29 @@ impl StackBase {
 }
 
 const _: () = assert!(StackBase::SIZE == 64);
+
+/// One processor's window for writing what is read-only.
+pub(crate) struct Patch {
+    /// The words of its leaf table.
+    pub leaves: AtomicPtr<AtomicU64>,
+    /// The first address that they map.
+    pub base: AtomicUsize,
+    /// Where it opens next: a number that nobody else knows.
+    pub place: AtomicU64,
+    /// The rights of a page of data.
+    pub flags: AtomicU64,
+}
+
+impl Patch {
+    pub const fn new() -> Patch {
+        Patch {
+            leaves: AtomicPtr::new(core::ptr::null_mut()),
+            base: AtomicUsize::new(0),
+            place: AtomicU64::new(0),
+            flags: AtomicU64::new(0),
+        }
+    }
+}
 
 /// The running CPU. Meaningful only while interrupts are off, or as a hint.
 #[inline(always)]

@@ -3,7 +3,8 @@
 //! *Interface*: [`kernel_root`] for `vm` to copy the upper half from; [`phys_to_virt`], [`window`],
 //! [`machine_stack`]. The upper half has two root entries ([`root_slots`]), shared by every address space and
 //! never changed; below them `vm` extends [`abi::layout::CODE`], `STACKS` and `MMIO` in place. Read-only
-//! pages and generated code are written by [`patch`] alone. `maps.rs` builds the tables at boot.
+//! pages and generated code are written at what [`open_patch`] opens alone. `maps.rs` builds the tables at
+//! boot.
 //! Source: docs/architecture.md, "Addresses".
 
 use abi::layout::{GATE, PAGE, PHYS_MAP, STACK_SLOT, STACKS, STACKS_LEN, WINDOW, WINDOW_LEN};
@@ -245,9 +246,31 @@ pub fn guards() -> Guards {
     }
 }
 
+/// A page that is open for one processor to write it.
+pub struct OpenPatch {
+    /// Where the page is writable.
+    pub at: *mut u8,
+    /// The word that maps it there.
+    pub word: *const AtomicU64,
+    /// The state from [`crate::cpu::irq_save`].
+    pub interrupts: usize,
+}
+
 /// On a host there are no page tables to open.
+///
+/// # Safety
+/// There is no machine, and it panics.
 #[cfg(not(target_os = "none"))]
-pub fn patch<R>(_page: usize, _write: impl FnOnce(*mut u8) -> R) -> R {
+pub unsafe fn open_patch(_page: usize) -> OpenPatch {
+    unreachable!("no machine")
+}
+
+/// As [`open_patch`].
+///
+/// # Safety
+/// As there.
+#[cfg(not(target_os = "none"))]
+pub unsafe fn close_patch(_open: OpenPatch) {
     unreachable!("no machine")
 }
 
@@ -257,7 +280,6 @@ mod bare {
     use crate::{cpu, features};
     use abi::layout::{PATCH_LEN, PATCHES};
     use core::arch::asm;
-    use core::sync::atomic::AtomicPtr;
 
     unsafe extern "C" {
         static __image_start: [u8; 0];
@@ -300,41 +322,28 @@ mod bare {
         }
     }
 
-    /// One processor's window for writing what is read-only.
-    struct Patch {
-        /// The words of its leaf table.
-        leaves: AtomicPtr<AtomicU64>,
-        /// Where it opens next: a number that nobody else knows.
-        place: AtomicU64,
-        /// The rights of a page of data.
-        flags: AtomicU64,
-    }
-
-    static PATCH: [Patch; cpu::MAX_CPUS] = [const {
-        Patch {
-            leaves: AtomicPtr::new(core::ptr::null_mut()),
-            place: AtomicU64::new(0),
-            flags: AtomicU64::new(0),
-        }
-    }; cpu::MAX_CPUS];
-
     /// The window of CPU number `cpu`: the words of its leaf table, where it opens first, and the rights
     /// there.
     pub(crate) fn set_patch(cpu: usize, leaves: *mut AtomicU64, place: u64, flags: u64) {
-        PATCH[cpu].leaves.store(leaves, Ordering::Relaxed);
-        PATCH[cpu].place.store(place, Ordering::Relaxed);
-        PATCH[cpu].flags.store(flags, Ordering::Relaxed);
+        let own = &cpu::cpu(cpu).patch;
+        own.leaves.store(leaves, Ordering::Relaxed);
+        own.base.store(PATCHES + cpu * PATCH_LEN, Ordering::Relaxed);
+        own.place.store(place, Ordering::Relaxed);
+        own.flags.store(flags, Ordering::Relaxed);
     }
 
-    /// Lets `write` write the page at physical `page`, which nothing else maps with the right to write: it is
-    /// given an address at which the page is writable meanwhile, on this processor, at another place each
-    /// time. Interrupts are off in `write`, which is short.
-    pub fn patch<R>(page: usize, write: impl FnOnce(*mut u8) -> R) -> R {
+    /// Opens the page at physical `page`, which nothing else maps with the right to write, for this
+    /// processor, at another place each time.
+    ///
+    /// # Safety
+    /// The caller may write the page, which stays where it is, and closes it soon: interrupts are off until
+    /// then. It opens no other one meanwhile.
+    #[inline]
+    pub unsafe fn open_patch(page: usize) -> OpenPatch {
         const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
         // Bound: the writing of at most one page: a copy, a fill, or the fields of a template.
-        let state = cpu::irq_save();
-        let number = cpu::this_cpu().number();
-        let own = &PATCH[number];
+        let interrupts = cpu::irq_save();
+        let own = &cpu::this_cpu().patch;
         // Only this processor changes it, with interrupts off.
         let place = own.place.load(Ordering::Relaxed);
         own.place
@@ -344,13 +353,38 @@ mod bare {
         let word = unsafe { &*own.leaves.load(Ordering::Relaxed).add(slot) };
         let flags = own.flags.load(Ordering::Relaxed);
         word.store(page as u64 | flags, Ordering::Relaxed);
-        let at = PATCHES + number * PATCH_LEN + slot * PAGE;
-        let result = write(at as *mut u8);
-        word.store(0, Ordering::Relaxed);
+        let at = own.base.load(Ordering::Relaxed).wrapping_add(slot * PAGE);
+        OpenPatch {
+            at: at as *mut u8,
+            word,
+            interrupts,
+        }
+    }
+
+    /// Closes what [`open_patch`] opened.
+    ///
+    /// # Safety
+    /// It did just now, on this processor, and the caller writes there no more.
+    #[inline]
+    pub unsafe fn close_patch(open: OpenPatch) {
+        // SAFETY: a word of the table that `build` made.
+        unsafe { (*open.word).store(0, Ordering::Relaxed) };
         // SAFETY: forgetting is always allowed. Nobody else has looked at this address.
-        unsafe { asm!("invlpg [{}]", in(reg) at, options(nostack, preserves_flags)) };
-        cpu::irq_restore(state);
-        result
+        unsafe { asm!("invlpg [{}]", in(reg) open.at, options(nostack, preserves_flags)) };
+        cpu::irq_restore(open.interrupts);
+    }
+
+    /// Lets `write` write the page at physical `page`, which nothing else maps with the right to write: it is
+    /// given an address at which the page is writable meanwhile, on this processor, at another place each
+    /// time. Interrupts are off in `write`, which is short.
+    pub fn patch<R>(page: usize, write: impl FnOnce(*mut u8) -> R) -> R {
+        // SAFETY: `write` is over when it is closed.
+        unsafe {
+            let open = open_patch(page);
+            let result = write(open.at);
+            close_patch(open);
+            result
+        }
     }
 
     /// The bit of EFER that turns no-execute on, where the processor has it.

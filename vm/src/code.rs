@@ -4,19 +4,21 @@
 //! *Interface*: `link` at boot lends it to `codegen`, which decides what lies where. A frame of code is taken
 //! out of `PHYS_MAP` and `WINDOW` (`kernel::hide`) before it is executable, and comes back when it is not any
 //! more. It is written through a window of one page, which one CPU opens for itself at a place that changes
-//! each time (`machine::paging::patch`). A page that was taken back may still be translated by some CPU;
+//! each time (`machine::paging::open_patch`). A page that was taken back may still be translated by some CPU;
 //! before memory is put behind any page again, all CPUs forget.
 //!
 //! Progress: lock-free, but adding memory for a page sleeps until the other CPUs have flushed their TLBs.
 
 use crate::frame;
 use crate::kernel;
-use crate::table::{ADDRESS, KERNEL_TEXT, PRESENT, frame_of};
+use crate::table::{ADDRESS, ENTRIES, KERNEL_TEXT, PRESENT, SPAN, frame_of, index};
 use crate::tlb;
 use abi::layout::{CODE, CODE_LEN, PAGE};
-use codegen::CodeSpace;
+use codegen::{CodeSpace, Opened};
 use core::ops::Range;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use machine::paging::{self, OpenPatch};
 
 pub(crate) struct Space;
 
@@ -24,6 +26,22 @@ pub(crate) struct Space;
 pub(crate) static SPACE: Space = Space;
 
 static PAGES: AtomicUsize = AtomicUsize::new(0);
+
+/// The leaf tables of the region, each known when the first page that it maps has got memory. They stay for
+/// ever.
+static LEAVES: [AtomicPtr<[AtomicU64; ENTRIES]>; CODE_LEN / SPAN] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; CODE_LEN / SPAN];
+
+/// The word that maps the page of `exec`, if there has been memory for it.
+#[inline]
+fn leaf(exec: usize) -> Option<&'static AtomicU64> {
+    let table = LEAVES
+        .get(exec.wrapping_sub(CODE) / SPAN)?
+        .load(Ordering::Acquire);
+    // SAFETY: null, or a table of the kernel's, which stays.
+    let table = unsafe { table.as_ref() }?;
+    Some(&table[index(exec, 1)])
+}
 
 /// Where in the region code begins, in bytes: drawn by lot, in the first quarter.
 static FIRST: AtomicUsize = AtomicUsize::new(0);
@@ -48,7 +66,7 @@ pub fn committed() -> usize {
 }
 
 // SAFETY: the window is constant; a committed page owns its frame until it is decommitted, is mapped without
-// the right to write, and its frame is mapped nowhere else but by `patch`, which shows it while it is
+// the right to write, and its frame is mapped nowhere else but by `open`, which shows it while it is
 // written; `retire` is the grace period of `sync::epoch`, whose quiescent points are serializing instructions
 // outside images.
 unsafe impl CodeSpace for Space {
@@ -57,11 +75,15 @@ unsafe impl CodeSpace for Space {
     }
 
     fn commit(&self, exec: usize) -> bool {
-        let Some(word) = kernel::tables().leaf_or_make(exec).map(core::ptr::from_ref) else {
+        let Ok((table, index)) = kernel::tables()
+            .change_leaf(exec)
+            .map(|(table, index)| (ptr::from_ref(table), index))
+        else {
             return false;
         };
+        LEAVES[(exec - CODE) / SPAN].store(table.cast_mut(), Ordering::Release);
         // SAFETY: kernel tables stay for ever.
-        let word = unsafe { &*word };
+        let word = unsafe { &(*table)[index] };
         if !frame::admits(1) {
             return false;
         }
@@ -93,8 +115,7 @@ unsafe impl CodeSpace for Space {
     }
 
     fn decommit(&self, exec: usize) -> bool {
-        let tables = kernel::tables();
-        let Some(word) = tables.leaf(exec) else {
+        let Some(word) = leaf(exec) else {
             return false;
         };
         let entry = word.swap(0, Ordering::AcqRel);
@@ -108,19 +129,32 @@ unsafe impl CodeSpace for Space {
         true
     }
 
-    unsafe fn write(&self, exec: usize, len: usize, write: &mut dyn FnMut(&mut [u8])) {
-        let entry = kernel::tables()
-            .leaf(exec)
-            .map_or(0, |word| word.load(Ordering::Acquire));
+    unsafe fn open(&self, exec: usize, len: usize) -> Opened {
+        let entry = leaf(exec).map_or(0, |word| word.load(Ordering::Acquire));
         let offset = exec % PAGE;
         assert!(
             entry & PRESENT != 0 && len <= PAGE - offset,
             "code is written where there is none"
         );
-        machine::paging::patch((entry & ADDRESS) as usize, |page| {
-            // SAFETY: inside the page, which stays committed; the bytes are the caller's alone.
-            write(unsafe { core::slice::from_raw_parts_mut(page.add(offset), len) });
-        });
+        // SAFETY: the page stays committed, and the caller writes what is its own there, shortly.
+        let open = unsafe { paging::open_patch((entry & ADDRESS) as usize) };
+        Opened {
+            at: open.at.wrapping_add(offset),
+            keys: [open.word as usize, open.interrupts],
+        }
+    }
+
+    unsafe fn close(&self, opened: Opened) {
+        let [word, interrupts] = opened.keys;
+        let word = word as *const AtomicU64;
+        // SAFETY: `open` made it of these, and the caller is done. Any address in a page stands for it.
+        unsafe {
+            paging::close_patch(OpenPatch {
+                at: opened.at,
+                word,
+                interrupts,
+            });
+        }
     }
 
     fn serialize(&self) {

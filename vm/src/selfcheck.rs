@@ -154,8 +154,16 @@ fn code() {
         let [a, b, c, d] = value.to_le_bytes();
         // mov eax, value; ret
         let code = [0xb8, a, b, c, d, 0xc3];
-        // SAFETY: our own page.
-        unsafe { space.write(exec, 6, &mut |bytes| bytes.copy_from_slice(&code)) };
+        // SAFETY: our own page, opened just to write it.
+        let at = unsafe {
+            let opened = space.open(exec, code.len());
+            opened.at.cast::<[u8; 6]>().write(code);
+            space.close(opened);
+            opened.at as usize
+        };
+        let tables = crate::kernel::tables();
+        let word = tables.leaf(at).expect("its table stays");
+        assert_eq!(word.load(Ordering::Relaxed), 0, "the alias is gone");
         space.serialize();
         // SAFETY: the bytes just written follow the C calling convention.
         let routine: extern "C" fn() -> u32 = unsafe { core::mem::transmute(exec) };
