@@ -94,7 +94,7 @@ impl<T: Word, const COUNT: usize> Table<T, COUNT> {
 #[cfg(target_os = "none")]
 pub(crate) use place::reserve;
 
-/// Puts a frame of zeros of its own behind the page at `address`, which [`reserve`] has given, unless it has
+/// Puts a frame of zeros of its own behind the page at `address`, which `reserve` has given, unless it has
 /// one. CPUs may remember a page of zeros there until `tlb::forget_kernel`. `false`: no memory.
 pub(crate) fn back(address: usize) -> bool {
     place::back(address)
