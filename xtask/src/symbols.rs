@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 // The reader, whose constants the packer has too.
 #[path = "../../machine/src/symbols/table.rs"]
-#[cfg_attr(not(test), expect(dead_code, reason = "the kernel reads"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "the kernel reads"))]
 mod table;
 
 use table::{CODES, HEAD, NAME_MAX};
