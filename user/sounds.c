@@ -1,7 +1,7 @@
 /* Sound: what is played, mixed, recorded and refused.
  *
  * Interface: sounds CASE; TAP on standard output. The host looks at the file of what was played
- * (xtask/src/test/sounds.rs), and knows these sequences of frames, too.
+ * (suites/src/test/sounds.rs), and knows these sequences of frames, too.
  */
 #define _GNU_SOURCE
 #include "kit.h"

@@ -7,6 +7,7 @@ use crate::failure::{Context, Failure, HOST, Result};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -76,12 +77,22 @@ pub const GIT: Need = Need {
 /// The Rust target of the kernel.
 pub const KERNEL_TARGET: &str = "x86_64-unknown-none";
 
-/// The root of the work tree.
+/// The root of the work tree: the one in which cargo runs this program, or else the one around the current
+/// folder. It is asked when the program runs, so that a copy of the tree works on itself, whatever was built
+/// where.
 pub fn project() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask/ has a parent")
-        .to_path_buf()
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let current = std::env::current_dir().ok();
+        let is_root = |folder: &&Path| folder.join("xtask/Cargo.toml").is_file();
+        [package, current]
+            .iter()
+            .flatten()
+            .find_map(|start| start.ancestors().find(is_root))
+            .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+    })
+    .clone()
 }
 
 /// `build/NAME`, created.
@@ -259,5 +270,13 @@ pub fn run_quietly(command: &mut Command) -> Result<()> {
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(project());
+    command
+}
+
+/// `cargo VERB` for the package of the suites, compiled as this program is.
+pub fn suites(verb: &[&str]) -> Command {
+    let mut command = cargo();
+    command.args(verb);
+    command.args(["--quiet", "--profile", "tool", "--package", "suites"]);
     command
 }

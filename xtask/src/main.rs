@@ -1,34 +1,13 @@
 //! The one door: `cargo xtask`.
 //!
-//! *Interface*: `run`, `test`, `fuzz`, `ltp`, `bench`, `plot`, `check`, `calls`, `lists`, `image`; each a
-//! module with one public `main`, which takes the rest of the command line and returns the exit status.
+//! *Interface*: `run`, `check`, `calls`, `lists` and `image` are answered here. The package `suites` answers
+//! `test`, `fuzz`, `ltp`, `bench` and `plot`; it is built when one of them is first asked for, so that nobody
+//! waits for it who only boots the kernel.
 
-mod alternatives;
-mod bench;
-mod check;
-mod compile;
-mod cpio;
-mod debian;
-mod failure;
-mod host;
-mod image;
-mod kernel;
-mod machine;
-mod options;
-mod plot;
-mod program;
-mod qmp;
-mod rootfs;
-mod run;
-mod stream;
-mod suites;
-mod symbols;
-mod tar;
-mod terminal;
-mod test;
-mod wav;
-
-use failure::{Failure, Result, USAGE};
+use std::ffi::OsString;
+use std::process::Stdio;
+use xtask::failure::{Context, Failure, HOST, Result, USAGE};
+use xtask::{check, command_line, host, image, run};
 
 const HELP: &str = "\
 usage: cargo xtask COMMAND
@@ -47,57 +26,50 @@ usage: cargo xtask COMMAND
 `cargo xtask COMMAND --help` tells more.
 ";
 
-fn dispatch() -> Result<i32> {
-    let mut arguments = std::env::args_os().skip(1);
-    let Some(command) = arguments.next() else {
-        return Err(Failure::new(
-            USAGE,
-            "no command given; try `cargo xtask --help`",
-        ));
-    };
-    let rest = arguments.collect();
-    match command.to_string_lossy().as_ref() {
-        "run" => run::main(rest),
-        "bench" => bench::main(rest),
-        "test" => test::main(rest),
-        "check" => check::main(rest),
-        "calls" => check::calls::main(rest),
-        "lists" => check::lists::main(rest),
-        "image" => image::main(rest),
-        "plot" => plot::main(rest),
-        "fuzz" => test::fuzz(rest),
-        "ltp" => test::ltp(rest),
-        "help" | "--help" | "-h" => {
-            print!("{HELP}");
-            Ok(0)
-        }
-        other => Err(Failure::new(
-            USAGE,
-            format!("unknown command `{other}`; try `cargo xtask --help`"),
-        )),
-    }
-}
-
-/// The status of a program that the signal of a pipe without a reader ended.
-const NO_READER: i32 = 128 + 13;
-
-/// A reader that has gone (`cargo xtask test --list | head -1`) needs no report of a panic: the command ends.
-fn end_quietly_without_a_reader() {
-    let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        let text = info.payload_as_str().unwrap_or_default();
-        if text.starts_with("failed printing to stdout") && text.contains("Broken pipe") {
-            std::process::exit(NO_READER);
-        }
-        usual(info);
-    }));
-}
+/// The commands of the package `suites`.
+const SUITES: &[&str] = &["test", "fuzz", "ltp", "bench", "plot"];
 
 fn main() {
-    end_quietly_without_a_reader();
-    let status = dispatch().unwrap_or_else(|failure| {
-        eprintln!("xtask: {}", failure.message);
-        failure.status
+    command_line(|| {
+        let mut arguments = std::env::args_os().skip(1);
+        let Some(command) = arguments.next() else {
+            return Err(Failure::new(
+                USAGE,
+                "no command given; try `cargo xtask --help`",
+            ));
+        };
+        let rest = arguments.collect();
+        match command.to_string_lossy().as_ref() {
+            "run" => run::main(rest),
+            "check" => check::main(rest),
+            "calls" => check::calls::main(rest),
+            "lists" => check::lists::main(rest),
+            "image" => image::main(rest),
+            name if SUITES.contains(&name) => in_suites(name, &rest),
+            "help" | "--help" | "-h" => {
+                print!("{HELP}");
+                Ok(0)
+            }
+            other => Err(Failure::new(
+                USAGE,
+                format!("unknown command `{other}`; try `cargo xtask --help`"),
+            )),
+        }
+    })
+}
+
+/// Builds the package `suites` if it has changed, and runs a command of it in the place of this program.
+fn in_suites(command: &str, rest: &[OsString]) -> Result<i32> {
+    use std::os::unix::process::CommandExt;
+    let built = host::telling("building the suites", || {
+        host::suites(&["build"]).stdin(Stdio::null()).status()
     });
-    std::process::exit(status);
+    if !built.context("cannot start cargo")?.success() {
+        return Err(Failure::new(HOST, "the suites do not build"));
+    }
+    let failure = host::suites(&["run"])
+        .args(["--", command])
+        .args(rest)
+        .exec();
+    Err(failure).context("cannot start cargo")
 }

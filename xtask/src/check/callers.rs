@@ -10,9 +10,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItem, Item, UseTree, Visibility};
 
 use super::folders::is_test;
-
-/// Rooms whose names nobody else takes.
-const BESIDE: &[&str] = &["xtask", "user"];
+use super::layers::is_beside;
 
 /// Items that have no caller in the code of the rooms and stay: name and reason.
 const KEPT: &[(&str, &str)] = &[
@@ -97,7 +95,7 @@ fn compare(files: &[(String, String)], kept: &[(&str, &str)]) -> Result<Vec<Stri
 /// Whether the file is part of some room.
 fn in_kernel(path: &str) -> bool {
     path.split_once("/src/")
-        .is_some_and(|(room, _)| !room.contains('/') && !BESIDE.contains(&room))
+        .is_some_and(|(room, _)| !room.contains('/') && !is_beside(path))
 }
 
 /// Beginnings of the paths of modules that are compiled for tests only.

@@ -35,8 +35,13 @@ const LEVELS: &[(&str, u32)] = &[
 const PROGRAMS: &[&str] = &["music"];
 const PROGRAMS_USE: &str = "feedback";
 
-/// The packages beside the rooms, which may know none of them.
-const BESIDE: &[&str] = &["xtask"];
+/// The packages beside the rooms, which may know none of them: the door, and the suites, which use it.
+const BESIDE: &[&str] = &["xtask", "suites"];
+
+/// Whether a file of the sources belongs to a package beside the rooms.
+pub fn is_beside(path: &str) -> bool {
+    BESIDE.contains(&path.split('/').next().unwrap_or_default())
+}
 
 /// Algorithms without a user in the kernel. It may know what is at the bottom; it is known by tests and
 /// benches and by who has suites, so the product does not link it.
@@ -81,6 +86,10 @@ pub fn upward(metadata: &Value) -> Vec<String> {
                 continue;
             }
             if beside {
+                let before = |name| BESIDE.iter().position(|package| *package == name);
+                if before(to).is_some_and(|to| Some(to) < before(from)) {
+                    continue;
+                }
                 broken.push(format!("{from} -> {to}: {from} stands beside the rooms"));
                 continue;
             }
@@ -192,6 +201,11 @@ mod tests {
     fn a_room_that_nobody_placed_and_a_tool_that_knows_one_are_found() {
         let bad = graph(&[("attic", &[]), ("xtask", &["abi"]), ("abi", &[])]);
         assert_eq!(upward(&bad).len(), 2);
+        let of =
+            |from, to: &'static [&'static str]| upward(&graph(&[(from, to), (to[0], &[])])).len();
+        assert_eq!(of("suites", &["xtask"]), 0);
+        assert_eq!(of("xtask", &["suites"]), 1);
+        assert_eq!(of("suites", &["abi"]), 1);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fmt::Write;
 use std::process::Command;
 
-use super::{locks, sources};
+use super::{layers, locks, sources};
 use crate::failure::{Context, Failure, Result, USAGE};
 use crate::host;
 
@@ -90,7 +90,7 @@ fn all() -> Result<[Listed; 2]> {
         // A file that is deleted but not yet committed.
         if let Ok(text) = std::fs::read_to_string(host::project().join(path)) {
             places.extend(locks::places(path, &text));
-            if let Some(reason) = sources::reason(&text).filter(|_| !path.starts_with("xtask/")) {
+            if let Some(reason) = sources::reason(&text).filter(|_| !layers::is_beside(path)) {
                 reasons.push((path.to_owned(), reason));
             }
         }

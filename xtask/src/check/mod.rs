@@ -18,7 +18,7 @@ use crate::host;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 const HELP: &str = "\
 usage: cargo xtask check [--quick] [STEP...]
@@ -38,7 +38,7 @@ const STEPS: &[Step] = &[
     ("callers", callers),
     ("lists", lists::faults),
     ("kinds", kinds_of_calls),
-    ("mutants", crate::test::mutants::faults),
+    ("mutants", mutants),
     ("fuzzed", fuzzed_calls),
     ("calls", calls::faults),
     ("frames", large_frames),
@@ -97,16 +97,33 @@ fn cargo(words: &[&str], variables: &[(&str, &str)]) -> Result<Vec<String>> {
     if output.status.success() {
         return Ok(Vec::new());
     }
+    Ok(lines(&output))
+}
+
+/// The lines that a command printed.
+fn lines(output: &Output) -> Vec<String> {
     let text = format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    Ok(text
-        .lines()
+    text.lines()
         .filter(|line| !line.trim().is_empty())
         .map(str::to_owned)
-        .collect())
+        .collect()
+}
+
+/// The texts of tests/mutants against the source: the suites plant them, and so know.
+fn mutants() -> Result<Vec<String>> {
+    let mut command = host::suites(&["run"]);
+    let output = command
+        .args(["--", "mutants"])
+        .output()
+        .context("cannot start cargo")?;
+    if output.status.success() {
+        return Ok(Vec::new());
+    }
+    Ok(lines(&output))
 }
 
 /// The list of what calls make against their sources.
@@ -177,6 +194,8 @@ fn clippy_kernel() -> Result<Vec<String>> {
         "--workspace",
         "--exclude",
         "xtask",
+        "--exclude",
+        "suites",
         "--exclude",
         "music",
         "--target",

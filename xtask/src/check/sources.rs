@@ -5,7 +5,9 @@
 //! width, and no sentence of a comment or a chapter begins with a pronoun like "who" instead of a noun.
 
 /// Rooms without any `unsafe`.
-const SAFE: &[&str] = &["abi", "account", "feedback", "texts", "user", "xtask"];
+const SAFE: &[&str] = &[
+    "abi", "account", "feedback", "texts", "user", "xtask", "suites",
+];
 /// Rooms whose files with `unsafe` are listed, and how many there may be at most: the rest is safe.
 pub const LISTED: &[&str] = &["quaject", "device", "file", "process", "tty", "linux"];
 
@@ -72,7 +74,10 @@ pub fn faults(path: &str, text: &str) -> Vec<String> {
     }
     let lines: Vec<&str> = text.lines().collect();
     for (at, line) in lines.iter().enumerate() {
-        if room != "xtask" && !RAW_MEMORY.contains(&room) && !MEMORY_USERS.contains(&path) {
+        if !super::layers::is_beside(path)
+            && !RAW_MEMORY.contains(&room)
+            && !MEMORY_USERS.contains(&path)
+        {
             let code = line.split("//").next().unwrap_or_default();
             for name in MEMORY_NAMES.iter().filter(|name| code.contains(**name)) {
                 let at = at + 1;

@@ -1,0 +1,158 @@
+//! Too much of everything: roots that do not fit, and each kind of object taken until there is no more.
+//!
+//! *Interface*: `roots`, `hogs`, `chosen`, `returns`, `crowd`, `limits`, `bounds`.
+
+use super::guest::{on_one_and_four, with};
+use super::kit::Kit;
+use super::tap::Check;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+use xtask::failure::Result;
+use xtask::host;
+use xtask::machine::{Log, Status};
+use xtask::rootfs::Root;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Each kind of thing is taken until there is no more, as user 1000 and as root; with more memory only where
+/// it may take long.
+pub fn hogs(kit: &Kit) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for mebibytes in [24, 64, 256] {
+        for cpus in [1, 4] {
+            let short = mebibytes == 24 && cpus == 1;
+            for (who, words) in [("user", &[PROGRAM][..]), ("root", &[PROGRAM, "root"])] {
+                if kit.long || short {
+                    let name = format!("hogs-{who}-{mebibytes}m-{cpus}");
+                    let machine = with(kit, &name, cpus, mebibytes);
+                    checks.extend(kit.tap(&machine, words, 10 * MINUTE));
+                }
+            }
+        }
+    }
+    checks
+}
+
+/// A killed process gives its memory back, also where nobody does anything then but wait for that.
+pub fn returns(kit: &Kit) -> Vec<Check> {
+    let machine = with(kit, "returns", 4, 24);
+    let rounds = if kit.long { "1000" } else { "100" };
+    kit.tap(&machine, &["/tests/returns-musl", rounds], 10 * MINUTE)
+}
+
+/// Thousands of processes, threads and sockets are there at once, do something, and give their memory back.
+pub fn crowd(kit: &Kit) -> Vec<Check> {
+    let machine = with(kit, "crowd", 4, 1024);
+    let all = ["/tests/crowd-musl", "twice"];
+    let words = if kit.long { &all[..] } else { &all[..1] };
+    kit.tap(&machine, words, 10 * MINUTE)
+}
+
+/// The choice of the process to end when memory is out, by the processes' wishes.
+pub fn chosen(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "chosen", 128, &["/tests/chosen-glibc"], MINUTE)
+}
+
+/// Limits of a process: files' lengths, data, time, locked memory.
+pub fn bounds(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "bounds", 64, &["/tests/bounds-musl"], MINUTE)
+}
+
+/// Limits that count a user over all its processes.
+pub fn limits(kit: &Kit) -> Vec<Check> {
+    on_one_and_four(kit, "limits", 96, &["/tests/limits-musl"], MINUTE)
+}
+
+const PROGRAM: &str = "/tests/hogs-musl";
+
+/// A file of so many MiB, whose bytes are its lines' numbers.
+fn ballast(mebibytes: usize) -> Result<PathBuf> {
+    let path = host::build_dir("test")?.join(format!("ballast-{mebibytes}m"));
+    let mut text = Vec::with_capacity((mebibytes << 20) + 16);
+    for line in 0.. {
+        if text.len() >= mebibytes << 20 {
+            break;
+        }
+        let _ = writeln!(text, "{line}");
+    }
+    text.truncate((mebibytes << 20) - 6);
+    text.extend_from_slice(b"\nlast\n");
+    std::fs::write(&path, text).map_err(|e| xtask::failure::Failure::new(1, e.to_string()))?;
+    Ok(path)
+}
+
+/// A root that fits takes little more than its size; one that does not is told so before boot.
+pub fn roots(kit: &Kit) -> Vec<Check> {
+    try_roots(kit).unwrap_or_else(|failure| vec![Check::new("roots", false, failure.message)])
+}
+
+fn try_roots(kit: &Kit) -> Result<Vec<Check>> {
+    let mut checks = Vec::new();
+    let (large, medium) = (ballast(195)?, ballast(40)?);
+    let boot = |name: &str, path: &PathBuf, mebibytes| {
+        let mut root = Root::new(None)?;
+        root.add(&format!("{}:/ballast", path.display()))?;
+        let words = ["/bin/sh", "-c", "tail -n 1 /ballast; wc -c </ballast"];
+        kit.boot_root(
+            root,
+            &with(kit, name, 1, mebibytes),
+            &words,
+            Vec::new(),
+            3 * MINUTE,
+        )
+    };
+    let ran = boot("roots-large", &large, 256)?;
+    let good = ran.outcome.status == Status::Exit(0) && ran.stdout == b"last\n204472320\n";
+    checks.push(Check::new("195 MiB at 256 MiB", good, ran.told()));
+    // Past the tool, which would refuse it, the kernel itself says what would do. With less memory the
+    // machine would put the archive over the kernel's image.
+    let ran = boot("roots-tight", &medium, 50)?;
+    let log = match with(kit, "roots-tight", 1, 50).log {
+        Log::File(path) => std::fs::read_to_string(path).unwrap_or_default(),
+        _ => String::new(),
+    };
+    let enough = log
+        .split(" MiB would do")
+        .next()
+        .and_then(|before| before.rsplit(' ').next()?.parse().ok());
+    let good = ran.outcome.status == Status::Exit(125) && enough.is_some();
+    checks.push(Check::new("40 MiB at 50 MiB", good, ran.told()));
+    let ran = boot("roots-named", &medium, enough.unwrap_or(50))?;
+    let good = ran.outcome.status == Status::Exit(0) && ran.stdout.starts_with(b"last\n");
+    checks.push(Check::new(
+        "40 MiB at what the kernel names",
+        good,
+        ran.told(),
+    ));
+    if kit.is_mutated() {
+        // The tool boots a kernel without mutants.
+        return Ok(checks);
+    }
+    let add = format!("{}:/ballast", medium.display());
+    let run = |memory: &str| {
+        let words = ["run", "--mem", memory, "--add", &add, "--", "true"];
+        kit.xtask(&words).output()
+    };
+    let refused = run("48M").map_err(|e| xtask::failure::Failure::new(1, e.to_string()))?;
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let named = said
+        .split("--mem ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let good = refused.status.code() == Some(2) && named.is_some();
+    checks.push(Check::new(
+        "40 MiB at 48 MiB is refused by the tool, before it boots",
+        good,
+        &said,
+    ));
+    let with_that = run(named.unwrap_or("48M"))
+        .ok()
+        .and_then(|done| done.status.code());
+    checks.push(Check::new(
+        "with what it names the root fits",
+        with_that == Some(0),
+        said,
+    ));
+    Ok(checks)
+}

@@ -1,0 +1,638 @@
+//! The tools of every guest test: the built kernel, the compiled programs, and ways to boot.
+//!
+//! *Interface*: `Kit::new`; `boot` one command on a described machine; `script` and `program` boot one
+//! of `tests/guest` or `user/` and read its checks; `xtask` runs the command line itself.
+
+use super::evidence::Examiner;
+use super::hush::{Longest, Look, Patience, Watch};
+use super::tap::{self, Check};
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use xtask::failure::{Failure, HOST, Result};
+use xtask::machine::{Kept, Log, Machine, Outcome, Running, Status, Streams};
+use xtask::rootfs::Root;
+use xtask::{compile, host, kernel};
+
+/// The result of a guest command.
+pub struct Ran {
+    /// How the machine ended.
+    pub outcome: Outcome,
+    /// All of standard output.
+    pub stdout: Vec<u8>,
+    /// All of standard error.
+    pub stderr: Vec<u8>,
+    /// It was ended because nothing happened any more.
+    pub hung: bool,
+    /// The evidence of it, taken then.
+    pub evidence: String,
+}
+
+impl Ran {
+    /// Standard output as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// For the detail of a failed check: how it ended and the last of what it said.
+    pub fn told(&self) -> String {
+        let tail = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes);
+            let from = text.char_indices().rev().nth(300).map_or(0, |(at, _)| at);
+            text[from..].trim().replace('\n', " | ")
+        };
+        format!(
+            "{}{:?} out[{}] err[{}] report[{}]{}",
+            if self.hung { "HUNG " } else { "" },
+            self.outcome.status,
+            tail(&self.stdout),
+            tail(&self.stderr),
+            self.outcome
+                .report
+                .lines()
+                .take(12)
+                .collect::<Vec<_>>()
+                .join(" | "),
+            self.evidence
+        )
+    }
+}
+
+/// The common things.
+pub struct Kit {
+    /// Repeat as often as a release wants it.
+    pub long: bool,
+    /// How its kernels are compiled.
+    pub profile: kernel::Profile,
+    /// How long what may be as long as one likes takes, if one said so.
+    pub minutes: Option<u64>,
+    kernel: PathBuf,
+    /// Whether the kernel has suites of its own.
+    has_suites: bool,
+    tables: kernel::Tables,
+    programs: Vec<(String, PathBuf)>,
+    /// More words for the kernel's command line.
+    words: String,
+    /// The number of the kernel's mutant, 0 for none. After the first failed check no machine is booted any
+    /// more.
+    mutant: Option<usize>,
+    /// Only machines with this in their names are booted.
+    part: String,
+    /// How long the machines of a kernel without mutant were silent, by their names.
+    silences: Silences,
+    failed: AtomicBool,
+    /// The host could not start a machine: what failed says nothing about the kernel.
+    hindered: AtomicBool,
+}
+
+type Silences = Arc<Mutex<BTreeMap<String, Longest>>>;
+
+/// Whether `program` is named by one of the words of `command`, or in the script that it is: as that of one
+/// compiler, or of each.
+fn names(command: &[&str], program: &str) -> bool {
+    let any = program.split('-').next().map(|name| format!("/{name}-$"));
+    let is_in = |text: &str| {
+        text.contains(program) || any.as_ref().is_some_and(|any| text.contains(any.as_str()))
+    };
+    command.iter().any(|word| {
+        let file = word.strip_prefix("/tests/").unwrap_or(word);
+        let script = host::project().join("tests/guest").join(file);
+        is_in(word) || std::fs::read_to_string(script).is_ok_and(|text| is_in(&text))
+    })
+}
+
+/// Machines whose programs wait for longer than others on purpose, idle and silent: a test of python's waits
+/// 30 seconds for what must not happen.
+const QUIET: [(&str, Duration); 1] = [("runtimes", Duration::from_secs(90))];
+
+/// Silence of a machine whose kernel has a mutant that is enough, if without a mutant it is never silent for
+/// half as long: idle, and seconds that it computes.
+const SILENCE: (Duration, f64) = (Duration::from_secs(6), 6.0);
+/// By the clock it may take so long: the host may be busy.
+const PATIENCE: Duration = Duration::from_secs(900);
+/// Processor time in all that is enough, seconds.
+const WHOLE: f64 = 20.0;
+/// How much longer than without a mutant.
+const LONGER: u32 = 3;
+
+impl Kit {
+    /// Builds kernel and programs.
+    pub fn new(profile: kernel::Profile, long: bool, minutes: Option<u64>) -> Result<Self> {
+        // Some tests put files there before any machine has its log in it.
+        host::build_dir("test")?;
+        host::need(&[host::QEMU, host::BUSYBOX, host::GCC, host::MUSL_GCC])?;
+        let kernel = kernel::build(profile)?;
+        let tables = kernel::tables(&kernel)?;
+        let mut programs = Vec::new();
+        for name in [
+            "hello",
+            "extremes",
+            "calls",
+            "jobs",
+            "timers",
+            "corrupt",
+            "hungry",
+            "chosen",
+            "scarce",
+            "lists",
+            "looks",
+            "dsp",
+            "lengths",
+            "xattrs",
+            "acls",
+            "filecaps",
+            "opens",
+            "mounts",
+            "netlinks",
+            "refused",
+            "load",
+            "revoke",
+            "pages",
+            "forks",
+            "floating",
+            "threads",
+            "stopper",
+            "trace",
+            "speculation",
+            "lateness",
+            "holes",
+            "rip",
+            "adverse",
+            "rights",
+            "survey",
+            "secrets",
+            "capabilities",
+            "ptys",
+            "tracers",
+            "stops",
+            "epolls",
+            "sigios",
+            "leases",
+            "handles",
+            "mappings",
+            "epolls-many",
+            "many",
+            "futexes",
+            "waits-short",
+            "rseqs",
+            "feeds",
+            "floods",
+            "pairs",
+            "sounds",
+            "traces",
+            "policies",
+            "budgets",
+            "cgroups",
+            "estimates",
+            "clocks",
+            "polls",
+            "accounts",
+            "settings",
+            "cores",
+            "events",
+            "pidfds",
+            "corners",
+            "details",
+            "kmsgs",
+            "inotifies",
+            "sockets",
+            "inets",
+            "splices",
+            "packets",
+            "inet-messages",
+            "inet-controls",
+            "memories",
+            "udp-pairs",
+            "mqueues",
+            "advices",
+            "pagemaps",
+            "sysv",
+            "figures",
+            "watchpoints",
+            "shares",
+            "kept",
+            "operations",
+            "filters",
+            "quajects",
+            "cached",
+            "chains",
+        ] {
+            programs.push((
+                format!("{name}-glibc"),
+                compile::program(name, &compile::GLIBC)?,
+            ));
+        }
+        programs.push((
+            "hello-glibc-pie".into(),
+            compile::program("hello", &compile::GLIBC_PIE)?,
+        ));
+        programs.push((
+            "stepped".into(),
+            compile::program("stepped", &compile::DEBUGGED)?,
+        ));
+        // Small, for the machine with little memory has them all.
+        for name in [
+            "hello", "tables", "switches", "texts", "locks", "hogs", "fuzz", "returns", "limits",
+            "bounds", "crowd",
+        ] {
+            programs.push((
+                format!("{name}-musl"),
+                compile::program(name, &compile::MUSL)?,
+            ));
+        }
+        for name in [
+            "calls-files",
+            "calls-signals",
+            "calls-frames",
+            "calls-waits",
+        ] {
+            programs.push((
+                format!("{name}-glibc"),
+                compile::program(name, &compile::GLIBC)?,
+            ));
+        }
+        for name in ["calls-rights", "as"] {
+            programs.push((
+                format!("{name}-musl"),
+                compile::program(name, &compile::MUSL)?,
+            ));
+        }
+        Ok(Self {
+            long,
+            profile,
+            minutes,
+            kernel,
+            has_suites: false,
+            tables,
+            programs,
+            words: String::new(),
+            mutant: None,
+            part: String::new(),
+            silences: Silences::default(),
+            failed: AtomicBool::new(false),
+            hindered: AtomicBool::new(false),
+        })
+    }
+
+    /// The same programs, and the kernel that notes the order in which monitors are taken.
+    pub fn noting_order(&self) -> Result<Self> {
+        self.with_kernel(kernel::build_for_order(self.profile)?)
+    }
+
+    /// The same programs, and another kernel with suites of its own.
+    pub fn with_kernel(&self, kernel: PathBuf) -> Result<Self> {
+        Ok(Self {
+            long: self.long,
+            profile: self.profile,
+            minutes: self.minutes,
+            tables: kernel::tables(&kernel)?,
+            kernel,
+            has_suites: true,
+            programs: self.programs.clone(),
+            words: String::new(),
+            mutant: None,
+            part: String::new(),
+            silences: Silences::default(),
+            failed: AtomicBool::new(false),
+            hindered: AtomicBool::new(false),
+        })
+    }
+
+    /// The same; the kernel has this of its mutants, only machines with `part` in their names are booted, and
+    /// the first check that fails is enough.
+    pub fn mutated(&self, number: usize, part: &str) -> Self {
+        Self {
+            long: self.long,
+            profile: self.profile,
+            minutes: self.minutes,
+            tables: self.tables.clone(),
+            kernel: self.kernel.clone(),
+            has_suites: self.has_suites,
+            programs: self.programs.clone(),
+            words: format!(" mutant={number}"),
+            mutant: Some(number),
+            part: part.to_owned(),
+            silences: self.silences.clone(),
+            failed: AtomicBool::new(false),
+            hindered: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether mutants are looked at, or what is so without them.
+    pub fn is_mutated(&self) -> bool {
+        self.mutant.is_some()
+    }
+
+    /// Whether the host could not start a machine.
+    pub fn is_hindered(&self) -> bool {
+        self.hindered.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether a check is good.
+    pub fn note(&self, good: bool) {
+        self.failed.fetch_or(!good, Ordering::Relaxed);
+    }
+
+    /// A machine of this kernel; its log goes to `build/test/NAME.log`.
+    pub fn machine(&self, name: &str) -> Machine {
+        let mut machine = Machine::new(&self.kernel);
+        machine.append = xtask::run::boot_words(false);
+        machine.append.push_str(&self.words);
+        // Two mutants may be looked at by one suite at a time.
+        let file = match self.mutant {
+            None => format!("{name}.log"),
+            Some(number) => format!("mutant-{number}-{name}.log"),
+        };
+        if let Ok(dir) = host::build_dir("test") {
+            machine.log = Log::File(dir.join(file));
+        }
+        machine.name = name.to_owned();
+        machine.monitor = true;
+        machine
+    }
+
+    /// When a machine hangs.
+    fn patience(&self, name: &str) -> Patience {
+        let mut hasty = Patience {
+            hasty: self.mutant.is_some(),
+            ..Patience::default()
+        };
+        if let Some(&(_, idle)) = QUIET.iter().find(|(quiet, _)| *quiet == name) {
+            hasty.idle = idle;
+        }
+        if self.mutant.is_none_or(|number| number == 0) {
+            return hasty;
+        }
+        let silences = self.silences.lock().expect("no panic while held");
+        silences.get(name).map_or(hasty, |longest| Patience {
+            idle: SILENCE.0.max(LONGER * longest.silence),
+            computing: SILENCE.1.max(f64::from(LONGER) * longest.computing),
+            whole: WHOLE.max(f64::from(LONGER) * longest.whole),
+            ..hasty
+        })
+    }
+
+    /// Without a mutant `name` was silent for so long.
+    fn note_silence(&self, name: &str, longest: Longest) {
+        if self.mutant == Some(0) {
+            let mut silences = self.silences.lock().expect("no panic while held");
+            let known = silences.entry(name.to_owned()).or_default();
+            *known = known.or(longest);
+        }
+    }
+
+    /// Where a compiled program is on the host.
+    pub fn program_path(&self, name: &str) -> PathBuf {
+        self.programs
+            .iter()
+            .find(|(known, _)| known == name)
+            .expect("a program of the kit")
+            .1
+            .clone()
+    }
+
+    /// The kernel's file.
+    pub fn kernel(&self) -> &std::path::Path {
+        &self.kernel
+    }
+
+    /// Boots and runs one command with this input, in the root that [`Self::root`] gives.
+    pub fn boot(
+        &self,
+        machine: &Machine,
+        command: &[&str],
+        input: Vec<u8>,
+        limit: Duration,
+    ) -> Result<Ran> {
+        let root = self.root(command)?;
+        self.boot_root(root, machine, command, input, limit)
+    }
+
+    /// The root for a command: all scripts and kept sequences in `/tests`, and there those programs that it
+    /// or its script names.
+    pub fn root(&self, command: &[&str]) -> Result<Root> {
+        let made = Root::new(None).inspect_err(|_| self.hindered.store(true, Ordering::Relaxed));
+        let mut root = made?;
+        for (from, to) in [("tests/guest", "/tests"), ("tests/fuzz", "/tests/fuzz")] {
+            root.add(&format!("{}:{to}", host::project().join(from).display()))?;
+        }
+        for (name, path) in &self.programs {
+            if names(command, name) {
+                root.add(&format!("{}:/tests/{name}", path.display()))?;
+            }
+        }
+        Ok(root)
+    }
+
+    /// Starts one command on a machine that nobody waits for; dropped, it ends.
+    ///
+    /// # Errors
+    /// Host failure when it cannot be booted.
+    pub fn start(&self, machine: &Machine, command: &[&str]) -> Result<Running> {
+        let streams = Streams {
+            input: Box::new(std::io::empty()),
+            output: Box::new(Kept::default()),
+            error: Box::new(Kept::default()),
+            terminal: false,
+        };
+        self.start_with(machine, command, streams)
+    }
+
+    /// The same with these streams.
+    ///
+    /// # Errors
+    /// Host failure when it cannot be booted.
+    pub fn start_with(
+        &self,
+        machine: &Machine,
+        command: &[&str],
+        streams: Streams,
+    ) -> Result<Running> {
+        self.start_root(self.root(command)?, machine, command, streams)
+    }
+
+    /// The same in another root.
+    ///
+    /// # Errors
+    /// Host failure when it cannot be booted.
+    pub fn start_root(
+        &self,
+        root: Root,
+        machine: &Machine,
+        command: &[&str],
+        streams: Streams,
+    ) -> Result<Running> {
+        let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
+        let archive = root.finish(self.tables.clone(), &command, &[]);
+        Running::start(machine, &archive, streams)
+            .inspect_err(|_| self.hindered.store(true, Ordering::Relaxed))
+    }
+
+    /// Boots the machine on a kernel that has suites of its own, of which its command line names one.
+    pub fn boot_suite(&self, machine: &mut Machine, limit: Duration) -> Result<Ran> {
+        let boot = |kit: &Self, machine: &mut Machine| {
+            kit.boot_root(Root::new(None)?, machine, &["/bin/true"], Vec::new(), limit)
+        };
+        self.on_suites(machine, boot)?
+    }
+
+    /// The result of `act` on the kernel that has suites of its own.
+    ///
+    /// # Errors
+    /// Host failure when that is not built.
+    pub fn on_suites<R>(
+        &self,
+        machine: &mut Machine,
+        act: impl FnOnce(&Self, &mut Machine) -> R,
+    ) -> Result<R> {
+        if self.has_suites {
+            return Ok(act(self, machine));
+        }
+        let trials = self.with_kernel(kernel::build_trials(self.profile)?)?;
+        machine.kernel.clone_from(&trials.kernel);
+        Ok(act(&trials, machine))
+    }
+
+    /// The same with another root.
+    pub fn boot_root(
+        &self,
+        root: Root,
+        machine: &Machine,
+        command: &[&str],
+        input: Vec<u8>,
+        limit: Duration,
+    ) -> Result<Ran> {
+        if self.mutant.is_some() && self.failed.load(Ordering::Relaxed) {
+            return Err(Failure::new(HOST, "not run after a failure"));
+        }
+        let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
+        let archive = root.finish(self.tables.clone(), &command, &[]);
+        let (stdout, stderr) = (Kept::default(), Kept::default());
+        let streams = Streams {
+            input: Box::new(std::io::Cursor::new(input)),
+            output: Box::new(stdout.clone()),
+            error: Box::new(stderr.clone()),
+            terminal: false,
+        };
+        let mut running = Running::start(machine, &archive, streams)
+            .inspect_err(|_| self.hindered.store(true, Ordering::Relaxed))?;
+        // How busy the host is says nothing about a mutant; its processor time does, which is watched.
+        let limit = if self.mutant.is_some() {
+            PATIENCE
+        } else {
+            limit
+        };
+        let patience = Patience {
+            limit,
+            ..self.patience(&machine.name)
+        };
+        let look = running.monitor().map(|monitor| self.look(machine, monitor));
+        let watch = Watch::start(running.handle(), stdout.clone(), patience, look);
+        let outcome = running.wait(Some(limit));
+        let seen = watch.end();
+        self.note_silence(&machine.name, seen.longest);
+        Ok(Ran {
+            outcome,
+            stdout: stdout.bytes(),
+            stderr: stderr.bytes(),
+            hung: seen.hung,
+            evidence: seen.evidence,
+        })
+    }
+
+    /// How a machine that hangs is looked at through its monitor, and what that says. Of a mutant's nobody
+    /// wants to know why.
+    fn look(&self, machine: &Machine, monitor: UnixStream) -> Look {
+        if self.mutant.is_some() {
+            return Box::new(String::new);
+        }
+        let core = match &machine.log {
+            Log::File(path) => path.with_extension("core"),
+            Log::Stderr => std::env::temp_dir().join("synthesis.core"),
+        };
+        let told = format!(" {}; ", machine.log);
+        let examiner = Examiner::new(monitor, self.tables.symbols.clone(), core);
+        Box::new(|| told + &examiner.look())
+    }
+
+    /// Whether a machine is left out.
+    pub fn leaves_out(&self, machine: &Machine) -> bool {
+        !machine.name.contains(&self.part)
+    }
+
+    /// Boots a command that reports in TAP; a bad end is one failed check more.
+    pub fn tap(&self, machine: &Machine, command: &[&str], limit: Duration) -> Vec<Check> {
+        if self.leaves_out(machine) {
+            return Vec::new();
+        }
+        let root = self.root(command);
+        self.tap_in(root, machine, command, limit)
+    }
+
+    /// The same in another root.
+    pub fn tap_in(
+        &self,
+        root: Result<Root>,
+        machine: &Machine,
+        command: &[&str],
+        limit: Duration,
+    ) -> Vec<Check> {
+        let boot = |root| self.boot_root(root, machine, command, Vec::new(), limit);
+        match root.and_then(boot) {
+            Err(failure) => vec![Check::new("boots", false, failure.message)],
+            Ok(ran) => {
+                let mut checks = tap::parse(&ran.text());
+                if ran.hung {
+                    let last = ran.text().lines().last().unwrap_or_default().to_owned();
+                    let detail = "silent, and nothing happens";
+                    checks.push(Check::new(
+                        format!("what comes after [{last}]"),
+                        false,
+                        detail,
+                    ));
+                }
+                let orderly = matches!(ran.outcome.status, Status::Exit(_));
+                checks.push(Check::new("the machine ends in order", orderly, ran.told()));
+                self.note(checks.iter().all(|check| check.good));
+                checks
+            }
+        }
+    }
+
+    /// Boots a command whose last line must begin with `ok`.
+    pub fn says_ok(&self, machine: &Machine, command: &[&str], limit: Duration) -> Vec<Check> {
+        if self.leaves_out(machine) {
+            return Vec::new();
+        }
+        let name = command.join(" ");
+        match self.boot(machine, command, Vec::new(), limit) {
+            Err(failure) => vec![Check::new(name, false, failure.message)],
+            Ok(ran) => {
+                let text = ran.text();
+                let good = text
+                    .lines()
+                    .last()
+                    .is_some_and(|line| line.starts_with("ok"))
+                    && ran.outcome.status == Status::Exit(0);
+                self.note(good);
+                vec![Check::new(name, good, ran.told())]
+            }
+        }
+    }
+
+    /// The command line itself, as a user types it; not connected to any terminal. Its program stands beside
+    /// that of the suites.
+    pub fn xtask(&self, words: &[&str]) -> Command {
+        let own = std::env::current_exe().expect("we are running from a file");
+        let mut command = Command::new(own.with_file_name("xtask"));
+        command
+            .args(words)
+            .current_dir(host::project())
+            .stdin(Stdio::null());
+        command
+    }
+}

@@ -1,0 +1,233 @@
+//! The list of mutants: small bugs that are planted in a copy of the source, to see whether the tests notice.
+//!
+//! *Interface*: [`read`] gives all of `tests/mutants`; [`Mutant::place`] where one is in the source. The form
+//! of the files is in docs/xtask.md.
+
+use super::on_host::parts;
+use xtask::failure::{Context, Failure, HOST, Result};
+
+use std::ops::Range;
+use std::path::Path;
+use xtask::host;
+
+/// Where the files are.
+pub const DIRECTORY: &str = "tests/mutants";
+
+/// One small bug.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mutant {
+    /// Its name, unique.
+    pub name: String,
+    /// The file it is in, relative to the project.
+    pub file: String,
+    /// The text around the bug, before it and behind it, so that the place is the only one.
+    pub around: [String; 2],
+    /// The text in that place.
+    pub old: String,
+    /// The text with the bug.
+    pub new: String,
+    /// Suites that should notice, the quickest first: `SUITE`, `SUITE:PART`, `host:ROOM` or `host:ROOM:PART`.
+    pub suites: Vec<String>,
+    /// It cannot be switched at run time and is built by itself.
+    pub built: bool,
+    /// Why no test can notice.
+    pub excuse: Option<String>,
+}
+
+/// All mutants, by file and line.
+pub fn read() -> Result<Vec<Mutant>> {
+    let directory = host::project().join(DIRECTORY);
+    let entries = std::fs::read_dir(&directory).context(directory.display())?;
+    let mut paths: Vec<_> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "txt"))
+        .collect();
+    paths.sort();
+    let mut mutants = Vec::new();
+    for path in paths {
+        let text = std::fs::read_to_string(&path).context(path.display())?;
+        let named = |why| Failure::new(HOST, format!("{}: {why}", path.display()));
+        mutants.extend(parse(&text).map_err(named)?);
+    }
+    Ok(mutants)
+}
+
+/// The mutants in the text of one file.
+fn parse(text: &str) -> std::result::Result<Vec<Mutant>, String> {
+    let mut mutants: Vec<Mutant> = Vec::new();
+    let mut file = String::new();
+    for (at, line) in text.lines().enumerate() {
+        let wrong = |why: &str| format!("line {}: {why}", at + 1);
+        let (mark, rest) = line.split_at(line.len().min(1));
+        let rest = rest.strip_prefix(' ').unwrap_or(rest);
+        match mark {
+            "" | "#" => {}
+            "@" => file = rest.trim().to_owned(),
+            "=" => {
+                let (name, suites) = rest.split_once(':').ok_or(wrong("a name and suites"))?;
+                let mut suites: Vec<_> = suites.split_whitespace().map(str::to_owned).collect();
+                let built = suites.iter().any(|suite| suite == "built");
+                suites.retain(|suite| suite != "built");
+                mutants.push(Mutant {
+                    name: name.trim().to_owned(),
+                    file: file.clone(),
+                    suites,
+                    built,
+                    ..Mutant::default()
+                });
+            }
+            "-" | "+" | "!" => {
+                let mutant = mutants.last_mut().ok_or(wrong("no mutant yet"))?;
+                let part = match mark {
+                    "-" => &mut mutant.old,
+                    "+" => &mut mutant.new,
+                    _ => mutant.excuse.get_or_insert_default(),
+                };
+                if !part.is_empty() {
+                    part.push('\n');
+                }
+                part.push_str(rest);
+            }
+            _ => return Err(wrong("begins with none of # @ = - + !")),
+        }
+    }
+    for mutant in &mut mutants {
+        if let Some((before, rest)) = mutant.old.split_once("[[")
+            && let Some((old, behind)) = rest.rsplit_once("]]")
+        {
+            mutant.around = [before, behind].map(str::to_owned);
+            mutant.old = old.to_owned();
+        }
+    }
+    Ok(mutants)
+}
+
+impl Mutant {
+    /// Where it is in `text`, which is the file's: the one place that reads like it, blanks and line ends
+    /// aside.
+    pub fn place(&self, text: &str) -> std::result::Result<Range<usize>, String> {
+        let mut places = text.char_indices().filter_map(|(at, _)| {
+            let start = at + length(&text[at..], &self.around[0])?;
+            let end = start + length(&text[start..], &self.old)?;
+            length(&text[end..], &self.around[1])?;
+            Some(start..end)
+        });
+        let Mutant { name, file, .. } = self;
+        let Some(place) = places.next() else {
+            return Err(format!("mutant {name}: {file} has no such text"));
+        };
+        // With blanks before it, it is the same.
+        if places.any(|other| other != place) {
+            return Err(format!("mutant {name}: its text is not unique in {file}"));
+        }
+        Ok(place)
+    }
+
+    /// The text for that place, of `old` as it is written, without the bug and with it, by switch `number`.
+    pub fn switched(&self, old: &str, number: usize) -> String {
+        let new = &self.new;
+        let test = format!("if crate::mutant::is({number}) {{ {new} }} else {{ {old} }}");
+        if old.ends_with([';', '}']) {
+            test
+        } else {
+            format!("({test})")
+        }
+    }
+}
+
+/// How long the start of `text` is that reads like `like`, if it does: where that has blanks the text may
+/// have others, and at its ends none.
+fn length(text: &str, like: &str) -> Option<usize> {
+    let mut rest = text;
+    for (at, word) in like.split_whitespace().enumerate() {
+        let trimmed = rest.trim_start();
+        if at > 0 && trimmed.len() == rest.len() {
+            return None;
+        }
+        if at > 0 || like.starts_with(char::is_whitespace) {
+            rest = trimmed;
+        }
+        rest = rest.strip_prefix(word)?;
+    }
+    if like.ends_with(char::is_whitespace) {
+        rest = rest.trim_start();
+    }
+    Some(text.len() - rest.len())
+}
+
+/// The faults of the list: one line each. `suites` are the names that there are.
+pub fn faults(mutants: &[Mutant], suites: &[&str]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (at, mutant) in mutants.iter().enumerate() {
+        let name = &mutant.name;
+        if mutants[..at].iter().any(|other| other.name == *name) {
+            faults.push(format!("mutant {name}: two have this name"));
+        }
+        if mutant.old == mutant.new {
+            faults.push(format!("mutant {name}: it changes nothing"));
+        }
+        let known = |suite: &&String| {
+            let room = suite.strip_prefix("host:").map(|tests| parts(tests).0);
+            let exists = |room: &str| host::project().join(room).join("Cargo.toml").exists();
+            suites.contains(&parts(suite).0) || room.is_some_and(exists)
+        };
+        match mutant.suites.iter().find(|suite| !known(suite)) {
+            Some(suite) => faults.push(format!("mutant {name}: no suite is named {suite}")),
+            None if mutant.suites.is_empty() => faults.push(format!("mutant {name}: no suite")),
+            None => {}
+        }
+        match std::fs::read_to_string(host::project().join(Path::new(&mutant.file))) {
+            Err(error) => faults.push(format!("mutant {name}: {}: {error}", mutant.file)),
+            Ok(text) => faults.extend(mutant.place(&text).err()),
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "# rights\n@ a/src/x.rs\n= one: calls host:linux\n- a + 1\n+ a\n= two: built calls\n- f();\n! none can\n";
+
+    #[test]
+    fn a_list_is_read() {
+        let mutants = parse(LIST).unwrap();
+        assert_eq!(mutants.len(), 2);
+        assert_eq!(
+            (mutants[0].old.as_str(), mutants[0].new.as_str()),
+            ("a + 1", "a")
+        );
+        assert_eq!(mutants[0].suites, ["calls", "host:linux"]);
+        assert_eq!(mutants[1].file, "a/src/x.rs");
+        assert!(mutants[1].built && mutants[1].new.is_empty() && mutants[1].suites == ["calls"]);
+        assert_eq!(mutants[1].excuse.as_deref(), Some("none can"));
+        assert!(parse("- text\n").is_err() && parse("= name\n").is_err() && parse("x\n").is_err());
+    }
+
+    #[test]
+    fn its_place_is_the_only_one_whatever_the_blanks() {
+        let mutant = &parse(LIST).unwrap()[0];
+        assert_eq!(mutant.place("let b = a +\n    1;"), Ok(8..17));
+        assert!(mutant.place("a+1").is_err());
+        assert!(mutant.place("a + 1; a + 1").is_err());
+    }
+
+    #[test]
+    fn what_stands_around_says_where() {
+        let list = parse("@ x\n= one: calls\n- let b =\n-     [[a]] + 1;\n+ 0\n").unwrap();
+        let text = "let c = a + 1; let b = a\n + 1;";
+        assert_eq!(list[0].place(text), Ok(23..24));
+        assert!(list[0].place("let c = a + 1;").is_err());
+    }
+
+    #[test]
+    fn a_switch_has_both() {
+        let mutants = parse(LIST).unwrap();
+        let one = mutants[0].switched("a +  1", 7);
+        assert_eq!(one, "(if crate::mutant::is(7) { a } else { a +  1 })");
+        let two = mutants[1].switched("f();", 8);
+        assert_eq!(two, "if crate::mutant::is(8) {  } else { f(); }");
+    }
+}
