@@ -6,6 +6,7 @@
 use super::evidence::Examiner;
 use super::hush::{Longest, Look, Patience, Watch};
 use super::tap::{self, Check};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -59,6 +60,43 @@ impl Ran {
                 .join(" | "),
             self.evidence
         )
+    }
+}
+
+/// The cost of a suite's machines on the host.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// How many were booted.
+    pub machines: usize,
+    /// Their processor time, seconds.
+    pub seconds: f64,
+}
+
+thread_local! {
+    /// Of the suite that this thread runs.
+    static SPENT: Cell<Spent> = const {
+        Cell::new(Spent { machines: 0, seconds: 0.0 })
+    };
+}
+
+impl Spent {
+    /// One more machine of this thread's suite has ended.
+    fn add(seconds: f64) {
+        SPENT.with(|spent| {
+            let Spent {
+                machines,
+                seconds: before,
+            } = spent.get();
+            spent.set(Spent {
+                machines: machines + 1,
+                seconds: before + seconds,
+            });
+        });
+    }
+
+    /// What this thread's machines took since it was last asked.
+    pub fn take() -> Spent {
+        SPENT.with(Cell::take)
     }
 }
 
@@ -535,6 +573,7 @@ impl Kit {
         let outcome = running.wait(Some(limit));
         let seen = watch.end();
         self.note_silence(&machine.name, seen.longest);
+        Spent::add(seen.longest.whole);
         Ok(Ran {
             outcome,
             stdout: stdout.bytes(),

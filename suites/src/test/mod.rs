@@ -36,6 +36,7 @@ mod threads;
 pub use fuzz::main as fuzz;
 pub use guest::TESTS;
 pub use kit::Kit;
+use kit::Spent;
 use lexopt::prelude::*;
 pub use ltp::main as ltp;
 use std::collections::VecDeque;
@@ -184,14 +185,17 @@ fn guests(kit: &Kit, names: &[String]) -> Vec<(String, Vec<Check>)> {
                     let Some(test) = next else { return };
                     let start = Instant::now();
                     let checks = (test.run)(kit);
+                    let spent = Spent::take();
                     let failed: Vec<_> = checks.iter().filter(|check| !check.good).collect();
                     let mut results = results.lock().expect("no panic while held");
                     println!(
-                        "guest {:<20} {:>4} checks, {} failed, {:.1} s",
+                        "guest {:<20} {:>4} checks, {} failed, {:.1} s; {:.1} s of processors in {} machines",
                         test.name,
                         checks.iter().map(|check| check.count).sum::<usize>(),
                         failed.len(),
-                        start.elapsed().as_secs_f64()
+                        start.elapsed().as_secs_f64(),
+                        spent.seconds,
+                        spent.machines
                     );
                     for check in failed {
                         println!("    FAILED {} {}", check.name, check.detail);
