@@ -219,7 +219,8 @@ fn apt(arguments: &[&str]) -> Result<bool> {
     Ok(output.status.success())
 }
 
-fn present(need: &Need) -> bool {
+/// Whether `PATH` has the program.
+pub fn present(need: &Need) -> bool {
     match find(need.program) {
         // Debian's dynamic busybox has the same name and cannot run in the guest.
         Some(path) if need.program == BUSYBOX.program => {

@@ -26,9 +26,9 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         return Ok(0);
     }
     let terminal = terminal::interactive();
+    prepare(&options)?;
     let (mut root, command) = host::telling("reading the root", || root(&options))?;
     let shares = shares(&options, &mut root)?;
-    host::need(&[host::QEMU])?;
     let kernel = kernel_for(&options)?;
     let tables = match options.kernel {
         // Another project's kernel, or one without its names, has no tables.
@@ -84,6 +84,22 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             eprintln!("xtask: the machine stopped without a status: {why}");
             PANIC
         }
+    })
+}
+
+/// Installs what is missing for the usual root and the machine. The kernel is built meanwhile, since both take
+/// long on a new machine.
+fn prepare(options: &Options) -> Result<()> {
+    if host::present(&host::QEMU) && host::present(&host::BUSYBOX) {
+        return Ok(());
+    }
+    host::need_target()?;
+    std::thread::scope(|scope| {
+        let built = scope.spawn(|| kernel_for(options));
+        // In one go, with the compiler of the root's own programs.
+        host::need(&[host::QEMU, host::BUSYBOX, host::MUSL_GCC])?;
+        built.join().unwrap_or_else(|_| kernel_for(options))?;
+        Ok(())
     })
 }
 
