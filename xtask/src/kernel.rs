@@ -61,14 +61,14 @@ pub fn build_trials(profile: Profile) -> Result<PathBuf> {
 /// The package of the kernel with suites.
 const TRIALS: &str = "trials";
 
-/// A kernel with suites that notes which monitors are held while another is taken, and logs it at its end.
+/// A kernel that notes which monitors are held while another is taken, and logs it at its end.
 pub fn build_for_order(profile: Profile) -> Result<PathBuf> {
     let noting = format!(
         "target.{}.rustflags=['--cfg', 'order']",
         host::KERNEL_TARGET
     );
     build_with(
-        TRIALS,
+        "kernel",
         profile,
         &host::project(),
         &host::project().join("target/order"),

@@ -1,8 +1,8 @@
 //! Too much of everything: roots that do not fit, and each kind of object taken until there is no more.
 //!
-//! *Interface*: `roots`, `hogs`, `chosen`, `returns`, `crowd`, `limits`, `bounds`.
+//! *Interface*: `roots`, `hogs`, `returns`, `crowd`.
 
-use super::guest::{on_one_and_four, with};
+use super::guest::with;
 use super::kit::Kit;
 use super::tap::Check;
 use std::io::Write;
@@ -47,21 +47,6 @@ pub fn crowd(kit: &Kit) -> Vec<Check> {
     let all = ["/tests/crowd-musl", "twice"];
     let words = if kit.long { &all[..] } else { &all[..1] };
     kit.tap(&machine, words, 10 * MINUTE)
-}
-
-/// The choice of the process to end when memory is out, by the processes' wishes.
-pub fn chosen(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "chosen", 128, &["/tests/chosen-glibc"], MINUTE)
-}
-
-/// Limits of a process: files' lengths, data, time, locked memory.
-pub fn bounds(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "bounds", 64, &["/tests/bounds-musl"], MINUTE)
-}
-
-/// Limits that count a user over all its processes.
-pub fn limits(kit: &Kit) -> Vec<Check> {
-    on_one_and_four(kit, "limits", 96, &["/tests/limits-musl"], MINUTE)
 }
 
 const PROGRAM: &str = "/tests/hogs-musl";

@@ -1,59 +1,123 @@
-//! Host tests of the rooms and the model checks of the concurrent structures, by `cargo test`.
+//! What a test run does on the host: the checks of the source, the rooms' tests, and the model checks of the
+//! concurrent structures, by `cargo test`.
 //!
-//! *Interface*: `rooms`, `hardened`, `models`, `miri`; the last two leave out what has not changed since it
-//! passed, unless told to do it `again`. Their totals come from the lines that `cargo test` prints.
+//! *Interface*: [`parts`]. Model checks and Miri leave out rooms that have not changed since they passed,
+//! but in a long run, or when only they are asked for. Totals come from the lines that `cargo test` prints.
 
-use super::stamps;
 use super::tap::Check;
+use super::{Wishes, stamps};
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use xtask::failure::{Context, Result};
 use xtask::host;
 
-/// `cargo test` of every room but the kernel itself, which runs on the bare machine only.
-pub fn rooms() -> Result<Vec<Check>> {
+/// A part of a test run that needs no guest.
+pub struct Part {
+    /// In front of its lines.
+    pub name: String,
+    /// Does it.
+    pub run: Box<dyn FnOnce() -> Result<Vec<Check>> + Send>,
+}
+
+/// The parts that are wanted, in order.
+pub fn parts(wishes: &Wishes) -> VecDeque<Part> {
+    let mut parts = VecDeque::new();
+    let mut add = |name: String, run: Box<dyn FnOnce() -> Result<Vec<Check>> + Send>| {
+        parts.push_back(Part { name, run });
+    };
+    let (quick, long) = (wishes.quick, wishes.long);
+    let again = long || wishes.only.is_some();
+    if wishes.wants("check") {
+        add("check".into(), Box::new(move || check(quick)));
+    }
+    if wishes.wants("host") {
+        add("host".into(), Box::new(move || rooms(long)));
+        if !quick {
+            add("hardened".into(), Box::new(hardened));
+        }
+    }
+    for (kind, room, run) in models(long) {
+        if wishes.wants(kind) {
+            let checks = move || stamps::unless_passed(kind, room, again, run);
+            add(format!("{kind} {room}"), Box::new(checks));
+        }
+    }
+    parts
+}
+
+/// `cargo xtask check`; each of its steps is a check.
+fn check(quick: bool) -> Result<Vec<Check>> {
+    let own = std::env::current_exe().context("this program")?;
+    let mut command = Command::new(own.with_file_name("xtask"));
+    command.arg("check").args(quick.then_some("--quick"));
+    let output = command
+        .current_dir(host::project())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start the check")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}");
+    let step = |line: &str| {
+        let (name, end) = line.strip_prefix("check ")?.rsplit_once(": ")?;
+        Some(Check::new(name, end == "ok", "see above"))
+    };
+    let mut checks: Vec<_> = text.lines().filter_map(step).collect();
+    if !output.status.success() && checks.iter().all(|check| check.good) {
+        checks.push(Check::new("check", false, output.status.to_string()));
+    }
+    Ok(checks)
+}
+
+/// `cargo test` of every room but the kernel itself, which runs on the bare machine only; of `lab`, which the
+/// product does not link, in a long run.
+fn rooms(long: bool) -> Result<Vec<Check>> {
     let mut command = host::cargo();
-    command.args([
-        "test",
-        "--workspace",
-        "--exclude",
-        "kernel",
-        "--exclude",
-        "trials",
-        "--no-fail-fast",
-    ]);
+    command.args(["test", "--workspace", "--no-fail-fast"]);
+    let left_out: &[&str] = if long { &[] } else { &["lab"] };
+    for room in ["kernel", "trials"].iter().chain(left_out) {
+        command.args(["--exclude", room]);
+    }
     run("host", &mut command)
 }
 
 /// The generated routines against their plain twins once more, hardened against speculation
 /// (`codegen::harden`).
-pub fn hardened() -> Result<Vec<Check>> {
+fn hardened() -> Result<Vec<Check>> {
     let mut command = host::cargo();
     command.args(["test", "--no-fail-fast", "--package", "quaject"]);
     command.env("HARDENING", "all");
     run("hardened", &mut command)
 }
 
-/// The rooms with models, and which of their tests those are.
-const MODELS: &[(&str, &[&str])] = &[
-    ("sync", &["--lib", "--test", "models"]),
-    ("lab", &["--test", "models"]),
-    ("codegen", &["--test", "models"]),
-    ("quaject", &[]),
-];
+/// The work on one room.
+type OfRoom = Box<dyn FnOnce() -> Result<Vec<Check>> + Send>;
 
-/// The concurrent structures under loom, which tries all interleavings.
-pub fn models(again: bool) -> Result<Vec<Check>> {
-    let mut checks = Vec::new();
-    for (room, which) in MODELS {
-        checks.extend(stamps::unless_passed("models", room, again, || {
-            of_room(room, which)
-        })?);
+/// The rooms with models under loom, which tries all interleavings, with the tests that those are; and the
+/// rooms whose tests run under Miri, which knows what the language forbids.
+fn models(long: bool) -> Vec<(&'static str, &'static str, OfRoom)> {
+    let mut all: Vec<(_, _, OfRoom)> = Vec::new();
+    const MODELS: &[(&str, &[&str])] = &[
+        ("sync", &["--lib", "--test", "models"]),
+        ("codegen", &["--test", "models"]),
+        ("quaject", &[]),
+        (LAB, &["--test", "models"]),
+    ];
+    for &(room, which) in MODELS {
+        all.push(("models", room, Box::new(move || under_loom(room, which))));
     }
-    Ok(checks)
+    for room in ["sync", LAB] {
+        all.push(("miri", room, Box::new(move || under_miri(room))));
+    }
+    all.retain(|(_, room, _)| long || *room != LAB);
+    all
 }
 
-fn of_room(room: &str, which: &[&str]) -> Result<Vec<Check>> {
+/// The algorithms that the product does not link.
+const LAB: &str = "lab";
+
+fn under_loom(room: &str, which: &[&str]) -> Result<Vec<Check>> {
     let mut command = host::cargo();
     command.args(["test", "--release", "--no-fail-fast", "--package", room]);
     command.args(which);
@@ -66,18 +130,7 @@ fn of_room(room: &str, which: &[&str]) -> Result<Vec<Check>> {
 /// `scripts/miri.sh` could not get what it needs.
 const MISSING: i32 = 75;
 
-/// The tests of `sync` and `lab` under Miri, which knows what the language forbids. Where it cannot be had
-/// that is said, and nothing counts as passed.
-pub fn miri(again: bool) -> Result<Vec<Check>> {
-    let mut checks = Vec::new();
-    for room in ["sync", "lab"] {
-        checks.extend(stamps::unless_passed("miri", room, again, || {
-            under_miri(room)
-        })?);
-    }
-    Ok(checks)
-}
-
+/// Where Miri cannot be had that is said, and nothing counts as passed.
 fn under_miri(room: &str) -> Result<Vec<Check>> {
     let mut command = Command::new(host::project().join("scripts/miri.sh"));
     command.env("MIRI_PACKAGES", room);

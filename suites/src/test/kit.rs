@@ -5,6 +5,7 @@
 
 use super::evidence::Examiner;
 use super::hush::{Longest, Look, Patience, Watch};
+use super::order::Noting;
 use super::tap::{self, Check};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use xtask::failure::{Failure, HOST, Result};
 use xtask::machine::{Kept, Log, Machine, Outcome, Running, Status, Streams};
@@ -122,6 +123,8 @@ pub struct Kit {
     part: String,
     /// How long the machines of a kernel without mutant were silent, by their names.
     silences: Silences,
+    /// The kernel that notes the order of monitors, where tests are to use it.
+    noting: Option<OnceLock<Option<Box<Noting>>>>,
     failed: AtomicBool,
     /// The host could not start a machine: what failed says nothing about the kernel.
     hindered: AtomicBool,
@@ -311,30 +314,43 @@ impl Kit {
             mutant: None,
             part: String::new(),
             silences: Silences::default(),
+            noting: None,
             failed: AtomicBool::new(false),
             hindered: AtomicBool::new(false),
         })
     }
 
-    /// The same programs, and the kernel that notes the order in which monitors are taken.
-    pub fn noting_order(&self) -> Result<Self> {
-        self.with_kernel(kernel::build_for_order(self.profile)?)
+    /// The same; machines of one CPU have a kernel that notes the order of monitors.
+    pub fn that_notes_order(self) -> Self {
+        Self {
+            noting: Some(OnceLock::new()),
+            ..self
+        }
     }
 
-    /// The same programs, and another kernel with suites of its own.
-    pub fn with_kernel(&self, kernel: PathBuf) -> Result<Self> {
+    /// The kernel that notes the order of monitors, built when it is first asked for, if this kit is to have
+    /// one. A failure of the host is told by the test `order`.
+    pub fn noting(&self) -> Option<&Noting> {
+        let made = self.noting.as_ref()?;
+        made.get_or_init(|| Noting::new(self).ok().map(Box::new))
+            .as_deref()
+    }
+
+    /// The same programs, and another kernel; whether that has suites of its own.
+    pub fn with_kernel(&self, kernel: PathBuf, has_suites: bool) -> Result<Self> {
         Ok(Self {
             long: self.long,
             profile: self.profile,
             minutes: self.minutes,
             tables: kernel::tables(&kernel)?,
             kernel,
-            has_suites: true,
+            has_suites,
             programs: self.programs.clone(),
             words: String::new(),
             mutant: None,
             part: String::new(),
             silences: Silences::default(),
+            noting: None,
             failed: AtomicBool::new(false),
             hindered: AtomicBool::new(false),
         })
@@ -355,6 +371,7 @@ impl Kit {
             mutant: Some(number),
             part: part.to_owned(),
             silences: self.silences.clone(),
+            noting: None,
             failed: AtomicBool::new(false),
             hindered: AtomicBool::new(false),
         }
@@ -530,7 +547,7 @@ impl Kit {
         if self.has_suites {
             return Ok(act(self, machine));
         }
-        let trials = self.with_kernel(kernel::build_trials(self.profile)?)?;
+        let trials = self.with_kernel(kernel::build_trials(self.profile)?, true)?;
         machine.kernel.clone_from(&trials.kernel);
         Ok(act(&trials, machine))
     }
@@ -668,8 +685,14 @@ impl Kit {
     pub fn xtask(&self, words: &[&str]) -> Command {
         let own = std::env::current_exe().expect("we are running from a file");
         let mut command = Command::new(own.with_file_name("xtask"));
+        // The kernel that the other machines have, too.
+        let (first, rest) = words.split_at(words.len().min(1));
+        command.args(first);
+        if first == ["run"] && self.profile == kernel::Profile::Quick {
+            command.arg("--quick");
+        }
         command
-            .args(words)
+            .args(rest)
             .current_dir(host::project())
             .stdin(Stdio::null());
         command

@@ -1,95 +1,102 @@
 //! Monitors are taken in the order that docs/locks.md lists, and no two of one kind together unless it says
 //! how.
 //!
-//! *Interface*: `run`. A kernel that notes which monitors are held while another is taken runs the suites,
-//! and logs what it has noted when it ends. So an inversion shows even if nobody met: each half of it is
-//! enough.
+//! *Interface*: `run`, and [`Noting`] for other tests. A kernel of its own notes which monitors are held while
+//! another is taken, and logs that when it ends. An inversion shows even if the two threads did not meet: each
+//! half of it is enough. So the whole run has this kernel on all machines of one CPU (`table.rs`), and every
+//! test is one of the order, too.
 
 use super::guest::with;
 use super::kit::Kit;
 use super::shares;
+use super::table::on_four;
 use super::tap::Check;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use xtask::host;
-use xtask::machine::{Status, Virtio};
+use xtask::failure::{Context, Result};
+use xtask::machine::{Machine, Status, Virtio};
+use xtask::{host, kernel};
 
 const LIST: &str = "docs/locks.md";
+const LIMIT: Duration = Duration::from_secs(300);
 const HEADING: &str = "## The order";
-
-/// The programs that are run, by the name of the log.
-const PROGRAMS: &[(&str, &[&str])] = &[
-    ("calls", &["/tests/calls-glibc"]),
-    ("jobs", &["/tests/jobs-glibc"]),
-    ("timers", &["/tests/timers-glibc"]),
-    ("accounts", &["/tests/accounts-glibc"]),
-    ("settings", &["/tests/settings-glibc"]),
-    ("cores", &["/tests/cores-glibc"]),
-    ("tables", &["/tests/tables-musl"]),
-    ("texts", &["/tests/texts-musl"]),
-    ("locks", &["/tests/locks-musl"]),
-    ("trace", &["/tests/trace-glibc"]),
-    ("tracers", &["/tests/tracers-glibc"]),
-    ("stops", &["/tests/stops-glibc"]),
-    ("ptys", &["/tests/ptys-glibc"]),
-    ("sockets", &["/tests/sockets-glibc"]),
-    ("inets", &["/tests/inets-glibc"]),
-    ("netlinks", &["/tests/netlinks-glibc"]),
-    ("sigios", &["/tests/sigios-glibc"]),
-    ("leases", &["/tests/leases-glibc"]),
-    ("filters", &["/tests/filters-glibc"]),
-    ("quajects", &["/tests/quajects-glibc"]),
-    ("handles", &["/tests/handles-glibc"]),
-    ("mounts", &["/tests/mounts-glibc"]),
-    ("splices", &["/tests/splices-glibc"]),
-    ("packets", &["/tests/packets-glibc"]),
-    ("mqueues", &["/tests/mqueues-glibc"]),
-    ("inet-messages", &["/tests/inet-messages-glibc"]),
-    ("inet-controls", &["/tests/inet-controls-glibc"]),
-    ("udp-pairs", &["/tests/udp-pairs-glibc"]),
-    ("rights", &["/tests/rights-glibc"]),
-    ("threads", &["/tests/threads-glibc"]),
-    ("files", &["/bin/sh", "/tests/files.sh"]),
-    ("shell", &["/bin/sh", "/tests/shell.sh"]),
-    ("system", &["/bin/sh", "/tests/system.sh"]),
-];
 
 /// A kind that is held, and one that is taken meanwhile.
 type Pair = (String, String);
 
-/// Boots each program on 4 CPUs; one check for each.
+/// A kit whose kernel notes the order, and the list.
+pub struct Noting {
+    kit: Kit,
+    order: Order,
+}
+
+impl Noting {
+    /// Builds the kernel, and reads the list.
+    ///
+    /// # Errors
+    /// Host failure when that cannot be done.
+    pub fn new(kit: &Kit) -> Result<Noting> {
+        let path = host::project().join(LIST);
+        let list = std::fs::read_to_string(&path).context(path.display())?;
+        Ok(Noting {
+            kit: kit.with_kernel(kernel::build_for_order(kit.profile)?, false)?,
+            order: Order::of(&list),
+        })
+    }
+
+    /// The checks of `run` on a machine with that kernel, and one of what it noted.
+    pub fn run(
+        &self,
+        machine: &mut Machine,
+        run: impl FnOnce(&Kit, &Machine) -> Vec<Check>,
+    ) -> Vec<Check> {
+        machine.kernel = self.kit.kernel().to_path_buf();
+        let mut checks = run(&self.kit, machine);
+        let name = format!("the order of monitors on {}", machine.name);
+        checks.push(self.order.check(&name, &machine.log.text()));
+        checks
+    }
+}
+
+/// What no command of the table does: directories of the host, and bytes through the console's ports. Other
+/// tests judge what comes of it. With `--long` the table's commands, too, on 4 CPUs.
 pub fn run(kit: &Kit) -> Vec<Check> {
-    let list = std::fs::read_to_string(host::project().join(LIST)).unwrap_or_default();
-    let order = Order::of(&list);
-    let kit = match kit.noting_order() {
-        Ok(kit) => kit,
+    let noting = match Noting::new(kit) {
+        Ok(noting) => noting,
         Err(failure) => return vec![Check::new("a kernel that notes", false, failure.message)],
     };
-    let check = |(name, words, virtio): (&str, &[&str], Option<Virtio>)| {
-        let log = format!("order-{name}");
-        let mut machine = with(&kit, &log, 4, 256);
+    let kit = &noting.kit;
+    let check = |name: &str, words: &[&str], mebibytes, virtio: Option<Virtio>| {
+        let mut machine = with(kit, &format!("order-{name}"), 4, mebibytes);
         machine.virtio = virtio;
         let input = vec![b'x'; if virtio.is_some() { 1 << 20 } else { 0 }];
-        // Other suites judge the program's output; without an end in order there are no notes.
-        match kit.boot(&machine, words, input, Duration::from_secs(300)) {
+        // Without an end in order there are no notes.
+        match kit.boot(&machine, words, input, LIMIT) {
             Err(failure) => Check::new(name, false, failure.message),
             Ok(ran) if ran.hung || !matches!(ran.outcome.status, Status::Exit(_)) => {
                 Check::new(name, false, ran.told())
             }
-            Ok(_) => order.check(name, &machine.log.text()),
+            Ok(_) => noting.order.check(name, &machine.log.text()),
         }
     };
-    let mut machine = with(&kit, "order-shares", 4, 256);
-    let shared = match shares::calls(&kit, &mut machine) {
-        Ok(_) => order.check("shares", &machine.log.text()),
+    let mut machine = with(kit, "order-shares", 4, 256);
+    let mut checks = vec![match shares::calls(kit, &mut machine) {
+        Ok(_) => noting.order.check("shares", &machine.log.text()),
         Err(failure) => Check::new("shares", false, failure.message),
-    };
-    let plain = PROGRAMS.iter().map(|&(name, words)| (name, words, None));
-    let streams = [("messages", Virtio::Messages), ("lines", Virtio::Lines)];
-    let copy: &[&str] = &["/bin/sh", "-c", "cat | cat"];
-    let streams = streams.map(|(name, virtio)| (name, copy, Some(virtio)));
-    let checks = plain.chain(streams).map(check);
-    checks.chain([shared]).collect()
+    }];
+    for (name, virtio) in [("messages", Virtio::Messages), ("lines", Virtio::Lines)] {
+        checks.push(check(
+            name,
+            &["/bin/sh", "-c", "cat | cat"],
+            256,
+            Some(virtio),
+        ));
+    }
+    if kit.long {
+        let table = on_four().map(|(name, words, mebibytes)| check(name, words, mebibytes, None));
+        checks.extend(table);
+    }
+    checks
 }
 
 /// The pairs that a log has noted.

@@ -1,6 +1,6 @@
-//! Tests of threads: the room's own suite, the variants of the switch, the native calls.
+//! Tests of threads: the room's own suite, the variants of the switch.
 //!
-//! *Interface*: `suite`, `torture`, `floating`, `switches`, `native`, `trace`, `stopper`.
+//! *Interface*: `suite`, `torture`, `floating`, `stopper`.
 
 use super::guest::{own_suite, with};
 use super::kit::Kit;
@@ -61,23 +61,6 @@ pub fn floating(kit: &Kit) -> Vec<Check> {
     checks
 }
 
-/// The goals of the dissertation's chapter 3, counted.
-pub fn switches(kit: &Kit) -> Vec<Check> {
-    let mut machine = with(kit, "switches", 1, 128);
-    machine.icount = Some(0);
-    machine.append.push_str(" mitigations=off");
-    kit.tap(&machine, &["/tests/switches-musl"], 2 * MINUTE)
-}
-
-/// The promises of the native calls.
-pub fn native(kit: &Kit) -> Vec<Check> {
-    let run = |cpus| {
-        let machine = with(kit, &format!("native-{cpus}"), cpus, 128);
-        kit.tap(&machine, &["/tests/threads-glibc"], 3 * MINUTE)
-    };
-    [1, 2, 4].into_iter().flat_map(run).collect()
-}
-
 /// Random threads are stopped for a second at a time, or shorter in a short run; the machine goes on.
 pub fn stopper(kit: &Kit) -> Vec<Check> {
     let (seconds, hold_ms) = if kit.long {
@@ -89,15 +72,6 @@ pub fn stopper(kit: &Kit) -> Vec<Check> {
     let run = |cpus| {
         let machine = with(kit, &format!("stopper-{cpus}"), cpus, 128);
         kit.says_ok(&machine, &words, 15 * MINUTE)
-    };
-    [1, 4].into_iter().flat_map(run).collect()
-}
-
-/// The promises of `ptrace` to debuggers.
-pub fn trace(kit: &Kit) -> Vec<Check> {
-    let run = |cpus| {
-        let machine = with(kit, &format!("trace-{cpus}"), cpus, 128);
-        kit.tap(&machine, &["/tests/trace-glibc"], 2 * MINUTE)
     };
     [1, 4].into_iter().flat_map(run).collect()
 }

@@ -76,7 +76,7 @@ pub fn main(names: &[String]) -> Result<i32> {
     copy.write()?;
     let laboratory = Laboratory {
         copy,
-        kit: Kit::new(Profile::Kernel, false, None)?,
+        kit: Kit::new(Profile::Quick, false, None)?,
         kernel: OnceLock::new(),
         host: HostTests::default(),
         sound: Mutex::default(),
@@ -111,7 +111,7 @@ impl Laboratory {
         let make = || {
             let kernel = self.copy.kernel().map_err(|failure| failure.message)?;
             self.kit
-                .with_kernel(kernel)
+                .with_kernel(kernel, true)
                 .map_err(|failure| failure.message)
         };
         let kit = self.kernel.get_or_init(make).as_ref();
@@ -188,7 +188,7 @@ impl Laboratory {
         let mut copy = Copy::new("one")?;
         copy.plant_one(mutant)?;
         copy.write()?;
-        let kit = self.kit.with_kernel(copy.kernel()?)?;
+        let kit = self.kit.with_kernel(copy.kernel()?, true)?;
         for suite in &mutant.suites {
             if let Some(what) = in_guest(&kit, suite, 0)? {
                 return Ok(Some((suite.clone(), what)));
@@ -231,7 +231,7 @@ fn in_guest(kit: &Kit, suite: &str, number: usize) -> Result<Option<String>> {
     let (name, part) = parts(suite);
     let kit = &kit.mutated(number, part);
     let test = TESTS.iter().find(|test| test.name == name);
-    let checks: Vec<Check> = test.map_or(Vec::new(), |test| (test.run)(kit));
+    let checks: Vec<Check> = test.map_or(Vec::new(), |test| test.run(kit));
     if checks.iter().all(|check| check.count == 0) {
         return Err(Failure::new(HOST, format!("{suite}: nothing is run")));
     }
