@@ -791,7 +791,7 @@ const TOOLS: &[&str] = &[
 
 fn tools(kit: &Kit) -> Vec<Check> {
     of_packages(kit, "tools", TOOLS, |root| {
-        let stepped = kit.program_path("stepped");
+        let stepped = compile::program("stepped", &compile::DEBUGGED)?;
         root.add(&format!("{}:/tmp/stepped", stepped.display()))
     })
 }
@@ -1397,7 +1397,7 @@ pub fn own_suite(
     }
 }
 
-/// `user/kept.c` in 64 MiB, on the kernel that has its file system.
+/// `user/tests/kept.c` in 64 MiB, on the kernel that has its file system.
 fn kept(kit: &Kit) -> Vec<Check> {
     let steps = if kit.long { "20000" } else { "1500" };
     let words = ["/tests/kept-glibc", steps];

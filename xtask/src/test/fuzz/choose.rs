@@ -8,8 +8,8 @@ use super::coverage::{Mark, Reached};
 use super::image::Image;
 use super::{KEPT, Run, kept_files, perform, scratch};
 use crate::failure::{Context, Failure, HOST, Result};
-use crate::host;
 use crate::test::kit::Kit;
+use crate::{compile, host};
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -97,7 +97,7 @@ pub fn choose(kit: &Kit, seconds: u64, seed: u64) -> Result<()> {
             let Some(id) = done.begun.get(*sequence) else {
                 continue;
             };
-            let mut show = Command::new(kit.program_path("fuzz-musl"));
+            let mut show = Command::new(compile::program("fuzz", &compile::MUSL)?);
             show.args(["show", who]).args(kept_files()?).arg(id);
             let shown = show.output().context("show")?;
             candidates.extend(Sequence::all(&String::from_utf8_lossy(&shown.stdout)));
