@@ -1,5 +1,5 @@
 //! The native calls: what one thread does to another, in whatever address space, and what programs do with
-//! quajects (`user/synthesis.h` is this file for C).
+//! quajects (`user/sdk/synthesis.h` is this file for C).
 //!
 //! *Interface*: [`CALL`] is the one system call number; the operation stands in rdi, the thread's handle in
 //! rsi, further arguments in rdx, r10, r8; names end with a NUL. The result is in rax: 0 or what the

@@ -1,7 +1,7 @@
 //! The tools of the command line: everything between the source and a running machine.
 //!
-//! *Interface*: [`run::main`], [`image::main`] and [`check::main`] are commands. The other modules serve these
-//! and the package `suites`: [`host`] has what is needed of the host, [`kernel`] and [`compile`] build,
+//! *Interface*: [`run::main`], [`image::main`] and [`check::main`] are commands. The other modules serve
+//! these and the package `suites`: [`host`] has what is needed of the host, [`kernel`] and [`compile`] build,
 //! [`rootfs`] makes a root archive, [`machine`] describes and boots a machine, [`qmp`] talks to its monitor.
 
 pub mod alternatives;
@@ -28,9 +28,9 @@ mod wav;
 /// The status of a program that the signal of a pipe without a reader ended.
 const NO_READER: i32 = 128 + 13;
 
-/// Runs a command line's `work` and ends the process with its status; a failure is one line on standard error.
-/// When the reader of standard output has gone (`cargo xtask test --list | head -1`), the command ends without
-/// the report of a panic.
+/// Runs a command line's `work` and ends the process with its status; a failure is one line on standard
+/// error. When the reader of standard output has gone (`cargo xtask test --list | head -1`), the command ends
+/// without the report of a panic.
 pub fn command_line(work: impl FnOnce() -> failure::Result<i32>) -> ! {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

@@ -87,8 +87,8 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     })
 }
 
-/// Installs what is missing for the usual root and the machine. The kernel is built meanwhile, since both take
-/// long on a new machine.
+/// Installs what is missing for the usual root and the machine. The kernel is built meanwhile, since both
+/// take long on a new machine.
 fn prepare(options: &Options) -> Result<()> {
     if host::present(&host::QEMU) && host::present(&host::BUSYBOX) {
         return Ok(());

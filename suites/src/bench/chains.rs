@@ -62,7 +62,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     ))
 }
 
-/// The chains, as `user/layers.c` and `user/keys.c` name them.
+/// The chains, as `user/bench/layers.c` and `user/bench/keys.c` name them.
 const ROWS: [&str; 11] = [
     "key_1",
     "write_1",

@@ -4,7 +4,7 @@
 //! *Interface*: `main`. The stream, its five filters and the load are those of the suite `dropouts`
 //! (`tests/guest/dropouts.sh`), the same static binaries on each kernel, and a compiler beside them. The load
 //! doubles until the recording of QEMU's sound card has a gap. Linux plays by ALSA's own device
-//! (`user/alsa.c`); its modules are in Debian's packages for hardware.
+//! (`user/bench/alsa.c`); its modules are in Debian's packages for hardware.
 
 use super::guest::{Kernel, number};
 use super::{linux, results};
@@ -430,7 +430,7 @@ fn report(systems: &[System], table: &str) -> Result<String> {
          compute, a loop of forks, a sort, a compressor and a compiler (tcc). The same static programs run on each kernel; {}, `-icount`: its CPUs run in turn and share the instructions, and Linux does not come up with several. The stream needs about \
          125 million instructions a second. Priority `SCHED_FIFO` {PRIORITY} is that of all six programs of the stream. QEMU's recording of the card is compared with the host's \
          computation, frame by frame; a stream that is not through in twice its time is given up, and the rest of its frames is missing. Synthesis plays by `/dev/speaker`, a ring \
-         of 4096 frames before 1024 that the card is filled ahead; Linux by ALSA's device (`hw:0,0`, `user/alsa.c`) with a buffer of 5120 frames in periods of 320. \
+         of 4096 frames before 1024 that the card is filled ahead; Linux by ALSA's device (`hw:0,0`, `user/bench/alsa.c`) with a buffer of 5120 frames in periods of 320. \
          Both play silence while they have nothing, and read half a second before they begin. A system's load grows until there is a gap, and then once more with half as many instructions a second. Kernels: {}.\n\n{table}",
         results::qemu()?,
         versions.join(", "),

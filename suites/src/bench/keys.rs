@@ -1,7 +1,7 @@
 //! `key_echo`: a typed and echoed key, from its interrupt to the return of the read, on the serial line.
 //!
-//! *Interface*: [`NAME`]; `measure` boots a kernel with `user/keys.c`, types a return for each line in which
-//! the program asks for one, and gives what was printed, with one row.
+//! *Interface*: [`NAME`]; `measure` boots a kernel with `user/bench/keys.c`, types a return for each line in
+//! which the program asks for one, and gives what was printed, with one row.
 
 use super::guest::Kernel;
 use std::io::{self, Read};

@@ -131,7 +131,7 @@ fn report(
     let mut out = format!(
         "## Worst case: lateness of a 250-µs timer\n\n\
          `cargo xtask bench lateness --seconds {seconds}`: {seconds} seconds of guest time each, {}, one CPU, `-icount shift={SHIFT},sleep=off`: a machine of \
-         62.5 million instructions a second, on which an instruction takes 16 ns. The program is `user/lateness.c`: beside the timer six \
+         62.5 million instructions a second, on which an instruction takes 16 ns. The program is `user/bench/lateness.c`: beside the timer six \
          processes and their children flood the caches, fork, exec, page and do input and output. On Linux the handler runs with `SCHED_FIFO`. \
          Kernels: {}.\n{}",
         results::qemu()?,

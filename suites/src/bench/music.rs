@@ -1,6 +1,7 @@
 //! `cargo xtask bench music`: pipelines of the programs of sound, beside Linux.
 //!
-//! *Interface*: `main`. `user/pipelines.c` runs them as a shell does, with the same static binary in both.
+//! *Interface*: `main`. `user/bench/pipelines.c` runs them as a shell does, with the same static binary in
+//! both.
 
 use super::guest::Kernel;
 use super::{LIMIT, counting, linux, results, table, wants_help};

@@ -1,7 +1,7 @@
 //! `cargo xtask bench programs`: whole programs from Debian's packages, timed beside Linux.
 //!
 //! *Interface*: `main`. Both machines have the same memory, CPUs and root, whose files Linux has in its own
-//! memory, too; in both `user/conduct.c` starts `tests/bench/programs.sh`. Time is the guest's, as the
+//! memory, too; in both `user/bench/conduct.c` starts `tests/bench/programs.sh`. Time is the guest's, as the
 //! programs tell it or `date` does. The machines take turns (`turns`), and neither begins a program before
 //! the other has ended the one before it, so that the host is the same for both, however busy it is.
 

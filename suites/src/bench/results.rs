@@ -36,7 +36,7 @@ pub fn write(rows: &[Row], inside: &[Cost], version: &str) -> Result<()> {
         .map_or_else(|| "\n".into(), |(_, kept)| kept.to_owned());
     let text = format!(
         "# Results\n\nWritten by `cargo xtask bench`; do not edit above the mark, nor between the marks of a block.\n\n\
-         Both kernels ran the same static C program (`user/bench.c`) on the same machine: {}, q35, one CPU, {} MiB, \
+         Both kernels ran the same static C program (`user/bench/bench.c`) on the same machine: {}, q35, one CPU, {} MiB, \
          `-icount shift=0,sleep=off -cpu max,-erms,-fsrm`. One instruction is one nanosecond of guest time there, so the \
          figures are instructions per operation, user part and kernel part together, and two runs give the same figure. \
          Linux is Debian's cloud kernel {version} with `mitigations=off`. Files are on tmpfs there and in memory here. \

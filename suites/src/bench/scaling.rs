@@ -356,7 +356,7 @@ fn report(table: &Columns, kernels: &[Kernel], shares: &str) -> Result<String> {
     Ok(format!(
         "## Scaling: independent work on several CPUs\n\n\
          `cargo xtask bench scaling`: {ROUNDS} rounds; in each all machines of both kernels are booted and take turns of {} ms, standing still in between, so that all have the same host; {}, multi-threaded emulation on a host with {} processors, so more CPUs than \
-         that can gain nothing. Every machine has room for {ROOM} CPUs, so that QEMU emulates atomic instructions alike in all. As many processes as CPUs, each with its own pipe, children or file (`user/scaling.c`). *2 machines*, *8 machines*: with one CPU each, side by side, which is \
+         that can gain nothing. Every machine has room for {ROOM} CPUs, so that QEMU emulates atomic instructions alike in all. As many processes as CPUs, each with its own pipe, children or file (`user/bench/scaling.c`). *2 machines*, *8 machines*: with one CPU each, side by side, which is \
          what the host allows; their figures together (eight only of Synthesis, whose machines come up together). *over*: the median of the rounds' own multiples, with the least and the most. Kernels: {}.\n{}\n\
          Processor time that the host gave the machines of each setting in their turns, boot included; a machine of Linux that does not end within {} s of its turns is left out of its round, with the others of its setting:\n\n{}",
         SLICE.as_millis(),

@@ -1,7 +1,7 @@
 //! `cargo xtask bench wakeups`: how soon woken threads run, by schbench's method, beside Linux.
 //!
 //! *Interface*: `main`. Messengers wake workers by futexes, and each worker's request is a sleep and some
-//! products of matrices (`user/wakeups.c`). Time is counted in instructions, one a nanosecond.
+//! products of matrices (`user/bench/wakeups.c`). Time is counted in instructions, one a nanosecond.
 //!
 //! Source: the methodology of schbench's README; Debian 12 has no package of it.
 
@@ -201,7 +201,7 @@ fn rows(linux: &str, synthesis: &str) -> Vec<Row> {
 fn report(rows: &[Row], version: &str) -> Result<String> {
     let mut out = format!(
         "## Wake-ups, by schbench's method\n\n\
-         `cargo xtask bench wakeups`: `user/wakeups.c`, one static program, on Linux {version} with `mitigations=off` and on Synthesis; {}, one CPU, \
+         `cargo xtask bench wakeups`: `user/bench/wakeups.c`, one static program, on Linux {version} with `mitigations=off` and on Synthesis; {}, one CPU, \
          `-icount shift=0,sleep=off`, {SECONDS} seconds of guest time each after half a second to warm up; an instruction takes a nanosecond. Each worker \
          waits on a futex of its own; its messenger takes the list of those that wait, reads the clock and wakes them. *Wakeup* is the time from there until the worker \
          runs, *request* the time from then of a sleep and a number of products of two matrices of 16 by 16. *Turn* is the time from the end of a request to the end of the same \

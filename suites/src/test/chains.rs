@@ -1,7 +1,7 @@
 //! The code of the usual paths was made by linking: the interfacer's record (`/syn`) beside the blocks
 //! that QEMU has translated.
 //!
-//! *Interface*: `run`. `user/chains.c` goes along the paths, at a terminal and with streams, and prints
+//! *Interface*: `run`. `user/tests/chains.c` goes along the paths, at a terminal and with streams, and prints
 //! what the kernel says of its code; then each generated routine that was executed has a link's site in
 //! it, or is what a link or one of the words in `/syn/links` leads to, or docs/caveats.md names its
 //! class. Queues of all four kinds are among the code: that of an end by itself, or where a link to it

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use xtask::host;
+use xtask::{compile, host};
 
 /// The required outcome of `xtask run WORDS`.
 struct Case {
@@ -352,7 +352,10 @@ fn pack(folder: &Path) -> std::io::Result<()> {
 /// A program of the host, by its path, with arguments, environment and input.
 fn host_program(kit: &Kit) -> Check {
     let name = "a program of the host";
-    let path = kit.program_path("hello-glibc");
+    let path = match compile::program("hello", &compile::GLIBC) {
+        Ok(path) => path,
+        Err(failure) => return Check::new(name, false, failure.message),
+    };
     let path = path
         .strip_prefix(host::project())
         .unwrap_or(&path)
@@ -404,8 +407,9 @@ fn host_program(kit: &Kit) -> Check {
 /// A program for another machine is refused with 126.
 fn other_machine(kit: &Kit) -> Check {
     let name = "a program for another machine";
-    let own = kit.program_path("hello-glibc");
     let run = || -> std::io::Result<Check> {
+        let own = compile::program("hello", &compile::GLIBC)
+            .map_err(|failure| std::io::Error::other(failure.message))?;
         let mut bytes = std::fs::read(&own)?;
         bytes[18] = 0xb7;
         let path = host::project().join("build/test/aarch64-program");

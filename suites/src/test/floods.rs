@@ -1,6 +1,6 @@
 //! Floods of interrupts: bytes that the host pushes without a pause, beside a program that computes.
 //!
-//! *Interface*: `run`. The guest's part is `user/floods.c`.
+//! *Interface*: `run`. The guest's part is `user/tests/floods.c`.
 
 use super::guest::with;
 use super::kit::{Kit, Ran};
@@ -47,7 +47,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// The bytes that `user/floods.c` expects.
+/// The bytes that `user/tests/floods.c` expects.
 fn flood(count: usize) -> Vec<u8> {
     (0..count)
         .map(|i| (i.wrapping_mul(167) + (i >> 8) * 13 + (i >> 16)) as u8)

@@ -124,7 +124,7 @@ pub fn own_suite(
     }
 }
 
-/// `user/kept.c` in 64 MiB, on the kernel that has its file system.
+/// `user/tests/kept.c` in 64 MiB, on the kernel that has its file system.
 pub fn kept(kit: &Kit) -> Vec<Check> {
     let steps = if kit.long { "20000" } else { "1500" };
     let words = ["/tests/kept-glibc", steps];

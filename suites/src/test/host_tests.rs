@@ -1,5 +1,5 @@
-//! What a test run does on the host: the checks of the source, the rooms' tests, and the model checks of the
-//! concurrent structures, by `cargo test`.
+//! The part of a test run that needs no guest: the checks of the source, the rooms' tests, and the model
+//! checks of the concurrent structures, by `cargo test`.
 //!
 //! *Interface*: [`parts`]. Model checks and Miri leave out rooms that have not changed since they passed,
 //! but in a long run, or when only they are asked for. Totals come from the lines that `cargo test` prints.

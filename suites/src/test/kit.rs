@@ -1,7 +1,7 @@
-//! The tools of every guest test: the built kernel, the compiled programs, and ways to boot.
+//! The tools of every guest test: the built kernel, the programs that a test names, and ways to boot.
 //!
 //! *Interface*: `Kit::new`; `boot` one command on a described machine; `script` and `program` boot one
-//! of `tests/guest` or `user/` and read its checks; `xtask` runs the command line itself.
+//! of `tests/guest` or `user/tests` and read its checks; `xtask` runs the command line itself.
 
 use super::evidence::Examiner;
 use super::hush::{Longest, Look, Patience, Watch};
@@ -15,10 +15,11 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
+use xtask::compile::{self, Compiler};
 use xtask::failure::{Failure, HOST, Result};
 use xtask::machine::{Kept, Log, Machine, Outcome, Running, Status, Streams};
 use xtask::rootfs::Root;
-use xtask::{compile, host, kernel};
+use xtask::{host, kernel};
 
 /// The result of a guest command.
 pub struct Ran {
@@ -95,7 +96,7 @@ impl Spent {
         });
     }
 
-    /// What this thread's machines took since it was last asked.
+    /// The cost of this thread's machines since it was last asked for.
     pub fn take() -> Spent {
         SPENT.with(Cell::take)
     }
@@ -113,7 +114,6 @@ pub struct Kit {
     /// Whether the kernel has suites of its own.
     has_suites: bool,
     tables: kernel::Tables,
-    programs: Vec<(String, PathBuf)>,
     /// More words for the kernel's command line.
     words: String,
     /// The number of the kernel's mutant, 0 for none. After the first failed check no machine is booted any
@@ -132,17 +132,36 @@ pub struct Kit {
 
 type Silences = Arc<Mutex<BTreeMap<String, Longest>>>;
 
-/// Whether `program` is named by one of the words of `command`, or in the script that it is: as that of one
-/// compiler, or of each.
-fn names(command: &[&str], program: &str) -> bool {
-    let any = program.split('-').next().map(|name| format!("/{name}-$"));
-    let is_in = |text: &str| {
-        text.contains(program) || any.as_ref().is_some_and(|any| text.contains(any.as_str()))
-    };
-    command.iter().any(|word| {
+/// The programs that the words of `command` name, or the script that one of them is.
+fn programs_of(command: &[&str]) -> BTreeMap<String, (String, Compiler)> {
+    let scripts = host::project().join("tests/guest");
+    let mut found = BTreeMap::new();
+    for word in command {
         let file = word.strip_prefix("/tests/").unwrap_or(word);
-        let script = host::project().join("tests/guest").join(file);
-        is_in(word) || std::fs::read_to_string(script).is_ok_and(|text| is_in(&text))
+        let script = std::fs::read_to_string(scripts.join(file)).unwrap_or_default();
+        found.extend(programs_in(word).chain(programs_in(&script)));
+    }
+    found
+}
+
+/// The programs that `text` names, by their files: `/tests/NAME-glibc` is one, and `/tests/NAME-$KIND` is one
+/// of each compiler.
+fn programs_in(text: &str) -> impl Iterator<Item = (String, (String, Compiler))> {
+    let paths = text.split("/tests/").skip(1);
+    let found = paths.flat_map(|path| {
+        let is_other = |letter: char| !letter.is_ascii_alphanumeric() && letter != '-';
+        let (file, rest) = path.split_at(path.find(is_other).unwrap_or(path.len()));
+        match file.strip_suffix('-') {
+            Some(name) if rest.starts_with('$') => {
+                let each = compile::OF_TESTS.into_iter();
+                each.map(|compiler| (name, compiler)).collect()
+            }
+            _ => Vec::from_iter(compile::by_file_name(file)),
+        }
+    });
+    found.map(|(name, compiler)| {
+        let file = compile::file_name(name, &compiler);
+        (file, (name.to_owned(), compiler))
     })
 }
 
@@ -161,147 +180,13 @@ const WHOLE: f64 = 20.0;
 const LONGER: u32 = 3;
 
 impl Kit {
-    /// Builds kernel and programs.
+    /// Builds the kernel.
     pub fn new(profile: kernel::Profile, long: bool, minutes: Option<u64>) -> Result<Self> {
         // Some tests put files there before any machine has its log in it.
         host::build_dir("test")?;
         host::need(&[host::QEMU, host::BUSYBOX, host::GCC, host::MUSL_GCC])?;
         let kernel = kernel::build(profile)?;
         let tables = kernel::tables(&kernel)?;
-        let mut programs = Vec::new();
-        for name in [
-            "hello",
-            "extremes",
-            "calls",
-            "jobs",
-            "timers",
-            "corrupt",
-            "hungry",
-            "chosen",
-            "scarce",
-            "lists",
-            "looks",
-            "dsp",
-            "lengths",
-            "xattrs",
-            "acls",
-            "filecaps",
-            "opens",
-            "mounts",
-            "netlinks",
-            "refused",
-            "load",
-            "revoke",
-            "pages",
-            "forks",
-            "floating",
-            "threads",
-            "stopper",
-            "trace",
-            "speculation",
-            "lateness",
-            "holes",
-            "rip",
-            "adverse",
-            "rights",
-            "survey",
-            "secrets",
-            "capabilities",
-            "ptys",
-            "tracers",
-            "stops",
-            "epolls",
-            "sigios",
-            "leases",
-            "handles",
-            "mappings",
-            "epolls-many",
-            "many",
-            "futexes",
-            "waits-short",
-            "rseqs",
-            "feeds",
-            "floods",
-            "pairs",
-            "sounds",
-            "traces",
-            "policies",
-            "budgets",
-            "cgroups",
-            "estimates",
-            "clocks",
-            "polls",
-            "accounts",
-            "settings",
-            "cores",
-            "events",
-            "pidfds",
-            "corners",
-            "details",
-            "kmsgs",
-            "inotifies",
-            "sockets",
-            "inets",
-            "splices",
-            "packets",
-            "inet-messages",
-            "inet-controls",
-            "memories",
-            "udp-pairs",
-            "mqueues",
-            "advices",
-            "pagemaps",
-            "sysv",
-            "figures",
-            "watchpoints",
-            "shares",
-            "kept",
-            "operations",
-            "filters",
-            "quajects",
-            "cached",
-            "chains",
-        ] {
-            programs.push((
-                format!("{name}-glibc"),
-                compile::program(name, &compile::GLIBC)?,
-            ));
-        }
-        programs.push((
-            "hello-glibc-pie".into(),
-            compile::program("hello", &compile::GLIBC_PIE)?,
-        ));
-        programs.push((
-            "stepped".into(),
-            compile::program("stepped", &compile::DEBUGGED)?,
-        ));
-        // Small, for the machine with little memory has them all.
-        for name in [
-            "hello", "tables", "switches", "texts", "locks", "hogs", "fuzz", "returns", "limits",
-            "bounds", "crowd",
-        ] {
-            programs.push((
-                format!("{name}-musl"),
-                compile::program(name, &compile::MUSL)?,
-            ));
-        }
-        for name in [
-            "calls-files",
-            "calls-signals",
-            "calls-frames",
-            "calls-waits",
-        ] {
-            programs.push((
-                format!("{name}-glibc"),
-                compile::program(name, &compile::GLIBC)?,
-            ));
-        }
-        for name in ["calls-rights", "as"] {
-            programs.push((
-                format!("{name}-musl"),
-                compile::program(name, &compile::MUSL)?,
-            ));
-        }
         Ok(Self {
             long,
             profile,
@@ -309,7 +194,6 @@ impl Kit {
             kernel,
             has_suites: false,
             tables,
-            programs,
             words: String::new(),
             mutant: None,
             part: String::new(),
@@ -345,7 +229,6 @@ impl Kit {
             tables: kernel::tables(&kernel)?,
             kernel,
             has_suites,
-            programs: self.programs.clone(),
             words: String::new(),
             mutant: None,
             part: String::new(),
@@ -366,7 +249,6 @@ impl Kit {
             tables: self.tables.clone(),
             kernel: self.kernel.clone(),
             has_suites: self.has_suites,
-            programs: self.programs.clone(),
             words: format!(" mutant={number}"),
             mutant: Some(number),
             part: part.to_owned(),
@@ -440,16 +322,6 @@ impl Kit {
         }
     }
 
-    /// Where a compiled program is on the host.
-    pub fn program_path(&self, name: &str) -> PathBuf {
-        self.programs
-            .iter()
-            .find(|(known, _)| known == name)
-            .expect("a program of the kit")
-            .1
-            .clone()
-    }
-
     /// The kernel's file.
     pub fn kernel(&self) -> &std::path::Path {
         &self.kernel
@@ -468,17 +340,20 @@ impl Kit {
     }
 
     /// The root for a command: all scripts and kept sequences in `/tests`, and there those programs that it
-    /// or its script names.
+    /// or its script names, compiled now if they are not yet.
     pub fn root(&self, command: &[&str]) -> Result<Root> {
-        let made = Root::new(None).inspect_err(|_| self.hindered.store(true, Ordering::Relaxed));
-        let mut root = made?;
+        let made = Self::new_root(command);
+        made.inspect_err(|_| self.hindered.store(true, Ordering::Relaxed))
+    }
+
+    fn new_root(command: &[&str]) -> Result<Root> {
+        let mut root = Root::new(None)?;
         for (from, to) in [("tests/guest", "/tests"), ("tests/fuzz", "/tests/fuzz")] {
             root.add(&format!("{}:{to}", host::project().join(from).display()))?;
         }
-        for (name, path) in &self.programs {
-            if names(command, name) {
-                root.add(&format!("{}:/tests/{name}", path.display()))?;
-            }
+        for (file, (name, compiler)) in programs_of(command) {
+            let path = compile::program(&name, &compiler)?;
+            root.add(&format!("{}:/tests/{file}", path.display()))?;
         }
         Ok(root)
     }
@@ -696,5 +571,33 @@ impl Kit {
             .current_dir(host::project())
             .stdin(Stdio::null());
         command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(command: &[&str]) -> Vec<String> {
+        programs_of(command).into_keys().collect()
+    }
+
+    #[test]
+    fn a_command_names_its_programs() {
+        assert!(files(&["/bin/true", "/tests/cd.raw"]).is_empty());
+        assert_eq!(
+            files(&["/tests/as-musl", "1000", "/tests/calls-glibc"]),
+            ["as-musl", "calls-glibc"]
+        );
+        let line = "/tests/sounds-glibc ramp >/tmp/said & /tests/sounds-glibc mic; wait";
+        assert_eq!(files(&["/bin/sh", "-c", line]), ["sounds-glibc"]);
+    }
+
+    #[test]
+    fn a_script_names_its_programs() {
+        let of_each = ["hello-glibc", "hello-glibc-pie", "hello-musl"];
+        assert_eq!(files(&["/bin/sh", "/tests/programs.sh"]), of_each);
+        assert_eq!(files(&["/bin/sh", "/tests/leaks.sh"]), ["load-glibc"]);
+        assert!(files(&["/bin/sh", "/tests/shell.sh"]).is_empty());
     }
 }

@@ -1,10 +1,10 @@
 //! Monitors are taken in the order that docs/locks.md lists, and no two of one kind together unless it says
 //! how.
 //!
-//! *Interface*: `run`, and [`Noting`] for other tests. A kernel of its own notes which monitors are held while
-//! another is taken, and logs that when it ends. An inversion shows even if the two threads did not meet: each
-//! half of it is enough. So the whole run has this kernel on all machines of one CPU (`table.rs`), and every
-//! test is one of the order, too.
+//! *Interface*: `run`, and [`Noting`] for other tests. A kernel of its own notes which monitors are held
+//! while another is taken, and logs that when it ends. An inversion shows even if the two threads did not
+//! meet: each half of it is enough. So the whole run has this kernel on all machines of one CPU (`table.rs`),
+//! and every test is one of the order, too.
 
 use super::guest::with;
 use super::kit::Kit;
@@ -58,8 +58,8 @@ impl Noting {
     }
 }
 
-/// What no command of the table does: directories of the host, and bytes through the console's ports. Other
-/// tests judge what comes of it. With `--long` the table's commands, too, on 4 CPUs.
+/// Runs what no command of the table does: directories of the host, and bytes through the console's ports.
+/// Other tests judge what comes of it. With `--long` the table's commands, too, on 4 CPUs.
 pub fn run(kit: &Kit) -> Vec<Check> {
     let noting = match Noting::new(kit) {
         Ok(noting) => noting,

@@ -1,7 +1,7 @@
 //! Guest tests with programs from Debian's packages, in roots that the packages make.
 //!
-//! *Interface*: `packages`, `servers`, `tmpfiles`, `timekeepers`, `alternatives`, `tools`, `browsers`: a script of
-//! `tests/guest` each, which reports by the Test Anything Protocol.
+//! *Interface*: `packages`, `servers`, `tmpfiles`, `timekeepers`, `alternatives`, `tools`, `browsers`: a
+//! script of `tests/guest` each, which reports by the Test Anything Protocol.
 
 use super::guest::with;
 use super::kit::Kit;
@@ -123,7 +123,7 @@ const TOOLS: &[&str] = &[
 
 pub fn tools(kit: &Kit) -> Vec<Check> {
     of_packages(kit, "tools", TOOLS, |root| {
-        let stepped = kit.program_path("stepped");
+        let stepped = compile::program("stepped", &compile::DEBUGGED)?;
         root.add(&format!("{}:/tmp/stepped", stepped.display()))
     })
 }

@@ -77,7 +77,7 @@ pub(super) fn run(kit: &Kit) -> Vec<Check> {
     checks
 }
 
-/// `user/dsp.c` on one CPU and on four, and with another card.
+/// `user/tests/dsp.c` on one CPU and on four, and with another card.
 pub(super) fn dsp(kit: &Kit) -> Vec<Check> {
     let mut checks = Vec::new();
     for (name, cpus, card) in [

@@ -2,7 +2,8 @@
 //!
 //! *Interface*: [`run`] does all that is wanted, with a worker for each processor; [`Totals`] has the result.
 //! The first worker begins with the host's part (checks, host tests, models, Miri), the others with guest
-//! tests, so one compiles while another's guests run. Whoever has done its own part helps with the other.
+//! tests, so one compiles while another's guests run. A worker that has done its own part helps with the
+//! other.
 
 use super::kit::{Kit, Spent};
 use super::table::{QUICK, TESTS, Test};

@@ -109,7 +109,7 @@ fn shared(kit: &Kit, machine: &mut Machine, command: &[&str], folder: &Folder) -
     Ok(root)
 }
 
-/// The host sees the files that `user/shares.c` leaves.
+/// The host sees the files that `user/tests/shares.c` leaves.
 fn left(folder: &Path) -> Result<Check> {
     let at = |name: &str| folder.join("left").join(name);
     let text = std::fs::read_to_string(at("text")).context("text")?;

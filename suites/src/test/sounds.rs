@@ -1,8 +1,8 @@
 //! Sound: the file of what a machine has played, compared with what its programs have written.
 //!
-//! *Interface*: `run`, with each kind of card. The guest's part is `user/sounds.c`, which makes the same
-//! sequences of frames. On one processor time is counted in instructions, so that a gap is the kernel's and
-//! not the host's.
+//! *Interface*: `run`, with each kind of card. The guest's part is `user/tests/sounds.c`, which makes the
+//! same sequences of frames. On one processor time is counted in instructions, so that a gap is the kernel's
+//! and not the host's.
 
 use super::guest::with;
 use super::kit::Kit;

@@ -1,8 +1,9 @@
 //! The rooms whose models passed: they need not be tried again.
 //!
 //! *Interface*: [`unless_passed`] runs checks of a room, unless they passed when the room, and all that it is
-//! made of, was as it is now. The file `tests/passed.txt` says so by a hash of the contents. The tool writes it,
-//! and it is committed with the change that it is about; so a new copy of the project tries only what changed.
+//! made of, was as it is now. The file `tests/passed.txt` says so by a hash of the contents. The tool writes
+//! it, and it is committed with the change that it is about; so a new copy of the project tries only what
+//! changed.
 
 use super::tap::Check;
 use serde_json::Value;

@@ -104,8 +104,8 @@ impl Boot {
 /// The processor time that a machine may take, at most.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The commands of the table that run on four CPUs: the beginning of their machines' names, the command, and the
-/// memory in MiB.
+/// The commands of the table that run on four CPUs: the beginning of their machines' names, the command, and
+/// the memory in MiB.
 pub fn on_four() -> impl Iterator<Item = (&'static str, &'static [&'static str], u64)> {
     let boots = TESTS.iter().filter_map(|test| match test.how {
         How::Boots(boots) => Some(boots),
@@ -245,8 +245,8 @@ pub const TESTS: &[Test] = &[
     Test {
         name: "calls",
         about: "what Linux's calls promise, on 1 CPU",
-        // The program tries the kernel's addresses. It has to know them for that, and no mask may stand before the
-        // comparison as a second guard.
+        // The program tries the kernel's addresses. It has to know them for that, and no mask may stand
+        // before the comparison as a second guard.
         how: How::Boots(&[boot("calls", &["/tests/calls-glibc"])
             .cpus(&[1])
             .mebibytes(256)

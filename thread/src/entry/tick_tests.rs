@@ -1,4 +1,4 @@
-//! The timer's handler by its listing; `user/switches.c` runs it.
+//! The timer's handler by its listing; `user/tests/switches.c` runs it.
 
 use super::*;
 

@@ -2,9 +2,10 @@
 //!
 //! *Interface*: [`Disk`], through [`Backing`].
 //!
-//! All 64 words of a sector follow from its first ([`word`]; `user/kept.c` makes them alike), so that is all
-//! that is kept of it: more than the machine's memory fits. A sector that is stored while a program writes it
-//! may be a mixture of two, for which there is [`TORN`]; whoever reads that has found an error of the cache.
+//! All 64 words of a sector follow from its first ([`word`]; `user/tests/kept.c` makes them alike), so that
+//! is all that is kept of it: more than the machine's memory fits. A sector that is stored while a program
+//! writes it may be a mixture of two, for which there is [`TORN`]; whoever reads that has found an error of
+//! the cache.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;

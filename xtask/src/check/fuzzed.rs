@@ -1,12 +1,12 @@
 //! Every call and sub-command that the kernel answers is known to the fuzzer.
 //!
-//! *Interface*: `answered` by one source file of the kernel; `known` to `user/fuzz-calls.h`; `faults`
+//! *Interface*: `answered` by one source file of the kernel; `known` to `user/tests/fuzz-calls.h`; `faults`
 //! compares them. So a new call without a row in the fuzzer's table fails.
 
 use std::collections::BTreeSet;
 
 /// Where the fuzzer's table is.
-pub const TABLE: &str = "user/fuzz-calls.h";
+pub const TABLE: &str = "user/tests/fuzz-calls.h";
 /// Where the kernel's calls are.
 pub const CALLS: &str = "linux/src/call/";
 

@@ -1,7 +1,7 @@
 //! Every call has a kind: what it may make that stays, so that a test takes that until there is no more.
 //!
 //! *Interface*: `faults`. `tests/kinds.txt` has lines `KIND: CALL...`; a kind other than `none` is one that
-//! `user/hogs.c` knows.
+//! `user/tests/hogs.c` knows.
 
 use std::collections::BTreeMap;
 

@@ -147,7 +147,7 @@ fn kinds_of_calls() -> Result<Vec<String>> {
     Ok(kinds::faults(
         &read("tests/kinds.txt")?,
         &calls,
-        &read("user/hogs.c")?,
+        &read("user/tests/hogs.c")?,
     ))
 }
 

@@ -11,7 +11,7 @@ use crate::test::kit::Kit;
 use std::collections::BTreeMap;
 use std::process::Command;
 use xtask::failure::{Context, Failure, HOST, Result};
-use xtask::host;
+use xtask::{compile, host};
 
 const CORPUS: &str = "corpus.txt";
 const HEAD: &str = "# Chosen by `cargo xtask fuzz --choose`: together they reach most of what random sequences do.\n\n";
@@ -97,7 +97,7 @@ pub fn choose(kit: &Kit, seconds: u64, seed: u64) -> Result<()> {
             let Some(id) = done.begun.get(*sequence) else {
                 continue;
             };
-            let mut show = Command::new(kit.program_path("fuzz-musl"));
+            let mut show = Command::new(compile::program("fuzz", &compile::MUSL)?);
             show.args(["show", who]).args(kept_files()?).arg(id);
             let shown = show.output().context("show")?;
             candidates.extend(Sequence::all(&String::from_utf8_lossy(&shown.stdout)));

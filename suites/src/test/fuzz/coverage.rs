@@ -1,8 +1,8 @@
 //! Which part of the kernel a run reached: QEMU notes each block of code that it translates.
 //!
 //! *Interface*: `Trace::start` asks a machine for the notes; `read` gives what was `Reached`; `report`
-//! compares that with the kernel's file, room by room. With marks (`user/fuzz.c`) it says, too, whose step
-//! reached a block first.
+//! compares that with the kernel's file, room by room. With marks (`user/tests/fuzz.c`) it says, too, whose
+//! step reached a block first.
 
 use super::image::{Function, Image};
 use super::scratch;

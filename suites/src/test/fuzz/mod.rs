@@ -1,4 +1,4 @@
-//! Random sequences of calls, made by `user/fuzz.c`: as a user, as root, on one CPU and on four.
+//! Random sequences of calls, made by `user/tests/fuzz.c`: as a user, as root, on one CPU and on four.
 //!
 //! *Interface*: `run` is the suite: first the sequences in `tests/fuzz`, which did harm once or reached
 //! something; then random ones, for as long as one likes (`--long --minutes N`). `main` is

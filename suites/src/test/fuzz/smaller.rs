@@ -7,6 +7,7 @@ use super::super::kit::Kit;
 use super::{Run, kept_files, perform, scratch};
 use std::path::PathBuf;
 use std::process::Command;
+use xtask::compile;
 
 /// Boots that the search may take.
 const BOOTS: usize = 60;
@@ -34,7 +35,7 @@ pub fn search(kit: &Kit, run: &Run, ids: &[String]) -> Option<PathBuf> {
     };
     for id in ids {
         // Only to print it: the program makes no call of the sequence then.
-        let shown = Command::new(kit.program_path("fuzz-musl"))
+        let shown = Command::new(compile::program("fuzz", &compile::MUSL).ok()?)
             .args(["show", &run.who])
             .args(kept_files().ok()?)
             .arg(id)

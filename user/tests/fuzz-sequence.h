@@ -3,7 +3,7 @@
  * Interface: make(sequence, id) makes the sequence that `id` names, always the same: a seed, and for each further one a change to what was
  * there. print_sequence() and parse_sequence() are inverse to each other; the text is what tests/fuzz keeps. A value in it is
  *   123, -1, 0x12   a number
- *   fd:NAME         a descriptor of that kind (user/fuzz-world.h)
+ *   fd:NAME         a descriptor of that kind (user/tests/fuzz-world.h)
  *   MAPPING+N       an address in a mapping of that kind
  *   r:N             what step N returned
  *   path:N  pid:NAME  id:NAME  code:NAME

@@ -497,7 +497,7 @@ static const struct call calls[] = {
     N(311, process_vm_writev, 4, PID, P_IOVEC, COUNT, P_IOVEC, COUNT, NONE),
     N(275, splice, 2, FD, P_OFFSET, FD, P_OFFSET, SIZE, RAW),
     N(434, pidfd_open, 2, PID, RAW),
-    /* Native calls of the same number; user/synthesis.h. */
+    /* Native calls of the same number; user/sdk/synthesis.h. */
     N(SYN_CALL, native, 16, NATIVE, HANDLE, COUNT, PROCEDURE, NONE, NONE),
     N(SYN_CALL, native, 12, NATIVE, HANDLE, PROCEDURE, COUNT, NONE, NONE),
     N(SYN_CALL, native, 12, NATIVE, PID, RAW, RAW, RAW, RAW),
