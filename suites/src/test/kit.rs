@@ -172,8 +172,10 @@ const QUIET: [(&str, Duration); 1] = [("runtimes", Duration::from_secs(90))];
 /// Silence of a machine whose kernel has a mutant that is enough, if without a mutant it is never silent for
 /// half as long: idle, and seconds that it computes.
 const SILENCE: (Duration, f64) = (Duration::from_secs(6), 6.0);
-/// By the clock it may take so long: the host may be busy.
+/// By the clock a machine may take so long, or so many times its limit of processor time: the host may be busy.
+/// Only one that idles, and prints something now and then, comes to that.
 const PATIENCE: Duration = Duration::from_secs(900);
+const SLOWEST: u32 = 5;
 /// Processor time in all that is enough, seconds.
 const WHOLE: f64 = 20.0;
 /// How much longer than without a mutant.
@@ -450,16 +452,16 @@ impl Kit {
         };
         let mut running = Running::start(machine, &archive, streams)
             .inspect_err(|_| self.hindered.store(true, Ordering::Relaxed))?;
-        // How busy the host is says nothing about a mutant; its processor time does, which is watched.
-        let limit = if self.mutant.is_some() {
-            PATIENCE
-        } else {
-            limit
-        };
+        // How busy the host is says nothing about the kernel; the processor time of the machine does.
+        let usual = self.patience(&machine.name);
         let patience = Patience {
-            limit,
-            ..self.patience(&machine.name)
+            whole: usual
+                .whole
+                .min(limit.as_secs_f64() * f64::from(machine.cpus)),
+            limit: PATIENCE.max(SLOWEST * limit),
+            ..usual
         };
+        let limit = patience.limit;
         let look = running.monitor().map(|monitor| self.look(machine, monitor));
         let watch = Watch::start(running.handle(), stdout.clone(), patience, look);
         let outcome = running.wait(Some(limit));
@@ -519,7 +521,7 @@ impl Kit {
                 let mut checks = tap::parse(&ran.text());
                 if ran.hung {
                     let last = ran.text().lines().last().unwrap_or_default().to_owned();
-                    let detail = "silent, and nothing happens";
+                    let detail = "silent, and nothing happens, or all its processor time is spent";
                     checks.push(Check::new(
                         format!("what comes after [{last}]"),
                         false,
