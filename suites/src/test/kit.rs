@@ -172,8 +172,8 @@ const QUIET: [(&str, Duration); 1] = [("runtimes", Duration::from_secs(90))];
 /// Silence of a machine whose kernel has a mutant that is enough, if without a mutant it is never silent for
 /// half as long: idle, and seconds that it computes.
 const SILENCE: (Duration, f64) = (Duration::from_secs(6), 6.0);
-/// By the clock a machine may take so long, or so many times its limit of processor time: the host may be busy.
-/// Only one that idles, and prints something now and then, comes to that.
+/// By the clock a machine may take so long, or so many times its limit of processor time: the host may be
+/// busy. Only one that idles, and prints something now and then, comes to that.
 const PATIENCE: Duration = Duration::from_secs(900);
 const SLOWEST: u32 = 5;
 /// Processor time in all that is enough, seconds.
