@@ -7,6 +7,7 @@
 mod bench;
 mod foreign;
 mod plot;
+mod qmp;
 mod test;
 
 use xtask::command_line;

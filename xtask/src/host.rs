@@ -274,10 +274,9 @@ pub fn cargo() -> Command {
     command
 }
 
-/// `cargo VERB` for the package of the suites, compiled as this program is.
-pub fn suites(verb: &[&str]) -> Command {
+/// `cargo VERB` for a package beside the rooms, compiled as this program is.
+pub fn tool(verb: &str, package: &str) -> Command {
     let mut command = cargo();
-    command.args(verb);
-    command.args(["--quiet", "--profile", "tool", "--package", "suites"]);
+    command.args([verb, "--quiet", "--profile", "tool", "--package", package]);
     command
 }

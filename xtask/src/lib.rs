@@ -1,11 +1,10 @@
 //! The tools of the command line: everything between the source and a running machine.
 //!
-//! *Interface*: [`run::main`], [`image::main`] and [`check::main`] are commands. The other modules serve
-//! these and the package `suites`: [`host`] has what is needed of the host, [`kernel`] and [`compile`] build,
-//! [`rootfs`] makes a root archive, [`machine`] describes and boots a machine, [`qmp`] talks to its monitor.
+//! *Interface*: [`run::main`] and [`image::main`] are commands. The other modules serve these, the checks and
+//! the suites: [`host`] has what is needed of the host, [`kernel`] and [`compile`] build, [`rootfs`] makes a
+//! root archive, [`machine`] describes and boots a machine.
 
 pub mod alternatives;
-pub mod check;
 pub mod compile;
 mod cpio;
 pub mod debian;
@@ -16,7 +15,6 @@ pub mod kernel;
 pub mod machine;
 mod options;
 mod program;
-pub mod qmp;
 pub mod rootfs;
 pub mod run;
 pub mod stream;

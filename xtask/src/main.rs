@@ -1,13 +1,13 @@
 //! The one door: `cargo xtask`.
 //!
-//! *Interface*: `run`, `check`, `calls`, `lists` and `image` are answered here. The package `suites` answers
-//! `test`, `fuzz`, `ltp`, `bench` and `plot`; it is built when one of them is first asked for, so that nobody
-//! waits for it who only boots the kernel.
+//! *Interface*: `run` and `image` are answered here. The package `checks` answers `check`, `calls` and
+//! `lists`, and the package `suites` answers `test`, `fuzz`, `ltp`, `bench` and `plot`. Each is built when
+//! one of its commands is first asked for, so that nobody waits for it who only boots the kernel.
 
 use std::ffi::OsString;
 use std::process::Stdio;
 use xtask::failure::{Context, Failure, HOST, Result, USAGE};
-use xtask::{check, command_line, host, image, run};
+use xtask::{command_line, host, image, run};
 
 const HELP: &str = "\
 usage: cargo xtask COMMAND
@@ -26,8 +26,11 @@ usage: cargo xtask COMMAND
 `cargo xtask COMMAND --help` tells more.
 ";
 
-/// The commands of the package `suites`.
-const SUITES: &[&str] = &["test", "fuzz", "ltp", "bench", "plot"];
+/// The commands of other packages.
+const ELSEWHERE: &[(&str, &[&str])] = &[
+    ("checks", &["check", "calls", "lists"]),
+    ("suites", &["test", "fuzz", "ltp", "bench", "plot"]),
+];
 
 fn main() {
     command_line(|| {
@@ -41,35 +44,32 @@ fn main() {
         let rest = arguments.collect();
         match command.to_string_lossy().as_ref() {
             "run" => run::main(rest),
-            "check" => check::main(rest),
-            "calls" => check::calls::main(rest),
-            "lists" => check::lists::main(rest),
             "image" => image::main(rest),
-            name if SUITES.contains(&name) => in_suites(name, &rest),
             "help" | "--help" | "-h" => {
                 print!("{HELP}");
                 Ok(0)
             }
-            other => Err(Failure::new(
-                USAGE,
-                format!("unknown command `{other}`; try `cargo xtask --help`"),
-            )),
+            name => match ELSEWHERE.iter().find(|(_, names)| names.contains(&name)) {
+                Some((package, _)) => hand_over(package, name, &rest),
+                None => Err(Failure::new(
+                    USAGE,
+                    format!("unknown command `{name}`; try `cargo xtask --help`"),
+                )),
+            },
         }
     })
 }
 
-/// Builds the package `suites` if it has changed, and runs a command of it in the place of this program.
-fn in_suites(command: &str, rest: &[OsString]) -> Result<i32> {
+/// Builds a package if it has changed, and runs a command of it in the place of this program.
+fn hand_over(package: &str, command: &str, rest: &[OsString]) -> Result<i32> {
     use std::os::unix::process::CommandExt;
-    let built = host::telling("building the suites", || {
-        host::suites(&["build"]).stdin(Stdio::null()).status()
+    let built = host::telling(&format!("building the {package}"), || {
+        host::tool("build", package).stdin(Stdio::null()).status()
     });
     if !built.context("cannot start cargo")?.success() {
-        return Err(Failure::new(HOST, "the suites do not build"));
+        return Err(Failure::new(HOST, format!("the {package} do not build")));
     }
-    let failure = host::suites(&["run"])
-        .args(["--", command])
-        .args(rest)
-        .exec();
+    let mut run = host::tool("run", package);
+    let failure = run.args(["--", command]).args(rest).exec();
     Err(failure).context("cannot start cargo")
 }

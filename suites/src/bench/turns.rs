@@ -7,10 +7,10 @@
 //! compared have the same host, however its speed changes from second to second.
 
 use super::guest;
+use crate::qmp::{Answer, CONT, Monitor, STOP};
 use std::time::{Duration, Instant};
 use xtask::failure::Result;
 use xtask::machine::{Kept, Machine, Running, Status};
-use xtask::qmp::{Answer, CONT, Monitor, STOP};
 
 /// How long QEMU may take to answer, and to end after the guest has.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -8,13 +8,13 @@ use super::guest::with;
 use super::kit::Kit;
 use super::removal;
 use super::tap::Check;
+use crate::qmp::Monitor;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use xtask::failure::{Context, Failure, HOST, Result};
 use xtask::machine::{Chipset, Kept, Machine, Status, Streams, Virtio};
-use xtask::qmp::Monitor;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SLICE: Duration = Duration::from_millis(50);

@@ -5,12 +5,12 @@
 //!
 //! Source: QEMU's documentation of its monitor: `info registers`, `gva2gpa`, `x`; `dump-guest-memory`.
 
+use crate::qmp::Monitor;
 use std::fmt::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 use xtask::failure::Result;
-use xtask::qmp::Monitor;
 
 /// An answer may take so long; a whole memory is written in that.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -8,10 +8,10 @@
 use super::guest::with;
 use super::kit::Kit;
 use super::tap::Check;
+use crate::qmp::{Answer, CONT, Monitor, STOP};
 use std::time::Duration;
 use xtask::failure::{Failure, HOST, Result};
 use xtask::machine::Machine;
-use xtask::qmp::{Answer, CONT, Monitor, STOP};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

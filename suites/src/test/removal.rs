@@ -7,11 +7,11 @@ use super::guest::with;
 use super::kit::Kit;
 use super::shares::Folder;
 use super::tap::Check;
+use crate::qmp::Monitor;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use xtask::failure::{Context, Failure, HOST, Result};
 use xtask::machine::{Kept, Machine, Running, Status, Streams, Virtio};
-use xtask::qmp::Monitor;
 use xtask::rootfs::Root;
 
 const MINUTE: Duration = Duration::from_secs(60);

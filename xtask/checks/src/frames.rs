@@ -5,9 +5,9 @@
 //! kernel did not boot. A frame is what the instructions of a function subtract from the stack pointer, one
 //! after the other, as compiled code does at its beginning, page by page if it is large.
 
-use crate::failure::{Context, Result};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use std::collections::BTreeSet;
+use xtask::failure::{Context, Result};
 use yaxpeax_arch::{Decoder, LengthedInstruction, U8Reader};
 use yaxpeax_x86::amd64::{InstDecoder, Instruction, Opcode, Operand, RegSpec};
 

@@ -8,8 +8,8 @@ use std::fmt::Write;
 use std::process::Command;
 
 use super::{layers, locks, sources};
-use crate::failure::{Context, Failure, Result, USAGE};
-use crate::host;
+use xtask::failure::{Context, Failure, Result, USAGE};
+use xtask::host;
 
 const UNSAFE: &str = "docs/unsafe.md";
 /// The table begins behind this line.

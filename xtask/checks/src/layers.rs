@@ -35,8 +35,9 @@ const LEVELS: &[(&str, u32)] = &[
 const PROGRAMS: &[&str] = &["music"];
 const PROGRAMS_USE: &str = "feedback";
 
-/// The packages beside the rooms, which may know none of them: the door, and the suites, which use it.
-const BESIDE: &[&str] = &["xtask", "suites"];
+/// The packages beside the rooms, which may know none of them: the door, then the checks and the suites,
+/// which use it.
+const BESIDE: &[&str] = &["xtask", "checks", "suites"];
 
 /// Whether a file of the sources belongs to a package beside the rooms.
 pub fn is_beside(path: &str) -> bool {

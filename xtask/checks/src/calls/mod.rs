@@ -13,8 +13,8 @@ use std::fmt::Write;
 use std::process::Command;
 
 use self::source::{Deeds, Names, Plain, Sources};
-use crate::failure::{Context, Failure, HOST, Result, USAGE};
-use crate::host;
+use xtask::failure::{Context, Failure, HOST, Result, USAGE};
+use xtask::host;
 
 const LINUX: &str = include_str!("linux.txt");
 const PAGE: &str = "docs/calls.md";
@@ -36,7 +36,7 @@ What the kernel does with each call of Linux, flag by flag, by its sources; with
 const HEAD: &str = "\
 # Linux's calls, flag by flag
 
-The calls of Linux 6.1 on x86-64. Written by `cargo xtask calls --write` from the sources (how: `xtask/src/check/calls`); `cargo xtask check calls` fails
+The calls of Linux 6.1 on x86-64. Written by `cargo xtask calls --write` from the sources (how: `xtask/checks/src/calls`); `cargo xtask check calls` fails
 when they say something else by now. *Done*: code looks at it by its name. *Taken*: accepted as one of several that are handed on together, or nothing comes of
 it. An error: refused with that. *Ignored*: no code has its name, and none refuses what it does not know. *Unknown*: no code has any name of that argument. A
 call that is *absent* answers ENOSYS. Differences from Linux are in [caveats.md](caveats.md).

@@ -74,7 +74,7 @@ pub fn faults(path: &str, text: &str) -> Vec<String> {
     }
     let lines: Vec<&str> = text.lines().collect();
     for (at, line) in lines.iter().enumerate() {
-        if !super::layers::is_beside(path)
+        if !crate::layers::is_beside(path)
             && !RAW_MEMORY.contains(&room)
             && !MEMORY_USERS.contains(&path)
         {

@@ -2,23 +2,13 @@
 //!
 //! *Interface*: `main`. Every step runs; the status is 0 only when none failed.
 
-mod callers;
-pub mod calls;
-mod folders;
-mod frames;
-mod fuzzed;
-mod kinds;
-mod layers;
-pub mod lists;
-mod locks;
-mod sources;
-
-use crate::failure::{Context, Failure, HOST, Result, USAGE};
-use crate::host;
+use crate::{callers, calls, folders, frames, fuzzed, kinds, layers, lists, sources};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Output};
+use xtask::failure::{Context, Failure, HOST, Result, USAGE};
+use xtask::host;
 
 const HELP: &str = "\
 usage: cargo xtask check [--quick] [STEP...]
@@ -115,7 +105,7 @@ fn lines(output: &Output) -> Vec<String> {
 
 /// The texts of tests/mutants against the source: the suites plant them, and so know.
 fn mutants() -> Result<Vec<String>> {
-    let mut command = host::suites(&["run"]);
+    let mut command = host::tool("run", "suites");
     let output = command
         .args(["--", "mutants"])
         .output()
@@ -158,7 +148,7 @@ fn large_frames() -> Result<Vec<String>> {
         println!("check frames: left out, since {OTHER_PROFILE}* changes the kernel's profile");
         return Ok(Vec::new());
     }
-    let kernel = crate::kernel::build(crate::kernel::Profile::Kernel)?;
+    let kernel = xtask::kernel::build(xtask::kernel::Profile::Kernel)?;
     let kernel = std::fs::read(&kernel).context(kernel.display())?;
     frames::faults(&kernel)
 }
@@ -194,6 +184,8 @@ fn clippy_kernel() -> Result<Vec<String>> {
         "--workspace",
         "--exclude",
         "xtask",
+        "--exclude",
+        "checks",
         "--exclude",
         "suites",
         "--exclude",

@@ -7,12 +7,12 @@
 //! Source: QEMU's documentation, `interop/qmp-spec`: a JSON object a line; each command has one answer;
 //! events may come between.
 
-use crate::failure::{Context, Failure, HOST, Result};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
+use xtask::failure::{Context, Failure, HOST, Result};
 
 /// Lets a machine run, its clock too.
 pub const CONT: &str = "cont";

@@ -43,7 +43,7 @@ pub fn places(path: &str, text: &str) -> Places {
     let aside = ["tests", "benches", "testing", "selftest", "fuzz"];
     let name = path.trim_end_matches(".rs");
     if !path.ends_with(".rs")
-        || super::layers::is_beside(path)
+        || crate::layers::is_beside(path)
         || path.starts_with("trials/")
         || path.starts_with("lab/")
         || name.ends_with("tests")
