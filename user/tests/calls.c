@@ -153,7 +153,8 @@ static void files(void)
     lseek(fd, 0, SEEK_SET);
     for (size_t at = 0, step = 1; at < sizeof big; at += step, step = step * 3 % 5003 + 1) {
         long got = read(fd, copy, step);
-        same &= got == (long)(at + step <= sizeof big ? step : sizeof big - at) && memcmp(copy, big + at, got) == 0;
+        same &= got == (long)(at + step <= sizeof big ? step : sizeof big - at) &&
+                memcmp(copy, big + at, got) == 0;
     }
     check(same, "reads of every size and alignment");
     same = 1;
@@ -190,7 +191,8 @@ static void directories(void)
     fails(rmdir("d/one"), ENOTDIR, "rmdir of a file");
     fails(unlink("d"), EISDIR, "unlink of a directory");
     equal(link("d/one", "d/two"), 0, "link");
-    equal(stat("d/one", &st) || stat("d/two", &other) || st.st_ino != other.st_ino || st.st_nlink != 2, 0, "is the same file");
+    equal(stat("d/one", &st) || stat("d/two", &other) || st.st_ino != other.st_ino || st.st_nlink != 2, 0,
+          "is the same file");
     fails(link("d/one", "d/two"), EEXIST, "link onto another");
     equal(symlink("one", "d/link"), 0, "symlink");
     equal(readlink("d/link", buffer, sizeof buffer), 3, "readlink");
@@ -214,10 +216,14 @@ static void directories(void)
     DIR *dir = opendir("d");
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         count++;
-        seen |= strcmp(entry->d_name, ".") == 0 ? 1 : strcmp(entry->d_name, "..") == 0 ? 2
-                : strcmp(entry->d_name, "one") == 0 ? 4 : strcmp(entry->d_name, "three") == 0 ? 8
-                : strcmp(entry->d_name, "link") == 0 ? 16 : strcmp(entry->d_name, "loop") == 0 ? 32
-                : strcmp(entry->d_name, "sub") == 0 ? 64 : 128;
+        seen |= strcmp(entry->d_name, ".") == 0       ? 1
+                : strcmp(entry->d_name, "..") == 0    ? 2
+                : strcmp(entry->d_name, "one") == 0   ? 4
+                : strcmp(entry->d_name, "three") == 0 ? 8
+                : strcmp(entry->d_name, "link") == 0  ? 16
+                : strcmp(entry->d_name, "loop") == 0  ? 32
+                : strcmp(entry->d_name, "sub") == 0   ? 64
+                                                      : 128;
     }
     check(dir && seen == 127 && count == 7, "readdir gives every name once");
     closedir(dir);
@@ -544,17 +550,30 @@ static void devices(void)
     close(fd);
     equal(syscall(SYS_getrandom, first, 32, 0), 32, "getrandom");
     struct stat st;
-    equal(stat("/dev/null", &st) || !S_ISCHR(st.st_mode) || st.st_rdev != 0x103, 0, "/dev/null is character device 1:3");
+    equal(stat("/dev/null", &st) || !S_ISCHR(st.st_mode) || st.st_rdev != 0x103, 0,
+          "/dev/null is character device 1:3");
 }
 
 /* --- wrong pointers --- */
 
 static void pointers(void)
 {
-    char *bad[] = {(char *)0, (char *)1, (char *)0x7ffffffff000, (char *)0x800000000000, (char *)0xffff800000000000,
-                   (char *)0xffffffff80100000, (char *)0xffffffffffffffff, (char *)0xffffffffffffff00};
-    static const char *const names[] = {"0", "1", "the last user page", "a non-canonical address", "the kernel's memory",
-                                  "the kernel's text", "-1", "-256"};
+    char *bad[] = {(char *)0,
+                   (char *)1,
+                   (char *)0x7ffffffff000,
+                   (char *)0x800000000000,
+                   (char *)0xffff800000000000,
+                   (char *)0xffffffff80100000,
+                   (char *)0xffffffffffffffff,
+                   (char *)0xffffffffffffff00};
+    static const char *const names[] = {"0",
+                                        "1",
+                                        "the last user page",
+                                        "a non-canonical address",
+                                        "the kernel's memory",
+                                        "the kernel's text",
+                                        "-1",
+                                        "-256"};
     int fd[2], file = open("p", O_RDWR | O_CREAT, 0600), zero = open("/dev/zero", O_RDWR);
     char name[100], buffer[16];
     pipe(fd);
@@ -675,9 +694,11 @@ static void memory(void)
     fails(munmap(at + 1, PAGE), EINVAL, "munmap not at a page");
     fails(mmap(0, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), EINVAL, "mmap of nothing");
     fails(mmap(0, 1L << 50, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), ENOMEM, "mmap of too much");
-    char *fixed = mmap((void *)0x10000000, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    char *fixed = mmap((void *)0x10000000, PAGE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     check(fixed == (char *)0x10000000, "MAP_FIXED");
-    fails(mmap(fixed, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0), EEXIST, "MAP_FIXED_NOREPLACE");
+    fails(mmap(fixed, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0), EEXIST,
+          "MAP_FIXED_NOREPLACE");
     munmap(fixed, PAGE);
     int fd = open("map", O_RDWR | O_CREAT, 0600);
     ftruncate(fd, 2 * PAGE);
@@ -747,37 +768,70 @@ static void child_kill(void) { kill(getpid(), SIGKILL); }
 static volatile long eight = 8;
 static void child_segv(void) { *(volatile int *)eight = 1; }
 static void child_ill(void) { __asm__ volatile("ud2"); }
-static void child_fpe(void) { __asm__ volatile("xor %%edx, %%edx; xor %%ecx, %%ecx; mov $1, %%eax; div %%ecx" ::: "eax", "ecx", "edx"); }
+static void child_fpe(void)
+{
+    __asm__ volatile("xor %%edx, %%edx; xor %%ecx, %%ecx; mov $1, %%eax; div %%ecx" ::: "eax", "ecx", "edx");
+}
 static void child_trap(void) { __asm__ volatile("int3"); }
 static void child_hlt(void) { __asm__ volatile("hlt"); }
 static void child_cli(void) { __asm__ volatile("cli"); }
 static void child_port(void) { __asm__ volatile("outb %%al, $0x80" ::: "memory"); }
 static void child_cr3(void) { __asm__ volatile("mov %%cr3, %%rax" ::: "rax"); }
 static void child_abort(void) { abort(); }
-static void child_stack(void) { volatile char big[64 << 20]; big[0] = 1; (void)big[0]; }
+static void child_stack(void)
+{
+    volatile char big[64 << 20];
+    big[0] = 1;
+    (void)big[0];
+}
 static volatile int endless = 1;
-static int recurse(int n) { volatile char part[1000]; part[0] = n; return endless ? recurse(n + 1) + part[0] : 0; }
+static int recurse(int n)
+{
+    volatile char part[1000];
+    part[0] = n;
+    return endless ? recurse(n + 1) + part[0] : 0;
+}
 static void child_recurse(void) { recurse(0); }
 static void child_noncanonical(void) { *(volatile char *)0x8000000000000000 = 1; }
 static void child_bad_stack(void) { __asm__ volatile("mov $0x10, %%rsp; push %%rax; syscall" ::: "memory"); }
 static void child_bad_sigframe(void)
 {
     signal(SIGUSR1, count_signal);
-    __asm__ volatile("mov $0x10, %%rsp; mov $39, %%eax; syscall; mov %%eax, %%edi; mov $10, %%esi; mov $62, %%eax; syscall; ud2" ::: "memory");
+    __asm__ volatile("mov $0x10, %%rsp; mov $39, %%eax; syscall; mov %%eax, %%edi; mov $10, %%esi; mov $62, "
+                     "%%eax; syscall; ud2" ::
+                         : "memory");
 }
-static void child_bad_sigreturn(void) { __asm__ volatile("mov $15, %%eax; xor %%esp, %%esp; syscall; ud2" ::: "memory"); }
+static void child_bad_sigreturn(void)
+{
+    __asm__ volatile("mov $15, %%eax; xor %%esp, %%esp; syscall; ud2" ::: "memory");
+}
 static void child_int80_range(void) { __asm__ volatile("int $0x90"); }
 
 static void processes(void)
 {
-    static const struct { void (*body)(void); int status; const char *name; } deaths[] = {
-        {child_7, 7 << 8, "_exit(7)"}, {child_kill, SIGKILL, "SIGKILL"}, {child_segv, SIGSEGV, "a wrong access"},
-        {child_ill, SIGILL, "ud2"}, {child_fpe, SIGFPE, "a division by zero"}, {child_trap, SIGTRAP, "int3"},
-        {child_hlt, SIGSEGV, "hlt"}, {child_cli, SIGSEGV, "cli"}, {child_port, SIGSEGV, "a port"},
-        {child_cr3, SIGSEGV, "cr3"}, {child_abort, SIGABRT, "abort"}, {child_stack, SIGSEGV, "far below the stack"},
-        {child_recurse, SIGSEGV, "endless recursion"}, {child_noncanonical, SIGSEGV, "a non-canonical address"},
-        {child_bad_stack, SIGSEGV, "a wrong stack"}, {child_bad_sigframe, SIGSEGV, "a signal on a wrong stack"},
-        {child_bad_sigreturn, SIGSEGV, "sigreturn from nowhere"}, {child_int80_range, SIGSEGV, "a gate that is not for users"},
+    static const struct {
+        void (*body)(void);
+        int status;
+        const char *name;
+    } deaths[] = {
+        {child_7, 7 << 8, "_exit(7)"},
+        {child_kill, SIGKILL, "SIGKILL"},
+        {child_segv, SIGSEGV, "a wrong access"},
+        {child_ill, SIGILL, "ud2"},
+        {child_fpe, SIGFPE, "a division by zero"},
+        {child_trap, SIGTRAP, "int3"},
+        {child_hlt, SIGSEGV, "hlt"},
+        {child_cli, SIGSEGV, "cli"},
+        {child_port, SIGSEGV, "a port"},
+        {child_cr3, SIGSEGV, "cr3"},
+        {child_abort, SIGABRT, "abort"},
+        {child_stack, SIGSEGV, "far below the stack"},
+        {child_recurse, SIGSEGV, "endless recursion"},
+        {child_noncanonical, SIGSEGV, "a non-canonical address"},
+        {child_bad_stack, SIGSEGV, "a wrong stack"},
+        {child_bad_sigframe, SIGSEGV, "a signal on a wrong stack"},
+        {child_bad_sigreturn, SIGSEGV, "sigreturn from nowhere"},
+        {child_int80_range, SIGSEGV, "a gate that is not for users"},
     };
     struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
@@ -920,7 +974,8 @@ static void skip(int number, siginfo_t *info, void *context)
 static void clobber(int number)
 {
     (void)number;
-    __asm__ volatile("pcmpeqd %%xmm0, %%xmm0; pcmpeqd %%xmm7, %%xmm7; pcmpeqd %%xmm15, %%xmm15" ::: "xmm0", "xmm7", "xmm15");
+    __asm__ volatile("pcmpeqd %%xmm0, %%xmm0; pcmpeqd %%xmm7, %%xmm7; pcmpeqd %%xmm15, %%xmm15" ::
+                         : "xmm0", "xmm7", "xmm15");
 }
 
 static void signals(void)
@@ -954,7 +1009,8 @@ static void signals(void)
     action = (struct sigaction){.sa_sigaction = keep, .sa_flags = SA_SIGINFO};
     sigaction(SIGUSR1, &action, 0);
     kill(getpid(), SIGUSR1);
-    check(last.si_signo == SIGUSR1 && last.si_pid == getpid() && last.si_code == SI_USER, "siginfo tells who");
+    check(last.si_signo == SIGUSR1 && last.si_pid == getpid() && last.si_code == SI_USER,
+          "siginfo tells who");
     union sigval value = {.sival_int = 4711};
     equal(sigqueue(getpid(), SIGRTMIN, value), -1 + (signal(SIGRTMIN, SIG_IGN), 1), "sigqueue");
     sigaction(SIGRTMIN, &action, 0);
@@ -982,12 +1038,14 @@ static void signals(void)
     signal(SIGILL, SIG_DFL);
     signal(SIGUSR1, clobber);
     uint64_t x0, x7, x15, pid = getpid(), result;
-    __asm__ volatile("movq %4, %%xmm0; movq %4, %%xmm7; movq %4, %%xmm15; mov $62, %%eax; mov %5, %%rdi; mov $10, %%esi; syscall;"
+    __asm__ volatile("movq %4, %%xmm0; movq %4, %%xmm7; movq %4, %%xmm15; mov $62, %%eax; mov %5, %%rdi; mov "
+                     "$10, %%esi; syscall;"
                      "movq %%xmm0, %0; movq %%xmm7, %1; movq %%xmm15, %2; mov %%rax, %3"
                      : "=&r"(x0), "=&r"(x7), "=&r"(x15), "=&r"(result)
                      : "r"(0x123456789abcdefUL), "r"(pid)
                      : "rax", "rdi", "rsi", "rcx", "r11", "xmm0", "xmm7", "xmm15", "memory");
-    check(x0 == 0x123456789abcdef && x7 == x0 && x15 == x0 && result == 0, "a handler leaves the vector registers alone");
+    check(x0 == 0x123456789abcdef && x7 == x0 && x15 == x0 && result == 0,
+          "a handler leaves the vector registers alone");
     signal(SIGUSR1, SIG_IGN);
     equal(kill(getpid(), SIGUSR1), 0, "an ignored signal");
     fails(sigaction(SIGKILL, &action, 0), EINVAL, "SIGKILL cannot be caught");
@@ -1237,7 +1295,8 @@ static void system_facts(void)
     check(s.totalram > 0 && s.freeram < s.totalram, "memory");
     /* `as` says whom it has made of us. */
     unsigned user = getenv("TEST_USER") ? atoi(getenv("TEST_USER")) : 0;
-    check(getuid() == user && geteuid() == user && getgid() == user && getegid() == user, "we are who we should be");
+    check(getuid() == user && geteuid() == user && getgid() == user && getegid() == user,
+          "we are who we should be");
     cpu_set_t set;
     check(sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) >= 1, "sched_getaffinity");
     char name[64];
@@ -1255,9 +1314,13 @@ static void system_facts(void)
 }
 
 static const struct group groups[] = {
-    {"files", files}, {"directories", directories}, {"pipes", pipes}, {"descriptors", descriptors},
-    {"devices", devices}, {"pointers", pointers}, {"memory", memory}, {"processes", processes},
-    {"signals", signals}, {"times", times}, {"waiting", waiting}, {"threads", threads}, {"system", system_facts},
+    {"files", files},         {"directories", directories},
+    {"pipes", pipes},         {"descriptors", descriptors},
+    {"devices", devices},     {"pointers", pointers},
+    {"memory", memory},       {"processes", processes},
+    {"signals", signals},     {"times", times},
+    {"waiting", waiting},     {"threads", threads},
+    {"system", system_facts},
 };
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
-/* Checks filters in the streams of open files: the bytes that pass, by every call and kind of file, while filters come and go, and who
- * may put them there.
+/* Checks filters in the streams of open files: the bytes that pass, by every call and kind of file, while
+ * filters come and go, and who may put them there.
  *
  * Interface: filters; TAP on standard output. As user 0.
  */
@@ -35,7 +35,12 @@ static int request(const char *text)
     return result;
 }
 
-#define requests(...) ({ char line[128]; snprintf(line, sizeof line, __VA_ARGS__); request(line); })
+#define requests(...)                             \
+    ({                                            \
+        char line[128];                           \
+        snprintf(line, sizeof line, __VA_ARGS__); \
+        request(line);                            \
+    })
 
 static char shown[65536];
 
@@ -43,7 +48,8 @@ static int shows(const char *path, const char *text)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t count = 0;
-    for (ssize_t got; count < sizeof shown - 1 && (got = read(fd, shown + count, sizeof shown - 1 - count)) > 0;)
+    for (ssize_t got;
+         count < sizeof shown - 1 && (got = read(fd, shown + count, sizeof shown - 1 - count)) > 0;)
         count += got;
     shown[count] = 0;
     close(fd);
@@ -92,8 +98,11 @@ static void pipes(void)
         check(write(ends[1], "five", 4) == 4 && same(ends[0], "FIVE"), "bytes pass it");
     char got[2][4];
     struct iovec to[2] = {{got[0], 3}, {got[1], 4}};
-    check(write(ends[1], "scatter", 7) == 7 && readv(ends[0], to, 2) == 7 && !memcmp(got[0], "SCA", 3) && !memcmp(got[1], "TTER", 4), "readv");
-    check(write(ends[1], "lost", 4) == 4 && read(ends[0], (char *)8, 4) == -1 && errno == EFAULT && same(ends[0], "LOST"),
+    check(write(ends[1], "scatter", 7) == 7 && readv(ends[0], to, 2) == 7 && !memcmp(got[0], "SCA", 3) &&
+              !memcmp(got[1], "TTER", 4),
+          "readv");
+    check(write(ends[1], "lost", 4) == 4 && read(ends[0], (char *)8, 4) == -1 && errno == EFAULT &&
+              same(ends[0], "LOST"),
           "a bad address loses nothing");
     fails(syscall(SYS_tee, ends[0], ends[1], 4, 0), EINVAL, "its bytes do not move past it: tee");
     int file = open("/tmp/filters", O_CREAT | O_RDWR | O_TRUNC, 0600);
@@ -112,7 +121,8 @@ static void pipes(void)
 static int probes(int fd, const char *what)
 {
     char line[64];
-    int to = open("/syn/probes", O_WRONLY | O_CLOEXEC), count = snprintf(line, sizeof line, "%d %d %s", getpid(), fd, what);
+    int to = open("/syn/probes", O_WRONLY | O_CLOEXEC),
+        count = snprintf(line, sizeof line, "%d %d %s", getpid(), fd, what);
     int good = write(to, line, count) == count;
     close(to);
     return good;
@@ -129,7 +139,8 @@ static void probed(int fd, const char *call, long begun[2])
         sscanf(line + strlen(head), "%ld %ld", &begun[0], &begun[1]);
 }
 
-/* Bytes go from one descriptor to the other, which has filters: the calls of `call` by `fd` are its routine's. */
+/* Bytes go from one descriptor to the other, which has filters: the calls of `call` by `fd` are its
+ * routine's. */
 static void served(const char *name, int to, int from, int fd, const char *call)
 {
     enum { CALLS = 40 };
@@ -187,7 +198,8 @@ static void routines(void)
         served("a socket is read", pair[1], pair[0], pair[0], "read");
         syn_remove_all(pair[0], SYN_IN);
         unlink("/tmp/filtered");
-        int to = open("/tmp/filtered", O_CREAT | O_RDWR | O_TRUNC, 0600), from = open("/tmp/filtered", O_RDONLY);
+        int to = open("/tmp/filtered", O_CREAT | O_RDWR | O_TRUNC, 0600),
+            from = open("/tmp/filtered", O_RDONLY);
         syn_insert(from, SYN_IN, upper);
         served("a file is read", to, from, from, "read");
         unlink("/tmp/filtered");
@@ -209,7 +221,8 @@ static void files(void)
     equal(syn_insert(file, SYN_OUT, upper), 0, "a filter for what is written");
     check(pwrite(file, "xyz", 3, 2) == 3, "at a place");
     check(same(file, "abXYZfgh"), "it has passed");
-    check(write(file, "more", 4) == 4 && lseek(file, 8, SEEK_SET) == 8 && same(file, "MORE"), "at the end, too");
+    check(write(file, "more", 4) == 4 && lseek(file, 8, SEEK_SET) == 8 && same(file, "MORE"),
+          "at the end, too");
     int other = open("/tmp/filters", O_RDWR);
     check(pwrite(other, "by", 2, 0) == 2, "another description has none");
     lseek(file, 0, SEEK_SET);
@@ -264,7 +277,8 @@ static void others(void)
     equal(syn_insert(pair[1], SYN_IN, upper), 0, "a filter for what it receives");
     char got[16] = "";
     check(write(pair[0], "read", 4) == 4 && same(pair[1], "READ"), "read");
-    check(write(pair[0], "recv", 4) == 4 && recv(pair[1], got, 16, 0) == 4 && !memcmp(got, "RECV", 4), "recv");
+    check(write(pair[0], "recv", 4) == 4 && recv(pair[1], got, 16, 0) == 4 && !memcmp(got, "RECV", 4),
+          "recv");
     fails(recv(pair[1], got, 16, MSG_PEEK), EOPNOTSUPP, "no look ahead");
     struct msghdr message = {0};
     fails(recvmsg(pair[1], &message, 0), EOPNOTSUPP, "no messages");
@@ -278,7 +292,9 @@ static void others(void)
     close(pair[1]);
     socketpair(AF_UNIX, SOCK_DGRAM, 0, pair);
     syn_insert(pair[0], SYN_OUT, upper);
-    check(write(pair[0], "message", 7) == 7 && send(pair[0], "", 0, 0) == 0 && same(pair[1], "MESSAGE") && same(pair[1], ""), "messages stay whole");
+    check(write(pair[0], "message", 7) == 7 && send(pair[0], "", 0, 0) == 0 && same(pair[1], "MESSAGE") &&
+              same(pair[1], ""),
+          "messages stay whole");
     close(pair[0]);
     close(pair[1]);
 
@@ -413,7 +429,8 @@ static int as_user(const char *text)
 
 static void hostile(void)
 {
-    int ends[2], upper = syn_make("Upper", 0), gauge = syn_make("Gauge", 0), queue = syn_make("Queue", 16), me = getpid();
+    int ends[2], upper = syn_make("Upper", 0), gauge = syn_make("Gauge", 0), queue = syn_make("Queue", 16),
+                 me = getpid();
     check(pipe(ends) == 0, "a pipe");
     equal(syn_insert(ends[0], SYN_OUT, upper), -EBADF, "an end that is not written");
     equal(syn_insert(ends[1], SYN_IN, upper), -EBADF, "one that is not read");
@@ -438,7 +455,8 @@ static void hostile(void)
     }
     equal(result, -EMLINK, "too many");
     equal(count, 17, "more than sixteen");
-    check(write(ends[1], "deep\r", 5) == 5 && same(ends[0], "DEEP\n"), "those that are there are called where they are too deep");
+    check(write(ends[1], "deep\r", 5) == 5 && same(ends[0], "DEEP\n"),
+          "those that are there are called where they are too deep");
     int path = open("/tmp", O_PATH);
     equal(syn_insert(path, SYN_IN, second), -EBADF, "a place has no bytes");
     close(path);
@@ -498,7 +516,9 @@ static void hostile(void)
     /* Memory is the user's own. */
     child = fork();
     if (child == 0) {
-        struct { unsigned long now, most; } limit = {4096, 4096};
+        struct {
+            unsigned long now, most;
+        } limit = {4096, 4096};
         if (syscall(SYS_prlimit64, 0, 7, &limit, 0) || setgid(1000) || setuid(1000))
             _exit(99);
         long last = 0;
@@ -546,7 +566,8 @@ static void stages(void)
     shows("/syn/quajects", "output -> put ");
     char *rest = strstr(shown, "    output -> put ");
     equal(requests("quaject %ld output off %ld", number, rest ? atol(rest + 18) : 0), 0, "nor the third");
-    check(shows("/syn/quajects", "    output -> Q_put") && !strstr(shown, "    output -> put"), "the stages are as they were");
+    check(shows("/syn/quajects", "    output -> Q_put") && !strstr(shown, "    output -> put"),
+          "the stages are as they were");
     close(pump);
     close(queue);
     close(upper);
@@ -566,7 +587,8 @@ static void echoes(void)
     check(number > 0, "an editor");
     equal(syn_between(number, "echo", upper), 0, "a filter for its echo");
     check(write(master, "loud", 4) == 4 && same(master, "LOUD"), "it passes");
-    check(write(master, "\n", 1) == 1 && same(master, "\r\n") && same(slave, "typedloud\n"), "what is read is as it was typed");
+    check(write(master, "\n", 1) == 1 && same(master, "\r\n") && same(slave, "typedloud\n"),
+          "what is read is as it was typed");
     equal(syn_apart(number, "echo", upper), 0, "it is taken out");
     check(write(master, "soft", 4) == 4 && same(master, "soft"), "the echo is as it was");
     close(master);
@@ -580,7 +602,7 @@ static volatile int over;
 
 struct flow {
     int to, from;
-    int step;      /* Bytes at a time, at most. */
+    int step; /* Bytes at a time, at most. */
     long wrong, moved;
 };
 
@@ -646,8 +668,10 @@ static void storm(void)
         for (int way = 0; way < 2; way++)
             filters[i][way] = syn_make("Upper", 0);
     for (int round = 0; round < ROUNDS; round++) {
-        int i = rand_r(&seed) % FLOWS, way = rand_r(&seed) % 2, fd = way == SYN_IN ? flows[i].from : flows[i].to;
-        long result = there[i][way] ? syn_remove(fd, way, filters[i][way]) : syn_insert(fd, way, filters[i][way]);
+        int i = rand_r(&seed) % FLOWS, way = rand_r(&seed) % 2,
+            fd = way == SYN_IN ? flows[i].from : flows[i].to;
+        long result =
+            there[i][way] ? syn_remove(fd, way, filters[i][way]) : syn_insert(fd, way, filters[i][way]);
         if (result)
             failed++;
         else
@@ -669,8 +693,9 @@ static void storm(void)
     equal(failed, 0, "filters came and went");
 }
 
-/* Several threads at each end of one pipe, by routines and, what is longer, plainly. Each byte passes the filters of both ends once, in
- * the order of the pipe: so both checksums are that of the bytes in this order. */
+/* Several threads at each end of one pipe, by routines and, what is longer, plainly. Each byte passes the
+ * filters of both ends once, in the order of the pipe: so both checksums are that of the bytes in this
+ * order. */
 static struct flow crowded;
 
 static void *crowds(void *argument)
@@ -702,7 +727,8 @@ static void *drains(void *argument)
 
 static void crowd(void)
 {
-    int ends[2], in = syn_make("Checksum", 0), out = syn_make("Checksum", 0), tap = syn_make("Tap", 0), gauge = syn_make("Gauge", 0);
+    int ends[2], in = syn_make("Checksum", 0), out = syn_make("Checksum", 0), tap = syn_make("Tap", 0),
+                 gauge = syn_make("Gauge", 0);
     check(pipe(ends) == 0, "a pipe");
     syn_link(tap, "each", gauge, "count");
     syn_insert(ends[1], SYN_OUT, out);
@@ -725,7 +751,8 @@ static void crowd(void)
     equal(crowded.wrong, 0, "all is written");
     equal(crowded.moved, 0, "and read");
     probed(ends[0], "read", served[0]);
-    printf("# of %ld reads %ld by the routine, of %ld writes %ld\n", served[0][0], served[0][1], served[1][0], served[1][1]);
+    printf("# of %ld reads %ld by the routine, of %ld writes %ld\n", served[0][0], served[0][1], served[1][0],
+           served[1][1]);
     check(served[0][1] > 0 && served[1][1] > 0, "by the routines, too");
     long sums[2] = {syn_invoke(in, syn_entry(in, "value"), 0), syn_invoke(out, syn_entry(out, "value"), 0)};
     check(sums[0] == sums[1], "each byte has passed both ends once, in one order");
@@ -737,7 +764,8 @@ static void crowd(void)
     close(gauge);
 }
 
-/* Insertions while another thread forks: a child that comes behind one has the filter, in whatever order the two were done. */
+/* Insertions while another thread forks: a child that comes behind one has the filter, in whatever order
+ * the two were done. */
 static int fork_ends[2];
 static volatile int fork_go;
 static int fork_filter;

@@ -1,4 +1,5 @@
-/* Checks TCP over loopback as Linux has it; passes on Linux (in a network of its own, with `lo` up) and must pass here.
+/* Checks TCP over loopback as Linux has it; passes on Linux (in a network of its own, with `lo` up) and must
+ * pass here.
  *
  * Interface: inets [GROUP...] runs all groups, or those named; TAP on standard output.
  */
@@ -124,7 +125,8 @@ static void connections_of(const char *host, const char *any)
     struct sockaddr_storage from = {77};
     length = sizeof from;
     write(c, "x", 1);
-    equal(recvfrom(s, bytes, 64, 0, (void *)&from, &length) == 1 && length == 0 && from.ss_family == 77, 1, "nobody is said to have sent it");
+    equal(recvfrom(s, bytes, 64, 0, (void *)&from, &length) == 1 && length == 0 && from.ss_family == 77, 1,
+          "nobody is said to have sent it");
     struct end e = end_of(host, 9);
     equal(sendto(c, "y", 1, 0, (void *)&e.a, e.length), 1, "where to does not count");
     equal(read(s, bytes, 64), 1, "it came");
@@ -259,7 +261,8 @@ static void addresses(void)
     c = reached("127.0.0.1", port_of(l));
     memset(bytes, 0x55, sizeof bytes);
     length = 5;
-    equal(getsockname(c, (void *)bytes, &length) == 0 && length == 16 && bytes[4] == 127 && bytes[5] == 0x55, 1, "as much as there is room for");
+    equal(getsockname(c, (void *)bytes, &length) == 0 && length == 16 && bytes[4] == 127 && bytes[5] == 0x55,
+          1, "as much as there is room for");
     fails(getsockname(c, (void *)8, &length), EFAULT, "to nowhere");
     length = -1;
     fails(getpeername(c, (void *)bytes, &length), EINVAL, "a length below nothing");
@@ -323,7 +326,8 @@ static void ports(void)
     for (int i = 1; i < 3; i++) {
         many[i] = tcp("127.0.0.1");
         set(many[i], SOL_SOCKET, SO_REUSEPORT, 1);
-        equal(bind_to(many[i], "127.0.0.1", port) == 0 && listen(many[i], 64) == 0, 1, "who shares listens there too");
+        equal(bind_to(many[i], "127.0.0.1", port) == 0 && listen(many[i], 64) == 0, 1,
+              "who shares listens there too");
     }
     if (geteuid() == 0) {
         fflush(stdout);
@@ -554,7 +558,9 @@ static void endings(void)
     couple(s);
     setsockopt(s[1], SOL_SOCKET, SO_LINGER, &later, sizeof later);
     socklen_t length = sizeof now;
-    equal(getsockopt(s[1], SOL_SOCKET, SO_LINGER, &now, &length) == 0 && now.l_onoff == 1 && now.l_linger == 5, 1, "time to close");
+    equal(getsockopt(s[1], SOL_SOCKET, SO_LINGER, &now, &length) == 0 && now.l_onoff == 1 &&
+              now.l_linger == 5,
+          1, "time to close");
     write(s[1], "all", 3);
     close(s[1]);
     equal(read(s[0], bytes, 64), 3, "all that was sent comes");
@@ -725,7 +731,8 @@ static void patience(void)
     equal(step == -1 && errno == EAGAIN && sent > 0, 1, "a write that does");
     fcntl(t[1], F_SETFL, O_NONBLOCK);
     ssize_t read_all = 0;
-    while (read_all < sent && ((step = read(t[1], block, sizeof block)) > 0 || (step < 0 && awaited(t[1], POLLIN))))
+    while (read_all < sent &&
+           ((step = read(t[1], block, sizeof block)) > 0 || (step < 0 && awaited(t[1], POLLIN))))
         read_all += step > 0 ? step : 0;
     equal(read_all, sent, "all that was written comes");
     close(t[0]), close(t[1]);
@@ -780,7 +787,8 @@ static void *ask(void *port)
         int fd = reached("127.0.0.1", *(int *)port), back = -1;
         if (fd < 0)
             return (void *)1;
-        if (write(fd, &i, sizeof i) != sizeof i || recv(fd, &back, sizeof back, MSG_WAITALL) != sizeof back || back != i + 1)
+        if (write(fd, &i, sizeof i) != sizeof i || recv(fd, &back, sizeof back, MSG_WAITALL) != sizeof back ||
+            back != i + 1)
             return (void *)2;
         close(fd);
         answered++;
@@ -860,13 +868,15 @@ static void watches(void)
     write(c, "x", 1);
     equal(epoll_wait(e, got, 4, 5000) == 1 && got[0].events == (EPOLLIN | EPOLLOUT), 1, "something came");
     shutdown(c, SHUT_WR);
-    equal(epoll_wait(e, got, 4, 5000) == 1 && got[0].events == (EPOLLIN | EPOLLOUT | EPOLLRDHUP), 1, "and the end");
+    equal(epoll_wait(e, got, 4, 5000) == 1 && got[0].events == (EPOLLIN | EPOLLOUT | EPOLLRDHUP), 1,
+          "and the end");
     close(c);
     int n = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     ev = (struct epoll_event){EPOLLIN | EPOLLOUT, {.u32 = 3}};
     epoll_ctl(e, EPOLL_CTL_DEL, s, 0), epoll_ctl(e, EPOLL_CTL_DEL, l, 0);
     epoll_ctl(e, EPOLL_CTL_ADD, n, &ev);
-    equal(epoll_wait(e, got, 4, 0) == 1 && got[0].events == (EPOLLOUT | EPOLLHUP), 1, "one that is not connected");
+    equal(epoll_wait(e, got, 4, 0) == 1 && got[0].events == (EPOLLOUT | EPOLLHUP), 1,
+          "one that is not connected");
     connect_to(n, "127.0.0.1", port_of(l));
     equal(epoll_wait(e, got, 4, 5000) == 1 && (got[0].events & EPOLLOUT), 1, "and now is");
     close(n), close(s), close(l), close(e);
@@ -925,10 +935,15 @@ static void options(void)
     kept(six, IPPROTO_IPV6, IPV6_DONTFRAG, 0, 1, "in one piece");
     fails(set(six, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, 3), ENOPROTOOPT, "no groups for TCP");
     kept(six, IPPROTO_IP, IP_TOS, 0, 8, "IPv4's of a socket of IPv6");
-    equal(set(six, IPPROTO_IPV6, IPV6_UNICAST_HOPS, -1) == 0 && get(six, IPPROTO_IPV6, IPV6_UNICAST_HOPS) == 64, 1, "hops as at first");
-    equal(set(fd, IPPROTO_IP, IP_TTL, -1) == 0 && get(fd, IPPROTO_IP, IP_TTL) == 64, 1, "time to live as at first");
-    equal(setsockopt(fd, IPPROTO_IP, IP_TTL, "\7", 1) == 0 && get(fd, IPPROTO_IP, IP_TTL) == 7, 1, "a byte is enough for IPv4");
-    equal(set(fd, IPPROTO_TCP, TCP_NODELAY, 77) == 0 && get(fd, IPPROTO_TCP, TCP_NODELAY) == 1, 1, "on is on");
+    equal(set(six, IPPROTO_IPV6, IPV6_UNICAST_HOPS, -1) == 0 &&
+              get(six, IPPROTO_IPV6, IPV6_UNICAST_HOPS) == 64,
+          1, "hops as at first");
+    equal(set(fd, IPPROTO_IP, IP_TTL, -1) == 0 && get(fd, IPPROTO_IP, IP_TTL) == 64, 1,
+          "time to live as at first");
+    equal(setsockopt(fd, IPPROTO_IP, IP_TTL, "\7", 1) == 0 && get(fd, IPPROTO_IP, IP_TTL) == 7, 1,
+          "a byte is enough for IPv4");
+    equal(set(fd, IPPROTO_TCP, TCP_NODELAY, 77) == 0 && get(fd, IPPROTO_TCP, TCP_NODELAY) == 1, 1,
+          "on is on");
     fails(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, name, 3), EINVAL, "but not for TCP");
     fails(setsockopt(six, IPPROTO_IPV6, IPV6_RECVPKTINFO, name, 3), EINVAL, "or IPv6");
     fails(set(fd, IPPROTO_IP, IP_TTL, 256), EINVAL, "too long to live");
@@ -950,22 +965,32 @@ static void options(void)
     equal(get(fd, IPPROTO_TCP, 999), -1000 - ENOPROTOOPT, "none to get either");
     equal(get(fd, IPPROTO_IP, IP_MTU), -1000 - ENOTCONN, "no way, no size");
     equal(get(fd, IPPROTO_TCP, TCP_MAXSEG), 536, "segments of one that is not connected");
-    equal(set(fd, IPPROTO_TCP, TCP_MAXSEG, 1000) == 0 && get(fd, IPPROTO_TCP, TCP_MAXSEG) == 1000, 1, "as they are set");
-    equal(set(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 5) == 0 && get(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) == 7, 1, "acceptance deferred, in tries");
+    equal(set(fd, IPPROTO_TCP, TCP_MAXSEG, 1000) == 0 && get(fd, IPPROTO_TCP, TCP_MAXSEG) == 1000, 1,
+          "as they are set");
+    equal(set(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 5) == 0 && get(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) == 7, 1,
+          "acceptance deferred, in tries");
     equal(get(fd, IPPROTO_TCP, TCP_QUICKACK), 1, "quick answers");
     equal(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5), 0, "a way to avoid congestion");
     socklen_t length = sizeof name;
-    equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 && strcmp(name, "cubic") == 0 && length == 16, 1, "is known");
+    equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 && strcmp(name, "cubic") == 0 &&
+              length == 16,
+          1, "is known");
     fails(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "nonesuch", 8), ENOENT, "one that is not");
     struct tcp_info info;
     length = sizeof info;
-    equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state == TCP_CLOSE, 1, "closed");
+    equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state == TCP_CLOSE, 1,
+          "closed");
     couple(s);
     length = sizeof info;
-    equal(getsockopt(s[0], IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state == TCP_ESTABLISHED && length == sizeof info, 1, "established");
-    check(info.tcpi_snd_mss > 536 && info.tcpi_rto > 0 && info.tcpi_rtt > 0 && info.tcpi_pmtu >= 65535 && info.tcpi_snd_cwnd > 0, "and what it is like");
+    equal(getsockopt(s[0], IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
+              info.tcpi_state == TCP_ESTABLISHED && length == sizeof info,
+          1, "established");
+    check(info.tcpi_snd_mss > 536 && info.tcpi_rto > 0 && info.tcpi_rtt > 0 && info.tcpi_pmtu >= 65535 &&
+              info.tcpi_snd_cwnd > 0,
+          "and what it is like");
     length = 8;
-    equal(getsockopt(s[0], IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && length == 8, 1, "as much as there is room for");
+    equal(getsockopt(s[0], IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && length == 8, 1,
+          "as much as there is room for");
     check(get(s[0], IPPROTO_TCP, TCP_MAXSEG) > 30000, "long segments");
     check(get(s[0], IPPROTO_IP, IP_MTU) >= 65535, "a wide way");
     shutdown(s[0], SHUT_WR);
@@ -981,25 +1006,30 @@ static void options(void)
     /* The options that are passed on. */
     int l = tcp("127.0.0.1");
     struct linger linger = {1, 9};
-    set(l, IPPROTO_TCP, TCP_NODELAY, 1), set(l, SOL_SOCKET, SO_KEEPALIVE, 1), set(l, IPPROTO_TCP, TCP_KEEPIDLE, 77);
+    set(l, IPPROTO_TCP, TCP_NODELAY, 1), set(l, SOL_SOCKET, SO_KEEPALIVE, 1),
+        set(l, IPPROTO_TCP, TCP_KEEPIDLE, 77);
     setsockopt(l, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
     bind_to(l, "127.0.0.1", 0), listen(l, 3);
     length = sizeof info;
     getsockopt(l, IPPROTO_TCP, TCP_INFO, &info, &length);
-    equal(info.tcpi_state == TCP_LISTEN && info.tcpi_unacked == 0 && info.tcpi_sacked == 3, 1, "listening, for so many");
+    equal(info.tcpi_state == TCP_LISTEN && info.tcpi_unacked == 0 && info.tcpi_sacked == 3, 1,
+          "listening, for so many");
     int c = reached("127.0.0.1", port_of(l)), a = accept(l, 0, 0);
-    equal(get(a, IPPROTO_TCP, TCP_NODELAY) == 1 && get(a, SOL_SOCKET, SO_KEEPALIVE) == 1 && get(a, IPPROTO_TCP, TCP_KEEPIDLE) == 77, 1,
-          "a connection is as its listener");
+    equal(get(a, IPPROTO_TCP, TCP_NODELAY) == 1 && get(a, SOL_SOCKET, SO_KEEPALIVE) == 1 &&
+              get(a, IPPROTO_TCP, TCP_KEEPIDLE) == 77,
+          1, "a connection is as its listener");
     memset(&linger, 0, sizeof linger), length = sizeof linger;
-    equal(getsockopt(a, SOL_SOCKET, SO_LINGER, &linger, &length) == 0 && linger.l_onoff == 1 && linger.l_linger == 9, 1, "in its close too");
+    equal(getsockopt(a, SOL_SOCKET, SO_LINGER, &linger, &length) == 0 && linger.l_onoff == 1 &&
+              linger.l_linger == 9,
+          1, "in its close too");
     equal(get(a, SOL_SOCKET, SO_ACCEPTCONN), 0, "but does not listen");
     close(a), close(c), close(l), close(fd), close(six);
 }
 
 static const struct group groups[] = {
-    {"connections", connections}, {"addresses", addresses}, {"ports", ports},     {"rests", rests}, {"endings", endings},
-    {"breaks", breaks},           {"patience", patience},   {"floods", floods},       {"crowds", crowds}, {"watches", watches},
-    {"options", options},
+    {"connections", connections}, {"addresses", addresses}, {"ports", ports},       {"rests", rests},
+    {"endings", endings},         {"breaks", breaks},       {"patience", patience}, {"floods", floods},
+    {"crowds", crowds},           {"watches", watches},     {"options", options},
 };
 
 int main(int argc, char **argv)

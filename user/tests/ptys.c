@@ -169,8 +169,11 @@ static void names(void)
     if (dir)
         closedir(dir);
     fails(open("/dev/pts/00000000", O_RDWR), ENOENT, "no second way to write a number");
-    fails(open("/dev/pts/new", O_RDWR | O_CREAT, 0600) == -1 && (errno == EACCES || errno == EPERM || errno == ENOENT) ? (errno = 1, -1) : 0, 1,
-          "nothing is made there");
+    fails(open("/dev/pts/new", O_RDWR | O_CREAT, 0600) == -1 &&
+                  (errno == EACCES || errno == EPERM || errno == ENOENT)
+              ? (errno = 1, -1)
+              : 0,
+          1, "nothing is made there");
     int peer = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
     check(peer >= 0, "TIOCGPTPEER");
     equal(fcntl(peer, F_GETFD), FD_CLOEXEC, "with its flags");
@@ -199,7 +202,11 @@ static void names(void)
 static void lines(void)
 {
     struct pair p = pair();
-    equal(write(p.master, "ab\x7f" "c\r", 5), 5, "keys");
+    equal(write(p.master,
+                "ab\x7f"
+                "c\r",
+                5),
+          5, "keys");
     check(gives(p.master, "ab\b \bc\r\n", 8), "are shown");
     char got[64];
     equal(read(p.slave, got, 64), 3, "a line is read");
@@ -292,7 +299,8 @@ static void raw_bytes(void)
     check(sum >= 4096, "takes a good deal");
     equal(events(p.slave, POLLOUT, 0), 0, "until it takes no more");
     long back = 0;
-    for (ssize_t n; back < sum && events(p.master, POLLIN, 2000) & POLLIN && (n = read(p.master, got, sizeof got)) > 0;)
+    for (ssize_t n;
+         back < sum && events(p.master, POLLIN, 2000) & POLLIN && (n = read(p.master, got, sizeof got)) > 0;)
         back += n;
     equal(back, sum, "all of it arrives");
     equal(events(p.slave, POLLOUT, 2000), POLLOUT, "then it takes more");
@@ -301,7 +309,8 @@ static void raw_bytes(void)
         sum += n;
     equal(errno, EAGAIN, "a master that nobody reads from");
     check(sum >= 4095, "takes a good deal");
-    for (ssize_t n; back < sum && events(p.slave, POLLIN, 2000) & POLLIN && (n = read(p.slave, got, sizeof got)) > 0;)
+    for (ssize_t n;
+         back < sum && events(p.slave, POLLIN, 2000) & POLLIN && (n = read(p.slave, got, sizeof got)) > 0;)
         back += n;
     equal(back, sum, "all of it arrives");
     equal(events(p.master, POLLOUT, 2000), POLLOUT, "then it takes more");
@@ -321,7 +330,8 @@ static void *carry(void *argument)
     struct task *t = argument;
     char buffer[4096];
     while (t->done < (long)t->length) {
-        ssize_t n = t->writes ? write(t->fd, t->bytes + t->done, t->length - t->done) : read(t->fd, buffer, sizeof buffer);
+        ssize_t n = t->writes ? write(t->fd, t->bytes + t->done, t->length - t->done)
+                              : read(t->fd, buffer, sizeof buffer);
         if (n <= 0)
             break;
         if (!t->writes && memcmp(buffer, t->bytes + t->done, n))
@@ -340,7 +350,10 @@ static void both_ways(void)
         bytes[i] = (x = x * 1103515245 + 12345) >> 16;
     struct pair p = pair();
     raw(p.slave, 1, 0);
-    struct task tasks[] = {{p.slave, 1, bytes, MANY, 0}, {p.master, 0, bytes, MANY, 0}, {p.master, 1, bytes, MANY, 0}, {p.slave, 0, bytes, MANY, 0}};
+    struct task tasks[] = {{p.slave, 1, bytes, MANY, 0},
+                           {p.master, 0, bytes, MANY, 0},
+                           {p.master, 1, bytes, MANY, 0},
+                           {p.slave, 0, bytes, MANY, 0}};
     pthread_t threads[4];
     for (int i = 0; i < 4; i++)
         pthread_create(&threads[i], NULL, carry, &tasks[i]);
@@ -619,15 +632,16 @@ static int came(int number)
     return count;
 }
 
-#define must(x)                      \
-    do {                             \
-        if (!(x)) {                  \
+#define must(x)                                                     \
+    do {                                                            \
+        if (!(x)) {                                                 \
             dprintf(report, "line %d errno %d\n", __LINE__, errno); \
-            _exit(1);                \
-        }                            \
+            _exit(1);                                               \
+        }                                                           \
     } while (0)
 
-/* Runs `body` as the leader of a new session whose terminal is the slave; whether it was content. Its report of an error is shown. */
+/* Runs `body` as the leader of a new session whose terminal is the slave; whether it was content. Its
+ * report of an error is shown. */
 static int in_session(void (*body)(struct pair, int), int own)
 {
     struct pair p = pair();
@@ -826,7 +840,8 @@ static void watched(void)
     write(p.master, "c", 1);
     equal(epoll_wait(ep, &got, 1, 2000) == 1 && got.data.u32 == 2, 1, "the master writes");
     close(p.master);
-    equal(epoll_wait(ep, &got, 1, 2000) == 1 && got.data.u32 == 2 && (got.events & EPOLLHUP), 1, "the master goes");
+    equal(epoll_wait(ep, &got, 1, 2000) == 1 && got.data.u32 == 2 && (got.events & EPOLLHUP), 1,
+          "the master goes");
     close(p.slave);
     close(ep);
 }

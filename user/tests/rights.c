@@ -1,7 +1,9 @@
-/* Rights over others: tracing, steering and looking at processes with more rights, and what set-id bits are worth. Started as user 0; most of it is
- * tried as user 1000. Passes on Linux and must pass here; the native calls are tried here only.
+/* Rights over others: tracing, steering and looking at processes with more rights, and what set-id bits are
+ * worth. Started as user 0; most of it is tried as user 1000. Passes on Linux and must pass here; the native
+ * calls are tried here only.
  *
- * Interface: rights [GROUP…]; TAP on standard output. `rights as WHAT` is the program with set-id bits that the tests execute.
+ * Interface: rights [GROUP…]; TAP on standard output. `rights as WHAT` is the program with set-id bits that
+ * the tests execute.
  */
 #define _GNU_SOURCE
 #include "kit.h"
@@ -41,7 +43,8 @@ enum { USER = 1000, OTHER_GROUP = 50, ROOT = 10, PLAIN = 11, SECURE = 4 };
 static int here; /* on Synthesis */
 
 /* Far from everything else, so that nobody touches it before. */
-__asm__(".text\n .skip 400000, 0x90\n .balign 4096\n .globl far_away\n far_away: movl $17, %eax\n ret\n .skip 400000, 0x90");
+__asm__(".text\n .skip 400000, 0x90\n .balign 4096\n .globl far_away\n far_away: movl $17, %eax\n ret\n "
+        ".skip 400000, 0x90");
 int far_away(void);
 
 /* The program with set-id bits: tells by its exit status what it is, or waits to be looked at. */
@@ -190,7 +193,7 @@ static pid_t running(const char *path)
     return child;
 }
 
-/* -- exec ------------------------------------------------------------------------------------------------------------ */
+/* -- exec ------------------------------------------------------------------------------------------------ */
 
 static pid_t traced_exec(const char *path, const char *what)
 {
@@ -287,7 +290,8 @@ static void no_new_rights(void)
 
 #define LENT DIRECTORY "/lent"
 
-/* A set-uid program that its caller may write, which is a mistake, but not one that gives the caller its rights. */
+/* A set-uid program that its caller may write, which is a mistake, but not one that gives the caller its
+ * rights. */
 static void rewritten(void)
 {
     int ready[2], go[2];
@@ -368,7 +372,8 @@ static void shared_directories(void)
     }
     pid_t sharer = 0;
     read(told[0], &sharer, sizeof sharer);
-    equal(code_of(child) & ~(SECURE << 4), PLAIN, "none for who shares root and directory with another process");
+    equal(code_of(child) & ~(SECURE << 4), PLAIN,
+          "none for who shares root and directory with another process");
     close(go[1]);
     child = fork();
     if (child == 0) {
@@ -416,7 +421,7 @@ static void death_signal_of_root(void)
     equal(code_of(child), 0, "nor does a change of user");
 }
 
-/* -- tracing --------------------------------------------------------------------------------------------------------- */
+/* -- tracing --------------------------------------------------------------------------------------------- */
 
 static void nobody_traces(pid_t child, const char *whom)
 {
@@ -445,7 +450,8 @@ static void tracing(void)
     nobody_traces(getppid(), "root's process");
 }
 
-/* In either order, the tracer of a child that executes a set-uid program has it without the rights, or has it not. */
+/* In either order, the tracer of a child that executes a set-uid program has it without the rights, or has
+ * it not. */
 static void attach_against_exec(void)
 {
     int rounds = here ? 150 : 500, stolen = 0, seized = 0, odd = 0;
@@ -469,7 +475,8 @@ static void attach_against_exec(void)
 enum { RAN_PLAIN = 67, RAN_AS_ROOT = 66 };
 static void intruder(void) { _exit(geteuid() == 0 ? RAN_AS_ROOT : RAN_PLAIN); }
 
-/* The program is the same one, at the same addresses: what was sent to the old one would run in the new one. */
+/* The program is the same one, at the same addresses: what was sent to the old one would run in the new
+ * one. */
 static void procedure_against_exec(void)
 {
     int sent = 0, stolen = 0, went = 0;
@@ -505,7 +512,7 @@ static void procedure_against_exec(void)
     equal(stolen, 0, "no procedure runs in a program with more rights");
 }
 
-/* -- the scope ------------------------------------------------------------------------------------------------------- */
+/* -- the scope ------------------------------------------------------------------------------------------- */
 
 #define SCOPE "/proc/sys/kernel/yama/ptrace_scope"
 
@@ -555,9 +562,13 @@ static void scope_of_one(void)
     fails(ptrace(PTRACE_SEIZE, sibling, 0, 0), EPERM, "no other process");
     fails(set_scope('0'), EACCES, "nor another scope");
     fails(prctl(PR_SET_PTRACER, 0x3fffffff), EINVAL, "nobody lets itself be traced by who is not");
-    check(access(of(sibling, "maps"), R_OK) == 0 && open(of(sibling, "maps"), O_RDONLY) >= 0, "to look is no matter of scope");
+    check(access(of(sibling, "maps"), R_OK) == 0 && open(of(sibling, "maps"), O_RDONLY) >= 0,
+          "to look is no matter of scope");
 }
-static void scope_allowed(void) { equal(ptrace(PTRACE_SEIZE, sibling, 0, 0), 0, "scope 1: one that lets us"); }
+static void scope_allowed(void)
+{
+    equal(ptrace(PTRACE_SEIZE, sibling, 0, 0), 0, "scope 1: one that lets us");
+}
 static void scope_of_two(void)
 {
     pid_t child = fork();
@@ -675,7 +686,7 @@ static void dumpable(void)
     close(ready[0]);
     close(ready[1]);
 }
-/* -- steering and looking ---------------------------------------------------------------------------------------------- */
+/* -- steering and looking -------------------------------------------------------------------------------- */
 
 static void procedure(void) {}
 
@@ -791,7 +802,8 @@ static int stays(void *nothing)
         pause();
 }
 
-/* A file opened before a program gets rights shows nothing of it thereafter, also where another process keeps the memory of before. */
+/* A file opened before a program gets rights shows nothing of it thereafter, also where another process
+ * keeps the memory of before. */
 static void looked_before(int kept)
 {
     int go[2], ready[2];
@@ -858,7 +870,7 @@ static void own(void)
     prctl(PR_SET_DUMPABLE, 1);
 }
 
-/* -- set-id bits ------------------------------------------------------------------------------------------------------- */
+/* -- set-id bits ----------------------------------------------------------------------------------------- */
 
 #define FILE_NAME DIRECTORY "/file"
 
@@ -997,7 +1009,8 @@ static void bits(void)
 static void foreign_group(void)
 {
     int fd = open(DIRECTORY "/foreign/a", O_CREAT | O_WRONLY, 02775);
-    equal(mode_of(DIRECTORY "/foreign/a"), 0775, "a new file in a foreign group's directory has no set-gid bit");
+    equal(mode_of(DIRECTORY "/foreign/a"), 0775,
+          "a new file in a foreign group's directory has no set-gid bit");
     close(fd);
     fd = open(DIRECTORY "/foreign/b", O_CREAT | O_WRONLY, 02745);
     equal(mode_of(DIRECTORY "/foreign/b"), 02745, "but one that the group may not execute has");
@@ -1034,7 +1047,8 @@ static void no_suid_mount(void)
     if (!here)
         return;
     mkdir(DIRECTORY "/mount", 0755);
-    equal(syscall(SYS_mount, "tmpfs", DIRECTORY "/mount", "tmpfs", 2, "mode=755"), 0, "a mount without set-uid programs");
+    equal(syscall(SYS_mount, "tmpfs", DIRECTORY "/mount", "tmpfs", 2, "mode=755"), 0,
+          "a mount without set-uid programs");
     install(DIRECTORY "/mount/suid", 04755, 0, 0);
     fflush(stdout);
     pid_t child = fork();
@@ -1046,7 +1060,7 @@ static void no_suid_mount(void)
     equal(syscall(SYS_umount2, DIRECTORY "/mount", 2), 0, "umount");
 }
 
-/* -- credentials changed by two threads ---------------------------------------------------------------------------------- */
+/* -- credentials changed by two threads ------------------------------------------------------------------ */
 
 static volatile int changing;
 
@@ -1141,8 +1155,9 @@ static void credentials_group(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"exec", exec_group}, {"trace", trace_group}, {"steer", steer_group},
-        {"look", look_group}, {"bits", bits_group},   {"credentials", credentials_group}, {"scope", scope_group},
+        {"exec", exec_group},   {"trace", trace_group}, {"steer", steer_group},
+        {"look", look_group},   {"bits", bits_group},   {"credentials", credentials_group},
+        {"scope", scope_group},
     };
     if (argc == 3 && strcmp(argv[1], "as") == 0)
         return as(argv[2]);

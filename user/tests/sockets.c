@@ -1,6 +1,7 @@
 /* Checks unix-domain sockets as Linux has them; passes on Linux and must pass here.
  *
- * Interface: sockets [GROUP...] runs all groups, or those named; TAP on standard output. Files are made in a folder of its own below /tmp.
+ * Interface: sockets [GROUP...] runs all groups, or those named; TAP on standard output. Files are made in a
+ * folder of its own below /tmp.
  */
 #define _GNU_SOURCE
 #include "kit.h"
@@ -94,7 +95,10 @@ static int option(int fd, int name)
     return getsockopt(fd, SOL_SOCKET, name, &value, &length) == 0 ? value : -1;
 }
 
-static int set_option(int fd, int name, int value) { return setsockopt(fd, SOL_SOCKET, name, &value, sizeof value); }
+static int set_option(int fd, int name, int value)
+{
+    return setsockopt(fd, SOL_SOCKET, name, &value, sizeof value);
+}
 
 static void nothing(int signo) { (void)signo; }
 
@@ -109,16 +113,20 @@ static void pairs(void)
     char bytes[64] = {0};
     equal(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0, "a pair");
     equal(fcntl(s[0], F_GETFL), O_RDWR, "both ends read and write");
-    equal(write(s[0], "one", 3) == 3 && read(s[1], bytes, 64) == 3 && memcmp(bytes, "one", 3) == 0, 1, "there");
-    equal(write(s[1], "three", 5) == 5 && read(s[0], bytes, 64) == 5 && memcmp(bytes, "three", 5) == 0, 1, "and back");
+    equal(write(s[0], "one", 3) == 3 && read(s[1], bytes, 64) == 3 && memcmp(bytes, "one", 3) == 0, 1,
+          "there");
+    equal(write(s[1], "three", 5) == 5 && read(s[0], bytes, 64) == 5 && memcmp(bytes, "three", 5) == 0, 1,
+          "and back");
     equal(write(s[0], "abc", 3) == 3 && write(s[0], "def", 3) == 3 && read(s[1], bytes, 4) == 4 &&
               memcmp(bytes, "abcd", 4) == 0 && read(s[1], bytes, 4) == 2 && memcmp(bytes, "ef", 2) == 0,
           1, "bytes have no borders");
     fails(recv(s[0], bytes, 1, MSG_DONTWAIT), EAGAIN, "nothing there, and no wait");
-    equal(send(s[0], "xyz", 3, 0) == 3 && recv(s[1], bytes, 2, MSG_PEEK) == 2 && recv(s[1], bytes, 64, 0) == 3, 1,
-          "a look takes nothing");
+    equal(send(s[0], "xyz", 3, 0) == 3 && recv(s[1], bytes, 2, MSG_PEEK) == 2 &&
+              recv(s[1], bytes, 64, 0) == 3,
+          1, "a look takes nothing");
     int left;
-    equal(send(s[0], "12345", 5, 0) == 5 && ioctl(s[1], FIONREAD, &left) == 0 && left == 5, 1, "what can be read is known");
+    equal(send(s[0], "12345", 5, 0) == 5 && ioctl(s[1], FIONREAD, &left) == 0 && left == 5, 1,
+          "what can be read is known");
     equal(ioctl(s[0], TIOCOUTQ, &left) == 0 && left >= 5, 1, "what was not read too");
     recv(s[1], bytes, 64, 0);
     equal(ioctl(s[0], TIOCOUTQ, &left) == 0 && left == 0, 1, "until it is");
@@ -132,10 +140,13 @@ static void pairs(void)
     write(s[0], "q", 1);
     fails(syscall(SYS_read, s[1], 8, 5), EFAULT, "to nowhere");
     equal(read(s[1], bytes, 64) == 1 && bytes[0] == 'q', 1, "which takes nothing");
-    fails(recv(s[0], bytes, 1, MSG_OOB | MSG_DONTWAIT) == -1 && (errno == EOPNOTSUPP || errno == EINVAL) ? (errno = EINVAL, -1) : 0, EINVAL,
-          "nothing out of band");
+    fails(recv(s[0], bytes, 1, MSG_OOB | MSG_DONTWAIT) == -1 && (errno == EOPNOTSUPP || errno == EINVAL)
+              ? (errno = EINVAL, -1)
+              : 0,
+          EINVAL, "nothing out of band");
     struct stat st;
-    equal(fstat(s[0], &st) == 0 && S_ISSOCK(st.st_mode) && (st.st_mode & 0777) == 0777 && st.st_size == 0, 1, "its kind");
+    equal(fstat(s[0], &st) == 0 && S_ISSOCK(st.st_mode) && (st.st_mode & 0777) == 0777 && st.st_size == 0, 1,
+          "its kind");
     char path[64], target[64] = {0}, expected[64];
     snprintf(path, 64, "/proc/self/fd/%d", s[0]);
     snprintf(expected, 64, "socket:[%lu]", (unsigned long)st.st_ino);
@@ -290,7 +301,8 @@ static void many_writers(void)
     void *bad, *any = 0;
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], &bad), any = any ? any : bad;
-    equal(mixed == 0 && !any && counts[0] == 500 && counts[3] == 500, 1, "2000 lines of four writers, none mixed");
+    equal(mixed == 0 && !any && counts[0] == 500 && counts[3] == 500, 1,
+          "2000 lines of four writers, none mixed");
     close(s[0]), close(s[1]);
 }
 
@@ -315,7 +327,8 @@ static void whole(void)
     socketpair(AF_UNIX, SOCK_STREAM, 0, s);
     write(s[0], "abc", 3);
     pthread_create(&thread, 0, send_rest, (void *)(long)s[0]);
-    equal(recv(s[1], text, 6, MSG_WAITALL) == 6 && memcmp(text, "abcdef", 6) == 0, 1, "MSG_WAITALL waits for all");
+    equal(recv(s[1], text, 6, MSG_WAITALL) == 6 && memcmp(text, "abcdef", 6) == 0, 1,
+          "MSG_WAITALL waits for all");
     pthread_join(thread, 0);
     write(s[0], "abc", 3);
     close(s[0]);
@@ -434,7 +447,8 @@ static void names(void)
     struct stat st;
     char path[128];
     snprintf(path, sizeof path, "%s/first", folder);
-    equal(stat(path, &st) == 0 && S_ISSOCK(st.st_mode) && (st.st_mode & 0777) == 0755, 1, "is a socket's, less the umask");
+    equal(stat(path, &st) == 0 && S_ISSOCK(st.st_mode) && (st.st_mode & 0777) == 0755, 1,
+          "is a socket's, less the umask");
     getsockname(fd, (void *)&address, &length);
     equal(length == 2 + strlen(path) + 1 && strcmp(address.sun_path, path) == 0, 1, "its name");
     fails(bound(SOCK_STREAM, "first"), EADDRINUSE, "is taken");
@@ -454,17 +468,21 @@ static void names(void)
     equal(getsockname(end, (void *)&address, &length) == 0 && length == 2 && address.sun_family == AF_UNIX, 1,
           "its own name is none");
     length = sizeof address;
-    equal(getpeername(end, (void *)&address, &length) == 0 && strcmp(address.sun_path, path) == 0, 1, "that of the other end");
+    equal(getpeername(end, (void *)&address, &length) == 0 && strcmp(address.sun_path, path) == 0, 1,
+          "that of the other end");
     length = sizeof address;
     memset(&address, 7, sizeof address);
     int got = accept4(fd, (void *)&address, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
     equal(got >= 0 && length == 2 && address.sun_family == AF_UNIX, 1, "who came has no name");
-    equal(fcntl(got, F_GETFD) == FD_CLOEXEC && fcntl(got, F_GETFL) == (O_RDWR | O_NONBLOCK), 1, "flags of accept4");
+    equal(fcntl(got, F_GETFD) == FD_CLOEXEC && fcntl(got, F_GETFL) == (O_RDWR | O_NONBLOCK), 1,
+          "flags of accept4");
     length = sizeof address;
-    equal(getsockname(got, (void *)&address, &length) == 0 && strcmp(address.sun_path, path) == 0, 1, "it has the listener's name");
+    equal(getsockname(got, (void *)&address, &length) == 0 && strcmp(address.sun_path, path) == 0, 1,
+          "it has the listener's name");
     char bytes[16];
-    equal(write(end, "hello", 5) == 5 && read(got, bytes, 16) == 5 && write(got, "you", 3) == 3 && read(end, bytes, 16) == 3, 1,
-          "both talk");
+    equal(write(end, "hello", 5) == 5 && read(got, bytes, 16) == 5 && write(got, "you", 3) == 3 &&
+              read(end, bytes, 16) == 3,
+          1, "both talk");
     close(got), close(end);
     fails(accept4(fd, 0, 0, 1), EINVAL, "an unknown flag");
     fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -536,7 +554,8 @@ static void names(void)
     fails(getsockname(fd, (void *)&address, &length), EINVAL, "less than no room");
     length = 1;
     memset(&address, 9, sizeof address);
-    equal(getsockname(fd, (void *)&address, &length) == 0 && length == 2 && ((char *)&address)[1] == 9, 1, "what there is room for");
+    equal(getsockname(fd, (void *)&address, &length) == 0 && length == 2 && ((char *)&address)[1] == 9, 1,
+          "what there is room for");
     close(fd);
     /* All 108 bytes, without an end. */
     fd = socket(AF_UNIX, SOCK_DGRAM, 0);
@@ -573,10 +592,7 @@ static void names(void)
     unlink(address.sun_path);
 }
 
-static void *connect_later(void *name)
-{
-    return (void *)(long)reached(SOCK_STREAM, name);
-}
+static void *connect_later(void *name) { return (void *)(long)reached(SOCK_STREAM, name); }
 
 static void backlogs(void)
 {
@@ -595,7 +611,8 @@ static void backlogs(void)
     pthread_t thread;
     pthread_create(&thread, 0, connect_later, "@b");
     int got = accept(fd, 0, 0);
-    equal(got >= 0 && recv(got, bytes, 1, 0) == 1 && bytes[0] == 'f', 1, "the first one comes first, with what it sent");
+    equal(got >= 0 && recv(got, bytes, 1, 0) == 1 && bytes[0] == 'f', 1,
+          "the first one comes first, with what it sent");
     close(got);
     void *end;
     pthread_join(thread, &end);
@@ -609,8 +626,10 @@ static void backlogs(void)
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
     fails(accept(fd, 0, 0), EAGAIN, "nobody comes in time");
     equal(shutdown(fd, SHUT_RD), 0, "no more are let in");
-    fails(reach(waiting[0], "@b") == -1 && (errno == ECONNREFUSED || errno == EISCONN) ? (errno = ECONNREFUSED, -1) : 0, ECONNREFUSED,
-          "nor reach it");
+    fails(reach(waiting[0], "@b") == -1 && (errno == ECONNREFUSED || errno == EISCONN)
+              ? (errno = ECONNREFUSED, -1)
+              : 0,
+          ECONNREFUSED, "nor reach it");
     fails(reached(SOCK_STREAM, "@b"), ECONNREFUSED, "nobody does");
     fails(accept(fd, 0, 0), EINVAL, "nobody is let in");
     close(fd), close((long)end);
@@ -730,7 +749,8 @@ static void *call(void *wrong)
     for (int i = 0; i < 100; i++) {
         int fd = reached(SOCK_STREAM, "@serve");
         char byte = i, back = 0;
-        if (fd < 0 || write(fd, &byte, 1) != 1 || read(fd, &back, 1) != 1 || back != byte || read(fd, &back, 1) != 0)
+        if (fd < 0 || write(fd, &byte, 1) != 1 || read(fd, &back, 1) != 1 || back != byte ||
+            read(fd, &back, 1) != 0)
             ++*(int *)wrong;
         close(fd);
     }
@@ -750,7 +770,8 @@ static void calls(void)
         pthread_join(callers[i], 0);
     for (int i = 0; i < 2; i++)
         pthread_join(servers[i], &bad), any = any ? any : bad;
-    equal(!any && wrong[0] + wrong[1] + wrong[2] + wrong[3] == 0, 1, "400 connections of four callers to two servers");
+    equal(!any && wrong[0] + wrong[1] + wrong[2] + wrong[3] == 0, 1,
+          "400 connections of four callers to two servers");
     close(fd);
 }
 
@@ -770,7 +791,8 @@ static int send_rights(int fd, const char *text, const int *files, int count, in
     struct iovec piece = {(void *)text, strlen(text)};
     struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
     if (count) {
-        control.head.cmsg_len = CMSG_LEN(4 * count), control.head.cmsg_level = SOL_SOCKET, control.head.cmsg_type = SCM_RIGHTS;
+        control.head.cmsg_len = CMSG_LEN(4 * count), control.head.cmsg_level = SOL_SOCKET,
+        control.head.cmsg_type = SCM_RIGHTS;
         memcpy(CMSG_DATA(&control.head), files, 4 * count);
         message.msg_control = &control, message.msg_controllen = CMSG_SPACE(4 * count);
     }
@@ -785,7 +807,8 @@ static int receive_rights(int fd, char *text, int size, int room, int flags)
 {
     static struct control control;
     struct iovec piece = {text, size};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = room ? &control : 0, .msg_controllen = room};
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = room ? &control : 0, .msg_controllen = room};
     int count = recvmsg(fd, &message, flags);
     got_rights = 0, got_creds = 0, got_flags = message.msg_flags;
     if (count < 0)
@@ -820,7 +843,8 @@ static int descriptors(void)
 static int same_file(int a, int b)
 {
     struct stat one, other;
-    return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_ino == other.st_ino && one.st_dev == other.st_dev;
+    return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_ino == other.st_ino &&
+           one.st_dev == other.st_dev;
 }
 
 static void rights_by(int type)
@@ -830,16 +854,19 @@ static void rights_by(int type)
     socketpair(AF_UNIX, type, 0, s);
     pipe(p);
     equal(send_rights(s[0], "x", p, 2, 0), 1, "two descriptors with a byte");
-    equal(receive_rights(s[1], text, 64, 1000, 0) == 1 && got_rights == 2 && got_flags == 0, 1, "come with it");
-    equal(got_fds[0] != p[0] && same_file(got_fds[0], p[0]) && same_file(got_fds[1], p[1]), 1, "as others of the same files");
+    equal(receive_rights(s[1], text, 64, 1000, 0) == 1 && got_rights == 2 && got_flags == 0, 1,
+          "come with it");
+    equal(got_fds[0] != p[0] && same_file(got_fds[0], p[0]) && same_file(got_fds[1], p[1]), 1,
+          "as others of the same files");
     equal(fcntl(got_fds[0], F_GETFD), 0, "which exec keeps");
     write(got_fds[1], "through", 7);
     equal(read(p[0], text, 64), 7, "they work");
     close_got();
     send_rights(s[0], "x", p, 1, 0);
     close(p[0]), close(p[1]);
-    equal(receive_rights(s[1], text, 64, 1000, MSG_CMSG_CLOEXEC) == 1 && got_rights == 1 && fcntl(got_fds[0], F_GETFD) == FD_CLOEXEC, 1,
-          "one that its sender has closed, for exec to close");
+    equal(receive_rights(s[1], text, 64, 1000, MSG_CMSG_CLOEXEC) == 1 && got_rights == 1 &&
+              fcntl(got_fds[0], F_GETFD) == FD_CLOEXEC,
+          1, "one that its sender has closed, for exec to close");
     equal(got_flags & ~MSG_CMSG_CLOEXEC, 0, "no other flag");
     equal(read(got_fds[0], text, 64), 0, "its pipe has no writer");
     close_got();
@@ -855,20 +882,25 @@ static void rights_by(int type)
     pipe(p);
     fcntl(p[0], F_SETFL, O_NONBLOCK);
     send_rights(s[0], "x", &p[1], 1, 0);
-    equal(receive_rights(s[1], text, 64, 0, 0) == 1 && got_flags == MSG_CTRUNC, 1, "no room for it: the message says so");
+    equal(receive_rights(s[1], text, 64, 0, 0) == 1 && got_flags == MSG_CTRUNC, 1,
+          "no room for it: the message says so");
     close(p[1]);
     equal(read(p[0], text, 1), 0, "and it is let go");
     close(p[0]);
     pipe(p);
     int three[3] = {p[0], p[1], p[0]};
     send_rights(s[0], "x", three, 3, 0);
-    equal(receive_rights(s[1], text, 64, CMSG_LEN(8), 0) == 1 && got_rights == 2 && got_flags == MSG_CTRUNC, 1, "room for two of three");
+    equal(receive_rights(s[1], text, 64, CMSG_LEN(8), 0) == 1 && got_rights == 2 && got_flags == MSG_CTRUNC,
+          1, "room for two of three");
     close_got();
     /* Seen, not taken. */
     send_rights(s[0], "y", p, 1, 0);
-    equal(receive_rights(s[1], text, 64, 1000, MSG_PEEK) == 1 && got_rights == 1 && same_file(got_fds[0], p[0]), 1, "a look gives a descriptor");
+    equal(receive_rights(s[1], text, 64, 1000, MSG_PEEK) == 1 && got_rights == 1 &&
+              same_file(got_fds[0], p[0]),
+          1, "a look gives a descriptor");
     close_got();
-    equal(receive_rights(s[1], text, 64, 1000, 0) == 1 && got_rights == 1 && same_file(got_fds[0], p[0]), 1, "and the one who takes it another");
+    equal(receive_rights(s[1], text, 64, 1000, 0) == 1 && got_rights == 1 && same_file(got_fds[0], p[0]), 1,
+          "and the one who takes it another");
     close_got();
     /* A socket through itself. */
     equal(send_rights(s[0], "z", s, 2, 0), 1, "both ends through themselves");
@@ -880,8 +912,8 @@ static void rights_by(int type)
     int wrong = 999;
     fails(send_rights(s[0], "x", &wrong, 1, 0), EBADF, "no descriptor");
     int path = open("/", O_PATH);
-    equal(send_rights(s[0], "x", &path, 1, 0) == 1 && receive_rights(s[1], text, 64, 1000, 0) == 1 && got_rights == 1 &&
-              (fcntl(got_fds[0], F_GETFL) & O_PATH),
+    equal(send_rights(s[0], "x", &path, 1, 0) == 1 && receive_rights(s[1], text, 64, 1000, 0) == 1 &&
+              got_rights == 1 && (fcntl(got_fds[0], F_GETFL) & O_PATH),
           1, "a mere place");
     close_got();
     close(path);
@@ -898,7 +930,8 @@ static void rights_by(int type)
     low = old, low.rlim_cur = p[1] + 3;
     send_rights(s[0], "x", many, 10, 0);
     setrlimit(RLIMIT_NOFILE, &low);
-    equal(receive_rights(s[1], text, 64, 1000, 0) == 1 && got_rights < 10 && got_flags == MSG_CTRUNC, 1, "more than the table takes");
+    equal(receive_rights(s[1], text, 64, 1000, 0) == 1 && got_rights < 10 && got_flags == MSG_CTRUNC, 1,
+          "more than the table takes");
     close_got();
     setrlimit(RLIMIT_NOFILE, &old);
     close(p[0]), close(p[1]), close(s[0]), close(s[1]);
@@ -924,17 +957,20 @@ static void rights(void)
     equal(receive_rights(s[1], text, 64, 1000, 0) == 2 && got_rights == 0, 1, "and goes on there");
     send_rights(s[0], "ddd", &file, 1, 0);
     write(s[0], "ee", 2);
-    equal(receive_rights(s[1], text, 1, 1000, 0) == 1 && got_rights == 1, 1, "they come with the first byte of theirs");
+    equal(receive_rights(s[1], text, 1, 1000, 0) == 1 && got_rights == 1, 1,
+          "they come with the first byte of theirs");
     close_got();
     equal(receive_rights(s[1], text, 64, 1000, 0) == 4 && got_rights == 0, 1, "not with the others");
     send_rights(s[0], "1", &file, 1, 0);
     send_rights(s[0], "2", &file, 1, 0);
-    equal(receive_rights(s[1], text, 64, 1000, 0) == 1 && got_rights == 1, 1, "two messages with descriptors");
+    equal(receive_rights(s[1], text, 64, 1000, 0) == 1 && got_rights == 1, 1,
+          "two messages with descriptors");
     close_got();
     int left;
     equal(ioctl(s[1], FIONREAD, &left) == 0 && left == 1, 1, "one is left to read");
     equal(polled(s[1]) & POLLIN, POLLIN, "as poll says");
-    equal(receive_rights(s[1], text, 64, 1000, MSG_WAITALL) == 1 && got_rights == 1, 1, "which ends even a wait for all");
+    equal(receive_rights(s[1], text, 64, 1000, MSG_WAITALL) == 1 && got_rights == 1, 1,
+          "which ends even a wait for all");
     close_got();
     write(s[0], "plain", 5);
     equal(read(s[1], text, 64), 5, "then bytes as before");
@@ -1058,13 +1094,20 @@ static int send_creds(int fd, const char *text, pid_t pid, uid_t uid, gid_t gid)
     struct control control = {0};
     struct ucred cred = {pid, uid, gid};
     struct iovec piece = {(void *)text, strlen(text)};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_SPACE(sizeof cred)};
-    control.head.cmsg_len = CMSG_LEN(sizeof cred), control.head.cmsg_level = SOL_SOCKET, control.head.cmsg_type = SCM_CREDENTIALS;
+    struct msghdr message = {.msg_iov = &piece,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = CMSG_SPACE(sizeof cred)};
+    control.head.cmsg_len = CMSG_LEN(sizeof cred), control.head.cmsg_level = SOL_SOCKET,
+    control.head.cmsg_type = SCM_CREDENTIALS;
     memcpy(CMSG_DATA(&control.head), &cred, sizeof cred);
     return sendmsg(fd, &message, 0);
 }
 
-static int got_from(pid_t pid) { return got_creds && got_ucred.pid == pid && got_ucred.uid == getuid() && got_ucred.gid == getgid(); }
+static int got_from(pid_t pid)
+{
+    return got_creds && got_ucred.pid == pid && got_ucred.uid == getuid() && got_ucred.gid == getgid();
+}
 
 static void credentials(void)
 {
@@ -1080,12 +1123,14 @@ static void credentials(void)
         write(s[0], "hi", 2);
         equal(receive_rights(s[1], text, 64, 1000, 0) == 2 && got_from(getpid()), 1, "and is told");
         send(s[0], "hi", 2, 0);
-        equal(receive_rights(s[1], text, 64, 10, 0) == 2 && (got_flags & MSG_CTRUNC), 1, "without room, that there was none");
+        equal(receive_rights(s[1], text, 64, 10, 0) == 2 && (got_flags & MSG_CTRUNC), 1,
+              "without room, that there was none");
         equal(send_creds(s[0], "yo", getpid(), getuid(), getgid()), 2, "one says who one is");
         equal(receive_rights(s[1], text, 64, 1000, 0) == 2 && got_from(getpid()), 1, "which is told");
         length = sizeof cred;
-        equal(getsockopt(s[0], SOL_SOCKET, SO_PEERCRED, &cred, &length) == 0 && length == 12 && cred.pid == getpid() && cred.uid == geteuid(), 1,
-              "who made the other end");
+        equal(getsockopt(s[0], SOL_SOCKET, SO_PEERCRED, &cred, &length) == 0 && length == 12 &&
+                  cred.pid == getpid() && cred.uid == geteuid(),
+              1, "who made the other end");
         close(s[0]), close(s[1]);
     }
     /* Bytes of different senders are not mixed. */
@@ -1102,8 +1147,10 @@ static void credentials(void)
     write(s[0], "c", 1);
     write(s[0], "d", 1);
     equal(receive_rights(s[1], text, 64, 1000, 0) == 1 && got_from(getpid()), 1, "one sender's");
-    equal(receive_rights(s[1], text, 64, 1000, 0) == 1 && got_creds && got_ucred.pid == child, 1, "another's");
-    equal(receive_rights(s[1], text, 64, 1000, 0) == 2 && got_from(getpid()), 1, "the first one's again, both");
+    equal(receive_rights(s[1], text, 64, 1000, 0) == 1 && got_creds && got_ucred.pid == child, 1,
+          "another's");
+    equal(receive_rights(s[1], text, 64, 1000, 0) == 2 && got_from(getpid()), 1,
+          "the first one's again, both");
     set_option(s[1], SO_PASSCRED, 0);
     write(s[0], "e", 1);
     equal(receive_rights(s[1], text, 64, 1000, 0) == 1 && !got_creds, 1, "nobody asks any more");
@@ -1135,7 +1182,8 @@ static void credentials(void)
         int end = reached(SOCK_STREAM, "@who");
         struct ucred there;
         socklen_t size = sizeof there;
-        int wrong = end < 0 || getsockopt(end, SOL_SOCKET, SO_PEERCRED, &there, &size) || there.pid != getppid();
+        int wrong =
+            end < 0 || getsockopt(end, SOL_SOCKET, SO_PEERCRED, &there, &size) || there.pid != getppid();
         write(end, "x", 1);
         write(sent[1], "x", 1);
         read(end, text, 1);
@@ -1146,18 +1194,24 @@ static void credentials(void)
     close(sent[0]), close(sent[1]);
     int got = accept(fd, 0, 0);
     length = sizeof cred;
-    equal(getsockopt(got, SOL_SOCKET, SO_PEERCRED, &cred, &length) == 0 && cred.pid == child, 1, "who connected");
+    equal(getsockopt(got, SOL_SOCKET, SO_PEERCRED, &cred, &length) == 0 && cred.pid == child, 1,
+          "who connected");
     set_option(got, SO_PASSCRED, 1);
-    equal(receive_rights(got, text, 64, 1000, 0) == 1 && got_creds && got_ucred.pid == child, 1, "and sent before it was asked");
+    equal(receive_rights(got, text, 64, 1000, 0) == 1 && got_creds && got_ucred.pid == child, 1,
+          "and sent before it was asked");
     unsigned groups[64];
     length = sizeof groups;
-    equal(getsockopt(got, SOL_SOCKET, SO_PEERGROUPS, groups, &length) == 0 && (int)(length / 4) == getgroups(0, 0), 1, "with which groups");
+    equal(getsockopt(got, SOL_SOCKET, SO_PEERGROUPS, groups, &length) == 0 &&
+              (int)(length / 4) == getgroups(0, 0),
+          1, "with which groups");
     close(got);
     waitpid(child, &status, 0);
     equal(status, 0, "it saw who listens");
     length = sizeof cred;
     int fresh = socket(AF_UNIX, SOCK_STREAM, 0);
-    equal(getsockopt(fresh, SOL_SOCKET, SO_PEERCRED, &cred, &length) == 0 && cred.pid == 0 && cred.uid == (uid_t)-1, 1, "nobody at one without an other end");
+    equal(getsockopt(fresh, SOL_SOCKET, SO_PEERCRED, &cred, &length) == 0 && cred.pid == 0 &&
+              cred.uid == (uid_t)-1,
+          1, "nobody at one without an other end");
     length = sizeof groups;
     fails(getsockopt(fresh, SOL_SOCKET, SO_PEERGROUPS, groups, &length), ENODATA, "nor groups");
     close(fresh), close(fd);
@@ -1165,13 +1219,15 @@ static void credentials(void)
 
 /* --- messages --- */
 
-/* Whether each of many who wait for room at a full receiver is told when one message is taken, at different times of their waiting. */
+/* Whether each of many who wait for room at a full receiver is told when one message is taken, at
+ * different times of their waiting. */
 static void told_of_room(void)
 {
     int late = 0;
     for (int round = 0; round < 300; round++) {
         char text[8];
-        int to = bound(SOCK_DGRAM, "@room"), from = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0), other = socket(AF_UNIX, SOCK_DGRAM, 0);
+        int to = bound(SOCK_DGRAM, "@room"), from = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0),
+            other = socket(AF_UNIX, SOCK_DGRAM, 0);
         struct sockaddr_un name;
         socklen_t length = named(&name, "@room");
         connect(from, (void *)&name, length), connect(other, (void *)&name, length);
@@ -1199,11 +1255,13 @@ static void datagrams(void)
     equal(polled(a), POLLOUT, "nothing there");
     equal(sendto(b, "hello", 5, 0, (void *)&to_a, la), 5, "a message to a name");
     equal(polled(a), POLLIN | POLLOUT, "something");
-    equal(recvfrom(a, text, 64, 0, (void *)&from, &length) == 5 && strcmp(from.sun_path, to_b.sun_path) == 0, 1, "and from whom");
+    equal(recvfrom(a, text, 64, 0, (void *)&from, &length) == 5 && strcmp(from.sun_path, to_b.sun_path) == 0,
+          1, "and from whom");
     equal(sendto(c, "who", 3, 0, (void *)&to_b, lb), 3, "from nobody");
     length = sizeof from;
     equal(recvfrom(b, text, 64, 0, (void *)&from, &length) == 3 && length == 0, 1, "from nobody it is");
-    sendto(c, "one", 3, 0, (void *)&to_a, la), sendto(c, "", 0, 0, (void *)&to_a, la), sendto(c, "three", 5, 0, (void *)&to_a, la);
+    sendto(c, "one", 3, 0, (void *)&to_a, la), sendto(c, "", 0, 0, (void *)&to_a, la),
+        sendto(c, "three", 5, 0, (void *)&to_a, la);
     int left;
     equal(ioctl(a, FIONREAD, &left) == 0 && left == 3, 1, "the first one's length");
     equal(recv(a, text, 2, 0), 2, "the rest of a message is lost");
@@ -1211,7 +1269,8 @@ static void datagrams(void)
     equal(recv(a, text, 2, MSG_TRUNC | MSG_PEEK), 5, "the length of a longer one");
     struct iovec pieces[2] = {{text, 2}, {text + 10, 2}};
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
-    equal(recvmsg(a, &message, 0) == 4 && message.msg_flags == MSG_TRUNC && text[10] == 'r', 1, "in pieces, and not whole");
+    equal(recvmsg(a, &message, 0) == 4 && message.msg_flags == MSG_TRUNC && text[10] == 'r', 1,
+          "in pieces, and not whole");
     fails(recv(a, text, 64, MSG_DONTWAIT), EAGAIN, "no more");
     fails(send(c, "x", 1, 0), ENOTCONN, "to nobody");
     fails(sendto(c, "x", 1, 0, (void *)&to_a, 1), EINVAL, "no address");
@@ -1252,8 +1311,9 @@ static void datagrams(void)
     equal(write(c, "x", 1) == 1 && read(a, text, 64) == 1, 1, "then from all");
     /* Another choice. */
     connect(a, (void *)&to_b, lb);
-    equal(write(b, "old", 3) == 3 && connect(a, (void *)&to_b, lb) == 0 && recv(a, text, 64, MSG_DONTWAIT) == 3, 1,
-          "the same choice again changes nothing");
+    equal(write(b, "old", 3) == 3 && connect(a, (void *)&to_b, lb) == 0 &&
+              recv(a, text, 64, MSG_DONTWAIT) == 3,
+          1, "the same choice again changes nothing");
     int d = bound(SOCK_DGRAM, "@dd");
     struct sockaddr_un to_d;
     socklen_t ld = named(&to_d, "@dd");
@@ -1263,7 +1323,8 @@ static void datagrams(void)
     fails(write(b, "x", 1), ECONNRESET, "which that one is told");
     fails(write(b, "x", 1), EPERM, "and sends no more");
     connect(d, (void *)&to_a, la);
-    equal(write(d, "new", 3) == 3 && recv(a, text, 64, MSG_DONTWAIT) == 3 && memcmp(text, "new", 3) == 0, 1, "the new one does");
+    equal(write(d, "new", 3) == 3 && recv(a, text, 64, MSG_DONTWAIT) == 3 && memcmp(text, "new", 3) == 0, 1,
+          "the new one does");
     close(d);
     connect(a, (void *)&from, 2);
     close(a);
@@ -1325,7 +1386,8 @@ static void packets(void)
     int fd = listener(SOCK_SEQPACKET, "@packets", 2), end = reached(SOCK_SEQPACKET, "@packets");
     write(end, "early", 5);
     int got = accept(fd, 0, 0);
-    equal(read(got, text, 64) == 5 && write(got, "reply", 5) == 5 && read(end, text, 64) == 5, 1, "a connection of packets");
+    equal(read(got, text, 64) == 5 && write(got, "reply", 5) == 5 && read(end, text, 64) == 5, 1,
+          "a connection of packets");
     fails(reached(SOCK_STREAM, "@packets"), ECONNREFUSED, "is none of bytes");
     close(got), close(end), close(fd);
     fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
@@ -1360,7 +1422,8 @@ static void many_messages(void)
     fails(sendmmsg(s[0], messages + 5, 1, 0), EFAULT, "which alone is none");
     for (int i = 0; i < 8; i++)
         pieces[i] = (struct iovec){into[i], 8};
-    equal(recvmmsg(s[1], messages, 8, MSG_WAITFORONE, 0) == 5 && messages[2].msg_len == 3, 1, "five come, and no wait for more");
+    equal(recvmmsg(s[1], messages, 8, MSG_WAITFORONE, 0) == 5 && messages[2].msg_len == 3, 1,
+          "five come, and no wait for more");
     fails(recvmmsg(s[1], messages, 8, MSG_DONTWAIT, 0), EAGAIN, "no more");
     struct timespec soon = {0, 1000000};
     write(s[0], "x", 1);
@@ -1392,22 +1455,30 @@ static void hostile(void)
             size_t control, length;
             int level, type, error;
         } cases[] = {
-            {16, 16, SOL_SOCKET, SCM_RIGHTS, 0},        {16, 15, SOL_SOCKET, SCM_RIGHTS, EINVAL},
-            {16, 0, SOL_SOCKET, SCM_RIGHTS, EINVAL},    {16, 17, SOL_SOCKET, SCM_RIGHTS, EINVAL},
-            {24, 1 << 20, SOL_SOCKET, SCM_RIGHTS, EINVAL}, {24, (size_t)-1, SOL_SOCKET, SCM_RIGHTS, EINVAL},
-            {24, (size_t)1 << 63, SOL_SOCKET, SCM_RIGHTS, EINVAL}, {24, 20, SOL_SOCKET, 99, EINVAL},
-            {24, 20, 99, SCM_RIGHTS, 0},                {28, 27, SOL_SOCKET, SCM_CREDENTIALS, EINVAL},
-            {40, 29, SOL_SOCKET, SCM_CREDENTIALS, EINVAL}, {15, 16, SOL_SOCKET, SCM_RIGHTS, 0},
+            {16, 16, SOL_SOCKET, SCM_RIGHTS, 0},
+            {16, 15, SOL_SOCKET, SCM_RIGHTS, EINVAL},
+            {16, 0, SOL_SOCKET, SCM_RIGHTS, EINVAL},
+            {16, 17, SOL_SOCKET, SCM_RIGHTS, EINVAL},
+            {24, 1 << 20, SOL_SOCKET, SCM_RIGHTS, EINVAL},
+            {24, (size_t)-1, SOL_SOCKET, SCM_RIGHTS, EINVAL},
+            {24, (size_t)1 << 63, SOL_SOCKET, SCM_RIGHTS, EINVAL},
+            {24, 20, SOL_SOCKET, 99, EINVAL},
+            {24, 20, 99, SCM_RIGHTS, 0},
+            {28, 27, SOL_SOCKET, SCM_CREDENTIALS, EINVAL},
+            {40, 29, SOL_SOCKET, SCM_CREDENTIALS, EINVAL},
+            {15, 16, SOL_SOCKET, SCM_RIGHTS, 0},
             {24, 19, SOL_SOCKET, SCM_RIGHTS, 0},
         };
         for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
             char name[64];
             memset(&control, 0, sizeof control);
-            head->cmsg_len = cases[i].length, head->cmsg_level = cases[i].level, head->cmsg_type = cases[i].type;
+            head->cmsg_len = cases[i].length, head->cmsg_level = cases[i].level,
+            head->cmsg_type = cases[i].type;
             message.msg_controllen = cases[i].control;
             errno = 0;
             int result = sendmsg(s[0], &message, 0);
-            snprintf(name, sizeof name, "control data of %zu bytes, length %zx", cases[i].control, cases[i].length);
+            snprintf(name, sizeof name, "control data of %zu bytes, length %zx", cases[i].control,
+                     cases[i].length);
             if (cases[i].error)
                 equal(result == -1 ? errno : 0, cases[i].error, name);
             else
@@ -1461,7 +1532,8 @@ static void options(void)
     check(option(fd, SO_SNDBUF) >= 2048, "but not too small");
     set_option(fd, SO_RCVBUF, 10000);
     equal(option(fd, SO_RCVBUF), 20000, "SO_RCVBUF too");
-    static const int switches[] = {SO_REUSEADDR, SO_KEEPALIVE, SO_BROADCAST, SO_DONTROUTE, SO_OOBINLINE, SO_TIMESTAMP, SO_PASSCRED};
+    static const int switches[] = {SO_REUSEADDR, SO_KEEPALIVE, SO_BROADCAST, SO_DONTROUTE,
+                                   SO_OOBINLINE, SO_TIMESTAMP, SO_PASSCRED};
     for (int i = 0; i < 7; i++) {
         int off = option(fd, switches[i]);
         set_option(fd, switches[i], 5);
@@ -1473,12 +1545,16 @@ static void options(void)
     socklen_t length = sizeof linger;
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
     memset(&linger, 0, sizeof linger);
-    equal(getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &length) == 0 && linger.l_onoff == 1 && linger.l_linger == 7, 1, "SO_LINGER");
+    equal(getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &length) == 0 && linger.l_onoff == 1 &&
+              linger.l_linger == 7,
+          1, "SO_LINGER");
     struct timeval time = {3, 500000};
     length = sizeof time;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
     memset(&time, 0, sizeof time);
-    equal(getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, &length) == 0 && time.tv_sec == 3 && time.tv_usec == 500000, 1, "SO_RCVTIMEO");
+    equal(getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, &length) == 0 && time.tv_sec == 3 &&
+              time.tv_usec == 500000,
+          1, "SO_RCVTIMEO");
     time.tv_usec = 1000000;
     fails(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time), EDOM, "no time");
     int value;
@@ -1543,29 +1619,35 @@ static void watched(void)
     int fresh = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
     event.data.fd = fresh;
     epoll_ctl(set, EPOLL_CTL_ADD, fresh, &event);
-    equal(epoll_wait(set, &got, 1, 0) == 1 && got.data.fd == fresh && got.events == (EPOLLOUT | EPOLLHUP), 1, "one that is not connected");
+    equal(epoll_wait(set, &got, 1, 0) == 1 && got.data.fd == fresh && got.events == (EPOLLOUT | EPOLLHUP), 1,
+          "one that is not connected");
     reach(fresh, "@watched");
     int seen = 0;
     /* The connecting end need not be told that it has connected. */
     while (epoll_wait(set, &got, 1, 0) == 1)
-        seen |= got.data.fd == fd && (got.events & EPOLLIN) ? 1 : got.data.fd == fresh && got.events == EPOLLOUT ? 0 : 4;
+        seen |= got.data.fd == fd && (got.events & EPOLLIN)      ? 1
+                : got.data.fd == fresh && got.events == EPOLLOUT ? 0
+                                                                 : 4;
     equal(seen, 1, "then somebody has come");
     equal(epoll_wait(set, &got, 1, 0), 0, "each once");
     int end = accept(fd, 0, 0);
     write(end, "x", 1);
-    equal(epoll_wait(set, &got, 1, 1000) == 1 && got.data.fd == fresh && got.events == (EPOLLIN | EPOLLOUT), 1, "something came");
+    equal(epoll_wait(set, &got, 1, 1000) == 1 && got.data.fd == fresh && got.events == (EPOLLIN | EPOLLOUT),
+          1, "something came");
     write(end, "x", 1);
     equal(epoll_wait(set, &got, 1, 1000), 1, "and more");
     int file = end;
     send_rights(end, "r", &file, 1, 0);
     equal(epoll_wait(set, &got, 1, 1000), 1, "and a descriptor");
     shutdown(end, SHUT_WR);
-    equal(epoll_wait(set, &got, 1, 1000) == 1 && got.events == (EPOLLIN | EPOLLOUT | EPOLLRDHUP), 1, "no more comes");
+    equal(epoll_wait(set, &got, 1, 1000) == 1 && got.events == (EPOLLIN | EPOLLOUT | EPOLLRDHUP), 1,
+          "no more comes");
     char text[16];
     equal(receive_rights(fresh, text, 16, 1000, 0), 3, "all that came");
     close_got();
     close(end);
-    equal(epoll_wait(set, &got, 1, 1000) == 1 && got.events == (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLHUP), 1, "the end");
+    equal(epoll_wait(set, &got, 1, 1000) == 1 && got.events == (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLHUP),
+          1, "the end");
     close(fresh);
     /* Room. */
     int s[2];
@@ -1673,7 +1755,8 @@ static void *traffic_in(void *argument)
         struct control control;
         char text[5];
         struct iovec piece = {text, sizeof text};
-        struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = 64};
+        struct msghdr message = {
+            .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = 64};
         int count = recvmsg(fd, &message, 0);
         if (count <= 0)
             return (void *)(long)-count;
@@ -1693,14 +1776,16 @@ static void traffic(void)
     struct traffic one = {s[0], s[0]};
     traffic_bytes = traffic_rights = 0;
     for (int i = 0; i < 3; i++)
-        pthread_create(&out[i], 0, traffic_out, &one), pthread_create(&in[i], 0, traffic_in, (void *)(long)s[1]);
+        pthread_create(&out[i], 0, traffic_out, &one),
+            pthread_create(&in[i], 0, traffic_in, (void *)(long)s[1]);
     void *bad, *any = 0;
     for (int i = 0; i < 3; i++)
         pthread_join(out[i], &bad), any = any ? any : bad;
     shutdown(s[0], SHUT_WR);
     for (int i = 0; i < 3; i++)
         pthread_join(in[i], &bad), any = any ? any : bad;
-    equal(!any && traffic_bytes == 3 * 300 * 8 && traffic_rights == 300, 1, "900 messages, 300 with a descriptor, three writers, three readers");
+    equal(!any && traffic_bytes == 3 * 300 * 8 && traffic_rights == 300, 1,
+          "900 messages, 300 with a descriptor, three writers, three readers");
     close(s[0]), close(s[1]);
     equal(descriptors(), before, "none is left");
 }
@@ -1708,10 +1793,29 @@ static void traffic(void)
 int main(int argc, char **argv)
 {
     static const struct group all[] = {
-        {"pairs", pairs}, {"floods", floods}, {"many_writers", many_writers}, {"whole", whole}, {"ends", ends},
-        {"names", names}, {"backlogs", backlogs}, {"listeners_end", listeners_end}, {"rushes", rushes}, {"calls", calls}, {"rights", rights}, {"cycles", cycles},
-        {"too_many", too_many}, {"credentials", credentials}, {"datagrams", datagrams}, {"told of room", told_of_room}, {"packets", packets}, {"many_messages", many_messages},
-        {"hostile", hostile}, {"options", options}, {"watched", watched}, {"permissions", permissions}, {"traffic", traffic},
+        {"pairs", pairs},
+        {"floods", floods},
+        {"many_writers", many_writers},
+        {"whole", whole},
+        {"ends", ends},
+        {"names", names},
+        {"backlogs", backlogs},
+        {"listeners_end", listeners_end},
+        {"rushes", rushes},
+        {"calls", calls},
+        {"rights", rights},
+        {"cycles", cycles},
+        {"too_many", too_many},
+        {"credentials", credentials},
+        {"datagrams", datagrams},
+        {"told of room", told_of_room},
+        {"packets", packets},
+        {"many_messages", many_messages},
+        {"hostile", hostile},
+        {"options", options},
+        {"watched", watched},
+        {"permissions", permissions},
+        {"traffic", traffic},
     };
     umask(022);
     first = getpid();

@@ -1,6 +1,7 @@
 /* Signals about files, taken one by one: what programs share that check who is told of what.
  *
- * Interface: ours is what is waited for, blocked before; next, next_within and quiet take; info is what came with the last.
+ * Interface: ours is what is waited for, blocked before; next, next_within and quiet take; info is what came
+ * with the last.
  */
 #ifndef TOLD_H
 #define TOLD_H
@@ -28,15 +29,10 @@ static inline int next_within(int seconds, long ns)
     return signo;
 }
 
-static inline int next(void)
-{
-    return next_within(20, 0);
-}
+static inline int next(void) { return next_within(20, 0); }
 
-/* Whether none waits: what has been done was told of long ago. Called behind something that is told, where there is such a thing. */
-static inline int quiet(void)
-{
-    return next_within(0, 50000000) == -1;
-}
+/* Whether none waits: what has been done was told of long ago. Called behind something that is told, where
+ * there is such a thing. */
+static inline int quiet(void) { return next_within(0, 50000000) == -1; }
 
 #endif
