@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <time.h>
 
-#include "turns.h"
+#include "quantum-ends.h"
 
 /* --- the end of a quantum --- */
 

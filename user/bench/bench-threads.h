@@ -6,7 +6,7 @@
  * instead: clone, tgkill with a handler, futex. A thread that another thread suspends waits in a signal
  * handler there, as the threads of a garbage-collected program do.
  */
-#include "passage.h"
+#include "yield-switches.h"
 #include "synthesis.h"
 #include <errno.h>
 #include <linux/futex.h>

@@ -30,7 +30,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "first-process.h"
 
 #define PAGE 4096
 #define KIB 1024

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "first-process.h"
 
 int main(int argc, char **argv)
 {

@@ -17,7 +17,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "first-process.h"
 
 #define KEYS 41
 #define WARM 10

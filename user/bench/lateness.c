@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "first-process.h"
 
 #define PERIOD_NS 250000ull
 #define SECOND_NS 1000000000ull

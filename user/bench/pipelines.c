@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "init.h"
+#include "first-process.h"
 
 #define SHORT 1
 #define LONG 3

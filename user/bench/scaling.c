@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "first-process.h"
 
 #define WORKERS_MAX 64
 

@@ -5,7 +5,7 @@
  * `cargo xtask plot feeds` makes a picture of it.
  */
 #define _GNU_SOURCE
-#include "stream.h"
+#include "loaded-stream.h"
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "first-process.h"
 
 #define MESSENGERS_MAX 16
 #define WORKERS_MAX 64

@@ -4,7 +4,7 @@
  * Interface: accounts runs all; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "tap.h"
 #include <fcntl.h>
 #include <pthread.h>

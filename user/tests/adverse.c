@@ -6,7 +6,7 @@
  * by the clock.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>

@@ -6,8 +6,8 @@
  * next tick.
  */
 #define _GNU_SOURCE
-#include "attr.h"
-#include "kit.h"
+#include "sched-attr.h"
+#include "processes.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -6,7 +6,7 @@
  * has become.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "synthesis.h"
 #include <poll.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
  * Interface: calls-frames [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fenv.h>
 #include <pthread.h>
 #include <signal.h>

@@ -5,7 +5,7 @@
  * `calls-signals --state` it tells by its exit status what it has got of signals by exec.)
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
  * Interface: calls [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>

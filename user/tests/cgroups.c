@@ -6,7 +6,7 @@
  * `hostile` takes it very long.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>

@@ -5,7 +5,7 @@
  * sets the clock. CLOCK_MONOTONIC_RAW is the measure.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/rtc.h>

@@ -5,7 +5,7 @@
  * Interface: details [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <netinet/in.h>

@@ -4,7 +4,7 @@
  * Interface: estimates, on a machine with one processor that counts instructions; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "synthesis.h"
 
 static const int64_t MS = 1000000;

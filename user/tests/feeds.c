@@ -5,8 +5,8 @@
  * it is named, on one with four. Linux gives each the same, so that it fails `stream` there.
  */
 #define _GNU_SOURCE
-#include "kit.h"
-#include "stream.h"
+#include "processes.h"
+#include "loaded-stream.h"
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>

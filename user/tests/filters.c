@@ -4,7 +4,7 @@
  * Interface: filters; TAP on standard output. As user 0.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "synthesis.h"
 #include <pthread.h>
 #include <pty.h>

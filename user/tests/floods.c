@@ -5,7 +5,7 @@
  * must arrive. `floods beside SECONDS PERCENT NAME`: a device floods from time to time, and this program
  * computes, which must keep PERCENT; while the device floods it is polled, and no longer.
  */
-#include "kit.h"
+#include "processes.h"
 #include <sys/mman.h>
 #include <sys/resource.h>
 

@@ -5,7 +5,7 @@
  * ADDRESS...` is what a program finds that exec has begun.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>

@@ -6,7 +6,7 @@
  * file system in memory.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <dirent.h>
 #include <sys/mman.h>
 #include <sys/mount.h>

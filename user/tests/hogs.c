@@ -6,7 +6,7 @@
  * call makes which kind.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>

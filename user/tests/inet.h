@@ -1,4 +1,4 @@
-/* The common part of the test programs of IP: addresses as texts, ends, options.
+/* Steps that the tests of IP share: addresses as texts, sockets and their names, options.
  *
  * Interface: end_of, text, own_name, peer_name, bind_to, connect_to, polled, awaited, get, set, same.
  */

@@ -5,7 +5,7 @@
  * log away from others.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "tap.h"
 #include <errno.h>
 #include <fcntl.h>

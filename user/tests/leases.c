@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "told.h"
+#include "file-signals.h"
 
 #define NAME "/tmp/leases"
 

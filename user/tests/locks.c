@@ -6,7 +6,7 @@
  * RLIMIT_LOCKS binds.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>

@@ -5,7 +5,7 @@
  * prints how many descriptors are open there.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

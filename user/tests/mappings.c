@@ -5,7 +5,7 @@
  * limit as it finds it (65,530).
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <setjmp.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

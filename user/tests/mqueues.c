@@ -4,7 +4,7 @@
  * mounted, the file system `mqueue`.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>

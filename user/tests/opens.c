@@ -6,7 +6,7 @@
  * be killed.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
  * looks whether the routines are there.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>

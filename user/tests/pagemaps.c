@@ -4,7 +4,7 @@
  * Interface: pagemaps; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdint.h>

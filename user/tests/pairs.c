@@ -5,7 +5,7 @@
  * it and computes. Both say where they are.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <sys/mman.h>
 
 static struct shared {

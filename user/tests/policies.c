@@ -5,7 +5,7 @@
  * Real-time groups want user 0, and `shares` a machine whose processors all run.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

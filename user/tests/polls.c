@@ -3,7 +3,7 @@
  * Interface: polls [GROUP...] runs all groups, or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "tap.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * Interface: quajects; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "synthesis.h"
 #include <poll.h>
 #include <sys/mman.h>

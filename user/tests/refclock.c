@@ -6,7 +6,7 @@
  * is the measure.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <sys/shm.h>
 #include <sys/timex.h>
 

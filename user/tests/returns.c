@@ -5,7 +5,7 @@
  * which half is filled in a moment.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>

@@ -6,7 +6,7 @@
  * the tests execute.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "synthesis.h"
 #include <dirent.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * Interface: settings runs all, as root; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "attr.h"
+#include "sched-attr.h"
 #include "tap.h"
 #include <fcntl.h>
 #include <limits.h>

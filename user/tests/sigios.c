@@ -24,7 +24,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "told.h"
+#include "file-signals.h"
 
 #ifndef F_SETOWN_EX
 #define F_SETOWN_EX 15

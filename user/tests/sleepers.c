@@ -5,7 +5,7 @@
  * (the session's suite).
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <pthread.h>
 #include <sys/syscall.h>
 

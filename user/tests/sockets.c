@@ -4,7 +4,7 @@
  * folder of its own below /tmp.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -4,7 +4,7 @@
  * (suites/src/test/sounds.rs), and knows these sequences of frames, too.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>

@@ -16,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "passage.h"
+#include "yield-switches.h"
 #include "synthesis.h"
 #include "tap.h"
-#include "turns.h"
+#include "quantum-ends.h"
 
 #define ROUNDS 4000
 /* A quantum, nanoseconds. */

@@ -1,7 +1,8 @@
-/* The test programs' way to report: one line a check, as the Test Anything Protocol has it.
+/* How test programs report: one line for each check, in the Test Anything Protocol.
  *
- * Interface: check(condition, name) and equal(actual, expected, name) print `ok N name` or `not ok N name`;
- * done() prints the plan and gives the exit status. run_groups() runs the groups that the arguments name.
+ * Interface: check(condition, name), equal(actual, expected, name) and fails(call, errno, name) print
+ * `ok N name` or `not ok N name`. run_groups() runs the groups of checks that the arguments name. done()
+ * prints the plan and gives the exit status.
  */
 #ifndef TAP_H
 #define TAP_H

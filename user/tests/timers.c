@@ -6,7 +6,7 @@
  * An expiration is waited for by the clock where the signal itself is what may not be looked at.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>

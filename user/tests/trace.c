@@ -3,7 +3,7 @@
  * Interface: trace; TAP on standard output. (`trace exit N` only exits, for the test of exec.)
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <elf.h>
 #include <pthread.h>
 #include <sched.h>

@@ -4,8 +4,8 @@
  * Interface: traces [GROUP...] runs all groups or those named, as root; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
-#include "stream.h"
+#include "processes.h"
+#include "loaded-stream.h"
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>

@@ -1,12 +1,12 @@
-/* The common part of the programs that trace.
+/* Steps that the tests of ptrace share.
  *
- * Interface: trace() is the bare call; next(process) waits for its next stop or end, stopped_by(status,
- * signal, event) says whether that was it, message(process) what the event told, go(process, signal) lets it
- * run.
+ * Interface: trace() is the bare call. next(process) waits until a process stops or ends; stopped_by(status,
+ * signal, event) says whether it stopped for that; message(process) is the event's number; go(process,
+ * signal) lets it run.
  */
 #ifndef TRACING_H
 #define TRACING_H
-#include "kit.h"
+#include "processes.h"
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 

@@ -4,7 +4,7 @@
  * Interface: watchpoints [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,10 +1,10 @@
-/* Signals about files, taken one by one: what programs share that check who is told of what.
+/* Signals about files (F_SETSIG, leases, O_ASYNC), taken one by one with sigtimedwait.
  *
- * Interface: ours is what is waited for, blocked before; next, next_within and quiet take; info is what came
- * with the last.
+ * Interface: a program blocks the signals of the set `ours`. next() and next_within() take one of them and
+ * keep what came with it in `info`; quiet() says whether none is pending.
  */
-#ifndef TOLD_H
-#define TOLD_H
+#ifndef FILE_SIGNALS_H
+#define FILE_SIGNALS_H
 
 #include <errno.h>
 #include <signal.h>

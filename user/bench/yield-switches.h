@@ -1,14 +1,13 @@
-/* Switches by sched_yield, counted from the last instruction of one program's thread to the first of the
- * next.
+/* The instructions of a context switch by sched_yield, from the call of one thread to the return of another.
  *
- * Interface: two parties, `who` 0 and 1, share a `struct passage` and call pass_plain or pass_vectors;
- * whoever comes back just after the other one gave way notes what lay between. `least` is the switch without
- * an interrupt in it, in ticks of rdtsc, which counts instructions under `-icount shift=0`; own_ticks() of
- * them are the program's own. pass_plain touches no vector register. pass_vectors keeps its number in one and
- * counts in `lost` how often another was there afterwards.
+ * Interface: two parties, `who` 0 and 1, share a `struct passage` and call pass_plain or pass_vectors. The
+ * party that comes back just after the other one gave way notes the time between. `least` is the switch
+ * without an interrupt in it, in ticks of rdtsc, which counts instructions under `-icount shift=0`;
+ * own_ticks() of them belong to the program. pass_plain touches no vector register. pass_vectors keeps its
+ * number in one, and counts in `lost` how often it found another there.
  */
-#ifndef PASSAGE_H
-#define PASSAGE_H
+#ifndef YIELD_SWITCHES_H
+#define YIELD_SWITCHES_H
 #include <stdint.h>
 #include <sys/syscall.h>
 

@@ -1,8 +1,8 @@
-/* For a program that a kernel starts as its first, with nothing around it.
+/* What a program needs that a kernel starts as its first process.
  *
- * Interface: as_init(argv[0]) says whether it is, and mounts what the C library and the measurements need;
- * last_words() ends the machine (status 0 of QEMU's debug exit). On a system where another program is the
- * first neither is called for.
+ * Interface: as_init(argv[0]) says whether the program is the first process, and then mounts what the C
+ * library and the measurements need. last_words() ends the machine, with status 0 of QEMU's debug exit. On a
+ * system with another first process nothing of this is necessary.
  */
 #include <net/if.h>
 #include <string.h>
