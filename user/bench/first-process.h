@@ -1,4 +1,4 @@
-/* What a program needs that a kernel starts as its first process.
+/* The surroundings of a program that a kernel starts as its first process.
  *
  * Interface: as_init(argv[0]) says whether the program is the first process, and then mounts what the C
  * library and the measurements need. last_words() ends the machine, with status 0 of QEMU's debug exit. On a
