@@ -1,10 +1,12 @@
 /* Plays standard input on Linux's first sound card, as `play` does on /dev/speaker, for measurements.
  *
- * Interface: alsa FRAMES AHEAD_MS. Frames of 16 bits, two channels, 44,100 in a second, read FRAMES at a time; so many milliseconds are read before it begins to
- * sound. The device is ALSA's pcmC0D0p itself, without a library: a buffer of 5120 frames, which is what Synthesis has between a program and the card (the ring of
- * /dev/speaker of 4096, and the 1024 that the card is filled ahead), in 16 periods, since the card has 32 places for periods and Linux fills them in a circle.
- * When the buffer runs dry the card is not stopped but plays
- * silence, as Synthesis's does, and the stream goes on when half of the buffer has been written again. Prints how often that was.
+ * Interface: alsa FRAMES AHEAD_MS. Frames of 16 bits, two channels, 44,100 in a second, read FRAMES at a
+ * time; so many milliseconds are read before it begins to sound. The device is ALSA's pcmC0D0p itself,
+ * without a library: a buffer of 5120 frames, which is what Synthesis has between a program and the card (the
+ * ring of /dev/speaker of 4096, and the 1024 that the card is filled ahead), in 16 periods, since the card
+ * has 32 places for periods and Linux fills them in a circle. When the buffer runs dry the card is not
+ * stopped but plays silence, as Synthesis's does, and the stream goes on when half of the buffer has been
+ * written again. Prints how often that was.
  *
  * Source: Linux's include/uapi/sound/asound.h.
  */
@@ -81,7 +83,8 @@ static long in_buffer(void)
     return frames;
 }
 
-/* Counts how often the card was beyond the last frame: what comes then is to be heard half of a buffer later. */
+/* Counts how often the card was beyond the last frame: what comes then is to be heard half of a buffer
+ * later. */
 static size_t play(const char *bytes, size_t frames)
 {
     size_t dry = 0;

@@ -1,12 +1,12 @@
 /* The clock: the end of a quantum, and a timer from its setting to the return of its handler.
  *
- * Interface: `time_*`, for the table of bench-threads.h. The program computes meanwhile, and what it computes is known to the instruction, so
- * the kernel's part is what is left of the time stamps.
+ * Interface: `time_*`, for the table of bench-threads.h. The program computes meanwhile, and what it computes
+ * is known to the instruction, so the kernel's part is what is left of the time stamps.
  */
 #include <sched.h>
 #include <time.h>
 
-#include "turns.h"
+#include "quantum-ends.h"
 
 /* --- the end of a quantum --- */
 
@@ -19,8 +19,8 @@ static int other_turns(void *unused)
     return 0;
 }
 
-/* Two threads that compute, by the C library's own way without its data: the peer has the same. They are of a process without descriptors: what
- * was written before is no channel of theirs. */
+/* Two threads that compute, by the C library's own way without its data: the peer has the same. They are
+ * of a process without descriptors: what was written before is no channel of theirs. */
 static uint64_t quanta(long n, uint64_t (*each)(struct turns *))
 {
     static char stack[65536] __attribute__((aligned(16)));
@@ -33,7 +33,8 @@ static uint64_t quanta(long n, uint64_t (*each)(struct turns *))
     must(process >= 0, "fork");
     if (process == 0) {
         must(syscall(SYS_close_range, 0, ~0u, 0) == 0, "close_range");
-        pid_t child = clone(other_turns, stack + sizeof stack, CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD, 0);
+        pid_t child =
+            clone(other_turns, stack + sizeof stack, CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD, 0);
         must(child > 0, "clone");
         take_turns(turns, 0, n);
         wait4(child, &status, 0, 0);

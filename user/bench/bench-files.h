@@ -1,6 +1,8 @@
-/* Many files: what finding, making and removing names costs, in a directory with little and in one with ten thousand entries.
+/* Many files: what finding, making and removing names costs, in a directory with little and in one with ten
+ * thousand entries.
  *
- * Interface: `time_*`, which leave out what only prepares, for the table of bench-threads.h. Each leaves the tree as it was.
+ * Interface: `time_*`, which leave out what only prepares, for the table of bench-threads.h. Each leaves the
+ * tree as it was.
  */
 #define TURNS 300
 #define CROWD 10000
@@ -58,7 +60,8 @@ static uint64_t in_turn(long n, int count)
 static uint64_t time_open_read_close_many(long n) { return in_turn(n, TURNS); }
 static uint64_t time_open_read_close_many_10k(long n) { return in_turn(n, CROWD); }
 
-/* Opens and closes files that nobody has opened before, each once; or, with `held`, files that are open. At most `TURNS`. */
+/* Opens and closes files that nobody has opened before, each once; or, with `held`, files that are open.
+ * At most `TURNS`. */
 static uint64_t each_once(long n, int held)
 {
     static char names[TURNS][24];
@@ -239,7 +242,8 @@ static uint64_t lists(long n, int count)
     return spent;
 }
 
-/* Watches a file, or a directory, and no more. The end of each watch is an event, which is read afterwards. */
+/* Watches a file, or a directory, and no more. The end of each watch is an event, which is read
+ * afterwards. */
 static uint64_t watches(long n, const char *path)
 {
     int fd = inotify_init1(IN_NONBLOCK);

@@ -1,10 +1,12 @@
-/* The operations of one thread on another: the rows of table 5.2, and switches from the last instruction of one thread to the first of the next.
+/* The operations of one thread on another: the rows of table 5.2, and switches from the last instruction of
+ * one thread to the first of the next.
  *
- * Interface: `timed_operations`, each of which gives the instructions that `n` of it took, leaving out what only prepares the next.
- * Where the native calls exist they are used; elsewhere what Linux's programs use instead: clone, tgkill with a handler, futex. A thread
- * that another thread suspends waits in a signal handler there, as the threads of a garbage-collected program do.
+ * Interface: `timed_operations`, each of which gives the instructions that `n` of it took, leaving out what
+ * only prepares the next. Where the native calls exist they are used; elsewhere what Linux's programs use
+ * instead: clone, tgkill with a handler, futex. A thread that another thread suspends waits in a signal
+ * handler there, as the threads of a garbage-collected program do.
  */
-#include "passage.h"
+#include "yield-switches.h"
 #include "synthesis.h"
 #include <errno.h>
 #include <linux/futex.h>
@@ -18,7 +20,10 @@ static volatile int acknowledged, released, quit, tid_word;
 static syn_thread other, self_handle;
 static int other_tid;
 
-static void futex_wait(volatile int *word, int value) { call6(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, value, 0, 0, 0); }
+static void futex_wait(volatile int *word, int value)
+{
+    call6(SYS_futex, (long)word, FUTEX_WAIT_PRIVATE, value, 0, 0, 0);
+}
 static void futex_wake(volatile int *word) { call6(SYS_futex, (long)word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0); }
 
 /* The kernel wakes whoever waits for a thread's end without knowing that nobody else shares the word. */
@@ -74,7 +79,8 @@ static uint64_t lives(long n, enum part part)
         stamp = 0;
         if (self_handle > 0) {
             before = instructions();
-            syn_thread made = syn_create(native_first_steps, thread_stack + sizeof thread_stack, self_handle, 0, 0);
+            syn_thread made =
+                syn_create(native_first_steps, thread_stack + sizeof thread_stack, self_handle, 0, 0);
             after = instructions();
             must(made > 0, "create");
             syn_suspend(0);
@@ -84,7 +90,8 @@ static uint64_t lives(long n, enum part part)
         } else {
             tid_word = 1;
             before = instructions();
-            int made = clone(first_steps, thread_stack + sizeof thread_stack, THREAD_FLAGS | CLONE_CHILD_CLEARTID, 0, 0, 0, &tid_word);
+            int made = clone(first_steps, thread_stack + sizeof thread_stack,
+                             THREAD_FLAGS | CLONE_CHILD_CLEARTID, 0, 0, 0, &tid_word);
             after = instructions();
             must(made > 0, "clone");
             wait_for_end();
@@ -176,7 +183,8 @@ static void begin(void (*native_body)(long))
         handle_with(SIGUSR2, rest);
         handle_with(SIGWINCH, leave);
         tid_word = 1;
-        other_tid = clone(linux_waits, thread_stack + sizeof thread_stack, THREAD_FLAGS | CLONE_CHILD_CLEARTID, 0, 0, 0, &tid_word);
+        other_tid = clone(linux_waits, thread_stack + sizeof thread_stack,
+                          THREAD_FLAGS | CLONE_CHILD_CLEARTID, 0, 0, 0, &tid_word);
         must(other_tid > 0, "clone");
         wait_acknowledged();
     }
@@ -327,7 +335,8 @@ static int passing_thread(void *unused)
     return 0;
 }
 
-/* The least of many, with vector registers in use by both, at this policy. 0: giving way did not lead to the other. */
+/* The least of many, with vector registers in use by both, at this policy. 0: giving way did not lead to
+ * the other. */
 static uint64_t switches_at(long n, int flags, int policy)
 {
     int status;
@@ -340,7 +349,8 @@ static uint64_t switches_at(long n, int flags, int policy)
     uint64_t own = own_ticks(passage);
     passage->least = -1ul;
     fflush(stdout);
-    pid_t child = flags ? clone(passing_thread, thread_stack + sizeof thread_stack, flags | SIGCHLD, 0) : fork();
+    pid_t child =
+        flags ? clone(passing_thread, thread_stack + sizeof thread_stack, flags | SIGCHLD, 0) : fork();
     if (child == 0)
         _exit(passing_thread(0));
     must(child > 0, "clone");
@@ -403,7 +413,8 @@ static const struct timed_operation {
     {"clock", "timer_fire", time_timer_fire, 200},
     {"table-5.3", "switch_thread", time_switch_thread, 2000},
     {"table-5.3", "switch_process", time_switch_process, 2000},
-    /* Last: the process has a large descriptor table from then on, which a native thread of its own is made with. */
+    /* Last: the process has a large descriptor table from then on, which a native thread of its own is
+     * made with. */
     {"waits", "epoll_wake_10k", time_epoll_wake_10k, 2000},
     {"waits", "pthread_create_join_10k", time_pthread_create_join_10k, 500},
 };

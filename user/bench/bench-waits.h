@@ -1,6 +1,7 @@
 /* Waiting for many things, and handing over between threads: rows of servers and run-times.
  *
- * Interface: `do_*`, for the table of bench.c, and `time_*`, which leave out what only prepares, for that of bench-threads.h.
+ * Interface: `do_*`, for the table of bench.c, and `time_*`, which leave out what only prepares, for that of
+ * bench-threads.h.
  */
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -95,7 +96,8 @@ static void *answers_events(void *unused)
     uint64_t number;
     struct epoll_event event;
     (void)unused;
-    while (call6(SYS_epoll_wait, instance, (long)&event, 1, -1, 0, 0) == 1 && call(SYS_read, bell, (long)&number, 8) == 8 && number == 1)
+    while (call6(SYS_epoll_wait, instance, (long)&event, 1, -1, 0, 0) == 1 &&
+           call(SYS_read, bell, (long)&number, 8) == 8 && number == 1)
         call(SYS_write, answer, (long)&number, 8);
     return 0;
 }
@@ -109,7 +111,8 @@ static void there_and_back(long n)
     }
 }
 
-/* Numbers to the other thread and back: the instructions that it takes once that thread is there, and all descriptors are known to be two threads'. */
+/* Numbers to the other thread and back: the instructions that it takes once that thread is there, and all
+ * descriptors are known to be two threads'. */
 static uint64_t numbers(long n, void *(*other)(void *))
 {
     pthread_t thread;

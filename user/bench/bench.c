@@ -1,9 +1,10 @@
 /* Measures kernel operations in instructions: run it under `-icount shift=0`, where rdtsc counts them.
  *
- * Interface: bench [NAME...] prints one line `row SECTION OP UNIT COUNT` for each operation (all, or
- * those named), and `end`. `bench memory` prints the memory in use only. Started as /init on Linux it
- * mounts what it needs first and ends the machine afterwards. Nothing here knows which kernel it runs on
- * otherwise, but for bench-threads.h, which asks whether the native calls are there. System calls are made directly, so that the C library's own work is in no figure.
+ * Interface: bench [NAME...] prints one line `row SECTION OP UNIT COUNT` for each operation (all, or those
+ * named), and `end`. `bench memory` prints the memory in use only. Started as /init on Linux it mounts what
+ * it needs first and ends the machine afterwards. Nothing here knows which kernel it runs on otherwise, but
+ * for bench-threads.h, which asks whether the native calls are there. System calls are made directly, so that
+ * the C library's own work is in no figure.
  *
  * Source: the dissertation's appendix A (the seven programs; this is our text of them), tables 3.3, 3.5.
  */
@@ -29,7 +30,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "first-process.h"
 
 #define PAGE 4096
 #define KIB 1024
@@ -46,7 +47,10 @@ static inline long call4(long number, long a, long b, long c, long d)
 {
     long result;
     register long fourth __asm__("r10") = d;
-    __asm__ volatile("syscall" : "=a"(result) : "0"(number), "D"(a), "S"(b), "d"(c), "r"(fourth) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "0"(number), "D"(a), "S"(b), "d"(c), "r"(fourth)
+                     : "rcx", "r11", "memory");
     return result;
 }
 
@@ -235,8 +239,8 @@ static void do_pipe_nonblock(long n)
 
 /* -- guards: an operation while an assumption does not hold, and the events that change one -- */
 
-/* An operation while another process has everything open that the caller has: from the first run, which warms, to the end of the second,
- * which is counted and long enough for that end not to matter. */
+/* An operation while another process has everything open that the caller has: from the first run, which
+ * warms, to the end of the second, which is counted and long enough for that end not to matter. */
 static void while_shared(long n, void (*operation)(long))
 {
     static pid_t sharer;
@@ -270,7 +274,8 @@ static void do_resized_pipe_1(long n)
     }
 }
 
-/* A second descriptor comes and goes, with two reads between: the description's routines become shared ones, and its own again. */
+/* A second descriptor comes and goes, with two reads between: the description's routines become shared
+ * ones, and its own again. */
 static void do_dup_read_close(long n)
 {
     call(SYS_lseek, file, 0, SEEK_SET);
@@ -409,7 +414,10 @@ static void pingpong(long n, int flags)
 }
 
 static void do_pipe_pingpong(long n) { pingpong(n, 0); }
-static void do_pipe_pingpong_threads(long n) { pingpong(n, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND); }
+static void do_pipe_pingpong_threads(long n)
+{
+    pingpong(n, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND);
+}
 
 /* 64 KiB at a time from one process to another, which reads as much at a time. */
 static void do_pipe_bulk(long n)
@@ -466,7 +474,9 @@ static int at_loopback(int kind, struct sockaddr_in *name)
     socklen_t length = sizeof *name;
     int fd = socket(AF_INET, kind, 0);
     *name = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    must(bind(fd, (struct sockaddr *)name, length) == 0 && getsockname(fd, (struct sockaddr *)name, &length) == 0, "bind");
+    must(bind(fd, (struct sockaddr *)name, length) == 0 &&
+             getsockname(fd, (struct sockaddr *)name, &length) == 0,
+         "bind");
     return fd;
 }
 
@@ -504,7 +514,9 @@ static void do_udp_lo_pingpong(long n)
     struct sockaddr_in here, there;
     int one = at_loopback(SOCK_DGRAM, &here), other = at_loopback(SOCK_DGRAM, &there), status;
     char c = 0;
-    must(connect(one, (struct sockaddr *)&there, sizeof there) == 0 && connect(other, (struct sockaddr *)&here, sizeof here) == 0, "connect");
+    must(connect(one, (struct sockaddr *)&there, sizeof there) == 0 &&
+             connect(other, (struct sockaddr *)&here, sizeof here) == 0,
+         "connect");
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
@@ -682,9 +694,21 @@ static void pipe_program(long size)
     close(fd[1]);
 }
 
-static void program_2(long n) { while (n--) pipe_program(1); }
-static void program_3(long n) { while (n--) pipe_program(KIB); }
-static void program_4(long n) { while (n--) pipe_program(PAGE); }
+static void program_2(long n)
+{
+    while (n--)
+        pipe_program(1);
+}
+static void program_3(long n)
+{
+    while (n--)
+        pipe_program(KIB);
+}
+static void program_4(long n)
+{
+    while (n--)
+        pipe_program(PAGE);
+}
 
 static void program_5(long n)
 {
@@ -703,17 +727,26 @@ static void program_5(long n)
     }
 }
 
-static void program_6(long n) { while (n--) open_close("/dev/null", 10000); }
-static void program_7(long n) { while (n--) open_close("/dev/console", 10000); }
+static void program_6(long n)
+{
+    while (n--)
+        open_close("/dev/null", 10000);
+}
+static void program_7(long n)
+{
+    while (n--)
+        open_close("/dev/console", 10000);
+}
 
 #include "bench-waits.h"
 #include "bench-files.h"
 #include "bench-clock.h"
 #include "bench-threads.h"
 
-/* --- table 3.5: a kernel procedure that does next to nothing, a Gauge's `read`: by its user-level stub and in the caller's own code, and
- * by both as a cached procedure. A system without quajects does what the table sets beside it: getpid. Then one byte written to
- * /dev/null in the same ways; there Linux's column is its own call. --- */
+/* --- table 3.5: a kernel procedure that does next to nothing, a Gauge's `read`: by its user-level stub
+ * and in the caller's own code, and by both as a cached procedure. A system without quajects does what the
+ * table sets beside it: getpid. Then one byte written to /dev/null in the same ways; there Linux's column
+ * is its own call. --- */
 
 /* A procedure of the kernel's by `operation` of `file`, in memory that goes with release(). */
 static void *procedure(long file, long operation)
@@ -816,7 +849,8 @@ static void do_write_cached_inline(long n)
     close(file);
 }
 
-/* Making a stub, and one with its cached procedure, which is given up again. A system without them: getpid. */
+/* Making a stub, and one with its cached procedure, which is given up again. A system without them:
+ * getpid. */
 static void do_stub_make(long n)
 {
     long entry;
@@ -994,8 +1028,10 @@ static void ready(void)
     must(sigaction(SIGUSR1, &action, 0) == 0, "sigaction");
 }
 
-/* The cost of making a routine of each kind, where the kernel says so: a name of one or two words, then live, made and ticks. */
-static void generators(void) {
+/* The cost of making a routine of each kind, where the kernel says so: a name of one or two words, then
+ * live, made and ticks. */
+static void generators(void)
+{
     FILE *f = fopen("/syn/code/classes", "r");
     char line[128];
     if (!f)

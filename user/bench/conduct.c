@@ -1,7 +1,8 @@
 /* Runs a script as a kernel's first program, for measurements of whole programs.
  *
- * Interface: conduct SCRIPT [ARG...] runs it by /bin/sh and ends with its status. Started as /init on Linux it mounts what programs need first, takes SCRIPT
- * for the words that Linux passed on, and ends the machine afterwards.
+ * Interface: conduct SCRIPT [ARG...] runs it by /bin/sh and ends with its status. Started as /init on Linux
+ * it mounts what programs need first, takes SCRIPT for the words that Linux passed on, and ends the machine
+ * afterwards.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "first-process.h"
 
 int main(int argc, char **argv)
 {

@@ -1,8 +1,10 @@
-/* The cost of a typed key, from its interrupt to the return of the read that waits for it: a terminal in canonical mode, with echo.
+/* The cost of a typed key, from its interrupt to the return of the read that waits for it: a terminal in
+ * canonical mode, with echo.
  *
- * Interface: keys, under `-icount shift=0` on one CPU, where rdtsc counts instructions. It asks for each key by a line `key?`, and the host types
- * a return then; it prints one line `row clock key_echo instructions COUNT`, the median, and `end`. Nothing is measured by the program that does
- * not happen on Linux on the same serial line. Another process computes meanwhile and notes the time as often as it can, so the last note is
+ * Interface: keys, under `-icount shift=0` on one CPU, where rdtsc counts instructions. It asks for each key
+ * by a line `key?`, and the host types a return then; it prints one line `row clock key_echo instructions
+ * COUNT`, the median, and `end`. Nothing is measured by the program that does not happen on Linux on the same
+ * serial line. Another process computes meanwhile and notes the time as often as it can, so the last note is
  * the time of the interrupt, but for five instructions.
  */
 #define _GNU_SOURCE
@@ -15,7 +17,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "first-process.h"
 
 #define KEYS 41
 #define WARM 10

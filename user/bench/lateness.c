@@ -1,9 +1,10 @@
 /* How late a periodic timer's user-level handler runs while the machine is busy with everything else.
  *
- * Interface: lateness SECONDS [signal|sleep]. A 250-µs timer; with `signal` (the default) its handler is a signal's, with `sleep` a
- * thread's that sleeps until each instant. Beside it processes flood the caches, fork, exec, page and do input and output. Prints
- * `row lateness-KIND NAME UNIT VALUE` lines, a histogram (`hist KIND FROM_NS COUNT`), and `end`. Started as /init on Linux it mounts what
- * it needs first and ends the machine afterwards; the handler asks for real-time priority, which kernels without it may refuse.
+ * Interface: lateness SECONDS [signal|sleep]. A 250-µs timer; with `signal` (the default) its handler is a
+ * signal's, with `sleep` a thread's that sleeps until each instant. Beside it processes flood the caches,
+ * fork, exec, page and do input and output. Prints `row lateness-KIND NAME UNIT VALUE` lines, a histogram
+ * (`hist KIND FROM_NS COUNT`), and `end`. Started as /init on Linux it mounts what it needs first and ends
+ * the machine afterwards; the handler asks for real-time priority, which kernels without it may refuse.
  *
  * Source: Hohmuth and Härtig, section 5.1.
  */
@@ -22,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "first-process.h"
 
 #define PERIOD_NS 250000ull
 #define SECOND_NS 1000000000ull
@@ -44,9 +45,10 @@ static uint64_t now(void)
 
 /* One run of the handler, for the first instant that has not been handled.
  *
- * A run that reads the clock when the next instant has come, too, handles both. If the kernel had set its timer for that one before, as Linux does when it
- * delivers the signal, it sends another signal for it: that run finds nothing due, soon after the instant. A run that comes before its time finds
- * nothing due either, but long after the last instant. */
+ * A run that reads the clock when the next instant has come, too, handles both. If the kernel had set its
+ * timer for that one before, as Linux does when it delivers the signal, it sends another signal for it:
+ * that run finds nothing due, soon after the instant. A run that comes before its time finds nothing due
+ * either, but long after the last instant. */
 static void handled(void)
 {
     uint64_t t = now(), due = start + (last + 1) * PERIOD_NS;
@@ -210,7 +212,8 @@ static void pipes(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} loads[] = {{"flood", flood}, {"forks", forks}, {"execs", execs}, {"pages", pages}, {"files", files}, {"pipes", pipes}};
+} loads[] = {{"flood", flood}, {"forks", forks}, {"execs", execs},
+             {"pages", pages}, {"files", files}, {"pipes", pipes}};
 #define LOADS (int)(sizeof loads / sizeof *loads)
 
 static int chosen(const char *list, const char *name) { return !list || strstr(list, name); }
@@ -239,7 +242,8 @@ static void report(const char *kind)
     for (size_t i = 0; i < sizeof points / sizeof *points; i++)
         printf("row lateness-%s %s ns %lu\n", kind, points[i].name, percentile(points[i].thousandths));
     printf("row lateness-%s maximum ns %lu\n", kind, maximum);
-    printf("note lateness-%s worst %lu ns after the start, %lu again, %lu early\n", kind, worst_at, again, early);
+    printf("note lateness-%s worst %lu ns after the start, %lu again, %lu early\n", kind, worst_at, again,
+           early);
     /* Cells that double, as the histogram is long. */
     for (uint64_t from = 0, to = 1; from < CELLS; from = to, to *= 2) {
         uint64_t count = 0;

@@ -1,7 +1,8 @@
 /* Measures chains of quajects in instructions, under `-icount shift=0`, where rdtsc counts them.
  *
- * Interface: layers prints one line `row chains OP instructions COUNT` for each chain, and `end`. A chain of the kernel is measured by calls
- * that go along it; the chains that a program makes (docs/native.md) are measured for each byte, by a call that moves many.
+ * Interface: layers prints one line `row chains OP instructions COUNT` for each chain, and `end`. A chain of
+ * the kernel is measured by calls that go along it; the chains that a program makes (docs/native.md) are
+ * measured for each byte, by a call that moves many.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -34,7 +35,8 @@ static uint64_t instructions(void)
 
 static int master, slave, ends[2], file, null, loud;
 
-/* The two ends of a pseudo-terminal: `raw` without any treatment, else as a terminal is at first, but without echo. */
+/* The two ends of a pseudo-terminal: `raw` without any treatment, else as a terminal is at first, but
+ * without echo. */
 static void terminal(int raw)
 {
     int unlocked = 0;
@@ -191,7 +193,8 @@ int main(void)
     must(syn_insert(loud, SYN_OUT, (int)syn_make("Checksum", 0)));
     row("filtered_1024", filtered_1024, 200);
     make_chain();
-    printf("row chains pump_1 instructions %ld\n", (mean(pump_64, 100) - mean(pump_none, 100) + MANY / 2) / MANY);
+    printf("row chains pump_1 instructions %ld\n",
+           (mean(pump_64, 100) - mean(pump_none, 100) + MANY / 2) / MANY);
     printf("end\n");
     return 0;
 }

@@ -1,7 +1,8 @@
 /* Pipelines of the programs of sound: instructions for each block of frames.
  *
- * Interface: pipelines. Prints `row music NAME instructions COUNT` for each pipeline. The time of a short stream is taken off that of a long
- * one, so that starting and ending the programs does not count. Under icount an instruction is a nanosecond.
+ * Interface: pipelines. Prints `row music NAME instructions COUNT` for each pipeline. The time of a short
+ * stream is taken off that of a long one, so that starting and ending the programs does not count. Under
+ * icount an instruction is a nanosecond.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "init.h"
+#include "first-process.h"
 
 #define SHORT 1
 #define LONG 3

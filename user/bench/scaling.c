@@ -1,8 +1,9 @@
 /* Throughput of independent work on several CPUs: pipes, forks, file reads.
  *
- * Interface: scaling WORKERS MILLISECONDS REPEATS [KIND]. For each kind of work as many processes as WORKERS do it, each on its own objects, for so
- * long; prints `sample KIND OPERATIONS_PER_SECOND` for each repeat, and `end`. Started as /init on Linux it mounts what it needs first and
- * ends the machine afterwards. Nothing here knows which kernel it runs on otherwise.
+ * Interface: scaling WORKERS MILLISECONDS REPEATS [KIND]. For each kind of work as many processes as WORKERS
+ * do it, each on its own objects, for so long; prints `sample KIND OPERATIONS_PER_SECOND` for each repeat,
+ * and `end`. Started as /init on Linux it mounts what it needs first and ends the machine afterwards. Nothing
+ * here knows which kernel it runs on otherwise.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -16,11 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "first-process.h"
 
 #define WORKERS_MAX 64
 
-/* Each worker's count in a cache line of its own, and so is what all look at: no worker disturbs another by counting. */
+/* Each worker's count in a cache line of its own, and so is what all look at: no worker disturbs another
+ * by counting. */
 struct shared {
     _Alignas(128) volatile int ready, go, stop;
     struct {

@@ -1,10 +1,11 @@
-/* Records a step of load: two programs compute, and a producer has filled a pipe; then its consumer begins to read, and later a third computes.
+/* Records a step of load: two programs compute, and a producer has filled a pipe; then its consumer begins to
+ * read, and later a third computes.
  *
- * Interface: step, as root; prints the text of the recorder, and a line `# mark NS TEXT` for each step. `cargo xtask plot feeds` makes a
- * picture of it.
+ * Interface: step, as root; prints the text of the recorder, and a line `# mark NS TEXT` for each step.
+ * `cargo xtask plot feeds` makes a picture of it.
  */
 #define _GNU_SOURCE
-#include "stream.h"
+#include "loaded-stream.h"
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -89,8 +90,9 @@ int main(void)
         perror("step");
         return 1;
     }
-    pid_t pids[5] = {begin("consumer", consume_later), begin("producer", produce_at_once), begin("compute", compute_at_once),
-                     begin("compute", compute_at_once), begin("compute", compute_later)};
+    pid_t pids[5] = {begin("consumer", consume_later), begin("producer", produce_at_once),
+                     begin("compute", compute_at_once), begin("compute", compute_at_once),
+                     begin("compute", compute_later)};
     close(channel[0]), close(channel[1]);
     pass(20);
     long long first = open_gate(0);

@@ -1,6 +1,7 @@
 /* Runs a program with SCHED_FIFO.
  *
- * Interface: urgent PRIORITY PROGRAM [ARG...]; status 126 when the priority is refused, 127 when there is no such program.
+ * Interface: urgent PRIORITY PROGRAM [ARG...]; status 126 when the priority is refused, 127 when there is no
+ * such program.
  */
 #include <sched.h>
 #include <stdio.h>

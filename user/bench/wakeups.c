@@ -1,10 +1,12 @@
 /* How soon threads run that another wakes, and how long their requests take.
  *
- * Interface: wakeups MESSENGERS WORKERS THINK_US ROUNDS LOCKED MILLISECONDS. Each messenger has so many workers. A worker puts itself on its messenger's
- * list, wakes the messenger and waits; the messenger takes the list, reads the clock once and wakes all that are on it. A request is THINK_US of sleep and
- * then ROUNDS of a product of matrices, where LOCKED is 1 under the mutex of the CPU, so that preemption costs whoever comes next; a turn is from the end of
- * one to the end of the next. After a time to warm up it measures for MILLISECONDS, prints `row wakeups NAME UNIT VALUE` lines, and `end`. Started as /init
- * on Linux it mounts what it needs first and ends the machine afterwards. Nothing here knows which kernel it runs on otherwise.
+ * Interface: wakeups MESSENGERS WORKERS THINK_US ROUNDS LOCKED MILLISECONDS. Each messenger has so many
+ * workers. A worker puts itself on its messenger's list, wakes the messenger and waits; the messenger takes
+ * the list, reads the clock once and wakes all that are on it. A request is THINK_US of sleep and then ROUNDS
+ * of a product of matrices, where LOCKED is 1 under the mutex of the CPU, so that preemption costs whoever
+ * comes next; a turn is from the end of one to the end of the next. After a time to warm up it measures for
+ * MILLISECONDS, prints `row wakeups NAME UNIT VALUE` lines, and `end`. Started as /init on Linux it mounts
+ * what it needs first and ends the machine afterwards. Nothing here knows which kernel it runs on otherwise.
  *
  * Source: the methodology of schbench's README (Chris Mason); no code of it.
  */
@@ -21,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "init.h"
+#include "first-process.h"
 
 #define MESSENGERS_MAX 16
 #define WORKERS_MAX 64
@@ -58,7 +60,8 @@ struct latencies {
 };
 
 static struct messenger messengers[MESSENGERS_MAX];
-static struct latencies wakeups = {.name = "wakeup"}, requests = {.name = "request"}, turns = {.name = "turn"};
+static struct latencies wakeups = {.name = "wakeup"}, requests = {.name = "request"},
+                        turns = {.name = "turn"};
 static struct {
     _Alignas(128) pthread_mutex_t mutex;
 } locks[CPUS_MAX];
@@ -136,8 +139,8 @@ static void request(struct worker *me)
         pthread_mutex_unlock(lock);
 }
 
-/* Waits until the messenger has seen it. A messenger looks at its list once more after it has seen that all stop, so a worker that does not see that here
- * is on the list in time. */
+/* Waits until the messenger has seen it. A messenger looks at its list once more after it has seen that
+ * all stop, so a worker that does not see that here is on the list in time. */
 static void hand_in(struct worker *me)
 {
     struct messenger *to = me->messenger;
@@ -210,7 +213,8 @@ static void report(struct latencies *all)
     must(count > 0 && count <= SAMPLES, "number of samples");
     qsort(all->ns, count, sizeof *all->ns, by_size);
     for (size_t i = 0; i < sizeof points / sizeof *points; i++)
-        printf("row wakeups %s_%s ns %lu\n", all->name, points[i].name, all->ns[count * points[i].thousandths / 1000]);
+        printf("row wakeups %s_%s ns %lu\n", all->name, points[i].name,
+               all->ns[count * points[i].thousandths / 1000]);
     printf("row wakeups %s_maximum ns %lu\n", all->name, all->ns[count - 1]);
 }
 

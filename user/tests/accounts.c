@@ -1,9 +1,10 @@
-/* Checks what is told about time, faults and switches of processes and threads; passes on Linux and must pass here.
+/* Checks what is told about time, faults and switches of processes and threads; passes on Linux and must pass
+ * here.
  *
  * Interface: accounts runs all; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "tap.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,10 +22,7 @@
 
 #define MS 1000000ll
 
-static int64_t ns_of(struct timespec t)
-{
-    return t.tv_sec * 1000 * MS + t.tv_nsec;
-}
+static int64_t ns_of(struct timespec t) { return t.tv_sec * 1000 * MS + t.tv_nsec; }
 
 static int64_t clock_ns(clockid_t id)
 {
@@ -34,10 +32,7 @@ static int64_t clock_ns(clockid_t id)
     return ns_of(t);
 }
 
-static int64_t tv(struct timeval t)
-{
-    return t.tv_sec * 1000 * MS + t.tv_usec * 1000;
-}
+static int64_t tv(struct timeval t) { return t.tv_sec * 1000 * MS + t.tv_usec * 1000; }
 
 static volatile unsigned long sink;
 
@@ -70,7 +65,8 @@ static void split(void)
     getrusage(RUSAGE_SELF, &before);
     compute(400 * MS);
     getrusage(RUSAGE_SELF, &after);
-    int64_t user = tv(after.ru_utime) - tv(before.ru_utime), system = tv(after.ru_stime) - tv(before.ru_stime);
+    int64_t user = tv(after.ru_utime) - tv(before.ru_utime),
+            system = tv(after.ru_stime) - tv(before.ru_stime);
     if (!check(user > 200 * MS && user > 3 * system, "who computes has used the user's time"))
         printf("# user %ld ms, system %ld ms\n", (long)(user / MS), (long)(system / MS));
     before = after;
@@ -116,7 +112,8 @@ static void threads(void)
     check(theirs >= 190 && theirs < 400, "a thread's own time");
     int64_t mine = tv(after.ru_utime) + tv(after.ru_stime) - tv(before.ru_utime) - tv(before.ru_stime);
     check(mine < 100 * MS, "is not that of one that waits for it");
-    check(clock_ns(CLOCK_PROCESS_CPUTIME_ID) >= 190 * MS, "the process keeps the time of a thread that has ended");
+    check(clock_ns(CLOCK_PROCESS_CPUTIME_ID) >= 190 * MS,
+          "the process keeps the time of a thread that has ended");
 }
 
 static void children(void)
@@ -164,7 +161,8 @@ static void faults(void)
     check(after.ru_maxrss >= most, "which stays when it is given back");
     struct rusage mine;
     getrusage(RUSAGE_THREAD, &mine);
-    check(mine.ru_minflt > 0 && mine.ru_minflt <= after.ru_minflt && mine.ru_maxrss == after.ru_maxrss, "a thread has its faults");
+    check(mine.ru_minflt > 0 && mine.ru_minflt <= after.ru_minflt && mine.ru_maxrss == after.ru_maxrss,
+          "a thread has its faults");
 }
 
 static void switches(void)
@@ -175,7 +173,8 @@ static void switches(void)
         usleep(1000);
     getrusage(RUSAGE_SELF, &after);
     if (!check(after.ru_nvcsw - before.ru_nvcsw >= 10, "who sleeps switches of its own will"))
-        printf("# %ld, and %ld others\n", after.ru_nvcsw - before.ru_nvcsw, after.ru_nivcsw - before.ru_nivcsw);
+        printf("# %ld, and %ld others\n", after.ru_nvcsw - before.ru_nvcsw,
+               after.ru_nivcsw - before.ru_nivcsw);
     /* Two that compute on one CPU take it from each other. */
     cpu_set_t old, one;
     sched_getaffinity(0, sizeof old, &old);
@@ -245,10 +244,13 @@ static void clocks(void)
     pipe(ends);
     pthread_t thread;
     pthread_create(&thread, 0, waits, &ends[0]);
-    check(pthread_getcpuclockid(thread, &id) == 0 && clock_ns(id) >= 0 && clock_ns(id) < 50 * MS, "another thread's clock");
+    check(pthread_getcpuclockid(thread, &id) == 0 && clock_ns(id) >= 0 && clock_ns(id) < 50 * MS,
+          "another thread's clock");
     struct timespec soon = {0, 1};
-    equal(clock_nanosleep(CLOCK_THREAD_CPUTIME_ID, 0, &soon, 0), EINVAL, "nobody sleeps by its own thread's clock");
-    equal(syscall(SYS_clock_nanosleep, CLOCK_THREAD_CPUTIME_ID, 0, &soon, 0) == -1 ? errno : 0, EOPNOTSUPP, "the call says so in its way");
+    equal(clock_nanosleep(CLOCK_THREAD_CPUTIME_ID, 0, &soon, 0), EINVAL,
+          "nobody sleeps by its own thread's clock");
+    equal(syscall(SYS_clock_nanosleep, CLOCK_THREAD_CPUTIME_ID, 0, &soon, 0) == -1 ? errno : 0, EOPNOTSUPP,
+          "the call says so in its way");
     close(ends[1]);
     pthread_join(thread, 0);
     close(ends[0]);
@@ -272,10 +274,7 @@ static void clocks(void)
 
 static volatile int rung;
 
-static void ring(int number)
-{
-    rung = number;
-}
+static void ring(int number) { rung = number; }
 
 static void by_clock(clockid_t id, int number, const char *name)
 {
@@ -375,7 +374,8 @@ static void files(void)
     getrusage(RUSAGE_SELF, &usage);
     long user = field("/proc/self/stat", 14), system = field("/proc/self/stat", 15);
     long tick = 10 * MS;
-    check(labs(user - tv(usage.ru_utime) / tick) <= 15 && labs(system - tv(usage.ru_stime) / tick) <= 15, "stat has both times");
+    check(labs(user - tv(usage.ru_utime) / tick) <= 15 && labs(system - tv(usage.ru_stime) / tick) <= 15,
+          "stat has both times");
     check(labs(field("/proc/self/stat", 10) - usage.ru_minflt) < 40, "and the faults");
     check(field("/proc/self/stat", 17) >= 0 && field("/proc/self/stat", 16) > 0, "and the children's");
     FILE *stat = fopen("/proc/stat", "r");
@@ -400,7 +400,8 @@ static void files(void)
     double load[3];
     int ready, all, last;
     stat = fopen("/proc/loadavg", "r");
-    check(fscanf(stat, "%lf %lf %lf %d/%d %d", &load[0], &load[1], &load[2], &ready, &all, &last) == 6 && ready >= 1 && all >= ready && last >= getpid() && load[0] >= 0,
+    check(fscanf(stat, "%lf %lf %lf %d/%d %d", &load[0], &load[1], &load[2], &ready, &all, &last) == 6 &&
+              ready >= 1 && all >= ready && last >= getpid() && load[0] >= 0,
           "/proc/loadavg has six numbers");
     fclose(stat);
 }
@@ -418,7 +419,8 @@ static void ended_switches(void)
         _exit(0);
     }
     waitpid(child, 0, 0);
-    check(before > 0 && all_switches() - before >= 100, "/proc/stat counts the switches of threads that have ended");
+    check(before > 0 && all_switches() - before >= 100,
+          "/proc/stat counts the switches of threads that have ended");
 }
 
 /* Takes longer than five seconds: `accounts load`. */
@@ -438,7 +440,8 @@ static void load(void)
     got += fscanf(file, "%lf", &after);
     fclose(file);
     /* Three for one moment: three twelfths. */
-    if (!check(got == 2 && after - before * 0.9 > 0.12 && after < before + 1.0, "the load average grows slowly"))
+    if (!check(got == 2 && after - before * 0.9 > 0.12 && after < before + 1.0,
+               "the load average grows slowly"))
         printf("# %f to %f\n", before, after);
     for (int i = 0; i < 3; i++) {
         kill(child[i], SIGKILL);
@@ -447,9 +450,10 @@ static void load(void)
 }
 
 static const struct group groups[] = {
-    {"split", split},       {"threads", threads}, {"children", children}, {"faults", faults}, {"switches", switches},
-    {"ended", ended_switches},
-    {"clocks", clocks},     {"timers", timers},   {"files", files},       {"load", load},
+    {"split", split},   {"threads", threads},   {"children", children},
+    {"faults", faults}, {"switches", switches}, {"ended", ended_switches},
+    {"clocks", clocks}, {"timers", timers},     {"files", files},
+    {"load", load},
 };
 
 int main(int argc, char **argv)

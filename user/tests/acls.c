@@ -1,4 +1,5 @@
-/* Checks access control lists of files in memory (/dev/shm): their form, what they grant, and that they and the permission bits say the same; passes on Linux and must pass here. For root.
+/* Checks access control lists of files in memory (/dev/shm): their form, what they grant, and that they and
+ * the permission bits say the same; passes on Linux and must pass here. For root.
  *
  * Interface: acls [GROUP...] runs all groups or those named; TAP on standard output.
  */
@@ -28,10 +29,12 @@ struct list {
 };
 #define NONE 0xffffffffu
 #define LENGTH(count) (4 + (count) * sizeof(struct entry))
-#define SET(path, name, ...) \
-    set(path, name, (struct entry[]){__VA_ARGS__}, sizeof((struct entry[]){__VA_ARGS__}) / sizeof(struct entry))
+#define SET(path, name, ...)                       \
+    set(path, name, (struct entry[]){__VA_ARGS__}, \
+        sizeof((struct entry[]){__VA_ARGS__}) / sizeof(struct entry))
 
-static const char *const base = "/dev/shm/acls", *const file = "/dev/shm/acls/file", *const folder = "/dev/shm/acls/folder";
+static const char *const base = "/dev/shm/acls", *const file = "/dev/shm/acls/file",
+                         *const folder = "/dev/shm/acls/folder";
 
 static int set(const char *path, const char *name, const struct entry *entries, int count)
 {
@@ -57,7 +60,8 @@ static int mode(const char *path)
     return stat(path, &stat_) ? -1 : (int)(stat_.st_mode & 07777);
 }
 
-/* Whether user `uid` of groups `gid` and `further` (or 0) may do what `want` says: by access(), and by open() twice, for a path that is known is opened another way. */
+/* Whether user `uid` of groups `gid` and `further` (or 0) may do what `want` says: by access(), and by
+ * open() twice, for a path that is known is opened another way. */
 static int may(int uid, int gid, int further, const char *path, int want)
 {
     pid_t child = fork();
@@ -86,7 +90,9 @@ static void grants(void)
 {
     start();
     equal(may(1000, 1000, 0, file, R_OK), 0, "a stranger may not read");
-    equal(SET(file, ACCESS, {OWNER, 6, NONE}, {USER, 6, 1000}, {GROUP, 4, NONE}, {NAMED, 2, 50}, {MASK, 6, NONE}, {OTHER, 0, NONE}), 0, "a list");
+    equal(SET(file, ACCESS, {OWNER, 6, NONE}, {USER, 6, 1000}, {GROUP, 4, NONE}, {NAMED, 2, 50},
+              {MASK, 6, NONE}, {OTHER, 0, NONE}),
+          0, "a list");
     equal(mode(file), 0660, "the group's bits are the mask");
     equal(may(1000, 1000, 0, file, R_OK | W_OK), 1, "who is named may");
     equal(may(1000, 0, 50, file, R_OK | W_OK), 1, "whatever the groups");
@@ -97,10 +103,14 @@ static void grants(void)
     equal(may(1001, 0, 50, file, W_OK), 1, "of two groups one is enough");
     equal(may(1001, 0, 50, file, R_OK | W_OK), 0, "but one has to grant it all");
     equal(may(1001, 1001, 0, file, R_OK), 0, "others may nothing");
-    equal(SET(file, ACCESS, {OWNER, 6, NONE}, {GROUP, 4, NONE}, {NAMED, 2, 50}, {MASK, 6, NONE}, {OTHER, 4, NONE}), 0, "a list that lets others read");
+    equal(SET(file, ACCESS, {OWNER, 6, NONE}, {GROUP, 4, NONE}, {NAMED, 2, 50}, {MASK, 6, NONE},
+              {OTHER, 4, NONE}),
+          0, "a list that lets others read");
     equal(may(1001, 1001, 0, file, R_OK), 1, "others may");
     equal(may(1001, 50, 0, file, R_OK), 0, "who is of a group that may not is no other");
-    equal(SET(file, ACCESS, {OWNER, 6, NONE}, {USER, 6, 1000}, {GROUP, 4, NONE}, {NAMED, 2, 50}, {MASK, 6, NONE}, {OTHER, 0, NONE}), 0, "the list before");
+    equal(SET(file, ACCESS, {OWNER, 6, NONE}, {USER, 6, 1000}, {GROUP, 4, NONE}, {NAMED, 2, 50},
+              {MASK, 6, NONE}, {OTHER, 0, NONE}),
+          0, "the list before");
     equal(chmod(file, 0640), 0, "a change of the mode");
     equal(may(1000, 1000, 0, file, R_OK), 1, "who is named may still read");
     equal(may(1000, 1000, 0, file, W_OK), 0, "but the mask is the group's bits");
@@ -140,13 +150,15 @@ static void fresh(void)
     equal(read(from_child[0], &opened, 1), 1, "a user opens it ten times");
     equal(opened, 10, "and may");
     SET(file, ACCESS, {OWNER, 6, NONE}, {USER, 0, 1000}, {GROUP, 4, NONE}, {MASK, 4, NONE}, {OTHER, 4, NONE});
-    check(write(to_child[1], "g", 1) == 1 && read(from_child[0], &opened, 1) == 1, "again, with a list that denies it");
+    check(write(to_child[1], "g", 1) == 1 && read(from_child[0], &opened, 1) == 1,
+          "again, with a list that denies it");
     equal(opened, 0, "never any more");
     removexattr(file, ACCESS);
     check(write(to_child[1], "g", 1) == 1 && read(from_child[0], &opened, 1) == 1, "again, without");
     equal(opened, 10, "each time");
     SET(base, ACCESS, {OWNER, 7, NONE}, {USER, 4, 1000}, {GROUP, 5, NONE}, {MASK, 5, NONE}, {OTHER, 5, NONE});
-    check(write(to_child[1], "g", 1) == 1 && read(from_child[0], &opened, 1) == 1, "again, with a directory that may not be searched");
+    check(write(to_child[1], "g", 1) == 1 && read(from_child[0], &opened, 1) == 1,
+          "again, with a directory that may not be searched");
     equal(opened, 0, "never");
     check(write(to_child[1], "q", 1) == 1, "that is all");
     waitpid(child, 0, 0);
@@ -158,27 +170,38 @@ static void form(void)
     start();
     fails(SET(file, ACCESS, {OWNER, 6, NONE}, {GROUP, 4, NONE}), EINVAL, "without others");
     fails(SET(file, ACCESS, {GROUP, 6, NONE}, {OWNER, 4, NONE}, {OTHER, 0, NONE}), EINVAL, "out of order");
-    fails(SET(file, ACCESS, {OWNER, 6, NONE}, {USER, 6, 5}, {GROUP, 4, NONE}, {OTHER, 0, NONE}), EINVAL, "a name without a mask");
-    fails(SET(file, ACCESS, {OWNER, 6, NONE}, {USER, 6, NONE}, {GROUP, 4, NONE}, {MASK, 6, NONE}, {OTHER, 0, NONE}), EINVAL, "nobody's name");
-    fails(SET(file, ACCESS, {OWNER, 8, NONE}, {GROUP, 4, NONE}, {OTHER, 0, NONE}), EINVAL, "a permission that there is not");
+    fails(SET(file, ACCESS, {OWNER, 6, NONE}, {USER, 6, 5}, {GROUP, 4, NONE}, {OTHER, 0, NONE}), EINVAL,
+          "a name without a mask");
+    fails(SET(file, ACCESS, {OWNER, 6, NONE}, {USER, 6, NONE}, {GROUP, 4, NONE}, {MASK, 6, NONE},
+              {OTHER, 0, NONE}),
+          EINVAL, "nobody's name");
+    fails(SET(file, ACCESS, {OWNER, 8, NONE}, {GROUP, 4, NONE}, {OTHER, 0, NONE}), EINVAL,
+          "a permission that there is not");
     fails(setxattr(file, ACCESS, "\3\0\0\0", 4, 0), EOPNOTSUPP, "another version");
     fails(setxattr(file, ACCESS, "\2\0\0\0\1", 5, 0), EINVAL, "half an entry");
-    equal(SET(file, ACCESS, {OWNER, 7, 5}, {GROUP, 5, NONE}, {OTHER, 1, NONE}), 0, "a list that bits can say");
+    equal(SET(file, ACCESS, {OWNER, 7, 5}, {GROUP, 5, NONE}, {OTHER, 1, NONE}), 0,
+          "a list that bits can say");
     equal(mode(file), 0751, "is said by bits");
     fails(getxattr(file, ACCESS, &list, sizeof list), ENODATA, "and not kept");
     fails(getxattr(file, DEFAULT, &list, sizeof list), ENODATA, "a file has no default");
     fails(SET(file, DEFAULT, {OWNER, 7, NONE}, {GROUP, 5, NONE}, {OTHER, 1, NONE}), EACCES, "nor gets one");
     equal(setxattr(file, DEFAULT, "\2\0\0\0", 4, 0), 0, "an empty one it may have");
-    equal(SET(file, ACCESS, {OWNER, 7, 5}, {USER, 6, 20}, {GROUP, 5, 6}, {MASK, 4, NONE}, {OTHER, 1, NONE}), 0, "one that bits cannot say");
+    equal(SET(file, ACCESS, {OWNER, 7, 5}, {USER, 6, 20}, {GROUP, 5, 6}, {MASK, 4, NONE}, {OTHER, 1, NONE}),
+          0, "one that bits cannot say");
     fails(getxattr(file, ACCESS, &list, 10), ERANGE, "room too small");
     equal(getxattr(file, ACCESS, &list, sizeof list), LENGTH(5), "is kept");
-    check(list.version == 2 && list.entries[1].tag == USER && list.entries[1].perm == 6 && list.entries[1].id == 20, "as it was set");
+    check(list.version == 2 && list.entries[1].tag == USER && list.entries[1].perm == 6 &&
+              list.entries[1].id == 20,
+          "as it was set");
     check(list.entries[0].id == NONE && list.entries[2].id == NONE, "who is not named has no number");
     equal(chmod(file, 0712), 0, "a change of the mode");
     getxattr(file, ACCESS, &list, sizeof list);
-    check(list.entries[0].perm == 7 && list.entries[2].perm == 5 && list.entries[3].perm == 1 && list.entries[4].perm == 2, "shows in owner, mask and others");
+    check(list.entries[0].perm == 7 && list.entries[2].perm == 5 && list.entries[3].perm == 1 &&
+              list.entries[4].perm == 2,
+          "shows in owner, mask and others");
     equal(listxattr(file, 0, 0), sizeof ACCESS, "it is listed");
-    equal(SET(folder, DEFAULT, {OWNER, 7, NONE}, {GROUP, 5, NONE}, {OTHER, 1, NONE}), 0, "a default that bits could say");
+    equal(SET(folder, DEFAULT, {OWNER, 7, NONE}, {GROUP, 5, NONE}, {OTHER, 1, NONE}), 0,
+          "a default that bits could say");
     equal(getxattr(folder, DEFAULT, &list, sizeof list), LENGTH(3), "is kept");
     equal(mode(folder), 0750, "and is not the directory's own");
     fails(getxattr(folder, ACCESS, &list, sizeof list), ENODATA, "which has none");
@@ -190,7 +213,8 @@ static void form(void)
         tap_failed = 0;
         if (setgroups(0, 0) || setgid(1000) || setuid(1000))
             _exit(9);
-        fails(SET(file, ACCESS, {OWNER, 7, NONE}, {GROUP, 7, NONE}, {OTHER, 7, NONE}), EPERM, "another user sets none");
+        fails(SET(file, ACCESS, {OWNER, 7, NONE}, {GROUP, 7, NONE}, {OTHER, 7, NONE}), EPERM,
+              "another user sets none");
         fails(removexattr(folder, DEFAULT), EPERM, "and takes none away");
         _exit(tap_failed);
     }
@@ -212,7 +236,10 @@ static void group_bit(void)
     if (child == 0) {
         if (setgroups(0, 0) || setgid(1000) || setuid(1000))
             _exit(9);
-        _exit(SET(file, ACCESS, {OWNER, 7, NONE}, {USER, 7, 9}, {GROUP, 5, NONE}, {MASK, 7, NONE}, {OTHER, 0, NONE}) ? errno : 0);
+        _exit(SET(file, ACCESS, {OWNER, 7, NONE}, {USER, 7, 9}, {GROUP, 5, NONE}, {MASK, 7, NONE},
+                  {OTHER, 0, NONE})
+                  ? errno
+                  : 0);
     }
     int status = -1;
     waitpid(child, &status, 0);
@@ -228,14 +255,19 @@ static void inherited(void)
     struct list list;
     char path[64], inner[80];
     start();
-    equal(SET(folder, DEFAULT, {OWNER, 7, NONE}, {USER, 6, 1000}, {GROUP, 5, NONE}, {MASK, 7, NONE}, {OTHER, 0, NONE}), 0, "a default");
+    equal(SET(folder, DEFAULT, {OWNER, 7, NONE}, {USER, 6, 1000}, {GROUP, 5, NONE}, {MASK, 7, NONE},
+              {OTHER, 0, NONE}),
+          0, "a default");
     chmod(folder, 0755);
     umask(0777);
     snprintf(path, sizeof path, "%s/a", folder);
     close(open(path, O_CREAT | O_WRONLY, 0666));
-    equal(mode(path), 0660, "a new file's mode is what it asks for and the default lets it, whatever the umask");
+    equal(mode(path), 0660,
+          "a new file's mode is what it asks for and the default lets it, whatever the umask");
     equal(getxattr(path, ACCESS, &list, sizeof list), LENGTH(5), "it has a list");
-    check(list.entries[0].perm == 6 && list.entries[1].perm == 6 && list.entries[2].perm == 5 && list.entries[3].perm == 6, "the default's, with owner and mask as asked for");
+    check(list.entries[0].perm == 6 && list.entries[1].perm == 6 && list.entries[2].perm == 5 &&
+              list.entries[3].perm == 6,
+          "the default's, with owner and mask as asked for");
     fails(getxattr(path, DEFAULT, &list, sizeof list), ENODATA, "and no default");
     equal(may(1000, 1000, 0, path, R_OK | W_OK), 1, "who is named may");
     snprintf(path, sizeof path, "%s/d", folder);
@@ -251,7 +283,8 @@ static void inherited(void)
     int unnamed = open(folder, O_TMPFILE | O_RDWR, 0666);
     equal(fgetxattr(unnamed, ACCESS, &list, sizeof list), LENGTH(5), "a file without a name has one");
     close(unnamed);
-    equal(SET(folder, DEFAULT, {OWNER, 6, NONE}, {GROUP, 4, NONE}, {OTHER, 4, NONE}), 0, "a default that bits can say");
+    equal(SET(folder, DEFAULT, {OWNER, 6, NONE}, {GROUP, 4, NONE}, {OTHER, 4, NONE}), 0,
+          "a default that bits can say");
     snprintf(path, sizeof path, "%s/b", folder);
     close(open(path, O_CREAT | O_WRONLY, 0777));
     equal(mode(path), 0644, "is what a new file gets");
@@ -267,7 +300,8 @@ static void inherited(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"grants", grants}, {"fresh", fresh}, {"form", form}, {"group-bit", group_bit}, {"inherited", inherited},
+        {"grants", grants},       {"fresh", fresh},         {"form", form},
+        {"group-bit", group_bit}, {"inherited", inherited},
     };
     run_groups(GROUPS(groups), 0, argc, argv);
     if (system("rm -rf /dev/shm/acls"))

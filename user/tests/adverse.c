@@ -1,10 +1,12 @@
-/* Small attacks that random calls do not make, because all must come together: each program does its worst, and what it asserts is an error number, the
- * end of the attacker alone, or that root's things are as they were. Started as user 0. Passes on Linux and must pass here.
+/* Small attacks that random calls do not make, because all must come together: each program does its worst,
+ * and what it asserts is an error number, the end of the attacker alone, or that root's things are as they
+ * were. Started as user 0. Passes on Linux and must pass here.
  *
- * Interface: adverse [GROUP...]; TAP on standard output. A race is tried for as long as a count says, never by the clock.
+ * Interface: adverse [GROUP...]; TAP on standard output. A race is tried for as long as a count says, never
+ * by the clock.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -46,7 +48,8 @@ static int file(const char *name, uid_t owner, mode_t mode)
     return fd;
 }
 
-/* chown that changes no owner takes the set-id bits away: that is a change of mode, and only the owner's right. */
+/* chown that changes no owner takes the set-id bits away: that is a change of mode, and only the owner's
+ * right. */
 static void group_chown(void)
 {
     static const int modes[] = {04755, 02755, 02745, 06711};
@@ -55,7 +58,8 @@ static void group_chown(void)
         pid_t child = fork();
         if (child == 0) {
             drop();
-            int refused = chown("bits", -1, -1) == -1 && errno == EPERM && lchown("bits", -1, -1) == -1 && errno == EPERM;
+            int refused = chown("bits", -1, -1) == -1 && errno == EPERM && lchown("bits", -1, -1) == -1 &&
+                          errno == EPERM;
             _exit(refused && fchown(fd, -1, -1) == -1 && errno == EPERM ? 0 : 1);
         }
         equal(status_of(child), 0, "chown(-1, -1) of a set-id program of root's is refused");
@@ -107,7 +111,8 @@ static void group_takeover(void)
     unlink("taken");
 }
 
-/* The pages that nobody has written to are one frame for all. All that the kernel writes for a program goes to a page of the program's own. */
+/* The pages that nobody has written to are one frame for all. All that the kernel writes for a program
+ * goes to a page of the program's own. */
 static void group_zeros(void)
 {
     enum { PAGES = 12 };
@@ -115,17 +120,23 @@ static void group_zeros(void)
     volatile long sum = 0;
     for (int i = 0; i < PAGES; i++)
         sum += area[i * PAGE];
-    int ends[2], zero = open("/dev/urandom", O_RDONLY), failed = pipe(ends) != 0 || write(ends[1], "0123456789", 10) != 10;
+    int ends[2], zero = open("/dev/urandom", O_RDONLY),
+                 failed = pipe(ends) != 0 || write(ends[1], "0123456789", 10) != 10;
     struct iovec two[2] = {{area + PAGE, 4}, {area + 2 * PAGE, 4}};
     struct pollfd *poll_fd = (void *)(area + 5 * PAGE);
-    failed += read(zero, area, 100) != 100 || readv(ends[0], two, 2) != 8 || syscall(SYS_getrandom, area + 3 * PAGE, 64, 0) != 64;
+    failed += read(zero, area, 100) != 100 || readv(ends[0], two, 2) != 8 ||
+              syscall(SYS_getrandom, area + 3 * PAGE, 64, 0) != 64;
     failed += clock_gettime(CLOCK_MONOTONIC, (void *)(area + 4 * PAGE)) != 0 || poll(poll_fd, 1, 0) < 0;
     failed += syscall(SYS_futex, &sum, 5 /* WAKE_OP */, 0, 0, area + 6 * PAGE, 1 << 12 /* set to 1 */) != 0;
     pid_t child = fork();
     if (child == 0) {
         /* The end of a thread clears this word; its stack is one of these pages, too. */
         syscall(SYS_set_tid_address, area + 7 * PAGE);
-        struct { void *list; long offset; void *pending; } *head = (void *)(area + 8 * PAGE);
+        struct {
+            void *list;
+            long offset;
+            void *pending;
+        } *head = (void *)(area + 8 * PAGE);
         head->list = area + 9 * PAGE;
         head->offset = 0;
         syscall(SYS_set_robust_list, head, 24);
@@ -273,10 +284,12 @@ static void *disturb(void *file)
     return 0;
 }
 
-/* Copies whose memory and files are taken away under them: each gives a count that can be, or an error that can be. */
+/* Copies whose memory and files are taken away under them: each gives a count that can be, or an error
+ * that can be. */
 static void group_moving(void)
 {
-    int fd = syscall(SYS_memfd_create, "m", 0), null = open("/dev/null", O_WRONLY), zero = open("/dev/zero", O_RDONLY), other = file("other", 0, 0600), wrong = 0;
+    int fd = syscall(SYS_memfd_create, "m", 0), null = open("/dev/null", O_WRONLY),
+        zero = open("/dev/zero", O_RDONLY), other = file("other", 0, 0600), wrong = 0;
     pthread_t thread;
     (void)!ftruncate(fd, 8 * PAGE);
     buffer = mmap(0, 72 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -286,8 +299,10 @@ static void group_moving(void)
     for (int i = 0; i < 1500; i++) {
         long results[7];
         loff_t from = 0, to = 4096;
-        results[0] = write(null, buffer, 8 * PAGE), results[1] = read(zero, buffer, 8 * PAGE), results[2] = pwrite(fd, buffer, 8 * PAGE, 0), results[3] = pread(fd, buffer, 8 * PAGE, 0);
-        results[4] = write(ends[1], buffer, 4 * PAGE), results[5] = read(ends[0], buffer, 4 * PAGE), results[6] = syscall(SYS_copy_file_range, fd, &from, other, &to, 5 * PAGE, 0);
+        results[0] = write(null, buffer, 8 * PAGE), results[1] = read(zero, buffer, 8 * PAGE),
+        results[2] = pwrite(fd, buffer, 8 * PAGE, 0), results[3] = pread(fd, buffer, 8 * PAGE, 0);
+        results[4] = write(ends[1], buffer, 4 * PAGE), results[5] = read(ends[0], buffer, 4 * PAGE),
+        results[6] = syscall(SYS_copy_file_range, fd, &from, other, &to, 5 * PAGE, 0);
         for (int j = 0; j < 7; j++)
             wrong += results[j] < -1 || results[j] > 8 * PAGE;
     }
@@ -308,19 +323,47 @@ static void spoil_vectors(int signal, siginfo_t *info, void *context)
     uint64_t *header = (void *)(state + 512);
     (void)signal, (void)info;
     switch (spoil) {
-    case 0: *(uint32_t *)(state + 24) = ~0U; break;                               /* MXCSR's reserved bits */
-    case 1: header[0] = ~0UL; break;                                              /* parts that there are not */
-    case 2: header[1] = 1UL << 63; break;                                         /* compacted */
-    case 3: header[1] = ~0UL, header[2] = ~0UL; break;
-    case 4: *(uint32_t *)(state + 464) = 0; break;                                /* no magic: no extended state */
-    case 5: *(uint32_t *)(state + 468) = 1 << 20; break;                          /* its size */
-    case 6: *(uint64_t *)(state + 472) = ~0UL; break;                             /* its parts */
-    case 7: u->uc_mcontext.fpregs = (void *)(state + 1); break;                   /* not aligned */
-    case 8: u->uc_mcontext.fpregs = (void *)0x7fffffffe000; break;                /* not there, or only its begin */
-    case 9: u->uc_mcontext.fpregs = (void *)0xffff800000000000; break;            /* the kernel's */
-    case 10: u->uc_mcontext.fpregs = (void *)0x8000000000000000; break;
-    case 11: u->uc_mcontext.fpregs = mmap(0, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + PAGE - 512; break;
-    default: memset(state, 0xff, 512 + 64);
+    case 0:
+        *(uint32_t *)(state + 24) = ~0U;
+        break; /* MXCSR's reserved bits */
+    /* parts that there are not */
+    case 1:
+        header[0] = ~0UL;
+        break;
+    case 2:
+        header[1] = 1UL << 63;
+        break; /* compacted */
+    case 3:
+        header[1] = ~0UL, header[2] = ~0UL;
+        break;
+    /* no magic: no extended state */
+    case 4:
+        *(uint32_t *)(state + 464) = 0;
+        break;
+    case 5:
+        *(uint32_t *)(state + 468) = 1 << 20;
+        break; /* its size */
+    case 6:
+        *(uint64_t *)(state + 472) = ~0UL;
+        break; /* its parts */
+    case 7:
+        u->uc_mcontext.fpregs = (void *)(state + 1);
+        break; /* not aligned */
+    /* not there, or only its begin */
+    case 8:
+        u->uc_mcontext.fpregs = (void *)0x7fffffffe000;
+        break;
+    case 9:
+        u->uc_mcontext.fpregs = (void *)0xffff800000000000;
+        break; /* the kernel's */
+    case 10:
+        u->uc_mcontext.fpregs = (void *)0x8000000000000000;
+        break;
+    case 11:
+        u->uc_mcontext.fpregs = mmap(0, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + PAGE - 512;
+        break;
+    default:
+        memset(state, 0xff, 512 + 64);
     }
 }
 
@@ -338,7 +381,9 @@ static void group_vectors(void)
             _exit(0);
         }
         int status = status_of(child);
-        check(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) || (WIFSIGNALED(status) && WTERMSIG(status) == SIGFPE), "a spoiled frame is its maker's end, or harmless");
+        check(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) ||
+                  (WIFSIGNALED(status) && WTERMSIG(status) == SIGFPE),
+              "a spoiled frame is its maker's end, or harmless");
     }
 }
 
@@ -386,7 +431,8 @@ static void *wait_there(void *unused)
     return unused;
 }
 
-/* A waiter on a file's page that is cut off meanwhile: it can be woken, by a process that has the page's place in the file again. */
+/* A waiter on a file's page that is cut off meanwhile: it can be woken, by a process that has the page's
+ * place in the file again. */
 static void group_cut(void)
 {
     int fd = syscall(SYS_memfd_create, "f", 0);
@@ -409,8 +455,9 @@ static void group_cut(void)
 }
 
 static const struct group groups[] = {
-    {"chown", group_chown},   {"takeover", group_takeover}, {"zeros", group_zeros},         {"readonly", group_readonly}, {"sleeper", group_sleeper},
-    {"moving", group_moving}, {"vectors", group_vectors},   {"arguments", group_arguments}, {"cut", group_cut},
+    {"chown", group_chown},       {"takeover", group_takeover},   {"zeros", group_zeros},
+    {"readonly", group_readonly}, {"sleeper", group_sleeper},     {"moving", group_moving},
+    {"vectors", group_vectors},   {"arguments", group_arguments}, {"cut", group_cut},
 };
 
 int main(int argc, char **argv)

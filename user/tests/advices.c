@@ -1,4 +1,5 @@
-/* Advice about memory that shows: what a child has, what is given up, what another's memory may be told; as Linux has it.
+/* Advice about memory that shows: what a child has, what is given up, what another's memory may be told; as
+ * Linux has it.
  *
  * Interface: advices [GROUP...]: TAP on standard output.
  */
@@ -77,7 +78,8 @@ static void forks(void)
     pid_t child = fork();
     if (child == 0) {
         p[4 * PAGE] = 'z';
-        _exit(strcmp(in_child(p, 6), "ab-d0f") != 0 || munmap(p + 2 * PAGE, PAGE) != 0 || map(1, MAP_PRIVATE, -1) == MAP_FAILED);
+        _exit(strcmp(in_child(p, 6), "ab-d0f") != 0 || munmap(p + 2 * PAGE, PAGE) != 0 ||
+              map(1, MAP_PRIVATE, -1) == MAP_FAILED);
     }
     waitpid(child, &status, 0);
     equal(status, 0, "a child's child has zeros there too");
@@ -154,11 +156,14 @@ static char *flags_of(char *at)
 static void flags(void)
 {
     char *p = map(1, MAP_PRIVATE, -1);
-    check(!strstr(flags_of(p), " dc") && !strstr(flags_of(p), " dd") && !strstr(flags_of(p), " wf"), "nothing is wanted");
+    check(!strstr(flags_of(p), " dc") && !strstr(flags_of(p), " dd") && !strstr(flags_of(p), " wf"),
+          "nothing is wanted");
     madvise(p, PAGE, MADV_DONTFORK), madvise(p, PAGE, MADV_DONTDUMP), madvise(p, PAGE, MADV_WIPEONFORK);
-    check(strstr(flags_of(p), " dc") && strstr(flags_of(p), " dd") && strstr(flags_of(p), " wf"), "all of it is");
+    check(strstr(flags_of(p), " dc") && strstr(flags_of(p), " dd") && strstr(flags_of(p), " wf"),
+          "all of it is");
     madvise(p, PAGE, MADV_DOFORK), madvise(p, PAGE, MADV_DODUMP), madvise(p, PAGE, MADV_KEEPONFORK);
-    check(!strstr(flags_of(p), " dc") && !strstr(flags_of(p), " dd") && !strstr(flags_of(p), " wf"), "and nothing again");
+    check(!strstr(flags_of(p), " dc") && !strstr(flags_of(p), " dd") && !strstr(flags_of(p), " wf"),
+          "and nothing again");
     munmap(p, PAGE);
 }
 
@@ -208,7 +213,8 @@ static void others(void)
 
 int main(int argc, char **argv)
 {
-    static const struct group groups[] = {{"forks", forks}, {"frees", frees}, {"flags", flags}, {"others", others}};
+    static const struct group groups[] = {
+        {"forks", forks}, {"frees", frees}, {"flags", flags}, {"others", others}};
     alarm(60);
     run_groups(groups, sizeof groups / sizeof *groups, 0, argc, argv);
     return done();

@@ -1,5 +1,6 @@
-/* Limits of a process: the length of its files (RLIMIT_FSIZE), its data (RLIMIT_DATA), its addresses (RLIMIT_AS), its CPU time (RLIMIT_CPU), the memory that it locks
- * (RLIMIT_MEMLOCK); and what a stack that grows, a program that is executed and a child may be.
+/* Limits of a process: the length of its files (RLIMIT_FSIZE), its data (RLIMIT_DATA), its addresses
+ * (RLIMIT_AS), its CPU time (RLIMIT_CPU), the memory that it locks (RLIMIT_MEMLOCK); and what a stack that
+ * grows, a program that is executed and a child may be.
  *
  * Interface: bounds [GROUP...]; TAP on standard output. As root, and all of it holds on Linux too.
  */
@@ -21,10 +22,7 @@ enum { USER = 61010, PAGE = 4096 };
 
 static volatile sig_atomic_t told;
 
-static void note(int signo)
-{
-    told += signo == SIGXFSZ || signo == SIGXCPU;
-}
+static void note(int signo) { told += signo == SIGXFSZ || signo == SIGXCPU; }
 
 static void bound(int resource, long soft, long hard)
 {
@@ -175,10 +173,7 @@ static void fsize(void)
     equal(apart(file_others), 0, "beside others");
 }
 
-static char *area(long bytes, int prot)
-{
-    return mmap(0, bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-}
+static char *area(long bytes, int prot) { return mmap(0, bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
 
 #define REFUSED(call, error, name) check((void *)(call) == MAP_FAILED && errno == (error), name)
 
@@ -196,10 +191,7 @@ static long line(const char *path, const char *name)
     return at ? atol(at + strlen(name)) : -1;
 }
 
-static long status(const char *name)
-{
-    return line("/proc/self/status", name);
-}
+static long status(const char *name) { return line("/proc/self/status", name); }
 
 /* The heap's end moved to `to`: 0, or -1 with ENOMEM. Not by the library, whose heap may be elsewhere. */
 static int heap_to(const char *to)
@@ -209,10 +201,7 @@ static int heap_to(const char *to)
     return now == to ? 0 : -1;
 }
 
-static char *heap_end(void)
-{
-    return (char *)syscall(SYS_brk, 0);
-}
+static char *heap_end(void) { return (char *)syscall(SYS_brk, 0); }
 
 static void data_part(void)
 {
@@ -222,7 +211,8 @@ static void data_part(void)
     bound(RLIMIT_DATA, now + 8 * PAGE, now + 64 * PAGE);
     REFUSED(area(9 * PAGE, PROT_READ | PROT_WRITE), ENOMEM, "more data than the limit");
     check(area(100 * PAGE, PROT_READ) != MAP_FAILED, "what cannot be written does not count");
-    check(mmap(0, 100 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED, "nor what is shared");
+    check(mmap(0, 100 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED,
+          "nor what is shared");
     char *eight = area(8 * PAGE, PROT_READ | PROT_WRITE);
     check(eight != MAP_FAILED, "as much as the limit");
     equal((status("VmData:") << 10) - now, 8 * PAGE, "and is counted");
@@ -233,7 +223,8 @@ static void data_part(void)
     equal(mprotect(eight, 8 * PAGE, PROT_READ | PROT_WRITE), 0, "and again");
     equal(munmap(eight, 4 * PAGE), 0, "half of it goes");
     equal(mprotect(none, 4 * PAGE, PROT_READ | PROT_WRITE), 0, "so that there is room");
-    REFUSED(mremap(eight + 4 * PAGE, 4 * PAGE, 5 * PAGE, MREMAP_MAYMOVE), ENOMEM, "mremap makes no more of it");
+    REFUSED(mremap(eight + 4 * PAGE, 4 * PAGE, 5 * PAGE, MREMAP_MAYMOVE), ENOMEM,
+            "mremap makes no more of it");
     equal(munmap(none, 4 * PAGE), 0, "room again");
     char *moved = mremap(eight + 4 * PAGE, 4 * PAGE, 8 * PAGE, MREMAP_MAYMOVE);
     check(moved != MAP_FAILED, "as much as there is");
@@ -261,8 +252,10 @@ static void as_part(void)
     fails(heap_to(start + 9 * PAGE), ENOMEM, "by the heap");
     char *eight = area(8 * PAGE, PROT_NONE);
     check(eight != MAP_FAILED, "as many as the limit");
-    check(mmap(eight, 8 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == eight, "in the place of others as many as those");
-    REFUSED(mmap(eight - PAGE, 9 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), ENOMEM, "and no more");
+    check(mmap(eight, 8 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == eight,
+          "in the place of others as many as those");
+    REFUSED(mmap(eight - PAGE, 9 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), ENOMEM,
+            "and no more");
 }
 
 /* The data of the program's file counts beside the heap. */
@@ -353,15 +346,9 @@ static void cpu(void)
     equal(apart(cpu_asleep), 0, "a sleeper");
 }
 
-static int as_user(void)
-{
-    return setgid(USER) || setuid(USER);
-}
+static int as_user(void) { return setgid(USER) || setuid(USER); }
 
-static long locked(void)
-{
-    return (status("VmLck:") << 10) / PAGE;
-}
+static long locked(void) { return (status("VmLck:") << 10) / PAGE; }
 
 static void lock_root(void)
 {
@@ -425,7 +412,8 @@ static void lock_user(void)
     fails(mlock(at + 4 * PAGE, 5 * PAGE), ENOMEM, "one page more");
     equal(locked(), 8, "changes nothing");
     fails(mlockall(MCL_CURRENT), ENOMEM, "all that there is");
-    REFUSED(mmap(0, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0), EAGAIN, "a mapping to be locked");
+    REFUSED(mmap(0, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0), EAGAIN,
+            "a mapping to be locked");
     REFUSED(mremap(at, 8 * PAGE, 9 * PAGE, MREMAP_MAYMOVE), EAGAIN, "one that is grows");
     equal(munlock(at, 4 * PAGE), 0, "half of it");
     char *four = mmap(0, 4 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0);
@@ -453,7 +441,8 @@ static void lock_none(void)
     fails(mlock(at, 0), EPERM, "not even nothing");
     fails(mlockall(MCL_CURRENT), EPERM, "nor all");
     fails(mlockall(MCL_FUTURE), EPERM, "nor what will be");
-    fails(syscall(SYS_mmap, 0, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0), EPERM, "nor a mapping");
+    fails(syscall(SYS_mmap, 0, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0), EPERM,
+          "nor a mapping");
     equal(munlock(at, PAGE), 0, "may let go");
     equal(munlockall(), 0, "of all");
 }
@@ -568,7 +557,9 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "nothing") == 0)
         return 0;
-    static const struct group groups[] = {{"fsize", fsize}, {"data", data}, {"cpu", cpu}, {"memlock", memlock}, {"tables", tables}, {"stacks", stacks}, {"programs", programs}};
+    static const struct group groups[] = {{"fsize", fsize},      {"data", data},     {"cpu", cpu},
+                                          {"memlock", memlock},  {"tables", tables}, {"stacks", stacks},
+                                          {"programs", programs}};
     run_groups(GROUPS(groups), 0, argc, argv);
     return done();
 }

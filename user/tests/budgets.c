@@ -1,12 +1,13 @@
 /* SCHED_DEADLINE: admission, budgets in each period, the earliest deadline first.
  *
- * Interface: budgets [GROUP...] runs all groups but `times`, or those named, as user 0; TAP on standard output. `times` wants a machine that
- * counts instructions, with one processor. Linux 6.1 passes `terms`, `room` and `waits`; it loses a part of what it may promise in `rest`, and
- * sees the end of a budget at its next tick.
+ * Interface: budgets [GROUP...] runs all groups but `times`, or those named, as user 0; TAP on standard
+ * output. `times` wants a machine that counts instructions, with one processor. Linux 6.1 passes `terms`,
+ * `room` and `waits`; it loses a part of what it may promise in `rest`, and sees the end of a budget at its
+ * next tick.
  */
 #define _GNU_SOURCE
-#include "attr.h"
-#include "kit.h"
+#include "sched-attr.h"
+#include "processes.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -31,7 +32,10 @@ static int promise_to(pid_t pid, uint64_t flags, uint64_t runtime, uint64_t dead
     return syscall(SYS_sched_setattr, pid, &attr, 0);
 }
 
-static int promise(int64_t runtime, int64_t deadline, int64_t period) { return promise_to(0, ON_FORK, runtime, deadline, period); }
+static int promise(int64_t runtime, int64_t deadline, int64_t period)
+{
+    return promise_to(0, ON_FORK, runtime, deadline, period);
+}
 
 static int policy(pid_t pid, int kind, int priority)
 {
@@ -45,11 +49,15 @@ static int thread_has(pid_t pid, uint64_t flags, uint64_t runtime, uint64_t dead
 {
     struct attr attr;
     memset(&attr, 0xff, sizeof attr);
-    return syscall(SYS_sched_getattr, pid, &attr, ATTR_FIRST, 0) == 0 && attr.policy == DEADLINE && attr.flags == flags && attr.nice == 0 &&
-           attr.priority == 0 && attr.runtime == runtime && attr.deadline == deadline && attr.period == period;
+    return syscall(SYS_sched_getattr, pid, &attr, ATTR_FIRST, 0) == 0 && attr.policy == DEADLINE &&
+           attr.flags == flags && attr.nice == 0 && attr.priority == 0 && attr.runtime == runtime &&
+           attr.deadline == deadline && attr.period == period;
 }
 
-static int has(uint64_t flags, uint64_t runtime, uint64_t deadline, uint64_t period) { return thread_has(0, flags, runtime, deadline, period); }
+static int has(uint64_t flags, uint64_t runtime, uint64_t deadline, uint64_t period)
+{
+    return thread_has(0, flags, runtime, deadline, period);
+}
 
 static void *nothing(void *arg) { return arg; }
 
@@ -60,8 +68,10 @@ static void terms(void)
     check(has(0, 10 * MS, 30 * MS, 100 * MS), "is read back");
     struct sched_param param = {7};
     struct timespec interval = {1, 1};
-    check(sched_getscheduler(0) == DEADLINE && sched_getparam(0, &param) == 0 && param.sched_priority == 0, "without a priority");
-    check(sched_rr_get_interval(0, &interval) == 0 && interval.tv_sec == 0 && interval.tv_nsec == 0, "or a turn");
+    check(sched_getscheduler(0) == DEADLINE && sched_getparam(0, &param) == 0 && param.sched_priority == 0,
+          "without a priority");
+    check(sched_rr_get_interval(0, &interval) == 0 && interval.tv_sec == 0 && interval.tv_nsec == 0,
+          "or a turn");
     long value[42];
     numbers_in_stat(value, 42);
     check(value[18] == -101 && value[40] == 0 && value[41] == DEADLINE, "/proc says so");
@@ -100,7 +110,9 @@ static void terms(void)
     fails(sched_setparam(pid, &param), EINVAL, "terms by sched_setparam");
     check(thread_has(pid, ON_FORK, MS, 10 * MS, 4194304000), "nothing of this has changed anything");
     attr = (struct attr){ATTR_FIRST, 0, KEEP_POLICY, 0, 0, 2 * MS, 10 * MS, 10 * MS};
-    check(syscall(SYS_sched_setattr, pid, &attr, 0) == 0 && thread_has(pid, ON_FORK, 2 * MS, 10 * MS, 10 * MS), "other terms alone");
+    check(syscall(SYS_sched_setattr, pid, &attr, 0) == 0 &&
+              thread_has(pid, ON_FORK, 2 * MS, 10 * MS, 10 * MS),
+          "other terms alone");
     kill_child(pid);
     pid = fork();
     if (pid == 0) {
@@ -145,7 +157,8 @@ static void room(void)
     pause_for(0.2);
     equal(promise_to(pids[count], 0, 90 * MS, 100 * MS, 100 * MS), 0, "one that has ended leaves its part");
     for (int i = 1; i < count; i++)
-        good &= policy(pids[i], SCHED_OTHER, 0) == 0 && promise_to(pids[i], 0, 80 * MS, 100 * MS, 100 * MS) == 0;
+        good &=
+            policy(pids[i], SCHED_OTHER, 0) == 0 && promise_to(pids[i], 0, 80 * MS, 100 * MS, 100 * MS) == 0;
     check(good, "so does one that is an ordinary thread again");
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -154,7 +167,8 @@ static void room(void)
         fails(sched_setaffinity(pids[count], sizeof set, &set), EBUSY, "it is not sent elsewhere");
         policy(pids[count], SCHED_OTHER, 0);
         sched_setaffinity(pids[count], sizeof set, &set);
-        fails(promise_to(pids[count], 0, MS, 100 * MS, 100 * MS), EPERM, "nor one that may not run anywhere admitted");
+        fails(promise_to(pids[count], 0, MS, 100 * MS, 100 * MS), EPERM,
+              "nor one that may not run anywhere admitted");
     }
     close(to[0]), close(to[1]);
     for (int i = 1; i <= count; i++)
@@ -348,7 +362,8 @@ static void times(void)
         note(3);
         pause_for(0.01);
         int right = told->count == 3 && told->order[0] == 1 && told->order[1] == (round ? 2 : 3);
-        check(right, round ? "a thread with an earlier deadline runs before its waker goes on" : "with a later one when its waker has blocked");
+        check(right, round ? "a thread with an earlier deadline runs before its waker goes on"
+                           : "with a later one when its waker has blocked");
         policy(0, SCHED_OTHER, 0);
         kill_child(pids[0]);
         close(wake[0]), close(wake[1]);
@@ -370,7 +385,8 @@ static void times(void)
     printf("# %ld signals\n", told->signals);
 }
 
-static const struct group groups[] = {{"terms", terms}, {"room", room}, {"rest", rest}, {"waits", waits}, {"times", times}};
+static const struct group groups[] = {
+    {"terms", terms}, {"room", room}, {"rest", rest}, {"waits", waits}, {"times", times}};
 
 int main(int argc, char **argv)
 {

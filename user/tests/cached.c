@@ -1,10 +1,12 @@
-/* Checks procedures that programs cache: operations of descriptors and callentries of quajects that they call by numbers of their own,
- * directly or by stubs; beside changes of the descriptors, of the program and of its threads.
+/* Checks procedures that programs cache: operations of descriptors and callentries of quajects that they call
+ * by numbers of their own, directly or by stubs; beside changes of the descriptors, of the program and of its
+ * threads.
  *
- * Interface: cached; TAP on standard output. With the argument `after-exec` it is the program that another has become.
+ * Interface: cached; TAP on standard output. With the argument `after-exec` it is the program that another
+ * has become.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "synthesis.h"
 #include <poll.h>
 #include <pthread.h>
@@ -34,11 +36,14 @@ static void files(void)
     int good = 1;
     for (int i = 0; i < AGAIN; i++) {
         char byte = (char)('a' + i % 26);
-        good &= syn_cached_file(in, (long)&byte, 1, 0) == 1 && syn_cached_file(out, (long)got, 16, 0) == 1 && got[0] == byte;
+        good &= syn_cached_file(in, (long)&byte, 1, 0) == 1 && syn_cached_file(out, (long)got, 16, 0) == 1 &&
+                got[0] == byte;
     }
     check(good, "bytes go through the pipe");
-    long at = syn_cache(file, SYS_pwrite64), from = syn_cache(file, SYS_pread64), seek = syn_cache(file, SYS_lseek);
-    long several = syn_cache(file, SYS_writev), size = syn_cache(file, SYS_ftruncate), state = syn_cache(file, SYS_fcntl);
+    long at = syn_cache(file, SYS_pwrite64), from = syn_cache(file, SYS_pread64),
+         seek = syn_cache(file, SYS_lseek);
+    long several = syn_cache(file, SYS_writev), size = syn_cache(file, SYS_ftruncate),
+         state = syn_cache(file, SYS_fcntl);
     for (int i = 0; i < AGAIN; i++) {
         good &= syn_cached_file(at, (long)&i, sizeof i, i * 8) == sizeof i;
         int back = -1;
@@ -93,7 +98,8 @@ static void refused(void)
     equal(syn_uncache(-1), -EINVAL, "nor this");
     equal(syn_cached(SYN_CACHED, 0), -ENOSYS, "no call without a procedure");
     char *memory = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    equal(syn_stub(gauge, SYN_STUB_ENTRY + SYN_STUB_CACHED, (void *)8, 64), -EFAULT, "no memory for the stub");
+    equal(syn_stub(gauge, SYN_STUB_ENTRY + SYN_STUB_CACHED, (void *)8, 64), -EFAULT,
+          "no memory for the stub");
     equal(syn_stub(gauge, SYN_STUB_ENTRY + SYN_STUB_CACHED, memory, 5), -ERANGE, "not enough");
     equal(syn_stub(null, SYS_fork + SYN_STUB_CACHED, memory, 64), -EINVAL, "no operation for it");
     equal(syn_uncache(SYN_CACHED), -EINVAL, "and no number was taken");
@@ -111,7 +117,8 @@ static void refused(void)
             good &= syn_cached_file(SYN_CACHED + number, (long)"x", 1, 0) == 1;
     check(good, "all of them are calls");
     equal(syn_cached_file(SYN_CACHED + SYN_CACHED_MOST, 0, 0, 0), -ENOSYS, "the next number is none");
-    check(getppid() == syscall(SYS_getppid) && getpid() == syscall(SYS_getpid), "and Linux's calls are what they were");
+    check(getppid() == syscall(SYS_getppid) && getpid() == syscall(SYS_getpid),
+          "and Linux's calls are what they were");
     equal(syscall(SYS_read, null, memory, 1), 0, "all of them");
     for (int i = 0; i <= SYN_CACHED_MOST; i++) {
         syn_uncache(SYN_CACHED + i);
@@ -125,7 +132,8 @@ static void refused(void)
 static void quajects(void)
 {
     char *memory = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    int gauge = syn_make("Gauge", 0), queue = syn_make("Queue", 4), upper = syn_make("Upper", 0), pump = syn_make("Pump", 0);
+    int gauge = syn_make("Gauge", 0), queue = syn_make("Queue", 4), upper = syn_make("Upper", 0),
+        pump = syn_make("Pump", 0);
     long count = syn_entry(gauge, "count"), value = syn_entry(gauge, "read"), take = syn_entry(gauge, "take");
     int good = 1;
     for (int i = 0; i < AGAIN; i++)
@@ -134,7 +142,8 @@ static void quajects(void)
     equal(syn_invoke(gauge, 3, 0), -ENOENT, "it has three callentries");
     equal(syn_invoke(gauge, 0x100000000 + value, 0), -ENOENT, "and no more");
     equal(syn_invoke(99, value, 0), -EBADF, "no gauge there");
-    long numbers[3] = {syn_cache(gauge, SYN_STUB_ENTRY + count), syn_cache(gauge, SYN_STUB_ENTRY + value), syn_cache(gauge, SYN_STUB_ENTRY + take)};
+    long numbers[3] = {syn_cache(gauge, SYN_STUB_ENTRY + count), syn_cache(gauge, SYN_STUB_ENTRY + value),
+                       syn_cache(gauge, SYN_STUB_ENTRY + take)};
     for (int i = 0; i < AGAIN; i++)
         good &= syn_cached(numbers[0], 0) == 0 && syn_cached(numbers[1], 0) == AGAIN + i + 1;
     check(good, "and by numbers");
@@ -143,10 +152,14 @@ static void quajects(void)
     for (int i = 0; i < 3; i++)
         syn_uncache(numbers[i]);
 
-    long put = SYN_STUB_CACHED + SYN_STUB_ENTRY + syn_entry(queue, "Q_put"), get = SYN_STUB_CACHED + SYN_STUB_ENTRY + syn_entry(queue, "Q_get");
-    check(syn_stub(queue, put, memory, 64) > 0 && syn_stub(queue, get, memory + 64, 64) > 0, "stubs of cached procedures");
-    check(syn_stub(upper, SYN_STUB_CACHED + SYN_STUB_ENTRY + syn_entry(upper, "put"), memory + 128, 64) > 0, "and of a filter's");
-    check(syn_stub(pump, SYN_STUB_CACHED + SYN_STUB_ENTRY + syn_entry(pump, "run"), memory + 192, 64) > 0, "and of a pump's");
+    long put = SYN_STUB_CACHED + SYN_STUB_ENTRY + syn_entry(queue, "Q_put"),
+         get = SYN_STUB_CACHED + SYN_STUB_ENTRY + syn_entry(queue, "Q_get");
+    check(syn_stub(queue, put, memory, 64) > 0 && syn_stub(queue, get, memory + 64, 64) > 0,
+          "stubs of cached procedures");
+    check(syn_stub(upper, SYN_STUB_CACHED + SYN_STUB_ENTRY + syn_entry(upper, "put"), memory + 128, 64) > 0,
+          "and of a filter's");
+    check(syn_stub(pump, SYN_STUB_CACHED + SYN_STUB_ENTRY + syn_entry(pump, "run"), memory + 192, 64) > 0,
+          "and of a pump's");
     long (*put_it)(long) = (void *)memory, (*get_it)(long) = (void *)(memory + 64);
     long (*raise_it)(long) = (void *)(memory + 128), (*run_it)(long) = (void *)(memory + 192);
     for (int turn = 0; turn < AGAIN; turn++) {
@@ -204,10 +217,12 @@ static void tables(void)
     int null = open("/dev/null", O_RDWR), high = fcntl(null, F_DUPFD, 100), good = 1;
     int gauge = syn_make("Gauge", 0), far = fcntl(gauge, F_DUPFD, 150);
     long low_number = syn_cache(null, SYS_write), high_number = syn_cache(high, SYS_write);
-    long far_number = syn_cache(far, SYN_STUB_ENTRY + syn_entry(gauge, "count")), at = syn_cache(high, SYS_pwrite64);
+    long far_number = syn_cache(far, SYN_STUB_ENTRY + syn_entry(gauge, "count")),
+         at = syn_cache(high, SYS_pwrite64);
     for (int turn = 0; turn < 3; turn++) {
         for (int i = 0; i < AGAIN; i++) {
-            good &= syn_cached_file(low_number, (long)"x", 1, 0) == 1 && syn_cached_file(high_number, (long)"xy", 2, 0) == 2;
+            good &= syn_cached_file(low_number, (long)"x", 1, 0) == 1 &&
+                    syn_cached_file(high_number, (long)"xy", 2, 0) == 2;
             good &= syn_cached(far_number, 0) == 0 && syn_cached_file(at, (long)"xyz", 3, 0) == 3;
         }
         int more = fcntl(null, F_DUPFD, 200 << turn);
@@ -283,7 +298,8 @@ static void sleeping(void)
         pause_for(0.05);
         equal(write(ends[1], "w", 1), 1, "a byte");
         pthread_join(thread, 0);
-        equal(reader.result, 1, reader.again ? "wakes a thread that reads" : "wakes a thread that has just begun");
+        equal(reader.result, 1,
+              reader.again ? "wakes a thread that reads" : "wakes a thread that has just begun");
         for (int restart = 0; restart < 2; restart++) {
             struct sigaction action = {.sa_handler = handle, .sa_flags = restart ? SA_RESTART : 0};
             sigaction(SIGUSR1, &action, 0);

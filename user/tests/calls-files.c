@@ -1,7 +1,9 @@
-/* Checks descriptors, offsets, appending, pipes' whole writes and locks more closely than `calls`; passes on Linux and must pass here.
+/* Checks descriptors, offsets, appending, pipes' whole writes and locks more closely than `calls`; passes on
+ * Linux and must pass here.
  *
- * Interface: calls-files [GROUP...] runs all groups or those named; TAP on standard output. (As `calls-files --open FD...` it exits with the
- * number of those descriptors that are open, with which close-on-exec is looked at.)
+ * Interface: calls-files [GROUP...] runs all groups or those named; TAP on standard output. (As `calls-files
+ * --open FD...` it exits with the number of those descriptors that are open, with which close-on-exec is
+ * looked at.)
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -113,7 +115,8 @@ static void appending(void)
     equal(write(one, "y", 1) == 1 && holds(fd, "x2121212y"), 1, "they go to the end");
     lseek(one, 0, SEEK_SET);
     equal(writev(one, two, 2) == 2 && holds(fd, "x2121212yef"), 1, "writev, too");
-    equal(fcntl(one, F_SETFL, O_RDWR) == 0 && (fcntl(one, F_GETFL) & O_ACCMODE) == O_WRONLY, 1, "F_SETFL leaves the access mode");
+    equal(fcntl(one, F_SETFL, O_RDWR) == 0 && (fcntl(one, F_GETFL) & O_ACCMODE) == O_WRONLY, 1,
+          "F_SETFL leaves the access mode");
     close(one), close(other), close(fd);
     munmap(fresh, 2 * PAGE);
 }
@@ -148,7 +151,8 @@ static void offsets(void)
     int fd[2];
     pipe(fd);
     at = 1;
-    equal(sendfile(fd[1], from, &at, 2) == 2 && read(fd[0], buffer, 9) == 2 && memcmp(buffer, "12", 2) == 0, 1, "to a pipe");
+    equal(sendfile(fd[1], from, &at, 2) == 2 && read(fd[0], buffer, 9) == 2 && memcmp(buffer, "12", 2) == 0,
+          1, "to a pipe");
     fails(sendfile(into, fd[0], 0, 1), EINVAL, "not from one");
     close(fd[0]), close(fd[1]);
     close(into);
@@ -168,29 +172,37 @@ static void offsets(void)
     equal(offset(from) == 10 && to == 16 && offset(into) == 2, 1, "moves one of each");
     check(holds(into, "12...34..3456789"), "and makes the target longer");
     at = 9;
-    equal(copy_file_range(from, &at, into, 0, 9, 0) == 1 && at == 10 && offset(into) == 3, 1, "the other way about");
+    equal(copy_file_range(from, &at, into, 0, 9, 0) == 1 && at == 10 && offset(into) == 3, 1,
+          "the other way about");
     equal(copy_file_range(from, 0, into, 0, 9, 0), 0, "nothing at the end");
     fails(copy_file_range(from, 0, into, 0, 1, 1), EINVAL, "unknown flags");
     close(from), close(into);
 
     from = with_text("0123456789");
-    equal(preadv(from, (struct iovec[]){{buffer, 2}, {buffer + 2, 2}}, 2, 3) == 4 && memcmp(buffer, "3456", 4) == 0, 1, "preadv");
+    equal(preadv(from, (struct iovec[]){{buffer, 2}, {buffer + 2, 2}}, 2, 3) == 4 &&
+              memcmp(buffer, "3456", 4) == 0,
+          1, "preadv");
     equal(offset(from), 0, "leaves the offset");
-    equal(pwritev(from, (struct iovec[]){{"x", 1}, {"y", 1}}, 2, 8) == 2 && holds(from, "01234567xy"), 1, "pwritev");
+    equal(pwritev(from, (struct iovec[]){{"x", 1}, {"y", 1}}, 2, 8) == 2 && holds(from, "01234567xy"), 1,
+          "pwritev");
     equal(offset(from), 0, "leaves the offset");
-    equal(readv(from, (struct iovec[]){{buffer, 2}, {buffer + 2, 2}}, 2) == 4 && offset(from) == 4, 1, "readv moves it");
-    equal(writev(from, (struct iovec[]){{"--", 2}, {"", 0}, {"+", 1}}, 3) == 3 && offset(from) == 7, 1, "writev, too");
+    equal(readv(from, (struct iovec[]){{buffer, 2}, {buffer + 2, 2}}, 2) == 4 && offset(from) == 4, 1,
+          "readv moves it");
+    equal(writev(from, (struct iovec[]){{"--", 2}, {"", 0}, {"+", 1}}, 3) == 3 && offset(from) == 7, 1,
+          "writev, too");
     check(holds(from, "0123--+7xy"), "to where it was");
     fails(syscall(SYS_readv, from, buffer, -1), EINVAL, "readv of a negative count");
     fails(readv(from, (struct iovec[]){{buffer, 1}, {buffer, -1}}, 2), EINVAL, "of a negative length");
-    equal(lseek(from, 3, SEEK_SET) == 3 && lseek(from, 4, SEEK_CUR) == 7 && lseek(from, -7, SEEK_CUR) == 0, 1, "lseek back and forth");
+    equal(lseek(from, 3, SEEK_SET) == 3 && lseek(from, 4, SEEK_CUR) == 7 && lseek(from, -7, SEEK_CUR) == 0, 1,
+          "lseek back and forth");
     fails(lseek(from, -1, SEEK_CUR), EINVAL, "not below zero");
     fails(lseek(from, -11, SEEK_END), EINVAL, "nor from the end");
     equal(offset(from), 0, "which leaves it where it was");
     equal(lseek(from, 5, SEEK_END) == 15 && read(from, buffer, 5) == 0, 1, "beyond the end there is nothing");
     equal(ftruncate(from, 4) == 0 && offset(from) == 15, 1, "ftruncate leaves the offset");
     equal(write(from, "z", 1) == 1 && lseek(from, 0, SEEK_END) == 16, 1, "writing there leaves a hole");
-    equal(pread(from, buffer, 16, 0) == 16 && memcmp(buffer, "0123\0\0\0\0\0\0\0\0\0\0\0z", 16) == 0, 1, "of zeros");
+    equal(pread(from, buffer, 16, 0) == 16 && memcmp(buffer, "0123\0\0\0\0\0\0\0\0\0\0\0z", 16) == 0, 1,
+          "of zeros");
     close(from);
 }
 
@@ -287,8 +299,10 @@ static void close_on_exec(void)
     int copy = dup(marked);
     equal(fcntl(copy, F_GETFD), 0, "dup gives one without the flag");
     equal(child_of(open_after_exec, copy), 1, "that is open after exec");
-    equal(dup3(plain, copy, O_CLOEXEC) == copy && fcntl(copy, F_GETFD) == FD_CLOEXEC, 1, "dup3 with the flag");
-    equal(dup2(plain, copy) == copy && fcntl(copy, F_GETFD) == 0, 1, "dup2 onto one with the flag takes it away");
+    equal(dup3(plain, copy, O_CLOEXEC) == copy && fcntl(copy, F_GETFD) == FD_CLOEXEC, 1,
+          "dup3 with the flag");
+    equal(dup2(plain, copy) == copy && fcntl(copy, F_GETFD) == 0, 1,
+          "dup2 onto one with the flag takes it away");
     close(copy);
     copy = fcntl(plain, F_DUPFD_CLOEXEC, 30);
     equal(child_of(open_after_exec, copy), 0, "F_DUPFD_CLOEXEC");
@@ -316,10 +330,12 @@ static void pipes(void)
     close(lowest);
     for (int i = 0; i < 5; i++) {
         char c = 0;
-        wrong += pipe(fd) || fd[0] != lowest || fcntl(fd[0], F_GETFD) != 0 || fcntl(fd[0], F_GETFL) != O_RDONLY || fcntl(fd[1], F_GETFL) != O_WRONLY;
+        wrong += pipe(fd) || fd[0] != lowest || fcntl(fd[0], F_GETFD) != 0 ||
+                 fcntl(fd[0], F_GETFL) != O_RDONLY || fcntl(fd[1], F_GETFL) != O_WRONLY;
         wrong += write(fd[1], "x", 1) != 1 || (i % 2 && (read(fd[0], &c, 1) != 1 || c != 'x'));
         close(fd[i % 2]), close(fd[!(i % 2)]);
-        wrong += pipe2(fd, O_CLOEXEC | O_NONBLOCK) || fcntl(fd[0], F_GETFD) != 1 || fcntl(fd[1], F_GETFL) != (O_WRONLY | O_NONBLOCK);
+        wrong += pipe2(fd, O_CLOEXEC | O_NONBLOCK) || fcntl(fd[0], F_GETFD) != 1 ||
+                 fcntl(fd[1], F_GETFL) != (O_WRONLY | O_NONBLOCK);
         wrong += read(fd[0], &c, 1) != -1 || errno != EAGAIN;
         close(fd[0]), close(fd[1]);
     }
@@ -556,9 +572,13 @@ static void flags(void)
     int tmp = open(".", O_TMPFILE | O_RDWR, 0640);
     check(tmp >= 0 && fstat(tmp, &st) == 0 && st.st_nlink == 0 && (st.st_mode & 0777) == 0640, "O_TMPFILE");
     struct stat same = {0};
-    check(write(tmp, "12345", 5) == 5 && syscall(SYS_fstat, tmp, &st) == 0 && st.st_size == 5, "what was written counts at once");
-    check(syscall(SYS_newfstatat, tmp, "", &same, AT_EMPTY_PATH) == 0 && memcmp(&st, &same, sizeof st) == 0, "newfstatat of a descriptor says what fstat does");
-    check(fchmod(tmp, 0604) == 0 && syscall(SYS_fstat, tmp, &same) == 0 && (same.st_mode & 0777) == 0604 && same.st_size == 5, "and what was changed");
+    check(write(tmp, "12345", 5) == 5 && syscall(SYS_fstat, tmp, &st) == 0 && st.st_size == 5,
+          "what was written counts at once");
+    check(syscall(SYS_newfstatat, tmp, "", &same, AT_EMPTY_PATH) == 0 && memcmp(&st, &same, sizeof st) == 0,
+          "newfstatat of a descriptor says what fstat does");
+    check(fchmod(tmp, 0604) == 0 && syscall(SYS_fstat, tmp, &same) == 0 && (same.st_mode & 0777) == 0604 &&
+              same.st_size == 5,
+          "and what was changed");
     fails(syscall(SYS_newfstatat, tmp, "", &same, 0), ENOENT, "without the flag no path is no file");
     fails(syscall(SYS_newfstatat, tmp, 8, &same, AT_EMPTY_PATH), EFAULT, "a path that is nowhere");
     fails(syscall(SYS_fstat, tmp, 8), EFAULT, "attributes go nowhere");
@@ -578,8 +598,10 @@ static void names(void)
     struct stat st;
     char name[40], target[40];
     mode_t before = umask(027);
-    equal(mkdir("d", 0777) == 0 && stat("d", &st) == 0 && (st.st_mode & 0777) == 0750, 1, "mkdir minds the umask");
-    equal(mknod("d/n", S_IFREG | 0666, 0) == 0 && stat("d/n", &st) == 0 && (st.st_mode & 0777) == 0640, 1, "mknod, too");
+    equal(mkdir("d", 0777) == 0 && stat("d", &st) == 0 && (st.st_mode & 0777) == 0750, 1,
+          "mkdir minds the umask");
+    equal(mknod("d/n", S_IFREG | 0666, 0) == 0 && stat("d/n", &st) == 0 && (st.st_mode & 0777) == 0640, 1,
+          "mknod, too");
     umask(before);
     fails(rmdir("d/."), EINVAL, "rmdir of .");
     fails(rmdir("d/.."), ENOTEMPTY, "rmdir of ..");
@@ -604,13 +626,15 @@ static void names(void)
         _exit(chdir("d") == 0 && access("n", F_OK) == 0 && umask(077) == before ? 0 : 1);
     int status;
     wait(&status);
-    equal(status == 0 && access("n", F_OK) == -1 && umask(before) == before, 1, "a child's directory and umask are its own");
+    equal(status == 0 && access("n", F_OK) == -1 && umask(before) == before, 1,
+          "a child's directory and umask are its own");
     unlink("d/n");
     equal(rmdir("d/"), 0, "rmdir with a slash");
 }
 
 static const struct group groups[] = {
-    {"appending", appending}, {"offsets", offsets}, {"ways", ways}, {"close-on-exec", close_on_exec}, {"pipes", pipes}, {"whole", whole}, {"locks", locks}, {"flags", flags},
+    {"appending", appending}, {"offsets", offsets}, {"ways", ways},   {"close-on-exec", close_on_exec},
+    {"pipes", pipes},         {"whole", whole},     {"locks", locks}, {"flags", flags},
     {"names", names},
 };
 

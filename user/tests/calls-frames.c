@@ -1,10 +1,10 @@
-/* Signals that a thread sends itself, or causes, register by register: what the handler finds in its frame and in its registers, and what is there when it
- * has returned. Passes on Linux and must pass here.
+/* Signals that a thread sends itself, or causes, register by register: what the handler finds in its frame
+ * and in its registers, and what is there when it has returned. Passes on Linux and must pass here.
  *
  * Interface: calls-frames [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fenv.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,7 +17,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* rbx, rbp, r8, r9, r10, r12 to r15, xmm7, as `visit` leaves them; the result; the stack pointer before and behind. */
+/* rbx, rbp, r8, r9, r10, r12 to r15, xmm7, as `visit` leaves them; the result; the stack pointer before
+ * and behind. */
 struct after {
     uint64_t kept[10], result, rsp, rsp_after, rdi, rsi, rdx;
 };
@@ -26,23 +27,27 @@ uint32_t control_after;
 
 /* A call with known values in all registers, and control word 0x9fc0 of the vector unit. */
 long visit(long number, long a, long b, long c);
-__asm__(".text\n.globl visit\nvisit:\n"
-        "push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n sub $16, %rsp\n"
-        "movl $0x9fc0, (%rsp)\n ldmxcsr (%rsp)\n"
-        "mov %rdi, %rax\n mov %rsi, %rdi\n mov %rdx, %rsi\n mov %rcx, %rdx\n"
-        "mov $0x1003, %ebx\n mov $0x1005, %ebp\n mov $0x1008, %r8d\n mov $0x1009, %r9d\n mov $0x100a, %r10d\n"
-        "mov $0x100c, %r12d\n mov $0x100d, %r13d\n mov $0x100e, %r14d\n movabs $0xfedcba9876543210, %r15\n"
-        "movq %r15, %xmm7\n mov %rsp, after+88(%rip)\n"
-        ".globl visited\nsyscall\nvisited:\n"
-        "mov %rbx, after(%rip)\n mov %rbp, after+8(%rip)\n mov %r8, after+16(%rip)\n mov %r9, after+24(%rip)\n"
-        "mov %r10, after+32(%rip)\n mov %r12, after+40(%rip)\n mov %r13, after+48(%rip)\n mov %r14, after+56(%rip)\n"
-        "mov %r15, after+64(%rip)\n movq %xmm7, after+72(%rip)\n mov %rax, after+80(%rip)\n mov %rsp, after+96(%rip)\n"
-        "mov %rdi, after+104(%rip)\n mov %rsi, after+112(%rip)\n mov %rdx, after+120(%rip)\n"
-        "stmxcsr control_after(%rip)\n movl $0x1f80, (%rsp)\n ldmxcsr (%rsp)\n"
-        "add $16, %rsp\n pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n ret\n");
+__asm__(
+    ".text\n.globl visit\nvisit:\n"
+    "push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n sub $16, %rsp\n"
+    "movl $0x9fc0, (%rsp)\n ldmxcsr (%rsp)\n"
+    "mov %rdi, %rax\n mov %rsi, %rdi\n mov %rdx, %rsi\n mov %rcx, %rdx\n"
+    "mov $0x1003, %ebx\n mov $0x1005, %ebp\n mov $0x1008, %r8d\n mov $0x1009, %r9d\n mov $0x100a, %r10d\n"
+    "mov $0x100c, %r12d\n mov $0x100d, %r13d\n mov $0x100e, %r14d\n movabs $0xfedcba9876543210, %r15\n"
+    "movq %r15, %xmm7\n mov %rsp, after+88(%rip)\n"
+    ".globl visited\nsyscall\nvisited:\n"
+    "mov %rbx, after(%rip)\n mov %rbp, after+8(%rip)\n mov %r8, after+16(%rip)\n mov %r9, after+24(%rip)\n"
+    "mov %r10, after+32(%rip)\n mov %r12, after+40(%rip)\n mov %r13, after+48(%rip)\n mov %r14, "
+    "after+56(%rip)\n"
+    "mov %r15, after+64(%rip)\n movq %xmm7, after+72(%rip)\n mov %rax, after+80(%rip)\n mov %rsp, "
+    "after+96(%rip)\n"
+    "mov %rdi, after+104(%rip)\n mov %rsi, after+112(%rip)\n mov %rdx, after+120(%rip)\n"
+    "stmxcsr control_after(%rip)\n movl $0x1f80, (%rsp)\n ldmxcsr (%rsp)\n"
+    "add $16, %rsp\n pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n ret\n");
 extern char visited[];
 
-static const uint64_t known[10] = {0x1003, 0x1005, 0x1008, 0x1009, 0x100a, 0x100c, 0x100d, 0x100e, 0xfedcba9876543210, 0xfedcba9876543210};
+static const uint64_t known[10] = {
+    0x1003, 0x1005, 0x1008, 0x1009, 0x100a, 0x100c, 0x100d, 0x100e, 0xfedcba9876543210, 0xfedcba9876543210};
 
 static volatile int calls, wrong;
 static siginfo_t told;
@@ -88,19 +93,22 @@ static void found_right(const char *what, int number, int code)
     char name[128];
     greg_t *r = found.uc_mcontext.gregs;
     snprintf(name, sizeof name, "%s: the frame has the registers", what);
-    check(r[REG_RBX] == 0x1003 && r[REG_RBP] == 0x1005 && r[REG_R8] == 0x1008 && r[REG_R9] == 0x1009 && r[REG_R10] == 0x100a &&
-              r[REG_R12] == 0x100c && r[REG_R13] == 0x100d && r[REG_R14] == 0x100e && (uint64_t)r[REG_R15] == known[8] &&
-              (uint64_t)r[REG_RSP] == after.rsp && r[REG_RIP] == (greg_t)visited && r[REG_RAX] == 0 && r[REG_RCX] == (greg_t)visited &&
+    check(r[REG_RBX] == 0x1003 && r[REG_RBP] == 0x1005 && r[REG_R8] == 0x1008 && r[REG_R9] == 0x1009 &&
+              r[REG_R10] == 0x100a && r[REG_R12] == 0x100c && r[REG_R13] == 0x100d && r[REG_R14] == 0x100e &&
+              (uint64_t)r[REG_R15] == known[8] && (uint64_t)r[REG_RSP] == after.rsp &&
+              r[REG_RIP] == (greg_t)visited && r[REG_RAX] == 0 && r[REG_RCX] == (greg_t)visited &&
               r[REG_R11] == r[REG_EFL] && (r[REG_EFL] & 0x200),
           name);
     snprintf(name, sizeof name, "%s: selectors, causes", what);
-    check((r[REG_CSGSFS] & 0xffff) == 0x33 && (uint64_t)r[REG_CSGSFS] >> 48 == 0x2b && r[REG_ERR] == 0 && r[REG_TRAPNO] == 0, name);
-    snprintf(name, sizeof name, "%s: information", what);
-    check(told.si_signo == number && told.si_errno == 0 && told.si_code == code && told.si_pid == getpid() && told.si_uid == getuid(), name);
-    snprintf(name, sizeof name, "%s: stack and mask", what);
-    check(found.uc_stack.ss_size == 0 && !sigismember(&found.uc_sigmask, number) &&
-              found.uc_link == 0,
+    check((r[REG_CSGSFS] & 0xffff) == 0x33 && (uint64_t)r[REG_CSGSFS] >> 48 == 0x2b && r[REG_ERR] == 0 &&
+              r[REG_TRAPNO] == 0,
           name);
+    snprintf(name, sizeof name, "%s: information", what);
+    check(told.si_signo == number && told.si_errno == 0 && told.si_code == code && told.si_pid == getpid() &&
+              told.si_uid == getuid(),
+          name);
+    snprintf(name, sizeof name, "%s: stack and mask", what);
+    check(found.uc_stack.ss_size == 0 && !sigismember(&found.uc_sigmask, number) && found.uc_link == 0, name);
     snprintf(name, sizeof name, "%s: the handler begins with fresh vector registers", what);
     check(control_inside == 0x1f80 && vector_inside == 0, name);
 }
@@ -123,7 +131,8 @@ static void plain(void)
         equal(visit(SYS_kill, getpid(), SIGUSR1, 0x100), 0, "kill of oneself");
         equal(calls == 1 && !wrong, 1, "the handler runs once");
         restored("kill");
-        equal(after.rdi == (uint64_t)getpid() && after.rsi == SIGUSR1 && after.rdx == 0x100, 1, "arguments too");
+        equal(after.rdi == (uint64_t)getpid() && after.rsi == SIGUSR1 && after.rdx == 0x100, 1,
+              "arguments too");
         found_right("kill", SIGUSR1, SI_USER);
         equal(visit(SYS_tgkill, getpid(), getpid(), SIGUSR1), 0, "tgkill of oneself");
         restored("tgkill");
@@ -137,7 +146,11 @@ static void plain(void)
 }
 
 static void (*asked)(void);
-static void asking(ucontext_t *u) { (void)u; asked(); }
+static void asking(ucontext_t *u)
+{
+    (void)u;
+    asked();
+}
 static int was_blocked;
 static void look_at_mask(void) { was_blocked = blocks(SIGUSR1) + 2 * blocks(SIGUSR2); }
 
@@ -233,7 +246,9 @@ static void at_any_place(void)
         __asm__ volatile("mov %0, %%rcx\n mov %0, %%r11\n mov %0, %%r8\n mov $100, %%r9d\n"
                          "1: dec %%r9d\n jnz 1b\n"
                          "xor %%rcx, %%r8\n xor %%rcx, %%r11\n or %%r11, %%r8\n mov %%rcx, %0\n mov %%r8, %1"
-                         : "+r"(a), "=r"(b) : : "rcx", "r11", "r8", "r9", "cc");
+                         : "+r"(a), "=r"(b)
+                         :
+                         : "rcx", "r11", "r8", "r9", "cc");
         bad += a != rounds * 3 + 1 || b != 0;
         rounds++;
     }
@@ -248,7 +263,10 @@ void on_stack(void *top, void (*function)(void));
 __asm__(".text\n.globl on_stack\non_stack:\n"
         "push %rbp\n mov %rsp, %rbp\n mov %rdi, %rsp\n call *%rsi\n mov %rbp, %rsp\n pop %rbp\n ret\n");
 
-static void send_here(void) { equal(visit(SYS_kill, getpid(), SIGUSR1, 0x100), 0, "kill where the stack has no page yet"); }
+static void send_here(void)
+{
+    equal(visit(SYS_kill, getpid(), SIGUSR1, 0x100), 0, "kill where the stack has no page yet");
+}
 
 /* A frame reaches into pages of the stack that nobody has touched. */
 static void fresh_stack(void)
@@ -269,21 +287,25 @@ static void fresh_stack(void)
 
 /* A store of eax at an address, with known values in the other registers. */
 void touch(void *at);
-__asm__(".text\n.globl touch\ntouch:\n"
-        "push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n sub $16, %rsp\n"
-        "movl $0x9fc0, (%rsp)\n ldmxcsr (%rsp)\n"
-        "mov $0x1003, %ebx\n mov $0x1005, %ebp\n mov $0x1008, %r8d\n mov $0x1009, %r9d\n mov $0x100a, %r10d\n"
-        "mov $0x100b, %r11d\n mov $0x1001, %ecx\n mov $0x1002, %edx\n mov $0x1006, %esi\n mov $0x1000, %eax\n"
-        "mov $0x100c, %r12d\n mov $0x100d, %r13d\n mov $0x100e, %r14d\n movabs $0xfedcba9876543210, %r15\n"
-        "movq %r15, %xmm7\n mov %rsp, after+88(%rip)\n std\n stc\n"
-        ".globl touching\ntouching: movb %al, (%rdi)\n.globl touched\ntouched:\n"
-        "pushf\n cld\n pop flags_after(%rip)\n"
-        "mov %rbx, after(%rip)\n mov %rbp, after+8(%rip)\n mov %r8, after+16(%rip)\n mov %r9, after+24(%rip)\n"
-        "mov %r10, after+32(%rip)\n mov %r12, after+40(%rip)\n mov %r13, after+48(%rip)\n mov %r14, after+56(%rip)\n"
-        "mov %r15, after+64(%rip)\n movq %xmm7, after+72(%rip)\n mov %rax, after+80(%rip)\n mov %rsp, after+96(%rip)\n"
-        "mov %rdi, after+104(%rip)\n mov %rsi, after+112(%rip)\n mov %rdx, after+120(%rip)\n mov %r11, r11_after(%rip)\n"
-        "stmxcsr control_after(%rip)\n movl $0x1f80, (%rsp)\n ldmxcsr (%rsp)\n"
-        "add $16, %rsp\n pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n ret\n");
+__asm__(
+    ".text\n.globl touch\ntouch:\n"
+    "push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n sub $16, %rsp\n"
+    "movl $0x9fc0, (%rsp)\n ldmxcsr (%rsp)\n"
+    "mov $0x1003, %ebx\n mov $0x1005, %ebp\n mov $0x1008, %r8d\n mov $0x1009, %r9d\n mov $0x100a, %r10d\n"
+    "mov $0x100b, %r11d\n mov $0x1001, %ecx\n mov $0x1002, %edx\n mov $0x1006, %esi\n mov $0x1000, %eax\n"
+    "mov $0x100c, %r12d\n mov $0x100d, %r13d\n mov $0x100e, %r14d\n movabs $0xfedcba9876543210, %r15\n"
+    "movq %r15, %xmm7\n mov %rsp, after+88(%rip)\n std\n stc\n"
+    ".globl touching\ntouching: movb %al, (%rdi)\n.globl touched\ntouched:\n"
+    "pushf\n cld\n pop flags_after(%rip)\n"
+    "mov %rbx, after(%rip)\n mov %rbp, after+8(%rip)\n mov %r8, after+16(%rip)\n mov %r9, after+24(%rip)\n"
+    "mov %r10, after+32(%rip)\n mov %r12, after+40(%rip)\n mov %r13, after+48(%rip)\n mov %r14, "
+    "after+56(%rip)\n"
+    "mov %r15, after+64(%rip)\n movq %xmm7, after+72(%rip)\n mov %rax, after+80(%rip)\n mov %rsp, "
+    "after+96(%rip)\n"
+    "mov %rdi, after+104(%rip)\n mov %rsi, after+112(%rip)\n mov %rdx, after+120(%rip)\n mov %r11, "
+    "r11_after(%rip)\n"
+    "stmxcsr control_after(%rip)\n movl $0x1f80, (%rsp)\n ldmxcsr (%rsp)\n"
+    "add $16, %rsp\n pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n ret\n");
 extern char touching[], touched[];
 uint64_t flags_after, r11_after;
 static char *page;
@@ -299,21 +321,24 @@ static void struck(const char *what, void *at, int code, int error)
     check(calls == 1 && !wrong && r11_after == 0x100b && after.result == 0x1000, name);
     restored(what);
     snprintf(name, sizeof name, "%s: the frame has the registers", what);
-    check(r[REG_RBX] == 0x1003 && r[REG_RBP] == 0x1005 && r[REG_R8] == 0x1008 && r[REG_R9] == 0x1009 && r[REG_R10] == 0x100a &&
-              r[REG_R11] == 0x100b && r[REG_R12] == 0x100c && r[REG_R13] == 0x100d && r[REG_R14] == 0x100e && (uint64_t)r[REG_R15] == known[8] &&
-              r[REG_RAX] == 0x1000 && r[REG_RCX] == 0x1001 && r[REG_RDX] == 0x1002 && r[REG_RSI] == 0x1006 && (void *)r[REG_RDI] == at &&
-              (uint64_t)r[REG_RSP] == after.rsp && r[REG_RIP] == (greg_t)touching,
+    check(r[REG_RBX] == 0x1003 && r[REG_RBP] == 0x1005 && r[REG_R8] == 0x1008 && r[REG_R9] == 0x1009 &&
+              r[REG_R10] == 0x100a && r[REG_R11] == 0x100b && r[REG_R12] == 0x100c && r[REG_R13] == 0x100d &&
+              r[REG_R14] == 0x100e && (uint64_t)r[REG_R15] == known[8] && r[REG_RAX] == 0x1000 &&
+              r[REG_RCX] == 0x1001 && r[REG_RDX] == 0x1002 && r[REG_RSI] == 0x1006 &&
+              (void *)r[REG_RDI] == at && (uint64_t)r[REG_RSP] == after.rsp && r[REG_RIP] == (greg_t)touching,
           name);
     snprintf(name, sizeof name, "%s: flags, which the handler begins without", what);
     check((r[REG_EFL] & 0x601) == 0x601 && (flags_after & 0x601) == 0x601, name);
     snprintf(name, sizeof name, "%s: cause", what);
-    check(r[REG_TRAPNO] == 14 && r[REG_ERR] == error && (void *)r[REG_CR2] == at && (r[REG_CSGSFS] & 0xffff) == 0x33 &&
-              (uint64_t)r[REG_CSGSFS] >> 48 == 0x2b,
+    check(r[REG_TRAPNO] == 14 && r[REG_ERR] == error && (void *)r[REG_CR2] == at &&
+              (r[REG_CSGSFS] & 0xffff) == 0x33 && (uint64_t)r[REG_CSGSFS] >> 48 == 0x2b,
           name);
     snprintf(name, sizeof name, "%s: information", what);
     check(told.si_signo == SIGSEGV && told.si_errno == 0 && told.si_code == code && told.si_addr == at, name);
     snprintf(name, sizeof name, "%s: mask and vector registers", what);
-    check(!sigismember(&found.uc_sigmask, SIGSEGV) && !blocks(SIGSEGV) && control_inside == 0x1f80 && vector_inside == 0, name);
+    check(!sigismember(&found.uc_sigmask, SIGSEGV) && !blocks(SIGSEGV) && control_inside == 0x1f80 &&
+              vector_inside == 0,
+          name);
 }
 
 static void strike(const char *what, void *at, int code, int error)
@@ -403,7 +428,8 @@ static void faults(void)
     sigaltstack(&other, 0);
     have(SIGSEGV, SA_ONSTACK);
     strike("on another stack", page, SEGV_ACCERR, 7);
-    equal(found.uc_stack.ss_sp == space && found.uc_stack.ss_size == sizeof space, 1, "which the frame names");
+    equal(found.uc_stack.ss_sp == space && found.uc_stack.ss_size == sizeof space, 1,
+          "which the frame names");
     have(SIGSEGV, 0);
     strike("not on it", page, SEGV_ACCERR, 7);
     sigaltstack(&none, 0);
@@ -437,7 +463,10 @@ static void *touch_often(void *count)
 {
     for (int i = 0; i < 2000; i++) {
         char *at = page + (i & 63);
-        __asm__ volatile("lea 1f(%%rip), %%r8\n movb $1, (%1)\n 1: incl (%0)" : : "r"(count), "r"(at) : "r8", "memory", "cc");
+        __asm__ volatile("lea 1f(%%rip), %%r8\n movb $1, (%1)\n 1: incl (%0)"
+                         :
+                         : "r"(count), "r"(at)
+                         : "r8", "memory", "cc");
     }
     return 0;
 }
@@ -463,7 +492,8 @@ static void faults_of_threads(void)
     for (int i = 0; i < 2; i++)
         pthread_join(other[i], 0);
     setitimer(ITIMER_REAL, &never, 0);
-    equal(count[0] == 2000 && count[1] == 2000 && count[2] == 2000, 1, "each fault of each thread has been handled");
+    equal(count[0] == 2000 && count[1] == 2000 && count[2] == 2000, 1,
+          "each fault of each thread has been handled");
     signal(SIGALRM, SIG_DFL);
 }
 
@@ -477,9 +507,15 @@ static void exceptions(void)
     for (int round = 0; round < 2; round++) {
         calls = 0;
         __asm__ volatile("ud2");
-        equal(calls == 1 && told.si_signo == SIGILL && told.si_code == ILL_ILLOPN && found.uc_mcontext.gregs[REG_TRAPNO] == 6, 1, "no instruction");
-        __asm__ volatile("xor %%ecx, %%ecx\n mov $1, %%eax\n cdq\n div %%ecx" : : : "eax", "ecx", "edx", "cc");
-        equal(calls == 2 && told.si_signo == SIGFPE && told.si_code == FPE_INTDIV && found.uc_mcontext.gregs[REG_TRAPNO] == 0 &&
+        equal(calls == 1 && told.si_signo == SIGILL && told.si_code == ILL_ILLOPN &&
+                  found.uc_mcontext.gregs[REG_TRAPNO] == 6,
+              1, "no instruction");
+        __asm__ volatile("xor %%ecx, %%ecx\n mov $1, %%eax\n cdq\n div %%ecx"
+                         :
+                         :
+                         : "eax", "ecx", "edx", "cc");
+        equal(calls == 2 && told.si_signo == SIGFPE && told.si_code == FPE_INTDIV &&
+                  found.uc_mcontext.gregs[REG_TRAPNO] == 0 &&
                   told.si_addr == (void *)found.uc_mcontext.gregs[REG_RIP],
               1, "a division by zero");
     }
@@ -489,8 +525,16 @@ static void exceptions(void)
 }
 
 static const struct group groups[] = {
-    {"faults", faults}, {"fault-fresh", faults_on_fresh_stack}, {"fault-threads", faults_of_threads}, {"exceptions", exceptions},
-    {"plain", plain}, {"fresh", fresh_stack}, {"masks", masks}, {"changes", changes}, {"nested", nested}, {"places", at_any_place},
+    {"faults", faults},
+    {"fault-fresh", faults_on_fresh_stack},
+    {"fault-threads", faults_of_threads},
+    {"exceptions", exceptions},
+    {"plain", plain},
+    {"fresh", fresh_stack},
+    {"masks", masks},
+    {"changes", changes},
+    {"nested", nested},
+    {"places", at_any_place},
 };
 
 int main(int argc, char **argv)

@@ -1,7 +1,9 @@
-/* Checks what an ordinary user may do to files and processes of others, and what not; passes on Linux and must pass here.
+/* Checks what an ordinary user may do to files and processes of others, and what not; passes on Linux and
+ * must pass here.
  *
- * Interface: calls-rights [GROUP...], started as root, runs all groups or those named; TAP on standard output. The effective user's
- * rights count, so the program takes the part of users 1000 and 2000 by changing that.
+ * Interface: calls-rights [GROUP...], started as root, runs all groups or those named; TAP on standard
+ * output. The effective user's rights count, so the program takes the part of users 1000 and 2000 by changing
+ * that.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -100,7 +102,8 @@ static void closed(void)
     fails(mkdir("closed/f", 0777), EEXIST, "mkdir of what is there");
     become(0);
     equal(size_of("closed/f"), 4, "all is as it was");
-    check(access("closed/new", F_OK) && access("closed/g", F_OK) && !access("closed/sub", F_OK), "nothing new, nothing gone");
+    check(access("closed/new", F_OK) && access("closed/g", F_OK) && !access("closed/sub", F_OK),
+          "nothing new, nothing gone");
     become(ONE);
     equal(rename("own/mine", "own/moved"), 0, "in a directory of one's own: rename");
     equal(mkdir("own/d", 0700) || rmdir("own/d"), 0, "mkdir and rmdir");
@@ -187,7 +190,8 @@ static void searched(void)
     become_in(TWO + 1, ONE);
     equal(opens("hidden/f", O_RDONLY), 0, "of one who is in the group besides");
     become(0);
-    unlink("hidden/d/f"), unlink("hidden/link"), unlink("hidden/f"), rmdir("hidden/d"), rmdir("hidden"), unlink("into");
+    unlink("hidden/d/f"), unlink("hidden/link"), unlink("hidden/f"), rmdir("hidden/d"), rmdir("hidden"),
+        unlink("into");
     unlink("plain");
 }
 
@@ -289,11 +293,13 @@ static void classes(void)
     become(0);
     chmod("c", 0440);
     become(ONE);
-    equal(opens("c", O_RDONLY) == 0 && opens("c", O_RDWR) == EACCES && opens("c", O_WRONLY) == EACCES, 1, "reading alone");
+    equal(opens("c", O_RDONLY) == 0 && opens("c", O_RDWR) == EACCES && opens("c", O_WRONLY) == EACCES, 1,
+          "reading alone");
     become(0);
     chmod("c", 0220);
     become(ONE);
-    equal(opens("c", O_WRONLY) == 0 && opens("c", O_RDWR) == EACCES && opens("c", O_RDONLY) == EACCES, 1, "writing alone");
+    equal(opens("c", O_WRONLY) == 0 && opens("c", O_RDWR) == EACCES && opens("c", O_RDONLY) == EACCES, 1,
+          "writing alone");
     become(0);
     equal(opens("c", O_RDWR), 0, "root may all");
     fails(execl("c", "c", (char *)0), EACCES, "but execute what nobody may");
@@ -332,7 +338,8 @@ static void real(void)
     equal(opens("r", O_RDWR), 0, "with effective user 0 one may open");
     fails(access("r", R_OK), EACCES, "access answers for the real user");
     fails(faccessat(AT_FDCWD, "r", W_OK, 0), EACCES, "faccessat, too");
-    equal(syscall(FACCESSAT2, AT_FDCWD, "r", R_OK, AT_EACCESS), 0, "faccessat2 with AT_EACCESS for the effective one");
+    equal(syscall(FACCESSAT2, AT_FDCWD, "r", R_OK, AT_EACCESS), 0,
+          "faccessat2 with AT_EACCESS for the effective one");
     equal(access("r", F_OK), 0, "that it is there he may know");
     equal(access("x", X_OK), 0, "what others may execute");
     if (setresuid(0, ONE, 0))
@@ -477,7 +484,8 @@ static void privileges(void)
     syscall(SYS_setfsuid, TWO);
     equal(syscall(SYS_setfsuid, -1), before, "setfsuid to what one is not does nothing");
     make_directory("/tmp/mine-to-fill", ONE, ONE, 0700);
-    fails(mknod("/tmp/mine-to-fill/null", S_IFCHR | 0666, 0x103), EPERM, "mknod of a device in one's own directory");
+    fails(mknod("/tmp/mine-to-fill/null", S_IFCHR | 0666, 0x103), EPERM,
+          "mknod of a device in one's own directory");
     equal(mknod("/tmp/mine-to-fill/fifo", S_IFIFO | 0666, 0), 0, "of a FIFO one may");
     unlink("/tmp/mine-to-fill/fifo"), rmdir("/tmp/mine-to-fill");
     equal(setresuid(-1, 0, -1), 0, "the saved user one may become again");
@@ -491,8 +499,9 @@ static void privileges(void)
 }
 
 static const struct group groups[] = {
-    {"closed", closed}, {"searched", searched}, {"owned", owned}, {"written", written}, {"classes", classes},
-    {"sticky", sticky}, {"real", real}, {"often", often_opened}, {"privileges", privileges},
+    {"closed", closed},   {"searched", searched},  {"owned", owned},
+    {"written", written}, {"classes", classes},    {"sticky", sticky},
+    {"real", real},       {"often", often_opened}, {"privileges", privileges},
 };
 
 int main(int argc, char **argv)

@@ -1,10 +1,10 @@
-/* Checks futexes, epoll and moved memory more closely than `calls`: who is woken, how many, and who no longer; passes on Linux and must pass
- * here.
+/* Checks futexes, epoll and moved memory more closely than `calls`: who is woken, how many, and who no
+ * longer; passes on Linux and must pass here.
  *
  * Interface: calls-waits [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -47,7 +47,8 @@ static void *sleep_on(void *argument)
     struct sleeper *s = argument;
     s->id = syscall(SYS_gettid);
     do
-        s->result = syscall(SYS_futex, s->word, FUTEX_WAIT_BITSET | s->private, 0, s->limit, 0, s->bits) ? errno : 0;
+        s->result =
+            syscall(SYS_futex, s->word, FUTEX_WAIT_BITSET | s->private, 0, s->limit, 0, s->bits) ? errno : 0;
     while (s->result == EINTR);
     s->woken = 1;
     return 0;
@@ -56,7 +57,8 @@ static void *sleep_on(void *argument)
 static struct sleeper sleepers[SLEEPERS];
 
 /* Returns when all sleep. */
-static void put_to_sleep(int first, int count, uint32_t *word, uint32_t bits, int private, struct timespec *limit)
+static void put_to_sleep(int first, int count, uint32_t *word, uint32_t bits, int private,
+                         struct timespec *limit)
 {
     for (int i = first; i < first + count; i++) {
         sleepers[i] = (struct sleeper){.word = word, .bits = bits, .private = private, .limit = limit};
@@ -101,10 +103,13 @@ static void futex_of(int private, const char *kind)
     uint32_t *word = &words[0];
 #define NAMED(text) (snprintf(name, sizeof name, "%s: %s", kind, text), name)
     fails(futex(word, FUTEX_WAIT | private, 1, 0, 0, 0), EAGAIN, NAMED("a word that is not as expected"));
-    fails(futex((uint32_t *)((char *)word + 1), FUTEX_WAIT | private, 0, 0, 0, 0), EINVAL, NAMED("a crooked address"));
+    fails(futex((uint32_t *)((char *)word + 1), FUTEX_WAIT | private, 0, 0, 0, 0), EINVAL,
+          NAMED("a crooked address"));
     fails(futex((uint32_t *)8, FUTEX_WAIT | private, 0, 0, 0, 0), EFAULT, NAMED("a wrong one"));
-    fails(futex(word, FUTEX_WAIT | private, 0, (long)&(struct timespec){0, 2000000}, 0, 0), ETIMEDOUT, NAMED("a time that runs out"));
-    fails(futex(word, FUTEX_WAIT | private, 0, (long)&(struct timespec){0, 2000000000}, 0, 0), EINVAL, NAMED("a wrong time"));
+    fails(futex(word, FUTEX_WAIT | private, 0, (long)&(struct timespec){0, 2000000}, 0, 0), ETIMEDOUT,
+          NAMED("a time that runs out"));
+    fails(futex(word, FUTEX_WAIT | private, 0, (long)&(struct timespec){0, 2000000000}, 0, 0), EINVAL,
+          NAMED("a wrong time"));
     fails(futex(word, FUTEX_WAIT_BITSET | private, 0, 0, 0, 0), EINVAL, NAMED("no bits"));
     equal(futex(word, FUTEX_WAKE | private, 1, 0, 0, 0), 0, NAMED("wake of nobody"));
 
@@ -128,16 +133,19 @@ static void futex_of(int private, const char *kind)
     for (int far = 1; far < 64; far += 9) {
         uint32_t *target = word + far * 8;
         put_to_sleep(0, SLEEPERS, word, ~0u, private, 0);
-        fails(futex(word, FUTEX_CMP_REQUEUE | private, 1, 9, target, 77), EAGAIN, NAMED("requeue of a word that is not as expected"));
+        fails(futex(word, FUTEX_CMP_REQUEUE | private, 1, 9, target, 77), EAGAIN,
+              NAMED("requeue of a word that is not as expected"));
         equal(futex(word, FUTEX_CMP_REQUEUE | private, 1, 2, target, 0), 3, NAMED("requeue of one and two"));
         equal(woken(0, SLEEPERS, 1), 1, NAMED("wakes one"));
-        equal(futex(target, FUTEX_WAKE | private, 1, 0, 0, 0), 1, NAMED("one of those that were moved is woken there"));
+        equal(futex(target, FUTEX_WAKE | private, 1, 0, 0, 0), 1,
+              NAMED("one of those that were moved is woken there"));
         equal(futex(target, FUTEX_WAKE | private, 9, 0, 0, 0), 1, NAMED("and the other, and no more"));
         equal(woken(0, SLEEPERS, 3), 3, NAMED("three are awake"));
         equal(futex(word, FUTEX_WAKE | private, 9, 0, 0, 0), 2, NAMED("the rest has stayed"));
         join(0, SLEEPERS);
     }
-    fails(futex(word, FUTEX_CMP_REQUEUE | private, -1, 1, word + 8, 0), EINVAL, NAMED("requeue of a negative count"));
+    fails(futex(word, FUTEX_CMP_REQUEUE | private, -1, 1, word + 8, 0), EINVAL,
+          NAMED("requeue of a negative count"));
 
     /* One that was moved and then gives up must be gone from where it was moved to. */
     struct timespec soon;
@@ -145,7 +153,8 @@ static void futex_of(int private, const char *kind)
     soon.tv_sec += 1;
     put_to_sleep(0, 1, word, ~0u, private, &soon);
     for (int far = 1; far < 64; far += 9)
-        equal(futex(word + (far == 1 ? 0 : (far - 9) * 8), FUTEX_REQUEUE | private, 0, 1, word + far * 8, 0), 1, NAMED("moved on"));
+        equal(futex(word + (far == 1 ? 0 : (far - 9) * 8), FUTEX_REQUEUE | private, 0, 1, word + far * 8, 0),
+              1, NAMED("moved on"));
     join(0, 1);
     equal(sleepers[0].result, ETIMEDOUT, NAMED("one that was moved gives up in time"));
     int left = 0;
@@ -158,18 +167,23 @@ static void futex_of(int private, const char *kind)
     put_to_sleep(0, 2, word, ~0u, private, 0);
     put_to_sleep(2, 2, second, ~0u, private, 0);
     uint32_t add = FUTEX_OP(FUTEX_OP_ADD, 3, FUTEX_OP_CMP_GT, 2);
-    equal(futex(word, FUTEX_WAKE_OP | private, 1, 1, second, add), 1, NAMED("wake-op whose comparison fails wakes one"));
+    equal(futex(word, FUTEX_WAKE_OP | private, 1, 1, second, add), 1,
+          NAMED("wake-op whose comparison fails wakes one"));
     equal(*second, 3, NAMED("and adds"));
-    equal(futex(word, FUTEX_WAKE_OP | private, 1, 1, second, add), 2, NAMED("whose comparison holds wakes one of each"));
+    equal(futex(word, FUTEX_WAKE_OP | private, 1, 1, second, add), 2,
+          NAMED("whose comparison holds wakes one of each"));
     equal(*second, 6, NAMED("and adds"));
     equal(futex(second, FUTEX_WAKE | private, 9, 0, 0, 0), 1, NAMED("one is left of the second"));
     join(0, 4);
-    equal(futex(word, FUTEX_WAKE_OP | private, 1, 1, second, FUTEX_OP(FUTEX_OP_ANDN, 2, FUTEX_OP_CMP_EQ, 0)), 0, NAMED("and-not"));
+    equal(futex(word, FUTEX_WAKE_OP | private, 1, 1, second, FUTEX_OP(FUTEX_OP_ANDN, 2, FUTEX_OP_CMP_EQ, 0)),
+          0, NAMED("and-not"));
     equal(*second, 4, NAMED("takes the bit away"));
     *second = 0;
-    fails(futex(word, FUTEX_WAKE_OP | private, 1, 1, (uint32_t *)8, add), EFAULT, NAMED("wake-op of a wrong address"));
+    fails(futex(word, FUTEX_WAKE_OP | private, 1, 1, (uint32_t *)8, add), EFAULT,
+          NAMED("wake-op of a wrong address"));
     uint32_t *fixed = mmap(0, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    fails(futex(word, FUTEX_WAKE_OP | private, 1, 1, fixed, add), EFAULT, NAMED("of one that cannot be written"));
+    fails(futex(word, FUTEX_WAKE_OP | private, 1, 1, fixed, add), EFAULT,
+          NAMED("of one that cannot be written"));
     munmap(fixed, PAGE);
 #undef NAMED
 }
@@ -181,7 +195,8 @@ static void futexes(void)
     /* A shared word is one and the same in two processes, wherever it is mapped; a private one is not. */
     int fd = memfd_create("futex", 0);
     ftruncate(fd, PAGE);
-    uint32_t *here = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), *there = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    uint32_t *here = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0),
+             *there = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
@@ -199,7 +214,8 @@ static void futexes(void)
     }
     int status;
     waitpid(child, &status, 0);
-    equal(count == 1 && status == 0, 1, "a word in shared memory is the same in two processes at two addresses");
+    equal(count == 1 && status == 0, 1,
+          "a word in shared memory is the same in two processes at two addresses");
     equal(others, 0, "and not when it is called private");
     munmap(here, PAGE), munmap(there, PAGE), close(fd);
 }
@@ -231,7 +247,8 @@ static void epolls(void)
     close(fd);
     equal(ready(set, got, 4), 0, "nothing is ready");
     write(a[1], "x", 1);
-    equal(ready(set, got, 4) == 1 && got[0].events == EPOLLIN && got[0].data.u64 == 0x123456789abcdef, 1, "one is, with its word");
+    equal(ready(set, got, 4) == 1 && got[0].events == EPOLLIN && got[0].data.u64 == 0x123456789abcdef, 1,
+          "one is, with its word");
     equal(ready(set, got, 4), 1, "and still is, until it is read");
     read(a[0], &c, 1);
     equal(ready(set, got, 4), 0, "then no more");
@@ -254,10 +271,12 @@ static void epolls(void)
     equal(epoll_ctl(set, EPOLL_CTL_DEL, b[1], 0) || epoll_ctl(set, EPOLL_CTL_DEL, b[0], 0), 0, "DEL of two");
     equal(ready(set, got, 4), 1, "one is left");
     event = (struct epoll_event){.events = EPOLLOUT, .data.u64 = 5};
-    equal(epoll_ctl(set, EPOLL_CTL_MOD, a[0], &event) == 0 && ready(set, got, 4) == 0, 1, "MOD to what it never is");
+    equal(epoll_ctl(set, EPOLL_CTL_MOD, a[0], &event) == 0 && ready(set, got, 4) == 0, 1,
+          "MOD to what it never is");
     event = (struct epoll_event){.events = EPOLLIN | EPOLLONESHOT, .data.u64 = 6};
     epoll_ctl(set, EPOLL_CTL_MOD, a[0], &event);
-    equal(ready(set, got, 4) == 1 && got[0].data.u64 == 6 && got[0].events == EPOLLIN, 1, "EPOLLONESHOT tells");
+    equal(ready(set, got, 4) == 1 && got[0].data.u64 == 6 && got[0].events == EPOLLIN, 1,
+          "EPOLLONESHOT tells");
     equal(ready(set, got, 4), 0, "once");
     write(a[1], "y", 1);
     equal(ready(set, got, 4), 0, "even if more comes");
@@ -305,7 +324,8 @@ static void epolls(void)
         write(b[1], "z", 1);
         _exit(0);
     }
-    equal(epoll_wait(set, got, 4, 10000) == 1 && got[0].data.u64 == 7, 1, "what comes while it waits wakes it");
+    equal(epoll_wait(set, got, 4, 10000) == 1 && got[0].data.u64 == 7, 1,
+          "what comes while it waits wakes it");
     waitpid(child, 0, 0);
     close(set), close(b[0]), close(b[1]);
 }
@@ -349,7 +369,8 @@ static void polls(void)
     char c;
     pipe(a);
     struct pollfd p[3] = {{a[0], POLLIN, 99}, {-1, POLLIN, 99}, {a[1], POLLOUT, 99}};
-    equal(poll(p, 3, 0) == 1 && p[0].revents == 0 && p[1].revents == 0 && p[2].revents == POLLOUT, 1, "poll tells of each and clears the rest");
+    equal(poll(p, 3, 0) == 1 && p[0].revents == 0 && p[1].revents == 0 && p[2].revents == POLLOUT, 1,
+          "poll tells of each and clears the rest");
     write(a[1], "x", 1);
     equal(poll(p, 3, -1) == 2 && p[0].revents == POLLIN, 1, "of two");
     p[0].events = 0;
@@ -435,22 +456,27 @@ static void *watch(void *own)
 static void moves(void)
 {
     struct sigaction action = {.sa_handler = on_fault}, old;
-    unsigned char *area = mmap(0, 16 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *far = area + 8 * PAGE;
+    unsigned char *area = mmap(0, 16 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+                  *far = area + 8 * PAGE;
     sigaction(SIGSEGV, &action, &old);
     mmap(area, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     area[0] = 1, area[PAGE] = 2;
-    equal(mremap(area, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, far) == far, 1, "mremap to a place that is named");
+    equal(mremap(area, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, far) == far, 1,
+          "mremap to a place that is named");
     equal(peek(area) == -1 && peek(area + PAGE) == -1, 1, "nothing is left where it was");
     equal(peek(far) == 1 && peek(far + PAGE) == 2, 1, "all is where it has been moved to");
-    equal(mremap(far, 2 * PAGE, PAGE, 0) == far && peek(far) == 1 && peek(far + PAGE) == -1, 1, "made smaller, the end is gone");
-    fails(mremap(far, PAGE, 2 * PAGE, MREMAP_FIXED, area) == MAP_FAILED ? -1 : 0, EINVAL, "MREMAP_FIXED without MREMAP_MAYMOVE");
+    equal(mremap(far, 2 * PAGE, PAGE, 0) == far && peek(far) == 1 && peek(far + PAGE) == -1, 1,
+          "made smaller, the end is gone");
+    fails(mremap(far, PAGE, 2 * PAGE, MREMAP_FIXED, area) == MAP_FAILED ? -1 : 0, EINVAL,
+          "MREMAP_FIXED without MREMAP_MAYMOVE");
     fails(mremap(far + 1, PAGE, PAGE, 0) == MAP_FAILED ? -1 : 0, EINVAL, "a crooked address");
     fails(mremap(far, PAGE, 0, 0) == MAP_FAILED ? -1 : 0, EINVAL, "to nothing");
     munmap(area, 16 * PAGE);
     fails(mremap(area, PAGE, 2 * PAGE, MREMAP_MAYMOVE) == MAP_FAILED ? -1 : 0, EFAULT, "of nothing");
     area = mmap(0, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     mprotect(area + PAGE, PAGE, PROT_READ);
-    fails(mremap(area, 3 * PAGE, 4 * PAGE, MREMAP_MAYMOVE) == MAP_FAILED ? -1 : 0, EFAULT, "of more than one mapping");
+    fails(mremap(area, 3 * PAGE, 4 * PAGE, MREMAP_MAYMOVE) == MAP_FAILED ? -1 : 0, EFAULT,
+          "of more than one mapping");
     munmap(area, 3 * PAGE);
     int fd = memfd_create("opened for reading", 0);
     char name[40];
@@ -460,7 +486,8 @@ static void moves(void)
     unsigned char *file = mmap(0, PAGE, PROT_READ, MAP_SHARED, reading, 0);
     equal(peek(file), 0, "a file that was opened for reading, mapped");
     fails(mprotect(file, PAGE, PROT_READ | PROT_WRITE), EACCES, "is not made writable");
-    fails(mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, reading, 0) == MAP_FAILED ? -1 : 0, EACCES, "nor mapped so");
+    fails(mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, reading, 0) == MAP_FAILED ? -1 : 0, EACCES,
+          "nor mapped so");
     munmap(file, PAGE), close(reading), close(fd);
     unsigned char *top = sbrk(0);
     sbrk(3 * PAGE);
@@ -531,7 +558,8 @@ static void moves(void)
         if (round % 3 == 0)
             good &= mremap(far, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, area) == area && area[0] == 5;
         else if (round % 3 == 1) {
-            good &= mmap(area, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == area;
+            good &= mmap(area, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+                         0) == area;
             area[0] = 5;
         } else
             good &= mprotect(area, PAGE, PROT_READ | PROT_WRITE) == 0 && area[0] == 5;
@@ -545,7 +573,8 @@ static void moves(void)
     munmap(area, 2 * PAGE);
 }
 
-static const struct group groups[] = {{"futexes", futexes}, {"epoll", epolls}, {"poll", polls}, {"last reader", last_reader}, {"moves", moves}};
+static const struct group groups[] = {
+    {"futexes", futexes}, {"epoll", epolls}, {"poll", polls}, {"last reader", last_reader}, {"moves", moves}};
 
 int main(int argc, char **argv)
 {

@@ -1,7 +1,8 @@
-/* Capabilities as capabilities(7) has them: the five sets, secure bits, what a change of users and an exec make of them, and what each of them is asked for.
- * Started as user 0; passes on Linux and must pass here.
+/* Capabilities as capabilities(7) has them: the five sets, secure bits, what a change of users and an exec
+ * make of them, and what each of them is asked for. Started as user 0; passes on Linux and must pass here.
  *
- * Interface: capabilities [GROUP…]; TAP on standard output. `capabilities as STATUS` tells by its exit status whether /proc/self/status has that line.
+ * Interface: capabilities [GROUP…]; TAP on standard output. `capabilities as STATUS` tells by its exit status
+ * whether /proc/self/status has that line.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -148,7 +149,7 @@ static int tell(void)
     return write(3, &after, sizeof after) != sizeof after;
 }
 
-/* -- the calls ---------------------------------------------------------------------------------------------------------- */
+/* -- the calls ------------------------------------------------------------------------------------------- */
 
 static void versions(void)
 {
@@ -191,7 +192,8 @@ static void sets(void)
     equal(set(bit(CAP_KILL), bit(CAP_KILL) | bit(CAP_CHOWN), 0), 0, "fewer");
     equal(line("CapEff:"), bit(CAP_KILL), "are");
     fails(set(all, all, 0), EPERM, "never more");
-    fails(set(bit(CAP_KILL) | bit(CAP_SETUID), bit(CAP_KILL) | bit(CAP_CHOWN), 0), EPERM, "effective ones are permitted");
+    fails(set(bit(CAP_KILL) | bit(CAP_SETUID), bit(CAP_KILL) | bit(CAP_CHOWN), 0), EPERM,
+          "effective ones are permitted");
     fails(set(0, bit(CAP_KILL) | bit(CAP_CHOWN), bit(CAP_SETUID)), EPERM, "inheritable ones, too");
     equal(set(0, bit(CAP_KILL) | bit(CAP_CHOWN), bit(CAP_CHOWN)), 0, "or were");
     equal(set(bit(CAP_CHOWN), bit(CAP_CHOWN), bit(CAP_CHOWN)), 0, "made effective again");
@@ -249,7 +251,7 @@ static void securebits(void)
     fails(prctl(PR_SET_SECUREBITS, SECBIT_KEEP_CAPS_LOCKED), EPERM, "for good");
 }
 
-/* -- users ---------------------------------------------------------------------------------------------------------------- */
+/* -- users ----------------------------------------------------------------------------------------------- */
 
 static void leaving(void)
 {
@@ -285,15 +287,15 @@ static void effective_user(void)
 
 static void file_user(void)
 {
-    uint64_t files = bit(CAP_CHOWN) | bit(CAP_DAC_OVERRIDE) | bit(CAP_DAC_READ_SEARCH) | bit(CAP_FOWNER) | bit(CAP_FSETID) |
-                     bit(CAP_LINUX_IMMUTABLE) | bit(CAP_MKNOD) | bit(CAP_MAC_OVERRIDE);
+    uint64_t files = bit(CAP_CHOWN) | bit(CAP_DAC_OVERRIDE) | bit(CAP_DAC_READ_SEARCH) | bit(CAP_FOWNER) |
+                     bit(CAP_FSETID) | bit(CAP_LINUX_IMMUTABLE) | bit(CAP_MKNOD) | bit(CAP_MAC_OVERRIDE);
     equal(setfsuid(USER), 0, "the user for files");
     equal(get(0).effective, all & ~files, "takes what is for files");
     equal(setfsuid(0), USER, "and back");
     equal(get(0).effective, all, "again");
 }
 
-/* -- exec ------------------------------------------------------------------------------------------------------------------ */
+/* -- exec ------------------------------------------------------------------------------------------------ */
 
 static void nothing(void) {}
 static void user(void)
@@ -338,39 +340,46 @@ static void programs(void)
     a = after_exec(COPY, user);
     check(a.sets.effective == 0 && a.sets.permitted == 0 && !a.secure && a.bounding == all, "a user's none");
     a = after_exec(SUID, user);
-    check(a.sets.effective == all && a.sets.permitted == all && a.secure && a.uid == USER && a.euid == 0, "a set-uid one all");
+    check(a.sets.effective == all && a.sets.permitted == all && a.secure && a.uid == USER && a.euid == 0,
+          "a set-uid one all");
     a = after_exec(SUID, forbidden);
     check(a.sets.permitted == 0 && !a.secure && a.euid == USER, "none with no_new_privs");
     a = after_exec(COPY, bounded);
-    check(a.sets.effective == (all & ~bit(CAP_KILL)) && a.sets.permitted == a.sets.effective, "none out of bounds");
+    check(a.sets.effective == (all & ~bit(CAP_KILL)) && a.sets.permitted == a.sets.effective,
+          "none out of bounds");
     a = after_exec(SUID, bounded_user);
-    check(a.sets.effective == (all & ~bit(CAP_KILL)) && a.bounding == a.sets.effective, "nor in a set-uid one");
+    check(a.sets.effective == (all & ~bit(CAP_KILL)) && a.bounding == a.sets.effective,
+          "nor in a set-uid one");
     a = after_exec(COPY, noroot);
     check(a.sets.permitted == 0 && a.securebits == SECBIT_NOROOT, "root is nobody where that is so");
     a = after_exec(COPY, effective_only);
     check(a.sets.permitted == all && a.sets.effective == 0 && a.secure, "the real user alone permits");
     a = after_exec(COPY, real_only);
-    check(a.sets.permitted == all && a.sets.effective == all && a.secure, "the effective user makes effective");
+    check(a.sets.permitted == all && a.sets.effective == all && a.secure,
+          "the effective user makes effective");
     a = after_exec(COPY, saved);
     check(a.sets.permitted == 0 && !a.secure, "the saved user is nothing");
     a = after_exec(COPY, with_ambient);
-    check(a.sets.permitted == bit(CAP_KILL) && a.sets.effective == bit(CAP_KILL) && a.ambient == bit(CAP_KILL) && !a.secure,
+    check(a.sets.permitted == bit(CAP_KILL) && a.sets.effective == bit(CAP_KILL) &&
+              a.ambient == bit(CAP_KILL) && !a.secure,
           "what is ambient stays");
     check(a.securebits == 0, "to keep does not");
     a = after_exec(SUID, with_ambient);
     check(a.ambient == 0 && a.sets.permitted == all, "nor in a set-uid program what is ambient");
     a = after_exec(COPY, with_inheritable);
-    check(a.sets.inheritable == bit(CAP_CHOWN) && a.sets.permitted == 0, "what is inheritable is, and gives nothing by itself");
+    check(a.sets.inheritable == bit(CAP_CHOWN) && a.sets.permitted == 0,
+          "what is inheritable is, and gives nothing by itself");
 }
 
-/* -- what each is asked for -------------------------------------------------------------------------------------------------- */
+/* -- what each is asked for ------------------------------------------------------------------------------ */
 
 #define FOREIGN DIRECTORY "/foreign"
 
 static void only(uint64_t capabilities)
 {
     prctl(PR_SET_KEEPCAPS, 1);
-    if (setgroups(0, NULL) || setresgid(USER, USER, USER) || setresuid(USER, USER, USER) || set(capabilities, capabilities, 0))
+    if (setgroups(0, NULL) || setresgid(USER, USER, USER) || setresuid(USER, USER, USER) ||
+        set(capabilities, capabilities, 0))
         check(0, "a user with few capabilities");
 }
 
@@ -389,8 +398,10 @@ static void without(void)
     fails(chroot("/"), EPERM, "chroot without CAP_SYS_CHROOT");
     fails(mknod(DIRECTORY "/open/null", S_IFCHR | 0666, makedev(1, 3)), EPERM, "mknod without CAP_MKNOD");
     /* Later kernels ask whose the file is, instead. */
-    int linked = linkat(open("/proc/self/exe", O_RDONLY), "", AT_FDCWD, DIRECTORY "/open/linked", AT_EMPTY_PATH);
-    check(linked < 0 && (errno == ENOENT || errno == EPERM), "a link to a descriptor's file without CAP_DAC_READ_SEARCH");
+    int linked =
+        linkat(open("/proc/self/exe", O_RDONLY), "", AT_FDCWD, DIRECTORY "/open/linked", AT_EMPTY_PATH);
+    check(linked < 0 && (errno == ENOENT || errno == EPERM),
+          "a link to a descriptor's file without CAP_DAC_READ_SEARCH");
     fails(sethostname("x", 1), EPERM, "sethostname without CAP_SYS_ADMIN");
     fails(mount("none", DIRECTORY, "tmpfs", 0, NULL), EPERM, "mount without CAP_SYS_ADMIN");
     fails(umount2(DIRECTORY, 0), EPERM, "umount without CAP_SYS_ADMIN");
@@ -445,7 +456,8 @@ static void after_root(void)
     }
     set(all & ~(bit(CAP_DAC_OVERRIDE) | bit(CAP_DAC_READ_SEARCH)), all, 0);
     setfsuid(0);
-    check(open(DIRECTORY "/other", O_RDONLY) < 0 && errno == EACCES, "root without CAP_DAC_OVERRIDE is an ordinary user");
+    check(open(DIRECTORY "/other", O_RDONLY) < 0 && errno == EACCES,
+          "root without CAP_DAC_OVERRIDE is an ordinary user");
     set(all, all, 0);
     for (int i = 0; i < 4; i++)
         close(open(DIRECTORY "/other", O_RDONLY));
@@ -548,10 +560,18 @@ static void asked(void)
         int capability;
         void (*body)(void);
     } cases[] = {
-        {CAP_CHOWN, with_chown},     {CAP_DAC_OVERRIDE, with_override}, {CAP_DAC_READ_SEARCH, with_search},
-        {CAP_FSETID, with_fsetid},   {CAP_KILL, with_kill},             {CAP_SETUID, with_setuid},
-        {CAP_SETGID, with_setgid},   {CAP_SYS_CHROOT, with_chroot},     {CAP_MKNOD, with_mknod},
-        {CAP_SYS_NICE, with_nice},   {CAP_SYS_RESOURCE, with_resource}, {CAP_SYS_PTRACE, with_ptrace},
+        {CAP_CHOWN, with_chown},
+        {CAP_DAC_OVERRIDE, with_override},
+        {CAP_DAC_READ_SEARCH, with_search},
+        {CAP_FSETID, with_fsetid},
+        {CAP_KILL, with_kill},
+        {CAP_SETUID, with_setuid},
+        {CAP_SETGID, with_setgid},
+        {CAP_SYS_CHROOT, with_chroot},
+        {CAP_MKNOD, with_mknod},
+        {CAP_SYS_NICE, with_nice},
+        {CAP_SYS_RESOURCE, with_resource},
+        {CAP_SYS_PTRACE, with_ptrace},
         {CAP_FOWNER, with_fowner},
     };
     alone(without);

@@ -1,11 +1,12 @@
 /* Control groups: the file system, processes in groups, limits, rights, and CPU time by weight.
  *
- * Interface: cgroups [GROUP...] runs all groups but `shares`, or those named, as user 0; TAP on standard output. It uses what is mounted on
- * /sys/fs/cgroup, or mounts it. `shares` wants a machine that counts instructions, with one processor; `spread` prints what several do. Linux
- * 6.1 passes `names` to `into`; `hostile` takes it very long.
+ * Interface: cgroups [GROUP...] runs all groups but `shares`, or those named, as user 0; TAP on standard
+ * output. It uses what is mounted on /sys/fs/cgroup, or mounts it. `shares` wants a machine that counts
+ * instructions, with one processor; `spread` prints what several do. Linux 6.1 passes `names` to `into`;
+ * `hostile` takes it very long.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
@@ -93,9 +94,13 @@ static long field(const char *path, const char *word)
 static int make(const char *name) { return mkdir(at("%s", name), 0755); }
 static int removed(const char *name) { return rmdir(at("%s", name)); }
 
-static int goes(pid_t process, const char *group) { return put_number(at("%s/cgroup.procs", group), process); }
+static int goes(pid_t process, const char *group)
+{
+    return put_number(at("%s/cgroup.procs", group), process);
+}
 
-/* A group that is about to become empty: an ended process leaves it before its parent has heard of that, or soon. */
+/* A group that is about to become empty: an ended process leaves it before its parent has heard of that,
+ * or soon. */
 static int removed_soon(const char *name)
 {
     for (int round = 0; round < 500; round++) {
@@ -132,12 +137,16 @@ static void names(void)
     struct stat st;
     check(statfs(top, &fs) == 0 && fs.f_type == 0x63677270, "it is a file system of control groups");
     check(strstr(text_of("/proc/filesystems"), "nodev\tcgroup2") != 0, "which the kernel names");
-    check(strstr(text_of(at("cgroup.controllers")), "cpu") && strstr(text_of(at("cgroup.controllers")), "pids"),
+    check(strstr(text_of(at("cgroup.controllers")), "cpu") &&
+              strstr(text_of(at("cgroup.controllers")), "pids"),
           "there are controllers");
     equal(make("t"), 0, "a group is made");
-    check(stat(at("t"), &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & 0777) == 0755 && st.st_nlink == 2, "it is a directory");
-    check(stat(at("t/cgroup.procs"), &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0644, "with files");
-    check(stat(at("t/cgroup.controllers"), &st) == 0 && (st.st_mode & 0777) == 0444, "some of which are only read");
+    check(stat(at("t"), &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & 0777) == 0755 && st.st_nlink == 2,
+          "it is a directory");
+    check(stat(at("t/cgroup.procs"), &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0644,
+          "with files");
+    check(stat(at("t/cgroup.controllers"), &st) == 0 && (st.st_mode & 0777) == 0444,
+          "some of which are only read");
     fails(make("t"), EEXIST, "a name is not given twice");
     fails(make("t/cgroup.procs"), EEXIST, "nor that of a file");
     fails(make("new\nline"), EINVAL, "a name is one line");
@@ -149,8 +158,10 @@ static void names(void)
     check(stat(at("t"), &st) == 0 && st.st_nlink == 3, "it is counted");
     equal(field(at("t/cgroup.stat"), "nr_descendants"), 1, "and told");
     fails(removed("t"), EBUSY, "that stays while there is one in it");
-    check(says(at("t/cgroup.type"), "domain") && says(at("t/cgroup.events"), "populated 0\nfrozen 0"), "what it is");
-    check(access(at("cgroup.type"), F_OK) != 0 && access(at("cgroup.events"), F_OK) != 0, "the root has no such files");
+    check(says(at("t/cgroup.type"), "domain") && says(at("t/cgroup.events"), "populated 0\nfrozen 0"),
+          "what it is");
+    check(access(at("cgroup.type"), F_OK) != 0 && access(at("cgroup.events"), F_OK) != 0,
+          "the root has no such files");
     int files = 0, groups = 0;
     DIR *dir = opendir(at("t"));
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
@@ -179,7 +190,8 @@ static void names(void)
     fails(mount("none", "/tmp/groups", "cgroup2", 0, "no-such-option"), EINVAL, "with options that it knows");
     rmdir("/tmp/groups");
     equal(chmod(at("t"), 0700) | chown(at("t"), 7, 8), 0, "it is given away");
-    check(stat(at("t"), &st) == 0 && st.st_uid == 7 && st.st_gid == 8 && (st.st_mode & 0777) == 0700, "for good");
+    check(stat(at("t"), &st) == 0 && st.st_uid == 7 && st.st_gid == 8 && (st.st_mode & 0777) == 0700,
+          "for good");
     equal(removed("t"), 0, "the last one is removed");
 }
 
@@ -224,7 +236,9 @@ static void moves(void)
     pthread_create(&thread, 0, waits, &gate);
     pthread_barrier_wait(&gate);
     snprintf(text, sizeof text, "%s", text_of(at("t/cgroup.threads")));
-    check(strchr(text, '\n') && strtol(text, 0, 10) == getpid() && !strchr(text_of(at("t/cgroup.procs")), '\n'), "and its thread");
+    check(strchr(text, '\n') && strtol(text, 0, 10) == getpid() &&
+              !strchr(text_of(at("t/cgroup.procs")), '\n'),
+          "and its thread");
     equal(goes(0, "."), 0, "it goes back");
     check(says(at("t/cgroup.threads"), ""), "with all its threads");
     pthread_barrier_wait(&gate);
@@ -249,7 +263,8 @@ static void controls(void)
     fails(put(at("t/u/cgroup.subtree_control"), "+cpu"), ENOENT, "one that the group has not got");
     check(access(at("t/u/cpu.weight"), F_OK) != 0, "without a controller there is no weight");
     equal(put(at("cgroup.subtree_control"), "+cpu +pids"), 0, "controllers are given");
-    check(strstr(text_of(at("cgroup.subtree_control")), "cpu") && strstr(text_of(at("t/cgroup.controllers")), "cpu"),
+    check(strstr(text_of(at("cgroup.subtree_control")), "cpu") &&
+              strstr(text_of(at("t/cgroup.controllers")), "cpu"),
           "and the groups have them");
     check(says(at("t/u/cgroup.controllers"), ""), "those below these not");
     equal(put(at("t/cgroup.subtree_control"), "+cpu"), 0, "they are given on");
@@ -268,7 +283,8 @@ static void controls(void)
     for (int nice = -20; nice < 20; nice += 13) {
         char text[16];
         snprintf(text, sizeof text, "%d", nice);
-        check(put(at("t/cpu.weight.nice"), text) == 0 && says(at("t/cpu.weight.nice"), text), "a weight by niceness");
+        check(put(at("t/cpu.weight.nice"), text) == 0 && says(at("t/cpu.weight.nice"), text),
+              "a weight by niceness");
     }
     fails(put(at("t/cpu.weight.nice"), "20"), ERANGE, "that there is");
     equal(put(at("t/cpu.weight.nice"), "-5"), 0, "a niceness");
@@ -279,7 +295,8 @@ static void controls(void)
     fails(goes(other, "t"), EBUSY, "none goes where controllers are given on");
     equal(put(at("t/cgroup.subtree_control"), "-cpu"), 0, "no more");
     equal(goes(other, "t"), 0, "now it does");
-    fails(put(at("t/cgroup.subtree_control"), "+cpu"), EBUSY, "and they are not given to groups that have some");
+    fails(put(at("t/cgroup.subtree_control"), "+cpu"), EBUSY,
+          "and they are not given to groups that have some");
     equal(goes(child, "."), 0, "when that has gone");
     equal(put(at("t/cgroup.subtree_control"), "+cpu"), 0, "they can be");
     check(says(at("t/cgroup.type"), "domain threaded") && says(at("t/u/cgroup.type"), "domain invalid"),
@@ -359,7 +376,8 @@ static void freezes(void)
 {
     counts = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     make("f"), make("f/g"), make("o");
-    check(says(at("f/cgroup.freeze"), "0") && field(at("f/cgroup.events"), "frozen") == 0, "not frozen at first");
+    check(says(at("f/cgroup.freeze"), "0") && field(at("f/cgroup.events"), "frozen") == 0,
+          "not frozen at first");
     fails(open(at("cgroup.freeze"), O_RDONLY), ENOENT, "nothing freezes all processes");
     fails(put(at("f/cgroup.freeze"), "2"), ERANGE, "it is or is not");
     fails(put(at("f/cgroup.freeze"), "-1"), ERANGE, "not less");
@@ -372,8 +390,10 @@ static void freezes(void)
     check(says(at("f/cgroup.freeze"), "1") && says(at("f/g/cgroup.freeze"), "0"), "the setting is of one");
     check(stand(), "neither counts");
     check(field(at("f/cgroup.events"), "populated") == 1, "they are there");
-    equal(put(at("f/g/cgroup.freeze"), "1") | put(at("f/cgroup.freeze"), "0"), 0, "one level more, and one less");
-    check(comes("f", "frozen", 0) && field(at("f/g/cgroup.events"), "frozen") == 1 && stand(), "one is enough");
+    equal(put(at("f/g/cgroup.freeze"), "1") | put(at("f/cgroup.freeze"), "0"), 0,
+          "one level more, and one less");
+    check(comes("f", "frozen", 0) && field(at("f/g/cgroup.events"), "frozen") == 1 && stand(),
+          "one is enough");
     equal(put(at("f/g/cgroup.freeze"), "0"), 0, "none");
     check(count_on() && field(at("f/g/cgroup.events"), "frozen") == 0, "lets them go on");
     /* Into such a group and out of it. */
@@ -411,7 +431,8 @@ static void freezes(void)
     check(comes("o", "frozen", 1), "without processes it is frozen");
     int directory = open(at("o"), O_RDONLY | O_DIRECTORY);
     struct clone_args_ {
-        uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup;
+        uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
+            set_tid_size, cgroup;
     } clone_ = {.flags = 0x200000000ull, .exit_signal = SIGCHLD, .cgroup = directory};
     counts[2] = 0;
     pid_t born = syscall(SYS_clone3, &clone_, sizeof clone_);
@@ -447,7 +468,8 @@ static void freezes(void)
         char before[8192];
         strcpy(before, text_of(at("f/cgroup.procs")));
         pause_for(0.005);
-        right &= strcmp(before, text_of(at("f/cgroup.procs"))) == 0 && field(at("f/cgroup.events"), "frozen") == 1;
+        right &=
+            strcmp(before, text_of(at("f/cgroup.procs"))) == 0 && field(at("f/cgroup.events"), "frozen") == 1;
         right &= put(at("f/cgroup.freeze"), "0") == 0;
         pause_for(0.005);
     }
@@ -505,9 +527,11 @@ static void kills(void)
     check(right, "and nobody has ended so far");
     equal(put(at("k/l/cgroup.kill"), " 1\n"), 0, "one kills");
     for (int i = 1; i < 3; i++)
-        right &= waitpid(child[i], &status[i], 0) == child[i] && WIFSIGNALED(status[i]) && WTERMSIG(status[i]) == SIGKILL;
+        right &= waitpid(child[i], &status[i], 0) == child[i] && WIFSIGNALED(status[i]) &&
+                 WTERMSIG(status[i]) == SIGKILL;
     check(right, "those of the group and below");
-    check(waitpid(child[0], &status[0], WNOHANG) == 0 && waitpid(child[3], &status[3], WNOHANG) == 0, "not those above and beside");
+    check(waitpid(child[0], &status[0], WNOHANG) == 0 && waitpid(child[3], &status[3], WNOHANG) == 0,
+          "not those above and beside");
     /* One that is stopped, and one that blocks all signals. */
     kill(child[0], SIGSTOP);
     sigset_t all, old;
@@ -518,7 +542,8 @@ static void kills(void)
     goes(child[1], "k/l");
     equal(put(at("k/cgroup.kill"), "0x1"), 0, "it kills");
     for (int i = 0; i < 2; i++)
-        right &= waitpid(child[i], &status[i], 0) == child[i] && WIFSIGNALED(status[i]) && WTERMSIG(status[i]) == SIGKILL;
+        right &= waitpid(child[i], &status[i], 0) == child[i] && WIFSIGNALED(status[i]) &&
+                 WTERMSIG(status[i]) == SIGKILL;
     check(right, "one that is stopped, and one that blocks all signals");
     equal(put(at("k/cgroup.kill"), "1"), 0, "nobody is left, and that is no fault");
     /* Processes that have children all the time. */
@@ -571,7 +596,8 @@ static void limits(void)
         kill_child(second);
         _exit((refused ? 0 : 1) | (thread_refused ? 0 : 2) | (counted ? 0 : 4) | (came ? 0 : 8));
     }
-    equal(status_of(child), 0, "the fourth process, and a thread, are refused; one that has ended makes room");
+    equal(status_of(child), 0,
+          "the fourth process, and a thread, are refused; one that has ended makes room");
     child = sleeper();
     put(at("t/pids.max"), "0");
     equal(goes(child, "t"), 0, "a process comes all the same");
@@ -581,7 +607,8 @@ static void limits(void)
     put(at("cgroup.subtree_control"), "-pids");
     /* How many groups, and how deep. */
     make("t");
-    check(says(at("t/cgroup.max.depth"), "max") && says(at("t/cgroup.max.descendants"), "max"), "groups without end");
+    check(says(at("t/cgroup.max.depth"), "max") && says(at("t/cgroup.max.descendants"), "max"),
+          "groups without end");
     fails(put(at("t/cgroup.max.depth"), "-1"), ERANGE, "a depth");
     fails(put(at("t/cgroup.max.depth"), "deep"), EINVAL, "in digits");
     equal(put(at("t/cgroup.max.depth"), "1"), 0, "one level");
@@ -622,7 +649,8 @@ static void rights(void)
     equal(status_of(child), 0, "a user moves processes within its group, and no others");
     kill_child(inside);
     kill_child(outside);
-    equal(removed_soon("t/a") | removed_soon("t/b") | removed_soon("t") | removed_soon("u"), 0, "all are removed");
+    equal(removed_soon("t/a") | removed_soon("t/b") | removed_soon("t") | removed_soon("u"), 0,
+          "all are removed");
     /* The opener's rights count. */
     make("t");
     int fd = open(at("t/cgroup.procs"), O_WRONLY);
@@ -643,7 +671,8 @@ static void into(void)
     make("t");
     int fd = open(at("t"), O_RDONLY | O_DIRECTORY), file = open(at("t/cgroup.procs"), O_RDONLY);
     struct {
-        uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup;
+        uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
+            set_tid_size, cgroup;
     } args = {.flags = 0x200000000ull, .exit_signal = SIGCHLD, .cgroup = fd};
     pid_t child = syscall(SYS_clone3, &args, sizeof args);
     if (child == 0)
@@ -668,313 +697,14 @@ static uint32_t roll(uint32_t sides)
     return (dice >> 8) % sides;
 }
 
-/* Any text may be written. */
-static void hostile(void)
-{
-    static const char *files[] = {"cgroup.procs",   "cgroup.threads",         "cgroup.subtree_control", "cgroup.type",
-                                  "cgroup.max.depth", "cgroup.max.descendants", "cpu.weight",             "cpu.weight.nice",
-                                  "pids.max"};
-    static char large[70000];
-    put(at("cgroup.subtree_control"), "+cpu +pids");
-    make("t");
-    int right = 1;
-    memset(large, '7', sizeof large);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        int fd = open(at("t/%s", files[i]), O_RDWR);
-        right &= fd >= 0;
-        for (size_t length = 1; length < sizeof large; length = length * 3 + 1)
-            right &= length < 8 || write(fd, large, length) < 0;
-        right &= syscall(SYS_write, fd, 1, 100) < 0;
-        for (int round = 0; round < 300; round++) {
-            char bytes[64];
-            size_t length = roll(sizeof bytes);
-            for (size_t j = 0; j < length; j++)
-                bytes[j] = roll(3) ? " +-0123456789maxcpuids\n"[roll(23)] : (char)roll(256);
-            /* No process is to be moved by chance. */
-            if (i < 2 && length > 0)
-                bytes[0] = 'x';
-            if (pwrite(fd, bytes, length, roll(2) ? 0 : roll(1 << 20)) < 0 && errno == EFAULT)
-                right = 0;
-            lseek(fd, roll(100), SEEK_SET);
-            char back[100];
-            right &= read(fd, back, sizeof back) >= 0;
-        }
-        close(fd);
-    }
-    check(right, "long and random texts");
-    put(at("t/cgroup.max.depth"), "max");
-    put(at("t/cgroup.max.descendants"), "max");
-    put(at("t/cgroup.subtree_control"), "-cpu -pids");
-    /* As deep as it goes, by relative paths. */
-    int depth = 0, up = open(".", O_RDONLY | O_DIRECTORY);
-    chdir(at("t"));
-    while (depth < 5000 && mkdir("d", 0755) == 0 && chdir("d") == 0)
-        depth++;
-    int error = errno;
-    check(depth >= 16 && (depth == 5000 || error == EAGAIN || error == ENOMEM), "a deep hierarchy ends somewhere");
-    printf("# %d levels\n", depth);
-    pid_t child = fork();
-    if (child == 0)
-        _exit(put("cgroup.procs", "0") != 0 || field("cgroup.events", "populated") != 1);
-    equal(status_of(child), 0, "a process is at its end");
-    for (int i = 0; i < depth; i++)
-        if (chdir("..") != 0 || (rmdir("d") != 0 && (pause_for(0.1), rmdir("d") != 0)))
-            right = 0;
-    check(right, "it is removed");
-    fchdir(up);
-    close(up);
-    /* As many as a user may have. */
-    chmod(at("t"), 0777);
-    child = fork();
-    if (child == 0) {
-        if (setuid(1000) != 0)
-            _exit(1);
-        int count = 0, most = 20000;
-        while (count < most && mkdir(at("t/%d", count), 0755) == 0)
-            count++;
-        int error = errno;
-        printf("# %d groups of a user, errno %d\n", count, error);
-        fflush(stdout);
-        int bad = count < 100 || (count < most && error != ENOMEM && error != EAGAIN);
-        while (count-- > 0)
-            bad |= rmdir(at("t/%d", count)) != 0;
-        _exit(bad);
-    }
-    equal(status_of(child), 0, "many groups end somewhere too");
-    equal(removed_soon("t"), 0, "all is removed");
-    put(at("cgroup.subtree_control"), "-cpu -pids");
-}
-
-static volatile int *stop;
-
-/* Processes that fork, move each other and themselves, and make and remove groups, all at once. */
-static void races(void)
-{
-    stop = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    put(at("cgroup.subtree_control"), "+cpu +pids");
-    make("t");
-    pid_t children[8];
-    for (int i = 0; i < 8; i++) {
-        children[i] = fork();
-        if (children[i] != 0)
-            continue;
-        dice = i + 1;
-        while (!*stop) {
-            char name[32];
-            snprintf(name, sizeof name, "t/%d", (int)roll(4));
-            switch (roll(7)) {
-            case 0:
-                make(name);
-                break;
-            case 1:
-                removed(name);
-                break;
-            case 2:
-                goes(0, name);
-                break;
-            case 3:
-                goes(children[roll(i + 1)], name);
-                break;
-            case 4: {
-                pid_t child = fork();
-                if (child == 0) {
-                    goes(0, name);
-                    _exit(0);
-                }
-                if (child > 0)
-                    waitpid(child, 0, 0);
-                break;
-            }
-            case 5: {
-                pthread_t thread;
-                pthread_barrier_t gate;
-                pthread_barrier_init(&gate, 0, 2);
-                if (pthread_create(&thread, 0, waits, &gate) == 0) {
-                    pthread_barrier_wait(&gate);
-                    goes(0, name);
-                    pthread_barrier_wait(&gate);
-                    pthread_join(thread, 0);
-                }
-                break;
-            }
-            default:
-                put(at("%s/cpu.weight", name), roll(2) ? "10" : "1000");
-                text_of(at("%s/cgroup.threads", name));
-                text_of(at("%s/cpu.stat", name));
-            }
-        }
-        _exit(0);
-    }
-    pause_for(3);
-    *stop = 1;
-    int ended = 1;
-    for (int i = 0; i < 8; i++)
-        ended &= status_of(children[i]) == 0;
-    check(ended, "all of them end");
-    int gone = 1;
-    for (int i = 0; i < 4; i++)
-        if (removed_soon(i == 0 ? "t/0" : i == 1 ? "t/1" : i == 2 ? "t/2" : "t/3") != 0)
-            gone &= errno == ENOENT;
-    check(gone, "no group has a process any more");
-    equal(removed_soon("t"), 0, "nor that around them");
-    put(at("cgroup.subtree_control"), "-cpu -pids");
-}
-
-static pid_t busy(const char *group, int niceness)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        if (group[0] && goes(0, group) != 0)
-            _exit(1);
-        if (niceness && nice(niceness) == -1)
-            _exit(1);
-        for (;;)
-            ;
-    }
-    return child;
-}
-
-static double used_in(const char *group) { return field(at("%s/cpu.stat", group), "usage_usec") / 1e6; }
-
-/* The part of the time of some groups that each of them uses in so many seconds. */
-static void measure(const char *const *groups, int count, double time, double *parts)
-{
-    double before[8], sum = 0;
-    for (int i = 0; i < count; i++)
-        before[i] = used_in(groups[i]);
-    pause_for(time);
-    for (int i = 0; i < count; i++)
-        sum += parts[i] = used_in(groups[i]) - before[i];
-    for (int i = 0; i < count; i++) {
-        parts[i] /= sum > 0 ? sum : 1;
-        printf("# %s: %.1f %%\n", groups[i], parts[i] * 100);
-    }
-    fflush(stdout);
-}
-
-static int near(double part, double wanted) { return part > wanted * 0.9 && part < wanted * 1.1; }
-
-static pid_t working[32];
-static int workers;
-
-static void work(const char *group, int niceness) { working[workers++] = busy(group, niceness); }
-
-static void rest(void)
-{
-    while (workers > 0)
-        kill_child(working[--workers]);
-}
-
-static void shares(void)
-{
-    static const char *two[] = {"a", "b"}, *nested[] = {"a/x", "a/y", "b"};
-    double part[8];
-    put(at("cgroup.subtree_control"), "+cpu");
-    make("a");
-    make("b");
-    work("a", 0);
-    for (int i = 0; i < 5; i++)
-        work("b", 0);
-    pause_for(0.3);
-    measure(two, 2, 1, part);
-    check(near(part[0], 0.5) && near(part[1], 0.5), "one thread has as much as five in a group of the same weight");
-    double used = 0;
-    for (int i = 1; i < 6; i++)
-        used += used_by(working[i]);
-    check(near(used_in("b"), used), "a group's time is that of its processes");
-    put(at("a/cpu.weight"), "300");
-    pause_for(0.3);
-    measure(two, 2, 1, part);
-    check(near(part[0], 0.75) && near(part[1], 0.25), "three times the weight, three times the time");
-    put(at("a/cpu.weight"), "10");
-    pause_for(0.3);
-    measure(two, 2, 1, part);
-    check(near(part[0], 1 / 11.), "a tenth of it");
-    put(at("a/cpu.weight"), "10000");
-    put(at("b/cpu.weight"), "100");
-    pause_for(0.3);
-    measure(two, 2, 1, part);
-    check(near(part[0], 100 / 101.), "a hundred times as much");
-    rest();
-    put(at("a/cpu.weight"), "100");
-    work("a", 0);
-    work("a", 5);
-    work("b", 0);
-    pause_for(0.3);
-    measure(two, 2, 1, part);
-    check(near(part[0], 0.5), "niceness is a matter within the group");
-    double first = used_by(working[0]), second = used_by(working[1]);
-    printf("# within: %.3f and %.3f s\n", first, second);
-    check(near(first / (first + second), 1024 / (1024 + 335.)), "where it has its meaning");
-    rest();
-    put(at("a/cgroup.subtree_control"), "+cpu");
-    make("a/x");
-    make("a/y");
-    put(at("a/cpu.weight"), "200");
-    put(at("a/y/cpu.weight"), "300");
-    work("a/x", 0);
-    work("a/x", 0);
-    work("a/y", 0);
-    work("b", 0);
-    work("b", 0);
-    work("b", 0);
-    pause_for(0.3);
-    measure(nested, 3, 1, part);
-    check(near(part[0], 2 / 12.) && near(part[1], 6 / 12.) && near(part[2], 4 / 12.), "weights count at each level");
-    rest();
-    /* Beside groups, each thread of the root counts as one. */
-    work("", 0);
-    pid_t outside = working[0];
-    work("b", 0);
-    work("b", 0);
-    work("b", 0);
-    pause_for(0.3);
-    double before = used_by(outside), of_b = used_in("b");
-    pause_for(1);
-    before = used_by(outside) - before;
-    of_b = used_in("b") - of_b;
-    printf("# outside %.3f s, b %.3f s\n", before, of_b);
-    check(near(before / (before + of_b), 0.5), "a thread of no group has as much as a group of the usual weight");
-    rest();
-    /* A group that sleeps leaves its time to others. */
-    work("a/x", 0);
-    pause_for(0.3);
-    measure(nested, 3, 0.5, part);
-    check(near(part[0], 1), "time that no other wants is not kept from a group");
-    rest();
-    equal(removed_soon("a/x") | removed_soon("a/y") | removed_soon("a") | removed_soon("b"), 0, "all is removed");
-    put(at("cgroup.subtree_control"), "-cpu");
-}
-
-/* On several processors, what comes out is printed; no group is left without. */
-static void spread(void)
-{
-    static const char *two[] = {"a", "b"};
-    double part[8];
-    put(at("cgroup.subtree_control"), "+cpu");
-    make("a");
-    make("b");
-    for (int i = 0; i < 4; i++)
-        work("a", 0);
-    for (int i = 0; i < 12; i++)
-        work("b", 0);
-    pause_for(1);
-    measure(two, 2, 3, part);
-    check(part[0] > 0.2 && part[1] > 0.2, "two groups of the same weight share the machine");
-    put(at("b/cpu.weight"), "300");
-    pause_for(1);
-    measure(two, 2, 3, part);
-    check(part[0] > 0.05 && part[1] > 0.4, "and by their weights");
-    rest();
-    equal(removed_soon("a") | removed_soon("b"), 0, "all is removed");
-    put(at("cgroup.subtree_control"), "-cpu");
-}
+#include "cgroups-load.h"
 
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"names", names}, {"moves", moves},     {"controls", controls}, {"limits", limits}, {"kills", kills}, {"freezes", freezes}, {"rights", rights},
-        {"into", into},   {"hostile", hostile}, {"races", races},       {"spread", spread}, {"shares", shares},
+        {"names", names},     {"moves", moves},     {"controls", controls}, {"limits", limits},
+        {"kills", kills},     {"freezes", freezes}, {"rights", rights},     {"into", into},
+        {"hostile", hostile}, {"races", races},     {"spread", spread},     {"shares", shares},
     };
     struct statfs fs;
     if (statfs(top, &fs) != 0 || fs.f_type != 0x63677270) {

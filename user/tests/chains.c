@@ -1,9 +1,10 @@
-/* Goes along the kernel's usual paths and shows what it is made of there: a line typed and read, a terminal's output, a pipe, a file,
- * `/dev/null`, a timer, a queue of a program's own.
+/* Goes along the kernel's usual paths and shows what it is made of there: a line typed and read, a terminal's
+ * output, a pipe, a file, `/dev/null`, a timer, a queue of a program's own.
  *
- * Interface: chains [streams], as user 0, with a terminal at which a line is typed, or with streams that bring one. It prints `path NAME` before
- * the text of the routines of each descriptor's path, `index` before /syn/code/index, `pump` and `echo` before the listings of pumps and of editors'
- * echo, `quajects` before /syn/quajects, `links` before /syn/links, and `end`. The descriptors stay open meanwhile.
+ * Interface: chains [streams], as user 0, with a terminal at which a line is typed, or with streams that
+ * bring one. It prints `path NAME` before the text of the routines of each descriptor's path, `index` before
+ * /syn/code/index, `pump` and `echo` before the listings of pumps and of editors' echo, `quajects` before
+ * /syn/quajects, `links` before /syn/links, and `end`. The descriptors stay open meanwhile.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -93,7 +94,8 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "streams") == 0)
         return streams();
-    int ends[2], file = open("/tmp/chains", O_RDWR | O_CREAT | O_TRUNC, 0600), null = open("/dev/null", O_RDWR);
+    int ends[2], file = open("/tmp/chains", O_RDWR | O_CREAT | O_TRUNC, 0600),
+                 null = open("/dev/null", O_RDWR);
     int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), queue = (int)syn_make("Queue", 64);
     struct itimerspec soon = {{0, 1000000}, {0, 1000000}};
     uint64_t ticks;
@@ -105,11 +107,15 @@ int main(int argc, char **argv)
     for (int i = 0; i < TIMES; i++) {
         must(write(1, ".\n", 2) == 2, "shown");
         must(write(ends[1], bytes, 1) == 1 && read(ends[0], bytes, 1) == 1, "pipe");
-        must(write(ends[1], bytes, sizeof bytes) == sizeof bytes && read(ends[0], bytes, sizeof bytes) == sizeof bytes, "pipe");
+        must(write(ends[1], bytes, sizeof bytes) == sizeof bytes &&
+                 read(ends[0], bytes, sizeof bytes) == sizeof bytes,
+             "pipe");
         must(lseek(file, 0, SEEK_SET) == 0 && write(file, bytes, 100) == 100, "file");
         must(lseek(file, 0, SEEK_SET) == 0 && read(file, bytes, 100) == 100, "file");
         must(write(null, bytes, 1) == 1 && read(null, bytes, 1) == 0, "null");
-        must(syn_invoke(queue, syn_entry(queue, "Q_put"), 'q') == 1 && syn_invoke(queue, syn_entry(queue, "Q_get"), 0) == 'q', "queue");
+        must(syn_invoke(queue, syn_entry(queue, "Q_put"), 'q') == 1 &&
+                 syn_invoke(queue, syn_entry(queue, "Q_get"), 0) == 'q',
+             "queue");
         must(read(timer, &ticks, sizeof ticks) == sizeof ticks, "ticks");
     }
     routine("keyboard", 0, "read");

@@ -1,4 +1,5 @@
-/* The choice of the process that ends when memory is out: oom_score_adj moves what a process holds, and oom_score shows it.
+/* The choice of the process that ends when memory is out: oom_score_adj moves what a process holds, and
+ * oom_score shows it.
  *
  * Interface: chosen; TAP on standard output. As root, on a machine whose memory may run out.
  */
@@ -44,7 +45,8 @@ static char *room(long bytes)
     return at;
 }
 
-/* A child that holds `bytes` and waits to be ended; it does hold them when this returns. `alive` can be read at its end. */
+/* A child that holds `bytes` and waits to be ended; it does hold them when this returns. `alive` can be
+ * read at its end. */
 static pid_t bystander(int adjustment, long bytes, int *alive)
 {
     int held[2];
@@ -122,29 +124,18 @@ static void scores(void)
     equal(score[0], 0, "one that is spared has no points");
     check(score[1] < score[2] && score[2] < score[3] && score[3] < score[4], "an adjustment moves them");
     check(score[2] >= 666 && score[2] < 1000, "two thirds of a thousand are those of one that holds little");
-    check(score[3] - score[2] >= 198 && score[3] - score[2] <= 202, "a thousandth of memory is two thirds of a point");
+    check(score[3] - score[2] >= 198 && score[3] - score[2] <= 202,
+          "a thousandth of memory is two thirds of a point");
     check(score[4] >= 1332 && score[4] <= 2000, "all memory is worth a thousand");
 }
 
-static void weights(void)
-{
-    rivals(0, 0, 0, "alike: who holds most ends");
-}
+static void weights(void) { rivals(0, 0, 0, "alike: who holds most ends"); }
 
-static void first(void)
-{
-    rivals(1000, 0, 1, "1000: who wants to be first ends, however little it holds");
-}
+static void first(void) { rivals(1000, 0, 1, "1000: who wants to be first ends, however little it holds"); }
 
-static void last(void)
-{
-    rivals(0, -1000, 1, "-1000: who is spared goes on, however much it takes");
-}
+static void last(void) { rivals(0, -1000, 1, "-1000: who is spared goes on, however much it takes"); }
 
-static void part(void)
-{
-    rivals(100, 0, 0, "100: one that holds less, with so much added, goes on");
-}
+static void part(void) { rivals(100, 0, 0, "100: one that holds less, with so much added, goes on"); }
 
 /* With nobody else left one that is spared ends, for otherwise nothing would ever go on. */
 static void alone(void)
@@ -159,7 +150,8 @@ static void alone(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"scores", scores}, {"weights", weights}, {"first", first}, {"last", last}, {"part", part}, {"alone", alone},
+        {"scores", scores}, {"weights", weights}, {"first", first},
+        {"last", last},     {"part", part},       {"alone", alone},
     };
     run_groups(GROUPS(groups), 0, argc, argv);
     return done();

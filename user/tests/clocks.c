@@ -1,10 +1,11 @@
-/* The clock of the day follows a better one: adjtimex, adjtime, leap seconds, atomic time. The battery clock: its date, events and alarm.
+/* The clock of the day follows a better one: adjtimex, adjtime, leap seconds, atomic time. The battery clock:
+ * its date, events and alarm.
  *
- * Interface: clocks [GROUP...] runs all groups or those named; TAP on standard output. It wants user 0, and sets the clock. CLOCK_MONOTONIC_RAW
- * is the measure.
+ * Interface: clocks [GROUP...] runs all groups or those named; TAP on standard output. It wants user 0, and
+ * sets the clock. CLOCK_MONOTONIC_RAW is the measure.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/rtc.h>
@@ -99,11 +100,13 @@ static void by_hand(void)
     by.tv_usec = 0, by.tv_sec = 1;
     adjtime(&by, 0);
     by.tv_sec = 0;
-    check(adjtime(&by, &left) == 0 && left.tv_sec * 1000000 + left.tv_usec > 998000 && near(gain(2), 0, 510000), "another takes its place");
+    check(adjtime(&by, &left) == 0 && left.tv_sec * 1000000 + left.tv_usec > 998000 &&
+              near(gain(2), 0, 510000),
+          "another takes its place");
 }
 
-/* A better clock runs 80 parts in a million faster than the machine's, and begins 20 ms ahead. It is looked at every 16 seconds, with up to
-   20 microseconds of noise. */
+/* A better clock runs 80 parts in a million faster than the machine's, and begins 20 ms ahead. It is
+   looked at every 16 seconds, with up to 20 microseconds of noise. */
 static void followed(void)
 {
     struct timex t = {0};
@@ -192,7 +195,12 @@ static time_t date_of(int fd)
     struct rtc_time t;
     if (ioctl(fd, RTC_RD_TIME, &t))
         return -1;
-    struct tm tm = {.tm_sec = t.tm_sec, .tm_min = t.tm_min, .tm_hour = t.tm_hour, .tm_mday = t.tm_mday, .tm_mon = t.tm_mon, .tm_year = t.tm_year};
+    struct tm tm = {.tm_sec = t.tm_sec,
+                    .tm_min = t.tm_min,
+                    .tm_hour = t.tm_hour,
+                    .tm_mday = t.tm_mday,
+                    .tm_mon = t.tm_mon,
+                    .tm_year = t.tm_year};
     return timegm(&tm);
 }
 
@@ -200,7 +208,12 @@ static struct rtc_time as_date(time_t at)
 {
     struct tm tm;
     gmtime_r(&at, &tm);
-    return (struct rtc_time){.tm_sec = tm.tm_sec, .tm_min = tm.tm_min, .tm_hour = tm.tm_hour, .tm_mday = tm.tm_mday, .tm_mon = tm.tm_mon, .tm_year = tm.tm_year};
+    return (struct rtc_time){.tm_sec = tm.tm_sec,
+                             .tm_min = tm.tm_min,
+                             .tm_hour = tm.tm_hour,
+                             .tm_mday = tm.tm_mday,
+                             .tm_mon = tm.tm_mon,
+                             .tm_year = tm.tm_year};
 }
 
 static int refuses(int fd, unsigned long command, void *argument, int error)
@@ -239,7 +252,8 @@ static void battery(void)
     check(steady && follow, "comes when the date changes");
     pause_for(2.5);
     struct pollfd ready = {fd, POLLIN, 0};
-    check(poll(&ready, 1, 0) == 1 && event(fd, &passed) == (2 << 8 | RTC_IRQF | RTC_UF), "those that were missed are counted");
+    check(poll(&ready, 1, 0) == 1 && event(fd, &passed) == (2 << 8 | RTC_IRQF | RTC_UF),
+          "those that were missed are counted");
     check(ioctl(fd, RTC_UIE_OFF, 0) == 0 && poll(&ready, 1, 1500) == 0, "until it is switched off");
     unsigned long rate = 0;
     check(ioctl(fd, RTC_IRQP_READ, &rate) == 0 && rate == 1024 && ioctl(fd, RTC_IRQP_SET, 32) == 0, "a rate");
@@ -254,16 +268,25 @@ static void battery(void)
     pause_for(0.02);
     ioctl(fd, RTC_UIE_ON, 0);
     ioctl(fd, RTC_UIE_OFF, 0);
-    check((event(fd, &passed) & RTC_PF) && near(passed, 11250000, 1000000), "which keep their beat while others begin and end");
+    check((event(fd, &passed) & RTC_PF) && near(passed, 11250000, 1000000),
+          "which keep their beat while others begin and end");
     ioctl(fd, RTC_PIE_OFF, 0);
-    check(refuses(fd, RTC_IRQP_SET, 0, EINVAL) && refuses(fd, RTC_IRQP_SET, (void *)8193, EINVAL), "within bounds");
+    check(refuses(fd, RTC_IRQP_SET, 0, EINVAL) && refuses(fd, RTC_IRQP_SET, (void *)8193, EINVAL),
+          "within bounds");
     struct rtc_time date = as_date(date_of(fd) + 2);
     struct rtc_wkalrm wake = {0};
-    check(ioctl(fd, RTC_ALM_SET, &date) == 0 && ioctl(fd, RTC_AIE_ON, 0) == 0 && ioctl(fd, RTC_WKALM_RD, &wake) == 0 && wake.enabled
-              && wake.time.tm_sec == date.tm_sec && wake.time.tm_mday == date.tm_mday,
+    check(ioctl(fd, RTC_ALM_SET, &date) == 0 && ioctl(fd, RTC_AIE_ON, 0) == 0 &&
+              ioctl(fd, RTC_WKALM_RD, &wake) == 0 && wake.enabled && wake.time.tm_sec == date.tm_sec &&
+              wake.time.tm_mday == date.tm_mday,
           "an alarm");
     events = event(fd, &passed);
-    check(events == (1 << 8 | RTC_IRQF | RTC_AF) && passed > 900000000 && passed < 2100000000 && timegm(&(struct tm){.tm_sec = date.tm_sec, .tm_min = date.tm_min, .tm_hour = date.tm_hour, .tm_mday = date.tm_mday, .tm_mon = date.tm_mon, .tm_year = date.tm_year}) == date_of(fd),
+    check(events == (1 << 8 | RTC_IRQF | RTC_AF) && passed > 900000000 && passed < 2100000000 &&
+              timegm(&(struct tm){.tm_sec = date.tm_sec,
+                                  .tm_min = date.tm_min,
+                                  .tm_hour = date.tm_hour,
+                                  .tm_mday = date.tm_mday,
+                                  .tm_mon = date.tm_mon,
+                                  .tm_year = date.tm_year}) == date_of(fd),
           "rings at its time");
     check(ioctl(fd, RTC_WKALM_RD, &wake) == 0 && !wake.enabled, "once");
     wake.enabled = 1;
@@ -272,15 +295,22 @@ static void battery(void)
     time_t now = date_of(fd), other = 2000000000;
     struct rtc_time wrong = as_date(now), old = as_date(now - 60ll * 86400 * 365);
     wrong.tm_mon = 12;
-    check(refuses(fd, RTC_SET_TIME, &wrong, EINVAL) && refuses(fd, RTC_SET_TIME, &old, EINVAL) && refuses(fd, RTC_ALM_SET, &(struct rtc_time){.tm_hour = 24}, EINVAL), "a wrong date");
+    check(refuses(fd, RTC_SET_TIME, &wrong, EINVAL) && refuses(fd, RTC_SET_TIME, &old, EINVAL) &&
+              refuses(fd, RTC_ALM_SET, &(struct rtc_time){.tm_hour = 24}, EINVAL),
+          "a wrong date");
     wrong.tm_mon = -1;
-    check(refuses(fd, RTC_SET_TIME, &wrong, EINVAL) && refuses(fd, RTC_RD_TIME, (void *)8, EFAULT) && refuses(fd, 0x7100, 0, ENOTTY), "other wrong calls");
+    check(refuses(fd, RTC_SET_TIME, &wrong, EINVAL) && refuses(fd, RTC_RD_TIME, (void *)8, EFAULT) &&
+              refuses(fd, 0x7100, 0, ENOTTY),
+          "other wrong calls");
     pid_t pid = fork();
     if (pid == 0) {
         if (setresuid(1000, 1000, 1000))
             _exit(2);
         date = as_date(now);
-        _exit(refuses(fd, RTC_SET_TIME, &date, EACCES) && refuses(fd, RTC_IRQP_SET, (void *)128, EACCES) && date_of(fd) > 0 ? 0 : 1);
+        _exit(refuses(fd, RTC_SET_TIME, &date, EACCES) && refuses(fd, RTC_IRQP_SET, (void *)128, EACCES) &&
+                      date_of(fd) > 0
+                  ? 0
+                  : 1);
     }
     check(status_of(pid) == 0, "others may look and not touch");
     date = as_date(other);

@@ -1,6 +1,7 @@
 /* Checks core files: when there is one, its name, what it holds; passes on Linux and must pass here.
  *
- * Interface: cores runs all, as root, in a directory where it may write; TAP on standard output. `cores crash PATH` leaves a core of three threads.
+ * Interface: cores runs all, as root, in a directory where it may write; TAP on standard output. `cores crash
+ * PATH` leaves a core of three threads.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -26,7 +27,10 @@ static int ready[2];
 static void *waits(void *arg)
 {
     write(ready[1], "", 1);
-    __asm__ volatile("mov %0, %%r12\n\tmov $34, %%eax\n\tsyscall" : : "r"(WORD + (intptr_t)arg) : "rax", "rcx", "r11", "r12", "memory");
+    __asm__ volatile("mov %0, %%r12\n\tmov $34, %%eax\n\tsyscall"
+                     :
+                     : "r"(WORD + (intptr_t)arg)
+                     : "rax", "rcx", "r11", "r12", "memory");
     return 0;
 }
 
@@ -103,10 +107,7 @@ static void threads(void)
     crash();
 }
 
-static void *sleeps(void *arg)
-{
-    return pause(), arg;
-}
+static void *sleeps(void *arg) { return pause(), arg; }
 
 static void killed(void)
 {
@@ -133,7 +134,8 @@ static int load(const char *path)
     core = mmap(0, length, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
     Elf64_Ehdr *elf = (Elf64_Ehdr *)core;
-    if (core == MAP_FAILED || memcmp(elf->e_ident, ELFMAG, SELFMAG) || elf->e_type != ET_CORE || elf->e_machine != EM_X86_64)
+    if (core == MAP_FAILED || memcmp(elf->e_ident, ELFMAG, SELFMAG) || elf->e_type != ET_CORE ||
+        elf->e_machine != EM_X86_64)
         return 0;
     headers = (Elf64_Phdr *)(core + elf->e_phoff);
     count = elf->e_phnum;
@@ -145,7 +147,8 @@ static int has(volatile void *at, uint64_t word)
 {
     for (int i = 0; i < count; i++) {
         uint64_t offset = (uintptr_t)at - headers[i].p_vaddr;
-        if (headers[i].p_type == PT_LOAD && (uintptr_t)at >= headers[i].p_vaddr && offset + 8 <= headers[i].p_filesz && headers[i].p_offset + offset + 8 <= length)
+        if (headers[i].p_type == PT_LOAD && (uintptr_t)at >= headers[i].p_vaddr &&
+            offset + 8 <= headers[i].p_filesz && headers[i].p_offset + offset + 8 <= length)
             return *(uint64_t *)(core + headers[i].p_offset + offset) == word;
     }
     return 0;
@@ -165,10 +168,7 @@ static Elf64_Nhdr *note(unsigned kind, int nth)
     return 0;
 }
 
-static void *content(Elf64_Nhdr *n)
-{
-    return (char *)(n + 1) + ((n->n_namesz + 3) & ~3);
-}
+static void *content(Elf64_Nhdr *n) { return (char *)(n + 1) + ((n->n_namesz + 3) & ~3); }
 
 static void aborts_as_user(void)
 {
@@ -177,10 +177,7 @@ static void aborts_as_user(void)
     aborts();
 }
 
-static int exists(const char *path)
-{
-    return access(path, F_OK) == 0;
-}
+static int exists(const char *path) { return access(path, F_OK) == 0; }
 
 static void set(const char *file, const char *text)
 {
@@ -193,37 +190,45 @@ static void when(void)
 {
     unlink("core");
     int status = status_of(aborts);
-    check(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && WCOREDUMP(status), "abort leaves a core, and the status says so");
+    check(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT && WCOREDUMP(status),
+          "abort leaves a core, and the status says so");
     struct stat st;
-    check(stat("core", &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0600 && st.st_size > 4096, "in a file of the user's own");
+    check(stat("core", &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0600 && st.st_size > 4096,
+          "in a file of the user's own");
     unlink("core");
     status = status_of(terminates);
     check(WTERMSIG(status) == SIGTERM && !WCOREDUMP(status) && !exists("core"), "SIGTERM leaves none");
     status = status_of(without);
-    check(WTERMSIG(status) == SIGABRT && !WCOREDUMP(status) && !exists("core"), "nobody who may not have one");
+    check(WTERMSIG(status) == SIGABRT && !WCOREDUMP(status) && !exists("core"),
+          "nobody who may not have one");
     status = status_of(secret);
     check(WTERMSIG(status) == SIGABRT && !WCOREDUMP(status) && !exists("core"), "nobody who is not dumpable");
     status = status_of(little);
     check(WCOREDUMP(status) && stat("core", &st) == 0 && st.st_size <= 8192, "no more than the limit");
     unlink("core");
     status = status_of(killed);
-    check(WTERMSIG(status) == SIGQUIT && WCOREDUMP(status) && exists("core"), "a process of several threads that another signals");
+    check(WTERMSIG(status) == SIGQUIT && WCOREDUMP(status) && exists("core"),
+          "a process of several threads that another signals");
     unlink("core");
     mkdir("core", 0700);
     status = status_of(aborts);
-    check(WTERMSIG(status) == SIGABRT && !WCOREDUMP(status), "where there is no room for the name there is none");
+    check(WTERMSIG(status) == SIGABRT && !WCOREDUMP(status),
+          "where there is no room for the name there is none");
     rmdir("core");
     int victim = open("victim", O_CREAT | O_RDWR, 0600);
     symlink("victim", "core");
     status = status_of(aborts);
-    check(WCOREDUMP(status) && lstat("core", &st) == 0 && S_ISREG(st.st_mode) && fstat(victim, &st) == 0 && st.st_size == 0, "it is written in the place of a link, not through it");
+    check(WCOREDUMP(status) && lstat("core", &st) == 0 && S_ISREG(st.st_mode) && fstat(victim, &st) == 0 &&
+              st.st_size == 0,
+          "it is written in the place of a link, not through it");
     close(victim), unlink("victim"), unlink("core");
     if (geteuid() == 0) {
         /* Where all may make files and nobody takes away those of others. */
         mkdir("sticky", 0700), chmod("sticky", 01777), chmod(".", 0711);
         victim = open("sticky/core", O_CREAT | O_RDWR, 0666);
         status = status_of(aborts_as_user);
-        check(WTERMSIG(status) == SIGABRT && !WCOREDUMP(status) && fstat(victim, &st) == 0 && st.st_nlink == 1 && st.st_size == 0,
+        check(WTERMSIG(status) == SIGABRT && !WCOREDUMP(status) && fstat(victim, &st) == 0 &&
+                  st.st_nlink == 1 && st.st_size == 0,
               "nor in the place of another's file that its user may not remove");
         close(victim), unlink("sticky/core"), rmdir("sticky");
     }
@@ -267,22 +272,27 @@ static void what(void)
         found++;
         words |= s->pr_reg[3] == WORD + 1 ? 1 : s->pr_reg[3] == WORD + 2 ? 2 : 0;
         if (i == 0)
-            check(s->pr_cursig == SIGSEGV && s->pr_info.si_signo == SIGSEGV && s->pr_pid > 0 && s->pr_pgrp == getpgrp(), "the first is that which faulted");
+            check(s->pr_cursig == SIGSEGV && s->pr_info.si_signo == SIGSEGV && s->pr_pid > 0 &&
+                      s->pr_pgrp == getpgrp(),
+                  "the first is that which faulted");
     }
     equal(found, 3, "all threads are there");
     equal(words, 3, "with their registers");
     check((n = note(NT_PRPSINFO, 0)) && n->n_descsz == sizeof(struct elf_prpsinfo), "the process's state");
     if (n) {
         struct elf_prpsinfo *p = content(n);
-        check(strncmp(p->pr_fname, "cores", 5) == 0 && strstr(p->pr_psargs, "cores"), "its name and arguments");
+        check(strncmp(p->pr_fname, "cores", 5) == 0 && strstr(p->pr_psargs, "cores"),
+              "its name and arguments");
     }
-    check((n = note(NT_SIGINFO, 0)) && ((siginfo_t *)content(n))->si_addr == (void *)0x10, "where the fault was");
+    check((n = note(NT_SIGINFO, 0)) && ((siginfo_t *)content(n))->si_addr == (void *)0x10,
+          "where the fault was");
     check((n = note(NT_AUXV, 0)) && n->n_descsz >= 16, "the auxiliary vector");
     int page = 0;
     for (Elf64_auxv_t *a = n ? content(n) : 0; a && a->a_type != AT_NULL; a++)
         page |= a->a_type == AT_PAGESZ && a->a_un.a_val == 4096;
     check(page, "it knows the size of a page");
-    check((n = note(NT_FILE, 0)) && ((uint64_t *)content(n))[0] >= 1 && ((uint64_t *)content(n))[1] == 4096, "which files were mapped");
+    check((n = note(NT_FILE, 0)) && ((uint64_t *)content(n))[0] >= 1 && ((uint64_t *)content(n))[1] == 4096,
+          "which files were mapped");
     check((n = note(NT_FPREGSET, 2)) && n->n_descsz == 512, "vector registers of each thread");
     unlink("core");
 }

@@ -1,4 +1,5 @@
-/* Checks corners of Linux's calls that programs from elsewhere look into; passes on Linux as root and must pass here.
+/* Checks corners of Linux's calls that programs from elsewhere look into; passes on Linux as root and must
+ * pass here.
  *
  * Interface: corners [GROUP...] runs all groups or those named; TAP on standard output.
  */
@@ -58,16 +59,14 @@ static int of_child(int (*act)(void))
 
 #define ADJUSTMENT "/proc/self/oom_score_adj"
 
-static int has_500(void)
-{
-    return number_in(ADJUSTMENT) == 500;
-}
+static int has_500(void) { return number_in(ADJUSTMENT) == 500; }
 
 static int may_only_rise(void)
 {
     if (setuid(1000))
         return 1;
-    /* A process that changes its user cannot write the file of its own process until it may be dumped again, or executes a program. */
+    /* A process that changes its user cannot write the file of its own process until it may be dumped
+     * again, or executes a program. */
     if (put(ADJUSTMENT, "600") != -1 || errno != EACCES)
         return 2;
     if (prctl(PR_SET_DUMPABLE, 1))
@@ -138,7 +137,8 @@ static void places(void)
     close(pipes[1]);
 }
 
-/* Numbers of the system are written at a place, too: what does not begin at the beginning is taken and changes nothing. */
+/* Numbers of the system are written at a place, too: what does not begin at the beginning is taken and
+ * changes nothing. */
 static void settings(void)
 {
     static const char path[] = "/proc/sys/fs/pipe-max-size";
@@ -204,10 +204,7 @@ static void no_path(void)
 
 #define DOMAIN "/proc/sys/kernel/domainname"
 
-static int may_not_name(void)
-{
-    return setuid(1000) || setdomainname("x", 1) != -1 || errno != EPERM;
-}
+static int may_not_name(void) { return setuid(1000) || setdomainname("x", 1) != -1 || errno != EPERM; }
 
 static void domain(void)
 {
@@ -273,7 +270,8 @@ static void termio(void)
 
 static int may_not_separate(void)
 {
-    static const int flags[] = {CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWCGROUP};
+    static const int flags[] = {CLONE_NEWNS,  CLONE_NEWUTS, CLONE_NEWIPC,
+                                CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWCGROUP};
     if (setuid(1000))
         return 100;
     for (unsigned i = 0; i < sizeof flags / sizeof *flags; i++) {
@@ -288,10 +286,7 @@ static int may_not_separate(void)
     return 0;
 }
 
-static void namespaces(void)
-{
-    equal(of_child(may_not_separate), 0, "a user makes no namespaces");
-}
+static void namespaces(void) { equal(of_child(may_not_separate), 0, "a user makes no namespaces"); }
 
 static void cpuid(void)
 {
@@ -305,10 +300,12 @@ static void mappings(void)
     char *seen = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
     check(seen != MAP_FAILED && seen[0] == 0, "zeros are mapped shared");
     if (seen != MAP_FAILED)
-        fails(mprotect(seen, 4096, PROT_READ | PROT_WRITE), EACCES, "and never written by who opened them to read");
+        fails(mprotect(seen, 4096, PROT_READ | PROT_WRITE), EACCES,
+              "and never written by who opened them to read");
     char *own = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
     check(own != MAP_FAILED && (own[5] = 1) && own[0] == 0, "zeros are mapped privately");
-    fails(mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0, EACCES, "who may not write maps none to write");
+    fails(mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0, EACCES,
+          "who may not write maps none to write");
     int both = open("/dev/zero", O_RDWR);
     char *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, both, 0);
     if (shared != MAP_FAILED) {
@@ -319,10 +316,14 @@ static void mappings(void)
         wait(NULL);
         equal(shared[9], 7, "a child writes into the same");
     }
-    fails(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, path, 0) == MAP_FAILED ? -1 : 0, EBADF, "a path alone is not mapped");
-    fails(mmap(NULL, 0, PROT_READ, MAP_PRIVATE, -1, 0) == MAP_FAILED ? -1 : 0, EBADF, "no file comes before no length");
-    fails(mmap(NULL, 4096, PROT_READ, 3 | 0x200000, fd, 0) == MAP_FAILED ? -1 : 0, EOPNOTSUPP, "a flag nobody knows, to be validated");
-    fails(mmap(NULL, 4096, PROT_READ, 3 | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? -1 : 0, EINVAL, "there is nothing to validate without a file");
+    fails(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, path, 0) == MAP_FAILED ? -1 : 0, EBADF,
+          "a path alone is not mapped");
+    fails(mmap(NULL, 0, PROT_READ, MAP_PRIVATE, -1, 0) == MAP_FAILED ? -1 : 0, EBADF,
+          "no file comes before no length");
+    fails(mmap(NULL, 4096, PROT_READ, 3 | 0x200000, fd, 0) == MAP_FAILED ? -1 : 0, EOPNOTSUPP,
+          "a flag nobody knows, to be validated");
+    fails(mmap(NULL, 4096, PROT_READ, 3 | MAP_ANONYMOUS, -1, 0) == MAP_FAILED ? -1 : 0, EINVAL,
+          "there is nothing to validate without a file");
     close(fd);
     close(path);
     close(both);
@@ -398,7 +399,8 @@ static void by_directory(void)
     int self = open("/proc/self", O_RDONLY | O_DIRECTORY), tmp = open("/tmp", O_RDONLY | O_DIRECTORY);
     int task = open("/proc/self/task", O_RDONLY | O_DIRECTORY);
     signal(SIGUSR1, on_usr1);
-    equal(syscall(SYS_pidfd_send_signal, self, SIGUSR1, NULL, 0), 0, "a process's directory takes a signal as its descriptor does");
+    equal(syscall(SYS_pidfd_send_signal, self, SIGUSR1, NULL, 0), 0,
+          "a process's directory takes a signal as its descriptor does");
     equal(usr1_seen, 1, "which arrives");
     fails(syscall(SYS_pidfd_send_signal, tmp, SIGUSR1, NULL, 0), EBADF, "another does not");
     fails(syscall(SYS_pidfd_send_signal, task, SIGUSR1, NULL, 0), EBADF, "nor one below it");
@@ -451,9 +453,22 @@ static void told_mask(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"adjustment", adjustment}, {"both-ways", both_ways}, {"places", places}, {"settings", settings}, {"flags", flags}, {"no-path", no_path}, {"domain", domain},
-        {"robust", robust}, {"termio", termio}, {"namespaces", namespaces}, {"cpuid", cpuid},
-        {"mappings", mappings}, {"timeouts", timeouts}, {"by-thread", by_thread}, {"by-directory", by_directory}, {"links-of-tasks", links_of_tasks},
+        {"adjustment", adjustment},
+        {"both-ways", both_ways},
+        {"places", places},
+        {"settings", settings},
+        {"flags", flags},
+        {"no-path", no_path},
+        {"domain", domain},
+        {"robust", robust},
+        {"termio", termio},
+        {"namespaces", namespaces},
+        {"cpuid", cpuid},
+        {"mappings", mappings},
+        {"timeouts", timeouts},
+        {"by-thread", by_thread},
+        {"by-directory", by_directory},
+        {"links-of-tasks", links_of_tasks},
         {"told-mask", told_mask},
     };
     run_groups(GROUPS(groups), NULL, argc, argv);

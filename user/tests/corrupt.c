@@ -25,8 +25,17 @@ static uint64_t random64(void)
 
 int main(int argc, char **argv)
 {
-    static const uint64_t wild[] = {0, 1, 0xfff, 0x1000, 0x7ffffffff000, 0x800000000000, 0xffff800000000000, 0xffffffff80100000,
-                                    0xffffffffffffffff, 0x7fffffffffffffff, 0xffffffff};
+    static const uint64_t wild[] = {0,
+                                    1,
+                                    0xfff,
+                                    0x1000,
+                                    0x7ffffffff000,
+                                    0x800000000000,
+                                    0xffff800000000000,
+                                    0xffffffff80100000,
+                                    0xffffffffffffffff,
+                                    0x7fffffffffffffff,
+                                    0xffffffff};
     if (argc < 4)
         return 2;
     int fd = open(argv[1], O_RDONLY), count = atoi(argv[2]);

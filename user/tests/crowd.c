@@ -1,7 +1,10 @@
-/* Checks 2,000 processes, 10,000 threads and 10,000 sockets that are there at once: each passes a number on, a shell answers beside them, and memory comes back; passes on Linux (as root) and must pass here.
+/* Checks 2,000 processes, 10,000 threads and 10,000 sockets that are there at once: each passes a number on,
+ * a shell answers beside them, and memory comes back; passes on Linux (as root) and must pass here.
  *
- * Interface: crowd [twice]; TAP on standard output; the second time no more memory stays away than the first time. For a machine of 1 GiB. The processes are a chain of pipes. The threads are one process's, each with a socket of its own: of 5,000 connections, half of them
- * unix-domain pairs and half TCP over loopback, both ends pass on what comes, the one back to where it came from, the other to the next connection.
+ * Interface: crowd [twice]; TAP on standard output; the second time no more memory stays away than the first
+ * time. For a machine of 1 GiB. The processes are a chain of pipes. The threads are one process's, each with
+ * a socket of its own: of 5,000 connections, half of them unix-domain pairs and half TCP over loopback, both
+ * ends pass on what comes, the one back to where it came from, the other to the next connection.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -93,7 +96,8 @@ static void make_sockets(void)
     close(listener);
 }
 
-/* Thread 2k has the far end of connection k and answers; thread 2k + 1 has the near end and passes the answer on. */
+/* Thread 2k has the far end of connection k and answers; thread 2k + 1 has the near end and passes the
+ * answer on. */
 static void *thread(void *argument)
 {
     long me = (long)argument;

@@ -1,10 +1,11 @@
-/* Checks details of Linux's calls that its test programs look at: clocks that would wake the machine, the kernel's log, random numbers' ioctls, addresses
- * that nobody wants, interfaces. Passes on Linux as root and must pass here.
+/* Checks details of Linux's calls that its test programs look at: clocks that would wake the machine, the
+ * kernel's log, random numbers' ioctls, addresses that nobody wants, interfaces. Passes on Linux as root and
+ * must pass here.
  *
  * Interface: details [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -30,7 +31,7 @@ static int as_nobody(int (*act)(void))
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* -- clocks that would wake the machine ----------------------------------------------------------------------------------------- */
+/* -- clocks that would wake the machine ------------------------------------------------------------------ */
 
 static const int clocks[] = {CLOCK_REALTIME_ALARM, CLOCK_BOOTTIME_ALARM};
 static const int likes[] = {CLOCK_REALTIME, CLOCK_BOOTTIME};
@@ -69,7 +70,8 @@ static void alarms(void)
         sigprocmask(SIG_BLOCK, &alarm, NULL);
         int id = -1;
         struct sigevent thread = {.sigev_notify = SIGEV_THREAD, .sigev_signo = SIGALRM};
-        equal(syscall(SYS_timer_create, clocks[i], i ? &thread : NULL, &id), 0, "a timer, also one that says to call a thread");
+        equal(syscall(SYS_timer_create, clocks[i], i ? &thread : NULL, &id), 0,
+              "a timer, also one that says to call a thread");
         struct itimerspec at = {.it_value = {0, 2000000}};
         equal(syscall(SYS_timer_settime, id, 0, &at, NULL), 0, "set");
         int signal = 0;
@@ -83,11 +85,12 @@ static void alarms(void)
         int64_t passed = (now.tv_sec - then.tv_sec) * 1000000000ll + now.tv_nsec - then.tv_nsec;
         check(passed >= 3000000, "of its length");
         then.tv_sec /= 2;
-        equal(syscall(SYS_clock_nanosleep, clocks[i], TIMER_ABSTIME, &then, NULL), 0, "until a moment that has been");
+        equal(syscall(SYS_clock_nanosleep, clocks[i], TIMER_ABSTIME, &then, NULL), 0,
+              "until a moment that has been");
     }
 }
 
-/* -- the kernel's log ------------------------------------------------------------------------------------------------------------ */
+/* -- the kernel's log ------------------------------------------------------------------------------------ */
 
 /* The console's level by `printk`; -1 when that says something else than four numbers. */
 static int console_level(void)
@@ -104,7 +107,8 @@ static int no_log(void)
 {
     char text[16];
     for (int action = 2; action <= 11; action++)
-        if ((action < 3 || (action > 3 && action != 10)) && (klogctl(action, text, sizeof text) != -1 || errno != EPERM))
+        if ((action < 3 || (action > 3 && action != 10)) &&
+            (klogctl(action, text, sizeof text) != -1 || errno != EPERM))
             return 0;
     return 1;
 }
@@ -172,15 +176,16 @@ static void cleared(void)
     equal(klogctl(9, NULL, 0), 0, "all is read");
 }
 
-/* -- random numbers ---------------------------------------------------------------------------------------------------------------- */
+/* -- random numbers -------------------------------------------------------------------------------------- */
 
 static int no_entropy(void)
 {
     struct rand_pool_info none = {0, 0};
     int fd = open("/dev/urandom", O_RDWR), bits = 8;
-    return ioctl(fd, RNDGETENTCNT, &bits) == 0 && bits == 256 && ioctl(fd, RNDADDTOENTCNT, &bits) == -1 && errno == EPERM &&
-           ioctl(fd, RNDADDENTROPY, &none) == -1 && errno == EPERM && ioctl(fd, RNDCLEARPOOL) == -1 && errno == EPERM &&
-           ioctl(fd, RNDRESEEDCRNG) == -1 && errno == EPERM;
+    return ioctl(fd, RNDGETENTCNT, &bits) == 0 && bits == 256 && ioctl(fd, RNDADDTOENTCNT, &bits) == -1 &&
+           errno == EPERM && ioctl(fd, RNDADDENTROPY, &none) == -1 && errno == EPERM &&
+           ioctl(fd, RNDCLEARPOOL) == -1 && errno == EPERM && ioctl(fd, RNDRESEEDCRNG) == -1 &&
+           errno == EPERM;
 }
 
 static void entropy(void)
@@ -211,7 +216,7 @@ static void entropy(void)
     }
 }
 
-/* -- addresses and interfaces -------------------------------------------------------------------------------------------------------- */
+/* -- addresses and interfaces ---------------------------------------------------------------------------- */
 
 static void addresses(void)
 {
@@ -226,7 +231,8 @@ static void addresses(void)
     equal(write(client, "abcd", 4), 4, "bytes");
     char byte;
     length = sizeof name;
-    equal(recvfrom(server, &byte, 1, 0, (void *)-1, &length), 1, "a stream tells no address, wherever it should go");
+    equal(recvfrom(server, &byte, 1, 0, (void *)-1, &length), 1,
+          "a stream tells no address, wherever it should go");
     equal(length, 0, "of no length");
     fails(recvfrom(server, &byte, 1, 0, (void *)&name, (void *)1), EFAULT, "its length must go somewhere");
     socklen_t wrong = -1;
@@ -248,7 +254,8 @@ static void addresses(void)
     equal(recvfrom(datagrams, &byte, 1, 0, (void *)-1, &length), 1, "an address for which there is no room");
     equal(length, sizeof name, "has its length all the same");
     fails(recvfrom(datagrams, &byte, 1, 0, (void *)-1, &length), EFAULT, "where there is room it must go");
-    const unsigned long operations[] = {SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK, SIOCSIFMTU, SIOCGIFFLAGS, SIOCETHTOOL};
+    const unsigned long operations[] = {SIOCSIFFLAGS, SIOCSIFADDR,  SIOCSIFNETMASK,
+                                        SIOCSIFMTU,   SIOCGIFFLAGS, SIOCETHTOOL};
     for (int i = 0; i < 6; i++)
         fails(ioctl(datagrams, operations[i], NULL), EFAULT, "an operation on no interface");
     int of[] = {listener, client, server, datagrams, pair[0], pair[1]};
@@ -259,7 +266,8 @@ static void addresses(void)
 int main(int argc, char **argv)
 {
     const struct group groups[] = {
-        {"cleared", cleared}, {"alarms", alarms}, {"logs", logs}, {"entropy", entropy}, {"addresses", addresses},
+        {"cleared", cleared}, {"alarms", alarms},       {"logs", logs},
+        {"entropy", entropy}, {"addresses", addresses},
     };
     run_groups(GROUPS(groups), "cleared", argc, argv);
     return done();

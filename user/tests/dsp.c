@@ -1,6 +1,8 @@
-/* Checks /dev/dsp, /dev/audio and /dev/mixer: settings, fragments, waiting, and calls with numbers that nobody expects.
+/* Checks /dev/dsp, /dev/audio and /dev/mixer: settings, fragments, waiting, and calls with numbers that
+ * nobody expects.
  *
- * Interface: dsp [GROUP...] runs all groups or those named; TAP on standard output. Needs a machine with a sound card.
+ * Interface: dsp [GROUP...] runs all groups or those named; TAP on standard output. Needs a machine with a
+ * sound card.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -13,10 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int set(int fd, unsigned long number, int value)
-{
-    return ioctl(fd, number, &value) ? -1 : value;
-}
+static int set(int fd, unsigned long number, int value) { return ioctl(fd, number, &value) ? -1 : value; }
 
 static long milliseconds(void)
 {
@@ -76,7 +75,8 @@ static void fragments(void)
     equal(ioctl(fd, SNDCTL_DSP_GETOSPACE, &space), 0, "the room is known");
     equal(space.fragstotal, 4, "four fragments");
     equal(space.bytes, 16384, "all room is free");
-    /* Held, it plays nothing meanwhile, however long a busy machine takes. A filter may have taken some frames more. */
+    /* Held, it plays nothing meanwhile, however long a busy machine takes. A filter may have taken some
+     * frames more. */
     set(fd, SNDCTL_DSP_SETTRIGGER, 0);
     long written = write(fd, bytes, sizeof bytes);
     check(written >= 16384 && written <= 16384 + 512, "as much is written as has room");
@@ -159,11 +159,13 @@ static void random_ones(void)
 {
     static char page[8192 + 4096], bytes[4096];
     uint64_t seed = 88172645463325252u;
-    int fds[3] = {open("/dev/dsp", O_RDWR | O_NONBLOCK), open("/dev/audio", O_WRONLY | O_NONBLOCK), open("/dev/mixer", O_RDWR)};
+    int fds[3] = {open("/dev/dsp", O_RDWR | O_NONBLOCK), open("/dev/audio", O_WRONLY | O_NONBLOCK),
+                  open("/dev/mixer", O_RDWR)};
     for (int n = 0; n < 20000; n++) {
         seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
         unsigned letter = seed >> 8 & 1 ? 'P' : seed >> 9 & 1 ? 'M' : seed >> 16 & 0xff;
-        static const unsigned sizes[] = {0, 0xc0040000, 0x80040000, 0x40040000, 0x80100000, 0x800c0000, 0xffff0000};
+        static const unsigned sizes[] = {0,          0xc0040000, 0x80040000, 0x40040000,
+                                         0x80100000, 0x800c0000, 0xffff0000};
         unsigned number = sizes[(seed >> 24) % 7] | letter << 8 | (seed >> 32 & 31);
         if (number == SNDCTL_DSP_SYNC)
             continue;

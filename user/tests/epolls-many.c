@@ -1,4 +1,5 @@
-/* Checks who is told when several wait: EPOLLEXCLUSIVE instances of one file, threads in one instance; passes on Linux and must pass here.
+/* Checks who is told when several wait: EPOLLEXCLUSIVE instances of one file, threads in one instance; passes
+ * on Linux and must pass here.
  *
  * Interface: epolls-many [GROUP...] runs all groups or those named; TAP on standard output.
  */
@@ -192,10 +193,13 @@ static void unattended(void)
 static void refusals(void)
 {
     int counter = eventfd(1, 0), set = epoll_create1(0), inner = epoll_create1(0);
-    static const unsigned good[] = {EPOLLIN, EPOLLOUT, EPOLLIN | EPOLLOUT, EPOLLERR, EPOLLHUP, EPOLLET, EPOLLWAKEUP, 0};
-    static const unsigned wrong[] = {EPOLLONESHOT, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, EPOLLWRNORM, EPOLLRDBAND, EPOLLIN | EPOLLMSG};
+    static const unsigned good[] = {EPOLLIN,  EPOLLOUT, EPOLLIN | EPOLLOUT, EPOLLERR,
+                                    EPOLLHUP, EPOLLET,  EPOLLWAKEUP,        0};
+    static const unsigned wrong[] = {EPOLLONESHOT, EPOLLPRI,    EPOLLRDHUP,        EPOLLRDNORM,
+                                     EPOLLWRNORM,  EPOLLRDBAND, EPOLLIN | EPOLLMSG};
     for (unsigned i = 0; i < sizeof good / sizeof *good; i++) {
-        equal(ctl(set, EPOLL_CTL_ADD, counter, good[i] | EPOLLEXCLUSIVE), 0, "what may stand beside EPOLLEXCLUSIVE");
+        equal(ctl(set, EPOLL_CTL_ADD, counter, good[i] | EPOLLEXCLUSIVE), 0,
+              "what may stand beside EPOLLEXCLUSIVE");
         fails(ctl(set, EPOLL_CTL_MOD, counter, good[i]), EINVAL, "it is not changed");
         fails(ctl(set, EPOLL_CTL_MOD, counter, good[i] | EPOLLEXCLUSIVE), EINVAL, "not even to itself");
         fails(ctl(set, EPOLL_CTL_ADD, counter, good[i] | EPOLLEXCLUSIVE), EEXIST, "nor added twice");
@@ -204,7 +208,8 @@ static void refusals(void)
     for (unsigned i = 0; i < sizeof wrong / sizeof *wrong; i++)
         fails(ctl(set, EPOLL_CTL_ADD, counter, wrong[i] | EPOLLEXCLUSIVE), EINVAL, "what may not");
     add(set, counter, EPOLLIN);
-    fails(ctl(set, EPOLL_CTL_MOD, counter, EPOLLIN | EPOLLEXCLUSIVE), EINVAL, "EPOLLEXCLUSIVE comes with ADD only");
+    fails(ctl(set, EPOLL_CTL_MOD, counter, EPOLLIN | EPOLLEXCLUSIVE), EINVAL,
+          "EPOLLEXCLUSIVE comes with ADD only");
     equal(ready(set), 1, "and what was there still is");
     fails(ctl(set, EPOLL_CTL_ADD, inner, EPOLLIN | EPOLLEXCLUSIVE), EINVAL, "an instance is not watched so");
     close(counter), close(set), close(inner);
@@ -232,7 +237,8 @@ static void *waits_at_gate(void *argument)
     return 0;
 }
 
-/* One event wakes one of those who wait in an instance, and while that is busy the next wakes another: in each round everyone is told once. */
+/* One event wakes one of those who wait in an instance, and while that is busy the next wakes another: in
+ * each round everyone is told once. */
 static void turns(void)
 {
     int counter = eventfd(0, EFD_NONBLOCK), set = epoll_create1(0);
@@ -319,7 +325,8 @@ static void many(void)
     close(set);
 }
 
-/* Processor time that interests in what one counter tells take, EACH in each of `count` instances, seconds. */
+/* Processor time that interests in what one counter tells take, EACH in each of `count` instances,
+ * seconds. */
 static double time_of_interests(int count)
 {
     enum { EACH = 50 };
@@ -361,8 +368,9 @@ static void crowd(void)
 int main(int argc, char **argv)
 {
     static const struct group all[] = {
-        {"exclusive", exclusive}, {"mixed", mixed}, {"unattended", unattended}, {"refusals", refusals},
-        {"turns", turns}, {"mute", mute}, {"many", many}, {"crowd", crowd},
+        {"exclusive", exclusive}, {"mixed", mixed}, {"unattended", unattended},
+        {"refusals", refusals},   {"turns", turns}, {"mute", mute},
+        {"many", many},           {"crowd", crowd},
     };
     run_groups(GROUPS(all), 0, argc, argv);
     return done();

@@ -1,4 +1,5 @@
-/* Checks epoll instances as Linux has them: levels, edges, one shot, nests, closed descriptors, sleepers; passes on Linux and must pass here.
+/* Checks epoll instances as Linux has them: levels, edges, one shot, nests, closed descriptors, sleepers;
+ * passes on Linux and must pass here.
  *
  * Interface: epolls [GROUP...] runs all groups or those named; TAP on standard output.
  */
@@ -74,7 +75,8 @@ static void edges(void)
     socketpair(AF_UNIX, SOCK_STREAM, 0, s);
     set = epoll_create1(0);
     add(set, s[0], EPOLLIN | EPOLLET, s[0]);
-    equal(change(set, s[0], EPOLLIN | EPOLLOUT | EPOLLET) == 0 && ready(set) == 1, 1, "a wider wish is told of room");
+    equal(change(set, s[0], EPOLLIN | EPOLLOUT | EPOLLET) == 0 && ready(set) == 1, 1,
+          "a wider wish is told of room");
     equal(ready(set), 0, "once");
     write(s[1], "x", 1);
     equal(ready(set) == 1 && ready(set) == 0, 1, "and of what comes");
@@ -127,7 +129,8 @@ static void sides(void)
         add(set, a[end], 0, 5);
         equal(ready(set), 0, "an end of a pipe that asks for nothing");
         close(a[!end]);
-        equal(epoll_wait(set, &got, 1, 0) == 1 && got.events == (end ? EPOLLERR : EPOLLHUP), 1, "is told that the other has gone");
+        equal(epoll_wait(set, &got, 1, 0) == 1 && got.events == (end ? EPOLLERR : EPOLLHUP), 1,
+              "is told that the other has gone");
         close(a[end]), close(set);
     }
     int master = posix_openpt(O_RDWR | O_NOCTTY), slave;
@@ -255,7 +258,8 @@ static void nests(void)
         if (i > 0)
             add(high[i], high[i - 1], EPOLLIN, i), add(low[i], low[i - 1], EPOLLIN, i);
     }
-    fails(epoll_ctl(high[0], EPOLL_CTL_ADD, low[2], &event), ELOOP, "nor higher when it is put together in the middle");
+    fails(epoll_ctl(high[0], EPOLL_CTL_ADD, low[2], &event), ELOOP,
+          "nor higher when it is put together in the middle");
     equal(epoll_ctl(high[0], EPOLL_CTL_ADD, low[1], &event), 0, "just so high");
     for (int i = 0; i < 3; i++)
         close(high[i]), close(low[i]);
@@ -313,7 +317,8 @@ static void both(void)
     close(in[0]), close(in[1]), close(set);
 }
 
-/* The sleeper has most probably gone to sleep 20 ms after it says that it will; what is expected holds in any case. */
+/* The sleeper has most probably gone to sleep 20 ms after it says that it will; what is expected holds in
+ * any case. */
 static void late(void)
 {
     pthread_t thread;
@@ -464,9 +469,9 @@ static void churn(void)
 int main(int argc, char **argv)
 {
     static const struct group all[] = {
-        {"edges", edges}, {"sides", sides}, {"shots", shots}, {"turns", turns}, {"rules", rules}, {"nests", nests},
-        {"one_of_two", one_of_two}, {"both", both}, {"late", late}, {"closed", closed}, {"streams", streams},
-        {"churn", churn},
+        {"edges", edges}, {"sides", sides},   {"shots", shots},           {"turns", turns},
+        {"rules", rules}, {"nests", nests},   {"one_of_two", one_of_two}, {"both", both},
+        {"late", late},   {"closed", closed}, {"streams", streams},       {"churn", churn},
     };
     signal(SIGPIPE, SIG_IGN);
     run_groups(GROUPS(all), 0, argc, argv);

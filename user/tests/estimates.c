@@ -1,9 +1,10 @@
-/* Estimates: a thread is told that it will miss a deadline, before it does (synthesis.h, syn_job; docs/feedback.md).
+/* Estimates: a thread is told that it will miss a deadline, before it does (synthesis.h, syn_job;
+ * docs/feedback.md).
  *
  * Interface: estimates, on a machine with one processor that counts instructions; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "synthesis.h"
 
 static const int64_t MS = 1000000;
@@ -47,7 +48,8 @@ static pid_t hog(void)
     return pid;
 }
 
-/* Twenty strips of a millisecond, and from the sixth on beside another program; the time that is left at the end. */
+/* Twenty strips of a millisecond, and from the sixth on beside another program; the time that is left at
+ * the end. */
 static int64_t job(int64_t until, int beside, void (*procedure)(void), long *highest)
 {
     told = 0, told_at = 0, *highest = 0;
@@ -65,8 +67,8 @@ static int64_t job(int64_t until, int beside, void (*procedure)(void), long *hig
     equal(estimate, 0, "the last strip ends the job");
     if (beside)
         kill_child(other);
-    printf("# %ld us left, told %d times, %ld us before the deadline; highest estimate %ld\n", (long)(left / 1000), told,
-           told_at ? (long)((deadline - told_at) / 1000) : 0, *highest);
+    printf("# %ld us left, told %d times, %ld us before the deadline; highest estimate %ld\n",
+           (long)(left / 1000), told, told_at ? (long)((deadline - told_at) / 1000) : 0, *highest);
     if (told_at)
         told_at = deadline - told_at;
     return left;

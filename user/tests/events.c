@@ -1,6 +1,7 @@
 /* Checks files of events as Linux has them: eventfd, timerfd; passes on Linux and must pass here.
  *
- * Interface: events [GROUP...] runs all groups but `clock_jumps`, which sets the clock, or those named; TAP on standard output.
+ * Interface: events [GROUP...] runs all groups but `clock_jumps`, which sets the clock, or those named; TAP
+ * on standard output.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -67,7 +68,8 @@ static void counters(void)
     char bytes[16] = {7};
     fails(read(fd, bytes, 7), EINVAL, "no room for a number");
     fails(write(fd, bytes, 7), EINVAL, "no number");
-    equal(write(fd, bytes, 8) == 8 && read(fd, bytes, 16) == 8 && bytes[0] == 7, 1, "more room than a number needs");
+    equal(write(fd, bytes, 8) == 8 && read(fd, bytes, 16) == 8 && bytes[0] == 7, 1,
+          "more room than a number needs");
     put(fd, 2);
     fails(syscall(SYS_read, fd, 8, 8), EFAULT, "to nowhere");
     equal(take(fd) == 2 || errno == EAGAIN, 1, "which takes the count or not");
@@ -154,7 +156,8 @@ static void semaphores(void)
         pthread_join(threads[i], 0);
     equal(taken, 4, "four takers, four permits");
     equal(polled(bell, POLLIN), 0, "none left");
-    /* Three processes, each of which has taken one before and so may have a shorter way. With four permits one has two. */
+    /* Three processes, each of which has taken one before and so may have a shorter way. With four permits
+     * one has two. */
     fflush(stdout);
     for (int i = 0; i < 3; i++)
         if (fork() == 0) {
@@ -298,14 +301,17 @@ static void timers(void)
     equal(fcntl(fd, F_GETFD), FD_CLOEXEC, "TFD_CLOEXEC");
     fails(take(fd), EAGAIN, "not set");
     struct itimerspec is;
-    equal(timerfd_gettime(fd, &is) == 0 && is.it_value.tv_sec == 0 && is.it_value.tv_nsec == 0, 1, "nothing left of it");
+    equal(timerfd_gettime(fd, &is) == 0 && is.it_value.tv_sec == 0 && is.it_value.tv_nsec == 0, 1,
+          "nothing left of it");
     equal(set(fd, 0, 3600ll * 1000 * MS, 5 * MS), 0, "set for an hour");
-    equal(timerfd_gettime(fd, &is) == 0 && is.it_value.tv_sec >= 3598 && is.it_value.tv_sec < 3600, 1, "an hour is left");
+    equal(timerfd_gettime(fd, &is) == 0 && is.it_value.tv_sec >= 3598 && is.it_value.tv_sec < 3600, 1,
+          "an hour is left");
     equal(is.it_interval.tv_nsec, 5 * MS, "and the interval");
     fails(take(fd), EAGAIN, "nothing yet");
     struct itimerspec new = {{0, 0}, {0, 1}}, old;
-    equal(timerfd_settime(fd, 0, &new, &old) == 0 && old.it_value.tv_sec >= 3598 && old.it_interval.tv_nsec == 5 * MS, 1,
-          "set anew, and told what was before");
+    equal(timerfd_settime(fd, 0, &new, &old) == 0 && old.it_value.tv_sec >= 3598 &&
+              old.it_interval.tv_nsec == 5 * MS,
+          1, "set anew, and told what was before");
     struct pollfd p = {fd, POLLIN, 0};
     equal(poll(&p, 1, 5000) == 1 && p.revents == POLLIN, 1, "it expires");
     equal(take(fd), 1, "once");
@@ -325,8 +331,9 @@ static void timers(void)
     int64_t expired = now(CLOCK_MONOTONIC);
     while (now(CLOCK_MONOTONIC) < expired + 3 * MS)
         ;
-    equal(timerfd_gettime(fd, &is) == 0 && is.it_value.tv_sec == 0 && is.it_value.tv_nsec > 0 && is.it_value.tv_nsec <= 50 * MS, 1,
-          "goes on meanwhile");
+    equal(timerfd_gettime(fd, &is) == 0 && is.it_value.tv_sec == 0 && is.it_value.tv_nsec > 0 &&
+              is.it_value.tv_nsec <= 50 * MS,
+          1, "goes on meanwhile");
     equal(set(fd, 0, 1, 1), 0, "a nanosecond, again and again");
     poll(&p, 1, 5000);
     equal(take(fd) >= 1, 1, "is counted");
@@ -476,8 +483,15 @@ static void clock_jumps_sleepers(void)
 int main(int argc, char **argv)
 {
     static const struct group all[] = {
-        {"counters", counters}, {"handover", handover}, {"semaphores", semaphores}, {"interrupted", interrupted},
-        {"flags", flags}, {"room", room}, {"adders", adders}, {"timers", timers}, {"clock_jumps", clock_jumps},
+        {"counters", counters},
+        {"handover", handover},
+        {"semaphores", semaphores},
+        {"interrupted", interrupted},
+        {"flags", flags},
+        {"room", room},
+        {"adders", adders},
+        {"timers", timers},
+        {"clock_jumps", clock_jumps},
         {"clock_jumps", clock_jumps_sleepers},
     };
     run_groups(GROUPS(all), "clock_jumps", argc, argv);

@@ -1,7 +1,8 @@
-/* Numbers at their ends: offsets, sizes, counts, times and addresses where arithmetic could overflow; passes on Linux and must pass here.
+/* Numbers at their ends: offsets, sizes, counts, times and addresses where arithmetic could overflow; passes
+ * on Linux and must pass here.
  *
- * Interface: extremes [GROUP...] runs all groups or those named; TAP on standard output. Everything but `programs` and a few checks that say so
- * is the same for every user.
+ * Interface: extremes [GROUP...] runs all groups or those named; TAP on standard output. Everything but
+ * `programs` and a few checks that say so is the same for every user.
  *
  * Calls are made by number, so that no C library checks or changes what they are given.
  */
@@ -63,15 +64,9 @@ static int status_of(int (*run)(long), long argument)
     return status;
 }
 
-static int ended_by(int status, int signal)
-{
-    return WIFSIGNALED(status) && WTERMSIG(status) == signal;
-}
+static int ended_by(int status, int signal) { return WIFSIGNALED(status) && WTERMSIG(status) == signal; }
 
-static int exited(int status, int code)
-{
-    return WIFEXITED(status) && WEXITSTATUS(status) == code;
-}
+static int exited(int status, int code) { return WIFEXITED(status) && WEXITSTATUS(status) == code; }
 
 static void offsets(void)
 {
@@ -145,19 +140,25 @@ static void offsets(void)
 
     int64_t from = -2, to = 0;
     int other = file_of(0);
-    fails(call(copy_file_range, fd, &from, other, &to, 1ul, 0), EINVAL, "copy_file_range from before the beginning");
+    fails(call(copy_file_range, fd, &from, other, &to, 1ul, 0), EINVAL,
+          "copy_file_range from before the beginning");
     from = -1;
-    fails(call(copy_file_range, fd, &from, other, &to, 1ul, 0), EOVERFLOW, "copy_file_range from there to the beginning");
+    fails(call(copy_file_range, fd, &from, other, &to, 1ul, 0), EOVERFLOW,
+          "copy_file_range from there to the beginning");
     from = MOST;
-    equal(call(copy_file_range, fd, &from, other, &to, 1ul, 0), 0, "copy_file_range past the last offset finds nothing");
+    equal(call(copy_file_range, fd, &from, other, &to, 1ul, 0), 0,
+          "copy_file_range past the last offset finds nothing");
     from = 0, to = MOST;
-    fails(call(copy_file_range, fd, &from, other, &to, 16ul, 0), EFBIG, "copy_file_range to past the last offset");
+    fails(call(copy_file_range, fd, &from, other, &to, 16ul, 0), EFBIG,
+          "copy_file_range to past the last offset");
     from = 0, to = -1;
-    fails(call(copy_file_range, fd, &from, other, &to, 16ul, 0), EOVERFLOW, "copy_file_range to before the beginning");
+    fails(call(copy_file_range, fd, &from, other, &to, 16ul, 0), EOVERFLOW,
+          "copy_file_range to before the beginning");
     from = 0, to = 4;
     fails(call(copy_file_range, fd, &from, fd, &to, 8ul, 0), EINVAL, "copy_file_range onto itself");
     from = 0, to = 0;
-    equal(call(copy_file_range, fd, &from, other, &to, SIZE_MAX, 0), 16, "copy_file_range of the most copies what there is");
+    equal(call(copy_file_range, fd, &from, other, &to, SIZE_MAX, 0), 16,
+          "copy_file_range of the most copies what there is");
     check(from == 16 && to == 16, "and says where it stopped");
     from = -1;
     fails(call(sendfile, other, fd, &from, 1ul), EINVAL, "sendfile from before the beginning");
@@ -200,7 +201,8 @@ static void vectors(void)
     int null = open("/dev/null", O_RDWR);
     for (int i = 0; i < 3; i++)
         pieces[i] = (struct iovec){(void *)PAGE, TOP - 2 * PAGE};
-    equal(call(writev, null, pieces, 3), 0x7ffff000, "three times the address space is cut to the most that a call moves");
+    equal(call(writev, null, pieces, 3), 0x7ffff000,
+          "three times the address space is cut to the most that a call moves");
     lseek(fd, 0, SEEK_SET);
     fails(call(read, fd, bytes, SIZE_MAX), EFAULT, "a read of a negative count");
     fails(call(write, null, bytes, SIZE_MAX), EFAULT, "a write of a negative count");
@@ -227,7 +229,8 @@ static void counts(void)
     struct epoll_event event;
     fails(call(epoll_wait, epoll, &event, 0, 0), EINVAL, "epoll_wait for nothing");
     fails(call(epoll_wait, epoll, &event, -1, 0), EINVAL, "epoll_wait for less than nothing");
-    fails(call(epoll_wait, epoll, &event, INT_MAX, 0), EINVAL, "epoll_wait for so many that their size overflows");
+    fails(call(epoll_wait, epoll, &event, INT_MAX, 0), EINVAL,
+          "epoll_wait for so many that their size overflows");
     equal(call(epoll_wait, epoll, &event, 1000000, 0), 0, "epoll_wait for very many");
     fails(call(epoll_wait, epoll, (void *)-1l, 1, 0), EFAULT, "epoll_wait at the end of all addresses");
     fails(call(epoll_create, INT_MIN), EINVAL, "epoll_create of a negative size");
@@ -244,11 +247,13 @@ static void counts(void)
     char *page = mmap(0, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(page + PAGE, PAGE);
     equal(call(getrandom, page, 0ul, 0), 0, "no random bytes");
-    fails(call(getrandom, (void *)-1l, SIZE_MAX, 0), EFAULT, "the most random bytes at the end of all addresses");
+    fails(call(getrandom, (void *)-1l, SIZE_MAX, 0), EFAULT,
+          "the most random bytes at the end of all addresses");
     unsigned long mask[32];
     fails(call(sched_getaffinity, 0, 0ul, mask), EINVAL, "a mask of CPUs of no size");
     fails(call(sched_getaffinity, 0, 7ul, mask), EINVAL, "a mask of CPUs of 7 bytes");
-    fails(call(sched_getaffinity, 0, 1ul << 32, mask), EINVAL, "a mask of CPUs of so many bytes that 32 bits are zero");
+    fails(call(sched_getaffinity, 0, 1ul << 32, mask), EINVAL,
+          "a mask of CPUs of so many bytes that 32 bits are zero");
     fails(call(sched_get_priority_max, -1), EINVAL, "priorities of no policy");
     fails(call(sched_rr_get_interval, -1, page), EINVAL, "the interval of a negative thread");
     fails(call(getpriority, -1, 0), EINVAL, "the priority of no kind of thing");
@@ -316,10 +321,7 @@ static void counts(void)
     munmap(page, PAGE);
 }
 
-static void nothing(int signal)
-{
-    (void)signal;
-}
+static void nothing(int signal) { (void)signal; }
 
 /* Sleeps as `how` says, which only a signal ends: 0 when it was EINTR. */
 static int sleep_long(long how)
@@ -381,18 +383,30 @@ static int sleep_long(long how)
 static void times(void)
 {
     static const char *const names[] = {
-        "nanosleep", "clock_nanosleep to the last instant", "clock_nanosleep to the last day", "ppoll", "select", "pselect6",
-        "FUTEX_WAIT", "FUTEX_WAIT_BITSET to the last instant", "sigtimedwait", "epoll_wait", "poll", "FUTEX_WAIT_BITSET to the last day",
+        "nanosleep",
+        "clock_nanosleep to the last instant",
+        "clock_nanosleep to the last day",
+        "ppoll",
+        "select",
+        "pselect6",
+        "FUTEX_WAIT",
+        "FUTEX_WAIT_BITSET to the last instant",
+        "sigtimedwait",
+        "epoll_wait",
+        "poll",
+        "FUTEX_WAIT_BITSET to the last day",
     };
     for (long how = 0; how < 12; how++) {
         char name[96];
         snprintf(name, sizeof name, "the longest %s ends by a signal, not before", names[how]);
         check(exited(status_of(sleep_long, how), 0), name);
     }
-    static const struct timespec wrong[] = {{-1, 0}, {LEAST, 0}, {0, -1}, {0, 1000000000}, {0, MOST}, {MOST, MOST}, {MOST, LEAST}};
+    static const struct timespec wrong[] = {{-1, 0},   {LEAST, 0},   {0, -1},      {0, 1000000000},
+                                            {0, MOST}, {MOST, MOST}, {MOST, LEAST}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char name[96];
-        snprintf(name, sizeof name, "no call takes %ld s %ld ns for a time", (long)wrong[i].tv_sec, (long)wrong[i].tv_nsec);
+        snprintf(name, sizeof name, "no call takes %ld s %ld ns for a time", (long)wrong[i].tv_sec,
+                 (long)wrong[i].tv_nsec);
         uint32_t word = 0;
         uint64_t set = 0;
         struct timespec time = wrong[i];
@@ -435,7 +449,8 @@ static void times(void)
     event.sigev_notify = SIGEV_NONE;
     equal(call(timer_create, CLOCK_MONOTONIC, &event, &id), 0, "a timer that tells nobody");
     struct itimerspec at = {{0, 1}, {MOST, 999999999}}, shown;
-    equal(call(timer_settime, id, TIMER_ABSTIME, &at, 0), 0, "set to the last instant, every nanosecond from there");
+    equal(call(timer_settime, id, TIMER_ABSTIME, &at, 0), 0,
+          "set to the last instant, every nanosecond from there");
     equal(call(timer_gettime, id, &shown), 0, "is asked for");
     check(shown.it_value.tv_sec > 1000000000, "and is far off");
     equal(call(timer_settime, id, 0, &at, &shown), 0, "set to the longest from now");
@@ -489,12 +504,16 @@ static void memory(void)
     fails(call(mmap, 0, SIZE_MAX - PAGE + 1, PROT_READ, flags, -1, 0), ENOMEM, "but a page");
     fails(call(mmap, 0, TOP, PROT_READ, flags, -1, 0), ENOMEM, "of all that a program may have");
     fails(call(mmap, 0, 1ul << 63, PROT_READ, flags, -1, 0), ENOMEM, "of half of everything");
-    fails(call(mmap, TOP - PAGE, 2 * PAGE, PROT_READ, flags | MAP_FIXED, -1, 0), ENOMEM, "across the last address");
-    fails(call(mmap, -PAGE, PAGE, PROT_READ, flags | MAP_FIXED, -1, 0), ENOMEM, "at the end of all addresses");
-    fails(call(mmap, -PAGE, 2 * PAGE, PROT_READ, flags | MAP_FIXED, -1, 0), ENOMEM, "across the end of all addresses");
+    fails(call(mmap, TOP - PAGE, 2 * PAGE, PROT_READ, flags | MAP_FIXED, -1, 0), ENOMEM,
+          "across the last address");
+    fails(call(mmap, -PAGE, PAGE, PROT_READ, flags | MAP_FIXED, -1, 0), ENOMEM,
+          "at the end of all addresses");
+    fails(call(mmap, -PAGE, 2 * PAGE, PROT_READ, flags | MAP_FIXED, -1, 0), ENOMEM,
+          "across the end of all addresses");
     int fd = file_of(1);
     fails(call(mmap, 0, PAGE, PROT_READ, MAP_PRIVATE, fd, 1ul), EINVAL, "of a file from its second byte");
-    fails(call(mmap, 0, 2 * PAGE, PROT_READ, MAP_SHARED, fd, -PAGE), EOVERFLOW, "of a file from before its beginning");
+    fails(call(mmap, 0, 2 * PAGE, PROT_READ, MAP_SHARED, fd, -PAGE), EOVERFLOW,
+          "of a file from before its beginning");
     check(exited(status_of(limited, 0), 0), "a limit of addresses holds for lengths that overflow");
 
     fails(call(munmap, p, 0ul), EINVAL, "munmap of nothing");
@@ -526,9 +545,12 @@ static void memory(void)
     fails(call(mremap, p, PAGE, SIZE_MAX, MREMAP_MAYMOVE), EINVAL, "mremap to everything");
     fails(call(mremap, p, PAGE, TOP, MREMAP_MAYMOVE), ENOMEM, "mremap to all that a program may have");
     fails(call(mremap, p, SIZE_MAX - 2 * PAGE, PAGE, 0), EINVAL, "mremap of nearly everything");
-    fails(call(mremap, p, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, -PAGE), EINVAL, "mremap to the end of all addresses");
-    fails(call(mremap, p, PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, TOP - PAGE), EINVAL, "mremap across the last address");
-    fails(call(mremap, -PAGE, PAGE, 2 * PAGE, MREMAP_MAYMOVE), EFAULT, "mremap from the end of all addresses");
+    fails(call(mremap, p, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, -PAGE), EINVAL,
+          "mremap to the end of all addresses");
+    fails(call(mremap, p, PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, TOP - PAGE), EINVAL,
+          "mremap across the last address");
+    fails(call(mremap, -PAGE, PAGE, 2 * PAGE, MREMAP_MAYMOVE), EFAULT,
+          "mremap from the end of all addresses");
     check(p[0] == 0 && p[4 * PAGE - 1] == 0, "what was mapped is still there");
 
     long end = call(brk, 0);
@@ -630,7 +652,8 @@ static void traced(void)
     struct iovec set = {(void *)-1l, SIZE_MAX};
     fails(call(ptrace, PTRACE_GETREGSET, child, 1, &set), EINVAL, "a part of a register");
     set.iov_len = -8l;
-    fails(call(ptrace, PTRACE_GETREGSET, child, 1, &set), EFAULT, "registers told at the end of all addresses");
+    fails(call(ptrace, PTRACE_GETREGSET, child, 1, &set), EFAULT,
+          "registers told at the end of all addresses");
     fails(call(ptrace, PTRACE_CONT, child, 0, 65l), EIO, "going on with a signal past the last");
     fails(call(ptrace, PTRACE_CONT, child, 0, (long)INT_MIN), EIO, "going on with the most negative signal");
     ptrace(PTRACE_SYSCALL, child, 0, 0);
@@ -669,7 +692,8 @@ static void frames(void)
         all &= ended_by(status_of(wrapped_stack, end), SIGSEGV);
     check(all, "a signal stack that wraps around is none");
     all = with_vectors = 1;
-    static const long states[] = {-16, -64, -128, -256, -448, -464, -512, -576, -832, -1024, LEAST, MOST - 63, (long)TOP - 64};
+    static const long states[] = {-16,  -64,  -128,  -256,  -448,      -464,          -512,
+                                  -576, -832, -1024, LEAST, MOST - 63, (long)TOP - 64};
     for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
         all &= ended_by(status_of(strange_state, states[i]), SIGSEGV);
         with_vectors &= ended_by(status_of(strange_state_with_vectors, states[i]), SIGSEGV);
@@ -701,16 +725,22 @@ static void futexes(void)
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], 0, waits, 0);
     until_waiting(2);
-    equal(call(futex, &place, FUTEX_REQUEUE_PRIVATE, 1, (long)INT_MAX, &elsewhere, 0), 2, "one is woken and all others move");
+    equal(call(futex, &place, FUTEX_REQUEUE_PRIVATE, 1, (long)INT_MAX, &elsewhere, 0), 2,
+          "one is woken and all others move");
     equal(call(futex, &elsewhere, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0), 1, "as many as there are wake");
     until_waiting(2);
-    equal(call(futex, &place, FUTEX_CMP_REQUEUE_PRIVATE, 1, (long)INT_MAX, &elsewhere, 0), 2, "the same if the word is as expected");
-    equal(call(futex, &elsewhere, FUTEX_REQUEUE_PRIVATE, INT_MAX, (long)INT_MAX, &place, 0), 1, "all wake and all others move");
+    equal(call(futex, &place, FUTEX_CMP_REQUEUE_PRIVATE, 1, (long)INT_MAX, &elsewhere, 0), 2,
+          "the same if the word is as expected");
+    equal(call(futex, &elsewhere, FUTEX_REQUEUE_PRIVATE, INT_MAX, (long)INT_MAX, &place, 0), 1,
+          "all wake and all others move");
     until_waiting(2);
-    fails(call(futex, &place, FUTEX_REQUEUE_PRIVATE, -1, 1l, &elsewhere, 0), EINVAL, "fewer than none do not wake");
+    fails(call(futex, &place, FUTEX_REQUEUE_PRIVATE, -1, 1l, &elsewhere, 0), EINVAL,
+          "fewer than none do not wake");
     fails(call(futex, &place, FUTEX_REQUEUE_PRIVATE, 1, -1l, &elsewhere, 0), EINVAL, "nor move");
-    fails(call(futex, &place, FUTEX_REQUEUE_PRIVATE, INT_MIN, (long)INT_MIN, &elsewhere, 0), EINVAL, "nor both");
-    fails(call(futex, -4l, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0), EFAULT, "nobody waits at the end of all addresses");
+    fails(call(futex, &place, FUTEX_REQUEUE_PRIVATE, INT_MIN, (long)INT_MIN, &elsewhere, 0), EINVAL,
+          "nor both");
+    fails(call(futex, -4l, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0), EFAULT,
+          "nobody waits at the end of all addresses");
     fails(call(futex, TOP, FUTEX_WAIT, 0, 0, 0, 0), EFAULT, "nor past the last");
     fails(call(futex, (char *)&place + 1, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0), EINVAL, "nor between two words");
     __atomic_store_n(&place, 1, __ATOMIC_SEQ_CST);
@@ -792,7 +822,8 @@ static double seconds(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* A process is killed in the middle of a call that moves 2 GiB: it does not take the time of the whole call to end. */
+/* A process is killed in the middle of a call that moves 2 GiB: it does not take the time of the whole
+ * call to end. */
 static void ends_when_killed(const char *path, const char *name)
 {
     enum { SAMPLE = PIECES / 256 };
@@ -830,9 +861,9 @@ static void killed(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"offsets", offsets}, {"vectors", vectors}, {"counts", counts},   {"times", times},
-        {"memory", memory},   {"frames", frames},   {"futexes", futexes}, {"programs", programs},
-        {"killed", killed},
+        {"offsets", offsets}, {"vectors", vectors},   {"counts", counts},
+        {"times", times},     {"memory", memory},     {"frames", frames},
+        {"futexes", futexes}, {"programs", programs}, {"killed", killed},
     };
     run_groups(GROUPS(groups), 0, argc, argv);
     return done();

@@ -1,12 +1,12 @@
 /* CPU time follows data: what threads get beside each other that compute, move data, are nice, or cheat.
  *
- * Interface: feeds [GROUP...] runs all groups or those named; TAP on standard output. Each group compares the CPU times of processes that run
- * side by side on a machine with one processor, `several`, which runs only if it is named, on one with four. Linux gives each the same, so that it fails
- * `stream` there.
+ * Interface: feeds [GROUP...] runs all groups or those named; TAP on standard output. Each group compares the
+ * CPU times of processes that run side by side on a machine with one processor, `several`, which runs only if
+ * it is named, on one with four. Linux gives each the same, so that it fails `stream` there.
  */
 #define _GNU_SOURCE
-#include "kit.h"
-#include "stream.h"
+#include "processes.h"
+#include "loaded-stream.h"
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -62,7 +62,8 @@ static void shares(const pid_t *pids, int count, double first, double seconds, d
     }
 }
 
-/* A consumer whose queue is full gets more than threads beside it that only compute; they still get theirs. */
+/* A consumer whose queue is full gets more than threads beside it that only compute; they still get
+ * theirs. */
 static void stream(void)
 {
     double share[4];
@@ -71,7 +72,8 @@ static void stream(void)
     close(channel[0]), close(channel[1]);
     shares(pids, 4, 0.2, 1.0, share);
     end(pids, 4);
-    check(share[0] > 1.5 * share[2] && share[0] > 1.5 * share[3], "a consumer whose queue is full gets more time than others");
+    check(share[0] > 1.5 * share[2] && share[0] > 1.5 * share[3],
+          "a consumer whose queue is full gets more time than others");
     check(share[1] < share[2], "its producer, whose queue is full too, no more than others");
     check(share[2] > 0.4 && share[3] > 0.4, "the others get theirs");
 }
@@ -84,7 +86,8 @@ static void spin_later(void)
         spin();
 }
 
-/* A pipeline is alone, then two others begin to compute: 5 ms later its consumer has the share that it keeps. */
+/* A pipeline is alone, then two others begin to compute: 5 ms later its consumer has the share that it
+ * keeps. */
 static void step(void)
 {
     struct timespec alone = {0, 60000000}, settling = {0, 5000000}, then = {0, 20000000};
@@ -102,7 +105,8 @@ static void step(void)
         sum += share[i] = used_by(pids[i]) - before[i];
     for (int i = 0; i < 4; i++)
         printf("# %d: %.3f\n", i, share[i] * 4 / sum);
-    check(share[0] > 1.5 * share[2] && share[0] > 1.5 * share[3], "5 ms after a step of load a consumer has its share");
+    check(share[0] > 1.5 * share[2] && share[0] > 1.5 * share[3],
+          "5 ms after a step of load a consumer has its share");
     check(share[2] > 0 && share[3] > 0, "beside the others");
     end(pids, 4);
     close(gate[0]), close(gate[1]);
@@ -121,7 +125,8 @@ static void niceness(void)
     setpriority(PRIO_PROCESS, pids[0], 19);
     setpriority(PRIO_PROCESS, pids[1], 19);
     shares(pids, 3, 0.1, 0.6, share);
-    check(share[1] > 0.8 && share[1] < 1.2 && share[2] > 0.8 && share[2] < 1.2, "with the same niceness each gets the same");
+    check(share[1] > 0.8 && share[1] < 1.2 && share[2] > 0.8 && share[2] < 1.2,
+          "with the same niceness each gets the same");
     end(pids, 3);
 }
 
@@ -207,7 +212,8 @@ static void cheats(void)
 {
     static char block[4096];
     check(pipe(channel) == 0, "a pipe");
-    check(beside("writes to itself", feed_oneself) < 1.2, "a process that writes to itself gets no more than its share");
+    check(beside("writes to itself", feed_oneself) < 1.2,
+          "a process that writes to itself gets no more than its share");
     close(channel[0]), close(channel[1]);
     check(pipe(channel) == 0, "another");
     for (int i = 0; i < 16; i++)
@@ -231,7 +237,8 @@ static long lost_by(const pid_t *pids, int count)
     return sum;
 }
 
-/* How often each of these processes loses the CPU in a second of its own time, while they use 0.3 seconds each. */
+/* How often each of these processes loses the CPU in a second of its own time, while they use 0.3 seconds
+ * each. */
 static double turns(const pid_t *pids, int count)
 {
     double began = used(pids, count);
@@ -269,8 +276,8 @@ static void grain(void)
 }
 
 static const struct group groups[] = {
-    {"stream", stream}, {"step", step}, {"niceness", niceness}, {"equals", equals}, {"cheats", cheats},
-    {"several", several}, {"grain", grain},
+    {"stream", stream}, {"step", step},       {"niceness", niceness}, {"equals", equals},
+    {"cheats", cheats}, {"several", several}, {"grain", grain},
 };
 
 int main(int argc, char **argv)

@@ -1,4 +1,5 @@
-/* Checks what /proc and /sys tell about processors, memory, devices and processes: that it is there, and agrees with itself; passes on Linux and must pass here.
+/* Checks what /proc and /sys tell about processors, memory, devices and processes: that it is there, and
+ * agrees with itself; passes on Linux and must pass here.
  *
  * Interface: figures [GROUP...] runs all groups or those named, as root; TAP on standard output.
  */
@@ -44,15 +45,9 @@ static long behind(const char *path, const char *name)
 }
 
 /* The first number in a text; -1. */
-static long number(const char *path)
-{
-    return whole(path) > 0 ? strtol(text, 0, 0) : -1;
-}
+static long number(const char *path) { return whole(path) > 0 ? strtol(text, 0, 0) : -1; }
 
-static long cpus(void)
-{
-    return sysconf(_SC_NPROCESSORS_ONLN);
-}
+static long cpus(void) { return sysconf(_SC_NPROCESSORS_ONLN); }
 
 /* Words in a line. */
 static int words(const char *line)
@@ -89,7 +84,8 @@ static void counts(void)
     check(rows >= 8 && bad == 0, "vmstat: a name and a number in each line");
     long pages = behind("/proc/vmstat", "nr_free_pages"), free_kib = behind("/proc/meminfo", "MemFree");
     check(labs(pages * 4 - free_kib) < free_kib / 4, "vmstat: as many free pages as meminfo says");
-    check(behind("/proc/vmstat", "pswpin") >= 0 && behind("/proc/vmstat", "pgpgout") >= 0, "vmstat: what vmstat(8) reads");
+    check(behind("/proc/vmstat", "pswpin") >= 0 && behind("/proc/vmstat", "pgpgout") >= 0,
+          "vmstat: what vmstat(8) reads");
     check(whole("/proc/interrupts") > 0, "interrupts: is there");
     char *line = strtok(text, "\n");
     equal(words(line), cpus(), "interrupts: a column for each processor");
@@ -114,7 +110,8 @@ static void counts(void)
 
 static void devices(void)
 {
-    check(whole("/proc/devices") > 0 && strncmp(text, "Character devices:\n", 19) == 0, "devices: characters first");
+    check(whole("/proc/devices") > 0 && strncmp(text, "Character devices:\n", 19) == 0,
+          "devices: characters first");
     check(strstr(text, "\n  5 /dev/ptmx\n") && strstr(text, "\n136 pts\n"), "devices: pseudo-terminals");
     check(strstr(text, "\nBlock devices:\n") != 0, "devices: blocks");
     check(whole("/proc/misc") >= 0, "misc: is there");
@@ -143,7 +140,8 @@ static void processors(void)
         bad += !(strtoul(text, 0, 16) >> cpu & 1);
 #undef OF
         for (int index = 0;; index++) {
-#define OF(name) (snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%ld/cache/index%d/" name, cpu, index), path)
+#define OF(name) \
+    (snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%ld/cache/index%d/" name, cpu, index), path)
             long size = number(OF("size"));
             if (size < 0)
                 break;
@@ -162,7 +160,8 @@ static void processors(void)
     check(whole("/proc/cpuinfo") > 0 && strstr(text, " bits physical, "), "cpuinfo: bits of addresses");
     long cores = behind("/proc/cpuinfo", "cpu cores\t");
     check(cores >= 1 && cores <= cpus(), "cpuinfo: cores");
-    check(behind("/proc/cpuinfo", "cpuid level\t") >= 1, "cpuinfo: how many pages of facts a processor tells");
+    check(behind("/proc/cpuinfo", "cpuid level\t") >= 1,
+          "cpuinfo: how many pages of facts a processor tells");
     check(behind("/proc/cpuinfo", "clflush size\t") >= 16, "cpuinfo: bytes of a line of a cache");
     long size = behind("/proc/cpuinfo", "cache size\t"), same = caches == 0;
     for (int index = 0; index < caches; index++) {
@@ -175,7 +174,9 @@ static void processors(void)
 static void network(void)
 {
     char to[64] = "";
-    check(readlink("/sys/class/net/lo", to, sizeof to - 1) > 0 && strcmp(to, "../../devices/virtual/net/lo") == 0, "lo is a link");
+    check(readlink("/sys/class/net/lo", to, sizeof to - 1) > 0 &&
+              strcmp(to, "../../devices/virtual/net/lo") == 0,
+          "lo is a link");
     equal(number("/sys/class/net/lo/flags"), 9, "lo: flags");
     equal(number("/sys/class/net/lo/mtu"), 65536, "lo: MTU");
     equal(number("/sys/class/net/lo/type"), 772, "lo: type");
@@ -220,10 +221,12 @@ static void processes(char **argv, char **environment)
 {
     char path[96], wanted[16];
     unsigned long stack = field(getpid(), 28);
-    check(stack && stack % 16 == 0 && *(long *)stack == 1, "stat: where the stack began, at the number of arguments");
+    check(stack && stack % 16 == 0 && *(long *)stack == 1,
+          "stat: where the stack began, at the number of arguments");
     check(field(getpid(), 48) == (unsigned long)argv[0], "stat: where the arguments are");
     check(field(getpid(), 49) == (unsigned long)argv[0] + strlen(argv[0]) + 1, "stat: where they end");
-    check(!*environment || field(getpid(), 50) == (unsigned long)*environment, "stat: where the environment is");
+    check(!*environment || field(getpid(), 50) == (unsigned long)*environment,
+          "stat: where the environment is");
     int ready[2], end[2];
     if (pipe(ready) || pipe(end))
         exit(1);
@@ -254,17 +257,15 @@ static void processes(char **argv, char **environment)
 
 static char **arguments, **variables;
 
-static void process_group(void)
-{
-    processes(arguments, variables);
-}
+static void process_group(void) { processes(arguments, variables); }
 
 /* Timers, by a text that a process has of itself. */
 static void timers(void)
 {
     equal(whole("/proc/self/timers"), 0, "timers: none at first");
     timer_t first, second;
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2, .sigev_value.sival_ptr = (void *)0x1234567890};
+    struct sigevent event = {
+        .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2, .sigev_value.sival_ptr = (void *)0x1234567890};
     check(timer_create(CLOCK_REALTIME, &event, &first) == 0, "timers: one is made");
     event.sigev_notify = SIGEV_NONE;
     check(timer_create(CLOCK_MONOTONIC, &event, &second) == 0, "timers: and one that tells nobody");
@@ -274,7 +275,8 @@ static void timers(void)
         int number = -1, signo = -1, pid = -1, clock = -1;
         long value = -1;
         char how[16] = "";
-        int fields = sscanf(at, "ID: %d\nsignal: %d/%lx\nnotify: %15[a-z]/pid.%d\nClockID: %d\n", &number, &signo, &value, how, &pid, &clock);
+        int fields = sscanf(at, "ID: %d\nsignal: %d/%lx\nnotify: %15[a-z]/pid.%d\nClockID: %d\n", &number,
+                            &signo, &value, how, &pid, &clock);
         int whose = fields == 6 && pid == getpid();
         if (whose && strcmp(how, "signal") == 0)
             tells += signo == SIGUSR2 && value == 0x1234567890 && clock == CLOCK_REALTIME;
@@ -307,17 +309,21 @@ static void blocks(void)
     }
     equal(bad, 0, "buddyinfo: eleven counts in each row");
     long free_pages = behind("/proc/meminfo", "MemFree") / 4;
-    check(pages > free_pages * 0.75 && pages < free_pages * 1.25, "buddyinfo: as many free pages as meminfo says");
+    check(pages > free_pages * 0.75 && pages < free_pages * 1.25,
+          "buddyinfo: as many free pages as meminfo says");
 }
 
 /* The namespace of mounts, which all processes are in. */
 static void namespaces(void)
 {
     char mine[64] = "", first[64] = "";
-    check(readlink("/proc/self/ns/mnt", mine, sizeof mine - 1) > 0 && strncmp(mine, "mnt:[", 5) == 0, "ns: a number of mounts");
-    check(readlink("/proc/thread-self/ns/mnt", first, sizeof first - 1) > 0 && strcmp(first, mine) == 0, "ns: a thread's is the same");
+    check(readlink("/proc/self/ns/mnt", mine, sizeof mine - 1) > 0 && strncmp(mine, "mnt:[", 5) == 0,
+          "ns: a number of mounts");
+    check(readlink("/proc/thread-self/ns/mnt", first, sizeof first - 1) > 0 && strcmp(first, mine) == 0,
+          "ns: a thread's is the same");
     struct stat about;
-    check(stat("/proc/self/ns/mnt", &about) == 0 && about.st_ino == strtoul(mine + 5, 0, 10), "ns: the file has that number");
+    check(stat("/proc/self/ns/mnt", &about) == 0 && about.st_ino == strtoul(mine + 5, 0, 10),
+          "ns: the file has that number");
     int fd = open("/proc/self/ns/mnt", O_RDONLY);
     check(fd >= 0, "ns: it can be opened");
     equal(ioctl(fd, 0xb703), 0x20000, "ns: and says of what kind it is");

@@ -1,6 +1,8 @@
-/* Checks capabilities of files (security.capability) in memory (/dev/shm): who gets them by exec, when not, and that writing takes them away; passes on Linux and must pass here. For root.
+/* Checks capabilities of files (security.capability) in memory (/dev/shm): who gets them by exec, when not,
+ * and that writing takes them away; passes on Linux and must pass here. For root.
  *
- * Interface: filecaps [GROUP...] runs all groups or those named; TAP on standard output. `filecaps --show` prints what it may: its permitted and effective capabilities and AT_SECURE.
+ * Interface: filecaps [GROUP...] runs all groups or those named; TAP on standard output. `filecaps --show`
+ * prints what it may: its permitted and effective capabilities and AT_SECURE.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -44,10 +46,7 @@ static int grant(const char *path, uint32_t permitted, uint32_t inheritable, int
     return setxattr(path, NAME, &caps, 20, 0);
 }
 
-static int has(void)
-{
-    return getxattr(program, NAME, 0, 0) > 0;
-}
+static int has(void) { return getxattr(program, NAME, 0, 0) > 0; }
 
 static void show(void)
 {
@@ -113,10 +112,7 @@ static void inherit_nice(void)
         _exit(9);
 }
 
-static void no_new(void)
-{
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-}
+static void no_new(void) { prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); }
 
 /* Permitted and inheritable before the user is left, so that it may be ambient. */
 static void ambient(void)
@@ -124,7 +120,8 @@ static void ambient(void)
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct data[2] = {{NICE, NICE, NICE}};
     prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
-    if (setgid(1000) || setuid(1000) || syscall(SYS_capset, &header, data) || prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, 23, 0, 0))
+    if (setgid(1000) || setuid(1000) || syscall(SYS_capset, &header, data) ||
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, 23, 0, 0))
         _exit(9);
 }
 
@@ -145,18 +142,21 @@ static void given(void)
     check(shown.secure && shown.uid == 1000, "to the same user, and is secure");
     grant(program, NICE | TIME, 0, 0);
     shown = run(program, 1000, 0);
-    check(shown.permitted == (NICE | TIME) && shown.effective == 0 && shown.secure, "without the bit they are not in effect");
+    check(shown.permitted == (NICE | TIME) && shown.effective == 0 && shown.secure,
+          "without the bit they are not in effect");
     grant(program, 0, NICE | TIME, 1);
     shown = run(program, 1000, 0);
     check(shown.error == 0 && shown.permitted == 0, "what is to be inherited is not given");
     check(shown.secure, "but what is effective makes it secure");
     shown = run(program, 0, inherit_nice);
-    check(shown.error == 0 && (shown.permitted & NICE) && shown.effective == shown.permitted && !shown.secure, "root goes by root's rules");
+    check(shown.error == 0 && (shown.permitted & NICE) && shown.effective == shown.permitted && !shown.secure,
+          "root goes by root's rules");
     grant(program, TIME, 0, 1);
     shown = run(program, 1000, no_new);
     check(shown.error == 0 && shown.permitted == 0 && shown.effective == 0, "nothing after no_new_privs");
     shown = run(program, 0, ambient);
-    check(shown.permitted == TIME && shown.effective == TIME && !shown.ambient, "what was ambient is lost to a program with its own");
+    check(shown.permitted == TIME && shown.effective == TIME && !shown.ambient,
+          "what was ambient is lost to a program with its own");
     removexattr(program, NAME);
     shown = run(program, 0, ambient);
     check(shown.permitted == NICE && shown.effective == NICE && shown.ambient, "and kept by one without");
@@ -168,7 +168,8 @@ static void given(void)
     grant(program, NICE, 0, 1);
     chmod(program, 04755);
     shown = run(program, 1000, 0);
-    check(shown.uid == 0 && shown.permitted == NICE && shown.effective == NICE && shown.secure, "a set-user-ID program of root's has its own alone");
+    check(shown.uid == 0 && shown.permitted == NICE && shown.effective == NICE && shown.secure,
+          "a set-user-ID program of root's has its own alone");
     unlink(program);
 }
 
@@ -209,7 +210,8 @@ static void forms(void)
     unlink(program);
 }
 
-/* Each way to write takes them away, also from root's hands, also when the file was written by this descriptor before. */
+/* Each way to write takes them away, also from root's hands, also when the file was written by this
+ * descriptor before. */
 static void taken(void)
 {
     char byte = 'x';
@@ -217,14 +219,15 @@ static void taken(void)
     int file = open(program, O_RDWR);
     struct iovec one = {&byte, 1};
     for (int i = 0; i < 100; i++)
-        if (pwrite(file, &byte, 1, 4000) != 1 || lseek(file, 4000, SEEK_SET) != 4000 || write(file, &byte, 1) != 1)
+        if (pwrite(file, &byte, 1, 4000) != 1 || lseek(file, 4000, SEEK_SET) != 4000 ||
+            write(file, &byte, 1) != 1)
             check(0, "writing");
-#define TAKES(act, name)                           \
-    do {                                           \
-        grant(program, NICE, 0, 1);                \
-        int had = has();                           \
-        int done = (int)(act);                     \
-        check(had && done >= 0 && !has(), name);   \
+#define TAKES(act, name)                         \
+    do {                                         \
+        grant(program, NICE, 0, 1);              \
+        int had = has();                         \
+        int done = (int)(act);                   \
+        check(had && done >= 0 && !has(), name); \
     } while (0)
     TAKES(write(file, &byte, 1), "write");
     TAKES(write(file, &byte, 1), "write, again");
@@ -250,8 +253,10 @@ static void setid(void)
     int file = open(program, O_RDWR);
     chmod(program, 06755);
     struct stat now;
-    check(write(file, "x", 1) == 1 && fstat(file, &now) == 0 && (now.st_mode & 06000) == 06000, "root's write leaves the set-id bits");
-    check(ftruncate(file, 5) == 0 && fstat(file, &now) == 0 && (now.st_mode & 06000) == 06000, "so does its truncation");
+    check(write(file, "x", 1) == 1 && fstat(file, &now) == 0 && (now.st_mode & 06000) == 06000,
+          "root's write leaves the set-id bits");
+    check(ftruncate(file, 5) == 0 && fstat(file, &now) == 0 && (now.st_mode & 06000) == 06000,
+          "so does its truncation");
     pid_t child = fork();
     if (child == 0) {
         if (setgroups(0, 0) || setgid(1000) || setuid(1000))
@@ -260,7 +265,8 @@ static void setid(void)
     }
     int status = -1;
     waitpid(child, &status, 0);
-    check(status == 0 && fstat(file, &now) == 0 && (now.st_mode & 06000) == 0, "a user's by the same descriptor takes them");
+    check(status == 0 && fstat(file, &now) == 0 && (now.st_mode & 06000) == 0,
+          "a user's by the same descriptor takes them");
     close(file);
     unlink(program);
 }
@@ -315,7 +321,8 @@ static void mounted(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"given", given}, {"forms", forms}, {"taken", taken}, {"setid", setid}, {"traced", traced}, {"mounted", mounted},
+        {"given", given}, {"forms", forms},   {"taken", taken},
+        {"setid", setid}, {"traced", traced}, {"mounted", mounted},
     };
     if (argc == 2 && strcmp(argv[1], "--show") == 0)
         show();

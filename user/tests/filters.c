@@ -1,10 +1,10 @@
-/* Checks filters in the streams of open files: the bytes that pass, by every call and kind of file, while filters come and go, and who
- * may put them there.
+/* Checks filters in the streams of open files: the bytes that pass, by every call and kind of file, while
+ * filters come and go, and who may put them there.
  *
  * Interface: filters; TAP on standard output. As user 0.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "synthesis.h"
 #include <pthread.h>
 #include <pty.h>
@@ -35,7 +35,12 @@ static int request(const char *text)
     return result;
 }
 
-#define requests(...) ({ char line[128]; snprintf(line, sizeof line, __VA_ARGS__); request(line); })
+#define requests(...)                             \
+    ({                                            \
+        char line[128];                           \
+        snprintf(line, sizeof line, __VA_ARGS__); \
+        request(line);                            \
+    })
 
 static char shown[65536];
 
@@ -43,7 +48,8 @@ static int shows(const char *path, const char *text)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t count = 0;
-    for (ssize_t got; count < sizeof shown - 1 && (got = read(fd, shown + count, sizeof shown - 1 - count)) > 0;)
+    for (ssize_t got;
+         count < sizeof shown - 1 && (got = read(fd, shown + count, sizeof shown - 1 - count)) > 0;)
         count += got;
     shown[count] = 0;
     close(fd);
@@ -92,8 +98,11 @@ static void pipes(void)
         check(write(ends[1], "five", 4) == 4 && same(ends[0], "FIVE"), "bytes pass it");
     char got[2][4];
     struct iovec to[2] = {{got[0], 3}, {got[1], 4}};
-    check(write(ends[1], "scatter", 7) == 7 && readv(ends[0], to, 2) == 7 && !memcmp(got[0], "SCA", 3) && !memcmp(got[1], "TTER", 4), "readv");
-    check(write(ends[1], "lost", 4) == 4 && read(ends[0], (char *)8, 4) == -1 && errno == EFAULT && same(ends[0], "LOST"),
+    check(write(ends[1], "scatter", 7) == 7 && readv(ends[0], to, 2) == 7 && !memcmp(got[0], "SCA", 3) &&
+              !memcmp(got[1], "TTER", 4),
+          "readv");
+    check(write(ends[1], "lost", 4) == 4 && read(ends[0], (char *)8, 4) == -1 && errno == EFAULT &&
+              same(ends[0], "LOST"),
           "a bad address loses nothing");
     fails(syscall(SYS_tee, ends[0], ends[1], 4, 0), EINVAL, "its bytes do not move past it: tee");
     int file = open("/tmp/filters", O_CREAT | O_RDWR | O_TRUNC, 0600);
@@ -112,7 +121,8 @@ static void pipes(void)
 static int probes(int fd, const char *what)
 {
     char line[64];
-    int to = open("/syn/probes", O_WRONLY | O_CLOEXEC), count = snprintf(line, sizeof line, "%d %d %s", getpid(), fd, what);
+    int to = open("/syn/probes", O_WRONLY | O_CLOEXEC),
+        count = snprintf(line, sizeof line, "%d %d %s", getpid(), fd, what);
     int good = write(to, line, count) == count;
     close(to);
     return good;
@@ -129,7 +139,8 @@ static void probed(int fd, const char *call, long begun[2])
         sscanf(line + strlen(head), "%ld %ld", &begun[0], &begun[1]);
 }
 
-/* Bytes go from one descriptor to the other, which has filters: the calls of `call` by `fd` are its routine's. */
+/* Bytes go from one descriptor to the other, which has filters: the calls of `call` by `fd` are its
+ * routine's. */
 static void served(const char *name, int to, int from, int fd, const char *call)
 {
     enum { CALLS = 40 };
@@ -187,7 +198,8 @@ static void routines(void)
         served("a socket is read", pair[1], pair[0], pair[0], "read");
         syn_remove_all(pair[0], SYN_IN);
         unlink("/tmp/filtered");
-        int to = open("/tmp/filtered", O_CREAT | O_RDWR | O_TRUNC, 0600), from = open("/tmp/filtered", O_RDONLY);
+        int to = open("/tmp/filtered", O_CREAT | O_RDWR | O_TRUNC, 0600),
+            from = open("/tmp/filtered", O_RDONLY);
         syn_insert(from, SYN_IN, upper);
         served("a file is read", to, from, from, "read");
         unlink("/tmp/filtered");
@@ -209,7 +221,8 @@ static void files(void)
     equal(syn_insert(file, SYN_OUT, upper), 0, "a filter for what is written");
     check(pwrite(file, "xyz", 3, 2) == 3, "at a place");
     check(same(file, "abXYZfgh"), "it has passed");
-    check(write(file, "more", 4) == 4 && lseek(file, 8, SEEK_SET) == 8 && same(file, "MORE"), "at the end, too");
+    check(write(file, "more", 4) == 4 && lseek(file, 8, SEEK_SET) == 8 && same(file, "MORE"),
+          "at the end, too");
     int other = open("/tmp/filters", O_RDWR);
     check(pwrite(other, "by", 2, 0) == 2, "another description has none");
     lseek(file, 0, SEEK_SET);
@@ -264,7 +277,8 @@ static void others(void)
     equal(syn_insert(pair[1], SYN_IN, upper), 0, "a filter for what it receives");
     char got[16] = "";
     check(write(pair[0], "read", 4) == 4 && same(pair[1], "READ"), "read");
-    check(write(pair[0], "recv", 4) == 4 && recv(pair[1], got, 16, 0) == 4 && !memcmp(got, "RECV", 4), "recv");
+    check(write(pair[0], "recv", 4) == 4 && recv(pair[1], got, 16, 0) == 4 && !memcmp(got, "RECV", 4),
+          "recv");
     fails(recv(pair[1], got, 16, MSG_PEEK), EOPNOTSUPP, "no look ahead");
     struct msghdr message = {0};
     fails(recvmsg(pair[1], &message, 0), EOPNOTSUPP, "no messages");
@@ -278,7 +292,9 @@ static void others(void)
     close(pair[1]);
     socketpair(AF_UNIX, SOCK_DGRAM, 0, pair);
     syn_insert(pair[0], SYN_OUT, upper);
-    check(write(pair[0], "message", 7) == 7 && send(pair[0], "", 0, 0) == 0 && same(pair[1], "MESSAGE") && same(pair[1], ""), "messages stay whole");
+    check(write(pair[0], "message", 7) == 7 && send(pair[0], "", 0, 0) == 0 && same(pair[1], "MESSAGE") &&
+              same(pair[1], ""),
+          "messages stay whole");
     close(pair[0]);
     close(pair[1]);
 
@@ -413,7 +429,8 @@ static int as_user(const char *text)
 
 static void hostile(void)
 {
-    int ends[2], upper = syn_make("Upper", 0), gauge = syn_make("Gauge", 0), queue = syn_make("Queue", 16), me = getpid();
+    int ends[2], upper = syn_make("Upper", 0), gauge = syn_make("Gauge", 0), queue = syn_make("Queue", 16),
+                 me = getpid();
     check(pipe(ends) == 0, "a pipe");
     equal(syn_insert(ends[0], SYN_OUT, upper), -EBADF, "an end that is not written");
     equal(syn_insert(ends[1], SYN_IN, upper), -EBADF, "one that is not read");
@@ -438,7 +455,8 @@ static void hostile(void)
     }
     equal(result, -EMLINK, "too many");
     equal(count, 17, "more than sixteen");
-    check(write(ends[1], "deep\r", 5) == 5 && same(ends[0], "DEEP\n"), "those that are there are called where they are too deep");
+    check(write(ends[1], "deep\r", 5) == 5 && same(ends[0], "DEEP\n"),
+          "those that are there are called where they are too deep");
     int path = open("/tmp", O_PATH);
     equal(syn_insert(path, SYN_IN, second), -EBADF, "a place has no bytes");
     close(path);
@@ -498,7 +516,9 @@ static void hostile(void)
     /* Memory is the user's own. */
     child = fork();
     if (child == 0) {
-        struct { unsigned long now, most; } limit = {4096, 4096};
+        struct {
+            unsigned long now, most;
+        } limit = {4096, 4096};
         if (syscall(SYS_prlimit64, 0, 7, &limit, 0) || setgid(1000) || setuid(1000))
             _exit(99);
         long last = 0;
@@ -546,7 +566,8 @@ static void stages(void)
     shows("/syn/quajects", "output -> put ");
     char *rest = strstr(shown, "    output -> put ");
     equal(requests("quaject %ld output off %ld", number, rest ? atol(rest + 18) : 0), 0, "nor the third");
-    check(shows("/syn/quajects", "    output -> Q_put") && !strstr(shown, "    output -> put"), "the stages are as they were");
+    check(shows("/syn/quajects", "    output -> Q_put") && !strstr(shown, "    output -> put"),
+          "the stages are as they were");
     close(pump);
     close(queue);
     close(upper);
@@ -566,7 +587,8 @@ static void echoes(void)
     check(number > 0, "an editor");
     equal(syn_between(number, "echo", upper), 0, "a filter for its echo");
     check(write(master, "loud", 4) == 4 && same(master, "LOUD"), "it passes");
-    check(write(master, "\n", 1) == 1 && same(master, "\r\n") && same(slave, "typedloud\n"), "what is read is as it was typed");
+    check(write(master, "\n", 1) == 1 && same(master, "\r\n") && same(slave, "typedloud\n"),
+          "what is read is as it was typed");
     equal(syn_apart(number, "echo", upper), 0, "it is taken out");
     check(write(master, "soft", 4) == 4 && same(master, "soft"), "the echo is as it was");
     close(master);
@@ -574,250 +596,7 @@ static void echoes(void)
     close(upper);
 }
 
-/* --- Streams whose bytes are checked while filters come and go --- */
-
-static volatile int over;
-
-struct flow {
-    int to, from;
-    int step;      /* Bytes at a time, at most. */
-    long wrong, moved;
-};
-
-/* The byte at this place: letters that a filter changes, and others. */
-static char byte_at(long place) { return place % 7 ? 'a' + place % 26 : '0' + place / 7 % 10; }
-
-static void *writes(void *argument)
-{
-    struct flow *flow = argument;
-    static __thread char bytes[8192];
-    unsigned seed = flow->step;
-    for (long place = 0; !over;) {
-        int count = 1 + rand_r(&seed) % flow->step;
-        for (int i = 0; i < count; i++)
-            bytes[i] = byte_at(place + i);
-        ssize_t done = write(flow->to, bytes, count);
-        if (done < 0)
-            break;
-        place += done;
-    }
-    shutdown(flow->to, SHUT_WR);
-    close(flow->to);
-    return 0;
-}
-
-static void *reads(void *argument)
-{
-    struct flow *flow = argument;
-    static __thread char bytes[8192];
-    unsigned seed = flow->step + 1;
-    for (long place = 0;;) {
-        ssize_t count = read(flow->from, bytes, 1 + rand_r(&seed) % flow->step);
-        if (count <= 0)
-            break;
-        for (ssize_t i = 0; i < count; i++, place++) {
-            char lower = byte_at(place), upper = lower >= 'a' ? lower - 32 : lower;
-            flow->wrong += bytes[i] != lower && bytes[i] != upper;
-        }
-        flow->moved = place;
-    }
-    return 0;
-}
-
-static void storm(void)
-{
-    enum { FLOWS = 4, ROUNDS = 150 };
-    struct flow flows[FLOWS];
-    pthread_t threads[FLOWS][2];
-    over = 0;
-    for (int i = 0; i < FLOWS; i++) {
-        int ends[2];
-        if (i % 2)
-            socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
-        else if (pipe(ends))
-            return;
-        flows[i] = (struct flow){.to = ends[1], .from = ends[0], .step = i < 2 ? 300 : 8192};
-        pthread_create(&threads[i][0], 0, writes, &flows[i]);
-        pthread_create(&threads[i][1], 0, reads, &flows[i]);
-    }
-    unsigned seed = 11;
-    int filters[FLOWS][2], there[FLOWS][2] = {0}, failed = 0;
-    for (int i = 0; i < FLOWS; i++)
-        for (int way = 0; way < 2; way++)
-            filters[i][way] = syn_make("Upper", 0);
-    for (int round = 0; round < ROUNDS; round++) {
-        int i = rand_r(&seed) % FLOWS, way = rand_r(&seed) % 2, fd = way == SYN_IN ? flows[i].from : flows[i].to;
-        long result = there[i][way] ? syn_remove(fd, way, filters[i][way]) : syn_insert(fd, way, filters[i][way]);
-        if (result)
-            failed++;
-        else
-            there[i][way] = !there[i][way];
-        if (rand_r(&seed) % 4 == 0)
-            usleep(rand_r(&seed) % 2000);
-    }
-    over = 1;
-    for (int i = 0; i < FLOWS; i++) {
-        pthread_join(threads[i][0], 0);
-        pthread_join(threads[i][1], 0);
-        check(flows[i].wrong == 0, "every byte is right, or as the filter has it");
-        check(flows[i].moved > 0, "and there were some");
-        printf("# %ld bytes, %ld wrong\n", flows[i].moved, flows[i].wrong);
-        close(flows[i].from);
-        close(filters[i][0]);
-        close(filters[i][1]);
-    }
-    equal(failed, 0, "filters came and went");
-}
-
-/* Several threads at each end of one pipe, by routines and, what is longer, plainly. Each byte passes the filters of both ends once, in
- * the order of the pipe: so both checksums are that of the bytes in this order. */
-static struct flow crowded;
-
-static void *crowds(void *argument)
-{
-    static __thread char bytes[400];
-    unsigned seed = (long)argument;
-    for (int i = 0; i < 4000; i++) {
-        int count = 1 + rand_r(&seed) % (i % 8 ? 250 : 400);
-        for (int j = 0; j < count; j++)
-            bytes[j] = rand_r(&seed);
-        if (write(crowded.to, bytes, count) != count)
-            __atomic_fetch_add(&crowded.wrong, 1, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&crowded.moved, count, __ATOMIC_RELAXED);
-    }
-    return 0;
-}
-
-static void *drains(void *argument)
-{
-    static __thread char bytes[400];
-    unsigned seed = (long)argument;
-    for (int i = 0;; i++) {
-        ssize_t count = read(crowded.from, bytes, 1 + rand_r(&seed) % (i % 8 ? 250 : 400));
-        if (count <= 0)
-            return 0;
-        __atomic_fetch_sub(&crowded.moved, count, __ATOMIC_RELAXED);
-    }
-}
-
-static void crowd(void)
-{
-    int ends[2], in = syn_make("Checksum", 0), out = syn_make("Checksum", 0), tap = syn_make("Tap", 0), gauge = syn_make("Gauge", 0);
-    check(pipe(ends) == 0, "a pipe");
-    syn_link(tap, "each", gauge, "count");
-    syn_insert(ends[1], SYN_OUT, out);
-    syn_insert(ends[0], SYN_IN, tap);
-    syn_insert(ends[0], SYN_IN, in);
-    crowded = (struct flow){.to = ends[1], .from = ends[0]};
-    check(probes(ends[0], "") && probes(ends[1], ""), "probes");
-    pthread_t writers[3], readers[3];
-    for (long i = 0; i < 3; i++) {
-        pthread_create(&writers[i], 0, crowds, (void *)(i + 1));
-        pthread_create(&readers[i], 0, drains, (void *)(i + 4));
-    }
-    for (int i = 0; i < 3; i++)
-        pthread_join(writers[i], 0);
-    long served[2][2];
-    probed(ends[1], "write", served[1]);
-    close(ends[1]);
-    for (int i = 0; i < 3; i++)
-        pthread_join(readers[i], 0);
-    equal(crowded.wrong, 0, "all is written");
-    equal(crowded.moved, 0, "and read");
-    probed(ends[0], "read", served[0]);
-    printf("# of %ld reads %ld by the routine, of %ld writes %ld\n", served[0][0], served[0][1], served[1][0], served[1][1]);
-    check(served[0][1] > 0 && served[1][1] > 0, "by the routines, too");
-    long sums[2] = {syn_invoke(in, syn_entry(in, "value"), 0), syn_invoke(out, syn_entry(out, "value"), 0)};
-    check(sums[0] == sums[1], "each byte has passed both ends once, in one order");
-    printf("# %lx, %lx, %ld bytes\n", sums[0], sums[1], syn_invoke(gauge, syn_entry(gauge, "read"), 0));
-    close(ends[0]);
-    close(in);
-    close(out);
-    close(tap);
-    close(gauge);
-}
-
-/* Insertions while another thread forks: a child that comes behind one has the filter, in whatever order the two were done. */
-static int fork_ends[2];
-static volatile int fork_go;
-static int fork_filter;
-
-static void *inserts(void *unused __attribute__((unused)))
-{
-    while (!fork_go)
-        ;
-    syn_insert(fork_ends[1], SYN_OUT, fork_filter);
-    return 0;
-}
-
-static void forks(void)
-{
-    int wrong = 0;
-    for (int round = 0; round < 60; round++) {
-        int go[2];
-        if (pipe(fork_ends) || pipe(go))
-            return;
-        for (int i = 0; i < 3; i++)
-            if (write(fork_ends[1], "warm", 4) != 4 || !same(fork_ends[0], "warm"))
-                wrong++;
-        fork_filter = syn_make("Upper", 0);
-        fork_go = 0;
-        pthread_t thread;
-        pthread_create(&thread, 0, inserts, 0);
-        fork_go = 1;
-        for (volatile int i = 0; i < round * 200; i++)
-            ;
-        pid_t child = fork();
-        if (child == 0) {
-            char byte;
-            if (read(go[0], &byte, 1) != 1)
-                _exit(1);
-            for (int i = 0; i < 3; i++)
-                if (write(fork_ends[1], "born", 4) != 4)
-                    _exit(1);
-            _exit(0);
-        }
-        pthread_join(thread, 0);
-        if (write(go[1], "", 1) != 1)
-            wrong++;
-        wrong += status_of(child) != 0;
-        wrong += !same(fork_ends[0], "BORNBORNBORN");
-        close(fork_ends[0]);
-        close(fork_ends[1]);
-        close(go[0]);
-        close(go[1]);
-        close(fork_filter);
-    }
-    equal(wrong, 0, "children that are born meanwhile have the filter");
-}
-
-/* Kibibytes of generated code. */
-static long code(void)
-{
-    shows("/syn/memory", "generated code");
-    char *line = strstr(shown, "generated code, memory");
-    line = line ? strstr(line, "in use") : 0;
-    return line ? atol(line + 6) : -1;
-}
-
-static void nothing_left(void)
-{
-    int ends[2], upper = syn_make("Upper", 0);
-    if (pipe(ends))
-        return;
-    long before = code();
-    for (int i = 0; i < 300; i++) {
-        syn_insert(ends[1], SYN_OUT, upper);
-        syn_remove(ends[1], SYN_OUT, upper);
-    }
-    long after = code();
-    printf("# %ld and %ld KiB of code\n", before, after);
-    check(before >= 0 && after <= before + 64, "insertions leave no code behind");
-    close(upper);
-    close(ends[0]);
-    close(ends[1]);
-    check(!shows("/syn/filters", "Upper"), "no filter is left");
-}
+#include "filters-streams.h"
 
 int main(void)
 {

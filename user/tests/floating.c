@@ -1,7 +1,8 @@
 /* Vector registers, x87 state and thread-local storage survive switches between processes and threads.
  *
- * Interface: floating ROUNDS. Two processes of two threads each hold values of their own in every register that
- * this processor has, give way and are preempted, and look whether the values are still there. Prints `ok ...`.
+ * Interface: floating ROUNDS. Two processes of two threads each hold values of their own in every register
+ * that this processor has, give way and are preempted, and look whether the values are still there. Prints
+ * `ok ...`.
  */
 #define _GNU_SOURCE
 #include <cpuid.h>
@@ -44,17 +45,21 @@ static int has_avx(void)
 #define STORE_X(n) "movdqa %%xmm" #n ", " #n "*32(%[out])\n"
 #define LOAD_Y(n) "vmovdqa " #n "*32(%[in]), %%ymm" #n "\n"
 #define STORE_Y(n) "vmovdqa %%ymm" #n ", " #n "*32(%[out])\n"
-#define CLOBBERED "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
-    "xmm12", "xmm13", "xmm14", "xmm15", "rax", "rcx", "r11", "memory"
-/* In between: the system call `number`, then `spins` turns in user mode. The call's arguments are `a`, `b` and `c`. */
+#define CLOBBERED                                                                                     \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
+        "xmm12", "xmm13", "xmm14", "xmm15", "rax", "rcx", "r11", "memory"
+/* In between: the system call `number`, then `spins` turns in user mode. The call's arguments are `a`, `b`
+ * and `c`. */
 #define BETWEEN "syscall\n mov %%rax, %[result]\n mov %[spins], %%rcx\n 1: dec %%rcx\n jnz 1b\n"
 #define CALLED [number] "r"(number), [spins] "r"(spins), "D"(a), "S"(b), "d"(c)
 
-static long through(const struct registers *in, struct registers *out, long number, long a, long b, long c, long spins)
+static long through(const struct registers *in, struct registers *out, long number, long a, long b, long c,
+                    long spins)
 {
     long result;
     __asm__ volatile("ldmxcsr %[mxcsr]\n fldcw %[control]\n fldl %[x87]\n"
-                     : : [mxcsr] "m"(in->mxcsr), [control] "m"(in->control), [x87] "m"(in->x87));
+                     :
+                     : [mxcsr] "m"(in->mxcsr), [control] "m"(in->control), [x87] "m"(in->x87));
     if (wide)
         __asm__ volatile(EACH(LOAD_Y) "mov %[number], %%rax\n" BETWEEN EACH(STORE_Y) "vzeroupper\n"
                          : [result] "=m"(result)
@@ -99,7 +104,8 @@ static void *hold(void *which)
         long spins = round % 16 == 5 ? 400000 : 300, child = -1;
         if (round % 8 == 3)
             syscall(SYS_tgkill, getpid(), thread, SIGUSR1);
-        /* Values in the registers and nowhere else, just after giving way: a handler's frame keeps them, and a child has them. */
+        /* Values in the registers and nowhere else, just after giving way: a handler's frame keeps them,
+         * and a child has them. */
         if (round % 8 == 6)
             syscall(SYS_sched_yield);
         if (round % 16 == 6)
@@ -108,10 +114,10 @@ static void *hold(void *which)
             child = through(&in, &out, SYS_fork, 0, 0, 0, spins);
         else
             through(&in, &out, round % 2 ? SYS_sched_yield : SYS_getuid, 0, 0, 0, spins);
-        if (memcmp(in.vector, out.vector, sizeof in.vector) || in.mxcsr != (out.mxcsr & ~0x3fu) || in.control != out.control ||
-            in.x87 != out.x87) {
-            printf("not ok party %ld, round %ld: mxcsr %x %x, control %x %x, x87 %f %f\n", self, round, in.mxcsr, out.mxcsr,
-                   in.control, out.control, in.x87, out.x87);
+        if (memcmp(in.vector, out.vector, sizeof in.vector) || in.mxcsr != (out.mxcsr & ~0x3fu) ||
+            in.control != out.control || in.x87 != out.x87) {
+            printf("not ok party %ld, round %ld: mxcsr %x %x, control %x %x, x87 %f %f\n", self, round,
+                   in.mxcsr, out.mxcsr, in.control, out.control, in.x87, out.x87);
             _exit(1);
         }
         if (own != (uint64_t)self) {

@@ -1,10 +1,11 @@
 /* Programs beside a device that interrupts without a pause.
  *
- * `floods bytes COUNT PERCENT NAME`: standard input has so many bytes, byte i is pattern(i), by the interrupt NAME. A program that computes must keep
- * PERCENT of what it computes alone in the same time, and each byte must arrive. `floods beside SECONDS PERCENT NAME`: a device floods from time to time,
- * and this program computes, which must keep PERCENT; while the device floods it is polled, and no longer.
+ * `floods bytes COUNT PERCENT NAME`: standard input has so many bytes, byte i is pattern(i), by the interrupt
+ * NAME. A program that computes must keep PERCENT of what it computes alone in the same time, and each byte
+ * must arrive. `floods beside SECONDS PERCENT NAME`: a device floods from time to time, and this program
+ * computes, which must keep PERCENT; while the device floods it is polled, and no longer.
  */
-#include "kit.h"
+#include "processes.h"
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -30,7 +31,8 @@ static double own_seconds(void)
 {
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
-    return used.ru_utime.tv_sec + used.ru_stime.tv_sec + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+    return used.ru_utime.tv_sec + used.ru_stime.tv_sec +
+           (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
 }
 
 /* The line of /syn/interrupts with `name`. */
@@ -91,10 +93,11 @@ static void compute_beside(double length, double least, const char *name)
     double work = pieces * shortest + (looks[0] + looks[1]) * shortest_look, share = work / (from - begun);
     double stopped = larger(longest - shortest, longest_look - shortest_look);
     const char *line = line_of(name);
-    printf("# it had %.1f %% of the CPU, and for at most %.1f ms none; polled at %ld looks of %ld: %s\n", 100 * share, stopped * 1e3, looks[1],
-           looks[0] + looks[1], line);
+    printf("# it had %.1f %% of the CPU, and for at most %.1f ms none; polled at %ld looks of %ld: %s\n",
+           100 * share, stopped * 1e3, looks[1], looks[0] + looks[1], line);
     check(looks[1] > 0 && before(line, " polls") > 100, "the device is polled while it floods");
-    check(looks[0] > 0 && before(line, " floods") > 1, "and interrupts by itself again when the flood has ended");
+    check(looks[0] > 0 && before(line, " floods") > 1,
+          "and interrupts by itself again when the flood has ended");
     check(share >= least / 100, "a program keeps its share beside a device that floods half of the time");
     check(stopped < 0.05, "and is never stopped for long");
 }
@@ -141,8 +144,9 @@ int main(int argc, char **argv)
     double beside = (*counter - first) / took;
     own = own_seconds() - own;
     taken = interrupts(name) - taken;
-    printf("# %ld bytes in %.3f s, %ld interrupts (%.0f in a second), %ld reads; computed %.1f %% of what it does alone, the reader had %.1f %%\n", got,
-           took, taken, taken / took, reads, 100 * beside / alone, 100 * own / took);
+    printf("# %ld bytes in %.3f s, %ld interrupts (%.0f in a second), %ld reads; computed %.1f %% of what it "
+           "does alone, the reader had %.1f %%\n",
+           got, took, taken, taken / took, reads, 100 * beside / alone, 100 * own / took);
     printf("# %s\n", line_of(name));
     equal(got, bytes, "all bytes come");
     check(!wrong, "and in their order");

@@ -1,6 +1,7 @@
 /* A process that does nothing but fork and wait, so that its page faults can be counted from outside.
  *
- * Interface: forks COUNT [vfork|spawn]. With the second word another process has lived in its memory first: a child by `vfork`, or by `posix_spawn`.
+ * Interface: forks COUNT [vfork|spawn]. With the second word another process has lived in its memory first: a
+ * child by `vfork`, or by `posix_spawn`.
  */
 #define _GNU_SOURCE
 #include <spawn.h>

@@ -1,9 +1,11 @@
-/* Checks futexes as Linux has them: clocks and errors, locks with priority inheritance, robust ones, requeues to such, waits on several; passes on Linux and must pass here.
+/* Checks futexes as Linux has them: clocks and errors, locks with priority inheritance, robust ones, requeues
+ * to such, waits on several; passes on Linux and must pass here.
  *
- * Interface: futexes [GROUP...] runs all groups, or those named; TAP on standard output. `futexes child ADDRESS...` is what a program finds that exec has begun.
+ * Interface: futexes [GROUP...] runs all groups, or those named; TAP on standard output. `futexes child
+ * ADDRESS...` is what a program finds that exec has begun.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -40,10 +42,7 @@ static long futex(word *at, int op, unsigned value, const void *time, word *othe
     return syscall(SYS_futex, at, op, value, time, other, third);
 }
 
-static int tid(void)
-{
-    return syscall(SYS_gettid);
-}
+static int tid(void) { return syscall(SYS_gettid); }
 
 static struct timespec in(clockid_t clock, long ms)
 {
@@ -101,15 +100,9 @@ static void begin(struct caller *c)
     usleep(2000);
 }
 
-static void end(struct caller *c)
-{
-    pthread_join(c->thread, NULL);
-}
+static void end(struct caller *c) { pthread_join(c->thread, NULL); }
 
-static void on_signal(int number)
-{
-    (void)number;
-}
+static void on_signal(int number) { (void)number; }
 
 static void errors(void)
 {
@@ -172,7 +165,8 @@ static void owners(void)
     w = FUTEX_WAITERS;
     equal(futex(&w, FUTEX_LOCK_PI, 0, 0, 0, 0) == 0 && w == (uint32_t)tid(), 1, "waiters of nobody");
     w = FUTEX_OWNER_DIED;
-    equal(futex(&w, FUTEX_LOCK_PI, 0, 0, 0, 0) == 0 && w == (FUTEX_OWNER_DIED | tid()), 1, "an owner that died");
+    equal(futex(&w, FUTEX_LOCK_PI, 0, 0, 0, 0) == 0 && w == (FUTEX_OWNER_DIED | tid()), 1,
+          "an owner that died");
     equal(futex(&w, FUTEX_UNLOCK_PI, 0, 0, 0, 0) == 0 && w == 0, 1, "is forgotten");
     w = 0x3ffffff0;
     fails(futex(&w, FUTEX_LOCK_PI, 0, 0, 0, 0), ESRCH, "an owner that is not");
@@ -336,7 +330,8 @@ static void requeues(void)
     equal(c[0].result == 0 && (c[0].seen & FUTEX_TID_MASK) == (uint32_t)c[0].tid, 1, "who has it");
     equal(lock & FUTEX_TID_MASK, 0, "and gives it back");
     futex(&lock, FUTEX_LOCK_PI, 0, 0, 0, 0);
-    equal(futex(&condition, FUTEX_CMP_REQUEUE_PI, 1, (void *)INT_MAX, &lock, 0), 3, "all others wait for the lock");
+    equal(futex(&condition, FUTEX_CMP_REQUEUE_PI, 1, (void *)INT_MAX, &lock, 0), 3,
+          "all others wait for the lock");
     equal(lock, FUTEX_WAITERS | tid(), "which says so");
     equal(futex(&condition, FUTEX_CMP_REQUEUE_PI, 1, (void *)INT_MAX, &lock, 0), 0, "nobody is left");
     futex(&lock, FUTEX_UNLOCK_PI, 0, 0, 0, 0);
@@ -458,7 +453,8 @@ static void robust(void)
     munmap(r, 8192);
 }
 
-static long waitv(struct waitv *v, unsigned count, unsigned flags, const struct timespec *time, clockid_t clock)
+static long waitv(struct waitv *v, unsigned count, unsigned flags, const struct timespec *time,
+                  clockid_t clock)
 {
     return syscall(SYS_futex_waitv, v, count, flags, time, clock);
 }
@@ -528,7 +524,8 @@ static void several(void)
     do {
         pthread_create(&thread, NULL, waits_for_two, v);
         long woken;
-        while ((woken = futex(&several_words[0], FUTEX_WAKE_OP_PRIVATE, 1, (void *)1, &several_words[1], both)) == 0)
+        while ((woken = futex(&several_words[0], FUTEX_WAKE_OP_PRIVATE, 1, (void *)1, &several_words[1],
+                              both)) == 0)
             sched_yield();
         pthread_join(thread, NULL);
         if (woken == 2)
@@ -571,8 +568,9 @@ static void mutexes(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"errors", errors},     {"owners", owners}, {"handing", handing}, {"signals", signals}, {"circles", circles},
-        {"requeues", requeues}, {"robust", robust}, {"several", several}, {"mutexes", mutexes},
+        {"errors", errors},   {"owners", owners},   {"handing", handing},
+        {"signals", signals}, {"circles", circles}, {"requeues", requeues},
+        {"robust", robust},   {"several", several}, {"mutexes", mutexes},
     };
     self = argv[0];
     if (argc == 2 && strcmp(argv[1], "child") == 0)

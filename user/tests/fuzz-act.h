@@ -1,7 +1,9 @@
-/* The actors of a sequence: each makes its steps, and looks after each whether it has rights that it should not have.
+/* The actors of a sequence: each makes its steps, and looks after each whether it has rights that it should
+ * not have.
  *
- * Interface: act() makes the steps of one actor and ends its thread; start() makes a thread or process that does. landing() is where no thread
- * with other rights than its user's may ever come: a program that could lead one there could lead it anywhere.
+ * Interface: act() makes the steps of one actor and ends its thread; start() makes a thread or process that
+ * does. landing() is where no thread with other rights than its user's may ever come: a program that could
+ * lead one there could lead it anywhere.
  */
 #ifndef FUZZ_ACT_H
 #define FUZZ_ACT_H
@@ -39,7 +41,8 @@ static void check_rights(const struct actor *me, int step)
         stolen = STOLEN_USER;
     else if (raw(SYS_setfsuid, -1, 0, 0, 0, 0, 0) == 0)
         stolen = STOLEN_FILES;
-    else if (step % 4 == 0 && raw(SYS_capget, (long)header, (long)data, 0, 0, 0, 0) == 0 && (data[0] | data[1] | data[3] | data[4]))
+    else if (step % 4 == 0 && raw(SYS_capget, (long)header, (long)data, 0, 0, 0, 0) == 0 &&
+             (data[0] | data[1] | data[3] | data[4]))
         stolen = STOLEN_CAPABILITIES;
     if (stolen && !me->share->violation) {
         me->share->violation_step = step;
@@ -51,7 +54,9 @@ static void check_rights(const struct actor *me, int step)
 /* Notes what came of a call: which, for what kind of argument, and how it answered. */
 static void note(const struct actor *me, const struct step *step, long result)
 {
-    uint64_t how = result < 0 && result > -4096 ? -result : result == 0 ? 0 : 300 + (63 - __builtin_clzl(result));
+    uint64_t how = result < 0 && result > -4096 ? -result
+                   : result == 0                ? 0
+                                                : 300 + (63 - __builtin_clzl(result));
     uint64_t kind = step->value[0].form * 64 + step->value[0].which;
     uint64_t command = calls[step->call].kind[1] >= SET ? step->value[1].number & 0xffff : 0;
     if (calls[step->call].kind[0] >= SET)
@@ -87,7 +92,8 @@ static long call_kernel(long number, const long *v, struct actor *me, long stack
                      "call child_main\n"
                      "1:"
                      : "=a"(result)
-                     : "a"(number), "D"(v[0]), "S"(v[1]), "d"(v[2]), "r"(r10), "r"(r8), "r"(r9), [forks] "r"(forks), [stack] "r"(stack), [me] "r"(me)
+                     : "a"(number), "D"(v[0]), "S"(v[1]), "d"(v[2]), "r"(r10), "r"(r8),
+                       "r"(r9), [forks] "r"(forks), [stack] "r"(stack), [me] "r"(me)
                      : "rcx", "r11", "memory", "cc");
     return result;
 }
@@ -127,7 +133,8 @@ static void edit_frame(int signal, siginfo_t *info, void *context)
     uint64_t s = frame_seed;
     switch (below(&s, 8)) {
     case 0:
-        g[REG_RIP] = (const long[]){0x800000000000L, (long)0x8000000000001000L, 0x7fffffffffff, (long)0xffffffff80100000L, 0x7ffffffff000L}[below(&s, 5)];
+        g[REG_RIP] = (const long[]){0x800000000000L, (long)0x8000000000001000L, 0x7fffffffffff,
+                                    (long)0xffffffff80100000L, 0x7ffffffff000L}[below(&s, 5)];
         break;
     case 1:
         g[REG_EFL] = (long)draw(&s);
@@ -149,7 +156,8 @@ static void edit_frame(int signal, siginfo_t *info, void *context)
         *(uint64_t *)&u->uc_sigmask = draw(&s);
         break;
     default:
-        u->uc_stack.ss_sp = (void *)edge_number(&s), u->uc_stack.ss_size = edge_number(&s), u->uc_stack.ss_flags = (int)draw(&s);
+        u->uc_stack.ss_sp = (void *)edge_number(&s), u->uc_stack.ss_size = edge_number(&s),
+        u->uc_stack.ss_flags = (int)draw(&s);
     }
 }
 
@@ -199,14 +207,70 @@ static long instruction(long which)
 }
 
 /* % is a process, # a descriptor. */
-static const char *const texts[] = {
-    "/proc/%/cmdline", "/proc/%/comm", "/proc/%/cwd", "/proc/%/environ", "/proc/%/exe", "/proc/%/fd", "/proc/%/fd/#", "/proc/%/fdinfo", "/proc/%/fdinfo/#", "/proc/%/limits",
-    "/proc/%/maps", "/proc/%/mountinfo", "/proc/%/root", "/proc/%/stat", "/proc/%/statm", "/proc/%/status", "/proc/%/wchan", "/proc/%/timers", "/proc/%/clear_refs", "/proc/%/map_files", "/proc/%/ns/mnt", "/proc/%/task", "/proc/%/task/%/stat", "/proc/%",
-    "/syn/code", "/syn/code/%", "/syn/code/%/#", "/syn/code/%/#/read", "/syn/code/%/#/write", "/syn/code/%/#/lseek", "/syn/code/index", "/syn/code/classes", "/syn/code/at", "/syn/code/self",
-    "/syn", "/syn/interrupts", "/syn/log", "/syn/memory", "/syn/mitigations", "/syn/nosys", "/syn/probes", "/syn/probes", "/syn/quajects", "/syn/threads", "/syn/fail",
-    "/proc", "/proc/buddyinfo", "/proc/cpuinfo", "/proc/devices", "/proc/filesystems", "/proc/interrupts", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/sys/kernel",
-    "/proc/sys/kernel/hostname", "/proc/sys/kernel/yama/ptrace_scope", "/proc/sys/kernel/random/boot_id", "/proc/kmsg",
-    "/sys/devices/system/cpu/vulnerabilities", "/sys/devices/system/cpu/vulnerabilities/meltdown", "/sys/devices/system/cpu", "/sys"};
+static const char *const texts[] = {"/proc/%/cmdline",
+                                    "/proc/%/comm",
+                                    "/proc/%/cwd",
+                                    "/proc/%/environ",
+                                    "/proc/%/exe",
+                                    "/proc/%/fd",
+                                    "/proc/%/fd/#",
+                                    "/proc/%/fdinfo",
+                                    "/proc/%/fdinfo/#",
+                                    "/proc/%/limits",
+                                    "/proc/%/maps",
+                                    "/proc/%/mountinfo",
+                                    "/proc/%/root",
+                                    "/proc/%/stat",
+                                    "/proc/%/statm",
+                                    "/proc/%/status",
+                                    "/proc/%/wchan",
+                                    "/proc/%/timers",
+                                    "/proc/%/clear_refs",
+                                    "/proc/%/map_files",
+                                    "/proc/%/ns/mnt",
+                                    "/proc/%/task",
+                                    "/proc/%/task/%/stat",
+                                    "/proc/%",
+                                    "/syn/code",
+                                    "/syn/code/%",
+                                    "/syn/code/%/#",
+                                    "/syn/code/%/#/read",
+                                    "/syn/code/%/#/write",
+                                    "/syn/code/%/#/lseek",
+                                    "/syn/code/index",
+                                    "/syn/code/classes",
+                                    "/syn/code/at",
+                                    "/syn/code/self",
+                                    "/syn",
+                                    "/syn/interrupts",
+                                    "/syn/log",
+                                    "/syn/memory",
+                                    "/syn/mitigations",
+                                    "/syn/nosys",
+                                    "/syn/probes",
+                                    "/syn/probes",
+                                    "/syn/quajects",
+                                    "/syn/threads",
+                                    "/syn/fail",
+                                    "/proc",
+                                    "/proc/buddyinfo",
+                                    "/proc/cpuinfo",
+                                    "/proc/devices",
+                                    "/proc/filesystems",
+                                    "/proc/interrupts",
+                                    "/proc/loadavg",
+                                    "/proc/meminfo",
+                                    "/proc/stat",
+                                    "/proc/uptime",
+                                    "/proc/sys/kernel",
+                                    "/proc/sys/kernel/hostname",
+                                    "/proc/sys/kernel/yama/ptrace_scope",
+                                    "/proc/sys/kernel/random/boot_id",
+                                    "/proc/kmsg",
+                                    "/sys/devices/system/cpu/vulnerabilities",
+                                    "/sys/devices/system/cpu/vulnerabilities/meltdown",
+                                    "/sys/devices/system/cpu",
+                                    "/sys"};
 
 static char *put_number(char *at, long number)
 {
@@ -240,7 +304,8 @@ static long look_at(const long *v)
     uint64_t seed = v[0], s = draw(&seed);
     char path[128], block[1024];
     put_text(path, texts[below(&s, sizeof texts / sizeof *texts)], v[1], v[2]);
-    long write = below(&s, 4) == 0, fd = raw(SYS_open, (long)path, write ? O_RDWR : O_RDONLY | O_NONBLOCK, 0, 0, 0, 0);
+    long write = below(&s, 4) == 0,
+         fd = raw(SYS_open, (long)path, write ? O_RDWR : O_RDONLY | O_NONBLOCK, 0, 0, 0, 0);
     if (fd < 0)
         return fd;
     long result = 0;
@@ -268,11 +333,15 @@ static long look_at(const long *v)
 /* Lets a child of one's own that is traced go on from stop to stop. */
 static long trace(const struct actor *me, long pid, uint64_t seed)
 {
-    static const short resume[] = {PTRACE_CONT, PTRACE_SYSCALL, PTRACE_SYSCALL, PTRACE_SINGLESTEP, PTRACE_SYSEMU, PTRACE_SYSEMU_SINGLESTEP, PTRACE_DETACH};
-    /* The last change what the child does: one of root's could then make any call, such as to stop everybody. */
+    static const short resume[] = {PTRACE_CONT,   PTRACE_SYSCALL,           PTRACE_SYSCALL, PTRACE_SINGLESTEP,
+                                   PTRACE_SYSEMU, PTRACE_SYSEMU_SINGLESTEP, PTRACE_DETACH};
+    /* The last change what the child does: one of root's could then make any call, such as to stop
+     * everybody. */
     enum { SAFE = 9 };
-    static const short looks[] = {PTRACE_PEEKDATA, PTRACE_PEEKUSER, PTRACE_GETREGS, PTRACE_GETREGSET, PTRACE_GETSIGINFO, PTRACE_GETEVENTMSG, PTRACE_LISTEN, PTRACE_INTERRUPT, PTRACE_PEEKSIGINFO,
-                                  PTRACE_SETSIGINFO, PTRACE_SETOPTIONS, PTRACE_POKEDATA, PTRACE_POKEUSER, PTRACE_SETREGS, PTRACE_SETREGSET};
+    static const short looks[] = {PTRACE_PEEKDATA,    PTRACE_PEEKUSER,    PTRACE_GETREGS,    PTRACE_GETREGSET,
+                                  PTRACE_GETSIGINFO,  PTRACE_GETEVENTMSG, PTRACE_LISTEN,     PTRACE_INTERRUPT,
+                                  PTRACE_PEEKSIGINFO, PTRACE_SETSIGINFO,  PTRACE_SETOPTIONS, PTRACE_POKEDATA,
+                                  PTRACE_POKEUSER,    PTRACE_SETREGS,     PTRACE_SETREGSET};
     struct value registers = {STRUCTURE, P_REGISTERS - P_ACTION, 0, 0};
     int status = 0;
     for (int stops = 0; stops < 24; stops++) {
@@ -280,18 +349,27 @@ static long trace(const struct actor *me, long pid, uint64_t seed)
             break;
         registers.number = draw(&seed) >> 32;
         struct value where = place(&seed);
-        long data = structure_address(me, &registers, 3), request = looks[below(&seed, me->privileged ? SAFE : sizeof looks / sizeof *looks)];
-        long address = request == PTRACE_GETREGSET || request == PTRACE_SETREGSET ? 1 + (long)below(&seed, 3) : below(&seed, 2) ? place_address(&where) : 8 * (long)below(&seed, 120);
+        long data = structure_address(me, &registers, 3),
+             request = looks[below(&seed, me->privileged ? SAFE : sizeof looks / sizeof *looks)];
+        long address = request == PTRACE_GETREGSET || request == PTRACE_SETREGSET ? 1 + (long)below(&seed, 3)
+                       : below(&seed, 2) ? place_address(&where)
+                                         : 8 * (long)below(&seed, 120);
         if (below(&seed, 3) == 0)
             raw(SYS_ptrace, request, pid, address, data, 0, 0);
         if (below(&seed, 6) == 0) {
             /* Debug registers: an address of a place, and a control that often fits. */
-            long debugged = below(&seed, 4), fields = below(&seed, 3) ? 1 + 4 * (long)below(&seed, 4) : (long)below(&seed, 16);
-            raw(SYS_ptrace, PTRACE_POKEUSER, pid, DEBUGGED(debugged), place_address(&where) & (below(&seed, 4) ? -8l : -1l), 0, 0);
-            raw(SYS_ptrace, PTRACE_POKEUSER, pid, DEBUGGED(7), below(&seed, 8) ? 1l << 2 * debugged | fields << (16 + 4 * debugged) : (long)draw(&seed), 0, 0);
+            long debugged = below(&seed, 4),
+                 fields = below(&seed, 3) ? 1 + 4 * (long)below(&seed, 4) : (long)below(&seed, 16);
+            raw(SYS_ptrace, PTRACE_POKEUSER, pid, DEBUGGED(debugged),
+                place_address(&where) & (below(&seed, 4) ? -8l : -1l), 0, 0);
+            raw(SYS_ptrace, PTRACE_POKEUSER, pid, DEBUGGED(7),
+                below(&seed, 8) ? 1l << 2 * debugged | fields << (16 + 4 * debugged) : (long)draw(&seed), 0,
+                0);
         }
         int signal = status >> 8 & 0x7f;
-        raw(SYS_ptrace, resume[below(&seed, sizeof resume / sizeof *resume)], pid, 0, below(&seed, 3) ? (signal == SIGSTOP || signal == SIGTRAP ? 0 : signal) : (int)below(&seed, 65), 0, 0);
+        raw(SYS_ptrace, resume[below(&seed, sizeof resume / sizeof *resume)], pid, 0,
+            below(&seed, 3) ? (signal == SIGSTOP || signal == SIGTRAP ? 0 : signal) : (int)below(&seed, 65),
+            0, 0);
     }
     return status;
 }
@@ -299,7 +377,10 @@ static long trace(const struct actor *me, long pid, uint64_t seed)
 static long odd_flags(long flags)
 {
     long result = SYS_getppid;
-    __asm__ volatile("push %1\npopfq\nsyscall\npush $0x202\npopfq" : "+a"(result) : "r"(flags) : "rcx", "r11", "memory", "cc");
+    __asm__ volatile("push %1\npopfq\nsyscall\npush $0x202\npopfq"
+                     : "+a"(result)
+                     : "r"(flags)
+                     : "rcx", "r11", "memory", "cc");
     return result;
 }
 

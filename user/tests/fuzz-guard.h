@@ -1,8 +1,10 @@
-/* The things that must stay as they are while the fuzzer runs: root's files, limits and shell, the set of processes, the level of memory.
+/* The things that must stay as they are while the fuzzer runs: root's files, limits and shell, the set of
+ * processes, the level of memory.
  *
- * Interface: lay_canaries() makes the files and notes what is there; guard_fault() says what has changed, or null;
- * what privileged actors may change it puts right. end_strangers() kills who has
- * left his sequence, remove_objects() removes what outlives processes. clear_directory() and refresh_program() make a worker's directory new. memory_level() in KiB.
+ * Interface: lay_canaries() makes the files and notes what is there; guard_fault() says what has changed, or
+ * null; what privileged actors may change it puts right. end_strangers() kills who has left his sequence,
+ * remove_objects() removes what outlives processes. clear_directory() and refresh_program() make a worker's
+ * directory new. memory_level() in KiB.
  */
 #ifndef FUZZ_GUARD_H
 #define FUZZ_GUARD_H
@@ -24,8 +26,10 @@
 #define MEMORY_SLACK 3072
 
 /* Everybody's files of root: none may change. */
-static const char *const canaries[] = {"/canary", "/canary/secret", "/canary/public", "/canary/append", "/canary/locked", "/canary/locked/in", "/canary/sticky/root", "/canary/setuid",
-                                       "/canary/setgid", "/canary/link", "/etc/passwd", "/bin/busybox", "/tests", "/run/fuzz", "/",
+static const char *const canaries[] = {"/canary", "/canary/secret", "/canary/public", "/canary/append",
+                                       "/canary/locked", "/canary/locked/in", "/canary/sticky/root",
+                                       "/canary/setuid", "/canary/setgid", "/canary/link", "/etc/passwd",
+                                       "/bin/busybox", "/tests", "/run/fuzz", "/",
                                        /* Privileged actors have descriptors of these. */
                                        "/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/console"};
 enum { CANARIES = sizeof canaries / sizeof *canaries };
@@ -107,11 +111,13 @@ static int mounts(char where[600])
     return count;
 }
 
-/* Takes away what privileged actors have mounted, wherever: who shares their directory leads them anywhere. */
+/* Takes away what privileged actors have mounted, wherever: who shares their directory leads them
+ * anywhere. */
 static void uncover(void)
 {
     char where[600];
-    for (int looks = 0; looks < 100 && mounts(where) > first_mounts && umount2(where, MNT_DETACH) == 0; looks++)
+    for (int looks = 0; looks < 100 && mounts(where) > first_mounts && umount2(where, MNT_DETACH) == 0;
+         looks++)
         ;
 }
 
@@ -153,11 +159,13 @@ static void show_file(const char *path)
         fclose(file);
 }
 
-/* A user who shares descriptors or directories with one of root's actors may let that change modes and owners, and make names, where he likes. */
+/* A user who shares descriptors or directories with one of root's actors may let that change modes and
+ * owners, and make names, where he likes. */
 static int restored(int i, const struct stat *now)
 {
     const struct stat *was = &canary_stat[i];
-    if (now->st_ino != was->st_ino || (now->st_mode & S_IFMT) != (was->st_mode & S_IFMT) || S_ISLNK(was->st_mode))
+    if (now->st_ino != was->st_ino || (now->st_mode & S_IFMT) != (was->st_mode & S_IFMT) ||
+        S_ISLNK(was->st_mode))
         return 0;
     (void)!chown(canaries[i], was->st_uid, was->st_gid);
     chmod(canaries[i], was->st_mode & 07777);
@@ -183,9 +191,11 @@ static const char *guard_fault(int with_root)
             if (S_ISDIR(now.st_mode))
                 canary_hash[i] = hash;
         }
-        if (now.st_mode != was->st_mode || now.st_uid != was->st_uid || now.st_gid != was->st_gid || now.st_ino != was->st_ino || now.st_rdev != was->st_rdev ||
+        if (now.st_mode != was->st_mode || now.st_uid != was->st_uid || now.st_gid != was->st_gid ||
+            now.st_ino != was->st_ino || now.st_rdev != was->st_rdev ||
             (!S_ISDIR(now.st_mode) && now.st_size != was->st_size) || hash != canary_hash[i]) {
-            snprintf(text, sizeof text, "%s has changed: mode %o, owner %d:%d, %ld bytes", canaries[i], now.st_mode, now.st_uid, now.st_gid, (long)now.st_size);
+            snprintf(text, sizeof text, "%s has changed: mode %o, owner %d:%d, %ld bytes", canaries[i],
+                     now.st_mode, now.st_uid, now.st_gid, (long)now.st_size);
             return text;
         }
     }
@@ -264,7 +274,8 @@ static void remove_objects(void)
     }
 }
 
-/* Never follows a link, nor leaves the file system `device`: a privileged actor may have mounted anything here. */
+/* Never follows a link, nor leaves the file system `device`: a privileged actor may have mounted anything
+ * here. */
 static void remove_tree(const char *path, int depth, dev_t device)
 {
     DIR *all = opendir(path);
@@ -272,7 +283,8 @@ static void remove_tree(const char *path, int depth, dev_t device)
     while (all && (one = readdir(all))) {
         char name[1024];
         struct stat now;
-        if (strcmp(one->d_name, ".") == 0 || strcmp(one->d_name, "..") == 0 || (depth == 0 && strcmp(one->d_name, "x") == 0))
+        if (strcmp(one->d_name, ".") == 0 || strcmp(one->d_name, "..") == 0 ||
+            (depth == 0 && strcmp(one->d_name, "x") == 0))
             continue;
         if (snprintf(name, sizeof name, "%s/%s", path, one->d_name) >= (int)sizeof name || unlink(name) == 0)
             continue;
@@ -306,8 +318,8 @@ static void clear_directory(const char *path, int covered_by_root)
 static void refresh_program(const char *path, int user)
 {
     struct stat now, whole;
-    if (lstat(path, &now) || stat("/canary/setgid", &whole) || !S_ISREG(now.st_mode) || (now.st_mode & 07777) != 0755 || now.st_uid != (unsigned)user ||
-        now.st_size != whole.st_size) {
+    if (lstat(path, &now) || stat("/canary/setgid", &whole) || !S_ISREG(now.st_mode) ||
+        (now.st_mode & 07777) != 0755 || now.st_uid != (unsigned)user || now.st_size != whole.st_size) {
         unlink(path);
         remove_below(path, 1);
         rmdir(path);

@@ -1,13 +1,15 @@
 /* A sequence of calls: made from a seed, changed by further seeds, and as text.
  *
- * Interface: make(sequence, id) makes the sequence that `id` names, always the same: a seed, and for each further one a change to what was
- * there. print_sequence() and parse_sequence() are inverse to each other; the text is what tests/fuzz keeps. A value in it is
+ * Interface: make(sequence, id) makes the sequence that `id` names, always the same: a seed, and for each
+ * further one a change to what was there. print_sequence() and parse_sequence() are inverse to each other;
+ * the text is what tests/fuzz keeps. A value in it is
  *   123, -1, 0x12   a number
  *   fd:NAME         a descriptor of that kind (user/tests/fuzz-world.h)
  *   MAPPING+N       an address in a mapping of that kind
  *   r:N             what step N returned
  *   path:N  pid:NAME  id:NAME  code:NAME
- *   KIND:SEED       a pointer to a structure of that kind, filled from the seed; KIND/edge: the last that fits before a page that is not there;
+ *   KIND:SEED       a pointer to a structure of that kind, filled from the seed; KIND/edge: the last that
+ *   fits before a page that is not there;
  *                   KIND/over: it reaches into that page
  */
 #ifndef FUZZ_SEQUENCE_H
@@ -24,15 +26,17 @@
 
 /* The actors that take part. In the last two all keep user 0, in BESIDE one of them. */
 enum { THREADS, FAMILY, MEMORY, BESIDE, ALL_ROOT, ROOT_FAMILY, ARRANGEMENTS };
-static const char *const arrangement_names[] = {"threads", "family", "memory", "beside", "all-root", "root-family"};
+static const char *const arrangement_names[] = {"threads", "family",   "memory",
+                                                "beside",  "all-root", "root-family"};
 /* How the world differs. */
 enum { DUMPABLE = 1, UNLIMITED_FILES = 2, UNLIMITED_MEMORY = 4, NO_HANDLERS = 8, OWN_SESSION = 16 };
 
 enum form { NUMBER, DESCRIPTOR, PLACE, RESULT, NAME, PROCESS, IDENTITY, CODE, STRUCTURE };
 
 struct value {
-    unsigned char form, which; /* of DESCRIPTOR, PLACE, PROCESS, IDENTITY, CODE: an index; of STRUCTURE: its kind */
-    unsigned char spot;        /* of STRUCTURE: 0, or 1 at the edge, or 2 over it */
+    /* of DESCRIPTOR, PLACE, PROCESS, IDENTITY, CODE: an index; of STRUCTURE: its kind */
+    unsigned char form, which;
+    unsigned char spot; /* of STRUCTURE: 0, or 1 at the edge, or 2 over it */
     uint64_t number;
 };
 
@@ -58,33 +62,131 @@ static struct sequence *kept;
 static unsigned kept_count;
 
 static const char *const descriptor_names[] = {
-    "file", "read-only", "append", "directory", "pipe-read", "pipe-write", "quiet-read", "quiet-write", "terminal", "null", "zero", "full", "random",
-    "proc", "syn", "epoll", "memfd", "fifo", "path", "path-directory", "canary", "canaries", "proc-directory", "program", "large",
-    "counter", "bell", "epoll-edges", "signals", "process", "notices", "stream", "stream-end", "datagrams", "datagrams-end", "packets", "packets-end",
-    "listener", "socket", "inet-listener", "inet", "inet-messages",
-    "master", "slave", "routes", "diagnosis", "packet-read", "packet-write", "lite",
+    "file", "read-only", "append", "directory", "pipe-read", "pipe-write", "quiet-read", "quiet-write",
+    "terminal", "null", "zero", "full", "random", "proc", "syn", "epoll", "memfd", "fifo", "path",
+    "path-directory", "canary", "canaries", "proc-directory", "program", "large", "counter", "bell",
+    "epoll-edges", "signals", "process", "notices", "stream", "stream-end", "datagrams", "datagrams-end",
+    "packets", "packets-end", "listener", "socket", "inet-listener", "inet", "inet-messages", "master",
+    "slave", "routes", "diagnosis", "packet-read", "packet-write", "lite",
     /* No descriptors. */
     "closed", "huge", "negative", "cwd", "last", "high", 0};
 enum { OPEN_KINDS = 49, FD_CLOSED = OPEN_KINDS, FD_HUGE, FD_NEGATIVE, FD_CWD, FD_LAST, FD_HIGH, DESCRIPTORS };
-enum { FD_FILE, FD_READ_ONLY, FD_APPEND, FD_DIRECTORY, FD_PIPE_READ, FD_PIPE_WRITE, FD_QUIET_READ, FD_QUIET_WRITE, FD_TERMINAL, FD_NULL, FD_ZERO, FD_FULL,
-       FD_RANDOM, FD_PROC, FD_SYN, FD_EPOLL, FD_MEMFD, FD_FIFO, FD_PATH, FD_PATH_DIRECTORY, FD_CANARY, FD_CANARIES, FD_PROC_DIRECTORY, FD_PROGRAM, FD_LARGE,
-       FD_COUNTER, FD_BELL, FD_EPOLL_EDGES, FD_SIGNALS, FD_PROCESS, FD_NOTICES, FD_STREAM, FD_STREAM_END, FD_DATAGRAMS, FD_DATAGRAMS_END, FD_PACKETS, FD_PACKETS_END,
-       FD_LISTENER, FD_SOCKET, FD_INET_LISTENER, FD_INET, FD_INET_MESSAGES, FD_MASTER, FD_SLAVE, FD_ROUTES, FD_DIAGNOSIS, FD_PACKET_READ, FD_PACKET_WRITE, FD_LITE };
+enum {
+    FD_FILE,
+    FD_READ_ONLY,
+    FD_APPEND,
+    FD_DIRECTORY,
+    FD_PIPE_READ,
+    FD_PIPE_WRITE,
+    FD_QUIET_READ,
+    FD_QUIET_WRITE,
+    FD_TERMINAL,
+    FD_NULL,
+    FD_ZERO,
+    FD_FULL,
+    FD_RANDOM,
+    FD_PROC,
+    FD_SYN,
+    FD_EPOLL,
+    FD_MEMFD,
+    FD_FIFO,
+    FD_PATH,
+    FD_PATH_DIRECTORY,
+    FD_CANARY,
+    FD_CANARIES,
+    FD_PROC_DIRECTORY,
+    FD_PROGRAM,
+    FD_LARGE,
+    FD_COUNTER,
+    FD_BELL,
+    FD_EPOLL_EDGES,
+    FD_SIGNALS,
+    FD_PROCESS,
+    FD_NOTICES,
+    FD_STREAM,
+    FD_STREAM_END,
+    FD_DATAGRAMS,
+    FD_DATAGRAMS_END,
+    FD_PACKETS,
+    FD_PACKETS_END,
+    FD_LISTENER,
+    FD_SOCKET,
+    FD_INET_LISTENER,
+    FD_INET,
+    FD_INET_MESSAGES,
+    FD_MASTER,
+    FD_SLAVE,
+    FD_ROUTES,
+    FD_DIAGNOSIS,
+    FD_PACKET_READ,
+    FD_PACKET_WRITE,
+    FD_LITE
+};
 
-static const char *const place_names[] = {"private", "shared", "file-shared", "file-private", "constant", "none", "code", "grown", "edge", "hole", "stack",
-                                          "text", "kernel", "physical", "generated", "beyond", "null", "top", "all", 0};
-enum { PRIVATE, SHARED_, FILE_SHARED, FILE_PRIVATE, CONSTANT, NO_ACCESS, EXECUTABLE, GROWN, EDGE, HOLE, STACK, TEXT, KERNEL, PHYSICAL, GENERATED, BEYOND,
-       NULL_, TOP, ALL, PLACES };
+static const char *const place_names[] = {"private", "shared", "file-shared", "file-private", "constant",
+                                          "none",    "code",   "grown",       "edge",         "hole",
+                                          "stack",   "text",   "kernel",      "physical",     "generated",
+                                          "beyond",  "null",   "top",         "all",          0};
+enum {
+    PRIVATE,
+    SHARED_,
+    FILE_SHARED,
+    FILE_PRIVATE,
+    CONSTANT,
+    NO_ACCESS,
+    EXECUTABLE,
+    GROWN,
+    EDGE,
+    HOLE,
+    STACK,
+    TEXT,
+    KERNEL,
+    PHYSICAL,
+    GENERATED,
+    BEYOND,
+    NULL_,
+    TOP,
+    ALL,
+    PLACES
+};
 
-static const char *const process_names[] = {"self", "other", "third", "root", "worker", "supervisor", "all", "group", "one", "none", 0};
-enum { SELF, OTHER, THIRD, ROOT_ACTOR, WORKER, SUPERVISOR, EVERYBODY, OWN_GROUP, FIRST_PROCESS, NOBODY, PROCESSES };
+static const char *const process_names[] = {"self", "other", "third", "root", "worker", "supervisor",
+                                            "all",  "group", "one",   "none", 0};
+enum {
+    SELF,
+    OTHER,
+    THIRD,
+    ROOT_ACTOR,
+    WORKER,
+    SUPERVISOR,
+    EVERYBODY,
+    OWN_GROUP,
+    FIRST_PROCESS,
+    NOBODY,
+    PROCESSES
+};
 static const char *const identity_names[] = {"own", "root", "keep", "other", "nobody", 0};
 enum { OWN_ID, ROOT_ID, KEEP_ID, OTHER_ID, NOBODY_ID, IDENTITIES };
-static const char *const code_names[] = {"handler", "landing", "default", "ignore", "nowhere", "kernel", "beyond", "high", "data", 0};
-enum { HANDLER, LANDING, DEFAULT_, IGNORE_, NOWHERE, IN_KERNEL, NOT_CANONICAL, NOT_CANONICAL_HIGH, IN_DATA, CODES };
-static const char *const structure_names[] = {"action", "sigset", "timespec", "timevals", "itimerval", "itimerspec", "iovec", "event", "rlimit", "clone", "siginfo",
-                                              "capheader", "capdata", "termios", "pollfds", "fdset", "stack", "flock", "argv", "openhow", "sigevent",
-                                              "word", "offset", "ids", "robust", "maskarg", "registers", "int", "sockaddr", "msghdr", "attribute", "value", "string", "bytes", 0};
+static const char *const code_names[] = {"handler", "landing", "default", "ignore", "nowhere",
+                                         "kernel",  "beyond",  "high",    "data",   0};
+enum {
+    HANDLER,
+    LANDING,
+    DEFAULT_,
+    IGNORE_,
+    NOWHERE,
+    IN_KERNEL,
+    NOT_CANONICAL,
+    NOT_CANONICAL_HIGH,
+    IN_DATA,
+    CODES
+};
+static const char *const structure_names[] = {
+    "action",   "sigset", "timespec",  "timevals", "itimerval", "itimerspec", "iovec",
+    "event",    "rlimit", "clone",     "siginfo",  "capheader", "capdata",    "termios",
+    "pollfds",  "fdset",  "stack",     "flock",    "argv",      "openhow",    "sigevent",
+    "word",     "offset", "ids",       "robust",   "maskarg",   "registers",  "int",
+    "sockaddr", "msghdr", "attribute", "value",    "string",    "bytes",      0};
 enum { S_STRING = SET - P_ACTION, S_BYTES, STRUCTURES };
 
 static uint64_t draw(uint64_t *state)
@@ -99,21 +201,28 @@ static unsigned below(uint64_t *state, unsigned end) { return (unsigned)((draw(s
 /* Numbers that a careless kernel might get wrong, and their neighbours. */
 static uint64_t edge_number(uint64_t *s)
 {
-    static const uint64_t edges[] = {0, 1, 2, 8, 100, 4096, 8192, 65536, 1 << 20, 1UL << 31, 1UL << 32, 1UL << 40, 1UL << 47, 1UL << 52, 1UL << 62, 1UL << 63, 0};
+    static const uint64_t edges[] = {0,         1,         2,         8,         100,       4096,
+                                     8192,      65536,     1 << 20,   1UL << 31, 1UL << 32, 1UL << 40,
+                                     1UL << 47, 1UL << 52, 1UL << 62, 1UL << 63, 0};
     return edges[below(s, sizeof edges / sizeof *edges)] + below(s, 5) - 2;
 }
 
 static struct value number(uint64_t n) { return (struct value){NUMBER, 0, 0, n}; }
 static struct value form(int form, int which) { return (struct value){form, which, 0, 0}; }
 
-static struct value result_value(uint64_t *s, int step) { return step ? (struct value){RESULT, 0, 0, below(s, step)} : number(3); }
+static struct value result_value(uint64_t *s, int step)
+{
+    return step ? (struct value){RESULT, 0, 0, below(s, step)} : number(3);
+}
 
 static struct value place(uint64_t *s)
 {
     struct value v = {PLACE, below(s, PLACES), 0, 0};
     if (below(s, 3) == 0)
         v.which = below(s, GROWN + 1);
-    v.number = below(s, 2) ? 4096 * below(s, 8) : below(s, 4) ? below(s, 32768) : 4096 * below(s, 8) - below(s, 9);
+    v.number = below(s, 2)   ? 4096 * below(s, 8)
+               : below(s, 4) ? below(s, 32768)
+                             : 4096 * below(s, 8) - below(s, 9);
     return v;
 }
 
@@ -137,13 +246,20 @@ static struct value value_of(uint64_t *s, int kind, int step)
         return result_value(s, step);
     switch (kind) {
     case FD:
-        return below(s, 5) == 0 ? result_value(s, step) : form(DESCRIPTOR, below(s, 12) ? below(s, OPEN_KINDS) : below(s, DESCRIPTORS));
+        return below(s, 5) == 0
+                   ? result_value(s, step)
+                   : form(DESCRIPTOR, below(s, 12) ? below(s, OPEN_KINDS) : below(s, DESCRIPTORS));
     case DIRFD:
-        return below(s, 2) ? form(DESCRIPTOR, FD_CWD) : form(DESCRIPTOR, (const int[]){FD_DIRECTORY, FD_CANARIES, FD_PATH_DIRECTORY, FD_FILE, FD_PROC_DIRECTORY, FD_CLOSED}[below(s, 6)]);
+        return below(s, 2)
+                   ? form(DESCRIPTOR, FD_CWD)
+                   : form(DESCRIPTOR, (const int[]){FD_DIRECTORY, FD_CANARIES, FD_PATH_DIRECTORY, FD_FILE,
+                                                    FD_PROC_DIRECTORY, FD_CLOSED}[below(s, 6)]);
     case BUF:
         return below(s, 3) == 0 ? place(s) : structure(s, S_BYTES);
     case SIZE:
-        return below(s, 3) == 0 ? number(edge_number(s)) : number((const int[]){0, 1, 8, 16, 24, 64, 88, 512, 4096, 8192, 16384}[below(s, 11)]);
+        return below(s, 3) == 0
+                   ? number(edge_number(s))
+                   : number((const int[]){0, 1, 8, 16, 24, 64, 88, 512, 4096, 8192, 16384}[below(s, 11)]);
     case LENGTH:
         return below(s, 4) == 0 ? number(edge_number(s)) : number(4096 * below(s, 9));
     case ADDRESS: {
@@ -153,17 +269,24 @@ static struct value value_of(uint64_t *s, int kind, int step)
         return v;
     }
     case OFFSET:
-        return below(s, 3) == 0 ? number(edge_number(s)) : below(s, 2) ? number(4096 * below(s, 6)) : number(below(s, 10000));
+        return below(s, 3) == 0 ? number(edge_number(s))
+               : below(s, 2)    ? number(4096 * below(s, 6))
+                                : number(below(s, 10000));
     case MODE:
-        return number(below(s, 2) ? below(s, 010000) : (const unsigned[]){0, 0644, 0755, 0777, 01777, 02777, 04755, 06777, 0600}[below(s, 9)]);
+        return number(below(s, 2) ? below(s, 010000)
+                                  : (const unsigned[]){0, 0644, 0755, 0777, 01777, 02777, 04755, 06777,
+                                                       0600}[below(s, 9)]);
     case PATH:
         return (struct value){NAME, 0, 0, below(s, 2) ? below(s, 12) : below(s, 64)};
     case ID:
         return form(IDENTITY, below(s, IDENTITIES));
     case PID:
-        return below(s, 4) == 0 ? result_value(s, step) : form(PROCESS, below(s, 2) ? below(s, ROOT_ACTOR + 1) : below(s, PROCESSES));
+        return below(s, 4) == 0 ? result_value(s, step)
+                                : form(PROCESS, below(s, 2) ? below(s, ROOT_ACTOR + 1) : below(s, PROCESSES));
     case SIGNAL:
-        return number(below(s, 8) == 0 ? edge_number(s) : (const uint64_t[]){10, 10, 12, 14, 17, 18, 34, 40, 64, 0, 11, 5, 1, 15, 2, 19, 9}[below(s, 17)]);
+        return number(below(s, 8) == 0 ? edge_number(s)
+                                       : (const uint64_t[]){10, 10, 12, 14, 17, 18, 34, 40, 64, 0, 11, 5, 1,
+                                                            15, 2, 19, 9}[below(s, 17)]);
     case RAW:
         return below(s, 2) ? number(draw(s)) : number(edge_number(s));
     case PROCEDURE:
@@ -259,8 +382,9 @@ static void make(struct sequence *q, const struct id *id, unsigned arrangements)
     do
         q->arrangement = below(&s, ARRANGEMENTS);
     while (!(arrangements >> q->arrangement & 1));
-    q->world = (below(&s, 2) ? DUMPABLE : 0) | (below(&s, 8) == 0 ? UNLIMITED_FILES : 0) | (below(&s, 32) == 0 ? UNLIMITED_MEMORY : 0) |
-               (below(&s, 8) == 0 ? NO_HANDLERS : 0) | (below(&s, 2) ? OWN_SESSION : 0);
+    q->world = (below(&s, 2) ? DUMPABLE : 0) | (below(&s, 8) == 0 ? UNLIMITED_FILES : 0) |
+               (below(&s, 32) == 0 ? UNLIMITED_MEMORY : 0) | (below(&s, 8) == 0 ? NO_HANDLERS : 0) |
+               (below(&s, 2) ? OWN_SESSION : 0);
     q->count = 12 + below(&s, STEPS - 12);
     /* Some sequences stay with a few calls: more comes of what follows. */
     int few[4], some = below(&s, 3) == 0;
@@ -305,7 +429,8 @@ static void print_value(FILE *to, const struct value *v)
         fprintf(to, " code:%s", code_names[v->which]);
         break;
     default:
-        fprintf(to, " %s%s:%lu", structure_names[v->which], (const char *[]){"", "/edge", "/over"}[v->spot], v->number);
+        fprintf(to, " %s%s:%lu", structure_names[v->which], (const char *[]){"", "/edge", "/over"}[v->spot],
+                v->number);
     }
 }
 
@@ -373,7 +498,8 @@ static int parse_value(struct value *v, char *word)
     return *end || end == word ? -1 : 0;
 }
 
-/* Reads the next sequence of a file; 1, 0 at its end, -1 when it is none. Lines with # are comments, an empty one ends a sequence. */
+/* Reads the next sequence of a file; 1, 0 at its end, -1 when it is none. Lines with # are comments, an
+ * empty one ends a sequence. */
 static int parse_sequence(FILE *from, struct sequence *q)
 {
     char line[512], *rest;

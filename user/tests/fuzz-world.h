@@ -1,7 +1,8 @@
 /* The world of the fuzzer's sequences: descriptors, mappings, files, and the structures that calls get.
  *
- * Interface: map_world() once in each worker; open_world() in each sequence's first process, before it gives up its rights; resolve() makes a
- * number of a value. Nothing from resolve() on needs the C library: a sequence may have changed the thread's pointer.
+ * Interface: map_world() once in each worker; open_world() in each sequence's first process, before it gives
+ * up its rights; resolve() makes a number of a value. Nothing from resolve() on needs the C library: a
+ * sequence may have changed the thread's pointer.
  */
 #ifndef FUZZ_WORLD_H
 #define FUZZ_WORLD_H
@@ -33,13 +34,15 @@
 #define CHILDREN 8
 #define OUTCOMES 65536
 #define WORKERS 8
-/* Code that does nothing, a byte for each step of each sequence: whoever watches the machine from outside sees by it whose step is under way. */
+/* Code that does nothing, a byte for each step of each sequence: whoever watches the machine from outside
+ * sees by it whose step is under way. */
 #define MARKS 0x2000000000L
 #define MARKS_SIZE 0x100000L
 #define MARKS_EACH 64
 #define BASE_USER 1000
 
-/* The memory that a worker and its sequence share. Nothing that matters is decided by the values that come back in it. */
+/* The memory that a worker and its sequence share. Nothing that matters is decided by the values that come
+ * back in it. */
 struct share {
     struct sequence sequence;
     volatile long result[STEPS];
@@ -66,13 +69,70 @@ struct actor {
 
 enum { SAFE_NAMES = 12 };
 /* The first are the sequence's own; only those a privileged actor gets. */
-static const char *const names[64] = {
-    "a", "b", "d", "d/a", "l", "d/b", "new", "n2", "fifo", "loop", ".", "s",
-    "x", "..", "", "/", "/canary/secret", "/canary/public", "/canary/locked/in", "/canary/sticky/root", "/canary/setuid", "/canary/setgid",
-    "/canary/sticky/new", "/canary/new", "/canary/append", "/canary/link", "/proc/self/exe", "/proc/self/fd/10", "/proc/self/fd", "/proc/1/maps", "/proc/2/maps", "/proc/2/environ",
-    "/proc/2/fd", "/proc/2/fd/1", "/proc/self/task", "/proc/self/maps", "/proc/self/status", "/proc/2/cwd", "/proc/2/root/canary/secret", "/proc/thread-self/comm", "/syn/code", "/syn/log",
-    "/syn/probes", "/syn/memory", "/syn/threads", "/dev/null", "/dev/tty", "/dev/kmsg", "/dev/console", "/dev/full", "/bin/busybox", "/run/fuzz/report",
-    "/etc/passwd", "/tests", "/proc", "d/../d/../d/../a", "d/d/d/d/d/d", "a/b", "loop/a", "/proc/self/mem", "/canary", "/tmp", 0, 0};
+static const char *const names[64] = {"a",
+                                      "b",
+                                      "d",
+                                      "d/a",
+                                      "l",
+                                      "d/b",
+                                      "new",
+                                      "n2",
+                                      "fifo",
+                                      "loop",
+                                      ".",
+                                      "s",
+                                      "x",
+                                      "..",
+                                      "",
+                                      "/",
+                                      "/canary/secret",
+                                      "/canary/public",
+                                      "/canary/locked/in",
+                                      "/canary/sticky/root",
+                                      "/canary/setuid",
+                                      "/canary/setgid",
+                                      "/canary/sticky/new",
+                                      "/canary/new",
+                                      "/canary/append",
+                                      "/canary/link",
+                                      "/proc/self/exe",
+                                      "/proc/self/fd/10",
+                                      "/proc/self/fd",
+                                      "/proc/1/maps",
+                                      "/proc/2/maps",
+                                      "/proc/2/environ",
+                                      "/proc/2/fd",
+                                      "/proc/2/fd/1",
+                                      "/proc/self/task",
+                                      "/proc/self/maps",
+                                      "/proc/self/status",
+                                      "/proc/2/cwd",
+                                      "/proc/2/root/canary/secret",
+                                      "/proc/thread-self/comm",
+                                      "/syn/code",
+                                      "/syn/log",
+                                      "/syn/probes",
+                                      "/syn/memory",
+                                      "/syn/threads",
+                                      "/dev/null",
+                                      "/dev/tty",
+                                      "/dev/kmsg",
+                                      "/dev/console",
+                                      "/dev/full",
+                                      "/bin/busybox",
+                                      "/run/fuzz/report",
+                                      "/etc/passwd",
+                                      "/tests",
+                                      "/proc",
+                                      "d/../d/../d/../a",
+                                      "d/d/d/d/d/d",
+                                      "a/b",
+                                      "loop/a",
+                                      "/proc/self/mem",
+                                      "/canary",
+                                      "/tmp",
+                                      0,
+                                      0};
 static char long_name[300], long_path[5000];
 
 static long raw(long n, long a, long b, long c, long d, long e, long f)
@@ -81,7 +141,10 @@ static long raw(long n, long a, long b, long c, long d, long e, long f)
     register long r10 __asm__("r10") = d;
     register long r8 __asm__("r8") = e;
     register long r9 __asm__("r9") = f;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
     return result;
 }
 
@@ -111,7 +174,8 @@ static void map_world(void)
     map_at(GROWN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN, -1);
     for (int actor = 0; actor < ACTORS; actor++) {
         long at = ARENA + actor * ARENA_SIZE;
-        mmap((void *)at, CHILD_STACKS + CHILDREN * CHILD_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        mmap((void *)at, CHILD_STACKS + CHILDREN * CHILD_STACK, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         for (int slot = 0; slot < 6; slot++)
             munmap((void *)(at + slot * SLOT + SLOT_END), SLOT - SLOT_END);
     }
@@ -164,7 +228,8 @@ static void open_world(int user, int beside)
     put_fd(FD_LARGE, open("b", O_RDWR));
     for (int quiet = 0; quiet < 2; quiet++)
         if (pipe2(two, quiet ? O_NONBLOCK : 0) == 0)
-            put_fd(quiet ? FD_QUIET_READ : FD_PIPE_READ, two[0]), put_fd(quiet ? FD_QUIET_WRITE : FD_PIPE_WRITE, two[1]);
+            put_fd(quiet ? FD_QUIET_READ : FD_PIPE_READ, two[0]),
+                put_fd(quiet ? FD_QUIET_WRITE : FD_PIPE_WRITE, two[1]);
     if (pipe2(two, O_NONBLOCK | O_DIRECT) == 0)
         put_fd(FD_PACKET_READ, two[0]), put_fd(FD_PACKET_WRITE, two[1]);
     put_fd(FD_TERMINAL, open("/dev/console", O_RDWR | O_NOCTTY | O_NONBLOCK));
@@ -211,7 +276,8 @@ static void open_world(int user, int beside)
     put_fd(FD_SOCKET, socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0));
     put_fd(FD_ROUTES, socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK, 0));
     put_fd(FD_DIAGNOSIS, socket(AF_NETLINK, SOCK_DGRAM | SOCK_NONBLOCK, 4));
-    /* The same of IP: one that listens at a port that random addresses have, one that has a peer, one of messages. */
+    /* The same of IP: one that listens at a port that random addresses have, one that has a peer, one of
+     * messages. */
     uint8_t here[16] = {2, 0, 0x80, 1, 127, 0, 0, 1};
     fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     int sharing = 1;
@@ -371,7 +437,9 @@ static uint64_t any_word(uint64_t *s)
 /* Fills a structure of this kind at `at`, which has room for 2048 bytes; how many it has. */
 static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
 {
-    static const char *const strings[] = {"tmpfs", "proc", "synfs", "none", "", "devtmpfs", "ext4", "d", "a", long_name, "victim", "x", "mode=755,size=64k", "mode=01777"};
+    static const char *const strings[] = {
+        "tmpfs", "proc", "synfs",   "none",   "",  "devtmpfs",          "ext4",
+        "d",     "a",    long_name, "victim", "x", "mode=755,size=64k", "mode=01777"};
     uint64_t state = seed * 0x2545f4914f6cdd1dULL + kind, *s = &state;
     uint64_t *w = (uint64_t *)at;
     uint32_t *u = (uint32_t *)at;
@@ -398,7 +466,8 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
     case P_IOVEC: {
         for (int i = 0; i < 10; i++) {
             struct value v = place(s);
-            w[2 * i] = below(s, 4) ? (uint64_t)base_of(below(s, FILE_PRIVATE + 1)) + below(s, 9000) : (uint64_t)place_address(&v);
+            w[2 * i] = below(s, 4) ? (uint64_t)base_of(below(s, FILE_PRIVATE + 1)) + below(s, 9000)
+                                   : (uint64_t)place_address(&v);
             w[2 * i + 1] = below(s, 3) ? below(s, 5000) : edge_number(s);
         }
         return 160;
@@ -450,7 +519,8 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
         return 24;
     case P_FLOCK:
         u[0] = below(s, 4) | below(s, 4) << 16;
-        w[1] = below(s, 2) ? below(s, 200) : edge_number(s), w[2] = below(s, 2) ? below(s, 200) : edge_number(s), w[3] = 0;
+        w[1] = below(s, 2) ? below(s, 200) : edge_number(s),
+        w[2] = below(s, 2) ? below(s, 200) : edge_number(s), w[3] = 0;
         u[1] = 0;
         return 32;
     case P_ARGV: {
@@ -464,7 +534,8 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
     }
     case P_OPENHOW: {
         struct value flags = value_of(s, O_FLAGS, 0);
-        w[0] = flags.number, w[1] = below(s, 2) ? 0 : below(s, 010000), w[2] = below(s, 2) ? 0 : 1UL << below(s, 7);
+        w[0] = flags.number, w[1] = below(s, 2) ? 0 : below(s, 010000),
+        w[2] = below(s, 2) ? 0 : 1UL << below(s, 7);
         return 24;
     }
     case P_SIGEVENT:
@@ -484,7 +555,8 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
             u[i] = below(s, 3) ? below(s, 2000) : (uint32_t)edge_number(s);
         return 40;
     case P_ROBUST:
-        w[0] = below(s, 4) ? (uint64_t)w : any_word(s), w[1] = below(s, 2) ? 16 : edge_number(s), w[2] = below(s, 2) ? 0 : any_word(s);
+        w[0] = below(s, 4) ? (uint64_t)w : any_word(s), w[1] = below(s, 2) ? 16 : edge_number(s),
+        w[2] = below(s, 2) ? 0 : any_word(s);
         return 24;
     case P_MASK_ARGUMENT:
         w[0] = below(s, 2) ? 0 : any_word(s), w[1] = below(s, 2) ? 8 : edge_number(s);
@@ -493,7 +565,8 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
         /* As `user_regs_struct`, or, if it begins so, an iovec of one. */
         for (int i = 0; i < 27; i++)
             w[i] = any_word(s);
-        w[16] = code_address(me, below(s, CODES)), w[17] = below(s, 8) ? 0x33 : below(s, 256), w[18] = below(s, 4) ? 0x202 : draw(s);
+        w[16] = code_address(me, below(s, CODES)), w[17] = below(s, 8) ? 0x33 : below(s, 256),
+        w[18] = below(s, 4) ? 0x202 : draw(s);
         w[19] = base_of(PRIVATE) + 16384, w[20] = below(s, 8) ? 0x2b : below(s, 256);
         if (below(s, 4) == 0)
             w[0] = base_of(PRIVATE), w[1] = below(s, 2) ? 216 : below(s, 600);
@@ -503,7 +576,8 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
         memset(at, 0, 112);
         if (below(s, 2)) {
             /* Of IPv4 or IPv6: this host, any, a group, all, one elsewhere; few ports, so that they meet. */
-            static const uint8_t fours[6][4] = {{127, 0, 0, 1}, {0, 0, 0, 0}, {127, 0, 0, 2}, {224, 0, 0, 1}, {127, 255, 255, 255}, {10, 0, 0, 1}};
+            static const uint8_t fours[6][4] = {{127, 0, 0, 1}, {0, 0, 0, 0},         {127, 0, 0, 2},
+                                                {224, 0, 0, 1}, {127, 255, 255, 255}, {10, 0, 0, 1}};
             int six = below(s, 2), mapped = below(s, 3) == 0;
             *(uint16_t *)at = below(s, 12) == 0 ? 0 : six ? 10 : 2;
             at[2] = below(s, 8) ? 0x80 : 0, at[3] = below(s, 6);
@@ -538,9 +612,11 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
             *(uint32_t *)head = below(s, 4) ? 64 : edge_number(s);
             *(uint16_t *)(head + 4) = types[below(s, sizeof types / sizeof *types)];
             *(uint16_t *)(head + 6) = below(s, 3) ? 1 | below(s, 2) * 0x300 | below(s, 2) * 4 : draw(s);
-            head[16] = below(s, 3) ? (int[]){0, 1, 2, 10}[below(s, 4)] : below(s, 256), head[17] = below(s, 2) ? 6 : below(s, 256);
+            head[16] = below(s, 3) ? (int[]){0, 1, 2, 10}[below(s, 4)] : below(s, 256),
+            head[17] = below(s, 2) ? 6 : below(s, 256);
             /* An attribute behind the largest fixed part. */
-            *(uint16_t *)(head + 32) = below(s, 3) ? 7 : below(s, 70), *(uint16_t *)(head + 34) = below(s, 60);
+            *(uint16_t *)(head + 32) = below(s, 3) ? 7 : below(s, 70),
+                                 *(uint16_t *)(head + 34) = below(s, 60);
             strcpy((char *)head + 36, "lo");
         }
         return 192;
@@ -555,21 +631,32 @@ static int fill(const struct actor *me, int kind, uint64_t seed, char *at)
             name[0] = 1, memcpy(name + 1, "sock", 5);
             m[0] = below(s, 3) ? 0 : (uint64_t)name, m[1] = below(s, 4) ? 7 : (uint32_t)edge_number(s);
             m[2] = (uint64_t)piece, m[3] = below(s, 8) ? 1 : edge_number(s);
-            piece[0] = below(s, 4) ? (uint64_t)base_of(PRIVATE) : (uint64_t)place_address(&v), piece[1] = below(s, 5) ? below(s, 5000) : edge_number(s);
-            m[4] = below(s, 4) ? (uint64_t)control : 0, m[5] = below(s, 6) ? 16 + 4 * below(s, 20) : edge_number(s);
+            piece[0] = below(s, 4) ? (uint64_t)base_of(PRIVATE) : (uint64_t)place_address(&v),
+            piece[1] = below(s, 5) ? below(s, 5000) : edge_number(s);
+            m[4] = below(s, 4) ? (uint64_t)control : 0,
+            m[5] = below(s, 6) ? 16 + 4 * below(s, 20) : edge_number(s);
             control[0] = below(s, 5) ? 16 + 4 * below(s, 12) : edge_number(s);
-            static const uint32_t kinds[][2] = {{1, 1}, {1, 2}, {1, 3}, {0, 1}, {0, 2}, {0, 8}, {41, 50}, {41, 52}, {41, 67}};
+            static const uint32_t kinds[][2] = {{1, 1}, {1, 2},   {1, 3},   {0, 1},  {0, 2},
+                                                {0, 8}, {41, 50}, {41, 52}, {41, 67}};
             const uint32_t *kind = kinds[below(s, sizeof kinds / sizeof *kinds)];
             control[1] = below(s, 8) ? kind[0] | (uint64_t)kind[1] << 32 : any_word(s);
             for (int j = 0; j < 26; j++)
-                ((uint32_t *)(control + 2))[j] = below(s, 3) ? FIRST_FD + below(s, OPEN_KINDS) : (uint32_t)any_word(s);
+                ((uint32_t *)(control + 2))[j] =
+                    below(s, 3) ? FIRST_FD + below(s, OPEN_KINDS) : (uint32_t)any_word(s);
         }
         return 1024;
     case P_INT:
         u[0] = below(s, 2) ? below(s, 100) : (uint32_t)edge_number(s), u[1] = 0;
         return 8;
     case P_ATTRIBUTE: {
-        static const char *const names[] = {"user.a", "user.b", "trusted.a", "security.a", "security.capability", "system.posix_acl_access", "system.posix_acl_default", "user."};
+        static const char *const names[] = {"user.a",
+                                            "user.b",
+                                            "trusted.a",
+                                            "security.a",
+                                            "security.capability",
+                                            "system.posix_acl_access",
+                                            "system.posix_acl_default",
+                                            "user."};
         const char *name = names[below(s, 8)];
         memcpy(at, name, strlen(name) + 1);
         return (int)strlen(name) + 1;
@@ -675,7 +762,8 @@ static long resolve(const struct actor *me, const struct step *step, int argumen
         n = structure_address(me, v, argument);
     }
     /* Root's actor may signal processes that a user opens here. */
-    if (calls[step->call].number == 434 && argument == 0 && me->share->sequence.arrangement == BESIDE && !may_name(me, (int)n))
+    if (calls[step->call].number == 434 && argument == 0 && me->share->sequence.arrangement == BESIDE &&
+        !may_name(me, (int)n))
         return raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
     if (!me->privileged)
         return n;
@@ -684,7 +772,8 @@ static long resolve(const struct actor *me, const struct step *step, int argumen
     if (calls[step->call].number == SYN_CALL && argument == 1 && !may_steer(me, n))
         return -1;
     /* A path that others may have written. */
-    if ((kind == PATH || kind == STRING) && v->form != NAME && v->form != STRUCTURE && n >= PAGE && n < 0x800000000000L)
+    if ((kind == PATH || kind == STRING) && v->form != NAME && v->form != STRUCTURE && n >= PAGE &&
+        n < 0x800000000000L)
         return name_address(me, v->number);
     return n;
 }

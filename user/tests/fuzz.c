@@ -1,15 +1,18 @@
 /* Makes sequences of system calls that would do harm if anything could, and looks whether anything did.
  *
- * Interface: fuzz run SECONDS SEED WORKERS user|root|all [blind] [marks] [FILE...]: rounds of random sequences; what brings answers not seen before
- * is kept and changed further, unless `blind`, and so are the sequences in the files. fuzz replay [marks] FILE...: the sequences in these files,
- * five times each, for a race may need it; those of a corpus once.
- * fuzz again user|root|all [FILE...] ID...: those that the log named. fuzz show user|root|all [FILE...] ID: as text. With `marks` each step calls an address of its own.
+ * Interface: fuzz run SECONDS SEED WORKERS user|root|all [blind] [marks] [FILE...]: rounds of random
+ * sequences; what brings answers not seen before is kept and changed further, unless `blind`, and so are the
+ * sequences in the files. fuzz replay [marks] FILE...: the sequences in these files, five times each, for a
+ * race may need it; those of a corpus once. fuzz again user|root|all [FILE...] ID...: those that the log
+ * named. fuzz show user|root|all [FILE...] ID: as text. With `marks` each step calls an address of its own.
  * Status 0 and a last line that begins with `ok`: nothing of root's has changed, nobody has got rights,
- * whatever was killed has ended, a shell answers, memory is back. The log names each sequence before it runs, so a crash names its cause:
- * `fuzz WORKER ID`. Run by a set-user-id bit or as `victim` it only looks after itself: nobody may lead it elsewhere.
+ * whatever was killed has ended, a shell answers, memory is back. The log names each sequence before it runs,
+ * so a crash names its cause: `fuzz WORKER ID`. Run by a set-user-id bit or as `victim` it only looks after
+ * itself: nobody may lead it elsewhere.
  *
- * A sequence has three actors (fuzz-act.h) in a world of descriptors and mappings (fuzz-world.h), and steps (fuzz-sequence.h) by what is
- * known of each call (fuzz-calls.h). Only for a machine of its own: as root it kills every process that it does not know.
+ * A sequence has three actors (fuzz-act.h) in a world of descriptors and mappings (fuzz-world.h), and steps
+ * (fuzz-sequence.h) by what is known of each call (fuzz-calls.h). Only for a machine of its own: as root it
+ * kills every process that it does not know.
  */
 #define _GNU_SOURCE
 #include "fuzz-act.h"
@@ -105,7 +108,10 @@ static void lead(struct share *share)
         setpgid(0, 0);
     open_world(root ? 0 : user, q->arrangement == BESIDE);
     for (int i = 0; i < ACTORS; i++)
-        actors[i] = (struct actor){.index = i, .privileged = root || (q->arrangement == BESIDE && i == 2), .share = share, .common = common};
+        actors[i] = (struct actor){.index = i,
+                                   .privileged = root || (q->arrangement == BESIDE && i == 2),
+                                   .share = share,
+                                   .common = common};
     limit(RLIMIT_NOFILE, 256);
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_NPROC, 24);
@@ -118,11 +124,15 @@ static void lead(struct share *share)
             signal(i, SIG_DFL);
     if (q->arrangement == BESIDE)
         start(&actors[2], CLONE_FILES | CLONE_FS | SIGCHLD);
-    if (!root && (raw(SYS_setgroups, 0, 0, 0, 0, 0, 0) || raw(SYS_setresgid, user, user, user, 0, 0, 0) || raw(SYS_setresuid, user, user, user, 0, 0, 0)))
+    if (!root && (raw(SYS_setgroups, 0, 0, 0, 0, 0, 0) || raw(SYS_setresgid, user, user, user, 0, 0, 0) ||
+                  raw(SYS_setresuid, user, user, user, 0, 0, 0)))
         _exit(9);
     raw(SYS_prctl, PR_SET_DUMPABLE, q->world & DUMPABLE, 0, 0, 0, 0);
-    long thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM, family = CLONE_FILES | CLONE_FS | SIGCHLD;
-    long beside = q->arrangement == FAMILY || q->arrangement == ROOT_FAMILY ? family : q->arrangement == MEMORY ? family | CLONE_VM : thread;
+    long thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
+         family = CLONE_FILES | CLONE_FS | SIGCHLD;
+    long beside = q->arrangement == FAMILY || q->arrangement == ROOT_FAMILY ? family
+                  : q->arrangement == MEMORY                                ? family | CLONE_VM
+                                                                            : thread;
     start(&actors[1], beside);
     if (q->arrangement != BESIDE)
         start(&actors[2], q->arrangement == MEMORY ? thread : beside);
@@ -204,7 +214,8 @@ static void check_share(struct share *share, const char *name)
     if (!share->violation)
         return;
     char detail[160];
-    snprintf(detail, sizeof detail, "kind %d at step %d of %s", share->violation, share->violation_step, name);
+    snprintf(detail, sizeof detail, "kind %d at step %d of %s", share->violation, share->violation_step,
+             name);
     bad("rights that should not be:", detail);
     share->violation = 0;
 }
@@ -357,8 +368,10 @@ static int run_rounds(int seconds, uint64_t seed, int workers)
     int outcomes = 0;
     for (int i = 0; i < OUTCOMES; i++)
         outcomes += common->outcome[i];
-    say("fuzz seed %lu: %d rounds, %lu sequences, %lu calls, %d outcomes, %lu kept, %lu nudges, %lu killed, memory %ld then %ld KiB\n", seed, rounds, totals->sequences,
-           calls_made(workers), outcomes, totals->kept, totals->nudges, totals->kills, warm, level);
+    say("fuzz seed %lu: %d rounds, %lu sequences, %lu calls, %d outcomes, %lu kept, %lu nudges, %lu killed, "
+        "memory %ld then %ld KiB\n",
+        seed, rounds, totals->sequences, calls_made(workers), outcomes, totals->kept, totals->nudges,
+        totals->kills, warm, level);
     if (warm && level > warm + MEMORY_SLACK) {
         show_file("/syn/memory");
         bad("memory has not returned", "");
@@ -401,7 +414,8 @@ static int replay(char **files)
 
 static volatile unsigned char pattern[4096];
 
-/* A program that runs with other rights than its user's: it does nothing but look whether it is still itself. */
+/* A program that runs with other rights than its user's: it does nothing but look whether it is still
+ * itself. */
 static int victim(void)
 {
     for (unsigned i = 0; i < sizeof pattern; i++)
@@ -416,11 +430,16 @@ static int victim(void)
     return 0;
 }
 
-static void *shared(size_t size) { return mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0); }
+static void *shared(size_t size)
+{
+    return mmap(0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
 
 static void choose(const char *word)
 {
-    arrangements = strcmp(word, "user") == 0 ? 1 << THREADS | 1 << FAMILY | 1 << MEMORY : strcmp(word, "root") == 0 ? WITH_ROOT : ~0U;
+    arrangements = strcmp(word, "user") == 0   ? 1 << THREADS | 1 << FAMILY | 1 << MEMORY
+                   : strcmp(word, "root") == 0 ? WITH_ROOT
+                                               : ~0U;
 }
 
 /* The rest of the command line, in order: files, whose names have a slash, and words. */
@@ -454,7 +473,8 @@ int main(int argc, char **argv)
         return 0;
     }
     /* Sequences of root's execute this program with any words: nothing is touched before these are known. */
-    int known_word = strcmp(argv[1], "run") == 0 || strcmp(argv[1], "replay") == 0 || strcmp(argv[1], "again") == 0;
+    int known_word =
+        strcmp(argv[1], "run") == 0 || strcmp(argv[1], "replay") == 0 || strcmp(argv[1], "again") == 0;
     if (argc < 3 || !known_word || getuid() != 0 || !own_machine())
         return 2;
     common = shared(sizeof *common);
@@ -472,7 +492,8 @@ int main(int argc, char **argv)
     lay_canaries();
     int failed = 2;
     if (marks_wanted(argv + 2)) {
-        void *marks = mmap((void *)MARKS, MARKS_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        void *marks = mmap((void *)MARKS, MARKS_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC,
+                           MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
         common->marking = marks != MAP_FAILED;
         if (common->marking)
             memset(marks, 0xc3, MARKS_SIZE); /* ret */
@@ -495,9 +516,13 @@ int main(int argc, char **argv)
         int workers = atoi(argv[4]);
         choose(argv[5]);
         take_files(argv + 6);
-        failed = run_rounds(atoi(argv[2]), strtoull(argv[3], 0, 0), workers < 1 ? 1 : workers < WORKERS ? workers : WORKERS);
+        failed = run_rounds(atoi(argv[2]), strtoull(argv[3], 0, 0),
+                            workers < 1         ? 1
+                            : workers < WORKERS ? workers
+                                                : WORKERS);
     }
-    say("fuzz %s: %lu sequences, %lu calls\n", failed ? "failed" : "ok", totals->sequences, calls_made(WORKERS));
+    say("fuzz %s: %lu sequences, %lu calls\n", failed ? "failed" : "ok", totals->sequences,
+        calls_made(WORKERS));
     printf("%s %lu sequences, %lu calls\n", failed ? "failed" : "ok", totals->sequences, calls_made(WORKERS));
     return failed;
 }

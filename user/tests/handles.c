@@ -1,9 +1,12 @@
-/* Checks what files can do beside the usual: handles (name_to_handle_at, open_by_handle_at), renames that leave a whiteout, truncation of what is sealed, paths that lead elsewhere later; passes on Linux (as root) and must pass here.
+/* Checks what files can do beside the usual: handles (name_to_handle_at, open_by_handle_at), renames that
+ * leave a whiteout, truncation of what is sealed, paths that lead elsewhere later; passes on Linux (as root)
+ * and must pass here.
  *
- * Interface: handles [GROUP...] runs all groups or those named; TAP on standard output. In a directory on a file system in memory.
+ * Interface: handles [GROUP...] runs all groups or those named; TAP on standard output. In a directory on a
+ * file system in memory.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <dirent.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -57,9 +60,12 @@ static void naming(void)
 {
     make(TOP "/file", "abc");
     equal(name(AT_FDCWD, TOP "/file", 0), 0, "a file has a handle");
-    check(one.head.handle_bytes >= 8 && one.head.handle_bytes <= MAX_HANDLE_SZ && one.head.handle_bytes % 4 == 0, "of some words");
+    check(one.head.handle_bytes >= 8 && one.head.handle_bytes <= MAX_HANDLE_SZ &&
+              one.head.handle_bytes % 4 == 0,
+          "of some words");
     two.head.handle_bytes = MAX_HANDLE_SZ;
-    equal(name_to_handle_at(AT_FDCWD, TOP "/../handles/file", &two.head, &other_id, 0), 0, "by another path, too");
+    equal(name_to_handle_at(AT_FDCWD, TOP "/../handles/file", &two.head, &other_id, 0), 0,
+          "by another path, too");
     check(two.head.handle_bytes == one.head.handle_bytes && two.head.handle_type == one.head.handle_type &&
               memcmp(one.bytes, two.bytes, one.head.handle_bytes) == 0,
           "it is the same");
@@ -73,7 +79,8 @@ static void naming(void)
     fails(name(AT_FDCWD, "", 0), ENOENT, "no path");
     fails(name(AT_FDCWD, TOP "/file", 0x20), EINVAL, "no such flag");
     fails(name(77, "file", 0), EBADF, "no such descriptor");
-    fails(name_to_handle_at(AT_FDCWD, TOP "/file", (void *)8, &mount_id, 0), EFAULT, "a wrong address of the handle");
+    fails(name_to_handle_at(AT_FDCWD, TOP "/file", (void *)8, &mount_id, 0), EFAULT,
+          "a wrong address of the handle");
     one.head.handle_bytes = MAX_HANDLE_SZ;
     fails(name_to_handle_at(AT_FDCWD, TOP "/file", &one.head, (void *)8, 0), EFAULT, "and of the mount");
     fails(name(AT_FDCWD, "/proc/self/status", 0), EOPNOTSUPP, "files of /proc have none");
@@ -93,10 +100,7 @@ static void naming(void)
     check(memcmp(one.bytes, two.bytes, one.head.handle_bytes) != 0, "which is another");
 }
 
-static int user_names(void)
-{
-    return name(AT_FDCWD, TOP "/file", 0) != 0;
-}
+static int user_names(void) { return name(AT_FDCWD, TOP "/file", 0) != 0; }
 
 static int user_opens(void)
 {
@@ -223,16 +227,18 @@ static int moved(const char *from, const char *to, int flags)
 static int is_whiteout(const char *path)
 {
     struct stat stat;
-    return lstat(path, &stat) == 0 && stat.st_mode == S_IFCHR && stat.st_rdev == makedev(0, 0) && stat.st_nlink == 1;
+    return lstat(path, &stat) == 0 && stat.st_mode == S_IFCHR && stat.st_rdev == makedev(0, 0) &&
+           stat.st_nlink == 1;
 }
 
 static int user_whites(void)
 {
     struct stat stat;
     chdir(TOP "/own");
-    return !(renameat2(AT_FDCWD, "a", AT_FDCWD, "b", RENAME_WHITEOUT) == 0 && lstat("a", &stat) == 0 && stat.st_uid == USER &&
-             stat.st_mode == S_IFCHR && open("a", O_RDONLY) == -1 && errno == EACCES && mknod("c", S_IFCHR, makedev(0, 0)) == 0 &&
-             mknod("d", S_IFCHR, makedev(1, 3)) == -1 && errno == EPERM && unlink("a") == 0);
+    return !(renameat2(AT_FDCWD, "a", AT_FDCWD, "b", RENAME_WHITEOUT) == 0 && lstat("a", &stat) == 0 &&
+             stat.st_uid == USER && stat.st_mode == S_IFCHR && open("a", O_RDONLY) == -1 && errno == EACCES &&
+             mknod("c", S_IFCHR, makedev(0, 0)) == 0 && mknod("d", S_IFCHR, makedev(1, 3)) == -1 &&
+             errno == EPERM && unlink("a") == 0);
 }
 
 static void whiteouts(void)
@@ -251,7 +257,8 @@ static void whiteouts(void)
     fd = open(TOP "/c", O_RDONLY);
     check(says(fd, "a"), "and that file is gone");
     close(fd);
-    fails(moved(TOP "/c", TOP "/b", RENAME_WHITEOUT | RENAME_NOREPLACE), EEXIST, "a whiteout is a name like others");
+    fails(moved(TOP "/c", TOP "/b", RENAME_WHITEOUT | RENAME_NOREPLACE), EEXIST,
+          "a whiteout is a name like others");
     fails(moved(TOP "/c", TOP "/b", RENAME_WHITEOUT | RENAME_EXCHANGE), EINVAL, "not in an exchange");
     equal(unlink(TOP "/b"), 0, "it is removed as others are");
     equal(moved(TOP "/c", TOP "/b", RENAME_WHITEOUT | RENAME_NOREPLACE), 0, "where nothing was");
@@ -295,7 +302,8 @@ static void sealed(void)
         int fd = memfd_create("sealed", MFD_ALLOW_SEALING);
         sprintf(path, "/proc/self/fd/%d", fd);
         int shrinks = round % 2;
-        check(ftruncate(fd, 8192) == 0 && fcntl(fd, F_ADD_SEALS, shrinks ? F_SEAL_GROW : F_SEAL_SHRINK) == 0, "a sealed file");
+        check(ftruncate(fd, 8192) == 0 && fcntl(fd, F_ADD_SEALS, shrinks ? F_SEAL_GROW : F_SEAL_SHRINK) == 0,
+              "a sealed file");
         int writer = open(path, O_RDWR);
         check(writer >= 0, "is opened again");
         close(writer);
@@ -303,7 +311,8 @@ static void sealed(void)
         if (shrinks)
             check(again >= 0 && fstat(fd, &stat) == 0 && stat.st_size == 0, "may be made empty");
         else
-            check(again == -1 && errno == EPERM && fstat(fd, &stat) == 0 && stat.st_size == 8192, "may not be made shorter by an open");
+            check(again == -1 && errno == EPERM && fstat(fd, &stat) == 0 && stat.st_size == 8192,
+                  "may not be made shorter by an open");
         close(again);
         close(fd);
     }
@@ -316,7 +325,8 @@ static void sealed(void)
     close(fd);
     fd = memfd_create("written", MFD_ALLOW_SEALING);
     sprintf(path, "/proc/self/fd/%d", fd);
-    check(ftruncate(fd, 4096) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) == 0, "one that may not be written");
+    check(ftruncate(fd, 4096) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) == 0,
+          "one that may not be written");
     again = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
     check(again >= 0 && fstat(fd, &stat) == 0 && stat.st_size == 0, "may be made empty all the same");
     close(again);
@@ -342,7 +352,8 @@ static void elsewhere(void)
     int right = 1, x = open(TOP "/x", O_RDONLY), y = open(TOP "/y", O_RDONLY);
     for (int i = 0; i < 4; i++)
         right &= dup2(x, 60) == 60 && found("/proc/self/fd/60") == 'x';
-    check(right && dup2(y, 60) == 60 && found("/proc/self/fd/60") == 'y', "a descriptor's path leads to what it is now");
+    check(right && dup2(y, 60) == 60 && found("/proc/self/fd/60") == 'y',
+          "a descriptor's path leads to what it is now");
     pid_t child = fork();
     if (child == 0)
         _exit(dup2(x, 60) == 60 && found("/proc/self/fd/60") == 'x' && found("/dev/fd/60") == 'x' ? 0 : 1);
@@ -365,7 +376,8 @@ static void elsewhere(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"naming", naming}, {"opening", opening}, {"many", many}, {"whiteouts", whiteouts}, {"sealed", sealed}, {"elsewhere", elsewhere},
+        {"naming", naming},       {"opening", opening}, {"many", many},
+        {"whiteouts", whiteouts}, {"sealed", sealed},   {"elsewhere", elsewhere},
     };
     mkdir(TOP, 0755);
     check(mount("handles", TOP, "tmpfs", 0, 0) == 0, "a file system in memory");

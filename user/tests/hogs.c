@@ -1,10 +1,12 @@
-/* Takes each kind of thing until there is no more, and checks that the machine goes on: as user 1000, that root works meanwhile within a second; and that memory comes back.
+/* Takes each kind of thing until there is no more, and checks that the machine goes on: as user 1000, that
+ * root works meanwhile within a second; and that memory comes back.
  *
- * Interface: hogs [root] [KIND...] for all kinds or those named; TAP on standard output. As root only what is so afterwards is checked: nothing is refused to root
- * as long as there is any. tests/kinds.txt says which call makes which kind.
+ * Interface: hogs [root] [KIND...] for all kinds or those named; TAP on standard output. As root only what is
+ * so afterwards is checked: nothing is refused to root as long as there is any. tests/kinds.txt says which
+ * call makes which kind.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -77,15 +79,9 @@ static int take_pipe(void)
     return pipe(fd);
 }
 
-static int take_open(void)
-{
-    return open("/dev/null", O_RDONLY) < 0 ? -1 : 0;
-}
+static int take_open(void) { return open("/dev/null", O_RDONLY) < 0 ? -1 : 0; }
 
-static int take_memfd(void)
-{
-    return memfd_create("hog", 0) < 0 ? -1 : 0;
-}
+static int take_memfd(void) { return memfd_create("hog", 0) < 0 ? -1 : 0; }
 
 /* In several processes, for each may have only so many descriptors. */
 static struct told hog_descriptors(int (*take)(void), int limit)
@@ -126,25 +122,13 @@ static struct told hog_descriptors(int (*take)(void), int limit)
     return all;
 }
 
-static struct told processes(void)
-{
-    return hog_processes(20000);
-}
+static struct told processes(void) { return hog_processes(20000); }
 
-static struct told pipes(void)
-{
-    return hog_descriptors(take_pipe, 5000);
-}
+static struct told pipes(void) { return hog_descriptors(take_pipe, 5000); }
 
-static struct told descriptions(void)
-{
-    return hog_descriptors(take_open, 5000);
-}
+static struct told descriptions(void) { return hog_descriptors(take_open, 5000); }
 
-static struct told memfds(void)
-{
-    return hog_descriptors(take_memfd, 5000);
-}
+static struct told memfds(void) { return hog_descriptors(take_memfd, 5000); }
 
 static struct told watches(void)
 {
@@ -230,25 +214,13 @@ static struct told names(void)
     return told;
 }
 
-static int take_instance(void)
-{
-    return epoll_create1(0) < 0 ? -1 : 0;
-}
+static int take_instance(void) { return epoll_create1(0) < 0 ? -1 : 0; }
 
-static struct told instances(void)
-{
-    return hog_descriptors(take_instance, 5000);
-}
+static struct told instances(void) { return hog_descriptors(take_instance, 5000); }
 
-static int take_counter(void)
-{
-    return eventfd(1, 0) < 0 ? -1 : 0;
-}
+static int take_counter(void) { return eventfd(1, 0) < 0 ? -1 : 0; }
 
-static struct told counters(void)
-{
-    return hog_descriptors(take_counter, 5000);
-}
+static struct told counters(void) { return hog_descriptors(take_counter, 5000); }
 
 /* A timer that will ring in an hour. */
 static int take_bell(void)
@@ -258,10 +230,7 @@ static int take_bell(void)
     return fd < 0 ? -1 : timerfd_settime(fd, 0, &hour, 0);
 }
 
-static struct told bells(void)
-{
-    return hog_descriptors(take_bell, 5000);
-}
+static struct told bells(void) { return hog_descriptors(take_bell, 5000); }
 
 /* Objects without a descriptor are taken away again by who made them. */
 static struct told hog_objects(int (*take)(int *id), int (*give)(int id), int most)
@@ -321,7 +290,10 @@ static struct told attributes(void)
 /* A queue that is full. */
 static int take_letters(int *id)
 {
-    static struct { long kind; char text[8192]; } message = {1, ""};
+    static struct {
+        long kind;
+        char text[8192];
+    } message = {1, ""};
     *id = msgget(IPC_PRIVATE, 0600);
     if (*id < 0)
         return -1;
@@ -359,17 +331,12 @@ static int take_mailbox(void)
 
 static struct told mailboxes(void) { return hog_descriptors(take_mailbox, 5000); }
 
-static int take_notice(void)
-{
-    return inotify_init() < 0 ? -1 : 0;
-}
+static int take_notice(void) { return inotify_init() < 0 ? -1 : 0; }
 
-static struct told notices(void)
-{
-    return hog_descriptors(take_notice, 5000);
-}
+static struct told notices(void) { return hog_descriptors(take_notice, 5000); }
 
-/* Marks on one directory by many instances, and on many files by one, until there are no more; each has events that nobody reads. */
+/* Marks on one directory by many instances, and on many files by one, until there are no more; each has
+ * events that nobody reads. */
 static struct told marks(void)
 {
     struct told told = {0, 0};
@@ -397,13 +364,11 @@ static struct told marks(void)
 static int take_socket(void)
 {
     int s[2];
-    return socketpair(AF_UNIX, SOCK_STREAM, 0, s) || write(s[0], s, 1) != 1 || write(s[1], s, 1) != 1 ? -1 : 0;
+    return socketpair(AF_UNIX, SOCK_STREAM, 0, s) || write(s[0], s, 1) != 1 || write(s[1], s, 1) != 1 ? -1
+                                                                                                      : 0;
 }
 
-static struct told sockets(void)
-{
-    return hog_descriptors(take_socket, 5000);
-}
+static struct told sockets(void) { return hog_descriptors(take_socket, 5000); }
 
 /* A connection over loopback with something unread. */
 static int take_connection(void)
@@ -420,10 +385,7 @@ static int take_connection(void)
     return other < 0 || write(one, "x", 1) != 1 || write(other, "y", 1) != 1 ? -1 : 0;
 }
 
-static struct told connections(void)
-{
-    return hog_descriptors(take_connection, 5000);
-}
+static struct told connections(void) { return hog_descriptors(take_connection, 5000); }
 
 /* A socket that has got messages over loopback, which nobody reads. */
 static int take_inbox(void)
@@ -440,12 +402,10 @@ static int take_inbox(void)
     return 0;
 }
 
-static struct told inboxes(void)
-{
-    return hog_descriptors(take_inbox, 20000);
-}
+static struct told inboxes(void) { return hog_descriptors(take_inbox, 20000); }
 
-/* Messages that nobody reads, each with two descriptors, as many as go into one socket and then into another. */
+/* Messages that nobody reads, each with two descriptors, as many as go into one socket and then into
+ * another. */
 static int take_message(void)
 {
     static int to[2] = {-1, -1};
@@ -455,7 +415,8 @@ static int take_message(void)
         char room[CMSG_SPACE(8)];
     } control = {.head = {.cmsg_len = CMSG_LEN(8), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
     struct iovec piece = {bytes, sizeof bytes};
-    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     for (int tries = 0; tries < 2; tries++) {
         memcpy(CMSG_DATA(&control.head), to, 8);
         if (to[0] >= 0 && sendmsg(to[0], &message, MSG_DONTWAIT) >= 0)
@@ -473,10 +434,7 @@ static int take_message(void)
     return -1;
 }
 
-static struct told messages(void)
-{
-    return hog_descriptors(take_message, 200000);
-}
+static struct told messages(void) { return hog_descriptors(take_message, 200000); }
 
 static int take_terminal(void)
 {
@@ -484,10 +442,7 @@ static int take_terminal(void)
     return open("/dev/ptmx", O_RDWR | O_NOCTTY) < 0 ? -1 : 0;
 }
 
-static struct told terminals(void)
-{
-    return hog_descriptors(take_terminal, 5000);
-}
+static struct told terminals(void) { return hog_descriptors(take_terminal, 5000); }
 
 static int take_text(void)
 {
@@ -496,10 +451,7 @@ static int take_text(void)
     return fd < 0 || read(fd, &byte, 1) != 1 ? -1 : 0;
 }
 
-static struct told texts(void)
-{
-    return hog_descriptors(take_text, 5000);
-}
+static struct told texts(void) { return hog_descriptors(take_text, 5000); }
 
 static int take_timer(void)
 {
@@ -507,10 +459,7 @@ static int take_timer(void)
     return timer_create(CLOCK_MONOTONIC, 0, &timer);
 }
 
-static struct told timers(void)
-{
-    return hog_descriptors(take_timer, 5000);
-}
+static struct told timers(void) { return hog_descriptors(take_timer, 5000); }
 
 static int take_signal(void)
 {
@@ -520,10 +469,7 @@ static int take_signal(void)
     return sigqueue(getpid(), SIGRTMIN, (union sigval){.sival_int = 1});
 }
 
-static struct told signals(void)
-{
-    return hog_descriptors(take_signal, 100000);
-}
+static struct told signals(void) { return hog_descriptors(take_signal, 100000); }
 
 static struct told locks(void)
 {
@@ -556,7 +502,8 @@ static struct told tables(void)
 {
     struct told told = {0, 0};
     for (;; told.made++) {
-        char *at = mmap(0, 2 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        char *at =
+            mmap(0, 2 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (at == MAP_FAILED)
             break;
         *at = 1;
@@ -840,10 +787,12 @@ static void show(const char *path)
         fclose(file);
 }
 
-/* Twice: what is never given back by design, as headers of quajects that wait for the next use, is there after the first time. */
+/* Twice: what is never given back by design, as headers of quajects that wait for the next use, is there
+ * after the first time. */
 static void beside(const struct kind *kind)
 {
-    /* KiB: pages that a CPU keeps ready for itself, and parts of the heap's pages; most where many small things were. */
+    /* KiB: pages that a CPU keeps ready for itself, and parts of the heap's pages; most where many small
+     * things were. */
     enum { TOLERANCE = 512 };
     char text[100];
     once(kind);
@@ -881,7 +830,8 @@ static int ended(void)
     return count;
 }
 
-/* Killed threads end at the same time, on a machine that is never idle afterwards: none waits for a next one to end. */
+/* Killed threads end at the same time, on a machine that is never idle afterwards: none waits for a next
+ * one to end. */
 static void remains(void)
 {
     int most = 0;

@@ -101,8 +101,8 @@ static void beside_a_copy(void)
             for (unsigned i = at; result == 0 && i < at + len && i < size; i++)
                 copy[i] = 0;
         }
-        good = good && size_of(fd) == size && pread(fd, is, sizeof is, 0) == size &&
-               memcmp(is, copy, size) == 0;
+        good =
+            good && size_of(fd) == size && pread(fd, is, sizeof is, 0) == size && memcmp(is, copy, size) == 0;
     }
     if (!check(good, "a file is what its copy is"))
         printf("# in round %d\n", round);

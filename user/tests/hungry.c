@@ -1,7 +1,7 @@
 /* Takes more than there is: memory, processes, pipes, disk. The machine must say no and live on.
  *
- * Interface: hungry memory|processes|orphans|pipes|files. Prints `ok ...` when it was refused or killed in an orderly
- * way and the machine then still works.
+ * Interface: hungry memory|processes|orphans|pipes|files. Prints `ok ...` when it was refused or killed in an
+ * orderly way and the machine then still works.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -83,7 +83,8 @@ static int processes(void)
     return status != 0;
 }
 
-/* Processes that belong to nobody grow together until memory is out: some of them have to end, and not the shell, though each is smaller. */
+/* Processes that belong to nobody grow together until memory is out: some of them have to end, and not the
+ * shell, though each is smaller. */
 static int orphans(void)
 {
     enum { COUNT = 15, PAGES = 500 };
@@ -111,7 +112,8 @@ static int orphans(void)
     wait(0);
     if (!forks_again())
         return 1;
-    printf("%s orphans: %d of %d came to their end\n", made > 0 && made < COUNT ? "ok" : "not ok", made, COUNT);
+    printf("%s orphans: %d of %d came to their end\n", made > 0 && made < COUNT ? "ok" : "not ok", made,
+           COUNT);
     return made == 0 || made == COUNT;
 }
 

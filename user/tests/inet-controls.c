@@ -1,5 +1,6 @@
-/* Checks what a program says of one message by control messages, as Linux has it: where from, through how many hosts, of which class; passes on Linux (as root, in a
- * network of its own, with `lo` up) and must pass here.
+/* Checks what a program says of one message by control messages, as Linux has it: where from, through how
+ * many hosts, of which class; passes on Linux (as root, in a network of its own, with `lo` up) and must pass
+ * here.
  *
  * Interface: inet-controls [GROUP...] runs all groups, or those named; TAP on standard output.
  */
@@ -63,7 +64,12 @@ static void take(int fd)
     char byte, room[256];
     struct sockaddr_storage a = {0};
     struct iovec piece = {&byte, 1};
-    struct msghdr h = {.msg_name = &a, .msg_namelen = sizeof a, .msg_iov = &piece, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct msghdr h = {.msg_name = &a,
+                       .msg_namelen = sizeof a,
+                       .msg_iov = &piece,
+                       .msg_iovlen = 1,
+                       .msg_control = room,
+                       .msg_controllen = sizeof room};
     awaited(fd, POLLIN);
     hops = class = classes = -1;
     strcpy(from, "nobody");
@@ -251,14 +257,16 @@ static void lite(void)
     enum { LITE = 136, SENT = 10, TAKEN = 11 };
     for (int six = 0; six < 2; six++) {
         const char *host = six ? "::1" : "127.0.0.1";
-        int a = socket(family(host), SOCK_DGRAM, LITE), b = socket(family(host), SOCK_DGRAM, LITE), c = socket(family(host), SOCK_DGRAM, 0);
+        int a = socket(family(host), SOCK_DGRAM, LITE), b = socket(family(host), SOCK_DGRAM, LITE),
+            c = socket(family(host), SOCK_DGRAM, 0);
         equal(get(a, SOL_SOCKET, SO_PROTOCOL), LITE, "a protocol");
         equal(bind_to(b, host, 0), 0, "a port");
         equal(bind_to(c, host, port_of(b)), 0, "is another of UDP's");
         equal(put(a, host, port_of(b)), 1, "a message");
         take(b), same(from, host, "comes");
         fails(recv(c, control.bytes, 1, MSG_DONTWAIT), EAGAIN, "to nobody else");
-        equal(connect_to(a, host, port_of(b)) + connect_to(b, host, port_of(a)), 0, "two that know each other");
+        equal(connect_to(a, host, port_of(b)) + connect_to(b, host, port_of(a)), 0,
+              "two that know each other");
         char byte = 0;
         equal(write(a, "y", 1) == 1 && read(b, &byte, 1) == 1 && byte == 'y', 1, "by read and write");
         equal(get(a, LITE, SENT), 0, "sums over all");
@@ -273,7 +281,8 @@ static void lite(void)
     }
 }
 
-static const struct group all[] = {{"four", four}, {"six", six}, {"sources", sources}, {"others", others}, {"lite", lite}};
+static const struct group all[] = {
+    {"four", four}, {"six", six}, {"sources", sources}, {"others", others}, {"lite", lite}};
 
 int main(int argc, char **argv)
 {

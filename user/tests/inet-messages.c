@@ -1,4 +1,5 @@
-/* Checks UDP, ICMP echo, groups and the loopback interface as Linux has them; passes on Linux (as root, in a network of its own, with `lo` up) and must pass here.
+/* Checks UDP, ICMP echo, groups and the loopback interface as Linux has them; passes on Linux (as root, in a
+ * network of its own, with `lo` up) and must pass here.
  *
  * Interface: inet-messages [GROUP...] runs all groups, or those named; TAP on standard output.
  */
@@ -122,7 +123,8 @@ static void messages_of(const char *host, const char *any)
     sendto(b, "known", 5, 0, (void *)&e.a, e.length);
     equal(receive(a, bytes, 64, 0) == 5 && memcmp(bytes, "known", 5) == 0, 1, "is not heard");
     fails(recv(a, bytes, 64, MSG_DONTWAIT), EAGAIN, "at all");
-    equal(send_to(a, host, port_of(c), "elsewhere", 9) == 9 && receive(c, bytes, 64, 0) == 9, 1, "but may be sent to");
+    equal(send_to(a, host, port_of(c), "elsewhere", 9) == 9 && receive(c, bytes, 64, 0) == 9, 1,
+          "but may be sent to");
     equal(connect_to(a, host, port_of(c)), 0, "another peer");
     send_to(c, host, port_of(a), "now", 3);
     equal(receive(a, bytes, 64, 0), 3, "who is heard");
@@ -282,7 +284,8 @@ static void tellings(void)
     int a = udp("127.0.0.1"), b = bound("0.0.0.0", 0), port = port_of(b), number = 0;
     unsigned char byte = 0;
     struct iovec piece = {bytes, 64};
-    struct msghdr h = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr h = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     set(b, IPPROTO_IP, IP_PKTINFO, 1), set(b, IPPROTO_IP, IP_RECVTTL, 1), set(b, IPPROTO_IP, IP_RECVTOS, 1);
     set(b, SOL_SOCKET, SO_TIMESTAMP, 1), set(b, IPPROTO_IP, IP_RECVORIGDSTADDR, 1);
     set(a, IPPROTO_IP, IP_TTL, 33), set(a, IPPROTO_IP, IP_TOS, 0x20);
@@ -296,23 +299,29 @@ static void tellings(void)
     equal(told(&h, IPPROTO_IP, IP_TTL, &number, 4) && number == 33, 1, "time to live");
     equal(told(&h, IPPROTO_IP, IP_TOS, &byte, 1) && byte == 0x20, 1, "type of service");
     struct sockaddr_in where = {0};
-    equal(told(&h, IPPROTO_IP, IP_RECVORIGDSTADDR, &where, sizeof where) && ntohs(where.sin_port) == port, 1, "and port");
+    equal(told(&h, IPPROTO_IP, IP_RECVORIGDSTADDR, &where, sizeof where) && ntohs(where.sin_port) == port, 1,
+          "and port");
     struct timeval when = {0};
-    equal(told(&h, SOL_SOCKET, SO_TIMESTAMP, &when, sizeof when) && when.tv_sec >= before && when.tv_sec <= time(0), 1, "and when");
+    equal(told(&h, SOL_SOCKET, SO_TIMESTAMP, &when, sizeof when) && when.tv_sec >= before &&
+              when.tv_sec <= time(0),
+          1, "and when");
     h.msg_controllen = 8;
     send_to(a, "127.0.0.9", port, "x", 1);
     awaited(b, POLLIN);
     equal(recvmsg(b, &h, 0) == 1 && (h.msg_flags & MSG_CTRUNC), 1, "no room for that");
     close(a), close(b);
     a = udp("::1"), b = bound("::1", 0), port = port_of(b);
-    set(b, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1), set(b, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1), set(b, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+    set(b, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1), set(b, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1),
+        set(b, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
     set(a, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 7), set(a, IPPROTO_IPV6, IPV6_TCLASS, 4);
     send_to(a, "::1", port, "x", 1);
     awaited(b, POLLIN);
     h.msg_controllen = sizeof control;
     equal(recvmsg(b, &h, 0), 1, "one of IPv6");
     struct in6_pktinfo info6 = {0};
-    equal(told(&h, IPPROTO_IPV6, IPV6_PKTINFO, &info6, sizeof info6) && info6.ipi6_ifindex == 1 && IN6_IS_ADDR_LOOPBACK(&info6.ipi6_addr), 1, "where to");
+    equal(told(&h, IPPROTO_IPV6, IPV6_PKTINFO, &info6, sizeof info6) && info6.ipi6_ifindex == 1 &&
+              IN6_IS_ADDR_LOOPBACK(&info6.ipi6_addr),
+          1, "where to");
     equal(told(&h, IPPROTO_IPV6, IPV6_HOPLIMIT, &number, 4) && number == 7, 1, "hops");
     equal(told(&h, IPPROTO_IPV6, IPV6_TCLASS, &number, 4) && number == 4, 1, "class");
     close(a), close(b);
@@ -410,14 +419,17 @@ static void groups_of_hosts(void)
 {
     char bytes[64];
     int a = udp("0.0.0.0"), b = bound("0.0.0.0", 0), port = port_of(b);
-    struct ip_mreq join = {.imr_multiaddr.s_addr = inet_addr("239.1.2.3"), .imr_interface.s_addr = inet_addr("127.0.0.1")};
+    struct ip_mreq join = {.imr_multiaddr.s_addr = inet_addr("239.1.2.3"),
+                           .imr_interface.s_addr = inet_addr("127.0.0.1")};
     fails(send_to(a, "239.1.2.3", port, "x", 1), ENETUNREACH, "no way to a group");
     equal(setsockopt(b, IPPROTO_IP, IP_ADD_MEMBERSHIP, &join, sizeof join), 0, "joins a group");
     fails(setsockopt(b, IPPROTO_IP, IP_ADD_MEMBERSHIP, &join, sizeof join), EADDRINUSE, "once");
     equal(setsockopt(a, IPPROTO_IP, IP_MULTICAST_IF, &join.imr_interface, 4), 0, "sends by an interface");
     struct in_addr by = {0};
     socklen_t length = sizeof by;
-    equal(getsockopt(a, IPPROTO_IP, IP_MULTICAST_IF, &by, &length) == 0 && by.s_addr == inet_addr("127.0.0.1"), 1, "which is kept");
+    equal(getsockopt(a, IPPROTO_IP, IP_MULTICAST_IF, &by, &length) == 0 &&
+              by.s_addr == inet_addr("127.0.0.1"),
+          1, "which is kept");
     equal(send_to(a, "239.1.2.3", port, "group", 5), 5, "to the group");
     const char *from;
     equal(receive(b, bytes, 64, &from), 5, "which hears it");
@@ -443,10 +455,12 @@ static void groups_of_hosts(void)
     struct ipv6_mreq join6 = {.ipv6mr_interface = 77};
     inet_pton(AF_INET6, "ff02::1:2", &join6.ipv6mr_multiaddr);
     int six = bound("::", 0), index = 1;
-    fails(setsockopt(six, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &join6, sizeof join6), ENODEV, "nor one of IPv6");
+    fails(setsockopt(six, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &join6, sizeof join6), ENODEV,
+          "nor one of IPv6");
     join6.ipv6mr_interface = 1;
     equal(setsockopt(six, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &join6, sizeof join6), 0, "a group of IPv6");
-    equal(setsockopt(six, IPPROTO_IPV6, IPV6_MULTICAST_IF, &index, sizeof index), 0, "and by which interface");
+    equal(setsockopt(six, IPPROTO_IPV6, IPV6_MULTICAST_IF, &index, sizeof index), 0,
+          "and by which interface");
     fails(send_to(six, "ff02::1:2", port_of(six), "six", 3), ENETUNREACH, "to which no way leads");
     close(a), close(b), close(six);
 }
@@ -483,8 +497,9 @@ static void questions(void)
     memset(bytes, 0, sizeof bytes);
     equal(receive(fd, bytes, sizeof bytes, &from), 21, "an answer");
     same(from, text("127.0.0.1", 0), "from whom was asked");
-    equal(icmp->type == ICMP_ECHOREPLY && ntohs(icmp->un.echo.id) == id && icmp->un.echo.sequence == htons(7) && memcmp(bytes + 8, "are you there", 13) == 0, 1,
-          "to the question");
+    equal(icmp->type == ICMP_ECHOREPLY && ntohs(icmp->un.echo.id) == id &&
+              icmp->un.echo.sequence == htons(7) && memcmp(bytes + 8, "are you there", 13) == 0,
+          1, "to the question");
     equal(sum(bytes, 21), 0, "with its sum");
     fails(send_to(fd, "127.0.0.1", 0, bytes, 21), EINVAL, "an answer is no question");
     fails(send_to(fd, "127.0.0.1", 0, bytes, 7), EINVAL, "nor is half of one");
@@ -497,7 +512,9 @@ static void questions(void)
     memset(bytes, 0, sizeof bytes);
     bytes[0] = (char)ICMP6_ECHO_REQUEST, bytes[7] = 3;
     equal(send_to(fd, "::1", 0, bytes, 40), 40, "asks");
-    equal(receive(fd, bytes, sizeof bytes, &from) == 40 && (unsigned char)bytes[0] == ICMP6_ECHO_REPLY && bytes[7] == 3, 1, "and is answered");
+    equal(receive(fd, bytes, sizeof bytes, &from) == 40 && (unsigned char)bytes[0] == ICMP6_ECHO_REPLY &&
+              bytes[7] == 3,
+          1, "and is answered");
     close(fd);
 
     int raw = socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
@@ -509,7 +526,9 @@ static void questions(void)
     equal(send_to(raw, "127.0.0.1", 0, bytes, 16), 16, "asks");
     struct iphdr *ip = (void *)bytes;
     equal(receive(raw, bytes, sizeof bytes, &from), 36, "hears its own question");
-    equal(bytes[20] == ICMP_ECHO && ip->version == 4 && ip->protocol == IPPROTO_ICMP && ip->ihl == 5 && ip->saddr == inet_addr("127.0.0.1"), 1, "with a header");
+    equal(bytes[20] == ICMP_ECHO && ip->version == 4 && ip->protocol == IPPROTO_ICMP && ip->ihl == 5 &&
+              ip->saddr == inet_addr("127.0.0.1"),
+          1, "with a header");
     equal(receive(raw, bytes, sizeof bytes, &from) == 36 && bytes[20] == ICMP_ECHOREPLY, 1, "and the answer");
     equal(sum(bytes, 20) == 0 && sum(bytes + 20, 16) == 0, 1, "with their sums");
     unsigned filter = ~(1u << ICMP_ECHOREPLY);
@@ -528,7 +547,8 @@ static void questions(void)
     pid_t child = fork();
     if (child == 0) {
         setresgid(1000, 1000, 1000), setresuid(1000, 1000, 1000);
-        _exit(!(socket(AF_INET, SOCK_RAW, IPPROTO_ICMP) == -1 && errno == EPERM && socket(AF_INET6, SOCK_RAW, IPPROTO_ICMPV6) == -1 && errno == EPERM));
+        _exit(!(socket(AF_INET, SOCK_RAW, IPPROTO_ICMP) == -1 && errno == EPERM &&
+                socket(AF_INET6, SOCK_RAW, IPPROTO_ICMPV6) == -1 && errno == EPERM));
     }
     int status;
     waitpid(child, &status, 0);
@@ -543,9 +563,15 @@ static void interfaces(void)
     int fd = udp("127.0.0.1"), local = socket(AF_UNIX, SOCK_STREAM, 0);
     memset(&r, 0, sizeof r);
     strcpy(r.ifr_name, "lo");
-    equal(ioctl(fd, SIOCGIFFLAGS, &r) == 0 && (r.ifr_flags & (IFF_UP | IFF_LOOPBACK | IFF_RUNNING)) == (IFF_UP | IFF_LOOPBACK | IFF_RUNNING), 1, "it is up");
-    equal(ioctl(fd, SIOCGIFADDR, &r) == 0 && ((struct sockaddr_in *)&r.ifr_addr)->sin_addr.s_addr == inet_addr("127.0.0.1"), 1, "its address");
-    equal(ioctl(fd, SIOCGIFNETMASK, &r) == 0 && ((struct sockaddr_in *)&r.ifr_addr)->sin_addr.s_addr == inet_addr("255.0.0.0"), 1, "its net");
+    equal(ioctl(fd, SIOCGIFFLAGS, &r) == 0 &&
+              (r.ifr_flags & (IFF_UP | IFF_LOOPBACK | IFF_RUNNING)) == (IFF_UP | IFF_LOOPBACK | IFF_RUNNING),
+          1, "it is up");
+    equal(ioctl(fd, SIOCGIFADDR, &r) == 0 &&
+              ((struct sockaddr_in *)&r.ifr_addr)->sin_addr.s_addr == inet_addr("127.0.0.1"),
+          1, "its address");
+    equal(ioctl(fd, SIOCGIFNETMASK, &r) == 0 &&
+              ((struct sockaddr_in *)&r.ifr_addr)->sin_addr.s_addr == inet_addr("255.0.0.0"),
+          1, "its net");
     equal(ioctl(fd, SIOCGIFINDEX, &r) == 0 && r.ifr_ifindex == 1, 1, "its number");
     equal(ioctl(fd, SIOCGIFMTU, &r) == 0 && r.ifr_mtu == 65536, 1, "what goes through");
     equal(ioctl(fd, SIOCGIFHWADDR, &r) == 0 && r.ifr_hwaddr.sa_family == 772, 1, "its hardware");
@@ -561,22 +587,26 @@ static void interfaces(void)
     fails(ioctl(fd, 0x12345678, &r), ENOTTY, "no operation");
     struct ifconf c = {.ifc_len = sizeof all};
     c.ifc_req = all;
-    equal(ioctl(fd, SIOCGIFCONF, &c) == 0 && c.ifc_len == sizeof *all && strcmp(all[0].ifr_name, "lo") == 0, 1, "all there are");
+    equal(ioctl(fd, SIOCGIFCONF, &c) == 0 && c.ifc_len == sizeof *all && strcmp(all[0].ifr_name, "lo") == 0,
+          1, "all there are");
     c.ifc_req = 0;
     equal(ioctl(fd, SIOCGIFCONF, &c) == 0 && c.ifc_len == sizeof *all, 1, "and how many");
     equal(if_nametoindex("lo"), 1, "as the library sees it");
     equal(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "lo", 3), 0, "only by it");
     char name[16] = {0};
     socklen_t length = sizeof name;
-    equal(getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name, &length) == 0 && strcmp(name, "lo") == 0 && length == 3, 1, "as is kept");
+    equal(getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name, &length) == 0 && strcmp(name, "lo") == 0 &&
+              length == 3,
+          1, "as is kept");
     fails(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "eth9", 5), ENODEV, "not by another");
     equal(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "", 1), 0, "by all");
     close(fd), close(local);
 }
 
 static const struct group groups[] = {
-    {"messages", messages}, {"names", names},         {"full", full},           {"tellings", tellings},
-    {"waits", waits},       {"nearer", nearer}, {"groups", groups_of_hosts}, {"questions", questions}, {"interfaces", interfaces},
+    {"messages", messages},      {"names", names},         {"full", full},
+    {"tellings", tellings},      {"waits", waits},         {"nearer", nearer},
+    {"groups", groups_of_hosts}, {"questions", questions}, {"interfaces", interfaces},
 };
 
 int main(int argc, char **argv)

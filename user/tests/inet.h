@@ -1,4 +1,4 @@
-/* The common part of the test programs of IP: addresses as texts, ends, options.
+/* Steps that the tests of IP share: addresses as texts, sockets and their names, options.
  *
  * Interface: end_of, text, own_name, peer_name, bind_to, connect_to, polled, awaited, get, set, same.
  */
@@ -118,7 +118,10 @@ static inline int get(int fd, int level, int name)
     return getsockopt(fd, level, name, &value, &length) == 0 ? value : -1000 - errno;
 }
 
-static inline int set(int fd, int level, int name, int value) { return setsockopt(fd, level, name, &value, sizeof value); }
+static inline int set(int fd, int level, int name, int value)
+{
+    return setsockopt(fd, level, name, &value, sizeof value);
+}
 
 static inline void same(const char *one, const char *two, const char *name)
 {

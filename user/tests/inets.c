@@ -1,4 +1,5 @@
-/* Checks TCP over loopback as Linux has it; passes on Linux (in a network of its own, with `lo` up) and must pass here.
+/* Checks TCP over loopback as Linux has it; passes on Linux (in a network of its own, with `lo` up) and must
+ * pass here.
  *
  * Interface: inets [GROUP...] runs all groups, or those named; TAP on standard output.
  */
@@ -124,7 +125,8 @@ static void connections_of(const char *host, const char *any)
     struct sockaddr_storage from = {77};
     length = sizeof from;
     write(c, "x", 1);
-    equal(recvfrom(s, bytes, 64, 0, (void *)&from, &length) == 1 && length == 0 && from.ss_family == 77, 1, "nobody is said to have sent it");
+    equal(recvfrom(s, bytes, 64, 0, (void *)&from, &length) == 1 && length == 0 && from.ss_family == 77, 1,
+          "nobody is said to have sent it");
     struct end e = end_of(host, 9);
     equal(sendto(c, "y", 1, 0, (void *)&e.a, e.length), 1, "where to does not count");
     equal(read(s, bytes, 64), 1, "it came");
@@ -259,7 +261,8 @@ static void addresses(void)
     c = reached("127.0.0.1", port_of(l));
     memset(bytes, 0x55, sizeof bytes);
     length = 5;
-    equal(getsockname(c, (void *)bytes, &length) == 0 && length == 16 && bytes[4] == 127 && bytes[5] == 0x55, 1, "as much as there is room for");
+    equal(getsockname(c, (void *)bytes, &length) == 0 && length == 16 && bytes[4] == 127 && bytes[5] == 0x55,
+          1, "as much as there is room for");
     fails(getsockname(c, (void *)8, &length), EFAULT, "to nowhere");
     length = -1;
     fails(getpeername(c, (void *)bytes, &length), EINVAL, "a length below nothing");
@@ -323,7 +326,8 @@ static void ports(void)
     for (int i = 1; i < 3; i++) {
         many[i] = tcp("127.0.0.1");
         set(many[i], SOL_SOCKET, SO_REUSEPORT, 1);
-        equal(bind_to(many[i], "127.0.0.1", port) == 0 && listen(many[i], 64) == 0, 1, "who shares listens there too");
+        equal(bind_to(many[i], "127.0.0.1", port) == 0 && listen(many[i], 64) == 0, 1,
+              "who shares listens there too");
     }
     if (geteuid() == 0) {
         fflush(stdout);
@@ -554,7 +558,9 @@ static void endings(void)
     couple(s);
     setsockopt(s[1], SOL_SOCKET, SO_LINGER, &later, sizeof later);
     socklen_t length = sizeof now;
-    equal(getsockopt(s[1], SOL_SOCKET, SO_LINGER, &now, &length) == 0 && now.l_onoff == 1 && now.l_linger == 5, 1, "time to close");
+    equal(getsockopt(s[1], SOL_SOCKET, SO_LINGER, &now, &length) == 0 && now.l_onoff == 1 &&
+              now.l_linger == 5,
+          1, "time to close");
     write(s[1], "all", 3);
     close(s[1]);
     equal(read(s[0], bytes, 64), 3, "all that was sent comes");
@@ -601,406 +607,8 @@ static void endings(void)
     close(c);
 }
 
-/* --- connecting without waiting --- */
-
-static void *end_abruptly(void *fd)
-{
-    struct linger now = {.l_onoff = 1};
-    setsockopt((long)fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-    close((long)fd);
-    return 0;
-}
-
-/* The other end breaks the connection while this one looks. */
-static void breaks(void)
-{
-    long ends = 0, others = 0;
-    for (int i = 0; i < 300; i++) {
-        int s[2];
-        char byte;
-        ssize_t n;
-        pthread_t thread;
-        couple(s);
-        pthread_create(&thread, 0, end_abruptly, (void *)(long)s[1]);
-        while ((n = recv(s[0], &byte, 1, MSG_DONTWAIT)) < 0 && errno == EAGAIN)
-            ;
-        ends += n == 0;
-        others += n > 0 || (n < 0 && errno != ECONNRESET);
-        pthread_join(thread, 0);
-        close(s[0]);
-    }
-    equal(ends, 0, "who reads a connection that is broken never finds its end");
-    equal(others, 0, "but that it was reset");
-}
-
-static void *accept_later(void *fd)
-{
-    struct timespec t = {0, 50000000};
-    nanosleep(&t, 0);
-    return (void *)(long)accept(*(int *)fd, 0, 0);
-}
-
-static void patience(void)
-{
-    char bytes[64];
-    int l = listener("127.0.0.1", 0, 5), port = port_of(l);
-    int c = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    fails(connect_to(c, "127.0.0.1", port), EINPROGRESS, "a connection that is not waited for");
-    equal(awaited(c, POLLOUT), POLLOUT, "is made");
-    equal(get(c, SOL_SOCKET, SO_ERROR), 0, "without an error");
-    equal(connect_to(c, "127.0.0.1", port), 0, "as a second call says");
-    fails(connect_to(c, "127.0.0.1", port), EISCONN, "and a third");
-    fails(read(c, bytes, 1), EAGAIN, "nothing yet");
-    int s = accept(l, 0, 0);
-    equal(write(s, "x", 1) == 1 && awaited(c, POLLIN) && read(c, bytes, 1) == 1, 1, "it works");
-    close(s), close(c);
-    fcntl(l, F_SETFL, O_NONBLOCK);
-    fails(accept(l, 0, 0), EAGAIN, "nobody there");
-
-    c = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    fails(connect_to(c, "127.0.0.1", 1), EINPROGRESS, "nobody listens, which is not waited for");
-    equal(awaited(c, POLLERR), POLLIN | POLLOUT | POLLRDHUP | POLLERR | POLLHUP, "as poll sees it");
-    equal(get(c, SOL_SOCKET, SO_ERROR), ECONNREFUSED, "it is told");
-    equal(get(c, SOL_SOCKET, SO_ERROR), 0, "once");
-    fails(connect_to(c, "127.0.0.1", port), ECONNABORTED, "another call only notes it");
-    fails(connect_to(c, "127.0.0.1", port), EINPROGRESS, "then it may be tried elsewhere");
-    equal(awaited(c, POLLOUT), POLLOUT, "and is connected");
-    close(c);
-    c = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    connect_to(c, "127.0.0.1", 1);
-    awaited(c, POLLERR);
-    fails(connect_to(c, "127.0.0.1", 1), ECONNREFUSED, "or told by a second call");
-    close(c);
-    c = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    connect_to(c, "127.0.0.1", 1);
-    awaited(c, POLLERR);
-    fails(read(c, bytes, 1), ECONNREFUSED, "or by a read");
-    equal(read(c, bytes, 1), 0, "once");
-    close(c);
-    close(l);
-
-    /* More than have room. */
-    l = listener("127.0.0.1", 0, 1), port = port_of(l);
-    int one = reached("127.0.0.1", port), two = reached("127.0.0.1", port);
-    check(one >= 0 && two >= 0, "one more than was said may wait");
-    c = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    fails(connect_to(c, "127.0.0.1", port), EINPROGRESS, "another one");
-    equal(polled(c), 0, "waits for room");
-    fails(connect_to(c, "127.0.0.1", port), EALREADY, "as it says");
-    fails(write(c, "x", 1), EAGAIN, "cannot write");
-    fails(read(c, bytes, 1), EAGAIN, "or read");
-    fails(getpeername(c, (void *)bytes, &(socklen_t){16}), ENOTCONN, "has no peer");
-    struct timeval soon = {0, 20000};
-    int timed = tcp("127.0.0.1");
-    setsockopt(timed, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
-    fails(connect_to(timed, "127.0.0.1", port), EINPROGRESS, "a wait that ends");
-    close(timed);
-    int s1 = accept(l, 0, 0), s2 = accept(l, 0, 0);
-    same(peer_name(s1), own_name(one), "the first is the first");
-    same(peer_name(s2), own_name(two), "the second the second");
-    equal(awaited(c, POLLOUT), POLLOUT, "then there is room");
-    s = accept(l, 0, 0);
-    same(peer_name(s), own_name(c), "for the third");
-    close(s), close(s1), close(s2), close(one), close(two), close(c);
-    one = reached("127.0.0.1", port), two = reached("127.0.0.1", port);
-    pthread_t thread;
-    pthread_create(&thread, 0, accept_later, &l);
-    c = tcp("127.0.0.1");
-    equal(connect_to(c, "127.0.0.1", port), 0, "who waits gets it");
-    void *accepted;
-    pthread_join(thread, &accepted);
-    close((int)(long)accepted);
-    close(c), close(one), close(two), close(l);
-
-    /* Times. */
-    int t[2];
-    couple(t);
-    setsockopt(t[0], SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
-    fails(read(t[0], bytes, 1), EAGAIN, "a read that waits for a time");
-    setsockopt(t[0], SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
-    static char block[1 << 16];
-    ssize_t sent = 0, step;
-    while ((step = write(t[0], block, sizeof block)) > 0)
-        sent += step;
-    equal(step == -1 && errno == EAGAIN && sent > 0, 1, "a write that does");
-    fcntl(t[1], F_SETFL, O_NONBLOCK);
-    ssize_t read_all = 0;
-    while (read_all < sent && ((step = read(t[1], block, sizeof block)) > 0 || (step < 0 && awaited(t[1], POLLIN))))
-        read_all += step > 0 ? step : 0;
-    equal(read_all, sent, "all that was written comes");
-    close(t[0]), close(t[1]);
-}
-
-/* --- many bytes --- */
-
-static void floods(void)
-{
-    enum { TOTAL = 8 << 20 };
-    static unsigned char block[70001];
-    int s[2];
-    couple(s);
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        close(s[0]);
-        unsigned long at = 0;
-        while (at < TOTAL) {
-            size_t length = 1 + at * 7919 % sizeof block;
-            if (length > TOTAL - at)
-                length = TOTAL - at;
-            for (size_t i = 0; i < length; i++)
-                block[i] = (at + i) * 31 >> 3;
-            if (write(s[1], block, length) != (ssize_t)length)
-                _exit(1);
-            at += length;
-        }
-        _exit(0);
-    }
-    close(s[1]);
-    unsigned long at = 0, wrong = 0;
-    ssize_t step;
-    while ((step = read(s[0], block, 1 + at * 104729 % sizeof block)) > 0) {
-        for (ssize_t i = 0; i < step; i++)
-            wrong += block[i] != (unsigned char)((at + i) * 31 >> 3);
-        at += step;
-    }
-    int status;
-    waitpid(child, &status, 0);
-    equal(at, TOTAL, "all bytes");
-    equal(wrong, 0, "as they were sent");
-    equal(status, 0, "by the writer's count too");
-    close(s[0]);
-}
-
-static atomic_int answered;
-
-static void *ask(void *port)
-{
-    for (int i = 0; i < 100; i++) {
-        int fd = reached("127.0.0.1", *(int *)port), back = -1;
-        if (fd < 0)
-            return (void *)1;
-        if (write(fd, &i, sizeof i) != sizeof i || recv(fd, &back, sizeof back, MSG_WAITALL) != sizeof back || back != i + 1)
-            return (void *)2;
-        close(fd);
-        answered++;
-    }
-    return 0;
-}
-
-static void *serve(void *l)
-{
-    for (;;) {
-        int fd = accept(*(int *)l, 0, 0), number;
-        if (fd < 0)
-            return 0;
-        if (recv(fd, &number, sizeof number, MSG_WAITALL) == sizeof number) {
-            number++;
-            if (write(fd, &number, sizeof number) != sizeof number)
-                return (void *)1;
-        }
-        close(fd);
-    }
-}
-
-static void crowds(void)
-{
-    int l = listener("127.0.0.1", 0, 2), port = port_of(l);
-    pthread_t askers[4], servers[2];
-    void *bad = 0, *result;
-    for (int i = 0; i < 2; i++)
-        pthread_create(&servers[i], 0, serve, &l);
-    for (int i = 0; i < 4; i++)
-        pthread_create(&askers[i], 0, ask, &port);
-    for (int i = 0; i < 4; i++)
-        pthread_join(askers[i], &result), bad = result ? result : bad;
-    equal((long)bad, 0, "all were answered");
-    equal(answered, 400, "each time");
-    shutdown(l, SHUT_RD);
-    for (int i = 0; i < 2; i++)
-        pthread_join(servers[i], &result), bad = result ? result : bad;
-    equal((long)bad, 0, "who waits for others is told that nobody comes");
-    close(l);
-
-    /* Many at once. */
-    enum { MANY = 300 };
-    static int ends[MANY][2];
-    int good = 1;
-    l = listener("::", 0, 16), port = port_of(l);
-    for (int i = 0; i < MANY; i++) {
-        ends[i][0] = reached(i & 1 ? "127.0.0.1" : "::1", port);
-        ends[i][1] = accept(l, 0, 0);
-        good &= ends[i][0] >= 0 && ends[i][1] >= 0 && write(ends[i][i & 1], &i, 4) == 4;
-    }
-    equal(good, 1, "many are connected");
-    for (int i = 0; i < MANY; i++) {
-        int got = -1;
-        good &= recv(ends[i][~i & 1], &got, 4, MSG_WAITALL) == 4 && got == i;
-        close(ends[i][0]), close(ends[i][1]);
-    }
-    equal(good, 1, "each to its own");
-    close(l);
-}
-
-/* --- waiting for many --- */
-
-static void watches(void)
-{
-    int e = epoll_create1(0), l = listener("127.0.0.1", 0, 5);
-    struct epoll_event ev = {EPOLLIN | EPOLLET, {.u32 = 1}}, got[4];
-    epoll_ctl(e, EPOLL_CTL_ADD, l, &ev);
-    equal(epoll_wait(e, got, 4, 0), 0, "nobody");
-    int c = reached("127.0.0.1", port_of(l));
-    equal(epoll_wait(e, got, 4, 5000) == 1 && got[0].data.u32 == 1, 1, "somebody");
-    equal(epoll_wait(e, got, 4, 0), 0, "said once");
-    int s = accept(l, 0, 0);
-    ev = (struct epoll_event){EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, {.u32 = 2}};
-    epoll_ctl(e, EPOLL_CTL_ADD, s, &ev);
-    equal(epoll_wait(e, got, 4, 0) == 1 && got[0].events == EPOLLOUT, 1, "can be written");
-    write(c, "x", 1);
-    equal(epoll_wait(e, got, 4, 5000) == 1 && got[0].events == (EPOLLIN | EPOLLOUT), 1, "something came");
-    shutdown(c, SHUT_WR);
-    equal(epoll_wait(e, got, 4, 5000) == 1 && got[0].events == (EPOLLIN | EPOLLOUT | EPOLLRDHUP), 1, "and the end");
-    close(c);
-    int n = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    ev = (struct epoll_event){EPOLLIN | EPOLLOUT, {.u32 = 3}};
-    epoll_ctl(e, EPOLL_CTL_DEL, s, 0), epoll_ctl(e, EPOLL_CTL_DEL, l, 0);
-    epoll_ctl(e, EPOLL_CTL_ADD, n, &ev);
-    equal(epoll_wait(e, got, 4, 0) == 1 && got[0].events == (EPOLLOUT | EPOLLHUP), 1, "one that is not connected");
-    connect_to(n, "127.0.0.1", port_of(l));
-    equal(epoll_wait(e, got, 4, 5000) == 1 && (got[0].events & EPOLLOUT), 1, "and now is");
-    close(n), close(s), close(l), close(e);
-}
-
-/* --- options --- */
-
-/* An option that is kept as it is set. */
-static void kept(int fd, int level, int name, int first, int value, const char *what)
-{
-    char text[80];
-    snprintf(text, sizeof text, "%s at first", what);
-    equal(get(fd, level, name), first, text);
-    snprintf(text, sizeof text, "%s is set", what);
-    equal(set(fd, level, name, value), 0, text);
-    snprintf(text, sizeof text, "%s is kept", what);
-    equal(get(fd, level, name), value, text);
-}
-
-static void options(void)
-{
-    int fd = tcp("127.0.0.1"), six = tcp("::1"), s[2];
-    char name[64] = {0};
-    kept(fd, IPPROTO_TCP, TCP_NODELAY, 0, 1, "no delay");
-    kept(fd, IPPROTO_TCP, TCP_CORK, 0, 1, "a cork");
-    kept(fd, IPPROTO_TCP, TCP_KEEPIDLE, 7200, 50, "time until a look");
-    kept(fd, IPPROTO_TCP, TCP_KEEPINTVL, 75, 5, "time between looks");
-    kept(fd, IPPROTO_TCP, TCP_KEEPCNT, 9, 3, "looks");
-    kept(fd, IPPROTO_TCP, TCP_SYNCNT, 6, 3, "tries");
-    kept(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 0, 3000, "patience");
-    kept(fd, IPPROTO_TCP, TCP_LINGER2, 60, 30, "time half closed");
-    kept(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 0, 1, "fast opening");
-    kept(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 0, 16384, "a low mark");
-    kept(fd, SOL_SOCKET, SO_KEEPALIVE, 0, 1, "looks at all");
-    kept(fd, SOL_SOCKET, SO_REUSEADDR, 0, 1, "sharing");
-    kept(fd, SOL_SOCKET, SO_REUSEPORT, 0, 1, "sharing of a port");
-    kept(fd, SOL_SOCKET, SO_OOBINLINE, 0, 1, "urgent bytes in line");
-    kept(fd, SOL_SOCKET, SO_BROADCAST, 0, 1, "sending to all");
-    kept(fd, SOL_SOCKET, SO_PRIORITY, 0, 3, "priority");
-    kept(fd, IPPROTO_IP, IP_TOS, 0, 0x10, "type of service");
-    kept(fd, IPPROTO_IP, IP_TTL, 64, 5, "time to live");
-    kept(fd, IPPROTO_IP, IP_PKTINFO, 0, 1, "where to");
-    kept(fd, IPPROTO_IP, IP_RECVERR, 0, 1, "errors");
-    kept(fd, IPPROTO_IP, IP_RECVTTL, 0, 1, "telling time to live");
-    kept(fd, IPPROTO_IP, IP_RECVTOS, 0, 1, "telling type of service");
-    kept(fd, IPPROTO_IP, IP_MTU_DISCOVER, 1, 2, "looking for the way's size");
-    kept(fd, IPPROTO_IP, IP_FREEBIND, 0, 1, "free names");
-    kept(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 0, 1, "no port yet");
-    kept(six, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 64, 5, "hops");
-    kept(six, IPPROTO_IPV6, IPV6_RECVPKTINFO, 0, 1, "where to, of IPv6");
-    kept(six, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 0, 1, "telling hops");
-    kept(six, IPPROTO_IPV6, IPV6_TCLASS, 0, 8, "class");
-    kept(six, IPPROTO_IPV6, IPV6_RECVTCLASS, 0, 1, "telling class");
-    kept(six, IPPROTO_IPV6, IPV6_RECVERR, 0, 1, "errors of IPv6");
-    kept(six, IPPROTO_IPV6, IPV6_MTU_DISCOVER, 1, 2, "looking, of IPv6");
-    kept(six, IPPROTO_IPV6, IPV6_DONTFRAG, 0, 1, "in one piece");
-    fails(set(six, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, 3), ENOPROTOOPT, "no groups for TCP");
-    kept(six, IPPROTO_IP, IP_TOS, 0, 8, "IPv4's of a socket of IPv6");
-    equal(set(six, IPPROTO_IPV6, IPV6_UNICAST_HOPS, -1) == 0 && get(six, IPPROTO_IPV6, IPV6_UNICAST_HOPS) == 64, 1, "hops as at first");
-    equal(set(fd, IPPROTO_IP, IP_TTL, -1) == 0 && get(fd, IPPROTO_IP, IP_TTL) == 64, 1, "time to live as at first");
-    equal(setsockopt(fd, IPPROTO_IP, IP_TTL, "\7", 1) == 0 && get(fd, IPPROTO_IP, IP_TTL) == 7, 1, "a byte is enough for IPv4");
-    equal(set(fd, IPPROTO_TCP, TCP_NODELAY, 77) == 0 && get(fd, IPPROTO_TCP, TCP_NODELAY) == 1, 1, "on is on");
-    fails(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, name, 3), EINVAL, "but not for TCP");
-    fails(setsockopt(six, IPPROTO_IPV6, IPV6_RECVPKTINFO, name, 3), EINVAL, "or IPv6");
-    fails(set(fd, IPPROTO_IP, IP_TTL, 256), EINVAL, "too long to live");
-    fails(set(fd, IPPROTO_IP, IP_TTL, 0), EINVAL, "too short");
-    fails(set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 0), EINVAL, "no time until a look");
-    fails(set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 32768), EINVAL, "too much of it");
-    fails(set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 32768), EINVAL, "between looks");
-    fails(set(fd, IPPROTO_TCP, TCP_KEEPCNT, 128), EINVAL, "too many looks");
-    fails(set(fd, IPPROTO_TCP, TCP_SYNCNT, 0), EINVAL, "no tries");
-    fails(set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, -1), EINVAL, "no patience");
-    fails(set(fd, IPPROTO_TCP, TCP_MAXSEG, 50), EINVAL, "segments too short");
-    fails(set(fd, IPPROTO_IP, IP_MTU_DISCOVER, 6), EINVAL, "a way to look that is not");
-    fails(set(fd, IPPROTO_TCP, 999, 1), ENOPROTOOPT, "no option of TCP");
-    fails(set(fd, IPPROTO_IP, 999, 1), ENOPROTOOPT, "of IPv4");
-    fails(set(six, IPPROTO_IPV6, 999, 1), ENOPROTOOPT, "of IPv6");
-    fails(set(fd, SOL_SOCKET, 999, 1), ENOPROTOOPT, "of sockets");
-    fails(set(fd, 999, 1, 1), ENOPROTOOPT, "no level");
-    fails(set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1), ENOPROTOOPT, "IPv6's of a socket of IPv4");
-    equal(get(fd, IPPROTO_TCP, 999), -1000 - ENOPROTOOPT, "none to get either");
-    equal(get(fd, IPPROTO_IP, IP_MTU), -1000 - ENOTCONN, "no way, no size");
-    equal(get(fd, IPPROTO_TCP, TCP_MAXSEG), 536, "segments of one that is not connected");
-    equal(set(fd, IPPROTO_TCP, TCP_MAXSEG, 1000) == 0 && get(fd, IPPROTO_TCP, TCP_MAXSEG) == 1000, 1, "as they are set");
-    equal(set(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 5) == 0 && get(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) == 7, 1, "acceptance deferred, in tries");
-    equal(get(fd, IPPROTO_TCP, TCP_QUICKACK), 1, "quick answers");
-    equal(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5), 0, "a way to avoid congestion");
-    socklen_t length = sizeof name;
-    equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 && strcmp(name, "cubic") == 0 && length == 16, 1, "is known");
-    fails(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "nonesuch", 8), ENOENT, "one that is not");
-    struct tcp_info info;
-    length = sizeof info;
-    equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state == TCP_CLOSE, 1, "closed");
-    couple(s);
-    length = sizeof info;
-    equal(getsockopt(s[0], IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_state == TCP_ESTABLISHED && length == sizeof info, 1, "established");
-    check(info.tcpi_snd_mss > 536 && info.tcpi_rto > 0 && info.tcpi_rtt > 0 && info.tcpi_pmtu >= 65535 && info.tcpi_snd_cwnd > 0, "and what it is like");
-    length = 8;
-    equal(getsockopt(s[0], IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && length == 8, 1, "as much as there is room for");
-    check(get(s[0], IPPROTO_TCP, TCP_MAXSEG) > 30000, "long segments");
-    check(get(s[0], IPPROTO_IP, IP_MTU) >= 65535, "a wide way");
-    shutdown(s[0], SHUT_WR);
-    awaited(s[1], POLLRDHUP);
-    length = sizeof info;
-    getsockopt(s[0], IPPROTO_TCP, TCP_INFO, &info, &length);
-    check(info.tcpi_state == TCP_FIN_WAIT2 || info.tcpi_state == TCP_FIN_WAIT1, "half closed");
-    length = sizeof info;
-    getsockopt(s[1], IPPROTO_TCP, TCP_INFO, &info, &length);
-    equal(info.tcpi_state, TCP_CLOSE_WAIT, "from the other side");
-    close(s[0]), close(s[1]);
-
-    /* The options that are passed on. */
-    int l = tcp("127.0.0.1");
-    struct linger linger = {1, 9};
-    set(l, IPPROTO_TCP, TCP_NODELAY, 1), set(l, SOL_SOCKET, SO_KEEPALIVE, 1), set(l, IPPROTO_TCP, TCP_KEEPIDLE, 77);
-    setsockopt(l, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
-    bind_to(l, "127.0.0.1", 0), listen(l, 3);
-    length = sizeof info;
-    getsockopt(l, IPPROTO_TCP, TCP_INFO, &info, &length);
-    equal(info.tcpi_state == TCP_LISTEN && info.tcpi_unacked == 0 && info.tcpi_sacked == 3, 1, "listening, for so many");
-    int c = reached("127.0.0.1", port_of(l)), a = accept(l, 0, 0);
-    equal(get(a, IPPROTO_TCP, TCP_NODELAY) == 1 && get(a, SOL_SOCKET, SO_KEEPALIVE) == 1 && get(a, IPPROTO_TCP, TCP_KEEPIDLE) == 77, 1,
-          "a connection is as its listener");
-    memset(&linger, 0, sizeof linger), length = sizeof linger;
-    equal(getsockopt(a, SOL_SOCKET, SO_LINGER, &linger, &length) == 0 && linger.l_onoff == 1 && linger.l_linger == 9, 1, "in its close too");
-    equal(get(a, SOL_SOCKET, SO_ACCEPTCONN), 0, "but does not listen");
-    close(a), close(c), close(l), close(fd), close(six);
-}
-
-static const struct group groups[] = {
-    {"connections", connections}, {"addresses", addresses}, {"ports", ports},     {"rests", rests}, {"endings", endings},
-    {"breaks", breaks},           {"patience", patience},   {"floods", floods},       {"crowds", crowds}, {"watches", watches},
-    {"options", options},
-};
+#include "inets-bytes.h"
+#include "inets-options.h"
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,7 @@
 /* Checks inotify as Linux has it; passes on Linux and must pass here.
  *
- * Interface: inotifies [GROUP...] runs all groups or those named, in a directory of its own under /tmp; TAP on standard output.
+ * Interface: inotifies [GROUP...] runs all groups or those named, in a directory of its own under /tmp; TAP
+ * on standard output.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -20,10 +21,18 @@
 #include <time.h>
 #include <unistd.h>
 
-static const struct { unsigned bit; const char *name; } names[] = {
-    {IN_ACCESS, "access"}, {IN_MODIFY, "modify"}, {IN_ATTRIB, "attrib"}, {IN_CLOSE_WRITE, "written"}, {IN_CLOSE_NOWRITE, "closed"}, {IN_OPEN, "open"},
-    {IN_MOVED_FROM, "from"}, {IN_MOVED_TO, "to"}, {IN_CREATE, "create"}, {IN_DELETE, "delete"}, {IN_DELETE_SELF, "gone"}, {IN_MOVE_SELF, "moved"},
-    {IN_UNMOUNT, "unmount"}, {IN_Q_OVERFLOW, "overflow"}, {IN_IGNORED, "ignored"}, {IN_ISDIR, "/"},
+static const struct {
+    unsigned bit;
+    const char *name;
+} names[] = {
+    {IN_ACCESS, "access"},        {IN_MODIFY, "modify"},
+    {IN_ATTRIB, "attrib"},        {IN_CLOSE_WRITE, "written"},
+    {IN_CLOSE_NOWRITE, "closed"}, {IN_OPEN, "open"},
+    {IN_MOVED_FROM, "from"},      {IN_MOVED_TO, "to"},
+    {IN_CREATE, "create"},        {IN_DELETE, "delete"},
+    {IN_DELETE_SELF, "gone"},     {IN_MOVE_SELF, "moved"},
+    {IN_UNMOUNT, "unmount"},      {IN_Q_OVERFLOW, "overflow"},
+    {IN_IGNORED, "ignored"},      {IN_ISDIR, "/"},
 };
 
 static int fd;
@@ -70,10 +79,7 @@ static void make(const char *path, const char *text)
     close(file);
 }
 
-static void begin(void)
-{
-    fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-}
+static void begin(void) { fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC); }
 
 static void end(void) { close(fd); }
 
@@ -174,7 +180,8 @@ static void of_a_directory(void)
     make("d/old", "1");
     int early = open("d/old", O_RDWR);
     begin();
-    equal(inotify_add_watch(fd, "d", IN_ALL_EVENTS) == 1 && inotify_add_watch(fd, "e", IN_ALL_EVENTS) == 2, 1, "two directories");
+    equal(inotify_add_watch(fd, "d", IN_ALL_EVENTS) == 1 && inotify_add_watch(fd, "e", IN_ALL_EVENTS) == 2, 1,
+          "two directories");
     (void)!write(early, "2", 1);
     told("1:modify=old", "a file that was open tells its directory");
     close(early);
@@ -233,7 +240,9 @@ static void of_a_directory(void)
     told_by(fd);
     syscall(SYS_renameat2, AT_FDCWD, "x", AT_FDCWD, "y", 2);
     told("3:from=x 3:to=y 3:from=y 3:to=x", "exchanged");
-    equal(cookie_count == 4 && cookies[0] == cookies[1] && cookies[2] == cookies[3] && cookies[0] != cookies[2], 1, "two moves");
+    equal(cookie_count == 4 && cookies[0] == cookies[1] && cookies[2] == cookies[3] &&
+              cookies[0] != cookies[2],
+          1, "two moves");
     int waste = inotify_add_watch(fd, "y", IN_ALL_EVENTS);
     told_by(fd);
     rename("x", "y");
@@ -255,7 +264,8 @@ static void often(const char *path)
     }
 }
 
-/* Files that were opened often before somebody watches them, their directory, or the directory that they come to. */
+/* Files that were opened often before somebody watches them, their directory, or the directory that they
+ * come to. */
 static void opened_before(void)
 {
     char byte, expected[128];
@@ -288,7 +298,8 @@ static void opened_before(void)
         inotify_rm_watch(fd, wd);
         told_by(fd);
         lseek(held, 0, SEEK_SET);
-        equal(read(held, &byte, 1) == 1 && byte == 'a' && read(held, &byte, 1) == 1 && byte == 'b', 1, "it reads when nobody watches any more");
+        equal(read(held, &byte, 1) == 1 && byte == 'a' && read(held, &byte, 1) == 1 && byte == 'b', 1,
+              "it reads when nobody watches any more");
         often("d/in");
         told("", "which is not told");
     }
@@ -300,7 +311,8 @@ static void opened_before(void)
     told(expected, "and the file itself");
     end();
     close(held), close(other);
-    unlink("d/in"), unlink("e/out"), unlink("e/linked"), unlink("d/linked"), unlink("d/moved"), rmdir("d"), rmdir("e");
+    unlink("d/in"), unlink("e/out"), unlink("e/linked"), unlink("d/linked"), unlink("d/moved"), rmdir("d"),
+        rmdir("e");
 }
 
 static void masks(void)
@@ -450,7 +462,8 @@ static int setting(const char *name, int value)
 
 static void bounds(void)
 {
-    int queued = setting("max_queued_events", -1), instances = setting("max_user_instances", -1), watches = setting("max_user_watches", -1);
+    int queued = setting("max_queued_events", -1), instances = setting("max_user_instances", -1),
+        watches = setting("max_user_watches", -1);
     check(queued > 0 && instances > 0 && watches > 0, "the limits can be read");
     if (getuid() != 0)
         return;
@@ -463,7 +476,8 @@ static void bounds(void)
     const char *made[] = {"d/1", "d/2", "d/3", "d/4", "d/5", "d/6"};
     for (int i = 0; i < 6; i++)
         make(made[i], "");
-    told("1:create=1 1:create=2 1:create=3 1:create=4 -1:overflow", "what is too much is lost, and that is said");
+    told("1:create=1 1:create=2 1:create=3 1:create=4 -1:overflow",
+         "what is too much is lost, and that is said");
     unlink("d/1");
     make("d/1", "");
     told("1:create=1", "then it goes on");
@@ -531,13 +545,15 @@ static void races(void)
     equal(rmdir("race"), 0, "and nothing is left");
 }
 
-/* -- a watch that comes while a file is opened ------------------------------------------------------------------------------------- */
+/* -- a watch that comes while a file is opened ----------------------------------------------------------- */
 
 #define LARGE (2 << 20)
 #define MEETINGS 250
 
 /* The last round in which each of these was done. */
-static volatile struct meeting { int ready, begun, opened, watched, written, over; } *meeting;
+static volatile struct meeting {
+    int ready, begun, opened, watched, written, over;
+} *meeting;
 
 static void reach(volatile int *step, int round)
 {
@@ -585,7 +601,8 @@ static void meetings(void)
         clock_gettime(CLOCK_MONOTONIC, &from);
         do
             clock_gettime(CLOCK_MONOTONIC, &now);
-        while ((now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec < round * 7919L % 150 * 1000);
+        while ((now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec <
+               round * 7919L % 150 * 1000);
         int before = meeting->opened;
         int watch = inotify_add_watch(fd, "slow", IN_MODIFY);
         between += before < round && meeting->opened < round;
@@ -608,8 +625,9 @@ static void meetings(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"file", of_a_file}, {"directory", of_a_directory}, {"before", opened_before}, {"masks", masks}, {"reading", reading}, {"bounds", bounds}, {"races", races},
-        {"meetings", meetings},
+        {"file", of_a_file}, {"directory", of_a_directory}, {"before", opened_before},
+        {"masks", masks},    {"reading", reading},          {"bounds", bounds},
+        {"races", races},    {"meetings", meetings},
     };
     char place[] = "/tmp/inotifies-XXXXXX";
     umask(022);

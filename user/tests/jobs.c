@@ -1,9 +1,10 @@
-/* Checks the corners of processes, threads and signals that `calls` leaves out; passes on Linux and must pass here.
+/* Checks the corners of processes, threads and signals that `calls` leaves out; passes on Linux and must pass
+ * here.
  *
  * Interface: jobs [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -96,9 +97,11 @@ static void children(void)
         _exit(9);
     }
     equal(sigwaitinfo(&set, &info), SIGCHLD, "sigwaitinfo gives SIGCHLD");
-    check(info.si_pid == child && info.si_code == CLD_EXITED && info.si_status == 9, "with pid, code and status");
+    check(info.si_pid == child && info.si_code == CLD_EXITED && info.si_status == 9,
+          "with pid, code and status");
     memset(&info, 0, sizeof info);
-    check(waitid(P_PID, child, &info, WEXITED | WNOWAIT) == 0 && info.si_pid == child, "WNOWAIT leaves the zombie");
+    check(waitid(P_PID, child, &info, WEXITED | WNOWAIT) == 0 && info.si_pid == child,
+          "WNOWAIT leaves the zombie");
     check(exited(status_of(child), 9), "for the next wait");
     sigprocmask(SIG_SETMASK, &old, 0);
 }
@@ -366,7 +369,8 @@ static void futexes(void)
     fails(syscall(SYS_futex, 1, FUTEX_WAIT, 0, &short_time), EINVAL, "a futex that is not aligned");
     fails(syscall(SYS_futex, 4096, FUTEX_WAIT, 0, &short_time), EFAULT, "a futex that is not there");
     equal(syscall(SYS_futex, &word, FUTEX_WAKE, 1), 0, "nobody to wake");
-    fails(syscall(SYS_futex, &word, FUTEX_CMP_REQUEUE, 1, 1, &other, 7), EAGAIN, "a requeue that is not as expected");
+    fails(syscall(SYS_futex, &word, FUTEX_CMP_REQUEUE, 1, 1, &other, 7), EAGAIN,
+          "a requeue that is not as expected");
     int operation = FUTEX_OP(FUTEX_OP_ADD, 3, FUTEX_OP_CMP_EQ, 5);
     equal(syscall(SYS_futex, &word, FUTEX_WAKE_OP, 1, 1, &other, operation), 0, "FUTEX_WAKE_OP");
     equal(other, 8, "which adds");
@@ -526,7 +530,8 @@ static void programs(void)
     }
     check(exited(status_of(child), 6), "a program gets no signal that an earlier one asked for");
     fails(syscall(SYS_clone, CLONE_THREAD, 0, 0, 0, 0), EINVAL, "a thread that shares nothing");
-    fails(syscall(SYS_clone, CLONE_SETTLS | SIGCHLD, 0, 0, 0, 1UL << 63), EPERM, "a kernel address for its data");
+    fails(syscall(SYS_clone, CLONE_SETTLS | SIGCHLD, 0, 0, 0, 1UL << 63), EPERM,
+          "a kernel address for its data");
 }
 
 static void edit(int number, siginfo_t *info, void *context)
@@ -538,14 +543,14 @@ static void edit(int number, siginfo_t *info, void *context)
     seen = where->uc_mcontext.fpregs ? number : 0;
 }
 
-#define IN_CHILD_KILLED(number, code, name)                                                                       \
-    do {                                                                                                          \
-        pid_t tap_child = fork();                                                                                 \
-        if (tap_child == 0) {                                                                                     \
-            code;                                                                                                 \
-            _exit(1);                                                                                             \
-        }                                                                                                         \
-        check(killed(status_of(tap_child), number), name);                                                        \
+#define IN_CHILD_KILLED(number, code, name)                \
+    do {                                                   \
+        pid_t tap_child = fork();                          \
+        if (tap_child == 0) {                              \
+            code;                                          \
+            _exit(1);                                      \
+        }                                                  \
+        check(killed(status_of(tap_child), number), name); \
     } while (0)
 
 static void frames(void)
@@ -559,24 +564,27 @@ static void frames(void)
 
     char junk[2048];
     memset(junk, 0xff, sizeof junk);
-    IN_CHILD_KILLED(SIGSEGV, __asm__ volatile("mov %0, %%rsp; mov $15, %%eax; syscall" ::"r"(junk + 8) : "memory"),
+    IN_CHILD_KILLED(SIGSEGV,
+                    __asm__ volatile("mov %0, %%rsp; mov $15, %%eax; syscall" ::"r"(junk + 8) : "memory"),
                     "a frame of all ones");
-    IN_CHILD_KILLED(SIGSEGV, handle(SIGSEGV, 0); __asm__ volatile("xor %%esp, %%esp; push %%rax" ::: "memory"),
+    IN_CHILD_KILLED(SIGSEGV, handle(SIGSEGV, 0);
+                    __asm__ volatile("xor %%esp, %%esp; push %%rax" :: : "memory"),
                     "no stack for the handler");
-    IN_CHILD_KILLED(SIGSEGV, __asm__ volatile("mov $0x7fffffffefff, %%rax; jmp *%%rax" ::: "rax"),
+    IN_CHILD_KILLED(SIGSEGV, __asm__ volatile("mov $0x7fffffffefff, %%rax; jmp *%%rax" :: : "rax"),
                     "a jump to the end of user memory");
-    IN_CHILD_KILLED(SIGSEGV, __asm__ volatile("movabs $0x800000000000, %%rax; jmp *%%rax" ::: "rax"),
+    IN_CHILD_KILLED(SIGSEGV, __asm__ volatile("movabs $0x800000000000, %%rax; jmp *%%rax" :: : "rax"),
                     "a jump into the hole");
     IN_CHILD_KILLED(SIGTRAP,
-                    __asm__ volatile("movabs $0xffff800000000000, %%rcx; mov %%rcx, %%rsp; int3" ::: "rcx"),
+                    __asm__ volatile("movabs $0xffff800000000000, %%rcx; mov %%rcx, %%rsp; int3" :: : "rcx"),
                     "a trap with a kernel address for a stack");
-    IN_CHILD_KILLED(SIGTRAP, __asm__ volatile("pushf; orl $0x100, (%%rsp); popf; nop; nop" ::: "memory"),
+    IN_CHILD_KILLED(SIGTRAP, __asm__ volatile("pushf; orl $0x100, (%%rsp); popf; nop; nop" :: : "memory"),
                     "the trap flag");
-    IN_CHILD_KILLED(SIGTRAP,
-                    __asm__ volatile("pushf; orl $0x100, (%%rsp); popf; mov $39, %%eax; syscall" ::
-                                         : "memory", "rcx", "r11", "rax"),
-                    "the trap flag over a system call");
-    IN_CHILD_KILLED(SIGSEGV, __asm__ volatile("mov $0x10, %%eax; mov %%eax, %%ss" ::: "rax"),
+    IN_CHILD_KILLED(
+        SIGTRAP,
+        __asm__ volatile("pushf; orl $0x100, (%%rsp); popf; mov $39, %%eax; syscall" :: : "memory", "rcx",
+                         "r11", "rax"),
+        "the trap flag over a system call");
+    IN_CHILD_KILLED(SIGSEGV, __asm__ volatile("mov $0x10, %%eax; mov %%eax, %%ss" :: : "rax"),
                     "a kernel selector");
     unsigned short control = 0x37f & ~4;
     IN_CHILD_KILLED(SIGFPE, __asm__ volatile("fldcw %0; fld1; fldz; fdivrp; fwait" ::"m"(control)),
@@ -639,7 +647,8 @@ static void *family(void *number)
     return 0;
 }
 
-/* Threads of one process each wait for a child of their own: all are woken for every child, and must look again. */
+/* Threads of one process each wait for a child of their own: all are woken for every child, and must look
+ * again. */
 static void families(void)
 {
     pthread_t threads[4];
@@ -840,7 +849,8 @@ static void leftovers(void)
     pairs();
 }
 
-/* A chain of processes in a group of their own, each of which makes the next and ends; says so on `started`. */
+/* A chain of processes in a group of their own, each of which makes the next and ends; says so on
+ * `started`. */
 static pid_t begin_chain(int started)
 {
     pid_t first = fork();
@@ -975,10 +985,10 @@ static void chains(void)
 }
 
 static const struct group groups[] = {
-    {"children", children}, {"orphans", orphans}, {"stops", stops},       {"masks", masks},
-    {"parent", parent_death}, {"robust", robust}, {"futexes", futexes},   {"threads", threads},
-    {"timers", timers},     {"programs", programs}, {"frames", frames},   {"fairness", fairness},
-    {"families", families}, {"leftovers", leftovers}, {"chains", chains},
+    {"children", children},   {"orphans", orphans},     {"stops", stops},     {"masks", masks},
+    {"parent", parent_death}, {"robust", robust},       {"futexes", futexes}, {"threads", threads},
+    {"timers", timers},       {"programs", programs},   {"frames", frames},   {"fairness", fairness},
+    {"families", families},   {"leftovers", leftovers}, {"chains", chains},
 };
 
 /* Started again as `jobs await CHILD`: status 6 when the child's end brought no signal. */
@@ -993,7 +1003,8 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "await") == 0)
         await(atoi(argv[2]));
-    /* Fairness is judged by the clock, so only where time goes by instructions: when it is asked for by name. */
+    /* Fairness is judged by the clock, so only where time goes by instructions: when it is asked for by
+     * name. */
     run_groups(GROUPS(groups), "fairness", argc, argv);
     return done();
 }

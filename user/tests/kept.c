@@ -1,6 +1,9 @@
-/* The page cache under memory pressure: files of the trials' file system `kept`, all together larger than the machine's memory, written and read by calls and by mappings, always those of a model; and what fails says so once.
+/* The page cache under memory pressure: files of the trials' file system `kept`, all together larger than the
+ * machine's memory, written and read by calls and by mappings, always those of a model; and what fails says
+ * so once.
  *
- * Interface: kept STEPS. STEPS are those of each of four threads. On the kernel of the trials; TAP on standard output.
+ * Interface: kept STEPS. STEPS are those of each of four threads. On the kernel of the trials; TAP on
+ * standard output.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -145,7 +148,8 @@ static void by_mapping(struct file *file, int shared)
     volatile long pages = 1 + any(file, 8);
     if ((page + pages) * 8 > file->size)
         pages = file->size / 8 - page;
-    uint64_t *map = mmap(0, pages * PAGE, PROT_READ | PROT_WRITE, shared ? MAP_SHARED : MAP_PRIVATE, file->fd, page * PAGE);
+    uint64_t *map = mmap(0, pages * PAGE, PROT_READ | PROT_WRITE, shared ? MAP_SHARED : MAP_PRIVATE, file->fd,
+                         page * PAGE);
     if (map == MAP_FAILED) {
         wrong(file, "no map of", page * 8, errno);
         return;
@@ -271,13 +275,15 @@ static void sweep(const char *name)
     equal(all(wrong_of), 0, name);
 }
 
-/* All files mapped at once, which is more than there is memory: pages that programs have mapped leave, too. */
+/* All files mapped at once, which is more than there is memory: pages that programs have mapped leave,
+ * too. */
 static void mapped(void)
 {
     uint64_t *maps[THREADS];
     for (int i = 0; i < THREADS; i++) {
         /* Of each second a copy would be its own. */
-        maps[i] = mmap(0, LENGTH, PROT_READ | (i % 2 ? PROT_WRITE : 0), i % 2 ? MAP_PRIVATE : MAP_SHARED, files[i].fd, 0);
+        maps[i] = mmap(0, LENGTH, PROT_READ | (i % 2 ? PROT_WRITE : 0), i % 2 ? MAP_PRIVATE : MAP_SHARED,
+                       files[i].fd, 0);
         if (maps[i] == MAP_FAILED)
             wrong(&files[i], "no map", 0, errno);
     }
@@ -345,7 +351,8 @@ static void failing_stores(void)
     equal(fsync(other), 0, "and to none of another file");
     fails(syncfs(other), EIO, "whose syncfs says it");
     equal(syncfs(other), 0, "once");
-    check(pread(b, sector, SECTOR, 0) == SECTOR && is(sector, 77), "what was written is there as long as it is kept");
+    check(pread(b, sector, SECTOR, 0) == SECTOR && is(sector, 77),
+          "what was written is there as long as it is kept");
     int late = open(DIR "/4", O_RDWR);
     equal(fsync(late), 0, "who comes later is told nothing");
     check(plan("full 1\n") && pwrite(a, sector, SECTOR, SECTOR) == SECTOR, "again");
@@ -367,7 +374,8 @@ static void names(void)
     sprintf(path, "/proc/self/map_files/%lx-%lx", (long)map, (long)map + PAGE);
     int fd = open(path, O_RDONLY);
     struct stat one, two;
-    check(fd >= 0 && !fstat(fd, &one) && !fstat(files[0].fd, &two) && one.st_ino == two.st_ino && one.st_dev == two.st_dev,
+    check(fd >= 0 && !fstat(fd, &one) && !fstat(files[0].fd, &two) && one.st_ino == two.st_ino &&
+              one.st_dev == two.st_dev,
           "a mapping's file is opened by /proc/self/map_files");
     close(fd);
     readlink(path, target, sizeof target - 1);

@@ -1,9 +1,11 @@
-/* Checks the kernel's log as programs read and write it: /dev/kmsg, /proc/kmsg, syslog; passes on Linux and must pass here.
+/* Checks the kernel's log as programs read and write it: /dev/kmsg, /proc/kmsg, syslog; passes on Linux and
+ * must pass here.
  *
- * Interface: kmsgs [GROUP...] runs all groups, or those named; TAP on standard output. As root; it reads the log away from others.
+ * Interface: kmsgs [GROUP...] runs all groups, or those named; TAP on standard output. As root; it reads the
+ * log away from others.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "tap.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +42,8 @@ static int next(int fd)
         return -1;
     line[count] = 0;
     /* Further fields may follow the third. */
-    if (sscanf(line, "%d,%lld,%lld,%n", &record.kind, &record.number, &record.microseconds, &head) != 3 || !head || !strchr(line, ';'))
+    if (sscanf(line, "%d,%lld,%lld,%n", &record.kind, &record.number, &record.microseconds, &head) != 3 ||
+        !head || !strchr(line, ';'))
         return -2;
     snprintf(record.text, sizeof record.text, "%s", strchr(line, ';') + 1);
     return count;
@@ -166,7 +169,7 @@ static void polls(void)
     close(fd);
 }
 
-/* -- waiting ----------------------------------------------------------------------------------------------------------------------- */
+/* -- waiting --------------------------------------------------------------------------------------------- */
 
 static void reads_record(void)
 {
@@ -288,7 +291,7 @@ static void waits(void)
     close(fd);
 }
 
-/* -- many -------------------------------------------------------------------------------------------------------------------------- */
+/* -- many ------------------------------------------------------------------------------------------------ */
 
 #define WRITERS 4
 #define LINES 3000
@@ -305,7 +308,8 @@ static void writes_many(int me)
     _exit(1);
 }
 
-/* The lines of four that write at the same time are read whole, in order, and none is lost but those that were overwritten. */
+/* The lines of four that write at the same time are read whole, in order, and none is lost but those that
+ * were overwritten. */
 static void many(void)
 {
     int fd = reader(0);
@@ -341,7 +345,8 @@ static void many(void)
         if (sscanf(record.text, "kmsgs: %d %d %n", &me, &n, &at) != 2 || !at)
             continue;
         int width = (n * 7 + me * 11) % 90 + 1;
-        broken += me < 0 || me >= WRITERS || (int)strspn(record.text + at, "0") != width || strcmp(record.text + at + width, ".\n") != 0;
+        broken += me < 0 || me >= WRITERS || (int)strspn(record.text + at, "0") != width ||
+                  strcmp(record.text + at + width, ".\n") != 0;
         if (me >= 0 && me < WRITERS) {
             disordered += n < seen[me];
             seen[me] = n + 1;
@@ -379,7 +384,8 @@ static void overtaken(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"records", records}, {"places", places}, {"polls", polls}, {"waits", waits}, {"many", many}, {"overtaken", overtaken},
+        {"records", records}, {"places", places}, {"polls", polls},
+        {"waits", waits},     {"many", many},     {"overtaken", overtaken},
     };
     /* Linux drops what one writes too often, unless it is told not to. */
     int limit = open("/proc/sys/kernel/printk_devkmsg", O_WRONLY);

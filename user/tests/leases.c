@@ -1,4 +1,5 @@
-/* Checks leases of files and notices of directories (F_SETLEASE, F_NOTIFY) as Linux has them; passes on Linux and must pass here.
+/* Checks leases of files and notices of directories (F_SETLEASE, F_NOTIFY) as Linux has them; passes on Linux
+ * and must pass here.
  *
  * Interface: leases [GROUP...] runs all groups or those named; TAP on standard output. As the superuser.
  */
@@ -14,7 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include "told.h"
+#include "file-signals.h"
 
 #define NAME "/tmp/leases"
 
@@ -208,15 +209,9 @@ static void times(void)
 }
 
 static int directory;
-static void notify(long what)
-{
-    equal(fcntl(directory, F_NOTIFY, what), 0, "F_NOTIFY");
-}
+static void notify(long what) { equal(fcntl(directory, F_NOTIFY, what), 0, "F_NOTIFY"); }
 
-static int heard(void)
-{
-    return next() == CHOSEN && info.si_fd == directory && info.si_code == POLL_MSG;
-}
+static int heard(void) { return next() == CHOSEN && info.si_fd == directory && info.si_code == POLL_MSG; }
 
 static void notices(void)
 {
@@ -242,7 +237,11 @@ static void notices(void)
     static const struct {
         long what;
         const char *name;
-    } each[] = {{DN_ACCESS, "access"}, {DN_MODIFY, "modify"}, {DN_DELETE, "delete"}, {DN_RENAME, "rename"}, {DN_ATTRIB, "attrib"}};
+    } each[] = {{DN_ACCESS, "access"},
+                {DN_MODIFY, "modify"},
+                {DN_DELETE, "delete"},
+                {DN_RENAME, "rename"},
+                {DN_ATTRIB, "attrib"}};
     for (int i = 0; i < 5; i++) {
         char c;
         close(open("/tmp/notices/x", O_CREAT | O_RDWR, 0600));
@@ -250,11 +249,21 @@ static void notices(void)
         write(fd, "ab", 2), lseek(fd, 0, SEEK_SET);
         notify(each[i].what);
         switch (each[i].what) {
-        case DN_ACCESS: read(fd, &c, 1); break;
-        case DN_MODIFY: write(fd, "x", 1); break;
-        case DN_DELETE: unlink("/tmp/notices/x"); break;
-        case DN_RENAME: rename("/tmp/notices/x", "/tmp/notices/y"); break;
-        case DN_ATTRIB: fchmod(fd, 0640); break;
+        case DN_ACCESS:
+            read(fd, &c, 1);
+            break;
+        case DN_MODIFY:
+            write(fd, "x", 1);
+            break;
+        case DN_DELETE:
+            unlink("/tmp/notices/x");
+            break;
+        case DN_RENAME:
+            rename("/tmp/notices/x", "/tmp/notices/y");
+            break;
+        case DN_ATTRIB:
+            fchmod(fd, 0640);
+            break;
         }
         check(heard(), each[i].name);
         close(fd);
@@ -295,7 +304,8 @@ static void notices(void)
     check(rmdir("/tmp/notices") == 0 && rmdir("/tmp/notices2") == 0, "all is cleared away");
 }
 
-static const struct group groups[] = {{"kinds", kinds}, {"breaks", breaks}, {"times", times}, {"notices", notices}};
+static const struct group groups[] = {
+    {"kinds", kinds}, {"breaks", breaks}, {"times", times}, {"notices", notices}};
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,7 @@
 /* Long names and long tables when memory is refused: what was asked for is told so, and the machine lives on.
  *
- * Interface: lengths [GROUP...]; reports by TAP. For the superuser, who sets /syn/fail: each step is made with the n-th question for memory and all after it refused.
+ * Interface: lengths [GROUP...]; reports by TAP. For the superuser, who sets /syn/fail: each step is made
+ * with the n-th question for memory and all after it refused.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -55,7 +56,8 @@ static int copy(const char *from, const char *to)
     return in >= 0 && out >= 0 && count == 0 && close(in) == 0 && close(out) == 0;
 }
 
-/* Runs `step` in a child, whose status is 0 when the answer was one of a machine that lacks memory or does not. */
+/* Runs `step` in a child, whose status is 0 when the answer was one of a machine that lacks memory or does
+ * not. */
 static void with_questions_refused(int (*step)(int), const char *name)
 {
     int good = 1;
@@ -164,7 +166,8 @@ static void group_mounts(void)
     equal(count, 0, "and all are taken back");
 }
 
-/* A file system goes with its last mount, whatever is refused: many directories beside each other, and many below each other. */
+/* A file system goes with its last mount, whatever is refused: many directories beside each other, and
+ * many below each other. */
 static void group_trees(void)
 {
     mkdir("/tmp/t", 0755);

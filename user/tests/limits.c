@@ -1,4 +1,5 @@
-/* Limits of a user over all its processes: signals that wait (RLIMIT_SIGPENDING), memory of pipes and of large descriptor tables.
+/* Limits of a user over all its processes: signals that wait (RLIMIT_SIGPENDING), memory of pipes and of
+ * large descriptor tables.
  *
  * Interface: limits; TAP on standard output. As root: it takes the part of two users that nobody else is.
  */
@@ -15,10 +16,7 @@ enum { USER = 61000, OTHER = 61001, MOST = 10 };
 
 static int low;
 
-static int value(int signo, pid_t pid)
-{
-    return sigqueue(pid, signo, (union sigval){.sival_int = 7});
-}
+static int value(int signo, pid_t pid) { return sigqueue(pid, signo, (union sigval){.sival_int = 7}); }
 
 /* The numbers in /proc: waiting signals of the user, and the limit. */
 static long waiting(long *most)
@@ -39,7 +37,8 @@ static void become(int user)
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, 0);
-    if (setrlimit(RLIMIT_SIGPENDING, &limit) || setrlimit(RLIMIT_NOFILE, &files) || setgid(user) || setuid(user))
+    if (setrlimit(RLIMIT_SIGPENDING, &limit) || setrlimit(RLIMIT_NOFILE, &files) || setgid(user) ||
+        setuid(user))
         _exit(99);
 }
 
@@ -56,15 +55,9 @@ static int as(int user, int (*part)(void))
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static int refused(void)
-{
-    return value(low, getpid()) == -1 && errno == EAGAIN ? 0 : 1;
-}
+static int refused(void) { return value(low, getpid()) == -1 && errno == EAGAIN ? 0 : 1; }
 
-static int admitted(void)
-{
-    return value(low, getpid()) == 0 ? 0 : 1;
-}
+static int admitted(void) { return value(low, getpid()) == 0 ? 0 : 1; }
 
 static int no_timer(void)
 {
@@ -72,7 +65,8 @@ static int no_timer(void)
     return timer_create(CLOCK_MONOTONIC, 0, &timer) == -1 && errno == EAGAIN ? 0 : 1;
 }
 
-/* A user's process with all that it may have. Others ask meanwhile: `other` by who is another, the rest by its like. */
+/* A user's process with all that it may have. Others ask meanwhile: `other` by who is another, the rest by
+ * its like. */
 static void full(void)
 {
     int ready[2], go[2];
@@ -126,7 +120,8 @@ static int alone(void)
     return bad;
 }
 
-/* The memory of a user's pipes, two pages each at least, is bounded by an eighth of all, which is told before descriptors are out. */
+/* The memory of a user's pipes, two pages each at least, is bounded by an eighth of all, which is told
+ * before descriptors are out. */
 static int many_pipes(void)
 {
     int ends[2];
@@ -168,7 +163,8 @@ static int none_left(void)
     return waiting(&most) != 0;
 }
 
-/* Large descriptor tables of a user's processes take an eighth of memory at most: some are refused where memory for all of them is there. */
+/* Large descriptor tables of a user's processes take an eighth of memory at most: some are refused where
+ * memory for all of them is there. */
 static void tables(void)
 {
     enum { CHILDREN = 8, LAST = 65535 };
@@ -197,7 +193,8 @@ static void tables(void)
         refused += error == ENOMEM;
     }
     printf("# %d granted, %d refused\n", granted, refused);
-    check(granted > 0 && refused > 0 && granted + refused == CHILDREN, "large tables take an eighth of memory at most: ENOMEM");
+    check(granted > 0 && refused > 0 && granted + refused == CHILDREN,
+          "large tables take an eighth of memory at most: ENOMEM");
     for (int i = 0; i < CHILDREN; i++) {
         kill(children[i], SIGKILL);
         waitpid(children[i], 0, 0);

@@ -1,6 +1,8 @@
-/* Many children and many threads of one process when the n-th question for memory is answered with no: it is told so, or waits, and the machine lives on.
+/* Many children and many threads of one process when the n-th question for memory is answered with no: it is
+ * told so, or waits, and the machine lives on.
  *
- * Interface: lists [GROUP...]; reports by TAP. For the superuser, who sets /syn/fail: each step is made with the first question refused, then the second, and so on.
+ * Interface: lists [GROUP...]; reports by TAP. For the superuser, who sets /syn/fail: each step is made with
+ * the first question refused, then the second, and so on.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -40,10 +42,7 @@ static void refuse_every(int n, int every)
         _exit(98);
 }
 
-static void refuse(int n)
-{
-    refuse_every(n, 0);
-}
+static void refuse(int n) { refuse_every(n, 0); }
 
 /* How many were refused since then. */
 static int refused(void)
@@ -115,7 +114,8 @@ static void end_all(void)
         usleep(1000);
 }
 
-/* The parent of many ends, and its children come to the first process: all that its end asks for is refused. */
+/* The parent of many ends, and its children come to the first process: all that its end asks for is
+ * refused. */
 static void orphans(int groups, const char *name)
 {
     pid_t parent = begin();
@@ -135,10 +135,7 @@ static void orphans(int groups, const char *name)
     check(machine_lives(), "the machine lives");
 }
 
-static void group_orphans(void)
-{
-    orphans(0, "one with many children ends whatever is refused");
-}
+static void group_orphans(void) { orphans(0, "one with many children ends whatever is refused"); }
 
 static void group_groups(void)
 {
@@ -146,25 +143,13 @@ static void group_groups(void)
 }
 
 /* Steps that go through all of a user's or a group's processes. None may be refused. */
-static long step_user(void)
-{
-    return getpriority(PRIO_USER, 0);
-}
+static long step_user(void) { return getpriority(PRIO_USER, 0); }
 
-static long step_group(void)
-{
-    return getpriority(PRIO_PGRP, 0);
-}
+static long step_group(void) { return getpriority(PRIO_PGRP, 0); }
 
-static long step_set(void)
-{
-    return setpriority(PRIO_PGRP, 0, 0);
-}
+static long step_set(void) { return setpriority(PRIO_PGRP, 0, 0); }
 
-static long step_probe(void)
-{
-    return kill(0, 0);
-}
+static long step_probe(void) { return kill(0, 0); }
 
 static long step_signal(void)
 {
@@ -186,9 +171,12 @@ static const struct step {
     const char *name;
     long (*run)(void);
 } steps[] = {
-    {"getpriority of all of a user's", step_user}, {"getpriority of a group", step_group},
-    {"setpriority of a group", step_set},          {"kill of a group with 0", step_probe},
-    {"kill of a group", step_signal},              {"kill of all", step_signal_all},
+    {"getpriority of all of a user's", step_user},
+    {"getpriority of a group", step_group},
+    {"setpriority of a group", step_set},
+    {"kill of a group with 0", step_probe},
+    {"kill of a group", step_signal},
+    {"kill of all", step_signal_all},
 };
 
 #define STEPS (sizeof steps / sizeof *steps)
@@ -246,15 +234,9 @@ static void to_list(void)
         ;
 }
 
-static void to_grow(void)
-{
-    dup2(0, 700);
-}
+static void to_grow(void) { dup2(0, 700); }
 
-static void to_unshare(void)
-{
-    unshare(CLONE_FILES);
-}
+static void to_unshare(void) { unshare(CLONE_FILES); }
 
 static void to_exec(void)
 {
@@ -262,16 +244,16 @@ static void to_exec(void)
     execv(self, words);
 }
 
-static void to_end(void)
-{
-}
+static void to_end(void) {}
 
 static const struct end {
     const char *name;
     void (*run)(void);
 } ends[] = {
-    {"threads in /proc are listed", to_list}, {"a table of descriptors grows under many threads", to_grow},
-    {"many threads unshare their table", to_unshare}, {"one of many executes a program", to_exec},
+    {"threads in /proc are listed", to_list},
+    {"a table of descriptors grows under many threads", to_grow},
+    {"many threads unshare their table", to_unshare},
+    {"one of many executes a program", to_exec},
     {"many end", to_end},
 };
 
@@ -293,7 +275,8 @@ static void group_threads(void)
             good &= waitpid(parent, &status, 0) == parent;
             refuse(0);
             /* By itself, or killed because a thread could not go on. */
-            good &= counts->begun == MANY && (status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+            good &= counts->begun == MANY &&
+                    (status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
             if (status)
                 printf("# %s, %d: status %x, %d begun\n", ends[i].name, n, status, counts->begun);
         }

@@ -1,10 +1,12 @@
-/* Checks what Linux promises of record locks, open file description locks and flock; passes on Linux and must pass here.
+/* Checks what Linux promises of record locks, open file description locks and flock; passes on Linux and must
+ * pass here.
  *
- * Interface: locks [GROUP...] runs all groups but `crowd` or those named; TAP on standard output. `crowd` asks for more than Linux promises: that 60000 locks on one file
- * are nobody else's business, and that RLIMIT_LOCKS binds.
+ * Interface: locks [GROUP...] runs all groups but `crowd` or those named; TAP on standard output. `crowd`
+ * asks for more than Linux promises: that 60000 locks on one file are nobody else's business, and that
+ * RLIMIT_LOCKS binds.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -81,7 +83,8 @@ static void ranges(void)
     close(fd);
 }
 
-/* A child that takes byte `first` of the file, tells so, waits for byte `second`, and exits with what came of it. */
+/* A child that takes byte `first` of the file, tells so, waits for byte `second`, and exits with what came
+ * of it. */
 static pid_t waiter(int first, int second, int *told)
 {
     int ends[2];
@@ -140,10 +143,7 @@ static void deadlock(void)
     close(fd);
 }
 
-static void nothing(int signal)
-{
-    (void)signal;
-}
+static void nothing(int signal) { (void)signal; }
 
 static void waiting(void)
 {
@@ -222,7 +222,9 @@ static void closing(void)
         pthread_t thread;
         pthread_create(&thread, 0, closer, &fd);
         int kind = i % 3;
-        int failed = kind == 0 ? lock(fd, F_SETLK, F_WRLCK, 0, 0) : kind == 1 ? lock(fd, F_OFD_SETLK, F_WRLCK, 0, 0) : flock(fd, LOCK_EX);
+        int failed = kind == 0   ? lock(fd, F_SETLK, F_WRLCK, 0, 0)
+                     : kind == 1 ? lock(fd, F_OFD_SETLK, F_WRLCK, 0, 0)
+                                 : flock(fd, LOCK_EX);
         strange += failed && errno != EBADF;
         pthread_join(thread, 0);
         fd = open(path, O_RDWR);
@@ -249,7 +251,9 @@ static void crowd(void)
     equal(failed, 0, "60000 locks on one file");
     printf("# a thousand: at first %.4f s, at last %.4f s\n", first, last);
     check(last < 40 * first, "the last thousand take no time in proportion to all");
-    check(is(seen(F_WRLCK, 2 * 777, 1), F_WRLCK, 2 * 777, 1) && is(seen(F_WRLCK, 2 * 777 + 1, 1), F_UNLCK, 0, 0), "each is there");
+    check(is(seen(F_WRLCK, 2 * 777, 1), F_WRLCK, 2 * 777, 1) &&
+              is(seen(F_WRLCK, 2 * 777 + 1, 1), F_UNLCK, 0, 0),
+          "each is there");
     if (pipe(ends))
         check(0, "a pipe");
     /* Somebody who always looks at all of them; another file's locks are none of its business. */
@@ -301,7 +305,7 @@ static void crowd(void)
 int main(int argc, char **argv)
 {
     static const struct group all[] = {
-        {"ranges", ranges}, {"deadlock", deadlock}, {"waiting", waiting}, {"descriptions", descriptions},
+        {"ranges", ranges},   {"deadlock", deadlock}, {"waiting", waiting}, {"descriptions", descriptions},
         {"closing", closing}, {"crowd", crowd},
     };
     run_groups(GROUPS(all), "crowd", argc, argv);

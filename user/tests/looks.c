@@ -1,6 +1,8 @@
-/* Checks what is said of files by every way to ask, and lists of directories; passes on Linux and must pass here.
+/* Checks what is said of files by every way to ask, and lists of directories; passes on Linux and must pass
+ * here.
  *
- * Interface: looks [GROUP...] runs all groups or those named; TAP on standard output. Started as root where it may make devices.
+ * Interface: looks [GROUP...] runs all groups or those named; TAP on standard output. Started as root where
+ * it may make devices.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -18,7 +20,10 @@
 static long raw_stat(const char *path, struct stat *st) { return syscall(SYS_stat, path, st); }
 static long raw_lstat(const char *path, struct stat *st) { return syscall(SYS_lstat, path, st); }
 static long raw_fstat(int fd, struct stat *st) { return syscall(SYS_fstat, fd, st); }
-static long raw_at(int fd, const char *path, struct stat *st, int flags) { return syscall(SYS_newfstatat, fd, path, st, flags); }
+static long raw_at(int fd, const char *path, struct stat *st, int flags)
+{
+    return syscall(SYS_newfstatat, fd, path, st, flags);
+}
 
 static void make(const char *path)
 {
@@ -27,26 +32,32 @@ static void make(const char *path)
     close(fd);
 }
 
-static int same_time(struct statx_timestamp a, struct timespec b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; }
+static int same_time(struct statx_timestamp a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
 
 /* Whether both say the same, and statx does. */
 static int agree(struct stat *one, struct stat *other, struct statx *x)
 {
-    return memcmp(one, other, sizeof *one) == 0 && one->st_ino == x->stx_ino && one->st_mode == x->stx_mode && one->st_nlink == x->stx_nlink &&
-           one->st_uid == x->stx_uid && one->st_gid == x->stx_gid && (unsigned long)one->st_size == x->stx_size && one->st_blksize == x->stx_blksize &&
-           (unsigned long)one->st_blocks == x->stx_blocks && same_time(x->stx_atime, one->st_atim) && same_time(x->stx_mtime, one->st_mtim) &&
-           same_time(x->stx_ctime, one->st_ctim);
+    return memcmp(one, other, sizeof *one) == 0 && one->st_ino == x->stx_ino && one->st_mode == x->stx_mode &&
+           one->st_nlink == x->stx_nlink && one->st_uid == x->stx_uid && one->st_gid == x->stx_gid &&
+           (unsigned long)one->st_size == x->stx_size && one->st_blksize == x->stx_blksize &&
+           (unsigned long)one->st_blocks == x->stx_blocks && same_time(x->stx_atime, one->st_atim) &&
+           same_time(x->stx_mtime, one->st_mtim) && same_time(x->stx_ctime, one->st_ctim);
 }
 
-/* Whether all ways say the same of what `path` names, which is no link; by descriptor they are asked twice, at a low and a high number. */
+/* Whether all ways say the same of what `path` names, which is no link; by descriptor they are asked
+ * twice, at a low and a high number. */
 static int all_agree(const char *path)
 {
     struct stat st[8];
     struct statx x;
     memset(st, 0x5a, sizeof st);
     int fd = open(path, O_RDONLY | O_NONBLOCK), high = fcntl(fd, F_DUPFD, 100);
-    int good = raw_fstat(fd, &st[0]) == 0 && raw_fstat(high, &st[1]) == 0 && raw_stat(path, &st[2]) == 0 && raw_lstat(path, &st[3]) == 0 &&
-               raw_at(AT_FDCWD, path, &st[4], 0) == 0 && raw_at(AT_FDCWD, path, &st[5], AT_SYMLINK_NOFOLLOW) == 0 &&
+    int good = raw_fstat(fd, &st[0]) == 0 && raw_fstat(high, &st[1]) == 0 && raw_stat(path, &st[2]) == 0 &&
+               raw_lstat(path, &st[3]) == 0 && raw_at(AT_FDCWD, path, &st[4], 0) == 0 &&
+               raw_at(AT_FDCWD, path, &st[5], AT_SYMLINK_NOFOLLOW) == 0 &&
                raw_at(fd, "", &st[6], AT_EMPTY_PATH) == 0 && raw_at(high, "", &st[7], AT_EMPTY_PATH) == 0 &&
                statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &x) == 0;
     for (int i = 0; good && i < 8; i++)
@@ -62,9 +73,12 @@ static void ways(void)
 {
     struct stat st, other;
     int root = open("/", O_RDONLY);
-    equal(raw_stat("/proc", &st) == 0 && raw_at(root, "/proc", &other, AT_EMPTY_PATH) == 0 && other.st_ino == st.st_ino && other.st_dev == st.st_dev, 1,
-          "a path counts where an empty one is allowed");
-    equal(raw_at(root, "proc", &other, AT_EMPTY_PATH) == 0 && other.st_ino == st.st_ino && other.st_dev == st.st_dev, 1, "from there, too");
+    equal(raw_stat("/proc", &st) == 0 && raw_at(root, "/proc", &other, AT_EMPTY_PATH) == 0 &&
+              other.st_ino == st.st_ino && other.st_dev == st.st_dev,
+          1, "a path counts where an empty one is allowed");
+    equal(raw_at(root, "proc", &other, AT_EMPTY_PATH) == 0 && other.st_ino == st.st_ino &&
+              other.st_dev == st.st_dev,
+          1, "from there, too");
     close(root);
     char path[400];
     mkdir("looks", 0755);
@@ -78,20 +92,26 @@ static void ways(void)
     symlink("two", "looks/way");
     mkfifo("looks/fifo", 0600);
     check(all_agree("looks/file"), "a file");
-    check(all_agree("looks/two/eight-by") && all_agree("looks/two/nine-byte"), "names of eight and of nine bytes");
+    check(all_agree("looks/two/eight-by") && all_agree("looks/two/nine-byte"),
+          "names of eight and of nine bytes");
     check(all_agree("looks/two/" LONG "/file"), "a long path");
     check(all_agree("looks/two"), "a directory");
     check(all_agree("looks//two///nine-byte"), "several slashes");
     check(all_agree("looks/fifo"), "a pipe with a name");
     check(all_agree("/dev/null"), "a device");
     check(all_agree("/"), "the root");
-    check(all_agree(".") && all_agree("looks/.") && all_agree("looks/two/..") && all_agree("looks/two/../file"), "dots");
+    check(all_agree(".") && all_agree("looks/.") && all_agree("looks/two/..") &&
+              all_agree("looks/two/../file"),
+          "dots");
     check(all_agree("looks/two/"), "a slash at the end");
     equal(raw_stat("looks/link", &st) == 0 && S_ISREG(st.st_mode), 1, "stat follows a link");
-    equal(raw_lstat("looks/link", &st) == 0 && S_ISLNK(st.st_mode) && st.st_size == 4, 1, "lstat says how long its text is");
+    equal(raw_lstat("looks/link", &st) == 0 && S_ISLNK(st.st_mode) && st.st_size == 4, 1,
+          "lstat says how long its text is");
     equal(raw_at(AT_FDCWD, "looks/link", &st, 0) == 0 && S_ISREG(st.st_mode), 1, "newfstatat follows it");
     equal(raw_at(AT_FDCWD, "looks/link", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode), 1, "or not");
-    equal(raw_stat("looks/way/nine-byte", &st) == 0 && raw_lstat("looks/way/nine-byte", &other) == 0 && st.st_ino == other.st_ino, 1, "by a link");
+    equal(raw_stat("looks/way/nine-byte", &st) == 0 && raw_lstat("looks/way/nine-byte", &other) == 0 &&
+              st.st_ino == other.st_ino,
+          1, "by a link");
     int dir = open("looks", O_RDONLY | O_DIRECTORY), place = open("looks", O_PATH);
     raw_stat("looks/two/nine-byte", &other);
     equal(raw_at(dir, "two/nine-byte", &st, 0) == 0 && st.st_ino == other.st_ino, 1, "from a directory");
@@ -99,7 +119,8 @@ static void ways(void)
     equal(raw_fstat(place, &st) == 0 && S_ISDIR(st.st_mode), 1, "fstat of a place");
     getcwd(path, 300);
     strcat(path, "/looks/two/nine-byte");
-    equal(raw_at(dir, path, &st, 0) == 0 && st.st_ino == other.st_ino, 1, "a path from the root, whatever the directory");
+    equal(raw_at(dir, path, &st, 0) == 0 && st.st_ino == other.st_ino, 1,
+          "a path from the root, whatever the directory");
     equal(raw_at(-5, path, &st, 0), 0, "even with none");
     int file = open("looks/file", O_RDONLY);
     fails(raw_at(file, "two", &st, 0), ENOTDIR, "from a file");
@@ -163,34 +184,55 @@ static void changes(void)
     struct stat a, b;
     int fd = open("looks/changing", O_CREAT | O_RDWR, 0640);
     raw_fstat(fd, &a);
-    equal(a.st_size == 0 && a.st_blocks == 0 && a.st_nlink == 1 && (a.st_mode & 07777) == 0640, 1, "a new file");
-    equal(write(fd, "x", 1) == 1 && raw_fstat(fd, &b) == 0 && b.st_size == 1 && b.st_blocks == 8, 1, "what is written");
+    equal(a.st_size == 0 && a.st_blocks == 0 && a.st_nlink == 1 && (a.st_mode & 07777) == 0640, 1,
+          "a new file");
+    equal(write(fd, "x", 1) == 1 && raw_fstat(fd, &b) == 0 && b.st_size == 1 && b.st_blocks == 8, 1,
+          "what is written");
     usleep(20000);
-    equal(pwrite(fd, "y", 1, 0) == 1 && write(fd, "z", 1) == 1 && all_agree("looks/changing"), 1, "is said by all");
+    equal(pwrite(fd, "y", 1, 0) == 1 && write(fd, "z", 1) == 1 && all_agree("looks/changing"), 1,
+          "is said by all");
     raw_fstat(fd, &a);
-    check(a.st_size == 2 && (a.st_mtim.tv_sec != b.st_mtim.tv_sec || a.st_mtim.tv_nsec != b.st_mtim.tv_nsec), "with another time");
-    equal(fchmod(fd, 04711) == 0 && raw_fstat(fd, &b) == 0 && (b.st_mode & 07777) == 04711 && all_agree("looks/changing"), 1, "permissions");
+    check(a.st_size == 2 && (a.st_mtim.tv_sec != b.st_mtim.tv_sec || a.st_mtim.tv_nsec != b.st_mtim.tv_nsec),
+          "with another time");
+    equal(fchmod(fd, 04711) == 0 && raw_fstat(fd, &b) == 0 && (b.st_mode & 07777) == 04711 &&
+              all_agree("looks/changing"),
+          1, "permissions");
     struct timespec times[2] = {{1234567, 89}, {7654321, 98}};
-    equal(futimens(fd, times) == 0 && raw_fstat(fd, &b) == 0 && b.st_atim.tv_sec == 1234567 && b.st_atim.tv_nsec == 89 && b.st_mtim.tv_sec == 7654321 &&
-              b.st_mtim.tv_nsec == 98 && all_agree("looks/changing"),
+    equal(futimens(fd, times) == 0 && raw_fstat(fd, &b) == 0 && b.st_atim.tv_sec == 1234567 &&
+              b.st_atim.tv_nsec == 89 && b.st_mtim.tv_sec == 7654321 && b.st_mtim.tv_nsec == 98 &&
+              all_agree("looks/changing"),
           1, "times");
     if (geteuid() == 0)
-        equal(fchown(fd, 12, 34) == 0 && raw_stat("looks/changing", &b) == 0 && b.st_uid == 12 && b.st_gid == 34 && all_agree("looks/changing"), 1, "owners");
-    equal(link("looks/changing", "looks/other") == 0 && raw_fstat(fd, &b) == 0 && b.st_nlink == 2 && all_agree("looks/other"), 1, "names");
+        equal(fchown(fd, 12, 34) == 0 && raw_stat("looks/changing", &b) == 0 && b.st_uid == 12 &&
+                  b.st_gid == 34 && all_agree("looks/changing"),
+              1, "owners");
+    equal(link("looks/changing", "looks/other") == 0 && raw_fstat(fd, &b) == 0 && b.st_nlink == 2 &&
+              all_agree("looks/other"),
+          1, "names");
     equal(unlink("looks/other") == 0 && raw_fstat(fd, &b) == 0 && b.st_nlink == 1, 1, "fewer names");
-    equal(ftruncate(fd, 3 * PAGE) == 0 && raw_fstat(fd, &b) == 0 && b.st_size == 3 * PAGE && b.st_blocks == 8, 1, "a hole");
-    equal(pwrite(fd, "w", 1, 2 * PAGE) == 1 && raw_fstat(fd, &b) == 0 && b.st_blocks == 16 && all_agree("looks/changing"), 1, "another page");
-    equal(ftruncate(fd, 0) == 0 && raw_fstat(fd, &b) == 0 && b.st_size == 0 && b.st_blocks == 0, 1, "a shorter file");
-    equal(rename("looks/changing", "looks/two/moved") == 0 && all_agree("looks/two/moved"), 1, "another name");
+    equal(ftruncate(fd, 3 * PAGE) == 0 && raw_fstat(fd, &b) == 0 && b.st_size == 3 * PAGE && b.st_blocks == 8,
+          1, "a hole");
+    equal(pwrite(fd, "w", 1, 2 * PAGE) == 1 && raw_fstat(fd, &b) == 0 && b.st_blocks == 16 &&
+              all_agree("looks/changing"),
+          1, "another page");
+    equal(ftruncate(fd, 0) == 0 && raw_fstat(fd, &b) == 0 && b.st_size == 0 && b.st_blocks == 0, 1,
+          "a shorter file");
+    equal(rename("looks/changing", "looks/two/moved") == 0 && all_agree("looks/two/moved"), 1,
+          "another name");
     fails(raw_stat("looks/changing", &b), ENOENT, "the old one");
-    equal(rename("looks/two/moved", "looks/file") == 0 && raw_stat("looks/file", &b) == 0 && b.st_ino == a.st_ino, 1, "in the place of another");
+    equal(rename("looks/two/moved", "looks/file") == 0 && raw_stat("looks/file", &b) == 0 &&
+              b.st_ino == a.st_ino,
+          1, "in the place of another");
     equal(unlink("looks/file") == 0 && raw_fstat(fd, &b) == 0 && b.st_nlink == 0, 1, "no name");
     fails(raw_stat("looks/file", &b), ENOENT, "nobody finds it");
     close(fd);
     raw_stat("looks/two", &a);
-    equal(mkdir("looks/two/three", 0700) == 0 && raw_stat("looks/two", &b) == 0 && b.st_nlink == a.st_nlink + 1 && all_agree("looks/two"), 1, "a directory more");
-    equal(rmdir("looks/two/three") == 0 && raw_stat("looks/two", &b) == 0 && b.st_nlink == a.st_nlink && b.st_size == a.st_size && all_agree("looks/two"), 1,
-          "one fewer");
+    equal(mkdir("looks/two/three", 0700) == 0 && raw_stat("looks/two", &b) == 0 &&
+              b.st_nlink == a.st_nlink + 1 && all_agree("looks/two"),
+          1, "a directory more");
+    equal(rmdir("looks/two/three") == 0 && raw_stat("looks/two", &b) == 0 && b.st_nlink == a.st_nlink &&
+              b.st_size == a.st_size && all_agree("looks/two"),
+          1, "one fewer");
     chmod("looks/two", 0711);
     check(all_agree("looks/two"), "its permissions");
     make("looks/file");
@@ -233,7 +275,8 @@ static void beside(void)
         lost += (i & 1 ? raw_fstat(fd, last) : raw_stat("looks/shaken", last)) != 0;
         torn += st.st_atim.tv_sec != st.st_mtim.tv_sec;
         wrong += (st.st_mode & 07777) != 0600 && (st.st_mode & 07777) != 0644;
-        lost += raw_stat("looks/there", &st) != 0 || raw_at(AT_FDCWD, "looks/there", &st, AT_SYMLINK_NOFOLLOW) != 0;
+        lost += raw_stat("looks/there", &st) != 0 ||
+                raw_at(AT_FDCWD, "looks/there", &st, AT_SYMLINK_NOFOLLOW) != 0;
     }
     over = 1;
     pthread_join(thread, 0);
@@ -301,7 +344,8 @@ static void lists(void)
         lseek(fd, next, SEEK_SET);
         long length = entries(fd, block, 4096);
         lseek(fd, next, SEEK_SET);
-        good &= length == entries(fd, block + 8192, 4096) && strcmp(((struct dirent64 *)block)->d_name, ((struct dirent64 *)(block + 8192))->d_name) == 0;
+        good &= length == entries(fd, block + 8192, 4096) &&
+                strcmp(((struct dirent64 *)block)->d_name, ((struct dirent64 *)(block + 8192))->d_name) == 0;
     }
     check(good, "a place leads there again");
     lseek(fd, 0, SEEK_SET);
@@ -353,8 +397,16 @@ static void lists(void)
 
 static void tidy(void)
 {
-    static const char *const files[] = {"looks/two/" LONG "/file", "looks/two/eight-by", "looks/two/nine-byte", "looks/file", "looks/link",
-                                        "looks/way", "looks/fifo", "looks/shaken", "looks/there", "looks/next"};
+    static const char *const files[] = {"looks/two/" LONG "/file",
+                                        "looks/two/eight-by",
+                                        "looks/two/nine-byte",
+                                        "looks/file",
+                                        "looks/link",
+                                        "looks/way",
+                                        "looks/fifo",
+                                        "looks/shaken",
+                                        "looks/there",
+                                        "looks/next"};
     for (unsigned i = 0; i < sizeof files / sizeof *files; i++)
         unlink(files[i]);
     rmdir("looks/two/" LONG);
@@ -363,7 +415,8 @@ static void tidy(void)
 }
 
 static const struct group groups[] = {
-    {"ways", ways}, {"memory", memory}, {"changes", changes}, {"beside", beside}, {"lists", lists}, {"tidy", tidy},
+    {"ways", ways},     {"memory", memory}, {"changes", changes},
+    {"beside", beside}, {"lists", lists},   {"tidy", tidy},
 };
 
 int main(int argc, char **argv)

@@ -1,9 +1,11 @@
-/* Checks descriptor tables of thousands: numbers up to the limit, files of each kind by the ten thousand, fork, exec and close_range of such; passes on Linux (as root) and must pass here.
+/* Checks descriptor tables of thousands: numbers up to the limit, files of each kind by the ten thousand,
+ * fork, exec and close_range of such; passes on Linux (as root) and must pass here.
  *
- * Interface: many [GROUP...] runs all groups, or those named; TAP on standard output. `many count FIRST LAST` prints how many descriptors are open there.
+ * Interface: many [GROUP...] runs all groups, or those named; TAP on standard output. `many count FIRST LAST`
+ * prints how many descriptors are open there.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -90,7 +92,8 @@ static void last(void)
     equal(next == fd[1] + 1, 1, "the lowest is low");
     close(next);
     if (fork() == 0)
-        _exit(write(MOST - 1, "y", 1) != 1 || fcntl(MIDDLE + 1, F_GETFD) != 0 || fcntl(MIDDLE + 2, F_GETFD) != -1);
+        _exit(write(MOST - 1, "y", 1) != 1 || fcntl(MIDDLE + 1, F_GETFD) != 0 ||
+              fcntl(MIDDLE + 2, F_GETFD) != -1);
     equal(wait(&next) > 0 && next == 0, 1, "a child has them");
     equal(read(fd[0], &c, 1) == 1 && c == 'y', 1, "and wrote");
     struct pollfd wanted[] = {{MOST - 1, POLLOUT, 0}, {MOST - 2, POLLIN, 0}, {MIDDLE, POLLIN, 0}};
@@ -99,7 +102,8 @@ static void last(void)
     static unsigned long set[MOST / 64 + 1];
     set[(MOST - 1) / 64] |= 1ul << (MOST - 1) % 64;
     set[MIDDLE / 64] |= 1ul << (MIDDLE) % 64;
-    equal(syscall(SYS_select, MOST, NULL, set, NULL, &(struct timeval){0, 0}), 1, "select: the pipe's end that writes");
+    equal(syscall(SYS_select, MOST, NULL, set, NULL, &(struct timeval){0, 0}), 1,
+          "select: the pipe's end that writes");
     equal(set[(MOST - 1) / 64] == 1ul << (MOST - 1) % 64 && !set[MIDDLE / 64], 1, "by its bit");
     equal(close_range(MIDDLE, MOST - 1, 0), 0, "close_range");
     fails(fcntl(MIDDLE + 1, F_GETFD), EBADF, "closes the middle");
@@ -125,15 +129,9 @@ static int make_counter(int *two)
     return two[0] < 0 ? -1 : 1;
 }
 
-static int make_pair(int *two)
-{
-    return socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, two) ? -1 : 2;
-}
+static int make_pair(int *two) { return socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, two) ? -1 : 2; }
 
-static int make_pipe(int *two)
-{
-    return pipe2(two, O_NONBLOCK) ? -1 : 2;
-}
+static int make_pipe(int *two) { return pipe2(two, O_NONBLOCK) ? -1 : 2; }
 
 static void close_many(int count)
 {
@@ -235,7 +233,8 @@ static void pipes(void)
     total = count + many(make_pipe);
     equal(total, 2 * COUNT, "ten thousand pipes");
     for (int i = 0; i < COUNT; i += 2)
-        wrong += write(made[i + 1], &i, sizeof i) != sizeof i || write(second[i + 1], &i, sizeof i) != sizeof i;
+        wrong +=
+            write(made[i + 1], &i, sizeof i) != sizeof i || write(second[i + 1], &i, sizeof i) != sizeof i;
     for (int i = 0; i < COUNT; i += 2) {
         int got[2] = {-1, -1};
         wrong += read(made[i], got, 4) != 4 || read(second[i], got + 1, 4) != 4 || got[0] != i || got[1] != i;
@@ -285,7 +284,8 @@ static void programs(void)
     close_range(made[0], ~0u, 0);
 }
 
-/* Many processes of a user have the largest table: some may be refused, and nobody is ended for want of memory. */
+/* Many processes of a user have the largest table: some may be refused, and nobody is ended for want of
+ * memory. */
 static int largest(void)
 {
     int ends[2], refused = 0, other = 0, children = 0;
@@ -384,9 +384,8 @@ static void threads(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"limits", limits}, {"last", last},       {"counters", counters}, {"pairs", pairs},
-        {"pipes", pipes},   {"programs", programs}, {"users", users},
-        {"threads", threads},
+        {"limits", limits}, {"last", last},         {"counters", counters}, {"pairs", pairs},
+        {"pipes", pipes},   {"programs", programs}, {"users", users},       {"threads", threads},
     };
     self = argv[0];
     if (argc == 4 && strcmp(argv[1], "count") == 0) {

@@ -1,9 +1,11 @@
-/* Checks how many mappings there may be, mappings that grow down, other pages in the same place, and barriers that abort sequences; passes on Linux and must pass here.
+/* Checks how many mappings there may be, mappings that grow down, other pages in the same place, and barriers
+ * that abort sequences; passes on Linux and must pass here.
  *
- * Interface: mappings [GROUP...] runs all groups or those named; TAP on standard output. `count` takes the limit as it finds it (65,530).
+ * Interface: mappings [GROUP...] runs all groups or those named; TAP on standard output. `count` takes the
+ * limit as it finds it (65,530).
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <setjmp.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -16,10 +18,7 @@
 
 static sigjmp_buf back;
 
-static void faulted(int signo)
-{
-    siglongjmp(back, signo);
-}
+static void faulted(int signo) { siglongjmp(back, signo); }
 
 /* Which signal a write there brings; 0 for none. */
 static int touch(volatile char *at)
@@ -86,7 +85,8 @@ static void count(void)
     long made = fill(at, most + 100);
     errno = 0;
     check(made < most && made > most - 100, "mappings come to an end");
-    fails(map(at + made * PAGE, 1, made % 2 ? PROT_READ : PROT_NONE, MAP_FIXED), ENOMEM, "there are too many");
+    fails(map(at + made * PAGE, 1, made % 2 ? PROT_READ : PROT_NONE, MAP_FIXED), ENOMEM,
+          "there are too many");
     /* The line of the page for time calls is none of the program's own. */
     long shown = lines();
     check(shown == most + 1 || shown == most + 2, "as many as the limit says, and one");
@@ -109,7 +109,8 @@ static void grows(void)
 {
     char *at = room(1024);
     char *top = at + 1020 * PAGE;
-    equal((long)map(top, 2, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_GROWSDOWN), (long)top, "a mapping that grows down");
+    equal((long)map(top, 2, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_GROWSDOWN), (long)top,
+          "a mapping that grows down");
     equal(touch(top - 1), 0, "grows by a page");
     equal(touch(top - 20 * PAGE), 0, "and by many");
     unsigned char found[22];
@@ -144,7 +145,8 @@ static void grows(void)
     fails(mprotect(at, PAGE, PROT_READ | PROT_GROWSUP), EINVAL, "nor up");
     fails(mprotect(at, PAGE, PROT_READ | PROT_GROWSUP | PROT_GROWSDOWN), EINVAL, "nor both ways");
     munmap(at, 4 * PAGE);
-    fails(mmap(0, PAGE, PROT_READ, MAP_SHARED | MAP_ANONYMOUS | MAP_GROWSDOWN, -1, 0), EINVAL, "nothing shared grows");
+    fails(mmap(0, PAGE, PROT_READ, MAP_SHARED | MAP_ANONYMOUS | MAP_GROWSDOWN, -1, 0), EINVAL,
+          "nothing shared grows");
     int fd = memfd_create("file", 0);
     check(ftruncate(fd, PAGE) == 0, "a file");
     fails(mmap(0, PAGE, PROT_READ, MAP_PRIVATE | MAP_GROWSDOWN, fd, 0), EINVAL, "nor does a file");
@@ -203,7 +205,8 @@ static void shown(void)
     close(fd);
 }
 
-/* A file's pages that are written in turn, here and there, and behind one that is read: each where it belongs, and none beyond the end. */
+/* A file's pages that are written in turn, here and there, and behind one that is read: each where it
+ * belongs, and none beyond the end. */
 static void written(void)
 {
     enum { PAGES = 200 };
@@ -224,7 +227,8 @@ static void written(void)
         equal(munmap(at + 3 * PAGE, 33 * PAGE) == 0 && munmap(at, sizeof text) == 0, 1, "are given back");
     }
     static char found[sizeof text];
-    equal(pread(fd, found, sizeof found, 0) == sizeof found && memcmp(found, text, sizeof text) == 0, 1, "the file has them");
+    equal(pread(fd, found, sizeof found, 0) == sizeof found && memcmp(found, text, sizeof text) == 0, 1,
+          "the file has them");
     char *private = mmap(0, sizeof text, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
     char *reader = mmap(0, sizeof text, PROT_READ, MAP_SHARED, fd, 0);
     char *at = mmap(0, sizeof text, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -251,7 +255,8 @@ static void written(void)
 
 int main(int argc, char **argv)
 {
-    static const struct group groups[] = {{"count", count}, {"grows", grows}, {"shown", shown}, {"written", written}};
+    static const struct group groups[] = {
+        {"count", count}, {"grows", grows}, {"shown", shown}, {"written", written}};
     run_groups(GROUPS(groups), 0, argc, argv);
     return done();
 }

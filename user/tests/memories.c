@@ -1,9 +1,10 @@
-/* Checks memory that is a file, seals, memory of other processes, what mappings promise; passes on Linux and must pass here.
+/* Checks memory that is a file, seals, memory of other processes, what mappings promise; passes on Linux and
+ * must pass here.
  *
  * Interface: memories [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -79,7 +80,8 @@ static void seals(void)
     equal(write(other, "", 0), 0, "nothing");
     equal(lseek(other, 0, SEEK_CUR), 100, "the offset stays");
     fails(fallocate(other, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 100), EPERM, "no hole");
-    fails(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, other, 0), EPERM, "no shared mapping to write");
+    fails(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, other, 0), EPERM,
+          "no shared mapping to write");
     char *map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, other, 0);
     check(map != MAP_FAILED && (map[0] = 'p') == 'p', "a copy may be written");
     munmap(map, PAGE);
@@ -176,10 +178,12 @@ static void others(void)
         for (;;)
             pause();
     memset(mine, 0, 100);
-    struct iovec to[3] = {{copy, 1000}, {copy + 1000, 0}, {copy + 1000, 7000}}, from[2] = {{mine, 4000}, {mine + 4000, 4000}};
+    struct iovec to[3] = {{copy, 1000}, {copy + 1000, 0}, {copy + 1000, 7000}},
+                 from[2] = {{mine, 4000}, {mine + 4000, 4000}};
     equal(process_vm_readv(child, to, 3, from, 2, 0), 8000, "read of a child");
     char first = 0 * 7 + 0;
-    check(copy[0] == first && copy[99] == (char)(99 * 7) && memcmp(copy + 100, mine + 100, 7900) == 0, "what it has");
+    check(copy[0] == first && copy[99] == (char)(99 * 7) && memcmp(copy + 100, mine + 100, 7900) == 0,
+          "what it has");
     equal(process_vm_writev(child, from, 2, from, 2, 0), 8000, "written");
     equal(process_vm_readv(child, to, 1, from, 1, 0), 1000, "read again");
     check(memcmp(copy, mine, 1000) == 0, "what was written");
@@ -187,7 +191,8 @@ static void others(void)
     equal(process_vm_readv(child, to, 1, from, 0, 0), 0, "nothing there");
     equal(process_vm_readv(child, to, 0, from, 1, 0), 0, "nothing here");
     equal(process_vm_readv(child, NULL, 0, NULL, 0, 0), 0, "nothing at all");
-    struct iovec wild = {hole, 2 * PAGE}, local = {copy, sizeof copy}, nowhere = {(void *)8, 100}, barred = {fixed, 10};
+    struct iovec wild = {hole, 2 * PAGE}, local = {copy, sizeof copy}, nowhere = {(void *)8, 100},
+                 barred = {fixed, 10};
     equal(process_vm_readv(child, &local, 1, &wild, 1, 0), PAGE, "up to a hole");
     struct iovec two[2] = {{hole, PAGE}, {hole + PAGE, 10}};
     equal(process_vm_readv(child, &local, 1, two, 2, 0), PAGE, "the first piece");
@@ -258,7 +263,8 @@ static void others(void)
 
 static void maps(void)
 {
-    char *big = mmap(NULL, 64L << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *big =
+        mmap(NULL, 64L << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     check(big != MAP_FAILED, "64 GiB that need not be there");
     big[0] = big[(64L << 30) - 1] = big[32L << 30] = 1;
     check(big[1] == 0 && big[32L << 30] == 1, "parts of it");
@@ -273,7 +279,8 @@ static void maps(void)
     char *next = mmap(hint, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
     check(next != MAP_FAILED && next != hint && (uintptr_t)next < 1ul << 31, "one that is taken");
     munmap(low, PAGE), munmap(next, PAGE);
-    low = mmap((void *)0x200000000, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+    low = mmap((void *)0x200000000, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1,
+               0);
     check(low != MAP_FAILED && (uintptr_t)low < 1ul << 31, "one that is not low");
     munmap(low, PAGE);
     /* MREMAP_DONTUNMAP */
@@ -285,7 +292,8 @@ static void maps(void)
     old[0] = 'n';
     check(moved[0] == 'o', "the two are apart");
     char *there = mmap(NULL, 4 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    check(mremap(moved, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP | MREMAP_FIXED, there) == there, "to a place");
+    check(mremap(moved, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP | MREMAP_FIXED, there) == there,
+          "to a place");
     check(there[0] == 'o' && moved[0] == 0 && moved[2 * PAGE] == 'o', "half of them");
     fails(mremap(old, 4 * PAGE, 8 * PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL), EINVAL, "not longer");
     fails(mremap(old, 4 * PAGE, 4 * PAGE, MREMAP_DONTUNMAP, NULL), EINVAL, "only if it may move");
@@ -296,7 +304,8 @@ static void maps(void)
     char *some = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     some[2 * PAGE] = 1;
     equal(mincore(some, 4 * PAGE, found), 0, "asked");
-    check((found[0] & 1) == 0 && (found[1] & 1) == 0 && (found[2] & 1) == 1 && (found[3] & 1) == 0, "what was touched is in memory");
+    check((found[0] & 1) == 0 && (found[1] & 1) == 0 && (found[2] & 1) == 1 && (found[3] & 1) == 0,
+          "what was touched is in memory");
     fails(mincore(some + 1, PAGE, found), EINVAL, "no page");
     munmap(some + PAGE, PAGE);
     fails(mincore(some, 4 * PAGE, found), ENOMEM, "a hole");
@@ -343,7 +352,8 @@ static void barriers(void)
 
 int main(int argc, char **argv)
 {
-    static const struct group groups[] = {{"seals", seals}, {"others", others}, {"maps", maps}, {"barriers", barriers}};
+    static const struct group groups[] = {
+        {"seals", seals}, {"others", others}, {"maps", maps}, {"barriers", barriers}};
     memset(block, 'b', sizeof block);
     run_groups(groups, sizeof groups / sizeof *groups, NULL, argc, argv);
     return done();

@@ -1,10 +1,11 @@
-/* Checks the tree of mounts: mounts on directories and files of other mounts, `..` out of them, moves, copies of trees, flags, ends in order and at once, and what
- * /proc and statfs say of them; passes on Linux and must pass here. For root.
+/* Checks the tree of mounts: mounts on directories and files of other mounts, `..` out of them, moves, copies
+ * of trees, flags, ends in order and at once, and what /proc and statfs say of them; passes on Linux and must
+ * pass here. For root.
  *
  * Interface: mounts [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/mount.h>
@@ -66,19 +67,25 @@ static void nesting(void)
     char here[PATH_MAX];
     struct stat top, in, deep, up;
     equal(tmpfs(TOP), 0, "a mount");
-    check(mkdir(TOP "/a", 0755) == 0 && mkdir(TOP "/a/b", 0755) == 0 && make(TOP "/a/b/under", "under"), "directories in it");
+    check(mkdir(TOP "/a", 0755) == 0 && mkdir(TOP "/a/b", 0755) == 0 && make(TOP "/a/b/under", "under"),
+          "directories in it");
     equal(tmpfs(TOP "/a/b"), 0, "a mount on one of its directories");
     check(mkdir(TOP "/a/b/c", 0755) == 0 && tmpfs(TOP "/a/b/c") == 0, "and on one of that");
     check(make(TOP "/a/b/c/file", "deep"), "a file there");
-    check(says(TOP "/a/b/c/file", "deep") && says(TOP "/a/b/c/../c/file", "deep") && says(TOP "/a/b/c/../../b/c/file", "deep"), "down and up again");
+    check(says(TOP "/a/b/c/file", "deep") && says(TOP "/a/b/c/../c/file", "deep") &&
+              says(TOP "/a/b/c/../../b/c/file", "deep"),
+          "down and up again");
     fails(open(TOP "/a/b/under", O_RDONLY), ENOENT, "what lies below is not seen");
     stat(TOP "/a", &top);
     stat(TOP "/a/b", &in);
     stat(TOP "/a/b/c", &deep);
     check(top.st_dev != in.st_dev && in.st_dev != deep.st_dev && top.st_dev != deep.st_dev, "three devices");
-    check(stat(TOP "/a/b/c/..", &up) == 0 && up.st_dev == in.st_dev && up.st_ino == in.st_ino, "up from a mount");
-    check(stat(TOP "/a/b/..", &up) == 0 && up.st_dev == top.st_dev && up.st_ino == top.st_ino, "and from the one below");
-    check(chdir(TOP "/a/b/c") == 0 && getcwd(here, sizeof here) && strcmp(here, TOP "/a/b/c") == 0, "the path of the working directory");
+    check(stat(TOP "/a/b/c/..", &up) == 0 && up.st_dev == in.st_dev && up.st_ino == in.st_ino,
+          "up from a mount");
+    check(stat(TOP "/a/b/..", &up) == 0 && up.st_dev == top.st_dev && up.st_ino == top.st_ino,
+          "and from the one below");
+    check(chdir(TOP "/a/b/c") == 0 && getcwd(here, sizeof here) && strcmp(here, TOP "/a/b/c") == 0,
+          "the path of the working directory");
     check(chdir("..") == 0 && getcwd(here, sizeof here) && strcmp(here, TOP "/a/b") == 0, "and above");
     check(chdir("../..") == 0 && getcwd(here, sizeof here) && strcmp(here, TOP) == 0, "and two above that");
     chdir("/");
@@ -132,8 +139,12 @@ static void stacking(void)
 static void moving(void)
 {
     struct stat a, up;
-    check(tmpfs(TOP) == 0 && mount(0, TOP, 0, MS_PRIVATE, 0) == 0 && mkdir(TOP "/a", 0755) == 0 && mkdir(TOP "/b", 0755) == 0, "two directories");
-    check(tmpfs(TOP "/a") == 0 && mkdir(TOP "/a/sub", 0755) == 0 && tmpfs(TOP "/a/sub") == 0 && make(TOP "/a/sub/file", "moved"), "a tree of mounts");
+    check(tmpfs(TOP) == 0 && mount(0, TOP, 0, MS_PRIVATE, 0) == 0 && mkdir(TOP "/a", 0755) == 0 &&
+              mkdir(TOP "/b", 0755) == 0,
+          "two directories");
+    check(tmpfs(TOP "/a") == 0 && mkdir(TOP "/a/sub", 0755) == 0 && tmpfs(TOP "/a/sub") == 0 &&
+              make(TOP "/a/sub/file", "moved"),
+          "a tree of mounts");
     int inside = open(TOP "/a/sub", O_RDONLY | O_DIRECTORY), file = open(TOP "/a/sub/file", O_RDONLY);
     fails(mount(TOP "/a", TOP "/a/sub", 0, MS_MOVE, 0), ELOOP, "not into itself");
     make(TOP "/file", "");
@@ -144,13 +155,17 @@ static void moving(void)
     check(says(TOP "/b/sub/file", "moved"), "with what is on it");
     fails(open(TOP "/a/sub", O_RDONLY), ENOENT, "it is no more where it was");
     check(rmdir(TOP "/a") == 0, "and that directory is free");
-    check(fstatat(inside, "../..", &up, 0) == 0 && stat(TOP, &a) == 0 && up.st_dev == a.st_dev && up.st_ino == a.st_ino, "up from an open directory");
+    check(fstatat(inside, "../..", &up, 0) == 0 && stat(TOP, &a) == 0 && up.st_dev == a.st_dev &&
+              up.st_ino == a.st_ino,
+          "up from an open directory");
     char link[PATH_MAX] = "", path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    check(readlink(path, link, sizeof link - 1) > 0 && strcmp(link, TOP "/b/sub/file") == 0, "an open file has a new path");
+    check(readlink(path, link, sizeof link - 1) > 0 && strcmp(link, TOP "/b/sub/file") == 0,
+          "an open file has a new path");
     check(listed(TOP "/b") && listed(TOP "/b/sub") && !listed(TOP "/a"), "told as such");
     mkdir(TOP "/c", 0755);
-    check(tmpfs(TOP "/c") == 0 && make(TOP "/c/lower", "") && mount(TOP "/b", TOP "/c", 0, MS_MOVE, 0) == 0, "over another mount");
+    check(tmpfs(TOP "/c") == 0 && make(TOP "/c/lower", "") && mount(TOP "/b", TOP "/c", 0, MS_MOVE, 0) == 0,
+          "over another mount");
     check(says(TOP "/c/sub/file", "moved"), "it lies on top");
     close(inside);
     close(file);
@@ -168,14 +183,18 @@ static void binding(void)
     mkdir(TOP "/a/in/deep", 0755);
     mkdir(TOP "/a/out", 0755);
     mkdir(TOP "/b", 0755);
-    check(tmpfs(TOP "/a/in/deep") == 0 && make(TOP "/a/in/deep/file", "deep") && mkdir(TOP "/a/in/deep/er", 0755) == 0 && tmpfs(TOP "/a/in/deep/er") == 0, "two in a directory");
+    check(tmpfs(TOP "/a/in/deep") == 0 && make(TOP "/a/in/deep/file", "deep") &&
+              mkdir(TOP "/a/in/deep/er", 0755) == 0 && tmpfs(TOP "/a/in/deep/er") == 0,
+          "two in a directory");
     check(make(TOP "/a/in/deep/er/file", "deeper") && tmpfs(TOP "/a/out") == 0, "and one beside");
     equal(mount(TOP "/a/in", TOP "/b", 0, MS_BIND, 0), 0, "the directory alone");
-    check(access(TOP "/b/deep", F_OK) == 0 && access(TOP "/b/deep/file", F_OK) != 0, "shows what is below the mount");
+    check(access(TOP "/b/deep", F_OK) == 0 && access(TOP "/b/deep/file", F_OK) != 0,
+          "shows what is below the mount");
     check(informed(TOP "/b") && strcmp(fields[3], "/a/in") == 0, "told as such");
     int count = informed(TOP);
     line_of("/proc/self/mountinfo", 4, TOP "/b", others);
-    check(count && strcmp(fields[0], others[1]) == 0 && strcmp(fields[2], others[2]) == 0, "on its parent, of the same device");
+    check(count && strcmp(fields[0], others[1]) == 0 && strcmp(fields[2], others[2]) == 0,
+          "on its parent, of the same device");
     check(make(TOP "/b/new", "new") && says(TOP "/a/in/new", "new"), "one directory in two places");
     fails(link(TOP "/b/new", TOP "/a/in/link"), EXDEV, "no links between them");
     fails(rename(TOP "/b/new", TOP "/a/in/other"), EXDEV, "no renames either");
@@ -188,9 +207,11 @@ static void binding(void)
     check(says(TOP "/b/deep/er/file", "deeper"), "the copies stay");
     fails(open(TOP "/a/in/deep/file", O_RDONLY), ENOENT, "where they were is nothing");
     equal(mount(TOP, TOP "/a/in/deep", 0, MS_BIND | MS_REC, 0), 0, "a tree into itself");
-    check(says(TOP "/a/in/deep/b/deep/er/file", "deeper") && access(TOP "/a/in/deep/a/in/deep/a", F_OK) != 0, "is copied as it was");
+    check(says(TOP "/a/in/deep/b/deep/er/file", "deeper") && access(TOP "/a/in/deep/a/in/deep/a", F_OK) != 0,
+          "is copied as it was");
     equal(umount2(TOP "/a/in/deep", MNT_DETACH), 0, "a tree goes at once");
-    check(!listed(TOP "/a/in/deep") && !listed(TOP "/a/in/deep/b/deep/er") && listed(TOP "/b/deep/er"), "it alone");
+    check(!listed(TOP "/a/in/deep") && !listed(TOP "/a/in/deep/b/deep/er") && listed(TOP "/b/deep/er"),
+          "it alone");
     equal(umount2(TOP, MNT_DETACH), 0, "and all");
     check(!listed(TOP) && !listed(TOP "/b/deep/er"), "none is left");
 }
@@ -216,7 +237,8 @@ static void leaving(void)
     equal(umount2(TOP, MNT_DETACH), 0, "but out of the tree");
     char text[8] = "";
     check(read(file, text, sizeof text) == 4 && memcmp(text, "kept", 4) == 0, "the open file stays");
-    check(stat(".", &now) == 0 && now.st_ino == before.st_ino && now.st_dev == before.st_dev, "so does the working directory");
+    check(stat(".", &now) == 0 && now.st_ino == before.st_ino && now.st_dev == before.st_dev,
+          "so does the working directory");
     check(says("../in/file", "kept") && says("../../../in/file", "kept"), "above its root is nothing");
     fails(umount(".."), EINVAL, "it is no mount any more");
     check(mount("none", ".", "tmpfs", 0, 0) != 0, "nor takes one");
@@ -230,15 +252,21 @@ static void leaving(void)
 static void flags(void)
 {
     struct statvfs all;
-    check(tmpfs(TOP) == 0 && mount(0, TOP, 0, MS_PRIVATE, 0) == 0 && mkdir(TOP "/a", 0755) == 0 && mkdir(TOP "/b", 0755) == 0 && make(TOP "/a/f", "1"), "a mount");
+    check(tmpfs(TOP) == 0 && mount(0, TOP, 0, MS_PRIVATE, 0) == 0 && mkdir(TOP "/a", 0755) == 0 &&
+              mkdir(TOP "/b", 0755) == 0 && make(TOP "/a/f", "1"),
+          "a mount");
     equal(mount(TOP "/a", TOP "/b", 0, MS_BIND, 0), 0, "a directory in a second place");
-    equal(mount(0, TOP "/b", 0, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, 0), 0, "which is read-only");
+    equal(mount(0, TOP "/b", 0, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, 0), 0,
+          "which is read-only");
     fails(open(TOP "/b/f", O_WRONLY), EROFS, "by this name");
     int fd = open(TOP "/a/f", O_WRONLY);
     check(fd >= 0, "but not by the other");
     close(fd);
-    check(statvfs(TOP "/b", &all) == 0 && (all.f_flag & (ST_RDONLY | ST_NOSUID | ST_NODEV)) == (ST_RDONLY | ST_NOSUID | ST_NODEV), "statvfs says so");
-    check(statvfs(TOP "/a", &all) == 0 && !(all.f_flag & (ST_RDONLY | ST_NOSUID | ST_NODEV)), "of that one alone");
+    check(statvfs(TOP "/b", &all) == 0 &&
+              (all.f_flag & (ST_RDONLY | ST_NOSUID | ST_NODEV)) == (ST_RDONLY | ST_NOSUID | ST_NODEV),
+          "statvfs says so");
+    check(statvfs(TOP "/a", &all) == 0 && !(all.f_flag & (ST_RDONLY | ST_NOSUID | ST_NODEV)),
+          "of that one alone");
     check(listed(TOP "/b") && strncmp(fields[3], "ro,nosuid,nodev", 15) == 0, "so do the mounts");
     check(listed(TOP) && strncmp(fields[3], "rw", 2) == 0, "and of the other");
     equal(mount(0, TOP "/b", 0, MS_REMOUNT | MS_BIND, 0), 0, "and writable again");
@@ -262,7 +290,9 @@ static void flags(void)
 /* Seen by a process with another root. */
 static void rooted(void)
 {
-    check(tmpfs(TOP) == 0 && mkdir(TOP "/proc", 0755) == 0 && mkdir(TOP "/a b", 0755) == 0 && mount("x y", TOP "/a b", "tmpfs", 0, 0) == 0, "two mounts");
+    check(tmpfs(TOP) == 0 && mkdir(TOP "/proc", 0755) == 0 && mkdir(TOP "/a b", 0755) == 0 &&
+              mount("x y", TOP "/a b", "tmpfs", 0, 0) == 0,
+          "two mounts");
     check(listed(TOP "/a\\040b") && strcmp(fields[0], "x\\040y") == 0, "with blanks in their names");
     equal(mount("proc", TOP "/proc", "proc", 0, 0), 0, "and /proc");
     pid_t child = fork();
@@ -283,7 +313,8 @@ static void rooted(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"nesting", nesting}, {"stacking", stacking}, {"moving", moving}, {"binding", binding}, {"leaving", leaving}, {"flags", flags}, {"rooted", rooted},
+        {"nesting", nesting}, {"stacking", stacking}, {"moving", moving}, {"binding", binding},
+        {"leaving", leaving}, {"flags", flags},       {"rooted", rooted},
     };
     mkdir(TOP, 0755);
     run_groups(GROUPS(groups), 0, argc, argv);

@@ -1,9 +1,10 @@
 /* POSIX message queues, as Linux has them.
  *
- * Interface: mqueues [GROUP...]: TAP on standard output. As root; `text` and `sysctl` want /proc and, to be mounted, the file system `mqueue`.
+ * Interface: mqueues [GROUP...]: TAP on standard output. As root; `text` and `sysctl` want /proc and, to be
+ * mounted, the file system `mqueue`.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -26,7 +27,10 @@
 #define NAME "/mqueues-test"
 static char buffer[8192];
 
-static struct mq_attr sized(long most, long size) { return (struct mq_attr){.mq_maxmsg = most, .mq_msgsize = size}; }
+static struct mq_attr sized(long most, long size)
+{
+    return (struct mq_attr){.mq_maxmsg = most, .mq_msgsize = size};
+}
 
 static mqd_t make(int flags, long most, long size)
 {
@@ -204,7 +208,8 @@ static void waits(void)
     fails(mq_timedreceive(q, buffer, 16, 0, &soon), ETIMEDOUT, "none came in time");
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    check(now.tv_sec > soon.tv_sec || (now.tv_sec == soon.tv_sec && now.tv_nsec >= soon.tv_nsec), "and not before");
+    check(now.tv_sec > soon.tv_sec || (now.tv_sec == soon.tv_sec && now.tv_nsec >= soon.tv_nsec),
+          "and not before");
     fails(mq_timedreceive(q, buffer, 16, 0, &past), ETIMEDOUT, "too late already");
     fails(mq_timedreceive(q, buffer, 16, 0, &wrong), EINVAL, "no time");
     equal(mq_timedsend(q, "1", 1, 1, &past), 0, "who need not wait is not late");
@@ -330,7 +335,8 @@ static void notices(void)
 {
     mqd_t q = make(O_NONBLOCK, 4, 16), other;
     int status;
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 77};
+    struct sigevent event = {
+        .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 77};
     on(SIGUSR1, 0);
     caught = 0;
     equal(mq_notify(q, &event), 0, "to be told");
@@ -418,7 +424,8 @@ static void notices(void)
     fails(mq_notify(q, &event), EBUSY, "is a notice, too");
     mq_notify(q, 0);
     /* By a thread. */
-    struct sigevent thread = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = in_thread, .sigev_value.sival_int = 5};
+    struct sigevent thread = {
+        .sigev_notify = SIGEV_THREAD, .sigev_notify_function = in_thread, .sigev_value.sival_int = 5};
     equal(mq_notify(q, &thread), 0, "by a thread");
     mq_send(q, "j", 1, 0);
     pthread_mutex_lock(&mutex);
@@ -430,7 +437,8 @@ static void notices(void)
     /* The same without the library. */
     char cookie[32] = "cookie", back[64];
     int netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0);
-    struct sigevent raw = {.sigev_notify = SIGEV_THREAD, .sigev_signo = netlink, .sigev_value.sival_ptr = cookie};
+    struct sigevent raw = {
+        .sigev_notify = SIGEV_THREAD, .sigev_signo = netlink, .sigev_value.sival_ptr = cookie};
     equal(syscall(SYS_mq_notify, q, &raw), 0, "by a socket");
     mq_send(q, "k", 1, 0);
     equal(recv(netlink, back, sizeof back, 0), 32, "told 32 bytes");
@@ -558,14 +566,16 @@ static void text(void)
     check(fd >= 0, "a file");
     ssize_t count = read(fd, line, sizeof line - 1);
     line[count > 0 ? count : 0] = 0;
-    check(strcmp(line, "QSIZE:8          NOTIFY:0     SIGNO:0     NOTIFY_PID:0     \n") == 0, "that says how many bytes wait");
+    check(strcmp(line, "QSIZE:8          NOTIFY:0     SIGNO:0     NOTIFY_PID:0     \n") == 0,
+          "that says how many bytes wait");
     equal(read(fd, line, sizeof line), 0, "and nothing else");
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
     mq_notify(q, &event);
     count = pread(fd, line, sizeof line - 1, 0);
     line[count > 0 ? count : 0] = 0;
     char expected[200];
-    snprintf(expected, sizeof expected, "QSIZE:8          NOTIFY:0     SIGNO:12    NOTIFY_PID:%-6d\n", getpid());
+    snprintf(expected, sizeof expected, "QSIZE:8          NOTIFY:0     SIGNO:12    NOTIFY_PID:%-6d\n",
+             getpid());
     check(strcmp(line, expected) == 0, "who is told, and how");
     mq_notify(q, 0);
     equal(mq_receive(fd, line, 200, 0), 3, "opened by its name it is a queue");
@@ -732,8 +742,8 @@ static void crowd(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"names", names}, {"order", order}, {"waits", waits}, {"looks", looks}, {"notices", notices}, {"rights", rights}, {"text", text},
-        {"settings", settings}, {"crowd", crowd},
+        {"names", names},   {"order", order}, {"waits", waits},       {"looks", looks}, {"notices", notices},
+        {"rights", rights}, {"text", text},   {"settings", settings}, {"crowd", crowd},
     };
     alarm(120);
     run_groups(groups, sizeof groups / sizeof *groups, 0, argc, argv);

@@ -1,4 +1,5 @@
-/* Checks netlink as Linux has it: interfaces, addresses, routes and sockets, as programs ask for them; and /proc/net/unix. Passes on Linux and must pass here.
+/* Checks netlink as Linux has it: interfaces, addresses, routes and sockets, as programs ask for them; and
+ * /proc/net/unix. Passes on Linux and must pass here.
  *
  * Interface: netlinks; TAP on standard output.
  */
@@ -26,22 +27,25 @@
 
 static char reply[1 << 16];
 
-static int netlink(int type, int protocol) {
-    return socket(AF_NETLINK, type, protocol);
-}
+static int netlink(int type, int protocol) { return socket(AF_NETLINK, type, protocol); }
 
 // Sends a message of `type` with `length` bytes of body.
-static int ask(int fd, int type, int flags, const void *body, size_t length) {
+static int ask(int fd, int type, int flags, const void *body, size_t length)
+{
     struct {
         struct nlmsghdr head;
         char body[512];
-    } message = {.head = {.nlmsg_len = NLMSG_LENGTH(length), .nlmsg_type = type, .nlmsg_flags = flags, .nlmsg_seq = 77}};
+    } message = {
+        .head = {
+            .nlmsg_len = NLMSG_LENGTH(length), .nlmsg_type = type, .nlmsg_flags = flags, .nlmsg_seq = 77}};
     memcpy(message.body, body, length);
     return send(fd, &message, message.head.nlmsg_len, 0);
 }
 
-// The number in an answer that is an error or an acknowledgement; 1 if it is something else, 2 if there is none.
-static int answer(int fd) {
+// The number in an answer that is an error or an acknowledgement; 1 if it is something else, 2 if there is
+// none.
+static int answer(int fd)
+{
     ssize_t got = recv(fd, reply, sizeof reply, MSG_DONTWAIT);
     if (got < 0)
         return 2;
@@ -51,14 +55,16 @@ static int answer(int fd) {
     return ((struct nlmsgerr *)NLMSG_DATA(head))->error;
 }
 
-static int asked(int fd, int type, int flags, const void *body, size_t length) {
+static int asked(int fd, int type, int flags, const void *body, size_t length)
+{
     if (ask(fd, type, NLM_F_REQUEST | flags, body, length) < 0)
         return -errno;
     return answer(fd);
 }
 
 // Calls `each` with every message of a dump; 0, or the error that came instead, or 1 if it has no end.
-static int dump(int fd, int type, const void *body, size_t length, void (*each)(struct nlmsghdr *)) {
+static int dump(int fd, int type, const void *body, size_t length, void (*each)(struct nlmsghdr *))
+{
     if (ask(fd, type, NLM_F_REQUEST | NLM_F_DUMP, body, length) < 0)
         return -errno;
     for (;;) {
@@ -66,7 +72,8 @@ static int dump(int fd, int type, const void *body, size_t length, void (*each)(
         if (got <= 0)
             return 1;
         int left = got;
-        for (struct nlmsghdr *head = (struct nlmsghdr *)reply; NLMSG_OK(head, left); head = NLMSG_NEXT(head, left)) {
+        for (struct nlmsghdr *head = (struct nlmsghdr *)reply; NLMSG_OK(head, left);
+             head = NLMSG_NEXT(head, left)) {
             if (head->nlmsg_type == NLMSG_DONE)
                 return 0;
             if (head->nlmsg_type == NLMSG_ERROR)
@@ -77,8 +84,10 @@ static int dump(int fd, int type, const void *body, size_t length, void (*each)(
     }
 }
 
-static void ends(void) {
-    check(netlink(SOCK_STREAM, NETLINK_ROUTE) < 0 && errno == ESOCKTNOSUPPORT, "a stream is no netlink socket");
+static void ends(void)
+{
+    check(netlink(SOCK_STREAM, NETLINK_ROUTE) < 0 && errno == ESOCKTNOSUPPORT,
+          "a stream is no netlink socket");
     check(netlink(SOCK_RAW, 31) < 0 && errno == EPROTONOSUPPORT, "a protocol that there is not");
     check(netlink(SOCK_RAW, -1) < 0 && errno == EPROTONOSUPPORT, "a protocol below 0");
     int pair[2];
@@ -89,18 +98,21 @@ static void ends(void) {
     socklen_t length = sizeof value;
     check(getsockopt(fd, SOL_SOCKET, SO_TYPE, &value, &length) == 0 && value == SOCK_RAW, "its type");
     check(getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &value, &length) == 0 && value == AF_NETLINK, "its domain");
-    check(getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &value, &length) == 0 && value == NETLINK_ROUTE, "its protocol");
+    check(getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &value, &length) == 0 && value == NETLINK_ROUTE,
+          "its protocol");
     check(listen(fd, 1) < 0 && errno == EOPNOTSUPP, "it does not listen");
     check(accept(fd, 0, 0) < 0 && errno == EOPNOTSUPP, "nor accept");
     check(shutdown(fd, SHUT_WR) < 0 && errno == EOPNOTSUPP, "nor is it shut down");
 
     struct sockaddr_nl name = {0};
     length = sizeof name;
-    check(getsockname(fd, (void *)&name, &length) == 0 && length == sizeof name && name.nl_family == AF_NETLINK && name.nl_pid == 0,
+    check(getsockname(fd, (void *)&name, &length) == 0 && length == sizeof name &&
+              name.nl_family == AF_NETLINK && name.nl_pid == 0,
           "without a number at first");
     length = sizeof name;
     name.nl_pid = 9;
-    check(getpeername(fd, (void *)&name, &length) == 0 && length == sizeof name && name.nl_pid == 0, "the kernel is the peer");
+    check(getpeername(fd, (void *)&name, &length) == 0 && length == sizeof name && name.nl_pid == 0,
+          "the kernel is the peer");
     struct sockaddr_nl wanted = {.nl_family = AF_NETLINK};
     check(bind(fd, (void *)&wanted, 4) < 0 && errno == EINVAL, "a short address");
     wanted.nl_family = AF_UNIX;
@@ -108,17 +120,21 @@ static void ends(void) {
     wanted.nl_family = AF_NETLINK;
     check(bind(fd, (void *)&wanted, sizeof wanted) == 0, "bind");
     length = sizeof name;
-    check(getsockname(fd, (void *)&name, &length) == 0 && name.nl_pid == (unsigned)getpid(), "the process's number");
+    check(getsockname(fd, (void *)&name, &length) == 0 && name.nl_pid == (unsigned)getpid(),
+          "the process's number");
     wanted.nl_pid = 12345;
     check(bind(fd, (void *)&wanted, sizeof wanted) < 0 && errno == EINVAL, "not another number later");
     wanted.nl_pid = getpid();
     check(bind(fd, (void *)&wanted, sizeof wanted) == 0, "the same once more");
     int second = netlink(SOCK_DGRAM, NETLINK_ROUTE);
-    check(bind(second, (void *)&wanted, sizeof wanted) < 0 && errno == EADDRINUSE, "a number is one socket's");
+    check(bind(second, (void *)&wanted, sizeof wanted) < 0 && errno == EADDRINUSE,
+          "a number is one socket's");
     wanted.nl_pid = 0;
     check(bind(second, (void *)&wanted, sizeof wanted) == 0, "another is found");
     length = sizeof name;
-    check(getsockname(second, (void *)&name, &length) == 0 && name.nl_pid != 0 && name.nl_pid != (unsigned)getpid(), "which no process has");
+    check(getsockname(second, (void *)&name, &length) == 0 && name.nl_pid != 0 &&
+              name.nl_pid != (unsigned)getpid(),
+          "which no process has");
     int other = netlink(SOCK_DGRAM, NETLINK_SOCK_DIAG);
     wanted.nl_pid = getpid();
     check(bind(other, (void *)&wanted, sizeof wanted) == 0, "protocols have their own numbers");
@@ -136,12 +152,15 @@ static void ends(void) {
     check(getsockname(fd, (void *)&name, &length) == 0 && name.nl_groups == RTMGRP_LINK, "which it says");
     value = RTNLGRP_NEIGH;
     check(setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &value, sizeof value) == 0, "another group");
-    check(getsockname(fd, (void *)&name, &length) == 0 && name.nl_groups == (RTMGRP_LINK | RTMGRP_NEIGH), "both");
+    check(getsockname(fd, (void *)&name, &length) == 0 && name.nl_groups == (RTMGRP_LINK | RTMGRP_NEIGH),
+          "both");
     check(setsockopt(fd, SOL_NETLINK, NETLINK_DROP_MEMBERSHIP, &value, sizeof value) == 0, "no more");
     check(getsockname(fd, (void *)&name, &length) == 0 && name.nl_groups == RTMGRP_LINK, "the first alone");
     value = 100000;
-    check(setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &value, sizeof value) < 0 && errno == EINVAL, "a group that there is not");
-    check(setsockopt(fd, SOL_NETLINK, 99, &value, sizeof value) < 0 && errno == ENOPROTOOPT, "an option that there is not");
+    check(setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &value, sizeof value) < 0 && errno == EINVAL,
+          "a group that there is not");
+    check(setsockopt(fd, SOL_NETLINK, 99, &value, sizeof value) < 0 && errno == ENOPROTOOPT,
+          "an option that there is not");
     value = 1;
     check(setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &value, sizeof value) == 0, "short answers");
     value = 0;
@@ -154,15 +173,18 @@ static void ends(void) {
     close(fd);
 }
 
-static void questions(void) {
+static void questions(void)
+{
     int fd = netlink(SOCK_RAW, NETLINK_ROUTE);
     struct rtgenmsg any = {0};
     check(asked(fd, RTM_GETLINK, 0, "", 0) == 2, "too short for a question: no answer");
-    check(ask(fd, RTM_GETLINK, NLM_F_ACK, &any, sizeof any) > 0 && answer(fd) == 0, "who asks nothing is told that all is well");
+    check(ask(fd, RTM_GETLINK, NLM_F_ACK, &any, sizeof any) > 0 && answer(fd) == 0,
+          "who asks nothing is told that all is well");
     check(asked(fd, NLMSG_NOOP, NLM_F_ACK, "", 0) == 0, "nothing to do, and told so");
     check(asked(fd, NLMSG_NOOP, 0, "", 0) == 2, "nothing to do");
     check(asked(fd, 5000, 0, &any, sizeof any) == -EOPNOTSUPP, "a type that there is not");
-    check(((struct nlmsghdr *)reply)->nlmsg_len >= NLMSG_LENGTH(sizeof(int) + NLMSG_LENGTH(sizeof any)), "the answer has the question");
+    check(((struct nlmsghdr *)reply)->nlmsg_len >= NLMSG_LENGTH(sizeof(int) + NLMSG_LENGTH(sizeof any)),
+          "the answer has the question");
     int on = 1;
     setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof on);
     check(asked(fd, 5000, 0, &any, sizeof any) == -EOPNOTSUPP, "again, in short");
@@ -174,16 +196,21 @@ static void questions(void) {
     link.ifi_index = 30000;
     check(asked(fd, RTM_GETLINK, 0, &link, sizeof link) == -ENODEV, "one that there is not");
     link.ifi_index = 1;
-    check(asked(fd, RTM_GETLINK, 0, &link, sizeof link) == 1 && ((struct nlmsghdr *)reply)->nlmsg_type == RTM_NEWLINK, "the first one");
+    check(asked(fd, RTM_GETLINK, 0, &link, sizeof link) == 1 &&
+              ((struct nlmsghdr *)reply)->nlmsg_type == RTM_NEWLINK,
+          "the first one");
     check(((struct ifinfomsg *)NLMSG_DATA(reply))->ifi_index == 1, "it is");
     char body[64] = {0};
     struct rtattr *name = (void *)(body + sizeof link);
     name->rta_type = IFLA_IFNAME;
     name->rta_len = RTA_LENGTH(3);
     strcpy(RTA_DATA(name), "lo");
-    check(asked(fd, RTM_GETLINK, 0, body, sizeof link + RTA_SPACE(3)) == 1 && ((struct nlmsghdr *)reply)->nlmsg_type == RTM_NEWLINK, "by its name");
+    check(asked(fd, RTM_GETLINK, 0, body, sizeof link + RTA_SPACE(3)) == 1 &&
+              ((struct nlmsghdr *)reply)->nlmsg_type == RTM_NEWLINK,
+          "by its name");
     strcpy(RTA_DATA(name), "ox");
-    check(asked(fd, RTM_GETLINK, 0, body, sizeof link + RTA_SPACE(3)) == -ENODEV, "by a name that nothing has");
+    check(asked(fd, RTM_GETLINK, 0, body, sizeof link + RTA_SPACE(3)) == -ENODEV,
+          "by a name that nothing has");
 
     struct sockaddr_nl to = {.nl_family = AF_NETLINK};
     check(connect(fd, (void *)&to, sizeof to) == 0, "connected to the kernel");
@@ -212,12 +239,16 @@ static void questions(void) {
     }
     check(send(fd, two, sizeof two, 0) == sizeof two, "two at once");
     for (int i = 0; i < 2; i++)
-        check(recv(fd, reply, sizeof reply, MSG_DONTWAIT) > 0 && ((struct nlmsghdr *)reply)->nlmsg_seq == (unsigned)100 + i, "each is answered");
+        check(recv(fd, reply, sizeof reply, MSG_DONTWAIT) > 0 &&
+                  ((struct nlmsghdr *)reply)->nlmsg_seq == (unsigned)100 + i,
+              "each is answered");
     two[1].head.nlmsg_len = 5000;
     check(send(fd, two, sizeof two, 0) == sizeof two, "one that says it is longer than it is");
-    check(recv(fd, reply, sizeof reply, MSG_DONTWAIT) > 0 && recv(fd, reply, sizeof reply, MSG_DONTWAIT) < 0, "is left out");
+    check(recv(fd, reply, sizeof reply, MSG_DONTWAIT) > 0 && recv(fd, reply, sizeof reply, MSG_DONTWAIT) < 0,
+          "is left out");
     two[0].head.nlmsg_len = 3;
-    check(send(fd, two, sizeof two, 0) == sizeof two && recv(fd, reply, sizeof reply, MSG_DONTWAIT) < 0, "one that is shorter than a head too");
+    check(send(fd, two, sizeof two, 0) == sizeof two && recv(fd, reply, sizeof reply, MSG_DONTWAIT) < 0,
+          "one that is shorter than a head too");
     check(send(fd, two, 7, 0) == 7 && recv(fd, reply, sizeof reply, MSG_DONTWAIT) < 0, "and half a head");
 
     // The part of an answer that is read, and its sender.
@@ -225,7 +256,8 @@ static void questions(void) {
     struct sockaddr_nl from = {.nl_pid = 7};
     socklen_t length = sizeof from;
     ssize_t whole = recvfrom(fd, reply, 8, MSG_PEEK | MSG_TRUNC, (void *)&from, &length);
-    check(whole > 8 && from.nl_family == AF_NETLINK && from.nl_pid == 0 && length == sizeof from, "how long an answer is");
+    check(whole > 8 && from.nl_family == AF_NETLINK && from.nl_pid == 0 && length == sizeof from,
+          "how long an answer is");
     check(recv(fd, reply, sizeof reply, 0) == whole, "all of it");
     struct pollfd poller = {fd, POLLIN, 0};
     check(poll(&poller, 1, 0) == 0, "read");
@@ -253,7 +285,8 @@ static void questions(void) {
 
 static int links, loop_up, addresses, fours, sixes, ways, home;
 
-static void link_row(struct nlmsghdr *head) {
+static void link_row(struct nlmsghdr *head)
+{
     struct ifinfomsg *link = NLMSG_DATA(head);
     links++;
     if (head->nlmsg_type != RTM_NEWLINK || link->ifi_index != 1)
@@ -265,10 +298,14 @@ static void link_row(struct nlmsghdr *head) {
         if (a->rta_type == IFLA_MTU)
             mtu = *(int *)RTA_DATA(a);
     }
-    loop_up = link->ifi_type == 772 && (link->ifi_flags & (IFF_UP | IFF_LOOPBACK | IFF_RUNNING)) == (IFF_UP | IFF_LOOPBACK | IFF_RUNNING) && named && mtu == 65536;
+    loop_up =
+        link->ifi_type == 772 &&
+        (link->ifi_flags & (IFF_UP | IFF_LOOPBACK | IFF_RUNNING)) == (IFF_UP | IFF_LOOPBACK | IFF_RUNNING) &&
+        named && mtu == 65536;
 }
 
-static void address_row(struct nlmsghdr *head) {
+static void address_row(struct nlmsghdr *head)
+{
     struct ifaddrmsg *address = NLMSG_DATA(head);
     addresses++;
     if (address->ifa_index != 1)
@@ -284,27 +321,33 @@ static void address_row(struct nlmsghdr *head) {
     }
 }
 
-static void way_row(struct nlmsghdr *head) {
+static void way_row(struct nlmsghdr *head)
+{
     struct rtmsg *way = NLMSG_DATA(head);
     ways++;
     int left = RTM_PAYLOAD(head);
     for (struct rtattr *a = RTM_RTA(way); RTA_OK(a, left); a = RTA_NEXT(a, left))
-        if (a->rta_type == RTA_DST && way->rtm_dst_len == 8 && way->rtm_type == RTN_LOCAL && way->rtm_table == RT_TABLE_LOCAL)
+        if (a->rta_type == RTA_DST && way->rtm_dst_len == 8 && way->rtm_type == RTN_LOCAL &&
+            way->rtm_table == RT_TABLE_LOCAL)
             home += *(unsigned *)RTA_DATA(a) == htonl(0x7f000000);
 }
 
-static void lists(void) {
+static void lists(void)
+{
     int fd = netlink(SOCK_RAW, NETLINK_ROUTE);
     struct ifinfomsg link = {.ifi_family = AF_UNSPEC};
     check(dump(fd, RTM_GETLINK, &link, sizeof link, link_row) == 0, "all interfaces");
     check(links >= 1 && loop_up, "lo is up");
     struct rtgenmsg any = {.rtgen_family = AF_UNSPEC};
-    check(dump(fd, RTM_GETADDR, &any, sizeof any, address_row) == 0, "all addresses, asked for as glibc does");
+    check(dump(fd, RTM_GETADDR, &any, sizeof any, address_row) == 0,
+          "all addresses, asked for as glibc does");
     check(fours == 1 && sixes <= 1, "127.0.0.1/8");
     int all = addresses;
     addresses = fours = sixes = 0;
     any.rtgen_family = AF_INET;
-    check(dump(fd, RTM_GETADDR, &any, sizeof any, address_row) == 0 && addresses >= 1 && addresses <= all && fours == 1 && sixes == 0, "those of one family");
+    check(dump(fd, RTM_GETADDR, &any, sizeof any, address_row) == 0 && addresses >= 1 && addresses <= all &&
+              fours == 1 && sixes == 0,
+          "those of one family");
     struct rtmsg way = {.rtm_family = AF_INET};
     check(dump(fd, RTM_GETROUTE, &way, sizeof way, way_row) == 0, "all ways");
     check(ways >= 1 && home == 1, "127.0.0.0/8 is here");
@@ -317,7 +360,9 @@ static void lists(void) {
     inet_pton(AF_INET, "127.3.4.5", RTA_DATA(to));
     check(asked(fd, RTM_GETROUTE, 0, body, sizeof way + RTA_SPACE(4)) == 1, "the way to 127.3.4.5");
     struct rtmsg *found = NLMSG_DATA(reply);
-    check(((struct nlmsghdr *)reply)->nlmsg_type == RTM_NEWROUTE && found->rtm_type == RTN_LOCAL && found->rtm_dst_len == 32, "which is here");
+    check(((struct nlmsghdr *)reply)->nlmsg_type == RTM_NEWROUTE && found->rtm_type == RTN_LOCAL &&
+              found->rtm_dst_len == 32,
+          "which is here");
     // A list is told to its end before another is begun.
     check(ask(fd, RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP, &link, sizeof link) > 0, "a list");
     while (recv(fd, reply, sizeof reply, MSG_DONTWAIT) > 0) {
@@ -326,7 +371,8 @@ static void lists(void) {
     close(fd);
 }
 
-static void libc(void) {
+static void libc(void)
+{
     struct ifaddrs *list = 0;
     check(getifaddrs(&list) == 0, "getifaddrs");
     int four = 0, flags = 0;
@@ -343,7 +389,8 @@ static unsigned wanted_ino, wanted_peer;
 static int seen, peers, rows;
 static char seen_name[128];
 
-static void local_row(struct nlmsghdr *head) {
+static void local_row(struct nlmsghdr *head)
+{
     struct unix_diag_msg *row = NLMSG_DATA(head);
     rows++;
     if (row->udiag_ino != wanted_ino)
@@ -364,7 +411,8 @@ static void local_row(struct nlmsghdr *head) {
 static int listeners, ends_seen;
 static unsigned short wanted_port;
 
-static void host_row(struct nlmsghdr *head) {
+static void host_row(struct nlmsghdr *head)
+{
     struct inet_diag_msg *row = NLMSG_DATA(head);
     if (row->idiag_family != AF_INET)
         return;
@@ -374,13 +422,15 @@ static void host_row(struct nlmsghdr *head) {
         ends_seen += row->id.idiag_dst[0] == htonl(INADDR_LOOPBACK);
 }
 
-static unsigned inode(int fd) {
+static unsigned inode(int fd)
+{
     struct stat st;
     fstat(fd, &st);
     return st.st_ino;
 }
 
-static int in_text(unsigned ino, char *line, size_t size) {
+static int in_text(unsigned ino, char *line, size_t size)
+{
     FILE *file = fopen("/proc/net/unix", "r");
     int found = 0;
     while (file && fgets(line, size, file)) {
@@ -397,7 +447,8 @@ static int in_text(unsigned ino, char *line, size_t size) {
 }
 
 // A list that is longer than what may wait to be read.
-static void long_lists(void) {
+static void long_lists(void)
+{
     enum { MANY = 1500 };
     static int pairs[MANY][2];
     struct rlimit most;
@@ -409,13 +460,16 @@ static void long_lists(void) {
         made++;
     check(made == MANY, "many sockets");
     int fd = netlink(SOCK_DGRAM, NETLINK_SOCK_DIAG), refused = 0, ends = 0;
-    struct unix_diag_req all = {.sdiag_family = AF_UNIX, .udiag_states = -1, .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN};
+    struct unix_diag_req all = {.sdiag_family = AF_UNIX,
+                                .udiag_states = -1,
+                                .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN};
     rows = 0;
     ask(fd, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, &all, sizeof all);
     ask(fd, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, &all, sizeof all);
     for (ssize_t got; !ends && (got = recv(fd, reply, sizeof reply, MSG_DONTWAIT)) > 0;) {
         int left = got;
-        for (struct nlmsghdr *head = (struct nlmsghdr *)reply; NLMSG_OK(head, left); head = NLMSG_NEXT(head, left)) {
+        for (struct nlmsghdr *head = (struct nlmsghdr *)reply; NLMSG_OK(head, left);
+             head = NLMSG_NEXT(head, left)) {
             if (head->nlmsg_type == NLMSG_ERROR)
                 refused += ((struct nlmsgerr *)NLMSG_DATA(head))->error == -EBUSY;
             ends += head->nlmsg_type == NLMSG_DONE;
@@ -425,20 +479,26 @@ static void long_lists(void) {
     check(rows >= 2 * MANY && ends == 1, "all of a long list");
     check(refused == 1, "no second one meanwhile");
     struct sockaddr_nl nobody = {.nl_family = AF_NETLINK, .nl_pid = 4000000};
-    check(sendto(fd, &all, sizeof all, 0, (void *)&nobody, sizeof nobody) < 0 && errno == (geteuid() ? EPERM : ECONNREFUSED), "nothing is sent to a number that nobody has");
+    check(sendto(fd, &all, sizeof all, 0, (void *)&nobody, sizeof nobody) < 0 &&
+              errno == (geteuid() ? EPERM : ECONNREFUSED),
+          "nothing is sent to a number that nobody has");
     close(fd);
     for (int i = 0; i < made; i++)
         close(pairs[i][0]), close(pairs[i][1]);
 }
 
-static void sockets(void) {
+static void sockets(void)
+{
     int fd = netlink(SOCK_DGRAM, NETLINK_SOCK_DIAG);
-    struct unix_diag_req all = {.sdiag_family = AF_UNIX, .udiag_states = -1, .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN};
+    struct unix_diag_req all = {.sdiag_family = AF_UNIX,
+                                .udiag_states = -1,
+                                .udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN};
     check(asked(fd, 99, 0, &all, sizeof all) == -EINVAL, "a question that there is not");
     check(asked(fd, SOCK_DIAG_BY_FAMILY, 0, &all, 1) == -EINVAL, "one cut short");
     struct unix_diag_req none = all;
     none.sdiag_family = 200;
-    check(asked(fd, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &none, sizeof none) == -EINVAL, "a family that cannot be");
+    check(asked(fd, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &none, sizeof none) == -EINVAL,
+          "a family that cannot be");
     int listener = socket(AF_UNIX, SOCK_STREAM, 0);
     struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "\0netlinks"};
     bind(listener, (void *)&name, 2 + 9);
@@ -450,20 +510,27 @@ static void sockets(void) {
     check(seen == 10 && !memcmp(seen_name, "\0netlinks", 9), "the listener and its name");
     check(rows >= 3, "and the others");
     wanted_ino = inode(pair[0]), wanted_peer = inode(pair[1]);
-    check(dump(fd, SOCK_DIAG_BY_FAMILY, &all, sizeof all, local_row) == 0 && seen == 1 && peers == 1, "a connected one and its peer");
+    check(dump(fd, SOCK_DIAG_BY_FAMILY, &all, sizeof all, local_row) == 0 && seen == 1 && peers == 1,
+          "a connected one and its peer");
     struct unix_diag_req one = all;
     one.udiag_ino = wanted_ino;
     one.udiag_cookie[0] = one.udiag_cookie[1] = -1;
-    check(asked(fd, SOCK_DIAG_BY_FAMILY, 0, &one, sizeof one) == 1 && ((struct unix_diag_msg *)NLMSG_DATA(reply))->udiag_ino == wanted_ino, "one by its number");
+    check(asked(fd, SOCK_DIAG_BY_FAMILY, 0, &one, sizeof one) == 1 &&
+              ((struct unix_diag_msg *)NLMSG_DATA(reply))->udiag_ino == wanted_ino,
+          "one by its number");
     one.udiag_ino = 0x7fffffff;
     check(asked(fd, SOCK_DIAG_BY_FAMILY, 0, &one, sizeof one) == -ENOENT, "a number that none has");
     seen = 0;
     all.udiag_states = 1 << 10;
-    check(dump(fd, SOCK_DIAG_BY_FAMILY, &all, sizeof all, local_row) == 0 && seen == 0, "not those of other states");
+    check(dump(fd, SOCK_DIAG_BY_FAMILY, &all, sizeof all, local_row) == 0 && seen == 0,
+          "not those of other states");
 
     char line[512];
-    check(in_text(inode(listener), line, sizeof line) && strstr(line, " 00010000 0001 01 ") && strstr(line, " @netlinks\n"), "the listener in /proc/net/unix");
-    check(in_text(wanted_ino, line, sizeof line) && strstr(line, " 00000000 0001 03 "), "a connected one there");
+    check(in_text(inode(listener), line, sizeof line) && strstr(line, " 00010000 0001 01 ") &&
+              strstr(line, " @netlinks\n"),
+          "the listener in /proc/net/unix");
+    check(in_text(wanted_ino, line, sizeof line) && strstr(line, " 00000000 0001 03 "),
+          "a connected one there");
     unsigned gone = inode(pair[1]);
     close(pair[0]);
     close(pair[1]);
@@ -484,7 +551,8 @@ static void sockets(void) {
     ssize_t got;
     while (!ended && (got = recv(fd, reply, sizeof reply, MSG_DONTWAIT)) > 0) {
         int left = got;
-        for (struct nlmsghdr *head = (struct nlmsghdr *)reply; NLMSG_OK(head, left); head = NLMSG_NEXT(head, left))
+        for (struct nlmsghdr *head = (struct nlmsghdr *)reply; NLMSG_OK(head, left);
+             head = NLMSG_NEXT(head, left))
             ended |= head->nlmsg_type == NLMSG_DONE;
     }
     check(ended, "sockets that go meanwhile do not matter");
@@ -493,7 +561,8 @@ static void sockets(void) {
 }
 
 // Whether a line of `path` has `text` in it.
-static int told(const char *path, const char *text) {
+static int told(const char *path, const char *text)
+{
     char line[512];
     FILE *file = fopen(path, "r");
     int found = 0;
@@ -504,7 +573,8 @@ static int told(const char *path, const char *text) {
     return found;
 }
 
-static void hosts(void) {
+static void hosts(void)
+{
     int fd = netlink(SOCK_DGRAM, NETLINK_SOCK_DIAG);
     int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -515,7 +585,8 @@ static void hosts(void) {
     check(connect(client, (void *)&name, length) == 0, "a connection of TCP");
     wanted_port = name.sin_port;
     wanted_ino = inode(listener);
-    struct inet_diag_req_v2 all = {.sdiag_family = AF_INET, .sdiag_protocol = IPPROTO_TCP, .idiag_states = -1};
+    struct inet_diag_req_v2 all = {
+        .sdiag_family = AF_INET, .sdiag_protocol = IPPROTO_TCP, .idiag_states = -1};
     check(dump(fd, SOCK_DIAG_BY_FAMILY, &all, sizeof all, host_row) == 0, "all sockets of TCP");
     check(listeners == 1, "the listener");
     check(ends_seen == 1, "the end that connected");
@@ -524,7 +595,8 @@ static void hosts(void) {
     int said = asked(fd, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &all, sizeof all);
     // Linux, which finds out late, says so at the end of the list.
     struct nlmsghdr *last = (struct nlmsghdr *)reply;
-    check(said == -ENOENT || (last->nlmsg_type == NLMSG_DONE && *(int *)NLMSG_DATA(last) == -ENOENT), "a protocol that there is not");
+    check(said == -ENOENT || (last->nlmsg_type == NLMSG_DONE && *(int *)NLMSG_DATA(last) == -ENOENT),
+          "a protocol that there is not");
     char row[64];
     snprintf(row, sizeof row, ": 0100007F:%04X 00000000:0000 0A 00000000:", ntohs(wanted_port));
     check(told("/proc/net/tcp", row), "the listener in /proc/net/tcp");
@@ -544,7 +616,8 @@ static void hosts(void) {
     close(fd);
 }
 
-static void texts(void) {
+static void texts(void)
+{
     int fd = netlink(SOCK_RAW, NETLINK_ROUTE);
     struct sockaddr_nl name = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
     bind(fd, (void *)&name, sizeof name);
@@ -556,12 +629,14 @@ static void texts(void) {
     close(fd);
     check(!told("/proc/net/netlink", row), "not when it is closed");
     check(told("/proc/net/dev", "    lo:"), "lo in /proc/net/dev");
-    check(told("/proc/net/if_inet6", "00000000000000000000000000000001 01 80 10 80       lo\n"), "::1 in /proc/net/if_inet6");
+    check(told("/proc/net/if_inet6", "00000000000000000000000000000001 01 80 10 80       lo\n"),
+          "::1 in /proc/net/if_inet6");
     check(told("/proc/net/route", "Iface\tDestination\tGateway"), "a head in /proc/net/route");
     check(told("/proc/net/arp", "IP address "), "a head in /proc/net/arp");
 }
 
-int main(void) {
+int main(void)
+{
     ends();
     questions();
     lists();

@@ -1,10 +1,12 @@
-/* Checks how files are opened, found and changed where calls have rules of their own: openat2's ways, running programs that are written (ETXTBSY), files without a name, descriptors of places, times,
- * what statx and statfs say; passes on Linux and must pass here. For root.
+/* Checks how files are opened, found and changed where calls have rules of their own: openat2's ways, running
+ * programs that are written (ETXTBSY), files without a name, descriptors of places, times, what statx and
+ * statfs say; passes on Linux and must pass here. For root.
  *
- * Interface: opens [GROUP...] runs all groups or those named; TAP on standard output. `opens --run` waits to be killed.
+ * Interface: opens [GROUP...] runs all groups or those named; TAP on standard output. `opens --run` waits to
+ * be killed.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <pthread.h>
@@ -30,10 +32,12 @@ static void start(void)
     if (system("rm -rf " BASE))
         exit(9);
     umask(022);
-    int made = mkdir(BASE, 0755) == 0 && mkdir(BASE "/in", 0755) == 0 && mkdir(BASE "/in/deep", 0755) == 0 && mkdir(BASE "/mount", 0755) == 0;
+    int made = mkdir(BASE, 0755) == 0 && mkdir(BASE "/in", 0755) == 0 && mkdir(BASE "/in/deep", 0755) == 0 &&
+               mkdir(BASE "/mount", 0755) == 0;
     int file = open(BASE "/in/file", O_RDWR | O_CREAT, 0644);
-    check(made && file >= 0 && symlink("file", BASE "/in/link") == 0 && symlink(BASE "/in/file", BASE "/in/absolute") == 0 && symlink("../in/file", BASE "/in/out") == 0 &&
-              symlink("/file", BASE "/in/top") == 0,
+    check(made && file >= 0 && symlink("file", BASE "/in/link") == 0 &&
+              symlink(BASE "/in/file", BASE "/in/absolute") == 0 &&
+              symlink("../in/file", BASE "/in/out") == 0 && symlink("/file", BASE "/in/top") == 0,
           "files, directories and links");
     close(file);
 }
@@ -71,7 +75,8 @@ static void ways(void)
     equal(open2(in, "link", O_PATH | O_NOFOLLOW, 0, RESOLVE_NO_SYMLINKS), 0, "the link itself");
     fails(open2(AT_FDCWD, "/proc/self/fd/0", O_RDONLY, 0, RESOLVE_NO_MAGICLINKS), ELOOP, "no link of /proc");
     fails(open2(AT_FDCWD, "/proc/self/root", O_RDONLY, 0, RESOLVE_NO_MAGICLINKS), ELOOP, "of another kind");
-    equal(open2(AT_FDCWD, "/proc/self/status", O_RDONLY, 0, RESOLVE_NO_MAGICLINKS), 0, "ordinary ones of it are");
+    equal(open2(AT_FDCWD, "/proc/self/status", O_RDONLY, 0, RESOLVE_NO_MAGICLINKS), 0,
+          "ordinary ones of it are");
     int proc = open("/proc/self", O_RDONLY | O_DIRECTORY);
     fails(open2(proc, "root", O_RDONLY, 0, RESOLVE_BENEATH), EXDEV, "none beneath either");
     if (check(mount("none", BASE "/mount", "tmpfs", 0, 0) == 0, "a mount")) {
@@ -84,7 +89,8 @@ static void ways(void)
         close(inside);
         umount(BASE "/mount");
     }
-    equal(open2(in, "file", O_RDONLY, 0, RESOLVE_CACHED) == 0 || errno == EAGAIN, 1, "at once, or not at all");
+    equal(open2(in, "file", O_RDONLY, 0, RESOLVE_CACHED) == 0 || errno == EAGAIN, 1,
+          "at once, or not at all");
     fails(open2(in, "file", O_RDWR | O_TRUNC, 0, RESOLVE_CACHED), EAGAIN, "what cannot be at once");
     fails(open2(in, "file", O_RDONLY, 0, RESOLVE_BENEATH | RESOLVE_IN_ROOT), EINVAL, "two roots");
     fails(open2(in, "file", O_RDONLY, 0, 64), EINVAL, "a way that there is not");
@@ -134,7 +140,8 @@ static void swapped(void)
             outside += fstat(fd, &found) != 0 || found.st_ino != home.st_ino;
             close(fd);
         }
-        equal(outside, 0, i ? "nor out of another root" : "the way up does not lead out while directories are swapped");
+        equal(outside, 0,
+              i ? "nor out of another root" : "the way up does not lead out while directories are swapped");
         equal(odd, 0, "and says why");
     }
     kill(child, SIGKILL);
@@ -207,7 +214,8 @@ static void executed(void)
     linked(child, program, "its file is where the link leads");
     check(rename(program, BASE "/renamed") == 0, "it is renamed");
     linked(child, BASE "/renamed", "the new name");
-    check(rename(BASE "/in", BASE "/out") == 0 && rename(BASE "/renamed", BASE "/out/there") == 0, "moved, by a directory's new name");
+    check(rename(BASE "/in", BASE "/out") == 0 && rename(BASE "/renamed", BASE "/out/there") == 0,
+          "moved, by a directory's new name");
     linked(child, BASE "/out/there", "its new place");
     check(unlink(BASE "/out/there") == 0, "removed");
     linked(child, BASE "/out/there (deleted)", "which is said");
@@ -232,7 +240,9 @@ static void busy(void)
     int reader = open(program, O_RDONLY);
     check(reader >= 0, "it may be read");
     close(reader);
-    check(rename(program, BASE "/other") == 0 && rename(BASE "/other", program) == 0 && chmod(program, 0700) == 0, "renamed, and its mode changed");
+    check(rename(program, BASE "/other") == 0 && rename(BASE "/other", program) == 0 &&
+              chmod(program, 0700) == 0,
+          "renamed, and its mode changed");
     int second;
     pid_t also = run(program, &second);
     equal(second, 0, "run once more");
@@ -252,7 +262,8 @@ static void busy(void)
     close(copied);
     for (int shared = 0; shared < 2; shared++) {
         writer = open(program, O_RDWR);
-        char *mapped = mmap(0, 4096, shared ? PROT_READ | PROT_WRITE : PROT_READ, shared ? MAP_SHARED : MAP_PRIVATE, writer, 0);
+        char *mapped = mmap(0, 4096, shared ? PROT_READ | PROT_WRITE : PROT_READ,
+                            shared ? MAP_SHARED : MAP_PRIVATE, writer, 0);
         check(writer >= 0 && mapped != MAP_FAILED, "mapped from a descriptor that may write");
         close(writer);
         child = run(program, &error);
@@ -306,9 +317,11 @@ static void nameless(void)
 {
     char path[64];
     start();
-    int file = open(BASE "/in", O_TMPFILE | O_RDWR, 0600), alone = open(BASE "/in", O_TMPFILE | O_RDWR | O_EXCL, 0600);
+    int file = open(BASE "/in", O_TMPFILE | O_RDWR, 0600),
+        alone = open(BASE "/in", O_TMPFILE | O_RDWR | O_EXCL, 0600);
     snprintf(path, sizeof path, "/proc/self/fd/%d", alone);
-    fails(linkat(AT_FDCWD, path, AT_FDCWD, BASE "/alone", AT_SYMLINK_FOLLOW), ENOENT, "one that is to have no name gets none");
+    fails(linkat(AT_FDCWD, path, AT_FDCWD, BASE "/alone", AT_SYMLINK_FOLLOW), ENOENT,
+          "one that is to have no name gets none");
     fails(linkat(alone, "", AT_FDCWD, BASE "/alone", AT_EMPTY_PATH), ENOENT, "not by number either");
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     equal(linkat(AT_FDCWD, path, AT_FDCWD, BASE "/linked", AT_SYMLINK_FOLLOW), 0, "another does");
@@ -317,11 +330,13 @@ static void nameless(void)
     equal(linkat(file, "", AT_FDCWD, BASE "/again", AT_EMPTY_PATH), 0, "and one more, by number");
     unlink(BASE "/linked");
     unlink(BASE "/again");
-    fails(linkat(file, "", AT_FDCWD, BASE "/again", AT_EMPTY_PATH), ENOENT, "without a name again it gets none any more");
+    fails(linkat(file, "", AT_FDCWD, BASE "/again", AT_EMPTY_PATH), ENOENT,
+          "without a name again it gets none any more");
     int named = open(BASE "/named", O_RDWR | O_CREAT, 0600);
     unlink(BASE "/named");
     snprintf(path, sizeof path, "/proc/self/fd/%d", named);
-    fails(linkat(AT_FDCWD, path, AT_FDCWD, BASE "/named", AT_SYMLINK_FOLLOW), ENOENT, "nor one that was removed");
+    fails(linkat(AT_FDCWD, path, AT_FDCWD, BASE "/named", AT_SYMLINK_FOLLOW), ENOENT,
+          "nor one that was removed");
     fails(open(BASE "/in", O_TMPFILE | O_RDONLY, 0600), EINVAL, "only for reading");
     fails(open(BASE "/in/file", O_TMPFILE | O_RDWR, 0600), ENOTDIR, "in what is no directory");
     close(file);
@@ -369,10 +384,13 @@ static void places(void)
     close(dir);
     dir = open(BASE "/in", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     equal(fcntl(dir, F_GETFL), O_DIRECTORY | O_NOFOLLOW | LARGEFILE, "also of one that is read");
-    equal(fcntl(dir, F_SETFL, O_NONBLOCK) == 0 && fcntl(dir, F_GETFL) == (O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | LARGEFILE), 1, "F_SETFL leaves that");
+    equal(fcntl(dir, F_SETFL, O_NONBLOCK) == 0 &&
+              fcntl(dir, F_GETFL) == (O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | LARGEFILE),
+          1, "F_SETFL leaves that");
     close(dir);
     file = open(BASE "/in", O_TMPFILE | O_RDWR | O_EXCL, 0600);
-    equal(fcntl(file, F_GETFL), O_TMPFILE | O_RDWR | LARGEFILE, "and what a file without a name was opened by");
+    equal(fcntl(file, F_GETFL), O_TMPFILE | O_RDWR | LARGEFILE,
+          "and what a file without a name was opened by");
     close(file);
     file = open(BASE "/in/file", O_CREAT | O_TRUNC | O_NOCTTY | O_RDWR, 0600);
     equal(fcntl(file, F_GETFL), O_RDWR | LARGEFILE, "not what is done at once");
@@ -432,7 +450,8 @@ static void limit(void)
         setrlimit(RLIMIT_NOFILE, &few);
         /* `next` is the last that it may have. */
         int full = dup(0) == -1 && errno == EMFILE && fcntl(0, F_DUPFD, 0) == -1 && errno == EMFILE;
-        int beyond = fcntl(0, F_DUPFD, next + 1) == -1 && errno == EINVAL && dup2(0, next + 1) == -1 && errno == EBADF;
+        int beyond =
+            fcntl(0, F_DUPFD, next + 1) == -1 && errno == EINVAL && dup2(0, next + 1) == -1 && errno == EBADF;
         close(next);
         _exit(full && beyond && dup(0) == next ? 0 : 1);
     }
@@ -447,26 +466,31 @@ static void changes(void)
     start();
     equal(syscall(FCHMODAT2, AT_FDCWD, BASE "/in/link", 0600, 0), 0, "a mode by way of a link");
     equal(stat(BASE "/in/file", &now) == 0 ? now.st_mode & 07777 : 0, 0600, "is the file's");
-    fails(syscall(FCHMODAT2, AT_FDCWD, BASE "/in/link", 0600, AT_SYMLINK_NOFOLLOW), EOPNOTSUPP, "a link has none");
+    fails(syscall(FCHMODAT2, AT_FDCWD, BASE "/in/link", 0600, AT_SYMLINK_NOFOLLOW), EOPNOTSUPP,
+          "a link has none");
     int file = open(BASE "/in/file", O_PATH);
     equal(syscall(FCHMODAT2, file, "", 0640, AT_EMPTY_PATH), 0, "by number");
     equal(stat(BASE "/in/file", &now) == 0 ? now.st_mode & 07777 : 0, 0640, "as well");
     fails(syscall(FCHMODAT2, file, "", 0640, 0), ENOENT, "without a path");
     fails(syscall(FCHMODAT2, file, "", 0640, 1), EINVAL, "a flag that there is not");
     close(file);
-    struct timespec omit[2] = {{0, UTIME_OMIT}, {0, UTIME_OMIT}}, mixed[2] = {{5, 6}, {0, UTIME_OMIT}}, wrong[2] = {{0, 1000000000}, {0, 0}};
+    struct timespec omit[2] = {{0, UTIME_OMIT}, {0, UTIME_OMIT}}, mixed[2] = {{5, 6}, {0, UTIME_OMIT}},
+                    wrong[2] = {{0, 1000000000}, {0, 0}};
     stat(BASE "/in/file", &before);
     equal(utimensat(AT_FDCWD, BASE "/none", omit, 0), 0, "no times at all: not even the path is looked at");
     equal(utimensat(AT_FDCWD, BASE "/in/file", mixed, 0), 0, "one time");
     stat(BASE "/in/file", &now);
-    check(now.st_atim.tv_sec == 5 && now.st_atim.tv_nsec == 6 && now.st_mtim.tv_sec == before.st_mtim.tv_sec && now.st_mtim.tv_nsec == before.st_mtim.tv_nsec, "and the other stays");
+    check(now.st_atim.tv_sec == 5 && now.st_atim.tv_nsec == 6 &&
+              now.st_mtim.tv_sec == before.st_mtim.tv_sec && now.st_mtim.tv_nsec == before.st_mtim.tv_nsec,
+          "and the other stays");
     fails(utimensat(AT_FDCWD, BASE "/in/file", wrong, 0), EINVAL, "a second of nanoseconds");
     fails(syscall(SYS_utimensat, 0, 0, mixed, AT_SYMLINK_NOFOLLOW), EINVAL, "flags for a number");
     fails(syscall(SYS_utimensat, AT_FDCWD, 0, mixed, 0), EFAULT, "no path");
     fails(utimensat(AT_FDCWD, BASE "/in/file", mixed, 1), EINVAL, "a flag that there is not");
     pid_t child = fork();
     if (child == 0) {
-        struct timespec half[2] = {{0, UTIME_NOW}, {0, UTIME_OMIT}}, nows[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
+        struct timespec half[2] = {{0, UTIME_NOW}, {0, UTIME_OMIT}},
+                        nows[2] = {{0, UTIME_NOW}, {0, UTIME_NOW}};
         if (chmod(BASE "/in/file", 0666) || setgid(1000) || setuid(1000))
             _exit(9);
         tap_failed = 0;
@@ -483,15 +507,24 @@ static void changes(void)
     fails(execv(BASE "/in/file/", words), ENOTDIR, "nor a file as a directory");
     fails(execv("", words), ENOENT, "nor nothing");
     fails(syscall(SYS_execveat, AT_FDCWD, "", words, words, AT_EMPTY_PATH), EACCES, "nor where one is");
-    fails(syscall(SYS_execveat, AT_FDCWD, BASE "/in/link", words, words, AT_SYMLINK_NOFOLLOW), ELOOP, "nor a link that is not followed");
+    fails(syscall(SYS_execveat, AT_FDCWD, BASE "/in/link", words, words, AT_SYMLINK_NOFOLLOW), ELOOP,
+          "nor a link that is not followed");
     fails(syscall(SYS_execveat, -1, "x", words, words, 0), EBADF, "nor from no directory");
     fails(syscall(SYS_execveat, AT_FDCWD, "/", words, words, 1), EINVAL, "nor with a flag that there is not");
-    fails(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/in/link", RENAME_NOREPLACE), EEXIST, "no name is replaced");
-    fails(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/none", RENAME_EXCHANGE), ENOENT, "nor exchanged with nothing");
-    fails(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/none", 8), EINVAL, "a flag that there is not");
-    fails(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/none", RENAME_NOREPLACE | RENAME_EXCHANGE), EINVAL, "two that do not fit");
-    equal(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/in/deep", RENAME_EXCHANGE), 0, "a file and a directory change places");
-    check(stat(BASE "/in/file", &now) == 0 && S_ISDIR(now.st_mode) && stat(BASE "/in/deep", &now) == 0 && S_ISREG(now.st_mode), "and are there");
+    fails(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/in/link", RENAME_NOREPLACE),
+          EEXIST, "no name is replaced");
+    fails(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/none", RENAME_EXCHANGE), ENOENT,
+          "nor exchanged with nothing");
+    fails(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/none", 8), EINVAL,
+          "a flag that there is not");
+    fails(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/none",
+                  RENAME_NOREPLACE | RENAME_EXCHANGE),
+          EINVAL, "two that do not fit");
+    equal(syscall(SYS_renameat2, AT_FDCWD, BASE "/in/file", AT_FDCWD, BASE "/in/deep", RENAME_EXCHANGE), 0,
+          "a file and a directory change places");
+    check(stat(BASE "/in/file", &now) == 0 && S_ISDIR(now.st_mode) && stat(BASE "/in/deep", &now) == 0 &&
+              S_ISREG(now.st_mode),
+          "and are there");
     file = open(BASE "/in/deep", O_RDWR);
     fails(fallocate(file, FALLOC_FL_COLLAPSE_RANGE, 0, 4096), EOPNOTSUPP, "nothing is collapsed");
     fails(fallocate(file, FALLOC_FL_INSERT_RANGE, 0, 4096), EOPNOTSUPP, "nor inserted");
@@ -506,20 +539,26 @@ static void told(void)
     start();
     equal(statx(AT_FDCWD, BASE "/in/file", 0, STATX_BASIC_STATS, &all), 0, "asked for the basic ones");
     equal(all.stx_mask & (STATX_BASIC_STATS | STATX_BTIME), STATX_BASIC_STATS, "those are told");
-    equal(statx(AT_FDCWD, BASE "/in/file", 0, STATX_BASIC_STATS | STATX_BTIME, &all), 0, "asked for its birth, too");
+    equal(statx(AT_FDCWD, BASE "/in/file", 0, STATX_BASIC_STATS | STATX_BTIME, &all), 0,
+          "asked for its birth, too");
     equal(all.stx_mask & (STATX_BASIC_STATS | STATX_BTIME), STATX_BASIC_STATS | STATX_BTIME, "that too");
-    check(all.stx_btime.tv_sec > 0 && all.stx_btime.tv_sec <= all.stx_ctime.tv_sec, "which was before its last change");
-    check((all.stx_mask & 0x1000) && (all.stx_attributes_mask & 0x2000) && !(all.stx_attributes & 0x2000), "its mount, whose root it is not");
+    check(all.stx_btime.tv_sec > 0 && all.stx_btime.tv_sec <= all.stx_ctime.tv_sec,
+          "which was before its last change");
+    check((all.stx_mask & 0x1000) && (all.stx_attributes_mask & 0x2000) && !(all.stx_attributes & 0x2000),
+          "its mount, whose root it is not");
     statx(AT_FDCWD, "/proc", 0, 0, &all);
     check(all.stx_attributes & 0x2000, "which the root of one is");
     fails(statx(AT_FDCWD, BASE, 0, 0x80000000u, &all), EINVAL, "a bit that is kept");
     fails(statx(AT_FDCWD, BASE, 0x6000, 0, &all), EINVAL, "at once and not");
     fails(statx(AT_FDCWD, BASE, 1, 0, &all), EINVAL, "a flag that there is not");
     fails(statx(AT_FDCWD, BASE, 0, 0, (struct statx *)8), EFAULT, "to nowhere");
-    check(statfs(BASE, &system_) == 0 && system_.f_type == 0x01021994 && system_.f_namelen == 255 && (system_.f_flags & 0x20), "the file system");
+    check(statfs(BASE, &system_) == 0 && system_.f_type == 0x01021994 && system_.f_namelen == 255 &&
+              (system_.f_flags & 0x20),
+          "the file system");
     int dir = open(BASE, O_RDONLY);
     struct statfs same;
-    check(fstatfs(dir, &same) == 0 && same.f_type == system_.f_type && same.f_flags == system_.f_flags, "by number the same");
+    check(fstatfs(dir, &same) == 0 && same.f_type == system_.f_type && same.f_flags == system_.f_flags,
+          "by number the same");
     close(dir);
 }
 
@@ -533,22 +572,28 @@ static void bounded(void)
     fails(mount("none", BASE "/mount", "tmpfs", 0, "unheard=1"), EINVAL, "an option that there is not");
     fails(mount("none", BASE "/mount", "tmpfs", 0, "size=many"), EINVAL, "a size that is none");
     fails(mount("none", BASE "/mount", "tmpfs", 0, "nr_inodes=5x"), EINVAL, "a number that is none");
-    if (!check(mount("none", BASE "/mount", "tmpfs", 0, "size=64k,nr_inodes=5,mode=750,uid=1000,gid=50") == 0, "sixteen pages, five files"))
+    if (!check(mount("none", BASE "/mount", "tmpfs", 0, "size=64k,nr_inodes=5,mode=750,uid=1000,gid=50") == 0,
+               "sixteen pages, five files"))
         return;
-    check(stat(BASE "/mount", &now) == 0 && (now.st_mode & 07777) == 0750 && now.st_uid == 1000 && now.st_gid == 50, "of a user's");
-    check(statfs(BASE "/mount", &all) == 0 && all.f_blocks == 16 && all.f_bfree == 16 && all.f_files == 5, "told as such");
+    check(stat(BASE "/mount", &now) == 0 && (now.st_mode & 07777) == 0750 && now.st_uid == 1000 &&
+              now.st_gid == 50,
+          "of a user's");
+    check(statfs(BASE "/mount", &all) == 0 && all.f_blocks == 16 && all.f_bfree == 16 && all.f_files == 5,
+          "told as such");
     int file = open(BASE "/mount/a", O_RDWR | O_CREAT, 0600), pages = 0;
     while (pages < 100 && write(file, page, sizeof page) == sizeof page)
         pages++;
     equal(pages, 16, "no more pages fit");
     equal(errno, ENOSPC, "which is said");
     check(statfs(BASE "/mount", &all) == 0 && all.f_bfree == 0, "none is free");
-    fails(mount("none", BASE "/mount", 0, MS_REMOUNT, "size=4k"), EINVAL, "it is not made smaller than what is there");
+    fails(mount("none", BASE "/mount", 0, MS_REMOUNT, "size=4k"), EINVAL,
+          "it is not made smaller than what is there");
     equal(mount("none", BASE "/mount", 0, MS_REMOUNT, "size=68k"), 0, "but larger");
     equal(write(file, page, sizeof page), sizeof page, "there is room");
     fails(write(file, page, 1), ENOSPC, "and then no more");
     equal(ftruncate(file, 4096), 0, "what is given back");
-    equal(lseek(file, 0, SEEK_END) == 4096 && write(file, page, sizeof page) == sizeof page, 1, "is there again");
+    equal(lseek(file, 0, SEEK_END) == 4096 && write(file, page, sizeof page) == sizeof page, 1,
+          "is there again");
     int made = 0;
     char name[64];
     for (; made < 100; made++) {
@@ -599,7 +644,8 @@ static int by_another(const char *make, const char *away)
 }
 
 /* Names that are made and removed, by paths that are short or not, and in directories with rules. */
-/* Files that nobody has opened before, opened for the first time and again, more of them than a kernel may remember. */
+/* Files that nobody has opened before, opened for the first time and again, more of them than a kernel may
+ * remember. */
 static void first(void)
 {
     enum { COUNT = 700 };
@@ -619,7 +665,8 @@ static void first(void)
         int kind = i % 3, flags[] = {O_RDONLY, O_WRONLY, O_RDWR | O_CLOEXEC};
         int fd = open(name, flags[kind]);
         char c = i, got = 0;
-        wrong += fcntl(fd, F_GETFL) != ((flags[kind] & O_ACCMODE) | LARGEFILE) || fcntl(fd, F_GETFD) != (kind == 2);
+        wrong += fcntl(fd, F_GETFL) != ((flags[kind] & O_ACCMODE) | LARGEFILE) ||
+                 fcntl(fd, F_GETFD) != (kind == 2);
         wrong += kind == 0 ? write(fd, &c, 1) != -1 || errno != EBADF : write(fd, &c, 1) != 1;
         wrong += kind == 1 ? read(fd, &got, 1) != -1 || errno != EBADF : read(fd, &got, 1) != 0;
         wrong += fstat(fd, &st) != 0 || st.st_size != (kind != 0) || st.st_nlink != 1;
@@ -684,7 +731,8 @@ static void names(void)
     struct stat st;
     start();
     equal(create(BASE "/in/new", O_WRONLY), 0, "a new file");
-    equal(stat(BASE "/in/new", &st) == 0 && st.st_mode == (S_IFREG | 0644) && st.st_size == 0, 1, "is what it should be");
+    equal(stat(BASE "/in/new", &st) == 0 && st.st_mode == (S_IFREG | 0644) && st.st_size == 0, 1,
+          "is what it should be");
     fails(create(BASE "/in/new", O_WRONLY | O_EXCL), EEXIST, "not twice");
     equal(create(BASE "/in/new", O_WRONLY | O_TRUNC), 0, "but it is opened");
     equal(unlink(BASE "/in/new"), 0, "and removed");
@@ -703,17 +751,21 @@ static void names(void)
     fails(unlink(BASE "/in/deep"), EISDIR, "a directory is no file");
     fails(create(BASE "/in/file/new", O_WRONLY), ENOTDIR, "in a file");
     fails(create(BASE "/none/new", O_WRONLY), ENOENT, "nowhere");
-    equal(symlink("behind", BASE "/in/ahead") == 0 && create(BASE "/in/ahead", O_WRONLY) == 0 && access(BASE "/in/behind", F_OK) == 0, 1, "by a link that led nowhere");
+    equal(symlink("behind", BASE "/in/ahead") == 0 && create(BASE "/in/ahead", O_WRONLY) == 0 &&
+              access(BASE "/in/behind", F_OK) == 0,
+          1, "by a link that led nowhere");
     equal(unlink(BASE "/in/ahead") == 0 && access(BASE "/in/behind", F_OK) == 0, 1, "the link is removed");
     equal(unlink(BASE "/in/behind"), 0, "and what it led to");
 
     int held = open(BASE "/in/held", O_RDWR | O_CREAT, 0600);
     equal(write(held, "kept", 4) == 4 && unlink(BASE "/in/held") == 0, 1, "an open file loses its name");
     equal(create(BASE "/in/held", O_WRONLY | O_EXCL), 0, "which another gets");
-    equal(lseek(held, 0, SEEK_SET) == 0 && read(held, what, sizeof what) == 4 && memcmp(what, "kept", 4) == 0, 1, "it is read as before");
+    equal(lseek(held, 0, SEEK_SET) == 0 && read(held, what, sizeof what) == 4 && memcmp(what, "kept", 4) == 0,
+          1, "it is read as before");
     equal(fstat(held, &st) == 0 && st.st_nlink == 0, 1, "it has no name");
     equal(stat(BASE "/in/held", &st) == 0 && st.st_size == 0, 1, "and the other is another");
-    equal(link(BASE "/in/held", BASE "/in/second") == 0 && unlink(BASE "/in/held") == 0, 1, "one name of two is removed");
+    equal(link(BASE "/in/held", BASE "/in/second") == 0 && unlink(BASE "/in/held") == 0, 1,
+          "one name of two is removed");
     equal(stat(BASE "/in/second", &st) == 0 && st.st_nlink == 1, 1, "the other stays");
     equal(unlink(BASE "/in/second"), 0, "until it goes, too");
     close(held);
@@ -728,12 +780,15 @@ static void names(void)
     for (int i = 0; i < 12; i++) {
         memset(page, 0, sizeof page);
         memset(page + 1000, 'a' + i, 2000);
-        right &= pread(file, back, sizeof back, i * 4096) == (i < 11 ? 4096 : 3000) && memcmp(page, back, i < 11 ? 4096 : 3000) == 0;
+        right &= pread(file, back, sizeof back, i * 4096) == (i < 11 ? 4096 : 3000) &&
+                 memcmp(page, back, i < 11 ? 4096 : 3000) == 0;
     }
     equal(right, 1, "what was not written is zeros");
     close(file);
 
-    equal(mkdir(BASE "/all", 0777) == 0 && chmod(BASE "/all", 0777) == 0 && create(BASE "/all/a", O_WRONLY) == 0, 1, "a directory for all");
+    equal(mkdir(BASE "/all", 0777) == 0 && chmod(BASE "/all", 0777) == 0 &&
+              create(BASE "/all/a", O_WRONLY) == 0,
+          1, "a directory for all");
     equal(by_another(BASE "/all/b", BASE "/all/a"), 3, "where all make and remove");
     equal(chmod(BASE "/all", 01777) == 0 && create(BASE "/all/a", O_WRONLY) == 0, 1, "with the sticky bit");
     equal(by_another(BASE "/all/c", BASE "/all/a"), 1, "only one's own is removed");
@@ -755,7 +810,10 @@ static void names(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"ways", ways}, {"swapped", swapped}, {"busy", busy}, {"executed", executed}, {"nameless", nameless}, {"places", places}, {"limit", limit}, {"changes", changes}, {"told", told}, {"bounded", bounded}, {"names", names}, {"cut", cut}, {"first", first},
+        {"ways", ways},         {"swapped", swapped}, {"busy", busy},   {"executed", executed},
+        {"nameless", nameless}, {"places", places},   {"limit", limit}, {"changes", changes},
+        {"told", told},         {"bounded", bounded}, {"names", names}, {"cut", cut},
+        {"first", first},
     };
     if (argc == 2 && strcmp(argv[1], "--run") == 0)
         for (;;)

@@ -1,10 +1,11 @@
-/* Calls on descriptors beyond read, write and lseek, each made often enough to have a routine of its own: pread, pwrite,
- * readv and writev of one segment, recv and send.
+/* Calls on descriptors beyond read, write and lseek, each made often enough to have a routine of its own:
+ * pread, pwrite, readv and writev of one segment, recv and send.
  *
- * Interface: operations [GROUP...]; reports by TAP. It expects the behaviour of Linux; on Synthesis it also looks whether the routines are there.
+ * Interface: operations [GROUP...]; reports by TAP. It expects the behaviour of Linux; on Synthesis it also
+ * looks whether the routines are there.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -63,10 +64,16 @@ static int has_routine(int fd, const char *call)
 }
 
 /* As the C library's, whose arguments the compiler judges. */
-static long vector(long call, int fd, long segments, long count) { return syscall(call, fd, segments, count); }
+static long vector(long call, int fd, long segments, long count)
+{
+    return syscall(call, fd, segments, count);
+}
 
 static long readv1(int fd, void *to, size_t count) { return readv(fd, &(struct iovec){to, count}, 1); }
-static long writev1(int fd, const void *from, size_t count) { return writev(fd, &(struct iovec){(void *)from, count}, 1); }
+static long writev1(int fd, const void *from, size_t count)
+{
+    return writev(fd, &(struct iovec){(void *)from, count}, 1);
+}
 
 static void test_pread(void)
 {
@@ -96,7 +103,8 @@ static void test_pread(void)
     ftruncate(writing, 100);
     equal(pread(fd, buffer, 50, 90), 10, "of a file that has become shorter");
     ftruncate(writing, 300);
-    check(pread(fd, buffer, 50, 90) == 50 && right(buffer, 90, 10) && !buffer[10] && !buffer[49], "and longer");
+    check(pread(fd, buffer, 50, 90) == 50 && right(buffer, 90, 10) && !buffer[10] && !buffer[49],
+          "and longer");
     close(writing);
     /* Other descriptors of the same description, and other descriptions. */
     good = 1;
@@ -156,7 +164,8 @@ static void test_pwrite(void)
         if (stat.st_mtim.tv_sec != before.tv_sec || stat.st_mtim.tv_nsec != before.tv_nsec)
             break;
     }
-    check(stat.st_mtim.tv_sec != before.tv_sec || stat.st_mtim.tv_nsec != before.tv_nsec, "it changes the time of the file");
+    check(stat.st_mtim.tv_sec != before.tv_sec || stat.st_mtim.tv_nsec != before.tv_nsec,
+          "it changes the time of the file");
     /* Linux appends even at a place when the description says so. */
     fcntl(fd, F_SETFL, O_APPEND);
     for (int i = 0; i < WARM; i++)
@@ -234,7 +243,8 @@ static void test_segments(void)
     int ends[2];
     pipe(ends);
     for (int i = 0; i < 100; i++)
-        good &= writev1(ends[1], "byte", 4) == 4 && readv1(ends[0], buffer, 10) == 4 && memcmp(buffer, "byte", 4) == 0;
+        good &= writev1(ends[1], "byte", 4) == 4 && readv1(ends[0], buffer, 10) == 4 &&
+                memcmp(buffer, "byte", 4) == 0;
     check(good, "a pipe");
     check(has_routine(ends[0], "readv") && has_routine(ends[1], "writev"), "it has routines");
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -265,14 +275,16 @@ static void test_segments(void)
 
     socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
     for (int i = 0; i < 100; i++)
-        good &= writev1(ends[1], "byte", 4) == 4 && readv1(ends[0], buffer, 10) == 4 && memcmp(buffer, "byte", 4) == 0;
+        good &= writev1(ends[1], "byte", 4) == 4 && readv1(ends[0], buffer, 10) == 4 &&
+                memcmp(buffer, "byte", 4) == 0;
     check(good, "a socket");
     check(has_routine(ends[0], "readv") && has_routine(ends[1], "writev"), "it has routines");
     close(ends[0]);
     close(ends[1]);
     socketpair(AF_UNIX, SOCK_DGRAM, 0, ends);
     for (int i = 0; i < 20; i++)
-        good &= writev1(ends[1], "datagram", 8) == 8 && readv1(ends[0], buffer, 3) == 3 && memcmp(buffer, "dat", 3) == 0;
+        good &= writev1(ends[1], "datagram", 8) == 8 && readv1(ends[0], buffer, 3) == 3 &&
+                memcmp(buffer, "dat", 3) == 0;
     check(good, "datagrams");
     close(ends[0]);
     close(ends[1]);
@@ -289,7 +301,8 @@ static void test_conversations(void)
     check(good, "a stream by send and recv");
     check(has_routine(ends[1], "sendto") && has_routine(ends[0], "recvfrom"), "they have routines");
     fails(recv(ends[0], buffer, 4, MSG_DONTWAIT), EAGAIN, "one that is not to wait");
-    good = send(ends[1], "abcd", 4, 0) == 4 && recv(ends[0], buffer, 2, MSG_PEEK) == 2 && recv(ends[0], buffer, 8, 0) == 4;
+    good = send(ends[1], "abcd", 4, 0) == 4 && recv(ends[0], buffer, 2, MSG_PEEK) == 2 &&
+           recv(ends[0], buffer, 8, 0) == 4;
     check(good, "a look takes nothing");
     struct sockaddr_storage address;
     socklen_t length = sizeof address;
@@ -329,7 +342,8 @@ static void test_conversations(void)
 
     socketpair(AF_UNIX, SOCK_DGRAM, 0, ends);
     for (int i = 0; i < 20; i++)
-        good &= send(ends[1], "datagram", 8, 0) == 8 && recv(ends[0], buffer, 3, 0) == 3 && memcmp(buffer, "dat", 3) == 0;
+        good &= send(ends[1], "datagram", 8, 0) == 8 && recv(ends[0], buffer, 3, 0) == 3 &&
+                memcmp(buffer, "dat", 3) == 0;
     check(good, "datagrams are cut");
     good = send(ends[1], "", 0, 0) == 0 && send(ends[1], "next", 4, 0) == 4;
     good &= recv(ends[0], buffer, 0, 0) == 0 && recv(ends[0], buffer, 8, 0) == 4;
@@ -344,11 +358,13 @@ static void test_conversations(void)
         good &= send(ends[1], "x", 1, 0) == 1 && recv(ends[0], buffer, 1, 0) == 1;
     char control[CMSG_SPACE(sizeof(int))] = {0};
     struct iovec one = {"r", 1};
-    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET, header->cmsg_type = SCM_RIGHTS, header->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(header), &ends[0], sizeof(int));
-    good &= send(ends[1], "a", 1, 0) == 1 && sendmsg(ends[1], &message, 0) == 1 && send(ends[1], "b", 1, 0) == 1;
+    good &=
+        send(ends[1], "a", 1, 0) == 1 && sendmsg(ends[1], &message, 0) == 1 && send(ends[1], "b", 1, 0) == 1;
     int got = 0;
     while (got < 3) {
         int count = recv(ends[0], buffer + got, 3 - got, 0);
@@ -356,7 +372,8 @@ static void test_conversations(void)
             break;
         got += count;
     }
-    check(good && got == 3 && memcmp(buffer, "arb", 3) == 0, "bytes around a message with rights keep their order");
+    check(good && got == 3 && memcmp(buffer, "arb", 3) == 0,
+          "bytes around a message with rights keep their order");
     close(ends[0]), close(ends[1]);
 }
 
@@ -371,13 +388,23 @@ static void test_watched(void)
     static const char *const names[] = {"pread", "pwrite", "readv", "writev"};
     for (int i = 0; i < 4; i++) {
         switch (i) {
-        case 0: pread(fd, buffer, 1, 0); break;
-        case 1: pwrite(fd, "x", 1, 0); break;
-        case 2: readv1(fd, buffer, 1); break;
-        case 3: writev1(fd, "x", 1); break;
+        case 0:
+            pread(fd, buffer, 1, 0);
+            break;
+        case 1:
+            pwrite(fd, "x", 1, 0);
+            break;
+        case 2:
+            readv1(fd, buffer, 1);
+            break;
+        case 3:
+            writev1(fd, "x", 1);
+            break;
         }
         struct inotify_event event = {0};
-        check(read(watch, &event, sizeof event) == sizeof event && event.mask == (i % 2 ? IN_MODIFY : IN_ACCESS), names[i]);
+        check(read(watch, &event, sizeof event) == sizeof event &&
+                  event.mask == (i % 2 ? IN_MODIFY : IN_ACCESS),
+              names[i]);
     }
     close(watch);
     int good = 1;
@@ -420,7 +447,8 @@ static int keeps_registers(long number, long a, long b, long c, long d)
                  : "0"(number)
                  : "rcx", "r11", "memory");
     saved[0] = rdi, saved[1] = rsi, saved[2] = rdx, saved[3] = r10, saved[4] = r8, saved[5] = r9;
-    return saved[0] == a && saved[1] == b && saved[2] == c && saved[3] == d && saved[4] == 0 && saved[5] == 0x9999;
+    return saved[0] == a && saved[1] == b && saved[2] == c && saved[3] == d && saved[4] == 0 &&
+           saved[5] == 0x9999;
 }
 
 static void test_registers(void)
@@ -500,14 +528,10 @@ static void test_threads(void)
 }
 
 static const struct group groups[] = {
-    {"pread", test_pread},
-    {"pwrite", test_pwrite},
-    {"segments", test_segments},
-    {"conversations", test_conversations},
-    {"watched", test_watched},
-    {"bounded", test_bounded},
-    {"registers", test_registers},
-    {"threads", test_threads},
+    {"pread", test_pread},         {"pwrite", test_pwrite},
+    {"segments", test_segments},   {"conversations", test_conversations},
+    {"watched", test_watched},     {"bounded", test_bounded},
+    {"registers", test_registers}, {"threads", test_threads},
 };
 
 int main(int argc, char **argv)

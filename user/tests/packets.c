@@ -24,8 +24,10 @@ static void plain(void)
 {
     int p[2], left = -1;
     equal(pipe2(p, O_DIRECT | O_NONBLOCK | O_CLOEXEC), 0, "a pipe of packets");
-    equal(fcntl(p[1], F_GETFL) & (O_DIRECT | O_NONBLOCK | O_ACCMODE), O_DIRECT | O_NONBLOCK | O_WRONLY, "as its writing end says");
-    equal(fcntl(p[0], F_GETFL) & (O_DIRECT | O_NONBLOCK | O_ACCMODE), O_NONBLOCK | O_RDONLY, "and its reading end does not");
+    equal(fcntl(p[1], F_GETFL) & (O_DIRECT | O_NONBLOCK | O_ACCMODE), O_DIRECT | O_NONBLOCK | O_WRONLY,
+          "as its writing end says");
+    equal(fcntl(p[0], F_GETFL) & (O_DIRECT | O_NONBLOCK | O_ACCMODE), O_NONBLOCK | O_RDONLY,
+          "and its reading end does not");
     fails(read(p[0], back, 10), EAGAIN, "nothing");
     equal(polled(p[0]), 0, "as poll sees it");
     equal(polled(p[1]), POLLOUT, "and that there is room");
@@ -46,7 +48,8 @@ static void plain(void)
     struct iovec two[2] = {{"ab", 2}, {"cde", 3}};
     equal(writev(p[1], two, 2), 5, "from pieces");
     struct iovec into[2] = {{back, 4}, {back + 10, 10}};
-    equal(readv(p[0], into, 2) == 5 && memcmp(back, "abcd", 4) == 0 && back[10] == 'e', 1, "into pieces: one packet");
+    equal(readv(p[0], into, 2) == 5 && memcmp(back, "abcd", 4) == 0 && back[10] == 'e', 1,
+          "into pieces: one packet");
 
     /* Long ones. */
     for (int i = 0; i < (int)sizeof large; i++)
@@ -60,7 +63,8 @@ static void plain(void)
     equal(memcmp(large, back, 10000), 0, "as it was");
     int good = 0;
     for (int length = 1; length <= 4096; length += 37)
-        good += write(p[1], large + length, length) == length && read(p[0], back, sizeof back) == length && memcmp(large + length, back, length) == 0;
+        good += write(p[1], large + length, length) == length && read(p[0], back, sizeof back) == length &&
+                memcmp(large + length, back, length) == 0;
     equal(good, 4096 / 37 + 1, "of any length, at any place");
     int packets = 0, got = 0;
     while (write(p[1], large, 4096) == 4096)

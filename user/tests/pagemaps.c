@@ -1,9 +1,10 @@
-/* Checks /proc/PID/pagemap, clear_refs and map_files, ustat and sync_file_range, as Linux has them; passes on Linux and must pass here.
+/* Checks /proc/PID/pagemap, clear_refs and map_files, ustat and sync_file_range, as Linux has them; passes on
+ * Linux and must pass here.
  *
  * Interface: pagemaps; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -43,7 +44,9 @@ static void pages(void)
         there |= (entries[i] >> 63) << i;
     equal(there & 9, 9, "those that are there");
     equal(there & 0xf4, 0, "and those that are not");
-    equal(lseek(map, (uintptr_t)own / PAGE * 8, SEEK_SET) == (off_t)((uintptr_t)own / PAGE * 8) && read(map, entries, 16) == 16 && entries[0] >> 63, 1, "by an offset");
+    equal(lseek(map, (uintptr_t)own / PAGE * 8, SEEK_SET) == (off_t)((uintptr_t)own / PAGE * 8) &&
+              read(map, entries, 16) == 16 && entries[0] >> 63,
+          1, "by an offset");
     equal(read(map, entries, 16) == 16 && !(entries[0] >> 63) && entries[1] >> 63, 1, "that moves");
 
     int file = memfd_create("pages", 0);
@@ -143,7 +146,8 @@ static long of_area(const volatile void *at, const char *name)
     snprintf(start, sizeof start, "%lx-", (unsigned long)at);
     FILE *file = fopen("/proc/self/smaps", "r");
     while (file && fgets(line, sizeof line, file)) {
-        if (strchr(line, '-') && line[0] != ' ' && !strchr(line, ':') == 0 && strspn(line, "0123456789abcdef") > 4)
+        if (strchr(line, '-') && line[0] != ' ' && !strchr(line, ':') == 0 &&
+            strspn(line, "0123456789abcdef") > 4)
             within = strncmp(line, start, strlen(start)) == 0;
         else if (within && strncmp(line, name, strlen(name)) == 0)
             found = atol(line + strlen(name));
@@ -220,7 +224,9 @@ static void mapped(void)
     link[length > 0 ? length : 0] = 0;
     equal(strcmp(link, name), 0, "a mapping's link is the file's path");
     struct stat mine, its;
-    equal(fstat(file, &mine) == 0 && stat(path, &its) == 0 && mine.st_ino == its.st_ino && mine.st_dev == its.st_dev, 1, "and leads to the file");
+    equal(fstat(file, &mine) == 0 && stat(path, &its) == 0 && mine.st_ino == its.st_ino &&
+              mine.st_dev == its.st_dev,
+          1, "and leads to the file");
     unlink(name);
     int again = open(path, O_RDONLY);
     char text[8] = "";
@@ -245,7 +251,10 @@ static void mapped(void)
     if (child == 0) {
         setgid(1000), setuid(1000);
         prctl(PR_SET_DUMPABLE, 1);
-        _exit(readlink(path, link, sizeof link) <= 0 ? 1 : open(path, O_RDONLY) >= 0 ? 2 : errno == EPERM ? 0 : 3);
+        _exit(readlink(path, link, sizeof link) <= 0 ? 1
+              : open(path, O_RDONLY) >= 0            ? 2
+              : errno == EPERM                       ? 0
+                                                     : 3);
     }
     equal(WEXITSTATUS(status_of(child)), 0, "a user reads the link and may not follow it");
     munmap(at, 2 * PAGE);

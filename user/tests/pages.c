@@ -1,6 +1,7 @@
 /* Threads of one process that touch, map, unmap and protect memory at once; every byte is checked.
  *
- * Interface: pages ROUNDS [forks]. With the second word threads also fork, one at a time. Prints `ok ...`, or `not ok ...` with status 1. Nothing here knows which kernel it runs on.
+ * Interface: pages ROUNDS [forks]. With the second word threads also fork, one at a time. Prints `ok ...`, or
+ * `not ok ...` with status 1. Nothing here knows which kernel it runs on.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -41,7 +42,8 @@ static unsigned char of_file(long page) { return page * 7 + 1; }
 
 static unsigned char *map(void *at, long pages, int flags, int from)
 {
-    unsigned char *got = mmap(at, pages * PAGE, PROT_READ | PROT_WRITE, flags | (at ? MAP_FIXED : 0), from, 0);
+    unsigned char *got =
+        mmap(at, pages * PAGE, PROT_READ | PROT_WRITE, flags | (at ? MAP_FIXED : 0), from, 0);
     if (got == MAP_FAILED)
         fail("mmap", 0, 1);
     changes++;
@@ -81,7 +83,8 @@ static void *thread(void *argument)
     int me = (int)(intptr_t)argument;
     unsigned long random = me + 1;
     unsigned char should[OWN] = {0}, mine[COMMON] = {0};
-    /* A page more at both ends: a page that is unmapped leaves a hole in which no other thread's mapping fits. */
+    /* A page more at both ends: a page that is unmapped leaves a hole in which no other thread's mapping
+     * fits. */
     unsigned char *own = map(0, OWN + 2, MAP_PRIVATE | MAP_ANONYMOUS, -1) + PAGE;
     for (long round = 0; round < rounds; round++) {
         random = random * 6364136223846793005ul + 1442695040888963407ul;

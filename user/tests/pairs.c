@@ -1,16 +1,19 @@
-/* A pipeline of two processes on several CPUs: together on one while one is enough for both, on two while it is not, and together again.
+/* A pipeline of two processes on several CPUs: together on one while one is enough for both, on two while it
+ * is not, and together again.
  *
- * A producer computes, writes a message into a pipe, and sleeps for the rest of its period; a consumer reads it and computes. Both say where they are.
+ * A producer computes, writes a message into a pipe, and sleeps for the rest of its period; a consumer reads
+ * it and computes. Both say where they are.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <sys/mman.h>
 
 static struct shared {
     /* Nanoseconds that each computes for a message, and the producer's period. */
     _Atomic long work, period;
     _Atomic int where[2];
-    /* Messages that the consumer has had since it was last on another CPU than its producer, and since it was last on the same. */
+    /* Messages that the consumer has had since it was last on another CPU than its producer, and since it
+     * was last on the same. */
     _Atomic long same, apart;
     _Atomic long messages;
 } *shared;
@@ -77,7 +80,8 @@ static void on(pid_t process, int cpu)
     sched_setaffinity(process, sizeof set, &set);
 }
 
-/* Waits until so many messages one after the other have come with both together, or apart; 0: that never happened. */
+/* Waits until so many messages one after the other have come with both together, or apart; 0: that never
+ * happened. */
 static int until(_Atomic long *count, long messages, const char *what)
 {
     double begun = seconds();

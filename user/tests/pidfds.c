@@ -1,4 +1,5 @@
-/* Checks signals and processes as files, as Linux has them: signalfd, pidfd; passes on Linux and must pass here.
+/* Checks signals and processes as files, as Linux has them: signalfd, pidfd; passes on Linux and must pass
+ * here.
  *
  * Interface: pidfds [GROUP...] runs all groups or those named; TAP on standard output.
  */
@@ -83,7 +84,8 @@ static void records(void)
     kill(getpid(), SIGUSR1);
     equal(polled(fd), POLLIN, "one waits");
     equal(taken(fd, info), SIGUSR1, "it is read");
-    equal(info->ssi_code == SI_USER && (pid_t)info->ssi_pid == getpid() && info->ssi_uid == getuid(), 1, "with its sender");
+    equal(info->ssi_code == SI_USER && (pid_t)info->ssi_pid == getpid() && info->ssi_uid == getuid(), 1,
+          "with its sender");
     fails(read(fd, info, sizeof *info), EAGAIN, "once");
     for (int i = 1; i < 4; i++)
         sigqueue(getpid(), SIGRTMIN, (union sigval){.sival_int = i});
@@ -128,14 +130,17 @@ static void children_tell(void)
     if (child == 0)
         _exit(5);
     equal(taken(fd, &info), SIGCHLD, "a child's end is waited for and read");
-    equal((pid_t)info.ssi_pid == child && info.ssi_status == 5 && info.ssi_code == CLD_EXITED, 1, "whose, and how");
+    equal((pid_t)info.ssi_pid == child && info.ssi_status == 5 && info.ssi_code == CLD_EXITED, 1,
+          "whose, and how");
     waitpid(child, NULL, 0);
     child = fork();
     if (child == 0) {
         /* The file tells of the signals of who looks. */
         sigset_t mine = set_of(SIGCHLD, 0);
         raise(SIGCHLD);
-        _exit(sigismember(&mine, SIGCHLD) && taken(fd, &info) == SIGCHLD && (pid_t)info.ssi_pid == getpid() ? 0 : 1);
+        _exit(sigismember(&mine, SIGCHLD) && taken(fd, &info) == SIGCHLD && (pid_t)info.ssi_pid == getpid()
+                  ? 0
+                  : 1);
     }
     int status = -1;
     waitpid(child, &status, 0);
@@ -159,7 +164,8 @@ static void timers_tell(void)
     struct pollfd p = {fd, POLLIN, 0};
     equal(poll(&p, 1, 20000), 1, "and who polls");
     equal(taken(fd, &info), SIGALRM, "who reads then");
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN, .sigev_value.sival_int = 77};
+    struct sigevent event = {
+        .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN, .sigev_value.sival_int = 77};
     timer_t timer;
     timer_create(CLOCK_MONOTONIC, &event, &timer);
     struct itimerspec again = {{0, 10000000}, {0, 10000000}};
@@ -244,7 +250,10 @@ static void waits(void)
 /* --- pidfd --- */
 
 static int pidfd_open_(pid_t pid, unsigned flags) { return syscall(SYS_pidfd_open, pid, flags); }
-static int send_(int fd, int signal, siginfo_t *info, unsigned flags) { return syscall(SYS_pidfd_send_signal, fd, signal, info, flags); }
+static int send_(int fd, int signal, siginfo_t *info, unsigned flags)
+{
+    return syscall(SYS_pidfd_send_signal, fd, signal, info, flags);
+}
 static int getfd_(int fd, int of, unsigned flags) { return syscall(SYS_pidfd_getfd, fd, of, flags); }
 
 /* A child that lives until the other end of *gate is closed, and ends with 3. */
@@ -293,9 +302,11 @@ static void ends(void)
     equal(p.revents, POLLIN, "as something to read");
     equal(epoll_wait(epoll, &e, 1, 20000), 1, "to an instance, too");
     equal(send_(fd, SIGTERM, NULL, 0), 0, "a zombie takes a signal");
-    equal(waitid(P_PIDFD_, fd, &info, WEXITED | WNOWAIT) == 0 && info.si_pid == child && info.si_status == 3, 1, "waitid of what has ended");
+    equal(waitid(P_PIDFD_, fd, &info, WEXITED | WNOWAIT) == 0 && info.si_pid == child && info.si_status == 3,
+          1, "waitid of what has ended");
     equal(said(fd, "Pid:\t", 10), child, "the number stays");
-    equal(waitid(P_PIDFD_, fd, &info, WEXITED) == 0 && info.si_code == CLD_EXITED, 1, "until it has been waited for");
+    equal(waitid(P_PIDFD_, fd, &info, WEXITED) == 0 && info.si_code == CLD_EXITED, 1,
+          "until it has been waited for");
     equal(said(fd, "Pid:\t", 10), -1, "then there is none");
     fails(waitid(P_PIDFD_, fd, &info, WEXITED), ECHILD, "no child any more");
     fails(send_(fd, 0, NULL, 0), ESRCH, "nobody to signal");
@@ -360,7 +371,8 @@ static void takes(void)
     equal(lseek(found, 1, SEEK_SET) == 1 && lseek(place, 0, SEEK_CUR) == 1, 1, "it is the same description");
     int counter = getfd_(fd, event, 0);
     uint64_t number = 7;
-    equal(write(counter, &number, 8) == 8 && read(counter, &number, 8) == 8 && number == 7, 1, "an eventfd works there");
+    equal(write(counter, &number, 8) == 8 && read(counter, &number, 8) == 8 && number == 7, 1,
+          "an eventfd works there");
     fails(getfd_(fd, 999, 0), EBADF, "no such descriptor");
     fails(getfd_(fd, memory, 1), EINVAL, "an unknown flag");
     fails(getfd_(0, memory, 0), EBADF, "another kind of file");
@@ -368,7 +380,10 @@ static void takes(void)
         pid_t stranger = fork();
         if (stranger == 0) {
             (void)!setgid(1000), (void)!setuid(1000);
-            _exit(getfd_(fd, memory, 0) == -1 && errno == EPERM && send_(fd, SIGTERM, NULL, 0) == -1 && errno == EPERM ? 0 : 1);
+            _exit(getfd_(fd, memory, 0) == -1 && errno == EPERM && send_(fd, SIGTERM, NULL, 0) == -1 &&
+                          errno == EPERM
+                      ? 0
+                      : 1);
         }
         waitpid(stranger, &value, 0);
         equal(value, 0, "who may not look into it gets nothing");
@@ -394,7 +409,8 @@ static void clones(void)
     close(next);
     fails(syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, 0, 8, 0, 0), EFAULT, "no place for it");
     fails(waitpid(-1, &status, 0), ECHILD, "then there is no child");
-    fails(syscall(SYS_clone, CLONE_PIDFD | CLONE_PARENT_SETTID | SIGCHLD, 0, &fd, 0, 0), EINVAL, "one place for two");
+    fails(syscall(SYS_clone, CLONE_PIDFD | CLONE_PARENT_SETTID | SIGCHLD, 0, &fd, 0, 0), EINVAL,
+          "one place for two");
     fails(syscall(SYS_clone, CLONE_PIDFD | CLONE_DETACHED | SIGCHLD, 0, &fd, 0, 0), EINVAL, "CLONE_DETACHED");
     equal(dup(0), next, "a failure leaves no descriptor");
     close(next);
@@ -443,7 +459,8 @@ static void releases(void)
     fails(syscall(SYS_process_mrelease, fd, 0), EINVAL, "nothing of who goes on");
     check(resident(child) >= PAGES, "it has its memory");
     ptrace(PTRACE_CONT, child, 0, 0);
-    equal(waitpid(child, &status, 0) == child && status >> 8 == (SIGTRAP | PTRACE_EVENT_EXIT << 8), 1, "it is about to end");
+    equal(waitpid(child, &status, 0) == child && status >> 8 == (SIGTRAP | PTRACE_EVENT_EXIT << 8), 1,
+          "it is about to end");
     check(resident(child) >= PAGES, "and still has it");
     equal(syscall(SYS_process_mrelease, fd, 0), 0, "which is given back");
     check(resident(child) < PAGES / 2, "at once");
@@ -451,7 +468,8 @@ static void releases(void)
     equal(shared[0], 7, "what others share stays");
     ptrace(PTRACE_CONT, child, 0, 0);
     siginfo_t info;
-    equal(waitid(P_PID, child, &info, WEXITED | WNOWAIT) == 0 && info.si_status == 9, 1, "it ends as it was told");
+    equal(waitid(P_PID, child, &info, WEXITED | WNOWAIT) == 0 && info.si_status == 9, 1,
+          "it ends as it was told");
     fails(syscall(SYS_process_mrelease, fd, 0), ESRCH, "then there is no memory");
     waitpid(child, &status, 0);
     fails(syscall(SYS_process_mrelease, fd, 0), ESRCH, "nor a process");
@@ -462,8 +480,10 @@ static void releases(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"records", records}, {"children", children_tell}, {"timers", timers_tell}, {"waits", waits},
-        {"ends", ends}, {"takes", takes}, {"clones", clones}, {"releases", releases},
+        {"records", records},    {"children", children_tell},
+        {"timers", timers_tell}, {"waits", waits},
+        {"ends", ends},          {"takes", takes},
+        {"clones", clones},      {"releases", releases},
     };
     run_groups(groups, sizeof groups / sizeof *groups, NULL, argc, argv);
     return done();

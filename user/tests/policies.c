@@ -1,11 +1,11 @@
 /* Where and before whom a thread runs: affinity, real-time policies.
  *
- * Interface: policies [GROUP...] runs all groups but `shares`, or those named; TAP on standard output. Passes on Linux too. Groups of affinity
- * have little to say on a machine with one processor; they pass there. Real-time groups want user 0, and `shares` a machine whose processors
- * all run.
+ * Interface: policies [GROUP...] runs all groups but `shares`, or those named; TAP on standard output. Passes
+ * on Linux too. Groups of affinity have little to say on a machine with one processor; they pass there.
+ * Real-time groups want user 0, and `shares` a machine whose processors all run.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -234,7 +234,8 @@ static int policy(pid_t pid, int kind, int priority)
 }
 
 /* The shares of `seconds` that two hogs with these policies get on one processor. */
-static void two(int first, int first_priority, int second, int second_priority, double seconds_, double *share)
+static void two(int first, int first_priority, int second, int second_priority, double seconds_,
+                double *share)
 {
     pid_t pids[2];
     double before[2], began;
@@ -286,7 +287,8 @@ static void shares(void)
     double share[2];
     alone_first();
     two(SCHED_FIFO, 10, SCHED_OTHER, 0, 2, share);
-    check(share[0] > 0.85 && share[1] > 0.01 && share[1] < 0.1, "a thread with a real-time policy runs before others, which are not forgotten");
+    check(share[0] > 0.85 && share[1] > 0.01 && share[1] < 0.1,
+          "a thread with a real-time policy runs before others, which are not forgotten");
     two(SCHED_FIFO, 10, SCHED_FIFO, 11, 1, share);
     check(share[1] > 0.85 && share[0] < 0.05, "the one with the higher priority before the other");
     two(SCHED_RR, 10, SCHED_RR, 10, 2, share);
@@ -341,15 +343,18 @@ static void wakes(void)
         }
         int right = told->count == 9;
         for (int i = 0; i < 6; i += 3)
-            right &= told->order[i] == 90 && told->order[i + 1] == (round ? priority : 1) && told->order[i + 2] == (round ? 1 : priority);
-        check(right, round ? "a more urgent thread runs before its waker goes on" : "a less urgent one when its waker has blocked");
+            right &= told->order[i] == 90 && told->order[i + 1] == (round ? priority : 1) &&
+                     told->order[i + 2] == (round ? 1 : priority);
+        check(right, round ? "a more urgent thread runs before its waker goes on"
+                           : "a less urgent one when its waker has blocked");
         kill_child(pid);
         close(wake[0]), close(wake[1]);
     }
     usual();
 }
 
-/* A thread that is made more urgent runs at once; sched_yield gives the turn to the next of the same priority. */
+/* A thread that is made more urgent runs at once; sched_yield gives the turn to the next of the same
+ * priority. */
 static void changes(void)
 {
     alone_first();
@@ -415,8 +420,9 @@ static int counts_on(long before)
     return 0;
 }
 
-/* No urgent thread waits behind another while a processor runs usual ones: neither one that is woken by an urgent thread, which computes on,
- * nor one that a more urgent thread has pushed aside. All processors are busy. */
+/* No urgent thread waits behind another while a processor runs usual ones: neither one that is woken by an
+ * urgent thread, which computes on, nor one that a more urgent thread has pushed aside. All processors are
+ * busy. */
 static void beside(void)
 {
     pid_t hogs[8], pid;
@@ -486,8 +492,9 @@ static void beside(void)
 }
 
 static const struct group groups[] = {
-    {"self", self}, {"other", other}, {"company", company}, {"inherited", inherited}, {"asleep", asleep}, {"about", about},
-    {"shown", shown}, {"shares", shares}, {"wakes", wakes}, {"changes", changes}, {"beside", beside},
+    {"self", self},     {"other", other},     {"company", company}, {"inherited", inherited},
+    {"asleep", asleep}, {"about", about},     {"shown", shown},     {"shares", shares},
+    {"wakes", wakes},   {"changes", changes}, {"beside", beside},
 };
 
 int main(int argc, char **argv)

@@ -3,7 +3,7 @@
  * Interface: polls [GROUP...] runs all groups, or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "tap.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -127,7 +127,8 @@ static void states(void)
     FD_ZERO(&set);
     FD_SET(path, &set);
     struct timeval zero = {0, 0};
-    equal(select(path + 1, &set, 0, 0, &zero) == 1 && FD_ISSET(path, &set), 1, "for select one that would not wait");
+    equal(select(path + 1, &set, 0, 0, &zero) == 1 && FD_ISSET(path, &set), 1,
+          "for select one that would not wait");
     close(file);
     close(path);
 }
@@ -253,7 +254,10 @@ static void sets(void)
 }
 
 /* One word of one set, by either call; the time's two words are as the call has them. */
-static long ask(int number, int count, void *in, void *out, long *time) { return syscall(number, count, in, out, 0, time, 0); }
+static long ask(int number, int count, void *in, void *out, long *time)
+{
+    return syscall(number, count, in, out, 0, time, 0);
+}
 
 static void few(int number)
 {
@@ -265,20 +269,24 @@ static void few(int number)
     void *read_only = mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *none = (void *)8;
     for (int round = 0; round < 4; round++) {
         set = of_file | reader;
-        equal(ask(number, 64, &set, 0, zero) == 1 && set == of_file, 1, "a file can be read, an empty pipe not");
+        equal(ask(number, 64, &set, 0, zero) == 1 && set == of_file, 1,
+              "a file can be read, an empty pipe not");
         set = of_file | reader | writer;
-        equal(ask(number, 64, 0, &set, zero) == 2 && set == (of_file | writer), 1, "a file and a pipe can be written");
+        equal(ask(number, 64, 0, &set, zero) == 2 && set == (of_file | writer), 1,
+              "a file and a pipe can be written");
     }
     set = reader;
     equal(ask(number, p[0] + 1, &set, 0, zero) == 0 && set == 0, 1, "nothing in an empty pipe");
     set = of_file | 1ul << 63;
-    equal(ask(number, 63, &set, 0, zero) == 1 && set == of_file, 1, "those beyond the number are not asked, and not told");
+    equal(ask(number, 63, &set, 0, zero) == 1 && set == of_file, 1,
+          "those beyond the number are not asked, and not told");
     set = of_file | 1ul << 63;
     fails(ask(number, 64, &set, 0, zero), EBADF, "a closed one");
     equal(set, of_file | 1ul << 63, "leaves the set as it was");
     set = of_file;
     equal(ask(number, 64, &set, 0, 0) == 1 && set == of_file, 1, "what is ready needs no time");
-    equal(ask(number, 64, 0, &set, later) == 1 && set == of_file && later[0] >= 98, 1, "and leaves nearly all of it");
+    equal(ask(number, 64, 0, &set, later) == 1 && set == of_file && later[0] >= 98, 1,
+          "and leaves nearly all of it");
     set = 0;
     equal(ask(number, 64, &set, 0, zero), 0, "of none");
     equal(ask(number, 64, 0, 0, zero), 0, "without a set");
@@ -330,7 +338,8 @@ static void signals(void)
     kill(getpid(), SIGUSR1);
     equal(poll(&asked, 1, 0), 0, "a blocked signal does not count");
     asked.revents = 0x1234;
-    fails(ppoll(&asked, 1, &zero, &none), EINTR, "one that the call lets through does, though it would not wait");
+    fails(ppoll(&asked, 1, &zero, &none), EINTR,
+          "one that the call lets through does, though it would not wait");
     equal(handled, 1, "its handler ran");
     equal(asked.revents, 0, "and the answer says nothing");
     kill(getpid(), SIGUSR1);
@@ -394,7 +403,8 @@ static void sleepers(void)
                 FD_ZERO(&set);
                 for (int j = 0; j < MANY; j++)
                     FD_SET(pipes[j][0], &set);
-                wrong += select(pipes[MANY - 1][1] + 1, &set, 0, 0, 0) != 1 || !FD_ISSET(pipes[expected][0], &set);
+                wrong +=
+                    select(pipes[MANY - 1][1] + 1, &set, 0, 0, 0) != 1 || !FD_ISSET(pipes[expected][0], &set);
             } else {
                 wrong += poll(all, MANY, -1) != 1 || all[expected].revents != POLLIN;
             }
@@ -402,7 +412,9 @@ static void sleepers(void)
             write(answer[1], "x", 1);
         }
         pthread_join(thread, 0);
-        equal(wrong, 0, selecting ? "select: each of many, one after the other" : "poll: each of many, one after the other");
+        equal(wrong, 0,
+              selecting ? "select: each of many, one after the other"
+                        : "poll: each of many, one after the other");
     }
     close(answer[0]);
     close(answer[1]);
@@ -460,8 +472,8 @@ static void *asks_one(void *fds)
     return (void *)(long)poll(fds, 1, -1);
 }
 
-/* A thread waits for `events` of end 0. Bytes that end `from` writes, and that are read again if it is end 0, bring
- * others only; then its own come. */
+/* A thread waits for `events` of end 0. Bytes that end `from` writes, and that are read again if it is end
+ * 0, bring others only; then its own come. */
 static void undisturbed(int ends[2], int events, int from, const char *name)
 {
     struct pollfd asked = {ends[0], events, 0};
@@ -641,8 +653,9 @@ static void moving(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"states", states}, {"arrays", arrays}, {"sets", sets}, {"few", sets_of_few}, {"signals", signals},
-        {"sleepers", sleepers}, {"wakes", wakes}, {"ends", ends}, {"races", races}, {"moving", moving},
+        {"states", states},   {"arrays", arrays},     {"sets", sets},   {"few", sets_of_few},
+        {"signals", signals}, {"sleepers", sleepers}, {"wakes", wakes}, {"ends", ends},
+        {"races", races},     {"moving", moving},
     };
     alarm(120);
     run_groups(GROUPS(groups), 0, argc, argv);

@@ -1,10 +1,10 @@
-/* Checks what programs do with quajects: make, link and call them by name, pass and poll their descriptors, be told by them, have stubs
- * made, read and write asynchronously; clocks that ring, and threads as quajects.
+/* Checks what programs do with quajects: make, link and call them by name, pass and poll their descriptors,
+ * be told by them, have stubs made, read and write asynchronously; clocks that ring, and threads as quajects.
  *
  * Interface: quajects; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include "synthesis.h"
 #include <poll.h>
 #include <sys/mman.h>
@@ -46,7 +46,8 @@ static void made_and_called(void)
 
 static void linked(void)
 {
-    int from = syn_make("Queue", 64), to = syn_make("Queue", 64), pump = syn_make("Pump", 0), upper = syn_make("Upper", 0);
+    int from = syn_make("Queue", 64), to = syn_make("Queue", 64), pump = syn_make("Pump", 0),
+        upper = syn_make("Upper", 0);
     int tap = syn_make("Tap", 0), gauge = syn_make("Gauge", 0);
     equal(syn_link(pump, "input", from, "Q_get"), 0, "a pump gets from a queue");
     equal(syn_link(pump, "output", upper, "put"), 0, "and puts into a filter");
@@ -63,7 +64,8 @@ static void linked(void)
     check(strcmp(got, "COLLAPSED") == 0, "the bytes came by the chain");
     equal(syn_invoke(gauge, syn_entry(gauge, "read"), 0), 9, "they were counted");
     equal(syn_invoke(tap, syn_entry(tap, "value"), 0), 9, "the tap says so");
-    check(contains(pump, "output -> put") && contains(pump, "in line"), "the pump's text shows the link, in line");
+    check(contains(pump, "output -> put") && contains(pump, "in line"),
+          "the pump's text shows the link, in line");
 
     equal(syn_link(pump, "output", to, "Q_get"), -EPROTOTYPE, "a wrong signature");
     equal(syn_link(pump, "outlet", to, "Q_put"), -ENOENT, "no such port");
@@ -121,7 +123,8 @@ static int passed(int fd, int (*use)(int))
     socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
     char byte = 0, room[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
     struct iovec one = {&byte, 1};
-    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct msghdr message = {
+        .msg_iov = &one, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
@@ -186,7 +189,8 @@ static void callbacks(void)
     check(full >= 0 && room >= 0, "notices are made");
     equal(syn_link(queue, "Q_full", full, "give_up"), 0, "a full queue returns to the caller, and tells");
     equal(syn_link(queue, "Q_full-1", room, "tell"), 0, "so does one that has room again");
-    equal(syn_link(queue, "Q_full", room, "tell"), -EPROTOTYPE, "an event does not answer whether to try again");
+    equal(syn_link(queue, "Q_full", room, "tell"), -EPROTOTYPE,
+          "an event does not answer whether to try again");
     pid_t child = fork();
     if (child == 0) {
         for (int i = 0; i < 100;) {
@@ -241,7 +245,8 @@ static void stubs(void)
     int file = open("/tmp/stub", O_CREAT | O_RDWR | O_TRUNC, 0600);
     syn_stub(file, SYS_pwrite64, memory + 256, 64);
     syn_stub(file, SYS_pread64, memory + 320, 64);
-    long (*place)(const void *, unsigned long, long) = (void *)(memory + 256), (*fetch)(void *, unsigned long, long) = (void *)(memory + 320);
+    long (*place)(const void *, unsigned long, long) = (void *)(memory + 256),
+                                               (*fetch)(void *, unsigned long, long) = (void *)(memory + 320);
     equal(place("at seven", 8, 7), 8, "a procedure of three arguments");
     equal(fetch(got, 5, 10), 5, "another");
     check(memcmp(got, "seven", 5) == 0, "the place is right");
@@ -273,7 +278,8 @@ static void asynchronous(void)
     equal(write(ends[1], "hello", 5), 5, "and the program goes on");
     equal(syn_finish(&in), 5, "it has read");
     check(memcmp(got, "hello", 5) == 0, "what was written");
-    out = (struct syn_transfer){.file = ends[1], .operation = SYS_write, .bytes = bytes, .count = sizeof bytes, .event = 2};
+    out = (struct syn_transfer){
+        .file = ends[1], .operation = SYS_write, .bytes = bytes, .count = sizeof bytes, .event = 2};
     equal(syn_begin(&out), 0, "a long write is begun");
     size_t done = 0;
     while (done < sizeof got) {
@@ -300,7 +306,8 @@ static long call(int quaject, const char *entry, long argument)
 /* Waits until the gauge has counted so many. */
 static int counted(int gauge, long expected)
 {
-    for (int64_t begun = nanoseconds(); call(gauge, "read", 0) != expected && nanoseconds() - begun < 20000000000ll;)
+    for (int64_t begun = nanoseconds();
+         call(gauge, "read", 0) != expected && nanoseconds() - begun < 20000000000ll;)
         sched_yield();
     return call(gauge, "read", 0) == expected;
 }
@@ -312,7 +319,8 @@ static int sets_it(int clock) { return call(clock, "after", MILLISECOND) == 0; }
 static void clocks(void)
 {
     enum { RANG = 9 };
-    int clock = syn_make("Clock", 'c'), gauge = syn_make("Gauge", 0), queue = syn_make("Queue", 64), told = syn_notice(0, RANG);
+    int clock = syn_make("Clock", 'c'), gauge = syn_make("Gauge", 0), queue = syn_make("Queue", 64),
+        told = syn_notice(0, RANG);
     check(clock >= 0, "a clock is made");
     equal(syn_make("Clock", 256), -EINVAL, "one whose byte is none is not");
     int64_t before = nanoseconds();
@@ -419,7 +427,8 @@ static void races(void)
     enum { TIMES = 2000 };
     int clock = syn_make("Clock", 0), gauge = syn_make("Gauge", 0);
     syn_link(clock, "rang", gauge, "count");
-    long after = syn_entry(clock, "after"), cancel = syn_entry(clock, "cancel"), rung = 0, wrong = 0, cancelled = 0;
+    long after = syn_entry(clock, "after"), cancel = syn_entry(clock, "cancel"), rung = 0, wrong = 0,
+         cancelled = 0;
     for (int i = 0; i < TIMES; i++) {
         wrong += syn_invoke(clock, after, 2000 + i % 50 * 200) != 0;
         int64_t end = nanoseconds() + i % 61 * 200;
@@ -500,11 +509,11 @@ static void leave(long unused) { (void)unused; }
 static int may_notify(int thread) { return call(thread, "notify", 0) == 0; }
 
 /* Waits for something that must come. */
-#define UNTIL(condition)                                                                          \
-    ({                                                                                            \
+#define UNTIL(condition)                                                                            \
+    ({                                                                                              \
         for (int64_t begun = nanoseconds(); !(condition) && nanoseconds() - begun < 20000000000ll;) \
-            sched_yield();                                                                        \
-        (condition) != 0;                                                                         \
+            sched_yield();                                                                          \
+        (condition) != 0;                                                                           \
     })
 
 static void threads(void)
@@ -567,7 +576,8 @@ static void threads(void)
     if (child == 0) {
         if (setuid(1000) != 0)
             _exit(9);
-        int good = call(own, "notify", 0) == -EPERM && call(other, "stop", 0) == -EPERM && call(own, "setsignal", 0) == -EPERM;
+        int good = call(own, "notify", 0) == -EPERM && call(other, "stop", 0) == -EPERM &&
+                   call(own, "setsignal", 0) == -EPERM;
         good &= syn_link(clock, "rang", own, "signal") == -EPERM && call(own, "destroy", 0) == -EPERM;
         _exit(!good);
     }
@@ -584,7 +594,8 @@ static void threads(void)
 
     handle = syn_create(leave, stacks[1] + sizeof stacks[1], 0, 0, SYN_CREATE_SUSPENDED);
     int third = syn_thread_quaject(handle, 40);
-    equal(call(third, "setsignal", (long)called), -EINVAL, "an event's number is not always one of the table");
+    equal(call(third, "setsignal", (long)called), -EINVAL,
+          "an event's number is not always one of the table");
     equal(call(third, "signal", 0), -EINVAL, "nor is there a procedure");
     equal(call(third, "resume", 0), 0, "a thread that ends by itself");
     check(UNTIL(call(third, "state", 0) == -ESRCH), "is gone too");

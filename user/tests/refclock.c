@@ -1,11 +1,12 @@
-/* A clock that is better than the machine's, told in shared memory as receivers do (refclock SHM of chronyd and ntpd, unit 0): 80 parts in a
- * million faster, and 20 milliseconds ahead when it begins.
+/* A clock that is better than the machine's, told in shared memory as receivers do (refclock SHM of chronyd
+ * and ntpd, unit 0): 80 parts in a million faster, and 20 milliseconds ahead when it begins.
  *
- * Interface: refclock SECONDS NANOSECONDS feeds a daemon for so long and then says whether the clock of the day has followed, within so much
- * in the last tenth of the time; TAP on standard output. CLOCK_MONOTONIC_RAW is the measure.
+ * Interface: refclock SECONDS NANOSECONDS feeds a daemon for so long and then says whether the clock of the
+ * day has followed, within so much in the last tenth of the time; TAP on standard output. CLOCK_MONOTONIC_RAW
+ * is the measure.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <sys/shm.h>
 #include <sys/timex.h>
 
@@ -77,7 +78,8 @@ int main(int argc, char **argv)
     }
     t.modes = 0;
     int state = adjtimex(&t);
-    printf("# %lld ns at the end, %.3f parts in a million, state %d\n", (long long)worst, t.freq / 65536.0 + (t.tick - 10000) * 100, state);
+    printf("# %lld ns at the end, %.3f parts in a million, state %d\n", (long long)worst,
+           t.freq / 65536.0 + (t.tick - 10000) * 100, state);
     check(worst < within, "the clock of the day follows");
     check(forward, "it never goes back");
     double rate = t.freq / 65536.0 + (t.tick - 10000) * 100;

@@ -1,8 +1,10 @@
-/* Every question for memory is answered with no, one at a time: each kind of thing that a call makes is made with the first question of it refused, then the second, until
- * none is left. Each time there is an errno that Linux has for it, or it was done without; and what the kernel holds is what it held before.
+/* Every question for memory is answered with no, one at a time: each kind of thing that a call makes is made
+ * with the first question of it refused, then the second, until none is left. Each time there is an errno
+ * that Linux has for it, or it was done without; and what the kernel holds is what it held before.
  *
- * Interface: refused [KIND...] for all kinds or those named; `refused with EVERY PROGRAM ARG...` runs a program of whose questions so many are refused, and says whether the machine
- * lives; `refused everybody` stops whomever it may. TAP on standard output. For the superuser, who sets /syn/fail.
+ * Interface: refused [KIND...] for all kinds or those named; `refused with EVERY PROGRAM ARG...` runs a
+ * program of whose questions so many are refused, and says whether the machine lives; `refused everybody`
+ * stops whomever it may. TAP on standard output. For the superuser, who sets /syn/fail.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -74,7 +76,10 @@ static int pipes(void)
     char byte = 'x', block[3000] = "";
     if (pipe2(fd, O_NONBLOCK))
         return errno;
-    int error = write(fd[1], &byte, 1) == 1 && write(fd[1], block, sizeof block) > 0 && read(fd[0], block, sizeof block) > 0 ? 0 : errno;
+    int error = write(fd[1], &byte, 1) == 1 && write(fd[1], block, sizeof block) > 0 &&
+                        read(fd[0], block, sizeof block) > 0
+                    ? 0
+                    : errno;
     int more = dup(fd[0]);
     if (more < 0)
         error = errno;
@@ -86,7 +91,8 @@ static int pipes(void)
 
 static int descriptions(void)
 {
-    static const char *const names[] = {"/dev/null", "/dev/zero", "/", PLACE "/file", "/proc/self/stat", "/syn/memory"};
+    static const char *const names[] = {"/dev/null",   "/dev/zero",       "/",
+                                        PLACE "/file", "/proc/self/stat", "/syn/memory"};
     char block[64];
     int error = 0;
     for (int i = 0; i < 6; i++) {
@@ -127,8 +133,8 @@ static int watches(void)
             close(poll);
         return error;
     }
-    if (epoll_ctl(poll, EPOLL_CTL_ADD, fd[0], &event) || epoll_ctl(poll, EPOLL_CTL_ADD, fd[1], &event) || write(fd[1], "x", 1) < 0 ||
-        epoll_wait(poll, &came, 1, 0) < 0)
+    if (epoll_ctl(poll, EPOLL_CTL_ADD, fd[0], &event) || epoll_ctl(poll, EPOLL_CTL_ADD, fd[1], &event) ||
+        write(fd[1], "x", 1) < 0 || epoll_wait(poll, &came, 1, 0) < 0)
         error = errno;
     close(fd[0]);
     close(fd[1]);
@@ -158,7 +164,8 @@ static int waits(void)
 
 static int texts(void)
 {
-    static const char *const names[] = {"/proc/self/maps", "/proc/self/status", "/proc/meminfo", "/proc/cpuinfo", "/syn/threads", "/proc/self/fdinfo/0",
+    static const char *const names[] = {"/proc/self/maps",   "/proc/self/status", "/proc/meminfo",
+                                        "/proc/cpuinfo",     "/syn/threads",      "/proc/self/fdinfo/0",
                                         "/proc/self/environ"};
     static char block[4096];
     int error = 0;
@@ -175,7 +182,8 @@ static int texts(void)
             error = errno;
         close(fd);
     }
-    if (readlink("/proc/self/exe", block, sizeof block) < 0 || readlink("/proc/self/fd/0", block, sizeof block) < 0)
+    if (readlink("/proc/self/exe", block, sizeof block) < 0 ||
+        readlink("/proc/self/fd/0", block, sizeof block) < 0)
         error = errno;
     return error;
 }
@@ -218,10 +226,7 @@ static int timers(void)
     return error;
 }
 
-static void caught(int signo)
-{
-    (void)signo;
-}
+static void caught(int signo) { (void)signo; }
 
 static int signals(void)
 {
@@ -261,11 +266,13 @@ static int locks(void)
 static int contents(void)
 {
     static char block[5 * PAGE];
-    int error = 0, from = open(PLACE "/file", O_RDONLY), fd = open(PLACE "/new", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    int error = 0, from = open(PLACE "/file", O_RDONLY),
+        fd = open(PLACE "/new", O_RDWR | O_CREAT | O_TRUNC, 0600);
     if (fd < 0 || from < 0) {
         error = errno;
-    } else if (write(fd, block, sizeof block) < 0 || pwrite(fd, "x", 1, 900 * PAGE) < 0 || fallocate(fd, 0, 20 * PAGE, 3 * PAGE) ||
-               sendfile(fd, from, 0, 10) < 0 || ftruncate(fd, 100) || lseek(fd, 0, SEEK_SET) < 0 || read(fd, block, 50) < 0 || write(fd, "y", 1) < 0) {
+    } else if (write(fd, block, sizeof block) < 0 || pwrite(fd, "x", 1, 900 * PAGE) < 0 ||
+               fallocate(fd, 0, 20 * PAGE, 3 * PAGE) || sendfile(fd, from, 0, 10) < 0 || ftruncate(fd, 100) ||
+               lseek(fd, 0, SEEK_SET) < 0 || read(fd, block, 50) < 0 || write(fd, "y", 1) < 0) {
         error = errno;
     }
     if (from >= 0)
@@ -281,7 +288,8 @@ static int names(void)
     int error = 0;
     if (mkdir(PLACE "/d", 0700) || mkdir(PLACE "/d/e", 0700))
         error = errno;
-    if (symlink("file", PLACE "/s") || link(PLACE "/file", PLACE "/l") || mknod(PLACE "/p", S_IFIFO | 0600, 0) || rename(PLACE "/l", PLACE "/m"))
+    if (symlink("file", PLACE "/s") || link(PLACE "/file", PLACE "/l") ||
+        mknod(PLACE "/p", S_IFIFO | 0600, 0) || rename(PLACE "/l", PLACE "/m"))
         error = errno;
     struct stat st;
     if (stat(PLACE "/s", &st) && errno != ENOENT)
@@ -324,7 +332,8 @@ static int tables(void)
     int error = 0;
     /* A table of each level for each. */
     for (long i = 0; i < 3; i++) {
-        char *at = mmap((char *)(0x100000000000 + (i << 39)), PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        char *at = mmap((char *)(0x100000000000 + (i << 39)), PAGE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
         if (at == MAP_FAILED) {
             error = errno;
             continue;
@@ -470,10 +479,7 @@ static int traced(void)
     return error ? error : end == ENOMEM ? 0 : end;
 }
 
-static void *thread(void *unused)
-{
-    return unused;
-}
+static void *thread(void *unused) { return unused; }
 
 static int threads(void)
 {
@@ -510,19 +516,37 @@ static const struct kind {
     /* Sweeps at a time: a leak of each becomes visible. */
     int sweeps;
 } kinds[] = {
-    {"pipes", pipes, 16},       {"descriptions", descriptions, 8}, {"memfds", memfds, 8},     {"watches", watches, 16},
-    {"waits", waits, 4},        {"texts", texts, 2},               {"listings", listings, 2},  {"timers", timers, 24},
-    {"signals", signals, 8},   {"locks", locks, 8},               {"contents", contents, 8},  {"names", names, 8},
-    {"mappings", mappings, 8},  {"tables", tables, 6},             {"processes", processes, 3}, {"arguments", arguments, 2},
-    {"scripts", scripts, 1},    {"grown", grown, 2},               {"settings", settings, 2},  {"sessions", sessions, 2},
-    {"traced", traced, 2},      {"threads", threads, 2},         {"redirections", redirections, 8},
+    {"pipes", pipes, 16},
+    {"descriptions", descriptions, 8},
+    {"memfds", memfds, 8},
+    {"watches", watches, 16},
+    {"waits", waits, 4},
+    {"texts", texts, 2},
+    {"listings", listings, 2},
+    {"timers", timers, 24},
+    {"signals", signals, 8},
+    {"locks", locks, 8},
+    {"contents", contents, 8},
+    {"names", names, 8},
+    {"mappings", mappings, 8},
+    {"tables", tables, 6},
+    {"processes", processes, 3},
+    {"arguments", arguments, 2},
+    {"scripts", scripts, 1},
+    {"grown", grown, 2},
+    {"settings", settings, 2},
+    {"sessions", sessions, 2},
+    {"traced", traced, 2},
+    {"threads", threads, 2},
+    {"redirections", redirections, 8},
 };
 
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 static int is_told(int error)
 {
-    return error == 0 || error == ENOMEM || error == EAGAIN || error == ENFILE || error == ENOSPC || error == ENOLCK;
+    return error == 0 || error == ENOMEM || error == EAGAIN || error == ENFILE || error == ENOSPC ||
+           error == ENOLCK;
 }
 
 /* The memory in use, in KiB, and how many routines exist. */
@@ -556,21 +580,23 @@ static struct used used(void)
             break;
         usleep(2000);
     }
-    const char *heap = strstr(text, "\nheap"), *code = strstr(text, "\ngenerated code, memory"), *routines = strstr(text, " routines exist");
+    const char *heap = strstr(text, "\nheap"), *code = strstr(text, "\ngenerated code, memory"),
+               *routines = strstr(text, " routines exist");
     if (!heap || !code || !routines)
         exit(96);
     used.heap = number_after(heap, "  in use");
     used.code = number_after(code, "  in use");
-    used.frames = number_after(text, "all frames") - number_after(text, "\nfree frames") - number_after(text, "\nheap") -
-                  number_after(text, "\ngenerated code, memory") - number_after(text, "\ntables, memory") -
-                  number_after(text, "\nkernel stacks");
+    used.frames = number_after(text, "all frames") - number_after(text, "\nfree frames") -
+                  number_after(text, "\nheap") - number_after(text, "\ngenerated code, memory") -
+                  number_after(text, "\ntables, memory") - number_after(text, "\nkernel stacks");
     while (routines > text && routines[-1] != '\n')
         routines--;
     used.routines = atol(routines);
     return used;
 }
 
-/* Makes one with each question refused in turn. Returns how many there are, or 0 when something was not as it should be. */
+/* Makes one with each question refused in turn. Returns how many there are, or 0 when something was not as
+ * it should be. */
 static int sweep(const struct kind *kind)
 {
     for (int n = 1; n < QUESTIONS; n++) {
@@ -578,7 +604,8 @@ static int sweep(const struct kind *kind)
         int error = kind->make();
         int refused = was_refused();
         if (!is_told(error) || (error && !refused)) {
-            printf("# %s, question %d: errno %d (%s), %d refused\n", kind->name, n, error, strerror(error), refused);
+            printf("# %s, question %d: errno %d (%s), %d refused\n", kind->name, n, error, strerror(error),
+                   refused);
             return 0;
         }
         if (!refused)
@@ -623,7 +650,8 @@ static void try_kind(const struct kind *kind)
     /* The store for the next request moves up and down; a leak does not. */
     for (int i = 0; i < 6 && !level; i++) {
         late = used();
-        level = late.frames <= early.frames + 16 && late.heap <= early.heap + SLACK && late.code <= early.code + 8 && late.routines <= early.routines + 8;
+        level = late.frames <= early.frames + 16 && late.heap <= early.heap + SLACK &&
+                late.code <= early.code + 8 && late.routines <= early.routines + 8;
         if (!level)
             good &= sweeps(kind, 1);
     }
@@ -631,8 +659,9 @@ static void try_kind(const struct kind *kind)
     check(good, text);
     snprintf(text, sizeof text, "%s: what is held stays the same", kind->name);
     if (!check(level, text))
-        printf("# frames %ld, then %ld KiB; heap %ld, %ld KiB; code %ld, %ld KiB; routines %ld, %ld\n", early.frames, late.frames, early.heap, late.heap,
-               early.code, late.code, early.routines, late.routines);
+        printf("# frames %ld, then %ld KiB; heap %ld, %ld KiB; code %ld, %ld KiB; routines %ld, %ld\n",
+               early.frames, late.frames, early.heap, late.heap, early.code, late.code, early.routines,
+               late.routines);
 }
 
 static void *meets(void *together)
@@ -651,7 +680,8 @@ static void prepare(void)
     fd = open(PLACE "/script", O_WRONLY | O_CREAT, 0700);
     dprintf(fd, "#!%s nothing\n", self);
     close(fd);
-    /* Entries of threads stay, as many as there ever were at a time: now more than are ending at a time in any of this. */
+    /* Entries of threads stay, as many as there ever were at a time: now more than are ending at a time in
+     * any of this. */
     pid_t child = fork();
     if (child == 0) {
         pthread_attr_t small;
@@ -673,7 +703,8 @@ static void prepare(void)
         exit(94);
 }
 
-/* A program of whose session's questions every so many is refused. It may fail; whoever starts afterwards may not. */
+/* A program of whose session's questions every so many is refused. It may fail; whoever starts afterwards
+ * may not. */
 static int with(char **words)
 {
     static char output[65536];
@@ -686,7 +717,8 @@ static int with(char **words)
         dup2(null, 1);
         dup2(null, 2);
         sprintf(text, "%s %s %d", words[0], words[0], getsid(0));
-        /* A program that kills or stops the child which it did not get means everybody: not who started it. */
+        /* A program that kills or stops the child which it did not get means everybody: not who started
+         * it. */
         if (setresgid(1000, 1000, 1000) || setresuid(1000, 1000, 1000))
             _exit(99);
         set(text);

@@ -1,9 +1,11 @@
-/* The memory of ended processes comes back soon, also while nothing else happens in the machine than that somebody looks for it.
+/* The memory of ended processes comes back soon, also while nothing else happens in the machine than that
+ * somebody looks for it.
  *
- * Interface: returns [ROUNDS], 50 without; TAP on standard output. For several processors, and memory of which half is filled in a moment.
+ * Interface: returns [ROUNDS], 50 without; TAP on standard output. For several processors, and memory of
+ * which half is filled in a moment.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,7 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Seconds: what does not come by itself does not come in a minute either; on a busy host a processor may be away for one. */
+/* Seconds: what does not come by itself does not come in a minute either; on a busy host a processor may
+ * be away for one. */
 enum { WRITERS = 3, PIPES = 20, PATIENCE = 10 };
 
 static const char name[] = "/tmp/returns";
@@ -54,7 +57,8 @@ static void fill(int tell, int part, long kib, int removes)
     _exit(write(tell, "", 1) != 1 || pause());
 }
 
-/* The file loses its name by its one writer, which never needs another processor; or before writers are killed, by who kills them, or beside that by somebody else. */
+/* The file loses its name by its one writer, which never needs another processor; or before writers are
+ * killed, by who kills them, or beside that by somebody else. */
 static void once(int round, long kib)
 {
     int ends[2], go[2], count = round % 4 ? WRITERS : 1;

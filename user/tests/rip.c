@@ -1,7 +1,8 @@
-/* Registers that no program can run with: a program counter that is not canonical or not the user's, by every way it can be set.
+/* Registers that no program can run with: a program counter that is not canonical or not the user's, by every
+ * way it can be set.
  *
- * Interface: no arguments; one line a check (tap.h). Runs on Linux too. The thread gets SIGSEGV, again and again as often as it is
- * suppressed; the machine goes on.
+ * Interface: no arguments; one line a check (tap.h). Runs on Linux too. The thread gets SIGSEGV, again and
+ * again as often as it is suppressed; the machine goes on.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -89,10 +90,7 @@ static void by_signals(void)
     signal(SIGSEGV, SIG_DFL);
 }
 
-static void well(void)
-{
-    _exit(7);
-}
+static void well(void) { _exit(7); }
 
 /* The tracer lets the thread go on without the signal, as often as it likes. */
 static void suppressed(int by_registers)
@@ -129,7 +127,8 @@ static void suppressed(int by_registers)
         }
         ptrace(PTRACE_CONT, child, 0, 0);
     }
-    snprintf(name, sizeof name, "%s, suppressed: %s", by_registers ? "registers by the tracer" : "a handler", place->name);
+    snprintf(name, sizeof name, "%s, suppressed: %s", by_registers ? "registers by the tracer" : "a handler",
+             place->name);
     if (!check(rounds == AGAIN && WIFEXITED(status) && WEXITSTATUS(status) == 7, name)) {
         printf("# %d rounds, status %x, at %llx\n", rounds, status, regs.rip);
         kill(child, SIGKILL);
@@ -178,7 +177,8 @@ static void stacks(void)
                          : "=a"(pid)
                          : "a"(SYS_clone), "D"(SIGCHLD), "S"(sp), "d"(0), "r"(r10), "r"(r8)
                          : "rcx", "r11", "memory");
-        snprintf(name, sizeof name, "a stack that is %s does not matter to who does not use it", places[i].name);
+        snprintf(name, sizeof name, "a stack that is %s does not matter to who does not use it",
+                 places[i].name);
         check(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 5, name);
         __asm__ volatile("syscall\n\ttest %%rax, %%rax\n\tjnz 1f\n\tpush %%rax\n\tud2\n1:"
                          : "=a"(pid)
@@ -270,7 +270,8 @@ static void flags(void)
     for (int i = 0; i < 1000; i++)
         syscall(SYS_getpid);
     kill(getpid(), 0);
-    __asm__ volatile("pushfq\n\tmovq (%%rsp), %0\n\tandq $~0x4000, (%%rsp)\n\tpopfq" : "=r"(now)::"cc", "memory");
+    __asm__ volatile("pushfq\n\tmovq (%%rsp), %0\n\tandq $~0x4000, (%%rsp)\n\tpopfq"
+                     : "=r"(now)::"cc", "memory");
     equal(now & 0x4000, 0x4000, "the nested-task flag is the program's own affair");
 }
 

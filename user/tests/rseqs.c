@@ -1,4 +1,5 @@
-/* Restartable sequences: `rseq`, the numbers of the processor in its area, and what becomes of a sequence that is interrupted.
+/* Restartable sequences: `rseq`, the numbers of the processor in its area, and what becomes of a sequence
+ * that is interrupted.
  *
  * Built with glibc, which registers an area for each thread by itself. Says the same on Linux.
  */
@@ -75,7 +76,8 @@ static unsigned here(void)
     return cpu;
 }
 
-/* Counts `turns` down in a sequence: 1 when it came to the end, 0 when it was aborted. The description is noted no more then: it may be gone when the kernel looks again. */
+/* Counts `turns` down in a sequence: 1 when it came to the end, 0 when it was aborted. The description is
+ * noted no more then: it may be gone when the kernel looks again. */
 int spin(volatile struct area *area, struct description *description, long turns);
 extern char spin_start[], spin_end[], spin_abort[];
 __asm__(".text\n"
@@ -110,7 +112,8 @@ static struct description spinning(void)
 
 #define LONG (1L << 36)
 
-/* Adds one to the counter of this processor, slowly and by no atomic instruction: 1, or 0 when it was aborted and nothing was added. */
+/* Adds one to the counter of this processor, slowly and by no atomic instruction: 1, or 0 when it was
+ * aborted and nothing was added. */
 struct counter {
     volatile long value;
     char rest[56];
@@ -138,7 +141,8 @@ __asm__(".text\n"
         "    xorl %eax, %eax\n"
         "    ret\n");
 
-/* Whether the area names the processor that the kernel names; looked at while the thread stayed where it was. */
+/* Whether the area names the processor that the kernel names; looked at while the thread stayed where it
+ * was. */
 static int is_true(volatile struct area *area)
 {
     for (;;) {
@@ -181,7 +185,8 @@ static void registering(void)
     fails(rseq((void *)0xffff888000000000, 32, 0, SIGNATURE), EFAULT, "one of the kernel's");
     mine.cpu_id = mine.cpu_id_start = 99;
     equal(rseq(&mine, 32, 0, 7), 0, "an area is registered");
-    check(mine.cpu_id < 64 && mine.cpu_id_start < 64 && is_true(&mine), "and has the processor's number at once");
+    check(mine.cpu_id < 64 && mine.cpu_id_start < 64 && is_true(&mine),
+          "and has the processor's number at once");
     fails(rseq(&other, 32, 0, 7), EINVAL, "another is refused as long as it is");
     equal(rseq(&mine, 32, UNREGISTER, 7), 0, "it is given up by the signature that it has");
     roam();
@@ -406,7 +411,9 @@ static void barriers(void)
 {
     pthread_t thread;
     int several = processors() > 1;
-    check((barrier(BARRIER_QUERY, 0, 0) & (BARRIER_RSEQ | BARRIER_REGISTER_RSEQ)) == (BARRIER_RSEQ | BARRIER_REGISTER_RSEQ), "barriers for sequences are there");
+    check((barrier(BARRIER_QUERY, 0, 0) & (BARRIER_RSEQ | BARRIER_REGISTER_RSEQ)) ==
+              (BARRIER_RSEQ | BARRIER_REGISTER_RSEQ),
+          "barriers for sequences are there");
     fails(barrier(BARRIER_RSEQ, 0, 0), EPERM, "not for who has not registered");
     fails(barrier(BARRIER_REGISTER_RSEQ, 1, 0), EINVAL, "who registers names no processor");
     equal(barrier(BARRIER_REGISTER_RSEQ, 0, 0), 0, "registered");
@@ -515,15 +522,9 @@ static void area_flags(void)
     spin(own(), &d, LONG);
 }
 
-static void nowhere(void)
-{
-    at_signal((void *)16);
-}
+static void nowhere(void) { at_signal((void *)16); }
 
-static void in_the_kernel(void)
-{
-    at_signal((void *)0xffff888000000000);
-}
+static void in_the_kernel(void) { at_signal((void *)0xffff888000000000); }
 
 static void area_gone(void)
 {
@@ -534,10 +535,7 @@ static void area_gone(void)
     raise(SIGUSR1);
 }
 
-static void caught(int signo)
-{
-    _exit(signo == SIGSEGV ? 0 : 1);
-}
+static void caught(int signo) { _exit(signo == SIGSEGV ? 0 : 1); }
 
 static void segv_caught(void)
 {

@@ -1,6 +1,8 @@
-/* Programs that make the kernel take memory, one kind of object at a time, until it says no: each is refused, waits, or is ended, and the machine lives on.
+/* Programs that make the kernel take memory, one kind of object at a time, until it says no: each is refused,
+ * waits, or is ended, and the machine lives on.
  *
- * Interface: scarce [GROUP...]; reports by TAP. Each group runs in processes of their own; afterwards another process must start, and the memory must be back.
+ * Interface: scarce [GROUP...]; reports by TAP. Each group runs in processes of their own; afterwards another
+ * process must start, and the memory must be back.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -53,7 +55,8 @@ static int machine_lives(void)
     return 0;
 }
 
-/* Runs `part` in `count` processes at once that may be ended for it; then the machine lives, and the memory is back. */
+/* Runs `part` in `count` processes at once that may be ended for it; then the machine lives, and the
+ * memory is back. */
 static void endure(const char *name, int count, void (*part)(int))
 {
     char text[200];
@@ -219,7 +222,9 @@ static void nearly(int i)
     many_descriptors();
     long reserve = (long)info.totalram / 32;
     fill(reserve + 200 * KIB);
-    static const char *const names[] = {"/syn/code", "/syn/quajects", "/syn/links", "/syn/threads", "/proc/self/maps", "/proc/mounts", "/proc/self/status"};
+    static const char *const names[] = {"/syn/code",        "/syn/quajects",   "/syn/links",
+                                        "/syn/threads",     "/proc/self/maps", "/proc/mounts",
+                                        "/proc/self/status"};
     int epoll = epoll_create1(0), event = eventfd(0, 0);
     for (int n = 0; n < 4000; n++) {
         struct epoll_event interest = {.events = EPOLLIN};
@@ -231,7 +236,9 @@ static void nearly(int i)
             epoll_ctl(epoll, EPOLL_CTL_ADD, dup(event), &interest);
             break;
         case 1: {
-            struct { unsigned long flags, mode, resolve; } how = {0};
+            struct {
+                unsigned long flags, mode, resolve;
+            } how = {0};
             syscall(SYS_openat2, AT_FDCWD, "/proc/self/status", &how, sizeof how);
             break;
         }
@@ -351,7 +358,8 @@ static pid_t holder(long bytes, int in_file)
         int fd = in_file ? (int)syscall(SYS_memfd_create, "held", 0) : -1;
         char *at = in_file ? 0 : mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         for (long n = 0; n < bytes; n += sizeof block)
-            if (in_file ? write(fd, block, sizeof block) != sizeof block : !memcpy(at + n, block, sizeof block))
+            if (in_file ? write(fd, block, sizeof block) != sizeof block
+                        : !memcpy(at + n, block, sizeof block))
                 _exit(1);
         write(told[1], "r", 1);
         for (;;)
@@ -380,7 +388,8 @@ static void choice(void)
     }
     int status = -1;
     equal(waitpid(grows, &status, 0) == grows && status == 0, 1, "who asks for more is not ended");
-    equal(waitpid(most, &status, WNOHANG) == most && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, 1, "who holds a large file is");
+    equal(waitpid(most, &status, WNOHANG) == most && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, 1,
+          "who holds a large file is");
     equal(waitpid(less, &status, WNOHANG), 0, "who holds less is not");
     kill(most, SIGKILL), kill(less, SIGKILL);
     while (wait(&status) > 0)
@@ -425,9 +434,9 @@ static void group_names(void)
 static void group_threads(void) { endure("threads", 3, threads); }
 static void group_tables(void) { endure("page tables", 2, tables); }
 
-/*
- * So many children that there is no memory for another; each is to end with its parent, and says whether it may. Then the parent is killed.
- * A child that was ended for want of memory answers by its parent.
+/* 
+ * So many children that there is no memory for another; each is to end with its parent, and says whether it
+ * may. Then the parent is killed. A child that was ended for want of memory answers by its parent.
  */
 static void group_families(void)
 {
@@ -462,7 +471,8 @@ static void group_families(void)
     }
     close(answers[1]);
     close(counts[1]);
-    check(head > 0 && read(counts[0], &count, sizeof count) == sizeof count && count > 20, "families: many children");
+    check(head > 0 && read(counts[0], &count, sizeof count) == sizeof count && count > 20,
+          "families: many children");
     int ended = 0, answered = 0;
     while (answered < count && read(answers[0], &answer, 1) == 1) {
         answered++;
@@ -474,7 +484,8 @@ static void group_families(void)
     equal(refused, 0, "families: each may say that it ends with its parent");
     kill(head, SIGKILL);
     waitpid(head, 0, 0);
-    /* The end of file comes when nobody has the pipe any more. Their memory is on its way back, so the question may be refused at first. */
+    /* The end of file comes when nobody has the pipe any more. Their memory is on its way back, so the
+     * question may be refused at first. */
     struct pollfd ends = {.fd = answers[0], .events = POLLIN};
     int ready;
     ssize_t left = -1;
@@ -492,9 +503,11 @@ static void group_families(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"memfds", group_memfds},     {"pipes", group_pipes},   {"epolls", group_epolls}, {"executes", group_executes},
-        {"maps", group_maps},         {"texts", group_texts},   {"nearly", group_nearly}, {"names", group_names},
-        {"threads", group_threads},   {"tables", group_tables}, {"choice", choice},       {"given back", given_back}, {"families", group_families},
+        {"memfds", group_memfds},     {"pipes", group_pipes}, {"epolls", group_epolls},
+        {"executes", group_executes}, {"maps", group_maps},   {"texts", group_texts},
+        {"nearly", group_nearly},     {"names", group_names}, {"threads", group_threads},
+        {"tables", group_tables},     {"choice", choice},     {"given back", given_back},
+        {"families", group_families},
     };
     self = argv[0];
     if (argc == 2 && strcmp(argv[1], "nothing") == 0)

@@ -1,4 +1,5 @@
-/* No address of the kernel is seen by user 1000: not in /proc and /syn, not in registers, signal frames and structures. Started as user 0; passes on Linux and must pass here.
+/* No address of the kernel is seen by user 1000: not in /proc and /syn, not in registers, signal frames and
+ * structures. Started as user 0; passes on Linux and must pass here.
  *
  * Interface: secrets; TAP on standard output. Files that only the superuser may read are asked for, too.
  */
@@ -33,9 +34,10 @@ static long files, texts_of_code;
 /* In the kernel's half, and no small negative number. */
 static int secret(uint64_t word) { return word >= 0xffff800000000000 && word < 0xfffffffffffff000; }
 
-/* -- texts ------------------------------------------------------------------------------------------------------------- */
+/* -- texts ----------------------------------------------------------------------------------------------- */
 
-/* Whether a line shows what may be an address: a number of the kernel's half; in a listing the lower half of one, too. */
+/* Whether a line shows what may be an address: a number of the kernel's half; in a listing the lower half
+ * of one, too. */
 static int line_shows(const char *line, int listing)
 {
     if (strncmp(line, "Sig", 3) == 0 || strncmp(line, "Shd", 3) == 0 || strncmp(line, "Cap", 3) == 0)
@@ -97,8 +99,9 @@ static void look_through(const char *directory, int depth)
             continue;
         strcpy(path, directory);
         strcat(strcat(path, "/"), entry->d_name);
-        if (strcmp(path, "/proc/kmsg") == 0 || strcmp(path, "/proc/kcore") == 0 || strcmp(entry->d_name, "pagemap") == 0 ||
-            strcmp(entry->d_name, "kallsyms") == 0 || strcmp(path, "/proc/irq") == 0 ||
+        if (strcmp(path, "/proc/kmsg") == 0 || strcmp(path, "/proc/kcore") == 0 ||
+            strcmp(entry->d_name, "pagemap") == 0 || strcmp(entry->d_name, "kallsyms") == 0 ||
+            strcmp(path, "/proc/irq") == 0 ||
             /* Limits that are as large as a number can be, but for 2^24. */
             strcmp(entry->d_name, "shmmax") == 0 || strcmp(entry->d_name, "shmall") == 0)
             continue;
@@ -113,7 +116,8 @@ static void look_through(const char *directory, int depth)
 static void texts(void)
 {
     if (!here)
-        return; /* Linux shows the address of its page for old programs, and limits that look like addresses. */
+        /* Linux shows the address of its page for old programs, and limits that look like addresses. */
+        return;
     look_through("/proc", 0);
     check(files > 20, "texts of /proc were read");
     files = 0;
@@ -128,7 +132,7 @@ static void texts(void)
     close(fd);
 }
 
-/* -- what only the superuser may read --------------------------------------------------------------------------------------- */
+/* -- what only the superuser may read -------------------------------------------------------------------- */
 
 static pid_t roots;
 
@@ -174,32 +178,36 @@ static void granted(void)
     check(syscall(SYS_syslog, 10, 0, 0) > 0, "the size of the log");
 }
 
-/* -- registers ------------------------------------------------------------------------------------------------------------ */
+/* -- registers ------------------------------------------------------------------------------------------- */
 
 /* One call: the registers before it, and after it. */
 static void call(uint64_t *r)
 {
     register uint64_t *frame __asm__("rbx") = r;
-    __asm__ volatile("movq (%%rbx), %%rax\n movq 8(%%rbx), %%rdi\n movq 16(%%rbx), %%rsi\n movq 24(%%rbx), %%rdx\n"
-                     "movq 32(%%rbx), %%r10\n movq 40(%%rbx), %%r8\n movq 48(%%rbx), %%r9\n"
-                     "xorl %%r12d, %%r12d\n xorl %%r13d, %%r13d\n xorl %%r14d, %%r14d\n xorl %%r15d, %%r15d\n"
-                     "syscall\n"
-                     "movq %%rax, (%%rbx)\n movq %%rdi, 8(%%rbx)\n movq %%rsi, 16(%%rbx)\n movq %%rdx, 24(%%rbx)\n"
-                     "movq %%r10, 32(%%rbx)\n movq %%r8, 40(%%rbx)\n movq %%r9, 48(%%rbx)\n movq %%rcx, 56(%%rbx)\n"
-                     "movq %%r11, 64(%%rbx)\n movq %%r12, 72(%%rbx)\n movq %%r13, 80(%%rbx)\n movq %%r14, 88(%%rbx)\n"
-                     "movq %%r15, 96(%%rbx)\n"
-                     :
-                     : "r"(frame)
-                     : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory");
+    __asm__ volatile(
+        "movq (%%rbx), %%rax\n movq 8(%%rbx), %%rdi\n movq 16(%%rbx), %%rsi\n movq 24(%%rbx), %%rdx\n"
+        "movq 32(%%rbx), %%r10\n movq 40(%%rbx), %%r8\n movq 48(%%rbx), %%r9\n"
+        "xorl %%r12d, %%r12d\n xorl %%r13d, %%r13d\n xorl %%r14d, %%r14d\n xorl %%r15d, %%r15d\n"
+        "syscall\n"
+        "movq %%rax, (%%rbx)\n movq %%rdi, 8(%%rbx)\n movq %%rsi, 16(%%rbx)\n movq %%rdx, 24(%%rbx)\n"
+        "movq %%r10, 32(%%rbx)\n movq %%r8, 40(%%rbx)\n movq %%r9, 48(%%rbx)\n movq %%rcx, 56(%%rbx)\n"
+        "movq %%r11, 64(%%rbx)\n movq %%r12, 72(%%rbx)\n movq %%r13, 80(%%rbx)\n movq %%r14, 88(%%rbx)\n"
+        "movq %%r15, 96(%%rbx)\n"
+        :
+        : "r"(frame)
+        : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory");
 }
 
 /* Calls that end or change what tries them, or wait. */
 static int unsuitable(int number)
 {
-    static const int some[] = {SYS_exit, SYS_exit_group, SYS_fork, SYS_vfork, SYS_clone, SYS_clone3, SYS_pause, SYS_rt_sigreturn,
-                               SYS_rt_sigsuspend, SYS_select, SYS_pselect6, SYS_ppoll, SYS_poll, SYS_seccomp, SYS_sync, SYS_kill,
-                               SYS_read, SYS_rt_sigprocmask, SYS_shutdown, SYS_wait4, SYS_waitid, SYS_sigaltstack, SYS_arch_prctl,
-                               SYS_ptrace, 335 /* uretprobe */, 336 /* uprobe */};
+    static const int some[] = {
+        SYS_exit,     SYS_exit_group,  SYS_fork,           SYS_vfork,         SYS_clone,
+        SYS_clone3,   SYS_pause,       SYS_rt_sigreturn,   SYS_rt_sigsuspend, SYS_select,
+        SYS_pselect6, SYS_ppoll,       SYS_poll,           SYS_seccomp,       SYS_sync,
+        SYS_kill,     SYS_read,        SYS_rt_sigprocmask, SYS_shutdown,      SYS_wait4,
+        SYS_waitid,   SYS_sigaltstack, SYS_arch_prctl,     SYS_ptrace,        335 /* uretprobe */,
+        336 /* uprobe */};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
         if (some[i] == number)
             return 1;
@@ -255,7 +263,7 @@ static void of_a_child(void)
     waitpid(child, &status, 0);
 }
 
-/* -- signal frames ----------------------------------------------------------------------------------------------------------- */
+/* -- signal frames --------------------------------------------------------------------------------------- */
 
 static volatile int handled, bad_words;
 static char stack[1 << 16] __attribute__((aligned(64)));
@@ -295,13 +303,16 @@ static void frames(void)
     for (int round = 0; round < 20; round++) {
         memset(stack, 0, sizeof stack);
         /* Vectors hold what programs left there. */
-        __asm__ volatile("pxor %%xmm0,%%xmm0\n pxor %%xmm1,%%xmm1\n pxor %%xmm2,%%xmm2\n pxor %%xmm3,%%xmm3\n pxor %%xmm4,%%xmm4\n"
-                         "pxor %%xmm5,%%xmm5\n pxor %%xmm6,%%xmm6\n pxor %%xmm7,%%xmm7\n pxor %%xmm8,%%xmm8\n pxor %%xmm9,%%xmm9\n"
-                         "pxor %%xmm10,%%xmm10\n pxor %%xmm11,%%xmm11\n pxor %%xmm12,%%xmm12\n pxor %%xmm13,%%xmm13\n"
-                         "pxor %%xmm14,%%xmm14\n pxor %%xmm15,%%xmm15\n syscall"
-                         :
-                         : "a"(SYS_tgkill), "D"(getpid()), "S"(getpid()), "d"(SIGUSR1)
-                         : "rcx", "r11", "memory");
+        __asm__ volatile(
+            "pxor %%xmm0,%%xmm0\n pxor %%xmm1,%%xmm1\n pxor %%xmm2,%%xmm2\n pxor %%xmm3,%%xmm3\n pxor "
+            "%%xmm4,%%xmm4\n"
+            "pxor %%xmm5,%%xmm5\n pxor %%xmm6,%%xmm6\n pxor %%xmm7,%%xmm7\n pxor %%xmm8,%%xmm8\n pxor "
+            "%%xmm9,%%xmm9\n"
+            "pxor %%xmm10,%%xmm10\n pxor %%xmm11,%%xmm11\n pxor %%xmm12,%%xmm12\n pxor %%xmm13,%%xmm13\n"
+            "pxor %%xmm14,%%xmm14\n pxor %%xmm15,%%xmm15\n syscall"
+            :
+            : "a"(SYS_tgkill), "D"(getpid()), "S"(getpid()), "d"(SIGUSR1)
+            : "rcx", "r11", "memory");
         memset(stack, 0, sizeof stack);
         /* mov (%rax), %ecx: two bytes. */
         __asm__ volatile("movl (%%rax), %%ecx" : : "a"(8) : "rcx", "memory");
@@ -310,20 +321,20 @@ static void frames(void)
     equal(bad_words, 0, "their frames hold none");
 }
 
-/* -- structures ---------------------------------------------------------------------------------------------------------------- */
+/* -- structures ------------------------------------------------------------------------------------------ */
 
 static void structures(void)
 {
     uint64_t out[512];
     bad_words = 0;
-#define FILLED(what, call_)                                                                                              \
-    do {                                                                                                              \
-        memset(out, 0, sizeof out);                                                                                   \
-        int before = bad_words;                                                                                       \
-        long result = (call_);                                                                                        \
-        scan(out, sizeof out);                                                                                        \
-        if (result < 0 || bad_words != before)                                                                        \
-            check(0, what);                                                                                           \
+#define FILLED(what, call_)                    \
+    do {                                       \
+        memset(out, 0, sizeof out);            \
+        int before = bad_words;                \
+        long result = (call_);                 \
+        scan(out, sizeof out);                 \
+        if (result < 0 || bad_words != before) \
+            check(0, what);                    \
     } while (0)
     for (int round = 0; round < 3; round++) {
         FILLED("stat", syscall(SYS_stat, "/tmp", out));

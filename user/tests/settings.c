@@ -1,9 +1,10 @@
-/* Checks calls that give back what was set, and what is refused: scheduling, prctl, names, clocks; passes on Linux and must pass here.
+/* Checks calls that give back what was set, and what is refused: scheduling, prctl, names, clocks; passes on
+ * Linux and must pass here.
  *
  * Interface: settings runs all, as root; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "attr.h"
+#include "sched-attr.h"
 #include "tap.h"
 #include <fcntl.h>
 #include <limits.h>
@@ -90,7 +91,8 @@ static int plain_policies(void)
     struct attr attr = {sizeof attr, 6, 0, 0, 0, 10000000, 20000000, 30000000, 0, 0};
     if (syscall(SYS_sched_setattr, 0, &attr, 0) != -1 || errno != EPERM)
         return 7;
-    if (syscall(SYS_ioprio_set, 1, getppid(), 2 << 13 | 7) != -1 || errno != EPERM || syscall(SYS_ioprio_set, 1, 0, 2 << 13 | 7))
+    if (syscall(SYS_ioprio_set, 1, getppid(), 2 << 13 | 7) != -1 || errno != EPERM ||
+        syscall(SYS_ioprio_set, 1, 0, 2 << 13 | 7))
         return 8;
     if (sched_setscheduler(0, SCHED_IDLE | SCHED_RESET_ON_FORK, &param))
         return 9;
@@ -115,17 +117,21 @@ static void policies(void)
     check(sched_getparam(0, &got) == 0 && got.sched_priority == 7, "with its priority");
     equal(in_child(forked, 0), SCHED_RR * 10 + 7, "a child has both");
     param.sched_priority = 9;
-    check(sched_setparam(0, &param) == 0 && sched_getparam(0, &got) == 0 && got.sched_priority == 9, "a priority alone");
+    check(sched_setparam(0, &param) == 0 && sched_getparam(0, &got) == 0 && got.sched_priority == 9,
+          "a priority alone");
     param.sched_priority = 0;
     fails(sched_setparam(0, &param), EINVAL, "none is no priority of this policy");
     param.sched_priority = 3;
-    equal(sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param), 0, "a policy for this thread only");
+    equal(sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param), 0,
+          "a policy for this thread only");
     equal(sched_getscheduler(0), SCHED_FIFO | SCHED_RESET_ON_FORK, "is told so");
     equal(in_child(forked, 0), SCHED_OTHER * 10, "a child has the ordinary one");
     struct timespec interval;
-    check(sched_rr_get_interval(0, &interval) == 0 && interval.tv_sec == 0 && interval.tv_nsec == 0, "who is first in has no quantum");
+    check(sched_rr_get_interval(0, &interval) == 0 && interval.tv_sec == 0 && interval.tv_nsec == 0,
+          "who is first in has no quantum");
     sched_setscheduler(0, SCHED_RR, &param);
-    check(sched_rr_get_interval(0, &interval) == 0 && interval.tv_sec + interval.tv_nsec > 0, "who goes round has");
+    check(sched_rr_get_interval(0, &interval) == 0 && interval.tv_sec + interval.tv_nsec > 0,
+          "who goes round has");
     param.sched_priority = 0;
     equal(sched_setscheduler(0, SCHED_OTHER, &param), 0, "back");
     fails(sched_setscheduler(0, 77, &param), EINVAL, "a policy that is none");
@@ -136,10 +142,13 @@ static void policies(void)
     struct attr attr;
     memset(&attr, 0xff, sizeof attr);
     equal(syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0), 0, "sched_getattr");
-    check(attr.size >= 48 && attr.policy == SCHED_OTHER && attr.nice == 0 && attr.priority == 0 && attr.flags == 0, "tells the same");
+    check(attr.size >= 48 && attr.policy == SCHED_OTHER && attr.nice == 0 && attr.priority == 0 &&
+              attr.flags == 0,
+          "tells the same");
     attr = (struct attr){.size = ATTR_FIRST, .policy = SCHED_BATCH, .nice = 4};
     equal(syscall(SYS_sched_setattr, 0, &attr, 0), 0, "sched_setattr");
-    check(sched_getscheduler(0) == SCHED_BATCH && getpriority(PRIO_PROCESS, 0) == 4, "sets policy and niceness");
+    check(sched_getscheduler(0) == SCHED_BATCH && getpriority(PRIO_PROCESS, 0) == 4,
+          "sets policy and niceness");
     attr = (struct attr){.size = ATTR_FIRST, .policy = SCHED_OTHER, .nice = 9, .flags = 0x10};
     equal(syscall(SYS_sched_setattr, 0, &attr, 0), 0, "what is to stay");
     check(sched_getscheduler(0) == SCHED_BATCH && getpriority(PRIO_PROCESS, 0) == 4, "stays, the policy too");
@@ -239,10 +248,7 @@ static int plain_prctl(void)
     return 0;
 }
 
-static int slack(void)
-{
-    return prctl(PR_GET_TIMERSLACK) / 1000;
-}
+static int slack(void) { return prctl(PR_GET_TIMERSLACK) / 1000; }
 
 static void options(void)
 {
@@ -260,14 +266,17 @@ static void options(void)
     prctl(PR_SET_TIMERSLACK, 0);
     equal(prctl(PR_GET_TIMERSLACK), 50000, "and goes back");
     equal(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0), 0, "huge pages are not forbidden");
-    check(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0 && prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1, "and then they are");
+    check(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0 && prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1,
+          "and then they are");
     prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
     fails(prctl(PR_GET_THP_DISABLE, 1, 0, 0, 0), EINVAL, "what is not used is zero");
     check(prctl(PR_GET_TSC, &flag) == 0 && flag == PR_TSC_ENABLE, "the counter may be read");
     equal(prctl(PR_GET_TIMING, 0, 0, 0, 0), PR_TIMING_STATISTICAL, "time is counted by samples");
     fails(prctl(PR_SET_TIMING, 1, 0, 0, 0), EINVAL, "in no other way");
     equal(prctl(PR_MCE_KILL_GET, 0, 0, 0, 0), PR_MCE_KILL_DEFAULT, "poisoned memory");
-    check(prctl(PR_MCE_KILL, PR_MCE_KILL_SET, PR_MCE_KILL_EARLY, 0, 0) == 0 && prctl(PR_MCE_KILL_GET, 0, 0, 0, 0) == PR_MCE_KILL_EARLY, "is told early");
+    check(prctl(PR_MCE_KILL, PR_MCE_KILL_SET, PR_MCE_KILL_EARLY, 0, 0) == 0 &&
+              prctl(PR_MCE_KILL_GET, 0, 0, 0, 0) == PR_MCE_KILL_EARLY,
+          "is told early");
     equal(prctl(PR_MCE_KILL, PR_MCE_KILL_CLEAR, 0, 0, 0), 0, "or as others do");
     fails(prctl(PR_MCE_KILL, PR_MCE_KILL_SET, 3, 0, 0), EINVAL, "not in a fourth way");
     fails(prctl(PR_SET_FPEMU, 0), EINVAL, "what other processors have");
@@ -308,7 +317,8 @@ static void names(void)
     equal(in_child(plain_names, 1), 0, "an ordinary user sets none");
     struct timex timex = {0};
     int state = adjtimex(&timex);
-    check(state >= 0 && state <= 5 && timex.tick >= 9000 && timex.tick <= 11000 && timex.tolerance > 0, "adjtimex tells");
+    check(state >= 0 && state <= 5 && timex.tick >= 9000 && timex.tick <= 11000 && timex.tolerance > 0,
+          "adjtimex tells");
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     check(labs(timex.time.tv_sec - now.tv_sec) <= 1, "the time, too");
@@ -326,7 +336,8 @@ static void names(void)
         fails(adjtimex(&fast), EINVAL, "a frequency that is nonsense");
     }
     timex.modes = 0;
-    fails(syscall(SYS_clock_adjtime, CLOCK_MONOTONIC, &timex), EOPNOTSUPP, "the monotonic clock is not adjusted");
+    fails(syscall(SYS_clock_adjtime, CLOCK_MONOTONIC, &timex), EOPNOTSUPP,
+          "the monotonic clock is not adjusted");
     fails(syscall(SYS_clock_adjtime, 77, &timex), EINVAL, "nor one that is none");
     fails(adjtimex((void *)1), EFAULT, "a structure that is nowhere");
     struct rlimit limit = {64, 1ul << 40};
@@ -345,14 +356,17 @@ static void names(void)
         check(1, "a Linux without sysfs(2)");
     else {
         char kind[64] = "";
-        check(kinds > 0 && syscall(SYS_sysfs, 2, 0, kind) == 0 && kind[0], "the first kind of file system has a name");
+        check(kinds > 0 && syscall(SYS_sysfs, 2, 0, kind) == 0 && kind[0],
+              "the first kind of file system has a name");
         equal(syscall(SYS_sysfs, 1, kind), 0, "by which it is found");
     }
 }
 
 static int plain_zone(void)
 {
-    struct { int west, summer; } zone = {0};
+    struct {
+        int west, summer;
+    } zone = {0};
     if (syscall(SYS_settimeofday, 0, &zone) != -1 || errno != EPERM)
         return 1;
     return syscall(SYS_settimeofday, 0, 0) != -1 || errno != EPERM ? 2 : 0;
@@ -360,7 +374,9 @@ static int plain_zone(void)
 
 static void zones(void)
 {
-    struct { int west, summer; } old, zone = {0}, got = {1, 1};
+    struct {
+        int west, summer;
+    } old, zone = {0}, got = {1, 1};
     equal(syscall(SYS_gettimeofday, 0, &old), 0, "the time zone is asked for");
     /* The first zone that is set without a time moves the clock. */
     equal(syscall(SYS_settimeofday, 0, &zone), 0, "it is set");
@@ -375,7 +391,9 @@ static void zones(void)
     zone.west = -15 * 60 - 1;
     fails(syscall(SYS_settimeofday, 0, &zone), EINVAL, "nor so far east");
     fails(syscall(SYS_settimeofday, 0, 1), EFAULT, "nor one that is nowhere");
-    struct { long seconds, micro; } never = {0, 1000000};
+    struct {
+        long seconds, micro;
+    } never = {0, 1000000};
     fails(syscall(SYS_settimeofday, &never, 0), EINVAL, "a time whose second has too many parts");
     equal(in_child(plain_zone, 1), 0, "an ordinary user sets none");
     equal(syscall(SYS_settimeofday, 0, &old), 0, "the old one again");
@@ -392,11 +410,13 @@ static void on_fault(int number)
 
 static int broken_stack(void)
 {
-    /* The alternate stack cannot be written: the signal becomes SIGSEGV, whose handler uses the ordinary one. */
+    /* The alternate stack cannot be written: the signal becomes SIGSEGV, whose handler uses the ordinary
+     * one. */
     void *area = mmap(0, 1 << 16, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     stack_t stack = {.ss_sp = area, .ss_size = 1 << 16};
     sigaltstack(&stack, 0);
-    struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_ONSTACK}, fault = {.sa_handler = on_fault};
+    struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_ONSTACK},
+                     fault = {.sa_handler = on_fault};
     sigaction(SIGUSR1, &action, 0);
     sigaction(SIGSEGV, &fault, 0);
     raise(SIGUSR1);
@@ -429,7 +449,8 @@ static void traps(void)
 }
 
 static const struct group groups[] = {
-    {"affinity", affinity}, {"policies", policies}, {"niceness", niceness}, {"options", options}, {"names", names}, {"zones", zones}, {"traps", traps},
+    {"affinity", affinity}, {"policies", policies}, {"niceness", niceness}, {"options", options},
+    {"names", names},       {"zones", zones},       {"traps", traps},
 };
 
 int main(int argc, char **argv)

@@ -1,6 +1,7 @@
 /* The operations of a program in a directory of the host's; the host's own programs see the result.
  *
- * Interface: shares DIR; DIR is empty. Passes on Linux in any directory of a disk or in memory. TAP on standard output. The files that it leaves in DIR/left are for a look from outside.
+ * Interface: shares DIR; DIR is empty. Passes on Linux in any directory of a disk or in memory. TAP on
+ * standard output. The files that it leaves in DIR/left are for a look from outside.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -97,7 +98,8 @@ static void bytes(void)
 static void appended(void)
 {
     int a = open("log", O_WRONLY | O_CREAT | O_APPEND, 0644), b = open("log", O_WRONLY | O_APPEND);
-    check(write(a, "one ", 4) == 4 && write(b, "two ", 4) == 4 && write(a, "three", 5) == 5, "appended in turns");
+    check(write(a, "one ", 4) == 4 && write(b, "two ", 4) == 4 && write(a, "three", 5) == 5,
+          "appended in turns");
     equal(lseek(a, 0, SEEK_CUR), 13, "the offset is at the end");
     check(has("log", "one two three"), "behind each other");
     close(a);
@@ -239,8 +241,8 @@ static void listed(void)
             strcpy(after, e->d_name);
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
             dots++;
-        else if (sscanf(e->d_name, "a-name-of-some-length-%d", &number) != 1 || number < 0 || number >= COUNT ||
-                 e->d_type != DT_REG)
+        else if (sscanf(e->d_name, "a-name-of-some-length-%d", &number) != 1 || number < 0 ||
+                 number >= COUNT || e->d_type != DT_REG)
             others++;
         else
             twice += seen[number]++;
@@ -270,7 +272,8 @@ static void shared_mapping(int fd)
     check(at != MAP_FAILED && !memcmp(at, big, BIG), "mapped shared to be written");
     memcpy(at + 5000, "mapping", 7);
     check(pread(fd, seen, 7, 5000) == 7 && !memcmp(seen, "mapping", 7), "what is written there is read");
-    check(pwrite(fd, "written", 7, 9000) == 7 && !memcmp(at + 9000, "written", 7), "and what is written is there");
+    check(pwrite(fd, "written", 7, 9000) == 7 && !memcmp(at + 9000, "written", 7),
+          "and what is written is there");
     equal(msync(at, BIG, MS_SYNC), 0, "msync");
     /* Stored, a page is written again. */
     memcpy(at + 5000, "another", 7);
@@ -281,11 +284,13 @@ static void shared_mapping(int fd)
         _exit(memcmp(at + 9000, "written", 7) != 0);
     }
     int status;
-    check(waitpid(child, &status, 0) == child && !status && !memcmp(at + 5000, "anchild's", 9), "a child writes the same pages");
+    check(waitpid(child, &status, 0) == child && !status && !memcmp(at + 5000, "anchild's", 9),
+          "a child writes the same pages");
     equal(msync(at, BIG, MS_SYNC), 0, "msync again");
     memcpy(at + BIG - 4, "last", 4);
     munmap(at, BIG);
-    check(pread(fd, seen, 4, BIG - 4) == 4 && !memcmp(seen, "last", 4), "what was written last is there without the mapping");
+    check(pread(fd, seen, 4, BIG - 4) == 4 && !memcmp(seen, "last", 4),
+          "what was written last is there without the mapping");
     pwrite(fd, big, BIG, 0);
 }
 
@@ -341,11 +346,12 @@ static void *thread(void *argument)
     for (int round = 0; round < ROUNDS; round++) {
         fill(mine, sizeof mine, self * 1000 + round);
         int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
-        int good = write(fd, mine, sizeof mine) == sizeof mine && pread(fd, came, sizeof came, 0) == sizeof came &&
-                   !memcmp(mine, came, sizeof mine);
+        int good = write(fd, mine, sizeof mine) == sizeof mine &&
+                   pread(fd, came, sizeof came, 0) == sizeof came && !memcmp(mine, came, sizeof mine);
         close(fd);
         good &= pwrite(common, mine, sizeof mine, self * sizeof mine) == sizeof mine;
-        good &= pread(common, came, sizeof came, self * sizeof came) == sizeof came && !memcmp(mine, came, sizeof mine);
+        good &= pread(common, came, sizeof came, self * sizeof came) == sizeof came &&
+                !memcmp(mine, came, sizeof mine);
         struct stat st;
         good &= !stat(name, &st) && st.st_size == sizeof mine;
         good &= !unlink(name);
@@ -391,14 +397,16 @@ static void killed(void)
             return;
         }
     }
-    check(put("victim", "alive") && has("victim", "alive"), "processes that read and write can be killed at any time");
+    check(put("victim", "alive") && has("victim", "alive"),
+          "processes that read and write can be killed at any time");
     unlink("victim");
 }
 
 static void odds(void)
 {
     struct statfs room;
-    check(!statfs(".", &room) && room.f_bsize > 0 && room.f_blocks > 0 && room.f_bfree <= room.f_blocks, "statfs");
+    check(!statfs(".", &room) && room.f_bsize > 0 && room.f_blocks > 0 && room.f_bfree <= room.f_blocks,
+          "statfs");
     int fd = open(".", O_RDONLY | O_DIRECTORY);
     check(fd >= 0, "the directory itself");
     fails(read(fd, back, 1), EISDIR, "is not read");
@@ -412,7 +420,8 @@ static void odds(void)
         _exit(1);
     }
     int status;
-    check(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7, "a script is run");
+    check(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 7,
+          "a script is run");
     unlink("run");
     if (mkfifo("fifo", 0644)) {
         /* QEMU's file server touches none. */
@@ -446,7 +455,8 @@ static void run(const char *self)
         _exit(1);
     }
     int status;
-    check(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 42, "a program is run");
+    check(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 42,
+          "a program is run");
     unlink("program");
 }
 

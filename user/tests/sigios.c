@@ -1,6 +1,8 @@
-/* Checks signals about open files as Linux sends them: O_ASYNC of pipes, sockets and terminals, whose they are and which; passes on Linux and must pass here.
+/* Checks signals about open files as Linux sends them: O_ASYNC of pipes, sockets and terminals, whose they
+ * are and which; passes on Linux and must pass here.
  *
- * Interface: sigios [GROUP...] runs all groups or those named; TAP on standard output. As the superuser: who may be told is asked of other users, too.
+ * Interface: sigios [GROUP...] runs all groups or those named; TAP on standard output. As the superuser: who
+ * may be told is asked of other users, too.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -22,12 +24,15 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "told.h"
+#include "file-signals.h"
 
 #ifndef F_SETOWN_EX
 #define F_SETOWN_EX 15
 #define F_GETOWN_EX 16
-struct f_owner_ex { int type; pid_t pid; };
+struct f_owner_ex {
+    int type;
+    pid_t pid;
+};
 #define F_OWNER_TID 0
 #define F_OWNER_PID 1
 #define F_OWNER_PGRP 2
@@ -46,10 +51,7 @@ static void async(int fd, int signo)
     equal(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_ASYNC), 0, "O_ASYNC");
 }
 
-static long raw(int fd, int command, void *arg)
-{
-    return syscall(SYS_fcntl, fd, command, arg);
-}
+static long raw(int fd, int command, void *arg) { return syscall(SYS_fcntl, fd, command, arg); }
 
 /* The owner that is set is given back. */
 static void owners(void)
@@ -398,7 +400,8 @@ static void sockets(void)
     bind(listener, (void *)&name, 2 + 7), listen(listener, 3);
     async(listener, CHOSEN);
     connect(client, (void *)&name, 2 + 7);
-    equal(next() == CHOSEN && info.si_code == POLL_IN && info.si_fd == listener, 1, "a listener hears of who connects");
+    equal(next() == CHOSEN && info.si_code == POLL_IN && info.si_fd == listener, 1,
+          "a listener hears of who connects");
     close(listener), close(client);
 
     struct sockaddr_in lo = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -438,7 +441,8 @@ static void terminals(void)
         ;
     async(master, CHOSEN);
     write(slave, "x", 1);
-    equal(next() == CHOSEN && info.si_code == POLL_IN && info.si_fd == master, 1, "output is told the master");
+    equal(next() == CHOSEN && info.si_code == POLL_IN && info.si_fd == master, 1,
+          "output is told the master");
     close(slave), close(master);
 
     pid_t child = fork();
@@ -491,14 +495,16 @@ static void races(void)
 }
 
 static const struct group groups[] = {
-    {"owners", owners}, {"flags", flags},     {"pipes", pipes},         {"signals", signals}, {"threads", threads},
-    {"others", others}, {"sockets", sockets}, {"terminals", terminals}, {"races", races},
+    {"owners", owners},   {"flags", flags},         {"pipes", pipes},
+    {"signals", signals}, {"threads", threads},     {"others", others},
+    {"sockets", sockets}, {"terminals", terminals}, {"races", races},
 };
 
 int main(int argc, char **argv)
 {
     sigemptyset(&ours);
-    sigaddset(&ours, SIGIO), sigaddset(&ours, CHOSEN), sigaddset(&ours, SIGUSR1), sigaddset(&ours, SIGUSR2), sigaddset(&ours, SIGTRAP);
+    sigaddset(&ours, SIGIO), sigaddset(&ours, CHOSEN), sigaddset(&ours, SIGUSR1), sigaddset(&ours, SIGUSR2),
+        sigaddset(&ours, SIGTRAP);
     sigprocmask(SIG_BLOCK, &ours, NULL);
     run_groups(GROUPS(groups), NULL, argc, argv);
     return done();

@@ -1,9 +1,11 @@
-/* A reader that sleeps at the terminal is interrupted, goes on after a handler, and is not touched by O_NONBLOCK.
+/* A reader that sleeps at the terminal is interrupted, goes on after a handler, and is not touched by
+ * O_NONBLOCK.
  *
- * Interface: sleepers, on a terminal whose other end types a line after each word in brackets that it sees (the session's suite).
+ * Interface: sleepers, on a terminal whose other end types a line after each word in brackets that it sees
+ * (the session's suite).
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <pthread.h>
 #include <sys/syscall.h>
 

@@ -4,7 +4,7 @@
  * (suites/src/test/sounds.rs), and knows these sequences of frames, too.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -220,7 +220,8 @@ static void mic(void)
     close(quick);
 }
 
-/* Figure 6.7: plays a disc, which has a second of the known sequence. Then one that is not read loses frames. */
+/* Figure 6.7: plays a disc, which has a second of the known sequence. Then one that is not read loses
+ * frames. */
 static void cd(void)
 {
     char buf[100];
@@ -306,8 +307,8 @@ static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {
-    {"cd", cd}, {"ramp", ramp}, {"pauses", pauses}, {"ending", ending}, {"two", two},
-    {"loud", loud}, {"load", load}, {"mic", mic}, {"flood", flood},
+    {"cd", cd},     {"ramp", ramp}, {"pauses", pauses}, {"ending", ending}, {"two", two},
+    {"loud", loud}, {"load", load}, {"mic", mic},       {"flood", flood},
 };
 
 int main(int argc, char **argv)

@@ -1,6 +1,7 @@
 /* prctl(PR_SET_SPECULATION_CTRL): what a thread may ask of the processor, and that who asked runs as before.
  *
- * The possible requests depend on the processor and on the kernel's command line; the checks follow what the kernel says of that. Holds on Linux, too.
+ * The possible requests depend on the processor and on the kernel's command line; the checks follow what the
+ * kernel says of that. Holds on Linux, too.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -19,7 +20,10 @@
 #endif
 
 static int get(unsigned long which) { return prctl(PR_GET_SPECULATION_CTRL, which, 0, 0, 0); }
-static int set(unsigned long which, unsigned long how) { return prctl(PR_SET_SPECULATION_CTRL, which, how, 0, 0); }
+static int set(unsigned long which, unsigned long how)
+{
+    return prctl(PR_SET_SPECULATION_CTRL, which, how, 0, 0);
+}
 
 /* The result of `body` in a child. */
 static int child(int (*body)(void))
@@ -115,7 +119,8 @@ static void one(unsigned long which, const char *name)
     equal(set(which, PR_SPEC_ENABLE), 0, NAME("until then it is taken back"));
 }
 
-/* Threads of which every other has asked compute, yield to each other and pass bytes through pipes; what they compute is right. */
+/* Threads of which every other has asked compute, yield to each other and pass bytes through pipes; what
+ * they compute is right. */
 enum { THREADS = 4, ROUNDS = 2000 };
 static int ring[THREADS][2];
 

@@ -1,9 +1,10 @@
-/* Checks moves between pipes, files, sockets and terminals as Linux has them, and the size of a pipe; passes on Linux and must pass here.
+/* Checks moves between pipes, files, sockets and terminals as Linux has them, and the size of a pipe; passes
+ * on Linux and must pass here.
  *
  * Interface: splices [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -50,10 +51,7 @@ static int left(int fd)
     return count;
 }
 
-static long at(int fd)
-{
-    return lseek(fd, 0, SEEK_CUR);
-}
+static long at(int fd) { return lseek(fd, 0, SEEK_CUR); }
 
 /* Fills a pipe whose writing end does not block; how many bytes that took. */
 static long fill(int fd)
@@ -88,8 +86,9 @@ static void sizes(void)
         same &= back[i] == block[i % PAGE];
     check(same, "in their order");
     fails(read(p[0], back, 1), EAGAIN, "then it is empty");
-    static const long rounding[][2] = {{0, PAGE}, {1, PAGE}, {4095, PAGE}, {4096, PAGE}, {4097, 2 * PAGE}, {10000, 4 * PAGE}, {65537, 131072},
-                                       {1000000, MIB}, {65536, 65536}};
+    static const long rounding[][2] = {{0, PAGE},       {1, PAGE},        {4095, PAGE},
+                                       {4096, PAGE},    {4097, 2 * PAGE}, {10000, 4 * PAGE},
+                                       {65537, 131072}, {1000000, MIB},   {65536, 65536}};
     for (size_t i = 0; i < sizeof rounding / sizeof *rounding; i++) {
         char name[64];
         snprintf(name, sizeof name, "%ld bytes wanted", rounding[i][0]);
@@ -313,7 +312,9 @@ static void moves(void)
     equal(splice(file, &off, p[1], NULL, 500, 0), 10, "up to the end");
     equal(splice(file, &off, p[1], NULL, 500, 0), 0, "at the end");
     equal(read(p[0], back, sizeof back), 1510, "all of it");
-    check(memcmp(back, block, 1000) == 0 && memcmp(back + 1000, block + 5000, 500) == 0 && memcmp(back + 1500, block + 99990, 10) == 0, "the same bytes");
+    check(memcmp(back, block, 1000) == 0 && memcmp(back + 1000, block + 5000, 500) == 0 &&
+              memcmp(back + 1500, block + 99990, 10) == 0,
+          "the same bytes");
     off = 0;
     equal(splice(file, &off, p[1], NULL, 100000, 0), 65536, "no more than fits");
     fails(splice(file, &off, p[1], NULL, 100000, NB), EAGAIN, "full");
@@ -697,7 +698,9 @@ static void crowds(void)
 
 int main(int argc, char **argv)
 {
-    static const struct group groups[] = {{"sizes", sizes}, {"bounds", bounds}, {"moves", moves}, {"dead_ends", dead_ends}, {"memory", memory}, {"files", files}, {"crowds", crowds}};
+    static const struct group groups[] = {{"sizes", sizes},         {"bounds", bounds}, {"moves", moves},
+                                          {"dead_ends", dead_ends}, {"memory", memory}, {"files", files},
+                                          {"crowds", crowds}};
     unsigned random = 1;
     for (size_t i = 0; i < sizeof block; i++)
         block[i] = (random = random * 1103515245 + 12345) >> 16;

@@ -1,6 +1,8 @@
-/* The subject of a debugger: a program with threads, linked with libraries that it shares, at an address of the system's choice.
+/* The subject of a debugger: a program with threads, linked with libraries that it shares, at an address of
+ * the system's choice.
  *
- * Interface: stepped counts in two threads, adds up, and prints the sum. The suite `tools` names its functions, variables and their values.
+ * Interface: stepped counts in two threads, adds up, and prints the sum. The suite `tools` names its
+ * functions, variables and their values.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* Stops random threads of other processes, and of the kernel, for a while each: the machine must go on.
  *
- * Interface: stopper SECONDS [HOLD_MS]. A load of processes and threads works all the time while threads out of /syn/threads are stopped or
- * suspended natively for HOLD_MS milliseconds (1000 unless given), several at a time. In the end all are let go, and every process of
- * the load must end in order. Prints `ok ...` or `not ok ...`.
+ * Interface: stopper SECONDS [HOLD_MS]. A load of processes and threads works all the time while threads out
+ * of /syn/threads are stopped or suspended natively for HOLD_MS milliseconds (1000 unless given), several at
+ * a time. In the end all are let go, and every process of the load must end in order. Prints `ok ...` or `not
+ * ok ...`.
  */
 #define _GNU_SOURCE
 #include "synthesis.h"
@@ -112,7 +113,8 @@ int main(int argc, char **argv)
     static syn_thread threads[MOST];
     syn_thread held[AT_ONCE];
     double seconds = argc > 1 ? atof(argv[1]) : 10, end;
-    long hold_ms = argc > 2 ? atol(argv[2]) : 1000, stops = 0, kernels = 0, sleepers = 0, refused = 0, total = 0;
+    long hold_ms = argc > 2 ? atol(argv[2]) : 1000, stops = 0, kernels = 0, sleepers = 0, refused = 0,
+         total = 0;
     int bad = 0, status;
     unsigned seed = 1;
     shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -154,7 +156,8 @@ int main(int argc, char **argv)
         printf("not ok status %x, %ld stops, %ld of the kernel's threads\n", bad, stops, kernels);
         return 1;
     }
-    printf("ok %ld stops (%ld of the kernel's threads, %ld in their sleep), %ld refused, %ld rounds of work\n", stops, kernels, sleepers,
-           refused, total);
+    printf(
+        "ok %ld stops (%ld of the kernel's threads, %ld in their sleep), %ld refused, %ld rounds of work\n",
+        stops, kernels, sleepers, refused, total);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* Checks how traced processes stop, go on and end, as Linux has it: PTRACE_SEIZE, INTERRUPT and LISTEN, stops of whole processes, exits, who hears first of an end; passes on Linux and must pass here.
+/* Checks how traced processes stop, go on and end, as Linux has it: PTRACE_SEIZE, INTERRUPT and LISTEN, stops
+ * of whole processes, exits, who hears first of an end; passes on Linux and must pass here.
  *
  * Interface: stops [GROUP...] runs all groups, or those named; TAP on standard output.
  */
@@ -128,8 +129,9 @@ static void seized_stops(void)
 
 static void too_late(int signal) { (void)signal; }
 
-/* One that stops itself is seized where it stands and continued at once, as strace begins: whichever comes first, it goes on. With `more`, its tracer asks
- * for a stop as well. How it ended, -1: its tracer waited in vain. */
+/* One that stops itself is seized where it stands and continued at once, as strace begins: whichever comes
+ * first, it goes on. With `more`, its tracer asks for a stop as well. How it ended, -1: its tracer waited
+ * in vain. */
 static int seized_and_continued(int more)
 {
     pid_t pid = fork();
@@ -138,7 +140,8 @@ static int seized_and_continued(int more)
         _exit(7);
     }
     int status, continued = 0;
-    if (waitpid(pid, &status, WUNTRACED) != pid || trace(PTRACE_SEIZE, pid, 0, PTRACE_O_EXITKILL) || kill(pid, SIGCONT) || (more && trace(PTRACE_INTERRUPT, pid, 0, 0)))
+    if (waitpid(pid, &status, WUNTRACED) != pid || trace(PTRACE_SEIZE, pid, 0, PTRACE_O_EXITKILL) ||
+        kill(pid, SIGCONT) || (more && trace(PTRACE_INTERRUPT, pid, 0, 0)))
         status = -1;
     else
         while (WIFSTOPPED(status = next(pid)) && status != -1) {
@@ -169,7 +172,9 @@ static void continued_at_once(void)
             alarm(10);
             lost += seized_and_continued(more) != 7 << 8;
         }
-        equal(lost, 0, more ? "nor when its tracer asks for a stop meanwhile" : "SIGCONT right after PTRACE_SEIZE of a stopped one is not lost");
+        equal(lost, 0,
+              more ? "nor when its tracer asks for a stop meanwhile"
+                   : "SIGCONT right after PTRACE_SEIZE of a stopped one is not lost");
     }
     alarm(0);
     sigaction(SIGALRM, &old, NULL);
@@ -234,7 +239,8 @@ static void exits(void)
     equal(r.orig_rax, SYS_exit, "in its last call");
     go(inner, 0);
     int status = -1;
-    equal(waitpid(inner, &status, 0), inner, "who traces a thread hears of its end without asking for threads");
+    equal(waitpid(inner, &status, 0), inner,
+          "who traces a thread hears of its end without asking for threads");
     check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "its status");
     go(pid, 0);
     check(stopped_by(next(pid), SIGTRAP, PTRACE_EVENT_EXIT), "the process at its end");
@@ -277,7 +283,8 @@ static void ends(void)
     kill(child, SIGKILL);
     siginfo_t info;
     memset(&info, 0, sizeof info);
-    equal(waitid(P_PID, child, &info, WEXITED | WNOWAIT | __WALL), 0, "its tracer hears of its end, and leaves that there");
+    equal(waitid(P_PID, child, &info, WEXITED | WNOWAIT | __WALL), 0,
+          "its tracer hears of its end, and leaves that there");
     check(info.si_pid == child && info.si_status == SIGKILL, "what it was");
     int told[2];
     write(ask[1], "n", 1);
@@ -343,7 +350,9 @@ static void peeks(void)
     equal(infos[0].si_signo, SIGUSR1, "which one");
     what.flags = 1;
     equal(trace(PEEK_SIGNALS, pid, (long)&what, (long)infos), 2, "two for the process");
-    check(infos[0].si_signo == SIGRTMIN && infos[0].si_value.sival_int == 77 && infos[1].si_value.sival_int == 78, "what they say");
+    check(infos[0].si_signo == SIGRTMIN && infos[0].si_value.sival_int == 77 &&
+              infos[1].si_value.sival_int == 78,
+          "what they say");
     what.from = 1;
     equal(trace(PEEK_SIGNALS, pid, (long)&what, (long)infos), 1, "one beyond the first");
     what.from = 1000;
@@ -392,8 +401,10 @@ static void standing(void)
         int seized = round % 2;
         struct user_regs_struct r;
         trace(seized ? PTRACE_SEIZE : PTRACE_ATTACH, pid, 0, 0);
-        answered += trace(PTRACE_POKEUSER, pid, DEBUG, 2) == 0 && trace(PTRACE_GETREGS, pid, 0, (long)&r) == 0;
-        told += waitpid(pid, &status, __WALL | WNOHANG) == pid && stopped_by(status, SIGSTOP, seized ? PTRACE_EVENT_STOP : 0);
+        answered +=
+            trace(PTRACE_POKEUSER, pid, DEBUG, 2) == 0 && trace(PTRACE_GETREGS, pid, 0, (long)&r) == 0;
+        told += waitpid(pid, &status, __WALL | WNOHANG) == pid &&
+                stopped_by(status, SIGSTOP, seized ? PTRACE_EVENT_STOP : 0);
         trace(PTRACE_DETACH, pid, 0, 0);
         kill(pid, SIGCONT);
         /* The stop that came with the attachment may still wait. */
@@ -406,7 +417,8 @@ static void standing(void)
     equal(ended, ROUNDS, "let go, it goes on and ends");
     pid_t pid = stopped();
     equal(trace(PTRACE_ATTACH, pid, 0, 0), 0, "attached");
-    fails(trace(PTRACE_POKEUSER, pid, DEBUG, (long)0xffff800000000000), EINVAL, "no breakpoint in the kernel");
+    fails(trace(PTRACE_POKEUSER, pid, DEBUG, (long)0xffff800000000000), EINVAL,
+          "no breakpoint in the kernel");
     end(pid);
 }
 
@@ -439,7 +451,9 @@ static void fakes(void)
 }
 
 static const struct group all[] = {
-    {"interrupts", interrupts}, {"seized", seized_stops}, {"continued", continued_at_once}, {"plain", plain_stops}, {"exits", exits}, {"ends", ends}, {"peeks", peeks}, {"standing", standing}, {"fakes", fakes},
+    {"interrupts", interrupts}, {"seized", seized_stops}, {"continued", continued_at_once},
+    {"plain", plain_stops},     {"exits", exits},         {"ends", ends},
+    {"peeks", peeks},           {"standing", standing},   {"fakes", fakes},
 };
 
 int main(int argc, char **argv)

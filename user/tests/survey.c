@@ -1,4 +1,5 @@
-/* The machine's rights of programs and the kernel to memory, looked at under load: all page tables are read through.
+/* The machine's rights of programs and the kernel to memory, looked at under load: all page tables are read
+ * through.
  *
  * Interface: no arguments, as root; one line a check (tap.h). Checks that need /syn are left out on Linux.
  */
@@ -18,16 +19,10 @@ enum { LOADERS = 3, LOOKS = 12 };
 
 static sigjmp_buf back;
 
-static void on_fault(int signo)
-{
-    siglongjmp(back, signo);
-}
+static void on_fault(int signo) { siglongjmp(back, signo); }
 
 /* Makes routines, processes, mappings and threads, and ends them, until it is killed. */
-static void *thread(void *nothing)
-{
-    return nothing;
-}
+static void *thread(void *nothing) { return nothing; }
 
 static void load(void)
 {
@@ -84,7 +79,8 @@ static void tables(void)
     for (int i = 0; i < LOADERS; i++)
         kill(loaders[i], SIGKILL), waitpid(loaders[i], 0, 0);
     if (fork() == 0) {
-        int refused = setgid(1000) == 0 && setuid(1000) == 0 && open("/syn/rights", O_RDONLY) == -1 && errno == EACCES;
+        int refused =
+            setgid(1000) == 0 && setuid(1000) == 0 && open("/syn/rights", O_RDONLY) == -1 && errno == EACCES;
         _exit(refused ? 0 : 1);
     }
     int status;
@@ -92,18 +88,24 @@ static void tables(void)
     equal(status, 0, "others than root do not read where the kernel lies");
 }
 
-/* Descriptor tables' addresses are the kernel's affair. Linux answers with made-up ones for programs that want them. */
+/* Descriptor tables' addresses are the kernel's affair. Linux answers with made-up ones for programs that
+ * want them. */
 static void registers(void)
 {
-    struct __attribute__((packed)) { unsigned short limit; unsigned long base; } table = {0, 0};
+    struct __attribute__((packed)) {
+        unsigned short limit;
+        unsigned long base;
+    } table = {0, 0};
     volatile unsigned long word = 0;
     int signo;
     if ((signo = sigsetjmp(back, 1)) == 0)
         __asm__ volatile("sidt %0" : "=m"(table));
-    check(signo == SIGSEGV || (table.base >> 48 == 0xffff && table.base >= 0xfffffffffffe0000), "sidt tells nothing");
+    check(signo == SIGSEGV || (table.base >> 48 == 0xffff && table.base >= 0xfffffffffffe0000),
+          "sidt tells nothing");
     if ((signo = sigsetjmp(back, 1)) == 0)
         __asm__ volatile("sgdt %0" : "=m"(table));
-    check(signo == SIGSEGV || (table.base >> 48 == 0xffff && table.base >= 0xfffffffffffe0000), "sgdt tells nothing");
+    check(signo == SIGSEGV || (table.base >> 48 == 0xffff && table.base >= 0xfffffffffffe0000),
+          "sgdt tells nothing");
     if ((signo = sigsetjmp(back, 1)) == 0)
         __asm__ volatile("str %0" : "=m"(word));
     check(signo == SIGSEGV || word == 0x40, "str tells nothing");

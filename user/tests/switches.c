@@ -1,8 +1,9 @@
-/* The cost of a switch between two programs' threads, from the last instruction of one to the first of the next, of a page fault, of a pipe
- * among many, and of a second open.
+/* The cost of a switch between two programs' threads, from the last instruction of one to the first of the
+ * next, of a page fault, of a pipe among many, and of a second open.
  *
- * Interface: switches, under `-icount shift=0` on one CPU. The goals of the dissertation's chapter in instructions: 60 within an address space,
- * 90 across, with vector registers in use or not. The parties are made by the native calls, so that they begin without vector registers.
+ * Interface: switches, under `-icount shift=0` on one CPU. The goals of the dissertation's chapter in
+ * instructions: 60 within an address space, 90 across, with vector registers in use or not. The parties are
+ * made by the native calls, so that they begin without vector registers.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -15,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "passage.h"
+#include "yield-switches.h"
 #include "synthesis.h"
 #include "tap.h"
-#include "turns.h"
+#include "quantum-ends.h"
 
 #define ROUNDS 4000
 /* A quantum, nanoseconds. */
@@ -76,7 +77,8 @@ static void hermit(long who)
     over();
 }
 
-/* Gives way beside one that uses vector registers, then uses its own for the first time: nothing of the other's is there. */
+/* Gives way beside one that uses vector registers, then uses its own for the first time: nothing of the
+ * other's is there. */
 static void newcomer(long who)
 {
     long found;
@@ -176,8 +178,8 @@ static void measure(int spaces, int with_vectors, uint64_t most)
         waitpid(child, &status, 0);
     uint64_t own = own_ticks(passage), least = passage->least - own;
     snprintf(name, sizeof name, "%s, %s vector registers: %lu instructions, at most %lu",
-             spaces == 1 ? "within a space" : "across spaces", with_vectors ? "with" : "without", (unsigned long)least,
-             (unsigned long)most);
+             spaces == 1 ? "within a space" : "across spaces", with_vectors ? "with" : "without",
+             (unsigned long)least, (unsigned long)most);
     check(status == 0 && passage->count > ROUNDS / 2 && least <= most, name);
     equal(passage->lost, 0, "vector registers are kept");
 }
@@ -203,7 +205,8 @@ static long timer_interrupts(void)
     return count;
 }
 
-/* The timer looks less often while nobody uses up a quantum, and at the end of each as soon as somebody does. */
+/* The timer looks less often while nobody uses up a quantum, and at the end of each as soon as somebody
+ * does. */
 static void ticks(void)
 {
     uint64_t from = now_ns(), longest_later = 0, first = 0;
@@ -234,7 +237,8 @@ static void ticks(void)
     }
     kill(child, SIGKILL);
     waitpid(child, 0, 0);
-    printf("# the first turn took %lu ns, the longest later one %lu ns\n", (unsigned long)first, (unsigned long)longest_later);
+    printf("# the first turn took %lu ns, the longest later one %lu ns\n", (unsigned long)first,
+           (unsigned long)longest_later);
     check(first < 5 * QUANTUM, "who begins to compute is found out");
     check(longest_later < QUANTUM + QUANTUM / 4, "and gives way after each quantum");
 }
@@ -265,8 +269,8 @@ static void quantum(int with_vectors, uint64_t most)
     begin(computes, 0);
     wait_for_all();
     uint64_t typical = typical_turn(turns), mean = mean_turn(turns);
-    printf("# a quantum's end %s vector registers: %lu instructions, %lu in the mean\n", with_vectors ? "with" : "without",
-           (unsigned long)typical, (unsigned long)mean);
+    printf("# a quantum's end %s vector registers: %lu instructions, %lu in the mean\n",
+           with_vectors ? "with" : "without", (unsigned long)typical, (unsigned long)mean);
     snprintf(name, sizeof name, "a quantum's end takes at most %lu instructions", (unsigned long)most);
     check(turns_counted(turns) >= 100 && typical <= most, name);
     snprintf(name, sizeof name, "and in the mean not many more: %lu", (unsigned long)mean);
@@ -313,12 +317,14 @@ static void crowd(void)
         first += i < FEW ? took : 0;
         last += i >= PIPES - FEW ? took : 0;
     }
-    printf("# a pipe, made and used: %lu instructions among few, %lu among %d\n", (unsigned long)first / FEW, (unsigned long)last / FEW, PIPES);
+    printf("# a pipe, made and used: %lu instructions among few, %lu among %d\n", (unsigned long)first / FEW,
+           (unsigned long)last / FEW, PIPES);
     check(last && last < first + first / 4, "its cost does not grow with the number of pipes");
     syscall(SYS_close_range, 3, ~0u, 0);
 }
 
-/* The second open of a file that is open is no walk that learns the path: that pays only for paths that are opened often. */
+/* The second open of a file that is open is no walk that learns the path: that pays only for paths that
+ * are opened often. */
 static void second(void)
 {
     enum { FILES = 50 };

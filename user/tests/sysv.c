@@ -1,9 +1,10 @@
-/* Checks System V IPC as Linux has it: shared memory, semaphores, message queues; passes on Linux and must pass here.
+/* Checks System V IPC as Linux has it: shared memory, semaphores, message queues; passes on Linux and must
+ * pass here.
  *
  * Interface: sysv [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -71,9 +72,13 @@ static void memory(void)
     one[0] = 7;
     int *two = shmat(id, NULL, SHM_RDONLY);
     equal(two[0], 7, "mapped again");
-    equal(shmctl(id, IPC_STAT, &about) == 0 && about.shm_nattch == 2 && about.shm_segsz == 5000, 1, "two mappings");
-    equal(about.shm_cpid == getpid() && about.shm_lpid == getpid() && about.shm_atime != 0 && about.shm_dtime == 0, 1, "by whom, and when");
-    equal(about.shm_perm.mode == 0640 && about.shm_perm.__key == key && about.shm_perm.cuid == geteuid(), 1, "whose it is");
+    equal(shmctl(id, IPC_STAT, &about) == 0 && about.shm_nattch == 2 && about.shm_segsz == 5000, 1,
+          "two mappings");
+    equal(about.shm_cpid == getpid() && about.shm_lpid == getpid() && about.shm_atime != 0 &&
+              about.shm_dtime == 0,
+          1, "by whom, and when");
+    equal(about.shm_perm.mode == 0640 && about.shm_perm.__key == key && about.shm_perm.cuid == geteuid(), 1,
+          "whose it is");
     pid_t child = fork();
     if (child == 0) {
         int good = shmctl(id, IPC_STAT, &about) == 0 && about.shm_nattch == 4;
@@ -99,7 +104,8 @@ static void memory(void)
     char *place = mmap(0, 8 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     fails((long)shmat(id, place, 0), EINVAL, "where something is");
     fails((long)shmat(id, place + 1, 0), EINVAL, "not at a page");
-    equal(shmat(id, place + 1, SHM_RND | SHM_REMAP) == place && *(int *)place == 7, 1, "in place of what is there");
+    equal(shmat(id, place + 1, SHM_RND | SHM_REMAP) == place && *(int *)place == 7, 1,
+          "in place of what is there");
     munmap(place, PAGE);
     equal(shmctl(id, IPC_STAT, &about) == 0 && about.shm_nattch == 2, 1, "part of it is a mapping, too");
     equal(shmdt(place), 0, "and is unmapped by where it would begin");
@@ -135,7 +141,8 @@ static void memory(void)
     }
     equal(shmctl(id, IPC_RMID, NULL), 0, "doomed");
     equal(one[0], 7, "but there while it is mapped");
-    equal(shmctl(id, IPC_STAT, &about) == 0 && (about.shm_perm.mode & SHM_DEST) && about.shm_perm.__key == 0, 1, "as one hears");
+    equal(shmctl(id, IPC_STAT, &about) == 0 && (about.shm_perm.mode & SHM_DEST) && about.shm_perm.__key == 0,
+          1, "as one hears");
     fails(shmget(key, 0, 0), ENOENT, "its key is nobody's");
     child = fork();
     if (child == 0)
@@ -177,7 +184,10 @@ union semun {
 };
 
 static int get(int id, int number, int command) { return semctl(id, number, command); }
-static int set(int id, int number, int value) { return semctl(id, number, SETVAL, (union semun){.val = value}); }
+static int set(int id, int number, int value)
+{
+    return semctl(id, number, SETVAL, (union semun){.val = value});
+}
 
 static int operate(int id, int number, int op, int flags)
 {
@@ -196,7 +206,8 @@ static void semaphores(void)
     fails(semget(key, 4, 0), EINVAL, "not four");
     equal(semget(key, 2, 0), id, "two are among them");
     equal(listed("/proc/sysvipc/sem", id), 1, "listed");
-    equal(semctl(id, 0, GETALL, (union semun){.array = got}) == 0 && got[0] + got[1] + got[2] == 0, 1, "zero at first");
+    equal(semctl(id, 0, GETALL, (union semun){.array = got}) == 0 && got[0] + got[1] + got[2] == 0, 1,
+          "zero at first");
     equal(semctl(id, 0, SETALL, (union semun){.array = values}), 0, "values");
     equal(get(id, 0, GETVAL) + 10 * get(id, 1, GETVAL) + 100 * get(id, 2, GETVAL), 321, "are there");
     equal(get(id, 1, GETPID), getpid(), "by whom");
@@ -220,7 +231,9 @@ static void semaphores(void)
     fails(semop(id, several, 501), E2BIG, "too many");
     fails(syscall(SYS_semop, id, 8, 1), EFAULT, "nowhere");
     fails(semop(-1, several, 1), EINVAL, "no number");
-    equal(semctl(id, 0, IPC_STAT, (union semun){.buf = &about}) == 0 && about.sem_nsems == 3 && about.sem_otime != 0, 1, "what is told of it");
+    equal(semctl(id, 0, IPC_STAT, (union semun){.buf = &about}) == 0 && about.sem_nsems == 3 &&
+              about.sem_otime != 0,
+          1, "what is told of it");
 
     /* A waiter is counted, and woken. */
     pid_t child = fork();
@@ -288,7 +301,9 @@ static void semaphores(void)
     set(id, 0, 5);
     child = fork();
     if (child == 0)
-        _exit(operate(id, 0, -3, SEM_UNDO) == 0 && operate(id, 0, 1, SEM_UNDO) == 0 && get(id, 0, GETVAL) == 3 ? 0 : 1);
+        _exit(operate(id, 0, -3, SEM_UNDO) == 0 && operate(id, 0, 1, SEM_UNDO) == 0 && get(id, 0, GETVAL) == 3
+                  ? 0
+                  : 1);
     equal(status_of(child), 0, "SEM_UNDO");
     equal(get(id, 0, GETVAL), 5, "gives back");
     int gate[2];
@@ -362,7 +377,8 @@ static void semaphores(void)
     equal(status_of(child), 0, "which who waits is told");
     fails(get(id, 0, GETVAL), EINVAL, "its number is nobody's");
     struct seminfo limits;
-    check(semctl(0, 0, IPC_INFO, (union semun){.info = &limits}) >= 0 && limits.semvmx == 32767, "the limits");
+    check(semctl(0, 0, IPC_INFO, (union semun){.info = &limits}) >= 0 && limits.semvmx == 32767,
+          "the limits");
 }
 
 /* --- messages --- */
@@ -398,8 +414,11 @@ static void messages(void)
     equal(msgget(key, 0), id, "found");
     equal(listed("/proc/sysvipc/msg", id), 1, "listed");
     fails(take(id, 0, IPC_NOWAIT), ENOMSG, "nothing waits");
-    equal(put(id, 3, "c", 0) || put(id, 1, "a", 0) || put(id, 2, "b", 0) || put(id, 1, "A", 0), 0, "four messages");
-    equal(msgctl(id, IPC_STAT, &about) == 0 && about.msg_qnum == 4 && about.__msg_cbytes == 4 && about.msg_lspid == getpid(), 1, "as one hears");
+    equal(put(id, 3, "c", 0) || put(id, 1, "a", 0) || put(id, 2, "b", 0) || put(id, 1, "A", 0), 0,
+          "four messages");
+    equal(msgctl(id, IPC_STAT, &about) == 0 && about.msg_qnum == 4 && about.__msg_cbytes == 4 &&
+              about.msg_lspid == getpid(),
+          1, "as one hears");
     equal(take(id, 1, 0), 'a', "the first of a type");
     equal(take(id, -2, 0), 'A', "the lowest type");
     equal(take(id, 3, MSG_EXCEPT), 'b', "another type");
@@ -407,7 +426,8 @@ static void messages(void)
     equal(take(id, 0, 0) == 'c' && received.kind == 3, 1, "whatever there is");
     put(id, 1, "long text", 0);
     fails(msgrcv(id, &received, 4, 0, 0), E2BIG, "no room");
-    equal(msgrcv(id, &received, 4, 0, MSG_NOERROR) == 4 && memcmp(received.text, "long", 4) == 0, 1, "cut short on demand");
+    equal(msgrcv(id, &received, 4, 0, MSG_NOERROR) == 4 && memcmp(received.text, "long", 4) == 0, 1,
+          "cut short on demand");
     fails(take(id, 0, IPC_NOWAIT), ENOMSG, "the rest is lost");
     put(id, 5, "x", 0), put(id, 6, "y", 0);
     int copied = take(id, 1, MSG_COPY | IPC_NOWAIT);
@@ -513,7 +533,8 @@ static int setting(const char *path)
 /* Numbers on demand, for each kind. */
 static void numbers(void)
 {
-    static const char *const paths[] = {"/proc/sys/kernel/msg_next_id", "/proc/sys/kernel/sem_next_id", "/proc/sys/kernel/shm_next_id"};
+    static const char *const paths[] = {"/proc/sys/kernel/msg_next_id", "/proc/sys/kernel/sem_next_id",
+                                        "/proc/sys/kernel/shm_next_id"};
     if (geteuid() != 0) {
         printf("# numbers on demand are root's to set\n");
         return;
@@ -545,7 +566,8 @@ static void numbers(void)
 
 int main(int argc, char **argv)
 {
-    static const struct group groups[] = {{"memory", memory}, {"semaphores", semaphores}, {"messages", messages}, {"numbers", numbers}};
+    static const struct group groups[] = {
+        {"memory", memory}, {"semaphores", semaphores}, {"messages", messages}, {"numbers", numbers}};
     key_now = 0x5e000000 + getpid() * 16;
     run_groups(groups, sizeof groups / sizeof *groups, NULL, argc, argv);
     return done();

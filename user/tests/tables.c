@@ -1,7 +1,9 @@
-/* Checks that threads which open, duplicate and close the same descriptors read what is there; passes on Linux and must pass here.
+/* Checks that threads which open, duplicate and close the same descriptors read what is there; passes on
+ * Linux and must pass here.
  *
- * Interface: tables [GROUP...] runs all groups or those named; TAP on standard output. (`tables read` only reads, for the test of exec.)
- * A file has one letter, again and again. Descriptors below COMMON are their opener's alone; those from there on are everybody's.
+ * Interface: tables [GROUP...] runs all groups or those named; TAP on standard output. (`tables read` only
+ * reads, for the test of exec.) A file has one letter, again and again. Descriptors below COMMON are their
+ * opener's alone; those from there on are everybody's.
  */
 #define _GNU_SOURCE
 #include "tap.h"
@@ -62,7 +64,8 @@ static int is_closed(int fd)
 
 static volatile int stop;
 
-/* One thread's turn: its own descriptor is its own, the common ones are anybody's. Returns how often something was wrong. */
+/* One thread's turn: its own descriptor is its own, the common ones are anybody's. Returns how often
+ * something was wrong. */
 static long churn(unsigned me, unsigned round)
 {
     long wrong = 0;
@@ -213,7 +216,8 @@ static void forks(void)
     close(fd);
 }
 
-/* Looks at every descriptor of `pid`, until the process is gone or `rounds` are over; opens what has no name anew. */
+/* Looks at every descriptor of `pid`, until the process is gone or `rounds` are over; opens what has no
+ * name anew. */
 static void look(pid_t pid, int rounds)
 {
     for (int round = 0; round < rounds; round++) {
@@ -334,7 +338,8 @@ static void twins(void)
     pthread_create(&other, 0, adder, &twice[1]);
     uintptr_t mine = (uintptr_t)adder(&twice[0]);
     pthread_join(other, &its);
-    equal(mine + (uintptr_t)its, sum, "two threads with two descriptors of one description read each number once");
+    equal(mine + (uintptr_t)its, sum,
+          "two threads with two descriptors of one description read each number once");
     close(twice[0]);
     close(twice[1]);
 }
@@ -342,7 +347,8 @@ static void twins(void)
 /* Descriptors of these files are there from the beginning, and nobody closes them. */
 #define STEADY 20
 
-/* A call that is on its way while another thread exchanges the table may find its number closed: the next one does not. */
+/* A call that is on its way while another thread exchanges the table may find its number closed: the next
+ * one does not. */
 static long steady(unsigned round)
 {
     int i = round % LETTERS, good = 0;
@@ -371,7 +377,8 @@ static void *beginner(void *me)
     return (void *)wrong;
 }
 
-/* Files that are opened here may be in a table that another thread is about to exchange; the steady ones are in all of them. */
+/* Files that are opened here may be in a table that another thread is about to exchange; the steady ones
+ * are in all of them. */
 static void *leaver(void *me)
 {
     long wrong = 0;
@@ -498,8 +505,9 @@ static int reads(void)
     return wrong != 0;
 }
 
-static const struct group groups[] = {{"numbers", numbers}, {"growth", growth}, {"forks", forks}, {"visitors", visitors}, {"flags", flags}, {"twins", twins},
-              {"exchanges", exchanges}, {"copies", copies}, {"sharers", sharers}};
+static const struct group groups[] = {{"numbers", numbers},     {"growth", growth}, {"forks", forks},
+                                      {"visitors", visitors},   {"flags", flags},   {"twins", twins},
+                                      {"exchanges", exchanges}, {"copies", copies}, {"sharers", sharers}};
 
 int main(int argc, char **argv)
 {

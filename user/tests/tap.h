@@ -1,7 +1,8 @@
-/* The test programs' way to report: one line a check, as the Test Anything Protocol has it.
+/* How test programs report: one line for each check, in the Test Anything Protocol.
  *
- * Interface: check(condition, name) and equal(actual, expected, name) print `ok N name` or
- * `not ok N name`; done() prints the plan and gives the exit status. run_groups() runs the groups that the arguments name.
+ * Interface: check(condition, name), equal(actual, expected, name) and fails(call, errno, name) print
+ * `ok N name` or `not ok N name`. run_groups() runs the groups of checks that the arguments name. done()
+ * prints the plan and gives the exit status.
  */
 #ifndef TAP_H
 #define TAP_H
@@ -41,15 +42,15 @@ static inline int equal(long actual, long expected, const char *name)
 }
 
 /* The call must fail with this errno. */
-#define fails(call, error, name)                                                                                  \
-    do {                                                                                                          \
-        errno = 0;                                                                                                \
-        long tap_result = (long)(call);                                                                           \
-        int tap_errno = errno;                                                                                    \
-        if (!tap_report(tap_result == -1 && tap_errno == (error), name))                                          \
-            printf("# got %ld, errno %d (%s), expected %d (%s)\n", tap_result, tap_errno, strerror(tap_errno),    \
-                   (error), #error);                                                                              \
-        fflush(stdout);                                                                                           \
+#define fails(call, error, name)                                                          \
+    do {                                                                                  \
+        errno = 0;                                                                        \
+        long tap_result = (long)(call);                                                   \
+        int tap_errno = errno;                                                            \
+        if (!tap_report(tap_result == -1 && tap_errno == (error), name))                  \
+            printf("# got %ld, errno %d (%s), expected %d (%s)\n", tap_result, tap_errno, \
+                   strerror(tap_errno), (error), #error);                                 \
+        fflush(stdout);                                                                   \
     } while (0)
 
 static inline int done(void)
@@ -64,8 +65,10 @@ struct group {
     void (*run)(void);
 };
 
-/* Runs those of `count` groups that are named (a name of none is a failed check), or without names all but `asked` (which may be null). */
-static inline void run_groups(const struct group *groups, size_t count, const char *asked, int argc, char **argv)
+/* Runs those of `count` groups that are named (a name of none is a failed check), or without names all but
+ * `asked` (which may be null). */
+static inline void run_groups(const struct group *groups, size_t count, const char *asked, int argc,
+                              char **argv)
 {
     for (size_t i = 0; i < count; i++) {
         int wanted = argc < 2 && !(asked && strcmp(groups[i].name, asked) == 0);

@@ -1,4 +1,5 @@
-/* Checks that texts of /proc are right however long they are and however they are read; passes on Linux and must pass here.
+/* Checks that texts of /proc are right however long they are and however they are read; passes on Linux and
+ * must pass here.
  *
  * Interface: texts [GROUP...] runs all groups but `huge` or those named; TAP on standard output.
  */
@@ -20,7 +21,8 @@
 static char *region;
 static long region_areas;
 
-/* A region of `count` areas, a page each, whose rights take turns. Returns how many the system lets one have. */
+/* A region of `count` areas, a page each, whose rights take turns. Returns how many the system lets one
+ * have. */
 static long make_areas(long count)
 {
     region = mmap(0, count * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -36,10 +38,7 @@ static long make_areas(long count)
     return region_areas;
 }
 
-static void drop_areas(void)
-{
-    munmap(region, region_areas * PAGE);
-}
+static void drop_areas(void) { munmap(region, region_areas * PAGE); }
 
 /* Lines of maps, fed in pieces of any size. */
 struct lines {
@@ -55,7 +54,8 @@ static void end_line(struct lines *lines)
     char rights[5];
     lines->line[lines->used] = 0;
     lines->used = 0;
-    if (sscanf(lines->line, "%lx-%lx %4s", &start, &end, rights) != 3 || start >= end || start < lines->last_end) {
+    if (sscanf(lines->line, "%lx-%lx %4s", &start, &end, rights) != 3 || start >= end ||
+        start < lines->last_end) {
         if (!lines->bad++)
             printf("# bad line: %s\n", lines->line);
         return;
@@ -294,18 +294,20 @@ static void huge(void)
         double before = seconds();
         struct lines lines = read_maps(1 << 16);
         took[i] = seconds() - before;
-        check(areas > 0 && lines.inside == areas && lines.bad == 0, i ? "360000 areas are read" : "45000 areas are read");
+        check(areas > 0 && lines.inside == areas && lines.bad == 0,
+              i ? "360000 areas are read" : "45000 areas are read");
         drop_areas();
     }
     printf("# %.3f s, %.3f s\n", took[0], took[1]);
-    check(took[1] < 24 * took[0] + 0.05, "eight times as many take eight times as long, not sixty-four times");
+    check(took[1] < 24 * took[0] + 0.05,
+          "eight times as many take eight times as long, not sixty-four times");
 }
 
 int main(int argc, char **argv)
 {
     static const struct group all[] = {
-        {"whole", whole}, {"anywhere", anywhere}, {"changing", changing}, {"many", many_open},
-        {"listing", listing}, {"numbers", numbers}, {"groups", groups}, {"huge", huge},
+        {"whole", whole},     {"anywhere", anywhere}, {"changing", changing}, {"many", many_open},
+        {"listing", listing}, {"numbers", numbers},   {"groups", groups},     {"huge", huge},
     };
     run_groups(GROUPS(all), "huge", argc, argv);
     return done();

@@ -31,12 +31,12 @@ static void nap(void)
 }
 
 /* Waits for something that must come. */
-#define UNTIL(condition)                                \
-    ({                                                  \
-        int tries = 0;                                  \
-        while (!(condition) && tries++ < 1000)          \
-            nap();                                      \
-        (condition) != 0;                               \
+#define UNTIL(condition)                       \
+    ({                                         \
+        int tries = 0;                         \
+        while (!(condition) && tries++ < 1000) \
+            nap();                             \
+        (condition) != 0;                      \
     })
 
 /* Whether the counter stands still. */
@@ -60,8 +60,10 @@ static int halted(syn_thread thread) { return UNTIL(syn_state(thread) & SYN_HALT
 __attribute__((naked, noreturn)) static void spin(long unused)
 {
     (void)unused;
-    __asm__("movl $1, %eax\n movl $2, %ebx\n movl $3, %edx\n movl $4, %esi\n movl $5, %ebp\n movl $6, %r8d\n movl $7, %r9d\n"
-            "movl $8, %r10d\n movl $9, %r11d\n movl $10, %r12d\n movl $11, %r13d\n movl $12, %r14d\n movl $13, %r15d\n"
+    __asm__("movl $1, %eax\n movl $2, %ebx\n movl $3, %edx\n movl $4, %esi\n movl $5, %ebp\n movl $6, %r8d\n "
+            "movl $7, %r9d\n"
+            "movl $8, %r10d\n movl $9, %r11d\n movl $10, %r12d\n movl $11, %r13d\n movl $12, %r14d\n movl "
+            "$13, %r15d\n"
             "movl $14, %ecx\n movq %rcx, %xmm0\n movq %rcx, -8(%rsp)\n movq s(%rip), %rdi\n"
             "1: incq (%rdi)\n jmp 1b");
 }
@@ -71,15 +73,20 @@ __attribute__((naked, noreturn)) static void watch(long unused)
 {
     (void)unused;
     __asm__("movq s(%rip), %rdi\n"
-            "1: movl $1, %eax\n movl $2, %ebx\n movl $3, %edx\n movl $4, %esi\n movl $5, %ebp\n movl $6, %r8d\n movl $7, %r9d\n"
-            "movl $8, %r10d\n movl $9, %r11d\n movl $10, %r12d\n movl $11, %r13d\n movl $12, %r14d\n movl $13, %r15d\n"
+            "1: movl $1, %eax\n movl $2, %ebx\n movl $3, %edx\n movl $4, %esi\n movl $5, %ebp\n movl $6, "
+            "%r8d\n movl $7, %r9d\n"
+            "movl $8, %r10d\n movl $9, %r11d\n movl $10, %r12d\n movl $11, %r13d\n movl $12, %r14d\n movl "
+            "$13, %r15d\n"
             "movl $14, %ecx\n movq %rcx, %xmm0\n movq %rcx, -8(%rsp)\n movq %rcx, -120(%rsp)\n stc\n"
             "movl $200, %ecx\n 2: dec %ecx\n jnz 2b\n"
             "jnc 3f\n"
-            "cmpl $1, %eax\n jne 3f\n cmpl $2, %ebx\n jne 3f\n cmpl $3, %edx\n jne 3f\n cmpl $4, %esi\n jne 3f\n cmpl $5, %ebp\n jne 3f\n"
-            "cmpl $6, %r8d\n jne 3f\n cmpl $7, %r9d\n jne 3f\n cmpl $8, %r10d\n jne 3f\n cmpl $9, %r11d\n jne 3f\n cmpl $10, %r12d\n jne 3f\n"
+            "cmpl $1, %eax\n jne 3f\n cmpl $2, %ebx\n jne 3f\n cmpl $3, %edx\n jne 3f\n cmpl $4, %esi\n jne "
+            "3f\n cmpl $5, %ebp\n jne 3f\n"
+            "cmpl $6, %r8d\n jne 3f\n cmpl $7, %r9d\n jne 3f\n cmpl $8, %r10d\n jne 3f\n cmpl $9, %r11d\n "
+            "jne 3f\n cmpl $10, %r12d\n jne 3f\n"
             "cmpl $11, %r13d\n jne 3f\n cmpl $12, %r14d\n jne 3f\n cmpl $13, %r15d\n jne 3f\n"
-            "movq %xmm0, %rcx\n cmpq $14, %rcx\n jne 3f\n cmpq $14, -8(%rsp)\n jne 3f\n cmpq $14, -120(%rsp)\n jne 3f\n"
+            "movq %xmm0, %rcx\n cmpq $14, %rcx\n jne 3f\n cmpq $14, -8(%rsp)\n jne 3f\n cmpq $14, "
+            "-120(%rsp)\n jne 3f\n"
             "incq (%rdi)\n jmp 1b\n"
             "3: movq $1, 24(%rdi)\n jmp 1b");
 }
@@ -89,9 +96,13 @@ _Static_assert(__builtin_offsetof(struct shared, wrong) == 24, "the watcher know
 static void procedure(void)
 {
     s->called++;
-    __asm__ volatile("pxor %%xmm0, %%xmm0\n xor %%ebx, %%ebx\n xor %%r12d, %%r12d\n xor %%eax, %%eax\n xor %%ecx, %%ecx\n xor %%edx, %%edx\n"
-                     "xor %%esi, %%esi\n xor %%r8d, %%r8d\n xor %%r9d, %%r9d\n xor %%r10d, %%r10d\n xor %%r11d, %%r11d\n clc"
-                     : : : "rax", "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "r12", "xmm0", "cc");
+    __asm__ volatile("pxor %%xmm0, %%xmm0\n xor %%ebx, %%ebx\n xor %%r12d, %%r12d\n xor %%eax, %%eax\n xor "
+                     "%%ecx, %%ecx\n xor %%edx, %%edx\n"
+                     "xor %%esi, %%esi\n xor %%r8d, %%r8d\n xor %%r9d, %%r9d\n xor %%r10d, %%r10d\n xor "
+                     "%%r11d, %%r11d\n clc"
+                     :
+                     :
+                     : "rax", "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "r12", "xmm0", "cc");
     syscall(SYS_getppid);
 }
 
@@ -99,17 +110,23 @@ static void procedure(void)
 __attribute__((naked)) static long gives(long seed)
 {
     (void)seed;
-    __asm__("push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n"
-            "lea 1(%rdi), %rsi\n lea 2(%rdi), %rdx\n lea 3(%rdi), %r8\n lea 4(%rdi), %r9\n lea 5(%rdi), %r10\n lea 6(%rdi), %rbx\n"
-            "lea 7(%rdi), %rbp\n lea 8(%rdi), %r12\n lea 9(%rdi), %r13\n lea 10(%rdi), %r14\n lea 11(%rdi), %r15\n"
-            "movq %rdi, %xmm7\n mov %rdi, -8(%rsp)\n mov $24, %eax\n syscall\n"
-            "sub $1, %rsi\n sub $2, %rdx\n sub $3, %r8\n sub $4, %r9\n sub $5, %r10\n sub $6, %rbx\n"
-            "sub $7, %rbp\n sub $8, %r12\n sub $9, %r13\n sub $10, %r14\n sub $11, %r15\n movq %xmm7, %rcx\n mov -8(%rsp), %r11\n"
-            "xor %rdi, %rsi\n xor %rdi, %rdx\n xor %rdi, %r8\n xor %rdi, %r9\n xor %rdi, %r10\n xor %rdi, %rbx\n"
-            "xor %rdi, %rbp\n xor %rdi, %r12\n xor %rdi, %r13\n xor %rdi, %r14\n xor %rdi, %r15\n xor %rdi, %rcx\n xor %rdi, %r11\n"
-            "or %rsi, %rax\n or %rdx, %rax\n or %r8, %rax\n or %r9, %rax\n or %r10, %rax\n or %rbx, %rax\n"
-            "or %rbp, %rax\n or %r12, %rax\n or %r13, %rax\n or %r14, %rax\n or %r15, %rax\n or %rcx, %rax\n or %r11, %rax\n"
-            "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n ret");
+    __asm__(
+        "push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n"
+        "lea 1(%rdi), %rsi\n lea 2(%rdi), %rdx\n lea 3(%rdi), %r8\n lea 4(%rdi), %r9\n lea 5(%rdi), %r10\n "
+        "lea 6(%rdi), %rbx\n"
+        "lea 7(%rdi), %rbp\n lea 8(%rdi), %r12\n lea 9(%rdi), %r13\n lea 10(%rdi), %r14\n lea 11(%rdi), "
+        "%r15\n"
+        "movq %rdi, %xmm7\n mov %rdi, -8(%rsp)\n mov $24, %eax\n syscall\n"
+        "sub $1, %rsi\n sub $2, %rdx\n sub $3, %r8\n sub $4, %r9\n sub $5, %r10\n sub $6, %rbx\n"
+        "sub $7, %rbp\n sub $8, %r12\n sub $9, %r13\n sub $10, %r14\n sub $11, %r15\n movq %xmm7, %rcx\n mov "
+        "-8(%rsp), %r11\n"
+        "xor %rdi, %rsi\n xor %rdi, %rdx\n xor %rdi, %r8\n xor %rdi, %r9\n xor %rdi, %r10\n xor %rdi, %rbx\n"
+        "xor %rdi, %rbp\n xor %rdi, %r12\n xor %rdi, %r13\n xor %rdi, %r14\n xor %rdi, %r15\n xor %rdi, "
+        "%rcx\n xor %rdi, %r11\n"
+        "or %rsi, %rax\n or %rdx, %rax\n or %r8, %rax\n or %r9, %rax\n or %r10, %rax\n or %rbx, %rax\n"
+        "or %rbp, %rax\n or %r12, %rax\n or %r13, %rax\n or %r14, %rax\n or %r15, %rax\n or %rcx, %rax\n or "
+        "%r11, %rax\n"
+        "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n ret");
 }
 
 /* Gives way again and again, and sleeps now and then, so that it is switched out in both ways. */
@@ -350,7 +367,8 @@ static void others(void)
         how ? syn_stop(syn_handle(child)) : syn_suspend(syn_handle(child));
         halted(syn_handle(child));
         kill(child, SIGKILL);
-        check(waitpid(child, 0, 0) == child, how ? "SIGKILL ends a stopped process" : "SIGKILL ends a suspended process");
+        check(waitpid(child, 0, 0) == child,
+              how ? "SIGKILL ends a stopped process" : "SIGKILL ends a suspended process");
         fflush(stdout);
         if ((child = fork()) == 0)
             spin(0);
@@ -375,7 +393,8 @@ static syn_thread named(const char *name)
     return handle;
 }
 
-/* The outcome of an attempt to halt `thread`. An attempt that should have been refused is undone, or nobody would be left to tell. */
+/* The outcome of an attempt to halt `thread`. An attempt that should have been refused is undone, or
+ * nobody would be left to tell. */
 static long halting(long result, syn_thread thread)
 {
     if (result == 0)
@@ -399,8 +418,9 @@ static void permission(void)
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        int good = setuid(1000) == 0 && halting(syn_suspend(parent), parent) == -EPERM && syn_destroy(parent) == -EPERM &&
-                   halting(syn_stop(kernel), kernel) == -EPERM && syn_suspend(0x7fffffffffff) == -ESRCH && syn_state(0) >= 0;
+        int good = setuid(1000) == 0 && halting(syn_suspend(parent), parent) == -EPERM &&
+                   syn_destroy(parent) == -EPERM && halting(syn_stop(kernel), kernel) == -EPERM &&
+                   syn_suspend(0x7fffffffffff) == -ESRCH && syn_state(0) >= 0;
         _exit(!good);
     }
     waitpid(child, &status, 0);

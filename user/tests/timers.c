@@ -1,11 +1,12 @@
 /* Checks signals of timers: who gets them, when they wait, what they say; passes on Linux and must pass here.
  *
- * Interface: timers runs all; TAP on standard output. Started again as `timers pause` it sleeps until a signal ends it.
+ * Interface: timers runs all; TAP on standard output. Started again as `timers pause` it sleeps until a
+ * signal ends it.
  *
  * An expiration is waited for by the clock where the signal itself is what may not be looked at.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -82,7 +83,8 @@ static timer_t create(int clock, int notify, int signo, int value, pid_t tid)
 
 static void arm(timer_t timer, int64_t first, int64_t interval)
 {
-    struct itimerspec times = {{interval / (1000 * MS), interval % (1000 * MS)}, {first / (1000 * MS), first % (1000 * MS)}};
+    struct itimerspec times = {{interval / (1000 * MS), interval % (1000 * MS)},
+                               {first / (1000 * MS), first % (1000 * MS)}};
     timer_settime(timer, 0, &times, 0);
 }
 
@@ -137,8 +139,10 @@ static void blocked(void)
     equal(take(FIRST, &info, 0), FIRST, "it can be taken");
     int64_t after = nanoseconds();
     arm(timer, 0, 0);
-    check(info.si_code == SI_TIMER && info.si_value.sival_int == 77, "it says that it is a timer's, and the value");
-    check(info.si_overrun >= (before - armed) / (20 * MS) - 1 && info.si_overrun <= (after - start) / (20 * MS) - 1,
+    check(info.si_code == SI_TIMER && info.si_value.sival_int == 77,
+          "it says that it is a timer's, and the value");
+    check(info.si_overrun >= (before - armed) / (20 * MS) - 1 &&
+              info.si_overrun <= (after - start) / (20 * MS) - 1,
           "it stands for all expirations until it was taken");
     /* Unless another instant has come since. */
     int another = (nanoseconds() - start) / (20 * MS) != (before - armed) / (20 * MS);
@@ -149,13 +153,15 @@ static void blocked(void)
     before = nanoseconds();
     until(before + 50 * MS);
     take(FIRST, &info, 0);
-    check(info.si_overrun >= 1 && timer_getoverrun(timer) == info.si_overrun, "timer_getoverrun tells the same");
+    check(info.si_overrun >= 1 && timer_getoverrun(timer) == info.si_overrun,
+          "timer_getoverrun tells the same");
     /* The signal that it still sent before. */
     arm(timer, 0, 0);
     take(FIRST, &info, 0);
     arm(timer, 10 * MS, 0);
     take(FIRST, &info, 2000);
-    check(info.si_overrun == 0 && timer_getoverrun(timer) == 0 && left(timer) == 0, "a timer that expires once");
+    check(info.si_overrun == 0 && timer_getoverrun(timer) == 0 && left(timer) == 0,
+          "a timer that expires once");
     arm(timer, MS, 0);
     until(nanoseconds() + 5 * MS);
     check(left(timer) == 0 && waits(FIRST), "has nothing left while its signal waits");
@@ -265,12 +271,14 @@ static void keep(int number, siginfo_t *info, void *context)
 {
     ucontext_t *interrupted = context;
     told = *info;
-    wrong = number != info->si_signo || interrupted->uc_mcontext.gregs[REG_TRAPNO] != 0 || interrupted->uc_mcontext.gregs[REG_ERR] != 0;
+    wrong = number != info->si_signo || interrupted->uc_mcontext.gregs[REG_TRAPNO] != 0 ||
+            interrupted->uc_mcontext.gregs[REG_ERR] != 0;
     pthread_sigmask(SIG_BLOCK, 0, &inside);
     runs++;
 }
 
-/* A handler that begins while its program computes: its information, by every kind of action; the settings. */
+/* A handler that begins while its program computes: its information, by every kind of action; the
+ * settings. */
 /* A kernel thread sends SIGCONT for the timer's interrupt, and may lose the CPU to the sleeper meanwhile. */
 static void sent_by_a_thread(void)
 {
@@ -296,13 +304,16 @@ static void computing(void)
     timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SECOND, -5, 0);
     int all = 1, masks = 1, once = 1;
     for (int i = 0; i < 4; i++) {
-        struct sigaction action = {.sa_sigaction = keep, .sa_flags = SA_SIGINFO | flags[i], .sa_mask = set_of(SIGUSR1)};
+        struct sigaction action = {
+            .sa_sigaction = keep, .sa_flags = SA_SIGINFO | flags[i], .sa_mask = set_of(SIGUSR1)};
         sigaction(SECOND, &action, 0);
         memset(&told, -1, sizeof told);
         runs = 0;
         arm(timer, MS, 0);
-        all &= ran(1) && !wrong && told.si_code == SI_TIMER && told.si_errno == 0 && told.si_value.sival_ptr == (void *)(intptr_t)(uint32_t)-5;
-        all &= told.si_timerid == (int)(intptr_t)timer && told.si_overrun == 0 && left(timer) == 0 && timer_getoverrun(timer) == 0;
+        all &= ran(1) && !wrong && told.si_code == SI_TIMER && told.si_errno == 0 &&
+               told.si_value.sival_ptr == (void *)(intptr_t)(uint32_t)-5;
+        all &= told.si_timerid == (int)(intptr_t)timer && told.si_overrun == 0 && left(timer) == 0 &&
+               timer_getoverrun(timer) == 0;
         masks &= sigismember(&inside, SIGUSR1) && sigismember(&inside, SECOND) == !(flags[i] & SA_NODEFER);
         sigset_t now;
         struct sigaction then;
@@ -413,7 +424,8 @@ static void threads(void)
     block(SIGUSR2);
     timer_t timer = create(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGUSR1, 0, 0);
     arm(timer, 20 * MS, 0);
-    fails(take(SIGUSR2, &info, 100) ? 0 : -1, EAGAIN, "a timer's signal does not disturb a thread that blocks it");
+    fails(take(SIGUSR2, &info, 100) ? 0 : -1, EAGAIN,
+          "a timer's signal does not disturb a thread that blocks it");
     check(runs == 1 && ran_in == one.tid, "one that does not gets it");
     for (int i = 0; i < CROWD; i++)
         begin(crowd + i, SIGUSR1);
@@ -470,7 +482,8 @@ static void *asks(void *unused)
     return 0;
 }
 
-/* Others look at the same moments for what waits; the thread that waits for a timer's signal has it all the same. */
+/* Others look at the same moments for what waits; the thread that waits for a timer's signal has it all
+ * the same. */
 static void askers(void)
 {
     pthread_t others[3];
@@ -591,7 +604,8 @@ static void whole(void)
         }
         status = status_of(child);
     } while (WIFEXITED(status) && WEXITSTATUS(status) == TOO_EARLY);
-    check(WIFEXITED(status) && WEXITSTATUS(status) == 0 && runs == 1, "a vfork parent has it after its child");
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 0 && runs == 1,
+          "a vfork parent has it after its child");
 }
 
 static int64_t cpu_ns(void)
@@ -679,7 +693,8 @@ static void crowds(void)
     check(good, "processes end while their timers ring");
 }
 
-/* Each has stopped and is continued by a timer, all at once; so each has news for one that is just as stopped. */
+/* Each has stopped and is continued by a timer, all at once; so each has news for one that is just as
+ * stopped. */
 static void family(void)
 {
     enum { GENERATIONS = 60 };
@@ -688,7 +703,8 @@ static void family(void)
     if (first == 0) {
         for (int generation = 0;; generation++) {
             /* Again and again: one may stop only when the instant has passed. */
-            struct itimerspec at = {.it_value = {.tv_sec = (when - generation) / 1000000000, .tv_nsec = (when - generation) % 1000000000},
+            struct itimerspec at = {.it_value = {.tv_sec = (when - generation) / 1000000000,
+                                                 .tv_nsec = (when - generation) % 1000000000},
                                     .it_interval.tv_nsec = 100 * MS};
             pid_t child = generation < GENERATIONS ? fork() : 0;
             int status = 0;
@@ -735,7 +751,8 @@ static void refusals(void)
     char *none = mmap(0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char *fresh = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct sigevent event = {.sigev_notify = SIGEV_NONE};
-    struct itimerspec soon = {.it_value.tv_sec = 100}, wrong = {.it_value.tv_nsec = 1000000000}, early = {.it_interval.tv_sec = -1};
+    struct itimerspec soon = {.it_value.tv_sec = 100}, wrong = {.it_value.tv_nsec = 1000000000},
+                      early = {.it_interval.tv_sec = -1};
     int id = -1;
     equal(syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &id), 0, "a timer");
     fails(syscall(SYS_timer_settime, id, 0, 0, 0), EINVAL, "set to nothing");
@@ -755,11 +772,13 @@ static void refusals(void)
     fails(syscall(SYS_clock_gettime, 9999, fresh), EINVAL, "an unknown clock");
     munmap(fresh, 4096);
     fresh = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    equal(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, fresh), 0, "a time into a page that nobody has touched");
+    equal(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, fresh), 0,
+          "a time into a page that nobody has touched");
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     struct timespec *then = (struct timespec *)fresh;
-    equal(now.tv_sec - then->tv_sec <= 1 && then->tv_sec <= now.tv_sec && then->tv_nsec < 1000 * MS, 1, "which has passed");
+    equal(now.tv_sec - then->tv_sec <= 1 && then->tv_sec <= now.tv_sec && then->tv_nsec < 1000 * MS, 1,
+          "which has passed");
     munmap(fresh, 4096);
     munmap(none, 4096);
 }

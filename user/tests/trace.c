@@ -3,7 +3,7 @@
  * Interface: trace; TAP on standard output. (`trace exit N` only exits, for the test of exec.)
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <elf.h>
 #include <pthread.h>
 #include <sched.h>
@@ -63,7 +63,8 @@ static void memory(void)
     equal(r.orig_rax == SYS_tgkill || r.orig_rax == SYS_tkill, 1, "the call it stopped in");
     equal(r.cs, 0x33, "its code segment");
     errno = 0;
-    equal(ptrace(PTRACE_PEEKUSER, child, offsetof(struct user_regs_struct, rip), 0), r.rip, "a register by its place");
+    equal(ptrace(PTRACE_PEEKUSER, child, offsetof(struct user_regs_struct, rip), 0), r.rip,
+          "a register by its place");
     fails(ptrace(PTRACE_PEEKUSER, child, 3, 0), EIO, "no register is there");
     struct user_regs_struct set;
     struct iovec part = {&set, sizeof set};
@@ -115,7 +116,8 @@ static void calls(void)
     }
     equal(entries, 4, "four calls");
     equal(leaves, 3, "three returned");
-    check(numbers[0] == SYS_getpid && numbers[1] == SYS_getppid && numbers[2] == SYS_write && numbers[3] == SYS_exit_group,
+    check(numbers[0] == SYS_getpid && numbers[1] == SYS_getppid && numbers[2] == SYS_write &&
+              numbers[3] == SYS_exit_group,
           "in their order");
     equal(result, -EBADF, "with their results");
     check(exited(status, 3), "a changed result was seen");
@@ -139,7 +141,8 @@ static void other_call(void)
 extern char nops_begin[], nops_end[];
 static void nops(void)
 {
-    __asm__ volatile(".globl nops_begin, nops_end\n nops_begin: nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop\n nops_end: nop");
+    __asm__ volatile(".globl nops_begin, nops_end\n nops_begin: nop\n nop\n nop\n nop\n nop\n nop\n nop\n "
+                     "nop\n nop\n nop\n nops_end: nop");
 }
 
 static void steps(void)
@@ -372,7 +375,8 @@ static void silent(void)
     waitpid(child, 0, 0);
 }
 
-/* How long a contest goes on at most, seconds: where many processors are emulated by few, each step of one waits for another's turn. */
+/* How long a contest goes on at most, seconds: where many processors are emulated by few, each step of one
+ * waits for another's turn. */
 enum { CONTEST = 8 };
 
 /* Two threads of a tracer take turns: one may begin while the other has not quite ended. */
@@ -453,7 +457,8 @@ static void *meddle(void *unused)
     return unused;
 }
 
-/* One process traces on and off while a thread of it lets the traced one go; another's stops are not touched by that. */
+/* One process traces on and off while a thread of it lets the traced one go; another's stops are not
+ * touched by that. */
 static void former(void)
 {
     enum { ROUNDS = 3000, LOOKS = 200, MOST = 1000000 };

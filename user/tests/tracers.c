@@ -1,6 +1,8 @@
-/* Checks what tracers ask beyond one thread's stops, as Linux has it: events, children, ends, information on calls, registers, memory; passes on Linux and must pass here.
+/* Checks what tracers ask beyond one thread's stops, as Linux has it: events, children, ends, information on
+ * calls, registers, memory; passes on Linux and must pass here.
  *
- * Interface: tracers [GROUP...] runs all groups, or those named; TAP on standard output. `tracers --where` says where its stack is.
+ * Interface: tracers [GROUP...] runs all groups, or those named; TAP on standard output. `tracers --where`
+ * says where its stack is.
  */
 #define _GNU_SOURCE
 #include "tracing.h"
@@ -72,11 +74,13 @@ static void children(void)
     equal(trace(PTRACE_GETSIGINFO, pid, 0, (long)&info), 0, "of which there is information");
     equal(info.si_code, SIGTRAP | PTRACE_EVENT_FORK << 8, "what event");
     int status = next(inner);
-    check(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP && status >> 16 == 0, "the child is traced and stops at once");
+    check(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP && status >> 16 == 0,
+          "the child is traced and stops at once");
     go(pid, 0);
     go(inner, 0);
     status = next(inner);
-    check(WIFEXITED(status) && WEXITSTATUS(status) == 5, "its end is told to the tracer, who is not its parent");
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 5,
+          "its end is told to the tracer, who is not its parent");
     do {
         status = next(pid);
         if (WIFSTOPPED(status))
@@ -182,7 +186,8 @@ static void untraced(void)
     pid_t pid = child_of(hidden_fork, PTRACE_O_TRACEFORK | PTRACE_O_TRACECLONE | PTRACE_O_TRACEVFORK);
     go(pid, 0);
     int status = next(pid);
-    check(WIFSTOPPED(status) && WSTOPSIG(status) == SIGCHLD && status >> 16 == 0, "CLONE_UNTRACED is no event");
+    check(WIFSTOPPED(status) && WSTOPSIG(status) == SIGCHLD && status >> 16 == 0,
+          "CLONE_UNTRACED is no event");
     go(pid, 0);
     status = next(pid);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 6, "its child is traced by nobody");
@@ -210,10 +215,13 @@ static void calls(void)
         trace(PTRACE_SYSCALL, pid, 0, 0);
         if (WSTOPSIG(next(pid)) != (SIGTRAP | 0x80))
             break;
-        found = trace(SYSCALL_INFO, pid, sizeof info, (long)&info) == 80 && info.op == 1 && info.number == SYS_getpriority;
+        found = trace(SYSCALL_INFO, pid, sizeof info, (long)&info) == 80 && info.op == 1 &&
+                info.number == SYS_getpriority;
     }
     check(found, "the beginning of a call");
-    check(info.args[0] == 11 && info.args[1] == 22 && info.args[2] == 33 && info.args[3] == 44 && info.args[4] == 55 && info.args[5] == 66, "its arguments");
+    check(info.args[0] == 11 && info.args[1] == 22 && info.args[2] == 33 && info.args[3] == 44 &&
+              info.args[4] == 55 && info.args[5] == 66,
+          "its arguments");
     trace(PTRACE_SYSCALL, pid, 0, 0);
     next(pid);
     equal(trace(SYSCALL_INFO, pid, sizeof info, (long)&info), 33, "its end");
@@ -331,7 +339,10 @@ static double number;
 static void with_vectors(void)
 {
     double x = number;
-    __asm__ volatile("movsd %1, %%xmm7\n\tmov $39, %%eax\n\tint3\n\tmovsd %%xmm7, %0" : "=m"(x) : "m"(number) : "rax", "xmm7");
+    __asm__ volatile("movsd %1, %%xmm7\n\tmov $39, %%eax\n\tint3\n\tmovsd %%xmm7, %0"
+                     : "=m"(x)
+                     : "m"(number)
+                     : "rax", "xmm7");
     _exit((int)x);
 }
 
@@ -372,10 +383,12 @@ static void users(void)
 {
     pid_t pid = child_of(plain_user, 0);
     unsigned long word = 99;
-    equal(trace(PTRACE_PEEKUSER, pid, offsetof(struct user, u_debugreg[7]), (long)&word), 0, "a debug register");
+    equal(trace(PTRACE_PEEKUSER, pid, offsetof(struct user, u_debugreg[7]), (long)&word), 0,
+          "a debug register");
     equal(word, 0, "is off");
     equal(trace(PTRACE_POKEUSER, pid, offsetof(struct user, u_debugreg[7]), 0), 0, "and stays off");
-    equal(trace(PTRACE_PEEKUSER, pid, offsetof(struct user, u_comm), (long)&word), 0, "what is nothing reads as nothing");
+    equal(trace(PTRACE_PEEKUSER, pid, offsetof(struct user, u_comm), (long)&word), 0,
+          "what is nothing reads as nothing");
     fails(trace(PTRACE_PEEKUSER, pid, 928, (long)&word), EIO, "beyond the end");
     fails(trace(PTRACE_PEEKUSER, pid, 4, (long)&word), EIO, "between two words");
     fails(trace(PTRACE_POKEUSER, pid, offsetof(struct user, u_debugreg[4]), 0), EIO, "one that there is not");
@@ -459,8 +472,17 @@ static void personalities(void)
 }
 
 static const struct group all[] = {
-    {"children", children}, {"borrowers", borrowers}, {"clones", clones}, {"untraced", untraced}, {"calls", calls}, {"signals", signals}, {"states", states},
-    {"vectors", vectors}, {"users", users}, {"memory", memory}, {"personalities", personalities},
+    {"children", children},
+    {"borrowers", borrowers},
+    {"clones", clones},
+    {"untraced", untraced},
+    {"calls", calls},
+    {"signals", signals},
+    {"states", states},
+    {"vectors", vectors},
+    {"users", users},
+    {"memory", memory},
+    {"personalities", personalities},
 };
 
 int main(int argc, char **argv)

@@ -1,10 +1,11 @@
-/* Checks the texts about the scheduler: /syn/sched, the recorder, /syn/trace, and the program that shows them, syntop.
+/* Checks the texts about the scheduler: /syn/sched, the recorder, /syn/trace, and the program that shows
+ * them, syntop.
  *
  * Interface: traces [GROUP...] runs all groups or those named, as root; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
-#include "stream.h"
+#include "processes.h"
+#include "loaded-stream.h"
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -34,15 +35,17 @@ struct line {
 
 static int sched_line(const char *from, struct line *line)
 {
-    return sscanf(from, "%ld %ld %*d %*d %*s %ld %ld %ld %ld %*d %255s %63[^\n]", &line->thread, &line->process, &line->own,
-                  &line->quantum, &line->settled, &line->used, line->channels, line->name) == 8;
+    return sscanf(from, "%ld %ld %*d %*d %*s %ld %ld %ld %ld %*d %255s %63[^\n]", &line->thread,
+                  &line->process, &line->own, &line->quantum, &line->settled, &line->used, line->channels,
+                  line->name) == 8;
 }
 
 static int event_line(const char *from, struct line *line)
 {
     char need[16];
-    int count = sscanf(from, "%ld %*d %ld %ld %ld %ld %ld %15s %ld %255s %63[^\n]", &line->time, &line->process, &line->thread,
-                       &line->own, &line->quantum, &line->settled, need, &line->used, line->channels, line->name);
+    int count = sscanf(from, "%ld %*d %ld %ld %ld %ld %ld %15s %ld %255s %63[^\n]", &line->time,
+                       &line->process, &line->thread, &line->own, &line->quantum, &line->settled, need,
+                       &line->used, line->channels, line->name);
     line->need = strcmp(need, "-") == 0 ? -1000 : atol(need);
     return count == 10;
 }
@@ -83,20 +86,24 @@ static void wait_for_ever(void)
 
 static void sched(void)
 {
-    static const char heading[] = "thread process cpu level state own quantum settled used switches channels name\n";
+    static const char heading[] =
+        "thread process cpu level state own quantum settled used switches channels name\n";
     struct line line;
-    check(whole("/syn/sched") > 0 && strncmp(text, heading, strlen(heading)) == 0, "the first line names the fields");
+    check(whole("/syn/sched") > 0 && strncmp(text, heading, strlen(heading)) == 0,
+          "the first line names the fields");
     int lines = 0, good = 0;
     for (char *at = strchr(text, '\n'); at && at[1]; at = strchr(at + 1, '\n'))
         lines++, good += sched_line(at + 1, &line);
     check(lines > 0 && good == lines, "each line has them");
-    check(find(getpid(), &line) && line.own == line.quantum && line.settled == 100, "a thread without need has its own quantum");
+    check(find(getpid(), &line) && line.own == line.quantum && line.settled == 100,
+          "a thread without need has its own quantum");
     check(line.own == 400000 && line.used > 0, "in nanoseconds");
     pid_t odd = begin("a b\n1 1", wait_for_ever);
     until_asleep(odd);
     check(find(odd, &line) && strcmp(line.name, "a b?1 1") == 0, "a name has blanks, and no line of its own");
     kill_child(odd);
-    check(pipe(channel) == 0 && write(channel[1], text, 100) == 100 && read(channel[0], text, 30) == 30, "a pipe");
+    check(pipe(channel) == 0 && write(channel[1], text, 100) == 100 && read(channel[0], text, 30) == 30,
+          "a pipe");
     char wanted[64];
     check(find(getpid(), &line), "a thread with a pipe");
     snprintf(wanted, sizeof wanted, "r:70/65536:30,w:70/65536:100");
@@ -173,7 +180,8 @@ static void trace(void)
     check(whole("/syn/trace") > 0 && strncmp(text, "# quanta 1 off ", 15) == 0, "the recorder is off");
     equal(events(&lost), 0, "and has no event");
     check(pipe(channel) == 0 && tell("on") == 0, "it is on");
-    pid_t pids[4] = {begin("consumer", consume), begin("producer", produce), begin("spinner", spin), begin("spinner", spin)};
+    pid_t pids[4] = {begin("consumer", consume), begin("producer", produce), begin("spinner", spin),
+                     begin("spinner", spin)};
     close(channel[0]), close(channel[1]);
     pass(150);
     check(tell("off\n") == 0, "it is off again");
@@ -182,14 +190,17 @@ static void trace(void)
     length = whole("/syn/trace");
     long count = events(&lost);
     printf("# %ld events, %ld lost\n", count, lost);
-    check(count > 100 && lost == 0 && strncmp(text, "# quanta 1 off ", 15) == 0, "it has the events, in the order of time");
+    check(count > 100 && lost == 0 && strncmp(text, "# quanta 1 off ", 15) == 0,
+          "it has the events, in the order of time");
     struct seen consumer = see(pids[0], 0), spinner = see(pids[2], 0);
-    printf("# consumer: %ld events, %ld with need, longest %ld, twice its own after %ld\n", consumer.events, consumer.needs, consumer.most,
-           consumer.full - consumer.first);
-    check(consumer.events > 10 && consumer.needs > 5 && consumer.fills == consumer.events, "a consumer whose queue is full shows need");
+    printf("# consumer: %ld events, %ld with need, longest %ld, twice its own after %ld\n", consumer.events,
+           consumer.needs, consumer.most, consumer.full - consumer.first);
+    check(consumer.events > 10 && consumer.needs > 5 && consumer.fills == consumer.events,
+          "a consumer whose queue is full shows need");
     check(consumer.most == 1600000, "and gets up to four times its own quantum");
     check(consumer.full && consumer.full - consumer.first <= 5000000, "twice its own within 5 ms");
-    check(spinner.events > 10 && spinner.most == 400000 && spinner.least == 400000, "a thread without channels has its own");
+    check(spinner.events > 10 && spinner.most == 400000 && spinner.least == 400000,
+          "a thread without channels has its own");
     equal(whole("/syn/trace"), length, "what was recorded can be read again");
     check(tell("on") == 0 && tell("off") == 0 && whole("/syn/trace") > 0, "it is on and off again");
     check(events(&lost) < count && see(pids[0], 0).events == 0, "and has forgotten what there was");
@@ -219,7 +230,8 @@ static void loss(void)
     text[length] = 0;
     count = events(&lost);
     printf("# %ld events, %ld lost\n", count, lost);
-    check(some == 0 && count >= 0 && count < SIZE && lost > 0, "a text has nothing that came after it was opened");
+    check(some == 0 && count >= 0 && count < SIZE && lost > 0,
+          "a text has nothing that came after it was opened");
     close(fd);
     check(tell("off") == 0, "it is off again");
     for (int i = 0; i < SPINNERS; i++)
@@ -316,7 +328,9 @@ static void screen(void)
 {
     struct winsize size = {.ws_row = 10, .ws_col = 28};
     int master = posix_openpt(O_RDWR | O_NOCTTY);
-    check(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0 && ioctl(master, TIOCSWINSZ, &size) == 0, "a terminal");
+    check(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0 &&
+              ioctl(master, TIOCSWINSZ, &size) == 0,
+          "a terminal");
     const char *name = ptsname(master);
     pid_t pid = fork();
     if (pid == 0) {
@@ -327,10 +341,12 @@ static void screen(void)
         _exit(127);
     }
     check(comes(master, "\033[J"), "a picture");
-    check(strstr(text, "syntop ") && strstr(text, "level state") == 0 && strstr(text, "thread process cpu level"),
+    check(strstr(text, "syntop ") && strstr(text, "level state") == 0 &&
+              strstr(text, "thread process cpu level"),
           "lines are cut to its width");
     size.ws_col = 70;
-    check(ioctl(master, TIOCSWINSZ, &size) == 0 && comes(master, "\033[J"), "another when its size has changed");
+    check(ioctl(master, TIOCSWINSZ, &size) == 0 && comes(master, "\033[J"),
+          "another when its size has changed");
     check(strstr(text, "level state") != 0, "which is wider");
     check(write(master, " ", 1) == 1 && comes(master, "\033[J"), "another when a key is pressed");
     check(write(master, "q", 1) == 1 && comes(master, "\033[?1049l"), "`q` gives the screen back");
@@ -339,7 +355,8 @@ static void screen(void)
 }
 
 static const struct group groups[] = {
-    {"sched", sched}, {"rights", rights}, {"trace", trace}, {"loss", loss}, {"batch", batch}, {"screen", screen},
+    {"sched", sched}, {"rights", rights}, {"trace", trace},
+    {"loss", loss},   {"batch", batch},   {"screen", screen},
 };
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
-/* Checks UDP sockets that know each other, whose messages may take a shorter way than others': whatever changes, each message goes where it must. Passes on Linux (in a network of
- * its own, with `lo` up) and must pass here.
+/* Checks UDP sockets that know each other, whose messages may take a shorter way than others': whatever
+ * changes, each message goes where it must. Passes on Linux (in a network of its own, with `lo` up) and must
+ * pass here.
  *
  * Interface: udp-pairs [GROUP...] runs all groups, or those named; TAP on standard output.
  */
@@ -43,7 +44,8 @@ static void two(int *a, int *b, int shares)
 {
     char byte;
     *a = bound(0, 0), *b = bound(0, shares);
-    check(connect_to(*a, host, port_of(*b)) == 0 && connect_to(*b, host, port_of(*a)) == 0, "two know each other");
+    check(connect_to(*a, host, port_of(*b)) == 0 && connect_to(*b, host, port_of(*a)) == 0,
+          "two know each other");
     int good = 1;
     for (int i = 0; i < 4; i++) {
         good &= put(*a, "x") == 1 && read(*b, &byte, 1) == 1;
@@ -63,7 +65,8 @@ static void messages(void)
             out[i] = i * 7 + round;
         good &= write(a, out, first) == first && send(a, out, second, 0) == second && write(a, out, 9) == 9;
         good &= ioctl(b, FIONREAD, &left) == 0 && left == first;
-        good &= recv(b, in, 4000, MSG_PEEK) == first && read(b, in, 4000) == first && memcmp(in, out, first) == 0;
+        good &=
+            recv(b, in, 4000, MSG_PEEK) == first && read(b, in, 4000) == first && memcmp(in, out, first) == 0;
         good &= read(b, in, 4000) == second && memcmp(in, out, second) == 0;
         good &= recv(b, in, 2, MSG_TRUNC) == 9 && memcmp(in, out, 2) == 0;
         good &= recv(b, in, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN;
@@ -188,7 +191,8 @@ static int told(int fd)
 {
     char bytes[16], control[128];
     struct iovec piece = {bytes, 16};
-    struct msghdr h = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr h = {
+        .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     if (recvmsg(fd, &h, MSG_DONTWAIT) < 0)
         return -2;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c))
@@ -322,7 +326,8 @@ static void waits(void)
     close(a), close(b);
 }
 
-/* The bytes that a server without a peer gets, as a text with the sender's port behind it; `-` for nothing. */
+/* The bytes that a server without a peer gets, as a text with the sender's port behind it; `-` for
+ * nothing. */
 static const char *heard(int fd, int flags)
 {
     static char text[4][64];
@@ -346,7 +351,8 @@ static int is(const char *found, const char *text, int port)
     return strcmp(found, wanted) == 0;
 }
 
-/* A server that knows nobody, and clients who know it: each message with its sender, in order, and the answers. */
+/* A server that knows nobody, and clients who know it: each message with its sender, in order, and the
+ * answers. */
 static void servers(void)
 {
     int s = bound(0, 0), a = bound(0, 0), b = bound(0, 0), many = epoll_create1(0), good = 1, left;
@@ -363,7 +369,8 @@ static void servers(void)
         char text[16], answer[16];
         int count = sprintf(text, "question %d", i), client = i % 5 == 4 ? b : a;
         good &= send(client, text, count, 0) == count && epoll_wait(many, &event, 1, 1000) == 1;
-        good &= recvfrom(s, answer, 16, 0, (struct sockaddr *)&from, &length) == count && memcmp(text, answer, count) == 0;
+        good &= recvfrom(s, answer, 16, 0, (struct sockaddr *)&from, &length) == count &&
+                memcmp(text, answer, count) == 0;
         good &= ntohs(from.sin6_port) == (client == a ? port_a : port_b);
         good &= sendto(s, text, count, 0, (struct sockaddr *)&from, length) == count;
         good &= recv(client, answer, 16, 0) == count && memcmp(text, answer, count) == 0;
@@ -371,14 +378,19 @@ static void servers(void)
     check(good, "questions and answers");
     put(a, "1"), put(a, "22"), put(b, "3"), put(a, "4"), put(b, "5");
     check(ioctl(s, FIONREAD, &left) == 0 && left == 1, "the length of the first");
-    check(is(heard(s, MSG_PEEK), "1", port_a) && is(heard(s, 0), "1", port_a) && is(heard(s, 0), "22", port_a), "the first in order");
-    check(is(heard(s, 0), "3", port_b) && is(heard(s, 0), "4", port_a) && is(heard(s, 0), "5", port_b), "and the others");
+    check(is(heard(s, MSG_PEEK), "1", port_a) && is(heard(s, 0), "1", port_a) &&
+              is(heard(s, 0), "22", port_a),
+          "the first in order");
+    check(is(heard(s, 0), "3", port_b) && is(heard(s, 0), "4", port_a) && is(heard(s, 0), "5", port_b),
+          "and the others");
     equal(strcmp(heard(s, 0), "-"), 0, "and no more");
     static char large[3000];
     put(a, "before");
     write(a, large, sizeof large);
     put(a, "behind");
-    check(is(heard(s, 0), "before", port_a) && recv(s, large, 1, MSG_TRUNC) == sizeof large && is(heard(s, 0), "behind", port_a), "a long one between short ones");
+    check(is(heard(s, 0), "before", port_a) && recv(s, large, 1, MSG_TRUNC) == sizeof large &&
+              is(heard(s, 0), "behind", port_a),
+          "a long one between short ones");
     put(a, "early");
     check(connect_to(s, host, port_b) == 0, "the server turns to one of them");
     put(b, "kept");
@@ -391,10 +403,12 @@ static void servers(void)
     connect(s, &none, sizeof none);
     put(a, "again");
     put(b, "also");
-    check(is(heard(s, 0), "again", port_a) && is(heard(s, 0), "also", port_b), "until the server knows nobody again");
+    check(is(heard(s, 0), "again", port_a) && is(heard(s, 0), "also", port_b),
+          "until the server knows nobody again");
     close(a);
     a = bound(port_a, 0);
-    check(a >= 0 && connect_to(a, host, at) == 0 && put(a, "new") == 3 && is(heard(s, 0), "new", port_a), "another in the place of the first");
+    check(a >= 0 && connect_to(a, host, at) == 0 && put(a, "new") == 3 && is(heard(s, 0), "new", port_a),
+          "another in the place of the first");
     close(s);
     put(a, "x");
     equal(send(a, "x", 1, 0) == -1 && errno == ECONNREFUSED, 1, "no server");
@@ -436,7 +450,8 @@ static void names(void)
     for (int i = 0; i < 12; i++) {
         length = sizeof from;
         memset(&from, 0x55, sizeof from);
-        good &= put(a, "ask") == 3 && recvfrom(s, bytes, 9, 0, (void *)&from, &length) == 3 && strcmp(text_of(&from), own_name(a)) == 0;
+        good &= put(a, "ask") == 3 && recvfrom(s, bytes, 9, 0, (void *)&from, &length) == 3 &&
+                strcmp(text_of(&from), own_name(a)) == 0;
         good &= length == sizeof(struct sockaddr_in) && ((char *)&from)[sizeof(struct sockaddr_in)] == 0x55;
         good &= sendto(s, "answer", 6, 0, (void *)&from, length) == 6;
         strcpy(name, got(a));
@@ -447,33 +462,44 @@ static void names(void)
     put(a, "short");
     memset(&from, 0x55, sizeof from), length = 6;
     equal(recvfrom(s, bytes, 9, 0, (void *)&from, &length), 5, "with little room for its name");
-    equal(length == sizeof(struct sockaddr_in) && memcmp(&from, &to_a, 6) == 0 && ((char *)&from)[6] == 0x55, 1, "the beginning of that is told");
+    equal(length == sizeof(struct sockaddr_in) && memcmp(&from, &to_a, 6) == 0 && ((char *)&from)[6] == 0x55,
+          1, "the beginning of that is told");
     put(a, "wrong"), length = -1;
-    equal(recvfrom(s, bytes, 9, 0, (void *)&from, &length) == -1 && errno == EINVAL, 1, "with room of a negative length");
+    equal(recvfrom(s, bytes, 9, 0, (void *)&from, &length) == -1 && errno == EINVAL, 1,
+          "with room of a negative length");
     put(a, "nowhere"), length = sizeof from;
     equal(recvfrom(s, bytes, 9, 0, nowhere, &length) == -1 && errno == EFAULT, 1, "or nowhere");
     put(a, "nowhere");
-    equal(recvfrom(s, bytes, 9, 0, (void *)&from, nowhere) == -1 && errno == EFAULT, 1, "or whose length is nowhere");
+    equal(recvfrom(s, bytes, 9, 0, (void *)&from, nowhere) == -1 && errno == EFAULT, 1,
+          "or whose length is nowhere");
     equal(strcmp(heard(s, 0), "-"), 0, "it is lost");
     memset(&from, 0x55, sizeof from), length = sizeof from;
-    equal(recvfrom(s, bytes, 9, MSG_DONTWAIT, (void *)&from, &length) == -1 && errno == EAGAIN && length == sizeof from && *(char *)&from == 0x55, 1,
-        "where nothing is, no name is told");
+    equal(recvfrom(s, bytes, 9, MSG_DONTWAIT, (void *)&from, &length) == -1 && errno == EAGAIN &&
+              length == sizeof from && *(char *)&from == 0x55,
+          1, "where nothing is, no name is told");
     put(a, "kept");
-    check(is(heard(s, MSG_PEEK), "kept", port_a) && is(heard(s, 0), "kept", port_a), "one that is looked at stays");
+    check(is(heard(s, MSG_PEEK), "kept", port_a) && is(heard(s, 0), "kept", port_a),
+          "one that is looked at stays");
     put(b, "other"), put(a, "own"), put(b, "more");
-    check(is(heard(s, 0), "other", port_b) && is(heard(s, 0), "own", port_a) && is(heard(s, 0), "more", port_b), "another sender's name is its own");
+    check(is(heard(s, 0), "other", port_b) && is(heard(s, 0), "own", port_a) &&
+              is(heard(s, 0), "more", port_b),
+          "another sender's name is its own");
     struct sockaddr_storage to_b = to_a;
     ((struct sockaddr_in *)&to_b)->sin_port = htons(port_b);
-    equal(sendto(s, "for b", 5, 0, (void *)&to_b, length = sizeof(struct sockaddr_in)), 5, "an answer to another");
+    equal(sendto(s, "for b", 5, 0, (void *)&to_b, length = sizeof(struct sockaddr_in)), 5,
+          "an answer to another");
     same(got(b), "for b", "goes there");
     same(got(a), "-", "and to nobody else");
-    equal(sendto(s, "x", 1, 0, (void *)&to_a, length - 1) == -1 && errno == EINVAL, 1, "a name that is too short");
+    equal(sendto(s, "x", 1, 0, (void *)&to_a, length - 1) == -1 && errno == EINVAL, 1,
+          "a name that is too short");
     equal(sendto(s, "x", 1, 0, (void *)&to_a, sizeof to_a), 1, "one with more behind it");
     same(got(a), "x", "is the same");
     to_b = to_a, to_b.ss_family = AF_INET6;
-    equal(sendto(s, "x", 1, 0, (void *)&to_b, length) == -1 && errno == EAFNOSUPPORT, 1, "one of another family");
+    equal(sendto(s, "x", 1, 0, (void *)&to_b, length) == -1 && errno == EAFNOSUPPORT, 1,
+          "one of another family");
     equal(sendto(s, "x", 1, 0, nowhere, length) == -1 && errno == EFAULT, 1, "and one that is nowhere");
-    equal(sendto(s, nowhere, 4, 0, (void *)&to_a, length) == -1 && errno == EFAULT, 1, "or of what is nowhere");
+    equal(sendto(s, nowhere, 4, 0, (void *)&to_a, length) == -1 && errno == EFAULT, 1,
+          "or of what is nowhere");
     equal(sendto(s, "", 0, 0, (void *)&to_a, length), 0, "one of nothing");
     equal(recv(a, bytes, 9, MSG_DONTWAIT), 0, "comes");
     set(s, IPPROTO_IP, IP_TTL, 9), set(a, IPPROTO_IP, IP_RECVTTL, 1);
@@ -490,7 +516,8 @@ static void names(void)
     good = 1;
     for (int i = 0; i < 500; i++) {
         int n = sprintf(name, "question %d", i);
-        good &= send(a, name, n, 0) == n && recv(a, bytes, sizeof bytes, 0) == n && memcmp(bytes, name, n) == 0;
+        good &=
+            send(a, name, n, 0) == n && recv(a, bytes, sizeof bytes, 0) == n && memcmp(bytes, name, n) == 0;
     }
     waitpid(child, &status, 0);
     check(good && status == 0, "who waits for a question gets each with its sender");
@@ -524,7 +551,8 @@ static void all_of_six(void)
 }
 
 static const struct group groups[] = {
-    {"messages", messages}, {"changes", changes}, {"options", options}, {"waits", waits}, {"servers", servers}, {"names", names}, {"six", all_of_six},
+    {"messages", messages}, {"changes", changes}, {"options", options}, {"waits", waits},
+    {"servers", servers},   {"names", names},     {"six", all_of_six},
 };
 
 int main(int argc, char **argv)

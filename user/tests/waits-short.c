@@ -1,4 +1,5 @@
-/* Checks plain futex waits and wakes of private memory by threads that have made many calls: what a kernel may answer by a shorter way. Passes on Linux and must pass here.
+/* Checks plain futex waits and wakes of private memory by threads that have made many calls: what a kernel
+ * may answer by a shorter way. Passes on Linux and must pass here.
  *
  * Interface: waits-short; TAP on standard output.
  */

@@ -1,9 +1,10 @@
-/* Checks the processor's debug registers by ptrace: breakpoints, watchpoints, what is refused, whose they are; passes on Linux and must pass here.
+/* Checks the processor's debug registers by ptrace: breakpoints, watchpoints, what is refused, whose they
+ * are; passes on Linux and must pass here.
  *
  * Interface: watchpoints [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
-#include "kit.h"
+#include "processes.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -89,10 +90,7 @@ static uint64_t rip(pid_t child)
     return registers.rip;
 }
 
-static int trapped(int status)
-{
-    return WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP;
-}
+static int trapped(int status) { return WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP; }
 
 static void write_words(void)
 {
@@ -106,7 +104,8 @@ static void data(void)
 {
     pid_t child = begin(write_words);
     equal(get(child, 6), NOTHING, "DR6 says nothing");
-    equal(set(child, 0, (uint64_t)&word) | set(child, 7, control(0, WRITTEN, 8)), 0, "a word that is written is watched");
+    equal(set(child, 0, (uint64_t)&word) | set(child, 7, control(0, WRITTEN, 8)), 0,
+          "a word that is written is watched");
     equal(get(child, 0), (uint64_t)&word, "its address is told");
     equal(get(child, 7), control(0, WRITTEN, 8), "and what is watched");
     int status = go(child, PTRACE_CONT);
@@ -116,9 +115,11 @@ static void data(void)
     status = go(child, PTRACE_CONT);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 7, "a read does not");
     child = begin(write_words);
-    equal(set(child, 3, (uint64_t)&word) | set(child, 7, control(3, ACCESSED, 8)), 0, "the last one watches every access");
+    equal(set(child, 3, (uint64_t)&word) | set(child, 7, control(3, ACCESSED, 8)), 0,
+          "the last one watches every access");
     status = go(child, PTRACE_CONT);
-    check(trapped(status) && ptrace(PTRACE_PEEKDATA, child, &other, 0) == 1 && get(child, 6) == (NOTHING ^ 8), "the write");
+    check(trapped(status) && ptrace(PTRACE_PEEKDATA, child, &other, 0) == 1 && get(child, 6) == (NOTHING ^ 8),
+          "the write");
     status = go(child, PTRACE_CONT);
     check(trapped(status) && ptrace(PTRACE_PEEKDATA, child, &other, 0) == 3, "the read");
     equal(set(child, 6, 0), 0, "DR6 can be set");
@@ -149,11 +150,14 @@ static void execution(void)
     equal(set(child, 7, control(1, EXECUTED, 1)), 0, "an instruction is watched");
     for (int i = 0; i < 3; i++) {
         int status = go(child, PTRACE_CONT);
-        check(trapped(status) && code(child) == HWBKPT && rip(child) == (uint64_t)passed && get(child, 6) == (NOTHING ^ 2), "it stops before it");
+        check(trapped(status) && code(child) == HWBKPT && rip(child) == (uint64_t)passed &&
+                  get(child, 6) == (NOTHING ^ 2),
+              "it stops before it");
         equal(ptrace(PTRACE_PEEKDATA, child, &other, 0), i, "which it has not done");
         if (i == 1) {
             status = go(child, PTRACE_SINGLESTEP);
-            check(trapped(status) && code(child) == TRACE && rip(child) != (uint64_t)passed, "a step from there is a step");
+            check(trapped(status) && code(child) == TRACE && rip(child) != (uint64_t)passed,
+                  "a step from there is a step");
             check((get(child, 6) ^ NOTHING) & 1 << 14, "DR6 says so");
         }
     }
@@ -178,7 +182,8 @@ static void lengths(void)
         set(child, 2, (uint64_t)bytes + parts[i].at);
         set(child, 7, control(2, WRITTEN, length));
         while (trapped(status = go(child, PTRACE_CONT))) {
-            good &= (char)ptrace(PTRACE_PEEKDATA, child, bytes + parts[i].at + stops, 0) == parts[i].at + stops;
+            good &=
+                (char)ptrace(PTRACE_PEEKDATA, child, bytes + parts[i].at + stops, 0) == parts[i].at + stops;
             stops++;
         }
         check(good && stops == length && WIFEXITED(status), "each byte of a part, and no other");
@@ -200,13 +205,16 @@ static void refused(void)
     fails(set(child, 7, control(0, EXECUTED, 4)), EINVAL, "four bytes of instructions");
     fails(set(child, 7, control(0, PORTS, 1)), EINVAL, "ports");
     equal(get(child, 7), 0, "nothing is watched");
-    equal(set(child, 0, (uint64_t)bytes) | set(child, 7, control(0, WRITTEN, 8)), 0, "eight bytes that lie well");
+    equal(set(child, 0, (uint64_t)bytes) | set(child, 7, control(0, WRITTEN, 8)), 0,
+          "eight bytes that lie well");
     fails(set(child, 0, (uint64_t)bytes + 4), EINVAL, "and may not move to where they do not");
     equal(get(child, 0), (uint64_t)bytes, "they have not");
     equal(set(child, 1, TOP - 8), 0, "the last word of user mode");
     equal(set(child, 7, control(1, WRITTEN, 8)), 0, "can be watched");
-    fails(set(child, 1, TOP - 1) | set(child, 7, control(1, WRITTEN, 4)), EINVAL, "four bytes that end outside cannot");
-    equal(set(child, 7, control(1, WRITTEN, 8) | 1 << 13 | 1 << 8), 0, "what makes access to the registers trap is left out");
+    fails(set(child, 1, TOP - 1) | set(child, 7, control(1, WRITTEN, 4)), EINVAL,
+          "four bytes that end outside cannot");
+    equal(set(child, 7, control(1, WRITTEN, 8) | 1 << 13 | 1 << 8), 0,
+          "what makes access to the registers trap is left out");
     int status = go(child, PTRACE_CONT);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 7, "it goes on to its end");
 }
@@ -238,10 +246,7 @@ static void make_thread(void)
     word = 7;
 }
 
-static void execute(void)
-{
-    execl("/proc/self/exe", "watchpoints", "quiet", (char *)0);
-}
+static void execute(void) { execl("/proc/self/exe", "watchpoints", "quiet", (char *)0); }
 
 static void inherited(void)
 {
@@ -251,14 +256,16 @@ static void inherited(void)
     int status = go(child, PTRACE_CONT);
     while (WIFSTOPPED(status) && WSTOPSIG(status) == SIGCHLD)
         status = go(child, PTRACE_CONT);
-    check(trapped(status) && ptrace(PTRACE_PEEKDATA, child, &word, 0) == 3, "a child process has none, the parent has still");
+    check(trapped(status) && ptrace(PTRACE_PEEKDATA, child, &word, 0) == 3,
+          "a child process has none, the parent has still");
     status = go(child, PTRACE_CONT);
     check(WIFEXITED(status) && WEXITSTATUS(status) == 7, "the child ended well");
     child = begin(make_thread);
     set(child, 0, (uint64_t)&word);
     set(child, 7, control(0, WRITTEN, 8));
     status = go(child, PTRACE_CONT);
-    check(trapped(status) && ptrace(PTRACE_PEEKDATA, child, &word, 0) == 7, "a thread has none of its maker's");
+    check(trapped(status) && ptrace(PTRACE_PEEKDATA, child, &word, 0) == 7,
+          "a thread has none of its maker's");
     kill_child(child);
     child = begin(execute);
     set(child, 0, (uint64_t)bytes);
@@ -298,17 +305,22 @@ static void calls(void)
     check(WIFEXITED(status) && WEXITSTATUS(status) == 7, "and goes on");
 }
 
-/* A deferred watchpoint: the exception of `mov ss` from a watched word comes behind the next instruction, which is a system call. */
+/* A deferred watchpoint: the exception of `mov ss` from a watched word comes behind the next instruction,
+ * which is a system call. */
 static void defer(void)
 {
     static volatile uint16_t selector;
     for (int i = 0; i < 100; i++) {
         long result = SYS_getppid;
-        __asm__ volatile("mov %%ss, %%ecx\n mov %%cx, %1\n mov %1, %%ss\n syscall" : "+a"(result), "+m"(selector)::"rcx", "r11", "memory");
+        __asm__ volatile("mov %%ss, %%ecx\n mov %%cx, %1\n mov %1, %%ss\n syscall"
+                         : "+a"(result), "+m"(selector)::"rcx", "r11", "memory");
         if (result <= 0)
             _exit(1);
         result = SYS_read;
-        __asm__ volatile("mov %1, %%ss\n syscall" : "+a"(result), "+m"(selector) : "D"(-1), "S"(0), "d"(0) : "rcx", "r11", "memory");
+        __asm__ volatile("mov %1, %%ss\n syscall"
+                         : "+a"(result), "+m"(selector)
+                         : "D"(-1), "S"(0), "d"(0)
+                         : "rcx", "r11", "memory");
         __asm__ volatile("mov %0, %%ss\n int3" : "+m"(selector)::"memory");
         word = (int64_t)&selector;
     }
@@ -327,7 +339,8 @@ static void deferred(void)
             set(child, 7, control(0, WRITTEN, 8) | control(1, ACCESSED, 2));
         }
     }
-    check(WIFEXITED(status) && WEXITSTATUS(status) == 7 && stops > 100, "stack segments from a watched word, and calls behind them");
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 7 && stops > 100,
+          "stack segments from a watched word, and calls behind them");
 }
 
 static volatile int64_t mine[4];
@@ -391,12 +404,14 @@ static void left(void)
     int status = 0;
     ptrace(PTRACE_DETACH, child, 0, 0);
     waitpid(child, &status, 0);
-    check(WIFSIGNALED(status) && WTERMSIG(status) == SIGTRAP, "what is watched stays so when the tracer leaves");
+    check(WIFSIGNALED(status) && WTERMSIG(status) == SIGTRAP,
+          "what is watched stays so when the tracer leaves");
 }
 
 static const struct group groups[] = {
-    {"data", data},   {"execution", execution}, {"lengths", lengths}, {"refused", refused}, {"inherited", inherited},
-    {"calls", calls}, {"deferred", deferred},   {"several", several}, {"left", left},
+    {"data", data},         {"execution", execution}, {"lengths", lengths},
+    {"refused", refused},   {"inherited", inherited}, {"calls", calls},
+    {"deferred", deferred}, {"several", several},     {"left", left},
 };
 
 int main(int argc, char **argv)

@@ -1,4 +1,5 @@
-/* Checks what Linux answers to calls about extended attributes: where a file system has none (/proc), and of files in memory (/dev/shm); passes on Linux and must pass here.
+/* Checks what Linux answers to calls about extended attributes: where a file system has none (/proc), and of
+ * files in memory (/dev/shm); passes on Linux and must pass here.
  *
  * Interface: xattrs [GROUP...] runs all groups or those named; TAP on standard output.
  */
@@ -12,8 +13,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-static const char *const text = "/proc/self/status", *const own = "/dev/shm/xattrs.1", *const link_to = "/dev/shm/xattrs.2",
-                  *const folder = "/dev/shm/xattrs.3", *const named_pipe = "/dev/shm/xattrs.4";
+static const char *const text = "/proc/self/status", *const own = "/dev/shm/xattrs.1",
+                         *const link_to = "/dev/shm/xattrs.2", *const folder = "/dev/shm/xattrs.3",
+                         *const named_pipe = "/dev/shm/xattrs.4";
 /* One byte more than a value may have, and what no program has. */
 static char big[65537], *volatile nowhere = (char *)8;
 
@@ -37,7 +39,8 @@ static void get(void)
     memset(name, 'n', 255);
     memcpy(name, "user.", 5);
     fails(getxattr(text, "user.a", value, sizeof value), EOPNOTSUPP, "one of user");
-    fails(getxattr(text, "system.posix_acl_access", value, sizeof value), EOPNOTSUPP, "the access control list, as ls asks");
+    fails(getxattr(text, "system.posix_acl_access", value, sizeof value), EOPNOTSUPP,
+          "the access control list, as ls asks");
     fails(lgetxattr(text, "security.selinux", value, sizeof value), EOPNOTSUPP, "the label, as ls asks");
     fails(getxattr(text, "security.capability", 0, 0), EOPNOTSUPP, "capabilities");
     fails(getxattr(text, "unheard", 0, 0), EOPNOTSUPP, "one of no class");
@@ -115,8 +118,11 @@ static int start(void)
 {
     clear();
     int file = open(own, O_RDWR | O_CREAT | O_TRUNC, 0644);
-    return check(file >= 0 && symlink(own, link_to) == 0 && mkdir(folder, 0755) == 0 && mkfifo(named_pipe, 0644) == 0, "a file, a link, a directory, a pipe") ? file
-                                                                                                                                                          : -1;
+    return check(file >= 0 && symlink(own, link_to) == 0 && mkdir(folder, 0755) == 0 &&
+                     mkfifo(named_pipe, 0644) == 0,
+                 "a file, a link, a directory, a pipe")
+               ? file
+               : -1;
 }
 
 static void values(void)
@@ -160,7 +166,8 @@ static void values(void)
         setxattr(own, "user.c", "1", 1, 0);
         fstat(file, &after);
     } while (memcmp(&before.st_ctim, &after.st_ctim, sizeof before.st_ctim) == 0);
-    check(memcmp(&before.st_mtim, &after.st_mtim, sizeof before.st_mtim) == 0, "the time of change follows, that of the contents does not");
+    check(memcmp(&before.st_mtim, &after.st_mtim, sizeof before.st_mtim) == 0,
+          "the time of change follows, that of the contents does not");
     close(file);
     clear();
 }
@@ -178,7 +185,8 @@ static void kinds(void)
     equal(getxattr(own, "user.a", 0, 0), 2, "its file gets one");
     equal(setxattr(named_pipe, "security.a", "1", 1, 0), 0, "one of security, of a pipe");
     fails(setxattr(named_pipe, "user.a", "1", 1, 0), EPERM, "a pipe gets none of user");
-    fails(lgetxattr(link_to, "system.posix_acl_access", 0, 0), EOPNOTSUPP, "a link has no access control list");
+    fails(lgetxattr(link_to, "system.posix_acl_access", 0, 0), EOPNOTSUPP,
+          "a link has no access control list");
     fails(getxattr(own, "system.posix_acl_access", 0, 0), ENODATA, "a file may");
     int memory = memfd_create("xattrs", 0);
     equal(fsetxattr(memory, "trusted.a", "1", 1, 0), 0, "of a file without a name");
@@ -206,7 +214,8 @@ static void lists(void)
     setxattr(own, "security.c", "1", 1, 0);
     equal(listxattr(own, 0, 0), 7 + 10 + 11, "the size of three names");
     equal(flistxattr(file, list, 28), 28, "they fit");
-    check(has(list, 28, "user.a") && has(list, 28, "trusted.b") && has(list, 28, "security.c"), "and are they");
+    check(has(list, 28, "user.a") && has(list, 28, "trusted.b") && has(list, 28, "security.c"),
+          "and are they");
     fails(listxattr(own, list, 27), ERANGE, "room too small");
     fails(listxattr(own, nowhere, 28), EFAULT, "room that is nowhere");
     pid_t child = fork();
@@ -261,7 +270,9 @@ static void watched(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"set", set}, {"get", get}, {"remove", take_away}, {"numbers", by_number}, {"others", others}, {"values", values}, {"kinds", kinds}, {"lists", lists}, {"watched", watched},
+        {"set", set},           {"get", get},       {"remove", take_away},
+        {"numbers", by_number}, {"others", others}, {"values", values},
+        {"kinds", kinds},       {"lists", lists},   {"watched", watched},
     };
     run_groups(GROUPS(groups), 0, argc, argv);
     return done();

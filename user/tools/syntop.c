@@ -1,8 +1,9 @@
 /* syntop: the threads, what they get of the processors, and the data that decides it, as they change.
  *
- * Interface: syntop [-b] [-n COUNT] [-d SECONDS]. On a terminal it fills the screen until `q` is pressed; with -b, or when its output is no
- * terminal, it prints text (-n pictures of it, otherwise without end). Threads are in the order of the time that they have just used.
- * It reads /syn/sched, and /proc/loadavg for the first line. Status 2: wrong options; 1: there is no /syn/sched.
+ * Interface: syntop [-b] [-n COUNT] [-d SECONDS]. On a terminal it fills the screen until `q` is pressed;
+ * with -b, or when its output is no terminal, it prints text (-n pictures of it, otherwise without end).
+ * Threads are in the order of the time that they have just used. It reads /syn/sched, and /proc/loadavg for
+ * the first line. Status 2: wrong options; 1: there is no /syn/sched.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -77,7 +78,8 @@ static void read_channels(struct thread *thread, char *list)
     for (char *part = strtok(list, ","); part && thread->channels < CHANNELS; part = strtok(0, ",")) {
         struct channel *channel = &thread->channel[thread->channels];
         channel->rate = 0, channel->xruns = -1;
-        if (sscanf(part, "%c:%lu/%lu:%lu:%ld", &channel->side, &channel->held, &channel->size, &channel->passed, &channel->xruns) >= 4)
+        if (sscanf(part, "%c:%lu/%lu:%lu:%ld", &channel->side, &channel->held, &channel->size,
+                   &channel->passed, &channel->xruns) >= 4)
             thread->channels++;
     }
 }
@@ -114,9 +116,10 @@ static void take(struct sample *sample)
         }
         struct thread *thread = &sample->threads[sample->count];
         thread->name[0] = 0;
-        if (sscanf(line, "%d %d %d %d %11s %lu %lu %d %lu %lu %511s %63[^\n]", &thread->number, &thread->process, &thread->cpu,
-                   &thread->level, thread->state, &thread->own, &thread->quantum, &thread->settled, &thread->used, &thread->switches,
-                   list, thread->name) < 11)
+        if (sscanf(line, "%d %d %d %d %11s %lu %lu %d %lu %lu %511s %63[^\n]", &thread->number,
+                   &thread->process, &thread->cpu, &thread->level, thread->state, &thread->own,
+                   &thread->quantum, &thread->settled, &thread->used, &thread->switches, list,
+                   thread->name) < 11)
             continue;
         read_channels(thread, list);
         sample->count++;
@@ -131,7 +134,8 @@ static void compare(const struct sample *old, struct sample *new)
     double passed = new->at - old->at;
     for (int i = 0; i < new->count; i++) {
         struct thread *thread = &new->threads[i];
-        const struct thread *same = old->count ? bsearch(thread, old->threads, old->count, sizeof *thread, by_number) : 0;
+        const struct thread *same =
+            old->count ? bsearch(thread, old->threads, old->count, sizeof *thread, by_number) : 0;
         unsigned long used = same && same->process == thread->process ? same->used : 0;
         thread->share = passed > 0 && thread->used > used ? (thread->used - used) / passed / 1e7 : 0;
         for (int n = 0; same && n < thread->channels && n < same->channels && passed > 0; n++) {
@@ -198,22 +202,25 @@ static void show(const struct sample *sample, double passed)
     printed = 0;
     if (screen)
         fputs("\033[H", stdout);
-    line("syntop %s  %d threads, %d ready  CPU %.1f%% of the last %.1f s  load %s", when, sample->count, ready, all, passed, load);
-    line("%6s %7s %3s %5s %-7s %5s %7s %7s %5s  %-15s %s", "thread", "process", "cpu", "level", "state", "CPU%", "own us", "turn us", "share",
-         "name", "channels: fill, flow");
+    line("syntop %s  %d threads, %d ready  CPU %.1f%% of the last %.1f s  load %s", when, sample->count,
+         ready, all, passed, load);
+    line("%6s %7s %3s %5s %-7s %5s %7s %7s %5s  %-15s %s", "thread", "process", "cpu", "level", "state",
+         "CPU%", "own us", "turn us", "share", "name", "channels: fill, flow");
     for (int i = 0; i < sample->count; i++) {
         const struct thread *thread = &sample->threads[i];
         char list[WIDEST] = "", rate[16], room[16];
         for (int n = 0, at = 0; n < thread->channels && at < WIDEST - 48; n++) {
             const struct channel *channel = &thread->channel[n];
-            at += snprintf(list + at, sizeof list - at, "%s%s %lu%% of %s %s/s", n ? ", " : "", channel->side == 'r' ? "in" : "out",
-                           channel->size ? channel->held * 100 / channel->size : 0, bytes(channel->size, room, sizeof room),
-                           bytes(channel->rate, rate, sizeof rate));
+            at += snprintf(list + at, sizeof list - at, "%s%s %lu%% of %s %s/s", n ? ", " : "",
+                           channel->side == 'r' ? "in" : "out",
+                           channel->size ? channel->held * 100 / channel->size : 0,
+                           bytes(channel->size, room, sizeof room), bytes(channel->rate, rate, sizeof rate));
             if (channel->xruns >= 0 && at < WIDEST)
                 at += snprintf(list + at, sizeof list - at, " %ld xruns", channel->xruns);
         }
-        line("%6d %7d %3d %5d %-7s %5.1f %7lu %7lu %4d%%  %-15s %s", thread->number, thread->process, thread->cpu, thread->level,
-             thread->state, thread->share, thread->own / 1000, thread->quantum / 1000, thread->settled, thread->name, list);
+        line("%6d %7d %3d %5d %-7s %5.1f %7lu %7lu %4d%%  %-15s %s", thread->number, thread->process,
+             thread->cpu, thread->level, thread->state, thread->share, thread->own / 1000,
+             thread->quantum / 1000, thread->settled, thread->name, list);
     }
     if (screen)
         fputs("\033[J", stdout);
@@ -229,12 +236,10 @@ static void end(int signal)
     ended = 1;
 }
 
-static void resized(int signal)
-{
-    (void)signal;
-}
+static void resized(int signal) { (void)signal; }
 
-/* Lets `seconds` pass: 1 when a key or a signal ends the program, 0 when there is a new picture to be made. */
+/* Lets `seconds` pass: 1 when a key or a signal ends the program, 0 when there is a new picture to be
+ * made. */
 static int rest(double seconds)
 {
     for (double until = now() + seconds; !ended;) {

@@ -1,8 +1,9 @@
 //! Rules that the text of a source file must follow.
 //!
 //! *Interface*: `faults` of one file: its first line says what it is, `unsafe` stands only where the
-//! design allows it, with its reason, all of physical memory is named in few rooms, comments keep to their
-//! width, and no sentence of a comment or a chapter begins with a pronoun like "who" instead of a noun.
+//! design allows it, with its reason, all of physical memory is named in few rooms, comments and all lines of
+//! C keep to their width, and no sentence of a comment or a chapter begins with a pronoun like "who" instead
+//! of a noun.
 
 /// Rooms without any `unsafe`.
 const SAFE: &[&str] = &[
@@ -18,7 +19,7 @@ const RAW_MEMORY: &[&str] = &["abi", "machine", "vm"];
 const MEMORY_NAMES: &[&str] = &["PHYS_MAP", "phys_to_virt", "for_routines"];
 const MEMORY_USERS: &[&str] = &["file/src/mem/store.rs", "file/src/cache/table.rs"];
 
-/// The widest line of a comment, in columns.
+/// The widest line of a comment, or of anything in C, in columns.
 const WIDTH: usize = 110;
 
 /// Words that may not begin a sentence of a comment or a chapter, unless it is a question: the sentence names
@@ -60,6 +61,11 @@ pub fn faults(path: &str, text: &str) -> Vec<String> {
     };
     if !first.starts_with(opening) {
         faults.push(format!("{path}: its first line does not say what it is"));
+    }
+    if opening == "/* " {
+        let lines = text.lines().enumerate();
+        let wide = lines.filter(|(_, line)| line.chars().count() > WIDTH);
+        faults.extend(wide.map(|(at, _)| format!("{path}:{}: wider than {WIDTH} columns", at + 1)));
     }
     if !path.ends_with(".rs") {
         return faults;
@@ -193,6 +199,17 @@ mod tests {
         assert_eq!(faults("vm/src/a.rs", &wide).len(), 1);
         let kept = format!("//! X.\n/// {}\nfn f() {{}}\n", "é".repeat(WIDTH - 4));
         assert!(faults("vm/src/a.rs", &kept).is_empty());
+    }
+
+    #[test]
+    fn a_line_of_c_keeps_to_its_width() {
+        let of = |path: &str, width| {
+            let text = format!("/* X. */\nchar text[] = \"{}\";\n", "é".repeat(width - 17));
+            faults(path, &text).len()
+        };
+        for path in ["user/tests/a.c", "user/tests/a.h"] {
+            assert_eq!((of(path, WIDTH), of(path, WIDTH + 1)), (0, 1));
+        }
     }
 
     #[test]

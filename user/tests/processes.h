@@ -1,11 +1,13 @@
-/* The common steps of several test programs: wait for children, see whether somebody sleeps, tell the time, copy a file.
+/* Steps that test programs share: children and their ends, whether a process sleeps, clocks, waiting.
  *
- * Interface: status_of(child) waits for an end or a stop, kill_child(child) ends it; sleeps(process), thread_sleeps(thread) and until_asleep(process) look at
- * a state, numbers_in_stat(value, end) reads the fields of this process's; seconds() and nanoseconds() are the monotonic clock;
- * pause_for(seconds) sleeps, used_by(process) is a process's; number_in(path, word) reads a text.
+ * Interface: status_of(child) waits until a child ends or stops; kill_child(child) ends it.
+ * sleeps(process) and thread_sleeps(thread) read a state in /proc; until_asleep(process) waits for it.
+ * state_in(path) reads a `stat` file of /proc; numbers_in_stat(value, end) reads the fields of this
+ * process's; number_in(path, word) finds a number by the word before it. seconds() and nanoseconds() are the
+ * monotonic clock, used_by(process) is a process's CPU time, pause_for(seconds) sleeps.
  */
-#ifndef KIT_H
-#define KIT_H
+#ifndef PROCESSES_H
+#define PROCESSES_H
 #include "tap.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -85,7 +87,8 @@ static inline char state_in(const char *path)
     return end && end[1] ? end[2] : 0;
 }
 
-/* Numbers of this process's `stat` in /proc, by the number of their field, from the fourth to the one before `end`. */
+/* Numbers of this process's `stat` in /proc, by the number of their field, from the fourth to the one
+ * before `end`. */
 static inline void numbers_in_stat(long *value, int end)
 {
     static char text[1024];

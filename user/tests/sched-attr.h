@@ -1,9 +1,9 @@
-/* The terms of sched_setattr and sched_getattr: sys/sched.h of some libraries has its own idea of them.
+/* The attributes of sched_setattr and sched_getattr, since C libraries differ in whether they have them.
  *
- * Interface: struct attr; ATTR_FIRST bytes are its first form, without the bounds of use.
+ * Interface: struct attr; its first ATTR_FIRST bytes are its first version, without the bounds of use.
  */
-#ifndef ATTR_H
-#define ATTR_H
+#ifndef SCHED_ATTR_H
+#define SCHED_ATTR_H
 #include <stddef.h>
 #include <stdint.h>
 

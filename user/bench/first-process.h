@@ -1,7 +1,8 @@
-/* For a program that a kernel starts as its first, with nothing around it.
+/* The surroundings of a program that a kernel starts as its first process.
  *
- * Interface: as_init(argv[0]) says whether it is, and mounts what the C library and the measurements need; last_words() ends the machine
- * (status 0 of QEMU's debug exit). On a system where another program is the first neither is called for.
+ * Interface: as_init(argv[0]) says whether the program is the first process, and then mounts what the C
+ * library and the measurements need. last_words() ends the machine, with status 0 of QEMU's debug exit. On a
+ * system with another first process nothing of this is necessary.
  */
 #include <net/if.h>
 #include <string.h>
@@ -35,8 +36,9 @@ static int as_init(const char *self)
 
 static void last_words(void)
 {
-    /* The line drains, then the host hears of the end and QEMU ends. A busy host may leave bytes in QEMU for long, in which the clock of a
-     * machine under icount leaps: no length of sleep is enough, but the line's status tells. */
+    /* The line drains, then the host hears of the end and QEMU ends. A busy host may leave bytes in QEMU
+     * for long, in which the clock of a machine under icount leaps: no length of sleep is enough, but the
+     * line's status tells. */
     tcdrain(1);
     iopl(3);
     while (!(inb(COM1_STATUS) & TRANSMITTER_EMPTY))

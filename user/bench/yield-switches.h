@@ -1,12 +1,13 @@
-/* Switches by sched_yield, counted from the last instruction of one program's thread to the first of the next.
+/* The instructions of a context switch by sched_yield, from the call of one thread to the return of another.
  *
- * Interface: two parties, `who` 0 and 1, share a `struct passage` and call pass_plain or pass_vectors; whoever comes back just after the other
- * one gave way notes what lay between. `least` is the switch without an interrupt in it, in ticks of rdtsc, which counts instructions under
- * `-icount shift=0`; own_ticks() of them are the program's own. pass_plain touches no vector register. pass_vectors keeps its number in one
- * and counts in `lost` how often another was there afterwards.
+ * Interface: two parties, `who` 0 and 1, share a `struct passage` and call pass_plain or pass_vectors. The
+ * party that comes back just after the other one gave way notes the time between. `least` is the switch
+ * without an interrupt in it, in ticks of rdtsc, which counts instructions under `-icount shift=0`;
+ * own_ticks() of them belong to the program. pass_plain touches no vector register. pass_vectors keeps its
+ * number in one, and counts in `lost` how often it found another there.
  */
-#ifndef PASSAGE_H
-#define PASSAGE_H
+#ifndef YIELD_SWITCHES_H
+#define YIELD_SWITCHES_H
 #include <stdint.h>
 #include <sys/syscall.h>
 
@@ -18,10 +19,11 @@ struct passage {
     volatile long count, lost, quit;
 };
 
-/* A time stamp into `from`, the caller's number into `last`, then INSTRUCTION with `number` in rax, then another time stamp. */
-#define STAMPED(PREPARE, INSTRUCTION, LOOK)                                                                                \
-    PREPARE "rdtsc\n shl $32, %%rdx\n or %%rdx, %%rax\n mov %%rax, %[from]\n mov %[who], %[last]\n mov %[number], %%rax\n" \
-    INSTRUCTION "\n rdtsc\n shl $32, %%rdx\n or %%rdx, %%rax\n" LOOK
+/* A time stamp into `from`, the caller's number into `last`, then INSTRUCTION with `number` in rax, then
+ * another time stamp. */
+#define STAMPED(PREPARE, INSTRUCTION, LOOK)                                                              \
+    PREPARE "rdtsc\n shl $32, %%rdx\n or %%rdx, %%rax\n mov %%rax, %[from]\n mov %[who], %[last]\n mov " \
+            "%[number], %%rax\n" INSTRUCTION "\n rdtsc\n shl $32, %%rdx\n or %%rdx, %%rax\n" LOOK
 
 #define STAMPS(P) [from] "=m"((P)->from), [last] "=m"((P)->last)
 #define NUMBERS(WHO) [who] "r"((long)(WHO)), [number] "r"((long)SYS_sched_yield)
@@ -41,7 +43,10 @@ PLAIN static void note(struct passage *p, long who, uint64_t now)
 PLAIN static uint64_t give_way(struct passage *p, long who)
 {
     uint64_t now;
-    __asm__ volatile(STAMPED("", "syscall", "") : "=&a"(now), STAMPS(p) : NUMBERS(who) : "rcx", "rdx", "r11", "memory");
+    __asm__ volatile(STAMPED("", "syscall", "")
+                     : "=&a"(now), STAMPS(p)
+                     : NUMBERS(who)
+                     : "rcx", "rdx", "r11", "memory");
     return now;
 }
 
@@ -72,7 +77,10 @@ PLAIN static uint64_t own_ticks(struct passage *p)
     uint64_t least = -1ul;
     for (int i = 0; i < 100; i++) {
         uint64_t now;
-        __asm__ volatile(STAMPED("", "nop", "") : "=&a"(now), STAMPS(p) : NUMBERS(0) : "rcx", "rdx", "r11", "memory");
+        __asm__ volatile(STAMPED("", "nop", "")
+                         : "=&a"(now), STAMPS(p)
+                         : NUMBERS(0)
+                         : "rcx", "rdx", "r11", "memory");
         if (now - p->from < least)
             least = now - p->from;
     }

@@ -1,7 +1,8 @@
-/* A stream beside load, for measurements and tests of the scheduler: a producer, a consumer that is slower, and threads that compute.
+/* A stream beside load, to measure and test the scheduler: a producer, a slower consumer, and loops.
  *
- * Interface: produce() and consume() are the bodies of processes at the ends of the pipe `channel`, spin() of one that computes;
- * compute(turns) is a piece of it; tell(command) writes to the recorder, /syn/trace.
+ * Interface: produce() and consume() are the bodies of processes at the two ends of the pipe `channel`;
+ * spin() is the body of one that computes for ever. compute(turns) computes for a while. tell(command)
+ * writes a command to the kernel's recorder, /syn/trace.
  */
 #include <errno.h>
 #include <fcntl.h>

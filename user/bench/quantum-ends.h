@@ -1,18 +1,23 @@
-/* The end of a quantum, counted from the last instruction of the one whose quantum ends to the first of the next.
+/* The instructions of a context switch at the end of a quantum, from one thread's last to the next one's
+ * first.
  *
- * Interface: two parties, `who` 0 and 1, share a `struct turns` and call take_turns; each stamps the time as often as it can, and notes when it
- * was away: its last stamp before and the first behind. Where one went away while the other was, the time from the former's last stamp to the
- * latter's first one is a gap. typical_turn() and mean_turn() are ticks of rdtsc, which counts instructions under `-icount shift=0`.
- * The parties are interrupted anywhere in their rounds, so the parts of rounds before the interrupt and behind it are one round in the mean,
- * which is taken off; no round is left out, wherever it is interrupted. The mean has the interrupts in it that do something else too.
- * take_turns touches no vector register.
+ * Interface: two parties, `who` 0 and 1, share a `struct turns` and call take_turns, which touches no vector
+ * register. Each stamps the time as often as it can, and notes when it was away: its last stamp before, and
+ * the first one after. Where one party left while the other was away, the time from the former's last stamp
+ * to the latter's first one is a gap. typical_turn() and mean_turn() are the median and the mean of the gaps,
+ * in ticks of rdtsc, which counts instructions under `-icount shift=0`. An interrupt comes anywhere in a
+ * party's round of stamps; the parts of rounds before and after it are one round in the mean, which is
+ * subtracted. No round is left out. The mean includes interrupts that do something else too.
  */
-#ifndef TURNS_H
-#define TURNS_H
+#ifndef QUANTUM_ENDS_H
+#define QUANTUM_ENDS_H
 #include <stdint.h>
 #include <stdlib.h>
 
-enum { TURNS_KEPT = 500, /* Ticks between two stamps that no round takes, and every interrupt. */ TURNS_AWAY = 60 };
+enum {
+    TURNS_KEPT = 500,
+    /* Ticks between two stamps that no round takes, and every interrupt. */ TURNS_AWAY = 60
+};
 
 struct turns {
     volatile long quit;
@@ -33,7 +38,8 @@ __attribute__((target("general-regs-only"))) static inline uint64_t turns_stamp(
 }
 
 /* Stamps until the party has been away `most` times, or the other party has. */
-__attribute__((target("general-regs-only"), unused)) static void take_turns(struct turns *t, uint64_t who, long most)
+__attribute__((target("general-regs-only"), unused)) static void take_turns(struct turns *t, uint64_t who,
+                                                                            long most)
 {
     uint64_t own = 0, before = turns_stamp();
     long count = 0;
