@@ -233,8 +233,16 @@ fn layering() -> Result<Vec<String>> {
     let mut texts = Vec::new();
     let files = host::command_output(Command::new("git").args(["ls-files", "*.rs"]))?;
     for path in files.lines() {
+        // A package within a folder has its own name.
+        let inner = path
+            .strip_prefix("user/")
+            .or_else(|| {
+                path.strip_prefix("xtask/")
+                    .filter(|rest| !rest.starts_with("src/"))
+            })
+            .unwrap_or(path);
         if let (Some((room, _)), Ok(text)) = (
-            path.strip_prefix("user/").unwrap_or(path).split_once('/'),
+            inner.split_once('/'),
             std::fs::read_to_string(host::project().join(path)),
         ) {
             sources.entry(room.to_owned()).or_default().push_str(&text);
