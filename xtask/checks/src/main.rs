@@ -1,7 +1,7 @@
 //! The rules of the source, and the tables that are made of it.
 //!
-//! *Interface*: `cargo xtask check`, `calls` and `lists`; each is a module with one public `main`, which takes
-//! the rest of the command line and returns the exit status.
+//! *Interface*: `cargo xtask check`, `calls` and `lists`; each is a module with one public `main`, which
+//! takes the rest of the command line and returns the exit status.
 
 mod callers;
 mod calls;
