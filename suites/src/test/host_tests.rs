@@ -6,7 +6,7 @@
 
 use super::tap::Check;
 use super::{Wishes, stamps};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use xtask::failure::{Context, Result};
@@ -32,7 +32,8 @@ pub fn parts(wishes: &Wishes) -> VecDeque<Part> {
         add("check".into(), Box::new(move || check(quick)));
     }
     if wishes.wants("host") {
-        add("host".into(), Box::new(move || rooms(long)));
+        let reached = wishes.reach.rooms().cloned();
+        add("host".into(), Box::new(move || rooms(long, reached)));
         if !quick {
             add("hardened".into(), Box::new(hardened));
         }
@@ -72,12 +73,29 @@ fn check(quick: bool) -> Result<Vec<Check>> {
 
 /// `cargo test` of every room but the kernel itself, which runs on the bare machine only; of `lab`, which the
 /// product does not link, in a long run.
-fn rooms(long: bool) -> Result<Vec<Check>> {
+fn rooms(long: bool, reached: Option<BTreeSet<String>>) -> Result<Vec<Check>> {
+    let mut left_out = vec!["kernel", "trials"];
+    if !long {
+        left_out.push(LAB);
+    }
     let mut command = host::cargo();
-    command.args(["test", "--workspace", "--no-fail-fast"]);
-    let left_out: &[&str] = if long { &[] } else { &["lab"] };
-    for room in ["kernel", "trials"].iter().chain(left_out) {
-        command.args(["--exclude", room]);
+    command.args(["test", "--no-fail-fast"]);
+    match reached {
+        None => {
+            command.arg("--workspace");
+            for room in left_out {
+                command.args(["--exclude", room]);
+            }
+        }
+        Some(mut rooms) => {
+            rooms.retain(|room| !left_out.contains(&room.as_str()));
+            if rooms.is_empty() {
+                return Ok(Vec::new());
+            }
+            for room in &rooms {
+                command.args(["--package", room]);
+            }
+        }
     }
     run("host", &mut command)
 }

@@ -24,6 +24,7 @@ mod order;
 mod packages;
 mod players;
 mod posixfiles;
+mod reach;
 mod refused;
 mod removal;
 mod runtimes;
@@ -40,6 +41,7 @@ pub use fuzz::main as fuzz;
 pub use kit::Kit;
 use lexopt::prelude::*;
 pub use ltp::main as ltp;
+use reach::Reach;
 use schedule::Kernels;
 use std::ffi::OsString;
 pub use table::TESTS;
@@ -47,7 +49,8 @@ pub use tap::Check;
 use xtask::failure::{Failure, Result, USAGE};
 
 const HELP: &str = "\
-usage: cargo xtask test [--long [--minutes N]] [--only check|host|models|miri|guest] [--quick|--optimized] [NAME...]
+usage: cargo xtask test [--long [--minutes N]] [--only check|host|models|miri|guest] [--quick|--optimized]
+                        [--since REV] [NAME...]
        cargo xtask test --mutants [NAME...]
 
 Runs everything that CI runs, or the named guest tests: on a kernel that is built quickly, but for those that
@@ -59,6 +62,7 @@ with --only or --long.
                minutes of random calls on 1 CPU and on 4, or --minutes), and runs what takes long
   --quick      without names: what a change breaks at once, in minutes; with names: the quick kernel for all
   --optimized  the kernel that users have for all
+  --since REV  only what the changes since a revision of git reach
   --list       the guest tests
   --mutants    plant small bugs in a copy of the source, and see whether the suites notice: all of
                tests/mutants, or those whose names begin with a NAME (minutes)
@@ -82,6 +86,8 @@ pub struct Wishes {
     pub quick: bool,
     /// `--optimized`.
     pub optimized: bool,
+    /// `--since`, or everything.
+    pub reach: Reach,
 }
 
 impl Wishes {
@@ -106,6 +112,9 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             Long("long") => wishes.long = true,
             Long("quick") => wishes.quick = true,
             Long("optimized") => wishes.optimized = true,
+            Long("since") => {
+                wishes.reach = Reach::since(&parser.value()?.to_string_lossy())?;
+            }
             Long("mutants") => planted = true,
             Long("minutes") => wishes.minutes = Some(parser.value()?.parse()?),
             Long("only") => {

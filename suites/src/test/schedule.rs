@@ -50,7 +50,8 @@ fn guest_tests(wishes: &Wishes) -> VecDeque<&'static Test> {
         [] => wishes.wants("guest"),
         names => names.iter().any(|name| name == test.name),
     };
-    TESTS.iter().filter(wanted).collect()
+    let reached = |test: &&Test| wishes.reach.has(test);
+    TESTS.iter().filter(wanted).filter(reached).collect()
 }
 
 /// Runs a part of the host's.

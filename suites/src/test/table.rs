@@ -115,6 +115,19 @@ pub fn on_four() -> impl Iterator<Item = (&'static str, &'static [&'static str],
     four.map(|boot| (boot.name, boot.command, boot.mebibytes))
 }
 
+/// The commands of the table, each with the name of its test. A test that is a function has an empty one.
+pub fn commands() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    TESTS.iter().flat_map(|test| {
+        let boots = match test.how {
+            How::Boots(boots) => boots,
+            How::Own(_) => &[],
+        };
+        let own = boots.is_empty().then_some((test.name, &[][..]));
+        own.into_iter()
+            .chain(boots.iter().map(|boot| (test.name, boot.command)))
+    })
+}
+
 impl Test {
     /// Boots the test's machines; its checks.
     pub fn run(&self, kit: &Kit) -> Vec<Check> {
