@@ -13,7 +13,7 @@
 mod count;
 mod sample;
 
-use codegen::methods::{Layer, Reg, constant, inline_or_call};
+use codegen::methods::{Reg, constant};
 use codegen::{Class, Draft, Routine, dynasm, host};
 use std::ffi::{CString, c_char, c_int, c_long, c_void};
 use std::hint::black_box;
@@ -140,43 +140,32 @@ impl Buffer {
     }
 }
 
-/// Put as a layer that a loop may swallow. In-line, the loop has the position's address in rbx: processors
-/// that keep recently stored words in registers of their own recognize them by base register and offset, not
-/// by absolute address.
-struct Put<'a>(&'a Buffer, usize);
-
-impl Layer for Put<'_> {
-    fn emit(&self, d: &mut Draft) {
-        let done = d.label();
-        let end = self.0.bytes.address() + SIZE as i32;
-        dynasm!(d
-            ; .arch x64
-            ; mov rax, [rbx]
-            ; mov [rax + end], dil
-            ; inc rax
-            ; mov [rbx], rax
-            ; jnz BYTE =>done
-        );
-        self.0.full(d);
-        d.bind(done);
-    }
-    fn entry(&self) -> usize {
-        self.1
-    }
+/// Put's body in-line, where rbx is the position's address: processors that keep recently stored words in
+/// registers of their own recognize them by base register and offset, not by absolute address.
+fn put_inline(d: &mut Draft, buffer: &Buffer) {
+    let done = d.label();
+    let end = buffer.bytes.address() + SIZE as i32;
+    dynasm!(d
+        ; .arch x64
+        ; mov rax, [rbx]
+        ; mov [rax + end], dil
+        ; inc rax
+        ; mov [rbx], rax
+        ; jnz BYTE =>done
+    );
+    buffer.full(d);
+    d.bind(done);
 }
 
-/// A program's loop around putchar, in-lined by collapsing the layer: `fn(n)`.
-fn putchars(
-    buffer: &Buffer,
-    put: &Routine<extern "sysv64" fn(u8)>,
-) -> Routine<extern "sysv64" fn(usize)> {
+/// A program's loop around putchar, put in-line: `fn(n)`.
+fn putchars(buffer: &Buffer) -> Routine<extern "sysv64" fn(usize)> {
     let mut d = Draft::new(&CLASS, "putchars");
     let again = d.label();
     dynasm!(d ; .arch x64 ; push rbx ; push r12 ; sub rsp, 8 ; mov r12, rdi);
     constant(&mut d, Reg::Rbx, buffer.position.address() as u64);
     d.bind(again);
     constant(&mut d, Reg::Rdi, u64::from(b'x'));
-    assert!(inline_or_call(&mut d, &Put(buffer, put.entry()), 80));
+    put_inline(&mut d, buffer);
     dynasm!(d ; .arch x64 ; dec r12 ; jnz =>again ; add rsp, 8 ; pop r12 ; pop rbx ; ret);
     // SAFETY: the code takes a count and touches the buffer, which outlives the bench.
     unsafe { Routine::from(d.seal().expect("room")) }
@@ -331,7 +320,7 @@ fn putchar(rows: &mut Vec<Row>, c: Option<&C>) {
         });
     };
     compare(rows, "putchar_function/libc", 8 * SIZE, &library, &ours);
-    let inline = putchars(&buffer, &put);
+    let inline = putchars(&buffer);
     let ours = |n: usize| inline.function()(n);
     if let Some(c) = c {
         // SAFETY: the stream is open.

@@ -18,25 +18,24 @@
 //! A generator's mistake (a label used but never bound, a branch out of reach) panics at `seal` with the
 //! routine's name: it depends on the generator, not on input. Lack of memory never panics: `seal` reports it.
 
+mod assembler;
+pub(crate) mod fields;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::blocks;
-use crate::hole::{hole_in_address, hole_in_imm32, hole_in_imm64};
 use crate::image::{Class, Fault, Faults, Image, Name, now};
 use crate::limbo::Limbo;
 use crate::notes::{self, Field, HoleUse, Notes, Placed, Reference, Section, Waiting};
 use crate::refusal::refused;
 use crate::routine::{Sealed, drop_image, publish};
 use crate::space::{Lent, OutOfCode, PAGE, linked};
-
-const UNBOUND: u32 = u32::MAX;
-/// Marks offsets in the cold section, until the sections are joined.
-const COLD: u32 = 1 << 30;
-/// Marks the number of a dynamic label, where else an offset stands.
-const LABEL: u32 = 1 << 31;
+use fields::{
+    COLD, LABEL, NEAR, REL_TO_ABS, RELATIVE, UNBOUND, apply, distance, fill_in, joined, put, store,
+};
 
 /// A place in one draft, bound once by `=>label` (dynasm) or [`Draft::bind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,13 +53,6 @@ macro_rules! absolute {
     })* };
 }
 absolute!(usize, isize, i32, i64, u64);
-
-/// dynasm's `RelocationKind`.
-const RELATIVE: u8 = 0;
-const ABS_TO_REL: u8 = 1;
-const REL_TO_ABS: u8 = 2;
-/// A relative field of four bytes.
-const NEAR: u8 = 2 | RELATIVE << 6;
 
 /// A state of a draft to [`rewind`](Draft::rewind) to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -579,336 +571,10 @@ impl Draft {
     }
 }
 
-/// The functions that `dynasm!` expands to. Public because the macro needs it; generators write `dynasm!`
-/// lines.
-#[doc(hidden)]
-impl Draft {
-    #[inline]
-    pub fn extend(&mut self, bytes: &[u8]) {
-        if !self.code.extend(bytes) {
-            self.out_of_memory = true;
-        }
-    }
-
-    #[inline]
-    pub fn push(&mut self, byte: u8) {
-        self.extend(&[byte]);
-    }
-
-    #[inline]
-    pub fn push_i8(&mut self, value: i8) {
-        self.extend(&value.to_le_bytes());
-    }
-
-    #[inline]
-    pub fn push_u16(&mut self, value: u16) {
-        self.extend(&value.to_le_bytes());
-    }
-
-    #[inline]
-    pub fn push_i16(&mut self, value: i16) {
-        self.extend(&value.to_le_bytes());
-    }
-
-    #[inline]
-    pub fn push_u32(&mut self, value: u32) {
-        self.push_i32(value as i32);
-    }
-
-    #[inline]
-    pub fn push_i32(&mut self, value: i32) {
-        if self.with_holes
-            && let Some((hole, addend)) = hole_in_imm32(value)
-        {
-            self.note_hole(HoleUse::imm32(self.here(), hole, addend));
-        }
-        self.push_u32_raw(value as u32);
-    }
-
-    #[inline]
-    pub fn push_u64(&mut self, value: u64) {
-        self.push_i64(value as i64);
-    }
-
-    #[inline]
-    pub fn push_i64(&mut self, value: i64) {
-        if self.with_holes
-            && let Some((hole, addend)) = hole_in_imm64(value)
-        {
-            self.note_hole(HoleUse::imm64(self.here(), hole, addend));
-        }
-        self.extend(&value.to_le_bytes());
-    }
-
-    pub fn align(&mut self, alignment: usize, with: u8) {
-        while !self.code.len().is_multiple_of(alignment) && !self.out_of_memory {
-            self.push(with);
-        }
-    }
-
-    pub fn local_label(&mut self, name: &'static str) {
-        let here = self.here();
-        self.note(|notes| notes.locals.push((name, here)));
-        self.arrived(name, false);
-    }
-
-    pub fn global_label(&mut self, name: &'static str) {
-        let here = self.here();
-        assert!(
-            self.out_of_memory || self.global(name).is_none(),
-            "{} {}: label {name} bound twice",
-            self.class.name,
-            self.name
-        );
-        self.note(|notes| notes.globals.push((name, here)));
-        self.arrived(name, true);
-    }
-
-    pub fn dynamic_label(&mut self, label: Label) {
-        let here = self.here();
-        let labels = self.notes.as_deref_mut().map(|notes| &mut notes.labels);
-        let Some(place) = labels.and_then(|labels| labels.get_mut(label.0 as usize)) else {
-            assert!(
-                self.out_of_memory,
-                "{} {}: a label of another draft",
-                self.class.name, self.name
-            );
-            return;
-        };
-        // Labels that there was no memory for are all the same one.
-        assert!(
-            *place == UNBOUND || self.out_of_memory,
-            "{} {}: a label bound twice",
-            self.class.name,
-            self.name
-        );
-        *place = here;
-    }
-
-    pub fn forward_reloc(
-        &mut self,
-        name: &'static str,
-        addend: isize,
-        field: u8,
-        from: u8,
-        kind: u8,
-    ) {
-        let field = self.field(field, from, kind);
-        self.wait(name, false, field, addend);
-    }
-
-    pub fn backward_reloc(
-        &mut self,
-        name: &'static str,
-        addend: isize,
-        field: u8,
-        from: u8,
-        kind: u8,
-    ) {
-        let field = self.field(field, from, kind);
-        let notes = self.notes.as_deref();
-        let bound = notes.and_then(|notes| notes.locals.iter().rev().find(|l| same(l.0, name)));
-        let Some(&(_, target)) = bound else {
-            assert!(
-                self.out_of_memory,
-                "{} {}: label {name} is not bound before its use",
-                self.class.name, self.name
-            );
-            return;
-        };
-        self.resolve(field, target, addend as i32);
-    }
-
-    pub fn global_reloc(
-        &mut self,
-        name: &'static str,
-        addend: isize,
-        field: u8,
-        from: u8,
-        kind: u8,
-    ) {
-        let field = self.field(field, from, kind);
-        match self.global(name) {
-            Some(target) => self.resolve(field, target, addend as i32),
-            None => self.wait(name, true, field, addend),
-        }
-    }
-
-    #[inline]
-    pub fn dynamic_reloc(&mut self, label: Label, addend: isize, field: u8, from: u8, kind: u8) {
-        let field = self.field(field, from, kind);
-        self.refer(label.0, field, addend as i32);
-    }
-
-    pub fn value_reloc(&mut self, target: impl Absolute, field: u8, from: u8, kind: u8) {
-        let field = self.field(field, from, kind);
-        let target = target.absolute();
-        match field.relation() {
-            REL_TO_ABS => {
-                if self.with_holes
-                    && let Some((hole, addend)) = hole_in_address(target)
-                {
-                    assert!(
-                        field.size() == 4,
-                        "{} {}: a hole needs a 32-bit branch",
-                        self.class.name,
-                        self.name
-                    );
-                    self.note_hole(HoleUse::rel32(field.at, field.from(), hole, addend));
-                    return;
-                }
-                let value = target.wrapping_sub(i64::from(field.from()));
-                self.place(Placed {
-                    at: field.at,
-                    size: field.size() as u8,
-                    subtract: true,
-                    value,
-                });
-            }
-            _ if self.out_of_memory => {}
-            // A displacement or an address, as it stands.
-            _ => put(
-                &mut self.code,
-                field.at & !COLD,
-                field.size(),
-                target,
-                self.class,
-                self.name,
-            ),
-        }
-    }
-}
-
-/// Where what was written at `at` stands when `behind` bytes are in front of the cold section.
-#[inline(always)]
-fn joined(at: u32, behind: u32) -> u32 {
-    let moved = at.wrapping_add(behind.wrapping_sub(COLD));
-    if at & COLD == 0 { at } else { moved }
-}
-
-/// Fills the fields of `code` that waited until all was written.
-fn fill_in(
-    code: &mut [u8],
-    notes: &mut Notes,
-    behind: u32,
-    class: &Class,
-    name: Name,
-) -> Result<(), OutOfCode> {
-    let mut bound = notes.waiting.is_empty();
-    let labels = &notes.labels[..];
-    for reference in notes.later.iter() {
-        let Reference { field, target, .. } = *reference;
-        let target = if target & LABEL == 0 {
-            target
-        } else {
-            labels[(target & !LABEL) as usize]
-        };
-        if target == UNBOUND {
-            bound = false;
-            continue;
-        }
-        let [at, target] = [field.at, target].map(|at| joined(at, behind));
-        // Nearly all. Places are far apart by less than such a field holds.
-        if field.kind == NEAR {
-            let filled = store(code, at, distance(field, at, target, reference.addend));
-            debug_assert!(filled, "{} {name}: a field outside the code", class.name);
-            continue;
-        }
-        let value = i64::from(target) + i64::from(reference.addend);
-        match field.relation() {
-            RELATIVE => {
-                let value = value - i64::from(at) - i64::from(field.gap);
-                put(code, at, field.size(), value, class, name);
-            }
-            ABS_TO_REL => {
-                let placed = Placed {
-                    at,
-                    size: field.size() as u8,
-                    subtract: false,
-                    value,
-                };
-                if !notes.placed.push(placed) {
-                    return Err(OutOfCode);
-                }
-            }
-            _ => panic!("{} {name}: a label cannot be absolute", class.name),
-        }
-    }
-    assert!(
-        bound,
-        "{} {name}: a label is used but not bound",
-        class.name
-    );
-    Ok(())
-}
-
-/// The contents of a field of kind `NEAR` at `at` for the place `target`.
-#[inline(always)]
-fn distance(field: Field, at: u32, target: u32, addend: i32) -> [u8; 4] {
-    let from = at.wrapping_add(field.gap.into());
-    let value = target.wrapping_add_signed(addend).wrapping_sub(from);
-    value.to_le_bytes()
-}
-
-/// Store `value` into a field of `size` bytes, which must hold it.
-#[inline]
-pub(crate) fn put(code: &mut [u8], at: u32, size: usize, value: i64, class: &Class, name: Name) {
-    // Nearly all fields have four bytes. With its length known each is one store.
-    if size == 4
-        && let Ok(value) = i32::try_from(value)
-        && store(code, at, value.to_le_bytes())
-    {
-        return;
-    }
-    put_other(code, at, size, value, class, name);
-}
-
-#[inline(never)]
-fn put_other(code: &mut [u8], at: u32, size: usize, value: i64, class: &Class, name: Name) {
-    let fits = match size {
-        4 => false,
-        1 => i8::try_from(value).is_ok_and(|value| store(code, at, value.to_le_bytes())),
-        2 => i16::try_from(value).is_ok_and(|value| store(code, at, value.to_le_bytes())),
-        _ => store(code, at, value.to_le_bytes()),
-    };
-    assert!(
-        fits,
-        "{} {}: {value:#x} is out of the reach of {size} bytes at {at:#x}",
-        class.name, name
-    );
-}
-
-/// Whether there is such a field, which then holds `bytes`.
-#[inline(always)]
-fn store<const N: usize>(code: &mut [u8], at: u32, bytes: [u8; N]) -> bool {
-    let there = (at as usize).wrapping_add(N) <= code.len();
-    if there {
-        // SAFETY: so many bytes of the code are there.
-        unsafe {
-            code.as_mut_ptr()
-                .add(at as usize)
-                .cast::<[u8; N]>()
-                .write(bytes)
-        };
-    }
-    there
-}
-
 /// Whether two labels have one name. Nearly always it is the same text in memory, or they differ at once.
 #[inline(always)]
 fn same(one: &'static str, other: &'static str) -> bool {
     one.len() == other.len() && (one.as_ptr() == other.as_ptr() || one.bytes().eq(other.bytes()))
-}
-
-/// Fill in a field that waited for the final address.
-#[inline]
-pub(crate) fn apply(code: &mut [u8], placed: &Placed, entry: usize, class: &Class, name: Name) {
-    let value = if placed.subtract {
-        placed.value.wrapping_sub(entry as i64)
-    } else {
-        placed.value.wrapping_add(entry as i64)
-    };
-    put(code, placed.at, placed.size as usize, value, class, name);
 }
 
 /// Copy finished code to its place through the alias.

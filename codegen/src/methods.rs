@@ -6,17 +6,15 @@
 //! `&mut Draft`. Where all that changes are values in fixed fields, the generator takes
 //! [`Hole`](crate::Hole)s and becomes a [`Template`](crate::Template).
 //!
-//! **Collapsing layers** (3.2.2): a lower layer offers itself as a [`Layer`], a fragment that can stand
-//! in-line and a shared routine that can be called. The upper layer's generator says [`inline_or_call`] with
-//! the number of bytes it is willing to spend, which is section 3.4.1's decision "made by the programmer
-//! writing `F_create`".
+//! **Collapsing layers** (3.2.2): a lower layer is a function that emits its body in-line, over the same
+//! `&mut Draft`. Whether it is called instead is decided where links are known (`quaject`'s `Assembly`).
 //!
 //! **Executable data structures** (3.2.3): each node carries the code that handles it, and ends by going to
 //! the next node's code. On this machine the link is a word beside the code, not bytes inside it (rewriting a
 //! jump and running it costs five times the word): [`jump_through`].
 
 pub use crate::reg::Reg;
-use crate::{Absolute, Draft, dynasm, harden};
+use crate::{Draft, dynasm, harden};
 
 /// Move a constant into a register in the most efficient way possible. Changes the flags when `value` is 0.
 pub fn constant(d: &mut Draft, to: Reg, value: u64) {
@@ -50,30 +48,6 @@ pub fn constant(d: &mut Draft, to: Reg, value: u64) {
     }
 }
 
-/// A lower layer that an upper one may swallow.
-pub trait Layer {
-    /// Emit the body for in-line use: arguments and results in the registers of its convention, falling
-    /// through at the end.
-    fn emit(&self, d: &mut Draft);
-    /// Entry of the shared routine with the same convention, ending in `ret`.
-    fn entry(&self) -> usize;
-}
-
-/// Emit `layer` in-line if that takes at most `limit` bytes, else a call of its shared routine. True when
-/// in-line. A body no longer than the call is always in-line.
-pub fn inline_or_call(d: &mut Draft, layer: &dyn Layer, limit: usize) -> bool {
-    const CALL: usize = 5;
-    let mark = d.mark();
-    let before = d.len();
-    layer.emit(d);
-    if d.len() - before <= limit.max(CALL) {
-        return true;
-    }
-    d.rewind(mark);
-    d.call_abs(layer.entry());
-    false
-}
-
 /// `jmp` through the word at a sign-extended 32-bit address: the link of an executable data structure.
 pub fn jump_through(d: &mut Draft, word: i32) {
     harden::jump(
@@ -90,10 +64,4 @@ pub fn call_through(d: &mut Draft, word: i32) {
         |d| dynasm!(d ; .arch x64 ; call QWORD [word]),
         |d| dynasm!(d ; .arch x64 ; push QWORD [word]),
     );
-}
-
-/// Leave for `target` when the quasi-invariant `word == expected` (32 bits) does not hold: a guard.
-pub fn guard(d: &mut Draft, word: i32, expected: i32, target: impl Absolute) {
-    let target = target.absolute();
-    dynasm!(d ; .arch x64 ; cmp DWORD [word], expected ; jne extern target);
 }

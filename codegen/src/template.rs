@@ -23,7 +23,8 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::blocks;
-use crate::draft::{Absolute, Draft, Origin, apply, record, write};
+use crate::draft::fields::apply;
+use crate::draft::{Absolute, Draft, Origin, record, write};
 use crate::hole::{Hole, MAX_HOLES};
 use crate::image::{Class, Fault, Faults, Name, now};
 use crate::notes::{HoleUse, Placed};

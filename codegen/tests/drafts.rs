@@ -1,7 +1,7 @@
 //! Exact bytes, labels, listings: what a draft becomes.
 #![cfg(not(miri))]
 
-use codegen::methods::{Layer, Reg, constant, guard, inline_or_call, jump_through};
+use codegen::methods::{Reg, constant, jump_through};
 use codegen::{Class, Draft, Routine, disassemble, disassemble_bytes, dynasm, host};
 
 static CLASS: Class = Class::new("test");
@@ -123,40 +123,6 @@ fn a_short_branch_must_reach() {
     dynasm!(d ; .arch x64 ; far: ; ret);
 }
 
-struct Twice(usize);
-impl Layer for Twice {
-    fn emit(&self, d: &mut Draft) {
-        dynasm!(d ; .arch x64 ; lea rax, [rdi + rdi] ; test rax, rax ; jnz BYTE >some ; mov eax, 1 ; some:);
-    }
-    fn entry(&self) -> usize {
-        self.0
-    }
-}
-
-#[test]
-fn collapsing_a_layer_or_calling_it() {
-    let mut d = draft();
-    Twice(0).emit(&mut d);
-    dynasm!(d ; .arch x64 ; ret);
-    let shared = run(d);
-    let layer = Twice(shared.entry());
-    let make = |limit| {
-        let mut d = draft();
-        dynasm!(d ; .arch x64 ; push rbx);
-        let inline = inline_or_call(&mut d, &layer, limit);
-        dynasm!(d ; .arch x64 ; pop rbx ; inc rax ; ret);
-        (inline, run(d))
-    };
-    let (inline, flat) = make(64);
-    let (called, layered) = make(0);
-    assert!(inline && !called);
-    assert_eq!(layered.bytes().len(), 1 + 5 + 1 + 3 + 1);
-    for x in [0, 1, 21, u64::MAX / 2] {
-        assert_eq!(flat.function()(x, 0), layered.function()(x, 0));
-    }
-    assert_eq!(flat.function()(21, 0), 43);
-}
-
 #[test]
 fn what_was_taken_back_waits_for_no_label() {
     let mut d = draft();
@@ -206,7 +172,8 @@ fn an_executable_data_structure() {
 fn a_guard_leaves_when_its_invariant_fails() {
     let word = host::Low::new(std::sync::atomic::AtomicU32::new(5));
     let mut d = draft();
-    guard(&mut d, word.address(), 5, thousand as *const () as usize);
+    let (word_at, target) = (word.address(), thousand as *const () as i64);
+    dynasm!(d ; .arch x64 ; cmp DWORD [word_at], 5 ; jne extern target);
     dynasm!(d ; .arch x64 ; mov rax, rdi ; ret);
     let r = run(d);
     assert_eq!(r.function()(1, 0), 1);

@@ -1,7 +1,7 @@
-//! Low-pass, integrator and derivative (dissertation, figures 6.4 to 6.6).
+//! The low-pass filter (dissertation, figure 6.4).
 //!
 //! *Interface*: `next(x)` takes one measurement and gives the filtered value. Inputs up to 2⁴⁰ in size never
-//! overflow; the integrator saturates.
+//! overflow.
 
 /// `lopass = ((2^S - 1) * lopass + x) / 2^S`. Figure 6.4 has `S` = 3.
 ///
@@ -29,52 +29,6 @@ impl<const S: u32> LowPass<S> {
     /// The filtered value now, rounded to the nearest.
     pub const fn value(&self) -> i64 {
         (self.history + (1 << (S - 1))) >> S
-    }
-}
-
-/// `accum = accum + x` (figure 6.5), within bounds: a loop that cannot follow does not wind up without end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Integrator {
-    sum: i64,
-    bound: i64,
-}
-
-impl Integrator {
-    /// A sum of zero that stays within `-bound..=bound`.
-    pub const fn new(bound: i64) -> Self {
-        assert!(bound > 0);
-        Integrator { sum: 0, bound }
-    }
-
-    /// Take `x`; the sum.
-    pub const fn next(&mut self, x: i64) -> i64 {
-        self.sum = self.sum.saturating_add(x);
-        if self.sum > self.bound {
-            self.sum = self.bound;
-        } else if self.sum < -self.bound {
-            self.sum = -self.bound;
-        }
-        self.sum
-    }
-}
-
-/// `x - old_x` (figure 6.6). Never used alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Derivative {
-    old: i64,
-}
-
-impl Derivative {
-    /// A filter that has seen `x` for ever.
-    pub const fn new(x: i64) -> Self {
-        Derivative { old: x }
-    }
-
-    /// Take `x`; how much it changed.
-    pub const fn next(&mut self, x: i64) -> i64 {
-        let change = x - self.old;
-        self.old = x;
-        change
     }
 }
 
@@ -115,16 +69,5 @@ mod tests {
                 "{old} {x} {new}"
             );
         }
-    }
-
-    #[test]
-    fn integrator_is_bounded_and_derivative_telescopes() {
-        let mut sum = Integrator::new(100);
-        assert_eq!((0..50).map(|_| sum.next(7)).last(), Some(100));
-        assert_eq!(sum.next(-30), 70);
-        assert_eq!((0..50).map(|_| sum.next(i64::MIN / 2)).last(), Some(-100));
-        let mut change = Derivative::new(3);
-        let changes: i64 = [5, 1, 9, 4].iter().map(|x| change.next(*x)).sum();
-        assert_eq!(changes, 4 - 3);
     }
 }

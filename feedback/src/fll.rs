@@ -119,11 +119,6 @@ impl Fll {
     pub const fn millihertz(&self) -> u64 {
         self.millihertz as u64
     }
-
-    /// Derived events owed (negative: too many).
-    pub const fn residue(&self) -> i64 {
-        self.residue
-    }
 }
 
 #[cfg(test)]
@@ -205,7 +200,7 @@ mod tests {
             derived.abs_diff(4 * references) <= 12,
             "{derived} for {references}"
         );
-        assert_eq!(fll.residue(), 4 * references as i64 - derived as i64);
+        assert_eq!(fll.residue, 4 * references as i64 - derived as i64);
     }
 
     #[test]

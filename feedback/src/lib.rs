@@ -24,7 +24,7 @@ pub mod pair;
 pub mod share;
 
 pub use clock::Discipline;
-pub use filter::{Derivative, Integrator, LowPass};
+pub use filter::LowPass;
 pub use fll::Fll;
 pub use flood::Flood;
 pub use ill::Ill;

@@ -1,11 +1,9 @@
 //! A lock whose contenders help its holder out of the critical section.
 //!
 //! *Interface*: [`Helping<T>`] guards data; [`HelpingLock`] is the same without data. [`HelpingLock::unlock`]
-//! takes the switch hint. Thread context only, and a holder must not sleep: it leaves first
-//! ([`Helping::wait`] does so for a condition, the wait-and-notify monitor).
+//! takes the switch hint. Thread context only, and a holder must not sleep: it leaves first.
 //!
-//! Source: Hohmuth and Härtig 2001, section 3.3 (helper stack, donation), section 4.3 (switch hint), figure 2
-//! (monitor). Their count of the locks that a thread holds serves the deletion of threads; here each thread
+//! Source: Hohmuth and Härtig 2001, section 3.3 (helper stack, donation), section 4.3 (switch hint). Their count of the locks that a thread holds serves the deletion of threads; here each thread
 //! ends by itself, and never inside a lock. A contender puts itself on top of the *helper stack* and lends
 //! its time to the holder ([`Callouts::donate`](sync::callout::Callouts::donate)) until it finds itself the
 //! owner; a leaving holder passes lock and CPU to the top. That is priority inheritance: running the helper
@@ -24,7 +22,6 @@
 //! Memory order: every change of the pair is a full barrier; one owner's writes happen before the next
 //! owner's exchange or load.
 
-use crate::semaphore::BinarySemaphore;
 use core::ops::{Deref, DerefMut};
 use core::ptr;
 use sync::callout;
@@ -190,11 +187,6 @@ impl HelpingLock {
             }
         }
     }
-
-    /// Whether it was held at this instant.
-    pub fn is_held(&self) -> bool {
-        self.state.low() != 0
-    }
 }
 
 impl Default for HelpingLock {
@@ -231,24 +223,6 @@ impl<T> Helping<T> {
             owner,
         }
     }
-
-    /// Enters if the lock is free.
-    #[inline]
-    pub fn try_enter(&self) -> Option<Inside<'_, T>> {
-        self.lock.try_lock().then(|| Inside {
-            monitor: self,
-            owner: self.lock.state.low() & !HELPED,
-        })
-    }
-
-    /// Leaves, sleeps until `condition` is raised, and enters again. The thread must hold no other helping
-    /// lock: it would sleep with it.
-    pub fn wait<'a>(inside: Inside<'a, T>, condition: &BinarySemaphore) -> Inside<'a, T> {
-        let monitor = inside.monitor;
-        drop(inside);
-        condition.down();
-        monitor.enter()
-    }
 }
 
 /// Being inside; dropping it leaves, and gives the CPU to the next owner.
@@ -256,14 +230,6 @@ pub struct Inside<'a, T> {
     monitor: &'a Helping<T>,
     /// The owner's word while this guard exists.
     owner: u64,
-}
-
-impl<T> Inside<'_, T> {
-    /// Leaves with another hint.
-    pub fn leave(self, switch: Switch) {
-        self.monitor.lock.leave(self.owner, switch);
-        core::mem::forget(self);
-    }
 }
 
 impl<T> Deref for Inside<'_, T> {

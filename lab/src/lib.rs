@@ -7,19 +7,11 @@
 
 extern crate alloc;
 
-pub mod general_list;
 pub mod helping;
 pub mod list;
-pub mod marked_list;
 pub mod mcas;
 pub mod queue;
-pub mod semaphore;
 pub mod single_server;
-pub mod state_word;
-pub mod work_server;
 
 pub use helping::{Helping, HelpingLock};
 pub use list::List;
-pub use semaphore::BinarySemaphore;
-pub use state_word::StateWord;
-pub use work_server::WorkServer;

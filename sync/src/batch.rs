@@ -4,7 +4,6 @@
 //! another thread is working, which then does this piece too.
 //!
 //! Source: dissertation, section 5.1.4, the fourth of the five points (split the work and postpone the rest).
-//! `WorkServer`, in the package `lab`, does the same for requests that are not numbered.
 //!
 //! Progress: wait-free for a thread that finds another working; the working thread continues while others
 //! leave work. A worker that is stopped delays the others' work, so call this with interrupts off. Memory

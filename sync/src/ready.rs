@@ -271,7 +271,8 @@ impl Member {
     }
 
     /// Whether it is in the list or in a line.
-    pub fn is_noted(&self) -> bool {
+    #[cfg(all(test, not(loom)))]
+    fn is_noted(&self) -> bool {
         self.noted.load(Ordering::SeqCst)
     }
 }

@@ -13,8 +13,8 @@ use sync::ready::Member;
 use super::marks;
 use crate::fs::Kind;
 use crate::fs::file::OpenFile;
-use crate::fs::file::notice::{DN_MULTISHOT, Notice, end};
 use crate::fs::file::told::{self, CHANGES, Owner, Place};
+use crate::fs::file::told::{DN_MULTISHOT, Notice, end_notice};
 use crate::fs::watch::Instance;
 use crate::ties::Tie;
 use account::quota;
@@ -49,7 +49,7 @@ fn events(wanted: u32) -> u32 {
 /// ENOTDIR, ENOMEM.
 pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()> {
     if wanted & !DN_MULTISHOT == 0 {
-        end(of, table);
+        end_notice(of, table);
         return Ok(());
     }
     let inode = of.inode().filter(|inode| inode.kind() == Kind::Directory);
@@ -83,7 +83,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
         quota::watch().map_err(|_| Errno::ENOMEM)
     });
     if marked.is_err() {
-        end(of, table);
+        end_notice(of, table);
     }
     marked.map(drop)
 }

@@ -1,8 +1,9 @@
-//! Descriptors in flight through sockets, and the collection of unreachable ones.
+//! Descriptions that leave a table: let go, or in flight through sockets; the collection of unreachable ones.
 //!
 //! *Interface*: [`Rights`] are the descriptors of one message: in flight from [`Rights::new`] until
 //! [`Rights::land`] or the drop. A socket is a [`Carrier`]. [`collect`] finds sockets that are in flight and
-//! nowhere else, only in channels of such sockets, and drops the contents of these channels.
+//! nowhere else, only in channels of such sockets, and drops the contents of these channels. [`Taken`] is what
+//! a table no longer has; [`Taken::release`] does the steps of a descriptor's close.
 //!
 //! A socket's description in flight is in the table, with the number of its counts that are in flight. A
 //! description whose counts are all in flight is a candidate. A candidate with more counts than are found in
@@ -16,6 +17,8 @@
 //!
 //! Source: unix(7); mark and sweep over references that are counted (as in Linux's `net/unix/garbage.c`, in
 //! words).
+//!
+//! *Unsafe*: a count given up after a grace period; a list inside the inode.
 #![expect(clippy::disallowed_methods, reason = "room is made before")]
 
 use abi::errno::{Errno, Result};
@@ -23,10 +26,11 @@ use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use sync::Monitor;
+use sync::{Monitor, epoch};
 
-use super::Taken;
-use crate::fs::file::OpenFile;
+use crate::fs::file::{OpenFile, told};
+use crate::fs::lock;
+use crate::ties;
 use account::quota;
 use account::user::Charge;
 use vm::fallible::roomy;
@@ -337,4 +341,74 @@ fn mark(flight: &mut Flight) {
             }
         });
     }
+}
+
+/// A description that was taken out of a table, with the count that it had there.
+pub struct Taken {
+    pub(super) of: Arc<OpenFile>,
+    /// The table's thread was alone: no other thread can be about to use the description through the table.
+    pub(super) alone: bool,
+    /// The owner of the table's locks.
+    pub(super) owner: usize,
+}
+
+impl Taken {
+    /// It was not in a table, but counted as a descriptor: no thread can be about to use this count.
+    pub fn unowned(of: Arc<OpenFile>) -> Taken {
+        Taken {
+            of,
+            alone: true,
+            owner: 0,
+        }
+    }
+
+    /// Does the work of a descriptor's close: notes, locks, and after the last descriptor the end of the
+    /// description, or its move to the inactive list.
+    #[inline]
+    pub fn release(self) {
+        let of = self.of;
+        of.slots.fetch_sub(1, Ordering::AcqRel);
+        if of.writable() {
+            of.file().settle(&of);
+        }
+        if ties::any() {
+            cut(self.owner, &of);
+        }
+        if !self.alone {
+            if Arc::strong_count(&of) == 1 {
+                of.finish();
+            }
+            epoch::retire(
+                // SAFETY: the argument is the count given up below, and the callback runs once.
+                |raw| give_up(unsafe { Arc::from_raw(raw as *const OpenFile) }),
+                Arc::into_raw(of) as usize,
+            );
+        } else if Arc::strong_count(&of) != 1 {
+            give_up(of);
+        } else if let Some(list) = of.list_for(of.flags()).filter(|list| list.admitted()) {
+            let list = core::ptr::from_ref(list);
+            // The count of the inode, which owns the list, outlasts the count that `put` may pass on.
+            let _inode = of.inode().cloned();
+            let mode = of.flags() & abi::linux::O_ACCMODE;
+            // SAFETY: `_inode` keeps the list.
+            drop(unsafe { &*list }.put(mode, of));
+        } else {
+            drop(of.park());
+        }
+    }
+}
+
+/// The table whose locks are `owner`'s has closed a descriptor of `of`.
+#[cold]
+fn cut(owner: usize, of: &OpenFile) {
+    lock::descriptor_closed(owner, of);
+    told::end_notice(of, owner);
+    of.file().descriptor_closed();
+}
+
+/// Gives up a count, which may have been the last by which a socket could be reached that is on its way in a
+/// message.
+fn give_up(of: Arc<OpenFile>) {
+    drop(of);
+    collect();
 }

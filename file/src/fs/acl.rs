@@ -8,7 +8,7 @@
 use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
 
-use super::perm::Bits;
+use super::attr::Bits;
 use account::Cred;
 use vm::fallible::{try_copy, try_extend, try_push, try_reserve};
 

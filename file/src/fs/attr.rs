@@ -200,5 +200,27 @@ pub struct SetAttr {
     pub strip: bool,
     /// The attributes on which the permission was decided: if they have changed, nothing is done, and the
     /// result is `EAGAIN`.
-    pub seen: Option<super::perm::Bits>,
+    pub seen: Option<Bits>,
+}
+
+/// The attributes that permission depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bits {
+    /// Type and permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+impl Bits {
+    /// Those of `attr`.
+    pub fn of(attr: &Attr) -> Bits {
+        Bits {
+            mode: attr.mode,
+            uid: attr.uid,
+            gid: attr.gid,
+        }
+    }
 }

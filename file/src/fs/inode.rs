@@ -11,9 +11,9 @@ use core::any::Any;
 use core::sync::atomic::AtomicU32;
 
 use super::acl::{Acl, Which};
-use super::attr::{Attr, Kind, SetAttr};
+use super::attr::{Attr, Bits, Kind, SetAttr};
 use super::busy::Busy;
-use super::perm::{self, Bits};
+use super::perm;
 use super::place::Place;
 use super::records::Records;
 use super::shown::Shown;

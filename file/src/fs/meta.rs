@@ -10,10 +10,9 @@ use alloc::vec::Vec;
 
 use super::extra::{CAPABILITY, Extra, List, Value};
 use crate::fs::acl::{Acl, Which};
-use crate::fs::attr::{Kind, SetAttr, Time};
+use crate::fs::attr::{Bits, Kind, SetAttr, Time};
 use crate::fs::inode::SetValue;
 use crate::fs::now;
-use crate::fs::perm::Bits;
 use crate::fs::way::Access;
 use vm::fallible::try_box;
 

@@ -6,9 +6,8 @@
 use abi::errno::{Errno, Result};
 use abi::linux::S_IFMT;
 
-use super::attr::{Attr, SetAttr, Time};
+use super::attr::{Attr, Bits, SetAttr, Time};
 use super::now;
-use super::perm::Bits;
 
 /// Kind, owner, permissions and times.
 #[derive(Clone, Copy)]

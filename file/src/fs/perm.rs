@@ -8,7 +8,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::{S_IFDIR, S_IFMT};
 
 use super::acl::Acl;
-use super::attr::Attr;
+use super::attr::{Attr, Bits};
 use account::{Capability, Cred};
 
 /// Permission to read, as a bit of [`may`].
@@ -26,28 +26,6 @@ pub fn owns(cred: &Cred, attr: &Attr) -> bool {
 /// Whether `cred` may give a file of group `gid` the set-group-ID bit, or leave it.
 pub fn keeps_group(cred: &Cred, gid: u32) -> bool {
     cred.in_group(gid) || cred.has(Capability::Fsetid)
-}
-
-/// The attributes that permission depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bits {
-    /// Type and permission bits.
-    pub mode: u32,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-}
-
-impl Bits {
-    /// Those of `attr`.
-    pub fn of(attr: &Attr) -> Bits {
-        Bits {
-            mode: attr.mode,
-            uid: attr.uid,
-            gid: attr.gid,
-        }
-    }
 }
 
 /// Checks permission bits: `EACCES` unless every bit of `want` ([`READ`], [`WRITE`], [`EXEC`]) is granted.

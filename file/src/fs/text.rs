@@ -14,10 +14,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 
-use super::attr::{Attr, Kind, SetAttr};
+use super::attr::{Attr, Bits, Kind, SetAttr};
 use super::directory::Directory;
 use super::inode::{DirEntry, DirSink, How, Inode, fixed_entries};
-use super::perm::{self, Bits};
+use super::perm;
 use super::place::{self, FileSystem, Place};
 use crate::fs::file::{File, OpenFile};
 use account::Cred;

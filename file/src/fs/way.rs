@@ -15,13 +15,13 @@ use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, S_IFDIR, S_ISVTX};
 use alloc::sync::Arc;
 use core::ptr;
 
-use super::attr::Kind;
+use super::attr::{Bits, Kind};
 use super::context::FsContext;
 use super::entry::{Dentry, component};
 use super::inactive::Inactive;
 use super::inode::Inode;
 use super::names::{self, KEY_WORDS, Key, reading};
-use super::perm::{self, Bits};
+use super::perm;
 use super::place::{MS_NODEV, MS_RDONLY, Mount, Place, on_top};
 use super::recent::{self, Directory, Search};
 use super::shown::Shown;

@@ -2,9 +2,13 @@
 //!
 //! *Unsafe*: a look without a lock where nobody changes anything.
 
+use super::inode::node;
 use super::unpack::unpack;
 use super::*;
+use crate::fs::attr::{Bits, SetAttr};
 use crate::fs::context::FsContext;
+use crate::fs::file::OpenFile;
+use crate::fs::inode::{DirEntry, SetValue};
 use crate::fs::names::Key;
 use crate::fs::open;
 use crate::fs::place::{self, Place};

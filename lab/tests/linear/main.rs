@@ -13,14 +13,12 @@ mod histories;
 #[allow(dead_code)] // the other test of the name needs the rest
 mod specs;
 
-use histories::{OPERATIONS, ROUNDS, THREADS, linearizable, nothing, value};
+use histories::{OPERATIONS, THREADS, linearizable, nothing, value};
 use lab::mcas::{Cell, Change, Domain};
 use lab::queue::{linked, mpmc, mpsc, spmc, spsc};
-use lab::work_server::{Request, WorkServer};
-use lab::{BinarySemaphore, Helping, List, general_list, list};
-use specs::{Cells, Counter, Flag, On, OnCells, OnFlag, Seq};
+use lab::{Helping, List, list};
+use specs::{Cells, Counter, On, OnCells, Seq};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 #[test]
 fn distant_words() {
@@ -250,87 +248,6 @@ fn list_of_both_ends() {
     );
 }
 
-#[test]
-fn general_list_with_visitors() {
-    #[repr(C)]
-    struct Element {
-        node: general_list::Node,
-        number: u64,
-    }
-    fn back(node: NonNull<general_list::Node>) {
-        // SAFETY: all nodes are in boxed elements, given back once.
-        drop(unsafe { Box::from_raw(node.cast::<Element>().as_ptr()) });
-    }
-    fn number(node: &general_list::Node) -> u64 {
-        // SAFETY: as above, and visited.
-        unsafe { NonNull::from(node).cast::<Element>().as_ref() }.number
-    }
-    linearizable(
-        &Seq::ENDLESS,
-        vec![],
-        || general_list::List::new(back),
-        |list, thread| {
-            let mut used = 0;
-            for _ in 0..OPERATIONS {
-                if thread.random.below(2) == 0 || used == 0 {
-                    let number = value(thread, used);
-                    used += 1;
-                    let element = Box::leak(Box::new(Element {
-                        node: general_list::Node::new(),
-                        number,
-                    }));
-                    let node = NonNull::from(element).cast();
-                    thread.just(|| {
-                        // SAFETY: fresh, and freed by `back`.
-                        let inserted = unsafe { list.cursor().insert_after(node) };
-                        On::Front(number, inserted.is_ok())
-                    });
-                } else {
-                    // Another's as well: whoever finds it.
-                    let whose = thread.random.below(THREADS as u64);
-                    let goal = whose * 100 + thread.random.below(used as u64);
-                    thread.just(|| {
-                        let mut cursor = list.cursor();
-                        while let Some(node) = cursor.advance() {
-                            if number(node) == goal {
-                                return On::Remove(goal, cursor.remove());
-                            }
-                        }
-                        On::Remove(goal, false)
-                    });
-                }
-            }
-        },
-        |list| {
-            let mut cursor = list.cursor();
-            let left = std::iter::from_fn(|| cursor.advance().map(number));
-            Some(On::Contents(left.collect()))
-        },
-    );
-}
-
-#[test]
-fn semaphore() {
-    linearizable(
-        &Flag,
-        true,
-        || BinarySemaphore::new(true),
-        |semaphore, thread| {
-            for _ in 0..OPERATIONS {
-                if thread.random.below(2) == 0 {
-                    thread.just(|| {
-                        semaphore.up();
-                        OnFlag::Raise
-                    });
-                } else {
-                    thread.just(|| OnFlag::Try(semaphore.try_down()));
-                }
-            }
-        },
-        nothing,
-    );
-}
-
 fn increment(n: &mut u64) -> u64 {
     *n += 1;
     *n - 1
@@ -346,52 +263,5 @@ fn helping_lock() {
             (0..OPERATIONS).for_each(|_| thread.just(|| increment(&mut total.enter())));
         },
         nothing,
-    );
-}
-
-#[test]
-fn work_server() {
-    #[repr(C)]
-    struct Work {
-        request: Request<u64>,
-        result: AtomicU64,
-        done: AtomicBool,
-    }
-    /// # Safety
-    /// The request is the first field of a `Work`.
-    unsafe fn run(request: NonNull<Request<u64>>, n: &mut u64) {
-        // SAFETY: the caller's promise; it lives until it is done.
-        let work = unsafe { request.cast::<Work>().as_ref() };
-        work.result.store(increment(n), Ordering::Relaxed);
-        work.done.store(true, Ordering::Release);
-    }
-    static DONE: AtomicUsize = AtomicUsize::new(0);
-    linearizable(
-        &Counter,
-        0,
-        || WorkServer::new(0u64, WorkServer::serve),
-        |server, thread| {
-            for _ in 0..OPERATIONS {
-                let work = Work {
-                    request: Request::new(run),
-                    result: AtomicU64::new(0),
-                    done: AtomicBool::new(false),
-                };
-                thread.just(|| {
-                    // SAFETY: the work is submitted once, and waited for.
-                    unsafe { server.submit(NonNull::from(&work).cast()) };
-                    while !work.done.load(Ordering::Acquire) {
-                        std::thread::yield_now();
-                    }
-                    DONE.fetch_add(1, Ordering::Relaxed);
-                    work.result.load(Ordering::Relaxed)
-                });
-            }
-        },
-        nothing,
-    );
-    assert_eq!(
-        DONE.load(Ordering::Relaxed),
-        ROUNDS as usize * THREADS * OPERATIONS
     );
 }

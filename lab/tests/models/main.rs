@@ -8,7 +8,6 @@
 #[path = "../../../sync/tests/models/kit.rs"]
 #[allow(dead_code)] // `sync` needs the rest
 mod kit;
-mod lists;
 mod locks;
 mod queues;
 mod words;

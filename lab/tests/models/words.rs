@@ -1,7 +1,6 @@
-//! Models of words that change together, and of the state word.
+//! Models of words that change together.
 
 use crate::{beside, model};
-use lab::StateWord;
 use lab::mcas::{Cell, Change, Domain, Party};
 use loom::sync::Arc;
 use loom::thread;
@@ -187,27 +186,5 @@ fn every_increment_of_two_words_counts() {
         let threads = [(); 2].map(|()| beside(&words, add));
         threads.into_iter().for_each(|t| t.join().unwrap());
         assert_eq!(values(&words), [2, 0, 2]);
-    });
-}
-
-#[test]
-fn a_wake_up_before_sleeping_is_not_lost() {
-    model(3, || {
-        let state = Arc::new(StateWord::new());
-        let sleeper = beside(&state, move |state| state.sleep(1 | 2, thread::park));
-        let handle = sleeper.thread().clone();
-        let other = {
-            let (state, handle) = (state.clone(), handle.clone());
-            thread::spawn(move || {
-                if state.wakeup(1) {
-                    handle.unpark();
-                }
-            })
-        };
-        if state.wakeup(2) {
-            handle.unpark();
-        }
-        other.join().unwrap();
-        assert_ne!(sleeper.join().unwrap() & 3, 0);
     });
 }

@@ -229,7 +229,10 @@ fn settimeofday(a: &mut Args) -> Result<usize> {
     }
     may_set()?;
     if let Some(zone) = zone {
-        zone::set(zone, time.is_some())?;
+        match zone::set(zone, time.is_some())? {
+            0 => {}
+            by => step_clock(by)?,
+        }
     }
     if let Some(ns) = time {
         set_real_ns(ns);

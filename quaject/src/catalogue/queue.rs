@@ -46,6 +46,7 @@ use alloc::sync::Arc;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 use core::sync::atomic::{AtomicU64, Ordering};
+use sync::claims::Claims;
 
 /// The contract of `Q_put`: a byte; 1 when it is in, what `Q_full` returned otherwise.
 pub type PutFn = extern "sysv64" fn(byte: u8) -> isize;
@@ -59,6 +60,11 @@ pub enum Parties {
     One,
     /// Any number, handlers included.
     Many,
+}
+
+/// Where the claims of a queue of `size` bytes lie in its block, behind the places.
+fn claims_at(size: usize) -> usize {
+    (size_of::<Words>() + size).next_multiple_of(align_of::<Claims>())
 }
 
 /// The description from which a queue is made.

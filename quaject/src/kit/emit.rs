@@ -2,7 +2,7 @@
 //!
 //! Source: dissertation, section 3.1 (generators that call smaller generators).
 
-use crate::kit::seam::{Seam, Variant};
+use crate::kit::variant::Variant;
 use codegen::harden::{below, hardening};
 use codegen::methods::Reg;
 use codegen::{Draft, Hole, Label, dynasm};
@@ -134,8 +134,9 @@ pub(crate) fn look_for_waiters(d: &mut Draft, list: i32, tell: Label) {
     dynasm!(d ; .arch x64 ; cmp QWORD [list], 0 ; jne =>tell);
 }
 
-/// Wakes the threads in the list at `list`, at any depth of the stack. Changes rax only.
-pub(crate) fn wake_waiters(d: &mut Draft, list: i32, seam: &Seam) {
+/// Wakes the threads in the list at `list` by the routine at `wake_all`, at any depth of the stack. Changes
+/// rax only.
+pub(crate) fn wake_waiters(d: &mut Draft, list: i32, wake_all: usize) {
     dynasm!(d ; .arch x64 ; mov rax, list);
-    d.call_abs(seam.wake_all.entry());
+    d.call_abs(wake_all);
 }

@@ -13,6 +13,8 @@ pub mod class;
 pub mod compiled;
 #[cfg(not(loom))]
 pub mod cost;
+#[cfg(not(loom))]
+mod declare;
 pub(crate) mod emit;
 pub mod guard;
 #[cfg(not(loom))]
@@ -32,5 +34,6 @@ pub(crate) mod seam;
 #[cfg(not(loom))]
 pub mod signature;
 pub(crate) mod sleeper;
+pub(crate) mod variant;
 #[cfg_attr(loom, allow(dead_code, reason = "the model needs a part of it"))]
 pub(crate) mod wiring;

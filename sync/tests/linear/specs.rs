@@ -123,27 +123,3 @@ impl Spec for Counter {
         (state == before).then_some(state + 1)
     }
 }
-
-/// A flag that is raised, or tried to be taken.
-pub struct Flag;
-
-/// An operation on a [`Flag`].
-#[derive(Debug)]
-pub enum OnFlag {
-    /// It was raised.
-    Raise,
-    /// Whether it could be taken.
-    Try(bool),
-}
-
-impl Spec for Flag {
-    type State = bool;
-    type Call = OnFlag;
-
-    fn step(&self, state: &bool, call: &OnFlag) -> Option<bool> {
-        match call {
-            OnFlag::Raise => Some(true),
-            OnFlag::Try(was) => (was == state).then_some(false),
-        }
-    }
-}

@@ -9,6 +9,7 @@ use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
 use account::Cred;
+use file::fs::attr::Bits;
 use file::fs::perm;
 use file::fs::text::{Out, Piece};
 use process::Process;
@@ -290,7 +291,7 @@ pub(super) fn may_move(group: &Group, opener: &Cred) -> Result<()> {
     let owner = group.owner(PROCS + 1).ok_or(Errno::EACCES)?;
     // Bound: a few words.
     let owner = *owner.lock();
-    let bits = perm::Bits {
+    let bits = Bits {
         mode: owner.mode,
         uid: owner.uid,
         gid: owner.gid,

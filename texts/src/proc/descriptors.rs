@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
-use super::pid::look_into;
+use super::look_into;
 use file::OpenFile;
 use file::files::make_shared;
 use file::fs::attr::{Attr, Kind};

@@ -12,7 +12,6 @@ mod net;
 mod ns;
 mod pagemap;
 mod pid;
-pub(crate) use pid::look_into;
 mod refs;
 mod smaps;
 mod status;
@@ -29,11 +28,17 @@ use alloc::sync::Arc;
 use file::fs::attr::Kind;
 use file::fs::place::FileSystem;
 use file::fs::text::{Each, Folder, Item, TextFs, number_in};
+use process::access::{self, Wish};
 use process::{Process, Task, tree};
 
 /// A new instance.
 pub fn file_system() -> Arc<dyn FileSystem> {
     TextFs::new("proc", PROC_SUPER_MAGIC, Arc::new(Root))
+}
+
+/// The result of `look` into `process`, if the caller may look into it. `EACCES`.
+pub(crate) fn look_into<R>(process: &Process, look: impl FnOnce() -> R) -> Result<R> {
+    access::with(process, Wish::See, look).map_err(|_| Errno::EACCES)
 }
 
 struct Root;

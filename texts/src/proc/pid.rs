@@ -10,8 +10,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
-use vm::space::{AreaInfo, Role};
-use vm::{AddressSpace, Prot};
+use vm::AddressSpace;
 
 use super::descriptors::{Descriptors, Infos};
 use super::mapped::Mapped;
@@ -19,7 +18,7 @@ use super::memory::Memory;
 use super::pagemap::Pagemap;
 use super::refs::Refs;
 use super::tuned::{self, Tuned};
-use super::{net, ns, smaps, status};
+use super::{look_into, net, ns, smaps, status};
 use file::fs::attr::Kind;
 use file::fs::place::{self, Place};
 use file::fs::text::{
@@ -86,11 +85,6 @@ const NAMES: [(&str, Kind); 38] = [
     ("children", Kind::Regular),
     ("task", Kind::Directory),
 ];
-
-/// The result of `look` into `process`, if the caller may look into it. `EACCES`.
-pub fn look_into<R>(process: &Process, look: impl FnOnce() -> R) -> Result<R> {
-    access::with(process, Wish::See, look).map_err(|_| Errno::EACCES)
-}
 
 /// A text about `process` as the program that it is when somebody opens the text, who may look into it then.
 pub fn looking(process: Arc<Process>, write: fn(&Sight, u64, &mut Piece)) -> Arc<dyn Source> {
@@ -407,48 +401,9 @@ fn bytes(space: &AddressSpace, range: &Range<usize>, from: u64, piece: &mut Piec
 fn maps(sight: &Sight, from: u64, piece: &mut Piece) {
     if let (Some(space), Ok(from)) = (sight.space(), usize::try_from(from)) {
         space.for_each_area_above(from, |area| {
-            piece.record(area.end as u64, |out| map(&area, out))
+            piece.record(area.end as u64, |out| smaps::map(&area, out))
         });
     }
-}
-
-/// The line of an area in `maps`.
-pub(super) fn map(area: &AreaInfo, out: &mut Out) {
-    let bit = |has: bool, letter: u8| if has { letter } else { b'-' };
-    let start = out.written();
-    let (device, inode) = area.pager.as_ref().map_or((0, 0), |p| (p.device, p.inode));
-    let shared = if area.shared { b's' } else { b'p' };
-    // `Out` notes by itself that memory is out.
-    out.hex(area.start as u64, 8);
-    out.push_str("-");
-    out.hex(area.end as u64, 8);
-    out.push_bytes(&[
-        b' ',
-        bit(area.prot.contains(Prot::READ), b'r'),
-        bit(area.prot.contains(Prot::WRITE), b'w'),
-        bit(area.prot.contains(Prot::EXEC), b'x'),
-        shared,
-        b' ',
-    ]);
-    out.hex(area.offset, 8);
-    out.push_str(" ");
-    out.hex(abi::linux::major(device).into(), 2);
-    out.push_str(":");
-    out.hex(abi::linux::minor(device).into(), 2);
-    out.push_str(" ");
-    out.decimal(inode);
-    out.push_str(" ");
-    let name = match (&area.pager, area.role) {
-        (Some(pager), _) => pager.path.as_str(),
-        (None, Role::Heap) => "[heap]",
-        (None, Role::Stack { .. }) => "[stack]",
-        (None, Role::Plain | Role::Growing) => "",
-    };
-    if !name.is_empty() {
-        out.blanks((start + 73).saturating_sub(out.written()));
-        out.push_str(name);
-    }
-    out.push('\n');
 }
 
 #[expect(clippy::disallowed_methods, reason = "four short words")]

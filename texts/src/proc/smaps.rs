@@ -5,9 +5,8 @@
 use abi::layout::PAGE;
 use core::fmt::Write;
 use vm::Prot;
-use vm::space::{AreaInfo, Lock, Present};
+use vm::space::{AreaInfo, Lock, Present, Role};
 
-use super::pid::map;
 use file::fs::text::{Out, Piece};
 use process::access::Sight;
 
@@ -122,6 +121,45 @@ fn present(area: &AreaInfo, pages: &Present, out: &mut Out) {
     out.push_str("VmFlags: ");
     for (_, word) in flags.iter().filter(|(has, _)| *has) {
         out.push_str(word);
+    }
+    out.push('\n');
+}
+
+/// The line of an area in `maps`.
+pub(super) fn map(area: &AreaInfo, out: &mut Out) {
+    let bit = |has: bool, letter: u8| if has { letter } else { b'-' };
+    let start = out.written();
+    let (device, inode) = area.pager.as_ref().map_or((0, 0), |p| (p.device, p.inode));
+    let shared = if area.shared { b's' } else { b'p' };
+    // `Out` notes by itself that memory is out.
+    out.hex(area.start as u64, 8);
+    out.push_str("-");
+    out.hex(area.end as u64, 8);
+    out.push_bytes(&[
+        b' ',
+        bit(area.prot.contains(Prot::READ), b'r'),
+        bit(area.prot.contains(Prot::WRITE), b'w'),
+        bit(area.prot.contains(Prot::EXEC), b'x'),
+        shared,
+        b' ',
+    ]);
+    out.hex(area.offset, 8);
+    out.push_str(" ");
+    out.hex(abi::linux::major(device).into(), 2);
+    out.push_str(":");
+    out.hex(abi::linux::minor(device).into(), 2);
+    out.push_str(" ");
+    out.decimal(inode);
+    out.push_str(" ");
+    let name = match (&area.pager, area.role) {
+        (Some(pager), _) => pager.path.as_str(),
+        (None, Role::Heap) => "[heap]",
+        (None, Role::Stack { .. }) => "[stack]",
+        (None, Role::Plain | Role::Growing) => "",
+    };
+    if !name.is_empty() {
+        out.blanks((start + 73).saturating_sub(out.written()));
+        out.push_str(name);
     }
     out.push('\n');
 }

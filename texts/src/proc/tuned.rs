@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
-use super::pid::look_into;
+use super::look_into;
 use account::Capability;
 use file::fs::text::Opened;
 use file::io::IoBuf;

@@ -8,7 +8,7 @@
 use crate::entry::protect;
 use crate::ring::local::here;
 use crate::running::block::preempt;
-use crate::running::{attend, idle};
+use crate::running::{attend, idle, procedures};
 use crate::tte::flags::{ATTENTION, CALL, HELD, KILLED, PENDING, SEQUENCE, SIGNAL, STEP, STOPME};
 use crate::tte::signal::Mode;
 use crate::tte::{Tte, current, token};
@@ -66,7 +66,7 @@ fn attend(frame: &mut TrapFrame, me: &Tte) -> u32 {
             me.note_sequence();
         } else if flags & PENDING != 0 {
             irq_enable();
-            attend::run_supervisor(me);
+            procedures::run_supervisor(me);
             irq_disable();
             me.note_sequence();
         } else if flags & SIGNAL != 0 {

@@ -18,8 +18,8 @@ use core::sync::atomic::Ordering;
 use machine::cpu::{StackBase, irq_disable, irq_enable};
 use machine::trap::TrapFrame;
 
-use crate::running::attend::woken;
 use crate::running::block::nap;
+use crate::running::procedures::woken;
 use crate::tte::Tte;
 use crate::tte::flags::POKED;
 

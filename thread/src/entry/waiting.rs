@@ -35,8 +35,8 @@ pub fn named_entry() -> usize {
 #[cfg(target_os = "none")]
 mod bare {
     use crate::dispatch::REST;
-    use crate::running::attend::woken;
     use crate::running::block::nap;
+    use crate::running::procedures::woken;
     use crate::switch::saved::{SAVED, pop_scratch, push_scratch};
     use crate::switch::yielding::slow;
     use crate::tte::Tte;

@@ -12,7 +12,8 @@
 
 use crate::dispatch::begin::begin;
 use crate::ring::local::here;
-use crate::running::block::{start, switch};
+use crate::running::block::start;
+use crate::running::handover::switch;
 use crate::switch::fp::FpChange;
 use crate::switch::{Keys, fp};
 use crate::tte::area::FpArea;

@@ -1,6 +1,6 @@
 //! Blocking and waking: the token protocol joined to the ready rings.
 //!
-//! *Interface*: [`suspend`], [`resume`], [`yield_now`], [`start`]; for the rest of the room [`switch`],
+//! *Interface*: [`suspend`], [`resume`], [`yield_now`], [`start`]; for the rest of the room
 //! [`preempt`].
 //!
 //! A thread belongs to one CPU's ring, its home, and only that CPU puts it in or takes it out, with
@@ -13,16 +13,16 @@ use crate::balance;
 use crate::balance::sample;
 use crate::balance::spread::spread;
 use crate::ring::inbox::send_home;
-use crate::ring::local::{Local, STILL, TICKING, here, local};
+use crate::ring::local::{Local, TICKING, here, local};
 use crate::ring::ready::End;
 use crate::ring::{grain, kick};
-use crate::running::{attend, idle};
+use crate::running::handover::switch;
+use crate::running::{idle, procedures};
 use crate::time::quanta;
-use crate::tte::code::SwOut;
 use crate::tte::flags::{ASLEEP, PENDING, POKED, STOPME};
 use crate::tte::token::{Given, Taken};
 use crate::tte::{Tte, token};
-use core::sync::atomic::{Ordering, fence};
+use core::sync::atomic::Ordering;
 use machine::cpu::{Cpu, irq_disable, irq_enable, irq_restore, irq_save};
 
 /// The running thread consumes its token, or sleeps until it is given one. May return spuriously: look at the
@@ -40,13 +40,13 @@ pub fn suspend() {
         switch(cpu, me);
     }
     if me.state.load(Ordering::Relaxed) & (POKED | STOPME | PENDING) != 0 {
-        attend::woken(me);
+        procedures::woken(me);
     }
     irq_enable();
 }
 
 /// [`suspend`] for a program's thread, `me`, with interrupts off before and after. If the thread is marked
-/// `POKED` then, it has procedures to run, and the caller calls [`attend::woken`].
+/// `POKED` then, it has procedures to run, and the caller calls [`procedures::woken`].
 #[inline(never)]
 pub(crate) extern "C" fn nap(me: &Tte) {
     if token::take_or_sleep(&me.state) == Taken::Sleeps {
@@ -185,7 +185,7 @@ pub fn yield_now() {
     let (cpu, local, me) = here();
     preempt(cpu, local, me);
     if me.state.load(Ordering::Relaxed) & (STOPME | PENDING) != 0 {
-        attend::woken(me);
+        procedures::woken(me);
     }
     irq_enable();
 }
@@ -226,51 +226,6 @@ fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
         send_home(tte);
     }
     irq_restore(irq);
-}
-
-/// Empties the inbox into the ring, oldest first. With interrupts off. Whether there was anything.
-pub(crate) fn receive(local: &Local, me: &Tte) -> bool {
-    if local.inbox.load(Ordering::Relaxed).is_null() {
-        return false;
-    }
-    let mut chain = local.inbox.swap(core::ptr::null_mut(), Ordering::Acquire);
-    let mut oldest_first = core::ptr::null_mut::<Tte>();
-    while !chain.is_null() {
-        // SAFETY: the inbox holds entries, and the chain is ours since the swap.
-        let tte = unsafe { &*chain };
-        chain = tte.inbox_next.load(Ordering::Relaxed);
-        tte.inbox_next.store(oldest_first, Ordering::Relaxed);
-        oldest_first = tte.as_ptr();
-    }
-    while !oldest_first.is_null() {
-        // SAFETY: as above.
-        let tte = unsafe { &*oldest_first };
-        oldest_first = tte.inbox_next.load(Ordering::Relaxed);
-        if !balance::follow(local, me, tte) && !spread(local, me, tte) {
-            local.ring.insert(me, tte, End::Front);
-        }
-    }
-    // As after `ReadyRing::join`, for threads that another CPU has taken from its shelf.
-    fence(Ordering::SeqCst);
-    if local.ticking.load(Ordering::Relaxed) == STILL {
-        quanta::begin(local, me);
-    }
-    true
-}
-
-/// Runs the thread's `sw_out`. With interrupts off; returns, perhaps on another CPU, when the thread runs
-/// again.
-#[inline(always)]
-pub(crate) fn switch(cpu: &Cpu, me: &Tte) {
-    cpu.need_resched.store(0, Ordering::Relaxed);
-    me.switches.store(
-        me.switches.load(Ordering::Relaxed).wrapping_add(1),
-        Ordering::Relaxed,
-    );
-    let sw_out = me.sw_out.load(Ordering::Relaxed);
-    // SAFETY: a running thread has switch code, whose `sw_out` keeps the contract in `switch`.
-    let sw_out = unsafe { core::mem::transmute::<usize, SwOut>(sw_out) };
-    sw_out(cpu);
 }
 
 /// Switches if another thread is ready. At the end of an interrupt this is the asynchronous switch: the trap

@@ -10,8 +10,9 @@
 use crate::ring::kick;
 use crate::ring::local::{Local, here, local};
 use crate::ring::ready::{End, RINGS, order};
-use crate::running::attend;
-use crate::running::block::{preempt, switch};
+use crate::running::block::preempt;
+use crate::running::handover::switch;
+use crate::running::procedures;
 use crate::tte::Tte;
 use crate::tte::flags::{PENDING, STOPME};
 use core::sync::atomic::Ordering;
@@ -41,7 +42,7 @@ pub(crate) fn donate(address: usize) -> bool {
             switch(cpu, me);
         }
         if me.state.load(Ordering::Relaxed) & (STOPME | PENDING) != 0 {
-            attend::woken(me);
+            procedures::woken(me);
         }
     } else {
         ask_for(cpu, me, to);

@@ -16,7 +16,7 @@ use crate::balance;
 use crate::balance::sample;
 use crate::ring::idlers::IDLE;
 use crate::ring::local::Local;
-use crate::running::block;
+use crate::running::handover::{receive, switch};
 use crate::tte::Tte;
 use machine::cpu::{Cpu, cpus, irq_disable};
 
@@ -25,7 +25,7 @@ pub(crate) fn wait(cpu: &Cpu, local: &Local, me: &Tte) {
     if has_work(cpu, local, me) {
         balance::pass_on();
         sample::begin(local);
-        return block::switch(cpu, me);
+        return switch(cpu, me);
     }
     if cpus() > 1 {
         IDLE.announce(cpu.number());
@@ -33,7 +33,7 @@ pub(crate) fn wait(cpu: &Cpu, local: &Local, me: &Tte) {
             awake(cpu);
             balance::pass_on();
             sample::begin(local);
-            return block::switch(cpu, me);
+            return switch(cpu, me);
         }
     }
     machine::cpu::wait_for_interrupt();
@@ -44,7 +44,7 @@ pub(crate) fn wait(cpu: &Cpu, local: &Local, me: &Tte) {
 
 /// Whether a thread is ready here, if necessary after taking one from a shelf.
 pub(crate) fn has_work(cpu: &Cpu, local: &Local, me: &Tte) -> bool {
-    block::receive(local, me);
+    receive(local, me);
     local.ring.ready() > 0 || balance::steal(cpu, local, me)
 }
 

@@ -5,7 +5,7 @@
 
 use crate::ring::kick;
 use crate::ring::local::here;
-use crate::running::{block, donate};
+use crate::running::{donate, handover};
 use core::sync::atomic::Ordering;
 use machine::trap::TrapFrame;
 
@@ -13,7 +13,7 @@ use machine::trap::TrapFrame;
 pub(crate) fn kicked(_: &mut TrapFrame) {
     let (cpu, local, me) = here();
     kick::hear(cpu.number());
-    if block::receive(local, me) || local.ring.urges(me) {
+    if handover::receive(local, me) || local.ring.urges(me) {
         cpu.need_resched.store(1, Ordering::Relaxed);
     }
     donate::favour(cpu, local, me);

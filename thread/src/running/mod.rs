@@ -6,5 +6,7 @@
 pub(crate) mod attend;
 pub(crate) mod block;
 pub(crate) mod donate;
+pub(crate) mod handover;
 pub(crate) mod idle;
 pub(crate) mod kicked;
+pub(crate) mod procedures;

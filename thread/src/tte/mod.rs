@@ -13,6 +13,7 @@ pub(crate) mod area;
 pub(crate) mod budget;
 pub(crate) mod code;
 pub mod flags;
+mod inactive;
 pub(crate) mod interrupted;
 pub(crate) mod job;
 pub(crate) mod load;
@@ -35,7 +36,6 @@ use crate::tte::signal::Signals;
 use crate::tte::used::used;
 use crate::tte::watched::Watched;
 use core::cell::UnsafeCell;
-use core::mem::offset_of;
 use core::ops::Deref;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{
@@ -43,9 +43,8 @@ use core::sync::atomic::{
 };
 use machine::clock::{span_ns, tsc};
 use machine::cpu::{StackBase, cpus};
-use quaject::inactive::Inactive;
 use sync::Monitor;
-use sync::stack::{Node, Stack};
+use sync::stack::Node;
 
 /// Longest name of a thread, in bytes.
 pub const NAME_LEN: usize = 16;
@@ -739,129 +738,6 @@ fn hold_on(tte: &Tte) -> Option<Thread> {
         }
     }
     None
-}
-
-/// The inactive entries, and the chunks that entries come in.
-mod inactive {
-    use super::*;
-
-    const CHUNK: usize = 16;
-    const CHUNKS: usize = (1 << INDEX_BITS) / CHUNK;
-
-    /// Entries that keep stack and code while they wait, at most.
-    const SPARES: usize = 16;
-    /// Those that do.
-    static SPARE: Inactive<&'static Tte, SPARES> = Inactive::new(let_go);
-    /// The others.
-    static BARE: Stack = Stack::new();
-    static TABLE: [AtomicPtr<Tte>; CHUNKS] = [const { AtomicPtr::new(null_mut()) }; CHUNKS];
-
-    pub(super) fn put(tte: &'static Tte) {
-        // It may have been promised something while it ended.
-        tte.promise_nothing();
-        // SAFETY: the last count is gone, so no other party can reach it.
-        if unsafe { tte.parts() }.wait() {
-            SPARE.put(tte);
-        } else {
-            put_bare(tte);
-        }
-    }
-
-    fn put_bare(tte: &'static Tte) {
-        // SAFETY: the last count is gone, so no other party can reach it; entries are never unmapped.
-        unsafe { BARE.push(NonNull::from(&tte.node)) };
-    }
-
-    /// Frees what the entry keeps for the next thread.
-    fn let_go(tte: &'static Tte) {
-        // SAFETY: it was taken off the list, so no other party can reach it.
-        unsafe { tte.parts() }.strip();
-        put_bare(tte);
-    }
-
-    /// The entry of a node that was taken off the stack.
-    fn of(node: NonNull<Node>) -> &'static Tte {
-        // SAFETY: the stack holds the `node` fields of entries, and entries are never unmapped.
-        unsafe { &*node.as_ptr().byte_sub(offset_of!(Tte, node)).cast::<Tte>() }
-    }
-
-    fn pop() -> Option<&'static Tte> {
-        BARE.pop().map(of)
-    }
-
-    #[inline]
-    pub(super) fn take() -> Option<&'static Tte> {
-        SPARE.take().or_else(pop).or_else(more)
-    }
-
-    /// An entry of a new chunk, whose other entries go onto the list; or one from the list, if another thread
-    /// was faster.
-    #[cold]
-    fn more() -> Option<&'static Tte> {
-        loop {
-            if let Some(tte) = pop() {
-                return Some(tte);
-            }
-            let place = TABLE
-                .iter()
-                .position(|p| p.load(Ordering::Acquire).is_null())?;
-            let layout = core::alloc::Layout::array::<Tte>(CHUNK).ok()?;
-            if codegen::refusal::refused() {
-                return None;
-            }
-            // SAFETY: the layout's size is not zero.
-            let chunk = unsafe { alloc::alloc::alloc(layout) }.cast::<Tte>();
-            if chunk.is_null() {
-                return None;
-            }
-            for i in 0..CHUNK {
-                // SAFETY: inside the fresh allocation.
-                unsafe { chunk.add(i).write(Tte::new()) };
-                // SAFETY: just written, and no other party knows it.
-                let index = unsafe { &(*chunk.add(i)).index };
-                index.store((place * CHUNK + i) as u32, Ordering::Relaxed);
-            }
-            if TABLE[place]
-                .compare_exchange(null_mut(), chunk, Ordering::AcqRel, Ordering::Relaxed)
-                .is_err()
-            {
-                // Another thread put its chunk there; its entries are on the list by now or soon.
-                // SAFETY: ours, unpublished, and no entry in it owns anything.
-                unsafe { alloc::alloc::dealloc(chunk.cast(), layout) };
-                continue;
-            }
-            for i in (1..CHUNK).rev() {
-                // SAFETY: inside the published chunk.
-                put(unsafe { &*chunk.add(i) });
-            }
-            // SAFETY: as above; this one was not put on the list.
-            return Some(unsafe { &*chunk });
-        }
-    }
-
-    /// The entry at `index`, if there is memory for it yet.
-    #[inline]
-    pub(super) fn entry(index: usize) -> Option<&'static Tte> {
-        let chunk = TABLE.get(index / CHUNK)?.load(Ordering::Acquire);
-        if chunk.is_null() {
-            return None;
-        }
-        // SAFETY: inside a published chunk.
-        Some(unsafe { &*chunk.add(index % CHUNK) })
-    }
-
-    pub(super) fn for_each_entry(visit: &mut dyn FnMut(&'static Tte)) {
-        for place in &TABLE {
-            let chunk = place.load(Ordering::Acquire);
-            if chunk.is_null() {
-                return;
-            }
-            for i in 0..CHUNK {
-                // SAFETY: inside a published chunk.
-                visit(unsafe { &*chunk.add(i) });
-            }
-        }
-    }
 }
 
 /// The running thread's entry.

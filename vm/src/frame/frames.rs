@@ -10,10 +10,10 @@
 //! compare-and-swap that only another owner's can spoil. The count of free frames is ahead of the bitmap by
 //! what is under way ([`super::free`]).
 
+use super::Frame;
 use super::bitmap::{Bitmap, Hints, ORDERS};
 use super::free::Free;
 use super::stock::Stock;
-use super::{Frame, Memory};
 use crate::magazine::Magazine;
 use abi::layout::PAGE;
 use core::cell::UnsafeCell;
@@ -453,8 +453,8 @@ impl Frames {
         Some(frame)
     }
 
-    /// Zeroes one free frame for the stock; `false` when the stock is full or memory scarce.
-    pub fn restock(&self, memory: impl Memory) -> bool {
+    /// Has `zero` clear one free frame for the stock; `false` when the stock is full or memory scarce.
+    pub fn restock(&self, zero: impl FnOnce(Frame)) -> bool {
         let known = self.known();
         if self.stock.len() >= known.stock_limit || !self.admits(1) {
             return false;
@@ -463,7 +463,7 @@ impl Frames {
             return false;
         };
         let frame = Frame(index as u32);
-        memory.zero(frame);
+        zero(frame);
         self.stock.push(known.shares, frame.0);
         true
     }

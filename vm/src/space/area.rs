@@ -3,12 +3,40 @@
 //! *Interface*: [`Backing`], [`Placement`] are what a caller of `map` chooses; [`AreaInfo`] is what
 //! it can look at.
 
-use super::bounds::Lock;
 use super::pager::{Pager, PagerInfo};
-use super::wishes::Wishes;
 use crate::table::Prot;
 use abi::layout::{PAGE, USER_START};
 use alloc::sync::Arc;
+
+/// How an area stays in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Lock {
+    /// It need not.
+    #[default]
+    No,
+    /// Each page from its first use on.
+    Used,
+    /// All of it.
+    All,
+}
+
+/// The wishes for one area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wishes {
+    /// A child does not have it.
+    pub left_out: bool,
+    /// A child has zeros there.
+    pub wiped: bool,
+    /// It is in no core.
+    pub concealed: bool,
+}
+
+impl Wishes {
+    /// Whether a child gets the pages.
+    pub(super) fn inherits(self) -> bool {
+        !self.left_out && !self.wiped
+    }
+}
 
 /// Where the content of an area comes from.
 #[derive(Clone)]

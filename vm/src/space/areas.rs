@@ -5,14 +5,17 @@
 //! [`Areas::reserve`] gets first: that is the only step that can fail.
 
 use super::area::Area;
-use super::fault::STACK_GAP;
 use abi::errno::Errno;
+use abi::layout::PAGE;
 use alloc::vec::Vec;
 use codegen::refusal::refused;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// More entries than one operation can add: a cut at each end, and a new one.
 const MARGIN: usize = 3;
+
+/// Free addresses that stay between a growing stack and the area below it.
+pub(super) const STACK_GAP: usize = 256 * PAGE;
 
 /// An area and where it starts.
 pub(super) type Entry = (usize, Area);

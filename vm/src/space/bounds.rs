@@ -1,69 +1,16 @@
 //! The limits of a space: its size, its data, its locked pages; and locking.
 //!
 //! *Interface*: the caller of a change passes its [`Bounds`]; [`Lock`] is how an area stays in memory, which
-//! is where everything is anyway: so it is counted, and its pages are fetched by the caller. [`link_bounds`]
-//! provides the bounds where there is no caller: where a stack grows. [`AddressSpace::lock`],
-//! [`AddressSpace::lock_all`], [`AddressSpace::sizes`].
+//! is where everything is anyway: so it is counted, and its pages are fetched by the caller.
+//! [`AddressSpace::lock`], [`AddressSpace::lock_all`], [`AddressSpace::sizes`].
 
-use super::area::{Area, Content};
+use super::area::{Area, Content, Lock};
+use super::limits::Bounds;
 use super::{AddressSpace, Areas, Inner, Machine};
 use crate::table::Prot;
 use abi::errno::Errno;
 use abi::layout::{page_ceil, page_floor};
 use core::sync::atomic::Ordering;
-use sync::once::Once;
-
-/// How an area stays in memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Lock {
-    /// It need not.
-    #[default]
-    No,
-    /// Each page from its first use on.
-    Used,
-    /// All of it.
-    All,
-}
-
-/// Bounds of one change, in bytes; `usize::MAX` is none.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Of all areas.
-    pub size: usize,
-    /// Of those that are private and may be written, stacks left out.
-    pub data: usize,
-    /// Of the heap and the program's own data.
-    pub heap: usize,
-    /// Of those that are locked.
-    pub locked: usize,
-    /// Of the stack.
-    pub stack: usize,
-}
-
-/// The running thread's.
-static CALLER: Once<fn() -> Bounds> = Once::new();
-
-/// From now on `bounds` says what the running thread may make of a space. Once.
-pub fn link_bounds(bounds: fn() -> Bounds) {
-    let _ = CALLER.set(bounds);
-}
-
-/// The running thread's bounds.
-#[cfg(target_os = "none")]
-pub(super) fn bounds_of_caller() -> Bounds {
-    CALLER.get().map_or(Bounds::NONE, |bounds| bounds())
-}
-
-impl Bounds {
-    /// No bounds.
-    pub const NONE: Bounds = Bounds {
-        size: usize::MAX,
-        data: usize::MAX,
-        heap: usize::MAX,
-        locked: usize::MAX,
-        stack: usize::MAX,
-    };
-}
 
 /// Bytes of a space's areas, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -18,8 +18,9 @@
 //! meanwhile, all begins anew.
 
 use super::area::{Area, Content};
-use super::bounds::Bounds;
+use super::areas::STACK_GAP;
 use super::guard::View;
+use super::limits::Bounds;
 use super::own::For;
 use super::pager::Pager;
 use super::{Access, AddressSpace, FaultError, Inner, Machine};
@@ -37,9 +38,6 @@ const AROUND: usize = 16;
 
 /// So many pages before a written one tell whether its neighbours are likely to be written too.
 const BEFORE: usize = 8;
-
-/// Free addresses that stay between a growing stack and the area below it.
-pub(super) const STACK_GAP: usize = 256 * PAGE;
 
 /// A question to a pager.
 struct Question {

@@ -19,7 +19,7 @@
 
 use super::area::Area;
 use super::gather::MANY;
-use super::habits::Habits;
+use super::habits::{FEW, Habits};
 use super::resident::UNDER_MONITOR;
 use super::{AddressSpace, Inner, Machine};
 use crate::frame::Frames;
@@ -32,9 +32,6 @@ use abi::layout::PAGE;
 use alloc::sync::Arc;
 use core::slice::from_ref;
 use core::sync::atomic::{AtomicU64, Ordering};
-
-/// Writable pages that are copied at once, if there are no more; and as many that children write.
-pub(super) const FEW: usize = 4;
 
 /// Every so many forks all pages lose their right to write, and it shows anew which are written.
 const ANEW: u8 = 16;

@@ -6,9 +6,11 @@
 //! Wait-free hints: whatever is in it, a page is shared or copied, and both are right. Relaxed order
 //! suffices, since no other memory is reached by way of it.
 
-use super::fork::FEW;
 use crate::table::SPAN;
 use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// Writable pages that are copied at once, if there are no more; and as many that children write.
+pub(super) const FEW: usize = 4;
 
 /// The first few distinct pages that children have copied since [`forget`](Self::forget). Zero is none.
 pub(super) struct Habits {

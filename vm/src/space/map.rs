@@ -3,14 +3,13 @@
 //! *Interface*: the methods of [`AddressSpace`] that `mmap`, `munmap`, `mprotect`, `mremap`, `madvise` and
 //! `brk` need.
 
-use super::area::{Area, Backing, Content, Placement, Role};
-use super::bounds::{Bounds, Lock};
+use super::area::{Area, Backing, Content, Lock, Placement, Role, Wishes};
 use super::gather::Gather;
 use super::guard::Held;
+use super::limits::Bounds;
 use super::own::For;
 use super::resident::UNDER_MONITOR;
 use super::shared::Shared;
-use super::wishes::Wishes;
 use super::{Access, AddressSpace, FaultError, Inner, Machine, Remap};
 use crate::table::{self, PRESENT, Prot};
 use abi::errno::Errno;

@@ -19,6 +19,7 @@ mod gate;
 mod gather;
 mod guard;
 mod habits;
+mod limits;
 mod map;
 mod object;
 mod own;
@@ -30,15 +31,16 @@ mod shared;
 mod show;
 mod wishes;
 
-pub use area::{AreaInfo, Backing, Placement, Role};
-pub use bounds::{Bounds, Lock, Sizes, link_bounds};
+pub use area::{AreaInfo, Backing, Lock, Placement, Role, Wishes};
+pub use bounds::Sizes;
 pub use count::AREAS_MAX;
 pub use fault::{Begun, First, Former};
+pub use limits::{Bounds, link_bounds};
 pub use object::Spare;
 pub use pager::{Label, Pager, PagerInfo};
 pub use presence::{Page, Present};
 pub use seam::Machine;
-pub use wishes::{Wish, Wishes};
+pub use wishes::Wish;
 
 use crate::frame::{Frame, Kernel};
 use crate::table::{NOWHERE, Tables, frame_of};

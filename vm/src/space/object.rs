@@ -8,8 +8,7 @@
 //! page behind it, finds the space changed, and asks again; so each first write behind a shield comes to the
 //! pager. A fork leaves such pages out: the child asks for itself.
 
-use super::area::{Area, Content};
-use super::bounds::Lock;
+use super::area::{Area, Content, Lock};
 use super::gather::Gather;
 use super::own::For;
 use super::pager::Pager;

@@ -3,7 +3,7 @@
 //! *Interface*: [`Machine`], beyond the memory that it has ([`Memory`]); [`Kernel`] is the real one. On the
 //! host no processor has a space loaded; tests bring a machine of their own.
 
-use super::Bounds;
+use super::limits::Bounds;
 use crate::frame::{Kernel, Memory};
 
 /// The parts of the machine that a space deals with, beside its memory.
@@ -101,7 +101,7 @@ impl Machine for Kernel {
     }
 
     fn bounds(self) -> Bounds {
-        super::bounds::bounds_of_caller()
+        super::limits::bounds_of_caller()
     }
 }
 

@@ -17,24 +17,6 @@ pub enum Wish {
     Conceal(bool),
 }
 
-/// The wishes for one area.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wishes {
-    /// A child does not have it.
-    pub left_out: bool,
-    /// A child has zeros there.
-    pub wiped: bool,
-    /// It is in no core.
-    pub concealed: bool,
-}
-
-impl Wishes {
-    /// Whether a child gets the pages.
-    pub(super) fn inherits(self) -> bool {
-        !self.left_out && !self.wiped
-    }
-}
-
 impl Area {
     /// EINVAL: only private memory of no file can be wiped.
     fn wish(&mut self, wish: Wish) -> Result<(), Errno> {

@@ -18,6 +18,7 @@ impl Prot {
     /// Read and write.
     pub const RW: Prot = Prot(3);
     /// Read and execute.
+    #[cfg(test)]
     pub const RX: Prot = Prot(5);
 
     /// From Linux's `PROT_READ | PROT_WRITE | PROT_EXEC`, whose bits are the same; others are ignored.

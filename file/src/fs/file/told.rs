@@ -4,7 +4,8 @@
 //! *Interface*: [`OpenFile::told`] has a description's [`Told`], which [`OpenFile::tell_by_signals`] makes:
 //! the receiver ([`Told::set_owner`], [`Told::own`]) and the signal. [`Told::send`] sends. [`set_async`]
 //! turns readiness signals on and off; the kernel thread that sends signals, which sleeps on [`list`], calls
-//! [`tell_ready`]. A receiver is a [`Hearer`], of a room above.
+//! [`tell_ready`]. A receiver is a [`Hearer`], of a room above. An open directory has a [`Notice`];
+//! [`end_notice`] takes it away, also when a descriptor is closed.
 //!
 //! Readiness uses the same lists as epoll: a description with readiness signals has two members of one ready
 //! list, one in the wait lists for data, one in those for room. Other descriptions have neither, and pay one
@@ -24,9 +25,10 @@ use sync::ready::{Arms, Line, Member, ReadyList};
 use sync::{Monitor, Once};
 
 use super::OpenFile;
-use super::notice::{self, Notice};
 use crate::callout::{self, Call, Hearer};
+use crate::fs::watch::{self, Instance};
 use crate::poll::{PollTable, Whose};
+use crate::ties::Tie;
 use account::caller;
 use account::quota;
 use account::user::Charge;
@@ -397,7 +399,7 @@ pub fn tell_ready() -> bool {
             && let Some(told) = of.told()
         {
             match side {
-                CHANGES => notice::tell(told, id),
+                CHANGES => tell_of_directory(told, id),
                 _ => tell(&of, told, id, side),
             }
         }
@@ -440,4 +442,55 @@ fn reason(kind: Tells, side: usize, found: u32, told: &Told) -> Option<Reason> {
         (_, READS) => input.then_some(INPUT),
         _ => (output && told.short.swap(false, Ordering::SeqCst)).then_some(OUTPUT),
     }
+}
+
+/// Of what is asked for: until it is taken back, and not until the first event.
+pub(crate) const DN_MULTISHOT: u32 = 1 << 31;
+
+/// That an open directory tells of what happens in it: [`crate::event::directory`] makes it.
+pub struct Notice {
+    pub(crate) instance: Arc<Instance>,
+    pub(crate) place: Place,
+    /// The descriptor, and the table where it is, by [`crate::files::Files::lock_owner`].
+    pub(crate) fd: i32,
+    pub(crate) table: usize,
+    /// As the program set it. One shot: until the first event.
+    pub(crate) wanted: u32,
+    pub(crate) _tie: Tie,
+}
+
+impl Drop for Notice {
+    fn drop(&mut self) {
+        watch::forget_all(&self.instance);
+    }
+}
+
+/// Ends what directory `of` was asked to tell of by way of `table`: the descriptor is closed, or the program
+/// takes it back.
+pub(crate) fn end_notice(of: &OpenFile, table: usize) {
+    let Some(told) = of.told() else {
+        return;
+    };
+    // Bound: a few words.
+    let mut notice = told.notice.lock();
+    let gone = match notice.as_ref().is_some_and(|own| own.table == table) {
+        true => notice.take(),
+        false => None,
+    };
+    drop(notice);
+    drop(gone);
+}
+
+/// Something has happened that the directory with place `id` tells of.
+fn tell_of_directory(told: &Told, id: usize) {
+    let mut notice = told.notice.lock();
+    let Some(own) = notice.as_mut().filter(|own| own.place.0 == id) else {
+        return;
+    };
+    let fd = own.fd;
+    if own.wanted & DN_MULTISHOT == 0 {
+        own.wanted = 0;
+    }
+    drop(notice);
+    told.send(fd, MESSAGE);
 }

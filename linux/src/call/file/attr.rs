@@ -15,9 +15,10 @@ use super::{Caller, Object, unsigned, user_path};
 use crate::call::{Args, Handler};
 use account::Capability;
 use file::event::marks;
+use file::fs::attr::Bits;
 use file::fs::busy::Writing;
 use file::fs::lease;
-use file::fs::perm::{self, Bits};
+use file::fs::perm;
 use file::fs::{Attr, Kind, Place, SetAttr, Time, now, watch};
 use process::Process;
 

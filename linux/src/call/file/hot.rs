@@ -18,20 +18,18 @@
 use abi::linux::{AT_FDCWD, O_ACCMODE, O_CLOEXEC, O_CREAT, O_LARGEFILE};
 use abi::nr;
 use alloc::sync::Arc;
-use codegen::harden::clamp;
-use codegen::methods::Reg;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
-use core::mem::size_of;
 use quaject::Conv;
 use thread::outright::word;
 
 use super::brief;
 use super::open::{PLAIN, may_reopen, truncates};
 use super::shown;
+use super::stub::{ROOM, copy_key, restore, save};
 use account::NOBODY;
 use file::fs::context::one_root;
 use file::fs::file::OpenFile;
-use file::fs::names::{self, KEY_WORDS, Key};
+use file::fs::names::{self, Key};
 use file::fs::way;
 use file::seam::keep;
 use process::Task;
@@ -52,41 +50,6 @@ pub fn init(conv: Conv, slow: usize) -> Result<(), OutOfCode> {
 
 /// The functions' answer when the call is to be made another way.
 const SLOWLY: isize = -1;
-
-/// Registers that a System V function may change, rax apart: eight of them, so that the stack stays as it was
-/// modulo 16.
-pub(super) fn save(d: &mut Draft) {
-    dynasm!(d ; .arch x64
-        ; push rcx ; push rdx ; push rsi ; push rdi ; push r8 ; push r9 ; push r10 ; push r11
-    );
-}
-
-pub(super) fn restore(d: &mut Draft) {
-    dynasm!(d ; .arch x64
-        ; pop r11 ; pop r10 ; pop r9 ; pop r8 ; pop rdi ; pop rsi ; pop rdx ; pop rcx
-    );
-}
-
-/// Room for the key below the saved registers; with the return address a multiple of 16.
-pub(super) const ROOM: i32 = (size_of::<Key>() + 8).next_multiple_of(16) as i32 - 8;
-const _: () = assert!(ROOM as usize >= size_of::<Key>());
-
-/// Copies the head of the path at rdi to the key on the stack. A fault leads to `fault`, user access open.
-pub(super) fn copy_key(d: &mut Draft, conv: Conv, fault: Label) {
-    clamp(d, Reg::Rdi);
-    if conv == Conv::Kernel {
-        dynasm!(d ; .arch x64 ; stac);
-    }
-    d.fault_begin();
-    for word in 0..KEY_WORDS as i32 {
-        dynasm!(d ; .arch x64 ; mov rax, [rdi + 8 * word] ; mov [rsp + 8 * word], rax);
-    }
-    d.fault_end(fault);
-    if conv == Conv::Kernel {
-        dynasm!(d ; .arch x64 ; clac);
-    }
-    dynasm!(d ; .arch x64 ; mov QWORD [rsp + 8 * KEY_WORDS as i32], 0);
-}
 
 fn make_open(conv: Conv, at: bool) -> Result<usize, OutOfCode> {
     let (name, rest) = if at {

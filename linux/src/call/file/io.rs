@@ -14,7 +14,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
-use super::splice::into_pipe;
 use super::unsigned;
 use crate::call::{Args, Handler};
 use file::cache::index;
@@ -22,8 +21,7 @@ use file::event::marks;
 use file::filters::Course;
 use file::fs::Kind;
 use file::io::IoBuf;
-use file::pipe;
-use file::{OpenFile, Operation, Splices};
+use file::{OpenFile, Operation};
 use process::{Process, Task};
 use vm::fallible::try_filled;
 
@@ -40,7 +38,6 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::PWRITEV, pwritev),
     (nr::PREADV2, preadv2),
     (nr::PWRITEV2, pwritev2),
-    (nr::SENDFILE, sendfile),
     (nr::COPY_FILE_RANGE, copy_file_range),
     (nr::FSYNC, fsync),
     (nr::FDATASYNC, fdatasync),
@@ -144,7 +141,7 @@ fn check_at(of: &OpenFile, way: Way, at: At) -> Result<()> {
     })
 }
 
-fn has_no_places(of: &OpenFile) -> bool {
+pub(super) fn has_no_places(of: &OpenFile) -> bool {
     of.file().lseek(of, 0, SEEK_CUR as u32) == Err(Errno::ESPIPE)
 }
 
@@ -329,7 +326,7 @@ fn pwritev2(args: &mut Args) -> Result<usize> {
 const STEP: usize = 16 << 10;
 
 /// Copies up to `count` bytes between two open files; what the destination did not take stays unread.
-fn copy(
+pub(super) fn copy(
     from: &Arc<OpenFile>,
     from_at: &mut At,
     to: &Arc<OpenFile>,
@@ -386,7 +383,7 @@ fn copy(
 
 /// Where a copy of `count` bytes begins in `of`: at the offset at user address `addr`, or the description's
 /// when that is null. EFAULT, EOVERFLOW, EINVAL.
-fn at(addr: usize, of: &OpenFile, count: usize) -> Result<(At, u64)> {
+pub(super) fn at(addr: usize, of: &OpenFile, count: usize) -> Result<(At, u64)> {
     let offset = match addr {
         0 => of.cursor.offset.load(Ordering::Relaxed) as i64,
         addr => vm::user::get(addr)?,
@@ -409,41 +406,8 @@ pub(super) fn put_back(addr: usize, at: At) -> Result<()> {
     }
 }
 
-fn kind(of: &Arc<OpenFile>) -> Option<Kind> {
+pub(super) fn kind(of: &Arc<OpenFile>) -> Option<Kind> {
     of.inode().map(|i| i.kind())
-}
-
-fn sendfile(args: &mut Args) -> Result<usize> {
-    let files = Process::current().files.get();
-    let from = files.get(args.int(1))?;
-    check(&from, Way::Read)?;
-    if args.word(2) != 0 && has_no_places(&from) {
-        return Err(Errno::ESPIPE);
-    }
-    let to = files.get(args.int(0))?;
-    check(&to, Way::Write)?;
-    let count = usize::try_from(args.long(3)).map_err(|_| Errno::EINVAL)?;
-    let (mut from_at, start) = at(args.word(2), &from, 0)?;
-    ends(start, count)?;
-    let count = count.min(file::io::MAX_COUNT);
-    let done = match pipe::ends::of_bytes(&to)? {
-        Some(pipe) => {
-            let wait = !to.nonblocking();
-            let done = into_pipe(&from, &mut from_at, &pipe, count, wait);
-            told(&from, Way::Read, &done);
-            told(&to, Way::Write, &done);
-            done?
-        }
-        None => {
-            let never = to.file().splices(&to) == Splices::Never;
-            if kind(&from) != Some(Kind::Regular) || to.appending() || never {
-                return Err(Errno::EINVAL);
-            }
-            copy(&from, &mut from_at, &to, &mut At::Offset, count)?
-        }
-    };
-    put_back(args.word(2), from_at)?;
-    Ok(done)
 }
 
 fn copy_file_range(args: &mut Args) -> Result<usize> {

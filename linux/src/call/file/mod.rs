@@ -16,6 +16,7 @@ pub mod open;
 pub(super) mod shown;
 pub mod splice;
 pub mod stat;
+mod stub;
 pub mod xattr;
 
 use abi::errno::{Errno, Result};

@@ -31,7 +31,7 @@ use process::Task;
 use quaject::Conv;
 use thread::outright::{OutrightFn, word};
 
-use super::hot::{ROOM, copy_key, restore, save};
+use super::stub::{ROOM, copy_key, restore, save};
 
 static CLASS: Class = Class::new("procedure");
 

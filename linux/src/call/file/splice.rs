@@ -1,6 +1,6 @@
-//! `splice`, `tee`, `vmsplice`: bytes between a pipe and another file without a program's memory in between.
+//! `splice`, `tee`, `vmsplice`, `sendfile`: bytes between two files without a program's memory in between.
 //!
-//! *Interface*: [`CALLS`]; [`into_pipe`] for `sendfile`.
+//! *Interface*: [`CALLS`].
 //!
 //! Between a pipe's queue and a file in memory, another pipe or a program's memory bytes are copied once,
 //! from the one into the other, with the end of the queue held. A file that may make its reader wait (a
@@ -17,9 +17,12 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use quaject::pipe::{ReadEnd, WriteEnd};
 
-use super::io::{At, Way, check, ends as within, put_back, told, transfer};
+use super::io::{
+    At, Way, at, check, copy, ends as within, has_no_places, kind, put_back, told, transfer,
+};
 use crate::call::{Args, Handler};
 use abi::linux::POLLIN;
+use file::fs::Kind;
 use file::io::{IoBuf, MAX_COUNT};
 use file::pipe::bytes;
 use file::pipe::ends::{self, End};
@@ -32,6 +35,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::SPLICE, splice),
     (nr::TEE, tee),
     (nr::VMSPLICE, vmsplice),
+    (nr::SENDFILE, sendfile),
 ];
 
 const SPLICE_F_NONBLOCK: u32 = 2;
@@ -330,4 +334,37 @@ fn vmsplice(args: &mut Args) -> Result<usize> {
     };
     told(&of, way, &result);
     result
+}
+
+fn sendfile(args: &mut Args) -> Result<usize> {
+    let files = Process::current().files.get();
+    let from = files.get(args.int(1))?;
+    check(&from, Way::Read)?;
+    if args.word(2) != 0 && has_no_places(&from) {
+        return Err(Errno::ESPIPE);
+    }
+    let to = files.get(args.int(0))?;
+    check(&to, Way::Write)?;
+    let count = usize::try_from(args.long(3)).map_err(|_| Errno::EINVAL)?;
+    let (mut from_at, start) = at(args.word(2), &from, 0)?;
+    within(start, count)?;
+    let count = count.min(MAX_COUNT);
+    let done = match ends::of_bytes(&to)? {
+        Some(pipe) => {
+            let wait = !to.nonblocking();
+            let done = into_pipe(&from, &mut from_at, &pipe, count, wait);
+            told(&from, Way::Read, &done);
+            told(&to, Way::Write, &done);
+            done?
+        }
+        None => {
+            let never = to.file().splices(&to) == Splices::Never;
+            if kind(&from) != Some(Kind::Regular) || to.appending() || never {
+                return Err(Errno::EINVAL);
+            }
+            copy(&from, &mut from_at, &to, &mut At::Offset, count)?
+        }
+    };
+    put_back(args.word(2), from_at)?;
+    Ok(done)
 }

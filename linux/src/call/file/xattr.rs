@@ -15,7 +15,7 @@ use account::capability;
 use account::{Capability, Cred};
 use file::OpenFile;
 use file::fs::acl::{Acl, Which};
-use file::fs::perm::Bits;
+use file::fs::attr::Bits;
 use file::fs::{Attr, Inode, Kind, Place, SetValue, perm, watch};
 use vm::fallible::{try_extend, try_filled, try_push};
 

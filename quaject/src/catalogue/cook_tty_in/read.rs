@@ -199,7 +199,7 @@ pub unsafe fn synthesize_read(
     dynasm!(d ; .arch x64 ; ret);
     if full {
         dynasm!(d ; .arch x64 ; =>tell ; push rax);
-        emit::wake_waiters(d, room, seam);
+        emit::wake_waiters(d, room, seam.wake_all.entry());
         dynasm!(d ; .arch x64 ; pop rax ; ret);
     }
     dynasm!(d ; .arch x64 ; =>fault);

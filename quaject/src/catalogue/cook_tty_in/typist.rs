@@ -177,7 +177,7 @@ pub unsafe fn synthesize_type(
     dynasm!(d ; .arch x64 ; pop rcx);
     emit::look_for_waiters(d, readable, tell);
     dynasm!(d ; .arch x64 ; ret ; =>tell ; push rax);
-    emit::wake_waiters(d, readable, seam);
+    emit::wake_waiters(d, readable, seam.wake_all.entry());
     dynasm!(d ; .arch x64 ; pop rax ; ret ; =>fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; pop rdx ; pop rsi ; pop rdi ; =>unlock);

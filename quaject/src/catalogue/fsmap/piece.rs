@@ -4,7 +4,8 @@
 
 use super::{Cursor, FileCore, offset};
 use crate::kit::emit;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, near};
+use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, near};
+use crate::kit::variant::VARIANTS;
 use codegen::methods::Reg;
 use codegen::{Draft, Hole, Routine, Template, dynasm};
 

@@ -6,7 +6,8 @@
 use super::piece::fill;
 use super::{Cursor, FileCore, offset};
 use crate::kit::emit;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, templates};
+use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, templates};
+use crate::kit::variant::{VARIANTS, Variant};
 use abi::linux::{SEEK_CUR, SEEK_END};
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 

@@ -10,7 +10,8 @@
 use super::piece::{Position, Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};
 use crate::kit::emit;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, VARIANTS, Variant, templates};
+use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, templates};
+use crate::kit::variant::{VARIANTS, Variant};
 use codegen::harden::{below, clamp};
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};

@@ -6,7 +6,7 @@
 //! *Unsafe*: the word in a near block.
 
 #[cfg(test)]
-use super::emit::FRAME;
+use super::FRAME;
 use crate::kit::class::Header;
 use crate::kit::near::Block;
 use crate::kit::seam::{Unmade, near};

@@ -15,11 +15,6 @@ use crate::kit::seam::Unmade;
 use codegen::methods::Reg;
 use codegen::{Label, dynasm};
 
-/// Bytes of a frame.
-pub const FRAME: usize = 4;
-/// The longest block, in frames.
-pub const LONGEST: u32 = 1024;
-
 /// The registers that it changes: without a voice, with one, and with several.
 pub const SILENT: Regs = Regs::of(&[Reg::Rax, Reg::Rcx, Reg::Rdx, Reg::Rdi]);
 /// With one.

@@ -24,7 +24,6 @@ mod split;
 mod voice;
 
 pub use ear::{Ear, PUT_FRAMES};
-pub use emit::{FRAME, LONGEST};
 pub use split::{Splitter, split};
 pub use voice::{FRAMES, Voice, VoiceSpec};
 
@@ -37,6 +36,11 @@ use crate::kit::signature::Read;
 use alloc::sync::Arc;
 use codegen::{Class, Draft, dynasm};
 use sync::Monitor;
+
+/// Bytes of a frame.
+pub const FRAME: usize = 4;
+/// The longest block, in frames.
+pub const LONGEST: u32 = 1024;
 
 /// The contract of the routine: address of the block in rsi, its bytes in rdx, bytes filled in rax; it
 /// changes what its callentry says.

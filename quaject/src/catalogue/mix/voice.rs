@@ -5,7 +5,7 @@
 //!
 //! *Unsafe*: words in a near block.
 
-use super::emit::{FRAME, LONGEST};
+use super::{FRAME, LONGEST};
 use crate::kit::class::Header;
 use crate::kit::near::Block;
 use crate::kit::seam::{Unmade, near};

@@ -9,7 +9,8 @@ use super::ring::{Index, Ring};
 use super::{Patience, PipeCore, offset};
 use crate::kit::emit;
 use crate::kit::guard::Flag;
-use crate::kit::seam::{Seam, Sharing, Unmade, VARIANTS, Variant, near};
+use crate::kit::seam::{Seam, Sharing, Unmade, near};
+use crate::kit::variant::{VARIANTS, Variant};
 use codegen::{Class, Draft, Hole, Label, Sealed, Template, dynasm};
 
 /// One kind of routine.

@@ -11,6 +11,7 @@
 //!
 //! *Unsafe*: routines that keep what they name.
 
+use super::framing::{HEADER, LONGEST, footprint};
 use super::{
     NAME, Patience, PipeCore, ReadEnd, WriteEnd, synthesize_receive, synthesize_receive_from,
     synthesize_send,
@@ -19,20 +20,6 @@ use crate::kit::guard::Flag;
 use crate::kit::seam::{DescFn, Seam, Sharing, Unmade};
 use alloc::sync::Arc;
 use codegen::Routine;
-
-/// The usual size of a ring of messages, in bytes.
-pub const MESSAGES: usize = 8192;
-
-/// The longest message that goes into one.
-pub const LONGEST: usize = 2048;
-
-/// Bytes of a length.
-pub const HEADER: usize = 8;
-
-/// The bytes that a message of `length` bytes takes in the ring.
-pub const fn footprint(length: usize) -> usize {
-    HEADER + length.next_multiple_of(HEADER)
-}
 
 /// The routine behind `write` where each is a message. Several may send to one queue.
 ///

@@ -1,6 +1,6 @@
 //! Routines of messages against their twins, on the same inputs.
 
-use super::message::{HEADER, LONGEST, footprint};
+use super::framing::{HEADER, LONGEST, footprint};
 use super::rig::{Load, Pair, every_variant};
 use super::*;
 use crate::catalogue::testing::{Ended, Random, call, call_named, seam};

@@ -14,6 +14,7 @@
 //! *Unsafe*: the bytes of the ring between the two counters; callbacks get the core's address.
 
 mod end;
+mod framing;
 mod message;
 mod read;
 mod receive;
@@ -22,7 +23,8 @@ mod ring;
 mod send;
 mod write;
 
-pub use message::{HEADER, LONGEST, MESSAGES, footprint, receiver, receiver_from, sender};
+pub use framing::{HEADER, LONGEST, MESSAGES, footprint};
+pub use message::{receiver, receiver_from, sender};
 pub use read::synthesize_read;
 pub use receive::{NAME, synthesize_receive, synthesize_receive_from};
 pub use send::synthesize_send;

@@ -7,11 +7,12 @@
 //! *Unsafe*: promise of the routine.
 
 use super::end::{End, Kind, reading};
-use super::message::{HEADER, MESSAGES};
+use super::framing::{HEADER, MESSAGES};
 use super::ring::Index;
 use super::{Patience, PipeCore, offset};
 use crate::kit::emit;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, Variant, templates};
+use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, templates};
+use crate::kit::variant::Variant;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Hole, Routine, dynasm};

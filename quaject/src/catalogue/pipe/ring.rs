@@ -1,8 +1,8 @@
 //! The small generators that both ends of a pipe share: the code for the ring.
 
-use super::message::HEADER;
+use super::framing::HEADER;
 use crate::kit::emit;
-use crate::kit::seam::Variant;
+use crate::kit::variant::Variant;
 use codegen::{Draft, dynasm};
 
 /// Which of a copy's pointers walks through the ring, or where a single byte's place is wanted.

@@ -6,10 +6,11 @@
 
 use super::PipeCore;
 use super::end::{End, Kind, writing};
-use super::message::{HEADER, LONGEST, MESSAGES};
+use super::framing::{HEADER, LONGEST, MESSAGES};
 use super::ring::Index;
 use crate::kit::guard::Flag;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, Variant, templates};
+use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, templates};
+use crate::kit::variant::Variant;
 use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Hole, Routine, dynasm};

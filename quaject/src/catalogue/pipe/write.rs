@@ -13,7 +13,8 @@ use super::{PipeCore, RING};
 use crate::kit::assembly::Assembly;
 use crate::kit::emit;
 use crate::kit::guard::Flag;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, Variant, templates};
+use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, templates};
+use crate::kit::variant::Variant;
 #[cfg(not(loom))]
 use codegen::Label;
 use codegen::harden::clamp;

@@ -9,9 +9,8 @@
 //!
 //! Source: dissertation, sections 1.3.1 (a tty's queues), 4.1.1.
 
-use super::{ByteQueue, Parties};
-use crate::catalogue::join;
-use crate::kit::class::Ref;
+use super::{ByteQueue, Parties, Spec};
+use crate::kit::class::{Ref, create};
 use crate::kit::seam::Unmade;
 use sync::WaitList;
 
@@ -35,7 +34,13 @@ impl Channel {
         several_cpus: bool,
     ) -> Result<Channel, Unmade> {
         Ok(Channel {
-            queue: join::queue(producers, consumers, size, several_cpus)?,
+            queue: create::<ByteQueue>(Spec {
+                producers,
+                consumers,
+                size,
+                several_cpus,
+                strings: true,
+            })?,
             arrived: WaitList::new(),
             drained: WaitList::new(),
             size,

@@ -22,7 +22,9 @@
 //! *Unsafe*: clearing the places.
 
 use super::string::put_one;
-use super::{FailedWords, Parties, Q_EMPTY, Q_EMPTY_1, Q_FULL, Q_FULL_1, Spec, TailWords, Words};
+use super::{
+    FailedWords, Parties, Q_EMPTY, Q_EMPTY_1, Q_FULL, Q_FULL_1, Spec, TailWords, Words, claims_at,
+};
 use crate::kit::assembly::{Assembly, Link, Way};
 use crate::kit::class::Header;
 use crate::kit::near::Block;
@@ -59,11 +61,6 @@ pub fn place_size(spec: Spec) -> usize {
         (Parties::Many, Parties::One) => 2,
         (Parties::Many, Parties::Many) => 8,
     }
-}
-
-/// Where the claims of a queue of `size` bytes lie in its block, behind the places.
-pub fn claims_at(size: usize) -> usize {
-    (size_of::<Words>() + size).next_multiple_of(align_of::<Claims>())
 }
 
 /// Where in the block the word lies that consumers read as the head.

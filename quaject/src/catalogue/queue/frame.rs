@@ -6,7 +6,8 @@
 
 use crate::kit::assembly::Assembly;
 use crate::kit::emit;
-use crate::kit::seam::{Seam, Sharing, Unmade, Variant, near};
+use crate::kit::seam::{Seam, Sharing, Unmade, near};
+use crate::kit::variant::Variant;
 use codegen::{Hole, Label, dynasm};
 use sync::WaitList;
 
@@ -51,7 +52,7 @@ impl<'a> Frame<'a> {
             a.bind(tell);
             unless(a, over);
             dynasm!(a ; .arch x64 ; push rax);
-            emit::wake_waiters(a, list, self.seam);
+            emit::wake_waiters(a, list, self.seam.wake_all.entry());
             dynasm!(a ; .arch x64 ; pop rax ; jmp =>over);
         });
         Ok(())

@@ -12,7 +12,7 @@
 //!
 //! *Unsafe*: places between the two positions, or that were claimed; words and claims in a near block.
 
-use super::{ByteQueue, FailedWords, Parties, TailWords, Words, emit};
+use super::{ByteQueue, FailedWords, Parties, TailWords, Words, claims_at};
 use crate::kit::assembly::Ring;
 use crate::kit::interfacer::call_event;
 use crate::kit::seam::{Unmade, near};
@@ -71,7 +71,7 @@ impl ByteQueue {
         let base = near(start)? as i32;
         let head = base + offset_of!(Words, head) as i32;
         let claims = match self.spec.is_claimed() {
-            true => base + emit::claims_at(self.spec.size) as i32,
+            true => base + claims_at(self.spec.size) as i32,
             false => 0,
         };
         let (shown, noted) = match claims {
@@ -224,7 +224,7 @@ impl<'a> Strings<'a> {
     #[inline(always)]
     unsafe fn at(base: *mut u8, size: usize, claimed: bool) -> Strings<'a> {
         let places = base.wrapping_add(size_of::<Words>());
-        let claims = claimed.then(|| base.wrapping_add(emit::claims_at(size)));
+        let claims = claimed.then(|| base.wrapping_add(claims_at(size)));
         Strings {
             // SAFETY: the block begins with the words; the claims lie behind the places, aligned.
             words: unsafe { &*base.cast::<Words>() },

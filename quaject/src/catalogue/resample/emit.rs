@@ -7,8 +7,7 @@
 //! Both samples of a frame are multiplied by the same coefficient, so that one is loaded, and interpolated,
 //! once for two products. Sums have 64 bits; no input can make one overflow.
 
-use super::format::{load, store};
-use super::law::Where;
+use super::format::{Where, load, store};
 use super::table::{BETWEEN, Coefficient, ONE, UNROLLED};
 use super::{At, PAST, Spec};
 use codegen::{Draft, dynasm};

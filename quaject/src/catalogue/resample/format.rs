@@ -7,8 +7,13 @@
 //! centre and goes to both sides; a fourth of six or more, that of the low frequencies, is left out; the
 //! others go left and right in turn. Each that is added to the first two has half its volume.
 
-use super::law::Where;
 use codegen::{Draft, dynasm};
+
+/// Sign-extended address of a table of [`Law`](super::law::Law), or 0.
+pub(super) type Where = i32;
+
+/// Bits of a sample that an encoder does not look at: both laws have 14 bits at most.
+pub(super) const CUT: u32 = 2;
 
 /// The most channels of a frame.
 pub const MOST_CHANNELS: u8 = 8;
@@ -285,7 +290,7 @@ fn store_sample(d: &mut Draft, sample: Sample, r: u8, at: i32, law: Where) {
         // The table is indexed by the sample's higher bits.
         Sample::MuLaw | Sample::ALaw => dynasm!(d ; .arch x64
             ; movzx edx, Rw(r)
-            ; shr edx, super::law::CUT as i8
+            ; shr edx, CUT as i8
             ; movzx edx, BYTE [rdx + law]
             ; mov BYTE [r8 + at], dl
         ),

@@ -6,15 +6,9 @@
 //!
 //! *Unsafe*: filling a near block that nobody shares yet.
 
-use super::format::Sample;
+use super::format::{CUT, Sample, Where};
 use crate::kit::near::Block;
 use crate::kit::seam::{Unmade, near};
-
-/// Sign-extended address of a table, or 0.
-pub(super) type Where = i32;
-
-/// Bits of a sample that an encoder does not look at: both laws have 14 bits at most.
-pub(super) const CUT: u32 = 2;
 
 /// A table, or none.
 pub(super) struct Law(Option<Block>);

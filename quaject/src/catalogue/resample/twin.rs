@@ -2,7 +2,7 @@
 //!
 //! *Interface*: as [`Resampler`](super::Resampler), frame by frame.
 
-use super::format::{Frame, Sample};
+use super::format::{CUT, Frame, Sample};
 use super::law;
 use super::table::{BETWEEN, ONE, Table, begin};
 use super::{Moved, Spec};
@@ -40,7 +40,7 @@ fn sample(of: Sample, b: &[u8]) -> i32 {
 
 pub fn bytes(of: Sample, value: i16) -> Vec<u8> {
     let wide = i32::from(value) << 16;
-    let cut = value >> law::CUT << law::CUT;
+    let cut = value >> CUT << CUT;
     match of {
         Sample::U8 => vec![((value >> 8) + 128) as u8],
         Sample::S8 => vec![(value >> 8) as u8],
