@@ -15,7 +15,7 @@ use super::{Args, Handler};
 use account::Capability;
 use process::host::{LONGEST, Named, names, rename};
 use process::{Process, Task, tree};
-use texts::release::{RELEASE, VERSION};
+use procfs::release::{RELEASE, VERSION};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[

@@ -4,7 +4,7 @@
 //! handler sees, [`Handler`] what it is. A family (a file beside this one) exports
 //! `CALLS: &[(usize, Handler)]` and is named in [`FAMILIES`]; calls that need the user's registers are in its
 //! `FRAMED`. A call that does not is made without a trap frame, by [`plainly`]. A number without a handler
-//! answers ENOSYS and is counted by number ([`texts::unknown`]). Handlers run in process context with
+//! answers ENOSYS and is counted by number ([`procfs::unknown`]). Handlers run in process context with
 //! interrupts on and may sleep; an interrupted one returns one of the `ERESTART…` values and `signal` decides
 //! between a restart and EINTR.
 //!
@@ -48,7 +48,7 @@ use ::process::Task;
 use ::process::futex::short;
 use ::process::memory::admission;
 use codegen::OutOfCode;
-use texts::unknown;
+use procfs::unknown;
 
 /// One call under way: its number and its arguments as the user gave them.
 pub struct Args {

@@ -24,7 +24,7 @@ use file::fs::{Kind, SetAttr, kinds};
 use file::mem::MemFs;
 use file::share;
 use process::ipc::mqueue;
-use texts::{cgroup, proc, syn, sys};
+use procfs::{cgroup, proc, syn, sys};
 use tty::devpts;
 use vm::fallible::try_string;
 

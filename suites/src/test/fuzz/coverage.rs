@@ -20,7 +20,7 @@ const MARKS: u64 = 0x20_0000_0000;
 const MARKS_EACH: u64 = 64;
 /// The rooms that are counted.
 const ROOMS: &[&str] = &[
-    "linux", "texts", "tty", "process", "file", "vm", "thread", "quaject",
+    "linux", "procfs", "tty", "process", "file", "vm", "thread", "quaject",
 ];
 
 /// Notes under way.

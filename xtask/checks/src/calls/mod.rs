@@ -23,7 +23,7 @@ const ROOMS: &[&str] = &[
     "file/src/",
     "process/src/",
     "tty/src/",
-    "texts/src/",
+    "procfs/src/",
     "linux/src/",
 ];
 
