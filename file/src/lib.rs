@@ -1,8 +1,8 @@
 //! Files: names and inodes, descriptors, pipes, sockets, and waiting for many of them.
 //!
 //! *Interface*: [`fs`] is names, inodes, mounts and, in [`fs::file`], whose items are also here, open files
-//! with their generated routines; [`files`] is the descriptors by which programs name them. [`mem`] and
-//! [`share`] are file systems, [`cache`] the pages of files; [`pipe`], [`socket`], [`event`] and [`epoll`]
+//! with their generated routines; [`fdtable`] is the descriptors by which programs name them. [`tmpfs`] and
+//! [`p9`] are file systems, [`page_cache`] the pages of files; [`pipe`], [`socket`], [`event`] and [`epoll`]
 //! are kinds of files. [`io`] is the buffer of a transfer, [`poll`] has the wait lists that a file shows,
 //! [`select`] waits for many files, and [`seam`] has the constants for generated routines.
 //!
@@ -24,23 +24,23 @@
 
 extern crate alloc;
 
-pub mod cache;
+pub mod page_cache;
 pub mod callout;
 pub mod epoll;
 pub mod event;
-pub mod files;
+pub mod fdtable;
 pub mod fs;
 pub mod gauge;
 pub mod io;
-pub mod mem;
+pub mod tmpfs;
 pub mod pipe;
 pub mod poll;
 pub mod seam;
 pub mod select;
-pub mod share;
-pub mod shared;
+pub mod p9;
+pub mod arc_swap;
 pub mod socket;
 pub mod stubs;
-pub mod ties;
+pub mod close_cleanup;
 
 pub use fs::file::*;

@@ -8,7 +8,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use abi::errno::{Errno, Result};
-use file::cache::{Backing, Cached, Reach, index, mark};
+use file::page_cache::{Backing, Cached, Reach, index, mark};
 use file::fs::attr::{Attr, Time};
 use file::io::IoBuf;
 use quaject::Sharing;

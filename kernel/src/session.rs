@@ -60,12 +60,12 @@ fn bring_up() -> Result<()> {
         root => root?, // names and files
     };
     tty::mount(&root)?; // and terminals' names
-    file::share::mount_all(&root); // and directories of the host
+    file::p9::mount_all(&root); // and directories of the host
     if let Some(suites) = SUITES.get() {
         (suites.with_files)(); // and a file system of the trials
     }
     archive.release_below(usize::MAX);
-    file::mem::limit(); // what they may grow to
+    file::tmpfs::limit(); // what they may grow to
     let frames = vm::frame::stats();
     log!("up: {} processors, {frames:?}", cpu::cpus());
     linux::init::start(root, tty::for_first_process()?) // and go

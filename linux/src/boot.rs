@@ -11,11 +11,11 @@ use account::Cred;
 use file::fs::attr::Kind;
 use file::fs::dev;
 use file::fs::inode::Inode;
-use file::fs::kinds;
-use file::fs::place::{self, FileSystem, Place};
+use file::fs::fs_types;
+use file::fs::mount::{self, FileSystem, Place};
 use file::fs::walk::{View, walk};
-use file::mem::MemFs;
-use file::mem::unpack::unpack;
+use file::tmpfs::MemFs;
+use file::tmpfs::unpack::unpack;
 use process::ipc::mqueue;
 use vm::fallible::try_string;
 
@@ -28,11 +28,11 @@ use vm::fallible::try_string;
 pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Result<Place> {
     dev::init();
     for kind in crate::call::file::mount::KINDS {
-        kinds::add(*kind);
+        fs_types::add(*kind);
     }
     let fs = MemFs::new("tmpfs", 0o755);
     let top = fs.root();
-    let root = place::mount(fs, top, None, try_string(b"root")?, 0)?;
+    let root = mount::mount(fs, top, None, try_string(b"root")?, 0)?;
     unpack(&root, initrd, done)?;
     let cred = Cred::root();
     let view = View::new(root.clone(), &cred, 0);
@@ -53,7 +53,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
     let put = |fs: Arc<dyn FileSystem>, at: &str| -> Result<()> {
         let top = fs.root();
         let kind = try_string(fs.kind().as_bytes())?;
-        place::mount(fs.clone(), top, Some(covered(at)?), kind, 0)?;
+        mount::mount(fs.clone(), top, Some(covered(at)?), kind, 0)?;
         Ok(())
     };
     put(devtmpfs::file_system()?, "/dev")?;
@@ -66,7 +66,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
     if is_empty(&*tmp.inode) {
         let fs = MemFs::new("tmpfs", 0o1777);
         let top = fs.root();
-        place::mount(fs, top, Some(tmp), try_string(b"tmpfs")?, 0)?;
+        mount::mount(fs, top, Some(tmp), try_string(b"tmpfs")?, 0)?;
     }
     Ok(root)
 }

@@ -7,8 +7,8 @@ use abi::linux::{S_IFCHR, S_IFDIR, makedev};
 use account::Cred;
 use alloc::sync::Arc;
 use file::fs::dev;
-use file::fs::place::FileSystem;
-use file::mem::MemFs;
+use file::fs::mount::FileSystem;
+use file::tmpfs::MemFs;
 
 /// A file system with the device nodes. ENOMEM.
 pub(crate) fn file_system() -> Result<Arc<MemFs>> {

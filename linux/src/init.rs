@@ -15,7 +15,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use machine::{clock, power};
 
-use file::files::Files;
+use file::fdtable::Files;
 use file::fs::{FsContext, Place};
 use file::io::IoBuf;
 use process::dispatch;
@@ -43,9 +43,9 @@ struct Command {
 #[inline(never)]
 pub fn start(root: Place, console: Console) -> Result<()> {
     first::link_drain(console.drain);
-    file::files::link_moved(dispatch::files_moved);
+    file::fdtable::link_moved(dispatch::files_moved);
     signal::start()?;
-    file::cache::writer::start()?;
+    file::page_cache::flusher::start()?;
     process::memory::start(machine::boot::info().cmdline);
     process::time::rtc::register();
     let context = FsContext::new(root);

@@ -12,9 +12,9 @@ use sync::WaitList;
 use crate::process::{Process, Task, beside_group, tree};
 use crate::signal;
 use file::callout::{self, Arrivals};
-use file::files::tables::{self, Tables};
+use file::fdtable::tables::{self, Tables};
 use file::fs::context;
-use file::shared::Shared;
+use file::arc_swap::Shared;
 
 static CALLOUTS: Callouts = Callouts {
     cred: || Task::here(|task| task.process.cred.get()),

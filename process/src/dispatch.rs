@@ -25,9 +25,9 @@ use vm::AddressSpace;
 
 use crate::memory;
 use crate::process::cached::{Cached, of as of_program};
-use crate::process::shared::Exchanged;
+use crate::process::arc_swap::Exchanged;
 use crate::process::{Process, Task, tree};
-use file::files::{Files, KptView};
+use file::fdtable::{Files, KptView};
 
 pub mod cached;
 
@@ -58,7 +58,7 @@ impl Leaves for Answered {
     }
 }
 
-const _: () = assert!(thread::dispatch::SLOTS == file::files::SLOTS);
+const _: () = assert!(thread::dispatch::SLOTS == file::fdtable::SLOTS);
 const _: () = assert!(thread::dispatch::MAX_OWN == native::CACHED_MOST);
 
 static PLAN: Plan = Plan::of::<Answered>();
@@ -297,7 +297,7 @@ fn give_own(task: &Task, files: Option<KptView>, cached: &Cached) -> Result<()> 
     .map_err(no_memory)
 }
 
-/// The arrays of `files` have moved to `view`; see [`file::files::Moved`].
+/// The arrays of `files` have moved to `view`; see [`file::fdtable::Moved`].
 pub fn files_moved(files: &Files, view: KptView) {
     tree::each(
         |process| core::ptr::eq(&*process.files.get(), files),

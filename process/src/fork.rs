@@ -31,7 +31,7 @@ use crate::trace;
 use account::quota;
 use account::user::Charge;
 use account::{Capability, Cred};
-use file::files::Files;
+use file::fdtable::Files;
 use file::fs::FsContext;
 
 /// The order to `clone`.

@@ -25,10 +25,10 @@ use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
 use file::Operation;
-use file::files::{
+use file::fdtable::{
     Files, SLOTS, emit_callentry, emit_look, emit_operation, emit_ready, emit_routine, emit_row,
 };
-use file::shared::Shared;
+use file::arc_swap::Shared;
 use machine::cpu::StackBase;
 use sync::monitor::{CONTENDED, HELD};
 use thread::dispatch::way_out;

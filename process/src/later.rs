@@ -3,13 +3,13 @@
 //!
 //! *Interface*: [`settle_later`] from anywhere; [`take`] and [`missed`] for the thread that sends.
 //!
-//! The thread sleeps on the list of descriptions with readiness signals ([`file::told`]). There are few
+//! The thread sleeps on the list of descriptions with readiness signals ([`file::fasync`]). There are few
 //! places, since a process has one at a time as a rule: without a free one the thread looks at all processes.
 //! Progress: lock-free; each place is claimed with one compare-and-swap and emptied with one exchange.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use file::told;
+use file::fasync;
 
 const PLACES: usize = 64;
 
@@ -27,7 +27,7 @@ pub(crate) fn settle_later(pid: i32) {
     if !noted {
         MISSED.store(true, Ordering::SeqCst);
     }
-    if let Some(ready) = told::list() {
+    if let Some(ready) = fasync::list() {
         ready.wake_sleeper();
     }
 }

@@ -28,7 +28,7 @@ use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::{offset_of, size_of};
-use file::shared::Shared;
+use file::arc_swap::Shared;
 use machine::cpu::StackBase;
 use machine::trap::{RFLAGS_IF, RFLAGS_USER, USER_CS, USER_SS};
 use machine::{fpu, guard};

@@ -16,7 +16,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use device::sound::FRAME;
 use file::fs::walk::{View, walk};
-use file::fs::{How, dev, place};
+use file::fs::{How, dev, mount};
 use file::gauge::{Flow, Gauge, Gauges, Place};
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS};
@@ -106,7 +106,7 @@ fn open(_rdev: u64, how: How) -> Result<Arc<OpenFile>> {
 
 /// The disc's file.
 fn content() -> Result<Arc<OpenFile>> {
-    let root = place::root().ok_or(Errno::ENOMEDIUM)?;
+    let root = mount::root().ok_or(Errno::ENOMEDIUM)?;
     let cred = Cred::root();
     let found = walk(&View::new(root.clone(), &cred, 0), root, DISC, false);
     let place = found

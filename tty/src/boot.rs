@@ -22,7 +22,7 @@ use super::{
 use abi::linux::O_NOCTTY;
 use account::Cred;
 use file::fs::walk::{View, walk};
-use file::fs::{How, Place, dev, place};
+use file::fs::{How, Place, dev, mount};
 use file::{File, OpenFile};
 use process::{Process, Terminal};
 use vm::fallible::try_arc;
@@ -215,7 +215,7 @@ pub fn mount(root: &Place) -> Result<()> {
     let fs = devpts::file_system();
     let top = fs.root();
     let at = at.ok_or(Errno::ENOENT)?;
-    place::mount(fs, top, Some(at), "devpts".into(), 0).map(drop)
+    mount::mount(fs, top, Some(at), "devpts".into(), 0).map(drop)
 }
 
 /// The behaviour of the console line. ENXIO before [`start`].
@@ -249,7 +249,7 @@ pub fn for_first_process() -> Result<Console> {
 /// A description of the console under its name, if the tree of names has it.
 fn on_console(flags: u32) -> Result<Arc<OpenFile>> {
     let cred = Cred::root();
-    let place = place::root().and_then(|root| {
+    let place = mount::root().and_then(|root| {
         let view = View::new(root.clone(), &cred, 0);
         walk(&view, root, b"/dev/console", true).ok()?.place
     });

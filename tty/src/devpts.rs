@@ -18,8 +18,8 @@ use file::OpenFile;
 use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
 use file::fs::ownership::Ownership;
-use file::fs::place::{self, FileSystem, anonymous_dev};
-use file::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, Place, SetAttr, dev, names};
+use file::fs::mount::{self, FileSystem, anonymous_dev};
+use file::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, Place, SetAttr, dev, path_cache};
 use vm::fallible::{try_arc, try_slice, try_text};
 
 /// The kind that `statfs` shows.
@@ -74,7 +74,7 @@ impl FileSystem for DevPts {
     }
 
     fn statfs(&self) -> Statfs {
-        place::without_room(DEVPTS_MAGIC)
+        mount::without_room(DEVPTS_MAGIC)
     }
 }
 
@@ -139,7 +139,7 @@ impl Inode for File {
         let (_, _, node) = self.node().ok_or(Errno::EPERM)?;
         node.lock().set(set)?;
         if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
-            names::changed();
+            path_cache::changed();
         }
         Ok(())
     }
@@ -246,7 +246,7 @@ fn mounted(master: &OpenFile) -> Option<Place> {
         return Some(place.clone());
     }
     let mut from = 0;
-    while let Some(mount) = place::mount_from(from) {
+    while let Some(mount) = mount::mount_from(from) {
         if mount.fs.kind() == "devpts" {
             let inode = mount.root.clone();
             return Some(Place { mount, inode });

@@ -11,7 +11,7 @@ use super::Tty;
 use file::fs::How;
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS, WRITES};
-use file::told::Tells;
+use file::fasync::Tells;
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use process::{Process, Terminal};
 use thread::deadline::Deadline;

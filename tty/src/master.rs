@@ -16,7 +16,7 @@ use super::pair::{self, Pair};
 use file::fs::How;
 use file::io::IoBuf;
 use file::poll::{PollTable, READS, WRITES};
-use file::told::Tells;
+use file::fasync::Tells;
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use process::Process;
 use vm::fallible::{try_arc, try_filled};

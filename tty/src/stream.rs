@@ -23,7 +23,7 @@ use quaject::queue::{Receives, Wakes, q_put_string};
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS, WRITES};
 use file::seam;
-use file::told::Tells;
+use file::fasync::Tells;
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 
 const PIECE: usize = 4096;

@@ -15,8 +15,8 @@
 //! Source: dissertation, figure 4.3 (callbacks of a queue), sections 4.1.4 and 4.4.
 
 mod nest;
-mod outright;
-mod slots;
+mod frameless;
+mod slab;
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -31,7 +31,7 @@ use crate::fs::file::{File, OpenFile, SMALL_WEIGHT};
 use crate::poll::{self, PollTable, Whose};
 use account::quota;
 use account::user::Charge;
-use slots::Slots;
+use slab::Slots;
 use thread::deadline::Deadline;
 use vm::fallible::{try_arc, try_box, try_insert, try_string};
 

@@ -1,6 +1,6 @@
 //! `inotify`: events of files as data to read.
 //!
-//! *Interface*: [`open`] makes a description, [`of`] finds the [`Instance`] behind one. [`crate::fs::watch`]
+//! *Interface*: [`open`] makes a description, [`of`] finds the [`Instance`] behind one. [`crate::fs::fsnotify`]
 //! handles marks.
 
 use abi::errno::{Errno, Result};
@@ -10,9 +10,9 @@ use core::fmt::{self, Write};
 use core::sync::atomic::Ordering;
 use quaject::Sharing;
 
-use crate::fs::file::told::Tells;
+use crate::fs::file::fasync::Tells;
 use crate::fs::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
-use crate::fs::watch::{self, Instance, limits};
+use crate::fs::fsnotify::{self, Instance, limits};
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable, READS};
 use crate::seam;
@@ -108,7 +108,7 @@ impl File for Inotify {
 
     fn info(&self, _of: &OpenFile, out: &mut dyn Write) -> fmt::Result {
         let mut result = Ok(());
-        watch::marks(&self.instance, |wd, (dev, ino), mask| {
+        fsnotify::marks(&self.instance, |wd, (dev, ino), mask| {
             let mask = mask & !IN_UNMOUNT;
             let line = writeln!(
                 out,
@@ -122,6 +122,6 @@ impl File for Inotify {
 
 impl Drop for Inotify {
     fn drop(&mut self) {
-        watch::forget_all(&self.instance);
+        fsnotify::forget_all(&self.instance);
     }
 }

@@ -9,11 +9,11 @@ use abi::linux::*;
 use alloc::sync::Arc;
 use sync::epoch;
 
-use crate::files;
+use crate::fdtable;
 use crate::fs::file::OpenFile;
-use crate::fs::file::told::Owner;
+use crate::fs::file::fasync::Owner;
 use crate::fs::lease::{Id, WAITING, change, disown, enter, expire, take};
-use crate::fs::{Kind, names};
+use crate::fs::{Kind, path_cache};
 use account::Capability;
 use account::caller;
 
@@ -48,7 +48,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
     let told = of.tell_by_signals()?;
     let before = enter(of, fd, id, kind)?;
     // A later open finds the lease; an earlier one, by a dispatcher too, is found now.
-    names::forget(&**inode);
+    path_cache::forget(&**inode);
     // Bound: a grace period, asleep, when a lease is taken.
     epoch::grace();
     if is_open(of, id, kind) {
@@ -66,7 +66,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
 /// Whether the file is open elsewhere in a way that conflicts with a lease of `kind`.
 fn is_open(of: &OpenFile, id: Id, kind: i32) -> bool {
     let mut found = false;
-    files::each_description(|other| {
+    fdtable::each_description(|other| {
         let counts = other.flags() & O_PATH == 0 && (kind == F_WRLCK || other.writable());
         found |= counts
             && !core::ptr::eq(&**other, of)

@@ -1,9 +1,9 @@
 //! Marks of `inotify` instances come and go, and with them the routines of open descriptions.
 //!
-//! *Interface*: [`add`] puts a mark; one is taken by [`watch::take`]. [`renamed`], [`linked`],
+//! *Interface*: [`add`] puts a mark; one is taken by [`fsnotify::take`]. [`renamed`], [`linked`],
 //! [`settle`] and [`tell`] report events after which a description may have to report, or need not any more.
 //! Each of these costs a load and a branch while there is no mark anywhere. Other events are reported by
-//! [`crate::fs::watch`].
+//! [`crate::fs::fsnotify`].
 //!
 //! A mark touches what it concerns: closed descriptions of the inode, or of the files of the directory, wait
 //! no longer, and open ones get other code. The tables are walked only where there may be an open one. When a
@@ -15,10 +15,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use sync::epoch;
 
-use crate::files;
+use crate::fdtable;
 use crate::fs::file::OpenFile;
-use crate::fs::watch::{self, Instance, about, about_rename, any, is_watched, should_tell};
-use crate::fs::{Inode, Kind, names};
+use crate::fs::fsnotify::{self, Instance, about, about_rename, any, is_watched, should_tell};
+use crate::fs::{Inode, Kind, path_cache};
 use account::user::Charge;
 use vm::fallible::try_reserve;
 
@@ -30,13 +30,13 @@ pub fn add(
     mask: u32,
     charge: impl Fn() -> Result<Charge>,
 ) -> Result<i32> {
-    let (wd, first) = watch::put(instance, inode, mask, charge)?;
+    let (wd, first) = fsnotify::put(instance, inode, mask, charge)?;
     if first && inode.watched().is_some() {
         // Later opens take the ordinary path.
         let is_directory = inode.kind() == Kind::Directory;
         be_over(match is_directory {
-            true => names::forget_with_files(&**inode),
-            false => names::forget(&**inode),
+            true => path_cache::forget_with_files(&**inode),
+            false => path_cache::forget(&**inode),
         });
         if is_directory || may_be_open(inode) {
             refresh(|of| core::ptr::addr_eq(of, &**inode) || is_directory && of.is_in(&**inode));
@@ -68,7 +68,7 @@ fn may_be_open(inode: &Arc<dyn Inode>) -> bool {
 pub fn renamed(inode: &dyn Inode, from: (&dyn Inode, &[u8]), to: (&dyn Inode, &[u8])) {
     if any() && about_rename(inode, from, to) {
         // Its open descriptions now report to others, or to none.
-        be_over(names::forget(inode));
+        be_over(path_cache::forget(inode));
         refresh(|of| core::ptr::addr_eq(of, inode));
     }
 }
@@ -77,7 +77,7 @@ pub fn renamed(inode: &dyn Inode, from: (&dyn Inode, &[u8]), to: (&dyn Inode, &[
 #[inline]
 pub fn linked(inode: &dyn Inode, directory: &dyn Inode) {
     if any() && is_watched(directory) {
-        be_over(names::forget(inode));
+        be_over(path_cache::forget(inode));
     }
 }
 
@@ -86,7 +86,7 @@ pub fn linked(inode: &dyn Inode, directory: &dyn Inode) {
 pub fn settle(of: &Arc<OpenFile>) {
     if any() && should_tell(of) != of.tells() {
         of.set_tells(!of.tells());
-        files::replug_everywhere(of);
+        fdtable::replug_everywhere(of);
     }
 }
 
@@ -98,7 +98,7 @@ pub fn tell(of: &Arc<OpenFile>, event: u32) {
             about(of, event);
         } else {
             of.set_tells(false);
-            files::replug_everywhere(of);
+            fdtable::replug_everywhere(of);
         }
     }
 }
@@ -106,7 +106,7 @@ pub fn tell(of: &Arc<OpenFile>, event: u32) {
 /// Checks the open descriptions of `concerned` inodes again, and plugs fitting code.
 fn refresh(concerned: impl Fn(&dyn Inode) -> bool) {
     let mut changed: Vec<Arc<OpenFile>> = Vec::new();
-    files::each_description(|of| {
+    fdtable::each_description(|of| {
         let differs =
             of.inode().is_some_and(|inode| concerned(&**inode)) && should_tell(of) != of.tells();
         if differs && try_reserve(&mut changed, 1).is_ok() {
@@ -116,6 +116,6 @@ fn refresh(concerned: impl Fn(&dyn Inode) -> bool) {
     });
     for of in &changed {
         of.set_tells(should_tell(of));
-        files::replug_everywhere(of);
+        fdtable::replug_everywhere(of);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! *Unsafe*: what two words hold, with interrupts off.
 
-use super::place::Place;
-use crate::shared::Shared;
+use super::mount::Place;
+use crate::arc_swap::Shared;
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

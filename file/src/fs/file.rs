@@ -3,18 +3,18 @@
 //! *Interface.* [`File`] is the behaviour (a regular file, a pipe end, a terminal); [`OpenFile`] is Linux's
 //! open file description: a behaviour, the access mode and status flags, the offset, the path it was
 //! opened by, and the routines generated for it ([`DescRoutines`], one set for each [`Sharing`]).
-//! Descriptors ([`crate::files`]) hold `Arc<OpenFile>`; dropping the last one calls [`File::close`].
+//! Descriptors ([`crate::fdtable`]) hold `Arc<OpenFile>`; dropping the last one calls [`File::close`].
 //! Dissertation 3.1 (code from `open`) and 4.1.2 (the inactive list).
 //!
 //! *Unsafe*: a list inside the inode that the description keeps.
 
-mod code;
+mod routines;
 mod entries;
 pub mod filters;
-pub(crate) mod look;
+pub(crate) mod readiness;
 mod offset;
 pub mod operation;
-pub mod told;
+pub mod fasync;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -30,11 +30,11 @@ use abi::linux::{
 };
 use sync::Once;
 
-use crate::fs::busy::Writing;
+use crate::fs::write_count::Writing;
 use crate::fs::inactive::Inactive;
 use crate::fs::lease;
-use crate::fs::shown::Shown;
-use crate::fs::watch;
+use crate::fs::published::Shown;
+use crate::fs::fsnotify;
 use crate::fs::{Attr, DirSink, How, Inode, Kind, Place};
 use crate::gauge::Gauges;
 use crate::io::IoBuf;
@@ -42,13 +42,13 @@ use crate::poll::{self, PollTable};
 use crate::seam;
 use account::caller;
 use account::quota;
-pub use code::Probes;
+pub use routines::Probes;
 use entries::Code;
-pub use look::Looked;
+pub use readiness::Looked;
 pub use offset::{Turn, moved};
 pub use operation::Operation;
 use operation::Operations;
-use told::{Tells, Told};
+use fasync::{Tells, Told};
 use vm::fallible::try_string;
 
 use quaject::fsmap::Cursor;
@@ -199,7 +199,7 @@ pub trait File: Send + Sync + Any {
     }
     /// The status flags changed (`fcntl(F_SETFL)`); the routines are generated again afterwards.
     fn flags_changed(&self, _of: &OpenFile) {}
-    /// The running process has closed a descriptor, and there are ties ([`crate::ties`]): those of
+    /// The running process has closed a descriptor, and there are ties ([`crate::close_cleanup`]): those of
     /// this kind of file are cut.
     fn descriptor_closed(&self) {}
     /// A writable descriptor is closed: records the changes (times) that generated code has only flagged.
@@ -251,7 +251,7 @@ pub trait File: Send + Sync + Any {
         false
     }
     /// The state that the code depends on and that can change in the life of a description: after a change,
-    /// the descriptors are plugged again ([`crate::files::Files::plug_again`]).
+    /// the descriptors are plugged again ([`crate::fdtable::Files::plug_again`]).
     fn stage(&self) -> u8 {
         0
     }
@@ -333,7 +333,7 @@ pub struct OpenFile {
     writing: Once<Writing>,
     code: Code,
     operations: Operations,
-    look: look::Look,
+    look: readiness::Look,
     /// Its settings for signals. A description with such settings is never reused.
     told: Once<Box<Told>>,
 }
@@ -431,7 +431,7 @@ impl OpenFile {
             writing: Once::new(),
             code: Code::new(),
             operations: Operations::default(),
-            look: look::Look::new(),
+            look: readiness::Look::new(),
             told: Once::new(),
         })
     }
@@ -544,7 +544,7 @@ impl OpenFile {
     /// Tells the behaviour that the last descriptor is gone, once.
     pub(crate) fn finish(&self) {
         if !self.is_closed() && !self.closed.swap(true, Ordering::AcqRel) {
-            watch::closed(self);
+            fsnotify::closed(self);
             lease::closed(self);
             self.file.close(self);
         }

@@ -12,11 +12,11 @@ use core::sync::atomic::AtomicU32;
 
 use super::acl::{Acl, Which};
 use super::attr::{Attr, Bits, Kind, SetAttr};
-use super::busy::Busy;
+use super::write_count::Busy;
 use super::perm;
-use super::place::Place;
-use super::records::Records;
-use super::shown::Shown;
+use super::mount::Place;
+use super::dirents::Records;
+use super::published::Shown;
 use crate::fs::file::{File, OpenFile};
 use account::Cred;
 
@@ -208,7 +208,7 @@ pub trait Inode: Send + Sync + Any {
     ) -> Result<()> {
         Err(Errno::EPERM)
     }
-    /// A handle, by which its file system finds it under any name ([`super::place::FileSystem::by_handle`]).
+    /// A handle, by which its file system finds it under any name ([`super::mount::FileSystem::by_handle`]).
     /// EOPNOTSUPP, ENOMEM.
     fn handle(&self) -> Result<Handle> {
         Err(Errno::EOPNOTSUPP)

@@ -20,7 +20,7 @@ use sync::{Monitor, WaitList};
 
 use super::inode::Inode;
 use crate::fs::file::OpenFile;
-use crate::fs::file::told::MESSAGE;
+use crate::fs::file::fasync::MESSAGE;
 use account::quota;
 use account::user::Charge;
 use thread::deadline::Deadline;

@@ -3,7 +3,7 @@
 //! *Interface.* [`set`], [`test()`], [`wait_set`], [`clear`] work on byte ranges; flock(2) locks whole files.
 //! [`set_now`] and [`clear_now`] do what is simple, without waiting for a monitor; [`give_up`] clears all.
 //! Record locks belong to a descriptor table (a process), the other two kinds to a description. [`Payer`]
-//! counts them for a user. [`crate::ties`] tells a close whether there are any. Errors: `EAGAIN` for a
+//! counts them for a user. [`crate::close_cleanup`] tells a close whether there are any. Errors: `EAGAIN` for a
 //! conflict with another owner, `ENOLCK` when the payer's limit is reached or memory is out, `EDEADLK` when
 //! waiters would wait for each other.
 //!
@@ -23,7 +23,7 @@ use core::sync::atomic::Ordering;
 use sync::{Monitor, WaitList};
 
 use crate::fs::file::OpenFile;
-use crate::ties::Tie;
+use crate::close_cleanup::Tie;
 use account::User;
 use account::user::{self, Charge, Held};
 use deadlock::Waits;
@@ -33,7 +33,7 @@ use vm::fallible::try_reserve_kept;
 /// The owner of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// A descriptor table, by [`crate::files::Files::lock_owner`].
+    /// A descriptor table, by [`crate::fdtable::Files::lock_owner`].
     Table(usize),
     /// A description, by address (`F_OFD_SETLK`).
     Description(usize),

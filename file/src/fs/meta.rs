@@ -8,12 +8,12 @@ use abi::linux::{S_IFMT, S_ISGID, S_ISUID};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::extra::{CAPABILITY, Extra, List, Value};
+use super::xattrs::{CAPABILITY, Extra, List, Value};
 use crate::fs::acl::{Acl, Which};
 use crate::fs::attr::{Bits, Kind, SetAttr, Time};
 use crate::fs::inode::SetValue;
 use crate::fs::now;
-use crate::fs::way::Access;
+use crate::fs::lockfree_walk::Access;
 use vm::fallible::try_box;
 
 /// Bits that a write takes away.

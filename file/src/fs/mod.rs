@@ -7,45 +7,45 @@
 
 pub mod acl;
 pub mod attr;
-pub mod busy;
+pub mod write_count;
 pub mod context;
 pub mod dev;
 pub mod directory;
-pub mod entry;
-pub(crate) mod extra;
+pub mod dentry;
+pub(crate) mod xattrs;
 pub mod file;
-mod fresh;
+mod fast_open;
 pub mod inactive;
 pub mod inode;
-pub mod kept;
-pub mod kinds;
+pub mod inactive_inodes;
+pub mod fs_types;
 pub mod klog;
 pub mod kmsg;
 pub mod lease;
-pub(crate) mod length;
+pub(crate) mod file_size_limit;
 pub mod lock;
 pub(crate) mod meta;
-pub mod mounts;
-pub mod moves;
-pub mod names;
+pub mod mount_tree;
+pub mod rename_seq;
+pub mod path_cache;
 pub mod open;
 pub mod ownership;
 pub mod perm;
-pub mod place;
-mod recent;
-pub mod records;
+pub mod mount;
+mod parent_cache;
+pub mod dirents;
 pub mod remove;
-pub mod shown;
-pub mod spot;
-pub mod text;
+pub mod published;
+pub mod parent_lookup;
+pub mod pseudofs;
 pub mod walk;
-pub mod watch;
-pub mod way;
+pub mod fsnotify;
+pub mod lockfree_walk;
 
 pub use attr::{Attr, Kind, SetAttr, Time};
 pub use context::FsContext;
 pub use inode::{DirEntry, DirSink, How, Inode, SetValue};
-pub use place::{FileSystem, Mount, Place};
+pub use mount::{FileSystem, Mount, Place};
 
 /// The time of day.
 pub fn now() -> Time {

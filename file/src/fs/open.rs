@@ -12,13 +12,13 @@ use abi::linux::{
 use alloc::sync::Arc;
 
 use super::attr::Kind;
-use super::busy::Writing;
+use super::write_count::Writing;
 use super::inode::How;
 use super::lease;
 use super::perm;
-use super::place::{MS_NODEV, Place};
+use super::mount::{MS_NODEV, Place};
 use super::walk::{Target, View, walk};
-use super::watch;
+use super::fsnotify;
 use crate::fs::file::{File, OpenFile};
 use account::Cred;
 
@@ -91,7 +91,7 @@ pub fn make(
     let Place { mount, inode: dir } = dir;
     let mode = S_IFREG | mode & 0o7777;
     let inode = dir.create(name, mode, umask, 0, cred)?;
-    watch::name(&*dir, name, IN_CREATE, false);
+    fsnotify::name(&*dir, name, IN_CREATE, false);
     made(Place { mount, inode }, flags)
 }
 
@@ -104,7 +104,7 @@ fn create(view: &View, target: &Target, mode: u32) -> Result<Place> {
     target.dir.mount.writable()?;
     let mode = S_IFREG | mode & 0o7777;
     let inode = dir.create(&target.name, mode, view.umask, 0, view.cred)?;
-    watch::name(&**dir, &target.name, IN_CREATE, false);
+    fsnotify::name(&**dir, &target.name, IN_CREATE, false);
     Ok(target.dir.beside(inode))
 }
 
@@ -191,7 +191,7 @@ fn existing(view: &View, place: Place, flags: u32) -> Result<Arc<OpenFile>> {
     // A file of no kind (an anonymous one reached through `/proc`) has no length.
     if flags & O_TRUNC != 0 && attr.mode & S_IFMT == S_IFREG {
         place.inode.truncate(0)?;
-        watch::file(&*place.inode, IN_MODIFY);
+        fsnotify::file(&*place.inode, IN_MODIFY);
     }
     if let Some(writing) = writing.filter(|_| writes(flags)) {
         of.keep_writing(writing);

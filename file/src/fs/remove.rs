@@ -6,7 +6,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::{IN_DELETE, S_ISVTX};
 
 use super::walk::{Last, Target};
-use super::{Attr, Kind, Place, perm, watch};
+use super::{Attr, Kind, Place, perm, fsnotify};
 use account::Cred;
 
 /// Whether `cred` may make and remove names in `dir`, and the mount lets it. `EACCES`, `EROFS`.
@@ -41,9 +41,9 @@ pub fn remove(cred: &Cred, target: Target<'_>) -> Result<()> {
         return Err(Errno::EBUSY);
     }
     target.dir.inode.unlink(&target.name)?;
-    watch::linked(&*victim.inode);
+    fsnotify::linked(&*victim.inode);
     // Its watchers are notified of its end first.
-    watch::end(victim.inode);
-    watch::name(&*target.dir.inode, &target.name, IN_DELETE, false);
+    fsnotify::end(victim.inode);
+    fsnotify::name(&*target.dir.inode, &target.name, IN_DELETE, false);
     Ok(())
 }

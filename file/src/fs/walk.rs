@@ -14,9 +14,9 @@ use alloc::sync::Arc;
 use core::cell::Cell;
 
 use super::attr::Kind;
-use super::moves::Still;
+use super::rename_seq::Still;
 use super::perm;
-use super::place::Place;
+use super::mount::Place;
 use account::Cred;
 use vm::fallible::{try_copy, try_extend, try_push};
 

@@ -21,7 +21,7 @@ use quaject::relay::Relay;
 use sync::Monitor;
 
 use super::Pipe;
-use crate::files;
+use crate::fdtable;
 use crate::fs::file::{DescRoutine, DescRoutines, OpenFile};
 use crate::seam;
 use account::Capability;
@@ -182,7 +182,7 @@ impl Pipe {
             None => {
                 // From here on all routines of the first queue take the monitors of their ends.
                 for end in ends.iter().flatten() {
-                    files::make_shared(end);
+                    fdtable::make_shared(end);
                 }
                 let later = Later::new(core.clone(), charge)?;
                 let publish = || {
@@ -193,7 +193,7 @@ impl Pipe {
                 }
                 for end in ends.iter().flatten() {
                     end.look_plainly();
-                    files::replug_everywhere(end);
+                    fdtable::replug_everywhere(end);
                 }
                 of.forget_entries();
             }

@@ -1,7 +1,7 @@
 //! Pairs that are closed serve again; whatever else becomes of an end, nothing is kept or closed twice.
 
 use super::*;
-use crate::files::Files;
+use crate::fdtable::Files;
 use sync::Monitor;
 
 /// The list of waiting pairs is one for all tests.
@@ -28,7 +28,7 @@ fn pipe_of(files: &Files, fd: i32) -> Arc<Pipe> {
 #[test]
 fn a_closed_pair_serves_the_next_pipe_as_new() {
     let _turn = ONE_AT_A_TIME.lock();
-    parked::clear();
+    inactive::clear();
     let files = table();
     for order in [[0, 1], [1, 0]] {
         let fds = ends(&files);
@@ -48,13 +48,13 @@ fn a_closed_pair_serves_the_next_pipe_as_new() {
             assert!(files.close(fd).is_ok());
         }
     }
-    parked::clear();
+    inactive::clear();
 }
 
 #[test]
 fn an_end_that_goes_another_way_lets_the_parked_one_go() {
     let _turn = ONE_AT_A_TIME.lock();
-    parked::clear();
+    inactive::clear();
     for other_first in [false, true] {
         let files = table();
         let fds = ends(&files);
@@ -72,14 +72,14 @@ fn an_end_that_goes_another_way_lets_the_parked_one_go() {
         }
         assert!(pipe.no_reader() && pipe.no_writer());
         assert_eq!(Arc::strong_count(&pipe), 1, "the pipe is kept by an end");
-        assert!(parked::take(|_| ()).is_none());
+        assert!(inactive::take(|_| ()).is_none());
     }
 }
 
 #[test]
 fn no_more_wait_than_there_is_room_for() {
     let _turn = ONE_AT_A_TIME.lock();
-    parked::clear();
+    inactive::clear();
     let files = Files::new(64).unwrap();
     let pairs: [_; 12] = core::array::from_fn(|_| ends(&files));
     let pipes = pairs.map(|fds| pipe_of(&files, fds[0]));
@@ -88,6 +88,6 @@ fn no_more_wait_than_there_is_room_for() {
     }
     let kept = |pipes: &[Arc<Pipe>]| pipes.iter().filter(|p| Arc::strong_count(p) > 1).count();
     assert_eq!(kept(&pipes), 8);
-    parked::clear();
+    inactive::clear();
     assert_eq!(kept(&pipes), 0);
 }

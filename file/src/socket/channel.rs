@@ -25,7 +25,7 @@ use quaject::pipe::{MESSAGES, PipeCore, RING};
 use sync::monitor::RawMonitor;
 use sync::{Monitor, Once, WaitList};
 
-use super::parked;
+use super::inactive;
 use super::record::Record;
 use super::{Kind, Patience, Socket};
 use crate::poll::{PollTable, READS};
@@ -119,7 +119,7 @@ struct Queue {
 impl Drop for Queue {
     fn drop(&mut self) {
         if let Some(core) = self.core.take().filter(|core| core.size() == LARGE) {
-            parked::park(core);
+            inactive::park(core);
         }
     }
 }
@@ -195,7 +195,7 @@ impl Queue {
     fn of(large: usize, small: usize) -> Result<Queue> {
         let (charge, pages) = quota::channel((large / PAGE) as u64, (small / PAGE) as u64)?;
         let size = pages as usize * PAGE;
-        let waiting = if size == LARGE { parked::take() } else { None };
+        let waiting = if size == LARGE { inactive::take() } else { None };
         let core = match waiting {
             Some(core) => core,
             None => PipeCore::new(size).ok_or(Errno::ENOMEM)?.into(),

@@ -13,7 +13,7 @@ use quaject::{DescFn, Sharing, Unmade};
 use super::message::{Sending, discard};
 use super::{Kind, Socket};
 use crate::fs::Attr;
-use crate::fs::file::told::{Tells, Told};
+use crate::fs::file::fasync::{Tells, Told};
 use crate::fs::file::{Around, DescRoutines, File, Named, OpenFile, SMALL_WEIGHT, Seam, Splices};
 use crate::gauge::{Gauge, Gauges};
 use crate::io::IoBuf;

@@ -20,7 +20,7 @@ use sync::Monitor;
 use super::{Address, Family, Kind, Socket, Standing, Want};
 use crate::fs::context::{self, FsContext};
 use crate::fs::walk::{Last, View, walk};
-use crate::fs::way::{self, Path};
+use crate::fs::lockfree_walk::{self, Path};
 use crate::fs::{Inode, Kind as FileKind, Place, perm};
 use account::{Cred, caller};
 use vm::fallible::roomy;
@@ -160,7 +160,7 @@ fn short_way(fs: &FsContext, path: &[u8], cred: &Cred) -> Option<Arc<dyn Inode>>
     // With zeros behind the longest.
     let mut bytes = [0; MOST + size_of::<u64>()];
     bytes.get_mut(..path.len())?.copy_from_slice(path);
-    way::inode(fs, Path::with_zeros(&bytes)?, cred, true)
+    lockfree_walk::inode(fs, Path::with_zeros(&bytes)?, cred, true)
 }
 
 /// An unused name. ENOSPC, ENOMEM.

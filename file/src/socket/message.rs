@@ -13,7 +13,7 @@ use vm::user;
 use super::ancillary;
 use super::record::Along;
 use super::{Address, Socket};
-use crate::files::flight::Rights;
+use crate::fdtable::scm_rights::Rights;
 use crate::fs::file::OpenFile;
 use crate::io::IoBuf;
 

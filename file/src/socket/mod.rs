@@ -3,7 +3,7 @@
 //! *Interface*: [`open`] and [`pair`] make them; [`Socket::of`] finds the one behind a description, whose
 //! methods are the calls. [`Family`] is the interface of an address family: names and their look-up
 //! ([`local`]: AF_UNIX; [`inet`]: AF_INET, AF_INET6; [`netlink`]: AF_NETLINK). All else is here, and common
-//! to all families. [`register`] lists all sockets.
+//! to all families. [`socket_list`] lists all sockets.
 //!
 //! Each socket has an inbox, a [`Channel`]. A connection links two sockets: each sends into the inbox of the
 //! other. The channel of a stream is the queue of a pipe ([`quaject::pipe`]), so `read` and `write` of a
@@ -25,9 +25,9 @@ pub mod local;
 pub mod message;
 pub mod netlink;
 pub mod options;
-mod parked;
+mod inactive;
 pub mod record;
-pub mod register;
+pub mod socket_list;
 mod stream;
 
 use abi::errno::{Errno, Result};
@@ -38,7 +38,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, 
 use quaject::pipe::PipeCore;
 use sync::{Monitor, Once, WaitList};
 
-use crate::files::flight::{self, Carrier, Rights};
+use crate::fdtable::scm_rights::{self, Carrier, Rights};
 use crate::fs::file::OpenFile;
 use crate::io::IoBuf;
 use crate::pipe;
@@ -174,13 +174,13 @@ pub struct Socket {
     pub changes: WaitList,
     shut: AtomicU8,
     error: AtomicI32,
-    entry: register::Entry,
+    entry: socket_list::Entry,
 }
 
 /// Frees the pipes, and the queues of sockets, that wait for the next ones.
 pub fn give_up_waiting() {
     pipe::give_up_waiting();
-    parked::clear();
+    inactive::clear();
 }
 
 impl Socket {
@@ -243,10 +243,10 @@ impl Socket {
             changes: WaitList::new(),
             shut: AtomicU8::new(0),
             error: AtomicI32::new(0),
-            entry: register::Entry::default(),
+            entry: socket_list::Entry::default(),
         })?;
         family.made(&socket)?;
-        register::enter(&socket)?;
+        socket_list::enter(&socket)?;
         Ok(socket)
     }
 
@@ -486,7 +486,7 @@ impl Socket {
         drop(target);
         self.inbox.clear();
         self.tell();
-        flight::collect();
+        scm_rights::collect();
     }
 
     /// Bytes for the next reads: with messages, those of the first one.

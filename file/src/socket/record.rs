@@ -8,9 +8,9 @@ use abi::linux::Ucred;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::inet::name::Ip;
+use super::inet::address::Ip;
 use super::{Address, Outbox};
-use crate::files::flight::{Rights, collect};
+use crate::fdtable::scm_rights::{Rights, collect};
 use crate::io::IoBuf;
 use account::quota;
 use account::user::Charge;

@@ -14,9 +14,9 @@ use super::time::itimerspec;
 use super::{Args, Handler};
 use account::quota;
 use file::OpenFile;
-use file::event::{counter, inotify, marks};
-use file::files::make_shared;
-use file::fs::{Kind, perm, watch};
+use file::event::{eventfd, inotify, marks};
+use file::fdtable::make_shared;
+use file::fs::{Kind, perm, fsnotify};
 use process::access::{self, Wish};
 use process::signal::signalfd;
 use process::time::{Clock, timerfd};
@@ -34,7 +34,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::INOTIFY_ADD_WATCH, inotify_add_watch),
     (nr::INOTIFY_RM_WATCH, |a| {
         let of = Process::current().files.get().get(a.int(0))?;
-        watch::take(inotify::of(&of)?, a.int(1)).map(|()| 0)
+        fsnotify::take(inotify::of(&of)?, a.int(1)).map(|()| 0)
     }),
     (nr::PIDFD_GETFD, pidfd_getfd),
     (nr::TIMERFD_CREATE, timerfd_create),
@@ -57,7 +57,7 @@ fn eventfd(count: u32, flags: u32) -> Result<usize> {
     }
     let single = flags & EFD_SEMAPHORE != 0;
     install(
-        counter::open(count.into(), single, flags & O_NONBLOCK)?,
+        eventfd::open(count.into(), single, flags & O_NONBLOCK)?,
         flags,
     )
 }
@@ -177,7 +177,7 @@ fn inotify_add_watch(a: &mut Args) -> Result<usize> {
         return Err(Errno::ENOTDIR);
     }
     place.inode.permits(&caller.cred, perm::READ)?;
-    let most = watch::limits::WATCHES.load(Ordering::Relaxed) as u64;
+    let most = fsnotify::limits::WATCHES.load(Ordering::Relaxed) as u64;
     let wd = marks::add(instance, &place.inode, mask, || quota::mark(most))?;
     Ok(wd as usize)
 }

@@ -7,7 +7,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};
 use abi::linux::*;
 use abi::nr;
-use file::fs::kinds;
+use file::fs::fs_types;
 use machine::clock::now_ns;
 use vm::user;
 
@@ -95,10 +95,10 @@ fn sysfs(a: &mut Args) -> Result<usize> {
     match a.int(0) {
         1 => {
             let name = user::cstr(a.word(1), PATH_MAX)?;
-            kinds::number(&name).ok_or(Errno::EINVAL)
+            fs_types::number(&name).ok_or(Errno::EINVAL)
         }
         2 => {
-            let kind = kinds::all()
+            let kind = fs_types::all()
                 .nth(a.uint(1) as usize)
                 .ok_or(Errno::EINVAL)?
                 .name;
@@ -106,7 +106,7 @@ fn sysfs(a: &mut Args) -> Result<usize> {
             user::put(a.word(2).wrapping_add(kind.len()), &0u8)?;
             Ok(0)
         }
-        3 => Ok(kinds::all().count()),
+        3 => Ok(fs_types::all().count()),
         _ => Err(Errno::EINVAL),
     }
 }

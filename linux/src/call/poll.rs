@@ -15,7 +15,7 @@ use vm::user::{get, put};
 
 use super::signal::with_mask;
 use super::{Args, Handler};
-use file::files::{Asker, Files, Holds, Question, ROW};
+use file::fdtable::{Asker, Files, Holds, Question, ROW};
 use file::select::{Asked, wait_for};
 use process::memory::admission;
 use process::{Process, Task};

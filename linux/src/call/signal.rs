@@ -14,7 +14,7 @@ use sync::WaitList;
 use vm::user;
 
 use super::{Args, Framed, Handler};
-use file::fs::text;
+use file::fs::pseudofs;
 use process::frame;
 use process::pidfd;
 use process::signal::deliver::{come_back, raise, set_blocked};
@@ -380,7 +380,7 @@ fn pidfd_send_signal(a: &mut Args) -> Result<usize> {
     let caller = Process::current();
     let of = caller.files.get().get(a.int(0))?;
     // A process's directory does as well as its descriptor.
-    let process = match text::whose(&of) {
+    let process = match pseudofs::whose(&of) {
         Some(process) => process,
         None => pidfd::of(&of)?.clone(),
     };

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use vm::user;
 
 use super::{Args, Handler};
-use file::files::Files;
+use file::fdtable::Files;
 use file::filters::Course;
 use file::io::IoBuf;
 use file::socket::message::{self, Sending};

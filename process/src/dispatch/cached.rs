@@ -17,7 +17,7 @@ use abi::errno::{Errno, Result};
 use abi::{native, nr};
 use codegen::{Draft, dynasm, harden};
 use file::Operation;
-use file::files::{KptView, SLOTS, emit_resolved};
+use file::fdtable::{KptView, SLOTS, emit_resolved};
 use thread::dispatch::{rest, way_out};
 
 use crate::process::Process;

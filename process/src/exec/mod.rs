@@ -21,13 +21,13 @@ use vm::{AddressSpace, Prot, user};
 
 use crate::dispatch;
 use crate::futex::robust;
-use crate::process::shared::Exchanged;
+use crate::process::arc_swap::Exchanged;
 use crate::process::signals::Actions;
 use crate::process::{Process, Program, Task, access};
 use crate::trace;
 use account::Cred;
 use account::cred::{Executing, Unsafe};
-use file::fs::place::MS_NOSUID;
+use file::fs::mount::MS_NOSUID;
 use load::{Loaded, Part, Source, load};
 use stack::{STRING_MAX, Strings};
 use vm::fallible::{try_arc, try_copy, try_placed, try_string, try_text};

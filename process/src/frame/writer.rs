@@ -24,7 +24,7 @@ use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Label, OutOfCode, Routine, dynasm};
 use core::mem::{offset_of, size_of};
-use file::shared::Shared;
+use file::arc_swap::Shared;
 use machine::cpu::{StackBase, irq_disable, irq_enable};
 use machine::fpu;
 use machine::trap::{TrapFrame, USER_CS, USER_SS, VECTOR_TAIL, exception};

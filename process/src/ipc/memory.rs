@@ -22,8 +22,8 @@ use super::{Entry, Namespace, seconds};
 use crate::process::tree;
 use account::Cred;
 use file::fs::inode::How;
-use file::fs::place::{self, FileSystem};
-use file::mem::MemFs;
+use file::fs::mount::{self, FileSystem};
+use file::tmpfs::MemFs;
 use vm::fallible::{try_arc, try_push, try_text};
 
 /// All segments.
@@ -73,7 +73,7 @@ impl Segment {
         inode.truncate(bytes).map_err(no_memory)?;
         let of = inode.clone().open(How {
             flags: O_RDWR | O_LARGEFILE,
-            place: Some(place::detached(fs, inode)),
+            place: Some(mount::detached(fs, inode)),
         })?;
         let pages = try_arc(Pages {
             inner: of.file().pager(&of)?,

@@ -13,7 +13,7 @@ use abi::errno::{Errno, Result};
 use vm::frame::fail::{self, Plan};
 
 use crate::process::Task;
-use file::fs::text::Out;
+use file::fs::pseudofs::Out;
 
 /// The session whose requests are affected; 0: every process.
 static SESSION: AtomicI32 = AtomicI32::new(0);

@@ -47,7 +47,7 @@ static SHRINKERS: [Shrinker; 13] = [
     Shrinker::new("empty pages of the heap", trim_heap),
     Shrinker::new(
         "names, and files that wait for an open",
-        file::fs::names::purge,
+        file::fs::path_cache::purge,
     ),
     Shrinker::new("inactive quajects", give_up_inactive),
     Shrinker::new("places of futexes", crate::futex::give_up_arrays),
@@ -73,7 +73,7 @@ const REST_NS: u64 = 20_000_000;
 static NEXT_NS: AtomicU64 = AtomicU64::new(0);
 
 fn give_up_pages() {
-    file::cache::index::make_room(PAGES);
+    file::page_cache::index::make_room(PAGES);
 }
 
 fn trim_heap() {
@@ -87,7 +87,7 @@ fn give_up_inactive() {
 /// Closing the last descriptor of sockets in flight collects them; this also covers the case that another
 /// thread was collecting at that moment.
 fn collect_sockets() {
-    file::files::flight::collect();
+    file::fdtable::scm_rights::collect();
     // Bound: a grace period, asleep: for what sockets that nobody can reach have let go of.
     sync::epoch::synchronize();
 }
@@ -106,7 +106,7 @@ pub(crate) fn run(room: usize) -> bool {
     /// Others may take the freed memory, so the number of rounds is limited.
     const TURNS: usize = 8;
     for _ in 0..TURNS {
-        if file::cache::index::make_room(PAGES) == 0 {
+        if file::page_cache::index::make_room(PAGES) == 0 {
             break;
         }
         if frame::has_room(room) {

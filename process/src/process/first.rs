@@ -43,7 +43,7 @@ pub fn ended(process: &Process, status: i32) {
 /// Reports `code` to the host once everything written is out, files that are kept elsewhere included, and
 /// ends the machine.
 pub fn power_off(code: i32) -> ! {
-    file::cache::index::flush_all(None);
+    file::page_cache::index::flush_all(None);
     if let Some(drain) = DRAIN.get() {
         drain();
     }

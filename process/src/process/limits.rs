@@ -9,7 +9,7 @@ use vm::space::Bounds;
 
 use super::Process;
 use account::Capability;
-use file::files::MAX_CAPACITY;
+use file::fdtable::MAX_CAPACITY;
 
 /// The initial `RLIMIT_NPROC`: half of the maximum.
 fn tasks_max() -> u64 {

@@ -43,7 +43,7 @@ use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
 pub use cached::Cached;
-pub use file::shared::{self, Shared};
+pub use file::arc_swap::{self, Shared};
 pub use limits::Limits;
 pub(crate) use roll::FIRST as FIRST_ON_ROLL;
 pub(crate) use roll::Found;
@@ -55,7 +55,7 @@ pub use timers::Timers;
 pub(crate) use traced::TRACER;
 pub use usage::Usage;
 
-use file::files::Files;
+use file::fdtable::Files;
 use file::fs::FsContext;
 use vm::fallible::{try_arc, try_reserve, try_string};
 

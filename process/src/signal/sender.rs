@@ -1,9 +1,9 @@
 //! The thread that sends the signals which interrupt handlers leave to it.
 //!
 //! *Interface*: [`start`] makes it. It makes signals of the timers that have rung where their interrupts
-//! could not, and sends those of descriptions that are ready ([`file::told`]).
+//! could not, and sends those of descriptions that are ready ([`file::fasync`]).
 
-use file::told;
+use file::fasync;
 use sync::ready::ReadyList;
 
 use super::expiry::settle;
@@ -34,7 +34,7 @@ fn is_due(ready: &ReadyList) -> bool {
 }
 
 fn run(_: usize) {
-    let Some(ready) = told::list() else {
+    let Some(ready) = fasync::list() else {
         return;
     };
     loop {
@@ -52,7 +52,7 @@ fn run(_: usize) {
             Note::Rung(pid) => tree::find(pid).iter().for_each(settle),
             Note::Missed => tree::each_or_again(settle),
             Note::Ready => {
-                told::tell_ready();
+                fasync::tell_ready();
             }
         }
     }
@@ -60,7 +60,7 @@ fn run(_: usize) {
 
 /// Makes the thread that sends what interrupt handlers noted. ENOMEM.
 pub fn start() -> abi::Result<()> {
-    told::start()?;
+    fasync::start()?;
     thread::spawn(b"signals", run, 0)
         .map(drop)
         .map_err(|_| abi::Errno::ENOMEM)

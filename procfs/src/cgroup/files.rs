@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use account::Cred;
 use file::fs::attr::Bits;
 use file::fs::perm;
-use file::fs::text::{Out, Piece};
+use file::fs::pseudofs::{Out, Piece};
 use process::Process;
 use process::group::{self, CONTROLLERS, CPU, Group, PIDS, UNLIMITED, WEIGHT};
 

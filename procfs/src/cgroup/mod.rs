@@ -17,8 +17,8 @@ use file::OpenFile;
 use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
 use file::fs::ownership::Ownership;
-use file::fs::place::{self, FileSystem, anonymous_dev};
-use file::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, SetAttr, names};
+use file::fs::mount::{self, FileSystem, anonymous_dev};
+use file::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, SetAttr, path_cache};
 use process::group::{self, Group};
 use vm::fallible::{try_arc, try_push, try_slice};
 
@@ -96,7 +96,7 @@ impl FileSystem for Groups {
     }
 
     fn statfs(&self) -> Statfs {
-        place::without_room(CGROUP2_MAGIC)
+        mount::without_room(CGROUP2_MAGIC)
     }
 }
 
@@ -161,7 +161,7 @@ impl Inode for Node {
     fn set_attr(&self, set: &SetAttr) -> Result<()> {
         let owner = self.owner().ok_or(Errno::ENOENT)?;
         owner.lock().set(set)?;
-        names::changed();
+        path_cache::changed();
         Ok(())
     }
 
@@ -230,7 +230,7 @@ impl Inode for Node {
         }
         let owners = owners(mode & 0o7777 & !umask, cred.fsuid, cred.fsgid)?;
         let made = self.group.make(name, owners)?;
-        names::changed();
+        path_cache::changed();
         self.beside(made, None)
     }
 
@@ -240,7 +240,7 @@ impl Inode for Node {
             return Err(Errno::ENOTDIR);
         }
         self.group.remove(name)?;
-        names::changed();
+        path_cache::changed();
         Ok(())
     }
 

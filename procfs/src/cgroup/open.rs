@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 
 use super::files::Named;
 use account::{Cred, caller};
-use file::fs::text::{reader, records};
+use file::fs::pseudofs::{reader, records};
 use file::io::IoBuf;
 use file::{File, OpenFile};
 use process::group::Group;

@@ -8,7 +8,7 @@ use abi::errno::Result;
 use abi::layout::PAGE;
 use core::fmt::Write;
 
-use file::fs::text::{Out, Piece};
+use file::fs::pseudofs::{Out, Piece};
 
 /// There are none of these.
 pub fn nothing(_: &mut Out) -> Result<()> {

@@ -12,11 +12,11 @@ use core::sync::atomic::Ordering;
 
 use super::look_into;
 use file::OpenFile;
-use file::files::make_shared;
+use file::fdtable::make_shared;
 use file::fs::attr::{Attr, Kind};
 use file::fs::inode::{How, Inode};
-use file::fs::place::{self, Place};
-use file::fs::text::{Each, Folder, Item, Magic, Out, Piece, Source, number_in, whole};
+use file::fs::mount::{self, Place};
+use file::fs::pseudofs::{Each, Folder, Item, Magic, Out, Piece, Source, number_in, whole};
 use process::Process;
 use process::access::{self, Sight, Wish};
 
@@ -152,7 +152,7 @@ impl Magic for Link {
         let of = self.open_file()?;
         match of.place() {
             Some(place) => Ok(place.clone()),
-            None => Ok(place::root()
+            None => Ok(mount::root()
                 .ok_or(Errno::ENOENT)?
                 .beside(Arc::new(Nameless(of)))),
         }

@@ -15,8 +15,8 @@ use super::tuned::Line;
 use account::Capability;
 use file::fs::attr::Kind;
 use file::fs::inode::Inode;
-use file::fs::place::{self, Place};
-use file::fs::text::{Each, Folder, Item, Magic};
+use file::fs::mount::{self, Place};
+use file::fs::pseudofs::{Each, Folder, Item, Magic};
 use process::Process;
 use process::access::{self, Wish};
 
@@ -121,7 +121,7 @@ impl Magic for Link {
         let (device, _) = inode.id();
         // By the first place at which its file system stands.
         let mut from = 0;
-        while let Some(mount) = place::mount_from(from) {
+        while let Some(mount) = mount::mount_from(from) {
             if mount.root.id().0 == device {
                 return Ok(Place {
                     mount,
@@ -130,6 +130,6 @@ impl Magic for Link {
             }
             from = u64::from(mount.id) + 1;
         }
-        Ok(place::root().ok_or(Errno::ENOENT)?.beside(*inode))
+        Ok(mount::root().ok_or(Errno::ENOENT)?.beside(*inode))
     }
 }

@@ -8,7 +8,7 @@ use abi::layout::PAGE;
 use abi::linux::{SEEK_CUR, SEEK_SET};
 use alloc::sync::Arc;
 
-use file::fs::text::Opened;
+use file::fs::pseudofs::Opened;
 use file::io::IoBuf;
 use file::{File, OpenFile};
 use process::access::{Sight, Wish};

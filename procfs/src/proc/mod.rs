@@ -26,8 +26,8 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 
 use file::fs::attr::Kind;
-use file::fs::place::FileSystem;
-use file::fs::text::{Each, Folder, Item, TextFs, number_in};
+use file::fs::mount::FileSystem;
+use file::fs::pseudofs::{Each, Folder, Item, TextFs, number_in};
 use process::access::{self, Wish};
 use process::{Process, Task, tree};
 

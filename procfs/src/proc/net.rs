@@ -13,9 +13,9 @@ use abi::linux::{
 };
 use alloc::sync::Arc;
 
-use file::fs::text::{Item, Named, Out, Piece, long_text, text};
+use file::fs::pseudofs::{Item, Named, Out, Piece, long_text, text};
 use file::socket::netlink::{self as kernel, route};
-use file::socket::{Host, Socket, register};
+use file::socket::{Host, Socket, socket_list};
 
 /// The texts.
 pub const ALL: &[Named] = &[
@@ -115,7 +115,7 @@ fn rows(
         return;
     }
     let mut at = from.max(1) - 1;
-    while let Some((place, socket)) = register::from(at) {
+    while let Some((place, socket)) = socket_list::from(at) {
         at = place + 1;
         if wanted(&socket) && !piece.record(at + 1, |out| row(out, &socket)) {
             return;

@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 use abi::linux::{CLONE_NEWNS, S_IFREG};
 use file::fs::attr::Attr;
 use file::fs::inode::{How, Inode};
-use file::fs::place::{self, Place, anonymous_dev};
-use file::fs::text::{Item, Magic, Named};
+use file::fs::mount::{self, Place, anonymous_dev};
+use file::fs::pseudofs::{Item, Magic, Named};
 use file::{File, OpenFile};
 use sync::Once;
 use vm::fallible::{try_arc, try_copy};
@@ -32,7 +32,7 @@ impl Magic for Link {
     }
 
     fn place(&self) -> Result<Place> {
-        Ok(place::root().ok_or(Errno::ENOENT)?.beside(try_arc(Mounts)?))
+        Ok(mount::root().ok_or(Errno::ENOENT)?.beside(try_arc(Mounts)?))
     }
 }
 

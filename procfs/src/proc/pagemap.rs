@@ -7,7 +7,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};
 use alloc::sync::Arc;
 
-use file::fs::text::Opened;
+use file::fs::pseudofs::Opened;
 use file::io::IoBuf;
 use file::{File, OpenFile};
 use process::Process;

@@ -20,8 +20,8 @@ use super::refs::Refs;
 use super::tuned::{self, Tuned};
 use super::{look_into, net, ns, smaps, status};
 use file::fs::attr::Kind;
-use file::fs::place::{self, Place};
-use file::fs::text::{
+use file::fs::mount::{self, Place};
+use file::fs::pseudofs::{
     Each, Fixed, Folder, Item, Magic, Out, Piece, Source, folders_listed, long_text, number_in,
     records, text,
 };
@@ -408,15 +408,15 @@ fn maps(sight: &Sight, from: u64, piece: &mut Piece) {
 
 #[expect(clippy::disallowed_methods, reason = "four short words")]
 fn options(flags: u64) -> String {
-    let mut options = String::from(if flags & place::MS_RDONLY != 0 {
+    let mut options = String::from(if flags & mount::MS_RDONLY != 0 {
         "ro"
     } else {
         "rw"
     });
     for (flag, name) in [
-        (place::MS_NOSUID, ",nosuid"),
-        (place::MS_NODEV, ",nodev"),
-        (place::MS_NOEXEC, ",noexec"),
+        (mount::MS_NOSUID, ",nosuid"),
+        (mount::MS_NODEV, ",nodev"),
+        (mount::MS_NOEXEC, ",noexec"),
     ] {
         if flags & flag != 0 {
             options.push_str(name);
@@ -446,11 +446,11 @@ fn each_mount(
     process: &Process,
     from: u64,
     piece: &mut Piece,
-    show: fn(&place::Mount, &[u8], &mut Out),
+    show: fn(&mount::Mount, &[u8], &mut Out),
 ) -> Result<()> {
     let root = process.fs.get().root();
     let mut from = from;
-    while let Some(mount) = place::mount_from(from) {
+    while let Some(mount) = mount::mount_from(from) {
         from = u64::from(mount.id) + 1;
         let path = match mount.top().path(&root) {
             Err(Errno::ENOENT) => continue,
@@ -464,7 +464,7 @@ fn each_mount(
 }
 
 /// A mount at `path` in the form of fstab(5).
-fn mount(mount: &place::Mount, path: &[u8], out: &mut Out) {
+fn mount(mount: &mount::Mount, path: &[u8], out: &mut Out) {
     escaped(mount.source.as_bytes(), out);
     out.push(' ');
     escaped(path, out);
@@ -474,7 +474,7 @@ fn mount(mount: &place::Mount, path: &[u8], out: &mut Out) {
 }
 
 /// As `mount`, with numbers, and the directory of the file system that is seen there.
-fn mountinfo(mount: &place::Mount, path: &[u8], out: &mut Out) {
+fn mountinfo(mount: &mount::Mount, path: &[u8], out: &mut Out) {
     let covers = mount.covers();
     let above = covers.as_ref().as_ref().map_or(0, |c| c.mount.id);
     let (dev, _) = mount.root.id();

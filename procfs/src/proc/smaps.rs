@@ -7,7 +7,7 @@ use core::fmt::Write;
 use vm::Prot;
 use vm::space::{AreaInfo, Lock, Present, Role};
 
-use file::fs::text::{Out, Piece};
+use file::fs::pseudofs::{Out, Piece};
 use process::access::Sight;
 
 /// The lines of `maps`, and behind each how much of the area is in memory.

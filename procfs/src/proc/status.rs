@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 
 use super::look_into;
 use account::user::Held;
-use file::fs::text::{Out, Piece};
+use file::fs::pseudofs::{Out, Piece};
 use process::{Process, Task};
 
 /// Nanoseconds in a clock tick as programs see it.

@@ -27,8 +27,8 @@ use account::Capability;
 use account::quota;
 use file::fs::dev;
 use file::fs::klog;
-use file::fs::text::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
-use file::fs::watch::limits as inotify;
+use file::fs::pseudofs::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
+use file::fs::fsnotify::limits as inotify;
 use file::io::IoBuf;
 use file::pipe::size::{limits as pipes, round};
 use file::poll::{PollTable, READS};
@@ -204,7 +204,7 @@ const SYS_FS: &[Named] = &[
     ("inotify", || Item::Folder(Arc::new(Fixed(SYS_INOTIFY)))),
     ("lease-break-time", number!(file::fs::lease::BREAK_TIME)),
     ("mqueue", || Item::Folder(Arc::new(Fixed(SYS_MQUEUE)))),
-    ("nr_open", line!(file::files::MAX_CAPACITY)),
+    ("nr_open", line!(file::fdtable::MAX_CAPACITY)),
     ("pipe-max-size", || {
         let show = |out: &mut Out| {
             let _ = writeln!(out, "{}", pipes::SIZE.load(Ordering::Relaxed));
@@ -387,7 +387,7 @@ fn meminfo(out: &mut Out) -> Result<()> {
     let frames = vm::frame::stats();
     let heap = vm::heap::stats();
     let kib = |frames: usize| frames * PAGE / 1024;
-    let (cached, dirty) = file::cache::index::counts();
+    let (cached, dirty) = file::page_cache::index::counts();
     let clean = cached.saturating_sub(dirty);
     let rows = [
         ("MemTotal", kib(frames.total)),
@@ -602,7 +602,7 @@ fn cache_size(vendor: &[u8]) -> u64 {
 }
 
 fn filesystems(out: &mut Out) -> Result<()> {
-    for kind in file::fs::kinds::all() {
+    for kind in file::fs::fs_types::all() {
         let _ = writeln!(out, "nodev\t{}", kind.name);
     }
     Ok(())

@@ -5,7 +5,7 @@
 use alloc::sync::Arc;
 use core::fmt::Write;
 
-use file::fs::text::{Named, Out, Piece, long_text};
+use file::fs::pseudofs::{Named, Out, Piece, long_text};
 use process::ipc::{Entry, Namespace, memory, message, semaphore};
 
 /// The texts.

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 
 use super::look_into;
 use account::Capability;
-use file::fs::text::Opened;
+use file::fs::pseudofs::Opened;
 use file::io::IoBuf;
 use file::{File, OpenFile};
 use process::Process;

@@ -14,9 +14,9 @@ use core::fmt::Write;
 
 use super::veil::Veil;
 use crate::proc::{list_processes, look_into};
-use file::files::Files;
+use file::fdtable::Files;
 use file::fs::attr::Kind;
-use file::fs::text::{Each, Folder, Item, Out, Piece, long_text, number_in, text};
+use file::fs::pseudofs::{Each, Folder, Item, Out, Piece, long_text, number_in, text};
 use file::stubs::stubs;
 use file::{DescRoutine, OpenFile, Operation};
 use process::{Process, access, tree};

@@ -5,8 +5,8 @@
 use abi::errno::Result;
 
 use file::OpenFile;
-use file::files::Files;
-use file::fs::text::{Out, Piece};
+use file::fdtable::Files;
+use file::fs::pseudofs::{Out, Piece};
 
 /// The place of descriptor `fd` of process `pid` in the text, behind the heading.
 fn place(pid: i32, fd: i32) -> u64 {

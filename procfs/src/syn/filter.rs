@@ -18,9 +18,9 @@ use core::fmt::Write;
 
 use super::descriptors;
 use file::OpenFile;
-use file::files::Files;
+use file::fdtable::Files;
 use file::filters::Course;
-use file::fs::text::{Out, Piece};
+use file::fs::pseudofs::{Out, Piece};
 use process::access::{self, Wish};
 use process::made::{any, made, made_counter};
 use process::tree;

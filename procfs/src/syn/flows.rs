@@ -7,7 +7,7 @@
 use abi::errno::Result;
 use core::fmt::Write;
 
-use file::fs::text::{Out, Piece};
+use file::fs::pseudofs::{Out, Piece};
 use process::Task;
 use process::flows::{Channel, Side};
 

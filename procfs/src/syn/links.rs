@@ -12,8 +12,8 @@ use core::fmt::Write;
 use super::code::{CALLS, behind};
 use super::descriptors;
 use super::veil::Veil;
-use file::files::Files;
-use file::fs::text::{Out, Piece};
+use file::fdtable::Files;
+use file::fs::pseudofs::{Out, Piece};
 use file::{OpenFile, Operation};
 use process::dispatch;
 

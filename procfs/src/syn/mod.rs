@@ -18,8 +18,8 @@ pub mod veil;
 
 use alloc::sync::Arc;
 
-use file::fs::place::FileSystem;
-use file::fs::text::{Fixed, Item, TextFs, long_text, records, text, whole};
+use file::fs::mount::FileSystem;
+use file::fs::pseudofs::{Fixed, Item, TextFs, long_text, records, text, whole};
 use process::access::{self, Wish};
 use process::memory::{fail, shrink};
 use process::{Process, Task, tree};

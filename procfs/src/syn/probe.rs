@@ -14,8 +14,8 @@ use super::code::CALLS;
 use super::descriptors;
 use account::Capability;
 use file::OpenFile;
-use file::files::{Files, replug_everywhere};
-use file::fs::text::{Out, Piece};
+use file::fdtable::{Files, replug_everywhere};
+use file::fs::pseudofs::{Out, Piece};
 use process::{Process, tree};
 
 /// The text from place `from` on.

@@ -12,7 +12,7 @@ use abi::errno::Result;
 use core::fmt::Write;
 
 use crate::proc::look_into;
-use file::fs::text::{Out, Piece};
+use file::fs::pseudofs::{Out, Piece};
 use process::flows::{self, Side};
 use process::{Process, Task};
 

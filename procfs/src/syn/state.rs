@@ -15,7 +15,7 @@ use thread::{Thread, flags};
 
 use super::veil::Veil;
 use crate::unknown;
-use file::fs::text::{Out, Piece};
+use file::fs::pseudofs::{Out, Piece};
 use process::tree;
 
 /// The classes, their members, and where each port of a member leads, from place `from` on: a class's number

@@ -16,7 +16,7 @@ use alloc::sync::Arc;
 use core::fmt::Write;
 
 use super::sched::plain;
-use file::fs::text::{Out, Piece, Source};
+use file::fs::pseudofs::{Out, Piece, Source};
 use machine::cpu::{MAX_CPUS, present};
 use process::Process;
 use thread::record::{self, Event};

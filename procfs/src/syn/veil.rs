@@ -7,7 +7,7 @@
 use core::fmt::{self, Write};
 
 use account::Capability;
-use file::fs::text::Out;
+use file::fs::pseudofs::Out;
 use process::Process;
 
 /// Numbers from here on may be addresses, or say how far addresses lie apart.

@@ -14,7 +14,7 @@ use machine::topology::{self, Cache, Holds};
 
 use super::{About, Texts, line, number_of, numbered};
 use file::fs::attr::Kind;
-use file::fs::text::{Each, Fixed, Folder, Item, Out, text};
+use file::fs::pseudofs::{Each, Fixed, Folder, Item, Out, text};
 
 /// The folder.
 pub struct Cpus;

@@ -12,8 +12,8 @@ use alloc::sync::Arc;
 use core::fmt::Write;
 
 use file::fs::attr::Kind;
-use file::fs::place::FileSystem;
-use file::fs::text::{Each, Fixed, Folder, Item, Named, Out, TextFs, number_in, text};
+use file::fs::mount::FileSystem;
+use file::fs::pseudofs::{Each, Fixed, Folder, Item, Named, Out, TextFs, number_in, text};
 
 /// The kind that `statfs` shows.
 const SYSFS_MAGIC: i64 = 0x6265_6572;

@@ -7,7 +7,7 @@ use core::fmt::Write;
 
 use super::line;
 use abi::linux::{ARPHRD_LOOPBACK, IFF_LOOPBACK, IFF_UP};
-use file::fs::text::{Fixed, Item, Named, text};
+use file::fs::pseudofs::{Fixed, Item, Named, text};
 use file::socket::netlink::route;
 
 /// The texts.

@@ -11,7 +11,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use file::cache::{Backing, UNIT};
+use file::page_cache::{Backing, UNIT};
 use sync::Monitor;
 use vm::fallible::{try_arc, try_filled};
 use vm::frame::FrameRef;

@@ -15,12 +15,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use file::OpenFile;
-use file::cache::{Cached, Errors, index};
+use file::page_cache::{Cached, Errors, index};
 use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
 use file::fs::ownership::Ownership;
-use file::fs::place::{self, FileSystem, anonymous_dev};
-use file::fs::{Attr, DirSink, How, Inode, SetAttr, kinds};
+use file::fs::mount::{self, FileSystem, anonymous_dev};
+use file::fs::{Attr, DirSink, How, Inode, SetAttr, fs_types};
 use vm::fallible::{try_arc, try_push, try_slice};
 
 use disk::Disk;
@@ -38,7 +38,7 @@ const FIRST: u64 = ROOT + 2;
 
 /// Adds the kind to those that can be mounted.
 pub fn add_kind() {
-    let added = kinds::add(kinds::Kind {
+    let added = fs_types::add(fs_types::Kind {
         name: NAME,
         make: |_, _| Ok(World::new()?),
     });
@@ -99,7 +99,7 @@ impl FileSystem for World {
     }
 
     fn statfs(&self) -> Statfs {
-        place::without_room(0x6b65_7074)
+        mount::without_room(0x6b65_7074)
     }
 }
 

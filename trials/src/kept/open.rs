@@ -2,12 +2,12 @@
 //!
 //! *Interface*: [`Opened`], through [`File`].
 //!
-//! *Unsafe*: as `file/src/cache/routines.rs`.
+//! *Unsafe*: as `file/src/page_cache/routines.rs`.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
-use file::cache::{Cached, PagesPager, routines};
+use file::page_cache::{Cached, PagesPager, routines};
 use file::fs::file::{DescRoutine, DescRoutines};
 use file::io::IoBuf;
 use file::{File, OpenFile};

@@ -6,7 +6,7 @@
 use alloc::sync::Arc;
 
 use abi::linux::O_RDWR;
-use file::files::Files;
+use file::fdtable::Files;
 use file::stubs::stubs;
 use file::{File, OpenFile};
 use sync::{Once, epoch};

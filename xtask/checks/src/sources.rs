@@ -17,7 +17,7 @@ pub const LISTED: &[&str] = &["quaject", "device", "file", "process", "tty", "li
 const RAW_MEMORY: &[&str] = &["abi", "machine", "vm"];
 /// How it is named, and the rooms' files besides that may: routines are generated against these numbers.
 const MEMORY_NAMES: &[&str] = &["PHYS_MAP", "phys_to_virt", "for_routines"];
-const MEMORY_USERS: &[&str] = &["file/src/mem/store.rs", "file/src/cache/table.rs"];
+const MEMORY_USERS: &[&str] = &["file/src/tmpfs/page_store.rs", "file/src/page_cache/table.rs"];
 
 /// The widest line of a comment, or of anything in C, in columns.
 const WIDTH: usize = 110;
@@ -240,7 +240,7 @@ mod tests {
         let names = "//! X.\nfn f() { g(frame.for_routines() as *mut u8) }\n";
         assert_eq!(faults("file/src/a.rs", names).len(), 1);
         assert_eq!(faults("kernel/src/a.rs", names).len(), 1);
-        assert!(faults("file/src/mem/store.rs", names).is_empty());
+        assert!(faults("file/src/tmpfs/page_store.rs", names).is_empty());
         assert!(faults("vm/src/a.rs", names).is_empty());
     }
 

@@ -2,11 +2,11 @@
 //!
 //! *Interface*: [`OpenFile::make_ready`] and its neighbours generate the routines if they are not there;
 //! [`OpenFile::ready_entries`] are those to plug; [`OpenFile::forget_entries`] says that an assumption has
-//! changed. The descriptor tables ([`crate::files`]) call them.
+//! changed. The descriptor tables ([`crate::fdtable`]) call them.
 //!
 //! Source: dissertation, 3.1 (code from `open`), table 4.3 (Probe).
 
-use super::code::{Cells, Probes, Variant};
+use super::routines::{Cells, Probes, Variant};
 use super::{DescRoutine, DescRoutines, FILTERED, OpenFile, Sharing};
 use crate::fs::inactive::Inactive;
 use crate::stubs;
@@ -191,7 +191,7 @@ impl OpenFile {
         }
     }
 
-    /// Whether accesses through it must be reported to watchers ([`crate::fs::watch`]): then no generated
+    /// Whether accesses through it must be reported to watchers ([`crate::fs::fsnotify`]): then no generated
     /// code reads or writes.
     #[inline]
     pub fn tells(&self) -> bool {
@@ -210,7 +210,7 @@ impl OpenFile {
     }
 
     /// Puts probes around the routines, or removes them; their measurements stay. Takes effect when the
-    /// tables are plugged again ([`crate::files::replug_everywhere`]). ENOMEM.
+    /// tables are plugged again ([`crate::fdtable::replug_everywhere`]). ENOMEM.
     pub fn set_probed(&self, on: bool) -> Result<()> {
         if on && self.code.cells.get().probes.get().is_none() {
             let several = crate::seam::get()?.several_cpus();

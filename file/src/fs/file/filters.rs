@@ -1,6 +1,6 @@
 //! The filters of an open file: quajects that its bytes pass on their way in and out.
 //!
-//! *Interface*: [`OpenFile::insert_filter`] and [`OpenFile::remove_filter`] ([`crate::files`]);
+//! *Interface*: [`OpenFile::insert_filter`] and [`OpenFile::remove_filter`] ([`crate::fdtable`]);
 //! [`OpenFile::passage`] is what a
 //! call's buffer is taken [through](IoBuf::through), and [`OpenFile::passed_late`] is for a read that had
 //! begun before there was a filter.

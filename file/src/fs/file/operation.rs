@@ -28,7 +28,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicUsize, Ordering};
 use sync::Monitor;
 use vm::fallible::{try_box, try_push};
 
-use super::code::Variant;
+use super::routines::Variant;
 use super::{ALONE, DescRoutine, OpenFile, Sharing, own};
 use crate::seam;
 

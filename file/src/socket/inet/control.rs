@@ -7,8 +7,8 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 
 use super::Own;
-use super::group::LOOPBACK;
-use super::name::Ip;
+use super::multicast::LOOPBACK;
+use super::address::Ip;
 use crate::socket::record::Packet;
 use crate::socket::{Socket, Telling, ancillary};
 use account::{Capability, caller};
@@ -229,7 +229,7 @@ pub fn tell(socket: &Socket, own: &Own, packet: &Packet, write: Telling<'_>) -> 
             write(IPPROTO_IP, IP_TOS, &[packet.class])?;
         }
         if on(IPPROTO_IP, IP_RECVORIGDSTADDR) {
-            let name = super::name::Name {
+            let name = super::address::Name {
                 ip: packet.to,
                 port: packet.port,
             };

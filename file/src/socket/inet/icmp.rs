@@ -16,7 +16,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use super::name::{Ip, Name};
+use super::address::{Ip, Name};
 use super::udp::{HOPS, Path, admit, deliver, route};
 use super::{Own, Transport, ports};
 use crate::io::IoBuf;

@@ -8,7 +8,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use vm::user;
 
-use super::group::LOOPBACK;
+use super::multicast::LOOPBACK;
 
 /// Its name, as in `struct ifreq`.
 const NAME: [u8; 16] = *b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0";

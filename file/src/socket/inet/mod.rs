@@ -1,7 +1,7 @@
 //! AF_INET and AF_INET6: sockets named by addresses and ports. The only host is this machine, by its loopback
 //! interface.
 //!
-//! *Interface*: [`V4`] and [`V6`] are the families. [`Own`] is what each of their sockets keeps. [`name`] has
+//! *Interface*: [`V4`] and [`V6`] are the families. [`Own`] is what each of their sockets keeps. [`address`] has
 //! the addresses, [`ports`] the owners of ports; [`tcp`] and the others are the transports: data goes
 //! directly to the receiver, without packets.
 //!
@@ -9,10 +9,10 @@
 //! [`ports`] of it.
 
 mod control;
-mod group;
+mod multicast;
 pub mod icmp;
 pub mod interface;
-pub mod name;
+pub mod address;
 mod options;
 pub mod ports;
 pub mod tcp;
@@ -31,8 +31,8 @@ use super::{Address, Channel, Ending, Family, Kind, Outbox, Socket, Standing, Te
 use crate::io::IoBuf;
 use account::Capability;
 use account::caller;
-use group::Groups;
-use name::{Ip, Name, family_of};
+use multicast::Groups;
+use address::{Ip, Name, family_of};
 use options::Values;
 use ports::Sharing;
 use vm::fallible::{try_arc, try_placed};

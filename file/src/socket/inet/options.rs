@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use bytemuck::Pod;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use super::{Own, Transport, group, tcp};
+use super::{Own, Transport, multicast, tcp};
 use crate::socket::Socket;
 use account::Capability;
 use account::caller;
@@ -243,7 +243,7 @@ pub fn set(socket: &Arc<Socket>, own: &Own, level: i32, name: i32, bytes: &[u8])
         | (IPPROTO_IP | IPPROTO_IPV6, MCAST_JOIN_GROUP | MCAST_LEAVE_GROUP)
             if own.transport != Transport::Tcp =>
         {
-            return group::set(own, level, name, bytes);
+            return multicast::set(own, level, name, bytes);
         }
         (IPPROTO_IP, IP_MULTICAST_IF | IP_MULTICAST_LOOP | IP_MULTICAST_TTL)
             if own.transport == Transport::Tcp && name != IP_MULTICAST_LOOP =>

@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use smallvec::SmallVec;
 use sync::{Guard, Monitor};
 
-use super::name::{Ip, Name};
+use super::address::{Ip, Name};
 use super::{Own, Transport};
 use crate::socket::Socket;
 use vm::fallible::roomy;

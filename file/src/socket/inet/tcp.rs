@@ -15,7 +15,7 @@ use abi::linux::*;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
-use super::name::family_of;
+use super::address::family_of;
 use super::{Own, choose, control, lose, ports};
 use crate::io::IoBuf;
 use crate::pipe::broken;

@@ -12,7 +12,7 @@ use abi::linux::*;
 use alloc::sync::Arc;
 
 use super::control::Wish;
-use super::name::{Ip, Name, family_of};
+use super::address::{Ip, Name, family_of};
 use super::{Own, choose, lose, ports};
 use crate::io::IoBuf;
 use crate::pipe::broken;

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 
 use super::message::Message;
 use super::{Asked, Dump, Protocol, Wanted};
-use crate::socket::{Host, Kind, Socket, register};
+use crate::socket::{Host, Kind, Socket, socket_list};
 
 /// Answers.
 pub struct Diag;
@@ -49,7 +49,7 @@ impl Protocol for Diag {
             return Err(Errno::EINVAL);
         }
         let mut at = 0;
-        while let Some((place, socket)) = register::from(at) {
+        while let Some((place, socket)) = socket_list::from(at) {
             if i32::from(family) == socket.family.number() && socket.ino == u64::from(asks.ino) {
                 let cookie = [socket.ino as u32, (socket.ino >> 32) as u32];
                 if asks.cookie != [u32::MAX; 2] && asks.cookie != cookie {
@@ -85,7 +85,7 @@ fn internet(asked: &Asked, protocol: u8) -> Result<Dump> {
 }
 
 fn hosts(wanted: &Wanted, from: u64, to: &mut Message) -> Option<u64> {
-    let (place, socket) = register::from(from)?;
+    let (place, socket) = socket_list::from(from)?;
     let standing = socket.family.standing(&socket);
     let shown = 1_u32.checked_shl(standing.state.into()).unwrap_or(0);
     let asked = socket.family.number() == i32::from(wanted.family)
@@ -151,7 +151,7 @@ fn state(socket: &Socket) -> u8 {
 }
 
 fn locals(wanted: &Wanted, from: u64, to: &mut Message) -> Option<u64> {
-    let (place, socket) = register::from(from)?;
+    let (place, socket) = socket_list::from(from)?;
     let shown = 1_u32.checked_shl(state(&socket).into()).unwrap_or(0);
     if socket.family.number() == AF_UNIX && wanted.states & shown != 0 {
         local(&socket, wanted, NLM_F_MULTI, to);

@@ -16,10 +16,10 @@ use crate::call::{Args, Handler};
 use account::Capability;
 use file::event::marks;
 use file::fs::attr::Bits;
-use file::fs::busy::Writing;
+use file::fs::write_count::Writing;
 use file::fs::lease;
 use file::fs::perm;
-use file::fs::{Attr, Kind, Place, SetAttr, Time, now, watch};
+use file::fs::{Attr, Kind, Place, SetAttr, Time, now, fsnotify};
 use process::Process;
 
 /// Calls of this family.
@@ -61,7 +61,7 @@ fn change(place: &Place, decide: impl Fn(&Attr) -> Result<SetAttr>) -> Result<us
             // Somebody else has changed them meanwhile.
             Err(Errno::EAGAIN) => {}
             Ok(()) => {
-                watch::file(&*place.inode, event_of(&set));
+                fsnotify::file(&*place.inode, event_of(&set));
                 return Ok(0);
             }
             Err(error) => return Err(error),
@@ -342,7 +342,7 @@ fn truncate(args: &mut Args) -> Result<usize> {
     let _writing = Writing::begin(&place.inode)?;
     lease::break_for(&place.inode, O_WRONLY)?;
     place.inode.truncate(size)?;
-    watch::file(&*place.inode, IN_MODIFY);
+    fsnotify::file(&*place.inode, IN_MODIFY);
     Ok(0)
 }
 

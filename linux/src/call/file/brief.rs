@@ -4,7 +4,7 @@
 //! answered; [`creat`], [`unlink`], [`unlinkat`].
 //!
 //! A short path is copied once, with interrupts off. Its directory is found from entry to entry
-//! ([`file::fs::spot`]) and counted; changes of that directory are made with interrupts on. The rest goes the
+//! ([`file::fs::parent_lookup`]) and counted; changes of that directory are made with interrupts on. The rest goes the
 //! ordinary way: a path that is long or lies across pages, a name that is there or not against expectation, a
 //! right that is not plain, somebody who watches files.
 //!
@@ -20,10 +20,10 @@ use super::names::do_unlink;
 use super::open::{PLAIN, do_open};
 use account::{Cred, quota};
 use file::event::marks;
-use file::files::Files;
+use file::fdtable::Files;
 use file::fs::lease;
-use file::fs::spot::{self, Spot};
-use file::fs::watch;
+use file::fs::parent_lookup::{self, Spot};
+use file::fs::fsnotify;
 use file::fs::{Inode, Place, open as opening};
 use process::Task;
 use process::memory::admission;
@@ -140,7 +140,7 @@ const BLANK: Words = {
 #[inline]
 fn head(words: &mut Words, addr: usize) -> Option<&[u8]> {
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
-    let within = (bytes.len() - spot::ZEROS).min(PAGE - addr % PAGE);
+    let within = (bytes.len() - parent_lookup::ZEROS).min(PAGE - addr % PAGE);
     vm::user::copy_in(bytes.get_mut(..within)?, addr).ok()?;
     Some(bytes)
 }
@@ -157,7 +157,7 @@ fn at_spot<'p, R>(
     // SAFETY: who calls has interrupts off.
     unsafe {
         let (cred, context) = (process.cred.peek(), process.fs.peek());
-        let spot = spot::find(context, path, cred)?;
+        let spot = parent_lookup::find(context, path, cred)?;
         Some((found(&spot, cred)?, spot.name))
     }
 }
@@ -173,7 +173,7 @@ struct Making<'p> {
 
 /// Makes the file at `addr`, which is not there, and opens it. Interrupts are off.
 fn make(addr: usize, flags: u32, mode: u32) -> Option<isize> {
-    if watch::any() {
+    if fsnotify::any() {
         return None;
     }
     let mut words = BLANK;
@@ -211,7 +211,7 @@ fn made(making: Making<'_>, flags: u32, mode: u32) -> Result<i32> {
         files,
     } = making;
     let of = opening::make(&cred, umask, dir, name, flags | O_LARGEFILE, mode)?;
-    watch::opened(&of);
+    fsnotify::opened(&of);
     if let Some(list) = of.list() {
         list.opened_again();
     }
@@ -228,7 +228,7 @@ fn made(making: Making<'_>, flags: u32, mode: u32) -> Result<i32> {
 
 /// Removes the name at `addr`, which is there and no directory's. Interrupts are off.
 fn remove(addr: usize) -> Option<isize> {
-    if watch::any() {
+    if fsnotify::any() {
         return None;
     }
     let mut words = BLANK;

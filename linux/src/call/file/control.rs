@@ -22,15 +22,15 @@ use core::sync::atomic::Ordering;
 use super::Caller;
 use crate::call::{Args, Handler};
 use file::OpenFile;
-use file::event::{self, directory};
-use file::files;
-use file::files::Files;
+use file::event::{self, dnotify};
+use file::fdtable;
+use file::fdtable::Files;
 use file::fs::Kind;
 use file::fs::lease;
 use file::fs::lock::{self, Lock, Owner, Payer};
 use file::fs::perm;
 use file::pipe;
-use file::told::{self, Tells, Told};
+use file::fasync::{self, Tells, Told};
 use process::{Process, Task};
 use thread::outright::{LEFT, generally, with_interrupts};
 
@@ -69,7 +69,7 @@ fn set_flags(of: &Arc<OpenFile>, flags: u32) {
     of.set_flags(SETTABLE, flags);
     of.file().flags_changed(of);
     if (old ^ new) & O_APPEND != 0 {
-        files::replug_everywhere(of);
+        fdtable::replug_everywhere(of);
     }
 }
 
@@ -93,7 +93,7 @@ fn check_flags(of: &OpenFile, flags: u32) -> Result<()> {
 fn change_flags(of: &Arc<OpenFile>, fd: i32, flags: u32) -> Result<usize> {
     check_flags(of, flags)?;
     if (flags ^ of.flags()) & O_ASYNC != 0 && of.file().tells() != Tells::Never {
-        told::set_async(of, fd, flags & O_ASYNC != 0)?;
+        fasync::set_async(of, fd, flags & O_ASYNC != 0)?;
     }
     set_flags(of, flags);
     Ok(0)
@@ -250,7 +250,7 @@ fn fcntl(args: &mut Args) -> Result<usize> {
             owner(&of, command, arg)
         }
         F_SETLEASE => event::lease::set(&of, fd, arg as i32).map(|()| 0),
-        F_NOTIFY => directory::set(&of, fd, files.lock_owner(), arg as u32).map(|()| 0),
+        F_NOTIFY => dnotify::set(&of, fd, files.lock_owner(), arg as u32).map(|()| 0),
         F_GETLEASE => Ok(lease::get(&of) as usize),
         F_GETPIPE_SZ | F_SETPIPE_SZ if pipe::ends::of(&of).is_none() => Err(Errno::EBADF),
         _ => of.file().control(&of, command, arg),
@@ -518,7 +518,7 @@ fn ioctl(args: &mut Args) -> Result<usize> {
         FIOASYNC => {
             let on: i32 = vm::user::get(arg)?;
             if (on != 0) != (of.flags() & O_ASYNC != 0) {
-                told::set_async(&of, fd, on != 0)?;
+                fasync::set_async(&of, fd, on != 0)?;
             }
             Ok(0)
         }

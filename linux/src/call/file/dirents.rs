@@ -14,7 +14,7 @@ use crate::call::{Args, Handler};
 use file::OpenFile;
 use file::event::marks;
 use file::fs::inode::{DirEntry, DirSink};
-use file::fs::records::Records;
+use file::fs::dirents::Records;
 use process::Process;
 use vm::fallible::try_reserve;
 

@@ -13,7 +13,7 @@ use super::Caller;
 use crate::call::{Args, Handler};
 use file::event::marks;
 use file::fs::inode::Handle;
-use file::fs::{lease, open, watch};
+use file::fs::{lease, open, fsnotify};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -103,7 +103,7 @@ fn open_by_handle_at(args: &mut Args) -> Result<usize> {
         _ => flags,
     };
     let of = open::at(&caller.view(), place, flags)?;
-    watch::opened(&of);
+    fsnotify::opened(&of);
     let fd = caller.files.install(of.clone(), flags & O_CLOEXEC != 0)?;
     marks::settle(&of);
     lease::settle(&of);

@@ -29,8 +29,8 @@ use super::stub::{ROOM, copy_key, restore, save};
 use account::NOBODY;
 use file::fs::context::one_root;
 use file::fs::file::OpenFile;
-use file::fs::names::{self, Key};
-use file::fs::way;
+use file::fs::path_cache::{self, Key};
+use file::fs::lockfree_walk;
 use file::seam::keep;
 use process::Task;
 use process::dispatch::{self, Entries};
@@ -121,7 +121,7 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
         let mode = flags & O_ACCMODE;
         let learnt = match start {
             // SAFETY: as above.
-            Some(start) if who != NOBODY => unsafe { names::open_quietly(key, start, mode, who) },
+            Some(start) if who != NOBODY => unsafe { path_cache::open_quietly(key, start, mode, who) },
             _ => None,
         };
         match learnt {
@@ -138,7 +138,7 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
 /// keeps no registers for it.
 #[inline(never)]
 fn open_by_entries(task: &Arc<Task>, key: &Key, flags: u32) -> Option<isize> {
-    if names::comes_again(key) {
+    if path_cache::comes_again(key) {
         // Where it is made from its start it is learnt.
         return None;
     }
@@ -146,14 +146,14 @@ fn open_by_entries(task: &Arc<Task>, key: &Key, flags: u32) -> Option<isize> {
     // SAFETY: a dispatcher calls with interrupts off.
     let of = unsafe {
         let (cred, context) = (process.cred.peek(), process.fs.peek());
-        let found = way::reached(context, way::Path::of(key), cred, flags & O_ACCMODE)?;
+        let found = lockfree_walk::reached(context, lockfree_walk::Path::of(key), cred, flags & O_ACCMODE)?;
         let list = found.list()?;
         match found.waiting(list, flags & O_ACCMODE) {
             Some(of) => again(of, flags)?,
             None => found.described(list, flags)?,
         }
     };
-    names::note(key);
+    path_cache::note(key);
     install(task, of, flags)
 }
 
@@ -161,7 +161,7 @@ fn open_by_entries(task: &Arc<Task>, key: &Key, flags: u32) -> Option<isize> {
 #[inline(always)]
 fn again(of: Arc<OpenFile>, flags: u32) -> Option<Arc<OpenFile>> {
     if !may_reopen(&of, flags) || truncates(&of, flags) {
-        names::wait_again(of);
+        path_cache::wait_again(of);
         return None;
     }
     of.reopen(flags | O_LARGEFILE);
@@ -180,7 +180,7 @@ fn install(task: &Arc<Task>, of: Arc<OpenFile>, flags: u32) -> Option<isize> {
         Ok(fd) => Some(fd as isize),
         Err(of) => {
             // The table must grow or is taken.
-            names::wait_again(of);
+            path_cache::wait_again(of);
             None
         }
     }

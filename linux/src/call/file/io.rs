@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering;
 
 use super::unsigned;
 use crate::call::{Args, Handler};
-use file::cache::index;
+use file::page_cache::index;
 use file::event::marks;
 use file::filters::Course;
 use file::fs::Kind;

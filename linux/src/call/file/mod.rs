@@ -28,7 +28,7 @@ use smallvec::SmallVec;
 
 use account::Cred;
 use file::OpenFile;
-use file::files::Files;
+use file::fdtable::Files;
 use file::fs::walk::{Target, View, walk};
 use file::fs::{Attr, FsContext, Kind, Place};
 use process::Process;

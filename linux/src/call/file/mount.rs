@@ -15,14 +15,14 @@ use super::{Caller, user_path};
 use crate::call::{Args, Handler};
 use crate::devtmpfs;
 use account::Capability;
-use file::fs::mounts::{self, End};
-use file::fs::place::{
+use file::fs::mount_tree::{self, End};
+use file::fs::mount::{
     self, FileSystem, MS_BIND, MS_MOVE, MS_PRIVATE, MS_REC, MS_REMOUNT, MS_SHARED, MS_SLAVE,
     MS_UNBINDABLE, Place,
 };
-use file::fs::{Kind, SetAttr, kinds};
-use file::mem::MemFs;
-use file::share;
+use file::fs::{Kind, SetAttr, fs_types};
+use file::tmpfs::MemFs;
+use file::p9;
 use process::ipc::mqueue;
 use procfs::{cgroup, proc, syn, sys};
 use tty::devpts;
@@ -43,7 +43,7 @@ fn optional(addr: usize) -> Result<String> {
 }
 
 /// The kinds that every machine has.
-pub const KINDS: &[kinds::Kind] = &[
+pub const KINDS: &[fs_types::Kind] = &[
     kind("tmpfs", |_, options| Ok(Options::parse(options)?.make()?)),
     kind("ramfs", |_, _| Ok(MemFs::new("ramfs", 0o755))),
     kind("devtmpfs", |_, _| Ok(devtmpfs::file_system()?)),
@@ -53,11 +53,11 @@ pub const KINDS: &[kinds::Kind] = &[
     kind("sysfs", |_, _| Ok(sys::file_system())),
     kind("synfs", |_, _| Ok(syn::file_system())),
     kind("cgroup2", |_, options| cgroup::file_system(options)),
-    kind("9p", share::file_system),
+    kind("9p", p9::file_system),
 ];
 
-const fn kind(name: &'static str, make: kinds::Make) -> kinds::Kind {
-    kinds::Kind { name, make }
+const fn kind(name: &'static str, make: fs_types::Make) -> fs_types::Kind {
+    fs_types::Kind { name, make }
 }
 
 /// The options of a mount of `tmpfs`.
@@ -153,19 +153,19 @@ fn mount(args: &mut Args) -> Result<usize> {
     caller.cred.need(Capability::SysAdmin)?;
     if flags & MS_REMOUNT != 0 {
         if flags & MS_BIND != 0 {
-            mounts::change(&at, flags)?;
+            mount_tree::change(&at, flags)?;
             return Ok(0);
         }
         if at.is_mount_root() && at.mount.fs.kind() == "tmpfs" {
             let options = Options::parse(&optional(args.word(4))?)?;
             at.mount.fs.bound(options.pages, options.nodes)?;
         }
-        mounts::remount(&at, flags)?;
+        mount_tree::remount(&at, flags)?;
         return Ok(0);
     }
     if flags & MS_BIND != 0 {
         let from = caller.place(AT_FDCWD, source.as_bytes(), true)?;
-        mounts::bind(&from, at, flags & MS_REC != 0)?;
+        mount_tree::bind(&from, at, flags & MS_REC != 0)?;
         return Ok(0);
     }
     if flags & (MS_SHARED | MS_PRIVATE | MS_SLAVE | MS_UNBINDABLE) != 0 {
@@ -173,7 +173,7 @@ fn mount(args: &mut Args) -> Result<usize> {
     }
     if flags & MS_MOVE != 0 {
         let from = caller.place(AT_FDCWD, source.as_bytes(), true)?;
-        mounts::relocate(&from, at)?;
+        mount_tree::relocate(&from, at)?;
         return Ok(0);
     }
     if at.inode.kind() != Kind::Directory {
@@ -182,11 +182,11 @@ fn mount(args: &mut Args) -> Result<usize> {
     if at.inode.attr().nlink == 0 {
         return Err(Errno::ENOENT);
     }
-    let make = kinds::find(&kind).ok_or(Errno::ENODEV)?.make;
+    let make = fs_types::find(&kind).ok_or(Errno::ENODEV)?.make;
     let fs = make(&source, &optional(args.word(4))?)?;
     let source = if source.is_empty() { kind } else { source };
     let top = fs.root();
-    place::mount(fs, top, Some(at), source, flags)?;
+    mount::mount(fs, top, Some(at), source, flags)?;
     Ok(0)
 }
 
@@ -221,6 +221,6 @@ fn umount2(args: &mut Args) -> Result<usize> {
         _ if flags & MNT_EXPIRE != 0 => End::IfExpired,
         _ => End::Unused,
     };
-    mounts::unmount(place, end)?;
+    mount_tree::unmount(place, end)?;
     Ok(0)
 }

@@ -16,7 +16,7 @@ use file::event::marks;
 use file::fs::inode::Inode;
 use file::fs::remove::{may_change, may_remove, remove};
 use file::fs::walk::{Last, Target, searchable};
-use file::fs::{Kind, Place, perm, watch};
+use file::fs::{Kind, Place, perm, fsnotify};
 use vm::fallible::try_push;
 
 /// Calls of this family.
@@ -64,7 +64,7 @@ fn do_mkdir(dirfd: i32, addr: usize, mode: u32) -> Result<usize> {
         .dir
         .inode
         .create(&target.name, mode, umask, 0, &caller.cred)?;
-    watch::name(&*target.dir.inode, &target.name, IN_CREATE, true);
+    fsnotify::name(&*target.dir.inode, &target.name, IN_CREATE, true);
     Ok(0)
 }
 
@@ -103,7 +103,7 @@ fn do_mknod(dirfd: i32, addr: usize, mode: u32, rdev: u64) -> Result<usize> {
         .dir
         .inode
         .create(&target.name, kind | bits, umask, rdev, &caller.cred)?;
-    watch::name(&*target.dir.inode, &target.name, IN_CREATE, false);
+    fsnotify::name(&*target.dir.inode, &target.name, IN_CREATE, false);
     Ok(0)
 }
 
@@ -137,8 +137,8 @@ fn do_rmdir(dirfd: i32, addr: usize) -> Result<usize> {
     }
     target.dir.inode.rmdir(&target.name)?;
     // Those who watch it hear of its end first.
-    watch::end(victim.inode);
-    watch::name(&*target.dir.inode, &target.name, IN_DELETE, true);
+    fsnotify::end(victim.inode);
+    fsnotify::name(&*target.dir.inode, &target.name, IN_DELETE, true);
     Ok(0)
 }
 
@@ -211,12 +211,12 @@ fn do_rename(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> 
     old.dir
         .inode
         .rename(&old.name, &new.dir.inode, &new.name, flags, &caller.cred)?;
-    if watch::any() {
+    if fsnotify::any() {
         let from = (&*old.dir.inode, &old.name[..]);
         let to = (&*new.dir.inode, &new.name[..]);
         tell_of_rename(&node, other.as_ref(), from, to, flags);
         if let Some(other) = other {
-            watch::end(other.inode);
+            fsnotify::end(other.inode);
         }
     }
     Ok(0)
@@ -236,12 +236,12 @@ fn tell_of_rename(
     marks::renamed(&*node.inode, from, to);
     let exchanged = flags & RENAME_EXCHANGE != 0;
     if let Some(other) = other.filter(|_| !exchanged) {
-        watch::linked(&*other.inode);
+        fsnotify::linked(&*other.inode);
     }
-    watch::moved(&*node.inode);
+    fsnotify::moved(&*node.inode);
     if let Some(other) = other.filter(|_| exchanged) {
         marks::renamed(&*other.inode, to, from);
-        watch::moved(&*other.inode);
+        fsnotify::moved(&*other.inode);
     }
 }
 
@@ -281,8 +281,8 @@ fn do_link(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> {
     }
     new.dir.inode.link(&new.name, old.inode.clone())?;
     marks::linked(&*old.inode, &*new.dir.inode);
-    watch::linked(&*old.inode);
-    watch::name(&*new.dir.inode, &new.name, IN_CREATE, false);
+    fsnotify::linked(&*old.inode);
+    fsnotify::name(&*new.dir.inode, &new.name, IN_CREATE, false);
     Ok(0)
 }
 
@@ -312,7 +312,7 @@ fn do_symlink(text: usize, dirfd: i32, addr: usize) -> Result<usize> {
         .dir
         .inode
         .symlink(&target.name, &text, &caller.cred)?;
-    watch::name(&*target.dir.inode, &target.name, IN_CREATE, false);
+    fsnotify::name(&*target.dir.inode, &target.name, IN_CREATE, false);
     Ok(0)
 }
 

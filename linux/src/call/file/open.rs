@@ -23,13 +23,13 @@ use file::OpenFile;
 use file::event::marks;
 use file::fs::Kind;
 use file::fs::inode::How;
-use file::fs::kept;
+use file::fs::inactive_inodes;
 use file::fs::lease;
-use file::fs::names::{self, Key};
-use file::fs::place::{self, FileSystem};
-use file::fs::watch;
-use file::fs::way;
-use file::mem::{MemFs, MemNode};
+use file::fs::path_cache::{self, Key};
+use file::fs::mount::{self, FileSystem};
+use file::fs::fsnotify;
+use file::fs::lockfree_walk;
+use file::tmpfs::{MemFs, MemNode};
 use process::{Process, Task};
 use vm::fallible::try_concat;
 
@@ -145,7 +145,7 @@ pub(super) fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<
     } else {
         None
     };
-    let generation = names::generation();
+    let generation = path_cache::generation();
     if let Some(who) = who
         && let Some((of, known)) = waits(&key, flags & O_ACCMODE, who)
     {
@@ -155,22 +155,22 @@ pub(super) fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<
         if may_reopen(&of, flags) && (!truncates(&of, flags) || has_place() && truncate(&of)) {
             return reopen(of, flags);
         }
-        names::wait_again(of);
+        path_cache::wait_again(of);
     }
     walk_and_open((dirfd, addr), flags, mode, 0, who.map(|who| (&key, who)))
 }
 
 /// A waiting description of `key`, and whether the name cache knows that.
 fn waits(key: &Key, mode: u32, who: Who) -> Option<(Arc<OpenFile>, bool)> {
-    if let Some(of) = names::open(key, mode, who) {
+    if let Some(of) = path_cache::open(key, mode, who) {
         return Some((of, true));
     }
-    let path = way::Path::of(key);
+    let path = lockfree_walk::Path::of(key);
     let found = Task::here(|task| {
         let process = &task.process;
         let cred = process.cred.get();
         let context = process.fs.get();
-        way::waiting_description(&context, path, &cred, mode)
+        lockfree_walk::waiting_description(&context, path, &cred, mode)
     });
     Some((found.flatten()?, false))
 }
@@ -182,15 +182,15 @@ fn learn(of: &OpenFile, key: &Key, generation: u64, flags: u32, who: Who) {
     if of.tells() || lease::covers(&**inode) || of.list().is_none() {
         return;
     }
-    names::learn(key, generation, flags & O_ACCMODE, who, inode);
-    kept::keep(inode);
-    if watch::any() {
+    path_cache::learn(key, generation, flags & O_ACCMODE, who, inode);
+    inactive_inodes::keep(inode);
+    if fsnotify::any() {
         // Since that was looked at somebody may watch it.
-        kept::let_go(&**inode);
+        inactive_inodes::let_go(&**inode);
     }
     if inode.is_nameless() || lease::covers(&**inode) {
         // Its last name may have been taken away before it was learnt, or a lease taken.
-        names::forget(&**inode);
+        path_cache::forget(&**inode);
     }
 }
 
@@ -264,7 +264,7 @@ fn reopen(of: Arc<OpenFile>, flags: u32) -> Result<usize> {
         // The table has to grow, or may not, or there is company.
         Err(of) => Process::current().files.get().install(of, cloexec)?,
     };
-    if watch::any() || lease::any() {
+    if fsnotify::any() || lease::any() {
         settle(fd);
     }
     Ok(fd as usize)
@@ -291,7 +291,7 @@ fn walk_and_open(
     noted: Option<(&Key, Who)>,
 ) -> Result<usize> {
     let caller = Caller::current();
-    let generation = names::generation();
+    let generation = path_cache::generation();
     let path = user_path(addr)?;
     if path.is_empty() {
         return Err(Errno::ENOENT);
@@ -314,7 +314,7 @@ fn walk_and_open(
         _ => flags,
     };
     let of = file::fs::open::open(&view, start, &path, flags, mode)?;
-    watch::opened(&of);
+    fsnotify::opened(&of);
     if let Some((key, who)) = noted
         && !view.jumped.get()
     {
@@ -406,7 +406,7 @@ fn memfd_create(args: &mut Args) -> Result<usize> {
     let inode = fs.root().tmpfile(&label, mode, 0, &caller.cred)?;
     let of = inode.clone().open(How {
         flags: O_RDWR | O_LARGEFILE,
-        place: Some(place::detached(fs, inode)),
+        place: Some(mount::detached(fs, inode)),
     })?;
     if flags & (MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL) != 0
         && let Some(node) = of.file_as::<MemNode>()

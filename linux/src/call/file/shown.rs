@@ -6,10 +6,10 @@
 //! answer themselves. All keep the contract of a descriptor routine (docs/architecture.md).
 //!
 //! Each is a generated stub. Those that are given a path copy its head and call a short Rust function, which
-//! goes from entry to entry ([`file::fs::way`]) and answers what the inode shows ([`file::fs::shown`]), that
-//! there is none (ENOENT), `LONGER` or `SLOWLY`. Interrupts are off until all is copied, so the inode stays;
-//! who changes it meanwhile, on another processor, is seen by its version. All other cases are done from
-//! their start: by the function that is named when a stub is made, or the slow way.
+//! goes from entry to entry ([`file::fs::lockfree_walk`]) and answers what the inode shows
+//! ([`file::fs::published`]), that there is none (ENOENT), `LONGER` or `SLOWLY`. Interrupts are off until all
+//! is copied, so the inode stays; who changes it meanwhile, on another processor, is seen by its version. All
+//! other cases are done from their start: by the function that is named when a stub is made, or the slow way.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and section 3.2.1 (what is known is a constant).
 //!
@@ -23,9 +23,9 @@ use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use file::fs::file::SHOWN;
-use file::fs::names::Key;
-use file::fs::shown::{CONSTANT, COPIED, FOUND, Shown, TOUCHED, VERSION};
-use file::fs::way::{self, Answer, Path};
+use file::fs::path_cache::Key;
+use file::fs::published::{CONSTANT, COPIED, FOUND, Shown, TOUCHED, VERSION};
+use file::fs::lockfree_walk::{self, Answer, Path};
 use file::seam::keep;
 use process::Task;
 use quaject::Conv;
@@ -267,7 +267,7 @@ fn by_path(task: &Arc<Task>, path: &Key, follow: bool) -> isize {
     // SAFETY: a dispatcher calls with interrupts off, and they stay off while the answer is used.
     let answer = unsafe {
         let (cred, context) = (process.cred.peek(), process.fs.peek());
-        way::find(context, Path::of(path), cred, follow)
+        lockfree_walk::find(context, Path::of(path), cred, follow)
     };
     said(answer)
 }
@@ -326,7 +326,7 @@ fn at(task: &Arc<Task>, path: &Key, fd: i32, flags: u32) -> Option<isize> {
     unsafe {
         let cred = process.cred.peek();
         let start = process.files.peek().at_hand(fd)?.place()?;
-        let answer = way::find_from(start, Path::of(path), cred, follow);
+        let answer = lockfree_walk::find_from(start, Path::of(path), cred, follow);
         Some(said(answer))
     }
 }

@@ -15,8 +15,8 @@ use crate::call::{Args, Handler};
 use account::Cred;
 use codegen::refusal::refused;
 use file::fs::perm;
-use file::fs::place::{MS_NOEXEC, mount_from};
-use file::fs::way;
+use file::fs::mount::{MS_NOEXEC, mount_from};
+use file::fs::lockfree_walk;
 use file::fs::{Attr, FsContext, Kind, Place};
 use process::{Process, Task};
 use thread::outright::{LEFT, with_interrupts};
@@ -54,10 +54,10 @@ fn at_once(mut path: Path, addr: usize, follow: bool) -> Option<Result<usize>> {
         return None;
     }
     path.extend_from_slice(&ZEROS);
-    let path = way::Path::with_zeros(&path)?;
+    let path = lockfree_walk::Path::with_zeros(&path)?;
     let inode = Task::here(|task| {
         let process = &task.process;
-        let found = |fs: &FsContext, cred: &Cred| way::inode(fs, path, cred, follow);
+        let found = |fs: &FsContext, cred: &Cred| lockfree_walk::inode(fs, path, cred, follow);
         process.fs.beside(&process.cred, found)
     })
     .flatten()?;

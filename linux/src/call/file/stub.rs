@@ -6,7 +6,7 @@ use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::size_of;
-use file::fs::names::{KEY_WORDS, Key};
+use file::fs::path_cache::{KEY_WORDS, Key};
 use quaject::Conv;
 
 /// Registers that a System V function may change, rax apart: eight of them, so that the stack stays as it was

@@ -16,7 +16,7 @@ use account::{Capability, Cred};
 use file::OpenFile;
 use file::fs::acl::{Acl, Which};
 use file::fs::attr::Bits;
-use file::fs::{Attr, Inode, Kind, Place, SetValue, perm, watch};
+use file::fs::{Attr, Inode, Kind, Place, SetValue, perm, fsnotify};
 use vm::fallible::{try_extend, try_filled, try_push};
 
 /// Calls of this family.
@@ -214,7 +214,7 @@ fn set(args: &Args, by: By) -> Result<usize> {
             inode.set_attribute(&name, Some(&value), how)?;
         }
     }
-    watch::file(&**inode, IN_ATTRIB);
+    fsnotify::file(&**inode, IN_ATTRIB);
     Ok(0)
 }
 
@@ -293,7 +293,7 @@ fn remove(args: &Args, by: By) -> Result<usize> {
             inode.set_attribute(&name, None, SetValue::default())?;
         }
     }
-    watch::file(&**inode, IN_ATTRIB);
+    fsnotify::file(&**inode, IN_ATTRIB);
     Ok(0)
 }
 

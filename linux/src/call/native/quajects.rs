@@ -17,7 +17,7 @@ use abi::{native, nr};
 use alloc::string::String;
 use alloc::sync::Arc;
 use file::filters::Course;
-use file::fs::text::{Out, Piece};
+use file::fs::pseudofs::{Out, Piece};
 use file::io::IoBuf;
 use file::poll::{self, PollTable};
 use file::{DescRoutine, File, OpenFile, Operation, seam};

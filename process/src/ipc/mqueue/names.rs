@@ -21,8 +21,8 @@ use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
 use file::fs::ownership::Ownership;
 use file::fs::perm;
-use file::fs::place::{self, FileSystem, anonymous_dev};
-use file::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, SetAttr, names, now};
+use file::fs::mount::{self, FileSystem, anonymous_dev};
+use file::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, SetAttr, path_cache, now};
 use vm::fallible::{try_arc, try_insert_at, try_slice};
 
 /// The result of `statfs`.
@@ -82,7 +82,7 @@ impl FileSystem for Queues {
     }
 
     fn statfs(&self) -> Statfs {
-        place::without_room(MQUEUE_MAGIC)
+        mount::without_room(MQUEUE_MAGIC)
     }
 }
 
@@ -142,7 +142,7 @@ impl Queues {
         let mut root = self.root.lock();
         (root.atime, root.mtime, root.ctime) = (now, now, now);
         drop(root);
-        names::changed();
+        path_cache::changed();
     }
 }
 
@@ -207,7 +207,7 @@ impl Inode for File {
 
     fn set_attr(&self, set: &SetAttr) -> Result<()> {
         self.node().lock().set(set)?;
-        names::changed();
+        path_cache::changed();
         Ok(())
     }
 
@@ -339,7 +339,7 @@ pub fn description_of(name: &[u8], flags: u32, new: &New, cred: &Cred) -> Result
     let inode = File::of(&fs, queue)?;
     inode.clone().open(How {
         flags: flags & (O_ACCMODE | O_NONBLOCK),
-        place: Some(place::detached(fs, inode)),
+        place: Some(mount::detached(fs, inode)),
     })
 }
 

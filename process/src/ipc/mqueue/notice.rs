@@ -14,7 +14,7 @@ use vm::AddressSpace;
 use crate::process::{Process, Task};
 use crate::signal;
 use file::socket::{Socket, netlink};
-use file::ties::Tie;
+use file::close_cleanup::Tie;
 
 /// Bytes of a message to such a socket.
 pub const COOKIE: usize = 32;

@@ -1,0 +1,367 @@
+//! Following a path without a lock.
+//!
+//! *Interface*: [`find`] goes from entry to entry ([`super::dentry`]) with interrupts off and answers where a
+//! path leads that goes by directories alone, each with the right to search it, or that it leads nowhere;
+//! [`Found::waiting`] is a description of that file that waits for its next open; [`Access`] is the word by
+//! which an inode shows who may do what. All else (a long path, a symbolic link on the way, `..`, a
+//! right that a list decides, a file system whose entries are not kept) has no answer here: the walk
+//! ([`super::walk`](mod@super::walk)) finds it, or says what is wrong.
+//!
+//! Source: dissertation, 7.3.1: 70 % of `open` is finding the name.
+//!
+//! *Unsafe*: entries, inodes and mounts that live until a grace period.
+
+use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, S_IFDIR, S_ISVTX};
+use alloc::sync::Arc;
+use core::ptr;
+
+use super::attr::{Bits, Kind};
+use super::context::FsContext;
+use super::dentry::{Dentry, component};
+use super::inactive::Inactive;
+use super::inode::Inode;
+use super::path_cache::{self, KEY_WORDS, Key, reading};
+use super::perm;
+use super::mount::{MS_NODEV, MS_RDONLY, Mount, Place, on_top};
+use super::parent_cache::{self, Directory, Search};
+use super::published::Shown;
+use crate::fs::file::OpenFile;
+use account::Cred;
+
+/// Permission bits, owner and group in one word, as far as they decide alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access(u64);
+
+/// Bits of [`Access`]: twelve of permission, nineteen of the group, and above them the owner.
+const PERMISSIONS: u64 = 0o7777;
+const GROUP_AT: u32 = 12;
+const GROUPS: u64 = (1 << 19) - 1;
+const UNKNOWN: u64 = 1 << 31;
+const OWNER_AT: u32 = 32;
+
+impl Access {
+    /// The word does not decide.
+    pub const UNKNOWN: Access = Access(UNKNOWN);
+
+    /// For a file with these bits; `listed`: and with an access control list.
+    pub fn new(bits: Bits, listed: bool) -> Access {
+        let group = u64::from(bits.gid);
+        if listed || group > GROUPS {
+            return Access::UNKNOWN;
+        }
+        let mode = u64::from(bits.mode) & PERMISSIONS;
+        Access(mode | group << GROUP_AT | u64::from(bits.uid) << OWNER_AT)
+    }
+
+    /// The word that was published.
+    pub fn of_word(word: u64) -> Access {
+        Access(word)
+    }
+
+    /// To be published.
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    /// Whether all users, or `cred`, have the rights `want` to a file of this `kind` (`S_IFDIR`…). False when
+    /// the word does not decide.
+    #[inline]
+    pub fn lets(self, cred: &Cred, kind: u32, want: u32) -> bool {
+        let owners = want << 6;
+        let all = want | want << 3 | owners;
+        let has = |bits: u32| self.0 as u32 & (bits | UNKNOWN as u32) == bits;
+        // Most files are opened, and most directories changed, by their owner.
+        has(all) || has(owners) && self.owner() == cred.fsuid || self.lets_some(cred, kind, want)
+    }
+
+    #[inline(never)]
+    fn lets_some(self, cred: &Cred, kind: u32, want: u32) -> bool {
+        if self.0 & UNKNOWN != 0 {
+            return false;
+        }
+        let bits = Bits {
+            mode: self.0 as u32 & PERMISSIONS as u32 | kind,
+            uid: self.owner(),
+            gid: (self.0 >> GROUP_AT & GROUPS) as u32,
+        };
+        perm::check(cred, bits, None, want).is_ok()
+    }
+}
+
+impl Access {
+    /// The owner, if the word is known.
+    #[inline]
+    fn owner(self) -> u32 {
+        (self.0 >> OWNER_AT) as u32
+    }
+
+    /// Whether the word says that `user` is the owner.
+    #[inline]
+    fn is_owned_by(self, user: u32) -> bool {
+        self.0 & UNKNOWN == 0 && self.owner() == user
+    }
+
+    /// Whether `cred`, which may change this directory, may remove the name of a `victim` there: from one
+    /// with the sticky bit only the owners of directory and file do. Not, when the words do not decide.
+    #[inline]
+    pub fn lets_remove(self, cred: &Cred, victim: impl FnOnce() -> Access) -> bool {
+        self.0 & (UNKNOWN | u64::from(S_ISVTX)) == 0
+            || self.is_owned_by(cred.fsuid)
+            || victim().is_owned_by(cred.fsuid)
+    }
+}
+
+/// Where a path leads.
+pub struct Found<'a> {
+    /// The mount.
+    pub mount: &'a Mount,
+    /// The inode.
+    pub inode: &'a Arc<dyn Inode>,
+    /// The part that the inode shows.
+    pub shown: &'a Shown,
+}
+
+/// The answer about a path.
+pub enum Answer<'a> {
+    /// It leads there.
+    Leads(Found<'a>),
+    /// It leads to nothing: a name of it is not in its directory.
+    Nothing,
+    /// It goes on behind what was looked at.
+    Longer,
+    /// The walk has to say.
+    Unknown,
+}
+
+/// A path, with zeros behind it.
+#[derive(Clone, Copy)]
+pub struct Path<'a> {
+    /// Its bytes, and a word of zeros.
+    bytes: &'a [u8],
+    /// A longer text is no whole path.
+    longest: usize,
+}
+
+impl<'a> Path<'a> {
+    /// Of `key`, which is a path if there is a zero in it.
+    #[inline(always)]
+    pub fn of(key: &'a Key) -> Path<'a> {
+        Path {
+            bytes: key.padded(),
+            longest: 8 * KEY_WORDS - 1,
+        }
+    }
+
+    /// Of the bytes before the first zero of `path`, which ends in eight of them.
+    pub fn with_zeros(path: &'a [u8]) -> Option<Path<'a>> {
+        (path.last_chunk() == Some(&[0; 8])).then_some(Path {
+            bytes: path,
+            longest: path.len(),
+        })
+    }
+
+    #[inline(always)]
+    fn is_absolute(self) -> bool {
+        self.bytes.first() == Some(&b'/')
+    }
+}
+
+/// Where `path` leads, from the root directory or the working directory of `context`, for `cred`. A symbolic
+/// link as last component is left to the walk if `follow`.
+///
+/// # Safety
+/// Interrupts are off for as long as the answer is used.
+#[inline(always)]
+pub unsafe fn find<'a>(
+    context: &'a FsContext,
+    path: Path,
+    cred: &Cred,
+    follow: bool,
+) -> Answer<'a> {
+    // SAFETY: as the caller promises.
+    unsafe { find_from(context.start(path.is_absolute()), path, cred, follow) }
+}
+
+/// As [`find`], from `start`, which is the root directory for a path that begins there.
+///
+/// # Safety
+/// Interrupts are off for as long as the answer is used.
+#[inline(always)]
+pub unsafe fn find_from<'a>(start: &'a Place, path: Path, cred: &Cred, follow: bool) -> Answer<'a> {
+    let Some(first) = Directory::of(start) else {
+        return Answer::Unknown;
+    };
+    let at = usize::from(path.is_absolute());
+    // SAFETY: as the caller promises.
+    unsafe { follow_from(first, path, at, cred, follow, |_, _| ()) }
+}
+
+/// As [`find_from`], from `first`, of what `path` has from `at` on. Shows `last` the directory in which the
+/// last name is, and how many bytes of the path lead there.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn follow_from<'a>(
+    first: Directory<'a>,
+    path: Path,
+    mut at: usize,
+    cred: &Cred,
+    follow: bool,
+    last: impl FnOnce(Directory<'a>, usize),
+) -> Answer<'a> {
+    let Path { bytes, longest } = path;
+    let Directory {
+        mut mount,
+        mut inode,
+        mut shown,
+    } = first;
+    loop {
+        let Some((hash, end)) = component(bytes, at) else {
+            return Answer::Longer;
+        };
+        let length = end.wrapping_sub(at);
+        if length == 0 {
+            if bytes.get(at) == Some(&b'/') {
+                at += 1;
+                continue;
+            }
+            // It is empty, or ends in a slash.
+            return Answer::Unknown;
+        }
+        // SAFETY: a directory's table stays as long as its inode.
+        let Some(names) = (unsafe { shown.names().as_ref() }) else {
+            return Answer::Unknown;
+        };
+        if !shown.access().lets(cred, S_IFDIR, perm::EXEC) {
+            return Answer::Unknown;
+        }
+        let called_so = |entry: &Dentry| entry.is_piece(bytes, at, length);
+        // SAFETY: as the caller promises.
+        let Some(entry) = (unsafe { names.find(hash, called_so) }) else {
+            // No directory has `.` and `..` among its entries.
+            return match bytes.get(at) {
+                _ if end > longest => Answer::Longer,
+                Some(b'.') => Answer::Unknown,
+                _ => Answer::Nothing,
+            };
+        };
+        let Some(next) = entry.shown() else {
+            return Answer::Unknown;
+        };
+        let directory = Directory {
+            mount,
+            inode,
+            shown,
+        };
+        (inode, shown) = (&entry.inode, next);
+        if shown.is_covered() {
+            // SAFETY: as the caller promises.
+            let Some(top) = (unsafe { on_top(mount, inode, shown) }) else {
+                return Answer::Unknown;
+            };
+            (mount, inode, shown) = top;
+        }
+        if bytes.get(end) != Some(&b'/') {
+            if end > longest {
+                return Answer::Longer;
+            }
+            if follow && entry.kind == Kind::Symlink {
+                return Answer::Unknown;
+            }
+            last(directory, at);
+            return Answer::Leads(Found {
+                mount,
+                inode,
+                shown,
+            });
+        }
+        // A file has no entries, which is seen then.
+        at = end.wrapping_add(1);
+    }
+}
+
+/// The inode that `path` leads to for `cred`, whose root and working directory are those of `context`; no
+/// answer where [`find`] knows none.
+pub fn inode(context: &FsContext, path: Path, cred: &Cred, follow: bool) -> Option<Arc<dyn Inode>> {
+    // SAFETY: a read section has interrupts off, and the answer is counted in it.
+    reading(|| match unsafe { find(context, path, cred, follow) } {
+        Answer::Leads(found) => Some(found.inode.clone()),
+        _ => None,
+    })
+}
+
+/// The file that `path` leads to, if `cred` may open it with access mode `mode` and its mount forbids
+/// nothing. A path that begins with the directory of the last one is followed from there ([`super::parent_cache`]).
+///
+/// # Safety
+/// Interrupts are off for as long as the answer is used.
+#[inline(always)]
+pub unsafe fn reached<'a>(
+    context: &'a FsContext,
+    path: Path,
+    cred: &Cred,
+    mode: u32,
+) -> Option<Found<'a>> {
+    const WANTED: [u32; 3] = [perm::READ, perm::WRITE, perm::READ | perm::WRITE];
+    const { assert!(O_RDONLY == 0 && O_WRONLY == 1 && O_RDWR == 2) };
+    let want = *WANTED.get(mode as usize)?;
+    // SAFETY: as the caller promises.
+    let start = unsafe { context.start(path.is_absolute()) };
+    let beginning = Directory::of(start)?;
+    let search = Search::from(start, beginning.shown, cred.who());
+    // SAFETY: as the caller promises; the context has the starting directory.
+    let recent = unsafe { parent_cache::find(search, path.bytes) };
+    let (first, at) = recent.unwrap_or((beginning, usize::from(path.is_absolute())));
+    let note = |directory: Directory<'a>, at| {
+        // The starting directory is the context's, and not remembered.
+        if !ptr::eq(directory.inode, first.inode)
+            && let Some(path) = path.bytes.get(..at)
+        {
+            parent_cache::note(search, path, directory);
+        }
+    };
+    // SAFETY: as the caller promises.
+    let answer = unsafe { follow_from(first, path, at, cred, true, note) };
+    let Answer::Leads(found) = answer else {
+        return None;
+    };
+    let restricted = found.mount.flags() & (MS_RDONLY | MS_NODEV) != 0;
+    (!restricted && found.shown.access().lets(cred, 0, want)).then_some(found)
+}
+
+impl Found<'_> {
+    /// Its inactive list, if it has one.
+    #[inline(always)]
+    pub fn list(&self) -> Option<&Inactive> {
+        // SAFETY: it is a part of the inode.
+        unsafe { self.shown.list().as_ref() }
+    }
+
+    /// A description of it, opened with access mode `mode`, that waits in `list`, its inactive list.
+    #[inline(always)]
+    pub fn waiting(&self, list: &Inactive, mode: u32) -> Option<Arc<OpenFile>> {
+        let of = list.take(mode)?;
+        let here = |place: &Place| ptr::eq(&*place.mount, self.mount);
+        if !of.place().is_some_and(here) {
+            path_cache::wait_again(of);
+            return None;
+        }
+        Some(of)
+    }
+}
+
+/// A waiting description of the file that `path` leads to, opened with access mode `mode`, if `cred` may open
+/// it so. From where interrupts are on.
+pub fn waiting_description(
+    context: &FsContext,
+    path: Path,
+    cred: &Cred,
+    mode: u32,
+) -> Option<Arc<OpenFile>> {
+    reading(|| {
+        // SAFETY: a read section has interrupts off.
+        let found = unsafe { reached(context, path, cred, mode) }?;
+        found.waiting(found.list()?, mode)
+    })
+}
