@@ -22,8 +22,8 @@ use process::dispatch;
 use process::exec::load::Source;
 use process::exec::stack::Strings;
 use process::exec::{self, become_program};
-use process::first::{self, power_off};
-use process::host::{Named, rename};
+use process::init_process::{self, power_off};
+use process::hostname::{Named, rename};
 use process::signal;
 use process::{Process, Task, fork, tree};
 use tty::Console;
@@ -42,7 +42,7 @@ struct Command {
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
 pub fn start(root: Place, console: Console) -> Result<()> {
-    first::link_drain(console.drain);
+    init_process::link_drain(console.drain);
     file::fdtable::link_moved(dispatch::files_moved);
     signal::start()?;
     file::page_cache::flusher::start()?;
@@ -154,7 +154,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     for (fd, of) in (0..).zip(&console.files) {
         files.install_at(fd, of.clone(), false)?;
     }
-    let number = tree::reserve(true)?;
+    let number = tree::pid_alloc(true)?;
     let process = fork::first_process(init, number, files);
     let context = process.fs.get();
     let cred = process.cred.get();
@@ -173,7 +173,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     become_program(&task, &prepared);
     process.admit(&task);
     tree::found(&process, Some(init));
-    first::begins(number);
+    init_process::begins(number);
     if let Some(terminal) = &console.terminal {
         terminal.adopted(number, number);
         // Bound: copying or exchanging one counted handle.

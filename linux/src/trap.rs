@@ -23,7 +23,7 @@ use process::dispatch;
 use process::memory;
 use process::memory::fault::{Answer, access, resolve};
 use process::signal::{self, deliver, rseq};
-use process::{Task, exit, flows, trace};
+use process::{Task, exit, flows, ptrace};
 
 static CALLOUTS: Callouts = Callouts {
     exception: on_exception,
@@ -36,7 +36,7 @@ static CALLOUTS: Callouts = Callouts {
 /// Links the machine's traps to this room, and what is asked about the process that runs.
 pub fn link() {
     machine::trap::link(&CALLOUTS);
-    process::caller::link();
+    process::callouts::link();
 }
 
 /// A call that no generated code has answered.
@@ -55,7 +55,7 @@ fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
     let traced = task.trace.wants_calls();
     if traced {
         frame.rax = Errno::ENOSYS.to_rax();
-        trace::at_call(frame, false);
+        ptrace::at_call(frame, false);
         if task.trace.emulates() {
             return;
         }
@@ -66,7 +66,7 @@ fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
         Err(error) => error.to_rax(),
     };
     if traced && task.trace.wants_calls() {
-        trace::at_call(frame, true);
+        ptrace::at_call(frame, true);
     }
     if task.mask_is_saved.load(Ordering::Relaxed) {
         task.attend();

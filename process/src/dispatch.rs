@@ -24,7 +24,7 @@ use thread::{Body, Thread};
 use vm::AddressSpace;
 
 use crate::memory;
-use crate::process::cached::{Cached, of as of_program};
+use crate::process::cached_operations::{Cached, of as of_program};
 use crate::process::arc_swap::Exchanged;
 use crate::process::{Process, Task, tree};
 use file::fdtable::{Files, KptView};
@@ -87,7 +87,7 @@ pub fn procedures() -> [Way; 7] {
         ("openat", hot.openat),
         ("close", hot.close),
         ("fstat", hot.fstat),
-        ("futex", crate::futex::short::entry()),
+        ("futex", crate::futex::fastpath::entry()),
         ("native call", thread::direct::entry()),
         ("way out", thread::dispatch::way_out_entry()),
     ]
@@ -125,7 +125,7 @@ fn describe<R>(
         hot.openat,
         hot.close,
         thread::direct::entry(),
-        crate::futex::short::entry(),
+        crate::futex::fastpath::entry(),
     ];
     let kpt = files.map_or(Kpt::NONE, |view| Kpt {
         read: view.read as usize,
@@ -299,7 +299,7 @@ fn give_own(task: &Task, files: Option<KptView>, cached: &Cached) -> Result<()> 
 
 /// The arrays of `files` have moved to `view`; see [`file::fdtable::Moved`].
 pub fn files_moved(files: &Files, view: KptView) {
-    tree::each(
+    tree::for_each(
         |process| core::ptr::eq(&*process.files.get(), files),
         |process| redirect_all(process, view),
     );

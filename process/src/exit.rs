@@ -14,14 +14,14 @@ use thread::outright::LEFT;
 
 use crate::dispatch;
 use crate::futex::{self, robust};
-use crate::group;
+use crate::cgroup;
 use crate::ipc::semaphore;
 use crate::memory;
 use crate::process::signals::pending::Origin;
 use crate::process::tree::{self, INIT};
-use crate::process::{Process, Task, first, how_ended};
+use crate::process::{Process, Task, init_process, how_ended};
 use crate::signal;
-use crate::trace;
+use crate::ptrace;
 
 /// Ends the calling thread; with the last one, the process ends with `status` (as `wait` encodes it).
 pub fn exit_thread(status: i32) -> ! {
@@ -34,7 +34,7 @@ pub fn exit_thread(status: i32) -> ! {
 #[inline(always)]
 fn leave_process(task: &Arc<Task>, status: i32) {
     let process = &task.process;
-    trace::end_traced(task, status);
+    ptrace::end_traced(task, status);
     robust::release(task, false);
     // Others may have the time as soon as the end is known.
     task.thread.promise_nothing();
@@ -51,7 +51,7 @@ fn leave_process(task: &Arc<Task>, status: i32) {
         account.thread_ends(task);
         process.dismiss(task)
     };
-    group::leave(task);
+    cgroup::leave(task);
     if last {
         drop(files);
         forget_signals(task);
@@ -86,7 +86,7 @@ fn forget_signals(task: &Task) {
 
 /// The same of a thread that leaves user mode by `trap` for the last time: its tracer may see that.
 pub fn leave(trap: &mut TrapFrame, status: i32) -> ! {
-    trace::leaving(trap, status);
+    ptrace::leaving(trap, status);
     exit_thread(status)
 }
 
@@ -140,7 +140,7 @@ fn out_of_sight(process: &Process) {
 /// The end of a process, by its last thread.
 fn end_process(process: &Arc<Process>, status: i32) {
     let status = process.signals.begin_end(status).0;
-    trace::end_tracer(process, heard);
+    ptrace::end_tracer(process, heard);
     process.timers.cancel_all();
     out_of_sight(process);
     let most = process.most_resident();
@@ -178,7 +178,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
     // The tracer has heard of it, or there is none any more.
     let parent = match process.traced_by.load(Ordering::Acquire) {
         0 => Some(parent),
-        _ if trace::ended(process, status) => None,
+        _ if ptrace::ended(process, status) => None,
         _ => {
             tell_parent(process);
             None
@@ -204,7 +204,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
     if let Some(parent) = parent {
         inform(&parent, process, late, status);
     }
-    first::ended(process, status);
+    init_process::ended(process, status);
 }
 
 /// The process number `pid` is a zombie, and its tracer has heard of its end.

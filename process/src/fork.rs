@@ -15,19 +15,19 @@ use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
 use crate::dispatch;
-use crate::group;
+use crate::cgroup;
 use crate::memory;
 use crate::pidfd;
 use crate::process::access::Rights;
 use crate::process::rseq::Rseq;
-use crate::process::signals::hall::{FILTER, Hall};
+use crate::process::signals::core_state::{FILTER, Hall};
 use crate::process::signals::{Actions, ProcessSignals};
 use crate::process::timers::Timers;
 use crate::process::tree::{self, INIT};
 use crate::process::usage::Account;
 use crate::process::{Gate, Limits, POISON_DEFAULT, Process, Program, Session, Shared, Task};
-use crate::signal::limit;
-use crate::trace;
+use crate::signal::rlimit_cpu;
+use crate::ptrace;
 use account::quota;
 use account::user::Charge;
 use account::{Capability, Cred};
@@ -94,17 +94,17 @@ pub fn make(frame: &mut TrapFrame, spec: Spec) -> Result<i32> {
     let child = insist(|| prepare(frame, &spec))?;
     let number = child.tid;
     let vforked = (spec.flags & CLONE_VFORK != 0).then(|| child.process.clone());
-    let event = trace::made(&child, spec.flags, spec.exit_signal);
+    let event = ptrace::made(&child, spec.flags, spec.exit_signal);
     thread::start(&child.thread);
     drop(child);
     if let Some((event, option)) = event {
-        trace::tell(frame, event, option, number);
+        ptrace::tell(frame, event, option, number);
     }
     if let Some(process) = vforked {
         let parent = Process::current();
         process.vfork_gate.pass(|| parent.signals.is_ending());
         let done = (PTRACE_EVENT_VFORK_DONE, PTRACE_O_TRACEVFORKDONE);
-        trace::tell(frame, done.0, done.1, number);
+        ptrace::tell(frame, done.0, done.1, number);
     }
     Ok(number)
 }
@@ -192,7 +192,7 @@ fn admitted(task: &Task) -> Result<(i32, Charge)> {
     // Bound: one limit.
     let limit = task.process.limits.lock().cur(RLIMIT_NPROC);
     let (charge, exempt) = quota::task(&task.process.cred.get(), limit)?;
-    Ok((tree::reserve(exempt)?, charge))
+    Ok((tree::pid_alloc(exempt)?, charge))
 }
 
 #[inline(always)]
@@ -287,18 +287,18 @@ fn add_thread(
     };
     let child = new_task(tid, process.clone(), task, spec, thread, charge);
     tree::enter_thread(&child);
-    let admitted = group::enter(&child, task, None);
+    let admitted = cgroup::enter(&child, task, None);
     // The creator removes it again if it is not admitted.
     match admitted.and_then(|()| process.admit_further(&child, &files)) {
         Ok(false) => {}
         Ok(true) => files.leave(),
         Err(error) => {
             files.leave();
-            group::leave(&child);
+            cgroup::leave(&child);
             return Err(error);
         }
     }
-    group::follow(&child, task);
+    cgroup::follow(&child, task);
     // An operation that began earlier does not know of it.
     let signals = &process.signals;
     if signals.is_ending() || signals.is_stopping() || signals.is_freezing() {
@@ -389,20 +389,20 @@ fn add_process(
     // A signal to the whole group that arrived meanwhile has not seen the child: the parent takes it first
     // and forks again.
     let into = (spec.flags & CLONE_INTO_CGROUP != 0).then_some(spec.group);
-    let entered = group::enter(&child, task, into)
+    let entered = cgroup::enter(&child, task, into)
         .and_then(|()| tree::enter(&process, &child, parent, || has_to_look(task)));
     match entered {
         Ok(()) => {
             process.files.get().catch_up();
-            limit::watch(&process);
-            group::settle(&child);
+            rlimit_cpu::watch(&process);
+            cgroup::settle(&child);
             Ok(child)
         }
         Err(error) => {
             if let Some((files, fd)) = given {
                 let _ = files.close(fd);
             }
-            group::leave(&child);
+            cgroup::leave(&child);
             process.give_up();
             Err(error)
         }
@@ -598,7 +598,7 @@ pub fn make_init(root: FsContext) -> Result<Arc<Process>> {
     };
     let root = Arc::new(root);
     let process = Process::with(INIT, Files::new(0)?, root, Arc::default(), heritage);
-    let number = tree::reserve(true)?;
+    let number = tree::pid_alloc(true)?;
     debug_assert_eq!(number, INIT);
     tree::found(&process, None);
     // It has no thread and no parent that would keep it.

@@ -1,9 +1,9 @@
 //! Processes: their threads, memory, signals, time and programs.
 //!
 //! *Interface*: [`mod@process`], whose items are also here, is the record of processes and their threads;
-//! [`fork`], [`exit`], [`wait`] and [`trace`] are their life, [`group`] their control groups; [`signal`],
+//! [`fork`], [`exit`], [`wait`] and [`ptrace`] are their life, [`cgroup`] their control groups; [`signal`],
 //! [`time`] and [`futex`] connect them, [`exec`] loads a program into a process, and [`ipc`] is System V and
-//! POSIX IPC. [`frame`] writes what a signal's handler finds, [`dispatch`] makes the code that answers a
+//! POSIX IPC. [`sigframe`] writes what a signal's handler finds, [`dispatch`] makes the code that answers a
 //! thread's calls, [`fp`] shows its vector registers, and [`memory`] chooses the process to end when memory
 //! runs out.
 //!
@@ -25,27 +25,27 @@
 
 extern crate alloc;
 
-pub mod caller;
+pub mod callouts;
 pub mod dispatch;
 pub mod exec;
 pub mod exit;
 pub mod fork;
 pub mod fp;
-pub mod frame;
+pub mod sigframe;
 pub mod futex;
-pub mod group;
+pub mod cgroup;
 pub mod ipc;
-pub mod itself;
-mod later;
-pub mod made;
+pub mod generated_calls;
+mod deferred_timers;
+pub mod user_quajects;
 pub mod memory;
 pub mod pidfd;
 mod primitive;
 pub mod process;
 pub mod signal;
-pub mod swift;
+pub mod generated_signal;
 pub mod time;
-pub mod trace;
+pub mod ptrace;
 mod user_access;
 pub mod wait;
 

@@ -10,7 +10,7 @@ use abi::linux::*;
 
 use crate::exit;
 use crate::process::signals::Change;
-use crate::process::traced::End;
+use crate::process::tracee::End;
 use crate::process::{Process, Usage, tree};
 
 /// Which children.

@@ -8,18 +8,18 @@ mod primitive {
     pub use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 }
 #[allow(dead_code)]
-#[path = "../src/process/tree/names.rs"]
-mod names;
+#[path = "../src/process/tree/group_ids.rs"]
+mod group_ids;
 #[allow(dead_code)]
-#[path = "../src/process/tree/register.rs"]
-mod register;
+#[path = "../src/process/tree/pid_map.rs"]
+mod pid_map;
 #[path = "../src/process/tree/words.rs"]
 mod words;
 
 use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use loom::thread;
-use names::Names;
-use register::Register;
+use group_ids::Names;
+use pid_map::Register;
 use std::ptr::null_mut;
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use vm::user;
 
 use super::{Args, Handler};
 use process::access::{self, Wish};
-use process::futex::{Key, exchange_user, pi, requeue, several, wait, wake};
+use process::futex::{Key, exchange_user, pi, requeue, waitv, wait, wake};
 use process::time::Clock;
 use process::{Task, tree};
 
@@ -115,7 +115,7 @@ fn futex_waitv(a: &mut Args) -> Result<usize> {
         }
     };
     let words: Vec<FutexWaitv> = user::array(a.word(0), count)?;
-    several::wait(&words, deadline)
+    waitv::wait(&words, deadline)
 }
 
 /// The operation and comparison of `FUTEX_WAKE_OP` on the word at `address`; whether the comparison held.

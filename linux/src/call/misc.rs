@@ -13,7 +13,7 @@ use vm::user;
 
 use super::{Args, Handler};
 use account::Capability;
-use process::host::{LONGEST, Named, names, rename};
+use process::hostname::{LONGEST, Named, names, rename};
 use process::{Process, Task, tree};
 use procfs::release::{RELEASE, VERSION};
 
@@ -158,7 +158,7 @@ fn reboot(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     match a.uint(2) {
-        REBOOT_CMD_RESTART | REBOOT_CMD_HALT | REBOOT_CMD_POWER_OFF => process::first::power_off(0),
+        REBOOT_CMD_RESTART | REBOOT_CMD_HALT | REBOOT_CMD_POWER_OFF => process::init_process::power_off(0),
         REBOOT_CMD_CAD_ON | REBOOT_CMD_CAD_OFF => Ok(0),
         _ => Err(Errno::EINVAL),
     }

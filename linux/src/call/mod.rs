@@ -45,7 +45,7 @@ use machine::trap::TrapFrame;
 
 use ::file::seam;
 use ::process::Task;
-use ::process::futex::short;
+use ::process::futex::fastpath;
 use ::process::memory::admission;
 use codegen::OutOfCode;
 use procfs::unknown;
@@ -105,8 +105,8 @@ pub fn slow_exit() -> Result<usize> {
 pub fn init() -> Result<()> {
     let (conv, slow) = (seam::get()?.conv(), seam::get()?.slow());
     let made = file::hot::init(conv, slow)
-        .and_then(|()| short::init())
-        .and_then(|()| ::process::frame::writer::init())
+        .and_then(|()| fastpath::init())
+        .and_then(|()| ::process::sigframe::writer::init())
         .and_then(|()| outright::init(conv));
     made.map_err(|OutOfCode| Errno::ENOMEM)
 }

@@ -19,8 +19,8 @@ use thread::outright::{FramedFn, OutrightFn, framed_word, word};
 
 use super::file::{brief, control, shown, stat};
 use super::{epoll, ipc, memory, native, pipe, poll, process, time};
-use ::process::futex::short;
-use ::process::{exit, itself, swift};
+use ::process::futex::fastpath;
+use ::process::{exit, generated_calls, generated_signal};
 use file::Operation;
 use file::seam::keep;
 
@@ -87,27 +87,27 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::STAT, To::Routine(by_path)),
         (nr::FSTAT, To::Routine(shown::make_far_fstat(conv)?)),
         (nr::LSTAT, To::Routine(by_link)),
-        (nr::POLL, To::First(itself::poll, poll::poll_outright)),
-        (nr::RT_SIGACTION, To::Here(itself::action)),
-        (nr::RT_SIGPROCMASK, To::Here(itself::mask)),
-        (nr::RT_SIGRETURN, To::Here(swift::sigreturn)),
+        (nr::POLL, To::First(generated_calls::poll, poll::poll_outright)),
+        (nr::RT_SIGACTION, To::Here(generated_calls::action)),
+        (nr::RT_SIGPROCMASK, To::Here(generated_calls::mask)),
+        (nr::RT_SIGRETURN, To::Here(generated_signal::sigreturn)),
         (nr::PREAD64, To::Operation(Operation::ReadAt)),
         (nr::PWRITE64, To::Operation(Operation::WriteAt)),
         (nr::READV, To::Operation(Operation::ReadSegment)),
         (nr::WRITEV, To::Operation(Operation::WriteSegment)),
         (nr::PIPE, To::Function(pipe::pipe_outright)),
-        (nr::SELECT, To::First(itself::select, poll::select_outright)),
+        (nr::SELECT, To::First(generated_calls::select, poll::select_outright)),
         (nr::MADVISE, To::Function(memory::madvise_outright)),
         (nr::SENDTO, To::Operation(Operation::Send)),
         (nr::RECVFROM, To::Operation(Operation::Receive)),
         (nr::EXIT, To::Function(exit::exit_outright)),
-        (nr::KILL, To::Here(swift::kill)),
+        (nr::KILL, To::Here(generated_signal::kill)),
         (nr::SEMOP, To::Function(ipc::semop_outright)),
         (nr::CREAT, To::Function(brief::creat)),
         (nr::FCNTL, To::Function(control::fcntl_outright)),
         (nr::FLOCK, To::Function(control::flock_outright)),
         (nr::UNLINK, To::Function(brief::unlink)),
-        (nr::FUTEX, To::Code(short::entry())),
+        (nr::FUTEX, To::Code(fastpath::entry())),
         (nr::SEMTIMEDOP, To::Function(ipc::semtimedop_outright)),
         (
             nr::TIMER_SETTIME,
@@ -118,20 +118,20 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
             To::Function(time::clock_gettime_outright),
         ),
         (nr::EPOLL_WAIT, To::Function(epoll::wait_outright)),
-        (nr::TGKILL, To::Here(swift::tgkill)),
+        (nr::TGKILL, To::Here(generated_signal::tgkill)),
         (nr::NEWFSTATAT, To::Routine(from_there)),
         (nr::UNLINKAT, To::Function(brief::unlinkat)),
         (
             nr::PSELECT6,
-            To::First(itself::pselect, poll::pselect6_outright),
+            To::First(generated_calls::pselect, poll::pselect6_outright),
         ),
-        (nr::SET_ROBUST_LIST, To::Here(itself::robust_list)),
+        (nr::SET_ROBUST_LIST, To::Here(generated_calls::robust_list)),
         (nr::EPOLL_PWAIT, To::Function(epoll::pwait_outright)),
         (nr::PIPE2, To::Function(pipe::pipe2_outright)),
-        (nr::RSEQ, To::Here(itself::sequences)),
+        (nr::RSEQ, To::Here(generated_calls::sequences)),
         (nr::CLONE3, To::Framed(process::clone3_outright)),
     ];
-    let callentry = To::First(itself::callentry, native::quajects::invoke_outright);
+    let callentry = To::First(generated_calls::callentry, native::quajects::invoke_outright);
     thread::direct::link_invoke(way(abi::native::CALL, callentry)?);
     for (number, way) in WAYS.iter().enumerate() {
         way.store(exit(number), Ordering::Relaxed);
@@ -174,7 +174,7 @@ fn way(number: usize, to: To) -> core::result::Result<usize, OutOfCode> {
             d.jmp_abs(thread::outright::framed_entry());
         }
         To::Operation(operation) => {
-            itself::operation(d, slow, operation);
+            generated_calls::operation(d, slow, operation);
             slowly(d, number, slow);
         }
         To::Routine(entry) => {

@@ -16,7 +16,7 @@ use account::{Capability, Cred};
 use process::exec;
 use process::fork::{self, Spec};
 use process::pidfd;
-use process::signal::limit;
+use process::signal::rlimit_cpu;
 use process::wait::{Which, wait};
 use process::{Process, Task, access, exit, how_ended, tree};
 use vm::fallible::try_arc;
@@ -401,7 +401,7 @@ fn prlimit(process: &Arc<Process>, resource: u32, new: usize, old: usize) -> Res
     };
     match (resource, new) {
         (RLIMIT_NOFILE, Some(new)) => process.files.get().set_limit(new.cur as usize),
-        (RLIMIT_CPU, Some(_)) => limit::watch(process),
+        (RLIMIT_CPU, Some(_)) => rlimit_cpu::watch(process),
         (RLIMIT_FSIZE, Some(new)) if new.cur != RLIM_INFINITY => {
             process.files.get().bound_files();
         }

@@ -1,7 +1,7 @@
 //! `ptrace`: a debugger's calls.
 //!
 //! *Interface*: see [`super::FAMILIES`]. [`access`] decides the right to trace. Built on the native stop and
-//! resume; see [`process::trace`].
+//! resume; see [`process::ptrace`].
 
 #![deny(clippy::arithmetic_side_effects)]
 
@@ -15,9 +15,9 @@ use vm::{AddressSpace, user};
 use super::{Args, Handler};
 use process::access::{self, Wish};
 use process::fp;
-use process::trace;
-use process::traced::{How, State};
-use process::{Process, Task, reach, tree};
+use process::ptrace;
+use process::tracee::{How, State};
+use process::{Process, Task, remote_write, tree};
 use process::{signal, signals};
 
 /// See [`super::FAMILIES`].
@@ -45,12 +45,12 @@ fn ptrace(a: &mut Args) -> Result<usize> {
             let task = Task::current();
             let parent = tree::find(task.process.ppid()).ok_or(Errno::EPERM)?;
             access::may_be_traced(&task.process, &parent)?;
-            match trace::begin(&parent, &task, false, 0) {
+            match ptrace::begin(&parent, &task, false, 0) {
                 // The parent ends: nobody traces it, which is no error.
                 Err(Errno::ESRCH) => {}
                 done => {
                     done?;
-                    trace::begun(&parent, &task)?;
+                    ptrace::begun(&parent, &task)?;
                 }
             }
         }
@@ -64,7 +64,7 @@ fn ptrace(a: &mut Args) -> Result<usize> {
             Ok(options) if address == 0 => drop(attach(tid, true, options)?),
             _ => return Err(Errno::EIO),
         },
-        request => return on(request, &trace::traced(tid)?, address, data),
+        request => return on(request, &ptrace::traced(tid)?, address, data),
     }
     Ok(0)
 }
@@ -82,9 +82,9 @@ fn attach(tid: i32, seized: bool, options: u64) -> Result<Arc<Task>> {
     if core::ptr::eq(&*caller, &*task.process) {
         return Err(Errno::EPERM);
     }
-    let begin = || trace::begin(&caller, &task, seized, options);
+    let begin = || ptrace::begin(&caller, &task, seized, options);
     access::with(&task.process, Wish::Steer, begin)??;
-    trace::begun(&caller, &task)?;
+    ptrace::begun(&caller, &task)?;
     Ok(task)
 }
 
@@ -95,37 +95,37 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
             let kill = Siginfo::sent(SIGKILL, SI_USER, Process::current().pid, 0);
             signal::send(&task.process, None, kill)?;
         }
-        PTRACE_INTERRUPT => trace::interrupt(task)?,
-        PTRACE_LISTEN => trace::listen(task)?,
-        PTRACE_CONT => trace::resume(task, How::Freely, signal_number(data)?)?,
-        PTRACE_SYSCALL => trace::resume(task, How::ToCall, signal_number(data)?)?,
-        PTRACE_SINGLESTEP => trace::resume(task, How::OneStep, signal_number(data)?)?,
-        PTRACE_SYSEMU => trace::resume(task, How::PastCall, signal_number(data)?)?,
+        PTRACE_INTERRUPT => ptrace::interrupt(task)?,
+        PTRACE_LISTEN => ptrace::listen(task)?,
+        PTRACE_CONT => ptrace::resume(task, How::Freely, signal_number(data)?)?,
+        PTRACE_SYSCALL => ptrace::resume(task, How::ToCall, signal_number(data)?)?,
+        PTRACE_SINGLESTEP => ptrace::resume(task, How::OneStep, signal_number(data)?)?,
+        PTRACE_SYSEMU => ptrace::resume(task, How::PastCall, signal_number(data)?)?,
         PTRACE_SYSEMU_SINGLESTEP => {
-            trace::resume(task, How::OneStepPastCall, signal_number(data)?)?;
+            ptrace::resume(task, How::OneStepPastCall, signal_number(data)?)?;
         }
-        PTRACE_DETACH => trace::detach(task, signal_number(data)?)?,
+        PTRACE_DETACH => ptrace::detach(task, signal_number(data)?)?,
         PTRACE_SETOPTIONS => {
             let options = options(data)?;
-            trace::halted(task, |state| state.options = options)?;
+            ptrace::halted(task, |state| state.options = options)?;
         }
         PTRACE_GETREGS => {
-            let registers = trace::halted(task, |state| state.registers)?;
+            let registers = ptrace::halted(task, |state| state.registers)?;
             user::put(data, &registers)?;
         }
         PTRACE_SETREGS => {
             let registers: UserRegs = user::get(data)?;
-            trace::halted(task, |state| state.registers = registers)?;
+            ptrace::halted(task, |state| state.registers = registers)?;
         }
         PTRACE_GETREGSET => return register_set(task, address, data, false),
         PTRACE_SETREGSET => return register_set(task, address, data, true),
         PTRACE_GETSIGINFO => {
-            let info = trace::halted(task, |state| (!state.joins).then_some(state.info))?;
+            let info = ptrace::halted(task, |state| (!state.joins).then_some(state.info))?;
             user::put(data, &info.ok_or(Errno::EINVAL)?)?;
         }
         PTRACE_SETSIGINFO => {
             let info: Siginfo = user::get(data)?;
-            trace::halted(task, |state| match state.joins {
+            ptrace::halted(task, |state| match state.joins {
                 true => Err(Errno::EINVAL),
                 false => {
                     state.info = info;
@@ -135,14 +135,14 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
         }
         PTRACE_PEEKSIGINFO => return peek_signals(task, address, data),
         PTRACE_GETEVENTMSG => {
-            let message = trace::halted(task, |state| state.message)?;
+            let message = ptrace::halted(task, |state| state.message)?;
             user::put(data, &message)?;
         }
         PTRACE_GETSIGMASK => {
             if address != WORD {
                 return Err(Errno::EINVAL);
             }
-            let mask = trace::halted(task, |state| state.blocked)?;
+            let mask = ptrace::halted(task, |state| state.blocked)?;
             user::put(data, &mask)?;
         }
         PTRACE_SETSIGMASK => {
@@ -150,20 +150,20 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
                 return Err(Errno::EINVAL);
             }
             let mask: u64 = user::get(data)?;
-            trace::halted(task, |state| {
+            ptrace::halted(task, |state| {
                 state.blocked = mask & !signals::set::UNBLOCKABLE;
                 state.mask_is_new = true;
             })?;
         }
         PTRACE_GET_SYSCALL_INFO => {
-            let (info, len) = trace::halted(task, |state| syscall_info(state))?;
+            let (info, len) = ptrace::halted(task, |state| syscall_info(state))?;
             let bytes = bytemuck::bytes_of(&info);
             let some = bytes.get(..len.min(address)).ok_or(Errno::EFAULT)?;
             user::copy_out(data, some)?;
             return Ok(len);
         }
         PTRACE_GET_RSEQ_CONFIGURATION => {
-            let (area, signature) = trace::halted(task, |_| task.rseq.shown())?;
+            let (area, signature) = ptrace::halted(task, |_| task.rseq.shown())?;
             let found = RseqConfiguration {
                 area: area as u64,
                 size: RSEQ_SIZE as u32,
@@ -177,7 +177,7 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
         PTRACE_ARCH_PRCTL => segment_base(task, data, address)?,
         PTRACE_GETFPREGS => {
             let count = fp::image_bytes().1;
-            let image = trace::halted(task, |state| state.vectors.0)?;
+            let image = ptrace::halted(task, |state| state.vectors.0)?;
             user::copy_out(data, &image[..count])?;
         }
         PTRACE_SETFPREGS => {
@@ -186,8 +186,8 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
         }
         PTRACE_PEEKUSER => {
             let word = match register(address)? {
-                Some(at) => trace::halted(task, |state| words(&mut state.registers)[at])?,
-                None => trace::halted(task, |state| {
+                Some(at) => ptrace::halted(task, |state| words(&mut state.registers)[at])?,
+                None => ptrace::halted(task, |state| {
                     debug(address).map_or(0, |at| state.debug.get(at))
                 })?,
             };
@@ -195,11 +195,11 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
         }
         PTRACE_POKEUSER => match register(address)? {
             Some(at) => {
-                trace::halted(task, |state| words(&mut state.registers)[at] = data as u64)?;
+                ptrace::halted(task, |state| words(&mut state.registers)[at] = data as u64)?;
             }
             None => {
                 let at = debug(address).ok_or(Errno::EIO)?;
-                trace::halted(task, |state| {
+                ptrace::halted(task, |state| {
                     state.debug.set(at, data as u64)?;
                     state.debug_is_new = true;
                     Ok::<(), Errno>(())
@@ -213,7 +213,7 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
             user::put(data, &word)?;
         }
         PTRACE_POKETEXT | PTRACE_POKEDATA => {
-            reach::write(&*space(task)?, address, &data.to_ne_bytes())?
+            remote_write::write(&*space(task)?, address, &data.to_ne_bytes())?
         }
         _ => return Err(Errno::EIO),
     }
@@ -227,7 +227,7 @@ fn peek_signals(task: &Task, what: usize, to: usize) -> Result<usize> {
     if what.flags & !PTRACE_PEEKSIGINFO_SHARED != 0 {
         return Err(Errno::EINVAL);
     }
-    trace::halted(task, |_| ())?;
+    ptrace::halted(task, |_| ())?;
     let shared = what.flags & PTRACE_PEEKSIGINFO_SHARED != 0;
     for done in 0..count {
         let place = (what.from as usize).saturating_add(done);
@@ -255,10 +255,10 @@ fn segment_base(task: &Task, option: usize, address: usize) -> Result<()> {
     let put = |base: u64| user::put(address, &base);
     match option as i32 {
         ARCH_SET_FS | ARCH_SET_GS if address >= abi::layout::USER_END => Err(Errno::EPERM),
-        ARCH_SET_FS => trace::halted(task, |state| state.registers.fs_base = address as u64),
-        ARCH_SET_GS => trace::halted(task, |state| state.registers.gs_base = address as u64),
-        ARCH_GET_FS => put(trace::halted(task, |state| state.registers.fs_base)?),
-        ARCH_GET_GS => put(trace::halted(task, |state| state.registers.gs_base)?),
+        ARCH_SET_FS => ptrace::halted(task, |state| state.registers.fs_base = address as u64),
+        ARCH_SET_GS => ptrace::halted(task, |state| state.registers.gs_base = address as u64),
+        ARCH_GET_FS => put(ptrace::halted(task, |state| state.registers.fs_base)?),
+        ARCH_GET_GS => put(ptrace::halted(task, |state| state.registers.gs_base)?),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -274,7 +274,7 @@ fn signal_number(data: usize) -> Result<i32> {
 /// The memory of a thread that waits. EIO: it is not for this tracer's eyes, since the thread has executed
 /// something that it may not read.
 fn space(task: &Task) -> Result<Arc<AddressSpace>> {
-    let able = trace::halted(task, |state| state.able)?;
+    let able = ptrace::halted(task, |state| state.able)?;
     // Bound: copying one counted handle.
     let _rights = task.process.rights.lock();
     if !able && !access::is_dumpable(&task.process) {
@@ -330,10 +330,10 @@ fn syscall_info(state: &State) -> (SyscallInfo, usize) {
 
 /// `count` bytes of vector registers from user address `from`.
 fn set_vectors(task: &Task, from: usize, count: usize) -> Result<()> {
-    let mut image = trace::halted(task, |state| state.vectors.0)?;
+    let mut image = ptrace::halted(task, |state| state.vectors.0)?;
     let some = image.get_mut(..count).ok_or(Errno::EINVAL)?;
     user::copy_in(some, from)?;
-    trace::halted(task, |state| {
+    ptrace::halted(task, |state| {
         state.vectors.0 = image;
         state.vectors_are_new = true;
     })
@@ -354,7 +354,7 @@ fn vector_set(task: &Task, data: usize, set: bool, all: bool) -> Result<usize> {
         }
         set_vectors(task, part.base as usize, size)?;
     } else {
-        let mut image = trace::halted(task, |state| state.vectors.0)?;
+        let mut image = ptrace::halted(task, |state| state.vectors.0)?;
         fp::note_components(&mut image);
         user::copy_out(part.base as usize, &image[..count])?;
     }
@@ -375,12 +375,12 @@ fn register_set(task: &Task, kind: usize, data: usize, set: bool) -> Result<usiz
     if !part.len.is_multiple_of(WORD as u64) {
         return Err(Errno::EINVAL);
     }
-    let mut registers = trace::halted(task, |state| state.registers)?;
+    let mut registers = ptrace::halted(task, |state| state.registers)?;
     let bytes = bytemuck::bytes_of_mut(&mut registers);
     let count = bytes.len().min(part.len as usize);
     if set {
         user::copy_in(&mut bytes[..count], part.base as usize)?;
-        trace::halted(task, |state| state.registers = registers)?;
+        ptrace::halted(task, |state| state.registers = registers)?;
     } else {
         user::copy_out(part.base as usize, &bytes[..count])?;
     }

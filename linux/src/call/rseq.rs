@@ -1,6 +1,6 @@
 //! The call that registers an area for restartable sequences.
 //!
-//! *Interface*: [`CALLS`]. The first registration of a thread is made by `process::itself`.
+//! *Interface*: [`CALLS`]. The first registration of a thread is made by `process::generated_calls`.
 
 use abi::errno::{Errno, Result};
 use abi::linux::RSEQ_FLAG_UNREGISTER;

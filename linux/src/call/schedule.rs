@@ -1,7 +1,7 @@
 //! Calls about who runs when: niceness, affinity, policies, priorities of input and output.
 //!
 //! Threads are paced by the data that they move, around a quantum of their own, which niceness and policy set
-//! ([`process::pace`]). All settings are reported by Linux's rules.
+//! ([`process::sched_params`]). All settings are reported by Linux's rules.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use vm::user;
 
 use super::{Args, Handler};
 use account::Capability;
-use process::pace::Policy;
+use process::sched_params::Policy;
 use process::signal;
 use process::{Process, Task, access, tree};
 use thread::Terms;
@@ -116,7 +116,7 @@ fn each_named(who: Who, mut f: impl FnMut(&Arc<Task>)) -> Result<()> {
                 0 => Process::current().cred.get().uid,
                 uid => uid,
             };
-            tree::each(|process| process.cred.get().uid == uid, &mut all_of);
+            tree::for_each(|process| process.cred.get().uid == uid, &mut all_of);
         }
     }
     found.then_some(()).ok_or(Errno::ESRCH)

@@ -15,7 +15,7 @@ use vm::user;
 
 use super::{Args, Framed, Handler};
 use file::fs::pseudofs;
-use process::frame;
+use process::sigframe;
 use process::pidfd;
 use process::signal::deliver::{come_back, raise, set_blocked};
 use process::signal::{self, may_signal};
@@ -253,10 +253,10 @@ fn sigaltstack(a: &mut Args, registers: &mut TrapFrame) -> Result<usize> {
     let before = *task.altstack.lock();
     if a.word(0) != 0 {
         let new: Sigaltstack = user::get(a.word(0))?;
-        frame::change(&mut task.altstack.lock(), &new, registers.rsp)?;
+        sigframe::change(&mut task.altstack.lock(), &new, registers.rsp)?;
     }
     if a.word(1) != 0 {
-        user::put(a.word(1), &frame::told(&before, registers.rsp))?;
+        user::put(a.word(1), &sigframe::told(&before, registers.rsp))?;
     }
     Ok(0)
 }
@@ -310,7 +310,7 @@ fn kill(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
         i32::MIN => return Err(Errno::ESRCH),
         -1 => {
             let others = |process: &Process| ![tree::INIT, caller.pid].contains(&process.pid);
-            tree::each(others, to);
+            tree::for_each(others, to);
         }
         0 => drop(signal::each_of_group(caller.pgrp(), to)),
         pid if pid < 0 => drop(signal::each_of_group(pid.wrapping_neg(), to)),

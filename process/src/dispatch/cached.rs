@@ -21,7 +21,7 @@ use file::fdtable::{KptView, SLOTS, emit_resolved};
 use thread::dispatch::{rest, way_out};
 
 use crate::process::Process;
-use crate::process::cached::{Operated, change, of};
+use crate::process::cached_operations::{Operated, change, of};
 
 /// Gives `of` a number, or finds the number that it has. ENOSPC: all are taken. ENOMEM.
 pub fn cache(process: &Process, of: Operated) -> Result<usize> {

@@ -24,7 +24,7 @@ use crate::futex::robust;
 use crate::process::arc_swap::Exchanged;
 use crate::process::signals::Actions;
 use crate::process::{Process, Program, Task, access};
-use crate::trace;
+use crate::ptrace;
 use account::Cred;
 use account::cred::{Executing, Unsafe};
 use file::fs::mount::MS_NOSUID;
@@ -107,7 +107,7 @@ pub fn execve(
             break;
         }
     }
-    trace::executed(&task);
+    ptrace::executed(&task);
     Ok(0)
 }
 

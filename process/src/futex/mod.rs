@@ -1,7 +1,7 @@
 //! Futexes: sleeping on a word of user memory.
 //!
 //! *Interface*: [`Key::of`] identifies a futex; [`wait`], [`wake`], [`requeue`] for plain waiters, [`pi`] for
-//! locks whose owner the kernel knows, [`several`] for waiting on many, `short` for calls without a trap
+//! locks whose owner the kernel knows, [`waitv`] for waiting on many, `short` for calls without a trap
 //! frame. [`wake_user`] and [`exchange_user`] are for the end of a thread.
 //!
 //! Waiters are in buckets by a hash of their key: the space and the address for private memory, the object
@@ -11,8 +11,8 @@
 
 pub mod pi;
 pub(crate) mod robust;
-pub mod several;
-pub mod short;
+pub mod waitv;
+pub mod fastpath;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ use sync::{Guard, Monitor, callout};
 use vm::user;
 
 use crate::process::Task;
-use crate::process::bond::Bond;
+use crate::process::pi_state::Bond;
 use crate::process::waiter::Waiter;
 use crate::time::Ended;
 use vm::fallible::{try_arc, try_box, try_reserve_kept};
@@ -235,7 +235,7 @@ pub fn wait(
     let key = Key::of(address, private)?;
     let waiter = Waiter::new(key, bitset, None).map_err(|_| without_place(deadline))?;
     if bitset == FUTEX_BITSET_MATCH_ANY {
-        short::lend(&waiter);
+        fastpath::lend(&waiter);
     }
     begin(&waiter, key, Role::Plain, address, expected, deadline)?;
     match sleep(|| waiter.is_woken(), deadline) {
@@ -375,7 +375,7 @@ pub fn exchange_user(address: usize, expected: u32, new: u32) -> Result<u32> {
 /// Wakes a waiter on `address` of the running program, by the key of memory that may be shared; the private
 /// one is the same where it is not.
 pub(crate) fn wake_user(address: usize) {
-    if short::wake_at_once(address) {
+    if fastpath::wake_at_once(address) {
         return;
     }
     if let Ok(key) = Key::of(address, false) {

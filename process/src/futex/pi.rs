@@ -12,7 +12,7 @@
 //! Inheritance: a thread's priority is its turns. A new waiter lends its turns to the owner a few times
 //! before it sleeps.
 //!
-//! A thread waits for an ending owner ([`bond`](crate::process::bond)).
+//! A thread waits for an ending owner ([`bond`](crate::process::pi_state)).
 //!
 //! Source: the calls' contract as documented for user programs (`futex(2)`).
 
@@ -27,7 +27,7 @@ use vm::user;
 use super::{
     BUCKETS, Buckets, Key, Role, Standing, TABLE, begin, enter, exchange_user, sleep, withdraw,
 };
-use crate::process::bond::{ALIVE, Bond, ENDING, Part, Party};
+use crate::process::pi_state::{ALIVE, Bond, ENDING, Part, Party};
 use crate::process::waiter::Waiter;
 use crate::process::{Task, tree};
 use crate::time::Ended;

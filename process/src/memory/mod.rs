@@ -2,19 +2,19 @@
 //!
 //! *Interface*: [`admission`] for calls; [`short`], for a thread that cannot have a page it needs;
 //! [`coming`], for one that can fail; [`shrink`] releases caches and inactive lists; `victim` chooses the
-//! process to end; [`fail`] makes allocations fail on purpose.
+//! process to end; [`fault_injection`] makes allocations fail on purpose.
 //!
-//! The victim is the process that holds most, its share of the kernel's memory included ([`weight`]) and
+//! The victim is the process that holds most, its share of the kernel's memory included ([`oom_score`]) and
 //! moved by its `oom_score_adj`, or one of the largest family, and the first process only if it has more than
 //! all others and no other process has been ended for a while; it need not be the last caller. It ends as by
 //! SIGKILL; the asking thread waits a little and tries again.
 
 pub mod admission;
-pub mod fail;
+pub mod fault_injection;
 pub mod fault;
 pub mod shrink;
-mod victim;
-pub mod weight;
+mod oom_victim;
+pub mod oom_score;
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
@@ -24,7 +24,7 @@ use machine::clock::now_ns;
 use vm::frame;
 use vm::space::Bounds;
 
-use crate::process::{Task, first, tree};
+use crate::process::{Task, init_process, tree};
 
 /// How long a thread waits for memory at a time, nanoseconds.
 const PATIENCE_NS: u64 = 2_000_000;
@@ -51,7 +51,7 @@ const WORTHWHILE: usize = 256;
 pub fn start(command_line: &str) {
     vm::heap::link_starved(starved);
     vm::space::link_bounds(|| Task::here(|task| task.process.bounds()).unwrap_or(Bounds::NONE));
-    fail::start(command_line);
+    fault_injection::start(command_line);
 }
 
 /// So much of memory, divided by this, may be empty pages of code, or stacks without threads, before they are
@@ -75,10 +75,10 @@ pub fn short() -> bool {
     if shrink::run(1) {
         return true;
     }
-    let first = first::first();
+    let first = init_process::first();
     choose(|| {
         if !is_dying()
-            && let Some(most) = victim::largest(first)
+            && let Some(most) = oom_victim::largest(first)
             && (most.process.pid != first || since_the_last() >= PATIENCE_WITH_FIRST_NS)
         {
             end(&most);
@@ -103,10 +103,10 @@ fn relieve() -> bool {
     if is_dying() {
         return since_the_last() < COMING_NS && wait();
     }
-    let first = first::first();
+    let first = init_process::first();
     let own = Task::here(|task| task.process.pid);
     let ended = choose(|| {
-        let most = victim::largest(first).filter(|most| {
+        let most = oom_victim::largest(first).filter(|most| {
             own != Some(most.head)
                 && most.process.pid != first
                 && !most.spared
@@ -124,7 +124,7 @@ fn is_dying() -> bool {
     tree::find(before).is_some_and(|p| p.signals.is_ending() && !p.is_zombie())
 }
 
-fn end(most: &victim::Victim) {
+fn end(most: &oom_victim::Victim) {
     VICTIM.store(most.process.pid, Ordering::Relaxed);
     ENDED_NS.store(now_ns(), Ordering::Relaxed);
     machine::log!(

@@ -8,24 +8,24 @@
 //! then files.
 
 pub mod access;
-pub(crate) mod bond;
-pub mod cached;
+pub(crate) mod pi_state;
+pub mod cached_operations;
 pub mod debug;
-pub mod first;
+pub mod init_process;
 pub mod flows;
-pub mod host;
+pub mod hostname;
 mod identity;
 pub mod limits;
-pub mod pace;
-pub mod reach;
-mod roll;
+pub mod sched_params;
+pub mod remote_write;
+mod thread_list;
 pub mod rseq;
 pub mod session;
 pub mod signals;
-mod space;
+mod space_ref;
 pub mod task;
 pub mod timers;
-pub mod traced;
+pub mod tracee;
 pub mod tree;
 pub mod usage;
 pub(crate) mod waiter;
@@ -42,17 +42,17 @@ use account::Cred;
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
-pub use cached::Cached;
+pub use cached_operations::Cached;
 pub use file::arc_swap::{self, Shared};
 pub use limits::Limits;
-pub(crate) use roll::FIRST as FIRST_ON_ROLL;
-pub(crate) use roll::Found;
+pub(crate) use thread_list::FIRST as FIRST_ON_ROLL;
+pub(crate) use thread_list::Found;
 pub use session::{Session, Terminal};
 pub use signals::ProcessSignals;
 pub(crate) use task::NEXT_ON_ROLL;
 pub use task::Task;
 pub use timers::Timers;
-pub(crate) use traced::TRACER;
+pub(crate) use tracee::TRACER;
 pub use usage::Usage;
 
 use file::fdtable::Files;
@@ -116,10 +116,10 @@ pub struct Process {
     /// When it was made, nanoseconds since boot.
     pub start_ns: u64,
     /// Its memory.
-    pub space: space::Held,
+    pub space: space_ref::Held,
     pub(crate) threads: Monitor<Vec<Arc<Task>>>,
     /// The same for interrupt handlers.
-    pub(crate) roll: roll::Roll<Task>,
+    pub(crate) roll: thread_list::Roll<Task>,
     /// Its timers.
     pub timers: Timers,
     /// The usage of ended threads, and of children that were waited for.
@@ -131,7 +131,7 @@ pub struct Process {
     /// Released by `exec` and by the end: a `vfork` parent waits for it.
     pub(crate) vfork_gate: Gate,
     /// The threads that it traces, until it ends.
-    pub(crate) tracees: traced::Tracees,
+    pub(crate) tracees: tracee::Tracees,
     /// The tracer of its ended first thread, which is notified of the end without being the parent.
     pub(crate) traced_by: AtomicI32,
     /// The value set by `personality`.
@@ -155,7 +155,7 @@ pub struct Process {
     /// That count of its parent's when the parent chose the exit signal.
     pub(crate) parent_images: u32,
     /// Where its threads wait while a core is written.
-    pub hall: signals::hall::Hall,
+    pub hall: signals::core_state::Hall,
     /// Orphans below it become its children.
     pub is_reaper: AtomicBool,
     /// Settings of `prctl` without effect: huge pages for its memory, I/O on behalf of memory reclaim, the

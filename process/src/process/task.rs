@@ -15,7 +15,7 @@ use thread::{Busy, Thread, Tte};
 use vm::AddressSpace;
 
 use super::Process;
-use super::pace::{Pace, Policy};
+use super::sched_params::{Pace, Policy};
 use super::signals::pending::{Mask, Pending};
 use super::signals::set::UNBLOCKABLE;
 use account::user::Charge;
@@ -56,16 +56,16 @@ pub struct Task {
     /// Its restartable sequences.
     pub rseq: super::rseq::Rseq,
     /// Its part in locks whose owners the kernel knows.
-    pub(crate) pi: super::bond::Part,
+    pub(crate) pi: super::pi_state::Part,
     /// For its plain waits, once it has waited.
     pub(crate) waiter: Once<Arc<super::waiter::Waiter>>,
     /// Its position among its process's threads: its index, under their monitor, and its place on the roll.
     pub(super) seat: AtomicUsize,
-    link: super::roll::Link<Task>,
+    link: super::thread_list::Link<Task>,
     /// Address of the process group's number, in the process: for generated code.
     pub group_at: usize,
     /// Its part in being traced.
-    pub trace: super::traced::Trace,
+    pub trace: super::tracee::Trace,
     /// How to go on with an interrupted call that keeps state.
     pub restart: Monitor<Option<Restart>>,
     /// How it is to be scheduled.
@@ -81,10 +81,10 @@ pub struct Task {
 }
 
 /// Offset of the next task of the process, for generated code.
-pub(crate) const NEXT_ON_ROLL: usize = core::mem::offset_of!(Task, link) + super::roll::NEXT;
+pub(crate) const NEXT_ON_ROLL: usize = core::mem::offset_of!(Task, link) + super::thread_list::NEXT;
 
-impl super::roll::Enrolled for Task {
-    fn link(&self) -> &super::roll::Link<Task> {
+impl super::thread_list::Enrolled for Task {
+    fn link(&self) -> &super::thread_list::Link<Task> {
         &self.link
     }
 }
@@ -123,7 +123,7 @@ impl Task {
             waiter: Once::new(),
             seat: AtomicUsize::new(0),
             link: Default::default(),
-            trace: super::traced::Trace::default(),
+            trace: super::tracee::Trace::default(),
             restart: Monitor::new(None),
             pace: pace(),
             flows: Default::default(),

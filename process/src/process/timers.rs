@@ -86,7 +86,7 @@ pub struct Made {
 }
 
 pub(crate) struct Timer {
-    /// `Bell::word` (`time/rung.rs`) of its alarms.
+    /// `Bell::word` (`time/timer_interrupt.rs`) of its alarms.
     pub(crate) bell: usize,
     pub(crate) clock: Clock,
     /// The number of the clock that was asked for.
@@ -114,7 +114,7 @@ pub(crate) struct Timer {
 
 /// The fixed ones: `ITIMER_REAL`, `ITIMER_VIRTUAL`, `ITIMER_PROF`, and that of the limit of CPU time.
 pub const FIXED: usize = LIMIT + 1;
-/// That one, which is never armed as others are: `signal/limit.rs` rings it.
+/// That one, which is never armed as others are: `signal/rlimit_cpu.rs` rings it.
 pub(crate) const LIMIT: usize = 3;
 /// The most timers of one process.
 pub(crate) const TIMERS_MAX: usize = FIXED + 32;

@@ -13,9 +13,9 @@ use abi::linux::*;
 use machine::trap::TrapFrame;
 use thread::flags::ATTENTION;
 
-use super::expiry::at_once;
-use super::{dump, halt, rseq, send};
-use crate::frame::{self, writer};
+use super::timer_signals::at_once;
+use super::{coredump, ptrace_stop, rseq, send};
+use crate::sigframe::{self, writer};
 use crate::process::signals::Change;
 use crate::process::signals::pending::Origin;
 use crate::process::signals::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
@@ -32,13 +32,13 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
     loop {
         task.thread.clear_alert();
         if let Some(status) = process.signals.ending() {
-            dump::join(task, trap);
+            coredump::join(task, trap);
             return Some(status);
         }
         if join_stop(trap, process, task) || freeze(process) {
             continue;
         }
-        if task.trace.is_traced() && halt::event(task, trap) {
+        if task.trace.is_traced() && ptrace_stop::event(task, trap) {
             continue;
         }
         if process.timers.have_rung() && !task.trace.is_traced() && ring(trap, task) {
@@ -55,7 +55,7 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
         if task.trace.is_traced() && info.signo != SIGKILL {
             // The tracer sees it first, and may want another one or none.
             let status = status_stopped(info.signo);
-            let signo = halt::stop(task, trap, status, &mut info);
+            let signo = ptrace_stop::stop(task, trap, status, &mut info);
             if signo == 0 {
                 continue;
             }
@@ -76,7 +76,7 @@ pub fn run(trap: &mut TrapFrame, task: &Arc<Task>) -> Option<i32> {
             DefaultAction::Ignore => {}
             DefaultAction::Stop => stop(task, signo),
             DefaultAction::Terminate => {
-                return Some(dump::end(process, task, trap, &info));
+                return Some(coredump::end(process, task, trap, &info));
             }
         }
     }
@@ -144,7 +144,7 @@ pub fn strike(trap: &mut TrapFrame, task: &Task, signo: i32, code: i32, address:
 /// `task`, the running one, comes back from a handler, whose frame is at the stack pointer (`rt_sigreturn`).
 /// EFAULT: it cannot be read or is invalid.
 pub fn come_back(trap: &mut TrapFrame, task: &Task) -> abi::Result<()> {
-    let mask = frame::pop(trap, task)?;
+    let mask = sigframe::pop(trap, task)?;
     set_blocked(task, mask);
     Ok(())
 }
@@ -232,7 +232,7 @@ fn handle(trap: &mut TrapFrame, task: &Arc<Task>, info: &Siginfo, action: &Sigac
             blocked = task.blocked();
         }
         let mask = restored(task, blocked);
-        if frame::push(trap, task, info, action, mask).is_err() {
+        if sigframe::push(trap, task, info, action, mask).is_err() {
             return no_room(task, info, action);
         }
     }
@@ -331,7 +331,7 @@ fn join_stop(trap: &mut TrapFrame, process: &Arc<Process>, task: &Task) -> bool 
     let traced = || task.trace.is_traced().then_some(true);
     let asked = || traced().or_else(|| is_over(process).then_some(false));
     if traced().unwrap_or_else(|| process.signals.continued.wait_until(asked)) {
-        halt::join_stop(task, trap, signo, stops);
+        ptrace_stop::join_stop(task, trap, signo, stops);
     }
     task.trace.passes();
     let mut state = process.signals.state.lock();

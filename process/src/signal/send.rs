@@ -8,12 +8,12 @@ use core::sync::atomic::Ordering::Relaxed;
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 
-use super::expiry::settle;
+use super::timer_signals::settle;
 use super::take::remove_from;
 use crate::process::signals::Change;
 use crate::process::signals::pending::{Added, Origin, has_place};
 use crate::process::signals::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
-use crate::process::{Process, Task, traced, tree};
+use crate::process::{Process, Task, tracee, tree};
 use account::quota;
 use account::user::{Charge, Held};
 use account::{Capability, Cred};
@@ -87,7 +87,7 @@ pub(crate) fn queue(
                 continued = true;
             }
             for task in threads.iter() {
-                traced::continued(task);
+                tracee::continued(task);
             }
         }
         if !dropped(process, to, &threads, this) {
@@ -155,7 +155,7 @@ fn is_fatal(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], si
     // A thread that writes a core ends the process itself, with all threads unchanged.
     if threads.len() < 2
         || default_action(signo) != DefaultAction::Terminate
-        || super::dump::wanted(process, signo)
+        || super::coredump::wanted(process, signo)
     {
         return false;
     }
@@ -195,7 +195,7 @@ pub fn each_of_group(pgrp: i32, f: impl FnMut(&Arc<Process>)) -> usize {
     if tree::members(pgrp) == 0 {
         return 0;
     }
-    tree::each(|process| process.pgrp() == pgrp, f)
+    tree::for_each(|process| process.pgrp() == pgrp, f)
 }
 
 /// A fault of the running thread: delivered even if blocked or ignored (then with the default action).

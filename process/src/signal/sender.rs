@@ -6,8 +6,8 @@
 use file::fasync;
 use sync::ready::ReadyList;
 
-use super::expiry::settle;
-use crate::later;
+use super::timer_signals::settle;
+use crate::deferred_timers;
 use crate::process::tree;
 
 /// The request.
@@ -21,16 +21,16 @@ enum Note {
 }
 
 fn next(ready: &ReadyList) -> Option<Note> {
-    match later::take() {
+    match deferred_timers::take() {
         Some(pid) => Some(Note::Rung(pid)),
-        None if later::missed() => Some(Note::Missed),
+        None if deferred_timers::missed() => Some(Note::Missed),
         None => (!ready.is_empty()).then_some(Note::Ready),
     }
 }
 
 /// Whether there is something to be done.
 fn is_due(ready: &ReadyList) -> bool {
-    later::is_due() || !ready.is_empty()
+    deferred_timers::is_due() || !ready.is_empty()
 }
 
 fn run(_: usize) {

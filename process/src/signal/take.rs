@@ -7,7 +7,7 @@ use abi::linux::{SIGKILL, Siginfo};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
-use super::expiry::settle;
+use super::timer_signals::settle;
 use crate::process::signals::pending::Origin;
 use crate::process::signals::{ProcessSignals, bit};
 use crate::process::{Process, Task};

@@ -8,7 +8,7 @@ use thread::clock;
 use crate::process::timers::Alarm;
 
 impl Alarm {
-    /// Sets an alarm at `at_ns` nanoseconds for a timer with the word `bell` (`time/rung.rs`); it is `now`.
+    /// Sets an alarm at `at_ns` nanoseconds for a timer with the word `bell` (`time/timer_interrupt.rs`); it is `now`.
     /// `None`: no memory.
     #[inline]
     pub(crate) fn timer(now: u64, at_ns: u64, bell: usize) -> Option<Alarm> {

@@ -4,16 +4,16 @@
 //! process's timers. All times are nanoseconds; deadlines are on the monotonic clock, which starts with the
 //! machine.
 
-mod account;
+mod cpu_clocks;
 mod alarm;
 pub mod discipline;
 pub mod rtc;
-mod rung;
+mod timer_interrupt;
 pub mod timerfd;
 mod timers;
 
 pub use crate::process::timers::{Account, Clock, FIXED, Notify, Timers};
-use rung::alarm_rang;
+use timer_interrupt::alarm_rang;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

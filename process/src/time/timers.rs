@@ -1,8 +1,8 @@
 //! Timers that send signals: the three of `setitimer` and those of `timer_create`.
 //!
 //! *Interface*: the methods of [`Timers`]. Each armed timer has one alarm, whose interrupt takes no lock
-//! (`rung.rs`). `signal/expiry.rs` turns the expirations that interrupts have noted into signals, before
-//! every check of a process's signals, and before a timer is asked or set.
+//! (`timer_interrupt.rs`). `signal/timer_signals.rs` turns the expirations that interrupts have noted into
+//! signals, before every check of a process's signals, and before a timer is asked or set.
 //!
 //! A timer has at most one pending signal. Until the signal is taken the timer sets no alarm; the expirations
 //! meanwhile are the signal's overrun, counted when it is taken, and then the next alarm is set. So a signal
@@ -17,8 +17,8 @@ use abi::linux::*;
 use machine::clock::now_ns;
 use machine::trap::TrapFrame;
 
-use super::rung::Bell;
-use crate::frame::writer;
+use super::timer_interrupt::Bell;
+use crate::sigframe::writer;
 use crate::process::signals::pending::{Expiry, LIFE_BITS, Origin};
 use crate::process::timers::{
     Account, Alarm, Clock, FIXED, LIMIT, Made, Notify, TIMERS_MAX, Timer, Timers,

@@ -13,7 +13,7 @@ use file::fs::attr::Bits;
 use file::fs::perm;
 use file::fs::pseudofs::{Out, Piece};
 use process::Process;
-use process::group::{self, CONTROLLERS, CPU, Group, PIDS, UNLIMITED, WEIGHT};
+use process::cgroup::{self, CONTROLLERS, CPU, Group, PIDS, UNLIMITED, WEIGHT};
 
 /// Threads that there may be on a machine of Linux's; a limit is not above.
 const MOST_THREADS: u32 = 4_194_304;
@@ -250,7 +250,7 @@ fn unsigned(text: &str) -> Result<u64> {
 
 fn processes(group: &Arc<Group>, from: u64, piece: &mut Piece) -> Result<()> {
     let mut from = from;
-    while let Some(pid) = group::member_after(group, from) {
+    while let Some(pid) = cgroup::member_after(group, from) {
         from = pid as u64 + 1;
         let more = piece.record(from, |out| {
             let _ = writeln!(out, "{pid}");
@@ -264,7 +264,7 @@ fn processes(group: &Arc<Group>, from: u64, piece: &mut Piece) -> Result<()> {
 
 fn threads(group: &Arc<Group>, from: u64, piece: &mut Piece) -> Result<()> {
     let (mut process, mut last) = ((from >> 32) as i32, from as u32 as i32);
-    while let Some((pid, tid)) = group::thread_after(group, process, last) {
+    while let Some((pid, tid)) = cgroup::thread_after(group, process, last) {
         (process, last) = (pid, tid);
         let more = piece.record((pid as u64) << 32 | tid as u64, |out| {
             let _ = writeln!(out, "{tid}");
@@ -406,7 +406,7 @@ fn set_nice(group: &Arc<Group>, _opener: &Cred, text: &str) -> Result<()> {
 /// The line about `process` in its directory of `/proc`. ENOMEM.
 pub fn line(process: &Process, out: &mut Out) -> Result<()> {
     out.push_str("0::");
-    match group::of(process) {
+    match cgroup::of(process) {
         Some(group) => out.push_bytes(&group.path()?),
         None => out.push('/'),
     }
@@ -417,7 +417,7 @@ pub fn line(process: &Process, out: &mut Out) -> Result<()> {
 /// The controllers, for `/proc/cgroups`.
 pub fn controllers(out: &mut Out) -> Result<()> {
     out.push_str("#subsys_name\thierarchy\tnum_cgroups\tenabled\n");
-    let groups = group::root().map_or(0, |root| root.below() + 1);
+    let groups = cgroup::root().map_or(0, |root| root.below() + 1);
     for (name, _) in CONTROLLERS {
         let _ = writeln!(out, "{name}\t0\t{groups}\t1");
     }

@@ -1,4 +1,4 @@
-//! The file system of control groups, `cgroup2`: each directory is a group (`process::group`).
+//! The file system of control groups, `cgroup2`: each directory is a group (`process::cgroup`).
 //!
 //! *Interface.* [`file_system`], of which there is one, shown wherever it is mounted. [`files`] are the texts
 //! in each directory; a group's files belong to its maker until their owner changes that.
@@ -19,7 +19,7 @@ use file::fs::inode::fixed_entries;
 use file::fs::ownership::Ownership;
 use file::fs::mount::{self, FileSystem, anonymous_dev};
 use file::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, SetAttr, path_cache};
-use process::group::{self, Group};
+use process::cgroup::{self, Group};
 use vm::fallible::{try_arc, try_push, try_slice};
 
 use files::FILES;
@@ -62,10 +62,10 @@ fn all() -> Result<Arc<Groups>> {
     if let Some(all) = ALL.get() {
         return Ok(all.clone());
     }
-    if group::root().is_none() {
-        group::found(owners(0o555, 0, 0)?)?;
+    if cgroup::root().is_none() {
+        cgroup::found(owners(0o555, 0, 0)?)?;
     }
-    let root = group::root().ok_or(Errno::ENODEV)?;
+    let root = cgroup::root().ok_or(Errno::ENODEV)?;
     let dev = anonymous_dev();
     // A faster thread has made the same.
     let _same = ALL.set(try_arc(Groups { dev, root })?);

@@ -11,7 +11,7 @@ use account::{Cred, caller};
 use file::fs::pseudofs::{reader, records};
 use file::io::IoBuf;
 use file::{File, OpenFile};
-use process::group::Group;
+use process::cgroup::Group;
 
 /// The longest setting.
 const LONGEST: usize = 512;

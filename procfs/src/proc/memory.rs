@@ -12,7 +12,7 @@ use file::fs::pseudofs::Opened;
 use file::io::IoBuf;
 use file::{File, OpenFile};
 use process::access::{Sight, Wish};
-use process::{Process, reach};
+use process::{Process, remote_write};
 use vm::AddressSpace;
 use vm::fallible::{try_arc, try_filled};
 
@@ -87,7 +87,7 @@ impl File for Seen {
         self.by_pages(offset, buf, |space, address, some, buf| {
             let count = buf.take(some)?;
             let some = some.get(..count).ok_or(Errno::EIO)?;
-            reach::write(space, address, some).map(|()| count)
+            remote_write::write(space, address, some).map(|()| count)
         })
     }
 

@@ -26,7 +26,7 @@ use file::fs::pseudofs::{
     records, text,
 };
 use process::access::{self, Sight, Wish};
-use process::memory::weight::points;
+use process::memory::oom_score::points;
 use process::{Process, Program, Task, tree};
 
 /// The directory of a process, or of one of its threads.

@@ -34,10 +34,10 @@ use file::pipe::size::{limits as pipes, round};
 use file::poll::{PollTable, READS};
 use file::socket::inet::{self, icmp, ports};
 use file::{File, OpenFile};
-use process::host;
+use process::hostname;
 use process::ipc::mqueue::limits as queues;
 use process::ipc::{memory as segments, message, semaphore};
-use process::signal::dump;
+use process::signal::coredump;
 use process::{Process, access, tree};
 
 const TICK_NS: u64 = 10_000_000;
@@ -144,14 +144,14 @@ macro_rules! named {
     ($which:expr) => {
         || {
             let show = |out: &mut Out| {
-                out.push_bytes(&host::name($which));
+                out.push_bytes(&hostname::name($which));
                 out.push('\n');
                 Ok(())
             };
             Item::Setting(whole(show), |name| {
                 let cred = Process::current().cred.get();
                 cred.need(Capability::SysAdmin)?;
-                host::rename($which, name.as_bytes());
+                hostname::rename($which, name.as_bytes());
                 Ok(())
             })
         }
@@ -273,26 +273,26 @@ const SYS_PTY: &[Named] = &[("max", line!(quota::PTYS)), ("nr", line!(quota::pty
 const SYS_KERNEL: &[Named] = &[
     ("core_pattern", || {
         let show = |out: &mut Out| {
-            out.push_bytes(&dump::pattern());
+            out.push_bytes(&coredump::pattern());
             out.push('\n');
             Ok(())
         };
-        Item::Setting(whole(show), dump::set_pattern)
+        Item::Setting(whole(show), coredump::set_pattern)
     }),
     ("core_uses_pid", || {
         let show = |out: &mut Out| {
-            let _ = writeln!(out, "{}", u8::from(dump::USES_PID.load(Ordering::Relaxed)));
+            let _ = writeln!(out, "{}", u8::from(coredump::USES_PID.load(Ordering::Relaxed)));
             Ok(())
         };
         Item::Setting(whole(show), |text| {
             let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
-            dump::USES_PID.store(number != 0, Ordering::Relaxed);
+            coredump::USES_PID.store(number != 0, Ordering::Relaxed);
             Ok(())
         })
     }),
     ("dmesg_restrict", line!(1)),
-    ("domainname", named!(host::Named::Domain)),
-    ("hostname", named!(host::Named::Host)),
+    ("domainname", named!(hostname::Named::Domain)),
+    ("hostname", named!(hostname::Named::Host)),
     ("kptr_restrict", line!(1)),
     ("pty", || Item::Folder(Arc::new(Fixed(SYS_PTY)))),
     ("cap_last_cap", line!(40)),
@@ -517,7 +517,7 @@ fn loadavg(out: &mut Out) -> Result<()> {
         let _ = write!(out, "{}.{:02} ", hundredths / 100, hundredths % 100);
     }
     let mut threads = 0;
-    tree::each(|_| true, |process| threads += process.thread_count());
+    tree::for_each(|_| true, |process| threads += process.thread_count());
     let _ = writeln!(out, "{}/{threads} {}", ready(), tree::last_number());
     Ok(())
 }

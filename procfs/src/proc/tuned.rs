@@ -15,7 +15,7 @@ use file::fs::pseudofs::Opened;
 use file::io::IoBuf;
 use file::{File, OpenFile};
 use process::Process;
-use process::memory::weight::SPARED;
+use process::memory::oom_score::SPARED;
 use vm::fallible::try_arc;
 
 /// The longest number that is heard, and the longest line that is told.
@@ -31,7 +31,7 @@ pub struct Number {
 }
 
 /// `oom_score_adj`: how gladly a process is ended when memory is out
-/// ([`points`](process::memory::weight::points)).
+/// ([`points`](process::memory::oom_score::points)).
 pub static ADJUSTMENT: Number = Number {
     show: |process, line| writeln!(line, "{}", process.oom_score_adj.load(Ordering::Relaxed)),
     set: |process, text| {

@@ -22,7 +22,7 @@ use file::fdtable::Files;
 use file::filters::Course;
 use file::fs::pseudofs::{Out, Piece};
 use process::access::{self, Wish};
-use process::made::{any, made, made_counter};
+use process::user_quajects::{any, made, made_counter};
 use process::tree;
 use quaject::maker::{self, Made};
 use quaject::named;

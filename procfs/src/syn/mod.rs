@@ -21,7 +21,7 @@ use alloc::sync::Arc;
 use file::fs::mount::FileSystem;
 use file::fs::pseudofs::{Fixed, Item, TextFs, long_text, records, text, whole};
 use process::access::{self, Wish};
-use process::memory::{fail, shrink};
+use process::memory::{fault_injection, shrink};
 use process::{Process, Task, tree};
 use veil::Veil;
 
@@ -54,7 +54,7 @@ fn each_thread(from: u64, mut show: impl FnMut(u64, &Arc<Process>, &Task) -> boo
 pub fn file_system() -> Arc<dyn FileSystem> {
     let root = Fixed(&[
         ("code", || Item::Folder(Arc::new(code::Code))),
-        ("fail", || Item::Setting(whole(fail::show), fail::set)),
+        ("fail", || Item::Setting(whole(fault_injection::show), fault_injection::set)),
         ("devices", || text(state::devices)),
         ("filters", || {
             Item::Request(records(filter::show), filter::set)

@@ -5,7 +5,7 @@
 //! taking them are the room's part `signal`.
 
 pub mod action;
-pub mod hall;
+pub mod core_state;
 pub mod pending;
 pub mod set;
 

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`find`], [`find_task`] and [`any`] from any thread, [`with`] from interrupts; the owner of a
 //! number calls [`announce`], [`show`], [`add_thread`] and [`remove`]; a visitor of all numbers reads
-//! [`arrivals`] (`register.rs` says how), and [`arrive`] counts an arrival.
+//! [`arrivals`] (`pid_map.rs` says how), and [`arrive`] counts an arrival.
 //!
 //! An entry holds its process or task weakly: a living process is held by its threads, a zombie by its
 //! parent. The entry's weak count is given up a grace period after the entry was taken out. That frees memory
@@ -21,8 +21,8 @@ use machine::cpu::{irq_restore, irq_save};
 use sync::epoch;
 use vm::sparse::Table;
 
-use super::register::{HIDDEN, Register, THREAD};
-use super::reserve::NUMBERS_MAX;
+use super::pid_map::{HIDDEN, Register, THREAD};
+use super::pid_alloc::NUMBERS_MAX;
 use super::{Process, Task};
 
 static REGISTER: Register<Table<AtomicPtr<()>, { NUMBERS_MAX as usize }>> =

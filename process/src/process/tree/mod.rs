@@ -1,12 +1,12 @@
 //! The process table: numbers, parents and children, groups and sessions.
 //!
-//! *Interface*: [`find`], [`find_task`], [`each()`], [`any`] and [`from`] look processes up; [`enter`] and
+//! *Interface*: [`find`], [`find_task`], [`for_each()`], [`any`] and [`from`] look processes up; [`enter`] and
 //! [`forget`] are the beginning and the end of a process; [`set_group`] and [`new_session`] change its group
 //! and session.
 //!
-//! No monitor covers the whole table. Numbers are taken (`reserve.rs`), looked up (`index.rs` over
-//! `register.rs`) and used as names (`names.rs`) by single exchanges, and all processes are visited without a
-//! lock (`each.rs`). The children of each process have a monitor. A change of the group or session of a
+//! No monitor covers the whole table. Numbers are taken (`pid_alloc.rs`), looked up (`index.rs` over
+//! `pid_map.rs`) and used as names (`group_ids.rs`) by single exchanges, and all processes are visited without a
+//! lock (`for_each.rs`). The children of each process have a monitor. A change of the group or session of a
 //! process holds that monitor too, so both stay the same while a child inherits them.
 //!
 //! A list of children gets its room before the child comes. The list of the first process has room for all
@@ -15,11 +15,11 @@
 //! The first process is built in: it runs no code. A process whose parent has ended becomes its child, and
 //! vanishes by itself when it ends.
 
-mod each;
+mod for_each;
 pub(crate) mod index;
-mod names;
-mod register;
-mod reserve;
+mod group_ids;
+mod pid_map;
+mod pid_alloc;
 pub(crate) mod sort;
 mod words;
 
@@ -34,9 +34,9 @@ use vm::fallible::{try_push, try_reserve};
 use vm::sparse::{Table, Word};
 
 use super::{Process, Session, Task};
-pub use each::{any, each, each_or_again, from};
-use names::Names;
-pub use reserve::{NUMBERS_MAX, TAKEN_MAX};
+pub use for_each::{any, each, each_or_again, from};
+use group_ids::Names;
+pub use pid_alloc::{NUMBERS_MAX, TAKEN_MAX};
 use words::Words;
 
 /// The number of the built-in first process.
@@ -73,7 +73,7 @@ fn back(number: i32) -> Result<i32> {
         match index::back(at).and_then(|()| NAMES.words().back(at)) {
             Ok(next) => end = next as i32,
             Err(error) => {
-                reserve::free(number);
+                pid_alloc::free(number);
                 return Err(error);
             }
         }
@@ -96,7 +96,7 @@ pub fn reserve(exempt: bool) -> Result<i32> {
         MOST.store(most(), Ordering::Relaxed);
     }
     let most = account::quota::numbers(MOST.load(Ordering::Relaxed), exempt);
-    let take = || reserve::take(most, |number| NAMES.is_taken(number)).ok();
+    let take = || pid_alloc::take(most, |number| NAMES.is_taken(number)).ok();
     let number = account::quota::insist(take).ok_or(Errno::EAGAIN)?;
     if number < BACKED.load(Ordering::Acquire) {
         Ok(number)
@@ -210,7 +210,7 @@ pub(crate) fn forget(process: &Process) {
     index::remove(process.pid);
     // A caller that has found the process before, and would move it to another group, sees group 0.
     let group = process.pgrp.swap(0, Ordering::AcqRel);
-    reserve::free(process.pid);
+    pid_alloc::free(process.pid);
     NAMES.leave(group);
 }
 
@@ -218,7 +218,7 @@ pub(crate) fn forget(process: &Process) {
 /// number.
 pub(crate) fn release(tid: i32) {
     index::remove(tid);
-    reserve::free(tid);
+    pid_alloc::free(tid);
 }
 
 /// Children that have lost their parent. Each notes the group of its parent ([`Process::left_group`]).
@@ -315,12 +315,12 @@ pub fn find_task(tid: i32) -> Option<Arc<Task>> {
 
 /// How many processes and threads there are.
 pub fn count() -> usize {
-    reserve::count()
+    pid_alloc::count()
 }
 
 /// The number taken last, for `/proc/loadavg`.
 pub fn last_number() -> i32 {
-    reserve::last()
+    pid_alloc::last()
 }
 
 /// How many members process group `pgrp` has.
@@ -407,4 +407,4 @@ pub fn new_session(caller: &Process) -> Result<i32> {
 }
 
 #[cfg(test)]
-mod names_tests;
+mod group_ids_tests;

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use vm::fallible::try_push;
 
-use super::{COUNTED, Group, HIERARCHY, Hierarchy, PIDS, add, take, turns};
+use super::{COUNTED, Group, HIERARCHY, Hierarchy, PIDS, add, take, cpu_weight};
 use crate::process::usage::Counts;
 use crate::process::{Process, Task, tree};
 use crate::signal::send;
@@ -266,7 +266,7 @@ impl Group {
         }
         drop(hierarchy);
         settle_process(&process);
-        turns::begin();
+        cpu_weight::begin();
         Ok(())
     }
 
@@ -280,7 +280,7 @@ impl Group {
         if self.is_gone() {
             return Err(Errno::ENODEV);
         }
-        tree::each(
+        tree::for_each(
             |process| self.has_in(process),
             |process| {
                 // There is always room for this signal.
@@ -300,7 +300,7 @@ impl Group {
         }
         self.freezes.store(freezes, Relaxed);
         drop(hierarchy);
-        tree::each(
+        tree::for_each(
             |process| self.has_in(process),
             |process| settle_process(process),
         );

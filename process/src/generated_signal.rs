@@ -1,12 +1,12 @@
 //! A signal that a thread sends itself, and the return from a handler, by generated code.
 //!
 //! *Interface*: [`kill`], [`tgkill`] and [`sigreturn`] emit one call each, in the place and by the contract
-//! of [`crate::itself`]: the code answers and goes to user mode, or goes to a label with nothing done.
+//! of [`crate::generated_calls`]: the code answers and goes to user mode, or goes to a label with nothing done.
 //!
 //! The first two build the handler's frame on the user's stack from the registers, and the vector registers
 //! are written there by the processor; signal 0 asks only, and may be sent. The third loads all of them from
 //! a frame. Their plain twins are
-//! [`raise`](crate::signal::deliver::raise) with [`push`](crate::frame::push), and
+//! [`raise`](crate::signal::deliver::raise) with [`push`](crate::sigframe::push), and
 //! [`come_back`](crate::signal::deliver::come_back). This is left to the twins:
 //! * a thread that is marked, traced, has no vector registers yet, or an alternate stack; a process with more
 //!   threads; signals or timers that wait;
@@ -37,9 +37,9 @@ use thread::dispatch::way_out;
 use thread::flags::ATTENTION;
 
 use crate::fp;
-use crate::frame::writer::emit_place;
-use crate::frame::{INFO, RFLAGS_CLEARED, UC, framed, saved};
-use crate::itself::{BLOCKED, OWNER, to_base};
+use crate::sigframe::writer::emit_place;
+use crate::sigframe::{INFO, RFLAGS_CLEARED, UC, framed, saved};
+use crate::generated_calls::{BLOCKED, OWNER, to_base};
 use crate::process::signals::action::{Actions, TABLE, VERSION};
 use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
 use crate::process::signals::{ACTIONS, WAITING};

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::AtomicU64;
 
-use super::names::Names;
+use super::group_ids::Names;
 
 fn names() -> Names<[AtomicU64; 10]> {
     Names::over([const { AtomicU64::new(0) }; 10])

@@ -41,7 +41,7 @@ macro_rules! saved {
 /// The same from the frame's lowest word.
 macro_rules! framed {
     ($register:ident) => {
-        $crate::frame::UC + $crate::frame::saved!($register)
+        $crate::sigframe::UC + $crate::sigframe::saved!($register)
     };
 }
 pub(crate) use {framed, saved};

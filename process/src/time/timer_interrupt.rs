@@ -5,7 +5,7 @@
 //! The interrupt sends no signal, which takes monitors. It notes the timer by one bit of its process and
 //! alerts a thread that would take the signal, as a sender does. The next thread that checks the process's
 //! signals, usually that thread on its way to user mode, first turns each bit into a signal
-//! (`signal/expiry.rs`). If all threads block the signal, none is woken, and nothing is lost: a thread that
+//! (`signal/timer_signals.rs`). If all threads block the signal, none is woken, and nothing is lost: a thread that
 //! unblocks the signal or waits for it checks the bits. A thread that blocks, unblocks or begins to wait
 //! records that first and then checks the bits; the interrupt sets the bit first and then checks the threads;
 //! so one of the two sees the other.
@@ -24,7 +24,7 @@ use abi::linux::SIGCONT;
 use alloc::sync::Arc;
 use thread::clock::{self, Interrupted};
 
-use crate::later::settle_later;
+use crate::deferred_timers::settle_later;
 use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
 use crate::process::timers::{Clock, Notify, TIMERS_MAX};
 use crate::process::tree::{NUMBERS_MAX, index};

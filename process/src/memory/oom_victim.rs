@@ -1,10 +1,10 @@
 //! The process whose end helps most when memory is out.
 //!
-//! *Interface*: [`largest`] chooses a [`Victim`] by the [`points`] of `weight.rs`. It allocates nothing.
+//! *Interface*: [`largest`] chooses a [`Victim`] by the [`points`] of `oom_score.rs`. It allocates nothing.
 
 use alloc::sync::Arc;
 
-use super::weight::{points, share, weight};
+use super::oom_score::{points, share, weight};
 use crate::process::Process;
 use crate::process::tree::{INIT, find, from};
 

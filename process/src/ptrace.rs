@@ -3,10 +3,10 @@
 //! *Interface*: the tracer's side is [`begin`] and [`begun`], [`detach`], [`resume`], [`listen`],
 //! [`interrupt`], [`halted`]; the traced thread's is [`at_call`], [`leaving`], [`made`], [`tell`],
 //! [`executed`]; [`end_tracer`], [`end_traced`] and [`ended`] are for the end of either. Both share the
-//! [`State`] in the task (`process/traced.rs`).
+//! [`State`] in the task (`process/tracee.rs`).
 //!
 //! A traced thread waits by the native stop, which it requests for itself, and continues by the native
-//! resume (`signal/halt.rs`). While it waits, its registers are in its [`State`], where the tracer reads and
+//! resume (`signal/ptrace_stop.rs`). While it waits, its registers are in its [`State`], where the tracer reads and
 //! changes them: no thread ever touches another thread's kernel stack. A traced thread's dispatcher answers
 //! no call itself, so every call can be seen.
 //! Source: dissertation, sections 4.3.2 (stop and step for debuggers) and 5.3.2.
@@ -23,10 +23,10 @@ use machine::trap::TrapFrame;
 use vm::fallible::{try_box, try_push, try_reserve};
 
 use crate::process::signals::valid;
-use crate::process::traced::{End, How, State, Tracee, heed, prod};
+use crate::process::tracee::{End, How, State, Tracee, heed, prod};
 use crate::process::{Process, Task, how_ended, tree};
 use crate::signal;
-use crate::signal::halt::{event, stop_at, stop_for};
+use crate::signal::ptrace_stop::{event, stop_at, stop_for};
 
 /// The bit added to SIGTRAP at a call, with `PTRACE_O_TRACESYSGOOD`.
 const CALL_MARK: i32 = 0x80;

@@ -23,12 +23,12 @@ use abi::linux::*;
 use machine::trap::TrapFrame;
 use sync::Monitor;
 
-use super::dump_file::{self, Note, Segment};
-use super::halt;
+use super::coredump_format::{self, Note, Segment};
+use super::ptrace_stop;
 use crate::process::access::is_dumpable;
-use crate::process::host::{Named, name};
+use crate::process::hostname::{Named, name};
 use crate::process::signals::bit;
-use crate::process::signals::hall::{Hall, Stand, Stands};
+use crate::process::signals::core_state::{Hall, Stand, Stands};
 use crate::process::{AUX, Process, Program, Task};
 use file::OpenFile;
 use file::fs::remove::remove;
@@ -95,7 +95,7 @@ impl Stand {
         let usage = task.usage();
         let mut stand = try_box(Stand {
             tid: task.tid,
-            registers: halt::shown(task, trap),
+            registers: ptrace_stop::shown(task, trap),
             vectors: [0; crate::fp::IMAGE_MAX],
             pending: task.waiting.get(),
             blocked: task.blocked(),
@@ -335,7 +335,7 @@ fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) 
     let own = Stand::of(task, trap)?;
     let filter = process.hall.filter.load(Ordering::Relaxed);
     let mut segments: Vec<Segment> = Vec::new();
-    let mut files = dump_file::Files::default();
+    let mut files = coredump_format::Files::default();
     let mut lack = Ok(());
     space.for_each_area_with_pages(0, |area, pages| {
         let length = area.end - area.start;
@@ -375,8 +375,8 @@ fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) 
     let mut notes: Vec<u8> = Vec::new();
     // Bound: exchanging one list.
     let stands = core::mem::take(&mut process.hall.stands.lock().list);
-    dump_file::thread_status(&mut notes, process, &own, info)?;
-    dump_file::process_info(&mut notes, process, &space)?;
+    coredump_format::thread_status(&mut notes, process, &own, info)?;
+    coredump_format::process_info(&mut notes, process, &space)?;
     Note::of(NT_SIGINFO).put(&mut notes, bytemuck::bytes_of(info))?;
     let program = process.program();
     let mut aux = [0; 16 * AUX];
@@ -384,10 +384,10 @@ fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) 
         Note::of(NT_AUXV).put(&mut notes, &aux)?;
     }
     files.put(&mut notes)?;
-    dump_file::vectors(&mut notes, &own)?;
+    coredump_format::vectors(&mut notes, &own)?;
     for stand in &stands {
-        dump_file::thread_status(&mut notes, process, stand, info)?;
-        dump_file::vectors(&mut notes, stand)?;
+        coredump_format::thread_status(&mut notes, process, stand, info)?;
+        coredump_format::vectors(&mut notes, stand)?;
     }
 
     let path = file_name(process, task.tid, info.signo)?;
@@ -415,7 +415,7 @@ fn contents(
     segments: &[Segment],
     notes: &[u8],
 ) -> Result<()> {
-    let headers = dump_file::headers(segments, notes.len())?;
+    let headers = coredump_format::headers(segments, notes.len())?;
     out.put(&headers)?;
     out.put(notes)?;
     let aligned = out.at.next_multiple_of(PAGE as u64);

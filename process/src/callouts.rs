@@ -41,10 +41,10 @@ static CALLOUTS: Callouts = Callouts {
 static OF_FILES: callout::Callouts = callout::Callouts {
     arrivals: || Task::here(|task| task.process.clone() as _),
     exists: |pid| tree::find(pid).is_some(),
-    hearer: signal::hearer,
+    hearer: signal::signal_receiver,
     each_space: |f| {
         let with_space = |process: &Process| process.space().is_some();
-        tree::each(with_space, |process| {
+        tree::for_each(with_space, |process| {
             if let Some(space) = process.space() {
                 f(&space);
             }

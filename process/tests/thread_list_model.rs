@@ -8,12 +8,12 @@ mod primitive {
     pub use loom::sync::atomic::{AtomicPtr, AtomicU8, Ordering, fence};
 }
 #[allow(dead_code)]
-#[path = "../src/process/roll.rs"]
-mod roll;
+#[path = "../src/process/thread_list.rs"]
+mod thread_list;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, Ordering, fence};
-use roll::{Enrolled, Found, Link, Roll};
+use thread_list::{Enrolled, Found, Link, Roll};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 

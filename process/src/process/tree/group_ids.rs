@@ -3,7 +3,7 @@
 //! *Interface*: [`Names::found_session`] and [`Names::found`] for a leader; [`Names::enter`] and
 //! [`Names::join`] for a process that joins an existing group; [`Names::leave`]; [`Names::members`],
 //! [`Names::session`] and [`Names::is_taken`] for readers. No process or thread gets a number that is in use
-//! as a name (`reserve.rs`).
+//! as a name (`pid_alloc.rs`).
 //!
 //! Each number has one word: how many processes are in the group of that name, zombies included; the session
 //! of that group; and how many groups are in the session of that name. So the first member joins and the last

@@ -13,10 +13,10 @@ mod primitive {
     }
 }
 #[allow(dead_code)]
-#[path = "../src/process/bond.rs"]
-mod bond;
+#[path = "../src/process/pi_state.rs"]
+mod pi_state;
 
-use bond::{Bond, ENDED, Part, Party};
+use pi_state::{Bond, ENDED, Part, Party};
 use loom::sync::Mutex;
 use loom::thread;
 use std::sync::Arc;

@@ -4,13 +4,13 @@
 //! [`any`] asks whether there is one, [`from`] is one pass in the order of the numbers, for listings.
 //!
 //! No list of all processes is made: it could be longer than a page when there is no memory. A pass follows
-//! the bitmap of numbers (`reserve.rs`) and is repeated while processes have arrived during it; `register.rs`
+//! the bitmap of numbers (`pid_alloc.rs`) and is repeated while processes have arrived during it; `pid_map.rs`
 //! says why no process is missed then.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::reserve::{self, NUMBERS_MAX};
+use super::pid_alloc::{self, NUMBERS_MAX};
 use super::{Process, index};
 
 /// The most passes of one visit. A further pass finds a process only if its parent brought it behind the
@@ -19,13 +19,13 @@ const PASSES: usize = 64;
 
 /// One pass over the processes, zombies included, in the order of their numbers.
 fn processes() -> impl Iterator<Item = Arc<Process>> {
-    reserve::taken_from(0).filter_map(index::any)
+    pid_alloc::taken_from(0).filter_map(index::any)
 }
 
 /// One pass over the processes whose numbers are `first` or more, in the order of their numbers.
 pub fn from(first: u64) -> impl Iterator<Item = Arc<Process>> {
     let first = usize::try_from(first).unwrap_or(usize::MAX);
-    reserve::taken_from(first).filter_map(index::any)
+    pid_alloc::taken_from(first).filter_map(index::any)
 }
 
 /// Whether `is_meant` holds for a process. Every process that exists throughout the call is looked at, some

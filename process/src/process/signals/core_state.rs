@@ -1,6 +1,6 @@
 //! Where the threads of a process wait while a core of it is written.
 //!
-//! *Interface*: [`Hall`], which `signal/dump.rs` opens and closes.
+//! *Interface*: [`Hall`], which `signal/coredump.rs` opens and closes.
 
 use abi::linux::UserRegs;
 use alloc::vec::Vec;

@@ -10,7 +10,7 @@
 //! there are at most [`MOST`] and [`DEPTH`] within each other.
 
 mod members;
-mod turns;
+mod cpu_weight;
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
@@ -335,7 +335,7 @@ impl Group {
             }
         }
         drop(hierarchy);
-        turns::begin();
+        cpu_weight::begin();
         Ok(())
     }
 

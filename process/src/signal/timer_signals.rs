@@ -8,7 +8,7 @@ use abi::linux::{SIG_IGN, SIGCONT, Sigaction, Siginfo};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
-use super::limit;
+use super::rlimit_cpu;
 use super::send::{Queued, queue};
 use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
 use crate::process::timers::{LIMIT, Timers, UNSETTLED};
@@ -87,7 +87,7 @@ fn tell_all(process: &Arc<Process>) {
         rung & 1 << LIMIT != 0
     };
     if over_limit {
-        limit::look(process);
+        rlimit_cpu::look(process);
     }
 }
 

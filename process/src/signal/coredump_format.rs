@@ -10,7 +10,7 @@ use abi::linux::*;
 use vm::{AddressSpace, Prot};
 
 use crate::process::Process;
-use crate::process::signals::hall::Stand;
+use crate::process::signals::core_state::Stand;
 use vm::fallible::try_extend;
 
 /// A part of memory.
