@@ -7,11 +7,11 @@
 
 extern crate alloc;
 
-mod hello;
-mod others;
+mod banner;
+mod smp;
 mod provoke;
-mod report;
-mod session;
+mod panic_report;
+mod boot_thread;
 
 /// The suite to run in place of the first program, if the command line asks for it.
 pub struct Suites {
@@ -26,17 +26,17 @@ pub struct Suites {
 /// Brings the rooms up, from the lowest to the highest, on the boot CPU, which has its own page tables,
 /// descriptor tables and clocks by now. Interrupts are off until the boot thread becomes the idle thread.
 pub fn boot(suites: &'static Suites) -> ! {
-    hello::greet(); // say what machine this is
-    session::root_fits(); // or a line that says what would do
+    banner::greet(); // say what machine this is
+    boot_thread::root_fits(); // or a line that says what would do
     vm::init(); // frames, heap, address spaces, code space
-    others::synthesize_entry(); // this processor's system-call entry
-    report::link(); // names for the panic report
+    smp::synthesize_entry(); // this processor's system-call entry
+    panic_report::link(); // names for the panic report
     (suites.alone)(); // in place of the rest, if asked for
-    session::needed(thread::init(), "memory for the first threads"); // ready ring, switches, timer
+    boot_thread::needed(thread::init(), "memory for the first threads"); // ready ring, switches, timer
     linux::trap::link(); // exceptions, calls, returns to user mode
     device::measure(); // where devices' registers lie, while nobody else reaches for any
-    others::start(); // the other processors
-    session::needed(thread::grace::start(), "memory for a thread"); // what waits for all of them
-    session::spawn(suites); // console, files, the first program: a thread of its own
+    smp::start(); // the other processors
+    boot_thread::needed(thread::grace::start(), "memory for a thread"); // what waits for all of them
+    boot_thread::spawn(suites); // console, files, the first program: a thread of its own
     thread::idle() // the boot thread idles from here on
 }

@@ -1,7 +1,7 @@
 //! The Linux interface: calls by number, the tree of names, and the first program.
 //!
 //! *Interface*: [`trap`] links the machine's exceptions and calls to this room; [`call`] is the table by
-//! number; [`boot`] makes the tree of names, with `/proc`, `/sys` and `/syn` in it; [`init`] runs the first
+//! number; [`rootfs`] makes the tree of names, with `/proc`, `/sys` and `/syn` in it; [`init`] runs the first
 //! program.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 #![cfg_attr(not(test), no_std)]
@@ -20,7 +20,7 @@
 
 extern crate alloc;
 
-pub mod boot;
+pub mod rootfs;
 pub mod call;
 mod devtmpfs;
 pub mod init;

@@ -1,7 +1,7 @@
 //! The texts that programs read about the kernel: `/proc`, `/sys` and `/syn`, and those of control groups.
 //!
-//! *Interface*: [`proc`], [`sys`], [`syn`] and [`cgroup`] each make one file system. [`release`] and
-//! [`levels`] are values that calls tell and set, too, and [`unknown`] counts the calls that nobody answers.
+//! *Interface*: [`proc`], [`sys`], [`syn`] and [`cgroupfs`] each make one file system. [`release`] and
+//! [`printk_levels`] are values that calls tell and set, too, and [`nosys`] counts the calls that nobody answers.
 //!
 //! A text is made anew for each look, and no hot path leads here, so this room alone is compiled for size
 //! (`profile.kernel` in `Cargo.toml`).
@@ -22,10 +22,10 @@
 
 extern crate alloc;
 
-pub mod cgroup;
-pub mod levels;
+pub mod cgroupfs;
+pub mod printk_levels;
 pub mod proc;
 pub mod release;
 pub mod syn;
 pub mod sys;
-pub mod unknown;
+pub mod nosys;

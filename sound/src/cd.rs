@@ -31,7 +31,7 @@ use thread::deadline::Deadline;
 use vm::fallible::try_arc;
 
 use crate::file::routine;
-use crate::part::no_memory;
+use crate::stream::no_memory;
 
 /// The disc, raw frames.
 const DISC: &[u8] = b"/.synthesis/cd";

@@ -30,9 +30,9 @@ use sync::WaitList;
 use thread::deadline::Deadline;
 use vm::fallible::try_arc;
 
-use crate::desk;
-pub use crate::part::How;
-use crate::part::{Playing, Recording, no_memory};
+use crate::card_clients;
+pub use crate::stream::How;
+use crate::stream::{Playing, Recording, no_memory};
 
 /// The card. ENODEV.
 fn card() -> Result<Arc<Card>> {
@@ -81,7 +81,7 @@ impl Player {
             list,
             _charge: charge,
         })?;
-        desk::with(|desk| desk.add_player(&playing))?;
+        card_clients::with(|desk| desk.add_player(&playing))?;
         Ok(Player(playing))
     }
 
@@ -130,7 +130,7 @@ impl Player {
     /// Frames in the card's hands, at this client's rate.
     fn in_hand(&self) -> u64 {
         let Playing { card, how, .. } = &*self.0;
-        let pace = desk::pace().filter(|_| self.0.voice.plays());
+        let pace = card_clients::pace().filter(|_| self.0.voice.plays());
         let frames = pace.map_or(0, |pace| card.in_hand(pace));
         frames * u64::from(how.rate) / u64::from(card.rate())
     }
@@ -213,7 +213,7 @@ impl Player {
                 return None;
             }
             let given = card.given();
-            let ahead = desk::pace().map_or(0, |pace| pace.period * (pace.ahead + 1));
+            let ahead = card_clients::pace().map_or(0, |pace| pace.period * (pace.ahead + 1));
             let until = *until.get_or_insert(given + u64::from(ahead + card.behind()));
             (given >= until).then_some(Ok(()))
         };
@@ -229,7 +229,7 @@ impl Player {
 
     /// Throws away what has not been given to the card. ENOMEM, ENODEV.
     pub fn reset(&self) -> Result<()> {
-        desk::with(|desk| {
+        card_clients::with(|desk| {
             desk.without_player(&self.0, || {
                 let queue = self.channel().queue();
                 let waiting = (queue.len() / FRAME) as u64;
@@ -247,13 +247,13 @@ impl Player {
     /// Its volume, of [`Voice::FULL`], from now on. ENOMEM, ENODEV.
     pub fn set_volume(&self, volume: u16) -> Result<()> {
         self.0.voice.set_volume(volume.min(Voice::FULL));
-        desk::with(|desk| desk.replug_players())
+        card_clients::with(|desk| desk.replug_players())
     }
 
     /// Links what converts its frames on their way to the mixer, or nothing. ENOMEM, ENODEV.
     pub fn set_stage(&self, stage: Option<Entry<Read>>) -> Result<()> {
         let voice = &self.0.voice;
-        desk::with(|desk| {
+        card_clients::with(|desk| {
             match stage {
                 Some(stage) => link(voice, FRAMES, stage).map(drop),
                 None => unlink(voice, FRAMES),
@@ -266,7 +266,7 @@ impl Player {
 
 impl Drop for Player {
     fn drop(&mut self) {
-        desk::leave(&self.0.closed);
+        card_clients::leave(&self.0.closed);
     }
 }
 
@@ -291,7 +291,7 @@ impl Recorder {
             list,
             _charge: charge,
         })?;
-        desk::with(|desk| desk.add_recorder(&recording))?;
+        card_clients::with(|desk| desk.add_recorder(&recording))?;
         Ok(Recorder(recording))
     }
 
@@ -359,7 +359,7 @@ impl Recorder {
     /// Links what converts frames on their way from the splitter into the ring, or nothing. ENOMEM, ENODEV.
     pub fn set_stage(&self, stage: Option<Entry<Write>>) -> Result<()> {
         let ear = &self.0.ear;
-        desk::with(|desk| {
+        card_clients::with(|desk| {
             match stage {
                 Some(stage) => link(ear, PUT_FRAMES, stage).map(drop),
                 None => unlink(ear, PUT_FRAMES),
@@ -372,6 +372,6 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        desk::leave(&self.0.closed);
+        card_clients::leave(&self.0.closed);
     }
 }

@@ -24,7 +24,7 @@ use quaject::queue::{Receives, Wakes, q_put_string};
 use vm::fallible::try_arc;
 
 use crate::client::{self, Player, Recorder};
-use crate::part::no_memory;
+use crate::stream::no_memory;
 
 /// The rate of the raw devices.
 const RATE: u32 = 44_100;

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`client`] has a [`Player`](client::Player) and a [`Recorder`](client::Recorder) for each
 //! program that plays or records; [`init`] at boot makes `/dev/speaker` and `/dev/mic` of them
-//! ([`mod@file`]), and `/dev/cd`. [`desk`] knows all clients, and has the mixing routine generated for
+//! ([`mod@file`]), and `/dev/cd`. [`card_clients`] knows all clients, and has the mixing routine generated for
 //! exactly these.
 //!
 //! Source: dissertation, sections 3.3.3, 4.4.2 and 6.3.1.
@@ -27,17 +27,17 @@ use abi::errno::Result;
 
 mod cd;
 pub mod client;
-pub mod desk;
+pub mod card_clients;
 pub mod file;
 pub mod oss;
-pub mod part;
-mod show;
+pub mod stream;
+mod syn_text;
 
 /// Registers the devices, those of a card if there is one, at boot. ENOMEM.
 pub fn init() -> Result<()> {
     if device::names::sound(device::sound::NAME).is_some() {
-        desk::start()?;
-        ::file::gauge::link_sound(show::show);
+        card_clients::start()?;
+        ::file::gauge::link_sound(syn_text::show);
         file::register();
         oss::register();
     }

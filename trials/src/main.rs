@@ -14,7 +14,7 @@ mod costs;
 #[cfg(target_os = "none")]
 mod flood;
 #[cfg(target_os = "none")]
-mod kept;
+mod faulty_fs;
 #[cfg(target_os = "none")]
 mod selftest;
 #[cfg(target_os = "none")]
@@ -27,7 +27,7 @@ extern "C" fn kernel_main() -> ! {
         alone: checks::run_if_asked,
         threaded: selftest::run_if_asked,
         with_files: || {
-            kept::add_kind();
+            faulty_fs::add_kind();
             flood::begin_if_asked();
         },
     })

@@ -5,7 +5,7 @@ use abi::linux::*;
 use core::sync::atomic::Ordering;
 
 use super::Tty;
-use super::pair::Pair;
+use super::pty::Pair;
 use account::Capability;
 use alloc::sync::Arc;
 use file::OpenFile;

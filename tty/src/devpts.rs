@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use sync::{Monitor, Once};
 
 use super::file::TtyFile;
-use super::pair::{self, MAJOR};
+use super::pty::{self, MAJOR};
 use super::{PTMX, Tty};
 use file::OpenFile;
 use file::fs::directory::Directory;
@@ -160,7 +160,7 @@ impl Inode for File {
             return self.beside(What::Ptmx);
         }
         let number = core::str::from_utf8(name).ok().and_then(number);
-        let tty = number.and_then(pair::find).ok_or(Errno::ENOENT)?;
+        let tty = number.and_then(pty::find).ok_or(Errno::ENOENT)?;
         self.beside(What::Slave(tty))
     }
 
@@ -197,7 +197,7 @@ impl Inode for File {
         };
         loop {
             let number = u32::try_from(at - FIRST).unwrap_or(u32::MAX);
-            let Some(number) = pair::named_from(number) else {
+            let Some(number) = pty::named_from(number) else {
                 return Ok(at);
             };
             at = FIRST + u64::from(number);
@@ -261,7 +261,7 @@ pub(super) fn open_by_number(rdev: u64, how: How) -> Result<Arc<OpenFile>> {
     if major(rdev) != MAJOR {
         return Err(Errno::ENXIO);
     }
-    let tty = pair::find(minor(rdev)).ok_or(Errno::EIO)?;
+    let tty = pty::find(minor(rdev)).ok_or(Errno::EIO)?;
     TtyFile::open(&tty, how, true)
 }
 

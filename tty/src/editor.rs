@@ -49,8 +49,8 @@ use quaject::queue::{Channel, Parties, q_put_string};
 use quaject::serializer::{self, Held, Serializer};
 use sync::Monitor;
 
-use super::group::CallerGroup;
-use super::line::Line;
+use super::caller_pgrp::CallerGroup;
+use super::output::Line;
 
 /// Bytes of the buffers on either side, and the most that one run of the pump moves.
 const BUFFER: usize = 256;

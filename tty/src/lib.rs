@@ -25,21 +25,21 @@
 
 extern crate alloc;
 
-mod boot;
+mod console;
 mod control;
 pub mod devpts;
 mod editor;
 mod file;
-mod group;
-mod keys;
-mod line;
-mod master;
-mod notice;
-mod pair;
+mod caller_pgrp;
+mod control_chars;
+mod output;
+mod pty_master;
+mod host_notices;
+mod pty;
 mod routines;
 mod stream;
 
-pub use boot::{Console, Mode, for_first_process, mount, start, streams_by_ports};
+pub use console::{Console, Mode, for_first_process, mount, start, streams_by_ports};
 pub use file::{ControllingTty, TtyFile};
 pub use stream::StreamFile;
 
@@ -56,8 +56,8 @@ use quaject::switch::Switch;
 use sync::{Monitor, Once, WaitList};
 
 use editor::{Discipline, Editor};
-use line::Line;
-use pair::Pair;
+use output::Line;
+use pty::Pair;
 use process::Terminal;
 use process::signal;
 use routines::{Routines, Sort};
@@ -157,7 +157,7 @@ impl Tty {
             device,
             pair,
         })?;
-        keys::link_services(&tty.keys, &tty).map_err(no_memory)?;
+        control_chars::link_services(&tty.keys, &tty).map_err(no_memory)?;
         tty.replug();
         Ok(tty)
     }

@@ -21,7 +21,7 @@ use quaject::cook_tty_out::{self, Rule};
 use quaject::queue::{Receives, Wakes};
 
 use super::editor::Editor;
-use super::line::Line;
+use super::output::Line;
 use file::seam;
 use file::{DescRoutine, DescRoutines};
 

@@ -27,7 +27,7 @@
 /* Sectors of one step at most. */
 #define SPAN 40
 
-/* As trials/src/kept/disk.rs has it. */
+/* As trials/src/faulty_fs/disk.rs has it. */
 static void make(uint64_t *at, uint64_t first)
 {
     at[0] = first;

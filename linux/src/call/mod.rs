@@ -4,7 +4,7 @@
 //! handler sees, [`Handler`] what it is. A family (a file beside this one) exports
 //! `CALLS: &[(usize, Handler)]` and is named in [`FAMILIES`]; calls that need the user's registers are in its
 //! `FRAMED`. A call that does not is made without a trap frame, by [`plainly`]. A number without a handler
-//! answers ENOSYS and is counted by number ([`procfs::unknown`]). Handlers run in process context with
+//! answers ENOSYS and is counted by number ([`procfs::nosys`]). Handlers run in process context with
 //! interrupts on and may sleep; an interrupted one returns one of the `ERESTART…` values and `signal` decides
 //! between a restart and EINTR.
 //!
@@ -13,31 +13,31 @@
 
 pub mod file;
 
-pub mod adjust;
+pub mod adjtimex;
 pub mod capability;
 pub mod epoll;
 pub mod event;
 pub mod futex;
 pub mod ipc;
-pub mod log;
+pub mod syslog;
 pub mod memory;
 pub mod misc;
 pub mod mqueue;
 pub mod native;
-pub(crate) mod outright;
+pub(crate) mod frameless;
 pub mod pipe;
 pub mod poll;
 pub mod prctl;
 pub mod process;
 pub mod ptrace;
-pub mod remote;
+pub mod process_vm;
 pub mod rseq;
-pub mod schedule;
+pub mod sched;
 pub mod signal;
 pub mod socket;
 pub mod speculation;
 pub mod time;
-mod zone;
+mod timezone;
 
 use abi::errno::{Errno, Result};
 use abi::nr;
@@ -48,7 +48,7 @@ use ::process::Task;
 use ::process::futex::fastpath;
 use ::process::memory::admission;
 use codegen::OutOfCode;
-use procfs::unknown;
+use procfs::nosys;
 
 /// One call under way: its number and its arguments as the user gave them.
 pub struct Args {
@@ -95,7 +95,7 @@ impl Args {
 /// [`plainly`] where that may be. Once, before [`seam::init`]. ENOMEM without room for code.
 #[inline(never)]
 pub fn slow_exit() -> Result<usize> {
-    outright::make_exit().map_err(|OutOfCode| Errno::ENOMEM)
+    frameless::make_exit().map_err(|OutOfCode| Errno::ENOMEM)
 }
 
 /// Generates the procedures that answer calls without a trap frame. Once, after [`seam::init`], before the
@@ -104,10 +104,10 @@ pub fn slow_exit() -> Result<usize> {
 #[inline(never)]
 pub fn init() -> Result<()> {
     let (conv, slow) = (seam::get()?.conv(), seam::get()?.slow());
-    let made = file::hot::init(conv, slow)
+    let made = file::open_fastpath::init(conv, slow)
         .and_then(|()| fastpath::init())
         .and_then(|()| ::process::sigframe::writer::init())
-        .and_then(|()| outright::init(conv));
+        .and_then(|()| frameless::init(conv));
     made.map_err(|OutOfCode| Errno::ENOMEM)
 }
 
@@ -129,24 +129,24 @@ enum Answer {
 /// The lists that make up the table. A number may occur once.
 const FAMILIES: &[&[(usize, Handler)]] = &[
     file::attr::CALLS,
-    file::control::CALLS,
+    file::fcntl::CALLS,
     file::dirents::CALLS,
     file::handle::CALLS,
     file::io::CALLS,
     file::mount::CALLS,
-    file::names::CALLS,
+    file::namei::CALLS,
     file::open::CALLS,
     file::splice::CALLS,
     file::stat::CALLS,
     file::xattr::CALLS,
-    adjust::CALLS,
+    adjtimex::CALLS,
     capability::CALLS,
     epoll::CALLS,
     event::CALLS,
     futex::CALLS,
     ipc::CALLS,
     memory::CALLS,
-    log::CALLS,
+    syslog::CALLS,
     misc::CALLS,
     mqueue::CALLS,
     pipe::CALLS,
@@ -154,9 +154,9 @@ const FAMILIES: &[&[(usize, Handler)]] = &[
     prctl::CALLS,
     process::CALLS,
     ptrace::CALLS,
-    remote::CALLS,
+    process_vm::CALLS,
     rseq::CALLS,
-    schedule::CALLS,
+    sched::CALLS,
     signal::CALLS,
     socket::CALLS,
     time::CALLS,
@@ -205,7 +205,7 @@ pub fn dispatch(args: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
         Some(Answer::By(handler)) => handler(args),
         Some(Answer::Framed(handler)) => handler(args, frame),
         Some(Answer::Absent) => {
-            if unknown::count(args.nr) {
+            if nosys::count(args.nr) {
                 tell_of(args.nr);
             }
             Err(Errno::ENOSYS)
@@ -298,6 +298,6 @@ mod tests {
             let mut args = Args::new(&frame);
             assert_eq!(dispatch(&mut args, &mut frame), Err(Errno::ENOSYS));
         }
-        assert!(unknown::each().any(|entry| entry == (335, 3)));
+        assert!(nosys::each().any(|entry| entry == (335, 3)));
     }
 }

@@ -258,7 +258,7 @@ fn group_for_child(fd: u64, size: usize) -> Result<u32> {
     if size < core::mem::size_of::<CloneArgs>() {
         return Err(Errno::EINVAL);
     }
-    procfs::cgroup::for_child(&*Process::current().files.get().get(fd)?)
+    procfs::cgroupfs::for_child(&*Process::current().files.get().get(fd)?)
 }
 
 fn wait4(a: &mut Args) -> Result<usize> {

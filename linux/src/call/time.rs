@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use machine::clock::{now_ns, real_ns};
 use vm::user;
 
-use super::{Args, Handler, zone};
+use super::{Args, Handler, timezone};
 use account::Capability;
 use process::signals::valid;
 use process::time::{
@@ -210,7 +210,7 @@ fn gettimeofday(a: &mut Args) -> Result<usize> {
         user::put(a.word(0), &Timeval::from_ns(real_ns()))?;
     }
     if a.word(1) != 0 {
-        user::put(a.word(1), &zone::get())?;
+        user::put(a.word(1), &timezone::get())?;
     }
     Ok(0)
 }
@@ -229,7 +229,7 @@ fn settimeofday(a: &mut Args) -> Result<usize> {
     }
     may_set()?;
     if let Some(zone) = zone {
-        match zone::set(zone, time.is_some())? {
+        match timezone::set(zone, time.is_some())? {
             0 => {}
             by => step_clock(by)?,
         }

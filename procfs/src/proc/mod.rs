@@ -4,20 +4,20 @@
 //! *Interface.* [`file_system`]. `pid` is a process's directory, `descriptors` its `fd`, `system` what
 //! concerns the whole machine.
 
-pub(crate) mod counts;
-mod descriptors;
-mod mapped;
-mod memory;
+pub(crate) mod counters;
+mod fd;
+mod map_files;
+mod mem;
 mod net;
 mod ns;
 mod pagemap;
 mod pid;
-mod refs;
+mod clear_refs;
 mod smaps;
 mod status;
 pub(crate) mod system;
 mod sysvipc;
-mod tuned;
+mod tunables;
 
 use abi::errno::{Errno, Result};
 use abi::linux::PROC_SUPER_MAGIC;

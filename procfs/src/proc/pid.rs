@@ -12,12 +12,12 @@ use core::ops::Range;
 use core::sync::atomic::Ordering;
 use vm::AddressSpace;
 
-use super::descriptors::{Descriptors, Infos};
-use super::mapped::Mapped;
-use super::memory::Memory;
+use super::fd::{Descriptors, Infos};
+use super::map_files::Mapped;
+use super::mem::Memory;
 use super::pagemap::Pagemap;
-use super::refs::Refs;
-use super::tuned::{self, Tuned};
+use super::clear_refs::Refs;
+use super::tunables::{self, Tuned};
 use super::{look_into, net, ns, smaps, status};
 use file::fs::attr::Kind;
 use file::fs::mount::{self, Place};
@@ -217,7 +217,7 @@ impl Folder for Pid {
                 long_text(move |from, piece| each_mount(&process, from, piece, mountinfo))
             }
             "net" => Item::Folder(Arc::new(Fixed(net::ALL))),
-            "cgroup" => text(move |out| crate::cgroup::line(&process, out)),
+            "cgroup" => text(move |out| crate::cgroupfs::line(&process, out)),
             "limits" => text(move |out| limits(&process, out)),
             "oom_score_adj" => tuned(process, &tuned::ADJUSTMENT),
             "oom_adj" => tuned(process, &tuned::OLD_ADJUSTMENT),

@@ -20,8 +20,8 @@ use machine::log::READERS;
 use machine::mitigate::Bug;
 use machine::topology::{self, Holds};
 
-use super::{counts, sysvipc};
-use crate::levels::LEVELS;
+use super::{counters, sysvipc};
+use crate::printk_levels::LEVELS;
 use crate::release::{RELEASE, VERSION};
 use account::Capability;
 use account::quota;
@@ -165,7 +165,7 @@ pub const ROOT: Fixed = Fixed(&[
     ("cpuinfo", || long_text(cpuinfo)),
     ("devices", || text(counts::devices)),
     ("diskstats", || text(counts::nothing)),
-    ("cgroups", || text(crate::cgroup::controllers)),
+    ("cgroups", || text(crate::cgroupfs::controllers)),
     ("filesystems", || text(filesystems)),
     ("interrupts", || long_text(counts::interrupts)),
     ("kmsg", || Item::Special(Arc::new(Kmsg))),

@@ -12,7 +12,7 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt::Write;
 
-use super::veil::Veil;
+use super::kptr_restrict::Veil;
 use crate::proc::{list_processes, look_into};
 use file::fdtable::Files;
 use file::fs::attr::Kind;

@@ -11,7 +11,7 @@ use core::fmt::Write;
 
 use super::code::{CALLS, behind};
 use super::descriptors;
-use super::veil::Veil;
+use super::kptr_restrict::Veil;
 use file::fdtable::Files;
 use file::fs::pseudofs::{Out, Piece};
 use file::{OpenFile, Operation};

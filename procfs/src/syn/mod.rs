@@ -12,9 +12,9 @@ mod flows;
 mod links;
 mod probe;
 mod sched;
-pub mod state;
+pub mod kernel_state;
 mod trace;
-pub mod veil;
+pub mod kptr_restrict;
 
 use alloc::sync::Arc;
 
@@ -23,7 +23,7 @@ use file::fs::pseudofs::{Fixed, Item, TextFs, long_text, records, text, whole};
 use process::access::{self, Wish};
 use process::memory::{fault_injection, shrink};
 use process::{Process, Task, tree};
-use veil::Veil;
+use kptr_restrict::Veil;
 
 /// The kind that `statfs` shows.
 const MAGIC: i64 = 0x5359_4e54;
@@ -55,31 +55,31 @@ pub fn file_system() -> Arc<dyn FileSystem> {
     let root = Fixed(&[
         ("code", || Item::Folder(Arc::new(code::Code))),
         ("fail", || Item::Setting(whole(fault_injection::show), fault_injection::set)),
-        ("devices", || text(state::devices)),
+        ("devices", || text(kernel_state::devices)),
         ("filters", || {
             Item::Request(records(filter::show), filter::set)
         }),
         ("flows", || long_text(flows::show)),
-        ("interrupts", || text(state::interrupts)),
+        ("interrupts", || text(kernel_state::interrupts)),
         ("links", || {
             let veil = Veil::now();
             long_text(move |from, piece| links::show(veil, from, piece))
         }),
-        ("log", || Item::Private(records(state::log))),
+        ("log", || Item::Private(records(kernel_state::log))),
         ("memory", || {
-            Item::Setting(whole(state::memory), shrink::set)
+            Item::Setting(whole(kernel_state::memory), shrink::set)
         }),
-        ("mitigations", || text(state::mitigations)),
-        ("nosys", || text(state::nosys)),
+        ("mitigations", || text(kernel_state::mitigations)),
+        ("nosys", || text(kernel_state::nosys)),
         ("probes", || Item::Setting(records(probe::show), probe::set)),
         ("quajects", || {
             let veil = Veil::now();
-            long_text(move |from, piece| state::quajects(veil, from, piece))
+            long_text(move |from, piece| kernel_state::quajects(veil, from, piece))
         }),
-        ("rights", || Item::Private(whole(state::rights))),
+        ("rights", || Item::Private(whole(kernel_state::rights))),
         ("sched", || long_text(sched::show)),
-        ("sound", || text(state::sound)),
-        ("threads", || long_text(state::threads)),
+        ("sound", || text(kernel_state::sound)),
+        ("threads", || long_text(kernel_state::threads)),
         ("trace", || {
             Item::Control(Arc::new(trace::Trace), trace::set)
         }),

@@ -42,7 +42,7 @@ fn line(process: &Process, task: &Task, out: &mut Out) {
         process.pid,
         thread.cpu(),
         thread.level(),
-        super::state::state(thread),
+        super::kernel_state::state(thread),
         thread.own_quantum_ns(),
         thread.turn_ns(),
         thread.share_percent(),

@@ -8,7 +8,7 @@
 
 mod dsp;
 mod mixer;
-mod pace;
+mod rate_match;
 mod play;
 mod record;
 mod settings;

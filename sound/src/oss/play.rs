@@ -25,10 +25,10 @@ use thread::deadline::Deadline;
 use vm::fallible::try_filled;
 
 use super::mixer;
-use super::pace::Pace;
+use super::rate_match::Pace;
 use super::settings::{Scale, Settings, Shape, counted};
 use crate::client::{How, Player};
-use crate::part::no_memory;
+use crate::stream::no_memory;
 
 /// Frames that a ring has beyond a buffer, for what rounding adds.
 pub(super) const SPARE: u32 = 64;

@@ -4,16 +4,16 @@
 //! root and identity, and paths in user memory.
 
 pub mod attr;
-pub(in crate::call) mod brief;
-pub mod control;
+pub(in crate::call) mod open_frameless;
+pub mod fcntl;
 pub mod dirents;
 pub mod handle;
-pub mod hot;
+pub mod open_fastpath;
 pub mod io;
 pub mod mount;
-pub mod names;
+pub mod namei;
 pub mod open;
-pub(super) mod shown;
+pub(super) mod stat_fastpath;
 pub mod splice;
 pub mod stat;
 mod stub;

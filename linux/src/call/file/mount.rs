@@ -24,7 +24,7 @@ use file::fs::{Kind, SetAttr, fs_types};
 use file::tmpfs::MemFs;
 use file::p9;
 use process::ipc::mqueue;
-use procfs::{cgroup, proc, syn, sys};
+use procfs::{cgroupfs, proc, syn, sys};
 use tty::devpts;
 use vm::fallible::try_string;
 
@@ -52,7 +52,7 @@ pub const KINDS: &[fs_types::Kind] = &[
     kind("proc", |_, _| Ok(proc::file_system())),
     kind("sysfs", |_, _| Ok(sys::file_system())),
     kind("synfs", |_, _| Ok(syn::file_system())),
-    kind("cgroup2", |_, options| cgroup::file_system(options)),
+    kind("cgroup2", |_, options| cgroupfs::file_system(options)),
     kind("9p", p9::file_system),
 ];
 

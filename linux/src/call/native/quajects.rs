@@ -29,8 +29,8 @@ use quaject::class::Kind;
 use quaject::maker::{self, Made};
 use quaject::named::{self, Quaject};
 use quaject::notice::Notice;
-use procfs::syn::veil::Veil;
-use procfs::syn::{code, state};
+use procfs::syn::kptr_restrict::Veil;
+use procfs::syn::{code, kernel_state};
 use thread::outright::generally;
 use thread::steered::Steered;
 use vm::fallible::{try_arc, try_text};
@@ -343,8 +343,8 @@ struct Handle(Made);
 impl Handle {
     fn text(&self, veil: Veil, out: &mut Out) {
         let header = self.0.header();
-        state::heading(header.class(), out);
-        state::member(veil, header.class(), header, out);
+        kernel_state::heading(header.class(), out);
+        kernel_state::member(veil, header.class(), header, out);
         for entry in self.0.code().into_iter().filter(|entry| *entry != 0) {
             // Routines may be replaced meanwhile: one that is gone is not shown.
             let _shown = code::listed(veil, entry, out);

@@ -11,7 +11,7 @@ use core::fmt::Write;
 use vm::fallible::{try_arc, try_copy};
 use vm::space::{AreaInfo, Pager};
 
-use super::tuned::Line;
+use super::tunables::Line;
 use account::Capability;
 use file::fs::attr::Kind;
 use file::fs::inode::Inode;

@@ -17,7 +17,7 @@ use quaject::queue::{ByteQueue, Parties};
 use sync::Once;
 
 use super::{
-    ControllingTty, StreamFile, TtyFile, console, devpts, master, notice, pair, start_console,
+    ControllingTty, StreamFile, TtyFile, console, devpts, pty_master, host_notices, pty, start_console,
 };
 use abi::linux::O_NOCTTY;
 use account::Cred;
@@ -183,12 +183,12 @@ pub fn start(mode: Mode) -> Result<()> {
         }
         Mode::Stream => start_streams(&lines)?,
     }
-    let notices = lines.side.map(notice::open).transpose()?;
+    let notices = lines.side.map(host_notices::open).transpose()?;
     if let Some(notices) = notices {
         let _again = NOTICES.set(notices);
         super::start_pump(b"notices", |_| {
             if let Some(side) = NOTICES.get() {
-                notice::pump(side, STREAMS.get().map(|streams| streams.input));
+                host_notices::pump(side, STREAMS.get().map(|streams| streams.input));
             }
         })?;
     }
@@ -198,10 +198,10 @@ pub fn start(mode: Mode) -> Result<()> {
         TtyFile::open(&ControllingTty::find()?, how, false)
     });
     let (major, minor) = super::PTMX;
-    dev::register(major, minor..=minor, |_, how| master::open(how));
+    dev::register(major, minor..=minor, |_, how| pty_master::open(how));
     dev::register(
-        pair::MAJOR,
-        0..=pair::MOST as u32 - 1,
+        pty::MAJOR,
+        0..=pty::MOST as u32 - 1,
         devpts::open_by_number,
     );
     Ok(())

@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use quaject::Conv;
 use thread::outright::{FramedFn, OutrightFn, framed_word, word};
 
-use super::file::{brief, control, shown, stat};
+use super::file::{open_frameless, fcntl, stat_fastpath, stat};
 use super::{epoll, ipc, memory, native, pipe, poll, process, time};
 use ::process::futex::fastpath;
 use ::process::{exit, generated_calls, generated_signal};
@@ -80,12 +80,12 @@ fn exit(number: usize) -> usize {
 // On a frame of its own, and so is what emits: the calls are many.
 #[inline(never)]
 pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
-    let by_path = shown::make_stat(conv, stat::stat_outright)?;
-    let by_link = shown::make_lstat(conv, stat::lstat_outright)?;
-    let from_there = shown::make_newfstatat(conv, stat::newfstatat_outright)?;
+    let by_path = stat_fastpath::make_stat(conv, stat::stat_outright)?;
+    let by_link = stat_fastpath::make_lstat(conv, stat::lstat_outright)?;
+    let from_there = stat_fastpath::make_newfstatat(conv, stat::newfstatat_outright)?;
     let calls = [
         (nr::STAT, To::Routine(by_path)),
-        (nr::FSTAT, To::Routine(shown::make_far_fstat(conv)?)),
+        (nr::FSTAT, To::Routine(stat_fastpath::make_far_fstat(conv)?)),
         (nr::LSTAT, To::Routine(by_link)),
         (nr::POLL, To::First(generated_calls::poll, poll::poll_outright)),
         (nr::RT_SIGACTION, To::Here(generated_calls::action)),
@@ -103,10 +103,10 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::EXIT, To::Function(exit::exit_outright)),
         (nr::KILL, To::Here(generated_signal::kill)),
         (nr::SEMOP, To::Function(ipc::semop_outright)),
-        (nr::CREAT, To::Function(brief::creat)),
-        (nr::FCNTL, To::Function(control::fcntl_outright)),
-        (nr::FLOCK, To::Function(control::flock_outright)),
-        (nr::UNLINK, To::Function(brief::unlink)),
+        (nr::CREAT, To::Function(open_frameless::creat)),
+        (nr::FCNTL, To::Function(fcntl::fcntl_outright)),
+        (nr::FLOCK, To::Function(fcntl::flock_outright)),
+        (nr::UNLINK, To::Function(open_frameless::unlink)),
         (nr::FUTEX, To::Code(fastpath::entry())),
         (nr::SEMTIMEDOP, To::Function(ipc::semtimedop_outright)),
         (
@@ -120,7 +120,7 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::EPOLL_WAIT, To::Function(epoll::wait_outright)),
         (nr::TGKILL, To::Here(generated_signal::tgkill)),
         (nr::NEWFSTATAT, To::Routine(from_there)),
-        (nr::UNLINKAT, To::Function(brief::unlinkat)),
+        (nr::UNLINKAT, To::Function(open_frameless::unlinkat)),
         (
             nr::PSELECT6,
             To::First(generated_calls::pselect, poll::pselect6_outright),

@@ -12,7 +12,7 @@ use vm::user::{get, put};
 
 use super::Tty;
 use super::devpts;
-use super::pair::{self, Pair};
+use super::pty::{self, Pair};
 use file::fs::How;
 use file::io::IoBuf;
 use file::poll::{PollTable, READS, WRITES};
@@ -33,9 +33,9 @@ pub(super) struct Master {
 
 /// A new pair, as `open("/dev/ptmx")` makes one: the description is its master's. ENOSPC, ENOMEM.
 pub(super) fn open(how: How) -> Result<Arc<OpenFile>> {
-    let tty = pair::make()?;
+    let tty = pty::make()?;
     let master = try_arc(Master { tty: tty.clone() })?;
-    pair::name(tty)?;
+    pty::name(tty)?;
     Ok(how.finish(master))
 }
 
@@ -265,6 +265,6 @@ impl File for Master {
     }
 
     fn weight(&self, _of: &OpenFile) -> usize {
-        pair::WEIGHT
+        pty::WEIGHT
     }
 }

@@ -10,7 +10,7 @@ use account::Capability;
 use file::fs::klog;
 use file::io::IoBuf;
 use machine::log::{LINES, RING};
-use procfs::levels::{LEAST, LEVELS};
+use procfs::printk_levels::{LEAST, LEVELS};
 
 use super::misc::need;
 use super::{Args, Handler};

@@ -55,7 +55,7 @@ fn bring_up() -> Result<()> {
     follow_devices()?; // and what comes and goes there
     tty::start(console_mode(info.cmdline))?; // serial lines and terminal
     sound::init()?; // those that play and record
-    let root = match linux::boot::init(info.initrd, &mut |part| archive.done_with(part)) {
+    let root = match linux::rootfs::init(info.initrd, &mut |part| archive.done_with(part)) {
         Err(Errno::ENOSPC | Errno::ENOMEM) => does_not_fit(archive.left.len),
         root => root?, // names and files
     };

@@ -21,7 +21,7 @@ use quaject::mix::{MOST, Mixer, Splitter, mix, split};
 use sync::{Monitor, WaitList, epoch};
 use vm::fallible::{try_push, try_slice};
 
-use crate::part::{Playing, Recording, no_memory};
+use crate::stream::{Playing, Recording, no_memory};
 
 /// The clients, and what serves them.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 //!
 //! *Interface.* [`init`] generates them once, and links them to dispatchers. They keep the contract of a
 //! descriptor routine (docs/architecture.md): they change rax alone, and return or leave, after which the
-//! call is made from its start, outright too ([`brief`]).
+//! call is made from its start, outright too ([`open_frameless`]).
 //!
 //! Each is a generated stub around a short Rust function. The stub of an open checks the flags, copies the
 //! path (after a fault it leaves, so nothing here sleeps) and saves what Rust may change; the function
@@ -22,9 +22,9 @@ use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use quaject::Conv;
 use thread::outright::word;
 
-use super::brief;
+use super::open_frameless;
 use super::open::{PLAIN, may_reopen, truncates};
-use super::shown;
+use super::stat_fastpath;
 use super::stub::{ROOM, copy_key, restore, save};
 use account::NOBODY;
 use file::fs::context::one_root;
@@ -43,7 +43,7 @@ pub fn init(conv: Conv, slow: usize) -> Result<(), OutOfCode> {
         open: make_open(conv, false)?,
         openat: make_open(conv, true)?,
         close: make_close()?,
-        fstat: shown::make_fstat(slow, conv)?,
+        fstat: stat_fastpath::make_fstat(slow, conv)?,
     });
     Ok(())
 }
@@ -53,9 +53,9 @@ const SLOWLY: isize = -1;
 
 fn make_open(conv: Conv, at: bool) -> Result<usize, OutOfCode> {
     let (name, rest) = if at {
-        ("openat", word(nr::OPENAT, brief::openat))
+        ("openat", word(nr::OPENAT, open_frameless::openat))
     } else {
-        ("open", word(nr::OPEN, brief::open))
+        ("open", word(nr::OPEN, open_frameless::open))
     };
     let mut draft = Draft::new(&CLASS, name);
     let d = &mut draft;
@@ -102,7 +102,7 @@ fn make_close() -> Result<usize, OutOfCode> {
     dynasm!(d ; .arch x64 ; add rsp, 8);
     restore(d);
     dynasm!(d ; .arch x64 ; test rax, rax ; js =>leave ; ret);
-    leave_outright(d, leave, word(nr::CLOSE, brief::close));
+    leave_outright(d, leave, word(nr::CLOSE, open_frameless::close));
     keep(draft)
 }
 

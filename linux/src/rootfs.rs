@@ -61,7 +61,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
     put(procfs::proc::file_system(), "/proc")?;
     put(procfs::syn::file_system(), "/syn")?;
     put(procfs::sys::file_system(), "/sys")?;
-    put(procfs::cgroup::file_system("")?, "/sys/fs/cgroup")?;
+    put(procfs::cgroupfs::file_system("")?, "/sys/fs/cgroup")?;
     let tmp = covered("/tmp")?;
     if is_empty(&*tmp.inode) {
         let fs = MemFs::new("tmpfs", 0o1777);

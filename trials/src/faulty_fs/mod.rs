@@ -2,12 +2,12 @@
 //!
 //! *Interface*: [`add_kind`]; `mount -t kept none DIR`, each time a new one. It has the regular files `0` to
 //! `4`, empty at first, of at most [`disk::LENGTH`] bytes, and `plan`, which says what goes wrong
-//! ([`plan::Plan`]). The keeper of a file knows it by sectors ([`disk`]), so it takes a hundredth of the
+//! ([`faults::Plan`]). The keeper of a file knows it by sectors ([`disk`]), so it takes a hundredth of the
 //! memory.
 
 mod disk;
 mod open;
-mod plan;
+mod faults;
 
 use abi::errno::{Errno, Result};
 use abi::linux::{S_IFDIR, S_IFREG, Statfs};
@@ -25,7 +25,7 @@ use vm::fallible::{try_arc, try_push, try_slice};
 
 use disk::Disk;
 use open::Opened;
-use plan::Plan;
+use faults::Plan;
 
 const NAME: &str = "kept";
 /// Names of the regular files.

@@ -16,7 +16,7 @@ use sync::Monitor;
 use vm::fallible::{try_arc, try_filled};
 use vm::frame::FrameRef;
 
-use super::plan::Plan;
+use super::faults::Plan;
 
 /// The length of the longest file, bytes.
 pub const LENGTH: u64 = 24 << 20;

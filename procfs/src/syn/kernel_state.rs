@@ -13,8 +13,8 @@ use machine::mitigate::Bug;
 use quaject::class::{Class, Header, Placed};
 use thread::{Thread, flags};
 
-use super::veil::Veil;
-use crate::unknown;
+use super::kptr_restrict::Veil;
+use crate::nosys;
 use file::fs::pseudofs::{Out, Piece};
 use process::tree;
 
@@ -196,7 +196,7 @@ pub fn rights(out: &mut Out) -> Result<()> {
 
 /// Calls without a handler: number, name, how often.
 pub fn nosys(out: &mut Out) -> Result<()> {
-    for (number, count) in unknown::each() {
+    for (number, count) in nosys::each() {
         let _ = writeln!(out, "{number:4} {:<24} {count}", nr::name(number));
     }
     Ok(())

@@ -6,12 +6,12 @@ use core::fmt::{self, Write};
 use device::sound::FRAME;
 use file::gauge::Gauge;
 
-use crate::desk;
+use crate::card_clients;
 
 /// One line for the pace, and one for each client: frames in its ring and the size of it, frames ever put and
 /// got, and how often it ran dry or full.
 pub fn show(out: &mut dyn Write) -> fmt::Result {
-    if let Some(pace) = desk::pace() {
+    if let Some(pace) = card_clients::pace() {
         writeln!(out, "period {}, {} ahead", pace.period, pace.ahead)?;
     }
     let mut shown = Ok(());
@@ -26,10 +26,10 @@ pub fn show(out: &mut dyn Write) -> fmt::Result {
         );
         shown = shown.and(told);
     };
-    desk::for_each_player(|player| {
+    card_clients::for_each_player(|player| {
         line("player", &**player, player.how.rate, player.how.period);
     });
-    desk::for_each_recorder(|recorder| {
+    card_clients::for_each_recorder(|recorder| {
         line(
             "recorder",
             &**recorder,

@@ -20,7 +20,7 @@ use quaject::queue::{Channel, Parties};
 use sync::Monitor;
 
 use super::Tty;
-use super::line::Line;
+use super::output::Line;
 use account::quota;
 use account::user::Charge;
 use file::fs::ownership::Ownership;

@@ -1,6 +1,6 @@
 //! Opening, making, closing and removing a file without a trap frame.
 //!
-//! *Interface*: [`open`], [`openat`], [`close`], made outright when the procedures of [`super::hot`] have not
+//! *Interface*: [`open`], [`openat`], [`close`], made outright when the procedures of [`super::open_fastpath`] have not
 //! answered; [`creat`], [`unlink`], [`unlinkat`].
 //!
 //! A short path is copied once, with interrupts off. Its directory is found from entry to entry
@@ -16,7 +16,7 @@ use abi::linux::{AT_FDCWD, O_CLOEXEC, O_CREAT, O_EXCL, O_LARGEFILE, O_TRUNC, O_W
 use alloc::sync::Arc;
 use thread::outright::{LEFT, generally, with_interrupts};
 
-use super::names::do_unlink;
+use super::namei::do_unlink;
 use super::open::{PLAIN, do_open};
 use account::{Cred, quota};
 use file::event::marks;
