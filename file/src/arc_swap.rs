@@ -1,8 +1,8 @@
 //! A replaceable counted value, which several processes may share and one may exchange.
 //!
-//! *Interface*: [`Shared::get`] takes a count on the present value, [`Shared::set`] puts another in place and
-//! returns the old, [`Shared::replace`] does so if the value is still the expected one; [`Shared::peek`],
-//! [`Shared::beside`] and [`Shared::is`] read without counting.
+//! *Interface*: [`ArcSwap::get`] takes a count on the present value, [`ArcSwap::set`] puts another in place and
+//! returns the old, [`ArcSwap::replace`] does so if the value is still the expected one; [`ArcSwap::peek`],
+//! [`ArcSwap::beside`] and [`ArcSwap::is`] read without counting.
 //!
 //! One word holds the value. Readers have interrupts off between loading the word and counting, and the count
 //! that the word had is given up a grace period after it was exchanged (`sync::epoch`), so a reader still
@@ -21,16 +21,16 @@ use machine::cpu::{irq_restore, irq_save};
 use sync::epoch;
 
 /// One `Arc` in a word.
-pub struct Shared<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
+pub struct ArcSwap<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
 
-impl<T> Shared<T> {
+impl<T> ArcSwap<T> {
     /// Offset of the word that leads to the current value, for generated code. Interrupts are off as long as
     /// it uses that value.
     pub const WORD: usize = core::mem::offset_of!(Self, 0);
 
     /// Holds `value`.
     pub fn new(value: Arc<T>) -> Self {
-        Shared(AtomicPtr::new(Arc::into_raw(value).cast_mut()), PhantomData)
+        ArcSwap(AtomicPtr::new(Arc::into_raw(value).cast_mut()), PhantomData)
     }
 
     /// The present value.
@@ -67,7 +67,7 @@ impl<T> Shared<T> {
 
     /// Whether `other` has the same value at present.
     #[inline]
-    pub fn is_same(&self, other: &Shared<T>) -> bool {
+    pub fn is_same(&self, other: &ArcSwap<T>) -> bool {
         core::ptr::eq(
             self.0.load(Ordering::Acquire),
             other.0.load(Ordering::Acquire),
@@ -82,7 +82,7 @@ impl<T> Shared<T> {
 
     /// Calls `look` with the present value and that of `other`, interrupts off: it is short.
     #[inline]
-    pub fn beside<U, R>(&self, other: &Shared<U>, look: impl FnOnce(&T, &U) -> R) -> R {
+    pub fn beside<U, R>(&self, other: &ArcSwap<U>, look: impl FnOnce(&T, &U) -> R) -> R {
         let state = irq_save();
         // SAFETY: interrupts are off while `look` has them.
         let result = unsafe { look(self.peek(), other.peek()) };
@@ -105,25 +105,25 @@ impl<T> Shared<T> {
         // caller's count of the old one keeps its address from being reused.
         let counted = unsafe { Arc::from_raw(if replaced.is_ok() { expected } else { raw }) };
         if replaced.is_ok() {
-            drop(Exchanged(ManuallyDrop::new(counted)).get());
+            drop(Displaced(ManuallyDrop::new(counted)).get());
         }
         replaced.is_ok()
     }
 
-    /// As [`Shared::set`], to be called with a monitor held: the rest is done when that is free.
-    pub fn exchange(&self, value: Arc<T>) -> Exchanged<T> {
+    /// As [`ArcSwap::set`], to be called with a monitor held: the rest is done when that is free.
+    pub fn exchange(&self, value: Arc<T>) -> Displaced<T> {
         let raw = Arc::into_raw(value).cast_mut();
         let old = self.0.swap(raw, Ordering::AcqRel);
         // SAFETY: the word's count of the old value, which is given up by `get`.
-        Exchanged(ManuallyDrop::new(unsafe { Arc::from_raw(old) }))
+        Displaced(ManuallyDrop::new(unsafe { Arc::from_raw(old) }))
     }
 }
 
 /// A value that was exchanged; readers may be about to count it.
 #[must_use]
-pub struct Exchanged<T>(ManuallyDrop<Arc<T>>);
+pub struct Displaced<T>(ManuallyDrop<Arc<T>>);
 
-impl<T> Exchanged<T> {
+impl<T> Displaced<T> {
     /// The value. Thread context, no monitor held.
     pub fn get(self) -> Arc<T> {
         let old = ManuallyDrop::into_inner(self.0);
@@ -138,7 +138,7 @@ fn give_up<T>(raw: usize) {
     drop(unsafe { Arc::from_raw(raw as *const T) });
 }
 
-impl<T> Drop for Shared<T> {
+impl<T> Drop for ArcSwap<T> {
     fn drop(&mut self) {
         // SAFETY: the word's count, and no reader is left.
         drop(unsafe { Arc::from_raw(*self.0.get_mut()) });

@@ -14,21 +14,21 @@ use sync::{Once, WaitList};
 use vm::AddressSpace;
 
 /// A receiver of signals.
-pub trait Arrivals: Send + Sync {
+pub trait SignalArrivals: Send + Sync {
     /// Woken when one comes.
     fn arrivals(&self) -> &WaitList;
 }
 
 /// A receiver of signals about open files.
-pub trait Hearer: Send + Sync {
+pub trait SignalReceiver: Send + Sync {
     /// Kind (`F_OWNER_…`) and number, 0 for an ended receiver.
     fn number(&self) -> (i32, i32);
     /// Sends the signal of `call` to all its processes that may be signalled. May sleep.
-    fn tell(&self, call: &Call);
+    fn tell(&self, call: &FileSignal);
 }
 
 /// The signal to send.
-pub struct Call {
+pub struct FileSignal {
     /// The chosen signal; a plain SIGIO if none was chosen, or there is no room for it.
     pub info: Option<Siginfo>,
     /// The identity that set the receiver.
@@ -37,7 +37,7 @@ pub struct Call {
     pub euid: u32,
 }
 
-impl Call {
+impl FileSignal {
     /// Whether the identity that set the receiver may signal `to` (Linux: `sigio_perm`).
     pub fn may_tell(&self, to: &Cred) -> bool {
         self.euid == 0
@@ -48,18 +48,18 @@ impl Call {
 }
 
 /// A possible receiver, or none.
-pub type Found = Option<Arc<dyn Hearer>>;
+pub type FoundReceiver = Option<Arc<dyn SignalReceiver>>;
 /// Is called with a space.
 pub type EachSpace<'a> = &'a mut dyn FnMut(&AddressSpace);
 
 /// The callouts.
 pub struct Callouts {
     /// The running process, as one that is sent signals.
-    pub arrivals: fn() -> Option<Arc<dyn Arrivals>>,
+    pub arrivals: fn() -> Option<Arc<dyn SignalArrivals>>,
     /// Whether there is a process of this number.
     pub exists: fn(i32) -> bool,
     /// Finds the receiver by `F_OWNER_…` and a number; none for number 0. ESRCH, EINVAL, ENOMEM.
-    pub hearer: fn(i32, i32) -> Result<Found>,
+    pub hearer: fn(i32, i32) -> Result<FoundReceiver>,
     /// Calls a function with the space of each process that has one.
     pub each_space: fn(EachSpace),
 }
@@ -72,7 +72,7 @@ pub fn link(callouts: &'static Callouts) {
 }
 
 /// The running process, as one that is sent signals.
-pub fn arrivals() -> Option<Arc<dyn Arrivals>> {
+pub fn arrivals() -> Option<Arc<dyn SignalArrivals>> {
     LINKED.get().and_then(|linked| (linked.arrivals)())
 }
 
@@ -82,7 +82,7 @@ pub fn exists(pid: i32) -> bool {
 }
 
 /// Finds the receiver by `kind` (`F_OWNER_…`) and `number`; none for number 0. ESRCH, EINVAL, ENOMEM.
-pub fn hearer(kind: i32, number: i32) -> Result<Found> {
+pub fn hearer(kind: i32, number: i32) -> Result<FoundReceiver> {
     match LINKED.get() {
         Some(linked) => (linked.hearer)(kind, number),
         None => Ok(None),

@@ -1,7 +1,7 @@
 //! Objects that a process loses when it closes a descriptor, although the file stays open: record locks,
 //! notifications of message queues and of directories.
 //!
-//! *Interface*: a [`Tie`] counts such an object; while there are none ([`any`]) a close does not search.
+//! *Interface*: a [`CloseCleanup`] counts such an object; while there are none ([`any`]) a close does not search.
 //! Then [`crate::fdtable`] cuts them.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -15,23 +15,23 @@ pub fn any() -> bool {
 }
 
 /// There is one as long as this is kept.
-pub struct Tie(());
+pub struct CloseCleanup(());
 
-impl Tie {
+impl CloseCleanup {
     /// Adds one.
-    pub fn new() -> Tie {
+    pub fn new() -> CloseCleanup {
         TIES.fetch_add(1, Ordering::Relaxed);
-        Tie(())
+        CloseCleanup(())
     }
 }
 
-impl Default for Tie {
+impl Default for CloseCleanup {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Drop for Tie {
+impl Drop for CloseCleanup {
     fn drop(&mut self) {
         TIES.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,14 +1,14 @@
 //! The descriptor table and its kernel procedure table.
 //!
-//! *Interface.* [`Files`] maps descriptors to open files. Beside it stands the [`Kpt`](KptView), three arrays
+//! *Interface.* [`FdTable`] maps descriptors to open files. Beside it stands the [`Kpt`](KptView), three arrays
 //! of code addresses, `read`, `write` and `lseek`, that the dispatchers of the threads using the table index
-//! by descriptor. The methods of `Files` are for the threads that use the table; all others are visitors
-//! ([`Files::visit`]).
+//! by descriptor. The methods of `FdTable` are for the threads that use the table; all others are visitors
+//! ([`FdTable::visit`]).
 //!
 //! *Quasi-invariant* (docs/architecture.md): while only one thread can reach a description, its exclusive
-//! routines are plugged. [`Files::fork_copy`] and [`Files::share`] are the guards: they remove the exclusive
+//! routines are plugged. [`FdTable::fork_copy`] and [`FdTable::share`] are the guards: they remove the exclusive
 //! code, leaving the shared routines, or the slow stub until the first call on the plain path generates them
-//! ([`Files::warm`]). The same call puts exclusive code back when the description has one descriptor left.
+//! ([`FdTable::warm`]). The same call puts exclusive code back when the description has one descriptor left.
 //!
 //! *How it changes* (docs/locks.md has the argument). A descriptor's slot, one word, is primary; opening,
 //! `dup2` and closing are one exchange of it. Its code and its bit in the map of free descriptors are derived
@@ -46,18 +46,18 @@ use machine::cpu::{irq_restore, irq_save};
 use sync::{Derived, Monitor, epoch};
 
 use crate::fs::file::{OpenFile, Sharing};
-pub use poll_scan::{Asker, Holds, Question, ROW, Row};
-use users::Company;
+pub use poll_scan::{PollScan, HeldEvents, PollQuery, ROW, PollRow};
+use users::TableUsers;
 pub use emit::{
     emit_callentry, emit_look, emit_operation, emit_ready, emit_resolved, emit_routine, emit_row,
 };
 pub(crate) use scm_rights::Taken;
-use expand::Paid;
-pub use expand::{Moved, link_moved};
+use expand::TableCharge;
+pub use expand::{OnTableMoved, link_moved};
 use kpt::{Kpt, code_of};
 pub use kpt::{KptView, SLOTS};
-use slots::{CHUNK, CLOEXEC, Place, Slots};
-pub use visit::{Visit, each_description, make_shared, replug_everywhere};
+use slots::{CHUNK, CLOEXEC, FdSlot, Slots};
+pub use visit::{TableVisit, each_description, make_shared, replug_everywhere};
 
 /// Descriptors of a new table.
 const FIRST_CAPACITY: usize = CHUNK;
@@ -65,8 +65,8 @@ const FIRST_CAPACITY: usize = CHUNK;
 pub const MAX_CAPACITY: usize = 1 << 20;
 
 /// A descriptor table.
-pub struct Files {
-    company: Company,
+pub struct FdTable {
+    company: TableUsers,
     limit: AtomicUsize,
     /// A process with a limit for the length of files uses it: no routine writes to a file that could grow
     /// beyond the limit. Such a table never counts as alone.
@@ -76,7 +76,7 @@ pub struct Files {
     /// How often routines had been plugged again everywhere when this table was made.
     plugged: usize,
     /// Taken by a thread that makes the table larger; its user is charged.
-    growth: Monitor<Paid>,
+    growth: Monitor<TableCharge>,
 }
 
 /// Accesses a few words with interrupts off: no object that was seen in a table with several users is freed
@@ -107,18 +107,18 @@ unsafe fn file_of(word: usize) -> Arc<OpenFile> {
     unsafe { Arc::from_raw((word & !CLOEXEC) as *const OpenFile) }
 }
 
-impl Files {
+impl FdTable {
     /// An empty table for one thread, with room for `limit` descriptors (RLIMIT_NOFILE). `ENOMEM`.
-    pub fn new(limit: usize) -> Result<Arc<Files>> {
+    pub fn new(limit: usize) -> Result<Arc<FdTable>> {
         Self::with(FIRST_CAPACITY, limit.min(MAX_CAPACITY))
     }
 
-    fn with(capacity: usize, limit: usize) -> Result<Arc<Files>> {
-        let mut paid = Paid::default();
+    fn with(capacity: usize, limit: usize) -> Result<Arc<FdTable>> {
+        let mut paid = TableCharge::default();
         paid.raise(capacity)?;
         let kpt = Kpt::new(capacity)?;
-        let files = vm::fallible::placed(|| Files {
-            company: Company::new(),
+        let files = vm::fallible::placed(|| FdTable {
+            company: TableUsers::new(),
             limit: AtomicUsize::new(limit),
             bounded: AtomicBool::new(false),
             kpt: AtomicPtr::new(Box::into_raw(kpt)),
@@ -143,7 +143,7 @@ impl Files {
     fn change<R>(
         &self,
         fd: usize,
-        place: &Place,
+        place: &FdSlot,
         step: impl FnOnce(&AtomicUsize) -> R,
     ) -> (R, bool) {
         let (result, alone) = briefly(|| (step(place.slot), self.plug(fd, place)));
@@ -156,7 +156,7 @@ impl Files {
     /// Plugs the code for the file in the slot of `fd` and its sharing; also sets the bit in the map if the
     /// thread is alone, which is returned. Interrupts are off.
     #[inline]
-    fn plug(&self, fd: usize, place: &Place) -> bool {
+    fn plug(&self, fd: usize, place: &FdSlot) -> bool {
         let alone = self.company.alone();
         if alone {
             let file = place.file();
@@ -179,7 +179,7 @@ impl Files {
 
     /// The code, where others may be doing the same.
     #[cold]
-    fn plug_beside_others(&self, fd: usize, place: &Place) {
+    fn plug_beside_others(&self, fd: usize, place: &FdSlot) {
         if !self.threaded() {
             self.slots.note_fresh_beside(fd);
         }
@@ -220,12 +220,12 @@ impl Files {
         let place = self.slots.place(fd as u32 as usize)?;
         let word = place.slot.load(Ordering::Acquire) & !CLOEXEC;
         // SAFETY: a slot that is not 0 holds a count, made a pointer, which is not given up while interrupts
-        // are off (`Place::file`).
+        // are off (`FdSlot::file`).
         let of = unsafe { (word as *const OpenFile).as_ref() };
         of.filter(|of| of.flags() & O_PATH == 0)
     }
 
-    /// A count of `of`, which was [at hand](Files::at_hand) behind `fd`, if it is still there.
+    /// A count of `of`, which was [at hand](FdTable::at_hand) behind `fd`, if it is still there.
     ///
     /// # Safety
     /// As there, and interrupts have been off since.
@@ -251,7 +251,7 @@ impl Files {
         None
     }
 
-    /// As [`Files::get`], but refuses `O_PATH` descriptions. `EBADF`.
+    /// As [`FdTable::get`], but refuses `O_PATH` descriptions. `EBADF`.
     #[inline]
     pub fn opened(&self, fd: i32) -> Result<Arc<OpenFile>> {
         let of = self.get(fd)?;
@@ -261,7 +261,7 @@ impl Files {
         }
     }
 
-    /// As [`Files::opened`], but refuses descriptions whose bytes pass filters too: EOPNOTSUPP.
+    /// As [`FdTable::opened`], but refuses descriptions whose bytes pass filters too: EOPNOTSUPP.
     #[inline]
     pub fn opened_plainly(&self, fd: i32) -> Result<Arc<OpenFile>> {
         let of = self.get(fd)?;
@@ -302,7 +302,7 @@ impl Files {
         })
     }
 
-    /// As [`Files::get`], and whether [`Files::warm`] could plug better code.
+    /// As [`FdTable::get`], and whether [`FdTable::warm`] could plug better code.
     #[inline]
     pub fn get_cold(&self, fd: i32) -> Result<(Arc<OpenFile>, bool)> {
         let of = self.get(fd)?;
@@ -418,7 +418,7 @@ impl Files {
         self.install_from(0, of, cloexec)
     }
 
-    /// As [`Files::install`], not below `from` (`F_DUPFD`). `EINVAL` when `from` is no possible descriptor.
+    /// As [`FdTable::install`], not below `from` (`F_DUPFD`). `EINVAL` when `from` is no possible descriptor.
     #[inline]
     pub fn install_from(&self, from: i32, of: Arc<OpenFile>, cloexec: bool) -> Result<i32> {
         let limit = self.limit.load(Ordering::Relaxed);
@@ -430,7 +430,7 @@ impl Files {
         self.enter(from, of, cloexec)
     }
 
-    /// As [`Files::install`]; the first call that takes the plain path has the code made, if there is ever
+    /// As [`FdTable::install`]; the first call that takes the plain path has the code made, if there is ever
     /// one.
     pub fn install_cold(&self, of: Arc<OpenFile>, cloexec: bool) -> Result<i32> {
         account::quota::admit_description()?;
@@ -576,7 +576,7 @@ impl Files {
 
     /// A copy for a child; from now on the open files are shared, and no exclusive code is left in either
     /// table. `ENOMEM`.
-    pub fn fork_copy(&self) -> Result<Arc<Files>> {
+    pub fn fork_copy(&self) -> Result<Arc<FdTable>> {
         let capacity = match self.capacity() {
             ..=FIRST_CAPACITY => FIRST_CAPACITY,
             _ => {
@@ -674,7 +674,7 @@ impl Files {
         }
     }
 
-    /// Further `users` threads use this table, where none is ever alone ([`Files::never_alone`]) and
+    /// Further `users` threads use this table, where none is ever alone ([`FdTable::never_alone`]) and
     /// everything is shared. Does not sleep.
     pub fn admit(&self, users: usize) {
         for _ in 0..users {
@@ -746,7 +746,7 @@ impl Files {
     }
 }
 
-impl Drop for Files {
+impl Drop for FdTable {
     fn drop(&mut self) {
         self.company.reset();
         self.close_all();

@@ -25,11 +25,11 @@ fn file(count: &Arc<AtomicI32>, flags: u32) -> Arc<OpenFile> {
 }
 
 /// A table for so many descriptors, and a count of descriptions.
-fn table(limit: usize) -> (Arc<Files>, Arc<AtomicI32>) {
-    (Files::new(limit).unwrap(), Arc::default())
+fn table(limit: usize) -> (Arc<FdTable>, Arc<AtomicI32>) {
+    (FdTable::new(limit).unwrap(), Arc::default())
 }
 
-fn words(files: &Files, fd: usize) -> [usize; 3] {
+fn words(files: &FdTable, fd: usize) -> [usize; 3] {
     let kpt = files.kpt();
     // SAFETY: the table is not changed meanwhile, and the index is below its length.
     unsafe { [*kpt.read.add(fd), *kpt.write.add(fd), *kpt.lseek.add(fd)] }

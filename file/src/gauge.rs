@@ -18,7 +18,7 @@ pub trait Gauge: Send + Sync {
     /// Bytes that it has room for.
     fn size(&self) -> usize;
     /// How near to a device it is.
-    fn place(&self) -> Place<'_>;
+    fn place(&self) -> DeviceNearness<'_>;
     /// How often a device found it empty or full at the wrong time, if one is at its other end.
     fn xruns(&self) -> Option<u64> {
         None
@@ -30,7 +30,7 @@ pub trait Gauge: Send + Sync {
 }
 
 /// How near to a device a channel is.
-pub enum Place<'a> {
+pub enum DeviceNearness<'a> {
     /// A device moves its data.
     Device,
     /// Until that time of the Clock, nanoseconds, it leads to a device or from one, through other threads.
@@ -64,12 +64,12 @@ pub struct Gauges {
 }
 
 /// Writes lines about channels.
-pub type Show = fn(&mut dyn fmt::Write) -> fmt::Result;
+pub type ShowGauges = fn(&mut dyn fmt::Write) -> fmt::Result;
 
-static SOUND: Once<Show> = Once::new();
+static SOUND: Once<ShowGauges> = Once::new();
 
 /// Links the text about channels of sound, once, at boot. Before that, and without a card, it is empty.
-pub fn link_sound(show: Show) {
+pub fn link_sound(show: ShowGauges) {
     let _first = SOUND.set(show);
 }
 
@@ -93,8 +93,8 @@ impl Gauge for PipeCore {
         PipeCore::size(self)
     }
 
-    fn place(&self) -> Place<'_> {
-        Place::Among(self.mark())
+    fn place(&self) -> DeviceNearness<'_> {
+        DeviceNearness::Among(self.mark())
     }
 
     fn is_ended(&self) -> bool {

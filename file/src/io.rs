@@ -40,18 +40,18 @@ enum Place<'a> {
     Fill(&'a mut [u8]),
     Drain(&'a [u8]),
     /// As `User`, and the bytes pass filters.
-    Filtered(usize, Passage<'a>),
+    Filtered(usize, FilterPath<'a>),
     /// As `Scattered`, and the bytes pass filters.
     ScatteredFiltered {
         pieces: &'a [Iovec],
         within: usize,
-        passage: Passage<'a>,
+        passage: FilterPath<'a>,
     },
 }
 
 /// The filters that the bytes of a buffer pass.
 #[derive(Clone, Copy)]
-pub struct Passage<'a> {
+pub struct FilterPath<'a> {
     /// The filters.
     pub stream: &'a Stream,
     /// The way of the bytes.
@@ -82,7 +82,7 @@ impl<'a> IoBuf<'a> {
     }
 
     /// The same buffer, of user memory, with bytes that pass filters on their way.
-    pub fn through(mut self, passage: Passage<'a>) -> Self {
+    pub fn through(mut self, passage: FilterPath<'a>) -> Self {
         self.place = match self.place {
             Place::User(addr) => Place::Filtered(addr, passage),
             Place::Scattered { pieces, within } => Place::ScatteredFiltered {
@@ -299,13 +299,13 @@ enum Side<'a> {
     Memory(&'a mut [u8]),
     Source(&'a [u8]),
     /// As `User`, through filters.
-    Passing(usize, Passage<'a>),
+    Passing(usize, FilterPath<'a>),
 }
 
 /// Bytes that pass filters at a time.
 const PIECE: usize = 256;
 
-impl Passage<'_> {
+impl FilterPath<'_> {
     /// Moves `count` bytes out to the user's memory at `addr`, as `fill` brings them, piece by piece; the
     /// number of bytes before the first piece that cannot be written.
     fn out(

@@ -21,8 +21,8 @@ use quaject::{DescFn, Seam, Sharing, Unmade};
 use sync::{Monitor, Once, WaitList};
 
 use crate::fs::Attr;
-use crate::fs::file::fasync::Tells;
-use crate::fs::file::{DescRoutine, DescRoutines, File, Looked, OpenFile, SMALL_WEIGHT};
+use crate::fs::file::fasync::FasyncKind;
+use crate::fs::file::{DescRoutine, DescRoutines, File, ReadinessRoutine, OpenFile, SMALL_WEIGHT};
 use crate::gauge::{Gauge, Gauges};
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS, WRITES};
@@ -306,8 +306,8 @@ impl File for PipeEnd {
         true
     }
 
-    fn tells(&self) -> Tells {
-        Tells::Changes
+    fn tells(&self) -> FasyncKind {
+        FasyncKind::Changes
     }
 
     fn poll<'a>(
@@ -465,7 +465,7 @@ impl File for PipeEnd {
         plain.then(|| (&pipe.first, pipe.at_ends(sharing)))
     }
 
-    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
+    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
         // The code would be for the first queue: a change of the size knows both ends of a pipe, but not
         // those of a fifo.
         if self.pipe.named || self.pipe.later.get().is_some() {

@@ -11,7 +11,7 @@ use alloc::sync::{Arc, Weak};
 use sync::ready::Arms;
 use sync::{WaitList, Watch};
 
-use crate::callout::{self, Arrivals};
+use crate::callout::{self, SignalArrivals};
 
 /// The events of a file of which something can be read, or which has room.
 pub const fn events(reads: bool, writes: bool) -> u32 {
@@ -40,19 +40,19 @@ pub struct PollTable<'a> {
 
 enum To<'a> {
     /// The running thread, one of this process, is to be woken.
-    Thread(Watch<'a>, Option<&'a dyn Arrivals>),
+    Thread(Watch<'a>, Option<&'a dyn SignalArrivals>),
     /// A member of a list of ready ones is to be noted.
-    Member(&'a mut Arms, &'a mut Whose),
+    Member(&'a mut Arms, &'a mut SignalWatch),
     /// That member leaves.
-    Leave(&'a mut Arms, &'a mut Whose),
+    Leave(&'a mut Arms, &'a mut SignalWatch),
 }
 
 /// The process whose signals a member waits for: the one that first enrolled it.
-pub type Whose = Option<Weak<dyn Arrivals>>;
+pub type SignalWatch = Option<Weak<dyn SignalArrivals>>;
 
 impl<'a> PollTable<'a> {
     /// Enrols `arms` in all lists that are shown where `events` may come, and in no others.
-    pub fn member(arms: &'a mut Arms, whose: &'a mut Whose, events: u32) -> Self {
+    pub fn member(arms: &'a mut Arms, whose: &'a mut SignalWatch, events: u32) -> Self {
         arms.begin();
         PollTable {
             to: To::Member(arms, whose),
@@ -61,7 +61,7 @@ impl<'a> PollTable<'a> {
     }
 
     /// Takes `arms` out.
-    pub fn leave(arms: &'a mut Arms, whose: &'a mut Whose) -> Self {
+    pub fn leave(arms: &'a mut Arms, whose: &'a mut SignalWatch) -> Self {
         PollTable {
             to: To::Leave(arms, whose),
             wanted: u32::MAX,
@@ -114,7 +114,7 @@ impl<'a> PollTable<'a> {
 /// For the table of a thread.
 impl<'a> PollTable<'a> {
     /// Of the running thread, of this `process`.
-    pub(crate) fn thread(process: Option<&'a dyn Arrivals>) -> Self {
+    pub(crate) fn thread(process: Option<&'a dyn SignalArrivals>) -> Self {
         PollTable {
             to: To::Thread(Watch::new(), process),
             wanted: 0,

@@ -17,7 +17,7 @@ use crate::poll::PollTable;
 use thread::deadline::Deadline;
 
 /// The question about one file.
-pub struct Asked {
+pub struct PollRequest {
     /// The caller's key for it.
     pub index: usize,
     /// Wanted events; POLLERR and POLLHUP always count.
@@ -26,10 +26,10 @@ pub struct Asked {
     pub found: u32,
 }
 
-impl Asked {
+impl PollRequest {
     /// About `events` of the file that the caller knows by `index`.
-    pub fn new(index: usize, events: u32) -> Asked {
-        Asked {
+    pub fn new(index: usize, events: u32) -> PollRequest {
+        PollRequest {
             index,
             events,
             found: 0,
@@ -48,7 +48,7 @@ impl Asked {
 
 /// Waits until at least one of `files` has an `asked` event, the deadline passes (0), or a signal comes
 /// (ERESTARTNOHAND). Returns the number of such files. ENOMEM.
-pub fn wait_for(files: &[Arc<OpenFile>], asked: &mut [Asked], deadline: Deadline) -> Result<usize> {
+pub fn wait_for(files: &[Arc<OpenFile>], asked: &mut [PollRequest], deadline: Deadline) -> Result<usize> {
     let process = callout::arrivals();
     let mut table = PollTable::thread(process.as_deref());
     let mut count = 0;

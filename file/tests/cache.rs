@@ -8,8 +8,8 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use abi::errno::{Errno, Result};
-use file::page_cache::{Backing, Cached, Reach, index, mark};
-use file::fs::attr::{Attr, Time};
+use file::page_cache::{Backing, CachedFile, EvictScope, index, mark};
+use file::fs::attr::{Attr, FileTime};
 use file::io::IoBuf;
 use quaject::Sharing;
 use quaject::fsmap::Cursor;
@@ -124,7 +124,7 @@ fn numbers(seed: usize) -> impl FnMut(usize) -> usize {
 }
 
 /// Reads or writes a stripe, by a routine's twin or by the call behind its slow exit.
-fn stripe(file: &Cached, at: usize, bytes: &mut [u8], write: bool) {
+fn stripe(file: &CachedFile, at: usize, bytes: &mut [u8], write: bool) {
     let cursor = Cursor::new();
     cursor.offset.store(at as u64, Ordering::Relaxed);
     let (core, alone) = (file.core(), Sharing::Exclusive);
@@ -149,7 +149,7 @@ fn stripe(file: &Cached, at: usize, bytes: &mut [u8], write: bool) {
 
 /// Writes and reads its stripes, each beside its model, until what keeps the file has been asked often
 /// enough.
-fn writer(file: &Cached, slow: &Slow, number: usize) -> Vec<u8> {
+fn writer(file: &CachedFile, slow: &Slow, number: usize) -> Vec<u8> {
     let mut next = numbers(number);
     let mut model = vec![0; SIZE];
     while slow.asked.load(Ordering::Relaxed) < ASKED {
@@ -193,10 +193,10 @@ fn contents_are_always_those_of_a_model() {
         let backing = slow.clone();
         let file = on(1, || {
             let id = (u64::MAX - 3, round as u64);
-            let file = index::find(id, || Cached::new(id, backing, Arc::default())).unwrap();
+            let file = index::find(id, || CachedFile::new(id, backing, Arc::default())).unwrap();
             let attr = Attr {
                 size: SIZE as u64,
-                mtime: Time { sec: 1, nsec: 0 },
+                mtime: FileTime { sec: 1, nsec: 0 },
                 ..Attr::anonymous()
             };
             assert_eq!(file.heard(&attr, mark(), false), Ok(true));
@@ -225,7 +225,7 @@ fn contents_are_always_those_of_a_model() {
                     while !over.load(Ordering::Relaxed) {
                         // A page whose store failed is lost when it is taken away.
                         if fails == 0 {
-                            index::evict(next(12), Reach::Unmapped);
+                            index::evict(next(12), EvictScope::Unmapped);
                         }
                         idle(thread::yield_now);
                     }

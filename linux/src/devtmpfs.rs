@@ -8,11 +8,11 @@ use account::Cred;
 use alloc::sync::Arc;
 use file::fs::dev;
 use file::fs::mount::FileSystem;
-use file::tmpfs::MemFs;
+use file::tmpfs::TmpFs;
 
 /// A file system with the device nodes. ENOMEM.
-pub(crate) fn file_system() -> Result<Arc<MemFs>> {
-    let fs = MemFs::new("devtmpfs", 0o755);
+pub(crate) fn file_system() -> Result<Arc<TmpFs>> {
+    let fs = TmpFs::new("devtmpfs", 0o755);
     let cred = Cred::root();
     let dir = fs.root();
     for (name, mode, major, minor) in dev::NODES {

@@ -15,8 +15,8 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use machine::{clock, power};
 
-use file::fdtable::Files;
-use file::fs::{FsContext, Place};
+use file::fdtable::FdTable;
+use file::fs::{FsContext, VfsPath};
 use file::io::IoBuf;
 use process::dispatch;
 use process::exec::load::Source;
@@ -41,7 +41,7 @@ struct Command {
 /// to the host as the process's own end.
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
-pub fn start(root: Place, console: Console) -> Result<()> {
+pub fn start(root: VfsPath, console: Console) -> Result<()> {
     init_process::link_drain(console.drain);
     file::fdtable::link_moved(dispatch::files_moved);
     signal::start()?;
@@ -82,12 +82,12 @@ pub fn start(root: Place, console: Console) -> Result<()> {
 fn content(init: &Process, path: &[u8]) -> Option<Vec<u8>> {
     let context = init.fs.get();
     let cred = init.cred.get();
-    let view = file::fs::walk::View::new(context.root(), &cred, 0);
+    let view = file::fs::walk::WalkContext::new(context.root(), &cred, 0);
     let place = file::fs::walk::walk(&view, context.root(), path, true)
         .ok()?
         .place?;
     let size = place.inode.attr().size as usize;
-    let how = file::fs::How {
+    let how = file::fs::OpenHow {
         flags: O_RDONLY,
         place: Some(place.clone()),
     };
@@ -150,7 +150,7 @@ fn search(process: &Process, name: &[u8], envp: &Strings) -> Result<Source> {
 }
 
 fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
-    let files = Files::new(1024)?;
+    let files = FdTable::new(1024)?;
     for (fd, of) in (0..).zip(&console.files) {
         files.install_at(fd, of.clone(), false)?;
     }
@@ -158,7 +158,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     let process = fork::first_process(init, number, files);
     let context = process.fs.get();
     let cred = process.cred.get();
-    let view = file::fs::walk::View::new(context.root(), &cred, 0);
+    let view = file::fs::walk::WalkContext::new(context.root(), &cred, 0);
     let cwd = file::fs::walk::walk(&view, context.root(), &command.cwd, true);
     if let Ok(cwd) = cwd.and_then(|target| target.existing()) {
         context.set_cwd(cwd)?;

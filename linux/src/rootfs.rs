@@ -8,13 +8,13 @@ use alloc::sync::Arc;
 
 use crate::devtmpfs;
 use account::Cred;
-use file::fs::attr::Kind;
+use file::fs::attr::FileKind;
 use file::fs::dev;
 use file::fs::inode::Inode;
 use file::fs::fs_types;
-use file::fs::mount::{self, FileSystem, Place};
-use file::fs::walk::{View, walk};
-use file::tmpfs::MemFs;
+use file::fs::mount::{self, FileSystem, VfsPath};
+use file::fs::walk::{WalkContext, walk};
+use file::tmpfs::TmpFs;
 use file::tmpfs::unpack::unpack;
 use process::ipc::mqueue;
 use vm::fallible::try_string;
@@ -25,21 +25,21 @@ use vm::fallible::try_string;
 /// `done` is told of each part of the archive that nobody will read any more, in order.
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
-pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Result<Place> {
+pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Result<VfsPath> {
     dev::init();
     for kind in crate::call::file::mount::KINDS {
         fs_types::add(*kind);
     }
-    let fs = MemFs::new("tmpfs", 0o755);
+    let fs = TmpFs::new("tmpfs", 0o755);
     let top = fs.root();
     let root = mount::mount(fs, top, None, try_string(b"root")?, 0)?;
     unpack(&root, initrd, done)?;
     let cred = Cred::root();
-    let view = View::new(root.clone(), &cred, 0);
-    let covered = |name: &str| -> Result<Place> {
+    let view = WalkContext::new(root.clone(), &cred, 0);
+    let covered = |name: &str| -> Result<VfsPath> {
         let target = walk(&view, root.clone(), name.as_bytes(), true)?;
         match &target.place {
-            Some(place) if place.inode.kind() == Kind::Directory => Ok(place.clone()),
+            Some(place) if place.inode.kind() == FileKind::Directory => Ok(place.clone()),
             Some(_) => Err(Errno::ENOTDIR),
             None => {
                 let made = target
@@ -64,7 +64,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
     put(procfs::cgroupfs::file_system("")?, "/sys/fs/cgroup")?;
     let tmp = covered("/tmp")?;
     if is_empty(&*tmp.inode) {
-        let fs = MemFs::new("tmpfs", 0o1777);
+        let fs = TmpFs::new("tmpfs", 0o1777);
         let top = fs.root();
         mount::mount(fs, top, Some(tmp), try_string(b"tmpfs")?, 0)?;
     }

@@ -11,16 +11,16 @@ use sync::WaitList;
 
 use crate::process::{Process, Task, beside_group, tree};
 use crate::signal;
-use file::callout::{self, Arrivals};
+use file::callout::{self, SignalArrivals};
 use file::fdtable::tables::{self, Tables};
 use file::fs::context;
-use file::arc_swap::Shared;
+use file::arc_swap::ArcSwap;
 
 static CALLOUTS: Callouts = Callouts {
     cred: || Task::here(|task| task.process.cred.get()),
     cred_at: [
         offset_of!(Task, group_at) as i32,
-        beside_group(offset_of!(Process, cred) + Shared::<Cred>::WORD),
+        beside_group(offset_of!(Process, cred) + ArcSwap::<Cred>::WORD),
     ],
     number: || Task::here(|task| task.process.pid),
     // Bound: one limit, before anything is held.
@@ -59,7 +59,7 @@ static TABLES: Tables = Tables {
     },
 };
 
-impl Arrivals for Process {
+impl SignalArrivals for Process {
     fn arrivals(&self) -> &WaitList {
         self.signals.arrivals()
     }

@@ -25,9 +25,9 @@ use vm::AddressSpace;
 
 use crate::memory;
 use crate::process::cached_operations::{Cached, of as of_program};
-use crate::process::arc_swap::Exchanged;
+use crate::process::arc_swap::Displaced;
 use crate::process::{Process, Task, tree};
-use file::fdtable::{Files, KptView};
+use file::fdtable::{FdTable, KptView};
 
 pub mod cached;
 
@@ -173,7 +173,7 @@ pub(crate) fn renew(task: &Task) -> Result<()> {
 
 /// Calls `step` with the table of `process` and the location of its arrays: neither changes meanwhile, and no
 /// other thread gives the threads dispatchers, except those that settle in.
-fn with_table<R>(process: &Process, step: impl FnOnce(&Files, KptView) -> R) -> R {
+fn with_table<R>(process: &Process, step: impl FnOnce(&FdTable, KptView) -> R) -> R {
     loop {
         let files = process.files.get();
         let _held = files.hold();
@@ -297,8 +297,8 @@ fn give_own(task: &Task, files: Option<KptView>, cached: &Cached) -> Result<()> 
     .map_err(no_memory)
 }
 
-/// The arrays of `files` have moved to `view`; see [`file::fdtable::Moved`].
-pub fn files_moved(files: &Files, view: KptView) {
+/// The arrays of `files` have moved to `view`; see [`file::fdtable::OnTableMoved`].
+pub fn files_moved(files: &FdTable, view: KptView) {
     tree::for_each(
         |process| core::ptr::eq(&*process.files.get(), files),
         |process| redirect_all(process, view),
@@ -350,9 +350,9 @@ pub fn unshare_files(process: &Process) -> Result<()> {
 /// caller holds `old`, whose arrays are at `view`. When it returns no dispatcher uses these arrays. ENOMEM.
 fn exchange_files(
     process: &Process,
-    old: &Files,
+    old: &FdTable,
     view: KptView,
-) -> Result<(Exchanged<Files>, usize)> {
+) -> Result<(Displaced<FdTable>, usize)> {
     let new = old.fork_copy()?;
     let mut failed = None;
     process.each_thread(|task| {

@@ -25,13 +25,13 @@ use crate::process::signals::{Actions, ProcessSignals};
 use crate::process::timers::Timers;
 use crate::process::tree::{self, INIT};
 use crate::process::usage::Account;
-use crate::process::{Gate, Limits, POISON_DEFAULT, Process, Program, Session, Shared, Task};
+use crate::process::{Gate, Limits, POISON_DEFAULT, Process, Program, Session, ArcSwap, Task};
 use crate::signal::rlimit_cpu;
 use crate::ptrace;
 use account::quota;
 use account::user::Charge;
 use account::{Capability, Cred};
-use file::fdtable::Files;
+use file::fdtable::FdTable;
 use file::fs::FsContext;
 
 /// The order to `clone`.
@@ -308,7 +308,7 @@ fn add_thread(
 }
 
 /// The table of `parent`, which a thread of the child has joined.
-fn join_files(parent: &Process) -> Arc<Files> {
+fn join_files(parent: &Process) -> Arc<FdTable> {
     loop {
         let files = parent.files.get();
         files.share();
@@ -321,7 +321,7 @@ fn join_files(parent: &Process) -> Arc<Files> {
 }
 
 /// A copy of the table of `parent`. ENOMEM.
-fn copy_files(parent: &Process) -> Result<Arc<Files>> {
+fn copy_files(parent: &Process) -> Result<Arc<FdTable>> {
     for _ in 0..GUESSES {
         let files = parent.files.get();
         let copy = files.fork_copy()?;
@@ -414,7 +414,7 @@ fn give_pidfd(
     spec: &Spec,
     parent: &Process,
     child: &Arc<Process>,
-) -> Result<Option<(Arc<Files>, i32)>> {
+) -> Result<Option<(Arc<FdTable>, i32)>> {
     if spec.flags & CLONE_PIDFD == 0 {
         return Ok(None);
     }
@@ -461,7 +461,7 @@ impl Process {
         parent: &Process,
         pid: i32,
         spec: &Spec,
-        files: Arc<Files>,
+        files: Arc<FdTable>,
         fs: Arc<FsContext>,
         actions: Arc<Actions>,
     ) -> Arc<Process> {
@@ -502,19 +502,19 @@ impl Process {
 
     fn with(
         pid: i32,
-        files: Arc<Files>,
+        files: Arc<FdTable>,
         fs: Arc<FsContext>,
         actions: Arc<Actions>,
         heritage: Heritage,
     ) -> Arc<Process> {
         vm::fallible::placed(|| Process {
             pid,
-            files: Shared::new(files),
-            fs: Shared::new(fs),
-            cred: Shared::new(heritage.cred),
+            files: ArcSwap::new(files),
+            fs: ArcSwap::new(fs),
+            cred: ArcSwap::new(heritage.cred),
             limits: Monitor::new(heritage.limits),
             program: Monitor::new(heritage.program),
-            session: Shared::new(heritage.session),
+            session: ArcSwap::new(heritage.session),
             signals: ProcessSignals::new(actions),
             start_ns: machine::clock::now_ns(),
             space: Default::default(),
@@ -597,7 +597,7 @@ pub fn make_init(root: FsContext) -> Result<Arc<Process>> {
         no_new_privileges: false,
     };
     let root = Arc::new(root);
-    let process = Process::with(INIT, Files::new(0)?, root, Arc::default(), heritage);
+    let process = Process::with(INIT, FdTable::new(0)?, root, Arc::default(), heritage);
     let number = tree::pid_alloc(true)?;
     debug_assert_eq!(number, INIT);
     tree::found(&process, None);
@@ -607,7 +607,7 @@ pub fn make_init(root: FsContext) -> Result<Arc<Process>> {
 }
 
 /// The first process with code, the leader of a session: number `pid`, not yet in the tree.
-pub fn first_process(init: &Process, pid: i32, files: Arc<Files>) -> Arc<Process> {
+pub fn first_process(init: &Process, pid: i32, files: Arc<FdTable>) -> Arc<Process> {
     let fs = init.fs.get().fork_copy();
     let spec = Spec {
         exit_signal: SIGCHLD,

@@ -26,9 +26,9 @@ use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
 use file::Operation;
 use file::fdtable::{
-    Files, SLOTS, emit_callentry, emit_look, emit_operation, emit_ready, emit_routine, emit_row,
+    FdTable, SLOTS, emit_callentry, emit_look, emit_operation, emit_ready, emit_routine, emit_row,
 };
-use file::arc_swap::Shared;
+use file::arc_swap::ArcSwap;
 use machine::cpu::StackBase;
 use sync::monitor::{CONTENDED, HELD};
 use thread::dispatch::way_out;
@@ -150,7 +150,7 @@ pub fn action(d: &mut Draft, slow: Label) {
     let group = offset_of!(Task, group_at) as i32;
     let rung = beside_group(offset_of!(Process, timers) + RUNG);
     let signals = offset_of!(Process, signals) + offset_of!(ProcessSignals, actions);
-    let actions = beside_group(signals + Shared::<Actions>::WORD);
+    let actions = beside_group(signals + ArcSwap::<Actions>::WORD);
     let [word, table, ignores, version] = [
         action::WORD,
         action::TABLE,
@@ -496,7 +496,7 @@ fn chosen(d: &mut Draft, slow: Label) {
 /// The descriptor table of the running thread's process, into rax, where `depth` bytes are on the stack.
 fn table(d: &mut Draft, depth: i32) {
     let group = offset_of!(Task, group_at) as i32;
-    let files = beside_group(offset_of!(Process, files) + Shared::<Files>::WORD);
+    let files = beside_group(offset_of!(Process, files) + ArcSwap::<FdTable>::WORD);
     dynasm!(d
         ; .arch x64
         ; mov rax, [rsp + depth + StackBase::TTE as i32]

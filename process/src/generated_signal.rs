@@ -28,7 +28,7 @@ use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::{offset_of, size_of};
-use file::arc_swap::Shared;
+use file::arc_swap::ArcSwap;
 use machine::cpu::StackBase;
 use machine::trap::{RFLAGS_IF, RFLAGS_USER, USER_CS, USER_SS};
 use machine::{fpu, guard};
@@ -141,7 +141,7 @@ fn raise(d: &mut Draft, slow: Label, by: By) {
         ; or rax, special
         ; bt rax, rdx
         ; jc =>back
-        ; mov r10, [r10 + beside_group(offset_of!(Process, signals) + ACTIONS + Shared::<Actions>::WORD)]
+        ; mov r10, [r10 + beside_group(offset_of!(Process, signals) + ACTIONS + ArcSwap::<Actions>::WORD)]
         ; mov eax, [r10 + VERSION as i32]
         ; test al, 1
         ; jnz =>back
@@ -272,7 +272,7 @@ fn write_frame(d: &mut Draft, by: By) {
         ; lea r10d, [rdx + 1]
         ; mov [rax + INFO], r10
         ; mov r10, [r9 + GROUP]
-        ; mov r10, [r10 + beside_group(offset_of!(Process, cred) + Shared::<Cred>::WORD)]
+        ; mov r10, [r10 + beside_group(offset_of!(Process, cred) + ArcSwap::<Cred>::WORD)]
         ; mov r10d, [r10 + offset_of!(Cred, uid) as i32]
         ; mov [rax + fields + 4], r10d
         ; mov [rax + fields], edi

@@ -15,9 +15,9 @@ use account::Cred;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use device::sound::FRAME;
-use file::fs::walk::{View, walk};
-use file::fs::{How, dev, mount};
-use file::gauge::{Flow, Gauge, Gauges, Place};
+use file::fs::walk::{WalkContext, walk};
+use file::fs::{OpenHow, dev, mount};
+use file::gauge::{Flow, Gauge, Gauges, DeviceNearness};
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS};
 use file::seam;
@@ -83,7 +83,7 @@ pub fn register() {
 }
 
 /// ENOMEDIUM: the host has given no disc; EBUSY: it plays already.
-fn open(_rdev: u64, how: How) -> Result<Arc<OpenFile>> {
+fn open(_rdev: u64, how: OpenHow) -> Result<Arc<OpenFile>> {
     if how.flags & O_ACCMODE != O_RDONLY {
         return Err(Errno::EACCES);
     }
@@ -108,12 +108,12 @@ fn open(_rdev: u64, how: How) -> Result<Arc<OpenFile>> {
 fn content() -> Result<Arc<OpenFile>> {
     let root = mount::root().ok_or(Errno::ENOMEDIUM)?;
     let cred = Cred::root();
-    let found = walk(&View::new(root.clone(), &cred, 0), root, DISC, false);
+    let found = walk(&WalkContext::new(root.clone(), &cred, 0), root, DISC, false);
     let place = found
         .ok()
         .and_then(|found| found.place)
         .ok_or(Errno::ENOMEDIUM)?;
-    let how = How {
+    let how = OpenHow {
         flags: O_RDONLY,
         place: Some(place.clone()),
     };
@@ -206,8 +206,8 @@ impl Gauge for Disc {
         QUEUE
     }
 
-    fn place(&self) -> Place<'_> {
-        Place::Device
+    fn place(&self) -> DeviceNearness<'_> {
+        DeviceNearness::Device
     }
 }
 

@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use codegen::{Draft, Label, dynasm};
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use device::sound::{Card, Client, FRAME, LONGEST, MOST_AHEAD, Pace, SHORTEST};
-use file::gauge::{Flow, Gauge, Place};
+use file::gauge::{Flow, Gauge, DeviceNearness};
 use quaject::Unmade;
 use quaject::class::Ref;
 use quaject::mix::{Ear, Voice};
@@ -140,8 +140,8 @@ impl Gauge for Playing {
         self.how.bytes()
     }
 
-    fn place(&self) -> Place<'_> {
-        Place::Device
+    fn place(&self) -> DeviceNearness<'_> {
+        DeviceNearness::Device
     }
 
     fn xruns(&self) -> Option<u64> {
@@ -189,8 +189,8 @@ impl Gauge for Recording {
         self.how.bytes()
     }
 
-    fn place(&self) -> Place<'_> {
-        Place::Device
+    fn place(&self) -> DeviceNearness<'_> {
+        DeviceNearness::Device
     }
 
     fn xruns(&self) -> Option<u64> {

@@ -21,8 +21,8 @@ use super::{
 };
 use abi::linux::O_NOCTTY;
 use account::Cred;
-use file::fs::walk::{View, walk};
-use file::fs::{How, Place, dev, mount};
+use file::fs::walk::{WalkContext, walk};
+use file::fs::{OpenHow, VfsPath, dev, mount};
 use file::{File, OpenFile};
 use process::{Process, Terminal};
 use vm::fallible::try_arc;
@@ -208,9 +208,9 @@ pub fn start(mode: Mode) -> Result<()> {
 }
 
 /// Mounts the names of pseudo-terminals at `/dev/pts`, below `root`.
-pub fn mount(root: &Place) -> Result<()> {
+pub fn mount(root: &VfsPath) -> Result<()> {
     let cred = Cred::root();
-    let view = View::new(root.clone(), &cred, 0);
+    let view = WalkContext::new(root.clone(), &cred, 0);
     let at = walk(&view, root.clone(), b"/dev/pts", true)?.place;
     let fs = devpts::file_system();
     let top = fs.root();
@@ -226,7 +226,7 @@ fn console_file() -> Result<Arc<dyn File>> {
     })
 }
 
-fn open_console(_rdev: u64, how: How) -> Result<Arc<OpenFile>> {
+fn open_console(_rdev: u64, how: OpenHow) -> Result<Arc<OpenFile>> {
     if how.flags & O_NOCTTY == 0
         && let Some(tty) = console()
         && Process::current().session.get().terminal().is_none()
@@ -250,10 +250,10 @@ pub fn for_first_process() -> Result<Console> {
 fn on_console(flags: u32) -> Result<Arc<OpenFile>> {
     let cred = Cred::root();
     let place = mount::root().and_then(|root| {
-        let view = View::new(root.clone(), &cred, 0);
+        let view = WalkContext::new(root.clone(), &cred, 0);
         walk(&view, root, b"/dev/console", true).ok()?.place
     });
-    Ok(OpenFile::at(console_file()?, How { flags, place }))
+    Ok(OpenFile::at(console_file()?, OpenHow { flags, place }))
 }
 
 fn first_files() -> Result<[Arc<OpenFile>; 3]> {

@@ -19,7 +19,7 @@ use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
 use file::fs::ownership::Ownership;
 use file::fs::mount::{self, FileSystem, anonymous_dev};
-use file::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, Place, SetAttr, dev, path_cache};
+use file::fs::{Attr, DirEntry, DirSink, OpenHow, Inode, FileKind, VfsPath, SetAttr, dev, path_cache};
 use vm::fallible::{try_arc, try_slice, try_text};
 
 /// The kind that `statfs` shows.
@@ -128,10 +128,10 @@ impl Inode for File {
         (self.fs.dev, self.node().map_or(ROOT, |node| node.0))
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> FileKind {
         match self.what {
-            What::Root => Kind::Directory,
-            _ => Kind::Char,
+            What::Root => FileKind::Directory,
+            _ => FileKind::Char,
         }
     }
 
@@ -144,7 +144,7 @@ impl Inode for File {
         Ok(())
     }
 
-    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
         match &self.what {
             What::Root => Ok(how.finish(Arc::new(Directory))),
             What::Ptmx => dev::open(makedev(PTMX.0, PTMX.1), how),
@@ -235,11 +235,11 @@ pub(super) fn peer(tty: &Arc<Tty>, master: &OpenFile, flags: u32) -> Result<Arc<
         what: What::Slave(tty.clone()),
     })?;
     let place = mounted(master).map(|mount| mount.beside(inode));
-    TtyFile::open(tty, How { flags, place }, false)
+    TtyFile::open(tty, OpenHow { flags, place }, false)
 }
 
 /// A place of the file system where it is mounted: beside the master's name, or anywhere.
-fn mounted(master: &OpenFile) -> Option<Place> {
+fn mounted(master: &OpenFile) -> Option<VfsPath> {
     if let Some(place) = master.place()
         && place.mount.fs.kind() == "devpts"
     {
@@ -249,7 +249,7 @@ fn mounted(master: &OpenFile) -> Option<Place> {
     while let Some(mount) = mount::mount_from(from) {
         if mount.fs.kind() == "devpts" {
             let inode = mount.root.clone();
-            return Some(Place { mount, inode });
+            return Some(VfsPath { mount, inode });
         }
         from = u64::from(mount.id) + 1;
     }
@@ -257,7 +257,7 @@ fn mounted(master: &OpenFile) -> Option<Place> {
 }
 
 /// The character devices `136:*` by another name than `devpts` gives them. ENXIO.
-pub(super) fn open_by_number(rdev: u64, how: How) -> Result<Arc<OpenFile>> {
+pub(super) fn open_by_number(rdev: u64, how: OpenHow) -> Result<Arc<OpenFile>> {
     if major(rdev) != MAJOR {
         return Err(Errno::ENXIO);
     }

@@ -8,10 +8,10 @@ use core::any::Any;
 use quaject::cook_tty_in::{self, Mode};
 
 use super::Tty;
-use file::fs::How;
+use file::fs::OpenHow;
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS, WRITES};
-use file::fasync::Tells;
+use file::fasync::FasyncKind;
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use process::{Process, Terminal};
 use thread::deadline::Deadline;
@@ -36,7 +36,7 @@ impl TtyFile {
 
     /// A description of `tty`. Opened `by_name` it becomes the controlling terminal of a leader's session
     /// that has none, unless the flags say otherwise. EIO, EBUSY, ENOMEM.
-    pub(super) fn open(tty: &Arc<Tty>, how: How, by_name: bool) -> Result<Arc<OpenFile>> {
+    pub(super) fn open(tty: &Arc<Tty>, how: OpenHow, by_name: bool) -> Result<Arc<OpenFile>> {
         let file = try_arc(TtyFile::new(tty.clone()))?;
         tty.enrol(by_name)?;
         let flags = how.flags;
@@ -258,8 +258,8 @@ impl File for TtyFile {
         true
     }
 
-    fn tells(&self) -> Tells {
-        Tells::Terminal(Terminal::foreground(&*self.tty))
+    fn tells(&self) -> FasyncKind {
+        FasyncKind::Terminal(Terminal::foreground(&*self.tty))
     }
 
     fn poll<'a>(

@@ -13,10 +13,10 @@ use vm::user::{get, put};
 use super::Tty;
 use super::devpts;
 use super::pty::{self, Pair};
-use file::fs::How;
+use file::fs::OpenHow;
 use file::io::IoBuf;
 use file::poll::{PollTable, READS, WRITES};
-use file::fasync::Tells;
+use file::fasync::FasyncKind;
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use process::Process;
 use vm::fallible::{try_arc, try_filled};
@@ -32,7 +32,7 @@ pub(super) struct Master {
 }
 
 /// A new pair, as `open("/dev/ptmx")` makes one: the description is its master's. ENOSPC, ENOMEM.
-pub(super) fn open(how: How) -> Result<Arc<OpenFile>> {
+pub(super) fn open(how: OpenHow) -> Result<Arc<OpenFile>> {
     let tty = pty::make()?;
     let master = try_arc(Master { tty: tty.clone() })?;
     pty::name(tty)?;
@@ -149,8 +149,8 @@ impl File for Master {
         true
     }
 
-    fn tells(&self) -> Tells {
-        Tells::Terminal(0)
+    fn tells(&self) -> FasyncKind {
+        FasyncKind::Terminal(0)
     }
 
     fn poll<'a>(

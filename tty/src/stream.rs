@@ -23,7 +23,7 @@ use quaject::queue::{Receives, Wakes, q_put_string};
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS, WRITES};
 use file::seam;
-use file::fasync::Tells;
+use file::fasync::FasyncKind;
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 
 const PIECE: usize = 4096;
@@ -173,8 +173,8 @@ impl File for StreamFile {
         true
     }
 
-    fn tells(&self) -> Tells {
-        Tells::Terminal(0)
+    fn tells(&self) -> FasyncKind {
+        FasyncKind::Terminal(0)
     }
 
     fn poll<'a>(

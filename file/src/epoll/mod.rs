@@ -28,10 +28,10 @@ use sync::Monitor;
 use sync::ready::{Arms, Line, Member, ReadyList};
 
 use crate::fs::file::{File, OpenFile, SMALL_WEIGHT};
-use crate::poll::{self, PollTable, Whose};
+use crate::poll::{self, PollTable, SignalWatch};
 use account::quota;
 use account::user::Charge;
-use slab::Slots;
+use slab::Slab;
 use thread::deadline::Deadline;
 use vm::fallible::{try_arc, try_box, try_insert, try_string};
 
@@ -50,7 +50,7 @@ pub struct Epoll {
 
 /// The interests of an instance.
 struct Interests {
-    all: Slots<Box<Interest>>,
+    all: Slab<Box<Interest>>,
     /// Their indexes.
     numbers: BTreeMap<Key, usize>,
     /// Those that may be ready.
@@ -65,7 +65,7 @@ struct Interest {
     file: Weak<OpenFile>,
     member: Arc<Member>,
     arms: Arms,
-    whose: Whose,
+    whose: SignalWatch,
     event: EpollEvent,
     /// The file's lists are woken at each change.
     stands: bool,
@@ -159,7 +159,7 @@ impl Epoll {
         let epoll = Epoll {
             ready: try_arc(ReadyList::new())?,
             interests: Monitor::new(Interests {
-                all: Slots::new(),
+                all: Slab::new(),
                 numbers: BTreeMap::new(),
                 line: Line::new(),
                 full: FEW,

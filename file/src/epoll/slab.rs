@@ -1,6 +1,6 @@
 //! Objects by number: each keeps its number while it exists.
 //!
-//! *Interface*: [`Slots::next`] and [`Slots::put`], [`Slots::get_mut`], [`Slots::remove`].
+//! *Interface*: [`Slab::next`] and [`Slab::put`], [`Slab::get_mut`], [`Slab::remove`].
 //!
 //! An access takes the same time however many there are. Free numbers form a chain.
 
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use vm::fallible::try_push;
 
 /// The entries.
-pub(super) struct Slots<T> {
+pub(super) struct Slab<T> {
     all: Vec<Slot<T>>,
     /// The first free one, as long as it is one of them.
     free: usize,
@@ -22,9 +22,9 @@ enum Slot<T> {
     Free(usize),
 }
 
-impl<T> Slots<T> {
+impl<T> Slab<T> {
     pub(super) const fn new() -> Self {
-        Slots {
+        Slab {
             all: Vec::new(),
             free: 0,
         }
@@ -83,7 +83,7 @@ impl<T> Slots<T> {
 mod tests {
     use super::*;
 
-    fn add(slots: &mut Slots<char>, value: char) -> usize {
+    fn add(slots: &mut Slab<char>, value: char) -> usize {
         let number = slots.next().unwrap();
         slots.put(number, value);
         number
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_number_is_free_again_when_what_it_stood_for_is_gone() {
-        let mut slots = Slots::new();
+        let mut slots = Slab::new();
         let numbers = ['a', 'b', 'c'].map(|value| add(&mut slots, value));
         assert_eq!(numbers, [0, 1, 2]);
         assert_eq!(

@@ -11,12 +11,12 @@ use alloc::sync::Arc;
 use sync::ready::Member;
 
 use super::marks;
-use crate::fs::Kind;
+use crate::fs::FileKind;
 use crate::fs::file::OpenFile;
-use crate::fs::file::fasync::{self, CHANGES, Owner, Place};
+use crate::fs::file::fasync::{self, CHANGES, FileOwner, ReadyPlace};
 use crate::fs::file::fasync::{DN_MULTISHOT, Notice, end_notice};
-use crate::fs::fsnotify::Instance;
-use crate::close_cleanup::Tie;
+use crate::fs::fsnotify::InotifyInstance;
+use crate::close_cleanup::CloseCleanup;
 use account::quota;
 use vm::fallible::{try_arc, try_box};
 
@@ -52,23 +52,23 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
         end_notice(of, table);
         return Ok(());
     }
-    let inode = of.inode().filter(|inode| inode.kind() == Kind::Directory);
+    let inode = of.inode().filter(|inode| inode.kind() == FileKind::Directory);
     let inode = inode.ok_or(Errno::ENOTDIR)?;
-    let owner = Owner::caller(0)?;
+    let owner = FileOwner::caller(0)?;
     let told = of.tell_by_signals()?;
     // Bound: a few words, and making what tells, once.
     let mut notice = told.notice.lock();
     if notice.is_none() {
-        let place = Place::new(of)?;
+        let place = ReadyPlace::new(of)?;
         let list = fasync::list().ok_or(Errno::ENOMEM)?;
         let member = try_arc(Member::new(list, place.key(CHANGES)))?;
         *notice = Some(try_box(Notice {
-            instance: Instance::telling(&member)?,
+            instance: InotifyInstance::telling(&member)?,
             place,
             fd,
             table,
             wanted: 0,
-            _tie: Tie::new(),
+            _tie: CloseCleanup::new(),
         })?);
     }
     let Some(own) = notice.as_mut() else {

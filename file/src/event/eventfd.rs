@@ -11,7 +11,7 @@ use quaject::look::Looker;
 use quaject::{Seam, Sharing};
 
 use super::{NUMBER, put_number, room_for_number};
-use crate::fs::file::{DescRoutines, File, Looked, OpenFile};
+use crate::fs::file::{DescRoutines, File, ReadinessRoutine, OpenFile};
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable, READS, WRITES};
 use crate::seam;
@@ -127,7 +127,7 @@ impl File for EventFd {
         })
     }
 
-    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
+    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
         let looker = Looker::new(&self.0)
             .differ(CounterCore::something, READS)
             .differ(CounterCore::room, WRITES);

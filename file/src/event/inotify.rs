@@ -1,6 +1,6 @@
 //! `inotify`: events of files as data to read.
 //!
-//! *Interface*: [`open`] makes a description, [`of`] finds the [`Instance`] behind one. [`crate::fs::fsnotify`]
+//! *Interface*: [`open`] makes a description, [`of`] finds the [`InotifyInstance`] behind one. [`crate::fs::fsnotify`]
 //! handles marks.
 
 use abi::errno::{Errno, Result};
@@ -10,9 +10,9 @@ use core::fmt::{self, Write};
 use core::sync::atomic::Ordering;
 use quaject::Sharing;
 
-use crate::fs::file::fasync::Tells;
+use crate::fs::file::fasync::FasyncKind;
 use crate::fs::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
-use crate::fs::fsnotify::{self, Instance, limits};
+use crate::fs::fsnotify::{self, InotifyInstance, limits};
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable, READS};
 use crate::seam;
@@ -22,7 +22,7 @@ use vm::fallible::{try_arc, try_string};
 
 /// An instance that is open.
 struct Inotify {
-    instance: Arc<Instance>,
+    instance: Arc<InotifyInstance>,
     _charge: Charge,
 }
 
@@ -30,14 +30,14 @@ struct Inotify {
 pub fn open(flags: u32) -> Result<Arc<OpenFile>> {
     let charge = quota::instance(limits::INSTANCES.load(Ordering::Relaxed) as u64)?;
     let file = Inotify {
-        instance: Instance::new()?,
+        instance: InotifyInstance::new()?,
         _charge: charge,
     };
     Ok(OpenFile::new(try_arc(file)?, O_RDONLY | flags))
 }
 
 /// The instance behind a description. EINVAL.
-pub fn of(of: &OpenFile) -> Result<&Arc<Instance>> {
+pub fn of(of: &OpenFile) -> Result<&Arc<InotifyInstance>> {
     let file = of.file_as::<Inotify>().ok_or(Errno::EINVAL)?;
     Ok(&file.instance)
 }
@@ -87,8 +87,8 @@ impl File for Inotify {
         true
     }
 
-    fn tells(&self) -> Tells {
-        Tells::Changes
+    fn tells(&self) -> FasyncKind {
+        FasyncKind::Changes
     }
 
     fn ioctl(&self, _of: &OpenFile, command: u32, arg: usize) -> Result<usize> {

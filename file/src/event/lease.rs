@@ -11,9 +11,9 @@ use sync::epoch;
 
 use crate::fdtable;
 use crate::fs::file::OpenFile;
-use crate::fs::file::fasync::Owner;
+use crate::fs::file::fasync::FileOwner;
 use crate::fs::lease::{Id, WAITING, change, disown, enter, expire, take};
-use crate::fs::{Kind, path_cache};
+use crate::fs::{FileKind, path_cache};
 use account::Capability;
 use account::caller;
 
@@ -31,7 +31,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
     if cred.fsuid != attr.uid && !cred.has(Capability::Lease) {
         return Err(Errno::EACCES);
     }
-    if attr.kind() != Kind::Regular {
+    if attr.kind() != FileKind::Regular {
         return Err(Errno::EINVAL);
     }
     let id = inode.id();
@@ -44,7 +44,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
     if kind == F_RDLCK && of.writable() {
         return Err(Errno::EAGAIN);
     }
-    let owner = Owner::caller(0)?;
+    let owner = FileOwner::caller(0)?;
     let told = of.tell_by_signals()?;
     let before = enter(of, fd, id, kind)?;
     // A later open finds the lease; an earlier one, by a dispatcher too, is found now.

@@ -17,15 +17,15 @@ use sync::epoch;
 
 use crate::fdtable;
 use crate::fs::file::OpenFile;
-use crate::fs::fsnotify::{self, Instance, about, about_rename, any, is_watched, should_tell};
-use crate::fs::{Inode, Kind, path_cache};
+use crate::fs::fsnotify::{self, InotifyInstance, about, about_rename, any, is_watched, should_tell};
+use crate::fs::{Inode, FileKind, path_cache};
 use account::user::Charge;
 use vm::fallible::try_reserve;
 
 /// Reports the events of `mask` on `inode` to `instance`: returns the number of the mark, an old one if there
 /// is one. EEXIST for that with `IN_MASK_CREATE`, ENOSPC, ENOMEM.
 pub fn add(
-    instance: &Arc<Instance>,
+    instance: &Arc<InotifyInstance>,
     inode: &Arc<dyn Inode>,
     mask: u32,
     charge: impl Fn() -> Result<Charge>,
@@ -33,7 +33,7 @@ pub fn add(
     let (wd, first) = fsnotify::put(instance, inode, mask, charge)?;
     if first && inode.watched().is_some() {
         // Later opens take the ordinary path.
-        let is_directory = inode.kind() == Kind::Directory;
+        let is_directory = inode.kind() == FileKind::Directory;
         be_over(match is_directory {
             true => path_cache::forget_with_files(&**inode),
             false => path_cache::forget(&**inode),

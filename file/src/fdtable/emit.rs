@@ -3,7 +3,7 @@
 //! *Interface*: emitters for the dispatchers of the threads that use the table. Interrupts are off where the
 //! code runs, and the running thread is one of the table's, so that what is found stays.
 
-use super::Files;
+use super::FdTable;
 use super::kpt::KptView;
 use super::slots::{self, CLOEXEC};
 use crate::fs::file::operation::{self, Operation};
@@ -15,10 +15,10 @@ use core::mem::offset_of;
 /// the running thread is one of the table's, so that what is found stays.
 pub fn emit_operation(d: &mut Draft, operation: Operation, none: Label) {
     if operation.writes() {
-        let bounded = offset_of!(Files, bounded) as i32;
+        let bounded = offset_of!(FdTable, bounded) as i32;
         dynasm!(d ; .arch x64 ; cmp BYTE [rax + bounded], 0 ; jne =>none);
     }
-    let slots = offset_of!(Files, slots) as i32;
+    let slots = offset_of!(FdTable, slots) as i32;
     dynasm!(d ; .arch x64 ; add rax, slots);
     slots::emit(d, none);
     operation::emit(d, operation, none);
@@ -26,7 +26,7 @@ pub fn emit_operation(d: &mut Draft, operation: Operation, none: Label) {
 
 /// The same for the callentry whose number is in rdx, of the quaject behind edi.
 pub fn emit_callentry(d: &mut Draft, none: Label) {
-    let slots = offset_of!(Files, slots) as i32;
+    let slots = offset_of!(FdTable, slots) as i32;
     dynasm!(d ; .arch x64 ; add rax, slots);
     slots::emit(d, none);
     operation::emit_callentry(d, none);
@@ -35,9 +35,9 @@ pub fn emit_callentry(d: &mut Draft, none: Label) {
 /// The same for an operation of descriptor `fd`, below [`SLOTS`], of the table at `view`, where both are
 /// known. Changes rax only.
 pub fn emit_resolved(d: &mut Draft, view: &KptView, fd: usize, operation: Operation, none: Label) {
-    let files = view.slots.addr() - offset_of!(Files, slots) - slots::FIRST;
+    let files = view.slots.addr() - offset_of!(FdTable, slots) - slots::FIRST;
     if operation.writes() {
-        let bounded = (files + offset_of!(Files, bounded)) as i32;
+        let bounded = (files + offset_of!(FdTable, bounded)) as i32;
         dynasm!(d ; .arch x64 ; cmp BYTE [bounded], 0 ; jne =>none);
     }
     let slot = (view.slots.addr() + fd * size_of::<usize>()) as i32;
@@ -54,7 +54,7 @@ pub fn emit_resolved(d: &mut Draft, view: &KptView, fd: usize, operation: Operat
 /// description behind edi ([`quaject::look`]), into rax; to `none` if it has none, or if the table's limit
 /// lets no descriptor be asked for. Changes rcx. As for [`emit_operation`], what is found stays.
 pub fn emit_look(d: &mut Draft, none: Label) {
-    let [limit, slots] = [offset_of!(Files, limit), offset_of!(Files, slots)].map(|at| at as i32);
+    let [limit, slots] = [offset_of!(FdTable, limit), offset_of!(FdTable, slots)].map(|at| at as i32);
     dynasm!(d ; .arch x64 ; cmp QWORD [rax + limit], 0 ; je =>none ; add rax, slots);
     slots::emit(d, none);
     crate::fs::file::readiness::emit(d, none);
@@ -62,7 +62,7 @@ pub fn emit_look(d: &mut Draft, none: Label) {
 
 /// Emits the way from a table, whose address is in rax, to its first [`SLOTS`] slots, into rax.
 pub fn emit_row(d: &mut Draft) {
-    let first = (offset_of!(Files, slots) + slots::FIRST) as i32;
+    let first = (offset_of!(FdTable, slots) + slots::FIRST) as i32;
     dynasm!(d ; .arch x64 ; add rax, first);
 }
 

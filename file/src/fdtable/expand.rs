@@ -1,6 +1,6 @@
 //! Making a table larger.
 //!
-//! *Interface*: [`Files::reserve`]; [`link_moved`] for the room that gives the table's threads new
+//! *Interface*: [`FdTable::reserve`]; [`link_moved`] for the room that gives the table's threads new
 //! dispatchers.
 //!
 //! Slots do not move; more are added. Larger arrays of code are published while all their words lead to the
@@ -8,7 +8,7 @@
 //! dispatchers move, and the old arrays are freed a grace period later.
 //!
 //! Progress: one thread at a time, at most fourteen times in a table's life; it waits only for threads that
-//! also grow this table or give its threads dispatchers from outside ([`Files::hold`]), and they for it.
+//! also grow this table or give its threads dispatchers from outside ([`FdTable::hold`]), and they for it.
 //!
 //! *Unsafe*: arrays that live until a grace period.
 
@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicUsize, Ordering, fence};
 use sync::{Guard, epoch};
 
 use super::kpt::{Kpt, KptView};
-use super::{Files, MAX_CAPACITY, slots};
+use super::{FdTable, MAX_CAPACITY, slots};
 use crate::stubs::stubs;
 use account::quota;
 use account::user::Charge;
@@ -31,9 +31,9 @@ const FREE: usize = 4096;
 
 /// The charge for a table, to the user who first made it larger.
 #[derive(Default)]
-pub struct Paid(Option<Charge>);
+pub struct TableCharge(Option<Charge>);
 
-impl Paid {
+impl TableCharge {
     /// Charges for `capacity` descriptors. A charge stays. ENOMEM.
     pub fn raise(&mut self, capacity: usize) -> Result<()> {
         if capacity > FREE {
@@ -45,18 +45,18 @@ impl Paid {
 
 /// Called with a table whose arrays have moved to the given place, before the old ones are retired: the
 /// dispatchers of the threads that use the table must be generated again.
-pub type Moved = fn(&Files, KptView);
+pub type OnTableMoved = fn(&FdTable, KptView);
 
 static MOVED: AtomicUsize = AtomicUsize::new(0);
 
 /// Links what happens when arrays move; nothing by default.
-pub fn link_moved(moved: Moved) {
+pub fn link_moved(moved: OnTableMoved) {
     MOVED.store(moved as usize, Ordering::Release);
 }
 
-impl Files {
+impl FdTable {
     /// As long as the guard lives, the arrays stay where they are.
-    pub fn hold(&self) -> Guard<'_, Paid> {
+    pub fn hold(&self) -> Guard<'_, TableCharge> {
         // Bound: at most six times in a table’s life: new arrays, and dispatchers for the threads of the
         // table; and while a process leaves the table, or somebody begins or ends to trace a thread; waited
         // for only by who needs more room, or does one of these, too.
@@ -95,8 +95,8 @@ impl Files {
         (0..len).for_each(|fd| self.follow(fd));
         let moved = MOVED.load(Ordering::Acquire);
         if moved != 0 {
-            // SAFETY: only `link_moved` stores here, and it stores a `Moved`.
-            let moved = unsafe { core::mem::transmute::<usize, Moved>(moved) };
+            // SAFETY: only `link_moved` stores here, and it stores a `OnTableMoved`.
+            let moved = unsafe { core::mem::transmute::<usize, OnTableMoved>(moved) };
             moved(self, self.kpt());
         }
         if self.threaded() {

@@ -1,7 +1,7 @@
 //! Checks many files of a table in turn.
 //!
-//! *Interface*: [`Files::ask`] gives an [`Asker`] for the running call; [`Asker::row`] covers 64 neighbouring
-//! descriptors, [`Row::look`] returns the events of one, [`Row::look_unless_always`] does not ask files that
+//! *Interface*: [`FdTable::ask`] gives an [`PollScan`] for the running call; [`PollScan::row`] covers 64 neighbouring
+//! descriptors, [`PollRow::look`] returns the events of one, [`PollRow::look_unless_always`] does not ask files that
 //! are always ready.
 //!
 //! While the caller is the only user of the table, no file leaves it during the call: checking one needs no
@@ -13,21 +13,21 @@
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::Files;
+use super::FdTable;
 use super::slots::{CHUNK, CLOEXEC};
 use crate::fs::file::OpenFile;
 
 /// Looks for one call of a thread of the table.
 #[derive(Clone, Copy)]
-pub struct Asker<'a, const CROWD: bool> {
-    files: &'a Files,
+pub struct PollScan<'a, const CROWD: bool> {
+    files: &'a FdTable,
     /// It stays with its thread.
     _here: PhantomData<*const ()>,
 }
 
 /// The events of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub enum HeldEvents {
     /// It can always be read and written, and nothing else holds.
     Always,
     /// These hold now.
@@ -36,8 +36,8 @@ pub enum Holds {
 
 /// Neighbouring descriptors.
 #[derive(Clone, Copy)]
-pub struct Row<'a, const CROWD: bool> {
-    asker: Asker<'a, CROWD>,
+pub struct PollRow<'a, const CROWD: bool> {
+    asker: PollScan<'a, CROWD>,
     slots: &'a [AtomicUsize; CHUNK],
 }
 
@@ -48,28 +48,28 @@ static NOTHING: [AtomicUsize; CHUNK] = [const { AtomicUsize::new(0) }; CHUNK];
 pub const ROW: usize = CHUNK;
 
 /// Something that looks at many files.
-pub trait Question {
+pub trait PollQuery {
     /// Its findings.
     type Answer;
     /// Looks at them.
-    fn ask<const CROWD: bool>(self, asker: Asker<'_, CROWD>) -> Self::Answer;
+    fn ask<const CROWD: bool>(self, asker: PollScan<'_, CROWD>) -> Self::Answer;
 }
 
-impl Files {
+impl FdTable {
     /// Asks for the call that the running thread, one of the table's, is making.
     #[inline(always)]
-    pub fn ask<Q: Question>(&self, question: Q) -> Q::Answer {
+    pub fn ask<Q: PollQuery>(&self, question: Q) -> Q::Answer {
         if self.threaded() {
-            question.ask(Asker::<true>::new(self))
+            question.ask(PollScan::<true>::new(self))
         } else {
-            question.ask(Asker::<false>::new(self))
+            question.ask(PollScan::<false>::new(self))
         }
     }
 }
 
-impl<'a, const CROWD: bool> Asker<'a, CROWD> {
-    fn new(files: &'a Files) -> Self {
-        Asker {
+impl<'a, const CROWD: bool> PollScan<'a, CROWD> {
+    fn new(files: &'a FdTable) -> Self {
+        PollScan {
             files,
             _here: PhantomData,
         }
@@ -77,15 +77,15 @@ impl<'a, const CROWD: bool> Asker<'a, CROWD> {
 
     /// The descriptors from `number * ROW` on.
     #[inline(always)]
-    pub fn row(self, number: usize) -> Row<'a, CROWD> {
-        Row {
+    pub fn row(self, number: usize) -> PollRow<'a, CROWD> {
+        PollRow {
             asker: self,
             slots: self.files.slots.row(number).unwrap_or(&NOTHING),
         }
     }
 }
 
-impl<const CROWD: bool> Row<'_, CROWD> {
+impl<const CROWD: bool> PollRow<'_, CROWD> {
     /// All events that hold for the file behind `fd`, one of the row, wanted or not; `None` when there is no
     /// file.
     #[inline(always)]
@@ -96,33 +96,33 @@ impl<const CROWD: bool> Row<'_, CROWD> {
         Some(self.file(fd)?.look())
     }
 
-    /// As [`Row::look`], but a file that is always ready is not asked.
+    /// As [`PollRow::look`], but a file that is always ready is not asked.
     #[inline(always)]
-    pub fn look_unless_always(&self, fd: usize) -> Option<Holds> {
+    pub fn look_unless_always(&self, fd: usize) -> Option<HeldEvents> {
         if CROWD {
-            return self.look(fd).map(Holds::Now);
+            return self.look(fd).map(HeldEvents::Now);
         }
         let file = self.file(fd)?;
         Some(match file.is_always_ready() {
-            true => Holds::Always,
-            false => Holds::Now(file.look()),
+            true => HeldEvents::Always,
+            false => HeldEvents::Now(file.look()),
         })
     }
 
     /// The same without sleeping; `None` also for a file that would have to be asked, or may go meanwhile.
     #[inline(always)]
-    pub fn look_now(&self, fd: usize) -> Option<Holds> {
+    pub fn look_now(&self, fd: usize) -> Option<HeldEvents> {
         if CROWD {
             return None;
         }
         let file = self.file(fd)?;
         match file.is_always_ready() {
-            true => Some(Holds::Always),
-            false => file.look_now().map(Holds::Now),
+            true => Some(HeldEvents::Always),
+            false => file.look_now().map(HeldEvents::Now),
         }
     }
 
-    /// As [`Row::look_now`], its events whichever they are.
+    /// As [`PollRow::look_now`], its events whichever they are.
     #[inline(always)]
     pub fn look_routine(&self, fd: usize) -> Option<u32> {
         if CROWD {

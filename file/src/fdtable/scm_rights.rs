@@ -1,7 +1,7 @@
 //! Descriptions that leave a table: let go, or in flight through sockets; the collection of unreachable ones.
 //!
-//! *Interface*: [`Rights`] are the descriptors of one message: in flight from [`Rights::new`] until
-//! [`Rights::land`] or the drop. A socket is a [`Carrier`]. [`collect`] finds sockets that are in flight and
+//! *Interface*: [`ScmRights`] are the descriptors of one message: in flight from [`ScmRights::new`] until
+//! [`ScmRights::land`] or the drop. A socket is a [`FdCarrier`]. [`collect`] finds sockets that are in flight and
 //! nowhere else, only in channels of such sockets, and drops the contents of these channels. [`Taken`] is what
 //! a table no longer has; [`Taken::release`] does the steps of a descriptor's close.
 //!
@@ -37,11 +37,11 @@ use vm::fallible::roomy;
 use vm::fallible::{try_box, try_reserve};
 
 /// A file with channels of messages, in which descriptors are in flight: a socket.
-pub trait Carrier: Send + Sync {
+pub trait FdCarrier: Send + Sync {
     /// Calls `step` with the descriptors of each message.
-    fn each(&self, step: &mut dyn FnMut(&Rights));
+    fn each(&self, step: &mut dyn FnMut(&ScmRights));
     /// Calls `take` with those of each message, which it may take.
-    fn take(&self, take: &mut dyn FnMut(&mut Option<Rights>));
+    fn take(&self, take: &mut dyn FnMut(&mut Option<ScmRights>));
 }
 
 /// Descriptors of one message.
@@ -55,14 +55,14 @@ struct Load {
 }
 
 /// The descriptors of one message, in flight.
-pub struct Rights(Option<Box<Load>>);
+pub struct ScmRights(Option<Box<Load>>);
 
 /// A socket in flight.
 struct Flying {
     /// Address of its description, by which the table is ordered.
     key: usize,
     of: Weak<OpenFile>,
-    carrier: Arc<dyn Carrier>,
+    carrier: Arc<dyn FdCarrier>,
     /// Counts in flight.
     flying: usize,
     /// The counts that are not in a candidate's channel.
@@ -114,13 +114,13 @@ impl Flight {
     }
 }
 
-impl Rights {
+impl ScmRights {
     /// Puts `files` into flight, of which some are carriers, as `carrier` says. ETOOMANYREFS: too many of the
     /// user's are; ENOMEM.
     pub fn new(
         files: Vec<Arc<OpenFile>>,
-        carrier: impl Fn(&OpenFile) -> Option<Arc<dyn Carrier>>,
-    ) -> Result<Rights> {
+        carrier: impl Fn(&OpenFile) -> Option<Arc<dyn FdCarrier>>,
+    ) -> Result<ScmRights> {
         let charge = match quota::flight(files.len() as u64) {
             Err(Errno::ETOOMANYREFS) => {
                 collect();
@@ -166,7 +166,7 @@ impl Rights {
         load.carriers = carriers;
         SOCKETS.store(flight.0.len(), Ordering::SeqCst);
         drop(flight);
-        Ok(Rights(Some(load)))
+        Ok(ScmRights(Some(load)))
     }
 
     fn files(&self) -> &[Arc<OpenFile>] {
@@ -224,7 +224,7 @@ pub fn let_go(of: Arc<OpenFile>) {
     Taken::unowned(of).release();
 }
 
-impl Drop for Rights {
+impl Drop for ScmRights {
     fn drop(&mut self) {
         if let Some(load) = self.0.take() {
             leave(&load);
@@ -286,7 +286,7 @@ fn collect_some() {
     COLLECTING.store(false, Ordering::SeqCst);
     while let Some(mut load) = garbage {
         garbage = load.before.take();
-        drop(Rights(Some(load)));
+        drop(ScmRights(Some(load)));
     }
 }
 

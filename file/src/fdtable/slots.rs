@@ -1,6 +1,6 @@
 //! The file of each descriptor, and the free descriptors.
 //!
-//! *Interface*. A [`Place`] belongs to one descriptor: its slot, one word, is primary; everything else is
+//! *Interface*. A [`FdSlot`] belongs to one descriptor: its slot, one word, is primary; everything else is
 //! derived from that word. [`Slots::lowest`] finds the lowest free descriptor, [`Slots::in_use`] the others.
 //!
 //! A slot holds a count of an open file, made a pointer, with the close-on-exec flag in its lowest bit; 0 is
@@ -82,13 +82,13 @@ pub(super) struct Slots {
 pub(super) const FIRST: usize = offset_of!(Slots, first) + offset_of!(Chunk, slots);
 
 /// One descriptor's slot, and its bit in the map.
-pub(super) struct Place<'a> {
+pub(super) struct FdSlot<'a> {
     pub slot: &'a AtomicUsize,
     map: &'a Derived,
     bit: u32,
 }
 
-impl Place<'_> {
+impl FdSlot<'_> {
     /// The file here, which stays for as long as interrupts are off: a table with company gives up counts a
     /// grace period after taking them out.
     #[inline]
@@ -218,9 +218,9 @@ impl Slots {
 
     /// The place of `fd`, if there is room for it.
     #[inline(always)]
-    pub fn place(&self, fd: usize) -> Option<Place<'_>> {
+    pub fn place(&self, fd: usize) -> Option<FdSlot<'_>> {
         let chunk = self.chunk(fd / CHUNK)?;
-        Some(Place {
+        Some(FdSlot {
             slot: &chunk.slots[fd % CHUNK],
             map: &chunk.maps[fd % CHUNK / WORD],
             bit: 1 << (fd % WORD),
@@ -369,7 +369,7 @@ impl Slots {
     }
 
     /// Every place there is room for.
-    pub fn places(&self) -> impl Iterator<Item = (usize, Place<'_>)> {
+    pub fn places(&self) -> impl Iterator<Item = (usize, FdSlot<'_>)> {
         (0..MAX_CAPACITY).map_while(|fd| Some((fd, self.place(fd)?)))
     }
 

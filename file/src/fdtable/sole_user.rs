@@ -1,8 +1,8 @@
 //! Opening and closing by a thread that is alone at its table: plain stores, for the procedures that a
 //! dispatcher calls.
 //!
-//! *Interface*: [`Files::install_now`], [`Files::close_now`] with interrupts off,
-//! [`Files::install_if_alone`]; the plain stores of others. Each does all or nothing, never sleeps, and
+//! *Interface*: [`FdTable::install_now`], [`FdTable::close_now`] with interrupts off,
+//! [`FdTable::install_if_alone`]; the plain stores of others. Each does all or nothing, never sleeps, and
 //! leaves unusual cases to the ordinary path.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
@@ -13,8 +13,8 @@ use alloc::sync::Arc;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::Ordering;
 
-use super::slots::Place;
-use super::{Files, briefly, file_of, kpt, word_of};
+use super::slots::FdSlot;
+use super::{FdTable, briefly, file_of, kpt, word_of};
 use crate::fs::file::{OpenFile, Sharing};
 use crate::stubs::bad_fd;
 use crate::close_cleanup;
@@ -26,8 +26,8 @@ fn still_there(of: Arc<OpenFile>) -> Option<()> {
     None
 }
 
-impl Files {
-    /// As [`Files::install`], if the running thread, one of the table's, is alone and no more than a few
+impl FdTable {
+    /// As [`FdTable::install`], if the running thread, one of the table's, is alone and no more than a few
     /// words are to be done; otherwise `of` back. Never sleeps.
     #[inline]
     pub fn install_if_alone(
@@ -39,7 +39,7 @@ impl Files {
         briefly(|| unsafe { self.install_now(of, cloexec) })
     }
 
-    /// As [`Files::install_if_alone`].
+    /// As [`FdTable::install_if_alone`].
     ///
     /// # Safety
     /// Interrupts are off, and the running thread is one of the table's.
@@ -143,7 +143,7 @@ impl Files {
 
     /// Puts `word` at `fd` of a table that no other thread knows yet.
     #[inline]
-    pub(super) fn put_in_new(&self, fd: usize, place: &Place, word: usize) {
+    pub(super) fn put_in_new(&self, fd: usize, place: &FdSlot, word: usize) {
         place.slot.store(word, Ordering::Release);
         place.set(true);
         self.arrays().set(fd, kpt::code_of(place.file(), false));
@@ -151,7 +151,7 @@ impl Files {
 
     /// Leaves `fd` free, by plain stores.
     #[inline(always)]
-    fn vacate(&self, fd: usize, place: &Place) {
+    fn vacate(&self, fd: usize, place: &FdSlot) {
         let arrays = self.arrays();
         // Growing may have ended halfway, for want of memory: more slots than code.
         if fd < arrays.len() {

@@ -7,15 +7,15 @@ use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use sync::Once;
 
-use super::Files;
+use super::FdTable;
 
 /// Is called with a table.
-pub type EachTable<'a> = &'a mut dyn FnMut(Arc<Files>);
+pub type EachTable<'a> = &'a mut dyn FnMut(Arc<FdTable>);
 
 /// The callouts.
 pub struct Tables {
     /// The descriptor table of the running process.
-    pub own: fn() -> Option<Arc<Files>>,
+    pub own: fn() -> Option<Arc<FdTable>>,
     /// Calls a function with the descriptor table of each process, of some more than once.
     pub each: fn(EachTable),
 }
@@ -28,7 +28,7 @@ pub fn link(tables: &'static Tables) {
 }
 
 /// The descriptor table of the running process. ESRCH.
-pub fn own() -> Result<Arc<Files>> {
+pub fn own() -> Result<Arc<FdTable>> {
     let table = LINKED.get().and_then(|linked| (linked.own)());
     table.ok_or(Errno::ESRCH)
 }

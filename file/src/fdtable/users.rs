@@ -1,8 +1,8 @@
 //! The users of a descriptor table: its threads, and visitors from outside.
 //!
-//! *Interface*. Threads [`join`](Company::join) and [`leave`](Company::leave); a visitor of another's table
-//! [`enter`](Company::enter)s and [`depart`](Company::depart)s. The thread of a table with one thread and no
-//! visitor is [`alone`](Company::alone): with interrupts off, it may then change the table by plain stores,
+//! *Interface*. Threads [`join`](TableUsers::join) and [`leave`](TableUsers::leave); a visitor of another's table
+//! [`enter`](TableUsers::enter)s and [`depart`](TableUsers::depart)s. The thread of a table with one thread and no
+//! visitor is [`alone`](TableUsers::alone): with interrupts off, it may then change the table by plain stores,
 //! and free removed files at once.
 //!
 //! A second thread comes only through the first. A visitor may come at any time, and so waits for a grace
@@ -18,12 +18,12 @@ const USER: u64 = 1;
 const VISITOR: u64 = 1 << 32;
 
 /// Threads in the low half, visitors in the upper half.
-pub(super) struct Company(AtomicU64);
+pub(super) struct TableUsers(AtomicU64);
 
-impl Company {
+impl TableUsers {
     /// One thread.
-    pub fn new() -> Company {
-        Company(AtomicU64::new(USER))
+    pub fn new() -> TableUsers {
+        TableUsers(AtomicU64::new(USER))
     }
 
     /// Whether there is one thread, the caller's, and no visitor. The answer holds while interrupts are off.

@@ -1,6 +1,6 @@
 //! Reading a descriptor table from outside its threads, and changing the code in other tables.
 //!
-//! *Interface*: [`Files::visit`] for `/proc` and `/syn`; [`make_shared`] and [`replug_everywhere`] when the
+//! *Interface*: [`FdTable::visit`] for `/proc` and `/syn`; [`make_shared`] and [`replug_everywhere`] when the
 //! assumptions of a description's code have changed.
 //!
 //! A visitor waits for a grace period before it reads, unless several threads use the table anyway, or it is
@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::epoch;
 
-use super::{Files, tables};
+use super::{FdTable, tables};
 use crate::fs::file::OpenFile;
 
 /// How often routines were plugged again in all tables.
@@ -21,15 +21,15 @@ static PLUGGED: AtomicUsize = AtomicUsize::new(0);
 const PIECE: usize = 32;
 
 /// A look at a table. As long as there is one, the table's threads change it as if they were several.
-pub struct Visit {
-    files: Arc<Files>,
+pub struct TableVisit {
+    files: Arc<FdTable>,
 }
 
-impl Files {
+impl FdTable {
     /// A visit of this table, for a thread that is not one of its threads or does not know. May sleep for a
     /// grace period, but not in a table's own thread: that is not amid a change of its own.
-    pub fn visit(self: Arc<Files>) -> Visit {
-        let (visit, wait) = Visit::begin(self);
+    pub fn visit(self: Arc<FdTable>) -> TableVisit {
+        let (visit, wait) = TableVisit::begin(self);
         let is_own = || tables::own().is_ok_and(|own| Arc::ptr_eq(&own, visit.table()));
         if wait && !is_own() {
             // Bound: a grace period, asleep: each CPU’s next interrupt, switch or idle moment.
@@ -39,15 +39,15 @@ impl Files {
     }
 }
 
-impl Visit {
+impl TableVisit {
     /// Comes; whether a grace period must pass before the first look.
-    fn begin(files: Arc<Files>) -> (Visit, bool) {
+    fn begin(files: Arc<FdTable>) -> (TableVisit, bool) {
         let wait = files.company.enter();
-        (Visit { files }, wait)
+        (TableVisit { files }, wait)
     }
 
     /// The table.
-    pub fn table(&self) -> &Arc<Files> {
+    pub fn table(&self) -> &Arc<FdTable> {
         &self.files
     }
 
@@ -77,7 +77,7 @@ impl Visit {
         }
     }
 
-    /// The entries at `fd` (see [`Files::plugged`]) once there are routines for how its file is shared now.
+    /// The entries at `fd` (see [`FdTable::plugged`]) once there are routines for how its file is shared now.
     pub fn entries(&self, fd: i32) -> Option<[usize; 3]> {
         self.get(fd).ok()?.make_ready();
         self.files.follow(fd as u32 as usize);
@@ -92,7 +92,7 @@ impl Visit {
     }
 }
 
-impl Drop for Visit {
+impl Drop for TableVisit {
     fn drop(&mut self) {
         self.files.company.depart();
     }
@@ -101,14 +101,14 @@ impl Drop for Visit {
 /// Tables that are looked at after one grace period.
 #[derive(Default)]
 struct Piece {
-    visits: [Option<Visit>; PIECE],
+    visits: [Option<TableVisit>; PIECE],
     count: usize,
     wait: bool,
 }
 
 impl Piece {
-    fn add(&mut self, files: Arc<Files>) {
-        let (visit, wait) = Visit::begin(files);
+    fn add(&mut self, files: Arc<FdTable>) {
+        let (visit, wait) = TableVisit::begin(files);
         self.wait |= wait;
         if let Some(place) = self.visits.get_mut(self.count) {
             *place = Some(visit);
@@ -152,10 +152,10 @@ pub(super) fn plugged() -> usize {
     PLUGGED.load(Ordering::SeqCst)
 }
 
-impl Files {
+impl FdTable {
     /// Called when the others find this copy of a table: if routines were plugged again in all tables since
     /// its making began, it may have been missed. May sleep for a grace period.
-    pub fn catch_up(self: &Arc<Files>) {
+    pub fn catch_up(self: &Arc<FdTable>) {
         if plugged() != self.plugged {
             let visit = self.clone().visit();
             for (fd, _) in self.slots.places() {
@@ -188,7 +188,7 @@ pub fn make_shared(of: &Arc<OpenFile>) {
 }
 
 /// The assumptions of the routines of `of` have changed: plugs fitting routines in every table. A table that
-/// is being copied from another [catches up](Files::catch_up). May sleep.
+/// is being copied from another [catches up](FdTable::catch_up). May sleep.
 pub fn replug_everywhere(of: &Arc<OpenFile>) {
     of.forget_entries();
     of.make_ready();

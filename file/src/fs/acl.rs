@@ -14,25 +14,25 @@ use vm::fallible::{try_copy, try_extend, try_push, try_reserve};
 
 /// Which of a file's two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum AclKind {
     /// The access list.
     Access,
     /// A directory's default list for new files.
     Default,
 }
 
-impl Which {
+impl AclKind {
     /// Its extended attribute.
     pub const fn name(self) -> &'static [u8] {
         match self {
-            Which::Access => b"system.posix_acl_access",
-            Which::Default => b"system.posix_acl_default",
+            AclKind::Access => b"system.posix_acl_access",
+            AclKind::Default => b"system.posix_acl_default",
         }
     }
 
     /// The list of attribute `name`.
-    pub fn named(name: &[u8]) -> Option<Which> {
-        [Which::Access, Which::Default]
+    pub fn named(name: &[u8]) -> Option<AclKind> {
+        [AclKind::Access, AclKind::Default]
             .into_iter()
             .find(|which| which.name() == name)
     }

@@ -10,7 +10,7 @@ use abi::linux::{
 
 /// A point of wall-clock time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Time {
+pub struct FileTime {
     /// Seconds since 1970.
     pub sec: i64,
     /// Nanoseconds within the second.
@@ -19,7 +19,7 @@ pub struct Time {
 
 /// The seven kinds of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// A regular file.
     Regular,
     /// A directory.
@@ -36,17 +36,17 @@ pub enum Kind {
     Socket,
 }
 
-impl Kind {
+impl FileKind {
     /// The kind that a mode's type bits name; a mode without type bits is a regular file's.
-    pub fn of_mode(mode: u32) -> Option<Kind> {
+    pub fn of_mode(mode: u32) -> Option<FileKind> {
         Some(match mode & S_IFMT {
-            S_IFREG | 0 => Kind::Regular,
-            S_IFDIR => Kind::Directory,
-            S_IFLNK => Kind::Symlink,
-            S_IFCHR => Kind::Char,
-            S_IFBLK => Kind::Block,
-            S_IFIFO => Kind::Fifo,
-            S_IFSOCK => Kind::Socket,
+            S_IFREG | 0 => FileKind::Regular,
+            S_IFDIR => FileKind::Directory,
+            S_IFLNK => FileKind::Symlink,
+            S_IFCHR => FileKind::Char,
+            S_IFBLK => FileKind::Block,
+            S_IFIFO => FileKind::Fifo,
+            S_IFSOCK => FileKind::Socket,
             _ => return None,
         })
     }
@@ -54,26 +54,26 @@ impl Kind {
     /// The type bits of a mode.
     pub const fn mode_bits(self) -> u32 {
         match self {
-            Kind::Regular => S_IFREG,
-            Kind::Directory => S_IFDIR,
-            Kind::Symlink => S_IFLNK,
-            Kind::Char => S_IFCHR,
-            Kind::Block => S_IFBLK,
-            Kind::Fifo => S_IFIFO,
-            Kind::Socket => S_IFSOCK,
+            FileKind::Regular => S_IFREG,
+            FileKind::Directory => S_IFDIR,
+            FileKind::Symlink => S_IFLNK,
+            FileKind::Char => S_IFCHR,
+            FileKind::Block => S_IFBLK,
+            FileKind::Fifo => S_IFIFO,
+            FileKind::Socket => S_IFSOCK,
         }
     }
 
     /// The `d_type` of a directory entry.
     pub const fn dirent_type(self) -> u8 {
         match self {
-            Kind::Regular => DT_REG,
-            Kind::Directory => DT_DIR,
-            Kind::Symlink => DT_LNK,
-            Kind::Char => DT_CHR,
-            Kind::Block => DT_BLK,
-            Kind::Fifo => DT_FIFO,
-            Kind::Socket => DT_SOCK,
+            FileKind::Regular => DT_REG,
+            FileKind::Directory => DT_DIR,
+            FileKind::Symlink => DT_LNK,
+            FileKind::Char => DT_CHR,
+            FileKind::Block => DT_BLK,
+            FileKind::Fifo => DT_FIFO,
+            FileKind::Socket => DT_SOCK,
         }
     }
 }
@@ -100,13 +100,13 @@ pub struct Attr {
     /// Memory in use, in units of 512 bytes.
     pub blocks: u64,
     /// Last read.
-    pub atime: Time,
+    pub atime: FileTime,
     /// Last change of contents.
-    pub mtime: Time,
+    pub mtime: FileTime,
     /// Last change of contents or attributes.
-    pub ctime: Time,
+    pub ctime: FileTime,
     /// Creation.
-    pub btime: Time,
+    pub btime: FileTime,
 }
 
 /// Preferred size of a transfer, bytes.
@@ -125,8 +125,8 @@ impl Attr {
     }
 
     /// The file's kind.
-    pub fn kind(&self) -> Kind {
-        Kind::of_mode(self.mode).unwrap_or(Kind::Regular)
+    pub fn kind(&self) -> FileKind {
+        FileKind::of_mode(self.mode).unwrap_or(FileKind::Regular)
     }
 
     /// As `struct stat`.
@@ -155,7 +155,7 @@ impl Attr {
 
     /// As `struct statx`.
     pub fn to_statx(&self) -> Statx {
-        let stamp = |t: Time| StatxTimestamp {
+        let stamp = |t: FileTime| StatxTimestamp {
             sec: t.sec,
             nsec: t.nsec,
             reserved: 0,
@@ -193,9 +193,9 @@ pub struct SetAttr {
     /// Group.
     pub gid: Option<u32>,
     /// Last read.
-    pub atime: Option<Time>,
+    pub atime: Option<FileTime>,
     /// Last change of contents.
-    pub mtime: Option<Time>,
+    pub mtime: Option<FileTime>,
     /// The file's capabilities go.
     pub strip: bool,
     /// The attributes on which the permission was decided: if they have changed, nothing is done, and the

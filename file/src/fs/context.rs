@@ -2,8 +2,8 @@
 //!
 //! *Unsafe*: what two words hold, with interrupts off.
 
-use super::mount::Place;
-use crate::arc_swap::Shared;
+use super::mount::VfsPath;
+use crate::arc_swap::ArcSwap;
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use vm::fallible::try_arc;
 
 /// The state that `CLONE_FS` shares.
 pub struct FsContext {
-    root: Shared<Place>,
-    cwd: Shared<Place>,
+    root: ArcSwap<VfsPath>,
+    cwd: ArcSwap<VfsPath>,
     umask: AtomicU32,
     /// Processes that share it.
     processes: AtomicU32,
@@ -31,7 +31,7 @@ pub fn one_root() -> bool {
 }
 
 /// A number for `place`, different for each possible working directory, and not 0.
-fn identity(place: &Place) -> u64 {
+fn identity(place: &VfsPath) -> u64 {
     let (dev, ino) = place.inode.id();
     (dev << 48) ^ ino ^ 1 << 63
 }
@@ -54,11 +54,11 @@ pub fn own() -> Result<Arc<FsContext>> {
 
 impl FsContext {
     /// A context with `root` as root and working directory, and umask 022.
-    pub fn new(root: Place) -> FsContext {
+    pub fn new(root: VfsPath) -> FsContext {
         FsContext {
             key: AtomicU64::new(identity(&root)),
-            cwd: Shared::new(Arc::new(root.clone())),
-            root: Shared::new(Arc::new(root)),
+            cwd: ArcSwap::new(Arc::new(root.clone())),
+            root: ArcSwap::new(Arc::new(root)),
             umask: AtomicU32::new(0o022),
             processes: AtomicU32::new(1),
         }
@@ -67,8 +67,8 @@ impl FsContext {
     /// A copy, as `fork` makes.
     pub fn fork_copy(&self) -> Arc<FsContext> {
         Arc::new(FsContext {
-            root: Shared::new(self.root.get()),
-            cwd: Shared::new(self.cwd.get()),
+            root: ArcSwap::new(self.root.get()),
+            cwd: ArcSwap::new(self.cwd.get()),
             umask: AtomicU32::new(self.umask()),
             processes: AtomicU32::new(1),
             key: AtomicU64::new(self.key.load(Ordering::Relaxed)),
@@ -98,13 +98,13 @@ impl FsContext {
     }
 
     /// The root directory.
-    pub fn root(&self) -> Place {
-        self.root.with(Place::clone)
+    pub fn root(&self) -> VfsPath {
+        self.root.with(VfsPath::clone)
     }
 
     /// The working directory.
-    pub fn cwd(&self) -> Place {
-        self.cwd.with(Place::clone)
+    pub fn cwd(&self) -> VfsPath {
+        self.cwd.with(VfsPath::clone)
     }
 
     /// Where a path starts: the root directory for one that is `absolute`, the working directory for others.
@@ -112,14 +112,14 @@ impl FsContext {
     /// # Safety
     /// Interrupts are off for as long as the reference is used.
     #[inline]
-    pub unsafe fn start(&self, absolute: bool) -> &Place {
+    pub unsafe fn start(&self, absolute: bool) -> &VfsPath {
         let word = if absolute { &self.root } else { &self.cwd };
         // SAFETY: as the caller promises.
         unsafe { word.peek() }
     }
 
     /// Changes the root directory. ENOMEM.
-    pub fn set_root(&self, place: Place) -> Result<()> {
+    pub fn set_root(&self, place: VfsPath) -> Result<()> {
         let place = try_arc(place)?;
         CHROOTED.store(true, Ordering::Relaxed);
         self.key.store(0, Ordering::Relaxed);
@@ -128,7 +128,7 @@ impl FsContext {
     }
 
     /// Changes the working directory. ENOMEM.
-    pub fn set_cwd(&self, place: Place) -> Result<()> {
+    pub fn set_cwd(&self, place: VfsPath) -> Result<()> {
         let place = try_arc(place)?;
         if self.key().is_some() {
             self.key.store(identity(&place), Ordering::Relaxed);

@@ -10,9 +10,9 @@ use alloc::sync::Arc;
 use core::ptr::NonNull;
 use sync::table::Hashed;
 
-use super::attr::Kind;
+use super::attr::FileKind;
 use super::inode::Inode;
-use super::published::Shown;
+use super::published::Published;
 
 /// An entry.
 pub struct Dentry {
@@ -22,13 +22,13 @@ pub struct Dentry {
     /// Its place in the order of creation.
     pub place: u64,
     /// The kind of file.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// The number of what it leads to.
     pub ino: u64,
     /// Its inode.
     pub inode: Arc<dyn Inode>,
     /// The part that the inode shows.
-    shown: Option<NonNull<Shown>>,
+    shown: Option<NonNull<Published>>,
 }
 
 // SAFETY: all fields but `shown` are `Send` and `Sync` themselves; `shown` points to a part of the inode, and
@@ -58,7 +58,7 @@ impl Dentry {
 
     /// The part that the inode shows.
     #[inline]
-    pub fn shown(&self) -> Option<&Shown> {
+    pub fn shown(&self) -> Option<&Published> {
         // SAFETY: it is a part of the inode, always the same, and the entry keeps that.
         self.shown.map(|shown| unsafe { shown.as_ref() })
     }

@@ -1,6 +1,6 @@
 //! Entries of a directory as `getdents64` gives them to a program.
 //!
-//! *Interface*: [`Records`] lays out what it is handed, as far as there is room.
+//! *Interface*: [`DirentBuf`] lays out what it is handed, as far as there is room.
 
 use abi::errno::Result;
 use abi::linux::DIRENT64_NAME;
@@ -16,20 +16,20 @@ const FIRST: usize = 3 * 8 - DIRENT64_NAME;
 const BEFORE: usize = 8 * (8 - FIRST);
 
 /// Records, one behind the other; each is a number of words.
-pub struct Records {
+pub struct DirentBuf {
     words: Vec<u64>,
     /// Words that there is room for.
     left: usize,
     refused: bool,
 }
 
-impl Records {
+impl DirentBuf {
     /// No records, with room for `bytes`. ENOMEM.
-    pub fn with_room(bytes: usize) -> Result<Records> {
+    pub fn with_room(bytes: usize) -> Result<DirentBuf> {
         let left = bytes / 8;
         let mut words = Vec::new();
         try_reserve(&mut words, left)?;
-        Ok(Records {
+        Ok(DirentBuf {
             words,
             left,
             refused: false,
@@ -87,12 +87,12 @@ impl Records {
     }
 }
 
-impl DirSink for Records {
+impl DirSink for DirentBuf {
     fn entry(&mut self, entry: DirEntry<'_>) -> bool {
         self.put(&entry)
     }
 
-    fn records(&mut self) -> Option<&mut Records> {
+    fn records(&mut self) -> Option<&mut DirentBuf> {
         Some(self)
     }
 }
@@ -120,11 +120,11 @@ mod tests {
             wanted.push(8);
             wanted.extend(name);
             wanted.resize(length, 0);
-            let mut records = Records::with_room(2 * length + 7).unwrap();
+            let mut records = DirentBuf::with_room(2 * length + 7).unwrap();
             assert!(records.entry(entry()) && records.put(&entry()));
             assert!(!records.refused() && !records.put(&entry()));
             assert_eq!(records.bytes(), [&wanted[..], &wanted].concat());
-            let mut small = Records::with_room(length - 1).unwrap();
+            let mut small = DirentBuf::with_room(length - 1).unwrap();
             assert!(!small.entry(entry()) && small.refused());
         }
     }

@@ -1,7 +1,7 @@
 //! Opening a regular file in memory at once: the description is made where the path was found, by a
 //! dispatcher's own open.
 //!
-//! *Interface*: [`Found::described`] with interrupts off. It answers nothing where the ordinary open has more
+//! *Interface*: [`FoundPath::described`] with interrupts off. It answers nothing where the ordinary open has more
 //! to do than a few words: somebody watches files or has a lease, the file becomes shorter, memory or
 //! descriptions are short, a monitor is taken. The closing half is [`OpenFile::goes_quietly`].
 //!
@@ -12,15 +12,15 @@
 use abi::linux::{O_ACCMODE, O_LARGEFILE, O_RDONLY, O_TRUNC};
 use alloc::sync::Arc;
 
-use super::write_count::Writing;
+use super::write_count::WriteAccess;
 use super::inactive::Inactive;
-use super::inode::{How, Inode};
+use super::inode::{OpenHow, Inode};
 use super::inactive_inodes;
 use super::lease;
-use super::mount::{MS_RDONLY, Place};
-use super::published::Shown;
+use super::mount::{MS_RDONLY, VfsPath};
+use super::published::Published;
 use super::fsnotify;
-use super::lockfree_walk::Found;
+use super::lockfree_walk::FoundPath;
 use crate::fs::file::OpenFile;
 use account::quota;
 
@@ -32,7 +32,7 @@ fn is_quiet() -> bool {
     !fsnotify::any() && !lease::any()
 }
 
-impl Found<'_> {
+impl FoundPath<'_> {
     /// A new description of the regular file with the inactive list `list`, opened with `flags`, which its
     /// rights allow.
     ///
@@ -40,7 +40,7 @@ impl Found<'_> {
     /// Interrupts are off, and were when it was found.
     #[inline]
     pub unsafe fn described(&self, list: &Inactive, flags: u32) -> Option<Arc<OpenFile>> {
-        let Found {
+        let FoundPath {
             mount,
             inode,
             shown,
@@ -53,7 +53,7 @@ impl Found<'_> {
         let writing = match flags & O_ACCMODE {
             O_RDONLY => None,
             _ if mount.flags() & MS_RDONLY != 0 => return None,
-            _ => Writing::begin(inode).ok()?,
+            _ => WriteAccess::begin(inode).ok()?,
         };
         if !inactive_inodes::keep_now(inode, list, shown) {
             return None;
@@ -63,11 +63,11 @@ impl Found<'_> {
             Arc::increment_strong_count(mount);
             Arc::from_raw(mount)
         };
-        let place = Place {
+        let place = VfsPath {
             mount,
             inode: inode.clone(),
         };
-        let how = How {
+        let how = OpenHow {
             flags: flags | O_LARGEFILE,
             place: Some(place),
         };
@@ -92,7 +92,7 @@ impl OpenFile {
             && is_quiet()
             && Arc::weak_count(self) == 0
             && self.inode().is_some_and(more)
-            && self.shown().is_some_and(Shown::has_name)
+            && self.shown().is_some_and(Published::has_name)
             && !(writes && self.is_unsettled())
     }
 }

@@ -30,12 +30,12 @@ use abi::linux::{
 };
 use sync::Once;
 
-use crate::fs::write_count::Writing;
+use crate::fs::write_count::WriteAccess;
 use crate::fs::inactive::Inactive;
 use crate::fs::lease;
-use crate::fs::published::Shown;
+use crate::fs::published::Published;
 use crate::fs::fsnotify;
-use crate::fs::{Attr, DirSink, How, Inode, Kind, Place};
+use crate::fs::{Attr, DirSink, OpenHow, Inode, FileKind, VfsPath};
 use crate::gauge::Gauges;
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable};
@@ -44,11 +44,11 @@ use account::caller;
 use account::quota;
 pub use routines::Probes;
 use entries::Code;
-pub use readiness::Looked;
-pub use offset::{Turn, moved};
+pub use readiness::ReadinessRoutine;
+pub use offset::{OffsetGuard, moved};
 pub use operation::Operation;
 use operation::Operations;
-use fasync::{Tells, Told};
+use fasync::{FasyncKind, Fasync};
 use vm::fallible::try_string;
 
 use quaject::fsmap::Cursor;
@@ -131,8 +131,8 @@ pub trait File: Send + Sync + Any {
         false
     }
     /// The events that it signals (`O_ASYNC`).
-    fn tells(&self) -> Tells {
-        Tells::Never
+    fn tells(&self) -> FasyncKind {
+        FasyncKind::Never
     }
     /// The channels that calls for it move data through, for the scheduler.
     fn gauges(&self, _of: &OpenFile) -> Gauges {
@@ -183,10 +183,10 @@ pub trait File: Send + Sync + Any {
         Err(Errno::ENODEV)
     }
     /// How `splice` and `sendfile` move bytes between it and a pipe, or from a file to it.
-    fn splices(&self, of: &OpenFile) -> Splices {
+    fn splices(&self, of: &OpenFile) -> SpliceKind {
         match of.inode().map(|inode| inode.kind()) {
-            Some(Kind::Regular | Kind::Char) => Splices::Waits,
-            _ => Splices::Never,
+            Some(FileKind::Regular | FileKind::Char) => SpliceKind::Waits,
+            _ => SpliceKind::Never,
         }
     }
     /// Whether a mapping of it is fresh memory, as one of no file.
@@ -251,12 +251,12 @@ pub trait File: Send + Sync + Any {
         false
     }
     /// The state that the code depends on and that can change in the life of a description: after a change,
-    /// the descriptors are plugged again ([`crate::fdtable::Files::plug_again`]).
+    /// the descriptors are plugged again ([`crate::fdtable::FdTable::plug_again`]).
     fn stage(&self) -> u8 {
         0
     }
     /// Code that tells which events hold, as [`File::poll`] does; none for a file that tells otherwise.
-    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
+    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
         Ok(None)
     }
     /// The pipe, one of bytes, into which its routine for `write` moves them, and how far that shares the
@@ -297,7 +297,7 @@ pub trait File: Send + Sync + Any {
 
 /// How bytes are moved between a file and a pipe ([`File::splices`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Splices {
+pub enum SpliceKind {
     /// Not at all.
     Never,
     /// Reads and writes of it may wait.
@@ -312,7 +312,7 @@ pub const SMALL_WEIGHT: usize = 1024;
 /// An open file description.
 pub struct OpenFile {
     file: Arc<dyn File>,
-    place: Option<Place>,
+    place: Option<VfsPath>,
     /// Access mode and status flags (`O_*`).
     pub flags: AtomicU32,
     /// Offset, and its monitor; generated routines hold their addresses.
@@ -325,17 +325,17 @@ pub struct OpenFile {
     /// The inactive list of its inode, if it may wait there.
     list: Option<NonNull<Inactive>>,
     /// The part that its inode shows.
-    shown: Option<NonNull<Shown>>,
+    shown: Option<NonNull<Published>>,
     closed: AtomicBool,
     /// A call has asked for code that comes late ([`File::code_comes_late`]).
     asked: AtomicBool,
     /// That it may write a file which could be run.
-    writing: Once<Writing>,
+    writing: Once<WriteAccess>,
     code: Code,
     operations: Operations,
-    look: readiness::Look,
+    look: readiness::Readiness,
     /// Its settings for signals. A description with such settings is never reused.
-    told: Once<Box<Told>>,
+    told: Once<Box<Fasync>>,
 }
 
 // SAFETY: all fields but `list` and `shown` are `Send` and `Sync` themselves; these point to parts of the
@@ -366,29 +366,29 @@ pub const SHOWN: usize = core::mem::offset_of!(OpenFile, shown);
 impl OpenFile {
     /// The part that its inode shows.
     #[inline(always)]
-    pub fn shown(&self) -> Option<&Shown> {
+    pub fn shown(&self) -> Option<&Published> {
         // SAFETY: it is a part of the inode, which `place` keeps.
         self.shown.map(|shown| unsafe { shown.as_ref() })
     }
 
     /// A description of a file without a name (a pipe end, a socket), opened with `flags` (`O_*`).
     pub fn new(file: Arc<dyn File>, flags: u32) -> Arc<OpenFile> {
-        Self::at(file, How { flags, place: None })
+        Self::at(file, OpenHow { flags, place: None })
     }
 
     /// A description of a file found as `how` says.
-    pub fn at(file: Arc<dyn File>, how: How) -> Arc<OpenFile> {
+    pub fn at(file: Arc<dyn File>, how: OpenHow) -> Arc<OpenFile> {
         let reusable = file.reusable();
         Self::make(file, how, reusable, false)
     }
 
     /// A description of the console, for its driver: it may wait for another open. If the console is a
     /// `terminal`, that excludes an open that makes it the terminal of a session.
-    pub fn console(file: Arc<dyn File>, how: How, terminal: bool) -> Arc<OpenFile> {
+    pub fn console(file: Arc<dyn File>, how: OpenHow, terminal: bool) -> Arc<OpenFile> {
         Self::make(file, how, true, terminal)
     }
 
-    fn make(file: Arc<dyn File>, how: How, reusable: bool, console: bool) -> Arc<OpenFile> {
+    fn make(file: Arc<dyn File>, how: OpenHow, reusable: bool, console: bool) -> Arc<OpenFile> {
         let place = how.place.as_ref();
         let list = place.filter(|_| reusable).and_then(|p| p.inode.inactive());
         let shown = place.and_then(|place| place.inode.shown());
@@ -400,9 +400,9 @@ impl OpenFile {
     #[inline(always)]
     pub(crate) fn regular(
         file: Arc<dyn File>,
-        how: How,
+        how: OpenHow,
         list: &Inactive,
-        shown: &Shown,
+        shown: &Published,
     ) -> Arc<OpenFile> {
         let parts = (Some(NonNull::from(list)), Some(NonNull::from(shown)));
         Self::of_parts(file, how, parts, false)
@@ -411,8 +411,8 @@ impl OpenFile {
     #[inline(always)]
     fn of_parts(
         file: Arc<dyn File>,
-        how: How,
-        (list, shown): (Option<NonNull<Inactive>>, Option<NonNull<Shown>>),
+        how: OpenHow,
+        (list, shown): (Option<NonNull<Inactive>>, Option<NonNull<Published>>),
         console: bool,
     ) -> Arc<OpenFile> {
         quota::description_made();
@@ -431,21 +431,21 @@ impl OpenFile {
             writing: Once::new(),
             code: Code::new(),
             operations: Operations::default(),
-            look: readiness::Look::new(),
+            look: readiness::Readiness::new(),
             told: Once::new(),
         })
     }
 
     /// The right to write that it has, once more: for a mapping, which may be there longer.
-    pub(crate) fn writing(&self) -> Result<Option<Writing>> {
+    pub(crate) fn writing(&self) -> Result<Option<WriteAccess>> {
         match (self.writing.get(), self.inode()) {
-            (Some(_), Some(inode)) => Writing::begin(inode),
+            (Some(_), Some(inode)) => WriteAccess::begin(inode),
             _ => Ok(None),
         }
     }
 
     /// It holds the right `writing` as long as it exists. Called once, by its creator.
-    pub(crate) fn keep_writing(&self, writing: Writing) {
+    pub(crate) fn keep_writing(&self, writing: WriteAccess) {
         let _only = self.writing.set(writing);
     }
 
@@ -566,7 +566,7 @@ impl OpenFile {
     }
 
     /// The inode and its mount, of a file that has one.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&VfsPath> {
         self.place.as_ref()
     }
 

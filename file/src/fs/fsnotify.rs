@@ -22,11 +22,11 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use sync::{Monitor, epoch};
 
-use super::attr::Kind;
+use super::attr::FileKind;
 use super::inode::Inode;
 use crate::fs::file::OpenFile;
 use account::user::Charge;
-pub use instance::Instance;
+pub use instance::InotifyInstance;
 use vm::fallible::try_reserve;
 
 /// The limits, which can be set.
@@ -46,7 +46,7 @@ type Id = (u64, u64);
 
 /// The events of one inode that an instance wants.
 struct Mark {
-    instance: Arc<Instance>,
+    instance: Arc<InotifyInstance>,
     wd: i32,
     mask: u32,
     /// The creator's charge.
@@ -109,7 +109,7 @@ type Taken = (Option<Mark>, Option<Arc<dyn Inode>>);
 impl Registry {
     /// Removes the mark `wd` of `instance` and reports that. Returns the objects that the caller drops when
     /// the registry is free; EINVAL.
-    fn take(&mut self, instance: &Instance, wd: i32) -> Result<Taken> {
+    fn take(&mut self, instance: &InotifyInstance, wd: i32) -> Result<Taken> {
         let key = (core::ptr::from_ref(instance).addr(), wd);
         let id = self.numbers.remove(&key).ok_or(Errno::EINVAL)?;
         instance.push(wd, IN_IGNORED, 0, &[]);
@@ -132,7 +132,7 @@ impl Registry {
 /// is one, and whether it is the first on `inode`. EEXIST for an old one with `IN_MASK_CREATE`, ENOSPC,
 /// ENOMEM.
 pub(crate) fn put(
-    instance: &Arc<Instance>,
+    instance: &Arc<InotifyInstance>,
     inode: &Arc<dyn Inode>,
     mask: u32,
     charge: impl Fn() -> Result<Charge>,
@@ -208,13 +208,13 @@ pub(crate) fn put(
 }
 
 /// Takes the mark `wd` of `instance`. EINVAL.
-pub fn take(instance: &Instance, wd: i32) -> Result<()> {
+pub fn take(instance: &InotifyInstance, wd: i32) -> Result<()> {
     let taken = REGISTRY.lock().take(instance, wd);
     taken.map(drop)
 }
 
 /// Takes all marks of `instance`, which ends.
-pub fn forget_all(instance: &Instance) {
+pub fn forget_all(instance: &InotifyInstance) {
     let address = core::ptr::from_ref(instance).addr();
     loop {
         let mut registry = REGISTRY.lock();
@@ -258,7 +258,7 @@ fn deliver(id: Id, event: u32, cookie: u32, name: &[u8], unlinked: bool) {
 /// The flag of an event on a directory.
 fn kind_bit(inode: &dyn Inode) -> u32 {
     match inode.kind() {
-        Kind::Directory => IN_ISDIR,
+        FileKind::Directory => IN_ISDIR,
         _ => 0,
     }
 }
@@ -408,7 +408,7 @@ fn told_closed(of: &OpenFile) {
 }
 
 /// The data of each mark of `instance`: number, inode, mask.
-pub fn marks(instance: &Instance, mut each: impl FnMut(i32, Id, u32)) {
+pub fn marks(instance: &InotifyInstance, mut each: impl FnMut(i32, Id, u32)) {
     let address = core::ptr::from_ref(instance).addr();
     let registry = REGISTRY.lock();
     let range = registry

@@ -12,7 +12,7 @@ use sync::Monitor;
 
 use super::inactive::Inactive;
 use super::inode::Inode;
-use super::published::Shown;
+use super::published::Published;
 
 /// As many inodes.
 const MOST: usize = 512;
@@ -93,7 +93,7 @@ pub fn keep(inode: &Arc<dyn Inode>) {
 /// `shown`. False where that would take longer: the
 /// ordinary way does it then.
 #[inline]
-pub(super) fn keep_now(inode: &Arc<dyn Inode>, inactive: &Inactive, shown: &Shown) -> bool {
+pub(super) fn keep_now(inode: &Arc<dyn Inode>, inactive: &Inactive, shown: &Published) -> bool {
     if !inactive.opened_again() || inactive.place().is_some() {
         return true;
     }

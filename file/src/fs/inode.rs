@@ -10,13 +10,13 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::sync::atomic::AtomicU32;
 
-use super::acl::{Acl, Which};
-use super::attr::{Attr, Bits, Kind, SetAttr};
-use super::write_count::Busy;
+use super::acl::{Acl, AclKind};
+use super::attr::{Attr, Bits, FileKind, SetAttr};
+use super::write_count::WriteCount;
 use super::perm;
-use super::mount::Place;
-use super::dirents::Records;
-use super::published::Shown;
+use super::mount::VfsPath;
+use super::dirents::DirentBuf;
+use super::published::Published;
 use crate::fs::file::{File, OpenFile};
 use account::Cred;
 
@@ -37,7 +37,7 @@ pub trait DirSink {
     /// Takes an entry, or answers `false`: no room, try this one first next time.
     fn entry(&mut self, entry: DirEntry<'_>) -> bool;
     /// Where it lays them out itself, for who has many.
-    fn records(&mut self) -> Option<&mut Records> {
+    fn records(&mut self) -> Option<&mut DirentBuf> {
         None
     }
 }
@@ -74,7 +74,7 @@ pub fn fixed_entries(
 
 /// Whether an extended attribute may be new, or has to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SetValue {
+pub struct XattrFlags {
     /// It must not be there (`XATTR_CREATE`). EEXIST.
     pub create: bool,
     /// It must be there (`XATTR_REPLACE`). ENODATA.
@@ -82,14 +82,14 @@ pub struct SetValue {
 }
 
 /// How a file is to be opened.
-pub struct How {
+pub struct OpenHow {
     /// `O_*`, access mode included.
     pub flags: u32,
     /// The place where it was found, if by a path.
-    pub place: Option<Place>,
+    pub place: Option<VfsPath>,
 }
 
-impl How {
+impl OpenHow {
     /// The open file description with behaviour `file`, for [`Inode::open`] and devices to return.
     pub fn finish(self, file: Arc<dyn File>) -> Arc<OpenFile> {
         OpenFile::at(file, self)
@@ -97,14 +97,14 @@ impl How {
 }
 
 /// The permanent identity of a file: no file of any file system gets it again.
-pub type Handle = [u32; 3];
+pub type FileHandle = [u32; 3];
 
 /// A file in a file system.
 pub trait Inode: Send + Sync + Any {
     /// The attributes.
     fn attr(&self) -> Attr;
     /// The part that it shows without a lock, always the same. None where that is not kept.
-    fn shown(&self) -> Option<&Shown> {
+    fn shown(&self) -> Option<&Published> {
         None
     }
     /// File system and number: equal for the same file only.
@@ -121,7 +121,7 @@ pub trait Inode: Send + Sync + Any {
         perm::check(cred, self.bits(), None, want)
     }
     /// The kind of file.
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> FileKind {
         self.attr().kind()
     }
     /// Changes attributes; permission was checked. The change time follows.
@@ -129,7 +129,7 @@ pub trait Inode: Send + Sync + Any {
         Err(Errno::EPERM)
     }
     /// Opens the file. Access was checked.
-    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>>;
+    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>>;
     /// The behaviour of a regular file in memory, which needs nothing else to be opened.
     fn as_regular(self: Arc<Self>) -> Option<Arc<dyn File>> {
         None
@@ -210,7 +210,7 @@ pub trait Inode: Send + Sync + Any {
     }
     /// A handle, by which its file system finds it under any name ([`super::mount::FileSystem::by_handle`]).
     /// EOPNOTSUPP, ENOMEM.
-    fn handle(&self) -> Result<Handle> {
+    fn handle(&self) -> Result<FileHandle> {
         Err(Errno::EOPNOTSUPP)
     }
     /// Whether its last name has gone, of a file system that alone gives and takes names.
@@ -222,7 +222,7 @@ pub trait Inode: Send + Sync + Any {
         Err(Errno::EINVAL)
     }
     /// The target of a magic link (`/proc/PID/cwd`); `None` for all others.
-    fn follow(&self) -> Option<Result<Place>> {
+    fn follow(&self) -> Option<Result<VfsPath>> {
         None
     }
     /// Hands the entries from offset `from` on to `sink` (`.` and `..` included, they are 0 and 1); returns
@@ -237,7 +237,7 @@ pub trait Inode: Send + Sync + Any {
     }
     /// Gives such an attribute a value, or takes it away. The change time follows. EOPNOTSUPP, ENODATA,
     /// EEXIST, ENOSPC, ENOMEM.
-    fn set_attribute(&self, _name: &[u8], _value: Option<&[u8]>, _how: SetValue) -> Result<()> {
+    fn set_attribute(&self, _name: &[u8], _value: Option<&[u8]>, _how: XattrFlags) -> Result<()> {
         Err(Errno::EOPNOTSUPP)
     }
     /// Hands the names of all attributes to `each`, those of the lists first; those of class `trusted` only
@@ -246,7 +246,7 @@ pub trait Inode: Send + Sync + Any {
         Ok(())
     }
     /// An access control list, in Linux's form. EOPNOTSUPP, ENODATA.
-    fn list(&self, _which: Which) -> Result<Vec<u8>> {
+    fn list(&self, _which: AclKind) -> Result<Vec<u8>> {
         Err(Errno::EOPNOTSUPP)
     }
     /// Sets or removes an access control list; the access list determines the permission bits. `seen` has the
@@ -255,7 +255,7 @@ pub trait Inode: Send + Sync + Any {
     /// ENOSPC, ENOMEM.
     fn set_list(
         &self,
-        _which: Which,
+        _which: AclKind,
         _list: Option<Acl>,
         _seen: Bits,
         _keep_group: bool,
@@ -263,7 +263,7 @@ pub trait Inode: Send + Sync + Any {
         Err(Errno::EOPNOTSUPP)
     }
     /// The writers and executors of this file, if it can be executed.
-    fn busy(&self) -> Option<&Busy> {
+    fn busy(&self) -> Option<&WriteCount> {
         None
     }
     /// The inactive list of this file's descriptions, if it has one.

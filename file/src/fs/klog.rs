@@ -31,16 +31,16 @@ static TOLD: Monitor<Told> = Monitor::new(Told { at: 0, bytes: 0 });
 static CLEARED: AtomicU64 = AtomicU64::new(0);
 
 /// A record of the log with its text.
-pub struct Entry {
+pub struct LogRecord {
     /// The rest of it.
     pub record: Record,
     bytes: [u8; MOST],
 }
 
-impl Entry {
+impl LogRecord {
     /// Room for one, for [`next`].
-    pub fn blank() -> Entry {
-        Entry {
+    pub fn blank() -> LogRecord {
+        LogRecord {
             record: Record::default(),
             bytes: [0; MOST],
         }
@@ -113,7 +113,7 @@ impl Write for Front {
 
 /// Reads the first record at or behind position `at` that is still there, if there is one yet. The position
 /// moves on to it, past those that were overwritten.
-pub fn next(at: &mut u64, entry: &mut Entry) -> bool {
+pub fn next(at: &mut u64, entry: &mut LogRecord) -> bool {
     loop {
         match LINES.read(*at, &mut entry.bytes) {
             Look::Record(record) => {
@@ -128,7 +128,7 @@ pub fn next(at: &mut u64, entry: &mut Entry) -> bool {
 
 impl Told {
     /// Reads the next record, if there is one.
-    fn next(&mut self, entry: &mut Entry) -> bool {
+    fn next(&mut self, entry: &mut LogRecord) -> bool {
         let before = self.at;
         let found = next(&mut self.at, entry);
         if self.at != before {
@@ -139,7 +139,7 @@ impl Told {
 
     /// Tells whole records, as many as fit; a part of the first if it alone does not.
     fn tell(&mut self, buf: &mut IoBuf) -> Result<usize> {
-        let (mut total, mut entry) = (0, Entry::blank());
+        let (mut total, mut entry) = (0, LogRecord::blank());
         while buf.remaining() > 0 && self.next(&mut entry) {
             let left = entry.length().saturating_sub(self.bytes);
             let fits = left.min(buf.remaining());
@@ -188,13 +188,13 @@ pub fn has_unread() -> bool {
 pub fn unread() -> usize {
     let mut told = TOLD.lock();
     // An overwritten line is not told any more.
-    told.next(&mut Entry::blank());
+    told.next(&mut LogRecord::blank());
     length_from(told.at).saturating_sub(told.bytes)
 }
 
 /// Bytes of the text from position `at` on.
 fn length_from(mut at: u64) -> usize {
-    let (mut length, mut entry) = (0, Entry::blank());
+    let (mut length, mut entry) = (0, LogRecord::blank());
     while next(&mut at, &mut entry) {
         length += entry.length();
         at = entry.record.next;
@@ -205,7 +205,7 @@ fn length_from(mut at: u64) -> usize {
 /// Moves the end of the log into `buf`, as many whole records as fit, of those behind where it was cleared.
 /// Returns the bytes and the position behind them. EFAULT.
 pub fn last(buf: &mut IoBuf) -> Result<(usize, u64)> {
-    let (room, mut at, mut entry) = (buf.remaining(), cleared(), Entry::blank());
+    let (room, mut at, mut entry) = (buf.remaining(), cleared(), LogRecord::blank());
     let mut length = length_from(at);
     while next(&mut at, &mut entry) {
         let own = entry.length();

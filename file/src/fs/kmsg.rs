@@ -15,9 +15,9 @@ use machine::log::{LINES, MOST, READERS};
 use sync::journal::Look;
 use vm::fallible::try_arc;
 
-use super::inode::How;
+use super::inode::OpenHow;
 use crate::fs::file::{File, OpenFile};
-use crate::fs::klog::{self, Entry};
+use crate::fs::klog::{self, LogRecord};
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS};
 use account::{Capability, caller};
@@ -31,7 +31,7 @@ const LEVEL: u16 = 4;
 const USER: u16 = 1;
 
 /// Opens it; a description begins at the oldest record. EPERM, ENOMEM.
-pub fn open(how: How) -> Result<Arc<OpenFile>> {
+pub fn open(how: OpenHow) -> Result<Arc<OpenFile>> {
     if how.flags & O_ACCMODE != O_WRONLY {
         // It holds addresses of the kernel.
         caller::cred().need(Capability::Syslog)?;
@@ -50,7 +50,7 @@ fn position(of: &OpenFile) -> u64 {
 
 impl File for Kmsg {
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        let mut entry = Entry::blank();
+        let mut entry = LogRecord::blank();
         loop {
             let (mut found, mut lost) = (false, false);
             of.put_offset(|at| {
@@ -152,7 +152,7 @@ fn parse(line: &[u8]) -> (u16, &[u8]) {
 }
 
 /// Hands a record to `take` in pieces, as a read gives it.
-fn pieces(entry: &Entry, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+fn pieces(entry: &LogRecord, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let (record, mut failed) = (&entry.record, Ok(()));
     let mut out = Out(|piece: &[u8]| {
         failed = take(piece);
@@ -195,7 +195,7 @@ impl<F: FnMut(&[u8]) -> bool> Write for Out<F> {
 }
 
 /// A record as a read gives it. EINVAL: it does not fit; EFAULT.
-fn put(entry: &Entry, buf: &mut IoBuf) -> Result<usize> {
+fn put(entry: &LogRecord, buf: &mut IoBuf) -> Result<usize> {
     let mut length = 0;
     pieces(entry, |piece| {
         length += piece.len();

@@ -2,7 +2,7 @@
 //!
 //! *Interface.* [`set`], [`test()`], [`wait_set`], [`clear`] work on byte ranges; flock(2) locks whole files.
 //! [`set_now`] and [`clear_now`] do what is simple, without waiting for a monitor; [`give_up`] clears all.
-//! Record locks belong to a descriptor table (a process), the other two kinds to a description. [`Payer`]
+//! Record locks belong to a descriptor table (a process), the other two kinds to a description. [`LockPayer`]
 //! counts them for a user. [`crate::close_cleanup`] tells a close whether there are any. Errors: `EAGAIN` for a
 //! conflict with another owner, `ENOLCK` when the payer's limit is reached or memory is out, `EDEADLK` when
 //! waiters would wait for each other.
@@ -23,7 +23,7 @@ use core::sync::atomic::Ordering;
 use sync::{Monitor, WaitList};
 
 use crate::fs::file::OpenFile;
-use crate::close_cleanup::Tie;
+use crate::close_cleanup::CloseCleanup;
 use account::User;
 use account::user::{self, Charge, Held};
 use deadlock::Waits;
@@ -32,8 +32,8 @@ use vm::fallible::try_reserve_kept;
 
 /// The owner of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// A descriptor table, by [`crate::fdtable::Files::lock_owner`].
+pub enum LockOwner {
+    /// A descriptor table, by [`crate::fdtable::FdTable::lock_owner`].
     Table(usize),
     /// A description, by address (`F_OFD_SETLK`).
     Description(usize),
@@ -41,15 +41,15 @@ pub enum Owner {
     Flock(usize),
 }
 
-impl Owner {
-    fn sees(self, other: Owner) -> bool {
-        matches!(self, Owner::Flock(_)) == matches!(other, Owner::Flock(_))
+impl LockOwner {
+    fn sees(self, other: LockOwner) -> bool {
+        matches!(self, LockOwner::Flock(_)) == matches!(other, LockOwner::Flock(_))
     }
 }
 
 /// One lock on the bytes `start..end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lock {
+pub struct FileLock {
     /// First byte.
     pub start: u64,
     /// Byte after the last; `u64::MAX` for the end of the file wherever that is.
@@ -57,14 +57,14 @@ pub struct Lock {
     /// A write lock.
     pub exclusive: bool,
     /// Its owner.
-    pub owner: Owner,
+    pub owner: LockOwner,
     /// The process that took it, for `F_GETLK`.
     pub pid: i32,
 }
 
-impl Lock {
+impl FileLock {
     /// Whether this one, on some of the same bytes, is in the way of `wanted`.
-    fn excludes(&self, wanted: &Lock) -> bool {
+    fn excludes(&self, wanted: &FileLock) -> bool {
         self.owner != wanted.owner
             && self.owner.sees(wanted.owner)
             && (self.exclusive || wanted.exclusive)
@@ -72,14 +72,14 @@ impl Lock {
 }
 
 /// The user to be charged for a lock, and the limit.
-pub struct Payer<'a> {
+pub struct LockPayer<'a> {
     /// The user.
     pub user: &'a Arc<User>,
     /// `RLIMIT_LOCKS`.
     pub limit: u64,
 }
 
-impl Payer<'_> {
+impl LockPayer<'_> {
     /// Part of memory that locks may take.
     const PART: usize = 16;
     /// The approximate size of a lock.
@@ -112,7 +112,7 @@ struct Entry {
     uses: usize,
     locks: Arc<Locks>,
     /// Unless it is idle: then it has neither locks nor uses.
-    tie: Option<Tie>,
+    tie: Option<CloseCleanup>,
 }
 
 /// The files with locks in one bucket, by rising number.
@@ -224,21 +224,21 @@ pub fn give_up_idle() {
 }
 
 /// A lock that is in the way of `wanted`.
-pub fn test(file: FileId, wanted: &Lock) -> Option<Lock> {
+pub fn test(file: FileId, wanted: &FileLock) -> Option<FileLock> {
     let used = Use::find(file)?;
     // Bound: the locks of one file: its runs of 128, those that the range touches; all of them at a close.
     used.locks.held.lock().conflict(wanted)
 }
 
 impl Locks {
-    fn try_set(&self, wanted: &Lock, payer: &Payer) -> Result<()> {
+    fn try_set(&self, wanted: &FileLock, payer: &LockPayer) -> Result<()> {
         // Bound: the locks of one file: its runs of 128, those that the range touches; all of them at a
         // close.
         let mut held = self.held.lock();
         let (owner, all) = (wanted.owner, 0..u64::MAX);
         let mut released = false;
         // A change of a whole file's lock to another kind first releases the old one (flock(2)).
-        if matches!(owner, Owner::Flock(_)) && held.has_other_kind(wanted) {
+        if matches!(owner, LockOwner::Flock(_)) && held.has_other_kind(wanted) {
             released = held.clear(owner, all.start, all.end, || payer.pay())?;
         }
         let result = match held.conflict(wanted) {
@@ -256,18 +256,18 @@ impl Locks {
 }
 
 /// Takes `wanted`, replacing what its owner holds there.
-pub fn set(file: FileId, wanted: &Lock, payer: &Payer) -> Result<()> {
+pub fn set(file: FileId, wanted: &FileLock, payer: &LockPayer) -> Result<()> {
     Use::make(file)?.locks.try_set(wanted, payer)
 }
 
 /// As [`set`], waiting; `EINTR` (restartable) when a signal comes first.
-pub fn wait_set(file: FileId, wanted: &Lock, payer: &Payer) -> Result<()> {
+pub fn wait_set(file: FileId, wanted: &FileLock, payer: &LockPayer) -> Result<()> {
     let used = Use::make(file)?;
     let locks = &used.locks;
     let mut waits = None;
     let attempt = || match locks.try_set(wanted, payer) {
         Err(Errno::EAGAIN) => {
-            if let Owner::Table(table) = wanted.owner {
+            if let LockOwner::Table(table) = wanted.owner {
                 if waits.is_none() {
                     match Waits::enter(table, locks, wanted) {
                         Ok(entered) => waits = Some(entered),
@@ -288,7 +288,7 @@ pub fn wait_set(file: FileId, wanted: &Lock, payer: &Payer) -> Result<()> {
 }
 
 /// Releases the locks of `owner` in `start..end`. ENOLCK when this would split a lock and exceed the limit.
-pub fn clear(file: FileId, owner: Owner, start: u64, end: u64, payer: &Payer) -> Result<()> {
+pub fn clear(file: FileId, owner: LockOwner, start: u64, end: u64, payer: &LockPayer) -> Result<()> {
     match Use::find(file) {
         Some(used) => used.clear(owner, start, end, || payer.pay()),
         None => Ok(()),
@@ -297,7 +297,7 @@ pub fn clear(file: FileId, owner: Owner, start: u64, end: u64, payer: &Payer) ->
 
 /// As [`set`], at once, of a lock that meets none of its owner's in a file with few: whether it was taken.
 /// Interrupts are off.
-pub fn set_now(file: FileId, wanted: &Lock, payer: &Payer) -> bool {
+pub fn set_now(file: FileId, wanted: &FileLock, payer: &LockPayer) -> bool {
     let set = || {
         // Bound: never waits; a binary search, and at most 8 locks; interrupts are off.
         let mut bucket = bucket(file).try_lock()?;
@@ -315,7 +315,7 @@ pub fn set_now(file: FileId, wanted: &Lock, payer: &Payer) -> bool {
 
 /// As [`clear`], at once, of one whole lock in a file with few: whether it was released, or nothing was
 /// there. Interrupts are off.
-pub fn clear_now(file: FileId, owner: Owner, start: u64, end: u64) -> bool {
+pub fn clear_now(file: FileId, owner: LockOwner, start: u64, end: u64) -> bool {
     let clear = || {
         let mut bucket = bucket(file).try_lock()?;
         let Ok(at) = place(&bucket, file) else {
@@ -345,7 +345,7 @@ pub fn clear_now(file: FileId, owner: Owner, start: u64, end: u64) -> bool {
 }
 
 /// `owner` gives up all its locks on `file`.
-pub fn give_up(file: FileId, owner: Owner) {
+pub fn give_up(file: FileId, owner: LockOwner) {
     if let Some(used) = Use::find(file) {
         // Whole locks go, which leaves nothing to pay for.
         let done = used.clear(owner, 0, u64::MAX, || Err(Errno::ENOLCK));
@@ -356,7 +356,7 @@ pub fn give_up(file: FileId, owner: Owner) {
 impl Use {
     fn clear(
         &self,
-        owner: Owner,
+        owner: LockOwner,
         start: u64,
         end: u64,
         pay: impl FnMut() -> Result<Charge>,
@@ -378,11 +378,11 @@ pub fn descriptor_closed(table: usize, of: &OpenFile) {
     };
     // Whole locks go, which leaves nothing to pay for.
     let all = |owner| used.clear(owner, 0, u64::MAX, || Err(Errno::ENOLCK));
-    let mut done = all(Owner::Table(table));
+    let mut done = all(LockOwner::Table(table));
     if of.slots.load(Ordering::Acquire) == 0 {
         let description = core::ptr::from_ref(of) as usize;
-        done = done.and(all(Owner::Description(description)));
-        done = done.and(all(Owner::Flock(description)));
+        done = done.and(all(LockOwner::Description(description)));
+        done = done.and(all(LockOwner::Flock(description)));
     }
     debug_assert_eq!(done, Ok(()));
 }
@@ -391,12 +391,12 @@ pub fn descriptor_closed(table: usize, of: &OpenFile) {
 mod tests {
     use super::*;
 
-    fn lock(owner: usize, start: u64, end: u64, exclusive: bool) -> Lock {
-        Lock {
+    fn lock(owner: usize, start: u64, end: u64, exclusive: bool) -> FileLock {
+        FileLock {
             start,
             end,
             exclusive,
-            owner: Owner::Table(owner),
+            owner: LockOwner::Table(owner),
             pid: owner as i32,
         }
     }
@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn ranges_of_one_owner_split_and_join_others_conflict() {
         let user = User::of(70_110).unwrap();
-        let payer = Payer {
+        let payer = LockPayer {
             user: &user,
             limit: 100,
         };
@@ -420,11 +420,11 @@ mod tests {
         assert_eq!(refused, Err(Errno::EAGAIN));
         set(file, &lock(2, 45, 50, false), &payer).unwrap();
         assert_eq!(test(file, &lock(2, 99, 200, false)).unwrap().pid, 1);
-        clear(file, Owner::Table(1), 60, 100, &payer).unwrap();
+        clear(file, LockOwner::Table(1), 60, 100, &payer).unwrap();
         assert!(test(file, &lock(2, 60, u64::MAX, true)).is_none());
-        clear(file, Owner::Table(1), 0, u64::MAX, &payer).unwrap();
+        clear(file, LockOwner::Table(1), 0, u64::MAX, &payer).unwrap();
         assert!(known(file));
-        clear(file, Owner::Table(2), 0, u64::MAX, &payer).unwrap();
+        clear(file, LockOwner::Table(2), 0, u64::MAX, &payer).unwrap();
         assert!(!known(file));
         assert_eq!(user.holds(Held::Locks), 0);
     }
@@ -432,7 +432,7 @@ mod tests {
     #[test]
     fn one_file_of_a_bucket_stays_idle_and_is_locked_again() {
         let user = User::of(70_112).unwrap();
-        let payer = Payer {
+        let payer = LockPayer {
             user: &user,
             limit: 100,
         };
@@ -469,20 +469,20 @@ mod tests {
     #[test]
     fn flock_and_records_do_not_see_each_other() {
         let user = User::of(70_111).unwrap();
-        let payer = Payer {
+        let payer = LockPayer {
             user: &user,
             limit: 2,
         };
         let file = (90, 2);
         set(file, &lock(1, 0, u64::MAX, true), &payer).unwrap();
-        let whole = Lock {
-            owner: Owner::Flock(5),
+        let whole = FileLock {
+            owner: LockOwner::Flock(5),
             ..lock(2, 0, u64::MAX, true)
         };
         set(file, &whole, &payer).unwrap();
         let now = |owner, exclusive| {
-            let wanted = Lock {
-                owner: Owner::Flock(owner),
+            let wanted = FileLock {
+                owner: LockOwner::Flock(owner),
                 exclusive,
                 ..whole
             };
@@ -490,12 +490,12 @@ mod tests {
         };
         // Neither another's, nor a change of one's own, is had at once; with nothing in the way it is.
         assert!(!now(6, false) && !now(5, false));
-        assert!(clear_now(file, Owner::Flock(5), 0, u64::MAX));
+        assert!(clear_now(file, LockOwner::Flock(5), 0, u64::MAX));
         assert!(now(5, true) && !now(6, true));
         let third = set((90, 3), &whole, &payer);
         assert_eq!(third, Err(Errno::ENOLCK));
-        clear(file, Owner::Flock(5), 0, u64::MAX, &payer).unwrap();
-        clear(file, Owner::Table(1), 0, u64::MAX, &payer).unwrap();
+        clear(file, LockOwner::Flock(5), 0, u64::MAX, &payer).unwrap();
+        clear(file, LockOwner::Table(1), 0, u64::MAX, &payer).unwrap();
         assert!(!known(file) && !known((90, 3)));
     }
 }

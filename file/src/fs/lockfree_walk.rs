@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`find`] goes from entry to entry ([`super::dentry`]) with interrupts off and answers where a
 //! path leads that goes by directories alone, each with the right to search it, or that it leads nowhere;
-//! [`Found::waiting`] is a description of that file that waits for its next open; [`Access`] is the word by
+//! [`FoundPath::waiting`] is a description of that file that waits for its next open; [`AccessWord`] is the word by
 //! which an inode shows who may do what. All else (a long path, a symbolic link on the way, `..`, a
 //! right that a list decides, a file system whose entries are not kept) has no answer here: the walk
 //! ([`super::walk`](mod@super::walk)) finds it, or says what is wrong.
@@ -15,47 +15,47 @@ use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, S_IFDIR, S_ISVTX};
 use alloc::sync::Arc;
 use core::ptr;
 
-use super::attr::{Bits, Kind};
+use super::attr::{Bits, FileKind};
 use super::context::FsContext;
 use super::dentry::{Dentry, component};
 use super::inactive::Inactive;
 use super::inode::Inode;
-use super::path_cache::{self, KEY_WORDS, Key, reading};
+use super::path_cache::{self, KEY_WORDS, PathKey, reading};
 use super::perm;
-use super::mount::{MS_NODEV, MS_RDONLY, Mount, Place, on_top};
+use super::mount::{MS_NODEV, MS_RDONLY, Mount, VfsPath, on_top};
 use super::parent_cache::{self, Directory, Search};
-use super::published::Shown;
+use super::published::Published;
 use crate::fs::file::OpenFile;
 use account::Cred;
 
 /// Permission bits, owner and group in one word, as far as they decide alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access(u64);
+pub struct AccessWord(u64);
 
-/// Bits of [`Access`]: twelve of permission, nineteen of the group, and above them the owner.
+/// Bits of [`AccessWord`]: twelve of permission, nineteen of the group, and above them the owner.
 const PERMISSIONS: u64 = 0o7777;
 const GROUP_AT: u32 = 12;
 const GROUPS: u64 = (1 << 19) - 1;
 const UNKNOWN: u64 = 1 << 31;
 const OWNER_AT: u32 = 32;
 
-impl Access {
+impl AccessWord {
     /// The word does not decide.
-    pub const UNKNOWN: Access = Access(UNKNOWN);
+    pub const UNKNOWN: AccessWord = AccessWord(UNKNOWN);
 
     /// For a file with these bits; `listed`: and with an access control list.
-    pub fn new(bits: Bits, listed: bool) -> Access {
+    pub fn new(bits: Bits, listed: bool) -> AccessWord {
         let group = u64::from(bits.gid);
         if listed || group > GROUPS {
-            return Access::UNKNOWN;
+            return AccessWord::UNKNOWN;
         }
         let mode = u64::from(bits.mode) & PERMISSIONS;
-        Access(mode | group << GROUP_AT | u64::from(bits.uid) << OWNER_AT)
+        AccessWord(mode | group << GROUP_AT | u64::from(bits.uid) << OWNER_AT)
     }
 
     /// The word that was published.
-    pub fn of_word(word: u64) -> Access {
-        Access(word)
+    pub fn of_word(word: u64) -> AccessWord {
+        AccessWord(word)
     }
 
     /// To be published.
@@ -88,7 +88,7 @@ impl Access {
     }
 }
 
-impl Access {
+impl AccessWord {
     /// The owner, if the word is known.
     #[inline]
     fn owner(self) -> u32 {
@@ -104,7 +104,7 @@ impl Access {
     /// Whether `cred`, which may change this directory, may remove the name of a `victim` there: from one
     /// with the sticky bit only the owners of directory and file do. Not, when the words do not decide.
     #[inline]
-    pub fn lets_remove(self, cred: &Cred, victim: impl FnOnce() -> Access) -> bool {
+    pub fn lets_remove(self, cred: &Cred, victim: impl FnOnce() -> AccessWord) -> bool {
         self.0 & (UNKNOWN | u64::from(S_ISVTX)) == 0
             || self.is_owned_by(cred.fsuid)
             || victim().is_owned_by(cred.fsuid)
@@ -112,19 +112,19 @@ impl Access {
 }
 
 /// Where a path leads.
-pub struct Found<'a> {
+pub struct FoundPath<'a> {
     /// The mount.
     pub mount: &'a Mount,
     /// The inode.
     pub inode: &'a Arc<dyn Inode>,
     /// The part that the inode shows.
-    pub shown: &'a Shown,
+    pub shown: &'a Published,
 }
 
 /// The answer about a path.
-pub enum Answer<'a> {
+pub enum WalkResult<'a> {
     /// It leads there.
-    Leads(Found<'a>),
+    Leads(FoundPath<'a>),
     /// It leads to nothing: a name of it is not in its directory.
     Nothing,
     /// It goes on behind what was looked at.
@@ -135,26 +135,26 @@ pub enum Answer<'a> {
 
 /// A path, with zeros behind it.
 #[derive(Clone, Copy)]
-pub struct Path<'a> {
+pub struct PaddedPath<'a> {
     /// Its bytes, and a word of zeros.
     bytes: &'a [u8],
     /// A longer text is no whole path.
     longest: usize,
 }
 
-impl<'a> Path<'a> {
+impl<'a> PaddedPath<'a> {
     /// Of `key`, which is a path if there is a zero in it.
     #[inline(always)]
-    pub fn of(key: &'a Key) -> Path<'a> {
-        Path {
+    pub fn of(key: &'a PathKey) -> PaddedPath<'a> {
+        PaddedPath {
             bytes: key.padded(),
             longest: 8 * KEY_WORDS - 1,
         }
     }
 
     /// Of the bytes before the first zero of `path`, which ends in eight of them.
-    pub fn with_zeros(path: &'a [u8]) -> Option<Path<'a>> {
-        (path.last_chunk() == Some(&[0; 8])).then_some(Path {
+    pub fn with_zeros(path: &'a [u8]) -> Option<PaddedPath<'a>> {
+        (path.last_chunk() == Some(&[0; 8])).then_some(PaddedPath {
             bytes: path,
             longest: path.len(),
         })
@@ -174,10 +174,10 @@ impl<'a> Path<'a> {
 #[inline(always)]
 pub unsafe fn find<'a>(
     context: &'a FsContext,
-    path: Path,
+    path: PaddedPath,
     cred: &Cred,
     follow: bool,
-) -> Answer<'a> {
+) -> WalkResult<'a> {
     // SAFETY: as the caller promises.
     unsafe { find_from(context.start(path.is_absolute()), path, cred, follow) }
 }
@@ -187,9 +187,9 @@ pub unsafe fn find<'a>(
 /// # Safety
 /// Interrupts are off for as long as the answer is used.
 #[inline(always)]
-pub unsafe fn find_from<'a>(start: &'a Place, path: Path, cred: &Cred, follow: bool) -> Answer<'a> {
+pub unsafe fn find_from<'a>(start: &'a VfsPath, path: PaddedPath, cred: &Cred, follow: bool) -> WalkResult<'a> {
     let Some(first) = Directory::of(start) else {
-        return Answer::Unknown;
+        return WalkResult::Unknown;
     };
     let at = usize::from(path.is_absolute());
     // SAFETY: as the caller promises.
@@ -204,13 +204,13 @@ pub unsafe fn find_from<'a>(start: &'a Place, path: Path, cred: &Cred, follow: b
 #[inline(always)]
 unsafe fn follow_from<'a>(
     first: Directory<'a>,
-    path: Path,
+    path: PaddedPath,
     mut at: usize,
     cred: &Cred,
     follow: bool,
     last: impl FnOnce(Directory<'a>, usize),
-) -> Answer<'a> {
-    let Path { bytes, longest } = path;
+) -> WalkResult<'a> {
+    let PaddedPath { bytes, longest } = path;
     let Directory {
         mut mount,
         mut inode,
@@ -218,7 +218,7 @@ unsafe fn follow_from<'a>(
     } = first;
     loop {
         let Some((hash, end)) = component(bytes, at) else {
-            return Answer::Longer;
+            return WalkResult::Longer;
         };
         let length = end.wrapping_sub(at);
         if length == 0 {
@@ -227,27 +227,27 @@ unsafe fn follow_from<'a>(
                 continue;
             }
             // It is empty, or ends in a slash.
-            return Answer::Unknown;
+            return WalkResult::Unknown;
         }
         // SAFETY: a directory's table stays as long as its inode.
         let Some(names) = (unsafe { shown.names().as_ref() }) else {
-            return Answer::Unknown;
+            return WalkResult::Unknown;
         };
         if !shown.access().lets(cred, S_IFDIR, perm::EXEC) {
-            return Answer::Unknown;
+            return WalkResult::Unknown;
         }
         let called_so = |entry: &Dentry| entry.is_piece(bytes, at, length);
         // SAFETY: as the caller promises.
         let Some(entry) = (unsafe { names.find(hash, called_so) }) else {
             // No directory has `.` and `..` among its entries.
             return match bytes.get(at) {
-                _ if end > longest => Answer::Longer,
-                Some(b'.') => Answer::Unknown,
-                _ => Answer::Nothing,
+                _ if end > longest => WalkResult::Longer,
+                Some(b'.') => WalkResult::Unknown,
+                _ => WalkResult::Nothing,
             };
         };
         let Some(next) = entry.shown() else {
-            return Answer::Unknown;
+            return WalkResult::Unknown;
         };
         let directory = Directory {
             mount,
@@ -258,19 +258,19 @@ unsafe fn follow_from<'a>(
         if shown.is_covered() {
             // SAFETY: as the caller promises.
             let Some(top) = (unsafe { on_top(mount, inode, shown) }) else {
-                return Answer::Unknown;
+                return WalkResult::Unknown;
             };
             (mount, inode, shown) = top;
         }
         if bytes.get(end) != Some(&b'/') {
             if end > longest {
-                return Answer::Longer;
+                return WalkResult::Longer;
             }
-            if follow && entry.kind == Kind::Symlink {
-                return Answer::Unknown;
+            if follow && entry.kind == FileKind::Symlink {
+                return WalkResult::Unknown;
             }
             last(directory, at);
-            return Answer::Leads(Found {
+            return WalkResult::Leads(FoundPath {
                 mount,
                 inode,
                 shown,
@@ -283,10 +283,10 @@ unsafe fn follow_from<'a>(
 
 /// The inode that `path` leads to for `cred`, whose root and working directory are those of `context`; no
 /// answer where [`find`] knows none.
-pub fn inode(context: &FsContext, path: Path, cred: &Cred, follow: bool) -> Option<Arc<dyn Inode>> {
+pub fn inode(context: &FsContext, path: PaddedPath, cred: &Cred, follow: bool) -> Option<Arc<dyn Inode>> {
     // SAFETY: a read section has interrupts off, and the answer is counted in it.
     reading(|| match unsafe { find(context, path, cred, follow) } {
-        Answer::Leads(found) => Some(found.inode.clone()),
+        WalkResult::Leads(found) => Some(found.inode.clone()),
         _ => None,
     })
 }
@@ -299,10 +299,10 @@ pub fn inode(context: &FsContext, path: Path, cred: &Cred, follow: bool) -> Opti
 #[inline(always)]
 pub unsafe fn reached<'a>(
     context: &'a FsContext,
-    path: Path,
+    path: PaddedPath,
     cred: &Cred,
     mode: u32,
-) -> Option<Found<'a>> {
+) -> Option<FoundPath<'a>> {
     const WANTED: [u32; 3] = [perm::READ, perm::WRITE, perm::READ | perm::WRITE];
     const { assert!(O_RDONLY == 0 && O_WRONLY == 1 && O_RDWR == 2) };
     let want = *WANTED.get(mode as usize)?;
@@ -323,14 +323,14 @@ pub unsafe fn reached<'a>(
     };
     // SAFETY: as the caller promises.
     let answer = unsafe { follow_from(first, path, at, cred, true, note) };
-    let Answer::Leads(found) = answer else {
+    let WalkResult::Leads(found) = answer else {
         return None;
     };
     let restricted = found.mount.flags() & (MS_RDONLY | MS_NODEV) != 0;
     (!restricted && found.shown.access().lets(cred, 0, want)).then_some(found)
 }
 
-impl Found<'_> {
+impl FoundPath<'_> {
     /// Its inactive list, if it has one.
     #[inline(always)]
     pub fn list(&self) -> Option<&Inactive> {
@@ -342,7 +342,7 @@ impl Found<'_> {
     #[inline(always)]
     pub fn waiting(&self, list: &Inactive, mode: u32) -> Option<Arc<OpenFile>> {
         let of = list.take(mode)?;
-        let here = |place: &Place| ptr::eq(&*place.mount, self.mount);
+        let here = |place: &VfsPath| ptr::eq(&*place.mount, self.mount);
         if !of.place().is_some_and(here) {
             path_cache::wait_again(of);
             return None;
@@ -355,7 +355,7 @@ impl Found<'_> {
 /// it so. From where interrupts are on.
 pub fn waiting_description(
     context: &FsContext,
-    path: Path,
+    path: PaddedPath,
     cred: &Cred,
     mode: u32,
 ) -> Option<Arc<OpenFile>> {

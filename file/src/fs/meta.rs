@@ -8,12 +8,12 @@ use abi::linux::{S_IFMT, S_ISGID, S_ISUID};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::xattrs::{CAPABILITY, Extra, List, Value};
-use crate::fs::acl::{Acl, Which};
-use crate::fs::attr::{Bits, Kind, SetAttr, Time};
-use crate::fs::inode::SetValue;
+use super::xattrs::{CAPABILITY, XattrSet, StoredAcl, XattrValue};
+use crate::fs::acl::{Acl, AclKind};
+use crate::fs::attr::{Bits, FileKind, SetAttr, FileTime};
+use crate::fs::inode::XattrFlags;
 use crate::fs::now;
-use crate::fs::lockfree_walk::Access;
+use crate::fs::lockfree_walk::AccessWord;
 use vm::fallible::try_box;
 
 /// Bits that a write takes away.
@@ -25,17 +25,17 @@ pub struct Meta {
     pub nlink: u32,
     pub uid: u32,
     pub gid: u32,
-    pub atime: Time,
-    pub mtime: Time,
-    pub ctime: Time,
-    pub btime: Time,
+    pub atime: FileTime,
+    pub mtime: FileTime,
+    pub ctime: FileTime,
+    pub btime: FileTime,
     /// Extended attributes, of a file that has any.
-    pub extra: Option<Box<Extra>>,
+    pub extra: Option<Box<XattrSet>>,
 }
 
 impl Meta {
     /// Those of a file that is made `now`.
-    pub fn new(mode: u32, nlink: u32, uid: u32, gid: u32, now: Time) -> Meta {
+    pub fn new(mode: u32, nlink: u32, uid: u32, gid: u32, now: FileTime) -> Meta {
         Meta {
             mode,
             nlink,
@@ -59,8 +59,8 @@ impl Meta {
     }
 
     /// The word that says the same, as far as it can.
-    pub fn access(&self) -> Access {
-        Access::new(self.bits(), self.access_list().is_some())
+    pub fn access(&self) -> AccessWord {
+        AccessWord::new(self.bits(), self.access_list().is_some())
     }
 
     /// The access control list.
@@ -74,13 +74,13 @@ impl Meta {
 
     /// The initial rights of a new file of `kind` in this directory: its mode, its access list and its
     /// default list. ENOMEM.
-    pub fn for_new(&self, mode: u32, umask: u32, kind: Kind) -> Result<(u32, [Option<Acl>; 2])> {
-        let Some(default) = self.default_list().filter(|_| kind != Kind::Symlink) else {
+    pub fn for_new(&self, mode: u32, umask: u32, kind: FileKind) -> Result<(u32, [Option<Acl>; 2])> {
+        let Some(default) = self.default_list().filter(|_| kind != FileKind::Symlink) else {
             return Ok((mode & !umask, [None, None]));
         };
         let (mode, own) = default.for_new(mode)?;
         let further = match kind {
-            Kind::Directory => Some(default.copy()?),
+            FileKind::Directory => Some(default.copy()?),
             _ => None,
         };
         Ok((mode, [own, further]))
@@ -88,7 +88,7 @@ impl Meta {
 
     /// Whether a write takes something away: set-id bits, or capabilities.
     pub fn loses(&self) -> bool {
-        let has_some = |extra: &Extra| extra.values.contains_key(CAPABILITY);
+        let has_some = |extra: &XattrSet| extra.values.contains_key(CAPABILITY);
         self.mode & SET_ID != 0 || self.extra.as_deref().is_some_and(has_some)
     }
 
@@ -102,7 +102,7 @@ impl Meta {
     }
 
     /// Sets what `set` says; the capabilities if they go. EAGAIN.
-    pub fn set(&mut self, set: &SetAttr) -> Result<Option<Value>> {
+    pub fn set(&mut self, set: &SetAttr) -> Result<Option<XattrValue>> {
         if let Some(seen) = set.seen {
             self.still(seen)?;
         }
@@ -121,7 +121,7 @@ impl Meta {
     }
 
     /// Takes the file's capabilities away.
-    pub fn strip(&mut self) -> Option<Value> {
+    pub fn strip(&mut self) -> Option<XattrValue> {
         let values = &mut self.extra.as_mut()?.values;
         let stripped = values.remove(CAPABILITY);
         self.tidy();
@@ -138,10 +138,10 @@ impl Meta {
     pub fn set_value(
         &mut self,
         name: &[u8],
-        new: Option<Value>,
-        how: SetValue,
-    ) -> Result<Option<Value>> {
-        let there = |extra: &Extra| extra.values.contains_key(name);
+        new: Option<XattrValue>,
+        how: XattrFlags,
+    ) -> Result<Option<XattrValue>> {
+        let there = |extra: &XattrSet| extra.values.contains_key(name);
         let there = self.extra.as_deref().is_some_and(there);
         if !there && (how.replace || new.is_none()) {
             return Err(Errno::ENODATA);
@@ -161,7 +161,7 @@ impl Meta {
 
     /// Hands the names of all attributes to `each`; those of class `trusted` only if `all`.
     pub fn names(&self, all: bool, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        for which in [Which::Access, Which::Default] {
+        for which in [AclKind::Access, AclKind::Default] {
             if self.one(which).is_some() {
                 each(which.name())?;
             }
@@ -175,15 +175,15 @@ impl Meta {
         Ok(())
     }
 
-    fn one(&self, which: Which) -> Option<&Acl> {
+    fn one(&self, which: AclKind) -> Option<&Acl> {
         match which {
-            Which::Access => self.access_list(),
-            Which::Default => self.default_list(),
+            AclKind::Access => self.access_list(),
+            AclKind::Default => self.default_list(),
         }
     }
 
     /// A list as Linux writes it. ENODATA, ENOMEM.
-    pub fn list(&self, which: Which) -> Result<Vec<u8>> {
+    pub fn list(&self, which: AclKind) -> Result<Vec<u8>> {
         self.one(which).ok_or(Errno::ENODATA)?.to_bytes()
     }
 
@@ -191,10 +191,10 @@ impl Meta {
     /// bits express all of it. EAGAIN, ENOMEM.
     pub fn set_access(
         &mut self,
-        list: Option<List>,
+        list: Option<StoredAcl>,
         seen: Bits,
         keep_group: bool,
-    ) -> Result<Option<List>> {
+    ) -> Result<Option<StoredAcl>> {
         self.still(seen)?;
         let mut old = None;
         if let Some(list) = list {
@@ -214,7 +214,7 @@ impl Meta {
     }
 
     /// Sets the default list. The old one. EAGAIN, ENOMEM.
-    pub fn set_default(&mut self, list: Option<List>, seen: Bits) -> Result<Option<List>> {
+    pub fn set_default(&mut self, list: Option<StoredAcl>, seen: Bits) -> Result<Option<StoredAcl>> {
         self.still(seen)?;
         let old = match list {
             Some(list) => self.extra()?.default.replace(list),
@@ -226,10 +226,10 @@ impl Meta {
     }
 
     /// Room for extended attributes. ENOMEM.
-    fn extra(&mut self) -> Result<&mut Extra> {
+    fn extra(&mut self) -> Result<&mut XattrSet> {
         match &mut self.extra {
             Some(extra) => Ok(extra),
-            none => Ok(none.insert(try_box(Extra::default())?)),
+            none => Ok(none.insert(try_box(XattrSet::default())?)),
         }
     }
 

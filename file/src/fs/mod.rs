@@ -1,6 +1,6 @@
 //! Names, inodes and open files: the targets of paths, and the objects behind descriptors.
 //!
-//! *Interface.* [`Inode`] is a file as a file system knows it; [`Place`] is an inode reached through a mount;
+//! *Interface.* [`Inode`] is a file as a file system knows it; [`VfsPath`] is an inode reached through a mount;
 //! [`mod@file`] is open files, each of which may be one of an inode, as an inode makes them;
 //! [`FsContext`] is a process's root, working directory and umask; [`perm`] decides what a process may do.
 //! [`dev::register`] gives a device number its behaviour.
@@ -42,15 +42,15 @@ pub mod walk;
 pub mod fsnotify;
 pub mod lockfree_walk;
 
-pub use attr::{Attr, Kind, SetAttr, Time};
+pub use attr::{Attr, FileKind, SetAttr, FileTime};
 pub use context::FsContext;
-pub use inode::{DirEntry, DirSink, How, Inode, SetValue};
-pub use mount::{FileSystem, Mount, Place};
+pub use inode::{DirEntry, DirSink, OpenHow, Inode, XattrFlags};
+pub use mount::{FileSystem, Mount, VfsPath};
 
 /// The time of day.
-pub fn now() -> Time {
+pub fn now() -> FileTime {
     let ns = machine::clock::real_ns();
-    Time {
+    FileTime {
         sec: (ns / abi::linux::NSEC_PER_SEC) as i64,
         nsec: (ns % abi::linux::NSEC_PER_SEC) as u32,
     }

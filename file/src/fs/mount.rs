@@ -1,7 +1,7 @@
 //! An inode reached through a mount, and the table of mounts.
 //!
-//! *Interface.* [`Place::down`] crosses into the mount on a directory or file, [`Place::parent`] is `..`,
-//! [`Place::path`] the path of a directory. [`mount`] adds to the table, [`mount_from`] reads it, and
+//! *Interface.* [`VfsPath::down`] crosses into the mount on a directory or file, [`VfsPath::parent`] is `..`,
+//! [`VfsPath::path`] the path of a directory. [`mount`] adds to the table, [`mount_from`] reads it, and
 //! [`super::mount_tree`] changes the tree that its mounts are. A change of the table is a change of names
 //! ([`super::path_cache::changed`]).
 //!
@@ -18,9 +18,9 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use sync::{Monitor, epoch};
 
-use super::inode::{Handle, Inode};
-use super::published::Shown;
-use crate::arc_swap::{Exchanged, Shared};
+use super::inode::{FileHandle, Inode};
+use super::published::Published;
+use crate::arc_swap::{Displaced, ArcSwap};
 use vm::fallible::{
     try_arc, try_box, try_concat, try_copy, try_extend, try_push, try_reserve, try_string,
 };
@@ -40,7 +40,7 @@ pub trait FileSystem: Send + Sync {
         Ok(())
     }
     /// The file that once gave this as its handle, while there is one.
-    fn by_handle(&self, _handle: Handle) -> Option<Arc<dyn Inode>> {
+    fn by_handle(&self, _handle: FileHandle) -> Option<Arc<dyn Inode>> {
         None
     }
     /// The result of `statfs`.
@@ -101,7 +101,7 @@ pub struct Mount {
     /// The part that this shows.
     top: Top,
     /// The place that it covers; `None` for the root, and once it was taken out of the tree.
-    covers: Shared<Option<Place>>,
+    covers: ArcSwap<Option<VfsPath>>,
     /// First column of `/proc/mounts`.
     pub source: String,
     flags: AtomicU32,
@@ -115,7 +115,7 @@ pub struct Mount {
 }
 
 /// The part that an inode shows, which its holder keeps.
-struct Top(Option<NonNull<Shown>>);
+struct Top(Option<NonNull<Published>>);
 
 // SAFETY: it points to what all threads may read, and that stays as long as its holder.
 unsafe impl Send for Top {}
@@ -131,7 +131,7 @@ impl Top {
 impl Mount {
     /// The part that its root directory shows.
     #[inline]
-    fn shows(&self) -> Option<&Shown> {
+    fn shows(&self) -> Option<&Published> {
         // SAFETY: it is a part of the root, always the same, and this keeps that.
         self.top.0.map(|shown| unsafe { shown.as_ref() })
     }
@@ -143,13 +143,13 @@ impl Mount {
     }
 
     /// The place that it covers; `None` for the root, and once it was taken out of the tree.
-    pub fn covers(&self) -> Arc<Option<Place>> {
+    pub fn covers(&self) -> Arc<Option<VfsPath>> {
         self.covers.get()
     }
 
     /// Its root directory, reached through itself.
-    pub fn top(self: &Arc<Self>) -> Place {
-        Place {
+    pub fn top(self: &Arc<Self>) -> VfsPath {
+        VfsPath {
             mount: self.clone(),
             inode: self.root.clone(),
         }
@@ -191,22 +191,22 @@ impl Mount {
 
 /// An inode reached through a mount.
 #[derive(Clone)]
-pub struct Place {
+pub struct VfsPath {
     /// The mount.
     pub mount: Arc<Mount>,
     /// The inode.
     pub inode: Arc<dyn Inode>,
 }
 
-impl Place {
+impl VfsPath {
     /// Whether both are the same file through the same mount.
-    pub fn same(&self, other: &Place) -> bool {
+    pub fn same(&self, other: &VfsPath) -> bool {
         Arc::ptr_eq(&self.mount, &other.mount) && self.inode.id() == other.inode.id()
     }
 
     /// The part that the inode shows.
     #[inline]
-    pub(super) fn shows(&self) -> Option<&Shown> {
+    pub(super) fn shows(&self) -> Option<&Published> {
         match Arc::ptr_eq(&self.inode, &self.mount.root) {
             true => self.mount.shows(),
             false => self.inode.shown(),
@@ -214,15 +214,15 @@ impl Place {
     }
 
     /// Another inode of the same mount.
-    pub fn beside(&self, inode: Arc<dyn Inode>) -> Place {
-        Place {
+    pub fn beside(&self, inode: Arc<dyn Inode>) -> VfsPath {
+        VfsPath {
             mount: self.mount.clone(),
             inode,
         }
     }
 
     /// The root of the mount here, or this place itself.
-    pub fn down(self) -> Place {
+    pub fn down(self) -> VfsPath {
         match self.may_be_covered() {
             // Bound: **global**: the mounts.
             true => self.down_in(&TABLE.lock()),
@@ -235,7 +235,7 @@ impl Place {
     }
 
     /// The same by `table`, of which it looks at each mount once at most.
-    fn down_in(self, table: &[Arc<Mount>]) -> Place {
+    fn down_in(self, table: &[Arc<Mount>]) -> VfsPath {
         let mut place = self;
         while let Some(mount) = place.last_on_it(table) {
             place = mount.top();
@@ -265,7 +265,7 @@ impl Place {
     }
 
     /// The directory above, for a process whose root is `root`: never above that.
-    pub fn parent(&self, root: &Place) -> Place {
+    pub fn parent(&self, root: &VfsPath) -> VfsPath {
         let mut place = self.clone();
         loop {
             if place.same(root) {
@@ -287,7 +287,7 @@ impl Place {
     }
 
     /// The path of this directory seen from `root`. `ENOENT` when it was removed or lies outside `root`.
-    pub fn path(&self, root: &Place) -> Result<Vec<u8>> {
+    pub fn path(&self, root: &VfsPath) -> Result<Vec<u8>> {
         let mut names: Vec<Arc<[u8]>> = Vec::new();
         let mut place = self.clone();
         while !place.same(root) {
@@ -355,15 +355,15 @@ pub(super) static TABLE: Monitor<Vec<Arc<Mount>>> = Monitor::new(Vec::new());
 static COPY: AtomicPtr<Vec<Arc<Mount>>> = AtomicPtr::new(ptr::null_mut());
 
 /// Publishes a copy of `table`, or none. The former copy is freed when this is dropped, with no monitor held.
-pub(super) fn publish(table: Option<&Vec<Arc<Mount>>>) -> OldCopy {
+pub(super) fn publish(table: Option<&Vec<Arc<Mount>>>) -> RetiredTable {
     let copy = table.and_then(|table| try_box(try_copy(table).ok()?).ok());
     let copy = copy.map_or(ptr::null_mut(), Box::into_raw);
-    OldCopy(COPY.swap(copy, Ordering::AcqRel))
+    RetiredTable(COPY.swap(copy, Ordering::AcqRel))
 }
 
-pub(super) struct OldCopy(*mut Vec<Arc<Mount>>);
+pub(super) struct RetiredTable(*mut Vec<Arc<Mount>>);
 
-impl Drop for OldCopy {
+impl Drop for RetiredTable {
     fn drop(&mut self) {
         fn free(copy: usize) {
             // SAFETY: it came from a box, was taken out by exchange and is retired once.
@@ -389,8 +389,8 @@ const LEVELS: usize = 16;
 pub unsafe fn on_top<'a>(
     mount: &'a Mount,
     inode: &'a Arc<dyn Inode>,
-    shown: &'a Shown,
-) -> Option<(&'a Mount, &'a Arc<dyn Inode>, &'a Shown)> {
+    shown: &'a Published,
+) -> Option<(&'a Mount, &'a Arc<dyn Inode>, &'a Published)> {
     // SAFETY: as the caller promises.
     if let Some(top) = unsafe { top_of(mount, shown) }
         && let Some(next) = top.shows()
@@ -407,7 +407,7 @@ pub unsafe fn on_top<'a>(
 /// # Safety
 /// Interrupts are off for as long as the answer is used.
 #[inline(always)]
-unsafe fn top_of<'a>(mount: &Mount, shown: &Shown) -> Option<&'a Mount> {
+unsafe fn top_of<'a>(mount: &Mount, shown: &Published) -> Option<&'a Mount> {
     // SAFETY: a mount is not told of any more a grace period before it goes.
     let top = unsafe { shown.top().as_ref() }?;
     // SAFETY: as the caller promises.
@@ -423,8 +423,8 @@ unsafe fn top_of<'a>(mount: &Mount, shown: &Shown) -> Option<&'a Mount> {
 unsafe fn far_on_top<'a>(
     mount: &'a Mount,
     inode: &'a Arc<dyn Inode>,
-    shown: &'a Shown,
-) -> Option<(&'a Mount, &'a Arc<dyn Inode>, &'a Shown)> {
+    shown: &'a Published,
+) -> Option<(&'a Mount, &'a Arc<dyn Inode>, &'a Published)> {
     let (mut mount, mut inode, mut shown) = (mount, inode, shown);
     for _ in 0..LEVELS {
         if !mount.covers_some() || !maybe_covered(&**inode) {
@@ -466,7 +466,7 @@ unsafe fn far_on_top<'a>(
 }
 
 /// The last of the mounts of `table` that cover `place`.
-fn last_on<'t>(table: &'t [Arc<Mount>], place: &Place) -> Option<&'t Arc<Mount>> {
+fn last_on<'t>(table: &'t [Arc<Mount>], place: &VfsPath) -> Option<&'t Arc<Mount>> {
     let covers = |m: &&Arc<Mount>| {
         let covered = m.covers();
         covered.as_ref().as_ref().is_some_and(|c| c.same(place))
@@ -475,7 +475,7 @@ fn last_on<'t>(table: &'t [Arc<Mount>], place: &Place) -> Option<&'t Arc<Mount>>
 }
 
 /// Lets `covered` show the last of the mounts of `table` that cover it.
-pub(super) fn show_top(table: &[Arc<Mount>], covered: &Place) {
+pub(super) fn show_top(table: &[Arc<Mount>], covered: &VfsPath) {
     if covered.is_mount_root() {
         let above = last_on(table, covered).map_or(ptr::null(), Arc::as_ptr);
         (covered.mount.above).store(above.cast_mut(), Ordering::Release);
@@ -494,7 +494,7 @@ pub(super) fn show_top(table: &[Arc<Mount>], covered: &Place) {
 }
 
 /// Nothing is shown on `covered` until [`show_top`]: a walk to it waits for the table.
-pub(super) fn hide(covered: &Place) {
+pub(super) fn hide(covered: &VfsPath) {
     if covered.is_mount_root() {
         (covered.mount.above).store(ptr::null_mut(), Ordering::Release);
     }
@@ -504,7 +504,7 @@ pub(super) fn hide(covered: &Place) {
 }
 
 /// A mount more on `covered`; the monitor of the table is held.
-pub(super) fn cover(covered: &Place) {
+pub(super) fn cover(covered: &VfsPath) {
     covered.mount.covered.fetch_add(1, Ordering::Relaxed);
     COVERED.fetch_or(mark_of(&*covered.inode), Ordering::AcqRel);
     if let Some(shown) = covered.inode.shown() {
@@ -513,7 +513,7 @@ pub(super) fn cover(covered: &Place) {
 }
 
 /// A mount fewer on `covered`, with `table` as it is now.
-pub(super) fn uncover(table: &[Arc<Mount>], covered: &Place) {
+pub(super) fn uncover(table: &[Arc<Mount>], covered: &VfsPath) {
     let marks = table.iter().fold(0, |marks, m| {
         let mark = m
             .covers()
@@ -541,7 +541,7 @@ impl Mount {
     pub(super) fn make(
         fs: Arc<dyn FileSystem>,
         root: Arc<dyn Inode>,
-        covers: Option<Place>,
+        covers: Option<VfsPath>,
         source: String,
         flags: u64,
     ) -> Result<Arc<Mount>> {
@@ -550,7 +550,7 @@ impl Mount {
             top: Top::of(&root),
             root,
             fs,
-            covers: Shared::new(try_arc(covers)?),
+            covers: ArcSwap::new(try_arc(covers)?),
             source,
             flags: AtomicU32::new(kept(flags)),
             covered: AtomicU32::new(0),
@@ -560,7 +560,7 @@ impl Mount {
     }
 
     /// Covers another place; the monitor of the table is held.
-    pub(super) fn set_covers(&self, covers: Arc<Option<Place>>) -> Exchanged<Option<Place>> {
+    pub(super) fn set_covers(&self, covers: Arc<Option<VfsPath>>) -> Displaced<Option<VfsPath>> {
         self.covers.exchange(covers)
     }
 }
@@ -575,10 +575,10 @@ pub(super) fn is_attached(table: &[Arc<Mount>], mount: &Arc<Mount>) -> bool {
 pub fn mount(
     fs: Arc<dyn FileSystem>,
     root: Arc<dyn Inode>,
-    covers: Option<Place>,
+    covers: Option<VfsPath>,
     source: String,
     flags: u64,
-) -> Result<Place> {
+) -> Result<VfsPath> {
     let mount = Mount::make(fs, root, covers, source, flags)?;
     attach(core::slice::from_ref(&mount))?;
     Ok(mount.top())
@@ -616,50 +616,50 @@ pub fn mount_from(from: u64) -> Option<Arc<Mount>> {
 }
 
 /// The root of everything; `None` before there is one.
-pub fn root() -> Option<Place> {
+pub fn root() -> Option<VfsPath> {
     let mount = TABLE.lock().first()?.clone();
     Some(mount.top())
 }
 
 /// A place for `inode` in a file system that is mounted nowhere.
-pub fn detached(fs: Arc<dyn FileSystem>, inode: Arc<dyn Inode>) -> Place {
+pub fn detached(fs: Arc<dyn FileSystem>, inode: Arc<dyn Inode>) -> VfsPath {
     let root = fs.root();
     let mount = Arc::new(Mount {
         id: 0,
         top: Top::of(&root),
         root,
         fs,
-        covers: Shared::new(Arc::new(None)),
+        covers: ArcSwap::new(Arc::new(None)),
         source: String::new(),
         flags: AtomicU32::new(0),
         covered: AtomicU32::new(0),
         above: AtomicPtr::new(ptr::null_mut()),
         expired: AtomicBool::new(false),
     });
-    Place { mount, inode }
+    VfsPath { mount, inode }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tmpfs::MemFs;
+    use crate::tmpfs::TmpFs;
     use abi::linux::S_IFDIR;
     use account::Cred;
 
     /// A directory of a file system of its own.
-    fn directory() -> Place {
-        let fs = MemFs::new("tmpfs", 0o755);
+    fn directory() -> VfsPath {
+        let fs = TmpFs::new("tmpfs", 0o755);
         let root = detached(fs.clone(), fs.root());
         let made = root.inode.create(b"at", S_IFDIR, 0, 0, &Cred::root());
         root.beside(made.unwrap())
     }
 
     /// A mount more on `at`: of a new file system, or of the directory `bound`.
-    fn put(table: &mut Vec<Arc<Mount>>, at: &Place, bound: Option<&Place>) -> Place {
+    fn put(table: &mut Vec<Arc<Mount>>, at: &VfsPath, bound: Option<&VfsPath>) -> VfsPath {
         let (fs, root) = match bound {
             Some(place) => (place.mount.fs.clone(), place.inode.clone()),
             None => {
-                let fs = MemFs::new("tmpfs", 0o755);
+                let fs = TmpFs::new("tmpfs", 0o755);
                 (fs.clone() as Arc<dyn FileSystem>, fs.root())
             }
         };
@@ -679,7 +679,7 @@ mod tests {
         show_top(table, &covered);
     }
 
-    fn without_lock(place: &Place) -> Option<u32> {
+    fn without_lock(place: &VfsPath) -> Option<u32> {
         let shown = place.inode.shown().unwrap();
         // SAFETY: nobody changes the mounts.
         let top = unsafe { on_top(&place.mount, &place.inode, shown) };

@@ -15,18 +15,18 @@ use core::sync::atomic::Ordering;
 use sync::epoch;
 use vm::fallible::{try_arc, try_copy, try_push, try_reserve, try_string};
 
-use super::attr::Kind;
+use super::attr::FileKind;
 use super::inode::Inode;
 use super::mount::{
-    MS_RDONLY, Mount, Place, TABLE, attach, hide, is_attached, publish, show_top, uncover,
+    MS_RDONLY, Mount, VfsPath, TABLE, attach, hide, is_attached, publish, show_top, uncover,
 };
 
-fn is_directory(place: &Place) -> bool {
-    place.inode.kind() == Kind::Directory
+fn is_directory(place: &VfsPath) -> bool {
+    place.inode.kind() == FileKind::Directory
 }
 
 /// The place that `mount` covers.
-fn covered(mount: &Mount) -> Option<Place> {
+fn covered(mount: &Mount) -> Option<VfsPath> {
     mount.covers().as_ref().clone()
 }
 
@@ -63,11 +63,11 @@ fn is_below(inode: &Arc<dyn Inode>, top: &Arc<dyn Inode>) -> bool {
 
 /// Shows `from` at `at` as well; if `whole`, with copies of all mounts below `from`. ENOMEM; ENOTDIR: only
 /// one is a directory; EINVAL: one of them is in no tree.
-pub fn bind(from: &Place, at: Place, whole: bool) -> Result<()> {
+pub fn bind(from: &VfsPath, at: VfsPath, whole: bool) -> Result<()> {
     if is_directory(from) != is_directory(&at) {
         return Err(Errno::ENOTDIR);
     }
-    let copy = |of: &Mount, root: &Arc<dyn Inode>, covers: Place| {
+    let copy = |of: &Mount, root: &Arc<dyn Inode>, covers: VfsPath| {
         let source: String = try_string(of.source.as_bytes())?;
         Mount::make(
             of.fs.clone(),
@@ -100,7 +100,7 @@ pub fn bind(from: &Place, at: Place, whole: bool) -> Result<()> {
             if Arc::ptr_eq(old, &from.mount) && !is_below(&place.inode, &from.inode) {
                 continue;
             }
-            let place = Place {
+            let place = VfsPath {
                 mount: new.clone(),
                 inode: place.inode,
             };
@@ -114,7 +114,7 @@ pub fn bind(from: &Place, at: Place, whole: bool) -> Result<()> {
 
 /// Moves the mount at `from`, with all that lies on it, over `to`. EINVAL: `from` is not the root of a mount
 /// in the tree, or is the root of everything, or only one of the two is a directory; ELOOP: `to` lies in it.
-pub fn relocate(from: &Place, to: Place) -> Result<()> {
+pub fn relocate(from: &VfsPath, to: VfsPath) -> Result<()> {
     if !from.is_mount_root() || is_directory(from) != is_directory(&to) {
         return Err(Errno::EINVAL);
     }
@@ -159,7 +159,7 @@ pub fn relocate(from: &Place, to: Place) -> Result<()> {
 }
 
 /// Changes the flags of the mount at `place`. EINVAL: `place` is not the root of a mount.
-pub fn change(place: &Place, flags: u64) -> Result<()> {
+pub fn change(place: &VfsPath, flags: u64) -> Result<()> {
     if !place.is_mount_root() {
         return Err(Errno::EINVAL);
     }
@@ -169,7 +169,7 @@ pub fn change(place: &Place, flags: u64) -> Result<()> {
 }
 
 /// As [`change`]; whether it may be written is changed for all mounts of the file system.
-pub fn remount(place: &Place, flags: u64) -> Result<()> {
+pub fn remount(place: &VfsPath, flags: u64) -> Result<()> {
     if !place.is_mount_root() {
         return Err(Errno::EINVAL);
     }
@@ -183,7 +183,7 @@ pub fn remount(place: &Place, flags: u64) -> Result<()> {
 
 /// How a mount ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum UnmountHow {
     /// If nothing in it is in use.
     Unused,
     /// If nothing in it is in use, and nothing was when it was asked for before.
@@ -193,14 +193,14 @@ pub enum End {
 }
 
 /// Takes the mount at `place` out of the tree. EINVAL: `place` is not the root of a mount in the tree; EBUSY:
-/// something in it is in use, or something is mounted there; EAGAIN: [`End::IfExpired`] asks the first time.
-pub fn unmount(place: Place, end: End) -> Result<()> {
-    let detach = end == End::Detached;
+/// something in it is in use, or something is mounted there; EAGAIN: [`UnmountHow::IfExpired`] asks the first time.
+pub fn unmount(place: VfsPath, end: UnmountHow) -> Result<()> {
+    let detach = end == UnmountHow::Detached;
     if !place.is_mount_root() {
         return Err(Errno::EINVAL);
     }
     super::path_cache::purge();
-    let Place { mount, inode } = place;
+    let VfsPath { mount, inode } = place;
     drop(inode);
     if !detach && mount.covers_some() {
         return Err(Errno::EBUSY);
@@ -236,7 +236,7 @@ pub fn unmount(place: Place, end: End) -> Result<()> {
     // One count belongs to the table, one to this function; every user of the mount has another, and so has
     // every mount on it.
     let busy = !detach && (!rest.is_empty() || Arc::strong_count(&mount) > 2);
-    let early = !busy && end == End::IfExpired && !mount.expired.load(Ordering::Relaxed);
+    let early = !busy && end == UnmountHow::IfExpired && !mount.expired.load(Ordering::Relaxed);
     mount.expired.store(early, Ordering::Relaxed);
     let mut own = None;
     if !busy && !early {

@@ -11,13 +11,13 @@ use abi::linux::{
 };
 use alloc::sync::Arc;
 
-use super::attr::Kind;
-use super::write_count::Writing;
-use super::inode::How;
+use super::attr::FileKind;
+use super::write_count::WriteAccess;
+use super::inode::OpenHow;
 use super::lease;
 use super::perm;
-use super::mount::{MS_NODEV, Place};
-use super::walk::{Target, View, walk};
+use super::mount::{MS_NODEV, VfsPath};
+use super::walk::{WalkTarget, WalkContext, walk};
 use super::fsnotify;
 use crate::fs::file::{File, OpenFile};
 use account::Cred;
@@ -40,8 +40,8 @@ fn wanted(flags: u32) -> u32 {
 
 /// Opens `path` from `start` with `flags`; a new file gets `mode` without the umask.
 pub fn open(
-    view: &View,
-    start: Place,
+    view: &WalkContext,
+    start: VfsPath,
     path: &[u8],
     flags: u32,
     mode: u32,
@@ -83,19 +83,19 @@ pub fn open(
 pub fn make(
     cred: &Cred,
     umask: u32,
-    dir: Place,
+    dir: VfsPath,
     name: &[u8],
     flags: u32,
     mode: u32,
 ) -> Result<Arc<OpenFile>> {
-    let Place { mount, inode: dir } = dir;
+    let VfsPath { mount, inode: dir } = dir;
     let mode = S_IFREG | mode & 0o7777;
     let inode = dir.create(name, mode, umask, 0, cred)?;
     fsnotify::name(&*dir, name, IN_CREATE, false);
-    made(Place { mount, inode }, flags)
+    made(VfsPath { mount, inode }, flags)
 }
 
-fn create(view: &View, target: &Target, mode: u32) -> Result<Place> {
+fn create(view: &WalkContext, target: &WalkTarget, mode: u32) -> Result<VfsPath> {
     if target.slash {
         return Err(Errno::EISDIR);
     }
@@ -109,13 +109,13 @@ fn create(view: &View, target: &Target, mode: u32) -> Result<Place> {
 }
 
 /// The description of a file that was just made: permission bits do not matter.
-fn made(place: Place, flags: u32) -> Result<Arc<OpenFile>> {
+fn made(place: VfsPath, flags: u32) -> Result<Arc<OpenFile>> {
     let inode = place.inode.clone();
     let writing = match writes(flags) {
-        true => Writing::begin(&inode)?,
+        true => WriteAccess::begin(&inode)?,
         false => None,
     };
-    let of = inode.open(How {
+    let of = inode.open(OpenHow {
         flags,
         place: Some(place),
     })?;
@@ -130,7 +130,7 @@ fn writes(flags: u32) -> bool {
 }
 
 /// Opens the inode at `place`, as by its path. ELOOP: a symbolic link is not followed.
-pub fn at(view: &View, place: Place, flags: u32) -> Result<Arc<OpenFile>> {
+pub fn at(view: &WalkContext, place: VfsPath, flags: u32) -> Result<Arc<OpenFile>> {
     if flags & TMPFILE != 0 {
         return open(view, place, b".", flags, 0);
     }
@@ -143,14 +143,14 @@ pub fn at(view: &View, place: Place, flags: u32) -> Result<Arc<OpenFile>> {
     existing(view, place, flags)
 }
 
-fn existing(view: &View, place: Place, flags: u32) -> Result<Arc<OpenFile>> {
+fn existing(view: &WalkContext, place: VfsPath, flags: u32) -> Result<Arc<OpenFile>> {
     let attr = place.inode.attr();
     let kind = attr.kind();
     let inode = place.inode.clone();
-    if flags & O_DIRECTORY != 0 && kind != Kind::Directory {
+    if flags & O_DIRECTORY != 0 && kind != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
-    let how = How {
+    let how = OpenHow {
         flags,
         place: Some(place.clone()),
     };
@@ -159,27 +159,27 @@ fn existing(view: &View, place: Place, flags: u32) -> Result<Arc<OpenFile>> {
     }
     let want = wanted(flags);
     match kind {
-        Kind::Symlink => return Err(Errno::ELOOP),
-        Kind::Directory if flags & O_CREAT != 0 || want & perm::WRITE != 0 => {
+        FileKind::Symlink => return Err(Errno::ELOOP),
+        FileKind::Directory if flags & O_CREAT != 0 || want & perm::WRITE != 0 => {
             return Err(Errno::EISDIR);
         }
-        Kind::Char | Kind::Block if place.mount.flags() & MS_NODEV != 0 => {
+        FileKind::Char | FileKind::Block if place.mount.flags() & MS_NODEV != 0 => {
             return Err(Errno::EACCES);
         }
         _ => {}
     }
     inode.permits(view.cred, want)?;
-    if want & perm::WRITE != 0 && kind == Kind::Regular {
+    if want & perm::WRITE != 0 && kind == FileKind::Regular {
         place.mount.writable()?;
     }
     if flags & O_NOATIME != 0 && !perm::owns(view.cred, &attr) {
         return Err(Errno::EPERM);
     }
-    let writing = match want & perm::WRITE != 0 && kind == Kind::Regular {
-        true => Writing::begin(&inode)?,
+    let writing = match want & perm::WRITE != 0 && kind == FileKind::Regular {
+        true => WriteAccess::begin(&inode)?,
         false => None,
     };
-    if kind == Kind::Regular {
+    if kind == FileKind::Regular {
         lease::break_for(&inode, flags)?;
     }
     let of = inode.open(how)?;
@@ -200,8 +200,8 @@ fn existing(view: &View, place: Place, flags: u32) -> Result<Arc<OpenFile>> {
 }
 
 fn temporary(
-    view: &View,
-    start: Place,
+    view: &WalkContext,
+    start: VfsPath,
     path: &[u8],
     flags: u32,
     mode: u32,
@@ -211,7 +211,7 @@ fn temporary(
     }
     let dir = walk(view, start, path, flags & O_NOFOLLOW == 0)?.existing()?;
     let attr = dir.inode.attr();
-    if attr.kind() != Kind::Directory {
+    if attr.kind() != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
     dir.inode.permits(view.cred, perm::WRITE | perm::EXEC)?;

@@ -6,7 +6,7 @@
 use abi::errno::{Errno, Result};
 use abi::linux::S_IFMT;
 
-use super::attr::{Attr, Bits, SetAttr, Time};
+use super::attr::{Attr, Bits, SetAttr, FileTime};
 use super::now;
 
 /// Kind, owner, permissions and times.
@@ -19,11 +19,11 @@ pub struct Ownership {
     /// Group.
     pub gid: u32,
     /// Last read.
-    pub atime: Time,
+    pub atime: FileTime,
     /// Last change of contents.
-    pub mtime: Time,
+    pub mtime: FileTime,
     /// Last change of contents or attributes.
-    pub ctime: Time,
+    pub ctime: FileTime,
 }
 
 impl Ownership {

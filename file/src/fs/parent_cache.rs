@@ -24,8 +24,8 @@ use machine::cpu::{MAX_CPUS, this_cpu};
 use super::dentry::word as word_of;
 use super::inode::Inode;
 use super::path_cache;
-use super::mount::{Mount, Place};
-use super::published::Shown;
+use super::mount::{Mount, VfsPath};
+use super::published::Published;
 use account::{NOBODY, Who};
 
 /// Words of a beginning that is short enough.
@@ -40,7 +40,7 @@ pub(super) struct Directory<'a> {
     /// The inode.
     pub inode: &'a Arc<dyn Inode>,
     /// The part that the inode shows.
-    pub shown: &'a Shown,
+    pub shown: &'a Published,
 }
 
 /// Where and by whom a directory is looked for.
@@ -55,7 +55,7 @@ pub(super) struct Search {
 impl<'a> Directory<'a> {
     /// `place`, if it shows something.
     #[inline]
-    pub fn of(place: &'a Place) -> Option<Directory<'a>> {
+    pub fn of(place: &'a VfsPath) -> Option<Directory<'a>> {
         Some(Directory {
             mount: &place.mount,
             inode: &place.inode,
@@ -67,7 +67,7 @@ impl<'a> Directory<'a> {
 impl Search {
     /// One that begins now, from `start`, which shows `shown`.
     #[inline]
-    pub fn from(start: &Place, shown: &Shown, who: Who) -> Search {
+    pub fn from(start: &VfsPath, shown: &Published, who: Who) -> Search {
         let (dev, ino) = shown.id();
         Search {
             start: (dev, ino, ptr::from_ref(&*start.mount).addr()),
@@ -92,7 +92,7 @@ struct Recent {
     generation: AtomicU64,
     mount: AtomicPtr<Mount>,
     inode: AtomicPtr<Arc<dyn Inode>>,
-    shown: AtomicPtr<Shown>,
+    shown: AtomicPtr<Published>,
 }
 
 static RECENT: [Recent; MAX_CPUS] = [const { Recent::new() }; MAX_CPUS];

@@ -1,7 +1,7 @@
 //! The directory and the last name of a path, found without a lock: where a name is made or removed.
 //!
 //! *Interface*: [`find`] goes along a path as [`super::lockfree_walk`] does, up to its last name, and answers a
-//! [`Spot`]. The caller may change that directory. Other paths have no answer here, as there:
+//! [`ParentLookup`]. The caller may change that directory. Other paths have no answer here, as there:
 //! the walk ([`super::walk`](mod@super::walk)) finds it, or says what is wrong. A path that begins with the
 //! directory of the last one is followed from there ([`super::parent_cache`]).
 //!
@@ -11,21 +11,21 @@ use abi::linux::S_IFDIR;
 use alloc::sync::Arc;
 use core::ptr;
 
-use super::attr::Kind;
+use super::attr::FileKind;
 use super::context::FsContext;
 use super::dentry::{Dentry, component};
 use super::inode::Inode;
 use super::perm;
-use super::mount::{MS_RDONLY, Mount, Place, on_top};
+use super::mount::{MS_RDONLY, Mount, VfsPath, on_top};
 use super::parent_cache::{self, Directory, Search};
-use super::published::Shown;
+use super::published::Published;
 use account::Cred;
 
 /// A name in a directory, which it has or has not.
-pub struct Spot<'a, 'p> {
+pub struct ParentLookup<'a, 'p> {
     mount: &'a Mount,
     dir: &'a Arc<dyn Inode>,
-    shown: &'a Shown,
+    shown: &'a Published,
     /// The name.
     pub name: &'p [u8],
     entry: Option<&'a Dentry>,
@@ -45,7 +45,7 @@ pub unsafe fn find<'a, 'p>(
     context: &'a FsContext,
     path: &'p [u8],
     cred: &Cred,
-) -> Option<Spot<'a, 'p>> {
+) -> Option<ParentLookup<'a, 'p>> {
     let longest = path.len().checked_sub(ZEROS)?;
     let absolute = path.first() == Some(&b'/');
     // SAFETY: as the caller promises.
@@ -96,7 +96,7 @@ pub unsafe fn find<'a, 'p>(
                 parent_cache::note(search, path.get(..at)?, directory);
             }
             let dots = matches!(name, b"." | b"..");
-            return (!dots && mount.flags() & MS_RDONLY == 0).then_some(Spot {
+            return (!dots && mount.flags() & MS_RDONLY == 0).then_some(ParentLookup {
                 mount,
                 dir,
                 shown,
@@ -115,10 +115,10 @@ pub unsafe fn find<'a, 'p>(
     }
 }
 
-impl Spot<'_, '_> {
+impl ParentLookup<'_, '_> {
     /// The directory, counted, if it has no such name.
     #[inline]
-    pub fn vacant(&self) -> Option<Place> {
+    pub fn vacant(&self) -> Option<VfsPath> {
         if self.entry.is_some() {
             return None;
         }
@@ -129,7 +129,7 @@ impl Spot<'_, '_> {
             Arc::increment_strong_count(mount);
             Arc::from_raw(mount)
         };
-        Some(Place {
+        Some(VfsPath {
             mount,
             inode: self.dir.clone(),
         })
@@ -141,7 +141,7 @@ impl Spot<'_, '_> {
     pub fn removable(&self, cred: &Cred) -> Option<Arc<dyn Inode>> {
         let entry = self.entry?;
         let shown = entry.shown()?;
-        if entry.kind == Kind::Directory || shown.is_covered() {
+        if entry.kind == FileKind::Directory || shown.is_covered() {
             return None;
         }
         let may = self.shown.access().lets_remove(cred, || shown.access());
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::fs::attr::SetAttr;
     use crate::fs::mount::{FileSystem, detached};
-    use crate::tmpfs::MemFs;
+    use crate::tmpfs::TmpFs;
     use abi::linux::S_IFREG;
 
     /// The place of `path` for `cred`: vacant, removable, or neither, and its last name.
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_name_is_vacant_or_removable_for_who_may_change_its_directory() {
-        let fs = MemFs::new("tmpfs", 0o755);
+        let fs = TmpFs::new("tmpfs", 0o755);
         let root = detached(fs.clone(), fs.root());
         let (boss, user, other) = (Cred::root(), Cred::ordinary(7, 7), Cred::ordinary(8, 8));
         let dir = |name: &[u8], mode| {
@@ -215,7 +215,7 @@ mod tests {
     /// A directory is remembered by its path, until something on the way changes.
     #[test]
     fn a_path_is_followed_from_the_last_directory_while_that_is_where_it_was() {
-        let fs = MemFs::new("tmpfs", 0o755);
+        let fs = TmpFs::new("tmpfs", 0o755);
         let root = detached(fs.clone(), fs.root());
         let (boss, user) = (Cred::root(), Cred::ordinary(7, 7));
         let make = |dir: &Arc<dyn Inode>, name: &[u8], mode| {
@@ -238,7 +238,7 @@ mod tests {
             }
         }
         // The same path from another root.
-        let other = MemFs::new("tmpfs", 0o755);
+        let other = TmpFs::new("tmpfs", 0o755);
         let other = detached(other.clone(), other.root());
         let theirs = make(&other.inode, b"top", S_IFDIR | 0o755);
         make(&theirs, b"inner", S_IFDIR | 0o777);

@@ -1,6 +1,6 @@
 //! The name cache: whole paths to inodes, for opens that are repeated.
 //!
-//! *Interface.* [`Key`] is a path with its hash, made while it is copied in. [`open`] returns a description
+//! *Interface.* [`PathKey`] is a path with its hash, made while it is copied in. [`open`] returns a description
 //! from the inode's inactive list, if the path is known, was walked since the last change of names, and the
 //! same access was granted to the same identity; [`learn`] records a path after an ordinary open. [`changed`]
 //! invalidates all earlier walks: after renames, removals, changes of mode or owner, mounts. [`forget`] drops
@@ -48,7 +48,7 @@ static GENERATION: AtomicU64 = AtomicU64::new(1);
 /// A short path, padded with zeros, and where it starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
-pub struct Key {
+pub struct PathKey {
     /// First field: generated code writes the bytes here. The last word is zero.
     words: [u64; KEY_WORDS + 1],
     mark: Mark,
@@ -77,11 +77,11 @@ impl Mark {
     }
 }
 
-impl Key {
+impl PathKey {
     /// A key to be filled: its words are the buffer for the path's bytes.
     #[inline]
-    pub const fn blank() -> Key {
-        Key {
+    pub const fn blank() -> PathKey {
+        PathKey {
             words: [0; KEY_WORDS + 1],
             mark: Mark {
                 used: 0,
@@ -126,7 +126,7 @@ impl Key {
         true
     }
 
-    /// Ends the path at its first NUL byte; returns the data for [`Key::finish`].
+    /// Ends the path at its first NUL byte; returns the data for [`PathKey::finish`].
     #[inline(always)]
     fn end(&mut self, start: u64) -> Option<Mark> {
         const LOW: u64 = 0x0101_0101_0101_0101;
@@ -159,14 +159,14 @@ impl Key {
         self.mark == mark && words.iter().zip(&self.words).rev().all(|(a, b)| a == b)
     }
 
-    fn same(&self, other: &Key) -> bool {
+    fn same(&self, other: &PathKey) -> bool {
         self.is(&other.words, other.mark)
     }
 }
 
 struct Entry {
     generation: u64,
-    key: Key,
+    key: PathKey,
     /// The identity whose access was checked.
     who: Who,
     /// Access modes that were granted, a bit each.
@@ -215,18 +215,18 @@ pub(super) fn reading<R>(f: impl FnOnce() -> R) -> R {
 
 /// A waiting description of `key`, opened with access mode `mode`.
 #[inline]
-pub fn open(key: &Key, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
+pub fn open(key: &PathKey, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
     // SAFETY: a read section has interrupts off.
     reading(|| unsafe { find(&key.words, key.mark, mode, who) })
 }
 
-/// As [`Key::finish`] and then [`open`]; `key` is finished afterwards if nothing was found.
+/// As [`PathKey::finish`] and then [`open`]; `key` is finished afterwards if nothing was found.
 ///
 /// # Safety
 /// Interrupts are off.
 #[inline(always)]
 pub unsafe fn open_quietly(
-    key: &mut Key,
+    key: &mut PathKey,
     start: u64,
     mode: u32,
     who: Who,
@@ -243,14 +243,14 @@ pub unsafe fn open_quietly(
 /// Whether a finished `key`, which is not known, was looked for often, and no other with its place since:
 /// it is worth learning then.
 #[inline]
-pub fn comes_again(key: &Key) -> bool {
+pub fn comes_again(key: &PathKey) -> bool {
     let mark = key.mark;
     mark.used != 0 && SEEN[mark.slot()].load(Ordering::Relaxed) == mark.tag() | OFTEN
 }
 
 /// A finished `key`, which is not known, is the last path that was looked for of those with its place.
 #[inline]
-pub fn note(key: &Key) {
+pub fn note(key: &PathKey) {
     let mark = key.mark;
     if mark.used == 0 {
         return;
@@ -298,7 +298,7 @@ pub fn wait_again(of: Arc<OpenFile>) {
 
 /// Records that `key`, walked since `generation`, leads to `inode`, and that `who` may open it with access
 /// mode `mode`.
-pub fn learn(key: &Key, generation: u64, mode: u32, who: Who, inode: &Arc<dyn Inode>) {
+pub fn learn(key: &PathKey, generation: u64, mode: u32, who: Who, inode: &Arc<dyn Inode>) {
     let Some(inactive) = inode.inactive() else {
         return;
     };

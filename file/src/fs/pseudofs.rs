@@ -1,9 +1,9 @@
 //! File systems of texts that are written when they are read: `/proc` and `/syn`.
 //!
-//! *Interface.* A [`Folder`] resolves names to [`Item`]s: folders, texts, links. [`TextFs::new`] makes a file
-//! system of one. A text is made piece by piece as it is read ([`Source`]), of records that are each
-//! consistent at one instant, and again when it is read from its start. Nothing is stored between look-ups;
-//! an inode's number comes from its path.
+//! *Interface.* A [`PseudoDir`] resolves names to [`PseudoEntry`]s: folders, texts, links. [`PseudoFs::new`]
+//! makes a file system of one. A text is made piece by piece as it is read ([`TextSource`]), of records that
+//! are each consistent at one instant, and again when it is read from its start. Nothing is stored between
+//! look-ups; an inode's number comes from its path.
 
 mod seq_file;
 mod source;
@@ -14,46 +14,46 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 
-use super::attr::{Attr, Bits, Kind, SetAttr};
+use super::attr::{Attr, Bits, FileKind, SetAttr};
 use super::directory::Directory;
-use super::inode::{DirEntry, DirSink, How, Inode, fixed_entries};
+use super::inode::{DirEntry, DirSink, OpenHow, Inode, fixed_entries};
 use super::perm;
-use super::mount::{self, FileSystem, Place};
+use super::mount::{self, FileSystem, VfsPath};
 use crate::fs::file::{File, OpenFile};
 use account::Cred;
-use seq_file::Text;
-pub use source::{Out, Piece, Source, records, whole};
+use seq_file::SeqFile;
+pub use source::{TextOut, TextPiece, TextSource, records, whole};
 use vm::fallible::{try_arc, try_copy, try_slice};
 
 /// Handles a write to a text.
-pub type Setter = fn(&str) -> Result<()>;
+pub type WriteSetting = fn(&str) -> Result<()>;
 
 /// The object of a name.
-pub enum Item {
+pub enum PseudoEntry {
     /// A directory.
-    Folder(Arc<dyn Folder>),
+    Folder(Arc<dyn PseudoDir>),
     /// A text that every user may read.
-    Text(Arc<dyn Source>),
+    Text(Arc<dyn TextSource>),
     /// A text that only its owner may read.
-    Private(Arc<dyn Source>),
+    Private(Arc<dyn TextSource>),
     /// A text that root may change.
-    Setting(Arc<dyn Source>, Setter),
+    Setting(Arc<dyn TextSource>, WriteSetting),
     /// A text that only its owner may read and change.
-    Control(Arc<dyn Source>, Setter),
+    Control(Arc<dyn TextSource>, WriteSetting),
     /// A text to which every user may write a request: the setter decides.
-    Request(Arc<dyn Source>, Setter),
+    Request(Arc<dyn TextSource>, WriteSetting),
     /// A symbolic link.
     Link(Vec<u8>),
     /// A link that leads directly to a file, independent of its text.
-    Magic(Arc<dyn Magic>),
+    Magic(Arc<dyn MagicLink>),
     /// A file with a behaviour of its own.
     Special(Arc<dyn File>),
     /// A file whose owner may read and write it, with a behaviour that is made when it is opened.
-    Opened(Arc<dyn Opened>),
+    Opened(Arc<dyn PseudoFile>),
 }
 
 /// The maker of an opened file's behaviour.
-pub trait Opened: Send + Sync {
+pub trait PseudoFile: Send + Sync {
     /// The behaviour, for a permitted caller.
     fn open(&self) -> Result<Arc<dyn File>>;
     /// Permission bits.
@@ -63,11 +63,11 @@ pub trait Opened: Send + Sync {
 }
 
 /// A link that is more than its text.
-pub trait Magic: Send + Sync {
+pub trait MagicLink: Send + Sync {
     /// The text.
     fn text(&self) -> Result<Vec<u8>>;
     /// Its target.
-    fn place(&self) -> Result<Place>;
+    fn place(&self) -> Result<VfsPath>;
     /// Permission bits.
     fn permissions(&self) -> u32 {
         0o777
@@ -75,27 +75,27 @@ pub trait Magic: Send + Sync {
 }
 
 /// The behaviour of an open text, which cannot be written. ENOMEM, and what the source refuses.
-pub fn reader(source: &Arc<dyn Source>) -> Result<Arc<dyn File>> {
-    Ok(try_arc(Text::new(source, None)?)?)
+pub fn reader(source: &Arc<dyn TextSource>) -> Result<Arc<dyn File>> {
+    Ok(try_arc(SeqFile::new(source, None)?)?)
 }
 
 /// A text of one record, which `write` writes.
-pub fn text(write: impl Fn(&mut Out) -> Result<()> + Send + Sync + 'static) -> Item {
-    Item::Text(whole(write))
+pub fn text(write: impl Fn(&mut TextOut) -> Result<()> + Send + Sync + 'static) -> PseudoEntry {
+    PseudoEntry::Text(whole(write))
 }
 
-/// A text of many records, which `write` hands on from a place on, as [`Source::write`] does.
-pub fn long_text(write: impl Fn(u64, &mut Piece) -> Result<()> + Send + Sync + 'static) -> Item {
-    Item::Text(records(write))
+/// A text of many records, which `write` hands on from a place on, as [`TextSource::write`] does.
+pub fn long_text(write: impl Fn(u64, &mut TextPiece) -> Result<()> + Send + Sync + 'static) -> PseudoEntry {
+    PseudoEntry::Text(records(write))
 }
 
 /// A directory whose content is made when looked at.
-pub trait Folder: Send + Sync {
+pub trait PseudoDir: Send + Sync {
     /// The object of `name`. `ENOENT`.
-    fn get(&self, name: &str) -> Result<Item>;
+    fn get(&self, name: &str) -> Result<PseudoEntry>;
     /// Calls `each(place, name, kind)` for every name at place `from` or later, places ascending, until it
     /// answers `false`; a name keeps its place.
-    fn list(&self, from: u64, each: Each);
+    fn list(&self, from: u64, each: EachEntry);
     /// Directories in it, which its number of links tells.
     fn folders(&self) -> usize {
         0
@@ -126,27 +126,27 @@ pub trait Folder: Send + Sync {
 pub fn whose<T: Any + Send + Sync>(of: &OpenFile) -> Option<Arc<T>> {
     let node = of.inode()?.clone().downcast::<Node>()?;
     match &node.item {
-        Item::Folder(folder) => folder.whose()?.downcast().ok(),
+        PseudoEntry::Folder(folder) => folder.whose()?.downcast().ok(),
         _ => None,
     }
 }
 
-/// The callback of [`Folder::list`].
-pub type Each<'a> = &'a mut dyn FnMut(u64, &str, Kind) -> bool;
+/// The callback of [`PseudoDir::list`].
+pub type EachEntry<'a> = &'a mut dyn FnMut(u64, &str, FileKind) -> bool;
 
 /// A folder of fixed names.
-pub struct Fixed(pub &'static [Named]);
+pub struct FixedDir(pub &'static [FixedEntry]);
 
 /// A name, and its object.
-pub type Named = (&'static str, fn() -> Item);
+pub type FixedEntry = (&'static str, fn() -> PseudoEntry);
 
-impl Folder for Fixed {
-    fn get(&self, name: &str) -> Result<Item> {
+impl PseudoDir for FixedDir {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         let found = self.0.iter().find(|(n, _)| *n == name);
         found.map(|(_, item)| item()).ok_or(Errno::ENOENT)
     }
 
-    fn list(&self, from: u64, each: Each) {
+    fn list(&self, from: u64, each: EachEntry) {
         for (place, (name, item)) in (0..).zip(self.0) {
             if place >= from && !each(place, name, item().kind()) {
                 return;
@@ -159,60 +159,60 @@ impl Folder for Fixed {
     }
 }
 
-/// Directories among the names that `folder` lists, for [`Folder::folders`] of one with few names.
-pub fn folders_listed(folder: &dyn Folder) -> usize {
+/// Directories among the names that `folder` lists, for [`PseudoDir::folders`] of one with few names.
+pub fn folders_listed(folder: &dyn PseudoDir) -> usize {
     let mut count = 0;
     folder.list(0, &mut |_, _, kind| {
-        count += usize::from(kind == Kind::Directory);
+        count += usize::from(kind == FileKind::Directory);
         true
     });
     count
 }
 
-impl Item {
+impl PseudoEntry {
     /// The kind of file it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FileKind {
         match self {
-            Item::Folder(_) => Kind::Directory,
-            Item::Link(_) | Item::Magic(_) => Kind::Symlink,
-            _ => Kind::Regular,
+            PseudoEntry::Folder(_) => FileKind::Directory,
+            PseudoEntry::Link(_) | PseudoEntry::Magic(_) => FileKind::Symlink,
+            _ => FileKind::Regular,
         }
     }
 
     fn permissions(&self) -> u32 {
         match self {
-            Item::Folder(folder) => folder.permissions(),
-            Item::Text(_) => 0o444,
-            Item::Private(_) | Item::Special(_) => 0o400,
-            Item::Opened(opened) => opened.permissions(),
-            Item::Setting(..) => 0o644,
-            Item::Control(..) => 0o600,
-            Item::Request(..) => 0o666,
-            Item::Link(_) => 0o777,
-            Item::Magic(magic) => magic.permissions(),
+            PseudoEntry::Folder(folder) => folder.permissions(),
+            PseudoEntry::Text(_) => 0o444,
+            PseudoEntry::Private(_) | PseudoEntry::Special(_) => 0o400,
+            PseudoEntry::Opened(opened) => opened.permissions(),
+            PseudoEntry::Setting(..) => 0o644,
+            PseudoEntry::Control(..) => 0o600,
+            PseudoEntry::Request(..) => 0o666,
+            PseudoEntry::Link(_) => 0o777,
+            PseudoEntry::Magic(magic) => magic.permissions(),
         }
     }
 }
 
 /// A file system of texts.
-pub struct TextFs {
+pub struct PseudoFs {
     kind: &'static str,
     magic: i64,
     root: Arc<Node>,
 }
 
-impl TextFs {
+impl PseudoFs {
     /// A file system with `root` as root, called `kind` in `/proc/mounts`; `magic` is what `statfs` shows.
-    pub fn new(kind: &'static str, magic: i64, root: Arc<dyn Folder>) -> Arc<TextFs> {
+    pub fn new(kind: &'static str, magic: i64, root: Arc<dyn PseudoDir>) -> Arc<PseudoFs> {
         let node = Node {
             dev: mount::anonymous_dev(),
             ino: 1,
             owner: (0, 0),
-            item: Item::Folder(root),
+            item: PseudoEntry::Folder(root),
             name: Arc::new([]),
             parent: None,
         };
-        Arc::new(TextFs {
+        Arc::new(PseudoFs {
             kind,
             magic,
             root: Arc::new(node),
@@ -220,7 +220,7 @@ impl TextFs {
     }
 }
 
-impl FileSystem for TextFs {
+impl FileSystem for PseudoFs {
     fn kind(&self) -> &'static str {
         self.kind
     }
@@ -239,7 +239,7 @@ struct Node {
     dev: u64,
     ino: u64,
     owner: (u32, u32),
-    item: Item,
+    item: PseudoEntry,
     name: Arc<[u8]>,
     parent: Option<Arc<Node>>,
 }
@@ -264,9 +264,9 @@ impl Node {
         self.item.kind().mode_bits() | self.item.permissions()
     }
 
-    fn folder(&self) -> Result<&Arc<dyn Folder>> {
+    fn folder(&self) -> Result<&Arc<dyn PseudoDir>> {
         match &self.item {
-            Item::Folder(folder) => Ok(folder),
+            PseudoEntry::Folder(folder) => Ok(folder),
             _ => Err(Errno::ENOTDIR),
         }
     }
@@ -276,8 +276,8 @@ impl Inode for Node {
     fn attr(&self) -> Attr {
         let now = super::now();
         let size = match &self.item {
-            Item::Magic(_) => 64,
-            Item::Link(text) => text.len() as u64,
+            PseudoEntry::Magic(_) => 64,
+            PseudoEntry::Link(text) => text.len() as u64,
             _ => 0,
         };
         Attr {
@@ -285,7 +285,7 @@ impl Inode for Node {
             ino: self.ino,
             mode: self.mode(),
             nlink: match &self.item {
-                Item::Folder(folder) => {
+                PseudoEntry::Folder(folder) => {
                     2_u32.saturating_add(u32::try_from(folder.folders()).unwrap_or(u32::MAX))
                 }
                 _ => 1,
@@ -316,12 +316,12 @@ impl Inode for Node {
 
     fn permits(&self, cred: &Cred, want: u32) -> Result<()> {
         match &self.item {
-            Item::Folder(folder) if want & perm::WRITE == 0 && folder.is_open_to_caller() => Ok(()),
+            PseudoEntry::Folder(folder) if want & perm::WRITE == 0 && folder.is_open_to_caller() => Ok(()),
             _ => perm::check(cred, self.bits(), None, want),
         }
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> FileKind {
         self.item.kind()
     }
 
@@ -336,25 +336,25 @@ impl Inode for Node {
 
     fn truncate(&self, _size: u64) -> Result<()> {
         match self.item {
-            Item::Setting(..) | Item::Control(..) | Item::Request(..) | Item::Opened(_) => Ok(()),
+            PseudoEntry::Setting(..) | PseudoEntry::Control(..) | PseudoEntry::Request(..) | PseudoEntry::Opened(_) => Ok(()),
             _ => Err(Errno::EINVAL),
         }
     }
 
-    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
         match &self.item {
-            Item::Folder(_) => Ok(how.finish(Arc::new(Directory))),
-            Item::Text(source) | Item::Private(source) => {
-                Ok(how.finish(Arc::new(Text::new(source, None)?)))
+            PseudoEntry::Folder(_) => Ok(how.finish(Arc::new(Directory))),
+            PseudoEntry::Text(source) | PseudoEntry::Private(source) => {
+                Ok(how.finish(Arc::new(SeqFile::new(source, None)?)))
             }
-            Item::Setting(source, set)
-            | Item::Control(source, set)
-            | Item::Request(source, set) => {
-                Ok(how.finish(Arc::new(Text::new(source, Some(*set))?)))
+            PseudoEntry::Setting(source, set)
+            | PseudoEntry::Control(source, set)
+            | PseudoEntry::Request(source, set) => {
+                Ok(how.finish(Arc::new(SeqFile::new(source, Some(*set))?)))
             }
-            Item::Special(file) => Ok(how.finish(file.clone())),
-            Item::Opened(opened) => Ok(how.finish(opened.open()?)),
-            Item::Link(_) | Item::Magic(_) => Err(Errno::ELOOP),
+            PseudoEntry::Special(file) => Ok(how.finish(file.clone())),
+            PseudoEntry::Opened(opened) => Ok(how.finish(opened.open()?)),
+            PseudoEntry::Link(_) | PseudoEntry::Magic(_) => Err(Errno::ELOOP),
         }
     }
 
@@ -363,7 +363,7 @@ impl Inode for Node {
         let name = core::str::from_utf8(name).map_err(|_| Errno::ENOENT)?;
         let item = folder.get(name)?;
         let owner = match &item {
-            Item::Folder(inner) => inner.owner(),
+            PseudoEntry::Folder(inner) => inner.owner(),
             _ => folder.owner_inside(),
         };
         let (ino, name) = (number(self.ino, name), try_slice(name.as_bytes())?);
@@ -388,15 +388,15 @@ impl Inode for Node {
 
     fn readlink(&self) -> Result<Vec<u8>> {
         match &self.item {
-            Item::Link(text) => try_copy(text),
-            Item::Magic(magic) => magic.text(),
+            PseudoEntry::Link(text) => try_copy(text),
+            PseudoEntry::Magic(magic) => magic.text(),
             _ => Err(Errno::EINVAL),
         }
     }
 
-    fn follow(&self) -> Option<Result<Place>> {
+    fn follow(&self) -> Option<Result<VfsPath>> {
         match &self.item {
-            Item::Magic(magic) => Some(magic.place()),
+            PseudoEntry::Magic(magic) => Some(magic.place()),
             _ => None,
         }
     }

@@ -1,11 +1,12 @@
 //! The part of an inode that it shows to those who take no lock: who may do what to it, its entries, whether
 //! something is mounted on it, and its attributes.
 //!
-//! *Interface*: [`Shown`] is a part of the inode, which writes it: [`Shown::publish`] all that changes with
-//! its attributes, [`Shown::note_times`] and [`Shown::note_links`] a part. [`super::lockfree_walk`] reads it, and
-//! generated code copies the attributes to a program as they lie here, by the offsets in [`COPIED`]. That
-//! code takes [`VERSION`] before and after: an odd one, or another afterwards, says that somebody changed
-//! them meanwhile, and a word other than 0 behind [`TOUCHED`] that they must be made first.
+//! *Interface*: [`Published`] is a part of the inode, which writes it: [`Published::publish`] all that
+//! changes with its attributes, [`Published::note_times`] and [`Published::note_links`] a part.
+//! [`super::lockfree_walk`] reads it, and generated code copies the attributes to a program as they lie here,
+//! by the offsets in [`COPIED`]. That code takes [`VERSION`] before and after: an odd one, or another
+//! afterwards, says that somebody changed them meanwhile, and a word other than 0 behind [`TOUCHED`] that
+//! they must be made first.
 //!
 //! Progress: reading is wait-free, writing the straight line of who holds the inode's attributes.
 //! Source: publication by version numbers (Lamport 1977; Linux calls it a sequence lock).
@@ -19,17 +20,17 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use sync::Table;
 
-use super::attr::{BLOCK_SIZE, Time};
+use super::attr::{BLOCK_SIZE, FileTime};
 use super::dentry::Dentry;
 use super::inactive::Inactive;
 use super::meta::Meta;
 use super::mount::Mount;
-use super::lockfree_walk::Access;
+use super::lockfree_walk::AccessWord;
 
 /// The part that an inode shows.
 #[repr(C)]
-pub struct Shown {
-    /// [`Access`].
+pub struct Published {
+    /// [`AccessWord`].
     access: AtomicU64,
     /// The entries, of a directory.
     names: AtomicPtr<Table<Dentry>>,
@@ -63,16 +64,16 @@ struct Words {
     times: [AtomicU64; 6],
 }
 
-/// Where the version is in a [`Shown`].
-pub const VERSION: usize = offset_of!(Shown, version);
+/// Where the version is in a [`Published`].
+pub const VERSION: usize = offset_of!(Published, version);
 /// Where the address of the word is that must be 0.
-pub const TOUCHED: usize = offset_of!(Shown, touched);
+pub const TOUCHED: usize = offset_of!(Published, touched);
 
 const fn word(within: usize, stat: usize) -> (usize, usize) {
-    (offset_of!(Shown, words) + within, stat)
+    (offset_of!(Published, words) + within, stat)
 }
 
-/// Words to be copied: where they are in a [`Shown`], and where in a [`Stat`].
+/// Words to be copied: where they are in a [`Published`], and where in a [`Stat`].
 pub const COPIED: [(usize, usize); 12] = [
     word(offset_of!(Words, dev), offset_of!(Stat, dev)),
     word(offset_of!(Words, ino), offset_of!(Stat, ino)),
@@ -87,10 +88,10 @@ pub const COPIED: [(usize, usize); 12] = [
     word(offset_of!(Words, times) + 32, offset_of!(Stat, ctime)),
     word(offset_of!(Words, times) + 40, offset_of!(Stat, ctime_nsec)),
 ];
-/// The same of words that are found by an address in a [`Shown`].
+/// The same of words that are found by an address in a [`Published`].
 pub const FOUND: [(usize, usize); 2] = [
-    (offset_of!(Shown, size), offset_of!(Stat, size)),
-    (offset_of!(Shown, blocks), offset_of!(Stat, blocks)),
+    (offset_of!(Published, size), offset_of!(Stat, size)),
+    (offset_of!(Published, blocks), offset_of!(Stat, blocks)),
 ];
 /// Words that are always the same: where in a [`Stat`], and what.
 pub const CONSTANT: [(usize, i32); 4] = [
@@ -108,7 +109,7 @@ static SOMETHING: AtomicU32 = AtomicU32::new(1);
 
 /// Where the rest of what an inode shows is, which stays as long as the inode.
 #[derive(Default)]
-pub struct Rest<'a> {
+pub struct PublishedParts<'a> {
     /// The size in bytes; none for 0.
     pub size: Option<&'a AtomicU64>,
     /// The memory in use, in units of 512 bytes; none for 0.
@@ -121,7 +122,7 @@ pub struct Rest<'a> {
     pub list: Option<&'a Inactive>,
 }
 
-impl Shown {
+impl Published {
     /// Device and number of the inode, which no other ever has.
     #[inline]
     pub fn id(&self) -> (u64, u64) {
@@ -136,10 +137,10 @@ impl Shown {
     }
 
     /// Of inode `ino` of file system `dev`, which is device `rdev` if it is one. Its attributes are not
-    /// shown before [`Shown::settle`].
-    pub fn new(dev: u64, ino: u64, rdev: u64, meta: &Meta) -> Shown {
+    /// shown before [`Published::settle`].
+    pub fn new(dev: u64, ino: u64, rdev: u64, meta: &Meta) -> Published {
         let nothing = ptr::from_ref(&NOTHING).expose_provenance();
-        let shown = Shown {
+        let shown = Published {
             access: AtomicU64::new(0),
             names: AtomicPtr::new(ptr::null_mut()),
             covered: AtomicU32::new(0),
@@ -161,7 +162,7 @@ impl Shown {
     }
 
     /// Says where the rest is. From here on attributes are shown.
-    pub fn settle(&self, rest: Rest) {
+    pub fn settle(&self, rest: PublishedParts) {
         if let Some(size) = rest.size {
             let at = ptr::from_ref(size).expose_provenance();
             self.size.store(at, Ordering::Relaxed);
@@ -239,8 +240,8 @@ impl Shown {
 
     /// Access rights.
     #[inline]
-    pub fn access(&self) -> Access {
-        Access::of_word(self.access.load(Ordering::Acquire))
+    pub fn access(&self) -> AccessWord {
+        AccessWord::of_word(self.access.load(Ordering::Acquire))
     }
 
     /// The entries, of a directory: they stay as long as the inode.
@@ -284,14 +285,14 @@ impl Shown {
 
 impl Words {
     #[inline(always)]
-    fn put_time(&self, which: usize, time: Time) {
+    fn put_time(&self, which: usize, time: FileTime) {
         self.times[2 * which].store(time.sec as u64, Ordering::Relaxed);
         self.times[2 * which + 1].store(u64::from(time.nsec), Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
-impl Shown {
+impl Published {
     /// The values that generated code copies; None where it would leave.
     pub fn copied(&self) -> Option<Stat> {
         let at = |address: usize| {

@@ -1,8 +1,8 @@
 //! Detects moves of directories during a walk that must not leave a tree: by `..` it could, from a directory
 //! that was moved out of the tree.
 //!
-//! *Interface*: a move of a directory holds a [`Moving`]; [`Still::now`] begins a walk, and [`Still::holds`]
-//! tells after a `..` that nothing was moved since.
+//! *Interface*: a move of a directory holds a [`RenameGuard`]; [`RenameSnapshot::now`] begins a walk, and
+//! [`RenameSnapshot::holds`] tells after a `..` that nothing was moved since.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,9 +11,9 @@ static BEGUN: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 
 /// A directory is on its way.
-pub struct Moving(());
+pub struct RenameGuard(());
 
-impl Moving {
+impl RenameGuard {
     /// Before the first change.
     pub fn begin() -> Self {
         BEGUN.fetch_add(1, Ordering::SeqCst);
@@ -21,16 +21,16 @@ impl Moving {
     }
 }
 
-impl Drop for Moving {
+impl Drop for RenameGuard {
     fn drop(&mut self) {
         ENDED.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 /// The moves that had begun at one moment, if all of them had ended.
-pub struct Still(Option<u64>);
+pub struct RenameSnapshot(Option<u64>);
 
-impl Still {
+impl RenameSnapshot {
     /// Now.
     pub fn now() -> Self {
         // In this order: a move whose end is counted had begun before. A move that begins in between is seen
@@ -52,13 +52,13 @@ mod tests {
 
     #[test]
     fn a_move_is_seen_from_its_begin_to_behind_its_end() {
-        let before = Still::now();
+        let before = RenameSnapshot::now();
         assert!(before.holds());
-        let moving = Moving::begin();
-        let during = Still::now();
+        let moving = RenameGuard::begin();
+        let during = RenameSnapshot::now();
         assert!(!before.holds() && !during.holds());
         drop(moving);
         assert!(!before.holds() && !during.holds());
-        assert!(Still::now().holds());
+        assert!(RenameSnapshot::now().holds());
     }
 }

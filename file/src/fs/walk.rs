@@ -1,6 +1,6 @@
 //! From a path to a place.
 //!
-//! *Interface.* [`walk`] resolves a path for one process ([`View`]) and answers a [`Target`]: the directory
+//! *Interface.* [`walk`] resolves a path for one process ([`WalkContext`]) and answers a [`WalkTarget`]: the directory
 //! of the last component, that component, and the place it names if there is one. Errors are those of
 //! path_resolution(7): `ENOENT`, `ENOTDIR`, `EACCES`, `ELOOP` after 40 links, `ENAMETOOLONG`.
 
@@ -13,10 +13,10 @@ use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use core::cell::Cell;
 
-use super::attr::Kind;
-use super::rename_seq::Still;
+use super::attr::FileKind;
+use super::rename_seq::RenameSnapshot;
 use super::perm;
-use super::mount::Place;
+use super::mount::VfsPath;
 use account::Cred;
 use vm::fallible::{try_copy, try_extend, try_push};
 
@@ -24,9 +24,9 @@ use vm::fallible::{try_copy, try_extend, try_push};
 const MAX_LINKS: u32 = 40;
 
 /// The identity of a walk, and its root.
-pub struct View<'a> {
+pub struct WalkContext<'a> {
     /// The process's root.
-    pub root: Place,
+    pub root: VfsPath,
     /// Its rights.
     pub cred: &'a Cred,
     /// Permissions that files it makes do not get, unless their directory says which they get.
@@ -37,10 +37,10 @@ pub struct View<'a> {
     pub jumped: Cell<bool>,
 }
 
-impl<'a> View<'a> {
+impl<'a> WalkContext<'a> {
     /// A walk that may go everywhere that `cred` may.
-    pub fn new(root: Place, cred: &'a Cred, umask: u32) -> View<'a> {
-        View {
+    pub fn new(root: VfsPath, cred: &'a Cred, umask: u32) -> WalkContext<'a> {
+        WalkContext {
             root,
             cred,
             umask,
@@ -52,7 +52,7 @@ impl<'a> View<'a> {
 
 /// The kind of a path's last component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Last {
+pub enum LastComponent {
     /// A name.
     Name,
     /// `.`
@@ -64,41 +64,41 @@ pub enum Last {
 }
 
 /// The target of a path.
-pub struct Target<'p> {
+pub struct WalkTarget<'p> {
     /// The directory that the last component was looked up in.
-    pub dir: Place,
+    pub dir: VfsPath,
     /// The last component.
     pub name: Cow<'p, [u8]>,
     /// The kind of that component.
-    pub last: Last,
+    pub last: LastComponent,
     /// The path ended in a slash.
     pub slash: bool,
     /// The place that it names; `None` when there is none.
-    pub place: Option<Place>,
+    pub place: Option<VfsPath>,
 }
 
-impl Target<'_> {
+impl WalkTarget<'_> {
     /// The place named; `ENOENT` when there is none.
-    pub fn existing(self) -> Result<Place> {
+    pub fn existing(self) -> Result<VfsPath> {
         self.place.ok_or(Errno::ENOENT)
     }
 }
 
 /// `ENOTDIR` unless `place` is a directory, `EACCES` unless `cred` may search it.
-pub fn searchable(place: &Place, cred: &Cred) -> Result<()> {
-    if place.inode.kind() != Kind::Directory {
+pub fn searchable(place: &VfsPath, cred: &Cred) -> Result<()> {
+    if place.inode.kind() != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
     place.inode.permits(cred, perm::EXEC)
 }
 
-impl View<'_> {
+impl WalkContext<'_> {
     fn refuses(&self, what: u64) -> bool {
         self.resolve & what != 0
     }
 
     /// EXDEV if the walk may not leave the mount of `here` for that of `next`.
-    fn stays(&self, here: &Place, next: &Place) -> Result<()> {
+    fn stays(&self, here: &VfsPath, next: &VfsPath) -> Result<()> {
         if self.refuses(RESOLVE_NO_XDEV) && !Arc::ptr_eq(&here.mount, &next.mount) {
             return Err(Errno::EXDEV);
         }
@@ -106,7 +106,7 @@ impl View<'_> {
     }
 
     /// The root, for a path that begins there. EXDEV.
-    fn top(&self, here: Option<&Place>) -> Result<Place> {
+    fn top(&self, here: Option<&VfsPath>) -> Result<VfsPath> {
         if self.refuses(RESOLVE_BENEATH) {
             return Err(Errno::EXDEV);
         }
@@ -118,7 +118,7 @@ impl View<'_> {
 
     /// The directory above `here`. EXDEV; EAGAIN: since the walk began a directory was moved, and this may
     /// lie outside by now.
-    fn above(&self, here: &Place, still: Option<&Still>) -> Result<Place> {
+    fn above(&self, here: &VfsPath, still: Option<&RenameSnapshot>) -> Result<VfsPath> {
         if self.refuses(RESOLVE_BENEATH) && here.same(&self.root) {
             return Err(Errno::EXDEV);
         }
@@ -131,7 +131,7 @@ impl View<'_> {
     }
 
     /// The target of a magic link. ELOOP, EXDEV.
-    fn jump(&self, here: &Place, to: Result<Place>) -> Result<Place> {
+    fn jump(&self, here: &VfsPath, to: Result<VfsPath>) -> Result<VfsPath> {
         if self.refuses(RESOLVE_NO_MAGICLINKS) {
             return Err(Errno::ELOOP);
         }
@@ -147,7 +147,7 @@ impl View<'_> {
 
 /// Resolves `path` from `start`. A symbolic link as last component is followed if `follow`, or if a slash
 /// comes after it.
-pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Result<Target<'p>> {
+pub fn walk<'p>(view: &WalkContext, start: VfsPath, path: &'p [u8], follow: bool) -> Result<WalkTarget<'p>> {
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }
@@ -155,7 +155,7 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
     let mut at = 0;
     let mut links = 0;
     let scoped = view.refuses(RESOLVE_BENEATH | RESOLVE_IN_ROOT);
-    let still = scoped.then(Still::now);
+    let still = scoped.then(RenameSnapshot::now);
     let mut here = if path[0] == b'/' {
         view.top(None)?
     } else {
@@ -165,10 +165,10 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
         at += text[at..].iter().take_while(|b| **b == b'/').count();
         if at == text.len() {
             // Only slashes: the root itself.
-            return Ok(Target {
+            return Ok(WalkTarget {
                 dir: here.clone(),
                 name: Cow::Borrowed(b""),
-                last: Last::Root,
+                last: LastComponent::Root,
                 slash: true,
                 place: Some(here),
             });
@@ -183,13 +183,13 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
             return Err(Errno::ENAMETOOLONG);
         }
         let last = match name {
-            b"." => Last::Dot,
-            b".." => Last::DotDot,
-            _ => Last::Name,
+            b"." => LastComponent::Dot,
+            b".." => LastComponent::DotDot,
+            _ => LastComponent::Name,
         };
         let found = match last {
-            Last::Dot => Ok(here.clone()),
-            Last::DotDot => view.above(&here, still.as_ref()),
+            LastComponent::Dot => Ok(here.clone()),
+            LastComponent::DotDot => view.above(&here, still.as_ref()),
             _ => here
                 .inode
                 .clone()
@@ -199,7 +199,7 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
         let mut next = match found {
             Ok(next) => next,
             Err(Errno::ENOENT) if is_last => {
-                return Ok(Target {
+                return Ok(WalkTarget {
                     name: piece(&text, at, len)?,
                     dir: here,
                     last,
@@ -209,11 +209,11 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
             }
             Err(e) => return Err(e),
         };
-        let mut kind = Kind::Directory;
-        if last == Last::Name {
+        let mut kind = FileKind::Directory;
+        if last == LastComponent::Name {
             view.stays(&here, &next)?;
             kind = next.inode.kind();
-            if kind == Kind::Symlink && (!is_last || slash || follow) {
+            if kind == FileKind::Symlink && (!is_last || slash || follow) {
                 links += 1;
                 if links > MAX_LINKS || view.refuses(RESOLVE_NO_SYMLINKS) {
                     return Err(Errno::ELOOP);
@@ -240,10 +240,10 @@ pub fn walk<'p>(view: &View, start: Place, path: &'p [u8], follow: bool) -> Resu
             }
         }
         if is_last {
-            if slash && kind != Kind::Directory {
+            if slash && kind != FileKind::Directory {
                 return Err(Errno::ENOTDIR);
             }
-            return Ok(Target {
+            return Ok(WalkTarget {
                 name: piece(&text, at, len)?,
                 dir: here,
                 last,

@@ -1,7 +1,7 @@
 //! Writers and executors of a program file exclude each other (ETXTBSY).
 //!
-//! *Interface*: [`Writing`] is held by each writable description of an executable file, and by its writable
-//! mappings; [`Running`] by each address space that runs one. While one kind exists the other is refused.
+//! *Interface*: [`WriteAccess`] is held by each writable description of an executable file, and by its writable
+//! mappings; [`DenyWrite`] by each address space that runs one. While one kind exists the other is refused.
 //! Descriptions on an inactive list, or waiting for a grace period, are dropped before they cause a refusal.
 
 use abi::errno::{Errno, Result};
@@ -14,12 +14,12 @@ use super::inode::Inode;
 
 /// For one file: the number of writers, or, negative, of executors.
 #[derive(Default)]
-pub struct Busy(AtomicI32);
+pub struct WriteCount(AtomicI32);
 
-impl Busy {
+impl WriteCount {
     /// Neither writers nor executors.
-    pub const fn new() -> Busy {
-        Busy(AtomicI32::new(0))
+    pub const fn new() -> WriteCount {
+        WriteCount(AtomicI32::new(0))
     }
 
     /// Adds one, `by` 1 or -1, unless there is one of the other kind.
@@ -38,25 +38,25 @@ impl Busy {
 }
 
 /// A right to write that keeps a file from being run.
-pub struct Writing(Arc<dyn Inode>);
+pub struct WriteAccess(Arc<dyn Inode>);
 
 /// A use that keeps a file from being written.
-pub struct Running(Arc<dyn Inode>);
+pub struct DenyWrite(Arc<dyn Inode>);
 
-impl Writing {
+impl WriteAccess {
     /// For `inode`; `None` for one that cannot be executed. ETXTBSY.
-    pub fn begin(inode: &Arc<dyn Inode>) -> Result<Option<Writing>> {
+    pub fn begin(inode: &Arc<dyn Inode>) -> Result<Option<WriteAccess>> {
         match inode.busy() {
             None => Ok(None),
-            Some(busy) if busy.enter(1) => Ok(Some(Writing(inode.clone()))),
+            Some(busy) if busy.enter(1) => Ok(Some(WriteAccess(inode.clone()))),
             Some(_) => Err(Errno::ETXTBSY),
         }
     }
 }
 
-impl Running {
+impl DenyWrite {
     /// For `inode`; `None` for one that cannot be written. ETXTBSY. Thread context.
-    pub fn begin(inode: &Arc<dyn Inode>) -> Result<Option<Running>> {
+    pub fn begin(inode: &Arc<dyn Inode>) -> Result<Option<DenyWrite>> {
         let Some(busy) = inode.busy() else {
             return Ok(None);
         };
@@ -78,13 +78,13 @@ impl Running {
                 busy.enter(-1)
             };
         match done {
-            true => Ok(Some(Running(inode.clone()))),
+            true => Ok(Some(DenyWrite(inode.clone()))),
             false => Err(Errno::ETXTBSY),
         }
     }
 }
 
-impl Drop for Writing {
+impl Drop for WriteAccess {
     fn drop(&mut self) {
         if let Some(busy) = self.0.busy() {
             busy.leave(1);
@@ -92,7 +92,7 @@ impl Drop for Writing {
     }
 }
 
-impl Drop for Running {
+impl Drop for DenyWrite {
     fn drop(&mut self) {
         if let Some(busy) = self.0.busy() {
             busy.leave(-1);
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn many_of_one_kind_and_none_of_the_other() {
-        let busy = Busy::new();
+        let busy = WriteCount::new();
         assert!(busy.enter(1) && busy.enter(1) && !busy.enter(-1));
         busy.leave(1);
         assert!(!busy.enter(-1));

@@ -1,7 +1,7 @@
 //! The extended attributes of one file in memory: values by name, and two access control lists.
 //!
-//! *Interface*: [`Extra`] is stored with the file's other attributes. A [`Value`] or [`List`] is allocated,
-//! copied and charged before the attributes are locked. It counts as kernel memory of its creator
+//! *Interface*: [`XattrSet`] is stored with the file's other attributes. A [`XattrValue`] or [`StoredAcl`] is
+//! allocated, copied and charged before the attributes are locked. It counts as kernel memory of its creator
 //! ([`quota::bytes`]).
 
 use abi::errno::{Errno, Result};
@@ -21,23 +21,23 @@ const OVERHEAD: usize = 128;
 
 /// All of one file's.
 #[derive(Default)]
-pub struct Extra {
+pub struct XattrSet {
     /// The access list.
-    pub access: Option<List>,
+    pub access: Option<StoredAcl>,
     /// The default list for files in it.
-    pub default: Option<List>,
+    pub default: Option<StoredAcl>,
     /// All others.
-    pub values: BTreeMap<Vec<u8>, Value>,
+    pub values: BTreeMap<Vec<u8>, XattrValue>,
 }
 
 /// The value of an attribute.
-pub struct Value {
+pub struct XattrValue {
     bytes: Vec<u8>,
     _charge: Charge,
 }
 
 /// An access control list.
-pub struct List {
+pub struct StoredAcl {
     /// The list itself.
     pub acl: Acl,
     _charge: Charge,
@@ -61,12 +61,12 @@ pub fn known(name: &[u8]) -> Result<()> {
     }
 }
 
-impl Value {
+impl XattrValue {
     /// `bytes` for attribute `name`. ENOSPC, ENOMEM.
-    pub fn new(name: &[u8], bytes: &[u8]) -> Result<Value> {
+    pub fn new(name: &[u8], bytes: &[u8]) -> Result<XattrValue> {
         let _charge = charge(name.len().saturating_add(bytes.len()))?;
         let bytes = try_copy(bytes)?;
-        Ok(Value { bytes, _charge })
+        Ok(XattrValue { bytes, _charge })
     }
 
     /// A copy of the bytes. ENOMEM.
@@ -75,23 +75,23 @@ impl Value {
     }
 }
 
-impl List {
+impl StoredAcl {
     /// `acl`, paid for. ENOSPC.
-    pub fn new(acl: Acl) -> Result<List> {
+    pub fn new(acl: Acl) -> Result<StoredAcl> {
         let _charge = charge(acl.size())?;
-        Ok(List { acl, _charge })
+        Ok(StoredAcl { acl, _charge })
     }
 }
 
-impl Extra {
+impl XattrSet {
     /// The initial attributes of a new file with these lists, access and default. ENOSPC, ENOMEM.
-    pub fn inherited([access, default]: [Option<Acl>; 2]) -> Result<Option<Box<Extra>>> {
+    pub fn inherited([access, default]: [Option<Acl>; 2]) -> Result<Option<Box<XattrSet>>> {
         if access.is_none() && default.is_none() {
             return Ok(None);
         }
-        let extra = Extra {
-            access: access.map(List::new).transpose()?,
-            default: default.map(List::new).transpose()?,
+        let extra = XattrSet {
+            access: access.map(StoredAcl::new).transpose()?,
+            default: default.map(StoredAcl::new).transpose()?,
             values: BTreeMap::new(),
         };
         try_box(extra).map(Some)
@@ -103,7 +103,7 @@ impl Extra {
     }
 
     /// Gives attribute `name` the value `new`; the old one. ENOMEM.
-    pub fn put(&mut self, name: &[u8], new: Value) -> Result<Option<Value>> {
+    pub fn put(&mut self, name: &[u8], new: XattrValue) -> Result<Option<XattrValue>> {
         match self.values.get_mut(name) {
             Some(value) => Ok(Some(core::mem::replace(value, new))),
             None => try_insert(&mut self.values, try_copy(name)?, new),

@@ -1,7 +1,7 @@
 //! The host as what keeps a file's pages: filled by `Tread`, stored by `Twrite`.
 //!
-//! *Interface*: [`Host`], through [`Backing`]; [`Host::attach`] lends it a server's handle for as long as
-//! there is a [`User`].
+//! *Interface*: [`P9Backing`], through [`Backing`]; [`P9Backing::attach`] lends it a server's handle for as long as
+//! there is a [`BackingUser`].
 //!
 //! The handles are those of the first descriptions that could read, and write. They stay while any
 //! description or mapping uses the file, and behind a mapping that wrote until nothing is left to store.
@@ -18,7 +18,7 @@ use crate::page_cache::{self, Backing, UNIT};
 use vm::fallible::try_arc;
 
 /// The keeper of one file of a share.
-pub struct Host {
+pub struct P9Backing {
     session: Arc<Session>,
     handles: Monitor<Handles>,
 }
@@ -35,19 +35,19 @@ struct Handles {
 }
 
 /// One that uses the file: the handles stay as long as it is.
-pub struct User(Arc<Host>);
+pub struct BackingUser(Arc<P9Backing>);
 
-impl Host {
+impl P9Backing {
     /// The host of a file of `session`. ENOMEM.
-    pub fn new(session: Arc<Session>) -> Result<Arc<Host>> {
-        try_arc(Host {
+    pub fn new(session: Arc<Session>) -> Result<Arc<P9Backing>> {
+        try_arc(P9Backing {
             session,
             handles: Monitor::new(Handles::default()),
         })
     }
 
     /// One more uses the file, who has it open as `fid`, which reads or writes or both.
-    pub fn attach(self: &Arc<Host>, fid: &Arc<Fid>, reads: bool, writes: bool) -> User {
+    pub fn attach(self: &Arc<P9Backing>, fid: &Arc<Fid>, reads: bool, writes: bool) -> BackingUser {
         // Bound: copying or taking two counted handles.
         let mut handles = self.handles.lock();
         handles.users += 1;
@@ -58,7 +58,7 @@ impl Host {
             handles.write = Some(fid.clone());
         }
         drop(handles);
-        User(self.clone())
+        BackingUser(self.clone())
     }
 
     fn take(handles: &mut Handles) -> [Option<Arc<Fid>>; 2] {
@@ -66,7 +66,7 @@ impl Host {
     }
 }
 
-impl page_cache::User for User {
+impl page_cache::CacheUser for BackingUser {
     /// The handles stay until that is done.
     fn leave_late(&self) {
         // Bound: copying or taking two counted handles.
@@ -74,26 +74,26 @@ impl page_cache::User for User {
     }
 }
 
-impl User {
+impl BackingUser {
     /// One more, who uses the same handles.
-    pub fn more(&self) -> User {
+    pub fn more(&self) -> BackingUser {
         self.0.handles.lock().users += 1;
-        User(self.0.clone())
+        BackingUser(self.0.clone())
     }
 }
 
-impl Drop for User {
+impl Drop for BackingUser {
     fn drop(&mut self) {
         let mut handles = self.0.handles.lock();
         handles.users -= 1;
         let idle = handles.users == 0 && !handles.late;
-        let gone = idle.then(|| Host::take(&mut handles));
+        let gone = idle.then(|| P9Backing::take(&mut handles));
         drop(handles);
         drop(gone);
     }
 }
 
-impl Backing for Host {
+impl Backing for P9Backing {
     fn unit(&self) -> usize {
         (self.session.unit() / PAGE).clamp(1, UNIT)
     }
@@ -157,7 +157,7 @@ impl Backing for Host {
         let mut handles = self.handles.lock();
         handles.late = false;
         let idle = handles.users == 0;
-        let gone = idle.then(|| Host::take(&mut handles));
+        let gone = idle.then(|| P9Backing::take(&mut handles));
         drop(handles);
         drop(gone);
     }

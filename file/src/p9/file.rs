@@ -1,8 +1,8 @@
 //! Open files of a share: a regular file, and a directory.
 //!
-//! *Interface*: [`Opened`] and [`Listing`], through [`File`]; [`admit_length`].
+//! *Interface*: [`P9File`] and [`P9Dir`], through [`File`]; [`admit_length`].
 //!
-//! The contents of a regular file are in pages ([`Cached`]), which generated code reads and writes; written
+//! The contents of a regular file are in pages ([`CachedFile`]), which generated code reads and writes; written
 //! data reaches the host when a descriptor is closed, or at `fsync`. An open, and a request for attributes,
 //! see the host's current state.
 //!
@@ -21,12 +21,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use quaject::Sharing;
 use vm::space::Pager;
 
-use super::backing::{Host, User};
+use super::backing::{P9Backing, BackingUser};
 use super::transport::Use;
-use super::node::Node;
-use super::pager::SharePager;
+use super::node::P9Inode;
+use super::pager::P9Pager;
 use super::session::Fid;
-use crate::page_cache::{Cached, Errors, PagesPager, routines};
+use crate::page_cache::{CachedFile, WritebackErrors, PagesPager, routines};
 use crate::fs::attr::Attr;
 use crate::fs::file::{DescRoutine, DescRoutines, File, OpenFile, Seam};
 use crate::fs::inode::{DirSink, Inode};
@@ -46,7 +46,7 @@ pub fn admit_length(now: u64, size: u64) -> Result<()> {
 }
 
 /// An open file of the server's.
-pub struct Handle {
+pub struct P9Handle {
     /// The server's handle.
     pub fid: Arc<Fid>,
     /// Bytes that one message moves.
@@ -58,33 +58,33 @@ pub struct Handle {
 }
 
 /// An open regular file.
-pub struct Opened {
-    node: Arc<Node>,
+pub struct P9File {
+    node: Arc<P9Inode>,
     fid: Arc<Fid>,
     unit: u32,
     /// Its pages, unless it is too long for them.
-    pages: Option<Arc<Cached>>,
+    pages: Option<Arc<CachedFile>>,
     /// They are read and written, and not the host.
     through: bool,
     /// Errors of stores that its description was told of.
     told: AtomicU32,
     /// Those of all files of the share.
     told_of_all: AtomicU32,
-    user: Option<User>,
+    user: Option<BackingUser>,
 }
 
-impl Opened {
+impl P9File {
     /// `node`, open as `handle`. Reads and writes go `through` the `pages`, or to the host at once.
     pub fn new(
-        node: Arc<Node>,
-        handle: Handle,
-        pages: Option<Arc<Cached>>,
+        node: Arc<P9Inode>,
+        handle: P9Handle,
+        pages: Option<Arc<CachedFile>>,
         through: bool,
-    ) -> Opened {
+    ) -> P9File {
         let host = pages.as_ref().and_then(|pages| host(pages));
         let user = host.map(|host| host.attach(&handle.fid, handle.reads, handle.writes));
         let told = pages.as_ref().map_or(0, |pages| pages.errors().begin());
-        Opened {
+        P9File {
             told_of_all: AtomicU32::new(node.shared.errors.begin()),
             node,
             fid: handle.fid,
@@ -97,19 +97,19 @@ impl Opened {
     }
 
     /// Whether it is one of the file with these pages.
-    pub fn is_of(&self, pages: &Arc<Cached>) -> bool {
+    pub fn is_of(&self, pages: &Arc<CachedFile>) -> bool {
         self.pages
             .as_ref()
             .is_some_and(|own| Arc::ptr_eq(own, pages))
     }
 
     /// The pages, of a file that is not too long for them.
-    fn pages(&self) -> Option<&Arc<Cached>> {
+    fn pages(&self) -> Option<&Arc<CachedFile>> {
         self.pages.as_ref().filter(|pages| !pages.is_long())
     }
 
     /// The same, if reads and writes go through them.
-    fn kept(&self) -> Option<&Arc<Cached>> {
+    fn kept(&self) -> Option<&Arc<CachedFile>> {
         self.pages().filter(|_| self.through)
     }
 
@@ -122,7 +122,7 @@ impl Opened {
                 let (pages, user) = (pages.clone(), user.more());
                 try_arc(PagesPager::new(node, pages, user, path, writing, writes))?
             }
-            _ => try_arc(SharePager::new(node, self.fid.clone(), path, writing))?,
+            _ => try_arc(P9Pager::new(node, self.fid.clone(), path, writing))?,
         })
     }
 
@@ -218,12 +218,12 @@ impl Opened {
 }
 
 /// The keeper of these pages.
-fn host(pages: &Cached) -> Option<Arc<Host>> {
+fn host(pages: &CachedFile) -> Option<Arc<P9Backing>> {
     let backing: Arc<dyn Any + Send + Sync> = pages.backing().clone();
     backing.downcast().ok()
 }
 
-impl File for Opened {
+impl File for P9File {
     fn is_always_ready(&self) -> bool {
         true
     }
@@ -349,17 +349,17 @@ impl File for Opened {
 }
 
 /// An open directory.
-pub struct Listing {
+pub struct P9Dir {
     fid: Arc<Fid>,
-    errors: Arc<Errors>,
+    errors: Arc<WritebackErrors>,
     /// Of these its description was told.
     told_of_all: AtomicU32,
 }
 
-impl Listing {
+impl P9Dir {
     /// `fid` is open, of a share with these errors.
-    pub fn new(fid: Arc<Fid>, errors: Arc<Errors>) -> Listing {
-        Listing {
+    pub fn new(fid: Arc<Fid>, errors: Arc<WritebackErrors>) -> P9Dir {
+        P9Dir {
             fid,
             told_of_all: AtomicU32::new(errors.begin()),
             errors,
@@ -367,7 +367,7 @@ impl Listing {
     }
 }
 
-impl File for Listing {
+impl File for P9Dir {
     fn read(&self, _of: &OpenFile, _buf: &mut IoBuf) -> Result<usize> {
         Err(Errno::EISDIR)
     }

@@ -18,7 +18,7 @@ const ERROR: u8 = 7;
 /// Kinds of questions; the kind of the answer is one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum MessageType {
     Statfs = 8,
     Open = 12,
     Create = 14,
@@ -51,7 +51,7 @@ pub struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// A question of `kind` that says nothing yet.
-    pub fn new(bytes: &'a mut [u8], kind: Kind, tag: u16) -> Writer<'a> {
+    pub fn new(bytes: &'a mut [u8], kind: MessageType, tag: u16) -> Writer<'a> {
         let mut writer = Writer {
             bytes,
             at: 0,
@@ -137,7 +137,7 @@ impl<'a> Writer<'a> {
 
 /// The contents of the answer `bytes` to a question of `kind` with this tag. EIO for nonsense, else the error
 /// that the server answered.
-pub fn open(bytes: &[u8], kind: Kind, tag: u16) -> Result<Reader<'_>> {
+pub fn open(bytes: &[u8], kind: MessageType, tag: u16) -> Result<Reader<'_>> {
     let mut reader = Reader(bytes);
     let length = reader.u32()? as usize;
     let (answer, its_tag) = (reader.u8()?, reader.u16()?);

@@ -27,26 +27,26 @@ use device::names;
 use device::virtio::share::PREFIX;
 use sync::Monitor;
 
-use crate::page_cache::Errors;
-use crate::fs::attr::{Attr, Kind};
-use crate::fs::inode::{How, Inode};
-use crate::fs::mount::{self, FileSystem, Place};
-use crate::fs::walk::{View, walk};
+use crate::page_cache::WritebackErrors;
+use crate::fs::attr::{Attr, FileKind};
+use crate::fs::inode::{OpenHow, Inode};
+use crate::fs::mount::{self, FileSystem, VfsPath};
+use crate::fs::walk::{WalkContext, walk};
 use crate::io::IoBuf;
-use transport::{Link, Wire};
-use node::{Node, Nodes};
+use transport::{Transport, VirtioTransport};
+use node::{P9Inode, P9Inodes};
 use session::{Fid, Session};
 use vm::fallible::{try_arc, try_filled, try_push, try_string, try_text};
 
 /// The host user as whom the file server runs, which corresponds to the superuser. Each sees the other's
 /// files as its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Owner {
+pub struct HostOwner {
     uid: u32,
     gid: u32,
 }
 
-impl Owner {
+impl HostOwner {
     /// User and group of the machine, as the host calls them; and the other way round.
     fn to_host(self, uid: u32, gid: u32) -> (u32, u32) {
         let other = |id, match_| match id {
@@ -59,20 +59,20 @@ impl Owner {
 }
 
 /// The parts that all files of a share have in common.
-pub struct Shared {
+pub struct P9Mount {
     session: Arc<Session>,
     dev: u64,
-    owner: Owner,
-    nodes: Nodes,
+    owner: HostOwner,
+    nodes: P9Inodes,
     /// The failures to store.
-    errors: Arc<Errors>,
+    errors: Arc<WritebackErrors>,
 }
 
-impl Shared {
+impl P9Mount {
     /// The attributes of `fid`, as the machine sees them. EIO for what is no kind of file.
     fn attr(&self, fid: &Fid) -> Result<Attr> {
         let attr = self.session.attr(fid)?;
-        if attr.mode & abi::linux::S_IFMT == 0 || Kind::of_mode(attr.mode).is_none() {
+        if attr.mode & abi::linux::S_IFMT == 0 || FileKind::of_mode(attr.mode).is_none() {
             return Err(Errno::EIO);
         }
         let (uid, gid) = self.owner.to_host(attr.uid, attr.gid);
@@ -86,29 +86,29 @@ impl Shared {
 }
 
 /// A directory of the host's.
-pub struct ShareFs {
+pub struct P9Fs {
     name: String,
-    root: Arc<Node>,
+    root: Arc<P9Inode>,
 }
 
-impl ShareFs {
+impl P9Fs {
     /// The one behind `link`.
-    fn new(name: String, link: Arc<dyn Link>, owner: Owner) -> Result<Arc<ShareFs>> {
+    fn new(name: String, link: Arc<dyn Transport>, owner: HostOwner) -> Result<Arc<P9Fs>> {
         let session = Session::begin(link)?;
         let top = session.attach(owner.to_host(0, 0).0)?;
-        let shared = try_arc(Shared {
+        let shared = try_arc(P9Mount {
             session,
             dev: crate::fs::mount::anonymous_dev(),
             owner,
-            nodes: Nodes::default(),
-            errors: try_arc(Errors::new())?,
+            nodes: P9Inodes::default(),
+            errors: try_arc(WritebackErrors::new())?,
         })?;
-        let root = Node::root(&shared, top)?;
-        try_arc(ShareFs { name, root })
+        let root = P9Inode::root(&shared, top)?;
+        try_arc(P9Fs { name, root })
     }
 }
 
-impl FileSystem for ShareFs {
+impl FileSystem for P9Fs {
     fn kind(&self) -> &'static str {
         "9p"
     }
@@ -145,11 +145,11 @@ impl FileSystem for ShareFs {
 }
 
 /// Those that are mounted, or were: a device has one session.
-static SHARES: Monitor<Vec<Arc<ShareFs>>> = Monitor::new(Vec::new());
+static SHARES: Monitor<Vec<Arc<P9Fs>>> = Monitor::new(Vec::new());
 
 /// The file system behind the device that the host calls `tag`, whose owner is `owner` if nobody has asked
 /// for it before. ENOENT: there is no such device.
-fn found(tag: &str, owner: Owner) -> Result<Arc<ShareFs>> {
+fn found(tag: &str, owner: HostOwner) -> Result<Arc<P9Fs>> {
     let known = || {
         // Bound: **linear** in the directories of the host that are mounted.
         let mut shares = SHARES.lock();
@@ -168,7 +168,7 @@ fn found(tag: &str, owner: Owner) -> Result<Arc<ShareFs>> {
     }
     let name = try_text(format_args!("{PREFIX}{tag}"))?;
     let device = names::share(&name).ok_or(Errno::ENOENT)?;
-    let share = ShareFs::new(try_string(tag.as_bytes())?, try_arc(Wire(device))?, owner)?;
+    let share = P9Fs::new(try_string(tag.as_bytes())?, try_arc(VirtioTransport(device))?, owner)?;
     let mut shares = SHARES.lock();
     if let Some(first) = shares.iter().find(|share| share.name == tag).cloned() {
         // Somebody was faster. Two sessions of one device would end each other.
@@ -196,14 +196,14 @@ pub fn file_system(tag: &str, options: &str) -> Result<Arc<dyn FileSystem>> {
             return Err(Errno::EINVAL);
         }
     }
-    Ok(found(tag, Owner::default())?)
+    Ok(found(tag, HostOwner::default())?)
 }
 
 /// Where the root archive names what is to be mounted.
 const TABLE: &[u8] = b"/.synthesis/shares";
 
 /// Mounts the shares that the root archive names. The log tells which cannot be mounted.
-pub fn mount_all(root: &Place) {
+pub fn mount_all(root: &VfsPath) {
     let table = match table(root) {
         Ok(table) => table,
         Err(Errno::ENOENT) => return,
@@ -216,16 +216,16 @@ pub fn mount_all(root: &Place) {
     }
 }
 
-fn table(root: &Place) -> Result<Vec<u8>> {
+fn table(root: &VfsPath) -> Result<Vec<u8>> {
     let cred = Cred::root();
     let place = walk(
-        &View::new(root.clone(), &cred, 0),
+        &WalkContext::new(root.clone(), &cred, 0),
         root.clone(),
         TABLE,
         true,
     )?
     .existing()?;
-    let how = How {
+    let how = OpenHow {
         flags: O_RDONLY,
         place: Some(place.clone()),
     };
@@ -237,25 +237,25 @@ fn table(root: &Place) -> Result<Vec<u8>> {
 }
 
 /// A line: name of the device, user and group of the host, path.
-fn mount_one(root: &Place, line: &str) -> Result<()> {
+fn mount_one(root: &VfsPath, line: &str) -> Result<()> {
     let mut words = line.splitn(4, ' ');
     let mut word = || words.next().ok_or(Errno::EINVAL);
     let (tag, uid, gid, path) = (word()?, word()?, word()?, word()?);
     let number = |text: &str| text.parse().map_err(|_| Errno::EINVAL);
-    let owner = Owner {
+    let owner = HostOwner {
         uid: number(uid)?,
         gid: number(gid)?,
     };
     let fs = found(tag, owner)?;
     let cred = Cred::root();
     let at = walk(
-        &View::new(root.clone(), &cred, 0),
+        &WalkContext::new(root.clone(), &cred, 0),
         root.clone(),
         path.as_bytes(),
         true,
     )?
     .existing()?;
-    if at.inode.kind() != Kind::Directory {
+    if at.inode.kind() != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
     let top = fs.root();

@@ -1,6 +1,6 @@
 //! A file of a share: what its server's handle is, where it was found, and what was last heard of it.
 //!
-//! *Interface*: [`Node`], through [`Inode`]; [`Nodes`] are those of one share that somebody has.
+//! *Interface*: [`P9Inode`], through [`Inode`]; [`P9Inodes`] are those of one share that somebody has.
 //!
 //! A look-up asks the server, each time, and what it says is what the calls behind it go by: who opens or
 //! looks at a path sees what the host has. There is one node for each file that somebody has, so that a
@@ -17,36 +17,36 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use sync::{Monitor, Once, epoch};
 
-use super::Shared;
-use super::file::{Handle, Listing, Opened};
-use super::backing::Host;
+use super::P9Mount;
+use super::file::{P9Handle, P9Dir, P9File};
+use super::backing::P9Backing;
 use super::session::{Fid, NewAttr, set};
-use crate::page_cache::{self, Cached, Mark, index};
+use crate::page_cache::{self, CachedFile, ChangeMark, index};
 use crate::fdtable::{each_description, replug_everywhere};
-use crate::fs::attr::{Attr, Bits, Kind, SetAttr};
-use crate::fs::write_count::Busy;
+use crate::fs::attr::{Attr, Bits, FileKind, SetAttr};
+use crate::fs::write_count::WriteCount;
 use crate::fs::dev;
 use crate::fs::file::OpenFile;
-use crate::fs::inode::{DirSink, How, Inode};
-use crate::fs::rename_seq::Moving;
+use crate::fs::inode::{DirSink, OpenHow, Inode};
+use crate::fs::rename_seq::RenameGuard;
 use crate::pipe::fifo::FifoSlot;
 use account::Cred;
 use vm::fallible::{try_arc, try_insert, try_slice};
 
 /// A file.
-pub struct Node {
-    pub(super) shared: Arc<Shared>,
+pub struct P9Inode {
+    pub(super) shared: Arc<P9Mount>,
     number: u64,
-    kind: Kind,
+    kind: FileKind,
     /// The part that changes.
     state: Monitor<Heard>,
     /// Open for reading and writing since it was made, for the first who opens it.
     fresh: Monitor<Option<(Arc<Fid>, u32)>>,
     fifo: FifoSlot,
-    busy: Busy,
+    busy: WriteCount,
     /// Its pages, since it was opened.
-    pages: Once<Arc<Cached>>,
-    this: Once<Weak<Node>>,
+    pages: Once<Arc<CachedFile>>,
+    this: Once<Weak<P9Inode>>,
 }
 
 /// The state of a file, as last heard.
@@ -54,26 +54,26 @@ struct Heard {
     fid: Arc<Fid>,
     attr: Attr,
     /// The directory, and the name there; none of the root, nor of what was removed.
-    home: Option<(Arc<Node>, Arc<[u8]>)>,
+    home: Option<(Arc<P9Inode>, Arc<[u8]>)>,
     /// The mark from before it was asked for by this name, until it is opened.
-    seen: Option<Mark>,
+    seen: Option<ChangeMark>,
 }
 
 /// A file that somebody has, and the directory and name by which it was found last.
 struct Known {
-    node: Weak<Node>,
+    node: Weak<P9Inode>,
     above: u64,
     name: Arc<[u8]>,
 }
 
 /// The files of a share that somebody has, by their numbers. Nothing is dropped while they are held.
 #[derive(Default)]
-pub struct Nodes(Monitor<BTreeMap<u64, Known>>);
+pub struct P9Inodes(Monitor<BTreeMap<u64, Known>>);
 
-impl Nodes {
+impl P9Inodes {
     /// The node called `name` in the directory with number `above`. With `forget` it is not found by that
     /// name any more.
-    fn called(&self, above: u64, name: &[u8], forget: bool) -> Option<Arc<Node>> {
+    fn called(&self, above: u64, name: &[u8], forget: bool) -> Option<Arc<P9Inode>> {
         // Bound: **linear**, where a name is removed or moved: the files of one share that somebody has.
         let mut nodes = self.0.lock();
         let is = |known: &Known| known.above == above && *known.name == *name;
@@ -98,7 +98,7 @@ impl Nodes {
     }
 }
 
-impl Drop for Node {
+impl Drop for P9Inode {
     fn drop(&mut self) {
         // Bound: a look in the tree of those files.
         let mut nodes = self.shared.nodes.0.lock();
@@ -110,23 +110,23 @@ impl Drop for Node {
     }
 }
 
-impl Node {
+impl P9Inode {
     /// The root directory. ENOTDIR.
-    pub fn root(shared: &Arc<Shared>, fid: Arc<Fid>) -> Result<Arc<Node>> {
+    pub fn root(shared: &Arc<P9Mount>, fid: Arc<Fid>) -> Result<Arc<P9Inode>> {
         let attr = shared.attr(&fid)?;
-        if attr.kind() != Kind::Directory {
+        if attr.kind() != FileKind::Directory {
             return Err(Errno::ENOTDIR);
         }
         Self::new(shared, fid, attr, None)
     }
 
     fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<P9Mount>,
         fid: Arc<Fid>,
         attr: Attr,
-        home: Option<(Arc<Node>, Arc<[u8]>)>,
-    ) -> Result<Arc<Node>> {
-        let node = try_arc(Node {
+        home: Option<(Arc<P9Inode>, Arc<[u8]>)>,
+    ) -> Result<Arc<P9Inode>> {
+        let node = try_arc(P9Inode {
             shared: shared.clone(),
             number: attr.ino,
             kind: attr.kind(),
@@ -138,7 +138,7 @@ impl Node {
             }),
             fresh: Monitor::new(None),
             fifo: FifoSlot::new(),
-            busy: Busy::new(),
+            busy: WriteCount::new(),
             pages: Once::new(),
             this: Once::new(),
         })?;
@@ -148,7 +148,7 @@ impl Node {
     }
 
     /// The node of what was found as `name` here: the one that there is, or a new one.
-    fn found(&self, name: &[u8], fid: Arc<Fid>, attr: Attr, seen: Mark) -> Result<Arc<Node>> {
+    fn found(&self, name: &[u8], fid: Arc<Fid>, attr: Attr, seen: ChangeMark) -> Result<Arc<P9Inode>> {
         let home = (self.here()?, try_slice(name)?);
         let state = (fid.clone(), attr, home.clone());
         let new = Self::new(&self.shared, fid, attr, Some(home))?;
@@ -197,7 +197,7 @@ impl Node {
     }
 
     /// Itself, counted.
-    fn here(&self) -> Result<Arc<Node>> {
+    fn here(&self) -> Result<Arc<P9Inode>> {
         let this = self.this.get().and_then(Weak::upgrade);
         this.ok_or(Errno::EIO)
     }
@@ -211,7 +211,7 @@ impl Node {
     /// The same, of a directory. ENOTDIR.
     fn dir(&self) -> Result<Arc<Fid>> {
         match self.kind {
-            Kind::Directory => Ok(self.fid()),
+            FileKind::Directory => Ok(self.fid()),
             _ => Err(Errno::ENOTDIR),
         }
     }
@@ -238,7 +238,7 @@ impl Node {
             self.state.lock().attr = attr;
             match &pages {
                 None => return Ok(attr),
-                Some(pages) if Cached::would_be_long(attr.size) => self.outgrow(pages),
+                Some(pages) if CachedFile::would_be_long(attr.size) => self.outgrow(pages),
                 Some(pages) => match pages.heard(&attr, seen, ours) {
                     Ok(true) => return Ok(attr),
                     Ok(false) => {}
@@ -250,20 +250,20 @@ impl Node {
     }
 
     /// Its pages, if it was ever opened.
-    pub(super) fn pages(&self) -> Option<Arc<Cached>> {
+    pub(super) fn pages(&self) -> Option<Arc<CachedFile>> {
         let known = || index::known(self.id());
         self.pages.get().cloned().or_else(known)
     }
 
     /// Its pages, for who opens it. None: it is too long for them, or there is no memory.
-    fn to_open(&self, fid: &Fid) -> Result<Option<Arc<Cached>>> {
+    fn to_open(&self, fid: &Fid) -> Result<Option<Arc<CachedFile>>> {
         let size = self.state.lock().attr.size;
-        if Cached::would_be_long(size) && self.pages().is_none() {
+        if CachedFile::would_be_long(size) && self.pages().is_none() {
             return Ok(None);
         }
         let make = || {
-            let host = Host::new(self.shared.session.clone())?;
-            Cached::new(self.id(), host, self.shared.errors.clone())
+            let host = P9Backing::new(self.shared.session.clone())?;
+            CachedFile::new(self.id(), host, self.shared.errors.clone())
         };
         let pages = match self.pages.get() {
             Some(pages) => pages.clone(),
@@ -279,7 +279,7 @@ impl Node {
         };
         // Just looked up: the host need not be asked again.
         let fresh = match heard {
-            Some(seen) if !pages.is_long() && !Cached::would_be_long(attr.size) => {
+            Some(seen) if !pages.is_long() && !CachedFile::would_be_long(attr.size) => {
                 pages.heard(&attr, seen, false).unwrap_or(false)
             }
             _ => false,
@@ -292,10 +292,10 @@ impl Node {
     }
 
     /// Nothing is kept of it any more, and no routine copies from there: it has become too long.
-    pub(super) fn outgrow(&self, pages: &Arc<Cached>) {
+    pub(super) fn outgrow(&self, pages: &Arc<CachedFile>) {
         pages.set_long();
         each_description(|of| {
-            let opened = of.file_as::<Opened>();
+            let opened = of.file_as::<P9File>();
             if opened.is_some_and(|opened| opened.is_of(pages)) {
                 replug_everywhere(of);
             }
@@ -306,8 +306,8 @@ impl Node {
         pages.empty();
     }
 
-    fn node_of(&self, inode: &Arc<dyn Inode>) -> Result<Arc<Node>> {
-        let node = inode.clone().downcast::<Node>().ok_or(Errno::EXDEV)?;
+    fn node_of(&self, inode: &Arc<dyn Inode>) -> Result<Arc<P9Inode>> {
+        let node = inode.clone().downcast::<P9Inode>().ok_or(Errno::EXDEV)?;
         match Arc::ptr_eq(&node.shared, &self.shared) {
             true => Ok(node),
             false => Err(Errno::EXDEV),
@@ -324,7 +324,7 @@ impl Node {
     }
 
     /// The new node `name` belongs to its maker, as far as the host allows.
-    fn own(&self, name: &[u8], cred: &Cred) -> Result<Arc<Node>> {
+    fn own(&self, name: &[u8], cred: &Cred) -> Result<Arc<P9Inode>> {
         let session = &self.shared.session;
         let fid = session.walk(&*self.dir()?, Some(name))?;
         if cred.fsuid != 0 {
@@ -365,7 +365,7 @@ impl Node {
     }
 }
 
-impl Inode for Node {
+impl Inode for P9Inode {
     fn attr(&self) -> Attr {
         let mut attr = self.state.lock().attr;
         let pages = self.pages.get().filter(|pages| pages.is_dirty());
@@ -379,7 +379,7 @@ impl Inode for Node {
         (self.shared.dev, self.number)
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> FileKind {
         self.kind
     }
 
@@ -418,10 +418,10 @@ impl Inode for Node {
         self.refresh(&fid, true).map(drop)
     }
 
-    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
         let session = &self.shared.session;
         match self.kind {
-            Kind::Regular => {
+            FileKind::Regular => {
                 // Bound: one handle.
                 let made = self.fresh.lock().take();
                 // A mode that neither reads nor writes is none of the host's.
@@ -430,7 +430,7 @@ impl Inode for Node {
                     mode => mode,
                 };
                 let handle = match made {
-                    Some((fid, unit)) => Handle {
+                    Some((fid, unit)) => P9Handle {
                         fid,
                         unit,
                         reads: true,
@@ -441,26 +441,26 @@ impl Inode for Node {
                 // Bytes that each write brings to the host at once are not kept.
                 let through = how.flags & (O_SYNC | O_DSYNC) == 0 && handle.reads;
                 let pages = self.to_open(&handle.fid)?;
-                let opened = Opened::new(self.clone(), handle, pages, through);
+                let opened = P9File::new(self.clone(), handle, pages, through);
                 let file = try_arc(opened)?;
                 Ok(how.finish(file))
             }
-            Kind::Directory => {
+            FileKind::Directory => {
                 let fid = session.walk(&self.fid(), None)?;
                 session.open(&fid, abi::linux::O_RDONLY)?;
-                Ok(how.finish(try_arc(Listing::new(fid, self.shared.errors.clone()))?))
+                Ok(how.finish(try_arc(P9Dir::new(fid, self.shared.errors.clone()))?))
             }
-            Kind::Fifo => self.fifo.open(how),
-            Kind::Char => dev::open(self.attr().rdev, how),
-            Kind::Symlink => Err(Errno::ELOOP),
-            Kind::Block | Kind::Socket => Err(Errno::ENXIO),
+            FileKind::Fifo => self.fifo.open(how),
+            FileKind::Char => dev::open(self.attr().rdev, how),
+            FileKind::Symlink => Err(Errno::ELOOP),
+            FileKind::Block | FileKind::Socket => Err(Errno::ENXIO),
         }
     }
 
     fn truncate(&self, size: u64) -> Result<()> {
         match self.kind {
-            Kind::Regular => {}
-            Kind::Directory => return Err(Errno::EISDIR),
+            FileKind::Regular => {}
+            FileKind::Directory => return Err(Errno::EISDIR),
             _ => return Err(Errno::EINVAL),
         }
         let fid = self.fid();
@@ -497,11 +497,11 @@ impl Inode for Node {
     ) -> Result<Arc<dyn Inode>> {
         let dir = self.dir()?;
         let session = &self.shared.session;
-        let kind = Kind::of_mode(mode).ok_or(Errno::EINVAL)?;
+        let kind = FileKind::of_mode(mode).ok_or(Errno::EINVAL)?;
         let (gid, hands_on) = self.group(cred);
         let mut bits = mode & 0o7777 & !umask;
         match kind {
-            Kind::Regular => {
+            FileKind::Regular => {
                 let fid = session.walk(&dir, None)?;
                 let flags = O_RDWR | abi::linux::O_CREAT | abi::linux::O_EXCL;
                 let unit = session.create(&fid, name, flags, S_IFMT & mode | bits, gid)?;
@@ -511,13 +511,13 @@ impl Inode for Node {
                 drop(old);
                 return Ok(node);
             }
-            Kind::Directory => {
+            FileKind::Directory => {
                 if hands_on {
                     bits |= S_ISGID;
                 }
                 session.mkdir(&dir, name, bits, gid)?;
             }
-            Kind::Symlink => return Err(Errno::EINVAL),
+            FileKind::Symlink => return Err(Errno::EINVAL),
             _ => {
                 let mode = kind.mode_bits() | bits;
                 session.mknod(&dir, name, mode, (major(rdev), minor(rdev)), gid)?;
@@ -535,7 +535,7 @@ impl Inode for Node {
 
     fn link(&self, name: &[u8], inode: Arc<dyn Inode>) -> Result<()> {
         let node = self.node_of(&inode)?;
-        if node.kind == Kind::Directory {
+        if node.kind == FileKind::Directory {
             return Err(Errno::EPERM);
         }
         let fid = node.fid();
@@ -567,7 +567,7 @@ impl Inode for Node {
             return Err(Errno::EINVAL);
         }
         let kept = try_slice(new_name)?;
-        let _moving = Moving::begin();
+        let _moving = RenameGuard::begin();
         self.shared
             .session
             .rename((&from_fid, name), (&to_fid, new_name))?;
@@ -593,7 +593,7 @@ impl Inode for Node {
 
     fn readlink(&self) -> Result<Vec<u8>> {
         match self.kind {
-            Kind::Symlink => self.shared.session.readlink(&self.fid()),
+            FileKind::Symlink => self.shared.session.readlink(&self.fid()),
             _ => Err(Errno::EINVAL),
         }
     }
@@ -605,12 +605,12 @@ impl Inode for Node {
         session.readdir(&fid, from, sink)
     }
 
-    fn busy(&self) -> Option<&Busy> {
-        (self.kind == Kind::Regular).then_some(&self.busy)
+    fn busy(&self) -> Option<&WriteCount> {
+        (self.kind == FileKind::Regular).then_some(&self.busy)
     }
 }
 
-impl Node {
+impl P9Inode {
     /// Sets the length, by `fid`.
     pub(super) fn resize(&self, fid: &Fid, size: u64) -> Result<()> {
         let new = NewAttr {
@@ -636,7 +636,7 @@ impl Node {
 
     /// Opens it at the host, for `mode` and with `flags`. For writing alone it is opened for both if it may
     /// be, since a page of which a part is written is read first.
-    fn handle(&self, mode: u32, flags: u32) -> Result<Handle> {
+    fn handle(&self, mode: u32, flags: u32) -> Result<P9Handle> {
         let session = &self.shared.session;
         let both = match mode {
             O_WRONLY => &[O_RDWR, O_WRONLY][..],
@@ -645,7 +645,7 @@ impl Node {
         let mut result = Err(Errno::EIO);
         for &mode in both {
             let fid = session.walk(&self.fid(), None)?;
-            result = session.open(&fid, mode | flags).map(|unit| Handle {
+            result = session.open(&fid, mode | flags).map(|unit| P9Handle {
                 fid,
                 unit,
                 reads: mode != O_WRONLY,

@@ -1,6 +1,6 @@
 //! Pages of a shared file for mappings.
 //!
-//! *Interface*: [`SharePager`], through [`Pager`], for a file that is too long for its pages to be kept.
+//! *Interface*: [`P9Pager`], through [`Pager`], for a file that is too long for its pages to be kept.
 //!
 //! Pages are read when they are first touched, and are the mapping's own from then on: a fault reads a window
 //! of pages by one message; those that were not asked for wait in the pager for the faults of their
@@ -18,16 +18,16 @@ use vm::frame::{self, FrameRef};
 use vm::space::{Label, Pager, PagerInfo};
 
 use super::transport::Use;
-use super::node::Node;
+use super::node::P9Inode;
 use super::session::Fid;
-use crate::fs::write_count::Writing;
+use crate::fs::write_count::WriteAccess;
 use crate::fs::inode::Inode;
 
 /// Pages of a window, less than a message holds.
 const WINDOW: usize = 8;
 
 /// The description, for people, of a mapping of `node`.
-fn described(node: &Node, path: &Arc<String>) -> PagerInfo {
+fn described(node: &P9Inode, path: &Arc<String>) -> PagerInfo {
     let (device, inode) = node.id();
     PagerInfo {
         path: Label::Path(path.clone()),
@@ -37,11 +37,11 @@ fn described(node: &Node, path: &Arc<String>) -> PagerInfo {
 }
 
 /// A file's pages, where none are kept.
-pub struct SharePager {
-    node: Arc<Node>,
+pub struct P9Pager {
+    node: Arc<P9Inode>,
     fid: Arc<Fid>,
     path: Arc<String>,
-    _writing: Option<Writing>,
+    _writing: Option<WriteAccess>,
     window: Monitor<Window>,
 }
 
@@ -59,15 +59,15 @@ impl Window {
     }
 }
 
-impl SharePager {
+impl P9Pager {
     /// Pages of the open file `fid`.
     pub fn new(
-        node: Arc<Node>,
+        node: Arc<P9Inode>,
         fid: Arc<Fid>,
         path: Arc<String>,
-        writing: Option<Writing>,
-    ) -> SharePager {
-        SharePager {
+        writing: Option<WriteAccess>,
+    ) -> P9Pager {
+        P9Pager {
             node,
             fid,
             path,
@@ -102,7 +102,7 @@ impl SharePager {
     }
 }
 
-impl Pager for SharePager {
+impl Pager for P9Pager {
     fn frame(&self, index: u64, _write: bool) -> Result<FrameRef> {
         // Bound: copying or exchanging eight counted handles.
         let waiting = self.window.lock().page(index);

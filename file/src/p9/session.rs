@@ -14,9 +14,9 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use sync::Monitor;
 
-use super::transport::{Link, Long, Use};
-use super::message::{self, HEAD, Kind, Reader, Writer};
-use crate::fs::attr::{Attr, Time};
+use super::transport::{Transport, Long, Use};
+use super::message::{self, HEAD, MessageType, Reader, Writer};
+use crate::fs::attr::{Attr, FileTime};
 use crate::fs::inode::{DirEntry, DirSink};
 use vm::fallible::{try_arc, try_copy, try_reserve};
 
@@ -59,13 +59,13 @@ pub struct NewAttr {
     /// Length in bytes.
     pub size: u64,
     /// Last read.
-    pub atime: Time,
+    pub atime: FileTime,
     /// Last change.
-    pub mtime: Time,
+    pub mtime: FileTime,
 }
 
 /// Room in a file system.
-pub struct Room {
+pub struct FsRoom {
     /// Bytes of a block.
     pub bsize: u32,
     /// Blocks, those that are free, and those that are free for everybody.
@@ -76,7 +76,7 @@ pub struct Room {
 
 /// A session.
 pub struct Session {
-    link: Arc<dyn Link>,
+    link: Arc<dyn Transport>,
     /// The longest message.
     most: u32,
     next: AtomicU32,
@@ -127,7 +127,7 @@ impl Session {
     }
 
     /// Agrees with the server behind `link`. EIO, ENOMEM.
-    pub fn begin(link: Arc<dyn Link>) -> Result<Arc<Session>> {
+    pub fn begin(link: Arc<dyn Transport>) -> Result<Arc<Session>> {
         let most = link.longest();
         let mut agreed = most;
         let mut session = Session {
@@ -140,7 +140,7 @@ impl Session {
         session.exchange(
             Use::Call,
             Long::Answer,
-            Kind::Version,
+            MessageType::Version,
             Some(NO_TAG),
             &mut |w| {
                 w.u32(most);
@@ -163,7 +163,7 @@ impl Session {
         &self,
         what: Use,
         long: Long,
-        kind: Kind,
+        kind: MessageType,
         tag: Option<u16>,
         fill: &mut dyn FnMut(&mut Writer<'_>) -> Result<()>,
         heed: &mut dyn FnMut(&mut Reader<'_>) -> Result<()>,
@@ -183,7 +183,7 @@ impl Session {
     /// A question of a call, whose answer is short, and what is made of that.
     fn ask<R>(
         &self,
-        kind: Kind,
+        kind: MessageType,
         mut fill: impl FnMut(&mut Writer<'_>),
         mut heed: impl FnMut(&mut Reader<'_>) -> Result<R>,
     ) -> Result<R> {
@@ -226,7 +226,7 @@ impl Session {
     /// Tells the server that nobody will use this fid any more; false: there was no place. Never sleeps.
     fn clunk(&self, fid: u32) -> bool {
         self.link.tell(&mut |bytes, tag| {
-            let mut writer = Writer::new(bytes, Kind::Clunk, tag);
+            let mut writer = Writer::new(bytes, MessageType::Clunk, tag);
             writer.u32(fid);
             writer.finish()
         })
@@ -256,7 +256,7 @@ impl Session {
         let fid = self.fid()?;
         let number = fid.number;
         self.ask(
-            Kind::Attach,
+            MessageType::Attach,
             |w| {
                 w.u32(number);
                 w.u32(NO_FID);
@@ -274,7 +274,7 @@ impl Session {
         let fid = self.fid()?;
         let number = fid.number;
         self.ask(
-            Kind::Walk,
+            MessageType::Walk,
             |w| {
                 w.u32(from.number);
                 w.u32(number);
@@ -296,7 +296,7 @@ impl Session {
     pub fn attr(&self, fid: &Fid) -> Result<Attr> {
         const BASIC: u64 = 0x7ff;
         self.ask(
-            Kind::Getattr,
+            MessageType::Getattr,
             |w| {
                 w.u32(fid.number);
                 w.u64(BASIC);
@@ -331,7 +331,7 @@ impl Session {
     /// Changes attributes.
     pub fn set(&self, fid: &Fid, new: &NewAttr) -> Result<()> {
         self.ask(
-            Kind::Setattr,
+            MessageType::Setattr,
             |w| {
                 w.u32(fid.number);
                 w.u32(new.valid);
@@ -351,7 +351,7 @@ impl Session {
     /// Opens the file for reading and writing as `flags` (`O_*`) say. How many bytes one message moves.
     pub fn open(&self, fid: &Fid, flags: u32) -> Result<u32> {
         self.ask(
-            Kind::Open,
+            MessageType::Open,
             |w| {
                 w.u32(fid.number);
                 w.u32(flags);
@@ -363,7 +363,7 @@ impl Session {
     /// Makes a regular file called `name` in the directory `fid`, which is then that file, open.
     pub fn create(&self, fid: &Fid, name: &[u8], flags: u32, mode: u32, gid: u32) -> Result<u32> {
         self.ask(
-            Kind::Create,
+            MessageType::Create,
             |w| {
                 w.u32(fid.number);
                 w.string(name);
@@ -387,7 +387,7 @@ impl Session {
     /// Makes a directory.
     pub fn mkdir(&self, dir: &Fid, name: &[u8], mode: u32, gid: u32) -> Result<()> {
         self.ask(
-            Kind::Mkdir,
+            MessageType::Mkdir,
             |w| {
                 w.u32(dir.number);
                 w.string(name);
@@ -408,7 +408,7 @@ impl Session {
         gid: u32,
     ) -> Result<()> {
         self.ask(
-            Kind::Mknod,
+            MessageType::Mknod,
             |w| {
                 w.u32(dir.number);
                 w.string(name);
@@ -424,7 +424,7 @@ impl Session {
     /// Makes a symbolic link.
     pub fn symlink(&self, dir: &Fid, name: &[u8], target: &[u8], gid: u32) -> Result<()> {
         self.ask(
-            Kind::Symlink,
+            MessageType::Symlink,
             |w| {
                 w.u32(dir.number);
                 w.string(name);
@@ -441,7 +441,7 @@ impl Session {
         self.exchange(
             Use::Call,
             Long::Answer,
-            Kind::Readlink,
+            MessageType::Readlink,
             None,
             &mut |w| {
                 w.u32(fid.number);
@@ -462,7 +462,7 @@ impl Session {
     /// Gives a file one more name.
     pub fn link(&self, dir: &Fid, name: &[u8], file: &Fid) -> Result<()> {
         self.ask(
-            Kind::Link,
+            MessageType::Link,
             |w| {
                 w.u32(dir.number);
                 w.u32(file.number);
@@ -475,7 +475,7 @@ impl Session {
     /// Moves a name.
     pub fn rename(&self, from: (&Fid, &[u8]), to: (&Fid, &[u8])) -> Result<()> {
         self.ask(
-            Kind::Renameat,
+            MessageType::Renameat,
             |w| {
                 for (dir, name) in [from, to] {
                     w.u32(dir.number);
@@ -490,7 +490,7 @@ impl Session {
     pub fn unlink(&self, dir: &Fid, name: &[u8], directory: bool) -> Result<()> {
         const AT_REMOVEDIR: u32 = 0x200;
         self.ask(
-            Kind::Unlinkat,
+            MessageType::Unlinkat,
             |w| {
                 w.u32(dir.number);
                 w.string(name);
@@ -503,7 +503,7 @@ impl Session {
     /// Waits until what was written is on the host's disk.
     pub fn fsync(&self, fid: &Fid, data: bool) -> Result<()> {
         self.ask(
-            Kind::Fsync,
+            MessageType::Fsync,
             |w| {
                 w.u32(fid.number);
                 w.u32(data.into());
@@ -513,13 +513,13 @@ impl Session {
     }
 
     /// How much room there is.
-    pub fn statfs(&self, fid: &Fid) -> Result<Room> {
+    pub fn statfs(&self, fid: &Fid) -> Result<FsRoom> {
         self.ask(
-            Kind::Statfs,
+            MessageType::Statfs,
             |w| w.u32(fid.number),
             |r| {
                 let (_kind, bsize) = (r.u32()?, r.u32()?);
-                Ok(Room {
+                Ok(FsRoom {
                     bsize,
                     blocks: [r.u64()?, r.u64()?, r.u64()?],
                     files: [r.u64()?, r.u64()?],
@@ -549,7 +549,7 @@ impl Session {
         self.exchange(
             what,
             Long::Answer,
-            Kind::Read,
+            MessageType::Read,
             None,
             &mut |w| {
                 w.u32(fid.number);
@@ -585,7 +585,7 @@ impl Session {
         self.exchange(
             what,
             Long::Question,
-            Kind::Write,
+            MessageType::Write,
             None,
             &mut |w| {
                 w.u32(fid.number);
@@ -616,7 +616,7 @@ impl Session {
         self.exchange(
             Use::Call,
             Long::Answer,
-            Kind::Readdir,
+            MessageType::Readdir,
             None,
             &mut |w| {
                 w.u32(fid.number);
@@ -662,12 +662,12 @@ fn qid(r: &mut Reader<'_>) -> Result<u64> {
     r.u64()
 }
 
-fn time(r: &mut Reader<'_>) -> Result<Time> {
+fn time(r: &mut Reader<'_>) -> Result<FileTime> {
     let (sec, nsec) = (r.u64()? as i64, r.u64()?);
     let nsec = u32::try_from(nsec)
         .ok()
         .filter(|nsec| *nsec < 1_000_000_000);
-    Ok(Time {
+    Ok(FileTime {
         sec,
         nsec: nsec.unwrap_or(0),
     })

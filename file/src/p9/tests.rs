@@ -1,7 +1,7 @@
 //! A file server in the test: one that keeps to the protocol, and one that answers anything.
 
-use super::transport::{Ask, Heed, Link, Long, Use};
-use super::message::{self, Kind, Reader, Writer};
+use super::transport::{WriteRequest, ReadReply, Transport, Long, Use};
+use super::message::{self, MessageType, Reader, Writer};
 use super::session::{NewAttr, Session};
 use super::*;
 use crate::fs::attr;
@@ -18,23 +18,23 @@ struct Scripted(Mutex<std::boxed::Box<Answers>>);
 /// The longest message.
 const MOST: usize = 16 << 10;
 
-fn link(answers: impl FnMut(&[u8]) -> List<u8> + Send + 'static) -> Arc<dyn Link> {
+fn link(answers: impl FnMut(&[u8]) -> List<u8> + Send + 'static) -> Arc<dyn Transport> {
     Arc::new(Scripted(Mutex::new(std::boxed::Box::new(answers))))
 }
 
-impl Link for Scripted {
+impl Transport for Scripted {
     fn longest(&self) -> u32 {
         MOST as u32
     }
 
-    fn exchange(&self, _: Use, _: Long, ask: Ask<'_>, heed: Heed<'_>) -> Result<()> {
+    fn exchange(&self, _: Use, _: Long, ask: WriteRequest<'_>, heed: ReadReply<'_>) -> Result<()> {
         let mut question = vec![0; MOST];
         let len = ask(&mut question, 3)?;
         let answer = self.0.lock().unwrap()(&question[..len]);
         heed(&answer, 3)
     }
 
-    fn tell(&self, ask: Ask<'_>) -> bool {
+    fn tell(&self, ask: WriteRequest<'_>) -> bool {
         let mut question = vec![0; MOST];
         let len = ask(&mut question, 4).unwrap();
         self.0.lock().unwrap()(&question[..len]);
@@ -101,12 +101,12 @@ fn honest(question: &[u8]) -> List<u8> {
     }
 }
 
-fn shared(link: Arc<dyn Link>) -> Result<Arc<ShareFs>> {
-    ShareFs::new("test".into(), link, Owner::default())
+fn shared(link: Arc<dyn Transport>) -> Result<Arc<P9Fs>> {
+    P9Fs::new("test".into(), link, HostOwner::default())
 }
 
 /// Opens, reads, writes, lists and changes whatever there is.
-fn everything(link: Arc<dyn Link>) {
+fn everything(link: Arc<dyn Transport>) {
     let Ok(fs) = shared(link) else { return };
     let root: Arc<dyn Inode> = fs.root();
     fs.statfs();
@@ -129,7 +129,7 @@ fn everything(link: Arc<dyn Link>) {
     let _any = node.readlink();
     let _any = node.truncate(5);
     let _any = root.unlink(b"file");
-    let how = How {
+    let how = OpenHow {
         flags: abi::linux::O_RDWR,
         place: None,
     };
@@ -148,11 +148,11 @@ fn everything(link: Arc<dyn Link>) {
 fn an_honest_server_is_understood() {
     let fs = shared(link(honest)).unwrap();
     let root: Arc<dyn Inode> = fs.root();
-    assert_eq!(root.kind(), attr::Kind::Directory);
+    assert_eq!(root.kind(), attr::FileKind::Directory);
     // The root's fid is 0, so the next is a file's.
     let node = root.clone().lookup(b"file").unwrap();
-    assert_eq!((node.kind(), node.attr().size), (attr::Kind::Regular, 11));
-    let how = How {
+    assert_eq!((node.kind(), node.attr().size), (attr::FileKind::Regular, 11));
+    let how = OpenHow {
         flags: abi::linux::O_RDWR,
         place: None,
     };
@@ -316,7 +316,7 @@ fn versions_and_lengths_that_are_no_use_are_refused() {
 #[test]
 fn a_question_is_as_the_protocol_has_it() {
     let mut bytes = [0xaa; 64];
-    let mut writer = Writer::new(&mut bytes, Kind::Walk, 0x1234);
+    let mut writer = Writer::new(&mut bytes, MessageType::Walk, 0x1234);
     writer.u32(1);
     writer.string(b"ab");
     assert_eq!(writer.finish(), Ok(15));
@@ -325,7 +325,7 @@ fn a_question_is_as_the_protocol_has_it() {
         [15, 0, 0, 0, 110, 0x34, 0x12, 1, 0, 0, 0, 2, 0, b'a', b'b']
     );
     let mut short = [0; 10];
-    let mut writer = Writer::new(&mut short, Kind::Walk, 0);
+    let mut writer = Writer::new(&mut short, MessageType::Walk, 0);
     writer.u32(1);
     assert_eq!(writer.finish(), Err(Errno::ENAMETOOLONG));
 }
@@ -340,16 +340,16 @@ fn errors_are_those_that_programs_know() {
         (u32::MAX, Errno::EIO),
     ] {
         let bytes = error(&question, number);
-        assert_eq!(message::open(&bytes, Kind::Open, 3).err(), Some(expected));
+        assert_eq!(message::open(&bytes, MessageType::Open, 3).err(), Some(expected));
         // To another question.
-        assert_eq!(message::open(&bytes, Kind::Open, 4).err(), Some(Errno::EIO));
+        assert_eq!(message::open(&bytes, MessageType::Open, 4).err(), Some(Errno::EIO));
     }
     assert!(Reader::of(b"\x05\x00abc").string().is_err());
 }
 
 #[test]
 fn the_superuser_is_whom_the_server_runs_as() {
-    let owner = Owner {
+    let owner = HostOwner {
         uid: 1000,
         gid: 100,
     };

@@ -1,6 +1,6 @@
 //! The way to a file server: one question, one answer, many at a time.
 //!
-//! *Interface*: a [`Link`] carries them; [`Wire`] is the one over a virtio device. A test has its own.
+//! *Interface*: a [`Transport`] carries them; [`VirtioTransport`] is the one over a virtio device. A test has its own.
 
 use abi::errno::{Errno, Result};
 use account::caller;
@@ -9,21 +9,21 @@ use device::virtio::share::{Failed, LONG, Share};
 pub use device::virtio::share::{Long, Use};
 
 /// Writes a question, with this tag, into the memory; says how long it is.
-pub type Ask<'a> = &'a mut dyn FnMut(&mut [u8], u16) -> Result<usize>;
+pub type WriteRequest<'a> = &'a mut dyn FnMut(&mut [u8], u16) -> Result<usize>;
 /// Takes the answer to the question with this tag.
-pub type Heed<'a> = &'a mut dyn FnMut(&[u8], u16) -> Result<()>;
+pub type ReadReply<'a> = &'a mut dyn FnMut(&[u8], u16) -> Result<()>;
 
 /// Carries questions and answers.
-pub trait Link: Send + Sync {
+pub trait Transport: Send + Sync {
     /// Bytes of the longest message.
     fn longest(&self) -> u32;
 
     /// Has a question written, and its answer taken; sleeps in between. EIO, ENOMEM; EINTR: the caller has
     /// been killed.
-    fn exchange(&self, what: Use, long: Long, ask: Ask<'_>, heed: Heed<'_>) -> Result<()>;
+    fn exchange(&self, what: Use, long: Long, ask: WriteRequest<'_>, heed: ReadReply<'_>) -> Result<()>;
 
     /// Has a question written whose answer nobody takes. False: there is no place now. Never sleeps.
-    fn tell(&self, ask: Ask<'_>) -> bool;
+    fn tell(&self, ask: WriteRequest<'_>) -> bool;
 
     /// Whether the server is there no more.
     fn is_gone(&self) -> bool {
@@ -32,7 +32,7 @@ pub trait Link: Send + Sync {
 }
 
 /// A virtio device.
-pub struct Wire(pub Arc<Share>);
+pub struct VirtioTransport(pub Arc<Share>);
 
 fn errno(failed: Failed) -> Errno {
     match failed {
@@ -42,12 +42,12 @@ fn errno(failed: Failed) -> Errno {
     }
 }
 
-impl Link for Wire {
+impl Transport for VirtioTransport {
     fn longest(&self) -> u32 {
         LONG as u32
     }
 
-    fn exchange(&self, what: Use, long: Long, ask: Ask<'_>, heed: Heed<'_>) -> Result<()> {
+    fn exchange(&self, what: Use, long: Long, ask: WriteRequest<'_>, heed: ReadReply<'_>) -> Result<()> {
         let give_up: fn() -> bool = match what {
             Use::Store => || false,
             _ => caller::is_dying,
@@ -63,7 +63,7 @@ impl Link for Wire {
         self.0.is_gone()
     }
 
-    fn tell(&self, ask: Ask<'_>) -> bool {
+    fn tell(&self, ask: WriteRequest<'_>) -> bool {
         let Some(mut turn) = self.0.try_turn() else {
             return false;
         };

@@ -1,6 +1,6 @@
 //! Removal of pages: the file is truncated or replaced, or memory is short.
 //!
-//! *Interface*: [`Cached::resize`], [`Cached::around`], [`Cached::empty`], [`Cached::evict`].
+//! *Interface*: [`CachedFile::resize`], [`CachedFile::around`], [`CachedFile::empty`], [`CachedFile::evict`].
 
 use abi::errno::Result;
 use abi::layout::PAGE;
@@ -10,7 +10,7 @@ use vm::frame::{self, Frame};
 use vm::space::Spare;
 
 use super::unmap;
-use super::{Cached, DIRTY};
+use super::{CachedFile, DIRTY};
 use crate::callout;
 
 /// Pages that go together, behind one grace period.
@@ -21,7 +21,7 @@ const PASS: usize = 64;
 
 /// The pages that may be taken when memory is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum EvictScope {
     /// Pages that no program has mapped.
     Unmapped,
     /// Those too that programs have mapped and not used since they were asked last.
@@ -30,7 +30,7 @@ pub enum Reach {
     Mapped,
 }
 
-impl Cached {
+impl CachedFile {
     /// Sets the size, here and by `there` at the backing: pages beyond it are removed, and new bytes inside
     /// read as zeros. EFBIG, ENOMEM: no room for the arrays; the error of `there`.
     pub fn resize(&self, size: u64, there: impl FnOnce() -> Result<()>) -> Result<()> {
@@ -47,7 +47,7 @@ impl Cached {
             self.mend();
         }
         there()?;
-        let mut gone = Gone::default();
+        let mut gone = EvictedPages::default();
         let mut table = self.table.lock();
         table.generation += 1;
         let old = self.core.size.swap(size, Ordering::AcqRel);
@@ -86,7 +86,7 @@ impl Cached {
         let count = act()?;
         if writes && count > 0 {
             let _storing = self.flushing.lock();
-            let mut gone = Gone::default();
+            let mut gone = EvictedPages::default();
             let mut table = self.table.lock();
             table.generation += 1;
             let end = at.saturating_add(count as u64);
@@ -111,7 +111,7 @@ impl Cached {
         let _turn = self.writers.lock();
         self.flush();
         let _storing = self.flushing.lock();
-        let mut gone = Gone::default();
+        let mut gone = EvictedPages::default();
         let mut table = self.table.lock();
         table.generation += 1;
         let dirty = table.dirty;
@@ -123,17 +123,17 @@ impl Cached {
     /// Removes clean pages, at most `most`, or somewhat more of mapped ones: as far as `reach` allows, and
     /// none with another user. Returns their number. It continues where it stopped the last time. While pages
     /// are being stored it waits.
-    pub fn evict(&self, most: usize, reach: Reach) -> usize {
+    pub fn evict(&self, most: usize, reach: EvictScope) -> usize {
         let _turn = self.flushing.lock();
-        let mut gone = Gone::default();
-        let mapped = reach != Reach::Unmapped && self.mapped.load(Ordering::SeqCst);
+        let mut gone = EvictedPages::default();
+        let mapped = reach != EvictScope::Unmapped && self.mapped.load(Ordering::SeqCst);
         let mut left = self.table.lock().capacity();
         while left > 0 && gone.count < most {
             let count = left.min(PASS);
             left -= count;
             let first = self.table.lock().pass(count);
             if mapped {
-                self.unmap(first, count, reach == Reach::Mapped);
+                self.unmap(first, count, reach == EvictScope::Mapped);
             }
             let mut table = self.table.lock();
             for index in first..first + count as u64 {
@@ -166,15 +166,15 @@ impl Cached {
 
 /// Pages that can no longer be found: their shares are dropped a grace period later, in pieces, without
 /// allocation.
-pub(super) struct Gone {
+pub(super) struct EvictedPages {
     addresses: [u64; HELD],
     held: usize,
     count: usize,
 }
 
-impl Default for Gone {
-    fn default() -> Gone {
-        Gone {
+impl Default for EvictedPages {
+    fn default() -> EvictedPages {
+        EvictedPages {
             addresses: [0; HELD],
             held: 0,
             count: 0,
@@ -182,7 +182,7 @@ impl Default for Gone {
     }
 }
 
-impl Gone {
+impl EvictedPages {
     /// Adds one, unless its address is 0.
     pub fn push(&mut self, address: u64) {
         if address == 0 {
@@ -209,7 +209,7 @@ impl Gone {
     }
 }
 
-impl Drop for Gone {
+impl Drop for EvictedPages {
     fn drop(&mut self) {
         self.release();
     }

@@ -1,6 +1,6 @@
 //! Missing pages are requested from the backing.
 //!
-//! *Interface*: [`Cached::page`], [`Cached::pages_now`].
+//! *Interface*: [`CachedFile::page`], [`CachedFile::pages_now`].
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -9,12 +9,12 @@ use vm::frame::{self, FrameRef, Places};
 
 use super::backing::UNIT;
 use super::table::Run;
-use super::{Cached, index};
+use super::{CachedFile, index};
 
 /// Frames that are left to others.
 const SPARE: usize = 256;
 
-impl Cached {
+impl CachedFile {
     /// Shares of the present pages from `first` on, one for each place of `found`, without sleeping: none
     /// while the table is being changed.
     pub fn pages_now(&self, first: u64, found: &mut Places<'_>) {

@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::Monitor;
 
-use super::{Cached, Reach};
+use super::{CachedFile, EvictScope};
 use vm::fallible::try_insert;
 
 /// File system and number.
@@ -21,7 +21,7 @@ type Id = (u64, u64);
 const NOWHERE: u64 = u64::MAX;
 
 struct Index {
-    files: BTreeMap<Id, Arc<Cached>>,
+    files: BTreeMap<Id, Arc<CachedFile>>,
     /// Where eviction continues.
     hand: Id,
 }
@@ -32,7 +32,7 @@ static INDEX: Monitor<Index> = Monitor::new(Index {
 });
 
 /// The pages of file `id`; those that `make` makes if there are none. ENOMEM.
-pub fn find(id: Id, make: impl FnOnce() -> Result<Arc<Cached>>) -> Result<Arc<Cached>> {
+pub fn find(id: Id, make: impl FnOnce() -> Result<Arc<CachedFile>>) -> Result<Arc<CachedFile>> {
     // Bound: a look in the tree of cached files.
     if let Some(file) = INDEX.lock().files.get(&id) {
         return Ok(file.clone());
@@ -48,7 +48,7 @@ pub fn find(id: Id, make: impl FnOnce() -> Result<Arc<Cached>>) -> Result<Arc<Ca
 }
 
 /// The pages of file `id`, if it was opened before.
-pub fn known(id: Id) -> Option<Arc<Cached>> {
+pub fn known(id: Id) -> Option<Arc<CachedFile>> {
     INDEX.lock().files.get(&id).cloned()
 }
 
@@ -69,7 +69,7 @@ pub fn forget(id: Id) {
 }
 
 /// The next file behind `hand`, going round, and its number.
-fn next(files: &BTreeMap<Id, Arc<Cached>>, hand: Id) -> Option<(Id, Arc<Cached>)> {
+fn next(files: &BTreeMap<Id, Arc<CachedFile>>, hand: Id) -> Option<(Id, Arc<CachedFile>)> {
     let (dev, number) = hand;
     let behind = files.range((dev, number.saturating_add(1))..).next();
     let (id, file) = behind.or_else(|| files.first_key_value())?;
@@ -80,7 +80,7 @@ fn next(files: &BTreeMap<Id, Arc<Cached>>, hand: Id) -> Option<(Id, Arc<Cached>)
 /// those that are stored for that, then mapped ones that are used. How many. As [`evict`].
 pub fn make_room(most: usize) -> usize {
     // A page that was used is left alone once.
-    for reach in [Reach::Unmapped, Reach::Unused, Reach::Unused] {
+    for reach in [EvictScope::Unmapped, EvictScope::Unused, EvictScope::Unused] {
         let count = evict(most, reach);
         if count > 0 {
             return count;
@@ -88,17 +88,17 @@ pub fn make_room(most: usize) -> usize {
     }
     if super::dirty() > 0 {
         flush_all(None);
-        let count = evict(most, Reach::Unmapped);
+        let count = evict(most, EvictScope::Unmapped);
         if count > 0 {
             return count;
         }
     }
-    evict(most, Reach::Mapped)
+    evict(most, EvictScope::Mapped)
 }
 
 /// Takes clean pages away as far as `reach` says, until `most` have gone or all files were looked at twice.
 /// How many. Thread context, without a monitor of a cached file's table.
-pub fn evict(most: usize, reach: Reach) -> usize {
+pub fn evict(most: usize, reach: EvictScope) -> usize {
     let mut rounds = 2 * INDEX.lock().files.len();
     let mut count = 0;
     while count < most && rounds > 0 {
@@ -118,7 +118,7 @@ pub fn evict(most: usize, reach: Reach) -> usize {
 }
 
 /// An unused file without pages is removed from the index.
-fn drop_if_idle(id: Id, file: Arc<Cached>) {
+fn drop_if_idle(id: Id, file: Arc<CachedFile>) {
     let mut index = INDEX.lock();
     // The index has one count, and this another.
     let alone = Arc::strong_count(&file) == 2;
@@ -139,7 +139,7 @@ pub fn flush_all(dev: Option<u64>) {
 }
 
 /// Calls `f` with each file of file system `dev`, or of all, with nothing held.
-pub fn each(dev: Option<u64>, mut f: impl FnMut(&Arc<Cached>)) {
+pub fn each(dev: Option<u64>, mut f: impl FnMut(&Arc<CachedFile>)) {
     let mut from = (dev.unwrap_or(0), 0);
     loop {
         let index = INDEX.lock();

@@ -1,8 +1,8 @@
 //! The page cache: pages in memory of files that are stored elsewhere.
 //!
-//! *Interface*: [`Cached`] is one file's pages; [`Backing`] is their storage. [`Cached::read`],
-//! [`Cached::write`] and [`Cached::resize`] are the plain paths, [`Cached::core`] is the data of generated
-//! routines (`quaject::fsmap`), [`Cached::flush`] stores dirty pages. [`index`] finds a file's pages when it
+//! *Interface*: [`CachedFile`] is one file's pages; [`Backing`] is their storage. [`CachedFile::read`],
+//! [`CachedFile::write`] and [`CachedFile::resize`] are the plain paths, [`CachedFile::core`] is the data of generated
+//! routines (`quaject::fsmap`), [`CachedFile::flush`] stores dirty pages. [`index`] finds a file's pages when it
 //! is reopened, and evicts them when memory is short.
 //!
 //! Generated routines read and write present pages exactly as those of a file in memory: through an array of
@@ -18,7 +18,7 @@
 //! The result of a fill is discarded if the file was truncated or replaced meanwhile (`generation`), and a
 //! page with a fill in progress is not evicted: so data older than a store never becomes a page.
 //!
-//! An error of a store is noted for `fsync` ([`Errors`]), and the page counts as clean: as on Linux its data
+//! An error of a store is noted for `fsync` ([`WritebackErrors`]), and the page counts as clean: as on Linux its data
 //! is lost when it is evicted.
 
 mod backing;
@@ -35,9 +35,9 @@ mod table;
 pub mod flusher;
 
 pub use backing::{Backing, UNIT};
-pub use writeback_errors::Errors;
-pub use evict::Reach;
-pub use pager::{PagesPager, User};
+pub use writeback_errors::WritebackErrors;
+pub use evict::EvictScope;
+pub use pager::{PagesPager, CacheUser};
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -47,9 +47,9 @@ use quaject::fsmap::FileCore;
 use sync::{Monitor, WaitList};
 use vm::frame;
 
-use crate::fs::attr::{Attr, Time};
-use evict::Gone;
-use table::Kept;
+use crate::fs::attr::{Attr, FileTime};
+use evict::EvictedPages;
+use table::PageArrays;
 use vm::fallible::try_arc;
 
 /// Dirty pages of all files.
@@ -61,11 +61,11 @@ static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 /// Before the backing was asked for attributes.
 #[derive(Clone, Copy)]
-pub struct Mark(u64);
+pub struct ChangeMark(u64);
 
 /// Now.
-pub fn mark() -> Mark {
-    Mark(CHANGES.load(Ordering::SeqCst))
+pub fn mark() -> ChangeMark {
+    ChangeMark(CHANGES.load(Ordering::SeqCst))
 }
 
 /// How many pages of all files are dirty.
@@ -84,22 +84,22 @@ struct Writing;
 struct Storing;
 
 /// A backing's report of a file, which shows changes by others.
-type Stamp = (Time, u64);
+type Stamp = (FileTime, u64);
 
 /// The pages of one file.
-pub struct Cached {
+pub struct CachedFile {
     core: FileCore,
     backing: Arc<dyn Backing>,
     writers: Monitor<Writing>,
     flushing: Monitor<Storing>,
-    table: Monitor<Kept>,
+    table: Monitor<PageArrays>,
     stamp: Monitor<Option<Stamp>>,
     /// Fills that have ended.
     fills: AtomicU64,
     filled: WaitList,
-    errors: Errors,
+    errors: WritebackErrors,
     /// Those of all files of its file system.
-    all_errors: Arc<Errors>,
+    all_errors: Arc<WritebackErrors>,
     /// It became so long that there is no room for its arrays: nothing is kept of it any more.
     long: AtomicBool,
     /// File system and number, as mappings have it.
@@ -116,24 +116,24 @@ pub struct Cached {
     stored: AtomicBool,
 }
 
-impl Cached {
+impl CachedFile {
     /// The pages of file `id` (file system and number), which `backing` keeps, none as yet; `all_errors` are
     /// told of what cannot be stored of any file of that file system. ENOMEM.
     pub fn new(
         id: (u64, u64),
         backing: Arc<dyn Backing>,
-        all_errors: Arc<Errors>,
-    ) -> Result<Arc<Cached>> {
-        try_arc(Cached {
+        all_errors: Arc<WritebackErrors>,
+    ) -> Result<Arc<CachedFile>> {
+        try_arc(CachedFile {
             core: FileCore::new(),
             backing,
             writers: Monitor::new(Writing),
             flushing: Monitor::new(Storing),
-            table: Monitor::new(Kept::default()),
+            table: Monitor::new(PageArrays::default()),
             stamp: Monitor::new(None),
             fills: AtomicU64::new(0),
             filled: WaitList::new(),
-            errors: Errors::new(),
+            errors: WritebackErrors::new(),
             all_errors,
             long: AtomicBool::new(false),
             id,
@@ -161,7 +161,7 @@ impl Cached {
     }
 
     /// Errors of stores.
-    pub fn errors(&self) -> &Errors {
+    pub fn errors(&self) -> &WritebackErrors {
         &self.errors
     }
 
@@ -216,7 +216,7 @@ impl Cached {
     /// somebody else has changed the file, and all pages go, unless there are changes of our own. With `ours`
     /// they are known to be our own. Whether it counted: not if there was a change here meanwhile, or one is
     /// going on. EFBIG, ENOMEM: no room for the arrays.
-    pub fn heard(&self, attr: &Attr, seen: Mark, ours: bool) -> Result<bool> {
+    pub fn heard(&self, attr: &Attr, seen: ChangeMark, ours: bool) -> Result<bool> {
         let new = (attr.mtime, attr.size);
         // Bound: two words.
         let known = self.stamp.lock().is_some();
@@ -242,7 +242,7 @@ impl Cached {
             return Ok(true);
         }
         table.generation += 1;
-        let mut gone = Gone::default();
+        let mut gone = EvictedPages::default();
         let end = table.capacity() as u64;
         (0..end).for_each(|index| gone.push(table.take(index)));
         self.core.size.store(attr.size, Ordering::Release);
@@ -250,7 +250,7 @@ impl Cached {
     }
 }
 
-impl Drop for Cached {
+impl Drop for CachedFile {
     fn drop(&mut self) {
         DIRTY.fetch_sub(self.table.get_mut().dirty, Ordering::Relaxed);
     }

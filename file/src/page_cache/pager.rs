@@ -12,44 +12,44 @@ use vm::fallible::try_box;
 use vm::frame::{FrameRef, Places};
 use vm::space::{Label, Pager, PagerInfo};
 
-use super::Cached;
-use crate::fs::write_count::Writing;
+use super::CachedFile;
+use crate::fs::write_count::WriteAccess;
 use crate::fs::inode::Inode;
 
 /// Pages that a fault asks the backing for.
 const AROUND: u64 = 8;
 
 /// A mapping's reference to the file's storage, so its pages can be filled and stored.
-pub trait User: Send + Sync {
+pub trait CacheUser: Send + Sync {
     /// A mapping that wrote is about to go, and something may be left to store.
     fn leave_late(&self) {}
 }
 
 /// Where a file is kept as long as it is there, nothing need be held.
-impl User for () {}
+impl CacheUser for () {}
 
 /// The pages that are kept of a file.
-pub struct PagesPager<U: User> {
+pub struct PagesPager<U: CacheUser> {
     inode: Arc<dyn Inode>,
-    pages: Arc<Cached>,
+    pages: Arc<CachedFile>,
     path: Arc<String>,
     /// A shared mapping that may write.
     writes: bool,
     /// Store errors that were reported by `msync`.
     told: AtomicU32,
     user: U,
-    _writing: Option<Writing>,
+    _writing: Option<WriteAccess>,
 }
 
-impl<U: User> PagesPager<U> {
+impl<U: CacheUser> PagesPager<U> {
     /// The `pages` of `inode`, for a mapping that `writes` them or not. Their keeper has `user` for as long
     /// as the mapping is.
     pub fn new(
         inode: Arc<dyn Inode>,
-        pages: Arc<Cached>,
+        pages: Arc<CachedFile>,
         user: U,
         path: Arc<String>,
-        writing: Option<Writing>,
+        writing: Option<WriteAccess>,
         writes: bool,
     ) -> PagesPager<U> {
         pages.map();
@@ -69,7 +69,7 @@ impl<U: User> PagesPager<U> {
     }
 }
 
-impl<U: User> Drop for PagesPager<U> {
+impl<U: CacheUser> Drop for PagesPager<U> {
     fn drop(&mut self) {
         if self.writes {
             self.pages.map_to_write(false);
@@ -79,7 +79,7 @@ impl<U: User> Drop for PagesPager<U> {
     }
 }
 
-impl<U: User> Pager for PagesPager<U> {
+impl<U: CacheUser> Pager for PagesPager<U> {
     fn frame(&self, index: u64, write: bool) -> Result<FrameRef> {
         let page = match write {
             true => self.pages.page_to_write(index)?,

@@ -1,6 +1,6 @@
 //! Reading and writing by calls.
 //!
-//! *Interface*: [`Cached::read`], [`Cached::write`].
+//! *Interface*: [`CachedFile::read`], [`CachedFile::write`].
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -8,10 +8,10 @@ use core::sync::atomic::Ordering;
 use vm::frame::{self, FrameRef};
 
 use super::fill::frame_by;
-use super::{Cached, DIRTY, flusher};
+use super::{CachedFile, DIRTY, flusher};
 use crate::io::IoBuf;
 
-impl Cached {
+impl CachedFile {
     /// Fills `buf` from `offset`; stops at the end of the file. The backing's error; ENOMEM.
     pub fn read(&self, offset: u64, buf: &mut IoBuf) -> Result<usize> {
         self.used.store(true, Ordering::Relaxed);

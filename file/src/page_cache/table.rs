@@ -1,6 +1,6 @@
 //! The pages of one cached file: two arrays of addresses, and the fills in progress.
 //!
-//! *Interface*: [`Kept`], behind its monitor. The first array has the addresses of pages, the second the
+//! *Interface*: [`PageArrays`], behind its monitor. The first array has the addresses of pages, the second the
 //! addresses for writing routines (`quaject::fsmap::slot`).
 //!
 //! *Unsafe*: the arrays that routines read, published; garbage of a grace period.
@@ -29,7 +29,7 @@ const FIRST: u64 = 4;
 
 /// The pages of a file, with the table's monitor held.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct PageArrays {
     /// The addresses of all pages, and behind them those for routines that write.
     words: Box<[AtomicU64]>,
     /// Pages that are there.
@@ -53,7 +53,7 @@ pub(super) type Run = (u64, usize);
 /// Shares of the pages of a run.
 pub(super) type Pages = [Option<FrameRef>; UNIT];
 
-impl Kept {
+impl PageArrays {
     /// Pages that there is a place for.
     pub fn capacity(&self) -> usize {
         self.words.len() / 2
@@ -262,7 +262,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for PageArrays {
     fn drop(&mut self) {
         for index in 0..self.capacity() as u64 {
             let address = self.take(index);

@@ -81,27 +81,27 @@ impl Backing for Store {
 fn attr(size: usize, time: i64) -> Attr {
     Attr {
         size: size as u64,
-        mtime: Time { sec: time, nsec: 0 },
+        mtime: FileTime { sec: time, nsec: 0 },
         ..Attr::anonymous()
     }
 }
 
 /// A file that `bytes` are in, opened.
-fn opened(bytes: &[u8]) -> (Arc<Store>, Arc<Cached>) {
+fn opened(bytes: &[u8]) -> (Arc<Store>, Arc<CachedFile>) {
     let store = Store::new(bytes.to_vec());
-    let file = Cached::new((u64::MAX - 2, 1), store.clone(), Arc::default()).unwrap();
+    let file = CachedFile::new((u64::MAX - 2, 1), store.clone(), Arc::default()).unwrap();
     assert_eq!(file.heard(&attr(bytes.len(), 1), mark(), false), Ok(true));
     (store, file)
 }
 
-fn read(file: &Cached, at: u64, count: usize) -> Result<List<u8>> {
+fn read(file: &CachedFile, at: u64, count: usize) -> Result<List<u8>> {
     let mut into = vec![0xaa; count];
     let got = file.read(at, &mut IoBuf::fill(&mut into))?;
     into.truncate(got);
     Ok(into)
 }
 
-fn write(file: &Cached, at: u64, bytes: &[u8]) -> Result<usize> {
+fn write(file: &CachedFile, at: u64, bytes: &[u8]) -> Result<usize> {
     let written = file.write(Some(at), &mut IoBuf::drain(bytes), u64::MAX >> 1);
     written.map(|(_, count)| count)
 }
@@ -152,7 +152,7 @@ fn whatever_is_done_the_file_is_that_of_a_model() {
                 }
                 7 => file.flush(),
                 _ => {
-                    file.evict(next(8), Reach::Unmapped);
+                    file.evict(next(8), EvictScope::Unmapped);
                 }
             }
             assert_eq!(file.size(), model.len() as u64);
@@ -160,7 +160,7 @@ fn whatever_is_done_the_file_is_that_of_a_model() {
         file.flush();
         assert!(!file.is_dirty());
         assert_eq!(store.content(), model);
-        file.evict(usize::MAX, Reach::Unmapped);
+        file.evict(usize::MAX, EvictScope::Unmapped);
         assert_eq!(file.resident(), 0);
         assert_eq!(read(&file, 0, 20 * PAGE).unwrap(), model);
     }
@@ -185,7 +185,7 @@ fn routines_write_dirty_pages_alone_and_what_they_write_is_stored() {
             let alone = Sharing::Exclusive;
             match next(6) {
                 0 => file.flush(),
-                1 => _ = file.evict(2, Reach::Unmapped),
+                1 => _ = file.evict(2, EvictScope::Unmapped),
                 2 | 3 => {
                     let bytes: List<u8> = (0..count).map(|_| next(256) as u8).collect();
                     let end = at + count;
@@ -229,7 +229,7 @@ fn a_page_that_is_stored_as_soon_as_it_is_written_is_stored_whole() {
         assert_eq!(put, Ok(count));
         expected.extend(bytes);
         assert_eq!(store.content(), expected);
-        file.evict(9, Reach::Unmapped);
+        file.evict(9, EvictScope::Unmapped);
         assert_eq!(read(&file, 0, expected.len()).unwrap(), expected);
     }
 }
@@ -275,7 +275,7 @@ fn errors_are_told_and_nothing_else_is_lost() {
                     assert_eq!(file.errors().tell(&told_again(&file)), Ok(()));
                 }
                 _ => {
-                    file.evict(3, Reach::Unmapped);
+                    file.evict(3, EvictScope::Unmapped);
                 }
             }
         }
@@ -288,7 +288,7 @@ fn errors_are_told_and_nothing_else_is_lost() {
 }
 
 /// One that is opened after all has been told.
-fn told_again(file: &Cached) -> core::sync::atomic::AtomicU32 {
+fn told_again(file: &CachedFile) -> core::sync::atomic::AtomicU32 {
     core::sync::atomic::AtomicU32::new(file.errors().begin())
 }
 
@@ -371,17 +371,17 @@ fn a_page_that_somebody_has_stays() {
     let (_store, file) = opened(&[5; 4 * PAGE]);
     let page = file.page(1, 1).unwrap().unwrap();
     read(&file, 0, 4 * PAGE).unwrap();
-    assert_eq!(file.evict(usize::MAX, Reach::Unmapped), 3);
+    assert_eq!(file.evict(usize::MAX, EvictScope::Unmapped), 3);
     assert_eq!(file.resident(), 1);
     drop(page);
-    assert_eq!(file.evict(usize::MAX, Reach::Unmapped), 1);
+    assert_eq!(file.evict(usize::MAX, EvictScope::Unmapped), 1);
 }
 
 #[test]
 fn a_file_that_is_opened_again_has_its_pages_still() {
     let store = Store::new(vec![3; 2 * PAGE]);
     let id = (u64::MAX - 1, 77);
-    let make = || Cached::new(id, store.clone(), Arc::default());
+    let make = || CachedFile::new(id, store.clone(), Arc::default());
     let file = index::find(id, make).unwrap();
     assert_eq!(file.heard(&attr(2 * PAGE, 1), mark(), false), Ok(true));
     read(&file, 0, 100).unwrap();
@@ -391,7 +391,7 @@ fn a_file_that_is_opened_again_has_its_pages_still() {
     // Gone, it is another's number; but its pages are found when memory is short.
     index::forget(id);
     assert!(index::known(id).is_none());
-    index::evict(usize::MAX, Reach::Unmapped);
-    index::evict(usize::MAX, Reach::Unmapped);
+    index::evict(usize::MAX, EvictScope::Unmapped);
+    index::evict(usize::MAX, EvictScope::Unmapped);
     assert_eq!(again.resident(), 0);
 }

@@ -1,6 +1,6 @@
 //! Storing dirty pages to the backing.
 //!
-//! *Interface*: [`Cached::flush`]; [`Cached::page_to_write`] is for mappings, which fault at the first write
+//! *Interface*: [`CachedFile::flush`]; [`CachedFile::page_to_write`] is for mappings, which fault at the first write
 //! after a store.
 
 use abi::errno::Result;
@@ -11,13 +11,13 @@ use vm::frame::FrameRef;
 
 use super::backing::UNIT;
 use super::table::{Pages, Run};
-use super::{Cached, DIRTY, dirty, most_dirty};
+use super::{CachedFile, DIRTY, dirty, most_dirty};
 use crate::callout;
 
 /// Runs of pages that are made clean together, before one grace period.
 const RUNS: usize = 32;
 
-impl Cached {
+impl CachedFile {
     /// Whether there is something that the backing does not have.
     pub fn is_dirty(&self) -> bool {
         // Bound: up to 512 pages.

@@ -1,8 +1,8 @@
 //! The errors of a file's stores, each reported once to every description that existed, or to the first that
 //! asks.
 //!
-//! *Interface*: [`Errors::note`]; a description keeps the result of [`Errors::begin`] from its opening, and
-//! [`Errors::tell`] returns the errors since.
+//! *Interface*: [`WritebackErrors::note`]; a description keeps the result of [`WritebackErrors::begin`] from
+//! its opening, and [`WritebackErrors::tell`] returns the errors since.
 //!
 //! Source: as `errseq_t` in Linux (documented in its core API manual): one word of error, mark and count, so
 //! nothing is allocated or locked when a store fails.
@@ -18,18 +18,18 @@ const TOLD: u32 = 0x1000;
 const ONE: u32 = 0x2000;
 
 /// The last error, whether it has been reported, and a count.
-pub struct Errors(AtomicU32);
+pub struct WritebackErrors(AtomicU32);
 
-impl Default for Errors {
+impl Default for WritebackErrors {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Errors {
+impl WritebackErrors {
     /// None so far.
-    pub const fn new() -> Errors {
-        Errors(AtomicU32::new(0))
+    pub const fn new() -> WritebackErrors {
+        WritebackErrors(AtomicU32::new(0))
     }
 
     /// A store has failed: ENOSPC and EDQUOT are reported unchanged, all others as EIO.
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn each_description_is_told_once() {
-        let errors = Errors::new();
+        let errors = WritebackErrors::new();
         let [a, b] = [(); 2].map(|()| AtomicU32::new(errors.begin()));
         assert_eq!(errors.tell(&a), Ok(()));
         errors.note(Errno::EINTR);
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn one_that_nobody_was_told_of_is_told_to_who_comes() {
-        let errors = Errors::new();
+        let errors = WritebackErrors::new();
         errors.note(Errno::EIO);
         let late = AtomicU32::new(errors.begin());
         assert_eq!(errors.tell(&late), Err(Errno::EIO));

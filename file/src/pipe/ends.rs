@@ -1,8 +1,8 @@
 //! The two ends of a pipe for moves inside the kernel: the plain paths of `read` and `write`, `splice` and
 //! similar calls.
 //!
-//! *Interface*: [`of`] gives the pipe behind a description, [`of_bytes`] for moving bytes; [`End::take`] and
-//! [`End::give`] move bytes by its queue, and wait as the caller says.
+//! *Interface*: [`of`] gives the pipe behind a description, [`of_bytes`] for moving bytes; [`SpliceEnd::take`] and
+//! [`SpliceEnd::give`] move bytes by its queue, and wait as the caller says.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
@@ -12,25 +12,25 @@ use super::{Pipe, PipeEnd, broken};
 use crate::fs::file::OpenFile;
 
 /// A pipe, by one of its descriptions.
-pub struct End(Arc<Pipe>);
+pub struct SpliceEnd(Arc<Pipe>);
 
 /// The pipe that `of` is a description of, if it is one of a pipe.
-pub fn of(of: &OpenFile) -> Option<End> {
+pub fn of(of: &OpenFile) -> Option<SpliceEnd> {
     let end = of.file_as::<PipeEnd>()?;
-    Some(End(end.pipe.clone()))
+    Some(SpliceEnd(end.pipe.clone()))
 }
 
 /// The same, if bytes are to be moved by it. EINVAL: it is one of packets.
-pub fn of_bytes(file: &OpenFile) -> Result<Option<End>> {
+pub fn of_bytes(file: &OpenFile) -> Result<Option<SpliceEnd>> {
     match of(file) {
         Some(end) if end.0.packets => Err(Errno::EINVAL),
         other => Ok(other),
     }
 }
 
-impl End {
+impl SpliceEnd {
     /// Whether both are one pipe.
-    pub fn is(&self, other: &End) -> bool {
+    pub fn is(&self, other: &SpliceEnd) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 

@@ -1,26 +1,26 @@
 //! Pairs that are closed serve again; whatever else becomes of an end, nothing is kept or closed twice.
 
 use super::*;
-use crate::fdtable::Files;
+use crate::fdtable::FdTable;
 use sync::Monitor;
 
 /// The list of waiting pairs is one for all tests.
 static ONE_AT_A_TIME: Monitor<()> = Monitor::new(());
 
-fn table() -> Arc<Files> {
-    Files::new(16).unwrap()
+fn table() -> Arc<FdTable> {
+    FdTable::new(16).unwrap()
 }
 
-fn ends(files: &Files) -> [i32; 2] {
+fn ends(files: &FdTable) -> [i32; 2] {
     let (reading, writing) = pair(0).unwrap();
     [reading, writing].map(|of| files.install(of, false).unwrap())
 }
 
-fn address(files: &Files, fd: i32) -> usize {
+fn address(files: &FdTable, fd: i32) -> usize {
     Arc::as_ptr(&files.get(fd).unwrap()).addr()
 }
 
-fn pipe_of(files: &Files, fd: i32) -> Arc<Pipe> {
+fn pipe_of(files: &FdTable, fd: i32) -> Arc<Pipe> {
     let of = files.get(fd).unwrap();
     of.file_as::<PipeEnd>().unwrap().pipe.clone()
 }
@@ -80,7 +80,7 @@ fn an_end_that_goes_another_way_lets_the_parked_one_go() {
 fn no_more_wait_than_there_is_room_for() {
     let _turn = ONE_AT_A_TIME.lock();
     inactive::clear();
-    let files = Files::new(64).unwrap();
+    let files = FdTable::new(64).unwrap();
     let pairs: [_; 12] = core::array::from_fn(|_| ends(&files));
     let pipes = pairs.map(|fds| pipe_of(&files, fds[0]));
     for fd in pairs.into_iter().flatten() {

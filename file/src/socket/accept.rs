@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::{Monitor, WaitList};
 
 use super::channel::Queues;
-use super::{Ending, Kind, NO_READ, Party, Socket, Want};
+use super::{CloseKind, SocketType, NO_READ, PeerProcess, Socket, NeedsName};
 use vm::fallible::{Growing, roomy};
 
 /// Connections that are not accepted yet.
@@ -56,7 +56,7 @@ pub struct Backlog {
     /// Woken when there is room for another.
     room: WaitList,
     /// The listening process.
-    party: Monitor<Party>,
+    party: Monitor<PeerProcess>,
 }
 
 impl Backlog {
@@ -71,12 +71,12 @@ impl Backlog {
             some: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             room: WaitList::new(),
-            party: Monitor::new(Party::current()),
+            party: Monitor::new(PeerProcess::current()),
         }
     }
 
     /// The listening process.
-    pub fn party(&self) -> Party {
+    pub fn party(&self) -> PeerProcess {
         // Bound: copying one counted handle.
         self.party.lock().clone()
     }
@@ -225,7 +225,7 @@ impl Socket {
             return Err(Errno::EOPNOTSUPP);
         }
         if self.name.get().is_none() {
-            self.family.name(self, Want::Listen)?;
+            self.family.name(self, NeedsName::Listen)?;
         }
         let most = (backlog as u32).min(SOMAXCONN as u32) as usize;
         // Bound: making two queues and linking two sockets; only calls that bind or connect the same socket.
@@ -237,7 +237,7 @@ impl Socket {
         let new = self.backlog.set(Backlog::new(most)).is_ok();
         drop(turn);
         if let (false, Some(known)) = (new, self.backlog()) {
-            let party = Party::current();
+            let party = PeerProcess::current();
             // Bound: exchanging one counted handle.
             let old = core::mem::replace(&mut *known.party.lock(), party);
             drop(old);
@@ -262,11 +262,11 @@ impl Socket {
         address: &[u8],
         nonblocking: bool,
     ) -> Result<()> {
-        if self.kind == Kind::Datagram {
+        if self.kind == SocketType::Datagram {
             return self.aim(address);
         }
         if self.name.get().is_none() {
-            self.family.name(self, Want::Reach)?;
+            self.family.name(self, NeedsName::Reach)?;
         }
         let patience = self.patience(nonblocking, &self.options.send_timeout);
         loop {
@@ -306,7 +306,7 @@ impl Socket {
             }
             other.options.inherit(&listener.options);
             other.waits.store(true, Ordering::SeqCst);
-            self.connect_to(&other, queues, backlog.party(), Party::current());
+            self.connect_to(&other, queues, backlog.party(), PeerProcess::current());
             backlog.put(&other);
             drop(turn);
             listener.inbox.wake_readers();
@@ -317,7 +317,7 @@ impl Socket {
 
     /// It waited to be accepted, and will not be.
     pub(super) fn refuse(&self) {
-        self.family.ends(self, Ending::Broken);
+        self.family.ends(self, CloseKind::Broken);
         self.close();
     }
 

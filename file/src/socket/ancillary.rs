@@ -12,9 +12,9 @@ use vm::user;
 
 use super::Socket;
 use super::message::Received;
-use super::record::Along;
+use super::record::Ancillary;
 use crate::callout;
-use crate::fdtable::scm_rights::{Rights, let_go};
+use crate::fdtable::scm_rights::{ScmRights, let_go};
 use crate::fdtable::tables;
 use crate::fs::file::OpenFile;
 use account::{Capability, caller};
@@ -54,9 +54,9 @@ pub fn each(bytes: &[u8], mut meet: impl FnMut(i32, i32, &[u8]) -> Result<()>) -
 }
 
 /// The contents of the control messages in `bytes`. EINVAL, EBADF, EPERM, ESRCH, ETOOMANYREFS, ENOMEM.
-pub fn read(bytes: &[u8]) -> Result<Along> {
+pub fn read(bytes: &[u8]) -> Result<Ancillary> {
     let mut files: Vec<Arc<OpenFile>> = Vec::new();
-    let mut along = Along::default();
+    let mut along = Ancillary::default();
     each(bytes, |level, kind, data| {
         match (level, kind) {
             (SOL_SOCKET, SCM_RIGHTS) => rights(data, &mut files)?,
@@ -75,7 +75,7 @@ pub fn read(bytes: &[u8]) -> Result<Along> {
         Ok(())
     })?;
     if !files.is_empty() {
-        along.rights = Some(Rights::new(files, Socket::carrier)?);
+        along.rights = Some(ScmRights::new(files, Socket::carrier)?);
     }
     Ok(along)
 }
@@ -120,7 +120,7 @@ fn check(wanted: &Ucred) -> Result<()> {
 }
 
 /// The outcome of writing control data.
-pub struct Used {
+pub struct ControlWritten {
     /// Bytes of control data.
     pub bytes: usize,
     /// MSG_CTRUNC, if there was not room for all.
@@ -131,7 +131,7 @@ pub struct Used {
 struct Room {
     at: usize,
     left: usize,
-    used: Used,
+    used: ControlWritten,
 }
 
 impl Room {
@@ -167,7 +167,7 @@ impl Room {
 
 /// Writes what was received to the control buffer of `room` bytes at user address `at`. Descriptors without
 /// room are dropped. EFAULT.
-pub fn put(socket: &Socket, received: Received, at: usize, room: u64, flags: u32) -> Result<Used> {
+pub fn put(socket: &Socket, received: Received, at: usize, room: u64, flags: u32) -> Result<ControlWritten> {
     let mut room = Room {
         at,
         left: if at == 0 {
@@ -175,7 +175,7 @@ pub fn put(socket: &Socket, received: Received, at: usize, room: u64, flags: u32
         } else {
             room.min(1 << 20) as usize
         },
-        used: Used { bytes: 0, flags: 0 },
+        used: ControlWritten { bytes: 0, flags: 0 },
     };
     if socket.options.pass_credentials() && socket.family.tells_sender() {
         // For unmarked bytes: no sender.

@@ -27,7 +27,7 @@ use sync::{Monitor, Once, WaitList};
 
 use super::inactive;
 use super::record::Record;
-use super::{Kind, Patience, Socket};
+use super::{SocketType, WaitLimit, Socket};
 use crate::poll::{PollTable, READS};
 use account::quota;
 use account::user::Charge;
@@ -165,9 +165,9 @@ pub(super) struct Queues(Option<[Queue; 2]>);
 
 impl Queues {
     /// For sockets of `kind`: none but for streams. ENOBUFS, ENOMEM.
-    pub fn new(kind: Kind) -> Result<Queues> {
+    pub fn new(kind: SocketType) -> Result<Queues> {
         Ok(Queues(match kind {
-            Kind::Stream => Some([Queue::new()?, Queue::new()?]),
+            SocketType::Stream => Some([Queue::new()?, Queue::new()?]),
             _ => None,
         }))
     }
@@ -477,8 +477,8 @@ impl Channel {
     }
 
     /// Sleeps until `ready`, which new data or an end makes true. Returns the result of
-    /// [`Patience::wait_by`].
-    pub fn wait(&self, patience: &Patience, ready: impl Fn() -> bool) -> Result<()> {
+    /// [`WaitLimit::wait_by`].
+    pub fn wait(&self, patience: &WaitLimit, ready: impl Fn() -> bool) -> Result<()> {
         match self.queue() {
             Some(queue) => patience.wait_by(ready, |done| queue.wait_for_data(done)),
             // With a queue it is waited elsewhere.
@@ -487,7 +487,7 @@ impl Channel {
     }
 
     /// Sleeps until `ready`, which room in the queue makes true.
-    pub fn wait_for_room(&self, patience: &Patience, ready: impl Fn() -> bool) -> Result<()> {
+    pub fn wait_for_room(&self, patience: &WaitLimit, ready: impl Fn() -> bool) -> Result<()> {
         match self.queue() {
             // More than there ever is: the condition alone decides.
             Some(queue) => patience.wait_by(ready, |done| queue.wait_for_space(usize::MAX, done)),

@@ -12,7 +12,7 @@ use sync::WaitList;
 
 use super::message::{Received, Sending};
 use super::record::Record;
-use super::{Kind, NO_READ, Patience, Socket, Want};
+use super::{SocketType, NO_READ, WaitLimit, Socket, NeedsName};
 use crate::io::IoBuf;
 
 /// The limit of waiting datagrams at a socket (and one more) for senders other than its peer.
@@ -31,7 +31,7 @@ impl Socket {
             Some(family) if i32::from(family) == AF_UNSPEC => None,
             Some(_) => {
                 if self.name.get().is_none() {
-                    self.family.name(self, Want::Reach)?;
+                    self.family.name(self, NeedsName::Reach)?;
                 }
                 let target = self.family.find(self, address)?;
                 self.may_send(&target)?;
@@ -77,7 +77,7 @@ impl Socket {
 
     /// Whether `target` has as many datagrams as it takes from this one.
     fn is_full_for(self: &Arc<Self>, target: &Arc<Socket>) -> bool {
-        if target.inbox.pending() <= MOST || self.kind != Kind::Datagram {
+        if target.inbox.pending() <= MOST || self.kind != SocketType::Datagram {
             return false;
         }
         !target.sends_to(self)
@@ -100,20 +100,20 @@ impl Socket {
         buf: &mut IoBuf,
         mut sending: Sending,
     ) -> Result<usize> {
-        if self.kind == Kind::Packets {
+        if self.kind == SocketType::Packets {
             self.take_error()?;
             if self.link().is_none() {
                 return Err(Errno::ENOTCONN);
             }
         }
-        let named = sending.to.take().filter(|_| self.kind == Kind::Datagram);
+        let named = sending.to.take().filter(|_| self.kind == SocketType::Datagram);
         let target = match (&named, self.peer()) {
             (Some(address), _) => self.family.find(self, address.bytes())?,
             (None, Some(peer)) => peer,
             (None, None) => return Err(Errno::ENOTCONN),
         };
         if self.name.get().is_none() {
-            self.family.name(self, Want::Reach)?;
+            self.family.name(self, NeedsName::Reach)?;
         }
         let length = buf.remaining();
         if length > self.options.send_buffer().saturating_sub(HEADER) {
@@ -152,16 +152,16 @@ impl Socket {
         self: &Arc<Self>,
         record: Record,
         target: &Arc<Socket>,
-        patience: &Patience,
+        patience: &WaitLimit,
     ) -> Result<()> {
         let gone = || target.inbox.is_shut();
         loop {
-            if self.kind == Kind::Datagram {
+            if self.kind == SocketType::Datagram {
                 self.may_send(target)?;
             }
             if gone() {
                 return Err(match self.kind {
-                    Kind::Datagram => Errno::ECONNREFUSED,
+                    SocketType::Datagram => Errno::ECONNREFUSED,
                     _ => Errno::EPIPE,
                 });
             }
@@ -175,7 +175,7 @@ impl Socket {
             patience.wait(&target.inbox.room, ready)?;
         }
         target.inbox.push(record).map_err(|error| match error {
-            Errno::EPIPE if self.kind == Kind::Datagram => Errno::ECONNREFUSED,
+            Errno::EPIPE if self.kind == SocketType::Datagram => Errno::ECONNREFUSED,
             error => error,
         })
     }
@@ -197,7 +197,7 @@ impl Socket {
         flags: u32,
         nonblocking: bool,
     ) -> Result<Received> {
-        let packets = self.kind == Kind::Packets;
+        let packets = self.kind == SocketType::Packets;
         if packets && self.link().is_none() {
             return Err(Errno::ENOTCONN);
         }

@@ -9,15 +9,15 @@ use alloc::vec::Vec;
 
 use super::message::{Received, Sending};
 use super::record::Packet;
-use super::{Address, Kind, Socket, inet, local, netlink};
+use super::{Address, SocketType, Socket, inet, local, netlink};
 use crate::io::IoBuf;
 
 /// Writes a control message: its level, its kind, its data.
-pub type Telling<'a> = &'a mut dyn FnMut(i32, i32, &[u8]) -> Result<()>;
+pub type PutControl<'a> = &'a mut dyn FnMut(i32, i32, &[u8]) -> Result<()>;
 
 /// How one end of a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum CloseKind {
     /// Nothing more is sent.
     Finished,
     /// The connection is broken.
@@ -26,7 +26,7 @@ pub enum Ending {
 
 /// The state of a socket (for AF_UNIX `SS_*`, else `TCP_*`), and its pending data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct SocketState {
     /// The state, as a number.
     pub state: u8,
     /// Bytes to be read; for a listener, connections to be accepted.
@@ -37,7 +37,7 @@ pub struct Standing {
 
 /// The reason why an unnamed socket needs a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
+pub enum NeedsName {
     /// To listen.
     Listen,
     /// To connect, or to send.
@@ -51,7 +51,7 @@ pub trait Family: Send + Sync {
     fn number(&self) -> i32;
     /// The kind of socket for `SOCK_*` and a protocol, and the protocol that it has then. ESOCKTNOSUPPORT,
     /// EPROTONOSUPPORT.
-    fn kind(&self, kind: i32, protocol: i32) -> Result<(Kind, i32)>;
+    fn kind(&self, kind: i32, protocol: i32) -> Result<(SocketType, i32)>;
     /// `socket` is new. ENOMEM.
     fn made(&self, _socket: &Arc<Socket>) -> Result<()> {
         Ok(())
@@ -71,7 +71,7 @@ pub trait Family: Send + Sync {
     /// Gives `socket` the name `address`. EINVAL, EADDRINUSE, …
     fn bind(&self, socket: &Arc<Socket>, address: &[u8]) -> Result<()>;
     /// `socket` has no name and wants something that may need one.
-    fn name(&self, _socket: &Arc<Socket>, _want: Want) -> Result<()> {
+    fn name(&self, _socket: &Arc<Socket>, _want: NeedsName) -> Result<()> {
         Ok(())
     }
     /// The socket that has the name `address`, for one that wants to connect or send to it. EINVAL,
@@ -109,8 +109,8 @@ pub trait Family: Send + Sync {
         Err(Errno::EPIPE)
     }
     /// First notifies the other end of `socket` that `socket` sends nothing more.
-    fn ends(&self, socket: &Socket, ending: Ending) {
-        if let (Ending::Broken, Some(link)) = (ending, socket.link()) {
+    fn ends(&self, socket: &Socket, ending: CloseKind) {
+        if let (CloseKind::Broken, Some(link)) = (ending, socket.link()) {
             link.outgoing.reset();
         }
     }
@@ -145,7 +145,7 @@ pub trait Family: Send + Sync {
         inet::interface::control(false, command, arg)
     }
     /// Writes, by `write(level, kind, data)`, what `socket` wants to know of how a message came.
-    fn tell(&self, _socket: &Socket, _packet: &Packet, _write: Telling<'_>) -> Result<()> {
+    fn tell(&self, _socket: &Socket, _packet: &Packet, _write: PutControl<'_>) -> Result<()> {
         Ok(())
     }
     /// For a message that came by the queue: its sender's name, and how it came.
@@ -153,7 +153,7 @@ pub trait Family: Send + Sync {
         (None, None)
     }
     /// The state of `socket`, for `/proc/net` and netlink.
-    fn standing(&self, socket: &Socket) -> Standing;
+    fn standing(&self, socket: &Socket) -> SocketState;
     /// `socket` is closed: its name leads nowhere.
     fn unbind(&self, socket: &Socket);
     /// The name of an unnamed socket, for `getsockname` and for receivers.

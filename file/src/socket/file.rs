@@ -11,10 +11,10 @@ use quaject::pipe::{self, Patience, PipeCore};
 use quaject::{DescFn, Sharing, Unmade};
 
 use super::message::{Sending, discard};
-use super::{Kind, Socket};
+use super::{SocketType, Socket};
 use crate::fs::Attr;
-use crate::fs::file::fasync::{Tells, Told};
-use crate::fs::file::{Around, DescRoutines, File, Named, OpenFile, SMALL_WEIGHT, Seam, Splices};
+use crate::fs::file::fasync::{FasyncKind, Fasync};
+use crate::fs::file::{Around, DescRoutines, File, Named, OpenFile, SMALL_WEIGHT, Seam, SpliceKind};
 use crate::gauge::{Gauge, Gauges};
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS, WRITES};
@@ -64,8 +64,8 @@ impl File for Open {
         result
     }
 
-    fn splices(&self, _of: &OpenFile) -> Splices {
-        Splices::Waits
+    fn splices(&self, _of: &OpenFile) -> SpliceKind {
+        SpliceKind::Waits
     }
 
     fn gauges(&self, _of: &OpenFile) -> Gauges {
@@ -81,8 +81,8 @@ impl File for Open {
         true
     }
 
-    fn tells(&self) -> Tells {
-        Tells::Socket
+    fn tells(&self) -> FasyncKind {
+        FasyncKind::Socket
     }
 
     fn poll<'a>(
@@ -127,7 +127,7 @@ impl File for Open {
             if socket.kind.connects() && socket.link().is_none() {
                 found |= POLLHUP;
             }
-            let full = socket.kind == Kind::Datagram && socket.is_target_full();
+            let full = socket.kind == SocketType::Datagram && socket.is_target_full();
             if socket.is_writable() && !full {
                 found |= WRITES | socket.family.band();
             }
@@ -146,7 +146,7 @@ impl File for Open {
 
     fn stage(&self) -> u8 {
         let socket = &self.0;
-        if socket.kind == Kind::Datagram {
+        if socket.kind == SocketType::Datagram {
             let queue = socket.inbox.queue().is_some();
             let named = socket.named_lane().is_some();
             return u8::from(queue) | u8::from(socket.lane().is_some()) << 1 | u8::from(named) << 2;
@@ -162,7 +162,7 @@ impl File for Open {
                 return of.tell_by_signals()?.set_owner(who).map(|()| 0);
             }
             FIOGETOWN | SIOCGPGRP => {
-                let who = of.told().map_or(0, Told::owner_number);
+                let who = of.told().map_or(0, Fasync::owner_number);
                 return vm::user::put(arg, &who).map(|()| 0);
             }
             _ => {}
@@ -217,7 +217,7 @@ impl File for Open {
             routines.read = plug(pipe::reader(incoming, seam, sharing, Patience::Patient))?;
             routines.write = plug(pipe::writer(outgoing, seam, sharing))?;
         }
-        if socket.kind == Kind::Datagram {
+        if socket.kind == SocketType::Datagram {
             if let Some(queue) = socket.inbox.queue() {
                 routines.read = plug(pipe::receiver(queue, seam, sharing, Patience::Patient))?;
             }
@@ -236,7 +236,7 @@ impl File for Open {
         writes: bool,
     ) -> Result<Option<Named>> {
         let socket = &self.0;
-        if socket.kind != Kind::Datagram {
+        if socket.kind != SocketType::Datagram {
             return Ok(None);
         }
         if writes {

@@ -17,11 +17,11 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use smallvec::SmallVec;
 use sync::Monitor;
 
-use super::{Address, Family, Kind, Socket, Standing, Want};
+use super::{Address, Family, SocketType, Socket, SocketState, NeedsName};
 use crate::fs::context::{self, FsContext};
-use crate::fs::walk::{Last, View, walk};
-use crate::fs::lockfree_walk::{self, Path};
-use crate::fs::{Inode, Kind as FileKind, Place, perm};
+use crate::fs::walk::{LastComponent, WalkContext, walk};
+use crate::fs::lockfree_walk::{self, PaddedPath};
+use crate::fs::{Inode, FileKind as FileKind, VfsPath, perm};
 use account::{Cred, caller};
 use vm::fallible::roomy;
 use vm::fallible::try_arc;
@@ -50,7 +50,7 @@ enum Key {
 struct Bound {
     key: Key,
     /// Its inode, which no other file reuses as long as it is held.
-    _place: Option<Place>,
+    _place: Option<VfsPath>,
 }
 
 /// The names of a bucket.
@@ -113,7 +113,7 @@ fn address(name: &[u8], ended: bool) -> Address {
 }
 
 /// Gives `socket`, whose turn the caller has and which has no name, this one. EADDRINUSE, ENOMEM.
-fn enter(socket: &Arc<Socket>, key: Key, place: Option<Place>, name: Address) -> Result<()> {
+fn enter(socket: &Arc<Socket>, key: Key, place: Option<VfsPath>, name: Address) -> Result<()> {
     let own = try_arc(Bound {
         key: key.clone(),
         _place: place,
@@ -134,11 +134,11 @@ fn enter(socket: &Arc<Socket>, key: Key, place: Option<Place>, name: Address) ->
 }
 
 /// Makes the file of a socket at `path`. EADDRINUSE, and the errors of a walk.
-fn make(path: &[u8]) -> Result<Place> {
+fn make(path: &[u8]) -> Result<VfsPath> {
     let (fs, cred) = (context::own()?, caller::cred());
-    let view = View::new(fs.root(), &cred, fs.umask());
+    let view = WalkContext::new(fs.root(), &cred, fs.umask());
     let target = walk(&view, fs.cwd(), path, false)?;
-    if target.place.is_some() || target.last != Last::Name {
+    if target.place.is_some() || target.last != LastComponent::Name {
         return Err(Errno::EADDRINUSE);
     }
     if target.slash {
@@ -160,7 +160,7 @@ fn short_way(fs: &FsContext, path: &[u8], cred: &Cred) -> Option<Arc<dyn Inode>>
     // With zeros behind the longest.
     let mut bytes = [0; MOST + size_of::<u64>()];
     bytes.get_mut(..path.len())?.copy_from_slice(path);
-    lockfree_walk::inode(fs, Path::with_zeros(&bytes)?, cred, true)
+    lockfree_walk::inode(fs, PaddedPath::with_zeros(&bytes)?, cred, true)
 }
 
 /// An unused name. ENOSPC, ENOMEM.
@@ -191,14 +191,14 @@ impl Family for Local {
         AF_UNIX
     }
 
-    fn kind(&self, kind: i32, protocol: i32) -> Result<(Kind, i32)> {
+    fn kind(&self, kind: i32, protocol: i32) -> Result<(SocketType, i32)> {
         if protocol != 0 && protocol != AF_UNIX {
             return Err(Errno::EPROTONOSUPPORT);
         }
         let kind = match kind {
-            SOCK_STREAM => Kind::Stream,
-            SOCK_DGRAM | SOCK_RAW => Kind::Datagram,
-            SOCK_SEQPACKET => Kind::Packets,
+            SOCK_STREAM => SocketType::Stream,
+            SOCK_DGRAM | SOCK_RAW => SocketType::Datagram,
+            SOCK_SEQPACKET => SocketType::Packets,
             _ => return Err(Errno::ESOCKTNOSUPPORT),
         };
         Ok((kind, protocol))
@@ -239,11 +239,11 @@ impl Family for Local {
         )
     }
 
-    fn name(&self, socket: &Arc<Socket>, want: Want) -> Result<()> {
+    fn name(&self, socket: &Arc<Socket>, want: NeedsName) -> Result<()> {
         match want {
-            Want::Listen => Err(Errno::EINVAL),
-            Want::Reach if !socket.options.pass_credentials() => Ok(()),
-            Want::Reach => {
+            NeedsName::Listen => Err(Errno::EINVAL),
+            NeedsName::Reach if !socket.options.pass_credentials() => Ok(()),
+            NeedsName::Reach => {
                 let _turn = socket.turn.lock();
                 match socket.name.get() {
                     Some(_) => Ok(()),
@@ -263,7 +263,7 @@ impl Family for Local {
         let inode = match short_way(&fs, name, &cred) {
             Some(inode) => inode,
             None => {
-                let view = View::new(fs.root(), &cred, fs.umask());
+                let view = WalkContext::new(fs.root(), &cred, fs.umask());
                 walk(&view, fs.cwd(), name, true)?.existing()?.inode
             }
         };
@@ -297,13 +297,13 @@ impl Family for Local {
         address(&[], false)
     }
 
-    fn standing(&self, socket: &Socket) -> Standing {
+    fn standing(&self, socket: &Socket) -> SocketState {
         const UNCONNECTED: u8 = 1;
         const CONNECTING: u8 = 2;
         const CONNECTED: u8 = 3;
         let (receive_queue, send_queue) = socket.queues();
         let connected = socket.peer().is_some() && socket.kind.connects();
-        Standing {
+        SocketState {
             state: match connected {
                 true if socket.is_waiting() => CONNECTING,
                 true => CONNECTED,

@@ -11,9 +11,9 @@ use alloc::vec::Vec;
 use vm::user;
 
 use super::ancillary;
-use super::record::Along;
+use super::record::Ancillary;
 use super::{Address, Socket};
-use crate::fdtable::scm_rights::Rights;
+use crate::fdtable::scm_rights::ScmRights;
 use crate::fs::file::OpenFile;
 use crate::io::IoBuf;
 
@@ -27,7 +27,7 @@ pub struct Sending {
     /// The destination, if not the peer.
     pub to: Option<Address>,
     /// Descriptors, credentials.
-    pub along: Along,
+    pub along: Ancillary,
     /// Control messages, for families that read them themselves.
     pub control: Vec<u8>,
 }
@@ -42,7 +42,7 @@ pub struct Received {
     /// The sender.
     pub from: Option<Address>,
     /// Descriptors, credentials.
-    pub along: Along,
+    pub along: Ancillary,
     /// Further counts of descriptors that stay where they are (MSG_PEEK).
     pub seen: Option<Vec<Arc<OpenFile>>>,
     /// `MSG_*`.
@@ -85,7 +85,7 @@ pub fn send(of: &OpenFile, header: &Msghdr, flags: u32) -> Result<usize> {
         (control, length) => ancillary::get(control as usize, length)?,
     };
     let along = match socket.family.reads_control() {
-        true => Along::default(),
+        true => Ancillary::default(),
         false => ancillary::read(&core::mem::take(&mut control))?,
     };
     let sending = Sending {
@@ -131,6 +131,6 @@ pub fn receive(of: &OpenFile, at: usize, flags: u32) -> Result<usize> {
 
 /// Drops the descriptors that a plain read finds.
 pub fn discard(received: Received) {
-    let rights: Option<Rights> = received.along.rights;
+    let rights: Option<ScmRights> = received.along.rights;
     drop(rights);
 }

@@ -38,7 +38,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, 
 use quaject::pipe::PipeCore;
 use sync::{Monitor, Once, WaitList};
 
-use crate::fdtable::scm_rights::{self, Carrier, Rights};
+use crate::fdtable::scm_rights::{self, FdCarrier, ScmRights};
 use crate::fs::file::OpenFile;
 use crate::io::IoBuf;
 use crate::pipe;
@@ -51,14 +51,14 @@ pub use accept::Backlog;
 pub use address::{Address, Host};
 use channel::Queues;
 pub use channel::{Channel, Outbox};
-pub use family::{Ending, Family, Standing, Telling, Want};
+pub use family::{CloseKind, Family, SocketState, PutControl, NeedsName};
 use file::Open;
 use message::{Received, Sending};
-pub use options::Options;
+pub use options::SocketOptions;
 
 /// The kinds of sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SocketType {
     /// Bytes between two ends (SOCK_STREAM).
     Stream,
     /// Messages to any destination (SOCK_DGRAM).
@@ -69,36 +69,36 @@ pub enum Kind {
     Raw,
 }
 
-impl Kind {
+impl SocketType {
     /// `SOCK_*`.
     pub fn number(self) -> i32 {
         match self {
-            Kind::Stream => SOCK_STREAM,
-            Kind::Datagram => SOCK_DGRAM,
-            Kind::Packets => SOCK_SEQPACKET,
-            Kind::Raw => SOCK_RAW,
+            SocketType::Stream => SOCK_STREAM,
+            SocketType::Datagram => SOCK_DGRAM,
+            SocketType::Packets => SOCK_SEQPACKET,
+            SocketType::Raw => SOCK_RAW,
         }
     }
 
     /// Whether two ends are connected for good.
     pub fn connects(self) -> bool {
-        matches!(self, Kind::Stream | Kind::Packets)
+        matches!(self, SocketType::Stream | SocketType::Packets)
     }
 }
 
 /// The process that made a socket, or connected it.
 #[derive(Clone)]
-pub struct Party {
+pub struct PeerProcess {
     /// The process's number.
     pub pid: i32,
     /// Its rights at that time.
     pub cred: Arc<Cred>,
 }
 
-impl Party {
+impl PeerProcess {
     /// The caller.
-    pub fn current() -> Party {
-        Party {
+    pub fn current() -> PeerProcess {
+        PeerProcess {
             pid: caller::number(),
             cred: caller::cred(),
         }
@@ -106,7 +106,7 @@ impl Party {
 }
 
 /// The other end of a connection.
-pub struct Link {
+pub struct PeerLink {
     /// The target of sent data: the other end's inbox.
     pub outgoing: Arc<Channel>,
     /// The other end, until this one is closed.
@@ -116,7 +116,7 @@ pub struct Link {
 /// An address as a call names it: its first word, which tells it from all others of its family, and its
 /// length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct AddressKey {
     /// The first word.
     pub word: u64,
     /// The length.
@@ -131,7 +131,7 @@ const NO_WRITE: u8 = 2;
 const ENDED: u8 = 4;
 
 /// How a socket came to where it is; held while that changes.
-pub struct Turn;
+pub struct ConnectTurn;
 
 /// A socket.
 pub struct Socket {
@@ -142,16 +142,16 @@ pub struct Socket {
     /// Its family.
     pub family: &'static dyn Family,
     /// The kind of data.
-    pub kind: Kind,
+    pub kind: SocketType,
     /// The protocol given to `socket`.
     pub protocol: i32,
     /// The settings of `setsockopt`.
-    pub options: Options,
+    pub options: SocketOptions,
     /// The family's data.
     pub own: Once<Arc<dyn Any + Send + Sync>>,
     /// Held while it is bound, begins to listen or is connected. Copies from the program, and sleeps, are
     /// done without it.
-    pub turn: Monitor<Turn>,
+    pub turn: Monitor<ConnectTurn>,
     /// Its incoming data.
     pub inbox: Arc<Channel>,
     /// Its sent but unread data.
@@ -159,22 +159,22 @@ pub struct Socket {
     /// The name that it was bound to.
     pub name: Once<Address>,
     /// The process that made the other end, connected or listened.
-    party: Once<Party>,
+    party: Once<PeerProcess>,
     /// It waits to be accepted: each message to it has credentials, since it may ask for them later.
     waits: AtomicBool,
-    link: Once<Link>,
+    link: Once<PeerLink>,
     backlog: Once<Backlog>,
     /// The target of a datagram socket.
     target: Monitor<Option<Arc<Socket>>>,
     /// The inbox that all its messages go to, by the queue there, until that is retired.
     lane: Once<Arc<Channel>>,
     /// The same for its messages to one address, which each call names.
-    named: Once<(Key, Arc<Channel>)>,
+    named: Once<(AddressKey, Arc<Channel>)>,
     /// Woken at changes that are neither data nor space.
     pub changes: WaitList,
     shut: AtomicU8,
     error: AtomicI32,
-    entry: socket_list::Entry,
+    entry: socket_list::ListEntry,
 }
 
 /// Frees the pipes, and the queues of sockets, that wait for the next ones.
@@ -193,8 +193,8 @@ impl Socket {
     }
 }
 
-impl Carrier for Socket {
-    fn each(&self, step: &mut dyn FnMut(&Rights)) {
+impl FdCarrier for Socket {
+    fn each(&self, step: &mut dyn FnMut(&ScmRights)) {
         self.each_channel(&mut |channel| {
             channel.look(|records| {
                 let rights = records
@@ -205,7 +205,7 @@ impl Carrier for Socket {
         });
     }
 
-    fn take(&self, take: &mut dyn FnMut(&mut Option<Rights>)) {
+    fn take(&self, take: &mut dyn FnMut(&mut Option<ScmRights>)) {
         self.each_channel(&mut |channel| channel.change(|record| take(&mut record.along.rights)));
     }
 }
@@ -214,7 +214,7 @@ static NEXT_INO: AtomicU64 = AtomicU64::new(1 << 16);
 
 impl Socket {
     /// A socket of `family`. ENOMEM.
-    pub fn new(family: &'static dyn Family, kind: Kind, protocol: i32) -> Result<Arc<Socket>> {
+    pub fn new(family: &'static dyn Family, kind: SocketType, protocol: i32) -> Result<Arc<Socket>> {
         let inbox = try_placed(Channel::new)?;
         let outbox = try_arc(Outbox::new())?;
         let (ino, uid) = (
@@ -227,9 +227,9 @@ impl Socket {
             family,
             kind,
             protocol,
-            options: Options::new(),
+            options: SocketOptions::new(),
             own: Once::new(),
-            turn: Monitor::new(Turn),
+            turn: Monitor::new(ConnectTurn),
             inbox,
             outbox,
             name: Once::new(),
@@ -243,7 +243,7 @@ impl Socket {
             changes: WaitList::new(),
             shut: AtomicU8::new(0),
             error: AtomicI32::new(0),
-            entry: socket_list::Entry::default(),
+            entry: socket_list::ListEntry::default(),
         })?;
         family.made(&socket)?;
         socket_list::enter(&socket)?;
@@ -258,7 +258,7 @@ impl Socket {
     }
 
     /// The socket of a description as a carrier of descriptors; none of another file.
-    fn carrier(of: &OpenFile) -> Option<Arc<dyn Carrier>> {
+    fn carrier(of: &OpenFile) -> Option<Arc<dyn FdCarrier>> {
         Some(Self::of(of).ok()?.clone())
     }
 
@@ -277,7 +277,7 @@ impl Socket {
     }
 
     /// Its other end.
-    pub fn link(&self) -> Option<&Link> {
+    pub fn link(&self) -> Option<&PeerLink> {
         self.link.get()
     }
 
@@ -311,8 +311,8 @@ impl Socket {
             return Err(Errno::EOPNOTSUPP);
         }
         match self.kind {
-            Kind::Stream => self.send_stream(buf, sending),
-            Kind::Datagram | Kind::Packets | Kind::Raw => self.send_record(buf, sending),
+            SocketType::Stream => self.send_stream(buf, sending),
+            SocketType::Datagram | SocketType::Packets | SocketType::Raw => self.send_record(buf, sending),
         }
     }
 
@@ -327,8 +327,8 @@ impl Socket {
             return Err(Errno::EOPNOTSUPP);
         }
         match self.kind {
-            Kind::Stream => self.receive_stream(buf, flags, nonblocking),
-            Kind::Datagram | Kind::Packets | Kind::Raw => {
+            SocketType::Stream => self.receive_stream(buf, flags, nonblocking),
+            SocketType::Datagram | SocketType::Packets | SocketType::Raw => {
                 self.receive_record(buf, flags, nonblocking)
             }
         }
@@ -384,7 +384,7 @@ impl Socket {
     /// From now on the routines of a datagram socket, and of its senders, leave everything to the plain
     /// paths.
     pub(super) fn leave_lane(&self) {
-        if self.kind != Kind::Datagram {
+        if self.kind != SocketType::Datagram {
             return;
         }
         self.inbox.retire();
@@ -416,7 +416,7 @@ impl Socket {
     }
 
     /// The queue that its messages to one address go to, and that address.
-    fn named_lane(&self) -> Option<(Key, &Arc<PipeCore>)> {
+    fn named_lane(&self) -> Option<(AddressKey, &Arc<PipeCore>)> {
         let (told, inbox) = self.named.get()?;
         Some((*told, inbox.queue()?))
     }
@@ -440,7 +440,7 @@ impl Socket {
                 }
             }
             if bits & !before & NO_WRITE != 0 {
-                self.family.ends(self, Ending::Finished);
+                self.family.ends(self, CloseKind::Finished);
                 link.outgoing.shut();
             }
             if let Some(peer) = self.peer() {
@@ -469,8 +469,8 @@ impl Socket {
         let unread = self.inbox.has_data();
         if let Some(link) = self.link() {
             let ending = match self.family.breaks(self, unread) {
-                true => Ending::Broken,
-                false => Ending::Finished,
+                true => CloseKind::Broken,
+                false => CloseKind::Finished,
             };
             self.family.ends(self, ending);
             self.inbox.shut();
@@ -492,8 +492,8 @@ impl Socket {
     /// Bytes for the next reads: with messages, those of the first one.
     fn unread(&self) -> usize {
         match self.kind {
-            Kind::Stream => self.inbox.available(),
-            Kind::Datagram | Kind::Packets | Kind::Raw => self.inbox.first_length(),
+            SocketType::Stream => self.inbox.available(),
+            SocketType::Datagram | SocketType::Packets | SocketType::Raw => self.inbox.first_length(),
         }
     }
 
@@ -516,17 +516,17 @@ impl Socket {
     }
 
     /// How long its calls wait: not at all if `now`, or else as long as the option `timeout` says.
-    fn patience(&self, now: bool, timeout: &AtomicU64) -> Patience {
+    fn patience(&self, now: bool, timeout: &AtomicU64) -> WaitLimit {
         match timeout.load(Ordering::Relaxed) {
-            _ if now => Patience {
+            _ if now => WaitLimit {
                 deadline: Deadline::now(),
                 timed: true,
             },
-            0 => Patience {
+            0 => WaitLimit {
                 deadline: Deadline::never(),
                 timed: false,
             },
-            ns => Patience {
+            ns => WaitLimit {
                 deadline: Deadline::after_ns(ns),
                 timed: true,
             },
@@ -535,12 +535,12 @@ impl Socket {
 }
 
 /// How long a call waits.
-pub struct Patience {
+pub struct WaitLimit {
     deadline: Deadline,
     timed: bool,
 }
 
-impl Patience {
+impl WaitLimit {
     /// Whether it does not wait at all.
     pub fn is_none(&self) -> bool {
         self.deadline.is_now()
@@ -568,7 +568,7 @@ impl Patience {
         }
     }
 
-    /// Sleeps on `list` until `ready`; as [`Patience::wait_by`].
+    /// Sleeps on `list` until `ready`; as [`WaitLimit::wait_by`].
     pub fn wait(&self, list: &WaitList, ready: impl Fn() -> bool) -> Result<()> {
         self.wait_by(ready, |done| {
             list.wait_interruptible(|| done().then_some(()))
@@ -578,7 +578,7 @@ impl Patience {
 
 /// The family and the socket kind that `socket` and `socketpair` name. EAFNOSUPPORT, EINVAL, ESOCKTNOSUPPORT,
 /// EPROTONOSUPPORT.
-fn choose(domain: i32, kind: i32, protocol: i32) -> Result<(&'static dyn Family, Kind, i32)> {
+fn choose(domain: i32, kind: i32, protocol: i32) -> Result<(&'static dyn Family, SocketType, i32)> {
     if !(0..AF_MAX).contains(&domain) {
         return Err(Errno::EAFNOSUPPORT);
     }
@@ -606,7 +606,7 @@ pub fn pair(domain: i32, kind: i32, protocol: i32) -> Result<[Arc<Socket>; 2]> {
         Socket::new(family, kind, protocol)?,
         Socket::new(family, kind, protocol)?,
     ];
-    let party = Party::current();
+    let party = PeerProcess::current();
     let [one, other] = &ends;
     if kind.connects() {
         one.connect_to(other, Queues::new(kind)?, party.clone(), party);
@@ -628,12 +628,12 @@ impl Socket {
         self: &Arc<Self>,
         other: &Arc<Socket>,
         queues: Queues,
-        theirs: Party,
-        ours: Party,
+        theirs: PeerProcess,
+        ours: PeerProcess,
     ) {
         queues.lay(self, other);
         for (one, two, party) in [(other, self, ours), (self, other, theirs)] {
-            let link = Link {
+            let link = PeerLink {
                 outgoing: two.inbox.clone(),
                 peer: Monitor::new(Some(two.clone())),
             };

@@ -1,6 +1,6 @@
 //! Options of sockets, of the level SOL_SOCKET.
 //!
-//! *Interface*: [`Options`] is a part of each socket; [`Socket::set_option`] and [`Socket::option`] are the
+//! *Interface*: [`SocketOptions`] is a part of each socket; [`Socket::set_option`] and [`Socket::option`] are the
 //! calls, with bytes as the program has them.
 #![expect(
     clippy::disallowed_methods,
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use bytemuck::Pod;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use super::{Party, Socket};
+use super::{PeerProcess, Socket};
 use account::Capability;
 use account::caller;
 use vm::fallible::{try_copy, try_reserve};
@@ -45,7 +45,7 @@ const SWITCHES: &[i32] = &[
 ];
 
 /// The options that `setsockopt` has set.
-pub struct Options {
+pub struct SocketOptions {
     switches: AtomicU64,
     send_buffer: AtomicU32,
     receive_buffer: AtomicU32,
@@ -62,10 +62,10 @@ pub struct Options {
     pub send_timeout: AtomicU64,
 }
 
-impl Options {
+impl SocketOptions {
     /// Those of a new socket.
-    pub fn new() -> Options {
-        Options {
+    pub fn new() -> SocketOptions {
+        SocketOptions {
             switches: AtomicU64::new(0),
             send_buffer: AtomicU32::new(BUFFER),
             receive_buffer: AtomicU32::new(BUFFER),
@@ -80,13 +80,13 @@ impl Options {
     }
 
     /// A connection has those of its listener that pass on.
-    pub fn inherit(&self, listener: &Options) {
+    pub fn inherit(&self, listener: &SocketOptions) {
         let switches = listener.switches.load(Ordering::Relaxed);
         self.switches.store(switches, Ordering::Relaxed);
     }
 
     /// A connection has all those of its listener.
-    pub fn inherit_all(&self, listener: &Options) {
+    pub fn inherit_all(&self, listener: &SocketOptions) {
         self.inherit(listener);
         let numbers = [
             (&self.send_buffer, &listener.send_buffer),
@@ -161,7 +161,7 @@ impl Options {
     }
 }
 
-impl Default for Options {
+impl Default for SocketOptions {
     fn default() -> Self {
         Self::new()
     }
@@ -350,7 +350,7 @@ impl Socket {
         try_copy(bytemuck::bytes_of(&number))
     }
 
-    fn known_party(&self) -> Option<Party> {
+    fn known_party(&self) -> Option<PeerProcess> {
         match self.party.get() {
             Some(party) => Some(party.clone()),
             None => self.backlog().map(|backlog| backlog.party()),

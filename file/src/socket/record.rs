@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use super::inet::address::Ip;
 use super::{Address, Outbox};
-use crate::fdtable::scm_rights::{Rights, collect};
+use crate::fdtable::scm_rights::{ScmRights, collect};
 use crate::io::IoBuf;
 use account::quota;
 use account::user::Charge;
@@ -18,9 +18,9 @@ use vm::fallible::try_filled;
 
 /// The contents of a channel besides bytes.
 #[derive(Default)]
-pub struct Along {
+pub struct Ancillary {
     /// Descriptors.
-    pub rights: Option<Rights>,
+    pub rights: Option<ScmRights>,
     /// The sender.
     pub credentials: Option<Ucred>,
     /// How it came here.
@@ -47,7 +47,7 @@ pub struct Record {
     bytes: Vec<u8>,
     read: usize,
     /// The rest that goes with it.
-    pub along: Along,
+    pub along: Ancillary,
     /// The name of who sent it.
     pub from: Option<Address>,
     outbox: Arc<Outbox>,
@@ -85,7 +85,7 @@ impl Record {
         Ok(Record {
             bytes,
             read: 0,
-            along: Along::default(),
+            along: Ancillary::default(),
             from: None,
             outbox: outbox.clone(),
             cost: cost(count),

@@ -1,6 +1,6 @@
 //! All sockets that there are, for who lists them.
 //!
-//! *Interface*: a socket is in the [`Entry`] that it keeps, from [`enter`] until it is dropped. [`from`] goes
+//! *Interface*: a socket is in the [`ListEntry`] that it keeps, from [`enter`] until it is dropped. [`from`] goes
 //! through all by places, which are numbers that grow.
 //!
 //! Monitors: with a part of the list held nothing is allocated or dropped: the end of a socket takes it.
@@ -37,7 +37,7 @@ static ROSTER: [Monitor<Roster>; PARTS] = [const {
 
 /// Where a socket stands.
 #[derive(Default)]
-pub(super) struct Entry(Once<(usize, usize)>);
+pub(super) struct ListEntry(Once<(usize, usize)>);
 
 /// Enters `socket`, which is new. ENOMEM.
 pub(super) fn enter(socket: &Arc<Socket>) -> Result<()> {
@@ -68,7 +68,7 @@ pub(super) fn enter(socket: &Arc<Socket>) -> Result<()> {
     Ok(())
 }
 
-impl Drop for Entry {
+impl Drop for ListEntry {
     fn drop(&mut self) {
         let Some((guard, at)) = self
             .0

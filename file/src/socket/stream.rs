@@ -12,8 +12,8 @@ use abi::linux::*;
 use quaject::pipe::{ATOMIC, PipeCore};
 
 use super::message::{Received, Sending};
-use super::record::{Along, Record};
-use super::{Link, Socket};
+use super::record::{Ancillary, Record};
+use super::{PeerLink, Socket};
 use crate::io::IoBuf;
 use crate::pipe::{broken, bytes};
 
@@ -65,7 +65,7 @@ impl Socket {
     }
 
     /// Whether `wanted` bytes could be sent in the way in which they would have to be.
-    fn has_room(&self, link: &Link, wanted: usize) -> bool {
+    fn has_room(&self, link: &PeerLink, wanted: usize) -> bool {
         match link.outgoing.queue() {
             Some(queue) if !link.outgoing.is_barred() => queue.free() >= wanted,
             _ => self.outbox.used() < self.options.send_buffer(),
@@ -81,7 +81,7 @@ impl Socket {
     }
 
     /// Sends `buf` as far as there is room. False: there is no room for it.
-    fn give(&self, link: &Link, buf: &mut IoBuf, whole: bool, along: &mut Along) -> Result<bool> {
+    fn give(&self, link: &PeerLink, buf: &mut IoBuf, whole: bool, along: &mut Ancillary) -> Result<bool> {
         let channel = &link.outgoing;
         let alone = along.rights.is_none() && along.credentials.is_none();
         if let (true, Some(queue)) = (alone, channel.queue()) {

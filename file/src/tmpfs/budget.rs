@@ -1,11 +1,11 @@
 //! The limit of memory for files in memory, for all file systems of this kind together: half of memory, as
 //! Linux's tmpfs.
 //!
-//! *Interface*: [`PAGES`] are pages of contents, [`NODES`] files and further names of them. [`Bound::take`]
-//! counts before memory is taken; its result is kept with [`Taken::keep`] when an object exists that will
-//! [`Bound::give`] it back. [`bind`] ends boot: until then nothing is refused, and the root's files do not
+//! *Interface*: [`PAGES`] are pages of contents, [`NODES`] files and further names of them. [`MemoryBound::take`]
+//! counts before memory is taken; its result is kept with [`BoundCharge::keep`] when an object exists that will
+//! [`MemoryBound::give`] it back. [`bind`] ends boot: until then nothing is refused, and the root's files do not
 //! count afterwards. A sixteenth is left to the superuser. The limits of one file system (`size=`,
-//! `nr_inodes=`) are its [`Purse`].
+//! `nr_inodes=`) are its [`FsLimits`].
 
 use abi::errno::{Errno, Result};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -15,30 +15,30 @@ use account::quota;
 use account::user;
 
 /// Pages of files.
-pub static PAGES: Bound = Bound::new();
+pub static PAGES: MemoryBound = MemoryBound::new();
 /// Files, and names beside each file's first.
-pub static NODES: Bound = Bound::new();
+pub static NODES: MemoryBound = MemoryBound::new();
 
 /// A count with an upper bound.
-pub struct Bound {
+pub struct MemoryBound {
     used: AtomicUsize,
     most: AtomicUsize,
 }
 
 /// A count, until it is kept or dropped.
 #[must_use]
-pub struct Taken(&'static Bound, usize);
+pub struct BoundCharge(&'static MemoryBound, usize);
 
-impl Bound {
-    const fn new() -> Bound {
-        Bound {
+impl MemoryBound {
+    const fn new() -> MemoryBound {
+        MemoryBound {
             used: AtomicUsize::new(0),
             most: AtomicUsize::new(usize::MAX),
         }
     }
 
     /// Counts `count` more. ENOSPC.
-    pub fn take(&'static self, count: usize) -> Result<Taken> {
+    pub fn take(&'static self, count: usize) -> Result<BoundCharge> {
         let most = self.most();
         let share = user::share(most as u64) as usize;
         if !self.add(count, share) {
@@ -46,7 +46,7 @@ impl Bound {
             let bound = if boss { most } else { share };
             quota::insist(|| self.add(count, bound).then_some(())).ok_or(Errno::ENOSPC)?;
         }
-        Ok(Taken(self, count))
+        Ok(BoundCharge(self, count))
     }
 
     fn add(&self, count: usize, bound: usize) -> bool {
@@ -85,46 +85,46 @@ impl Bound {
 
 /// The limits of one file system for pages and files.
 #[derive(Default)]
-pub struct Purse {
+pub struct FsLimits {
     /// Pages of its files.
-    pub pages: Part,
+    pub pages: FsLimit,
     /// Its files, and further names.
-    pub nodes: Part,
+    pub nodes: FsLimit,
 }
 
 /// A count with a bound that may be none.
-pub struct Part {
+pub struct FsLimit {
     used: AtomicUsize,
     most: AtomicUsize,
 }
 
 /// A count in a file system and in total, until it is kept or dropped.
 #[must_use]
-pub struct Paid<'a> {
-    part: &'a Part,
+pub struct FsCharge<'a> {
+    part: &'a FsLimit,
     count: usize,
-    taken: Option<Taken>,
+    taken: Option<BoundCharge>,
 }
 
-impl Default for Part {
-    fn default() -> Part {
-        Part {
+impl Default for FsLimit {
+    fn default() -> FsLimit {
+        FsLimit {
             used: AtomicUsize::new(0),
             most: AtomicUsize::new(usize::MAX),
         }
     }
 }
 
-impl Part {
+impl FsLimit {
     /// Counts `count` more, here and in `all`. ENOSPC.
-    pub fn take(&self, count: usize, all: &'static Bound) -> Result<Paid<'_>> {
+    pub fn take(&self, count: usize, all: &'static MemoryBound) -> Result<FsCharge<'_>> {
         let most = self.most.load(Ordering::Relaxed);
         let more = |used: usize| used.checked_add(count).filter(|&then| then <= most);
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
         // Removed objects are given back a grace period later.
         let counted = quota::insist(|| self.used.fetch_update(set, fetch, more).ok());
         counted.ok_or(Errno::ENOSPC)?;
-        let mut paid = Paid {
+        let mut paid = FsCharge {
             part: self,
             count,
             taken: None,
@@ -134,13 +134,13 @@ impl Part {
     }
 
     /// Counts one more, regardless of the bounds.
-    pub fn force(&self, all: &'static Bound) {
+    pub fn force(&self, all: &'static MemoryBound) {
         self.used.fetch_add(1, Ordering::Relaxed);
         all.force();
     }
 
     /// Gives back a kept count.
-    pub fn give(&self, count: usize, all: &'static Bound) {
+    pub fn give(&self, count: usize, all: &'static MemoryBound) {
         self.used.fetch_sub(count, Ordering::Relaxed);
         all.give(count);
     }
@@ -155,7 +155,7 @@ impl Part {
     }
 
     /// The bound, and the rest of it; the total's if it has none.
-    pub fn room(&self, all: &'static Bound) -> (usize, usize) {
+    pub fn room(&self, all: &'static MemoryBound) -> (usize, usize) {
         let used = self.used.load(Ordering::Relaxed);
         match self.most.load(Ordering::Relaxed) {
             usize::MAX => (all.most(), all.left()),
@@ -164,8 +164,8 @@ impl Part {
     }
 }
 
-impl Paid<'_> {
-    /// It will be given back by [`Part::give`].
+impl FsCharge<'_> {
+    /// It will be given back by [`FsLimit::give`].
     pub fn keep(mut self) {
         self.count = 0;
         if let Some(taken) = self.taken.take() {
@@ -174,20 +174,20 @@ impl Paid<'_> {
     }
 }
 
-impl Drop for Paid<'_> {
+impl Drop for FsCharge<'_> {
     fn drop(&mut self) {
         self.part.used.fetch_sub(self.count, Ordering::Relaxed);
     }
 }
 
-impl Taken {
-    /// It will be given back by [`Bound::give`].
+impl BoundCharge {
+    /// It will be given back by [`MemoryBound::give`].
     pub fn keep(self) {
         core::mem::forget(self);
     }
 }
 
-impl Drop for Taken {
+impl Drop for BoundCharge {
     fn drop(&mut self) {
         self.0.give(self.1);
     }
@@ -208,8 +208,8 @@ mod tests {
 
     #[test]
     fn a_purse_binds_beside_the_common_bound_and_gives_back_what_is_not_kept() {
-        static ALL: Bound = Bound::new();
-        let part = Part::default();
+        static ALL: MemoryBound = MemoryBound::new();
+        let part = FsLimit::default();
         assert_eq!(part.bound(3), Ok(()));
         part.take(2, &ALL).unwrap().keep();
         drop(part.take(1, &ALL).unwrap());

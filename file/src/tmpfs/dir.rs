@@ -16,8 +16,8 @@ use alloc::sync::Arc;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::MemNode;
-use super::dir_order::Order;
+use super::TmpInode;
+use super::dir_order::DirOrder;
 use crate::fs::dentry::{Dentry, hash};
 use crate::fs::inode::Inode;
 use sync::table::{Contents, Filling, Left};
@@ -46,7 +46,7 @@ fn size_of_entries(count: usize) -> u64 {
 /// The data for changes of a directory.
 pub struct Dir {
     filling: Filling,
-    by_place: Order<Standing>,
+    by_place: DirOrder<Standing>,
     next: u64,
     /// It was removed: nothing can be made in it any more.
     dead: bool,
@@ -74,7 +74,7 @@ impl Directory {
             size: AtomicU64::new(size_of_entries(0)),
             dir: Monitor::new(Dir {
                 filling: Filling::new(),
-                by_place: Order::new(),
+                by_place: DirOrder::new(),
                 next: FIRST,
                 dead: false,
             }),
@@ -148,7 +148,7 @@ impl Names<'_> {
 
     /// Adds an entry; returns its name, and the removed objects. `EEXIST`, and `ENOENT` in a removed
     /// directory. ENOMEM.
-    pub fn add(&mut self, name: &[u8], node: Arc<MemNode>) -> Result<(Arc<[u8]>, Left<Dentry>)> {
+    pub fn add(&mut self, name: &[u8], node: Arc<TmpInode>) -> Result<(Arc<[u8]>, Left<Dentry>)> {
         if self.dir.dead {
             return Err(Errno::ENOENT);
         }
@@ -194,7 +194,7 @@ impl Names<'_> {
     }
 
     /// An entry for `node` that is to take the place of what `name` names. ENOENT, ENOMEM.
-    pub fn prepare(&self, name: &[u8], node: Arc<MemNode>) -> Result<Box<Dentry>> {
+    pub fn prepare(&self, name: &[u8], node: Arc<TmpInode>) -> Result<Box<Dentry>> {
         let old = self.find(name).ok_or(Errno::ENOENT)?;
         try_box(Dentry::new(old.name.clone(), old.place, node))
     }

@@ -1,7 +1,7 @@
 //! The entries of a directory by rising place, the order in which it is listed.
 //!
-//! *Interface*: [`Order::push`] adds at the end, [`Order::take`] and [`Order::replace`] change what is at a
-//! place, [`Order::from`] lists from a place on.
+//! *Interface*: [`DirOrder::push`] adds at the end, [`DirOrder::take`] and [`DirOrder::replace`] change what is at a
+//! place, [`DirOrder::from`] lists from a place on.
 //!
 //! An array with holes, which are closed when there are more of them than values. In a directory from which
 //! little was removed a value stands about as far from the first as its place says, so it is looked for
@@ -15,15 +15,15 @@ use vm::fallible::{try_push, try_reserve};
 const FEW: usize = 16;
 
 /// Values by rising place.
-pub struct Order<T> {
+pub struct DirOrder<T> {
     slots: Vec<(u64, Option<T>)>,
     holes: usize,
 }
 
-impl<T: Copy> Order<T> {
+impl<T: Copy> DirOrder<T> {
     /// Nothing.
-    pub const fn new() -> Order<T> {
-        Order {
+    pub const fn new() -> DirOrder<T> {
+        DirOrder {
             slots: Vec::new(),
             holes: 0,
         }
@@ -113,7 +113,7 @@ mod tests {
     /// Against a map: mostly growing, then mostly shrinking, then emptied.
     #[test]
     fn it_lists_as_a_map_does() {
-        let (mut order, mut model) = (Order::new(), BTreeMap::new());
+        let (mut order, mut model) = (DirOrder::new(), BTreeMap::new());
         let mut state = 7_u64;
         let mut next = 2;
         for step in 0..12_000_u64 {

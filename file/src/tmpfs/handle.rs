@@ -1,6 +1,6 @@
 //! Handles: numbers by which a file in memory is found under any name.
 //!
-//! *Interface*: [`MemNode::handle`] gives one, [`Super::by_handle`] finds its file. A file whose handle was
+//! *Interface*: [`TmpInode::handle`] gives one, [`Super::by_handle`] finds its file. A file whose handle was
 //! requested is in a table until it is freed; no other is found. A handle has the format of Linux's tmpfs:
 //! the file system, and the two halves of the file's number, which is never reused.
 
@@ -10,14 +10,14 @@ use alloc::sync::{Arc, Weak};
 use core::sync::atomic::Ordering;
 use sync::{Monitor, epoch};
 
-use super::{MemNode, Super};
-use crate::fs::inode::{Handle, Inode};
+use super::{TmpInode, Super};
+use crate::fs::inode::{FileHandle, Inode};
 use vm::fallible::try_insert;
 
 /// Files of one file system whose handles were requested, by their numbers. A holder of this lock takes no
 /// other.
 #[derive(Default)]
-pub(super) struct Handles(Monitor<BTreeMap<u64, Weak<MemNode>>>);
+pub(super) struct Handles(Monitor<BTreeMap<u64, Weak<TmpInode>>>);
 
 impl Handles {
     /// A file that is gone is found no more.
@@ -28,9 +28,9 @@ impl Handles {
     }
 }
 
-impl MemNode {
+impl TmpInode {
     /// Its handle. ENOMEM.
-    pub(super) fn handle(&self) -> Result<Handle> {
+    pub(super) fn handle(&self) -> Result<FileHandle> {
         if !self.handled.load(Ordering::Acquire) {
             // Bound: one file system’s handles: a look in a tree, and no more, and a node for it.
             let mut handles = self.fs.handles.0.lock();
@@ -43,7 +43,7 @@ impl MemNode {
 
 impl Super {
     /// The file that gave `handle`, while it is there.
-    pub(super) fn by_handle(&self, handle: Handle) -> Option<Arc<dyn Inode>> {
+    pub(super) fn by_handle(&self, handle: FileHandle) -> Option<Arc<dyn Inode>> {
         let [generation, low, high] = handle;
         if generation != self.dev as u32 {
             return None;

@@ -1,27 +1,27 @@
 //! Nodes in memory as the file system's users see them.
 //!
-//! *Interface*: [`Inode`] of a [`MemNode`]. Every change of names holds the file system's one `tree` monitor,
+//! *Interface*: [`Inode`] of a [`TmpInode`]. Every change of names holds the file system's one `tree` monitor,
 //! so a rename sees an unchanging tree; a look-up takes only the monitor of its directory.
 
 use super::budget::{NODES, PAGES};
 use super::dir::{self, Directory};
-use super::page_store::Store;
-use super::{Body, Gone, MemNode, Text, pages_of_text};
+use super::page_store::PageStore;
+use super::{Body, Gone, TmpInode, Text, pages_of_text};
 use crate::page_cache::unmap;
-use crate::fs::acl::{Acl, Which};
-use crate::fs::attr::{Attr, Bits, Kind, SetAttr};
-use crate::fs::write_count::Busy;
+use crate::fs::acl::{Acl, AclKind};
+use crate::fs::attr::{Attr, Bits, FileKind, SetAttr};
+use crate::fs::write_count::WriteCount;
 use crate::fs::dev;
 use crate::fs::directory::Directory as OpenDirectory;
 use crate::fs::xattrs;
 use crate::fs::file::{File, OpenFile};
 use crate::fs::inactive::Inactive;
-use crate::fs::inode::{DirEntry, DirSink, Handle, How, Inode, SetValue, fixed_entries};
+use crate::fs::inode::{DirEntry, DirSink, FileHandle, OpenHow, Inode, XattrFlags, fixed_entries};
 use crate::fs::meta;
-use crate::fs::rename_seq::Moving;
+use crate::fs::rename_seq::RenameGuard;
 use crate::fs::path_cache;
 use crate::fs::perm;
-use crate::fs::published::Shown;
+use crate::fs::published::Published;
 use crate::pipe::fifo::FifoSlot;
 use abi::errno::{Errno, Result};
 use abi::linux::{DT_DIR, F_SEAL_EXEC, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT};
@@ -35,16 +35,16 @@ use sync::table::Left;
 use vm::fallible::{try_copy, try_slice};
 
 /// The node behind an entry of a directory in memory.
-pub(super) fn node(inode: &Arc<dyn Inode>) -> Option<&MemNode> {
+pub(super) fn node(inode: &Arc<dyn Inode>) -> Option<&TmpInode> {
     let any: &dyn Any = &**inode;
     any.downcast_ref()
 }
 
-fn counted(inode: &Arc<dyn Inode>) -> Option<Arc<MemNode>> {
+fn counted(inode: &Arc<dyn Inode>) -> Option<Arc<TmpInode>> {
     node(inode)?.this.upgrade()
 }
 
-impl Inode for MemNode {
+impl Inode for TmpInode {
     fn attr(&self) -> Attr {
         self.settle();
         let (size, blocks) = match &self.body {
@@ -60,7 +60,7 @@ impl Inode for MemNode {
         (self.fs.dev, self.ino)
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> FileKind {
         self.kind
     }
 
@@ -73,7 +73,7 @@ impl Inode for MemNode {
         perm::check(cred, meta.bits(), meta.access_list(), want)
     }
 
-    fn shown(&self) -> Option<&Shown> {
+    fn shown(&self) -> Option<&Published> {
         Some(&self.shown)
     }
 
@@ -108,11 +108,11 @@ impl Inode for MemNode {
         }
     }
 
-    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
         match &self.body {
             Body::Regular(_) => Ok(how.finish(self.clone())),
             Body::Directory(_) => Ok(how.finish(Arc::new(OpenDirectory))),
-            Body::Device(rdev) if self.kind == Kind::Char => dev::open(*rdev, how),
+            Body::Device(rdev) if self.kind == FileKind::Char => dev::open(*rdev, how),
             Body::Fifo(slot) => slot.open(how),
             Body::Symlink(_) => Err(Errno::ELOOP),
             Body::Device(_) | Body::Socket => Err(Errno::ENXIO),
@@ -169,22 +169,22 @@ impl Inode for MemNode {
         rdev: u64,
         cred: &Cred,
     ) -> Result<Arc<dyn Inode>> {
-        let kind = Kind::of_mode(mode).ok_or(Errno::EINVAL)?;
-        if kind == Kind::Symlink {
+        let kind = FileKind::of_mode(mode).ok_or(Errno::EINVAL)?;
+        if kind == FileKind::Symlink {
             return Err(Errno::EINVAL);
         }
         let tree = self.fs.tree.lock();
         let now = crate::fs::now();
-        let node = if kind == Kind::Regular {
+        let node = if kind == FileKind::Regular {
             // Of its own: such a body is long, and is made where it stays.
-            let body = || Body::Regular(Store::new(&self.fs.purse));
+            let body = || Body::Regular(PageStore::new(&self.fs.purse));
             self.make((mode, umask), cred, 1, kind, now, body)?
         } else {
-            let nlink = if kind == Kind::Directory { 2 } else { 1 };
+            let nlink = if kind == FileKind::Directory { 2 } else { 1 };
             let body = || match kind {
-                Kind::Directory => Body::Directory(Directory::new()),
-                Kind::Char | Kind::Block => Body::Device(rdev),
-                Kind::Fifo => Body::Fifo(FifoSlot::new()),
+                FileKind::Directory => Body::Directory(Directory::new()),
+                FileKind::Char | FileKind::Block => Body::Device(rdev),
+                FileKind::Fifo => Body::Fifo(FifoSlot::new()),
                 _ => Body::Socket,
             };
             self.make((mode, umask), cred, nlink, kind, now, body)?
@@ -205,7 +205,7 @@ impl Inode for MemNode {
         };
         let body = || Body::Symlink(text);
         let now = crate::fs::now();
-        let node = self.make((0o777, 0), cred, 1, Kind::Symlink, now, body)?;
+        let node = self.make((0o777, 0), cred, 1, FileKind::Symlink, now, body)?;
         taken.keep();
         let gone = self.enter(name, &node, now)?;
         drop(tree);
@@ -215,12 +215,12 @@ impl Inode for MemNode {
 
     fn tmpfile(&self, name: &[u8], mode: u32, umask: u32, cred: &Cred) -> Result<Arc<dyn Inode>> {
         self.dir()?;
-        let body = || Body::Regular(Store::new(&self.fs.purse));
+        let body = || Body::Regular(PageStore::new(&self.fs.purse));
         let node = self.make(
             (mode, umask),
             cred,
             0,
-            Kind::Regular,
+            FileKind::Regular,
             crate::fs::now(),
             body,
         )?;
@@ -234,7 +234,7 @@ impl Inode for MemNode {
 
     fn link(&self, name: &[u8], inode: Arc<dyn Inode>) -> Result<()> {
         let node = self.node_of(inode)?;
-        if node.kind == Kind::Directory {
+        if node.kind == FileKind::Directory {
             return Err(Errno::EPERM);
         }
         let tree = self.fs.tree.lock();
@@ -257,7 +257,7 @@ impl Inode for MemNode {
     fn unlink(&self, name: &[u8]) -> Result<()> {
         let tree = self.fs.tree.lock();
         let mut dir = self.dir()?.lock();
-        let gone = dir.remove(name, |entry| entry.kind != Kind::Directory);
+        let gone = dir.remove(name, |entry| entry.kind != FileKind::Directory);
         let Some(entry) = gone.get() else {
             return Err(match dir.get(name) {
                 Some(_) => Errno::EISDIR,
@@ -317,12 +317,12 @@ impl Inode for MemNode {
         if flags & RENAME_NOREPLACE != 0 && other.is_some() {
             return Err(Errno::EEXIST);
         }
-        if node.kind == Kind::Directory && to.lies_below(&node) {
+        if node.kind == FileKind::Directory && to.lies_below(&node) {
             return Err(Errno::EINVAL);
         }
         let other_kind = other.as_ref().map(|other| other.kind);
-        let moved = [Some(node.kind), other_kind].contains(&Some(Kind::Directory));
-        let _moving = moved.then(Moving::begin);
+        let moved = [Some(node.kind), other_kind].contains(&Some(FileKind::Directory));
+        let _moving = moved.then(RenameGuard::begin);
         if flags & RENAME_EXCHANGE != 0 {
             let other = other.ok_or(Errno::ENOENT)?;
             [gone[0], gone[1]] = self.exchange(name, &node, &to, new_name, &other)?;
@@ -331,7 +331,7 @@ impl Inode for MemNode {
                 if other.ino == node.ino {
                     return Ok(());
                 }
-                match (node.kind == Kind::Directory, &other.body) {
+                match (node.kind == FileKind::Directory, &other.body) {
                     (true, Body::Directory(dir)) => {
                         if !dir.lock().is_empty() {
                             return Err(Errno::ENOTEMPTY);
@@ -344,13 +344,13 @@ impl Inode for MemNode {
             }
             let whiteout = match flags & RENAME_WHITEOUT {
                 0 => None,
-                _ => Some(self.make((0, 0), cred, 1, Kind::Char, now, || Body::Device(0))?),
+                _ => Some(self.make((0, 0), cred, 1, FileKind::Char, now, || Body::Device(0))?),
             };
             let left = match whiteout {
                 Some(whiteout) => Some((here.lock().prepare(name, whiteout.clone())?, whiteout)),
                 None => None,
             };
-            let links = i32::from(node.kind == Kind::Directory);
+            let links = i32::from(node.kind == FileKind::Directory);
             let new_name = match other {
                 Some(other) => {
                     let entry = there.lock().prepare(new_name, node.clone())?;
@@ -389,8 +389,8 @@ impl Inode for MemNode {
         self.meta.lock().nlink == 0
     }
 
-    fn handle(&self) -> Result<Handle> {
-        MemNode::handle(self)
+    fn handle(&self) -> Result<FileHandle> {
+        TmpInode::handle(self)
     }
 
     fn readlink(&self) -> Result<Vec<u8>> {
@@ -422,10 +422,10 @@ impl Inode for MemNode {
         self.meta.lock().value(name)
     }
 
-    fn set_attribute(&self, name: &[u8], value: Option<&[u8]>, how: SetValue) -> Result<()> {
+    fn set_attribute(&self, name: &[u8], value: Option<&[u8]>, how: XattrFlags) -> Result<()> {
         xattrs::known(name)?;
         let closes = name == xattrs::CAPABILITY && value.is_some();
-        let value = value.map(|bytes| xattrs::Value::new(name, bytes));
+        let value = value.map(|bytes| xattrs::XattrValue::new(name, bytes));
         let new = value.transpose()?;
         let old = if name == xattrs::CAPABILITY {
             self.change(closes, |meta| meta.set_value(name, new, how))
@@ -439,8 +439,8 @@ impl Inode for MemNode {
         self.meta.lock().names(all, each)
     }
 
-    fn list(&self, which: Which) -> Result<Vec<u8>> {
-        if self.kind == Kind::Symlink {
+    fn list(&self, which: AclKind) -> Result<Vec<u8>> {
+        if self.kind == FileKind::Symlink {
             return Err(Errno::EOPNOTSUPP);
         }
         self.meta.lock().list(which)
@@ -448,32 +448,32 @@ impl Inode for MemNode {
 
     fn set_list(
         &self,
-        which: Which,
+        which: AclKind,
         list: Option<Acl>,
         seen: Bits,
         keep_group: bool,
     ) -> Result<()> {
-        if self.kind == Kind::Symlink {
+        if self.kind == FileKind::Symlink {
             return Err(Errno::EOPNOTSUPP);
         }
-        if which == Which::Default && self.kind != Kind::Directory {
+        if which == AclKind::Default && self.kind != FileKind::Directory {
             return if list.is_some() {
                 Err(Errno::EACCES)
             } else {
                 Ok(())
             };
         }
-        let list = list.map(xattrs::List::new).transpose()?;
+        let list = list.map(xattrs::StoredAcl::new).transpose()?;
         let old = match which {
-            Which::Access => self.change(false, |meta| meta.set_access(list, seen, keep_group)),
-            Which::Default => self.change_quietly(|meta| meta.set_default(list, seen)),
+            AclKind::Access => self.change(false, |meta| meta.set_access(list, seen, keep_group)),
+            AclKind::Default => self.change_quietly(|meta| meta.set_default(list, seen)),
         };
         drop(old?);
         path_cache::changed();
         Ok(())
     }
 
-    fn busy(&self) -> Option<&Busy> {
+    fn busy(&self) -> Option<&WriteCount> {
         self.store().map(|_| &self.busy)
     }
 

@@ -1,6 +1,6 @@
 //! The memory-resident file system: the root, `/tmp`, `/dev` and every mounted `tmpfs`.
 //!
-//! *Interface.* [`MemFs::new`]; all else through [`Inode`] and [`FileSystem`]. Directories keep their entries
+//! *Interface.* [`TmpFs::new`]; all else through [`Inode`] and [`FileSystem`]. Directories keep their entries
 //! (`dir`), regular files their pages (`store`, read and written by generated code: `regular`).
 //!
 //! Every change of names holds the file system's one `tree` monitor, so a rename sees an unchanging tree; a
@@ -26,27 +26,27 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use sync::table::Left;
 use sync::{Monitor, epoch};
 
-use crate::fs::attr::{Attr, Kind, Time};
-use crate::fs::write_count::Busy;
+use crate::fs::attr::{Attr, FileKind, FileTime};
+use crate::fs::write_count::WriteCount;
 use crate::fs::dentry::Dentry;
-use crate::fs::xattrs::Extra;
+use crate::fs::xattrs::XattrSet;
 use crate::fs::inactive::Inactive;
-use crate::fs::inode::{Handle, Inode};
+use crate::fs::inode::{FileHandle, Inode};
 use crate::fs::meta::Meta;
 use crate::fs::path_cache;
 use crate::fs::perm;
 use crate::fs::mount::{FileSystem, anonymous_dev};
-use crate::fs::published::{Rest, Shown};
+use crate::fs::published::{PublishedParts, Published};
 use crate::fs::fsnotify;
 use crate::io::IoBuf;
 use crate::pipe::fifo::FifoSlot;
 use account::{Capability, Cred, caller};
 /// The root exists: from now on files in memory may take half of the free memory.
 pub use budget::bind as limit;
-use budget::{NODES, PAGES, Purse};
+use budget::{NODES, PAGES, FsLimits};
 use dir::Directory;
 use handle::Handles;
-use page_store::Store;
+use page_store::PageStore;
 
 /// The shared data of all nodes of one file system.
 pub struct Super {
@@ -54,19 +54,19 @@ pub struct Super {
     dev: u64,
     next_ino: AtomicU64,
     tree: Monitor<()>,
-    purse: Arc<Purse>,
+    purse: Arc<FsLimits>,
     handles: Handles,
 }
 
 /// A file system in memory.
-pub struct MemFs {
+pub struct TmpFs {
     shared: Arc<Super>,
-    root: Arc<MemNode>,
+    root: Arc<TmpInode>,
 }
 
 /// The contents of a node, besides its attributes.
 enum Body {
-    Regular(Store),
+    Regular(PageStore),
     Directory(Directory),
     Symlink(Text),
     Device(u64),
@@ -82,13 +82,13 @@ struct Text {
 }
 
 /// A file in memory.
-pub struct MemNode {
+pub struct TmpInode {
     ino: u64,
-    kind: Kind,
+    kind: FileKind,
     fs: Arc<Super>,
     meta: Monitor<Meta>,
     /// The values of [`Meta`], written while it is held, and more, for those who take no monitor.
-    shown: Shown,
+    shown: Published,
     body: Body,
     home: Monitor<Home>,
     /// Its pages have been mapped before.
@@ -96,27 +96,27 @@ pub struct MemNode {
     /// The events that its watchers want ([`crate::fs::fsnotify`]).
     watched: AtomicU32,
     inactive: Inactive,
-    busy: Busy,
+    busy: WriteCount,
     /// It may get a name although it has none.
     nameless: AtomicBool,
     /// It is among those with handles.
     handled: AtomicBool,
-    this: Weak<MemNode>,
+    this: Weak<TmpInode>,
 }
 
 /// The directory that a node is in, and the name it got there last.
 #[derive(Default)]
 struct Home {
-    parent: Weak<MemNode>,
+    parent: Weak<TmpInode>,
     name: Option<Arc<[u8]>>,
 }
 
 /// Objects removed from a directory, to be dropped when no monitor is held.
 type Gone = Left<Dentry>;
 
-impl MemFs {
+impl TmpFs {
     /// An empty file system whose root directory has `mode`; `kind` as in `/proc/mounts`.
-    pub fn new(kind: &'static str, mode: u32) -> Arc<MemFs> {
+    pub fn new(kind: &'static str, mode: u32) -> Arc<TmpFs> {
         let shared = Arc::new(Super {
             kind,
             dev: anonymous_dev(),
@@ -128,11 +128,11 @@ impl MemFs {
         let body = Body::Directory(Directory::new());
         shared.purse.nodes.force(&NODES);
         let root = shared.node(
-            Kind::Directory,
+            FileKind::Directory,
             Meta::new(mode, 2, 0, 0, crate::fs::now()),
             || body,
         );
-        Arc::new(MemFs { shared, root })
+        Arc::new(TmpFs { shared, root })
     }
 
     /// Sets its limits: pages of its files, and files. EINVAL: it has more.
@@ -143,7 +143,7 @@ impl MemFs {
     }
 }
 
-impl FileSystem for MemFs {
+impl FileSystem for TmpFs {
     fn kind(&self) -> &'static str {
         self.shared.kind
     }
@@ -153,10 +153,10 @@ impl FileSystem for MemFs {
     }
 
     fn bound(&self, pages: Option<usize>, nodes: Option<usize>) -> Result<()> {
-        MemFs::bound(self, pages, nodes)
+        TmpFs::bound(self, pages, nodes)
     }
 
-    fn by_handle(&self, handle: Handle) -> Option<Arc<dyn Inode>> {
+    fn by_handle(&self, handle: FileHandle) -> Option<Arc<dyn Inode>> {
         self.shared.by_handle(handle)
     }
 
@@ -189,48 +189,48 @@ impl FileSystem for MemFs {
 impl Super {
     /// A node of `kind` with these attributes.
     #[inline]
-    fn node(self: &Arc<Self>, kind: Kind, meta: Meta, body: impl FnOnce() -> Body) -> Arc<MemNode> {
+    fn node(self: &Arc<Self>, kind: FileKind, meta: Meta, body: impl FnOnce() -> Body) -> Arc<TmpInode> {
         let body = body();
         let ino = self.next_ino.fetch_add(1, Ordering::Relaxed);
         let meta = Meta {
             mode: meta.mode & !S_IFMT | kind.mode_bits(),
             ..meta
         };
-        let node = Arc::new_cyclic(|this| MemNode {
+        let node = Arc::new_cyclic(|this| TmpInode {
             ino,
             kind,
             fs: self.clone(),
-            shown: Shown::new(self.dev, ino, body.rdev(), &meta),
+            shown: Published::new(self.dev, ino, body.rdev(), &meta),
             meta: Monitor::new(meta),
             body,
             home: Monitor::new(Home::default()),
             mapped: AtomicBool::new(false),
             watched: AtomicU32::new(0),
             inactive: Inactive::new(),
-            busy: Busy::new(),
+            busy: WriteCount::new(),
             nameless: AtomicBool::new(false),
             handled: AtomicBool::new(false),
             this: this.clone(),
         });
         let rest = match &node.body {
-            Body::Regular(store) => Rest {
+            Body::Regular(store) => PublishedParts {
                 size: Some(&store.core().size),
                 blocks: Some(store.blocks()),
                 touched: Some(store.core().touched()),
-                ..Rest::default()
+                ..PublishedParts::default()
             },
-            Body::Directory(dir) => Rest {
+            Body::Directory(dir) => PublishedParts {
                 size: Some(dir.size()),
                 names: Some(dir.names()),
-                ..Rest::default()
+                ..PublishedParts::default()
             },
-            Body::Symlink(text) => Rest {
+            Body::Symlink(text) => PublishedParts {
                 size: Some(&text.len),
-                ..Rest::default()
+                ..PublishedParts::default()
             },
-            Body::Device(_) | Body::Fifo(_) | Body::Socket => Rest::default(),
+            Body::Device(_) | Body::Fifo(_) | Body::Socket => PublishedParts::default(),
         };
-        node.shown.settle(Rest {
+        node.shown.settle(PublishedParts {
             list: Some(&node.inactive),
             ..rest
         });
@@ -248,7 +248,7 @@ impl Body {
     }
 }
 
-impl MemNode {
+impl TmpInode {
     fn dir(&self) -> Result<&Directory> {
         match &self.body {
             Body::Directory(dir) => Ok(dir),
@@ -256,7 +256,7 @@ impl MemNode {
         }
     }
 
-    fn store(&self) -> Option<&Store> {
+    fn store(&self) -> Option<&PageStore> {
         match &self.body {
             Body::Regular(store) => Some(store),
             _ => None,
@@ -265,7 +265,7 @@ impl MemNode {
 
     /// Generated code only flags that it wrote; the time is recorded at a `stat` or close.
     fn settle(&self) {
-        let wrote = |s: &Store| s.core().is_touched() && s.core().take_touched();
+        let wrote = |s: &PageStore| s.core().is_touched() && s.core().take_touched();
         if self.store().is_some_and(wrote) {
             self.touch();
         }
@@ -294,7 +294,7 @@ impl MemNode {
         self.touch_at(crate::fs::now());
     }
 
-    fn touch_at(&self, now: Time) {
+    fn touch_at(&self, now: FileTime) {
         let mut meta = self.meta.lock();
         meta.mtime = now;
         meta.ctime = now;
@@ -302,7 +302,7 @@ impl MemNode {
     }
 
     /// How many there are from `now` on.
-    fn change_links(&self, by: i32, now: Time) -> u32 {
+    fn change_links(&self, by: i32, now: FileTime) -> u32 {
         let mut meta = self.meta.lock();
         meta.nlink = meta.nlink.saturating_add_signed(by);
         meta.ctime = now;
@@ -318,10 +318,10 @@ impl MemNode {
         (mode, umask): (u32, u32),
         cred: &Cred,
         nlink: u32,
-        kind: Kind,
-        now: Time,
+        kind: FileKind,
+        now: FileTime,
         body: impl FnOnce() -> Body,
-    ) -> Result<Arc<MemNode>> {
+    ) -> Result<Arc<TmpInode>> {
         let above = self.meta.lock();
         let mut gid = cred.fsgid;
         let group = above.gid;
@@ -330,7 +330,7 @@ impl MemNode {
         drop(above);
         if hands_on {
             gid = group;
-            if kind == Kind::Directory {
+            if kind == FileKind::Directory {
                 mode |= S_ISGID;
             } else if mode & 0o010 != 0 && !perm::keeps_group(cred, gid) {
                 mode &= !S_ISGID;
@@ -338,7 +338,7 @@ impl MemNode {
         }
         let mut meta = Meta::new(mode, nlink, cred.fsuid, gid, now);
         if lists.iter().any(Option::is_some) {
-            meta.extra = Extra::inherited(lists)?;
+            meta.extra = XattrSet::inherited(lists)?;
         }
         let loses = meta.loses();
         let taken = self.fs.purse.nodes.take(1, &NODES)?;
@@ -350,10 +350,10 @@ impl MemNode {
         Ok(node)
     }
 
-    fn enter(&self, name: &[u8], node: &Arc<MemNode>, now: Time) -> Result<Gone> {
+    fn enter(&self, name: &[u8], node: &Arc<TmpInode>, now: FileTime) -> Result<Gone> {
         let (name, gone) = self.dir()?.lock().add(name, node.clone())?;
         node.set_home(self, name);
-        if node.kind == Kind::Directory {
+        if node.kind == FileKind::Directory {
             self.change_links(1, now);
         }
         self.touch_at(now);
@@ -361,7 +361,7 @@ impl MemNode {
     }
 
     /// A node lost a name (a directory: its only one).
-    fn lost_name(&self, now: Time) {
+    fn lost_name(&self, now: FileTime) {
         let links = if let Body::Directory(dir) = &self.body {
             dir.lock().end();
             self.change_links(-2, now)
@@ -373,18 +373,18 @@ impl MemNode {
             if self.inactive.is_known() {
                 path_cache::forget(self);
             }
-        } else if self.kind != Kind::Directory {
+        } else if self.kind != FileKind::Directory {
             self.fs.purse.nodes.give(1, &NODES);
         }
         // No path is known that leads to a file without a name; one may go by a directory or link, or lead to
         // a file by another name of it.
-        if further || matches!(self.kind, Kind::Directory | Kind::Symlink) {
+        if further || matches!(self.kind, FileKind::Directory | FileKind::Symlink) {
             path_cache::changed();
         }
     }
 
-    fn node_of(&self, inode: Arc<dyn Inode>) -> Result<Arc<MemNode>> {
-        let node = inode.downcast::<MemNode>().ok_or(Errno::EXDEV)?;
+    fn node_of(&self, inode: Arc<dyn Inode>) -> Result<Arc<TmpInode>> {
+        let node = inode.downcast::<TmpInode>().ok_or(Errno::EXDEV)?;
         if Arc::ptr_eq(&node.fs, &self.fs) {
             Ok(node)
         } else {
@@ -393,7 +393,7 @@ impl MemNode {
     }
 
     /// Whether this directory is `other` or lies below it.
-    fn lies_below(&self, other: &MemNode) -> bool {
+    fn lies_below(&self, other: &TmpInode) -> bool {
         let mut at = self.this.upgrade();
         while let Some(node) = at {
             if node.ino == other.ino {
@@ -404,7 +404,7 @@ impl MemNode {
         false
     }
 
-    fn set_home(&self, parent: &MemNode, name: Arc<[u8]>) {
+    fn set_home(&self, parent: &TmpInode, name: Arc<[u8]>) {
         let old = core::mem::replace(
             &mut *self.home.lock(),
             Home {
@@ -418,12 +418,12 @@ impl MemNode {
     fn exchange(
         &self,
         name: &[u8],
-        node: &Arc<MemNode>,
-        to: &Arc<MemNode>,
+        node: &Arc<TmpInode>,
+        to: &Arc<TmpInode>,
         new_name: &[u8],
-        other: &Arc<MemNode>,
+        other: &Arc<TmpInode>,
     ) -> Result<[Gone; 2]> {
-        if other.kind == Kind::Directory && self.lies_below(other) {
+        if other.kind == FileKind::Directory && self.lies_below(other) {
             return Err(Errno::EINVAL);
         }
         let (here, there) = (self.dir()?, to.dir()?);
@@ -434,7 +434,7 @@ impl MemNode {
         // Perhaps the same directory: one after the other.
         let left = here.lock().replace(back);
         let other_left = there.lock().replace(forth);
-        let links = |n: &Arc<MemNode>| i32::from(n.kind == Kind::Directory);
+        let links = |n: &Arc<TmpInode>| i32::from(n.kind == FileKind::Directory);
         if self.ino != to.ino {
             let now = crate::fs::now();
             self.change_links(links(other) - links(node), now);
@@ -461,7 +461,7 @@ pub fn fill<'a>(
 ) -> Result<()> {
     /// Of so many bytes memory is needed twice.
     const PART: usize = 64 * abi::layout::PAGE;
-    let node = inode.clone().downcast::<MemNode>().ok_or(Errno::EINVAL)?;
+    let node = inode.clone().downcast::<TmpInode>().ok_or(Errno::EINVAL)?;
     let store = node.store().ok_or(Errno::EINVAL)?;
     store.resize(0)?;
     let mut at = 0;
@@ -477,7 +477,7 @@ pub fn fill<'a>(
     Ok(())
 }
 
-impl MemNode {
+impl TmpInode {
     /// Changes attributes. While the file has set-id bits or capabilities, no generated code writes it;
     /// `closes`: it may get them.
     fn change<R>(&self, closes: bool, change: impl FnOnce(&mut Meta) -> R) -> R {
@@ -530,7 +530,7 @@ impl MemNode {
     }
 }
 
-impl Drop for MemNode {
+impl Drop for TmpInode {
     fn drop(&mut self) {
         if *self.handled.get_mut() {
             self.fs.handles.forget(self.ino);
@@ -541,7 +541,7 @@ impl Drop for MemNode {
         }
         // Of a tree that goes as a whole files have their names still.
         let nodes = match self.kind {
-            Kind::Directory => 1,
+            FileKind::Directory => 1,
             _ => self.meta.get_mut().nlink.max(1) as usize,
         };
         self.fs.purse.nodes.give(nodes, &NODES);
@@ -557,7 +557,7 @@ impl Drop for MemNode {
         let mut contents = dir.contents();
         while let Some(entry) = contents.next() {
             // An inode that others have too goes when they let go of it.
-            let node = entry.inode.downcast::<MemNode>();
+            let node = entry.inode.downcast::<TmpInode>();
             if let Some(mut node) = node.and_then(Arc::into_inner)
                 && let Body::Directory(inner) = &mut node.body
             {

@@ -1,8 +1,9 @@
 //! The contents of a memory-resident file: an array of pages, with holes.
 //!
-//! *Interface.* [`Store::read`], [`Store::write`], [`Store::append`] and [`Store::resize`] are the plain
-//! paths; [`Store::core`] is the data of generated routines (`quaject::fsmap`); [`Store::page`] hands a page
-//! to a mapping. Offsets and sizes in bytes. Errors: `ENOSPC` without memory, `EFBIG` past [`MAX_SIZE`].
+//! *Interface.* [`PageStore::read`], [`PageStore::write`], [`PageStore::append`] and [`PageStore::resize`]
+//! are the plain paths; [`PageStore::core`] is the data of generated routines (`quaject::fsmap`);
+//! [`PageStore::page`] hands a page to a mapping. Offsets and sizes in bytes. Errors: `ENOSPC` without
+//! memory, `EFBIG` past [`MAX_SIZE`].
 //!
 //! Two monitors: `writers` is held for the length of one write or resize, `table` only while the array is
 //! read or changed, never across a copy from or to user memory. A fault during such a copy may need a page of
@@ -29,7 +30,7 @@ use quaject::fsmap::FileCore;
 use sync::{Monitor, epoch};
 use vm::frame::{self, Frame, FrameRef, Places};
 
-use super::budget::{PAGES, Paid, Purse};
+use super::budget::{PAGES, FsCharge, FsLimits};
 use crate::io::IoBuf;
 use vm::fallible::try_reserve_kept;
 
@@ -45,9 +46,9 @@ const FIRST_CAPACITY: usize = 4;
 const SECTORS: u64 = 8;
 
 /// The pages and size of one file.
-pub struct Store {
+pub struct PageStore {
     /// The limits of its file system.
-    purse: Arc<Purse>,
+    purse: Arc<FsLimits>,
     core: FileCore,
     writers: Monitor<()>,
     table: Monitor<Table>,
@@ -92,10 +93,10 @@ fn page_at(word: &AtomicU64) -> Option<Frame> {
     (address != 0).then(|| Frame::from_routines(address))
 }
 
-impl Store {
+impl PageStore {
     /// An empty file of a file system with `purse`.
-    pub fn new(purse: &Arc<Purse>) -> Store {
-        Store {
+    pub fn new(purse: &Arc<FsLimits>) -> PageStore {
+        PageStore {
             purse: purse.clone(),
             core: FileCore::new(),
             writers: Monitor::new(()),
@@ -273,7 +274,7 @@ impl Store {
     }
 
     /// Replaces the hole `index` by `fresh`. If another thread's page came first, it is the result instead.
-    fn publish(&self, index: u64, fresh: FrameRef, taken: Paid<'_>) -> Result<FrameRef> {
+    fn publish(&self, index: u64, fresh: FrameRef, taken: FsCharge<'_>) -> Result<FrameRef> {
         let index = usize::try_from(index)
             .ok()
             .filter(|i| *i < MAX_PAGES)
@@ -593,7 +594,7 @@ impl Store {
     }
 }
 
-impl Drop for Store {
+impl Drop for PageStore {
     fn drop(&mut self) {
         let table = core::mem::take(self.table.get_mut());
         let resident = (*self.blocks.get_mut() / SECTORS) as usize;

@@ -1,6 +1,6 @@
 //! An open regular file in memory.
 //!
-//! *Interface.* The behaviour ([`File`]) of a regular [`MemNode`], the code generated for its descriptions
+//! *Interface.* The behaviour ([`File`]) of a regular [`TmpInode`], the code generated for its descriptions
 //! (`quaject::fsmap`), and its pages for mappings.
 //!
 //! *Unsafe*: as `file/src/page_cache/routines.rs`.
@@ -20,21 +20,21 @@ use core::sync::atomic::Ordering;
 use vm::frame::{FrameRef, Places};
 use vm::space::{Label, Pager, PagerInfo};
 
-use super::MemNode;
-use super::page_store::{MAX_SIZE, Store};
+use super::TmpInode;
+use super::page_store::{MAX_SIZE, PageStore};
 use crate::fs::file::{
-    DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Seam, Sharing, Splices,
+    DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Seam, Sharing, SpliceKind,
 };
 
 use crate::page_cache::routines;
-use crate::fs::write_count::Writing;
+use crate::fs::write_count::WriteAccess;
 use crate::fs::inode::Inode;
 use crate::fs::file_size_limit;
 use crate::io::IoBuf;
 use vm::fallible::{try_arc, try_box};
 
-impl MemNode {
-    fn contents(&self) -> Result<&Store> {
+impl TmpInode {
+    fn contents(&self) -> Result<&PageStore> {
         self.store().ok_or(Errno::EINVAL)
     }
 
@@ -67,7 +67,7 @@ impl MemNode {
     }
 }
 
-impl File for MemNode {
+impl File for TmpInode {
     fn is_always_ready(&self) -> bool {
         true
     }
@@ -260,11 +260,11 @@ impl File for MemNode {
     }
 
     fn settle(&self, _of: &OpenFile) {
-        MemNode::settle(self);
+        TmpInode::settle(self);
     }
 
-    fn splices(&self, _of: &OpenFile) -> Splices {
-        Splices::AtOnce
+    fn splices(&self, _of: &OpenFile) -> SpliceKind {
+        SpliceKind::AtOnce
     }
 
     fn is_bounded(&self) -> bool {
@@ -278,12 +278,12 @@ impl File for MemNode {
 
 /// A file's pages for mappings.
 struct FilePager {
-    node: Arc<MemNode>,
+    node: Arc<TmpInode>,
     path: Arc<String>,
     /// It is counted among those that may write.
     may_write: bool,
     /// The mapping keeps the file open for writing, and so from being run.
-    _writing: Option<Writing>,
+    _writing: Option<WriteAccess>,
 }
 
 impl Drop for FilePager {
@@ -301,7 +301,7 @@ impl FilePager {
         self
     }
 
-    fn store_with(&self, index: u64) -> Result<&Store> {
+    fn store_with(&self, index: u64) -> Result<&PageStore> {
         let store = self.node.contents()?;
         if index < store.size().div_ceil(PAGE as u64) {
             Ok(store)

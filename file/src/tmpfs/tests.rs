@@ -8,12 +8,12 @@ use super::*;
 use crate::fs::attr::{Bits, SetAttr};
 use crate::fs::context::FsContext;
 use crate::fs::file::OpenFile;
-use crate::fs::inode::{DirEntry, SetValue};
-use crate::fs::path_cache::Key;
+use crate::fs::inode::{DirEntry, XattrFlags};
+use crate::fs::path_cache::PathKey;
 use crate::fs::open;
-use crate::fs::mount::{self, Place};
-use crate::fs::walk::{Last, View, walk};
-use crate::fs::lockfree_walk::{self, Answer};
+use crate::fs::mount::{self, VfsPath};
+use crate::fs::walk::{LastComponent, WalkContext, walk};
+use crate::fs::lockfree_walk::{self, WalkResult};
 use abi::linux::*;
 use std::string::String;
 use std::vec;
@@ -23,13 +23,13 @@ mod archive;
 
 /// A file system of its own, outside the table of mounts.
 struct World {
-    root: Place,
+    root: VfsPath,
     cred: Cred,
 }
 
 impl World {
     fn new() -> World {
-        let fs = MemFs::new("tmpfs", 0o755);
+        let fs = TmpFs::new("tmpfs", 0o755);
         let root = fs.root();
         World {
             root: mount::detached(fs, root),
@@ -44,15 +44,15 @@ impl World {
         }
     }
 
-    fn view(&self) -> View<'_> {
-        View::new(self.root.clone(), &self.cred, 0)
+    fn view(&self) -> WalkContext<'_> {
+        WalkContext::new(self.root.clone(), &self.cred, 0)
     }
 
-    fn walk<'a>(&self, path: &'a str, follow: bool) -> Result<crate::fs::walk::Target<'a>> {
+    fn walk<'a>(&self, path: &'a str, follow: bool) -> Result<crate::fs::walk::WalkTarget<'a>> {
         walk(&self.view(), self.root.clone(), path.as_bytes(), follow)
     }
 
-    fn at(&self, path: &str) -> Result<Place> {
+    fn at(&self, path: &str) -> Result<VfsPath> {
         self.walk(path, true)?.existing()
     }
 
@@ -99,14 +99,14 @@ impl World {
 
 /// The answer about `path` for those who take no lock.
 fn looked_up(w: &World, path: &str, follow: bool) -> Option<Option<Arc<dyn Inode>>> {
-    let mut key = Key::blank();
+    let mut key = PathKey::blank();
     let known = key.bytes().get_mut(..path.len());
     known?.copy_from_slice(path.as_bytes());
     // SAFETY: nobody changes anything meanwhile.
-    match unsafe { lockfree_walk::find_from(&w.root, lockfree_walk::Path::of(&key), &w.cred, follow) } {
-        Answer::Leads(found) => Some(Some(found.inode.clone())),
-        Answer::Nothing => Some(None),
-        Answer::Longer | Answer::Unknown => None,
+    match unsafe { lockfree_walk::find_from(&w.root, lockfree_walk::PaddedPath::of(&key), &w.cred, follow) } {
+        WalkResult::Leads(found) => Some(Some(found.inode.clone())),
+        WalkResult::Nothing => Some(None),
+        WalkResult::Longer | WalkResult::Unknown => None,
     }
 }
 
@@ -145,7 +145,7 @@ fn a_look_without_a_lock_finds_what_the_walk_finds() {
         assert_eq!(found, walked, "{path}");
     }
     let lies = looked_up(&w, "/link", false).flatten().unwrap();
-    assert_eq!(lies.kind(), Kind::Symlink);
+    assert_eq!(lies.kind(), FileKind::Symlink);
     let unknown = [
         "",
         "/",
@@ -212,12 +212,12 @@ fn what_an_inode_shows_is_what_it_says() {
         mode: Some(0o4711),
         uid: Some(7),
         gid: Some(1 << 20),
-        atime: Some(crate::fs::attr::Time { sec: -5, nsec: 6 }),
+        atime: Some(crate::fs::attr::FileTime { sec: -5, nsec: 6 }),
         ..SetAttr::default()
     };
     file.set_attr(&set).unwrap();
     agree(&file);
-    file.set_attribute(b"user.a", Some(b"b"), SetValue::default())
+    file.set_attribute(b"user.a", Some(b"b"), XattrFlags::default())
         .unwrap();
     agree(&file);
     w.root.inode.link(b"g", file.clone()).unwrap();
@@ -334,8 +334,8 @@ fn paths_are_walked_as_posix_says() {
     assert_eq!(ino("/x/y"), Err(Errno::ENOENT));
     assert_eq!(ino(&"a".repeat(256)), Err(Errno::ENAMETOOLONG));
     let t = w.walk("/to_d", false).unwrap();
-    assert_eq!(t.place.unwrap().inode.kind(), Kind::Symlink);
-    assert_eq!(w.walk("/d/.", true).unwrap().last, Last::Dot);
+    assert_eq!(t.place.unwrap().inode.kind(), FileKind::Symlink);
+    assert_eq!(w.walk("/d/.", true).unwrap().last, LastComponent::Dot);
     assert_eq!(w.at("/d/e").unwrap().path(&w.root).unwrap(), b"/d/e");
     let made = w.open("/nowhere", O_WRONLY | O_CREAT).unwrap();
     assert_eq!(ino("/missing").unwrap(), made.inode().unwrap().id().1);
@@ -398,8 +398,8 @@ fn renames_replace_what_they_may() {
     assert_eq!(w.at("/full").unwrap().inode.attr().nlink, 3);
     assert_eq!(w.at("/empty").unwrap().inode.attr().nlink, 2);
     w.rename("/full", "/g", RENAME_EXCHANGE).unwrap();
-    assert_eq!(w.at("/g/b").unwrap().inode.kind(), Kind::Directory);
-    assert_eq!(w.at("/full").unwrap().inode.kind(), Kind::Regular);
+    assert_eq!(w.at("/g/b").unwrap().inode.kind(), FileKind::Directory);
+    assert_eq!(w.at("/full").unwrap().inode.kind(), FileKind::Regular);
     assert_eq!(w.at("/").unwrap().inode.attr().nlink, 4);
     w.rename("/g", "/moved", RENAME_WHITEOUT).unwrap();
     assert_eq!(w.at("/g").unwrap().inode.attr().mode, S_IFCHR);
@@ -530,7 +530,7 @@ fn frames_return_when_files_go() {
 
 #[test]
 fn a_hole_behind_the_end_clears_nothing() {
-    let store = page_store::Store::new(&Arc::default());
+    let store = page_store::PageStore::new(&Arc::default());
     store.write(0, &mut IoBuf::drain(b"x")).unwrap();
     for (from, to) in [
         (100, 110),
@@ -576,19 +576,19 @@ fn archives_become_trees() {
     assert_eq!(text("/bin/three"), b"late");
     assert_eq!(text("/bin/one"), b"replaced");
     let null = w.at("/deep/er/null").unwrap().inode.attr();
-    assert_eq!((null.kind(), null.rdev), (Kind::Char, makedev(1, 3)));
+    assert_eq!((null.kind(), null.rdev), (FileKind::Char, makedev(1, 3)));
     assert_eq!(w.at("/bin/two").unwrap().inode.attr().mtime.sec, 77);
 }
 
 #[test]
 fn a_path_opened_again_gets_the_description_that_waits() {
-    use crate::fdtable::Files;
-    use crate::fs::path_cache::{self, Key};
+    use crate::fdtable::FdTable;
+    use crate::fs::path_cache::{self, PathKey};
     let w = World::new();
     w.make("/f", S_IFREG | 0o644);
-    let files = Files::new(64).unwrap();
+    let files = FdTable::new(64).unwrap();
     let who = w.cred.clone().sealed().who();
-    let mut key = Key::blank();
+    let mut key = PathKey::blank();
     key.bytes()[..3].copy_from_slice(b"/f\0");
     assert!(key.finish(0x77_0000));
     let open = || {
@@ -651,10 +651,10 @@ fn an_open_finds_the_file_that_its_path_leads_to_now() {
     let context = FsContext::new(w.root.clone());
     let user = w.as_user(7);
     let opened = |path: &str, world: &World| {
-        let mut key = Key::blank();
+        let mut key = PathKey::blank();
         key.bytes()[..path.len()].copy_from_slice(path.as_bytes());
         // SAFETY: nobody changes anything meanwhile.
-        let found = unsafe { lockfree_walk::reached(&context, lockfree_walk::Path::of(&key), &world.cred, O_RDONLY) };
+        let found = unsafe { lockfree_walk::reached(&context, lockfree_walk::PaddedPath::of(&key), &world.cred, O_RDONLY) };
         found.map(|found| found.inode.id())
     };
     for _ in 0..2 {

@@ -10,10 +10,10 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use machine::cpio::{self, Entry};
 
-use crate::fs::attr::{Kind, SetAttr, Time};
+use crate::fs::attr::{FileKind, SetAttr, FileTime};
 use crate::fs::inode::Inode;
-use crate::fs::mount::Place;
-use crate::fs::walk::{Target, View, walk};
+use crate::fs::mount::VfsPath;
+use crate::fs::walk::{WalkTarget, WalkContext, walk};
 use account::Cred;
 
 /// The kernel's own tables: that of symbols, which a panic report reads from the archive itself, and that of
@@ -26,7 +26,7 @@ const TABLES: [&[u8]; 3] = [
 
 /// Puts the archives in `input` below `root`, as boot does: corrupt parts are skipped and logged. `ENOSPC`,
 /// `ENOMEM`.
-pub fn unpack<'a>(root: &Place, input: &'a [u8], done: &mut dyn FnMut(&'a [u8])) -> Result<()> {
+pub fn unpack<'a>(root: &VfsPath, input: &'a [u8], done: &mut dyn FnMut(&'a [u8])) -> Result<()> {
     let mut linked: BTreeMap<(u32, u32), Arc<dyn Inode>> = BTreeMap::new();
     for entry in cpio::entries(input) {
         let entry = match entry {
@@ -49,7 +49,7 @@ pub fn unpack<'a>(root: &Place, input: &'a [u8], done: &mut dyn FnMut(&'a [u8]))
 }
 
 fn put<'a>(
-    root: &Place,
+    root: &VfsPath,
     entry: &Entry<'a>,
     linked: &mut BTreeMap<(u32, u32), Arc<dyn Inode>>,
     done: &mut dyn FnMut(&'a [u8]),
@@ -60,18 +60,18 @@ fn put<'a>(
     let mut cred = Cred::root();
     (cred.fsuid, cred.fsgid) = (entry.uid, entry.gid);
     let boss = Cred::root();
-    let view = View::new(root.clone(), &boss, 0);
+    let view = WalkContext::new(root.clone(), &boss, 0);
     let target = reach(&view, root, entry.name)?;
-    let kind = Kind::of_mode(entry.mode).ok_or(Errno::EINVAL)?;
-    if kind == Kind::Symlink {
+    let kind = FileKind::of_mode(entry.mode).ok_or(Errno::EINVAL)?;
+    if kind == FileKind::Symlink {
         remove(&target)?;
         target.dir.inode.symlink(&target.name, entry.data, &cred)?;
         return Ok(());
     }
     let key = (entry.archive, entry.ino);
-    let shared = kind == Kind::Regular && entry.nlink > 1;
+    let shared = kind == FileKind::Regular && entry.nlink > 1;
     let inode = match (&target.place, linked.get(&key)) {
-        (Some(place), _) if kind == Kind::Directory && place.inode.kind() == kind => {
+        (Some(place), _) if kind == FileKind::Directory && place.inode.kind() == kind => {
             place.inode.clone()
         }
         (_, Some(first)) if shared => {
@@ -91,10 +91,10 @@ fn put<'a>(
     if shared {
         linked.entry(key).or_insert_with(|| inode.clone());
     }
-    if kind == Kind::Regular && !entry.data.is_empty() {
+    if kind == FileKind::Regular && !entry.data.is_empty() {
         super::fill(&inode, entry.data, done)?;
     }
-    let time = Time {
+    let time = FileTime {
         sec: i64::from(entry.mtime),
         nsec: 0,
     };
@@ -109,7 +109,7 @@ fn put<'a>(
 }
 
 /// The place of `path`, with the directories on the way made where the archive left them out.
-fn reach<'p>(view: &View, root: &Place, path: &'p [u8]) -> Result<Target<'p>> {
+fn reach<'p>(view: &WalkContext, root: &VfsPath, path: &'p [u8]) -> Result<WalkTarget<'p>> {
     for (at, _) in path.iter().enumerate().filter(|(_, b)| **b == b'/') {
         let above = &path[..at];
         if above.is_empty() {
@@ -128,9 +128,9 @@ fn reach<'p>(view: &View, root: &Place, path: &'p [u8]) -> Result<Target<'p>> {
 }
 
 /// Makes way for a later entry of the same name.
-fn remove(target: &Target) -> Result<()> {
+fn remove(target: &WalkTarget) -> Result<()> {
     match &target.place {
-        Some(place) if place.inode.kind() == Kind::Directory => Err(Errno::EISDIR),
+        Some(place) if place.inode.kind() == FileKind::Directory => Err(Errno::EISDIR),
         Some(_) => target.dir.inode.unlink(&target.name),
         None => Ok(()),
     }

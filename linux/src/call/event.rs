@@ -16,7 +16,7 @@ use account::quota;
 use file::OpenFile;
 use file::event::{eventfd, inotify, marks};
 use file::fdtable::make_shared;
-use file::fs::{Kind, perm, fsnotify};
+use file::fs::{FileKind, perm, fsnotify};
 use process::access::{self, Wish};
 use process::signal::signalfd;
 use process::time::{Clock, timerfd};
@@ -173,7 +173,7 @@ fn inotify_add_watch(a: &mut Args) -> Result<usize> {
     let instance = inotify::of(&of)?;
     let path = user_path(a.word(1))?;
     let place = caller.place(AT_FDCWD, &path, mask & IN_DONT_FOLLOW == 0)?;
-    if mask & IN_ONLYDIR != 0 && place.inode.kind() != Kind::Directory {
+    if mask & IN_ONLYDIR != 0 && place.inode.kind() != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
     place.inode.permits(&caller.cred, perm::READ)?;

@@ -15,8 +15,8 @@ use vm::user::{get, put};
 
 use super::signal::with_mask;
 use super::{Args, Handler};
-use file::fdtable::{Asker, Files, Holds, Question, ROW};
-use file::select::{Asked, wait_for};
+use file::fdtable::{PollScan, FdTable, HeldEvents, PollQuery, ROW};
+use file::select::{PollRequest, wait_for};
 use process::memory::admission;
 use process::{Process, Task};
 use thread::deadline::Deadline;
@@ -46,7 +46,7 @@ pub(super) fn milliseconds(timeout: i32) -> Deadline {
 }
 
 /// The running process's table.
-fn files() -> Result<Arc<Files>> {
+fn files() -> Result<Arc<FdTable>> {
     Task::here(|task| task.process.files.get()).ok_or(Errno::EBADF)
 }
 
@@ -188,7 +188,7 @@ impl Polled {
     }
 
     /// Looks once at each: how many have something, which their `revents` say then.
-    fn look(&self, files: &Files) -> Result<usize> {
+    fn look(&self, files: &FdTable) -> Result<usize> {
         let mut count = 0;
         self.parts(|at, these| {
             let found = files.ask(Part(these));
@@ -224,11 +224,11 @@ struct Found {
     changed: u64,
 }
 
-impl Question for Part<'_> {
+impl PollQuery for Part<'_> {
     type Answer = Found;
 
     #[inline(never)]
-    fn ask<const CROWD: bool>(self, asker: Asker<'_, CROWD>) -> Found {
+    fn ask<const CROWD: bool>(self, asker: PollScan<'_, CROWD>) -> Found {
         let mut all = Found::default();
         let (mut number, mut row) = (0, asker.row(0));
         for (i, one) in self.0.iter_mut().enumerate() {
@@ -296,7 +296,7 @@ fn poll_until(array: usize, count: u32, deadline: Deadline) -> Result<usize> {
                     Ok(of) => {
                         try_push(&mut opened, of)?;
                         let events = u32::from(wanted.events as u16);
-                        try_push(&mut asked, Asked::new(at + i, events))?;
+                        try_push(&mut asked, PollRequest::new(at + i, events))?;
                     }
                     Err(_) => gone = true,
                 }
@@ -456,12 +456,12 @@ impl<'a> Sets<'a> {
     }
 }
 
-impl Question for &mut Sets<'_> {
+impl PollQuery for &mut Sets<'_> {
     /// How many answers there are after one look at each. EBADF.
     type Answer = Result<usize>;
 
     #[inline(never)]
-    fn ask<const CROWD: bool>(self, asker: Asker<'_, CROWD>) -> Result<usize> {
+    fn ask<const CROWD: bool>(self, asker: PollScan<'_, CROWD>) -> Result<usize> {
         let mut count = 0;
         for number in 0..self.asked[0].len() {
             let [reading, writing, urgent] = self.word(number);
@@ -518,13 +518,13 @@ fn readable<E>(
 fn ready<E>(
     mut left: u64,
     number: usize,
-    look: impl Fn(usize) -> core::result::Result<Holds, E>,
+    look: impl Fn(usize) -> core::result::Result<HeldEvents, E>,
 ) -> core::result::Result<[u64; 3], E> {
     let [(_, reads), (_, writes), (_, urges)] = SETS;
     let (mut reading, mut writing, mut urgent) = (left, left, 0);
     while left != 0 {
         let fd = number * ROW + left.trailing_zeros() as usize;
-        if let Holds::Now(holding) = look(fd)? {
+        if let HeldEvents::Now(holding) = look(fd)? {
             let bit = left & left.wrapping_neg();
             reading &= if holding & reads == 0 { !bit } else { !0 };
             writing &= if holding & writes == 0 { !bit } else { !0 };
@@ -542,12 +542,12 @@ struct Few<'a> {
     answers: &'a mut [[u64; 3]],
 }
 
-impl Question for Few<'_> {
+impl PollQuery for Few<'_> {
     /// How many answers there are. Nothing: a file would have to be asked, a word is not at hand.
     type Answer = Option<usize>;
 
     #[inline(always)]
-    fn ask<const CROWD: bool>(self, asker: Asker<'_, CROWD>) -> Option<usize> {
+    fn ask<const CROWD: bool>(self, asker: PollScan<'_, CROWD>) -> Option<usize> {
         if CROWD {
             return None;
         }
@@ -653,7 +653,7 @@ fn select_of(
     sets: &mut Sets,
     addresses: [usize; 3],
     count: usize,
-    files: &Files,
+    files: &FdTable,
     deadline: Deadline,
 ) -> Result<usize> {
     sets.read(addresses, count)?;
@@ -666,7 +666,7 @@ fn select_of(
             let (mut opened, mut asked) = (Vec::new(), Vec::new());
             sets.each(|fd, events| {
                 try_push(&mut opened, files.opened(fd as i32)?)?;
-                try_push(&mut asked, Asked::new(fd, events))
+                try_push(&mut asked, PollRequest::new(fd, events))
             })?;
             wait_for(&opened, &mut asked, deadline)?;
             for asked in &asked {

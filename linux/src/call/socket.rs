@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use vm::user;
 
 use super::{Args, Handler};
-use file::fdtable::Files;
+use file::fdtable::FdTable;
 use file::filters::Course;
 use file::io::IoBuf;
 use file::socket::message::{self, Sending};
@@ -60,7 +60,7 @@ pub const CALLS: &[(usize, Handler)] = &[
 /// The most bytes that an option has.
 const OPTION: usize = 4096;
 
-fn files() -> Arc<Files> {
+fn files() -> Arc<FdTable> {
     Process::current().files.get()
 }
 

@@ -17,10 +17,10 @@ use crate::process::{Process, Task};
 use account::Cred;
 use account::capability::file::{FileCaps, NAME};
 use file::OpenFile;
-use file::fs::write_count::Running;
+use file::fs::write_count::DenyWrite;
 use file::fs::mount::MS_NOSUID;
-use file::fs::walk::{View, walk};
-use file::fs::{How, Kind, Place, perm};
+use file::fs::walk::{WalkContext, walk};
+use file::fs::{OpenHow, FileKind, VfsPath, perm};
 use file::io::IoBuf;
 use vm::fallible::{try_copy, try_filled};
 
@@ -46,36 +46,36 @@ pub struct Source {
     /// Its first bytes: all of them, or [`HEAD`].
     pub head: Vec<u8>,
     /// It cannot be written meanwhile.
-    running: Option<Running>,
+    running: Option<DenyWrite>,
 }
 
 impl Source {
     /// Opens `path` from `start` for `process`. ENOENT, EACCES, ENOTDIR, ELOOP, ENOMEM.
-    pub fn open(process: &Process, start: Place, path: &[u8], follow: bool) -> Result<Source> {
+    pub fn open(process: &Process, start: VfsPath, path: &[u8], follow: bool) -> Result<Source> {
         let cred = process.cred.get();
         let context = process.fs.get();
-        let view = View::new(context.root(), &cred, context.umask());
+        let view = WalkContext::new(context.root(), &cred, context.umask());
         let target = walk(&view, start, path, follow)?;
         let place = target.existing()?;
-        if !follow && place.inode.attr().kind() == Kind::Symlink {
+        if !follow && place.inode.attr().kind() == FileKind::Symlink {
             return Err(Errno::ELOOP);
         }
         Self::at(&cred, place, path)
     }
 
     /// The file at `place`, called `path`.
-    pub fn at(cred: &Cred, place: Place, path: &[u8]) -> Result<Source> {
+    pub fn at(cred: &Cred, place: VfsPath, path: &[u8]) -> Result<Source> {
         let attr = place.inode.attr();
-        if attr.kind() != Kind::Regular || place.mount.flags() & MS_NOEXEC != 0 {
+        if attr.kind() != FileKind::Regular || place.mount.flags() & MS_NOEXEC != 0 {
             return Err(Errno::EACCES);
         }
         place.inode.permits(cred, perm::EXEC)?;
-        let how = How {
+        let how = OpenHow {
             flags: O_RDONLY,
             place: Some(place.clone()),
         };
         let of = place.inode.clone().open(how)?;
-        let running = Running::begin(&place.inode)?;
+        let running = DenyWrite::begin(&place.inode)?;
         let head = read(&of, 0, HEAD.min(attr.size as usize))?;
         Ok(Source {
             of,
@@ -90,13 +90,13 @@ impl Source {
     }
 
     /// That it is run, to be kept as long as it is.
-    pub fn take_running(&mut self) -> Option<Running> {
+    pub fn take_running(&mut self) -> Option<DenyWrite> {
         self.running.take()
     }
 
     /// Whether `cred` may read it, not only execute it.
     pub fn may_be_read(&self, cred: &Cred) -> bool {
-        let readable = |place: &Place| place.inode.permits(cred, perm::READ).is_ok();
+        let readable = |place: &VfsPath| place.inode.permits(cred, perm::READ).is_ok();
         self.place().is_some_and(readable)
     }
 
@@ -112,7 +112,7 @@ impl Source {
     /// The capabilities that it has now; none where set-id bits count for nothing. EINVAL: they cannot be
     /// understood.
     pub fn capabilities(&self) -> Result<Option<FileCaps>> {
-        let gives = |place: &&Place| place.mount.flags() & MS_NOSUID == 0;
+        let gives = |place: &&VfsPath| place.mount.flags() & MS_NOSUID == 0;
         let Some(place) = self.place().filter(gives) else {
             return Ok(None);
         };
@@ -124,7 +124,7 @@ impl Source {
     }
 
     /// The file's place.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&VfsPath> {
         self.of.place()
     }
 

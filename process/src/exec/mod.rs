@@ -21,7 +21,7 @@ use vm::{AddressSpace, Prot, user};
 
 use crate::dispatch;
 use crate::futex::robust;
-use crate::process::arc_swap::Exchanged;
+use crate::process::arc_swap::Displaced;
 use crate::process::signals::Actions;
 use crate::process::{Process, Program, Task, access};
 use crate::ptrace;
@@ -391,7 +391,7 @@ fn commit(
     };
     // Bound: a few words.
     process.usage.lock().memory_goes(most);
-    drop(old.cred.map(Exchanged::get));
+    drop(old.cred.map(Displaced::get));
     let had_own_calls = old.program.cached.is_some();
     drop((old.space, old.program));
     // Before its children can see a descriptor close: from here on it is another program.
@@ -434,7 +434,7 @@ struct Old {
     space: Option<Arc<AddressSpace>>,
     program: Arc<Program>,
     /// Most programs change nothing.
-    cred: Option<Exchanged<Cred>>,
+    cred: Option<Displaced<Cred>>,
 }
 
 /// Memory, name and rights of `process`, whose running thread is alone, become those of the program at one

@@ -21,9 +21,9 @@ use vm::{AddressSpace, Pager, Prot};
 use super::{Entry, Namespace, seconds};
 use crate::process::tree;
 use account::Cred;
-use file::fs::inode::How;
+use file::fs::inode::OpenHow;
 use file::fs::mount::{self, FileSystem};
-use file::tmpfs::MemFs;
+use file::tmpfs::TmpFs;
 use vm::fallible::{try_arc, try_push, try_text};
 
 /// All segments.
@@ -65,13 +65,13 @@ impl Segment {
     /// A segment of `bytes`, made by process `pid` for `key`. ENOMEM.
     pub fn new(bytes: u64, key: i32, pid: i32, cred: &Cred) -> Result<Segment> {
         let no_memory = |_| Errno::ENOMEM;
-        let fs = MemFs::new("tmpfs", 0o700);
+        let fs = TmpFs::new("tmpfs", 0o700);
         let inode = fs
             .root()
             .tmpfile(b"SYSV", 0o600, 0, cred)
             .map_err(no_memory)?;
         inode.truncate(bytes).map_err(no_memory)?;
-        let of = inode.clone().open(How {
+        let of = inode.clone().open(OpenHow {
             flags: O_RDWR | O_LARGEFILE,
             place: Some(mount::detached(fs, inode)),
         })?;

@@ -13,7 +13,7 @@ use abi::errno::{Errno, Result};
 use vm::frame::fail::{self, Plan};
 
 use crate::process::Task;
-use file::fs::pseudofs::Out;
+use file::fs::pseudofs::TextOut;
 
 /// The session whose requests are affected; 0: every process.
 static SESSION: AtomicI32 = AtomicI32::new(0);
@@ -43,7 +43,7 @@ fn parse(text: &str) -> Option<Plan> {
 }
 
 /// How many questions there were, and how many were refused.
-pub fn show(out: &mut Out) -> Result<()> {
+pub fn show(out: &mut TextOut) -> Result<()> {
     let counts = fail::counts();
     // Writing to a string does not fail.
     let _ = writeln!(out, "asked {} refused {}", counts.asked, counts.refused);

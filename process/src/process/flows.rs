@@ -15,7 +15,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use feedback::share::{NEED, need as of_fill};
-use file::gauge::{Flow, Gauge, Place};
+use file::gauge::{Flow, Gauge, DeviceNearness};
 use sync::Monitor;
 use thread::OnDemand;
 use thread::demand::Question;
@@ -243,11 +243,11 @@ fn lead(channels: &[Channel], now: u64, moving: impl Fn(&Channel) -> bool) -> Ne
     let mut latest = 0;
     for gauge in moving().filter_map(|channel| channel.gauge.upgrade()) {
         latest = latest.max(match gauge.place() {
-            Place::Device => {
+            DeviceNearness::Device => {
                 SEEN_NS.store(now, Ordering::Relaxed);
                 now + NEAR_NS
             }
-            Place::Among(until) => until.load(Ordering::Relaxed),
+            DeviceNearness::Among(until) => until.load(Ordering::Relaxed),
         });
     }
     if latest <= now {
@@ -255,7 +255,7 @@ fn lead(channels: &[Channel], now: u64, moving: impl Fn(&Channel) -> bool) -> Ne
     }
     let mut near = Near::Known;
     for gauge in moving().filter_map(|channel| channel.gauge.upgrade()) {
-        if let Place::Among(until) = gauge.place()
+        if let DeviceNearness::Among(until) = gauge.place()
             && until.fetch_max(latest, Ordering::Relaxed) < latest
         {
             near = Near::New;
@@ -379,8 +379,8 @@ mod tests {
             100
         }
 
-        fn place(&self) -> Place<'_> {
-            Place::Among(&self.until)
+        fn place(&self) -> DeviceNearness<'_> {
+            DeviceNearness::Among(&self.until)
         }
 
         fn xruns(&self) -> Option<u64> {
@@ -440,8 +440,8 @@ mod tests {
             fn size(&self) -> usize {
                 100
             }
-            fn place(&self) -> Place<'_> {
-                Place::Device
+            fn place(&self) -> DeviceNearness<'_> {
+                DeviceNearness::Device
             }
         }
         let speaker: Arc<dyn Gauge> = Arc::new(Speaker(Counts::default()));

@@ -43,7 +43,7 @@ use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
 pub use cached_operations::Cached;
-pub use file::arc_swap::{self, Shared};
+pub use file::arc_swap::{self, ArcSwap};
 pub use limits::Limits;
 pub(crate) use thread_list::FIRST as FIRST_ON_ROLL;
 pub(crate) use thread_list::Found;
@@ -55,7 +55,7 @@ pub use timers::Timers;
 pub(crate) use tracee::TRACER;
 pub use usage::Usage;
 
-use file::fdtable::Files;
+use file::fdtable::FdTable;
 use file::fs::FsContext;
 use vm::fallible::{try_arc, try_reserve, try_string};
 
@@ -71,7 +71,7 @@ pub const AUX: usize = 19;
 #[derive(Clone, Default)]
 pub struct Program {
     /// Place of the executable file.
-    pub place: Option<file::fs::Place>,
+    pub place: Option<file::fs::VfsPath>,
     /// Its first thread's initial stack pointer.
     pub stack: usize,
     /// Address range of the arguments, each ended by a NUL byte.
@@ -100,17 +100,17 @@ pub struct Process {
     /// Its number, that of its first thread.
     pub pid: i32,
     /// Its descriptors.
-    pub files: Shared<Files>,
+    pub files: ArcSwap<FdTable>,
     /// Its root, working directory and umask.
-    pub fs: Shared<FsContext>,
+    pub fs: ArcSwap<FsContext>,
     /// Its identities.
-    pub cred: Shared<Cred>,
+    pub cred: ArcSwap<Cred>,
     /// Its resource limits.
     pub limits: Monitor<Limits>,
     /// Its program.
     pub program: Monitor<Arc<Program>>,
     /// Its session, with the controlling terminal. Changes with its children held.
-    pub session: Shared<Session>,
+    pub session: ArcSwap<Session>,
     /// Its signals: actions, signals pending for all threads, stop and end.
     pub signals: ProcessSignals,
     /// When it was made, nanoseconds since boot.
@@ -305,7 +305,7 @@ impl Process {
 
     /// As [`Process::admit`], for a further thread, which has joined `files`. True: the process has another
     /// table meanwhile, in which the thread is counted now, and the caller leaves `files`. ENOMEM.
-    pub(crate) fn admit_further(&self, task: &Arc<Task>, files: &Arc<Files>) -> Result<bool> {
+    pub(crate) fn admit_further(&self, task: &Arc<Task>, files: &Arc<FdTable>) -> Result<bool> {
         let mut threads = self.threads.lock();
         try_reserve(&mut threads, 1)?;
         // A thread that replaces the process's table counts its threads under this monitor; at least two, so
@@ -320,7 +320,7 @@ impl Process {
 
     /// Removes `task` from its threads; returns whether it was the last, and the descriptor table that it
     /// must leave. If the process has used timers, the task is freed only after a grace period.
-    pub(crate) fn dismiss(&self, task: &Task) -> (bool, Arc<Files>) {
+    pub(crate) fn dismiss(&self, task: &Task) -> (bool, Arc<FdTable>) {
         let mut threads = self.threads.lock();
         let seat = task.seat.load(Ordering::Relaxed);
         threads.swap_remove(seat);

@@ -24,7 +24,7 @@ use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Label, OutOfCode, Routine, dynasm};
 use core::mem::{offset_of, size_of};
-use file::arc_swap::Shared;
+use file::arc_swap::ArcSwap;
 use machine::cpu::{StackBase, irq_disable, irq_enable};
 use machine::fpu;
 use machine::trap::{TrapFrame, USER_CS, USER_SS, VECTOR_TAIL, exception};
@@ -226,7 +226,7 @@ fn emit_strike(d: &mut Draft, from: From) {
     };
     let [leave, back, shut] = core::array::from_fn(|_| d.label());
     let rung = beside_group(offset_of!(Process, timers) + RUNG);
-    let actions = beside_group(offset_of!(Process, signals) + ACTIONS + Shared::<Actions>::WORD);
+    let actions = beside_group(offset_of!(Process, signals) + ACTIONS + ArcSwap::<Actions>::WORD);
     let table = |field: i32| TABLE as i32 - size_of::<Sigaction>() as i32 + field;
     thread_in_r9(d);
     dynasm!(d ; .arch x64

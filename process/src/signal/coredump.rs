@@ -32,8 +32,8 @@ use crate::process::signals::core_state::{Hall, Stand, Stands};
 use crate::process::{AUX, Process, Program, Task};
 use file::OpenFile;
 use file::fs::remove::remove;
-use file::fs::walk::{View, walk};
-use file::fs::{Attr, Kind, open};
+use file::fs::walk::{WalkContext, walk};
+use file::fs::{Attr, FileKind, open};
 use file::io::IoBuf;
 use vm::fallible::{try_box, try_extend, try_filled, try_push, try_text};
 
@@ -279,7 +279,7 @@ fn file_name(process: &Process, tid: i32, signo: i32) -> Result<Vec<u8>> {
 fn create(process: &Process, path: &[u8]) -> Result<Arc<OpenFile>> {
     let cred = process.cred.get();
     let context = process.fs.get();
-    let view = View::new(context.root(), &cred, context.umask());
+    let view = WalkContext::new(context.root(), &cred, context.umask());
     if let Ok(target) = walk(&view, context.cwd(), path, false) {
         // A file that may not go stays, and the open finds it.
         let _old = remove(&cred, target);
@@ -287,7 +287,7 @@ fn create(process: &Process, path: &[u8]) -> Result<Arc<OpenFile>> {
     let flags = O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW;
     let of = open::open(&view, context.cwd(), path, flags, 0o600)?;
     let attr: Attr = of.inode().ok_or(Errno::EINVAL)?.attr();
-    if attr.kind() != Kind::Regular || attr.uid != cred.fsuid {
+    if attr.kind() != FileKind::Regular || attr.uid != cred.fsuid {
         return Err(Errno::EPERM);
     }
     Ok(of)

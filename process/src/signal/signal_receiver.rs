@@ -7,7 +7,7 @@ use abi::linux::*;
 use alloc::sync::{Arc, Weak};
 
 use crate::process::{Process, Task, tree};
-use file::callout::{Call, Found, Hearer};
+use file::callout::{FileSignal, FoundReceiver, SignalReceiver};
 use vm::fallible::try_arc;
 
 enum Whom {
@@ -17,7 +17,7 @@ enum Whom {
 }
 
 /// As `F_SETOWN_EX` has it. ESRCH, EINVAL, ENOMEM.
-pub fn by_kind(kind: i32, number: i32) -> Result<Found> {
+pub fn by_kind(kind: i32, number: i32) -> Result<FoundReceiver> {
     let process = tree::find(number);
     let task = tree::find_task(number);
     let there = process.is_some() || task.is_some() || tree::members(number) != 0;
@@ -38,7 +38,7 @@ pub fn by_kind(kind: i32, number: i32) -> Result<Found> {
     Ok(Some(try_arc(whom)?))
 }
 
-impl Hearer for Whom {
+impl SignalReceiver for Whom {
     fn number(&self) -> (i32, i32) {
         match self {
             Whom::Thread(task) => (F_OWNER_TID, task.upgrade().map_or(0, |task| task.tid)),
@@ -53,7 +53,7 @@ impl Hearer for Whom {
         }
     }
 
-    fn tell(&self, call: &Call) {
+    fn tell(&self, call: &FileSignal) {
         match self {
             Whom::Thread(task) => {
                 if let Some(task) = task.upgrade() {
@@ -73,7 +73,7 @@ impl Hearer for Whom {
 }
 
 /// Sends `process`, or its thread `task`, the signal.
-fn tell(call: &Call, process: &Arc<Process>, task: Option<&Arc<Task>>) {
+fn tell(call: &FileSignal, process: &Arc<Process>, task: Option<&Arc<Task>>) {
     let to = process.cred.get();
     if !call.may_tell(&to) {
         return;

@@ -29,7 +29,7 @@ use file::event::{put_number, room_for_number};
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS};
 use file::seam;
-use file::{DescRoutines, File, Looked, OpenFile};
+use file::{DescRoutines, File, ReadinessRoutine, OpenFile};
 use vm::fallible::{try_arc, try_push, try_string};
 
 /// Count of a timer that repeats, and has rung.
@@ -348,7 +348,7 @@ impl File for TimerFd {
         })
     }
 
-    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<Looked>> {
+    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
         let looker = Looker::new(&self.bell.counter);
         let looker = looker.differ(CounterCore::something, READS);
         seam::made(looker.make())

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use account::Cred;
 use file::fs::attr::Bits;
 use file::fs::perm;
-use file::fs::pseudofs::{Out, Piece};
+use file::fs::pseudofs::{TextOut, TextPiece};
 use process::Process;
 use process::cgroup::{self, CONTROLLERS, CPU, Group, PIDS, UNLIMITED, WEIGHT};
 
@@ -55,7 +55,7 @@ impl Named {
 }
 
 /// Writes the text from a place on.
-type Read = fn(&Arc<Group>, u64, &mut Piece) -> Result<()>;
+type Read = fn(&Arc<Group>, u64, &mut TextPiece) -> Result<()>;
 /// Takes what somebody has written who was let open the file.
 type Set = fn(&Arc<Group>, &Cred, &str) -> Result<()>;
 
@@ -193,27 +193,27 @@ pub(super) static FILES: [Named; 17] = [
 ];
 
 /// The text of one record.
-fn one(from: u64, piece: &mut Piece, write: impl FnOnce(&mut Out)) -> Result<()> {
+fn one(from: u64, piece: &mut TextPiece, write: impl FnOnce(&mut TextOut)) -> Result<()> {
     if from == 0 {
         piece.record(1, write);
     }
     Ok(())
 }
 
-fn number(from: u64, piece: &mut Piece, number: u32) -> Result<()> {
+fn number(from: u64, piece: &mut TextPiece, number: u32) -> Result<()> {
     one(from, piece, |out| {
         let _ = writeln!(out, "{number}");
     })
 }
 
-fn limit(from: u64, piece: &mut Piece, limit: u32) -> Result<()> {
+fn limit(from: u64, piece: &mut TextPiece, limit: u32) -> Result<()> {
     match limit {
         UNLIMITED => one(from, piece, |out| out.push_str("max\n")),
         limit => number(from, piece, limit),
     }
 }
 
-fn names(controllers: u32, out: &mut Out) {
+fn names(controllers: u32, out: &mut TextOut) {
     let mut between = "";
     for (name, _) in CONTROLLERS.iter().filter(|(_, bit)| controllers & bit != 0) {
         let _ = write!(out, "{between}{name}");
@@ -248,7 +248,7 @@ fn unsigned(text: &str) -> Result<u64> {
     u64::from_str_radix(digits, radix).map_err(|_| Errno::ERANGE)
 }
 
-fn processes(group: &Arc<Group>, from: u64, piece: &mut Piece) -> Result<()> {
+fn processes(group: &Arc<Group>, from: u64, piece: &mut TextPiece) -> Result<()> {
     let mut from = from;
     while let Some(pid) = cgroup::member_after(group, from) {
         from = pid as u64 + 1;
@@ -262,7 +262,7 @@ fn processes(group: &Arc<Group>, from: u64, piece: &mut Piece) -> Result<()> {
     Ok(())
 }
 
-fn threads(group: &Arc<Group>, from: u64, piece: &mut Piece) -> Result<()> {
+fn threads(group: &Arc<Group>, from: u64, piece: &mut TextPiece) -> Result<()> {
     let (mut process, mut last) = ((from >> 32) as i32, from as u32 as i32);
     while let Some((pid, tid)) = cgroup::thread_after(group, process, last) {
         (process, last) = (pid, tid);
@@ -318,7 +318,7 @@ fn pass_on(group: &Arc<Group>, _opener: &Cred, text: &str) -> Result<()> {
     group.pass_on(given, taken)
 }
 
-fn bound(group: &Arc<Group>, which: usize, from: u64, piece: &mut Piece) -> Result<()> {
+fn bound(group: &Arc<Group>, which: usize, from: u64, piece: &mut TextPiece) -> Result<()> {
     let bounds = group.most_below();
     let most = bounds.get(which).ok_or(Errno::EINVAL)?;
     limit(from, piece, most.load(Ordering::Relaxed))
@@ -338,7 +338,7 @@ fn set_bound(group: &Arc<Group>, which: usize, text: &str) -> Result<()> {
     Ok(())
 }
 
-fn consumed(group: &Arc<Group>, from: u64, piece: &mut Piece) -> Result<()> {
+fn consumed(group: &Arc<Group>, from: u64, piece: &mut TextPiece) -> Result<()> {
     let (user_ns, system_ns) = match group.is_root() {
         false => {
             let consumed = group.consumed()?;
@@ -359,7 +359,7 @@ fn consumed(group: &Arc<Group>, from: u64, piece: &mut Piece) -> Result<()> {
     })
 }
 
-fn kind(group: &Arc<Group>, from: u64, piece: &mut Piece) -> Result<()> {
+fn kind(group: &Arc<Group>, from: u64, piece: &mut TextPiece) -> Result<()> {
     let kind = match (group.is_invalid(), group.is_mixed()) {
         (true, _) => "domain invalid\n",
         (_, true) => "domain threaded\n",
@@ -385,7 +385,7 @@ const WEIGHTS: [u32; 40] = [
 const USUAL: u32 = 1024;
 
 /// The niceness of a thread with about the weight of the group.
-fn nice(group: &Arc<Group>, from: u64, piece: &mut Piece) -> Result<()> {
+fn nice(group: &Arc<Group>, from: u64, piece: &mut TextPiece) -> Result<()> {
     let weight = group.weight() * USUAL / WEIGHT;
     let near = (-20..)
         .zip(WEIGHTS)
@@ -404,7 +404,7 @@ fn set_nice(group: &Arc<Group>, _opener: &Cred, text: &str) -> Result<()> {
 }
 
 /// The line about `process` in its directory of `/proc`. ENOMEM.
-pub fn line(process: &Process, out: &mut Out) -> Result<()> {
+pub fn line(process: &Process, out: &mut TextOut) -> Result<()> {
     out.push_str("0::");
     match cgroup::of(process) {
         Some(group) => out.push_bytes(&group.path()?),
@@ -415,7 +415,7 @@ pub fn line(process: &Process, out: &mut Out) -> Result<()> {
 }
 
 /// The controllers, for `/proc/cgroups`.
-pub fn controllers(out: &mut Out) -> Result<()> {
+pub fn controllers(out: &mut TextOut) -> Result<()> {
     out.push_str("#subsys_name\thierarchy\tnum_cgroups\tenabled\n");
     let groups = cgroup::root().map_or(0, |root| root.below() + 1);
     for (name, _) in CONTROLLERS {

@@ -18,7 +18,7 @@ use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
 use file::fs::ownership::Ownership;
 use file::fs::mount::{self, FileSystem, anonymous_dev};
-use file::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, SetAttr, path_cache};
+use file::fs::{Attr, DirEntry, DirSink, OpenHow, Inode, FileKind, SetAttr, path_cache};
 use process::cgroup::{self, Group};
 use vm::fallible::{try_arc, try_push, try_slice};
 
@@ -151,10 +151,10 @@ impl Inode for Node {
         (self.dev, number(&self.group, self.file))
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> FileKind {
         match self.file {
-            Some(_) => Kind::Regular,
-            None => Kind::Directory,
+            Some(_) => FileKind::Regular,
+            None => FileKind::Directory,
         }
     }
 
@@ -169,7 +169,7 @@ impl Inode for Node {
         Ok(())
     }
 
-    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
         match self.file.and_then(|file| FILES.get(file)) {
             None => Ok(how.finish(Arc::new(Directory))),
             // Nobody's rights help.

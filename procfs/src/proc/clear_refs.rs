@@ -5,7 +5,7 @@
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 
-use file::fs::pseudofs::Opened;
+use file::fs::pseudofs::PseudoFile;
 use file::io::IoBuf;
 use file::{File, OpenFile};
 use process::Process;
@@ -17,7 +17,7 @@ const LONGEST: usize = 12;
 /// The file of a process.
 pub struct Refs(pub Arc<Process>);
 
-impl Opened for Refs {
+impl PseudoFile for Refs {
     fn open(&self) -> Result<Arc<dyn File>> {
         Ok(try_arc(Opening(self.0.clone()))?)
     }

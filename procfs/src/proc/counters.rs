@@ -8,15 +8,15 @@ use abi::errno::Result;
 use abi::layout::PAGE;
 use core::fmt::Write;
 
-use file::fs::pseudofs::{Out, Piece};
+use file::fs::pseudofs::{TextOut, TextPiece};
 
 /// There are none of these.
-pub fn nothing(_: &mut Out) -> Result<()> {
+pub fn nothing(_: &mut TextOut) -> Result<()> {
     Ok(())
 }
 
 /// Pages by kind, and what has moved.
-pub fn vmstat(out: &mut Out) -> Result<()> {
+pub fn vmstat(out: &mut TextOut) -> Result<()> {
     let frames = vm::frame::stats();
     let stacks = vm::stack::stats();
     let rows = [
@@ -46,7 +46,7 @@ pub fn vmstat(out: &mut Out) -> Result<()> {
 }
 
 /// The one kind of memory.
-pub fn zones(out: &mut Out) -> Result<()> {
+pub fn zones(out: &mut TextOut) -> Result<()> {
     let frames = vm::frame::stats();
     let _ = writeln!(out, "Node 0, zone   Normal");
     let _ = writeln!(out, "  pages free     {}", frames.free);
@@ -62,7 +62,7 @@ pub fn zones(out: &mut Out) -> Result<()> {
 }
 
 /// How many free blocks of 1, 2, 4 and so on pages in a row there are.
-pub fn blocks(out: &mut Out) -> Result<()> {
+pub fn blocks(out: &mut TextOut) -> Result<()> {
     let _ = write!(out, "Node 0, zone {:>8} ", "Normal");
     for count in vm::frame::blocks() {
         let _ = write!(out, "{count:6} ");
@@ -71,7 +71,7 @@ pub fn blocks(out: &mut Out) -> Result<()> {
     Ok(())
 }
 
-fn head(out: &mut Out, before: usize) {
+fn head(out: &mut TextOut, before: usize) {
     let _ = write!(out, "{:before$}", "");
     for cpu in 0..machine::cpu::cpus() {
         let _ = write!(out, "CPU{cpu:<8}");
@@ -81,7 +81,7 @@ fn head(out: &mut Out, before: usize) {
 
 /// Interrupts taken so far: a record for each vector from number `from` less one on, by CPU. Devices'
 /// generated handlers count by themselves, and run on the first CPU.
-pub fn interrupts(from: u64, piece: &mut Piece) -> Result<()> {
+pub fn interrupts(from: u64, piece: &mut TextPiece) -> Result<()> {
     if from == 0 && !piece.record(1, |out| head(out, 11)) {
         return Ok(());
     }
@@ -127,7 +127,7 @@ pub fn interrupts(from: u64, piece: &mut Piece) -> Result<()> {
 const DEVICES: u64 = 300;
 
 /// Linux's kinds of soft interrupts, of which nobody takes any.
-pub fn softirqs(out: &mut Out) -> Result<()> {
+pub fn softirqs(out: &mut TextOut) -> Result<()> {
     head(out, 20);
     for name in [
         "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER",
@@ -143,7 +143,7 @@ pub fn softirqs(out: &mut Out) -> Result<()> {
 }
 
 /// Major numbers of devices.
-pub fn devices(out: &mut Out) -> Result<()> {
+pub fn devices(out: &mut TextOut) -> Result<()> {
     out.push_str(
         "Character devices:\n  1 mem\n  4 ttyS\n  5 /dev/tty\n  5 /dev/console\n  5 /dev/ptmx\n136 pts\n\nBlock devices:\n",
     );

@@ -13,10 +13,10 @@ use core::sync::atomic::Ordering;
 use super::look_into;
 use file::OpenFile;
 use file::fdtable::make_shared;
-use file::fs::attr::{Attr, Kind};
-use file::fs::inode::{How, Inode};
-use file::fs::mount::{self, Place};
-use file::fs::pseudofs::{Each, Folder, Item, Magic, Out, Piece, Source, number_in, whole};
+use file::fs::attr::{Attr, FileKind};
+use file::fs::inode::{OpenHow, Inode};
+use file::fs::mount::{self, VfsPath};
+use file::fs::pseudofs::{EachEntry, PseudoDir, PseudoEntry, MagicLink, TextOut, TextPiece, TextSource, number_in, whole};
 use process::Process;
 use process::access::{self, Sight, Wish};
 
@@ -38,26 +38,26 @@ fn get(process: &Process, name: &str) -> Result<(i32, Arc<OpenFile>)> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a number")]
-fn list(process: &Process, kind: Kind, from: u64, each: Each) {
+fn list(process: &Process, kind: FileKind, from: u64, each: EachEntry) {
     if look_into(process, || ()).is_ok() {
         let visit = process.files.get().visit();
         visit.for_each_from(from, |fd, _, _| each(fd as u64, &fd.to_string(), kind));
     }
 }
 
-impl Folder for Descriptors {
-    fn get(&self, name: &str) -> Result<Item> {
+impl PseudoDir for Descriptors {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         let (fd, of) = get(&self.0, name)?;
         let may = |has, bits| if has { bits } else { 0 };
-        Ok(Item::Magic(Arc::new(Link {
+        Ok(PseudoEntry::Magic(Arc::new(Link {
             process: self.0.clone(),
             fd,
             permissions: may(of.readable(), 0o500) | may(of.writable(), 0o300),
         })))
     }
 
-    fn list(&self, from: u64, each: Each) {
-        list(&self.0, Kind::Symlink, from, each);
+    fn list(&self, from: u64, each: EachEntry) {
+        list(&self.0, FileKind::Symlink, from, each);
     }
 
     fn owner(&self) -> (u32, u32) {
@@ -73,22 +73,22 @@ impl Folder for Descriptors {
     }
 }
 
-impl Folder for Infos {
-    fn get(&self, name: &str) -> Result<Item> {
+impl PseudoDir for Infos {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         let (fd, _) = get(&self.0, name)?;
-        Ok(Item::Text(Arc::new(Info(self.0.clone(), fd))))
+        Ok(PseudoEntry::Text(Arc::new(Info(self.0.clone(), fd))))
     }
 
-    fn list(&self, from: u64, each: Each) {
-        list(&self.0, Kind::Regular, from, each);
+    fn list(&self, from: u64, each: EachEntry) {
+        list(&self.0, FileKind::Regular, from, each);
     }
 }
 
 /// The text of one descriptor of one process.
 struct Info(Arc<Process>, i32);
 
-impl Source for Info {
-    fn open(&self) -> Result<Option<Arc<dyn Source>>> {
+impl TextSource for Info {
+    fn open(&self) -> Result<Option<Arc<dyn TextSource>>> {
         let sight = Sight::of(&self.0, Wish::See).map_err(|_| Errno::EACCES)?;
         let fd = self.1;
         Ok(Some(whole(move |out| {
@@ -97,13 +97,13 @@ impl Source for Info {
         })))
     }
 
-    fn write(&self, _from: u64, _piece: &mut Piece) -> Result<()> {
+    fn write(&self, _from: u64, _piece: &mut TextPiece) -> Result<()> {
         // Nobody reads it but by what `open` has made.
         Err(Errno::EACCES)
     }
 }
 
-fn info(process: &Process, fd: i32, out: &mut Out) -> Result<()> {
+fn info(process: &Process, fd: i32, out: &mut TextOut) -> Result<()> {
     let files = process.files.get();
     let of = files.clone().visit().get(fd)?;
     let cloexec = if files.cloexec(fd)? {
@@ -139,7 +139,7 @@ impl Link {
     }
 }
 
-impl Magic for Link {
+impl MagicLink for Link {
     fn permissions(&self) -> u32 {
         self.permissions
     }
@@ -148,7 +148,7 @@ impl Magic for Link {
         Ok(self.open_file()?.path()?.into_bytes())
     }
 
-    fn place(&self) -> Result<Place> {
+    fn place(&self) -> Result<VfsPath> {
         let of = self.open_file()?;
         match of.place() {
             Some(place) => Ok(place.clone()),
@@ -167,9 +167,9 @@ impl Inode for Nameless {
         self.0.file().stat(&self.0)
     }
 
-    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
         let of = &self.0;
-        if self.kind() == Kind::Socket {
+        if self.kind() == FileKind::Socket {
             return Err(Errno::ENXIO);
         }
         let wanted = how.flags & abi::linux::O_ACCMODE;

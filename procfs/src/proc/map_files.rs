@@ -13,10 +13,10 @@ use vm::space::{AreaInfo, Pager};
 
 use super::tunables::Line;
 use account::Capability;
-use file::fs::attr::Kind;
+use file::fs::attr::FileKind;
 use file::fs::inode::Inode;
-use file::fs::mount::{self, Place};
-use file::fs::pseudofs::{Each, Folder, Item, Magic};
+use file::fs::mount::{self, VfsPath};
+use file::fs::pseudofs::{EachEntry, PseudoDir, PseudoEntry, MagicLink};
 use process::Process;
 use process::access::{self, Wish};
 
@@ -43,8 +43,8 @@ fn addresses(name: &str) -> Result<(usize, usize)> {
     Ok((number(start)?, number(end)?))
 }
 
-impl Folder for Mapped {
-    fn get(&self, name: &str) -> Result<Item> {
+impl PseudoDir for Mapped {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         let (start, end) = addresses(name)?;
         let space = access::space(&self.0, Wish::See).map_err(|_| Errno::EACCES)?;
         let space = space.ok_or(Errno::ENOENT)?;
@@ -56,10 +56,10 @@ impl Folder for Mapped {
         });
         let area = found.ok_or(Errno::ENOENT)?;
         let pager = space.pager_of(start, end).ok_or(Errno::ENOENT)?;
-        Ok(Item::Magic(try_arc(Link { area, pager })?))
+        Ok(PseudoEntry::Magic(try_arc(Link { area, pager })?))
     }
 
-    fn list(&self, from: u64, each: Each) {
+    fn list(&self, from: u64, each: EachEntry) {
         let Ok(Some(space)) = access::space(&self.0, Wish::See) else {
             return;
         };
@@ -79,7 +79,7 @@ impl Folder for Mapped {
             let mut name = Line::default();
             // Two addresses and what is between them fit.
             let _ = write!(name, "{start:x}-{end:x}");
-            if !each(start as u64, name.as_str(), Kind::Symlink) {
+            if !each(start as u64, name.as_str(), FileKind::Symlink) {
                 return;
             }
             from = start + 1;
@@ -101,7 +101,7 @@ struct Link {
     pager: Arc<dyn Pager>,
 }
 
-impl Magic for Link {
+impl MagicLink for Link {
     fn permissions(&self) -> u32 {
         let writes = self.area.shared && self.area.prot.contains(vm::Prot::WRITE);
         if writes { 0o600 } else { 0o400 }
@@ -112,7 +112,7 @@ impl Magic for Link {
         try_copy(path.unwrap_or_default().as_bytes())
     }
 
-    fn place(&self) -> Result<Place> {
+    fn place(&self) -> Result<VfsPath> {
         let cred = Process::current().cred.get();
         cred.need(Capability::SysAdmin)
             .or_else(|_| cred.need(Capability::CheckpointRestore))?;
@@ -123,7 +123,7 @@ impl Magic for Link {
         let mut from = 0;
         while let Some(mount) = mount::mount_from(from) {
             if mount.root.id().0 == device {
-                return Ok(Place {
+                return Ok(VfsPath {
                     mount,
                     inode: *inode,
                 });

@@ -8,7 +8,7 @@ use abi::layout::PAGE;
 use abi::linux::{SEEK_CUR, SEEK_SET};
 use alloc::sync::Arc;
 
-use file::fs::pseudofs::Opened;
+use file::fs::pseudofs::PseudoFile;
 use file::io::IoBuf;
 use file::{File, OpenFile};
 use process::access::{Sight, Wish};
@@ -19,7 +19,7 @@ use vm::fallible::{try_arc, try_filled};
 /// The file of a process.
 pub struct Memory(pub Arc<Process>);
 
-impl Opened for Memory {
+impl PseudoFile for Memory {
     fn open(&self) -> Result<Arc<dyn File>> {
         let sight = Sight::of(&self.0, Wish::Steer).map_err(|_| Errno::EACCES)?;
         Ok(try_arc(Seen(sight))?)

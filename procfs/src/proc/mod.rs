@@ -25,15 +25,15 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 
-use file::fs::attr::Kind;
+use file::fs::attr::FileKind;
 use file::fs::mount::FileSystem;
-use file::fs::pseudofs::{Each, Folder, Item, TextFs, number_in};
+use file::fs::pseudofs::{EachEntry, PseudoDir, PseudoEntry, PseudoFs, number_in};
 use process::access::{self, Wish};
 use process::{Process, Task, tree};
 
 /// A new instance.
 pub fn file_system() -> Arc<dyn FileSystem> {
-    TextFs::new("proc", PROC_SUPER_MAGIC, Arc::new(Root))
+    PseudoFs::new("proc", PROC_SUPER_MAGIC, Arc::new(Root))
 }
 
 /// The result of `look` into `process`, if the caller may look into it. `EACCES`.
@@ -46,22 +46,22 @@ struct Root;
 /// Where processes begin among the places of the root: `self` and `thread-self`, fixed names, then numbers.
 const FIRST_PID: u64 = 64;
 
-impl Folder for Root {
+impl PseudoDir for Root {
     #[expect(
         clippy::disallowed_methods,
         clippy::disallowed_macros,
         reason = "two numbers"
     )]
-    fn get(&self, name: &str) -> Result<Item> {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         match name {
             "self" => {
                 let pid = Process::current().pid;
-                return Ok(Item::Link(pid.to_string().into_bytes()));
+                return Ok(PseudoEntry::Link(pid.to_string().into_bytes()));
             }
             "thread-self" => {
                 let task = Task::current();
                 let text = format!("{}/task/{}", task.process.pid, task.tid);
-                return Ok(Item::Link(text.into_bytes()));
+                return Ok(PseudoEntry::Link(text.into_bytes()));
             }
             _ => {}
         }
@@ -77,12 +77,12 @@ impl Folder for Root {
                 .process
                 .clone(),
         };
-        Ok(Item::Folder(Arc::new(pid::Pid::of(process))))
+        Ok(PseudoEntry::Folder(Arc::new(pid::Pid::of(process))))
     }
 
-    fn list(&self, from: u64, each: Each) {
+    fn list(&self, from: u64, each: EachEntry) {
         for (place, name) in (0..).zip(["self", "thread-self"]) {
-            if place >= from && !each(place, name, Kind::Symlink) {
+            if place >= from && !each(place, name, FileKind::Symlink) {
                 return;
             }
         }
@@ -103,10 +103,10 @@ impl Folder for Root {
 
 /// Lists a directory for each process from place `first` on, in the order of their numbers.
 #[expect(clippy::disallowed_methods, reason = "a number")]
-pub(crate) fn list_processes(first: u64, from: u64, each: Each) {
+pub(crate) fn list_processes(first: u64, from: u64, each: EachEntry) {
     for process in tree::from(from.saturating_sub(first)) {
         let place = first + process.pid as u64;
-        if !each(place, &process.pid.to_string(), Kind::Directory) {
+        if !each(place, &process.pid.to_string(), FileKind::Directory) {
             return;
         }
     }

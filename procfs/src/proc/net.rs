@@ -13,12 +13,12 @@ use abi::linux::{
 };
 use alloc::sync::Arc;
 
-use file::fs::pseudofs::{Item, Named, Out, Piece, long_text, text};
+use file::fs::pseudofs::{PseudoEntry, FixedEntry, TextOut, TextPiece, long_text, text};
 use file::socket::netlink::{self as kernel, route};
 use file::socket::{Host, Socket, socket_list};
 
 /// The texts.
-pub const ALL: &[Named] = &[
+pub const ALL: &[FixedEntry] = &[
     ("arp", || {
         head("IP address       HW type     Flags       HW address            Mask     Device\n")
     }),
@@ -52,7 +52,7 @@ pub const ALL: &[Named] = &[
 ];
 
 /// A table without rows: what `lo` alone leads to has none of them.
-fn head(head: &'static str) -> Item {
+fn head(head: &'static str) -> PseudoEntry {
     text(move |out| {
         out.push_str(head);
         Ok(())
@@ -60,7 +60,7 @@ fn head(head: &'static str) -> Item {
 }
 
 /// Interfaces. No packets are made for what stays in the machine, so none are counted.
-fn interfaces(out: &mut Out) -> Result<()> {
+fn interfaces(out: &mut TextOut) -> Result<()> {
     out.push_str(
         "Inter-|   Receive                                                |  Transmit\n \
          face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n    \
@@ -69,7 +69,7 @@ fn interfaces(out: &mut Out) -> Result<()> {
     Ok(())
 }
 
-fn addresses(out: &mut Out) -> Result<()> {
+fn addresses(out: &mut TextOut) -> Result<()> {
     for (address, bits) in &route::ADDRESSES {
         if let IpAddr::V6(address) = address {
             for byte in address.octets() {
@@ -90,7 +90,7 @@ fn addresses(out: &mut Out) -> Result<()> {
 const HOST: u32 = 0x10;
 
 /// A table of the sockets of one family.
-fn of_family(head: &'static str, family: i32, row: fn(&mut Out, &Arc<Socket>)) -> Item {
+fn of_family(head: &'static str, family: i32, row: fn(&mut TextOut, &Arc<Socket>)) -> PseudoEntry {
     long_text(move |from, piece| {
         rows(
             from,
@@ -106,10 +106,10 @@ fn of_family(head: &'static str, family: i32, row: fn(&mut Out, &Arc<Socket>)) -
 /// The head, which is at place 0, and behind it a row for each socket that is `wanted`.
 fn rows(
     from: u64,
-    piece: &mut Piece,
+    piece: &mut TextPiece,
     head: &str,
     wanted: impl Fn(&Socket) -> bool,
-    row: impl Fn(&mut Out, &Arc<Socket>),
+    row: impl Fn(&mut TextOut, &Arc<Socket>),
 ) {
     if from == 0 && !piece.record(1, |out| out.push_str(head)) {
         return;
@@ -123,7 +123,7 @@ fn rows(
     }
 }
 
-fn local(out: &mut Out, socket: &Arc<Socket>) {
+fn local(out: &mut TextOut, socket: &Arc<Socket>) {
     /// It listens.
     const ACCEPTS: u32 = 1 << 16;
     let flags = if socket.backlog().is_some() {
@@ -165,7 +165,7 @@ const UDP: &str = "   sl  local_address rem_address   st tx_queue rx_queue tr tm
 const SIX: &str = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
 
 /// A table of the sockets of one protocol that have a port.
-fn internet(head: &'static str, family: i32, protocol: i32) -> Item {
+fn internet(head: &'static str, family: i32, protocol: i32) -> PseudoEntry {
     long_text(move |from, piece| {
         let wanted = |socket: &Socket| {
             socket.family.number() == family
@@ -177,7 +177,7 @@ fn internet(head: &'static str, family: i32, protocol: i32) -> Item {
     })
 }
 
-fn host(out: &mut Out, socket: &Arc<Socket>) {
+fn host(out: &mut TextOut, socket: &Arc<Socket>) {
     let standing = socket.family.standing(socket);
     let peer = socket.family.peer_name(socket).ok();
     let any = match socket.family.number() {
@@ -212,7 +212,7 @@ fn host(out: &mut Out, socket: &Arc<Socket>) {
     );
 }
 
-fn netlink(out: &mut Out, socket: &Arc<Socket>) {
+fn netlink(out: &mut TextOut, socket: &Arc<Socket>) {
     let (port, groups) = kernel::called(socket);
     let _ = writeln!(
         out,

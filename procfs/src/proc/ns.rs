@@ -9,15 +9,15 @@ use alloc::vec::Vec;
 
 use abi::linux::{CLONE_NEWNS, S_IFREG};
 use file::fs::attr::Attr;
-use file::fs::inode::{How, Inode};
-use file::fs::mount::{self, Place, anonymous_dev};
-use file::fs::pseudofs::{Item, Magic, Named};
+use file::fs::inode::{OpenHow, Inode};
+use file::fs::mount::{self, VfsPath, anonymous_dev};
+use file::fs::pseudofs::{PseudoEntry, MagicLink, FixedEntry};
 use file::{File, OpenFile};
 use sync::Once;
 use vm::fallible::{try_arc, try_copy};
 
 /// The links.
-pub const ALL: &[Named] = &[("mnt", || Item::Magic(Arc::new(Link)))];
+pub const ALL: &[FixedEntry] = &[("mnt", || PseudoEntry::Magic(Arc::new(Link)))];
 
 /// The number that Linux gives the first one.
 const NUMBER: u64 = 4_026_531_841;
@@ -26,12 +26,12 @@ const NS_GET_NSTYPE: u32 = 0xb703;
 
 struct Link;
 
-impl Magic for Link {
+impl MagicLink for Link {
     fn text(&self) -> Result<Vec<u8>> {
         try_copy(b"mnt:[4026531841]")
     }
 
-    fn place(&self) -> Result<Place> {
+    fn place(&self) -> Result<VfsPath> {
         Ok(mount::root().ok_or(Errno::ENOENT)?.beside(try_arc(Mounts)?))
     }
 }
@@ -55,7 +55,7 @@ impl Inode for Mounts {
         }
     }
 
-    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
         Ok(how.finish(try_arc(Opened)?))
     }
 }

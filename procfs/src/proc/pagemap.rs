@@ -7,7 +7,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};
 use alloc::sync::Arc;
 
-use file::fs::pseudofs::Opened;
+use file::fs::pseudofs::PseudoFile;
 use file::io::IoBuf;
 use file::{File, OpenFile};
 use process::Process;
@@ -27,7 +27,7 @@ const ALONE: u64 = 1 << 56;
 /// The file of a process.
 pub struct Pagemap(pub Arc<Process>);
 
-impl Opened for Pagemap {
+impl PseudoFile for Pagemap {
     fn open(&self) -> Result<Arc<dyn File>> {
         let sight = Sight::of(&self.0, Wish::See).map_err(|_| Errno::EACCES)?;
         Ok(try_arc(Seen(sight))?)

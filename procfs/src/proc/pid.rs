@@ -19,10 +19,10 @@ use super::pagemap::Pagemap;
 use super::clear_refs::Refs;
 use super::tunables::{self, Tuned};
 use super::{look_into, net, ns, smaps, status};
-use file::fs::attr::Kind;
-use file::fs::mount::{self, Place};
+use file::fs::attr::FileKind;
+use file::fs::mount::{self, VfsPath};
 use file::fs::pseudofs::{
-    Each, Fixed, Folder, Item, Magic, Out, Piece, Source, folders_listed, long_text, number_in,
+    EachEntry, FixedDir, PseudoDir, PseudoEntry, MagicLink, TextOut, TextPiece, TextSource, folders_listed, long_text, number_in,
     records, text,
 };
 use process::access::{self, Sight, Wish};
@@ -45,59 +45,59 @@ impl Pid {
     }
 }
 
-const NAMES: [(&str, Kind); 38] = [
-    ("stat", Kind::Regular),
-    ("status", Kind::Regular),
-    ("statm", Kind::Regular),
-    ("cmdline", Kind::Regular),
-    ("comm", Kind::Regular),
-    ("environ", Kind::Regular),
-    ("exe", Kind::Symlink),
-    ("cwd", Kind::Symlink),
-    ("root", Kind::Symlink),
-    ("fd", Kind::Directory),
-    ("fdinfo", Kind::Directory),
-    ("maps", Kind::Regular),
-    ("smaps", Kind::Regular),
-    ("mem", Kind::Regular),
-    ("pagemap", Kind::Regular),
-    ("personality", Kind::Regular),
-    ("mounts", Kind::Regular),
-    ("mountinfo", Kind::Regular),
-    ("limits", Kind::Regular),
-    ("oom_score", Kind::Regular),
-    ("oom_score_adj", Kind::Regular),
-    ("oom_adj", Kind::Regular),
-    ("coredump_filter", Kind::Regular),
-    ("timerslack_ns", Kind::Regular),
-    ("auxv", Kind::Regular),
-    ("schedstat", Kind::Regular),
-    ("smaps_rollup", Kind::Regular),
-    ("loginuid", Kind::Regular),
-    ("sessionid", Kind::Regular),
-    ("wchan", Kind::Regular),
-    ("net", Kind::Directory),
-    ("ns", Kind::Directory),
-    ("clear_refs", Kind::Regular),
-    ("map_files", Kind::Directory),
-    ("cgroup", Kind::Regular),
-    ("timers", Kind::Regular),
-    ("children", Kind::Regular),
-    ("task", Kind::Directory),
+const NAMES: [(&str, FileKind); 38] = [
+    ("stat", FileKind::Regular),
+    ("status", FileKind::Regular),
+    ("statm", FileKind::Regular),
+    ("cmdline", FileKind::Regular),
+    ("comm", FileKind::Regular),
+    ("environ", FileKind::Regular),
+    ("exe", FileKind::Symlink),
+    ("cwd", FileKind::Symlink),
+    ("root", FileKind::Symlink),
+    ("fd", FileKind::Directory),
+    ("fdinfo", FileKind::Directory),
+    ("maps", FileKind::Regular),
+    ("smaps", FileKind::Regular),
+    ("mem", FileKind::Regular),
+    ("pagemap", FileKind::Regular),
+    ("personality", FileKind::Regular),
+    ("mounts", FileKind::Regular),
+    ("mountinfo", FileKind::Regular),
+    ("limits", FileKind::Regular),
+    ("oom_score", FileKind::Regular),
+    ("oom_score_adj", FileKind::Regular),
+    ("oom_adj", FileKind::Regular),
+    ("coredump_filter", FileKind::Regular),
+    ("timerslack_ns", FileKind::Regular),
+    ("auxv", FileKind::Regular),
+    ("schedstat", FileKind::Regular),
+    ("smaps_rollup", FileKind::Regular),
+    ("loginuid", FileKind::Regular),
+    ("sessionid", FileKind::Regular),
+    ("wchan", FileKind::Regular),
+    ("net", FileKind::Directory),
+    ("ns", FileKind::Directory),
+    ("clear_refs", FileKind::Regular),
+    ("map_files", FileKind::Directory),
+    ("cgroup", FileKind::Regular),
+    ("timers", FileKind::Regular),
+    ("children", FileKind::Regular),
+    ("task", FileKind::Directory),
 ];
 
 /// A text about `process` as the program that it is when somebody opens the text, who may look into it then.
-pub fn looking(process: Arc<Process>, write: fn(&Sight, u64, &mut Piece)) -> Arc<dyn Source> {
+pub fn looking(process: Arc<Process>, write: fn(&Sight, u64, &mut TextPiece)) -> Arc<dyn TextSource> {
     Arc::new(Looking { process, write })
 }
 
 struct Looking {
     process: Arc<Process>,
-    write: fn(&Sight, u64, &mut Piece),
+    write: fn(&Sight, u64, &mut TextPiece),
 }
 
-impl Source for Looking {
-    fn open(&self) -> Result<Option<Arc<dyn Source>>> {
+impl TextSource for Looking {
+    fn open(&self) -> Result<Option<Arc<dyn TextSource>>> {
         let sight = Sight::of(&self.process, Wish::See).map_err(|_| Errno::EACCES)?;
         let write = self.write;
         Ok(Some(records(move |from, piece| {
@@ -106,14 +106,14 @@ impl Source for Looking {
         })))
     }
 
-    fn write(&self, _from: u64, _piece: &mut Piece) -> Result<()> {
+    fn write(&self, _from: u64, _piece: &mut TextPiece) -> Result<()> {
         // Nobody reads it but by what `open` has made.
         Err(Errno::EACCES)
     }
 }
 
-fn tuned(process: Arc<Process>, number: &'static tuned::Number) -> Item {
-    Item::Opened(Arc::new(Tuned {
+fn tuned(process: Arc<Process>, number: &'static tuned::Number) -> PseudoEntry {
+    PseudoEntry::Opened(Arc::new(Tuned {
         process,
         number,
         private: false,
@@ -121,7 +121,7 @@ fn tuned(process: Arc<Process>, number: &'static tuned::Number) -> Item {
 }
 
 /// Numbers of the processes that `task` has made: all of `process` are its first thread's here.
-fn children(process: &Process, task: Option<&Task>, from: u64, piece: &mut Piece) {
+fn children(process: &Process, task: Option<&Task>, from: u64, piece: &mut TextPiece) {
     if task.is_none_or(|task| task.tid != process.pid) {
         return;
     }
@@ -139,7 +139,7 @@ fn children(process: &Process, task: Option<&Task>, from: u64, piece: &mut Piece
 }
 
 /// The timers that `process` has made, a record each.
-fn timers(process: &Process, from: u64, piece: &mut Piece) -> Result<()> {
+fn timers(process: &Process, from: u64, piece: &mut TextPiece) -> Result<()> {
     let mut next = usize::try_from(from).unwrap_or(usize::MAX);
     while let Some((index, made)) = process.timers.made_from(next) {
         next = index + 1;
@@ -163,8 +163,8 @@ fn timers(process: &Process, from: u64, piece: &mut Piece) -> Result<()> {
     Ok(())
 }
 
-impl Folder for Pid {
-    fn get(&self, name: &str) -> Result<Item> {
+impl PseudoDir for Pid {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         let process = self.process.clone();
         let task = self.task.clone();
         Ok(match name {
@@ -188,21 +188,21 @@ impl Folder for Pid {
                 out.push('\n');
                 Ok(())
             }),
-            "environ" => Item::Private(looking(process, |sight, from, piece| {
+            "environ" => PseudoEntry::Private(looking(process, |sight, from, piece| {
                 if let Some((program, Some(space))) = sight.with(whole_program) {
                     bytes(&space, &program.environment, from, piece);
                 }
             })),
-            "exe" => Item::Magic(Arc::new(Exe(process))),
-            "cwd" => Item::Magic(Arc::new(Stands(process, false))),
-            "root" => Item::Magic(Arc::new(Stands(process, true))),
-            "fd" => Item::Folder(Arc::new(Descriptors(process))),
-            "fdinfo" => Item::Folder(Arc::new(Infos(process))),
-            "maps" => Item::Text(looking(process, maps)),
-            "smaps" => Item::Text(looking(process, smaps::smaps)),
-            "mem" => Item::Opened(Arc::new(Memory(process))),
-            "pagemap" => Item::Opened(Arc::new(Pagemap(process))),
-            "personality" => Item::Private(looking(process, |sight, from, piece| {
+            "exe" => PseudoEntry::Magic(Arc::new(Exe(process))),
+            "cwd" => PseudoEntry::Magic(Arc::new(Stands(process, false))),
+            "root" => PseudoEntry::Magic(Arc::new(Stands(process, true))),
+            "fd" => PseudoEntry::Folder(Arc::new(Descriptors(process))),
+            "fdinfo" => PseudoEntry::Folder(Arc::new(Infos(process))),
+            "maps" => PseudoEntry::Text(looking(process, maps)),
+            "smaps" => PseudoEntry::Text(looking(process, smaps::smaps)),
+            "mem" => PseudoEntry::Opened(Arc::new(Memory(process))),
+            "pagemap" => PseudoEntry::Opened(Arc::new(Pagemap(process))),
+            "personality" => PseudoEntry::Private(looking(process, |sight, from, piece| {
                 let told = |process: &Arc<Process>| process.personality.load(Ordering::Relaxed);
                 if from == 0
                     && let Some(personality) = sight.with(told)
@@ -216,14 +216,14 @@ impl Folder for Pid {
             "mountinfo" => {
                 long_text(move |from, piece| each_mount(&process, from, piece, mountinfo))
             }
-            "net" => Item::Folder(Arc::new(Fixed(net::ALL))),
+            "net" => PseudoEntry::Folder(Arc::new(FixedDir(net::ALL))),
             "cgroup" => text(move |out| crate::cgroupfs::line(&process, out)),
             "limits" => text(move |out| limits(&process, out)),
             "oom_score_adj" => tuned(process, &tuned::ADJUSTMENT),
             "oom_adj" => tuned(process, &tuned::OLD_ADJUSTMENT),
             "coredump_filter" => tuned(process, &tuned::FILTER),
             "timerslack_ns" => tuned(process, &tuned::SLACK),
-            "auxv" => Item::Private(looking(process, |sight, from, piece| {
+            "auxv" => PseudoEntry::Private(looking(process, |sight, from, piece| {
                 if let Some((program, Some(space))) = sight.with(whole_program) {
                     bytes(&space, &program.aux, from, piece);
                 }
@@ -240,7 +240,7 @@ impl Folder for Pid {
                 let _ = writeln!(out, "{cpu_ns} 0 {switches}");
                 Ok(())
             }),
-            "smaps_rollup" => Item::Text(looking(process, smaps::rollup)),
+            "smaps_rollup" => PseudoEntry::Text(looking(process, smaps::rollup)),
             "loginuid" | "sessionid" => text(|out| {
                 out.push_str("4294967295");
                 Ok(())
@@ -257,9 +257,9 @@ impl Folder for Pid {
                 out.push('0');
                 Ok(())
             }),
-            "ns" => Item::Folder(Arc::new(Fixed(ns::ALL))),
-            "clear_refs" => Item::Opened(Arc::new(Refs(process))),
-            "map_files" if self.task.is_none() => Item::Folder(Arc::new(Mapped(process))),
+            "ns" => PseudoEntry::Folder(Arc::new(FixedDir(ns::ALL))),
+            "clear_refs" => PseudoEntry::Opened(Arc::new(Refs(process))),
+            "map_files" if self.task.is_none() => PseudoEntry::Folder(Arc::new(Mapped(process))),
             "timers" if self.task.is_none() => {
                 long_text(move |from, piece| timers(&process, from, piece))
             }
@@ -267,12 +267,12 @@ impl Folder for Pid {
                 children(&process, task.as_deref(), from, piece);
                 Ok(())
             }),
-            "task" if self.task.is_none() => Item::Folder(Arc::new(Tasks(process))),
+            "task" if self.task.is_none() => PseudoEntry::Folder(Arc::new(Tasks(process))),
             _ => return Err(Errno::ENOENT),
         })
     }
 
-    fn list(&self, from: u64, each: Each) {
+    fn list(&self, from: u64, each: EachEntry) {
         let elsewhere: &[&str] = match self.task {
             Some(_) => &["task", "map_files", "timers"],
             None => &["children"],
@@ -309,20 +309,20 @@ impl Folder for Pid {
 /// `/proc/PID/task`.
 struct Tasks(Arc<Process>);
 
-impl Folder for Tasks {
-    fn get(&self, name: &str) -> Result<Item> {
+impl PseudoDir for Tasks {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         let task = self.0.task(number_in(name)?);
-        Ok(Item::Folder(Arc::new(Pid {
+        Ok(PseudoEntry::Folder(Arc::new(Pid {
             process: self.0.clone(),
             task: Some(task.ok_or(Errno::ENOENT)?),
         })))
     }
 
     #[expect(clippy::disallowed_methods, reason = "a number")]
-    fn list(&self, from: u64, each: Each) {
+    fn list(&self, from: u64, each: EachEntry) {
         let last = i32::try_from(from).unwrap_or(i32::MAX).saturating_sub(1);
         self.0.each_thread_after(last, |task| {
-            each(task.tid as u64, &task.tid.to_string(), Kind::Directory)
+            each(task.tid as u64, &task.tid.to_string(), FileKind::Directory)
         });
     }
 
@@ -340,12 +340,12 @@ impl Folder for Tasks {
 /// `/proc/PID/exe`.
 struct Exe(Arc<Process>);
 
-impl Magic for Exe {
+impl MagicLink for Exe {
     fn text(&self) -> Result<Vec<u8>> {
         Ok(self.place()?.shown()?.into_bytes())
     }
 
-    fn place(&self) -> Result<Place> {
+    fn place(&self) -> Result<VfsPath> {
         // Not by its path, which may lead elsewhere by now.
         let program = look_into(&self.0, || self.0.program())?;
         program.place.clone().ok_or(Errno::ENOENT)
@@ -355,13 +355,13 @@ impl Magic for Exe {
 /// `/proc/PID/cwd` and `/proc/PID/root`.
 struct Stands(Arc<Process>, bool);
 
-impl Magic for Stands {
+impl MagicLink for Stands {
     fn text(&self) -> Result<Vec<u8>> {
         let root = Process::current().fs.get().root();
         self.place()?.path(&root)
     }
 
-    fn place(&self) -> Result<Place> {
+    fn place(&self) -> Result<VfsPath> {
         if self.0.is_zombie() {
             return Err(Errno::ENOENT);
         }
@@ -378,7 +378,7 @@ fn whole_program(process: &Arc<Process>) -> (Arc<Program>, Option<Arc<AddressSpa
 }
 
 /// The bytes of `space` at `range`, from byte `from` on; they end where the memory does.
-fn bytes(space: &AddressSpace, range: &Range<usize>, from: u64, piece: &mut Piece) {
+fn bytes(space: &AddressSpace, range: &Range<usize>, from: u64, piece: &mut TextPiece) {
     /// A record of them.
     const RECORD: usize = 512;
     let from = usize::try_from(from).unwrap_or(usize::MAX);
@@ -398,7 +398,7 @@ fn bytes(space: &AddressSpace, range: &Range<usize>, from: u64, piece: &mut Piec
 }
 
 /// A line for each area that ends above `from`.
-fn maps(sight: &Sight, from: u64, piece: &mut Piece) {
+fn maps(sight: &Sight, from: u64, piece: &mut TextPiece) {
     if let (Some(space), Ok(from)) = (sight.space(), usize::try_from(from)) {
         space.for_each_area_above(from, |area| {
             piece.record(area.end as u64, |out| smaps::map(&area, out))
@@ -426,7 +426,7 @@ fn options(flags: u64) -> String {
 }
 
 /// Writes a path with blanks as `mount` expects them.
-fn escaped(path: &[u8], out: &mut Out) {
+fn escaped(path: &[u8], out: &mut TextOut) {
     let letters = path.utf8_chunks().flat_map(|chunk| {
         let replaced = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
         chunk.valid().chars().chain(replaced)
@@ -445,8 +445,8 @@ fn escaped(path: &[u8], out: &mut Out) {
 fn each_mount(
     process: &Process,
     from: u64,
-    piece: &mut Piece,
-    show: fn(&mount::Mount, &[u8], &mut Out),
+    piece: &mut TextPiece,
+    show: fn(&mount::Mount, &[u8], &mut TextOut),
 ) -> Result<()> {
     let root = process.fs.get().root();
     let mut from = from;
@@ -464,7 +464,7 @@ fn each_mount(
 }
 
 /// A mount at `path` in the form of fstab(5).
-fn mount(mount: &mount::Mount, path: &[u8], out: &mut Out) {
+fn mount(mount: &mount::Mount, path: &[u8], out: &mut TextOut) {
     escaped(mount.source.as_bytes(), out);
     out.push(' ');
     escaped(path, out);
@@ -474,7 +474,7 @@ fn mount(mount: &mount::Mount, path: &[u8], out: &mut Out) {
 }
 
 /// As `mount`, with numbers, and the directory of the file system that is seen there.
-fn mountinfo(mount: &mount::Mount, path: &[u8], out: &mut Out) {
+fn mountinfo(mount: &mount::Mount, path: &[u8], out: &mut TextOut) {
     let covers = mount.covers();
     let above = covers.as_ref().as_ref().map_or(0, |c| c.mount.id);
     let (dev, _) = mount.root.id();
@@ -493,7 +493,7 @@ fn mountinfo(mount: &mount::Mount, path: &[u8], out: &mut Out) {
     let _ = writeln!(out, " {flags}");
 }
 
-fn limits(process: &Process, out: &mut Out) -> Result<()> {
+fn limits(process: &Process, out: &mut TextOut) -> Result<()> {
     const ROWS: [(&str, &str); RLIM_NLIMITS] = [
         ("Max cpu time", "seconds"),
         ("Max file size", "bytes"),

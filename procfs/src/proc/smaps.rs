@@ -7,11 +7,11 @@ use core::fmt::Write;
 use vm::Prot;
 use vm::space::{AreaInfo, Lock, Present, Role};
 
-use file::fs::pseudofs::{Out, Piece};
+use file::fs::pseudofs::{TextOut, TextPiece};
 use process::access::Sight;
 
 /// The lines of `maps`, and behind each how much of the area is in memory.
-pub fn smaps(sight: &Sight, from: u64, piece: &mut Piece) {
+pub fn smaps(sight: &Sight, from: u64, piece: &mut TextPiece) {
     if let (Some(space), Ok(from)) = (sight.space(), usize::try_from(from)) {
         space.for_each_area_with_pages(from, |area, pages| {
             piece.record(area.end as u64, |out| {
@@ -23,7 +23,7 @@ pub fn smaps(sight: &Sight, from: u64, piece: &mut Piece) {
 }
 
 /// The sum of all areas, with the names that `smaps` has for the parts.
-pub fn rollup(sight: &Sight, from: u64, piece: &mut Piece) {
+pub fn rollup(sight: &Sight, from: u64, piece: &mut TextPiece) {
     let Some(space) = sight.space().filter(|_| from == 0) else {
         return;
     };
@@ -73,14 +73,14 @@ pub fn rollup(sight: &Sight, from: u64, piece: &mut Piece) {
 }
 
 /// A line of one amount.
-fn row(out: &mut Out, name: &str, kibibytes: u64) {
+fn row(out: &mut TextOut, name: &str, kibibytes: u64) {
     out.push_str(name);
     out.blanks(16usize.saturating_sub(name.len()));
     out.right(kibibytes, 8);
     out.push_str(" kB\n");
 }
 
-fn present(area: &AreaInfo, pages: &Present, out: &mut Out) {
+fn present(area: &AreaInfo, pages: &Present, out: &mut TextOut) {
     let page = PAGE / 1024;
     let part = pages.parts * page as u64 / Present::PARTS;
     let proportion = usize::try_from(part).unwrap_or(0);
@@ -126,12 +126,12 @@ fn present(area: &AreaInfo, pages: &Present, out: &mut Out) {
 }
 
 /// The line of an area in `maps`.
-pub(super) fn map(area: &AreaInfo, out: &mut Out) {
+pub(super) fn map(area: &AreaInfo, out: &mut TextOut) {
     let bit = |has: bool, letter: u8| if has { letter } else { b'-' };
     let start = out.written();
     let (device, inode) = area.pager.as_ref().map_or((0, 0), |p| (p.device, p.inode));
     let shared = if area.shared { b's' } else { b'p' };
-    // `Out` notes by itself that memory is out.
+    // `TextOut` notes by itself that memory is out.
     out.hex(area.start as u64, 8);
     out.push_str("-");
     out.hex(area.end as u64, 8);

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 
 use super::look_into;
 use account::user::Held;
-use file::fs::pseudofs::{Out, Piece};
+use file::fs::pseudofs::{TextOut, TextPiece};
 use process::{Process, Task};
 
 /// Nanoseconds in a clock tick as programs see it.
@@ -22,14 +22,14 @@ fn state(process: &Process, task: Option<&Task>) -> char {
 }
 
 /// Numbers, a blank before each.
-fn row(out: &mut Out, numbers: &[u64]) {
+fn row(out: &mut TextOut, numbers: &[u64]) {
     for number in numbers {
         out.spaced(*number);
     }
 }
 
 /// `/proc/PID/stat`: 52 fields.
-pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Result<()> {
+pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut TextOut) -> Result<()> {
     let program = process.program();
     let space = process.space();
     let (size, resident) = space
@@ -105,7 +105,7 @@ pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) -> Resul
 }
 
 /// `/proc/PID/statm`, in pages.
-pub fn statm(process: &Process, out: &mut Out) -> Result<()> {
+pub fn statm(process: &Process, out: &mut TextOut) -> Result<()> {
     let (sizes, resident) = process
         .space()
         .map_or_else(Default::default, |s| (s.sizes(), s.resident()));
@@ -124,7 +124,7 @@ pub fn status(
     process: &Arc<Process>,
     task: Option<&Task>,
     from: u64,
-    piece: &mut Piece,
+    piece: &mut TextPiece,
 ) -> Result<()> {
     let cred = process.cred.get();
     if from == 0 && !piece.record(1, |out| identity(process, task, out)) {
@@ -149,7 +149,7 @@ pub fn status(
     Ok(())
 }
 
-fn identity(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
+fn identity(process: &Arc<Process>, task: Option<&Task>, out: &mut TextOut) {
     let program = process.program();
     let cred = process.cred.get();
     let letter = state(process, task);
@@ -210,7 +210,7 @@ impl core::fmt::Display for Ranges {
     }
 }
 
-fn state_of(process: &Arc<Process>, task: Option<&Task>, out: &mut Out) {
+fn state_of(process: &Arc<Process>, task: Option<&Task>, out: &mut TextOut) {
     let cred = process.cred.get();
     out.push('\n');
     if let Some(space) = process.space() {

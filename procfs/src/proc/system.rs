@@ -27,7 +27,7 @@ use account::Capability;
 use account::quota;
 use file::fs::dev;
 use file::fs::klog;
-use file::fs::pseudofs::{Fixed, Item, Named, Out, Piece, long_text, text, whole};
+use file::fs::pseudofs::{FixedDir, PseudoEntry, FixedEntry, TextOut, TextPiece, long_text, text, whole};
 use file::fs::fsnotify::limits as inotify;
 use file::io::IoBuf;
 use file::pipe::size::{limits as pipes, round};
@@ -57,12 +57,12 @@ macro_rules! line {
 macro_rules! pair {
     ($at:expr, $kind:ty) => {
         || {
-            let show = |out: &mut Out| {
+            let show = |out: &mut TextOut| {
                 let [low, high] = $at.each_ref().map(|end| end.load(Ordering::Relaxed));
                 let _ = writeln!(out, "{low}\t{high}");
                 Ok(())
             };
-            Item::Setting(whole(show), |text| {
+            PseudoEntry::Setting(whole(show), |text| {
                 let mut words = text.split_whitespace().map(|word| word.parse::<$kind>());
                 let (Some(Ok(low)), Some(Ok(high)), None) =
                     (words.next(), words.next(), words.next())
@@ -85,11 +85,11 @@ macro_rules! pair {
 macro_rules! number {
     ($at:expr) => {
         || {
-            let show = |out: &mut Out| {
+            let show = |out: &mut TextOut| {
                 let _ = writeln!(out, "{}", $at.load(Ordering::Relaxed));
                 Ok(())
             };
-            Item::Setting(whole(show), |text| {
+            PseudoEntry::Setting(whole(show), |text| {
                 let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
                 let number = usize::try_from(number).map_err(|_| Errno::EINVAL)?;
                 $at.store(number, Ordering::Relaxed);
@@ -103,11 +103,11 @@ macro_rules! number {
 macro_rules! next_id {
     ($at:expr) => {
         || {
-            let show = |out: &mut Out| {
+            let show = |out: &mut TextOut| {
                 let _ = writeln!(out, "{}", $at.next.load(Ordering::Relaxed));
                 Ok(())
             };
-            Item::Setting(whole(show), |text| {
+            PseudoEntry::Setting(whole(show), |text| {
                 let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
                 if number < 0 {
                     return Err(Errno::EINVAL);
@@ -123,11 +123,11 @@ macro_rules! next_id {
 macro_rules! ranged {
     ($at:expr, $range:expr) => {
         || {
-            let show = |out: &mut Out| {
+            let show = |out: &mut TextOut| {
                 let _ = writeln!(out, "{}", $at.load(Ordering::Relaxed));
                 Ok(())
             };
-            Item::Setting(whole(show), |text| {
+            PseudoEntry::Setting(whole(show), |text| {
                 let number: usize = text.trim().parse().map_err(|_| Errno::EINVAL)?;
                 if !$range.contains(&number) {
                     return Err(Errno::EINVAL);
@@ -143,12 +143,12 @@ macro_rules! ranged {
 macro_rules! named {
     ($which:expr) => {
         || {
-            let show = |out: &mut Out| {
+            let show = |out: &mut TextOut| {
                 out.push_bytes(&hostname::name($which));
                 out.push('\n');
                 Ok(())
             };
-            Item::Setting(whole(show), |name| {
+            PseudoEntry::Setting(whole(show), |name| {
                 let cred = Process::current().cred.get();
                 cred.need(Capability::SysAdmin)?;
                 hostname::rename($which, name.as_bytes());
@@ -159,7 +159,7 @@ macro_rules! named {
 }
 
 /// The fixed names of `/proc`.
-pub const ROOT: Fixed = Fixed(&[
+pub const ROOT: FixedDir = FixedDir(&[
     ("buddyinfo", || text(counts::blocks)),
     ("cmdline", line!(machine::boot::info().cmdline)),
     ("cpuinfo", || long_text(cpuinfo)),
@@ -168,12 +168,12 @@ pub const ROOT: Fixed = Fixed(&[
     ("cgroups", || text(crate::cgroupfs::controllers)),
     ("filesystems", || text(filesystems)),
     ("interrupts", || long_text(counts::interrupts)),
-    ("kmsg", || Item::Special(Arc::new(Kmsg))),
+    ("kmsg", || PseudoEntry::Special(Arc::new(Kmsg))),
     ("loadavg", || text(loadavg)),
     ("meminfo", || text(meminfo)),
     ("misc", || text(counts::nothing)),
-    ("mounts", || Item::Link(b"self/mounts".to_vec())),
-    ("net", || Item::Link(b"self/net".to_vec())),
+    ("mounts", || PseudoEntry::Link(b"self/mounts".to_vec())),
+    ("net", || PseudoEntry::Link(b"self/net".to_vec())),
     ("partitions", || text(counts::nothing)),
     ("softirqs", || text(counts::softirqs)),
     ("stat", || long_text(stat)),
@@ -181,8 +181,8 @@ pub const ROOT: Fixed = Fixed(&[
         "swaps",
         line!("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority"),
     ),
-    ("sys", || Item::Folder(Arc::new(Fixed(SYS)))),
-    ("sysvipc", || Item::Folder(Arc::new(Fixed(sysvipc::ALL)))),
+    ("sys", || PseudoEntry::Folder(Arc::new(FixedDir(SYS)))),
+    ("sysvipc", || PseudoEntry::Folder(Arc::new(FixedDir(sysvipc::ALL)))),
     ("uptime", || text(uptime)),
     (
         "version",
@@ -192,25 +192,25 @@ pub const ROOT: Fixed = Fixed(&[
     ("zoneinfo", || text(counts::zones)),
 ]);
 
-const SYS: &[Named] = &[
-    ("fs", || Item::Folder(Arc::new(Fixed(SYS_FS)))),
-    ("kernel", || Item::Folder(Arc::new(Fixed(SYS_KERNEL)))),
-    ("net", || Item::Folder(Arc::new(Fixed(SYS_NET)))),
-    ("vm", || Item::Folder(Arc::new(Fixed(SYS_VM)))),
+const SYS: &[FixedEntry] = &[
+    ("fs", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_FS)))),
+    ("kernel", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_KERNEL)))),
+    ("net", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_NET)))),
+    ("vm", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_VM)))),
 ];
 
-const SYS_FS: &[Named] = &[
+const SYS_FS: &[FixedEntry] = &[
     ("file-max", line!(quota::descriptions_max())),
-    ("inotify", || Item::Folder(Arc::new(Fixed(SYS_INOTIFY)))),
+    ("inotify", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_INOTIFY)))),
     ("lease-break-time", number!(file::fs::lease::BREAK_TIME)),
-    ("mqueue", || Item::Folder(Arc::new(Fixed(SYS_MQUEUE)))),
+    ("mqueue", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_MQUEUE)))),
     ("nr_open", line!(file::fdtable::MAX_CAPACITY)),
     ("pipe-max-size", || {
-        let show = |out: &mut Out| {
+        let show = |out: &mut TextOut| {
             let _ = writeln!(out, "{}", pipes::SIZE.load(Ordering::Relaxed));
             Ok(())
         };
-        Item::Setting(whole(show), |text| {
+        PseudoEntry::Setting(whole(show), |text| {
             let wanted: u32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
             pipes::SIZE.store(round(wanted as usize)?, Ordering::Relaxed);
             Ok(())
@@ -221,7 +221,7 @@ const SYS_FS: &[Named] = &[
     ("suid_dumpable", line!(0)),
 ];
 
-const SYS_MQUEUE: &[Named] = &[
+const SYS_MQUEUE: &[FixedEntry] = &[
     (
         "msg_default",
         ranged!(queues::MESSAGES_DEFAULT, 1..=queues::MESSAGES_HARD),
@@ -241,13 +241,13 @@ const SYS_MQUEUE: &[Named] = &[
     ("queues_max", number!(queues::QUEUES)),
 ];
 
-const SYS_INOTIFY: &[Named] = &[
+const SYS_INOTIFY: &[FixedEntry] = &[
     ("max_queued_events", number!(inotify::QUEUED)),
     ("max_user_instances", number!(inotify::INSTANCES)),
     ("max_user_watches", number!(inotify::WATCHES)),
 ];
 
-const SYS_VM: &[Named] = &[
+const SYS_VM: &[FixedEntry] = &[
     (
         "max_map_count",
         ranged!(vm::space::AREAS_MAX, 0..=i32::MAX as usize),
@@ -255,36 +255,36 @@ const SYS_VM: &[Named] = &[
     ("overcommit_memory", line!(1)),
 ];
 
-const SYS_NET: &[Named] = &[
-    ("core", || Item::Folder(Arc::new(Fixed(SYS_NET_CORE)))),
-    ("ipv4", || Item::Folder(Arc::new(Fixed(SYS_NET_IPV4)))),
+const SYS_NET: &[FixedEntry] = &[
+    ("core", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_NET_CORE)))),
+    ("ipv4", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_NET_IPV4)))),
 ];
 
-const SYS_NET_CORE: &[Named] = &[("somaxconn", line!(SOMAXCONN))];
+const SYS_NET_CORE: &[FixedEntry] = &[("somaxconn", line!(SOMAXCONN))];
 
-const SYS_NET_IPV4: &[Named] = &[
+const SYS_NET_IPV4: &[FixedEntry] = &[
     ("ip_local_port_range", pair!(ports::RANGE, u16)),
     ("ip_unprivileged_port_start", line!(inet::UNPRIVILEGED)),
     ("ping_group_range", pair!(icmp::GROUPS, i32)),
 ];
 
-const SYS_PTY: &[Named] = &[("max", line!(quota::PTYS)), ("nr", line!(quota::ptys()))];
+const SYS_PTY: &[FixedEntry] = &[("max", line!(quota::PTYS)), ("nr", line!(quota::ptys()))];
 
-const SYS_KERNEL: &[Named] = &[
+const SYS_KERNEL: &[FixedEntry] = &[
     ("core_pattern", || {
-        let show = |out: &mut Out| {
+        let show = |out: &mut TextOut| {
             out.push_bytes(&coredump::pattern());
             out.push('\n');
             Ok(())
         };
-        Item::Setting(whole(show), coredump::set_pattern)
+        PseudoEntry::Setting(whole(show), coredump::set_pattern)
     }),
     ("core_uses_pid", || {
-        let show = |out: &mut Out| {
+        let show = |out: &mut TextOut| {
             let _ = writeln!(out, "{}", u8::from(coredump::USES_PID.load(Ordering::Relaxed)));
             Ok(())
         };
-        Item::Setting(whole(show), |text| {
+        PseudoEntry::Setting(whole(show), |text| {
             let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
             coredump::USES_PID.store(number != 0, Ordering::Relaxed);
             Ok(())
@@ -294,7 +294,7 @@ const SYS_KERNEL: &[Named] = &[
     ("domainname", named!(hostname::Named::Domain)),
     ("hostname", named!(hostname::Named::Host)),
     ("kptr_restrict", line!(1)),
-    ("pty", || Item::Folder(Arc::new(Fixed(SYS_PTY)))),
+    ("pty", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_PTY)))),
     ("cap_last_cap", line!(40)),
     ("msgmax", number!(message::limits::MESSAGE)),
     ("msgmnb", number!(message::limits::QUEUE)),
@@ -319,13 +319,13 @@ const SYS_KERNEL: &[Named] = &[
     ("ostype", line!("Linux")),
     ("pid_max", line!(tree::NUMBERS_MAX)),
     ("printk", || {
-        let show = |out: &mut Out| {
+        let show = |out: &mut TextOut| {
             let [level, message, least, usual] =
                 LEVELS.each_ref().map(|level| level.load(Ordering::Relaxed));
             let _ = writeln!(out, "{level}\t{message}\t{least}\t{usual}");
             Ok(())
         };
-        Item::Setting(whole(show), |text| {
+        PseudoEntry::Setting(whole(show), |text| {
             // As many as are given.
             for (level, word) in LEVELS.iter().zip(text.split_whitespace()) {
                 let number = word.parse().map_err(|_| Errno::EINVAL)?;
@@ -334,24 +334,24 @@ const SYS_KERNEL: &[Named] = &[
             Ok(())
         })
     }),
-    ("random", || Item::Folder(Arc::new(Fixed(SYS_RANDOM)))),
+    ("random", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_RANDOM)))),
     ("tainted", line!(0)),
     ("threads-max", line!(tree::most())),
     ("version", line!(VERSION)),
-    ("yama", || Item::Folder(Arc::new(Fixed(SYS_YAMA)))),
+    ("yama", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_YAMA)))),
 ];
 
-const SYS_YAMA: &[Named] = &[("ptrace_scope", || {
-    let show = |out: &mut Out| {
+const SYS_YAMA: &[FixedEntry] = &[("ptrace_scope", || {
+    let show = |out: &mut TextOut| {
         let _ = writeln!(out, "{}", access::scope());
         Ok(())
     };
-    Item::Setting(whole(show), |text| {
+    PseudoEntry::Setting(whole(show), |text| {
         access::set_scope(text.trim().parse().map_err(|_| Errno::EINVAL)?)
     })
 })];
 
-const SYS_RANDOM: &[Named] = &[
+const SYS_RANDOM: &[FixedEntry] = &[
     ("boot_id", line!(boot_id())),
     ("entropy_avail", line!(dev::ENTROPY_BITS)),
     ("poolsize", line!(dev::ENTROPY_BITS)),
@@ -383,7 +383,7 @@ fn boot_id() -> String {
     uuid(ID[0].load(Ordering::Relaxed), ID[1].load(Ordering::Relaxed))
 }
 
-fn meminfo(out: &mut Out) -> Result<()> {
+fn meminfo(out: &mut TextOut) -> Result<()> {
     let frames = vm::frame::stats();
     let heap = vm::heap::stats();
     let kib = |frames: usize| frames * PAGE / 1024;
@@ -451,9 +451,9 @@ fn times(cpu: usize) -> [u64; 4] {
 }
 
 /// Records: a line for all CPUs, one for each, and the rest.
-fn stat(from: u64, piece: &mut Piece) -> Result<()> {
+fn stat(from: u64, piece: &mut TextPiece) -> Result<()> {
     let cpus = machine::cpu::cpus() as u64;
-    let row = |out: &mut Out, name: fmt::Arguments, [user, nice, system, idle]: [u64; 4]| {
+    let row = |out: &mut TextOut, name: fmt::Arguments, [user, nice, system, idle]: [u64; 4]| {
         let _ = writeln!(out, "{name} {user} {nice} {system} {idle} 0 0 0 0 0 0");
     };
     for at in from..=cpus {
@@ -480,7 +480,7 @@ fn stat(from: u64, piece: &mut Piece) -> Result<()> {
 }
 
 /// The lines of `stat` below the first ones.
-fn counts(out: &mut Out) {
+fn counts(out: &mut TextOut) {
     let count = |vector: u8| machine::irq::count(vector);
     let taken: u64 = (0..=u8::MAX).map(count).sum();
     let switches = thread::all_switches();
@@ -501,7 +501,7 @@ fn ready() -> u32 {
         .sum()
 }
 
-fn uptime(out: &mut Out) -> Result<()> {
+fn uptime(out: &mut TextOut) -> Result<()> {
     let idle: u64 = (0..machine::cpu::cpus()).map(idle_ns).sum();
     let hundredths = |ns: u64| (ns / 1_000_000_000, ns / 10_000_000 % 100);
     let (up, up_part) = hundredths(machine::clock::now_ns());
@@ -510,7 +510,7 @@ fn uptime(out: &mut Out) -> Result<()> {
     Ok(())
 }
 
-fn loadavg(out: &mut Out) -> Result<()> {
+fn loadavg(out: &mut TextOut) -> Result<()> {
     for average in thread::sample::load() {
         // To the next hundredth.
         let hundredths = (average * 100 + 1024) / 2048;
@@ -523,7 +523,7 @@ fn loadavg(out: &mut Out) -> Result<()> {
 }
 
 /// A record for each CPU from number `from` on.
-fn cpuinfo(from: u64, piece: &mut Piece) -> Result<()> {
+fn cpuinfo(from: u64, piece: &mut TextPiece) -> Result<()> {
     for cpu in from..machine::cpu::cpus() as u64 {
         if !piece.record(cpu + 1, |out| one_cpu(cpu, out)) {
             break;
@@ -532,7 +532,7 @@ fn cpuinfo(from: u64, piece: &mut Piece) -> Result<()> {
     Ok(())
 }
 
-fn one_cpu(cpu: u64, out: &mut Out) {
+fn one_cpu(cpu: u64, out: &mut TextOut) {
     let features = machine::features::get();
     let brand = machine::features::brand();
     let model = String::from_utf8_lossy(&brand);
@@ -601,7 +601,7 @@ fn cache_size(vendor: &[u8]) -> u64 {
     whole.last().map_or(0, |cache| cache.size())
 }
 
-fn filesystems(out: &mut Out) -> Result<()> {
+fn filesystems(out: &mut TextOut) -> Result<()> {
     for kind in file::fs::fs_types::all() {
         let _ = writeln!(out, "nodev\t{}", kind.name);
     }

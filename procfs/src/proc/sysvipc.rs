@@ -5,11 +5,11 @@
 use alloc::sync::Arc;
 use core::fmt::Write;
 
-use file::fs::pseudofs::{Named, Out, Piece, long_text};
+use file::fs::pseudofs::{FixedEntry, TextOut, TextPiece, long_text};
 use process::ipc::{Entry, Namespace, memory, message, semaphore};
 
 /// The texts.
-pub const ALL: &[Named] = &[
+pub const ALL: &[FixedEntry] = &[
     ("msg", || {
         long_text(|from, piece| {
             rows(from, piece, MESSAGES, &message::QUEUES, |out, entry| {
@@ -99,10 +99,10 @@ const SEGMENTS: &str = "       key      shmid perms                  size  cpid 
 /// The head, which is at place 0, and behind it a row for each object.
 fn rows<T>(
     from: u64,
-    piece: &mut Piece,
+    piece: &mut TextPiece,
     head: &str,
     all: &Namespace<T>,
-    row: impl Fn(&mut Out, &Arc<Entry<T>>),
+    row: impl Fn(&mut TextOut, &Arc<Entry<T>>),
 ) {
     if from == 0 && !piece.record(1, |out| out.push_str(head)) {
         return;

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 
 use super::look_into;
 use account::Capability;
-use file::fs::pseudofs::Opened;
+use file::fs::pseudofs::PseudoFile;
 use file::io::IoBuf;
 use file::{File, OpenFile};
 use process::Process;
@@ -120,7 +120,7 @@ pub struct Tuned {
     pub private: bool,
 }
 
-impl Opened for Tuned {
+impl PseudoFile for Tuned {
     fn open(&self) -> Result<Arc<dyn File>> {
         if self.private {
             look_into(&self.process, || ())?;

@@ -14,9 +14,9 @@ use core::fmt::Write;
 
 use super::kptr_restrict::Veil;
 use crate::proc::{list_processes, look_into};
-use file::fdtable::Files;
-use file::fs::attr::Kind;
-use file::fs::pseudofs::{Each, Folder, Item, Out, Piece, long_text, number_in, text};
+use file::fdtable::FdTable;
+use file::fs::attr::FileKind;
+use file::fs::pseudofs::{EachEntry, PseudoDir, PseudoEntry, TextOut, TextPiece, long_text, number_in, text};
 use file::stubs::stubs;
 use file::{DescRoutine, OpenFile, Operation};
 use process::{Process, access, tree};
@@ -24,9 +24,9 @@ use quaject::record::Record;
 use vm::fallible::try_text;
 
 /// A line for each routine at address `from` or above, behind a heading.
-fn index(veil: Veil, from: u64, piece: &mut Piece) -> Result<()> {
-    // `Out` notes by itself that memory is out, here and below.
-    let head = |out: &mut Out| {
+fn index(veil: Veil, from: u64, piece: &mut TextPiece) -> Result<()> {
+    // `TextOut` notes by itself that memory is out, here and below.
+    let head = |out: &mut TextOut| {
         let _ = writeln!(
             out,
             "{:<16} {:>5} {:>4} {:>6} {:<20} name",
@@ -54,7 +54,7 @@ fn index(veil: Veil, from: u64, piece: &mut Piece) -> Result<()> {
 }
 
 /// The routines that each generator has made, and their cost: the *Probe* of the synthesizer.
-fn classes(out: &mut Out) -> Result<()> {
+fn classes(out: &mut TextOut) -> Result<()> {
     let _ = writeln!(
         out,
         "{:<20} {:>6} {:>10} {:>12}",
@@ -75,7 +75,7 @@ fn classes(out: &mut Out) -> Result<()> {
 
 /// The listing of the routine at `entry`, with the quaject beside each instruction to which a link has led,
 /// as the interfacer's record has it. None when there is no such routine.
-pub fn listed(veil: Veil, entry: usize, out: &mut Out) -> Option<()> {
+pub fn listed(veil: Veil, entry: usize, out: &mut TextOut) -> Option<()> {
     let info = codegen::image_at(entry)?;
     let record = Record::of(info.entry..info.entry + info.len);
     let beside = |at, out: &mut dyn Write| match record.at(at) {
@@ -83,13 +83,13 @@ pub fn listed(veil: Veil, entry: usize, out: &mut Out) -> Option<()> {
         None => Ok(()),
     };
     let _ = writeln!(out, "; {} links", record.links());
-    // `Out` notes by itself that memory is out.
+    // `TextOut` notes by itself that memory is out.
     veil.listing(out, |out| codegen::disassemble(entry, out, &beside))
         .map(|_| ())
 }
 
 /// One routine, listed.
-fn show(veil: Veil, entry: usize, owner: &str, out: &mut Out) -> Result<()> {
+fn show(veil: Veil, entry: usize, owner: &str, out: &mut TextOut) -> Result<()> {
     let info = codegen::image_at(entry).ok_or(Errno::ENOENT)?;
     let _ = writeln!(
         out,
@@ -107,34 +107,34 @@ fn show(veil: Veil, entry: usize, owner: &str, out: &mut Out) -> Result<()> {
 pub struct Code;
 
 /// Its names, before those of processes.
-const NAMES: [(&str, Kind); 4] = [
-    ("index", Kind::Regular),
-    ("at", Kind::Directory),
-    ("self", Kind::Symlink),
-    ("classes", Kind::Regular),
+const NAMES: [(&str, FileKind); 4] = [
+    ("index", FileKind::Regular),
+    ("at", FileKind::Directory),
+    ("self", FileKind::Symlink),
+    ("classes", FileKind::Regular),
 ];
 
-impl Folder for Code {
-    fn get(&self, name: &str) -> Result<Item> {
+impl PseudoDir for Code {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         match name {
             "index" => {
                 let veil = Veil::now();
                 return Ok(long_text(move |from, piece| index(veil, from, piece)));
             }
             "classes" => return Ok(text(classes)),
-            "at" => return Ok(Item::Folder(Arc::new(All))),
+            "at" => return Ok(PseudoEntry::Folder(Arc::new(All))),
             "self" => {
                 let pid = try_text(format_args!("{}", Process::current().pid))?;
-                return Ok(Item::Link(pid.into_bytes()));
+                return Ok(PseudoEntry::Link(pid.into_bytes()));
             }
             _ => {}
         }
         let pid = number_in(name)?;
         let process = tree::find(pid).ok_or(Errno::ENOENT)?;
-        Ok(Item::Folder(Arc::new(Owned(process))))
+        Ok(PseudoEntry::Folder(Arc::new(Owned(process))))
     }
 
-    fn list(&self, from: u64, each: Each) {
+    fn list(&self, from: u64, each: EachEntry) {
         for (place, (name, kind)) in (0..).zip(NAMES) {
             if place >= from && !each(place, name, kind) {
                 return;
@@ -147,8 +147,8 @@ impl Folder for Code {
 /// Routines by entry address.
 struct All;
 
-impl Folder for All {
-    fn get(&self, name: &str) -> Result<Item> {
+impl PseudoDir for All {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         let entry = usize::from_str_radix(name, 16).map_err(|_| Errno::ENOENT)?;
         let info = codegen::image_at(entry).ok_or(Errno::ENOENT)?;
         if info.entry != entry {
@@ -159,12 +159,12 @@ impl Folder for All {
     }
 
     #[expect(clippy::disallowed_macros, reason = "a number")]
-    fn list(&self, from: u64, each: Each) {
+    fn list(&self, from: u64, each: EachEntry) {
         // Places are offsets in the code space: they fit, and keep the order.
         let first = abi::layout::CODE.saturating_add(usize::try_from(from).unwrap_or(usize::MAX));
         codegen::for_each_from(first, |info| {
             let place = info.entry.saturating_sub(abi::layout::CODE) as u64;
-            each(place, &format!("{:016x}", info.entry), Kind::Regular)
+            each(place, &format!("{:016x}", info.entry), FileKind::Regular)
         });
     }
 
@@ -177,12 +177,12 @@ impl Folder for All {
 /// The descriptors of one process.
 struct Owned(Arc<Process>);
 
-impl Folder for Owned {
-    fn get(&self, name: &str) -> Result<Item> {
+impl PseudoDir for Owned {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         let fd = number_in(name)?;
         let files = look_into(&self.0, || self.0.files.get())?;
         files.clone().visit().get(fd).map_err(|_| Errno::ENOENT)?;
-        Ok(Item::Folder(Arc::new(Descriptor {
+        Ok(PseudoEntry::Folder(Arc::new(Descriptor {
             files,
             fd,
             pid: self.0.pid,
@@ -190,10 +190,10 @@ impl Folder for Owned {
     }
 
     #[expect(clippy::disallowed_methods, reason = "a number")]
-    fn list(&self, from: u64, each: Each) {
+    fn list(&self, from: u64, each: EachEntry) {
         if let Ok(files) = look_into(&self.0, || self.0.files.get()) {
             files.visit().for_each_from(from, |fd, _, _| {
-                each(fd as u64, &fd.to_string(), Kind::Directory)
+                each(fd as u64, &fd.to_string(), FileKind::Directory)
             });
         }
     }
@@ -213,7 +213,7 @@ impl Folder for Owned {
 
 /// The routines of one descriptor.
 struct Descriptor {
-    files: Arc<Files>,
+    files: Arc<FdTable>,
     fd: i32,
     pid: i32,
 }
@@ -253,8 +253,8 @@ impl Descriptor {
     }
 }
 
-impl Folder for Descriptor {
-    fn get(&self, name: &str) -> Result<Item> {
+impl PseudoDir for Descriptor {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         if name == "file" {
             let of = self.open_file()?;
             return Ok(text(move |out| {
@@ -283,13 +283,13 @@ impl Folder for Descriptor {
         }))
     }
 
-    fn list(&self, from: u64, each: Each) {
-        if from == 0 && !each(0, "file", Kind::Regular) {
+    fn list(&self, from: u64, each: EachEntry) {
+        if from == 0 && !each(0, "file", FileKind::Regular) {
             return;
         }
         for (call, name) in (0..).map_while(|call| Some((call, name(call)?))) {
             let place = 1 + call as u64;
-            if place >= from && self.entry(call).is_some() && !each(place, name, Kind::Regular) {
+            if place >= from && self.entry(call).is_some() && !each(place, name, FileKind::Regular) {
                 return;
             }
         }

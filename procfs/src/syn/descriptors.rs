@@ -5,8 +5,8 @@
 use abi::errno::Result;
 
 use file::OpenFile;
-use file::fdtable::Files;
-use file::fs::pseudofs::{Out, Piece};
+use file::fdtable::FdTable;
+use file::fs::pseudofs::{TextOut, TextPiece};
 
 /// The place of descriptor `fd` of process `pid` in the text, behind the heading.
 fn place(pid: i32, fd: i32) -> u64 {
@@ -17,10 +17,10 @@ fn place(pid: i32, fd: i32) -> u64 {
 /// descriptions that are `told`.
 pub fn show(
     from: u64,
-    piece: &mut Piece,
-    head: &dyn Fn(&mut Out),
+    piece: &mut TextPiece,
+    head: &dyn Fn(&mut TextOut),
     told: &dyn Fn(&OpenFile) -> bool,
-    lines: &dyn Fn(i32, i32, &OpenFile, &Files, &mut Out),
+    lines: &dyn Fn(i32, i32, &OpenFile, &FdTable, &mut TextOut),
 ) -> Result<()> {
     if from == 0 && !piece.record(1, head) {
         return Ok(());

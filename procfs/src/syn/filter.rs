@@ -18,9 +18,9 @@ use core::fmt::Write;
 
 use super::descriptors;
 use file::OpenFile;
-use file::fdtable::Files;
+use file::fdtable::FdTable;
 use file::filters::Course;
-use file::fs::pseudofs::{Out, Piece};
+use file::fs::pseudofs::{TextOut, TextPiece};
 use process::access::{self, Wish};
 use process::user_quajects::{any, made, made_counter};
 use process::tree;
@@ -31,9 +31,9 @@ use quaject::named;
 const WAYS: [(&str, Course); 2] = [("in", Course::Incoming), ("out", Course::Outgoing)];
 
 /// The text from place `from` on: a process's number in the upper half, below it a descriptor's.
-pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
-    // `Out` notes by itself that memory is out, here and below.
-    let head = |out: &mut Out| {
+pub fn show(from: u64, piece: &mut TextPiece) -> Result<()> {
+    // `TextOut` notes by itself that memory is out, here and below.
+    let head = |out: &mut TextOut| {
         let _ = writeln!(
             out,
             "{:>6} {:>4} {:<3} {:<10} {:>8} {:>12}",
@@ -51,7 +51,7 @@ fn is_filtered(of: &OpenFile) -> bool {
     any
 }
 
-fn lines(pid: i32, fd: i32, of: &OpenFile, _: &Files, out: &mut Out) {
+fn lines(pid: i32, fd: i32, of: &OpenFile, _: &FdTable, out: &mut TextOut) {
     for (way, course) in WAYS {
         of.each_filter(course, |filter| {
             let (class, number) = (filter.class().name, filter.number());

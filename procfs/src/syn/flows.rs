@@ -7,13 +7,13 @@
 use abi::errno::Result;
 use core::fmt::Write;
 
-use file::fs::pseudofs::{Out, Piece};
+use file::fs::pseudofs::{TextOut, TextPiece};
 use process::Task;
 use process::flows::{Channel, Side};
 
 /// A line for each thread with channels, and one for each of these, by process; behind a heading.
-pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
-    let head = |out: &mut Out| {
+pub fn show(from: u64, piece: &mut TextPiece) -> Result<()> {
+    let head = |out: &mut TextOut| {
         let _ = writeln!(
             out,
             "{:>7} {:<16} {:>8} {:>8} {:>7}",
@@ -29,7 +29,7 @@ pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
     Ok(())
 }
 
-fn lines(task: &Task, out: &mut Out) {
+fn lines(task: &Task, out: &mut TextOut) {
     let thread = &task.thread;
     let mut name = [0; thread::NAME_LEN];
     let _ = writeln!(
@@ -44,7 +44,7 @@ fn lines(task: &Task, out: &mut Out) {
     task.flows.show(|channel| line(channel, out));
 }
 
-fn line(channel: &Channel, out: &mut Out) {
+fn line(channel: &Channel, out: &mut TextOut) {
     let Some(shown) = channel.shown() else {
         return;
     };

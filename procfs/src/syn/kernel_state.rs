@@ -7,7 +7,7 @@ use abi::layout::PAGE;
 use abi::nr;
 use core::fmt::Write;
 use device::names::Device;
-use file::fs::klog::{self, Entry};
+use file::fs::klog::{self, LogRecord};
 use machine::log::Stamp;
 use machine::mitigate::Bug;
 use quaject::class::{Class, Header, Placed};
@@ -15,12 +15,12 @@ use thread::{Thread, flags};
 
 use super::kptr_restrict::Veil;
 use crate::nosys;
-use file::fs::pseudofs::{Out, Piece};
+use file::fs::pseudofs::{TextOut, TextPiece};
 use process::tree;
 
 /// The classes, their members, and where each port of a member leads, from place `from` on: a class's number
 /// in the upper half, below it how many of its members to pass over.
-pub fn quajects(veil: Veil, from: u64, piece: &mut Piece) -> Result<()> {
+pub fn quajects(veil: Veil, from: u64, piece: &mut TextPiece) -> Result<()> {
     let (mut number, mut more) = (0, true);
     quaject::class::for_each_class(|class| {
         let (first, mut at) = (number << 32, 1);
@@ -42,9 +42,9 @@ pub fn quajects(veil: Veil, from: u64, piece: &mut Piece) -> Result<()> {
 }
 
 /// The class: its counts, and its ports.
-pub fn heading(class: &Class, out: &mut Out) {
+pub fn heading(class: &Class, out: &mut TextOut) {
     let (created, reused) = class.made();
-    // `Out` notes by itself that memory is out, here and below.
+    // `TextOut` notes by itself that memory is out, here and below.
     let _ = writeln!(
         out,
         "{}: {}\n  {} in use, {created} made, {reused} used again",
@@ -62,7 +62,7 @@ pub fn heading(class: &Class, out: &mut Out) {
 }
 
 /// The quaject `member` of `class`: its links, and how they stand in code.
-pub fn member(veil: Veil, class: &Class, member: &Header, out: &mut Out) {
+pub fn member(veil: Veil, class: &Class, member: &Header, out: &mut TextOut) {
     let _ = writeln!(
         out,
         "  {} {}, {} references",
@@ -88,7 +88,7 @@ pub fn member(veil: Veil, class: &Class, member: &Header, out: &mut Out) {
 }
 
 /// How a link stands in generated code.
-fn site(veil: Veil, placed: Placed, out: &mut Out) {
+fn site(veil: Veil, placed: Placed, out: &mut TextOut) {
     let how = if placed.in_line { "in line" } else { "called" };
     let _ = write!(
         out,
@@ -107,8 +107,8 @@ fn site(veil: Veil, placed: Placed, out: &mut Out) {
 }
 
 /// A row for each thread table entry from number `from` on, behind a heading.
-pub fn threads(from: u64, piece: &mut Piece) -> Result<()> {
-    let head = |out: &mut Out| {
+pub fn threads(from: u64, piece: &mut TextPiece) -> Result<()> {
+    let head = |out: &mut TextOut| {
         let _ = writeln!(
             out,
             "{:>6} {:<16} {:<8} cpu level {:>10} {:>14} {:>10} fp  {:>12}",
@@ -139,7 +139,7 @@ pub fn state(thread: &Thread) -> &'static str {
     }
 }
 
-fn row(thread: &Thread, out: &mut Out) {
+fn row(thread: &Thread, out: &mut TextOut) {
     let state = state(thread);
     let mut name = [0; thread::NAME_LEN];
     let _ = writeln!(
@@ -159,7 +159,7 @@ fn row(thread: &Thread, out: &mut Out) {
 
 /// The rights that all page tables give, read through, and those that the processor forbids: faults first,
 /// the count of them last.
-pub fn rights(out: &mut Out) -> Result<()> {
+pub fn rights(out: &mut TextOut) -> Result<()> {
     let guards = machine::paging::guards();
     let mut survey = vm::rights::Survey::kernel(out).map_err(|_| Errno::ENOMEM)?;
     let mut spaces = 0;
@@ -195,7 +195,7 @@ pub fn rights(out: &mut Out) -> Result<()> {
 }
 
 /// Calls without a handler: number, name, how often.
-pub fn nosys(out: &mut Out) -> Result<()> {
+pub fn nosys(out: &mut TextOut) -> Result<()> {
     for (number, count) in nosys::each() {
         let _ = writeln!(out, "{number:4} {:<24} {count}", nr::name(number));
     }
@@ -204,7 +204,7 @@ pub fn nosys(out: &mut Out) -> Result<()> {
 
 /// Interrupts by vector: those that Rust handles, then those of the devices' generated handlers, with their
 /// rates, and whether they are polled.
-pub fn interrupts(out: &mut Out) -> Result<()> {
+pub fn interrupts(out: &mut TextOut) -> Result<()> {
     let _ = writeln!(out, "{:>14}", "all CPUs");
     for vector in 0..=u8::MAX {
         let count = machine::irq::count(vector);
@@ -239,7 +239,7 @@ pub fn interrupts(out: &mut Out) -> Result<()> {
 
 /// The devices that are driven: where, the driver, the name, vectors and counts; then all names, and what
 /// stands behind each.
-pub fn devices(out: &mut Out) -> Result<()> {
+pub fn devices(out: &mut TextOut) -> Result<()> {
     device::for_each(|at, driver, name, ways| {
         let _ = write!(out, "{at} {driver:<16}{:<12}", name.unwrap_or("-"));
         ways.for_each(|vector, count| {
@@ -263,14 +263,14 @@ pub fn devices(out: &mut Out) -> Result<()> {
 }
 
 /// The clients of the sound card, with the fill and flow of each.
-pub fn sound(out: &mut Out) -> Result<()> {
+pub fn sound(out: &mut TextOut) -> Result<()> {
     let _ = file::gauge::show_sound(out);
     Ok(())
 }
 
 /// The measures against the processor's defects: those that the command line asks for, those in force, and a
 /// line for each defect.
-pub fn mitigations(out: &mut Out) -> Result<()> {
+pub fn mitigations(out: &mut TextOut) -> Result<()> {
     let plan = machine::mitigate::plan();
     let _ = write!(out, "mitigations={}:", plan.wish.name());
     for name in plan.measures.names() {
@@ -286,7 +286,7 @@ pub fn mitigations(out: &mut Out) -> Result<()> {
 }
 
 /// Memory by kind, in KiB.
-pub fn memory(out: &mut Out) -> Result<()> {
+pub fn memory(out: &mut TextOut) -> Result<()> {
     let frames = vm::frame::stats();
     let heap = vm::heap::stats();
     let code = codegen::stats();
@@ -328,8 +328,8 @@ pub fn memory(out: &mut Out) -> Result<()> {
 }
 
 /// The lines of the kernel's log that the ring still holds from position `from` on.
-pub fn log(from: u64, piece: &mut Piece) -> Result<()> {
-    let (mut at, mut entry) = (from, Entry::blank());
+pub fn log(from: u64, piece: &mut TextPiece) -> Result<()> {
+    let (mut at, mut entry) = (from, LogRecord::blank());
     while klog::next(&mut at, &mut entry) {
         at = entry.record.next;
         let goes_on = piece.record(at, |out| {

@@ -7,7 +7,7 @@
 use core::fmt::{self, Write};
 
 use account::Capability;
-use file::fs::pseudofs::Out;
+use file::fs::pseudofs::TextOut;
 use process::Process;
 
 /// Numbers from here on may be addresses, or say how far addresses lie apart.
@@ -36,7 +36,7 @@ impl Veil {
     }
 
     /// Prints to `out` what `list` lists: as it is, or without the bytes and the large numbers.
-    pub fn listing<R>(self, out: &mut Out, list: impl FnOnce(&mut dyn Write) -> R) -> R {
+    pub fn listing<R>(self, out: &mut TextOut, list: impl FnOnce(&mut dyn Write) -> R) -> R {
         if !self.0 {
             return list(out);
         }
@@ -68,7 +68,7 @@ impl Default for Line {
 }
 
 struct Lines<'a> {
-    out: &'a mut Out,
+    out: &'a mut TextOut,
     line: Line,
 }
 

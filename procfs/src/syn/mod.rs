@@ -19,7 +19,7 @@ pub mod kptr_restrict;
 use alloc::sync::Arc;
 
 use file::fs::mount::FileSystem;
-use file::fs::pseudofs::{Fixed, Item, TextFs, long_text, records, text, whole};
+use file::fs::pseudofs::{FixedDir, PseudoEntry, PseudoFs, long_text, records, text, whole};
 use process::access::{self, Wish};
 use process::memory::{fault_injection, shrink};
 use process::{Process, Task, tree};
@@ -30,7 +30,7 @@ const MAGIC: i64 = 0x5359_4e54;
 
 /// The processes that the reader may look into, for a text whose places have the process's number in their
 /// upper half; those from place `from` on.
-fn visible(from: u64) -> impl Iterator<Item = Arc<Process>> {
+fn visible(from: u64) -> impl Iterator<PseudoEntry = Arc<Process>> {
     tree::from(from >> 32).filter(|process| access::may(process, Wish::See).is_ok())
 }
 
@@ -52,12 +52,12 @@ fn each_thread(from: u64, mut show: impl FnMut(u64, &Arc<Process>, &Task) -> boo
 
 /// A new instance.
 pub fn file_system() -> Arc<dyn FileSystem> {
-    let root = Fixed(&[
-        ("code", || Item::Folder(Arc::new(code::Code))),
-        ("fail", || Item::Setting(whole(fault_injection::show), fault_injection::set)),
+    let root = FixedDir(&[
+        ("code", || PseudoEntry::Folder(Arc::new(code::Code))),
+        ("fail", || PseudoEntry::Setting(whole(fault_injection::show), fault_injection::set)),
         ("devices", || text(kernel_state::devices)),
         ("filters", || {
-            Item::Request(records(filter::show), filter::set)
+            PseudoEntry::Request(records(filter::show), filter::set)
         }),
         ("flows", || long_text(flows::show)),
         ("interrupts", || text(kernel_state::interrupts)),
@@ -65,24 +65,24 @@ pub fn file_system() -> Arc<dyn FileSystem> {
             let veil = Veil::now();
             long_text(move |from, piece| links::show(veil, from, piece))
         }),
-        ("log", || Item::Private(records(kernel_state::log))),
+        ("log", || PseudoEntry::Private(records(kernel_state::log))),
         ("memory", || {
-            Item::Setting(whole(kernel_state::memory), shrink::set)
+            PseudoEntry::Setting(whole(kernel_state::memory), shrink::set)
         }),
         ("mitigations", || text(kernel_state::mitigations)),
         ("nosys", || text(kernel_state::nosys)),
-        ("probes", || Item::Setting(records(probe::show), probe::set)),
+        ("probes", || PseudoEntry::Setting(records(probe::show), probe::set)),
         ("quajects", || {
             let veil = Veil::now();
             long_text(move |from, piece| kernel_state::quajects(veil, from, piece))
         }),
-        ("rights", || Item::Private(whole(kernel_state::rights))),
+        ("rights", || PseudoEntry::Private(whole(kernel_state::rights))),
         ("sched", || long_text(sched::show)),
         ("sound", || text(kernel_state::sound)),
         ("threads", || long_text(kernel_state::threads)),
         ("trace", || {
-            Item::Control(Arc::new(trace::Trace), trace::set)
+            PseudoEntry::Control(Arc::new(trace::Trace), trace::set)
         }),
     ]);
-    TextFs::new("synfs", MAGIC, Arc::new(root))
+    PseudoFs::new("synfs", MAGIC, Arc::new(root))
 }

@@ -14,14 +14,14 @@ use super::code::CALLS;
 use super::descriptors;
 use account::Capability;
 use file::OpenFile;
-use file::fdtable::{Files, replug_everywhere};
-use file::fs::pseudofs::{Out, Piece};
+use file::fdtable::{FdTable, replug_everywhere};
+use file::fs::pseudofs::{TextOut, TextPiece};
 use process::{Process, tree};
 
 /// The text from place `from` on.
-pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
-    // `Out` notes by itself that memory is out, here and below.
-    let head = |out: &mut Out| {
+pub fn show(from: u64, piece: &mut TextPiece) -> Result<()> {
+    // `TextOut` notes by itself that memory is out, here and below.
+    let head = |out: &mut TextOut| {
         let _ = writeln!(
             out,
             "{:>6} {:>4} {:<6} {:>10} {:>10} {:>12} path",
@@ -31,7 +31,7 @@ pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
     descriptors::show(from, piece, &head, &|of| of.probes().is_some(), &lines)
 }
 
-fn lines(pid: i32, fd: i32, of: &OpenFile, _: &Files, out: &mut Out) {
+fn lines(pid: i32, fd: i32, of: &OpenFile, _: &FdTable, out: &mut TextOut) {
     let Some(probes) = of.probes() else {
         return;
     };

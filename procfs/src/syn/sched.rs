@@ -12,13 +12,13 @@ use abi::errno::Result;
 use core::fmt::Write;
 
 use crate::proc::look_into;
-use file::fs::pseudofs::{Out, Piece};
+use file::fs::pseudofs::{TextOut, TextPiece};
 use process::flows::{self, Side};
 use process::{Process, Task};
 
 /// A line for each thread of the processes that the reader may look into.
-pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
-    let head = |out: &mut Out| {
+pub fn show(from: u64, piece: &mut TextPiece) -> Result<()> {
+    let head = |out: &mut TextOut| {
         out.push_str(
             "thread process cpu level state own quantum settled used switches channels name\n",
         );
@@ -32,9 +32,9 @@ pub fn show(from: u64, piece: &mut Piece) -> Result<()> {
     Ok(())
 }
 
-fn line(process: &Process, task: &Task, out: &mut Out) {
+fn line(process: &Process, task: &Task, out: &mut TextOut) {
     let thread = &task.thread;
-    // `Out` notes by itself that memory is out.
+    // `TextOut` notes by itself that memory is out.
     let _ = write!(
         out,
         "{} {} {} {} {} {} {} {} {} {} ",
@@ -56,7 +56,7 @@ fn line(process: &Process, task: &Task, out: &mut Out) {
     out.push('\n');
 }
 
-fn channels(process: &Process, task: &Task, out: &mut Out) {
+fn channels(process: &Process, task: &Task, out: &mut TextOut) {
     // The process may have become another user's.
     let Ok(found) = look_into(process, || flows::find(task)) else {
         return out.push('-');
@@ -86,7 +86,7 @@ fn channels(process: &Process, task: &Task, out: &mut Out) {
 }
 
 /// A name on one line, which nothing can take for the end of it.
-pub fn plain(name: &str, out: &mut Out) {
+pub fn plain(name: &str, out: &mut TextOut) {
     for letter in name.chars() {
         out.push(if letter.is_control() { '?' } else { letter });
     }

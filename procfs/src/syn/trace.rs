@@ -16,7 +16,7 @@ use alloc::sync::Arc;
 use core::fmt::Write;
 
 use super::sched::plain;
-use file::fs::pseudofs::{Out, Piece, Source};
+use file::fs::pseudofs::{TextOut, TextPiece, TextSource};
 use machine::cpu::{MAX_CPUS, present};
 use process::Process;
 use thread::record::{self, Event};
@@ -47,19 +47,19 @@ pub fn set(text: &str) -> Result<()> {
     }
 }
 
-impl Source for Trace {
-    fn open(&self) -> Result<Option<Arc<dyn Source>>> {
+impl TextSource for Trace {
+    fn open(&self) -> Result<Option<Arc<dyn TextSource>>> {
         let ends = core::array::from_fn(|cpu| record::numbers(cpu).end);
         Ok(Some(try_arc(Opened { ends })?))
     }
 
-    fn write(&self, _from: u64, _piece: &mut Piece) -> Result<()> {
+    fn write(&self, _from: u64, _piece: &mut TextPiece) -> Result<()> {
         Ok(())
     }
 }
 
-impl Source for Opened {
-    fn write(&self, from: u64, piece: &mut Piece) -> Result<()> {
+impl TextSource for Opened {
+    fn write(&self, from: u64, piece: &mut TextPiece) -> Result<()> {
         if from == 0 && !piece.record(1, head) {
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl Source for Opened {
 
 impl Opened {
     /// The events of `cpu` from `number` on; whether the piece takes more.
-    fn of_cpu(&self, cpu: usize, mut number: u64, piece: &mut Piece) -> bool {
+    fn of_cpu(&self, cpu: usize, mut number: u64, piece: &mut TextPiece) -> bool {
         let place = |number| (cpu as u64 + 1) << NUMBER_BITS | number;
         while number < self.ends[cpu] {
             // Those before this have been overwritten, perhaps since the last record.
@@ -106,8 +106,8 @@ impl Opened {
     }
 }
 
-fn head(out: &mut Out) {
-    // `Out` notes by itself that memory is out, here and below.
+fn head(out: &mut TextOut) {
+    // `TextOut` notes by itself that memory is out, here and below.
     let _ = writeln!(
         out,
         "# quanta 1 {} {} events a processor",
@@ -117,7 +117,7 @@ fn head(out: &mut Out) {
     out.push_str("# time cpu process thread own quantum settled need used channels name\n");
 }
 
-fn line(cpu: usize, event: &Event, out: &mut Out) {
+fn line(cpu: usize, event: &Event, out: &mut TextOut) {
     let _ = write!(
         out,
         "{} {cpu} {} {} {} {} {} ",

@@ -13,13 +13,13 @@ use machine::mitigate::{self, Bug};
 use machine::topology::{self, Cache, Holds};
 
 use super::{About, Texts, line, number_of, numbered};
-use file::fs::attr::Kind;
-use file::fs::pseudofs::{Each, Fixed, Folder, Item, Out, text};
+use file::fs::attr::FileKind;
+use file::fs::pseudofs::{EachEntry, FixedDir, PseudoDir, PseudoEntry, TextOut, text};
 
 /// The folder.
 pub struct Cpus;
 
-const NAMES: Fixed = Fixed(&[
+const NAMES: FixedDir = FixedDir(&[
     ("kernel_max", || line(cpu::MAX_CPUS - 1)),
     // None is online, and present all the same.
     ("offline", || {
@@ -41,19 +41,19 @@ const NAMES: Fixed = Fixed(&[
     ("possible", || text(|out| list(cpu::present(), out))),
     ("present", || text(|out| list(cpu::present(), out))),
     ("vulnerabilities", || {
-        Item::Folder(Arc::new(Vulnerabilities))
+        PseudoEntry::Folder(Arc::new(Vulnerabilities))
     }),
 ]);
 
-impl Folder for Cpus {
-    fn get(&self, name: &str) -> Result<Item> {
+impl PseudoDir for Cpus {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         NAMES.get(name).or_else(|_| {
             let number = number_of(name, "cpu", cpu::cpus())?;
-            Ok(Item::Folder(Arc::new(About(number, ONE))))
+            Ok(PseudoEntry::Folder(Arc::new(About(number, ONE))))
         })
     }
 
-    fn list(&self, from: u64, each: Each) {
+    fn list(&self, from: u64, each: EachEntry) {
         let mut more = true;
         NAMES.list(from, &mut |place, name, kind| {
             more = each(place, name, kind);
@@ -66,9 +66,9 @@ impl Folder for Cpus {
 }
 
 const ONE: Texts<usize> = &[
-    ("cache", |cpu| Item::Folder(Arc::new(Caches(cpu)))),
+    ("cache", |cpu| PseudoEntry::Folder(Arc::new(Caches(cpu)))),
     ("topology", |cpu| {
-        Item::Folder(Arc::new(About(cpu, TOPOLOGY)))
+        PseudoEntry::Folder(Arc::new(About(cpu, TOPOLOGY)))
     }),
 ];
 
@@ -97,25 +97,25 @@ fn same_core(one: usize, other: usize) -> bool {
     same_package(one, other) && topology::core_of(one) == topology::core_of(other)
 }
 
-fn map(cpu: usize, with: fn(usize, usize) -> bool) -> Item {
+fn map(cpu: usize, with: fn(usize, usize) -> bool) -> PseudoEntry {
     text(move |out| mask(|other| with(cpu, other), out))
 }
 
-fn ranges(cpu: usize, with: fn(usize, usize) -> bool) -> Item {
+fn ranges(cpu: usize, with: fn(usize, usize) -> bool) -> PseudoEntry {
     text(move |out| listed(|other| with(cpu, other), out))
 }
 
 /// `/sys/devices/system/cpu/cpuN/cache`.
 struct Caches(usize);
 
-impl Folder for Caches {
-    fn get(&self, name: &str) -> Result<Item> {
+impl PseudoDir for Caches {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         let number = number_of(name, "index", usize::MAX)?;
         let cache = topology::caches().nth(number).ok_or(Errno::ENOENT)?;
-        Ok(Item::Folder(Arc::new(About((self.0, cache), CACHE))))
+        Ok(PseudoEntry::Folder(Arc::new(About((self.0, cache), CACHE))))
     }
 
-    fn list(&self, from: u64, each: Each) {
+    fn list(&self, from: u64, each: EachEntry) {
         numbered("index", topology::caches().count(), 0, from, each);
     }
 }
@@ -151,7 +151,7 @@ const CACHE: Texts<(usize, Cache)> = &[
 ];
 
 /// The numbers of the first `count` processors, as a list of ranges.
-pub fn list(count: usize, out: &mut Out) -> Result<()> {
+pub fn list(count: usize, out: &mut TextOut) -> Result<()> {
     let _ = match count {
         1 => writeln!(out, "0"),
         count => writeln!(out, "0-{}", count - 1),
@@ -160,7 +160,7 @@ pub fn list(count: usize, out: &mut Out) -> Result<()> {
 }
 
 /// The numbers of the processors that are `wanted`, as a list of ranges.
-fn listed(wanted: impl Fn(usize) -> bool, out: &mut Out) -> Result<()> {
+fn listed(wanted: impl Fn(usize) -> bool, out: &mut TextOut) -> Result<()> {
     let count = cpu::cpus();
     let mut between = "";
     let mut at = 0;
@@ -183,7 +183,7 @@ fn listed(wanted: impl Fn(usize) -> bool, out: &mut Out) -> Result<()> {
 }
 
 /// A bit for each processor that is `wanted`, as many digits as all need.
-pub fn mask(wanted: impl Fn(usize) -> bool, out: &mut Out) -> Result<()> {
+pub fn mask(wanted: impl Fn(usize) -> bool, out: &mut TextOut) -> Result<()> {
     let count = cpu::cpus();
     let bits = (0..count).filter(|cpu| wanted(*cpu)).map(|cpu| 1u64 << cpu);
     let width = cpu::present().div_ceil(4);
@@ -193,8 +193,8 @@ pub fn mask(wanted: impl Fn(usize) -> bool, out: &mut Out) -> Result<()> {
 
 struct Vulnerabilities;
 
-impl Folder for Vulnerabilities {
-    fn get(&self, name: &str) -> Result<Item> {
+impl PseudoDir for Vulnerabilities {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         let known = |bug: &&Bug| !name.is_empty() && bug.file() == name;
         let bug = *Bug::ALL.iter().find(known).ok_or(Errno::ENOENT)?;
         Ok(text(move |out| {
@@ -204,12 +204,12 @@ impl Folder for Vulnerabilities {
         }))
     }
 
-    fn list(&self, from: u64, each: Each) {
+    fn list(&self, from: u64, each: EachEntry) {
         let files = (0..)
             .zip(Bug::ALL)
             .filter(|(_, bug)| !bug.file().is_empty());
         for (place, bug) in files {
-            if place >= from && !each(place, bug.file(), Kind::Regular) {
+            if place >= from && !each(place, bug.file(), FileKind::Regular) {
                 return;
             }
         }

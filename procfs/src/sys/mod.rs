@@ -11,19 +11,19 @@ use abi::layout::PAGE;
 use alloc::sync::Arc;
 use core::fmt::Write;
 
-use file::fs::attr::Kind;
+use file::fs::attr::FileKind;
 use file::fs::mount::FileSystem;
-use file::fs::pseudofs::{Each, Fixed, Folder, Item, Named, Out, TextFs, number_in, text};
+use file::fs::pseudofs::{EachEntry, FixedDir, PseudoDir, PseudoEntry, FixedEntry, TextOut, PseudoFs, number_in, text};
 
 /// The kind that `statfs` shows.
 const SYSFS_MAGIC: i64 = 0x6265_6572;
 
 /// A new instance.
 pub fn file_system() -> Arc<dyn FileSystem> {
-    TextFs::new("sysfs", SYSFS_MAGIC, Arc::new(Fixed(ROOT)))
+    PseudoFs::new("sysfs", SYSFS_MAGIC, Arc::new(FixedDir(ROOT)))
 }
 
-const ROOT: &[Named] = &[
+const ROOT: &[FixedEntry] = &[
     ("block", || folder(&[])),
     ("class", || folder(CLASS)),
     ("dev", || folder(DEV)),
@@ -31,27 +31,27 @@ const ROOT: &[Named] = &[
     // Where control groups are mounted.
     ("fs", || folder(FS)),
 ];
-const FS: &[Named] = &[("cgroup", || folder(&[]))];
-const DEV: &[Named] = &[("block", || folder(&[])), ("char", || folder(&[]))];
-const CLASS: &[Named] = &[("block", || folder(&[])), ("net", || folder(NETS))];
-const NETS: &[Named] = &[("lo", || link("../../devices/virtual/net/lo"))];
-const DEVICES: &[Named] = &[
+const FS: &[FixedEntry] = &[("cgroup", || folder(&[]))];
+const DEV: &[FixedEntry] = &[("block", || folder(&[])), ("char", || folder(&[]))];
+const CLASS: &[FixedEntry] = &[("block", || folder(&[])), ("net", || folder(NETS))];
+const NETS: &[FixedEntry] = &[("lo", || link("../../devices/virtual/net/lo"))];
+const DEVICES: &[FixedEntry] = &[
     ("system", || folder(SYSTEM)),
     ("virtual", || folder(VIRTUAL)),
 ];
-const VIRTUAL: &[Named] = &[("net", || folder(LO))];
-const LO: &[Named] = &[("lo", || folder(net::LO))];
-const SYSTEM: &[Named] = &[
+const VIRTUAL: &[FixedEntry] = &[("net", || folder(LO))];
+const LO: &[FixedEntry] = &[("lo", || folder(net::LO))];
+const SYSTEM: &[FixedEntry] = &[
     ("clocksource", || folder(CLOCKS)),
-    ("cpu", || Item::Folder(Arc::new(cpu::Cpus))),
+    ("cpu", || PseudoEntry::Folder(Arc::new(cpu::Cpus))),
     ("node", || folder(NODES)),
 ];
-const CLOCKS: &[Named] = &[("clocksource0", || folder(CLOCK))];
-const CLOCK: &[Named] = &[
+const CLOCKS: &[FixedEntry] = &[("clocksource0", || folder(CLOCK))];
+const CLOCK: &[FixedEntry] = &[
     ("available_clocksource", || line("tsc ")),
     ("current_clocksource", || line("tsc")),
 ];
-const NODES: &[Named] = &[
+const NODES: &[FixedEntry] = &[
     ("has_cpu", || line("0")),
     ("has_memory", || line("0")),
     ("has_normal_memory", || line("0")),
@@ -59,7 +59,7 @@ const NODES: &[Named] = &[
     ("online", || line("0")),
     ("possible", || line("0")),
 ];
-const NODE: &[Named] = &[
+const NODE: &[FixedEntry] = &[
     ("cpulist", || {
         text(|out| cpu::list(machine::cpu::cpus(), out))
     }),
@@ -69,11 +69,11 @@ const NODE: &[Named] = &[
     ("meminfo", || text(memory)),
 ];
 
-fn folder(names: &'static [Named]) -> Item {
-    Item::Folder(Arc::new(Fixed(names)))
+fn folder(names: &'static [FixedEntry]) -> PseudoEntry {
+    PseudoEntry::Folder(Arc::new(FixedDir(names)))
 }
 
-fn line(value: impl core::fmt::Display + Send + Sync + 'static) -> Item {
+fn line(value: impl core::fmt::Display + Send + Sync + 'static) -> PseudoEntry {
     text(move |out| {
         // Writing to a string does not fail, here and in the files beside.
         let _ = writeln!(out, "{value}");
@@ -82,12 +82,12 @@ fn line(value: impl core::fmt::Display + Send + Sync + 'static) -> Item {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a short text")]
-fn link(to: &str) -> Item {
-    Item::Link(to.as_bytes().to_vec())
+fn link(to: &str) -> PseudoEntry {
+    PseudoEntry::Link(to.as_bytes().to_vec())
 }
 
 /// All memory is the one node's.
-fn memory(out: &mut Out) -> Result<()> {
+fn memory(out: &mut TextOut) -> Result<()> {
     let frames = vm::frame::stats();
     let kib = |frames: usize| frames * PAGE / 1024;
     for (name, value) in [
@@ -109,15 +109,15 @@ fn memory(out: &mut Out) -> Result<()> {
 struct About<T: 'static>(T, Texts<T>);
 
 /// Names, and what they stand for.
-type Texts<T> = &'static [(&'static str, fn(T) -> Item)];
+type Texts<T> = &'static [(&'static str, fn(T) -> PseudoEntry)];
 
-impl<T: Copy + Send + Sync> Folder for About<T> {
-    fn get(&self, name: &str) -> Result<Item> {
+impl<T: Copy + Send + Sync> PseudoDir for About<T> {
+    fn get(&self, name: &str) -> Result<PseudoEntry> {
         let found = self.1.iter().find(|(known, _)| *known == name);
         found.map(|(_, item)| item(self.0)).ok_or(Errno::ENOENT)
     }
 
-    fn list(&self, from: u64, each: Each) {
+    fn list(&self, from: u64, each: EachEntry) {
         for (place, (name, item)) in (0..).zip(self.1) {
             if place >= from && !each(place, name, item(self.0).kind()) {
                 return;
@@ -128,10 +128,10 @@ impl<T: Copy + Send + Sync> Folder for About<T> {
 
 /// Folders whose names are a word and a number: those below `count`, from place `first` on.
 #[expect(clippy::disallowed_macros, reason = "a word and a number")]
-fn numbered(word: &str, count: usize, first: u64, from: u64, each: Each) {
+fn numbered(word: &str, count: usize, first: u64, from: u64, each: EachEntry) {
     for number in 0..count {
         let place = first + number as u64;
-        if place >= from && !each(place, &alloc::format!("{word}{number}"), Kind::Directory) {
+        if place >= from && !each(place, &alloc::format!("{word}{number}"), FileKind::Directory) {
             return;
         }
     }

@@ -7,11 +7,11 @@ use core::fmt::Write;
 
 use super::line;
 use abi::linux::{ARPHRD_LOOPBACK, IFF_LOOPBACK, IFF_UP};
-use file::fs::pseudofs::{Fixed, Item, Named, text};
+use file::fs::pseudofs::{FixedDir, PseudoEntry, FixedEntry, text};
 use file::socket::netlink::route;
 
 /// The texts.
-pub const LO: &[Named] = &[
+pub const LO: &[FixedEntry] = &[
     ("addr_len", || line(6)),
     ("address", || line("00:00:00:00:00:00")),
     ("broadcast", || line("00:00:00:00:00:00")),
@@ -32,7 +32,7 @@ pub const LO: &[Named] = &[
     ("mtu", || line(route::MTU)),
     ("netdev_group", || line(0)),
     ("operstate", || line("unknown")),
-    ("statistics", || Item::Folder(Arc::new(Fixed(STATISTICS)))),
+    ("statistics", || PseudoEntry::Folder(Arc::new(FixedDir(STATISTICS)))),
     ("tx_queue_len", || line(route::QUEUE)),
     ("type", || line(ARPHRD_LOOPBACK)),
     ("uevent", || {
@@ -43,7 +43,7 @@ pub const LO: &[Named] = &[
     }),
 ];
 
-const STATISTICS: &[Named] = &[
+const STATISTICS: &[FixedEntry] = &[
     ("collisions", || line(0)),
     ("multicast", || line(0)),
     ("rx_bytes", || line(0)),

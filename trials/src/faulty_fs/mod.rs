@@ -15,12 +15,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use file::OpenFile;
-use file::page_cache::{Cached, Errors, index};
+use file::page_cache::{CachedFile, WritebackErrors, index};
 use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
 use file::fs::ownership::Ownership;
 use file::fs::mount::{self, FileSystem, anonymous_dev};
-use file::fs::{Attr, DirSink, How, Inode, SetAttr, fs_types};
+use file::fs::{Attr, DirSink, OpenHow, Inode, SetAttr, fs_types};
 use vm::fallible::{try_arc, try_push, try_slice};
 
 use disk::Disk;
@@ -38,7 +38,7 @@ const FIRST: u64 = ROOT + 2;
 
 /// Adds the kind to those that can be mounted.
 pub fn add_kind() {
-    let added = fs_types::add(fs_types::Kind {
+    let added = fs_types::add(fs_types::FsType {
         name: NAME,
         make: |_, _| Ok(World::new()?),
     });
@@ -48,21 +48,21 @@ pub fn add_kind() {
 /// One such file system.
 pub struct World {
     dev: u64,
-    files: Vec<Arc<Cached>>,
+    files: Vec<Arc<CachedFile>>,
     plan: Arc<Plan>,
-    errors: Arc<Errors>,
+    errors: Arc<WritebackErrors>,
     this: alloc::sync::Weak<World>,
 }
 
 impl World {
     fn new() -> Result<Arc<World>> {
         let dev = anonymous_dev();
-        let (plan, errors) = (try_arc(Plan::default())?, try_arc(Errors::new())?);
+        let (plan, errors) = (try_arc(Plan::default())?, try_arc(WritebackErrors::new())?);
         let mut files = Vec::new();
         for number in 0..NAMES.len() as u64 {
             let id = (dev, FIRST + number);
             let disk = Disk::new(plan.clone())?;
-            let make = || Cached::new(id, disk, errors.clone());
+            let make = || CachedFile::new(id, disk, errors.clone());
             try_push(&mut files, index::find(id, make)?)?;
         }
         Ok(Arc::new_cyclic(|this| World {
@@ -119,7 +119,7 @@ enum What {
 
 impl Node {
     /// Its pages, of a regular file.
-    fn pages(&self) -> Option<&Arc<Cached>> {
+    fn pages(&self) -> Option<&Arc<CachedFile>> {
         match self.what {
             What::Regular(number) => self.world.files.get(number),
             _ => None,
@@ -166,7 +166,7 @@ impl Inode for Node {
         Ok(())
     }
 
-    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
         Ok(match self.what {
             What::Root => how.finish(try_arc(Directory)?),
             What::Plan => how.finish(self.world.plan.clone()),

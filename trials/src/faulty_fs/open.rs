@@ -7,7 +7,7 @@
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
-use file::page_cache::{Cached, PagesPager, routines};
+use file::page_cache::{CachedFile, PagesPager, routines};
 use file::fs::file::{DescRoutine, DescRoutines};
 use file::io::IoBuf;
 use file::{File, OpenFile};
@@ -21,7 +21,7 @@ use super::disk::LENGTH;
 /// An open file.
 pub struct Opened {
     node: Arc<Node>,
-    pages: Arc<Cached>,
+    pages: Arc<CachedFile>,
     /// Errors that its description was told of: of its own file, and of all.
     told: AtomicU32,
     told_of_all: AtomicU32,

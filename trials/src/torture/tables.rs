@@ -6,7 +6,7 @@
 use alloc::sync::Arc;
 
 use abi::linux::O_RDWR;
-use file::fdtable::Files;
+use file::fdtable::FdTable;
 use file::stubs::stubs;
 use file::{File, OpenFile};
 use sync::{Once, epoch};
@@ -20,7 +20,7 @@ const FAR: i32 = 70;
 
 /// The table, and the descriptions that were opened and closed.
 pub struct Table {
-    files: Once<Arc<Files>>,
+    files: Once<Arc<FdTable>>,
     tally: Tally,
 }
 
@@ -40,7 +40,7 @@ impl File for Noted {
 }
 
 impl Table {
-    fn files(&self) -> &Files {
+    fn files(&self) -> &FdTable {
         self.files.get().expect("made by `settle`")
     }
 }
@@ -75,7 +75,7 @@ impl Subject for Table {
 
     fn settle(&self) {
         if self.files.get().is_none() {
-            let files = Files::new(256).expect("memory for a table");
+            let files = FdTable::new(256).expect("memory for a table");
             files.share();
             // An opener that needs a larger table waits for its maker; that is not shown here.
             files

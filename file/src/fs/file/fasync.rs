@@ -1,10 +1,10 @@
 //! Signals about an open file: when it becomes ready (`O_ASYNC`), when its lease is broken, when its
 //! directory changes.
 //!
-//! *Interface*: [`OpenFile::told`] has a description's [`Told`], which [`OpenFile::tell_by_signals`] makes:
-//! the receiver ([`Told::set_owner`], [`Told::own`]) and the signal. [`Told::send`] sends. [`set_async`]
+//! *Interface*: [`OpenFile::told`] has a description's [`Fasync`], which [`OpenFile::tell_by_signals`] makes:
+//! the receiver ([`Fasync::set_owner`], [`Fasync::own`]) and the signal. [`Fasync::send`] sends. [`set_async`]
 //! turns readiness signals on and off; the kernel thread that sends signals, which sleeps on [`list`], calls
-//! [`tell_ready`]. A receiver is a [`Hearer`], of a room above. An open directory has a [`Notice`];
+//! [`tell_ready`]. A receiver is a [`SignalReceiver`], of a room above. An open directory has a [`Notice`];
 //! [`end_notice`] takes it away, also when a descriptor is closed.
 //!
 //! Readiness uses the same lists as epoll: a description with readiness signals has two members of one ready
@@ -25,10 +25,10 @@ use sync::ready::{Arms, Line, Member, ReadyList};
 use sync::{Monitor, Once};
 
 use super::OpenFile;
-use crate::callout::{self, Call, Hearer};
-use crate::fs::fsnotify::{self, Instance};
-use crate::poll::{PollTable, Whose};
-use crate::close_cleanup::Tie;
+use crate::callout::{self, FileSignal, SignalReceiver};
+use crate::fs::fsnotify::{self, InotifyInstance};
+use crate::poll::{PollTable, SignalWatch};
+use crate::close_cleanup::CloseCleanup;
 use account::caller;
 use account::quota;
 use account::user::Charge;
@@ -36,7 +36,7 @@ use vm::fallible::{try_arc, try_box, try_insert};
 
 /// The kinds of file with readiness signals, and their events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tells {
+pub enum FasyncKind {
     /// No signals.
     Never,
     /// A pipe, or an event queue: each change.
@@ -49,8 +49,8 @@ pub enum Tells {
 
 /// The receiver of a description's signals, and the identity that set it.
 #[derive(Clone, Default)]
-pub struct Owner {
-    whom: Option<Arc<dyn Hearer>>,
+pub struct FileOwner {
+    whom: Option<Arc<dyn SignalReceiver>>,
     /// The identity that set it, which decides the permitted receivers.
     uid: u32,
     euid: u32,
@@ -58,8 +58,8 @@ pub struct Owner {
 
 /// How a description tells by signals.
 #[derive(Default)]
-pub struct Told {
-    owner: Monitor<Owner>,
+pub struct Fasync {
+    owner: Monitor<FileOwner>,
     /// The signal; 0 for SIGIO without more.
     signal: AtomicI32,
     /// There was no room: the next room is signalled once.
@@ -73,7 +73,7 @@ pub struct Told {
 struct Ready {
     /// The descriptor by which it was asked for.
     fd: i32,
-    place: Place,
+    place: ReadyPlace,
     sides: [Side; 2],
     /// The ended directions, as events: each is signalled once.
     ended: u32,
@@ -84,7 +84,7 @@ struct Ready {
 struct Side {
     member: Arc<Member>,
     arms: Arms,
-    whose: Whose,
+    whose: SignalWatch,
 }
 
 /// The side of a directory's changes.
@@ -104,17 +104,17 @@ static TELLING: Monitor<BTreeMap<usize, Weak<OpenFile>>> = Monitor::new(BTreeMap
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// A place of `of` among those that tell, until it is dropped.
-pub(crate) struct Place(pub usize);
+pub(crate) struct ReadyPlace(pub usize);
 
-impl Place {
+impl ReadyPlace {
     /// A new one. ENOMEM.
-    pub fn new(of: &Arc<OpenFile>) -> Result<Place> {
+    pub fn new(of: &Arc<OpenFile>) -> Result<ReadyPlace> {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         // Bound: **global**: one description’s place among those that tell by signals that they are ready.
         let mut telling = TELLING.lock();
         try_insert(&mut telling, id, Arc::downgrade(of))?;
         drop(telling);
-        Ok(Place(id))
+        Ok(ReadyPlace(id))
     }
 
     /// The key of the member for one side.
@@ -123,7 +123,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ReadyPlace {
     fn drop(&mut self) {
         let _known = TELLING.lock().remove(&self.0);
     }
@@ -131,29 +131,29 @@ impl Drop for Place {
 
 /// A reason to tell, as `si_code` has it, and the events that `si_band` has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reason(i32, u32);
+pub struct SigioReason(i32, u32);
 
 /// There is something to read.
-pub const INPUT: Reason = Reason(1, POLLIN | POLLRDNORM);
+pub const INPUT: SigioReason = SigioReason(1, POLLIN | POLLRDNORM);
 /// There is room.
-pub const OUTPUT: Reason = Reason(2, POLLOUT | POLLWRNORM | POLLWRBAND);
+pub const OUTPUT: SigioReason = SigioReason(2, POLLOUT | POLLWRNORM | POLLWRBAND);
 /// Something has happened.
-pub const MESSAGE: Reason = Reason(3, POLLIN | POLLRDNORM | POLLMSG);
+pub const MESSAGE: SigioReason = SigioReason(3, POLLIN | POLLRDNORM | POLLMSG);
 /// The other end has gone.
-pub const HANG_UP: Reason = Reason(6, POLLHUP | POLLERR);
+pub const HANG_UP: SigioReason = SigioReason(6, POLLHUP | POLLERR);
 
 impl OpenFile {
     /// Its settings for signals, if they were made.
     #[inline]
-    pub fn told(&self) -> Option<&Told> {
+    pub fn told(&self) -> Option<&Fasync> {
         self.told.get().map(|told| &**told)
     }
 
     /// The same, made if need be. ENOMEM.
-    pub fn tell_by_signals(&self) -> Result<&Told> {
+    pub fn tell_by_signals(&self) -> Result<&Fasync> {
         if self.told.get().is_none() {
             // A faster thread has made the same.
-            let _same = self.told.set(try_box(Told::default())?);
+            let _same = self.told.set(try_box(Fasync::default())?);
         }
         self.told().ok_or(Errno::EAGAIN)
     }
@@ -177,9 +177,9 @@ impl OpenFile {
     }
 }
 
-impl Owner {
+impl FileOwner {
     /// Finds the receiver by `kind` (`F_OWNER_…`) and `number`. ESRCH, EINVAL, ENOMEM.
-    fn new(kind: i32, number: i32) -> Result<Owner> {
+    fn new(kind: i32, number: i32) -> Result<FileOwner> {
         let whom = callout::hearer(kind, number)?;
         let (uid, euid) = match whom {
             None => (0, 0),
@@ -188,24 +188,24 @@ impl Owner {
                 (cred.uid, cred.euid)
             }
         };
-        Ok(Owner { whom, uid, euid })
+        Ok(FileOwner { whom, uid, euid })
     }
 
     /// The running process, or the group `foreground` if there is one. ENOMEM.
-    pub fn caller(foreground: i32) -> Result<Owner> {
+    pub fn caller(foreground: i32) -> Result<FileOwner> {
         let owner = match foreground {
-            0 => Owner::new(F_OWNER_PID, caller::number()),
-            group => Owner::new(F_OWNER_PGRP, group),
+            0 => FileOwner::new(F_OWNER_PID, caller::number()),
+            group => FileOwner::new(F_OWNER_PGRP, group),
         };
         match owner {
             // The last of the group has just gone.
-            Err(Errno::ESRCH) => Ok(Owner::default()),
+            Err(Errno::ESRCH) => Ok(FileOwner::default()),
             owner => owner,
         }
     }
 }
 
-impl Told {
+impl Fasync {
     /// Sets the receiver, as `F_SETOWN`: a process's number, or the negative number of a group. ESRCH,
     /// EINVAL, ENOMEM.
     pub fn set_owner(&self, who: i32) -> Result<()> {
@@ -217,7 +217,7 @@ impl Told {
 
     /// The same, as `F_SETOWN_EX` has it.
     pub fn set_owner_by(&self, kind: i32, number: i32) -> Result<()> {
-        let new = Owner::new(kind, number)?;
+        let new = FileOwner::new(kind, number)?;
         // Bound: a few words.
         let before = core::mem::replace(&mut *self.owner.lock(), new);
         drop(before);
@@ -225,7 +225,7 @@ impl Told {
     }
 
     /// Makes `new` the receiver, unless there is one.
-    pub fn own(&self, new: Owner) {
+    pub fn own(&self, new: FileOwner) {
         let mut owner = self.owner.lock();
         if owner.whom.is_none() {
             *owner = new;
@@ -273,8 +273,8 @@ impl Told {
     }
 
     /// Tells for `reason`, of descriptor `fd`. May sleep.
-    pub fn send(&self, fd: i32, reason: Reason) {
-        let Owner { whom, uid, euid } = self.owner.lock().clone();
+    pub fn send(&self, fd: i32, reason: SigioReason) {
+        let FileOwner { whom, uid, euid } = self.owner.lock().clone();
         let Some(whom) = whom else {
             return;
         };
@@ -282,12 +282,12 @@ impl Told {
             0 => None,
             signo => Some(siginfo(signo, fd, reason)),
         };
-        whom.tell(&Call { info, uid, euid });
+        whom.tell(&FileSignal { info, uid, euid });
     }
 }
 
 /// The information of a chosen signal.
-fn siginfo(signo: i32, fd: i32, reason: Reason) -> Siginfo {
+fn siginfo(signo: i32, fd: i32, reason: SigioReason) -> Siginfo {
     // Their codes mean something else.
     const SPECIFIC: [i32; 7] = [SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGTRAP, SIGCHLD, SIGSYS];
     let mut info = Siginfo {
@@ -340,7 +340,7 @@ pub fn start() -> Result<()> {
 /// ENOMEM.
 pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
     let kind = of.file().tells();
-    if kind == Tells::Never {
+    if kind == FasyncKind::Never {
         return Err(Errno::ENOTTY);
     }
     if !on {
@@ -355,8 +355,8 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
         return Ok(());
     }
     let told = of.tell_by_signals()?;
-    if let Tells::Terminal(foreground) = kind {
-        told.own(Owner::caller(foreground)?);
+    if let FasyncKind::Terminal(foreground) = kind {
+        told.own(FileOwner::caller(foreground)?);
     }
     let mut ready = told.ready.lock();
     if let Some(ready) = ready.as_mut() {
@@ -365,7 +365,7 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
     }
     let charge = quota::watch().map_err(|_| Errno::ENOMEM)?;
     let list = list().ok_or(Errno::ENOMEM)?;
-    let place = Place::new(of)?;
+    let place = ReadyPlace::new(of)?;
     let sides = [
         Side::new(list, place.key(0))?,
         Side::new(list, place.key(1))?,
@@ -408,7 +408,7 @@ pub fn tell_ready() -> bool {
 }
 
 /// The member of `of` on `side` was noted.
-fn tell(of: &OpenFile, told: &Told, id: usize, side: usize) {
+fn tell(of: &OpenFile, told: &Fasync, id: usize, side: usize) {
     let mut ready = told.ready.lock();
     let Some(there) = ready.as_mut().filter(|ready| ready.place.0 == id) else {
         return;
@@ -431,14 +431,14 @@ fn tell(of: &OpenFile, told: &Told, id: usize, side: usize) {
 }
 
 /// The signal for `found` on `side`, if there is one.
-fn reason(kind: Tells, side: usize, found: u32, told: &Told) -> Option<Reason> {
+fn reason(kind: FasyncKind, side: usize, found: u32, told: &Fasync) -> Option<SigioReason> {
     let ended = found & POLLHUP != 0;
     let (input, output) = (found & POLLIN != 0, found & (POLLOUT | POLLERR) != 0);
     match (kind, side) {
-        (Tells::Changes, READS) => (input || ended).then_some(INPUT),
-        (Tells::Changes, _) => output.then_some(OUTPUT),
-        (Tells::Socket, READS) if ended => Some(HANG_UP),
-        (Tells::Terminal(_), _) if ended => None,
+        (FasyncKind::Changes, READS) => (input || ended).then_some(INPUT),
+        (FasyncKind::Changes, _) => output.then_some(OUTPUT),
+        (FasyncKind::Socket, READS) if ended => Some(HANG_UP),
+        (FasyncKind::Terminal(_), _) if ended => None,
         (_, READS) => input.then_some(INPUT),
         _ => (output && told.short.swap(false, Ordering::SeqCst)).then_some(OUTPUT),
     }
@@ -449,14 +449,14 @@ pub(crate) const DN_MULTISHOT: u32 = 1 << 31;
 
 /// That an open directory tells of what happens in it: [`crate::event::dnotify`] makes it.
 pub struct Notice {
-    pub(crate) instance: Arc<Instance>,
-    pub(crate) place: Place,
-    /// The descriptor, and the table where it is, by [`crate::fdtable::Files::lock_owner`].
+    pub(crate) instance: Arc<InotifyInstance>,
+    pub(crate) place: ReadyPlace,
+    /// The descriptor, and the table where it is, by [`crate::fdtable::FdTable::lock_owner`].
     pub(crate) fd: i32,
     pub(crate) table: usize,
     /// As the program set it. One shot: until the first event.
     pub(crate) wanted: u32,
-    pub(crate) _tie: Tie,
+    pub(crate) _tie: CloseCleanup,
 }
 
 impl Drop for Notice {
@@ -482,7 +482,7 @@ pub(crate) fn end_notice(of: &OpenFile, table: usize) {
 }
 
 /// Something has happened that the directory with place `id` tells of.
-fn tell_of_directory(told: &Told, id: usize) {
+fn tell_of_directory(told: &Fasync, id: usize) {
     let mut notice = told.notice.lock();
     let Some(own) = notice.as_mut().filter(|own| own.place.0 == id) else {
         return;

@@ -42,7 +42,7 @@ use thread::outright;
 use vm::fallible::{placed, try_push};
 
 use super::{ASIDE, DescRoutine, DescRoutines, FILTERED, OpenFile};
-use crate::io::{IoBuf, Passage};
+use crate::io::{IoBuf, FilterPath};
 use crate::seam;
 use core::mem::offset_of;
 use core::ptr;
@@ -115,7 +115,7 @@ extern "sysv64" fn pass_late(_: usize, to: usize, _: usize, _: usize, _: usize, 
     let stream = unsafe { &*ptr::with_exposed_provenance::<Ref<Stream>>(place as usize) }.clone();
     let Late { all, rest, passed } = Late::new(late);
     outright::with_interrupts(|| {
-        let passage = Passage {
+        let passage = FilterPath {
             stream: &stream,
             course: Course::Incoming,
         };
@@ -127,7 +127,7 @@ extern "sysv64" fn pass_late(_: usize, to: usize, _: usize, _: usize, _: usize, 
 }
 
 /// Has the `rest` bytes at `at` pass; the first has become `passed` already, if that is there. EFAULT.
-fn pass_rest(passage: Passage, at: usize, rest: usize, passed: Option<u8>) -> Result<()> {
+fn pass_rest(passage: FilterPath, at: usize, rest: usize, passed: Option<u8>) -> Result<()> {
     let done = usize::from(passed.is_some());
     if let Some(byte) = passed {
         IoBuf::user(at, done)?.put(&[byte])?;
@@ -138,7 +138,7 @@ fn pass_rest(passage: Passage, at: usize, rest: usize, passed: Option<u8>) -> Re
 
 /// Has `count` bytes pass that a buffer holds which `buffer` makes. EFAULT.
 fn pass_there<'a>(
-    passage: Passage,
+    passage: FilterPath,
     count: usize,
     buffer: impl Fn() -> Result<IoBuf<'a>>,
 ) -> Result<()> {
@@ -263,7 +263,7 @@ impl OpenFile {
 
     /// The filters that the bytes of a call of the running process pass; None when none acts for it. Waits
     /// until they may. EAGAIN, ERESTARTSYS, ENOMEM.
-    pub fn passage(&self, course: Course) -> Result<Option<Passage<'_>>> {
+    pub fn passage(&self, course: Course) -> Result<Option<FilterPath<'_>>> {
         let Some(passage) = self.acting(course) else {
             return Ok(None);
         };
@@ -272,14 +272,14 @@ impl OpenFile {
     }
 
     /// The filters that act for the running process.
-    fn acting(&self, course: Course) -> Option<Passage<'_>> {
+    fn acting(&self, course: Course) -> Option<FilterPath<'_>> {
         let filters = self.filters()?;
         // Bound: as where a filter comes: making the routines of a stream, and a look at all tables with two
         // grace periods; only users of a description that has filters.
         let owner = filters.owner.lock();
         let acts = (owner.0.as_ref()).is_some_and(|owner| controls(owner, &caller::cred()));
         let stream = &*filters.stream;
-        acts.then_some(Passage { stream, course })
+        acts.then_some(FilterPath { stream, course })
     }
 
     /// Waits as long as the limits of the rate on this way say.

@@ -17,9 +17,9 @@ pub fn moved(base: u64, by: i64) -> Result<u64> {
 }
 
 /// The right to move the offset of a description.
-pub struct Turn<'a>(&'a OpenFile);
+pub struct OffsetGuard<'a>(&'a OpenFile);
 
-impl Drop for Turn<'_> {
+impl Drop for OffsetGuard<'_> {
     fn drop(&mut self) {
         self.0.cursor.monitor.unlock();
     }
@@ -27,11 +27,11 @@ impl Drop for Turn<'_> {
 
 impl OpenFile {
     /// Takes the offset: held while a call reads, uses and advances it.
-    pub fn turn(&self) -> Turn<'_> {
+    pub fn turn(&self) -> OffsetGuard<'_> {
         // Bound: one call that moves this description’s offset, the copying included; page faults may sleep
         // inside.
         self.cursor.monitor.lock();
-        Turn(self)
+        OffsetGuard(self)
     }
 
     /// Puts the offset where `to` says, which learns where it is, and returns that.

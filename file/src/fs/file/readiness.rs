@@ -26,12 +26,12 @@ use super::OpenFile;
 use crate::poll;
 
 /// A generated look.
-pub type Looked = Routine<LookFn>;
+pub type ReadinessRoutine = Routine<LookFn>;
 
 /// The check of a description.
-pub(super) struct Look {
+pub(super) struct Readiness {
     entry: AtomicPtr<()>,
-    made: Once<Looked>,
+    made: Once<ReadinessRoutine>,
 }
 
 /// All events.
@@ -74,9 +74,9 @@ extern "sysv64" fn second(of: usize) -> u32 {
     plain(of)
 }
 
-impl Look {
-    pub fn new() -> Look {
-        Look {
+impl Readiness {
+    pub fn new() -> Readiness {
+        Readiness {
             entry: AtomicPtr::new(first as LookFn as *mut ()),
             made: Once::new(),
         }
@@ -95,7 +95,7 @@ impl Look {
 /// Emits the way from a description, whose address is in rax, to the entry of its routine, into rax; to
 /// `none` while it has none. The routine changes rax, rcx and rdx.
 pub fn emit(d: &mut Draft, none: Label) {
-    let entry = (offset_of!(OpenFile, look) + offset_of!(Look, entry)) as i32;
+    let entry = (offset_of!(OpenFile, look) + offset_of!(Readiness, entry)) as i32;
     // Generated code lies above the kernel's text.
     dynasm!(d ; .arch x64 ; mov rax, [rax + entry] ; cmp rax, CODE as i32 ; jb =>none);
 }
@@ -103,7 +103,7 @@ pub fn emit(d: &mut Draft, none: Label) {
 /// Emits the test whether the file of a description, whose address is in rax, is always ready; to `other` if
 /// that is not known.
 pub fn emit_always(d: &mut Draft, other: Label) {
-    let entry = (offset_of!(OpenFile, look) + offset_of!(Look, entry)) as i32;
+    let entry = (offset_of!(OpenFile, look) + offset_of!(Readiness, entry)) as i32;
     // The image is within the reach of 32 bits.
     let always = always as LookFn as usize as i32;
     dynasm!(d ; .arch x64 ; cmp QWORD [rax + entry], always ; jne =>other);

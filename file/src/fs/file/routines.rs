@@ -1,9 +1,9 @@
 //! The routines that were generated for one open file description, by their assumptions.
 //!
-//! *Interface*: [`Made`] keeps a set for each [`Variant`]. A routine stays as long as the description: tables
-//! of other processes may lead to it at any time, and changing flags back finds it again. [`Cells`] has those
-//! of one description, and no memory before the first is asked for. [`Probes`] are the measuring quajects
-//! around the routines of a probed description.
+//! *Interface*: [`VariantRoutines`] keeps a set for each [`Variant`]. A routine stays as long as the
+//! description: tables of other processes may lead to it at any time, and changing flags back finds it again.
+//! [`Cells`] has those of one description, and no memory before the first is asked for. [`Probes`] are the
+//! measuring quajects around the routines of a probed description.
 //!
 //! Source: quasi-invariants after Pu et al. 1995; dissertation, table 4.3 (Probe).
 //!
@@ -39,12 +39,12 @@ pub(super) struct Variant {
 
 /// Sets of routines, the first one without further memory.
 #[derive(Default)]
-pub(super) struct Made {
+pub(super) struct VariantRoutines {
     first: Option<(Variant, DescRoutines)>,
     more: Vec<(Variant, DescRoutines)>,
 }
 
-impl Made {
+impl VariantRoutines {
     /// The set for `variant`, which `make` makes when it is not there.
     #[expect(
         clippy::disallowed_methods,
@@ -71,9 +71,9 @@ impl Made {
 #[derive(Default)]
 pub(super) struct Cell {
     /// For one thread.
-    pub exclusive: Monitor<Made>,
+    pub exclusive: Monitor<VariantRoutines>,
     /// For many.
-    pub shared: Monitor<Made>,
+    pub shared: Monitor<VariantRoutines>,
     pub probes: Once<Probes>,
     pub filters: Once<Filters>,
 }

@@ -1,6 +1,6 @@
 //! An `inotify` instance: a queue of events of files, and who waits for them.
 //!
-//! *Interface*: [`Instance::push`] queues an event, [`Instance::take`] is a read.
+//! *Interface*: [`InotifyInstance::push`] queues an event, [`InotifyInstance::take`] is a read.
 //!
 //! An event equal to the last unread event is merged with it. With too many unread events, or without memory,
 //! one event reports that others are lost.
@@ -27,7 +27,7 @@ const HEAD: usize = size_of::<InotifyEvent>();
 const QUEUED_BYTES: u64 = 64;
 
 /// An instance.
-pub struct Instance {
+pub struct InotifyInstance {
     queue: Monitor<Events>,
     pub(crate) readers: WaitList,
     /// The number of the latest mark.
@@ -68,19 +68,19 @@ impl Event {
     }
 }
 
-impl Instance {
+impl InotifyInstance {
     /// A new instance without events. ENOMEM.
-    pub fn new() -> Result<Arc<Instance>> {
+    pub fn new() -> Result<Arc<InotifyInstance>> {
         Self::with(None)
     }
 
     /// An instance without a reader: `member` is noted at each event. ENOMEM.
-    pub fn telling(member: &Arc<Member>) -> Result<Arc<Instance>> {
+    pub fn telling(member: &Arc<Member>) -> Result<Arc<InotifyInstance>> {
         Self::with(Some(member.clone()))
     }
 
-    fn with(teller: Option<Arc<Member>>) -> Result<Arc<Instance>> {
-        try_arc(Instance {
+    fn with(teller: Option<Arc<Member>>) -> Result<Arc<InotifyInstance>> {
+        try_arc(InotifyInstance {
             queue: Monitor::new(Events {
                 events: VecDeque::new(),
                 bytes: 0,

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use sync::Monitor;
 
-use super::{Lock, Locks, Owner};
+use super::{FileLock, Locks, LockOwner};
 use vm::fallible::try_reserve_kept;
 
 /// So many owners are looked at.
@@ -20,7 +20,7 @@ struct Waiting {
     table: usize,
     number: u64,
     locks: Arc<Locks>,
-    wanted: Lock,
+    wanted: FileLock,
 }
 
 /// The waiting, by rising table.
@@ -43,7 +43,7 @@ pub(super) struct Waits {
 
 impl Waits {
     /// Notes that `table` waits for `wanted`. ENOLCK without memory.
-    pub fn enter(table: usize, locks: &Arc<Locks>, wanted: &Lock) -> Result<Waits> {
+    pub fn enter(table: usize, locks: &Arc<Locks>, wanted: &FileLock) -> Result<Waits> {
         // Bound: **global**: a binary search among threads that wait for record locks; of ten, the locks of
         // the file in the range.
         let mut all = TABLES.lock();
@@ -89,8 +89,8 @@ pub(super) fn closes_a_circle(table: usize) -> bool {
         // Bound: as in `lock.rs`.
         let in_the_way = waiting.locks.held.lock().conflict(&waiting.wanted);
         match in_the_way.map(|lock| lock.owner) {
-            Some(Owner::Table(next)) if next == table => return true,
-            Some(Owner::Table(next)) => at = next,
+            Some(LockOwner::Table(next)) if next == table => return true,
+            Some(LockOwner::Table(next)) => at = next,
             _ => return false,
         }
     }

@@ -11,7 +11,7 @@
 use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
 
-use super::{Lock, Owner};
+use super::{FileLock, LockOwner};
 use account::user::Charge;
 use vm::fallible::try_reserve_kept;
 
@@ -25,7 +25,7 @@ const MARGIN: usize = 3;
 /// A lock, and its charge.
 #[derive(Debug)]
 struct Held {
-    lock: Lock,
+    lock: FileLock,
     charge: Charge,
 }
 
@@ -57,7 +57,7 @@ impl Ranges {
     }
 
     /// The locks that reach into `start..end`, in order of their starts.
-    fn within(&self, start: u64, end: u64) -> impl Iterator<Item = &Lock> {
+    fn within(&self, start: u64, end: u64) -> impl Iterator<Item = &FileLock> {
         let runs = self.0.iter().take_while(move |run| run.start < end);
         let runs = runs.filter(move |run| start < run.end);
         let locks = runs.flat_map(|run| run.locks.iter().map(|held| &held.lock));
@@ -65,19 +65,19 @@ impl Ranges {
     }
 
     /// A lock that is in the way of `wanted`.
-    pub fn conflict(&self, wanted: &Lock) -> Option<Lock> {
+    pub fn conflict(&self, wanted: &FileLock) -> Option<FileLock> {
         let mut met = self.within(wanted.start, wanted.end);
         met.find(|lock| lock.excludes(wanted)).copied()
     }
 
     /// Whether the owner of `wanted` holds a lock of the other kind on some of the same bytes.
-    pub fn has_other_kind(&self, wanted: &Lock) -> bool {
+    pub fn has_other_kind(&self, wanted: &FileLock) -> bool {
         let mut met = self.within(wanted.start, wanted.end);
         met.any(|lock| lock.owner == wanted.owner && lock.exclusive != wanted.exclusive)
     }
 
     /// Takes `wanted`, with which nothing is in conflict. `pay` gives a charge for one lock more.
-    pub fn set(&mut self, wanted: &Lock, pay: impl FnMut() -> Result<Charge>) -> Result<()> {
+    pub fn set(&mut self, wanted: &FileLock, pay: impl FnMut() -> Result<Charge>) -> Result<()> {
         let mut joined = *wanted;
         // Those that only touch it, too.
         let (start, end) = (wanted.start.saturating_sub(1), wanted.end.saturating_add(1));
@@ -97,7 +97,7 @@ impl Ranges {
     /// [`Ranges::set`], since a lock may be split in two.
     pub fn clear(
         &mut self,
-        owner: Owner,
+        owner: LockOwner,
         start: u64,
         end: u64,
         pay: impl FnMut() -> Result<Charge>,
@@ -112,10 +112,10 @@ impl Ranges {
     /// Puts `new` in the place of all that `owner` holds in `start..end`.
     fn replace(
         &mut self,
-        owner: Owner,
+        owner: LockOwner,
         start: u64,
         end: u64,
-        new: Option<Lock>,
+        new: Option<FileLock>,
         mut pay: impl FnMut() -> Result<Charge>,
     ) -> Result<()> {
         let mut add = [None, new, None];
@@ -123,13 +123,13 @@ impl Ranges {
         for lock in self.within(start, end).filter(|lock| lock.owner == owner) {
             freed += 1;
             if lock.start < start {
-                add[0] = Some(Lock {
+                add[0] = Some(FileLock {
                     end: start,
                     ..*lock
                 });
             }
             if end < lock.end {
-                add[2] = Some(Lock {
+                add[2] = Some(FileLock {
                     start: end,
                     ..*lock
                 });
@@ -165,7 +165,7 @@ impl Ranges {
 
     /// As [`Ranges::set`], of a lock that meets and touches none of its owner's, if there are few and there
     /// is room for it. `None`: nothing has changed.
-    pub fn set_now(&mut self, wanted: &Lock, pay: impl FnOnce() -> Option<Charge>) -> Option<()> {
+    pub fn set_now(&mut self, wanted: &FileLock, pay: impl FnOnce() -> Option<Charge>) -> Option<()> {
         let run = self.few()?;
         let mut place = 0;
         for held in &run.locks {
@@ -194,7 +194,7 @@ impl Ranges {
 
     /// As [`Ranges::clear`], of one whole lock, if there are few: its charge, or nothing where the owner has
     /// none. `None`: nothing has changed, and more is to be done.
-    pub fn clear_now(&mut self, owner: Owner, start: u64, end: u64) -> Option<Option<Charge>> {
+    pub fn clear_now(&mut self, owner: LockOwner, start: u64, end: u64) -> Option<Option<Charge>> {
         let run = self.few()?;
         let mut found = None;
         for (place, held) in run.locks.iter().enumerate() {
@@ -260,7 +260,7 @@ impl Ranges {
 
     /// Removes the locks of `owner` in `start..end`, and puts their charges into the empty places of
     /// `charges`.
-    fn remove(&mut self, owner: Owner, start: u64, end: u64, charges: &mut [Option<Charge>]) {
+    fn remove(&mut self, owner: LockOwner, start: u64, end: u64, charges: &mut [Option<Charge>]) {
         let mut empty = charges.iter_mut().filter(|charge| charge.is_none());
         for run in &mut self.0 {
             if run.start >= end || run.end <= start {
@@ -339,7 +339,7 @@ mod tests {
             let who = random(&mut state) as usize % 4;
             let exclusive = random(&mut state).is_multiple_of(3);
             let pay = || user.charge(What::Locks, 1, u64::MAX).ok_or(Errno::ENOLCK);
-            let (owner, bytes) = (Owner::Table(who), start as usize..end as usize);
+            let (owner, bytes) = (LockOwner::Table(who), start as usize..end as usize);
             if random(&mut state).is_multiple_of(3) {
                 let held = match ranges.clear_now(owner, start, end) {
                     Some(gone) => {
@@ -351,7 +351,7 @@ mod tests {
                 assert_eq!(held, model[bytes.clone()].iter().any(|b| b[who].is_some()));
                 model[bytes].iter_mut().for_each(|b| b[who] = None);
             } else {
-                let wanted = Lock {
+                let wanted = FileLock {
                     start,
                     end,
                     exclusive,
@@ -381,7 +381,7 @@ mod tests {
         }
         assert!(size > 100 || short > 2_000, "{short}");
         for who in 0..4 {
-            let all = ranges.clear(Owner::Table(who), 0, u64::MAX, || Err(Errno::ENOLCK));
+            let all = ranges.clear(LockOwner::Table(who), 0, u64::MAX, || Err(Errno::ENOLCK));
             assert!(all.is_ok());
         }
         assert!(ranges.is_empty() && user.holds(What::Locks) == 0);
@@ -391,7 +391,7 @@ mod tests {
         let mut seen = vec![[None; 4]; model.len()];
         let mut count = 0;
         for lock in ranges.within(0, u64::MAX) {
-            let Owner::Table(who) = lock.owner else {
+            let LockOwner::Table(who) = lock.owner else {
                 panic!("an owner that nobody is");
             };
             count += 1;
@@ -412,11 +412,11 @@ mod tests {
     fn like_neighbours_become_one_and_who_may_have_no_more_keeps_what_he_has() {
         let user = User::of(70_101).unwrap();
         let mut ranges = Ranges::default();
-        let lock = |start, end, exclusive| Lock {
+        let lock = |start, end, exclusive| FileLock {
             start,
             end,
             exclusive,
-            owner: Owner::Table(1),
+            owner: LockOwner::Table(1),
             pid: 1,
         };
         let pay = || user.charge(What::Locks, 1, 2).ok_or(Errno::ENOLCK);
@@ -429,9 +429,9 @@ mod tests {
         assert_eq!(split, Err(Errno::ENOLCK));
         assert_eq!(user.holds(What::Locks), 1);
         ranges.set(&lock(990, u64::MAX, false), pay).unwrap();
-        let cut = ranges.clear(Owner::Table(1), 5, 6, pay);
+        let cut = ranges.clear(LockOwner::Table(1), 5, 6, pay);
         assert_eq!(cut, Err(Errno::ENOLCK));
-        assert_eq!(ranges.clear(Owner::Table(1), 0, 980, pay), Ok(true));
+        assert_eq!(ranges.clear(LockOwner::Table(1), 0, 980, pay), Ok(true));
         let left: Vec<_> = ranges
             .within(0, u64::MAX)
             .map(|l| (l.start, l.end))

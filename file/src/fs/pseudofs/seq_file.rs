@@ -1,6 +1,6 @@
 //! An open text.
 //!
-//! *Interface.* [`Text`]. A reading makes what it needs in pieces of a page and keeps no more than the rest
+//! *Interface.* [`SeqFile`]. A reading makes what it needs in pieces of a page and keeps no more than the rest
 //! of the last one: the position where the text continues, and at most a page. A read at another offset
 //! (`pread`, `lseek`) makes the text again from its start, up to there.
 
@@ -11,8 +11,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use sync::Monitor;
 
-use super::Setter;
-use super::source::{Piece, Source};
+use super::WriteSetting;
+use super::source::{TextPiece, TextSource};
 use crate::fs::file::{File, OpenFile};
 use crate::io::IoBuf;
 
@@ -20,9 +20,9 @@ use crate::io::IoBuf;
 const MAX_SETTING: usize = 256;
 
 /// The behaviour of an open text.
-pub(super) struct Text {
-    source: Arc<dyn Source>,
-    set: Option<Setter>,
+pub(super) struct SeqFile {
+    source: Arc<dyn TextSource>,
+    set: Option<WriteSetting>,
     reading: Monitor<Reading>,
 }
 
@@ -44,9 +44,9 @@ struct Reading {
 
 impl Reading {
     /// The unread bytes; makes a piece of about `limit` bytes if there are none. Empty at the end.
-    fn rest(&mut self, source: &dyn Source, limit: usize) -> Result<&[u8]> {
+    fn rest(&mut self, source: &dyn TextSource, limit: usize) -> Result<&[u8]> {
         while self.at == self.rest.len() {
-            let mut piece = Piece::new(self.place, limit.clamp(1, PAGE))?;
+            let mut piece = TextPiece::new(self.place, limit.clamp(1, PAGE))?;
             source.write(self.place, &mut piece)?;
             let (made, next) = piece.finish()?;
             if made.is_empty() && next == self.place {
@@ -81,7 +81,7 @@ impl Reading {
         }
     }
 
-    fn read(&mut self, source: &dyn Source, offset: u64, buf: &mut IoBuf) -> Result<usize> {
+    fn read(&mut self, source: &dyn TextSource, offset: u64, buf: &mut IoBuf) -> Result<usize> {
         if offset == 0 || offset < self.offset {
             *self = Reading::default();
         }
@@ -115,11 +115,11 @@ impl Reading {
     }
 }
 
-impl Text {
+impl SeqFile {
     /// A reader of `source`; `set` handles writes.
-    pub(super) fn new(source: &Arc<dyn Source>, set: Option<Setter>) -> Result<Text> {
+    pub(super) fn new(source: &Arc<dyn TextSource>, set: Option<WriteSetting>) -> Result<SeqFile> {
         let source = source.open()?.unwrap_or_else(|| source.clone());
-        Ok(Text {
+        Ok(SeqFile {
             source,
             set,
             reading: Monitor::new(Reading::default()),
@@ -127,7 +127,7 @@ impl Text {
     }
 }
 
-impl File for Text {
+impl File for SeqFile {
     fn is_always_ready(&self) -> bool {
         true
     }

@@ -1,8 +1,8 @@
 //! The source of a text, and the piece that one read has made.
 //!
-//! *Interface.* A [`Source`] writes records to a [`Piece`] from a position on, which is a number that the
+//! *Interface.* A [`TextSource`] writes records to a [`TextPiece`] from a position on, which is a number that the
 //! source chooses: an address, a process's number, a count. It stops when the piece refuses a record, and is
-//! asked again from there. [`whole`] is a source of one record, [`records`] one of a function. An [`Out`]
+//! asked again from there. [`whole`] is a source of one record, [`records`] one of a function. An [`TextOut`]
 //! takes the bytes of a record; when memory is out it takes no more, and the reading fails with `ENOMEM`.
 
 use abi::errno::{Errno, Result};
@@ -13,20 +13,20 @@ use vm::fallible::try_reserve_kept;
 
 /// Makes a text piece by piece. Each record is consistent at one instant; between two records the state may
 /// change.
-pub trait Source: Send + Sync {
+pub trait TextSource: Send + Sync {
     /// Called when the text is opened: refuses, or returns another source for the open file (for example one
     /// that keeps the current state).
-    fn open(&self) -> Result<Option<Arc<dyn Source>>> {
+    fn open(&self) -> Result<Option<Arc<dyn TextSource>>> {
         Ok(None)
     }
 
     /// Hands the records from place `from` on to `piece`, in order, until it refuses one. 0 is the start of
     /// the text.
-    fn write(&self, from: u64, piece: &mut Piece) -> Result<()>;
+    fn write(&self, from: u64, piece: &mut TextPiece) -> Result<()>;
 }
 
 /// A source of one record.
-pub fn whole(write: impl Fn(&mut Out) -> Result<()> + Send + Sync + 'static) -> Arc<dyn Source> {
+pub fn whole(write: impl Fn(&mut TextOut) -> Result<()> + Send + Sync + 'static) -> Arc<dyn TextSource> {
     records(move |from, piece| {
         let mut result = Ok(());
         if from == 0 {
@@ -36,14 +36,14 @@ pub fn whole(write: impl Fn(&mut Out) -> Result<()> + Send + Sync + 'static) -> 
     })
 }
 
-/// A source whose [`Source::write`] is `write`.
+/// A source whose [`TextSource::write`] is `write`.
 pub fn records(
-    write: impl Fn(u64, &mut Piece) -> Result<()> + Send + Sync + 'static,
-) -> Arc<dyn Source> {
+    write: impl Fn(u64, &mut TextPiece) -> Result<()> + Send + Sync + 'static,
+) -> Arc<dyn TextSource> {
     struct Records<F>(F);
 
-    impl<F: Fn(u64, &mut Piece) -> Result<()> + Send + Sync> Source for Records<F> {
-        fn write(&self, from: u64, piece: &mut Piece) -> Result<()> {
+    impl<F: Fn(u64, &mut TextPiece) -> Result<()> + Send + Sync> TextSource for Records<F> {
+        fn write(&self, from: u64, piece: &mut TextPiece) -> Result<()> {
             (self.0)(from, piece)
         }
     }
@@ -69,13 +69,13 @@ fn digits(room: &mut [u8; DIGITS + 1], number: u64) -> usize {
 
 /// The bytes of records.
 #[derive(Default)]
-pub struct Out {
+pub struct TextOut {
     bytes: Vec<u8>,
     /// Memory was out; the following bytes are missing.
     short: bool,
 }
 
-impl Out {
+impl TextOut {
     /// Adds bytes.
     pub fn push_bytes(&mut self, bytes: &[u8]) {
         if self.short || try_reserve_kept(&mut self.bytes, bytes.len()).is_err() {
@@ -162,7 +162,7 @@ impl Out {
     }
 }
 
-impl fmt::Write for Out {
+impl fmt::Write for TextOut {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.push_str(text);
         if self.short { Err(fmt::Error) } else { Ok(()) }
@@ -170,18 +170,18 @@ impl fmt::Write for Out {
 }
 
 /// Whole records, as many as a read needs; a longer one if it comes first.
-pub struct Piece {
-    out: Out,
+pub struct TextPiece {
+    out: TextOut,
     limit: usize,
     next: u64,
 }
 
-impl Piece {
+impl TextPiece {
     /// An empty piece for about `limit` bytes of a text that goes on at place `from`. `ENOMEM`.
-    pub fn new(from: u64, limit: usize) -> Result<Piece> {
-        let mut out = Out::default();
+    pub fn new(from: u64, limit: usize) -> Result<TextPiece> {
+        let mut out = TextOut::default();
         try_reserve_kept(&mut out.bytes, limit)?;
-        Ok(Piece {
+        Ok(TextPiece {
             out,
             limit,
             next: from,
@@ -190,7 +190,7 @@ impl Piece {
 
     /// Adds the record that `write` writes; the text goes on at place `next` after it. `false`: no more; if
     /// the record is not in this piece, it will be asked for again.
-    pub fn record(&mut self, next: u64, write: impl FnOnce(&mut Out)) -> bool {
+    pub fn record(&mut self, next: u64, write: impl FnOnce(&mut TextOut)) -> bool {
         let before = self.out.written();
         write(&mut self.out);
         if before > 0 && self.out.written() > self.limit {
@@ -216,8 +216,8 @@ mod tests {
     use core::fmt::Write;
 
     /// The bytes that `by_hand` adds are those of `formatted`.
-    fn same(by_hand: impl FnOnce(&mut Out), formatted: fmt::Arguments) {
-        let (mut ours, mut theirs) = (Out::default(), Out::default());
+    fn same(by_hand: impl FnOnce(&mut TextOut), formatted: fmt::Arguments) {
+        let (mut ours, mut theirs) = (TextOut::default(), TextOut::default());
         by_hand(&mut ours);
         theirs.write_fmt(formatted).unwrap();
         assert_eq!(ours.bytes, theirs.bytes);

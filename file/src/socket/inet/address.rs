@@ -1,7 +1,7 @@
 //! Addresses of hosts, and ports at them.
 //!
-//! *Interface*: [`Ip`] is an address of either family; [`Name`] has a port too. [`Name::parse`] and
-//! [`Name::write`] know `sockaddr_in` and `sockaddr_in6`.
+//! *Interface*: [`Ip`] is an address of either family; [`InetAddress`] has a port too. [`InetAddress::parse`] and
+//! [`InetAddress::write`] know `sockaddr_in` and `sockaddr_in6`.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -91,24 +91,24 @@ impl Ip {
 
 /// An address and a port there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Name {
+pub struct InetAddress {
     /// The address.
     pub ip: Ip,
     /// The port; 0: none.
     pub port: u16,
 }
 
-impl Name {
+impl InetAddress {
     /// Any address, without a port.
-    pub const fn any(six: bool) -> Name {
-        Name {
+    pub const fn any(six: bool) -> InetAddress {
+        InetAddress {
             ip: if six { Ip::ANY6 } else { Ip::ANY4 },
             port: 0,
         }
     }
 
     /// Reads the address in `bytes`, of IPv6 if `six`. EINVAL: too short; EAFNOSUPPORT: of another family.
-    pub fn parse(bytes: &[u8], six: bool) -> Result<Name> {
+    pub fn parse(bytes: &[u8], six: bool) -> Result<InetAddress> {
         /// Of an address of IPv6 the scope may be missing.
         const SHORT: usize = size_of::<SockaddrIn6>() - 4;
         let family = family_of(bytes)?;
@@ -124,12 +124,12 @@ impl Name {
                 *to = *from;
             }
             let raw: SockaddrIn6 = bytemuck::pod_read_unaligned(&whole);
-            return Ok(Name {
+            return Ok(InetAddress {
                 ip: Ip(raw.address),
                 port: u16::from_be_bytes(raw.port),
             });
         }
-        let name = Name::parse_unspecified(bytes)?;
+        let name = InetAddress::parse_unspecified(bytes)?;
         match family {
             AF_INET => Ok(name),
             _ => Err(Errno::EAFNOSUPPORT),
@@ -137,8 +137,8 @@ impl Name {
     }
 
     /// The name in an address of IPv4 that has no family. EAFNOSUPPORT: it is not any.
-    pub fn unspecified(bytes: &[u8]) -> Result<Name> {
-        let name = Name::parse_unspecified(bytes)?;
+    pub fn unspecified(bytes: &[u8]) -> Result<InetAddress> {
+        let name = InetAddress::parse_unspecified(bytes)?;
         match name.ip {
             Ip::ANY4 => Ok(name),
             _ => Err(Errno::EAFNOSUPPORT),
@@ -146,10 +146,10 @@ impl Name {
     }
 
     /// The name in an address of IPv4, whatever its family is said to be. EINVAL.
-    pub fn parse_unspecified(bytes: &[u8]) -> Result<Name> {
+    pub fn parse_unspecified(bytes: &[u8]) -> Result<InetAddress> {
         let bytes = bytes.get(..size_of::<SockaddrIn>()).ok_or(Errno::EINVAL)?;
         let raw: SockaddrIn = bytemuck::pod_read_unaligned(bytes);
-        Ok(Name {
+        Ok(InetAddress {
             ip: Ip::v4(raw.address),
             port: u16::from_be_bytes(raw.port),
         })

@@ -1,22 +1,22 @@
 //! Control messages beside the bytes of a message.
 //!
-//! *Interface*: [`tell`] makes them for the receiver; [`Wish::read`] reads the sender's, [`about_socket`]
+//! *Interface*: [`tell`] makes them for the receiver; [`SendOptions::read`] reads the sender's, [`about_socket`]
 //! those of a stream.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 
-use super::Own;
+use super::InetSocket;
 use super::multicast::LOOPBACK;
 use super::address::Ip;
 use crate::socket::record::Packet;
-use crate::socket::{Socket, Telling, ancillary};
+use crate::socket::{Socket, PutControl, ancillary};
 use account::{Capability, caller};
 use bytemuck::Pod;
 
 /// The settings of one message that differ from the socket's.
 #[derive(Default)]
-pub struct Wish {
+pub struct SendOptions {
     /// From where; any address: from the nearest.
     pub from: Option<Ip>,
     /// The interface; 0: any.
@@ -82,11 +82,11 @@ pub fn about_socket(bytes: &[u8]) -> Result<()> {
     })
 }
 
-impl Wish {
+impl SendOptions {
     /// Reads the control messages in `bytes` for a message to `to`, from a socket of IPv6 if `six`. EINVAL,
     /// EPERM, ENODEV.
-    pub fn read(bytes: &[u8], to: Ip, six: bool) -> Result<Wish> {
-        let mut wish = Wish::default();
+    pub fn read(bytes: &[u8], to: Ip, six: bool) -> Result<SendOptions> {
+        let mut wish = SendOptions::default();
         let four = to.is_v4();
         ancillary::each(bytes, |level, kind, data| match level {
             SOL_SOCKET => of_socket(kind, data),
@@ -188,7 +188,7 @@ impl Wish {
 }
 
 /// Writes, by `write(level, kind, data)`, what `socket` wants to know of how `packet` came.
-pub fn tell(socket: &Socket, own: &Own, packet: &Packet, write: Telling<'_>) -> Result<()> {
+pub fn tell(socket: &Socket, own: &InetSocket, packet: &Packet, write: PutControl<'_>) -> Result<()> {
     if packet.time_ns != 0 {
         let (seconds, ns) = (
             packet.time_ns / 1_000_000_000,
@@ -229,7 +229,7 @@ pub fn tell(socket: &Socket, own: &Own, packet: &Packet, write: Telling<'_>) -> 
             write(IPPROTO_IP, IP_TOS, &[packet.class])?;
         }
         if on(IPPROTO_IP, IP_RECVORIGDSTADDR) {
-            let name = super::address::Name {
+            let name = super::address::InetAddress {
                 ip: packet.to,
                 port: packet.port,
             };

@@ -16,9 +16,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use super::address::{Ip, Name};
+use super::address::{Ip, InetAddress};
 use super::udp::{HOPS, Path, admit, deliver, route};
-use super::{Own, Transport, ports};
+use super::{InetSocket, Transport, ports};
 use crate::io::IoBuf;
 use crate::socket::Socket;
 use crate::socket::message::Sending;
@@ -97,7 +97,7 @@ fn seal(message: &mut [u8], six: bool, from: Ip, to: Ip) -> Result<()> {
 }
 
 pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) -> Result<usize> {
-    let own = Own::of(socket)?;
+    let own = InetSocket::of(socket)?;
     let length = buf.remaining();
     if length > MOST {
         return Err(Errno::EMSGSIZE);
@@ -154,21 +154,21 @@ fn sums_up(message: &[u8], six: bool, from: Ip, to: Ip) -> Result<bool> {
 }
 
 /// Answers the question `message`, as the host does.
-fn answer(own: &Own, protocol: i32, message: &mut [u8], path: &Path) -> Result<()> {
+fn answer(own: &InetSocket, protocol: i32, message: &mut [u8], path: &Path) -> Result<()> {
     let Path { to, from, .. } = *path;
     if let Some(kind) = message.first_mut() {
         *kind = if own.six { ECHO_REPLY_SIX } else { ECHO_REPLY };
     }
     seal(message, own.six, to.ip, from.ip)?;
     let back = Path {
-        to: Name { port: 0, ..from },
-        from: Name { port: 0, ..to },
+        to: InetAddress { port: 0, ..from },
+        from: InetAddress { port: 0, ..to },
         hops: HOPS,
         class: path.class,
     };
     tell_raw(own, protocol, message, &back)?;
     let number = message.get(4..6).and_then(|two| two.try_into().ok());
-    let asked = Name {
+    let asked = InetAddress {
         ip: from.ip,
         port: number.map_or(0, u16::from_be_bytes),
     };
@@ -181,17 +181,17 @@ fn answer(own: &Own, protocol: i32, message: &mut [u8], path: &Path) -> Result<(
 }
 
 /// Lets all raw sockets of `protocol` hear `message`.
-fn tell_raw(own: &Own, protocol: i32, message: &[u8], path: &Path) -> Result<()> {
-    let to = Name {
+fn tell_raw(own: &InetSocket, protocol: i32, message: &[u8], path: &Path) -> Result<()> {
+    let to = InetAddress {
         port: protocol as u16,
         ..path.to
     };
-    let from = Name {
+    let from = InetAddress {
         port: 0,
         ..path.from
     };
     let kind = message.first().copied().unwrap_or(0);
-    let wants = |theirs: &Own| theirs.six == own.six && !theirs.filters(kind);
+    let wants = |theirs: &InetSocket| theirs.six == own.six && !theirs.filters(kind);
     let all = ports::receivers(Transport::Raw, to, from, wants);
     if all.is_empty() {
         return Ok(());

@@ -1,7 +1,7 @@
 //! AF_INET and AF_INET6: sockets named by addresses and ports. The only host is this machine, by its loopback
 //! interface.
 //!
-//! *Interface*: [`V4`] and [`V6`] are the families. [`Own`] is what each of their sockets keeps. [`address`] has
+//! *Interface*: [`V4`] and [`V6`] are the families. [`InetSocket`] is what each of their sockets keeps. [`address`] has
 //! the addresses, [`ports`] the owners of ports; [`tcp`] and the others are the transports: data goes
 //! directly to the receiver, without packets.
 //!
@@ -27,14 +27,14 @@ use sync::{Guard, Monitor, Once};
 
 use super::message::{Received, Sending};
 use super::record::Packet;
-use super::{Address, Channel, Ending, Family, Kind, Outbox, Socket, Standing, Telling, Want};
+use super::{Address, Channel, CloseKind, Family, SocketType, Outbox, Socket, SocketState, PutControl, NeedsName};
 use crate::io::IoBuf;
 use account::Capability;
 use account::caller;
-use multicast::Groups;
-use address::{Ip, Name, family_of};
-use options::Values;
-use ports::Sharing;
+use multicast::MulticastGroups;
+use address::{Ip, InetAddress, family_of};
+use options::InetOptions;
+use ports::PortSharing;
 use vm::fallible::{try_arc, try_placed};
 
 /// The transport.
@@ -61,27 +61,27 @@ impl Transport {
 }
 
 /// The ends of a socket.
-pub struct Ends {
+pub struct InetEnds {
     /// The name it was given, its address perhaps any.
-    pub bound: Option<Name>,
+    pub bound: Option<InetAddress>,
     /// The port was asked for by number.
     fixed: bool,
     /// Its name for others.
-    pub local: Name,
+    pub local: InetAddress,
     /// Its peer.
-    pub remote: Option<Name>,
+    pub remote: Option<InetAddress>,
     /// It shares the port of a listener.
-    joined: Option<Sharing>,
+    joined: Option<PortSharing>,
     /// The listener where it waits to be accepted, and its entry.
     waits: Option<(Weak<Socket>, Weak<Socket>)>,
 }
 
 /// The data of a socket of these families.
-pub struct Own {
+pub struct InetSocket {
     six: bool,
     /// The transport.
     pub transport: Transport,
-    ends: Monitor<Ends>,
+    ends: Monitor<InetEnds>,
     stage: AtomicU8,
     /// It has said before its peer that it sends nothing more.
     first: AtomicBool,
@@ -90,46 +90,46 @@ pub struct Own {
     share_port: AtomicBool,
     only_six: AtomicBool,
     uid: u32,
-    values: Values,
-    groups: Monitor<Groups>,
+    values: InetOptions,
+    groups: Monitor<MulticastGroups>,
     /// Counts the messages that wait for it.
     intake: Option<Arc<Outbox>>,
     inbox: Arc<Channel>,
     /// The sender of the queue's messages, and the name it sends to.
-    heard: Once<(Name, Name)>,
+    heard: Once<(InetAddress, InetAddress)>,
     /// How many messages it has sent by records, up to a few.
     sent: AtomicU8,
     /// Kinds of messages that a raw one does not hear, a bit each.
     filter: [AtomicU32; 8],
 }
 
-impl Own {
+impl InetSocket {
     /// The data of `socket`.
-    pub fn of(socket: &Socket) -> Result<&Own> {
+    pub fn of(socket: &Socket) -> Result<&InetSocket> {
         let own = socket.own.get().and_then(|own| own.downcast_ref());
         own.ok_or(Errno::EINVAL)
     }
 
-    fn shared(socket: &Socket) -> Result<Arc<Own>> {
+    fn shared(socket: &Socket) -> Result<Arc<InetSocket>> {
         let own = socket.own.get().cloned().ok_or(Errno::EINVAL)?;
         own.downcast().map_err(|_| Errno::EINVAL)
     }
 
     /// Its ends, which are held.
-    fn ends(&self) -> Guard<'_, Ends> {
+    fn ends(&self) -> Guard<'_, InetEnds> {
         // Bound: a few words.
         self.ends.lock()
     }
 
     /// The groups it has joined, which are held.
-    fn groups(&self) -> Guard<'_, Groups> {
+    fn groups(&self) -> Guard<'_, MulticastGroups> {
         // Bound: at most 20 addresses.
         self.groups.lock()
     }
 
     /// Its rules for sharing the port.
-    pub fn sharing(&self) -> Sharing {
-        Sharing {
+    pub fn sharing(&self) -> PortSharing {
+        PortSharing {
             address: self.share_address.load(Ordering::Relaxed),
             port: self.share_port.load(Ordering::Relaxed),
             uid: self.uid,
@@ -147,7 +147,7 @@ impl Own {
     }
 
     /// A connection is as its listener.
-    fn inherit(&self, listener: &Own) {
+    fn inherit(&self, listener: &InetSocket) {
         for (to, from) in [
             (&self.share_address, &listener.share_address),
             (&self.share_port, &listener.share_port),
@@ -215,18 +215,18 @@ impl Own {
     }
 
     /// Its names: its own, and that of its peer.
-    pub fn names(&self) -> (Name, Option<Name>) {
+    pub fn names(&self) -> (InetAddress, Option<InetAddress>) {
         let ends = self.ends();
         (ends.local, ends.remote)
     }
 
     /// The name in `bytes`, of its family. EINVAL, EAFNOSUPPORT.
-    fn parse(&self, bytes: &[u8]) -> Result<Name> {
-        Name::parse(bytes, self.six)
+    fn parse(&self, bytes: &[u8]) -> Result<InetAddress> {
+        InetAddress::parse(bytes, self.six)
     }
 
     /// The address that it reaches at `to`. ENETUNREACH.
-    fn reach(&self, to: Name) -> Result<Name> {
+    fn reach(&self, to: InetAddress) -> Result<InetAddress> {
         let four = to.ip.is_v4();
         if self.six && four && self.is_only_six() {
             return Err(Errno::ENETUNREACH);
@@ -248,17 +248,17 @@ impl Own {
         if !ip.is_own() {
             return Err(Errno::ENETUNREACH);
         }
-        Ok(Name { ip, ..to })
+        Ok(InetAddress { ip, ..to })
     }
 }
 
 /// Gives `socket` a free port, if it has none. EAGAIN, ENOMEM.
 fn choose(socket: &Arc<Socket>, busy: Errno) -> Result<()> {
-    let own = Own::shared(socket)?;
+    let own = InetSocket::shared(socket)?;
     if own.ends().bound.is_some() {
         return Ok(());
     }
-    let name = ports::bind(socket, &own, Name::any(own.six)).map_err(|error| match error {
+    let name = ports::bind(socket, &own, InetAddress::any(own.six)).map_err(|error| match error {
         Errno::EADDRINUSE => busy,
         other => other,
     })?;
@@ -269,7 +269,7 @@ fn choose(socket: &Arc<Socket>, busy: Errno) -> Result<()> {
 }
 
 /// Takes the port of `socket` from it.
-fn lose(socket: &Socket, own: &Own) {
+fn lose(socket: &Socket, own: &InetSocket) {
     let mut ends = own.ends();
     let (bound, joined) = (ends.bound.take(), ends.joined.take());
     let local = ends.local;
@@ -301,7 +301,7 @@ impl Family for Internet {
         if self.six { AF_INET6 } else { AF_INET }
     }
 
-    fn kind(&self, kind: i32, protocol: i32) -> Result<(Kind, i32)> {
+    fn kind(&self, kind: i32, protocol: i32) -> Result<(SocketType, i32)> {
         if !(0..IPPROTO_MAX).contains(&protocol) {
             return Err(Errno::EINVAL);
         }
@@ -311,16 +311,16 @@ impl Family for Internet {
             IPPROTO_ICMP
         };
         match (kind, protocol) {
-            (SOCK_STREAM, 0 | IPPROTO_TCP) => Ok((Kind::Stream, IPPROTO_TCP)),
-            (SOCK_DGRAM, 0 | IPPROTO_UDP) => Ok((Kind::Datagram, IPPROTO_UDP)),
-            (SOCK_DGRAM, IPPROTO_UDPLITE) => Ok((Kind::Datagram, IPPROTO_UDPLITE)),
+            (SOCK_STREAM, 0 | IPPROTO_TCP) => Ok((SocketType::Stream, IPPROTO_TCP)),
+            (SOCK_DGRAM, 0 | IPPROTO_UDP) => Ok((SocketType::Datagram, IPPROTO_UDP)),
+            (SOCK_DGRAM, IPPROTO_UDPLITE) => Ok((SocketType::Datagram, IPPROTO_UDPLITE)),
             (SOCK_DGRAM, _) if protocol == ping => {
                 icmp::may_ask()?;
-                Ok((Kind::Datagram, ping))
+                Ok((SocketType::Datagram, ping))
             }
             (SOCK_RAW, 1..=255) => {
                 caller::cred().need(Capability::NetRaw)?;
-                Ok((Kind::Raw, protocol))
+                Ok((SocketType::Raw, protocol))
             }
             (SOCK_STREAM | SOCK_DGRAM | SOCK_RAW, _) => Err(Errno::EPROTONOSUPPORT),
             _ => Err(Errno::ESOCKTNOSUPPORT),
@@ -329,8 +329,8 @@ impl Family for Internet {
 
     fn made(&self, socket: &Arc<Socket>) -> Result<()> {
         let transport = match (socket.kind, socket.protocol) {
-            (Kind::Stream, _) => Transport::Tcp,
-            (Kind::Raw, _) => Transport::Raw,
+            (SocketType::Stream, _) => Transport::Tcp,
+            (SocketType::Raw, _) => Transport::Raw,
             (_, IPPROTO_UDP) => Transport::Udp,
             (_, IPPROTO_UDPLITE) => Transport::Lite,
             _ => Transport::Ping,
@@ -344,13 +344,13 @@ impl Family for Internet {
                 .options
                 .set_buffers(tcp::SEND_BUFFER, tcp::RECEIVE_BUFFER);
         }
-        let own = try_placed(|| Own {
+        let own = try_placed(|| InetSocket {
             six: self.six,
             transport,
-            ends: Monitor::new(Ends {
+            ends: Monitor::new(InetEnds {
                 bound: None,
                 fixed: false,
-                local: Name::any(self.six),
+                local: InetAddress::any(self.six),
                 remote: None,
                 joined: None,
                 waits: None,
@@ -362,8 +362,8 @@ impl Family for Internet {
             share_port: AtomicBool::new(false),
             only_six: AtomicBool::new(false),
             uid: socket.uid.load(Ordering::Relaxed),
-            values: Values::new(),
-            groups: Monitor::new(Groups::new()),
+            values: InetOptions::new(),
+            groups: Monitor::new(MulticastGroups::new()),
             intake,
             inbox: socket.inbox.clone(),
             heard: Once::new(),
@@ -374,9 +374,9 @@ impl Family for Internet {
         let _none = socket.own.set(own.clone());
         if transport == Transport::Raw {
             // Its port is the protocol.
-            let name = Name {
+            let name = InetAddress {
                 port: socket.protocol as u16,
-                ..Name::any(self.six)
+                ..InetAddress::any(self.six)
             };
             ports::enter_raw(socket, &own, name)?;
             let mut ends = own.ends();
@@ -396,11 +396,11 @@ impl Family for Internet {
     }
 
     fn bind(&self, socket: &Arc<Socket>, bytes: &[u8]) -> Result<()> {
-        let own = Own::shared(socket)?;
-        let name = match Name::parse(bytes, self.six) {
+        let own = InetSocket::shared(socket)?;
+        let name = match InetAddress::parse(bytes, self.six) {
             // As programs of old have it: any address, and no family.
             Err(Errno::EAFNOSUPPORT) if !self.six && family_of(bytes)? == AF_UNSPEC => {
-                Name::unspecified(bytes)?
+                InetAddress::unspecified(bytes)?
             }
             other => other?,
         };
@@ -424,7 +424,7 @@ impl Family for Internet {
         let _turn = socket.turn.lock();
         if own.transport == Transport::Raw {
             let mut ends = own.ends();
-            let name = Name {
+            let name = InetAddress {
                 port: ends.local.port,
                 ..name
             };
@@ -446,13 +446,13 @@ impl Family for Internet {
         Ok(())
     }
 
-    fn name(&self, socket: &Arc<Socket>, want: Want) -> Result<()> {
+    fn name(&self, socket: &Arc<Socket>, want: NeedsName) -> Result<()> {
         let _turn = socket.turn.lock();
         choose(
             socket,
             match want {
-                Want::Listen => Errno::EADDRINUSE,
-                Want::Reach => Errno::EADDRNOTAVAIL,
+                NeedsName::Listen => Errno::EADDRINUSE,
+                NeedsName::Reach => Errno::EADDRNOTAVAIL,
             },
         )
     }
@@ -463,13 +463,13 @@ impl Family for Internet {
 
     fn connect(&self, socket: &Arc<Socket>, address: &[u8], nonblocking: bool) -> Result<()> {
         match socket.kind {
-            Kind::Stream => tcp::connect(socket, address, nonblocking),
+            SocketType::Stream => tcp::connect(socket, address, nonblocking),
             _ => udp::connect(socket, address),
         }
     }
 
     fn listens(&self, socket: &Arc<Socket>) -> Result<()> {
-        let own = Own::of(socket)?;
+        let own = InetSocket::of(socket)?;
         if own.is_listening() {
             return Ok(());
         }
@@ -486,7 +486,7 @@ impl Family for Internet {
     }
 
     fn send(&self, socket: &Arc<Socket>, buf: &mut IoBuf, sending: Sending) -> Result<usize> {
-        match Own::of(socket)?.transport {
+        match InetSocket::of(socket)?.transport {
             Transport::Tcp => tcp::send(socket, buf, sending),
             Transport::Udp | Transport::Lite => udp::send(socket, buf, sending),
             Transport::Ping | Transport::Raw => icmp::send(socket, buf, sending),
@@ -501,7 +501,7 @@ impl Family for Internet {
         nonblocking: bool,
     ) -> Result<Received> {
         match socket.kind {
-            Kind::Stream => tcp::receive(socket, buf, flags, nonblocking),
+            SocketType::Stream => tcp::receive(socket, buf, flags, nonblocking),
             _ => udp::receive(socket, buf, flags, nonblocking),
         }
     }
@@ -510,7 +510,7 @@ impl Family for Internet {
         tcp::refuses(socket, buf)
     }
 
-    fn ends(&self, socket: &Socket, ending: Ending) {
+    fn ends(&self, socket: &Socket, ending: CloseKind) {
         tcp::ends(socket, ending);
     }
 
@@ -519,11 +519,11 @@ impl Family for Internet {
     }
 
     fn is_connecting(&self, socket: &Socket) -> bool {
-        Own::of(socket).is_ok_and(|own| own.stage() == tcp::WAITING)
+        InetSocket::of(socket).is_ok_and(|own| own.stage() == tcp::WAITING)
     }
 
     fn unbind(&self, socket: &Socket) {
-        if let Ok(own) = Own::of(socket) {
+        if let Ok(own) = InetSocket::of(socket) {
             if own.transport == Transport::Tcp {
                 tcp::closes(socket, own);
             }
@@ -532,16 +532,16 @@ impl Family for Internet {
     }
 
     fn nameless(&self) -> Address {
-        Name::any(self.six).write(self.six)
+        InetAddress::any(self.six).write(self.six)
     }
 
     fn own_name(&self, socket: &Socket) -> Address {
-        let local = Own::of(socket).map(|own| own.names().0);
-        local.unwrap_or(Name::any(self.six)).write(self.six)
+        let local = InetSocket::of(socket).map(|own| own.names().0);
+        local.unwrap_or(InetAddress::any(self.six)).write(self.six)
     }
 
     fn peer_name(&self, socket: &Socket) -> Result<Address> {
-        let own = Own::of(socket)?;
+        let own = InetSocket::of(socket)?;
         if own.transport == Transport::Tcp && !tcp::is_connected(socket, own) {
             return Err(Errno::ENOTCONN);
         }
@@ -550,7 +550,7 @@ impl Family for Internet {
     }
 
     fn shuts_down(&self, socket: &Socket) -> Result<()> {
-        let own = Own::of(socket)?;
+        let own = InetSocket::of(socket)?;
         if own.transport != Transport::Tcp {
             return udp::shuts_down(socket, own);
         }
@@ -569,7 +569,7 @@ impl Family for Internet {
     }
 
     fn option_changed(&self, socket: &Socket, name: i32) {
-        let Ok(own) = Own::of(socket) else {
+        let Ok(own) = InetSocket::of(socket) else {
             return;
         };
         match name {
@@ -586,35 +586,35 @@ impl Family for Internet {
     fn control(&self, socket: &Socket, command: u32, arg: usize) -> Result<usize> {
         match command {
             // Nothing is urgent: no mark was passed.
-            SIOCATMARK if socket.kind == Kind::Stream => vm::user::put(arg, &0i32).map(|()| 0),
+            SIOCATMARK if socket.kind == SocketType::Stream => vm::user::put(arg, &0i32).map(|()| 0),
             _ => interface::control(!self.six, command, arg),
         }
     }
 
-    fn tell(&self, socket: &Socket, packet: &Packet, write: Telling<'_>) -> Result<()> {
-        control::tell(socket, Own::of(socket)?, packet, write)
+    fn tell(&self, socket: &Socket, packet: &Packet, write: PutControl<'_>) -> Result<()> {
+        control::tell(socket, InetSocket::of(socket)?, packet, write)
     }
 
     fn set_option(&self, socket: &Arc<Socket>, level: i32, name: i32, value: &[u8]) -> Result<()> {
-        options::set(socket, Own::of(socket)?, level, name, value)
+        options::set(socket, InetSocket::of(socket)?, level, name, value)
     }
 
     fn option(&self, socket: &Arc<Socket>, level: i32, name: i32) -> Result<Vec<u8>> {
-        options::get(socket, Own::of(socket)?, level, name)
+        options::get(socket, InetSocket::of(socket)?, level, name)
     }
 
     fn heard(&self, socket: &Socket) -> (Option<Address>, Option<Packet>) {
         udp::heard(socket).unzip()
     }
 
-    fn standing(&self, socket: &Socket) -> Standing {
+    fn standing(&self, socket: &Socket) -> SocketState {
         let (receive_queue, send_queue) = socket.queues();
-        let state = match Own::of(socket) {
+        let state = match InetSocket::of(socket) {
             Ok(own) if own.transport == Transport::Tcp => tcp::state(socket),
             Ok(own) if own.names().1.is_some() => tcp::ESTABLISHED,
             _ => tcp::CLOSE,
         };
-        Standing {
+        SocketState {
             state,
             receive_queue,
             send_queue,

@@ -1,6 +1,6 @@
 //! Groups that a socket has joined, on the loopback interface.
 //!
-//! *Interface*: [`Groups`] is kept with each socket; [`set`] are the options that change it.
+//! *Interface*: [`MulticastGroups`] is kept with each socket; [`set`] are the options that change it.
 
 #![expect(
     clippy::disallowed_methods,
@@ -11,8 +11,8 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::vec::Vec;
 
-use super::Own;
-use super::address::{Ip, Name};
+use super::InetSocket;
+use super::address::{Ip, InetAddress};
 use vm::fallible::try_reserve;
 
 /// So many may be joined by one socket, as on Linux at first.
@@ -22,16 +22,16 @@ const MOST: usize = 20;
 pub const LOOPBACK: i32 = 1;
 
 /// The groups that a socket has joined, and its interface for sending to groups.
-pub struct Groups {
+pub struct MulticastGroups {
     joined: Vec<Ip>,
     address: [u8; 4],
     index: i32,
 }
 
-impl Groups {
+impl MulticastGroups {
     /// None.
-    pub const fn new() -> Groups {
-        Groups {
+    pub const fn new() -> MulticastGroups {
+        MulticastGroups {
             joined: Vec::new(),
             address: [0; 4],
             index: 0,
@@ -71,7 +71,7 @@ fn read<T: bytemuck::Pod>(bytes: &[u8]) -> Result<T> {
 
 /// Sets the option `name` of `level`, which is one about groups. EINVAL, ENODEV, EADDRINUSE, EADDRNOTAVAIL,
 /// ENOBUFS, ENOMEM.
-pub fn set(own: &Own, level: i32, name: i32, bytes: &[u8]) -> Result<()> {
+pub fn set(own: &InetSocket, level: i32, name: i32, bytes: &[u8]) -> Result<()> {
     match (level, name) {
         (IPPROTO_IP, IP_MULTICAST_IF) => {
             let (index, address) = match bytes.len() {
@@ -101,7 +101,7 @@ pub fn set(own: &Own, level: i32, name: i32, bytes: &[u8]) -> Result<()> {
             const HEAD: usize = 8;
             let index: i32 = read(bytes)?;
             let rest = bytes.get(HEAD..).ok_or(Errno::EINVAL)?;
-            let group = Name::parse(rest, level == IPPROTO_IPV6)?.ip;
+            let group = InetAddress::parse(rest, level == IPPROTO_IPV6)?.ip;
             change(own, group, index, name == MCAST_JOIN_GROUP)
         }
         (IPPROTO_IP, _) => {
@@ -132,7 +132,7 @@ pub fn set(own: &Own, level: i32, name: i32, bytes: &[u8]) -> Result<()> {
 }
 
 /// Joins or leaves `group`. EINVAL, ENODEV, EADDRINUSE, EADDRNOTAVAIL, ENOBUFS, ENOMEM.
-fn change(own: &Own, group: Ip, index: i32, join: bool) -> Result<()> {
+fn change(own: &InetSocket, group: Ip, index: i32, join: bool) -> Result<()> {
     if !group.is_group() {
         return Err(Errno::EINVAL);
     }

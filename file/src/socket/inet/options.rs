@@ -1,7 +1,7 @@
 //! Options of the levels of IP, IPv6, TCP and UDP.
 //!
-//! *Interface*: [`set`] and [`get`] are the calls for these levels; [`Values`] is where most of them are
-//! kept, and [`Values::number`] reads one.
+//! *Interface*: [`set`] and [`get`] are the calls for these levels; [`InetOptions`] is where most of them are
+//! kept, and [`InetOptions::number`] reads one.
 //!
 //! Options that only affect packets are stored and returned.
 
@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use bytemuck::Pod;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use super::{Own, Transport, multicast, tcp};
+use super::{InetSocket, Transport, multicast, tcp};
 use crate::socket::Socket;
 use account::Capability;
 use account::caller;
@@ -113,20 +113,20 @@ const ROWS: &[Row] = &[
 ];
 
 /// The values of these options.
-pub struct Values([AtomicI32; ROWS.len()]);
+pub struct InetOptions([AtomicI32; ROWS.len()]);
 
-impl Values {
+impl InetOptions {
     /// Those of a new socket.
-    pub fn new() -> Values {
+    pub fn new() -> InetOptions {
         let values = [const { AtomicI32::new(0) }; ROWS.len()];
         for (value, row) in values.iter().zip(ROWS) {
             value.store(row.first, Ordering::Relaxed);
         }
-        Values(values)
+        InetOptions(values)
     }
 
     /// Those of another one.
-    pub fn inherit(&self, from: &Values) {
+    pub fn inherit(&self, from: &InetOptions) {
         for (to, from) in self.0.iter().zip(&from.0) {
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
@@ -159,7 +159,7 @@ fn number(level: i32, bytes: &[u8]) -> Result<i32> {
 }
 
 /// Whether `own` has options of this level.
-fn has(own: &Own, level: i32) -> bool {
+fn has(own: &InetSocket, level: i32) -> bool {
     match level {
         IPPROTO_IP => true,
         IPPROTO_IPV6 => own.six,
@@ -185,7 +185,7 @@ fn level_of(level: i32, name: i32) -> i32 {
 }
 
 /// `setsockopt`. ENOPROTOOPT, EINVAL, EPERM, …
-pub fn set(socket: &Arc<Socket>, own: &Own, level: i32, name: i32, bytes: &[u8]) -> Result<()> {
+pub fn set(socket: &Arc<Socket>, own: &InetSocket, level: i32, name: i32, bytes: &[u8]) -> Result<()> {
     let level = level_of(level, name);
     if !has(own, level) {
         return Err(Errno::ENOPROTOOPT);
@@ -305,7 +305,7 @@ fn rounds(seconds: i32) -> i32 {
 }
 
 /// `getsockopt`. ENOPROTOOPT, ENOTCONN, …
-pub fn get(socket: &Arc<Socket>, own: &Own, level: i32, name: i32) -> Result<Vec<u8>> {
+pub fn get(socket: &Arc<Socket>, own: &InetSocket, level: i32, name: i32) -> Result<Vec<u8>> {
     /// The bytes that go through the interface at once.
     const MTU: i32 = 65_536;
     let level = level_of(level, name);
@@ -370,7 +370,7 @@ pub fn get(socket: &Arc<Socket>, own: &Own, level: i32, name: i32) -> Result<Vec
 }
 
 /// The values for a connection without packets; the others are the initial values over the interface.
-fn info(socket: &Socket, own: &Own) -> TcpInfo {
+fn info(socket: &Socket, own: &InetSocket) -> TcpInfo {
     let (receive_queue, send_queue) = socket.queues();
     let connected = socket.link().is_some();
     let segment = tcp::SEGMENT as u32;

@@ -18,14 +18,14 @@ use core::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use smallvec::SmallVec;
 use sync::{Guard, Monitor};
 
-use super::address::{Ip, Name};
-use super::{Own, Transport};
+use super::address::{Ip, InetAddress};
+use super::{InetSocket, Transport};
 use crate::socket::Socket;
 use vm::fallible::roomy;
 
 /// The rules for sharing a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sharing {
+pub struct PortSharing {
     /// SO_REUSEADDR.
     pub address: bool,
     /// SO_REUSEPORT.
@@ -40,19 +40,19 @@ enum What {
     Socket {
         ino: u64,
         socket: Weak<Socket>,
-        own: Arc<Own>,
+        own: Arc<InetSocket>,
     },
     /// So many connections that were accepted.
-    Joined { sharing: Sharing, count: usize },
+    Joined { sharing: PortSharing, count: usize },
     /// Connections that were ended, until a time in nanoseconds.
-    Resting { sharing: Sharing, until: u64 },
+    Resting { sharing: PortSharing, until: u64 },
 }
 
 struct Entry {
     transport: Transport,
-    name: Name,
+    name: InetAddress,
     /// Its peer, the only sender that it receives from.
-    remote: Option<Name>,
+    remote: Option<InetAddress>,
     /// Of IPv6 alone.
     only_six: bool,
     what: What,
@@ -171,7 +171,7 @@ fn overlap(one: (Ip, bool), other: (Ip, bool)) -> bool {
 
 impl Entry {
     /// Whether a socket with `name` conflicts with it.
-    fn conflicts(&self, own: &Own, name: Name, sharing: Sharing) -> bool {
+    fn conflicts(&self, own: &InetSocket, name: InetAddress, sharing: PortSharing) -> bool {
         let theirs = (self.name.ip, self.only_six);
         if !overlap(theirs, (name.ip, own.is_only_six())) {
             return false;
@@ -206,7 +206,7 @@ impl Entry {
 }
 
 /// Gives `socket` the port of `name`, or a free port if that is 0. EADDRINUSE, ENOMEM.
-pub fn bind(socket: &Arc<Socket>, own: &Arc<Own>, name: Name) -> Result<Name> {
+pub fn bind(socket: &Arc<Socket>, own: &Arc<InetSocket>, name: InetAddress) -> Result<InetAddress> {
     if name.port != 0 {
         return enter(socket, own, name, own.sharing()).map(|()| name);
     }
@@ -215,14 +215,14 @@ pub fn bind(socket: &Arc<Socket>, own: &Arc<Own>, name: Name) -> Result<Name> {
     let mut random = [0; 4];
     machine::random::fill(&mut random);
     let start = u32::from_ne_bytes(random) % count;
-    let alone = Sharing {
+    let alone = PortSharing {
         address: false,
         port: false,
         ..own.sharing()
     };
     for step in 0..count {
         let port = low + ((start + step) % count) as u16;
-        let name = Name { port, ..name };
+        let name = InetAddress { port, ..name };
         match enter(socket, own, name, alone) {
             Err(Errno::EADDRINUSE) => {}
             other => return other.map(|()| name),
@@ -231,7 +231,7 @@ pub fn bind(socket: &Arc<Socket>, own: &Arc<Own>, name: Name) -> Result<Name> {
     Err(Errno::EADDRINUSE)
 }
 
-fn enter(socket: &Arc<Socket>, own: &Arc<Own>, name: Name, sharing: Sharing) -> Result<()> {
+fn enter(socket: &Arc<Socket>, own: &Arc<InetSocket>, name: InetAddress, sharing: PortSharing) -> Result<()> {
     let entry = Entry {
         transport: own.transport,
         name,
@@ -286,7 +286,7 @@ fn with(transport: Transport, port: u16, ino: u64, change: impl FnOnce(&mut Entr
 }
 
 /// The address of a socket is `ip` from now on, and it hears `remote` alone, if there is one.
-pub fn move_to(transport: Transport, port: u16, ino: u64, ip: Ip, remote: Option<Name>) {
+pub fn move_to(transport: Transport, port: u16, ino: u64, ip: Ip, remote: Option<InetAddress>) {
     with(transport, port, ino, |entry| {
         entry.name.ip = ip;
         entry.remote = remote;
@@ -305,7 +305,7 @@ pub fn unbind(transport: Transport, port: u16, ino: u64) {
 }
 
 /// The socket with this name may listen. EADDRINUSE.
-pub fn listen(own: &Own, name: Name, ino: u64) -> Result<()> {
+pub fn listen(own: &InetSocket, name: InetAddress, ino: u64) -> Result<()> {
     // Bound: one in 1024 of the ports: **linear** in the sockets that share them.
     let chain = chain(own.transport, name.port).lock();
     let taken = chain.0.iter().any(|other| {
@@ -325,7 +325,7 @@ pub fn listen(own: &Own, name: Name, ino: u64) -> Result<()> {
 }
 
 /// A number for the choice among sockets that share a port, the same for the same sender.
-fn lot(from: Name) -> u32 {
+fn lot(from: InetAddress) -> u32 {
     let word = from
         .ip
         .0
@@ -335,7 +335,7 @@ fn lot(from: Name) -> u32 {
 }
 
 /// The listener at `to`, for a connection from `from`.
-pub fn listener(to: Name, from: Name) -> Option<Arc<Socket>> {
+pub fn listener(to: InetAddress, from: InetAddress) -> Option<Arc<Socket>> {
     // Bound: one in 1024 of the ports: **linear** in the sockets that share them.
     let chain = chain(Transport::Tcp, to.port).lock();
     let suiting = |entry: &Entry| match &entry.what {
@@ -358,7 +358,7 @@ pub fn listener(to: Name, from: Name) -> Option<Arc<Socket>> {
 }
 
 /// `socket` gets all messages of the protocol that `name` has for a port. ENOMEM.
-pub fn enter_raw(socket: &Arc<Socket>, own: &Arc<Own>, name: Name) -> Result<()> {
+pub fn enter_raw(socket: &Arc<Socket>, own: &Arc<InetSocket>, name: InetAddress) -> Result<()> {
     let entry = Entry {
         transport: own.transport,
         name,
@@ -377,7 +377,7 @@ pub fn enter_raw(socket: &Arc<Socket>, own: &Arc<Own>, name: Name) -> Result<()>
 
 impl Entry {
     /// How well it suits a message from `from` to `to`.
-    fn hears(&self, transport: Transport, to: Name, from: Name) -> Option<u32> {
+    fn hears(&self, transport: Transport, to: InetAddress, from: InetAddress) -> Option<u32> {
         if !self.is(transport, to.port) {
             return None;
         }
@@ -392,7 +392,7 @@ impl Entry {
 
 /// The receiver of a message from `from` to `to`: among unconnected sockets that share the port by
 /// SO_REUSEPORT always the same for the same sender, otherwise the last.
-pub fn receiver(transport: Transport, to: Name, from: Name) -> Option<Arc<Socket>> {
+pub fn receiver(transport: Transport, to: InetAddress, from: InetAddress) -> Option<Arc<Socket>> {
     // Bound: one in 1024 of the ports: **linear** in the sockets that share them.
     let chain = chain(transport, to.port).lock();
     let (mut best, mut count, mut found) = (0, 0, None);
@@ -422,9 +422,9 @@ pub fn receiver(transport: Transport, to: Name, from: Name) -> Option<Arc<Socket
 /// limit for one message.
 pub fn receivers(
     transport: Transport,
-    to: Name,
-    from: Name,
-    wants: impl Fn(&Own) -> bool,
+    to: InetAddress,
+    from: InetAddress,
+    wants: impl Fn(&InetSocket) -> bool,
 ) -> SmallVec<[Arc<Socket>; MOST]> {
     let chain = chain(transport, to.port).lock();
     let suiting = |entry: &Entry| match &entry.what {
@@ -439,7 +439,7 @@ pub fn receivers(
 }
 
 /// A connection has the port of its listener. ENOMEM.
-pub fn join(name: Name, sharing: Sharing) -> Result<()> {
+pub fn join(name: InetAddress, sharing: PortSharing) -> Result<()> {
     let mut chain = with_room(chain(Transport::Tcp, name.port))?;
     for entry in &mut chain.0 {
         if let What::Joined {
@@ -464,7 +464,7 @@ pub fn join(name: Name, sharing: Sharing) -> Result<()> {
 }
 
 /// Removes such a connection.
-pub fn part(name: Name, sharing: Sharing) {
+pub fn part(name: InetAddress, sharing: PortSharing) {
     // Bound: one in 1024 of the ports: **linear** in the sockets that share them.
     let mut chain = chain(Transport::Tcp, name.port).lock();
     let at = chain.0.iter_mut().position(|entry| match &mut entry.what {
@@ -483,7 +483,7 @@ pub fn part(name: Name, sharing: Sharing) {
 }
 
 /// A connection from `name` was ended from here: the port rests, if there is room to remember it.
-pub fn rest(name: Name, sharing: Sharing) {
+pub fn rest(name: InetAddress, sharing: PortSharing) {
     let until = machine::clock::now_ns().saturating_add(REST_NS);
     if RESTING.load(Ordering::Relaxed) >= RESTS {
         wake_up_all();

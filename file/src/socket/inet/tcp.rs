@@ -16,12 +16,12 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
 use super::address::family_of;
-use super::{Own, choose, control, lose, ports};
+use super::{InetSocket, choose, control, lose, ports};
 use crate::io::IoBuf;
 use crate::pipe::broken;
 use crate::socket::channel::Queues;
 use crate::socket::message::{Received, Sending};
-use crate::socket::{ENDED, Ending, NO_READ, NO_WRITE, Party, Socket};
+use crate::socket::{ENDED, CloseKind, NO_READ, NO_WRITE, PeerProcess, Socket};
 
 /// Not connected.
 pub(super) const IDLE: u8 = 0;
@@ -46,7 +46,7 @@ pub(super) const RECEIVE_BUFFER: u32 = 131_072;
 /// Bytes that a segment would have.
 pub(super) const SEGMENT: i32 = 32_768;
 
-impl Own {
+impl InetSocket {
     pub(super) fn stage(&self) -> u8 {
         self.stage.load(Ordering::SeqCst)
     }
@@ -63,14 +63,14 @@ impl Own {
 }
 
 /// Whether `socket` has a peer.
-pub(super) fn is_connected(socket: &Socket, own: &Own) -> bool {
+pub(super) fn is_connected(socket: &Socket, own: &InetSocket) -> bool {
     let both = ENDED | NO_WRITE;
     matches!(own.stage(), UNTOLD | CONNECTED) && socket.shut.load(Ordering::SeqCst) & both != both
 }
 
 /// `connect`. Errors of connect(2).
 pub(super) fn connect(socket: &Arc<Socket>, address: &[u8], nonblocking: bool) -> Result<()> {
-    let own = Own::of(socket)?;
+    let own = InetSocket::of(socket)?;
     if family_of(address)? == AF_UNSPEC {
         return disconnect(socket, own);
     }
@@ -119,7 +119,7 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8], nonblocking: bool) -
 }
 
 /// The error of a refused connection; `connect` may then be called again.
-fn refusal(socket: &Socket, own: &Own) -> Errno {
+fn refusal(socket: &Socket, own: &InetSocket) -> Errno {
     let error = socket.take_error().err();
     socket.shut.store(0, Ordering::SeqCst);
     own.set_stage(IDLE);
@@ -127,7 +127,7 @@ fn refusal(socket: &Socket, own: &Own) -> Errno {
 }
 
 /// The connection that `socket` wants does not come about.
-fn refuse(socket: &Socket, own: &Own) {
+fn refuse(socket: &Socket, own: &InetSocket) {
     own.set_stage(REFUSED);
     socket
         .shut
@@ -140,7 +140,7 @@ fn refuse(socket: &Socket, own: &Own) {
 
 /// Links `socket`, whose turn the caller has, to a new end that waits at a listener, or refuses it.
 /// ENETUNREACH, EADDRNOTAVAIL, ENOBUFS, ENOMEM, …
-fn begin(socket: &Arc<Socket>, own: &Own, address: &[u8]) -> Result<()> {
+fn begin(socket: &Arc<Socket>, own: &InetSocket, address: &[u8]) -> Result<()> {
     let to = own.reach(own.parse(address)?)?;
     choose(socket, Errno::EADDRNOTAVAIL)?;
     let mut from = own.names().0;
@@ -155,10 +155,10 @@ fn begin(socket: &Arc<Socket>, own: &Own, address: &[u8]) -> Result<()> {
     let Some(backlog) = listener.backlog() else {
         return Err(Errno::ECONNREFUSED);
     };
-    let theirs = Own::of(&listener)?;
+    let theirs = InetSocket::of(&listener)?;
     // All that may fail comes first.
     let other = Socket::new(listener.family, listener.kind, listener.protocol)?;
-    let others = Own::of(&other)?;
+    let others = InetSocket::of(&other)?;
     let queues = Queues::new(socket.kind)?;
     match backlog.claim(true) {
         Err(Errno::ECONNREFUSED) => {
@@ -186,7 +186,7 @@ fn begin(socket: &Arc<Socket>, own: &Own, address: &[u8]) -> Result<()> {
     drop(ends);
     ports::move_to(own.transport, from.port, socket.ino, from.ip, None);
     own.set_stage(WAITING);
-    socket.connect_to(&other, queues, backlog.party(), Party::current());
+    socket.connect_to(&other, queues, backlog.party(), PeerProcess::current());
     if backlog.put(&other) {
         admitted(&other);
     }
@@ -197,7 +197,7 @@ fn begin(socket: &Arc<Socket>, own: &Own, address: &[u8]) -> Result<()> {
 /// The listener has room for `socket`: its peer is connected.
 pub(super) fn admitted(socket: &Arc<Socket>) {
     if let Some(peer) = socket.peer()
-        && let Ok(own) = Own::of(&peer)
+        && let Ok(own) = InetSocket::of(&peer)
         && own.step(WAITING, UNTOLD)
     {
         peer.tell();
@@ -205,7 +205,7 @@ pub(super) fn admitted(socket: &Arc<Socket>) {
 }
 
 /// `connect` to AF_UNSPEC: breaks the connection. The socket cannot be connected again.
-fn disconnect(socket: &Arc<Socket>, own: &Own) -> Result<()> {
+fn disconnect(socket: &Arc<Socket>, own: &InetSocket) -> Result<()> {
     let _turn = socket.turn.lock();
     match own.stage() {
         IDLE => {}
@@ -214,7 +214,7 @@ fn disconnect(socket: &Arc<Socket>, own: &Own) -> Result<()> {
         }
         _ => {
             withdraw(own);
-            ends(socket, Ending::Broken);
+            ends(socket, CloseKind::Broken);
             socket
                 .shut
                 .store(NO_READ | NO_WRITE | ENDED, Ordering::SeqCst);
@@ -229,7 +229,7 @@ fn disconnect(socket: &Arc<Socket>, own: &Own) -> Result<()> {
 }
 
 /// Ends the wait for room at a listener.
-fn withdraw(own: &Own) {
+fn withdraw(own: &InetSocket) {
     let waits = own.ends().waits.take();
     if own.stage() != WAITING {
         return;
@@ -244,17 +244,17 @@ fn withdraw(own: &Own) {
 }
 
 /// Notifies the other end of `socket` that nothing more comes, before it sees that itself.
-pub(super) fn ends(socket: &Socket, ending: Ending) {
-    let (Ok(own), Some(peer)) = (Own::of(socket), socket.peer()) else {
+pub(super) fn ends(socket: &Socket, ending: CloseKind) {
+    let (Ok(own), Some(peer)) = (InetSocket::of(socket), socket.peer()) else {
         return;
     };
-    let Ok(theirs) = Own::of(&peer) else {
+    let Ok(theirs) = InetSocket::of(&peer) else {
         return;
     };
     if own.stage() == BROKEN {
         return;
     }
-    if ending == Ending::Finished {
+    if ending == CloseKind::Finished {
         if !socket.is_ended() {
             own.first.store(true, Ordering::SeqCst);
         }
@@ -285,7 +285,7 @@ pub(super) fn ends(socket: &Socket, ending: Ending) {
 }
 
 /// `socket` is being closed, and still has its port.
-pub(super) fn closes(socket: &Socket, own: &Own) {
+pub(super) fn closes(socket: &Socket, own: &InetSocket) {
     own.set_listening(false);
     withdraw(own);
     let breaks = own.stage() == BROKEN
@@ -299,7 +299,7 @@ pub(super) fn closes(socket: &Socket, own: &Own) {
 
 /// `listener` gets no more connections; it may listen again.
 pub(super) fn deafened(listener: &Socket) {
-    if let Ok(own) = Own::of(listener) {
+    if let Ok(own) = InetSocket::of(listener) {
         own.set_listening(false);
     }
     if let Some(backlog) = listener.backlog() {
@@ -315,7 +315,7 @@ const UNHEARD: usize = 512 << 10;
 /// Sending to an end that no longer reads, or from an end that no longer sends. The first send to a closed
 /// end succeeds, with at most [`UNHEARD`] bytes, and breaks the connection. EPIPE, ECONNRESET, EFAULT.
 pub(super) fn refuses(socket: &Socket, buf: &mut IoBuf) -> Result<()> {
-    let own = Own::of(socket)?;
+    let own = InetSocket::of(socket)?;
     let shut = || socket.shut.load(Ordering::SeqCst) & NO_WRITE != 0;
     if shut() || own.stage() == BROKEN {
         // After a partial send, the next call reports the error.
@@ -339,7 +339,7 @@ pub(super) fn refuses(socket: &Socket, buf: &mut IoBuf) -> Result<()> {
 }
 
 /// Waits until `socket` is connected. EAGAIN, EINTR; EPIPE and ENOTCONN are the caller's.
-fn wait_for_peer(socket: &Socket, own: &Own, nonblocking: bool, reading: bool) -> Result<()> {
+fn wait_for_peer(socket: &Socket, own: &InetSocket, nonblocking: bool, reading: bool) -> Result<()> {
     let timeout = match reading {
         true => &socket.options.receive_timeout,
         false => &socket.options.send_timeout,
@@ -352,7 +352,7 @@ fn wait_for_peer(socket: &Socket, own: &Own, nonblocking: bool, reading: bool) -
 }
 
 pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) -> Result<usize> {
-    let own = Own::of(socket)?;
+    let own = InetSocket::of(socket)?;
     // TCP asks for neither.
     sending.to = None;
     control::about_socket(&sending.control)?;
@@ -374,7 +374,7 @@ pub(super) fn receive(
     flags: u32,
     nonblocking: bool,
 ) -> Result<Received> {
-    let own = Own::of(socket)?;
+    let own = InetSocket::of(socket)?;
     if flags & MSG_ERRQUEUE != 0 {
         return Err(Errno::EAGAIN);
     }
@@ -398,7 +398,7 @@ pub(super) fn state(socket: &Socket) -> u8 {
     const FIN_WAIT2: u8 = 5;
     const CLOSE_WAIT: u8 = 8;
     const LISTEN: u8 = 10;
-    let Ok(own) = Own::of(socket) else {
+    let Ok(own) = InetSocket::of(socket) else {
         return CLOSE;
     };
     if own.is_listening() {

@@ -11,14 +11,14 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
 
-use super::control::Wish;
-use super::address::{Ip, Name, family_of};
-use super::{Own, choose, lose, ports};
+use super::control::SendOptions;
+use super::address::{Ip, InetAddress, family_of};
+use super::{InetSocket, choose, lose, ports};
 use crate::io::IoBuf;
 use crate::pipe::broken;
 use crate::socket::message::{Received, Sending};
 use crate::socket::record::{Packet, Record, cost};
-use crate::socket::{Address, Key, NO_READ, NO_WRITE, Socket};
+use crate::socket::{Address, AddressKey, NO_READ, NO_WRITE, Socket};
 use core::sync::atomic::Ordering;
 use quaject::pipe::HEADER;
 use vm::fallible::try_filled;
@@ -33,9 +33,9 @@ pub(super) const HOPS: u8 = 64;
 #[derive(Clone, Copy)]
 pub(super) struct Path {
     /// The destination.
-    pub to: Name,
+    pub to: InetAddress,
     /// From where.
-    pub from: Name,
+    pub from: InetAddress,
     /// Through how many hosts at most.
     pub hops: u8,
     /// Its type of service, or class.
@@ -45,7 +45,7 @@ pub(super) struct Path {
 /// `connect`: `socket` sends to `address`, and receives from no other; with AF_UNSPEC, from all again.
 /// ENETUNREACH, EACCES, …
 pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
-    let own = Own::of(socket)?;
+    let own = InetSocket::of(socket)?;
     // Bound: finding a port; only calls that bind or connect the same socket.
     let _turn = socket.turn.lock();
     // The sender of queued messages, and of messages from a routine that is being executed, is known.
@@ -56,7 +56,7 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
     if family_of(address)? == AF_UNSPEC {
         return disconnect(socket, own);
     }
-    let to = own.destination(socket, own.parse_any(address)?, &Wish::default())?;
+    let to = own.destination(socket, own.parse_any(address)?, &SendOptions::default())?;
     choose(socket, Errno::EAGAIN)?;
     let mut ends = own.ends();
     let mut local = ends.bound.unwrap_or(ends.local);
@@ -69,7 +69,7 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
     // Without a port, none is checked.
     let heard = match own.transport.is_udp() {
         true => to,
-        false => Name { port: 0, ..to },
+        false => InetAddress { port: 0, ..to },
     };
     ports::move_to(own.transport, local.port, socket.ino, local.ip, Some(heard));
     if own.transport.is_udp() && !to.ip.is_group() && !to.ip.is_broadcast() {
@@ -87,8 +87,8 @@ pub(super) fn connect(socket: &Arc<Socket>, address: &[u8]) -> Result<()> {
 
 /// All messages of `socket` go by the queue of its receiver `target`, if `target` receives from no other
 /// socket and needs no control messages.
-fn link(socket: &Socket, target: &Socket, (to, from): (Name, Name)) {
-    let Ok(theirs) = Own::of(target) else {
+fn link(socket: &Socket, target: &Socket, (to, from): (InetAddress, InetAddress)) {
+    let Ok(theirs) = InetSocket::of(target) else {
         return;
     };
     let hears = theirs.heard.get().copied() == Some((from, to));
@@ -103,12 +103,12 @@ const REPEATED: u8 = 3;
 
 /// The unconnected `target` gets a queue for the messages of `own`, which is connected to it and has sent
 /// some before, if no sender has got one there: those of others go by records, behind which the queue waits.
-fn prefer(own: &Own, target: &Socket, (to, from): (Name, Name)) {
+fn prefer(own: &InetSocket, target: &Socket, (to, from): (InetAddress, InetAddress)) {
     let sent = own.sent.load(Ordering::Relaxed);
     if sent < REPEATED {
         return own.sent.store(sent + 1, Ordering::Relaxed);
     }
-    let Ok(theirs) = Own::of(target) else {
+    let Ok(theirs) = InetSocket::of(target) else {
         return;
     };
     if theirs.heard.get().is_some() || !own.transport.is_udp() {
@@ -127,8 +127,8 @@ fn prefer(own: &Own, target: &Socket, (to, from): (Name, Name)) {
 
 /// The unconnected `socket` sends to `target` by its queue, where a call names the address `told`, if
 /// `target` hears it alone and needs no control messages. One address of IPv4 has such a way.
-fn link_named(socket: &Socket, target: &Socket, told: Key, path: &Path) {
-    let (Ok(own), Ok(theirs)) = (Own::of(socket), Own::of(target)) else {
+fn link_named(socket: &Socket, target: &Socket, told: AddressKey, path: &Path) {
+    let (Ok(own), Ok(theirs)) = (InetSocket::of(socket), InetSocket::of(target)) else {
         return;
     };
     // As `connect` does.
@@ -150,7 +150,7 @@ fn link_named(socket: &Socket, target: &Socket, told: Key, path: &Path) {
 
 /// For messages that come by the queue of `socket`: their sender, and how they came.
 pub(super) fn heard(socket: &Socket) -> Option<(Address, Packet)> {
-    let own = Own::of(socket).ok()?;
+    let own = InetSocket::of(socket).ok()?;
     let (from, to) = own.heard.get().copied()?;
     // With any other setting, messages do not go by a queue.
     let packet = Packet {
@@ -163,18 +163,18 @@ pub(super) fn heard(socket: &Socket) -> Option<(Address, Packet)> {
     Some((from.write(own.six), packet))
 }
 
-fn disconnect(socket: &Arc<Socket>, own: &Own) -> Result<()> {
+fn disconnect(socket: &Arc<Socket>, own: &InetSocket) -> Result<()> {
     let mut ends = own.ends();
     ends.remote = None;
     let (bound, fixed) = (ends.bound, ends.fixed);
-    let local = bound.unwrap_or(Name::any(own.six));
+    let local = bound.unwrap_or(InetAddress::any(own.six));
     ends.local = local;
     drop(ends);
     if fixed {
         ports::move_to(own.transport, local.port, socket.ino, local.ip, None);
     } else if bound.is_some() {
         lose(socket, own);
-        own.ends().local = Name::any(own.six);
+        own.ends().local = InetAddress::any(own.six);
     }
     Ok(())
 }
@@ -184,18 +184,18 @@ fn source(to: Ip) -> Ip {
     to.from()
 }
 
-impl Own {
+impl InetSocket {
     /// The name in `bytes`; an IPv4 name is also accepted for an IPv6 datagram. EINVAL, EAFNOSUPPORT.
-    pub(super) fn parse_any(&self, bytes: &[u8]) -> Result<Name> {
+    pub(super) fn parse_any(&self, bytes: &[u8]) -> Result<InetAddress> {
         match family_of(bytes)? {
-            AF_INET if self.six => Name::parse(bytes, false),
-            AF_UNSPEC if !self.six => Name::parse_unspecified(bytes),
+            AF_INET if self.six => InetAddress::parse(bytes, false),
+            AF_UNSPEC if !self.six => InetAddress::parse_unspecified(bytes),
             _ => self.parse(bytes),
         }
     }
 
     /// The destination of a message to `to`. ENETUNREACH, EACCES, EINVAL.
-    pub(super) fn destination(&self, socket: &Socket, to: Name, wish: &Wish) -> Result<Name> {
+    pub(super) fn destination(&self, socket: &Socket, to: InetAddress, wish: &SendOptions) -> Result<InetAddress> {
         if to.ip.is_group() {
             let named = wish.index != 0 || self.groups().index() != 0;
             let bound = self.ends().bound.map(|bound| bound.ip);
@@ -217,7 +217,7 @@ impl Own {
 }
 
 /// How `sending` goes. EDESTADDRREQ, EINVAL, ENODEV, …
-pub(super) fn route(socket: &Arc<Socket>, own: &Own, sending: &mut Sending) -> Result<Path> {
+pub(super) fn route(socket: &Arc<Socket>, own: &InetSocket, sending: &mut Sending) -> Result<Path> {
     let named = match sending.to.take() {
         Some(address) => Some(own.parse_any(address.bytes())?),
         None => None,
@@ -229,8 +229,8 @@ pub(super) fn route(socket: &Arc<Socket>, own: &Own, sending: &mut Sending) -> R
     let peer = own.names().1;
     let to = named.or(peer).ok_or(Errno::EDESTADDRREQ)?;
     let wish = match sending.control.is_empty() {
-        true => Wish::default(),
-        false => Wish::read(&sending.control, to.ip, own.six)?,
+        true => SendOptions::default(),
+        false => SendOptions::read(&sending.control, to.ip, own.six)?,
     };
     wish.is_possible()?;
     let to = match named {
@@ -268,7 +268,7 @@ pub(super) fn admit(socket: &Socket, sending: &Sending) -> Result<()> {
 }
 
 pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) -> Result<usize> {
-    let own = Own::of(socket)?;
+    let own = InetSocket::of(socket)?;
     let length = buf.remaining();
     if length > if own.six { MOST_SIX } else { MOST } {
         return Err(Errno::EMSGSIZE);
@@ -309,11 +309,11 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
 }
 
 /// The first word of `address`, one of IPv4, tells it from all others: it has family, port and host.
-fn told(address: &Address) -> Option<Key> {
+fn told(address: &Address) -> Option<AddressKey> {
     let bytes = address.bytes();
     let word = bytes.first_chunk().map(|word| u64::from_le_bytes(*word))?;
     let length = bytes.len() as u32;
-    (bytes.len() == size_of::<SockaddrIn>()).then_some(Key { word, length })
+    (bytes.len() == size_of::<SockaddrIn>()).then_some(AddressKey { word, length })
 }
 
 /// Reads and discards all of `buf`. EFAULT.
@@ -326,7 +326,7 @@ fn lose_bytes(buf: &mut IoBuf) -> Result<()> {
 }
 
 /// Sends to all sockets that have the port and receive the group, or all hosts.
-fn send_to_many(own: &Own, buf: &mut IoBuf, path: &Path) -> Result<usize> {
+fn send_to_many(own: &InetSocket, buf: &mut IoBuf, path: &Path) -> Result<usize> {
     let Path { to, from, .. } = *path;
     let length = buf.remaining();
     let mut bytes = try_filled(0, length)?;
@@ -335,13 +335,13 @@ fn send_to_many(own: &Own, buf: &mut IoBuf, path: &Path) -> Result<usize> {
         taken += buf.take(rest)?;
     }
     let group = to.ip.is_group();
-    let joined = |own: &Own| own.groups().has(to.ip);
+    let joined = |own: &InetSocket| own.groups().has(to.ip);
     let all = ports::receivers(own.transport, to, from, |own| {
         !group || own.hears_groups() || joined(own)
     });
     // A message to a group without members is dropped.
     let loops = own.loops_groups();
-    let heard = |socket: &Arc<Socket>| Own::of(socket).is_ok_and(joined);
+    let heard = |socket: &Arc<Socket>| InetSocket::of(socket).is_ok_and(joined);
     if group && (!loops || !all.iter().any(heard)) {
         return Ok(length);
     }
@@ -362,7 +362,7 @@ pub(super) fn deliver(
     length: usize,
     path: &Path,
 ) -> Result<()> {
-    let theirs = Own::of(target)?;
+    let theirs = InetSocket::of(target)?;
     let is_heard = || theirs.heard.get() == Some(&(path.from, path.to));
     if (1..=SHORT).contains(&length) && is_heard() && (path.hops, path.class) == (HOPS, 0) {
         let mut framed = [0; HEADER + SHORT];
@@ -383,7 +383,7 @@ pub(super) fn deliver(
 
 /// As [`deliver`], as a record.
 fn record(target: &Arc<Socket>, buf: &mut IoBuf, length: usize, path: &Path) -> Result<()> {
-    let theirs = Own::of(target)?;
+    let theirs = InetSocket::of(target)?;
     let intake = theirs.intake.as_ref().ok_or(Errno::EINVAL)?;
     let room = target.options.receive_buffer();
     // As on Linux, the last one may go beyond.
@@ -422,7 +422,7 @@ pub(super) fn receive(
 }
 
 /// `shutdown` of an unconnected socket fails, but wakes the waiters. ENOTCONN.
-pub(super) fn shuts_down(socket: &Socket, own: &Own) -> Result<()> {
+pub(super) fn shuts_down(socket: &Socket, own: &InetSocket) -> Result<()> {
     if own.names().1.is_some() {
         return Ok(());
     }

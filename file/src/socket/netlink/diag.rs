@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 
 use super::message::Message;
 use super::{Asked, Dump, Protocol, Wanted};
-use crate::socket::{Host, Kind, Socket, socket_list};
+use crate::socket::{Host, SocketType, Socket, socket_list};
 
 /// Answers.
 pub struct Diag;
@@ -145,7 +145,7 @@ fn state(socket: &Socket) -> u8 {
     match (socket.link(), socket.backlog()) {
         (Some(_), _) => TCP_ESTABLISHED,
         (None, Some(_)) => TCP_LISTEN,
-        _ if socket.kind == Kind::Datagram && socket.peer().is_some() => TCP_ESTABLISHED,
+        _ if socket.kind == SocketType::Datagram && socket.peer().is_some() => TCP_ESTABLISHED,
         _ => TCP_CLOSE,
     }
 }

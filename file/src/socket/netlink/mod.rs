@@ -20,10 +20,10 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use self::message::{Header, Message, error, head};
-use self::port::Port;
+use self::port::NetlinkPort;
 use super::message::{Received, Sending};
 use super::record::Record;
-use super::{Address, Family, Kind, Socket, Standing, Want};
+use super::{Address, Family, SocketType, Socket, SocketState, NeedsName};
 use crate::io::IoBuf;
 use vm::fallible::{try_copy, try_filled};
 
@@ -125,17 +125,17 @@ impl Protocol for Silent {
 
 /// The name of `socket`, of this family: its number, and its groups.
 pub fn called(socket: &Socket) -> (u32, u32) {
-    Port::of(socket).map_or((0, 0), |port| {
+    NetlinkPort::of(socket).map_or((0, 0), |port| {
         (port.number, port.groups.load(Ordering::Relaxed))
     })
 }
 
 /// The port of `socket`, which gets one if it has none. EADDRINUSE, ENOMEM.
-fn port_of(socket: &Arc<Socket>) -> Result<&Port> {
-    if Port::of(socket).is_none() {
+fn port_of(socket: &Arc<Socket>) -> Result<&NetlinkPort> {
+    if NetlinkPort::of(socket).is_none() {
         port::choose(socket)?;
     }
-    Port::of(socket).ok_or(Errno::ENOMEM)
+    NetlinkPort::of(socket).ok_or(Errno::ENOMEM)
 }
 
 /// Prepares `socket`, of this family, for receiving. ENOMEM.
@@ -145,7 +145,7 @@ pub fn enlist(socket: &Arc<Socket>) -> Result<()> {
 
 /// Tells `socket`, which was enlisted, these bytes.
 pub fn pass(socket: &Socket, bytes: &[u8]) {
-    if let Some(port) = Port::of(socket) {
+    if let Some(port) = NetlinkPort::of(socket) {
         port.tell_bytes(socket, Ok(bytes));
     }
 }
@@ -185,14 +185,14 @@ impl Family for Netlink {
         AF_NETLINK
     }
 
-    fn kind(&self, kind: i32, number: i32) -> Result<(Kind, i32)> {
+    fn kind(&self, kind: i32, number: i32) -> Result<(SocketType, i32)> {
         if kind != SOCK_RAW && kind != SOCK_DGRAM {
             return Err(Errno::ESOCKTNOSUPPORT);
         }
         protocol(number).ok_or(Errno::EPROTONOSUPPORT)?;
         let kind = match kind {
-            SOCK_RAW => Kind::Raw,
-            _ => Kind::Datagram,
+            SOCK_RAW => SocketType::Raw,
+            _ => SocketType::Datagram,
         };
         Ok((kind, number))
     }
@@ -200,7 +200,7 @@ impl Family for Netlink {
     fn bind(&self, socket: &Arc<Socket>, bytes: &[u8]) -> Result<()> {
         let address = address(bytes)?;
         let known = protocol(socket.protocol).map_or(0, |protocol| protocol.groups());
-        match Port::of(socket) {
+        match NetlinkPort::of(socket) {
             Some(port) if address.port != 0 && address.port != port.number => {
                 return Err(Errno::EINVAL);
             }
@@ -215,7 +215,7 @@ impl Family for Netlink {
         Ok(())
     }
 
-    fn name(&self, socket: &Arc<Socket>, _want: Want) -> Result<()> {
+    fn name(&self, socket: &Arc<Socket>, _want: NeedsName) -> Result<()> {
         port_of(socket).map(|_| ())
     }
 
@@ -233,8 +233,8 @@ impl Family for Netlink {
         port_of(socket).map(|_| ())
     }
 
-    fn standing(&self, socket: &Socket) -> Standing {
-        Standing {
+    fn standing(&self, socket: &Socket) -> SocketState {
+        SocketState {
             state: 0,
             receive_queue: socket.inbox.available(),
             send_queue: 0,
@@ -274,7 +274,7 @@ impl Family for Netlink {
         nonblocking: bool,
     ) -> Result<Received> {
         let received = socket.receive_plainly(buf, flags, nonblocking);
-        if let Some(port) = Port::of(socket) {
+        if let Some(port) = NetlinkPort::of(socket) {
             port.go_on(socket);
         }
         received
@@ -396,7 +396,7 @@ fn serve(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) -> Result<
 }
 
 /// A message of the kernel to a socket.
-fn record(bytes: &[u8], port: &Port) -> Result<Record> {
+fn record(bytes: &[u8], port: &NetlinkPort) -> Result<Record> {
     let mut record = Record::new(&mut IoBuf::drain(bytes), bytes.len(), &port.unread)?;
     record.from = Some(named(0, 0));
     record.along.credentials = Some(Ucred {

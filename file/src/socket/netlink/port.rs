@@ -1,8 +1,8 @@
 //! A port: the number of a netlink socket, its groups, and the list that is being sent to it.
 //!
 //! *Interface*: [`enter`], [`choose`] and [`leave`] give and take numbers, one for each socket of a protocol.
-//! [`Port::tell`] puts an answer into the inbox; [`Port::begin`] begins a dump, and [`Port::go_on`] tells
-//! more of it when something has been read.
+//! [`NetlinkPort::tell`] puts an answer into the inbox; [`NetlinkPort::begin`] begins a dump, and
+//! [`NetlinkPort::go_on`] tells more of it when something has been read.
 //!
 //! Monitors: with the list of ports, or a port's dump, held nothing is allocated or dropped.
 
@@ -21,7 +21,7 @@ use vm::fallible::roomy;
 use vm::fallible::try_arc;
 
 /// The state of a netlink socket with a name.
-pub struct Port {
+pub struct NetlinkPort {
     /// Its number, not 0.
     pub number: u32,
     /// Groups that it has joined, a bit each.
@@ -46,7 +46,7 @@ static NEXT: AtomicU32 = AtomicU32::new(CHOSEN);
 
 /// Gives `socket` the number `number`. EADDRINUSE; EINVAL: it has one; ENOMEM.
 pub fn enter(socket: &Arc<Socket>, number: u32) -> Result<()> {
-    let port = try_arc(Port {
+    let port = try_arc(NetlinkPort {
         number,
         groups: AtomicU32::new(0),
         switches: AtomicU32::new(0),
@@ -56,7 +56,7 @@ pub fn enter(socket: &Arc<Socket>, number: u32) -> Result<()> {
     })?;
     // Bound: giving one socket its number.
     let _turn = socket.turn.lock();
-    if Port::of(socket).is_some() {
+    if NetlinkPort::of(socket).is_some() {
         return Err(Errno::EINVAL);
     }
     let mut ports = roomy(&PORTS, |ports| &mut ports.0, 1)?;
@@ -99,7 +99,7 @@ pub fn choose(socket: &Arc<Socket>) -> Result<()> {
 
 /// `socket` is closed.
 pub fn leave(socket: &Socket) {
-    let Some(port) = Port::of(socket) else {
+    let Some(port) = NetlinkPort::of(socket) else {
         return;
     };
     // Bound: **global**: a number's place among those of all netlink sockets, found by halves; moving those
@@ -110,9 +110,9 @@ pub fn leave(socket: &Socket) {
     }
 }
 
-impl Port {
+impl NetlinkPort {
     /// That of `socket`, if it has one.
-    pub fn of(socket: &Socket) -> Option<&Port> {
+    pub fn of(socket: &Socket) -> Option<&NetlinkPort> {
         socket.own.get()?.downcast_ref()
     }
 

@@ -16,10 +16,10 @@ use crate::call::{Args, Handler};
 use account::Capability;
 use file::event::marks;
 use file::fs::attr::Bits;
-use file::fs::write_count::Writing;
+use file::fs::write_count::WriteAccess;
 use file::fs::lease;
 use file::fs::perm;
-use file::fs::{Attr, Kind, Place, SetAttr, Time, now, fsnotify};
+use file::fs::{Attr, FileKind, VfsPath, SetAttr, FileTime, now, fsnotify};
 use process::Process;
 
 /// Calls of this family.
@@ -49,7 +49,7 @@ const KEEP: u32 = u32::MAX;
 
 /// Changes what `decide` says for the attributes as they are. They are still so when it is done: else an
 /// owner's `chmod` could meet root's `chown` and give the set-id bits to a file that is no longer his.
-fn change(place: &Place, decide: impl Fn(&Attr) -> Result<SetAttr>) -> Result<usize> {
+fn change(place: &VfsPath, decide: impl Fn(&Attr) -> Result<SetAttr>) -> Result<usize> {
     loop {
         let attr = place.inode.attr();
         place.mount.writable()?;
@@ -80,12 +80,12 @@ fn event_of(set: &SetAttr) -> u32 {
     }
 }
 
-fn change_mode(caller: &Caller, place: &Place, mode: u32) -> Result<usize> {
+fn change_mode(caller: &Caller, place: &VfsPath, mode: u32) -> Result<usize> {
     change(place, |attr| {
         if !perm::owns(&caller.cred, attr) {
             return Err(Errno::EPERM);
         }
-        if attr.kind() == Kind::Symlink {
+        if attr.kind() == FileKind::Symlink {
             return Err(Errno::EOPNOTSUPP);
         }
         let mut mode = mode & 0o7777;
@@ -131,7 +131,7 @@ fn fchmodat2(args: &mut Args) -> Result<usize> {
     change_mode(&caller, &object.place()?, args.uint(2))
 }
 
-fn change_owner(caller: &Caller, place: &Place, uid: u32, gid: u32) -> Result<usize> {
+fn change_owner(caller: &Caller, place: &VfsPath, uid: u32, gid: u32) -> Result<usize> {
     let cred = &caller.cred;
     change(place, |attr| {
         if !cred.has(Capability::Chown) {
@@ -143,7 +143,7 @@ fn change_owner(caller: &Caller, place: &Place, uid: u32, gid: u32) -> Result<us
             }
         }
         let mut mode = attr.mode & 0o7777;
-        if attr.kind() != Kind::Directory {
+        if attr.kind() != FileKind::Directory {
             mode &= !S_ISUID;
             if mode & 0o010 != 0 || !perm::keeps_group(cred, attr.gid) {
                 mode &= !S_ISGID;
@@ -158,7 +158,7 @@ fn change_owner(caller: &Caller, place: &Place, uid: u32, gid: u32) -> Result<us
             mode: changes.then_some(mode),
             uid: (uid != KEEP).then_some(uid),
             gid: (gid != KEEP).then_some(gid),
-            strip: attr.kind() != Kind::Directory,
+            strip: attr.kind() != FileKind::Directory,
             ..SetAttr::default()
         })
     })
@@ -203,10 +203,10 @@ fn fchownat(args: &mut Args) -> Result<usize> {
 enum Stamp {
     Now,
     Omit,
-    At(Time),
+    At(FileTime),
 }
 
-fn set_times(caller: &Caller, place: &Place, times: [Stamp; 2]) -> Result<usize> {
+fn set_times(caller: &Caller, place: &VfsPath, times: [Stamp; 2]) -> Result<usize> {
     if times == [Stamp::Omit; 2] {
         return Ok(0);
     }
@@ -236,7 +236,7 @@ fn utime(args: &mut Args) -> Result<usize> {
         0 => [Stamp::Now; 2],
         addr => {
             let both: Utimbuf = vm::user::get(addr)?;
-            [both.actime, both.modtime].map(|sec| Stamp::At(Time { sec, nsec: 0 }))
+            [both.actime, both.modtime].map(|sec| Stamp::At(FileTime { sec, nsec: 0 }))
         }
     };
     let caller = Caller::current();
@@ -258,7 +258,7 @@ fn microseconds(addr: usize) -> Result<[Stamp; 2]> {
         if !(0..MILLION).contains(&time.usec) {
             return Err(Errno::EINVAL);
         }
-        *stamp = Stamp::At(Time {
+        *stamp = Stamp::At(FileTime {
             sec: time.sec,
             nsec: (time.usec as u32).wrapping_mul(1000),
         });
@@ -298,7 +298,7 @@ fn utimensat(args: &mut Args) -> Result<usize> {
             *stamp = match time.nsec {
                 UTIME_NOW => Stamp::Now,
                 UTIME_OMIT => Stamp::Omit,
-                nsec if (0..BILLION).contains(&nsec) => Stamp::At(Time {
+                nsec if (0..BILLION).contains(&nsec) => Stamp::At(FileTime {
                     sec: time.sec,
                     nsec: nsec as u32,
                 }),
@@ -333,13 +333,13 @@ fn truncate(args: &mut Args) -> Result<usize> {
     let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
     let attr = place.inode.attr();
     match attr.kind() {
-        Kind::Directory => return Err(Errno::EISDIR),
-        Kind::Regular => {}
+        FileKind::Directory => return Err(Errno::EISDIR),
+        FileKind::Regular => {}
         _ => return Err(Errno::EINVAL),
     }
     place.mount.writable()?;
     place.inode.permits(&caller.cred, perm::WRITE)?;
-    let _writing = Writing::begin(&place.inode)?;
+    let _writing = WriteAccess::begin(&place.inode)?;
     lease::break_for(&place.inode, O_WRONLY)?;
     place.inode.truncate(size)?;
     fsnotify::file(&*place.inode, IN_MODIFY);
@@ -370,9 +370,9 @@ fn fallocate(args: &mut Args) -> Result<usize> {
         return Err(Errno::EBADF);
     }
     match of.inode().map(|i| i.kind()) {
-        Some(Kind::Regular) => {}
-        Some(Kind::Directory) => return Err(Errno::EISDIR),
-        Some(Kind::Fifo) | None => return Err(Errno::ESPIPE),
+        Some(FileKind::Regular) => {}
+        Some(FileKind::Directory) => return Err(Errno::EISDIR),
+        Some(FileKind::Fifo) | None => return Err(Errno::ESPIPE),
         _ => return Err(Errno::ENODEV),
     }
     of.file()

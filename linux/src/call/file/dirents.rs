@@ -14,7 +14,7 @@ use crate::call::{Args, Handler};
 use file::OpenFile;
 use file::event::marks;
 use file::fs::inode::{DirEntry, DirSink};
-use file::fs::dirents::Records;
+use file::fs::dirents::DirentBuf;
 use process::Process;
 use vm::fallible::try_reserve;
 
@@ -54,7 +54,7 @@ fn lay_out(out: &mut Vec<u8>, entry: &DirEntry, length: usize) {
 }
 
 fn getdents64(args: &mut Args) -> Result<usize> {
-    let mut records = Records::with_room(room(args))?;
+    let mut records = DirentBuf::with_room(room(args))?;
     let read = Reading::of(args, &mut records)?;
     read.give(args, records.bytes(), records.refused())
 }

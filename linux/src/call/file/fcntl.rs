@@ -24,13 +24,13 @@ use crate::call::{Args, Handler};
 use file::OpenFile;
 use file::event::{self, dnotify};
 use file::fdtable;
-use file::fdtable::Files;
-use file::fs::Kind;
+use file::fdtable::FdTable;
+use file::fs::FileKind;
 use file::fs::lease;
-use file::fs::lock::{self, Lock, Owner, Payer};
+use file::fs::lock::{self, FileLock, LockOwner, LockPayer};
 use file::fs::perm;
 use file::pipe;
-use file::fasync::{self, Tells, Told};
+use file::fasync::{self, FasyncKind, Fasync};
 use process::{Process, Task};
 use thread::outright::{LEFT, generally, with_interrupts};
 
@@ -92,7 +92,7 @@ fn check_flags(of: &OpenFile, flags: u32) -> Result<()> {
 /// `F_SETFL` on descriptor `fd`.
 fn change_flags(of: &Arc<OpenFile>, fd: i32, flags: u32) -> Result<usize> {
     check_flags(of, flags)?;
-    if (flags ^ of.flags()) & O_ASYNC != 0 && of.file().tells() != Tells::Never {
+    if (flags ^ of.flags()) & O_ASYNC != 0 && of.file().tells() != FasyncKind::Never {
         fasync::set_async(of, fd, flags & O_ASYNC != 0)?;
     }
     set_flags(of, flags);
@@ -100,7 +100,7 @@ fn change_flags(of: &Arc<OpenFile>, fd: i32, flags: u32) -> Result<usize> {
 }
 
 /// `F_GETFD` and `F_SETFD`.
-fn descriptor_flags(files: &Files, fd: i32, command: i32, arg: usize) -> Result<usize> {
+fn descriptor_flags(files: &FdTable, fd: i32, command: i32, arg: usize) -> Result<usize> {
     if command == F_GETFD {
         return Ok(usize::from(files.cloexec(fd)?));
     }
@@ -122,14 +122,14 @@ fn record_now(task: &Task, fd: i32, addr: usize) -> Option<Result<usize>> {
     }
     let (start, end) = range(of, &wanted).ok()?;
     let file = of.inode()?.id();
-    let owner = Owner::Table(files.lock_owner());
+    let owner = LockOwner::Table(files.lock_owner());
     let exclusive = match i32::from(wanted.kind) {
         F_UNLCK => return lock::clear_now(file, owner, start, end).then_some(Ok(0)),
         F_RDLCK if of.readable() => false,
         F_WRLCK if of.writable() => true,
         _ => return None,
     };
-    let lock = Lock {
+    let lock = FileLock {
         start,
         end,
         exclusive,
@@ -151,8 +151,8 @@ fn record_now(task: &Task, fd: i32, addr: usize) -> Option<Result<usize>> {
 }
 
 /// The payer of a lock that is taken at once, by `cred`. None: the limit cannot be seen now.
-fn payer_now<'a>(process: &Process, cred: &'a Cred) -> Option<Payer<'a>> {
-    Some(Payer {
+fn payer_now<'a>(process: &Process, cred: &'a Cred) -> Option<LockPayer<'a>> {
+    Some(LockPayer {
         user: &cred.user,
         limit: process.limits.try_lock()?.cur(RLIMIT_LOCKS),
     })
@@ -170,7 +170,7 @@ fn record_outright(fd: i32, command: i32, addr: usize) -> isize {
             if of.flags() & O_PATH != 0 {
                 return Err(Errno::EBADF);
             }
-            let owner = Owner::Table(caller.files.lock_owner());
+            let owner = LockOwner::Table(caller.files.lock_owner());
             record(&caller, &of, owner, command, fd, addr)
         }),
     }
@@ -238,11 +238,11 @@ fn fcntl(args: &mut Args) -> Result<usize> {
         F_GETFL => Ok(of.flags() as usize),
         F_SETFL => change_flags(&of, fd, args.uint(2)),
         F_GETLK | F_SETLK | F_SETLKW => {
-            let owner = Owner::Table(files.lock_owner());
+            let owner = LockOwner::Table(files.lock_owner());
             record(&caller, &of, owner, command, fd, arg)
         }
         F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => {
-            let owner = Owner::Description(Arc::as_ptr(&of) as usize);
+            let owner = LockOwner::Description(Arc::as_ptr(&of) as usize);
             let command = command.wrapping_sub(F_OFD_GETLK - F_GETLK);
             record(&caller, &of, owner, command, fd, arg)
         }
@@ -262,18 +262,18 @@ fn owner(of: &OpenFile, command: i32, arg: usize) -> Result<usize> {
     let told = of.told();
     match command {
         F_SETOWN => of.tell_by_signals()?.set_owner(arg as i32)?,
-        F_GETOWN => return Ok(told.map_or(0, Told::owner_number) as usize),
+        F_GETOWN => return Ok(told.map_or(0, Fasync::owner_number) as usize),
         F_SETOWN_EX => {
             let [kind, number]: [i32; 2] = vm::user::get(arg)?;
             of.tell_by_signals()?.set_owner_by(kind, number)?;
         }
         F_GETOWN_EX => {
-            let (kind, number) = told.map_or((0, 0), Told::owner);
+            let (kind, number) = told.map_or((0, 0), Fasync::owner);
             vm::user::put(arg, &[kind, number])?;
         }
-        F_GETOWNER_UIDS => vm::user::put(arg, &told.map_or([0; 2], Told::said_by))?,
+        F_GETOWNER_UIDS => vm::user::put(arg, &told.map_or([0; 2], Fasync::said_by))?,
         F_SETSIG => of.tell_by_signals()?.set_signal(arg)?,
-        _ => return Ok(told.map_or(0, Told::signal) as usize),
+        _ => return Ok(told.map_or(0, Fasync::signal) as usize),
     }
     Ok(0)
 }
@@ -306,7 +306,7 @@ fn range(of: &OpenFile, lock: &Flock) -> Result<(u64, u64)> {
 fn record(
     caller: &Caller,
     of: &OpenFile,
-    owner: Owner,
+    owner: LockOwner,
     command: i32,
     fd: i32,
     addr: usize,
@@ -316,12 +316,12 @@ fn record(
     if !matches!(kind, F_RDLCK | F_WRLCK | F_UNLCK) {
         return Err(Errno::EINVAL);
     }
-    if matches!(owner, Owner::Description(_)) && wanted.pid != 0 {
+    if matches!(owner, LockOwner::Description(_)) && wanted.pid != 0 {
         return Err(Errno::EINVAL);
     }
     let (start, end) = range(of, &wanted)?;
     let file = of.inode().ok_or(Errno::EINVAL)?.id();
-    let lock = Lock {
+    let lock = FileLock {
         start,
         end,
         exclusive: kind == F_WRLCK,
@@ -343,7 +343,7 @@ fn record(
                     held.end.saturating_sub(held.start) as i64
                 };
                 wanted.pid = match held.owner {
-                    Owner::Table(_) => held.pid,
+                    LockOwner::Table(_) => held.pid,
                     _ => -1,
                 };
             }
@@ -370,8 +370,8 @@ fn record(
 }
 
 /// The payer of the caller's locks.
-fn payer(caller: &Caller) -> Payer<'_> {
-    Payer {
+fn payer(caller: &Caller) -> LockPayer<'_> {
+    LockPayer {
         user: &caller.cred.user,
         // Bound: one limit.
         limit: caller.process.limits.lock().cur(RLIMIT_LOCKS),
@@ -380,8 +380,8 @@ fn payer(caller: &Caller) -> Payer<'_> {
 
 /// `owner` took a lock on `of` by `fd`. If another thread has closed that meanwhile, nobody would give the
 /// lock up: it is given up now. EBADF for a record lock.
-fn still_open(caller: &Caller, owner: Owner, fd: i32, of: &OpenFile) -> Result<()> {
-    if let Owner::Table(table) = owner {
+fn still_open(caller: &Caller, owner: LockOwner, fd: i32, of: &OpenFile) -> Result<()> {
+    if let LockOwner::Table(table) = owner {
         let there = caller.files.get(fd);
         if !there.is_ok_and(|there| core::ptr::eq(&*there, of)) {
             lock::descriptor_closed(table, of);
@@ -404,7 +404,7 @@ fn flock(args: &mut Args) -> Result<usize> {
         Some(inode) => inode.id(),
         None => return Err(Errno::EBADF),
     };
-    let owner = Owner::Flock(Arc::as_ptr(&of) as usize);
+    let owner = LockOwner::Flock(Arc::as_ptr(&of) as usize);
     let payer = payer(&caller);
     let exclusive = match operation & !LOCK_NB {
         LOCK_UN => {
@@ -415,7 +415,7 @@ fn flock(args: &mut Args) -> Result<usize> {
         LOCK_EX => true,
         _ => return Err(Errno::EINVAL),
     };
-    let wanted = Lock {
+    let wanted = FileLock {
         start: 0,
         end: u64::MAX,
         exclusive,
@@ -443,14 +443,14 @@ fn flock_now(task: &Task, fd: i32, operation: i32) -> Option<()> {
         return None;
     }
     let file = of.inode()?.id();
-    let owner = Owner::Flock(core::ptr::from_ref(of).addr());
+    let owner = LockOwner::Flock(core::ptr::from_ref(of).addr());
     let exclusive = match operation & !LOCK_NB {
         LOCK_UN => return lock::clear_now(file, owner, 0, u64::MAX).then_some(()),
         LOCK_SH => false,
         LOCK_EX => true,
         _ => return None,
     };
-    let lock = Lock {
+    let lock = FileLock {
         start: 0,
         end: u64::MAX,
         exclusive,
@@ -522,7 +522,7 @@ fn ioctl(args: &mut Args) -> Result<usize> {
             }
             Ok(0)
         }
-        FIONREAD if of.inode().is_some_and(|i| i.kind() == Kind::Regular) => {
+        FIONREAD if of.inode().is_some_and(|i| i.kind() == FileKind::Regular) => {
             let left = (of.file().stat(&of).size as i64)
                 .wrapping_sub(of.cursor.offset.load(Ordering::Relaxed) as i64);
             vm::user::put(arg, &(left as i32))?;
@@ -535,7 +535,7 @@ fn ioctl(args: &mut Args) -> Result<usize> {
         FIOQSIZE
             if matches!(
                 of.inode().map(|i| i.kind()),
-                Some(Kind::Regular | Kind::Directory)
+                Some(FileKind::Regular | FileKind::Directory)
             ) =>
         {
             vm::user::put(arg, &of.file().stat(&of).size)?;

@@ -12,7 +12,7 @@ use vm::user;
 use super::Caller;
 use crate::call::{Args, Handler};
 use file::event::marks;
-use file::fs::inode::Handle;
+use file::fs::inode::FileHandle;
 use file::fs::{lease, open, fsnotify};
 
 /// Calls of this family.
@@ -36,7 +36,7 @@ struct Head {
     kind: i32,
 }
 
-const LENGTH: u32 = size_of::<Handle>() as u32;
+const LENGTH: u32 = size_of::<FileHandle>() as u32;
 
 fn name_to_handle_at(args: &mut Args) -> Result<usize> {
     let (at, mount_id, flags) = (args.word(2), args.word(3), args.uint(4));
@@ -93,7 +93,7 @@ fn open_by_handle_at(args: &mut Args) -> Result<usize> {
             of.place().cloned().ok_or(Errno::ESTALE)?
         }
     };
-    let handle = bytes.first_chunk::<{ size_of::<Handle>() }>();
+    let handle = bytes.first_chunk::<{ size_of::<FileHandle>() }>();
     let handle = handle.map(|bytes| bytemuck::pod_read_unaligned(bytes));
     let found = handle.and_then(|handle| start.mount.fs.by_handle(handle));
     let place = start.beside(found.ok_or(Errno::ESTALE)?);

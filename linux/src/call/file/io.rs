@@ -19,7 +19,7 @@ use crate::call::{Args, Handler};
 use file::page_cache::index;
 use file::event::marks;
 use file::filters::Course;
-use file::fs::Kind;
+use file::fs::FileKind;
 use file::io::IoBuf;
 use file::{OpenFile, Operation};
 use process::{Process, Task};
@@ -406,7 +406,7 @@ pub(super) fn put_back(addr: usize, at: At) -> Result<()> {
     }
 }
 
-pub(super) fn kind(of: &Arc<OpenFile>) -> Option<Kind> {
+pub(super) fn kind(of: &Arc<OpenFile>) -> Option<FileKind> {
     of.inode().map(|i| i.kind())
 }
 
@@ -424,8 +424,8 @@ fn copy_file_range(args: &mut Args) -> Result<usize> {
     }
     for of in [&from, &to] {
         match kind(of) {
-            Some(Kind::Regular) => {}
-            Some(Kind::Directory) => return Err(Errno::EISDIR),
+            Some(FileKind::Regular) => {}
+            Some(FileKind::Directory) => return Err(Errno::EISDIR),
             _ => return Err(Errno::EINVAL),
         }
     }
@@ -458,7 +458,7 @@ fn fdatasync(args: &mut Args) -> Result<usize> {
 fn do_sync(fd: i32, data: bool) -> Result<usize> {
     let of = Process::current().files.get().opened(fd)?;
     match kind(&of) {
-        Some(Kind::Regular | Kind::Directory | Kind::Block) => of.file().sync(&of, data)?,
+        Some(FileKind::Regular | FileKind::Directory | FileKind::Block) => of.file().sync(&of, data)?,
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)
@@ -488,7 +488,7 @@ fn fadvise64(args: &mut Args) -> Result<usize> {
     const POSIX_FADV_NOREUSE: i32 = 5;
     let of = Process::current().files.get().opened(args.int(0))?;
     match kind(&of) {
-        None | Some(Kind::Fifo) => Err(Errno::ESPIPE),
+        None | Some(FileKind::Fifo) => Err(Errno::ESPIPE),
         _ if args.long(2) < 0 => Err(Errno::EINVAL),
         _ => match args.int(3) {
             POSIX_FADV_NORMAL
@@ -519,8 +519,8 @@ fn sync_file_range(args: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     match kind(&of) {
-        Some(Kind::Regular) if flags != 0 => of.file().sync(&of, true).map(|()| 0),
-        Some(Kind::Regular | Kind::Directory) => Ok(0),
+        Some(FileKind::Regular) if flags != 0 => of.file().sync(&of, true).map(|()| 0),
+        Some(FileKind::Regular | FileKind::Directory) => Ok(0),
         _ => Err(Errno::ESPIPE),
     }
 }
@@ -529,7 +529,7 @@ fn readahead(args: &mut Args) -> Result<usize> {
     let of = Process::current().files.get().opened(args.int(0))?;
     check(&of, Way::Read)?;
     match kind(&of) {
-        Some(Kind::Regular) => Ok(0),
+        Some(FileKind::Regular) => Ok(0),
         _ => Err(Errno::EINVAL),
     }
 }

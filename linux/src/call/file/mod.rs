@@ -28,9 +28,9 @@ use smallvec::SmallVec;
 
 use account::Cred;
 use file::OpenFile;
-use file::fdtable::Files;
-use file::fs::walk::{Target, View, walk};
-use file::fs::{Attr, FsContext, Kind, Place};
+use file::fdtable::FdTable;
+use file::fs::walk::{WalkTarget, WalkContext, walk};
+use file::fs::{Attr, FsContext, FileKind, VfsPath};
 use process::Process;
 
 /// The calling process.
@@ -38,7 +38,7 @@ pub struct Caller {
     /// The process.
     pub process: Arc<Process>,
     /// Its descriptors.
-    pub files: Arc<Files>,
+    pub files: Arc<FdTable>,
     /// Its root, working directory and umask.
     pub fs: Arc<FsContext>,
     /// Its identity.
@@ -48,7 +48,7 @@ pub struct Caller {
 /// The object of a call with `AT_EMPTY_PATH`.
 pub enum Object {
     /// A file found by its path.
-    Place(Place),
+    Place(VfsPath),
     /// An open file.
     Open(Arc<OpenFile>),
 }
@@ -63,7 +63,7 @@ impl Object {
     }
 
     /// The place, of what has one. `EBADF` for what has none.
-    pub fn place(&self) -> Result<Place> {
+    pub fn place(&self) -> Result<VfsPath> {
         match self {
             Object::Place(place) => Ok(place.clone()),
             Object::Open(of) => of.place().cloned().ok_or(Errno::EBADF),
@@ -84,12 +84,12 @@ impl Caller {
     }
 
     /// For walks.
-    pub fn view(&self) -> View<'_> {
-        View::new(self.fs.root(), &self.cred, self.fs.umask())
+    pub fn view(&self) -> WalkContext<'_> {
+        WalkContext::new(self.fs.root(), &self.cred, self.fs.umask())
     }
 
     /// Where a walk of `path` starts. `EBADF`, `ENOTDIR`.
-    pub fn start(&self, dirfd: i32, path: &[u8]) -> Result<Place> {
+    pub fn start(&self, dirfd: i32, path: &[u8]) -> Result<VfsPath> {
         if path.first() == Some(&b'/') {
             return Ok(self.fs.root());
         }
@@ -98,14 +98,14 @@ impl Caller {
         }
         let of = self.files.get(dirfd)?;
         let place = of.place().ok_or(Errno::ENOTDIR)?;
-        if place.inode.kind() != Kind::Directory {
+        if place.inode.kind() != FileKind::Directory {
             return Err(Errno::ENOTDIR);
         }
         Ok(place.clone())
     }
 
     /// Walks `path` from `dirfd`.
-    pub fn target<'p>(&self, dirfd: i32, path: &'p [u8], follow: bool) -> Result<Target<'p>> {
+    pub fn target<'p>(&self, dirfd: i32, path: &'p [u8], follow: bool) -> Result<WalkTarget<'p>> {
         if path.is_empty() {
             return Err(Errno::ENOENT);
         }
@@ -113,7 +113,7 @@ impl Caller {
     }
 
     /// The file that `path` names.
-    pub fn place(&self, dirfd: i32, path: &[u8], follow: bool) -> Result<Place> {
+    pub fn place(&self, dirfd: i32, path: &[u8], follow: bool) -> Result<VfsPath> {
         self.target(dirfd, path, follow)?.existing()
     }
 

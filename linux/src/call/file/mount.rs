@@ -15,13 +15,13 @@ use super::{Caller, user_path};
 use crate::call::{Args, Handler};
 use crate::devtmpfs;
 use account::Capability;
-use file::fs::mount_tree::{self, End};
+use file::fs::mount_tree::{self, UnmountHow};
 use file::fs::mount::{
     self, FileSystem, MS_BIND, MS_MOVE, MS_PRIVATE, MS_REC, MS_REMOUNT, MS_SHARED, MS_SLAVE,
-    MS_UNBINDABLE, Place,
+    MS_UNBINDABLE, VfsPath,
 };
-use file::fs::{Kind, SetAttr, fs_types};
-use file::tmpfs::MemFs;
+use file::fs::{FileKind, SetAttr, fs_types};
+use file::tmpfs::TmpFs;
 use file::p9;
 use process::ipc::mqueue;
 use procfs::{cgroupfs, proc, syn, sys};
@@ -43,9 +43,9 @@ fn optional(addr: usize) -> Result<String> {
 }
 
 /// The kinds that every machine has.
-pub const KINDS: &[fs_types::Kind] = &[
+pub const KINDS: &[fs_types::FsType] = &[
     kind("tmpfs", |_, options| Ok(Options::parse(options)?.make()?)),
-    kind("ramfs", |_, _| Ok(MemFs::new("ramfs", 0o755))),
+    kind("ramfs", |_, _| Ok(TmpFs::new("ramfs", 0o755))),
     kind("devtmpfs", |_, _| Ok(devtmpfs::file_system()?)),
     kind("devpts", |_, _| Ok(devpts::file_system())),
     kind("mqueue", |_, _| Ok(mqueue::names::file_system())),
@@ -56,8 +56,8 @@ pub const KINDS: &[fs_types::Kind] = &[
     kind("9p", p9::file_system),
 ];
 
-const fn kind(name: &'static str, make: fs_types::Make) -> fs_types::Kind {
-    fs_types::Kind { name, make }
+const fn kind(name: &'static str, make: fs_types::MakeFs) -> fs_types::FsType {
+    fs_types::FsType { name, make }
 }
 
 /// The options of a mount of `tmpfs`.
@@ -132,8 +132,8 @@ impl Options {
     }
 
     /// A file system like that. EINVAL.
-    fn make(&self) -> Result<Arc<MemFs>> {
-        let fs = MemFs::new("tmpfs", self.mode.unwrap_or(0o1777));
+    fn make(&self) -> Result<Arc<TmpFs>> {
+        let fs = TmpFs::new("tmpfs", self.mode.unwrap_or(0o1777));
         fs.bound(self.pages, self.nodes)?;
         fs.root().set_attr(&SetAttr {
             uid: self.uid,
@@ -176,7 +176,7 @@ fn mount(args: &mut Args) -> Result<usize> {
         mount_tree::relocate(&from, at)?;
         return Ok(0);
     }
-    if at.inode.kind() != Kind::Directory {
+    if at.inode.kind() != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
     if at.inode.attr().nlink == 0 {
@@ -192,7 +192,7 @@ fn mount(args: &mut Args) -> Result<usize> {
 
 /// How changes of the mount at `at` reach other mounts: there are no others that would take them, which is
 /// what two of the kinds mean. EINVAL for the others.
-fn propagate(at: &Place, flags: u64) -> Result<usize> {
+fn propagate(at: &VfsPath, flags: u64) -> Result<usize> {
     let kind = flags & !(MS_REC | MS_SILENT);
     if !at.is_mount_root() || !matches!(kind, MS_PRIVATE | MS_SLAVE) {
         return Err(Errno::EINVAL);
@@ -217,9 +217,9 @@ fn umount2(args: &mut Args) -> Result<usize> {
     let path = user_path(args.word(0))?;
     let place = caller.place(AT_FDCWD, &path, flags & UMOUNT_NOFOLLOW == 0)?;
     let end = match flags {
-        _ if flags & MNT_DETACH != 0 => End::Detached,
-        _ if flags & MNT_EXPIRE != 0 => End::IfExpired,
-        _ => End::Unused,
+        _ if flags & MNT_DETACH != 0 => UnmountHow::Detached,
+        _ if flags & MNT_EXPIRE != 0 => UnmountHow::IfExpired,
+        _ => UnmountHow::Unused,
     };
     mount_tree::unmount(place, end)?;
     Ok(0)

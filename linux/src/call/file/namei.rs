@@ -15,8 +15,8 @@ use account::Capability;
 use file::event::marks;
 use file::fs::inode::Inode;
 use file::fs::remove::{may_change, may_remove, remove};
-use file::fs::walk::{Last, Target, searchable};
-use file::fs::{Kind, Place, perm, fsnotify};
+use file::fs::walk::{LastComponent, WalkTarget, searchable};
+use file::fs::{FileKind, VfsPath, perm, fsnotify};
 use vm::fallible::try_push;
 
 /// Calls of this family.
@@ -44,8 +44,8 @@ pub const CALLS: &[(usize, Handler)] = &[
 
 /// The place for a new name: `EEXIST` when it is taken; `ENOENT` when a slash follows it, unless `slash` is
 /// all right.
-fn vacant(caller: &Caller, target: &Target, slash: bool) -> Result<()> {
-    if target.place.is_some() || target.last != Last::Name {
+fn vacant(caller: &Caller, target: &WalkTarget, slash: bool) -> Result<()> {
+    if target.place.is_some() || target.last != LastComponent::Name {
         return Err(Errno::EEXIST);
     }
     if target.slash && !slash {
@@ -78,18 +78,18 @@ fn mkdirat(args: &mut Args) -> Result<usize> {
 
 fn do_mknod(dirfd: i32, addr: usize, mode: u32, rdev: u64) -> Result<usize> {
     let caller = Caller::current();
-    let kind = Kind::of_mode(mode).ok_or(Errno::EINVAL)?;
+    let kind = FileKind::of_mode(mode).ok_or(Errno::EINVAL)?;
     match kind {
-        Kind::Directory => return Err(Errno::EPERM),
-        Kind::Symlink => return Err(Errno::EINVAL),
+        FileKind::Directory => return Err(Errno::EPERM),
+        FileKind::Symlink => return Err(Errno::EINVAL),
         _ => {}
     }
     let path = user_path(addr)?;
     let target = caller.target(dirfd, &path, false)?;
     vacant(&caller, &target, false)?;
     // Anybody may make a whiteout, which is no device.
-    let whiteout = kind == Kind::Char && rdev == 0;
-    let device = matches!(kind, Kind::Char | Kind::Block) && !whiteout;
+    let whiteout = kind == FileKind::Char && rdev == 0;
+    let device = matches!(kind, FileKind::Char | FileKind::Block) && !whiteout;
     if device && !caller.cred.has(Capability::Mknod) {
         return Err(Errno::EPERM);
     }
@@ -122,14 +122,14 @@ fn do_rmdir(dirfd: i32, addr: usize) -> Result<usize> {
     let path = user_path(addr)?;
     let target = caller.target(dirfd, &path, false)?;
     match target.last {
-        Last::Dot => return Err(Errno::EINVAL),
-        Last::DotDot => return Err(Errno::ENOTEMPTY),
-        Last::Root => return Err(Errno::EBUSY),
-        Last::Name => {}
+        LastComponent::Dot => return Err(Errno::EINVAL),
+        LastComponent::DotDot => return Err(Errno::ENOTEMPTY),
+        LastComponent::Root => return Err(Errno::EBUSY),
+        LastComponent::Name => {}
     }
     let victim = target.place.ok_or(Errno::ENOENT)?;
     may_remove(&caller.cred, &target.dir, &victim.inode.attr())?;
-    if victim.inode.kind() != Kind::Directory {
+    if victim.inode.kind() != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
     if victim.is_mount_root() {
@@ -179,8 +179,8 @@ fn do_rename(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> 
     if !alloc::sync::Arc::ptr_eq(&old.dir.mount, &new.dir.mount) {
         return Err(Errno::EXDEV);
     }
-    if old.last != Last::Name || new.last != Last::Name {
-        let taken = new.last != Last::Name && flags & RENAME_NOREPLACE != 0;
+    if old.last != LastComponent::Name || new.last != LastComponent::Name {
+        let taken = new.last != LastComponent::Name && flags & RENAME_NOREPLACE != 0;
         return Err(if taken { Errno::EEXIST } else { Errno::EBUSY });
     }
     let node = old.place.ok_or(Errno::ENOENT)?;
@@ -191,7 +191,7 @@ fn do_rename(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> 
     if new.place.is_none() && flags & RENAME_EXCHANGE != 0 {
         return Err(Errno::ENOENT);
     }
-    if new.slash && new.place.is_none() && attr.kind() != Kind::Directory {
+    if new.slash && new.place.is_none() && attr.kind() != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
     may_remove(&caller.cred, &old.dir, &attr)?;
@@ -200,7 +200,7 @@ fn do_rename(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> 
         None => may_change(&caller.cred, &new.dir)?,
     }
     let moves = old.dir.inode.id() != new.dir.inode.id();
-    if moves && attr.kind() == Kind::Directory {
+    if moves && attr.kind() == FileKind::Directory {
         // Its `..` changes.
         node.inode.permits(&caller.cred, perm::WRITE)?;
     }
@@ -224,8 +224,8 @@ fn do_rename(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> 
 
 /// A name, that of `node`, has gone to where `other` was, which is gone or has come in its place.
 fn tell_of_rename(
-    node: &Place,
-    other: Option<&Place>,
+    node: &VfsPath,
+    other: Option<&VfsPath>,
     from: (&dyn Inode, &[u8]),
     to: (&dyn Inode, &[u8]),
     flags: u32,

@@ -21,15 +21,15 @@ use account::Cred;
 use account::{NOBODY, Who};
 use file::OpenFile;
 use file::event::marks;
-use file::fs::Kind;
-use file::fs::inode::How;
+use file::fs::FileKind;
+use file::fs::inode::OpenHow;
 use file::fs::inactive_inodes;
 use file::fs::lease;
-use file::fs::path_cache::{self, Key};
+use file::fs::path_cache::{self, PathKey};
 use file::fs::mount::{self, FileSystem};
 use file::fs::fsnotify;
 use file::fs::lockfree_walk;
-use file::tmpfs::{MemFs, MemNode};
+use file::tmpfs::{TmpFs, TmpInode};
 use process::{Process, Task};
 use vm::fallible::try_concat;
 
@@ -139,7 +139,7 @@ fn checked(how: &OpenHow) -> Result<u32> {
 }
 
 pub(super) fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<usize> {
-    let mut key = Key::blank();
+    let mut key = PathKey::blank();
     let who = if flags & !PLAIN == 0 && dirfd == AT_FDCWD {
         fill(&mut key, addr)
     } else {
@@ -161,11 +161,11 @@ pub(super) fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<
 }
 
 /// A waiting description of `key`, and whether the name cache knows that.
-fn waits(key: &Key, mode: u32, who: Who) -> Option<(Arc<OpenFile>, bool)> {
+fn waits(key: &PathKey, mode: u32, who: Who) -> Option<(Arc<OpenFile>, bool)> {
     if let Some(of) = path_cache::open(key, mode, who) {
         return Some((of, true));
     }
-    let path = lockfree_walk::Path::of(key);
+    let path = lockfree_walk::PaddedPath::of(key);
     let found = Task::here(|task| {
         let process = &task.process;
         let cred = process.cred.get();
@@ -177,7 +177,7 @@ fn waits(key: &Key, mode: u32, who: Who) -> Option<(Arc<OpenFile>, bool)> {
 
 /// Notes for the next time that `key`, walked since `generation`, led to what `of` describes, unless nobody
 /// may find it so.
-fn learn(of: &OpenFile, key: &Key, generation: u64, flags: u32, who: Who) {
+fn learn(of: &OpenFile, key: &PathKey, generation: u64, flags: u32, who: Who) {
     let Some(inode) = of.inode() else { return };
     if of.tells() || lease::covers(&**inode) || of.list().is_none() {
         return;
@@ -197,7 +197,7 @@ fn learn(of: &OpenFile, key: &Key, generation: u64, flags: u32, who: Who) {
 /// Fills `key` with the path at `addr` and answers who asks, if the name cache may be asked: the path is
 /// short, and process and path start where the cache knows.
 #[inline]
-fn fill(key: &mut Key, addr: usize) -> Option<Who> {
+fn fill(key: &mut PathKey, addr: usize) -> Option<Who> {
     let (who, start) = Task::here(|task| {
         let process = &task.process;
         let who = process.cred.with(Cred::who);
@@ -222,7 +222,7 @@ pub(super) fn truncates(of: &OpenFile, flags: u32) -> bool {
     flags & O_TRUNC != 0
         && of
             .inode()
-            .is_some_and(|inode| inode.kind() == Kind::Regular)
+            .is_some_and(|inode| inode.kind() == FileKind::Regular)
 }
 
 /// Makes the file empty, if `of` may write; `false`: the ordinary way shall decide.
@@ -288,7 +288,7 @@ fn walk_and_open(
     flags: u32,
     mode: u32,
     resolve: u64,
-    noted: Option<(&Key, Who)>,
+    noted: Option<(&PathKey, Who)>,
 ) -> Result<usize> {
     let caller = Caller::current();
     let generation = path_cache::generation();
@@ -401,15 +401,15 @@ fn memfd_create(args: &mut Args) -> Result<usize> {
         e => e,
     })?;
     let caller = Caller::current();
-    let fs = MemFs::new("tmpfs", 0o700);
+    let fs = TmpFs::new("tmpfs", 0o700);
     let label = try_concat(&[&b"memfd:"[..], &name])?;
     let inode = fs.root().tmpfile(&label, mode, 0, &caller.cred)?;
-    let of = inode.clone().open(How {
+    let of = inode.clone().open(OpenHow {
         flags: O_RDWR | O_LARGEFILE,
         place: Some(mount::detached(fs, inode)),
     })?;
     if flags & (MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL) != 0
-        && let Some(node) = of.file_as::<MemNode>()
+        && let Some(node) = of.file_as::<TmpInode>()
     {
         node.let_seal(executes);
     }

@@ -29,7 +29,7 @@ use super::stub::{ROOM, copy_key, restore, save};
 use account::NOBODY;
 use file::fs::context::one_root;
 use file::fs::file::OpenFile;
-use file::fs::path_cache::{self, Key};
+use file::fs::path_cache::{self, PathKey};
 use file::fs::lockfree_walk;
 use file::seam::keep;
 use process::Task;
@@ -107,7 +107,7 @@ fn make_close() -> Result<usize, OutOfCode> {
 }
 
 /// Interrupts are off; `key` holds the path's first bytes. A descriptor, or [`SLOWLY`].
-extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
+extern "sysv64" fn open(key: &mut PathKey, flags: u32) -> isize {
     let open = |task: &Arc<Task>| {
         let process = &task.process;
         // SAFETY: a dispatcher calls with interrupts off.
@@ -137,7 +137,7 @@ extern "sysv64" fn open(key: &mut Key, flags: u32) -> isize {
 /// As [`open`], of a path that has not been learnt: from entry to entry. Never in line, so that [`open`]
 /// keeps no registers for it.
 #[inline(never)]
-fn open_by_entries(task: &Arc<Task>, key: &Key, flags: u32) -> Option<isize> {
+fn open_by_entries(task: &Arc<Task>, key: &PathKey, flags: u32) -> Option<isize> {
     if path_cache::comes_again(key) {
         // Where it is made from its start it is learnt.
         return None;
@@ -146,7 +146,7 @@ fn open_by_entries(task: &Arc<Task>, key: &Key, flags: u32) -> Option<isize> {
     // SAFETY: a dispatcher calls with interrupts off.
     let of = unsafe {
         let (cred, context) = (process.cred.peek(), process.fs.peek());
-        let found = lockfree_walk::reached(context, lockfree_walk::Path::of(key), cred, flags & O_ACCMODE)?;
+        let found = lockfree_walk::reached(context, lockfree_walk::PaddedPath::of(key), cred, flags & O_ACCMODE)?;
         let list = found.list()?;
         match found.waiting(list, flags & O_ACCMODE) {
             Some(of) => again(of, flags)?,

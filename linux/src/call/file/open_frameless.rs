@@ -20,11 +20,11 @@ use super::namei::do_unlink;
 use super::open::{PLAIN, do_open};
 use account::{Cred, quota};
 use file::event::marks;
-use file::fdtable::Files;
+use file::fdtable::FdTable;
 use file::fs::lease;
-use file::fs::parent_lookup::{self, Spot};
+use file::fs::parent_lookup::{self, ParentLookup};
 use file::fs::fsnotify;
-use file::fs::{Inode, Place, open as opening};
+use file::fs::{Inode, VfsPath, open as opening};
 use process::Task;
 use process::memory::admission;
 
@@ -151,7 +151,7 @@ fn head(words: &mut Words, addr: usize) -> Option<&[u8]> {
 fn at_spot<'p, R>(
     task: &Arc<Task>,
     path: &'p [u8],
-    found: impl FnOnce(&Spot<'_, 'p>, &Cred) -> Option<R>,
+    found: impl FnOnce(&ParentLookup<'_, 'p>, &Cred) -> Option<R>,
 ) -> Option<(R, &'p [u8])> {
     let process = &task.process;
     // SAFETY: who calls has interrupts off.
@@ -164,11 +164,11 @@ fn at_spot<'p, R>(
 
 /// The things that making a file needs when interrupts are on.
 struct Making<'p> {
-    dir: Place,
+    dir: VfsPath,
     name: &'p [u8],
     cred: Arc<Cred>,
     umask: u32,
-    files: Arc<Files>,
+    files: Arc<FdTable>,
 }
 
 /// Makes the file at `addr`, which is not there, and opens it. Interrupts are off.
@@ -233,7 +233,7 @@ fn remove(addr: usize) -> Option<isize> {
     }
     let mut words = BLANK;
     let path = head(&mut words, addr)?;
-    let found = |spot: &Spot<'_, '_>, cred: &Cred| spot.removable(cred);
+    let found = |spot: &ParentLookup<'_, '_>, cred: &Cred| spot.removable(cred);
     let (dir, name): (Arc<dyn Inode>, _) =
         Task::here(|task| at_spot(task, path, found)).flatten()?;
     // If somebody else has changed it meanwhile, the ordinary way sees that.

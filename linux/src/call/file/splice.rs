@@ -22,11 +22,11 @@ use super::io::{
 };
 use crate::call::{Args, Handler};
 use abi::linux::POLLIN;
-use file::fs::Kind;
+use file::fs::FileKind;
 use file::io::{IoBuf, MAX_COUNT};
 use file::pipe::bytes;
-use file::pipe::ends::{self, End};
-use file::{OpenFile, Splices};
+use file::pipe::ends::{self, SpliceEnd};
+use file::{OpenFile, SpliceKind};
 use process::Process;
 use vm::fallible::try_filled;
 
@@ -69,7 +69,7 @@ fn place(addr: usize, of: &OpenFile, count: usize) -> Result<At> {
 
 /// Reads at `at` and moves it; a file's own offset is that of a description, which nobody holds meanwhile.
 fn moved(of: &OpenFile, way: Way, at: &mut At, buf: &mut IoBuf) -> Result<usize> {
-    if *at == At::Offset && of.file().splices(of) != Splices::AtOnce {
+    if *at == At::Offset && of.file().splices(of) != SpliceKind::AtOnce {
         return transfer(of, way, *at, buf);
     }
     let start = match *at {
@@ -89,13 +89,13 @@ fn moved(of: &OpenFile, way: Way, at: &mut At, buf: &mut IoBuf) -> Result<usize>
 pub(super) fn into_pipe(
     from: &OpenFile,
     at: &mut At,
-    to: &End,
+    to: &SpliceEnd,
     count: usize,
     wait: bool,
 ) -> Result<usize> {
     match from.file().splices(from) {
-        Splices::Never => Err(Errno::EINVAL),
-        Splices::AtOnce => to.give(wait, |end| {
+        SpliceKind::Never => Err(Errno::EINVAL),
+        SpliceKind::AtOnce => to.give(wait, |end| {
             if end.free() == 0 {
                 return Ok(None);
             }
@@ -104,7 +104,7 @@ pub(super) fn into_pipe(
             })
             .map(Some)
         }),
-        Splices::Waits => {
+        SpliceKind::Waits => {
             let room = to.give(wait, |end| Ok(Some(end.free()).filter(|&free| free > 0)))?;
             let mut buffer = try_filled(0, count.min(room).min(BOUNCE))?;
             if !wait && from.inode().is_none() && from.look() & POLLIN == 0 {
@@ -134,7 +134,7 @@ fn copy_in(end: &mut WriteEnd<'_>, buf: &mut IoBuf) -> Result<Option<usize>> {
 }
 
 /// Moves up to `count` bytes of a pipe to `to`: what is there.
-fn out_of_pipe(from: &End, to: &OpenFile, at: &mut At, count: usize, wait: bool) -> Result<usize> {
+fn out_of_pipe(from: &SpliceEnd, to: &OpenFile, at: &mut At, count: usize, wait: bool) -> Result<usize> {
     let mut total = 0usize;
     let mut short = false;
     while total < count && !short {
@@ -188,7 +188,7 @@ enum Step {
 }
 
 /// Moves up to `count` bytes from pipe to pipe, or copies them (`keep`).
-fn between(from: &End, to: &End, count: usize, keep: bool, wait: bool) -> Result<usize> {
+fn between(from: &SpliceEnd, to: &SpliceEnd, count: usize, keep: bool, wait: bool) -> Result<usize> {
     let copy = |source: &mut ReadEnd<'_>| {
         if source.available() == 0 {
             return Ok(None);
@@ -265,7 +265,7 @@ fn splice(args: &mut Args) -> Result<usize> {
         }
         (Some(source), None) => {
             let mut at = place(to_addr, &to, count)?;
-            if to.appending() || to.file().splices(&to) == Splices::Never {
+            if to.appending() || to.file().splices(&to) == SpliceKind::Never {
                 return Err(Errno::EINVAL);
             }
             let wait = wait && !from.nonblocking();
@@ -358,8 +358,8 @@ fn sendfile(args: &mut Args) -> Result<usize> {
             done?
         }
         None => {
-            let never = to.file().splices(&to) == Splices::Never;
-            if kind(&from) != Some(Kind::Regular) || to.appending() || never {
+            let never = to.file().splices(&to) == SpliceKind::Never;
+            if kind(&from) != Some(FileKind::Regular) || to.appending() || never {
                 return Err(Errno::EINVAL);
             }
             copy(&from, &mut from_at, &to, &mut At::Offset, count)?

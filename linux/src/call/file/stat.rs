@@ -17,7 +17,7 @@ use codegen::refusal::refused;
 use file::fs::perm;
 use file::fs::mount::{MS_NOEXEC, mount_from};
 use file::fs::lockfree_walk;
-use file::fs::{Attr, FsContext, Kind, Place};
+use file::fs::{Attr, FsContext, FileKind, VfsPath};
 use process::{Process, Task};
 use thread::outright::{LEFT, with_interrupts};
 
@@ -54,7 +54,7 @@ fn at_once(mut path: Path, addr: usize, follow: bool) -> Option<Result<usize>> {
         return None;
     }
     path.extend_from_slice(&ZEROS);
-    let path = lockfree_walk::Path::with_zeros(&path)?;
+    let path = lockfree_walk::PaddedPath::with_zeros(&path)?;
     let inode = Task::here(|task| {
         let process = &task.process;
         let found = |fs: &FsContext, cred: &Cred| lockfree_walk::inode(fs, path, cred, follow);
@@ -201,11 +201,11 @@ fn do_access(dirfd: i32, addr: usize, mode: i32, flags: u32) -> Result<usize> {
         Err(_) => perm::may(&caller.cred, &attr, mode as u32)?,
     }
     if let Ok(place) = place {
-        let stored = matches!(attr.kind(), Kind::Regular | Kind::Directory | Kind::Symlink);
+        let stored = matches!(attr.kind(), FileKind::Regular | FileKind::Directory | FileKind::Symlink);
         if mode & W_OK != 0 && stored {
             place.mount.writable()?;
         }
-        if mode & X_OK != 0 && attr.kind() == Kind::Regular && place.mount.flags() & MS_NOEXEC != 0
+        if mode & X_OK != 0 && attr.kind() == FileKind::Regular && place.mount.flags() & MS_NOEXEC != 0
         {
             return Err(Errno::EACCES);
         }
@@ -238,7 +238,7 @@ fn do_readlink(dirfd: i32, path: usize, buf: usize, size: i32) -> Result<usize> 
     } else {
         caller.place(dirfd, &path, false)?
     };
-    if place.inode.kind() != Kind::Symlink {
+    if place.inode.kind() != FileKind::Symlink {
         // Nothing is said of what has no path but that it is no link.
         return Err(if path.is_empty() {
             Errno::ENOENT
@@ -268,7 +268,7 @@ fn statfs(args: &mut Args) -> Result<usize> {
 }
 
 /// The answer about the file system and the mount of `place`.
-fn of_mount(place: &Place) -> Statfs {
+fn of_mount(place: &VfsPath) -> Statfs {
     /// The flags are meant.
     const ST_VALID: i64 = 0x20;
     let mut out = place.mount.fs.statfs();

@@ -23,9 +23,9 @@ use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use file::fs::file::SHOWN;
-use file::fs::path_cache::Key;
-use file::fs::published::{CONSTANT, COPIED, FOUND, Shown, TOUCHED, VERSION};
-use file::fs::lockfree_walk::{self, Answer, Path};
+use file::fs::path_cache::PathKey;
+use file::fs::published::{CONSTANT, COPIED, FOUND, Published, TOUCHED, VERSION};
+use file::fs::lockfree_walk::{self, WalkResult, PaddedPath};
 use file::seam::keep;
 use process::Task;
 use quaject::Conv;
@@ -256,37 +256,37 @@ pub(in crate::call) fn make_far_fstat(conv: Conv) -> Result<usize, OutOfCode> {
     )
 }
 
-fn address(shown: &Shown) -> isize {
+fn address(shown: &Published) -> isize {
     core::ptr::from_ref(shown).addr() as isize
 }
 
 /// The answer about `path` to the running thread's process, interrupts off.
 #[inline(always)]
-fn by_path(task: &Arc<Task>, path: &Key, follow: bool) -> isize {
+fn by_path(task: &Arc<Task>, path: &PathKey, follow: bool) -> isize {
     let process = &task.process;
     // SAFETY: a dispatcher calls with interrupts off, and they stay off while the answer is used.
     let answer = unsafe {
         let (cred, context) = (process.cred.peek(), process.fs.peek());
-        lockfree_walk::find(context, Path::of(path), cred, follow)
+        lockfree_walk::find(context, PaddedPath::of(path), cred, follow)
     };
     said(answer)
 }
 
 #[inline(always)]
-fn said(answer: Answer) -> isize {
+fn said(answer: WalkResult) -> isize {
     match answer {
-        Answer::Leads(found) => address(found.shown),
-        Answer::Nothing => Errno::ENOENT.to_rax() as isize,
-        Answer::Longer => LONGER,
-        Answer::Unknown => SLOWLY,
+        WalkResult::Leads(found) => address(found.shown),
+        WalkResult::Nothing => Errno::ENOENT.to_rax() as isize,
+        WalkResult::Longer => LONGER,
+        WalkResult::Unknown => SLOWLY,
     }
 }
 
-extern "sysv64" fn stat(path: &Key) -> isize {
+extern "sysv64" fn stat(path: &PathKey) -> isize {
     Task::here(|task| by_path(task, path, true)).unwrap_or(SLOWLY)
 }
 
-extern "sysv64" fn lstat(path: &Key) -> isize {
+extern "sysv64" fn lstat(path: &PathKey) -> isize {
     Task::here(|task| by_path(task, path, false)).unwrap_or(SLOWLY)
 }
 
@@ -304,14 +304,14 @@ fn behind(task: &Arc<Task>, fd: i32) -> Option<isize> {
     Some(address(of.shown()?))
 }
 
-extern "sysv64" fn newfstatat(path: &Key, fd: i32, flags: u32) -> isize {
+extern "sysv64" fn newfstatat(path: &PathKey, fd: i32, flags: u32) -> isize {
     Task::here(|task| at(task, path, fd, flags))
         .flatten()
         .unwrap_or(SLOWLY)
 }
 
 #[inline(always)]
-fn at(task: &Arc<Task>, path: &Key, fd: i32, flags: u32) -> Option<isize> {
+fn at(task: &Arc<Task>, path: &PathKey, fd: i32, flags: u32) -> Option<isize> {
     let follow = match flags & !(AT_NO_AUTOMOUNT as u32) {
         0 => true,
         NOFOLLOW => false,
@@ -326,7 +326,7 @@ fn at(task: &Arc<Task>, path: &Key, fd: i32, flags: u32) -> Option<isize> {
     unsafe {
         let cred = process.cred.peek();
         let start = process.files.peek().at_hand(fd)?.place()?;
-        let answer = lockfree_walk::find_from(start, Path::of(path), cred, follow);
+        let answer = lockfree_walk::find_from(start, PaddedPath::of(path), cred, follow);
         Some(said(answer))
     }
 }

@@ -6,7 +6,7 @@ use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::size_of;
-use file::fs::path_cache::{KEY_WORDS, Key};
+use file::fs::path_cache::{KEY_WORDS, PathKey};
 use quaject::Conv;
 
 /// Registers that a System V function may change, rax apart: eight of them, so that the stack stays as it was
@@ -24,8 +24,8 @@ pub(super) fn restore(d: &mut Draft) {
 }
 
 /// Room for the key below the saved registers; with the return address a multiple of 16.
-pub(super) const ROOM: i32 = (size_of::<Key>() + 8).next_multiple_of(16) as i32 - 8;
-const _: () = assert!(ROOM as usize >= size_of::<Key>());
+pub(super) const ROOM: i32 = (size_of::<PathKey>() + 8).next_multiple_of(16) as i32 - 8;
+const _: () = assert!(ROOM as usize >= size_of::<PathKey>());
 
 /// Copies the head of the path at rdi to the key on the stack. A fault leads to `fault`, user access open.
 pub(super) fn copy_key(d: &mut Draft, conv: Conv, fault: Label) {

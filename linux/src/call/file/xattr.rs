@@ -14,9 +14,9 @@ use crate::call::{Args, Handler};
 use account::capability;
 use account::{Capability, Cred};
 use file::OpenFile;
-use file::fs::acl::{Acl, Which};
+use file::fs::acl::{Acl, AclKind};
 use file::fs::attr::Bits;
-use file::fs::{Attr, Inode, Kind, Place, SetValue, perm, fsnotify};
+use file::fs::{Attr, Inode, FileKind, VfsPath, XattrFlags, perm, fsnotify};
 use vm::fallible::{try_extend, try_filled, try_push};
 
 /// Calls of this family.
@@ -55,7 +55,7 @@ enum By {
 
 /// The file of a call.
 enum Object {
-    Place(Place),
+    Place(VfsPath),
     /// One without an inode.
     Bare(Arc<OpenFile>),
 }
@@ -124,10 +124,10 @@ impl Object {
         if name.starts_with(b"user.") {
             let attr = self.attr();
             let kind = attr.kind();
-            if !matches!(kind, Kind::Regular | Kind::Directory) {
+            if !matches!(kind, FileKind::Regular | FileKind::Directory) {
                 return Err(hidden);
             }
-            let sticky = kind == Kind::Directory && attr.mode & S_ISVTX != 0;
+            let sticky = kind == FileKind::Directory && attr.mode & S_ISVTX != 0;
             if changes && sticky && !perm::owns(cred, &attr) {
                 return Err(Errno::EPERM);
             }
@@ -161,11 +161,11 @@ fn may_change(cred: &Cred, name: &[u8]) -> Result<()> {
 }
 
 /// Sets an access control list, or takes it away.
-fn change_list(cred: &Cred, inode: &dyn Inode, which: Which, bytes: Option<&[u8]>) -> Result<()> {
+fn change_list(cred: &Cred, inode: &dyn Inode, which: AclKind, bytes: Option<&[u8]>) -> Result<()> {
     loop {
         let list = bytes.map(Acl::from_bytes).transpose()?.flatten();
         let attr = inode.attr();
-        if !perm::owns(cred, &attr) && (which == Which::Access || attr.kind() == Kind::Directory) {
+        if !perm::owns(cred, &attr) && (which == AclKind::Access || attr.kind() == FileKind::Directory) {
             return Err(match inode.list(which) {
                 Err(Errno::EOPNOTSUPP) => Errno::EOPNOTSUPP,
                 _ => Errno::EPERM,
@@ -204,10 +204,10 @@ fn set(args: &Args, by: By) -> Result<usize> {
     }
     may_change(cred, &name)?;
     let inode = object.inode()?;
-    match Which::named(&name) {
+    match AclKind::named(&name) {
         Some(which) => change_list(cred, &**inode, which, Some(&value))?,
         None => {
-            let how = SetValue {
+            let how = XattrFlags {
                 create: flags & XATTR_CREATE != 0,
                 replace: flags & XATTR_REPLACE != 0,
             };
@@ -224,7 +224,7 @@ fn get(args: &Args, by: By) -> Result<usize> {
     let name = name(args.word(1))?;
     object.admits(&caller.cred, &name, false)?;
     let inode = object.inode()?;
-    let value = match Which::named(&name) {
+    let value = match AclKind::named(&name) {
         Some(which) => inode.list(which)?,
         None => {
             let value = inode.attribute(&name)?;
@@ -287,10 +287,10 @@ fn remove(args: &Args, by: By) -> Result<usize> {
     object.admits(cred, &name, true)?;
     may_change(cred, &name)?;
     let inode = object.inode()?;
-    match Which::named(&name) {
+    match AclKind::named(&name) {
         Some(which) => change_list(cred, &**inode, which, None)?,
         None => {
-            inode.set_attribute(&name, None, SetValue::default())?;
+            inode.set_attribute(&name, None, XattrFlags::default())?;
         }
     }
     fsnotify::file(&**inode, IN_ATTRIB);

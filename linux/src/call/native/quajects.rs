@@ -17,7 +17,7 @@ use abi::{native, nr};
 use alloc::string::String;
 use alloc::sync::Arc;
 use file::filters::Course;
-use file::fs::pseudofs::{Out, Piece};
+use file::fs::pseudofs::{TextOut, TextPiece};
 use file::io::IoBuf;
 use file::poll::{self, PollTable};
 use file::{DescRoutine, File, OpenFile, Operation, seam};
@@ -341,7 +341,7 @@ fn stub(a: &Args) -> Result<usize> {
 struct Handle(Made);
 
 impl Handle {
-    fn text(&self, veil: Veil, out: &mut Out) {
+    fn text(&self, veil: Veil, out: &mut TextOut) {
         let header = self.0.header();
         kernel_state::heading(header.class(), out);
         kernel_state::member(veil, header.class(), header, out);
@@ -360,7 +360,7 @@ impl File for Handle {
 
     fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
         let veil = Veil::now();
-        let mut piece = Piece::new(0, PAGE)?;
+        let mut piece = TextPiece::new(0, PAGE)?;
         piece.record(1, |out| self.text(veil, out));
         let (text, _) = piece.finish()?;
         let from = usize::try_from(offset).unwrap_or(usize::MAX);

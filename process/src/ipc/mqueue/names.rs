@@ -22,7 +22,7 @@ use file::fs::inode::fixed_entries;
 use file::fs::ownership::Ownership;
 use file::fs::perm;
 use file::fs::mount::{self, FileSystem, anonymous_dev};
-use file::fs::{Attr, DirEntry, DirSink, How, Inode, Kind, SetAttr, path_cache, now};
+use file::fs::{Attr, DirEntry, DirSink, OpenHow, Inode, FileKind, SetAttr, path_cache, now};
 use vm::fallible::{try_arc, try_insert_at, try_slice};
 
 /// The result of `statfs`.
@@ -198,10 +198,10 @@ impl Inode for File {
         (self.fs.dev, ino)
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> FileKind {
         match self.queue {
-            Some(_) => Kind::Regular,
-            None => Kind::Directory,
+            Some(_) => FileKind::Regular,
+            None => FileKind::Directory,
         }
     }
 
@@ -211,7 +211,7 @@ impl Inode for File {
         Ok(())
     }
 
-    fn open(self: Arc<Self>, how: How) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
         match &self.queue {
             None => Ok(how.finish(Arc::new(Directory))),
             Some(queue) => Ok(how.finish(try_arc(Open(queue.clone()))?)),
@@ -337,7 +337,7 @@ pub fn description_of(name: &[u8], flags: u32, new: &New, cred: &Cred) -> Result
         }
     };
     let inode = File::of(&fs, queue)?;
-    inode.clone().open(How {
+    inode.clone().open(OpenHow {
         flags: flags & (O_ACCMODE | O_NONBLOCK),
         place: Some(mount::detached(fs, inode)),
     })

@@ -14,7 +14,7 @@ use vm::AddressSpace;
 use crate::process::{Process, Task};
 use crate::signal;
 use file::socket::{Socket, netlink};
-use file::close_cleanup::Tie;
+use file::close_cleanup::CloseCleanup;
 
 /// Bytes of a message to such a socket.
 pub const COOKIE: usize = 32;
@@ -39,7 +39,7 @@ pub struct Notice {
     /// The program that ran at the registration.
     space: Weak<AddressSpace>,
     way: Way,
-    _tie: Tie,
+    _tie: CloseCleanup,
 }
 
 impl Notice {
@@ -51,7 +51,7 @@ impl Notice {
             owner: Arc::downgrade(&process),
             space: space.map_or_else(Weak::new, |space| Arc::downgrade(&space)),
             way,
-            _tie: Tie::new(),
+            _tie: CloseCleanup::new(),
         }
     }
 

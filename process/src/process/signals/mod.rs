@@ -18,7 +18,7 @@ use sync::{Monitor, WaitList};
 pub use action::Actions;
 pub use set::{bit, valid};
 
-use super::{Process, Shared, Task};
+use super::{Process, ArcSwap, Task};
 use pending::{Mask, Pending};
 
 /// A change of a living child that its parent can wait for.
@@ -49,7 +49,7 @@ pub(crate) struct State {
 /// A process's signals.
 pub struct ProcessSignals {
     /// The actions.
-    pub actions: Shared<Actions>,
+    pub actions: ArcSwap<Actions>,
     pub(crate) state: Monitor<State>,
     /// The signals that wait in there.
     pub(crate) waiting: Mask,
@@ -79,7 +79,7 @@ impl ProcessSignals {
     /// Nothing pending.
     pub(crate) fn new(actions: Arc<Actions>) -> ProcessSignals {
         ProcessSignals {
-            actions: Shared::new(actions),
+            actions: ArcSwap::new(actions),
             state: Monitor::new(State::default()),
             waiting: Mask::default(),
             continued: WaitList::new(),
