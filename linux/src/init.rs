@@ -19,11 +19,11 @@ use file::fdtable::FdTable;
 use file::fs::{FsContext, VfsPath};
 use file::io::IoBuf;
 use process::dispatch;
-use process::exec::load::Source;
-use process::exec::stack::Strings;
+use process::exec::load::Executable;
+use process::exec::stack::ArgStrings;
 use process::exec::{self, become_program};
 use process::init_process::{self, power_off};
-use process::hostname::{Named, rename};
+use process::hostname::{NodeOrDomain, rename};
 use process::signal;
 use process::{Process, Task, fork, tree};
 use tty::Console;
@@ -32,8 +32,8 @@ const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:
 
 /// The program to run.
 struct Command {
-    argv: Strings,
-    envp: Strings,
+    argv: ArgStrings,
+    envp: ArgStrings,
     cwd: Vec<u8>,
 }
 
@@ -101,8 +101,8 @@ fn content(init: &Process, path: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn list(bytes: &[u8]) -> Result<Strings> {
-    let mut strings = Strings::default();
+fn list(bytes: &[u8]) -> Result<ArgStrings> {
+    let mut strings = ArgStrings::default();
     let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
     for string in bytes.split(|&byte| byte == 0) {
         strings.push(string)?;
@@ -116,22 +116,22 @@ fn command(init: &Process) -> Result<Command> {
         None => list(b"/bin/sh\0-l\0")?,
     };
     let envp = match content(init, b"/.synthesis/env") {
-        Some(bytes) if bytes.is_empty() => Strings::default(),
+        Some(bytes) if bytes.is_empty() => ArgStrings::default(),
         Some(bytes) => list(&bytes)?,
         None => list(&[b"PATH=", DEFAULT_PATH, b"\0HOME=/root\0TERM=linux\0"].concat())?,
     };
     let cwd = content(init, b"/.synthesis/cwd").unwrap_or_else(|| b"/root".to_vec());
     if let Some(name) = content(init, b"/etc/hostname") {
-        rename(Named::Host, name.trim_ascii());
+        rename(NodeOrDomain::Host, name.trim_ascii());
     }
     Ok(Command { argv, envp, cwd })
 }
 
 /// Opens the program called `name`: a path, or searched in `PATH`.
-fn search(process: &Process, name: &[u8], envp: &Strings) -> Result<Source> {
+fn search(process: &Process, name: &[u8], envp: &ArgStrings) -> Result<Executable> {
     let cwd = process.fs.get().cwd();
     if name.contains(&b'/') {
-        return Source::open(process, cwd, name, true);
+        return Executable::open(process, cwd, name, true);
     }
     let path = envp
         .iter()
@@ -140,7 +140,7 @@ fn search(process: &Process, name: &[u8], envp: &Strings) -> Result<Source> {
     let mut outcome = Err(Errno::ENOENT);
     for directory in path.split(|&byte| byte == b':') {
         let full = [directory, b"/", name].concat();
-        match Source::open(process, cwd.clone(), &full, true) {
+        match Executable::open(process, cwd.clone(), &full, true) {
             Ok(source) => return Ok(source),
             Err(error @ Errno::EACCES) => outcome = Err(error),
             Err(_) => {}

@@ -21,7 +21,7 @@ use vm::space::{Begun, FaultError};
 use crate::call::{self, Args};
 use process::dispatch;
 use process::memory;
-use process::memory::fault::{Answer, access, resolve};
+use process::memory::fault::{FaultRest, access, resolve};
 use process::signal::{self, deliver, rseq};
 use process::{Task, exit, flows, ptrace};
 
@@ -206,10 +206,10 @@ fn fix_up(frame: &mut TrapFrame) -> bool {
 
 /// A page fault of a program that its thread's vector has left.
 fn on_fault(frame: &mut TrapFrame, answer: usize) {
-    match Answer::of(answer) {
-        Answer::Done | Answer::Seen => {}
-        Answer::More(begun) => page_fault(frame, begun),
-        Answer::Refused => {
+    match FaultRest::of(answer) {
+        FaultRest::Done | FaultRest::Seen => {}
+        FaultRest::More(begun) => page_fault(frame, begun),
+        FaultRest::Refused => {
             let address = fault_address();
             cpu::irq_enable();
             signal_for(frame, FaultError::Protection, address);

@@ -24,7 +24,7 @@ use thread::{Body, Thread};
 use vm::AddressSpace;
 
 use crate::memory;
-use crate::process::cached_operations::{Cached, of as of_program};
+use crate::process::cached_operations::{CachedOperations, of as of_program};
 use crate::process::arc_swap::Displaced;
 use crate::process::{Process, Task, tree};
 use file::fdtable::{FdTable, KptView};
@@ -255,7 +255,7 @@ fn redirect(task: &Task, files: Option<KptView>) -> Result<()> {
 /// Generates the dispatcher of `task` for a table at `files`; for a traced task, one that answers no call
 /// itself, since the tracer wants to see every call, and so for all with [`WITHOUT`]. ENOMEM: it keeps the
 /// old one.
-fn give(task: &Task, files: Option<KptView>, traced: bool, cached: Option<&Cached>) -> Result<()> {
+fn give(task: &Task, files: Option<KptView>, traced: bool, cached: Option<&CachedOperations>) -> Result<()> {
     if traced || GENERAL.load(Ordering::Relaxed) {
         return task.thread.set_slow_dispatcher().map_err(no_memory);
     }
@@ -271,7 +271,7 @@ fn give(task: &Task, files: Option<KptView>, traced: bool, cached: Option<&Cache
 /// The same, with the calls of its program's own in front.
 #[cold]
 #[inline(never)]
-fn give_own(task: &Task, files: Option<KptView>, cached: &Cached) -> Result<()> {
+fn give_own(task: &Task, files: Option<KptView>, cached: &CachedOperations) -> Result<()> {
     let places = cached.places();
     let taken = (0..).zip(places).filter(|(_, place)| place.is_some());
     let mut numbers = [0; native::CACHED_MOST];

@@ -17,7 +17,7 @@ use crate::futex::{self, robust};
 use crate::cgroup;
 use crate::ipc::semaphore;
 use crate::memory;
-use crate::process::signals::pending::Origin;
+use crate::process::signals::pending::SignalOrigin;
 use crate::process::tree::{self, INIT};
 use crate::process::{Process, Task, init_process, how_ended};
 use crate::signal;
@@ -332,6 +332,6 @@ fn signal_parent(parent: &Arc<Process>, process: &Process, signo: i32, status: i
         let mut info = Siginfo::child(code, process.pid, uid, value, user, system);
         info.signo = signo;
         // With the parent's children held: what has expired for it waits.
-        signal::queue(parent, None, &info, Origin::Sent);
+        signal::queue(parent, None, &info, SignalOrigin::Sent);
     }
 }

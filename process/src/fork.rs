@@ -1,6 +1,6 @@
 //! Making processes and threads (`fork`, `vfork`, `clone`, `clone3`).
 //!
-//! *Interface*: [`Spec`], [`make`]. Steps that can fail are done before the child is visible, so that a
+//! *Interface*: [`CloneArgs`], [`make`]. Steps that can fail are done before the child is visible, so that a
 //! failure leaves nothing behind.
 
 use alloc::sync::Arc;
@@ -18,14 +18,14 @@ use crate::dispatch;
 use crate::cgroup;
 use crate::memory;
 use crate::pidfd;
-use crate::process::access::Rights;
+use crate::process::access::CredGuard;
 use crate::process::rseq::Rseq;
-use crate::process::signals::core_state::{FILTER, Hall};
-use crate::process::signals::{Actions, ProcessSignals};
-use crate::process::timers::Timers;
+use crate::process::signals::core_state::{FILTER, CoreState};
+use crate::process::signals::{SignalActions, ProcessSignals};
+use crate::process::timers::ProcessTimers;
 use crate::process::tree::{self, INIT};
-use crate::process::usage::Account;
-use crate::process::{Gate, Limits, POISON_DEFAULT, Process, Program, Session, ArcSwap, Task};
+use crate::process::usage::EndedUsage;
+use crate::process::{OnceGate, RlimitTable, POISON_DEFAULT, Process, Program, Session, ArcSwap, Task};
 use crate::signal::rlimit_cpu;
 use crate::ptrace;
 use account::quota;
@@ -36,7 +36,7 @@ use file::fs::FsContext;
 
 /// The order to `clone`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Spec {
+pub struct CloneArgs {
     /// `CLONE_…`, without the exit signal.
     pub flags: u64,
     /// Sent to the parent at the end; 0 for none.
@@ -90,7 +90,7 @@ fn refuse(flags: u64) -> Result<()> {
 
 /// Makes a child of the running thread that goes on from `frame` with 0 as result; returns its number. With
 /// `CLONE_VFORK` not before the child has executed a program or ended. EINVAL, EAGAIN, ENOMEM.
-pub fn make(frame: &mut TrapFrame, spec: Spec) -> Result<i32> {
+pub fn make(frame: &mut TrapFrame, spec: CloneArgs) -> Result<i32> {
     let child = insist(|| prepare(frame, &spec))?;
     let number = child.tid;
     let vforked = (spec.flags & CLONE_VFORK != 0).then(|| child.process.clone());
@@ -116,7 +116,7 @@ pub fn make_thread(
     task: &Task,
     space: &AddressSpace,
     frame: &TrapFrame,
-    spec: &Spec,
+    spec: &CloneArgs,
 ) -> Result<i32> {
     check(spec)?;
     let child = insist(|| persist(task, || attempt_thread(task, space, frame, spec)))?;
@@ -136,7 +136,7 @@ fn insist(mut attempt: impl FnMut() -> Result<Arc<Task>>) -> Result<Arc<Task>> {
 }
 
 /// The child that [`make`] starts. The caller starts it. EINVAL, EAGAIN, ENOMEM.
-pub fn prepare(frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
+pub fn prepare(frame: &TrapFrame, spec: &CloneArgs) -> Result<Arc<Task>> {
     check(spec)?;
     let made = Task::with_space(|task, space| {
         persist(task, || match spec.flags & CLONE_THREAD {
@@ -166,7 +166,7 @@ fn has_to_look(task: &Task) -> bool {
 /// One attempt to make a process. ERESTARTNOINTR: a signal came, which if it was to many has missed the
 /// child; or the parent has gone to another group or session.
 #[inline(never)]
-fn attempt_process(task: &Task, frame: &TrapFrame, spec: &Spec) -> Result<Arc<Task>> {
+fn attempt_process(task: &Task, frame: &TrapFrame, spec: &CloneArgs) -> Result<Arc<Task>> {
     let (number, charge) = admitted(task)?;
     add_process(task, frame, spec, number, charge).inspect_err(|_| tree::release(number))
 }
@@ -177,7 +177,7 @@ fn attempt_thread(
     task: &Task,
     space: &AddressSpace,
     frame: &TrapFrame,
-    spec: &Spec,
+    spec: &CloneArgs,
 ) -> Result<Arc<Task>> {
     let (number, charge) = admitted(task)?;
     add_thread(task, space, frame, spec, number, charge).inspect_err(|_| tree::release(number))
@@ -196,7 +196,7 @@ fn admitted(task: &Task) -> Result<(i32, Charge)> {
 }
 
 #[inline(always)]
-fn check(spec: &Spec) -> Result<()> {
+fn check(spec: &CloneArgs) -> Result<()> {
     let has = |flags| spec.flags & flags == flags;
     let alone = |flag, needs| has(flag) && !has(needs);
     if alone(CLONE_SIGHAND, CLONE_VM)
@@ -220,7 +220,7 @@ fn check(spec: &Spec) -> Result<()> {
 }
 
 /// The memory the child runs in.
-fn child_space(spec: &Spec, parent: &Process) -> Result<Arc<AddressSpace>> {
+fn child_space(spec: &CloneArgs, parent: &Process) -> Result<Arc<AddressSpace>> {
     let own = parent.space().ok_or(Errno::ESRCH)?;
     if spec.flags & CLONE_VM != 0 {
         own.join();
@@ -234,7 +234,7 @@ fn child_space(spec: &Spec, parent: &Process) -> Result<Arc<AddressSpace>> {
 #[inline(always)]
 fn child_thread(
     frame: &TrapFrame,
-    spec: &Spec,
+    spec: &CloneArgs,
     space: &AddressSpace,
     tid: i32,
 ) -> Result<thread::Thread> {
@@ -270,7 +270,7 @@ fn add_thread(
     task: &Task,
     space: &AddressSpace,
     frame: &TrapFrame,
-    spec: &Spec,
+    spec: &CloneArgs,
     tid: i32,
     charge: Charge,
 ) -> Result<Arc<Task>> {
@@ -343,7 +343,7 @@ fn copy_files(parent: &Process) -> Result<Arc<FdTable>> {
 fn add_process(
     task: &Task,
     frame: &TrapFrame,
-    spec: &Spec,
+    spec: &CloneArgs,
     pid: i32,
     charge: Charge,
 ) -> Result<Arc<Task>> {
@@ -411,7 +411,7 @@ fn add_process(
 
 /// A descriptor of `child`, if `spec` asks for one: in which table of the parent's, and its number.
 fn give_pidfd(
-    spec: &Spec,
+    spec: &CloneArgs,
     parent: &Process,
     child: &Arc<Process>,
 ) -> Result<Option<(Arc<FdTable>, i32)>> {
@@ -432,7 +432,7 @@ fn new_task(
     tid: i32,
     process: Arc<Process>,
     parent: &Task,
-    spec: &Spec,
+    spec: &CloneArgs,
     thread: thread::Thread,
     charge: Charge,
 ) -> Arc<Task> {
@@ -460,10 +460,10 @@ impl Process {
     pub(crate) fn new(
         parent: &Process,
         pid: i32,
-        spec: &Spec,
+        spec: &CloneArgs,
         files: Arc<FdTable>,
         fs: Arc<FsContext>,
-        actions: Arc<Actions>,
+        actions: Arc<SignalActions>,
     ) -> Arc<Process> {
         // Nobody chooses a signal for a parent that did not ask for the child.
         let (ppid, exit_signal, parent_images) = if spec.flags & CLONE_PARENT != 0 {
@@ -504,7 +504,7 @@ impl Process {
         pid: i32,
         files: Arc<FdTable>,
         fs: Arc<FsContext>,
-        actions: Arc<Actions>,
+        actions: Arc<SignalActions>,
         heritage: Heritage,
     ) -> Arc<Process> {
         vm::fallible::placed(|| Process {
@@ -520,11 +520,11 @@ impl Process {
             space: Default::default(),
             threads: Monitor::new(Vec::new()),
             roll: Default::default(),
-            timers: Timers::default(),
-            usage: Monitor::new(Account::default()),
+            timers: ProcessTimers::default(),
+            usage: Monitor::new(EndedUsage::default()),
             children: Monitor::new(Vec::new()),
             child_wait: WaitList::new(),
-            vfork_gate: Gate::default(),
+            vfork_gate: OnceGate::default(),
             // The first process runs no code that could trace.
             tracees: Monitor::new((pid != INIT).then(Vec::new)),
             traced_by: AtomicI32::new(0),
@@ -540,7 +540,7 @@ impl Process {
             images: AtomicU32::new(0),
             parent_images: heritage.parent_images,
             huge_pages: AtomicBool::new(heritage.huge_pages),
-            hall: Hall::new(heritage.filter),
+            hall: CoreState::new(heritage.filter),
             is_reaper: AtomicBool::new(false),
             flushes: AtomicBool::new(false),
             poison: AtomicI32::new(POISON_DEFAULT),
@@ -549,7 +549,7 @@ impl Process {
             death_signal: AtomicI32::new(0),
             barriers: AtomicU32::new(0),
             no_new_privileges: AtomicBool::new(heritage.no_new_privileges),
-            rights: Monitor::new(Rights),
+            rights: Monitor::new(CredGuard),
             ptracer: Monitor::default(),
         })
     }
@@ -558,7 +558,7 @@ impl Process {
 /// The parts of its parent that a process begins with.
 struct Heritage {
     cred: Arc<Cred>,
-    limits: Limits,
+    limits: RlimitTable,
     program: Arc<Program>,
     session: Arc<Session>,
     ppid: i32,
@@ -582,7 +582,7 @@ pub fn make_init(root: FsContext) -> Result<Arc<Process>> {
     };
     let heritage = Heritage {
         cred: Cred::root().sealed(),
-        limits: Limits::initial(),
+        limits: RlimitTable::initial(),
         program: Arc::new(program),
         session: Session::new(INIT),
         ppid: 0,
@@ -609,9 +609,9 @@ pub fn make_init(root: FsContext) -> Result<Arc<Process>> {
 /// The first process with code, the leader of a session: number `pid`, not yet in the tree.
 pub fn first_process(init: &Process, pid: i32, files: Arc<FdTable>) -> Arc<Process> {
     let fs = init.fs.get().fork_copy();
-    let spec = Spec {
+    let spec = CloneArgs {
         exit_signal: SIGCHLD,
-        ..Spec::default()
+        ..CloneArgs::default()
     };
     let process = Process::new(init, pid, &spec, files, fs, Arc::default());
     process.session.set(Session::new(pid));

@@ -34,7 +34,7 @@ use sync::monitor::{CONTENDED, HELD};
 use thread::dispatch::way_out;
 
 use crate::process::rseq;
-use crate::process::signals::action::{self, Actions};
+use crate::process::signals::action::{self, SignalActions};
 use crate::process::signals::set::UNBLOCKABLE;
 use crate::process::signals::{ProcessSignals, WAITING};
 use crate::process::timers::RUNG;
@@ -150,7 +150,7 @@ pub fn action(d: &mut Draft, slow: Label) {
     let group = offset_of!(Task, group_at) as i32;
     let rung = beside_group(offset_of!(Process, timers) + RUNG);
     let signals = offset_of!(Process, signals) + offset_of!(ProcessSignals, actions);
-    let actions = beside_group(signals + ArcSwap::<Actions>::WORD);
+    let actions = beside_group(signals + ArcSwap::<SignalActions>::WORD);
     let [word, table, ignores, version] = [
         action::WORD,
         action::TABLE,
@@ -251,7 +251,7 @@ pub fn action(d: &mut Draft, slow: Label) {
         ; and rsp, -16
         ; mov rdi, r10
     );
-    d.call_abs(Actions::wake_next as *const () as usize);
+    d.call_abs(SignalActions::wake_next as *const () as usize);
     dynasm!(d
         ; .arch x64
         ; mov rcx, [rbp - 8] ; mov rdx, [rbp - 16] ; mov r11, [rbp - 24]

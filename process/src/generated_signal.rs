@@ -40,7 +40,7 @@ use crate::fp;
 use crate::sigframe::writer::emit_place;
 use crate::sigframe::{INFO, RFLAGS_CLEARED, UC, framed, saved};
 use crate::generated_calls::{BLOCKED, OWNER, to_base};
-use crate::process::signals::action::{Actions, TABLE, VERSION};
+use crate::process::signals::action::{SignalActions, TABLE, VERSION};
 use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
 use crate::process::signals::{ACTIONS, WAITING};
 use crate::process::timers::RUNG;
@@ -141,7 +141,7 @@ fn raise(d: &mut Draft, slow: Label, by: By) {
         ; or rax, special
         ; bt rax, rdx
         ; jc =>back
-        ; mov r10, [r10 + beside_group(offset_of!(Process, signals) + ACTIONS + ArcSwap::<Actions>::WORD)]
+        ; mov r10, [r10 + beside_group(offset_of!(Process, signals) + ACTIONS + ArcSwap::<SignalActions>::WORD)]
         ; mov eax, [r10 + VERSION as i32]
         ; test al, 1
         ; jnz =>back

@@ -3,12 +3,12 @@
 //! *Interface*: the tracer's side is [`begin`] and [`begun`], [`detach`], [`resume`], [`listen`],
 //! [`interrupt`], [`halted`]; the traced thread's is [`at_call`], [`leaving`], [`made`], [`tell`],
 //! [`executed`]; [`end_tracer`], [`end_traced`] and [`ended`] are for the end of either. Both share the
-//! [`State`] in the task (`process/tracee.rs`).
+//! [`PtraceState`] in the task (`process/tracee.rs`).
 //!
-//! A traced thread waits by the native stop, which it requests for itself, and continues by the native
-//! resume (`signal/ptrace_stop.rs`). While it waits, its registers are in its [`State`], where the tracer reads and
-//! changes them: no thread ever touches another thread's kernel stack. A traced thread's dispatcher answers
-//! no call itself, so every call can be seen.
+//! A traced thread waits by the native stop, which it requests for itself, and continues by the native resume
+//! (`signal/ptrace_stop.rs`). While it waits, its registers are in its [`PtraceState`], where the tracer
+//! reads and changes them: no thread ever touches another thread's kernel stack. A traced thread's dispatcher
+//! answers no call itself, so every call can be seen.
 //! Source: dissertation, sections 4.3.2 (stop and step for debuggers) and 5.3.2.
 
 use alloc::sync::{Arc, Weak};
@@ -23,7 +23,7 @@ use machine::trap::TrapFrame;
 use vm::fallible::{try_box, try_push, try_reserve};
 
 use crate::process::signals::valid;
-use crate::process::tracee::{End, How, State, Tracee, heed, prod};
+use crate::process::tracee::{TraceeEnd, ResumeMode, PtraceState, Tracee, heed, prod};
 use crate::process::{Process, Task, how_ended, tree};
 use crate::signal;
 use crate::signal::ptrace_stop::{event, stop_at, stop_for};
@@ -55,12 +55,12 @@ fn begin_as(
         return Err(Errno::EPERM);
     }
     let list = tracees.as_mut().ok_or(Errno::ESRCH)?;
-    list.retain(|tracee| tracee.task.strong_count() != 0 || tracee.end != End::Untold);
+    list.retain(|tracee| tracee.task.strong_count() != 0 || tracee.end != TraceeEnd::Untold);
     try_reserve(list, 1)?;
     // A task that its last tracer has released may not have restored its registers yet: they stay.
     let state = match held.as_mut() {
         Some(state) => state,
-        None => held.insert(try_box(State::default())?),
+        None => held.insert(try_box(PtraceState::default())?),
     };
     state.options = options;
     state.able = able;
@@ -104,7 +104,7 @@ pub fn traced(tid: i32) -> Result<Arc<Task>> {
 
 /// Lets the calling process look at and change what `task` shows while it waits. ESRCH: it does not, or
 /// another traces it by now.
-pub fn halted<R>(task: &Task, look: impl FnOnce(&mut State) -> R) -> Result<R> {
+pub fn halted<R>(task: &Task, look: impl FnOnce(&mut PtraceState) -> R) -> Result<R> {
     let mut state = task.trace.state.lock();
     // The tracer changes with the state held.
     match state.as_mut().filter(|_| task.trace.is_ours()) {
@@ -131,18 +131,18 @@ pub fn listen(task: &Task) -> Result<()> {
 }
 
 /// Lets a waiting `task` go on with `signal`, 0 for none. ESRCH: it does not wait for the calling process.
-pub fn resume(task: &Task, how: How, signal: i32) -> Result<()> {
+pub fn resume(task: &Task, how: ResumeMode, signal: i32) -> Result<()> {
     halted(task, |state| let_go(task, state, how, signal))
 }
 
 /// Continues `task`, which waits and has this `state`. The state's monitor is held until the thread is
 /// released: otherwise the thread might wait for another tracer by then.
-fn let_go(task: &Task, state: &mut State, how: How, signal: i32) {
+fn let_go(task: &Task, state: &mut PtraceState, how: ResumeMode, signal: i32) {
     state.halted = false;
     state.status = None;
     state.signal = signal;
     state.how = how;
-    let emulates = matches!(how, How::PastCall | How::OneStepPastCall);
+    let emulates = matches!(how, ResumeMode::PastCall | ResumeMode::OneStepPastCall);
     task.trace.calls.store(how.sees_calls(), Ordering::Relaxed);
     task.trace.emulates.store(emulates, Ordering::Relaxed);
     if task.trace.ear.shut() {
@@ -178,7 +178,7 @@ fn forget(task: &Arc<Task>, pid: i32, signal: Option<i32>) {
         }
         if let Some(state) = held.as_mut().filter(|state| state.halted) {
             let untold = state.status.map_or(0, |_| state.info.signo);
-            let_go(task, state, How::Freely, signal.unwrap_or(untold));
+            let_go(task, state, ResumeMode::Freely, signal.unwrap_or(untold));
         }
         if let Some(tracees) = tracees.as_mut().and_then(|list| list.as_mut()) {
             tracees.retain(|other| !other.is(task));
@@ -338,7 +338,7 @@ pub fn end_tracer(process: &Process, untold: impl Fn(i32)) {
     // Bound: exchanging one list.
     let tracees = process.tracees.lock().take();
     for tracee in tracees.iter().flatten() {
-        if let End::Process(..) = tracee.end {
+        if let TraceeEnd::Process(..) = tracee.end {
             untold(tracee.tid);
         }
     }
@@ -368,15 +368,15 @@ pub fn end_traced(task: &Arc<Task>, status: i32) {
     }
     let process = &task.process;
     let end = if task.tid != process.pid {
-        End::Thread(status, process.cred.get().uid)
+        TraceeEnd::Thread(status, process.cred.get().uid)
     } else if process.ppid() != tracer {
-        End::Leads
+        TraceeEnd::Leads
     } else {
         process.traced_by.store(0, Ordering::Release);
-        End::Untold
+        TraceeEnd::Untold
     };
     let tracer_process = tree::find(tracer);
-    if let Some(tracer) = tracer_process.as_ref().filter(|_| end != End::Untold)
+    if let Some(tracer) = tracer_process.as_ref().filter(|_| end != TraceeEnd::Untold)
         && let Some(list) = tracer.tracees.lock().as_mut()
         && let Some(tracee) = list.iter_mut().find(|tracee| tracee.is(task))
     {
@@ -385,7 +385,7 @@ pub fn end_traced(task: &Arc<Task>, status: i32) {
     }
     forget(task, tracer, None);
     if let Some(tracer) = tracer_process {
-        if let End::Thread(status, uid) = end {
+        if let TraceeEnd::Thread(status, uid) = end {
             let (code, value) = how_ended(status);
             let info = Siginfo::child(code, task.tid, uid, value, 0, 0);
             // A standard signal: adding it cannot fail.
@@ -403,10 +403,10 @@ pub fn ended(process: &Process, status: i32) -> bool {
     };
     let uid = process.cred.get().uid;
     let told = tracer.tracees.lock().as_mut().is_some_and(|list| {
-        let first = |tracee: &&mut Tracee| tracee.tid == process.pid && tracee.end == End::Leads;
+        let first = |tracee: &&mut Tracee| tracee.tid == process.pid && tracee.end == TraceeEnd::Leads;
         let tracee = list.iter_mut().find(first);
         tracee
-            .map(|tracee| tracee.end = End::Process(status, uid))
+            .map(|tracee| tracee.end = TraceeEnd::Process(status, uid))
             .is_some()
     });
     if told {

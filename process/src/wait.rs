@@ -9,13 +9,13 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 
 use crate::exit;
-use crate::process::signals::Change;
-use crate::process::tracee::End;
+use crate::process::signals::ChildChange;
+use crate::process::tracee::TraceeEnd;
 use crate::process::{Process, Usage, tree};
 
 /// Which children.
 #[derive(Clone, Copy)]
-pub enum Which<'a> {
+pub enum WaitFor<'a> {
     /// All.
     Any,
     /// The one with this number.
@@ -27,7 +27,7 @@ pub enum Which<'a> {
 }
 
 /// The event of a child.
-pub struct Report {
+pub struct ChildReport {
     /// Its number.
     pub pid: i32,
     /// Its real user.
@@ -41,7 +41,7 @@ pub struct Report {
 /// Waits until a child of `parent` that `which` names changes in a way that `options` (`WEXITED`, `WSTOPPED`,
 /// `WCONTINUED`, `WNOHANG`, `WNOWAIT`) asks for. `None` with `WNOHANG` when none has. ECHILD; interrupted:
 /// ERESTARTSYS.
-pub fn wait(parent: &Arc<Process>, which: Which<'_>, options: u32) -> Result<Option<Report>> {
+pub fn wait(parent: &Arc<Process>, which: WaitFor<'_>, options: u32) -> Result<Option<ChildReport>> {
     let look = || match scan(parent, which, options) {
         Ok(None) if options & WNOHANG == 0 => None,
         outcome => Some(outcome),
@@ -53,17 +53,17 @@ pub fn wait(parent: &Arc<Process>, which: Which<'_>, options: u32) -> Result<Opt
 }
 
 /// Looks once. ECHILD when no child could ever answer.
-fn scan(parent: &Arc<Process>, which: Which<'_>, options: u32) -> Result<Option<Report>> {
+fn scan(parent: &Arc<Process>, which: WaitFor<'_>, options: u32) -> Result<Option<ChildReport>> {
     // Bound: **linear**: the caller’s children.
     let mut children = parent.children.lock();
     let mut exists = false;
     let mut found = None;
     for child in children.iter() {
         let meant = match which {
-            Which::Any => true,
-            Which::Pid(pid) => child.pid == pid,
-            Which::Group(pgrp) => child.pgrp() == pgrp,
-            Which::This(one) => core::ptr::eq(&**child, one),
+            WaitFor::Any => true,
+            WaitFor::Pid(pid) => child.pid == pid,
+            WaitFor::Group(pgrp) => child.pgrp() == pgrp,
+            WaitFor::This(one) => core::ptr::eq(&**child, one),
         };
         if !meant {
             continue;
@@ -111,7 +111,7 @@ fn scan(parent: &Arc<Process>, which: Which<'_>, options: u32) -> Result<Option<
 }
 
 /// Whether `parent` traces a thread that `which` names, and the news of one.
-fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Report>) {
+fn traced(parent: &Process, which: WaitFor<'_>, options: u32) -> (bool, Option<ChildReport>) {
     let mut exists = false;
     // Bound: **linear**: the threads that one process traces.
     let mut tracees = parent.tracees.lock();
@@ -122,15 +122,15 @@ fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Rep
     for (at, tracee) in list.iter().enumerate() {
         let Some(task) = tracee.task.upgrade() else {
             let meant = match which {
-                Which::Any => true,
-                Which::Pid(tid) => tracee.tid == tid,
-                Which::This(_) | Which::Group(_) => false,
+                WaitFor::Any => true,
+                WaitFor::Pid(tid) => tracee.tid == tid,
+                WaitFor::This(_) | WaitFor::Group(_) => false,
             };
             let end = match tracee.end {
-                End::Process(status, uid) | End::Thread(status, uid) => Some((status, uid)),
+                TraceeEnd::Process(status, uid) | TraceeEnd::Thread(status, uid) => Some((status, uid)),
                 _ => None,
             };
-            exists |= meant && (tracee.end == End::Leads || end.is_some());
+            exists |= meant && (tracee.end == TraceeEnd::Leads || end.is_some());
             if let Some((status, uid)) = end.filter(|_| meant && options & WEXITED != 0) {
                 gone = Some((at, tracee.tid, status, uid));
                 break;
@@ -138,10 +138,10 @@ fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Rep
             continue;
         };
         let meant = match which {
-            Which::Any => true,
-            Which::Pid(tid) => task.tid == tid,
-            Which::This(one) => core::ptr::eq(&*task.process, one) && task.tid == one.pid,
-            Which::Group(pgrp) => task.process.pgrp() == pgrp,
+            WaitFor::Any => true,
+            WaitFor::Pid(tid) => task.tid == tid,
+            WaitFor::This(one) => core::ptr::eq(&*task.process, one) && task.tid == one.pid,
+            WaitFor::Group(pgrp) => task.process.pgrp() == pgrp,
         };
         if !meant || task.process.is_zombie() {
             continue;
@@ -149,7 +149,7 @@ fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Rep
         exists = true;
         if let Some(status) = task.trace.status(options & WNOWAIT == 0) {
             drop(tracees);
-            let report = Report {
+            let report = ChildReport {
                 pid: task.tid,
                 uid: task.process.cred.get().uid,
                 status,
@@ -164,11 +164,11 @@ fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Rep
     if options & WNOWAIT == 0 {
         let tracee = list.remove(at);
         drop(tracees);
-        if let End::Process(..) = tracee.end {
+        if let TraceeEnd::Process(..) = tracee.end {
             exit::heard(pid);
         }
     }
-    let report = Report {
+    let report = ChildReport {
         pid,
         uid,
         status,
@@ -180,21 +180,21 @@ fn traced(parent: &Process, which: Which<'_>, options: u32) -> (bool, Option<Rep
 /// The stop or continuation of a living child that `options` asks for; taken unless `WNOWAIT`. Stops are
 /// reported to a tracer by the stopping threads.
 fn changed(child: &Process, options: u32, traces: bool) -> Option<i32> {
-    let wanted = |change: Change| match change {
-        Change::Stopped(_) => options & WSTOPPED != 0 && !traces,
-        Change::Continued => options & WCONTINUED != 0,
+    let wanted = |change: ChildChange| match change {
+        ChildChange::Stopped(_) => options & WSTOPPED != 0 && !traces,
+        ChildChange::Continued => options & WCONTINUED != 0,
     };
     let change = child.signals.change(wanted, options & WNOWAIT == 0)?;
     Some(match change {
-        Change::Stopped(signo) => status_stopped(signo),
-        Change::Continued => STATUS_CONTINUED,
+        ChildChange::Stopped(signo) => status_stopped(signo),
+        ChildChange::Continued => STATUS_CONTINUED,
     })
 }
 
-fn report(child: &Process, status: i32) -> Report {
+fn report(child: &Process, status: i32) -> ChildReport {
     let mut usage = child.usage();
     usage.add(&child.children_usage());
-    Report {
+    ChildReport {
         pid: child.pid,
         uid: child.cred.get().uid,
         status,

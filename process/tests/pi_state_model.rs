@@ -16,18 +16,18 @@ mod primitive {
 #[path = "../src/process/pi_state.rs"]
 mod pi_state;
 
-use pi_state::{Bond, ENDED, Part, Party};
+use pi_state::{PiState, ENDED, PiPart, PiParty};
 use loom::sync::Mutex;
 use loom::thread;
 use std::sync::Arc;
 
 struct Task {
     number: i32,
-    part: Part,
+    part: PiPart,
 }
 
-impl Party for Task {
-    fn part(&self) -> &Part {
+impl PiParty for Task {
+    fn part(&self) -> &PiPart {
         &self.part
     }
 
@@ -39,13 +39,13 @@ impl Party for Task {
 fn task(number: i32) -> Arc<Task> {
     Arc::new(Task {
         number,
-        part: Part::default(),
+        part: PiPart::default(),
     })
 }
 
 /// One that waits in the bucket: for an owner, or to say that it is the heir.
 enum Role {
-    Lock(Bond<Task>),
+    Lock(PiState<Task>),
     Heir(i32),
 }
 
@@ -53,7 +53,7 @@ enum Role {
 struct Bucket(Mutex<Vec<Role>>);
 
 impl Bucket {
-    fn new(bonds: Vec<Bond<Task>>) -> Arc<Bucket> {
+    fn new(bonds: Vec<PiState<Task>>) -> Arc<Bucket> {
         Arc::new(Bucket(Mutex::new(
             bonds.into_iter().map(Role::Lock).collect(),
         )))
@@ -62,7 +62,7 @@ impl Bucket {
     /// `waiter` comes to wait for `owner`, who has the lock. Whether it waits.
     fn enter(&self, owner: &Arc<Task>, waiter: &Arc<Task>) -> bool {
         let mut list = self.0.lock().unwrap();
-        let bond = Bond::new(owner.clone(), waiter.clone());
+        let bond = PiState::new(owner.clone(), waiter.clone());
         let enters = owner.part.may_own();
         if enters {
             list.push(Role::Lock(bond));
@@ -190,7 +190,7 @@ fn a_lock_that_is_handed_to_one_that_ends_goes_on_to_the_next() {
     loom::model(|| {
         let tasks = [task(1), task(2), task(3)];
         let [owner, killed, last] = &tasks;
-        let bonds = [killed, last].map(|waiter| Bond::new(owner.clone(), waiter.clone()));
+        let bonds = [killed, last].map(|waiter| PiState::new(owner.clone(), waiter.clone()));
         let bucket = Bucket::new(bonds.into());
         let ending = {
             let (killed, bucket) = (killed.clone(), bucket.clone());

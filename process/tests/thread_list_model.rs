@@ -13,7 +13,7 @@ mod thread_list;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, Ordering, fence};
-use thread_list::{Enrolled, Found, Link, Roll};
+use thread_list::{ListedThread, FoundThread, ThreadLink, ThreadList};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -21,11 +21,11 @@ use std::sync::atomic::AtomicUsize;
 /// meanwhile.
 struct Task {
     number: UnsafeCell<u32>,
-    link: Link<Task>,
+    link: ThreadLink<Task>,
 }
 
-impl Enrolled for Task {
-    fn link(&self) -> &Link<Task> {
+impl ListedThread for Task {
+    fn link(&self) -> &ThreadLink<Task> {
         &self.link
     }
 }
@@ -38,7 +38,7 @@ unsafe impl Send for Task {}
 fn task(number: u32) -> &'static Task {
     Box::leak(Box::new(Task {
         number: UnsafeCell::new(number),
-        link: Link::default(),
+        link: ThreadLink::default(),
     }))
 }
 
@@ -55,7 +55,7 @@ impl Task {
 }
 
 /// The numbers on the roll, as an interrupt sees them.
-fn look(roll: &Roll<Task>) -> Vec<u32> {
+fn look(roll: &ThreadList<Task>) -> Vec<u32> {
     let mut seen = Vec::new();
     // SAFETY: the models free nothing under it, or loom sees it.
     let found = unsafe {
@@ -64,7 +64,7 @@ fn look(roll: &Roll<Task>) -> Vec<u32> {
             None::<()>
         })
     };
-    assert_eq!(found, Found::No);
+    assert_eq!(found, FoundThread::No);
     seen
 }
 
@@ -87,7 +87,7 @@ fn check_by(builder: loom::model::Builder, name: &str, model: impl Fn() + Send +
 #[test]
 fn who_is_there_throughout_is_seen_once() {
     check("enter and leave", || {
-        let roll: &'static Roll<Task> = Box::leak(Box::default());
+        let roll: &'static ThreadList<Task> = Box::leak(Box::default());
         let [first, second, third] = [1, 2, 3].map(task);
         for task in [first, second, third] {
             roll.enter(task);
@@ -110,7 +110,7 @@ fn who_is_there_throughout_is_seen_once() {
 
 /// A thread ends while the first timer of its process is armed by another, and rings.
 fn an_end_and_a_first_timer(says_so: bool) {
-    let roll: &'static Roll<Task> = Box::leak(Box::default());
+    let roll: &'static ThreadList<Task> = Box::leak(Box::default());
     let [first, second] = [1, 2].map(task);
     roll.enter(first);
     roll.enter(second);
@@ -144,7 +144,7 @@ fn who_finds_it_said_need_not_say_it() {
     // Of three threads: all orders would take minutes.
     builder.preemption_bound = Some(3);
     check_by(builder, "end and two timers", || {
-        let roll: &'static Roll<Task> = Box::leak(Box::default());
+        let roll: &'static ThreadList<Task> = Box::leak(Box::default());
         let [first, second] = [1, 2].map(task);
         roll.enter(first);
         roll.enter(second);

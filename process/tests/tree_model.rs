@@ -18,8 +18,8 @@ mod words;
 
 use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use loom::thread;
-use group_ids::Names;
-use pid_map::Register;
+use group_ids::GroupIds;
+use pid_map::PidMap;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ struct Rules {
 }
 
 struct Group {
-    register: Register<[AtomicPtr<()>; 2]>,
+    register: PidMap<[AtomicPtr<()>; 2]>,
     /// Signals that each process has been sent.
     sent: [AtomicUsize; 2],
     /// Whether the parent has a signal to take.
@@ -108,7 +108,7 @@ fn signal_and_fork(name: &str, rules: Rules) {
     check(name, move || {
         let words = [AtomicPtr::new(null_mut()), AtomicPtr::new(null_mut())];
         let group = loom::sync::Arc::new(Group {
-            register: Register::over(words, AtomicU64::new(0)),
+            register: PidMap::over(words, AtomicU64::new(0)),
             sent: Default::default(),
             called: AtomicBool::new(false),
         });
@@ -156,15 +156,15 @@ fn without_going_through_again_it_would() {
 }
 
 /// Session 2 with a member in its own group.
-fn names() -> loom::sync::Arc<Names<[AtomicU64; 6]>> {
-    let names = Names::over(std::array::from_fn(|_| AtomicU64::new(0)));
+fn names() -> loom::sync::Arc<GroupIds<[AtomicU64; 6]>> {
+    let names = GroupIds::over(std::array::from_fn(|_| AtomicU64::new(0)));
     assert!(names.found_session(2));
     loom::sync::Arc::new(names)
 }
 
 /// The same with group 5, whose only member leaves in a thread of its own.
 fn ending_group() -> (
-    loom::sync::Arc<Names<[AtomicU64; 6]>>,
+    loom::sync::Arc<GroupIds<[AtomicU64; 6]>>,
     thread::JoinHandle<()>,
 ) {
     let names = names();
@@ -174,7 +174,7 @@ fn ending_group() -> (
 }
 
 /// Checks that nothing is left when the leader of session 2 has gone, too.
-fn nothing_is_left(names: &Names<[AtomicU64; 6]>) {
+fn nothing_is_left(names: &GroupIds<[AtomicU64; 6]>) {
     names.leave(2);
     for number in 0..6 {
         assert!(!names.is_taken(number), "{number} is named for ever");

@@ -14,14 +14,14 @@ use super::Handler;
 use account::Capability;
 use machine::clock::real_ns;
 use process::Process;
-use process::time::Clock;
-use process::time::discipline::{self, By, ERROR_MOST_US, FREQUENCY_MOST, Leap, Stage};
+use process::time::TimerClock;
+use process::time::discipline::{self, By, ERROR_MOST_US, FREQUENCY_MOST, LeapSecond, LeapStage};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
     (nr::ADJTIMEX, |a| adjust(a.word(0))),
     (nr::CLOCK_ADJTIME, |a| {
-        match (a.int(0), Clock::from_id(a.int(0))?) {
+        match (a.int(0), TimerClock::from_id(a.int(0))?) {
             (CLOCK_REALTIME, _) => adjust(a.word(1)),
             _ => Err(Errno::EOPNOTSUPP),
         }
@@ -118,11 +118,11 @@ fn adjust(at: usize) -> Result<usize> {
     user::put(at, &answer)?;
     Ok(match (keeper.leap, keeper.stage) {
         _ if status & STA_UNSYNC != 0 => TIME_ERROR,
-        (Leap::Insert, Stage::Ahead) => TIME_INS,
-        (Leap::Delete, Stage::Ahead) => TIME_DEL,
-        (Leap::Insert, Stage::Inserted) => TIME_OOP,
-        (Leap::Never, _) => 0,
-        (_, Stage::Done | Stage::Inserted) => TIME_WAIT,
+        (LeapSecond::Insert, LeapStage::Ahead) => TIME_INS,
+        (LeapSecond::Delete, LeapStage::Ahead) => TIME_DEL,
+        (LeapSecond::Insert, LeapStage::Inserted) => TIME_OOP,
+        (LeapSecond::Never, _) => 0,
+        (_, LeapStage::Done | LeapStage::Inserted) => TIME_WAIT,
     })
 }
 
@@ -160,9 +160,9 @@ fn set(new: &Timex, single: bool) -> Result<()> {
     let by = discipline::keep(|keeper| {
         if asked(ADJ_STATUS) {
             keeper.ask(match status {
-                _ if status & STA_INS != 0 => Leap::Insert,
-                _ if status & STA_DEL != 0 => Leap::Delete,
-                _ => Leap::Never,
+                _ if status & STA_INS != 0 => LeapSecond::Insert,
+                _ if status & STA_DEL != 0 => LeapSecond::Delete,
+                _ => LeapSecond::Never,
             });
             if status & STA_PLL == 0 {
                 keeper.discipline.drop_offset();

@@ -17,9 +17,9 @@ use file::OpenFile;
 use file::event::{eventfd, inotify, marks};
 use file::fdtable::make_shared;
 use file::fs::{FileKind, perm, fsnotify};
-use process::access::{self, Wish};
+use process::access::{self, PtraceMode};
 use process::signal::signalfd;
-use process::time::{Clock, timerfd};
+use process::time::{TimerClock, timerfd};
 use process::{Process, pidfd, tree};
 
 /// The calls of this family.
@@ -68,8 +68,8 @@ fn timerfd_create(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let clock = match a.int(0) {
-        CLOCK_REALTIME | CLOCK_REALTIME_ALARM => Clock::Real,
-        CLOCK_MONOTONIC | CLOCK_BOOTTIME | CLOCK_BOOTTIME_ALARM => Clock::Monotonic,
+        CLOCK_REALTIME | CLOCK_REALTIME_ALARM => TimerClock::Real,
+        CLOCK_MONOTONIC | CLOCK_BOOTTIME | CLOCK_BOOTTIME_ALARM => TimerClock::Monotonic,
         _ => return Err(Errno::EINVAL),
     };
     super::time::may_wake(a.int(0))?;
@@ -136,7 +136,7 @@ fn pidfd_getfd(a: &mut Args) -> Result<usize> {
         return Err(Errno::ESRCH);
     }
     let find = || process.files.get().visit().get(a.int(1));
-    let found = access::with(process, Wish::Steer, find)??;
+    let found = access::with(process, PtraceMode::Steer, find)??;
     // From now on another table reaches it.
     make_shared(&found);
     install(found, O_CLOEXEC)

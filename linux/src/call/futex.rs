@@ -12,9 +12,9 @@ use machine::clock::now_ns;
 use vm::user;
 
 use super::{Args, Handler};
-use process::access::{self, Wish};
-use process::futex::{Key, exchange_user, pi, requeue, waitv, wait, wake};
-use process::time::Clock;
+use process::access::{self, PtraceMode};
+use process::futex::{FutexKey, exchange_user, pi, requeue, waitv, wait, wake};
+use process::time::TimerClock;
 use process::{Task, tree};
 
 /// See [`super::FAMILIES`].
@@ -54,18 +54,18 @@ fn futex(a: &mut Args) -> Result<usize> {
     match command {
         FUTEX_WAIT => wait(address, private, a.uint(2), all, deadline),
         FUTEX_WAIT_BITSET => wait(address, private, a.uint(2), a.uint(5), deadline),
-        FUTEX_WAKE => wake(Key::of(address, private)?, a.int(2), all),
+        FUTEX_WAKE => wake(FutexKey::of(address, private)?, a.int(2), all),
         FUTEX_WAKE_BITSET if a.uint(5) == 0 => Err(Errno::EINVAL),
-        FUTEX_WAKE_BITSET => wake(Key::of(address, private)?, a.int(2), a.uint(5)),
+        FUTEX_WAKE_BITSET => wake(FutexKey::of(address, private)?, a.int(2), a.uint(5)),
         FUTEX_REQUEUE | FUTEX_CMP_REQUEUE => {
-            let from = Key::of(address, private)?;
-            let to = Key::of(other, private)?;
+            let from = FutexKey::of(address, private)?;
+            let to = FutexKey::of(other, private)?;
             let expected = (command == FUTEX_CMP_REQUEUE).then_some((address, a.uint(5)));
             requeue(from, to, a.int(2), a.int(3), expected)
         }
         FUTEX_WAKE_OP => {
-            let first = Key::of(address, private)?;
-            let second = Key::of(other, private)?;
+            let first = FutexKey::of(address, private)?;
+            let second = FutexKey::of(other, private)?;
             let also = operate(other, a.uint(5))?;
             let woken = wake(first, a.int(2), all)?;
             let more = if also {
@@ -89,7 +89,7 @@ fn deadline(at: usize, command: u32, real: bool) -> Result<u64> {
     let time = user::get::<Timespec>(at)?.to_ns().ok_or(Errno::EINVAL)?;
     match command {
         FUTEX_WAIT => Ok(now_ns().saturating_add(time)),
-        _ if real || command == FUTEX_LOCK_PI => Clock::Real.deadline(time),
+        _ if real || command == FUTEX_LOCK_PI => TimerClock::Real.deadline(time),
         _ => Ok(time),
     }
 }
@@ -106,8 +106,8 @@ fn futex_waitv(a: &mut Args) -> Result<usize> {
         0 => None,
         at => {
             let clock = match a.int(4) {
-                CLOCK_REALTIME => Clock::Real,
-                CLOCK_MONOTONIC => Clock::Monotonic,
+                CLOCK_REALTIME => TimerClock::Real,
+                CLOCK_MONOTONIC => TimerClock::Monotonic,
                 _ => return Err(Errno::EINVAL),
             };
             let time = user::get::<Timespec>(at)?.to_ns().ok_or(Errno::EINVAL)?;
@@ -176,7 +176,7 @@ fn get_robust_list(a: &mut Args) -> Result<usize> {
         // The first process runs no code, and a zombie none any more.
         None => tree::find(a.int(0)).ok_or(Errno::ESRCH)?,
     };
-    access::may(&process, Wish::Ask)?;
+    access::may(&process, PtraceMode::Ask)?;
     let list = task.map_or(0, |task| task.robust_list.load(Ordering::Relaxed));
     user::put(a.word(1), &(list as u64))?;
     user::put(a.word(2), &(size_of::<RobustListHead>() as u64))?;

@@ -17,10 +17,10 @@ use vm::{Prot, user};
 
 use super::{Args, Handler};
 use account::{Capability, Cred};
-use process::ipc::memory::{self, SEGMENTS, Segment};
-use process::ipc::message::{self, Message, Messages, QUEUES};
-use process::ipc::semaphore::{self, SETS, Set};
-use process::ipc::{Entry, Namespace};
+use process::ipc::memory::{self, SEGMENTS, ShmSegment};
+use process::ipc::message::{self, Message, MessageQueue, QUEUES};
+use process::ipc::semaphore::{self, SETS, SemaphoreSet};
+use process::ipc::{IpcEntry, IpcNamespace};
 use process::{Process, Task};
 use vm::fallible::try_filled;
 
@@ -44,7 +44,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::MSGGET, |a| {
         let process = Process::current();
         let cred = process.cred.get();
-        let make = || Ok(Messages::new());
+        let make = || Ok(MessageQueue::new());
         let entry = QUEUES.get(a.int(0), a.uint(1), &cred, |_| Ok(()), make)?;
         Ok(entry.id as usize)
     }),
@@ -60,12 +60,12 @@ const WRITE: u32 = 0o222;
 /// The values of an object that a `*_STAT` asks for, by number or place, whether `cred` must have the right
 /// to read it, and the call's answer.
 fn asked<T>(
-    all: &Namespace<T>,
+    all: &IpcNamespace<T>,
     id: i32,
     command: i32,
     (stat, any): (i32, i32),
     cred: &Cred,
-) -> Result<Option<(Arc<Entry<T>>, usize)>> {
+) -> Result<Option<(Arc<IpcEntry<T>>, usize)>> {
     let found = match command {
         IPC_STAT => (all.find(id)?, 0),
         _ if command == stat || command == any => {
@@ -88,7 +88,7 @@ fn shmget(a: &mut Args) -> Result<usize> {
     if flags & SHM_HUGETLB != 0 && flags & IPC_CREAT != 0 {
         return Err(Errno::EINVAL);
     }
-    let fits = |segment: &Segment| match bytes <= segment.bytes {
+    let fits = |segment: &ShmSegment| match bytes <= segment.bytes {
         true => Ok(()),
         false => Err(Errno::EINVAL),
     };
@@ -96,7 +96,7 @@ fn shmget(a: &mut Args) -> Result<usize> {
         if bytes == 0 || bytes > memory::BYTES_MAX {
             return Err(Errno::EINVAL);
         }
-        Segment::new(bytes, key, process.pid, &cred)
+        ShmSegment::new(bytes, key, process.pid, &cred)
     };
     let entry = SEGMENTS.get(key, flags, &cred, fits, make)?;
     memory::find(entry.id).map(|entry| entry.id as usize)
@@ -209,13 +209,13 @@ fn semget(a: &mut Args) -> Result<usize> {
     if count > semaphore::PER_SET {
         return Err(Errno::EINVAL);
     }
-    let fits = |set: &Set| match count <= set.count {
+    let fits = |set: &SemaphoreSet| match count <= set.count {
         true => Ok(()),
         false => Err(Errno::EINVAL),
     };
     let make = || match count {
         0 => Err(Errno::EINVAL),
-        count => Set::new(count),
+        count => SemaphoreSet::new(count),
     };
     let entry = SETS.get(key, flags, &cred, fits, make)?;
     Ok(entry.id as usize)

@@ -13,15 +13,15 @@ use vm::user;
 
 use super::{Args, Handler};
 use account::Capability;
-use process::hostname::{LONGEST, Named, names, rename};
+use process::hostname::{LONGEST, NodeOrDomain, names, rename};
 use process::{Process, Task, tree};
 use procfs::release::{RELEASE, VERSION};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
     (nr::UNAME, |a| uname(a.word(0))),
-    (nr::SETHOSTNAME, |a| set_name(a, Named::Host)),
-    (nr::SETDOMAINNAME, |a| set_name(a, Named::Domain)),
+    (nr::SETHOSTNAME, |a| set_name(a, NodeOrDomain::Host)),
+    (nr::SETDOMAINNAME, |a| set_name(a, NodeOrDomain::Domain)),
     (nr::SYSINFO, sysinfo),
     (nr::GETRANDOM, getrandom),
     (nr::REBOOT, reboot),
@@ -80,7 +80,7 @@ fn uname(at: usize) -> Result<usize> {
     user::put(at, &out).map(|()| 0)
 }
 
-fn set_name(a: &mut Args, which: Named) -> Result<usize> {
+fn set_name(a: &mut Args, which: NodeOrDomain) -> Result<usize> {
     need(Capability::SysAdmin)?;
     if !(0..=LONGEST as i32).contains(&a.int(1)) {
         return Err(Errno::EINVAL);

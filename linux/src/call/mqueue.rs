@@ -13,10 +13,10 @@ use super::file::{Caller, user_path};
 use super::{Args, Handler};
 use file::OpenFile;
 use process::Process;
-use process::ipc::mqueue::names::{self, New};
-use process::ipc::mqueue::notice::{self, COOKIE, Notice, Way};
-use process::ipc::mqueue::{Message, Queue, of};
-use process::time::Clock;
+use process::ipc::mqueue::names::{self, QueueAttr};
+use process::ipc::mqueue::notice::{self, COOKIE, QueueNotify, NotifyKind};
+use process::ipc::mqueue::{Message, PosixQueue, of};
+use process::time::TimerClock;
 use vm::fallible::try_filled;
 
 /// See [`super::FAMILIES`].
@@ -41,7 +41,7 @@ fn mq_open(a: &mut Args) -> Result<usize> {
     }
     let caller = Caller::current();
     caller.files.has_place()?;
-    let new = New {
+    let new = QueueAttr {
         mode: a.uint(2) & 0o7777 & !caller.fs.umask(),
         attr: attr.as_ref(),
     };
@@ -66,7 +66,7 @@ fn deadline(at: usize) -> Result<Option<u64>> {
     }
     let time: Timespec = user::get(at)?;
     let ns = time.to_ns().ok_or(Errno::EINVAL)?;
-    Clock::Real.deadline(ns).map(Some)
+    TimerClock::Real.deadline(ns).map(Some)
 }
 
 /// The description behind a descriptor. EBADF.
@@ -81,7 +81,7 @@ fn mq_timedsend(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let description = opened(fd)?;
-    let queue: &Queue = of(&description)?;
+    let queue: &PosixQueue = of(&description)?;
     if !description.writable() {
         return Err(Errno::EBADF);
     }
@@ -99,7 +99,7 @@ fn mq_timedreceive(a: &mut Args) -> Result<usize> {
     let (fd, at, length, priority_at) = (a.int(0), a.word(1), a.word(2), a.word(3));
     let deadline = deadline(a.word(4))?;
     let description = opened(fd)?;
-    let queue: &Queue = of(&description)?;
+    let queue: &PosixQueue = of(&description)?;
     if !description.readable() {
         return Err(Errno::EBADF);
     }
@@ -120,25 +120,25 @@ fn mq_notify(a: &mut Args) -> Result<usize> {
         at => Some(way(&user::get(at)?)?),
     };
     let description = opened(a.int(0))?;
-    let queue: &Queue = of(&description)?;
+    let queue: &PosixQueue = of(&description)?;
     match way {
-        Some(way) => queue.notify(Notice::new(way))?,
+        Some(way) => queue.notify(QueueNotify::new(way))?,
         None => queue.forget(&Process::current()),
     }
     Ok(0)
 }
 
 /// How a process wants to be told. EBADF, EFAULT, EINVAL, ENOTSOCK.
-fn way(event: &Sigevent) -> Result<Way> {
+fn way(event: &Sigevent) -> Result<NotifyKind> {
     match event.notify {
-        SIGEV_NONE => Ok(Way::Silent),
+        SIGEV_NONE => Ok(NotifyKind::Silent),
         SIGEV_SIGNAL if (0..=SIGMAX).contains(&event.signo) => {
-            Ok(Way::Signal(event.signo, event.value))
+            Ok(NotifyKind::Signal(event.signo, event.value))
         }
         SIGEV_THREAD => {
             let mut cookie = [0; COOKIE];
             user::copy_in(&mut cookie, event.value as usize)?;
-            Ok(Way::Socket(notice::listener(event.signo)?, cookie))
+            Ok(NotifyKind::Socket(notice::listener(event.signo)?, cookie))
         }
         _ => Err(Errno::EINVAL),
     }
@@ -154,7 +154,7 @@ fn mq_getsetattr(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let description = opened(a.int(0))?;
-    let queue: &Queue = of(&description)?;
+    let queue: &PosixQueue = of(&description)?;
     let mut old = queue.attr();
     if description.nonblocking() {
         old.flags = nonblocking;

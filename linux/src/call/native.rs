@@ -25,9 +25,9 @@ use vm::user;
 use super::Args;
 use account::Capability;
 use machine::trap::TrapFrame;
-use process::access::{self, Wish};
+use process::access::{self, PtraceMode};
 use process::dispatch::cached;
-use process::fork::{self, Spec};
+use process::fork::{self, CloneArgs};
 use process::{Process, Task, tree};
 
 /// The parts of its process that a native thread shares: everything.
@@ -247,7 +247,7 @@ fn permit(target: &Thread, operation: usize) -> Result<()> {
 /// The process whose rule of access decides whether the running task may do `operation` to `target`, and what
 /// it is asked; none if the task may. EPERM, ESRCH.
 #[inline(always)]
-fn permission(target: &Thread, operation: usize) -> Result<Option<(Arc<Process>, Wish)>> {
+fn permission(target: &Thread, operation: usize) -> Result<Option<(Arc<Process>, PtraceMode)>> {
     let pid = (target.tag() >> 32) as i32;
     if Task::here(|task| task.process.pid) == Some(pid) {
         return Ok(None);
@@ -257,8 +257,8 @@ fn permission(target: &Thread, operation: usize) -> Result<Option<(Arc<Process>,
     }
     let process = tree::find(pid).ok_or(Errno::ESRCH)?;
     let wish = match operation {
-        native::STATE => Wish::Ask,
-        _ => Wish::Steer,
+        native::STATE => PtraceMode::Ask,
+        _ => PtraceMode::Steer,
     };
     Ok(Some((process, wish)))
 }
@@ -290,11 +290,11 @@ fn create(a: &Args, frame: &mut TrapFrame) -> Result<usize> {
     // As after a call: aligned before the return address.
     let rsp = (stack & !15).wrapping_sub(8);
     user::put(rsp, &PROTECTED_RETURN)?;
-    let mut spec = Spec {
+    let mut spec = CloneArgs {
         flags: SHARED,
         stack: rsp as u64,
         procedure: Some((entry as u64, argument as u64)),
-        ..Spec::default()
+        ..CloneArgs::default()
     };
     if tls != 0 {
         spec.flags |= CLONE_SETTLS;

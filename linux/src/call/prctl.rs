@@ -13,7 +13,7 @@ use vm::user;
 use super::{Args, Handler, speculation};
 use account::Capability;
 use account::capability::Set;
-use process::access::{self, Ptracer};
+use process::access::{self, AllowedTracer};
 use process::signals::valid;
 use process::{POISON_DEFAULT, Process, Task, tree};
 
@@ -138,13 +138,13 @@ fn set_name(task: &Task, address: usize) -> Result<()> {
 }
 
 /// The processes that `who` stands for: none, all, or one. EINVAL.
-fn ptracer(who: usize) -> Result<Ptracer> {
+fn ptracer(who: usize) -> Result<AllowedTracer> {
     Ok(match who {
-        0 => Ptracer::Nobody,
-        usize::MAX => Ptracer::Anybody,
+        0 => AllowedTracer::Nobody,
+        usize::MAX => AllowedTracer::Anybody,
         pid => {
             let found = i32::try_from(pid).ok().and_then(tree::find);
-            Ptracer::One(Arc::downgrade(&found.ok_or(Errno::EINVAL)?))
+            AllowedTracer::One(Arc::downgrade(&found.ok_or(Errno::EINVAL)?))
         }
     })
 }

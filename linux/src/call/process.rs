@@ -14,10 +14,10 @@ use vm::user;
 use super::{Args, Framed, Handler};
 use account::{Capability, Cred};
 use process::exec;
-use process::fork::{self, Spec};
+use process::fork::{self, CloneArgs};
 use process::pidfd;
 use process::signal::rlimit_cpu;
-use process::wait::{Which, wait};
+use process::wait::{WaitFor, wait};
 use process::{Process, Task, access, exit, how_ended, tree};
 use vm::fallible::try_arc;
 
@@ -26,19 +26,19 @@ pub const FRAMED: &[(usize, Framed)] = &[
     (nr::FORK, |_, frame| {
         fork_with(
             frame,
-            Spec {
+            CloneArgs {
                 exit_signal: SIGCHLD,
-                ..Spec::default()
+                ..CloneArgs::default()
             },
         )
     }),
     (nr::VFORK, |_, frame| {
         fork_with(
             frame,
-            Spec {
+            CloneArgs {
                 flags: CLONE_VM | CLONE_VFORK,
                 exit_signal: SIGCHLD,
-                ..Spec::default()
+                ..CloneArgs::default()
             },
         )
     }),
@@ -159,13 +159,13 @@ fn process_or_self(pid: i32) -> Result<Arc<Process>> {
     tree::find(pid).ok_or(Errno::ESRCH)
 }
 
-fn fork_with(frame: &mut TrapFrame, spec: Spec) -> Result<usize> {
+fn fork_with(frame: &mut TrapFrame, spec: CloneArgs) -> Result<usize> {
     fork::make(frame, spec).map(|pid| pid as usize)
 }
 
 fn clone(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
     let flags = a.word(0) as u64 & 0xffff_ffff;
-    let spec = Spec {
+    let spec = CloneArgs {
         flags: flags & !CSIGNAL,
         exit_signal: (flags & CSIGNAL) as i32,
         stack: a.word(1) as u64,
@@ -208,7 +208,7 @@ pub(super) extern "sysv64" fn clone3_outright(frame: &TrapFrame) -> isize {
 
 /// The order to `clone3` in `size` bytes at `address`. E2BIG, EINVAL, EFAULT.
 #[inline(always)]
-fn clone3_spec(address: usize, size: usize) -> Result<Spec> {
+fn clone3_spec(address: usize, size: usize) -> Result<CloneArgs> {
     const SMALLEST: usize = 64;
     if size > abi::layout::PAGE {
         return Err(Errno::E2BIG);
@@ -234,7 +234,7 @@ fn clone3_spec(address: usize, size: usize) -> Result<Spec> {
     {
         return Err(Errno::EINVAL);
     }
-    Ok(Spec {
+    Ok(CloneArgs {
         flags: args.flags,
         exit_signal: args.exit_signal as i32,
         stack: args.stack.wrapping_add(args.stack_size),
@@ -264,11 +264,11 @@ fn group_for_child(fd: u64, size: usize) -> Result<u32> {
 fn wait4(a: &mut Args) -> Result<usize> {
     let process = Process::current();
     let which = match a.int(0) {
-        -1 => Which::Any,
-        0 => Which::Group(process.pgrp()),
+        -1 => WaitFor::Any,
+        0 => WaitFor::Group(process.pgrp()),
         i32::MIN => return Err(Errno::ESRCH),
-        pid if pid < 0 => Which::Group(-pid),
-        pid => Which::Pid(pid),
+        pid if pid < 0 => WaitFor::Group(-pid),
+        pid => WaitFor::Pid(pid),
     };
     let options = a.uint(2);
     if options & !(WNOHANG | WUNTRACED | WCONTINUED | WNOTHREAD | WALL | WCLONE) != 0 {
@@ -294,10 +294,10 @@ fn waitid(a: &mut Args) -> Result<usize> {
         _ => None,
     };
     let which = match a.uint(0) {
-        P_PIDFD if let Some(of) = &file => Which::This(pidfd::of(of)?),
-        P_ALL => Which::Any,
-        P_PID if id > 0 => Which::Pid(id),
-        P_PGID if id >= 0 => Which::Group(if id == 0 { process.pgrp() } else { id }),
+        P_PIDFD if let Some(of) = &file => WaitFor::This(pidfd::of(of)?),
+        P_ALL => WaitFor::Any,
+        P_PID if id > 0 => WaitFor::Pid(id),
+        P_PGID if id >= 0 => WaitFor::Group(if id == 0 { process.pgrp() } else { id }),
         _ => return Err(Errno::EINVAL),
     };
     let options = a.uint(3);

@@ -18,7 +18,7 @@ use account::Capability;
 use file::OpenFile;
 use file::epoll::Epoll;
 use file::io::IoBuf;
-use process::access::{self, Wish};
+use process::access::{self, PtraceMode};
 use process::{Process, Task, tree};
 use vm::fallible::try_filled;
 
@@ -62,7 +62,7 @@ fn across(a: &mut Args, way: Way) -> Result<usize> {
         return Ok(0);
     }
     let task = tree::find_task(a.int(0)).ok_or(Errno::ESRCH)?;
-    let space = access::space(&task.process, Wish::Steer)?.ok_or(Errno::ESRCH)?;
+    let space = access::space(&task.process, PtraceMode::Steer)?.ok_or(Errno::ESRCH)?;
     let mut page = try_filled(0, PAGE)?;
     let mut total = 0usize;
     for piece in &its {
@@ -109,7 +109,7 @@ fn process_madvise(a: &mut Args) -> Result<usize> {
         _ => return Err(Errno::EINVAL),
     }
     // Unlike the other calls this one says that it is the access that is refused.
-    let space = access::space(process, Wish::See).map_err(|error| match error {
+    let space = access::space(process, PtraceMode::See).map_err(|error| match error {
         Errno::EPERM => Errno::EACCES,
         error => error,
     })?;
@@ -230,8 +230,8 @@ fn kcmp(a: &mut Args) -> Result<usize> {
     let find = |tid| tree::find_task(tid).ok_or(Errno::ESRCH);
     let (one, other): (Arc<Task>, Arc<Task>) = (find(a.int(0))?, find(a.int(1))?);
     let (one, other) = (&one.process, &other.process);
-    access::may(one, Wish::Ask)?;
-    access::may(other, Wish::Ask)?;
+    access::may(one, PtraceMode::Ask)?;
+    access::may(other, PtraceMode::Ask)?;
     let (first, second) = (a.word(3), a.word(4));
     let at = |arc: &Arc<Process>| Arc::as_ptr(arc).addr();
     Ok(match a.int(2) {

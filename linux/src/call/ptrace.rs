@@ -13,10 +13,10 @@ use abi::nr;
 use vm::{AddressSpace, user};
 
 use super::{Args, Handler};
-use process::access::{self, Wish};
+use process::access::{self, PtraceMode};
 use process::fp;
 use process::ptrace;
-use process::tracee::{How, State};
+use process::tracee::{ResumeMode, PtraceState};
 use process::{Process, Task, remote_write, tree};
 use process::{signal, signals};
 
@@ -83,7 +83,7 @@ fn attach(tid: i32, seized: bool, options: u64) -> Result<Arc<Task>> {
         return Err(Errno::EPERM);
     }
     let begin = || ptrace::begin(&caller, &task, seized, options);
-    access::with(&task.process, Wish::Steer, begin)??;
+    access::with(&task.process, PtraceMode::Steer, begin)??;
     ptrace::begun(&caller, &task)?;
     Ok(task)
 }
@@ -97,12 +97,12 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
         }
         PTRACE_INTERRUPT => ptrace::interrupt(task)?,
         PTRACE_LISTEN => ptrace::listen(task)?,
-        PTRACE_CONT => ptrace::resume(task, How::Freely, signal_number(data)?)?,
-        PTRACE_SYSCALL => ptrace::resume(task, How::ToCall, signal_number(data)?)?,
-        PTRACE_SINGLESTEP => ptrace::resume(task, How::OneStep, signal_number(data)?)?,
-        PTRACE_SYSEMU => ptrace::resume(task, How::PastCall, signal_number(data)?)?,
+        PTRACE_CONT => ptrace::resume(task, ResumeMode::Freely, signal_number(data)?)?,
+        PTRACE_SYSCALL => ptrace::resume(task, ResumeMode::ToCall, signal_number(data)?)?,
+        PTRACE_SINGLESTEP => ptrace::resume(task, ResumeMode::OneStep, signal_number(data)?)?,
+        PTRACE_SYSEMU => ptrace::resume(task, ResumeMode::PastCall, signal_number(data)?)?,
         PTRACE_SYSEMU_SINGLESTEP => {
-            ptrace::resume(task, How::OneStepPastCall, signal_number(data)?)?;
+            ptrace::resume(task, ResumeMode::OneStepPastCall, signal_number(data)?)?;
         }
         PTRACE_DETACH => ptrace::detach(task, signal_number(data)?)?,
         PTRACE_SETOPTIONS => {
@@ -301,7 +301,7 @@ fn debug(offset: usize) -> Option<usize> {
 }
 
 /// The facts of the call where a thread waits, and how many bytes of it.
-fn syscall_info(state: &State) -> (SyscallInfo, usize) {
+fn syscall_info(state: &PtraceState) -> (SyscallInfo, usize) {
     let r = &state.registers;
     let failed = (-4095..0).contains(&(r.rax as i64));
     let mut info = SyscallInfo {

@@ -14,7 +14,7 @@ use vm::user;
 
 use super::{Args, Handler};
 use account::Capability;
-use process::sched_params::Policy;
+use process::sched_params::SchedPolicy;
 use process::signal;
 use process::{Process, Task, access, tree};
 use thread::Terms;
@@ -204,16 +204,16 @@ fn set_scheduler(tid: i32, kind: Option<i32>, param: usize) -> Result<usize> {
     let priority: i32 = user::get(param)?;
     let task = task_or_self(tid)?;
     let policy = match kind {
-        None => Policy {
+        None => SchedPolicy {
             priority,
             terms: Terms::default(),
             ..task.pace.policy()
         },
-        Some(kind) => Policy {
+        Some(kind) => SchedPolicy {
             kind: kind & !SCHED_RESET_ON_FORK,
             priority,
             reset: kind & SCHED_RESET_ON_FORK != 0,
-            ..Policy::default()
+            ..SchedPolicy::default()
         },
     };
     set_policy(&task, policy, task.pace.nice(), false)
@@ -232,9 +232,9 @@ fn are_possible(terms: Terms) -> bool {
 
 /// Gives `task` another policy and niceness, or looks only whether it may be done and `keep`s both. EINVAL,
 /// EPERM; EBUSY: no processor can promise so much time in every period.
-fn set_policy(task: &Task, new: Policy, nice: i32, keep: bool) -> Result<usize> {
+fn set_policy(task: &Task, new: SchedPolicy, nice: i32, keep: bool) -> Result<usize> {
     let old = task.pace.policy();
-    let real_time = Policy::is_real_time(new.kind);
+    let real_time = SchedPolicy::is_real_time(new.kind);
     match new.kind {
         SCHED_OTHER | SCHED_BATCH | SCHED_IDLE if new.priority == 0 => {}
         SCHED_DEADLINE if new.priority == 0 && are_possible(new.terms) => {}
@@ -263,7 +263,7 @@ fn set_policy(task: &Task, new: Policy, nice: i32, keep: bool) -> Result<usize> 
         return Err(Errno::EPERM);
     }
     let reset = new.reset;
-    let new = if keep { Policy { reset, ..old } } else { new };
+    let new = if keep { SchedPolicy { reset, ..old } } else { new };
     task.set_policy(new)?;
     if !real_time && !keep {
         task.set_nice(nice);
@@ -316,11 +316,11 @@ fn sched_setattr(a: &mut Args) -> Result<usize> {
     if attr.flags & CLAMPS != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
-    let mut new = Policy {
+    let mut new = SchedPolicy {
         kind: attr.policy as i32,
         priority: i32::try_from(attr.priority).map_err(|_| Errno::EINVAL)?,
         reset: attr.flags & SCHED_FLAG_RESET_ON_FORK != 0,
-        ..Policy::default()
+        ..SchedPolicy::default()
     };
     let mut nice = attr.nice.clamp(-20, 19);
     if attr.flags & SCHED_FLAG_KEEP_POLICY != 0 {

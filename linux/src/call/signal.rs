@@ -22,7 +22,7 @@ use process::signal::{self, may_signal};
 use process::signals::action::FLAGS;
 use process::signals::set::UNBLOCKABLE;
 use process::signals::{bit, valid};
-use process::time::{Ended, wait_deadline};
+use process::time::{WaitEnded, wait_deadline};
 use process::{Process, Task, tree};
 
 /// See [`super::FRAMED`].
@@ -206,12 +206,12 @@ fn rt_sigtimedwait(a: &mut Args) -> Result<usize> {
     };
     let taken = match timeout {
         // A question only, which sets no alarm.
-        Some(0) => Err(Ended::TimedOut),
+        Some(0) => Err(WaitEnded::TimedOut),
         timeout => {
             let deadline = timeout.map(|timeout| now_ns().saturating_add(timeout));
             loop {
                 match wait_deadline(&nobody, deadline, take) {
-                    Err(Ended::Interrupted) if !signal::deliver::is_called(&task) => {}
+                    Err(WaitEnded::Interrupted) if !signal::deliver::is_called(&task) => {}
                     ended => break ended,
                 }
             }
@@ -225,8 +225,8 @@ fn rt_sigtimedwait(a: &mut Args) -> Result<usize> {
     process.signals.leave_to_others(&process, left);
     let info = match taken {
         Ok(info) => info,
-        Err(Ended::TimedOut) => return Err(Errno::EAGAIN),
-        Err(Ended::Interrupted) => return Err(Errno::EINTR),
+        Err(WaitEnded::TimedOut) => return Err(Errno::EAGAIN),
+        Err(WaitEnded::Interrupted) => return Err(Errno::EINTR),
     };
     if a.word(1) != 0 {
         user::put(a.word(1), &info)?;

@@ -13,7 +13,7 @@ use super::{Args, Handler, timezone};
 use account::Capability;
 use process::signals::valid;
 use process::time::{
-    Account, Clock, Ended, FIXED, Notify, set_real_ns, sleep_until, sleep_until_atomic,
+    CpuClock, TimerClock, WaitEnded, FIXED, Notify, set_real_ns, sleep_until, sleep_until_atomic,
     sleep_until_real,
 };
 use process::{Process, Task, tree};
@@ -23,7 +23,7 @@ use vm::fallible::try_box;
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[
     (nr::NANOSLEEP, |a| {
-        sleep_for(Clock::Monotonic, false, a.word(0), a.word(1))
+        sleep_for(TimerClock::Monotonic, false, a.word(0), a.word(1))
     }),
     (nr::CLOCK_NANOSLEEP, |a| {
         let clock = ticking(a.int(0), CLOCK_THREAD_CPUTIME_ID)?;
@@ -37,14 +37,14 @@ pub const CALLS: &[(usize, Handler)] = &[
     }),
     (nr::CLOCK_GETTIME, |a| clock_gettime(a.int(0), a.word(1))),
     (nr::CLOCK_GETRES, |a| {
-        let grain = match Clock::from_id(a.int(0))? {
-            Clock::Cpu(account) => account.grain_ns(),
+        let grain = match TimerClock::from_id(a.int(0))? {
+            TimerClock::Cpu(account) => account.grain_ns(),
             _ => 1,
         };
         put_time(a.word(1), Timespec::from_ns(grain))
     }),
     (nr::CLOCK_SETTIME, |a| {
-        match (a.int(0), Clock::from_id(a.int(0))?) {
+        match (a.int(0), TimerClock::from_id(a.int(0))?) {
             (CLOCK_REALTIME, _) => {}
             (..0, _) => return Err(Errno::EPERM),
             _ => return Err(Errno::EINVAL),
@@ -121,7 +121,7 @@ fn set_clock(ns: Option<u64>) -> Result<usize> {
 
 /// Clock `id` if one can sleep by it and have timers: not what is coarse or raw, which have an own number for
 /// that, nor `not`. EINVAL, EOPNOTSUPP.
-fn ticking(id: i32, not: i32) -> Result<Clock> {
+fn ticking(id: i32, not: i32) -> Result<TimerClock> {
     const NEVER: [i32; 3] = [
         CLOCK_MONOTONIC_RAW,
         CLOCK_REALTIME_COARSE,
@@ -130,7 +130,7 @@ fn ticking(id: i32, not: i32) -> Result<Clock> {
     if id == not || NEVER.contains(&id) {
         return Err(Errno::EOPNOTSUPP);
     }
-    Clock::from_id(id)
+    TimerClock::from_id(id)
 }
 
 /// EPERM unless the caller may wait by clock `id`. One that would wake the machine is for who has the right
@@ -144,9 +144,9 @@ pub(super) fn may_wake(id: i32) -> Result<()> {
     }
 }
 
-fn sleep_for(clock: Clock, absolute: bool, at: usize, left: usize) -> Result<usize> {
+fn sleep_for(clock: TimerClock, absolute: bool, at: usize, left: usize) -> Result<usize> {
     let time = user::get::<Timespec>(at)?.to_ns().ok_or(Errno::EINVAL)?;
-    if let Clock::Cpu(account) = clock {
+    if let TimerClock::Cpu(account) = clock {
         if account.is_of_caller_alone() {
             return Err(Errno::EINVAL);
         }
@@ -160,13 +160,13 @@ fn sleep_for(clock: Clock, absolute: bool, at: usize, left: usize) -> Result<usi
     }
     if absolute {
         let ended = match clock {
-            Clock::Real => sleep_until_real(time),
-            Clock::Atomic => sleep_until_atomic(time),
+            TimerClock::Real => sleep_until_real(time),
+            TimerClock::Atomic => sleep_until_atomic(time),
             _ => sleep_until(clock.deadline(time)?),
         };
         return match ended {
-            Ended::TimedOut => Ok(0),
-            Ended::Interrupted => Err(Errno::ERESTARTNOHAND),
+            WaitEnded::TimedOut => Ok(0),
+            WaitEnded::Interrupted => Err(Errno::ERESTARTNOHAND),
         };
     }
     sleep_restartable(now_ns().saturating_add(time), left)
@@ -174,7 +174,7 @@ fn sleep_for(clock: Clock, absolute: bool, at: usize, left: usize) -> Result<usi
 
 /// Sleeps until `deadline`; interrupted, stores what is left at `left`, and goes on when restarted.
 fn sleep_restartable(deadline: u64, left: usize) -> Result<usize> {
-    if sleep_until(deadline) == Ended::TimedOut {
+    if sleep_until(deadline) == WaitEnded::TimedOut {
         return Ok(0);
     }
     put_time(left, Timespec::from_ns(deadline.saturating_sub(now_ns())))?;
@@ -187,9 +187,9 @@ fn sleep_restartable(deadline: u64, left: usize) -> Result<usize> {
 
 /// Sleeps until `account` says `until`. Interrupted, a sleep for so long stores what is left at `left`, and
 /// goes on when restarted; one until then begins again.
-fn sleep_by_account(account: Account, until: u64, left: Option<usize>) -> Result<usize> {
+fn sleep_by_account(account: CpuClock, until: u64, left: Option<usize>) -> Result<usize> {
     while let Some(look) = account.look_at(until) {
-        if sleep_until(look) == Ended::TimedOut {
+        if sleep_until(look) == WaitEnded::TimedOut {
             continue;
         }
         let Some(at) = left else {
@@ -398,7 +398,7 @@ pub(super) extern "sysv64" fn timer_settime_outright(
 }
 
 fn clock_gettime(clock: i32, to: usize) -> Result<usize> {
-    let now = Clock::from_id(clock)?.now();
+    let now = TimerClock::from_id(clock)?.now();
     user::put(to, &Timespec::from_ns(now)).map(|()| 0)
 }
 

@@ -1,7 +1,7 @@
 //! Processes and threads in their control groups.
 //!
 //! *Interface*: [`enter`], [`follow`] and [`leave`] at the beginning and the end of a thread;
-//! [`Group::receive`] moves a process, [`Group::kill`] ends those of a group, [`Group::set_freezes`] keeps
+//! [`Cgroup::receive`] moves a process, [`Cgroup::kill`] ends those of a group, [`Cgroup::set_freezes`] keeps
 //! them from running, for which [`settle`] looks at a new one; [`of`] finds the group of one;
 //! [`member_after`] and [`thread_after`] list a group.
 //!
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use vm::fallible::try_push;
 
-use super::{COUNTED, Group, HIERARCHY, Hierarchy, PIDS, add, take, cpu_weight};
+use super::{COUNTED, Cgroup, HIERARCHY, Hierarchy, PIDS, add, take, cpu_weight};
 use crate::process::usage::Counts;
 use crate::process::{Process, Task, tree};
 use crate::signal::send;
@@ -111,20 +111,20 @@ fn settle_process(process: &Process) {
 }
 
 /// The group of `process`; the root of one that has ended.
-pub fn of(process: &Process) -> Option<Arc<Group>> {
+pub fn of(process: &Process) -> Option<Arc<Cgroup>> {
     let hierarchy = HIERARCHY.lock();
     let threads = process.threads.lock();
     of_threads(&hierarchy, &threads).cloned()
 }
 
 /// The group of the process with these threads.
-fn of_threads<'a>(hierarchy: &'a Hierarchy, threads: &[Arc<Task>]) -> Option<&'a Arc<Group>> {
+fn of_threads<'a>(hierarchy: &'a Hierarchy, threads: &[Arc<Task>]) -> Option<&'a Arc<Cgroup>> {
     let id = threads.first().map_or(0, |first| first.pace.group());
     hierarchy.get(id)
 }
 
 /// The number of the first process in `group` from number `from` on.
-pub fn member_after(group: &Group, from: u64) -> Option<i32> {
+pub fn member_after(group: &Cgroup, from: u64) -> Option<i32> {
     let is_in = |process: &Arc<Process>| {
         let threads = process.threads.lock();
         threads
@@ -135,7 +135,7 @@ pub fn member_after(group: &Group, from: u64) -> Option<i32> {
 }
 
 /// The next thread of processes in `group` after thread `last` of process `process`: both numbers.
-pub fn thread_after(group: &Group, process: i32, last: i32) -> Option<(i32, i32)> {
+pub fn thread_after(group: &Cgroup, process: i32, last: i32) -> Option<(i32, i32)> {
     let mut next = process as u64;
     while let Some(pid) = member_after(group, next) {
         let (mut found, last) = (None, if pid == process { last } else { 0 });
@@ -155,7 +155,7 @@ pub fn thread_after(group: &Group, process: i32, last: i32) -> Option<(i32, i32)
 
 impl Hierarchy {
     /// Counts the thread of `task` in `to` instead of where it was. It may be the root.
-    fn shift(&self, task: &Task, to: &Group) {
+    fn shift(&self, task: &Task, to: &Cgroup) {
         let id = task.pace.group();
         if id == to.id {
             return;
@@ -179,7 +179,7 @@ impl Hierarchy {
     }
 }
 
-impl Group {
+impl Cgroup {
     fn count(&self) {
         add(&self.own, 1);
         self.up().for_each(|above| add(&above.held, 1));
@@ -188,7 +188,7 @@ impl Group {
 
     /// Counts a new thread. EAGAIN: the group, or one above it, has as many as it may.
     fn admit(&self) -> Result<()> {
-        let full = |group: &&Group| {
+        let full = |group: &&Cgroup| {
             group.has(PIDS) && group.held.load(Relaxed) >= group.most_threads.load(Relaxed)
         };
         if let Some(full) = self.up().find(full) {
@@ -200,7 +200,7 @@ impl Group {
     }
 
     /// The nearest group that both are in.
-    fn common<'a>(&'a self, other: &'a Group) -> &'a Group {
+    fn common<'a>(&'a self, other: &'a Cgroup) -> &'a Cgroup {
         let (mut one, mut other) = (self, other);
         // The number of a group is above those of the groups that it is in.
         while one.id != other.id {
@@ -233,7 +233,7 @@ impl Group {
 
     /// Whether `permit` lets the caller make a process in it: of the nearest group that it shares with the
     /// caller. ENOENT: it was removed.
-    pub fn may_begin(&self, permit: impl FnOnce(&Group) -> Result<()>) -> Result<()> {
+    pub fn may_begin(&self, permit: impl FnOnce(&Cgroup) -> Result<()>) -> Result<()> {
         if self.is_gone() {
             return Err(Errno::ENOENT);
         }
@@ -245,7 +245,7 @@ impl Group {
 
     /// Moves process `pid`, 0 for the caller's, with its threads into it, if `permit` says so of the nearest
     /// group that it stays in. ESRCH, ENODEV: it was removed. EBUSY, EOPNOTSUPP.
-    pub fn receive(&self, pid: i32, permit: impl FnOnce(&Group) -> Result<()>) -> Result<()> {
+    pub fn receive(&self, pid: i32, permit: impl FnOnce(&Cgroup) -> Result<()>) -> Result<()> {
         let process = match pid {
             0 => Process::current(),
             pid => tree::find(pid).ok_or(Errno::ESRCH)?,
@@ -309,7 +309,7 @@ impl Group {
 
     /// Whether it is to be frozen, by its own setting or that of a group above.
     fn is_freezing(&self) -> bool {
-        self.up().any(Group::freezes)
+        self.up().any(Cgroup::freezes)
     }
 
     /// Whether all threads in it and below are at rest, because it is to be frozen.
@@ -340,11 +340,11 @@ impl Group {
 }
 
 /// The CPU time of threads in `group` and below, and its samples. ENOMEM.
-pub(super) fn consumed(group: &Group) -> Result<[u64; 3]> {
+pub(super) fn consumed(group: &Cgroup) -> Result<[u64; 3]> {
     let mut inside: Vec<u32> = Vec::new();
     let mut sum = [0u64; 3];
     let hierarchy = HIERARCHY.lock();
-    let below = |one: &&Arc<Group>| one.up().any(|above| above.id == group.id);
+    let below = |one: &&Arc<Cgroup>| one.up().any(|above| above.id == group.id);
     for one in hierarchy.groups.iter().filter(below) {
         try_push(&mut inside, one.id)?;
         for (sum, past) in sum.iter_mut().zip(&one.past) {

@@ -1,9 +1,9 @@
 //! Control groups: the hierarchy, and what each group has of the machine.
 //!
-//! *Interface*: [`root`], and below it [`Group::make`], [`Group::remove`], [`Group::child`]. A thread is in
+//! *Interface*: [`root`], and below it [`Cgroup::make`], [`Cgroup::remove`], [`Cgroup::child`]. A thread is in
 //! one group, whose number its `pace` has; the threads of a process are together (`members.rs`). A group's
-//! settings are methods of [`Group`]. The file system of the groups is in a room above, which keeps the
-//! owners of its files here ([`Group::owner`]). `turns.rs` divides CPU time by the weights.
+//! settings are methods of [`Cgroup`]. The file system of the groups is in a room above, which keeps the
+//! owners of its files here ([`Cgroup::owner`]). `turns.rs` divides CPU time by the weights.
 //!
 //! All of the hierarchy is under one monitor. A process in the root group never takes it: making and ending
 //! a thread look at its number, and 0 is the root's. A group is a few hundred words, charged to its maker;
@@ -19,7 +19,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering
 use sync::{Monitor, Once};
 use vm::fallible::{try_arc, try_insert_at, try_push, try_slice};
 
-use crate::process::usage::Told;
+use crate::process::usage::ReportedTimes;
 use account::quota;
 use account::user::Charge;
 use file::fs::ownership::Ownership;
@@ -44,11 +44,11 @@ const DEPTH: u32 = 32;
 const BYTES: u64 = 2048;
 
 /// A control group.
-pub struct Group {
+pub struct Cgroup {
     /// Its number, above that of the group that it is in; no other group ever has it. The root's is 0.
     pub id: u32,
     name: Arc<[u8]>,
-    parent: Option<Arc<Group>>,
+    parent: Option<Arc<Cgroup>>,
     depth: u32,
     gone: AtomicBool,
     /// Threads in it, and in it and below.
@@ -69,14 +69,14 @@ pub struct Group {
     /// The time of threads that ended here or went, less the earlier time of those that came: CPU time, and
     /// the samples by which it is divided. Wraps.
     past: [AtomicU64; 3],
-    told: Monitor<Told>,
+    told: Monitor<ReportedTimes>,
     owners: Vec<Monitor<Ownership>>,
     _charge: Option<Charge>,
 }
 
 /// All groups but the root, by rising number.
 struct Hierarchy {
-    groups: Vec<Arc<Group>>,
+    groups: Vec<Arc<Cgroup>>,
     next: u32,
 }
 
@@ -84,24 +84,24 @@ static HIERARCHY: Monitor<Hierarchy> = Monitor::new(Hierarchy {
     groups: Vec::new(),
     next: 1,
 });
-static ROOT: Once<Arc<Group>> = Once::new();
+static ROOT: Once<Arc<Cgroup>> = Once::new();
 /// Threads in groups below the root.
 static COUNTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes the root, whose files have these `owners`; at boot, once.
 pub fn found(owners: Vec<Monitor<Ownership>>) -> Result<()> {
-    let root = Group::new(0, try_slice(b"")?, None, owners, None);
+    let root = Cgroup::new(0, try_slice(b"")?, None, owners, None);
     let _first = ROOT.set(try_arc(root)?);
     Ok(())
 }
 
 /// The root. None before it is made.
-pub fn root() -> Option<Arc<Group>> {
+pub fn root() -> Option<Arc<Cgroup>> {
     ROOT.get().cloned()
 }
 
 impl Hierarchy {
-    fn get(&self, id: u32) -> Option<&Arc<Group>> {
+    fn get(&self, id: u32) -> Option<&Arc<Cgroup>> {
         if id == 0 {
             return ROOT.get();
         }
@@ -109,30 +109,30 @@ impl Hierarchy {
         self.groups.get(place.ok()?)
     }
 
-    fn child(&self, above: &Group, name: &[u8]) -> Option<&Arc<Group>> {
-        let named = |group: &&Arc<Group>| group.is_in(above) && *group.name == *name;
+    fn child(&self, above: &Cgroup, name: &[u8]) -> Option<&Arc<Cgroup>> {
+        let named = |group: &&Arc<Cgroup>| group.is_in(above) && *group.name == *name;
         self.groups.iter().find(named)
     }
 }
 
 /// The CPU time of a group, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Consumed {
+pub struct CgroupUsage {
     /// In user mode.
     pub user_ns: u64,
     /// In the kernel.
     pub system_ns: u64,
 }
 
-impl Group {
+impl Cgroup {
     fn new(
         id: u32,
         name: Arc<[u8]>,
-        parent: Option<Arc<Group>>,
+        parent: Option<Arc<Cgroup>>,
         owners: Vec<Monitor<Ownership>>,
         charge: Option<Charge>,
-    ) -> Group {
-        Group {
+    ) -> Cgroup {
+        Cgroup {
             id,
             name,
             depth: parent.as_ref().map_or(0, |above| above.depth + 1),
@@ -150,7 +150,7 @@ impl Group {
             most_depth: AtomicU32::new(UNLIMITED),
             most_below: AtomicU32::new(UNLIMITED),
             past: [const { AtomicU64::new(0) }; 3],
-            told: Monitor::new(Told::default()),
+            told: Monitor::new(ReportedTimes::default()),
             owners,
             _charge: charge,
         }
@@ -162,7 +162,7 @@ impl Group {
     }
 
     /// The group that it is in.
-    pub fn parent(&self) -> Option<&Arc<Group>> {
+    pub fn parent(&self) -> Option<&Arc<Cgroup>> {
         self.parent.as_ref()
     }
 
@@ -181,14 +181,14 @@ impl Group {
         self.owners.get(file)
     }
 
-    fn is_in(&self, above: &Group) -> bool {
+    fn is_in(&self, above: &Cgroup) -> bool {
         self.parent
             .as_ref()
             .is_some_and(|parent| parent.id == above.id)
     }
 
     /// It and those above it, the root last.
-    fn up(&self) -> impl Iterator<Item = &Group> {
+    fn up(&self) -> impl Iterator<Item = &Cgroup> {
         core::iter::successors(Some(self), |group| group.parent.as_deref())
     }
 
@@ -207,14 +207,14 @@ impl Group {
     }
 
     /// The group called `name` in it.
-    pub fn child(&self, name: &[u8]) -> Option<Arc<Group>> {
+    pub fn child(&self, name: &[u8]) -> Option<Arc<Cgroup>> {
         // Bound: **global**: **linear** in the groups, at most 4096: a comparison of names, or a move of the
         // list.
         HIERARCHY.lock().child(self, name).cloned()
     }
 
     /// The group in it with the lowest number that is `from` or more.
-    pub fn child_from(&self, from: u32) -> Option<Arc<Group>> {
+    pub fn child_from(&self, from: u32) -> Option<Arc<Cgroup>> {
         let hierarchy = HIERARCHY.lock();
         let first = hierarchy.groups.partition_point(|group| group.id < from);
         let mut later = hierarchy.groups.iter().skip(first);
@@ -224,10 +224,10 @@ impl Group {
     /// Makes a group called `name` in it, whose files have these `owners`. EEXIST, ENOENT: it was removed.
     /// EAGAIN: there are as many as may be. ENOMEM.
     pub fn make(
-        self: &Arc<Group>,
+        self: &Arc<Cgroup>,
         name: &[u8],
         owners: Vec<Monitor<Ownership>>,
-    ) -> Result<Arc<Group>> {
+    ) -> Result<Arc<Cgroup>> {
         let charge = quota::bytes(BYTES).ok_or(Errno::ENOMEM)?;
         let name = try_slice(name)?;
         let mut hierarchy = HIERARCHY.lock();
@@ -237,7 +237,7 @@ impl Group {
         if hierarchy.child(self, &name).is_some() {
             return Err(Errno::EEXIST);
         }
-        let full = |(level, above): (u32, &Group)| {
+        let full = |(level, above): (u32, &Cgroup)| {
             level >= above.most_depth.load(Relaxed)
                 || above.below.load(Relaxed) >= above.most_below.load(Relaxed)
         };
@@ -247,7 +247,7 @@ impl Group {
             return Err(Errno::EAGAIN);
         }
         let id = hierarchy.next;
-        let group = try_arc(Group::new(
+        let group = try_arc(Cgroup::new(
             id,
             name,
             Some(self.clone()),
@@ -355,7 +355,7 @@ impl Group {
 
     /// It is below one whose processes do, and can have none.
     pub fn is_invalid(&self) -> bool {
-        self.up().skip(1).any(Group::is_mixed)
+        self.up().skip(1).any(Cgroup::is_mixed)
     }
 
     /// How many groups are directly in it.
@@ -408,11 +408,11 @@ impl Group {
     }
 
     /// The CPU time of threads in it and below, those that have ended included. ENOMEM.
-    pub fn consumed(&self) -> Result<Consumed> {
+    pub fn consumed(&self) -> Result<CgroupUsage> {
         let sum = members::consumed(self)?;
         // Bound: a few words.
         let [user_ns, system_ns] = self.told.lock().divide_sum(sum);
-        Ok(Consumed { user_ns, system_ns })
+        Ok(CgroupUsage { user_ns, system_ns })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Cached procedures: operations of descriptors that a program calls by numbers of its own.
 //!
-//! *Interface*: [`cache`] gives an [`Operated`] descriptor a number, from [`native::CACHED`] on, and
+//! *Interface*: [`cache`] gives an [`CachedOperation`] descriptor a number, from [`native::CACHED`] on, and
 //! [`uncache`] takes it back; [`find`] says for the slow path which operation has a number. The numbers are
 //! the program's: all its threads have them, a fork's child too, and `exec` ends them.
 //!
@@ -21,10 +21,10 @@ use file::fdtable::{KptView, SLOTS, emit_resolved};
 use thread::dispatch::{rest, way_out};
 
 use crate::process::Process;
-use crate::process::cached_operations::{Operated, change, of};
+use crate::process::cached_operations::{CachedOperation, change, of};
 
 /// Gives `of` a number, or finds the number that it has. ENOSPC: all are taken. ENOMEM.
-pub fn cache(process: &Process, of: Operated) -> Result<usize> {
+pub fn cache(process: &Process, of: CachedOperation) -> Result<usize> {
     let place = change(process, |cached| {
         let mut places = cached.iter();
         let there = places.position(|place| *place == Some(of));
@@ -55,14 +55,14 @@ pub fn uncache(process: &Process, number: usize) -> Result<()> {
 }
 
 /// The operation with this number.
-pub fn find(process: &Process, number: usize) -> Option<Operated> {
+pub fn find(process: &Process, number: usize) -> Option<CachedOperation> {
     *of(process)?
         .places()
         .get(number.checked_sub(native::CACHED)?)?
 }
 
 /// Emits the call of `of` from the stack base, in a dispatcher for the table at `view`.
-pub(crate) fn emit(d: &mut Draft, of: Operated, view: Option<&KptView>) {
+pub(crate) fn emit(d: &mut Draft, of: CachedOperation, view: Option<&KptView>) {
     let fd = of.fd as usize;
     if let Some(number) = of.callentry() {
         if let Some(operation) = Operation::OWN.get(number) {

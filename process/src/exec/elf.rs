@@ -1,8 +1,8 @@
 //! Reading an ELF64 program's headers, and nothing else of it.
 //!
-//! *Interface*: [`table`](fn@table) locates the program headers, [`parse`] turns them into an [`Image`]: the
+//! *Interface*: [`table`](fn@table) locates the program headers, [`parse`] turns them into an [`ElfImage`]: the
 //! parts of the file with their addresses, and how the program starts. It touches no memory but the bytes
-//! given, so every check can be tested on the host. All numbers in an [`Image`] are checked: the entry lies
+//! given, so every check can be tested on the host. All numbers in an [`ElfImage`] are checked: the entry lies
 //! in them, segments are in order, do not wrap, are congruent to their file offsets, and lie below the end of
 //! user memory.
 //!
@@ -23,7 +23,7 @@ const ENTRY: usize = 56;
 
 /// One loadable segment; bounds not yet rounded to pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct ElfSegment {
     /// Address of the first byte, relative to the load bias.
     pub vaddr: usize,
     /// Bytes in memory.
@@ -38,13 +38,13 @@ pub struct Segment {
 
 /// The requirements of a program file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
+pub struct ElfImage {
     /// May be loaded anywhere (`ET_DYN`).
     pub relocatable: bool,
     /// First instruction, relative to the load bias.
     pub entry: usize,
     /// The segments to map, by rising address.
-    pub segments: Vec<Segment>,
+    pub segments: Vec<ElfSegment>,
     /// Address of the program headers in memory (relative to the bias), for `AT_PHDR`; 0 when they are not
     /// loaded.
     pub phdr: usize,
@@ -56,7 +56,7 @@ pub struct Image {
     pub executable_stack: bool,
 }
 
-impl Image {
+impl ElfImage {
     /// First page and end of all segments, page-rounded and relative to the bias.
     pub fn span(&self) -> (usize, usize) {
         let first = self.segments.first().map_or(0, |s| page_floor(s.vaddr));
@@ -99,7 +99,7 @@ fn header(head: &[u8]) -> Result<FileHeader<LittleEndian>> {
 
 /// Reads the headers: `head` is the first bytes of the file, `table` those that [`table`](fn@table) named.
 /// ENOEXEC when anything in them does not add up.
-pub fn parse(head: &[u8], table: &[u8]) -> Result<Image> {
+pub fn parse(head: &[u8], table: &[u8]) -> Result<ElfImage> {
     let header = header(head)?;
     let phnum = header.e_phnum as usize;
     require(table.len() == phnum * ENTRY)?;
@@ -107,7 +107,7 @@ pub fn parse(head: &[u8], table: &[u8]) -> Result<Image> {
 
     let relocatable = header.e_type == elf::abi::ET_DYN;
     let lowest = if relocatable { 0 } else { USER_START };
-    let mut image = Image {
+    let mut image = ElfImage {
         relocatable,
         entry: usize::try_from(header.e_entry).map_err(bad)?,
         segments: Vec::new(),
@@ -147,7 +147,7 @@ pub fn parse(head: &[u8], table: &[u8]) -> Result<Image> {
 }
 
 /// Checks one loadable header.
-fn segment(p: &elf::segment::ProgramHeader, lowest: usize) -> Result<Segment> {
+fn segment(p: &elf::segment::ProgramHeader, lowest: usize) -> Result<ElfSegment> {
     let vaddr = usize::try_from(p.p_vaddr).map_err(bad)?;
     let memsz = usize::try_from(p.p_memsz).map_err(bad)?;
     let filesz = usize::try_from(p.p_filesz).map_err(bad)?;
@@ -170,7 +170,7 @@ fn segment(p: &elf::segment::ProgramHeader, lowest: usize) -> Result<Segment> {
             prot |= right;
         }
     }
-    Ok(Segment {
+    Ok(ElfSegment {
         vaddr,
         memsz,
         offset: p.p_offset,

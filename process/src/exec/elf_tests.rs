@@ -28,7 +28,7 @@ fn program(kind: u32, flags: u32, offset: u64, vaddr: u64, filesz: u64, memsz: u
 }
 
 /// As the loader does it.
-fn read(file: &[u8]) -> Result<Image> {
+fn read(file: &[u8]) -> Result<ElfImage> {
     let (offset, length) = table(file)?;
     let end = offset as usize + length;
     parse(file, file.get(offset as usize..end).ok_or(Errno::ENOEXEC)?)

@@ -1,6 +1,6 @@
 //! Putting a program's segments into a new address space.
 //!
-//! *Interface*: [`Source`] is an executable file, [`load`] maps an [`Image`] from it.
+//! *Interface*: [`Executable`] is an executable file, [`load`] maps an [`ElfImage`] from it.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use abi::linux::*;
 use vm::space::{Backing, Placement};
 use vm::{AddressSpace, Pager, Prot};
 
-use super::elf::{self, Image};
+use super::elf::{self, ElfImage};
 use crate::process::{Process, Task};
 use account::Cred;
 use account::capability::file::{FileCaps, NAME};
@@ -32,7 +32,7 @@ const HEAD: usize = 1024;
 const MS_NOEXEC: u64 = 8;
 
 /// An executable file, opened and checked.
-pub struct Source {
+pub struct Executable {
     of: Arc<OpenFile>,
     /// The path it was found under.
     pub path: Vec<u8>,
@@ -49,9 +49,9 @@ pub struct Source {
     running: Option<DenyWrite>,
 }
 
-impl Source {
+impl Executable {
     /// Opens `path` from `start` for `process`. ENOENT, EACCES, ENOTDIR, ELOOP, ENOMEM.
-    pub fn open(process: &Process, start: VfsPath, path: &[u8], follow: bool) -> Result<Source> {
+    pub fn open(process: &Process, start: VfsPath, path: &[u8], follow: bool) -> Result<Executable> {
         let cred = process.cred.get();
         let context = process.fs.get();
         let view = WalkContext::new(context.root(), &cred, context.umask());
@@ -64,7 +64,7 @@ impl Source {
     }
 
     /// The file at `place`, called `path`.
-    pub fn at(cred: &Cred, place: VfsPath, path: &[u8]) -> Result<Source> {
+    pub fn at(cred: &Cred, place: VfsPath, path: &[u8]) -> Result<Executable> {
         let attr = place.inode.attr();
         if attr.kind() != FileKind::Regular || place.mount.flags() & MS_NOEXEC != 0 {
             return Err(Errno::EACCES);
@@ -77,7 +77,7 @@ impl Source {
         let of = place.inode.clone().open(how)?;
         let running = DenyWrite::begin(&place.inode)?;
         let head = read(&of, 0, HEAD.min(attr.size as usize))?;
-        Ok(Source {
+        Ok(Executable {
             of,
             path: try_copy(path)?,
             mode: attr.mode,
@@ -138,14 +138,14 @@ impl Source {
     }
 
     /// Reads the program headers. ENOEXEC.
-    pub fn image(&self) -> Result<Image> {
+    pub fn image(&self) -> Result<ElfImage> {
         let (offset, length) = elf::table(&self.head)?;
         let end = offset as usize + length;
         let image = match self.head.get(offset as usize..end) {
             Some(table) => elf::parse(&self.head, table)?,
             None => elf::parse(&self.head, &read(&self.of, offset, length)?)?,
         };
-        let complete = |s: &elf::Segment| s.offset + s.filesz as u64 <= self.size;
+        let complete = |s: &elf::ElfSegment| s.offset + s.filesz as u64 <= self.size;
         if image.segments.iter().all(complete) {
             Ok(image)
         } else {
@@ -170,7 +170,7 @@ fn read(of: &OpenFile, offset: u64, length: usize) -> Result<Vec<u8>> {
 }
 
 /// The addresses of a loaded program.
-pub struct Loaded {
+pub struct LoadedProgram {
     /// The bias of its addresses.
     pub bias: usize,
     /// Its first instruction.
@@ -185,7 +185,7 @@ pub struct Loaded {
 
 /// The role of an image in its process.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum ImageRole {
     /// The program.
     Program,
     /// Its interpreter: loaded anywhere but in the program's region.
@@ -202,15 +202,15 @@ pub fn spread(most: u64) -> usize {
 }
 
 /// Maps `image` of `source` into `space`. ENOMEM, ENOEXEC, ENODEV.
-pub fn load(space: &AddressSpace, source: &Source, image: &Image, part: Part) -> Result<Loaded> {
+pub fn load(space: &AddressSpace, source: &Executable, image: &ElfImage, part: ImageRole) -> Result<LoadedProgram> {
     let (first, end) = image.span();
     let bias = match part {
         _ if !image.relocatable => 0,
-        Part::Program => {
+        ImageRole::Program => {
             // Wherever the file would like to be, above or below.
             (USER_PIE_BASE + spread(SPREAD_PAGES)).wrapping_sub(first)
         }
-        Part::Interpreter => {
+        ImageRole::Interpreter => {
             let room = space.map(
                 Placement::Anywhere,
                 end - first,
@@ -225,7 +225,7 @@ pub fn load(space: &AddressSpace, source: &Source, image: &Image, part: Part) ->
     for segment in &image.segments {
         map_segment(space, &pager, segment, bias)?;
     }
-    Ok(Loaded {
+    Ok(LoadedProgram {
         bias,
         entry: image.entry.wrapping_add(bias),
         phdr: if image.phdr != 0 {
@@ -241,7 +241,7 @@ pub fn load(space: &AddressSpace, source: &Source, image: &Image, part: Part) ->
 fn map_segment(
     space: &AddressSpace,
     pager: &Arc<dyn Pager>,
-    segment: &elf::Segment,
+    segment: &elf::ElfSegment,
     bias: usize,
 ) -> Result<()> {
     let start = segment.vaddr.wrapping_add(bias);

@@ -22,14 +22,14 @@ use vm::{AddressSpace, Prot, user};
 use crate::dispatch;
 use crate::futex::robust;
 use crate::process::arc_swap::Displaced;
-use crate::process::signals::Actions;
+use crate::process::signals::SignalActions;
 use crate::process::{Process, Program, Task, access};
 use crate::ptrace;
 use account::Cred;
 use account::cred::{Executing, Unsafe};
 use file::fs::mount::MS_NOSUID;
-use load::{Loaded, Part, Source, load};
-use stack::{STRING_MAX, Strings};
+use load::{LoadedProgram, ImageRole, Executable, load};
+use stack::{STRING_MAX, ArgStrings};
 use vm::fallible::{try_arc, try_copy, try_placed, try_string, try_text};
 
 /// How deep scripts may be interpreted by scripts.
@@ -40,13 +40,13 @@ const SECURE_STACK: u64 = 8 << 20;
 const SPREAD_PAGES: u64 = 1 << 11;
 
 /// A program that is ready to run.
-pub struct Prepared {
+pub struct PreparedExec {
     space: Arc<AddressSpace>,
     entry: usize,
     sp: usize,
     program: Arc<Program>,
     /// The signals' actions, still to be filled in.
-    actions: Arc<Actions>,
+    actions: Arc<SignalActions>,
     /// Its credentials, and that it is to be secure.
     executing: Executing,
     /// The grounds that they follow from.
@@ -111,7 +111,7 @@ pub fn execve(
     Ok(0)
 }
 
-fn find(process: &Process, dirfd: i32, path: &[u8], flags: i32) -> Result<Source> {
+fn find(process: &Process, dirfd: i32, path: &[u8], flags: i32) -> Result<Executable> {
     let cred = process.cred.get();
     let relative = path.first() != Some(&b'/');
     let start = if dirfd == AT_FDCWD || !relative {
@@ -126,14 +126,14 @@ fn find(process: &Process, dirfd: i32, path: &[u8], flags: i32) -> Result<Source
     };
     if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
         let name = try_text(format_args!("/dev/fd/{dirfd}"))?;
-        return Source::at(&cred, start, name.as_bytes());
+        return Executable::at(&cred, start, name.as_bytes());
     }
-    Source::open(process, start, path, flags & AT_SYMLINK_NOFOLLOW == 0)
+    Executable::open(process, start, path, flags & AT_SYMLINK_NOFOLLOW == 0)
 }
 
 /// The strings whose addresses are at `vector`, up to a null. EFAULT, E2BIG.
-fn strings(vector: usize) -> Result<Strings> {
-    let mut strings = Strings::default();
+fn strings(vector: usize) -> Result<ArgStrings> {
+    let mut strings = ArgStrings::default();
     if vector == 0 {
         return Ok(strings);
     }
@@ -157,10 +157,10 @@ fn strings(vector: usize) -> Result<Strings> {
 /// Makes the memory of the program in `source`, or of the interpreter that it names, for `process`.
 pub fn prepare(
     process: &Process,
-    mut source: Source,
-    mut argv: Strings,
-    envp: Strings,
-) -> Result<Prepared> {
+    mut source: Executable,
+    mut argv: ArgStrings,
+    envp: ArgStrings,
+) -> Result<PreparedExec> {
     let execfn = try_copy(&source.path)?;
     if argv.count == 0 {
         argv.push(b"")?;
@@ -172,7 +172,7 @@ pub fn prepare(
             return Err(Errno::ELOOP);
         }
         depth += 1;
-        let mut longer = Strings::default();
+        let mut longer = ArgStrings::default();
         longer.push(interpreter)?;
         if let Some(argument) = argument {
             longer.push(argument)?;
@@ -182,7 +182,7 @@ pub fn prepare(
             longer.push(string)?;
         }
         let cwd = process.fs.get().cwd();
-        source = Source::open(process, cwd, interpreter, true)?;
+        source = Executable::open(process, cwd, interpreter, true)?;
         argv = longer;
     }
     let image = source.image()?;
@@ -192,7 +192,7 @@ pub fn prepare(
     let mut readable = source.may_be_read(own);
     let (user, group) = set_ids(&source);
     let granted = source.capabilities()?;
-    let main = load(&space, &source, &image, Part::Program)?;
+    let main = load(&space, &source, &image, ImageRole::Program)?;
     let gains = user.or(group).is_some() || granted.is_some();
     if gains && (source.has_changed() || source.capabilities()? != granted) {
         return Err(Errno::ETXTBSY);
@@ -202,13 +202,13 @@ pub fn prepare(
         Some((offset, length)) => {
             let path = source.interpreter(offset, length)?;
             let cwd = process.fs.get().cwd();
-            let loader = Source::open(process, cwd, &path, true)?;
+            let loader = Executable::open(process, cwd, &path, true)?;
             readable &= loader.may_be_read(own);
             let loader_image = loader.image()?;
             if !loader_image.relocatable {
                 return Err(Errno::ENOEXEC);
             }
-            Some(load(&space, &loader, &loader_image, Part::Interpreter)?)
+            Some(load(&space, &loader, &loader_image, ImageRole::Interpreter)?)
         }
     };
     space.set_brk_start(main.end + load::spread(SPREAD_PAGES), main.data);
@@ -241,19 +241,19 @@ pub fn prepare(
         cached: None,
     };
     let entry = start.as_ref().map_or(main.entry, |loader| loader.entry);
-    Ok(Prepared {
+    Ok(PreparedExec {
         space,
         entry,
         sp: placed.sp,
         program: try_arc(program)?,
-        actions: try_placed(Actions::default)?,
+        actions: try_placed(SignalActions::default)?,
         executing,
         grounds,
     })
 }
 
 /// The user and the group that the file's set-id bits give.
-fn set_ids(source: &Source) -> (Option<u32>, Option<u32>) {
+fn set_ids(source: &Executable) -> (Option<u32>, Option<u32>) {
     if source
         .place()
         .is_none_or(|place| place.mount.flags() & MS_NOSUID != 0)
@@ -275,14 +275,14 @@ fn set_ids(source: &Source) -> (Option<u32>, Option<u32>) {
 fn build_stack(
     process: &Process,
     space: &AddressSpace,
-    main: &Loaded,
-    loader: Option<&Loaded>,
-    image: &elf::Image,
-    argv: &Strings,
-    envp: &Strings,
+    main: &LoadedProgram,
+    loader: Option<&LoadedProgram>,
+    image: &elf::ElfImage,
+    argv: &ArgStrings,
+    envp: &ArgStrings,
     execfn: &[u8],
     executing: &Executing,
-) -> Result<stack::Image> {
+) -> Result<stack::StackImage> {
     let (cred, secure) = (&executing.cred, executing.secure);
     // Bound: a few words of one process.
     let limit = process.limits.lock().cur(RLIMIT_STACK);
@@ -301,7 +301,7 @@ fn build_stack(
     space.map_stack(top, length, prot)?;
     let mut random = [0; 16];
     machine::random::fill(&mut random);
-    let aux = |placed: stack::Placed| {
+    let aux = |placed: stack::AuxAddresses| {
         [
             (AT_HWCAP, u64::from(machine::features::cpuid(1, 0)[3])),
             (AT_PAGESZ, PAGE as u64),
@@ -372,7 +372,7 @@ fn end_other_threads(process: &Arc<Process>) -> Result<bool> {
 /// ENOMEM; a process that has already ended its other threads for this ends then.
 fn commit(
     task: &Arc<Task>,
-    prepared: Prepared,
+    prepared: PreparedExec,
     had_threads: bool,
     frame: &mut TrapFrame,
 ) -> Result<bool> {
@@ -441,7 +441,7 @@ struct Old {
 /// instant for all processes with access to it: an access that was permitted before has no effect afterwards.
 /// Returns the old ones, which are dropped when no monitor is held; `None` when the conditions of the rights
 /// no longer hold.
-fn exchange(process: &Process, prepared: &Prepared) -> Option<Old> {
+fn exchange(process: &Process, prepared: &PreparedExec) -> Option<Old> {
     // Bound: memory, credentials and pending procedures of one process are exchanged.
     let _rights = process.rights.lock();
     let (grounds, cred) = (&prepared.grounds, &prepared.executing.cred);
@@ -468,14 +468,14 @@ fn exchange(process: &Process, prepared: &Prepared) -> Option<Old> {
 }
 
 /// Names.
-pub fn become_program(task: &Task, prepared: &Prepared) {
+pub fn become_program(task: &Task, prepared: &PreparedExec) {
     task.thread.set_name(prepared.program.comm.as_bytes());
     // Bound: copying or exchanging one counted handle.
     *task.process.program.lock() = prepared.program.clone();
     task.process.barriers.store(0, Ordering::Relaxed);
 }
 
-impl Prepared {
+impl PreparedExec {
     /// Its memory.
     pub fn space(&self) -> &Arc<AddressSpace> {
         &self.space
@@ -483,7 +483,7 @@ impl Prepared {
 }
 
 /// The registers with which a program starts.
-pub fn begin(prepared: &Prepared) -> TrapFrame {
+pub fn begin(prepared: &PreparedExec) -> TrapFrame {
     TrapFrame {
         vector: VECTOR_TAIL,
         rip: prepared.entry as u64,

@@ -1,6 +1,6 @@
 //! The initial stack of a program: argument and environment strings, their addresses, the auxiliary vector.
 //!
-//! *Interface*: [`Strings`], [`image`]. Pure: it makes the bytes, the caller puts them in place.
+//! *Interface*: [`ArgStrings`], [`image`]. Pure: it makes the bytes, the caller puts them in place.
 //!
 //! Source: System V ABI, AMD64 supplement, section 3.4.1 (initial stack).
 
@@ -18,14 +18,14 @@ pub const STRING_MAX: usize = 128 << 10;
 
 /// A list of strings, each ended by a NUL byte.
 #[derive(Clone, Default, Debug)]
-pub struct Strings {
+pub struct ArgStrings {
     /// The strings, one behind the other.
     pub bytes: Vec<u8>,
     /// How many there are.
     pub count: usize,
 }
 
-impl Strings {
+impl ArgStrings {
     /// Adds one. E2BIG, ENOMEM.
     pub fn push(&mut self, string: &[u8]) -> Result<()> {
         if self.bytes.len() + string.len() + 9 * (self.count + 1) > TOTAL_MAX {
@@ -49,7 +49,7 @@ impl Strings {
 }
 
 /// Addresses that the auxiliary vector names but only the stack's layout fixes.
-pub struct Placed {
+pub struct AuxAddresses {
     /// The 16 random bytes.
     pub random: u64,
     /// The path that was executed.
@@ -59,7 +59,7 @@ pub struct Placed {
 }
 
 /// A stack's content.
-pub struct Image {
+pub struct StackImage {
     /// The bytes from the stack pointer on.
     pub bytes: Vec<u8>,
     /// The stack pointer.
@@ -76,12 +76,12 @@ pub struct Image {
 #[expect(clippy::disallowed_methods, reason = "room for all is made")]
 pub fn image(
     top: usize,
-    argv: &Strings,
-    envp: &Strings,
+    argv: &ArgStrings,
+    envp: &ArgStrings,
     execfn: &[u8],
     random: [u8; 16],
-    aux: impl FnOnce(Placed) -> [(u64, u64); AUX],
-) -> Result<Image> {
+    aux: impl FnOnce(AuxAddresses) -> [(u64, u64); AUX],
+) -> Result<StackImage> {
     const PLATFORM: &[u8] = b"x86_64\0";
     if argv.room() + envp.room() > TOTAL_MAX {
         return Err(Errno::E2BIG);
@@ -93,7 +93,7 @@ pub fn image(
     let arg_at = env_at - argv.bytes.len();
     let platform_at = arg_at - PLATFORM.len();
     let random_at = (platform_at - random.len()) & !15;
-    let aux = aux(Placed {
+    let aux = aux(AuxAddresses {
         random: random_at as u64,
         execfn: path_at as u64,
         platform: platform_at as u64,
@@ -127,7 +127,7 @@ pub fn image(
     bytes.extend_from_slice(&envp.bytes);
     bytes.extend_from_slice(execfn);
     bytes.resize(top - sp, 0);
-    Ok(Image {
+    Ok(StackImage {
         bytes,
         sp,
         arguments: arg_at..arg_at + argv.bytes.len(),
@@ -140,8 +140,8 @@ pub fn image(
 mod tests {
     use super::*;
 
-    fn strings(list: &[&str]) -> Strings {
-        let mut strings = Strings::default();
+    fn strings(list: &[&str]) -> ArgStrings {
+        let mut strings = ArgStrings::default();
         list.iter()
             .for_each(|s| strings.push(s.as_bytes()).unwrap());
         strings
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn too_much_is_refused() {
-        let mut strings = Strings::default();
+        let mut strings = ArgStrings::default();
         let part = alloc::vec![b'x'; 100_000];
         let mut pushed = 0;
         while strings.push(&part).is_ok() {

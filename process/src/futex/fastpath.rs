@@ -29,7 +29,7 @@ use thread::flags::INTERRUPTS;
 use thread::outright::{LEFT, OutrightFn, sleep, with_interrupts, word};
 use vm::user;
 
-use super::{Key, Role, Standing, TABLE, withdraw};
+use super::{FutexKey, Role, Standing, TABLE, withdraw};
 use crate::process::Task;
 use crate::process::waiter::Waiter;
 use file::seam::keep;
@@ -91,9 +91,9 @@ pub(super) fn lend(waiter: &Arc<Waiter>) {
 
 /// The key of `address`, if that can be one.
 #[inline(always)]
-fn key(root: u64, address: usize) -> Option<Key> {
+fn key(root: u64, address: usize) -> Option<FutexKey> {
     let fits = address.is_multiple_of(4) && user::check(address, 4).is_ok();
-    fits.then_some(Key::Private(root, address))
+    fits.then_some(FutexKey::Private(root, address))
 }
 
 /// Interrupts are off, and are off again afterwards. 0, EAGAIN, or [`LEFT`].
@@ -112,7 +112,7 @@ extern "sysv64" fn wait(
 }
 
 #[inline(always)]
-fn wait_as(task: &Task, key: Key, address: usize, expected: u32) -> Option<isize> {
+fn wait_as(task: &Task, key: FutexKey, address: usize, expected: u32) -> Option<isize> {
     let waiter = task.waiter.get()?;
     if Arc::strong_count(waiter) != 1 {
         return None;
@@ -204,7 +204,7 @@ extern "sysv64" fn wake(
 }
 
 #[inline(always)]
-fn wake_few(key: Key, count: i32) -> Option<isize> {
+fn wake_few(key: FutexKey, count: i32) -> Option<isize> {
     // Bound: up to 16 waiters of one chain; interrupts are off.
     let mut list = TABLE[key.bucket()].try_lock()?;
     if list.len() > FEW {

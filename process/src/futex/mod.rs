@@ -1,6 +1,6 @@
 //! Futexes: sleeping on a word of user memory.
 //!
-//! *Interface*: [`Key::of`] identifies a futex; [`wait`], [`wake`], [`requeue`] for plain waiters, [`pi`] for
+//! *Interface*: [`FutexKey::of`] identifies a futex; [`wait`], [`wake`], [`requeue`] for plain waiters, [`pi`] for
 //! locks whose owner the kernel knows, [`waitv`] for waiting on many, `short` for calls without a trap
 //! frame. [`wake_user`] and [`exchange_user`] are for the end of a thread.
 //!
@@ -25,23 +25,23 @@ use sync::{Guard, Monitor, callout};
 use vm::user;
 
 use crate::process::Task;
-use crate::process::pi_state::Bond;
+use crate::process::pi_state::PiState;
 use crate::process::waiter::Waiter;
-use crate::time::Ended;
+use crate::time::WaitEnded;
 use vm::fallible::{try_arc, try_box, try_reserve_kept};
 
 /// The identity of a futex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
+pub enum FutexKey {
     /// An address in a space, which is named by its page table.
     Private(u64, usize),
     /// A byte of an object that several have mapped.
     Shared((u64, u64), u64),
 }
 
-impl Key {
+impl FutexKey {
     /// The key of `address` in the running program. EINVAL (unaligned), EFAULT.
-    pub fn of(address: usize, private: bool) -> Result<Key> {
+    pub fn of(address: usize, private: bool) -> Result<FutexKey> {
         if !address.is_multiple_of(4) {
             return Err(Errno::EINVAL);
         }
@@ -57,8 +57,8 @@ impl Key {
                 space.shared_place(address)
             };
             match shared {
-                Some((object, byte)) => Key::Shared(object, byte),
-                None => Key::Private(space.root(), address),
+                Some((object, byte)) => FutexKey::Shared(object, byte),
+                None => FutexKey::Private(space.root(), address),
             }
         });
         key.ok_or(Errno::EFAULT)
@@ -66,8 +66,8 @@ impl Key {
 
     fn bucket(self) -> usize {
         let word = match self {
-            Key::Private(root, address) => root ^ address as u64,
-            Key::Shared((device, number), byte) => device ^ number.rotate_left(40) ^ byte,
+            FutexKey::Private(root, address) => root ^ address as u64,
+            FutexKey::Shared((device, number), byte) => device ^ number.rotate_left(40) ^ byte,
         };
         (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BUCKETS.ilog2())) as usize % BUCKETS
     }
@@ -75,7 +75,7 @@ impl Key {
 
 impl Waiter {
     /// The running thread, which will wait on `key` for wakers that say a bit of `bitset`. ENOMEM.
-    fn new(key: Key, bitset: u32, task: Option<Arc<Task>>) -> Result<Arc<Waiter>> {
+    fn new(key: FutexKey, bitset: u32, task: Option<Arc<Task>>) -> Result<Arc<Waiter>> {
         try_arc(Waiter {
             thread: (callout::get().current)(),
             bitset,
@@ -102,16 +102,16 @@ enum Role {
     /// To be woken.
     Plain,
     /// To be moved to the lock of this key.
-    Moves(Key),
+    Moves(FutexKey),
     /// For a lock.
-    Lock(Bond<Task>),
+    Lock(PiState<Task>),
     /// It has the lock of an owner that ended, which the word does not say yet.
     Heir,
 }
 
 /// A place in a bucket.
 struct Standing {
-    key: Key,
+    key: FutexKey,
     role: Role,
     waiter: Arc<Waiter>,
 }
@@ -130,8 +130,8 @@ struct Buckets {
 
 impl Buckets {
     /// Two buckets are taken in order of their index.
-    fn of(keys: [Key; 2]) -> Buckets {
-        let [one, other] = keys.map(Key::bucket);
+    fn of(keys: [FutexKey; 2]) -> Buckets {
+        let [one, other] = keys.map(FutexKey::bucket);
         // Bound: the waiters of one chain, of which there are 256; a move of waiters takes two, in order.
         let low = TABLE[one.min(other)].lock();
         let high = one.max(other);
@@ -163,7 +163,7 @@ pub(crate) fn give_up_arrays() {
 }
 
 /// Sleeps until `woken`, a signal, or the monotonic clock's `deadline`.
-fn sleep(woken: impl Fn() -> bool, deadline: Option<u64>) -> core::result::Result<(), Ended> {
+fn sleep(woken: impl Fn() -> bool, deadline: Option<u64>) -> core::result::Result<(), WaitEnded> {
     let callouts = callout::get();
     let mut alarm = None;
     loop {
@@ -171,11 +171,11 @@ fn sleep(woken: impl Fn() -> bool, deadline: Option<u64>) -> core::result::Resul
             return Ok(());
         }
         if (callouts.interrupted)() {
-            return Err(Ended::Interrupted);
+            return Err(WaitEnded::Interrupted);
         }
         if let Some(at) = deadline {
             if now_ns() >= at {
-                return Err(Ended::TimedOut);
+                return Err(WaitEnded::TimedOut);
             }
             if alarm.is_none() {
                 alarm = thread::clock::WakeUp::at(at).ok();
@@ -192,7 +192,7 @@ fn sleep(woken: impl Fn() -> bool, deadline: Option<u64>) -> core::result::Resul
 
 /// Puts `waiter` into `list`, the bucket of `key`. False: there is no memory.
 #[must_use]
-fn enter(list: &mut Vec<Standing>, key: Key, role: Role, waiter: &Arc<Waiter>) -> bool {
+fn enter(list: &mut Vec<Standing>, key: FutexKey, role: Role, waiter: &Arc<Waiter>) -> bool {
     let room = try_reserve_kept(list, 1).is_ok();
     if room {
         #[expect(clippy::disallowed_methods, reason = "room was made above")]
@@ -232,7 +232,7 @@ pub fn wait(
     if bitset == 0 {
         return Err(Errno::EINVAL);
     }
-    let key = Key::of(address, private)?;
+    let key = FutexKey::of(address, private)?;
     let waiter = Waiter::new(key, bitset, None).map_err(|_| without_place(deadline))?;
     if bitset == FUTEX_BITSET_MATCH_ANY {
         fastpath::lend(&waiter);
@@ -242,9 +242,9 @@ pub fn wait(
         Ok(()) => Ok(0),
         // Woken at the last moment counts: a wake-up must not be swallowed.
         Err(_) if withdraw(&waiter).is_none() => Ok(0),
-        Err(Ended::TimedOut) => Err(Errno::ETIMEDOUT),
-        Err(Ended::Interrupted) if deadline.is_none() => Err(Errno::ERESTARTSYS),
-        Err(Ended::Interrupted) => {
+        Err(WaitEnded::TimedOut) => Err(Errno::ETIMEDOUT),
+        Err(WaitEnded::Interrupted) if deadline.is_none() => Err(Errno::ERESTARTSYS),
+        Err(WaitEnded::Interrupted) => {
             let go_on = move || wait(address, private, expected, bitset, deadline);
             let go_on = try_box(go_on).map_err(|_| Errno::EINTR)?;
             // Bound: a few words of the thread’s own.
@@ -258,7 +258,7 @@ pub fn wait(
 /// [`without_place`].
 fn begin(
     waiter: &Arc<Waiter>,
-    key: Key,
+    key: FutexKey,
     role: Role,
     address: usize,
     expected: u32,
@@ -291,7 +291,7 @@ fn without_place(deadline: Option<u64>) -> Errno {
 }
 
 /// Wakes up to `count` waiters of `key` whose bitset meets `bitset`. EINVAL: a waiter waits for a lock.
-pub fn wake(key: Key, count: i32, bitset: u32) -> Result<usize> {
+pub fn wake(key: FutexKey, count: i32, bitset: u32) -> Result<usize> {
     if bitset == 0 {
         return Err(Errno::EINVAL);
     }
@@ -318,8 +318,8 @@ pub fn wake(key: Key, count: i32, bitset: u32) -> Result<usize> {
 /// Wakes up to `count` waiters of `from` and moves up to `move_count` more to `to`. EAGAIN when the word is
 /// not as expected, EINVAL.
 pub fn requeue(
-    from: Key,
-    to: Key,
+    from: FutexKey,
+    to: FutexKey,
     count: i32,
     move_count: i32,
     expected: Option<(usize, u32)>,
@@ -378,7 +378,7 @@ pub(crate) fn wake_user(address: usize) {
     if fastpath::wake_at_once(address) {
         return;
     }
-    if let Ok(key) = Key::of(address, false) {
+    if let Ok(key) = FutexKey::of(address, false) {
         // There may be no waiter.
         let _ = wake(key, 1, FUTEX_BITSET_MATCH_ANY);
     }

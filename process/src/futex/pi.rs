@@ -4,7 +4,7 @@
 //! and [`ended`] are for its end.
 //!
 //! The word holds the owner's number. A thread that finds it taken sets the waiters' bit and enters the
-//! bucket with a [`Bond`] to the owner. Unlocking passes the lock to the longest waiter of the highest
+//! bucket with a [`PiState`] to the owner. Unlocking passes the lock to the longest waiter of the highest
 //! priority, whose number the kernel writes. An ending owner leaves its locks to an heir, which writes the
 //! word itself, since the owner may not have had the word in its memory; until then no other thread takes the
 //! lock.
@@ -25,12 +25,12 @@ use sync::callout;
 use vm::user;
 
 use super::{
-    BUCKETS, Buckets, Key, Role, Standing, TABLE, begin, enter, exchange_user, sleep, withdraw,
+    BUCKETS, Buckets, FutexKey, Role, Standing, TABLE, begin, enter, exchange_user, sleep, withdraw,
 };
-use crate::process::pi_state::{ALIVE, Bond, ENDING, Part, Party};
+use crate::process::pi_state::{ALIVE, PiState, ENDING, PiPart, PiParty};
 use crate::process::waiter::Waiter;
 use crate::process::{Task, tree};
-use crate::time::Ended;
+use crate::time::WaitEnded;
 use vm::fallible::try_reserve_kept;
 
 /// As many owners may wait for one another in a row (Linux: `max_lock_depth`).
@@ -39,8 +39,8 @@ const DEPTH: usize = 1024;
 /// So often a waiter lends its turns to the owner before it sleeps.
 const TURNS: usize = 4;
 
-impl Party for Task {
-    fn part(&self) -> &Part {
+impl PiParty for Task {
+    fn part(&self) -> &PiPart {
         &self.pi
     }
 
@@ -64,7 +64,7 @@ enum Claim {
 /// it after it has released the bucket. EDEADLK, ESRCH, EINVAL, EFAULT.
 fn claim(
     list: &[Standing],
-    key: Key,
+    key: FutexKey,
     address: usize,
     task: &Task,
     mark: bool,
@@ -150,7 +150,7 @@ fn look_again() -> Result<()> {
 /// wait. EAGAIN, EDEADLK, ESRCH, EINVAL, ETIMEDOUT, EFAULT, ENOMEM.
 pub fn lock(address: usize, private: bool, deadline: Option<u64>, only_try: bool) -> Result<usize> {
     let task = Task::current();
-    let key = Key::of(address, private)?;
+    let key = FutexKey::of(address, private)?;
     let waiter = Waiter::new(key, FUTEX_BITSET_MATCH_ANY, Some(task.clone()))?;
     let owner = loop {
         let mut aside = None;
@@ -164,7 +164,7 @@ pub fn lock(address: usize, private: bool, deadline: Option<u64>, only_try: bool
                 if only_try {
                     return Err(Errno::EAGAIN);
                 }
-                let bond = Bond::new(owner.clone(), task.clone());
+                let bond = PiState::new(owner.clone(), task.clone());
                 if owner.pi.may_own() {
                     if !enter(&mut list, key, Role::Lock(bond), &waiter) {
                         return Err(Errno::ENOMEM);
@@ -202,7 +202,7 @@ fn lend(waiter: &Waiter, owner: &Task) {
 /// EFAULT.
 fn acquire(
     waiter: &Arc<Waiter>,
-    key: Key,
+    key: FutexKey,
     address: usize,
     deadline: Option<u64>,
     interrupted: Errno,
@@ -210,15 +210,15 @@ fn acquire(
     let ended = sleep(|| waiter.is_woken(), deadline);
     match ended {
         Err(ended) if withdraw(waiter).is_some() => Err(match ended {
-            Ended::TimedOut => Errno::ETIMEDOUT,
-            Ended::Interrupted => interrupted,
+            WaitEnded::TimedOut => Errno::ETIMEDOUT,
+            WaitEnded::Interrupted => interrupted,
         }),
         _ => inherit(waiter, key, address),
     }
 }
 
 /// The lock is the running thread's: after an owner that ended the word has to say so. EFAULT.
-fn inherit(waiter: &Arc<Waiter>, key: Key, address: usize) -> Result<usize> {
+fn inherit(waiter: &Arc<Waiter>, key: FutexKey, address: usize) -> Result<usize> {
     if !waiter.inherits.load(Ordering::SeqCst) {
         return Ok(0);
     }
@@ -244,7 +244,7 @@ pub fn unlock(address: usize, private: bool) -> Result<usize> {
         if word & FUTEX_TID_MASK != task.tid as u32 {
             return Err(Errno::EPERM);
         }
-        let key = Key::of(address, private)?;
+        let key = FutexKey::of(address, private)?;
         let mut list = TABLE[key.bucket()].lock();
         let Some(first) = best(&list, |entry| entry.key == key) else {
             let seen = exchange_user(address, word, 0)?;
@@ -287,7 +287,7 @@ fn best(list: &[Standing], meant: impl Fn(&Standing) -> bool) -> Option<usize> {
 }
 
 /// The lock `key` passes from `from`, which stays alive meanwhile, to `to`: its waiters' bonds change.
-fn pass(list: &mut [Standing], key: Key, from: &Arc<Task>, to: &Arc<Task>) {
+fn pass(list: &mut [Standing], key: FutexKey, from: &Arc<Task>, to: &Arc<Task>) {
     for entry in list.iter_mut().filter(|entry| entry.key == key) {
         if let Role::Lock(bond) = &mut entry.role
             && Arc::ptr_eq(&bond.owner, from)
@@ -353,8 +353,8 @@ pub fn wait_requeue(
     if address == target {
         return Err(Errno::EINVAL);
     }
-    let to = Key::of(target, private)?;
-    let from = Key::of(address, private)?;
+    let to = FutexKey::of(target, private)?;
+    let from = FutexKey::of(address, private)?;
     let waiter = Waiter::new(from, FUTEX_BITSET_MATCH_ANY, Some(Task::current()))?;
     if user::get::<u32>(address)? != expected {
         return Err(Errno::EAGAIN);
@@ -368,7 +368,7 @@ pub fn wait_requeue(
     };
     match (withdraw(&waiter), ended) {
         (None, _) => inherit(&waiter, to, target),
-        (_, Ended::TimedOut) => Err(Errno::ETIMEDOUT),
+        (_, WaitEnded::TimedOut) => Err(Errno::ETIMEDOUT),
         (Some(Role::Moves(_)), _) => Err(Errno::ERESTARTNOINTR),
         // Made again, the call would find another word.
         _ => Err(Errno::EAGAIN),
@@ -389,7 +389,7 @@ pub fn requeue(
     if wakes != 1 || moves < 0 || address == target {
         return Err(Errno::EINVAL);
     }
-    let [from, to] = [Key::of(address, private)?, Key::of(target, private)?];
+    let [from, to] = [FutexKey::of(address, private)?, FutexKey::of(target, private)?];
     if from == to {
         return Err(Errno::EINVAL);
     }
@@ -430,7 +430,7 @@ pub fn requeue(
             let Some(task) = buckets.at(source)[at].waiter.task.clone() else {
                 return Err(Errno::EINVAL);
             };
-            let bond = Bond::new(owner.clone(), task);
+            let bond = PiState::new(owner.clone(), task);
             if !owner.pi.may_own() {
                 break;
             }
@@ -450,7 +450,7 @@ pub fn requeue(
 }
 
 /// The index of the first waiter of `from`. EINVAL: it does not wait to be moved to `to`.
-fn next(list: &[Standing], from: Key, to: Key) -> Result<Option<usize>> {
+fn next(list: &[Standing], from: FutexKey, to: FutexKey) -> Result<Option<usize>> {
     let Some(at) = best(list, |entry| entry.key == from) else {
         return Ok(None);
     };

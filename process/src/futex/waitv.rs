@@ -9,15 +9,15 @@ use alloc::vec::Vec;
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 
-use super::{Key, Role, begin, sleep, withdraw};
+use super::{FutexKey, Role, begin, sleep, withdraw};
 use crate::process::waiter::Waiter;
-use crate::time::Ended;
+use crate::time::WaitEnded;
 use vm::fallible::{try_push, try_reserve};
 
 /// Sleeps while each word is as expected, until one is woken: the index of the last that was. EINVAL, EAGAIN,
 /// ETIMEDOUT, EFAULT, ENOMEM.
 pub fn wait(words: &[FutexWaitv], deadline: Option<u64>) -> Result<usize> {
-    let mut waiters: Vec<(Arc<Waiter>, Key)> = Vec::new();
+    let mut waiters: Vec<(Arc<Waiter>, FutexKey)> = Vec::new();
     try_reserve(&mut waiters, words.len())?;
     for word in words {
         let known = word.flags & !(FUTEX_32 | FUTEX_PRIVATE_FLAG) == 0 && word.reserved == 0;
@@ -26,7 +26,7 @@ pub fn wait(words: &[FutexWaitv], deadline: Option<u64>) -> Result<usize> {
         }
     }
     for word in words {
-        let key = Key::of(word.uaddr as usize, word.flags & FUTEX_PRIVATE_FLAG != 0)?;
+        let key = FutexKey::of(word.uaddr as usize, word.flags & FUTEX_PRIVATE_FLAG != 0)?;
         let waiter = Waiter::new(key, FUTEX_BITSET_MATCH_ANY, None)?;
         try_push(&mut waiters, (waiter, key))?;
     }
@@ -50,13 +50,13 @@ pub fn wait(words: &[FutexWaitv], deadline: Option<u64>) -> Result<usize> {
         deadline,
     );
     leave(&waiters).ok_or(match ended {
-        Err(Ended::TimedOut) => Errno::ETIMEDOUT,
+        Err(WaitEnded::TimedOut) => Errno::ETIMEDOUT,
         _ => Errno::ERESTARTSYS,
     })
 }
 
 /// Waits no more: which was woken last in their order, if any was.
-fn leave(waiters: &[(Arc<Waiter>, Key)]) -> Option<usize> {
+fn leave(waiters: &[(Arc<Waiter>, FutexKey)]) -> Option<usize> {
     let mut woken = None;
     for (i, (waiter, _)) in waiters.iter().enumerate() {
         if withdraw(waiter).is_none() {

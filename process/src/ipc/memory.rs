@@ -1,6 +1,6 @@
 //! Shared memory segments.
 //!
-//! *Interface*: [`SEGMENTS`]; [`Segment::new`], [`attach`], [`detach`], [`doom`], [`attached`].
+//! *Interface*: [`SEGMENTS`]; [`ShmSegment::new`], [`attach`], [`detach`], [`doom`], [`attached`].
 //!
 //! A segment's pages are those of an unnamed memory file. All mappings of it share one pager. When the
 //! segment is doomed its entry drops the pager; with the last mapping the pager is freed and releases the
@@ -18,7 +18,7 @@ use vm::frame::{FrameRef, Places};
 use vm::space::{Backing, Label, PagerInfo, Placement};
 use vm::{AddressSpace, Pager, Prot};
 
-use super::{Entry, Namespace, seconds};
+use super::{IpcEntry, IpcNamespace, seconds};
 use crate::process::tree;
 use account::Cred;
 use file::fs::inode::OpenHow;
@@ -27,7 +27,7 @@ use file::tmpfs::TmpFs;
 use vm::fallible::{try_arc, try_push, try_text};
 
 /// All segments.
-pub static SEGMENTS: Namespace<Segment> = Namespace::new(4096);
+pub static SEGMENTS: IpcNamespace<ShmSegment> = IpcNamespace::new(4096);
 
 /// The largest segment (`shmmax`), and the most pages of all (`shmall`).
 pub const BYTES_MAX: u64 = u64::MAX - (1 << 24);
@@ -36,7 +36,7 @@ pub const BYTES_MAX: u64 = u64::MAX - (1 << 24);
 const DEVICE: u64 = makedev(0, 1);
 
 /// One segment.
-pub struct Segment {
+pub struct ShmSegment {
     /// Its requested size.
     pub bytes: u64,
     state: Monitor<Attached>,
@@ -61,9 +61,9 @@ struct Pages {
     path: Arc<String>,
 }
 
-impl Segment {
+impl ShmSegment {
     /// A segment of `bytes`, made by process `pid` for `key`. ENOMEM.
-    pub fn new(bytes: u64, key: i32, pid: i32, cred: &Cred) -> Result<Segment> {
+    pub fn new(bytes: u64, key: i32, pid: i32, cred: &Cred) -> Result<ShmSegment> {
         let no_memory = |_| Errno::ENOMEM;
         let fs = TmpFs::new("tmpfs", 0o700);
         let inode = fs
@@ -80,7 +80,7 @@ impl Segment {
             id: AtomicI32::new(-1),
             path: try_arc(try_text(format_args!("/SYSV{key:08x} (deleted)"))?)?,
         })?;
-        Ok(Segment {
+        Ok(ShmSegment {
             bytes,
             state: Monitor::new(Attached {
                 mapped: Arc::downgrade(&pages),
@@ -114,7 +114,7 @@ impl Segment {
 }
 
 /// The segment with number `id`. EINVAL, also for one that was doomed and lost its last mapping.
-pub fn find(id: i32) -> Result<Arc<Entry<Segment>>> {
+pub fn find(id: i32) -> Result<Arc<IpcEntry<ShmSegment>>> {
     let entry = SEGMENTS.find(id)?;
     // Bound: a few words, or a counted handle.
     let doomed = entry.object.state.lock().pages.is_none();
@@ -131,7 +131,7 @@ pub fn find(id: i32) -> Result<Arc<Entry<Segment>>> {
 
 /// Maps the segment into `space` of process `pid`. EINVAL, ENOMEM, EIDRM.
 pub fn attach(
-    entry: &Entry<Segment>,
+    entry: &IpcEntry<ShmSegment>,
     space: &AddressSpace,
     pid: i32,
     place: Placement,
@@ -213,7 +213,7 @@ pub fn attached(id: i32) -> u64 {
 }
 
 /// The segment ends with its last mapping, and can no longer be found by its key.
-pub fn doom(entry: &Entry<Segment>) {
+pub fn doom(entry: &IpcEntry<ShmSegment>) {
     entry.hide();
     let pages = entry.object.state.lock().pages.take();
     drop(pages);
@@ -223,7 +223,7 @@ pub fn doom(entry: &Entry<Segment>) {
 }
 
 /// The data for `IPC_STAT`.
-pub fn stat(entry: &Entry<Segment>) -> ShmidDs {
+pub fn stat(entry: &IpcEntry<ShmSegment>) -> ShmidDs {
     let mut perm = entry.perm();
     let nattch = attached(entry.id);
     let state = entry.object.state.lock();

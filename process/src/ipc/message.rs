@@ -1,6 +1,6 @@
 //! Message queues.
 //!
-//! *Interface*: [`QUEUES`]; [`Messages::new`], [`send`], [`receive`], [`stat`]; [`limits`] for
+//! *Interface*: [`QUEUES`]; [`MessageQueue::new`], [`send`], [`receive`], [`stat`]; [`limits`] for
 //! `/proc/sys/kernel`.
 
 use abi::errno::{Errno, Result};
@@ -11,12 +11,12 @@ use codegen::refusal::refused;
 use core::sync::atomic::Ordering;
 use sync::{Monitor, WaitList};
 
-use super::{Entry, Namespace, seconds};
+use super::{IpcEntry, IpcNamespace, seconds};
 use account::quota;
 use account::user::Charge;
 
 /// All queues.
-pub static QUEUES: Namespace<Messages> = Namespace::new(32000);
+pub static QUEUES: IpcNamespace<MessageQueue> = IpcNamespace::new(32000);
 
 /// The limits, which can be set.
 pub mod limits {
@@ -32,7 +32,7 @@ pub mod limits {
 const HEAD: u64 = 64;
 
 /// One queue.
-pub struct Messages {
+pub struct MessageQueue {
     waiting: Monitor<Letters>,
     came: WaitList,
     went: WaitList,
@@ -59,10 +59,10 @@ pub struct Message {
     charge: Option<Charge>,
 }
 
-impl Messages {
+impl MessageQueue {
     /// An empty queue.
-    pub fn new() -> Messages {
-        Messages {
+    pub fn new() -> MessageQueue {
+        MessageQueue {
             waiting: Monitor::new(Letters {
                 messages: VecDeque::new(),
                 bytes: 0,
@@ -94,7 +94,7 @@ impl Messages {
     }
 }
 
-impl Default for Messages {
+impl Default for MessageQueue {
     fn default() -> Self {
         Self::new()
     }
@@ -113,7 +113,7 @@ impl Message {
 }
 
 /// The data for `IPC_STAT`.
-pub fn stat(entry: &Entry<Messages>) -> MsqidDs {
+pub fn stat(entry: &IpcEntry<MessageQueue>) -> MsqidDs {
     let perm = entry.perm();
     // Bound: a few words.
     let waiting = entry.object.waiting.lock();
@@ -133,7 +133,7 @@ pub fn stat(entry: &Entry<Messages>) -> MsqidDs {
 
 /// Puts `message` into the queue, for process `pid`, as soon as there is room. EAGAIN, EIDRM, EINTR, ENOMEM.
 #[expect(clippy::disallowed_methods, reason = "room may be refused")]
-pub fn send(entry: &Entry<Messages>, pid: i32, message: Message, flags: u32) -> Result<()> {
+pub fn send(entry: &IpcEntry<MessageQueue>, pid: i32, message: Message, flags: u32) -> Result<()> {
     let queue = &entry.object;
     let length = message.text.len() as u64;
     let mut message = Some(message);
@@ -184,7 +184,7 @@ fn choose(messages: &VecDeque<Message>, wanted: i64, flags: u32) -> Option<usize
 /// Takes a message that `wanted` and `flags` mean, for process `pid`, of at most `room` bytes. E2BIG, ENOMSG,
 /// EIDRM, EINTR, ENOMEM.
 pub fn receive(
-    entry: &Entry<Messages>,
+    entry: &IpcEntry<MessageQueue>,
     pid: i32,
     room: usize,
     wanted: i64,

@@ -1,7 +1,7 @@
 //! System V IPC: objects with numbers instead of descriptors, which outlive their creators.
 //!
-//! *Interface*: a [`Namespace`] for each kind has its objects by number and by key; [`Entry`] is one with its
-//! [`Perm`]. [`memory`], [`semaphore`] and [`message`] are the kinds. [`mqueue`] has POSIX's message queues,
+//! *Interface*: a [`IpcNamespace`] for each kind has its objects by number and by key; [`IpcEntry`] is one with its
+//! [`IpcPerm`]. [`memory`], [`semaphore`] and [`message`] are the kinds. [`mqueue`] has POSIX's message queues,
 //! which have names and descriptors.
 //!
 //! A number is a place in the table and, above that, how often places have come round, so that a number of
@@ -33,7 +33,7 @@ const ENTRY_BYTES: u64 = 512;
 
 /// The permissions of an object.
 #[derive(Clone, Copy)]
-pub struct Perm {
+pub struct IpcPerm {
     uid: u32,
     gid: u32,
     cuid: u32,
@@ -41,7 +41,7 @@ pub struct Perm {
     mode: u32,
 }
 
-impl Perm {
+impl IpcPerm {
     /// EACCES unless `cred` may do all that the bits of `flags` (0444, 0222) say.
     fn allows(&self, cred: &Cred, flags: u32) -> Result<()> {
         let wanted = (flags >> 6 | flags >> 3 | flags) & 7;
@@ -61,12 +61,12 @@ impl Perm {
 }
 
 /// An object with its number.
-pub struct Entry<T> {
+pub struct IpcEntry<T> {
     /// The number.
     pub id: i32,
     /// Its key; 0: it is found only by its number.
     key: AtomicI32,
-    perm: Monitor<Perm>,
+    perm: Monitor<IpcPerm>,
     removed: AtomicBool,
     /// The object.
     pub object: T,
@@ -74,7 +74,7 @@ pub struct Entry<T> {
 }
 
 /// All objects of a kind.
-pub struct Namespace<T> {
+pub struct IpcNamespace<T> {
     slots: Monitor<Slots<T>>,
     /// As many may be there.
     pub most: AtomicUsize,
@@ -83,7 +83,7 @@ pub struct Namespace<T> {
 }
 
 struct Slots<T> {
-    entries: Vec<Option<Arc<Entry<T>>>>,
+    entries: Vec<Option<Arc<IpcEntry<T>>>>,
     count: usize,
     round: u16,
     /// The place taken last.
@@ -95,9 +95,9 @@ pub fn seconds() -> i64 {
     (machine::clock::real_ns() / NSEC_PER_SEC) as i64
 }
 
-impl<T> Namespace<T> {
-    const fn new(most: usize) -> Namespace<T> {
-        Namespace {
+impl<T> IpcNamespace<T> {
+    const fn new(most: usize) -> IpcNamespace<T> {
+        IpcNamespace {
             slots: Monitor::new(Slots {
                 entries: Vec::new(),
                 count: 0,
@@ -118,13 +118,13 @@ impl<T> Namespace<T> {
         cred: &Cred,
         fits: impl Fn(&T) -> Result<()>,
         make: impl Fn() -> Result<T>,
-    ) -> Result<Arc<Entry<T>>> {
+    ) -> Result<Arc<IpcEntry<T>>> {
         let mut made = None;
         loop {
             // Bound: **global**: **linear** in the objects of one kind, when one is found by its key, made,
             // or shown.
             let mut slots = self.slots.lock();
-            let same = |entry: &&Arc<Entry<T>>| {
+            let same = |entry: &&Arc<IpcEntry<T>>| {
                 key != IPC_PRIVATE && entry.key.load(Ordering::Relaxed) == key
             };
             if let Some(entry) = slots.entries.iter().flatten().find(same) {
@@ -147,14 +147,14 @@ impl<T> Namespace<T> {
                 made = Some((make()?, charge));
                 continue;
             };
-            let perm = Perm {
+            let perm = IpcPerm {
                 uid: cred.euid,
                 gid: cred.egid,
                 cuid: cred.euid,
                 cgid: cred.egid,
                 mode: flags & 0o777,
             };
-            return slots.add(&self.next, |id| Entry {
+            return slots.add(&self.next, |id| IpcEntry {
                 id,
                 key: AtomicI32::new(key),
                 perm: Monitor::new(perm),
@@ -166,7 +166,7 @@ impl<T> Namespace<T> {
     }
 
     /// The object with number `id`. EINVAL.
-    pub fn find(&self, id: i32) -> Result<Arc<Entry<T>>> {
+    pub fn find(&self, id: i32) -> Result<Arc<IpcEntry<T>>> {
         let entry = self.at(id)?;
         if entry.id == id {
             Ok(entry)
@@ -176,7 +176,7 @@ impl<T> Namespace<T> {
     }
 
     /// The object with number `id`, without waiting: `None` also while the table is held.
-    pub fn find_now(&self, id: i32) -> Option<Arc<Entry<T>>> {
+    pub fn find_now(&self, id: i32) -> Option<Arc<IpcEntry<T>>> {
         let place = usize::try_from(id).ok()? & ((1 << PLACE_BITS) - 1);
         // Bound: one place of the table; interrupts are off.
         let slots = self.slots.try_lock()?;
@@ -185,7 +185,7 @@ impl<T> Namespace<T> {
     }
 
     /// The object in place `place`; a number that is or was an object's stands for its place. EINVAL.
-    pub fn at(&self, place: i32) -> Result<Arc<Entry<T>>> {
+    pub fn at(&self, place: i32) -> Result<Arc<IpcEntry<T>>> {
         let place = usize::try_from(place).map_err(|_| Errno::EINVAL)? & ((1 << PLACE_BITS) - 1);
         let slots = self.slots.lock();
         let entry = slots.entries.get(place).and_then(Option::as_ref);
@@ -193,7 +193,7 @@ impl<T> Namespace<T> {
     }
 
     /// The first object in place `place` or behind, with its place.
-    pub fn from(&self, place: u64) -> Option<(u64, Arc<Entry<T>>)> {
+    pub fn from(&self, place: u64) -> Option<(u64, Arc<IpcEntry<T>>)> {
         let slots = self.slots.lock();
         let first = usize::try_from(place).ok()?;
         let rest = slots.entries.iter().enumerate().skip(first);
@@ -202,7 +202,7 @@ impl<T> Namespace<T> {
     }
 
     /// All objects, as found in a single pass.
-    pub fn all(&self) -> impl Iterator<Item = Arc<Entry<T>>> {
+    pub fn all(&self) -> impl Iterator<Item = Arc<IpcEntry<T>>> {
         let mut next = 0;
         core::iter::from_fn(move || {
             let (place, entry) = self.from(next)?;
@@ -219,7 +219,7 @@ impl<T> Namespace<T> {
     }
 
     /// Nothing has the number of `entry` any more; whether it had.
-    pub fn remove(&self, entry: &Entry<T>) -> bool {
+    pub fn remove(&self, entry: &IpcEntry<T>) -> bool {
         let place = entry.id as usize & ((1 << PLACE_BITS) - 1);
         let mut slots = self.slots.lock();
         let there = slots.entries.get_mut(place);
@@ -239,8 +239,8 @@ impl<T> Slots<T> {
     fn add(
         &mut self,
         next: &AtomicI32,
-        make: impl FnOnce(i32) -> Entry<T>,
-    ) -> Result<Arc<Entry<T>>> {
+        make: impl FnOnce(i32) -> IpcEntry<T>,
+    ) -> Result<Arc<IpcEntry<T>>> {
         let asked = u32::try_from(next.load(Ordering::Relaxed)).ok();
         let first = asked.map_or(0, |id| id as usize & ((1 << PLACE_BITS) - 1));
         let mut behind = self.entries.iter().enumerate().skip(first);
@@ -274,7 +274,7 @@ impl<T> Slots<T> {
     }
 }
 
-impl<T> Entry<T> {
+impl<T> IpcEntry<T> {
     /// EACCES unless `cred` may do all that the bits of `flags` (0444, 0222) say.
     pub fn may(&self, cred: &Cred, flags: u32) -> Result<()> {
         // Bound: a few words.

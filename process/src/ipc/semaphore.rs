@@ -1,6 +1,6 @@
 //! Semaphore sets.
 //!
-//! *Interface*: [`SETS`]; [`Set::new`], [`operate`] for `semop`, [`operate_briefly`] for a few operations
+//! *Interface*: [`SETS`]; [`SemaphoreSet::new`], [`operate`] for `semop`, [`operate_briefly`] for a few operations
 //! without a trap frame, the parts of `semctl`, [`undo`] when a
 //! process ends.
 //!
@@ -17,15 +17,15 @@ use sync::{Monitor, WaitList, WaitNode};
 use thread::flags::INTERRUPTS;
 use thread::outright::{sleep, with_interrupts};
 
-use super::{Entry, Namespace, seconds};
+use super::{IpcEntry, IpcNamespace, seconds};
 use crate::process::{Process, Task};
-use crate::time::{Ended, wait_deadline};
+use crate::time::{WaitEnded, wait_deadline};
 use account::user::Charge;
 use account::{Cred, quota};
 use vm::fallible::{try_filled, try_push};
 
 /// All sets.
-pub static SETS: Namespace<Set> = Namespace::new(32000);
+pub static SETS: IpcNamespace<SemaphoreSet> = IpcNamespace::new(32000);
 
 /// The most semaphores of a set.
 pub const PER_SET: usize = 32000;
@@ -35,7 +35,7 @@ pub const PER_CALL: usize = 500;
 pub const VALUE_MAX: i32 = 32767;
 
 /// One set.
-pub struct Set {
+pub struct SemaphoreSet {
     /// How many semaphores it has.
     pub count: usize,
     values: Monitor<Values>,
@@ -82,11 +82,11 @@ enum Tried {
 /// The reason why an attempt cannot proceed: the semaphore it waits for, and how.
 type Blocked = (usize, usize);
 
-impl Set {
+impl SemaphoreSet {
     /// `count` semaphores that are zero. ENOMEM, ENOSPC.
-    pub fn new(count: usize) -> Result<Set> {
+    pub fn new(count: usize) -> Result<SemaphoreSet> {
         let charge = quota::bytes((count * size_of::<Semaphore>()) as u64);
-        Ok(Set {
+        Ok(SemaphoreSet {
             count,
             values: Monitor::new(Values {
                 each: try_filled(Semaphore::default(), count)?,
@@ -173,7 +173,7 @@ impl Set {
 }
 
 /// The data for `IPC_STAT`.
-pub fn stat(entry: &Entry<Set>) -> SemidDs {
+pub fn stat(entry: &IpcEntry<SemaphoreSet>) -> SemidDs {
     let perm = entry.perm();
     // Bound: a few words.
     let held = entry.object.values.lock();
@@ -335,7 +335,7 @@ impl Values {
 /// Does all of `operations` at once, as soon as that is possible: before `deadline`. EAGAIN, EFBIG, ERANGE,
 /// EIDRM, EINTR, ENOMEM.
 pub fn operate(
-    entry: &Entry<Set>,
+    entry: &IpcEntry<SemaphoreSet>,
     process: &Arc<Process>,
     operations: &[Sembuf],
     deadline: Option<u64>,
@@ -378,8 +378,8 @@ pub fn operate(
     drop(held);
     let outcome = match waited {
         Ok(outcome) => outcome,
-        Err(Ended::TimedOut) => Err(Errno::EAGAIN),
-        Err(Ended::Interrupted) => Err(Errno::EINTR),
+        Err(WaitEnded::TimedOut) => Err(Errno::EAGAIN),
+        Err(WaitEnded::Interrupted) => Err(Errno::EINTR),
     };
     if outcome.is_ok() && operations.iter().any(|operation| operation.op != 0) {
         set.wake_all();
@@ -398,7 +398,7 @@ pub fn operate_briefly(task: &Task, id: i32, operations: &[Sembuf]) -> Option<Re
     outcome
 }
 
-fn operate_now(task: &Task, entry: &Entry<Set>, operations: &[Sembuf]) -> Option<Result<()>> {
+fn operate_now(task: &Task, entry: &IpcEntry<SemaphoreSet>, operations: &[Sembuf]) -> Option<Result<()>> {
     let set = &entry.object;
     let mut changes = false;
     for operation in operations {

@@ -1,7 +1,7 @@
 //! Page faults of programs.
 //!
 //! *Interface*: [`vector`] is the vector of each thread that has a program ([`FaultVector`]): the part of a
-//! fault that needs nobody else, with interrupts off and without a trap frame. [`Answer`] says what is left.
+//! fault that needs nobody else, with interrupts off and without a trap frame. [`FaultRest`] says what is left.
 //! [`resolve`] is a whole fault, of a program or of the kernel's copies on its behalf, or the rest of one.
 
 use core::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ const FETCH: u64 = 1 << 4;
 
 /// The part of a fault that a thread's vector leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum FaultRest {
     /// Nothing: the program goes on.
     Done,
     /// A look at what is asked of the thread: interrupts have been on.
@@ -29,28 +29,28 @@ pub enum Answer {
     More(Begun),
 }
 
-impl Answer {
+impl FaultRest {
     /// By its number, which [`vector`] has answered.
-    pub fn of(number: usize) -> Answer {
+    pub fn of(number: usize) -> FaultRest {
         match number {
-            0 => Answer::Done,
-            1 => Answer::Seen,
-            2 => Answer::Refused,
-            3 => Answer::More(Begun::Outside),
-            4 => Answer::More(Begun::Shared),
-            _ => Answer::More(Begun::Nothing),
+            0 => FaultRest::Done,
+            1 => FaultRest::Seen,
+            2 => FaultRest::Refused,
+            3 => FaultRest::More(Begun::Outside),
+            4 => FaultRest::More(Begun::Shared),
+            _ => FaultRest::More(Begun::Nothing),
         }
     }
 
     /// Its number.
     fn number(self) -> usize {
         match self {
-            Answer::Done => 0,
-            Answer::Seen => 1,
-            Answer::Refused => 2,
-            Answer::More(Begun::Outside) => 3,
-            Answer::More(Begun::Shared) => 4,
-            Answer::More(Begun::Nothing) => 5,
+            FaultRest::Done => 0,
+            FaultRest::Seen => 1,
+            FaultRest::Refused => 2,
+            FaultRest::More(Begun::Outside) => 3,
+            FaultRest::More(Begun::Shared) => 4,
+            FaultRest::More(Begun::Nothing) => 5,
         }
     }
 }
@@ -72,23 +72,23 @@ const _: FaultVector = vector;
 pub extern "sysv64" fn vector(address: usize, error: u64) -> usize {
     let first = |task: &Task, space: &AddressSpace| {
         let answer = match space.first_fault(address, access(error)) {
-            First::Done => Answer::Done,
-            First::Refused => return Answer::Refused,
-            First::More(begun) => return Answer::More(begun),
+            First::Done => FaultRest::Done,
+            First::Refused => return FaultRest::Refused,
+            First::More(begun) => return FaultRest::More(begun),
             First::Exchanged(former) => {
                 irq_enable();
                 space.let_go(former);
                 task.rseq.after_fault(task);
                 // Bound: the way back to user mode.
                 irq_disable();
-                Answer::Seen
+                FaultRest::Seen
             }
         };
         count(task);
         answer
     };
     let answer = Task::with_space(first);
-    answer.unwrap_or(Answer::More(Begun::Nothing)).number()
+    answer.unwrap_or(FaultRest::More(Begun::Nothing)).number()
 }
 
 #[inline]
@@ -121,13 +121,13 @@ mod tests {
     #[test]
     fn an_answer_comes_back_by_its_number_and_only_the_first_is_zero() {
         for begun in [Begun::Nothing, Begun::Outside, Begun::Shared] {
-            let answer = Answer::More(begun);
-            assert_eq!(Answer::of(answer.number()), answer);
+            let answer = FaultRest::More(begun);
+            assert_eq!(FaultRest::of(answer.number()), answer);
         }
-        for answer in [Answer::Done, Answer::Seen, Answer::Refused] {
-            assert_eq!(Answer::of(answer.number()), answer);
-            assert_eq!(answer.number() == 0, answer == Answer::Done);
+        for answer in [FaultRest::Done, FaultRest::Seen, FaultRest::Refused] {
+            assert_eq!(FaultRest::of(answer.number()), answer);
+            assert_eq!(answer.number() == 0, answer == FaultRest::Done);
         }
-        assert_eq!(Answer::of(99), Answer::More(Begun::Nothing));
+        assert_eq!(FaultRest::of(99), FaultRest::More(Begun::Nothing));
     }
 }

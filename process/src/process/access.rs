@@ -1,7 +1,7 @@
 //! The rule of access: whether a process may inspect or control another.
 //!
 //! *Interface*: [`may`] decides; [`with`] and [`space`] act while the decision holds, since an `exec` that
-//! gives the process more rights waits meanwhile ([`Rights`]). A [`Wish`] is Linux's mode. [`set_dumpable`]
+//! gives the process more rights waits meanwhile ([`CredGuard`]). A [`PtraceMode`] is Linux's mode. [`set_dumpable`]
 //! and [`is_dumpable`] control whether processes with the same identity may read a process's memory.
 //! [`scope`] is Yama's rule for tracing by the same user. A process may always access itself.
 //!
@@ -21,11 +21,11 @@ use account::Cred;
 use account::capability::Capability;
 
 /// Held during a permitted access to a process, and by `exec` while the process's rights change.
-pub struct Rights;
+pub struct CredGuard;
 
 /// The kind of access to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum PtraceMode {
     /// To inspect through the file system: the caller's file-system ids and effective capabilities count.
     See,
     /// To inspect by a call: the caller's real ids and permitted capabilities count.
@@ -36,7 +36,7 @@ pub enum Wish {
 
 /// The process that may trace this one besides its ancestors, where the scope requires permission.
 #[derive(Clone, Default)]
-pub enum Ptracer {
+pub enum AllowedTracer {
     /// None.
     #[default]
     Nobody,
@@ -80,10 +80,10 @@ struct Standing {
 
 impl Standing {
     /// The relation of `mine` to `its`.
-    fn between(mine: &Cred, its: &Cred, wish: Wish) -> Standing {
+    fn between(mine: &Cred, its: &Cred, wish: PtraceMode) -> Standing {
         let (uid, gid, caps) = match wish {
-            Wish::See => (mine.fsuid, mine.fsgid, mine.caps.effective),
-            Wish::Ask | Wish::Steer => (mine.uid, mine.gid, mine.caps.permitted),
+            PtraceMode::See => (mine.fsuid, mine.fsgid, mine.caps.effective),
+            PtraceMode::Ask | PtraceMode::Steer => (mine.uid, mine.gid, mine.caps.permitted),
         };
         let able = mine.has(Capability::SysPtrace);
         let same = !able && its.is_only(uid, gid) && caps.contains(its.caps.permitted);
@@ -111,9 +111,9 @@ fn in_scope(caller: &Arc<Process>, able: bool, process: &Process) -> bool {
                     .iter()
                     .any(|t| t.trace.tracer() == caller.pid)
                 || match process.let_trace() {
-                    Ptracer::Nobody => false,
-                    Ptracer::Anybody => true,
-                    Ptracer::One(one) => one
+                    AllowedTracer::Nobody => false,
+                    AllowedTracer::Anybody => true,
+                    AllowedTracer::One(one) => one
                         .upgrade()
                         .is_some_and(|one| !one.is_zombie() && descends(caller.pid, &one)),
                 }
@@ -122,7 +122,7 @@ fn in_scope(caller: &Arc<Process>, able: bool, process: &Process) -> bool {
 }
 
 impl Process {
-    fn let_trace(&self) -> Ptracer {
+    fn let_trace(&self) -> AllowedTracer {
         // Bound: one counted handle.
         self.ptracer.lock().clone()
     }
@@ -160,7 +160,7 @@ pub fn set_dumpable(process: &Process, dumpable: bool) {
 
 /// May the calling process access `process` as it wishes? EPERM. The answer holds only until `process`
 /// executes a program, which [`with`] prevents.
-pub fn may(process: &Process, wish: Wish) -> Result<()> {
+pub fn may(process: &Process, wish: PtraceMode) -> Result<()> {
     match Task::here(|task| lets(&task.process, process, wish)) {
         Some(true) => Ok(()),
         _ => Err(Errno::EPERM),
@@ -168,7 +168,7 @@ pub fn may(process: &Process, wish: Wish) -> Result<()> {
 }
 
 /// Whether `caller` may access `process` as it wishes.
-fn lets(caller: &Arc<Process>, process: &Process, wish: Wish) -> bool {
+fn lets(caller: &Arc<Process>, process: &Process, wish: PtraceMode) -> bool {
     if core::ptr::eq(&**caller, process) {
         return true;
     }
@@ -176,11 +176,11 @@ fn lets(caller: &Arc<Process>, process: &Process, wish: Wish) -> bool {
     let standing = caller.cred.beside(&process.cred, between);
     // Dumpable or not is asked after the credentials: a change of them makes it undumpable before it shows.
     standing.allows(|| is_dumpable(process))
-        && (wish != Wish::Steer || in_scope(caller, standing.able, process))
+        && (wish != PtraceMode::Steer || in_scope(caller, standing.able, process))
 }
 
 /// Does `act` if the calling process [`may`], before `process` can become a program with more rights. EPERM.
-pub fn with<R>(process: &Process, wish: Wish, act: impl FnOnce() -> R) -> Result<R> {
+pub fn with<R>(process: &Process, wish: PtraceMode, act: impl FnOnce() -> R) -> Result<R> {
     // Bound: one native operation, or beginning to trace, or a look: at a descriptor table a grace period may
     // be inside.
     let _rights = process.rights.lock();
@@ -189,23 +189,23 @@ pub fn with<R>(process: &Process, wish: Wish, act: impl FnOnce() -> R) -> Result
 }
 
 /// The memory of `process`, for a permitted caller; an ended process has none. EPERM.
-pub fn space(process: &Process, wish: Wish) -> Result<Option<Arc<AddressSpace>>> {
+pub fn space(process: &Process, wish: PtraceMode) -> Result<Option<Arc<AddressSpace>>> {
     with(process, wish, || process.space())
 }
 
 /// A process together with the program that it ran when a permitted caller first inspected it. A program that
 /// it executes later cannot be inspected through this.
-pub struct Sight {
+pub struct AccessSnapshot {
     process: Arc<Process>,
     /// Nothing, of a process that had ended. It does not keep the memory.
     space: Weak<AddressSpace>,
 }
 
-impl Sight {
+impl AccessSnapshot {
     /// A look at `process`. EPERM.
-    pub fn of(process: &Arc<Process>, wish: Wish) -> Result<Sight> {
+    pub fn of(process: &Arc<Process>, wish: PtraceMode) -> Result<AccessSnapshot> {
         let space = space(process, wish)?;
-        Ok(Sight {
+        Ok(AccessSnapshot {
             process: process.clone(),
             space: space.map_or_else(Weak::new, |space| Arc::downgrade(&space)),
         })
@@ -277,14 +277,14 @@ pub fn may_schedule(process: &Process) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn allows(mine: &Cred, its: &Cred, dumpable: bool, wish: Wish) -> bool {
+    fn allows(mine: &Cred, its: &Cred, dumpable: bool, wish: PtraceMode) -> bool {
         Standing::between(mine, its, wish).allows(|| dumpable)
     }
 
     #[test]
     fn all_users_and_groups_have_to_be_the_callers() {
         let me = Cred::ordinary(7, 8);
-        for wish in [Wish::See, Wish::Ask, Wish::Steer] {
+        for wish in [PtraceMode::See, PtraceMode::Ask, PtraceMode::Steer] {
             assert!(allows(&me, &Cred::ordinary(7, 8), true, wish));
             for field in 0..6 {
                 let mut its = Cred::ordinary(7, 8);
@@ -306,26 +306,26 @@ mod tests {
     #[test]
     fn not_what_was_something_else_before() {
         let me = Cred::ordinary(7, 8);
-        assert!(!allows(&me, &Cred::ordinary(7, 8), false, Wish::See));
+        assert!(!allows(&me, &Cred::ordinary(7, 8), false, PtraceMode::See));
     }
 
     #[test]
     fn nor_what_has_more_capabilities() {
         let (me, mut its) = (Cred::ordinary(7, 8), Cred::ordinary(7, 8));
         its.caps.permitted = account::capability::Set::of(&[Capability::Kill]);
-        assert!(!allows(&me, &its, true, Wish::Ask));
+        assert!(!allows(&me, &its, true, PtraceMode::Ask));
         let mut equal = me.clone();
         equal.caps.permitted = its.caps.permitted;
-        assert!(allows(&equal, &its, true, Wish::Ask));
+        assert!(allows(&equal, &its, true, PtraceMode::Ask));
         // Permitted but not effective capabilities do not count for files.
-        assert!(!allows(&equal, &its, true, Wish::See));
+        assert!(!allows(&equal, &its, true, PtraceMode::See));
     }
 
     #[test]
     fn by_way_of_files_the_user_for_files_counts() {
         let mut me = Cred::ordinary(7, 8);
         me.fsuid = 9;
-        assert!(!allows(&me, &Cred::ordinary(7, 8), true, Wish::See));
-        assert!(allows(&me, &Cred::ordinary(7, 8), true, Wish::Steer));
+        assert!(!allows(&me, &Cred::ordinary(7, 8), true, PtraceMode::See));
+        assert!(allows(&me, &Cred::ordinary(7, 8), true, PtraceMode::Steer));
     }
 }

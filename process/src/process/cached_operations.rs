@@ -1,6 +1,6 @@
 //! The operations of descriptors that a program calls by numbers of its own.
 //!
-//! *Interface*: [`Cached`] is in the [`Program`]'s record: [`of`] finds it, [`change`] puts another in its
+//! *Interface*: [`CachedOperations`] is in the [`Program`]'s record: [`of`] finds it, [`change`] puts another in its
 //! place. The dispatchers that answer the numbers are in `dispatch/cached.rs`.
 
 use abi::errno::Result;
@@ -14,49 +14,49 @@ use super::{Process, Program};
 /// A descriptor and one of its operations: the number of one of Linux's calls, or [`native::STUB_ENTRY`] and
 /// that of a callentry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operated {
+pub struct CachedOperation {
     /// The descriptor.
     pub fd: u32,
     /// The operation.
     pub operation: u32,
 }
 
-impl Operated {
+impl CachedOperation {
     /// The number of the callentry that it is.
     pub fn callentry(self) -> Option<usize> {
         (self.operation as usize).checked_sub(native::STUB_ENTRY)
     }
 }
 
-/// How many [`Cached`] there are.
+/// How many [`CachedOperations`] there are.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Those of a program, by number; some.
 #[derive(PartialEq, Eq)]
-pub struct Cached(Places);
+pub struct CachedOperations(OperationArray);
 
-pub(crate) type Places = [Option<Operated>; native::CACHED_MOST];
+pub(crate) type OperationArray = [Option<CachedOperation>; native::CACHED_MOST];
 
-impl Cached {
-    fn new(places: Places) -> Cached {
+impl CachedOperations {
+    fn new(places: OperationArray) -> CachedOperations {
         COUNT.fetch_add(1, Ordering::SeqCst);
-        Cached(places)
+        CachedOperations(places)
     }
 
     /// By number, from [`native::CACHED`] on.
-    pub fn places(&self) -> &[Option<Operated>; native::CACHED_MOST] {
+    pub fn places(&self) -> &[Option<CachedOperation>; native::CACHED_MOST] {
         &self.0
     }
 }
 
-impl Drop for Cached {
+impl Drop for CachedOperations {
     fn drop(&mut self) {
         COUNT.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// Those of the program of `process`.
-pub(crate) fn of(process: &Process) -> Option<Arc<Cached>> {
+pub(crate) fn of(process: &Process) -> Option<Arc<CachedOperations>> {
     if COUNT.load(Ordering::SeqCst) == 0 {
         return None;
     }
@@ -67,17 +67,17 @@ pub(crate) fn of(process: &Process) -> Option<Arc<Cached>> {
 /// Changes the numbers of the program's by `step`.
 pub(crate) fn change<R>(
     process: &Process,
-    step: impl FnOnce(&mut Places) -> Result<R>,
+    step: impl FnOnce(&mut OperationArray) -> Result<R>,
 ) -> Result<R> {
     let mut program = process.program.lock();
     let mut places = program
         .cached
         .as_ref()
-        .map_or_else(Places::default, |cached| cached.0);
+        .map_or_else(OperationArray::default, |cached| cached.0);
     let result = step(&mut places)?;
     let mut changed = Program::clone(&program);
     changed.cached = match places.iter().any(Option::is_some) {
-        true => Some(try_arc(Cached::new(places))?),
+        true => Some(try_arc(CachedOperations::new(places))?),
         false => None,
     };
     *program = try_arc(changed)?;

@@ -1,6 +1,6 @@
 //! The debug registers of a traced thread, as `ptrace` reads and writes them.
 //!
-//! *Interface*: [`Registers`] are in the state that tracer and traced thread share. The tracer gets and sets
+//! *Interface*: [`DebugRegisters`] are in the state that tracer and traced thread share. The tracer gets and sets
 //! them while the thread waits; the thread itself loads them when it continues (`thread::watch`). They belong
 //! to the thread: a child has none, and `execve` clears them. Enabled registers stay enabled when the tracer
 //! detaches, as on Linux.
@@ -23,7 +23,7 @@ const ALWAYS: u64 = 1 << 10;
 
 /// The registers.
 #[derive(Default)]
-pub struct Registers {
+pub struct DebugRegisters {
     addresses: [u64; 4],
     /// The condition of each address, also while it is not enabled; registers that were ever set have one.
     watches: [Option<Watch>; 4],
@@ -76,7 +76,7 @@ fn enabled(control: u64, number: usize) -> bool {
     control >> (2 * number) & 3 != 0
 }
 
-impl Registers {
+impl DebugRegisters {
     /// Register `number`; 0 for those that there are not.
     pub fn get(&self, number: usize) -> u64 {
         match number {
@@ -142,7 +142,7 @@ impl Registers {
 
     /// The running `task` has none any more.
     pub fn forget(&mut self, task: &Task) {
-        *self = Registers::default();
+        *self = DebugRegisters::default();
         task.thread.set_told(0);
         // Having none needs no memory except existing code.
         let _ = task.thread.watch([0; 4], 0);
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_nobody_can_watch_is_refused() {
-        let mut registers = Registers::default();
+        let mut registers = DebugRegisters::default();
         assert_eq!(registers.set(0, USER_END as u64), Err(Errno::EINVAL));
         assert_eq!(registers.set(0, 0x1001), Ok(()));
         // Four bytes, written, at an odd address.

@@ -46,7 +46,7 @@ const QUIET: u8 = 2 * STAGES as u8;
 
 /// Which side of a channel a thread is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum ChannelSide {
     /// It takes out.
     Reads,
     /// It puts in.
@@ -54,9 +54,9 @@ pub enum Side {
 }
 
 /// A channel of a thread.
-pub struct Channel {
+pub struct FlowChannel {
     gauge: Weak<dyn Gauge>,
-    side: Side,
+    side: ChannelSide,
     /// The count at the thread's side when it was looked at last.
     passed: u64,
     /// Quanta since something has passed there.
@@ -68,9 +68,9 @@ pub struct Channel {
 
 /// The state of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ChannelState {
     /// The thread's side.
-    pub side: Side,
+    pub side: ChannelSide,
     /// Bytes in it.
     pub held: usize,
     /// Bytes that it has room for.
@@ -84,13 +84,13 @@ pub struct Shown {
 /// A task's channels.
 #[derive(Default)]
 pub struct Flows {
-    channels: Monitor<Vec<Channel>>,
+    channels: Monitor<Vec<FlowChannel>>,
 }
 
-impl Channel {
-    fn new(gauge: &Arc<dyn Gauge>, side: Side) -> Channel {
+impl FlowChannel {
+    fn new(gauge: &Arc<dyn Gauge>, side: ChannelSide) -> FlowChannel {
         let passed = side.of(gauge.flow());
-        Channel {
+        FlowChannel {
             gauge: Arc::downgrade(gauge),
             side,
             passed,
@@ -101,7 +101,7 @@ impl Channel {
     }
 
     /// Whether both are the same side of the same channel.
-    fn is(&self, other: &Channel) -> bool {
+    fn is(&self, other: &FlowChannel) -> bool {
         self.side == other.side && Weak::ptr_eq(&self.gauge, &other.gauge)
     }
 
@@ -121,9 +121,9 @@ impl Channel {
         let need = of_fill(flow.held(), gauge.size());
         Some(match self.side {
             // The rest of a stream is not input that drains: it is to be done as fast as before.
-            Side::Reads if gauge.is_ended() => need.max(0),
-            Side::Reads => need,
-            Side::Writes => -need,
+            ChannelSide::Reads if gauge.is_ended() => need.max(0),
+            ChannelSide::Reads => need,
+            ChannelSide::Writes => -need,
         })
     }
 
@@ -140,10 +140,10 @@ impl Channel {
     }
 
     /// Its state; none of a channel that has gone.
-    pub fn shown(&self) -> Option<Shown> {
+    pub fn shown(&self) -> Option<ChannelState> {
         let gauge = self.gauge.upgrade()?;
         let flow = gauge.flow();
-        Some(Shown {
+        Some(ChannelState {
             side: self.side,
             held: flow.held(),
             size: gauge.size(),
@@ -153,18 +153,18 @@ impl Channel {
     }
 }
 
-impl Side {
+impl ChannelSide {
     fn of(self, flow: Flow) -> u64 {
         match self {
-            Side::Reads => flow.got,
-            Side::Writes => flow.put,
+            ChannelSide::Reads => flow.got,
+            ChannelSide::Writes => flow.put,
         }
     }
 }
 
 impl Flows {
     /// Puts `found` in place of the channels, which it returns. Those that are among both go on as before.
-    fn exchange(&self, mut found: Vec<Channel>) -> Vec<Channel> {
+    fn exchange(&self, mut found: Vec<FlowChannel>) -> Vec<FlowChannel> {
         // Bound: exchanging at most eight channels.
         let mut channels = self.channels.lock();
         for old in channels.iter() {
@@ -178,7 +178,7 @@ impl Flows {
     }
 
     /// Shows the channels, unless the thread is looking at them just now.
-    pub fn show(&self, show: impl FnMut(&Channel)) {
+    pub fn show(&self, show: impl FnMut(&FlowChannel)) {
         if let Some(channels) = self.channels.try_lock() {
             channels.iter().for_each(show);
         }
@@ -213,7 +213,7 @@ fn answer(task: &Task) -> Option<i32> {
         // Bound: a look at at most eight channels.
         let mut channels = task.flows.channels.lock();
         let need = sum(&mut channels);
-        let moving = |channel: &Channel| channel.still < PATIENCE;
+        let moving = |channel: &FlowChannel| channel.still < PATIENCE;
         let near = lead(&channels, machine::clock::now_ns(), moving);
         (need, need.is_some() && near != Near::No)
     };
@@ -237,7 +237,7 @@ enum Near {
 
 /// Whether the data of one of the channels that are `moving` are a device's, or on the way to or from one;
 /// then those of all are.
-fn lead(channels: &[Channel], now: u64, moving: impl Fn(&Channel) -> bool) -> Near {
+fn lead(channels: &[FlowChannel], now: u64, moving: impl Fn(&FlowChannel) -> bool) -> Near {
     let moving = || channels.iter().filter(|channel| moving(channel));
     // The latest of all: a stream without a device does not renew its own.
     let mut latest = 0;
@@ -301,7 +301,7 @@ fn spread(now: u64) -> bool {
         process.each_thread(|task| {
             // Bound: a thread of its own; at most eight channels, else the thread is passed over.
             if let Some(mut channels) = task.flows.channels.try_lock() {
-                channels.iter_mut().for_each(Channel::look);
+                channels.iter_mut().for_each(FlowChannel::look);
                 news |= lead(&channels, now, |channel| channel.quiet < QUIET) == Near::New;
             }
             true
@@ -321,7 +321,7 @@ fn record(task: &Task, need: Option<i32>) {
         if let (Some(shown), Some(place)) = (channel.shown(), places.next()) {
             let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
             *place = Fill {
-                writes: shown.side == Side::Writes,
+                writes: shown.side == ChannelSide::Writes,
                 held: small(shown.held),
                 size: small(shown.size),
             };
@@ -331,15 +331,15 @@ fn record(task: &Task, need: Option<i32>) {
 }
 
 /// The channels by which `task` would be paced from now on, anew from its process's descriptors. ENOMEM.
-pub fn find(task: &Task) -> Result<Vec<Channel>> {
+pub fn find(task: &Task) -> Result<Vec<FlowChannel>> {
     let files = task.process.files.get();
-    let mut found: Vec<Channel> = Vec::new();
+    let mut found: Vec<FlowChannel> = Vec::new();
     for fd in files.in_use_below(LOOKED_AT) {
         let Ok(of) = files.get(fd) else { continue };
         let gauges = of.file().gauges(&of);
-        for (gauge, side) in [(gauges.input, Side::Reads), (gauges.output, Side::Writes)] {
+        for (gauge, side) in [(gauges.input, ChannelSide::Reads), (gauges.output, ChannelSide::Writes)] {
             let Some(gauge) = gauge else { continue };
-            let new = Channel::new(&gauge, side);
+            let new = FlowChannel::new(&gauge, side);
             if found.len() < CHANNELS && !found.iter().any(|other| other.is(&new)) {
                 try_push(&mut found, new)?;
             }
@@ -349,8 +349,8 @@ pub fn find(task: &Task) -> Result<Vec<Channel>> {
 }
 
 /// The need that all of them show.
-fn sum(channels: &mut [Channel]) -> Option<i32> {
-    let needs = channels.iter_mut().filter_map(Channel::need);
+fn sum(channels: &mut [FlowChannel]) -> Option<i32> {
+    let needs = channels.iter_mut().filter_map(FlowChannel::need);
     let sum = needs.reduce(|sum, need| sum + need)?;
     Some(sum.clamp(-NEED, NEED))
 }
@@ -392,15 +392,15 @@ mod tests {
         }
     }
 
-    fn channel(of: &Arc<Counts>, side: Side) -> Channel {
+    fn channel(of: &Arc<Counts>, side: ChannelSide) -> FlowChannel {
         let gauge: Arc<dyn Gauge> = of.clone();
-        Channel::new(&gauge, side)
+        FlowChannel::new(&gauge, side)
     }
 
     #[test]
     fn a_full_input_and_an_empty_output_need_the_most() {
         let (input, output) = (Arc::new(Counts::default()), Arc::new(Counts::default()));
-        let mut channels = [channel(&input, Side::Reads), channel(&output, Side::Writes)];
+        let mut channels = [channel(&input, ChannelSide::Reads), channel(&output, ChannelSide::Writes)];
         input.put.store(110, Ordering::Relaxed);
         input.got.store(10, Ordering::Relaxed);
         assert_eq!(sum(&mut channels), Some(NEED));
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn the_rest_of_a_stream_is_no_input_that_drains() {
         let input = Arc::new(Counts::default());
-        let mut channels = [channel(&input, Side::Reads)];
+        let mut channels = [channel(&input, ChannelSide::Reads)];
         let mut need = |put: u64, got: u64| {
             input.put.store(put, Ordering::Relaxed);
             input.got.store(got, Ordering::Relaxed);
@@ -447,12 +447,12 @@ mod tests {
         let speaker: Arc<dyn Gauge> = Arc::new(Speaker(Counts::default()));
         let [near, far, other] = [(); 3].map(|()| Arc::new(Counts::default()));
         let first = [
-            channel(&near, Side::Reads),
-            Channel::new(&speaker, Side::Writes),
+            channel(&near, ChannelSide::Reads),
+            FlowChannel::new(&speaker, ChannelSide::Writes),
         ];
-        let second = [channel(&far, Side::Reads), channel(&near, Side::Writes)];
-        let third = [channel(&other, Side::Reads)];
-        let leads = |channels: &[Channel], now| lead(channels, now, |_| true) != Near::No;
+        let second = [channel(&far, ChannelSide::Reads), channel(&near, ChannelSide::Writes)];
+        let third = [channel(&other, ChannelSide::Reads)];
+        let leads = |channels: &[FlowChannel], now| lead(channels, now, |_| true) != Near::No;
         let each = |now| [&first[..], &second, &third].map(|channels| leads(channels, now));
         assert_eq!(each(1000), [true, true, false]);
         assert!(far.until.load(Ordering::Relaxed) > 1000);
@@ -467,9 +467,9 @@ mod tests {
         let output = Arc::new(Counts::default());
         output.put.store(110, Ordering::Relaxed);
         output.got.store(10, Ordering::Relaxed);
-        let channel = channel(&output, Side::Writes);
-        let shown = Shown {
-            side: Side::Writes,
+        let channel = channel(&output, ChannelSide::Writes);
+        let shown = ChannelState {
+            side: ChannelSide::Writes,
             held: 100,
             size: 100,
             passed: 110,
@@ -483,7 +483,7 @@ mod tests {
     #[test]
     fn both_ends_of_one_channel_need_nothing() {
         let both = Arc::new(Counts::default());
-        let mut channels = [channel(&both, Side::Reads), channel(&both, Side::Writes)];
+        let mut channels = [channel(&both, ChannelSide::Reads), channel(&both, ChannelSide::Writes)];
         for put in [10, 50, 100] {
             both.put.store(put, Ordering::Relaxed);
             both.got.store(1, Ordering::Relaxed);
@@ -494,9 +494,9 @@ mod tests {
     #[test]
     fn a_channel_that_stands_still_counts_for_a_while() {
         let input = Arc::new(Counts::default());
-        let mut channels = [channel(&input, Side::Reads)];
+        let mut channels = [channel(&input, ChannelSide::Reads)];
         input.put.store(100, Ordering::Relaxed);
-        let counts_for = |channels: &mut [Channel], quanta| {
+        let counts_for = |channels: &mut [FlowChannel], quanta| {
             for _ in 1..quanta {
                 assert_eq!(sum(channels), Some(NEED));
             }

@@ -10,14 +10,14 @@ pub const LONGEST: usize = 64;
 
 /// Which name of the machine.
 #[derive(Clone, Copy)]
-pub enum Named {
+pub enum NodeOrDomain {
     /// Its own.
     Host,
     /// Its domain's.
     Domain,
 }
 
-/// As they were set, by [`Named`].
+/// As they were set, by [`NodeOrDomain`].
 static NAMES: Monitor<[Option<Vec<u8>>; 2]> = Monitor::new([None, None]);
 
 /// Shows the machine's own name and its domain's, at most [`LONGEST`] bytes each.
@@ -32,11 +32,11 @@ pub fn names<R>(show: impl FnOnce(&[u8], &[u8]) -> R) -> R {
 
 /// A name of the machine.
 #[expect(clippy::disallowed_methods, reason = "64 bytes at most")]
-pub fn name(which: Named) -> Vec<u8> {
+pub fn name(which: NodeOrDomain) -> Vec<u8> {
     names(|host, domain| {
         match which {
-            Named::Host => host,
-            Named::Domain => domain,
+            NodeOrDomain::Host => host,
+            NodeOrDomain::Domain => domain,
         }
         .to_vec()
     })
@@ -44,11 +44,11 @@ pub fn name(which: Named) -> Vec<u8> {
 
 /// Sets a name, at most 64 bytes of it.
 #[expect(clippy::disallowed_methods, reason = "64 bytes at most")]
-pub fn rename(which: Named, name: &[u8]) {
+pub fn rename(which: NodeOrDomain, name: &[u8]) {
     let name = name[..name.len().min(LONGEST)].to_vec();
     let [host, domain] = &mut *NAMES.lock();
     *match which {
-        Named::Host => host,
-        Named::Domain => domain,
+        NodeOrDomain::Host => host,
+        NodeOrDomain::Domain => domain,
     } = Some(name);
 }

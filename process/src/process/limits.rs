@@ -1,6 +1,6 @@
 //! Resource limits (`getrlimit`, `setrlimit`, `prlimit64`).
 //!
-//! *Interface*: [`Limits`], indexed by `RLIMIT_…`; [`Process::bounds`](super::Process::bounds) are those of
+//! *Interface*: [`RlimitTable`], indexed by `RLIMIT_…`; [`Process::bounds`](super::Process::bounds) are those of
 //! its memory.
 
 use abi::errno::{Errno, Result};
@@ -18,11 +18,11 @@ fn tasks_max() -> u64 {
 
 /// The limits of one process.
 #[derive(Clone)]
-pub struct Limits([Rlimit; RLIM_NLIMITS]);
+pub struct RlimitTable([Rlimit; RLIM_NLIMITS]);
 
-impl Limits {
+impl RlimitTable {
     /// The limits of the first process.
-    pub fn initial() -> Limits {
+    pub fn initial() -> RlimitTable {
         let mut limits = [Rlimit {
             cur: RLIM_INFINITY,
             max: RLIM_INFINITY,
@@ -51,7 +51,7 @@ impl Limits {
         };
         limits[RLIMIT_NICE] = Rlimit { cur: 0, max: 0 };
         limits[RLIMIT_RTPRIO] = Rlimit { cur: 0, max: 0 };
-        Limits(limits)
+        RlimitTable(limits)
     }
 
     /// One limit. EINVAL.
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn only_who_has_the_right_raises_a_maximum() {
-        let mut limits = Limits::initial();
+        let mut limits = RlimitTable::initial();
         let lower = Rlimit { cur: 10, max: 20 };
         limits.set(RLIMIT_NOFILE, lower, false).unwrap();
         let raise = Rlimit { cur: 10, max: 30 };

@@ -42,16 +42,16 @@ use account::Cred;
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
-pub use cached_operations::Cached;
+pub use cached_operations::CachedOperations;
 pub use file::arc_swap::{self, ArcSwap};
-pub use limits::Limits;
+pub use limits::RlimitTable;
 pub(crate) use thread_list::FIRST as FIRST_ON_ROLL;
-pub(crate) use thread_list::Found;
+pub(crate) use thread_list::FoundThread;
 pub use session::{Session, Terminal};
 pub use signals::ProcessSignals;
 pub(crate) use task::NEXT_ON_ROLL;
 pub use task::Task;
-pub use timers::Timers;
+pub use timers::ProcessTimers;
 pub(crate) use tracee::TRACER;
 pub use usage::Usage;
 
@@ -83,7 +83,7 @@ pub struct Program {
     /// The short name, at most 15 bytes.
     pub comm: String,
     /// The operations that it calls by numbers of its own.
-    pub cached: Option<Arc<Cached>>,
+    pub cached: Option<Arc<CachedOperations>>,
 }
 
 /// `CLD_*` of an end with `status`, and what stands beside it: the number, or the signal.
@@ -106,7 +106,7 @@ pub struct Process {
     /// Its identities.
     pub cred: ArcSwap<Cred>,
     /// Its resource limits.
-    pub limits: Monitor<Limits>,
+    pub limits: Monitor<RlimitTable>,
     /// Its program.
     pub program: Monitor<Arc<Program>>,
     /// Its session, with the controlling terminal. Changes with its children held.
@@ -116,20 +116,20 @@ pub struct Process {
     /// When it was made, nanoseconds since boot.
     pub start_ns: u64,
     /// Its memory.
-    pub space: space_ref::Held,
+    pub space: space_ref::SpaceRef,
     pub(crate) threads: Monitor<Vec<Arc<Task>>>,
     /// The same for interrupt handlers.
-    pub(crate) roll: thread_list::Roll<Task>,
+    pub(crate) roll: thread_list::ThreadList<Task>,
     /// Its timers.
-    pub timers: Timers,
+    pub timers: ProcessTimers,
     /// The usage of ended threads, and of children that were waited for.
-    pub(crate) usage: Monitor<usage::Account>,
+    pub(crate) usage: Monitor<usage::EndedUsage>,
     /// Its children, zombies included; held while it gets another, or goes to another group. Taken after
     /// another process's only if this is the first process.
     pub(crate) children: Monitor<Vec<Arc<Process>>>,
     pub(crate) child_wait: WaitList,
     /// Released by `exec` and by the end: a `vfork` parent waits for it.
-    pub(crate) vfork_gate: Gate,
+    pub(crate) vfork_gate: OnceGate,
     /// The threads that it traces, until it ends.
     pub(crate) tracees: tracee::Tracees,
     /// The tracer of its ended first thread, which is notified of the end without being the parent.
@@ -155,7 +155,7 @@ pub struct Process {
     /// That count of its parent's when the parent chose the exit signal.
     pub(crate) parent_images: u32,
     /// Where its threads wait while a core is written.
-    pub hall: signals::core_state::Hall,
+    pub hall: signals::core_state::CoreState,
     /// Orphans below it become its children.
     pub is_reaper: AtomicBool,
     /// Settings of `prctl` without effect: huge pages for its memory, I/O on behalf of memory reclaim, the
@@ -176,19 +176,19 @@ pub struct Process {
     /// No program gives it rights any more.
     pub no_new_privileges: AtomicBool,
     /// Held during a permitted access to it, and while its rights change.
-    pub rights: Monitor<access::Rights>,
+    pub rights: Monitor<access::CredGuard>,
     /// The process that it allows to trace it.
-    pub ptracer: Monitor<access::Ptracer>,
+    pub ptracer: Monitor<access::AllowedTracer>,
 }
 
 /// Something that is closed once and then open for ever.
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct OnceGate {
     open: AtomicBool,
     waiters: WaitList,
 }
 
-impl Gate {
+impl OnceGate {
     /// Opens it and wakes the waiters.
     pub(crate) fn open(&self) {
         if !self.open.swap(true, Ordering::SeqCst) {

@@ -1,8 +1,8 @@
 //! Bonds between the waiters and the owner of a priority-inheritance futex, and the end of an owner.
 //!
-//! *Interface*: each [`Party`] has a [`Part`]; a [`Bond`] is in the bucket of a lock for each of its waiters.
-//! A new waiter makes its bond first, and enters it only if [`Part::may_own`] of the owner then holds;
-//! [`Part::end`] changes the owner's stage first, and then searches for bonds. So one of the two sees the
+//! *Interface*: each [`PiParty`] has a [`PiPart`]; a [`PiState`] is in the bucket of a lock for each of its waiters.
+//! A new waiter makes its bond first, and enters it only if [`PiPart::may_own`] of the owner then holds;
+//! [`PiPart::end`] changes the owner's stage first, and then searches for bonds. So one of the two sees the
 //! other, and no bond to an ended owner stays in a bucket. A bond is made, passed on and dropped while its
 //! bucket is held.
 //!
@@ -12,15 +12,15 @@ use crate::primitive::{AtomicI32, AtomicU32, Ordering, in_order};
 use alloc::sync::Arc;
 
 /// A party that may own locks and wait for them.
-pub(crate) trait Party {
+pub(crate) trait PiParty {
     /// Its part in that.
-    fn part(&self) -> &Part;
+    fn part(&self) -> &PiPart;
     /// Its number.
     fn number(&self) -> i32;
 }
 
 /// The data of each party.
-pub(crate) struct Part {
+pub(crate) struct PiPart {
     /// The waiters for its locks.
     waiters: AtomicU32,
     stage: AtomicU32,
@@ -35,9 +35,9 @@ pub(crate) const ENDING: u32 = 1;
 /// It has announced its end, and searches for waiters.
 pub(crate) const ENDED: u32 = 2;
 
-impl Default for Part {
-    fn default() -> Part {
-        Part {
+impl Default for PiPart {
+    fn default() -> PiPart {
+        PiPart {
             waiters: AtomicU32::new(0),
             stage: AtomicU32::new(ALIVE),
             waits_for: AtomicI32::new(0),
@@ -45,7 +45,7 @@ impl Default for Part {
     }
 }
 
-impl Part {
+impl PiPart {
     /// How far its end has come.
     pub fn stage(&self) -> u32 {
         self.stage.load(Ordering::SeqCst)
@@ -83,18 +83,18 @@ impl Part {
 }
 
 /// A thread waits for a lock of an owner.
-pub(crate) struct Bond<P: Party> {
+pub(crate) struct PiState<P: PiParty> {
     pub owner: Arc<P>,
     pub waiter: Arc<P>,
 }
 
-impl<P: Party> Bond<P> {
+impl<P: PiParty> PiState<P> {
     /// `waiter` waits for `owner`.
-    pub fn new(owner: Arc<P>, waiter: Arc<P>) -> Bond<P> {
+    pub fn new(owner: Arc<P>, waiter: Arc<P>) -> PiState<P> {
         owner.part().waiters.fetch_add(1, Ordering::SeqCst);
         let number = owner.number();
         waiter.part().waits_for.store(number, Ordering::SeqCst);
-        Bond { owner, waiter }
+        PiState { owner, waiter }
     }
 
     /// The lock has a new owner. The caller drops the former owner's count after it has released the bucket.
@@ -107,7 +107,7 @@ impl<P: Party> Bond<P> {
     }
 }
 
-impl<P: Party> Drop for Bond<P> {
+impl<P: PiParty> Drop for PiState<P> {
     fn drop(&mut self) {
         self.waiter.part().waits_for.store(0, Ordering::SeqCst);
         self.owner.part().waiters.fetch_sub(1, Ordering::SeqCst);

@@ -1,9 +1,9 @@
 //! The scheduling parameters of a thread: policy, priority, niceness, processors, and the like.
 //!
-//! *Interface*: [`Pace`], one for each thread. It also has the number of the thread's control group
+//! *Interface*: [`SchedParams`], one for each thread. It also has the number of the thread's control group
 //! (`group`), which a child inherits with it. The settings are returned and inherited as on Linux.
 //! Processors and real-time policies are the thread room's matter. Other threads are paced by the data that
-//! they move, around a quantum of their own, which follows from niceness and policy ([`Pace::quantum_ns`]);
+//! they move, around a quantum of their own, which follows from niceness and policy ([`SchedParams::quantum_ns`]);
 //! the niceness also chooses the column of `/proc/stat` for the thread's time.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -39,7 +39,7 @@ fn with_nice(standing: u64, nice: i32) -> u64 {
 }
 
 /// A thread's settings.
-pub struct Pace {
+pub struct SchedParams {
     /// Processors on which it may run, a bit each.
     allowed: AtomicU64,
     policy: AtomicI32,
@@ -61,7 +61,7 @@ pub struct Pace {
 
 /// The priority parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Policy {
+pub struct SchedPolicy {
     /// `SCHED_…`.
     pub kind: i32,
     /// 1 to 99 for a real-time policy, otherwise 0.
@@ -74,7 +74,7 @@ pub struct Policy {
     pub options: u64,
 }
 
-impl Policy {
+impl SchedPolicy {
     /// Whether it has priorities.
     pub fn is_real_time(kind: i32) -> bool {
         matches!(kind, SCHED_FIFO | SCHED_RR)
@@ -89,9 +89,9 @@ impl Policy {
     }
 }
 
-impl Default for Pace {
-    fn default() -> Pace {
-        Pace {
+impl Default for SchedParams {
+    fn default() -> SchedParams {
+        SchedParams {
             allowed: AtomicU64::new(u64::MAX),
             policy: AtomicI32::new(SCHED_OTHER),
             priority: AtomicI32::new(0),
@@ -106,21 +106,21 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl SchedParams {
     /// The initial parameters of a child.
     #[inline]
-    pub fn inherited(&self) -> Pace {
+    pub fn inherited(&self) -> SchedParams {
         let [kind, priority] =
             [&self.policy, &self.priority].map(|word| word.load(Ordering::Relaxed));
         let (mut policy, mut standing) = ([kind, priority], self.standing.load(Ordering::Relaxed));
         if self.reset.load(Ordering::Relaxed) {
             standing = with_nice(standing, nice_of(standing).max(0));
-            if Policy::is_real_time(kind) || kind == SCHED_DEADLINE {
+            if SchedPolicy::is_real_time(kind) || kind == SCHED_DEADLINE {
                 policy = [SCHED_OTHER, 0];
             }
         }
         let slack = self.slack();
-        Pace {
+        SchedParams {
             allowed: AtomicU64::new(self.allowed()),
             policy: AtomicI32::new(policy[0]),
             priority: AtomicI32::new(policy[1]),
@@ -128,7 +128,7 @@ impl Pace {
             io: AtomicU32::new(self.io.load(Ordering::Relaxed)),
             slack: AtomicU64::new(slack),
             first_slack: AtomicU64::new(slack),
-            ..Pace::default()
+            ..SchedParams::default()
         }
     }
 
@@ -143,15 +143,15 @@ impl Pace {
     }
 
     /// The policy.
-    pub fn policy(&self) -> Policy {
-        let policy = Policy {
+    pub fn policy(&self) -> SchedPolicy {
+        let policy = SchedPolicy {
             kind: self.policy.load(Ordering::Relaxed),
             priority: self.priority.load(Ordering::Relaxed),
             reset: self.reset.load(Ordering::Relaxed),
-            ..Policy::default()
+            ..SchedPolicy::default()
         };
         match policy.kind {
-            SCHED_DEADLINE => Policy {
+            SCHED_DEADLINE => SchedPolicy {
                 terms: self.terms(),
                 options: self.options.load(Ordering::Relaxed),
                 ..policy
@@ -176,7 +176,7 @@ impl Pace {
     }
 
     /// Sets it.
-    pub(super) fn set_policy(&self, policy: Policy) {
+    pub(super) fn set_policy(&self, policy: SchedPolicy) {
         self.policy.store(policy.kind, Ordering::Relaxed);
         self.priority.store(policy.priority, Ordering::Relaxed);
         self.reset.store(policy.reset, Ordering::Relaxed);
@@ -270,11 +270,11 @@ mod tests {
 
     #[test]
     fn children_begin_with_what_their_parent_has_unless_it_says_otherwise() {
-        let pace = Pace::default();
-        pace.set_policy(Policy {
+        let pace = SchedParams::default();
+        pace.set_policy(SchedPolicy {
             kind: SCHED_FIFO,
             priority: 7,
-            ..Policy::default()
+            ..SchedPolicy::default()
         });
         pace.set_nice(-3);
         pace.set_allowed(2);
@@ -282,14 +282,14 @@ mod tests {
         let child = pace.inherited();
         assert_eq!((child.policy(), child.group()), (pace.policy(), u32::MAX));
         assert_eq!((child.nice(), child.allowed()), (-3, 2));
-        pace.set_policy(Policy {
+        pace.set_policy(SchedPolicy {
             reset: true,
             ..pace.policy()
         });
         let child = pace.inherited();
-        assert_eq!((child.policy(), child.nice()), (Policy::default(), 0));
+        assert_eq!((child.policy(), child.nice()), (SchedPolicy::default(), 0));
         assert_eq!(child.group(), u32::MAX);
-        pace.set_policy(Policy {
+        pace.set_policy(SchedPolicy {
             kind: SCHED_DEADLINE,
             reset: true,
             terms: Terms {
@@ -297,12 +297,12 @@ mod tests {
                 deadline_ns: 2,
                 period_ns: 3,
             },
-            ..Policy::default()
+            ..SchedPolicy::default()
         });
         assert!(!pace.refuses_children());
         assert_eq!(pace.place(), Place::Promised(pace.policy().terms));
-        assert_eq!(pace.inherited().policy(), Policy::default());
-        pace.set_policy(Policy {
+        assert_eq!(pace.inherited().policy(), SchedPolicy::default());
+        pace.set_policy(SchedPolicy {
             reset: false,
             ..pace.policy()
         });
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_quantum_follows_niceness_and_policy() {
-        let pace = Pace::default();
+        let pace = SchedParams::default();
         assert_eq!(pace.quantum_ns(), QUANTUM_NS);
         let at = |nice| {
             pace.set_nice(nice);
@@ -321,9 +321,9 @@ mod tests {
         assert!((-19..20).all(|nice| at(nice) <= at(nice - 1)));
         assert_eq!((at(19), at(-20)), (SHORTEST_NS, LONGEST_NS));
         let with = |kind| {
-            pace.set_policy(Policy {
+            pace.set_policy(SchedPolicy {
                 kind,
-                ..Policy::default()
+                ..SchedPolicy::default()
             });
             pace.quantum_ns()
         };
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn slack_goes_back_to_the_parents() {
-        let pace = Pace::default();
+        let pace = SchedParams::default();
         pace.set_slack(1);
         let child = pace.inherited();
         child.set_slack(9);

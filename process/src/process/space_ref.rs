@@ -1,6 +1,6 @@
 //! A process's hold on its address space.
 //!
-//! *Interface*: [`Held::get`] returns a counted reference; [`Held::set`] at the beginning, by `exec` and at
+//! *Interface*: [`SpaceRef::get`] returns a counted reference; [`SpaceRef::set`] at the beginning, by `exec` and at
 //! the end; `Task::with_space` for the running thread's own faults, which take no lock and no count. Before a
 //! second thread starts in a space, its creator announces that ([`AddressSpace::join`]). A process leaves its
 //! space with its last thread, as does a process whose creation failed.
@@ -12,13 +12,13 @@ use vm::AddressSpace;
 
 /// The address space of one process, or none.
 #[derive(Default)]
-pub struct Held {
+pub struct SpaceRef {
     space: Monitor<Option<Arc<AddressSpace>>>,
     /// The same, for the threads of the process.
     now: AtomicPtr<AddressSpace>,
 }
 
-impl Held {
+impl SpaceRef {
     /// The space, counted.
     pub(crate) fn get(&self) -> Option<Arc<AddressSpace>> {
         // Bound: copying or exchanging one counted handle, or looking at one word of it.
@@ -50,7 +50,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for SpaceRef {
     /// A process that ends holds nothing any more. This one has not begun.
     fn drop(&mut self) {
         if let Some(space) = self.space.get_mut() {

@@ -15,8 +15,8 @@ use thread::{Busy, Thread, Tte};
 use vm::AddressSpace;
 
 use super::Process;
-use super::sched_params::{Pace, Policy};
-use super::signals::pending::{Mask, Pending};
+use super::sched_params::{SchedParams, SchedPolicy};
+use super::signals::pending::{PendingMask, PendingSignals};
 use super::signals::set::UNBLOCKABLE;
 use account::user::Charge;
 
@@ -44,9 +44,9 @@ pub struct Task {
     /// Signals it waits for in `sigtimedwait`.
     pub awaited: AtomicU64,
     /// Signals for this thread alone.
-    pub pending: Monitor<Pending>,
+    pub pending: Monitor<PendingSignals>,
     /// The signals that wait in there.
-    pub(crate) waiting: Mask,
+    pub(crate) waiting: PendingMask,
     /// The stack for handlers that ask for another.
     pub altstack: Monitor<Sigaltstack>,
     /// Cleared, and its futex woken, at the end.
@@ -56,26 +56,26 @@ pub struct Task {
     /// Its restartable sequences.
     pub rseq: super::rseq::Rseq,
     /// Its part in locks whose owners the kernel knows.
-    pub(crate) pi: super::pi_state::Part,
+    pub(crate) pi: super::pi_state::PiPart,
     /// For its plain waits, once it has waited.
     pub(crate) waiter: Once<Arc<super::waiter::Waiter>>,
     /// Its position among its process's threads: its index, under their monitor, and its place on the roll.
     pub(super) seat: AtomicUsize,
-    link: super::thread_list::Link<Task>,
+    link: super::thread_list::ThreadLink<Task>,
     /// Address of the process group's number, in the process: for generated code.
     pub group_at: usize,
     /// Its part in being traced.
-    pub trace: super::tracee::Trace,
+    pub trace: super::tracee::PtraceLink,
     /// How to go on with an interrupted call that keeps state.
     pub restart: Monitor<Option<Restart>>,
     /// How it is to be scheduled.
-    pub pace: Pace,
+    pub pace: SchedParams,
     /// The channels that its data goes through.
     pub flows: super::flows::Flows,
     /// Page faults. Written by the thread itself only.
     pub faults: AtomicU64,
     /// How its CPU time was divided last.
-    pub(super) told: super::usage::Told,
+    pub(super) told: super::usage::ReportedTimes,
     /// The creator's charge.
     _charge: Option<Charge>,
 }
@@ -83,8 +83,8 @@ pub struct Task {
 /// Offset of the next task of the process, for generated code.
 pub(crate) const NEXT_ON_ROLL: usize = core::mem::offset_of!(Task, link) + super::thread_list::NEXT;
 
-impl super::thread_list::Enrolled for Task {
-    fn link(&self) -> &super::thread_list::Link<Task> {
+impl super::thread_list::ListedThread for Task {
+    fn link(&self) -> &super::thread_list::ThreadLink<Task> {
         &self.link
     }
 }
@@ -98,7 +98,7 @@ impl Task {
         blocked: u64,
         thread: Thread,
         charge: Option<Charge>,
-        pace: impl FnOnce() -> Pace,
+        pace: impl FnOnce() -> SchedParams,
     ) -> Arc<Task> {
         let task = vm::fallible::placed(|| Task {
             tid,
@@ -110,8 +110,8 @@ impl Task {
             mask_is_saved: AtomicBool::new(false),
             may_stop: AtomicBool::new(false),
             awaited: AtomicU64::new(0),
-            pending: Monitor::new(Pending::new()),
-            waiting: Mask::default(),
+            pending: Monitor::new(PendingSignals::new()),
+            waiting: PendingMask::default(),
             altstack: Monitor::new(Sigaltstack {
                 flags: SS_DISABLE,
                 ..Sigaltstack::default()
@@ -123,7 +123,7 @@ impl Task {
             waiter: Once::new(),
             seat: AtomicUsize::new(0),
             link: Default::default(),
-            trace: super::tracee::Trace::default(),
+            trace: super::tracee::PtraceLink::default(),
             restart: Monitor::new(None),
             pace: pace(),
             flows: Default::default(),
@@ -280,7 +280,7 @@ impl Task {
     }
 
     /// Sets its policy. EBUSY: no processor can promise so much.
-    pub fn set_policy(&self, policy: Policy) -> abi::Result<()> {
+    pub fn set_policy(&self, policy: SchedPolicy) -> abi::Result<()> {
         let terms = (policy.kind == SCHED_DEADLINE).then_some(policy.terms);
         let promised = self.thread.promise(terms).map_err(|Busy| Errno::EBUSY)?;
         self.pace.set_policy(policy);

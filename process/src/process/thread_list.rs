@@ -1,9 +1,9 @@
 //! The threads of a process, for callers that may not wait: an interrupt handler searches here for a thread
 //! that would take a signal.
 //!
-//! *Interface*: [`Roll::enter`] and [`Roll::leave`] by the holder of the process's thread monitor;
-//! [`Roll::watch`] before interrupts are made to look, and [`Roll::find`] in these interrupts;
-//! [`Roll::is_watched`] after a task has left.
+//! *Interface*: [`ThreadList::enter`] and [`ThreadList::leave`] by the holder of the process's thread monitor;
+//! [`ThreadList::watch`] before interrupts are made to look, and [`ThreadList::find`] in these interrupts;
+//! [`ThreadList::is_watched`] after a task has left.
 //!
 //! The roll is a chain of tasks, the first thread in front. One store publishes a task and one store unlinks
 //! it. A task that was unlinked keeps its link, so a reader on the task can continue. After a task has left,
@@ -21,26 +21,26 @@ use core::ptr::null_mut;
 use crate::primitive::{AtomicPtr, AtomicU8, Ordering, fence};
 
 /// An element of a roll.
-pub(crate) trait Enrolled: Sized {
+pub(crate) trait ListedThread: Sized {
     /// Its link.
-    fn link(&self) -> &Link<Self>;
+    fn link(&self) -> &ThreadLink<Self>;
 }
 
 /// The links that each task of the chain has.
-pub(crate) struct Link<T> {
+pub(crate) struct ThreadLink<T> {
     next: AtomicPtr<T>,
     /// The task before it, for changes of the chain: null for the first.
     before: AtomicPtr<T>,
 }
 
 /// Offset of the next task in a link, for generated code.
-pub(crate) const NEXT: usize = core::mem::offset_of!(Link<()>, next);
+pub(crate) const NEXT: usize = core::mem::offset_of!(ThreadLink<()>, next);
 /// Offset of the first task in a roll.
-pub(crate) const FIRST: usize = core::mem::offset_of!(Roll<()>, first);
+pub(crate) const FIRST: usize = core::mem::offset_of!(ThreadList<()>, first);
 
-impl<T> Default for Link<T> {
+impl<T> Default for ThreadLink<T> {
     fn default() -> Self {
-        Link {
+        ThreadLink {
             next: AtomicPtr::new(null_mut()),
             before: AtomicPtr::new(null_mut()),
         }
@@ -55,24 +55,24 @@ const SAID: u8 = 1;
 const SEEN: u8 = 2;
 
 /// The chain.
-pub(crate) struct Roll<T> {
+pub(crate) struct ThreadList<T> {
     first: AtomicPtr<T>,
     /// Whether interrupts may look: [`UNSAID`], [`SAID`] or [`SEEN`].
     watched: AtomicU8,
 }
 
-impl<T> Default for Roll<T> {
+impl<T> Default for ThreadList<T> {
     fn default() -> Self {
-        Roll {
+        ThreadList {
             first: AtomicPtr::new(null_mut()),
             watched: AtomicU8::new(UNSAID),
         }
     }
 }
 
-/// The answer of [`Roll::find`].
+/// The answer of [`ThreadList::find`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found<R> {
+pub(crate) enum FoundThread<R> {
     /// A task was found.
     Yes(R),
     /// There is none.
@@ -81,7 +81,7 @@ pub(crate) enum Found<R> {
     Perhaps,
 }
 
-impl<T: Enrolled> Roll<T> {
+impl<T: ListedThread> ThreadList<T> {
     /// Makes `task` visible. The caller holds the monitor of the process's threads, and has the task leave
     /// before it is freed.
     pub(crate) fn enter(&self, task: &T) {
@@ -152,28 +152,28 @@ impl<T: Enrolled> Roll<T> {
     /// The answer of `look` for the first task for which it has one. Looks at `most` tasks.
     ///
     /// # Safety
-    /// Interrupts are off until this returns, and [`Roll::watch`] was called before what made the caller
+    /// Interrupts are off until this returns, and [`ThreadList::watch`] was called before what made the caller
     /// look.
     pub(crate) unsafe fn find<R>(
         &self,
         most: usize,
         mut look: impl FnMut(&T) -> Option<R>,
-    ) -> Found<R> {
+    ) -> FoundThread<R> {
         let mut at = self.first.load(Ordering::Acquire);
         for _ in 0..most {
             // SAFETY: the roll is watched, so a task that a link leads to is freed only after a grace period.
             let Some(task) = (unsafe { at.as_ref() }) else {
-                return Found::No;
+                return FoundThread::No;
             };
             if let Some(found) = look(task) {
-                return Found::Yes(found);
+                return FoundThread::Yes(found);
             }
             at = task.link().next.load(Ordering::Acquire);
         }
         if at.is_null() {
-            Found::No
+            FoundThread::No
         } else {
-            Found::Perhaps
+            FoundThread::Perhaps
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The timers of a process, and the clocks that they follow.
 //!
-//! *Interface*: [`Timers`], a [`Timer`] each, with its [`Clock`], its [`Alarm`] while it is armed, and how it
-//! tells ([`Notify`]). The room's part `time` sets them, and `signal` makes signals of those that have rung.
+//! *Interface*: [`ProcessTimers`], a [`Timer`] each, with its [`TimerClock`], its [`ArmedAlarm`] while it is
+//! armed, and how it tells ([`Notify`]). The room's part `time` sets them, and `signal` makes signals of
+//! those that have rung.
 
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use thread::clock;
 
 /// A clock of the ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
+pub enum TimerClock {
     /// Since 1970.
     Real,
     /// Atomic time: the same without leap seconds.
@@ -20,12 +21,12 @@ pub enum Clock {
     /// Since the machine started.
     Monotonic,
     /// CPU time.
-    Cpu(Account),
+    Cpu(CpuClock),
 }
 
 /// The process or thread, by number, and the kind of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Account {
+pub struct CpuClock {
     pub(crate) who: i32,
     pub(crate) of_thread: bool,
     /// The program's own time only.
@@ -35,16 +36,16 @@ pub struct Account {
 }
 
 /// Something that will happen at a moment, unless dropped before.
-pub(crate) struct Alarm {
+pub(crate) struct ArmedAlarm {
     id: clock::AlarmId,
     at_ns: u64,
 }
 
-impl Alarm {
+impl ArmedAlarm {
     /// Alarm `id`, which has been set for `at_ns` nanoseconds.
     #[inline(always)]
-    pub(crate) fn set(id: clock::AlarmId, at_ns: u64) -> Alarm {
-        Alarm { id, at_ns }
+    pub(crate) fn set(id: clock::AlarmId, at_ns: u64) -> ArmedAlarm {
+        ArmedAlarm { id, at_ns }
     }
 
     /// It has happened.
@@ -58,7 +59,7 @@ impl Alarm {
     }
 }
 
-impl Drop for Alarm {
+impl Drop for ArmedAlarm {
     fn drop(&mut self) {
         // An alarm that rings meanwhile finds its timer disarmed, or not yet expired.
         clock::cancel(self.id);
@@ -78,7 +79,7 @@ pub struct Notify {
 
 /// A timer of `create`, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct PosixTimer {
     /// How it tells.
     pub notify: Notify,
     /// The requested `CLOCK_…`.
@@ -88,11 +89,11 @@ pub struct Made {
 pub(crate) struct Timer {
     /// `Bell::word` (`time/timer_interrupt.rs`) of its alarms.
     pub(crate) bell: usize,
-    pub(crate) clock: Clock,
+    pub(crate) clock: TimerClock,
     /// The number of the clock that was asked for.
     pub(crate) named: i32,
     /// The clock of `expires`: a relative expiration is not adjusted when the real-time clock is set.
-    pub(crate) base: Clock,
+    pub(crate) base: TimerClock,
     pub(crate) notify: Notify,
     /// When it expires next, or when it did if its signal waits, on `base`; 0: disarmed.
     pub(crate) expires: u64,
@@ -107,7 +108,7 @@ pub(crate) struct Timer {
     pub(crate) life: u32,
     /// Its signal waits to be taken.
     pub(crate) waiting: bool,
-    pub(crate) alarm: Option<Alarm>,
+    pub(crate) alarm: Option<ArmedAlarm>,
     /// The charge to the creating user, for the signal that it sends.
     pub(crate) _charge: Option<Charge>,
 }
@@ -121,26 +122,26 @@ pub(crate) const TIMERS_MAX: usize = FIXED + 32;
 
 /// The right to make signals of a process's timers.
 #[derive(Default)]
-pub(crate) struct Settling;
+pub(crate) struct ExpiryTurn;
 
-/// The bit of [`Timers::rung`] that is set while a thread makes signals of those that have rung: another
+/// The bit of [`ProcessTimers::rung`] that is set while a thread makes signals of those that have rung: another
 /// thread that checks the process's signals meanwhile waits for it.
 pub(crate) const UNSETTLED: u64 = 1 << 63;
 const _: () = assert!(TIMERS_MAX < 63);
 
 /// The timers of one process.
 #[derive(Default)]
-pub struct Timers {
+pub struct ProcessTimers {
     pub(crate) table: Monitor<Vec<Option<Timer>>>,
     /// The timers that have rung since the last check, a bit each, and [`UNSETTLED`].
     pub(crate) rung: AtomicU64,
-    pub(crate) settling: Monitor<Settling>,
+    pub(crate) settling: Monitor<ExpiryTurn>,
 }
 
 /// Offset of the word of those that have rung, for generated code.
-pub(crate) const RUNG: usize = core::mem::offset_of!(Timers, rung);
+pub(crate) const RUNG: usize = core::mem::offset_of!(ProcessTimers, rung);
 
-impl Timers {
+impl ProcessTimers {
     /// Timer `index` has rung. From anywhere.
     pub(crate) fn note(&self, index: usize) {
         self.rung.fetch_or(1 << index, Ordering::SeqCst);

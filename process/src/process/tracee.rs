@@ -1,6 +1,6 @@
 //! A thread's part in being traced: what its tracer and it share.
 //!
-//! *Interface*: [`Trace`] is a task's part, with [`State`] once it has had a tracer; [`Tracees`] are a
+//! *Interface*: [`PtraceLink`] is a task's part, with [`PtraceState`] once it has had a tracer; [`Tracees`] are a
 //! process's. [`continued`] tells a seized thread of a SIGCONT, `prod` stops it. The requests of tracers are
 //! in `trace.rs`, the stops of the thread in `signal/ptrace_stop.rs`.
 
@@ -13,7 +13,7 @@ use abi::linux::{Siginfo, UserRegs};
 use account::user::Charge;
 use sync::Monitor;
 
-use super::debug::Registers;
+use super::debug::DebugRegisters;
 use super::{Process, Task, tree};
 
 /// The tasks that a process traces, and those whose end must still be reported to it. None: it is ending and
@@ -27,14 +27,14 @@ pub struct Tracee {
     /// Gone when it has ended.
     pub task: Weak<Task>,
     /// The report of its end to its tracer.
-    pub end: End,
+    pub end: TraceeEnd,
     /// An end that the tracer does not wait for stays, charged to the tracer's user.
     _charge: Charge,
 }
 
 /// The report of a traced task's end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum TraceeEnd {
     /// It lives, or its tracer is its parent, which gets the report as parent.
     Untold,
     /// It was the first thread of a process that has others.
@@ -51,7 +51,7 @@ impl Tracee {
         Tracee {
             tid: task.tid,
             task: Arc::downgrade(task),
-            end: End::Untold,
+            end: TraceeEnd::Untold,
             _charge: charge,
         }
     }
@@ -63,7 +63,7 @@ impl Tracee {
 
 /// How a traced thread continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum How {
+pub enum ResumeMode {
     /// Until a signal.
     #[default]
     Freely,
@@ -77,19 +77,19 @@ pub enum How {
     OneStepPastCall,
 }
 
-impl How {
+impl ResumeMode {
     pub(crate) fn sees_calls(self) -> bool {
-        matches!(self, How::ToCall | How::PastCall | How::OneStepPastCall)
+        matches!(self, ResumeMode::ToCall | ResumeMode::PastCall | ResumeMode::OneStepPastCall)
     }
 
     pub(crate) fn steps(self) -> bool {
-        matches!(self, How::OneStep | How::OneStepPastCall)
+        matches!(self, ResumeMode::OneStep | ResumeMode::OneStepPastCall)
     }
 }
 
 /// The shared state of tracer and traced thread.
 #[derive(Default)]
-pub struct State {
+pub struct PtraceState {
     /// Waits for the tracer, which may use the other fields.
     pub halted: bool,
     /// The registers, as Linux's debuggers see them.
@@ -104,7 +104,7 @@ pub struct State {
     pub(crate) status: Option<i32>,
     /// The signal with which it continues.
     pub(crate) signal: i32,
-    pub(crate) how: How,
+    pub(crate) how: ResumeMode,
     pub(crate) event: Option<(i32, u64)>,
     /// The message of the last event, for `PTRACE_GETEVENTMSG`.
     pub message: u64,
@@ -117,30 +117,30 @@ pub struct State {
     /// The mask is the tracer's.
     pub mask_is_new: bool,
     /// The vector registers, in the form that the processor has.
-    pub vectors: Vectors,
+    pub vectors: VectorImage,
     /// The vector registers are the tracer's.
     pub vectors_are_new: bool,
     /// The debug registers.
-    pub debug: Registers,
+    pub debug: DebugRegisters,
     /// They are the tracer's.
     pub debug_is_new: bool,
 }
 
 /// An image of vector registers.
-pub struct Vectors(pub [u8; crate::fp::IMAGE_MAX]);
+pub struct VectorImage(pub [u8; crate::fp::IMAGE_MAX]);
 
-impl Default for Vectors {
+impl Default for VectorImage {
     fn default() -> Self {
-        Vectors([0; crate::fp::IMAGE_MAX])
+        VectorImage([0; crate::fp::IMAGE_MAX])
     }
 }
 
 /// Whether the tracer of a waiting thread wants to hear of what happens (`PTRACE_LISTEN`): not, or it does,
 /// or something has, and the thread is on its way to tell. In the last two it answers no requests.
 #[derive(Default)]
-pub(crate) struct Ear(AtomicU8);
+pub(crate) struct ListenState(AtomicU8);
 
-impl Ear {
+impl ListenState {
     const SHUT: u8 = 0;
     const OPEN: u8 = 1;
     const ROUSED: u8 = 2;
@@ -169,7 +169,7 @@ impl Ear {
 
 /// A task's part in being traced.
 #[derive(Default)]
-pub struct Trace {
+pub struct PtraceLink {
     pub(crate) tracer: AtomicI32,
     pub(crate) calls: AtomicBool,
     /// Calls are not made.
@@ -180,7 +180,7 @@ pub struct Trace {
     /// It is to stop for `PTRACE_EVENT_STOP`.
     pub(crate) prodded: AtomicBool,
     /// Whether its tracer listens to it, while it waits.
-    pub(crate) ear: Ear,
+    pub(crate) ear: ListenState,
     /// The last stop of its process that it has joined while it was traced; 0 for none.
     pub(crate) joined: AtomicU32,
     /// It is in a stop of its process, not yet for its tracer. Set with the process's signals held.
@@ -188,13 +188,13 @@ pub struct Trace {
     /// No process may begin to trace it. Changes with the state held.
     pub(crate) ended: AtomicBool,
     /// None before the first tracer.
-    pub(crate) state: Monitor<Option<Box<State>>>,
+    pub(crate) state: Monitor<Option<Box<PtraceState>>>,
 }
 
 /// Offset of the tracer's process, 0 for none, for generated code.
-pub(crate) const TRACER: usize = core::mem::offset_of!(Trace, tracer);
+pub(crate) const TRACER: usize = core::mem::offset_of!(PtraceLink, tracer);
 
-impl Trace {
+impl PtraceLink {
     /// Does it have a tracer?
     pub fn is_traced(&self) -> bool {
         self.tracer() != 0

@@ -97,7 +97,7 @@ impl Counts {
         self.preempted += other.preempted;
     }
 
-    fn usage(&self, told: &Told, max_resident: u64) -> Usage {
+    fn usage(&self, told: &ReportedTimes, max_resident: u64) -> Usage {
         let (user_ns, system_ns) = told.divide(self);
         Usage {
             user_ns,
@@ -112,12 +112,12 @@ impl Counts {
 
 /// The last reported parts of CPU time. With the process's account held, or what stands for it.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct ReportedTimes {
     user: AtomicU64,
     system: AtomicU64,
 }
 
-impl Told {
+impl ReportedTimes {
     /// The user's part of `counts` and the kernel's.
     fn divide(&self, counts: &Counts) -> (u64, u64) {
         self.divide_sum(counts.sum()).into()
@@ -151,14 +151,14 @@ fn divide(total: u64, sampled: (u64, u64), told: (u64, u64)) -> (u64, u64) {
 
 /// The usage of threads that no longer exist.
 #[derive(Default)]
-pub(crate) struct Account {
+pub(crate) struct EndedUsage {
     ended_threads: Counts,
     max_resident: u64,
-    told: Told,
+    told: ReportedTimes,
     pub(crate) children: Usage,
 }
 
-impl Account {
+impl EndedUsage {
     /// `task`, which runs, is about to end.
     pub(crate) fn thread_ends(&mut self, task: &Task) {
         self.ended_threads.add(&Counts::of(task));
@@ -188,7 +188,7 @@ impl Process {
     }
 
     /// The counts of its threads, including ended ones.
-    fn counts(&self, account: &Account) -> Counts {
+    fn counts(&self, account: &EndedUsage) -> Counts {
         let mut counts = account.ended_threads;
         // Bound: **linear**: the threads of one process.
         for task in self.threads.lock().iter() {

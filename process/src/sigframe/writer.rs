@@ -33,7 +33,7 @@ use thread::flags::{ATTENTION, SEQUENCE};
 
 use super::{INFO, RED_ZONE, RFLAGS_CLEARED, UC, framed};
 use crate::fp;
-use crate::process::signals::action::{Actions, TABLE, VERSION};
+use crate::process::signals::action::{SignalActions, TABLE, VERSION};
 use crate::process::signals::{ACTIONS, WAITING};
 use crate::process::timers::RUNG;
 use crate::process::{Process, TRACER, Task, beside_group};
@@ -226,7 +226,7 @@ fn emit_strike(d: &mut Draft, from: From) {
     };
     let [leave, back, shut] = core::array::from_fn(|_| d.label());
     let rung = beside_group(offset_of!(Process, timers) + RUNG);
-    let actions = beside_group(offset_of!(Process, signals) + ACTIONS + ArcSwap::<Actions>::WORD);
+    let actions = beside_group(offset_of!(Process, signals) + ACTIONS + ArcSwap::<SignalActions>::WORD);
     let table = |field: i32| TABLE as i32 - size_of::<Sigaction>() as i32 + field;
     thread_in_r9(d);
     dynasm!(d ; .arch x64

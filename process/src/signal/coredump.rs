@@ -23,12 +23,12 @@ use abi::linux::*;
 use machine::trap::TrapFrame;
 use sync::Monitor;
 
-use super::coredump_format::{self, Note, Segment};
+use super::coredump_format::{self, CoreNote, CoreSegment};
 use super::ptrace_stop;
 use crate::process::access::is_dumpable;
-use crate::process::hostname::{Named, name};
+use crate::process::hostname::{NodeOrDomain, name};
 use crate::process::signals::bit;
-use crate::process::signals::core_state::{Hall, Stand, Stands};
+use crate::process::signals::core_state::{CoreState, ThreadRegisters, CoreRegisters};
 use crate::process::{AUX, Process, Program, Task};
 use file::OpenFile;
 use file::fs::remove::remove;
@@ -89,11 +89,11 @@ pub fn set_pattern(text: &str) -> Result<()> {
     Ok(())
 }
 
-impl Stand {
+impl ThreadRegisters {
     /// That of the running thread. ENOMEM.
-    fn of(task: &Task, trap: &TrapFrame) -> Result<Box<Stand>> {
+    fn of(task: &Task, trap: &TrapFrame) -> Result<Box<ThreadRegisters>> {
         let usage = task.usage();
-        let mut stand = try_box(Stand {
+        let mut stand = try_box(ThreadRegisters {
             tid: task.tid,
             registers: ptrace_stop::shown(task, trap),
             vectors: [0; crate::fp::IMAGE_MAX],
@@ -133,7 +133,7 @@ pub(super) fn end(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &
         return status;
     }
     // Bound: a few words; one thread's registers are added.
-    *hall.stands.lock() = Stands::default();
+    *hall.stands.lock() = CoreRegisters::default();
     let decided = process.end_first(status);
     if let Err(other) = decided {
         release(hall);
@@ -160,7 +160,7 @@ impl Process {
 }
 
 /// Releases the waiting threads.
-fn release(hall: &Hall) {
+fn release(hall: &CoreState) {
     {
         let mut stands = hall.stands.lock();
         stands.done = true;
@@ -182,7 +182,7 @@ pub(super) fn join(task: &Task, trap: &TrapFrame) {
 #[inline(never)]
 fn stand_still(task: &Task, trap: &TrapFrame) {
     let hall = &task.process.hall;
-    let stand = Stand::of(task, trap);
+    let stand = ThreadRegisters::of(task, trap);
     {
         let mut stands = hall.stands.lock();
         if stands.done {
@@ -235,7 +235,7 @@ fn file_name(process: &Process, tid: i32, signo: i32) -> Result<Vec<u8>> {
                 continue;
             }
             Some(b'h') => {
-                try_extend(&mut name_of, &name(Named::Host))?;
+                try_extend(&mut name_of, &name(NodeOrDomain::Host))?;
                 continue;
             }
             Some(b'e') => {
@@ -332,10 +332,10 @@ impl Out<'_> {
 /// Writes the core. An error when no core was written; a truncated core is no error.
 fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) -> Result<()> {
     let space = process.space().ok_or(Errno::ESRCH)?;
-    let own = Stand::of(task, trap)?;
+    let own = ThreadRegisters::of(task, trap)?;
     let filter = process.hall.filter.load(Ordering::Relaxed);
-    let mut segments: Vec<Segment> = Vec::new();
-    let mut files = coredump_format::Files::default();
+    let mut segments: Vec<CoreSegment> = Vec::new();
+    let mut files = coredump_format::CoreFiles::default();
     let mut lack = Ok(());
     space.for_each_area_with_pages(0, |area, pages| {
         let length = area.end - area.start;
@@ -357,7 +357,7 @@ fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) 
         } else {
             0
         };
-        let segment = Segment {
+        let segment = CoreSegment {
             start: area.start,
             length,
             kept,
@@ -377,11 +377,11 @@ fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) 
     let stands = core::mem::take(&mut process.hall.stands.lock().list);
     coredump_format::thread_status(&mut notes, process, &own, info)?;
     coredump_format::process_info(&mut notes, process, &space)?;
-    Note::of(NT_SIGINFO).put(&mut notes, bytemuck::bytes_of(info))?;
+    CoreNote::of(NT_SIGINFO).put(&mut notes, bytemuck::bytes_of(info))?;
     let program = process.program();
     let mut aux = [0; 16 * AUX];
     if program.aux.len() == aux.len() && space.read_at(program.aux.start, &mut aux).is_ok() {
-        Note::of(NT_AUXV).put(&mut notes, &aux)?;
+        CoreNote::of(NT_AUXV).put(&mut notes, &aux)?;
     }
     files.put(&mut notes)?;
     coredump_format::vectors(&mut notes, &own)?;
@@ -412,7 +412,7 @@ fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) 
 fn contents(
     out: &mut Out,
     space: &vm::AddressSpace,
-    segments: &[Segment],
+    segments: &[CoreSegment],
     notes: &[u8],
 ) -> Result<()> {
     let headers = coredump_format::headers(segments, notes.len())?;

@@ -10,11 +10,11 @@ use abi::linux::*;
 use vm::{AddressSpace, Prot};
 
 use crate::process::Process;
-use crate::process::signals::core_state::Stand;
+use crate::process::signals::core_state::ThreadRegisters;
 use vm::fallible::try_extend;
 
 /// A part of memory.
-pub(super) struct Segment {
+pub(super) struct CoreSegment {
     /// Its first address.
     pub(super) start: usize,
     /// Its bytes.
@@ -58,7 +58,7 @@ impl Words {
 }
 
 /// The headers of the file, in front of `notes` bytes of notes. ENOMEM, EFBIG.
-pub(super) fn headers(segments: &[Segment], notes: usize) -> Result<Vec<u8>> {
+pub(super) fn headers(segments: &[CoreSegment], notes: usize) -> Result<Vec<u8>> {
     const CORE: u16 = 4;
     const X86_64: u16 = 62;
     const LOAD: u32 = 1;
@@ -91,15 +91,15 @@ pub(super) fn headers(segments: &[Segment], notes: usize) -> Result<Vec<u8>> {
 }
 
 /// A kind of note.
-pub(super) struct Note {
+pub(super) struct CoreNote {
     kind: usize,
     name: &'static [u8],
 }
 
-impl Note {
+impl CoreNote {
     /// A note type that all systems know.
-    pub(super) const fn of(kind: usize) -> Note {
-        Note {
+    pub(super) const fn of(kind: usize) -> CoreNote {
+        CoreNote {
             kind,
             name: b"CORE\0",
         }
@@ -127,7 +127,7 @@ impl Note {
 pub(super) fn thread_status(
     notes: &mut Vec<u8>,
     process: &Process,
-    stand: &Stand,
+    stand: &ThreadRegisters,
     info: &Siginfo,
 ) -> Result<()> {
     let children = process.children_usage();
@@ -142,15 +142,15 @@ pub(super) fn thread_status(
     s.time(children.user_ns)?.time(children.system_ns)?;
     s.put(bytemuck::bytes_of(&stand.registers))?;
     s.word(1)?.word(0)?;
-    Note::of(NT_PRSTATUS).put(notes, &s.0)
+    CoreNote::of(NT_PRSTATUS).put(notes, &s.0)
 }
 
 /// Its vector registers.
-pub(super) fn vectors(notes: &mut Vec<u8>, stand: &Stand) -> Result<()> {
+pub(super) fn vectors(notes: &mut Vec<u8>, stand: &ThreadRegisters) -> Result<()> {
     let (all, legacy) = crate::fp::image_bytes();
-    Note::of(NT_PRFPREG).put(notes, &stand.vectors[..legacy])?;
+    CoreNote::of(NT_PRFPREG).put(notes, &stand.vectors[..legacy])?;
     if all > legacy {
-        let note = Note {
+        let note = CoreNote {
             kind: NT_X86_XSTATE,
             name: b"LINUX\0",
         };
@@ -194,18 +194,18 @@ pub(super) fn process_info(
         }
     }
     i.put(&arguments)?;
-    Note::of(NT_PRPSINFO).put(notes, &i.0)
+    CoreNote::of(NT_PRPSINFO).put(notes, &i.0)
 }
 
 /// Which parts of memory are files.
 #[derive(Default)]
-pub(super) struct Files {
+pub(super) struct CoreFiles {
     count: u64,
     places: Words,
     names: Vec<u8>,
 }
 
-impl Files {
+impl CoreFiles {
     /// Adds one. ENOMEM.
     pub(super) fn add(&mut self, start: usize, end: usize, offset: u64, path: &str) -> Result<()> {
         self.count += 1;
@@ -223,7 +223,7 @@ impl Files {
         let mut content = Words::default();
         content.long(self.count)?.long(PAGE as u64)?;
         content.put(&self.places.0)?.put(&self.names)?;
-        Note::of(NT_FILE).put(notes, &content.0)
+        CoreNote::of(NT_FILE).put(notes, &content.0)
     }
 }
 
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn segments_follow_each_other() {
-        let segment = |start, length, kept| Segment {
+        let segment = |start, length, kept| CoreSegment {
             start,
             length,
             kept,
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn notes_are_aligned() {
         let mut notes = Vec::new();
-        Note::of(7).put(&mut notes, b"12345").unwrap();
+        CoreNote::of(7).put(&mut notes, b"12345").unwrap();
         assert_eq!(notes.len(), 12 + 8 + 8);
         assert_eq!(&notes[12..20], b"CORE\0\0\0\0");
     }

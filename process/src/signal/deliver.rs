@@ -16,8 +16,8 @@ use thread::flags::ATTENTION;
 use super::timer_signals::at_once;
 use super::{coredump, ptrace_stop, rseq, send};
 use crate::sigframe::{self, writer};
-use crate::process::signals::Change;
-use crate::process::signals::pending::Origin;
+use crate::process::signals::ChildChange;
+use crate::process::signals::pending::SignalOrigin;
 use crate::process::signals::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
 use crate::process::{Process, Task, tree};
 
@@ -379,10 +379,10 @@ pub(super) fn stop_if_complete(process: &Arc<Process>) {
         };
         let threads = process.threads.lock().len();
         let complete = state.stopped == threads && threads != 0;
-        if !complete || state.change == Some(Change::Stopped(signo)) {
+        if !complete || state.change == Some(ChildChange::Stopped(signo)) {
             return;
         }
-        state.change = Some(Change::Stopped(signo));
+        state.change = Some(ChildChange::Stopped(signo));
         signo
     };
     // The stopping thread notifies a parent that is the tracer.
@@ -402,7 +402,7 @@ pub(super) fn notify_parent(process: &Process, code: i32, signo: i32) {
         let info = Siginfo::child(code, process.pid, uid, signo, 0, 0);
         // SIGCHLD is a standard signal: adding it cannot fail. The parent's expired timers are not processed
         // here: they might continue the parent, and so on up the tree, on one stack.
-        send::queue(&parent, None, &info, Origin::Sent);
+        send::queue(&parent, None, &info, SignalOrigin::Sent);
     }
     parent.child_wait.wake_all();
 }

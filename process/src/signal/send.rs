@@ -10,8 +10,8 @@ use abi::linux::*;
 
 use super::timer_signals::settle;
 use super::take::remove_from;
-use crate::process::signals::Change;
-use crate::process::signals::pending::{Added, Origin, has_place};
+use crate::process::signals::ChildChange;
+use crate::process::signals::pending::{AddOutcome, SignalOrigin, has_place};
 use crate::process::signals::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
 use crate::process::{Process, Task, tracee, tree};
 use account::quota;
@@ -23,15 +23,15 @@ use account::{Capability, Cred};
 pub fn send(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Result<()> {
     // Earlier timer expirations come first.
     settle(process);
-    match queue(process, to, &info, Origin::Sent) {
-        Queued::Refused => Err(Errno::EAGAIN),
-        Queued::Waits | Queued::Dropped => Ok(()),
+    match queue(process, to, &info, SignalOrigin::Sent) {
+        SendOutcome::Refused => Err(Errno::EAGAIN),
+        SendOutcome::Waits | SendOutcome::Dropped => Ok(()),
     }
 }
 
 /// The outcome of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Queued {
+pub(crate) enum SendOutcome {
     /// It waits to be taken.
     Waits,
     /// It will not be seen, or a pending signal stands for it.
@@ -45,21 +45,21 @@ pub(crate) fn queue(
     process: &Arc<Process>,
     to: Option<&Arc<Task>>,
     info: &Siginfo,
-    origin: Origin,
-) -> Queued {
+    origin: SignalOrigin,
+) -> SendOutcome {
     let signo = info.signo;
     let this = bit(signo);
     // It ends all threads, whichever it was sent to; waiters for the end check only the process.
     let to = to.filter(|_| signo != SIGKILL);
     if process.is_zombie() {
-        return Queued::Dropped;
+        return SendOutcome::Dropped;
     }
     let charge = match origin {
-        Origin::Sent => place(process, info),
-        Origin::Timer(_) => None,
+        SignalOrigin::Sent => place(process, info),
+        SignalOrigin::Timer(_) => None,
     };
     let mut continued = false;
-    let mut queued = Queued::Dropped;
+    let mut queued = SendOutcome::Dropped;
     let mut fatal = false;
     let mut timers = 0;
     {
@@ -83,7 +83,7 @@ pub(crate) fn queue(
             }
             if process.signals.is_stopping() {
                 process.signals.set_stopping(None);
-                state.change = Some(Change::Continued);
+                state.change = Some(ChildChange::Continued);
                 continued = true;
             }
             for task in threads.iter() {
@@ -97,13 +97,13 @@ pub(crate) fn queue(
                 None => (state.pending).add(&process.signals.waiting, info, origin, charge),
             };
             queued = match added {
-                Added::Waits => Queued::Waits,
-                Added::Merged => Queued::Dropped,
-                Added::Refused => Queued::Refused,
+                AddOutcome::Waits => SendOutcome::Waits,
+                AddOutcome::Merged => SendOutcome::Dropped,
+                AddOutcome::Refused => SendOutcome::Refused,
             };
-            if added != Added::Refused {
+            if added != AddOutcome::Refused {
                 wake(to, &threads, this);
-                let can_end = !process.signals.is_stopping() && matches!(origin, Origin::Sent);
+                let can_end = !process.signals.is_stopping() && matches!(origin, SignalOrigin::Sent);
                 fatal = can_end && is_fatal(process, to, &threads, signo);
             }
         }
@@ -111,7 +111,7 @@ pub(crate) fn queue(
     if fatal {
         process.end(status_signaled(signo));
     }
-    if queued == Queued::Waits {
+    if queued == SendOutcome::Waits {
         process.signals.arrived();
     }
     process.timers.passed_over(process, timers);
@@ -212,7 +212,7 @@ pub fn force(info: Siginfo) {
     let charge = place(&task.process, &info);
     // Bound: the threads and the waiting signals of one process.
     let _state = task.process.signals.state.lock();
-    (task.pending.lock()).add(&task.waiting, &info, Origin::Sent, charge);
+    (task.pending.lock()).add(&task.waiting, &info, SignalOrigin::Sent, charge);
     drop(_state);
     task.attend();
 }

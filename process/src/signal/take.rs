@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
 use super::timer_signals::settle;
-use crate::process::signals::pending::Origin;
+use crate::process::signals::pending::SignalOrigin;
 use crate::process::signals::{ProcessSignals, bit};
 use crate::process::{Process, Task};
 
@@ -57,7 +57,7 @@ impl ProcessSignals {
                 taken.or_else(|| state.pending.take(shared, set, into))
             }
         };
-        if let Some(Origin::Timer(expiry)) = taken {
+        if let Some(SignalOrigin::Timer(expiry)) = taken {
             let overrun = task.process.timers.taken(&task.process, expiry);
             if expiry.apart {
                 into.set_overrun(overrun);

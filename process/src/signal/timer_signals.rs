@@ -9,14 +9,14 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
 use super::rlimit_cpu;
-use super::send::{Queued, queue};
+use super::send::{SendOutcome, queue};
 use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
-use crate::process::timers::{LIMIT, Timers, UNSETTLED};
+use crate::process::timers::{LIMIT, ProcessTimers, UNSETTLED};
 use crate::process::{Process, Task};
 
 impl Process {
     /// Its timers, none of which has rung without a signal.
-    pub fn settled_timers(self: &Arc<Process>) -> &Timers {
+    pub fn settled_timers(self: &Arc<Process>) -> &ProcessTimers {
         settle(self);
         &self.timers
     }
@@ -101,14 +101,14 @@ fn tell(process: &Arc<Process>, mut rung: u64) {
         let task = process.task(tid);
         let queued = if tid != 0 && task.is_none() {
             // The thread that was to get it has ended.
-            Queued::Dropped
+            SendOutcome::Dropped
         } else {
             queue(process, task.as_ref(), &info, origin)
         };
         match queued {
-            Queued::Waits => {}
-            Queued::Dropped => timers.passed_over(process, 1 << index),
-            Queued::Refused => timers.ring_again(process, index),
+            SendOutcome::Waits => {}
+            SendOutcome::Dropped => timers.passed_over(process, 1 << index),
+            SendOutcome::Refused => timers.ring_again(process, index),
         }
     }
 }

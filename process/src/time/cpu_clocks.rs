@@ -1,12 +1,12 @@
 //! Clocks that count the CPU time of a process or a thread.
 //!
-//! *Interface*: [`Account`] names one; [`Account::from_id`] as `clock_getcpuclockid` makes numbers of them.
+//! *Interface*: [`CpuClock`] names one; [`CpuClock::from_id`] as `clock_getcpuclockid` makes numbers of them.
 
 use abi::errno::{Errno, Result};
 use abi::linux::NSEC_PER_SEC;
 use machine::clock::now_ns;
 
-use crate::process::timers::Account;
+use crate::process::timers::CpuClock;
 use crate::process::{Process, Task, tree};
 
 /// Bits of a clock's number: which time, and that it is a thread's.
@@ -20,10 +20,10 @@ const LEAST_NS: u64 = 1_000_000;
 /// The grain of times that are not exact, nanoseconds.
 const TICK_NS: u64 = NSEC_PER_SEC / 100;
 
-impl Account {
+impl CpuClock {
     /// All time of process `pid`, or what its program has used.
-    pub const fn process(pid: i32, user: bool) -> Account {
-        Account {
+    pub const fn process(pid: i32, user: bool) -> CpuClock {
+        CpuClock {
             who: pid,
             of_thread: false,
             user,
@@ -32,8 +32,8 @@ impl Account {
     }
 
     /// All time of thread `tid`.
-    pub const fn thread(tid: i32) -> Account {
-        Account {
+    pub const fn thread(tid: i32) -> CpuClock {
+        CpuClock {
             who: tid,
             of_thread: true,
             user: false,
@@ -43,7 +43,7 @@ impl Account {
 
     /// The clock with this number, which is below zero: a process's, or that of a thread of the caller's
     /// process. EINVAL.
-    pub fn from_id(id: i32) -> Result<Account> {
+    pub fn from_id(id: i32) -> Result<CpuClock> {
         let which = id & WHICH;
         if which == DESCRIPTOR {
             return Err(Errno::EINVAL);
@@ -56,7 +56,7 @@ impl Account {
             (tid, true) => me.process.task(tid).ok_or(Errno::EINVAL)?.tid,
             (pid, false) => tree::find(pid).ok_or(Errno::EINVAL)?.pid,
         };
-        Ok(Account {
+        Ok(CpuClock {
             who,
             of_thread,
             user: which == VIRTUAL,

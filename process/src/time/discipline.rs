@@ -31,7 +31,7 @@ pub const ERROR_MOST_US: i64 = 16_000_000;
 
 /// A second more or less at the end of the day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Leap {
+pub enum LeapSecond {
     /// None.
     #[default]
     Never,
@@ -43,7 +43,7 @@ pub enum Leap {
 
 /// How far a leap has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stage {
+pub enum LeapStage {
     /// It is to come, if one was asked for.
     #[default]
     Ahead,
@@ -55,13 +55,13 @@ pub enum Stage {
 
 /// The keeper of the clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Keeper {
+pub struct ClockDiscipline {
     /// Rate and offset.
     pub discipline: Discipline,
     /// The leap that was asked for.
-    pub leap: Leap,
+    pub leap: LeapSecond,
     /// How far that has come.
-    pub stage: Stage,
+    pub stage: LeapStage,
     /// The part of the present second's gain that is not the rate's, nanoseconds.
     extra_ns: i64,
     /// The end of the day at which it is made, nanoseconds of the clock.
@@ -72,10 +72,10 @@ pub struct Keeper {
     set_ns: u64,
 }
 
-static KEEPER: Monitor<Keeper> = Monitor::new(Keeper {
+static KEEPER: Monitor<ClockDiscipline> = Monitor::new(ClockDiscipline {
     discipline: Discipline::new(),
-    leap: Leap::Never,
-    stage: Stage::Ahead,
+    leap: LeapSecond::Never,
+    stage: LeapStage::Ahead,
     extra_ns: 0,
     day_end: 0,
     max_error_us: ERROR_MOST_US,
@@ -97,11 +97,11 @@ pub fn set_tai_s(seconds: i32) {
     TAI_S.store(seconds, Ordering::Relaxed);
 }
 
-impl Keeper {
+impl ClockDiscipline {
     /// Asks for another leap, or none.
-    pub fn ask(&mut self, leap: Leap) {
+    pub fn ask(&mut self, leap: LeapSecond) {
         if leap != self.leap {
-            (self.leap, self.stage) = (leap, Stage::Ahead);
+            (self.leap, self.stage) = (leap, LeapStage::Ahead);
             self.day_end = real_ns().next_multiple_of(DAY_NS);
         }
     }
@@ -122,8 +122,8 @@ impl Keeper {
     /// When the leap is made next, nanoseconds of the clock.
     fn due(&self) -> Option<u64> {
         match (self.leap, self.stage) {
-            (Leap::Insert, Stage::Ahead | Stage::Inserted) => Some(self.day_end),
-            (Leap::Delete, Stage::Ahead) => Some(self.day_end - SECOND_NS),
+            (LeapSecond::Insert, LeapStage::Ahead | LeapStage::Inserted) => Some(self.day_end),
+            (LeapSecond::Delete, LeapStage::Ahead) => Some(self.day_end - SECOND_NS),
             _ => None,
         }
     }
@@ -135,18 +135,18 @@ impl Keeper {
             return None;
         }
         match (self.leap, self.stage) {
-            (Leap::Insert, Stage::Ahead) => {
-                self.stage = Stage::Inserted;
+            (LeapSecond::Insert, LeapStage::Ahead) => {
+                self.stage = LeapStage::Inserted;
                 TAI_S.fetch_add(1, Ordering::Relaxed);
                 Some(-(SECOND_NS as i64))
             }
-            (Leap::Delete, _) => {
-                self.stage = Stage::Done;
+            (LeapSecond::Delete, _) => {
+                self.stage = LeapStage::Done;
                 TAI_S.fetch_sub(1, Ordering::Relaxed);
                 Some(SECOND_NS as i64)
             }
             _ => {
-                self.stage = Stage::Done;
+                self.stage = LeapStage::Done;
                 None
             }
         }
@@ -167,13 +167,13 @@ impl Keeper {
 const COURSES: usize = 8;
 
 /// The keeper as it is.
-pub fn keeper() -> Keeper {
+pub fn keeper() -> ClockDiscipline {
     // Bound: a dozen words and a few dozen operations on them; once eight small places are made.
     *KEEPER.lock()
 }
 
 /// Changes the keeper; the clock goes on as it says then. ENOMEM: nothing has changed.
-pub fn keep<T>(change: impl FnOnce(&mut Keeper) -> T) -> Result<T> {
+pub fn keep<T>(change: impl FnOnce(&mut ClockDiscipline) -> T) -> Result<T> {
     let mut keeper = KEEPER.lock();
     if !is_steered() {
         let mut places = Vec::new();

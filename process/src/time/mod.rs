@@ -1,6 +1,6 @@
 //! Time as programs see it: clocks, sleeping with a deadline, timers that send signals.
 //!
-//! *Interface*: [`Clock`]; [`wait_deadline`] is `WaitList::wait_interruptible` with an end; [`Timers`] a
+//! *Interface*: [`TimerClock`]; [`wait_deadline`] is `WaitList::wait_interruptible` with an end; [`ProcessTimers`] a
 //! process's timers. All times are nanoseconds; deadlines are on the monotonic clock, which starts with the
 //! machine.
 
@@ -12,7 +12,7 @@ mod timer_interrupt;
 pub mod timerfd;
 mod timers;
 
-pub use crate::process::timers::{Account, Clock, FIXED, Notify, Timers};
+pub use crate::process::timers::{CpuClock, TimerClock, FIXED, Notify, ProcessTimers};
 use timer_interrupt::alarm_rang;
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -32,22 +32,22 @@ static STEPS: AtomicU64 = AtomicU64::new(0);
 /// The threads that sleep until a time of that clock.
 static SLEEPERS: WaitList = WaitList::new();
 
-impl Clock {
+impl TimerClock {
     /// From `CLOCK_…`. EINVAL.
-    pub fn from_id(id: i32) -> Result<Clock> {
+    pub fn from_id(id: i32) -> Result<TimerClock> {
         Ok(match id {
-            CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM => Clock::Real,
-            CLOCK_TAI => Clock::Atomic,
+            CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_REALTIME_ALARM => TimerClock::Real,
+            CLOCK_TAI => TimerClock::Atomic,
             CLOCK_MONOTONIC
             | CLOCK_MONOTONIC_RAW
             | CLOCK_MONOTONIC_COARSE
             | CLOCK_BOOTTIME
-            | CLOCK_BOOTTIME_ALARM => Clock::Monotonic,
+            | CLOCK_BOOTTIME_ALARM => TimerClock::Monotonic,
             CLOCK_PROCESS_CPUTIME_ID => {
-                Clock::Cpu(Account::process(Task::current().process.pid, false))
+                TimerClock::Cpu(CpuClock::process(Task::current().process.pid, false))
             }
-            CLOCK_THREAD_CPUTIME_ID => Clock::Cpu(Account::thread(Task::current().tid)),
-            id if id < 0 => Clock::Cpu(Account::from_id(id)?),
+            CLOCK_THREAD_CPUTIME_ID => TimerClock::Cpu(CpuClock::thread(Task::current().tid)),
+            id if id < 0 => TimerClock::Cpu(CpuClock::from_id(id)?),
             _ => return Err(Errno::EINVAL),
         })
     }
@@ -55,7 +55,7 @@ impl Clock {
     /// Whether it is set with the clock of the day.
     #[inline(always)]
     pub fn is_of_day(self) -> bool {
-        matches!(self, Clock::Real | Clock::Atomic)
+        matches!(self, TimerClock::Real | TimerClock::Atomic)
     }
 
     /// Its time.
@@ -67,7 +67,7 @@ impl Clock {
     #[inline(always)]
     pub(crate) fn at(self, now: u64) -> u64 {
         match self {
-            Clock::Monotonic => now,
+            TimerClock::Monotonic => now,
             _ => self.another_at(now),
         }
     }
@@ -75,20 +75,20 @@ impl Clock {
     #[inline(never)]
     fn another_at(self, now: u64) -> u64 {
         match self {
-            Clock::Real => real_ns(),
-            Clock::Atomic => real_ns().saturating_add_signed(ahead_ns()),
-            Clock::Monotonic => now,
-            Clock::Cpu(account) => account.now(),
+            TimerClock::Real => real_ns(),
+            TimerClock::Atomic => real_ns().saturating_add_signed(ahead_ns()),
+            TimerClock::Monotonic => now,
+            TimerClock::Cpu(account) => account.now(),
         }
     }
 
     /// The moment `at` of this clock as a deadline. The CPU clocks have none.
     pub fn deadline(self, at: u64) -> Result<u64> {
         match self {
-            Clock::Real => Ok(now_ns().saturating_add(at.saturating_sub(real_ns()))),
-            Clock::Atomic => Clock::Real.deadline(at.saturating_add_signed(-ahead_ns())),
-            Clock::Monotonic => Ok(at),
-            Clock::Cpu(_) => Err(Errno::EINVAL),
+            TimerClock::Real => Ok(now_ns().saturating_add(at.saturating_sub(real_ns()))),
+            TimerClock::Atomic => TimerClock::Real.deadline(at.saturating_add_signed(-ahead_ns())),
+            TimerClock::Monotonic => Ok(at),
+            TimerClock::Cpu(_) => Err(Errno::EINVAL),
         }
     }
 }
@@ -112,7 +112,7 @@ pub fn set_real_ns(ns: u64) {
 
 /// Why a wait ended without its condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum WaitEnded {
     /// A signal.
     Interrupted,
     /// The deadline.
@@ -124,15 +124,15 @@ pub fn wait_deadline<T>(
     list: &WaitList,
     deadline: Option<u64>,
     mut condition: impl FnMut() -> Option<T>,
-) -> core::result::Result<T, Ended> {
+) -> core::result::Result<T, WaitEnded> {
     let Some(at) = deadline else {
         return list
             .wait_interruptible(condition)
-            .map_err(|_| Ended::Interrupted);
+            .map_err(|_| WaitEnded::Interrupted);
     };
     let mut look = || match condition() {
         Some(value) => Some(Ok(value)),
-        None if now_ns() >= at => Some(Err(Ended::TimedOut)),
+        None if now_ns() >= at => Some(Err(WaitEnded::TimedOut)),
         None => None,
     };
     let outcome = match thread::clock::WakeUp::at(at) {
@@ -154,16 +154,16 @@ pub fn wait_deadline<T>(
             thread::yield_now();
         },
     };
-    outcome.unwrap_or(Err(Ended::Interrupted))
+    outcome.unwrap_or(Err(WaitEnded::Interrupted))
 }
 
 /// Sleeps until atomic time, which may be set meanwhile, reaches `at`, or a signal arrives.
-pub fn sleep_until_atomic(at: u64) -> Ended {
+pub fn sleep_until_atomic(at: u64) -> WaitEnded {
     sleep_until_real(at.saturating_add_signed(-ahead_ns()))
 }
 
 /// Sleeps until the clock of the day, which may be set meanwhile, reaches `at`, or a signal arrives.
-pub fn sleep_until_real(at: u64) -> Ended {
+pub fn sleep_until_real(at: u64) -> WaitEnded {
     loop {
         let steps = STEPS.load(Ordering::SeqCst);
         let stepped = || (STEPS.load(Ordering::SeqCst) != steps).then_some(());
@@ -175,14 +175,14 @@ pub fn sleep_until_real(at: u64) -> Ended {
         };
         match wait_deadline(&SLEEPERS, Some(now_ns().saturating_add(part)), stepped) {
             Ok(()) => {}
-            Err(Ended::TimedOut) if real_ns() < at => {}
+            Err(WaitEnded::TimedOut) if real_ns() < at => {}
             Err(ended) => return ended,
         }
     }
 }
 
 /// Sleeps until the monotonic clock reaches `at`, or a signal arrives.
-pub fn sleep_until(at: u64) -> Ended {
+pub fn sleep_until(at: u64) -> WaitEnded {
     let nobody = WaitList::new();
     match wait_deadline(&nobody, Some(at), || None::<core::convert::Infallible>) {
         Err(ended) => ended,

@@ -17,7 +17,7 @@ use machine::rtc;
 use quaject::counter::CounterCore;
 use sync::Monitor;
 
-use super::Clock;
+use super::TimerClock;
 use super::timerfd::TimerFd;
 use account::Capability;
 use account::caller::cred;
@@ -160,7 +160,7 @@ impl Rtc {
         look()?;
         let counter = try_arc(CounterCore::new(0, false))?;
         counter.set_patient(patient);
-        let timer = || TimerFd::onto(Clock::Monotonic, counter.clone());
+        let timer = || TimerFd::onto(TimerClock::Monotonic, counter.clone());
         Ok(Rtc {
             periodic: timer()?,
             updates: timer()?,

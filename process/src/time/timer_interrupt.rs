@@ -1,6 +1,6 @@
 //! The handling of a timer's alarm in its interrupt.
 //!
-//! *Interface*: [`Bell`] identifies the timer of an alarm; [`alarm_rang`] is the alarm's procedure.
+//! *Interface*: [`TimerId`] identifies the timer of an alarm; [`alarm_rang`] is the alarm's procedure.
 //!
 //! The interrupt sends no signal, which takes monitors. It notes the timer by one bit of its process and
 //! alerts a thread that would take the signal, as a sender does. The next thread that checks the process's
@@ -26,16 +26,16 @@ use thread::clock::{self, Interrupted};
 
 use crate::deferred_timers::settle_later;
 use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
-use crate::process::timers::{Clock, Notify, TIMERS_MAX};
+use crate::process::timers::{TimerClock, Notify, TIMERS_MAX};
 use crate::process::tree::{NUMBERS_MAX, index};
-use crate::process::{Found, Process, Task};
+use crate::process::{FoundThread, Process, Task};
 
 /// The most threads of a process that an interrupt looks at.
 const LOOKS: usize = 16;
 
 /// The timer of an alarm: all the data that its interrupt needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bell {
+pub(crate) struct TimerId {
     pid: i32,
     /// The thread that gets the signal, 0 for the process.
     tid: i32,
@@ -51,16 +51,16 @@ const SIGNO: u32 = 40;
 const BY_THREAD: u32 = 48;
 const _: () = assert!(NUMBERS_MAX <= 1 << 16 && TIMERS_MAX <= u64::BITS as usize);
 
-impl Bell {
+impl TimerId {
     /// For timer `index` of process `pid`.
-    pub(crate) fn new(pid: i32, index: usize, clock: Clock, notify: &Notify) -> Bell {
+    pub(crate) fn new(pid: i32, index: usize, clock: TimerClock, notify: &Notify) -> TimerId {
         let more_than_waits = UNBLOCKABLE | STOPPERS | bit(SIGCONT);
-        Bell {
+        TimerId {
             pid,
             tid: notify.tid,
             index,
             signo: notify.signo,
-            by_thread: matches!(clock, Clock::Cpu(_)) || bit(notify.signo) & more_than_waits != 0,
+            by_thread: matches!(clock, TimerClock::Cpu(_)) || bit(notify.signo) & more_than_waits != 0,
         }
     }
 
@@ -73,8 +73,8 @@ impl Bell {
             | usize::from(self.by_thread) << BY_THREAD
     }
 
-    fn from_word(word: usize) -> Bell {
-        Bell {
+    fn from_word(word: usize) -> TimerId {
+        TimerId {
             pid: i32::from(word as u16),
             tid: i32::from((word >> TID) as u16),
             index: word >> INDEX & 0xff,
@@ -84,7 +84,7 @@ impl Bell {
     }
 }
 
-/// The alarm's procedure. `word` is [`Bell::word`].
+/// The alarm's procedure. `word` is [`TimerId::word`].
 pub(crate) fn alarm_rang(word: usize) {
     if clock::interrupted(|program| taken_at_once(program, word)) == Some(true) {
         return;
@@ -99,7 +99,7 @@ pub(crate) fn alarm_rang(word: usize) {
 /// off.
 #[inline(always)]
 fn taken_at_once(program: Interrupted, word: usize) -> bool {
-    let bell = Bell::from_word(word);
+    let bell = TimerId::from_word(word);
     let take = |task: &Arc<Task>| {
         let process = &*task.process;
         bell.pid == process.pid
@@ -114,7 +114,7 @@ fn taken_at_once(program: Interrupted, word: usize) -> bool {
 
 /// At the end of the interrupt, interrupts off.
 fn ring(word: usize) {
-    let bell = Bell::from_word(word);
+    let bell = TimerId::from_word(word);
     let note = |process: &Process| {
         process.timers.note(bell.index);
         fence(Ordering::SeqCst);
@@ -132,7 +132,7 @@ fn ring(word: usize) {
 
 /// Alerts a thread that would take the signal. Returns whether there is one, or none needs to be alerted.
 /// With interrupts off.
-fn tell(process: &Process, bell: &Bell) -> bool {
+fn tell(process: &Process, bell: &TimerId) -> bool {
     let this = bit(bell.signo);
     // SAFETY: interrupts are off.
     let ignored = unsafe { process.signals.actions.peek() }.ignored() & this != 0;
@@ -147,12 +147,12 @@ fn tell(process: &Process, bell: &Bell) -> bool {
         (wants || bell.tid != 0).then_some(())
     };
     // SAFETY: interrupts are off; the process has armed a timer, so its threads wait before they go.
-    unsafe { process.roll.find(LOOKS, look) != Found::Perhaps }
+    unsafe { process.roll.find(LOOKS, look) != FoundThread::Perhaps }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Account;
+    use super::super::CpuClock;
     use super::*;
     use abi::linux::{SIGALRM, SIGKILL, SIGMAX};
 
@@ -168,10 +168,10 @@ mod tests {
             (2, 0, 0, SIGALRM),
             (3, 4, 5, SIGKILL),
         ] {
-            for clock in [Clock::Real, Clock::Cpu(Account::process(2, true))] {
-                let bell = Bell::new(pid, index, clock, &notify(signo, tid));
-                assert_eq!(Bell::from_word(bell.word()), bell);
-                let rare = clock != Clock::Real || signo == SIGKILL;
+            for clock in [TimerClock::Real, TimerClock::Cpu(CpuClock::process(2, true))] {
+                let bell = TimerId::new(pid, index, clock, &notify(signo, tid));
+                assert_eq!(TimerId::from_word(bell.word()), bell);
+                let rare = clock != TimerClock::Real || signo == SIGKILL;
                 assert_eq!(bell.by_thread, rare);
             }
         }

@@ -22,7 +22,7 @@ use quaject::{Seam, Sharing};
 use sync::{Monitor, epoch};
 use thread::clock::{self, AlarmId};
 
-use super::Clock;
+use super::TimerClock;
 use account::quota;
 use account::user::Charge;
 use file::event::{put_number, room_for_number};
@@ -37,7 +37,7 @@ const AGAIN: u64 = 1 << 63;
 
 /// A timer that is open.
 pub struct TimerFd {
-    clock: Clock,
+    clock: TimerClock,
     bell: Arc<Bell>,
     setting: Monitor<Setting>,
     /// The creator's charge.
@@ -72,12 +72,12 @@ struct Setting {
 static OF_THE_DAY: Monitor<Vec<Weak<OpenFile>>> = Monitor::new(Vec::new());
 
 /// A description of a new timer on `clock`, with status flags `flags` (O_NONBLOCK). ENFILE, ENOMEM.
-pub fn open(clock: Clock, flags: u32) -> Result<Arc<OpenFile>> {
+pub fn open(clock: TimerClock, flags: u32) -> Result<Arc<OpenFile>> {
     let counter = try_arc(CounterCore::new(0, false))?;
     counter.set_patient(flags & O_NONBLOCK == 0);
     let timer = TimerFd::onto(clock, counter)?;
     let of = OpenFile::new(try_arc(timer)?, O_RDWR | flags);
-    if clock == Clock::Real {
+    if clock == TimerClock::Real {
         // Bound: **linear**: timers on the time of day, when one is made or the clock is set.
         let mut others = OF_THE_DAY.lock();
         others.retain(|other| other.strong_count() != 0);
@@ -134,7 +134,7 @@ fn ring(bell: usize) {
 
 impl TimerFd {
     /// A timer on `clock` that raises `counter`. ENFILE, ENOMEM.
-    pub(super) fn onto(clock: Clock, counter: Arc<CounterCore>) -> Result<TimerFd> {
+    pub(super) fn onto(clock: TimerClock, counter: Arc<CounterCore>) -> Result<TimerFd> {
         let bell = Bell {
             counter,
             due: AtomicU64::new(0),

@@ -1,6 +1,6 @@
 //! Timers that send signals: the three of `setitimer` and those of `timer_create`.
 //!
-//! *Interface*: the methods of [`Timers`]. Each armed timer has one alarm, whose interrupt takes no lock
+//! *Interface*: the methods of [`ProcessTimers`]. Each armed timer has one alarm, whose interrupt takes no lock
 //! (`timer_interrupt.rs`). `signal/timer_signals.rs` turns the expirations that interrupts have noted into
 //! signals, before every check of a process's signals, and before a timer is asked or set.
 //!
@@ -17,11 +17,11 @@ use abi::linux::*;
 use machine::clock::now_ns;
 use machine::trap::TrapFrame;
 
-use super::timer_interrupt::Bell;
+use super::timer_interrupt::TimerId;
 use crate::sigframe::writer;
-use crate::process::signals::pending::{Expiry, LIFE_BITS, Origin};
+use crate::process::signals::pending::{TimerExpiry, LIFE_BITS, SignalOrigin};
 use crate::process::timers::{
-    Account, Alarm, Clock, FIXED, LIMIT, Made, Notify, TIMERS_MAX, Timer, Timers,
+    CpuClock, ArmedAlarm, TimerClock, FIXED, LIMIT, PosixTimer, Notify, TIMERS_MAX, Timer, ProcessTimers,
 };
 use crate::process::{Process, Task};
 use account::user::Held;
@@ -34,9 +34,9 @@ const LEAST_NS: u64 = 50_000;
 const AGAIN_NS: u64 = 1_000_000;
 
 fn fixed(pid: i32, which: usize) -> Timer {
-    let of_program = |user| Clock::Cpu(Account::process(pid, user));
+    let of_program = |user| TimerClock::Cpu(CpuClock::process(pid, user));
     let (clock, signo) = match which {
-        0 => (Clock::Monotonic, SIGALRM),
+        0 => (TimerClock::Monotonic, SIGALRM),
         1 => (of_program(true), SIGVTALRM),
         LIMIT => (of_program(false), SIGXCPU),
         _ => (of_program(false), SIGPROF),
@@ -47,7 +47,7 @@ fn fixed(pid: i32, which: usize) -> Timer {
         tid: 0,
     };
     Timer {
-        bell: Bell::new(pid, which, clock, &notify).word(),
+        bell: TimerId::new(pid, which, clock, &notify).word(),
         clock,
         named: 0,
         base: clock,
@@ -111,7 +111,7 @@ impl Timer {
         let left = self.expires.saturating_sub(self.base.at(now));
         let after = match self.clock {
             // The clock may stand still, and is then checked repeatedly.
-            Clock::Cpu(account) => account.soonest(left),
+            TimerClock::Cpu(account) => account.soonest(left),
             _ if self.interval == 0 => left,
             _ => left.max(LEAST_NS),
         };
@@ -128,7 +128,7 @@ impl Timer {
         process.roll.watch();
         // First of all the old one goes.
         self.alarm = None;
-        self.alarm = Alarm::timer(now, now.saturating_add(after_ns), self.bell);
+        self.alarm = ArmedAlarm::timer(now, now.saturating_add(after_ns), self.bell);
     }
 
     /// [`Timer::begin`] for a time from now on, of a timer of `create` on the monotonic clock whose signal
@@ -152,7 +152,7 @@ impl Timer {
                 _ => expires.max(now + LEAST_NS),
             };
             // There is none before it that would have to be cancelled.
-            let new = Alarm::timer_still(now, at, self.bell);
+            let new = ArmedAlarm::timer_still(now, at, self.bell);
             core::mem::forget(core::mem::replace(&mut self.alarm, new));
         }
     }
@@ -211,7 +211,7 @@ impl Timer {
     }
 }
 
-impl Timers {
+impl ProcessTimers {
     /// Sets a timer: `value` and `interval` in nanoseconds, 0 to disarm. Returns the time that was left, and
     /// the old interval. EINVAL when there is no such timer.
     pub fn set(
@@ -232,7 +232,7 @@ impl Timers {
         let now = now_ns();
         let old = (timer.remaining(timer.base.at(now)), timer.interval);
         timer.base = match timer.clock {
-            clock if clock.is_of_day() && !absolute => Clock::Monotonic,
+            clock if clock.is_of_day() && !absolute => TimerClock::Monotonic,
             clock => clock,
         };
         timer.life = new_life();
@@ -273,13 +273,13 @@ impl Timers {
     }
 
     /// The timer of `create` with the lowest number from `index` on.
-    pub fn made_from(&self, index: usize) -> Option<(usize, Made)> {
+    pub fn made_from(&self, index: usize) -> Option<(usize, PosixTimer)> {
         let timers = self.table.lock();
         let mut later = timers.iter().enumerate().skip(index.max(FIXED));
         later.find_map(|(index, timer)| {
             let timer = timer.as_ref()?;
             let (notify, clock) = (timer.notify, timer.named);
-            Some((index, Made { notify, clock }))
+            Some((index, PosixTimer { notify, clock }))
         })
     }
 
@@ -288,7 +288,7 @@ impl Timers {
     pub fn create(
         &self,
         process: &Process,
-        (clock, named): (Clock, i32),
+        (clock, named): (TimerClock, i32),
         notify: Notify,
         most: u64,
     ) -> Result<usize> {
@@ -306,13 +306,13 @@ impl Timers {
             None => return Err(Errno::EAGAIN),
         };
         timers[index] = Some(Timer {
-            bell: Bell::new(process.pid, index, clock, &notify).word(),
+            bell: TimerId::new(process.pid, index, clock, &notify).word(),
             clock,
             named,
             base: clock,
             notify,
             posix: true,
-            plain: clock == Clock::Monotonic,
+            plain: clock == TimerClock::Monotonic,
             _charge: Some(charge),
             ..fixed(process.pid, 0)
         });
@@ -413,7 +413,7 @@ impl Timers {
     }
 
     /// The signal of `expiry` has been taken: returns its overruns. The timer continues.
-    pub(crate) fn taken(&self, process: &Process, expiry: Expiry) -> i32 {
+    pub(crate) fn taken(&self, process: &Process, expiry: TimerExpiry) -> i32 {
         let mut timers = self.table.lock();
         let index = usize::from(expiry.index);
         let Some(Some(timer)) = timers.get_mut(index) else {
@@ -454,7 +454,7 @@ impl Timers {
         }
         let timers = self.table.lock();
         let at = |index: &usize| match timers.get(*index) {
-            Some(Some(timer)) => timer.alarm.as_ref().map_or(0, Alarm::at_ns),
+            Some(Some(timer)) => timer.alarm.as_ref().map_or(0, ArmedAlarm::at_ns),
             _ => 0,
         };
         let index = (0..TIMERS_MAX)
@@ -474,7 +474,7 @@ impl Timers {
         &self,
         process: &Process,
         index: usize,
-    ) -> Option<(Siginfo, i32, Origin)> {
+    ) -> Option<(Siginfo, i32, SignalOrigin)> {
         let mut timers = self.table.lock();
         let timer = timers.get_mut(index)?.as_mut()?;
         if timer.expires == 0 || timer.waiting {
@@ -492,7 +492,7 @@ impl Timers {
         let life = timer.life;
         let apart = timer.posix;
         let index = index as u8;
-        Some((info, tid, Origin::Timer(Expiry { index, life, apart })))
+        Some((info, tid, SignalOrigin::Timer(TimerExpiry { index, life, apart })))
     }
 
     /// The signal of timer `index` has found no room.

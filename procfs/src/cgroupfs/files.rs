@@ -13,7 +13,7 @@ use file::fs::attr::Bits;
 use file::fs::perm;
 use file::fs::pseudofs::{TextOut, TextPiece};
 use process::Process;
-use process::cgroup::{self, CONTROLLERS, CPU, Group, PIDS, UNLIMITED, WEIGHT};
+use process::cgroup::{self, CONTROLLERS, CPU, Cgroup, PIDS, UNLIMITED, WEIGHT};
 
 /// Threads that there may be on a machine of Linux's; a limit is not above.
 const MOST_THREADS: u32 = 4_194_304;
@@ -32,12 +32,12 @@ pub(super) struct Named {
 
 impl Named {
     /// Whether `group` has it.
-    pub(super) fn is_in(&self, group: &Group) -> bool {
+    pub(super) fn is_in(&self, group: &Cgroup) -> bool {
         self.in_root || group.has(self.needs)
     }
 
     /// ENODEV: the group has it no more.
-    pub(super) fn check(&self, group: &Group) -> Result<()> {
+    pub(super) fn check(&self, group: &Cgroup) -> Result<()> {
         match self.is_in(group) && !group.is_gone() {
             true => Ok(()),
             false => Err(Errno::ENODEV),
@@ -55,9 +55,9 @@ impl Named {
 }
 
 /// Writes the text from a place on.
-type Read = fn(&Arc<Group>, u64, &mut TextPiece) -> Result<()>;
+type Read = fn(&Arc<Cgroup>, u64, &mut TextPiece) -> Result<()>;
 /// Takes what somebody has written who was let open the file.
-type Set = fn(&Arc<Group>, &Cred, &str) -> Result<()>;
+type Set = fn(&Arc<Cgroup>, &Cred, &str) -> Result<()>;
 
 const fn everywhere(name: &'static str, read: Read, write: Option<Set>) -> Named {
     Named {
@@ -248,7 +248,7 @@ fn unsigned(text: &str) -> Result<u64> {
     u64::from_str_radix(digits, radix).map_err(|_| Errno::ERANGE)
 }
 
-fn processes(group: &Arc<Group>, from: u64, piece: &mut TextPiece) -> Result<()> {
+fn processes(group: &Arc<Cgroup>, from: u64, piece: &mut TextPiece) -> Result<()> {
     let mut from = from;
     while let Some(pid) = cgroup::member_after(group, from) {
         from = pid as u64 + 1;
@@ -262,7 +262,7 @@ fn processes(group: &Arc<Group>, from: u64, piece: &mut TextPiece) -> Result<()>
     Ok(())
 }
 
-fn threads(group: &Arc<Group>, from: u64, piece: &mut TextPiece) -> Result<()> {
+fn threads(group: &Arc<Cgroup>, from: u64, piece: &mut TextPiece) -> Result<()> {
     let (mut process, mut last) = ((from >> 32) as i32, from as u32 as i32);
     while let Some((pid, tid)) = cgroup::thread_after(group, process, last) {
         (process, last) = (pid, tid);
@@ -282,12 +282,12 @@ fn id(text: &str) -> Result<i32> {
     if id < 0 { Err(Errno::EINVAL) } else { Ok(id) }
 }
 
-fn receive(group: &Arc<Group>, opener: &Cred, text: &str) -> Result<()> {
+fn receive(group: &Arc<Cgroup>, opener: &Cred, text: &str) -> Result<()> {
     group.receive(id(text)?, |common| may_move(common, opener))
 }
 
 /// Whether `opener` may move processes within `group`. EACCES.
-pub(super) fn may_move(group: &Group, opener: &Cred) -> Result<()> {
+pub(super) fn may_move(group: &Cgroup, opener: &Cred) -> Result<()> {
     let owner = group.owner(PROCS + 1).ok_or(Errno::EACCES)?;
     // Bound: a few words.
     let owner = *owner.lock();
@@ -299,11 +299,11 @@ pub(super) fn may_move(group: &Group, opener: &Cred) -> Result<()> {
     perm::check(opener, bits, None, perm::WRITE)
 }
 
-fn receive_thread(group: &Arc<Group>, _opener: &Cred, text: &str) -> Result<()> {
+fn receive_thread(group: &Arc<Cgroup>, _opener: &Cred, text: &str) -> Result<()> {
     group.receive_thread(id(text)?)
 }
 
-fn pass_on(group: &Arc<Group>, _opener: &Cred, text: &str) -> Result<()> {
+fn pass_on(group: &Arc<Cgroup>, _opener: &Cred, text: &str) -> Result<()> {
     let (mut given, mut taken) = (0, 0);
     for word in text.split_ascii_whitespace() {
         let (sign, name) = word.split_at_checked(1).ok_or(Errno::EINVAL)?;
@@ -318,13 +318,13 @@ fn pass_on(group: &Arc<Group>, _opener: &Cred, text: &str) -> Result<()> {
     group.pass_on(given, taken)
 }
 
-fn bound(group: &Arc<Group>, which: usize, from: u64, piece: &mut TextPiece) -> Result<()> {
+fn bound(group: &Arc<Cgroup>, which: usize, from: u64, piece: &mut TextPiece) -> Result<()> {
     let bounds = group.most_below();
     let most = bounds.get(which).ok_or(Errno::EINVAL)?;
     limit(from, piece, most.load(Ordering::Relaxed))
 }
 
-fn set_bound(group: &Arc<Group>, which: usize, text: &str) -> Result<()> {
+fn set_bound(group: &Arc<Cgroup>, which: usize, text: &str) -> Result<()> {
     let most = match text {
         "max" => UNLIMITED,
         number => {
@@ -338,7 +338,7 @@ fn set_bound(group: &Arc<Group>, which: usize, text: &str) -> Result<()> {
     Ok(())
 }
 
-fn consumed(group: &Arc<Group>, from: u64, piece: &mut TextPiece) -> Result<()> {
+fn consumed(group: &Arc<Cgroup>, from: u64, piece: &mut TextPiece) -> Result<()> {
     let (user_ns, system_ns) = match group.is_root() {
         false => {
             let consumed = group.consumed()?;
@@ -359,7 +359,7 @@ fn consumed(group: &Arc<Group>, from: u64, piece: &mut TextPiece) -> Result<()> 
     })
 }
 
-fn kind(group: &Arc<Group>, from: u64, piece: &mut TextPiece) -> Result<()> {
+fn kind(group: &Arc<Cgroup>, from: u64, piece: &mut TextPiece) -> Result<()> {
     let kind = match (group.is_invalid(), group.is_mixed()) {
         (true, _) => "domain invalid\n",
         (_, true) => "domain threaded\n",
@@ -369,7 +369,7 @@ fn kind(group: &Arc<Group>, from: u64, piece: &mut TextPiece) -> Result<()> {
 }
 
 /// Threads of a process are not separated.
-fn set_kind(_group: &Arc<Group>, _opener: &Cred, text: &str) -> Result<()> {
+fn set_kind(_group: &Arc<Cgroup>, _opener: &Cred, text: &str) -> Result<()> {
     match text {
         "threaded" => Err(Errno::EOPNOTSUPP),
         _ => Err(Errno::EINVAL),
@@ -385,7 +385,7 @@ const WEIGHTS: [u32; 40] = [
 const USUAL: u32 = 1024;
 
 /// The niceness of a thread with about the weight of the group.
-fn nice(group: &Arc<Group>, from: u64, piece: &mut TextPiece) -> Result<()> {
+fn nice(group: &Arc<Cgroup>, from: u64, piece: &mut TextPiece) -> Result<()> {
     let weight = group.weight() * USUAL / WEIGHT;
     let near = (-20..)
         .zip(WEIGHTS)
@@ -395,7 +395,7 @@ fn nice(group: &Arc<Group>, from: u64, piece: &mut TextPiece) -> Result<()> {
     })
 }
 
-fn set_nice(group: &Arc<Group>, _opener: &Cred, text: &str) -> Result<()> {
+fn set_nice(group: &Arc<Cgroup>, _opener: &Cred, text: &str) -> Result<()> {
     let nice: i64 = text.parse().map_err(|_| Errno::EINVAL)?;
     let place = usize::try_from(nice.saturating_add(20)).map_err(|_| Errno::ERANGE)?;
     let weight = WEIGHTS.get(place).ok_or(Errno::ERANGE)?;

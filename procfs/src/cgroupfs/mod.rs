@@ -19,7 +19,7 @@ use file::fs::inode::fixed_entries;
 use file::fs::ownership::Ownership;
 use file::fs::mount::{self, FileSystem, anonymous_dev};
 use file::fs::{Attr, DirEntry, DirSink, OpenHow, Inode, FileKind, SetAttr, path_cache};
-use process::cgroup::{self, Group};
+use process::cgroup::{self, Cgroup};
 use vm::fallible::{try_arc, try_push, try_slice};
 
 use files::FILES;
@@ -44,7 +44,7 @@ const _: () = assert!(FILES.len() as u64 + FIRST_FILE <= FIRST_GROUP);
 
 struct Groups {
     dev: u64,
-    root: Arc<Group>,
+    root: Arc<Cgroup>,
 }
 
 static ALL: Once<Arc<Groups>> = Once::new();
@@ -103,12 +103,12 @@ impl FileSystem for Groups {
 /// A directory, or a file in it.
 struct Node {
     dev: u64,
-    group: Arc<Group>,
+    group: Arc<Cgroup>,
     file: Option<usize>,
 }
 
 impl Node {
-    fn beside(&self, group: Arc<Group>, file: Option<usize>) -> Result<Arc<dyn Inode>> {
+    fn beside(&self, group: Arc<Cgroup>, file: Option<usize>) -> Result<Arc<dyn Inode>> {
         let dev = self.dev;
         Ok(try_arc(Node { dev, group, file })?)
     }
@@ -131,7 +131,7 @@ impl Node {
     }
 }
 
-fn number(group: &Group, file: Option<usize>) -> u64 {
+fn number(group: &Cgroup, file: Option<usize>) -> u64 {
     (u64::from(group.id) << PLACES) + 1 + file.map_or(0, |file| file as u64 + 1)
 }
 

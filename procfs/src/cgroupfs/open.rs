@@ -11,7 +11,7 @@ use account::{Cred, caller};
 use file::fs::pseudofs::{reader, records};
 use file::io::IoBuf;
 use file::{File, OpenFile};
-use process::cgroup::Group;
+use process::cgroup::Cgroup;
 
 /// The longest setting.
 const LONGEST: usize = 512;
@@ -20,7 +20,7 @@ const TOO_LONG: usize = 4095;
 
 /// The behaviour.
 pub(super) struct Open {
-    group: Arc<Group>,
+    group: Arc<Cgroup>,
     file: &'static Named,
     opener: Arc<Cred>,
     text: Arc<dyn File>,
@@ -28,7 +28,7 @@ pub(super) struct Open {
 
 impl Open {
     /// Of `file` of `group`, opened by the caller. ENOMEM.
-    pub(super) fn new(group: Arc<Group>, file: &'static Named) -> Result<Open> {
+    pub(super) fn new(group: Arc<Cgroup>, file: &'static Named) -> Result<Open> {
         let shown = group.clone();
         let text = reader(&records(move |from, piece| {
             file.check(&shown)?;

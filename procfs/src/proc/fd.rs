@@ -18,7 +18,7 @@ use file::fs::inode::{OpenHow, Inode};
 use file::fs::mount::{self, VfsPath};
 use file::fs::pseudofs::{EachEntry, PseudoDir, PseudoEntry, MagicLink, TextOut, TextPiece, TextSource, number_in, whole};
 use process::Process;
-use process::access::{self, Sight, Wish};
+use process::access::{self, AccessSnapshot, PtraceMode};
 
 /// `/proc/PID/fd`.
 pub struct Descriptors(pub Arc<Process>);
@@ -89,7 +89,7 @@ struct Info(Arc<Process>, i32);
 
 impl TextSource for Info {
     fn open(&self) -> Result<Option<Arc<dyn TextSource>>> {
-        let sight = Sight::of(&self.0, Wish::See).map_err(|_| Errno::EACCES)?;
+        let sight = AccessSnapshot::of(&self.0, PtraceMode::See).map_err(|_| Errno::EACCES)?;
         let fd = self.1;
         Ok(Some(whole(move |out| {
             let shown = sight.with(|process| info(process, fd, out));

@@ -18,7 +18,7 @@ use file::fs::inode::Inode;
 use file::fs::mount::{self, VfsPath};
 use file::fs::pseudofs::{EachEntry, PseudoDir, PseudoEntry, MagicLink};
 use process::Process;
-use process::access::{self, Wish};
+use process::access::{self, PtraceMode};
 
 /// The directory of a process.
 pub struct Mapped(pub Arc<Process>);
@@ -46,7 +46,7 @@ fn addresses(name: &str) -> Result<(usize, usize)> {
 impl PseudoDir for Mapped {
     fn get(&self, name: &str) -> Result<PseudoEntry> {
         let (start, end) = addresses(name)?;
-        let space = access::space(&self.0, Wish::See).map_err(|_| Errno::EACCES)?;
+        let space = access::space(&self.0, PtraceMode::See).map_err(|_| Errno::EACCES)?;
         let space = space.ok_or(Errno::ENOENT)?;
         let mut found = None;
         space.for_each_area_above(start, |area| {
@@ -60,7 +60,7 @@ impl PseudoDir for Mapped {
     }
 
     fn list(&self, from: u64, each: EachEntry) {
-        let Ok(Some(space)) = access::space(&self.0, Wish::See) else {
+        let Ok(Some(space)) = access::space(&self.0, PtraceMode::See) else {
             return;
         };
         let mut from = usize::try_from(from).unwrap_or(usize::MAX);

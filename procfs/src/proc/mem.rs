@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 use file::fs::pseudofs::PseudoFile;
 use file::io::IoBuf;
 use file::{File, OpenFile};
-use process::access::{Sight, Wish};
+use process::access::{AccessSnapshot, PtraceMode};
 use process::{Process, remote_write};
 use vm::AddressSpace;
 use vm::fallible::{try_arc, try_filled};
@@ -21,13 +21,13 @@ pub struct Memory(pub Arc<Process>);
 
 impl PseudoFile for Memory {
     fn open(&self) -> Result<Arc<dyn File>> {
-        let sight = Sight::of(&self.0, Wish::Steer).map_err(|_| Errno::EACCES)?;
+        let sight = AccessSnapshot::of(&self.0, PtraceMode::Steer).map_err(|_| Errno::EACCES)?;
         Ok(try_arc(Seen(sight))?)
     }
 }
 
 /// The file, opened.
-struct Seen(Sight);
+struct Seen(AccessSnapshot);
 
 /// How much of `left` bytes from `address` on lies in its page.
 fn piece(address: u64, left: usize) -> usize {

@@ -28,7 +28,7 @@ use alloc::sync::Arc;
 use file::fs::attr::FileKind;
 use file::fs::mount::FileSystem;
 use file::fs::pseudofs::{EachEntry, PseudoDir, PseudoEntry, PseudoFs, number_in};
-use process::access::{self, Wish};
+use process::access::{self, PtraceMode};
 use process::{Process, Task, tree};
 
 /// A new instance.
@@ -38,7 +38,7 @@ pub fn file_system() -> Arc<dyn FileSystem> {
 
 /// The result of `look` into `process`, if the caller may look into it. `EACCES`.
 pub(crate) fn look_into<R>(process: &Process, look: impl FnOnce() -> R) -> Result<R> {
-    access::with(process, Wish::See, look).map_err(|_| Errno::EACCES)
+    access::with(process, PtraceMode::See, look).map_err(|_| Errno::EACCES)
 }
 
 struct Root;

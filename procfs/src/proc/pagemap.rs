@@ -11,7 +11,7 @@ use file::fs::pseudofs::PseudoFile;
 use file::io::IoBuf;
 use file::{File, OpenFile};
 use process::Process;
-use process::access::{Sight, Wish};
+use process::access::{AccessSnapshot, PtraceMode};
 use vm::fallible::try_arc;
 use vm::space::Page;
 
@@ -29,7 +29,7 @@ pub struct Pagemap(pub Arc<Process>);
 
 impl PseudoFile for Pagemap {
     fn open(&self) -> Result<Arc<dyn File>> {
-        let sight = Sight::of(&self.0, Wish::See).map_err(|_| Errno::EACCES)?;
+        let sight = AccessSnapshot::of(&self.0, PtraceMode::See).map_err(|_| Errno::EACCES)?;
         Ok(try_arc(Seen(sight))?)
     }
 
@@ -39,7 +39,7 @@ impl PseudoFile for Pagemap {
 }
 
 /// The file, opened.
-struct Seen(Sight);
+struct Seen(AccessSnapshot);
 
 fn entry(page: Option<Page>) -> u64 {
     let Some(page) = page else {

@@ -25,7 +25,7 @@ use file::fs::pseudofs::{
     EachEntry, FixedDir, PseudoDir, PseudoEntry, MagicLink, TextOut, TextPiece, TextSource, folders_listed, long_text, number_in,
     records, text,
 };
-use process::access::{self, Sight, Wish};
+use process::access::{self, AccessSnapshot, PtraceMode};
 use process::memory::oom_score::points;
 use process::{Process, Program, Task, tree};
 
@@ -87,18 +87,18 @@ const NAMES: [(&str, FileKind); 38] = [
 ];
 
 /// A text about `process` as the program that it is when somebody opens the text, who may look into it then.
-pub fn looking(process: Arc<Process>, write: fn(&Sight, u64, &mut TextPiece)) -> Arc<dyn TextSource> {
+pub fn looking(process: Arc<Process>, write: fn(&AccessSnapshot, u64, &mut TextPiece)) -> Arc<dyn TextSource> {
     Arc::new(Looking { process, write })
 }
 
 struct Looking {
     process: Arc<Process>,
-    write: fn(&Sight, u64, &mut TextPiece),
+    write: fn(&AccessSnapshot, u64, &mut TextPiece),
 }
 
 impl TextSource for Looking {
     fn open(&self) -> Result<Option<Arc<dyn TextSource>>> {
-        let sight = Sight::of(&self.process, Wish::See).map_err(|_| Errno::EACCES)?;
+        let sight = AccessSnapshot::of(&self.process, PtraceMode::See).map_err(|_| Errno::EACCES)?;
         let write = self.write;
         Ok(Some(records(move |from, piece| {
             write(&sight, from, piece);
@@ -398,7 +398,7 @@ fn bytes(space: &AddressSpace, range: &Range<usize>, from: u64, piece: &mut Text
 }
 
 /// A line for each area that ends above `from`.
-fn maps(sight: &Sight, from: u64, piece: &mut TextPiece) {
+fn maps(sight: &AccessSnapshot, from: u64, piece: &mut TextPiece) {
     if let (Some(space), Ok(from)) = (sight.space(), usize::try_from(from)) {
         space.for_each_area_above(from, |area| {
             piece.record(area.end as u64, |out| smaps::map(&area, out))

@@ -8,10 +8,10 @@ use vm::Prot;
 use vm::space::{AreaInfo, Lock, Present, Role};
 
 use file::fs::pseudofs::{TextOut, TextPiece};
-use process::access::Sight;
+use process::access::AccessSnapshot;
 
 /// The lines of `maps`, and behind each how much of the area is in memory.
-pub fn smaps(sight: &Sight, from: u64, piece: &mut TextPiece) {
+pub fn smaps(sight: &AccessSnapshot, from: u64, piece: &mut TextPiece) {
     if let (Some(space), Ok(from)) = (sight.space(), usize::try_from(from)) {
         space.for_each_area_with_pages(from, |area, pages| {
             piece.record(area.end as u64, |out| {
@@ -23,7 +23,7 @@ pub fn smaps(sight: &Sight, from: u64, piece: &mut TextPiece) {
 }
 
 /// The sum of all areas, with the names that `smaps` has for the parts.
-pub fn rollup(sight: &Sight, from: u64, piece: &mut TextPiece) {
+pub fn rollup(sight: &AccessSnapshot, from: u64, piece: &mut TextPiece) {
     let Some(space) = sight.space().filter(|_| from == 0) else {
         return;
     };

@@ -291,8 +291,8 @@ const SYS_KERNEL: &[FixedEntry] = &[
         })
     }),
     ("dmesg_restrict", line!(1)),
-    ("domainname", named!(hostname::Named::Domain)),
-    ("hostname", named!(hostname::Named::Host)),
+    ("domainname", named!(hostname::NodeOrDomain::Domain)),
+    ("hostname", named!(hostname::NodeOrDomain::Host)),
     ("kptr_restrict", line!(1)),
     ("pty", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_PTY)))),
     ("cap_last_cap", line!(40)),

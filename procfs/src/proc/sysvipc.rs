@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use core::fmt::Write;
 
 use file::fs::pseudofs::{FixedEntry, TextOut, TextPiece, long_text};
-use process::ipc::{Entry, Namespace, memory, message, semaphore};
+use process::ipc::{IpcEntry, IpcNamespace, memory, message, semaphore};
 
 /// The texts.
 pub const ALL: &[FixedEntry] = &[
@@ -101,8 +101,8 @@ fn rows<T>(
     from: u64,
     piece: &mut TextPiece,
     head: &str,
-    all: &Namespace<T>,
-    row: impl Fn(&mut TextOut, &Arc<Entry<T>>),
+    all: &IpcNamespace<T>,
+    row: impl Fn(&mut TextOut, &Arc<IpcEntry<T>>),
 ) {
     if from == 0 && !piece.record(1, |out| out.push_str(head)) {
         return;

@@ -21,7 +21,7 @@ use file::OpenFile;
 use file::fdtable::FdTable;
 use file::filters::Course;
 use file::fs::pseudofs::{TextOut, TextPiece};
-use process::access::{self, Wish};
+use process::access::{self, PtraceMode};
 use process::user_quajects::{any, made, made_counter};
 use process::tree;
 use quaject::maker::{self, Made};
@@ -90,7 +90,7 @@ pub fn set(text: &str) -> Result<()> {
             let fd = i32::try_from(fd).map_err(|_| Errno::EBADF)?;
             let process = tree::find(pid).ok_or(Errno::ESRCH)?;
             let visit = process.files.get().visit();
-            let of = access::with(&process, Wish::Steer, || visit.get(fd))??;
+            let of = access::with(&process, PtraceMode::Steer, || visit.get(fd))??;
             drop(visit);
             match (what, words.next()) {
                 ("off", None) => of.remove_filter(course, None)?,

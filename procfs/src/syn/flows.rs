@@ -9,7 +9,7 @@ use core::fmt::Write;
 
 use file::fs::pseudofs::{TextOut, TextPiece};
 use process::Task;
-use process::flows::{Channel, Side};
+use process::flows::{FlowChannel, ChannelSide};
 
 /// A line for each thread with channels, and one for each of these, by process; behind a heading.
 pub fn show(from: u64, piece: &mut TextPiece) -> Result<()> {
@@ -44,13 +44,13 @@ fn lines(task: &Task, out: &mut TextOut) {
     task.flows.show(|channel| line(channel, out));
 }
 
-fn line(channel: &Channel, out: &mut TextOut) {
+fn line(channel: &FlowChannel, out: &mut TextOut) {
     let Some(shown) = channel.shown() else {
         return;
     };
     let side = match shown.side {
-        Side::Reads => "reads",
-        Side::Writes => "writes",
+        ChannelSide::Reads => "reads",
+        ChannelSide::Writes => "writes",
     };
     let _ = writeln!(
         out,

@@ -20,7 +20,7 @@ use alloc::sync::Arc;
 
 use file::fs::mount::FileSystem;
 use file::fs::pseudofs::{FixedDir, PseudoEntry, PseudoFs, long_text, records, text, whole};
-use process::access::{self, Wish};
+use process::access::{self, PtraceMode};
 use process::memory::{fault_injection, shrink};
 use process::{Process, Task, tree};
 use kptr_restrict::Veil;
@@ -31,7 +31,7 @@ const MAGIC: i64 = 0x5359_4e54;
 /// The processes that the reader may look into, for a text whose places have the process's number in their
 /// upper half; those from place `from` on.
 fn visible(from: u64) -> impl Iterator<PseudoEntry = Arc<Process>> {
-    tree::from(from >> 32).filter(|process| access::may(process, Wish::See).is_ok())
+    tree::from(from >> 32).filter(|process| access::may(process, PtraceMode::See).is_ok())
 }
 
 /// Calls `show` with the threads of the processes that the reader may see, behind the one where a text that

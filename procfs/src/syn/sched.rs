@@ -13,7 +13,7 @@ use core::fmt::Write;
 
 use crate::proc::look_into;
 use file::fs::pseudofs::{TextOut, TextPiece};
-use process::flows::{self, Side};
+use process::flows::{self, ChannelSide};
 use process::{Process, Task};
 
 /// A line for each thread of the processes that the reader may look into.
@@ -65,10 +65,10 @@ fn channels(process: &Process, task: &Task, out: &mut TextOut) {
         return out.lack();
     };
     let mut before = "";
-    for shown in found.iter().filter_map(flows::Channel::shown) {
+    for shown in found.iter().filter_map(flows::FlowChannel::shown) {
         let side = match shown.side {
-            Side::Reads => 'r',
-            Side::Writes => 'w',
+            ChannelSide::Reads => 'r',
+            ChannelSide::Writes => 'w',
         };
         let _ = write!(
             out,

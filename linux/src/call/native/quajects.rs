@@ -22,7 +22,7 @@ use file::io::IoBuf;
 use file::poll::{self, PollTable};
 use file::{DescRoutine, File, OpenFile, Operation, seam};
 use process::Process;
-use process::cached_operations::Operated;
+use process::cached_operations::CachedOperation;
 use process::dispatch::cached;
 use process::user_quajects::{any, made, paid};
 use quaject::class::Kind;
@@ -283,7 +283,7 @@ fn operated(fd: i32, operation: usize) -> Result<Option<u8>> {
 /// Gives an operation a call number of the program's own. EBADF, EINVAL, ENOENT, ENOSPC, ENOMEM.
 fn cache(fd: i32, operation: usize) -> Result<usize> {
     operated(fd, operation)?;
-    let of = Operated {
+    let of = CachedOperation {
         fd: fd as u32,
         operation: operation as u32,
     };

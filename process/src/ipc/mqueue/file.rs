@@ -1,12 +1,12 @@
 //! A message queue as a file: its text, and its readiness.
 //!
-//! *Interface*: [`Open`] is the behaviour, [`of`] the queue behind a description.
+//! *Interface*: [`QueueFile`] is the behaviour, [`of`] the queue behind a description.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use core::fmt;
 
-use super::Queue;
+use super::PosixQueue;
 use crate::process::Task;
 use file::io::IoBuf;
 use file::poll::{self, PollTable};
@@ -14,16 +14,16 @@ use file::{File, OpenFile};
 use vm::fallible::try_text;
 
 /// A queue that is open.
-pub struct Open(pub Arc<Queue>);
+pub struct QueueFile(pub Arc<PosixQueue>);
 
 /// The queue behind a description. EBADF.
-pub fn of(of: &OpenFile) -> Result<&Arc<Queue>> {
-    let file = of.file_as::<Open>().ok_or(Errno::EBADF)?;
+pub fn of(of: &OpenFile) -> Result<&Arc<PosixQueue>> {
+    let file = of.file_as::<QueueFile>().ok_or(Errno::EBADF)?;
     Ok(&file.0)
 }
 
 /// The text of a queue.
-struct Text<'a>(&'a Queue);
+struct Text<'a>(&'a PosixQueue);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
@@ -41,7 +41,7 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-impl File for Open {
+impl File for QueueFile {
     fn descriptor_closed(&self) {
         Task::here(|task| self.0.forget(&task.process));
     }

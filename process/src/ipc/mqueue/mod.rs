@@ -1,6 +1,6 @@
 //! POSIX message queues: messages by priority, under names in a file system of their own.
 //!
-//! *Interface*: [`Queue::post`] and [`Queue::take_first`]; [`names`] finds, makes and removes; [`notice`] is
+//! *Interface*: [`PosixQueue::post`] and [`PosixQueue::take_first`]; [`names`] finds, makes and removes; [`notice`] is
 //! the notification of a queue's first message; [`of`] finds the queue behind a description. [`limits`] are
 //! for `/proc/sys/fs/mqueue`.
 //!
@@ -23,10 +23,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use sync::{Monitor, WaitList};
 
 pub use file::of;
-use notice::Notice;
+use notice::QueueNotify;
 
 use crate::process::Process;
-use crate::time::{Ended, wait_deadline};
+use crate::time::{WaitEnded, wait_deadline};
 use ::file::fs::now;
 use ::file::fs::ownership::Ownership;
 use account::quota;
@@ -58,7 +58,7 @@ pub mod limits {
 const HEAD: u64 = 48;
 
 /// One queue.
-pub struct Queue {
+pub struct PosixQueue {
     /// Number of its inode.
     ino: u64,
     /// As many messages go in.
@@ -90,7 +90,7 @@ struct Contents {
     /// The messages that wait for room, oldest first, with their senders' tickets.
     senders: VecDeque<(u64, Message)>,
     ticket: u64,
-    notice: Option<Notice>,
+    notice: Option<QueueNotify>,
 }
 
 /// One message.
@@ -152,17 +152,17 @@ impl Contents {
     }
 }
 
-fn interrupted(ended: Ended) -> Errno {
+fn interrupted(ended: WaitEnded) -> Errno {
     match ended {
-        Ended::TimedOut => Errno::ETIMEDOUT,
-        Ended::Interrupted => Errno::ERESTARTSYS,
+        WaitEnded::TimedOut => Errno::ETIMEDOUT,
+        WaitEnded::Interrupted => Errno::ERESTARTSYS,
     }
 }
 
-impl Queue {
+impl PosixQueue {
     /// A queue with number `ino` for `cred`, with the numbers of `wanted` or the defaults. EINVAL; EMFILE:
     /// `RLIMIT_MSGQUEUE`.
-    fn new(ino: u64, mode: u32, cred: &Cred, wanted: Option<&MqAttr>) -> Result<Queue> {
+    fn new(ino: u64, mode: u32, cred: &Cred, wanted: Option<&MqAttr>) -> Result<PosixQueue> {
         let get = |at: &core::sync::atomic::AtomicUsize| at.load(Ordering::Relaxed);
         let (most_max, size_max) = (get(&limits::MESSAGES), get(&limits::BYTES));
         let (most, size) = match wanted {
@@ -186,7 +186,7 @@ impl Queue {
         };
         let heads = HEAD * (most + most.min(MQ_PRIO_MAX as usize)) as u64;
         let charge = quota::queue(most as u64 * size as u64 + heads)?;
-        Ok(Queue {
+        Ok(PosixQueue {
             ino,
             most,
             size,
@@ -315,8 +315,8 @@ impl Queue {
 
     /// Registers the running process for a notification of the next message that comes to the empty queue.
     /// EBUSY.
-    pub fn notify(&self, notice: Notice) -> Result<()> {
-        let owner = |state: &Contents| state.notice.as_ref().map(Notice::owner);
+    pub fn notify(&self, notice: QueueNotify) -> Result<()> {
+        let owner = |state: &Contents| state.notice.as_ref().map(QueueNotify::owner);
         let before = owner(&self.state.lock());
         // Looked at without the monitor: a process may end with this count of it.
         if before.as_ref().is_some_and(notice::is_there) {

@@ -13,8 +13,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::{Monitor, Once};
 
-use super::file::Open;
-use super::{Queue, limits};
+use super::file::QueueFile;
+use super::{PosixQueue, limits};
 use account::{Capability, Cred};
 use file::OpenFile;
 use file::fs::directory::Directory;
@@ -46,7 +46,7 @@ struct Queues {
 /// A queue with its name, in the order of their numbers.
 struct Named {
     name: Arc<[u8]>,
-    queue: Arc<Queue>,
+    queue: Arc<PosixQueue>,
 }
 
 static ALL: Once<Arc<Queues>> = Once::new();
@@ -87,7 +87,7 @@ impl FileSystem for Queues {
 }
 
 impl Queues {
-    fn find(&self, name: &[u8]) -> Option<Arc<Queue>> {
+    fn find(&self, name: &[u8]) -> Option<Arc<PosixQueue>> {
         // Bound: **global**: **linear** in the queues with names, at most 256 unless root says otherwise.
         let named = self.named.lock();
         let found = named.iter().find(|one| *one.name == *name);
@@ -101,13 +101,13 @@ impl Queues {
         mode: u32,
         cred: &Cred,
         wanted: Option<&MqAttr>,
-    ) -> Result<Arc<Queue>> {
+    ) -> Result<Arc<PosixQueue>> {
         let most = limits::QUEUES.load(Ordering::Relaxed);
         if self.named.lock().len() >= most && !cred.has(Capability::SysResource) {
             return Err(Errno::ENOSPC);
         }
         let ino = self.next.fetch_add(1, Ordering::Relaxed);
-        let queue = try_arc(Queue::new(ino, mode, cred, wanted)?)?;
+        let queue = try_arc(PosixQueue::new(ino, mode, cred, wanted)?)?;
         let new = Named {
             name: try_slice(name)?,
             queue: queue.clone(),
@@ -149,7 +149,7 @@ impl Queues {
 /// One file there: the directory, or a queue.
 struct File {
     fs: Arc<Queues>,
-    queue: Option<Arc<Queue>>,
+    queue: Option<Arc<PosixQueue>>,
 }
 
 impl File {
@@ -157,7 +157,7 @@ impl File {
         File { fs, queue: None }
     }
 
-    fn of(fs: &Arc<Queues>, queue: Arc<Queue>) -> Result<Arc<dyn Inode>> {
+    fn of(fs: &Arc<Queues>, queue: Arc<PosixQueue>) -> Result<Arc<dyn Inode>> {
         let fs = fs.clone();
         let queue = Some(queue);
         Ok(try_arc(File { fs, queue })?)
@@ -214,7 +214,7 @@ impl Inode for File {
     fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
         match &self.queue {
             None => Ok(how.finish(Arc::new(Directory))),
-            Some(queue) => Ok(how.finish(try_arc(Open(queue.clone()))?)),
+            Some(queue) => Ok(how.finish(try_arc(QueueFile(queue.clone()))?)),
         }
     }
 
@@ -299,7 +299,7 @@ fn check(name: &[u8]) -> Result<()> {
 }
 
 /// The description of a new queue: its permissions, and the limits of its messages.
-pub struct New<'a> {
+pub struct QueueAttr<'a> {
     /// Permissions, without those in the umask.
     pub mode: u32,
     /// Numbers and bytes of messages.
@@ -308,7 +308,7 @@ pub struct New<'a> {
 
 /// A description of the queue called `name`, for `cred` as `flags` say. EACCES, EEXIST, EINVAL, EMFILE,
 /// ENAMETOOLONG, ENOENT, ENOMEM, ENOSPC.
-pub fn description_of(name: &[u8], flags: u32, new: &New, cred: &Cred) -> Result<Arc<OpenFile>> {
+pub fn description_of(name: &[u8], flags: u32, new: &QueueAttr, cred: &Cred) -> Result<Arc<OpenFile>> {
     check(name)?;
     let fs = all();
     let queue = loop {

@@ -1,8 +1,8 @@
 //! The notification of a queue's first message: by a signal, or by a message to a socket on which a thread of
 //! the C library waits.
 //!
-//! *Interface*: [`Notice::new`] is of the running process; [`Notice::ring`] and [`Notice::remove`] are its
-//! two ends.
+//! *Interface*: [`QueueNotify::new`] is of the running process; [`QueueNotify::ring`] and
+//! [`QueueNotify::remove`] are its two ends.
 //!
 //! A process that executes another program meanwhile gets no notification.
 
@@ -24,7 +24,7 @@ const WOKEN: u8 = 1;
 const REMOVED: u8 = 2;
 
 /// The kind of notification.
-pub enum Way {
+pub enum NotifyKind {
     /// None, but no other process can register.
     Silent,
     /// By a signal with a value.
@@ -34,20 +34,20 @@ pub enum Way {
 }
 
 /// The registered process and the kind of notification.
-pub struct Notice {
+pub struct QueueNotify {
     owner: Weak<Process>,
     /// The program that ran at the registration.
     space: Weak<AddressSpace>,
-    way: Way,
+    way: NotifyKind,
     _tie: CloseCleanup,
 }
 
-impl Notice {
+impl QueueNotify {
     /// For the running process.
-    pub fn new(way: Way) -> Notice {
+    pub fn new(way: NotifyKind) -> QueueNotify {
         let process = Process::current();
         let space = process.space();
-        Notice {
+        QueueNotify {
             owner: Arc::downgrade(&process),
             space: space.map_or_else(Weak::new, |space| Arc::downgrade(&space)),
             way,
@@ -58,9 +58,9 @@ impl Notice {
     /// Its kind and its signal, as the file tells them.
     pub fn shown(&self) -> (i32, i32) {
         match self.way {
-            Way::Silent => (SIGEV_NONE, 0),
-            Way::Signal(signo, _) => (SIGEV_SIGNAL, signo),
-            Way::Socket(..) => (SIGEV_THREAD, 0),
+            NotifyKind::Silent => (SIGEV_NONE, 0),
+            NotifyKind::Signal(signo, _) => (SIGEV_SIGNAL, signo),
+            NotifyKind::Socket(..) => (SIGEV_THREAD, 0),
         }
     }
 
@@ -77,9 +77,9 @@ impl Notice {
     /// A message came.
     pub fn ring(self) {
         match &self.way {
-            Way::Silent => {}
-            Way::Signal(signo, value) => self.by_signal(*signo, *value),
-            Way::Socket(socket, cookie) => pass(socket, cookie, WOKEN),
+            NotifyKind::Silent => {}
+            NotifyKind::Signal(signo, value) => self.by_signal(*signo, *value),
+            NotifyKind::Socket(socket, cookie) => pass(socket, cookie, WOKEN),
         }
     }
 
@@ -103,7 +103,7 @@ impl Notice {
 
     /// Removes the registration.
     pub fn remove(self) {
-        if let Way::Socket(socket, cookie) = &self.way {
+        if let NotifyKind::Socket(socket, cookie) = &self.way {
             pass(socket, cookie, REMOVED);
         }
     }

@@ -1,6 +1,6 @@
 //! The signal actions of a process.
 //!
-//! *Interface*: [`Actions`], shared between processes by `CLONE_SIGHAND`.
+//! *Interface*: [`SignalActions`], shared between processes by `CLONE_SIGHAND`.
 
 use abi::linux::*;
 use alloc::sync::Arc;
@@ -12,7 +12,7 @@ use super::set::{DefaultAction, IGNORED, bit, default_action};
 use vm::fallible::placed;
 
 /// The 64 actions, with masks of ignored and handled signals, which are read without a monitor.
-pub struct Actions {
+pub struct SignalActions {
     table: Monitor<[Sigaction; 64]>,
     /// Odd while an action changes, and another afterwards: for readers without the monitor.
     version: AtomicU32,
@@ -30,17 +30,17 @@ pub const FLAGS: u64 = SA_NOCLDSTOP
     | SA_NODEFER
     | SA_RESETHAND;
 
-/// Places in [`Actions`], for generated code: the monitor's word, the table, the set of ignored signals, and
+/// Places in [`SignalActions`], for generated code: the monitor's word, the table, the set of ignored signals, and
 /// the version.
-pub(crate) const WORD: usize = offset_of!(Actions, table) + Monitor::<[Sigaction; 64]>::WORD;
-pub(crate) const TABLE: usize = offset_of!(Actions, table) + Monitor::<[Sigaction; 64]>::DATA;
-pub(crate) const IGNORES: usize = offset_of!(Actions, ignored);
-pub(crate) const VERSION: usize = offset_of!(Actions, version);
+pub(crate) const WORD: usize = offset_of!(SignalActions, table) + Monitor::<[Sigaction; 64]>::WORD;
+pub(crate) const TABLE: usize = offset_of!(SignalActions, table) + Monitor::<[Sigaction; 64]>::DATA;
+pub(crate) const IGNORES: usize = offset_of!(SignalActions, ignored);
+pub(crate) const VERSION: usize = offset_of!(SignalActions, version);
 
-impl Default for Actions {
+impl Default for SignalActions {
     #[inline]
     fn default() -> Self {
-        Actions {
+        SignalActions {
             table: Monitor::new([Sigaction::default(); 64]),
             version: AtomicU32::new(0),
             ignored: AtomicU64::new(IGNORED),
@@ -62,9 +62,9 @@ fn each(set: u64, mut act: impl FnMut(usize)) {
     }
 }
 
-impl Actions {
+impl SignalActions {
     /// A copy for a forked child.
-    pub fn fork_copy(&self) -> Arc<Actions> {
+    pub fn fork_copy(&self) -> Arc<SignalActions> {
         // Bound: 64 actions of one process.
         let table = self.table.lock();
         Self::with(&table, self.ignored())
@@ -73,8 +73,8 @@ impl Actions {
     /// A copy of `table`. Not inline: as an argument, the table is known to be elsewhere than what is made,
     /// and is copied once.
     #[inline(never)]
-    fn with(table: &[Sigaction; 64], ignored: u64) -> Arc<Actions> {
-        placed(|| Actions {
+    fn with(table: &[Sigaction; 64], ignored: u64) -> Arc<SignalActions> {
+        placed(|| SignalActions {
             table: Monitor::new(*table),
             version: AtomicU32::new(0),
             ignored: AtomicU64::new(ignored),
@@ -82,15 +82,15 @@ impl Actions {
     }
 
     /// A copy in which every handler is back to the default.
-    pub fn exec_copy(&self) -> Arc<Actions> {
-        let copy = placed(Actions::default);
+    pub fn exec_copy(&self) -> Arc<SignalActions> {
+        let copy = placed(SignalActions::default);
         copy.begin_program(self);
         copy
     }
 
     /// Makes these new default actions those of a program that `exec` begins: signals that `old` ignores stay
     /// ignored.
-    pub fn begin_program(&self, old: &Actions) {
+    pub fn begin_program(&self, old: &SignalActions) {
         let ignored = old.told_to_ignore();
         if ignored != 0 {
             let mut table = self.table.lock();
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn exec_keeps_ignored_signals_and_forgets_handlers() {
-        let actions = Actions::default();
+        let actions = SignalActions::default();
         actions.set(
             SIGINT,
             Sigaction {

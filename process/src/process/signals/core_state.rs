@@ -1,6 +1,6 @@
 //! Where the threads of a process wait while a core of it is written.
 //!
-//! *Interface*: [`Hall`], which `signal/coredump.rs` opens and closes.
+//! *Interface*: [`CoreState`], which `signal/coredump.rs` opens and closes.
 
 use abi::linux::UserRegs;
 use alloc::vec::Vec;
@@ -11,24 +11,24 @@ use sync::{Monitor, WaitList};
 /// programs.
 pub const FILTER: u32 = 0x33;
 /// The process's data: its threads wait here while a core is written.
-pub struct Hall {
+pub struct CoreState {
     pub(crate) open: AtomicBool,
-    pub(crate) stands: Monitor<Stands>,
+    pub(crate) stands: Monitor<CoreRegisters>,
     pub(crate) changed: WaitList,
     /// Kinds of memory that its cores have.
     pub filter: AtomicU32,
 }
 
 #[derive(Default)]
-pub(crate) struct Stands {
-    pub(crate) list: Vec<Stand>,
+pub(crate) struct CoreRegisters {
+    pub(crate) list: Vec<ThreadRegisters>,
     /// How many wait; there may be no memory for one's registers.
     pub(crate) waiting: usize,
     pub(crate) done: bool,
 }
 
 /// How a thread stood when the process ended.
-pub(crate) struct Stand {
+pub(crate) struct ThreadRegisters {
     pub(crate) tid: i32,
     pub(crate) registers: UserRegs,
     pub(crate) vectors: [u8; crate::fp::IMAGE_MAX],
@@ -38,12 +38,12 @@ pub(crate) struct Stand {
     pub(crate) system_ns: u64,
 }
 
-impl Hall {
+impl CoreState {
     /// For a new process.
-    pub(crate) fn new(filter: u32) -> Hall {
-        Hall {
+    pub(crate) fn new(filter: u32) -> CoreState {
+        CoreState {
             open: AtomicBool::new(false),
-            stands: Monitor::new(Stands::default()),
+            stands: Monitor::new(CoreRegisters::default()),
             changed: WaitList::new(),
             filter: AtomicU32::new(filter),
         }

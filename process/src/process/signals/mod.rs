@@ -1,7 +1,7 @@
 //! The signals of a process: actions, pending signals, stop, end.
 //!
 //! *Interface*: [`ProcessSignals`]. One monitor holds the state; the masks that hot paths read are atomics.
-//! Sets of signals are in [`set`], a queue of those that wait is [`pending`](pending::Pending). Sending and
+//! Sets of signals are in [`set`], a queue of those that wait is [`pending`](pending::PendingSignals). Sending and
 //! taking them are the room's part `signal`.
 
 pub mod action;
@@ -15,15 +15,15 @@ use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use abi::linux::{SIGKILL, Siginfo};
 use sync::{Monitor, WaitList};
 
-pub use action::Actions;
+pub use action::SignalActions;
 pub use set::{bit, valid};
 
 use super::{Process, ArcSwap, Task};
-use pending::{Mask, Pending};
+use pending::{PendingMask, PendingSignals};
 
 /// A change of a living child that its parent can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ChildChange {
     /// Stopped by this signal.
     Stopped(i32),
     /// Continued.
@@ -33,7 +33,7 @@ pub enum Change {
 /// The part under the monitor.
 #[derive(Default)]
 pub(crate) struct State {
-    pub(crate) pending: Pending,
+    pub(crate) pending: PendingSignals,
     /// The status the process ends with, once that is decided.
     pub(crate) ending: Option<i32>,
     /// Counts the stops.
@@ -43,16 +43,16 @@ pub(crate) struct State {
     /// Threads that are frozen.
     pub(crate) frozen: usize,
     /// News for the parent.
-    pub(crate) change: Option<Change>,
+    pub(crate) change: Option<ChildChange>,
 }
 
 /// A process's signals.
 pub struct ProcessSignals {
     /// The actions.
-    pub actions: ArcSwap<Actions>,
+    pub actions: ArcSwap<SignalActions>,
     pub(crate) state: Monitor<State>,
     /// The signals that wait in there.
-    pub(crate) waiting: Mask,
+    pub(crate) waiting: PendingMask,
     pub(crate) continued: WaitList,
     /// Woken when one comes to wait, here or at a thread, or when a timer is noted.
     arrivals: WaitList,
@@ -77,11 +77,11 @@ impl Task {
 
 impl ProcessSignals {
     /// Nothing pending.
-    pub(crate) fn new(actions: Arc<Actions>) -> ProcessSignals {
+    pub(crate) fn new(actions: Arc<SignalActions>) -> ProcessSignals {
         ProcessSignals {
             actions: ArcSwap::new(actions),
             state: Monitor::new(State::default()),
-            waiting: Mask::default(),
+            waiting: PendingMask::default(),
             continued: WaitList::new(),
             arrivals: WaitList::new(),
             ending: AtomicBool::new(false),
@@ -237,7 +237,7 @@ impl ProcessSignals {
     }
 
     /// The news for the parent if it is `wanted`; forgotten when `take`.
-    pub(crate) fn change(&self, wanted: impl Fn(Change) -> bool, take: bool) -> Option<Change> {
+    pub(crate) fn change(&self, wanted: impl Fn(ChildChange) -> bool, take: bool) -> Option<ChildChange> {
         let mut state = self.state.lock();
         let change = state.change.filter(|&change| wanted(change))?;
         if take {

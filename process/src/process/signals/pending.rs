@@ -1,18 +1,18 @@
 //! Pending signals: a mask, and their `siginfo` in order.
 //!
-//! *Interface*: [`Pending::add`], [`Pending::take`], [`Pending::remove`]; [`Mask::get`] returns the set of
-//! pending signals. A standard signal is pending at most once; a real-time signal as often as it was sent, in
-//! order; a timer's signal once for each timer.
+//! *Interface*: [`PendingSignals::add`], [`PendingSignals::take`], [`PendingSignals::remove`];
+//! [`PendingMask::get`] returns the set of pending signals. A standard signal is pending at most once; a
+//! real-time signal as often as it was sent, in order; a timer's signal once for each timer.
 //!
-//! Each [`Pending`] is under a monitor, and beside the monitor is a [`Mask`], which its methods get and which
-//! any thread may read. So a mere check for pending signals takes no monitor. A sender adds to the mask and
-//! then checks whether a thread takes the signal ([`Task::takes`](crate::process::Task)); a thread that
-//! unblocks the signal, or waits for it, records that and then checks the mask. All four accesses are
-//! sequentially consistent: either the sender finds the thread willing and alerts it, or the thread finds the
-//! signal. The converse holds for a thread that stops taking signals: a sender that still found it willing
-//! has added to the mask before. On the way to user mode a thread clears its attention mark before it checks,
-//! and a sender sets that mark after the signal mask. Both change one word, so the thread that cleared the
-//! mark sees the signals for which it was set, and a later mark stays.
+//! Each [`PendingSignals`] is under a monitor, and beside the monitor is a [`PendingMask`], which its methods
+//! get and which any thread may read. So a mere check for pending signals takes no monitor. A sender adds to
+//! the mask and then checks whether a thread takes the signal ([`Task::takes`](crate::process::Task)); a
+//! thread that unblocks the signal, or waits for it, records that and then checks the mask. All four accesses
+//! are sequentially consistent: either the sender finds the thread willing and alerts it, or the thread finds
+//! the signal. The converse holds for a thread that stops taking signals: a sender that still found it
+//! willing has added to the mask before. On the way to user mode a thread clears its attention mark before it
+//! checks, and a sender sets that mark after the signal mask. Both change one word, so the thread that
+//! cleared the mark sees the signals for which it was set, and a later mark stays.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,7 +28,7 @@ const QUEUE_MAX: usize = 1024;
 
 /// An expiration of a timer that must be signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expiry {
+pub struct TimerExpiry {
     /// The timer's place among those of its process, below 64.
     pub index: u8,
     /// The timer's name, [`LIFE_BITS`] of them.
@@ -39,24 +39,24 @@ pub struct Expiry {
 
 /// The origin of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum SignalOrigin {
     /// It was sent.
     Sent,
     /// From a timer, which continues when the signal is taken.
-    Timer(Expiry),
+    Timer(TimerExpiry),
 }
 
-/// Bits of [`Expiry::life`].
+/// Bits of [`TimerExpiry::life`].
 pub const LIFE_BITS: u32 = 24;
 const TIMER: u32 = 1 << 31;
 const APART: u32 = 1 << 30;
 
-impl Origin {
+impl SignalOrigin {
     /// In a word that a `siginfo` has room for while it waits.
     fn word(self) -> i32 {
         let word = match self {
-            Origin::Sent => 0,
-            Origin::Timer(Expiry { index, life, apart }) => {
+            SignalOrigin::Sent => 0,
+            SignalOrigin::Timer(TimerExpiry { index, life, apart }) => {
                 let apart = if apart { APART } else { 0 };
                 TIMER | apart | u32::from(index) << LIFE_BITS | life
             }
@@ -64,12 +64,12 @@ impl Origin {
         word as i32
     }
 
-    fn from_word(word: i32) -> Origin {
+    fn from_word(word: i32) -> SignalOrigin {
         let word = word as u32;
         if word & TIMER == 0 {
-            return Origin::Sent;
+            return SignalOrigin::Sent;
         }
-        Origin::Timer(Expiry {
+        SignalOrigin::Timer(TimerExpiry {
             index: (word >> LIFE_BITS & 0x3f) as u8,
             life: word & ((1 << LIFE_BITS) - 1),
             apart: word & APART != 0,
@@ -79,7 +79,7 @@ impl Origin {
 
 /// The outcome of adding a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Added {
+pub enum AddOutcome {
     /// It waits.
     Waits,
     /// A signal with its number is already pending, and stands for both.
@@ -88,11 +88,11 @@ pub enum Added {
     Refused,
 }
 
-/// Which signals wait, a bit each. Changed by the holder of the [`Pending`] only.
+/// Which signals wait, a bit each. Changed by the holder of the [`PendingSignals`] only.
 #[derive(Default)]
-pub struct Mask(AtomicU64);
+pub struct PendingMask(AtomicU64);
 
-impl Mask {
+impl PendingMask {
     /// As it is at this moment.
     #[inline]
     pub fn get(&self) -> u64 {
@@ -106,7 +106,7 @@ impl Mask {
 
 /// Signals that wait.
 #[derive(Default)]
-pub struct Pending {
+pub struct PendingSignals {
     queue: VecDeque<Entry>,
 }
 
@@ -124,10 +124,10 @@ pub(crate) fn has_place(info: &Siginfo) -> bool {
     info.signo < SIGRTMIN && info.code >= 0
 }
 
-impl Pending {
+impl PendingSignals {
     /// Nothing pending.
-    pub const fn new() -> Pending {
-        Pending {
+    pub const fn new() -> PendingSignals {
+        PendingSignals {
             queue: VecDeque::new(),
         }
     }
@@ -137,33 +137,33 @@ impl Pending {
     #[expect(clippy::disallowed_methods, reason = "room may be refused")]
     pub fn add(
         &mut self,
-        mask: &Mask,
+        mask: &PendingMask,
         info: &Siginfo,
-        origin: Origin,
+        origin: SignalOrigin,
         charge: Option<Charge>,
-    ) -> Added {
+    ) -> AddOutcome {
         let (this, before) = (bit(info.signo), mask.get());
-        let apart = matches!(origin, Origin::Timer(Expiry { apart: true, .. }));
+        let apart = matches!(origin, SignalOrigin::Timer(TimerExpiry { apart: true, .. }));
         if info.signo < SIGRTMIN && before & this != 0 && !apart {
-            return Added::Merged;
+            return AddOutcome::Merged;
         }
-        let paid = charge.is_some() || origin != Origin::Sent;
+        let paid = charge.is_some() || origin != SignalOrigin::Sent;
         if paid && self.queue.len() < QUEUE_MAX && !refused() && self.queue.try_reserve(1).is_ok() {
             let pad0 = origin.word();
             self.queue.push_back(Entry {
                 info: Siginfo { pad0, ..*info },
                 _charge: charge,
             });
-        } else if info.signo >= SIGRTMIN && info.code != SI_USER || origin != Origin::Sent {
-            return Added::Refused;
+        } else if info.signo >= SIGRTMIN && info.code != SI_USER || origin != SignalOrigin::Sent {
+            return AddOutcome::Refused;
         }
         mask.set(before | this);
-        Added::Waits
+        AddOutcome::Waits
     }
 
     /// Takes the next one out of `set`, faults first, then by rising number; `None`, and nothing in `into`,
     /// when there is none.
-    pub fn take(&mut self, mask: &Mask, set: u64, into: &mut Siginfo) -> Option<Origin> {
+    pub fn take(&mut self, mask: &PendingMask, set: u64, into: &mut Siginfo) -> Option<SignalOrigin> {
         let ready = mask.get() & set;
         if ready == 0 {
             return None;
@@ -193,7 +193,7 @@ impl Pending {
                 }
             }
         }
-        let origin = Origin::from_word(core::mem::take(&mut into.pad0));
+        let origin = SignalOrigin::from_word(core::mem::take(&mut into.pad0));
         let more = self.queue.iter().any(|entry| entry.info.signo == signo);
         if !more {
             mask.set(mask.get() & !bit(signo));
@@ -211,14 +211,14 @@ impl Pending {
     }
 
     /// Drops all of `set`. Returns the timers whose signals were among them, a bit each.
-    pub fn remove(&mut self, mask: &Mask, set: u64) -> u64 {
+    pub fn remove(&mut self, mask: &PendingMask, set: u64) -> u64 {
         let mut timers = 0;
         let before = mask.get();
         if before & set != 0 {
             mask.set(before & !set);
             self.queue.retain(|Entry { info, .. }| {
                 let goes = bit(info.signo) & set != 0;
-                if let Origin::Timer(expiry) = Origin::from_word(info.pad0)
+                if let SignalOrigin::Timer(expiry) = SignalOrigin::from_word(info.pad0)
                     && goes
                 {
                     timers |= 1 << expiry.index;
@@ -246,16 +246,16 @@ mod tests {
 
     /// Both together.
     #[derive(Default)]
-    struct Waiting(Pending, Mask);
+    struct Waiting(PendingSignals, PendingMask);
 
     impl Waiting {
-        fn add(&mut self, info: &Siginfo, origin: Origin) -> Added {
+        fn add(&mut self, info: &Siginfo, origin: SignalOrigin) -> AddOutcome {
             let user = User::of(70_003).unwrap();
             let charge = user.charge(Held::Signals, 1, u64::MAX);
             self.0.add(&self.1, info, origin, charge)
         }
 
-        fn take(&mut self, set: u64, into: &mut Siginfo) -> Option<Origin> {
+        fn take(&mut self, set: u64, into: &mut Siginfo) -> Option<SignalOrigin> {
             self.0.take(&self.1, set, into)
         }
 
@@ -268,12 +268,12 @@ mod tests {
         }
     }
 
-    fn sent(pending: &mut Waiting, info: Siginfo) -> Added {
-        pending.add(&info, Origin::Sent)
+    fn sent(pending: &mut Waiting, info: Siginfo) -> AddOutcome {
+        pending.add(&info, SignalOrigin::Sent)
     }
 
-    fn timer(index: u8, apart: bool) -> Origin {
-        Origin::Timer(Expiry {
+    fn timer(index: u8, apart: bool) -> SignalOrigin {
+        SignalOrigin::Timer(TimerExpiry {
             index,
             life: 1,
             apart,
@@ -290,12 +290,12 @@ mod tests {
         let mut pending = Waiting::default();
         for code in 0..3 {
             let added = if code == 0 {
-                Added::Waits
+                AddOutcome::Waits
             } else {
-                Added::Merged
+                AddOutcome::Merged
             };
             assert_eq!(sent(&mut pending, info(SIGUSR1, code)), added);
-            assert_eq!(sent(&mut pending, info(40, code)), Added::Waits);
+            assert_eq!(sent(&mut pending, info(40, code)), AddOutcome::Waits);
         }
         let all = u64::MAX;
         assert_eq!(
@@ -327,14 +327,14 @@ mod tests {
     #[test]
     fn a_full_queue_refuses_real_time_but_not_standard_signals() {
         let mut pending = Waiting::default();
-        while sent(&mut pending, info(50, SI_QUEUE)) != Added::Refused {}
+        while sent(&mut pending, info(50, SI_QUEUE)) != AddOutcome::Refused {}
         // Losing its value does no harm.
-        assert_eq!(sent(&mut pending, info(51, SI_USER)), Added::Waits);
+        assert_eq!(sent(&mut pending, info(51, SI_USER)), AddOutcome::Waits);
         assert_eq!(taken(&mut pending, bit(51)).unwrap().signo, 51);
-        assert_eq!(sent(&mut pending, info(SIGTERM, 0)), Added::Waits);
+        assert_eq!(sent(&mut pending, info(SIGTERM, 0)), AddOutcome::Waits);
         assert_eq!(
             pending.add(&info(SIGALRM, 0), timer(4, true)),
-            Added::Refused
+            AddOutcome::Refused
         );
         assert_eq!(taken(&mut pending, bit(SIGTERM)).unwrap().signo, SIGTERM);
         let user = User::of(70_003).unwrap();
@@ -345,11 +345,11 @@ mod tests {
 
     #[test]
     fn what_is_not_paid_for_is_refused_or_loses_what_is_known() {
-        let (mut pending, mask) = (Pending::new(), Mask::default());
-        let mut unpaid = |info: &Siginfo| pending.add(&mask, info, Origin::Sent, None);
-        assert_eq!(unpaid(&info(50, SI_QUEUE)), Added::Refused);
-        assert_eq!(unpaid(&info(51, SI_USER)), Added::Waits);
-        assert_eq!(unpaid(&info(SIGUSR1, SI_QUEUE)), Added::Waits);
+        let (mut pending, mask) = (PendingSignals::new(), PendingMask::default());
+        let mut unpaid = |info: &Siginfo| pending.add(&mask, info, SignalOrigin::Sent, None);
+        assert_eq!(unpaid(&info(50, SI_QUEUE)), AddOutcome::Refused);
+        assert_eq!(unpaid(&info(51, SI_USER)), AddOutcome::Waits);
+        assert_eq!(unpaid(&info(SIGUSR1, SI_QUEUE)), AddOutcome::Waits);
         let mut into = Siginfo::default();
         assert!(pending.take(&mask, u64::MAX, &mut into).is_some());
         assert_eq!((into.signo, into.code), (SIGUSR1, 0));
@@ -360,8 +360,8 @@ mod tests {
         for index in [0, 34, 63] {
             let life = (1 << LIFE_BITS) - 1;
             for apart in [false, true] {
-                let origin = Origin::Timer(Expiry { index, life, apart });
-                assert_eq!(Origin::from_word(origin.word()), origin);
+                let origin = SignalOrigin::Timer(TimerExpiry { index, life, apart });
+                assert_eq!(SignalOrigin::from_word(origin.word()), origin);
             }
         }
         let mut pending = Waiting::default();
@@ -371,7 +371,7 @@ mod tests {
         };
         sent(&mut pending, forged);
         let mut into = Siginfo::default();
-        assert_eq!(pending.take(u64::MAX, &mut into), Some(Origin::Sent));
+        assert_eq!(pending.take(u64::MAX, &mut into), Some(SignalOrigin::Sent));
         assert_eq!(into.pad0, 0);
     }
 
@@ -381,18 +381,18 @@ mod tests {
         sent(&mut pending, info(SIGALRM, 0));
         assert_eq!(
             pending.add(&info(SIGALRM, 1), timer(0, false)),
-            Added::Merged
+            AddOutcome::Merged
         );
         for index in 3..5 {
             assert_eq!(
                 pending.add(&info(SIGALRM, 2), timer(index, true)),
-                Added::Waits
+                AddOutcome::Waits
             );
         }
-        assert_eq!(sent(&mut pending, info(SIGALRM, 0)), Added::Merged);
+        assert_eq!(sent(&mut pending, info(SIGALRM, 0)), AddOutcome::Merged);
         let mut into = Siginfo::default();
         let all = u64::MAX;
-        assert_eq!(pending.take(all, &mut into), Some(Origin::Sent));
+        assert_eq!(pending.take(all, &mut into), Some(SignalOrigin::Sent));
         assert_eq!(pending.take(all, &mut into), Some(timer(3, true)));
         assert_eq!(pending.mask(), bit(SIGALRM));
         assert_eq!(pending.remove(bit(SIGALRM)), 1 << 4);

@@ -1,8 +1,8 @@
 //! Numbers as names of process groups and sessions, with the number of their members.
 //!
-//! *Interface*: [`Names::found_session`] and [`Names::found`] for a leader; [`Names::enter`] and
-//! [`Names::join`] for a process that joins an existing group; [`Names::leave`]; [`Names::members`],
-//! [`Names::session`] and [`Names::is_taken`] for readers. No process or thread gets a number that is in use
+//! *Interface*: [`GroupIds::found_session`] and [`GroupIds::found`] for a leader; [`GroupIds::enter`] and
+//! [`GroupIds::join`] for a process that joins an existing group; [`GroupIds::leave`]; [`GroupIds::members`],
+//! [`GroupIds::session`] and [`GroupIds::is_taken`] for readers. No process or thread gets a number that is in use
 //! as a name (`pid_alloc.rs`).
 //!
 //! Each number has one word: how many processes are in the group of that name, zombies included; the session
@@ -15,7 +15,7 @@
 //! Source: reference counts as dissertation, section 3.4.2; a word changed by compare-and-swap as section
 //! 5.2.
 
-use super::words::Words;
+use super::words::NumberTable;
 use crate::primitive::{AtomicU64, Ordering};
 
 /// One member of the group.
@@ -28,12 +28,12 @@ const GROUPS: u64 = 0xffff << 16;
 const SESSION: u32 = 32;
 
 /// The names that `W` has words for: at most 65 536; there are never more than 65 535 processes.
-pub(crate) struct Names<W>(W);
+pub(crate) struct GroupIds<W>(W);
 
-impl<W> Names<W> {
+impl<W> GroupIds<W> {
     /// Names over `words`, which are all 0: there are no groups.
     pub(crate) const fn over(words: W) -> Self {
-        Names(words)
+        GroupIds(words)
     }
 
     /// The words.
@@ -42,7 +42,7 @@ impl<W> Names<W> {
     }
 }
 
-impl<W: Words<AtomicU64>> Names<W> {
+impl<W: NumberTable<AtomicU64>> GroupIds<W> {
     /// The word of `number`; 0 if `number` is out of range.
     fn look(&self, number: i32) -> u64 {
         let word = self.0.word(number);

@@ -2,10 +2,10 @@
 
 use core::sync::atomic::AtomicU64;
 
-use super::group_ids::Names;
+use super::group_ids::GroupIds;
 
-fn names() -> Names<[AtomicU64; 10]> {
-    Names::over([const { AtomicU64::new(0) }; 10])
+fn names() -> GroupIds<[AtomicU64; 10]> {
+    GroupIds::over([const { AtomicU64::new(0) }; 10])
 }
 
 #[test]

@@ -21,12 +21,12 @@ use machine::cpu::{irq_restore, irq_save};
 use sync::epoch;
 use vm::sparse::Table;
 
-use super::pid_map::{HIDDEN, Register, THREAD};
+use super::pid_map::{HIDDEN, PidMap, THREAD};
 use super::pid_alloc::NUMBERS_MAX;
 use super::{Process, Task};
 
-static REGISTER: Register<Table<AtomicPtr<()>, { NUMBERS_MAX as usize }>> =
-    Register::over(Table::new(), AtomicU64::new(0));
+static REGISTER: PidMap<Table<AtomicPtr<()>, { NUMBERS_MAX as usize }>> =
+    PidMap::over(Table::new(), AtomicU64::new(0));
 
 /// Gives the register its words. Once, at boot. ENOMEM.
 pub(crate) fn install() -> Result<()> {

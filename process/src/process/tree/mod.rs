@@ -35,9 +35,9 @@ use vm::sparse::{Table, Word};
 
 use super::{Process, Session, Task};
 pub use for_each::{any, each, each_or_again, from};
-use group_ids::Names;
+use group_ids::GroupIds;
 pub use pid_alloc::{NUMBERS_MAX, TAKEN_MAX};
-use words::Words;
+use words::NumberTable;
 
 /// The number of the built-in first process.
 pub const INIT: i32 = 1;
@@ -45,9 +45,9 @@ pub const INIT: i32 = 1;
 /// kernel stacks.
 const BYTES_PER_THREAD: usize = 80 << 10;
 
-static NAMES: Names<Table<AtomicU64, { NUMBERS_MAX as usize }>> = Names::over(Table::new());
+static NAMES: GroupIds<Table<AtomicU64, { NUMBERS_MAX as usize }>> = GroupIds::over(Table::new());
 
-impl<T: Word, const COUNT: usize> Words<T> for Table<T, COUNT> {
+impl<T: Word, const COUNT: usize> NumberTable<T> for Table<T, COUNT> {
     #[inline]
     fn word(&self, number: i32) -> Option<&T> {
         Table::word(self, number as usize)

@@ -1,9 +1,9 @@
 //! A register of numbers: finds the process or thread with a number, and lets a visitor see all entries while
 //! others enter and leave.
 //!
-//! *Interface*: the owner of a number calls [`Register::announce`], [`Register::show`],
-//! [`Register::put_thread`] and [`Register::take`]; [`Register::get`] finds an entry; a visitor of all
-//! numbers reads [`Register::arrivals`] before and after.
+//! *Interface*: the owner of a number calls [`PidMap::announce`], [`PidMap::show`],
+//! [`PidMap::put_thread`] and [`PidMap::take`]; [`PidMap::get`] finds an entry; a visitor of all
+//! numbers reads [`PidMap::arrivals`] before and after.
 //!
 //! Each number has one word: the address of its entry, and two bits for the kind of the entry. A word that
 //! was taken out is freed by its taker, a grace period later.
@@ -23,7 +23,7 @@
 //! Source: dissertation, section 5.2.3 (one process changes a list while others walk it); the count of
 //! arrivals is a version as in section 5.2.
 
-use super::words::Words;
+use super::words::NumberTable;
 use crate::primitive::{AtomicPtr, AtomicU64, Ordering};
 
 /// The entry is a thread and not a process.
@@ -33,7 +33,7 @@ pub(crate) const HIDDEN: usize = 2;
 
 /// A register of the numbers that `W` has words for. Entries are aligned to four bytes. The owner of a number
 /// has reserved it.
-pub(crate) struct Register<W> {
+pub(crate) struct PidMap<W> {
     words: W,
     arrivals: AtomicU64,
 }
@@ -48,10 +48,10 @@ fn parts(word: *mut ()) -> (*mut (), usize) {
     (word.map_addr(|address| address & !bits), word.addr() & bits)
 }
 
-impl<W> Register<W> {
+impl<W> PidMap<W> {
     /// A register over `words`, which are all null: no number has an entry.
     pub(crate) const fn over(words: W, arrivals: AtomicU64) -> Self {
-        Register { words, arrivals }
+        PidMap { words, arrivals }
     }
 
     /// The words.
@@ -60,7 +60,7 @@ impl<W> Register<W> {
     }
 }
 
-impl<W: Words<AtomicPtr<()>>> Register<W> {
+impl<W: NumberTable<AtomicPtr<()>>> PidMap<W> {
     fn put(&self, number: i32, entry: *mut ()) {
         if let Some(word) = self.words.word(number) {
             word.store(entry, Ordering::Release);
