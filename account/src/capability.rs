@@ -1,6 +1,6 @@
 //! Capabilities: the single rights that user 0 has all of.
 //!
-//! *Interface*: [`Capability`] names one, [`Set`] is some of them, [`Capabilities`] the five sets and the
+//! *Interface*: [`Capability`] names one, [`CapSet`] is some of them, [`Capabilities`] the five sets and the
 //! secure bits of one identity, with the transformations of capabilities(7). Nothing here looks beyond its
 //! arguments. [`Cred`](crate::Cred) says what a change of users and an `exec` do. [`mod@file`] are those of a
 //! program's file.
@@ -58,15 +58,15 @@ const COUNT: u32 = 41;
 
 /// Some capabilities, a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Set(u64);
+pub struct CapSet(u64);
 
-impl Set {
+impl CapSet {
     /// None.
-    pub const NONE: Set = Set(0);
+    pub const NONE: CapSet = CapSet(0);
     /// All.
-    pub const ALL: Set = Set((1 << COUNT) - 1);
+    pub const ALL: CapSet = CapSet((1 << COUNT) - 1);
     /// Those that follow the user for file access.
-    const FILES: Set = Set::of(&[
+    const FILES: CapSet = CapSet::of(&[
         Capability::Chown,
         Capability::DacOverride,
         Capability::DacReadSearch,
@@ -78,24 +78,24 @@ impl Set {
     ]);
 
     /// These.
-    pub const fn of(some: &[Capability]) -> Set {
+    pub const fn of(some: &[Capability]) -> CapSet {
         let mut bits = 0;
         let mut at = 0;
         while at < some.len() {
             bits |= 1 << some[at] as u8;
             at += 1;
         }
-        Set(bits)
+        CapSet(bits)
     }
 
     /// Those of `bits` that exist.
-    pub const fn from_bits(bits: u64) -> Set {
-        Set(bits & Self::ALL.0)
+    pub const fn from_bits(bits: u64) -> CapSet {
+        CapSet(bits & Self::ALL.0)
     }
 
     /// The one with this number. `None`: there is none.
-    pub fn numbered(number: usize) -> Option<Set> {
-        (number < COUNT as usize).then(|| Set(1 << number))
+    pub fn numbered(number: usize) -> Option<CapSet> {
+        (number < COUNT as usize).then(|| CapSet(1 << number))
     }
 
     /// A bit for each.
@@ -104,29 +104,29 @@ impl Set {
     }
 
     /// Whether all of `other` are among these.
-    pub const fn contains(self, other: Set) -> bool {
+    pub const fn contains(self, other: CapSet) -> bool {
         other.0 & !self.0 == 0
     }
 
     /// These without `other`.
-    pub const fn without(self, other: Set) -> Set {
-        Set(self.0 & !other.0)
+    pub const fn without(self, other: CapSet) -> CapSet {
+        CapSet(self.0 & !other.0)
     }
 }
 
-impl BitOr for Set {
-    type Output = Set;
+impl BitOr for CapSet {
+    type Output = CapSet;
 
-    fn bitor(self, other: Set) -> Set {
-        Set(self.0 | other.0)
+    fn bitor(self, other: CapSet) -> CapSet {
+        CapSet(self.0 | other.0)
     }
 }
 
-impl BitAnd for Set {
-    type Output = Set;
+impl BitAnd for CapSet {
+    type Output = CapSet;
 
-    fn bitand(self, other: Set) -> Set {
-        Set(self.0 & other.0)
+    fn bitand(self, other: CapSet) -> CapSet {
+        CapSet(self.0 & other.0)
     }
 }
 
@@ -134,15 +134,15 @@ impl BitAnd for Set {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// The capabilities that may be made effective.
-    pub permitted: Set,
+    pub permitted: CapSet,
     /// The capabilities that checks use.
-    pub effective: Set,
+    pub effective: CapSet,
     /// The capabilities that `exec` keeps by user 0's rules.
-    pub inheritable: Set,
+    pub inheritable: CapSet,
     /// The upper bound of an `exec`'s capabilities.
-    pub bounding: Set,
+    pub bounding: CapSet,
     /// The capabilities that `exec` keeps for users other than 0.
-    pub ambient: Set,
+    pub ambient: CapSet,
     /// `SECBIT_…`.
     pub securebits: u32,
 }
@@ -151,8 +151,8 @@ impl Capabilities {
     /// Those of user 0.
     pub const fn root() -> Capabilities {
         Capabilities {
-            permitted: Set::ALL,
-            effective: Set::ALL,
+            permitted: CapSet::ALL,
+            effective: CapSet::ALL,
             ..Capabilities::user()
         }
     }
@@ -160,11 +160,11 @@ impl Capabilities {
     /// The empty sets.
     pub const fn user() -> Capabilities {
         Capabilities {
-            permitted: Set::NONE,
-            effective: Set::NONE,
-            inheritable: Set::NONE,
-            bounding: Set::ALL,
-            ambient: Set::NONE,
+            permitted: CapSet::NONE,
+            effective: CapSet::NONE,
+            inheritable: CapSet::NONE,
+            bounding: CapSet::ALL,
+            ambient: CapSet::NONE,
             securebits: 0,
         }
     }
@@ -180,12 +180,12 @@ impl Capabilities {
         }
         if old.contains(&0) && !new.contains(&0) {
             if !self.has_bit(SECBIT_KEEP_CAPS) {
-                (self.permitted, self.effective) = (Set::NONE, Set::NONE);
+                (self.permitted, self.effective) = (CapSet::NONE, CapSet::NONE);
             }
-            self.ambient = Set::NONE;
+            self.ambient = CapSet::NONE;
         }
         match (old[1], new[1]) {
-            (0, new) if new != 0 => self.effective = Set::NONE,
+            (0, new) if new != 0 => self.effective = CapSet::NONE,
             (old, 0) if old != 0 => self.effective = self.permitted,
             _ => {}
         }
@@ -197,24 +197,24 @@ impl Capabilities {
             return;
         }
         match (old, new) {
-            (0, new) if new != 0 => self.effective = self.effective.without(Set::FILES),
-            (old, 0) if old != 0 => self.effective = self.effective | (self.permitted & Set::FILES),
+            (0, new) if new != 0 => self.effective = self.effective.without(CapSet::FILES),
+            (old, 0) if old != 0 => self.effective = self.effective | (self.permitted & CapSet::FILES),
             _ => {}
         }
     }
 
     /// The capabilities that count for access(2).
-    pub fn of_real_user(&self, uid: u32) -> Set {
+    pub fn of_real_user(&self, uid: u32) -> CapSet {
         match self.has_bit(SECBIT_NO_SETUID_FIXUP) {
             true => self.effective,
             false if uid == 0 => self.permitted,
-            false => Set::NONE,
+            false => CapSet::NONE,
         }
     }
 
     /// `capset`. EPERM.
-    pub fn set(&mut self, effective: Set, permitted: Set, inheritable: Set) -> Result<()> {
-        let capped = !self.effective.contains(Set::of(&[Capability::Setpcap]));
+    pub fn set(&mut self, effective: CapSet, permitted: CapSet, inheritable: CapSet) -> Result<()> {
+        let capped = !self.effective.contains(CapSet::of(&[Capability::Setpcap]));
         if (capped && !(self.inheritable | self.permitted).contains(inheritable))
             || !(self.inheritable | self.bounding).contains(inheritable)
             || !self.permitted.contains(permitted)
@@ -229,7 +229,7 @@ impl Capabilities {
 
     /// EPERM without the right to change what is handed on.
     fn may_set(&self) -> Result<()> {
-        match self.effective.contains(Set::of(&[Capability::Setpcap])) {
+        match self.effective.contains(CapSet::of(&[Capability::Setpcap])) {
             true => Ok(()),
             false => Err(Errno::EPERM),
         }
@@ -238,7 +238,7 @@ impl Capabilities {
     /// Takes capability `number` out of the bounding set. EPERM, EINVAL.
     pub fn drop_bounding(&mut self, number: usize) -> Result<()> {
         self.may_set()?;
-        let one = Set::numbered(number).ok_or(Errno::EINVAL)?;
+        let one = CapSet::numbered(number).ok_or(Errno::EINVAL)?;
         self.bounding = self.bounding.without(one);
         Ok(())
     }
@@ -270,7 +270,7 @@ impl Capabilities {
     }
 
     /// Puts `one` into the ambient set, or takes it out. EPERM.
-    pub fn set_ambient(&mut self, one: Set, raise: bool) -> Result<()> {
+    pub fn set_ambient(&mut self, one: CapSet, raise: bool) -> Result<()> {
         if !raise {
             self.ambient = self.ambient.without(one);
             return Ok(());
@@ -293,8 +293,8 @@ impl Capabilities {
         uid: u32,
         euid: u32,
         file: Option<FileCaps>,
-    ) -> Result<(Set, bool)> {
-        let (mut permitted, mut counts) = (Set::NONE, false);
+    ) -> Result<(CapSet, bool)> {
+        let (mut permitted, mut counts) = (CapSet::NONE, false);
         if let Some(file) = file {
             permitted = (self.bounding & file.permitted) | (self.inheritable & file.inheritable);
             counts = file.effective;
@@ -311,9 +311,9 @@ impl Capabilities {
     }
 
     /// A program gets `permitted`, effective if `counts`; what is ambient stays unless `forget`.
-    pub(super) fn execute(&mut self, permitted: Set, counts: bool, forget: bool) {
+    pub(super) fn execute(&mut self, permitted: CapSet, counts: bool, forget: bool) {
         if forget {
-            self.ambient = Set::NONE;
+            self.ambient = CapSet::NONE;
         }
         self.permitted = permitted | self.ambient;
         self.effective = if counts { self.permitted } else { self.ambient };

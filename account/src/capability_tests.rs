@@ -4,8 +4,8 @@ use super::*;
 
 const ROOT: [u32; 3] = [0, 0, 0];
 const USER: [u32; 3] = [7, 7, 7];
-const KILL: Set = Set::of(&[Capability::Kill]);
-const CHOWN: Set = Set::of(&[Capability::Chown]);
+const KILL: CapSet = CapSet::of(&[Capability::Kill]);
+const CHOWN: CapSet = CapSet::of(&[Capability::Chown]);
 
 #[test]
 fn who_leaves_user_0_for_good_loses_everything() {
@@ -15,9 +15,9 @@ fn who_leaves_user_0_for_good_loses_everything() {
     c.follow_users(ROOT, USER);
     assert_eq!(
         (c.permitted, c.effective, c.ambient),
-        (Set::NONE, Set::NONE, Set::NONE)
+        (CapSet::NONE, CapSet::NONE, CapSet::NONE)
     );
-    assert_eq!((c.inheritable, c.bounding), (KILL, Set::ALL));
+    assert_eq!((c.inheritable, c.bounding), (KILL, CapSet::ALL));
 }
 
 #[test]
@@ -25,16 +25,16 @@ fn unless_it_keeps_what_is_permitted() {
     let mut c = Capabilities::root();
     c.keep(true).unwrap();
     c.follow_users(ROOT, USER);
-    assert_eq!((c.permitted, c.effective), (Set::ALL, Set::NONE));
+    assert_eq!((c.permitted, c.effective), (CapSet::ALL, CapSet::NONE));
 }
 
 #[test]
 fn who_may_come_back_has_them_again_then() {
     let mut c = Capabilities::root();
     c.follow_users(ROOT, [7, 7, 0]);
-    assert_eq!((c.permitted, c.effective), (Set::ALL, Set::NONE));
+    assert_eq!((c.permitted, c.effective), (CapSet::ALL, CapSet::NONE));
     c.follow_users([7, 7, 0], [7, 0, 0]);
-    assert_eq!(c.effective, Set::ALL);
+    assert_eq!(c.effective, CapSet::ALL);
 }
 
 #[test]
@@ -43,8 +43,8 @@ fn without_fixing_up_users_do_not_matter() {
     c.set_securebits(SECBIT_NO_SETUID_FIXUP).unwrap();
     c.follow_users(ROOT, USER);
     c.follow_file_user(0, 7);
-    assert_eq!((c.permitted, c.effective), (Set::ALL, Set::ALL));
-    assert_eq!(c.of_real_user(7), Set::ALL);
+    assert_eq!((c.permitted, c.effective), (CapSet::ALL, CapSet::ALL));
+    assert_eq!(c.of_real_user(7), CapSet::ALL);
 }
 
 #[test]
@@ -53,32 +53,32 @@ fn the_user_for_files_takes_what_is_for_files() {
     c.follow_file_user(0, 7);
     assert!(!c.effective.contains(CHOWN) && c.effective.contains(KILL));
     c.follow_file_user(7, 0);
-    assert_eq!(c.effective, Set::ALL);
+    assert_eq!(c.effective, CapSet::ALL);
 }
 
 #[test]
 fn nobody_sets_more_than_is_permitted() {
     let mut c = Capabilities::root();
-    c.set(KILL, KILL | CHOWN, Set::NONE).unwrap();
-    assert_eq!(c.set(KILL, Set::ALL, Set::NONE), Err(Errno::EPERM));
-    assert_eq!(c.set(Set::ALL, KILL, Set::NONE), Err(Errno::EPERM));
-    let admin = Set::of(&[Capability::SysAdmin]);
+    c.set(KILL, KILL | CHOWN, CapSet::NONE).unwrap();
+    assert_eq!(c.set(KILL, CapSet::ALL, CapSet::NONE), Err(Errno::EPERM));
+    assert_eq!(c.set(CapSet::ALL, KILL, CapSet::NONE), Err(Errno::EPERM));
+    let admin = CapSet::of(&[Capability::SysAdmin]);
     assert_eq!(c.set(KILL, KILL, admin), Err(Errno::EPERM));
-    c.set(Set::NONE, KILL | CHOWN, CHOWN).unwrap();
+    c.set(CapSet::NONE, KILL | CHOWN, CHOWN).unwrap();
     c.set_ambient(CHOWN, true).unwrap();
-    c.set(Set::NONE, KILL, CHOWN).unwrap();
-    assert_eq!(c.ambient, Set::NONE);
+    c.set(CapSet::NONE, KILL, CHOWN).unwrap();
+    assert_eq!(c.ambient, CapSet::NONE);
 }
 
 #[test]
 fn who_may_set_them_may_inherit_what_is_bounding() {
     let mut c = Capabilities::root();
-    let setpcap = Set::of(&[Capability::Setpcap]);
+    let setpcap = CapSet::of(&[Capability::Setpcap]);
     c.drop_bounding(Capability::Chown as usize).unwrap();
     c.set(setpcap, setpcap, KILL).unwrap();
     assert_eq!(c.set(setpcap, setpcap, KILL | CHOWN), Err(Errno::EPERM));
     assert_eq!(c.drop_bounding(COUNT as usize), Err(Errno::EINVAL));
-    c.set(Set::NONE, Set::NONE, Set::NONE).unwrap();
+    c.set(CapSet::NONE, CapSet::NONE, CapSet::NONE).unwrap();
     assert_eq!(c.drop_bounding(0), Err(Errno::EPERM));
 }
 
@@ -107,21 +107,21 @@ fn ambient_needs_both() {
 #[test]
 fn programs_get_what_their_user_is_worth() {
     let mut c = Capabilities::root();
-    assert_eq!(c.for_program(7, 7, None), Ok((Set::NONE, false)));
-    assert_eq!(c.for_program(7, 0, None), Ok((Set::ALL, true)));
-    assert_eq!(c.for_program(0, 7, None), Ok((Set::ALL, false)));
+    assert_eq!(c.for_program(7, 7, None), Ok((CapSet::NONE, false)));
+    assert_eq!(c.for_program(7, 0, None), Ok((CapSet::ALL, true)));
+    assert_eq!(c.for_program(0, 7, None), Ok((CapSet::ALL, false)));
     c.drop_bounding(Capability::Chown as usize).unwrap();
     assert_eq!(
         c.for_program(0, 0, None),
-        Ok((Set::ALL.without(CHOWN), true))
+        Ok((CapSet::ALL.without(CHOWN), true))
     );
     c.set_securebits(SECBIT_NOROOT).unwrap();
-    assert_eq!(c.for_program(0, 0, None), Ok((Set::NONE, false)));
+    assert_eq!(c.for_program(0, 0, None), Ok((CapSet::NONE, false)));
     c.ambient = KILL;
-    c.execute(Set::NONE, false, false);
+    c.execute(CapSet::NONE, false, false);
     assert_eq!((c.permitted, c.effective), (KILL, KILL));
-    c.execute(Set::NONE, false, true);
-    assert_eq!((c.permitted, c.ambient), (Set::NONE, Set::NONE));
+    c.execute(CapSet::NONE, false, true);
+    assert_eq!((c.permitted, c.ambient), (CapSet::NONE, CapSet::NONE));
 }
 
 #[test]
@@ -136,12 +136,12 @@ fn what_a_file_has_is_bounded_and_what_is_inherited_needs_both() {
     };
     let both = KILL | CHOWN;
     assert_eq!(
-        c.for_program(7, 7, file(both, Set::NONE, true)),
+        c.for_program(7, 7, file(both, CapSet::NONE, true)),
         Ok((both, true))
     );
     assert_eq!(
-        c.for_program(7, 7, file(Set::NONE, both, true)),
-        Ok((Set::NONE, true))
+        c.for_program(7, 7, file(CapSet::NONE, both, true)),
+        Ok((CapSet::NONE, true))
     );
     c.inheritable = KILL;
     assert_eq!(
@@ -150,20 +150,20 @@ fn what_a_file_has_is_bounded_and_what_is_inherited_needs_both() {
     );
     c.bounding = KILL;
     assert_eq!(
-        c.for_program(7, 7, file(both, Set::NONE, true)),
+        c.for_program(7, 7, file(both, CapSet::NONE, true)),
         Err(Errno::EPERM)
     );
     assert_eq!(
-        c.for_program(7, 7, file(both, Set::NONE, false)),
+        c.for_program(7, 7, file(both, CapSet::NONE, false)),
         Ok((KILL, false))
     );
     // A set-user-ID program of user 0: its own capabilities are all, but for user 0.
     assert_eq!(
-        c.for_program(7, 0, file(KILL, Set::NONE, false)),
+        c.for_program(7, 0, file(KILL, CapSet::NONE, false)),
         Ok((KILL, false))
     );
     assert_eq!(
-        c.for_program(0, 0, file(KILL, Set::NONE, false)),
+        c.for_program(0, 0, file(KILL, CapSet::NONE, false)),
         Ok((KILL, true))
     );
 }

@@ -8,13 +8,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::capability::file::FileCaps;
-use crate::capability::{Capabilities, Capability, Set};
+use crate::capability::{Capabilities, Capability, CapSet};
 use crate::user::User;
 
 /// The name cache's key of an identity: user and group for file access in one word, or [`NOBODY`].
-pub type Who = u64;
+pub type CredId = u64;
 /// An identity that the name cache has no entry for.
-pub const NOBODY: Who = u64::MAX;
+pub const NOBODY: CredId = u64::MAX;
 
 /// Identities. The groups are sorted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,16 +42,16 @@ pub struct Cred {
     /// Its capabilities.
     pub caps: Capabilities,
     /// The name cache's key of it. Right in what [`Cred::sealed`] made.
-    who: Who,
+    who: CredId,
 }
 
 /// The capabilities that override permission bits: the name cache knows only identities that have all of them
 /// or none.
-const PAST_PERMISSIONS: Set = Set::of(&[Capability::DacOverride, Capability::DacReadSearch]);
+const PAST_PERMISSIONS: CapSet = CapSet::of(&[Capability::DacOverride, Capability::DacReadSearch]);
 
 /// The conditions under which an `exec` gives no rights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unsafe {
+pub struct ExecUnsafe {
     /// Another process shares root and working directory.
     pub shared: bool,
     /// `no_new_privs`.
@@ -61,7 +61,7 @@ pub struct Unsafe {
 }
 
 /// The initial identity of a program.
-pub struct Executing {
+pub struct ExecCred {
     /// Its credentials.
     pub cred: Arc<Cred>,
     /// It has more rights than its caller (`AT_SECURE`).
@@ -102,7 +102,7 @@ impl Cred {
         let passes = self.caps.effective & PAST_PERMISSIONS;
         let known = match self.fsuid {
             0 => passes == PAST_PERMISSIONS,
-            _ => passes == Set::NONE && self.groups.is_empty(),
+            _ => passes == CapSet::NONE && self.groups.is_empty(),
         };
         self.who = match known {
             true => u64::from(self.fsuid) << 32 | u64::from(self.fsgid),
@@ -113,13 +113,13 @@ impl Cred {
 
     /// The name cache's key of it.
     #[inline(always)]
-    pub fn who(&self) -> Who {
+    pub fn who(&self) -> CredId {
         self.who
     }
 
     /// May it do what `right` is for?
     pub fn has(&self, right: Capability) -> bool {
-        self.caps.effective.contains(Set::of(&[right]))
+        self.caps.effective.contains(CapSet::of(&[right]))
     }
 
     /// EPERM without `right`.
@@ -294,8 +294,8 @@ impl Cred {
         user: Option<u32>,
         group: Option<u32>,
         file: Option<FileCaps>,
-        doubt: Unsafe,
-    ) -> Result<Executing> {
+        doubt: ExecUnsafe,
+    ) -> Result<ExecCred> {
         let mut new = Cred::clone(self);
         if !doubt.no_new_privileges {
             new.euid = user.unwrap_or(self.euid);
@@ -317,7 +317,7 @@ impl Cred {
         new.caps
             .execute(permitted, counts, set_id || file.is_some());
         let more = counts || !new.caps.ambient.contains(new.caps.permitted);
-        Ok(Executing {
+        Ok(ExecCred {
             secure: set_id || (new.uid != 0 && more),
             // Most programs change nothing.
             cred: match new == **self {

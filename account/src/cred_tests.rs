@@ -29,13 +29,13 @@ fn setreuid_saves_the_new_effective_user() {
 fn a_set_uid_program_has_its_owners_rights() {
     let user = Cred::ordinary(7, 8).sealed();
     let made = user
-        .executing(Some(0), None, None, Unsafe::default())
+        .executing(Some(0), None, None, ExecUnsafe::default())
         .unwrap();
     assert!(made.secure && made.cred.has(Capability::Kill));
     assert_eq!((made.cred.uid, made.cred.euid, made.cred.suid), (7, 0, 0));
     assert!(made.cred.departs_from(&user));
     let other = user
-        .executing(Some(5), None, None, Unsafe::default())
+        .executing(Some(5), None, None, ExecUnsafe::default())
         .unwrap();
     assert!(other.secure && !other.cred.has(Capability::Kill));
 }
@@ -44,55 +44,55 @@ fn a_set_uid_program_has_its_owners_rights() {
 fn not_where_somebody_else_has_a_hand_in_it() {
     let user = Cred::ordinary(7, 8).sealed();
     let doubts = [
-        Unsafe {
+        ExecUnsafe {
             shared: true,
-            ..Unsafe::default()
+            ..ExecUnsafe::default()
         },
-        Unsafe {
+        ExecUnsafe {
             no_new_privileges: true,
-            ..Unsafe::default()
+            ..ExecUnsafe::default()
         },
-        Unsafe {
+        ExecUnsafe {
             traced: true,
-            ..Unsafe::default()
+            ..ExecUnsafe::default()
         },
     ];
     for doubt in doubts {
         let made = user.executing(Some(0), Some(0), None, doubt).unwrap();
         assert_eq!(made.cred.users(), [7; 3]);
         assert_eq!(made.cred.groups_of_process(), [8; 3]);
-        assert_eq!(made.cred.caps.permitted, Set::NONE);
+        assert_eq!(made.cred.caps.permitted, CapSet::NONE);
         assert!(!made.cred.departs_from(&user));
     }
 }
 
 #[test]
 fn a_file_with_capabilities_gives_them_to_who_has_none_and_not_in_doubt() {
-    let kill = Set::of(&[Capability::Kill]);
+    let kill = CapSet::of(&[Capability::Kill]);
     let file = Some(FileCaps {
         permitted: kill,
-        inheritable: Set::NONE,
+        inheritable: CapSet::NONE,
         effective: true,
     });
     let user = Cred::ordinary(7, 8).sealed();
-    let made = user.executing(None, None, file, Unsafe::default()).unwrap();
+    let made = user.executing(None, None, file, ExecUnsafe::default()).unwrap();
     assert!(made.secure && made.cred.departs_from(&user));
     assert_eq!(
         (made.cred.caps.permitted, made.cred.caps.effective),
         (kill, kill)
     );
-    let doubt = Unsafe {
+    let doubt = ExecUnsafe {
         no_new_privileges: true,
-        ..Unsafe::default()
+        ..ExecUnsafe::default()
     };
     let made = user.executing(None, None, file, doubt).unwrap();
-    assert_eq!(made.cred.caps.permitted, Set::NONE);
+    assert_eq!(made.cred.caps.permitted, CapSet::NONE);
     assert!(!made.cred.departs_from(&user));
     let mut bounded = Cred::ordinary(7, 8);
-    bounded.caps.bounding = Set::NONE;
+    bounded.caps.bounding = CapSet::NONE;
     let refused = bounded
         .sealed()
-        .executing(None, None, file, Unsafe::default());
+        .executing(None, None, file, ExecUnsafe::default());
     assert_eq!(refused.err(), Some(Errno::EPERM));
 }
 
@@ -102,10 +102,10 @@ fn an_ordinary_program_keeps_the_effective_user_as_saved_one() {
     cred.setresuid(7, 7, 0).unwrap();
     let made = cred
         .sealed()
-        .executing(None, None, None, Unsafe::default())
+        .executing(None, None, None, ExecUnsafe::default())
         .unwrap();
     assert_eq!(made.cred.users(), [7; 3]);
-    assert_eq!(made.cred.caps.permitted, Set::NONE);
+    assert_eq!(made.cred.caps.permitted, CapSet::NONE);
     assert!(!made.secure);
 }
 
@@ -113,13 +113,13 @@ fn an_ordinary_program_keeps_the_effective_user_as_saved_one() {
 fn the_name_cache_knows_only_who_passes_all_or_nothing() {
     let mut cred = Cred::ordinary(7, 8);
     assert_eq!(cred.clone().sealed().who(), 7 << 32 | 8);
-    cred.caps.effective = Set::of(&[Capability::DacReadSearch]);
+    cred.caps.effective = CapSet::of(&[Capability::DacReadSearch]);
     assert_eq!(cred.clone().sealed().who(), NOBODY);
-    cred.caps.effective = Set::NONE;
+    cred.caps.effective = CapSet::NONE;
     cred.groups = Arc::new([5].to_vec());
     assert_eq!(cred.sealed().who(), NOBODY);
     let mut root = Cred::root();
     assert_eq!(root.clone().sealed().who(), 0);
-    root.caps.effective = Set::NONE;
+    root.caps.effective = CapSet::NONE;
     assert_eq!(root.sealed().who(), NOBODY);
 }

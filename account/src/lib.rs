@@ -27,5 +27,5 @@ pub mod quota;
 pub mod user;
 
 pub use capability::Capability;
-pub use cred::{Cred, NOBODY, Who};
+pub use cred::{Cred, NOBODY, CredId};
 pub use user::User;

@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::epoch;
 
-use crate::user::{self, Charge, Held, User};
+use crate::user::{self, Charge, Resource, User};
 use crate::{Capability, Cred, caller};
 
 /// The user who is charged.
@@ -41,7 +41,7 @@ impl Payer {
         &self.cred.user
     }
 
-    fn charge(&self, what: Held, amount: u64, most: u64) -> Option<Charge> {
+    fn charge(&self, what: Resource, amount: u64, most: u64) -> Option<Charge> {
         let most = if self.exempt { u64::MAX } else { most };
         insist(|| self.user().charge(what, amount, most))
     }
@@ -71,8 +71,8 @@ fn pages() -> u64 {
 pub fn task(cred: &Arc<Cred>, most: u64) -> Result<(Charge, bool)> {
     let exempt = Payer::exempt(cred);
     let most = if exempt { u64::MAX } else { most };
-    let charge = (cred.user.charge(Held::Tasks, 1, most))
-        .or_else(|| insist(|| cred.user.charge(Held::Tasks, 1, most)));
+    let charge = (cred.user.charge(Resource::Tasks, 1, most))
+        .or_else(|| insist(|| cred.user.charge(Resource::Tasks, 1, most)));
     Ok((charge.ok_or(Errno::EAGAIN)?, exempt))
 }
 
@@ -114,7 +114,7 @@ pub fn pipe(large: u64, small: u64) -> Result<(Charge, u64)> {
     let payer = Payer::current();
     let (soft, hard) = pipe_pages();
     let charge = |pages: u64, most: u64| {
-        let charge = payer.charge(Held::PipePages, pages, most)?;
+        let charge = payer.charge(Resource::PipePages, pages, most)?;
         Some((charge, pages))
     };
     charge(large, soft)
@@ -126,7 +126,7 @@ pub fn pipe(large: u64, small: u64) -> Result<(Charge, u64)> {
 /// is given its own in the second. ENOMEM.
 pub fn pipe_size(pages: u64, grows: bool) -> Result<Charge> {
     let (soft, hard) = pipe_pages();
-    let charge = Payer::current().charge(Held::PipePages, pages, if grows { soft } else { hard });
+    let charge = Payer::current().charge(Resource::PipePages, pages, if grows { soft } else { hard });
     charge.ok_or(if grows { Errno::EPERM } else { Errno::ENOMEM })
 }
 
@@ -135,20 +135,20 @@ pub fn pipe_size(pages: u64, grows: bool) -> Result<Charge> {
 pub fn channel(large: u64, small: u64) -> Result<(Charge, u64)> {
     let payer = Payer::current();
     // For the exempt too: with thousands of connections large ones would take all there is.
-    let few = payer.user().holds(Held::PipePages) + large <= pages() / 16;
+    let few = payer.user().holds(Resource::PipePages) + large <= pages() / 16;
     let wanted = if few && vm::frame::admits(64 * large as usize) {
         large
     } else {
         small
     };
-    let charge = payer.charge(Held::PipePages, wanted, pages() / 8);
+    let charge = payer.charge(Resource::PipePages, wanted, pages() / 8);
     Ok((charge.ok_or(Errno::ENOBUFS)?, wanted))
 }
 
 /// A message of `bytes` bytes between sockets: a user's may take a sixteenth of memory. ENOBUFS.
 pub fn message(bytes: u64) -> Result<Charge> {
     let most = pages() * PAGE as u64 / 16;
-    let charge = Payer::current().charge(Held::Messages, bytes, most);
+    let charge = Payer::current().charge(Resource::Messages, bytes, most);
     charge.ok_or(Errno::ENOBUFS)
 }
 
@@ -156,7 +156,7 @@ pub fn message(bytes: u64) -> Result<Charge> {
 pub fn flight(count: u64) -> Result<Charge> {
     // One message more is let past, as on Linux.
     let most = caller::limit(RLIMIT_NOFILE).saturating_add(count);
-    let charge = Payer::current().charge(Held::Flying, count, most);
+    let charge = Payer::current().charge(Resource::Flying, count, most);
     charge.ok_or(Errno::ETOOMANYREFS)
 }
 
@@ -184,7 +184,7 @@ pub fn table(paid: &mut Option<Charge>, bytes: u64) -> Result<()> {
         return Err(Errno::ENOMEM);
     }
     let Some(charge) = paid else {
-        let charge = Payer::current().charge(Held::Tables, bytes, most);
+        let charge = Payer::current().charge(Resource::Tables, bytes, most);
         *paid = Some(charge.ok_or(Errno::ENOMEM)?);
         return Ok(());
     };
@@ -199,7 +199,7 @@ pub fn table(paid: &mut Option<Charge>, bytes: u64) -> Result<()> {
 /// An instance of inotify: a user, the superuser too, may have `most`. EMFILE.
 pub fn instance(most: u64) -> Result<Charge> {
     let payer = Payer::current();
-    insist(|| payer.user().charge(Held::Instances, 1, most)).ok_or(Errno::EMFILE)
+    insist(|| payer.user().charge(Resource::Instances, 1, most)).ok_or(Errno::EMFILE)
 }
 
 /// A mark of such an instance: a user may have `most`, and those may take a twenty-fifth of memory. ENOSPC,
@@ -211,7 +211,7 @@ pub fn mark(most: u64) -> Result<Charge> {
     const ROOM: usize = 32;
     let payer = Payer::current();
     let most = most.min(bytes_max() / BYTES);
-    let charge = insist(|| payer.user().charge(Held::Watches, 1, most)).ok_or(Errno::ENOSPC)?;
+    let charge = insist(|| payer.user().charge(Resource::Watches, 1, most)).ok_or(Errno::ENOSPC)?;
     if vm::frame::admits(ROOM) {
         Ok(charge)
     } else {
@@ -226,7 +226,7 @@ pub fn bytes_max() -> u64 {
 
 /// `bytes` of kernel memory for the running thread's user. `None`: that would be more than [`bytes_max`].
 pub fn bytes(bytes: u64) -> Option<Charge> {
-    Payer::current().charge(Held::Bytes, bytes, bytes_max())
+    Payer::current().charge(Resource::Bytes, bytes, bytes_max())
 }
 
 /// A queue of POSIX's that may come to hold `bytes`: as much as `RLIMIT_MSGQUEUE` says of all the user's, the
@@ -234,7 +234,7 @@ pub fn bytes(bytes: u64) -> Option<Charge> {
 pub fn queue(bytes: u64) -> Result<Charge> {
     let most = caller::limit(RLIMIT_MSGQUEUE);
     let payer = Payer::current();
-    insist(|| payer.user().charge(Held::QueueBytes, bytes, most)).ok_or(Errno::EMFILE)
+    insist(|| payer.user().charge(Resource::QueueBytes, bytes, most)).ok_or(Errno::EMFILE)
 }
 
 /// One whom somebody of `cred` traces, until its end has been asked for: a user's may take a twenty-fifth of
@@ -242,7 +242,7 @@ pub fn queue(bytes: u64) -> Result<Charge> {
 pub fn tracee(cred: Arc<Cred>) -> Result<Charge> {
     /// The memory of one in the tracer's list, about, which may have twice the room it needs.
     const BYTES: u64 = 128;
-    let charge = Payer::of(cred).charge(Held::Bytes, BYTES, bytes_max());
+    let charge = Payer::of(cred).charge(Resource::Bytes, BYTES, bytes_max());
     charge.ok_or(Errno::ENOMEM)
 }
 
@@ -251,7 +251,7 @@ pub fn bell() -> Result<Charge> {
     /// A quarter of the alarms of one CPU.
     const MOST: u64 = 1024;
     Payer::current()
-        .charge(Held::Bells, 1, MOST)
+        .charge(Resource::Bells, 1, MOST)
         .ok_or(Errno::ENFILE)
 }
 
@@ -260,7 +260,7 @@ pub fn pty() -> Result<Charge> {
     /// Frames of one, about: its buffers, and the code of both sides.
     const FRAMES: u64 = 10;
     let most = pages() / 8 / FRAMES;
-    let charge = Payer::current().charge(Held::Terminals, 1, most);
+    let charge = Payer::current().charge(Resource::Terminals, 1, most);
     let charge = charge.ok_or(Errno::ENOSPC)?;
     if vm::frame::admits(2 * FRAMES as usize) {
         Ok(charge)

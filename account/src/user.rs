@@ -23,7 +23,7 @@ const ROOT: u32 = 0;
 /// The counted resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Held {
+pub enum Resource {
     /// Processes and threads.
     Tasks,
     /// Pages that may not leave memory.
@@ -57,7 +57,7 @@ pub enum Held {
 }
 
 /// How many kinds there are.
-const KINDS: usize = Held::Bytes as usize + 1;
+const KINDS: usize = Resource::Bytes as usize + 1;
 
 /// One user.
 #[derive(Debug)]
@@ -117,13 +117,13 @@ impl User {
     }
 
     /// How much of `what` it holds.
-    pub fn holds(&self, what: Held) -> u64 {
+    pub fn holds(&self, what: Resource) -> u64 {
         self.counts[what as usize].load(Ordering::Relaxed)
     }
 
     /// Counts `amount` more of `what` until the charge is dropped. `None`: it would hold more than `most`.
     #[inline]
-    pub fn charge(self: &Arc<User>, what: Held, amount: u64, most: u64) -> Option<Charge> {
+    pub fn charge(self: &Arc<User>, what: Resource, amount: u64, most: u64) -> Option<Charge> {
         let mut charge = Charge {
             user: self.clone(),
             what,
@@ -132,7 +132,7 @@ impl User {
         charge.grow(amount, most).then_some(charge)
     }
 
-    fn add(&self, what: Held, amount: u64, most: u64) -> bool {
+    fn add(&self, what: Resource, amount: u64, most: u64) -> bool {
         let count = &self.counts[what as usize];
         let more = |now: u64| now.checked_add(amount).filter(|&then| then <= most);
         count
@@ -150,7 +150,7 @@ pub fn share(total: u64) -> u64 {
 #[derive(Debug)]
 pub struct Charge {
     user: Arc<User>,
-    what: Held,
+    what: Resource,
     amount: u64,
 }
 
@@ -196,21 +196,21 @@ mod tests {
     #[test]
     fn a_user_holds_no_more_than_the_bound_and_gives_everything_back() {
         let user = User::of(70_001).unwrap();
-        let mut first = user.charge(Held::Locks, 3, 5).unwrap();
-        assert!(user.charge(Held::Locks, 3, 5).is_none());
+        let mut first = user.charge(Resource::Locks, 3, 5).unwrap();
+        assert!(user.charge(Resource::Locks, 3, 5).is_none());
         assert!(first.grow(2, 5) && !first.grow(1, 5) && !first.grow(u64::MAX, u64::MAX));
         first.shrink(4);
-        assert_eq!((user.holds(Held::Locks), user.holds(Held::Tasks)), (1, 0));
+        assert_eq!((user.holds(Resource::Locks), user.holds(Resource::Tasks)), (1, 0));
         drop(first);
-        assert_eq!(user.holds(Held::Locks), 0);
+        assert_eq!(user.holds(Resource::Locks), 0);
     }
 
     #[test]
     fn a_record_is_one_while_it_is_named_and_goes_after() {
         let user = User::of(70_002).unwrap();
-        let charge = user.charge(Held::Tasks, 1, 1).unwrap();
+        let charge = user.charge(Resource::Tasks, 1, 1).unwrap();
         drop(user);
-        assert_eq!(User::of(70_002).unwrap().holds(Held::Tasks), 1);
+        assert_eq!(User::of(70_002).unwrap().holds(Resource::Tasks), 1);
         drop(charge);
         for uid in 80_000..80_100 {
             User::of(uid).unwrap();

@@ -9,7 +9,7 @@ use abi::linux::Winsize;
 use machine::boot::{BootInfo, Region};
 use machine::{boot, cpu, log};
 use sync::Once;
-use tty::Mode;
+use tty::ConsoleMode;
 
 use crate::Suites;
 
@@ -163,15 +163,15 @@ const MIB: usize = 1 << 20;
 const LEAST: usize = 3 * MIB;
 
 /// The words of the command line that docs/run-contract.md names.
-fn console_mode(line: &str) -> Mode {
+fn console_mode(line: &str) -> ConsoleMode {
     let value = |key: &str| {
         line.split_ascii_whitespace()
             .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     };
     let number = |key, default| value(key).and_then(|n| n.parse().ok()).unwrap_or(default);
     match value("console") {
-        Some("stream") => Mode::Stream,
-        _ => Mode::Terminal(Winsize {
+        Some("stream") => ConsoleMode::Stream,
+        _ => ConsoleMode::Terminal(Winsize {
             row: number("rows", 24),
             col: number("cols", 80),
             ..Winsize::default()

@@ -21,18 +21,18 @@ use quaject::mix::{MOST, Mixer, Splitter, mix, split};
 use sync::{Monitor, WaitList, epoch};
 use vm::fallible::{try_push, try_slice};
 
-use crate::stream::{Playing, Recording, no_memory};
+use crate::stream::{PlayStream, RecordStream, no_memory};
 
 /// The clients, and what serves them.
 #[derive(Default)]
-pub struct Desk {
-    players: Vec<Arc<Playing>>,
-    recorders: Vec<Arc<Recording>>,
+pub struct CardClients {
+    players: Vec<Arc<PlayStream>>,
+    recorders: Vec<Arc<RecordStream>>,
     mixer: Option<Ref<Mixer>>,
     splitter: Option<Ref<Splitter>>,
 }
 
-static DESK: Monitor<Desk> = Monitor::new(Desk {
+static DESK: Monitor<CardClients> = Monitor::new(CardClients {
     players: Vec::new(),
     recorders: Vec::new(),
     mixer: None,
@@ -43,7 +43,7 @@ static DESK: Monitor<Desk> = Monitor::new(Desk {
 static PACE: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
 /// Calls `f` with the desk, alone.
-pub fn with<R>(f: impl FnOnce(&mut Desk) -> R) -> R {
+pub fn with<R>(f: impl FnOnce(&mut CardClients) -> R) -> R {
     // Bound: generating a mixing routine and a handler, at most 16 clients each.
     f(&mut DESK.lock())
 }
@@ -67,7 +67,7 @@ pub fn start() -> Result<()> {
             thread::safe_point();
             LEAVING.swap(false, Ordering::SeqCst).then_some(())
         });
-        with(Desk::settle);
+        with(CardClients::settle);
     };
     (thread::spawn(b"sound", settle, 0).map(drop)).map_err(|_| Errno::ENOMEM)
 }
@@ -79,12 +79,12 @@ pub fn pace() -> Option<Pace> {
 }
 
 /// Calls `f` with each that plays.
-pub fn for_each_player(f: impl FnMut(&Arc<Playing>)) {
+pub fn for_each_player(f: impl FnMut(&Arc<PlayStream>)) {
     DESK.lock().players.iter().for_each(f);
 }
 
 /// Calls `f` with each that records.
-pub fn for_each_recorder(f: impl FnMut(&Arc<Recording>)) {
+pub fn for_each_recorder(f: impl FnMut(&Arc<RecordStream>)) {
     DESK.lock().recorders.iter().for_each(f);
 }
 
@@ -114,9 +114,9 @@ fn as_clients<C: Client + 'static>(of: &[Arc<C>]) -> Result<Arc<[Arc<dyn Client>
     try_slice(&clients)
 }
 
-impl Desk {
+impl CardClients {
     /// One more plays. EBUSY, ENOMEM, ENODEV.
-    pub fn add_player(&mut self, player: &Arc<Playing>) -> Result<()> {
+    pub fn add_player(&mut self, player: &Arc<PlayStream>) -> Result<()> {
         self.settle();
         if self.players.len() >= MOST {
             return Err(Errno::EBUSY);
@@ -149,7 +149,7 @@ impl Desk {
     }
 
     /// Calls `f` while no handler reads the ring of `player`. ENOMEM, ENODEV.
-    pub fn without_player<R>(&mut self, player: &Arc<Playing>, f: impl FnOnce() -> R) -> Result<R> {
+    pub fn without_player<R>(&mut self, player: &Arc<PlayStream>, f: impl FnOnce() -> R) -> Result<R> {
         let voices = self
             .players
             .iter()
@@ -193,7 +193,7 @@ impl Desk {
     }
 
     /// Has the mixing routine generated for `players`, and the handler with it.
-    fn mix<'a>(&self, card: &Card, players: impl Iterator<Item = &'a Arc<Playing>>) -> Result<()> {
+    fn mix<'a>(&self, card: &Card, players: impl Iterator<Item = &'a Arc<PlayStream>>) -> Result<()> {
         let mixer = self.mixer.as_ref().ok_or(Errno::ENODEV)?;
         let mut voices = Vec::new();
         for player in players {
@@ -205,7 +205,7 @@ impl Desk {
     }
 
     /// One more records. EBUSY, ENOMEM, ENODEV.
-    pub fn add_recorder(&mut self, recorder: &Arc<Recording>) -> Result<()> {
+    pub fn add_recorder(&mut self, recorder: &Arc<RecordStream>) -> Result<()> {
         self.settle();
         if self.recorders.len() >= MOST {
             return Err(Errno::EBUSY);

@@ -1,6 +1,6 @@
 //! A client: one that plays, or records, with a ring of frames of its own.
 //!
-//! *Interface*: [`Player::open`] and [`Recorder::open`], as [`How`] asks. A frame is two samples of 16 bits,
+//! *Interface*: [`Player::open`] and [`Recorder::open`], as [`StreamParams`] asks. A frame is two samples of 16 bits,
 //! left and right, lowest byte first. [`Player::write`] and [`Recorder::read`] never wait;
 //! [`Player::wait`] and [`Recorder::wait`] do, and [`Player::list`] and [`Recorder::list`] are for `poll`.
 //! Dropping a client closes it: what it has not played is gone, unless it is [drained](Player::drain)
@@ -31,8 +31,8 @@ use thread::deadline::Deadline;
 use vm::fallible::try_arc;
 
 use crate::card_clients;
-pub use crate::stream::How;
-use crate::stream::{Playing, Recording, no_memory};
+pub use crate::stream::StreamParams;
+use crate::stream::{PlayStream, RecordStream, no_memory};
 
 /// The card. ENODEV.
 fn card() -> Result<Arc<Card>> {
@@ -40,7 +40,7 @@ fn card() -> Result<Arc<Card>> {
 }
 
 /// A ring for so many at its ends, and its user's charge for it and for the code around it. ENOMEM.
-fn ring(how: How, producers: Parties, consumers: Parties) -> Result<(Arc<Channel>, Charge)> {
+fn ring(how: StreamParams, producers: Parties, consumers: Parties) -> Result<(Arc<Channel>, Charge)> {
     /// Memory of a client beside its ring, about.
     const BESIDE: usize = 12 << 10;
     let charge = quota::bytes((how.bytes() + BESIDE) as u64).ok_or(Errno::ENOMEM)?;
@@ -53,12 +53,12 @@ fn ring(how: How, producers: Parties, consumers: Parties) -> Result<(Arc<Channel
 }
 
 /// One that plays.
-pub struct Player(Arc<Playing>);
+pub struct Player(Arc<PlayStream>);
 
 impl Player {
     /// One that plays as `how` says, or as near as can be. EINVAL, ENODEV, ENOMEM; EBUSY: there are as many
     /// as can be.
-    pub fn open(how: How) -> Result<Player> {
+    pub fn open(how: StreamParams) -> Result<Player> {
         let how = how.possible()?;
         let card = card()?;
         let (channel, charge) = ring(how, Parties::Many, Parties::One)?;
@@ -71,7 +71,7 @@ impl Player {
             patience: 2 * pace.ahead,
             volume: Voice::FULL,
         };
-        let playing = try_arc(Playing {
+        let playing = try_arc(PlayStream {
             voice: create::<Voice>(spec).map_err(no_memory)?,
             how,
             card,
@@ -86,7 +86,7 @@ impl Player {
     }
 
     /// As it was opened.
-    pub fn how(&self) -> How {
+    pub fn how(&self) -> StreamParams {
         self.0.how
     }
 
@@ -129,7 +129,7 @@ impl Player {
 
     /// Frames in the card's hands, at this client's rate.
     fn in_hand(&self) -> u64 {
-        let Playing { card, how, .. } = &*self.0;
+        let PlayStream { card, how, .. } = &*self.0;
         let pace = card_clients::pace().filter(|_| self.0.voice.plays());
         let frames = pace.map_or(0, |pace| card.in_hand(pace));
         frames * u64::from(how.rate) / u64::from(card.rate())
@@ -192,7 +192,7 @@ impl Player {
 
     /// A card that takes `patience` nanoseconds longer than the frames last plays no more.
     fn sounded(&self, patience: u64, to_the_end: bool) -> Result<()> {
-        let Playing {
+        let PlayStream {
             voice, card, how, ..
         } = &*self.0;
         let queue = self.channel().queue();
@@ -271,18 +271,18 @@ impl Drop for Player {
 }
 
 /// One that records.
-pub struct Recorder(Arc<Recording>);
+pub struct Recorder(Arc<RecordStream>);
 
 impl Recorder {
     /// One that records as `how` says, or as near as can be. EINVAL, ENODEV, ENOMEM; EBUSY: there are as
     /// many as can be.
-    pub fn open(how: How) -> Result<Recorder> {
+    pub fn open(how: StreamParams) -> Result<Recorder> {
         let how = how.possible()?;
         let card = card()?;
         let (channel, charge) = ring(how, Parties::One, Parties::Many)?;
         let list = channel.arrived().word_address() as i32;
         let layout = channel.queue().layout().map_err(no_memory)?;
-        let recording = try_arc(Recording {
+        let recording = try_arc(RecordStream {
             ear: create::<Ear>(channel).map_err(no_memory)?,
             how,
             card,
@@ -296,7 +296,7 @@ impl Recorder {
     }
 
     /// As it was opened.
-    pub fn how(&self) -> How {
+    pub fn how(&self) -> StreamParams {
         self.0.how
     }
 

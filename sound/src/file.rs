@@ -70,7 +70,7 @@ struct Speaker {
 
 impl Speaker {
     fn new() -> Result<Speaker> {
-        let player = Player::open(client::How::at(RATE))?;
+        let player = Player::open(client::StreamParams::at(RATE))?;
         let from = create::<cook_tty_out::Quaject>(()).map_err(|_| Errno::ENOMEM)?;
         let to = q_put_string(player.channel().queue());
         link(&from, cook_tty_out::RAW_WRITE, to).map_err(no_memory)?;
@@ -201,7 +201,7 @@ struct Mic {
 
 impl Mic {
     fn new() -> Result<Mic> {
-        let recorder = Recorder::open(client::How::at(RATE))?;
+        let recorder = Recorder::open(client::StreamParams::at(RATE))?;
         let recipe = Receives {
             queue: recorder.channel().queue().clone(),
             wakes: Wakes::Channel(recorder.channel().clone()),

@@ -1,6 +1,6 @@
 //! The part of a client that the handler, the mixer and the scheduler know.
 //!
-//! *Interface*: [`How`] is what a client asks for; [`Playing`] and [`Recording`] are its parts.
+//! *Interface*: [`StreamParams`] is what a client asks for; [`PlayStream`] and [`RecordStream`] are its parts.
 
 use abi::errno::{Errno, Result};
 use account::user::Charge;
@@ -16,7 +16,7 @@ use quaject::queue::{Channel, Layout};
 
 /// A client's wishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct How {
+pub struct StreamParams {
     /// Its frames in a second.
     pub rate: u32,
     /// Frames after which it wants to be woken.
@@ -25,7 +25,7 @@ pub struct How {
     pub buffer: u32,
 }
 
-impl How {
+impl StreamParams {
     /// The rates that a client may have.
     pub const RATES: core::ops::RangeInclusive<u32> = 4_000..=192_000;
     /// The largest ring, in frames.
@@ -36,8 +36,8 @@ impl How {
     pub const BUFFER: u32 = 4096;
 
     /// The usual, at `rate`.
-    pub fn at(rate: u32) -> How {
-        How {
+    pub fn at(rate: u32) -> StreamParams {
+        StreamParams {
             rate,
             period: Self::PERIOD,
             buffer: Self::BUFFER,
@@ -45,13 +45,13 @@ impl How {
     }
 
     /// The nearest that can be.
-    pub(crate) fn possible(self) -> Result<How> {
+    pub(crate) fn possible(self) -> Result<StreamParams> {
         if !Self::RATES.contains(&self.rate) {
             return Err(Errno::EINVAL);
         }
         let buffer = self.buffer.clamp(2 * SHORTEST, Self::LARGEST);
         let buffer = buffer.next_power_of_two();
-        Ok(How {
+        Ok(StreamParams {
             rate: self.rate,
             period: self.period.clamp(16, buffer / 2),
             buffer,
@@ -92,9 +92,9 @@ fn flow(channel: &Channel) -> Flow {
 }
 
 /// The part of a player that the handler and the scheduler know.
-pub struct Playing {
+pub struct PlayStream {
     pub(crate) voice: Ref<Voice>,
-    pub(crate) how: How,
+    pub(crate) how: StreamParams,
     pub(crate) card: Arc<Card>,
     /// Frames that the next close or reset has thrown away.
     pub(crate) thrown: AtomicU64,
@@ -106,7 +106,7 @@ pub struct Playing {
     pub(crate) _charge: Charge,
 }
 
-impl Client for Playing {
+impl Client for PlayStream {
     fn look(&self, d: &mut Draft, wake: Label) {
         let next = d.label();
         let full = (self.how.bytes() - self.how.period as usize * FRAME) as i32;
@@ -126,13 +126,13 @@ impl Client for Playing {
     }
 }
 
-impl Playing {
+impl PlayStream {
     pub(crate) fn channel(&self) -> &Arc<Channel> {
         self.voice.channel()
     }
 }
 
-impl Gauge for Playing {
+impl Gauge for PlayStream {
     fn flow(&self) -> Flow {
         flow(self.channel())
     }
@@ -150,9 +150,9 @@ impl Gauge for Playing {
 }
 
 /// The part of a recorder that the handler and the scheduler know.
-pub struct Recording {
+pub struct RecordStream {
     pub(crate) ear: Ref<Ear>,
-    pub(crate) how: How,
+    pub(crate) how: StreamParams,
     pub(crate) card: Arc<Card>,
     /// Its client has gone.
     pub(crate) closed: AtomicBool,
@@ -161,7 +161,7 @@ pub struct Recording {
     pub(crate) _charge: Charge,
 }
 
-impl Client for Recording {
+impl Client for RecordStream {
     fn look(&self, d: &mut Draft, wake: Label) {
         let next = d.label();
         let period = (self.how.period as usize * FRAME) as i32;
@@ -181,7 +181,7 @@ impl Client for Recording {
     }
 }
 
-impl Gauge for Recording {
+impl Gauge for RecordStream {
     fn flow(&self) -> Flow {
         flow(self.ear.channel())
     }
@@ -208,13 +208,13 @@ mod tests {
         for rate in [4_000, 44_100, 48_000, 192_000] {
             for period in wishes {
                 for buffer in wishes {
-                    let how = How {
+                    let how = StreamParams {
                         rate,
                         period,
                         buffer,
                     };
                     let how = how.possible().unwrap();
-                    assert!(how.buffer.is_power_of_two() && how.buffer <= How::LARGEST);
+                    assert!(how.buffer.is_power_of_two() && how.buffer <= StreamParams::LARGEST);
                     assert!(how.period >= 16 && how.period <= how.buffer / 2);
                     for card in [44_100, 48_000] {
                         let pace = how.pace(card);
@@ -225,10 +225,10 @@ mod tests {
             }
         }
         for rate in [0, 3_999, 192_001, u32::MAX] {
-            assert_eq!(How::at(rate).possible().unwrap_err(), Errno::EINVAL);
+            assert_eq!(StreamParams::at(rate).possible().unwrap_err(), Errno::EINVAL);
         }
-        assert_eq!(How::at(44_100).possible().unwrap(), How::at(44_100));
-        let pace = How::at(44_100).pace(44_100);
+        assert_eq!(StreamParams::at(44_100).possible().unwrap(), StreamParams::at(44_100));
+        let pace = StreamParams::at(44_100).pace(44_100);
         assert_eq!((pace.period, pace.ahead), (256, 4));
     }
 }

@@ -1,6 +1,6 @@
 //! The caller's process group, for generated code.
 //!
-//! *Interface*: [`CallerGroup::entry`], a callentry that gives the number in eax and changes nothing else.
+//! *Interface*: [`CallerPgrp::entry`], a callentry that gives the number in eax and changes nothing else.
 //! From the kernel stack to its thread, the thread's task, the task's process: a few loads, which stand in
 //! the caller's place.
 //!
@@ -23,9 +23,9 @@ use process::Task;
 static CLASS: Class = Class::new("process group");
 
 /// The callentry.
-pub(super) struct CallerGroup(Routine<extern "sysv64" fn()>);
+pub(super) struct CallerPgrp(Routine<extern "sysv64" fn()>);
 
-impl CallerGroup {
+impl CallerPgrp {
     /// The callentry.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl CallerGroup {
         // task and the process, which are all there while the thread runs; it changes rax alone.
         let called = unsafe { Routine::from(draft.seal()?) };
         // SAFETY: a number in eax; it names nothing of its own.
-        Ok(unsafe { Entry::new(Arc::new(CallerGroup(called))) })
+        Ok(unsafe { Entry::new(Arc::new(CallerPgrp(called))) })
     }
 }
 
@@ -58,7 +58,7 @@ fn emit(d: &mut Draft) {
     );
 }
 
-impl Callentry for CallerGroup {
+impl Callentry for CallerPgrp {
     fn name(&self) -> &'static &'static str {
         &"group"
     }

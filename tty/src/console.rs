@@ -29,7 +29,7 @@ use vm::fallible::try_arc;
 
 /// How the console line behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum ConsoleMode {
     /// As a terminal of this size.
     Terminal(Winsize),
     /// As two byte streams, with a third for errors on the second line.
@@ -93,11 +93,11 @@ fn device_error(error: Unusable) -> Errno {
 
 /// Starts the serial lines that there are, and both their sources. A terminal's line is read by its pump,
 /// and the line beside it by that of notices; any threads may read a stream.
-fn start_lines(mode: Mode) -> core::result::Result<(), Unusable> {
+fn start_lines(mode: ConsoleMode) -> core::result::Result<(), Unusable> {
     for line in serial::LINES {
         let readers = match mode {
-            Mode::Stream => Parties::Many,
-            Mode::Terminal(_) => Parties::One,
+            ConsoleMode::Stream => Parties::Many,
+            ConsoleMode::Terminal(_) => Parties::One,
         };
         match device::start_line(line, readers) {
             Err(Unusable::Absent) => continue,
@@ -171,17 +171,17 @@ pub fn streams_by_ports() -> bool {
 /// a console line, ENOMEM.
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
-pub fn start(mode: Mode) -> Result<()> {
+pub fn start(mode: ConsoleMode) -> Result<()> {
     start_lines(mode).map_err(device_error)?;
     let lines = Lines {
         console: names::serial(CONSOLE_LINE).ok_or(Errno::ENXIO)?,
         side: names::serial(SIDE_LINE),
     };
     match mode {
-        Mode::Terminal(size) => {
+        ConsoleMode::Terminal(size) => {
             start_console(lines.console, makedev(SERIAL, FIRST_SERIAL), size)?;
         }
-        Mode::Stream => start_streams(&lines)?,
+        ConsoleMode::Stream => start_streams(&lines)?,
     }
     let notices = lines.side.map(host_notices::open).transpose()?;
     if let Some(notices) = notices {

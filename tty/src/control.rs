@@ -5,7 +5,7 @@ use abi::linux::*;
 use core::sync::atomic::Ordering;
 
 use super::Tty;
-use super::pty::Pair;
+use super::pty::Pty;
 use account::Capability;
 use alloc::sync::Arc;
 use file::OpenFile;
@@ -278,7 +278,7 @@ impl Tty {
                 }
             }
             TIOCGEXCL => {
-                let exclusive = self.pair.as_ref().is_some_and(Pair::is_exclusive);
+                let exclusive = self.pair.as_ref().is_some_and(Pty::is_exclusive);
                 put(address, &i32::from(exclusive))?;
             }
             TIOCGDEV => put(address, &(self.device as u32))?,
@@ -344,7 +344,7 @@ fn long(old: &Termio, now: Termios) -> Termios {
 }
 
 /// A master that reads packets is told of a change of settings that it may have to follow.
-fn tell_change(pair: &Pair, old: &Termios, new: &Termios) {
+fn tell_change(pair: &Pty, old: &Termios, new: &Termios) {
     let flow = |t: &Termios| t.iflag & IXON != 0 && t.cc[VSTOP] == 0o23 && t.cc[VSTART] == 0o21;
     if flow(old) != flow(new) {
         let told = if flow(new) {

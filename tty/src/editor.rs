@@ -49,15 +49,15 @@ use quaject::queue::{Channel, Parties, q_put_string};
 use quaject::serializer::{self, Held, Serializer};
 use sync::Monitor;
 
-use super::caller_pgrp::CallerGroup;
-use super::output::Line;
+use super::caller_pgrp::CallerPgrp;
+use super::output::TtyOutput;
 
 /// Bytes of the buffers on either side, and the most that one run of the pump moves.
 const BUFFER: usize = 256;
 
 /// The editor and its settings, changed together.
-pub(super) struct Discipline {
-    /// The settings; change them with [`Discipline::set`].
+pub(super) struct LineDiscipline {
+    /// The settings; change them with [`LineDiscipline::set`].
     pub settings: Termios,
     pub input: CookTtyIn,
     /// Under these settings.
@@ -67,7 +67,7 @@ pub(super) struct Discipline {
 
 /// Where the input editor's effects go.
 struct Effects {
-    line: Line,
+    line: TtyOutput,
     oflag: u32,
     /// Shows by its callout `echo`.
     editor: Ref<cook_tty_in::Quaject>,
@@ -105,7 +105,7 @@ pub(super) struct Editor {
     straight: AtomicU64,
     /// Of a line.
     pump: Option<Pumped>,
-    state: UnsafeCell<Discipline>,
+    state: UnsafeCell<LineDiscipline>,
     input: Ref<cook_tty_in::Quaject>,
     output: Ref<cook_tty_out::Quaject>,
 }
@@ -120,13 +120,13 @@ impl Editor {
     ///
     /// # Errors
     /// [`Unmade`].
-    pub fn new(line: &Line, typed: Arc<Typed>, settings: Termios) -> Result<Editor, Unmade> {
+    pub fn new(line: &TtyOutput, typed: Arc<Typed>, settings: Termios) -> Result<Editor, Unmade> {
         let echo = create::<BufferOut>(BUFFER)?;
         let [one, many] = [Parties::One, Parties::Many];
         // Of the keys of a line the pump is the only producer, but not of all that the editor gets.
         let turns = join(Side::Active(many), Side::Passive(one), 0, false)?.monitor()?;
         let (send, pump) = match line {
-            Line::Serial(line) => {
+            TtyOutput::Serial(line) => {
                 let at_line = core::ptr::from_ref(*line).expose_provenance();
                 let input = create::<BufferIn>(BUFFER)?;
                 let receive = Function::read(&"Q_get", receive, at_line);
@@ -141,14 +141,14 @@ impl Editor {
                 };
                 (Function::write(&"write", send, at_line), Some(pumped))
             }
-            Line::Master(channel) => {
+            TtyOutput::Master(channel) => {
                 let at_channel = Arc::as_ptr(channel).expose_provenance();
                 (Function::write(&"write", put_what_fits, at_channel), None)
             }
         };
         link(&echo, buffer_out::FLUSH_OUT, send)?;
         let input = create::<cook_tty_in::Quaject>(())?;
-        link(&input, cook_tty_in::GROUP, CallerGroup::entry()?)?;
+        link(&input, cook_tty_in::GROUP, CallerPgrp::entry()?)?;
         link(&input, cook_tty_in::ECHOES, buffer_out::put(&echo))?;
         let output = create::<cook_tty_out::Quaject>(())?;
         if let Some(queue) = line.queue() {
@@ -160,7 +160,7 @@ impl Editor {
             echo: echo.clone(),
             straight: AtomicU64::new(0),
             pump,
-            state: UnsafeCell::new(Discipline {
+            state: UnsafeCell::new(LineDiscipline {
                 settings,
                 input: CookTtyIn::new(typed),
                 ordinary: Ordinary::of(&settings),
@@ -261,8 +261,8 @@ impl Editor {
     }
 
     /// Waits for the turn.
-    pub fn lock(&self) -> Turn<'_> {
-        Turn {
+    pub fn lock(&self) -> EditorGuard<'_> {
+        EditorGuard {
             _held: self.turns.hold(),
             editor: self,
         }
@@ -278,27 +278,27 @@ impl Editor {
 }
 
 /// The editor, while nobody else is at it.
-pub(super) struct Turn<'a> {
+pub(super) struct EditorGuard<'a> {
     editor: &'a Editor,
     _held: Held<'a>,
 }
 
-impl Deref for Turn<'_> {
-    type Target = Discipline;
-    fn deref(&self) -> &Discipline {
+impl Deref for EditorGuard<'_> {
+    type Target = LineDiscipline;
+    fn deref(&self) -> &LineDiscipline {
         // SAFETY: this has the turn.
         unsafe { &*self.editor.state.get() }
     }
 }
 
-impl DerefMut for Turn<'_> {
-    fn deref_mut(&mut self) -> &mut Discipline {
+impl DerefMut for EditorGuard<'_> {
+    fn deref_mut(&mut self) -> &mut LineDiscipline {
         // SAFETY: this has the turn, and is borrowed mutably.
         unsafe { &mut *self.editor.state.get() }
     }
 }
 
-impl Discipline {
+impl LineDiscipline {
     /// See [`Editor::type_at_once`]. None: nothing has been done, or some of the echo waits for room.
     fn type_at_once(&mut self, pumped: &Pumped) -> Option<()> {
         let (effects, line) = (&mut self.effects, pumped.line);

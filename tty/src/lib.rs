@@ -39,7 +39,7 @@ mod pty;
 mod routines;
 mod stream;
 
-pub use console::{Console, Mode, for_first_process, mount, start, streams_by_ports};
+pub use console::{Console, ConsoleMode, for_first_process, mount, start, streams_by_ports};
 pub use file::{ControllingTty, TtyFile};
 pub use stream::StreamFile;
 
@@ -55,22 +55,22 @@ use quaject::cook_tty_in::{Typed, sane};
 use quaject::switch::Switch;
 use sync::{Monitor, Once, WaitList};
 
-use editor::{Discipline, Editor};
-use output::Line;
-use pty::Pair;
+use editor::{LineDiscipline, Editor};
+use output::TtyOutput;
+use pty::Pty;
 use process::Terminal;
 use process::signal;
-use routines::{Routines, Sort};
+use routines::{TtyRoutines, RoutineConditions};
 use vm::fallible::{try_arc, try_arc_large};
 
 /// A terminal.
 pub struct Tty {
-    line: Line,
+    line: TtyOutput,
     editor: Arc<Editor>,
     keys: Ref<Switch>,
     /// The edited input, and the foreground group.
     typed: Arc<Typed>,
-    routines: Routines,
+    routines: TtyRoutines,
     /// Woken when held output may go on.
     released: WaitList,
     /// Woken when a pseudo-terminal's master has been closed.
@@ -79,7 +79,7 @@ pub struct Tty {
     size: Monitor<Winsize>,
     device: u64,
     /// The additional state of a pseudo-terminal.
-    pair: Option<Pair>,
+    pair: Option<Pty>,
 }
 
 /// Major and minor number of `/dev/ptmx`.
@@ -95,14 +95,14 @@ pub fn console() -> Option<Arc<Tty>> {
 /// Makes the terminal of the console line and starts its pump. `device` is its number for `stat`. ENOMEM.
 pub fn start_console(line: &'static Serial, device: u64, size: Winsize) -> abi::Result<Arc<Tty>> {
     let size = Monitor::new(size);
-    let tty = Tty::make(Line::Serial(line), device, size, sane(), None)?;
+    let tty = Tty::make(TtyOutput::Serial(line), device, size, sane(), None)?;
     if CONSOLE.set(tty.clone()).is_err() {
         return Err(Errno::EBUSY);
     }
     line.give_at_once(|| CONSOLE.get().is_some_and(|tty| tty.type_at_once()));
     start_pump(b"tty-pump", |_| {
         if let Some(tty) = console()
-            && let Line::Serial(line) = tty.line
+            && let TtyOutput::Serial(line) = tty.line
         {
             tty.pump(line);
         }
@@ -125,7 +125,7 @@ fn signal_group(group: i32, number: i32) {
 /// The input editor of a terminal on `line`. It has a frame of its own, which goes before the other drafts of
 /// code need theirs. ENOMEM.
 #[inline(never)]
-fn make_editor(line: &Line, typed: Arc<Typed>, settings: Termios) -> abi::Result<Arc<Editor>> {
+fn make_editor(line: &TtyOutput, typed: Arc<Typed>, settings: Termios) -> abi::Result<Arc<Editor>> {
     let no_memory = |_: Unmade| Errno::ENOMEM;
     let editor = try_arc(Editor::new(line, typed, settings).map_err(no_memory)?)?;
     editor.open().map_err(no_memory)?;
@@ -135,11 +135,11 @@ fn make_editor(line: &Line, typed: Arc<Typed>, settings: Termios) -> abi::Result
 impl Tty {
     /// A terminal whose output goes to `line`. ENOMEM.
     fn make(
-        line: Line,
+        line: TtyOutput,
         device: u64,
         size: Monitor<Winsize>,
         settings: Termios,
-        pair: Option<Pair>,
+        pair: Option<Pty>,
     ) -> abi::Result<Arc<Tty>> {
         let no_memory = |_: Unmade| Errno::ENOMEM;
         let typed = try_arc_large(|| const { Typed::new() })?;
@@ -147,7 +147,7 @@ impl Tty {
         let tty = try_arc(Tty {
             editor,
             keys: create::<Switch>(()).map_err(no_memory)?,
-            routines: Routines::new(typed.clone(), line.clone())?,
+            routines: TtyRoutines::new(typed.clone(), line.clone())?,
             line,
             typed,
             released: WaitList::new(),
@@ -206,19 +206,19 @@ impl Tty {
     }
 
     /// As [`Tty::replug`], for a caller that holds the editor's turn.
-    fn replug_for(&self, d: &Discipline) {
-        let of_pair = |what: fn(&Pair) -> bool| self.pair.as_ref().is_some_and(what);
-        let sort = Sort {
+    fn replug_for(&self, d: &LineDiscipline) {
+        let of_pair = |what: fn(&Pty) -> bool| self.pair.as_ref().is_some_and(what);
+        let sort = RoutineConditions {
             held: d.input.is_stopped(),
-            gone: of_pair(Pair::is_gone),
-            packets: of_pair(Pair::reads_packets),
+            gone: of_pair(Pty::is_gone),
+            packets: of_pair(Pty::reads_packets),
         };
         self.routines.replug(&d.settings, sort, &self.editor);
     }
 
     /// Whether the other end is closed.
     fn is_gone(&self) -> bool {
-        self.pair.as_ref().is_some_and(Pair::is_gone)
+        self.pair.as_ref().is_some_and(Pty::is_gone)
     }
 
     /// The word with the foreground group.

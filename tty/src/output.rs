@@ -1,7 +1,7 @@
 //! The destination of a terminal's output: a serial line, or the channel that a pseudo-terminal's master
 //! reads.
 //!
-//! *Interface*: [`Line`].
+//! *Interface*: [`TtyOutput`].
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,12 +15,12 @@ use vm::fallible::try_filled;
 
 /// The one or the other.
 #[derive(Clone)]
-pub(super) enum Line {
+pub(super) enum TtyOutput {
     Serial(&'static Serial),
     Master(Arc<Channel>),
 }
 
-impl Line {
+impl TtyOutput {
     /// Where the cursor stands behind what went there under the flags `oflag`.
     pub fn column(&self, oflag: u32) -> usize {
         self.queue().map_or(0, |queue| cursor(queue, oflag).1)
@@ -52,7 +52,7 @@ impl Line {
             let taken = CookTtyOut::at(column).write(oflag, bytes, |piece| cooked.take(piece));
             // Otherwise another writer was there meanwhile.
             if queue.write_whole(at, cooked.bytes()) {
-                if let Line::Master(channel) = self {
+                if let TtyOutput::Master(channel) = self {
                     channel.arrived().wake_all();
                 }
                 return taken;
@@ -63,30 +63,30 @@ impl Line {
     /// Bytes that fit now.
     pub fn room(&self) -> usize {
         match self {
-            Line::Serial(line) => line.room(),
-            Line::Master(channel) => channel.queue().room(),
+            TtyOutput::Serial(line) => line.room(),
+            TtyOutput::Master(channel) => channel.queue().room(),
         }
     }
 
     /// Woken when half of it is free again.
     pub fn drained(&self) -> &WaitList {
         match self {
-            Line::Serial(line) => line.drained(),
-            Line::Master(channel) => channel.drained(),
+            TtyOutput::Serial(line) => line.drained(),
+            TtyOutput::Master(channel) => channel.drained(),
         }
     }
 
     /// Bytes that have not gone out. Those that a master can read have.
     pub fn unsent(&self) -> usize {
         match self {
-            Line::Serial(line) => line.unsent(),
-            Line::Master(_) => 0,
+            TtyOutput::Serial(line) => line.unsent(),
+            TtyOutput::Master(_) => 0,
         }
     }
 
     /// Waits until all has gone out.
     pub fn wait_drained(&self) {
-        if let Line::Serial(line) = self {
+        if let TtyOutput::Serial(line) = self {
             line.wait_drained();
         }
     }
@@ -94,8 +94,8 @@ impl Line {
     /// The queue that it goes into, once it is there.
     pub fn queue(&self) -> Option<&Ref<ByteQueue>> {
         match self {
-            Line::Serial(line) => line.leaving(),
-            Line::Master(channel) => Some(channel.queue()),
+            TtyOutput::Serial(line) => line.leaving(),
+            TtyOutput::Master(channel) => Some(channel.queue()),
         }
     }
 }

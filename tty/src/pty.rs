@@ -20,7 +20,7 @@ use quaject::queue::{Channel, Parties};
 use sync::Monitor;
 
 use super::Tty;
-use super::output::Line;
+use super::output::TtyOutput;
 use account::quota;
 use account::user::Charge;
 use file::fs::ownership::Ownership;
@@ -45,23 +45,23 @@ const CHANNEL: usize = 16 << 10;
 static TAKEN: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
 
 /// The number of a pair, given back when this goes.
-pub(super) struct Number(u32);
+pub(super) struct PtyNumber(u32);
 
-impl Number {
+impl PtyNumber {
     /// The lowest that is free. ENOSPC.
-    fn take() -> Result<Number> {
+    fn take() -> Result<PtyNumber> {
         for (at, word) in (0..).zip(&TAKEN) {
             let lowest = |word: u64| (word != u64::MAX).then(|| word | (word + 1));
             if let Ok(before) = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, lowest) {
                 quota::pty_made();
-                return Ok(Number(at * 64 + before.trailing_ones()));
+                return Ok(PtyNumber(at * 64 + before.trailing_ones()));
             }
         }
         Err(Errno::ENOSPC)
     }
 }
 
-impl Drop for Number {
+impl Drop for PtyNumber {
     fn drop(&mut self) {
         if let Some(word) = TAKEN.get(self.0 as usize / 64) {
             word.fetch_and(!(1 << (self.0 % 64)), Ordering::AcqRel);
@@ -102,8 +102,8 @@ struct Open {
 }
 
 /// The other parts of a pseudo-terminal.
-pub(super) struct Pair {
-    number: Number,
+pub(super) struct Pty {
+    number: PtyNumber,
     pub channel: Arc<Channel>,
     /// The slave cannot be opened yet (`TIOCSPTLCK`).
     pub locked: AtomicBool,
@@ -119,14 +119,14 @@ pub(super) struct Pair {
     _charge: Charge,
 }
 
-impl Pair {
-    fn new() -> Result<Pair> {
+impl Pty {
+    fn new() -> Result<Pty> {
         let charge = quota::pty()?;
         let several = seam::get()?.several_cpus();
         let channel = Channel::new(Parties::Many, Parties::Many, CHANNEL, several)
             .map_err(|_| Errno::ENOMEM)?;
-        Ok(Pair {
-            number: Number::take()?,
+        Ok(Pty {
+            number: PtyNumber::take()?,
             channel: try_arc(channel)?,
             locked: AtomicBool::new(true),
             open: Monitor::default(),
@@ -205,8 +205,8 @@ impl Pair {
 
 /// A terminal with a new pair. ENOSPC, ENOMEM.
 pub(super) fn make() -> Result<Arc<Tty>> {
-    let pair = Pair::new()?;
-    let line = Line::Master(pair.channel.clone());
+    let pair = Pty::new()?;
+    let line = TtyOutput::Master(pair.channel.clone());
     let device = makedev(MAJOR, pair.number());
     let size = Monitor::new(Winsize::default());
     Tty::make(line, device, size, settings(), Some(pair))

@@ -1,6 +1,6 @@
 //! The master's side of a pseudo-terminal: what a terminal emulator has open.
 //!
-//! *Interface*: [`open`] makes a pair; [`Master`] is what its descriptor does. Reading gives what the slave
+//! *Interface*: [`open`] makes a pair; [`PtyMaster`] is what its descriptor does. Reading gives what the slave
 //! has written, and writing types; both have generated routines. The code here waits, and does what they
 //! leave: packets, keys that the editor looks at, ends.
 
@@ -12,7 +12,7 @@ use vm::user::{get, put};
 
 use super::Tty;
 use super::devpts;
-use super::pty::{self, Pair};
+use super::pty::{self, Pty};
 use file::fs::OpenHow;
 use file::io::IoBuf;
 use file::poll::{PollTable, READS, WRITES};
@@ -27,20 +27,20 @@ const PIECE: usize = 4096;
 const KEYS: usize = 256;
 
 /// The operations of a master's descriptor.
-pub(super) struct Master {
+pub(super) struct PtyMaster {
     tty: Arc<Tty>,
 }
 
 /// A new pair, as `open("/dev/ptmx")` makes one: the description is its master's. ENOSPC, ENOMEM.
 pub(super) fn open(how: OpenHow) -> Result<Arc<OpenFile>> {
     let tty = pty::make()?;
-    let master = try_arc(Master { tty: tty.clone() })?;
+    let master = try_arc(PtyMaster { tty: tty.clone() })?;
     pty::name(tty)?;
     Ok(how.finish(master))
 }
 
-impl Master {
-    fn pair(&self) -> Result<&Pair> {
+impl PtyMaster {
+    fn pair(&self) -> Result<&Pty> {
         self.tty.pair.as_ref().ok_or(Errno::EIO)
     }
 }
@@ -79,7 +79,7 @@ impl Tty {
     }
 }
 
-impl File for Master {
+impl File for PtyMaster {
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         if buf.remaining() == 0 {
             return Ok(0);

@@ -1,7 +1,7 @@
 //! The generated code of a terminal: one routine to read and one to write, for the settings as they are; of a
 //! pseudo-terminal, two more for its master.
 //!
-//! *Interface*: [`Routines::new`]; [`Routines::replug`] whenever what [`Sort`] tells changes. Every
+//! *Interface*: [`TtyRoutines::new`]; [`TtyRoutines::replug`] whenever what [`RoutineConditions`] tells changes. Every
 //! descriptor of the terminal has the same two relays in its tables, so a change is one word for each,
 //! whoever has the terminal open.
 //!
@@ -21,14 +21,14 @@ use quaject::cook_tty_out::{self, Rule};
 use quaject::queue::{Receives, Wakes};
 
 use super::editor::Editor;
-use super::output::Line;
+use super::output::TtyOutput;
 use file::seam;
 use file::{DescRoutine, DescRoutines};
 
 /// A terminal's routines.
-pub(super) struct Routines {
+pub(super) struct TtyRoutines {
     typed: Arc<Typed>,
-    line: Line,
+    line: TtyOutput,
     own: Pair,
     /// Of a pseudo-terminal's master.
     master: Option<Pair>,
@@ -42,7 +42,7 @@ struct Pair {
 
 /// The conditions that the routines are made for, besides the settings.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sort {
+pub(super) struct RoutineConditions {
     /// The output is held.
     pub held: bool,
     /// There is no master any more.
@@ -87,14 +87,14 @@ fn follow(recipe: impl Recipe + 'static) -> Arc<dyn Recipe> {
     Arc::new(recipe)
 }
 
-impl Routines {
+impl TtyRoutines {
     /// Relays that lead to the slow exit. ENOMEM.
-    pub fn new(typed: Arc<Typed>, line: Line) -> Result<Routines> {
+    pub fn new(typed: Arc<Typed>, line: TtyOutput) -> Result<TtyRoutines> {
         let master = match line {
-            Line::Serial(_) => None,
-            Line::Master(_) => Some(Pair::new("master read", "master write")?),
+            TtyOutput::Serial(_) => None,
+            TtyOutput::Master(_) => Some(Pair::new("master read", "master write")?),
         };
-        Ok(Routines {
+        Ok(TtyRoutines {
             typed,
             line,
             own: Pair::new("tty read", "tty write")?,
@@ -103,7 +103,7 @@ impl Routines {
     }
 
     /// Generates the routines for `settings` and `sort`.
-    pub fn replug(&self, settings: &Termios, sort: Sort, editor: &Editor) {
+    pub fn replug(&self, settings: &Termios, sort: RoutineConditions, editor: &Editor) {
         let Ok(seam) = seam::get() else { return };
         let (input, output) = editor.ends();
         let read = (!sort.gone).then(|| {
@@ -120,8 +120,8 @@ impl Routines {
         let idle = sort.held || sort.gone || settings.lflag & TOSTOP != 0;
         let rule = Rule::of(settings.oflag).filter(|_| !idle);
         let wakes = match &self.line {
-            Line::Serial(_) => Wakes::Nobody,
-            Line::Master(channel) => Wakes::Channel(channel.clone()),
+            TtyOutput::Serial(_) => Wakes::Nobody,
+            TtyOutput::Master(channel) => Wakes::Channel(channel.clone()),
         };
         let write = rule.map(|rule| {
             follow(cook_tty_out::Writes {
@@ -134,7 +134,7 @@ impl Routines {
         // Without room for code, calls take the slow exit.
         let _read = self.own.read.follow(read);
         let _write = self.own.write.follow(write);
-        let (Some(master), Line::Master(channel)) = (&self.master, &self.line) else {
+        let (Some(master), TtyOutput::Master(channel)) = (&self.master, &self.line) else {
             return;
         };
         let read = (!sort.packets).then(|| {

@@ -7,7 +7,7 @@
 use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
 
-use super::Set;
+use super::CapSet;
 
 /// The attribute.
 pub const NAME: &[u8] = b"security.capability";
@@ -26,9 +26,9 @@ const SIZE_3: usize = 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileCaps {
     /// Granted to all users, within the bounding set.
-    pub permitted: Set,
+    pub permitted: CapSet,
     /// Granted to processes that have them inheritable.
-    pub inheritable: Set,
+    pub inheritable: CapSet,
     /// Granted capabilities are effective at once.
     pub effective: bool,
 }
@@ -53,7 +53,7 @@ impl FileCaps {
         if root != 0 {
             return Ok(None);
         }
-        let set = |low: u32, high: u32| Set::from_bits(u64::from(high) << 32 | u64::from(low));
+        let set = |low: u32, high: u32| CapSet::from_bits(u64::from(high) << 32 | u64::from(low));
         Ok(Some(FileCaps {
             permitted: set(at(1)?, high[0]),
             inheritable: set(at(2)?, high[1]),

@@ -25,7 +25,7 @@ use sync::{Monitor, WaitList};
 use crate::fs::file::OpenFile;
 use crate::close_cleanup::CloseCleanup;
 use account::User;
-use account::user::{self, Charge, Held};
+use account::user::{self, Charge, Resource};
 use deadlock::Waits;
 use ranges::Ranges;
 use vm::fallible::try_reserve_kept;
@@ -93,7 +93,7 @@ impl LockPayer<'_> {
             user::share(total)
         };
         let most = self.limit.min(share);
-        self.user.charge(Held::Locks, 1, most).ok_or(Errno::ENOLCK)
+        self.user.charge(Resource::Locks, 1, most).ok_or(Errno::ENOLCK)
     }
 }
 
@@ -426,7 +426,7 @@ mod tests {
         assert!(known(file));
         clear(file, LockOwner::Table(2), 0, u64::MAX, &payer).unwrap();
         assert!(!known(file));
-        assert_eq!(user.holds(Held::Locks), 0);
+        assert_eq!(user.holds(Resource::Locks), 0);
     }
 
     #[test]
@@ -447,7 +447,7 @@ mod tests {
         set(files[0], &one, &payer).unwrap();
         for _ in 0..3 {
             assert!(clear_now(files[0], one.owner, 0, 1));
-            assert!(idle(files[0]) && user.holds(Held::Locks) == 0);
+            assert!(idle(files[0]) && user.holds(Resource::Locks) == 0);
             assert!(test(files[0], &lock(2, 0, 1, true)).is_none());
             assert!(set_now(files[0], &one, &payer));
             assert!(known(files[0]) && test(files[0], &lock(2, 0, 1, true)).is_some());
@@ -463,7 +463,7 @@ mod tests {
         assert!(!idle(files[1]) && known(files[2]));
         clear(files[2], one.owner, 0, 1, &payer).unwrap();
         give_up_idle();
-        assert_eq!(user.holds(Held::Locks), 0);
+        assert_eq!(user.holds(Resource::Locks), 0);
     }
 
     #[test]

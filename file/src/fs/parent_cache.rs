@@ -26,7 +26,7 @@ use super::inode::Inode;
 use super::path_cache;
 use super::mount::{Mount, VfsPath};
 use super::published::Published;
-use account::{NOBODY, Who};
+use account::{NOBODY, CredId};
 
 /// Words of a beginning that is short enough.
 const WORDS: usize = 6;
@@ -48,7 +48,7 @@ pub(super) struct Directory<'a> {
 pub(super) struct Search {
     /// Device and number of the starting directory, and the address of its mount.
     start: (u64, u64, usize),
-    who: Who,
+    who: CredId,
     generation: u64,
 }
 
@@ -67,7 +67,7 @@ impl<'a> Directory<'a> {
 impl Search {
     /// One that begins now, from `start`, which shows `shown`.
     #[inline]
-    pub fn from(start: &VfsPath, shown: &Published, who: Who) -> Search {
+    pub fn from(start: &VfsPath, shown: &Published, who: CredId) -> Search {
         let (dev, ino) = shown.id();
         Search {
             start: (dev, ino, ptr::from_ref(&*start.mount).addr()),

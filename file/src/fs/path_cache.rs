@@ -21,7 +21,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use machine::cpu::{irq_restore, irq_save};
 use sync::epoch;
 
-use account::Who;
+use account::CredId;
 
 use super::inactive::Inactive;
 use super::inode::Inode;
@@ -168,7 +168,7 @@ struct Entry {
     generation: u64,
     key: PathKey,
     /// The identity whose access was checked.
-    who: Who,
+    who: CredId,
     /// Access modes that were granted, a bit each.
     modes: u32,
     inode: Arc<dyn Inode>,
@@ -215,7 +215,7 @@ pub(super) fn reading<R>(f: impl FnOnce() -> R) -> R {
 
 /// A waiting description of `key`, opened with access mode `mode`.
 #[inline]
-pub fn open(key: &PathKey, mode: u32, who: Who) -> Option<Arc<OpenFile>> {
+pub fn open(key: &PathKey, mode: u32, who: CredId) -> Option<Arc<OpenFile>> {
     // SAFETY: a read section has interrupts off.
     reading(|| unsafe { find(&key.words, key.mark, mode, who) })
 }
@@ -229,7 +229,7 @@ pub unsafe fn open_quietly(
     key: &mut PathKey,
     start: u64,
     mode: u32,
-    who: Who,
+    who: CredId,
 ) -> Option<Arc<OpenFile>> {
     let mark = key.end(start)?;
     // SAFETY: as the caller promises.
@@ -270,7 +270,7 @@ unsafe fn find(
     words: &[u64; KEY_WORDS + 1],
     mark: Mark,
     mode: u32,
-    who: Who,
+    who: CredId,
 ) -> Option<Arc<OpenFile>> {
     let entry = TABLE[mark.slot()].load(Ordering::Acquire);
     // SAFETY: an entry in the table lives until a grace period after it was taken out, which does not end
@@ -298,7 +298,7 @@ pub fn wait_again(of: Arc<OpenFile>) {
 
 /// Records that `key`, walked since `generation`, leads to `inode`, and that `who` may open it with access
 /// mode `mode`.
-pub fn learn(key: &PathKey, generation: u64, mode: u32, who: Who, inode: &Arc<dyn Inode>) {
+pub fn learn(key: &PathKey, generation: u64, mode: u32, who: CredId, inode: &Arc<dyn Inode>) {
     let Some(inactive) = inode.inactive() else {
         return;
     };

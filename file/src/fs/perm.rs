@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn who_may_read_everything_searches_and_reads() {
         let mut u = user(7, 8);
-        u.caps.effective = account::capability::Set::of(&[Capability::DacReadSearch]);
+        u.caps.effective = account::capability::CapSet::of(&[Capability::DacReadSearch]);
         assert!(may(&u, &attr(0o100000, 9, 9), READ).is_ok());
         assert!(may(&u, &attr(0o040000, 9, 9), READ | EXEC).is_ok());
         assert_eq!(may(&u, &attr(0o040000, 9, 9), WRITE), Err(Errno::EACCES));

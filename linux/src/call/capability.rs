@@ -9,7 +9,7 @@ use abi::nr;
 use vm::user;
 
 use super::{Args, Handler};
-use account::capability::{Capabilities, Set};
+use account::capability::{Capabilities, CapSet};
 use process::{Process, Task, tree};
 
 /// See [`super::FAMILIES`].
@@ -32,7 +32,7 @@ fn header(address: usize) -> Result<(i32, usize)> {
 }
 
 fn part(caps: &Capabilities, index: usize) -> CapData {
-    let half = |set: Set| (set.bits() >> (32 * index)) as u32;
+    let half = |set: CapSet| (set.bits() >> (32 * index)) as u32;
     CapData {
         effective: half(caps.effective),
         permitted: half(caps.permitted),
@@ -79,7 +79,7 @@ fn capset(a: &mut Args) -> Result<usize> {
             *word |= u64::from(half) << (32 * index);
         }
     }
-    let [effective, permitted, inheritable] = words.map(Set::from_bits);
+    let [effective, permitted, inheritable] = words.map(CapSet::from_bits);
     Process::current().change_cred(|c| c.caps.set(effective, permitted, inheritable))?;
     Ok(0)
 }

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use vm::user;
 
-use super::file::{Caller, user_path};
+use super::file::{FileCaller, user_path};
 use super::time::itimerspec;
 use super::{Args, Handler};
 use account::quota;
@@ -162,7 +162,7 @@ fn inotify_add_watch(a: &mut Args) -> Result<usize> {
         | IN_ISDIR
         | IN_ONESHOT;
     let mask = a.uint(2);
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     if mask & KNOWN == 0 {
         return Err(Errno::EINVAL);
     }

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use vm::user;
 
-use super::file::{Caller, user_path};
+use super::file::{FileCaller, user_path};
 use super::{Args, Handler};
 use file::OpenFile;
 use process::Process;
@@ -39,7 +39,7 @@ fn mq_open(a: &mut Args) -> Result<usize> {
     if name.is_empty() {
         return Err(Errno::ENOENT);
     }
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     caller.files.has_place()?;
     let new = QueueAttr {
         mode: a.uint(2) & 0o7777 & !caller.fs.umask(),
@@ -55,7 +55,7 @@ fn mq_unlink(a: &mut Args) -> Result<usize> {
     if name.is_empty() {
         return Err(Errno::ENOENT);
     }
-    names::remove(&name, &Caller::current().cred)?;
+    names::remove(&name, &FileCaller::current().cred)?;
     Ok(0)
 }
 

@@ -12,7 +12,7 @@ use vm::user;
 
 use super::{Args, Handler, speculation};
 use account::Capability;
-use account::capability::Set;
+use account::capability::CapSet;
 use process::access::{self, AllowedTracer};
 use process::signals::valid;
 use process::{POISON_DEFAULT, Process, Task, tree};
@@ -162,7 +162,7 @@ fn capabilities(process: &Process, a: &Args) -> Result<usize> {
             process.change_cred(|c| c.caps.set_securebits(bits))?;
         }
         PR_CAPBSET_READ => {
-            let one = Set::numbered(number).ok_or(Errno::EINVAL)?;
+            let one = CapSet::numbered(number).ok_or(Errno::EINVAL)?;
             return Ok(caps.bounding.contains(one).into());
         }
         PR_CAPBSET_DROP => process.change_cred(|c| c.caps.drop_bounding(number))?,
@@ -178,10 +178,10 @@ fn ambient(process: &Process, a: &Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     if what == PR_CAP_AMBIENT_CLEAR_ALL && number == 0 {
-        process.change_cred(|c| c.caps.set_ambient(Set::ALL, false))?;
+        process.change_cred(|c| c.caps.set_ambient(CapSet::ALL, false))?;
         return Ok(0);
     }
-    let one = Set::numbered(number).ok_or(Errno::EINVAL)?;
+    let one = CapSet::numbered(number).ok_or(Errno::EINVAL)?;
     match what {
         PR_CAP_AMBIENT_IS_SET => {
             return Ok(process.cred.with(|c| c.caps.ambient.contains(one)).into());

@@ -26,7 +26,7 @@ use crate::process::signals::SignalActions;
 use crate::process::{Process, Program, Task, access};
 use crate::ptrace;
 use account::Cred;
-use account::cred::{Executing, Unsafe};
+use account::cred::{ExecCred, ExecUnsafe};
 use file::fs::mount::MS_NOSUID;
 use load::{LoadedProgram, ImageRole, Executable, load};
 use stack::{STRING_MAX, ArgStrings};
@@ -48,7 +48,7 @@ pub struct PreparedExec {
     /// The signals' actions, still to be filled in.
     actions: Arc<SignalActions>,
     /// Its credentials, and that it is to be secure.
-    executing: Executing,
+    executing: ExecCred,
     /// The grounds that they follow from.
     grounds: Grounds,
 }
@@ -56,7 +56,7 @@ pub struct PreparedExec {
 /// The conditions, besides the file, for a program's rights.
 struct Grounds {
     cred: Arc<Cred>,
-    doubt: Unsafe,
+    doubt: ExecUnsafe,
 }
 
 impl Grounds {
@@ -65,7 +65,7 @@ impl Grounds {
         let traced = || Task::here(|task| task.trace.is_in_doubt()).unwrap_or(false);
         Grounds {
             cred: process.cred.get(),
-            doubt: Unsafe {
+            doubt: ExecUnsafe {
                 shared: process.fs.get().is_shared(),
                 no_new_privileges: process.no_new_privileges.load(Ordering::Relaxed),
                 traced: traced(),
@@ -281,7 +281,7 @@ fn build_stack(
     argv: &ArgStrings,
     envp: &ArgStrings,
     execfn: &[u8],
-    executing: &Executing,
+    executing: &ExecCred,
 ) -> Result<stack::StackImage> {
     let (cred, secure) = (&executing.cred, executing.secure);
     // Bound: a few words of one process.

@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn nor_what_has_more_capabilities() {
         let (me, mut its) = (Cred::ordinary(7, 8), Cred::ordinary(7, 8));
-        its.caps.permitted = account::capability::Set::of(&[Capability::Kill]);
+        its.caps.permitted = account::capability::CapSet::of(&[Capability::Kill]);
         assert!(!allows(&me, &its, true, PtraceMode::Ask));
         let mut equal = me.clone();
         equal.caps.permitted = its.caps.permitted;

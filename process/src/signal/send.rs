@@ -15,7 +15,7 @@ use crate::process::signals::pending::{AddOutcome, SignalOrigin, has_place};
 use crate::process::signals::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
 use crate::process::{Process, Task, tracee, tree};
 use account::quota;
-use account::user::{Charge, Held};
+use account::user::{Charge, Resource};
 use account::{Capability, Cred};
 
 /// Makes `info` pending on `process`, or only on its thread `to`, and wakes a thread that will take it. An
@@ -134,7 +134,7 @@ fn place(process: &Process, info: &Siginfo) -> Option<Charge> {
         process.limits.lock().cur(RLIMIT_SIGPENDING)
     };
     let user = &process.cred.get().user;
-    quota::insist(|| user.charge(Held::Signals, 1, most))
+    quota::insist(|| user.charge(Resource::Signals, 1, most))
 }
 
 /// Is the signal one that will never be seen?

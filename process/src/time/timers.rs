@@ -24,7 +24,7 @@ use crate::process::timers::{
     CpuClock, ArmedAlarm, TimerClock, FIXED, LIMIT, PosixTimer, Notify, TIMERS_MAX, Timer, ProcessTimers,
 };
 use crate::process::{Process, Task};
-use account::user::Held;
+use account::user::Resource;
 use vm::fallible::try_push;
 
 /// A repeating timer rings at most this often, nanoseconds, so that it cannot starve the machine; the rest
@@ -293,7 +293,7 @@ impl ProcessTimers {
         most: u64,
     ) -> Result<usize> {
         let user = process.cred.with(|cred| cred.user.clone());
-        let charge = user.charge(Held::Signals, 1, most).ok_or(Errno::EAGAIN)?;
+        let charge = user.charge(Resource::Signals, 1, most).ok_or(Errno::EAGAIN)?;
         let mut timers = self.table.lock();
         fill_fixed(process.pid, &mut timers);
         let free = timers.iter().position(Option::is_none);

@@ -19,7 +19,7 @@ use process::cgroup::{self, CONTROLLERS, CPU, Cgroup, PIDS, UNLIMITED, WEIGHT};
 const MOST_THREADS: u32 = 4_194_304;
 
 /// A file of each group, or of some.
-pub(super) struct Named {
+pub(super) struct CgroupFile {
     pub(super) name: &'static str,
     /// Controllers that the group needs for it; none: all groups but the root, if not `in_root`.
     needs: u32,
@@ -30,7 +30,7 @@ pub(super) struct Named {
     pub(super) write: Option<Set>,
 }
 
-impl Named {
+impl CgroupFile {
     /// Whether `group` has it.
     pub(super) fn is_in(&self, group: &Cgroup) -> bool {
         self.in_root || group.has(self.needs)
@@ -59,8 +59,8 @@ type Read = fn(&Arc<Cgroup>, u64, &mut TextPiece) -> Result<()>;
 /// Takes what somebody has written who was let open the file.
 type Set = fn(&Arc<Cgroup>, &Cred, &str) -> Result<()>;
 
-const fn everywhere(name: &'static str, read: Read, write: Option<Set>) -> Named {
-    Named {
+const fn everywhere(name: &'static str, read: Read, write: Option<Set>) -> CgroupFile {
+    CgroupFile {
         name,
         needs: 0,
         in_root: true,
@@ -70,8 +70,8 @@ const fn everywhere(name: &'static str, read: Read, write: Option<Set>) -> Named
     }
 }
 
-const fn below(name: &'static str, needs: u32, read: Read, write: Option<Set>) -> Named {
-    Named {
+const fn below(name: &'static str, needs: u32, read: Read, write: Option<Set>) -> CgroupFile {
+    CgroupFile {
         in_root: false,
         needs,
         ..everywhere(name, read, write)
@@ -79,8 +79,8 @@ const fn below(name: &'static str, needs: u32, read: Read, write: Option<Set>) -
 }
 
 /// One that only takes what is written.
-const fn order(name: &'static str, write: Set) -> Named {
-    Named {
+const fn order(name: &'static str, write: Set) -> CgroupFile {
+    CgroupFile {
         is_shown: false,
         ..below(name, 0, |_, _, _| Err(Errno::EACCES), Some(write))
     }
@@ -90,7 +90,7 @@ const fn order(name: &'static str, write: Set) -> Named {
 const PROCS: usize = 0;
 
 /// All of them.
-pub(super) static FILES: [Named; 17] = [
+pub(super) static FILES: [CgroupFile; 17] = [
     everywhere("cgroup.procs", processes, Some(receive)),
     everywhere("cgroup.threads", threads, Some(receive_thread)),
     everywhere(

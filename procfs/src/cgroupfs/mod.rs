@@ -24,7 +24,7 @@ use vm::fallible::{try_arc, try_push, try_slice};
 
 use files::FILES;
 pub use files::{controllers, line};
-use open::Open;
+use open::OpenCgroupFile;
 
 /// The result of `statfs`.
 const CGROUP2_MAGIC: i64 = 0x6367_7270;
@@ -126,7 +126,7 @@ impl Node {
 
     /// The number of the file called `name` here.
     fn file_called(&self, name: &[u8]) -> Option<usize> {
-        let called = |file: &files::Named| file.name.as_bytes() == name && file.is_in(&self.group);
+        let called = |file: &files::CgroupFile| file.name.as_bytes() == name && file.is_in(&self.group);
         FILES.iter().position(called)
     }
 }
@@ -175,7 +175,7 @@ impl Inode for Node {
             // Nobody's rights help.
             Some(file) if !file.is_shown && how.flags & O_ACCMODE != O_WRONLY => Err(Errno::EACCES),
             Some(file) => {
-                let open = Open::new(self.group.clone(), file)?;
+                let open = OpenCgroupFile::new(self.group.clone(), file)?;
                 Ok(how.finish(try_arc(open)?))
             }
         }

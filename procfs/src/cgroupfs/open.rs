@@ -1,12 +1,12 @@
 //! An open file of a control group.
 //!
-//! *Interface.* [`Open`]. A write is one setting, whatever its offset. The process that opened the file,
+//! *Interface.* [`OpenCgroupFile`]. A write is one setting, whatever its offset. The process that opened the file,
 //! not the one that writes to it, needs the rights, as on Linux.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 
-use super::files::Named;
+use super::files::CgroupFile;
 use account::{Cred, caller};
 use file::fs::pseudofs::{reader, records};
 use file::io::IoBuf;
@@ -19,22 +19,22 @@ const LONGEST: usize = 512;
 const TOO_LONG: usize = 4095;
 
 /// The behaviour.
-pub(super) struct Open {
+pub(super) struct OpenCgroupFile {
     group: Arc<Cgroup>,
-    file: &'static Named,
+    file: &'static CgroupFile,
     opener: Arc<Cred>,
     text: Arc<dyn File>,
 }
 
-impl Open {
+impl OpenCgroupFile {
     /// Of `file` of `group`, opened by the caller. ENOMEM.
-    pub(super) fn new(group: Arc<Cgroup>, file: &'static Named) -> Result<Open> {
+    pub(super) fn new(group: Arc<Cgroup>, file: &'static CgroupFile) -> Result<OpenCgroupFile> {
         let shown = group.clone();
         let text = reader(&records(move |from, piece| {
             file.check(&shown)?;
             (file.read)(&shown, from, piece)
         }))?;
-        Ok(Open {
+        Ok(OpenCgroupFile {
             group,
             file,
             opener: caller::cred(),
@@ -43,7 +43,7 @@ impl Open {
     }
 }
 
-impl File for Open {
+impl File for OpenCgroupFile {
     fn is_always_ready(&self) -> bool {
         true
     }

@@ -1,6 +1,6 @@
 //! `/proc/PID/clear_refs`: what is written there says which pages of a process count as not used since now.
 //!
-//! *Interface*: [`Refs`].
+//! *Interface*: [`ClearRefsFile`].
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
@@ -15,9 +15,9 @@ use vm::fallible::try_arc;
 const LONGEST: usize = 12;
 
 /// The file of a process.
-pub struct Refs(pub Arc<Process>);
+pub struct ClearRefsFile(pub Arc<Process>);
 
-impl PseudoFile for Refs {
+impl PseudoFile for ClearRefsFile {
     fn open(&self) -> Result<Arc<dyn File>> {
         Ok(try_arc(Opening(self.0.clone()))?)
     }

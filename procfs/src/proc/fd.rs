@@ -1,6 +1,6 @@
 //! `/proc/PID/fd` and `/proc/PID/fdinfo`: a process's descriptors.
 //!
-//! *Interface.* [`Descriptors`], [`Infos`]. A link of `fd` leads to the open file's inode; opening one that
+//! *Interface.* [`FdDir`], [`FdinfoDir`]. A link of `fd` leads to the open file's inode; opening one that
 //! has none (a pipe, a socket) gives another descriptor of the same description.
 
 use abi::errno::{Errno, Result};
@@ -21,10 +21,10 @@ use process::Process;
 use process::access::{self, AccessSnapshot, PtraceMode};
 
 /// `/proc/PID/fd`.
-pub struct Descriptors(pub Arc<Process>);
+pub struct FdDir(pub Arc<Process>);
 
 /// `/proc/PID/fdinfo`.
-pub struct Infos(pub Arc<Process>);
+pub struct FdinfoDir(pub Arc<Process>);
 
 fn get(process: &Process, name: &str) -> Result<(i32, Arc<OpenFile>)> {
     let fd = number_in(name)?;
@@ -45,7 +45,7 @@ fn list(process: &Process, kind: FileKind, from: u64, each: EachEntry) {
     }
 }
 
-impl PseudoDir for Descriptors {
+impl PseudoDir for FdDir {
     fn get(&self, name: &str) -> Result<PseudoEntry> {
         let (fd, of) = get(&self.0, name)?;
         let may = |has, bits| if has { bits } else { 0 };
@@ -73,7 +73,7 @@ impl PseudoDir for Descriptors {
     }
 }
 
-impl PseudoDir for Infos {
+impl PseudoDir for FdinfoDir {
     fn get(&self, name: &str) -> Result<PseudoEntry> {
         let (fd, _) = get(&self.0, name)?;
         Ok(PseudoEntry::Text(Arc::new(Info(self.0.clone(), fd))))

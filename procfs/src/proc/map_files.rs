@@ -1,6 +1,6 @@
 //! `/proc/PID/map_files`: a link for each mapping of a file, named by its addresses.
 //!
-//! *Interface*: [`Mapped`]. The link leads to the file that is mapped, whatever its path leads to by now; who
+//! *Interface*: [`MapFilesDir`]. The link leads to the file that is mapped, whatever its path leads to by now; who
 //! follows it needs rights of the superuser, as on Linux.
 
 use abi::errno::{Errno, Result};
@@ -11,7 +11,7 @@ use core::fmt::Write;
 use vm::fallible::{try_arc, try_copy};
 use vm::space::{AreaInfo, Pager};
 
-use super::tunables::Line;
+use super::tunables::NumberLine;
 use account::Capability;
 use file::fs::attr::FileKind;
 use file::fs::inode::Inode;
@@ -21,7 +21,7 @@ use process::Process;
 use process::access::{self, PtraceMode};
 
 /// The directory of a process.
-pub struct Mapped(pub Arc<Process>);
+pub struct MapFilesDir(pub Arc<Process>);
 
 /// Whether an area has a link: it is of an object that has a path.
 fn has_link(area: &AreaInfo) -> bool {
@@ -43,7 +43,7 @@ fn addresses(name: &str) -> Result<(usize, usize)> {
     Ok((number(start)?, number(end)?))
 }
 
-impl PseudoDir for Mapped {
+impl PseudoDir for MapFilesDir {
     fn get(&self, name: &str) -> Result<PseudoEntry> {
         let (start, end) = addresses(name)?;
         let space = access::space(&self.0, PtraceMode::See).map_err(|_| Errno::EACCES)?;
@@ -76,7 +76,7 @@ impl PseudoDir for Mapped {
             let Some((start, end)) = next else {
                 return;
             };
-            let mut name = Line::default();
+            let mut name = NumberLine::default();
             // Two addresses and what is between them fit.
             let _ = write!(name, "{start:x}-{end:x}");
             if !each(start as u64, name.as_str(), FileKind::Symlink) {

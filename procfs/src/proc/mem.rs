@@ -1,6 +1,6 @@
 //! `/proc/PID/mem`: a process's memory as a file, whose offsets are addresses.
 //!
-//! *Interface*: [`Memory`]. A process that may trace this one may open it; the open file shows the program
+//! *Interface*: [`MemFile`]. A process that may trace this one may open it; the open file shows the program
 //! that ran at the open.
 
 use abi::errno::{Errno, Result};
@@ -17,9 +17,9 @@ use vm::AddressSpace;
 use vm::fallible::{try_arc, try_filled};
 
 /// The file of a process.
-pub struct Memory(pub Arc<Process>);
+pub struct MemFile(pub Arc<Process>);
 
-impl PseudoFile for Memory {
+impl PseudoFile for MemFile {
     fn open(&self) -> Result<Arc<dyn File>> {
         let sight = AccessSnapshot::of(&self.0, PtraceMode::Steer).map_err(|_| Errno::EACCES)?;
         Ok(try_arc(Seen(sight))?)

@@ -77,7 +77,7 @@ impl PseudoDir for Root {
                 .process
                 .clone(),
         };
-        Ok(PseudoEntry::Folder(Arc::new(pid::Pid::of(process))))
+        Ok(PseudoEntry::Folder(Arc::new(pid::PidDir::of(process))))
     }
 
     fn list(&self, from: u64, each: EachEntry) {

@@ -1,6 +1,6 @@
 //! `/proc/PID/pagemap`: which pages a process has, eight bytes for each.
 //!
-//! *Interface*: [`Pagemap`]. It says what Linux says who may not know where in memory a page is: that it is
+//! *Interface*: [`PagemapFile`]. It says what Linux says who may not know where in memory a page is: that it is
 //! there, whether it is an object's, and whether anybody else has it.
 
 use abi::errno::{Errno, Result};
@@ -25,9 +25,9 @@ const OF_OBJECT: u64 = 1 << 61;
 const ALONE: u64 = 1 << 56;
 
 /// The file of a process.
-pub struct Pagemap(pub Arc<Process>);
+pub struct PagemapFile(pub Arc<Process>);
 
-impl PseudoFile for Pagemap {
+impl PseudoFile for PagemapFile {
     fn open(&self) -> Result<Arc<dyn File>> {
         let sight = AccessSnapshot::of(&self.0, PtraceMode::See).map_err(|_| Errno::EACCES)?;
         Ok(try_arc(Seen(sight))?)

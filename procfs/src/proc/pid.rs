@@ -1,6 +1,6 @@
 //! `/proc/PID` and `/proc/PID/task/TID`: one process, or one of its threads.
 //!
-//! *Interface.* [`Pid`].
+//! *Interface.* [`PidDir`].
 
 use abi::errno::{Errno, Result};
 use abi::linux::{RLIM_INFINITY, RLIM_NLIMITS};
@@ -12,12 +12,12 @@ use core::ops::Range;
 use core::sync::atomic::Ordering;
 use vm::AddressSpace;
 
-use super::fd::{Descriptors, Infos};
-use super::map_files::Mapped;
-use super::mem::Memory;
-use super::pagemap::Pagemap;
-use super::clear_refs::Refs;
-use super::tunables::{self, Tuned};
+use super::fd::{FdDir, FdinfoDir};
+use super::map_files::MapFilesDir;
+use super::mem::MemFile;
+use super::pagemap::PagemapFile;
+use super::clear_refs::ClearRefsFile;
+use super::tunables::{self, TunableFile};
 use super::{look_into, net, ns, smaps, status};
 use file::fs::attr::FileKind;
 use file::fs::mount::{self, VfsPath};
@@ -30,15 +30,15 @@ use process::memory::oom_score::points;
 use process::{Process, Program, Task, tree};
 
 /// The directory of a process, or of one of its threads.
-pub struct Pid {
+pub struct PidDir {
     process: Arc<Process>,
     task: Option<Arc<Task>>,
 }
 
-impl Pid {
+impl PidDir {
     /// The directory of `process`.
-    pub fn of(process: Arc<Process>) -> Pid {
-        Pid {
+    pub fn of(process: Arc<Process>) -> PidDir {
+        PidDir {
             process,
             task: None,
         }
@@ -113,7 +113,7 @@ impl TextSource for Looking {
 }
 
 fn tuned(process: Arc<Process>, number: &'static tuned::Number) -> PseudoEntry {
-    PseudoEntry::Opened(Arc::new(Tuned {
+    PseudoEntry::Opened(Arc::new(TunableFile {
         process,
         number,
         private: false,
@@ -163,7 +163,7 @@ fn timers(process: &Process, from: u64, piece: &mut TextPiece) -> Result<()> {
     Ok(())
 }
 
-impl PseudoDir for Pid {
+impl PseudoDir for PidDir {
     fn get(&self, name: &str) -> Result<PseudoEntry> {
         let process = self.process.clone();
         let task = self.task.clone();
@@ -196,12 +196,12 @@ impl PseudoDir for Pid {
             "exe" => PseudoEntry::Magic(Arc::new(Exe(process))),
             "cwd" => PseudoEntry::Magic(Arc::new(Stands(process, false))),
             "root" => PseudoEntry::Magic(Arc::new(Stands(process, true))),
-            "fd" => PseudoEntry::Folder(Arc::new(Descriptors(process))),
-            "fdinfo" => PseudoEntry::Folder(Arc::new(Infos(process))),
+            "fd" => PseudoEntry::Folder(Arc::new(FdDir(process))),
+            "fdinfo" => PseudoEntry::Folder(Arc::new(FdinfoDir(process))),
             "maps" => PseudoEntry::Text(looking(process, maps)),
             "smaps" => PseudoEntry::Text(looking(process, smaps::smaps)),
-            "mem" => PseudoEntry::Opened(Arc::new(Memory(process))),
-            "pagemap" => PseudoEntry::Opened(Arc::new(Pagemap(process))),
+            "mem" => PseudoEntry::Opened(Arc::new(MemFile(process))),
+            "pagemap" => PseudoEntry::Opened(Arc::new(PagemapFile(process))),
             "personality" => PseudoEntry::Private(looking(process, |sight, from, piece| {
                 let told = |process: &Arc<Process>| process.personality.load(Ordering::Relaxed);
                 if from == 0
@@ -258,8 +258,8 @@ impl PseudoDir for Pid {
                 Ok(())
             }),
             "ns" => PseudoEntry::Folder(Arc::new(FixedDir(ns::ALL))),
-            "clear_refs" => PseudoEntry::Opened(Arc::new(Refs(process))),
-            "map_files" if self.task.is_none() => PseudoEntry::Folder(Arc::new(Mapped(process))),
+            "clear_refs" => PseudoEntry::Opened(Arc::new(ClearRefsFile(process))),
+            "map_files" if self.task.is_none() => PseudoEntry::Folder(Arc::new(MapFilesDir(process))),
             "timers" if self.task.is_none() => {
                 long_text(move |from, piece| timers(&process, from, piece))
             }
@@ -312,7 +312,7 @@ struct Tasks(Arc<Process>);
 impl PseudoDir for Tasks {
     fn get(&self, name: &str) -> Result<PseudoEntry> {
         let task = self.0.task(number_in(name)?);
-        Ok(PseudoEntry::Folder(Arc::new(Pid {
+        Ok(PseudoEntry::Folder(Arc::new(PidDir {
             process: self.0.clone(),
             task: Some(task.ok_or(Errno::ENOENT)?),
         })))

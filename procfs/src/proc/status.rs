@@ -10,7 +10,7 @@ use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
 use super::look_into;
-use account::user::Held;
+use account::user::Resource;
 use file::fs::pseudofs::{TextOut, TextPiece};
 use process::{Process, Task};
 
@@ -233,7 +233,7 @@ fn state_of(process: &Arc<Process>, task: Option<&Task>, out: &mut TextOut) {
         out,
         "Threads:\t{}\nSigQ:\t{}/{}\nSigPnd:\t{:016x}\nShdPnd:\t{:016x}\nSigBlk:\t{blocked:016x}\nSigIgn:\t{:016x}\nSigCgt:\t{:016x}\n",
         process.thread_count(),
-        cred.user.holds(Held::Signals),
+        cred.user.holds(Resource::Signals),
         most_signals,
         0,
         process.pending(),

@@ -1,7 +1,7 @@
 //! Numbers of a process that are written as well as read: how gladly it is ended when memory is out, what its
 //! cores hold, how late its timers may be.
 //!
-//! *Interface*: [`Tuned`], a file; [`ADJUSTMENT`], [`OLD_ADJUSTMENT`], [`FILTER`], [`SLACK`] are what it may
+//! *Interface*: [`TunableFile`], a file; [`ADJUSTMENT`], [`OLD_ADJUSTMENT`], [`FILTER`], [`SLACK`] are what it may
 //! be about.
 
 use abi::errno::{Errno, Result};
@@ -25,14 +25,14 @@ const LEAST: i32 = SPARED;
 const MOST: i32 = 1000;
 
 /// A number of a process.
-pub struct Number {
-    show: fn(&Process, &mut Line) -> core::fmt::Result,
+pub struct Tunable {
+    show: fn(&Process, &mut NumberLine) -> core::fmt::Result,
     set: fn(&Process, &str) -> Result<()>,
 }
 
 /// `oom_score_adj`: how gladly a process is ended when memory is out
 /// ([`points`](process::memory::oom_score::points)).
-pub static ADJUSTMENT: Number = Number {
+pub static ADJUSTMENT: Tunable = Tunable {
     show: |process, line| writeln!(line, "{}", process.oom_score_adj.load(Ordering::Relaxed)),
     set: |process, text| {
         let value = text.parse().map_err(|_| Errno::EINVAL)?;
@@ -46,7 +46,7 @@ pub static ADJUSTMENT: Number = Number {
 };
 
 /// `oom_adj`: the same on the old scale, from -17, never, to 15.
-pub static OLD_ADJUSTMENT: Number = Number {
+pub static OLD_ADJUSTMENT: Tunable = Tunable {
     show: |process, line| {
         let old = match process.oom_score_adj.load(Ordering::Relaxed) {
             MOST => 15,
@@ -65,7 +65,7 @@ pub static OLD_ADJUSTMENT: Number = Number {
 };
 
 /// `coredump_filter`: kinds of memory that cores have.
-pub static FILTER: Number = Number {
+pub static FILTER: Tunable = Tunable {
     show: |process, line| writeln!(line, "{:08x}", process.hall.filter.load(Ordering::Relaxed)),
     set: |process, text| {
         let number = match text.strip_prefix("0x") {
@@ -79,7 +79,7 @@ pub static FILTER: Number = Number {
 };
 
 /// `timerslack_ns`, of the first thread.
-pub static SLACK: Number = Number {
+pub static SLACK: Tunable = Tunable {
     show: |process, line| {
         let slack = process.a_thread().map_or(0, |first| first.pace.slack());
         writeln!(line, "{slack}")
@@ -111,16 +111,16 @@ fn adjust(process: &Process, value: i32, least: i32) -> Result<()> {
 }
 
 /// The file of a number of a process.
-pub struct Tuned {
+pub struct TunableFile {
     /// The process.
     pub process: Arc<Process>,
     /// Which.
-    pub number: &'static Number,
+    pub number: &'static Tunable,
     /// Only who may look into the process.
     pub private: bool,
 }
 
-impl PseudoFile for Tuned {
+impl PseudoFile for TunableFile {
     fn open(&self) -> Result<Arc<dyn File>> {
         if self.private {
             look_into(&self.process, || ())?;
@@ -134,16 +134,16 @@ impl PseudoFile for Tuned {
 }
 
 /// The file, opened.
-struct Opening(Arc<Process>, &'static Number);
+struct Opening(Arc<Process>, &'static Tunable);
 
 /// A number as a line, without memory.
 #[derive(Default)]
-pub struct Line {
+pub struct NumberLine {
     bytes: [u8; LONGEST],
     len: usize,
 }
 
-impl Line {
+impl NumberLine {
     /// The text that has been written.
     pub fn as_str(&self) -> &str {
         let said = self.bytes.get(..self.len).unwrap_or_default();
@@ -151,7 +151,7 @@ impl Line {
     }
 }
 
-impl Write for Line {
+impl Write for NumberLine {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
         let room = self.bytes.get_mut(self.len..self.len + text.len());
         room.ok_or(core::fmt::Error)?
@@ -167,7 +167,7 @@ impl File for Opening {
     }
 
     fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
-        let mut line = Line::default();
+        let mut line = NumberLine::default();
         (self.1.show)(&self.0, &mut line).map_err(|_| Errno::EIO)?;
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
         match line.bytes.get(from..line.len) {

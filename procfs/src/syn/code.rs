@@ -1,6 +1,6 @@
 //! `/syn/code`: every generated routine, with owner, size and listing.
 //!
-//! *Interface.* [`Code`], and [`listed`] for the texts of handles. `index` is a table of all routines,
+//! *Interface.* [`CodeDir`], and [`listed`] for the texts of handles. `index` is a table of all routines,
 //! `classes` one of the generators with what a routine of each costs to make; `at/ENTRY` one of them by its
 //! address in hexadecimal; `PID/FD/read`, `write` and `lseek` are the routines of a process's open
 //! descriptors, for who may look into the process. A descriptor without a routine has no file. Addresses are
@@ -12,7 +12,7 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use core::fmt::Write;
 
-use super::kptr_restrict::Veil;
+use super::kptr_restrict::KptrRestrict;
 use crate::proc::{list_processes, look_into};
 use file::fdtable::FdTable;
 use file::fs::attr::FileKind;
@@ -24,7 +24,7 @@ use quaject::record::Record;
 use vm::fallible::try_text;
 
 /// A line for each routine at address `from` or above, behind a heading.
-fn index(veil: Veil, from: u64, piece: &mut TextPiece) -> Result<()> {
+fn index(veil: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<()> {
     // `TextOut` notes by itself that memory is out, here and below.
     let head = |out: &mut TextOut| {
         let _ = writeln!(
@@ -75,7 +75,7 @@ fn classes(out: &mut TextOut) -> Result<()> {
 
 /// The listing of the routine at `entry`, with the quaject beside each instruction to which a link has led,
 /// as the interfacer's record has it. None when there is no such routine.
-pub fn listed(veil: Veil, entry: usize, out: &mut TextOut) -> Option<()> {
+pub fn listed(veil: KptrRestrict, entry: usize, out: &mut TextOut) -> Option<()> {
     let info = codegen::image_at(entry)?;
     let record = Record::of(info.entry..info.entry + info.len);
     let beside = |at, out: &mut dyn Write| match record.at(at) {
@@ -89,7 +89,7 @@ pub fn listed(veil: Veil, entry: usize, out: &mut TextOut) -> Option<()> {
 }
 
 /// One routine, listed.
-fn show(veil: Veil, entry: usize, owner: &str, out: &mut TextOut) -> Result<()> {
+fn show(veil: KptrRestrict, entry: usize, owner: &str, out: &mut TextOut) -> Result<()> {
     let info = codegen::image_at(entry).ok_or(Errno::ENOENT)?;
     let _ = writeln!(
         out,
@@ -104,7 +104,7 @@ fn show(veil: Veil, entry: usize, owner: &str, out: &mut TextOut) -> Result<()> 
 }
 
 /// The root of it.
-pub struct Code;
+pub struct CodeDir;
 
 /// Its names, before those of processes.
 const NAMES: [(&str, FileKind); 4] = [
@@ -114,11 +114,11 @@ const NAMES: [(&str, FileKind); 4] = [
     ("classes", FileKind::Regular),
 ];
 
-impl PseudoDir for Code {
+impl PseudoDir for CodeDir {
     fn get(&self, name: &str) -> Result<PseudoEntry> {
         match name {
             "index" => {
-                let veil = Veil::now();
+                let veil = KptrRestrict::now();
                 return Ok(long_text(move |from, piece| index(veil, from, piece)));
             }
             "classes" => return Ok(text(classes)),
@@ -154,7 +154,7 @@ impl PseudoDir for All {
         if info.entry != entry {
             return Err(Errno::ENOENT);
         }
-        let (veil, owner) = (Veil::now(), try_text(format_args!("{}", info.owner))?);
+        let (veil, owner) = (KptrRestrict::now(), try_text(format_args!("{}", info.owner))?);
         Ok(text(move |out| show(veil, entry, &owner, out)))
     }
 
@@ -273,7 +273,7 @@ impl PseudoDir for Descriptor {
             self.pid, self.fd
         ))?;
         let call = self::name(call).unwrap_or_default();
-        let veil = Veil::now();
+        let veil = KptrRestrict::now();
         Ok(text(move |out| {
             show(veil, entry, &owner, out)?;
             match behind(&of, entry, call) {

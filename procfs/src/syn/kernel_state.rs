@@ -13,14 +13,14 @@ use machine::mitigate::Bug;
 use quaject::class::{Class, Header, Placed};
 use thread::{Thread, flags};
 
-use super::kptr_restrict::Veil;
+use super::kptr_restrict::KptrRestrict;
 use crate::nosys;
 use file::fs::pseudofs::{TextOut, TextPiece};
 use process::tree;
 
 /// The classes, their members, and where each port of a member leads, from place `from` on: a class's number
 /// in the upper half, below it how many of its members to pass over.
-pub fn quajects(veil: Veil, from: u64, piece: &mut TextPiece) -> Result<()> {
+pub fn quajects(veil: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<()> {
     let (mut number, mut more) = (0, true);
     quaject::class::for_each_class(|class| {
         let (first, mut at) = (number << 32, 1);
@@ -62,7 +62,7 @@ pub fn heading(class: &Class, out: &mut TextOut) {
 }
 
 /// The quaject `member` of `class`: its links, and how they stand in code.
-pub fn member(veil: Veil, class: &Class, member: &Header, out: &mut TextOut) {
+pub fn member(veil: KptrRestrict, class: &Class, member: &Header, out: &mut TextOut) {
     let _ = writeln!(
         out,
         "  {} {}, {} references",
@@ -88,7 +88,7 @@ pub fn member(veil: Veil, class: &Class, member: &Header, out: &mut TextOut) {
 }
 
 /// How a link stands in generated code.
-fn site(veil: Veil, placed: Placed, out: &mut TextOut) {
+fn site(veil: KptrRestrict, placed: Placed, out: &mut TextOut) {
     let how = if placed.in_line { "in line" } else { "called" };
     let _ = write!(
         out,

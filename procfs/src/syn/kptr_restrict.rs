@@ -1,7 +1,7 @@
 //! Addresses of the kernel are for who has `CAP_SYSLOG`; others see listings with zeros in their place.
 //!
-//! *Interface.* [`Veil::now`] is what the caller may see; who looks a text up decides by that what the text
-//! shows, whoever reads it then. [`Veil::address`] is an address to print, [`Veil::listing`] prints a
+//! *Interface.* [`KptrRestrict::now`] is what the caller may see; who looks a text up decides by that what the text
+//! shows, whoever reads it then. [`KptrRestrict::address`] is an address to print, [`KptrRestrict::listing`] prints a
 //! listing.
 
 use core::fmt::{self, Write};
@@ -18,12 +18,12 @@ const BYTES: usize = 24;
 
 /// Whether addresses are hidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Veil(bool);
+pub struct KptrRestrict(bool);
 
-impl Veil {
+impl KptrRestrict {
     /// For the calling process.
-    pub fn now() -> Veil {
-        Veil(
+    pub fn now() -> KptrRestrict {
+        KptrRestrict(
             !Process::current()
                 .cred
                 .with(|cred| cred.has(Capability::Syslog)),

@@ -11,7 +11,7 @@ use core::fmt::Write;
 
 use super::code::{CALLS, behind};
 use super::descriptors;
-use super::kptr_restrict::Veil;
+use super::kptr_restrict::KptrRestrict;
 use file::fdtable::FdTable;
 use file::fs::pseudofs::{TextOut, TextPiece};
 use file::{OpenFile, Operation};
@@ -21,7 +21,7 @@ use process::dispatch;
 const DESCRIPTORS: u64 = 1 << 32;
 
 /// The text from place `from` on.
-pub fn show(veil: Veil, from: u64, piece: &mut TextPiece) -> Result<()> {
+pub fn show(veil: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<()> {
     let mut more = from > 0 || piece.record(1, |out| machine(veil, out));
     if from < DESCRIPTORS {
         thread::for_each(|thread| {
@@ -53,7 +53,7 @@ pub fn show(veil: Veil, from: u64, piece: &mut TextPiece) -> Result<()> {
 }
 
 /// The words that all threads share.
-fn machine(veil: Veil, out: &mut TextOut) {
+fn machine(veil: KptrRestrict, out: &mut TextOut) {
     for number in 0..machine::cpu::cpus() {
         for (word, entry) in thread::ways::of_cpu(number) {
             line(veil, out, format_args!("cpu {number}"), word, entry);
@@ -70,7 +70,7 @@ fn machine(veil: Veil, out: &mut TextOut) {
 }
 
 /// The words of one descriptor, and where the relays among them lead.
-fn descriptor(veil: Veil, (pid, fd): (i32, i32), of: &OpenFile, files: &FdTable, out: &mut TextOut) {
+fn descriptor(veil: KptrRestrict, (pid, fd): (i32, i32), of: &OpenFile, files: &FdTable, out: &mut TextOut) {
     let plugged = files.plugged(fd).unwrap_or_default();
     let further = Operation::ALL.map(|operation| {
         let entry = of.operation_entry(operation).unwrap_or_default();
@@ -93,7 +93,7 @@ fn descriptor(veil: Veil, (pid, fd): (i32, i32), of: &OpenFile, files: &FdTable,
 }
 
 /// A word and the routine that it leads to; nothing where it leads to none that was generated.
-fn line(veil: Veil, out: &mut TextOut, of: core::fmt::Arguments, word: &str, entry: usize) {
+fn line(veil: KptrRestrict, out: &mut TextOut, of: core::fmt::Arguments, word: &str, entry: usize) {
     if let Some(info) = codegen::image_at(entry) {
         // `TextOut` notes by itself that memory is out.
         let _ = writeln!(

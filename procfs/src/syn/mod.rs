@@ -23,7 +23,7 @@ use file::fs::pseudofs::{FixedDir, PseudoEntry, PseudoFs, long_text, records, te
 use process::access::{self, PtraceMode};
 use process::memory::{fault_injection, shrink};
 use process::{Process, Task, tree};
-use kptr_restrict::Veil;
+use kptr_restrict::KptrRestrict;
 
 /// The kind that `statfs` shows.
 const MAGIC: i64 = 0x5359_4e54;
@@ -53,7 +53,7 @@ fn each_thread(from: u64, mut show: impl FnMut(u64, &Arc<Process>, &Task) -> boo
 /// A new instance.
 pub fn file_system() -> Arc<dyn FileSystem> {
     let root = FixedDir(&[
-        ("code", || PseudoEntry::Folder(Arc::new(code::Code))),
+        ("code", || PseudoEntry::Folder(Arc::new(code::CodeDir))),
         ("fail", || PseudoEntry::Setting(whole(fault_injection::show), fault_injection::set)),
         ("devices", || text(kernel_state::devices)),
         ("filters", || {
@@ -62,7 +62,7 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         ("flows", || long_text(flows::show)),
         ("interrupts", || text(kernel_state::interrupts)),
         ("links", || {
-            let veil = Veil::now();
+            let veil = KptrRestrict::now();
             long_text(move |from, piece| links::show(veil, from, piece))
         }),
         ("log", || PseudoEntry::Private(records(kernel_state::log))),
@@ -73,7 +73,7 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         ("nosys", || text(kernel_state::nosys)),
         ("probes", || PseudoEntry::Setting(records(probe::show), probe::set)),
         ("quajects", || {
-            let veil = Veil::now();
+            let veil = KptrRestrict::now();
             long_text(move |from, piece| kernel_state::quajects(veil, from, piece))
         }),
         ("rights", || PseudoEntry::Private(whole(kernel_state::rights))),
@@ -81,7 +81,7 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         ("sound", || text(kernel_state::sound)),
         ("threads", || long_text(kernel_state::threads)),
         ("trace", || {
-            PseudoEntry::Control(Arc::new(trace::Trace), trace::set)
+            PseudoEntry::Control(Arc::new(trace::TraceFile), trace::set)
         }),
     ]);
     PseudoFs::new("synfs", MAGIC, Arc::new(root))

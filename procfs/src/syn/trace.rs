@@ -1,6 +1,6 @@
 //! `/syn/trace`: the recorder of quanta, for root.
 //!
-//! *Interface*: [`Trace`], [`set`]. Writing `on` begins to record, and forgets what there was; `off` ends it.
+//! *Interface*: [`TraceFile`], [`set`]. Writing `on` begins to record, and forgets what there was; `off` ends it.
 //! Reading gives the events of each processor up to the time when the file was opened, so a text ends while
 //! events are still added. After two lines of heading each event is a line, its fields separated by single
 //! blanks: time, processor, process, thread, own quantum, quantum, settled share in hundredths, need (−256 to
@@ -23,7 +23,7 @@ use thread::record::{self, Event};
 use vm::fallible::try_arc;
 
 /// The text, not opened yet.
-pub struct Trace;
+pub struct TraceFile;
 
 /// The text of an open file: it has the events of each processor before these.
 struct Opened {
@@ -47,7 +47,7 @@ pub fn set(text: &str) -> Result<()> {
     }
 }
 
-impl TextSource for Trace {
+impl TextSource for TraceFile {
     fn open(&self) -> Result<Option<Arc<dyn TextSource>>> {
         let ends = core::array::from_fn(|cpu| record::numbers(cpu).end);
         Ok(Some(try_arc(Opened { ends })?))

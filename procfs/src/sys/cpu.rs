@@ -1,7 +1,7 @@
 //! `/sys/devices/system/cpu`: which processors there are, how they lie together, their caches, and what is
 //! done about their defects.
 //!
-//! *Interface.* [`Cpus`] is the folder; [`list`] and [`mask`] write sets of processors. `vulnerabilities` has
+//! *Interface.* [`CpuDir`] is the folder; [`list`] and [`mask`] write sets of processors. `vulnerabilities` has
 //! a text for each defect of processors that
 //! Linux names: what is done about it here (`machine::mitigate`).
 
@@ -17,7 +17,7 @@ use file::fs::attr::FileKind;
 use file::fs::pseudofs::{EachEntry, FixedDir, PseudoDir, PseudoEntry, TextOut, text};
 
 /// The folder.
-pub struct Cpus;
+pub struct CpuDir;
 
 const NAMES: FixedDir = FixedDir(&[
     ("kernel_max", || line(cpu::MAX_CPUS - 1)),
@@ -45,7 +45,7 @@ const NAMES: FixedDir = FixedDir(&[
     }),
 ]);
 
-impl PseudoDir for Cpus {
+impl PseudoDir for CpuDir {
     fn get(&self, name: &str) -> Result<PseudoEntry> {
         NAMES.get(name).or_else(|_| {
             let number = number_of(name, "cpu", cpu::cpus())?;

@@ -43,7 +43,7 @@ const VIRTUAL: &[FixedEntry] = &[("net", || folder(LO))];
 const LO: &[FixedEntry] = &[("lo", || folder(net::LO))];
 const SYSTEM: &[FixedEntry] = &[
     ("clocksource", || folder(CLOCKS)),
-    ("cpu", || PseudoEntry::Folder(Arc::new(cpu::Cpus))),
+    ("cpu", || PseudoEntry::Folder(Arc::new(cpu::CpuDir))),
     ("node", || folder(NODES)),
 ];
 const CLOCKS: &[FixedEntry] = &[("clocksource0", || folder(CLOCK))];

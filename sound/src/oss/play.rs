@@ -6,7 +6,7 @@
 //! is held (`SNDCTL_DSP_SETTRIGGER`).
 //!
 //! A program that does not wait (`O_NONBLOCK`) may write by a clock of its own. Its rate is then steered by
-//! [`Pace`], so that its buffer stays as full as it is.
+//! [`RateMatch`], so that its buffer stays as full as it is.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{AudioBufInfo, CountInfo};
@@ -25,9 +25,9 @@ use thread::deadline::Deadline;
 use vm::fallible::try_filled;
 
 use super::mixer;
-use super::rate_match::Pace;
-use super::settings::{Scale, Settings, Shape, counted};
-use crate::client::{How, Player};
+use super::rate_match::RateMatch;
+use super::settings::{Scale, Settings, SampleFormat, counted};
+use crate::client::{StreamParams, Player};
 use crate::stream::no_memory;
 
 /// Frames that a ring has beyond a buffer, for what rounding adds.
@@ -46,7 +46,7 @@ pub(super) fn card_rate() -> Result<u32> {
 /// The way of a program's bytes to the card's frames or from them, for settings.
 pub(super) struct Converter {
     pub settings: Settings,
-    pub shape: Shape,
+    pub shape: SampleFormat,
     pub scale: Scale,
     pub resampler: Ref<Resampler>,
     _charge: Charge,
@@ -88,10 +88,10 @@ impl Converter {
     }
 
     /// The ring that its buffer wants.
-    pub fn how(&self) -> How {
+    pub fn how(&self) -> StreamParams {
         let frame = self.settings.frame.bytes();
         let frames = |bytes: usize| self.scale.to_card((bytes / frame) as u64) as u32;
-        How {
+        StreamParams {
             rate: self.scale.card,
             period: frames(self.shape.fragment),
             buffer: frames(self.shape.total()) + SPARE,
@@ -114,7 +114,7 @@ struct Pipe {
     /// Fragments that had been played when that was last asked.
     blocks: u64,
     volume: Option<u16>,
-    pace: Pace,
+    pace: RateMatch,
 }
 
 /// The direction.
@@ -130,7 +130,7 @@ pub struct Play {
 /// A buffer's measures of a moment.
 #[derive(Clone, Copy)]
 struct Room {
-    shape: Shape,
+    shape: SampleFormat,
     scale: Scale,
     frame: usize,
 }
@@ -146,11 +146,11 @@ impl Play {
             let ring = self
                 .player
                 .get()
-                .map_or(How::LARGEST, |player| player.how().buffer);
+                .map_or(StreamParams::LARGEST, |player| player.how().buffer);
             let converter = Converter::new(*settings, card_rate()?, ring, true)?;
             pipe.stage = try_filled(0, converter.shape.total())?;
             pipe.made = try_filled(0, PIECE)?;
-            pipe.pace = Pace::default();
+            pipe.pace = RateMatch::default();
             self.staged.store(0, Ordering::Release);
             pipe.converter = Some(converter);
         }
@@ -363,7 +363,7 @@ impl Play {
         };
         let mut turn = self.pipe.lock();
         self.staged.store(0, Ordering::Release);
-        turn.pace = Pace::default();
+        turn.pace = RateMatch::default();
         if let Some(converter) = &turn.converter {
             converter.resampler.begin_again();
         }
@@ -430,7 +430,7 @@ impl Play {
 }
 
 /// As `GETOSPACE` and `GETISPACE` say it.
-pub(super) fn space(shape: Shape, bytes: usize) -> AudioBufInfo {
+pub(super) fn space(shape: SampleFormat, bytes: usize) -> AudioBufInfo {
     AudioBufInfo {
         fragments: (bytes / shape.fragment) as i32,
         fragstotal: shape.count as i32,
@@ -440,7 +440,7 @@ pub(super) fn space(shape: Shape, bytes: usize) -> AudioBufInfo {
 }
 
 /// As `GETOPTR` and `GETIPTR` say it; `blocks` is what they said last.
-pub(super) fn pointer(bytes: u64, shape: Shape, blocks: &mut u64) -> CountInfo {
+pub(super) fn pointer(bytes: u64, shape: SampleFormat, blocks: &mut u64) -> CountInfo {
     let now = bytes / shape.fragment as u64;
     let since = now.saturating_sub(*blocks);
     *blocks = now;

@@ -1,6 +1,6 @@
 //! The rate of a program that writes by a clock of its own, against that of the card.
 //!
-//! *Interface*: [`Pace::step`] at each write says by how many parts in a million the resampler is to take
+//! *Interface*: [`RateMatch::step`] at each write says by how many parts in a million the resampler is to take
 //! frames faster. A frequency-locked loop compares the frames that were written with those that were played,
 //! from the time on at which the card plays: so the buffer stays as full as it was then, and neither runs dry
 //! nor overflows, however long the program plays. A program whose clock is the card's (it waits, or asks for
@@ -30,7 +30,7 @@ const MOST: u64 = NOMINAL + NOMINAL / 100;
 const THOUSAND_SECONDS: u64 = 1_000_000_000_000;
 
 /// The loop of one that plays.
-pub struct Pace {
+pub struct RateMatch {
     fll: Fll,
     begun: bool,
     /// Frames written since the last reference.
@@ -47,9 +47,9 @@ pub struct Pace {
 /// Parts of a frame.
 const PART: u64 = 1_000_000;
 
-impl Default for Pace {
+impl Default for RateMatch {
     fn default() -> Self {
-        Pace {
+        RateMatch {
             fll: Fll::new(RATIO, NOMINAL, LEAST, MOST),
             begun: false,
             written: 0,
@@ -61,7 +61,7 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl RateMatch {
     /// `frames` more were written, and the card has played `played` of its frames so far.
     pub fn step(&mut self, scale: Scale, frames: u64, played: u64) -> i32 {
         if !self.begun {
@@ -117,7 +117,7 @@ mod tests {
     /// Plays for `minutes`, with the program's clock `off` parts in a million fast. The card's frames that
     /// wait: at the beginning, the least, and the most.
     fn run(off: i64, minutes: u64, steers: bool) -> (f64, f64, f64) {
-        let mut pace = Pace::default();
+        let mut pace = RateMatch::default();
         let (mut ring, mut played, mut parts) = (6000.0, 0u64, 0);
         let (begin, mut least, mut most) = (ring, ring, ring);
         // A write each hundredth of a second by the program's clock; the card takes blocks of 256.
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_program_that_waits_for_room_is_not_steered() {
-        let mut pace = Pace::default();
+        let mut pace = RateMatch::default();
         let (mut ring, mut parts) = (6000.0, 0);
         for block in 1..20 * 60 * 172u64 {
             // It fills the buffer again after each block that the card has taken.
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn no_jump_of_a_clock_steers_it_further_than_allowed() {
-        let mut pace = Pace::default();
+        let mut pace = RateMatch::default();
         for (frames, played) in [
             (1, 1),
             (u32::MAX.into(), 2),

@@ -15,7 +15,7 @@ use vm::fallible::try_filled;
 
 use super::play::{Converter, PIECE, card_rate, pointer, space};
 use super::settings::Settings;
-use crate::client::{How, Recorder};
+use crate::client::{StreamParams, Recorder};
 
 /// The way of the bytes, for one thread at a time.
 #[derive(Default)]
@@ -55,7 +55,7 @@ impl Record {
             let ring = self
                 .recorder
                 .get()
-                .map_or(How::LARGEST, |known| known.how().buffer);
+                .map_or(StreamParams::LARGEST, |known| known.how().buffer);
             let converter = Converter::new(*settings, card_rate()?, ring, false)?;
             pipe.raw = try_filled(0, PIECE)?;
             pipe.made = try_filled(0, PIECE)?;

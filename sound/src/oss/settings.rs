@@ -76,14 +76,14 @@ pub struct Settings {
 
 /// A buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct SampleFormat {
     /// Bytes of a fragment: whole frames.
     pub fragment: usize,
     /// Fragments.
     pub count: usize,
 }
 
-impl Shape {
+impl SampleFormat {
     /// Bytes of the buffer.
     pub fn total(self) -> usize {
         self.fragment * self.count
@@ -175,7 +175,7 @@ impl Settings {
     }
 
     /// The buffer of at most `most` bytes.
-    pub fn shape(&self, most: usize) -> Shape {
+    pub fn shape(&self, most: usize) -> SampleFormat {
         let frame = self.frame.bytes();
         let most = most.min(LARGEST).max(2 * frame);
         let wanted = match self.fragments {
@@ -194,7 +194,7 @@ impl Settings {
         let bounded = wanted.max(SMALLEST).min(most / 2);
         let fragment = (bounded / frame).max(1) * frame;
         let count = self.fragments.map_or(usize::MAX, |(count, _)| count);
-        Shape {
+        SampleFormat {
             fragment,
             count: count.min(most / fragment).max(2),
         }

@@ -16,7 +16,7 @@ use sync::{ArrayStack, Stack, stack};
 
 use super::plain::{Array, List, Node, PLACES, Ring, Shared};
 use super::report;
-use crate::torture::step::{Plan, VICTIMS, Victim};
+use crate::torture::step::{Disturbance, VICTIMS, Victim};
 
 /// A lock as the dissertation's: interrupts off, then spin.
 static LOCK: AtomicBool = AtomicBool::new(false);
@@ -119,13 +119,13 @@ const LINES: &[Line] = &[
 
 /// Reports every line: without synchronization, locked, lock-free, lock-free with one retry.
 pub fn measure() {
-    let nothing = steps(|| {}, || {}, Plan::Count);
-    let count = |line: &Line, operation| steps(line.before, operation, Plan::Count) - nothing;
+    let nothing = steps(|| {}, || {}, Disturbance::Count);
+    let count = |line: &Line, operation| steps(line.before, operation, Disturbance::Count) - nothing;
     for line in LINES {
         let free = count(line, line.free);
         let mut retried = free;
         for step in 1..=free + nothing {
-            let interfered = steps(line.before, line.free, Plan::Interfere(step, line.between));
+            let interfered = steps(line.before, line.free, Disturbance::Interfere(step, line.between));
             retried = retried.max(interfered - nothing);
         }
         report(
@@ -143,7 +143,7 @@ pub fn measure() {
 
 /// Instructions of `operation` under `plan`, and of calling it.
 #[inline(never)]
-fn steps(before: fn(), operation: fn(), plan: Plan) -> u64 {
+fn steps(before: fn(), operation: fn(), plan: Disturbance) -> u64 {
     let victim: &Victim = &VICTIMS[0];
     before();
     victim.run(plan, black_box(operation));

@@ -1,6 +1,6 @@
 //! The store of one file: a number for each sector of 512 bytes.
 //!
-//! *Interface*: [`Disk`], through [`Backing`].
+//! *Interface*: [`FaultyDisk`], through [`Backing`].
 //!
 //! All 64 words of a sector follow from its first ([`word`]; `user/tests/kept.c` makes them alike), so that
 //! is all that is kept of it: more than the machine's memory fits. A sector that is stored while a program
@@ -16,7 +16,7 @@ use sync::Monitor;
 use vm::fallible::{try_arc, try_filled};
 use vm::frame::FrameRef;
 
-use super::faults::Plan;
+use super::faults::FaultPlan;
 
 /// The length of the longest file, bytes.
 pub const LENGTH: u64 = 24 << 20;
@@ -39,16 +39,16 @@ fn word(first: u64, at: usize) -> u64 {
 struct Sectors(Vec<u64>);
 
 /// The store of a file.
-pub struct Disk {
+pub struct FaultyDisk {
     sectors: Monitor<Sectors>,
-    plan: Arc<Plan>,
+    plan: Arc<FaultPlan>,
 }
 
-impl Disk {
+impl FaultyDisk {
     /// An empty one, on which goes wrong what `plan` says. ENOMEM.
-    pub fn new(plan: Arc<Plan>) -> Result<Arc<Disk>> {
+    pub fn new(plan: Arc<FaultPlan>) -> Result<Arc<FaultyDisk>> {
         let sectors = try_filled(0, LENGTH as usize / SECTOR)?;
-        try_arc(Disk {
+        try_arc(FaultyDisk {
             sectors: Monitor::new(Sectors(sectors)),
             plan,
         })
@@ -63,7 +63,7 @@ impl Disk {
     }
 }
 
-impl Backing for Disk {
+impl Backing for FaultyDisk {
     fn unit(&self) -> usize {
         UNIT
     }

@@ -1,6 +1,6 @@
 //! The faults in the file system of the trials, and the requests to it.
 //!
-//! *Interface*: [`Plan`] is the file `plan`. A line `fills N` or `stores N` has every so manieth fill or
+//! *Interface*: [`FaultPlan`] is the file `plan`. A line `fills N` or `stores N` has every so manieth fill or
 //! store fail with EIO from now on, none with 0; `full 1` has stores fail with ENOSPC instead; `delay N` has
 //! each of them take N microseconds. Read, it says `fills N stores N`: how many there were.
 
@@ -21,14 +21,14 @@ struct Asked {
 
 /// All of it.
 #[derive(Default)]
-pub struct Plan {
+pub struct FaultPlan {
     fills: Asked,
     stores: Asked,
     delay_us: AtomicU64,
     full: AtomicU64,
 }
 
-impl Plan {
+impl FaultPlan {
     /// A fill begins: what it answers.
     pub fn fill(&self) -> Result<()> {
         self.ask(&self.fills, Errno::EIO)
@@ -73,7 +73,7 @@ impl Plan {
     }
 }
 
-impl File for Plan {
+impl File for FaultPlan {
     fn write(&self, _of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         let mut bytes = try_filled(0, buf.remaining().min(100))?;
         let count = buf.take(&mut bytes)?;

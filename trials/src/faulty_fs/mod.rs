@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`add_kind`]; `mount -t kept none DIR`, each time a new one. It has the regular files `0` to
 //! `4`, empty at first, of at most [`disk::LENGTH`] bytes, and `plan`, which says what goes wrong
-//! ([`faults::Plan`]). The keeper of a file knows it by sectors ([`disk`]), so it takes a hundredth of the
+//! ([`faults::FaultPlan`]). The keeper of a file knows it by sectors ([`disk`]), so it takes a hundredth of the
 //! memory.
 
 mod disk;
@@ -23,9 +23,9 @@ use file::fs::mount::{self, FileSystem, anonymous_dev};
 use file::fs::{Attr, DirSink, OpenHow, Inode, SetAttr, fs_types};
 use vm::fallible::{try_arc, try_push, try_slice};
 
-use disk::Disk;
-use open::Opened;
-use faults::Plan;
+use disk::FaultyDisk;
+use open::FaultyFile;
+use faults::FaultPlan;
 
 const NAME: &str = "kept";
 /// Names of the regular files.
@@ -40,32 +40,32 @@ const FIRST: u64 = ROOT + 2;
 pub fn add_kind() {
     let added = fs_types::add(fs_types::FsType {
         name: NAME,
-        make: |_, _| Ok(World::new()?),
+        make: |_, _| Ok(FaultyFs::new()?),
     });
     assert!(added, "room for one more kind of file system");
 }
 
 /// One such file system.
-pub struct World {
+pub struct FaultyFs {
     dev: u64,
     files: Vec<Arc<CachedFile>>,
-    plan: Arc<Plan>,
+    plan: Arc<FaultPlan>,
     errors: Arc<WritebackErrors>,
-    this: alloc::sync::Weak<World>,
+    this: alloc::sync::Weak<FaultyFs>,
 }
 
-impl World {
-    fn new() -> Result<Arc<World>> {
+impl FaultyFs {
+    fn new() -> Result<Arc<FaultyFs>> {
         let dev = anonymous_dev();
-        let (plan, errors) = (try_arc(Plan::default())?, try_arc(WritebackErrors::new())?);
+        let (plan, errors) = (try_arc(FaultPlan::default())?, try_arc(WritebackErrors::new())?);
         let mut files = Vec::new();
         for number in 0..NAMES.len() as u64 {
             let id = (dev, FIRST + number);
-            let disk = Disk::new(plan.clone())?;
+            let disk = FaultyDisk::new(plan.clone())?;
             let make = || CachedFile::new(id, disk, errors.clone());
             try_push(&mut files, index::find(id, make)?)?;
         }
-        Ok(Arc::new_cyclic(|this| World {
+        Ok(Arc::new_cyclic(|this| FaultyFs {
             dev,
             files,
             plan,
@@ -74,19 +74,19 @@ impl World {
         }))
     }
 
-    fn node(&self, what: What) -> Result<Arc<Node>> {
+    fn node(&self, what: What) -> Result<Arc<FaultyInode>> {
         let world = self.this.upgrade().ok_or(Errno::EIO)?;
-        try_arc(Node { world, what })
+        try_arc(FaultyInode { world, what })
     }
 }
 
-impl Drop for World {
+impl Drop for FaultyFs {
     fn drop(&mut self) {
         (self.files.iter()).for_each(|pages| index::forget(pages.id()));
     }
 }
 
-impl FileSystem for World {
+impl FileSystem for FaultyFs {
     fn kind(&self) -> &'static str {
         NAME
     }
@@ -104,8 +104,8 @@ impl FileSystem for World {
 }
 
 /// One file of it.
-pub struct Node {
-    world: Arc<World>,
+pub struct FaultyInode {
+    world: Arc<FaultyFs>,
     what: What,
 }
 
@@ -117,7 +117,7 @@ enum What {
     Regular(usize),
 }
 
-impl Node {
+impl FaultyInode {
     /// Its pages, of a regular file.
     fn pages(&self) -> Option<&Arc<CachedFile>> {
         match self.what {
@@ -134,13 +134,13 @@ impl Node {
         }
         pages.resize(size, || {
             let disk: Arc<dyn Any + Send + Sync> = pages.backing().clone();
-            disk.downcast::<Disk>().map_err(|_| Errno::EIO)?.cut(size);
+            disk.downcast::<FaultyDisk>().map_err(|_| Errno::EIO)?.cut(size);
             Ok(())
         })
     }
 }
 
-impl Inode for Node {
+impl Inode for FaultyInode {
     fn attr(&self) -> Attr {
         let mode = match self.what {
             What::Root => S_IFDIR | 0o755,
@@ -170,7 +170,7 @@ impl Inode for Node {
         Ok(match self.what {
             What::Root => how.finish(try_arc(Directory)?),
             What::Plan => how.finish(self.world.plan.clone()),
-            What::Regular(_) => how.finish(try_arc(Opened::new(self)?)?),
+            What::Regular(_) => how.finish(try_arc(FaultyFile::new(self)?)?),
         })
     }
 

@@ -1,6 +1,6 @@
 //! An open regular file of the trials' file system: all through the page cache.
 //!
-//! *Interface*: [`Opened`], through [`File`].
+//! *Interface*: [`FaultyFile`], through [`File`].
 //!
 //! *Unsafe*: as `file/src/page_cache/routines.rs`.
 
@@ -15,23 +15,23 @@ use quaject::{Seam, Sharing};
 use vm::Pager;
 use vm::fallible::try_arc;
 
-use super::Node;
+use super::FaultyInode;
 use super::disk::LENGTH;
 
 /// An open file.
-pub struct Opened {
-    node: Arc<Node>,
+pub struct FaultyFile {
+    node: Arc<FaultyInode>,
     pages: Arc<CachedFile>,
     /// Errors that its description was told of: of its own file, and of all.
     told: AtomicU32,
     told_of_all: AtomicU32,
 }
 
-impl Opened {
+impl FaultyFile {
     /// Of `node`, a regular file.
-    pub fn new(node: Arc<Node>) -> Result<Opened> {
+    pub fn new(node: Arc<FaultyInode>) -> Result<FaultyFile> {
         let pages = node.pages().ok_or(Errno::EINVAL)?.clone();
-        Ok(Opened {
+        Ok(FaultyFile {
             told: AtomicU32::new(pages.errors().begin()),
             told_of_all: AtomicU32::new(node.world.errors.begin()),
             node,
@@ -47,7 +47,7 @@ impl Opened {
     }
 }
 
-impl File for Opened {
+impl File for FaultyFile {
     fn read(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         of.onward(|at| self.pages.read(at, buf))
     }

@@ -25,7 +25,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::clock::now_ns;
 use machine::{cpu, log, symbols};
 
-use step::{Plan, VICTIMS, Victim};
+use step::{Disturbance, VICTIMS, Victim};
 use subject::Subject;
 
 /// How long others may take to end their operations while one stands still; a loaded host is slow.
@@ -108,7 +108,7 @@ fn within(patience_ns: u64, mut holds: impl FnMut() -> bool) -> bool {
 struct Job {
     subject: &'static dyn Subject,
     role: usize,
-    victim: Option<(&'static Victim, Plan)>,
+    victim: Option<(&'static Victim, Disturbance)>,
     operations: u64,
 }
 
@@ -147,7 +147,7 @@ fn preempt(subject: &'static dyn Subject) {
             role,
             victim: Some((
                 victim,
-                Plan::Preempt(1 + (i as u64 % 4) * 5, 0x9e37_79b9 + i as u64),
+                Disturbance::Preempt(1 + (i as u64 % 4) * 5, 0x9e37_79b9 + i as u64),
             )),
             operations: ROUNDS,
         });
@@ -187,7 +187,7 @@ fn freeze(subject: &'static dyn Subject, role: usize, patience_ns: u64) -> Resul
         start(Job {
             subject,
             role,
-            victim: Some((victim, Plan::Freeze(step))),
+            victim: Some((victim, Disturbance::Freeze(step))),
             operations: 1,
         });
         until("the frozen one's start", || {

@@ -1,7 +1,7 @@
 //! Events between two instructions of a tortured operation: nothing, a preemption, or a stop that lasts
 //! until it is lifted.
 //!
-//! *Interface*: a [`Victim`] makes a [`Plan`] and runs an operation under it ([`Victim::run`]); others look
+//! *Interface*: a [`Victim`] makes a [`Disturbance`] and runs an operation under it ([`Victim::run`]); others look
 //! at [`Victim::frozen`] and lift the stop by [`Victim::release`]. [`link`] once before.
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use machine::{cpu, step};
 
 /// The disturbance of the operation.
 #[derive(Clone, Copy)]
-pub enum Plan {
+pub enum Disturbance {
     /// Stop after so many instructions, at the first from there on that has interrupts on (a thread that
     /// keeps them off cannot be preempted, only be late by that stretch).
     Freeze(u64),
@@ -23,13 +23,13 @@ pub enum Plan {
     Interfere(u64, fn()),
 }
 
-impl Plan {
+impl Disturbance {
     /// The plan for the operation after `round` others: other random numbers.
-    pub fn again(self, round: u64) -> Plan {
+    pub fn again(self, round: u64) -> Disturbance {
         match self {
-            Plan::Freeze(_) | Plan::Count | Plan::Interfere(..) => self,
-            Plan::Preempt(one_in, seed) => {
-                Plan::Preempt(one_in, seed.wrapping_mul(0x2545_f491) ^ round << 20)
+            Disturbance::Freeze(_) | Disturbance::Count | Disturbance::Interfere(..) => self,
+            Disturbance::Preempt(one_in, seed) => {
+                Disturbance::Preempt(one_in, seed.wrapping_mul(0x2545_f491) ^ round << 20)
             }
         }
     }
@@ -82,18 +82,18 @@ impl Victim {
     }
 
     /// Runs `operation` on this thread under the plan.
-    pub fn run(&self, plan: Plan, operation: impl FnOnce()) {
+    pub fn run(&self, plan: Disturbance, operation: impl FnOnce()) {
         let never = u64::MAX;
         let (freeze_at, interfere_at) = match plan {
-            Plan::Freeze(steps) => (steps, never),
-            Plan::Interfere(steps, other) => {
+            Disturbance::Freeze(steps) => (steps, never),
+            Disturbance::Interfere(steps, other) => {
                 self.interference.store(other as *mut (), Ordering::Relaxed);
                 (never, steps)
             }
-            Plan::Preempt(..) | Plan::Count => (never, never),
+            Disturbance::Preempt(..) | Disturbance::Count => (never, never),
         };
         let (one_in, seed) = match plan {
-            Plan::Preempt(one_in, seed) => (one_in, seed | 1),
+            Disturbance::Preempt(one_in, seed) => (one_in, seed | 1),
             _ => (0, 1),
         };
         self.freeze_at.store(freeze_at, Ordering::Relaxed);

@@ -306,7 +306,7 @@ impl Ranges {
 mod tests {
     use super::*;
     use account::User;
-    use account::user::Held as What;
+    use account::user::Resource as What;
     use alloc::vec;
 
     fn random(state: &mut u64) -> u64 {

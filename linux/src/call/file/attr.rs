@@ -11,7 +11,7 @@ use abi::linux::{
 };
 use abi::nr;
 
-use super::{Caller, Object, unsigned, user_path};
+use super::{FileCaller, FileObject, unsigned, user_path};
 use crate::call::{Args, Handler};
 use account::Capability;
 use file::event::marks;
@@ -80,7 +80,7 @@ fn event_of(set: &SetAttr) -> u32 {
     }
 }
 
-fn change_mode(caller: &Caller, place: &VfsPath, mode: u32) -> Result<usize> {
+fn change_mode(caller: &FileCaller, place: &VfsPath, mode: u32) -> Result<usize> {
     change(place, |attr| {
         if !perm::owns(&caller.cred, attr) {
             return Err(Errno::EPERM);
@@ -100,13 +100,13 @@ fn change_mode(caller: &Caller, place: &VfsPath, mode: u32) -> Result<usize> {
 }
 
 fn chmod(args: &mut Args) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
     change_mode(&caller, &place, args.uint(1))
 }
 
 fn fchmod(args: &mut Args) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let of = caller.files.get(args.int(0))?;
     if of.flags() & abi::linux::O_PATH != 0 {
         return Err(Errno::EBADF);
@@ -116,7 +116,7 @@ fn fchmod(args: &mut Args) -> Result<usize> {
 }
 
 fn fchmodat(args: &mut Args) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let place = caller.place(args.int(0), &user_path(args.word(1))?, true)?;
     change_mode(&caller, &place, args.uint(2))
 }
@@ -126,12 +126,12 @@ fn fchmodat2(args: &mut Args) -> Result<usize> {
     if flags & !(NOFOLLOW | EMPTY) != 0 {
         return Err(Errno::EINVAL);
     }
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let object = caller.object(args.int(0), args.word(1), flags, flags & NOFOLLOW == 0)?;
     change_mode(&caller, &object.place()?, args.uint(2))
 }
 
-fn change_owner(caller: &Caller, place: &VfsPath, uid: u32, gid: u32) -> Result<usize> {
+fn change_owner(caller: &FileCaller, place: &VfsPath, uid: u32, gid: u32) -> Result<usize> {
     let cred = &caller.cred;
     change(place, |attr| {
         if !cred.has(Capability::Chown) {
@@ -165,7 +165,7 @@ fn change_owner(caller: &Caller, place: &VfsPath, uid: u32, gid: u32) -> Result<
 }
 
 fn by_path(args: &Args, follow: bool) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, follow)?;
     change_owner(&caller, &place, args.uint(1), args.uint(2))
 }
@@ -179,7 +179,7 @@ fn lchown(args: &mut Args) -> Result<usize> {
 }
 
 fn fchown(args: &mut Args) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let of = caller.files.get(args.int(0))?;
     if of.flags() & abi::linux::O_PATH != 0 {
         return Err(Errno::EBADF);
@@ -193,7 +193,7 @@ fn fchownat(args: &mut Args) -> Result<usize> {
     if flags & !(NOFOLLOW | EMPTY) != 0 {
         return Err(Errno::EINVAL);
     }
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let object = caller.object(args.int(0), args.word(1), flags, flags & NOFOLLOW == 0)?;
     change_owner(&caller, &object.place()?, args.uint(2), args.uint(3))
 }
@@ -206,7 +206,7 @@ enum Stamp {
     At(FileTime),
 }
 
-fn set_times(caller: &Caller, place: &VfsPath, times: [Stamp; 2]) -> Result<usize> {
+fn set_times(caller: &FileCaller, place: &VfsPath, times: [Stamp; 2]) -> Result<usize> {
     if times == [Stamp::Omit; 2] {
         return Ok(0);
     }
@@ -239,7 +239,7 @@ fn utime(args: &mut Args) -> Result<usize> {
             [both.actime, both.modtime].map(|sec| Stamp::At(FileTime { sec, nsec: 0 }))
         }
     };
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
     set_times(&caller, &place, times)
 }
@@ -268,14 +268,14 @@ fn microseconds(addr: usize) -> Result<[Stamp; 2]> {
 
 fn utimes(args: &mut Args) -> Result<usize> {
     let times = microseconds(args.word(1))?;
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
     set_times(&caller, &place, times)
 }
 
 fn futimesat(args: &mut Args) -> Result<usize> {
     let times = microseconds(args.word(2))?;
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let flags = if args.word(1) == 0 { EMPTY } else { 0 };
     let object = caller.object(args.int(0), args.word(1), flags, true)?;
     set_times(&caller, &object.place()?, times)
@@ -310,7 +310,7 @@ fn utimensat(args: &mut Args) -> Result<usize> {
         // Not even the path is looked at.
         return Ok(0);
     }
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let object = if args.word(1) == 0 && args.int(0) != AT_FDCWD {
         // `futimens`: no path at all.
         if flags != 0 {
@@ -320,7 +320,7 @@ fn utimensat(args: &mut Args) -> Result<usize> {
         if of.flags() & abi::linux::O_PATH != 0 {
             return Err(Errno::EBADF);
         }
-        Object::Open(of)
+        FileObject::Open(of)
     } else {
         caller.object(args.int(0), args.word(1), flags, flags & NOFOLLOW == 0)?
     };
@@ -329,7 +329,7 @@ fn utimensat(args: &mut Args) -> Result<usize> {
 
 fn truncate(args: &mut Args) -> Result<usize> {
     let size = unsigned(args.long(1))?;
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
     let attr = place.inode.attr();
     match attr.kind() {

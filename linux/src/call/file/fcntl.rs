@@ -19,7 +19,7 @@ use account::Cred;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
-use super::Caller;
+use super::FileCaller;
 use crate::call::{Args, Handler};
 use file::OpenFile;
 use file::event::{self, dnotify};
@@ -165,7 +165,7 @@ fn record_outright(fd: i32, command: i32, addr: usize) -> isize {
         Some(Ok(value)) => value as isize,
         Some(Err(error)) => error.to_rax() as isize,
         None => generally(|| {
-            let caller = Caller::current();
+            let caller = FileCaller::current();
             let of = caller.files.get(fd)?;
             if of.flags() & O_PATH != 0 {
                 return Err(Errno::EBADF);
@@ -215,7 +215,7 @@ pub(in crate::call) extern "sysv64" fn fcntl_outright(
 }
 
 fn fcntl(args: &mut Args) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let (fd, command, arg) = (args.int(0), args.int(1), args.word(2));
     let files = &caller.files;
     let of = files.get(fd)?;
@@ -304,7 +304,7 @@ fn range(of: &OpenFile, lock: &Flock) -> Result<(u64, u64)> {
 }
 
 fn record(
-    caller: &Caller,
+    caller: &FileCaller,
     of: &OpenFile,
     owner: LockOwner,
     command: i32,
@@ -370,7 +370,7 @@ fn record(
 }
 
 /// The payer of the caller's locks.
-fn payer(caller: &Caller) -> LockPayer<'_> {
+fn payer(caller: &FileCaller) -> LockPayer<'_> {
     LockPayer {
         user: &caller.cred.user,
         // Bound: one limit.
@@ -380,7 +380,7 @@ fn payer(caller: &Caller) -> LockPayer<'_> {
 
 /// `owner` took a lock on `of` by `fd`. If another thread has closed that meanwhile, nobody would give the
 /// lock up: it is given up now. EBADF for a record lock.
-fn still_open(caller: &Caller, owner: LockOwner, fd: i32, of: &OpenFile) -> Result<()> {
+fn still_open(caller: &FileCaller, owner: LockOwner, fd: i32, of: &OpenFile) -> Result<()> {
     if let LockOwner::Table(table) = owner {
         let there = caller.files.get(fd);
         if !there.is_ok_and(|there| core::ptr::eq(&*there, of)) {
@@ -394,7 +394,7 @@ fn still_open(caller: &Caller, owner: LockOwner, fd: i32, of: &OpenFile) -> Resu
 }
 
 fn flock(args: &mut Args) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let of = caller.files.get(args.int(0))?;
     if of.flags() & O_PATH != 0 {
         return Err(Errno::EBADF);
@@ -494,7 +494,7 @@ pub(in crate::call) extern "sysv64" fn flock_outright(
 }
 
 fn ioctl(args: &mut Args) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let (fd, command, arg) = (args.int(0), args.uint(1), args.word(2));
     let of = caller.files.get(fd)?;
     if of.flags() & O_PATH != 0 {

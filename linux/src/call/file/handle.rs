@@ -9,7 +9,7 @@ use account::Capability;
 use bytemuck::{Pod, Zeroable};
 use vm::user;
 
-use super::Caller;
+use super::FileCaller;
 use crate::call::{Args, Handler};
 use file::event::marks;
 use file::fs::inode::FileHandle;
@@ -43,7 +43,7 @@ fn name_to_handle_at(args: &mut Args) -> Result<usize> {
     if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) as u32 != 0 {
         return Err(Errno::EINVAL);
     }
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let follow = flags & AT_SYMLINK_FOLLOW as u32 != 0;
     let object = caller.object(args.int(0), args.word(1), flags, follow)?;
     // An object without a place is of a file system without handles.
@@ -76,7 +76,7 @@ fn name_to_handle_at(args: &mut Args) -> Result<usize> {
 
 fn open_by_handle_at(args: &mut Args) -> Result<usize> {
     let (dirfd, at, flags) = (args.int(0), args.word(1), args.uint(2));
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     caller.cred.need(Capability::DacReadSearch)?;
     let head: Head = user::get(at)?;
     if head.bytes == 0 || head.bytes > MAX_HANDLE_SZ {

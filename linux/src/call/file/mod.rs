@@ -1,6 +1,6 @@
 //! System calls on files, a file a family.
 //!
-//! *Interface.* Each module's `CALLS`. [`Caller`] is what they all start with: the calling process's table,
+//! *Interface.* Each module's `CALLS`. [`FileCaller`] is what they all start with: the calling process's table,
 //! root and identity, and paths in user memory.
 
 pub mod attr;
@@ -34,7 +34,7 @@ use file::fs::{Attr, FsContext, FileKind, VfsPath};
 use process::Process;
 
 /// The calling process.
-pub struct Caller {
+pub struct FileCaller {
     /// The process.
     pub process: Arc<Process>,
     /// Its descriptors.
@@ -46,36 +46,36 @@ pub struct Caller {
 }
 
 /// The object of a call with `AT_EMPTY_PATH`.
-pub enum Object {
+pub enum FileObject {
     /// A file found by its path.
     Place(VfsPath),
     /// An open file.
     Open(Arc<OpenFile>),
 }
 
-impl Object {
+impl FileObject {
     /// The attributes.
     pub fn attr(&self) -> Attr {
         match self {
-            Object::Place(place) => place.inode.attr(),
-            Object::Open(of) => of.file().stat(of),
+            FileObject::Place(place) => place.inode.attr(),
+            FileObject::Open(of) => of.file().stat(of),
         }
     }
 
     /// The place, of what has one. `EBADF` for what has none.
     pub fn place(&self) -> Result<VfsPath> {
         match self {
-            Object::Place(place) => Ok(place.clone()),
-            Object::Open(of) => of.place().cloned().ok_or(Errno::EBADF),
+            FileObject::Place(place) => Ok(place.clone()),
+            FileObject::Open(of) => of.place().cloned().ok_or(Errno::EBADF),
         }
     }
 }
 
-impl Caller {
+impl FileCaller {
     /// The caller of the system call under way.
-    pub fn current() -> Caller {
+    pub fn current() -> FileCaller {
         let process = Process::current();
-        Caller {
+        FileCaller {
             files: process.files.get(),
             fs: process.fs.get(),
             cred: process.cred.get(),
@@ -119,39 +119,39 @@ impl Caller {
 
     /// The file that the path at user address `addr` names; with `AT_EMPTY_PATH` in `flags` and no path,
     /// `dirfd` itself.
-    pub fn object(&self, dirfd: i32, addr: usize, flags: u32, follow: bool) -> Result<Object> {
+    pub fn object(&self, dirfd: i32, addr: usize, flags: u32, follow: bool) -> Result<FileObject> {
         let path = if addr == 0 && flags & AT_EMPTY_PATH as u32 != 0 {
-            Path::new()
+            UserPath::new()
         } else {
             user_path(addr)?
         };
         if path.is_empty() && flags & AT_EMPTY_PATH as u32 != 0 {
             return self.itself(dirfd);
         }
-        Ok(Object::Place(self.place(dirfd, &path, follow)?))
+        Ok(FileObject::Place(self.place(dirfd, &path, follow)?))
     }
 
     /// The object of `dirfd` itself.
-    pub fn itself(&self, dirfd: i32) -> Result<Object> {
+    pub fn itself(&self, dirfd: i32) -> Result<FileObject> {
         Ok(match dirfd {
-            AT_FDCWD => Object::Place(self.fs.cwd()),
-            dirfd => Object::Open(self.files.get(dirfd)?),
+            AT_FDCWD => FileObject::Place(self.fs.cwd()),
+            dirfd => FileObject::Open(self.files.get(dirfd)?),
         })
     }
 }
 
 /// A path copied from user memory; short ones need no heap.
-pub type Path = SmallVec<[u8; 128]>;
+pub type UserPath = SmallVec<[u8; 128]>;
 
 /// The path at user address `addr`, without its NUL. `EFAULT`, `ENAMETOOLONG`, `ENOMEM`.
 #[expect(
     clippy::disallowed_methods,
     reason = "room may be refused; a list that begins on the stack"
 )]
-pub fn user_path(addr: usize) -> Result<Path> {
+pub fn user_path(addr: usize) -> Result<UserPath> {
     const WORDS: usize = 8;
     const LOW: u64 = 0x0101_0101_0101_0101;
-    let mut path = Path::new();
+    let mut path = UserPath::new();
     loop {
         let at = addr.checked_add(path.len()).ok_or(Errno::EFAULT)?;
         // Never into the next page: the path may end in this one, and the next not exist.

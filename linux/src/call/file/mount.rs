@@ -11,7 +11,7 @@ use abi::nr;
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use super::{Caller, user_path};
+use super::{FileCaller, user_path};
 use crate::call::{Args, Handler};
 use crate::devtmpfs;
 use account::Capability;
@@ -145,7 +145,7 @@ impl Options {
 }
 
 fn mount(args: &mut Args) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let source = optional(args.word(0))?;
     let at = caller.place(AT_FDCWD, &user_path(args.word(1))?, true)?;
     let kind = optional(args.word(2))?;
@@ -212,7 +212,7 @@ fn umount2(args: &mut Args) -> Result<usize> {
     if flags & MNT_EXPIRE != 0 && flags & (MNT_FORCE | MNT_DETACH) != 0 {
         return Err(Errno::EINVAL);
     }
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     caller.cred.need(Capability::SysAdmin)?;
     let path = user_path(args.word(0))?;
     let place = caller.place(AT_FDCWD, &path, flags & UMOUNT_NOFOLLOW == 0)?;

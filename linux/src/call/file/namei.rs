@@ -9,7 +9,7 @@ use abi::linux::{
 };
 use abi::nr;
 
-use super::{Caller, user_path};
+use super::{FileCaller, user_path};
 use crate::call::{Args, Handler};
 use account::Capability;
 use file::event::marks;
@@ -44,7 +44,7 @@ pub const CALLS: &[(usize, Handler)] = &[
 
 /// The place for a new name: `EEXIST` when it is taken; `ENOENT` when a slash follows it, unless `slash` is
 /// all right.
-fn vacant(caller: &Caller, target: &WalkTarget, slash: bool) -> Result<()> {
+fn vacant(caller: &FileCaller, target: &WalkTarget, slash: bool) -> Result<()> {
     if target.place.is_some() || target.last != LastComponent::Name {
         return Err(Errno::EEXIST);
     }
@@ -55,7 +55,7 @@ fn vacant(caller: &Caller, target: &WalkTarget, slash: bool) -> Result<()> {
 }
 
 fn do_mkdir(dirfd: i32, addr: usize, mode: u32) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let path = user_path(addr)?;
     let target = caller.target(dirfd, &path, false)?;
     vacant(&caller, &target, true)?;
@@ -77,7 +77,7 @@ fn mkdirat(args: &mut Args) -> Result<usize> {
 }
 
 fn do_mknod(dirfd: i32, addr: usize, mode: u32, rdev: u64) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let kind = FileKind::of_mode(mode).ok_or(Errno::EINVAL)?;
     match kind {
         FileKind::Directory => return Err(Errno::EPERM),
@@ -118,7 +118,7 @@ fn mknodat(args: &mut Args) -> Result<usize> {
 }
 
 fn do_rmdir(dirfd: i32, addr: usize) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let path = user_path(addr)?;
     let target = caller.target(dirfd, &path, false)?;
     match target.last {
@@ -143,7 +143,7 @@ fn do_rmdir(dirfd: i32, addr: usize) -> Result<usize> {
 }
 
 pub(super) fn do_unlink(dirfd: i32, addr: usize) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let path = user_path(addr)?;
     let target = caller.target(dirfd, &path, false)?;
     remove(&caller.cred, target).map(|()| 0)
@@ -172,7 +172,7 @@ fn do_rename(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> 
     {
         return Err(Errno::EINVAL);
     }
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let (from_path, to_path) = (user_path(from.1)?, user_path(to.1)?);
     let old = caller.target(from.0, &from_path, false)?;
     let new = caller.target(to.0, &to_path, false)?;
@@ -266,7 +266,7 @@ fn do_link(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> {
     if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) as u32 != 0 {
         return Err(Errno::EINVAL);
     }
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     if flags & AT_EMPTY_PATH as u32 != 0 && !caller.cred.has(Capability::DacReadSearch) {
         return Err(Errno::ENOENT);
     }
@@ -300,7 +300,7 @@ fn linkat(args: &mut Args) -> Result<usize> {
 }
 
 fn do_symlink(text: usize, dirfd: i32, addr: usize) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let text = user_path(text)?;
     if text.is_empty() {
         return Err(Errno::ENOENT);
@@ -325,7 +325,7 @@ fn symlinkat(args: &mut Args) -> Result<usize> {
 }
 
 fn chdir(args: &mut Args) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
     searchable(&place, &caller.cred)?;
     caller.fs.set_cwd(place)?;
@@ -333,7 +333,7 @@ fn chdir(args: &mut Args) -> Result<usize> {
 }
 
 fn fchdir(args: &mut Args) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let of = caller.files.get(args.int(0))?;
     let place = of.place().ok_or(Errno::ENOTDIR)?;
     searchable(place, &caller.cred)?;
@@ -342,7 +342,7 @@ fn fchdir(args: &mut Args) -> Result<usize> {
 }
 
 fn getcwd(args: &mut Args) -> Result<usize> {
-    let fs = Caller::current().fs;
+    let fs = FileCaller::current().fs;
     let mut path = fs.cwd().path(&fs.root())?;
     try_push(&mut path, 0)?;
     if path.len() > args.word(1) {
@@ -356,7 +356,7 @@ fn getcwd(args: &mut Args) -> Result<usize> {
 }
 
 fn chroot(args: &mut Args) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
     searchable(&place, &caller.cred)?;
     caller.cred.need(Capability::SysChroot)?;
@@ -365,5 +365,5 @@ fn chroot(args: &mut Args) -> Result<usize> {
 }
 
 fn umask(args: &mut Args) -> Result<usize> {
-    Ok(Caller::current().fs.set_umask(args.uint(0)) as usize)
+    Ok(FileCaller::current().fs.set_umask(args.uint(0)) as usize)
 }

@@ -15,10 +15,10 @@ use abi::linux::{
 use abi::nr;
 use alloc::sync::Arc;
 
-use super::{Caller, user_path};
+use super::{FileCaller, user_path};
 use crate::call::{Args, Handler};
 use account::Cred;
-use account::{NOBODY, Who};
+use account::{NOBODY, CredId};
 use file::OpenFile;
 use file::event::marks;
 use file::fs::FileKind;
@@ -161,7 +161,7 @@ pub(super) fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<
 }
 
 /// A waiting description of `key`, and whether the name cache knows that.
-fn waits(key: &PathKey, mode: u32, who: Who) -> Option<(Arc<OpenFile>, bool)> {
+fn waits(key: &PathKey, mode: u32, who: CredId) -> Option<(Arc<OpenFile>, bool)> {
     if let Some(of) = path_cache::open(key, mode, who) {
         return Some((of, true));
     }
@@ -177,7 +177,7 @@ fn waits(key: &PathKey, mode: u32, who: Who) -> Option<(Arc<OpenFile>, bool)> {
 
 /// Notes for the next time that `key`, walked since `generation`, led to what `of` describes, unless nobody
 /// may find it so.
-fn learn(of: &OpenFile, key: &PathKey, generation: u64, flags: u32, who: Who) {
+fn learn(of: &OpenFile, key: &PathKey, generation: u64, flags: u32, who: CredId) {
     let Some(inode) = of.inode() else { return };
     if of.tells() || lease::covers(&**inode) || of.list().is_none() {
         return;
@@ -197,7 +197,7 @@ fn learn(of: &OpenFile, key: &PathKey, generation: u64, flags: u32, who: Who) {
 /// Fills `key` with the path at `addr` and answers who asks, if the name cache may be asked: the path is
 /// short, and process and path start where the cache knows.
 #[inline]
-fn fill(key: &mut PathKey, addr: usize) -> Option<Who> {
+fn fill(key: &mut PathKey, addr: usize) -> Option<CredId> {
     let (who, start) = Task::here(|task| {
         let process = &task.process;
         let who = process.cred.with(Cred::who);
@@ -288,9 +288,9 @@ fn walk_and_open(
     flags: u32,
     mode: u32,
     resolve: u64,
-    noted: Option<(&PathKey, Who)>,
+    noted: Option<(&PathKey, CredId)>,
 ) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let generation = path_cache::generation();
     let path = user_path(addr)?;
     if path.is_empty() {
@@ -400,7 +400,7 @@ fn memfd_create(args: &mut Args) -> Result<usize> {
         Errno::ENAMETOOLONG => Errno::EINVAL,
         e => e,
     })?;
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let fs = TmpFs::new("tmpfs", 0o700);
     let label = try_concat(&[&b"memfd:"[..], &name])?;
     let inode = fs.root().tmpfile(&label, mode, 0, &caller.cred)?;

@@ -10,7 +10,7 @@ use abi::linux::{
 };
 use abi::nr;
 
-use super::{Caller, Path, user_path};
+use super::{FileCaller, UserPath, user_path};
 use crate::call::{Args, Handler};
 use account::Cred;
 use codegen::refusal::refused;
@@ -48,7 +48,7 @@ fn put_stat(attr: &Attr, addr: usize) -> Result<usize> {
 
 /// Puts at `addr` what is to be said of the file that `path` leads to; no answer where one has to walk there.
 #[expect(clippy::disallowed_methods, reason = "room may be refused")]
-fn at_once(mut path: Path, addr: usize, follow: bool) -> Option<Result<usize>> {
+fn at_once(mut path: UserPath, addr: usize, follow: bool) -> Option<Result<usize>> {
     const ZEROS: [u8; 8] = [0; 8];
     if refused() || path.try_reserve(ZEROS.len()).is_err() {
         return None;
@@ -118,7 +118,7 @@ pub(crate) extern "sysv64" fn newfstatat_outright(
 
 fn by_path(args: &Args, follow: bool) -> Result<usize> {
     let path = user_path(args.word(0))?;
-    let place = Caller::current().place(AT_FDCWD, &path, follow)?;
+    let place = FileCaller::current().place(AT_FDCWD, &path, follow)?;
     put_stat(&place.inode.attr(), args.word(1))
 }
 
@@ -141,7 +141,7 @@ fn newfstatat(args: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let follow = flags & NOFOLLOW == 0;
-    let object = Caller::current().object(args.int(0), args.word(1), flags, follow)?;
+    let object = FileCaller::current().object(args.int(0), args.word(1), flags, follow)?;
     put_stat(&object.attr(), args.word(2))
 }
 
@@ -156,7 +156,7 @@ fn statx(args: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let follow = flags & NOFOLLOW == 0;
-    let object = Caller::current().object(args.int(0), args.word(1), flags, follow)?;
+    let object = FileCaller::current().object(args.int(0), args.word(1), flags, follow)?;
     let mut out = object.attr().to_statx();
     // Told only to who asks.
     out.mask &= !STATX_BTIME | mask & STATX_BTIME;
@@ -179,7 +179,7 @@ fn do_access(dirfd: i32, addr: usize, mode: i32, flags: u32) -> Result<usize> {
     if flags & !(NOFOLLOW | EMPTY | AT_EACCESS as u32) != 0 {
         return Err(Errno::EINVAL);
     }
-    let mut caller = Caller::current();
+    let mut caller = FileCaller::current();
     let cred = &caller.cred;
     let real = cred.caps.of_real_user(cred.uid);
     if flags & AT_EACCESS as u32 == 0
@@ -230,7 +230,7 @@ fn do_readlink(dirfd: i32, path: usize, buf: usize, size: i32) -> Result<usize> 
         .ok()
         .filter(|s| *s > 0)
         .ok_or(Errno::EINVAL)?;
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let path = user_path(path)?;
     let place = if path.is_empty() {
         let object = caller.itself(dirfd)?;
@@ -262,7 +262,7 @@ fn readlinkat(args: &mut Args) -> Result<usize> {
 
 fn statfs(args: &mut Args) -> Result<usize> {
     let path = user_path(args.word(0))?;
-    let place = Caller::current().place(AT_FDCWD, &path, true)?;
+    let place = FileCaller::current().place(AT_FDCWD, &path, true)?;
     vm::user::put(args.word(1), &of_mount(&place))?;
     Ok(0)
 }

@@ -9,7 +9,7 @@ use abi::nr;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Caller, user_path};
+use super::{FileCaller, user_path};
 use crate::call::{Args, Handler};
 use account::capability;
 use account::{Capability, Cred};
@@ -63,7 +63,7 @@ enum Object {
 impl Object {
     /// The file that `args` name. EROFS if it is to be changed where nothing may; else as for every call by
     /// path or descriptor.
-    fn find(caller: &Caller, args: &Args, by: By, changes: bool) -> Result<Object> {
+    fn find(caller: &FileCaller, args: &Args, by: By, changes: bool) -> Result<Object> {
         let place = match by {
             By::Path(follow) => caller.place(AT_FDCWD, &user_path(args.word(0))?, follow)?,
             By::Number => {
@@ -184,7 +184,7 @@ fn change_list(cred: &Cred, inode: &dyn Inode, which: AclKind, bytes: Option<&[u
 }
 
 fn set(args: &Args, by: By) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let object = Object::find(&caller, args, by, true)?;
     let flags = args.uint(4);
     if flags & !(XATTR_CREATE | XATTR_REPLACE) != 0 {
@@ -219,7 +219,7 @@ fn set(args: &Args, by: By) -> Result<usize> {
 }
 
 fn get(args: &Args, by: By) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let object = Object::find(&caller, args, by, false)?;
     let name = name(args.word(1))?;
     object.admits(&caller.cred, &name, false)?;
@@ -250,7 +250,7 @@ fn give(args: &Args, bytes: &[u8], size: usize) -> Result<usize> {
 }
 
 fn list(args: &Args, by: By) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let object = Object::find(&caller, args, by, false)?;
     let Object::Place(place) = &object else {
         return Ok(0);
@@ -280,7 +280,7 @@ fn list(args: &Args, by: By) -> Result<usize> {
 }
 
 fn remove(args: &Args, by: By) -> Result<usize> {
-    let caller = Caller::current();
+    let caller = FileCaller::current();
     let object = Object::find(&caller, args, by, true)?;
     let name = name(args.word(1))?;
     let cred = &caller.cred;

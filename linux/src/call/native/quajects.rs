@@ -29,7 +29,7 @@ use quaject::class::Kind;
 use quaject::maker::{self, Made};
 use quaject::named::{self, Quaject};
 use quaject::notice::Notice;
-use procfs::syn::kptr_restrict::Veil;
+use procfs::syn::kptr_restrict::KptrRestrict;
 use procfs::syn::{code, kernel_state};
 use thread::outright::generally;
 use thread::steered::Steered;
@@ -341,7 +341,7 @@ fn stub(a: &Args) -> Result<usize> {
 struct Handle(Made);
 
 impl Handle {
-    fn text(&self, veil: Veil, out: &mut TextOut) {
+    fn text(&self, veil: KptrRestrict, out: &mut TextOut) {
         let header = self.0.header();
         kernel_state::heading(header.class(), out);
         kernel_state::member(veil, header.class(), header, out);
@@ -359,7 +359,7 @@ impl File for Handle {
     }
 
     fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
-        let veil = Veil::now();
+        let veil = KptrRestrict::now();
         let mut piece = TextPiece::new(0, PAGE)?;
         piece.record(1, |out| self.text(veil, out));
         let (text, _) = piece.finish()?;

@@ -234,7 +234,7 @@ impl PendingSignals {
 mod tests {
     use super::*;
     use abi::linux::*;
-    use account::user::{Held, User};
+    use account::user::{Resource, User};
 
     fn info(signo: i32, code: i32) -> Siginfo {
         Siginfo {
@@ -251,7 +251,7 @@ mod tests {
     impl Waiting {
         fn add(&mut self, info: &Siginfo, origin: SignalOrigin) -> AddOutcome {
             let user = User::of(70_003).unwrap();
-            let charge = user.charge(Held::Signals, 1, u64::MAX);
+            let charge = user.charge(Resource::Signals, 1, u64::MAX);
             self.0.add(&self.1, info, origin, charge)
         }
 
@@ -338,9 +338,9 @@ mod tests {
         );
         assert_eq!(taken(&mut pending, bit(SIGTERM)).unwrap().signo, SIGTERM);
         let user = User::of(70_003).unwrap();
-        assert_eq!(user.holds(Held::Signals), QUEUE_MAX as u64);
+        assert_eq!(user.holds(Resource::Signals), QUEUE_MAX as u64);
         assert_eq!(pending.remove(u64::MAX), 0);
-        assert_eq!(user.holds(Held::Signals), 0);
+        assert_eq!(user.holds(Resource::Signals), 0);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use core::arch::naked_asm;
 
 use machine::irq;
 
-use super::plain::{ACTIVE, COUNT, LEFT, PLACE, REGISTER, SOUND, SOURCE_LEN, Source, WAITERS};
+use super::plain::{ACTIVE, COUNT, LEFT, PLACE, REGISTER, SOUND, SOURCE_LEN, InterruptSource, WAITERS};
 use super::{SAMPLE, Way};
 
 /// The handler. It calls Rust where a buffer is full, or a thread waits.
@@ -93,7 +93,7 @@ unsafe extern "C" fn entry() {
         "pop rcx",
         "ret",
         sound = sym SOUND,
-        begin = sym Source::begin,
+        begin = sym InterruptSource::begin,
         wake = sym wake,
         count = const COUNT,
         active = const ACTIVE,

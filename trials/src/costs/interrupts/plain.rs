@@ -1,7 +1,7 @@
 //! Figure 3.7: the handler in Rust, called by a short routine that saves what such a call changes, or by the
 //! kernel's common entry, which saves all registers.
 //!
-//! *Interface*: [`Plain`]; [`Sound`] has the sources, for [`super::assembler`], too.
+//! *Interface*: [`Plain`]; [`SoundDevice`] has the sources, for [`super::assembler`], too.
 //!
 //! *Unsafe*: the handler's entry; places in a buffer.
 
@@ -18,7 +18,7 @@ use super::{BUFFER, SAMPLE, Way};
 /// A source: whether it is active, the place of the next sample, the samples that still fit, its register,
 /// and how often the buffer was full.
 #[repr(C)]
-pub struct Source {
+pub struct InterruptSource {
     pub active: AtomicBool,
     pub left: AtomicU32,
     pub register: AtomicU32,
@@ -28,14 +28,14 @@ pub struct Source {
 }
 
 // SAFETY: the buffer is atomic words.
-unsafe impl Sync for Source {}
+unsafe impl Sync for InterruptSource {}
 
 /// Samples of a buffer.
 const SAMPLES: u32 = (BUFFER / SAMPLE) as u32;
 
-impl Source {
-    const fn new() -> Source {
-        Source {
+impl InterruptSource {
+    const fn new() -> InterruptSource {
+        InterruptSource {
             active: AtomicBool::new(false),
             left: AtomicU32::new(0),
             register: AtomicU32::new(0),
@@ -81,20 +81,20 @@ impl Source {
 /// All sources of the device: a disc, a converter for each direction; the interrupts' number, and those that
 /// wait for any of it.
 #[repr(C)]
-pub struct Sound {
-    pub sources: [Source; 3],
+pub struct SoundDevice {
+    pub sources: [InterruptSource; 3],
     pub count: AtomicU64,
     pub waiters: WaitList,
 }
 
 /// The device.
-pub static SOUND: Sound = Sound {
-    sources: [const { Source::new() }; 3],
+pub static SOUND: SoundDevice = SoundDevice {
+    sources: [const { InterruptSource::new() }; 3],
     count: AtomicU64::new(0),
     waiters: WaitList::new(),
 };
 
-impl Sound {
+impl SoundDevice {
     /// Has so many sources active.
     pub fn activate(&self, count: usize) {
         for (index, source) in self.sources.iter().enumerate() {
@@ -113,7 +113,7 @@ impl Sound {
     fn serve(&self) {
         let count = self.count.load(Ordering::Relaxed);
         self.count.store(count + 1, Ordering::Relaxed);
-        self.sources.iter().for_each(Source::serve);
+        self.sources.iter().for_each(InterruptSource::serve);
     }
 
     /// The work behind that: wakes those that wait.
@@ -221,10 +221,10 @@ impl Way for Plain {
 }
 
 /// Offsets for the assembler.
-pub const SOURCE_LEN: usize = size_of::<Source>();
-pub const COUNT: usize = offset_of!(Sound, count);
-pub const WAITERS: usize = offset_of!(Sound, waiters);
-pub const ACTIVE: usize = offset_of!(Source, active);
-pub const LEFT: usize = offset_of!(Source, left);
-pub const REGISTER: usize = offset_of!(Source, register);
-pub const PLACE: usize = offset_of!(Source, place);
+pub const SOURCE_LEN: usize = size_of::<InterruptSource>();
+pub const COUNT: usize = offset_of!(SoundDevice, count);
+pub const WAITERS: usize = offset_of!(SoundDevice, waiters);
+pub const ACTIVE: usize = offset_of!(InterruptSource, active);
+pub const LEFT: usize = offset_of!(InterruptSource, left);
+pub const REGISTER: usize = offset_of!(InterruptSource, register);
+pub const PLACE: usize = offset_of!(InterruptSource, place);
