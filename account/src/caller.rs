@@ -1,7 +1,7 @@
 //! The running process: the questions of files, pipes and sockets about their caller, without knowing
 //! processes.
 //!
-//! *Interface*: [`cred`], [`number`], [`limit`], [`is_dying`] and [`tell`] are about the running thread's
+//! *Interface*: [`cred`], [`number`], [`limit`], [`is_dying`] and [`send_signal`] are about the running thread's
 //! process; a room above links them once ([`link`]). Where no process runs (at boot, in a thread of the
 //! kernel, before [`link`]) the caller is the superuser, without limits, and no signals are sent.
 //!
@@ -77,7 +77,7 @@ pub fn is_dying() -> bool {
 }
 
 /// Sends the running thread `signo`, as the kernel does. No monitor is held.
-pub fn tell(signo: i32) {
+pub fn send_signal(signo: i32) {
     if let Some(linked) = LINKED.get() {
         (linked.tell)(signo);
     }

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`pipe`], [`watch`], [`pty`] count one thing more for the running thread's user, [`task`] for
 //! another's, until the charge is dropped; [`admit_description`] says whether there may be another open file;
-//! [`insist`] releases unused objects before a refusal. Bounds are parts of memory. The superuser, and
+//! [`retry_after_reclaim`] releases unused objects before a refusal. Bounds are parts of memory. The superuser, and
 //! processes with `CAP_SYS_RESOURCE` or `CAP_SYS_ADMIN`, are counted and not refused: the rest of the machine
 //! is left to them.
 
@@ -43,13 +43,13 @@ impl Payer {
 
     fn charge(&self, what: Resource, amount: u64, most: u64) -> Option<Charge> {
         let most = if self.exempt { u64::MAX } else { most };
-        insist(|| self.user().charge(what, amount, most))
+        retry_after_reclaim(|| self.user().charge(what, amount, most))
     }
 }
 
 /// The result of `take`. Before that is nothing, what counts only because somebody may still look at it, or
 /// because it waits to serve again, is given up. Thread context.
-pub fn insist<R>(mut take: impl FnMut() -> Option<R>) -> Option<R> {
+pub fn retry_after_reclaim<R>(mut take: impl FnMut() -> Option<R>) -> Option<R> {
     take().or_else(|| {
         caller::let_go();
         if epoch::pending() > 0 {
@@ -72,7 +72,7 @@ pub fn task(cred: &Arc<Cred>, most: u64) -> Result<(Charge, bool)> {
     let exempt = Payer::exempt(cred);
     let most = if exempt { u64::MAX } else { most };
     let charge = (cred.user.charge(Resource::Tasks, 1, most))
-        .or_else(|| insist(|| cred.user.charge(Resource::Tasks, 1, most)));
+        .or_else(|| retry_after_reclaim(|| cred.user.charge(Resource::Tasks, 1, most)));
     Ok((charge.ok_or(Errno::EAGAIN)?, exempt))
 }
 
@@ -153,7 +153,7 @@ pub fn message(bytes: u64) -> Result<Charge> {
 }
 
 /// `count` descriptors in messages: as many as a process of the user may have. ETOOMANYREFS.
-pub fn flight(count: u64) -> Result<Charge> {
+pub fn in_flight(count: u64) -> Result<Charge> {
     // One message more is let past, as on Linux.
     let most = caller::limit(RLIMIT_NOFILE).saturating_add(count);
     let charge = Payer::current().charge(Resource::Flying, count, most);
@@ -193,13 +193,13 @@ pub fn table(paid: &mut Option<Charge>, bytes: u64) -> Result<()> {
     } else {
         most
     };
-    insist(|| charge.grow(more, most).then_some(())).ok_or(Errno::ENOMEM)
+    retry_after_reclaim(|| charge.grow(more, most).then_some(())).ok_or(Errno::ENOMEM)
 }
 
 /// An instance of inotify: a user, the superuser too, may have `most`. EMFILE.
 pub fn instance(most: u64) -> Result<Charge> {
     let payer = Payer::current();
-    insist(|| payer.user().charge(Resource::Instances, 1, most)).ok_or(Errno::EMFILE)
+    retry_after_reclaim(|| payer.user().charge(Resource::Instances, 1, most)).ok_or(Errno::EMFILE)
 }
 
 /// A mark of such an instance: a user may have `most`, and those may take a twenty-fifth of memory. ENOSPC,
@@ -211,7 +211,7 @@ pub fn mark(most: u64) -> Result<Charge> {
     const ROOM: usize = 32;
     let payer = Payer::current();
     let most = most.min(bytes_max() / BYTES);
-    let charge = insist(|| payer.user().charge(Resource::Watches, 1, most)).ok_or(Errno::ENOSPC)?;
+    let charge = retry_after_reclaim(|| payer.user().charge(Resource::Watches, 1, most)).ok_or(Errno::ENOSPC)?;
     if vm::frame::admits(ROOM) {
         Ok(charge)
     } else {
@@ -234,7 +234,7 @@ pub fn bytes(bytes: u64) -> Option<Charge> {
 pub fn queue(bytes: u64) -> Result<Charge> {
     let most = caller::limit(RLIMIT_MSGQUEUE);
     let payer = Payer::current();
-    insist(|| payer.user().charge(Resource::QueueBytes, bytes, most)).ok_or(Errno::EMFILE)
+    retry_after_reclaim(|| payer.user().charge(Resource::QueueBytes, bytes, most)).ok_or(Errno::EMFILE)
 }
 
 /// One whom somebody of `cred` traces, until its end has been asked for: a user's may take a twenty-fifth of
@@ -247,11 +247,11 @@ pub fn tracee(cred: Arc<Cred>) -> Result<Charge> {
 }
 
 /// A timer that is a file: a user may have as many as leave alarms for others. ENFILE.
-pub fn bell() -> Result<Charge> {
+pub fn timerfd() -> Result<Charge> {
     /// A quarter of the alarms of one CPU.
     const MOST: u64 = 1024;
     Payer::current()
-        .charge(Resource::Bells, 1, MOST)
+        .charge(Resource::TimerFds, 1, MOST)
         .ok_or(Errno::ENFILE)
 }
 
@@ -335,6 +335,6 @@ pub fn admit_description() -> Result<()> {
     if room().is_some() || Payer::current().exempt {
         Ok(())
     } else {
-        insist(room).ok_or(Errno::ENFILE)
+        retry_after_reclaim(room).ok_or(Errno::ENFILE)
     }
 }

@@ -39,7 +39,7 @@ pub enum Resource {
     /// Open file descriptions.
     Descriptions,
     /// Timers that are files: each may have an alarm.
-    Bells,
+    TimerFds,
     /// Instances of inotify.
     Instances,
     /// Their marks.

@@ -59,7 +59,7 @@ pub struct Callouts {
     /// Whether there is a process of this number.
     pub exists: fn(i32) -> bool,
     /// Finds the receiver by `F_OWNER_…` and a number; none for number 0. ESRCH, EINVAL, ENOMEM.
-    pub hearer: fn(i32, i32) -> Result<FoundReceiver>,
+    pub signal_receiver: fn(i32, i32) -> Result<FoundReceiver>,
     /// Calls a function with the space of each process that has one.
     pub each_space: fn(EachSpace),
 }
@@ -82,9 +82,9 @@ pub fn exists(pid: i32) -> bool {
 }
 
 /// Finds the receiver by `kind` (`F_OWNER_…`) and `number`; none for number 0. ESRCH, EINVAL, ENOMEM.
-pub fn hearer(kind: i32, number: i32) -> Result<FoundReceiver> {
+pub fn signal_receiver(kind: i32, number: i32) -> Result<FoundReceiver> {
     match LINKED.get() {
-        Some(linked) => (linked.hearer)(kind, number),
+        Some(linked) => (linked.signal_receiver)(kind, number),
         None => Ok(None),
     }
 }

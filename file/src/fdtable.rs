@@ -13,7 +13,7 @@
 //! *How it changes* (docs/locks.md has the argument). A descriptor's slot, one word, is primary; opening,
 //! `dup2` and closing are one exchange of it. Its code and its bit in the map of free descriptors are derived
 //! from it (`sync::Derived`): a thread that changed the slot, or the state that the code depends on, computes
-//! them again, and is done when they come from its change or a later one. A thread that is alone (`company`)
+//! them again, and is done when they come from its change or a later one. A thread that is alone (`users`)
 //! does the same by plain stores. All of this is done with interrupts off, a few words at a time; a file that
 //! is removed from a table with several users is dropped a grace period later.
 //!
@@ -66,7 +66,7 @@ pub const MAX_CAPACITY: usize = 1 << 20;
 
 /// A descriptor table.
 pub struct FdTable {
-    company: TableUsers,
+    users: TableUsers,
     limit: AtomicUsize,
     /// A process with a limit for the length of files uses it: no routine writes to a file that could grow
     /// beyond the limit. Such a table never counts as alone.
@@ -118,7 +118,7 @@ impl FdTable {
         paid.raise(capacity)?;
         let kpt = Kpt::new(capacity)?;
         let files = vm::fallible::placed(|| FdTable {
-            company: TableUsers::new(),
+            users: TableUsers::new(),
             limit: AtomicUsize::new(limit),
             bounded: AtomicBool::new(false),
             kpt: AtomicPtr::new(Box::into_raw(kpt)),
@@ -157,7 +157,7 @@ impl FdTable {
     /// thread is alone, which is returned. Interrupts are off.
     #[inline]
     fn plug(&self, fd: usize, place: &FdSlot) -> bool {
-        let alone = self.company.alone();
+        let alone = self.users.is_sole();
         if alone {
             let file = place.file();
             place.set(file.is_some());
@@ -288,7 +288,7 @@ impl FdTable {
                 // beside it, which the clone keeps.
                 let of = ManuallyDrop::new(unsafe { file_of(word) });
                 let counted = Arc::clone(&of);
-                if self.company.alone() {
+                if self.users.is_sole() {
                     // Nobody takes it out.
                     return Ok((counted, word & CLOEXEC != 0));
                 }
@@ -328,7 +328,7 @@ impl FdTable {
     /// More than one thread may use the table.
     #[inline]
     fn threaded(&self) -> bool {
-        self.company.users() > 1
+        self.users.users() > 1
     }
 
     /// Whether `of` has shared code without need: the caller, the only thread of this table, has one count of
@@ -511,7 +511,7 @@ impl FdTable {
     #[inline]
     pub fn take(&self, fd: i32) -> Result<Taken> {
         let fd = fd as u32 as usize;
-        let taken = match self.empty_if_alone(fd) {
+        let taken = match self.empty_if_sole_user(fd) {
             Some(0) => None,
             Some(word) => Some(Taken {
                 // SAFETY: it was in the slot just now.
@@ -625,7 +625,7 @@ impl FdTable {
     /// it.
     #[inline]
     pub fn share(&self) {
-        if self.company.join() > 1 {
+        if self.users.join() > 1 {
             // Files of several threads are shared from the start.
             return;
         }
@@ -668,8 +668,8 @@ impl FdTable {
         if !self.threaded() {
             // No thread can join: only threads of the table let others join.
             self.close_all();
-            self.company.leave();
-        } else if self.company.leave() == 1 {
+            self.users.leave();
+        } else if self.users.leave() == 1 {
             self.close_all();
         }
     }
@@ -678,13 +678,13 @@ impl FdTable {
     /// everything is shared. Does not sleep.
     pub fn admit(&self, users: usize) {
         for _ in 0..users {
-            self.company.join();
+            self.users.join();
         }
     }
 
     /// The users of this table are no longer known: none of its threads ever counts as alone.
     pub fn never_alone(&self) {
-        let _no_look = self.company.enter();
+        let _no_look = self.users.enter();
     }
 
     /// A process that uses this table has a limit for the length of files from now on, which writes check.
@@ -748,7 +748,7 @@ impl FdTable {
 
 impl Drop for FdTable {
     fn drop(&mut self) {
-        self.company.reset();
+        self.users.reset();
         self.close_all();
         // SAFETY: `with` and `grow` made it of a box, and no other party has the table.
         unsafe { Box::from_raw(*self.kpt.get_mut()) }.give_back();

@@ -170,7 +170,7 @@ fn code_that_comes_late_is_made_at_the_second_call() {
     // Opened again it has its code at once.
     files.close(0).unwrap();
     of.reopen(O_RDONLY);
-    assert_eq!(files.install_if_alone(of, false).ok(), Some(0));
+    assert_eq!(files.install_if_sole_user(of, false).ok(), Some(0));
     assert!(!files.get_cold(0).unwrap().1);
     assert_eq!(made(), 1);
 }
@@ -221,7 +221,7 @@ fn with_a_visitor_a_thread_is_not_alone() {
     let ready = file(&count, O_RDWR);
     ready.make_ready();
     let visit = files.clone().visit();
-    let Err(refused) = files.install_if_alone(ready, false) else {
+    let Err(refused) = files.install_if_sole_user(ready, false) else {
         panic!("plain stores beside a visitor");
     };
     assert_eq!(files.install(refused, true), Ok(1));
@@ -237,7 +237,7 @@ fn with_a_visitor_a_thread_is_not_alone() {
     drop(visit);
     let ready = file(&count, O_RDWR);
     ready.make_ready();
-    assert!(matches!(files.install_if_alone(ready, false), Ok(0)));
+    assert!(matches!(files.install_if_sole_user(ready, false), Ok(0)));
     assert_eq!(words(&files, 0), [SLOW; 3]);
     drop(files);
     assert_eq!(count.load(Ordering::Relaxed), 0);

@@ -60,7 +60,7 @@ pub(crate) fn give_up_waiting() {
 /// Tells the running thread that it wrote to a pipe without readers.
 pub(crate) fn broken() {
     // A thread that cannot be signalled still gets EPIPE.
-    caller::tell(SIGPIPE);
+    caller::send_signal(SIGPIPE);
 }
 
 /// A routine, or the reason why there is none.
@@ -465,7 +465,7 @@ impl File for PipeEnd {
         plain.then(|| (&pipe.first, pipe.at_ends(sharing)))
     }
 
-    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
+    fn synthesize_ready_check(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
         // The code would be for the first queue: a change of the size knows both ends of a pipe, but not
         // those of a fifo.
         if self.pipe.named || self.pipe.later.get().is_some() {

@@ -199,7 +199,7 @@ fn contents_are_always_those_of_a_model() {
                 mtime: FileTime { sec: 1, nsec: 0 },
                 ..Attr::anonymous()
             };
-            assert_eq!(file.heard(&attr, mark(), false), Ok(true));
+            assert_eq!(file.revalidate(&attr, mark(), false), Ok(true));
             file
         });
         let over = AtomicBool::new(false);

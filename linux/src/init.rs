@@ -173,7 +173,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     become_program(&task, &prepared);
     process.admit(&task);
     tree::found(&process, Some(init));
-    init_process::begins(number);
+    init_process::set_first(number);
     if let Some(terminal) = &console.terminal {
         terminal.adopted(number, number);
         // Bound: copying or exchanging one counted handle.

@@ -46,7 +46,7 @@ pub fn init(initrd: &'static [u8], done: &mut dyn FnMut(&'static [u8])) -> Resul
                     .dir
                     .inode
                     .create(&target.name, S_IFDIR | 0o755, 0, 0, &cred)?;
-                Ok(target.dir.beside(made))
+                Ok(target.dir.with_inode(made))
             }
         }
     };

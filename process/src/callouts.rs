@@ -35,13 +35,13 @@ static CALLOUTS: Callouts = Callouts {
             let _untold = signal::send(&task.process, Some(task), info);
         });
     },
-    let_go: file::socket::give_up_waiting,
+    let_go: file::socket::free_inactive,
 };
 
 static OF_FILES: callout::Callouts = callout::Callouts {
     arrivals: || Task::here(|task| task.process.clone() as _),
     exists: |pid| tree::find(pid).is_some(),
-    hearer: signal::signal_receiver,
+    signal_receiver: signal::receiver_by_kind,
     each_space: |f| {
         let with_space = |process: &Process| process.space().is_some();
         tree::for_each(with_space, |process| {

@@ -1,7 +1,7 @@
 //! Processes whose timers have rung, and whose interrupts have left the signals to a kernel thread
 //! (`signal/sender.rs`).
 //!
-//! *Interface*: [`settle_later`] from anywhere; [`take`] and [`missed`] for the thread that sends.
+//! *Interface*: [`defer_expiry`] from anywhere; [`take`] and [`missed`] for the thread that sends.
 //!
 //! The thread sleeps on the list of descriptions with readiness signals ([`file::fasync`]). There are few
 //! places, since a process has one at a time as a rule: without a free one the thread looks at all processes.
@@ -19,7 +19,7 @@ static RUNG: [AtomicI32; PLACES] = [const { AtomicI32::new(0) }; PLACES];
 static MISSED: AtomicBool = AtomicBool::new(false);
 
 /// Has the thread make signals of the timers of process `pid` that have rung. From any context.
-pub(crate) fn settle_later(pid: i32) {
+pub(crate) fn defer_expiry(pid: i32) {
     let noted = RUNG.iter().any(|place| {
         let free = place.compare_exchange(0, pid, Ordering::SeqCst, Ordering::Relaxed);
         free.is_ok()
@@ -27,7 +27,7 @@ pub(crate) fn settle_later(pid: i32) {
     if !noted {
         MISSED.store(true, Ordering::SeqCst);
     }
-    if let Some(ready) = fasync::list() {
+    if let Some(ready) = fasync::ready_list() {
         ready.wake_sleeper();
     }
 }
@@ -60,9 +60,9 @@ mod tests {
     #[test]
     fn a_process_is_taken_as_often_as_it_was_noted_and_one_without_a_place_is_missed() {
         let noted: Vec<i32> = (1..=PLACES as i32).collect();
-        noted.iter().for_each(|&pid| settle_later(pid));
+        noted.iter().for_each(|&pid| defer_expiry(pid));
         assert!(is_due() && !missed());
-        settle_later(7);
+        defer_expiry(7);
         assert!(missed() && !missed());
         let mut taken: Vec<i32> = core::iter::from_fn(take).collect();
         taken.sort();

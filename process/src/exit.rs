@@ -61,7 +61,7 @@ fn leave_process(task: &Arc<Task>, status: i32) {
         files.leave();
         drop(files);
         process.signals.thread_gone(process);
-        process.hall.left();
+        process.core_state.left();
         out_of_sight(process);
         // The news from an interrupt, or from a sender of a signal, to this thread is for the others now.
         let waiting = process.pending();
@@ -92,7 +92,7 @@ pub fn leave(trap: &mut TrapFrame, status: i32) -> ! {
 
 /// `exit` without a trap frame, which a tracer would want to see: [`LEFT`] for a traced thread, else it does
 /// not return.
-pub extern "sysv64" fn exit_outright(
+pub extern "sysv64" fn exit_frameless(
     status: usize,
     _address: usize,
     _length: usize,
@@ -130,7 +130,7 @@ impl Process {
 /// Waits until no interrupt looks any more at what has left the sight of `process`'s timers: a thread, or
 /// with the last one all of it.
 fn out_of_sight(process: &Process) {
-    if process.roll.is_watched() {
+    if process.thread_list.is_watched() {
         // Bound: the end of a thread whose process has had timers: a grace period; the CPU is given to others
         // meanwhile.
         epoch::synchronize();

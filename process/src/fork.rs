@@ -186,7 +186,7 @@ fn attempt_thread(
 /// A number for a child of `task`, and the charge for it. EAGAIN.
 #[inline(always)]
 fn admitted(task: &Task) -> Result<(i32, Charge)> {
-    if task.pace.refuses_children() {
+    if task.sched.refuses_children() {
         return Err(Errno::EAGAIN);
     }
     // Bound: one limit.
@@ -437,7 +437,7 @@ fn new_task(
     charge: Charge,
 ) -> Arc<Task> {
     let child = Task::new(tid, process, parent.blocked(), thread, Some(charge), || {
-        parent.pace.inherited()
+        parent.sched.inherited()
     });
     if spec.flags & CLONE_CHILD_CLEARTID != 0 {
         child
@@ -482,7 +482,7 @@ impl Process {
             exit_signal,
             parent_images,
             huge_pages: parent.huge_pages.load(Ordering::Relaxed),
-            filter: parent.hall.filter.load(Ordering::Relaxed),
+            filter: parent.core_state.filter.load(Ordering::Relaxed),
             oom_score_adj: parent.oom_score_adj.load(Ordering::Relaxed),
             oom_score_adj_least: parent.oom_score_adj_least.load(Ordering::Relaxed),
             personality: parent.personality.load(Ordering::Relaxed),
@@ -519,7 +519,7 @@ impl Process {
             start_ns: machine::clock::now_ns(),
             space: Default::default(),
             threads: Monitor::new(Vec::new()),
-            roll: Default::default(),
+            thread_list: Default::default(),
             timers: ProcessTimers::default(),
             usage: Monitor::new(EndedUsage::default()),
             children: Monitor::new(Vec::new()),
@@ -540,7 +540,7 @@ impl Process {
             images: AtomicU32::new(0),
             parent_images: heritage.parent_images,
             huge_pages: AtomicBool::new(heritage.huge_pages),
-            hall: CoreState::new(heritage.filter),
+            core_state: CoreState::new(heritage.filter),
             is_reaper: AtomicBool::new(false),
             flushes: AtomicBool::new(false),
             poison: AtomicI32::new(POISON_DEFAULT),

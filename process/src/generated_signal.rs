@@ -44,7 +44,7 @@ use crate::process::signals::action::{SignalActions, TABLE, VERSION};
 use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
 use crate::process::signals::{ACTIONS, WAITING};
 use crate::process::timers::RUNG;
-use crate::process::{FIRST_ON_ROLL, NEXT_ON_ROLL, Process, TRACER, Task, beside_group};
+use crate::process::{FIRST_THREAD, NEXT_ON_ROLL, Process, TRACER, Task, beside_group};
 use crate::user_access::{close, open};
 use account::cred::Cred;
 
@@ -129,7 +129,7 @@ fn raise(d: &mut Draft, slow: Label, by: By) {
         ; jz =>back
         ; cmp DWORD [r9 + TRACED], 0
         ; jne =>back
-        ; mov rax, [r10 + beside_group(offset_of!(Process, roll) + FIRST_ON_ROLL)]
+        ; mov rax, [r10 + beside_group(offset_of!(Process, thread_list) + FIRST_THREAD)]
         ; cmp QWORD [rax + NEXT_ON_ROLL as i32], 0
         ; jne =>back
         ; mov rax, [r10 + TIMERS_RUNG]

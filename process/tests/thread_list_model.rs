@@ -54,12 +54,12 @@ impl Task {
     }
 }
 
-/// The numbers on the roll, as an interrupt sees them.
-fn look(roll: &ThreadList<Task>) -> Vec<u32> {
+/// The numbers on the thread_list, as an interrupt sees them.
+fn look(thread_list: &ThreadList<Task>) -> Vec<u32> {
     let mut seen = Vec::new();
     // SAFETY: the models free nothing under it, or loom sees it.
     let found = unsafe {
-        roll.find(8, |task| {
+        thread_list.find(8, |task| {
             seen.push(task.number());
             None::<()>
         })
@@ -87,46 +87,46 @@ fn check_by(builder: loom::model::Builder, name: &str, model: impl Fn() + Send +
 #[test]
 fn who_is_there_throughout_is_seen_once() {
     check("enter and leave", || {
-        let roll: &'static ThreadList<Task> = Box::leak(Box::default());
+        let thread_list: &'static ThreadList<Task> = Box::leak(Box::default());
         let [first, second, third] = [1, 2, 3].map(task);
         for task in [first, second, third] {
-            roll.enter(task);
+            thread_list.enter(task);
         }
-        let looker = loom::thread::spawn(move || look(roll));
-        roll.leave(second);
+        let looker = loom::thread::spawn(move || look(thread_list));
+        thread_list.leave(second);
         let late = task(0);
         late.write(4);
-        roll.enter(late);
-        roll.leave(third);
+        thread_list.enter(late);
+        thread_list.leave(third);
         let seen = looker.join().unwrap();
         let times = |number| seen.iter().filter(|n| **n == number).count();
         assert_eq!(times(1), 1, "{seen:?}");
         assert!(seen.iter().all(|n| (1..=4).contains(n) && times(*n) == 1));
         second.write(0);
         third.write(0);
-        assert_eq!(look(roll), [1, 4]);
+        assert_eq!(look(thread_list), [1, 4]);
     });
 }
 
 /// A thread ends while the first timer of its process is armed by another, and rings.
 fn an_end_and_a_first_timer(says_so: bool) {
-    let roll: &'static ThreadList<Task> = Box::leak(Box::default());
+    let thread_list: &'static ThreadList<Task> = Box::leak(Box::default());
     let [first, second] = [1, 2].map(task);
-    roll.enter(first);
-    roll.enter(second);
+    thread_list.enter(first);
+    thread_list.enter(second);
     let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
     let armer = loom::thread::spawn(move || {
         if says_so {
-            roll.watch();
+            thread_list.watch();
         } else {
             fence(Ordering::SeqCst);
         }
-        assert!(look(roll).starts_with(&[1]));
+        assert!(look(thread_list).starts_with(&[1]));
         over.store(true, Ordering::Release);
     });
-    roll.leave(second);
+    thread_list.leave(second);
     // The grace period: until the interrupt is over.
-    if !roll.is_watched() || over.load(Ordering::Acquire) {
+    if !thread_list.is_watched() || over.load(Ordering::Acquire) {
         second.write(0);
     }
     armer.join().unwrap();
@@ -144,22 +144,22 @@ fn who_finds_it_said_need_not_say_it() {
     // Of three threads: all orders would take minutes.
     builder.preemption_bound = Some(3);
     check_by(builder, "end and two timers", || {
-        let roll: &'static ThreadList<Task> = Box::leak(Box::default());
+        let thread_list: &'static ThreadList<Task> = Box::leak(Box::default());
         let [first, second] = [1, 2].map(task);
-        roll.enter(first);
-        roll.enter(second);
+        thread_list.enter(first);
+        thread_list.enter(second);
         let armers = [(); 2].map(|()| {
             let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
             let armer = loom::thread::spawn(move || {
-                roll.watch();
-                assert!(look(roll).starts_with(&[1]));
+                thread_list.watch();
+                assert!(look(thread_list).starts_with(&[1]));
                 over.store(true, Ordering::Release);
             });
             (armer, over)
         });
-        roll.leave(second);
+        thread_list.leave(second);
         let mut all = armers.iter();
-        if !roll.is_watched() || all.all(|(_, over)| over.load(Ordering::Acquire)) {
+        if !thread_list.is_watched() || all.all(|(_, over)| over.load(Ordering::Acquire)) {
             second.write(0);
         }
         for (armer, _) in armers {

@@ -234,7 +234,7 @@ pub(super) fn peer(tty: &Arc<Tty>, master: &OpenFile, flags: u32) -> Result<Arc<
         fs: all(),
         what: What::Slave(tty.clone()),
     })?;
-    let place = mounted(master).map(|mount| mount.beside(inode));
+    let place = mounted(master).map(|mount| mount.with_inode(inode));
     TtyFile::open(tty, OpenHow { flags, place }, false)
 }
 

@@ -1,9 +1,9 @@
 //! Waiting for events without a trap frame.
 //!
-//! *Interface*: [`Epoll::take_outright`] and [`Epoll::sleep_outright`], which `epoll_wait` calls in turn.
+//! *Interface*: [`Epoll::take_frameless`] and [`Epoll::sleep_frameless`], which `epoll_wait` calls in turn.
 //!
 //! Interrupts are off, except for work that may wait. Most looks are generated code
-//! ([`OpenFile::look_from_afar`]). A new member is looked at first: if it is ready, as a level, it stays in
+//! ([`OpenFile::ready_events_weakly`]). A new member is looked at first: if it is ready, as a level, it stays in
 //! the line and keeps its mark. A member that has stayed in the line was reported before, and usually has
 //! nothing any more: it is taken off first, and then one look is enough. For a file whose lists are woken at
 //! each change, a member that stands in all of them need not be shown again. If the monitor is held, the
@@ -28,7 +28,7 @@ impl Epoll {
     /// Sleeps as thread `me`, unless others do, until something may be ready or the thread is resumed for
     /// something else. Interrupts are off, and are off again afterwards. Whether something may be ready.
     #[inline(always)]
-    pub fn sleep_outright(&self, me: &thread::Tte) -> bool {
+    pub fn sleep_frameless(&self, me: &thread::Tte) -> bool {
         let slept = (self.ready).doze(me.address(), || self.may_be_ready(), || sleep(me));
         if !slept {
             return false;
@@ -44,7 +44,7 @@ impl Epoll {
     /// Reports up to `most` events into the array at `events`, which has room: how many, or [`LEFT`].
     /// Interrupts are off, and are off again afterwards.
     #[inline(always)]
-    pub fn take_outright(&self, most: usize, events: usize) -> isize {
+    pub fn take_frameless(&self, most: usize, events: usize) -> isize {
         // Bound: as many looks as members are ready; interrupts come after each 16, and for each that no code
         // makes.
         let Some(mut interests) = self.interests.try_lock() else {
@@ -209,7 +209,7 @@ impl Interests {
         if interest.spent || !core::ptr::eq(&*interest.member, member) {
             return None;
         }
-        Some((interest, OpenFile::look_from_afar(&interest.file)?))
+        Some((interest, OpenFile::ready_events_weakly(&interest.file)?))
     }
 
     /// Looks as [`Epoll::wait`] does.

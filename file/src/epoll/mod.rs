@@ -1,7 +1,7 @@
 //! Epoll instances: sets of descriptors that report when one of them is ready.
 //!
 //! *Interface*: an [`Epoll`] is a [`File`]; [`Epoll::add`], [`Epoll::change`] and [`Epoll::remove`] change
-//! its interests, [`Epoll::wait`] reports, and [`Epoll::take_outright`] reports directly into the user's
+//! its interests, [`Epoll::wait`] reports, and [`Epoll::take_frameless`] reports directly into the user's
 //! array.
 //!
 //! Each interest is a member of the instance's ready list, into which the wait lists of its file put it. So a
@@ -118,7 +118,7 @@ impl Interest {
             return 0;
         }
         if self.event.events & EPOLLET == 0 {
-            let found = file.look() & self.event.wanted();
+            let found = file.ready_events() & self.event.wanted();
             if found != 0 {
                 return found;
             }

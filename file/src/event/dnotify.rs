@@ -55,12 +55,12 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
     let inode = of.inode().filter(|inode| inode.kind() == FileKind::Directory);
     let inode = inode.ok_or(Errno::ENOTDIR)?;
     let owner = FileOwner::caller(0)?;
-    let told = of.tell_by_signals()?;
+    let told = of.make_fasync()?;
     // Bound: a few words, and making what tells, once.
     let mut notice = told.notice.lock();
     if notice.is_none() {
         let place = ReadyPlace::new(of)?;
-        let list = fasync::list().ok_or(Errno::ENOMEM)?;
+        let list = fasync::ready_list().ok_or(Errno::ENOMEM)?;
         let member = try_arc(Member::new(list, place.key(CHANGES)))?;
         *notice = Some(try_box(Notice {
             instance: InotifyInstance::telling(&member)?,

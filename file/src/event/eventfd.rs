@@ -127,7 +127,7 @@ impl File for EventFd {
         })
     }
 
-    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
+    fn synthesize_ready_check(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
         let looker = Looker::new(&self.0)
             .differ(CounterCore::something, READS)
             .differ(CounterCore::room, WRITES);

@@ -45,7 +45,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, kind: i32) -> Result<()> {
         return Err(Errno::EAGAIN);
     }
     let owner = FileOwner::caller(0)?;
-    let told = of.tell_by_signals()?;
+    let told = of.make_fasync()?;
     let before = enter(of, fd, id, kind)?;
     // A later open finds the lease; an earlier one, by a dispatcher too, is found now.
     path_cache::forget(&**inode);

@@ -5,7 +5,7 @@
 //! are always ready.
 //!
 //! While the caller is the only user of the table, no file leaves it during the call: checking one needs no
-//! count. (A second thread comes only through the first, and visitors remove nothing: `company`.) With
+//! count. (A second thread comes only through the first, and visitors remove nothing: `users`.) With
 //! several users each file is counted for the check, a `CROWD`.
 //!
 //! *Unsafe*: files in slots that only the running thread could empty.
@@ -91,9 +91,9 @@ impl<const CROWD: bool> PollRow<'_, CROWD> {
     #[inline(always)]
     pub fn look(&self, fd: usize) -> Option<u32> {
         if CROWD {
-            return Some(self.asker.files.get(fd as i32).ok()?.look());
+            return Some(self.asker.files.get(fd as i32).ok()?.ready_events());
         }
-        Some(self.file(fd)?.look())
+        Some(self.file(fd)?.ready_events())
     }
 
     /// As [`PollRow::look`], but a file that is always ready is not asked.
@@ -105,30 +105,30 @@ impl<const CROWD: bool> PollRow<'_, CROWD> {
         let file = self.file(fd)?;
         Some(match file.is_always_ready() {
             true => HeldEvents::Always,
-            false => HeldEvents::Now(file.look()),
+            false => HeldEvents::Now(file.ready_events()),
         })
     }
 
     /// The same without sleeping; `None` also for a file that would have to be asked, or may go meanwhile.
     #[inline(always)]
-    pub fn look_now(&self, fd: usize) -> Option<HeldEvents> {
+    pub fn ready_events_now(&self, fd: usize) -> Option<HeldEvents> {
         if CROWD {
             return None;
         }
         let file = self.file(fd)?;
         match file.is_always_ready() {
             true => Some(HeldEvents::Always),
-            false => file.look_now().map(HeldEvents::Now),
+            false => file.ready_events_now().map(HeldEvents::Now),
         }
     }
 
-    /// As [`PollRow::look_now`], its events whichever they are.
+    /// As [`PollRow::ready_events_now`], its events whichever they are.
     #[inline(always)]
-    pub fn look_routine(&self, fd: usize) -> Option<u32> {
+    pub fn ready_events_by_routine(&self, fd: usize) -> Option<u32> {
         if CROWD {
             return None;
         }
-        self.file(fd)?.look_routine()
+        self.file(fd)?.ready_events_by_routine()
     }
 
     /// The file behind `fd` while the caller is the table's only user.

@@ -11,7 +11,7 @@
 //! garbage. A message that a thread is handling is in no channel and keeps its descriptors. Taking a
 //! descriptor out of flight takes the table's monitor, so nothing changes during the collection.
 //!
-//! A chain of sockets, each in flight in the next, is freed link by link, without recursion ([`bury`]).
+//! A chain of sockets, each in flight in the next, is freed link by link, without recursion ([`free_deferred`]).
 //!
 //! Monitors: with the table held nothing is allocated or dropped, since a dropped object may take it too.
 //!
@@ -81,10 +81,10 @@ static FLIGHT: Monitor<Flight> = Monitor::new(Flight(Vec::new()));
 static SOCKETS: AtomicUsize = AtomicUsize::new(0);
 
 /// Loads of discarded messages.
-struct Graves(Option<Box<Load>>);
+struct DeferredFrees(Option<Box<Load>>);
 
-static GRAVES: Monitor<Graves> = Monitor::new(Graves(None));
-static DIGGING: AtomicBool = AtomicBool::new(false);
+static DEFERRED: Monitor<DeferredFrees> = Monitor::new(DeferredFrees(None));
+static FREEING: AtomicBool = AtomicBool::new(false);
 static COLLECTING: AtomicBool = AtomicBool::new(false);
 
 fn key(of: &Arc<OpenFile>) -> usize {
@@ -121,10 +121,10 @@ impl ScmRights {
         files: Vec<Arc<OpenFile>>,
         carrier: impl Fn(&OpenFile) -> Option<Arc<dyn FdCarrier>>,
     ) -> Result<ScmRights> {
-        let charge = match quota::flight(files.len() as u64) {
+        let charge = match quota::in_flight(files.len() as u64) {
             Err(Errno::ETOOMANYREFS) => {
                 collect();
-                quota::flight(files.len() as u64)?
+                quota::in_flight(files.len() as u64)?
             }
             other => other?,
         };
@@ -228,30 +228,30 @@ impl Drop for ScmRights {
     fn drop(&mut self) {
         if let Some(load) = self.0.take() {
             leave(&load);
-            bury(load);
+            free_deferred(load);
         }
     }
 }
 
 /// Drops the contents of `load`: now, or, if a thread is already dropping loads (perhaps the one that held
 /// this), when that thread is done.
-fn bury(mut load: Box<Load>) {
+fn free_deferred(mut load: Box<Load>) {
     // Bound: a few words.
-    let mut graves = GRAVES.lock();
+    let mut graves = DEFERRED.lock();
     load.before = graves.0.take();
     graves.0 = Some(load);
     drop(graves);
     loop {
-        if DIGGING.swap(true, Ordering::SeqCst) {
+        if FREEING.swap(true, Ordering::SeqCst) {
             return;
         }
-        while let Some(mut load) = unearth() {
+        while let Some(mut load) = next_deferred() {
             core::mem::take(&mut load.files)
                 .into_iter()
                 .for_each(let_go);
         }
-        DIGGING.store(false, Ordering::SeqCst);
-        let graves = GRAVES.lock();
+        FREEING.store(false, Ordering::SeqCst);
+        let graves = DEFERRED.lock();
         let empty = graves.0.is_none();
         drop(graves);
         if empty {
@@ -260,8 +260,8 @@ fn bury(mut load: Box<Load>) {
     }
 }
 
-fn unearth() -> Option<Box<Load>> {
-    let mut graves = GRAVES.lock();
+fn next_deferred() -> Option<Box<Load>> {
+    let mut graves = DEFERRED.lock();
     let mut load = graves.0.take()?;
     graves.0 = load.before.take();
     Some(load)

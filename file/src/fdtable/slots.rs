@@ -89,7 +89,7 @@ pub(super) struct FdSlot<'a> {
 }
 
 impl FdSlot<'_> {
-    /// The file here, which stays for as long as interrupts are off: a table with company gives up counts a
+    /// The file here, which stays for as long as interrupts are off: a table with users gives up counts a
     /// grace period after taking them out.
     #[inline]
     pub fn file(&self) -> Option<&OpenFile> {

@@ -2,7 +2,7 @@
 //! dispatcher calls.
 //!
 //! *Interface*: [`FdTable::install_now`], [`FdTable::close_now`] with interrupts off,
-//! [`FdTable::install_if_alone`]; the plain stores of others. Each does all or nothing, never sleeps, and
+//! [`FdTable::install_if_sole_user`]; the plain stores of others. Each does all or nothing, never sleeps, and
 //! leaves unusual cases to the ordinary path.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
@@ -30,7 +30,7 @@ impl FdTable {
     /// As [`FdTable::install`], if the running thread, one of the table's, is alone and no more than a few
     /// words are to be done; otherwise `of` back. Never sleeps.
     #[inline]
-    pub fn install_if_alone(
+    pub fn install_if_sole_user(
         &self,
         of: Arc<OpenFile>,
         cloexec: bool,
@@ -39,7 +39,7 @@ impl FdTable {
         briefly(|| unsafe { self.install_now(of, cloexec) })
     }
 
-    /// As [`FdTable::install_if_alone`].
+    /// As [`FdTable::install_if_sole_user`].
     ///
     /// # Safety
     /// Interrupts are off, and the running thread is one of the table's.
@@ -51,7 +51,7 @@ impl FdTable {
     ) -> core::result::Result<i32, Arc<OpenFile>> {
         let ready = of.ready_entries(Sharing::Exclusive);
         let entries = ready.unwrap_or_else(|| kpt::slow_for(&of));
-        if !self.company.alone() {
+        if !self.users.is_sole() {
             return Err(of);
         }
         let (fd, arrays) = (self.slots.lowest(0), self.arrays());
@@ -79,7 +79,7 @@ impl FdTable {
         let fd = fd as u32 as usize;
         let place = self.slots.place(fd)?;
         let word = place.slot.load(Ordering::Acquire);
-        if word == 0 || !self.company.alone() || close_cleanup::any() {
+        if word == 0 || !self.users.is_sole() || close_cleanup::any() {
             return None;
         }
         // SAFETY: alone, the count is this thread's to take; it is put back into the slot, or this is all
@@ -127,10 +127,10 @@ impl FdTable {
 
     /// Frees the slot of `fd` and returns its word, if the running thread, one of the table's, is alone.
     #[inline]
-    pub(super) fn empty_if_alone(&self, fd: usize) -> Option<usize> {
+    pub(super) fn empty_if_sole_user(&self, fd: usize) -> Option<usize> {
         let place = self.slots.place(fd)?;
         briefly(|| {
-            if !self.company.alone() {
+            if !self.users.is_sole() {
                 return None;
             }
             let word = place.slot.load(Ordering::Acquire);

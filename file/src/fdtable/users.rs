@@ -2,7 +2,7 @@
 //!
 //! *Interface*. Threads [`join`](TableUsers::join) and [`leave`](TableUsers::leave); a visitor of another's table
 //! [`enter`](TableUsers::enter)s and [`depart`](TableUsers::depart)s. The thread of a table with one thread and no
-//! visitor is [`alone`](TableUsers::alone): with interrupts off, it may then change the table by plain stores,
+//! visitor is [`is_sole`](TableUsers::is_sole): with interrupts off, it may then change the table by plain stores,
 //! and free removed files at once.
 //!
 //! A second thread comes only through the first. A visitor may come at any time, and so waits for a grace
@@ -28,7 +28,7 @@ impl TableUsers {
 
     /// Whether there is one thread, the caller's, and no visitor. The answer holds while interrupts are off.
     #[inline(always)]
-    pub fn alone(&self) -> bool {
+    pub fn is_sole(&self) -> bool {
         self.0.load(Ordering::Acquire) == USER
     }
 

@@ -4,7 +4,7 @@
 //! assumptions of a description's code have changed.
 //!
 //! A visitor waits for a grace period before it reads, unless several threads use the table anyway, or it is
-//! the table's own thread; no thread waits for a visitor (`company`).
+//! the table's own thread; no thread waits for a visitor (`users`).
 
 use abi::errno::Result;
 use alloc::sync::Arc;
@@ -42,7 +42,7 @@ impl FdTable {
 impl TableVisit {
     /// Comes; whether a grace period must pass before the first look.
     fn begin(files: Arc<FdTable>) -> (TableVisit, bool) {
-        let wait = files.company.enter();
+        let wait = files.users.enter();
         (TableVisit { files }, wait)
     }
 
@@ -94,7 +94,7 @@ impl TableVisit {
 
 impl Drop for TableVisit {
     fn drop(&mut self) {
-        self.files.company.depart();
+        self.files.users.depart();
     }
 }
 

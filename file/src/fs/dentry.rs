@@ -1,7 +1,7 @@
 //! An entry of a directory: a name there and the inode that it leads to.
 //!
 //! *Interface*: [`Dentry`], which never changes; [`hash`] of a name, and [`component`] for following a path.
-//! The names of a file system with its entries in a [`sync::Table`], which [`Inode::shown`] shows, are
+//! The names of a file system with its entries in a [`sync::Table`], which [`Inode::published`] shows, are
 //! found without a lock ([`super::lockfree_walk`]).
 //!
 //! *Unsafe*: a part of the inode that the entry keeps.
@@ -51,14 +51,14 @@ impl Dentry {
             place,
             kind: inode.kind(),
             ino: inode.id().1,
-            shown: inode.shown().map(NonNull::from),
+            shown: inode.published().map(NonNull::from),
             inode,
         }
     }
 
     /// The part that the inode shows.
     #[inline]
-    pub fn shown(&self) -> Option<&Published> {
+    pub fn published(&self) -> Option<&Published> {
         // SAFETY: it is a part of the inode, always the same, and the entry keeps that.
         self.shown.map(|shown| unsafe { shown.as_ref() })
     }

@@ -92,7 +92,7 @@ impl OpenFile {
             && is_quiet()
             && Arc::weak_count(self) == 0
             && self.inode().is_some_and(more)
-            && self.shown().is_some_and(Published::has_name)
+            && self.published().is_some_and(Published::has_name)
             && !(writes && self.is_unsettled())
     }
 }

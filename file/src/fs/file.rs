@@ -256,7 +256,7 @@ pub trait File: Send + Sync + Any {
         0
     }
     /// Code that tells which events hold, as [`File::poll`] does; none for a file that tells otherwise.
-    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
+    fn synthesize_ready_check(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
         Ok(None)
     }
     /// The pipe, one of bytes, into which its routine for `write` moves them, and how far that shares the
@@ -366,7 +366,7 @@ pub const SHOWN: usize = core::mem::offset_of!(OpenFile, shown);
 impl OpenFile {
     /// The part that its inode shows.
     #[inline(always)]
-    pub fn shown(&self) -> Option<&Published> {
+    pub fn published(&self) -> Option<&Published> {
         // SAFETY: it is a part of the inode, which `place` keeps.
         self.shown.map(|shown| unsafe { shown.as_ref() })
     }
@@ -391,7 +391,7 @@ impl OpenFile {
     fn make(file: Arc<dyn File>, how: OpenHow, reusable: bool, console: bool) -> Arc<OpenFile> {
         let place = how.place.as_ref();
         let list = place.filter(|_| reusable).and_then(|p| p.inode.inactive());
-        let shown = place.and_then(|place| place.inode.shown());
+        let shown = place.and_then(|place| place.inode.published());
         let parts = (list.map(NonNull::from), shown.map(NonNull::from));
         Self::of_parts(file, how, parts, console)
     }
@@ -495,13 +495,13 @@ impl OpenFile {
         self.list()
             .filter(|_| flags & !(O_ACCMODE | O_LARGEFILE) == 0)
             .filter(|_| self.code.apart.load(Ordering::Relaxed) == 0)
-            .filter(|_| self.told().is_none())
+            .filter(|_| self.fasync().is_none())
     }
 
     /// After its last close: it waits where its kind waits ([`File::park`]), or comes back.
     #[inline]
     pub(crate) fn park(self: Arc<Self>) -> core::result::Result<(), Arc<Self>> {
-        if self.told().is_some() {
+        if self.fasync().is_some() {
             return Err(self);
         }
         // The description may serve others before this returns.
@@ -573,7 +573,7 @@ impl OpenFile {
     /// Its current path, or the text in place of one (`pipe:[7]`). ENOMEM: it may be long.
     pub fn path(&self) -> Result<String> {
         match &self.place {
-            Some(place) => place.shown(),
+            Some(place) => place.display_path(),
             None => self.file.label(self),
         }
     }
@@ -635,7 +635,7 @@ impl OpenFile {
     /// Whether a close has to record what generated code has changed ([`File::settle`]).
     #[inline]
     pub(crate) fn is_unsettled(&self) -> bool {
-        match self.shown() {
+        match self.published() {
             // Such a file has no other changes.
             Some(shown) => shown.is_touched(),
             None => self.file.unsettled(self),

@@ -1,6 +1,6 @@
 //! The limit for the length of a process's files (`RLIMIT_FSIZE`).
 //!
-//! *Interface*: [`most`] of the running process; [`tell`] sends SIGXFSZ after a refusal.
+//! *Interface*: [`most`] of the running process; [`signal_xfsz`] sends SIGXFSZ after a refusal.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{RLIMIT_FSIZE, SIGXFSZ};
@@ -14,10 +14,10 @@ pub(crate) fn most() -> u64 {
 
 /// The result of an operation limited to `most` bytes on a file that may be `longest`: the running thread
 /// gets the signal if it was refused because of `most`. No monitor is held.
-pub(crate) fn tell<R>(result: Result<R>, most: u64, longest: u64) -> Result<R> {
+pub(crate) fn signal_xfsz<R>(result: Result<R>, most: u64, longest: u64) -> Result<R> {
     if most < longest && matches!(result, Err(Errno::EFBIG)) {
         // A thread that cannot be signalled still gets EFBIG.
-        caller::tell(SIGXFSZ);
+        caller::send_signal(SIGXFSZ);
     }
     result
 }

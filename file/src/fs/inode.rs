@@ -104,7 +104,7 @@ pub trait Inode: Send + Sync + Any {
     /// The attributes.
     fn attr(&self) -> Attr;
     /// The part that it shows without a lock, always the same. None where that is not kept.
-    fn shown(&self) -> Option<&Published> {
+    fn published(&self) -> Option<&Published> {
         None
     }
     /// File system and number: equal for the same file only.

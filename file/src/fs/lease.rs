@@ -116,7 +116,7 @@ pub(crate) fn expire(id: Id) {
 /// A description without a lease does not use the signal that was chosen for it.
 pub(crate) fn disown(lease: &Lease) {
     if let Some(of) = lease.of.upgrade()
-        && let Some(told) = of.told()
+        && let Some(told) = of.fasync()
     {
         told.disown();
     }
@@ -213,7 +213,7 @@ fn tell(id: Id, writing: bool) -> bool {
             return there;
         };
         if let Some(of) = of.upgrade()
-            && let Some(told) = of.told()
+            && let Some(told) = of.fasync()
         {
             told.send(fd, MESSAGE);
         }

@@ -246,7 +246,7 @@ unsafe fn follow_from<'a>(
                 _ => WalkResult::Nothing,
             };
         };
-        let Some(next) = entry.shown() else {
+        let Some(next) = entry.published() else {
             return WalkResult::Unknown;
         };
         let directory = Directory {
@@ -353,7 +353,7 @@ impl FoundPath<'_> {
 
 /// A waiting description of the file that `path` leads to, opened with access mode `mode`, if `cred` may open
 /// it so. From where interrupts are on.
-pub fn waiting_description(
+pub fn inactive_description(
     context: &FsContext,
     path: PaddedPath,
     cred: &Cred,

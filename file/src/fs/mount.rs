@@ -1,6 +1,6 @@
 //! An inode reached through a mount, and the table of mounts.
 //!
-//! *Interface.* [`VfsPath::down`] crosses into the mount on a directory or file, [`VfsPath::parent`] is `..`,
+//! *Interface.* [`VfsPath::follow_mounts`] crosses into the mount on a directory or file, [`VfsPath::parent`] is `..`,
 //! [`VfsPath::path`] the path of a directory. [`mount`] adds to the table, [`mount_from`] reads it, and
 //! [`super::mount_tree`] changes the tree that its mounts are. A change of the table is a change of names
 //! ([`super::path_cache::changed`]).
@@ -124,7 +124,7 @@ unsafe impl Sync for Top {}
 
 impl Top {
     fn of(root: &Arc<dyn Inode>) -> Top {
-        Top(root.shown().map(NonNull::from))
+        Top(root.published().map(NonNull::from))
     }
 }
 
@@ -209,12 +209,12 @@ impl VfsPath {
     pub(super) fn shows(&self) -> Option<&Published> {
         match Arc::ptr_eq(&self.inode, &self.mount.root) {
             true => self.mount.shows(),
-            false => self.inode.shown(),
+            false => self.inode.published(),
         }
     }
 
     /// Another inode of the same mount.
-    pub fn beside(&self, inode: Arc<dyn Inode>) -> VfsPath {
+    pub fn with_inode(&self, inode: Arc<dyn Inode>) -> VfsPath {
         VfsPath {
             mount: self.mount.clone(),
             inode,
@@ -222,7 +222,7 @@ impl VfsPath {
     }
 
     /// The root of the mount here, or this place itself.
-    pub fn down(self) -> VfsPath {
+    pub fn follow_mounts(self) -> VfsPath {
         match self.may_be_covered() {
             // Bound: **global**: the mounts.
             true => self.down_in(&TABLE.lock()),
@@ -281,7 +281,7 @@ impl VfsPath {
             }
         }
         match place.inode.parent() {
-            Some(inode) => place.beside(inode).down(),
+            Some(inode) => place.with_inode(inode).follow_mounts(),
             None => place,
         }
     }
@@ -298,14 +298,14 @@ impl VfsPath {
             }
             try_push(&mut names, place.inode.name().ok_or(Errno::ENOENT)?)?;
             let above = place.inode.parent().ok_or(Errno::ENOENT)?;
-            place = place.beside(above);
+            place = place.with_inode(above);
         }
         joined(&names)
     }
 
     /// Its current path as `/proc` shows it: the name alone outside the tree, a mark behind it if it has lost
     /// its names. ENOMEM: it may be long.
-    pub fn shown(&self) -> Result<String> {
+    pub fn display_path(&self) -> Result<String> {
         let mut path = match root()
             .ok_or(Errno::ENOENT)
             .and_then(|root| self.path(&root))
@@ -480,7 +480,7 @@ pub(super) fn show_top(table: &[Arc<Mount>], covered: &VfsPath) {
         let above = last_on(table, covered).map_or(ptr::null(), Arc::as_ptr);
         (covered.mount.above).store(above.cast_mut(), Ordering::Release);
     }
-    let Some(shown) = covered.inode.shown() else {
+    let Some(shown) = covered.inode.published() else {
         return;
     };
     let id = covered.inode.id();
@@ -498,7 +498,7 @@ pub(super) fn hide(covered: &VfsPath) {
     if covered.is_mount_root() {
         (covered.mount.above).store(ptr::null_mut(), Ordering::Release);
     }
-    if let Some(shown) = covered.inode.shown() {
+    if let Some(shown) = covered.inode.published() {
         shown.set_top(None);
     }
 }
@@ -507,7 +507,7 @@ pub(super) fn hide(covered: &VfsPath) {
 pub(super) fn cover(covered: &VfsPath) {
     covered.mount.covered.fetch_add(1, Ordering::Relaxed);
     COVERED.fetch_or(mark_of(&*covered.inode), Ordering::AcqRel);
-    if let Some(shown) = covered.inode.shown() {
+    if let Some(shown) = covered.inode.published() {
         shown.cover(true);
     }
 }
@@ -524,7 +524,7 @@ pub(super) fn uncover(table: &[Arc<Mount>], covered: &VfsPath) {
     });
     COVERED.store(marks, Ordering::Release);
     covered.mount.covered.fetch_sub(1, Ordering::Relaxed);
-    if let Some(shown) = covered.inode.shown() {
+    if let Some(shown) = covered.inode.published() {
         shown.cover(false);
     }
 }
@@ -651,7 +651,7 @@ mod tests {
         let fs = TmpFs::new("tmpfs", 0o755);
         let root = detached(fs.clone(), fs.root());
         let made = root.inode.create(b"at", S_IFDIR, 0, 0, &Cred::root());
-        root.beside(made.unwrap())
+        root.with_inode(made.unwrap())
     }
 
     /// A mount more on `at`: of a new file system, or of the directory `bound`.
@@ -680,7 +680,7 @@ mod tests {
     }
 
     fn without_lock(place: &VfsPath) -> Option<u32> {
-        let shown = place.inode.shown().unwrap();
+        let shown = place.inode.published().unwrap();
         // SAFETY: nobody changes the mounts.
         let top = unsafe { on_top(&place.mount, &place.inode, shown) };
         top.map(|(mount, _, _)| mount.id)

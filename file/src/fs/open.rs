@@ -105,7 +105,7 @@ fn create(view: &WalkContext, target: &WalkTarget, mode: u32) -> Result<VfsPath>
     let mode = S_IFREG | mode & 0o7777;
     let inode = dir.create(&target.name, mode, view.umask, 0, view.cred)?;
     fsnotify::name(&**dir, &target.name, IN_CREATE, false);
-    Ok(target.dir.beside(inode))
+    Ok(target.dir.with_inode(inode))
 }
 
 /// The description of a file that was just made: permission bits do not matter.
@@ -222,7 +222,7 @@ fn temporary(
     if flags & O_EXCL == 0 {
         inode.let_link();
     }
-    made(dir.beside(inode), flags)
+    made(dir.with_inode(inode), flags)
 }
 
 /// An `O_PATH` description: a place, and nothing that can be done there.

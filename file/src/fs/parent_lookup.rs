@@ -105,7 +105,7 @@ pub unsafe fn find<'a, 'p>(
             });
         }
         let entry = entry?;
-        (dir, shown) = (&entry.inode, entry.shown()?);
+        (dir, shown) = (&entry.inode, entry.published()?);
         if shown.is_covered() {
             // SAFETY: as the caller promises.
             (mount, dir, shown) = unsafe { on_top(mount, dir, shown) }?;
@@ -140,7 +140,7 @@ impl ParentLookup<'_, '_> {
     #[inline]
     pub fn removable(&self, cred: &Cred) -> Option<Arc<dyn Inode>> {
         let entry = self.entry?;
-        let shown = entry.shown()?;
+        let shown = entry.published()?;
         if entry.kind == FileKind::Directory || shown.is_covered() {
             return None;
         }
@@ -161,11 +161,11 @@ mod tests {
     fn at(root: &FsContext, path: &str, cred: &Cred) -> Option<(bool, bool, String)> {
         let padded = [path.as_bytes(), &[0; ZEROS + 1]].concat();
         // SAFETY: nobody else changes the tree.
-        let spot = unsafe { find(root, &padded, cred) }?;
-        let name = String::from_utf8_lossy(spot.name).into_owned();
+        let parent = unsafe { find(root, &padded, cred) }?;
+        let name = String::from_utf8_lossy(parent.name).into_owned();
         Some((
-            spot.vacant().is_some(),
-            spot.removable(cred).is_some(),
+            parent.vacant().is_some(),
+            parent.removable(cred).is_some(),
             name,
         ))
     }

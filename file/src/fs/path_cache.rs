@@ -225,7 +225,7 @@ pub fn open(key: &PathKey, mode: u32, who: CredId) -> Option<Arc<OpenFile>> {
 /// # Safety
 /// Interrupts are off.
 #[inline(always)]
-pub unsafe fn open_quietly(
+pub unsafe fn open_irqs_off(
     key: &mut PathKey,
     start: u64,
     mode: u32,
@@ -243,7 +243,7 @@ pub unsafe fn open_quietly(
 /// Whether a finished `key`, which is not known, was looked for often, and no other with its place since:
 /// it is worth learning then.
 #[inline]
-pub fn comes_again(key: &PathKey) -> bool {
+pub fn is_repeated(key: &PathKey) -> bool {
     let mark = key.mark;
     mark.used != 0 && SEEN[mark.slot()].load(Ordering::Relaxed) == mark.tag() | OFTEN
 }
@@ -302,7 +302,7 @@ pub fn learn(key: &PathKey, generation: u64, mode: u32, who: CredId, inode: &Arc
     let Some(inactive) = inode.inactive() else {
         return;
     };
-    if !comes_again(key) || mode > 2 {
+    if !is_repeated(key) || mode > 2 {
         return note(key);
     }
     let mut modes = 1 << mode;

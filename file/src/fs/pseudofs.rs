@@ -31,7 +31,7 @@ pub type WriteSetting = fn(&str) -> Result<()>;
 /// The object of a name.
 pub enum PseudoEntry {
     /// A directory.
-    Folder(Arc<dyn PseudoDir>),
+    Dir(Arc<dyn PseudoDir>),
     /// A text that every user may read.
     Text(Arc<dyn TextSource>),
     /// A text that only its owner may read.
@@ -45,11 +45,11 @@ pub enum PseudoEntry {
     /// A symbolic link.
     Link(Vec<u8>),
     /// A link that leads directly to a file, independent of its text.
-    Magic(Arc<dyn MagicLink>),
+    MagicLink(Arc<dyn MagicLink>),
     /// A file with a behaviour of its own.
     Special(Arc<dyn File>),
     /// A file whose owner may read and write it, with a behaviour that is made when it is opened.
-    Opened(Arc<dyn PseudoFile>),
+    File(Arc<dyn PseudoFile>),
 }
 
 /// The maker of an opened file's behaviour.
@@ -126,7 +126,7 @@ pub trait PseudoDir: Send + Sync {
 pub fn whose<T: Any + Send + Sync>(of: &OpenFile) -> Option<Arc<T>> {
     let node = of.inode()?.clone().downcast::<Node>()?;
     match &node.item {
-        PseudoEntry::Folder(folder) => folder.whose()?.downcast().ok(),
+        PseudoEntry::Dir(folder) => folder.whose()?.downcast().ok(),
         _ => None,
     }
 }
@@ -173,23 +173,23 @@ impl PseudoEntry {
     /// The kind of file it is.
     pub fn kind(&self) -> FileKind {
         match self {
-            PseudoEntry::Folder(_) => FileKind::Directory,
-            PseudoEntry::Link(_) | PseudoEntry::Magic(_) => FileKind::Symlink,
+            PseudoEntry::Dir(_) => FileKind::Directory,
+            PseudoEntry::Link(_) | PseudoEntry::MagicLink(_) => FileKind::Symlink,
             _ => FileKind::Regular,
         }
     }
 
     fn permissions(&self) -> u32 {
         match self {
-            PseudoEntry::Folder(folder) => folder.permissions(),
+            PseudoEntry::Dir(folder) => folder.permissions(),
             PseudoEntry::Text(_) => 0o444,
             PseudoEntry::Private(_) | PseudoEntry::Special(_) => 0o400,
-            PseudoEntry::Opened(opened) => opened.permissions(),
+            PseudoEntry::File(opened) => opened.permissions(),
             PseudoEntry::Setting(..) => 0o644,
             PseudoEntry::Control(..) => 0o600,
             PseudoEntry::Request(..) => 0o666,
             PseudoEntry::Link(_) => 0o777,
-            PseudoEntry::Magic(magic) => magic.permissions(),
+            PseudoEntry::MagicLink(magic) => magic.permissions(),
         }
     }
 }
@@ -208,7 +208,7 @@ impl PseudoFs {
             dev: mount::anonymous_dev(),
             ino: 1,
             owner: (0, 0),
-            item: PseudoEntry::Folder(root),
+            item: PseudoEntry::Dir(root),
             name: Arc::new([]),
             parent: None,
         };
@@ -266,7 +266,7 @@ impl Node {
 
     fn folder(&self) -> Result<&Arc<dyn PseudoDir>> {
         match &self.item {
-            PseudoEntry::Folder(folder) => Ok(folder),
+            PseudoEntry::Dir(folder) => Ok(folder),
             _ => Err(Errno::ENOTDIR),
         }
     }
@@ -276,7 +276,7 @@ impl Inode for Node {
     fn attr(&self) -> Attr {
         let now = super::now();
         let size = match &self.item {
-            PseudoEntry::Magic(_) => 64,
+            PseudoEntry::MagicLink(_) => 64,
             PseudoEntry::Link(text) => text.len() as u64,
             _ => 0,
         };
@@ -285,7 +285,7 @@ impl Inode for Node {
             ino: self.ino,
             mode: self.mode(),
             nlink: match &self.item {
-                PseudoEntry::Folder(folder) => {
+                PseudoEntry::Dir(folder) => {
                     2_u32.saturating_add(u32::try_from(folder.folders()).unwrap_or(u32::MAX))
                 }
                 _ => 1,
@@ -316,7 +316,7 @@ impl Inode for Node {
 
     fn permits(&self, cred: &Cred, want: u32) -> Result<()> {
         match &self.item {
-            PseudoEntry::Folder(folder) if want & perm::WRITE == 0 && folder.is_open_to_caller() => Ok(()),
+            PseudoEntry::Dir(folder) if want & perm::WRITE == 0 && folder.is_open_to_caller() => Ok(()),
             _ => perm::check(cred, self.bits(), None, want),
         }
     }
@@ -336,14 +336,14 @@ impl Inode for Node {
 
     fn truncate(&self, _size: u64) -> Result<()> {
         match self.item {
-            PseudoEntry::Setting(..) | PseudoEntry::Control(..) | PseudoEntry::Request(..) | PseudoEntry::Opened(_) => Ok(()),
+            PseudoEntry::Setting(..) | PseudoEntry::Control(..) | PseudoEntry::Request(..) | PseudoEntry::File(_) => Ok(()),
             _ => Err(Errno::EINVAL),
         }
     }
 
     fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
         match &self.item {
-            PseudoEntry::Folder(_) => Ok(how.finish(Arc::new(Directory))),
+            PseudoEntry::Dir(_) => Ok(how.finish(Arc::new(Directory))),
             PseudoEntry::Text(source) | PseudoEntry::Private(source) => {
                 Ok(how.finish(Arc::new(SeqFile::new(source, None)?)))
             }
@@ -353,8 +353,8 @@ impl Inode for Node {
                 Ok(how.finish(Arc::new(SeqFile::new(source, Some(*set))?)))
             }
             PseudoEntry::Special(file) => Ok(how.finish(file.clone())),
-            PseudoEntry::Opened(opened) => Ok(how.finish(opened.open()?)),
-            PseudoEntry::Link(_) | PseudoEntry::Magic(_) => Err(Errno::ELOOP),
+            PseudoEntry::File(opened) => Ok(how.finish(opened.open()?)),
+            PseudoEntry::Link(_) | PseudoEntry::MagicLink(_) => Err(Errno::ELOOP),
         }
     }
 
@@ -363,7 +363,7 @@ impl Inode for Node {
         let name = core::str::from_utf8(name).map_err(|_| Errno::ENOENT)?;
         let item = folder.get(name)?;
         let owner = match &item {
-            PseudoEntry::Folder(inner) => inner.owner(),
+            PseudoEntry::Dir(inner) => inner.owner(),
             _ => folder.owner_inside(),
         };
         let (ino, name) = (number(self.ino, name), try_slice(name.as_bytes())?);
@@ -389,14 +389,14 @@ impl Inode for Node {
     fn readlink(&self) -> Result<Vec<u8>> {
         match &self.item {
             PseudoEntry::Link(text) => try_copy(text),
-            PseudoEntry::Magic(magic) => magic.text(),
+            PseudoEntry::MagicLink(magic) => magic.text(),
             _ => Err(Errno::EINVAL),
         }
     }
 
     fn follow(&self) -> Option<Result<VfsPath>> {
         match &self.item {
-            PseudoEntry::Magic(magic) => Some(magic.place()),
+            PseudoEntry::MagicLink(magic) => Some(magic.place()),
             _ => None,
         }
     }

@@ -194,7 +194,7 @@ pub fn walk<'p>(view: &WalkContext, start: VfsPath, path: &'p [u8], follow: bool
                 .inode
                 .clone()
                 .lookup(name)
-                .map(|i| here.beside(i).down()),
+                .map(|i| here.with_inode(i).follow_mounts()),
         };
         let mut next = match found {
             Ok(next) => next,

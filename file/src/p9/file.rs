@@ -42,7 +42,7 @@ pub fn admit_length(now: u64, size: u64) -> Result<()> {
     let most = file_size_limit::most();
     let refused = size > now && size > most;
     let admitted = if refused { Err(Errno::EFBIG) } else { Ok(()) };
-    file_size_limit::tell(admitted, most, MAX_SIZE)
+    file_size_limit::signal_xfsz(admitted, most, MAX_SIZE)
 }
 
 /// An open file of the server's.
@@ -172,7 +172,7 @@ impl P9File {
             let from = at.unwrap_or_else(|| pages.size());
             let end = from.saturating_add(buf.remaining() as u64).min(most);
             if pages.admit(end).is_ok() {
-                return file_size_limit::tell(pages.write(at, buf, most.min(MAX_SIZE)), most, MAX_SIZE);
+                return file_size_limit::signal_xfsz(pages.write(at, buf, most.min(MAX_SIZE)), most, MAX_SIZE);
             }
             self.node.outgrow(&pages.clone());
         }
@@ -182,7 +182,7 @@ impl P9File {
         };
         let room = most.min(MAX_SIZE).saturating_sub(at);
         if room == 0 && buf.remaining() > 0 {
-            return file_size_limit::tell(Err(Errno::EFBIG), most, MAX_SIZE);
+            return file_size_limit::signal_xfsz(Err(Errno::EFBIG), most, MAX_SIZE);
         }
         buf.limit(usize::try_from(room).unwrap_or(usize::MAX));
         let count = match self.pages() {

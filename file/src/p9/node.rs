@@ -239,7 +239,7 @@ impl P9Inode {
             match &pages {
                 None => return Ok(attr),
                 Some(pages) if CachedFile::would_be_long(attr.size) => self.outgrow(pages),
-                Some(pages) => match pages.heard(&attr, seen, ours) {
+                Some(pages) => match pages.revalidate(&attr, seen, ours) {
                     Ok(true) => return Ok(attr),
                     Ok(false) => {}
                     Err(_) => self.outgrow(pages),
@@ -280,7 +280,7 @@ impl P9Inode {
         // Just looked up: the host need not be asked again.
         let fresh = match heard {
             Some(seen) if !pages.is_long() && !CachedFile::would_be_long(attr.size) => {
-                pages.heard(&attr, seen, false).unwrap_or(false)
+                pages.revalidate(&attr, seen, false).unwrap_or(false)
             }
             _ => false,
         };

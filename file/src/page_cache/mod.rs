@@ -216,7 +216,7 @@ impl CachedFile {
     /// somebody else has changed the file, and all pages go, unless there are changes of our own. With `ours`
     /// they are known to be our own. Whether it counted: not if there was a change here meanwhile, or one is
     /// going on. EFBIG, ENOMEM: no room for the arrays.
-    pub fn heard(&self, attr: &Attr, seen: ChangeMark, ours: bool) -> Result<bool> {
+    pub fn revalidate(&self, attr: &Attr, seen: ChangeMark, ours: bool) -> Result<bool> {
         let new = (attr.mtime, attr.size);
         // Bound: two words.
         let known = self.stamp.lock().is_some();

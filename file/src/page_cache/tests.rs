@@ -90,7 +90,7 @@ fn attr(size: usize, time: i64) -> Attr {
 fn opened(bytes: &[u8]) -> (Arc<Store>, Arc<CachedFile>) {
     let store = Store::new(bytes.to_vec());
     let file = CachedFile::new((u64::MAX - 2, 1), store.clone(), Arc::default()).unwrap();
-    assert_eq!(file.heard(&attr(bytes.len(), 1), mark(), false), Ok(true));
+    assert_eq!(file.revalidate(&attr(bytes.len(), 1), mark(), false), Ok(true));
     (store, file)
 }
 
@@ -330,23 +330,23 @@ fn what_somebody_else_has_changed_is_read_again_and_what_was_written_here_is_not
     *store.bytes.lock().unwrap() = b"AFTER!".to_vec();
     // As long as nobody asks.
     assert_eq!(read(&file, 0, 10).unwrap(), b"before");
-    assert_eq!(file.heard(&attr(6, 1), mark(), false), Ok(true));
+    assert_eq!(file.revalidate(&attr(6, 1), mark(), false), Ok(true));
     assert_eq!(read(&file, 0, 10).unwrap(), b"before");
-    assert_eq!(file.heard(&attr(6, 2), mark(), false), Ok(true));
+    assert_eq!(file.revalidate(&attr(6, 2), mark(), false), Ok(true));
     assert_eq!(read(&file, 0, 10).unwrap(), b"AFTER!");
     // An answer that is older than a write is none.
     let seen = mark();
     write(&file, 6, b" and more").unwrap();
-    assert_eq!(file.heard(&attr(6, 3), seen, false), Ok(false));
+    assert_eq!(file.revalidate(&attr(6, 3), seen, false), Ok(false));
     file.flush();
-    assert_eq!(file.heard(&attr(6, 3), seen, false), Ok(false));
+    assert_eq!(file.revalidate(&attr(6, 3), seen, false), Ok(false));
     assert_eq!(read(&file, 0, 99).unwrap(), b"AFTER! and more");
     let fills = store.fills.load(Ordering::Relaxed);
-    assert_eq!(file.heard(&attr(15, 4), mark(), true), Ok(true));
+    assert_eq!(file.revalidate(&attr(15, 4), mark(), true), Ok(true));
     assert_eq!(read(&file, 0, 99).unwrap(), b"AFTER! and more");
     assert_eq!(store.fills.load(Ordering::Relaxed), fills);
     *store.bytes.lock().unwrap() = b"short".to_vec();
-    assert_eq!(file.heard(&attr(5, 5), mark(), false), Ok(true));
+    assert_eq!(file.revalidate(&attr(5, 5), mark(), false), Ok(true));
     assert_eq!(read(&file, 0, 99).unwrap(), b"short");
 }
 
@@ -383,7 +383,7 @@ fn a_file_that_is_opened_again_has_its_pages_still() {
     let id = (u64::MAX - 1, 77);
     let make = || CachedFile::new(id, store.clone(), Arc::default());
     let file = index::find(id, make).unwrap();
-    assert_eq!(file.heard(&attr(2 * PAGE, 1), mark(), false), Ok(true));
+    assert_eq!(file.revalidate(&attr(2 * PAGE, 1), mark(), false), Ok(true));
     read(&file, 0, 100).unwrap();
     drop(file);
     let again = index::find(id, || unreachable!()).unwrap();

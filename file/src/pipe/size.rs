@@ -192,7 +192,7 @@ impl Pipe {
                     return Err(Errno::EBUSY);
                 }
                 for end in ends.iter().flatten() {
-                    end.look_plainly();
+                    end.use_plain_check();
                     fdtable::replug_everywhere(end);
                 }
                 of.forget_entries();

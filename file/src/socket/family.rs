@@ -1,6 +1,6 @@
 //! The interface of an address family for the socket layer.
 //!
-//! *Interface*: [`Family`]; [`numbered`] finds one.
+//! *Interface*: [`Family`]; [`family_by_number`] finds one.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -183,7 +183,7 @@ pub trait Family: Send + Sync {
 }
 
 /// The family with number `domain`.
-pub fn numbered(domain: i32) -> Option<&'static dyn Family> {
+pub fn family_by_number(domain: i32) -> Option<&'static dyn Family> {
     match domain {
         AF_UNIX => Some(&local::LOCAL),
         AF_INET => Some(&inet::V4),

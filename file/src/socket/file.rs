@@ -159,10 +159,10 @@ impl File for Open {
         match cmd {
             FIOSETOWN | SIOCSPGRP => {
                 let who: i32 = vm::user::get(arg)?;
-                return of.tell_by_signals()?.set_owner(who).map(|()| 0);
+                return of.make_fasync()?.set_owner(who).map(|()| 0);
             }
             FIOGETOWN | SIOCGPGRP => {
-                let who = of.told().map_or(0, Fasync::owner_number);
+                let who = of.fasync().map_or(0, Fasync::owner_number);
                 return vm::user::put(arg, &who).map(|()| 0);
             }
             _ => {}

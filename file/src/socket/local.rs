@@ -149,7 +149,7 @@ fn make(path: &[u8]) -> Result<VfsPath> {
     target.dir.mount.writable()?;
     let made = dir.create(&target.name, S_IFSOCK | 0o777, view.umask, 0, &cred);
     match made {
-        Ok(inode) => Ok(target.dir.beside(inode)),
+        Ok(inode) => Ok(target.dir.with_inode(inode)),
         Err(Errno::EEXIST) => Err(Errno::EADDRINUSE),
         Err(error) => Err(error),
     }

@@ -178,7 +178,7 @@ pub struct Socket {
 }
 
 /// Frees the pipes, and the queues of sockets, that wait for the next ones.
-pub fn give_up_waiting() {
+pub fn free_inactive() {
     pipe::give_up_waiting();
     inactive::clear();
 }
@@ -585,7 +585,7 @@ fn choose(domain: i32, kind: i32, protocol: i32) -> Result<(&'static dyn Family,
     if !(0..SOCK_MAX).contains(&kind) {
         return Err(Errno::EINVAL);
     }
-    let family = family::numbered(domain).ok_or(Errno::EAFNOSUPPORT)?;
+    let family = family::family_by_number(domain).ok_or(Errno::EAFNOSUPPORT)?;
     let (kind, protocol) = family.kind(kind, protocol)?;
     Ok((family, kind, protocol))
 }

@@ -44,7 +44,7 @@ impl MemoryBound {
         if !self.add(count, share) {
             let boss = caller::cred().fsuid == 0;
             let bound = if boss { most } else { share };
-            quota::insist(|| self.add(count, bound).then_some(())).ok_or(Errno::ENOSPC)?;
+            quota::retry_after_reclaim(|| self.add(count, bound).then_some(())).ok_or(Errno::ENOSPC)?;
         }
         Ok(BoundCharge(self, count))
     }
@@ -122,7 +122,7 @@ impl FsLimit {
         let more = |used: usize| used.checked_add(count).filter(|&then| then <= most);
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
         // Removed objects are given back a grace period later.
-        let counted = quota::insist(|| self.used.fetch_update(set, fetch, more).ok());
+        let counted = quota::retry_after_reclaim(|| self.used.fetch_update(set, fetch, more).ok());
         counted.ok_or(Errno::ENOSPC)?;
         let mut paid = FsCharge {
             part: self,

@@ -73,7 +73,7 @@ impl Inode for TmpInode {
         perm::check(cred, meta.bits(), meta.access_list(), want)
     }
 
-    fn shown(&self) -> Option<&Published> {
+    fn published(&self) -> Option<&Published> {
         Some(&self.shown)
     }
 

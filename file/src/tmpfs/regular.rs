@@ -63,7 +63,7 @@ impl TmpInode {
         let longer = size > self.contents()?.size();
         let refused = longer && size > most;
         let admitted = if refused { Err(Errno::EFBIG) } else { Ok(()) };
-        file_size_limit::tell(admitted, most, u64::MAX)
+        file_size_limit::signal_xfsz(admitted, most, u64::MAX)
     }
 }
 
@@ -86,7 +86,7 @@ impl File for TmpInode {
 
     fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         let most = file_size_limit::most();
-        file_size_limit::tell(self.write_on(of, buf, most), most, MAX_SIZE)
+        file_size_limit::signal_xfsz(self.write_on(of, buf, most), most, MAX_SIZE)
     }
 
     fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
@@ -103,7 +103,7 @@ impl File for TmpInode {
         } else {
             store.write_within(offset, buf, most)
         };
-        let count = file_size_limit::tell(written, most, MAX_SIZE)?;
+        let count = file_size_limit::signal_xfsz(written, most, MAX_SIZE)?;
         if count > 0 {
             self.touch();
         }

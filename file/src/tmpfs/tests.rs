@@ -189,7 +189,7 @@ fn a_look_without_a_lock_finds_what_the_walk_finds() {
 #[test]
 fn what_an_inode_shows_is_what_it_says() {
     let w = World::new();
-    let shows = |inode: &Arc<dyn Inode>| inode.shown().unwrap().copied();
+    let shows = |inode: &Arc<dyn Inode>| inode.published().unwrap().copied();
     let says = |inode: &Arc<dyn Inode>| Some(inode.attr().to_stat());
     let agree = |inode: &Arc<dyn Inode>| assert_eq!(shows(inode), says(inode));
     let of = w.open("/f", O_RDWR | O_CREAT).unwrap();

@@ -102,7 +102,7 @@ fn outright(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> isi
     let Some(epoll) = of.file_as::<Epoll>() else {
         return LEFT;
     };
-    let reported = epoll.take_outright(most, events);
+    let reported = epoll.take_frameless(most, events);
     if reported != 0 || timeout == 0 {
         return reported;
     }
@@ -114,10 +114,10 @@ fn outright(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> isi
         return LEFT;
     };
     let reported = loop {
-        if !epoll.sleep_outright(&task.thread) {
+        if !epoll.sleep_frameless(&task.thread) {
             break LEFT;
         }
-        match epoll.take_outright(most, events) {
+        match epoll.take_frameless(most, events) {
             0 => {}
             reported => break reported,
         }
@@ -128,7 +128,7 @@ fn outright(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> isi
 }
 
 /// `epoll_wait` without a trap frame.
-pub(super) extern "sysv64" fn wait_outright(
+pub(super) extern "sysv64" fn wait_frameless(
     fd: usize,
     events: usize,
     most: usize,
@@ -141,7 +141,7 @@ pub(super) extern "sysv64" fn wait_outright(
 }
 
 /// `epoll_pwait` without a trap frame, and without a mask.
-pub(super) extern "sysv64" fn pwait_outright(
+pub(super) extern "sysv64" fn pwait_frameless(
     fd: usize,
     events: usize,
     most: usize,
@@ -150,7 +150,7 @@ pub(super) extern "sysv64" fn pwait_outright(
     _size: usize,
 ) -> isize {
     match mask {
-        0 => wait_outright(fd, events, most, timeout, 0, 0),
+        0 => wait_frameless(fd, events, most, timeout, 0, 0),
         _ => LEFT,
     }
 }

@@ -80,14 +80,14 @@ fn exit(number: usize) -> usize {
 // On a frame of its own, and so is what emits: the calls are many.
 #[inline(never)]
 pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
-    let by_path = stat_fastpath::make_stat(conv, stat::stat_outright)?;
-    let by_link = stat_fastpath::make_lstat(conv, stat::lstat_outright)?;
-    let from_there = stat_fastpath::make_newfstatat(conv, stat::newfstatat_outright)?;
+    let by_path = stat_fastpath::make_stat(conv, stat::stat_frameless)?;
+    let by_link = stat_fastpath::make_lstat(conv, stat::lstat_frameless)?;
+    let from_there = stat_fastpath::make_newfstatat(conv, stat::newfstatat_frameless)?;
     let calls = [
         (nr::STAT, To::Routine(by_path)),
         (nr::FSTAT, To::Routine(stat_fastpath::make_far_fstat(conv)?)),
         (nr::LSTAT, To::Routine(by_link)),
-        (nr::POLL, To::First(generated_calls::poll, poll::poll_outright)),
+        (nr::POLL, To::First(generated_calls::poll, poll::poll_frameless)),
         (nr::RT_SIGACTION, To::Here(generated_calls::action)),
         (nr::RT_SIGPROCMASK, To::Here(generated_calls::mask)),
         (nr::RT_SIGRETURN, To::Here(generated_signal::sigreturn)),
@@ -95,43 +95,43 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::PWRITE64, To::Operation(Operation::WriteAt)),
         (nr::READV, To::Operation(Operation::ReadSegment)),
         (nr::WRITEV, To::Operation(Operation::WriteSegment)),
-        (nr::PIPE, To::Function(pipe::pipe_outright)),
-        (nr::SELECT, To::First(generated_calls::select, poll::select_outright)),
-        (nr::MADVISE, To::Function(memory::madvise_outright)),
+        (nr::PIPE, To::Function(pipe::pipe_frameless)),
+        (nr::SELECT, To::First(generated_calls::select, poll::select_frameless)),
+        (nr::MADVISE, To::Function(memory::madvise_frameless)),
         (nr::SENDTO, To::Operation(Operation::Send)),
         (nr::RECVFROM, To::Operation(Operation::Receive)),
-        (nr::EXIT, To::Function(exit::exit_outright)),
+        (nr::EXIT, To::Function(exit::exit_frameless)),
         (nr::KILL, To::Here(generated_signal::kill)),
-        (nr::SEMOP, To::Function(ipc::semop_outright)),
+        (nr::SEMOP, To::Function(ipc::semop_frameless)),
         (nr::CREAT, To::Function(open_frameless::creat)),
-        (nr::FCNTL, To::Function(fcntl::fcntl_outright)),
-        (nr::FLOCK, To::Function(fcntl::flock_outright)),
+        (nr::FCNTL, To::Function(fcntl::fcntl_frameless)),
+        (nr::FLOCK, To::Function(fcntl::flock_frameless)),
         (nr::UNLINK, To::Function(open_frameless::unlink)),
         (nr::FUTEX, To::Code(fastpath::entry())),
-        (nr::SEMTIMEDOP, To::Function(ipc::semtimedop_outright)),
+        (nr::SEMTIMEDOP, To::Function(ipc::semtimedop_frameless)),
         (
             nr::TIMER_SETTIME,
-            To::Function(time::timer_settime_outright),
+            To::Function(time::timer_settime_frameless),
         ),
         (
             nr::CLOCK_GETTIME,
-            To::Function(time::clock_gettime_outright),
+            To::Function(time::clock_gettime_frameless),
         ),
-        (nr::EPOLL_WAIT, To::Function(epoll::wait_outright)),
+        (nr::EPOLL_WAIT, To::Function(epoll::wait_frameless)),
         (nr::TGKILL, To::Here(generated_signal::tgkill)),
         (nr::NEWFSTATAT, To::Routine(from_there)),
         (nr::UNLINKAT, To::Function(open_frameless::unlinkat)),
         (
             nr::PSELECT6,
-            To::First(generated_calls::pselect, poll::pselect6_outright),
+            To::First(generated_calls::pselect, poll::pselect6_frameless),
         ),
         (nr::SET_ROBUST_LIST, To::Here(generated_calls::robust_list)),
-        (nr::EPOLL_PWAIT, To::Function(epoll::pwait_outright)),
-        (nr::PIPE2, To::Function(pipe::pipe2_outright)),
+        (nr::EPOLL_PWAIT, To::Function(epoll::pwait_frameless)),
+        (nr::PIPE2, To::Function(pipe::pipe2_frameless)),
         (nr::RSEQ, To::Here(generated_calls::sequences)),
-        (nr::CLONE3, To::Framed(process::clone3_outright)),
+        (nr::CLONE3, To::Framed(process::clone3_frameless)),
     ];
-    let callentry = To::First(generated_calls::callentry, native::quajects::invoke_outright);
+    let callentry = To::First(generated_calls::callentry, native::quajects::invoke_frameless);
     thread::direct::link_invoke(way(abi::native::CALL, callentry)?);
     for (number, way) in WAYS.iter().enumerate() {
         way.store(exit(number), Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! The calls of System V IPC.
 //!
-//! *Interface*: [`CALLS`]; [`semop_outright`] and [`semtimedop_outright`] are made without a trap frame.
+//! *Interface*: [`CALLS`]; [`semop_frameless`] and [`semtimedop_frameless`] are made without a trap frame.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
@@ -234,7 +234,7 @@ fn semtimedop(a: &mut Args) -> Result<usize> {
 const FEW: usize = 4;
 
 /// `semop` of a few operations.
-pub(super) extern "sysv64" fn semop_outright(
+pub(super) extern "sysv64" fn semop_frameless(
     id: usize,
     operations: usize,
     count: usize,
@@ -256,7 +256,7 @@ pub(super) extern "sysv64" fn semop_outright(
 }
 
 /// `semtimedop` of a few operations, without a time.
-pub(super) extern "sysv64" fn semtimedop_outright(
+pub(super) extern "sysv64" fn semtimedop_frameless(
     id: usize,
     operations: usize,
     count: usize,
@@ -265,7 +265,7 @@ pub(super) extern "sysv64" fn semtimedop_outright(
     _last: usize,
 ) -> isize {
     match time {
-        0 => semop_outright(id, operations, count, 0, 0, 0),
+        0 => semop_frameless(id, operations, count, 0, 0, 0),
         _ => LEFT,
     }
 }

@@ -413,7 +413,7 @@ const FAVOURS: &[u32] = &[
 ];
 
 /// `madvise` that gives pages back, as at the end of each thread of the C library, without a trap frame.
-pub(super) extern "sysv64" fn madvise_outright(
+pub(super) extern "sysv64" fn madvise_frameless(
     address: usize,
     length: usize,
     advice: usize,

@@ -1,6 +1,6 @@
 //! `pipe` and `pipe2`.
 //!
-//! *Interface*: [`CALLS`]; [`pipe_outright`], [`pipe2_outright`] without a trap frame: a pipe that was closed
+//! *Interface*: [`CALLS`]; [`pipe_frameless`], [`pipe2_frameless`] without a trap frame: a pipe that was closed
 //! waits with its code for the next one, and then the call is a few words in the table.
 //!
 //! *Unsafe*: the running process's table, with interrupts off.
@@ -29,7 +29,7 @@ fn pipe2(args: &mut Args) -> Result<usize> {
 }
 
 /// `pipe`.
-pub(super) extern "sysv64" fn pipe_outright(
+pub(super) extern "sysv64" fn pipe_frameless(
     pair: usize,
     _second: usize,
     _third: usize,
@@ -41,7 +41,7 @@ pub(super) extern "sysv64" fn pipe_outright(
 }
 
 /// `pipe2`.
-pub(super) extern "sysv64" fn pipe2_outright(
+pub(super) extern "sysv64" fn pipe2_frameless(
     pair: usize,
     flags: usize,
     _third: usize,

@@ -1,6 +1,6 @@
 //! `poll`, `ppoll`, `select`, `pselect6`.
 //!
-//! *Interface*: [`CALLS`]; [`poll_outright`], [`select_outright`] and [`pselect6_outright`] are made without
+//! *Interface*: [`CALLS`]; [`poll_frameless`], [`select_frameless`] and [`pselect6_frameless`] are made without
 //! a trap frame.
 
 use abi::errno::{Errno, Result};
@@ -60,7 +60,7 @@ fn outright(call: impl FnOnce() -> Result<usize>) -> isize {
 }
 
 /// `poll`.
-pub(super) extern "sysv64" fn poll_outright(
+pub(super) extern "sysv64" fn poll_frameless(
     array: usize,
     count: usize,
     timeout: usize,
@@ -72,7 +72,7 @@ pub(super) extern "sysv64" fn poll_outright(
 }
 
 /// `select`.
-pub(super) extern "sysv64" fn select_outright(
+pub(super) extern "sysv64" fn select_frameless(
     count: usize,
     reading: usize,
     writing: usize,
@@ -84,7 +84,7 @@ pub(super) extern "sysv64" fn select_outright(
 }
 
 /// `pselect6` without a mask.
-pub(super) extern "sysv64" fn pselect6_outright(
+pub(super) extern "sysv64" fn pselect6_frameless(
     count: usize,
     reading: usize,
     writing: usize,
@@ -570,12 +570,12 @@ impl PollQuery for Few<'_> {
             }
             let row = asker.row(number);
             if (asked[1] | asked[2]) & mask == 0 {
-                let look = |fd| row.look_routine(fd).ok_or(());
+                let look = |fd| row.ready_events_by_routine(fd).ok_or(());
                 answers[0] = readable(left, number, look).ok()?;
                 count += answers[0].count_ones() as usize;
                 continue;
             }
-            let found = ready(left, number, |fd| row.look_now(fd).ok_or(()));
+            let found = ready(left, number, |fd| row.ready_events_now(fd).ok_or(()));
             for (answer, (asked, found)) in answers.iter_mut().zip(asked.iter().zip(found.ok()?)) {
                 *answer = asked & mask & found;
                 if *answer != 0 {

@@ -72,8 +72,8 @@ fn prctl(a: &mut Args) -> Result<usize> {
         }
         // Bound: one counted handle.
         PR_SET_PTRACER => *process.ptracer.lock() = ptracer(a.word(1))?,
-        PR_SET_TIMERSLACK => task.pace.set_slack(a.word(1) as u64),
-        PR_GET_TIMERSLACK => return Ok(task.pace.slack() as usize),
+        PR_SET_TIMERSLACK => task.sched.set_slack(a.word(1) as u64),
+        PR_GET_TIMERSLACK => return Ok(task.sched.slack() as usize),
         PR_SET_CHILD_SUBREAPER => process.is_reaper.store(a.word(1) != 0, Ordering::SeqCst),
         PR_GET_CHILD_SUBREAPER => {
             let reaper: i32 = process.is_reaper.load(Ordering::Relaxed).into();

@@ -189,7 +189,7 @@ fn clone3(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
 }
 
 /// `clone3` of a thread by an untraced thread, without the other work of a call by trap frame.
-pub(super) extern "sysv64" fn clone3_outright(frame: &TrapFrame) -> isize {
+pub(super) extern "sysv64" fn clone3_frameless(frame: &TrapFrame) -> isize {
     let made = Task::with_space(|task, space| {
         if task.trace.is_traced() {
             return LEFT;

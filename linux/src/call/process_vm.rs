@@ -211,15 +211,15 @@ fn watched(process: &Arc<Process>, slot: usize) -> Result<usize> {
 
 /// How one address stands to another without telling what they are.
 fn order(one: usize, other: usize) -> usize {
-    static VEIL: AtomicU64 = AtomicU64::new(0);
+    static COOKIE: AtomicU64 = AtomicU64::new(0);
     let fresh = machine::random::u64() | 1;
     // The first caller sets the value.
-    let veil = match VEIL.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
+    let cookie = match COOKIE.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => fresh,
         Err(there) => there,
     };
-    let veiled = |address: usize| (address as u64 ^ veil).wrapping_mul(veil);
-    match veiled(one).cmp(&veiled(other)) {
+    let obfuscated = |address: usize| (address as u64 ^ cookie).wrapping_mul(cookie);
+    match obfuscated(one).cmp(&obfuscated(other)) {
         core::cmp::Ordering::Equal => 0,
         core::cmp::Ordering::Less => 1,
         core::cmp::Ordering::Greater => 2,

@@ -31,7 +31,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::SCHED_GETAFFINITY, sched_getaffinity),
     (nr::SCHED_SETAFFINITY, sched_setaffinity),
     (nr::SCHED_GETSCHEDULER, |a| {
-        let policy = task_or_self(a.int(0))?.pace.policy();
+        let policy = task_or_self(a.int(0))?.sched.policy();
         let reset = if policy.reset { SCHED_RESET_ON_FORK } else { 0 };
         Ok((policy.kind | reset) as usize)
     }),
@@ -43,7 +43,7 @@ pub const CALLS: &[(usize, Handler)] = &[
         if a.word(1) == 0 {
             return Err(Errno::EINVAL);
         }
-        let priority = task_or_self(a.int(0))?.pace.policy().priority;
+        let priority = task_or_self(a.int(0))?.sched.policy().priority;
         user::put(a.word(1), &priority).map(|()| 0)
     }),
     (nr::SCHED_SETPARAM, |a| {
@@ -55,7 +55,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::SCHED_GET_PRIORITY_MIN, |a| priority_bound(a.int(0), 1)),
     (nr::SCHED_RR_GET_INTERVAL, |a| {
         let task = task_or_self(a.int(0))?;
-        let interval = match task.pace.policy().kind {
+        let interval = match task.sched.policy().kind {
             // Nobody of the same priority takes the CPU from it.
             SCHED_FIFO | SCHED_DEADLINE => 0,
             _ => task.thread.own_quantum_ns(),
@@ -135,7 +135,7 @@ fn by_priority(a: &Args) -> Result<Who> {
 fn getpriority(a: &mut Args) -> Result<usize> {
     let mut lowest = i32::MAX;
     each_named(by_priority(a)?, |task| {
-        lowest = lowest.min(task.pace.nice());
+        lowest = lowest.min(task.sched.nice());
     })?;
     Ok((20 - lowest) as usize)
 }
@@ -155,7 +155,7 @@ fn setpriority(a: &mut Args) -> Result<usize> {
 /// EPERM, EACCES.
 fn set_nice(task: &Task, nice: i32) -> Result<()> {
     access::may_schedule(&task.process)?;
-    if nice < task.pace.nice() && !may_hurry(task, nice) {
+    if nice < task.sched.nice() && !may_hurry(task, nice) {
         return Err(Errno::EACCES);
     }
     task.set_nice(nice);
@@ -178,7 +178,7 @@ fn sched_getaffinity(a: &mut Args) -> Result<usize> {
     if room < size_of::<u64>() || !room.is_multiple_of(size_of::<u64>()) {
         return Err(Errno::EINVAL);
     }
-    let mask = named(a.int(0))?.pace.allowed() & cpu_mask();
+    let mask = named(a.int(0))?.sched.allowed() & cpu_mask();
     user::put(a.word(2), &mask)?;
     Ok(size_of::<u64>())
 }
@@ -207,7 +207,7 @@ fn set_scheduler(tid: i32, kind: Option<i32>, param: usize) -> Result<usize> {
         None => SchedPolicy {
             priority,
             terms: Terms::default(),
-            ..task.pace.policy()
+            ..task.sched.policy()
         },
         Some(kind) => SchedPolicy {
             kind: kind & !SCHED_RESET_ON_FORK,
@@ -216,7 +216,7 @@ fn set_scheduler(tid: i32, kind: Option<i32>, param: usize) -> Result<usize> {
             ..SchedPolicy::default()
         },
     };
-    set_policy(&task, policy, task.pace.nice(), false)
+    set_policy(&task, policy, task.sched.nice(), false)
 }
 
 /// Whether a thread can be promised this.
@@ -233,7 +233,7 @@ fn are_possible(terms: Terms) -> bool {
 /// Gives `task` another policy and niceness, or looks only whether it may be done and `keep`s both. EINVAL,
 /// EPERM; EBUSY: no processor can promise so much time in every period.
 fn set_policy(task: &Task, new: SchedPolicy, nice: i32, keep: bool) -> Result<usize> {
-    let old = task.pace.policy();
+    let old = task.sched.policy();
     let real_time = SchedPolicy::is_real_time(new.kind);
     match new.kind {
         SCHED_OTHER | SCHED_BATCH | SCHED_IDLE if new.priority == 0 => {}
@@ -252,14 +252,14 @@ fn set_policy(task: &Task, new: SchedPolicy, nice: i32, keep: bool) -> Result<us
     let needs = !same
         || hurries
         || new.kind == SCHED_DEADLINE
-        || !real_time && nice < task.pace.nice() && !may_hurry(task, nice)
-        || old.kind == SCHED_IDLE && new.kind != SCHED_IDLE && !may_hurry(task, task.pace.nice())
+        || !real_time && nice < task.sched.nice() && !may_hurry(task, nice)
+        || old.kind == SCHED_IDLE && new.kind != SCHED_IDLE && !may_hurry(task, task.sched.nice())
         || old.reset && !new.reset;
     if needs {
         Process::current().cred.get().need(Capability::SysNice)?;
     }
     // It has to run where there is room.
-    if new.kind == SCHED_DEADLINE && task.pace.allowed() & cpu_mask() != cpu_mask() {
+    if new.kind == SCHED_DEADLINE && task.sched.allowed() & cpu_mask() != cpu_mask() {
         return Err(Errno::EPERM);
     }
     let reset = new.reset;
@@ -309,7 +309,7 @@ fn sched_setattr(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let task = named(tid)?;
-    let old = task.pace.policy();
+    let old = task.sched.policy();
     if attr.flags & !ALL != 0 {
         return Err(Errno::EINVAL);
     }
@@ -339,7 +339,7 @@ fn sched_setattr(a: &mut Args) -> Result<usize> {
     }
     let keep = attr.flags & SCHED_FLAG_KEEP_PARAMS != 0;
     if keep {
-        (new.priority, nice) = (old.priority, task.pace.nice());
+        (new.priority, nice) = (old.priority, task.sched.nice());
         if old.kind == SCHED_DEADLINE {
             new.terms = old.terms;
         }
@@ -353,14 +353,14 @@ fn sched_getattr(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let task = named(tid)?;
-    let policy = task.pace.policy();
+    let policy = task.sched.policy();
     let known = size.min(size_of::<SchedAttr>());
     let attr = SchedAttr {
         size: known as u32,
         policy: policy.kind as u32,
         flags: (u64::from(policy.reset) * SCHED_FLAG_RESET_ON_FORK) | policy.options,
         nice: match policy.rank() {
-            0 => task.pace.nice(),
+            0 => task.sched.nice(),
             _ => 0,
         },
         priority: policy.priority as u32,
@@ -414,9 +414,9 @@ fn ioprio_get(a: &mut Args) -> Result<usize> {
     let one = matches!(who, Who::Thread(_));
     let mut best = u32::MAX;
     each_named(who, |task| {
-        let set = task.pace.io.load(Ordering::Relaxed);
+        let set = task.sched.io.load(Ordering::Relaxed);
         let own = if !one && set >> IO_CLASS == IO_NONE {
-            (IO_BEST_EFFORT << IO_CLASS) | ((task.pace.nice() + 20) as u32 / 5)
+            (IO_BEST_EFFORT << IO_CLASS) | ((task.sched.nice() + 20) as u32 / 5)
         } else {
             set
         };
@@ -448,7 +448,7 @@ fn ioprio_set(a: &mut Args) -> Result<usize> {
     each_named(by_io(a)?, |task| {
         let its = task.process.cred.get().uid;
         if [mine.uid, mine.euid].contains(&its) || mine.has(Capability::SysNice) {
-            task.pace.io.store(new, Ordering::Relaxed);
+            task.sched.io.store(new, Ordering::Relaxed);
         } else {
             outcome = Err(Errno::EPERM);
         }

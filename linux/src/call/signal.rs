@@ -256,7 +256,7 @@ fn sigaltstack(a: &mut Args, registers: &mut TrapFrame) -> Result<usize> {
         sigframe::change(&mut task.altstack.lock(), &new, registers.rsp)?;
     }
     if a.word(1) != 0 {
-        user::put(a.word(1), &sigframe::told(&before, registers.rsp))?;
+        user::put(a.word(1), &sigframe::altstack_report(&before, registers.rsp))?;
     }
     Ok(0)
 }

@@ -133,7 +133,7 @@ fn connect(a: &mut Args) -> Result<usize> {
     let stage = of.file().stage();
     let result = socket.connect(address.bytes(), of.nonblocking());
     if result == Err(Errno::EINPROGRESS) {
-        of.fell_short();
+        of.note_short_transfer();
     }
     // One that does not wait may have got its other end all the same.
     // One that has no routines gets them by the first call that would have a use for them.
@@ -224,7 +224,7 @@ fn send(a: &mut Args, of: &Arc<OpenFile>, mut buf: IoBuf) -> Result<usize> {
     let stage = of.file().stage();
     let sent = Socket::of(of)?.send(&mut buf, sending);
     if buf.remaining() > 0 {
-        of.fell_short();
+        of.note_short_transfer();
     }
     if of.file().stage() != stage {
         // The next call has its routines made.

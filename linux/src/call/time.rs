@@ -383,7 +383,7 @@ fn set_at_once(timer: i32, new: usize) -> Option<()> {
 }
 
 /// `timer_settime` without a trap frame.
-pub(super) extern "sysv64" fn timer_settime_outright(
+pub(super) extern "sysv64" fn timer_settime_frameless(
     timer: usize,
     flags: usize,
     new: usize,
@@ -403,7 +403,7 @@ fn clock_gettime(clock: i32, to: usize) -> Result<usize> {
 }
 
 /// `clock_gettime` without a trap frame.
-pub(super) extern "sysv64" fn clock_gettime_outright(
+pub(super) extern "sysv64" fn clock_gettime_frameless(
     clock: usize,
     to: usize,
     _third: usize,

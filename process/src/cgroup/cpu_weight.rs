@@ -65,7 +65,7 @@ fn run(_: usize) {
                 thread::yield_now();
             }
         }
-        each(|_, task| task.thread.weigh(task.pace.quantum_ns()));
+        each(|_, task| task.thread.weigh(task.sched.quantum_ns()));
     }
 }
 
@@ -73,7 +73,7 @@ fn run(_: usize) {
 fn each(mut look: impl FnMut(i32, &Arc<Task>)) {
     for process in tree::from(0) {
         process.each_thread(|task| {
-            if task.pace.place() == Place::Usual {
+            if task.sched.place() == Place::Usual {
                 look(process.pid, task);
             }
             true
@@ -175,7 +175,7 @@ impl Tree {
             if let Some(group) = self.groups.get(seen.group) {
                 task.thread.weigh(group.turn(seen.cpu, seen.own_ns));
             }
-            let may_go = seen.cpu == from && from != to && task.pace.allowed() >> to & 1 != 0;
+            let may_go = seen.cpu == from && from != to && task.sched.allowed() >> to & 1 != 0;
             if may_go && seen.active >= ONE * 3 / 4 {
                 let gain = places.better(self.part(seen));
                 if gain > goes.as_ref().map_or(0, |(most, _)| *most) {
@@ -216,7 +216,7 @@ impl Looks {
             let key = (process, task.tid);
             while before.next_if(|seen| seen.key() < key).is_some() {}
             let last = before.next_if(|seen| seen.key() == key);
-            let one = now_of(task, process, last, elapsed, tree.index(task.pace.group()));
+            let one = now_of(task, process, last, elapsed, tree.index(task.sched.group()));
             let used_ns = match (last, elapsed) {
                 (_, 0) => 0,
                 (last, _) => one
@@ -272,7 +272,7 @@ fn now_of(task: &Task, process: i32, last: Option<&Seen>, elapsed: u64, group: u
         process,
         thread: task.tid,
         ran_ns,
-        own_ns: task.pace.quantum_ns(),
+        own_ns: task.sched.quantum_ns(),
         active,
         group,
         cpu: task.thread.cpu(),

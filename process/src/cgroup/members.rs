@@ -27,7 +27,7 @@ use thread::Place;
 /// EOPNOTSUPP.
 #[inline]
 pub fn enter(child: &Task, parent: &Task, into: Option<u32>) -> Result<()> {
-    match (child.pace.group(), into) {
+    match (child.sched.group(), into) {
         (0, None) => Ok(()),
         _ => enter_below(child, parent, into),
     }
@@ -40,19 +40,19 @@ fn enter_below(child: &Task, parent: &Task, into: Option<u32>) -> Result<()> {
     // the groups, at most 4096.
     let hierarchy = HIERARCHY.lock();
     // Until it is counted.
-    child.pace.set_group(0);
+    child.sched.set_group(0);
     // A group that has this thread is there.
-    let id = into.unwrap_or(parent.pace.group());
+    let id = into.unwrap_or(parent.sched.group());
     let group = hierarchy.get(id).ok_or(Errno::ENODEV)?;
     if into.is_some() {
         group.can_receive()?;
     }
     if !group.is_root() {
         group.admit()?;
-        child.pace.set_group(id);
+        child.sched.set_group(id);
     }
-    let usual = [parent, child].map(|task| task.pace.place() == Place::Usual);
-    if id == parent.pace.group() && usual == [true; 2] {
+    let usual = [parent, child].map(|task| task.sched.place() == Place::Usual);
+    if id == parent.sched.group() && usual == [true; 2] {
         child.thread.weigh(parent.thread.own_quantum_ns());
     }
     Ok(())
@@ -61,7 +61,7 @@ fn enter_below(child: &Task, parent: &Task, into: Option<u32>) -> Result<()> {
 /// The new thread of `child`, which its process has now, goes where the process has gone meanwhile.
 #[inline]
 pub fn follow(child: &Task, parent: &Task) {
-    if child.pace.group() != parent.pace.group() {
+    if child.sched.group() != parent.sched.group() {
         follow_below(child, parent);
     }
 }
@@ -69,7 +69,7 @@ pub fn follow(child: &Task, parent: &Task) {
 #[cold]
 fn follow_below(child: &Task, parent: &Task) {
     let hierarchy = HIERARCHY.lock();
-    if let Some(group) = hierarchy.get(parent.pace.group()).cloned() {
+    if let Some(group) = hierarchy.get(parent.sched.group()).cloned() {
         hierarchy.shift(child, &group);
     }
 }
@@ -77,7 +77,7 @@ fn follow_below(child: &Task, parent: &Task) {
 /// The thread of `task` is in its process's list no more, or never was.
 #[inline]
 pub fn leave(task: &Task) {
-    if task.pace.group() != 0 {
+    if task.sched.group() != 0 {
         leave_below(task);
     }
 }
@@ -93,7 +93,7 @@ fn leave_below(task: &Task) {
 /// The process of `child`, the only thread, has begun, and has not run: it is frozen if its group is.
 #[inline]
 pub fn settle(child: &Task) {
-    if child.pace.group() != 0 {
+    if child.sched.group() != 0 {
         settle_process(&child.process);
     }
 }
@@ -119,7 +119,7 @@ pub fn of(process: &Process) -> Option<Arc<Cgroup>> {
 
 /// The group of the process with these threads.
 fn of_threads<'a>(hierarchy: &'a Hierarchy, threads: &[Arc<Task>]) -> Option<&'a Arc<Cgroup>> {
-    let id = threads.first().map_or(0, |first| first.pace.group());
+    let id = threads.first().map_or(0, |first| first.sched.group());
     hierarchy.get(id)
 }
 
@@ -129,7 +129,7 @@ pub fn member_after(group: &Cgroup, from: u64) -> Option<i32> {
         let threads = process.threads.lock();
         threads
             .first()
-            .is_some_and(|first| first.pace.group() == group.id)
+            .is_some_and(|first| first.sched.group() == group.id)
     };
     tree::from(from).find(is_in).map(|process| process.pid)
 }
@@ -156,7 +156,7 @@ pub fn thread_after(group: &Cgroup, process: i32, last: i32) -> Option<(i32, i32
 impl Hierarchy {
     /// Counts the thread of `task` in `to` instead of where it was. It may be the root.
     fn shift(&self, task: &Task, to: &Cgroup) {
-        let id = task.pace.group();
+        let id = task.sched.group();
         if id == to.id {
             return;
         }
@@ -169,7 +169,7 @@ impl Hierarchy {
             }
             COUNTED.fetch_sub(1, Relaxed);
         }
-        task.pace.set_group(to.id);
+        task.sched.set_group(to.id);
         if !to.is_root() {
             to.count();
             for (past, used) in to.past.iter().zip(used) {
@@ -255,7 +255,7 @@ impl Cgroup {
             return Err(Errno::ENODEV);
         }
         let threads = process.threads.lock();
-        let id = threads.first().map_or(0, |first| first.pace.group());
+        let id = threads.first().map_or(0, |first| first.sched.group());
         drop(threads);
         if let Some(from) = hierarchy.get(id) {
             permit(self.common(from))?;
@@ -332,7 +332,7 @@ impl Cgroup {
         if self.is_gone() {
             return Err(Errno::ENODEV);
         }
-        match task.pace.group() == self.id {
+        match task.sched.group() == self.id {
             true => Ok(()),
             false => Err(Errno::EOPNOTSUPP),
         }
@@ -354,7 +354,7 @@ pub(super) fn consumed(group: &Cgroup) -> Result<[u64; 3]> {
     drop(hierarchy);
     for process in tree::from(0) {
         for task in process.threads.lock().iter() {
-            if inside.binary_search(&task.pace.group()).is_ok() {
+            if inside.binary_search(&task.sched.group()).is_ok() {
                 for (sum, used) in sum.iter_mut().zip(Counts::of(task).sum()) {
                     *sum = sum.wrapping_add(used);
                 }

@@ -1,7 +1,7 @@
 //! Control groups: the hierarchy, and what each group has of the machine.
 //!
 //! *Interface*: [`root`], and below it [`Cgroup::make`], [`Cgroup::remove`], [`Cgroup::child`]. A thread is in
-//! one group, whose number its `pace` has; the threads of a process are together (`members.rs`). A group's
+//! one group, whose number its `sched` has; the threads of a process are together (`members.rs`). A group's
 //! settings are methods of [`Cgroup`]. The file system of the groups is in a room above, which keeps the
 //! owners of its files here ([`Cgroup::owner`]). `turns.rs` divides CPU time by the weights.
 //!

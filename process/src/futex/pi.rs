@@ -278,7 +278,7 @@ pub fn unlock(address: usize, private: bool) -> Result<usize> {
 fn best(list: &[Standing], meant: impl Fn(&Standing) -> bool) -> Option<usize> {
     let priority = |entry: &Standing| {
         let task = entry.waiter.task.as_ref();
-        task.map_or(0, |task| task.pace.policy().rank())
+        task.map_or(0, |task| task.sched.policy().rank())
     };
     let meant = list.iter().enumerate().filter(|(_, entry)| meant(entry));
     // Of equals the last: from behind.

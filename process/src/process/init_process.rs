@@ -1,6 +1,6 @@
 //! The first process with code, with which the machine ends.
 //!
-//! *Interface*: [`begins`] says which it is, [`first`] asks; [`ended`] for each process that has;
+//! *Interface*: [`set_first`] says which it is, [`first`] asks; [`ended`] for each process that has;
 //! [`power_off`] ends the machine, after the procedure linked by [`link_drain`] has sent all output.
 
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -19,7 +19,7 @@ pub fn link_drain(drain: fn()) {
 }
 
 /// The machine lives as long as the process with this number.
-pub fn begins(number: i32) {
+pub fn set_first(number: i32) {
     FIRST.store(number, Ordering::Relaxed);
 }
 

@@ -45,7 +45,7 @@ use vm::AddressSpace;
 pub use cached_operations::CachedOperations;
 pub use file::arc_swap::{self, ArcSwap};
 pub use limits::RlimitTable;
-pub(crate) use thread_list::FIRST as FIRST_ON_ROLL;
+pub(crate) use thread_list::FIRST as FIRST_THREAD;
 pub(crate) use thread_list::FoundThread;
 pub use session::{Session, Terminal};
 pub use signals::ProcessSignals;
@@ -119,7 +119,7 @@ pub struct Process {
     pub space: space_ref::SpaceRef,
     pub(crate) threads: Monitor<Vec<Arc<Task>>>,
     /// The same for interrupt handlers.
-    pub(crate) roll: thread_list::ThreadList<Task>,
+    pub(crate) thread_list: thread_list::ThreadList<Task>,
     /// Its timers.
     pub timers: ProcessTimers,
     /// The usage of ended threads, and of children that were waited for.
@@ -155,7 +155,7 @@ pub struct Process {
     /// That count of its parent's when the parent chose the exit signal.
     pub(crate) parent_images: u32,
     /// Where its threads wait while a core is written.
-    pub hall: signals::core_state::CoreState,
+    pub core_state: signals::core_state::CoreState,
     /// Orphans below it become its children.
     pub is_reaper: AtomicBool,
     /// Settings of `prctl` without effect: huge pages for its memory, I/O on behalf of memory reclaim, the
@@ -300,7 +300,7 @@ impl Process {
         task.seat.store(threads.len(), Ordering::Relaxed);
         #[expect(clippy::disallowed_methods, reason = "`seats` or `admit` made room")]
         threads.push(task.clone());
-        self.roll.enter(task);
+        self.thread_list.enter(task);
     }
 
     /// As [`Process::admit`], for a further thread, which has joined `files`. True: the process has another
@@ -327,7 +327,7 @@ impl Process {
         if let Some(moved) = threads.get(seat) {
             moved.seat.store(seat, Ordering::Relaxed);
         }
-        self.roll.leave(task);
+        self.thread_list.leave(task);
         // A thread that replaces the process's table counts its threads under this monitor.
         (threads.is_empty(), self.files.get())
     }
@@ -350,7 +350,7 @@ impl Process {
 
     /// The niceness of its first thread, −20 to 19.
     pub fn nice(&self) -> i32 {
-        self.a_thread().map_or(0, |first| first.pace.nice())
+        self.a_thread().map_or(0, |first| first.sched.nice())
     }
 
     /// Its program.

@@ -270,26 +270,26 @@ mod tests {
 
     #[test]
     fn children_begin_with_what_their_parent_has_unless_it_says_otherwise() {
-        let pace = SchedParams::default();
-        pace.set_policy(SchedPolicy {
+        let sched = SchedParams::default();
+        sched.set_policy(SchedPolicy {
             kind: SCHED_FIFO,
             priority: 7,
             ..SchedPolicy::default()
         });
-        pace.set_nice(-3);
-        pace.set_allowed(2);
-        pace.set_group(u32::MAX);
-        let child = pace.inherited();
-        assert_eq!((child.policy(), child.group()), (pace.policy(), u32::MAX));
+        sched.set_nice(-3);
+        sched.set_allowed(2);
+        sched.set_group(u32::MAX);
+        let child = sched.inherited();
+        assert_eq!((child.policy(), child.group()), (sched.policy(), u32::MAX));
         assert_eq!((child.nice(), child.allowed()), (-3, 2));
-        pace.set_policy(SchedPolicy {
+        sched.set_policy(SchedPolicy {
             reset: true,
-            ..pace.policy()
+            ..sched.policy()
         });
-        let child = pace.inherited();
+        let child = sched.inherited();
         assert_eq!((child.policy(), child.nice()), (SchedPolicy::default(), 0));
         assert_eq!(child.group(), u32::MAX);
-        pace.set_policy(SchedPolicy {
+        sched.set_policy(SchedPolicy {
             kind: SCHED_DEADLINE,
             reset: true,
             terms: Terms {
@@ -299,33 +299,33 @@ mod tests {
             },
             ..SchedPolicy::default()
         });
-        assert!(!pace.refuses_children());
-        assert_eq!(pace.place(), Place::Promised(pace.policy().terms));
-        assert_eq!(pace.inherited().policy(), SchedPolicy::default());
-        pace.set_policy(SchedPolicy {
+        assert!(!sched.refuses_children());
+        assert_eq!(sched.place(), Place::Promised(sched.policy().terms));
+        assert_eq!(sched.inherited().policy(), SchedPolicy::default());
+        sched.set_policy(SchedPolicy {
             reset: false,
-            ..pace.policy()
+            ..sched.policy()
         });
-        assert!(pace.refuses_children());
+        assert!(sched.refuses_children());
     }
 
     #[test]
     fn a_quantum_follows_niceness_and_policy() {
-        let pace = SchedParams::default();
-        assert_eq!(pace.quantum_ns(), QUANTUM_NS);
+        let sched = SchedParams::default();
+        assert_eq!(sched.quantum_ns(), QUANTUM_NS);
         let at = |nice| {
-            pace.set_nice(nice);
-            pace.quantum_ns()
+            sched.set_nice(nice);
+            sched.quantum_ns()
         };
         assert_eq!((at(1), at(-1)), (QUANTUM_NS * 4 / 5, QUANTUM_NS * 5 / 4));
         assert!((-19..20).all(|nice| at(nice) <= at(nice - 1)));
         assert_eq!((at(19), at(-20)), (SHORTEST_NS, LONGEST_NS));
         let with = |kind| {
-            pace.set_policy(SchedPolicy {
+            sched.set_policy(SchedPolicy {
                 kind,
                 ..SchedPolicy::default()
             });
-            pace.quantum_ns()
+            sched.quantum_ns()
         };
         assert_eq!(
             (with(SCHED_IDLE), with(SCHED_FIFO)),
@@ -335,9 +335,9 @@ mod tests {
 
     #[test]
     fn slack_goes_back_to_the_parents() {
-        let pace = SchedParams::default();
-        pace.set_slack(1);
-        let child = pace.inherited();
+        let sched = SchedParams::default();
+        sched.set_slack(1);
+        let child = sched.inherited();
         child.set_slack(9);
         assert_eq!(child.slack(), 9);
         child.set_slack(0);

@@ -59,7 +59,7 @@ pub struct Task {
     pub(crate) pi: super::pi_state::PiPart,
     /// For its plain waits, once it has waited.
     pub(crate) waiter: Once<Arc<super::waiter::Waiter>>,
-    /// Its position among its process's threads: its index, under their monitor, and its place on the roll.
+    /// Its position among its process's threads: its index, under their monitor, and its place on the thread_list.
     pub(super) seat: AtomicUsize,
     link: super::thread_list::ThreadLink<Task>,
     /// Address of the process group's number, in the process: for generated code.
@@ -69,7 +69,7 @@ pub struct Task {
     /// How to go on with an interrupted call that keeps state.
     pub restart: Monitor<Option<Restart>>,
     /// How it is to be scheduled.
-    pub pace: SchedParams,
+    pub sched: SchedParams,
     /// The channels that its data goes through.
     pub flows: super::flows::Flows,
     /// Page faults. Written by the thread itself only.
@@ -98,7 +98,7 @@ impl Task {
         blocked: u64,
         thread: Thread,
         charge: Option<Charge>,
-        pace: impl FnOnce() -> SchedParams,
+        sched: impl FnOnce() -> SchedParams,
     ) -> Arc<Task> {
         let task = vm::fallible::placed(|| Task {
             tid,
@@ -125,26 +125,26 @@ impl Task {
             link: Default::default(),
             trace: super::tracee::PtraceLink::default(),
             restart: Monitor::new(None),
-            pace: pace(),
+            sched: sched(),
             flows: Default::default(),
             faults: AtomicU64::new(0),
             told: Default::default(),
             _charge: charge,
         });
-        if !task.pace.is_usual() {
+        if !task.sched.is_usual() {
             task.take_pace();
         }
         task
     }
 
-    /// Its thread, which has not started yet, runs as its pace says.
+    /// Its thread, which has not started yet, runs as its sched says.
     #[cold]
     fn take_pace(&self) {
-        let (thread, pace) = (&self.thread, &self.pace);
-        thread.set_nice(pace.nice() > 0);
-        thread.set_quantum_ns(pace.quantum_ns());
-        thread.set_place(pace.place());
-        thread.set_allowed(pace.allowed() as u32);
+        let (thread, sched) = (&self.thread, &self.sched);
+        thread.set_nice(sched.nice() > 0);
+        thread.set_quantum_ns(sched.quantum_ns());
+        thread.set_place(sched.place());
+        thread.set_allowed(sched.allowed() as u32);
     }
 
     /// Its thread, which has not started yet, holds a count on it from now on.
@@ -260,19 +260,19 @@ impl Task {
 
     /// Sets its niceness, −20 to 19.
     pub fn set_nice(&self, nice: i32) {
-        self.pace.set_nice(nice);
+        self.sched.set_nice(nice);
         self.thread.set_nice(nice > 0);
-        self.thread.set_quantum_ns(self.pace.quantum_ns());
+        self.thread.set_quantum_ns(self.sched.quantum_ns());
     }
 
     /// Sets the processors on which it may run, a bit each. EBUSY: it is promised time on one of `all`, and
     /// stays there.
     pub fn set_allowed(&self, allowed: u64, all: u64) -> abi::Result<()> {
-        let stays = self.pace.policy().kind == SCHED_DEADLINE;
+        let stays = self.sched.policy().kind == SCHED_DEADLINE;
         if stays && allowed & all != all {
             return Err(Errno::EBUSY);
         }
-        self.pace.set_allowed(allowed);
+        self.sched.set_allowed(allowed);
         if !stays {
             self.thread.set_allowed(allowed as u32);
         }
@@ -283,13 +283,13 @@ impl Task {
     pub fn set_policy(&self, policy: SchedPolicy) -> abi::Result<()> {
         let terms = (policy.kind == SCHED_DEADLINE).then_some(policy.terms);
         let promised = self.thread.promise(terms).map_err(|Busy| Errno::EBUSY)?;
-        self.pace.set_policy(policy);
-        self.thread.set_quantum_ns(self.pace.quantum_ns());
+        self.sched.set_policy(policy);
+        self.thread.set_quantum_ns(self.sched.quantum_ns());
         self.thread.set_allowed(match promised {
             Some(cpu) => 1 << cpu,
-            None => self.pace.allowed() as u32,
+            None => self.sched.allowed() as u32,
         });
-        self.thread.set_place(self.pace.place());
+        self.thread.set_place(self.sched.place());
         Ok(())
     }
 

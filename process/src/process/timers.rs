@@ -87,8 +87,8 @@ pub struct PosixTimer {
 }
 
 pub(crate) struct Timer {
-    /// `Bell::word` (`time/timer_interrupt.rs`) of its alarms.
-    pub(crate) bell: usize,
+    /// The `TimerId` (`time/timer_interrupt.rs`) of its alarms.
+    pub(crate) timer_id: usize,
     pub(crate) clock: TimerClock,
     /// The number of the clock that was asked for.
     pub(crate) named: i32,

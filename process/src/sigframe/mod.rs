@@ -1,11 +1,11 @@
 //! The frame of a signal's handler, on the program's stack.
 //!
 //! *Interface*: `push` builds it and `pop` reads it back, in plain Rust; [`writer`] has generated code that
-//! writes it faster where nothing is unusual. [`told`] and [`change`] are about the alternate stack. Nothing
+//! writes it faster where nothing is unusual. [`altstack_report`] and [`change`] are about the alternate stack. Nothing
 //! here looks at other signals.
 
 mod plain;
 pub mod writer;
 
 pub(crate) use plain::{INFO, RED_ZONE, RFLAGS_CLEARED, UC, framed, pop, push, saved};
-pub use plain::{change, told};
+pub use plain::{change, altstack_report};

@@ -63,7 +63,7 @@ pub fn altstack_state(stack: &Sigaltstack, sp: u64) -> i32 {
 }
 
 /// The result of `sigaltstack` for a thread at `sp`.
-pub fn told(stack: &Sigaltstack, sp: u64) -> Sigaltstack {
+pub fn altstack_report(stack: &Sigaltstack, sp: u64) -> Sigaltstack {
     Sigaltstack {
         flags: altstack_state(stack, sp) | stack.flags & SS_AUTODISARM,
         pad0: 0,

@@ -123,28 +123,28 @@ pub(super) fn wanted(process: &Process, signo: i32) -> bool {
 #[cold]
 pub(super) fn end(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) -> i32 {
     let status = status_signaled(info.signo);
-    let hall = &process.hall;
+    let core_state = &process.core_state;
     if !wanted(process, info.signo) {
         return process.end(status);
     }
-    if hall.open.swap(true, Ordering::SeqCst) {
+    if core_state.open.swap(true, Ordering::SeqCst) {
         let status = process.end(status);
         join(task, trap);
         return status;
     }
     // Bound: a few words; one thread's registers are added.
-    *hall.stands.lock() = CoreRegisters::default();
+    *core_state.registers.lock() = CoreRegisters::default();
     let decided = process.end_first(status);
     if let Err(other) = decided {
-        release(hall);
+        release(core_state);
         return other;
     }
-    hall.changed.wait_until(|| {
-        let waiting = hall.stands.lock().waiting;
+    core_state.changed.wait_until(|| {
+        let waiting = core_state.registers.lock().waiting;
         (waiting + 1 >= process.thread_count()).then_some(())
     });
     let written = write(process, task, trap, info);
-    release(hall);
+    release(core_state);
     if written.is_ok() {
         process.signals.add_to_end(STATUS_CORE);
         return status | STATUS_CORE;
@@ -155,25 +155,25 @@ pub(super) fn end(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &
 impl Process {
     /// Whether a core of it is being written.
     pub fn is_dumping(&self) -> bool {
-        self.hall.open.load(Ordering::SeqCst)
+        self.core_state.open.load(Ordering::SeqCst)
     }
 }
 
 /// Releases the waiting threads.
-fn release(hall: &CoreState) {
+fn release(core_state: &CoreState) {
     {
-        let mut stands = hall.stands.lock();
-        stands.done = true;
-        stands.list = Vec::new();
+        let mut registers = core_state.registers.lock();
+        registers.done = true;
+        registers.list = Vec::new();
     }
-    hall.open.store(false, Ordering::SeqCst);
-    hall.changed.wake_all();
+    core_state.open.store(false, Ordering::SeqCst);
+    core_state.changed.wake_all();
 }
 
 /// The process of `task`, the running one, ends: waits if a core is written.
 #[inline]
 pub(super) fn join(task: &Task, trap: &TrapFrame) {
-    if task.process.hall.open.load(Ordering::SeqCst) {
+    if task.process.core_state.open.load(Ordering::SeqCst) {
         stand_still(task, trap);
     }
 }
@@ -181,28 +181,28 @@ pub(super) fn join(task: &Task, trap: &TrapFrame) {
 #[cold]
 #[inline(never)]
 fn stand_still(task: &Task, trap: &TrapFrame) {
-    let hall = &task.process.hall;
+    let core_state = &task.process.core_state;
     let stand = ThreadRegisters::of(task, trap);
     {
-        let mut stands = hall.stands.lock();
-        if stands.done {
+        let mut registers = core_state.registers.lock();
+        if registers.done {
             return;
         }
-        stands.waiting += 1;
+        registers.waiting += 1;
         if let Ok(stand) = stand {
             // A thread less in the core.
-            let _no_memory = try_push(&mut stands.list, *stand);
+            let _no_memory = try_push(&mut registers.list, *stand);
         }
     }
-    hall.changed.wake_all();
-    hall.changed
-        .wait_until(|| hall.stands.lock().done.then_some(()));
+    core_state.changed.wake_all();
+    core_state.changed
+        .wait_until(|| core_state.registers.lock().done.then_some(()));
 }
 
 /// The program's path, or nothing.
 fn path_of(program: &Program) -> Result<String> {
     match &program.place {
-        Some(place) => place.shown(),
+        Some(place) => place.display_path(),
         None => Ok(String::new()),
     }
 }
@@ -333,7 +333,7 @@ impl Out<'_> {
 fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) -> Result<()> {
     let space = process.space().ok_or(Errno::ESRCH)?;
     let own = ThreadRegisters::of(task, trap)?;
-    let filter = process.hall.filter.load(Ordering::Relaxed);
+    let filter = process.core_state.filter.load(Ordering::Relaxed);
     let mut segments: Vec<CoreSegment> = Vec::new();
     let mut files = coredump_format::CoreFiles::default();
     let mut lack = Ok(());
@@ -374,7 +374,7 @@ fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) 
 
     let mut notes: Vec<u8> = Vec::new();
     // Bound: exchanging one list.
-    let stands = core::mem::take(&mut process.hall.stands.lock().list);
+    let registers = core::mem::take(&mut process.core_state.registers.lock().list);
     coredump_format::thread_status(&mut notes, process, &own, info)?;
     coredump_format::process_info(&mut notes, process, &space)?;
     CoreNote::of(NT_SIGINFO).put(&mut notes, bytemuck::bytes_of(info))?;

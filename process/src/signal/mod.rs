@@ -21,7 +21,7 @@ pub mod signalfd;
 mod take;
 
 pub use timer_signals::settle;
-pub(crate) use signal_receiver::by_kind as hearer;
+pub(crate) use signal_receiver::by_kind as receiver_by_kind;
 pub(crate) use send::queue;
 pub use send::{blocked_or_ignored, each_of_group, force, may_signal, send, send_group};
 pub use sender::start;

@@ -88,7 +88,7 @@ pub(super) fn look(process: &Arc<Process>) {
 impl Task {
     /// It has used up what it was promised for this period: its process has SIGXCPU if it wants to know.
     pub fn overran(&self) {
-        if self.pace.policy().options & SCHED_FLAG_DL_OVERRUN != 0 {
+        if self.sched.policy().options & SCHED_FLAG_DL_OVERRUN != 0 {
             let info = Siginfo {
                 signo: SIGXCPU,
                 code: SI_KERNEL,

@@ -134,7 +134,7 @@ fn place(process: &Process, info: &Siginfo) -> Option<Charge> {
         process.limits.lock().cur(RLIMIT_SIGPENDING)
     };
     let user = &process.cred.get().user;
-    quota::insist(|| user.charge(Resource::Signals, 1, most))
+    quota::retry_after_reclaim(|| user.charge(Resource::Signals, 1, most))
 }
 
 /// Is the signal one that will never be seen?

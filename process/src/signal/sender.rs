@@ -34,7 +34,7 @@ fn is_due(ready: &ReadyList) -> bool {
 }
 
 fn run(_: usize) {
-    let Some(ready) = fasync::list() else {
+    let Some(ready) = fasync::ready_list() else {
         return;
     };
     loop {
@@ -52,7 +52,7 @@ fn run(_: usize) {
             Note::Rung(pid) => tree::find(pid).iter().for_each(settle),
             Note::Missed => tree::each_or_again(settle),
             Note::Ready => {
-                fasync::tell_ready();
+                fasync::send_sigio();
             }
         }
     }

@@ -8,21 +8,21 @@ use thread::clock;
 use crate::process::timers::ArmedAlarm;
 
 impl ArmedAlarm {
-    /// Sets an alarm at `at_ns` nanoseconds for a timer with the word `bell` (`time/timer_interrupt.rs`); it is `now`.
-    /// `None`: no memory.
+    /// Sets an alarm at `at_ns` nanoseconds for a timer with the word `timer_id` (`time/timer_interrupt.rs`);
+    /// it is `now`. `None`: no memory.
     #[inline]
-    pub(crate) fn timer(now: u64, at_ns: u64, bell: usize) -> Option<ArmedAlarm> {
+    pub(crate) fn timer(now: u64, at_ns: u64, timer_id: usize) -> Option<ArmedAlarm> {
         // Bound: one alarm set (`thread/src/clock/mod.rs`).
         let irq = irq_save();
-        let alarm = ArmedAlarm::timer_still(now, at_ns, bell);
+        let alarm = ArmedAlarm::timer_still(now, at_ns, timer_id);
         irq_restore(irq);
         alarm
     }
 
     /// The same with interrupts off.
     #[inline(always)]
-    pub(crate) fn timer_still(now: u64, at_ns: u64, bell: usize) -> Option<ArmedAlarm> {
-        let id = clock::alarm_still(now, at_ns, super::alarm_rang, bell).ok()?;
+    pub(crate) fn timer_still(now: u64, at_ns: u64, timer_id: usize) -> Option<ArmedAlarm> {
+        let id = clock::alarm_still(now, at_ns, super::on_alarm, timer_id).ok()?;
         Some(ArmedAlarm::set(id, at_ns))
     }
 }

@@ -13,7 +13,7 @@ pub mod timerfd;
 mod timers;
 
 pub use crate::process::timers::{CpuClock, TimerClock, FIXED, Notify, ProcessTimers};
-use timer_interrupt::alarm_rang;
+use timer_interrupt::on_alarm;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,6 +1,6 @@
 //! The handling of a timer's alarm in its interrupt.
 //!
-//! *Interface*: [`TimerId`] identifies the timer of an alarm; [`alarm_rang`] is the alarm's procedure.
+//! *Interface*: [`TimerId`] identifies the timer of an alarm; [`on_alarm`] is the alarm's procedure.
 //!
 //! The interrupt sends no signal, which takes monitors. It notes the timer by one bit of its process and
 //! alerts a thread that would take the signal, as a sender does. The next thread that checks the process's
@@ -24,7 +24,7 @@ use abi::linux::SIGCONT;
 use alloc::sync::Arc;
 use thread::clock::{self, Interrupted};
 
-use crate::deferred_timers::settle_later;
+use crate::deferred_timers::defer_expiry;
 use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
 use crate::process::timers::{TimerClock, Notify, TIMERS_MAX};
 use crate::process::tree::{NUMBERS_MAX, index};
@@ -85,7 +85,7 @@ impl TimerId {
 }
 
 /// The alarm's procedure. `word` is [`TimerId::word`].
-pub(crate) fn alarm_rang(word: usize) {
+pub(crate) fn on_alarm(word: usize) {
     if clock::interrupted(|program| taken_at_once(program, word)) == Some(true) {
         return;
     }
@@ -99,55 +99,55 @@ pub(crate) fn alarm_rang(word: usize) {
 /// off.
 #[inline(always)]
 fn taken_at_once(program: Interrupted, word: usize) -> bool {
-    let bell = TimerId::from_word(word);
+    let id = TimerId::from_word(word);
     let take = |task: &Arc<Task>| {
         let process = &*task.process;
-        bell.pid == process.pid
-            && !bell.by_thread
-            && process.roll.has_only(task)
+        id.pid == process.pid
+            && !id.by_thread
+            && process.thread_list.has_only(task)
             && process
                 .timers
-                .hand_over(bell.index, program.at_ns, program.frame, task)
+                .hand_over(id.index, program.at_ns, program.frame, task)
     };
     Task::of(program.thread, take) == Some(true)
 }
 
 /// At the end of the interrupt, interrupts off.
 fn ring(word: usize) {
-    let bell = TimerId::from_word(word);
+    let id = TimerId::from_word(word);
     let note = |process: &Process| {
-        process.timers.note(bell.index);
+        process.timers.note(id.index);
         fence(Ordering::SeqCst);
         process.signals.arrived();
-        bell.by_thread || !tell(process, &bell)
+        id.by_thread || !tell(process, &id)
     };
     // SAFETY: interrupts are off. A process whose alarm rings has threads, the last of which waits for a
     // grace period after it has cancelled all alarms (`process::exit`); this interrupt began before that
     // ended.
-    let rest = unsafe { index::with(bell.pid, note) };
+    let rest = unsafe { index::with(id.pid, note) };
     if rest == Some(true) {
-        settle_later(bell.pid);
+        defer_expiry(id.pid);
     }
 }
 
 /// Alerts a thread that would take the signal. Returns whether there is one, or none needs to be alerted.
 /// With interrupts off.
-fn tell(process: &Process, bell: &TimerId) -> bool {
-    let this = bit(bell.signo);
+fn tell(process: &Process, id: &TimerId) -> bool {
+    let this = bit(id.signo);
     // SAFETY: interrupts are off.
     let ignored = unsafe { process.signals.actions.peek() }.ignored() & this != 0;
     let look = |task: &Task| {
-        if bell.tid != 0 && task.tid != bell.tid {
+        if id.tid != 0 && task.tid != id.tid {
             return None;
         }
         let wants = task.takes(this) && (!ignored || task.holds(this));
         if wants {
             task.attend();
         }
-        (wants || bell.tid != 0).then_some(())
+        (wants || id.tid != 0).then_some(())
     };
     // SAFETY: interrupts are off; the process has armed a timer, so its threads wait before they go.
-    unsafe { process.roll.find(LOOKS, look) != FoundThread::Perhaps }
+    unsafe { process.thread_list.find(LOOKS, look) != FoundThread::Perhaps }
 }
 
 #[cfg(test)]
@@ -169,10 +169,10 @@ mod tests {
             (3, 4, 5, SIGKILL),
         ] {
             for clock in [TimerClock::Real, TimerClock::Cpu(CpuClock::process(2, true))] {
-                let bell = TimerId::new(pid, index, clock, &notify(signo, tid));
-                assert_eq!(TimerId::from_word(bell.word()), bell);
+                let id = TimerId::new(pid, index, clock, &notify(signo, tid));
+                assert_eq!(TimerId::from_word(id.word()), id);
                 let rare = clock != TimerClock::Real || signo == SIGKILL;
-                assert_eq!(bell.by_thread, rare);
+                assert_eq!(id.by_thread, rare);
             }
         }
     }

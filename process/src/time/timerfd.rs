@@ -8,7 +8,7 @@
 //! routine takes the plain call; that call counts the intervals since and sets the next alarm. So a timer
 //! that is not read costs nothing.
 //!
-//! *Unsafe*: a bell in an alarm's interrupt, and its count given up a grace period later.
+//! *Unsafe*: a timer in an alarm's interrupt, and its count given up a grace period later.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -38,14 +38,14 @@ const AGAIN: u64 = 1 << 63;
 /// A timer that is open.
 pub struct TimerFd {
     clock: TimerClock,
-    bell: Arc<Bell>,
+    state: Arc<TimerState>,
     setting: Monitor<Setting>,
     /// The creator's charge.
     _charge: Charge,
 }
 
 /// The data of an alarm's interrupt.
-struct Bell {
+struct TimerState {
     counter: Arc<CounterCore>,
     /// When it is to ring, nanoseconds since the start of the machine; 0: not at all.
     due: AtomicU64,
@@ -101,41 +101,41 @@ pub fn clock_was_set() {
     }
 }
 
-/// An alarm's interrupt. `bell` is the address of a [`Bell`].
-fn rang(bell: usize) {
+/// An alarm's interrupt. `state` is the address of a [`TimerState`].
+fn rang(state: usize) {
     // A wake-up may be work for many: at the end of the interrupt.
-    if thread::chain::chain(ring, bell).is_err() {
-        ring(bell);
+    if thread::chain::chain(ring, state).is_err() {
+        ring(state);
     }
 }
 
-fn ring(bell: usize) {
-    // SAFETY: a bell that was armed is freed a grace period later, and no such period ends before this
+fn ring(state: usize) {
+    // SAFETY: a timer that was armed is freed a grace period later, and no such period ends before this
     // interrupt.
-    let bell = unsafe { &*core::ptr::with_exposed_provenance::<Bell>(bell) };
-    let due = bell.due.load(Ordering::SeqCst);
+    let state = unsafe { &*core::ptr::with_exposed_provenance::<TimerState>(state) };
+    let due = state.due.load(Ordering::SeqCst);
     // A timer that was set to another time meanwhile has another alarm.
     if due == 0 || now_ns() < due {
         return;
     }
-    let count = if bell.repeats.load(Ordering::SeqCst) {
+    let count = if state.repeats.load(Ordering::SeqCst) {
         AGAIN
     } else {
         1
     };
-    if bell
+    if state
         .due
         .compare_exchange(due, 0, Ordering::SeqCst, Ordering::Relaxed)
         .is_ok()
     {
-        bell.counter.add(count);
+        state.counter.add(count);
     }
 }
 
 impl TimerFd {
     /// A timer on `clock` that raises `counter`. ENFILE, ENOMEM.
     pub(super) fn onto(clock: TimerClock, counter: Arc<CounterCore>) -> Result<TimerFd> {
-        let bell = Bell {
+        let state = TimerState {
             counter,
             due: AtomicU64::new(0),
             repeats: AtomicBool::new(false),
@@ -143,9 +143,9 @@ impl TimerFd {
         };
         Ok(TimerFd {
             clock,
-            bell: try_arc(bell)?,
+            state: try_arc(state)?,
             setting: Monitor::default(),
-            _charge: quota::bell()?,
+            _charge: quota::timerfd()?,
         })
     }
 
@@ -163,8 +163,8 @@ impl TimerFd {
         let now = self.clock.now();
         let old = (self.left(&setting, now), setting.interval);
         self.silence(&mut setting);
-        self.bell.cancelled.store(false, Ordering::SeqCst);
-        self.bell.counter.replace(0);
+        self.state.cancelled.store(false, Ordering::SeqCst);
+        self.state.counter.replace(0);
         let expires = match (value, absolute) {
             (0, _) => 0,
             (value, true) => value,
@@ -201,12 +201,12 @@ impl TimerFd {
         if setting.expires == 0 {
             return Ok(());
         }
-        let bell = &self.bell;
+        let state = &self.state;
         // Moment 0 of the machine's clock means none.
         let due = self.clock.deadline(setting.expires)?.max(1);
-        bell.repeats.store(setting.interval != 0, Ordering::SeqCst);
-        bell.due.store(due, Ordering::SeqCst);
-        let address = Arc::as_ptr(bell).expose_provenance();
+        state.repeats.store(setting.interval != 0, Ordering::SeqCst);
+        state.due.store(due, Ordering::SeqCst);
+        let address = Arc::as_ptr(state).expose_provenance();
         if now_ns() >= due {
             // A moment that is past has come before the call returns.
             ring(address);
@@ -219,7 +219,7 @@ impl TimerFd {
 
     /// Cancels the former setting.
     fn silence(&self, setting: &mut Setting) {
-        self.bell.due.store(0, Ordering::SeqCst);
+        self.state.due.store(0, Ordering::SeqCst);
         if let Some(alarm) = setting.alarm.take() {
             clock::cancel(alarm);
         }
@@ -229,10 +229,10 @@ impl TimerFd {
     fn follow(&self) {
         let mut setting = self.setting.lock();
         if setting.watches_clock {
-            self.bell.cancelled.store(true, Ordering::SeqCst);
-            self.bell.counter.add(AGAIN);
+            self.state.cancelled.store(true, Ordering::SeqCst);
+            self.state.counter.add(AGAIN);
         }
-        if setting.absolute && self.bell.due.load(Ordering::SeqCst) != 0 {
+        if setting.absolute && self.state.due.load(Ordering::SeqCst) != 0 {
             self.silence(&mut setting);
             // Without memory for the alarm it is late.
             let _late = self.arm(&mut setting);
@@ -242,11 +242,11 @@ impl TimerFd {
     /// Takes the number of expirations. ECANCELED when the clock has jumped.
     fn take(&self) -> Result<Option<u64>> {
         let mut setting = self.setting.lock();
-        if self.bell.cancelled.swap(false, Ordering::SeqCst) {
-            self.bell.counter.replace(0);
+        if self.state.cancelled.swap(false, Ordering::SeqCst) {
+            self.state.counter.replace(0);
             return Err(Errno::ECANCELED);
         }
-        let Some(count) = self.bell.counter.take() else {
+        let Some(count) = self.state.counter.take() else {
             return Ok(None);
         };
         if count & AGAIN == 0 {
@@ -294,7 +294,7 @@ impl File for TimerFd {
             if of.nonblocking() {
                 return Err(Errno::EAGAIN);
             }
-            let waited = self.bell.counter.wait_for_count();
+            let waited = self.state.counter.wait_for_count();
             waited.map_err(|_| Errno::ERESTARTSYS)?;
         }
     }
@@ -314,7 +314,7 @@ impl File for TimerFd {
         events: u32,
         table: Option<&mut PollTable<'a>>,
     ) -> u32 {
-        let counter = &self.bell.counter;
+        let counter = &self.state.counter;
         if let Some(table) = table {
             table.watch(counter.expect_count());
         }
@@ -326,7 +326,7 @@ impl File for TimerFd {
     }
 
     fn flags_changed(&self, of: &OpenFile) {
-        self.bell.counter.set_patient(!of.nonblocking());
+        self.state.counter.set_patient(!of.nonblocking());
     }
 
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
@@ -343,13 +343,13 @@ impl File for TimerFd {
         seam: &Seam,
     ) -> Result<DescRoutines> {
         Ok(DescRoutines {
-            read: seam::made(counter::reader(&self.bell.counter, seam))?,
+            read: seam::made(counter::reader(&self.state.counter, seam))?,
             ..DescRoutines::default()
         })
     }
 
-    fn synthesize_look(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
-        let looker = Looker::new(&self.bell.counter);
+    fn synthesize_ready_check(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
+        let looker = Looker::new(&self.state.counter);
         let looker = looker.differ(CounterCore::something, READS);
         seam::made(looker.make())
     }
@@ -362,16 +362,16 @@ impl File for TimerFd {
 impl Drop for TimerFd {
     fn drop(&mut self) {
         // No other reference to it exists.
-        self.bell.due.store(0, Ordering::SeqCst);
+        self.state.due.store(0, Ordering::SeqCst);
         if let Some(alarm) = self.setting.get_mut().alarm.take() {
             clock::cancel(alarm);
         }
-        let bell = Arc::into_raw(self.bell.clone()).expose_provenance();
+        let state = Arc::into_raw(self.state.clone()).expose_provenance();
         epoch::retire(
-            // SAFETY: the count given up above; the callback runs once, when no interrupt looks at the bell
+            // SAFETY: the count given up above; the callback runs once, when no interrupt looks at it
             // any more.
-            |bell| drop(unsafe { Arc::from_raw(core::ptr::with_exposed_provenance::<Bell>(bell)) }),
-            bell,
+            |state| drop(unsafe { Arc::from_raw(core::ptr::with_exposed_provenance::<TimerState>(state)) }),
+            state,
         );
     }
 }

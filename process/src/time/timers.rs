@@ -47,7 +47,7 @@ fn fixed(pid: i32, which: usize) -> Timer {
         tid: 0,
     };
     Timer {
-        bell: TimerId::new(pid, which, clock, &notify).word(),
+        timer_id: TimerId::new(pid, which, clock, &notify).word(),
         clock,
         named: 0,
         base: clock,
@@ -125,10 +125,10 @@ impl Timer {
             // The reader asks for it.
             return;
         }
-        process.roll.watch();
+        process.thread_list.watch();
         // First of all the old one goes.
         self.alarm = None;
-        self.alarm = ArmedAlarm::timer(now, now.saturating_add(after_ns), self.bell);
+        self.alarm = ArmedAlarm::timer(now, now.saturating_add(after_ns), self.timer_id);
     }
 
     /// [`Timer::begin`] for a time from now on, of a timer of `create` on the monotonic clock whose signal
@@ -146,13 +146,13 @@ impl Timer {
         let expires = now.saturating_add(value);
         self.expires = expires;
         if self.notify.signo != 0 {
-            process.roll.watch();
+            process.thread_list.watch();
             let at = match interval {
                 0 => expires,
                 _ => expires.max(now + LEAST_NS),
             };
             // There is none before it that would have to be cancelled.
-            let new = ArmedAlarm::timer_still(now, at, self.bell);
+            let new = ArmedAlarm::timer_still(now, at, self.timer_id);
             core::mem::forget(core::mem::replace(&mut self.alarm, new));
         }
     }
@@ -306,7 +306,7 @@ impl ProcessTimers {
             None => return Err(Errno::EAGAIN),
         };
         timers[index] = Some(Timer {
-            bell: TimerId::new(process.pid, index, clock, &notify).word(),
+            timer_id: TimerId::new(process.pid, index, clock, &notify).word(),
             clock,
             named,
             base: clock,

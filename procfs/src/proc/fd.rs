@@ -49,7 +49,7 @@ impl PseudoDir for FdDir {
     fn get(&self, name: &str) -> Result<PseudoEntry> {
         let (fd, of) = get(&self.0, name)?;
         let may = |has, bits| if has { bits } else { 0 };
-        Ok(PseudoEntry::Magic(Arc::new(Link {
+        Ok(PseudoEntry::MagicLink(Arc::new(Link {
             process: self.0.clone(),
             fd,
             permissions: may(of.readable(), 0o500) | may(of.writable(), 0o300),
@@ -154,7 +154,7 @@ impl MagicLink for Link {
             Some(place) => Ok(place.clone()),
             None => Ok(mount::root()
                 .ok_or(Errno::ENOENT)?
-                .beside(Arc::new(Nameless(of)))),
+                .with_inode(Arc::new(Nameless(of)))),
         }
     }
 }

@@ -56,7 +56,7 @@ impl PseudoDir for MapFilesDir {
         });
         let area = found.ok_or(Errno::ENOENT)?;
         let pager = space.pager_of(start, end).ok_or(Errno::ENOENT)?;
-        Ok(PseudoEntry::Magic(try_arc(Link { area, pager })?))
+        Ok(PseudoEntry::MagicLink(try_arc(Link { area, pager })?))
     }
 
     fn list(&self, from: u64, each: EachEntry) {
@@ -130,6 +130,6 @@ impl MagicLink for Link {
             }
             from = u64::from(mount.id) + 1;
         }
-        Ok(mount::root().ok_or(Errno::ENOENT)?.beside(*inode))
+        Ok(mount::root().ok_or(Errno::ENOENT)?.with_inode(*inode))
     }
 }

@@ -77,7 +77,7 @@ impl PseudoDir for Root {
                 .process
                 .clone(),
         };
-        Ok(PseudoEntry::Folder(Arc::new(pid::PidDir::of(process))))
+        Ok(PseudoEntry::Dir(Arc::new(pid::PidDir::of(process))))
     }
 
     fn list(&self, from: u64, each: EachEntry) {

@@ -17,7 +17,7 @@ use sync::Once;
 use vm::fallible::{try_arc, try_copy};
 
 /// The links.
-pub const ALL: &[FixedEntry] = &[("mnt", || PseudoEntry::Magic(Arc::new(Link)))];
+pub const ALL: &[FixedEntry] = &[("mnt", || PseudoEntry::MagicLink(Arc::new(Link)))];
 
 /// The number that Linux gives the first one.
 const NUMBER: u64 = 4_026_531_841;
@@ -32,7 +32,7 @@ impl MagicLink for Link {
     }
 
     fn place(&self) -> Result<VfsPath> {
-        Ok(mount::root().ok_or(Errno::ENOENT)?.beside(try_arc(Mounts)?))
+        Ok(mount::root().ok_or(Errno::ENOENT)?.with_inode(try_arc(Mounts)?))
     }
 }
 

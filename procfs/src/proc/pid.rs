@@ -113,7 +113,7 @@ impl TextSource for Looking {
 }
 
 fn tuned(process: Arc<Process>, number: &'static tuned::Number) -> PseudoEntry {
-    PseudoEntry::Opened(Arc::new(TunableFile {
+    PseudoEntry::File(Arc::new(TunableFile {
         process,
         number,
         private: false,
@@ -193,15 +193,15 @@ impl PseudoDir for PidDir {
                     bytes(&space, &program.environment, from, piece);
                 }
             })),
-            "exe" => PseudoEntry::Magic(Arc::new(Exe(process))),
-            "cwd" => PseudoEntry::Magic(Arc::new(Stands(process, false))),
-            "root" => PseudoEntry::Magic(Arc::new(Stands(process, true))),
-            "fd" => PseudoEntry::Folder(Arc::new(FdDir(process))),
-            "fdinfo" => PseudoEntry::Folder(Arc::new(FdinfoDir(process))),
+            "exe" => PseudoEntry::MagicLink(Arc::new(Exe(process))),
+            "cwd" => PseudoEntry::MagicLink(Arc::new(Stands(process, false))),
+            "root" => PseudoEntry::MagicLink(Arc::new(Stands(process, true))),
+            "fd" => PseudoEntry::Dir(Arc::new(FdDir(process))),
+            "fdinfo" => PseudoEntry::Dir(Arc::new(FdinfoDir(process))),
             "maps" => PseudoEntry::Text(looking(process, maps)),
             "smaps" => PseudoEntry::Text(looking(process, smaps::smaps)),
-            "mem" => PseudoEntry::Opened(Arc::new(MemFile(process))),
-            "pagemap" => PseudoEntry::Opened(Arc::new(PagemapFile(process))),
+            "mem" => PseudoEntry::File(Arc::new(MemFile(process))),
+            "pagemap" => PseudoEntry::File(Arc::new(PagemapFile(process))),
             "personality" => PseudoEntry::Private(looking(process, |sight, from, piece| {
                 let told = |process: &Arc<Process>| process.personality.load(Ordering::Relaxed);
                 if from == 0
@@ -216,7 +216,7 @@ impl PseudoDir for PidDir {
             "mountinfo" => {
                 long_text(move |from, piece| each_mount(&process, from, piece, mountinfo))
             }
-            "net" => PseudoEntry::Folder(Arc::new(FixedDir(net::ALL))),
+            "net" => PseudoEntry::Dir(Arc::new(FixedDir(net::ALL))),
             "cgroup" => text(move |out| crate::cgroupfs::line(&process, out)),
             "limits" => text(move |out| limits(&process, out)),
             "oom_score_adj" => tuned(process, &tuned::ADJUSTMENT),
@@ -257,9 +257,9 @@ impl PseudoDir for PidDir {
                 out.push('0');
                 Ok(())
             }),
-            "ns" => PseudoEntry::Folder(Arc::new(FixedDir(ns::ALL))),
-            "clear_refs" => PseudoEntry::Opened(Arc::new(ClearRefsFile(process))),
-            "map_files" if self.task.is_none() => PseudoEntry::Folder(Arc::new(MapFilesDir(process))),
+            "ns" => PseudoEntry::Dir(Arc::new(FixedDir(ns::ALL))),
+            "clear_refs" => PseudoEntry::File(Arc::new(ClearRefsFile(process))),
+            "map_files" if self.task.is_none() => PseudoEntry::Dir(Arc::new(MapFilesDir(process))),
             "timers" if self.task.is_none() => {
                 long_text(move |from, piece| timers(&process, from, piece))
             }
@@ -267,7 +267,7 @@ impl PseudoDir for PidDir {
                 children(&process, task.as_deref(), from, piece);
                 Ok(())
             }),
-            "task" if self.task.is_none() => PseudoEntry::Folder(Arc::new(Tasks(process))),
+            "task" if self.task.is_none() => PseudoEntry::Dir(Arc::new(Tasks(process))),
             _ => return Err(Errno::ENOENT),
         })
     }
@@ -312,7 +312,7 @@ struct Tasks(Arc<Process>);
 impl PseudoDir for Tasks {
     fn get(&self, name: &str) -> Result<PseudoEntry> {
         let task = self.0.task(number_in(name)?);
-        Ok(PseudoEntry::Folder(Arc::new(PidDir {
+        Ok(PseudoEntry::Dir(Arc::new(PidDir {
             process: self.0.clone(),
             task: Some(task.ok_or(Errno::ENOENT)?),
         })))
@@ -342,7 +342,7 @@ struct Exe(Arc<Process>);
 
 impl MagicLink for Exe {
     fn text(&self) -> Result<Vec<u8>> {
-        Ok(self.place()?.shown()?.into_bytes())
+        Ok(self.place()?.display_path()?.into_bytes())
     }
 
     fn place(&self) -> Result<VfsPath> {

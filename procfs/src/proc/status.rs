@@ -53,8 +53,8 @@ pub fn stat(process: &Arc<Process>, task: Option<&Task>, out: &mut TextOut) -> R
         .map_or((0, 0), |t| (t.blocked(), t.thread.cpu()));
     let threads = process.thread_count();
     let nice = process.nice();
-    let policy = (task.map(|task| task.pace.policy()))
-        .or_else(|| first.as_ref().map(|first| first.pace.policy()))
+    let policy = (task.map(|task| task.sched.policy()))
+        .or_else(|| first.as_ref().map(|first| first.sched.policy()))
         .unwrap_or_default();
     let place = match policy.rank() {
         0 => 20 + nice,
@@ -250,10 +250,10 @@ fn state_of(process: &Arc<Process>, task: Option<&Task>, out: &mut TextOut) {
         cred.caps.ambient.bits(),
         u8::from(process.no_new_privileges.load(Ordering::Relaxed)),
     );
-    let mut allowed = task.map_or(u64::MAX, |task| task.pace.allowed());
+    let mut allowed = task.map_or(u64::MAX, |task| task.sched.allowed());
     if task.is_none() {
         process.each_thread(|first| {
-            allowed = first.pace.allowed();
+            allowed = first.sched.allowed();
             false
         });
     }

@@ -181,8 +181,8 @@ pub const ROOT: FixedDir = FixedDir(&[
         "swaps",
         line!("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority"),
     ),
-    ("sys", || PseudoEntry::Folder(Arc::new(FixedDir(SYS)))),
-    ("sysvipc", || PseudoEntry::Folder(Arc::new(FixedDir(sysvipc::ALL)))),
+    ("sys", || PseudoEntry::Dir(Arc::new(FixedDir(SYS)))),
+    ("sysvipc", || PseudoEntry::Dir(Arc::new(FixedDir(sysvipc::ALL)))),
     ("uptime", || text(uptime)),
     (
         "version",
@@ -193,17 +193,17 @@ pub const ROOT: FixedDir = FixedDir(&[
 ]);
 
 const SYS: &[FixedEntry] = &[
-    ("fs", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_FS)))),
-    ("kernel", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_KERNEL)))),
-    ("net", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_NET)))),
-    ("vm", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_VM)))),
+    ("fs", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_FS)))),
+    ("kernel", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_KERNEL)))),
+    ("net", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_NET)))),
+    ("vm", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_VM)))),
 ];
 
 const SYS_FS: &[FixedEntry] = &[
     ("file-max", line!(quota::descriptions_max())),
-    ("inotify", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_INOTIFY)))),
+    ("inotify", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_INOTIFY)))),
     ("lease-break-time", number!(file::fs::lease::BREAK_TIME)),
-    ("mqueue", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_MQUEUE)))),
+    ("mqueue", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_MQUEUE)))),
     ("nr_open", line!(file::fdtable::MAX_CAPACITY)),
     ("pipe-max-size", || {
         let show = |out: &mut TextOut| {
@@ -256,8 +256,8 @@ const SYS_VM: &[FixedEntry] = &[
 ];
 
 const SYS_NET: &[FixedEntry] = &[
-    ("core", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_NET_CORE)))),
-    ("ipv4", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_NET_IPV4)))),
+    ("core", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_NET_CORE)))),
+    ("ipv4", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_NET_IPV4)))),
 ];
 
 const SYS_NET_CORE: &[FixedEntry] = &[("somaxconn", line!(SOMAXCONN))];
@@ -294,7 +294,7 @@ const SYS_KERNEL: &[FixedEntry] = &[
     ("domainname", named!(hostname::NodeOrDomain::Domain)),
     ("hostname", named!(hostname::NodeOrDomain::Host)),
     ("kptr_restrict", line!(1)),
-    ("pty", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_PTY)))),
+    ("pty", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_PTY)))),
     ("cap_last_cap", line!(40)),
     ("msgmax", number!(message::limits::MESSAGE)),
     ("msgmnb", number!(message::limits::QUEUE)),
@@ -334,11 +334,11 @@ const SYS_KERNEL: &[FixedEntry] = &[
             Ok(())
         })
     }),
-    ("random", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_RANDOM)))),
+    ("random", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_RANDOM)))),
     ("tainted", line!(0)),
     ("threads-max", line!(tree::most())),
     ("version", line!(VERSION)),
-    ("yama", || PseudoEntry::Folder(Arc::new(FixedDir(SYS_YAMA)))),
+    ("yama", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_YAMA)))),
 ];
 
 const SYS_YAMA: &[FixedEntry] = &[("ptrace_scope", || {

@@ -66,14 +66,14 @@ pub static OLD_ADJUSTMENT: Tunable = Tunable {
 
 /// `coredump_filter`: kinds of memory that cores have.
 pub static FILTER: Tunable = Tunable {
-    show: |process, line| writeln!(line, "{:08x}", process.hall.filter.load(Ordering::Relaxed)),
+    show: |process, line| writeln!(line, "{:08x}", process.core_state.filter.load(Ordering::Relaxed)),
     set: |process, text| {
         let number = match text.strip_prefix("0x") {
             Some(digits) => u32::from_str_radix(digits, 16),
             None => text.parse(),
         };
         let kinds = number.map_err(|_| Errno::EINVAL)? & 0x1ff;
-        process.hall.filter.store(kinds, Ordering::Relaxed);
+        process.core_state.filter.store(kinds, Ordering::Relaxed);
         Ok(())
     },
 };
@@ -81,13 +81,13 @@ pub static FILTER: Tunable = Tunable {
 /// `timerslack_ns`, of the first thread.
 pub static SLACK: Tunable = Tunable {
     show: |process, line| {
-        let slack = process.a_thread().map_or(0, |first| first.pace.slack());
+        let slack = process.a_thread().map_or(0, |first| first.sched.slack());
         writeln!(line, "{slack}")
     },
     set: |process, text| {
         let slack = text.parse().map_err(|_| Errno::EINVAL)?;
         if let Some(first) = process.a_thread() {
-            first.pace.set_slack(slack);
+            first.sched.set_slack(slack);
         }
         Ok(())
     },

@@ -4,7 +4,7 @@
 //! `classes` one of the generators with what a routine of each costs to make; `at/ENTRY` one of them by its
 //! address in hexadecimal; `PID/FD/read`, `write` and `lseek` are the routines of a process's open
 //! descriptors, for who may look into the process. A descriptor without a routine has no file. Addresses are
-//! behind a veil (`veil`), and `at` is the superuser's.
+//! behind a kptr (`kptr`), and `at` is the superuser's.
 
 use abi::errno::{Errno, Result};
 use alloc::format;
@@ -24,7 +24,7 @@ use quaject::record::Record;
 use vm::fallible::try_text;
 
 /// A line for each routine at address `from` or above, behind a heading.
-fn index(veil: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<()> {
+fn index(kptr: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<()> {
     // `TextOut` notes by itself that memory is out, here and below.
     let head = |out: &mut TextOut| {
         let _ = writeln!(
@@ -41,7 +41,7 @@ fn index(veil: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<()> {
             let _ = writeln!(
                 out,
                 "{:016x} {:>5} {:>4} {:>6} {:<20} {}",
-                veil.address(info.entry),
+                kptr.address(info.entry),
                 info.len,
                 info.references,
                 info.owner,
@@ -75,7 +75,7 @@ fn classes(out: &mut TextOut) -> Result<()> {
 
 /// The listing of the routine at `entry`, with the quaject beside each instruction to which a link has led,
 /// as the interfacer's record has it. None when there is no such routine.
-pub fn listed(veil: KptrRestrict, entry: usize, out: &mut TextOut) -> Option<()> {
+pub fn listed(kptr: KptrRestrict, entry: usize, out: &mut TextOut) -> Option<()> {
     let info = codegen::image_at(entry)?;
     let record = Record::of(info.entry..info.entry + info.len);
     let beside = |at, out: &mut dyn Write| match record.at(at) {
@@ -84,12 +84,12 @@ pub fn listed(veil: KptrRestrict, entry: usize, out: &mut TextOut) -> Option<()>
     };
     let _ = writeln!(out, "; {} links", record.links());
     // `TextOut` notes by itself that memory is out.
-    veil.listing(out, |out| codegen::disassemble(entry, out, &beside))
+    kptr.listing(out, |out| codegen::disassemble(entry, out, &beside))
         .map(|_| ())
 }
 
 /// One routine, listed.
-fn show(veil: KptrRestrict, entry: usize, owner: &str, out: &mut TextOut) -> Result<()> {
+fn show(kptr: KptrRestrict, entry: usize, owner: &str, out: &mut TextOut) -> Result<()> {
     let info = codegen::image_at(entry).ok_or(Errno::ENOENT)?;
     let _ = writeln!(
         out,
@@ -97,10 +97,10 @@ fn show(veil: KptrRestrict, entry: usize, owner: &str, out: &mut TextOut) -> Res
         info.name,
         info.class,
         info.len,
-        veil.address(info.entry),
+        kptr.address(info.entry),
         info.references
     );
-    listed(veil, entry, out).ok_or(Errno::ENOENT)
+    listed(kptr, entry, out).ok_or(Errno::ENOENT)
 }
 
 /// The root of it.
@@ -118,11 +118,11 @@ impl PseudoDir for CodeDir {
     fn get(&self, name: &str) -> Result<PseudoEntry> {
         match name {
             "index" => {
-                let veil = KptrRestrict::now();
-                return Ok(long_text(move |from, piece| index(veil, from, piece)));
+                let kptr = KptrRestrict::now();
+                return Ok(long_text(move |from, piece| index(kptr, from, piece)));
             }
             "classes" => return Ok(text(classes)),
-            "at" => return Ok(PseudoEntry::Folder(Arc::new(All))),
+            "at" => return Ok(PseudoEntry::Dir(Arc::new(All))),
             "self" => {
                 let pid = try_text(format_args!("{}", Process::current().pid))?;
                 return Ok(PseudoEntry::Link(pid.into_bytes()));
@@ -131,7 +131,7 @@ impl PseudoDir for CodeDir {
         }
         let pid = number_in(name)?;
         let process = tree::find(pid).ok_or(Errno::ENOENT)?;
-        Ok(PseudoEntry::Folder(Arc::new(Owned(process))))
+        Ok(PseudoEntry::Dir(Arc::new(Owned(process))))
     }
 
     fn list(&self, from: u64, each: EachEntry) {
@@ -154,8 +154,8 @@ impl PseudoDir for All {
         if info.entry != entry {
             return Err(Errno::ENOENT);
         }
-        let (veil, owner) = (KptrRestrict::now(), try_text(format_args!("{}", info.owner))?);
-        Ok(text(move |out| show(veil, entry, &owner, out)))
+        let (kptr, owner) = (KptrRestrict::now(), try_text(format_args!("{}", info.owner))?);
+        Ok(text(move |out| show(kptr, entry, &owner, out)))
     }
 
     #[expect(clippy::disallowed_macros, reason = "a number")]
@@ -182,7 +182,7 @@ impl PseudoDir for Owned {
         let fd = number_in(name)?;
         let files = look_into(&self.0, || self.0.files.get())?;
         files.clone().visit().get(fd).map_err(|_| Errno::ENOENT)?;
-        Ok(PseudoEntry::Folder(Arc::new(Descriptor {
+        Ok(PseudoEntry::Dir(Arc::new(Descriptor {
             files,
             fd,
             pid: self.0.pid,
@@ -273,11 +273,11 @@ impl PseudoDir for Descriptor {
             self.pid, self.fd
         ))?;
         let call = self::name(call).unwrap_or_default();
-        let veil = KptrRestrict::now();
+        let kptr = KptrRestrict::now();
         Ok(text(move |out| {
-            show(veil, entry, &owner, out)?;
+            show(kptr, entry, &owner, out)?;
             match behind(&of, entry, call) {
-                Some(routine) => show(veil, routine.entry(), "whoever has the relay", out),
+                Some(routine) => show(kptr, routine.entry(), "whoever has the relay", out),
                 None => Ok(()),
             }
         }))

@@ -20,7 +20,7 @@ use process::tree;
 
 /// The classes, their members, and where each port of a member leads, from place `from` on: a class's number
 /// in the upper half, below it how many of its members to pass over.
-pub fn quajects(veil: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<()> {
+pub fn quajects(kptr: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<()> {
     let (mut number, mut more) = (0, true);
     quaject::class::for_each_class(|class| {
         let (first, mut at) = (number << 32, 1);
@@ -34,7 +34,7 @@ pub fn quajects(veil: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<
         class.for_each(|quaject| {
             at += 1;
             if more && first + at > from && quaject.references() != 0 {
-                more = piece.record(first + at, |out| member(veil, class, quaject, out));
+                more = piece.record(first + at, |out| member(kptr, class, quaject, out));
             }
         });
     });
@@ -62,7 +62,7 @@ pub fn heading(class: &Class, out: &mut TextOut) {
 }
 
 /// The quaject `member` of `class`: its links, and how they stand in code.
-pub fn member(veil: KptrRestrict, class: &Class, member: &Header, out: &mut TextOut) {
+pub fn member(kptr: KptrRestrict, class: &Class, member: &Header, out: &mut TextOut) {
     let _ = writeln!(
         out,
         "  {} {}, {} references",
@@ -78,26 +78,26 @@ pub fn member(veil: KptrRestrict, class: &Class, member: &Header, out: &mut Text
                 port.name,
                 linked.name,
                 linked.to,
-                veil.address(linked.entry)
+                kptr.address(linked.entry)
             );
             (0..)
                 .map_while(|at| member.site(index, at))
-                .for_each(|placed| site(veil, placed, out));
+                .for_each(|placed| site(kptr, placed, out));
         }
     }
 }
 
 /// How a link stands in generated code.
-fn site(veil: KptrRestrict, placed: Placed, out: &mut TextOut) {
+fn site(kptr: KptrRestrict, placed: Placed, out: &mut TextOut) {
     let how = if placed.in_line { "in line" } else { "called" };
     let _ = write!(
         out,
         "      {how}, {} bytes at {:#x}",
         placed.bytes,
-        veil.address(placed.at)
+        kptr.address(placed.at)
     );
     if placed.cold_bytes > 0 {
-        let (bytes, at) = (placed.cold_bytes, veil.address(placed.cold));
+        let (bytes, at) = (placed.cold_bytes, kptr.address(placed.cold));
         let _ = write!(out, ", {bytes} at {at:#x}");
     }
     if let Some(image) = codegen::image_at(placed.at) {

@@ -75,7 +75,7 @@ struct Lines<'a> {
 impl Lines<'_> {
     fn end(&mut self) {
         let text = self.line.text.get(..self.line.used).unwrap_or_default();
-        veiled(text, |piece| self.out.push_bytes(piece));
+        hide_addresses(text, |piece| self.out.push_bytes(piece));
         self.line.used = 0;
     }
 }
@@ -97,7 +97,7 @@ impl Write for Lines<'_> {
 
 /// Calls `push` with the pieces of `line`, without its bytes if it is one of instructions, and with 0 for
 /// every number that may be an address.
-fn veiled(line: &[u8], mut push: impl FnMut(&[u8])) {
+fn hide_addresses(line: &[u8], mut push: impl FnMut(&[u8])) {
     let mut rest = line;
     if let Some((offset, behind)) = line.split_at_checked(OFFSET)
         && offset.ends_with(b"  ")
@@ -125,12 +125,12 @@ fn is_suspect(digits: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::veiled;
+    use super::hide_addresses;
     use std::string::String;
 
     fn through(line: &str) -> String {
         let mut text = std::vec::Vec::new();
-        veiled(line.as_bytes(), |piece| text.extend_from_slice(piece));
+        hide_addresses(line.as_bytes(), |piece| text.extend_from_slice(piece));
         String::from_utf8(text).unwrap()
     }
 

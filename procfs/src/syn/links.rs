@@ -21,8 +21,8 @@ use process::dispatch;
 const DESCRIPTORS: u64 = 1 << 32;
 
 /// The text from place `from` on.
-pub fn show(veil: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<()> {
-    let mut more = from > 0 || piece.record(1, |out| machine(veil, out));
+pub fn show(kptr: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<()> {
+    let mut more = from > 0 || piece.record(1, |out| machine(kptr, out));
     if from < DESCRIPTORS {
         thread::for_each(|thread| {
             let next = thread.index() as u64 + 2;
@@ -32,7 +32,7 @@ pub fn show(veil: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<()> 
                     let name = thread.name(&mut name);
                     for (word, entry) in thread.ways() {
                         line(
-                            veil,
+                            kptr,
                             out,
                             format_args!("thread {} {name}", thread.serial()),
                             word,
@@ -47,42 +47,42 @@ pub fn show(veil: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<()> 
         return Ok(());
     }
     let lines = |pid, fd, of: &OpenFile, files: &FdTable, out: &mut TextOut| {
-        descriptor(veil, (pid, fd), of, files, out);
+        descriptor(kptr, (pid, fd), of, files, out);
     };
     descriptors::show(from.max(1), piece, &|_| (), &|_| true, &lines)
 }
 
 /// The words that all threads share.
-fn machine(veil: KptrRestrict, out: &mut TextOut) {
+fn machine(kptr: KptrRestrict, out: &mut TextOut) {
     for number in 0..machine::cpu::cpus() {
         for (word, entry) in thread::ways::of_cpu(number) {
-            line(veil, out, format_args!("cpu {number}"), word, entry);
+            line(kptr, out, format_args!("cpu {number}"), word, entry);
         }
     }
     for vector in 0..=u8::MAX {
         if let Some(entry) = machine::irq::image(vector) {
-            line(veil, out, format_args!("vector {vector}"), "handler", entry);
+            line(kptr, out, format_args!("vector {vector}"), "handler", entry);
         }
     }
     for (call, entry) in dispatch::procedures() {
-        line(veil, out, format_args!("every dispatcher"), call, entry);
+        line(kptr, out, format_args!("every dispatcher"), call, entry);
     }
 }
 
 /// The words of one descriptor, and where the relays among them lead.
-fn descriptor(veil: KptrRestrict, (pid, fd): (i32, i32), of: &OpenFile, files: &FdTable, out: &mut TextOut) {
+fn descriptor(kptr: KptrRestrict, (pid, fd): (i32, i32), of: &OpenFile, files: &FdTable, out: &mut TextOut) {
     let plugged = files.plugged(fd).unwrap_or_default();
     let further = Operation::ALL.map(|operation| {
         let entry = of.operation_entry(operation).unwrap_or_default();
         (operation.call(), entry)
     });
     for (call, entry) in CALLS.into_iter().zip(plugged).chain(further) {
-        line(veil, out, format_args!("{pid} {fd}"), call, entry);
+        line(kptr, out, format_args!("{pid} {fd}"), call, entry);
         if entry != 0
             && let Some(routine) = behind(of, entry, call)
         {
             line(
-                veil,
+                kptr,
                 out,
                 format_args!("{pid} {fd} relay"),
                 call,
@@ -93,7 +93,7 @@ fn descriptor(veil: KptrRestrict, (pid, fd): (i32, i32), of: &OpenFile, files: &
 }
 
 /// A word and the routine that it leads to; nothing where it leads to none that was generated.
-fn line(veil: KptrRestrict, out: &mut TextOut, of: core::fmt::Arguments, word: &str, entry: usize) {
+fn line(kptr: KptrRestrict, out: &mut TextOut, of: core::fmt::Arguments, word: &str, entry: usize) {
     if let Some(info) = codegen::image_at(entry) {
         // `TextOut` notes by itself that memory is out.
         let _ = writeln!(
@@ -101,7 +101,7 @@ fn line(veil: KptrRestrict, out: &mut TextOut, of: core::fmt::Arguments, word: &
             "{of} {word} -> {} {} at {:#x}",
             info.class,
             info.name,
-            veil.address(entry)
+            kptr.address(entry)
         );
     }
 }

@@ -53,7 +53,7 @@ fn each_thread(from: u64, mut show: impl FnMut(u64, &Arc<Process>, &Task) -> boo
 /// A new instance.
 pub fn file_system() -> Arc<dyn FileSystem> {
     let root = FixedDir(&[
-        ("code", || PseudoEntry::Folder(Arc::new(code::CodeDir))),
+        ("code", || PseudoEntry::Dir(Arc::new(code::CodeDir))),
         ("fail", || PseudoEntry::Setting(whole(fault_injection::show), fault_injection::set)),
         ("devices", || text(kernel_state::devices)),
         ("filters", || {
@@ -62,8 +62,8 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         ("flows", || long_text(flows::show)),
         ("interrupts", || text(kernel_state::interrupts)),
         ("links", || {
-            let veil = KptrRestrict::now();
-            long_text(move |from, piece| links::show(veil, from, piece))
+            let kptr = KptrRestrict::now();
+            long_text(move |from, piece| links::show(kptr, from, piece))
         }),
         ("log", || PseudoEntry::Private(records(kernel_state::log))),
         ("memory", || {
@@ -73,8 +73,8 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         ("nosys", || text(kernel_state::nosys)),
         ("probes", || PseudoEntry::Setting(records(probe::show), probe::set)),
         ("quajects", || {
-            let veil = KptrRestrict::now();
-            long_text(move |from, piece| kernel_state::quajects(veil, from, piece))
+            let kptr = KptrRestrict::now();
+            long_text(move |from, piece| kernel_state::quajects(kptr, from, piece))
         }),
         ("rights", || PseudoEntry::Private(whole(kernel_state::rights))),
         ("sched", || long_text(sched::show)),

@@ -41,7 +41,7 @@ const NAMES: FixedDir = FixedDir(&[
     ("possible", || text(|out| list(cpu::present(), out))),
     ("present", || text(|out| list(cpu::present(), out))),
     ("vulnerabilities", || {
-        PseudoEntry::Folder(Arc::new(Vulnerabilities))
+        PseudoEntry::Dir(Arc::new(Vulnerabilities))
     }),
 ]);
 
@@ -49,7 +49,7 @@ impl PseudoDir for CpuDir {
     fn get(&self, name: &str) -> Result<PseudoEntry> {
         NAMES.get(name).or_else(|_| {
             let number = number_of(name, "cpu", cpu::cpus())?;
-            Ok(PseudoEntry::Folder(Arc::new(About(number, ONE))))
+            Ok(PseudoEntry::Dir(Arc::new(About(number, ONE))))
         })
     }
 
@@ -66,9 +66,9 @@ impl PseudoDir for CpuDir {
 }
 
 const ONE: Texts<usize> = &[
-    ("cache", |cpu| PseudoEntry::Folder(Arc::new(Caches(cpu)))),
+    ("cache", |cpu| PseudoEntry::Dir(Arc::new(Caches(cpu)))),
     ("topology", |cpu| {
-        PseudoEntry::Folder(Arc::new(About(cpu, TOPOLOGY)))
+        PseudoEntry::Dir(Arc::new(About(cpu, TOPOLOGY)))
     }),
 ];
 
@@ -112,7 +112,7 @@ impl PseudoDir for Caches {
     fn get(&self, name: &str) -> Result<PseudoEntry> {
         let number = number_of(name, "index", usize::MAX)?;
         let cache = topology::caches().nth(number).ok_or(Errno::ENOENT)?;
-        Ok(PseudoEntry::Folder(Arc::new(About((self.0, cache), CACHE))))
+        Ok(PseudoEntry::Dir(Arc::new(About((self.0, cache), CACHE))))
     }
 
     fn list(&self, from: u64, each: EachEntry) {

@@ -43,7 +43,7 @@ const VIRTUAL: &[FixedEntry] = &[("net", || folder(LO))];
 const LO: &[FixedEntry] = &[("lo", || folder(net::LO))];
 const SYSTEM: &[FixedEntry] = &[
     ("clocksource", || folder(CLOCKS)),
-    ("cpu", || PseudoEntry::Folder(Arc::new(cpu::CpuDir))),
+    ("cpu", || PseudoEntry::Dir(Arc::new(cpu::CpuDir))),
     ("node", || folder(NODES)),
 ];
 const CLOCKS: &[FixedEntry] = &[("clocksource0", || folder(CLOCK))];
@@ -70,7 +70,7 @@ const NODE: &[FixedEntry] = &[
 ];
 
 fn folder(names: &'static [FixedEntry]) -> PseudoEntry {
-    PseudoEntry::Folder(Arc::new(FixedDir(names)))
+    PseudoEntry::Dir(Arc::new(FixedDir(names)))
 }
 
 fn line(value: impl core::fmt::Display + Send + Sync + 'static) -> PseudoEntry {

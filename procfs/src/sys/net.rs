@@ -32,7 +32,7 @@ pub const LO: &[FixedEntry] = &[
     ("mtu", || line(route::MTU)),
     ("netdev_group", || line(0)),
     ("operstate", || line("unknown")),
-    ("statistics", || PseudoEntry::Folder(Arc::new(FixedDir(STATISTICS)))),
+    ("statistics", || PseudoEntry::Dir(Arc::new(FixedDir(STATISTICS)))),
     ("tx_queue_len", || line(route::QUEUE)),
     ("type", || line(ARPHRD_LOOPBACK)),
     ("uevent", || {

@@ -1,10 +1,10 @@
 //! Signals about an open file: when it becomes ready (`O_ASYNC`), when its lease is broken, when its
 //! directory changes.
 //!
-//! *Interface*: [`OpenFile::told`] has a description's [`Fasync`], which [`OpenFile::tell_by_signals`] makes:
+//! *Interface*: [`OpenFile::fasync`] has a description's [`Fasync`], which [`OpenFile::make_fasync`] makes:
 //! the receiver ([`Fasync::set_owner`], [`Fasync::own`]) and the signal. [`Fasync::send`] sends. [`set_async`]
-//! turns readiness signals on and off; the kernel thread that sends signals, which sleeps on [`list`], calls
-//! [`tell_ready`]. A receiver is a [`SignalReceiver`], of a room above. An open directory has a [`Notice`];
+//! turns readiness signals on and off; the kernel thread that sends signals, which sleeps on [`ready_list`], calls
+//! [`send_sigio`]. A receiver is a [`SignalReceiver`], of a room above. An open directory has a [`Notice`];
 //! [`end_notice`] takes it away, also when a descriptor is closed.
 //!
 //! Readiness uses the same lists as epoll: a description with readiness signals has two members of one ready
@@ -145,23 +145,23 @@ pub const HANG_UP: SigioReason = SigioReason(6, POLLHUP | POLLERR);
 impl OpenFile {
     /// Its settings for signals, if they were made.
     #[inline]
-    pub fn told(&self) -> Option<&Fasync> {
+    pub fn fasync(&self) -> Option<&Fasync> {
         self.told.get().map(|told| &**told)
     }
 
     /// The same, made if need be. ENOMEM.
-    pub fn tell_by_signals(&self) -> Result<&Fasync> {
+    pub fn make_fasync(&self) -> Result<&Fasync> {
         if self.told.get().is_none() {
             // A faster thread has made the same.
             let _same = self.told.set(try_box(Fasync::default())?);
         }
-        self.told().ok_or(Errno::EAGAIN)
+        self.fasync().ok_or(Errno::EAGAIN)
     }
 
     /// Not all that was given found room.
     #[inline]
-    pub fn fell_short(&self) {
-        if let Some(told) = self.told() {
+    pub fn note_short_transfer(&self) {
+        if let Some(told) = self.fasync() {
             told.short.store(true, Ordering::SeqCst);
             // There may be room by now without a signal. A thread that is checking takes the mark afterwards.
             // The caller may hold the end of a pipe, so this never waits.
@@ -180,7 +180,7 @@ impl OpenFile {
 impl FileOwner {
     /// Finds the receiver by `kind` (`F_OWNER_…`) and `number`. ESRCH, EINVAL, ENOMEM.
     fn new(kind: i32, number: i32) -> Result<FileOwner> {
-        let whom = callout::hearer(kind, number)?;
+        let whom = callout::signal_receiver(kind, number)?;
         let (uid, euid) = match whom {
             None => (0, 0),
             Some(_) => {
@@ -326,7 +326,7 @@ impl Side {
 static READY: Once<Arc<ReadyList>> = Once::new();
 
 /// The list of descriptions that are ready, after [`start`].
-pub fn list() -> Option<&'static Arc<ReadyList>> {
+pub fn ready_list() -> Option<&'static Arc<ReadyList>> {
     READY.get()
 }
 
@@ -344,7 +344,7 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
         return Err(Errno::ENOTTY);
     }
     if !on {
-        if let Some(told) = of.told() {
+        if let Some(told) = of.fasync() {
             // Bound: one description’s: making its members, or a look at its file.
             let mut ready = told.ready.lock();
             let gone = ready.take();
@@ -354,7 +354,7 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
         }
         return Ok(());
     }
-    let told = of.tell_by_signals()?;
+    let told = of.make_fasync()?;
     if let FasyncKind::Terminal(foreground) = kind {
         told.own(FileOwner::caller(foreground)?);
     }
@@ -364,7 +364,7 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
         return Ok(());
     }
     let charge = quota::watch().map_err(|_| Errno::ENOMEM)?;
-    let list = list().ok_or(Errno::ENOMEM)?;
+    let list = ready_list().ok_or(Errno::ENOMEM)?;
     let place = ReadyPlace::new(of)?;
     let sides = [
         Side::new(list, place.key(0))?,
@@ -386,9 +386,9 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
 }
 
 /// Sends the signals of all descriptions whose members are in the ready list. Whether there was one.
-pub fn tell_ready() -> bool {
+pub fn send_sigio() -> bool {
     let mut line = Line::new();
-    if let Some(list) = list() {
+    if let Some(list) = ready_list() {
         line.refill(list);
     }
     let some = !line.is_empty();
@@ -396,7 +396,7 @@ pub fn tell_ready() -> bool {
         let (id, side) = (member.key / SIDES, member.key % SIDES);
         let of = TELLING.lock().get(&id).and_then(Weak::upgrade);
         if let Some(of) = of
-            && let Some(told) = of.told()
+            && let Some(told) = of.fasync()
         {
             match side {
                 CHANGES => tell_of_directory(told, id),
@@ -468,7 +468,7 @@ impl Drop for Notice {
 /// Ends what directory `of` was asked to tell of by way of `table`: the descriptor is closed, or the program
 /// takes it back.
 pub(crate) fn end_notice(of: &OpenFile, table: usize) {
-    let Some(told) = of.told() else {
+    let Some(told) = of.fasync() else {
         return;
     };
     // Bound: a few words.

@@ -1,8 +1,8 @@
 //! The events that hold for a file: one word leads to the code that checks them.
 //!
-//! *Interface*: [`OpenFile::look`], [`OpenFile::look_now`] for callers that may not sleep, and
-//! [`OpenFile::look_from_afar`] for those that may not even count it; a kind of file gives its routine by
-//! [`super::File::synthesize_look`].
+//! *Interface*: [`OpenFile::ready_events`], [`OpenFile::ready_events_now`] for callers that may not sleep, and
+//! [`OpenFile::ready_events_weakly`] for those that may not even count it; a kind of file gives its routine by
+//! [`super::File::synthesize_ready_check`].
 //!
 //! The first check asks the file, and so does every check of a file without a routine. The second check makes
 //! the routine: a descriptor that is checked twice is usually checked many times.
@@ -112,7 +112,7 @@ pub fn emit_always(d: &mut Draft, other: Label) {
 impl OpenFile {
     /// All events that hold now, wanted or not; POLLNVAL for an `O_PATH` description. May sleep.
     #[inline(always)]
-    pub fn look(&self) -> u32 {
+    pub fn ready_events(&self) -> u32 {
         let entry = self.look.entry.load(Ordering::Acquire);
         // SAFETY: the word holds one of the functions here, or the entry of a routine that is kept beside it.
         let look: LookFn = unsafe { core::mem::transmute(entry) };
@@ -125,9 +125,9 @@ impl OpenFile {
         self.look.entry.load(Ordering::Acquire) == always as LookFn as *mut ()
     }
 
-    /// As [`OpenFile::look`], if that is a routine, which does not sleep.
+    /// As [`OpenFile::ready_events`], if that is a routine, which does not sleep.
     #[inline(always)]
-    pub fn look_now(&self) -> Option<u32> {
+    pub fn ready_events_now(&self) -> Option<u32> {
         let entry = self.look.entry.load(Ordering::Acquire);
         if entry.addr().wrapping_sub(CODE) >= CODE_LEN {
             return None;
@@ -137,19 +137,19 @@ impl OpenFile {
         Some(look(core::ptr::from_ref(self).expose_provenance()))
     }
 
-    /// As [`OpenFile::look_now`], also for a file that is always ready.
+    /// As [`OpenFile::ready_events_now`], also for a file that is always ready.
     #[inline(always)]
-    pub fn look_routine(&self) -> Option<u32> {
+    pub fn ready_events_by_routine(&self) -> Option<u32> {
         match self.is_always_ready() {
             true => Some(poll::events(true, true)),
-            false => self.look_now(),
+            false => self.ready_events_now(),
         }
     }
 
-    /// The routine behind [`OpenFile::look`], valid while interrupts stay off; nothing if there is none, or
+    /// The routine behind [`OpenFile::ready_events`], valid while interrupts stay off; nothing if there is none, or
     /// the description is closed.
     #[inline(always)]
-    pub fn look_from_afar(of: &Weak<OpenFile>) -> Option<impl Fn() -> u32 + Copy + use<>> {
+    pub fn ready_events_weakly(of: &Weak<OpenFile>) -> Option<impl Fn() -> u32 + Copy + use<>> {
         if of.strong_count() == 0 {
             return None;
         }
@@ -171,7 +171,7 @@ impl OpenFile {
     #[cold]
     fn make_look(&self) {
         let stage = self.file.stage();
-        let Ok(Some(made)) = self.file.synthesize_look(self) else {
+        let Ok(Some(made)) = self.file.synthesize_ready_check(self) else {
             return self.look.lead(plain);
         };
         // A faster thread has made the same.
@@ -188,7 +188,7 @@ impl OpenFile {
 
     /// The routine's assumptions have changed, and [`File::stage`](super::File::stage) with them: from now on
     /// the file is asked.
-    pub(crate) fn look_plainly(&self) {
+    pub(crate) fn use_plain_check(&self) {
         fence(Ordering::SeqCst);
         self.look.lead(plain);
     }

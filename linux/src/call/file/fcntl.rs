@@ -1,7 +1,7 @@
 //! `fcntl`, `flock` and `ioctl`.
 //!
-//! *Interface.* [`CALLS`]; [`fcntl_outright`] asks for flags, changes them, and takes and releases record
-//! locks, without a trap frame; [`flock_outright`] takes and releases the locks of whole files.
+//! *Interface.* [`CALLS`]; [`fcntl_frameless`] asks for flags, changes them, and takes and releases record
+//! locks, without a trap frame; [`flock_frameless`] takes and releases the locks of whole files.
 //!
 //! *Unsafe*: the running process's table and its descriptions, with interrupts off.
 
@@ -159,7 +159,7 @@ fn payer_now<'a>(process: &Process, cred: &'a Cred) -> Option<LockPayer<'a>> {
 }
 
 /// The same by whatever way.
-fn record_outright(fd: i32, command: i32, addr: usize) -> isize {
+fn record_frameless(fd: i32, command: i32, addr: usize) -> isize {
     let done = Task::here(|task| record_now(task, fd, addr)).flatten();
     match done {
         Some(Ok(value)) => value as isize,
@@ -177,7 +177,7 @@ fn record_outright(fd: i32, command: i32, addr: usize) -> isize {
 }
 
 /// `fcntl` about flags and record locks; the other commands need a frame.
-pub(in crate::call) extern "sysv64" fn fcntl_outright(
+pub(in crate::call) extern "sysv64" fn fcntl_frameless(
     fd: usize,
     command: usize,
     arg: usize,
@@ -187,7 +187,7 @@ pub(in crate::call) extern "sysv64" fn fcntl_outright(
 ) -> isize {
     let (fd, command) = (fd as i32, command as i32);
     if matches!(command, F_SETLK | F_SETLKW) {
-        return record_outright(fd, command, arg);
+        return record_frameless(fd, command, arg);
     }
     let flags = |task: &Arc<Task>| {
         // SAFETY: a call made outright has interrupts off until it lets them come, and then the table is used
@@ -259,20 +259,20 @@ fn fcntl(args: &mut Args) -> Result<usize> {
 
 /// The receiver of a file's signals, and the signal.
 fn owner(of: &OpenFile, command: i32, arg: usize) -> Result<usize> {
-    let told = of.told();
+    let told = of.fasync();
     match command {
-        F_SETOWN => of.tell_by_signals()?.set_owner(arg as i32)?,
+        F_SETOWN => of.make_fasync()?.set_owner(arg as i32)?,
         F_GETOWN => return Ok(told.map_or(0, Fasync::owner_number) as usize),
         F_SETOWN_EX => {
             let [kind, number]: [i32; 2] = vm::user::get(arg)?;
-            of.tell_by_signals()?.set_owner_by(kind, number)?;
+            of.make_fasync()?.set_owner_by(kind, number)?;
         }
         F_GETOWN_EX => {
             let (kind, number) = told.map_or((0, 0), Fasync::owner);
             vm::user::put(arg, &[kind, number])?;
         }
         F_GETOWNER_UIDS => vm::user::put(arg, &told.map_or([0; 2], Fasync::said_by))?,
-        F_SETSIG => of.tell_by_signals()?.set_signal(arg)?,
+        F_SETSIG => of.make_fasync()?.set_signal(arg)?,
         _ => return Ok(told.map_or(0, Fasync::signal) as usize),
     }
     Ok(0)
@@ -473,7 +473,7 @@ fn flock_now(task: &Task, fd: i32, operation: i32) -> Option<()> {
 }
 
 /// `flock` without a trap frame.
-pub(in crate::call) extern "sysv64" fn flock_outright(
+pub(in crate::call) extern "sysv64" fn flock_frameless(
     fd: usize,
     operation: usize,
     _third: usize,

@@ -96,7 +96,7 @@ fn open_by_handle_at(args: &mut Args) -> Result<usize> {
     let handle = bytes.first_chunk::<{ size_of::<FileHandle>() }>();
     let handle = handle.map(|bytes| bytemuck::pod_read_unaligned(bytes));
     let found = handle.and_then(|handle| start.mount.fs.by_handle(handle));
-    let place = start.beside(found.ok_or(Errno::ESTALE)?);
+    let place = start.with_inode(found.ok_or(Errno::ESTALE)?);
     caller.files.has_place()?;
     let flags = match flags & O_PATH {
         0 => flags | O_LARGEFILE,

@@ -151,7 +151,7 @@ pub(super) fn transfer(of: &OpenFile, way: Way, at: At, buf: &mut IoBuf) -> Resu
         (Way::Write, At::Offset) => {
             let written = of.file().write(of, buf);
             if buf.remaining() > 0 {
-                of.fell_short();
+                of.note_short_transfer();
             }
             written
         }

@@ -170,7 +170,7 @@ fn waits(key: &PathKey, mode: u32, who: CredId) -> Option<(Arc<OpenFile>, bool)>
         let process = &task.process;
         let cred = process.cred.get();
         let context = process.fs.get();
-        lockfree_walk::waiting_description(&context, path, &cred, mode)
+        lockfree_walk::inactive_description(&context, path, &cred, mode)
     });
     Some((found.flatten()?, false))
 }
@@ -257,7 +257,7 @@ fn reopen(of: Arc<OpenFile>, flags: u32) -> Result<usize> {
     let installed = Task::here(|task| {
         task.process
             .files
-            .with(|files| files.install_if_alone(of, cloexec))
+            .with(|files| files.install_if_sole_user(of, cloexec))
     });
     let fd = match installed.ok_or(Errno::EBADF)? {
         Ok(fd) => fd,

@@ -82,12 +82,12 @@ fn make_open(conv: Conv, at: bool) -> Result<usize, OutOfCode> {
     }
     dynasm!(d ; .arch x64 ; add rsp, ROOM);
     restore(d);
-    leave_outright(d, leave, rest);
+    leave_frameless(d, leave, rest);
     keep(draft)
 }
 
 /// The function that `rest` names does the calls that are not answered here.
-fn leave_outright(d: &mut Draft, leave: Label, rest: i64) {
+fn leave_frameless(d: &mut Draft, leave: Label, rest: i64) {
     dynasm!(d ; .arch x64 ; =>leave ; mov rax, QWORD rest);
     d.jmp_abs(thread::outright::entry());
 }
@@ -102,7 +102,7 @@ fn make_close() -> Result<usize, OutOfCode> {
     dynasm!(d ; .arch x64 ; add rsp, 8);
     restore(d);
     dynasm!(d ; .arch x64 ; test rax, rax ; js =>leave ; ret);
-    leave_outright(d, leave, word(nr::CLOSE, open_frameless::close));
+    leave_frameless(d, leave, word(nr::CLOSE, open_frameless::close));
     keep(draft)
 }
 
@@ -121,7 +121,7 @@ extern "sysv64" fn open(key: &mut PathKey, flags: u32) -> isize {
         let mode = flags & O_ACCMODE;
         let learnt = match start {
             // SAFETY: as above.
-            Some(start) if who != NOBODY => unsafe { path_cache::open_quietly(key, start, mode, who) },
+            Some(start) if who != NOBODY => unsafe { path_cache::open_irqs_off(key, start, mode, who) },
             _ => None,
         };
         match learnt {
@@ -138,7 +138,7 @@ extern "sysv64" fn open(key: &mut PathKey, flags: u32) -> isize {
 /// keeps no registers for it.
 #[inline(never)]
 fn open_by_entries(task: &Arc<Task>, key: &PathKey, flags: u32) -> Option<isize> {
-    if path_cache::comes_again(key) {
+    if path_cache::is_repeated(key) {
         // Where it is made from its start it is learnt.
         return None;
     }

@@ -148,7 +148,7 @@ fn head(words: &mut Words, addr: usize) -> Option<&[u8]> {
 /// The answer of `found` for the place that `path` leads to, with the running process's table and
 /// credentials. Interrupts are off.
 #[inline]
-fn at_spot<'p, R>(
+fn at_parent<'p, R>(
     task: &Arc<Task>,
     path: &'p [u8],
     found: impl FnOnce(&ParentLookup<'_, 'p>, &Cred) -> Option<R>,
@@ -157,8 +157,8 @@ fn at_spot<'p, R>(
     // SAFETY: who calls has interrupts off.
     unsafe {
         let (cred, context) = (process.cred.peek(), process.fs.peek());
-        let spot = parent_lookup::find(context, path, cred)?;
-        Some((found(&spot, cred)?, spot.name))
+        let parent = parent_lookup::find(context, path, cred)?;
+        Some((found(&parent, cred)?, parent.name))
     }
 }
 
@@ -182,7 +182,7 @@ fn make(addr: usize, flags: u32, mode: u32) -> Option<isize> {
         let process = &task.process;
         // SAFETY: interrupts are off.
         unsafe { process.files.peek() }.has_place().ok()?;
-        let (dir, name) = at_spot(task, path, |spot, _| spot.vacant())?;
+        let (dir, name) = at_parent(task, path, |parent, _| parent.vacant())?;
         Some(Making {
             dir,
             name,
@@ -217,7 +217,7 @@ fn made(making: Making<'_>, flags: u32, mode: u32) -> Result<i32> {
     }
     let cloexec = flags & O_CLOEXEC != 0;
     quota::admit_description()?;
-    let fd = match files.install_if_alone(of.clone(), cloexec) {
+    let fd = match files.install_if_sole_user(of.clone(), cloexec) {
         Ok(fd) => fd,
         Err(of) => files.install(of, cloexec)?,
     };
@@ -233,9 +233,9 @@ fn remove(addr: usize) -> Option<isize> {
     }
     let mut words = BLANK;
     let path = head(&mut words, addr)?;
-    let found = |spot: &ParentLookup<'_, '_>, cred: &Cred| spot.removable(cred);
+    let found = |parent: &ParentLookup<'_, '_>, cred: &Cred| parent.removable(cred);
     let (dir, name): (Arc<dyn Inode>, _) =
-        Task::here(|task| at_spot(task, path, found)).flatten()?;
+        Task::here(|task| at_parent(task, path, found)).flatten()?;
     // If somebody else has changed it meanwhile, the ordinary way sees that.
     with_interrupts(move || dir.unlink(name).ok().map(|()| 0))
 }

@@ -107,7 +107,7 @@ pub(super) fn into_pipe(
         SpliceKind::Waits => {
             let room = to.give(wait, |end| Ok(Some(end.free()).filter(|&free| free > 0)))?;
             let mut buffer = try_filled(0, count.min(room).min(BOUNCE))?;
-            if !wait && from.inode().is_none() && from.look() & POLLIN == 0 {
+            if !wait && from.inode().is_none() && from.ready_events() & POLLIN == 0 {
                 return Err(Errno::EAGAIN);
             }
             let got = moved(from, Way::Read, at, &mut IoBuf::fill(&mut buffer))?;

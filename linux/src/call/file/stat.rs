@@ -78,7 +78,7 @@ fn outright(path: usize, addr: usize, follow: bool) -> isize {
 }
 
 /// `stat` of a file that is found without a lock.
-pub(crate) extern "sysv64" fn stat_outright(
+pub(crate) extern "sysv64" fn stat_frameless(
     path: usize,
     addr: usize,
     _third: usize,
@@ -90,7 +90,7 @@ pub(crate) extern "sysv64" fn stat_outright(
 }
 
 /// `lstat` of such a file.
-pub(crate) extern "sysv64" fn lstat_outright(
+pub(crate) extern "sysv64" fn lstat_frameless(
     path: usize,
     addr: usize,
     _third: usize,
@@ -102,7 +102,7 @@ pub(crate) extern "sysv64" fn lstat_outright(
 }
 
 /// `newfstatat` of such a file, by a path from the working directory or the root.
-pub(crate) extern "sysv64" fn newfstatat_outright(
+pub(crate) extern "sysv64" fn newfstatat_frameless(
     dirfd: usize,
     path: usize,
     addr: usize,

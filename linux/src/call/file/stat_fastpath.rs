@@ -301,7 +301,7 @@ extern "sysv64" fn fstat(fd: i32) -> isize {
 fn behind(task: &Arc<Task>, fd: i32) -> Option<isize> {
     // SAFETY: as in `by_path`, and the running thread is of the process whose table it is.
     let of = unsafe { task.process.files.peek().at_hand(fd) }?;
-    Some(address(of.shown()?))
+    Some(address(of.published()?))
 }
 
 extern "sysv64" fn newfstatat(path: &PathKey, fd: i32, flags: u32) -> isize {

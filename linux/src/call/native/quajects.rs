@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`operate`] answers the operations that [`answers`] names, but for [`native::NOTICE`], whose
 //! thread the caller looks up, and which [`notice`] makes, as [`of_thread`] does [`native::THREAD`];
-//! [`invoke_outright`] the calls of callentries. A
+//! [`invoke_frameless`] the calls of callentries. A
 //! handle is a descriptor whose description is a [`Handle`]: it can be closed, inherited, passed and polled,
 //! and read as a text: its class, its links, its code.
 //!
@@ -111,7 +111,7 @@ fn invoke(fd: i32, number: usize, argument: usize) -> Result<usize> {
 }
 
 /// The same, without a trap frame.
-pub extern "sysv64" fn invoke_outright(
+pub extern "sysv64" fn invoke_frameless(
     _operation: usize,
     fd: usize,
     number: usize,
@@ -341,13 +341,13 @@ fn stub(a: &Args) -> Result<usize> {
 struct Handle(Made);
 
 impl Handle {
-    fn text(&self, veil: KptrRestrict, out: &mut TextOut) {
+    fn text(&self, kptr: KptrRestrict, out: &mut TextOut) {
         let header = self.0.header();
         kernel_state::heading(header.class(), out);
-        kernel_state::member(veil, header.class(), header, out);
+        kernel_state::member(kptr, header.class(), header, out);
         for entry in self.0.code().into_iter().filter(|entry| *entry != 0) {
             // Routines may be replaced meanwhile: one that is gone is not shown.
-            let _shown = code::listed(veil, entry, out);
+            let _shown = code::listed(kptr, entry, out);
         }
     }
 }
@@ -359,9 +359,9 @@ impl File for Handle {
     }
 
     fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
-        let veil = KptrRestrict::now();
+        let kptr = KptrRestrict::now();
         let mut piece = TextPiece::new(0, PAGE)?;
-        piece.record(1, |out| self.text(veil, out));
+        piece.record(1, |out| self.text(kptr, out));
         let (text, _) = piece.finish()?;
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
         buf.put(text.get(from..).unwrap_or_default())

@@ -13,7 +13,7 @@ pub const FILTER: u32 = 0x33;
 /// The process's data: its threads wait here while a core is written.
 pub struct CoreState {
     pub(crate) open: AtomicBool,
-    pub(crate) stands: Monitor<CoreRegisters>,
+    pub(crate) registers: Monitor<CoreRegisters>,
     pub(crate) changed: WaitList,
     /// Kinds of memory that its cores have.
     pub filter: AtomicU32,
@@ -43,7 +43,7 @@ impl CoreState {
     pub(crate) fn new(filter: u32) -> CoreState {
         CoreState {
             open: AtomicBool::new(false),
-            stands: Monitor::new(CoreRegisters::default()),
+            registers: Monitor::new(CoreRegisters::default()),
             changed: WaitList::new(),
             filter: AtomicU32::new(filter),
         }

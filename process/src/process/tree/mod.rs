@@ -97,7 +97,7 @@ pub fn reserve(exempt: bool) -> Result<i32> {
     }
     let most = account::quota::numbers(MOST.load(Ordering::Relaxed), exempt);
     let take = || pid_alloc::take(most, |number| NAMES.is_taken(number)).ok();
-    let number = account::quota::insist(take).ok_or(Errno::EAGAIN)?;
+    let number = account::quota::retry_after_reclaim(take).ok_or(Errno::EAGAIN)?;
     if number < BACKED.load(Ordering::Acquire) {
         Ok(number)
     } else {
