@@ -73,7 +73,7 @@ fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
     }
 }
 
-/// Whether the call was made outright and is here for what else is asked of the thread.
+/// Whether the call was made without a trap frame and is here for what else is asked of the thread.
 #[cold]
 fn answered(frame: &mut TrapFrame) -> bool {
     let answered = outright::answered();

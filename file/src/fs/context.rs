@@ -17,7 +17,7 @@ pub struct FsContext {
     umask: AtomicU32,
     /// Processes that share it.
     processes: AtomicU32,
-    /// Identity of the working directory for the name cache; 0 when the root is not the system's.
+    /// Identity of the working directory for the path cache; 0 when the root is not the system's.
     key: AtomicU64,
 }
 
@@ -90,7 +90,7 @@ impl FsContext {
         self.processes.load(Ordering::Acquire) > 1
     }
 
-    /// The name cache's key of the working directory; `None` for a process with its own root.
+    /// The path cache's key of the working directory; `None` for a process with its own root.
     #[inline]
     pub fn key(&self) -> Option<u64> {
         let key = self.key.load(Ordering::Relaxed);

@@ -6,7 +6,7 @@
 //!
 //! Generated `read` and `write` report nothing: a description of a file with a mark on it or its directory
 //! gets no generated `read` and `write` ([`OpenFile::tells`]), so the plain call serves it, which checks the
-//! marks. The first mark on an inode removes these routines from the tables; no path of the name cache leads
+//! marks. The first mark on an inode removes these routines from the tables; no path of the path cache leads
 //! to such a file.
 //!
 //! An inode has the union of its marks in one word; the marks are in one registry, under one monitor, which

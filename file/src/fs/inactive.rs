@@ -1,7 +1,7 @@
 //! The inactive list of an inode: closed descriptions that wait, with their code, for the next open.
 //!
 //! *Interface.* [`Inactive::put`] at the last close, [`Inactive::take`] at an open; one description for each
-//! access mode. Only an inode that the name cache knows, or that was opened again and is kept
+//! access mode. Only an inode that the path cache knows, or that was opened again and is kept
 //! ([`super::inactive_inodes`]), has any ([`Inactive::admit`], [`Inactive::expel`]), so their number is bounded by the
 //! numbers of entries and inodes, and a file that is opened only once keeps nothing. Lock-free.
 //!
@@ -20,11 +20,11 @@ use crate::fs::file::OpenFile;
 /// The waiting descriptions of one inode, by access mode.
 pub struct Inactive {
     waiting: [Place<Arc<OpenFile>>; 3],
-    /// Entries of the name cache that lead here, and whether the inode is among those that are kept.
+    /// Entries of the path cache that lead here, and whether the inode is among those that are kept.
     entries: AtomicU32,
     /// It was opened the ordinary way.
     opened: AtomicBool,
-    /// Places of the name cache where there were entries that lead here, a bit each.
+    /// Places of the path cache where there were entries that lead here, a bit each.
     known_at: AtomicU64,
     /// Its place among the kept inodes, plus one; 0 for none.
     place: AtomicU32,
@@ -58,22 +58,22 @@ impl Inactive {
         self.place.store(word, Ordering::Relaxed);
     }
 
-    /// The name cache is about to lead here from its place `at`.
+    /// The path cache is about to lead here from its place `at`.
     pub fn note_known(&self, at: usize) {
         self.known_at.fetch_or(1 << (at % 64), Ordering::Release);
     }
 
-    /// Places of the name cache that may lead here, a bit each.
+    /// Places of the path cache that may lead here, a bit each.
     pub fn known_at(&self) -> u64 {
         self.known_at.load(Ordering::Acquire)
     }
 
-    /// The name cache leads here by one more entry.
+    /// The path cache leads here by one more entry.
     pub fn admit(&self) {
         self.entries.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The name cache leads here by one entry less; after the last, nothing waits any more.
+    /// The path cache leads here by one entry less; after the last, nothing waits any more.
     pub fn expel(&self) {
         if self.entries.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.clear();
@@ -86,7 +86,7 @@ impl Inactive {
         self.place().is_some() || self.admitted()
     }
 
-    /// Whether the name cache leads here.
+    /// Whether the path cache leads here.
     pub fn admitted(&self) -> bool {
         self.entries.load(Ordering::Acquire) != 0
     }

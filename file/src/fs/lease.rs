@@ -4,7 +4,7 @@
 //! returns it; [`closed`] when the description ends. An open or truncation of a file first calls
 //! [`break_for`], which notifies the holders and waits until none conflicts; [`settle`] handles an open in
 //! between. [`BREAK_TIME`] is how long a holder may then keep it. While there is no lease anywhere this costs
-//! a load and a branch, and nothing for the dispatchers' own opens: no path of the name cache leads to a file
+//! a load and a branch, and nothing for the dispatchers' own opens: no path of the path cache leads to a file
 //! with a lease.
 //!
 //! Source: fcntl(2), "Leases".
@@ -274,7 +274,7 @@ fn has_of_others(id: Id, of: &OpenFile) -> bool {
     list.any(|lease| !lease.is_of(of))
 }
 
-/// Whether no path of the name cache may lead to `inode`.
+/// Whether no path of the path cache may lead to `inode`.
 #[inline]
 pub fn covers(inode: &dyn Inode) -> bool {
     any() && LEASES.lock().contains_key(&inode.id())

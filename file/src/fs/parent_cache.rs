@@ -4,7 +4,7 @@
 //! *Interface*: [`find`] the directory that a path begins with, [`note`] one that was found step by step.
 //!
 //! Programs make, open and remove many files of one directory in turn. An entry holds for an identity, from
-//! the same starting directory, and as long as the name cache's generation is the one from before the
+//! the same starting directory, and as long as the path cache's generation is the one from before the
 //! directory was looked for ([`super::path_cache`]): then no directory has been removed, moved or covered since,
 //! and no right to search one has changed. So nothing is counted for it: a directory or a mount that goes is
 //! freed a grace period after the generation has changed.

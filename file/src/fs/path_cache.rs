@@ -1,4 +1,4 @@
-//! The name cache: whole paths to inodes, for opens that are repeated.
+//! The path cache: whole paths to inodes, for opens that are repeated.
 //!
 //! *Interface.* [`PathKey`] is a path with its hash, made while it is copied in. [`open`] returns a description
 //! from the inode's inactive list, if the path is known, was walked since the last change of names, and the

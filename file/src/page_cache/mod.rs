@@ -223,13 +223,13 @@ impl CachedFile {
         // Local writes override the host's change; before the first report there is nothing to override.
         let turn = match known {
             true => self.writers.try_lock(),
-            // Bound: as in `leave.rs`.
+            // Bound: as in `evict.rs`.
             false => Some(self.writers.lock()),
         };
         let Some(_turn) = turn else {
             return Ok(false);
         };
-        // Bound: as in `leave.rs`.
+        // Bound: as in `evict.rs`.
         let _storing = self.flushing.lock();
         let mut table = self.table.lock();
         if table.dirty != 0 || self.changed.load(Ordering::SeqCst) > seen.0 {

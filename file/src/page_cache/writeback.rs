@@ -39,7 +39,7 @@ impl CachedFile {
 
     /// Has the backing store all that is dirty. The errors are noted.
     pub fn flush(&self) {
-        // Bound: as in `leave.rs`.
+        // Bound: as in `evict.rs`.
         let _turn = self.flushing.lock();
         self.flush_in_turn();
     }

@@ -88,7 +88,7 @@ fn wait(args: &mut Args) -> Result<usize> {
 /// negative `timeout`, and for no other than 0: how many. [`LEFT`]: the call is to be made the long way.
 /// Interrupts are off, and are off again afterwards.
 #[inline(always)]
-fn outright(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> isize {
+fn frameless(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> isize {
     let Ok(most) = room(events, most) else {
         return LEFT;
     };
@@ -136,7 +136,7 @@ pub(super) extern "sysv64" fn wait_frameless(
     _more: usize,
     _other: usize,
 ) -> isize {
-    Task::here(|task| outright(task, fd as i32, events, most as i32, timeout as i32))
+    Task::here(|task| frameless(task, fd as i32, events, most as i32, timeout as i32))
         .unwrap_or(LEFT)
 }
 

@@ -51,7 +51,7 @@ fn files() -> Result<Arc<FdTable>> {
 }
 
 /// Makes a call without a trap frame, if memory is not short.
-fn outright(call: impl FnOnce() -> Result<usize>) -> isize {
+fn frameless(call: impl FnOnce() -> Result<usize>) -> isize {
     if vm::frame::admits(admission::ROOM) {
         generally(call)
     } else {
@@ -68,7 +68,7 @@ pub(super) extern "sysv64" fn poll_frameless(
     _other: usize,
     _last: usize,
 ) -> isize {
-    outright(|| poll_until(array, count as u32, milliseconds(timeout as i32)))
+    frameless(|| poll_until(array, count as u32, milliseconds(timeout as i32)))
 }
 
 /// `select`.
@@ -80,7 +80,7 @@ pub(super) extern "sysv64" fn select_frameless(
     time: usize,
     _last: usize,
 ) -> isize {
-    outright(|| select_for(count as i32, [reading, writing, urgent], time))
+    frameless(|| select_for(count as i32, [reading, writing, urgent], time))
 }
 
 /// `pselect6` without a mask.
@@ -99,7 +99,7 @@ pub(super) extern "sysv64" fn pselect6_frameless(
     if let Some(found) = select_at_once(count as i32, sets, time) {
         return found;
     }
-    outright(|| {
+    frameless(|| {
         let deadline = relative(time)?;
         let result = select_until(count as i32, sets, deadline);
         write_left(time, deadline);

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`PtraceLink`] is a task's part, with [`PtraceState`] once it has had a tracer; [`Tracees`] are a
 //! process's. [`continued`] tells a seized thread of a SIGCONT, `prod` stops it. The requests of tracers are
-//! in `trace.rs`, the stops of the thread in `signal/ptrace_stop.rs`.
+//! in `ptrace.rs`, the stops of the thread in `signal/ptrace_stop.rs`.
 
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`stop`] for a signal, [`join_stop`] with its process, [`event`] and [`stop_for`] where the
 //! tracer wants to see it, [`stop_at`] a call's beginning or end; [`shown`] are its registers. The requests
-//! of tracers are in `trace.rs`.
+//! of tracers are in `ptrace.rs`.
 
 use abi::layout::USER_END;
 use abi::linux::*;

@@ -12,7 +12,7 @@
 //!
 //! The work is chained to the end of the interrupt (`thread::chain`). It is bounded: a check of at most
 //! [`LOOKS`] threads. Three kinds of timers leave the rest to the thread that sends for interrupt handlers
-//! (`later.rs`): those on CPU time, for the account is under a monitor; those whose signal has
+//! (`deferred_timers.rs`): those on CPU time, for the account is under a monitor; those whose signal has
 //! immediate effects (SIGKILL, SIGCONT, stopping signals); and those of processes with more than [`LOOKS`]
 //! threads, none of whose first [`LOOKS`] threads wants the signal.
 //!

@@ -112,7 +112,7 @@ fn descriptor_flags(files: &FdTable, fd: i32, command: i32, arg: usize) -> Resul
 /// has been done; the call is to be made by [`record`], which also tells errors.
 fn record_now(task: &Task, fd: i32, addr: usize) -> Option<Result<usize>> {
     let process = &task.process;
-    // SAFETY: a call made outright has interrupts off, and this is one of the table's threads.
+    // SAFETY: a call made without a trap frame has interrupts off, and this is one of the table's threads.
     let (files, cred) = unsafe { (process.files.peek(), process.cred.peek()) };
     // SAFETY: as above.
     let of = unsafe { files.at_hand(fd) }?;
@@ -190,8 +190,8 @@ pub(in crate::call) extern "sysv64" fn fcntl_frameless(
         return record_frameless(fd, command, arg);
     }
     let flags = |task: &Arc<Task>| {
-        // SAFETY: a call made outright has interrupts off until it lets them come, and then the table is used
-        // no more.
+        // SAFETY: a call made without a trap frame has interrupts off until it lets them come, and then the
+        // table is used no more.
         let files = unsafe { task.process.files.peek() };
         match command {
             F_GETFD | F_SETFD => Some(descriptor_flags(files, fd, command, arg)),
@@ -435,7 +435,7 @@ fn flock(args: &mut Args) -> Result<usize> {
 /// been done; the call is to be made by [`flock`], which also tells errors.
 fn flock_now(task: &Task, fd: i32, operation: i32) -> Option<()> {
     let process = &task.process;
-    // SAFETY: a call made outright has interrupts off, and this is one of the table's threads.
+    // SAFETY: a call made without a trap frame has interrupts off, and this is one of the table's threads.
     let (files, cred) = unsafe { (process.files.peek(), process.cred.peek()) };
     // SAFETY: as above.
     let of = unsafe { files.at_hand(fd) }?;

@@ -1,7 +1,7 @@
 //! `open` and its kin: making, copying and closing descriptors.
 //!
 //! *Interface.* [`CALLS`]. A plain open of a path that was opened before takes the short way (`hot_open`):
-//! the path is copied once, one look in the name cache answers walk and permission, and a description with
+//! the path is copied once, one look in the path cache answers walk and permission, and a description with
 //! its code comes from the inode's inactive list.
 
 use abi::errno::{Errno, Result};
@@ -47,7 +47,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::MEMFD_CREATE, memfd_create),
 ];
 
-/// Flags with which an open may take the short way. A path that the name cache knows exists, so there is
+/// Flags with which an open may take the short way. A path that the path cache knows exists, so there is
 /// nothing to create.
 pub(super) const PLAIN: u32 = O_ACCMODE | O_CLOEXEC | O_LARGEFILE | O_NOCTTY | O_CREAT | O_TRUNC;
 
@@ -160,7 +160,7 @@ pub(super) fn do_open(dirfd: i32, addr: usize, flags: u32, mode: u32) -> Result<
     walk_and_open((dirfd, addr), flags, mode, 0, who.map(|who| (&key, who)))
 }
 
-/// A waiting description of `key`, and whether the name cache knows that.
+/// A waiting description of `key`, and whether the path cache knows that.
 fn waits(key: &PathKey, mode: u32, who: CredId) -> Option<(Arc<OpenFile>, bool)> {
     if let Some(of) = path_cache::open(key, mode, who) {
         return Some((of, true));
@@ -194,7 +194,7 @@ fn learn(of: &OpenFile, key: &PathKey, generation: u64, flags: u32, who: CredId)
     }
 }
 
-/// Fills `key` with the path at `addr` and answers who asks, if the name cache may be asked: the path is
+/// Fills `key` with the path at `addr` and answers who asks, if the path cache may be asked: the path is
 /// short, and process and path start where the cache knows.
 #[inline]
 fn fill(key: &mut PathKey, addr: usize) -> Option<CredId> {

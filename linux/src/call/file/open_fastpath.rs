@@ -3,7 +3,7 @@
 //!
 //! *Interface.* [`init`] generates them once, and links them to dispatchers. They keep the contract of a
 //! descriptor routine (docs/architecture.md): they change rax alone, and return or leave, after which the
-//! call is made from its start, outright too ([`open_frameless`]).
+//! call is made from its start, without a trap frame too ([`open_frameless`]).
 //!
 //! Each is a generated stub around a short Rust function. The stub of an open checks the flags, copies the
 //! path (after a fault it leaves, so nothing here sleeps) and saves what Rust may change; the function

@@ -1,7 +1,7 @@
 //! Opening, making, closing and removing a file without a trap frame.
 //!
-//! *Interface*: [`open`], [`openat`], [`close`], made outright when the procedures of [`super::open_fastpath`] have not
-//! answered; [`creat`], [`unlink`], [`unlinkat`].
+//! *Interface*: [`open`], [`openat`], [`close`], made without a trap frame when the procedures of
+//! [`super::open_fastpath`] have not answered; [`creat`], [`unlink`], [`unlinkat`].
 //!
 //! A short path is copied once, with interrupts off. Its directory is found from entry to entry
 //! ([`file::fs::parent_lookup`]) and counted; changes of that directory are made with interrupts on. The rest goes the
@@ -73,7 +73,7 @@ pub(in crate::call) extern "sysv64" fn close(
     _other: usize,
     _last: usize,
 ) -> isize {
-    // SAFETY: what is called outright has interrupts off until it lets them come.
+    // SAFETY: what is called without a trap frame has interrupts off until it lets them come.
     let taken = Task::here(|task| unsafe { task.process.files.peek() }.take(fd as i32));
     match taken {
         Some(Ok(taken)) => {

@@ -65,7 +65,7 @@ fn at_once(mut path: UserPath, addr: usize, follow: bool) -> Option<Result<usize
 }
 
 /// As [`at_once`], of the path at user address `path`, for a call without a trap frame.
-fn outright(path: usize, addr: usize, follow: bool) -> isize {
+fn frameless(path: usize, addr: usize, follow: bool) -> isize {
     let answer = with_interrupts(|| match user_path(path) {
         Ok(path) => at_once(path, addr, follow),
         Err(error) => Some(Err(error)),
@@ -86,7 +86,7 @@ pub(crate) extern "sysv64" fn stat_frameless(
     _other: usize,
     _last: usize,
 ) -> isize {
-    outright(path, addr, true)
+    frameless(path, addr, true)
 }
 
 /// `lstat` of such a file.
@@ -98,7 +98,7 @@ pub(crate) extern "sysv64" fn lstat_frameless(
     _other: usize,
     _last: usize,
 ) -> isize {
-    outright(path, addr, false)
+    frameless(path, addr, false)
 }
 
 /// `newfstatat` of such a file, by a path from the working directory or the root.
@@ -111,7 +111,7 @@ pub(crate) extern "sysv64" fn newfstatat_frameless(
     _last: usize,
 ) -> isize {
     match flags as u32 {
-        flags @ (0 | NOFOLLOW) if dirfd as i32 == AT_FDCWD => outright(path, addr, flags == 0),
+        flags @ (0 | NOFOLLOW) if dirfd as i32 == AT_FDCWD => frameless(path, addr, flags == 0),
         _ => LEFT,
     }
 }

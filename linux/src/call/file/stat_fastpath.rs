@@ -203,8 +203,8 @@ fn make(
     keep(draft)
 }
 
-/// Leads to `function`, which makes call `number` outright.
-fn outright(number: usize, function: OutrightFn) -> impl FnOnce(&mut Draft) {
+/// Leads to `function`, which makes call `number` without a trap frame.
+fn frameless(number: usize, function: OutrightFn) -> impl FnOnce(&mut Draft) {
     move |d| {
         dynasm!(d ; .arch x64 ; mov rax, QWORD word(number, function));
         d.jmp_abs(thread::outright::entry());
@@ -214,14 +214,14 @@ fn outright(number: usize, function: OutrightFn) -> impl FnOnce(&mut Draft) {
 /// `stat`; `function` makes it of what is left.
 pub(in crate::call) fn make_stat(conv: Conv, function: OutrightFn) -> Result<usize, OutOfCode> {
     let look = stat as *const () as usize;
-    let elsewhere = outright(nr::STAT, function);
+    let elsewhere = frameless(nr::STAT, function);
     make(("stat", nr::STAT), conv, Arguments::Path, look, elsewhere)
 }
 
 /// `lstat`; `function` makes it of what is left.
 pub(in crate::call) fn make_lstat(conv: Conv, function: OutrightFn) -> Result<usize, OutOfCode> {
     let look = lstat as *const () as usize;
-    let elsewhere = outright(nr::LSTAT, function);
+    let elsewhere = frameless(nr::LSTAT, function);
     make(("lstat", nr::LSTAT), conv, Arguments::Path, look, elsewhere)
 }
 
@@ -231,7 +231,7 @@ pub(in crate::call) fn make_newfstatat(
     function: OutrightFn,
 ) -> Result<usize, OutOfCode> {
     let look = newfstatat as *const () as usize;
-    let elsewhere = outright(nr::NEWFSTATAT, function);
+    let elsewhere = frameless(nr::NEWFSTATAT, function);
     make(
         ("newfstatat", nr::NEWFSTATAT),
         conv,
