@@ -198,7 +198,9 @@ impl Capabilities {
         }
         match (old, new) {
             (0, new) if new != 0 => self.effective = self.effective.without(CapSet::FILES),
-            (old, 0) if old != 0 => self.effective = self.effective | (self.permitted & CapSet::FILES),
+            (old, 0) if old != 0 => {
+                self.effective = self.effective | (self.permitted & CapSet::FILES)
+            }
             _ => {}
         }
     }

@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::capability::file::FileCaps;
-use crate::capability::{Capabilities, Capability, CapSet};
+use crate::capability::{CapSet, Capabilities, Capability};
 use crate::user::User;
 
 /// The name cache's key of an identity: user and group for file access in one word, or [`NOBODY`].

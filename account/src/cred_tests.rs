@@ -75,7 +75,9 @@ fn a_file_with_capabilities_gives_them_to_who_has_none_and_not_in_doubt() {
         effective: true,
     });
     let user = Cred::ordinary(7, 8).sealed();
-    let made = user.executing(None, None, file, ExecUnsafe::default()).unwrap();
+    let made = user
+        .executing(None, None, file, ExecUnsafe::default())
+        .unwrap();
     assert!(made.secure && made.cred.departs_from(&user));
     assert_eq!(
         (made.cred.caps.permitted, made.cred.caps.effective),

@@ -27,5 +27,5 @@ pub mod quota;
 pub mod user;
 
 pub use capability::Capability;
-pub use cred::{Cred, NOBODY, CredId};
+pub use cred::{Cred, CredId, NOBODY};
 pub use user::User;

@@ -126,7 +126,8 @@ pub fn pipe(large: u64, small: u64) -> Result<(Charge, u64)> {
 /// is given its own in the second. ENOMEM.
 pub fn pipe_size(pages: u64, grows: bool) -> Result<Charge> {
     let (soft, hard) = pipe_pages();
-    let charge = Payer::current().charge(Resource::PipePages, pages, if grows { soft } else { hard });
+    let charge =
+        Payer::current().charge(Resource::PipePages, pages, if grows { soft } else { hard });
     charge.ok_or(if grows { Errno::EPERM } else { Errno::ENOMEM })
 }
 
@@ -211,7 +212,8 @@ pub fn mark(most: u64) -> Result<Charge> {
     const ROOM: usize = 32;
     let payer = Payer::current();
     let most = most.min(bytes_max() / BYTES);
-    let charge = retry_after_reclaim(|| payer.user().charge(Resource::Watches, 1, most)).ok_or(Errno::ENOSPC)?;
+    let charge = retry_after_reclaim(|| payer.user().charge(Resource::Watches, 1, most))
+        .ok_or(Errno::ENOSPC)?;
     if vm::frame::admits(ROOM) {
         Ok(charge)
     } else {
@@ -234,7 +236,8 @@ pub fn bytes(bytes: u64) -> Option<Charge> {
 pub fn queue(bytes: u64) -> Result<Charge> {
     let most = caller::limit(RLIMIT_MSGQUEUE);
     let payer = Payer::current();
-    retry_after_reclaim(|| payer.user().charge(Resource::QueueBytes, bytes, most)).ok_or(Errno::EMFILE)
+    retry_after_reclaim(|| payer.user().charge(Resource::QueueBytes, bytes, most))
+        .ok_or(Errno::EMFILE)
 }
 
 /// One whom somebody of `cred` traces, until its end has been asked for: a user's may take a twenty-fifth of

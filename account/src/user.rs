@@ -200,7 +200,10 @@ mod tests {
         assert!(user.charge(Resource::Locks, 3, 5).is_none());
         assert!(first.grow(2, 5) && !first.grow(1, 5) && !first.grow(u64::MAX, u64::MAX));
         first.shrink(4);
-        assert_eq!((user.holds(Resource::Locks), user.holds(Resource::Tasks)), (1, 0));
+        assert_eq!(
+            (user.holds(Resource::Locks), user.holds(Resource::Tasks)),
+            (1, 0)
+        );
         drop(first);
         assert_eq!(user.holds(Resource::Locks), 0);
     }

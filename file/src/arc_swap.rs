@@ -1,4 +1,5 @@
-//! A replaceable counted value, which several processes may share and one may exchange.
+//! An `Arc` that is swapped as a whole while others read it, as in RCU: several processes may share it,
+//! and one may replace it.
 //!
 //! *Interface*: [`ArcSwap::get`] takes a count on the present value, [`ArcSwap::set`] puts another in place and
 //! returns the old, [`ArcSwap::replace`] does so if the value is still the expected one; [`ArcSwap::peek`],

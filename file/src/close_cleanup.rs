@@ -1,4 +1,4 @@
-//! Objects that a process loses when it closes a descriptor, although the file stays open: record locks,
+//! What a process loses when it closes a descriptor, although the file stays open: record locks,
 //! notifications of message queues and of directories.
 //!
 //! *Interface*: a [`CloseCleanup`] counts such an object; while there are none ([`any`]) a close does not search.

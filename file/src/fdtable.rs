@@ -24,16 +24,16 @@
 //!
 //! *Unsafe*: counted pointers in slots; arrays that live until a grace period.
 
-mod sole_user;
-mod poll_scan;
-mod users;
 mod emit;
-mod filters;
-pub mod scm_rights;
 mod expand;
+mod filters;
 mod kpt;
+mod poll_scan;
+pub mod scm_rights;
 mod slots;
+mod sole_user;
 pub mod tables;
+mod users;
 mod visit;
 
 use abi::errno::{Errno, Result};
@@ -46,17 +46,17 @@ use machine::cpu::{irq_restore, irq_save};
 use sync::{Derived, Monitor, epoch};
 
 use crate::fs::file::{OpenFile, Sharing};
-pub use poll_scan::{PollScan, HeldEvents, PollQuery, ROW, PollRow};
-use users::TableUsers;
 pub use emit::{
     emit_callentry, emit_look, emit_operation, emit_ready, emit_resolved, emit_routine, emit_row,
 };
-pub(crate) use scm_rights::Taken;
 use expand::TableCharge;
 pub use expand::{OnTableMoved, link_moved};
 use kpt::{Kpt, code_of};
 pub use kpt::{KptView, SLOTS};
+pub use poll_scan::{HeldEvents, PollQuery, PollRow, PollScan, ROW};
+pub(crate) use scm_rights::Taken;
 use slots::{CHUNK, CLOEXEC, FdSlot, Slots};
+use users::TableUsers;
 pub use visit::{TableVisit, each_description, make_shared, replug_everywhere};
 
 /// Descriptors of a new table.

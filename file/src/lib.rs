@@ -24,23 +24,23 @@
 
 extern crate alloc;
 
-pub mod page_cache;
+pub mod arc_swap;
 pub mod callout;
+pub mod close_cleanup;
 pub mod epoll;
 pub mod event;
 pub mod fdtable;
 pub mod fs;
 pub mod gauge;
 pub mod io;
-pub mod tmpfs;
+pub mod p9;
+pub mod page_cache;
 pub mod pipe;
 pub mod poll;
 pub mod seam;
 pub mod select;
-pub mod p9;
-pub mod arc_swap;
 pub mod socket;
 pub mod stubs;
-pub mod close_cleanup;
+pub mod tmpfs;
 
 pub use fs::file::*;

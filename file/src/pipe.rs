@@ -22,7 +22,7 @@ use sync::{Monitor, Once, WaitList};
 
 use crate::fs::Attr;
 use crate::fs::file::fasync::FasyncKind;
-use crate::fs::file::{DescRoutine, DescRoutines, File, ReadinessRoutine, OpenFile, SMALL_WEIGHT};
+use crate::fs::file::{DescRoutine, DescRoutines, File, OpenFile, ReadinessRoutine, SMALL_WEIGHT};
 use crate::gauge::{Gauge, Gauges};
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS, WRITES};

@@ -48,7 +48,11 @@ impl PollRequest {
 
 /// Waits until at least one of `files` has an `asked` event, the deadline passes (0), or a signal comes
 /// (ERESTARTNOHAND). Returns the number of such files. ENOMEM.
-pub fn wait_for(files: &[Arc<OpenFile>], asked: &mut [PollRequest], deadline: Deadline) -> Result<usize> {
+pub fn wait_for(
+    files: &[Arc<OpenFile>],
+    asked: &mut [PollRequest],
+    deadline: Deadline,
+) -> Result<usize> {
     let process = callout::arrivals();
     let mut table = PollTable::thread(process.as_deref());
     let mut count = 0;

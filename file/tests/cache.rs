@@ -8,9 +8,9 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use abi::errno::{Errno, Result};
-use file::page_cache::{Backing, CachedFile, EvictScope, index, mark};
 use file::fs::attr::{Attr, FileTime};
 use file::io::IoBuf;
+use file::page_cache::{Backing, CachedFile, EvictScope, index, mark};
 use quaject::Sharing;
 use quaject::fsmap::Cursor;
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! The lines of the log at boot.
+//! The banner: the first lines of the log at boot.
 //!
 //! *Interface*: [`greet`].
 

@@ -1,4 +1,5 @@
-//! The part of boot that may wait, and so has a thread: console, root file system, first program.
+//! The boot thread: the part of boot that may sleep. It makes the console, the root file system and the
+//! first program.
 //!
 //! *Interface*: [`spawn`]; [`root_fits`] before there is an allocator; [`needed`] for what cannot be done
 //! without: the machine ends with a report that names it.

@@ -8,10 +8,10 @@
 extern crate alloc;
 
 mod banner;
-mod smp;
-mod provoke;
-mod panic_report;
 mod boot_thread;
+mod panic_report;
+mod provoke;
+mod smp;
 
 /// The suite to run in place of the first program, if the command line asks for it.
 pub struct Suites {

@@ -1,4 +1,4 @@
-//! The start of every processor, by its own code.
+//! SMP: the start of every CPU, by its own code.
 //!
 //! *Interface*: [`synthesize_entry`] on each; [`start`] on the boot processor.
 

@@ -20,8 +20,8 @@
 
 extern crate alloc;
 
-pub mod rootfs;
 pub mod call;
 mod devtmpfs;
 pub mod init;
+pub mod rootfs;
 pub mod trap;

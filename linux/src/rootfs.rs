@@ -1,4 +1,4 @@
-//! The tree of names at boot.
+//! The root file system at boot.
 //!
 //! *Interface.* [`init`] makes the root from the initial archives and mounts what stands on it.
 
@@ -10,8 +10,8 @@ use crate::devtmpfs;
 use account::Cred;
 use file::fs::attr::FileKind;
 use file::fs::dev;
-use file::fs::inode::Inode;
 use file::fs::fs_types;
+use file::fs::inode::Inode;
 use file::fs::mount::{self, FileSystem, VfsPath};
 use file::fs::walk::{WalkContext, walk};
 use file::tmpfs::TmpFs;

@@ -1,5 +1,5 @@
-//! The answers to the lower rooms' questions about processes: about the calling process (`account::caller`),
-//! and about others ([`file::callout`]), their tables and their directories.
+//! The callouts of the lower rooms about processes: about the caller (`account::caller`), and about other
+//! processes, their tables and their directories ([`file::callout`]).
 //!
 //! *Interface*: [`link`], once at boot.
 
@@ -11,10 +11,10 @@ use sync::WaitList;
 
 use crate::process::{Process, Task, beside_group, tree};
 use crate::signal;
+use file::arc_swap::ArcSwap;
 use file::callout::{self, SignalArrivals};
 use file::fdtable::tables::{self, Tables};
 use file::fs::context;
-use file::arc_swap::ArcSwap;
 
 static CALLOUTS: Callouts = Callouts {
     cred: || Task::here(|task| task.process.cred.get()),

@@ -1,5 +1,5 @@
-//! Processes whose timers have rung, and whose interrupts have left the signals to a kernel thread
-//! (`signal/sender.rs`).
+//! Expired timers whose signals an interrupt has left to a kernel thread (`signal/sender.rs`): a list of
+//! their processes.
 //!
 //! *Interface*: [`defer_expiry`] from anywhere; [`take`] and [`missed`] for the thread that sends.
 //!

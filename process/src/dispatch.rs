@@ -24,8 +24,8 @@ use thread::{Body, Thread};
 use vm::AddressSpace;
 
 use crate::memory;
-use crate::process::cached_operations::{CachedOperations, of as of_program};
 use crate::process::arc_swap::Displaced;
+use crate::process::cached_operations::{CachedOperations, of as of_program};
 use crate::process::{Process, Task, tree};
 use file::fdtable::{FdTable, KptView};
 
@@ -255,7 +255,12 @@ fn redirect(task: &Task, files: Option<KptView>) -> Result<()> {
 /// Generates the dispatcher of `task` for a table at `files`; for a traced task, one that answers no call
 /// itself, since the tracer wants to see every call, and so for all with [`WITHOUT`]. ENOMEM: it keeps the
 /// old one.
-fn give(task: &Task, files: Option<KptView>, traced: bool, cached: Option<&CachedOperations>) -> Result<()> {
+fn give(
+    task: &Task,
+    files: Option<KptView>,
+    traced: bool,
+    cached: Option<&CachedOperations>,
+) -> Result<()> {
     if traced || GENERAL.load(Ordering::Relaxed) {
         return task.thread.set_slow_dispatcher().map_err(no_memory);
     }

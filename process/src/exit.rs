@@ -12,16 +12,16 @@ use machine::trap::TrapFrame;
 use sync::epoch;
 use thread::outright::LEFT;
 
+use crate::cgroup;
 use crate::dispatch;
 use crate::futex::{self, robust};
-use crate::cgroup;
 use crate::ipc::semaphore;
 use crate::memory;
 use crate::process::signals::pending::SignalOrigin;
 use crate::process::tree::{self, INIT};
-use crate::process::{Process, Task, init_process, how_ended};
-use crate::signal;
+use crate::process::{Process, Task, how_ended, init_process};
 use crate::ptrace;
+use crate::signal;
 
 /// Ends the calling thread; with the last one, the process ends with `status` (as `wait` encodes it).
 pub fn exit_thread(status: i32) -> ! {

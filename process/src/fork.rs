@@ -14,20 +14,22 @@ use machine::trap::{TrapFrame, VECTOR_TAIL};
 use sync::{Monitor, WaitList};
 use vm::AddressSpace;
 
-use crate::dispatch;
 use crate::cgroup;
+use crate::dispatch;
 use crate::memory;
 use crate::pidfd;
 use crate::process::access::CredGuard;
 use crate::process::rseq::Rseq;
-use crate::process::signals::core_state::{FILTER, CoreState};
-use crate::process::signals::{SignalActions, ProcessSignals};
+use crate::process::signals::core_state::{CoreState, FILTER};
+use crate::process::signals::{ProcessSignals, SignalActions};
 use crate::process::timers::ProcessTimers;
 use crate::process::tree::{self, INIT};
 use crate::process::usage::EndedUsage;
-use crate::process::{OnceGate, RlimitTable, POISON_DEFAULT, Process, Program, Session, ArcSwap, Task};
-use crate::signal::rlimit_cpu;
+use crate::process::{
+    ArcSwap, OnceGate, POISON_DEFAULT, Process, Program, RlimitTable, Session, Task,
+};
 use crate::ptrace;
+use crate::signal::rlimit_cpu;
 use account::quota;
 use account::user::Charge;
 use account::{Capability, Cred};

@@ -1,6 +1,6 @@
-//! Calls that generated code answers on the way from the dispatcher: changes of what the running thread has
-//! for itself (its signal mask, its list of robust locks, its restartable sequences), of its process's signal
-//! actions, operations of descriptors, and the question which of some are ready.
+//! Calls that generated code answers: the signal mask, signal actions, the list of robust futexes,
+//! restartable sequences, operations of descriptors, and `poll` and `select` of a few. The dispatcher
+//! jumps here; no Rust runs.
 //!
 //! *Interface*: [`mask`], [`action()`], [`robust_list`], [`sequences`], [`poll`], [`select`], [`pselect`] and
 //! [`operation`] emit one call each. The code is entered by a jump from a routine at any depth of the kernel
@@ -25,10 +25,10 @@ use codegen::methods::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
 use file::Operation;
+use file::arc_swap::ArcSwap;
 use file::fdtable::{
     FdTable, SLOTS, emit_callentry, emit_look, emit_operation, emit_ready, emit_routine, emit_row,
 };
-use file::arc_swap::ArcSwap;
 use machine::cpu::StackBase;
 use sync::monitor::{CONTENDED, HELD};
 use thread::dispatch::way_out;

@@ -1,4 +1,4 @@
-//! A signal that a thread sends itself, and the return from a handler, by generated code.
+//! A signal that a thread sends itself, and `rt_sigreturn`, by generated code.
 //!
 //! *Interface*: [`kill`], [`tgkill`] and [`sigreturn`] emit one call each, in the place and by the contract
 //! of [`crate::generated_calls`]: the code answers and goes to user mode, or goes to a label with nothing done.
@@ -37,14 +37,14 @@ use thread::dispatch::way_out;
 use thread::flags::ATTENTION;
 
 use crate::fp;
-use crate::sigframe::writer::emit_place;
-use crate::sigframe::{INFO, RFLAGS_CLEARED, UC, framed, saved};
 use crate::generated_calls::{BLOCKED, OWNER, to_base};
 use crate::process::signals::action::{SignalActions, TABLE, VERSION};
 use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
 use crate::process::signals::{ACTIONS, WAITING};
 use crate::process::timers::RUNG;
 use crate::process::{FIRST_THREAD, NEXT_ON_ROLL, Process, TRACER, Task, beside_group};
+use crate::sigframe::writer::emit_place;
+use crate::sigframe::{INFO, RFLAGS_CLEARED, UC, framed, saved};
 use crate::user_access::{close, open};
 use account::cred::Cred;
 

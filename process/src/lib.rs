@@ -26,27 +26,27 @@
 extern crate alloc;
 
 pub mod callouts;
+pub mod cgroup;
+mod deferred_timers;
 pub mod dispatch;
 pub mod exec;
 pub mod exit;
 pub mod fork;
 pub mod fp;
-pub mod sigframe;
 pub mod futex;
-pub mod cgroup;
-pub mod ipc;
 pub mod generated_calls;
-mod deferred_timers;
-pub mod user_quajects;
+pub mod generated_signal;
+pub mod ipc;
 pub mod memory;
 pub mod pidfd;
 mod primitive;
 pub mod process;
-pub mod signal;
-pub mod generated_signal;
-pub mod time;
 pub mod ptrace;
+pub mod sigframe;
+pub mod signal;
+pub mod time;
 mod user_access;
+pub mod user_quajects;
 pub mod wait;
 
 pub use process::*;

@@ -1,4 +1,4 @@
-//! Tracing: a process's access to another's thread.
+//! ptrace: a tracer's requests, which reach into another process's thread.
 //!
 //! *Interface*: the tracer's side is [`begin`] and [`begun`], [`detach`], [`resume`], [`listen`],
 //! [`interrupt`], [`halted`]; the traced thread's is [`at_call`], [`leaving`], [`made`], [`tell`],
@@ -23,7 +23,7 @@ use machine::trap::TrapFrame;
 use vm::fallible::{try_box, try_push, try_reserve};
 
 use crate::process::signals::valid;
-use crate::process::tracee::{TraceeEnd, ResumeMode, PtraceState, Tracee, heed, prod};
+use crate::process::tracee::{PtraceState, ResumeMode, Tracee, TraceeEnd, heed, prod};
 use crate::process::{Process, Task, how_ended, tree};
 use crate::signal;
 use crate::signal::ptrace_stop::{event, stop_at, stop_for};
@@ -403,7 +403,8 @@ pub fn ended(process: &Process, status: i32) -> bool {
     };
     let uid = process.cred.get().uid;
     let told = tracer.tracees.lock().as_mut().is_some_and(|list| {
-        let first = |tracee: &&mut Tracee| tracee.tid == process.pid && tracee.end == TraceeEnd::Leads;
+        let first =
+            |tracee: &&mut Tracee| tracee.tid == process.pid && tracee.end == TraceeEnd::Leads;
         let tracee = list.iter_mut().find(first);
         tracee
             .map(|tracee| tracee.end = TraceeEnd::Process(status, uid))

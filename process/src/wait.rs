@@ -41,7 +41,11 @@ pub struct ChildReport {
 /// Waits until a child of `parent` that `which` names changes in a way that `options` (`WEXITED`, `WSTOPPED`,
 /// `WCONTINUED`, `WNOHANG`, `WNOWAIT`) asks for. `None` with `WNOHANG` when none has. ECHILD; interrupted:
 /// ERESTARTSYS.
-pub fn wait(parent: &Arc<Process>, which: WaitFor<'_>, options: u32) -> Result<Option<ChildReport>> {
+pub fn wait(
+    parent: &Arc<Process>,
+    which: WaitFor<'_>,
+    options: u32,
+) -> Result<Option<ChildReport>> {
     let look = || match scan(parent, which, options) {
         Ok(None) if options & WNOHANG == 0 => None,
         outcome => Some(outcome),
@@ -127,7 +131,9 @@ fn traced(parent: &Process, which: WaitFor<'_>, options: u32) -> (bool, Option<C
                 WaitFor::This(_) | WaitFor::Group(_) => false,
             };
             let end = match tracee.end {
-                TraceeEnd::Process(status, uid) | TraceeEnd::Thread(status, uid) => Some((status, uid)),
+                TraceeEnd::Process(status, uid) | TraceeEnd::Thread(status, uid) => {
+                    Some((status, uid))
+                }
                 _ => None,
             };
             exists |= meant && (tracee.end == TraceeEnd::Leads || end.is_some());

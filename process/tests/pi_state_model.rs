@@ -16,9 +16,9 @@ mod primitive {
 #[path = "../src/process/pi_state.rs"]
 mod pi_state;
 
-use pi_state::{PiState, ENDED, PiPart, PiParty};
 use loom::sync::Mutex;
 use loom::thread;
+use pi_state::{ENDED, PiPart, PiParty, PiState};
 use std::sync::Arc;
 
 struct Task {

@@ -13,9 +13,9 @@ mod thread_list;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, Ordering, fence};
-use thread_list::{ListedThread, FoundThread, ThreadLink, ThreadList};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use thread_list::{FoundThread, ListedThread, ThreadLink, ThreadList};
 
 /// A task: its number is written when it is made and when it is freed, and loom says when somebody reads it
 /// meanwhile.

@@ -16,9 +16,9 @@ mod pid_map;
 #[path = "../src/process/tree/words.rs"]
 mod words;
 
+use group_ids::GroupIds;
 use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use loom::thread;
-use group_ids::GroupIds;
 use pid_map::PidMap;
 use std::ptr::null_mut;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The texts that programs read about the kernel: `/proc`, `/sys` and `/syn`, and those of control groups.
+//! The pseudo file systems: `/proc`, `/sys` and `/syn`, and those of control groups.
 //!
 //! *Interface*: [`proc`], [`sys`], [`syn`] and [`cgroupfs`] each make one file system. [`release`] and
 //! [`printk_levels`] are values that calls tell and set, too, and [`nosys`] counts the calls that nobody answers.
@@ -23,9 +23,9 @@
 extern crate alloc;
 
 pub mod cgroupfs;
+pub mod nosys;
 pub mod printk_levels;
 pub mod proc;
 pub mod release;
 pub mod syn;
 pub mod sys;
-pub mod nosys;

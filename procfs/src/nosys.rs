@@ -1,4 +1,4 @@
-//! Calls that nobody answers, counted by number.
+//! System calls that are not implemented, counted by number (`/syn/nosys`).
 //!
 //! *Interface*: [`count`] one; [`each`] of them is a line of `/syn/nosys`.
 

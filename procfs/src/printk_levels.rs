@@ -1,4 +1,4 @@
-//! The levels of the kernel's messages on the console: the numbers of `/proc/sys/kernel/printk`.
+//! The log levels of the console: the numbers of `/proc/sys/kernel/printk`.
 //!
 //! *Interface*: [`LEVELS`]. They are kept and steer nothing: the log goes to no console.
 

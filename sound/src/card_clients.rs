@@ -1,4 +1,4 @@
-//! The desk: all clients of the card, and the routines that are generated for exactly these.
+//! The clients of the sound card, and the routines that are generated for exactly these.
 //!
 //! *Interface*: [`start`] at boot; clients are added [`with`] it, and [`leave`] it; [`pace`] is the card's
 //! present one; [`for_each_player`] and [`for_each_recorder`] are for listings.
@@ -149,7 +149,11 @@ impl CardClients {
     }
 
     /// Calls `f` while no handler reads the ring of `player`. ENOMEM, ENODEV.
-    pub fn without_player<R>(&mut self, player: &Arc<PlayStream>, f: impl FnOnce() -> R) -> Result<R> {
+    pub fn without_player<R>(
+        &mut self,
+        player: &Arc<PlayStream>,
+        f: impl FnOnce() -> R,
+    ) -> Result<R> {
         let voices = self
             .players
             .iter()
@@ -193,7 +197,11 @@ impl CardClients {
     }
 
     /// Has the mixing routine generated for `players`, and the handler with it.
-    fn mix<'a>(&self, card: &Card, players: impl Iterator<Item = &'a Arc<PlayStream>>) -> Result<()> {
+    fn mix<'a>(
+        &self,
+        card: &Card,
+        players: impl Iterator<Item = &'a Arc<PlayStream>>,
+    ) -> Result<()> {
         let mixer = self.mixer.as_ref().ok_or(Errno::ENODEV)?;
         let mut voices = Vec::new();
         for player in players {

@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use device::sound::FRAME;
 use file::fs::walk::{WalkContext, walk};
 use file::fs::{OpenHow, dev, mount};
-use file::gauge::{Flow, Gauge, Gauges, DeviceNearness};
+use file::gauge::{DeviceNearness, Flow, Gauge, Gauges};
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS};
 use file::seam;

@@ -40,7 +40,11 @@ fn card() -> Result<Arc<Card>> {
 }
 
 /// A ring for so many at its ends, and its user's charge for it and for the code around it. ENOMEM.
-fn ring(how: StreamParams, producers: Parties, consumers: Parties) -> Result<(Arc<Channel>, Charge)> {
+fn ring(
+    how: StreamParams,
+    producers: Parties,
+    consumers: Parties,
+) -> Result<(Arc<Channel>, Charge)> {
     /// Memory of a client beside its ring, about.
     const BESIDE: usize = 12 << 10;
     let charge = quota::bytes((how.bytes() + BESIDE) as u64).ok_or(Errno::ENOMEM)?;

@@ -25,9 +25,9 @@ extern crate alloc;
 
 use abi::errno::Result;
 
+pub mod card_clients;
 mod cd;
 pub mod client;
-pub mod card_clients;
 pub mod file;
 pub mod oss;
 pub mod stream;

@@ -1,4 +1,4 @@
-//! The part of a client that the handler, the mixer and the scheduler know.
+//! The stream of a client: the part of it that the interrupt handler, the mixer and the scheduler know.
 //!
 //! *Interface*: [`StreamParams`] is what a client asks for; [`PlayStream`] and [`RecordStream`] are its parts.
 
@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use codegen::{Draft, Label, dynasm};
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use device::sound::{Card, Client, FRAME, LONGEST, MOST_AHEAD, Pace, SHORTEST};
-use file::gauge::{Flow, Gauge, DeviceNearness};
+use file::gauge::{DeviceNearness, Flow, Gauge};
 use quaject::Unmade;
 use quaject::class::Ref;
 use quaject::mix::{Ear, Voice};
@@ -225,9 +225,15 @@ mod tests {
             }
         }
         for rate in [0, 3_999, 192_001, u32::MAX] {
-            assert_eq!(StreamParams::at(rate).possible().unwrap_err(), Errno::EINVAL);
+            assert_eq!(
+                StreamParams::at(rate).possible().unwrap_err(),
+                Errno::EINVAL
+            );
         }
-        assert_eq!(StreamParams::at(44_100).possible().unwrap(), StreamParams::at(44_100));
+        assert_eq!(
+            StreamParams::at(44_100).possible().unwrap(),
+            StreamParams::at(44_100)
+        );
         let pace = StreamParams::at(44_100).pace(44_100);
         assert_eq!((pace.period, pace.ahead), (256, 4));
     }

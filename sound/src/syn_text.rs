@@ -1,4 +1,4 @@
-//! The text about sound in `/syn`: the card's pace, and each client with its fill and flow.
+//! The text about sound in `/syn`: the card's rate, and each client with its fill and flow.
 //!
 //! *Interface*: [`show`], which [`file::gauge`] calls for it.
 

@@ -12,9 +12,9 @@ mod checks;
 #[cfg(target_os = "none")]
 mod costs;
 #[cfg(target_os = "none")]
-mod flood;
-#[cfg(target_os = "none")]
 mod faulty_fs;
+#[cfg(target_os = "none")]
+mod flood;
 #[cfg(target_os = "none")]
 mod selftest;
 #[cfg(target_os = "none")]

@@ -1,4 +1,4 @@
-//! The console at boot: which lines there are, how they are cooked, and what device numbers stand for them.
+//! The console: its serial lines, how they are cooked, and what device numbers stand for them.
 //!
 //! *Interface*: [`start`] once, with the mode that the kernel's command line asks for; [`mount`] when there
 //! is a root; [`for_first_process`] for what the first process gets of it.
@@ -17,7 +17,8 @@ use quaject::queue::{ByteQueue, Parties};
 use sync::Once;
 
 use super::{
-    ControllingTty, StreamFile, TtyFile, console, devpts, pty_master, host_notices, pty, start_console,
+    ControllingTty, StreamFile, TtyFile, console, devpts, host_notices, pty, pty_master,
+    start_console,
 };
 use abi::linux::O_NOCTTY;
 use account::Cred;
@@ -199,11 +200,7 @@ pub fn start(mode: ConsoleMode) -> Result<()> {
     });
     let (major, minor) = super::PTMX;
     dev::register(major, minor..=minor, |_, how| pty_master::open(how));
-    dev::register(
-        pty::MAJOR,
-        0..=pty::MOST as u32 - 1,
-        devpts::open_by_number,
-    );
+    dev::register(pty::MAJOR, 0..=pty::MOST as u32 - 1, devpts::open_by_number);
     Ok(())
 }
 

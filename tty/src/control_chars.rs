@@ -1,4 +1,4 @@
-//! The services of typed control characters: a Switch from the editor's requests to the terminal's services.
+//! The control characters of a terminal: a Switch from the editor's requests to the terminal's services.
 //!
 //! *Interface*: [`link_services`] once for a terminal; its switch is then given the number of a `Control`.
 //!

@@ -17,9 +17,11 @@ use super::{PTMX, Tty};
 use file::OpenFile;
 use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
-use file::fs::ownership::Ownership;
 use file::fs::mount::{self, FileSystem, anonymous_dev};
-use file::fs::{Attr, DirEntry, DirSink, OpenHow, Inode, FileKind, VfsPath, SetAttr, dev, path_cache};
+use file::fs::ownership::Ownership;
+use file::fs::{
+    Attr, DirEntry, DirSink, FileKind, Inode, OpenHow, SetAttr, VfsPath, dev, path_cache,
+};
 use vm::fallible::{try_arc, try_slice, try_text};
 
 /// The kind that `statfs` shows.

@@ -8,10 +8,10 @@ use core::any::Any;
 use quaject::cook_tty_in::{self, Mode};
 
 use super::Tty;
+use file::fasync::FasyncKind;
 use file::fs::OpenHow;
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS, WRITES};
-use file::fasync::FasyncKind;
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use process::{Process, Terminal};
 use thread::deadline::Deadline;

@@ -25,17 +25,17 @@
 
 extern crate alloc;
 
+mod caller_pgrp;
 mod console;
 mod control;
+mod control_chars;
 pub mod devpts;
 mod editor;
 mod file;
-mod caller_pgrp;
-mod control_chars;
-mod output;
-mod pty_master;
 mod host_notices;
+mod output;
 mod pty;
+mod pty_master;
 mod routines;
 mod stream;
 
@@ -55,12 +55,12 @@ use quaject::cook_tty_in::{Typed, sane};
 use quaject::switch::Switch;
 use sync::{Monitor, Once, WaitList};
 
-use editor::{LineDiscipline, Editor};
+use editor::{Editor, LineDiscipline};
 use output::TtyOutput;
-use pty::Pty;
 use process::Terminal;
 use process::signal;
-use routines::{TtyRoutines, RoutineConditions};
+use pty::Pty;
+use routines::{RoutineConditions, TtyRoutines};
 use vm::fallible::{try_arc, try_arc_large};
 
 /// A terminal.

@@ -1,5 +1,4 @@
-//! The destination of a terminal's output: a serial line, or the channel that a pseudo-terminal's master
-//! reads.
+//! Where a terminal's output goes: a serial line, or the channel that a pty's master reads.
 //!
 //! *Interface*: [`TtyOutput`].
 

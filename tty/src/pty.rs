@@ -1,5 +1,5 @@
-//! The parts that a pseudo-terminal has besides a terminal's: its number, its lock, how many have it open,
-//! the notes for its master's packets.
+//! The pseudo-terminal (pty): what it has besides a terminal's parts: its number, its lock, how many have
+//! it open, the notes for its master's packets.
 //!
 //! *Interface*: [`make`] makes a terminal with a pair, and [`name`] gives it its name; [`find`] and
 //! [`named_from`] are what `devpts` shows; [`Tty::enrol`] and [`Tty::leave`] count the descriptions of the

@@ -1,4 +1,4 @@
-//! The master's side of a pseudo-terminal: what a terminal emulator has open.
+//! The master's side of a pty: what a terminal emulator has open.
 //!
 //! *Interface*: [`open`] makes a pair; [`PtyMaster`] is what its descriptor does. Reading gives what the slave
 //! has written, and writing types; both have generated routines. The code here waits, and does what they
@@ -13,10 +13,10 @@ use vm::user::{get, put};
 use super::Tty;
 use super::devpts;
 use super::pty::{self, Pty};
+use file::fasync::FasyncKind;
 use file::fs::OpenHow;
 use file::io::IoBuf;
 use file::poll::{PollTable, READS, WRITES};
-use file::fasync::FasyncKind;
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use process::Process;
 use vm::fallible::{try_arc, try_filled};

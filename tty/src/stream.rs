@@ -20,10 +20,10 @@ use quaject::cook_tty_out::{self, Rule, Writes};
 use quaject::interfacer::link;
 use quaject::queue::{Receives, Wakes, q_put_string};
 
+use file::fasync::FasyncKind;
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS, WRITES};
 use file::seam;
-use file::fasync::FasyncKind;
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 
 const PIECE: usize = 4096;

@@ -1,4 +1,4 @@
-//! Waiting for events without a trap frame.
+//! `epoll_wait` without a trap frame.
 //!
 //! *Interface*: [`Epoll::take_frameless`] and [`Epoll::sleep_frameless`], which `epoll_wait` calls in turn.
 //!

@@ -14,8 +14,8 @@
 //!
 //! Source: dissertation, figure 4.3 (callbacks of a queue), sections 4.1.4 and 4.4.
 
-mod nest;
 mod frameless;
+mod nest;
 mod slab;
 
 use abi::errno::{Errno, Result};

@@ -1,4 +1,4 @@
-//! Objects by number: each keeps its number while it exists.
+//! A slab: objects by number, each of which keeps its number while it exists.
 //!
 //! *Interface*: [`Slab::next`] and [`Slab::put`], [`Slab::get_mut`], [`Slab::remove`].
 //!

@@ -1,4 +1,4 @@
-//! `F_NOTIFY`: an open directory sends signals about events in it.
+//! `dnotify` (`F_NOTIFY`): an open directory sends signals about events in it.
 //!
 //! *Interface*: [`set`] is the call. Its description keeps a [`Notice`].
 //!
@@ -11,12 +11,12 @@ use alloc::sync::Arc;
 use sync::ready::Member;
 
 use super::marks;
+use crate::close_cleanup::CloseCleanup;
 use crate::fs::FileKind;
 use crate::fs::file::OpenFile;
 use crate::fs::file::fasync::{self, CHANGES, FileOwner, ReadyPlace};
 use crate::fs::file::fasync::{DN_MULTISHOT, Notice, end_notice};
 use crate::fs::fsnotify::InotifyInstance;
-use crate::close_cleanup::CloseCleanup;
 use account::quota;
 use vm::fallible::{try_arc, try_box};
 
@@ -52,7 +52,9 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
         end_notice(of, table);
         return Ok(());
     }
-    let inode = of.inode().filter(|inode| inode.kind() == FileKind::Directory);
+    let inode = of
+        .inode()
+        .filter(|inode| inode.kind() == FileKind::Directory);
     let inode = inode.ok_or(Errno::ENOTDIR)?;
     let owner = FileOwner::caller(0)?;
     let told = of.make_fasync()?;

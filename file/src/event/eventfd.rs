@@ -11,7 +11,7 @@ use quaject::look::Looker;
 use quaject::{Seam, Sharing};
 
 use super::{NUMBER, put_number, room_for_number};
-use crate::fs::file::{DescRoutines, File, ReadinessRoutine, OpenFile};
+use crate::fs::file::{DescRoutines, File, OpenFile, ReadinessRoutine};
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable, READS, WRITES};
 use crate::seam;

@@ -17,8 +17,10 @@ use sync::epoch;
 
 use crate::fdtable;
 use crate::fs::file::OpenFile;
-use crate::fs::fsnotify::{self, InotifyInstance, about, about_rename, any, is_watched, should_tell};
-use crate::fs::{Inode, FileKind, path_cache};
+use crate::fs::fsnotify::{
+    self, InotifyInstance, about, about_rename, any, is_watched, should_tell,
+};
+use crate::fs::{FileKind, Inode, path_cache};
 use account::user::Charge;
 use vm::fallible::try_reserve;
 

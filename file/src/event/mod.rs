@@ -5,8 +5,8 @@
 //!
 //! Source: dissertation, section 4.4 (events as data that flows to the linked party); the kinds are Linux's.
 
-pub mod eventfd;
 pub mod dnotify;
+pub mod eventfd;
 pub mod inotify;
 pub mod lease;
 pub mod marks;

@@ -54,7 +54,8 @@ pub fn emit_resolved(d: &mut Draft, view: &KptView, fd: usize, operation: Operat
 /// description behind edi ([`quaject::look`]), into rax; to `none` if it has none, or if the table's limit
 /// lets no descriptor be asked for. Changes rcx. As for [`emit_operation`], what is found stays.
 pub fn emit_look(d: &mut Draft, none: Label) {
-    let [limit, slots] = [offset_of!(FdTable, limit), offset_of!(FdTable, slots)].map(|at| at as i32);
+    let [limit, slots] =
+        [offset_of!(FdTable, limit), offset_of!(FdTable, slots)].map(|at| at as i32);
     dynasm!(d ; .arch x64 ; cmp QWORD [rax + limit], 0 ; je =>none ; add rax, slots);
     slots::emit(d, none);
     crate::fs::file::readiness::emit(d, none);

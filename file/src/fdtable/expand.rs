@@ -1,4 +1,4 @@
-//! Making a table larger.
+//! Expanding a descriptor table.
 //!
 //! *Interface*: [`FdTable::reserve`]; [`link_moved`] for the room that gives the table's threads new
 //! dispatchers.

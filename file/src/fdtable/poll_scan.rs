@@ -1,4 +1,4 @@
-//! Checks many files of a table in turn.
+//! The scan of `poll` and `select`: checks many files of a table in turn.
 //!
 //! *Interface*: [`FdTable::ask`] gives an [`PollScan`] for the running call; [`PollScan::row`] covers 64 neighbouring
 //! descriptors, [`PollRow::look`] returns the events of one, [`PollRow::look_unless_always`] does not ask files that

@@ -1,4 +1,4 @@
-//! Descriptions that leave a table: let go, or in flight through sockets; the collection of unreachable ones.
+//! SCM_RIGHTS: descriptors in flight through sockets, and the garbage collection of unreachable ones.
 //!
 //! *Interface*: [`ScmRights`] are the descriptors of one message: in flight from [`ScmRights::new`] until
 //! [`ScmRights::land`] or the drop. A socket is a [`FdCarrier`]. [`collect`] finds sockets that are in flight and
@@ -28,9 +28,9 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::{Monitor, epoch};
 
+use crate::close_cleanup;
 use crate::fs::file::{OpenFile, fasync};
 use crate::fs::lock;
-use crate::close_cleanup;
 use account::quota;
 use account::user::Charge;
 use vm::fallible::roomy;

@@ -1,4 +1,4 @@
-//! Opening and closing by a thread that is alone at its table: plain stores, for the procedures that a
+//! Open and close by the only user of a descriptor table: plain stores, for the procedures that a
 //! dispatcher calls.
 //!
 //! *Interface*: [`FdTable::install_now`], [`FdTable::close_now`] with interrupts off,
@@ -15,9 +15,9 @@ use core::sync::atomic::Ordering;
 
 use super::slots::FdSlot;
 use super::{FdTable, briefly, file_of, kpt, word_of};
+use crate::close_cleanup;
 use crate::fs::file::{OpenFile, Sharing};
 use crate::stubs::bad_fd;
-use crate::close_cleanup;
 
 /// A description that could not be put away: its slot still has it, as if nothing had been done.
 fn still_there(of: Arc<OpenFile>) -> Option<()> {

@@ -1,4 +1,4 @@
-//! The users of a descriptor table: its threads, and visitors from outside.
+//! The users of a descriptor table: its threads, and readers from outside (*visitors*).
 //!
 //! *Interface*. Threads [`join`](TableUsers::join) and [`leave`](TableUsers::leave); a visitor of another's table
 //! [`enter`](TableUsers::enter)s and [`depart`](TableUsers::depart)s. The thread of a table with one thread and no

@@ -1,4 +1,4 @@
-//! An entry of a directory: a name there and the inode that it leads to.
+//! A directory entry: a name in a directory, and the inode that it leads to.
 //!
 //! *Interface*: [`Dentry`], which never changes; [`hash`] of a name, and [`component`] for following a path.
 //! The names of a file system with its entries in a [`sync::Table`], which [`Inode::published`] shows, are

@@ -1,4 +1,4 @@
-//! Entries of a directory as `getdents64` gives them to a program.
+//! Directory entries in the format of `getdents64`.
 //!
 //! *Interface*: [`DirentBuf`] lays out what it is handed, as far as there is room.
 

@@ -1,5 +1,5 @@
-//! Opening a regular file in memory at once: the description is made where the path was found, by a
-//! dispatcher's own open.
+//! The fast path of opening a regular file in memory: a dispatcher's own open makes the description where
+//! the walk has found the path.
 //!
 //! *Interface*: [`FoundPath::described`] with interrupts off. It answers nothing where the ordinary open has more
 //! to do than a few words: somebody watches files or has a lease, the file becomes shorter, memory or
@@ -12,15 +12,15 @@
 use abi::linux::{O_ACCMODE, O_LARGEFILE, O_RDONLY, O_TRUNC};
 use alloc::sync::Arc;
 
-use super::write_count::WriteAccess;
+use super::fsnotify;
 use super::inactive::Inactive;
-use super::inode::{OpenHow, Inode};
 use super::inactive_inodes;
+use super::inode::{Inode, OpenHow};
 use super::lease;
+use super::lockfree_walk::FoundPath;
 use super::mount::{MS_RDONLY, VfsPath};
 use super::published::Published;
-use super::fsnotify;
-use super::lockfree_walk::FoundPath;
+use super::write_count::WriteAccess;
 use crate::fs::file::OpenFile;
 use account::quota;
 

@@ -8,13 +8,13 @@
 //!
 //! *Unsafe*: a list inside the inode that the description keeps.
 
-mod routines;
 mod entries;
+pub mod fasync;
 pub mod filters;
-pub(crate) mod readiness;
 mod offset;
 pub mod operation;
-pub mod fasync;
+pub(crate) mod readiness;
+mod routines;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -30,25 +30,25 @@ use abi::linux::{
 };
 use sync::Once;
 
-use crate::fs::write_count::WriteAccess;
+use crate::fs::fsnotify;
 use crate::fs::inactive::Inactive;
 use crate::fs::lease;
 use crate::fs::published::Published;
-use crate::fs::fsnotify;
-use crate::fs::{Attr, DirSink, OpenHow, Inode, FileKind, VfsPath};
+use crate::fs::write_count::WriteAccess;
+use crate::fs::{Attr, DirSink, FileKind, Inode, OpenHow, VfsPath};
 use crate::gauge::Gauges;
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable};
 use crate::seam;
 use account::caller;
 use account::quota;
-pub use routines::Probes;
 use entries::Code;
-pub use readiness::ReadinessRoutine;
+use fasync::{Fasync, FasyncKind};
 pub use offset::{OffsetGuard, moved};
 pub use operation::Operation;
 use operation::Operations;
-use fasync::{FasyncKind, Fasync};
+pub use readiness::ReadinessRoutine;
+pub use routines::Probes;
 use vm::fallible::try_string;
 
 use quaject::fsmap::Cursor;

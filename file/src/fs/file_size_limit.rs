@@ -1,4 +1,4 @@
-//! The limit for the length of a process's files (`RLIMIT_FSIZE`).
+//! The limit of file sizes (`RLIMIT_FSIZE`).
 //!
 //! *Interface*: [`most`] of the running process; [`signal_xfsz`] sends SIGXFSZ after a refusal.
 

@@ -1,4 +1,4 @@
-//! The kinds of file systems, by their names.
+//! The file system types, by name, as `mount` and `/proc/filesystems` have them.
 //!
 //! *Interface*: [`add`] at boot, by each room that has some; [`find`] and [`number`] by name, [`all`] in the
 //! order in which they were added.

@@ -1,4 +1,5 @@
-//! The marks that `inotify` instances put on inodes, and the reports of events to them.
+//! File system notification (Linux: `fsnotify`): the marks that `inotify` instances put on inodes, and
+//! the reports of events to them.
 //!
 //! *Interface*: [`crate::event::marks`] puts and takes marks, [`forget_all`] removes those of an instance;
 //! [`file()`], [`linked`] and [`name`] report events, [`opened`] and [`closed`] those of a description;

@@ -1,5 +1,5 @@
-//! Inodes whose closed descriptions wait, with their code, for the next open: the last ones that were opened
-//! more than once.
+//! The inodes with inactive descriptions: the last inodes that were opened more than once. Their closed
+//! descriptions wait, with their code, for the next open.
 //!
 //! *Interface*: [`keep`] after an open by a walk; [`let_go`] of one, [`let_go_below`] of those in a
 //! directory, [`purge`] of all. There are at most [`MOST`]; a new one replaces the oldest.

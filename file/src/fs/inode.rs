@@ -12,11 +12,11 @@ use core::sync::atomic::AtomicU32;
 
 use super::acl::{Acl, AclKind};
 use super::attr::{Attr, Bits, FileKind, SetAttr};
-use super::write_count::WriteCount;
-use super::perm;
-use super::mount::VfsPath;
 use super::dirents::DirentBuf;
+use super::mount::VfsPath;
+use super::perm;
 use super::published::Published;
+use super::write_count::WriteCount;
 use crate::fs::file::{File, OpenFile};
 use account::Cred;
 

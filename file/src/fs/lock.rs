@@ -22,8 +22,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use sync::{Monitor, WaitList};
 
-use crate::fs::file::OpenFile;
 use crate::close_cleanup::CloseCleanup;
+use crate::fs::file::OpenFile;
 use account::User;
 use account::user::{self, Charge, Resource};
 use deadlock::Waits;
@@ -93,7 +93,9 @@ impl LockPayer<'_> {
             user::share(total)
         };
         let most = self.limit.min(share);
-        self.user.charge(Resource::Locks, 1, most).ok_or(Errno::ENOLCK)
+        self.user
+            .charge(Resource::Locks, 1, most)
+            .ok_or(Errno::ENOLCK)
     }
 }
 
@@ -288,7 +290,13 @@ pub fn wait_set(file: FileId, wanted: &FileLock, payer: &LockPayer) -> Result<()
 }
 
 /// Releases the locks of `owner` in `start..end`. ENOLCK when this would split a lock and exceed the limit.
-pub fn clear(file: FileId, owner: LockOwner, start: u64, end: u64, payer: &LockPayer) -> Result<()> {
+pub fn clear(
+    file: FileId,
+    owner: LockOwner,
+    start: u64,
+    end: u64,
+    payer: &LockPayer,
+) -> Result<()> {
     match Use::find(file) {
         Some(used) => used.clear(owner, start, end, || payer.pay()),
         None => Ok(()),

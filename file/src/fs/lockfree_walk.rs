@@ -1,4 +1,4 @@
-//! Following a path without a lock.
+//! The lock-free path walk: follows a path from directory entry to directory entry without a lock.
 //!
 //! *Interface*: [`find`] goes from entry to entry ([`super::dentry`]) with interrupts off and answers where a
 //! path leads that goes by directories alone, each with the right to search it, or that it leads nowhere;
@@ -20,10 +20,10 @@ use super::context::FsContext;
 use super::dentry::{Dentry, component};
 use super::inactive::Inactive;
 use super::inode::Inode;
-use super::path_cache::{self, KEY_WORDS, PathKey, reading};
-use super::perm;
 use super::mount::{MS_NODEV, MS_RDONLY, Mount, VfsPath, on_top};
 use super::parent_cache::{self, Directory, Search};
+use super::path_cache::{self, KEY_WORDS, PathKey, reading};
+use super::perm;
 use super::published::Published;
 use crate::fs::file::OpenFile;
 use account::Cred;
@@ -187,7 +187,12 @@ pub unsafe fn find<'a>(
 /// # Safety
 /// Interrupts are off for as long as the answer is used.
 #[inline(always)]
-pub unsafe fn find_from<'a>(start: &'a VfsPath, path: PaddedPath, cred: &Cred, follow: bool) -> WalkResult<'a> {
+pub unsafe fn find_from<'a>(
+    start: &'a VfsPath,
+    path: PaddedPath,
+    cred: &Cred,
+    follow: bool,
+) -> WalkResult<'a> {
     let Some(first) = Directory::of(start) else {
         return WalkResult::Unknown;
     };
@@ -283,7 +288,12 @@ unsafe fn follow_from<'a>(
 
 /// The inode that `path` leads to for `cred`, whose root and working directory are those of `context`; no
 /// answer where [`find`] knows none.
-pub fn inode(context: &FsContext, path: PaddedPath, cred: &Cred, follow: bool) -> Option<Arc<dyn Inode>> {
+pub fn inode(
+    context: &FsContext,
+    path: PaddedPath,
+    cred: &Cred,
+    follow: bool,
+) -> Option<Arc<dyn Inode>> {
     // SAFETY: a read section has interrupts off, and the answer is counted in it.
     reading(|| match unsafe { find(context, path, cred, follow) } {
         WalkResult::Leads(found) => Some(found.inode.clone()),

@@ -8,12 +8,12 @@ use abi::linux::{S_IFMT, S_ISGID, S_ISUID};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::xattrs::{CAPABILITY, XattrSet, StoredAcl, XattrValue};
+use super::xattrs::{CAPABILITY, StoredAcl, XattrSet, XattrValue};
 use crate::fs::acl::{Acl, AclKind};
-use crate::fs::attr::{Bits, FileKind, SetAttr, FileTime};
+use crate::fs::attr::{Bits, FileKind, FileTime, SetAttr};
 use crate::fs::inode::XattrFlags;
-use crate::fs::now;
 use crate::fs::lockfree_walk::AccessWord;
+use crate::fs::now;
 use vm::fallible::try_box;
 
 /// Bits that a write takes away.
@@ -74,7 +74,12 @@ impl Meta {
 
     /// The initial rights of a new file of `kind` in this directory: its mode, its access list and its
     /// default list. ENOMEM.
-    pub fn for_new(&self, mode: u32, umask: u32, kind: FileKind) -> Result<(u32, [Option<Acl>; 2])> {
+    pub fn for_new(
+        &self,
+        mode: u32,
+        umask: u32,
+        kind: FileKind,
+    ) -> Result<(u32, [Option<Acl>; 2])> {
         let Some(default) = self.default_list().filter(|_| kind != FileKind::Symlink) else {
             return Ok((mode & !umask, [None, None]));
         };
@@ -214,7 +219,11 @@ impl Meta {
     }
 
     /// Sets the default list. The old one. EAGAIN, ENOMEM.
-    pub fn set_default(&mut self, list: Option<StoredAcl>, seen: Bits) -> Result<Option<StoredAcl>> {
+    pub fn set_default(
+        &mut self,
+        list: Option<StoredAcl>,
+        seen: Bits,
+    ) -> Result<Option<StoredAcl>> {
         self.still(seen)?;
         let old = match list {
             Some(list) => self.extra()?.default.replace(list),

@@ -1,4 +1,4 @@
-//! An inode reached through a mount, and the table of mounts.
+//! Mounts, the mount table, and [`VfsPath`]: an inode reached through a mount (Linux: `struct path`).
 //!
 //! *Interface.* [`VfsPath::follow_mounts`] crosses into the mount on a directory or file, [`VfsPath::parent`] is `..`,
 //! [`VfsPath::path`] the path of a directory. [`mount`] adds to the table, [`mount_from`] reads it, and
@@ -20,7 +20,7 @@ use sync::{Monitor, epoch};
 
 use super::inode::{FileHandle, Inode};
 use super::published::Published;
-use crate::arc_swap::{Displaced, ArcSwap};
+use crate::arc_swap::{ArcSwap, Displaced};
 use vm::fallible::{
     try_arc, try_box, try_concat, try_copy, try_extend, try_push, try_reserve, try_string,
 };

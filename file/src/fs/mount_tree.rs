@@ -1,4 +1,4 @@
-//! Changes of the tree of mounts.
+//! Changes of the mount tree: bind, move, remount, unmount.
 //!
 //! *Interface*: [`bind`] shows a directory or file at a second place, alone or with all that is mounted below
 //! it; [`relocate`] moves a mount with all that lies on it; [`remount`] and [`change`] change flags;
@@ -18,7 +18,7 @@ use vm::fallible::{try_arc, try_copy, try_push, try_reserve, try_string};
 use super::attr::FileKind;
 use super::inode::Inode;
 use super::mount::{
-    MS_RDONLY, Mount, VfsPath, TABLE, attach, hide, is_attached, publish, show_top, uncover,
+    MS_RDONLY, Mount, TABLE, VfsPath, attach, hide, is_attached, publish, show_top, uncover,
 };
 
 fn is_directory(place: &VfsPath) -> bool {

@@ -12,13 +12,13 @@ use abi::linux::{
 use alloc::sync::Arc;
 
 use super::attr::FileKind;
-use super::write_count::WriteAccess;
+use super::fsnotify;
 use super::inode::OpenHow;
 use super::lease;
-use super::perm;
 use super::mount::{MS_NODEV, VfsPath};
-use super::walk::{WalkTarget, WalkContext, walk};
-use super::fsnotify;
+use super::perm;
+use super::walk::{WalkContext, WalkTarget, walk};
+use super::write_count::WriteAccess;
 use crate::fs::file::{File, OpenFile};
 use account::Cred;
 

@@ -6,7 +6,7 @@
 use abi::errno::{Errno, Result};
 use abi::linux::S_IFMT;
 
-use super::attr::{Attr, Bits, SetAttr, FileTime};
+use super::attr::{Attr, Bits, FileTime, SetAttr};
 use super::now;
 
 /// Kind, owner, permissions and times.

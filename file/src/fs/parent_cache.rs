@@ -1,5 +1,5 @@
-//! The directory in which a CPU has made, removed or opened a name last: a path that begins as the last one
-//! did is followed from there.
+//! The parent cache: the directory in which a CPU has last made, removed or opened a name. A path that
+//! begins as the last one did is followed from there.
 //!
 //! *Interface*: [`find`] the directory that a path begins with, [`note`] one that was found step by step.
 //!
@@ -23,10 +23,10 @@ use machine::cpu::{MAX_CPUS, this_cpu};
 
 use super::dentry::word as word_of;
 use super::inode::Inode;
-use super::path_cache;
 use super::mount::{Mount, VfsPath};
+use super::path_cache;
 use super::published::Published;
-use account::{NOBODY, CredId};
+use account::{CredId, NOBODY};
 
 /// Words of a beginning that is short enough.
 const WORDS: usize = 6;

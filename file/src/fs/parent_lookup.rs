@@ -1,4 +1,5 @@
-//! The directory and the last name of a path, found without a lock: where a name is made or removed.
+//! The lock-free look-up of a parent: the directory and the last name of a path, for calls that make or
+//! remove a name.
 //!
 //! *Interface*: [`find`] goes along a path as [`super::lockfree_walk`] does, up to its last name, and answers a
 //! [`ParentLookup`]. The caller may change that directory. Other paths have no answer here, as there:
@@ -15,9 +16,9 @@ use super::attr::FileKind;
 use super::context::FsContext;
 use super::dentry::{Dentry, component};
 use super::inode::Inode;
-use super::perm;
 use super::mount::{MS_RDONLY, Mount, VfsPath, on_top};
 use super::parent_cache::{self, Directory, Search};
+use super::perm;
 use super::published::Published;
 use account::Cred;
 

@@ -1,4 +1,4 @@
-//! The path cache: whole paths to inodes, for opens that are repeated.
+//! The path cache: from whole paths to inodes, for opens that are repeated.
 //!
 //! *Interface.* [`PathKey`] is a path with its hash, made while it is copied in. [`open`] returns a description
 //! from the inode's inactive list, if the path is known, was walked since the last change of names, and the
@@ -24,8 +24,8 @@ use sync::epoch;
 use account::CredId;
 
 use super::inactive::Inactive;
-use super::inode::Inode;
 use super::inactive_inodes;
+use super::inode::Inode;
 use crate::fs::file::OpenFile;
 
 /// Entries; a path has one place it can be in.

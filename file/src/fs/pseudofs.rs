@@ -1,4 +1,4 @@
-//! File systems of texts that are written when they are read: `/proc` and `/syn`.
+//! Pseudo file systems, whose files are text that is written when it is read: `/proc`, `/sys` and `/syn`.
 //!
 //! *Interface.* A [`PseudoDir`] resolves names to [`PseudoEntry`]s: folders, texts, links. [`PseudoFs::new`]
 //! makes a file system of one. A text is made piece by piece as it is read ([`TextSource`]), of records that
@@ -16,9 +16,9 @@ use core::any::Any;
 
 use super::attr::{Attr, Bits, FileKind, SetAttr};
 use super::directory::Directory;
-use super::inode::{DirEntry, DirSink, OpenHow, Inode, fixed_entries};
-use super::perm;
+use super::inode::{DirEntry, DirSink, Inode, OpenHow, fixed_entries};
 use super::mount::{self, FileSystem, VfsPath};
+use super::perm;
 use crate::fs::file::{File, OpenFile};
 use account::Cred;
 use seq_file::SeqFile;
@@ -85,7 +85,9 @@ pub fn text(write: impl Fn(&mut TextOut) -> Result<()> + Send + Sync + 'static) 
 }
 
 /// A text of many records, which `write` hands on from a place on, as [`TextSource::write`] does.
-pub fn long_text(write: impl Fn(u64, &mut TextPiece) -> Result<()> + Send + Sync + 'static) -> PseudoEntry {
+pub fn long_text(
+    write: impl Fn(u64, &mut TextPiece) -> Result<()> + Send + Sync + 'static,
+) -> PseudoEntry {
     PseudoEntry::Text(records(write))
 }
 
@@ -316,7 +318,9 @@ impl Inode for Node {
 
     fn permits(&self, cred: &Cred, want: u32) -> Result<()> {
         match &self.item {
-            PseudoEntry::Dir(folder) if want & perm::WRITE == 0 && folder.is_open_to_caller() => Ok(()),
+            PseudoEntry::Dir(folder) if want & perm::WRITE == 0 && folder.is_open_to_caller() => {
+                Ok(())
+            }
             _ => perm::check(cred, self.bits(), None, want),
         }
     }
@@ -336,7 +340,10 @@ impl Inode for Node {
 
     fn truncate(&self, _size: u64) -> Result<()> {
         match self.item {
-            PseudoEntry::Setting(..) | PseudoEntry::Control(..) | PseudoEntry::Request(..) | PseudoEntry::File(_) => Ok(()),
+            PseudoEntry::Setting(..)
+            | PseudoEntry::Control(..)
+            | PseudoEntry::Request(..)
+            | PseudoEntry::File(_) => Ok(()),
             _ => Err(Errno::EINVAL),
         }
     }

@@ -1,5 +1,5 @@
-//! The part of an inode that it shows to those who take no lock: who may do what to it, its entries, whether
-//! something is mounted on it, and its attributes.
+//! What an inode publishes for readers that take no lock: access rights, directory entries, mounts, and
+//! the attributes of `stat`. A sequence lock guards it.
 //!
 //! *Interface*: [`Published`] is a part of the inode, which writes it: [`Published::publish`] all that
 //! changes with its attributes, [`Published::note_times`] and [`Published::note_links`] a part.
@@ -23,9 +23,9 @@ use sync::Table;
 use super::attr::{BLOCK_SIZE, FileTime};
 use super::dentry::Dentry;
 use super::inactive::Inactive;
+use super::lockfree_walk::AccessWord;
 use super::meta::Meta;
 use super::mount::Mount;
-use super::lockfree_walk::AccessWord;
 
 /// The part that an inode shows.
 #[repr(C)]

@@ -6,7 +6,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::{IN_DELETE, S_ISVTX};
 
 use super::walk::{LastComponent, WalkTarget};
-use super::{Attr, FileKind, VfsPath, perm, fsnotify};
+use super::{Attr, FileKind, VfsPath, fsnotify, perm};
 use account::Cred;
 
 /// Whether `cred` may make and remove names in `dir`, and the mount lets it. `EACCES`, `EROFS`.

@@ -1,5 +1,5 @@
-//! Detects moves of directories during a walk that must not leave a tree: by `..` it could, from a directory
-//! that was moved out of the tree.
+//! The rename sequence: a walk finds out whether a directory was moved meanwhile. A walk that must stay
+//! in a tree needs this, because `..` leads out of the tree from a directory that was moved out of it.
 //!
 //! *Interface*: a move of a directory holds a [`RenameGuard`]; [`RenameSnapshot::now`] begins a walk, and
 //! [`RenameSnapshot::holds`] tells after a `..` that nothing was moved since.

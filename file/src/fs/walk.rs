@@ -14,9 +14,9 @@ use alloc::sync::Arc;
 use core::cell::Cell;
 
 use super::attr::FileKind;
-use super::rename_seq::RenameSnapshot;
-use super::perm;
 use super::mount::VfsPath;
+use super::perm;
+use super::rename_seq::RenameSnapshot;
 use account::Cred;
 use vm::fallible::{try_copy, try_extend, try_push};
 
@@ -147,7 +147,12 @@ impl WalkContext<'_> {
 
 /// Resolves `path` from `start`. A symbolic link as last component is followed if `follow`, or if a slash
 /// comes after it.
-pub fn walk<'p>(view: &WalkContext, start: VfsPath, path: &'p [u8], follow: bool) -> Result<WalkTarget<'p>> {
+pub fn walk<'p>(
+    view: &WalkContext,
+    start: VfsPath,
+    path: &'p [u8],
+    follow: bool,
+) -> Result<WalkTarget<'p>> {
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }

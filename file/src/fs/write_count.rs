@@ -1,4 +1,4 @@
-//! Writers and executors of a program file exclude each other (ETXTBSY).
+//! The write count of an inode: writers and executors of a program file exclude each other (ETXTBSY).
 //!
 //! *Interface*: [`WriteAccess`] is held by each writable description of an executable file, and by its writable
 //! mappings; [`DenyWrite`] by each address space that runs one. While one kind exists the other is refused.

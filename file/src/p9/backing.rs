@@ -1,4 +1,4 @@
-//! The host as what keeps a file's pages: filled by `Tread`, stored by `Twrite`.
+//! The backing of a 9p file's pages: `Tread` fills them, `Twrite` stores them.
 //!
 //! *Interface*: [`P9Backing`], through [`Backing`]; [`P9Backing::attach`] lends it a server's handle for as long as
 //! there is a [`BackingUser`].
@@ -12,8 +12,8 @@ use alloc::sync::Arc;
 use sync::Monitor;
 use vm::frame::FrameRef;
 
-use super::transport::Use;
 use super::session::{Fid, Session};
+use super::transport::Use;
 use crate::page_cache::{self, Backing, UNIT};
 use vm::fallible::try_arc;
 

@@ -1,4 +1,4 @@
-//! Open files of a share: a regular file, and a directory.
+//! Open files of 9p: a regular file, and a directory.
 //!
 //! *Interface*: [`P9File`] and [`P9Dir`], through [`File`]; [`admit_length`].
 //!
@@ -21,17 +21,17 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use quaject::Sharing;
 use vm::space::Pager;
 
-use super::backing::{P9Backing, BackingUser};
-use super::transport::Use;
+use super::backing::{BackingUser, P9Backing};
 use super::node::P9Inode;
 use super::pager::P9Pager;
 use super::session::Fid;
-use crate::page_cache::{CachedFile, WritebackErrors, PagesPager, routines};
+use super::transport::Use;
 use crate::fs::attr::Attr;
 use crate::fs::file::{DescRoutine, DescRoutines, File, OpenFile, Seam};
-use crate::fs::inode::{DirSink, Inode};
 use crate::fs::file_size_limit;
+use crate::fs::inode::{DirSink, Inode};
 use crate::io::IoBuf;
+use crate::page_cache::{CachedFile, PagesPager, WritebackErrors, routines};
 use vm::fallible::try_arc;
 
 /// No file is longer.
@@ -172,7 +172,11 @@ impl P9File {
             let from = at.unwrap_or_else(|| pages.size());
             let end = from.saturating_add(buf.remaining() as u64).min(most);
             if pages.admit(end).is_ok() {
-                return file_size_limit::signal_xfsz(pages.write(at, buf, most.min(MAX_SIZE)), most, MAX_SIZE);
+                return file_size_limit::signal_xfsz(
+                    pages.write(at, buf, most.min(MAX_SIZE)),
+                    most,
+                    MAX_SIZE,
+                );
             }
             self.node.outgrow(&pages.clone());
         }

@@ -1,4 +1,5 @@
-//! Directories of the host, by 9P2000.L: what `--share` and `mount -t 9p` bring into the tree.
+//! The 9p client (9P2000.L): directories of the host, which `--share` and `mount -t 9p` bring into the
+//! tree.
 //!
 //! *Interface*: [`file_system`] is the one behind a device, by the name that the host has for it;
 //! [`mount_all`] mounts at boot what the root archive names (docs/run-contract.md).
@@ -9,13 +10,13 @@
 //! [`backing`] fills and stores pages, [`node`] and [`mod@file`] are what the tree sees. A server that answers
 //! nonsense gets an error to who asked, and nothing else.
 
-mod file;
 mod backing;
-mod transport;
+mod file;
 mod message;
 mod node;
 mod pager;
 mod session;
+mod transport;
 
 use abi::errno::{Errno, Result};
 use abi::linux::{NAME_MAX, O_RDONLY, Statfs, V9FS_MAGIC};
@@ -27,15 +28,15 @@ use device::names;
 use device::virtio::share::PREFIX;
 use sync::Monitor;
 
-use crate::page_cache::WritebackErrors;
 use crate::fs::attr::{Attr, FileKind};
-use crate::fs::inode::{OpenHow, Inode};
+use crate::fs::inode::{Inode, OpenHow};
 use crate::fs::mount::{self, FileSystem, VfsPath};
 use crate::fs::walk::{WalkContext, walk};
 use crate::io::IoBuf;
-use transport::{Transport, VirtioTransport};
+use crate::page_cache::WritebackErrors;
 use node::{P9Inode, P9Inodes};
 use session::{Fid, Session};
+use transport::{Transport, VirtioTransport};
 use vm::fallible::{try_arc, try_filled, try_push, try_string, try_text};
 
 /// The host user as whom the file server runs, which corresponds to the superuser. Each sees the other's
@@ -168,7 +169,11 @@ fn found(tag: &str, owner: HostOwner) -> Result<Arc<P9Fs>> {
     }
     let name = try_text(format_args!("{PREFIX}{tag}"))?;
     let device = names::share(&name).ok_or(Errno::ENOENT)?;
-    let share = P9Fs::new(try_string(tag.as_bytes())?, try_arc(VirtioTransport(device))?, owner)?;
+    let share = P9Fs::new(
+        try_string(tag.as_bytes())?,
+        try_arc(VirtioTransport(device))?,
+        owner,
+    )?;
     let mut shares = SHARES.lock();
     if let Some(first) = shares.iter().find(|share| share.name == tag).cloned() {
         // Somebody was faster. Two sessions of one device would end each other.

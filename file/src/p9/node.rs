@@ -1,4 +1,5 @@
-//! A file of a share: what its server's handle is, where it was found, and what was last heard of it.
+//! The inode of a 9p file: its handle at the server, where it was found, and its attributes as last
+//! reported.
 //!
 //! *Interface*: [`P9Inode`], through [`Inode`]; [`P9Inodes`] are those of one share that somebody has.
 //!
@@ -18,17 +19,17 @@ use alloc::vec::Vec;
 use sync::{Monitor, Once, epoch};
 
 use super::P9Mount;
-use super::file::{P9Handle, P9Dir, P9File};
 use super::backing::P9Backing;
+use super::file::{P9Dir, P9File, P9Handle};
 use super::session::{Fid, NewAttr, set};
-use crate::page_cache::{self, CachedFile, ChangeMark, index};
 use crate::fdtable::{each_description, replug_everywhere};
 use crate::fs::attr::{Attr, Bits, FileKind, SetAttr};
-use crate::fs::write_count::WriteCount;
 use crate::fs::dev;
 use crate::fs::file::OpenFile;
-use crate::fs::inode::{DirSink, OpenHow, Inode};
+use crate::fs::inode::{DirSink, Inode, OpenHow};
 use crate::fs::rename_seq::RenameGuard;
+use crate::fs::write_count::WriteCount;
+use crate::page_cache::{self, CachedFile, ChangeMark, index};
 use crate::pipe::fifo::FifoSlot;
 use account::Cred;
 use vm::fallible::{try_arc, try_insert, try_slice};
@@ -148,7 +149,13 @@ impl P9Inode {
     }
 
     /// The node of what was found as `name` here: the one that there is, or a new one.
-    fn found(&self, name: &[u8], fid: Arc<Fid>, attr: Attr, seen: ChangeMark) -> Result<Arc<P9Inode>> {
+    fn found(
+        &self,
+        name: &[u8],
+        fid: Arc<Fid>,
+        attr: Attr,
+        seen: ChangeMark,
+    ) -> Result<Arc<P9Inode>> {
         let home = (self.here()?, try_slice(name)?);
         let state = (fid.clone(), attr, home.clone());
         let new = Self::new(&self.shared, fid, attr, Some(home))?;

@@ -1,4 +1,4 @@
-//! Pages of a shared file for mappings.
+//! Pages of a long 9p file for mappings.
 //!
 //! *Interface*: [`P9Pager`], through [`Pager`], for a file that is too long for its pages to be kept.
 //!
@@ -17,11 +17,11 @@ use vm::fallible::try_box;
 use vm::frame::{self, FrameRef};
 use vm::space::{Label, Pager, PagerInfo};
 
-use super::transport::Use;
 use super::node::P9Inode;
 use super::session::Fid;
-use crate::fs::write_count::WriteAccess;
+use super::transport::Use;
 use crate::fs::inode::Inode;
+use crate::fs::write_count::WriteAccess;
 
 /// Pages of a window, less than a message holds.
 const WINDOW: usize = 8;

@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use sync::Monitor;
 
-use super::transport::{Transport, Long, Use};
 use super::message::{self, HEAD, MessageType, Reader, Writer};
+use super::transport::{Long, Transport, Use};
 use crate::fs::attr::{Attr, FileTime};
 use crate::fs::inode::{DirEntry, DirSink};
 use vm::fallible::{try_arc, try_copy, try_reserve};

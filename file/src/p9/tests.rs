@@ -1,8 +1,8 @@
 //! A file server in the test: one that keeps to the protocol, and one that answers anything.
 
-use super::transport::{WriteRequest, ReadReply, Transport, Long, Use};
 use super::message::{self, MessageType, Reader, Writer};
 use super::session::{NewAttr, Session};
+use super::transport::{Long, ReadReply, Transport, Use, WriteRequest};
 use super::*;
 use crate::fs::attr;
 use std::sync::Mutex;
@@ -151,7 +151,10 @@ fn an_honest_server_is_understood() {
     assert_eq!(root.kind(), attr::FileKind::Directory);
     // The root's fid is 0, so the next is a file's.
     let node = root.clone().lookup(b"file").unwrap();
-    assert_eq!((node.kind(), node.attr().size), (attr::FileKind::Regular, 11));
+    assert_eq!(
+        (node.kind(), node.attr().size),
+        (attr::FileKind::Regular, 11)
+    );
     let how = OpenHow {
         flags: abi::linux::O_RDWR,
         place: None,
@@ -340,9 +343,15 @@ fn errors_are_those_that_programs_know() {
         (u32::MAX, Errno::EIO),
     ] {
         let bytes = error(&question, number);
-        assert_eq!(message::open(&bytes, MessageType::Open, 3).err(), Some(expected));
+        assert_eq!(
+            message::open(&bytes, MessageType::Open, 3).err(),
+            Some(expected)
+        );
         // To another question.
-        assert_eq!(message::open(&bytes, MessageType::Open, 4).err(), Some(Errno::EIO));
+        assert_eq!(
+            message::open(&bytes, MessageType::Open, 4).err(),
+            Some(Errno::EIO)
+        );
     }
     assert!(Reader::of(b"\x05\x00abc").string().is_err());
 }

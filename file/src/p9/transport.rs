@@ -1,4 +1,4 @@
-//! The way to a file server: one question, one answer, many at a time.
+//! The transport of 9p messages: each request has one reply, and many are under way at a time.
 //!
 //! *Interface*: a [`Transport`] carries them; [`VirtioTransport`] is the one over a virtio device. A test has its own.
 
@@ -20,7 +20,13 @@ pub trait Transport: Send + Sync {
 
     /// Has a question written, and its answer taken; sleeps in between. EIO, ENOMEM; EINTR: the caller has
     /// been killed.
-    fn exchange(&self, what: Use, long: Long, ask: WriteRequest<'_>, heed: ReadReply<'_>) -> Result<()>;
+    fn exchange(
+        &self,
+        what: Use,
+        long: Long,
+        ask: WriteRequest<'_>,
+        heed: ReadReply<'_>,
+    ) -> Result<()>;
 
     /// Has a question written whose answer nobody takes. False: there is no place now. Never sleeps.
     fn tell(&self, ask: WriteRequest<'_>) -> bool;
@@ -47,7 +53,13 @@ impl Transport for VirtioTransport {
         LONG as u32
     }
 
-    fn exchange(&self, what: Use, long: Long, ask: WriteRequest<'_>, heed: ReadReply<'_>) -> Result<()> {
+    fn exchange(
+        &self,
+        what: Use,
+        long: Long,
+        ask: WriteRequest<'_>,
+        heed: ReadReply<'_>,
+    ) -> Result<()> {
         let give_up: fn() -> bool = match what {
             Use::Store => || false,
             _ => caller::is_dying,

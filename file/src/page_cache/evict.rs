@@ -1,4 +1,4 @@
-//! Removal of pages: the file is truncated or replaced, or memory is short.
+//! Removal of pages from the cache: a file is truncated or replaced, or memory is short.
 //!
 //! *Interface*: [`CachedFile::resize`], [`CachedFile::around`], [`CachedFile::empty`], [`CachedFile::evict`].
 

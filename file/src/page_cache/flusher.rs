@@ -1,4 +1,4 @@
-//! The thread that stores pages that have been dirty for a while.
+//! The flusher: the thread that writes back pages that have been dirty for a while.
 //!
 //! *Interface*: [`start`] makes it, at boot; [`soon`] is called when a page becomes dirty.
 //!

@@ -22,22 +22,22 @@
 //! is lost when it is evicted.
 
 mod backing;
-mod read_write;
-mod writeback_errors;
-mod fill;
-pub mod index;
 mod evict;
-pub(crate) mod unmap;
-mod pager;
-pub mod routines;
-mod writeback;
-mod table;
+mod fill;
 pub mod flusher;
+pub mod index;
+mod pager;
+mod read_write;
+pub mod routines;
+mod table;
+pub(crate) mod unmap;
+mod writeback;
+mod writeback_errors;
 
 pub use backing::{Backing, UNIT};
-pub use writeback_errors::WritebackErrors;
 pub use evict::EvictScope;
-pub use pager::{PagesPager, CacheUser};
+pub use pager::{CacheUser, PagesPager};
+pub use writeback_errors::WritebackErrors;
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;

@@ -13,8 +13,8 @@ use vm::frame::{FrameRef, Places};
 use vm::space::{Label, Pager, PagerInfo};
 
 use super::CachedFile;
-use crate::fs::write_count::WriteAccess;
 use crate::fs::inode::Inode;
+use crate::fs::write_count::WriteAccess;
 
 /// Pages that a fault asks the backing for.
 const AROUND: u64 = 8;

@@ -1,4 +1,4 @@
-//! Reading and writing by calls.
+//! `read` and `write` of cached files by calls.
 //!
 //! *Interface*: [`CachedFile::read`], [`CachedFile::write`].
 

@@ -90,7 +90,10 @@ fn attr(size: usize, time: i64) -> Attr {
 fn opened(bytes: &[u8]) -> (Arc<Store>, Arc<CachedFile>) {
     let store = Store::new(bytes.to_vec());
     let file = CachedFile::new((u64::MAX - 2, 1), store.clone(), Arc::default()).unwrap();
-    assert_eq!(file.revalidate(&attr(bytes.len(), 1), mark(), false), Ok(true));
+    assert_eq!(
+        file.revalidate(&attr(bytes.len(), 1), mark(), false),
+        Ok(true)
+    );
     (store, file)
 }
 

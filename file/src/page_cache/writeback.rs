@@ -1,4 +1,4 @@
-//! Storing dirty pages to the backing.
+//! Writeback: dirty pages are stored to the backing.
 //!
 //! *Interface*: [`CachedFile::flush`]; [`CachedFile::page_to_write`] is for mappings, which fault at the first write
 //! after a store.

@@ -1,5 +1,5 @@
-//! The errors of a file's stores, each reported once to every description that existed, or to the first that
-//! asks.
+//! Writeback errors (Linux: `errseq_t`): each is reported once to every description that existed, or to
+//! the first that asks.
 //!
 //! *Interface*: [`WritebackErrors::note`]; a description keeps the result of [`WritebackErrors::begin`] from
 //! its opening, and [`WritebackErrors::tell`] returns the errors since.

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::{Monitor, WaitList};
 
 use super::channel::Queues;
-use super::{CloseKind, SocketType, NO_READ, PeerProcess, Socket, NeedsName};
+use super::{CloseKind, NO_READ, NeedsName, PeerProcess, Socket, SocketType};
 use vm::fallible::{Growing, roomy};
 
 /// Connections that are not accepted yet.

@@ -167,7 +167,13 @@ impl Room {
 
 /// Writes what was received to the control buffer of `room` bytes at user address `at`. Descriptors without
 /// room are dropped. EFAULT.
-pub fn put(socket: &Socket, received: Received, at: usize, room: u64, flags: u32) -> Result<ControlWritten> {
+pub fn put(
+    socket: &Socket,
+    received: Received,
+    at: usize,
+    room: u64,
+    flags: u32,
+) -> Result<ControlWritten> {
     let mut room = Room {
         at,
         left: if at == 0 {

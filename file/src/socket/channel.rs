@@ -27,7 +27,7 @@ use sync::{Monitor, Once, WaitList};
 
 use super::inactive;
 use super::record::Record;
-use super::{SocketType, WaitLimit, Socket};
+use super::{Socket, SocketType, WaitLimit};
 use crate::poll::{PollTable, READS};
 use account::quota;
 use account::user::Charge;
@@ -195,7 +195,11 @@ impl Queue {
     fn of(large: usize, small: usize) -> Result<Queue> {
         let (charge, pages) = quota::channel((large / PAGE) as u64, (small / PAGE) as u64)?;
         let size = pages as usize * PAGE;
-        let waiting = if size == LARGE { inactive::take() } else { None };
+        let waiting = if size == LARGE {
+            inactive::take()
+        } else {
+            None
+        };
         let core = match waiting {
             Some(core) => core,
             None => PipeCore::new(size).ok_or(Errno::ENOMEM)?.into(),

@@ -12,7 +12,7 @@ use sync::WaitList;
 
 use super::message::{Received, Sending};
 use super::record::Record;
-use super::{SocketType, NO_READ, WaitLimit, Socket, NeedsName};
+use super::{NO_READ, NeedsName, Socket, SocketType, WaitLimit};
 use crate::io::IoBuf;
 
 /// The limit of waiting datagrams at a socket (and one more) for senders other than its peer.
@@ -106,7 +106,10 @@ impl Socket {
                 return Err(Errno::ENOTCONN);
             }
         }
-        let named = sending.to.take().filter(|_| self.kind == SocketType::Datagram);
+        let named = sending
+            .to
+            .take()
+            .filter(|_| self.kind == SocketType::Datagram);
         let target = match (&named, self.peer()) {
             (Some(address), _) => self.family.find(self, address.bytes())?,
             (None, Some(peer)) => peer,

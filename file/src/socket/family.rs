@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use super::message::{Received, Sending};
 use super::record::Packet;
-use super::{Address, SocketType, Socket, inet, local, netlink};
+use super::{Address, Socket, SocketType, inet, local, netlink};
 use crate::io::IoBuf;
 
 /// Writes a control message: its level, its kind, its data.

@@ -11,10 +11,12 @@ use quaject::pipe::{self, Patience, PipeCore};
 use quaject::{DescFn, Sharing, Unmade};
 
 use super::message::{Sending, discard};
-use super::{SocketType, Socket};
+use super::{Socket, SocketType};
 use crate::fs::Attr;
-use crate::fs::file::fasync::{FasyncKind, Fasync};
-use crate::fs::file::{Around, DescRoutines, File, Named, OpenFile, SMALL_WEIGHT, Seam, SpliceKind};
+use crate::fs::file::fasync::{Fasync, FasyncKind};
+use crate::fs::file::{
+    Around, DescRoutines, File, Named, OpenFile, SMALL_WEIGHT, Seam, SpliceKind,
+};
 use crate::gauge::{Gauge, Gauges};
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS, WRITES};

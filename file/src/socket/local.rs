@@ -17,11 +17,11 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use smallvec::SmallVec;
 use sync::Monitor;
 
-use super::{Address, Family, SocketType, Socket, SocketState, NeedsName};
+use super::{Address, Family, NeedsName, Socket, SocketState, SocketType};
 use crate::fs::context::{self, FsContext};
-use crate::fs::walk::{LastComponent, WalkContext, walk};
 use crate::fs::lockfree_walk::{self, PaddedPath};
-use crate::fs::{Inode, FileKind as FileKind, VfsPath, perm};
+use crate::fs::walk::{LastComponent, WalkContext, walk};
+use crate::fs::{FileKind, Inode, VfsPath, perm};
 use account::{Cred, caller};
 use vm::fallible::roomy;
 use vm::fallible::try_arc;

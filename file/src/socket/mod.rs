@@ -20,12 +20,12 @@ mod channel;
 mod datagram;
 mod family;
 mod file;
+mod inactive;
 pub mod inet;
 pub mod local;
 pub mod message;
 pub mod netlink;
 pub mod options;
-mod inactive;
 pub mod record;
 pub mod socket_list;
 mod stream;
@@ -51,7 +51,7 @@ pub use accept::Backlog;
 pub use address::{Address, Host};
 use channel::Queues;
 pub use channel::{Channel, Outbox};
-pub use family::{CloseKind, Family, SocketState, PutControl, NeedsName};
+pub use family::{CloseKind, Family, NeedsName, PutControl, SocketState};
 use file::Open;
 use message::{Received, Sending};
 pub use options::SocketOptions;
@@ -214,7 +214,11 @@ static NEXT_INO: AtomicU64 = AtomicU64::new(1 << 16);
 
 impl Socket {
     /// A socket of `family`. ENOMEM.
-    pub fn new(family: &'static dyn Family, kind: SocketType, protocol: i32) -> Result<Arc<Socket>> {
+    pub fn new(
+        family: &'static dyn Family,
+        kind: SocketType,
+        protocol: i32,
+    ) -> Result<Arc<Socket>> {
         let inbox = try_placed(Channel::new)?;
         let outbox = try_arc(Outbox::new())?;
         let (ino, uid) = (
@@ -312,7 +316,9 @@ impl Socket {
         }
         match self.kind {
             SocketType::Stream => self.send_stream(buf, sending),
-            SocketType::Datagram | SocketType::Packets | SocketType::Raw => self.send_record(buf, sending),
+            SocketType::Datagram | SocketType::Packets | SocketType::Raw => {
+                self.send_record(buf, sending)
+            }
         }
     }
 
@@ -493,7 +499,9 @@ impl Socket {
     fn unread(&self) -> usize {
         match self.kind {
             SocketType::Stream => self.inbox.available(),
-            SocketType::Datagram | SocketType::Packets | SocketType::Raw => self.inbox.first_length(),
+            SocketType::Datagram | SocketType::Packets | SocketType::Raw => {
+                self.inbox.first_length()
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! All sockets that there are, for who lists them.
+//! The list of all sockets, for `/proc/net` and netlink.
 //!
 //! *Interface*: a socket is in the [`ListEntry`] that it keeps, from [`enter`] until it is dropped. [`from`] goes
 //! through all by places, which are numbers that grow.

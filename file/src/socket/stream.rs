@@ -81,7 +81,13 @@ impl Socket {
     }
 
     /// Sends `buf` as far as there is room. False: there is no room for it.
-    fn give(&self, link: &PeerLink, buf: &mut IoBuf, whole: bool, along: &mut Ancillary) -> Result<bool> {
+    fn give(
+        &self,
+        link: &PeerLink,
+        buf: &mut IoBuf,
+        whole: bool,
+        along: &mut Ancillary,
+    ) -> Result<bool> {
         let channel = &link.outgoing;
         let alone = along.rights.is_none() && along.credentials.is_none();
         if let (true, Some(queue)) = (alone, channel.queue()) {

@@ -1,5 +1,5 @@
-//! The limit of memory for files in memory, for all file systems of this kind together: half of memory, as
-//! Linux's tmpfs.
+//! The memory limits of tmpfs: half of memory for all tmpfs together, as on Linux, and the limits of each
+//! mount.
 //!
 //! *Interface*: [`PAGES`] are pages of contents, [`NODES`] files and further names of them. [`MemoryBound::take`]
 //! counts before memory is taken; its result is kept with [`BoundCharge::keep`] when an object exists that will
@@ -44,7 +44,8 @@ impl MemoryBound {
         if !self.add(count, share) {
             let boss = caller::cred().fsuid == 0;
             let bound = if boss { most } else { share };
-            quota::retry_after_reclaim(|| self.add(count, bound).then_some(())).ok_or(Errno::ENOSPC)?;
+            quota::retry_after_reclaim(|| self.add(count, bound).then_some(()))
+                .ok_or(Errno::ENOSPC)?;
         }
         Ok(BoundCharge(self, count))
     }

@@ -1,4 +1,4 @@
-//! The entries of a directory by rising place, the order in which it is listed.
+//! The entries of a directory in the order in which `getdents64` lists them: by rising position.
 //!
 //! *Interface*: [`DirOrder::push`] adds at the end, [`DirOrder::take`] and [`DirOrder::replace`] change what is at a
 //! place, [`DirOrder::from`] lists from a place on.

@@ -10,7 +10,7 @@ use alloc::sync::{Arc, Weak};
 use core::sync::atomic::Ordering;
 use sync::{Monitor, epoch};
 
-use super::{TmpInode, Super};
+use super::{Super, TmpInode};
 use crate::fs::inode::{FileHandle, Inode};
 use vm::fallible::try_insert;
 

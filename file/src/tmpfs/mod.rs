@@ -1,4 +1,4 @@
-//! The memory-resident file system: the root, `/tmp`, `/dev` and every mounted `tmpfs`.
+//! tmpfs: the file system in memory. The root, `/tmp`, `/dev` and every mounted `tmpfs` are of it.
 //!
 //! *Interface.* [`TmpFs::new`]; all else through [`Inode`] and [`FileSystem`]. Directories keep their entries
 //! (`dir`), regular files their pages (`store`, read and written by generated code: `regular`).
@@ -9,11 +9,11 @@
 
 pub mod budget;
 pub mod dir;
+mod dir_order;
 mod handle;
 mod inode;
-mod dir_order;
-pub mod regular;
 pub mod page_store;
+pub mod regular;
 #[cfg(test)]
 mod tests;
 pub mod unpack;
@@ -27,23 +27,23 @@ use sync::table::Left;
 use sync::{Monitor, epoch};
 
 use crate::fs::attr::{Attr, FileKind, FileTime};
-use crate::fs::write_count::WriteCount;
 use crate::fs::dentry::Dentry;
-use crate::fs::xattrs::XattrSet;
+use crate::fs::fsnotify;
 use crate::fs::inactive::Inactive;
 use crate::fs::inode::{FileHandle, Inode};
 use crate::fs::meta::Meta;
+use crate::fs::mount::{FileSystem, anonymous_dev};
 use crate::fs::path_cache;
 use crate::fs::perm;
-use crate::fs::mount::{FileSystem, anonymous_dev};
-use crate::fs::published::{PublishedParts, Published};
-use crate::fs::fsnotify;
+use crate::fs::published::{Published, PublishedParts};
+use crate::fs::write_count::WriteCount;
+use crate::fs::xattrs::XattrSet;
 use crate::io::IoBuf;
 use crate::pipe::fifo::FifoSlot;
 use account::{Capability, Cred, caller};
 /// The root exists: from now on files in memory may take half of the free memory.
 pub use budget::bind as limit;
-use budget::{NODES, PAGES, FsLimits};
+use budget::{FsLimits, NODES, PAGES};
 use dir::Directory;
 use handle::Handles;
 use page_store::PageStore;
@@ -189,7 +189,12 @@ impl FileSystem for TmpFs {
 impl Super {
     /// A node of `kind` with these attributes.
     #[inline]
-    fn node(self: &Arc<Self>, kind: FileKind, meta: Meta, body: impl FnOnce() -> Body) -> Arc<TmpInode> {
+    fn node(
+        self: &Arc<Self>,
+        kind: FileKind,
+        meta: Meta,
+        body: impl FnOnce() -> Body,
+    ) -> Arc<TmpInode> {
         let body = body();
         let ino = self.next_ino.fetch_add(1, Ordering::Relaxed);
         let meta = Meta {

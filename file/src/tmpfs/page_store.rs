@@ -1,4 +1,4 @@
-//! The contents of a memory-resident file: an array of pages, with holes.
+//! The pages of a tmpfs file: an array with holes.
 //!
 //! *Interface.* [`PageStore::read`], [`PageStore::write`], [`PageStore::append`] and [`PageStore::resize`]
 //! are the plain paths; [`PageStore::core`] is the data of generated routines (`quaject::fsmap`);
@@ -30,7 +30,7 @@ use quaject::fsmap::FileCore;
 use sync::{Monitor, epoch};
 use vm::frame::{self, Frame, FrameRef, Places};
 
-use super::budget::{PAGES, FsCharge, FsLimits};
+use super::budget::{FsCharge, FsLimits, PAGES};
 use crate::io::IoBuf;
 use vm::fallible::try_reserve_kept;
 

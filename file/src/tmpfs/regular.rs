@@ -26,11 +26,11 @@ use crate::fs::file::{
     DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Seam, Sharing, SpliceKind,
 };
 
-use crate::page_cache::routines;
-use crate::fs::write_count::WriteAccess;
-use crate::fs::inode::Inode;
 use crate::fs::file_size_limit;
+use crate::fs::inode::Inode;
+use crate::fs::write_count::WriteAccess;
 use crate::io::IoBuf;
+use crate::page_cache::routines;
 use vm::fallible::{try_arc, try_box};
 
 impl TmpInode {

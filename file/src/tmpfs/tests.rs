@@ -9,11 +9,11 @@ use crate::fs::attr::{Bits, SetAttr};
 use crate::fs::context::FsContext;
 use crate::fs::file::OpenFile;
 use crate::fs::inode::{DirEntry, XattrFlags};
-use crate::fs::path_cache::PathKey;
-use crate::fs::open;
-use crate::fs::mount::{self, VfsPath};
-use crate::fs::walk::{LastComponent, WalkContext, walk};
 use crate::fs::lockfree_walk::{self, WalkResult};
+use crate::fs::mount::{self, VfsPath};
+use crate::fs::open;
+use crate::fs::path_cache::PathKey;
+use crate::fs::walk::{LastComponent, WalkContext, walk};
 use abi::linux::*;
 use std::string::String;
 use std::vec;
@@ -103,7 +103,14 @@ fn looked_up(w: &World, path: &str, follow: bool) -> Option<Option<Arc<dyn Inode
     let known = key.bytes().get_mut(..path.len());
     known?.copy_from_slice(path.as_bytes());
     // SAFETY: nobody changes anything meanwhile.
-    match unsafe { lockfree_walk::find_from(&w.root, lockfree_walk::PaddedPath::of(&key), &w.cred, follow) } {
+    match unsafe {
+        lockfree_walk::find_from(
+            &w.root,
+            lockfree_walk::PaddedPath::of(&key),
+            &w.cred,
+            follow,
+        )
+    } {
         WalkResult::Leads(found) => Some(Some(found.inode.clone())),
         WalkResult::Nothing => Some(None),
         WalkResult::Longer | WalkResult::Unknown => None,
@@ -654,7 +661,14 @@ fn an_open_finds_the_file_that_its_path_leads_to_now() {
         let mut key = PathKey::blank();
         key.bytes()[..path.len()].copy_from_slice(path.as_bytes());
         // SAFETY: nobody changes anything meanwhile.
-        let found = unsafe { lockfree_walk::reached(&context, lockfree_walk::PaddedPath::of(&key), &world.cred, O_RDONLY) };
+        let found = unsafe {
+            lockfree_walk::reached(
+                &context,
+                lockfree_walk::PaddedPath::of(&key),
+                &world.cred,
+                O_RDONLY,
+            )
+        };
         found.map(|found| found.inode.id())
     };
     for _ in 0..2 {

@@ -10,10 +10,10 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use machine::cpio::{self, Entry};
 
-use crate::fs::attr::{FileKind, SetAttr, FileTime};
+use crate::fs::attr::{FileKind, FileTime, SetAttr};
 use crate::fs::inode::Inode;
 use crate::fs::mount::VfsPath;
-use crate::fs::walk::{WalkTarget, WalkContext, walk};
+use crate::fs::walk::{WalkContext, WalkTarget, walk};
 use account::Cred;
 
 /// The kernel's own tables: that of symbols, which a panic report reads from the archive itself, and that of

@@ -1,4 +1,4 @@
-//! `adjtimex` and `clock_adjtime`: the clock of the day follows a better one.
+//! `adjtimex` and `clock_adjtime`: the time of day follows a better clock.
 //!
 //! *Interface*: see [`super::FAMILIES`]. The loops are those of [`process::time::discipline`]; this file is
 //! their form as Linux has it.

@@ -9,7 +9,7 @@ use abi::nr;
 use vm::user;
 
 use super::{Args, Handler};
-use account::capability::{Capabilities, CapSet};
+use account::capability::{CapSet, Capabilities};
 use process::{Process, Task, tree};
 
 /// See [`super::FAMILIES`].

@@ -16,7 +16,7 @@ use account::quota;
 use file::OpenFile;
 use file::event::{eventfd, inotify, marks};
 use file::fdtable::make_shared;
-use file::fs::{FileKind, perm, fsnotify};
+use file::fs::{FileKind, fsnotify, perm};
 use process::access::{self, PtraceMode};
 use process::signal::signalfd;
 use process::time::{TimerClock, timerfd};

@@ -1,4 +1,4 @@
-//! The calls that no dispatcher answers: those that make no trap frame, and where the others go.
+//! Calls without a trap frame, and where all others go: the table behind the dispatchers.
 //!
 //! *Interface*: [`init`] generates the code once, before the first thread of a program.
 //!
@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use quaject::Conv;
 use thread::outright::{FramedFn, OutrightFn, framed_word, word};
 
-use super::file::{open_frameless, fcntl, stat_fastpath, stat};
+use super::file::{fcntl, open_frameless, stat, stat_fastpath};
 use super::{epoll, ipc, memory, native, pipe, poll, process, time};
 use ::process::futex::fastpath;
 use ::process::{exit, generated_calls, generated_signal};
@@ -87,7 +87,10 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::STAT, To::Routine(by_path)),
         (nr::FSTAT, To::Routine(stat_fastpath::make_far_fstat(conv)?)),
         (nr::LSTAT, To::Routine(by_link)),
-        (nr::POLL, To::First(generated_calls::poll, poll::poll_frameless)),
+        (
+            nr::POLL,
+            To::First(generated_calls::poll, poll::poll_frameless),
+        ),
         (nr::RT_SIGACTION, To::Here(generated_calls::action)),
         (nr::RT_SIGPROCMASK, To::Here(generated_calls::mask)),
         (nr::RT_SIGRETURN, To::Here(generated_signal::sigreturn)),
@@ -96,7 +99,10 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::READV, To::Operation(Operation::ReadSegment)),
         (nr::WRITEV, To::Operation(Operation::WriteSegment)),
         (nr::PIPE, To::Function(pipe::pipe_frameless)),
-        (nr::SELECT, To::First(generated_calls::select, poll::select_frameless)),
+        (
+            nr::SELECT,
+            To::First(generated_calls::select, poll::select_frameless),
+        ),
         (nr::MADVISE, To::Function(memory::madvise_frameless)),
         (nr::SENDTO, To::Operation(Operation::Send)),
         (nr::RECVFROM, To::Operation(Operation::Receive)),
@@ -131,7 +137,10 @@ pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
         (nr::RSEQ, To::Here(generated_calls::sequences)),
         (nr::CLONE3, To::Framed(process::clone3_frameless)),
     ];
-    let callentry = To::First(generated_calls::callentry, native::quajects::invoke_frameless);
+    let callentry = To::First(
+        generated_calls::callentry,
+        native::quajects::invoke_frameless,
+    );
     thread::direct::link_invoke(way(abi::native::CALL, callentry)?);
     for (number, way) in WAYS.iter().enumerate() {
         way.store(exit(number), Ordering::Relaxed);

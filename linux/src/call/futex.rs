@@ -13,7 +13,7 @@ use vm::user;
 
 use super::{Args, Handler};
 use process::access::{self, PtraceMode};
-use process::futex::{FutexKey, exchange_user, pi, requeue, waitv, wait, wake};
+use process::futex::{FutexKey, exchange_user, pi, requeue, wait, waitv, wake};
 use process::time::TimerClock;
 use process::{Task, tree};
 

@@ -158,7 +158,9 @@ fn reboot(a: &mut Args) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     match a.uint(2) {
-        REBOOT_CMD_RESTART | REBOOT_CMD_HALT | REBOOT_CMD_POWER_OFF => process::init_process::power_off(0),
+        REBOOT_CMD_RESTART | REBOOT_CMD_HALT | REBOOT_CMD_POWER_OFF => {
+            process::init_process::power_off(0)
+        }
         REBOOT_CMD_CAD_ON | REBOOT_CMD_CAD_OFF => Ok(0),
         _ => Err(Errno::EINVAL),
     }

@@ -14,7 +14,7 @@ use super::{Args, Handler};
 use file::OpenFile;
 use process::Process;
 use process::ipc::mqueue::names::{self, QueueAttr};
-use process::ipc::mqueue::notice::{self, COOKIE, QueueNotify, NotifyKind};
+use process::ipc::mqueue::notice::{self, COOKIE, NotifyKind, QueueNotify};
 use process::ipc::mqueue::{Message, PosixQueue, of};
 use process::time::TimerClock;
 use vm::fallible::try_filled;

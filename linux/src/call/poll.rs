@@ -15,7 +15,7 @@ use vm::user::{get, put};
 
 use super::signal::with_mask;
 use super::{Args, Handler};
-use file::fdtable::{PollScan, FdTable, HeldEvents, PollQuery, ROW};
+use file::fdtable::{FdTable, HeldEvents, PollQuery, PollScan, ROW};
 use file::select::{PollRequest, wait_for};
 use process::memory::admission;
 use process::{Process, Task};

@@ -1,4 +1,4 @@
-//! Calls that look at other processes: `process_vm_readv`, `process_vm_writev`, `process_madvise`, `kcmp`.
+//! Calls on other processes: `process_vm_readv`, `process_vm_writev`, `process_madvise`, `kcmp`.
 //!
 //! *Interface*: [`CALLS`]. The right is decided as for `ptrace` ([`access`]).
 

@@ -16,7 +16,7 @@ use super::{Args, Handler};
 use process::access::{self, PtraceMode};
 use process::fp;
 use process::ptrace;
-use process::tracee::{ResumeMode, PtraceState};
+use process::tracee::{PtraceState, ResumeMode};
 use process::{Process, Task, remote_write, tree};
 use process::{signal, signals};
 

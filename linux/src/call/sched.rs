@@ -1,4 +1,4 @@
-//! Calls about who runs when: niceness, affinity, policies, priorities of input and output.
+//! Scheduling calls: niceness, affinity, policies, priorities of input and output.
 //!
 //! Threads are paced by the data that they move, around a quantum of their own, which niceness and policy set
 //! ([`process::sched_params`]). All settings are reported by Linux's rules.
@@ -263,7 +263,11 @@ fn set_policy(task: &Task, new: SchedPolicy, nice: i32, keep: bool) -> Result<us
         return Err(Errno::EPERM);
     }
     let reset = new.reset;
-    let new = if keep { SchedPolicy { reset, ..old } } else { new };
+    let new = if keep {
+        SchedPolicy { reset, ..old }
+    } else {
+        new
+    };
     task.set_policy(new)?;
     if !real_time && !keep {
         task.set_nice(nice);

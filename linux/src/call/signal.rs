@@ -15,8 +15,8 @@ use vm::user;
 
 use super::{Args, Framed, Handler};
 use file::fs::pseudofs;
-use process::sigframe;
 use process::pidfd;
+use process::sigframe;
 use process::signal::deliver::{come_back, raise, set_blocked};
 use process::signal::{self, may_signal};
 use process::signals::action::FLAGS;
@@ -256,7 +256,10 @@ fn sigaltstack(a: &mut Args, registers: &mut TrapFrame) -> Result<usize> {
         sigframe::change(&mut task.altstack.lock(), &new, registers.rsp)?;
     }
     if a.word(1) != 0 {
-        user::put(a.word(1), &sigframe::altstack_report(&before, registers.rsp))?;
+        user::put(
+            a.word(1),
+            &sigframe::altstack_report(&before, registers.rsp),
+        )?;
     }
     Ok(0)
 }

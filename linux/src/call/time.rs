@@ -13,7 +13,7 @@ use super::{Args, Handler, timezone};
 use account::Capability;
 use process::signals::valid;
 use process::time::{
-    CpuClock, TimerClock, WaitEnded, FIXED, Notify, set_real_ns, sleep_until, sleep_until_atomic,
+    CpuClock, FIXED, Notify, TimerClock, WaitEnded, set_real_ns, sleep_until, sleep_until_atomic,
     sleep_until_real,
 };
 use process::{Process, Task, tree};

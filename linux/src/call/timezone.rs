@@ -1,4 +1,4 @@
-//! The time zone that `settimeofday` tells the kernel: kept and told.
+//! The time zone of `settimeofday` and `gettimeofday`, which is stored and nothing else.
 //!
 //! *Interface*: [`get`], [`set`].
 

@@ -1,4 +1,4 @@
-//! The turns of threads by the weights of their control groups.
+//! `cpu.weight`: the turns of threads by the weights of their control groups.
 //!
 //! *Interface*: [`begin`], after a thread has come into a group or a controller was given or taken. A thread
 //! of the kernel, `groups`, then looks at all threads from time to time: which of them are ready, on which

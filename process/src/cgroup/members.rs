@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use vm::fallible::try_push;
 
-use super::{COUNTED, Cgroup, HIERARCHY, Hierarchy, PIDS, add, take, cpu_weight};
+use super::{COUNTED, Cgroup, HIERARCHY, Hierarchy, PIDS, add, cpu_weight, take};
 use crate::process::usage::Counts;
 use crate::process::{Process, Task, tree};
 use crate::signal::send;

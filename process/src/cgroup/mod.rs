@@ -9,8 +9,8 @@
 //! a thread look at its number, and 0 is the root's. A group is a few hundred words, charged to its maker;
 //! there are at most [`MOST`] and [`DEPTH`] within each other.
 
-mod members;
 mod cpu_weight;
+mod members;
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;

@@ -17,10 +17,10 @@ use crate::process::{Process, Task};
 use account::Cred;
 use account::capability::file::{FileCaps, NAME};
 use file::OpenFile;
-use file::fs::write_count::DenyWrite;
 use file::fs::mount::MS_NOSUID;
 use file::fs::walk::{WalkContext, walk};
-use file::fs::{OpenHow, FileKind, VfsPath, perm};
+use file::fs::write_count::DenyWrite;
+use file::fs::{FileKind, OpenHow, VfsPath, perm};
 use file::io::IoBuf;
 use vm::fallible::{try_copy, try_filled};
 
@@ -51,7 +51,12 @@ pub struct Executable {
 
 impl Executable {
     /// Opens `path` from `start` for `process`. ENOENT, EACCES, ENOTDIR, ELOOP, ENOMEM.
-    pub fn open(process: &Process, start: VfsPath, path: &[u8], follow: bool) -> Result<Executable> {
+    pub fn open(
+        process: &Process,
+        start: VfsPath,
+        path: &[u8],
+        follow: bool,
+    ) -> Result<Executable> {
         let cred = process.cred.get();
         let context = process.fs.get();
         let view = WalkContext::new(context.root(), &cred, context.umask());
@@ -202,7 +207,12 @@ pub fn spread(most: u64) -> usize {
 }
 
 /// Maps `image` of `source` into `space`. ENOMEM, ENOEXEC, ENODEV.
-pub fn load(space: &AddressSpace, source: &Executable, image: &ElfImage, part: ImageRole) -> Result<LoadedProgram> {
+pub fn load(
+    space: &AddressSpace,
+    source: &Executable,
+    image: &ElfImage,
+    part: ImageRole,
+) -> Result<LoadedProgram> {
     let (first, end) = image.span();
     let bias = match part {
         _ if !image.relocatable => 0,

@@ -28,8 +28,8 @@ use crate::ptrace;
 use account::Cred;
 use account::cred::{ExecCred, ExecUnsafe};
 use file::fs::mount::MS_NOSUID;
-use load::{LoadedProgram, ImageRole, Executable, load};
-use stack::{STRING_MAX, ArgStrings};
+use load::{Executable, ImageRole, LoadedProgram, load};
+use stack::{ArgStrings, STRING_MAX};
 use vm::fallible::{try_arc, try_copy, try_placed, try_string, try_text};
 
 /// How deep scripts may be interpreted by scripts.
@@ -208,7 +208,12 @@ pub fn prepare(
             if !loader_image.relocatable {
                 return Err(Errno::ENOEXEC);
             }
-            Some(load(&space, &loader, &loader_image, ImageRole::Interpreter)?)
+            Some(load(
+                &space,
+                &loader,
+                &loader_image,
+                ImageRole::Interpreter,
+            )?)
         }
     };
     space.set_brk_start(main.end + load::spread(SPREAD_PAGES), main.data);

@@ -1,5 +1,5 @@
-//! The plain futex calls without a trap frame: `FUTEX_WAIT` without a time and `FUTEX_WAKE`, both of private
-//! memory, and the C library's wait for the end of a thread.
+//! The futex fast path, without a trap frame: `FUTEX_WAIT` without a timeout and `FUTEX_WAKE`, both of
+//! private memory, and the C library's wait for the end of a thread.
 //!
 //! *Interface*: [`init`] generates the routine once, [`entry`] is for dispatchers; [`lend`] for calls on the
 //! general path.

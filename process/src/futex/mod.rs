@@ -9,10 +9,10 @@
 //! waker takes, so no wake-up is lost. A waiter sleeps only on its thread's token, which a waker gives after
 //! it has marked the waiter as woken.
 
+pub mod fastpath;
 pub mod pi;
 pub(crate) mod robust;
 pub mod waitv;
-pub mod fastpath;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -27,7 +27,7 @@ use vm::user;
 use super::{
     BUCKETS, Buckets, FutexKey, Role, Standing, TABLE, begin, enter, exchange_user, sleep, withdraw,
 };
-use crate::process::pi_state::{ALIVE, PiState, ENDING, PiPart, PiParty};
+use crate::process::pi_state::{ALIVE, ENDING, PiPart, PiParty, PiState};
 use crate::process::waiter::Waiter;
 use crate::process::{Task, tree};
 use crate::time::WaitEnded;
@@ -389,7 +389,10 @@ pub fn requeue(
     if wakes != 1 || moves < 0 || address == target {
         return Err(Errno::EINVAL);
     }
-    let [from, to] = [FutexKey::of(address, private)?, FutexKey::of(target, private)?];
+    let [from, to] = [
+        FutexKey::of(address, private)?,
+        FutexKey::of(target, private)?,
+    ];
     if from == to {
         return Err(Errno::EINVAL);
     }

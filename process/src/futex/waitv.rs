@@ -1,4 +1,4 @@
-//! Waiting on several futexes at once (`futex_waitv`).
+//! `futex_waitv`: waiting on several futexes at once.
 //!
 //! *Interface*: [`wait`]. The thread is in the bucket of each futex with a separate waiter, and sleeps until
 //! one of these waiters is woken.

@@ -398,7 +398,11 @@ pub fn operate_briefly(task: &Task, id: i32, operations: &[Sembuf]) -> Option<Re
     outcome
 }
 
-fn operate_now(task: &Task, entry: &IpcEntry<SemaphoreSet>, operations: &[Sembuf]) -> Option<Result<()>> {
+fn operate_now(
+    task: &Task,
+    entry: &IpcEntry<SemaphoreSet>,
+    operations: &[Sembuf],
+) -> Option<Result<()>> {
     let set = &entry.object;
     let mut changes = false;
     for operation in operations {

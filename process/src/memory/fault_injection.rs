@@ -1,4 +1,4 @@
-//! Fault injection into allocations: the affected processes, and the settings.
+//! Fault injection: allocations of chosen processes are made to fail.
 //!
 //! *Interface*: [`start`] reads the word `fail=N[,EVERY]` of the kernel's command line; [`show`] and [`set`]
 //! are `/syn/fail`, where root writes `N EVERY SESSION`: of the requests for room by processes of that

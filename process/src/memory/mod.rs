@@ -10,11 +10,11 @@
 //! SIGKILL; the asking thread waits a little and tries again.
 
 pub mod admission;
-pub mod fault_injection;
 pub mod fault;
-pub mod shrink;
-mod oom_victim;
+pub mod fault_injection;
 pub mod oom_score;
+mod oom_victim;
+pub mod shrink;
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 

@@ -1,4 +1,5 @@
-//! The memory that a process holds, in frames: its pages with their tables, and the kernel's memory for it.
+//! The OOM score of a process: the memory that it holds, in frames: its pages with their tables, and the
+//! kernel's memory for it.
 //!
 //! *Interface*: [`weight`]; [`points`] and [`share`], which decide the process to end. They are computed only
 //! for that choice, so nothing is counted before: descriptions report the memory that belongs to them

@@ -1,4 +1,4 @@
-//! The process whose end helps most when memory is out.
+//! The OOM victim: the process whose end helps most when memory is out.
 //!
 //! *Interface*: [`largest`] chooses a [`Victim`] by the [`points`] of `oom_score.rs`. It allocates nothing.
 

@@ -1,4 +1,4 @@
-//! The operations of descriptors that a program calls by numbers of its own.
+//! Cached operations: operations of descriptors that a program calls by system-call numbers of its own.
 //!
 //! *Interface*: [`CachedOperations`] is in the [`Program`]'s record: [`of`] finds it, [`change`] puts another in its
 //! place. The dispatchers that answer the numbers are in `dispatch/cached.rs`.

@@ -15,7 +15,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 use feedback::share::{NEED, need as of_fill};
-use file::gauge::{Flow, Gauge, DeviceNearness};
+use file::gauge::{DeviceNearness, Flow, Gauge};
 use sync::Monitor;
 use thread::OnDemand;
 use thread::demand::Question;
@@ -337,7 +337,10 @@ pub fn find(task: &Task) -> Result<Vec<FlowChannel>> {
     for fd in files.in_use_below(LOOKED_AT) {
         let Ok(of) = files.get(fd) else { continue };
         let gauges = of.file().gauges(&of);
-        for (gauge, side) in [(gauges.input, ChannelSide::Reads), (gauges.output, ChannelSide::Writes)] {
+        for (gauge, side) in [
+            (gauges.input, ChannelSide::Reads),
+            (gauges.output, ChannelSide::Writes),
+        ] {
             let Some(gauge) = gauge else { continue };
             let new = FlowChannel::new(&gauge, side);
             if found.len() < CHANNELS && !found.iter().any(|other| other.is(&new)) {
@@ -400,7 +403,10 @@ mod tests {
     #[test]
     fn a_full_input_and_an_empty_output_need_the_most() {
         let (input, output) = (Arc::new(Counts::default()), Arc::new(Counts::default()));
-        let mut channels = [channel(&input, ChannelSide::Reads), channel(&output, ChannelSide::Writes)];
+        let mut channels = [
+            channel(&input, ChannelSide::Reads),
+            channel(&output, ChannelSide::Writes),
+        ];
         input.put.store(110, Ordering::Relaxed);
         input.got.store(10, Ordering::Relaxed);
         assert_eq!(sum(&mut channels), Some(NEED));
@@ -450,7 +456,10 @@ mod tests {
             channel(&near, ChannelSide::Reads),
             FlowChannel::new(&speaker, ChannelSide::Writes),
         ];
-        let second = [channel(&far, ChannelSide::Reads), channel(&near, ChannelSide::Writes)];
+        let second = [
+            channel(&far, ChannelSide::Reads),
+            channel(&near, ChannelSide::Writes),
+        ];
         let third = [channel(&other, ChannelSide::Reads)];
         let leads = |channels: &[FlowChannel], now| lead(channels, now, |_| true) != Near::No;
         let each = |now| [&first[..], &second, &third].map(|channels| leads(channels, now));
@@ -483,7 +492,10 @@ mod tests {
     #[test]
     fn both_ends_of_one_channel_need_nothing() {
         let both = Arc::new(Counts::default());
-        let mut channels = [channel(&both, ChannelSide::Reads), channel(&both, ChannelSide::Writes)];
+        let mut channels = [
+            channel(&both, ChannelSide::Reads),
+            channel(&both, ChannelSide::Writes),
+        ];
         for put in [10, 50, 100] {
             both.put.store(put, Ordering::Relaxed);
             both.got.store(1, Ordering::Relaxed);

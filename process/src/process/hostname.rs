@@ -1,4 +1,4 @@
-//! The names of the machine, its own and its domain's.
+//! The host name and the NIS domain name of the machine.
 //!
 //! *Interface*: [`names`], [`name`], [`rename`].
 

@@ -1,4 +1,4 @@
-//! The first process with code, with which the machine ends.
+//! The init process: the first process with code. When it ends, the machine ends.
 //!
 //! *Interface*: [`set_first`] says which it is, [`first`] asks; [`ended`] for each process that has;
 //! [`power_off`] ends the machine, after the procedure linked by [`link_drain`] has sent all output.

@@ -1,4 +1,5 @@
-//! Bonds between the waiters and the owner of a priority-inheritance futex, and the end of an owner.
+//! The PI state of a priority-inheritance futex: which waiter depends on which owner, and what happens
+//! when an owner ends.
 //!
 //! *Interface*: each [`PiParty`] has a [`PiPart`]; a [`PiState`] is in the bucket of a lock for each of its waiters.
 //! A new waiter makes its bond first, and enters it only if [`PiPart::may_own`] of the owner then holds;

@@ -1,4 +1,5 @@
-//! Writing into another process's memory, as debuggers do: into pages that it only reads or executes, too.
+//! Writing into another process's memory, as a debugger does: also into pages that the process only reads
+//! or executes.
 //!
 //! *Interface*: [`write()`]. The caller checks the rights ([`super::access`]).
 

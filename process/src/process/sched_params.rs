@@ -1,4 +1,4 @@
-//! The scheduling parameters of a thread: policy, priority, niceness, processors, and the like.
+//! The scheduling parameters of a thread: policy, priority, niceness, CPU affinity, timer slack.
 //!
 //! *Interface*: [`SchedParams`], one for each thread. It also has the number of the thread's control group
 //! (`group`), which a child inherits with it. The settings are returned and inherited as on Linux.

@@ -1,4 +1,4 @@
-//! A process's hold on its address space.
+//! A process's reference to its address space.
 //!
 //! *Interface*: [`SpaceRef::get`] returns a counted reference; [`SpaceRef::set`] at the beginning, by `exec` and at
 //! the end; `Task::with_space` for the running thread's own faults, which take no lock and no count. Before a

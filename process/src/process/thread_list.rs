@@ -1,5 +1,5 @@
-//! The threads of a process, for callers that may not wait: an interrupt handler searches here for a thread
-//! that would take a signal.
+//! The thread list of a process, for callers that may not wait: an interrupt handler searches here for a
+//! thread that would take a signal.
 //!
 //! *Interface*: [`ThreadList::enter`] and [`ThreadList::leave`] by the holder of the process's thread monitor;
 //! [`ThreadList::watch`] before interrupts are made to look, and [`ThreadList::find`] in these interrupts;

@@ -1,4 +1,4 @@
-//! A thread's part in being traced: what its tracer and it share.
+//! The tracee's side of ptrace: what a traced thread and its tracer share.
 //!
 //! *Interface*: [`PtraceLink`] is a task's part, with [`PtraceState`] once it has had a tracer; [`Tracees`] are a
 //! process's. [`continued`] tells a seized thread of a SIGCONT, `prod` stops it. The requests of tracers are
@@ -79,7 +79,10 @@ pub enum ResumeMode {
 
 impl ResumeMode {
     pub(crate) fn sees_calls(self) -> bool {
-        matches!(self, ResumeMode::ToCall | ResumeMode::PastCall | ResumeMode::OneStepPastCall)
+        matches!(
+            self,
+            ResumeMode::ToCall | ResumeMode::PastCall | ResumeMode::OneStepPastCall
+        )
     }
 
     pub(crate) fn steps(self) -> bool {

@@ -1,4 +1,4 @@
-//! The frame of a signal's handler, on the program's stack.
+//! The signal frame: what a handler finds on the program's stack.
 //!
 //! *Interface*: `push` builds it and `pop` reads it back, in plain Rust; [`writer`] has generated code that
 //! writes it faster where nothing is unusual. [`altstack_report`] and [`change`] are about the alternate stack. Nothing
@@ -8,4 +8,4 @@ mod plain;
 pub mod writer;
 
 pub(crate) use plain::{INFO, RED_ZONE, RFLAGS_CLEARED, UC, framed, pop, push, saved};
-pub use plain::{change, altstack_report};
+pub use plain::{altstack_report, change};

@@ -1,4 +1,4 @@
-//! The frame that a handler finds on its stack, byte for byte Linux's, and the way back from it.
+//! The signal frame in Rust, byte for byte Linux's, and the way back from it (`rt_sigreturn`).
 //!
 //! *Interface*: [`push`] builds it, [`pop`] is `rt_sigreturn`. Data from user memory is not trusted: only
 //! flags that user mode may set, only user selectors, only vector state that the processor will accept. A

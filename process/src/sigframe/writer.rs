@@ -1,4 +1,4 @@
-//! A handler's frame, written by generated code from a trap frame.
+//! The signal frame, written by generated code from a trap frame.
 //!
 //! *Interface*: [`init`] generates the code, once, before the first program. [`write()`] writes a frame and
 //! makes the trap frame start the handler, or leaves everything to the plain twin,
@@ -226,7 +226,8 @@ fn emit_strike(d: &mut Draft, from: From) {
     };
     let [leave, back, shut] = core::array::from_fn(|_| d.label());
     let rung = beside_group(offset_of!(Process, timers) + RUNG);
-    let actions = beside_group(offset_of!(Process, signals) + ACTIONS + ArcSwap::<SignalActions>::WORD);
+    let actions =
+        beside_group(offset_of!(Process, signals) + ACTIONS + ArcSwap::<SignalActions>::WORD);
     let table = |field: i32| TABLE as i32 - size_of::<Sigaction>() as i32 + field;
     thread_in_r9(d);
     dynasm!(d ; .arch x64

@@ -1,4 +1,4 @@
-//! Core files: the state of a process when a signal ended it.
+//! Core dumps: the state of a process when a signal ended it.
 //!
 //! *Interface*: [`end`] instead of an ordinary end by a signal that leaves a core; [`join`] by its other
 //! threads, which wait until it is written; [`wanted`]; the pattern of names, [`pattern`] and
@@ -28,7 +28,7 @@ use super::ptrace_stop;
 use crate::process::access::is_dumpable;
 use crate::process::hostname::{NodeOrDomain, name};
 use crate::process::signals::bit;
-use crate::process::signals::core_state::{CoreState, ThreadRegisters, CoreRegisters};
+use crate::process::signals::core_state::{CoreRegisters, CoreState, ThreadRegisters};
 use crate::process::{AUX, Process, Program, Task};
 use file::OpenFile;
 use file::fs::remove::remove;
@@ -195,7 +195,8 @@ fn stand_still(task: &Task, trap: &TrapFrame) {
         }
     }
     core_state.changed.wake_all();
-    core_state.changed
+    core_state
+        .changed
         .wait_until(|| core_state.registers.lock().done.then_some(()));
 }
 

@@ -1,4 +1,4 @@
-//! The form of a core file: headers and notes.
+//! The format of a core file: ELF headers and notes.
 //!
 //! *Interface*: [`headers`], and functions that append one note each.
 

@@ -15,11 +15,11 @@ use thread::flags::ATTENTION;
 
 use super::timer_signals::at_once;
 use super::{coredump, ptrace_stop, rseq, send};
-use crate::sigframe::{self, writer};
 use crate::process::signals::ChildChange;
 use crate::process::signals::pending::SignalOrigin;
 use crate::process::signals::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
 use crate::process::{Process, Task, tree};
+use crate::sigframe::{self, writer};
 
 /// Length of the `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;

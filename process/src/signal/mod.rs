@@ -7,21 +7,21 @@
 //! A signal is *pending* on a process or a thread until a thread that does not block it is about to run user
 //! code, and is delivered then. The thread's attention flag says that there may be something to deliver.
 
-pub mod deliver;
 pub mod coredump;
 mod coredump_format;
-mod timer_signals;
+pub mod deliver;
 pub mod ptrace_stop;
-mod signal_receiver;
 pub mod rlimit_cpu;
 pub mod rseq;
 mod send;
 mod sender;
+mod signal_receiver;
 pub mod signalfd;
 mod take;
+mod timer_signals;
 
-pub use timer_signals::settle;
-pub(crate) use signal_receiver::by_kind as receiver_by_kind;
 pub(crate) use send::queue;
 pub use send::{blocked_or_ignored, each_of_group, force, may_signal, send, send_group};
 pub use sender::start;
+pub(crate) use signal_receiver::by_kind as receiver_by_kind;
+pub use timer_signals::settle;

@@ -1,4 +1,4 @@
-//! The stops of a traced thread, where it waits for its tracer.
+//! ptrace stops: where a traced thread waits for its tracer.
 //!
 //! *Interface*: [`stop`] for a signal, [`join_stop`] with its process, [`event`] and [`stop_for`] where the
 //! tracer wants to see it, [`stop_at`] a call's beginning or end; [`shown`] are its registers. The requests

@@ -1,4 +1,4 @@
-//! The limit of CPU time (`RLIMIT_CPU`), and the time that a thread was promised.
+//! The limit of CPU time (`RLIMIT_CPU`), and the run time that a thread was granted.
 //!
 //! *Interface*: [`watch`] when a process gets a limit, by a call or from its parent; `look` when the alarm
 //! set for it has rung; [`Task::overran`] when a thread has used up what it was promised.

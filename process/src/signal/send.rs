@@ -8,8 +8,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 
-use super::timer_signals::settle;
 use super::take::remove_from;
+use super::timer_signals::settle;
 use crate::process::signals::ChildChange;
 use crate::process::signals::pending::{AddOutcome, SignalOrigin, has_place};
 use crate::process::signals::set::{DefaultAction, STOPPERS, UNBLOCKABLE, bit, default_action};
@@ -103,7 +103,8 @@ pub(crate) fn queue(
             };
             if added != AddOutcome::Refused {
                 wake(to, &threads, this);
-                let can_end = !process.signals.is_stopping() && matches!(origin, SignalOrigin::Sent);
+                let can_end =
+                    !process.signals.is_stopping() && matches!(origin, SignalOrigin::Sent);
                 fatal = can_end && is_fatal(process, to, &threads, signo);
             }
         }

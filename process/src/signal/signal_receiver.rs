@@ -1,4 +1,4 @@
-//! The receiver of a file's signals ([`file::fasync`]): a thread, a process or a group.
+//! The receiver of a file's signals ([`file::fasync`], `F_SETOWN`): a thread, a process or a group.
 //!
 //! *Interface*: [`by_kind`] finds them as `F_SETOWN_EX` names them.
 

@@ -1,4 +1,4 @@
-//! Timers that have rung: their signals.
+//! The signals of expired timers.
 //!
 //! *Interface*: [`settle`] turns the expirations that interrupts have noted into signals, and is called
 //! before every check of a process's signals; [`Process::settled_timers`] before a timer is asked or set;

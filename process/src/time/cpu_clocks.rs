@@ -1,4 +1,4 @@
-//! Clocks that count the CPU time of a process or a thread.
+//! CPU clocks: the CPU time of a process or a thread as a clock.
 //!
 //! *Interface*: [`CpuClock`] names one; [`CpuClock::from_id`] as `clock_getcpuclockid` makes numbers of them.
 

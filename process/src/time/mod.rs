@@ -4,15 +4,15 @@
 //! process's timers. All times are nanoseconds; deadlines are on the monotonic clock, which starts with the
 //! machine.
 
-mod cpu_clocks;
 mod alarm;
+mod cpu_clocks;
 pub mod discipline;
 pub mod rtc;
 mod timer_interrupt;
 pub mod timerfd;
 mod timers;
 
-pub use crate::process::timers::{CpuClock, TimerClock, FIXED, Notify, ProcessTimers};
+pub use crate::process::timers::{CpuClock, FIXED, Notify, ProcessTimers, TimerClock};
 use timer_interrupt::on_alarm;
 
 use core::sync::atomic::{AtomicU64, Ordering};

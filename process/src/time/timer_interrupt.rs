@@ -1,4 +1,4 @@
-//! The handling of a timer's alarm in its interrupt.
+//! What a timer does in its interrupt, when its time has come.
 //!
 //! *Interface*: [`TimerId`] identifies the timer of an alarm; [`on_alarm`] is the alarm's procedure.
 //!
@@ -26,7 +26,7 @@ use thread::clock::{self, Interrupted};
 
 use crate::deferred_timers::defer_expiry;
 use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
-use crate::process::timers::{TimerClock, Notify, TIMERS_MAX};
+use crate::process::timers::{Notify, TIMERS_MAX, TimerClock};
 use crate::process::tree::{NUMBERS_MAX, index};
 use crate::process::{FoundThread, Process, Task};
 
@@ -60,7 +60,8 @@ impl TimerId {
             tid: notify.tid,
             index,
             signo: notify.signo,
-            by_thread: matches!(clock, TimerClock::Cpu(_)) || bit(notify.signo) & more_than_waits != 0,
+            by_thread: matches!(clock, TimerClock::Cpu(_))
+                || bit(notify.signo) & more_than_waits != 0,
         }
     }
 
@@ -168,7 +169,10 @@ mod tests {
             (2, 0, 0, SIGALRM),
             (3, 4, 5, SIGKILL),
         ] {
-            for clock in [TimerClock::Real, TimerClock::Cpu(CpuClock::process(2, true))] {
+            for clock in [
+                TimerClock::Real,
+                TimerClock::Cpu(CpuClock::process(2, true)),
+            ] {
                 let id = TimerId::new(pid, index, clock, &notify(signo, tid));
                 assert_eq!(TimerId::from_word(id.word()), id);
                 let rare = clock != TimerClock::Real || signo == SIGKILL;

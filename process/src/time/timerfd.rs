@@ -29,7 +29,7 @@ use file::event::{put_number, room_for_number};
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS};
 use file::seam;
-use file::{DescRoutines, File, ReadinessRoutine, OpenFile};
+use file::{DescRoutines, File, OpenFile, ReadinessRoutine};
 use vm::fallible::{try_arc, try_push, try_string};
 
 /// Count of a timer that repeats, and has rung.
@@ -370,7 +370,11 @@ impl Drop for TimerFd {
         epoch::retire(
             // SAFETY: the count given up above; the callback runs once, when no interrupt looks at it
             // any more.
-            |state| drop(unsafe { Arc::from_raw(core::ptr::with_exposed_provenance::<TimerState>(state)) }),
+            |state| {
+                drop(unsafe {
+                    Arc::from_raw(core::ptr::with_exposed_provenance::<TimerState>(state))
+                })
+            },
             state,
         );
     }

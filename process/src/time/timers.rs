@@ -18,12 +18,13 @@ use machine::clock::now_ns;
 use machine::trap::TrapFrame;
 
 use super::timer_interrupt::TimerId;
-use crate::sigframe::writer;
-use crate::process::signals::pending::{TimerExpiry, LIFE_BITS, SignalOrigin};
+use crate::process::signals::pending::{LIFE_BITS, SignalOrigin, TimerExpiry};
 use crate::process::timers::{
-    CpuClock, ArmedAlarm, TimerClock, FIXED, LIMIT, PosixTimer, Notify, TIMERS_MAX, Timer, ProcessTimers,
+    ArmedAlarm, CpuClock, FIXED, LIMIT, Notify, PosixTimer, ProcessTimers, TIMERS_MAX, Timer,
+    TimerClock,
 };
 use crate::process::{Process, Task};
+use crate::sigframe::writer;
 use account::user::Resource;
 use vm::fallible::try_push;
 
@@ -293,7 +294,9 @@ impl ProcessTimers {
         most: u64,
     ) -> Result<usize> {
         let user = process.cred.with(|cred| cred.user.clone());
-        let charge = user.charge(Resource::Signals, 1, most).ok_or(Errno::EAGAIN)?;
+        let charge = user
+            .charge(Resource::Signals, 1, most)
+            .ok_or(Errno::EAGAIN)?;
         let mut timers = self.table.lock();
         fill_fixed(process.pid, &mut timers);
         let free = timers.iter().position(Option::is_none);
@@ -492,7 +495,11 @@ impl ProcessTimers {
         let life = timer.life;
         let apart = timer.posix;
         let index = index as u8;
-        Some((info, tid, SignalOrigin::Timer(TimerExpiry { index, life, apart })))
+        Some((
+            info,
+            tid,
+            SignalOrigin::Timer(TimerExpiry { index, life, apart }),
+        ))
     }
 
     /// The signal of timer `index` has found no room.

@@ -1,4 +1,4 @@
-//! The file system of control groups, `cgroup2`: each directory is a group (`process::cgroup`).
+//! cgroupfs (`cgroup2`): each directory is a control group (`process::cgroup`).
 //!
 //! *Interface.* [`file_system`], of which there is one, shown wherever it is mounted. [`files`] are the texts
 //! in each directory; a group's files belong to its maker until their owner changes that.
@@ -16,9 +16,9 @@ use account::{Cred, caller};
 use file::OpenFile;
 use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
-use file::fs::ownership::Ownership;
 use file::fs::mount::{self, FileSystem, anonymous_dev};
-use file::fs::{Attr, DirEntry, DirSink, OpenHow, Inode, FileKind, SetAttr, path_cache};
+use file::fs::ownership::Ownership;
+use file::fs::{Attr, DirEntry, DirSink, FileKind, Inode, OpenHow, SetAttr, path_cache};
 use process::cgroup::{self, Cgroup};
 use vm::fallible::{try_arc, try_push, try_slice};
 
@@ -126,7 +126,8 @@ impl Node {
 
     /// The number of the file called `name` here.
     fn file_called(&self, name: &[u8]) -> Option<usize> {
-        let called = |file: &files::CgroupFile| file.name.as_bytes() == name && file.is_in(&self.group);
+        let called =
+            |file: &files::CgroupFile| file.name.as_bytes() == name && file.is_in(&self.group);
         FILES.iter().position(called)
     }
 }

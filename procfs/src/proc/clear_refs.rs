@@ -1,4 +1,4 @@
-//! `/proc/PID/clear_refs`: what is written there says which pages of a process count as not used since now.
+//! `/proc/PID/clear_refs`: a write resets the referenced marks of a process's pages.
 //!
 //! *Interface*: [`ClearRefsFile`].
 

@@ -1,4 +1,4 @@
-//! The counts of the machine, and the lists of its devices: `vmstat`, `zoneinfo`, `buddyinfo`,
+//! The counters of the machine, and the lists of its devices: `vmstat`, `zoneinfo`, `buddyinfo`,
 //! `interrupts`, `softirqs`, `devices`.
 //!
 //! *Interface.* A function a text. Only what the kernel knows has a line: there is no disk, nothing is

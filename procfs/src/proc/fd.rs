@@ -14,9 +14,11 @@ use super::look_into;
 use file::OpenFile;
 use file::fdtable::make_shared;
 use file::fs::attr::{Attr, FileKind};
-use file::fs::inode::{OpenHow, Inode};
+use file::fs::inode::{Inode, OpenHow};
 use file::fs::mount::{self, VfsPath};
-use file::fs::pseudofs::{EachEntry, PseudoDir, PseudoEntry, MagicLink, TextOut, TextPiece, TextSource, number_in, whole};
+use file::fs::pseudofs::{
+    EachEntry, MagicLink, PseudoDir, PseudoEntry, TextOut, TextPiece, TextSource, number_in, whole,
+};
 use process::Process;
 use process::access::{self, AccessSnapshot, PtraceMode};
 

@@ -16,7 +16,7 @@ use account::Capability;
 use file::fs::attr::FileKind;
 use file::fs::inode::Inode;
 use file::fs::mount::{self, VfsPath};
-use file::fs::pseudofs::{EachEntry, PseudoDir, PseudoEntry, MagicLink};
+use file::fs::pseudofs::{EachEntry, MagicLink, PseudoDir, PseudoEntry};
 use process::Process;
 use process::access::{self, PtraceMode};
 

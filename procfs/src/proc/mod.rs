@@ -4,6 +4,7 @@
 //! *Interface.* [`file_system`]. `pid` is a process's directory, `descriptors` its `fd`, `system` what
 //! concerns the whole machine.
 
+mod clear_refs;
 pub(crate) mod counters;
 mod fd;
 mod map_files;
@@ -12,7 +13,6 @@ mod net;
 mod ns;
 mod pagemap;
 mod pid;
-mod clear_refs;
 mod smaps;
 mod status;
 pub(crate) mod system;

@@ -13,7 +13,7 @@ use abi::linux::{
 };
 use alloc::sync::Arc;
 
-use file::fs::pseudofs::{PseudoEntry, FixedEntry, TextOut, TextPiece, long_text, text};
+use file::fs::pseudofs::{FixedEntry, PseudoEntry, TextOut, TextPiece, long_text, text};
 use file::socket::netlink::{self as kernel, route};
 use file::socket::{Host, Socket, socket_list};
 

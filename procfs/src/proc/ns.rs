@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 
 use abi::linux::{CLONE_NEWNS, S_IFREG};
 use file::fs::attr::Attr;
-use file::fs::inode::{OpenHow, Inode};
+use file::fs::inode::{Inode, OpenHow};
 use file::fs::mount::{self, VfsPath, anonymous_dev};
-use file::fs::pseudofs::{PseudoEntry, MagicLink, FixedEntry};
+use file::fs::pseudofs::{FixedEntry, MagicLink, PseudoEntry};
 use file::{File, OpenFile};
 use sync::Once;
 use vm::fallible::{try_arc, try_copy};
@@ -32,7 +32,9 @@ impl MagicLink for Link {
     }
 
     fn place(&self) -> Result<VfsPath> {
-        Ok(mount::root().ok_or(Errno::ENOENT)?.with_inode(try_arc(Mounts)?))
+        Ok(mount::root()
+            .ok_or(Errno::ENOENT)?
+            .with_inode(try_arc(Mounts)?))
     }
 }
 

@@ -12,18 +12,18 @@ use core::ops::Range;
 use core::sync::atomic::Ordering;
 use vm::AddressSpace;
 
+use super::clear_refs::ClearRefsFile;
 use super::fd::{FdDir, FdinfoDir};
 use super::map_files::MapFilesDir;
 use super::mem::MemFile;
 use super::pagemap::PagemapFile;
-use super::clear_refs::ClearRefsFile;
 use super::tunables::{self, TunableFile};
 use super::{look_into, net, ns, smaps, status};
 use file::fs::attr::FileKind;
 use file::fs::mount::{self, VfsPath};
 use file::fs::pseudofs::{
-    EachEntry, FixedDir, PseudoDir, PseudoEntry, MagicLink, TextOut, TextPiece, TextSource, folders_listed, long_text, number_in,
-    records, text,
+    EachEntry, FixedDir, MagicLink, PseudoDir, PseudoEntry, TextOut, TextPiece, TextSource,
+    folders_listed, long_text, number_in, records, text,
 };
 use process::access::{self, AccessSnapshot, PtraceMode};
 use process::memory::oom_score::points;
@@ -87,7 +87,10 @@ const NAMES: [(&str, FileKind); 38] = [
 ];
 
 /// A text about `process` as the program that it is when somebody opens the text, who may look into it then.
-pub fn looking(process: Arc<Process>, write: fn(&AccessSnapshot, u64, &mut TextPiece)) -> Arc<dyn TextSource> {
+pub fn looking(
+    process: Arc<Process>,
+    write: fn(&AccessSnapshot, u64, &mut TextPiece),
+) -> Arc<dyn TextSource> {
     Arc::new(Looking { process, write })
 }
 
@@ -98,7 +101,8 @@ struct Looking {
 
 impl TextSource for Looking {
     fn open(&self) -> Result<Option<Arc<dyn TextSource>>> {
-        let sight = AccessSnapshot::of(&self.process, PtraceMode::See).map_err(|_| Errno::EACCES)?;
+        let sight =
+            AccessSnapshot::of(&self.process, PtraceMode::See).map_err(|_| Errno::EACCES)?;
         let write = self.write;
         Ok(Some(records(move |from, piece| {
             write(&sight, from, piece);

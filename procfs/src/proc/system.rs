@@ -26,9 +26,11 @@ use crate::release::{RELEASE, VERSION};
 use account::Capability;
 use account::quota;
 use file::fs::dev;
-use file::fs::klog;
-use file::fs::pseudofs::{FixedDir, PseudoEntry, FixedEntry, TextOut, TextPiece, long_text, text, whole};
 use file::fs::fsnotify::limits as inotify;
+use file::fs::klog;
+use file::fs::pseudofs::{
+    FixedDir, FixedEntry, PseudoEntry, TextOut, TextPiece, long_text, text, whole,
+};
 use file::io::IoBuf;
 use file::pipe::size::{limits as pipes, round};
 use file::poll::{PollTable, READS};
@@ -182,7 +184,9 @@ pub const ROOT: FixedDir = FixedDir(&[
         line!("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority"),
     ),
     ("sys", || PseudoEntry::Dir(Arc::new(FixedDir(SYS)))),
-    ("sysvipc", || PseudoEntry::Dir(Arc::new(FixedDir(sysvipc::ALL)))),
+    ("sysvipc", || {
+        PseudoEntry::Dir(Arc::new(FixedDir(sysvipc::ALL)))
+    }),
     ("uptime", || text(uptime)),
     (
         "version",
@@ -194,16 +198,22 @@ pub const ROOT: FixedDir = FixedDir(&[
 
 const SYS: &[FixedEntry] = &[
     ("fs", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_FS)))),
-    ("kernel", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_KERNEL)))),
+    ("kernel", || {
+        PseudoEntry::Dir(Arc::new(FixedDir(SYS_KERNEL)))
+    }),
     ("net", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_NET)))),
     ("vm", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_VM)))),
 ];
 
 const SYS_FS: &[FixedEntry] = &[
     ("file-max", line!(quota::descriptions_max())),
-    ("inotify", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_INOTIFY)))),
+    ("inotify", || {
+        PseudoEntry::Dir(Arc::new(FixedDir(SYS_INOTIFY)))
+    }),
     ("lease-break-time", number!(file::fs::lease::BREAK_TIME)),
-    ("mqueue", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_MQUEUE)))),
+    ("mqueue", || {
+        PseudoEntry::Dir(Arc::new(FixedDir(SYS_MQUEUE)))
+    }),
     ("nr_open", line!(file::fdtable::MAX_CAPACITY)),
     ("pipe-max-size", || {
         let show = |out: &mut TextOut| {
@@ -256,8 +266,12 @@ const SYS_VM: &[FixedEntry] = &[
 ];
 
 const SYS_NET: &[FixedEntry] = &[
-    ("core", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_NET_CORE)))),
-    ("ipv4", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_NET_IPV4)))),
+    ("core", || {
+        PseudoEntry::Dir(Arc::new(FixedDir(SYS_NET_CORE)))
+    }),
+    ("ipv4", || {
+        PseudoEntry::Dir(Arc::new(FixedDir(SYS_NET_IPV4)))
+    }),
 ];
 
 const SYS_NET_CORE: &[FixedEntry] = &[("somaxconn", line!(SOMAXCONN))];
@@ -281,7 +295,11 @@ const SYS_KERNEL: &[FixedEntry] = &[
     }),
     ("core_uses_pid", || {
         let show = |out: &mut TextOut| {
-            let _ = writeln!(out, "{}", u8::from(coredump::USES_PID.load(Ordering::Relaxed)));
+            let _ = writeln!(
+                out,
+                "{}",
+                u8::from(coredump::USES_PID.load(Ordering::Relaxed))
+            );
             Ok(())
         };
         PseudoEntry::Setting(whole(show), |text| {
@@ -334,7 +352,9 @@ const SYS_KERNEL: &[FixedEntry] = &[
             Ok(())
         })
     }),
-    ("random", || PseudoEntry::Dir(Arc::new(FixedDir(SYS_RANDOM)))),
+    ("random", || {
+        PseudoEntry::Dir(Arc::new(FixedDir(SYS_RANDOM)))
+    }),
     ("tainted", line!(0)),
     ("threads-max", line!(tree::most())),
     ("version", line!(VERSION)),

@@ -1,5 +1,4 @@
-//! Numbers of a process that are written as well as read: how gladly it is ended when memory is out, what its
-//! cores hold, how late its timers may be.
+//! The writable numbers of a process: `oom_score_adj`, `oom_adj`, `coredump_filter`, `timerslack_ns`.
 //!
 //! *Interface*: [`TunableFile`], a file; [`ADJUSTMENT`], [`OLD_ADJUSTMENT`], [`FILTER`], [`SLACK`] are what it may
 //! be about.
@@ -66,7 +65,13 @@ pub static OLD_ADJUSTMENT: Tunable = Tunable {
 
 /// `coredump_filter`: kinds of memory that cores have.
 pub static FILTER: Tunable = Tunable {
-    show: |process, line| writeln!(line, "{:08x}", process.core_state.filter.load(Ordering::Relaxed)),
+    show: |process, line| {
+        writeln!(
+            line,
+            "{:08x}",
+            process.core_state.filter.load(Ordering::Relaxed)
+        )
+    },
     set: |process, text| {
         let number = match text.strip_prefix("0x") {
             Some(digits) => u32::from_str_radix(digits, 16),

@@ -16,7 +16,9 @@ use super::kptr_restrict::KptrRestrict;
 use crate::proc::{list_processes, look_into};
 use file::fdtable::FdTable;
 use file::fs::attr::FileKind;
-use file::fs::pseudofs::{EachEntry, PseudoDir, PseudoEntry, TextOut, TextPiece, long_text, number_in, text};
+use file::fs::pseudofs::{
+    EachEntry, PseudoDir, PseudoEntry, TextOut, TextPiece, long_text, number_in, text,
+};
 use file::stubs::stubs;
 use file::{DescRoutine, OpenFile, Operation};
 use process::{Process, access, tree};
@@ -154,7 +156,10 @@ impl PseudoDir for All {
         if info.entry != entry {
             return Err(Errno::ENOENT);
         }
-        let (kptr, owner) = (KptrRestrict::now(), try_text(format_args!("{}", info.owner))?);
+        let (kptr, owner) = (
+            KptrRestrict::now(),
+            try_text(format_args!("{}", info.owner))?,
+        );
         Ok(text(move |out| show(kptr, entry, &owner, out)))
     }
 
@@ -289,7 +294,8 @@ impl PseudoDir for Descriptor {
         }
         for (call, name) in (0..).map_while(|call| Some((call, name(call)?))) {
             let place = 1 + call as u64;
-            if place >= from && self.entry(call).is_some() && !each(place, name, FileKind::Regular) {
+            if place >= from && self.entry(call).is_some() && !each(place, name, FileKind::Regular)
+            {
                 return;
             }
         }

@@ -22,8 +22,8 @@ use file::fdtable::FdTable;
 use file::filters::Course;
 use file::fs::pseudofs::{TextOut, TextPiece};
 use process::access::{self, PtraceMode};
-use process::user_quajects::{any, made, made_counter};
 use process::tree;
+use process::user_quajects::{any, made, made_counter};
 use quaject::maker::{self, Made};
 use quaject::named;
 

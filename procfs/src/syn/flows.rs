@@ -9,7 +9,7 @@ use core::fmt::Write;
 
 use file::fs::pseudofs::{TextOut, TextPiece};
 use process::Task;
-use process::flows::{FlowChannel, ChannelSide};
+use process::flows::{ChannelSide, FlowChannel};
 
 /// A line for each thread with channels, and one for each of these, by process; behind a heading.
 pub fn show(from: u64, piece: &mut TextPiece) -> Result<()> {

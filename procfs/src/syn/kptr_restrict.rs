@@ -1,4 +1,5 @@
-//! Addresses of the kernel are for who has `CAP_SYSLOG`; others see listings with zeros in their place.
+//! Kernel addresses (Linux: `kptr_restrict`): who has `CAP_SYSLOG` sees them; for others zeros stand in
+//! their place.
 //!
 //! *Interface.* [`KptrRestrict::now`] is what the caller may see; who looks a text up decides by that what the text
 //! shows, whoever reads it then. [`KptrRestrict::address`] is an address to print, [`KptrRestrict::listing`] prints a

@@ -70,7 +70,13 @@ fn machine(kptr: KptrRestrict, out: &mut TextOut) {
 }
 
 /// The words of one descriptor, and where the relays among them lead.
-fn descriptor(kptr: KptrRestrict, (pid, fd): (i32, i32), of: &OpenFile, files: &FdTable, out: &mut TextOut) {
+fn descriptor(
+    kptr: KptrRestrict,
+    (pid, fd): (i32, i32),
+    of: &OpenFile,
+    files: &FdTable,
+    out: &mut TextOut,
+) {
     let plugged = files.plugged(fd).unwrap_or_default();
     let further = Operation::ALL.map(|operation| {
         let entry = of.operation_entry(operation).unwrap_or_default();

@@ -9,21 +9,21 @@ pub mod code;
 mod descriptors;
 mod filter;
 mod flows;
+pub mod kernel_state;
+pub mod kptr_restrict;
 mod links;
 mod probe;
 mod sched;
-pub mod kernel_state;
 mod trace;
-pub mod kptr_restrict;
 
 use alloc::sync::Arc;
 
 use file::fs::mount::FileSystem;
 use file::fs::pseudofs::{FixedDir, PseudoEntry, PseudoFs, long_text, records, text, whole};
+use kptr_restrict::KptrRestrict;
 use process::access::{self, PtraceMode};
 use process::memory::{fault_injection, shrink};
 use process::{Process, Task, tree};
-use kptr_restrict::KptrRestrict;
 
 /// The kind that `statfs` shows.
 const MAGIC: i64 = 0x5359_4e54;
@@ -54,7 +54,9 @@ fn each_thread(from: u64, mut show: impl FnMut(u64, &Arc<Process>, &Task) -> boo
 pub fn file_system() -> Arc<dyn FileSystem> {
     let root = FixedDir(&[
         ("code", || PseudoEntry::Dir(Arc::new(code::CodeDir))),
-        ("fail", || PseudoEntry::Setting(whole(fault_injection::show), fault_injection::set)),
+        ("fail", || {
+            PseudoEntry::Setting(whole(fault_injection::show), fault_injection::set)
+        }),
         ("devices", || text(kernel_state::devices)),
         ("filters", || {
             PseudoEntry::Request(records(filter::show), filter::set)
@@ -71,12 +73,16 @@ pub fn file_system() -> Arc<dyn FileSystem> {
         }),
         ("mitigations", || text(kernel_state::mitigations)),
         ("nosys", || text(kernel_state::nosys)),
-        ("probes", || PseudoEntry::Setting(records(probe::show), probe::set)),
+        ("probes", || {
+            PseudoEntry::Setting(records(probe::show), probe::set)
+        }),
         ("quajects", || {
             let kptr = KptrRestrict::now();
             long_text(move |from, piece| kernel_state::quajects(kptr, from, piece))
         }),
-        ("rights", || PseudoEntry::Private(whole(kernel_state::rights))),
+        ("rights", || {
+            PseudoEntry::Private(whole(kernel_state::rights))
+        }),
         ("sched", || long_text(sched::show)),
         ("sound", || text(kernel_state::sound)),
         ("threads", || long_text(kernel_state::threads)),

@@ -13,7 +13,9 @@ use core::fmt::Write;
 
 use file::fs::attr::FileKind;
 use file::fs::mount::FileSystem;
-use file::fs::pseudofs::{EachEntry, FixedDir, PseudoDir, PseudoEntry, FixedEntry, TextOut, PseudoFs, number_in, text};
+use file::fs::pseudofs::{
+    EachEntry, FixedDir, FixedEntry, PseudoDir, PseudoEntry, PseudoFs, TextOut, number_in, text,
+};
 
 /// The kind that `statfs` shows.
 const SYSFS_MAGIC: i64 = 0x6265_6572;
@@ -131,7 +133,13 @@ impl<T: Copy + Send + Sync> PseudoDir for About<T> {
 fn numbered(word: &str, count: usize, first: u64, from: u64, each: EachEntry) {
     for number in 0..count {
         let place = first + number as u64;
-        if place >= from && !each(place, &alloc::format!("{word}{number}"), FileKind::Directory) {
+        if place >= from
+            && !each(
+                place,
+                &alloc::format!("{word}{number}"),
+                FileKind::Directory,
+            )
+        {
             return;
         }
     }

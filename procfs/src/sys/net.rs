@@ -7,7 +7,7 @@ use core::fmt::Write;
 
 use super::line;
 use abi::linux::{ARPHRD_LOOPBACK, IFF_LOOPBACK, IFF_UP};
-use file::fs::pseudofs::{FixedDir, PseudoEntry, FixedEntry, text};
+use file::fs::pseudofs::{FixedDir, FixedEntry, PseudoEntry, text};
 use file::socket::netlink::route;
 
 /// The texts.
@@ -32,7 +32,9 @@ pub const LO: &[FixedEntry] = &[
     ("mtu", || line(route::MTU)),
     ("netdev_group", || line(0)),
     ("operstate", || line("unknown")),
-    ("statistics", || PseudoEntry::Dir(Arc::new(FixedDir(STATISTICS)))),
+    ("statistics", || {
+        PseudoEntry::Dir(Arc::new(FixedDir(STATISTICS)))
+    }),
     ("tx_queue_len", || line(route::QUEUE)),
     ("type", || line(ARPHRD_LOOPBACK)),
     ("uevent", || {

@@ -8,8 +8,8 @@
 
 mod dsp;
 mod mixer;
-mod rate_match;
 mod play;
+mod rate_match;
 mod record;
 mod settings;
 #[cfg(test)]

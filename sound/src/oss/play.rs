@@ -26,8 +26,8 @@ use vm::fallible::try_filled;
 
 use super::mixer;
 use super::rate_match::RateMatch;
-use super::settings::{Scale, Settings, SampleFormat, counted};
-use crate::client::{StreamParams, Player};
+use super::settings::{SampleFormat, Scale, Settings, counted};
+use crate::client::{Player, StreamParams};
 use crate::stream::no_memory;
 
 /// Frames that a ring has beyond a buffer, for what rounding adds.

@@ -1,4 +1,4 @@
-//! The rate of a program that writes by a clock of its own, against that of the card.
+//! Rate matching: a program that writes by a clock of its own, against the clock of the card.
 //!
 //! *Interface*: [`RateMatch::step`] at each write says by how many parts in a million the resampler is to take
 //! frames faster. A frequency-locked loop compares the frames that were written with those that were played,

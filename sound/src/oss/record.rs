@@ -15,7 +15,7 @@ use vm::fallible::try_filled;
 
 use super::play::{Converter, PIECE, card_rate, pointer, space};
 use super::settings::Settings;
-use crate::client::{StreamParams, Recorder};
+use crate::client::{Recorder, StreamParams};
 
 /// The way of the bytes, for one thread at a time.
 #[derive(Default)]

@@ -120,12 +120,17 @@ const LINES: &[Line] = &[
 /// Reports every line: without synchronization, locked, lock-free, lock-free with one retry.
 pub fn measure() {
     let nothing = steps(|| {}, || {}, Disturbance::Count);
-    let count = |line: &Line, operation| steps(line.before, operation, Disturbance::Count) - nothing;
+    let count =
+        |line: &Line, operation| steps(line.before, operation, Disturbance::Count) - nothing;
     for line in LINES {
         let free = count(line, line.free);
         let mut retried = free;
         for step in 1..=free + nothing {
-            let interfered = steps(line.before, line.free, Disturbance::Interfere(step, line.between));
+            let interfered = steps(
+                line.before,
+                line.free,
+                Disturbance::Interfere(step, line.between),
+            );
             retried = retried.max(interfered - nothing);
         }
         report(

@@ -1,4 +1,4 @@
-//! The faults in the file system of the trials, and the requests to it.
+//! The faults to inject into the file system of the trials, and a count of the requests to it.
 //!
 //! *Interface*: [`FaultPlan`] is the file `plan`. A line `fills N` or `stores N` has every so manieth fill or
 //! store fail with EIO from now on, none with 0; `full 1` has stores fail with ENOSPC instead; `delay N` has

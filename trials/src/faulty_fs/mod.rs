@@ -1,4 +1,4 @@
-//! A file system for tests of the page cache: files that are kept elsewhere, slowly and with errors.
+//! A slow file system with injected faults, for tests of the page cache.
 //!
 //! *Interface*: [`add_kind`]; `mount -t kept none DIR`, each time a new one. It has the regular files `0` to
 //! `4`, empty at first, of at most [`disk::LENGTH`] bytes, and `plan`, which says what goes wrong
@@ -6,8 +6,8 @@
 //! memory.
 
 mod disk;
-mod open;
 mod faults;
+mod open;
 
 use abi::errno::{Errno, Result};
 use abi::linux::{S_IFDIR, S_IFREG, Statfs};
@@ -15,17 +15,17 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use file::OpenFile;
-use file::page_cache::{CachedFile, WritebackErrors, index};
 use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
-use file::fs::ownership::Ownership;
 use file::fs::mount::{self, FileSystem, anonymous_dev};
-use file::fs::{Attr, DirSink, OpenHow, Inode, SetAttr, fs_types};
+use file::fs::ownership::Ownership;
+use file::fs::{Attr, DirSink, Inode, OpenHow, SetAttr, fs_types};
+use file::page_cache::{CachedFile, WritebackErrors, index};
 use vm::fallible::{try_arc, try_push, try_slice};
 
 use disk::FaultyDisk;
-use open::FaultyFile;
 use faults::FaultPlan;
+use open::FaultyFile;
 
 const NAME: &str = "kept";
 /// Names of the regular files.
@@ -57,7 +57,10 @@ pub struct FaultyFs {
 impl FaultyFs {
     fn new() -> Result<Arc<FaultyFs>> {
         let dev = anonymous_dev();
-        let (plan, errors) = (try_arc(FaultPlan::default())?, try_arc(WritebackErrors::new())?);
+        let (plan, errors) = (
+            try_arc(FaultPlan::default())?,
+            try_arc(WritebackErrors::new())?,
+        );
         let mut files = Vec::new();
         for number in 0..NAMES.len() as u64 {
             let id = (dev, FIRST + number);
@@ -134,7 +137,9 @@ impl FaultyInode {
         }
         pages.resize(size, || {
             let disk: Arc<dyn Any + Send + Sync> = pages.backing().clone();
-            disk.downcast::<FaultyDisk>().map_err(|_| Errno::EIO)?.cut(size);
+            disk.downcast::<FaultyDisk>()
+                .map_err(|_| Errno::EIO)?
+                .cut(size);
             Ok(())
         })
     }

@@ -7,9 +7,9 @@
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
-use file::page_cache::{CachedFile, PagesPager, routines};
 use file::fs::file::{DescRoutine, DescRoutines};
 use file::io::IoBuf;
+use file::page_cache::{CachedFile, PagesPager, routines};
 use file::{File, OpenFile};
 use quaject::{Seam, Sharing};
 use vm::Pager;

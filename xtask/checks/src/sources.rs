@@ -17,7 +17,10 @@ pub const LISTED: &[&str] = &["quaject", "device", "file", "process", "tty", "li
 const RAW_MEMORY: &[&str] = &["abi", "machine", "vm"];
 /// How it is named, and the rooms' files besides that may: routines are generated against these numbers.
 const MEMORY_NAMES: &[&str] = &["PHYS_MAP", "phys_to_virt", "for_routines"];
-const MEMORY_USERS: &[&str] = &["file/src/tmpfs/page_store.rs", "file/src/page_cache/table.rs"];
+const MEMORY_USERS: &[&str] = &[
+    "file/src/tmpfs/page_store.rs",
+    "file/src/page_cache/table.rs",
+];
 
 /// The widest line of a comment, or of anything in C, in columns.
 const WIDTH: usize = 110;

@@ -1,5 +1,5 @@
-//! Signals about an open file: when it becomes ready (`O_ASYNC`), when its lease is broken, when its
-//! directory changes.
+//! Signals about an open file (Linux: `fasync`): when it becomes ready (`O_ASYNC`), when its lease is
+//! broken, when its directory changes.
 //!
 //! *Interface*: [`OpenFile::fasync`] has a description's [`Fasync`], which [`OpenFile::make_fasync`] makes:
 //! the receiver ([`Fasync::set_owner`], [`Fasync::own`]) and the signal. [`Fasync::send`] sends. [`set_async`]
@@ -26,9 +26,9 @@ use sync::{Monitor, Once};
 
 use super::OpenFile;
 use crate::callout::{self, FileSignal, SignalReceiver};
+use crate::close_cleanup::CloseCleanup;
 use crate::fs::fsnotify::{self, InotifyInstance};
 use crate::poll::{PollTable, SignalWatch};
-use crate::close_cleanup::CloseCleanup;
 use account::caller;
 use account::quota;
 use account::user::Charge;

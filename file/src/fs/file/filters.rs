@@ -42,7 +42,7 @@ use thread::outright;
 use vm::fallible::{placed, try_push};
 
 use super::{ASIDE, DescRoutine, DescRoutines, FILTERED, OpenFile};
-use crate::io::{IoBuf, FilterPath};
+use crate::io::{FilterPath, IoBuf};
 use crate::seam;
 use core::mem::offset_of;
 use core::ptr;

@@ -1,4 +1,4 @@
-//! The events that hold for a file: one word leads to the code that checks them.
+//! The readiness check of an open file: one word leads to the code that finds the events that hold now.
 //!
 //! *Interface*: [`OpenFile::ready_events`], [`OpenFile::ready_events_now`] for callers that may not sleep, and
 //! [`OpenFile::ready_events_weakly`] for those that may not even count it; a kind of file gives its routine by

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use sync::Monitor;
 
-use super::{FileLock, Locks, LockOwner};
+use super::{FileLock, LockOwner, Locks};
 use vm::fallible::try_reserve_kept;
 
 /// So many owners are looked at.

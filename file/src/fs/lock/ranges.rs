@@ -165,7 +165,11 @@ impl Ranges {
 
     /// As [`Ranges::set`], of a lock that meets and touches none of its owner's, if there are few and there
     /// is room for it. `None`: nothing has changed.
-    pub fn set_now(&mut self, wanted: &FileLock, pay: impl FnOnce() -> Option<Charge>) -> Option<()> {
+    pub fn set_now(
+        &mut self,
+        wanted: &FileLock,
+        pay: impl FnOnce() -> Option<Charge>,
+    ) -> Option<()> {
         let run = self.few()?;
         let mut place = 0;
         for held in &run.locks {

@@ -1,4 +1,4 @@
-//! An open text.
+//! An open text of a pseudo file system (Linux: `seq_file`).
 //!
 //! *Interface.* [`SeqFile`]. A reading makes what it needs in pieces of a page and keeps no more than the rest
 //! of the last one: the position where the text continues, and at most a page. A read at another offset

@@ -26,7 +26,9 @@ pub trait TextSource: Send + Sync {
 }
 
 /// A source of one record.
-pub fn whole(write: impl Fn(&mut TextOut) -> Result<()> + Send + Sync + 'static) -> Arc<dyn TextSource> {
+pub fn whole(
+    write: impl Fn(&mut TextOut) -> Result<()> + Send + Sync + 'static,
+) -> Arc<dyn TextSource> {
     records(move |from, piece| {
         let mut result = Ok(());
         if from == 0 {

@@ -1,4 +1,4 @@
-//! Addresses of hosts, and ports at them.
+//! IP addresses, and the addresses of sockets: a host and a port.
 //!
 //! *Interface*: [`Ip`] is an address of either family; [`InetAddress`] has a port too. [`InetAddress::parse`] and
 //! [`InetAddress::write`] know `sockaddr_in` and `sockaddr_in6`.

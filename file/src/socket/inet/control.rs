@@ -7,10 +7,10 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 
 use super::InetSocket;
-use super::multicast::LOOPBACK;
 use super::address::Ip;
+use super::multicast::LOOPBACK;
 use crate::socket::record::Packet;
-use crate::socket::{Socket, PutControl, ancillary};
+use crate::socket::{PutControl, Socket, ancillary};
 use account::{Capability, caller};
 use bytemuck::Pod;
 
@@ -188,7 +188,12 @@ impl SendOptions {
 }
 
 /// Writes, by `write(level, kind, data)`, what `socket` wants to know of how `packet` came.
-pub fn tell(socket: &Socket, own: &InetSocket, packet: &Packet, write: PutControl<'_>) -> Result<()> {
+pub fn tell(
+    socket: &Socket,
+    own: &InetSocket,
+    packet: &Packet,
+    write: PutControl<'_>,
+) -> Result<()> {
     if packet.time_ns != 0 {
         let (seconds, ns) = (
             packet.time_ns / 1_000_000_000,

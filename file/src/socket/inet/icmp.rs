@@ -16,7 +16,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use super::address::{Ip, InetAddress};
+use super::address::{InetAddress, Ip};
 use super::udp::{HOPS, Path, admit, deliver, route};
 use super::{InetSocket, Transport, ports};
 use crate::io::IoBuf;

@@ -8,11 +8,11 @@
 //! A family's part (addresses, ports, look-up) does not depend on the transports, and the transports use only
 //! [`ports`] of it.
 
+pub mod address;
 mod control;
-mod multicast;
 pub mod icmp;
 pub mod interface;
-pub mod address;
+mod multicast;
 mod options;
 pub mod ports;
 pub mod tcp;
@@ -27,12 +27,15 @@ use sync::{Guard, Monitor, Once};
 
 use super::message::{Received, Sending};
 use super::record::Packet;
-use super::{Address, Channel, CloseKind, Family, SocketType, Outbox, Socket, SocketState, PutControl, NeedsName};
+use super::{
+    Address, Channel, CloseKind, Family, NeedsName, Outbox, PutControl, Socket, SocketState,
+    SocketType,
+};
 use crate::io::IoBuf;
 use account::Capability;
 use account::caller;
+use address::{InetAddress, Ip, family_of};
 use multicast::MulticastGroups;
-use address::{Ip, InetAddress, family_of};
 use options::InetOptions;
 use ports::PortSharing;
 use vm::fallible::{try_arc, try_placed};
@@ -258,10 +261,11 @@ fn choose(socket: &Arc<Socket>, busy: Errno) -> Result<()> {
     if own.ends().bound.is_some() {
         return Ok(());
     }
-    let name = ports::bind(socket, &own, InetAddress::any(own.six)).map_err(|error| match error {
-        Errno::EADDRINUSE => busy,
-        other => other,
-    })?;
+    let name =
+        ports::bind(socket, &own, InetAddress::any(own.six)).map_err(|error| match error {
+            Errno::EADDRINUSE => busy,
+            other => other,
+        })?;
     let mut ends = own.ends();
     ends.bound = Some(name);
     ends.local = name;
@@ -586,7 +590,9 @@ impl Family for Internet {
     fn control(&self, socket: &Socket, command: u32, arg: usize) -> Result<usize> {
         match command {
             // Nothing is urgent: no mark was passed.
-            SIOCATMARK if socket.kind == SocketType::Stream => vm::user::put(arg, &0i32).map(|()| 0),
+            SIOCATMARK if socket.kind == SocketType::Stream => {
+                vm::user::put(arg, &0i32).map(|()| 0)
+            }
             _ => interface::control(!self.six, command, arg),
         }
     }

@@ -1,4 +1,4 @@
-//! Groups that a socket has joined, on the loopback interface.
+//! Multicast groups that a socket has joined, on the loopback interface.
 //!
 //! *Interface*: [`MulticastGroups`] is kept with each socket; [`set`] are the options that change it.
 
@@ -12,7 +12,7 @@ use abi::linux::*;
 use alloc::vec::Vec;
 
 use super::InetSocket;
-use super::address::{Ip, InetAddress};
+use super::address::{InetAddress, Ip};
 use vm::fallible::try_reserve;
 
 /// So many may be joined by one socket, as on Linux at first.

@@ -185,7 +185,13 @@ fn level_of(level: i32, name: i32) -> i32 {
 }
 
 /// `setsockopt`. ENOPROTOOPT, EINVAL, EPERM, …
-pub fn set(socket: &Arc<Socket>, own: &InetSocket, level: i32, name: i32, bytes: &[u8]) -> Result<()> {
+pub fn set(
+    socket: &Arc<Socket>,
+    own: &InetSocket,
+    level: i32,
+    name: i32,
+    bytes: &[u8],
+) -> Result<()> {
     let level = level_of(level, name);
     if !has(own, level) {
         return Err(Errno::ENOPROTOOPT);

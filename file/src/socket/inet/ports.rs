@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use smallvec::SmallVec;
 use sync::{Guard, Monitor};
 
-use super::address::{Ip, InetAddress};
+use super::address::{InetAddress, Ip};
 use super::{InetSocket, Transport};
 use crate::socket::Socket;
 use vm::fallible::roomy;
@@ -231,7 +231,12 @@ pub fn bind(socket: &Arc<Socket>, own: &Arc<InetSocket>, name: InetAddress) -> R
     Err(Errno::EADDRINUSE)
 }
 
-fn enter(socket: &Arc<Socket>, own: &Arc<InetSocket>, name: InetAddress, sharing: PortSharing) -> Result<()> {
+fn enter(
+    socket: &Arc<Socket>,
+    own: &Arc<InetSocket>,
+    name: InetAddress,
+    sharing: PortSharing,
+) -> Result<()> {
     let entry = Entry {
         transport: own.transport,
         name,

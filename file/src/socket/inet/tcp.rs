@@ -21,7 +21,7 @@ use crate::io::IoBuf;
 use crate::pipe::broken;
 use crate::socket::channel::Queues;
 use crate::socket::message::{Received, Sending};
-use crate::socket::{ENDED, CloseKind, NO_READ, NO_WRITE, PeerProcess, Socket};
+use crate::socket::{CloseKind, ENDED, NO_READ, NO_WRITE, PeerProcess, Socket};
 
 /// Not connected.
 pub(super) const IDLE: u8 = 0;
@@ -339,7 +339,12 @@ pub(super) fn refuses(socket: &Socket, buf: &mut IoBuf) -> Result<()> {
 }
 
 /// Waits until `socket` is connected. EAGAIN, EINTR; EPIPE and ENOTCONN are the caller's.
-fn wait_for_peer(socket: &Socket, own: &InetSocket, nonblocking: bool, reading: bool) -> Result<()> {
+fn wait_for_peer(
+    socket: &Socket,
+    own: &InetSocket,
+    nonblocking: bool,
+    reading: bool,
+) -> Result<()> {
     let timeout = match reading {
         true => &socket.options.receive_timeout,
         false => &socket.options.send_timeout,

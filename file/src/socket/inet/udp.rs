@@ -11,8 +11,8 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
 
+use super::address::{InetAddress, Ip, family_of};
 use super::control::SendOptions;
-use super::address::{Ip, InetAddress, family_of};
 use super::{InetSocket, choose, lose, ports};
 use crate::io::IoBuf;
 use crate::pipe::broken;
@@ -195,7 +195,12 @@ impl InetSocket {
     }
 
     /// The destination of a message to `to`. ENETUNREACH, EACCES, EINVAL.
-    pub(super) fn destination(&self, socket: &Socket, to: InetAddress, wish: &SendOptions) -> Result<InetAddress> {
+    pub(super) fn destination(
+        &self,
+        socket: &Socket,
+        to: InetAddress,
+        wish: &SendOptions,
+    ) -> Result<InetAddress> {
         if to.ip.is_group() {
             let named = wish.index != 0 || self.groups().index() != 0;
             let bound = self.ends().bound.map(|bound| bound.ip);

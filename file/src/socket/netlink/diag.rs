@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 
 use super::message::Message;
 use super::{Asked, Dump, Protocol, Wanted};
-use crate::socket::{Host, SocketType, Socket, socket_list};
+use crate::socket::{Host, Socket, SocketType, socket_list};
 
 /// Answers.
 pub struct Diag;

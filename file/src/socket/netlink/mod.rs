@@ -23,7 +23,7 @@ use self::message::{Header, Message, error, head};
 use self::port::NetlinkPort;
 use super::message::{Received, Sending};
 use super::record::Record;
-use super::{Address, Family, SocketType, Socket, SocketState, NeedsName};
+use super::{Address, Family, NeedsName, Socket, SocketState, SocketType};
 use crate::io::IoBuf;
 use vm::fallible::{try_copy, try_filled};
 

@@ -16,10 +16,10 @@ use crate::call::{Args, Handler};
 use account::Capability;
 use file::event::marks;
 use file::fs::attr::Bits;
-use file::fs::write_count::WriteAccess;
 use file::fs::lease;
 use file::fs::perm;
-use file::fs::{Attr, FileKind, VfsPath, SetAttr, FileTime, now, fsnotify};
+use file::fs::write_count::WriteAccess;
+use file::fs::{Attr, FileKind, FileTime, SetAttr, VfsPath, fsnotify, now};
 use process::Process;
 
 /// Calls of this family.

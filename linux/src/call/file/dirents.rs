@@ -13,8 +13,8 @@ use core::sync::atomic::Ordering;
 use crate::call::{Args, Handler};
 use file::OpenFile;
 use file::event::marks;
-use file::fs::inode::{DirEntry, DirSink};
 use file::fs::dirents::DirentBuf;
+use file::fs::inode::{DirEntry, DirSink};
 use process::Process;
 use vm::fallible::try_reserve;
 

@@ -23,6 +23,7 @@ use super::FileCaller;
 use crate::call::{Args, Handler};
 use file::OpenFile;
 use file::event::{self, dnotify};
+use file::fasync::{self, Fasync, FasyncKind};
 use file::fdtable;
 use file::fdtable::FdTable;
 use file::fs::FileKind;
@@ -30,7 +31,6 @@ use file::fs::lease;
 use file::fs::lock::{self, FileLock, LockOwner, LockPayer};
 use file::fs::perm;
 use file::pipe;
-use file::fasync::{self, FasyncKind, Fasync};
 use process::{Process, Task};
 use thread::outright::{LEFT, generally, with_interrupts};
 

@@ -13,7 +13,7 @@ use super::FileCaller;
 use crate::call::{Args, Handler};
 use file::event::marks;
 use file::fs::inode::FileHandle;
-use file::fs::{lease, open, fsnotify};
+use file::fs::{fsnotify, lease, open};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[

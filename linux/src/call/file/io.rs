@@ -16,11 +16,11 @@ use core::sync::atomic::Ordering;
 
 use super::unsigned;
 use crate::call::{Args, Handler};
-use file::page_cache::index;
 use file::event::marks;
 use file::filters::Course;
 use file::fs::FileKind;
 use file::io::IoBuf;
+use file::page_cache::index;
 use file::{OpenFile, Operation};
 use process::{Process, Task};
 use vm::fallible::try_filled;
@@ -458,7 +458,9 @@ fn fdatasync(args: &mut Args) -> Result<usize> {
 fn do_sync(fd: i32, data: bool) -> Result<usize> {
     let of = Process::current().files.get().opened(fd)?;
     match kind(&of) {
-        Some(FileKind::Regular | FileKind::Directory | FileKind::Block) => of.file().sync(&of, data)?,
+        Some(FileKind::Regular | FileKind::Directory | FileKind::Block) => {
+            of.file().sync(&of, data)?
+        }
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)

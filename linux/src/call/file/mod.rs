@@ -4,18 +4,18 @@
 //! root and identity, and paths in user memory.
 
 pub mod attr;
-pub(in crate::call) mod open_frameless;
-pub mod fcntl;
 pub mod dirents;
+pub mod fcntl;
 pub mod handle;
-pub mod open_fastpath;
 pub mod io;
 pub mod mount;
 pub mod namei;
 pub mod open;
-pub(super) mod stat_fastpath;
+pub mod open_fastpath;
+pub(in crate::call) mod open_frameless;
 pub mod splice;
 pub mod stat;
+pub(super) mod stat_fastpath;
 mod stub;
 pub mod xattr;
 
@@ -29,8 +29,8 @@ use smallvec::SmallVec;
 use account::Cred;
 use file::OpenFile;
 use file::fdtable::FdTable;
-use file::fs::walk::{WalkTarget, WalkContext, walk};
-use file::fs::{Attr, FsContext, FileKind, VfsPath};
+use file::fs::walk::{WalkContext, WalkTarget, walk};
+use file::fs::{Attr, FileKind, FsContext, VfsPath};
 use process::Process;
 
 /// The calling process.

@@ -15,14 +15,14 @@ use super::{FileCaller, user_path};
 use crate::call::{Args, Handler};
 use crate::devtmpfs;
 use account::Capability;
-use file::fs::mount_tree::{self, UnmountHow};
 use file::fs::mount::{
     self, FileSystem, MS_BIND, MS_MOVE, MS_PRIVATE, MS_REC, MS_REMOUNT, MS_SHARED, MS_SLAVE,
     MS_UNBINDABLE, VfsPath,
 };
+use file::fs::mount_tree::{self, UnmountHow};
 use file::fs::{FileKind, SetAttr, fs_types};
-use file::tmpfs::TmpFs;
 use file::p9;
+use file::tmpfs::TmpFs;
 use process::ipc::mqueue;
 use procfs::{cgroupfs, proc, syn, sys};
 use tty::devpts;

@@ -1,4 +1,5 @@
-//! Changing the tree: directories, links, removals, renames, and where a process stands in it.
+//! Changing names: directories, links, removals, renames; the root and the working directory of a
+//! process.
 //!
 //! *Interface.* [`CALLS`].
 
@@ -16,7 +17,7 @@ use file::event::marks;
 use file::fs::inode::Inode;
 use file::fs::remove::{may_change, may_remove, remove};
 use file::fs::walk::{LastComponent, WalkTarget, searchable};
-use file::fs::{FileKind, VfsPath, perm, fsnotify};
+use file::fs::{FileKind, VfsPath, fsnotify, perm};
 use vm::fallible::try_push;
 
 /// Calls of this family.

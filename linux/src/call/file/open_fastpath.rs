@@ -1,5 +1,4 @@
-//! `open` and `close` without entering the kernel proper: procedures that a dispatcher calls with interrupts
-//! off.
+//! The fast path of `open` and `close`: procedures that a dispatcher calls with interrupts off.
 //!
 //! *Interface.* [`init`] generates them once, and links them to dispatchers. They keep the contract of a
 //! descriptor routine (docs/architecture.md): they change rax alone, and return or leave, after which the
@@ -22,15 +21,15 @@ use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use quaject::Conv;
 use thread::outright::word;
 
-use super::open_frameless;
 use super::open::{PLAIN, may_reopen, truncates};
+use super::open_frameless;
 use super::stat_fastpath;
 use super::stub::{ROOM, copy_key, restore, save};
 use account::NOBODY;
 use file::fs::context::one_root;
 use file::fs::file::OpenFile;
-use file::fs::path_cache::{self, PathKey};
 use file::fs::lockfree_walk;
+use file::fs::path_cache::{self, PathKey};
 use file::seam::keep;
 use process::Task;
 use process::dispatch::{self, Entries};
@@ -121,7 +120,9 @@ extern "sysv64" fn open(key: &mut PathKey, flags: u32) -> isize {
         let mode = flags & O_ACCMODE;
         let learnt = match start {
             // SAFETY: as above.
-            Some(start) if who != NOBODY => unsafe { path_cache::open_irqs_off(key, start, mode, who) },
+            Some(start) if who != NOBODY => unsafe {
+                path_cache::open_irqs_off(key, start, mode, who)
+            },
             _ => None,
         };
         match learnt {
@@ -146,7 +147,12 @@ fn open_by_entries(task: &Arc<Task>, key: &PathKey, flags: u32) -> Option<isize>
     // SAFETY: a dispatcher calls with interrupts off.
     let of = unsafe {
         let (cred, context) = (process.cred.peek(), process.fs.peek());
-        let found = lockfree_walk::reached(context, lockfree_walk::PaddedPath::of(key), cred, flags & O_ACCMODE)?;
+        let found = lockfree_walk::reached(
+            context,
+            lockfree_walk::PaddedPath::of(key),
+            cred,
+            flags & O_ACCMODE,
+        )?;
         let list = found.list()?;
         match found.waiting(list, flags & O_ACCMODE) {
             Some(of) => again(of, flags)?,

@@ -134,7 +134,13 @@ fn copy_in(end: &mut WriteEnd<'_>, buf: &mut IoBuf) -> Result<Option<usize>> {
 }
 
 /// Moves up to `count` bytes of a pipe to `to`: what is there.
-fn out_of_pipe(from: &SpliceEnd, to: &OpenFile, at: &mut At, count: usize, wait: bool) -> Result<usize> {
+fn out_of_pipe(
+    from: &SpliceEnd,
+    to: &OpenFile,
+    at: &mut At,
+    count: usize,
+    wait: bool,
+) -> Result<usize> {
     let mut total = 0usize;
     let mut short = false;
     while total < count && !short {
@@ -188,7 +194,13 @@ enum Step {
 }
 
 /// Moves up to `count` bytes from pipe to pipe, or copies them (`keep`).
-fn between(from: &SpliceEnd, to: &SpliceEnd, count: usize, keep: bool, wait: bool) -> Result<usize> {
+fn between(
+    from: &SpliceEnd,
+    to: &SpliceEnd,
+    count: usize,
+    keep: bool,
+    wait: bool,
+) -> Result<usize> {
     let copy = |source: &mut ReadEnd<'_>| {
         if source.available() == 0 {
             return Ok(None);

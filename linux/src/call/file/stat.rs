@@ -14,10 +14,10 @@ use super::{FileCaller, UserPath, user_path};
 use crate::call::{Args, Handler};
 use account::Cred;
 use codegen::refusal::refused;
-use file::fs::perm;
-use file::fs::mount::{MS_NOEXEC, mount_from};
 use file::fs::lockfree_walk;
-use file::fs::{Attr, FsContext, FileKind, VfsPath};
+use file::fs::mount::{MS_NOEXEC, mount_from};
+use file::fs::perm;
+use file::fs::{Attr, FileKind, FsContext, VfsPath};
 use process::{Process, Task};
 use thread::outright::{LEFT, with_interrupts};
 
@@ -201,11 +201,16 @@ fn do_access(dirfd: i32, addr: usize, mode: i32, flags: u32) -> Result<usize> {
         Err(_) => perm::may(&caller.cred, &attr, mode as u32)?,
     }
     if let Ok(place) = place {
-        let stored = matches!(attr.kind(), FileKind::Regular | FileKind::Directory | FileKind::Symlink);
+        let stored = matches!(
+            attr.kind(),
+            FileKind::Regular | FileKind::Directory | FileKind::Symlink
+        );
         if mode & W_OK != 0 && stored {
             place.mount.writable()?;
         }
-        if mode & X_OK != 0 && attr.kind() == FileKind::Regular && place.mount.flags() & MS_NOEXEC != 0
+        if mode & X_OK != 0
+            && attr.kind() == FileKind::Regular
+            && place.mount.flags() & MS_NOEXEC != 0
         {
             return Err(Errno::EACCES);
         }

@@ -1,5 +1,5 @@
-//! `stat` and its kin without entering the kernel proper: what an inode shows is copied to the program from
-//! where it lies.
+//! The fast path of `stat`, `lstat`, `fstat` and `newfstatat`: generated code copies what an inode
+//! publishes to the program.
 //!
 //! *Interface*: [`make_fstat`] is the routine that dispatchers call with what is in the descriptor's slot;
 //! [`make_stat`], [`make_lstat`], [`make_newfstatat`] and [`make_far_fstat`] are for what dispatchers do not
@@ -23,9 +23,9 @@ use codegen::harden::clamp;
 use codegen::methods::Reg;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use file::fs::file::SHOWN;
+use file::fs::lockfree_walk::{self, PaddedPath, WalkResult};
 use file::fs::path_cache::PathKey;
 use file::fs::published::{CONSTANT, COPIED, FOUND, Published, TOUCHED, VERSION};
-use file::fs::lockfree_walk::{self, WalkResult, PaddedPath};
 use file::seam::keep;
 use process::Task;
 use quaject::Conv;

@@ -16,7 +16,7 @@ use account::{Capability, Cred};
 use file::OpenFile;
 use file::fs::acl::{Acl, AclKind};
 use file::fs::attr::Bits;
-use file::fs::{Attr, Inode, FileKind, VfsPath, XattrFlags, perm, fsnotify};
+use file::fs::{Attr, FileKind, Inode, VfsPath, XattrFlags, fsnotify, perm};
 use vm::fallible::{try_extend, try_filled, try_push};
 
 /// Calls of this family.
@@ -165,7 +165,9 @@ fn change_list(cred: &Cred, inode: &dyn Inode, which: AclKind, bytes: Option<&[u
     loop {
         let list = bytes.map(Acl::from_bytes).transpose()?.flatten();
         let attr = inode.attr();
-        if !perm::owns(cred, &attr) && (which == AclKind::Access || attr.kind() == FileKind::Directory) {
+        if !perm::owns(cred, &attr)
+            && (which == AclKind::Access || attr.kind() == FileKind::Directory)
+        {
             return Err(match inode.list(which) {
                 Err(Errno::EOPNOTSUPP) => Errno::EOPNOTSUPP,
                 _ => Errno::EPERM,

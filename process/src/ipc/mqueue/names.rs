@@ -19,10 +19,10 @@ use account::{Capability, Cred};
 use file::OpenFile;
 use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
+use file::fs::mount::{self, FileSystem, anonymous_dev};
 use file::fs::ownership::Ownership;
 use file::fs::perm;
-use file::fs::mount::{self, FileSystem, anonymous_dev};
-use file::fs::{Attr, DirEntry, DirSink, OpenHow, Inode, FileKind, SetAttr, path_cache, now};
+use file::fs::{Attr, DirEntry, DirSink, FileKind, Inode, OpenHow, SetAttr, now, path_cache};
 use vm::fallible::{try_arc, try_insert_at, try_slice};
 
 /// The result of `statfs`.
@@ -308,7 +308,12 @@ pub struct QueueAttr<'a> {
 
 /// A description of the queue called `name`, for `cred` as `flags` say. EACCES, EEXIST, EINVAL, EMFILE,
 /// ENAMETOOLONG, ENOENT, ENOMEM, ENOSPC.
-pub fn description_of(name: &[u8], flags: u32, new: &QueueAttr, cred: &Cred) -> Result<Arc<OpenFile>> {
+pub fn description_of(
+    name: &[u8],
+    flags: u32,
+    new: &QueueAttr,
+    cred: &Cred,
+) -> Result<Arc<OpenFile>> {
     check(name)?;
     let fs = all();
     let queue = loop {

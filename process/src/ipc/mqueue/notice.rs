@@ -13,8 +13,8 @@ use vm::AddressSpace;
 
 use crate::process::{Process, Task};
 use crate::signal;
-use file::socket::{Socket, netlink};
 use file::close_cleanup::CloseCleanup;
+use file::socket::{Socket, netlink};
 
 /// Bytes of a message to such a socket.
 pub const COOKIE: usize = 32;

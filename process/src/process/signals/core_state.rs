@@ -1,4 +1,4 @@
-//! Where the threads of a process wait while a core of it is written.
+//! The core-dump state of a process: its threads wait here while its core file is written.
 //!
 //! *Interface*: [`CoreState`], which `signal/coredump.rs` opens and closes.
 

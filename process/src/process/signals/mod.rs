@@ -18,7 +18,7 @@ use sync::{Monitor, WaitList};
 pub use action::SignalActions;
 pub use set::{bit, valid};
 
-use super::{Process, ArcSwap, Task};
+use super::{ArcSwap, Process, Task};
 use pending::{PendingMask, PendingSignals};
 
 /// A change of a living child that its parent can wait for.
@@ -237,7 +237,11 @@ impl ProcessSignals {
     }
 
     /// The news for the parent if it is `wanted`; forgotten when `take`.
-    pub(crate) fn change(&self, wanted: impl Fn(ChildChange) -> bool, take: bool) -> Option<ChildChange> {
+    pub(crate) fn change(
+        &self,
+        wanted: impl Fn(ChildChange) -> bool,
+        take: bool,
+    ) -> Option<ChildChange> {
         let mut state = self.state.lock();
         let change = state.change.filter(|&change| wanted(change))?;
         if take {

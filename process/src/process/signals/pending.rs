@@ -163,7 +163,12 @@ impl PendingSignals {
 
     /// Takes the next one out of `set`, faults first, then by rising number; `None`, and nothing in `into`,
     /// when there is none.
-    pub fn take(&mut self, mask: &PendingMask, set: u64, into: &mut Siginfo) -> Option<SignalOrigin> {
+    pub fn take(
+        &mut self,
+        mask: &PendingMask,
+        set: u64,
+        into: &mut Siginfo,
+    ) -> Option<SignalOrigin> {
         let ready = mask.get() & set;
         if ready == 0 {
             return None;

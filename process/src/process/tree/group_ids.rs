@@ -1,4 +1,4 @@
-//! Numbers as names of process groups and sessions, with the number of their members.
+//! The numbers of process groups and sessions, with the number of their members.
 //!
 //! *Interface*: [`GroupIds::found_session`] and [`GroupIds::found`] for a leader; [`GroupIds::enter`] and
 //! [`GroupIds::join`] for a process that joins an existing group; [`GroupIds::leave`]; [`GroupIds::members`],

@@ -21,8 +21,8 @@ use machine::cpu::{irq_restore, irq_save};
 use sync::epoch;
 use vm::sparse::Table;
 
-use super::pid_map::{HIDDEN, PidMap, THREAD};
 use super::pid_alloc::NUMBERS_MAX;
+use super::pid_map::{HIDDEN, PidMap, THREAD};
 use super::{Process, Task};
 
 static REGISTER: PidMap<Table<AtomicPtr<()>, { NUMBERS_MAX as usize }>> =

@@ -16,10 +16,10 @@
 //! vanishes by itself when it ends.
 
 mod for_each;
-pub(crate) mod index;
 mod group_ids;
-mod pid_map;
+pub(crate) mod index;
 mod pid_alloc;
+mod pid_map;
 pub(crate) mod sort;
 mod words;
 

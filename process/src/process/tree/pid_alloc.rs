@@ -1,4 +1,4 @@
-//! The numbers that processes and threads have.
+//! The allocation of process and thread numbers (PIDs and TIDs).
 //!
 //! *Interface*: [`take`] an unused number, [`free`] it; [`taken_from`] iterates over the numbers in use;
 //! [`count`], [`last`].

@@ -1,4 +1,4 @@
-//! A register of numbers: finds the process or thread with a number, and lets a visitor see all entries while
+//! The PID map: finds the process or thread with a number, and lets a visitor see all entries while
 //! others enter and leave.
 //!
 //! *Interface*: the owner of a number calls [`PidMap::announce`], [`PidMap::show`],

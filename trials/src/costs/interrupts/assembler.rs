@@ -9,7 +9,9 @@ use core::arch::naked_asm;
 
 use machine::irq;
 
-use super::plain::{ACTIVE, COUNT, LEFT, PLACE, REGISTER, SOUND, SOURCE_LEN, InterruptSource, WAITERS};
+use super::plain::{
+    ACTIVE, COUNT, InterruptSource, LEFT, PLACE, REGISTER, SOUND, SOURCE_LEN, WAITERS,
+};
 use super::{SAMPLE, Way};
 
 /// The handler. It calls Rust where a buffer is full, or a thread waits.
