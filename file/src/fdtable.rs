@@ -54,7 +54,7 @@ pub use expand::{OnTableMoved, link_moved};
 use kpt::{Kpt, code_of};
 pub use kpt::{KptView, SLOTS};
 pub use poll_scan::{HeldEvents, PollQuery, PollRow, PollScan, ROW};
-pub(crate) use scm_rights::Taken;
+pub(crate) use scm_rights::RemovedFile;
 use slots::{CHUNK, CLOEXEC, FdSlot, Slots};
 use users::TableUsers;
 pub use visit::{TableVisit, each_description, make_shared, replug_everywhere};
@@ -496,10 +496,10 @@ impl FdTable {
 
     /// Puts `word` at `fd`, for which there is room, and returns the former word.
     #[inline]
-    fn exchange(&self, fd: usize, word: usize) -> Option<Taken> {
+    fn exchange(&self, fd: usize, word: usize) -> Option<RemovedFile> {
         let place = self.slots.place(fd)?;
         let (old, alone) = self.change(fd, &place, |slot| slot.swap(word, Ordering::AcqRel));
-        (old != 0).then(|| Taken {
+        (old != 0).then(|| RemovedFile {
             // SAFETY: it was exchanged just now.
             of: unsafe { file_of(old) },
             alone,
@@ -507,13 +507,13 @@ impl FdTable {
         })
     }
 
-    /// Takes `fd` out of the table; the rest of closing is [`Taken::release`]. `EBADF`.
+    /// Takes `fd` out of the table; the rest of closing is [`RemovedFile::release`]. `EBADF`.
     #[inline]
-    pub fn take(&self, fd: i32) -> Result<Taken> {
+    pub fn take(&self, fd: i32) -> Result<RemovedFile> {
         let fd = fd as u32 as usize;
         let taken = match self.empty_if_sole_user(fd) {
             Some(0) => None,
-            Some(word) => Some(Taken {
+            Some(word) => Some(RemovedFile {
                 // SAFETY: it was in the slot just now.
                 of: unsafe { file_of(word) },
                 alone: true,

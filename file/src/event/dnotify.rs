@@ -1,6 +1,6 @@
 //! `dnotify` (`F_NOTIFY`): an open directory sends signals about events in it.
 //!
-//! *Interface*: [`set`] is the call. Its description keeps a [`Notice`].
+//! *Interface*: [`set`] is the call. Its description keeps a [`Dnotify`].
 //!
 //! The directory gets a mark of an `inotify` instance without a reader: each event notes a member of the list
 //! on which that thread sleeps.
@@ -15,7 +15,7 @@ use crate::close_cleanup::CloseCleanup;
 use crate::fs::FileKind;
 use crate::fs::file::OpenFile;
 use crate::fs::file::fasync::{self, CHANGES, FileOwner, ReadyPlace};
-use crate::fs::file::fasync::{DN_MULTISHOT, Notice, end_notice};
+use crate::fs::file::fasync::{DN_MULTISHOT, Dnotify, end_notice};
 use crate::fs::fsnotify::InotifyInstance;
 use account::quota;
 use vm::fallible::{try_arc, try_box};
@@ -64,7 +64,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
         let place = ReadyPlace::new(of)?;
         let list = fasync::ready_list().ok_or(Errno::ENOMEM)?;
         let member = try_arc(Member::new(list, place.key(CHANGES)))?;
-        *notice = Some(try_box(Notice {
+        *notice = Some(try_box(Dnotify {
             instance: InotifyInstance::telling(&member)?,
             place,
             fd,

@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`ScmRights`] are the descriptors of one message: in flight from [`ScmRights::new`] until
 //! [`ScmRights::land`] or the drop. A socket is a [`FdCarrier`]. [`collect`] finds sockets that are in flight and
-//! nowhere else, only in channels of such sockets, and drops the contents of these channels. [`Taken`] is what
-//! a table no longer has; [`Taken::release`] does the steps of a descriptor's close.
+//! nowhere else, only in channels of such sockets, and drops the contents of these channels. [`RemovedFile`] is what
+//! a table no longer has; [`RemovedFile::release`] does the steps of a descriptor's close.
 //!
 //! A socket's description in flight is in the table, with the number of its counts that are in flight. A
 //! description whose counts are all in flight is a candidate. A candidate with more counts than are found in
@@ -221,7 +221,7 @@ fn leave(load: &Load) {
 
 /// Lets a description go that was in flight, as the close of a descriptor does.
 pub fn let_go(of: Arc<OpenFile>) {
-    Taken::unowned(of).release();
+    RemovedFile::unowned(of).release();
 }
 
 impl Drop for ScmRights {
@@ -344,7 +344,7 @@ fn mark(flight: &mut Flight) {
 }
 
 /// A description that was taken out of a table, with the count that it had there.
-pub struct Taken {
+pub struct RemovedFile {
     pub(super) of: Arc<OpenFile>,
     /// The table's thread was alone: no other thread can be about to use the description through the table.
     pub(super) alone: bool,
@@ -352,10 +352,10 @@ pub struct Taken {
     pub(super) owner: usize,
 }
 
-impl Taken {
+impl RemovedFile {
     /// It was not in a table, but counted as a descriptor: no thread can be about to use this count.
-    pub fn unowned(of: Arc<OpenFile>) -> Taken {
-        Taken {
+    pub fn unowned(of: Arc<OpenFile>) -> RemovedFile {
+        RemovedFile {
             of,
             alone: true,
             owner: 0,

@@ -8,7 +8,7 @@
 use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
 
-use super::attr::Bits;
+use super::attr::ModeBits;
 use account::Cred;
 use vm::fallible::{try_copy, try_extend, try_push, try_reserve};
 
@@ -195,7 +195,7 @@ impl Acl {
     }
 
     /// Whether the list of a file with `bits` grants `cred` all of `want`, which is not the owner.
-    pub fn grants(&self, cred: &Cred, bits: Bits, want: u32) -> bool {
+    pub fn grants(&self, cred: &Cred, bits: ModeBits, want: u32) -> bool {
         let mask = self.of(MASK).unwrap_or(7);
         let enough = |perm: u16| want & !u32::from(perm) == 0;
         let mut in_group = false;

@@ -23,7 +23,7 @@ fn extended() -> Acl {
     ])
 }
 
-const BITS: Bits = Bits {
+const BITS: ModeBits = ModeBits {
     mode: 0o100761,
     uid: 7,
     gid: 8,

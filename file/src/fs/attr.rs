@@ -200,12 +200,12 @@ pub struct SetAttr {
     pub strip: bool,
     /// The attributes on which the permission was decided: if they have changed, nothing is done, and the
     /// result is `EAGAIN`.
-    pub seen: Option<Bits>,
+    pub seen: Option<ModeBits>,
 }
 
 /// The attributes that permission depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bits {
+pub struct ModeBits {
     /// Type and permission bits.
     pub mode: u32,
     /// Owner.
@@ -214,10 +214,10 @@ pub struct Bits {
     pub gid: u32,
 }
 
-impl Bits {
+impl ModeBits {
     /// Those of `attr`.
-    pub fn of(attr: &Attr) -> Bits {
-        Bits {
+    pub fn of(attr: &Attr) -> ModeBits {
+        ModeBits {
             mode: attr.mode,
             uid: attr.uid,
             gid: attr.gid,

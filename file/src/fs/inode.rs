@@ -11,7 +11,7 @@ use core::any::Any;
 use core::sync::atomic::AtomicU32;
 
 use super::acl::{Acl, AclKind};
-use super::attr::{Attr, Bits, FileKind, SetAttr};
+use super::attr::{Attr, ModeBits, FileKind, SetAttr};
 use super::dirents::DirentBuf;
 use super::mount::VfsPath;
 use super::perm;
@@ -113,8 +113,8 @@ pub trait Inode: Send + Sync + Any {
         (attr.dev, attr.ino)
     }
     /// Mode, owner and group.
-    fn bits(&self) -> Bits {
-        Bits::of(&self.attr())
+    fn bits(&self) -> ModeBits {
+        ModeBits::of(&self.attr())
     }
     /// Whether `cred` may do what `want` (`perm::READ`…) says. `EACCES`.
     fn permits(&self, cred: &Cred, want: u32) -> Result<()> {
@@ -257,7 +257,7 @@ pub trait Inode: Send + Sync + Any {
         &self,
         _which: AclKind,
         _list: Option<Acl>,
-        _seen: Bits,
+        _seen: ModeBits,
         _keep_group: bool,
     ) -> Result<()> {
         Err(Errno::EOPNOTSUPP)

@@ -15,7 +15,7 @@ use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, S_IFDIR, S_ISVTX};
 use alloc::sync::Arc;
 use core::ptr;
 
-use super::attr::{Bits, FileKind};
+use super::attr::{ModeBits, FileKind};
 use super::context::FsContext;
 use super::dentry::{Dentry, component};
 use super::inactive::Inactive;
@@ -44,7 +44,7 @@ impl AccessWord {
     pub const UNKNOWN: AccessWord = AccessWord(UNKNOWN);
 
     /// For a file with these bits; `listed`: and with an access control list.
-    pub fn new(bits: Bits, listed: bool) -> AccessWord {
+    pub fn new(bits: ModeBits, listed: bool) -> AccessWord {
         let group = u64::from(bits.gid);
         if listed || group > GROUPS {
             return AccessWord::UNKNOWN;
@@ -79,7 +79,7 @@ impl AccessWord {
         if self.0 & UNKNOWN != 0 {
             return false;
         }
-        let bits = Bits {
+        let bits = ModeBits {
             mode: self.0 as u32 & PERMISSIONS as u32 | kind,
             uid: self.owner(),
             gid: (self.0 >> GROUP_AT & GROUPS) as u32,

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use super::xattrs::{CAPABILITY, StoredAcl, XattrSet, XattrValue};
 use crate::fs::acl::{Acl, AclKind};
-use crate::fs::attr::{Bits, FileKind, FileTime, SetAttr};
+use crate::fs::attr::{ModeBits, FileKind, FileTime, SetAttr};
 use crate::fs::inode::XattrFlags;
 use crate::fs::lockfree_walk::AccessWord;
 use crate::fs::now;
@@ -50,8 +50,8 @@ impl Meta {
     }
 
     /// The attributes that permission depends on, besides the list.
-    pub fn bits(&self) -> Bits {
-        Bits {
+    pub fn bits(&self) -> ModeBits {
+        ModeBits {
             mode: self.mode,
             uid: self.uid,
             gid: self.gid,
@@ -98,7 +98,7 @@ impl Meta {
     }
 
     /// EAGAIN if the attributes that permission depends on have changed.
-    fn still(&self, seen: Bits) -> Result<()> {
+    fn still(&self, seen: ModeBits) -> Result<()> {
         if seen == self.bits() {
             Ok(())
         } else {
@@ -197,7 +197,7 @@ impl Meta {
     pub fn set_access(
         &mut self,
         list: Option<StoredAcl>,
-        seen: Bits,
+        seen: ModeBits,
         keep_group: bool,
     ) -> Result<Option<StoredAcl>> {
         self.still(seen)?;
@@ -222,7 +222,7 @@ impl Meta {
     pub fn set_default(
         &mut self,
         list: Option<StoredAcl>,
-        seen: Bits,
+        seen: ModeBits,
     ) -> Result<Option<StoredAcl>> {
         self.still(seen)?;
         let old = match list {

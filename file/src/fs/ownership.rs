@@ -6,7 +6,7 @@
 use abi::errno::{Errno, Result};
 use abi::linux::S_IFMT;
 
-use super::attr::{Attr, Bits, FileTime, SetAttr};
+use super::attr::{Attr, ModeBits, FileTime, SetAttr};
 use super::now;
 
 /// Kind, owner, permissions and times.
@@ -59,7 +59,7 @@ impl Ownership {
 
     /// Applies `set`. EAGAIN: the attributes that permission depended on have changed.
     pub fn set(&mut self, set: &SetAttr) -> Result<()> {
-        let bits = Bits {
+        let bits = ModeBits {
             mode: self.mode,
             uid: self.uid,
             gid: self.gid,

@@ -8,7 +8,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::{S_IFDIR, S_IFMT};
 
 use super::acl::Acl;
-use super::attr::{Attr, Bits};
+use super::attr::{Attr, ModeBits};
 use account::{Capability, Cred};
 
 /// Permission to read, as a bit of [`may`].
@@ -30,11 +30,11 @@ pub fn keeps_group(cred: &Cred, gid: u32) -> bool {
 
 /// Checks permission bits: `EACCES` unless every bit of `want` ([`READ`], [`WRITE`], [`EXEC`]) is granted.
 pub fn may(cred: &Cred, attr: &Attr, want: u32) -> Result<()> {
-    check(cred, Bits::of(attr), None, want)
+    check(cred, ModeBits::of(attr), None, want)
 }
 
 /// As [`may`], of a file that may have an access control list.
-pub fn check(cred: &Cred, bits: Bits, list: Option<&Acl>, want: u32) -> Result<()> {
+pub fn check(cred: &Cred, bits: ModeBits, list: Option<&Acl>, want: u32) -> Result<()> {
     let class = |shift: u32| want & !(bits.mode >> shift) & 7 == 0;
     // A list whose mask lets nothing through counts for nothing, as on Linux.
     let list = list.filter(|_| bits.mode & 0o070 != 0);
@@ -100,7 +100,7 @@ mod tests {
         ];
         let list = Acl::from_bytes(&bytes.concat()).unwrap();
         let asked = |cred: &Cred, mode, want| {
-            let bits = Bits::of(&attr(mode, 7, 8));
+            let bits = ModeBits::of(&attr(mode, 7, 8));
             check(cred, bits, list.as_ref(), want)
         };
         assert!(asked(&user(7, 1), 0o100664, READ | WRITE).is_ok());

@@ -14,7 +14,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 
-use super::attr::{Attr, Bits, FileKind, SetAttr};
+use super::attr::{Attr, ModeBits, FileKind, SetAttr};
 use super::directory::Directory;
 use super::inode::{DirEntry, DirSink, Inode, OpenHow, fixed_entries};
 use super::mount::{self, FileSystem, VfsPath};
@@ -308,8 +308,8 @@ impl Inode for Node {
     }
 
     // A walk asks, for which the attributes' links would be counted.
-    fn bits(&self) -> Bits {
-        Bits {
+    fn bits(&self) -> ModeBits {
+        ModeBits {
             mode: self.mode(),
             uid: self.owner.0,
             gid: self.owner.1,

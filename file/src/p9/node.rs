@@ -23,7 +23,7 @@ use super::backing::P9Backing;
 use super::file::{P9Dir, P9File, P9Handle};
 use super::session::{Fid, NewAttr, set};
 use crate::fdtable::{each_description, replug_everywhere};
-use crate::fs::attr::{Attr, Bits, FileKind, SetAttr};
+use crate::fs::attr::{Attr, ModeBits, FileKind, SetAttr};
 use crate::fs::dev;
 use crate::fs::file::OpenFile;
 use crate::fs::inode::{DirSink, Inode, OpenHow};
@@ -393,7 +393,7 @@ impl Inode for P9Inode {
     fn set_attr(&self, wanted: &SetAttr) -> Result<()> {
         let (fid, seen) = {
             let state = self.state.lock();
-            (state.fid.clone(), Bits::of(&state.attr))
+            (state.fid.clone(), ModeBits::of(&state.attr))
         };
         if wanted.seen.is_some_and(|bits| bits != seen) {
             return Err(Errno::EAGAIN);

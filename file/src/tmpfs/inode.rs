@@ -8,7 +8,7 @@ use super::dir::{self, Directory};
 use super::page_store::PageStore;
 use super::{Body, Gone, Text, TmpInode, pages_of_text};
 use crate::fs::acl::{Acl, AclKind};
-use crate::fs::attr::{Attr, Bits, FileKind, SetAttr};
+use crate::fs::attr::{Attr, ModeBits, FileKind, SetAttr};
 use crate::fs::dev;
 use crate::fs::directory::Directory as OpenDirectory;
 use crate::fs::file::{File, OpenFile};
@@ -64,7 +64,7 @@ impl Inode for TmpInode {
         self.kind
     }
 
-    fn bits(&self) -> Bits {
+    fn bits(&self) -> ModeBits {
         self.meta.lock().bits()
     }
 
@@ -450,7 +450,7 @@ impl Inode for TmpInode {
         &self,
         which: AclKind,
         list: Option<Acl>,
-        seen: Bits,
+        seen: ModeBits,
         keep_group: bool,
     ) -> Result<()> {
         if self.kind == FileKind::Symlink {

@@ -5,7 +5,7 @@
 use super::inode::node;
 use super::unpack::unpack;
 use super::*;
-use crate::fs::attr::{Bits, SetAttr};
+use crate::fs::attr::{ModeBits, SetAttr};
 use crate::fs::context::FsContext;
 use crate::fs::file::OpenFile;
 use crate::fs::inode::{DirEntry, XattrFlags};
@@ -629,7 +629,7 @@ fn a_path_opened_again_gets_the_description_that_waits() {
 fn attributes_change_only_as_they_were_seen() {
     let w = World::new();
     let file = w.make("/f", S_IFREG | 0o644);
-    let seen = Some(Bits::of(&file.attr()));
+    let seen = Some(ModeBits::of(&file.attr()));
     let owner = SetAttr {
         uid: Some(7),
         seen,

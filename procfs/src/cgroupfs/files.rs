@@ -9,7 +9,7 @@ use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
 use account::Cred;
-use file::fs::attr::Bits;
+use file::fs::attr::ModeBits;
 use file::fs::perm;
 use file::fs::pseudofs::{TextOut, TextPiece};
 use process::Process;
@@ -291,7 +291,7 @@ pub(super) fn may_move(group: &Cgroup, opener: &Cred) -> Result<()> {
     let owner = group.owner(PROCS + 1).ok_or(Errno::EACCES)?;
     // Bound: a few words.
     let owner = *owner.lock();
-    let bits = Bits {
+    let bits = ModeBits {
         mode: owner.mode,
         uid: owner.uid,
         gid: owner.gid,

@@ -4,7 +4,7 @@
 //! *Interface*: [`OpenFile::fasync`] has a description's [`Fasync`], which [`OpenFile::make_fasync`] makes:
 //! the receiver ([`Fasync::set_owner`], [`Fasync::own`]) and the signal. [`Fasync::send`] sends. [`set_async`]
 //! turns readiness signals on and off; the kernel thread that sends signals, which sleeps on [`ready_list`], calls
-//! [`send_sigio`]. A receiver is a [`SignalReceiver`], of a room above. An open directory has a [`Notice`];
+//! [`send_sigio`]. A receiver is a [`SignalReceiver`], of a room above. An open directory has a [`Dnotify`];
 //! [`end_notice`] takes it away, also when a descriptor is closed.
 //!
 //! Readiness uses the same lists as epoll: a description with readiness signals has two members of one ready
@@ -66,7 +66,7 @@ pub struct Fasync {
     short: AtomicBool,
     ready: Monitor<Option<Box<Ready>>>,
     /// That it tells of its directory.
-    pub(crate) notice: Monitor<Option<Box<Notice>>>,
+    pub(crate) notice: Monitor<Option<Box<Dnotify>>>,
 }
 
 /// A description's part in telling of readiness.
@@ -448,7 +448,7 @@ fn reason(kind: FasyncKind, side: usize, found: u32, told: &Fasync) -> Option<Si
 pub(crate) const DN_MULTISHOT: u32 = 1 << 31;
 
 /// That an open directory tells of what happens in it: [`crate::event::dnotify`] makes it.
-pub struct Notice {
+pub struct Dnotify {
     pub(crate) instance: Arc<InotifyInstance>,
     pub(crate) place: ReadyPlace,
     /// The descriptor, and the table where it is, by [`crate::fdtable::FdTable::lock_owner`].
@@ -459,7 +459,7 @@ pub struct Notice {
     pub(crate) _tie: CloseCleanup,
 }
 
-impl Drop for Notice {
+impl Drop for Dnotify {
     fn drop(&mut self) {
         fsnotify::forget_all(&self.instance);
     }

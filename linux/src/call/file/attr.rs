@@ -15,7 +15,7 @@ use super::{FileCaller, FileObject, unsigned, user_path};
 use crate::call::{Args, Handler};
 use account::Capability;
 use file::event::marks;
-use file::fs::attr::Bits;
+use file::fs::attr::ModeBits;
 use file::fs::lease;
 use file::fs::perm;
 use file::fs::write_count::WriteAccess;
@@ -54,7 +54,7 @@ fn change(place: &VfsPath, decide: impl Fn(&Attr) -> Result<SetAttr>) -> Result<
         let attr = place.inode.attr();
         place.mount.writable()?;
         let set = SetAttr {
-            seen: Some(Bits::of(&attr)),
+            seen: Some(ModeBits::of(&attr)),
             ..decide(&attr)?
         };
         match place.inode.set_attr(&set) {

@@ -15,7 +15,7 @@ use account::capability;
 use account::{Capability, Cred};
 use file::OpenFile;
 use file::fs::acl::{Acl, AclKind};
-use file::fs::attr::Bits;
+use file::fs::attr::ModeBits;
 use file::fs::{Attr, FileKind, Inode, VfsPath, XattrFlags, fsnotify, perm};
 use vm::fallible::{try_extend, try_filled, try_push};
 
@@ -177,7 +177,7 @@ fn change_list(cred: &Cred, inode: &dyn Inode, which: AclKind, bytes: Option<&[u
             list.check()?;
         }
         let keep_group = perm::keeps_group(cred, attr.gid);
-        match inode.set_list(which, list, Bits::of(&attr), keep_group) {
+        match inode.set_list(which, list, ModeBits::of(&attr), keep_group) {
             // Somebody else has changed it meanwhile.
             Err(Errno::EAGAIN) => {}
             done => return done,
