@@ -11,7 +11,7 @@ use core::any::Any;
 use core::sync::atomic::AtomicU32;
 
 use super::acl::{Acl, AclKind};
-use super::attr::{Attr, ModeBits, FileKind, SetAttr};
+use super::attr::{Attr, FileKind, ModeBits, SetAttr};
 use super::dirents::DirentBuf;
 use super::mount::VfsPath;
 use super::perm;

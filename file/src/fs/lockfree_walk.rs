@@ -15,7 +15,7 @@ use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, S_IFDIR, S_ISVTX};
 use alloc::sync::Arc;
 use core::ptr;
 
-use super::attr::{ModeBits, FileKind};
+use super::attr::{FileKind, ModeBits};
 use super::context::FsContext;
 use super::dentry::{Dentry, component};
 use super::inactive::Inactive;

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use super::xattrs::{CAPABILITY, StoredAcl, XattrSet, XattrValue};
 use crate::fs::acl::{Acl, AclKind};
-use crate::fs::attr::{ModeBits, FileKind, FileTime, SetAttr};
+use crate::fs::attr::{FileKind, FileTime, ModeBits, SetAttr};
 use crate::fs::inode::XattrFlags;
 use crate::fs::lockfree_walk::AccessWord;
 use crate::fs::now;

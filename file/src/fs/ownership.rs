@@ -6,7 +6,7 @@
 use abi::errno::{Errno, Result};
 use abi::linux::S_IFMT;
 
-use super::attr::{Attr, ModeBits, FileTime, SetAttr};
+use super::attr::{Attr, FileTime, ModeBits, SetAttr};
 use super::now;
 
 /// Kind, owner, permissions and times.

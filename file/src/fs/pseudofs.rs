@@ -14,7 +14,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 
-use super::attr::{Attr, ModeBits, FileKind, SetAttr};
+use super::attr::{Attr, FileKind, ModeBits, SetAttr};
 use super::directory::Directory;
 use super::inode::{DirEntry, DirSink, Inode, OpenHow, fixed_entries};
 use super::mount::{self, FileSystem, VfsPath};

@@ -23,7 +23,7 @@ use super::backing::P9Backing;
 use super::file::{P9Dir, P9File, P9Handle};
 use super::session::{Fid, NewAttr, set};
 use crate::fdtable::{each_description, replug_everywhere};
-use crate::fs::attr::{Attr, ModeBits, FileKind, SetAttr};
+use crate::fs::attr::{Attr, FileKind, ModeBits, SetAttr};
 use crate::fs::dev;
 use crate::fs::file::OpenFile;
 use crate::fs::inode::{DirSink, Inode, OpenHow};

@@ -8,7 +8,7 @@ use super::dir::{self, Directory};
 use super::page_store::PageStore;
 use super::{Body, Gone, Text, TmpInode, pages_of_text};
 use crate::fs::acl::{Acl, AclKind};
-use crate::fs::attr::{Attr, ModeBits, FileKind, SetAttr};
+use crate::fs::attr::{Attr, FileKind, ModeBits, SetAttr};
 use crate::fs::dev;
 use crate::fs::directory::Directory as OpenDirectory;
 use crate::fs::file::{File, OpenFile};
