@@ -386,7 +386,7 @@ fn write(process: &Arc<Process>, task: &Task, trap: &TrapFrame, info: &Siginfo) 
     }
     files.put(&mut notes)?;
     coredump_format::vectors(&mut notes, &own)?;
-    for stand in &stands {
+    for stand in &registers {
         coredump_format::thread_status(&mut notes, process, stand, info)?;
         coredump_format::vectors(&mut notes, stand)?;
     }
