@@ -87,7 +87,7 @@ fn content(init: &Process, path: &[u8]) -> Option<Vec<u8>> {
         .ok()?
         .place?;
     let size = place.inode.attr().size as usize;
-    let how = file::fs::OpenHow {
+    let how = file::fs::OpenRequest {
         flags: O_RDONLY,
         place: Some(place.clone()),
     };

@@ -16,7 +16,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use device::sound::FRAME;
 use file::fs::walk::{WalkContext, walk};
-use file::fs::{OpenHow, dev, mount};
+use file::fs::{OpenRequest, dev, mount};
 use file::gauge::{DeviceNearness, Flow, Gauge, Gauges};
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS};
@@ -83,7 +83,7 @@ pub fn register() {
 }
 
 /// ENOMEDIUM: the host has given no disc; EBUSY: it plays already.
-fn open(_rdev: u64, how: OpenHow) -> Result<Arc<OpenFile>> {
+fn open(_rdev: u64, how: OpenRequest) -> Result<Arc<OpenFile>> {
     if how.flags & O_ACCMODE != O_RDONLY {
         return Err(Errno::EACCES);
     }
@@ -113,7 +113,7 @@ fn content() -> Result<Arc<OpenFile>> {
         .ok()
         .and_then(|found| found.place)
         .ok_or(Errno::ENOMEDIUM)?;
-    let how = OpenHow {
+    let how = OpenRequest {
         flags: O_RDONLY,
         place: Some(place.clone()),
     };

@@ -10,7 +10,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::{O_ACCMODE, O_RDONLY, O_WRONLY, POLLERR, minor};
 use abi::nr;
 use alloc::sync::Arc;
-use file::fs::{OpenHow, dev};
+use file::fs::{OpenRequest, dev};
 use file::gauge::Gauges;
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS, WRITES};
@@ -41,7 +41,7 @@ pub fn register() {
     dev::register(dev::SOUND, MIC..=MIC, open);
 }
 
-fn open(rdev: u64, how: OpenHow) -> Result<Arc<OpenFile>> {
+fn open(rdev: u64, how: OpenRequest) -> Result<Arc<OpenFile>> {
     let file: Arc<dyn File> = match (minor(rdev), how.flags & O_ACCMODE) {
         (SPEAKER, O_WRONLY) => try_arc(Speaker::new()?)?,
         (MIC, O_RDONLY) => try_arc(Mic::new()?)?,

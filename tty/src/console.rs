@@ -23,7 +23,7 @@ use super::{
 use abi::linux::O_NOCTTY;
 use account::Cred;
 use file::fs::walk::{WalkContext, walk};
-use file::fs::{OpenHow, VfsPath, dev, mount};
+use file::fs::{OpenRequest, VfsPath, dev, mount};
 use file::{File, OpenFile};
 use process::{Process, Terminal};
 use vm::fallible::try_arc;
@@ -223,7 +223,7 @@ fn console_file() -> Result<Arc<dyn File>> {
     })
 }
 
-fn open_console(_rdev: u64, how: OpenHow) -> Result<Arc<OpenFile>> {
+fn open_console(_rdev: u64, how: OpenRequest) -> Result<Arc<OpenFile>> {
     if how.flags & O_NOCTTY == 0
         && let Some(tty) = console()
         && Process::current().session.get().terminal().is_none()
@@ -250,7 +250,7 @@ fn on_console(flags: u32) -> Result<Arc<OpenFile>> {
         let view = WalkContext::new(root.clone(), &cred, 0);
         walk(&view, root, b"/dev/console", true).ok()?.place
     });
-    Ok(OpenFile::at(console_file()?, OpenHow { flags, place }))
+    Ok(OpenFile::at(console_file()?, OpenRequest { flags, place }))
 }
 
 fn first_files() -> Result<[Arc<OpenFile>; 3]> {

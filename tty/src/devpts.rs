@@ -20,7 +20,7 @@ use file::fs::inode::fixed_entries;
 use file::fs::mount::{self, FileSystem, anonymous_dev};
 use file::fs::ownership::Ownership;
 use file::fs::{
-    Attr, DirEntry, DirSink, FileKind, Inode, OpenHow, SetAttr, VfsPath, dev, path_cache,
+    Attr, DirEntry, DirSink, FileKind, Inode, OpenRequest, SetAttr, VfsPath, dev, path_cache,
 };
 use vm::fallible::{try_arc, try_slice, try_text};
 
@@ -146,7 +146,7 @@ impl Inode for File {
         Ok(())
     }
 
-    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenRequest) -> Result<Arc<OpenFile>> {
         match &self.what {
             What::Root => Ok(how.finish(Arc::new(Directory))),
             What::Ptmx => dev::open(makedev(PTMX.0, PTMX.1), how),
@@ -237,7 +237,7 @@ pub(super) fn peer(tty: &Arc<Tty>, master: &OpenFile, flags: u32) -> Result<Arc<
         what: What::Slave(tty.clone()),
     })?;
     let place = mounted(master).map(|mount| mount.with_inode(inode));
-    TtyFile::open(tty, OpenHow { flags, place }, false)
+    TtyFile::open(tty, OpenRequest { flags, place }, false)
 }
 
 /// A place of the file system where it is mounted: beside the master's name, or anywhere.
@@ -259,7 +259,7 @@ fn mounted(master: &OpenFile) -> Option<VfsPath> {
 }
 
 /// The character devices `136:*` by another name than `devpts` gives them. ENXIO.
-pub(super) fn open_by_number(rdev: u64, how: OpenHow) -> Result<Arc<OpenFile>> {
+pub(super) fn open_by_number(rdev: u64, how: OpenRequest) -> Result<Arc<OpenFile>> {
     if major(rdev) != MAJOR {
         return Err(Errno::ENXIO);
     }

@@ -9,7 +9,7 @@ use quaject::cook_tty_in::{self, Mode};
 
 use super::Tty;
 use file::fasync::FasyncKind;
-use file::fs::OpenHow;
+use file::fs::OpenRequest;
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS, WRITES};
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
@@ -36,7 +36,7 @@ impl TtyFile {
 
     /// A description of `tty`. Opened `by_name` it becomes the controlling terminal of a leader's session
     /// that has none, unless the flags say otherwise. EIO, EBUSY, ENOMEM.
-    pub(super) fn open(tty: &Arc<Tty>, how: OpenHow, by_name: bool) -> Result<Arc<OpenFile>> {
+    pub(super) fn open(tty: &Arc<Tty>, how: OpenRequest, by_name: bool) -> Result<Arc<OpenFile>> {
         let file = try_arc(TtyFile::new(tty.clone()))?;
         tty.enrol(by_name)?;
         let flags = how.flags;

@@ -14,7 +14,7 @@ use super::Tty;
 use super::devpts;
 use super::pty::{self, Pty};
 use file::fasync::FasyncKind;
-use file::fs::OpenHow;
+use file::fs::OpenRequest;
 use file::io::IoBuf;
 use file::poll::{PollTable, READS, WRITES};
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
@@ -32,7 +32,7 @@ pub(super) struct PtyMaster {
 }
 
 /// A new pair, as `open("/dev/ptmx")` makes one: the description is its master's. ENOSPC, ENOMEM.
-pub(super) fn open(how: OpenHow) -> Result<Arc<OpenFile>> {
+pub(super) fn open(how: OpenRequest) -> Result<Arc<OpenFile>> {
     let tty = pty::make()?;
     let master = try_arc(PtyMaster { tty: tty.clone() })?;
     pty::name(tty)?;

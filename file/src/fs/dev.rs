@@ -14,7 +14,7 @@ use alloc::sync::Arc;
 use sync::Monitor;
 use vm::user;
 
-use super::inode::OpenHow;
+use super::inode::OpenRequest;
 use crate::fs::file::{DescRoutines, File, OpenFile, Sharing};
 use crate::fs::kmsg::{self, LOG};
 use crate::io::IoBuf;
@@ -23,7 +23,7 @@ use account::Capability;
 use account::caller;
 
 /// Opens a device: makes a file behaviour and returns `how.finish(file)`.
-pub type Opener = fn(rdev: u64, how: OpenHow) -> Result<Arc<OpenFile>>;
+pub type Opener = fn(rdev: u64, how: OpenRequest) -> Result<Arc<OpenFile>>;
 
 /// By major and first minor number: the last minor number, and the opener.
 static CHAR: Monitor<BTreeMap<(u32, u32), (u32, Opener)>> = Monitor::new(BTreeMap::new());
@@ -40,7 +40,7 @@ pub fn register(major: u32, minors: core::ops::RangeInclusive<u32>, opener: Open
 }
 
 /// Opens the character device `rdev`; `ENXIO` for an unknown number.
-pub fn open(rdev: u64, how: OpenHow) -> Result<Arc<OpenFile>> {
+pub fn open(rdev: u64, how: OpenRequest) -> Result<Arc<OpenFile>> {
     let (major, minor) = (abi::linux::major(rdev), abi::linux::minor(rdev));
     let found = CHAR
         .lock()

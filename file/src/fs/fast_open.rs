@@ -15,7 +15,7 @@ use alloc::sync::Arc;
 use super::fsnotify;
 use super::inactive::Inactive;
 use super::inactive_inodes;
-use super::inode::{Inode, OpenHow};
+use super::inode::{Inode, OpenRequest};
 use super::lease;
 use super::lockfree_walk::FoundPath;
 use super::mount::{MS_RDONLY, VfsPath};
@@ -67,7 +67,7 @@ impl FoundPath<'_> {
             mount,
             inode: inode.clone(),
         };
-        let how = OpenHow {
+        let how = OpenRequest {
             flags: flags | O_LARGEFILE,
             place: Some(place),
         };

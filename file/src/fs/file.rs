@@ -35,7 +35,7 @@ use crate::fs::inactive::Inactive;
 use crate::fs::lease;
 use crate::fs::published::Published;
 use crate::fs::write_count::WriteAccess;
-use crate::fs::{Attr, DirSink, FileKind, Inode, OpenHow, VfsPath};
+use crate::fs::{Attr, DirSink, FileKind, Inode, OpenRequest, VfsPath};
 use crate::gauge::Gauges;
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable};
@@ -373,22 +373,22 @@ impl OpenFile {
 
     /// A description of a file without a name (a pipe end, a socket), opened with `flags` (`O_*`).
     pub fn new(file: Arc<dyn File>, flags: u32) -> Arc<OpenFile> {
-        Self::at(file, OpenHow { flags, place: None })
+        Self::at(file, OpenRequest { flags, place: None })
     }
 
     /// A description of a file found as `how` says.
-    pub fn at(file: Arc<dyn File>, how: OpenHow) -> Arc<OpenFile> {
+    pub fn at(file: Arc<dyn File>, how: OpenRequest) -> Arc<OpenFile> {
         let reusable = file.reusable();
         Self::make(file, how, reusable, false)
     }
 
     /// A description of the console, for its driver: it may wait for another open. If the console is a
     /// `terminal`, that excludes an open that makes it the terminal of a session.
-    pub fn console(file: Arc<dyn File>, how: OpenHow, terminal: bool) -> Arc<OpenFile> {
+    pub fn console(file: Arc<dyn File>, how: OpenRequest, terminal: bool) -> Arc<OpenFile> {
         Self::make(file, how, true, terminal)
     }
 
-    fn make(file: Arc<dyn File>, how: OpenHow, reusable: bool, console: bool) -> Arc<OpenFile> {
+    fn make(file: Arc<dyn File>, how: OpenRequest, reusable: bool, console: bool) -> Arc<OpenFile> {
         let place = how.place.as_ref();
         let list = place.filter(|_| reusable).and_then(|p| p.inode.inactive());
         let shown = place.and_then(|place| place.inode.published());
@@ -400,7 +400,7 @@ impl OpenFile {
     #[inline(always)]
     pub(crate) fn regular(
         file: Arc<dyn File>,
-        how: OpenHow,
+        how: OpenRequest,
         list: &Inactive,
         shown: &Published,
     ) -> Arc<OpenFile> {
@@ -411,7 +411,7 @@ impl OpenFile {
     #[inline(always)]
     fn of_parts(
         file: Arc<dyn File>,
-        how: OpenHow,
+        how: OpenRequest,
         (list, shown): (Option<NonNull<Inactive>>, Option<NonNull<Published>>),
         console: bool,
     ) -> Arc<OpenFile> {

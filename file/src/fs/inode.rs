@@ -82,14 +82,14 @@ pub struct XattrFlags {
 }
 
 /// How a file is to be opened.
-pub struct OpenHow {
+pub struct OpenRequest {
     /// `O_*`, access mode included.
     pub flags: u32,
     /// The place where it was found, if by a path.
     pub place: Option<VfsPath>,
 }
 
-impl OpenHow {
+impl OpenRequest {
     /// The open file description with behaviour `file`, for [`Inode::open`] and devices to return.
     pub fn finish(self, file: Arc<dyn File>) -> Arc<OpenFile> {
         OpenFile::at(file, self)
@@ -129,7 +129,7 @@ pub trait Inode: Send + Sync + Any {
         Err(Errno::EPERM)
     }
     /// Opens the file. Access was checked.
-    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>>;
+    fn open(self: Arc<Self>, how: OpenRequest) -> Result<Arc<OpenFile>>;
     /// The behaviour of a regular file in memory, which needs nothing else to be opened.
     fn as_regular(self: Arc<Self>) -> Option<Arc<dyn File>> {
         None

@@ -15,7 +15,7 @@ use machine::log::{LINES, MOST, READERS};
 use sync::journal::Look;
 use vm::fallible::try_arc;
 
-use super::inode::OpenHow;
+use super::inode::OpenRequest;
 use crate::fs::file::{File, OpenFile};
 use crate::fs::klog::{self, LogRecord};
 use crate::io::IoBuf;
@@ -31,7 +31,7 @@ const LEVEL: u16 = 4;
 const USER: u16 = 1;
 
 /// Opens it; a description begins at the oldest record. EPERM, ENOMEM.
-pub fn open(how: OpenHow) -> Result<Arc<OpenFile>> {
+pub fn open(how: OpenRequest) -> Result<Arc<OpenFile>> {
     if how.flags & O_ACCMODE != O_WRONLY {
         // It holds addresses of the kernel.
         caller::cred().need(Capability::Syslog)?;

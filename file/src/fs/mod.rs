@@ -44,7 +44,7 @@ pub(crate) mod xattrs;
 
 pub use attr::{Attr, FileKind, FileTime, SetAttr};
 pub use context::FsContext;
-pub use inode::{DirEntry, DirSink, Inode, OpenHow, XattrFlags};
+pub use inode::{DirEntry, DirSink, Inode, OpenRequest, XattrFlags};
 pub use mount::{FileSystem, Mount, VfsPath};
 
 /// The time of day.

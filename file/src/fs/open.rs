@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 
 use super::attr::FileKind;
 use super::fsnotify;
-use super::inode::OpenHow;
+use super::inode::OpenRequest;
 use super::lease;
 use super::mount::{MS_NODEV, VfsPath};
 use super::perm;
@@ -115,7 +115,7 @@ fn made(place: VfsPath, flags: u32) -> Result<Arc<OpenFile>> {
         true => WriteAccess::begin(&inode)?,
         false => None,
     };
-    let of = inode.open(OpenHow {
+    let of = inode.open(OpenRequest {
         flags,
         place: Some(place),
     })?;
@@ -150,7 +150,7 @@ fn existing(view: &WalkContext, place: VfsPath, flags: u32) -> Result<Arc<OpenFi
     if flags & O_DIRECTORY != 0 && kind != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
-    let how = OpenHow {
+    let how = OpenRequest {
         flags,
         place: Some(place.clone()),
     };

@@ -16,7 +16,7 @@ use core::any::Any;
 
 use super::attr::{Attr, FileKind, ModeBits, SetAttr};
 use super::directory::Directory;
-use super::inode::{DirEntry, DirSink, Inode, OpenHow, fixed_entries};
+use super::inode::{DirEntry, DirSink, Inode, OpenRequest, fixed_entries};
 use super::mount::{self, FileSystem, VfsPath};
 use super::perm;
 use crate::fs::file::{File, OpenFile};
@@ -348,7 +348,7 @@ impl Inode for Node {
         }
     }
 
-    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenRequest) -> Result<Arc<OpenFile>> {
         match &self.item {
             PseudoEntry::Dir(_) => Ok(how.finish(Arc::new(Directory))),
             PseudoEntry::Text(source) | PseudoEntry::Private(source) => {

@@ -29,7 +29,7 @@ use device::virtio::share::PREFIX;
 use sync::Monitor;
 
 use crate::fs::attr::{Attr, FileKind};
-use crate::fs::inode::{Inode, OpenHow};
+use crate::fs::inode::{Inode, OpenRequest};
 use crate::fs::mount::{self, FileSystem, VfsPath};
 use crate::fs::walk::{WalkContext, walk};
 use crate::io::IoBuf;
@@ -230,7 +230,7 @@ fn table(root: &VfsPath) -> Result<Vec<u8>> {
         true,
     )?
     .existing()?;
-    let how = OpenHow {
+    let how = OpenRequest {
         flags: O_RDONLY,
         place: Some(place.clone()),
     };

@@ -26,7 +26,7 @@ use crate::fdtable::{each_description, replug_everywhere};
 use crate::fs::attr::{Attr, FileKind, ModeBits, SetAttr};
 use crate::fs::dev;
 use crate::fs::file::OpenFile;
-use crate::fs::inode::{DirSink, Inode, OpenHow};
+use crate::fs::inode::{DirSink, Inode, OpenRequest};
 use crate::fs::rename_seq::RenameGuard;
 use crate::fs::write_count::WriteCount;
 use crate::page_cache::{self, CachedFile, ChangeMark, index};
@@ -425,7 +425,7 @@ impl Inode for P9Inode {
         self.refresh(&fid, true).map(drop)
     }
 
-    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenRequest) -> Result<Arc<OpenFile>> {
         let session = &self.shared.session;
         match self.kind {
             FileKind::Regular => {

@@ -129,7 +129,7 @@ fn everything(link: Arc<dyn Transport>) {
     let _any = node.readlink();
     let _any = node.truncate(5);
     let _any = root.unlink(b"file");
-    let how = OpenHow {
+    let how = OpenRequest {
         flags: abi::linux::O_RDWR,
         place: None,
     };
@@ -155,7 +155,7 @@ fn an_honest_server_is_understood() {
         (node.kind(), node.attr().size),
         (attr::FileKind::Regular, 11)
     );
-    let how = OpenHow {
+    let how = OpenRequest {
         flags: abi::linux::O_RDWR,
         place: None,
     };

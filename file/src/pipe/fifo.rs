@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use sync::Monitor;
 
 use super::Pipe;
-use crate::fs::OpenHow;
+use crate::fs::OpenRequest;
 use crate::fs::file::OpenFile;
 
 /// A fifo node's reference to its pipe.
@@ -24,7 +24,7 @@ impl FifoSlot {
     }
 
     /// Opens an end.
-    pub fn open(&self, how: OpenHow) -> Result<Arc<OpenFile>> {
+    pub fn open(&self, how: OpenRequest) -> Result<Arc<OpenFile>> {
         // Bound: copying or making one pipe.
         let mut slot = self.0.lock();
         let fifo = match slot.as_ref().and_then(Weak::upgrade) {
@@ -49,7 +49,7 @@ impl Default for FifoSlot {
 impl Pipe {
     /// Opens the end or ends that `how.flags` ask for: waits for the other end, or `ENXIO` for a non-blocking
     /// writer without readers.
-    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenRequest) -> Result<Arc<OpenFile>> {
         let nonblocking = how.flags & O_NONBLOCK != 0;
         let access = how.flags & O_ACCMODE;
         if access == O_WRONLY && nonblocking && self.no_reader() {

@@ -13,7 +13,9 @@ use crate::fs::dev;
 use crate::fs::directory::Directory as OpenDirectory;
 use crate::fs::file::{File, OpenFile};
 use crate::fs::inactive::Inactive;
-use crate::fs::inode::{DirEntry, DirSink, FileHandle, Inode, OpenHow, XattrFlags, fixed_entries};
+use crate::fs::inode::{
+    DirEntry, DirSink, FileHandle, Inode, OpenRequest, XattrFlags, fixed_entries,
+};
 use crate::fs::meta;
 use crate::fs::path_cache;
 use crate::fs::perm;
@@ -108,7 +110,7 @@ impl Inode for TmpInode {
         }
     }
 
-    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenRequest) -> Result<Arc<OpenFile>> {
         match &self.body {
             Body::Regular(_) => Ok(how.finish(self.clone())),
             Body::Directory(_) => Ok(how.finish(Arc::new(OpenDirectory))),

@@ -20,7 +20,7 @@ use file::OpenFile;
 use file::fs::mount::MS_NOSUID;
 use file::fs::walk::{WalkContext, walk};
 use file::fs::write_count::DenyWrite;
-use file::fs::{FileKind, OpenHow, VfsPath, perm};
+use file::fs::{FileKind, OpenRequest, VfsPath, perm};
 use file::io::IoBuf;
 use vm::fallible::{try_copy, try_filled};
 
@@ -75,7 +75,7 @@ impl Executable {
             return Err(Errno::EACCES);
         }
         place.inode.permits(cred, perm::EXEC)?;
-        let how = OpenHow {
+        let how = OpenRequest {
             flags: O_RDONLY,
             place: Some(place.clone()),
         };

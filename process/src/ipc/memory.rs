@@ -21,7 +21,7 @@ use vm::{AddressSpace, Pager, Prot};
 use super::{IpcEntry, IpcNamespace, seconds};
 use crate::process::tree;
 use account::Cred;
-use file::fs::inode::OpenHow;
+use file::fs::inode::OpenRequest;
 use file::fs::mount::{self, FileSystem};
 use file::tmpfs::TmpFs;
 use vm::fallible::{try_arc, try_push, try_text};
@@ -71,7 +71,7 @@ impl ShmSegment {
             .tmpfile(b"SYSV", 0o600, 0, cred)
             .map_err(no_memory)?;
         inode.truncate(bytes).map_err(no_memory)?;
-        let of = inode.clone().open(OpenHow {
+        let of = inode.clone().open(OpenRequest {
             flags: O_RDWR | O_LARGEFILE,
             place: Some(mount::detached(fs, inode)),
         })?;

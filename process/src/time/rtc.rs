@@ -21,7 +21,7 @@ use super::TimerClock;
 use super::timerfd::TimerFd;
 use account::Capability;
 use account::caller::cred;
-use file::fs::{OpenHow, dev};
+use file::fs::{OpenRequest, dev};
 use file::io::IoBuf;
 use file::poll::{self, PollTable};
 use file::{File, OpenFile};
@@ -42,7 +42,7 @@ static AHEAD: AtomicU64 = AtomicU64::new(0);
 
 /// Gives the device number its behaviour.
 pub fn register() {
-    dev::register(dev::RTC, 0..=0, |_, how: OpenHow| {
+    dev::register(dev::RTC, 0..=0, |_, how: OpenRequest| {
         let rtc = try_arc(Rtc::new(how.flags & O_NONBLOCK == 0)?)?;
         Ok(how.finish(rtc))
     });

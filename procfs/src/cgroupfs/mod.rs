@@ -18,7 +18,7 @@ use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
 use file::fs::mount::{self, FileSystem, anonymous_dev};
 use file::fs::ownership::Ownership;
-use file::fs::{Attr, DirEntry, DirSink, FileKind, Inode, OpenHow, SetAttr, path_cache};
+use file::fs::{Attr, DirEntry, DirSink, FileKind, Inode, OpenRequest, SetAttr, path_cache};
 use process::cgroup::{self, Cgroup};
 use vm::fallible::{try_arc, try_push, try_slice};
 
@@ -170,7 +170,7 @@ impl Inode for Node {
         Ok(())
     }
 
-    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenRequest) -> Result<Arc<OpenFile>> {
         match self.file.and_then(|file| FILES.get(file)) {
             None => Ok(how.finish(Arc::new(Directory))),
             // Nobody's rights help.

@@ -14,7 +14,7 @@ use super::look_into;
 use file::OpenFile;
 use file::fdtable::make_shared;
 use file::fs::attr::{Attr, FileKind};
-use file::fs::inode::{Inode, OpenHow};
+use file::fs::inode::{Inode, OpenRequest};
 use file::fs::mount::{self, VfsPath};
 use file::fs::pseudofs::{
     EachEntry, MagicLink, PseudoDir, PseudoEntry, TextOut, TextPiece, TextSource, number_in, whole,
@@ -169,7 +169,7 @@ impl Inode for Nameless {
         self.0.file().stat(&self.0)
     }
 
-    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenRequest) -> Result<Arc<OpenFile>> {
         let of = &self.0;
         if self.kind() == FileKind::Socket {
             return Err(Errno::ENXIO);

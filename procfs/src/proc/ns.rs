@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use abi::linux::{CLONE_NEWNS, S_IFREG};
 use file::fs::attr::Attr;
-use file::fs::inode::{Inode, OpenHow};
+use file::fs::inode::{Inode, OpenRequest};
 use file::fs::mount::{self, VfsPath, anonymous_dev};
 use file::fs::pseudofs::{FixedEntry, MagicLink, PseudoEntry};
 use file::{File, OpenFile};
@@ -57,7 +57,7 @@ impl Inode for Mounts {
         }
     }
 
-    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenRequest) -> Result<Arc<OpenFile>> {
         Ok(how.finish(try_arc(Opened)?))
     }
 }

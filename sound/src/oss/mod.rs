@@ -19,7 +19,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::{O_ACCMODE, O_RDONLY, O_WRONLY, minor};
 use alloc::sync::Arc;
 use file::OpenFile;
-use file::fs::{OpenHow, dev};
+use file::fs::{OpenRequest, dev};
 use settings::Settings;
 use vm::fallible::try_arc;
 
@@ -34,7 +34,7 @@ pub fn register() {
     dev::register(dev::OSS, DSP..=AUDIO, open);
 }
 
-fn open(rdev: u64, how: OpenHow) -> Result<Arc<OpenFile>> {
+fn open(rdev: u64, how: OpenRequest) -> Result<Arc<OpenFile>> {
     let settings = match minor(rdev) {
         MIXER => return Ok(how.finish(try_arc(mixer::Mixer)?)),
         DSP => Settings::DSP,

@@ -19,7 +19,7 @@ use file::fs::directory::Directory;
 use file::fs::inode::fixed_entries;
 use file::fs::mount::{self, FileSystem, anonymous_dev};
 use file::fs::ownership::Ownership;
-use file::fs::{Attr, DirSink, Inode, OpenHow, SetAttr, fs_types};
+use file::fs::{Attr, DirSink, Inode, OpenRequest, SetAttr, fs_types};
 use file::page_cache::{CachedFile, WritebackErrors, index};
 use vm::fallible::{try_arc, try_push, try_slice};
 
@@ -171,7 +171,7 @@ impl Inode for FaultyInode {
         Ok(())
     }
 
-    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenRequest) -> Result<Arc<OpenFile>> {
         Ok(match self.what {
             What::Root => how.finish(try_arc(Directory)?),
             What::Plan => how.finish(self.world.plan.clone()),

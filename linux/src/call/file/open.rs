@@ -24,7 +24,7 @@ use file::event::marks;
 use file::fs::FileKind;
 use file::fs::fsnotify;
 use file::fs::inactive_inodes;
-use file::fs::inode::OpenHow;
+use file::fs::inode::OpenRequest;
 use file::fs::lease;
 use file::fs::lockfree_walk;
 use file::fs::mount::{self, FileSystem};
@@ -404,7 +404,7 @@ fn memfd_create(args: &mut Args) -> Result<usize> {
     let fs = TmpFs::new("tmpfs", 0o700);
     let label = try_concat(&[&b"memfd:"[..], &name])?;
     let inode = fs.root().tmpfile(&label, mode, 0, &caller.cred)?;
-    let of = inode.clone().open(OpenHow {
+    let of = inode.clone().open(OpenRequest {
         flags: O_RDWR | O_LARGEFILE,
         place: Some(mount::detached(fs, inode)),
     })?;

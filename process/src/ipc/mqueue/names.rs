@@ -22,7 +22,7 @@ use file::fs::inode::fixed_entries;
 use file::fs::mount::{self, FileSystem, anonymous_dev};
 use file::fs::ownership::Ownership;
 use file::fs::perm;
-use file::fs::{Attr, DirEntry, DirSink, FileKind, Inode, OpenHow, SetAttr, now, path_cache};
+use file::fs::{Attr, DirEntry, DirSink, FileKind, Inode, OpenRequest, SetAttr, now, path_cache};
 use vm::fallible::{try_arc, try_insert_at, try_slice};
 
 /// The result of `statfs`.
@@ -211,7 +211,7 @@ impl Inode for File {
         Ok(())
     }
 
-    fn open(self: Arc<Self>, how: OpenHow) -> Result<Arc<OpenFile>> {
+    fn open(self: Arc<Self>, how: OpenRequest) -> Result<Arc<OpenFile>> {
         match &self.queue {
             None => Ok(how.finish(Arc::new(Directory))),
             Some(queue) => Ok(how.finish(try_arc(QueueFile(queue.clone()))?)),
@@ -342,7 +342,7 @@ pub fn description_of(
         }
     };
     let inode = File::of(&fs, queue)?;
-    inode.clone().open(OpenHow {
+    inode.clone().open(OpenRequest {
         flags: flags & (O_ACCMODE | O_NONBLOCK),
         place: Some(mount::detached(fs, inode)),
     })
