@@ -42,7 +42,7 @@ use crate::process::signals::action::{SignalActions, TABLE, VERSION};
 use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
 use crate::process::signals::{ACTIONS, WAITING};
 use crate::process::timers::RUNG;
-use crate::process::{FIRST_THREAD, NEXT_ON_ROLL, Process, TRACER, Task, beside_group};
+use crate::process::{FIRST_THREAD, NEXT_THREAD, Process, TRACER, Task, beside_group};
 use crate::sigframe::writer::emit_place;
 use crate::sigframe::{INFO, RFLAGS_CLEARED, UC, framed, saved};
 use crate::user_access::{close, open};
@@ -130,7 +130,7 @@ fn raise(d: &mut Draft, slow: Label, by: By) {
         ; cmp DWORD [r9 + TRACED], 0
         ; jne =>back
         ; mov rax, [r10 + beside_group(offset_of!(Process, thread_list) + FIRST_THREAD)]
-        ; cmp QWORD [rax + NEXT_ON_ROLL as i32], 0
+        ; cmp QWORD [rax + NEXT_THREAD as i32], 0
         ; jne =>back
         ; mov rax, [r10 + TIMERS_RUNG]
         ; or rax, [r10 + PROCESS_WAITING]

@@ -54,7 +54,7 @@ impl Task {
     }
 }
 
-/// The numbers on the thread_list, as an interrupt sees them.
+/// The numbers on the thread list, as an interrupt sees them.
 fn look(thread_list: &ThreadList<Task>) -> Vec<u32> {
     let mut seen = Vec::new();
     // SAFETY: the models free nothing under it, or loom sees it.

@@ -47,7 +47,7 @@ pub use file::arc_swap::{self, ArcSwap};
 pub use limits::RlimitTable;
 pub use session::{Session, Terminal};
 pub use signals::ProcessSignals;
-pub(crate) use task::NEXT_ON_ROLL;
+pub(crate) use task::NEXT_THREAD;
 pub use task::Task;
 pub(crate) use thread_list::FIRST as FIRST_THREAD;
 pub(crate) use thread_list::FoundThread;

@@ -81,7 +81,7 @@ pub struct Task {
 }
 
 /// Offset of the next task of the process, for generated code.
-pub(crate) const NEXT_ON_ROLL: usize = core::mem::offset_of!(Task, link) + super::thread_list::NEXT;
+pub(crate) const NEXT_THREAD: usize = core::mem::offset_of!(Task, link) + super::thread_list::NEXT;
 
 impl super::thread_list::ListedThread for Task {
     fn link(&self) -> &super::thread_list::ThreadLink<Task> {
@@ -132,14 +132,14 @@ impl Task {
             _charge: charge,
         });
         if !task.sched.is_usual() {
-            task.take_pace();
+            task.apply_sched_params();
         }
         task
     }
 
-    /// Its thread, which has not started yet, runs as its sched says.
+    /// Its thread, which has not started yet, runs as its scheduling parameters say.
     #[cold]
-    fn take_pace(&self) {
+    fn apply_sched_params(&self) {
         let (thread, sched) = (&self.thread, &self.sched);
         thread.set_nice(sched.nice() > 0);
         thread.set_quantum_ns(sched.quantum_ns());

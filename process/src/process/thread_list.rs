@@ -5,7 +5,7 @@
 //! [`ThreadList::watch`] before interrupts are made to look, and [`ThreadList::find`] in these interrupts;
 //! [`ThreadList::is_watched`] after a task has left.
 //!
-//! The thread_list is a chain of tasks, the first thread in front. One store publishes a task and one store unlinks
+//! The thread list is a chain of tasks, the first thread in front. One store publishes a task and one store unlinks
 //! it. A task that was unlinked keeps its link, so a reader on the task can continue. After a task has left,
 //! its owner checks whether an interrupt may be reading, and if so waits for a grace period before it frees
 //! the task. Code that makes interrupts search announces that first, once; a full fence on both sides lets
@@ -20,7 +20,7 @@ use core::ptr::null_mut;
 
 use crate::primitive::{AtomicPtr, AtomicU8, Ordering, fence};
 
-/// An element of a thread_list.
+/// An element of a thread list.
 pub(crate) trait ListedThread: Sized {
     /// Its link.
     fn link(&self) -> &ThreadLink<Self>;
@@ -35,7 +35,7 @@ pub(crate) struct ThreadLink<T> {
 
 /// Offset of the next task in a link, for generated code.
 pub(crate) const NEXT: usize = core::mem::offset_of!(ThreadLink<()>, next);
-/// Offset of the first task in a thread_list.
+/// Offset of the first task in a thread list.
 pub(crate) const FIRST: usize = core::mem::offset_of!(ThreadList<()>, first);
 
 impl<T> Default for ThreadLink<T> {
@@ -161,7 +161,7 @@ impl<T: ListedThread> ThreadList<T> {
     ) -> FoundThread<R> {
         let mut at = self.first.load(Ordering::Acquire);
         for _ in 0..most {
-            // SAFETY: the thread_list is watched, so a task that a link leads to is freed only after a grace period.
+            // SAFETY: the thread list is watched, so a task that a link leads to is freed only after a grace period.
             let Some(task) = (unsafe { at.as_ref() }) else {
                 return FoundThread::No;
             };
