@@ -154,7 +154,7 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     for (fd, of) in (0..).zip(&console.files) {
         files.install_at(fd, of.clone(), false)?;
     }
-    let number = tree::pid_alloc(true)?;
+    let number = tree::reserve(true)?;
     let process = fork::first_process(init, number, files);
     let context = process.fs.get();
     let cred = process.cred.get();

@@ -44,7 +44,7 @@ static OF_FILES: callout::Callouts = callout::Callouts {
     signal_receiver: signal::receiver_by_kind,
     each_space: |f| {
         let with_space = |process: &Process| process.space().is_some();
-        tree::for_each(with_space, |process| {
+        tree::each(with_space, |process| {
             if let Some(space) = process.space() {
                 f(&space);
             }

@@ -304,7 +304,7 @@ fn give_own(task: &Task, files: Option<KptView>, cached: &CachedOperations) -> R
 
 /// The arrays of `files` have moved to `view`; see [`file::fdtable::OnTableMoved`].
 pub fn files_moved(files: &FdTable, view: KptView) {
-    tree::for_each(
+    tree::each(
         |process| core::ptr::eq(&*process.files.get(), files),
         |process| redirect_all(process, view),
     );

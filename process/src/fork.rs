@@ -1,6 +1,6 @@
 //! Making processes and threads (`fork`, `vfork`, `clone`, `clone3`).
 //!
-//! *Interface*: [`CloneArgs`], [`make`]. Steps that can fail are done before the child is visible, so that a
+//! *Interface*: [`CloneSpec`], [`make`]. Steps that can fail are done before the child is visible, so that a
 //! failure leaves nothing behind.
 
 use alloc::sync::Arc;
@@ -38,7 +38,7 @@ use file::fs::FsContext;
 
 /// The order to `clone`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CloneArgs {
+pub struct CloneSpec {
     /// `CLONE_…`, without the exit signal.
     pub flags: u64,
     /// Sent to the parent at the end; 0 for none.
@@ -92,7 +92,7 @@ fn refuse(flags: u64) -> Result<()> {
 
 /// Makes a child of the running thread that goes on from `frame` with 0 as result; returns its number. With
 /// `CLONE_VFORK` not before the child has executed a program or ended. EINVAL, EAGAIN, ENOMEM.
-pub fn make(frame: &mut TrapFrame, spec: CloneArgs) -> Result<i32> {
+pub fn make(frame: &mut TrapFrame, spec: CloneSpec) -> Result<i32> {
     let child = insist(|| prepare(frame, &spec))?;
     let number = child.tid;
     let vforked = (spec.flags & CLONE_VFORK != 0).then(|| child.process.clone());
@@ -118,7 +118,7 @@ pub fn make_thread(
     task: &Task,
     space: &AddressSpace,
     frame: &TrapFrame,
-    spec: &CloneArgs,
+    spec: &CloneSpec,
 ) -> Result<i32> {
     check(spec)?;
     let child = insist(|| persist(task, || attempt_thread(task, space, frame, spec)))?;
@@ -138,7 +138,7 @@ fn insist(mut attempt: impl FnMut() -> Result<Arc<Task>>) -> Result<Arc<Task>> {
 }
 
 /// The child that [`make`] starts. The caller starts it. EINVAL, EAGAIN, ENOMEM.
-pub fn prepare(frame: &TrapFrame, spec: &CloneArgs) -> Result<Arc<Task>> {
+pub fn prepare(frame: &TrapFrame, spec: &CloneSpec) -> Result<Arc<Task>> {
     check(spec)?;
     let made = Task::with_space(|task, space| {
         persist(task, || match spec.flags & CLONE_THREAD {
@@ -168,7 +168,7 @@ fn has_to_look(task: &Task) -> bool {
 /// One attempt to make a process. ERESTARTNOINTR: a signal came, which if it was to many has missed the
 /// child; or the parent has gone to another group or session.
 #[inline(never)]
-fn attempt_process(task: &Task, frame: &TrapFrame, spec: &CloneArgs) -> Result<Arc<Task>> {
+fn attempt_process(task: &Task, frame: &TrapFrame, spec: &CloneSpec) -> Result<Arc<Task>> {
     let (number, charge) = admitted(task)?;
     add_process(task, frame, spec, number, charge).inspect_err(|_| tree::release(number))
 }
@@ -179,7 +179,7 @@ fn attempt_thread(
     task: &Task,
     space: &AddressSpace,
     frame: &TrapFrame,
-    spec: &CloneArgs,
+    spec: &CloneSpec,
 ) -> Result<Arc<Task>> {
     let (number, charge) = admitted(task)?;
     add_thread(task, space, frame, spec, number, charge).inspect_err(|_| tree::release(number))
@@ -194,11 +194,11 @@ fn admitted(task: &Task) -> Result<(i32, Charge)> {
     // Bound: one limit.
     let limit = task.process.limits.lock().cur(RLIMIT_NPROC);
     let (charge, exempt) = quota::task(&task.process.cred.get(), limit)?;
-    Ok((tree::pid_alloc(exempt)?, charge))
+    Ok((tree::reserve(exempt)?, charge))
 }
 
 #[inline(always)]
-fn check(spec: &CloneArgs) -> Result<()> {
+fn check(spec: &CloneSpec) -> Result<()> {
     let has = |flags| spec.flags & flags == flags;
     let alone = |flag, needs| has(flag) && !has(needs);
     if alone(CLONE_SIGHAND, CLONE_VM)
@@ -222,7 +222,7 @@ fn check(spec: &CloneArgs) -> Result<()> {
 }
 
 /// The memory the child runs in.
-fn child_space(spec: &CloneArgs, parent: &Process) -> Result<Arc<AddressSpace>> {
+fn child_space(spec: &CloneSpec, parent: &Process) -> Result<Arc<AddressSpace>> {
     let own = parent.space().ok_or(Errno::ESRCH)?;
     if spec.flags & CLONE_VM != 0 {
         own.join();
@@ -236,7 +236,7 @@ fn child_space(spec: &CloneArgs, parent: &Process) -> Result<Arc<AddressSpace>> 
 #[inline(always)]
 fn child_thread(
     frame: &TrapFrame,
-    spec: &CloneArgs,
+    spec: &CloneSpec,
     space: &AddressSpace,
     tid: i32,
 ) -> Result<thread::Thread> {
@@ -272,7 +272,7 @@ fn add_thread(
     task: &Task,
     space: &AddressSpace,
     frame: &TrapFrame,
-    spec: &CloneArgs,
+    spec: &CloneSpec,
     tid: i32,
     charge: Charge,
 ) -> Result<Arc<Task>> {
@@ -345,7 +345,7 @@ fn copy_files(parent: &Process) -> Result<Arc<FdTable>> {
 fn add_process(
     task: &Task,
     frame: &TrapFrame,
-    spec: &CloneArgs,
+    spec: &CloneSpec,
     pid: i32,
     charge: Charge,
 ) -> Result<Arc<Task>> {
@@ -413,7 +413,7 @@ fn add_process(
 
 /// A descriptor of `child`, if `spec` asks for one: in which table of the parent's, and its number.
 fn give_pidfd(
-    spec: &CloneArgs,
+    spec: &CloneSpec,
     parent: &Process,
     child: &Arc<Process>,
 ) -> Result<Option<(Arc<FdTable>, i32)>> {
@@ -434,7 +434,7 @@ fn new_task(
     tid: i32,
     process: Arc<Process>,
     parent: &Task,
-    spec: &CloneArgs,
+    spec: &CloneSpec,
     thread: thread::Thread,
     charge: Charge,
 ) -> Arc<Task> {
@@ -462,7 +462,7 @@ impl Process {
     pub(crate) fn new(
         parent: &Process,
         pid: i32,
-        spec: &CloneArgs,
+        spec: &CloneSpec,
         files: Arc<FdTable>,
         fs: Arc<FsContext>,
         actions: Arc<SignalActions>,
@@ -600,7 +600,7 @@ pub fn make_init(root: FsContext) -> Result<Arc<Process>> {
     };
     let root = Arc::new(root);
     let process = Process::with(INIT, FdTable::new(0)?, root, Arc::default(), heritage);
-    let number = tree::pid_alloc(true)?;
+    let number = tree::reserve(true)?;
     debug_assert_eq!(number, INIT);
     tree::found(&process, None);
     // It has no thread and no parent that would keep it.
@@ -611,9 +611,9 @@ pub fn make_init(root: FsContext) -> Result<Arc<Process>> {
 /// The first process with code, the leader of a session: number `pid`, not yet in the tree.
 pub fn first_process(init: &Process, pid: i32, files: Arc<FdTable>) -> Arc<Process> {
     let fs = init.fs.get().fork_copy();
-    let spec = CloneArgs {
+    let spec = CloneSpec {
         exit_signal: SIGCHLD,
-        ..CloneArgs::default()
+        ..CloneSpec::default()
     };
     let process = Process::new(init, pid, &spec, files, fs, Arc::default());
     process.session.set(Session::new(pid));

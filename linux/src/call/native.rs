@@ -27,7 +27,7 @@ use account::Capability;
 use machine::trap::TrapFrame;
 use process::access::{self, PtraceMode};
 use process::dispatch::cached;
-use process::fork::{self, CloneArgs};
+use process::fork::{self, CloneSpec};
 use process::{Process, Task, tree};
 
 /// The parts of its process that a native thread shares: everything.
@@ -290,11 +290,11 @@ fn create(a: &Args, frame: &mut TrapFrame) -> Result<usize> {
     // As after a call: aligned before the return address.
     let rsp = (stack & !15).wrapping_sub(8);
     user::put(rsp, &PROTECTED_RETURN)?;
-    let mut spec = CloneArgs {
+    let mut spec = CloneSpec {
         flags: SHARED,
         stack: rsp as u64,
         procedure: Some((entry as u64, argument as u64)),
-        ..CloneArgs::default()
+        ..CloneSpec::default()
     };
     if tls != 0 {
         spec.flags |= CLONE_SETTLS;

@@ -14,7 +14,7 @@ use vm::user;
 use super::{Args, Framed, Handler};
 use account::{Capability, Cred};
 use process::exec;
-use process::fork::{self, CloneArgs};
+use process::fork::{self, CloneSpec};
 use process::pidfd;
 use process::signal::rlimit_cpu;
 use process::wait::{WaitFor, wait};
@@ -26,19 +26,19 @@ pub const FRAMED: &[(usize, Framed)] = &[
     (nr::FORK, |_, frame| {
         fork_with(
             frame,
-            CloneArgs {
+            CloneSpec {
                 exit_signal: SIGCHLD,
-                ..CloneArgs::default()
+                ..CloneSpec::default()
             },
         )
     }),
     (nr::VFORK, |_, frame| {
         fork_with(
             frame,
-            CloneArgs {
+            CloneSpec {
                 flags: CLONE_VM | CLONE_VFORK,
                 exit_signal: SIGCHLD,
-                ..CloneArgs::default()
+                ..CloneSpec::default()
             },
         )
     }),
@@ -159,13 +159,13 @@ fn process_or_self(pid: i32) -> Result<Arc<Process>> {
     tree::find(pid).ok_or(Errno::ESRCH)
 }
 
-fn fork_with(frame: &mut TrapFrame, spec: CloneArgs) -> Result<usize> {
+fn fork_with(frame: &mut TrapFrame, spec: CloneSpec) -> Result<usize> {
     fork::make(frame, spec).map(|pid| pid as usize)
 }
 
 fn clone(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
     let flags = a.word(0) as u64 & 0xffff_ffff;
-    let spec = CloneArgs {
+    let spec = CloneSpec {
         flags: flags & !CSIGNAL,
         exit_signal: (flags & CSIGNAL) as i32,
         stack: a.word(1) as u64,
@@ -208,7 +208,7 @@ pub(super) extern "sysv64" fn clone3_frameless(frame: &TrapFrame) -> isize {
 
 /// The order to `clone3` in `size` bytes at `address`. E2BIG, EINVAL, EFAULT.
 #[inline(always)]
-fn clone3_spec(address: usize, size: usize) -> Result<CloneArgs> {
+fn clone3_spec(address: usize, size: usize) -> Result<CloneSpec> {
     const SMALLEST: usize = 64;
     if size > abi::layout::PAGE {
         return Err(Errno::E2BIG);
@@ -234,7 +234,7 @@ fn clone3_spec(address: usize, size: usize) -> Result<CloneArgs> {
     {
         return Err(Errno::EINVAL);
     }
-    Ok(CloneArgs {
+    Ok(CloneSpec {
         flags: args.flags,
         exit_signal: args.exit_signal as i32,
         stack: args.stack.wrapping_add(args.stack_size),
@@ -255,7 +255,7 @@ fn clone3_spec(address: usize, size: usize) -> Result<CloneArgs> {
 #[cold]
 fn group_for_child(fd: u64, size: usize) -> Result<u32> {
     let fd = i32::try_from(fd).map_err(|_| Errno::EINVAL)?;
-    if size < core::mem::size_of::<CloneArgs>() {
+    if size < core::mem::size_of::<CloneSpec>() {
         return Err(Errno::EINVAL);
     }
     procfs::cgroupfs::for_child(&*Process::current().files.get().get(fd)?)

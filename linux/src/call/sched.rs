@@ -116,7 +116,7 @@ fn each_named(who: Who, mut f: impl FnMut(&Arc<Task>)) -> Result<()> {
                 0 => Process::current().cred.get().uid,
                 uid => uid,
             };
-            tree::for_each(|process| process.cred.get().uid == uid, &mut all_of);
+            tree::each(|process| process.cred.get().uid == uid, &mut all_of);
         }
     }
     found.then_some(()).ok_or(Errno::ESRCH)

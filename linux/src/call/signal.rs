@@ -313,7 +313,7 @@ fn kill(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
         i32::MIN => return Err(Errno::ESRCH),
         -1 => {
             let others = |process: &Process| ![tree::INIT, caller.pid].contains(&process.pid);
-            tree::for_each(others, to);
+            tree::each(others, to);
         }
         0 => drop(signal::each_of_group(caller.pgrp(), to)),
         pid if pid < 0 => drop(signal::each_of_group(pid.wrapping_neg(), to)),

@@ -280,7 +280,7 @@ impl Cgroup {
         if self.is_gone() {
             return Err(Errno::ENODEV);
         }
-        tree::for_each(
+        tree::each(
             |process| self.has_in(process),
             |process| {
                 // There is always room for this signal.
@@ -300,7 +300,7 @@ impl Cgroup {
         }
         self.freezes.store(freezes, Relaxed);
         drop(hierarchy);
-        tree::for_each(
+        tree::each(
             |process| self.has_in(process),
             |process| settle_process(process),
         );

@@ -192,7 +192,7 @@ fn segment_of(pager: &PagerInfo) -> Option<i32> {
 pub fn attached(id: i32) -> u64 {
     let mut seen: Vec<usize> = Vec::new();
     let mut count = 0;
-    tree::for_each(
+    tree::each(
         |_| true,
         |process| {
             let Some(space) = process.space() else {

@@ -1,7 +1,7 @@
 //! System V IPC: objects with numbers instead of descriptors, which outlive their creators.
 //!
 //! *Interface*: a [`IpcNamespace`] for each kind has its objects by number and by key; [`IpcEntry`] is one with its
-//! [`IpcPerm`]. [`memory`], [`semaphore`] and [`message`] are the kinds. [`mqueue`] has POSIX's message queues,
+//! [`Permissions`]. [`memory`], [`semaphore`] and [`message`] are the kinds. [`mqueue`] has POSIX's message queues,
 //! which have names and descriptors.
 //!
 //! A number is a place in the table and, above that, how often places have come round, so that a number of
@@ -33,7 +33,7 @@ const ENTRY_BYTES: u64 = 512;
 
 /// The permissions of an object.
 #[derive(Clone, Copy)]
-pub struct IpcPerm {
+pub struct Permissions {
     uid: u32,
     gid: u32,
     cuid: u32,
@@ -41,7 +41,7 @@ pub struct IpcPerm {
     mode: u32,
 }
 
-impl IpcPerm {
+impl Permissions {
     /// EACCES unless `cred` may do all that the bits of `flags` (0444, 0222) say.
     fn allows(&self, cred: &Cred, flags: u32) -> Result<()> {
         let wanted = (flags >> 6 | flags >> 3 | flags) & 7;
@@ -66,7 +66,7 @@ pub struct IpcEntry<T> {
     pub id: i32,
     /// Its key; 0: it is found only by its number.
     key: AtomicI32,
-    perm: Monitor<IpcPerm>,
+    perm: Monitor<Permissions>,
     removed: AtomicBool,
     /// The object.
     pub object: T,
@@ -147,7 +147,7 @@ impl<T> IpcNamespace<T> {
                 made = Some((make()?, charge));
                 continue;
             };
-            let perm = IpcPerm {
+            let perm = Permissions {
                 uid: cred.euid,
                 gid: cred.egid,
                 cuid: cred.euid,

@@ -196,7 +196,7 @@ pub fn each_of_group(pgrp: i32, f: impl FnMut(&Arc<Process>)) -> usize {
     if tree::members(pgrp) == 0 {
         return 0;
     }
-    tree::for_each(|process| process.pgrp() == pgrp, f)
+    tree::each(|process| process.pgrp() == pgrp, f)
 }
 
 /// A fault of the running thread: delivered even if blocked or ignored (then with the default action).

@@ -116,7 +116,7 @@ impl TextSource for Looking {
     }
 }
 
-fn tuned(process: Arc<Process>, number: &'static tuned::Number) -> PseudoEntry {
+fn tuned(process: Arc<Process>, number: &'static tunables::Tunable) -> PseudoEntry {
     PseudoEntry::File(Arc::new(TunableFile {
         process,
         number,
@@ -223,10 +223,10 @@ impl PseudoDir for PidDir {
             "net" => PseudoEntry::Dir(Arc::new(FixedDir(net::ALL))),
             "cgroup" => text(move |out| crate::cgroupfs::line(&process, out)),
             "limits" => text(move |out| limits(&process, out)),
-            "oom_score_adj" => tuned(process, &tuned::ADJUSTMENT),
-            "oom_adj" => tuned(process, &tuned::OLD_ADJUSTMENT),
-            "coredump_filter" => tuned(process, &tuned::FILTER),
-            "timerslack_ns" => tuned(process, &tuned::SLACK),
+            "oom_score_adj" => tuned(process, &tunables::ADJUSTMENT),
+            "oom_adj" => tuned(process, &tunables::OLD_ADJUSTMENT),
+            "coredump_filter" => tuned(process, &tunables::FILTER),
+            "timerslack_ns" => tuned(process, &tunables::SLACK),
             "auxv" => PseudoEntry::Private(looking(process, |sight, from, piece| {
                 if let Some((program, Some(space))) = sight.with(whole_program) {
                     bytes(&space, &program.aux, from, piece);

@@ -162,22 +162,22 @@ macro_rules! named {
 
 /// The fixed names of `/proc`.
 pub const ROOT: FixedDir = FixedDir(&[
-    ("buddyinfo", || text(counts::blocks)),
+    ("buddyinfo", || text(counters::blocks)),
     ("cmdline", line!(machine::boot::info().cmdline)),
     ("cpuinfo", || long_text(cpuinfo)),
-    ("devices", || text(counts::devices)),
-    ("diskstats", || text(counts::nothing)),
+    ("devices", || text(counters::devices)),
+    ("diskstats", || text(counters::nothing)),
     ("cgroups", || text(crate::cgroupfs::controllers)),
     ("filesystems", || text(filesystems)),
-    ("interrupts", || long_text(counts::interrupts)),
+    ("interrupts", || long_text(counters::interrupts)),
     ("kmsg", || PseudoEntry::Special(Arc::new(Kmsg))),
     ("loadavg", || text(loadavg)),
     ("meminfo", || text(meminfo)),
-    ("misc", || text(counts::nothing)),
+    ("misc", || text(counters::nothing)),
     ("mounts", || PseudoEntry::Link(b"self/mounts".to_vec())),
     ("net", || PseudoEntry::Link(b"self/net".to_vec())),
-    ("partitions", || text(counts::nothing)),
-    ("softirqs", || text(counts::softirqs)),
+    ("partitions", || text(counters::nothing)),
+    ("softirqs", || text(counters::softirqs)),
     ("stat", || long_text(stat)),
     (
         "swaps",
@@ -192,8 +192,8 @@ pub const ROOT: FixedDir = FixedDir(&[
         "version",
         line!(format!("Linux version {RELEASE} ({VERSION}) #1 SMP")),
     ),
-    ("vmstat", || text(counts::vmstat)),
-    ("zoneinfo", || text(counts::zones)),
+    ("vmstat", || text(counters::vmstat)),
+    ("zoneinfo", || text(counters::zones)),
 ]);
 
 const SYS: &[FixedEntry] = &[
@@ -537,7 +537,7 @@ fn loadavg(out: &mut TextOut) -> Result<()> {
         let _ = write!(out, "{}.{:02} ", hundredths / 100, hundredths % 100);
     }
     let mut threads = 0;
-    tree::for_each(|_| true, |process| threads += process.thread_count());
+    tree::each(|_| true, |process| threads += process.thread_count());
     let _ = writeln!(out, "{}/{threads} {}", ready(), tree::last_number());
     Ok(())
 }

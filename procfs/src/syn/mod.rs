@@ -30,7 +30,7 @@ const MAGIC: i64 = 0x5359_4e54;
 
 /// The processes that the reader may look into, for a text whose places have the process's number in their
 /// upper half; those from place `from` on.
-fn visible(from: u64) -> impl Iterator<PseudoEntry = Arc<Process>> {
+fn visible(from: u64) -> impl Iterator<Item = Arc<Process>> {
     tree::from(from >> 32).filter(|process| access::may(process, PtraceMode::See).is_ok())
 }
 
