@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`Rights`] are the descriptors of one message: in flight from [`Rights::new`] until
 //! [`Rights::land`] or the drop. A socket is a [`Carrier`]. [`collect`] finds sockets that are in flight and
-//! nowhere else, only in channels of such sockets, and drops the contents of these channels. [`Taken`] is what
-//! a table no longer has; [`Taken::release`] does the steps of a descriptor's close.
+//! nowhere else, only in channels of such sockets, and drops the contents of these channels. [`Taken`] is
+//! what a table no longer has; [`Taken::release`] does the steps of a descriptor's close.
 //!
 //! A socket's description in flight is in the table, with the number of its counts that are in flight. A
 //! description whose counts are all in flight is a candidate. A candidate with more counts than are found in

@@ -53,6 +53,7 @@ impl Inode for MemNode {
             Body::Symlink(text) => (text.bytes.len() as u64, 0),
             _ => (0, 0),
         };
+        // Bound: a few words; for extended attributes, those of one file.
         self.attr_of(&self.meta.lock(), size, blocks)
     }
 
@@ -138,6 +139,7 @@ impl Inode for MemNode {
     }
 
     fn lookup(self: Arc<Self>, name: &[u8]) -> Result<Arc<dyn Inode>> {
+        // Bound: one directory, as in `dir.rs`.
         match self.dir()?.lock().get(name) {
             Some(inode) => Ok(inode.clone()),
             None => Err(Errno::ENOENT),
@@ -145,6 +147,7 @@ impl Inode for MemNode {
     }
 
     fn parent(&self) -> Option<Arc<dyn Inode>> {
+        // Bound: a few words.
         let above = self.home.lock().parent.upgrade();
         above.map(|node| node as Arc<dyn Inode>)
     }
@@ -155,6 +158,7 @@ impl Inode for MemNode {
     }
 
     fn name(&self) -> Option<Arc<[u8]>> {
+        // Bound: one directory, as in `dir.rs`.
         if self.dir().is_ok_and(|dir| dir.lock().is_dead()) {
             return None;
         }
@@ -173,6 +177,7 @@ impl Inode for MemNode {
         if kind == Kind::Symlink {
             return Err(Errno::EINVAL);
         }
+        // Bound: **global** in one file system: one change of names, and for a rename the way up to the root.
         let tree = self.fs.tree.lock();
         let now = crate::fs::now();
         let node = if kind == Kind::Regular {
@@ -239,6 +244,7 @@ impl Inode for MemNode {
         }
         let tree = self.fs.tree.lock();
         // A file's first name is counted with the file.
+        // Bound: a word.
         let further = usize::from(node.meta.lock().nlink != 0);
         if further == 0 && !node.nameless.load(Ordering::Relaxed) {
             return Err(Errno::ENOENT);
@@ -308,11 +314,13 @@ impl Inode for MemNode {
         let _tree = self.fs.tree.lock();
         let now = crate::fs::now();
         let (here, there) = (self.dir()?, to.dir()?);
+        // Bound: one directory, as in `dir.rs`.
         let node = here
             .lock()
             .get(name)
             .and_then(counted)
             .ok_or(Errno::ENOENT)?;
+        // Bound: one directory, as in `dir.rs`.
         let other = there.lock().get(new_name).and_then(counted);
         if flags & RENAME_NOREPLACE != 0 && other.is_some() {
             return Err(Errno::EEXIST);
