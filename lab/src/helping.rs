@@ -3,15 +3,16 @@
 //! *Interface*: [`Helping<T>`] guards data; [`HelpingLock`] is the same without data. [`HelpingLock::unlock`]
 //! takes the switch hint. Thread context only, and a holder must not sleep: it leaves first.
 //!
-//! Source: Hohmuth and Härtig 2001, section 3.3 (helper stack, donation), section 4.3 (switch hint). Their count of the locks that a thread holds serves the deletion of threads; here each thread
-//! ends by itself, and never inside a lock. A contender puts itself on top of the *helper stack* and lends
-//! its time to the holder ([`Callouts::donate`](sync::callout::Callouts::donate)) until it finds itself the
-//! owner; a leaving holder passes lock and CPU to the top. That is priority inheritance: running the helper
-//! runs the holder. It is a stack because with strict priorities the last contender is the most urgent. Owner
-//! and top of the stack are adjacent words and change together when there is a stack. The owner's word says
-//! whether there is one ([`HELPED`]), so an uncontended user changes only that word, with two locked
-//! instructions and no callout (`holder`). Only the owner pops, so a node on the stack stays there until its
-//! turn, and the stack needs no tag.
+//! Source: Hohmuth and Härtig 2001, section 3.3 (helper stack, donation), section 4.3 (switch hint). Their
+//! count of the locks that a thread holds serves the deletion of threads; here each thread ends by itself,
+//! and never inside a lock. A contender puts itself on top of the *helper stack* and lends its time to the
+//! holder ([`Callouts::donate`](sync::callout::Callouts::donate)) until it finds itself the owner; a leaving
+//! holder passes lock and CPU to the top. That is priority inheritance: running the helper runs the holder.
+//! It is a stack because with strict priorities the last contender is the most urgent. Owner and top of the
+//! stack are adjacent words and change together when there is a stack. The owner's word says whether there is
+//! one ([`HELPED`]), so an uncontended user changes only that word, with two locked instructions and no
+//! callout (`holder`). Only the owner pops, so a node on the stack stays there until its turn, and the stack
+//! needs no tag.
 //!
 //! Progress: blocking in the strict sense, and wait-free in Fiasco's: the holder runs whenever a contender
 //! would, so no thread waits longer than the critical sections before its own. A contender that finds the

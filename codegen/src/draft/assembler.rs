@@ -1,4 +1,4 @@
-//! What `dynasm!` becomes: bytes, labels and references to them.
+//! The code that `dynasm!` becomes: bytes, labels and references to them.
 //!
 //! *Interface*: the methods that the macro calls; generators write `dynasm!` lines.
 

@@ -1,7 +1,7 @@
 //! The fields of code that wait for a place: what is written into them, when it is known.
 //!
-//! *Interface*: [`fill_in`] for labels that a draft has, [`apply`] for what waits for the final address, [`put`]
-//! for a value that is there.
+//! *Interface*: [`fill_in`] for labels that a draft has, [`apply`] for what waits for the final address,
+//! [`put`] for a value that is there.
 
 use crate::image::{Class, Name};
 use crate::notes::{Field, Notes, Placed, Reference};

@@ -55,6 +55,7 @@ impl Inode for TmpInode {
             Body::Symlink(text) => (text.bytes.len() as u64, 0),
             _ => (0, 0),
         };
+        // Bound: a few words; for extended attributes, those of one file.
         self.attr_of(&self.meta.lock(), size, blocks)
     }
 
@@ -140,6 +141,7 @@ impl Inode for TmpInode {
     }
 
     fn lookup(self: Arc<Self>, name: &[u8]) -> Result<Arc<dyn Inode>> {
+        // Bound: one directory, as in `dir.rs`.
         match self.dir()?.lock().get(name) {
             Some(inode) => Ok(inode.clone()),
             None => Err(Errno::ENOENT),
@@ -147,6 +149,7 @@ impl Inode for TmpInode {
     }
 
     fn parent(&self) -> Option<Arc<dyn Inode>> {
+        // Bound: a few words.
         let above = self.home.lock().parent.upgrade();
         above.map(|node| node as Arc<dyn Inode>)
     }
@@ -157,6 +160,7 @@ impl Inode for TmpInode {
     }
 
     fn name(&self) -> Option<Arc<[u8]>> {
+        // Bound: one directory, as in `dir.rs`.
         if self.dir().is_ok_and(|dir| dir.lock().is_dead()) {
             return None;
         }
@@ -175,6 +179,7 @@ impl Inode for TmpInode {
         if kind == FileKind::Symlink {
             return Err(Errno::EINVAL);
         }
+        // Bound: **global** in one file system: one change of names, and for a rename the way up to the root.
         let tree = self.fs.tree.lock();
         let now = crate::fs::now();
         let node = if kind == FileKind::Regular {
@@ -241,6 +246,7 @@ impl Inode for TmpInode {
         }
         let tree = self.fs.tree.lock();
         // A file's first name is counted with the file.
+        // Bound: a word.
         let further = usize::from(node.meta.lock().nlink != 0);
         if further == 0 && !node.nameless.load(Ordering::Relaxed) {
             return Err(Errno::ENOENT);
@@ -310,11 +316,13 @@ impl Inode for TmpInode {
         let _tree = self.fs.tree.lock();
         let now = crate::fs::now();
         let (here, there) = (self.dir()?, to.dir()?);
+        // Bound: one directory, as in `dir.rs`.
         let node = here
             .lock()
             .get(name)
             .and_then(counted)
             .ok_or(Errno::ENOENT)?;
+        // Bound: one directory, as in `dir.rs`.
         let other = there.lock().get(new_name).and_then(counted);
         if flags & RENAME_NOREPLACE != 0 && other.is_some() {
             return Err(Errno::EEXIST);

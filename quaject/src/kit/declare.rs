@@ -5,8 +5,8 @@
 //! Source: dissertation, section 4.1.1.
 
 /// Declares a class of quajects: its name, purpose, callentries, callbacks and callouts with their default
-/// actions; and from these its class record, its port numbers, and what [`create`](crate::class::create) needs to
-/// make, count and reuse members of the body type.
+/// actions; and from these its class record, its port numbers, and what [`create`](crate::class::create)
+/// needs to make, count and reuse members of the body type.
 ///
 /// ```ignore
 /// quaject! {
@@ -21,8 +21,9 @@
 /// ```
 ///
 /// Each element has a signature (`kit/signature.rs`); a callentry without one is called from Rust only. For
-/// callouts and callbacks this declares typed [`Port`](crate::class::Port)s, `Q_FULL: Port<ByteQueue, Retry>`, for
-/// callentries their numbers. `remake` and `callentry` are what [`Body`](crate::class::Body) says.
+/// callouts and callbacks this declares typed [`Port`](crate::class::Port)s such as
+/// `Q_FULL: Port<ByteQueue, Retry>`, for callentries their numbers. `remake` and `callentry` are what
+/// [`Body`](crate::class::Body) says.
 ///
 /// A quaject whose data lives elsewhere, in another object or a static, is declared by its `presence`. The
 /// object keeps the `Ref` that `present()` gives as long as it is there; the code that goes through its

@@ -1,7 +1,7 @@
 //! Walks over what is mapped: the parts of a range that may have entries, and the entries in them.
 //!
-//! *Interface*: [`Tables::each_part`] and its neighbours visit a range, [`Tables::is_clear`] tells whether it has
-//! any entry. [`each_set`], [`any_set`] and [`empty_before`] look through words of one table.
+//! *Interface*: [`Tables::each_part`] and its neighbours visit a range, [`Tables::is_clear`] tells whether it
+//! has any entry. [`each_set`], [`any_set`] and [`empty_before`] look through words of one table.
 
 use super::{ADDRESS, LARGE, PRESENT, SHARED};
 use super::{ENTRIES, PART, SPAN, Tables, index, shift};

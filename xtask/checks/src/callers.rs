@@ -24,20 +24,10 @@ const KEPT: &[(&str, &str)] = &[
     ("backward_reloc", DYNASM),
     ("global_reloc", DYNASM),
     ("dynamic_reloc", DYNASM),
-    ("RX", "tests of areas"),
-    (
-        "inline_or_call",
-        "codegen's bench measures with it what a layer costs",
-    ),
     ("send_message", TWIN),
     ("receive_message", TWIN),
-    ("is_noted", "tests of the list"),
-    ("is_held", STRUCTURE),
-    ("try_enter", STRUCTURE),
     ("into_spare", STRUCTURE),
     ("put_all", STRUCTURE),
-    ("try_down", STRUCTURE),
-    ("wakeup", STRUCTURE),
 ];
 
 /// Why some methods of a draft stay.

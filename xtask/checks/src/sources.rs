@@ -2,8 +2,8 @@
 //!
 //! *Interface*: `faults` of one file: its first line says what it is, `unsafe` stands only where the
 //! design allows it, with its reason, all of physical memory is named in few rooms, comments and all lines of
-//! C keep to their width, and no sentence of a comment or a chapter begins with a pronoun like "who" instead
-//! of a noun.
+//! C keep to their width, a file of a room to its length, and no sentence of a comment or a chapter begins with
+//! a pronoun like "who" instead of a noun.
 
 /// Rooms without any `unsafe`.
 const SAFE: &[&str] = &[
@@ -24,6 +24,11 @@ const MEMORY_USERS: &[&str] = &[
 
 /// The widest line of a comment, or of anything in C, in columns.
 const WIDTH: usize = 110;
+
+/// The most lines of a file of a room: a longer one has two topics, and becomes two files.
+const LENGTH: usize = 800;
+/// Where files may be longer.
+const LONGER: &[&str] = &["user", "xtask", "suites"];
 
 /// Words that may not begin a sentence of a comment or a chapter, unless it is a question: the sentence names
 /// its subject.
@@ -74,6 +79,10 @@ pub fn faults(path: &str, text: &str) -> Vec<String> {
         return faults;
     }
     let room = path.split('/').next().unwrap_or_default();
+    let length = text.lines().count();
+    if length > LENGTH && !LONGER.contains(&room) {
+        faults.push(format!("{path}: {length} lines, more than {LENGTH}"));
+    }
     let listed = reason(text).is_some();
     let allowed = !SAFE.contains(&room) && (!LISTED.contains(&room) || listed);
     if listed && !text.contains("unsafe ") && !text.contains("unsafe(") {
@@ -213,6 +222,14 @@ mod tests {
         for path in ["user/tests/a.c", "user/tests/a.h"] {
             assert_eq!((of(path, WIDTH), of(path, WIDTH + 1)), (0, 1));
         }
+    }
+
+    #[test]
+    fn a_file_keeps_to_its_length() {
+        let text = |lines: usize| format!("//! X.\n{}", "\n".repeat(lines - 1));
+        assert!(faults("vm/src/a.rs", &text(LENGTH)).is_empty());
+        assert_eq!(faults("vm/src/a.rs", &text(LENGTH + 1)).len(), 1);
+        assert!(faults("xtask/src/a.rs", &text(LENGTH + 1)).is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which routines of a description may be plugged: their entries, and the assumptions for which they are made.
+//! Which routines of a description may be plugged: their entries, and the assumptions they are made for.
 //!
 //! *Interface*: [`OpenFile::make_ready`] and its neighbours generate the routines if they are not there;
 //! [`OpenFile::ready_entries`] are those to plug; [`OpenFile::forget_entries`] says that an assumption has

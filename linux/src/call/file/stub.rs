@@ -1,4 +1,4 @@
-//! What the stubs of calls with a path have in common.
+//! The parts that the stubs of calls with a path have in common.
 //!
 //! *Interface*: [`save`] and [`restore`] around a short Rust function; [`copy_key`] for its path.
 

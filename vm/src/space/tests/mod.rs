@@ -1,5 +1,5 @@
-//! Spaces over fake memory: case by case (faults here, `areas`, `forks`, `tables`), against a model (`model`),
-//! and with several threads at once (`race`).
+//! Spaces over fake memory: case by case (faults here, `areas`, `forks`, `tables`), against a model
+//! (`model`), and with several threads at once (`race`).
 
 mod areas;
 mod forks;
