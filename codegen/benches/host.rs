@@ -13,7 +13,7 @@
 mod count;
 mod sample;
 
-use codegen::methods::{Reg, constant};
+use codegen::idioms::{Reg, constant};
 use codegen::{Class, Draft, Routine, dynasm, host};
 use std::ffi::{CString, c_char, c_int, c_long, c_void};
 use std::hint::black_box;

@@ -26,11 +26,13 @@ use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::blocks;
+use crate::block_alloc;
+use crate::draft_buffers::{
+    self, ByteBuffer, DraftBuffers, Field, HoleUse, Placed, Reference, Waiting,
+};
+use crate::fault_injection::refused;
+use crate::holding_tank::TankLink;
 use crate::image::{Class, Fault, Faults, Image, Name, now};
-use crate::limbo::Limbo;
-use crate::notes::{self, Field, HoleUse, Notes, Placed, Reference, Section, Waiting};
-use crate::refusal::refused;
 use crate::routine::{Sealed, drop_image, publish};
 use crate::space::{Lent, OutOfCode, PAGE, linked};
 use fields::{
@@ -72,11 +74,11 @@ pub struct Mark {
 /// Code being written.
 pub struct Draft {
     /// The section that is being written.
-    pub(crate) code: Section,
+    pub(crate) code: ByteBuffer,
     /// The other section.
-    other: Section,
+    other: ByteBuffer,
     /// None before there is something to note.
-    pub(crate) notes: Option<Box<Notes>>,
+    pub(crate) notes: Option<Box<DraftBuffers>>,
     /// The cold section is being written.
     in_cold: bool,
     fault_open: Option<u32>,
@@ -95,7 +97,7 @@ pub struct Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if let Some(notes) = self.notes.take() {
-            notes::keep(notes, &mut self.code, &mut self.other);
+            draft_buffers::keep(notes, &mut self.code, &mut self.other);
         }
     }
 }
@@ -104,7 +106,7 @@ impl Draft {
     /// An empty draft of a routine of `class`.
     pub fn new(class: &'static Class, name: impl Into<Name>) -> Draft {
         let began = now();
-        let (code, other, notes) = notes::take();
+        let (code, other, notes) = draft_buffers::take();
         Draft {
             code,
             other,
@@ -123,7 +125,7 @@ impl Draft {
 
     /// The notes; None when there is no memory for any.
     #[inline(always)]
-    fn notes(&mut self) -> Option<&mut Notes> {
+    fn notes(&mut self) -> Option<&mut DraftBuffers> {
         if self.notes.is_none() {
             self.begin_notes();
         }
@@ -132,12 +134,12 @@ impl Draft {
 
     #[cold]
     fn begin_notes(&mut self) {
-        self.notes = blocks::try_box(const { Notes::new() });
+        self.notes = block_alloc::try_box(const { DraftBuffers::new() });
     }
 
     /// Notes what `f` pushes, if there is memory for it.
     #[inline(always)]
-    fn note(&mut self, f: impl FnOnce(&mut Notes) -> bool) {
+    fn note(&mut self, f: impl FnOnce(&mut DraftBuffers) -> bool) {
         if !self.notes().is_some_and(f) {
             self.out_of_memory = true;
         }
@@ -409,7 +411,7 @@ impl Draft {
     pub fn seal_in_place(&mut self) -> Result<Sealed, OutOfCode> {
         let faults = self.complete()?;
         let space = linked().ok_or(OutOfCode)?;
-        let entry = blocks::allocate(space, self.code.len())?;
+        let entry = block_alloc::allocate(space, self.code.len())?;
         let placed = self.notes.as_deref().map_or(&[][..], |notes| &notes.placed);
         for placed in placed {
             apply(&mut self.code, placed, entry, self.class, self.name);
@@ -619,8 +621,8 @@ pub(crate) fn record(
     origin: Origin,
     faults: Faults,
 ) -> Result<Sealed, OutOfCode> {
-    let image = blocks::try_box_with(|| Image {
-        limbo: Limbo::new(drop_image),
+    let image = block_alloc::try_box_with(|| Image {
+        limbo: TankLink::new(drop_image),
         entry,
         len: len as u32,
         count: AtomicU32::new(1),
@@ -633,7 +635,7 @@ pub(crate) fn record(
     match image {
         Some(image) => Ok(publish(space, image, origin.began)),
         None => {
-            blocks::free(space, entry, len);
+            block_alloc::free(space, entry, len);
             Err(OutOfCode)
         }
     }

@@ -8,10 +8,10 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::limbo::{Limbo, Tank};
+use crate::holding_tank::{HoldingTank, TankLink};
 
 /// The walkers over records, and the records that wait for them.
-pub(crate) static TANK: Tank = Tank::new();
+pub(crate) static TANK: HoldingTank = HoldingTank::new();
 
 /// A source of routines: one per generator. Declared as a `static`; counts what it made and what that cost.
 ///
@@ -185,7 +185,7 @@ impl Faults {
 #[repr(C)]
 pub(crate) struct Image {
     /// First field: the node in the holding tank.
-    pub limbo: Limbo,
+    pub limbo: TankLink,
     pub entry: usize,
     pub len: u32,
     pub count: AtomicU32,

@@ -10,8 +10,8 @@
 //! - [`CodeSpace`] is lent by the room above: addresses, a writable alias, the grace period. [`link`] binds
 //!   it.
 //! - [`fixup`], [`image_at`], [`for_each`], [`disassemble`], [`stats`]: seeing what was generated.
-//! - [`methods`]: the three methods of section 3.2 as idioms.
-//! - [`refusal`]: deliberate lack of room, for tests.
+//! - [`idioms`]: the three methods of section 3.2 as idioms.
+//! - [`fault_injection`]: deliberate lack of room, for tests.
 //! - [`harden`]: the mitigations in generated code, chosen once at boot.
 //!
 //! An assembler line needs `use codegen::{dynasm, Draft}` and `; .arch x64` as its first directive.
@@ -19,20 +19,20 @@
 
 extern crate alloc;
 
-mod limbo;
-mod page_map;
+mod block_bitmap;
+mod free_runs;
+mod holding_tank;
 mod primitive;
-mod runs;
 
-mod blocks;
+mod block_alloc;
 mod draft;
+mod draft_buffers;
+pub mod fault_injection;
 pub mod harden;
 mod hole;
+pub mod idioms;
 mod image;
 mod listing;
-pub mod methods;
-mod notes;
-pub mod refusal;
 mod reg;
 mod registry;
 mod routine;
@@ -43,11 +43,11 @@ mod template;
 pub mod host;
 
 pub use draft::{Absolute, Draft, Label, Mark};
+pub use draft_buffers::trim;
 pub use dynasm::dynasm;
 pub use hole::Hole;
 pub use image::{Class, ImageInfo, Name, for_each_class};
 pub use listing::{disassemble, disassemble_bytes};
-pub use notes::trim;
 pub use registry::{Stats, fixup, for_each, for_each_from, image_at, slack, stats};
 pub use routine::{Routine, Sealed};
 pub use space::{BLOCK, CodeSpace, Opened, OutOfCode, PAGE, link};

@@ -8,7 +8,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::blocks;
+use crate::block_alloc;
 use crate::image::{Image, ImageInfo, TANK};
 use crate::space::linked;
 
@@ -21,7 +21,7 @@ fn within(image: *mut Image, address: usize) -> Option<&'static Image> {
 /// Where a fault at `rip` resumes, if `rip` is in a routine and the fault was expected there.
 pub fn fixup(rip: usize) -> Option<usize> {
     let inside = TANK.enter();
-    let image = within(blocks::at(linked()?, rip), rip)?;
+    let image = within(block_alloc::at(linked()?, rip), rip)?;
     let offset = (rip - image.entry) as u32;
     let found = image
         .faults
@@ -36,7 +36,7 @@ pub fn fixup(rip: usize) -> Option<usize> {
 /// The routine that `rip` is in.
 pub fn image_at(rip: usize) -> Option<ImageInfo> {
     let inside = TANK.enter();
-    let info = within(blocks::at(linked()?, rip), rip).map(Image::info);
+    let info = within(block_alloc::at(linked()?, rip), rip).map(Image::info);
     drop(inside);
     info
 }
@@ -55,7 +55,7 @@ pub fn for_each_from(from: usize, mut f: impl FnMut(&ImageInfo) -> bool) {
     let Some(space) = linked() else { return };
     let inside = TANK.enter();
     // SAFETY: `walk` passes live images to a reader.
-    blocks::walk(space, from, |image| f(&unsafe { (*image).info() }));
+    block_alloc::walk(space, from, |image| f(&unsafe { (*image).info() }));
     drop(inside);
     TANK.drain();
 }
@@ -64,7 +64,7 @@ pub fn for_each_from(from: usize, mut f: impl FnMut(&ImageInfo) -> bool) {
 pub(crate) fn with_image<R>(rip: usize, f: impl FnOnce(&ImageInfo, &[u8]) -> R) -> Option<R> {
     let space = linked()?;
     let inside = TANK.enter();
-    let result = within(blocks::at(space, rip), rip).map(|image| {
+    let result = within(block_alloc::at(space, rip), rip).map(|image| {
         // SAFETY: code is readable at its exec address and, while a reader is inside, neither freed nor
         // written.
         let bytes =
@@ -91,7 +91,7 @@ pub struct Stats {
 
 /// Bytes of memory behind code space that no code takes. Two loads.
 pub fn slack() -> usize {
-    blocks::committed_bytes().saturating_sub(blocks::taken_bytes())
+    block_alloc::committed_bytes().saturating_sub(block_alloc::taken_bytes())
 }
 
 /// Count what the code space holds.
@@ -100,8 +100,8 @@ pub fn stats() -> Stats {
     for_each(|_| images += 1);
     Stats {
         images,
-        bytes: blocks::taken_bytes(),
-        committed: blocks::committed_bytes(),
+        bytes: block_alloc::taken_bytes(),
+        committed: block_alloc::committed_bytes(),
         made: crate::routine::MADE.load(Ordering::Relaxed),
     }
 }

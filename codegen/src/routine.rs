@@ -20,9 +20,9 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
+use crate::holding_tank::TankLink;
 use crate::image::{Image, ImageInfo, TANK};
-use crate::limbo::Limbo;
-use crate::{blocks, space};
+use crate::{block_alloc, space};
 
 pub(crate) static MADE: AtomicU64 = AtomicU64::new(0);
 
@@ -202,7 +202,7 @@ pub(crate) fn publish(space: &space::Lent, image: Box<Image>, began: u64) -> Sea
     image.class.count_in(began);
     MADE.fetch_add(1, Ordering::Relaxed);
     let image = NonNull::from(Box::leak(image));
-    blocks::place(space, image.as_ptr(), entry, len);
+    block_alloc::place(space, image.as_ptr(), entry, len);
     space.serialize();
     Sealed(image)
 }
@@ -229,17 +229,17 @@ fn reclaim(image: usize) {
     let Some(space) = space::linked() else { return };
     // SAFETY: the last handle gave the image up to us; the record lives until the holding tank frees it.
     let (entry, len) = unsafe { ((*image).entry, (*image).len as usize) };
-    blocks::unplace(space, entry, len);
+    block_alloc::unplace(space, entry, len);
     // SAFETY: unlinked just now; `drop_image` frees what `publish` leaked.
     unsafe { TANK.free(image.cast()) };
 }
 
 /// The holding tank's last act for an image.
-pub(crate) unsafe fn drop_image(record: *mut Limbo) {
+pub(crate) unsafe fn drop_image(record: *mut TankLink) {
     // SAFETY: `record` is the first field of an `Image` (`repr(C)`) that `publish` leaked from a box.
     let image = unsafe { Box::from_raw(record.cast::<Image>()) };
     image.class.count_out();
     if let Some(space) = space::linked() {
-        blocks::free(space, image.entry, image.len as usize);
+        block_alloc::free(space, image.entry, image.len as usize);
     }
 }

@@ -22,13 +22,13 @@ use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::blocks;
+use crate::block_alloc;
 use crate::draft::fields::apply;
 use crate::draft::{Absolute, Draft, Origin, record, write};
+use crate::draft_buffers::{HoleUse, Placed};
+use crate::fault_injection::refused;
 use crate::hole::{Hole, MAX_HOLES};
 use crate::image::{Class, Fault, Faults, Name, now};
-use crate::notes::{HoleUse, Placed};
-use crate::refusal::refused;
 use crate::routine::Sealed;
 use crate::space::{Lent, OutOfCode, PAGE, linked};
 
@@ -297,7 +297,7 @@ impl<const N: usize> Template<N> {
             self.class.name
         );
         let new = Assembled::new(&draft.code, holes, placed, faults.as_slice())
-            .and_then(blocks::try_box)
+            .and_then(block_alloc::try_box)
             .map(Box::into_raw)
             .ok_or(OutOfCode)?;
         match self.assembled.compare_exchange(
@@ -336,13 +336,13 @@ impl<const N: usize> Template<N> {
         let began = now();
         let space = linked().ok_or(OutOfCode)?;
         let len = template.code.len();
-        let entry = blocks::allocate(space, len)?;
+        let entry = block_alloc::allocate(space, len)?;
         if len <= PAGE {
             let fill = |code: &mut [u8]| self.fill(template, code, entry, values, name);
             // SAFETY: allocated just now within one committed page, and nobody else's.
             unsafe { space.write(entry, len, fill) };
         } else if !self.write_pages(space, template, entry, values, name) {
-            blocks::free(space, entry, len);
+            block_alloc::free(space, entry, len);
             return Err(OutOfCode);
         }
         let faults = if template.faults.is_empty() {

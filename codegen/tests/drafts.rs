@@ -1,7 +1,7 @@
 //! Exact bytes, labels, listings: what a draft becomes.
 #![cfg(not(miri))]
 
-use codegen::methods::{Reg, constant, jump_through};
+use codegen::idioms::{Reg, constant, jump_through};
 use codegen::{Class, Draft, Routine, disassemble, disassemble_bytes, dynasm, host};
 
 static CLASS: Class = Class::new("test");

@@ -4,14 +4,14 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p codegen --release --test models`
 #![cfg(loom)]
 
-#[path = "../src/limbo.rs"]
-mod limbo;
 #[allow(dead_code, reason = "models use what they check")]
-#[path = "../src/page_map.rs"]
-mod page_map;
+#[path = "../src/block_bitmap.rs"]
+mod block_bitmap;
 #[allow(dead_code, reason = "models use what they check")]
-#[path = "../src/runs.rs"]
-mod runs;
+#[path = "../src/free_runs.rs"]
+mod free_runs;
+#[path = "../src/holding_tank.rs"]
+mod holding_tank;
 
 mod primitive {
     pub(crate) use loom::sync::atomic;
@@ -33,19 +33,19 @@ mod primitive {
 }
 
 mod tank {
-    use crate::limbo::{Limbo, Tank};
+    use crate::holding_tank::{HoldingTank, TankLink};
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
     use std::ptr;
 
     #[repr(C)]
     struct Record {
-        limbo: Limbo,
+        limbo: TankLink,
         alive: AtomicUsize,
     }
 
     // Freed records stay allocated, marked, so that a late reader is a failed assertion.
-    unsafe fn kill(limbo: *mut Limbo) {
+    unsafe fn kill(limbo: *mut TankLink) {
         // SAFETY: the first field of a leaked record.
         assert_eq!(
             unsafe { (*limbo.cast::<Record>()).alive.swap(0, Ordering::Relaxed) },
@@ -55,7 +55,7 @@ mod tank {
 
     fn record() -> *mut Record {
         Box::into_raw(Box::new(Record {
-            limbo: Limbo::new(kill),
+            limbo: TankLink::new(kill),
             alive: AtomicUsize::new(1),
         }))
     }
@@ -66,7 +66,7 @@ mod tank {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = model.preemption_bound.or(Some(2));
         model.check(|| {
-            let tank = Arc::new(Tank::new());
+            let tank = Arc::new(HoldingTank::new());
             let records = [record(), record()];
             let links = Arc::new([AtomicPtr::new(records[0]), AtomicPtr::new(records[1])]);
             let reader = {
@@ -112,7 +112,7 @@ mod tank {
 }
 
 mod map {
-    use crate::page_map::{PageMap, run};
+    use crate::block_bitmap::{BlockBitmap, run};
     use loom::cell::UnsafeCell;
     use loom::sync::Arc;
 
@@ -120,7 +120,7 @@ mod map {
     #[test]
     fn a_block_has_one_owner() {
         loom::model(|| {
-            let map = Arc::new(PageMap::new());
+            let map = Arc::new(BlockBitmap::new());
             // Three blocks in use as a page: the others are taken for good.
             map.open(!0b111);
             let blocks: Arc<[UnsafeCell<u8>; 3]> =
@@ -153,7 +153,7 @@ mod map {
     #[test]
     fn a_closed_page_is_nobodys() {
         loom::model(|| {
-            let map = Arc::new(PageMap::new());
+            let map = Arc::new(BlockBitmap::new());
             map.open(0);
             let other = {
                 let map = map.clone();
@@ -171,12 +171,12 @@ mod map {
 }
 
 mod rooms {
-    use crate::runs::{Pages, Runs};
+    use crate::free_runs::{FreeRuns, Pages};
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicUsize, Ordering};
 
     struct Machine {
-        runs: Runs<64>,
+        runs: FreeRuns<64>,
         pages: Pages,
         length: AtomicUsize,
     }
@@ -214,7 +214,7 @@ mod rooms {
         model.preemption_bound = model.preemption_bound.or(Some(3));
         model.check(move || {
             let machine = Arc::new(Machine {
-                runs: Runs::new(),
+                runs: FreeRuns::new(),
                 pages: Pages::new(),
                 length: AtomicUsize::new(0),
             });

@@ -2,7 +2,7 @@
 //! no room, and none panics.
 #![cfg(not(miri))]
 
-use codegen::{Class, Draft, Hole, OutOfCode, Sealed, Template, dynasm, host, refusal};
+use codegen::{Class, Draft, Hole, OutOfCode, Sealed, Template, dynasm, fault_injection, host};
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
@@ -27,7 +27,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 fn each_refused(make: impl Fn() -> Result<Sealed, OutOfCode>, kept: bool) -> u32 {
     host::link();
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    refusal::link(refuses);
+    fault_injection::link(refuses);
     for n in 1.. {
         codegen::trim();
         if kept {

@@ -1,7 +1,7 @@
 //! Templates against direct generation: the same bytes for the same values.
 #![cfg(not(miri))]
 
-use codegen::methods::{Reg, constant};
+use codegen::idioms::{Reg, constant};
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm, host};
 
 static CLASS: Class = Class::new("template");

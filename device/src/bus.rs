@@ -3,23 +3,23 @@
 //! *Interface*: [`measure`], before the other processors run; [`start`], once, when there are threads. A
 //! machine without PCI Express has no bus, which is no error; nor is a device without a driver, or an invalid
 //! one: it is left alone, and the log says why. Requests of a device or a slot to a thread
-//! ([`crate::server`]) [`attend`] serves; on a machine without such, [`may_change`] is false. [`for_each`] is
+//! ([`crate::deferred_work`]) [`attend`] serves; on a machine without such, [`may_change`] is false. [`for_each`] is
 //! for listings.
 //!
 //! A device that goes, because a slot's button was pressed or because it is not there any more: its server is
-//! told ([`Server::remove`]), it is stopped, its interrupts end, and its slot gets no power. Its server's
+//! told ([`DeferredWork::remove`]), it is stopped, its interrupts end, and its slot gets no power. Its server's
 //! memory is freed when the last handle is dropped.
 
 use crate::Unusable;
 use crate::ac97::{self, Ac97};
+use crate::deferred_work::{self, DeferredWork, WorkRequest};
 use crate::hda::{self, Hda};
-use crate::names::{self, Device};
 use crate::pci::{self, Ecam, Function, Slot};
-use crate::server::{self, Changed, Server};
-use crate::sound::{self, Card, Works};
+use crate::registry::{self, Device};
+use crate::sound::{self, Card, CardDriver};
+use crate::virtio::interrupts::QueueInterrupts;
 use crate::virtio::transport::{self, Transport, named};
-use crate::virtio::ways::Ways;
-use crate::virtio::{balloon, console, entropy, share};
+use crate::virtio::{balloon, console, entropy, p9_transport};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -29,7 +29,7 @@ use sync::{Monitor, Once};
 use vm::fallible::try_arc;
 
 /// The result of a start.
-type Started = Result<Arc<dyn Server>, Unusable>;
+type Started = Result<Arc<dyn DeferredWork>, Unusable>;
 
 /// A driver: which devices it is for, and its name.
 #[derive(Clone, Copy)]
@@ -53,14 +53,14 @@ enum Kind {
 /// Starts one device.
 #[derive(Clone, Copy)]
 enum Start {
-    Virtio(fn(&Transport, &mut Ways) -> Started),
-    Function(fn(&Function, &mut Ways) -> Started),
+    Virtio(fn(&Transport, &mut QueueInterrupts) -> Started),
+    Function(fn(&Function, &mut QueueInterrupts) -> Started),
 }
 
 const fn virtio(
     kind: u16,
     name: &'static str,
-    start: fn(&Transport, &mut Ways) -> Started,
+    start: fn(&Transport, &mut QueueInterrupts) -> Started,
 ) -> Driver {
     Driver {
         kind: Kind::Virtio(kind),
@@ -118,11 +118,11 @@ enum Hardware {
 }
 
 impl Hardware {
-    fn start(&self, driver: &Driver, ways: &mut Ways) -> Started {
+    fn start(&self, driver: &Driver, ways: &mut QueueInterrupts) -> Started {
         match (self, driver.start) {
             (Hardware::Virtio(transport), Start::Virtio(start)) => start(transport, ways),
             (Hardware::Function(function), Start::Function(start)) => start(function, ways),
-            _ => Err(pci::Odd::Fit.into()),
+            _ => Err(pci::DeviceError::Fit.into()),
         }
     }
 
@@ -145,29 +145,29 @@ impl Hardware {
 
 /// Where a device is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum At {
+pub enum BusAddress {
     /// On PCI.
     Pci(PciAddress),
     /// Its registers begin at this physical address.
-    Memory(u64),
+    DmaMemory(u64),
 }
 
-impl fmt::Display for At {
+impl fmt::Display for BusAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            At::Pci(at) => write!(f, "pci {at}"),
-            At::Memory(at) => write!(f, "memory {at:#010x}"),
+            BusAddress::Pci(at) => write!(f, "pci {at}"),
+            BusAddress::DmaMemory(at) => write!(f, "memory {at:#010x}"),
         }
     }
 }
 
 /// A device that is driven.
 struct Running {
-    at: At,
+    at: BusAddress,
     driver: &'static str,
     hardware: Hardware,
-    ways: Ways,
-    server: Arc<dyn Server>,
+    ways: QueueInterrupts,
+    server: Arc<dyn DeferredWork>,
 }
 
 static RUNNING: Monitor<Vec<Running>> = Monitor::new(Vec::new());
@@ -175,31 +175,31 @@ static RUNNING: Monitor<Vec<Running>> = Monitor::new(Vec::new());
 static SPACE: Once<Ecam> = Once::new();
 
 /// Slots, and the interrupt of each.
-static SLOTS: Monitor<Vec<(Slot, Ways)>> = Monitor::new(Vec::new());
+static SLOTS: Monitor<Vec<(Slot, QueueInterrupts)>> = Monitor::new(Vec::new());
 
 /// As much of what a slot says is followed before others are heard: one that never stops saying it waits for
 /// its next interrupt.
 const AT_ONCE: usize = 8;
 
 /// Starts the virtio console. A port has the first name that the host gives it and no other device has.
-fn start_console(transport: &Transport, ways: &mut Ways) -> Started {
+fn start_console(transport: &Transport, ways: &mut QueueInterrupts) -> Started {
     console::start(transport, ways, |name, port| {
-        if !names::is_taken(name) && port.take_name() {
+        if !registry::is_taken(name) && port.take_name() {
             // Without memory for it the port has no name, and cannot be found.
-            let _unnamed = names::add(name, Device::Port(port));
+            let _unnamed = registry::add(name, Device::Port(port));
         }
     })
 }
 
 /// Starts a directory of the host's.
-fn start_share(transport: &Transport, ways: &mut Ways) -> Started {
-    let share = share::start(transport, ways, names::is_taken)?;
-    names::add(share.name(), Device::Share(share.clone()))?;
+fn start_share(transport: &Transport, ways: &mut QueueInterrupts) -> Started {
+    let share = p9_transport::start(transport, ways, registry::is_taken)?;
+    registry::add(share.name(), Device::P9Transport(share.clone()))?;
     Ok(share)
 }
 
 /// Starts a sound card with Intel's AC97 interface.
-fn start_ac97(function: &Function, ways: &mut Ways) -> Started {
+fn start_ac97(function: &Function, ways: &mut QueueInterrupts) -> Started {
     alone()?;
     let works = Ac97::of_function(function)?;
     ways.open_line(function, works.asks())?;
@@ -207,7 +207,7 @@ fn start_ac97(function: &Function, ways: &mut Ways) -> Started {
 }
 
 /// Starts a sound card with Intel's High Definition Audio interface.
-fn start_hda(function: &Function, ways: &mut Ways) -> Started {
+fn start_hda(function: &Function, ways: &mut QueueInterrupts) -> Started {
     alone()?;
     let works = Hda::of_function(function)?;
     ways.open_message(function, works.asks())?;
@@ -216,23 +216,23 @@ fn start_hda(function: &Function, ways: &mut Ways) -> Started {
 
 /// There is one sound card at a time.
 fn alone() -> Result<(), Unusable> {
-    match names::is_taken(sound::NAME) {
+    match registry::is_taken(sound::NAME) {
         true => Err(Unusable::Resources),
         false => Ok(()),
     }
 }
 
 fn start_card(
-    works: Arc<dyn Works>,
+    works: Arc<dyn CardDriver>,
     name: &'static str,
     function: &Function,
-    ways: &mut Ways,
+    ways: &mut QueueInterrupts,
 ) -> Started {
     let card = try_arc(Card::new(works)?).map_err(|_| Unusable::Resources)?;
     let (interrupt, _, asks) = ways.interrupt(name, 0)?;
     card.attach(interrupt, asks)?;
     function.allow_line();
-    names::add(sound::NAME, Device::Sound(card.clone()))?;
+    registry::add(sound::NAME, Device::Sound(card.clone()))?;
     Ok(card)
 }
 
@@ -262,7 +262,7 @@ pub fn start() {
         None => start_function(&function),
     });
     for place in named(boot::info().cmdline) {
-        let at = At::Memory(place.physical);
+        let at = BusAddress::DmaMemory(place.physical);
         match Transport::at(place) {
             Ok(None) => {}
             Ok(Some((transport, kind))) => {
@@ -275,7 +275,7 @@ pub fn start() {
 
 fn start_function(function: &Function) {
     let kind = Kind::of(function);
-    start_one(At::Pci(function.address()), kind, || {
+    start_one(BusAddress::Pci(function.address()), kind, || {
         function.enable();
         Ok(match kind {
             Kind::Virtio(_) => Hardware::Virtio(Transport::of_function(function)?),
@@ -284,7 +284,11 @@ fn start_function(function: &Function) {
     });
 }
 
-fn start_one(at: At, kind: Kind, find: impl FnOnce() -> Result<Hardware, pci::Odd>) {
+fn start_one(
+    at: BusAddress,
+    kind: Kind,
+    find: impl FnOnce() -> Result<Hardware, pci::DeviceError>,
+) {
     let Some(driver) = Driver::of(kind) else {
         return;
     };
@@ -298,8 +302,8 @@ fn start_one(at: At, kind: Kind, find: impl FnOnce() -> Result<Hardware, pci::Od
     }
 }
 
-fn bring_up(at: At, driver: &Driver, hardware: Hardware) -> Result<(), Unusable> {
-    let mut ways = Ways::default();
+fn bring_up(at: BusAddress, driver: &Driver, hardware: Hardware) -> Result<(), Unusable> {
+    let mut ways = QueueInterrupts::default();
     let started = hardware.start(driver, &mut ways).and_then(|server| {
         // Bound: a look at the devices; each is asked what it wants of a thread, a request of 256 frames at
         // most.
@@ -328,7 +332,7 @@ fn bring_up(at: At, driver: &Driver, hardware: Hardware) -> Result<(), Unusable>
 fn listen(slot: Slot) {
     let port = slot.port();
     port.enable();
-    let mut ways = Ways::default();
+    let mut ways = QueueInterrupts::default();
     match notice(port, &mut ways) {
         Ok(()) => {
             slot.listen();
@@ -344,14 +348,14 @@ fn listen(slot: Slot) {
 }
 
 /// Lets the port of a slot interrupt.
-fn notice(port: &Function, ways: &mut Ways) -> Result<(), Unusable> {
+fn notice(port: &Function, ways: &mut QueueInterrupts) -> Result<(), Unusable> {
     SLOTS
         .lock()
         .try_reserve(1)
         .map_err(|_| Unusable::Resources)?;
     ways.open_table(port)?;
     let (interrupt, ..) = ways.interrupt("slot", 0)?;
-    interrupt.add(Changed::new()?, None)
+    interrupt.add(WorkRequest::new()?, None)
 }
 
 /// Whether something may change on this machine, now that [`start`] has been called.
@@ -365,7 +369,7 @@ pub fn may_change() -> bool {
 
 /// Sees to what has happened. One thread's.
 pub fn attend() {
-    server::heard();
+    deferred_work::heard();
     let slots = SLOTS.lock();
     for (slot, _) in slots.iter() {
         let changes = core::iter::from_fn(|| slot.take()).take(AT_ONCE);
@@ -381,7 +385,8 @@ fn follow(slot: &Slot, change: pci::Change) {
     let Some((first, last)) = slot.buses() else {
         return;
     };
-    let is_behind = |at: &At| matches!(at, At::Pci(at) if (first..=last).contains(&at.bus()));
+    let is_behind =
+        |at: &BusAddress| matches!(at, BusAddress::Pci(at) if (first..=last).contains(&at.bus()));
     let occupied = RUNNING.lock().iter().any(|device| is_behind(&device.at));
     if occupied {
         remove(is_behind);
@@ -416,7 +421,7 @@ fn begin(slot: &Slot) {
 }
 
 /// Stops the devices at these places.
-fn remove(here: impl Fn(&At) -> bool) {
+fn remove(here: impl Fn(&BusAddress) -> bool) {
     loop {
         let mut running = RUNNING.lock();
         let Some(place) = running.iter().position(|device| here(&device.at)) else {
@@ -434,15 +439,15 @@ fn remove(here: impl Fn(&At) -> bool) {
 }
 
 /// Nobody finds the device of `server` any more, and nothing more is asked of it.
-fn dismiss(server: &dyn Server) {
+fn dismiss(server: &dyn DeferredWork) {
     if let Some(name) = server.name() {
-        names::remove(name);
+        registry::remove(name);
     }
     server.remove();
 }
 
 /// Calls `f` with each device: its location, its driver, its name, and its interrupts.
-pub fn for_each(mut f: impl FnMut(At, &'static str, Option<&str>, &Ways)) {
+pub fn for_each(mut f: impl FnMut(BusAddress, &'static str, Option<&str>, &QueueInterrupts)) {
     for device in RUNNING.lock().iter() {
         f(device.at, device.driver, device.server.name(), &device.ways);
     }

@@ -4,9 +4,9 @@
 //! change rax, rcx and rdx.
 //! Source: dissertation, section 3.3.3 (only what is used is saved).
 
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Draft, dynasm};
-use machine::guard;
+use machine::entry_mitigations;
 use quaject::assembly::Assembly;
 use quaject::class::Header;
 use quaject::regs::Regs;
@@ -28,7 +28,7 @@ pub const KEPT: Regs = Regs::of(&[Reg::Rsi, Reg::Rdi, Reg::R8, Reg::R9, Reg::R10
 
 /// The first instructions: saves rax, rcx and rdx, and counts by what is linked to `vector`, a [`Vector`].
 pub fn begin(a: &mut Assembly, vector: &'static Header) {
-    guard::enter_interrupt(a);
+    entry_mitigations::enter_interrupt(a);
     dynasm!(a ; .arch x64 ; push rax ; push rcx ; push rdx);
     if let Some(link) = a.consult(vector, COUNT.number()) {
         a.place(link, KEPT, None, &[]);
@@ -50,7 +50,7 @@ pub fn acknowledge(d: &mut Draft, eoi: usize) {
 /// Returns to what was interrupted.
 pub fn end(d: &mut Draft) {
     dynasm!(d ; .arch x64 ; pop rdx ; pop rcx ; pop rax);
-    guard::leave_interrupt(d);
+    entry_mitigations::leave_interrupt(d);
 }
 
 /// Calls `extern "C" fn(argument)` at `wake` and leaves by the machine's interrupt tail.

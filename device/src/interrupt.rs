@@ -15,14 +15,14 @@
 //!
 //! *Unsafe*: promise of the handlers, publishing them.
 
-use crate::flood::{self, Mask, Watch};
 use crate::handler::{self, Entry, Vector};
+use crate::interrupt_storm::{self, Mask, WatchedSource};
 use crate::{Unusable, callouts};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use codegen::{Class, Draft, Label, dynasm};
 use machine::{irq, trap};
-use quaject::Unmade;
+use quaject::RoutineError;
 use quaject::assembly::{Assembly, Made};
 use quaject::class::{Holder, Ref, Remake, create};
 use quaject::gauge::{self, Gauge};
@@ -65,7 +65,7 @@ impl<T: Source> Source for Lasting<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asks {
     /// Registers in memory, by their addresses.
-    Memory {
+    DmaMemory {
         /// Not zero when it is: a byte.
         status: i32,
         /// Takes back what `status` has said, a word. None: reading that has done so.
@@ -93,11 +93,11 @@ impl Asks {
     /// Goes to `other` unless the device asks; takes the request back. Changes eax.
     fn emit(self, d: &mut Draft, other: Label) {
         match self {
-            Asks::Memory {
+            Asks::DmaMemory {
                 status,
                 acknowledge: None,
             } => dynasm!(d ; .arch x64 ; mov al, [status] ; test al, al ; jz =>other),
-            Asks::Memory {
+            Asks::DmaMemory {
                 status,
                 acknowledge: Some(acknowledge),
             } => dynasm!(d ; .arch x64
@@ -139,7 +139,7 @@ pub struct Interrupt {
     vector: u8,
     count: Ref<Gauge>,
     /// Its place among those that are watched.
-    watch: Option<Watch>,
+    watch: Option<WatchedSource>,
     quaject: Ref<Vector>,
     own: Weak<Interrupt>,
     handler: Monitor<Handler>,
@@ -202,11 +202,11 @@ impl Interrupt {
     /// # Errors
     /// [`Unusable::Resources`].
     pub fn watched(name: &'static str, mask: Mask) -> Result<Arc<Interrupt>, Unusable> {
-        Interrupt::make(name, Watch::open(mask))
+        Interrupt::make(name, WatchedSource::open(mask))
     }
 
-    fn make(name: &'static str, watch: Option<Watch>) -> Result<Arc<Interrupt>, Unusable> {
-        let count = match watch.as_ref().and_then(Watch::gauge) {
+    fn make(name: &'static str, watch: Option<WatchedSource>) -> Result<Arc<Interrupt>, Unusable> {
+        let count = match watch.as_ref().and_then(WatchedSource::gauge) {
             Some(gauge) => gauge.clone(),
             None => create::<Gauge>(false)?,
         };
@@ -227,7 +227,7 @@ impl Interrupt {
     /// Lists it, until it is silenced, and begins to watch it. Without memory it works unlisted.
     pub fn list(self: &Arc<Self>) {
         if let Some(watch) = &self.watch {
-            watch.begin(self.vector, flood::LONGEST_NS);
+            watch.begin(self.vector, interrupt_storm::LONGEST_NS);
         }
         let mut all = ALL.lock();
         if all.try_reserve(1).is_ok() {
@@ -359,8 +359,8 @@ impl Interrupt {
 }
 
 impl Remake for Interrupt {
-    fn remake(&self) -> Result<(), Unmade> {
-        self.renew().map_err(|_| Unmade::OutOfCode)
+    fn remake(&self) -> Result<(), RoutineError> {
+        self.renew().map_err(|_| RoutineError::OutOfCode)
     }
 }
 

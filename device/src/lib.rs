@@ -3,7 +3,7 @@
 //!
 //! *Interface*: [`start`] finds the devices on the bus and starts those with a driver, [`attend`] handles
 //! devices that are added or removed later; [`start_line`] is for the 16550 lines ([`serial`]), which are on
-//! no bus; [`names`], the symbol table by which the rooms above find a device; [`stream`], their interface to
+//! no bus; [`registry`], the symbol table by which the rooms above find a device; [`stream`], their interface to
 //! a device that carries bytes. Drivers wake threads only through `sync`'s wait lists, and chain procedures
 //! through [`callouts`].
 #![cfg_attr(not(test), no_std)]
@@ -13,24 +13,24 @@ extern crate alloc;
 mod ac97;
 mod bus;
 pub mod callouts;
-pub mod flood;
+mod deferred_work;
+mod dma;
+mod error;
 mod handler;
 mod hda;
 pub mod interrupt;
-pub mod names;
-mod odd;
+pub mod interrupt_storm;
 pub mod pci;
 mod ports;
-mod reach;
 mod registers;
+pub mod registry;
 pub mod serial;
-mod server;
 pub mod sound;
 pub mod stream;
 pub mod virtio;
 
-pub use bus::{At, attend, for_each, may_change, measure, start};
-pub use server::{changes, pending};
+pub use bus::{BusAddress, attend, for_each, may_change, measure, start};
+pub use deferred_work::{changes, pending};
 
 use quaject::queue::Parties;
 
@@ -42,7 +42,7 @@ pub enum Unusable {
     /// No interrupt vector, no memory, or no code memory.
     Resources,
     /// The device's description of itself makes no sense, or the driver does not know it.
-    Odd(pci::Odd),
+    DeviceError(pci::DeviceError),
 }
 
 impl From<codegen::OutOfCode> for Unusable {
@@ -51,8 +51,8 @@ impl From<codegen::OutOfCode> for Unusable {
     }
 }
 
-impl From<quaject::Unmade> for Unusable {
-    fn from(_: quaject::Unmade) -> Self {
+impl From<quaject::RoutineError> for Unusable {
+    fn from(_: quaject::RoutineError) -> Self {
         Unusable::Resources
     }
 }
@@ -63,20 +63,20 @@ impl From<quaject::class::OutOfMemory> for Unusable {
     }
 }
 
-impl From<pci::Odd> for Unusable {
-    fn from(odd: pci::Odd) -> Self {
-        Unusable::Odd(odd)
+impl From<pci::DeviceError> for Unusable {
+    fn from(odd: pci::DeviceError) -> Self {
+        Unusable::DeviceError(odd)
     }
 }
 
-/// Starts a serial line and enters it among the [`names`]. No source of it is on yet. `readers` is how many
+/// Starts a serial line and enters it among the [`registry`]. No source of it is on yet. `readers` is how many
 /// threads may read. Once for each line.
 ///
 /// # Errors
 /// [`Unusable`].
 pub fn start_line(line: &'static serial::Serial, readers: Parties) -> Result<(), Unusable> {
     line.start(readers)?;
-    Ok(names::add(line.name(), names::Device::Serial(line))?)
+    Ok(registry::add(line.name(), registry::Device::Serial(line))?)
 }
 
 /// Calls `f` with name, vector and number of the interrupts that each device's generated handler has taken

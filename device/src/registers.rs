@@ -7,7 +7,7 @@
 //!
 //! *Unsafe*: registers that stay mapped.
 
-use crate::odd::Odd;
+use crate::error::DeviceError;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 use machine::boot;
@@ -68,16 +68,16 @@ impl Registers {
     /// The `len` bytes at physical address `physical`, where a device says that its registers are.
     ///
     /// # Errors
-    /// [`Odd::Place`] when there is memory, [`Odd::Fit`] when they cannot be mapped.
-    pub fn of_device(physical: u64, len: usize) -> Result<Registers, Odd> {
-        let end = physical.checked_add(len as u64).ok_or(Odd::Place)?;
+    /// [`DeviceError::Place`] when there is memory, [`DeviceError::Fit`] when they cannot be mapped.
+    pub fn of_device(physical: u64, len: usize) -> Result<Registers, DeviceError> {
+        let end = physical.checked_add(len as u64).ok_or(DeviceError::Place)?;
         let covers = |region: &boot::Region| {
             region.kind == boot::Kind::Usable
                 && (region.start as u64) < end
                 && physical < region.end() as u64
         };
         if end > 1 << 52 || boot::info().memory.iter().any(covers) {
-            return Err(Odd::Place);
+            return Err(DeviceError::Place);
         }
         // Bound: a look at the registers that are mapped, and the mapping of 256 pages.
         let mut known = KNOWN.lock();
@@ -85,7 +85,7 @@ impl Registers {
         if let Some((_, registers)) = known.iter().find(same) {
             return Ok(*registers);
         }
-        let registers = Registers::map(physical, len).ok_or(Odd::Fit)?;
+        let registers = Registers::map(physical, len).ok_or(DeviceError::Fit)?;
         // Not noted, they are mapped a second time.
         if known.try_reserve(1).is_ok() {
             known.push((physical, registers));
@@ -104,7 +104,7 @@ impl Registers {
 
     /// Those that lie in near memory, for tests.
     #[cfg(test)]
-    pub fn of_block(block: &quaject::near::Block) -> Registers {
+    pub fn of_block(block: &quaject::near_memory::NearBlock) -> Registers {
         Registers {
             at: block.at().as_ptr().expose_provenance(),
             len: block.len(),

@@ -13,7 +13,7 @@
 //! threads' own quanta together, or longer if a turn would be too short.
 //!
 //! Turns alone divide the time of threads that use them up. Threads that sleep, end their turns early or have
-//! longer ones because of their data (`share.rs`) get another share. So each part has a factor, an integral
+//! longer ones because of their data (`quantum.rs`) get another share. So each part has a factor, an integral
 //! of the quotient of what it should have had and what it had, which leaks towards 1.
 
 /// Processors at most.

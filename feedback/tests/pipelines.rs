@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "the example needs the rest")]
 mod pipeline;
 
-use feedback::share::{MOST, ONE};
+use feedback::quantum::{MOST, ONE};
 use pipeline::{Pipeline, QUANTUM};
 
 #[test]

@@ -12,7 +12,7 @@
 //!
 //! *How it changes* (docs/locks.md has the argument). A descriptor's slot, one word, is primary; opening,
 //! `dup2` and closing are one exchange of it. Its code and its bit in the map of free descriptors are derived
-//! from it (`sync::Derived`): a thread that changed the slot, or the state that the code depends on, computes
+//! from it (`sync::CachedWord`): a thread that changed the slot, or the state that the code depends on, computes
 //! them again, and is done when they come from its change or a later one. A thread that is alone (`users`)
 //! does the same by plain stores. All of this is done with interrupts off, a few words at a time; a file that
 //! is removed from a table with several users is dropped a grace period later.
@@ -43,7 +43,7 @@ use alloc::sync::Arc;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 use machine::cpu::{irq_restore, irq_save};
-use sync::{Derived, Monitor, epoch};
+use sync::{CachedWord, Monitor, epoch};
 
 use crate::fs::file::{OpenFile, Sharing};
 pub use emit::{
@@ -189,7 +189,7 @@ impl FdTable {
         let bounded = self.bounded.load(Ordering::SeqCst);
         while let Some(kpt) = arrays {
             if fd < kpt.len() {
-                Derived::refresh(kpt.words(fd), || {
+                CachedWord::refresh(kpt.words(fd), || {
                     code_of(place.file(), bounded).map(|entry| entry as u32)
                 });
             }
@@ -321,7 +321,7 @@ impl FdTable {
         briefly(|| {
             let arrays = self.arrays();
             fd < arrays.len()
-                && arrays.words(fd).map(Derived::get) == code.map(|entry| entry as u32)
+                && arrays.words(fd).map(CachedWord::get) == code.map(|entry| entry as u32)
         })
     }
 

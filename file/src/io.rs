@@ -11,7 +11,7 @@ use abi::layout::{PAGE, USER_END};
 use abi::linux::Iovec;
 use account::caller;
 
-use quaject::stream::{Course, Stream};
+use quaject::stream::{Direction, Stream};
 use vm::frame::FrameBytes;
 
 /// The most bytes that one call moves, as in Linux (`MAX_RW_COUNT`).
@@ -55,7 +55,7 @@ pub struct FilterPath<'a> {
     /// The filters.
     pub stream: &'a Stream,
     /// The way of the bytes.
-    pub course: Course,
+    pub course: Direction,
 }
 
 impl<'a> IoBuf<'a> {

@@ -15,9 +15,9 @@ use abi::linux::*;
 use alloc::sync::Arc;
 use codegen::Routine;
 use core::sync::atomic::{AtomicUsize, Ordering};
-use quaject::look::Looker;
 use quaject::pipe::{self, ATOMIC, Patience, PipeCore, RING, ReadEnd, WriteEnd, footprint};
-use quaject::{DescFn, Seam, Sharing, Unmade};
+use quaject::readiness::ReadinessCheck;
+use quaject::{DescFn, RoutineEnv, RoutineError, Sharing};
 use sync::{Monitor, Once, WaitList};
 
 use crate::fs::Attr;
@@ -64,7 +64,7 @@ pub(crate) fn broken() {
 }
 
 /// A routine, or the reason why there is none.
-type Made = core::result::Result<Routine<DescFn>, Unmade>;
+type Made = core::result::Result<Routine<DescFn>, RoutineError>;
 
 /// A pipe with its ends counted.
 struct Pipe {
@@ -143,7 +143,7 @@ impl Pipe {
     }
 
     /// The routine behind `read` for the queue `core`.
-    fn reader(&self, core: &Arc<PipeCore>, seam: &Seam, sharing: Sharing) -> Made {
+    fn reader(&self, core: &Arc<PipeCore>, seam: &RoutineEnv, sharing: Sharing) -> Made {
         let make = match self.packets {
             true => pipe::receiver,
             false => pipe::reader,
@@ -152,7 +152,7 @@ impl Pipe {
     }
 
     /// The routine behind `write`.
-    fn writer(&self, core: &Arc<PipeCore>, seam: &Seam, sharing: Sharing) -> Made {
+    fn writer(&self, core: &Arc<PipeCore>, seam: &RoutineEnv, sharing: Sharing) -> Made {
         match self.packets {
             true => pipe::sender(core, seam),
             false => pipe::writer(core, seam, sharing),
@@ -443,7 +443,7 @@ impl File for PipeEnd {
         &self,
         of: &OpenFile,
         sharing: Sharing,
-        seam: &Seam,
+        seam: &RoutineEnv,
     ) -> Result<DescRoutines> {
         let mut routines = DescRoutines::default();
         if self.pipe.later.get().is_some() {
@@ -471,7 +471,7 @@ impl File for PipeEnd {
         if self.pipe.named || self.pipe.later.get().is_some() {
             return Ok(None);
         }
-        let mut looker = Looker::new(&self.pipe);
+        let mut looker = ReadinessCheck::new(&self.pipe);
         if self.reads {
             looker = looker
                 .differ(|pipe| pipe.first.counters(), READS)

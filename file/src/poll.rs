@@ -8,8 +8,8 @@
 use abi::errno::{Errno, Result};
 use abi::linux::{POLLIN, POLLOUT, POLLRDNORM, POLLWRNORM};
 use alloc::sync::{Arc, Weak};
-use sync::ready::Arms;
-use sync::{WaitList, Watch};
+use sync::ready_list::ReadyHooks;
+use sync::{PollSet, WaitList};
 
 use crate::callout::{self, SignalArrivals};
 
@@ -40,11 +40,11 @@ pub struct PollTable<'a> {
 
 enum To<'a> {
     /// The running thread, one of this process, is to be woken.
-    Thread(Watch<'a>, Option<&'a dyn SignalArrivals>),
+    Thread(PollSet<'a>, Option<&'a dyn SignalArrivals>),
     /// A member of a list of ready ones is to be noted.
-    Member(&'a mut Arms, &'a mut SignalWatch),
+    Member(&'a mut ReadyHooks, &'a mut SignalWatch),
     /// That member leaves.
-    Leave(&'a mut Arms, &'a mut SignalWatch),
+    Leave(&'a mut ReadyHooks, &'a mut SignalWatch),
 }
 
 /// The process whose signals a member waits for: the one that first enrolled it.
@@ -52,7 +52,7 @@ pub type SignalWatch = Option<Weak<dyn SignalArrivals>>;
 
 impl<'a> PollTable<'a> {
     /// Enrols `arms` in all lists that are shown where `events` may come, and in no others.
-    pub fn member(arms: &'a mut Arms, whose: &'a mut SignalWatch, events: u32) -> Self {
+    pub fn member(arms: &'a mut ReadyHooks, whose: &'a mut SignalWatch, events: u32) -> Self {
         arms.begin();
         PollTable {
             to: To::Member(arms, whose),
@@ -61,7 +61,7 @@ impl<'a> PollTable<'a> {
     }
 
     /// Takes `arms` out.
-    pub fn leave(arms: &'a mut Arms, whose: &'a mut SignalWatch) -> Self {
+    pub fn leave(arms: &'a mut ReadyHooks, whose: &'a mut SignalWatch) -> Self {
         PollTable {
             to: To::Leave(arms, whose),
             wanted: u32::MAX,
@@ -116,7 +116,7 @@ impl<'a> PollTable<'a> {
     /// Of the running thread, of this `process`.
     pub(crate) fn thread(process: Option<&'a dyn SignalArrivals>) -> Self {
         PollTable {
-            to: To::Thread(Watch::new(), process),
+            to: To::Thread(PollSet::new(), process),
             wanted: 0,
         }
     }

@@ -14,13 +14,13 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use quaject::constant::Constants;
 use quaject::filtered::WayBack;
-use quaject::{Around, Conv, DescFn, Seam, Unmade};
+use quaject::{CallAdapter, DescFn, RoutineEnv, RoutineError, UserAccess};
 
 use crate::stubs::{self, Stubs};
 
-static SEAM: AtomicPtr<Seam> = AtomicPtr::new(ptr::null_mut());
-static SEGMENTS: AtomicPtr<Around> = AtomicPtr::new(ptr::null_mut());
-static FLAGGED: AtomicPtr<Around> = AtomicPtr::new(ptr::null_mut());
+static SEAM: AtomicPtr<RoutineEnv> = AtomicPtr::new(ptr::null_mut());
+static SEGMENTS: AtomicPtr<CallAdapter> = AtomicPtr::new(ptr::null_mut());
+static FLAGGED: AtomicPtr<CallAdapter> = AtomicPtr::new(ptr::null_mut());
 static WAY_BACK: AtomicPtr<WayBack> = AtomicPtr::new(ptr::null_mut());
 static CONSTANTS: AtomicPtr<Constants> = AtomicPtr::new(ptr::null_mut());
 static SLOW: Class = Class::new("stub.slow");
@@ -30,21 +30,21 @@ static WAY_OUT: Class = Class::new("stub.way_out");
 /// The word of the kernel's command line that has all links called.
 const CALLED: &str = "links=called";
 
-/// Makes the seam and the stubs for `cpus` CPUs. `slow`: where a routine leaves a call to Rust, entered as
+/// Makes the routine environment and the stubs for `cpus` CPUs. `slow`: where a routine leaves a call to Rust, entered as
 /// the machine's slow entry is. `ENOMEM` without room for code.
 // In its own stack frame, so the frames of the boot steps do not add up.
 #[inline(never)]
 pub fn init(cpus: usize, slow: usize) -> Result<()> {
     let mut words = machine::boot::info().cmdline.split_ascii_whitespace();
     if words.any(|word| word == CALLED) {
-        quaject::cost::call_links();
+        quaject::inlining::disable_inlining();
     }
     let conv = if machine::features::get().smap() {
-        Conv::Kernel
+        UserAccess::Kernel
     } else {
-        Conv::Host
+        UserAccess::Host
     };
-    let seam = Seam::new(slow, cpus, conv, &quaject::CALLBACKS)
+    let seam = RoutineEnv::new(slow, cpus, conv, &quaject::CALLBACKS)
         .map_err(|OutOfCode| Errno::ENOMEM)?
         .waiting(thread::wait_exit());
     let constants = Constants::new(&seam).map_err(|_| Errno::ENOMEM)?;
@@ -60,10 +60,10 @@ pub fn init(cpus: usize, slow: usize) -> Result<()> {
 
 /// The code that routines around other routines share. On a frame of its own, as above.
 #[inline(never)]
-fn make_calls_around(seam: &Seam) -> Result<()> {
-    let segments = Around::segments(seam).map_err(|OutOfCode| Errno::ENOMEM)?;
+fn make_calls_around(seam: &RoutineEnv) -> Result<()> {
+    let segments = CallAdapter::segments(seam).map_err(|OutOfCode| Errno::ENOMEM)?;
     SEGMENTS.store(Box::into_raw(Box::new(segments)), Ordering::Release);
-    let flagged = Around::flagged(seam, thread::wait_exit_named());
+    let flagged = CallAdapter::flagged(seam, thread::wait_exit_named());
     let flagged = flagged.map_err(|OutOfCode| Errno::ENOMEM)?;
     FLAGGED.store(Box::into_raw(Box::new(flagged)), Ordering::Release);
     if seam.several_cpus() {
@@ -79,20 +79,20 @@ pub fn constants() -> Result<&'static Constants> {
     unsafe { CONSTANTS.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }
 
-/// The seam; `EAGAIN` before [`init`].
-pub fn get() -> Result<&'static Seam> {
+/// The routine environment; `EAGAIN` before [`init`].
+pub fn get() -> Result<&'static RoutineEnv> {
     // SAFETY: the pointer is null or comes from the box leaked in `init`.
     unsafe { SEAM.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }
 
 /// The code that routines behind `readv` and `writev` share; `EAGAIN` before [`init`].
-pub fn segments() -> Result<&'static Around> {
+pub fn segments() -> Result<&'static CallAdapter> {
     // SAFETY: the pointer is null or comes from the box leaked in `init`.
     unsafe { SEGMENTS.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }
 
 /// The code that routines behind `recvfrom` and `sendto` share; `EAGAIN` before [`init`].
-pub fn flagged() -> Result<&'static Around> {
+pub fn flagged() -> Result<&'static CallAdapter> {
     // SAFETY: the pointer is null or comes from the box leaked in `init`.
     unsafe { FLAGGED.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }
@@ -106,10 +106,12 @@ pub fn way_back() -> Result<&'static WayBack> {
 
 /// The result of a generator, for a description: nothing where its data is out of reach. `ENOMEM` without
 /// room for code.
-pub fn made<F>(routine: core::result::Result<Routine<F>, Unmade>) -> Result<Option<Routine<F>>> {
+pub fn made<F>(
+    routine: core::result::Result<Routine<F>, RoutineError>,
+) -> Result<Option<Routine<F>>> {
     match routine {
         Ok(routine) => Ok(Some(routine)),
-        Err(Unmade::OutOfReach) => Ok(None),
+        Err(RoutineError::OutOfReach) => Ok(None),
         Err(_) => Err(Errno::ENOMEM),
     }
 }

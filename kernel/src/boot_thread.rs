@@ -7,7 +7,7 @@
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, memory_for_root};
 use abi::linux::Winsize;
-use machine::boot::{BootInfo, Region};
+use machine::boot::{BootInfo, MemoryRegion};
 use machine::{boot, cpu, log};
 use sync::Once;
 use tty::ConsoleMode;
@@ -51,7 +51,7 @@ fn bring_up() -> Result<()> {
     file::seam::init(cpu::cpus(), slow)?; // what descriptor routines are generated against
     linux::call::init()?; // and calls without a trap frame
     device::callouts::link(&CALLOUTS); // what handlers leave for the end of an interrupt, or for later
-    thread::sample::watch_with(device::flood::watch); // and how often they are called
+    thread::cpu_time_sampling::watch_with(device::interrupt_storm::watch); // and how often they are called
     device::start(); // what is on the bus
     follow_devices()?; // and what comes and goes there
     tty::start(console_mode(info.cmdline))?; // serial lines and terminal
@@ -98,7 +98,7 @@ struct Archive {
     bytes: &'static [u8],
     phys: usize,
     /// The part that has not gone yet.
-    left: Region,
+    left: MemoryRegion,
 }
 
 impl Archive {

@@ -3,13 +3,13 @@
 //! *Interface*: [`link`]; the panic handler.
 
 use core::fmt::Write;
-use machine::report::Callouts;
+use machine::panic_report::Callouts;
 
 static CALLOUTS: Callouts = Callouts { who, image };
 
 /// Links the report's callouts.
 pub fn link() {
-    machine::report::link(&CALLOUTS);
+    machine::panic_report::link(&CALLOUTS);
 }
 
 fn who(out: &mut dyn Write) {
@@ -38,7 +38,7 @@ fn image(address: usize, out: &mut dyn Write) -> bool {
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo) -> ! {
     match info.location() {
-        Some(at) => machine::report::panic(format_args!("{} ({at})", info.message())),
-        None => machine::report::panic(format_args!("{}", info.message())),
+        Some(at) => machine::panic_report::panic(format_args!("{} ({at})", info.message())),
+        None => machine::panic_report::panic(format_args!("{}", info.message())),
     }
 }

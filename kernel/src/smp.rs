@@ -2,13 +2,13 @@
 //!
 //! *Interface*: [`synthesize_entry`] on each; [`start`] on the boot processor.
 
-use machine::{guard, log, smp, syscall_entry};
+use machine::{entry_mitigations, log, smp, syscall_entry};
 
 /// Generates this processor's system-call entry. Without code memory the assembled one stays.
 pub fn synthesize_entry() {
     if syscall_entry::synthesize().is_err() {
         assert!(
-            !guard::enters_on_kernel_stack(),
+            !entry_mitigations::enters_on_kernel_stack(),
             "no code memory for the guarded system-call entry"
         );
         log!("no code memory for the system-call entry");

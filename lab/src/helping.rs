@@ -26,8 +26,8 @@
 use core::ops::{Deref, DerefMut};
 use core::ptr;
 use sync::callout;
-use sync::cas2::Pair;
-use sync::holder;
+use sync::cas2::AtomicPair;
+use sync::lock_owner;
 use sync::primitive::UnsafeCell;
 use sync::primitive::atomic::{AtomicU64, Ordering};
 use sync::primitive::constructor;
@@ -63,7 +63,7 @@ pub enum Switch {
 pub struct HelpingLock {
     /// Low: 0, or the owner's [`mark`](holder::mark), with [`HELD`] and perhaps [`HELPED`]. High: address of
     /// the top [`Helper`] or 0; not 0 only with `HELPED`.
-    state: Pair,
+    state: AtomicPair,
 }
 
 /// The pair for an owner and the rest of the stack.
@@ -75,14 +75,14 @@ impl HelpingLock {
     constructor! {
         /// A free lock.
         pub fn new() -> HelpingLock {
-            HelpingLock { state: Pair::new(0, 0) }
+            HelpingLock { state: AtomicPair::new(0, 0) }
         }
     }
 
     /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> bool {
-        self.take(holder::mark::<HELD>())
+        self.take(lock_owner::mark::<HELD>())
     }
 
     /// Takes the lock, helping its holder.
@@ -94,7 +94,7 @@ impl HelpingLock {
     /// As [`lock`](HelpingLock::lock); the owner's word.
     #[inline]
     fn enter(&self) -> u64 {
-        let me = holder::mark::<HELD>();
+        let me = lock_owner::mark::<HELD>();
         if !self.take(me) {
             self.contend(me);
         }
@@ -119,7 +119,7 @@ impl HelpingLock {
         let mut old = self.state.load();
         loop {
             debug_assert!(
-                old.0 == 0 || holder::thread(old.0) != helper.thread || helper.thread == 0,
+                old.0 == 0 || lock_owner::thread(old.0) != helper.thread || helper.thread == 0,
                 "the owner locks again"
             );
             helper.next.store(old.1, Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl HelpingLock {
             if owner & !HELPED == me {
                 return;
             }
-            if !(c.donate)(holder::thread(owner)) {
+            if !(c.donate)(lock_owner::thread(owner)) {
                 // It runs on another CPU. The token comes with the lock.
                 (c.suspend)();
             }

@@ -37,7 +37,7 @@
 //! loads come in the order of the program.
 
 use core::ptr;
-use sync::cas2::Pair;
+use sync::cas2::AtomicPair;
 use sync::primitive::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// In a name: the value is beside it, and the descriptor is not needed any more.
@@ -61,14 +61,14 @@ const FAILED: u64 = 3;
 /// A word that takes part in changes of several.
 pub struct Cell {
     /// Low: with [`DONE`], the value. High: name of the last operation that claimed the cell.
-    pair: Pair,
+    pair: AtomicPair,
 }
 
 impl Cell {
     sync::primitive::constructor! {
         /// A cell holding `value`.
         pub fn new(value: u64) -> Cell {
-            Cell { pair: Pair::new(value, DONE) }
+            Cell { pair: AtomicPair::new(value, DONE) }
         }
     }
 }
@@ -266,7 +266,7 @@ impl<const PARTIES: usize, const K: usize, const RING: usize> Domain<PARTIES, K,
 
     /// The name that a cell has, and what it holds while it does so.
     #[inline]
-    fn look(&self, pair: &Pair) -> (u64, Content) {
+    fn look(&self, pair: &AtomicPair) -> (u64, Content) {
         let mut name = pair.high();
         loop {
             if name & DONE == 0
@@ -372,7 +372,7 @@ impl<const PARTIES: usize, const K: usize, const RING: usize> Domain<PARTIES, K,
 
     /// The name of a decided operation under which the cell holds `value`; none when it holds another.
     #[inline]
-    fn free(&self, pair: &Pair, value: u64) -> Option<u64> {
+    fn free(&self, pair: &AtomicPair, value: u64) -> Option<u64> {
         loop {
             let (seen, content) = self.look(pair);
             if content.value != value {
@@ -410,7 +410,7 @@ impl<const PARTIES: usize, const K: usize, const RING: usize> Domain<PARTIES, K,
 
     /// Puts the value of a decided operation that has the cell beside the name.
     #[cold]
-    fn finish(&self, pair: &Pair) {
+    fn finish(&self, pair: &AtomicPair) {
         let beside = pair.low();
         let (seen, content) = self.look(pair);
         if seen & DONE == 0 && !content.undecided {

@@ -12,10 +12,10 @@ use abi::Errno;
 use abi::layout::PROTECTED_RETURN;
 use abi::linux::*;
 use core::sync::atomic::Ordering;
-use machine::debug::STEP;
+use machine::debug_registers::STEP;
 use machine::trap::{Callouts, RFLAGS_IF, TrapFrame, exception, fault_address};
-use machine::{cpu, report};
-use thread::{Return, outright};
+use machine::{cpu, panic_report};
+use thread::{Return, frameless};
 use vm::space::{Begun, FaultError};
 
 use crate::call::{self, Args};
@@ -48,7 +48,7 @@ fn on_syscall(frame: &mut TrapFrame) {
 
 #[inline]
 fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
-    if frame.error >= outright::ANSWERED && answered(frame) {
+    if frame.error >= frameless::ANSWERED && answered(frame) {
         return;
     }
     dispatch::settle(task, frame.error as usize);
@@ -76,7 +76,7 @@ fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
 /// Whether the call was made without a trap frame and is here for what else is asked of the thread.
 #[cold]
 fn answered(frame: &mut TrapFrame) -> bool {
-    let answered = outright::answered();
+    let answered = frameless::answered();
     if let Some((number, answer)) = answered {
         (frame.error, frame.rax) = (number, answer as u64);
     }
@@ -149,7 +149,7 @@ fn on_other_exception(frame: &mut TrapFrame) {
             signal::force(fault_signal(frame));
         }
     } else if !fix_up(frame) {
-        report::fatal_exception(frame);
+        panic_report::fatal_exception(frame);
     }
 }
 
@@ -158,7 +158,7 @@ fn debugged(frame: &mut TrapFrame) {
     /// The next instruction is not watched.
     const RESUME: u64 = 1 << 16;
     let cause = frame.error as u32;
-    let hits = thread::current().told_by(cause);
+    let hits = thread::current().take_dr6(cause);
     // Where an instruction is watched, it has not been done, and is to be done when the thread goes on; for
     // the rest the flag means nothing.
     frame.rflags |= if hits != 0 { RESUME } else { 0 };
@@ -247,7 +247,7 @@ fn page_fault(frame: &mut TrapFrame, begun: Begun) {
         }
     }
     if !fix_up(frame) {
-        report::fatal_exception(frame);
+        panic_report::fatal_exception(frame);
     }
 }
 

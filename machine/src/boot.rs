@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// The kind of a range of physical addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Kind {
+pub enum MemoryKind {
     /// Free memory.
     Usable,
     /// Not to be touched.
@@ -19,24 +19,24 @@ pub enum Kind {
     Acpi,
 }
 
-impl Kind {
+impl MemoryKind {
     pub(crate) fn is_memory(self) -> bool {
-        self != Kind::Reserved
+        self != MemoryKind::Reserved
     }
 }
 
 /// A range of physical addresses; in [`BootInfo::regions`] page-aligned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Region {
+pub struct MemoryRegion {
     /// First address.
     pub start: usize,
     /// Length in bytes.
     pub len: usize,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: MemoryKind,
 }
 
-impl Region {
+impl MemoryRegion {
     /// First address behind it.
     pub const fn end(&self) -> usize {
         self.start.saturating_add(self.len)
@@ -52,19 +52,19 @@ const MAX_COMMAND_LINE: usize = 2048;
 const FIRMWARE_LEN: usize = 64 << 10;
 /// From the last page that the firmware's extended data may begin in, over the screen and its own code, to
 /// the end of the first MiB.
-const HOLE: Region = Region {
+const HOLE: MemoryRegion = MemoryRegion {
     start: 0x9_f000,
     len: (1 << 20) - 0x9_f000,
-    kind: Kind::Reserved,
+    kind: MemoryKind::Reserved,
 };
 
 /// The part of the loader's information that the rest of the kernel may know.
 pub struct BootInfo {
     /// Free memory: whole pages that nobody has, ascending. The firmware's part of the first MiB, the image,
     /// the initrd and what the machine room has taken are left out.
-    pub regions: &'static [Region],
+    pub regions: &'static [MemoryRegion],
     /// All memory that the firmware names, ascending, for `/proc/iomem` and the like.
-    pub memory: &'static [Region],
+    pub memory: &'static [MemoryRegion],
     /// The initial root archive; empty when there is none. Later, the part that [`release_initrd`] leaves.
     pub initrd: &'static [u8],
     /// Physical address of the archive.
@@ -76,13 +76,13 @@ pub struct BootInfo {
 }
 
 struct State {
-    memory: [Region; MAX_REGIONS],
+    memory: [MemoryRegion; MAX_REGIONS],
     memory_count: usize,
-    free: [Region; MAX_REGIONS],
+    free: [MemoryRegion; MAX_REGIONS],
     free_count: usize,
     command_line: [u8; MAX_COMMAND_LINE],
     command_line_len: usize,
-    initrd: Region,
+    initrd: MemoryRegion,
     rsdp: usize,
 }
 
@@ -91,24 +91,24 @@ struct Shared(UnsafeCell<State>);
 unsafe impl Sync for Shared {}
 
 static STATE: Shared = Shared(UnsafeCell::new(State {
-    memory: [Region {
+    memory: [MemoryRegion {
         start: 0,
         len: 0,
-        kind: Kind::Reserved,
+        kind: MemoryKind::Reserved,
     }; MAX_REGIONS],
     memory_count: 0,
-    free: [Region {
+    free: [MemoryRegion {
         start: 0,
         len: 0,
-        kind: Kind::Reserved,
+        kind: MemoryKind::Reserved,
     }; MAX_REGIONS],
     free_count: 0,
     command_line: [0; MAX_COMMAND_LINE],
     command_line_len: 0,
-    initrd: Region {
+    initrd: MemoryRegion {
         start: 0,
         len: 0,
-        kind: Kind::Reserved,
+        kind: MemoryKind::Reserved,
     },
     rsdp: 0,
 }));
@@ -121,7 +121,7 @@ fn state() -> &'static State {
     unsafe { &*STATE.0.get() }
 }
 
-pub(crate) fn memory() -> &'static [Region] {
+pub(crate) fn memory() -> &'static [MemoryRegion] {
     &state().memory[..state().memory_count]
 }
 
@@ -151,25 +151,25 @@ pub fn info() -> BootInfo {
 
 /// Gives up the archive, except for the first `keep` bytes. Returns its whole pages behind them: free as soon
 /// as nobody reads them by what [`info`] has said before. Once.
-pub fn release_initrd(keep: usize) -> Region {
+pub fn release_initrd(keep: usize) -> MemoryRegion {
     let initrd = state().initrd;
     let start = (initrd.start + keep).next_multiple_of(PAGE);
     let end = initrd.end() & !(PAGE - 1);
     if start >= end || RELEASED.load(Ordering::Relaxed) != 0 {
-        return Region::default();
+        return MemoryRegion::default();
     }
     RELEASED.store(initrd.len - keep, Ordering::Relaxed);
-    Region {
+    MemoryRegion {
         start,
         len: end - start,
-        kind: Kind::Usable,
+        kind: MemoryKind::Usable,
     }
 }
 
 /// Free memory: `memory` without `taken`, in whole pages, ascending.
-fn subtract(memory: &[Region], taken: &[Region], out: &mut [Region]) -> usize {
+fn subtract(memory: &[MemoryRegion], taken: &[MemoryRegion], out: &mut [MemoryRegion]) -> usize {
     let mut count = 0;
-    for region in memory.iter().filter(|r| r.kind == Kind::Usable) {
+    for region in memory.iter().filter(|r| r.kind == MemoryKind::Usable) {
         let mut at = region.start.next_multiple_of(PAGE);
         let end = region.end() & !(PAGE - 1);
         while at < end {
@@ -187,10 +187,10 @@ fn subtract(memory: &[Region], taken: &[Region], out: &mut [Region]) -> usize {
                 .map(|t| t.start & !(PAGE - 1))
                 .fold(end, usize::min);
             if stop > at && count < out.len() {
-                out[count] = Region {
+                out[count] = MemoryRegion {
                     start: at,
                     len: stop - at,
-                    kind: Kind::Usable,
+                    kind: MemoryKind::Usable,
                 };
                 count += 1;
             }
@@ -248,11 +248,11 @@ mod bare {
     ///
     /// # Safety
     /// `at` is what the loader passed, on the temporary tables.
-    pub(crate) unsafe fn glance(at: usize) -> (&'static [u8], Region, usize) {
+    pub(crate) unsafe fn glance(at: usize) -> (&'static [u8], MemoryRegion, usize) {
         // SAFETY: the caller's promise; the temporary tables map 4 GiB.
         unsafe {
             let start = &*(phys_to_virt(at) as *const StartInfo);
-            let mut initrd = Region::default();
+            let mut initrd = MemoryRegion::default();
             if start.modules > 0 {
                 let module = &*(phys_to_virt(start.modules_at as usize) as *const Module);
                 initrd.start = module.start as usize;
@@ -310,13 +310,13 @@ mod bare {
             let map = phys_to_virt(start.memory_map as usize) as *const MapEntry;
             for i in 0..(start.memory_map_entries as usize).min(MAX_REGIONS) {
                 let entry = &*map.add(i);
-                state.memory[i] = Region {
+                state.memory[i] = MemoryRegion {
                     start: entry.start as usize,
                     len: entry.len as usize,
                     kind: match entry.kind {
-                        1 => Kind::Usable,
-                        3 | 4 => Kind::Acpi,
-                        _ => Kind::Reserved,
+                        1 => MemoryKind::Usable,
+                        3 | 4 => MemoryKind::Acpi,
+                        _ => MemoryKind::Reserved,
                     },
                 };
                 state.memory_count = i + 1;
@@ -352,8 +352,8 @@ mod bare {
         let next = image[3].next_multiple_of(PAGE);
         let end = memory()
             .iter()
-            .find(|r| r.kind == Kind::Usable && (r.start..r.end()).contains(&next))
-            .map_or(next, Region::end);
+            .find(|r| r.kind == MemoryKind::Usable && (r.start..r.end()).contains(&next))
+            .map_or(next, MemoryRegion::end);
         let initrd = state().initrd.start;
         let end = if initrd >= next { end.min(initrd) } else { end };
         EarlyFrames {
@@ -367,16 +367,16 @@ mod bare {
         // SAFETY: the boot CPU alone runs.
         let state = unsafe { &mut *STATE.0.get() };
         let taken = [
-            Region {
+            MemoryRegion {
                 start: 0,
                 len: FIRMWARE_LEN,
-                kind: Kind::Reserved,
+                kind: MemoryKind::Reserved,
             },
             HOLE,
-            Region {
+            MemoryRegion {
                 start: 1 << 20,
                 len: taken_end - (1 << 20),
-                kind: Kind::Reserved,
+                kind: MemoryKind::Reserved,
             },
             state.initrd,
         ];
@@ -388,11 +388,11 @@ mod bare {
 mod tests {
     use super::*;
 
-    fn usable(start: usize, end: usize) -> Region {
-        Region {
+    fn usable(start: usize, end: usize) -> MemoryRegion {
+        MemoryRegion {
             start,
             len: end - start,
-            kind: Kind::Usable,
+            kind: MemoryKind::Usable,
         }
     }
 
@@ -404,7 +404,7 @@ mod tests {
             usable(0x10_0000, 0x20_0800),
             usable(0xf0_0123, 0xf0_2345),
         ];
-        let mut out = [Region::default(); 8];
+        let mut out = [MemoryRegion::default(); 8];
         let count = subtract(&memory, &taken, &mut out);
         assert_eq!(
             &out[..count],
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn nothing_taken() {
-        let mut out = [Region::default(); 2];
+        let mut out = [MemoryRegion::default(); 2];
         assert_eq!(subtract(&[usable(0x800, 0x3800)], &[], &mut out), 1);
         assert_eq!(out[0], usable(0x1000, 0x3000));
     }

@@ -7,7 +7,7 @@
 
 use codegen::{Draft, dynasm};
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use sync::{Once, Recent};
+use sync::{Once, SeqlockRing};
 
 static BASE: AtomicU64 = AtomicU64::new(0);
 /// Nanoseconds in 2^32 TSC ticks.
@@ -25,7 +25,7 @@ pub fn tsc() -> u64 {
 }
 
 /// Nanoseconds since the entry of the kernel. Never goes back on one CPU, nor for a thread that goes to
-/// another (`tsc.rs`).
+/// another (`tsc_sync.rs`).
 pub fn now_ns() -> u64 {
     at_ns(tsc())
 }
@@ -77,11 +77,11 @@ pub fn real_ns() -> u64 {
 
 /// The courses that the clock of the day has taken: from when on, nanoseconds since boot; how far the former
 /// courses had brought it ahead, nanoseconds; and the nanoseconds that it gains in a second.
-static COURSES: Once<Recent<3>> = Once::new();
+static COURSES: Once<SeqlockRing<3>> = Once::new();
 
 /// How far `courses` have brought the clock of the day at `now`.
 #[inline(never)]
-fn led(courses: &Recent<3>, now: u64) -> i64 {
+fn led(courses: &SeqlockRing<3>, now: u64) -> i64 {
     // Another look when so many courses came meanwhile that the latest was overwritten.
     loop {
         let Some(last) = courses.numbers().last() else {
@@ -101,7 +101,7 @@ pub fn is_steered() -> bool {
 }
 
 /// Gives [`steer`] that room, several places, so that readers find the latest course while others come. Once.
-pub fn begin_steering(courses: Recent<3>) {
+pub fn begin_steering(courses: SeqlockRing<3>) {
     let _first = COURSES.set(courses);
 }
 
@@ -195,10 +195,10 @@ mod pit {
     /// whatever interrupts us (a hypervisor) falls out.
     fn sample() -> Sample {
         let one = || {
-            let before = super::tsc();
+            let before = super::tsc_sync();
             let count = count();
             let apic = crate::apic::measured();
-            let after = super::tsc();
+            let after = super::tsc_sync();
             let tsc = before + (after - before) / 2;
             (after - before, Sample { count, tsc, apic })
         };
@@ -252,9 +252,9 @@ mod pit {
         crate::apic::start_measuring();
         let from = sample();
         let last = from.count.checked_sub(WINDOW)?;
-        let limit = super::tsc().saturating_add(TSC_LIMIT);
+        let limit = super::tsc_sync().saturating_add(TSC_LIMIT);
         while count() > last {
-            if super::tsc() > limit {
+            if super::tsc_sync() > limit {
                 return None;
             }
         }

@@ -44,14 +44,14 @@ pub struct Cpu {
     pub quanta: AtomicU64,
     /// Where the generated or assembled one-instruction `syscall` entry of this CPU is.
     pub syscall_entry: AtomicUsize,
-    /// The user's stack pointer, while the entry of `syscall` changes stacks itself (`guard.rs`).
+    /// The user's stack pointer, while the entry of `syscall` changes stacks itself (`entry_mitigations.rs`).
     pub(crate) user_rsp: AtomicU64,
     /// The contents of SPEC_CTRL in the kernel, and in user mode (`mitigate.rs`).
     pub spec_running: AtomicU32,
     /// As above.
     pub spec_resting: AtomicU32,
     /// The address of its gate, and that of its way out by `sysretq`, where tables are isolated
-    /// (`trap/isolated.rs`); otherwise 0.
+    /// (`trap/pti.rs`); otherwise 0.
     pub(crate) gate: AtomicUsize,
     /// As above.
     pub(crate) sysret: AtomicUsize,

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: one module for each subject. The assembly entry brings the boot CPU up and then calls the
 //! kernel room's `kernel_main`; everything else is called from there. `smp::start_others` brings the other
-//! processors up. The machine calls higher rooms through [`trap::Callouts`] and [`report::Callouts`]
+//! processors up. The machine calls higher rooms through [`trap::Callouts`] and [`panic_report::Callouts`]
 //! (dissertation, section 4.1.3).
 //!
 //! On a host (unit tests of this and higher rooms) the crate compiles with no machine underneath: one
@@ -17,25 +17,25 @@ pub mod clock;
 pub mod cpio;
 pub mod cpu;
 pub mod date;
-pub mod debug;
+pub mod debug_registers;
+pub mod entry_mitigations;
 pub mod features;
 pub mod fpu;
-pub mod guard;
 pub mod irq;
 pub mod log;
 pub mod mitigate;
 pub mod paging;
+pub mod panic_report;
 pub mod pci;
 pub mod port;
 pub mod power;
 pub mod random;
-pub mod report;
 pub mod rtc;
 #[cfg(target_os = "none")]
 pub mod selfcheck;
+pub mod single_step;
 #[cfg(target_os = "none")]
 pub mod smp;
-pub mod step;
 pub mod symbols;
 pub mod syscall_entry;
 pub mod topology;
@@ -43,19 +43,19 @@ pub mod trap;
 pub mod user;
 
 #[cfg(target_os = "none")]
-mod entry;
+mod acpi_tables;
+#[cfg(target_os = "none")]
+mod boot_page_tables;
 mod handlers;
 #[cfg(target_os = "none")]
 mod idt;
 mod ioapic;
 #[cfg(target_os = "none")]
-mod maps;
+mod kaslr;
+#[cfg(target_os = "none")]
+mod pvh_entry;
 #[cfg(target_os = "none")]
 mod segments;
-#[cfg(target_os = "none")]
-mod slide;
-#[cfg(target_os = "none")]
-mod tables;
 mod trap_frame;
-mod tsc;
+mod tsc_sync;
 mod tss;

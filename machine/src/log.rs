@@ -132,17 +132,17 @@ impl fmt::Display for Stamp {
 }
 
 /// A line under construction on the caller's stack.
-pub struct Line {
+pub struct LogLine {
     bytes: [u8; 256],
     used: usize,
     kind: u16,
     write: fn(u16, &[u8]),
 }
 
-impl Line {
+impl LogLine {
     /// An empty line.
     pub const fn new() -> Self {
-        Line {
+        LogLine {
             bytes: [0; 256],
             used: 0,
             kind: INFORMATION,
@@ -152,10 +152,10 @@ impl Line {
 
     /// An empty one of `kind`, for [`write_quietly`].
     pub const fn quiet(kind: u16) -> Self {
-        Line {
+        LogLine {
             kind,
             write: write_quietly,
-            ..Line::new()
+            ..LogLine::new()
         }
     }
 
@@ -166,13 +166,13 @@ impl Line {
     }
 }
 
-impl Default for Line {
+impl Default for LogLine {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Write for Line {
+impl Write for LogLine {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for &byte in text.as_bytes() {
             if self.used == self.bytes.len() {
@@ -187,15 +187,15 @@ impl Write for Line {
 
 #[doc(hidden)]
 pub fn write_line(arguments: fmt::Arguments) {
-    finish(Line::new(), arguments);
+    finish(LogLine::new(), arguments);
 }
 
 /// As [`log!`](crate::log!), by [`write_quietly`].
 pub(crate) fn write_line_quietly(arguments: fmt::Arguments) {
-    finish(Line::quiet(INFORMATION), arguments);
+    finish(LogLine::quiet(INFORMATION), arguments);
 }
 
-fn finish(mut line: Line, arguments: fmt::Arguments) {
+fn finish(mut line: LogLine, arguments: fmt::Arguments) {
     // A Display that fails has written what it could; the line is still worth having.
     let _ = line.write_fmt(arguments);
     line.flush();

@@ -11,7 +11,7 @@ use crate::cpu::{self, Cpu, MSR_EFER};
 use crate::idt::{self, Gate};
 use crate::mitigate::measures;
 use crate::paging::{self, MachineStack};
-use crate::trap::{self, isolated};
+use crate::trap::{self, pti};
 use crate::trap_frame::{KERNEL_CS, KERNEL_SS, SFMASK, USER_CS, exception};
 use crate::tss::Tss;
 use crate::{features, fpu, mitigate};
@@ -37,7 +37,7 @@ struct Pointer {
 pub(crate) fn set_gate(vector: u8, entry: usize) {
     let stub = trap::stub(vector);
     if measures().isolate_tables() {
-        return isolated::link(vector, if entry == stub { 0 } else { entry });
+        return pti::link(vector, if entry == stub { 0 } else { entry });
     }
     idt::write(vector, Gate::new(entry, 0, 0));
 }
@@ -45,7 +45,7 @@ pub(crate) fn set_gate(vector: u8, entry: usize) {
 /// Where the gate of an interrupt vector leads, if not to its assembled stub.
 pub(crate) fn entry_of(vector: u8) -> Option<usize> {
     if measures().isolate_tables() {
-        return isolated::linked(vector);
+        return pti::linked(vector);
     }
     let entry = idt::read(vector).entry();
     (entry != trap::stub(vector)).then_some(entry)
@@ -95,7 +95,7 @@ pub(crate) unsafe fn set_syscall_entry(cpu: &Cpu, entry: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         if measures().isolate_tables() {
-            cpu::wrmsr(MSR_LSTAR, isolated::syscall_entry(cpu.number()) as u64);
+            cpu::wrmsr(MSR_LSTAR, pti::syscall_entry(cpu.number()) as u64);
         } else {
             cpu::wrmsr(MSR_LSTAR, entry as u64);
         }
@@ -115,9 +115,9 @@ unsafe fn load_tables(cpu: &Cpu) {
         let mut table = idt::address();
         let (mut at, mut gdt) = (tss as u64, cpu.gdt.get());
         if measures().isolate_tables() {
-            let page = isolated::prepare(cpu);
+            let page = pti::prepare(cpu);
             (at, gdt) = (page.tss.get() as u64, page.gdt.get());
-            table = isolated::alias(table);
+            table = pti::alias(table);
         }
         let gdt = &mut *gdt;
         *gdt = [

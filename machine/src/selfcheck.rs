@@ -27,7 +27,7 @@ static CALLOUTS: Callouts = Callouts {
 
 fn come_back(frame: &mut TrapFrame) {
     if !frame.from_user() {
-        crate::report::fatal_exception(frame);
+        crate::panic_report::fatal_exception(frame);
     }
     SEEN[0].store(frame.vector, Ordering::Relaxed);
     SEEN[1].store(frame.rip, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cpu;
 use crate::paging::{self, MachineStack, machine_stack, phys_to_virt};
-use crate::{apic, clock, features, log, tsc};
+use crate::{apic, clock, features, log, tsc_sync};
 
 /// Physical page of the trampoline: below 1 MiB, page-aligned, outside everything the firmware uses on a PC.
 const TRAMPOLINE: usize = 0x8000;
@@ -102,7 +102,7 @@ pub fn start_others(entry: fn() -> !) {
             log!("cpu {i} (apic {apic_id}) does not answer");
             return;
         }
-        match tsc::lead(ticks(SLACK_NS), ticks(LIMIT_NS)) {
+        match tsc_sync::lead(ticks(SLACK_NS), ticks(LIMIT_NS)) {
             Ok(0) => {}
             Ok(by) => log!("cpu {i} (apic {apic_id}): its time stamp counter was moved by {by}"),
             Err(stays) => {
@@ -216,7 +216,7 @@ static EFER: AtomicUsize = AtomicUsize::new(0);
 static ROOT: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn up() -> ! {
-    if !decide(cpu::this_cpu().number()) || !tsc::follow(set_back) {
+    if !decide(cpu::this_cpu().number()) || !tsc_sync::follow(set_back) {
         cpu::halt()
     }
     crate::segments::init_this_cpu();

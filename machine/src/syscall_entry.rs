@@ -7,7 +7,7 @@
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 
 use crate::cpu::{self, Cpu};
-use crate::guard;
+use crate::entry_mitigations;
 
 /// The stub that `LSTAR` points at: entered by `syscall`, leaves by a jump.
 pub type Entry = unsafe extern "C" fn() -> !;
@@ -22,9 +22,9 @@ pub fn synthesize() -> Result<(), OutOfCode> {
     let cpu = cpu::this_cpu();
     let word = (cpu.address() + Cpu::DISPATCHER) as i32;
     let mut d = Draft::new(&CLASS, "syscall entry");
-    if guard::enters_on_kernel_stack() {
-        guard::enter_kernel(&mut d, cpu);
-        guard::jump_through(&mut d, word);
+    if entry_mitigations::enters_on_kernel_stack() {
+        entry_mitigations::enter_kernel(&mut d, cpu);
+        entry_mitigations::jump_through(&mut d, word);
     } else {
         dynasm!(d ; .arch x64 ; jmp QWORD [DWORD word]);
     }

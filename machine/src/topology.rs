@@ -71,7 +71,7 @@ fn bits_for(count: u32) -> u32 {
 
 /// The contents of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Holds {
+pub enum CacheKind {
     /// Data.
     Data,
     /// Instructions.
@@ -84,7 +84,7 @@ pub enum Holds {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cache {
     /// Its contents.
-    pub holds: Holds,
+    pub holds: CacheKind,
     /// 1 is next to the processor.
     pub level: u32,
     /// Bytes of a line.
@@ -132,9 +132,9 @@ fn caches_by(ask: Ask) -> impl Iterator<Item = Cache> {
         let [about, shape, sets, _] = ask(leaf, part);
         Cache {
             holds: match about & 0x1f {
-                1 => Holds::Data,
-                2 => Holds::Instructions,
-                _ => Holds::Both,
+                1 => CacheKind::Data,
+                2 => CacheKind::Instructions,
+                _ => CacheKind::Both,
             },
             level: about >> 5 & 7,
             line: (shape & 0xfff) + 1,
@@ -194,12 +194,12 @@ mod tests {
         let first = caches.next().unwrap();
         assert_eq!(
             (first.holds, first.level, first.size(), first.shift),
-            (Holds::Data, 1, 32 << 10, 1)
+            (CacheKind::Data, 1, 32 << 10, 1)
         );
         let last = caches.next().unwrap();
         assert_eq!(
             (last.holds, last.level, last.size(), last.shift),
-            (Holds::Both, 3, 16 << 20, 4)
+            (CacheKind::Both, 3, 16 << 20, 4)
         );
         assert_eq!(caches.next(), None);
     }

@@ -10,7 +10,7 @@
 //!
 //! A page fault of a program goes by a word at the base of the running thread's stack to the thread's own
 //! [`FaultVector`], with only those registers saved that a call changes. So the usual fault has no frame and
-//! no callout. Where a crossing has more to do (`guarded.rs`, `isolated.rs`), it is an exception like others.
+//! no callout. Where a crossing has more to do (`mitigated.rs`, `pti.rs`), it is an exception like others.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -48,8 +48,8 @@ pub extern "sysv64" fn no_program(_address: usize, _error: u64) -> usize {
 
 /// Default actions: exceptions end in the report, calls give ENOSYS, the rest is nothing.
 static DEFAULT: Callouts = Callouts {
-    exception: |frame| crate::report::fatal_exception(frame),
-    fault: |frame, _| crate::report::fatal_exception(frame),
+    exception: |frame| crate::panic_report::fatal_exception(frame),
+    fault: |frame, _| crate::panic_report::fatal_exception(frame),
     syscall: |frame| frame.rax = (-38i64) as u64,
     return_to_user: |_| {},
     irq_exit: |_| {},
@@ -130,7 +130,7 @@ macro_rules! restore_changed {
 /// Where a debug exception begins, on its own stack, the vector pushed. It comes at any instruction: what a
 /// program has had watched may be met by the kernel's accesses on its behalf, or be told late, at the first
 /// instruction of a system call (behind `mov ss`), where the stack pointer is still the program's. From user
-/// mode, and as the kernel's own step ([`crate::step`]), it goes on where it would have been without all
+/// mode, and as the kernel's own step ([`crate::single_step`]), it goes on where it would have been without all
 /// this. Otherwise it says nothing, and touches nothing.
 /// Source: CVE-2018-8897; Linux, exc_debug_kernel.
 #[cfg(target_os = "none")]
@@ -175,7 +175,7 @@ macro_rules! begin_debug {
             cpu = const $crate::cpu::StackBase::CPU,
             rsp0 = const $crate::cpu::Cpu::RSP0,
             tf = const $crate::trap_frame::RFLAGS_TF,
-            nothing = const $crate::debug::NOTHING,
+            nothing = const $crate::debug_registers::NOTHING,
             common = sym $common,
         )
     };
@@ -221,9 +221,9 @@ macro_rules! stubs {
 }
 
 #[cfg(target_os = "none")]
-mod guarded;
+mod mitigated;
 #[cfg(target_os = "none")]
-pub(crate) mod isolated;
+pub(crate) mod pti;
 
 #[cfg(target_os = "none")]
 pub use bare::*;
@@ -269,12 +269,12 @@ mod bare {
         pub(super) fn trap_end();
     }
 
-    /// Whether programs run on tables of their own (`isolated.rs`).
+    /// Whether programs run on tables of their own (`pti.rs`).
     fn isolates() -> bool {
         crate::mitigate::measures().isolate_tables()
     }
 
-    /// Whether a crossing has more to do, and the twins in `guarded.rs` are the entries.
+    /// Whether a crossing has more to do, and the twins in `mitigated.rs` are the entries.
     fn guarded() -> bool {
         let measures = crate::mitigate::measures();
         measures.ibrs_by_entry() || measures.ibpb_by_entry() || measures.verw() || isolates()
@@ -288,21 +288,21 @@ mod bare {
     /// Chooses, when the mitigations are known, before any trap.
     pub(crate) fn init() {
         let leave = if guarded() {
-            guarded::leave as *const () as usize
+            mitigated::leave as *const () as usize
         } else {
             trap_leave as *const () as usize
         };
         LEAVE.store(leave, Ordering::Relaxed);
         let slow = if guarded() {
-            guarded::syscall_slow_entry as *const () as usize
+            mitigated::syscall_slow_entry as *const () as usize
         } else {
             syscall_slow_entry as *const () as usize
         };
         SLOW.store(slow, Ordering::Relaxed);
         let measures = crate::mitigate::measures();
-        guarded::BY_ENTRY.store(u32::from(measures.ibrs_by_entry()), Ordering::Relaxed);
-        guarded::BARRIER.store(u32::from(measures.ibpb_by_entry()), Ordering::Relaxed);
-        isolated::init(isolates());
+        mitigated::BY_ENTRY.store(u32::from(measures.ibrs_by_entry()), Ordering::Relaxed);
+        mitigated::BARRIER.store(u32::from(measures.ibpb_by_entry()), Ordering::Relaxed);
+        pti::init(isolates());
     }
 
     /// The assembled `syscall` entry of CPU number `cpu`.
@@ -313,7 +313,7 @@ mod bare {
     /// The dispatcher of a CPU on which no thread with user code has run.
     pub fn no_dispatcher() -> usize {
         extern "C" fn trap() -> ! {
-            crate::report::panic(format_args!("system call without a thread"))
+            crate::panic_report::panic(format_args!("system call without a thread"))
         }
         trap as *const () as usize
     }
@@ -321,10 +321,10 @@ mod bare {
     /// Entry of the stub for `vector`.
     pub(crate) fn stub(vector: u8) -> usize {
         if isolates() {
-            return isolated::stub(vector);
+            return pti::stub(vector);
         }
         let stubs = if guarded() {
-            guarded::guarded_stubs as *const ()
+            mitigated::guarded_stubs as *const ()
         } else {
             trap_stubs as *const ()
         };
@@ -469,7 +469,7 @@ mod bare {
     /// interrupt: giving way, signals.
     pub fn irq_tail() -> usize {
         if guarded() {
-            guarded::irq_tail_entry as *const () as usize
+            mitigated::irq_tail_entry as *const () as usize
         } else {
             irq_tail_entry as *const () as usize
         }
@@ -480,7 +480,7 @@ mod bare {
     /// with the handler of [`crate::irq::set_handler`].
     pub fn irq_common() -> usize {
         if guarded() {
-            guarded::common as *const () as usize
+            mitigated::common as *const () as usize
         } else {
             trap_common as *const () as usize
         }
@@ -529,9 +529,9 @@ mod bare {
             (callouts().irq_exit)(frame);
         } else {
             match frame.vector {
-                exception::NMI => return crate::report::nmi(frame),
+                exception::NMI => return crate::panic_report::nmi(frame),
                 exception::DOUBLE_FAULT | exception::MACHINE_CHECK => {
-                    crate::report::fatal_exception(frame)
+                    crate::panic_report::fatal_exception(frame)
                 }
                 exception::INVALID_OPCODE => {
                     if !skip_smap_instruction(frame) {
@@ -539,15 +539,15 @@ mod bare {
                     }
                 }
                 exception::DEBUG => {
-                    frame.error = u64::from(crate::debug::take_cause());
-                    if frame.from_user() || !crate::step::taken(frame) {
+                    frame.error = u64::from(crate::debug_registers::take_cause());
+                    if frame.from_user() || !crate::single_step::taken(frame) {
                         (callouts().exception)(frame);
                     }
                 }
                 exception::SEGMENT | exception::STACK | exception::PROTECTION
                     if !frame.from_user()
                         && (frame.rip as usize == iretq_site as *const () as usize
-                            || isolates() && isolated::is_iretq(frame.rip)) =>
+                            || isolates() && pti::is_iretq(frame.rip)) =>
                 {
                     // SAFETY: the frame of a fault in `trap_leave`.
                     unsafe { refused(frame) }

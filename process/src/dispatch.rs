@@ -18,8 +18,8 @@ use codegen::Draft;
 use core::sync::atomic::{AtomicBool, Ordering, fence};
 use machine::trap::TrapFrame;
 use sync::{Once, epoch};
-use thread::dispatch::{Kpt, Leaf, Leaves, Own, Plan, Spec};
-use thread::ways::Way;
+use thread::dispatch::{DispatchPlan, Kpt, Leaf, Leaves, OwnCalls, Spec};
+use thread::jump_words::JumpWord;
 use thread::{Body, Thread};
 use vm::AddressSpace;
 
@@ -61,7 +61,7 @@ impl Leaves for Answered {
 const _: () = assert!(thread::dispatch::SLOTS == file::fdtable::SLOTS);
 const _: () = assert!(thread::dispatch::MAX_OWN == native::CACHED_MOST);
 
-static PLAN: Plan = Plan::of::<Answered>();
+static PLAN: DispatchPlan = DispatchPlan::of::<Answered>();
 
 /// Entries of procedures that every dispatcher calls.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,7 +80,7 @@ static ENTRIES: Once<Entries> = Once::new();
 
 /// The procedures that every dispatcher calls, by their calls, and the code by which they leave; 0 for one
 /// that is not linked.
-pub fn procedures() -> [Way; 7] {
+pub fn procedures() -> [JumpWord; 7] {
     let hot = ENTRIES.get().copied().unwrap_or_default();
     [
         ("open", hot.open),
@@ -113,7 +113,7 @@ fn describe<R>(
     process: &Process,
     tid: i32,
     files: Option<KptView>,
-    own: Option<Own>,
+    own: Option<OwnCalls>,
     make: impl FnOnce(&Spec) -> R,
 ) -> R {
     let hot = ENTRIES.get().copied().unwrap_or_default();
@@ -292,7 +292,7 @@ fn give_own(task: &Task, files: Option<KptView>, cached: &CachedOperations) -> R
         }
     };
     let numbers = numbers.get(..count).unwrap_or_default();
-    let own = (count > 0).then_some(Own {
+    let own = (count > 0).then_some(OwnCalls {
         numbers,
         emit: &emit,
     });

@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering;
 use abi::linux::*;
 use machine::trap::TrapFrame;
 use sync::epoch;
-use thread::outright::LEFT;
+use thread::frameless::LEFT;
 
 use crate::cgroup;
 use crate::dispatch;

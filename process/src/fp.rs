@@ -104,7 +104,7 @@ pub fn save(at: usize) -> Result<()> {
         user::put(at + HEADER, &[0u64; HEADER_LEN / 8])?;
         machine::user::save_vectors(at).map_err(|()| Errno::EFAULT)?;
     } else {
-        thread::fp::look(|state| match state {
+        thread::lazy_fpu::look(|state| match state {
             Some(state) => user::copy_out(at, state),
             None => user::copy_out(at, &initial()[..size]),
         })?;
@@ -156,13 +156,13 @@ fn restore_mended(at: usize, size: usize, extended: bool) -> Result<()> {
     if !thread::current().uses_fp() && is_initial(image) {
         return Ok(());
     }
-    thread::fp::load(image).map_err(|_| Errno::ENOMEM)
+    thread::lazy_fpu::load(image).map_err(|_| Errno::ENOMEM)
 }
 
 /// The running thread's state, as [`replace`] takes it.
 pub fn snapshot(image: &mut [u8; IMAGE_MAX]) {
     *image = initial();
-    thread::fp::look(|state| {
+    thread::lazy_fpu::look(|state| {
         if let Some(state) = state {
             let count = state.len().min(IMAGE_MAX);
             image[..count].copy_from_slice(&state[..count]);
@@ -176,7 +176,7 @@ pub fn replace(image: &mut [u8; IMAGE_MAX]) {
     let image = &mut image[..fpu::area_size().min(IMAGE_MAX)];
     sanitize(image, true, fpu::components());
     if thread::current().uses_fp() || !is_initial(image) {
-        let _no_memory = thread::fp::load(image);
+        let _no_memory = thread::lazy_fpu::load(image);
     }
 }
 
@@ -222,13 +222,13 @@ fn is_initial(image: &[u8]) -> bool {
 
 /// Puts the running thread's state back to the initial one, if it has any.
 pub fn reset() {
-    thread::fp::start_over();
+    thread::lazy_fpu::start_over();
 }
 
 /// The unmasked exceptions recorded in the running thread's state: bit 0 invalid, 1 denormal, 2 division by
 /// zero, 3 overflow, 4 underflow, 5 precision. Of SSE or of x87.
 pub fn exceptions(sse: bool) -> u32 {
-    thread::fp::look(|state| {
+    thread::lazy_fpu::look(|state| {
         let Some(image) = state else { return 0 };
         if sse {
             let mxcsr: u32 = bytemuck::pod_read_unaligned(&image[MXCSR..MXCSR + 4]);

@@ -21,7 +21,7 @@ use abi::linux::{
     SIGKILL, SIGSTOP, Sigaction, Timespec, Timeval,
 };
 use codegen::harden::{self, clamp};
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
 use file::Operation;

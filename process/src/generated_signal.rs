@@ -25,13 +25,13 @@
 use abi::layout::USER_END;
 use abi::linux::*;
 use codegen::harden::clamp;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::{offset_of, size_of};
 use file::arc_swap::ArcSwap;
 use machine::cpu::StackBase;
 use machine::trap::{RFLAGS_IF, RFLAGS_USER, USER_CS, USER_SS};
-use machine::{fpu, guard};
+use machine::{entry_mitigations, fpu};
 use sync::Monitor;
 use thread::dispatch::way_out;
 use thread::flags::ATTENTION;
@@ -413,7 +413,7 @@ pub fn sigreturn(d: &mut Draft, slow: Label) {
     );
     d.fault_end(shut);
     close(d);
-    guard::leave_interrupt(d);
+    entry_mitigations::leave_interrupt(d);
 
     // At any depth below what is kept. No interrupt comes between.
     dynasm!(d ; .arch x64 ; =>shut);

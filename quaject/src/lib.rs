@@ -23,11 +23,12 @@ pub use catalogue::{
     buffer_in, buffer_out, composed, cook_tty_in, cook_tty_out, filter, filtered, gauge, join,
     maker, mix, notice, probe, pump, queue, relay, resample, serializer, stream, switch,
 };
-pub use kit::around::{Around, Named};
-pub use kit::seam::{Callbacks, Conv, DescFn, Seam, Sharing, Unmade};
+pub use kit::call_adapter::{CallAdapter, SocketName};
+pub use kit::routine_env::{Callbacks, DescFn, RoutineEnv, RoutineError, Sharing, UserAccess};
 pub use kit::sleeper::Sleep;
 #[cfg(not(loom))]
 pub use kit::{
-    assembly, class, compiled, cost, inactive, interfacer, named, near, record, signature,
+    assembly, by_name, class, compiled, inactive, inline_map, inlining, interfacer, near_memory,
+    signature,
 };
-pub use kit::{callback, guard, look, plug, regs};
+pub use kit::{callback, guard, plug, readiness, regs};

@@ -190,7 +190,7 @@ impl CardClients {
 
     fn stop_playing(&self) -> Result<()> {
         PACE[0].store(0, Ordering::Relaxed);
-        match device::names::sound(device::sound::NAME) {
+        match device::registry::sound(device::sound::NAME) {
             Some(card) => card.play(None).map_err(unusable),
             None => Ok(()),
         }
@@ -230,7 +230,7 @@ impl CardClients {
     /// The recorders have changed. ENOMEM, ENODEV.
     pub fn replug_recorders(&self) -> Result<()> {
         let Some(first) = self.recorders.first() else {
-            return match device::names::sound(device::sound::NAME) {
+            return match device::registry::sound(device::sound::NAME) {
                 Some(card) => card.record(None).map_err(unusable),
                 None => Ok(()),
             };

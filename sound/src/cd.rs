@@ -25,7 +25,7 @@ use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use quaject::class::{Ref, create};
 use quaject::composed::Composed;
 use quaject::interfacer::{hand_over, link};
-use quaject::queue::{Channel, Parties, Receives, Wakes, q_put_string};
+use quaject::queue::{Channel, Parties, RawReadRecipe, Wakes, q_put_string};
 use sync::{Monitor, WaitList};
 use thread::deadline::Deadline;
 use vm::fallible::try_arc;
@@ -219,7 +219,7 @@ struct CdFile {
 
 impl CdFile {
     fn new(disc: Arc<Disc>) -> Result<CdFile> {
-        let recipe = Receives {
+        let recipe = RawReadRecipe {
             queue: disc.channel.queue().clone(),
             wakes: Wakes::Channel(disc.channel.clone()),
             seam: seam::get()?,

@@ -18,12 +18,12 @@ use account::quota;
 use account::user::Charge;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use device::names;
+use device::registry;
 use device::sound::{self, Card, FRAME};
 use file::gauge::Gauge;
 use quaject::class::create;
 use quaject::interfacer::{Entry, link, unlink};
-use quaject::mix::{Ear, FRAMES, PUT_FRAMES, Voice, VoiceSpec};
+use quaject::mix::{Capture, FRAMES, PUT_FRAMES, Voice, VoiceSpec};
 use quaject::queue::{Channel, Parties};
 use quaject::signature::{Read, Write};
 use sync::WaitList;
@@ -36,7 +36,7 @@ use crate::stream::{PlayStream, RecordStream, no_memory};
 
 /// The card. ENODEV.
 fn card() -> Result<Arc<Card>> {
-    names::sound(sound::NAME).ok_or(Errno::ENODEV)
+    registry::sound(sound::NAME).ok_or(Errno::ENODEV)
 }
 
 /// A ring for so many at its ends, and its user's charge for it and for the code around it. ENOMEM.
@@ -287,7 +287,7 @@ impl Recorder {
         let list = channel.arrived().word_address() as i32;
         let layout = channel.queue().layout().map_err(no_memory)?;
         let recording = try_arc(RecordStream {
-            ear: create::<Ear>(channel).map_err(no_memory)?,
+            ear: create::<Capture>(channel).map_err(no_memory)?,
             how,
             card,
             closed: AtomicBool::new(false),

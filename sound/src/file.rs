@@ -18,9 +18,9 @@ use file::seam;
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use quaject::class::create;
 use quaject::composed::{Composed, Recipe};
-use quaject::cook_tty_out::{self, Rule, Writes};
+use quaject::cook_tty_out::{self, Rule, TtyWriteRecipe};
 use quaject::interfacer::link;
-use quaject::queue::{Receives, Wakes, q_put_string};
+use quaject::queue::{RawReadRecipe, Wakes, q_put_string};
 use vm::fallible::try_arc;
 
 use crate::client::{self, Player, Recorder};
@@ -74,7 +74,7 @@ impl Speaker {
         let from = create::<cook_tty_out::Quaject>(()).map_err(|_| Errno::ENOMEM)?;
         let to = q_put_string(player.channel().queue());
         link(&from, cook_tty_out::RAW_WRITE, to).map_err(no_memory)?;
-        let recipe = Writes {
+        let recipe = TtyWriteRecipe {
             from,
             wakes: Wakes::Channel(player.channel().clone()),
             rule: Rule::Plain,
@@ -202,7 +202,7 @@ struct Mic {
 impl Mic {
     fn new() -> Result<Mic> {
         let recorder = Recorder::open(client::StreamParams::at(RATE))?;
-        let recipe = Receives {
+        let recipe = RawReadRecipe {
             queue: recorder.channel().queue().clone(),
             wakes: Wakes::Channel(recorder.channel().clone()),
             seam: seam::get()?,

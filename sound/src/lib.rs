@@ -35,7 +35,7 @@ mod syn_text;
 
 /// Registers the devices, those of a card if there is one, at boot. ENOMEM.
 pub fn init() -> Result<()> {
-    if device::names::sound(device::sound::NAME).is_some() {
+    if device::registry::sound(device::sound::NAME).is_some() {
         card_clients::start()?;
         ::file::gauge::link_sound(syn_text::show);
         file::register();

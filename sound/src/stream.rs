@@ -9,9 +9,9 @@ use codegen::{Draft, Label, dynasm};
 use core::sync::atomic::{AtomicBool, AtomicU64};
 use device::sound::{Card, Client, FRAME, LONGEST, MOST_AHEAD, Pace, SHORTEST};
 use file::gauge::{DeviceNearness, Flow, Gauge};
-use quaject::Unmade;
+use quaject::RoutineError;
 use quaject::class::Ref;
-use quaject::mix::{Ear, Voice};
+use quaject::mix::{Capture, Voice};
 use quaject::queue::{Channel, Layout};
 
 /// A client's wishes.
@@ -78,7 +78,7 @@ impl StreamParams {
     }
 }
 
-pub(crate) fn no_memory(_: Unmade) -> Errno {
+pub(crate) fn no_memory(_: RoutineError) -> Errno {
     Errno::ENOMEM
 }
 
@@ -151,7 +151,7 @@ impl Gauge for PlayStream {
 
 /// The part of a recorder that the handler and the scheduler know.
 pub struct RecordStream {
-    pub(crate) ear: Ref<Ear>,
+    pub(crate) ear: Ref<Capture>,
     pub(crate) how: StreamParams,
     pub(crate) card: Arc<Card>,
     /// Its client has gone.

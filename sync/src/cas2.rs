@@ -1,6 +1,6 @@
 //! Compare-and-swap of two adjacent words.
 //!
-//! *Interface*: [`Pair`], an atomic pair of words; [`Pair::load`], [`Pair::compare_exchange`]; [`Pair::read`]
+//! *Interface*: [`AtomicPair`], an atomic pair of words; [`AtomicPair::load`], [`AtomicPair::compare_exchange`]; [`AtomicPair::read`]
 //! for pairs with a version.
 //!
 //! Source: the dissertation's `CAS2` (section 5.1) compares any two words. This machine has `cmpxchg16b`,
@@ -13,7 +13,7 @@
 
 /// Two words that change together. Aligned to 16 bytes.
 #[repr(C, align(16))]
-pub struct Pair {
+pub struct AtomicPair {
     #[cfg(not(loom))]
     words: core::cell::UnsafeCell<[u64; 2]>,
     /// loom has no 128-bit atomics; a lock of its own orders accesses as the locked instruction does.
@@ -22,9 +22,9 @@ pub struct Pair {
 }
 
 // SAFETY: `words` is reached only by locked instructions (or under loom's lock).
-unsafe impl Sync for Pair {}
+unsafe impl Sync for AtomicPair {}
 // SAFETY: plain words.
-unsafe impl Send for Pair {}
+unsafe impl Send for AtomicPair {}
 
 fn pack((low, high): (u64, u64)) -> u128 {
     u128::from(low) | u128::from(high) << 64
@@ -34,14 +34,14 @@ fn unpack(words: u128) -> (u64, u64) {
     (words as u64, (words >> 64) as u64)
 }
 
-impl Pair {
+impl AtomicPair {
     crate::primitive::constructor! {
         /// A pair holding `low` and `high`.
-        pub fn new(low: u64, high: u64) -> Pair {
+        pub fn new(low: u64, high: u64) -> AtomicPair {
             #[cfg(not(loom))]
-            return Pair { words: core::cell::UnsafeCell::new([low, high]) };
+            return AtomicPair { words: core::cell::UnsafeCell::new([low, high]) };
             #[cfg(loom)]
-            return Pair { words: loom::sync::Mutex::new(pack((low, high))) };
+            return AtomicPair { words: loom::sync::Mutex::new(pack((low, high))) };
         }
     }
 

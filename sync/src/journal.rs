@@ -26,7 +26,7 @@
 
 use core::cmp::Ordering::{Equal, Greater, Less};
 
-use crate::cas2::Pair;
+use crate::cas2::AtomicPair;
 use crate::primitive::atomic::{AtomicU64, Ordering};
 use crate::primitive::constructor;
 
@@ -44,7 +44,7 @@ const BEGINS: u64 = 1 << 32;
 /// A ring of `PLACES` places, a power of two.
 pub struct Journal<const PLACES: usize> {
     /// Low: the position behind all claimed places. High: the number of the next record.
-    head: Pair,
+    head: AtomicPair,
     places: [AtomicU64; PLACES],
 }
 
@@ -93,7 +93,7 @@ impl<const PLACES: usize> Journal<PLACES> {
             let places = [const { AtomicU64::new(0) }; PLACES];
             #[cfg(loom)]
             let places = core::array::from_fn(|_| AtomicU64::new(0));
-            Journal { head: Pair::new(0, 0), places }
+            Journal { head: AtomicPair::new(0, 0), places }
         }
     }
 

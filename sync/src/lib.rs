@@ -8,40 +8,40 @@
 extern crate alloc;
 
 pub mod array_stack;
-pub mod batch;
+pub mod cached_word;
 pub mod callout;
 pub mod cas2;
-pub mod claims;
-pub mod derived;
+pub mod combiner;
 pub mod epoch;
-pub mod holder;
+pub mod hash_table;
 pub mod journal;
+pub mod lock_owner;
+#[cfg(order)]
+pub mod lockdep;
 pub mod monitor;
 pub mod once;
-#[cfg(order)]
-pub mod order;
-mod place;
+mod poll_set;
 pub mod primitive;
-pub mod ready;
-pub mod recent;
+pub mod ready_list;
+pub mod seqlock_ring;
+pub mod sequencer;
 pub mod stack;
-pub mod table;
 pub mod value_stack;
 pub mod wait;
-mod watch;
+mod wait_slot;
 pub mod word;
 
 pub use array_stack::ArrayStack;
-pub use batch::Batch;
-pub use claims::Claims;
-pub use derived::Derived;
+pub use cached_word::CachedWord;
+pub use combiner::Combiner;
+pub use hash_table::HashTable;
 pub use journal::Journal;
 pub use monitor::{Guard, Monitor};
 pub use once::Once;
-pub use recent::Recent;
+pub use poll_set::PollSet;
+pub use seqlock_ring::SeqlockRing;
+pub use sequencer::Sequencer;
 pub use stack::Stack;
-pub use table::Table;
 pub use value_stack::ValueStack;
 pub use wait::{Callback, Interrupted, WaitList, WaitNode};
-pub use watch::Watch;
 pub use word::{Handle, Small, Word};

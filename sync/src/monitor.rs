@@ -22,7 +22,7 @@
 
 use crate::primitive::atomic::{AtomicU32, Ordering};
 use crate::wait::WaitList;
-use crate::{callout, holder};
+use crate::{callout, lock_owner};
 use core::cell::UnsafeCell;
 use core::hint::spin_loop;
 use core::mem::offset_of;
@@ -86,14 +86,14 @@ impl RawMonitor {
         let taken = self.take();
         #[cfg(order)]
         if taken {
-            crate::order::took(self.at(), "", false);
+            crate::lockdep::took(self.at(), "", false);
         }
         taken
     }
 
     #[inline]
     fn take(&self) -> bool {
-        let me = holder::mark::<{ HELD as u64 }>() as u32;
+        let me = lock_owner::mark::<{ HELD as u64 }>() as u32;
         self.word
             .compare_exchange(FREE, me, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
@@ -105,7 +105,7 @@ impl RawMonitor {
     pub fn lock(&self) {
         self.enter();
         #[cfg(order)]
-        crate::order::took(self.at(), "", true);
+        crate::lockdep::took(self.at(), "", true);
     }
 
     /// As [`lock`](RawMonitor::lock), for generated code, which releases the monitor by its word, without a
@@ -115,8 +115,8 @@ impl RawMonitor {
         self.enter();
         #[cfg(order)]
         {
-            crate::order::took(self.at(), "", true);
-            crate::order::gave(self.at());
+            crate::lockdep::took(self.at(), "", true);
+            crate::lockdep::gave(self.at());
         }
     }
 
@@ -163,7 +163,7 @@ impl RawMonitor {
         let mut old = self.word.load(Ordering::Relaxed);
         loop {
             let new = if old == FREE {
-                holder::mark::<{ CONTENDED as u64 }>() as u32
+                lock_owner::mark::<{ CONTENDED as u64 }>() as u32
             } else {
                 old & !HELD | CONTENDED
             };
@@ -181,7 +181,7 @@ impl RawMonitor {
     #[inline]
     pub fn unlock(&self) {
         #[cfg(order)]
-        crate::order::gave(self.at());
+        crate::lockdep::gave(self.at());
         if self.word.swap(FREE, Ordering::Release) & CONTENDED != 0 {
             self.wake_next();
         }
@@ -197,7 +197,7 @@ impl RawMonitor {
 /// The thread whose mark is in the word; 0 when there is none.
 fn thread(word: u32) -> usize {
     // The upper bits repeat the last one that counts.
-    holder::thread(word as i32 as u64)
+    lock_owner::thread(word as i32 as u64)
 }
 
 impl Default for RawMonitor {
@@ -254,7 +254,7 @@ impl<T: ?Sized> Monitor<T> {
     pub fn lock(&self) -> Guard<'_, T> {
         self.raw.enter();
         #[cfg(order)]
-        crate::order::took(self.raw.at(), core::any::type_name::<T>(), true);
+        crate::lockdep::took(self.raw.at(), core::any::type_name::<T>(), true);
         Guard { monitor: self }
     }
 
@@ -265,7 +265,7 @@ impl<T: ?Sized> Monitor<T> {
         let taken = self.raw.take();
         #[cfg(order)]
         if taken {
-            crate::order::took(self.raw.at(), core::any::type_name::<T>(), false);
+            crate::lockdep::took(self.raw.at(), core::any::type_name::<T>(), false);
         }
         // Not `then_some`: a guard that is made and dropped would give back what another thread holds.
         taken.then(|| Guard { monitor: self })

@@ -3,7 +3,7 @@
 //! *Interface*: [`WaitList::wait_until`], [`WaitList::wait_interruptible`] and [`WaitList::wait_unless`]
 //! sleep until a closure yields; [`WaitList::wake_all`] and [`WaitList::wake_one`] may be called from
 //! anywhere, interrupt handlers included. [`WaitList::enroll`] and [`WaitList::leave`] let one thread wait on
-//! several lists ([`crate::Watch`], for `poll`). A [`Callback`] may take the place of a thread: every waker
+//! several lists ([`crate::PollSet`], for `poll`). A [`Callback`] may take the place of a thread: every waker
 //! calls it, and it stays. Of callbacks that are [`one of several`](WaitNode::one_of), a wake-up calls them
 //! until one has a thread to wake.
 //!
@@ -34,10 +34,12 @@
 //! 5.4 and 5.8 of the dissertation with its marks (section 5.2.3).
 
 use crate::callout;
-use crate::cas2::Pair;
-use crate::place::{self, CALLS, KINDS, LEFT, OFF, ONE_OF, PHASES, Place, QUEUED, TAKEN, TOLD};
+use crate::cas2::AtomicPair;
 use crate::primitive::atomic::{Ordering, fence};
 use crate::primitive::constructor;
+use crate::wait_slot::{
+    self, CALLS, KINDS, LEFT, OFF, ONE_OF, PHASES, QUEUED, TAKEN, TOLD, WaitSlot,
+};
 use core::cell::Cell;
 use core::ptr::NonNull;
 
@@ -54,7 +56,7 @@ pub struct WaitNode {
     owner: usize,
     /// [`CALLS`] if the owner is a callback, and [`ONE_OF`].
     kind: u64,
-    place: Cell<Option<&'static Place>>,
+    place: Cell<Option<&'static WaitSlot>>,
     /// The place's state while its owner has not been woken since it enrolled.
     queued: Cell<u64>,
 }
@@ -125,7 +127,7 @@ impl Drop for WaitNode {
     fn drop(&mut self) {
         self.abandon();
         if let Some(place) = self.place.get() {
-            place::give(place);
+            wait_slot::give(place);
         }
     }
 }
@@ -137,14 +139,14 @@ pub struct Interrupted;
 /// Threads that sleep until something changes.
 pub struct WaitList {
     /// Low: address of the latest place, or 0. High: number of places taken off so far.
-    head: Pair,
+    head: AtomicPair,
 }
 
 impl WaitList {
     constructor! {
         /// An empty list.
         pub fn new() -> WaitList {
-            WaitList { head: Pair::new(0, 0) }
+            WaitList { head: AtomicPair::new(0, 0) }
         }
     }
 
@@ -232,7 +234,7 @@ impl WaitList {
                 self.tidy_below();
             }
         }
-        let Some(place) = node.place.get().or_else(place::take) else {
+        let Some(place) = node.place.get().or_else(wait_slot::take) else {
             return false;
         };
         node.queued.set(place.begin(node.owner, node.kind));
@@ -287,7 +289,7 @@ impl WaitList {
     pub fn wake_all_briefly(&self) -> bool {
         fence(Ordering::SeqCst);
         let (top, taken_off) = self.head.guess();
-        if let Some(place) = Place::at(top) {
+        if let Some(place) = WaitSlot::at(top) {
             let state = place.state.load(Ordering::Acquire);
             let next = place.next.load(Ordering::Acquire);
             let owner = place.owner.load(Ordering::Acquire);
@@ -369,9 +371,9 @@ impl WaitList {
 
     /// Visits the places from the latest to the oldest with their states. False when one was taken off
     /// meanwhile: the rest was not visited, and those visited last may have left.
-    fn walk(&self, mut visit: impl FnMut(&'static Place, u64)) -> bool {
+    fn walk(&self, mut visit: impl FnMut(&'static WaitSlot, u64)) -> bool {
         let (mut at, taken_off) = self.head.read();
-        while let Some(place) = Place::at(at) {
+        while let Some(place) = WaitSlot::at(at) {
             let state = place.state.load(Ordering::Acquire);
             let next = place.next.load(Ordering::Acquire);
             if self.head.read().1 != taken_off {
@@ -387,7 +389,7 @@ impl WaitList {
     fn tidy(&self) -> bool {
         loop {
             let top = self.head.read();
-            let Some(place) = Place::at(top.0) else {
+            let Some(place) = WaitSlot::at(top.0) else {
                 return true;
             };
             let state = place.state.load(Ordering::Acquire);
@@ -424,11 +426,11 @@ impl WaitList {
 
 /// How many places there are from the one at `address` down.
 fn length_at(address: u64) -> usize {
-    Place::at(address).map_or(0, |place| place.length.load(Ordering::Relaxed))
+    WaitSlot::at(address).map_or(0, |place| place.length.load(Ordering::Relaxed))
 }
 
 /// Gives the token to the owner of a place whose state was `state`, or calls it, unless that is already done.
-fn tell(place: &Place, state: u64) {
+fn tell(place: &WaitSlot, state: u64) {
     if state & PHASES != TAKEN {
         return;
     }
@@ -440,14 +442,14 @@ fn tell(place: &Place, state: u64) {
         }
         (callout::get().resume)(owner);
     } else {
-        // Bound: one callback: a note (`sync/src/ready.rs`).
+        // Bound: one callback: a note (`sync/src/ready_list.rs`).
         callout::without_interrupts(|| call(place, state, owner));
     }
     place.advance(state, TOLD);
 }
 
 /// Calls a callback that stays, unless it is one of several and that is `enough`: whether now it is.
-fn ring(place: &Place, state: u64, enough: bool) -> bool {
+fn ring(place: &WaitSlot, state: u64, enough: bool) -> bool {
     if enough && state & ONE_OF != 0 {
         return false;
     }
@@ -456,7 +458,7 @@ fn ring(place: &Place, state: u64, enough: bool) -> bool {
 }
 
 /// Calls the owner if it has not left. Interrupts are off. Whether it has woken a thread.
-fn call(place: &Place, state: u64, owner: usize) -> bool {
+fn call(place: &WaitSlot, state: u64, owner: usize) -> bool {
     // SAFETY: the state has not changed, so the owner has not left.
     place.state.load(Ordering::Acquire) == state && unsafe { call_now(owner) }
 }
@@ -478,11 +480,11 @@ unsafe fn call_now(owner: usize) -> bool {
 }
 
 /// The caller has taken the place off its list: back to its owner, or to the free places.
-fn settle(place: &'static Place) {
+fn settle(place: &'static WaitSlot) {
     loop {
         let state = place.state.load(Ordering::Acquire);
         if state & PHASES == LEFT {
-            return place::give(place);
+            return wait_slot::give(place);
         }
         if place.advance(state, OFF) {
             return;
@@ -493,7 +495,7 @@ fn settle(place: &'static Place) {
 impl Drop for WaitList {
     fn drop(&mut self) {
         let mut at = self.head.low();
-        while let Some(place) = Place::at(at) {
+        while let Some(place) = WaitSlot::at(at) {
             at = place.next.load(Ordering::Acquire);
             settle(place);
         }
@@ -638,7 +640,7 @@ mod tests {
         );
         drop(other);
         assert!(!list.has_waiters());
-        let ready = crate::ready::ReadyList::new();
+        let ready = crate::ready_list::ReadyList::new();
         COMES.set(Some(false));
         assert_eq!(ready.sleep(|| COMES.get() == Some(true)), Ok(()));
         COMES.set(Some(false));
@@ -725,7 +727,7 @@ mod models {
         };
         loom::model(|| {
             callout::link(&CALLOUTS);
-            let Some(place) = place::take() else {
+            let Some(place) = wait_slot::take() else {
                 unreachable!("a model's places come from the heap");
             };
             let state = place.begin(THREAD, 0);

@@ -16,7 +16,7 @@ use common::freeze::{goes_on, soon, stops};
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use sync::cas2::Pair;
+use sync::cas2::AtomicPair;
 use sync::epoch::{self, Retired};
 use sync::{ArrayStack, Once, Stack, ValueStack, WaitList, WaitNode, stack};
 
@@ -86,7 +86,7 @@ fn a_queue_that_waits_for_its_peers_is_caught() {
 
 #[test]
 fn adjacent_words() {
-    let add = |pair: &Pair| {
+    let add = |pair: &AtomicPair| {
         let mut old = pair.load();
         soon(
             || match pair.compare_exchange(old, (old.0 + 1, old.1 + 1)) {
@@ -100,7 +100,7 @@ fn adjacent_words() {
     };
     goes_on(
         "pair",
-        || Pair::new(0, 0),
+        || AtomicPair::new(0, 0),
         |pair| {
             add(pair);
         },

@@ -8,7 +8,7 @@ mod common;
 use common::tally::{Tally, until};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use sync::cas2::Pair;
+use sync::cas2::AtomicPair;
 use sync::{ArrayStack, Monitor, Once, Stack, ValueStack, WaitList, WaitNode, stack};
 
 const MANY: u64 = if cfg!(miri) { 60 } else { 20_000 };
@@ -16,7 +16,7 @@ const THREADS: u64 = 3;
 
 #[test]
 fn pairs_count_together() {
-    let pair = Pair::new(0, 0);
+    let pair = AtomicPair::new(0, 0);
     std::thread::scope(|s| {
         for _ in 0..THREADS {
             s.spawn(|| {

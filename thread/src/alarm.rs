@@ -317,7 +317,9 @@ impl<'a> AlarmHeap<'a> {
         }
         // Room for every slot there will be, so that nothing allocates later.
         let all = (self.used + 1) * CHUNK;
-        if codegen::refusal::refused() || self.heap.try_reserve(all - self.heap.len()).is_err() {
+        if codegen::fault_injection::refused()
+            || self.heap.try_reserve(all - self.heap.len()).is_err()
+        {
             return false;
         }
         let Ok(layout) = Layout::array::<Slot>(CHUNK) else {

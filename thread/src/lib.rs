@@ -41,33 +41,33 @@ pub mod switch;
 mod time;
 mod tte;
 
-pub use balance::sample;
+pub use balance::cpu_time_sampling;
 pub use clock::deadline;
-pub use entry::{outright, ways};
+pub use entry::{frameless, jump_words};
 pub use life::grace;
 pub use native::{direct, job, ops, quaject as steered};
-pub use ring::{chain, ready, shelf};
-pub use switch::{fp, speculation, watch};
+pub use ring::{chain, ready, steal_queue};
+pub use switch::{hw_breakpoints, lazy_fpu, speculation};
 pub use time::{demand, record};
 pub use tte::{flags, signal, token};
 
-pub use entry::gate::{before_user, debug_trap, irq_exit};
+pub use entry::exit_to_user::{before_user, debug_trap, irq_exit};
 pub use entry::protect::{Return, forget as forget_procedures, protected_return};
 pub use life::on_demand::OnDemand;
 pub use life::spawn::{Body, Spec, bury, create, exit, spawn};
 pub use life::start_up::{idle, init};
 pub use native::ops::{EVENTS, find, hold_self, wait, wait_interruptible};
-pub use policy::urgent::{Place, give_up_turn, settle};
-pub use ring::local::{CpuStats, stats};
-pub use running::attend::safe_point;
+pub use policy::real_time::{SchedClass, give_up_turn, settle};
+pub use ring::per_cpu::{CpuStats, stats};
 pub use running::block::{resume, resume_address, start, suspend, yield_now};
-pub use switch::fp::no_fpu;
+pub use running::pending_work::safe_point;
+pub use switch::lazy_fpu::no_fpu;
 pub use tte::budget::{Busy, Terms};
 pub use tte::signal::{Mode, Procedure, Refused};
 /// Offset in a thread table entry of its owner word ([`Tte::owner`](tte::Tte::owner)), for generated code.
 pub const OWNER_OFFSET: usize = core::mem::offset_of!(tte::Tte, owner);
-pub use entry::waiting::entry as wait_exit;
-pub use entry::waiting::named_entry as wait_exit_named;
+pub use entry::blocking_read::entry as wait_exit;
+pub use entry::blocking_read::named_entry as wait_exit_named;
 /// Offset of the number of the CPU that the thread is on, 32 bits.
 pub const CPU_OFFSET: usize = core::mem::offset_of!(tte::Tte, cpu);
 /// Offset of the count of its switches ([`Tte::switches`](tte::Tte::switches)).
@@ -80,7 +80,7 @@ pub const STATE_OFFSET: usize = core::mem::offset_of!(tte::Tte, state);
 /// Offset of the byte in which [`KIND_FP`] says that the thread has vector registers.
 pub const KIND_OFFSET: usize = core::mem::offset_of!(tte::Tte, kind);
 /// See [`KIND_OFFSET`].
-pub const KIND_FP: u8 = tte::code::Kind::FP.bits();
+pub const KIND_FP: u8 = tte::code::SwitchKind::FP.bits();
 /// Offset of the address of a thread's area for restartable sequences.
 pub const SEQUENCE_AREA_OFFSET: usize = core::mem::offset_of!(tte::Tte, sequence_area);
 pub use tte::{

@@ -31,7 +31,7 @@ pub fn run() {
     turns::many_ping_pongs();
     turns::levels();
     turns::preemption();
-    balance::spread();
+    balance::real_time_push();
     balance::theft();
     balance::following();
     life::burial();

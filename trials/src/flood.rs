@@ -9,8 +9,8 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use codegen::{Draft, Label};
-use device::flood::Mask;
 use device::interrupt::{Interrupt, Source};
+use device::interrupt_storm::Mask;
 use machine::clock::now_ns;
 use machine::{boot, log};
 use quaject::assembly::Assembly;

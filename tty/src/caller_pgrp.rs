@@ -9,11 +9,11 @@
 //! *Unsafe*: promise of a callentry.
 
 use alloc::sync::Arc;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::mem::offset_of;
 use machine::cpu::StackBase;
-use quaject::assembly::{Assembly, Way};
+use quaject::assembly::{Assembly, Continuation};
 use quaject::interfacer::{Callentry, Entry};
 use quaject::regs::Regs;
 use quaject::signature::Number;
@@ -68,7 +68,7 @@ impl Callentry for CallerPgrp {
     fn changes_when_called(&self) -> Regs {
         self.changes()
     }
-    fn emit(&self, a: &mut Assembly, _: Way) -> bool {
+    fn emit(&self, a: &mut Assembly, _: Continuation) -> bool {
         emit(a);
         true
     }

@@ -7,11 +7,11 @@ use abi::errno::{Errno, Result};
 use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, Winsize, makedev};
 use alloc::sync::Arc;
 use device::Unusable;
-use device::names;
+use device::registry;
 use device::serial::{self, Serial, Source};
 use device::stream::Stream;
 use device::virtio::console as ports;
-use device::virtio::flow::Way;
+use device::virtio::zero_copy::QueueDirection;
 use quaject::class::Ref;
 use quaject::queue::{ByteQueue, Parties};
 use sync::Once;
@@ -46,10 +46,10 @@ const CONSOLE_LINE: &str = "com1";
 const SIDE_LINE: &str = "com2";
 
 /// The ports of the virtio console that carry the first process's streams where a host connects them.
-const PORTS: [(&str, Way); 3] = [
-    ("stdin", Way::In),
-    ("stdout", Way::Out),
-    ("stderr", Way::Out),
+const PORTS: [(&str, QueueDirection); 3] = [
+    ("stdin", QueueDirection::In),
+    ("stdout", QueueDirection::Out),
+    ("stderr", QueueDirection::Out),
 ];
 
 /// The streams of the first process, where the console is no terminal.
@@ -112,7 +112,7 @@ fn start_lines(mode: ConsoleMode) -> core::result::Result<(), Unusable> {
 
 /// The streams that the host has connected to ports, if it has connected all. EIO, ENOMEM.
 fn open_ports() -> Result<Option<[&'static dyn Stream; 3]>> {
-    let found = PORTS.map(|(name, _)| names::port(name));
+    let found = PORTS.map(|(name, _)| registry::port(name));
     let [Some(input), Some(output), Some(errors)] = found else {
         return Ok(None);
     };
@@ -175,8 +175,8 @@ pub fn streams_by_ports() -> bool {
 pub fn start(mode: ConsoleMode) -> Result<()> {
     start_lines(mode).map_err(device_error)?;
     let lines = Lines {
-        console: names::serial(CONSOLE_LINE).ok_or(Errno::ENXIO)?,
-        side: names::serial(SIDE_LINE),
+        console: registry::serial(CONSOLE_LINE).ok_or(Errno::ENXIO)?,
+        side: registry::serial(SIDE_LINE),
     };
     match mode {
         ConsoleMode::Terminal(size) => {
@@ -267,7 +267,7 @@ fn first_files() -> Result<[Arc<OpenFile>; 3]> {
 
 /// Waits until everything written to the lines is out: before power goes off.
 fn drain() {
-    names::for_each(|_, device| {
+    registry::for_each(|_, device| {
         if let Some(stream) = device.stream() {
             stream.wait_drained();
         }

@@ -9,7 +9,7 @@
 
 use abi::linux::{NOFLSH, SIGINT, SIGQUIT, SIGTSTP, TIOCPKT_FLUSHREAD, TIOCPKT_FLUSHWRITE};
 use alloc::sync::Arc;
-use quaject::Unmade;
+use quaject::RoutineError;
 use quaject::class::Ref;
 use quaject::interfacer::{Function, link};
 use quaject::switch::{BY_NUMBER, Switch};
@@ -31,8 +31,8 @@ const SERVICES: [Service; 5] = [
 /// Links the cases of `switch` to the services of `tty`, which owns it.
 ///
 /// # Errors
-/// [`Unmade`].
-pub(super) fn link_services(switch: &Ref<Switch>, tty: &Arc<Tty>) -> Result<(), Unmade> {
+/// [`RoutineError`].
+pub(super) fn link_services(switch: &Ref<Switch>, tty: &Arc<Tty>) -> Result<(), RoutineError> {
     let this = Arc::as_ptr(tty).expose_provenance();
     for (control, name, service) in SERVICES {
         let case = BY_NUMBER[control as usize];

@@ -36,11 +36,11 @@ use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU64, Ordering};
 use device::serial::Serial;
 use device::stream::Stream;
-use quaject::Unmade;
+use quaject::RoutineError;
 use quaject::buffer_in::{self, BufferIn};
 use quaject::buffer_out::{self, BufferOut};
 use quaject::class::{Header, Ref, create};
-use quaject::cook_tty_in::{self, Callouts, Control, CookTtyIn, Ordinary, Typed};
+use quaject::cook_tty_in::{self, Callouts, Control, CookTtyIn, EditBuffer, Ordinary};
 use quaject::cook_tty_out::{self, CookTtyOut};
 use quaject::interfacer::{Function, changes, link};
 use quaject::join::{Side, join};
@@ -119,8 +119,12 @@ impl Editor {
     /// The chain from `line` to `typed` and back, which begins with `settings`.
     ///
     /// # Errors
-    /// [`Unmade`].
-    pub fn new(line: &TtyOutput, typed: Arc<Typed>, settings: Termios) -> Result<Editor, Unmade> {
+    /// [`RoutineError`].
+    pub fn new(
+        line: &TtyOutput,
+        typed: Arc<EditBuffer>,
+        settings: Termios,
+    ) -> Result<Editor, RoutineError> {
         let echo = create::<BufferOut>(BUFFER)?;
         let [one, many] = [Parties::One, Parties::Many];
         // Of the keys of a line the pump is the only producer, but not of all that the editor gets.
@@ -181,8 +185,8 @@ impl Editor {
     /// Lets the Monitor's participants in, now that the editor is where it stays.
     ///
     /// # Errors
-    /// [`Unmade`].
-    pub fn open(self: &Arc<Self>) -> Result<(), Unmade> {
+    /// [`RoutineError`].
+    pub fn open(self: &Arc<Self>) -> Result<(), RoutineError> {
         let this = Arc::as_ptr(self).expose_provenance();
         let put = Function::put(&"put", put, this, Some(self.input.header()));
         link(&self.turns, serializer::TARGET, put).map(drop)

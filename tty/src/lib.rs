@@ -49,9 +49,9 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicI32, Ordering};
 use device::serial::Serial;
 use device::stream::Stream;
-use quaject::Unmade;
+use quaject::RoutineError;
 use quaject::class::{Ref, create};
-use quaject::cook_tty_in::{Typed, sane};
+use quaject::cook_tty_in::{EditBuffer, sane};
 use quaject::switch::Switch;
 use sync::{Monitor, Once, WaitList};
 
@@ -69,7 +69,7 @@ pub struct Tty {
     editor: Arc<Editor>,
     keys: Ref<Switch>,
     /// The edited input, and the foreground group.
-    typed: Arc<Typed>,
+    typed: Arc<EditBuffer>,
     routines: TtyRoutines,
     /// Woken when held output may go on.
     released: WaitList,
@@ -125,8 +125,12 @@ fn signal_group(group: i32, number: i32) {
 /// The input editor of a terminal on `line`. It has a frame of its own, which goes before the other drafts of
 /// code need theirs. ENOMEM.
 #[inline(never)]
-fn make_editor(line: &TtyOutput, typed: Arc<Typed>, settings: Termios) -> abi::Result<Arc<Editor>> {
-    let no_memory = |_: Unmade| Errno::ENOMEM;
+fn make_editor(
+    line: &TtyOutput,
+    typed: Arc<EditBuffer>,
+    settings: Termios,
+) -> abi::Result<Arc<Editor>> {
+    let no_memory = |_: RoutineError| Errno::ENOMEM;
     let editor = try_arc(Editor::new(line, typed, settings).map_err(no_memory)?)?;
     editor.open().map_err(no_memory)?;
     Ok(editor)
@@ -141,8 +145,8 @@ impl Tty {
         settings: Termios,
         pair: Option<Pty>,
     ) -> abi::Result<Arc<Tty>> {
-        let no_memory = |_: Unmade| Errno::ENOMEM;
-        let typed = try_arc_large(|| const { Typed::new() })?;
+        let no_memory = |_: RoutineError| Errno::ENOMEM;
+        let typed = try_arc_large(|| const { EditBuffer::new() })?;
         let editor = make_editor(&line, typed.clone(), settings)?;
         let tty = try_arc(Tty {
             editor,

@@ -16,9 +16,9 @@ use abi::linux::{TOSTOP, Termios, VMIN, VTIME};
 use abi::nr;
 use alloc::sync::Arc;
 use quaject::composed::{Composed, Recipe};
-use quaject::cook_tty_in::{self, Typed};
+use quaject::cook_tty_in::{self, EditBuffer};
 use quaject::cook_tty_out::{self, Rule};
-use quaject::queue::{Receives, Wakes};
+use quaject::queue::{RawReadRecipe, Wakes};
 
 use super::editor::Editor;
 use super::output::TtyOutput;
@@ -27,7 +27,7 @@ use file::{DescRoutine, DescRoutines};
 
 /// A terminal's routines.
 pub(super) struct TtyRoutines {
-    typed: Arc<Typed>,
+    typed: Arc<EditBuffer>,
     line: TtyOutput,
     own: Pair,
     /// Of a pseudo-terminal's master.
@@ -89,7 +89,7 @@ fn follow(recipe: impl Recipe + 'static) -> Arc<dyn Recipe> {
 
 impl TtyRoutines {
     /// Relays that lead to the slow exit. ENOMEM.
-    pub fn new(typed: Arc<Typed>, line: TtyOutput) -> Result<TtyRoutines> {
+    pub fn new(typed: Arc<EditBuffer>, line: TtyOutput) -> Result<TtyRoutines> {
         let master = match line {
             TtyOutput::Serial(_) => None,
             TtyOutput::Master(_) => Some(Pair::new("master read", "master write")?),
@@ -138,7 +138,7 @@ impl TtyRoutines {
             return;
         };
         let read = (!sort.packets).then(|| {
-            follow(Receives {
+            follow(RawReadRecipe {
                 queue: channel.queue().clone(),
                 wakes: Wakes::Channel(channel.clone()),
                 seam,

@@ -16,9 +16,9 @@ use alloc::vec;
 use device::stream::Stream;
 use quaject::class::create;
 use quaject::composed::Composed;
-use quaject::cook_tty_out::{self, Rule, Writes};
+use quaject::cook_tty_out::{self, Rule, TtyWriteRecipe};
 use quaject::interfacer::link;
-use quaject::queue::{Receives, Wakes, q_put_string};
+use quaject::queue::{RawReadRecipe, Wakes, q_put_string};
 
 use file::fasync::FasyncKind;
 use file::io::IoBuf;
@@ -49,7 +49,7 @@ impl StreamFile {
         };
         // Without room for code a call takes the slow path.
         if let Some(queue) = input.arriving() {
-            let recipe = Receives {
+            let recipe = RawReadRecipe {
                 queue: queue.clone(),
                 wakes: Wakes::Nobody,
                 seam,
@@ -61,7 +61,7 @@ impl StreamFile {
             let from = create::<cook_tty_out::Quaject>(()).map_err(|_| Errno::ENOMEM)?;
             let to = q_put_string(queue);
             link(&from, cook_tty_out::RAW_WRITE, to).map_err(no_memory)?;
-            let recipe = Writes {
+            let recipe = TtyWriteRecipe {
                 from,
                 wakes: Wakes::Nobody,
                 rule: Rule::Plain,

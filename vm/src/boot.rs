@@ -2,11 +2,11 @@
 //!
 //! *Interface*: [`memory`], once.
 
-use crate::frame::{Frame, Frames, Kernel, Memory, uninitialized};
+use crate::frame::{Frame, Frames, Kernel, PhysMemory, uninitialized};
 use crate::heap;
 use crate::sparse;
 use abi::layout::{PAGE, WINDOW_LEN};
-use machine::boot::Region;
+use machine::boot::MemoryRegion;
 
 /// Places the metadata, and hands out the rest of the free regions.
 ///
@@ -15,7 +15,7 @@ use machine::boot::Region;
 pub(crate) unsafe fn memory() {
     let info = machine::boot::info();
     let regions = info.regions;
-    let ends = regions.iter().map(Region::end);
+    let ends = regions.iter().map(MemoryRegion::end);
     // The initrd's frames come later.
     let frames = ends.fold(info.initrd_phys + info.initrd.len(), usize::max) / PAGE;
     let frame_bytes = Frames::metadata_bytes(frames).next_multiple_of(64);
@@ -36,7 +36,7 @@ pub(crate) unsafe fn memory() {
             let first = Frame::containing((region.start + taken) as u64);
             allocator.add(first, Frame::containing(region.end() as u64));
         }
-        let unused = machine::guard::unused();
+        let unused = machine::entry_mitigations::unused();
         allocator.add(
             Frame::containing(unused.start as u64),
             Frame::containing(unused.end as u64),

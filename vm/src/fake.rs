@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`Fake::new`]. It is never freed.
 
-use crate::frame::{Frame, Frames, Memory};
+use crate::frame::{Frame, Frames, PhysMemory};
 use crate::space::Machine;
 use abi::layout::PAGE;
 use machine::cpu::MAX_CPUS;
@@ -59,7 +59,7 @@ impl Fake {
     }
 }
 
-impl Memory for Fake {
+impl PhysMemory for Fake {
     fn frames(self) -> &'static Frames {
         &self.0.frames
     }

@@ -31,7 +31,6 @@ mod kernel;
 mod magazine;
 pub mod mmio;
 mod primitive;
-pub mod rights;
 #[cfg(target_os = "none")]
 pub mod selfcheck;
 pub mod space;
@@ -40,6 +39,7 @@ pub mod stack;
 pub mod table;
 pub mod tlb;
 pub mod user;
+pub mod wx_audit;
 
 pub use frame::{Frame, FrameRef};
 pub use space::{Access, AddressSpace, AreaInfo, Backing, FaultError, Pager, Placement};

@@ -9,9 +9,9 @@
     reason = "at boot, before there are users"
 )]
 
-use crate::rights::Survey;
 use crate::space::{Access, AddressSpace, Backing, Placement, Role};
 use crate::table::{KERNEL_DATA, KERNEL_TEXT, Prot, no_execute};
+use crate::wx_audit::WxAudit;
 use crate::{frame, heap, mmio, stack, tlb, user};
 use abi::errno::Errno;
 use abi::layout::{CODE, PAGE, STACK_SIZE, STACK_SLOT};
@@ -29,10 +29,10 @@ static CURRENT: AtomicPtr<AddressSpace> = AtomicPtr::new(core::ptr::null_mut());
 static CALLOUTS: Callouts = Callouts {
     exception: |frame| {
         if frame.vector != exception::PAGE_FAULT || !resolve(frame) {
-            machine::report::fatal_exception(frame);
+            machine::panic_report::fatal_exception(frame);
         }
     },
-    fault: |frame, _| machine::report::fatal_exception(frame),
+    fault: |frame, _| machine::panic_report::fatal_exception(frame),
     syscall: |_| {},
     return_to_user: |_| {},
     irq_exit: |_| {},
@@ -180,17 +180,19 @@ fn gates() {
     let space = AddressSpace::new().expect("room");
     let faults = || {
         let mut line = log::Line::new();
-        let mut survey = Survey::kernel(&mut line).expect("room to tell");
+        let mut survey = WxAudit::kernel(&mut line).expect("room to tell");
         survey.space(&space, &mut line).expect("room to tell");
         assert_eq!(
-            survey.gates == machine::guard::gate_pages().count(),
+            survey.gates == machine::entry_mitigations::gate_pages().count(),
             survey.faults == 0
         );
         survey.faults
     };
     assert_eq!(faults(), 0);
     // Beside the gates, in the table that all second roots share.
-    let last = machine::guard::gate_pages().map(|page| page.address).max();
+    let last = machine::entry_mitigations::gate_pages()
+        .map(|page| page.address)
+        .max();
     let word = space
         .gate_word(last.expect("there are gates") + PAGE)
         .expect("the table");
@@ -217,7 +219,7 @@ fn program_half() {
     let space = AddressSpace::new().expect("room");
     let faults = || {
         let mut line = log::Line::new();
-        let mut survey = Survey::kernel(&mut line).expect("room to tell");
+        let mut survey = WxAudit::kernel(&mut line).expect("room to tell");
         survey.space(&space, &mut line).expect("room to tell");
         survey.faults
     };
@@ -233,7 +235,7 @@ fn program_half() {
 fn rights() {
     let faults = || {
         let mut line = log::Line::new();
-        let survey = Survey::kernel(&mut line).expect("room to tell");
+        let survey = WxAudit::kernel(&mut line).expect("room to tell");
         assert!(!survey.short && survey.executable > 0);
         survey.faults
     };

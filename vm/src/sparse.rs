@@ -1,13 +1,13 @@
 //! Tables of the kernel of which most entries are never used: a page of one has memory when an entry there is
 //! first needed, and keeps it.
 //!
-//! *Interface*: [`Table`], of words that are zero until then, and that anybody may read; `reserve` and
+//! *Interface*: [`SparseTable`], of words that are zero until then, and that anybody may read; `reserve` and
 //! `back` for a table whose owner reads nothing before; [`held`]. The tables lie one behind the other in
 //! `abi::layout::SPARSE`, from a page on that is drawn by lot.
 //!
-//! A page of a [`Table`] that was not needed yet shows one page of zeros, which cannot be written and is the
+//! A page of a [`SparseTable`] that was not needed yet shows one page of zeros, which cannot be written and is the
 //! same for all.
-//! Progress: lock-free, but [`Table::back`] waits until all CPUs have forgotten the page of zeros.
+//! Progress: lock-free, but [`SparseTable::back`] waits until all CPUs have forgotten the page of zeros.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -28,29 +28,29 @@ unsafe impl Word for AtomicU64 {}
 // SAFETY: zero is the null pointer.
 unsafe impl Word for AtomicPtr<()> {}
 
-/// A table of `COUNT` words. Before [`Table::install`] it has none.
-pub struct Table<T, const COUNT: usize> {
+/// A table of `COUNT` words. Before [`SparseTable::install`] it has none.
+pub struct SparseTable<T, const COUNT: usize> {
     start: AtomicPtr<()>,
     count: AtomicUsize,
     words: PhantomData<T>,
 }
 
 // SAFETY: nothing but atomics, which lead to words that all may use.
-unsafe impl<T: Word, const COUNT: usize> Sync for Table<T, COUNT> {}
+unsafe impl<T: Word, const COUNT: usize> Sync for SparseTable<T, COUNT> {}
 
-impl<T: Word, const COUNT: usize> Default for Table<T, COUNT> {
+impl<T: Word, const COUNT: usize> Default for SparseTable<T, COUNT> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: Word, const COUNT: usize> Table<T, COUNT> {
+impl<T: Word, const COUNT: usize> SparseTable<T, COUNT> {
     const PAGES: usize = COUNT.div_ceil(WORDS);
 
     /// A table without words.
     pub const fn new() -> Self {
         const { assert!(size_of::<T>() == size_of::<u64>() && align_of::<T>() <= PAGE) };
-        Table {
+        SparseTable {
             start: AtomicPtr::new(core::ptr::null_mut()),
             count: AtomicUsize::new(0),
             words: PhantomData,
@@ -103,7 +103,7 @@ pub(crate) fn back(address: usize) -> bool {
 #[cfg(target_os = "none")]
 mod place {
     use super::{AtomicUsize, Ordering, PAGE};
-    use crate::frame::{self, Kernel, Memory};
+    use crate::frame::{self, Kernel, PhysMemory};
     use crate::kernel;
     use crate::stack;
     use crate::table::{KERNEL_DATA, PRESENT, WRITE, no_execute};
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_table_has_words_once_it_is_installed() {
-        static TABLE: Table<AtomicU64, 1000> = Table::new();
+        static TABLE: SparseTable<AtomicU64, 1000> = SparseTable::new();
         assert!(TABLE.word(0).is_none());
         assert_eq!(TABLE.back(0), Err(Errno::ENOMEM));
         TABLE.install().unwrap();

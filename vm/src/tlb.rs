@@ -1,4 +1,4 @@
-//! Making CPUs forget translations.
+//! TLB shootdown: making CPUs forget translations.
 //!
 //! *Interface*: [`load`] puts a space into force; `forget` and `forget_each` after entries of a space were
 //! changed; `leave` before its root is freed; `forget_kernel` after kernel entries were changed. `pinned` and
@@ -45,12 +45,12 @@ fn due(first: u64, forgotten: &AtomicU64, generation: u64) -> Due {
 #[cfg(target_os = "none")]
 mod bare {
     use super::{DEAD, due};
-    use crate::frame::{Kernel, Memory};
+    use crate::frame::{Kernel, PhysMemory};
     use abi::layout::PAGE;
     use core::arch::asm;
     use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
     use machine::cpu::{self, MAX_CPUS};
-    use machine::guard;
+    use machine::entry_mitigations;
     use machine::paging::kernel_root;
     use machine::trap::TrapFrame;
     use sync::WaitList;
@@ -123,7 +123,7 @@ mod bare {
     /// # Safety
     /// As for [`load`].
     pub unsafe fn load_here(here: &cpu::Cpu, root: u64) {
-        guard::enter_root(here, root as usize);
+        entry_mitigations::enter_root(here, root as usize);
         set_cr3(root);
     }
 
@@ -167,7 +167,7 @@ mod bare {
         let first = unsafe { &*Kernel.virt(root).cast::<AtomicU64>() };
         let due = due(first.load(Ordering::Acquire), &mailbox.kernel, generation);
         if due.leaves {
-            guard::enter_root(own, kernel_root());
+            entry_mitigations::enter_root(own, kernel_root());
             set_cr3(kernel_root() as u64);
         }
         if due.kernel {

@@ -10,7 +10,7 @@
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};
 use alloc::vec::Vec;
-use codegen::refusal::refused;
+use codegen::fault_injection::refused;
 use core::mem::MaybeUninit;
 
 /// Is `address..address + length` in the half of the address space that belongs to programs?

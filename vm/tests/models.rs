@@ -6,11 +6,11 @@
 #[path = "../src/frame/bitmap.rs"]
 #[allow(dead_code)]
 mod bitmap;
-#[path = "../src/frame/free.rs"]
-mod free;
-#[path = "../src/space/gate.rs"]
+#[path = "../src/space/fault_gate.rs"]
 #[allow(dead_code)]
-mod gate;
+mod fault_gate;
+#[path = "../src/frame/free_count.rs"]
+mod free_count;
 #[path = "../src/magazine.rs"]
 #[allow(dead_code)]
 mod magazine;
@@ -20,19 +20,19 @@ mod primitive {
 #[path = "../src/table/owners.rs"]
 #[allow(dead_code)]
 mod owners;
-#[path = "../src/frame/stock.rs"]
+#[path = "../src/frame/zero_pool.rs"]
 #[allow(dead_code)]
-mod stock;
+mod zero_pool;
 
 use bitmap::{Bitmap, Hints};
-use free::Free;
-use gate::Gate;
+use fault_gate::FaultGate;
+use free_count::FreeCount;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use loom::thread;
 use magazine::Magazine;
-use stock::Stock;
+use zero_pool::ZeroPool;
 
 /// Explores `run` with at most three switches at points where a thread could go on.
 fn explore(run: impl Fn() + Sync + Send + 'static) {
@@ -83,7 +83,7 @@ impl Frames {
 fn a_frame_that_is_taken_at_once_has_been_counted() {
     explore(|| {
         let frames = Frames::new(&[]);
-        let free = Arc::new(Free(AtomicUsize::new(0)));
+        let free = Arc::new(FreeCount(AtomicUsize::new(0)));
         let (theirs, count) = (frames.clone(), free.clone());
         let taker = thread::spawn(move || {
             if theirs.bitmap().take_top().is_some() {
@@ -183,7 +183,7 @@ fn of_two_searches_that_collide_one_succeeds() {
 fn the_stock_survives_a_frame_that_comes_back() {
     explore(|| {
         let links: Arc<Vec<AtomicU32>> = Arc::new((0..3).map(|_| AtomicU32::new(0)).collect());
-        let stock = Arc::new(Stock {
+        let stock = Arc::new(ZeroPool {
             head: AtomicU64::new(0),
             len: AtomicUsize::new(0),
         });
@@ -254,7 +254,7 @@ fn a_magazine_is_filled_and_drained_by_several_at_once() {
 /// A space of one area with one page, on two CPUs that both have it loaded. Frame 0 is what the page has at
 /// first.
 struct Space {
-    gate: Gate,
+    gate: FaultGate,
     pinned: [AtomicBool; 2],
     /// Is the area there? Like a space's areas: read by who may pass, written in a change.
     area: UnsafeCell<bool>,
@@ -283,7 +283,7 @@ fn frame(entry: u64) -> usize {
 impl Space {
     fn new(entry: u64) -> Arc<Space> {
         Arc::new(Space {
-            gate: Gate::new(),
+            gate: FaultGate::new(),
             pinned: [AtomicBool::new(false), AtomicBool::new(false)],
             area: UnsafeCell::new(true),
             entry: AtomicU64::new(entry),
@@ -465,7 +465,7 @@ fn the_model_notices_a_frame_that_goes_while_it_is_copied() {
 #[test]
 fn a_gate_that_was_left_closed_opens_after_a_few_faults() {
     explore(|| {
-        let gate = Gate::new();
+        let gate = FaultGate::new();
         assert!(gate.close() && gate.pass().is_none());
         // Another change, without a round.
         assert!(!gate.close());

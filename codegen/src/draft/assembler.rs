@@ -4,8 +4,8 @@
 
 use super::fields::{COLD, REL_TO_ABS, UNBOUND, put};
 use super::{Absolute, Draft, Label, same};
+use crate::draft_buffers::{HoleUse, Placed};
 use crate::hole::{hole_in_address, hole_in_imm32, hole_in_imm64};
-use crate::notes::{HoleUse, Placed};
 
 /// The functions that `dynasm!` expands to. Public because the macro needs it; generators write `dynasm!`
 /// lines.

@@ -3,8 +3,8 @@
 //! *Interface*: [`fill_in`] for labels that a draft has, [`apply`] for what waits for the final address,
 //! [`put`] for a value that is there.
 
+use crate::draft_buffers::{DraftBuffers, Field, Placed, Reference};
 use crate::image::{Class, Name};
-use crate::notes::{Field, Notes, Placed, Reference};
 use crate::space::OutOfCode;
 
 /// The place of a label that is not bound.
@@ -31,7 +31,7 @@ pub(super) fn joined(at: u32, behind: u32) -> u32 {
 /// Fills the fields of `code` that waited until all was written.
 pub(super) fn fill_in(
     code: &mut [u8],
-    notes: &mut Notes,
+    notes: &mut DraftBuffers,
     behind: u32,
     class: &Class,
     name: Name,

@@ -11,15 +11,15 @@
 
 use super::PATIENCE;
 use crate::Unusable;
-use crate::odd::Odd;
+use crate::dma::{near, physical};
+use crate::error::DeviceError;
 use crate::ports::Ports;
-use crate::reach::{near, physical};
-use crate::sound::{FRAME, LONGEST, Pace, Served, Way};
+use crate::sound::{Direction, FRAME, LONGEST, Pace, ServedDirection};
 use codegen::dynasm;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use quaject::assembly::Assembly;
-use quaject::near::Block;
+use quaject::near_memory::NearBlock;
 use quaject::regs::Regs;
 
 /// Buffers of the ring.
@@ -63,11 +63,11 @@ struct Words {
 
 /// One direction.
 pub struct Channel {
-    way: Way,
+    way: Direction,
     ports: Ports,
-    list: Block,
-    frames: Block,
-    words: Block,
+    list: NearBlock,
+    frames: NearBlock,
+    words: NearBlock,
     /// Sign-extended addresses of the three.
     at: [i32; 3],
 }
@@ -77,8 +77,8 @@ impl Channel {
     ///
     /// # Errors
     /// [`Unusable::Resources`].
-    pub fn new(way: Way, ports: Ports) -> Result<Channel, Unusable> {
-        let block = |len| Block::new(len).ok_or(Unusable::Resources);
+    pub fn new(way: Direction, ports: Ports) -> Result<Channel, Unusable> {
+        let block = |len| NearBlock::new(len).ok_or(Unusable::Resources);
         let list = block(8 * BUFFERS as usize)?;
         let frames = block(BUFFER * BUFFERS as usize)?;
         let words = block(size_of::<Words>())?;
@@ -127,22 +127,22 @@ impl Channel {
     /// Puts the registers back to how they begin.
     ///
     /// # Errors
-    /// [`Odd::Gone`].
-    pub fn reset(&self) -> Result<(), Odd> {
+    /// [`DeviceError::Gone`].
+    pub fn reset(&self) -> Result<(), DeviceError> {
         self.ports.write8(CONTROL, 0);
         self.ports.write8(CONTROL, RESET);
         let mut tries = (0..PATIENCE).map(|_| self.ports.read8(CONTROL));
         match tries.any(|control| control & RESET == 0) {
             true => Ok(()),
-            false => Err(Odd::Gone),
+            false => Err(DeviceError::Gone),
         }
     }
 
     /// Lets the card walk: along silence first, as far ahead as `pace` says; or along empty buffers.
     ///
     /// # Errors
-    /// [`Odd::Gone`].
-    pub fn begin(&self, pace: Pace) -> Result<(), Odd> {
+    /// [`DeviceError::Gone`].
+    pub fn begin(&self, pace: Pace) -> Result<(), DeviceError> {
         self.reset()?;
         let words = self.words();
         // SAFETY: the card is halted, and the handler has no section of this channel.
@@ -152,11 +152,11 @@ impl Channel {
                 .store(length(pace), Ordering::Release);
         }
         let (next, last) = match self.way {
-            Way::Out => (pace.ahead, pace.ahead - 1),
-            Way::In => (0, BUFFERS - 1),
+            Direction::Out => (pace.ahead, pace.ahead - 1),
+            Direction::In => (0, BUFFERS - 1),
         };
         words.next.store(next, Ordering::Release);
-        if self.way == Way::Out {
+        if self.way == Direction::Out {
             let frames = u64::from(next) * u64::from(pace.period);
             words.passed.fetch_add(frames, Ordering::Relaxed);
         }
@@ -198,7 +198,7 @@ impl Channel {
 
     /// Emits the section of the handler: the buffers that the card is done with are handed to what `port` of
     /// `from` is linked to, one by one; without a link they are silence. May change rax, rcx and rdx.
-    pub fn emit(&self, a: &mut Assembly, Served { pace, from, port }: Served) {
+    pub fn emit(&self, a: &mut Assembly, ServedDirection { pace, from, port }: ServedDirection) {
         let [list, frames, words] = self.at;
         let word = |offset: usize| words + offset as i32;
         let next = word(core::mem::offset_of!(Words, next));
@@ -209,8 +209,8 @@ impl Channel {
         let mask = BUFFERS as i32 - 1;
         // More cannot have passed while the card was where it should be.
         let most = match self.way {
-            Way::Out => pace.ahead as i32 + 1,
-            Way::In => mask,
+            Direction::Out => pace.ahead as i32 + 1,
+            Direction::In => mask,
         };
         dynasm!(a ; .arch x64
             ; mov edx, at(STATUS)
@@ -227,7 +227,7 @@ impl Channel {
         );
         match self.way {
             // How many the card has, the one that it plays among them.
-            Way::Out => dynasm!(a ; .arch x64
+            Direction::Out => dynasm!(a ; .arch x64
                 ; mov ecx, [next]
                 ; sub ecx, eax
                 ; and ecx, mask
@@ -235,7 +235,7 @@ impl Channel {
                 ; ja =>out
             ),
             // How many it is done with.
-            Way::In => dynasm!(a ; .arch x64
+            Direction::In => dynasm!(a ; .arch x64
                 ; sub eax, [next]
                 ; test eax, mask
                 ; jz =>out
@@ -255,7 +255,7 @@ impl Channel {
             Some(link) => {
                 a.place(link, kept, None, &[]);
             }
-            None if self.way == Way::Out => pace.silence(a),
+            None if self.way == Direction::Out => pace.silence(a),
             None => {}
         }
         // The card is given the buffer that was handled: of an output it is the last that is filled, of an

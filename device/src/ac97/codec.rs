@@ -5,7 +5,7 @@
 //! Source: Audio Codec '97 Revision 2.3, section 5.7; Intel ICH AC'97 (document 252751), section 2.2.
 
 use super::{ACCESS, PATIENCE};
-use crate::odd::Odd;
+use crate::error::DeviceError;
 use crate::ports::Ports;
 
 /// Registers.
@@ -47,22 +47,22 @@ impl Codec {
     /// Takes the turn for one access.
     ///
     /// # Errors
-    /// [`Odd::Gone`].
-    fn turn(&self) -> Result<(), Odd> {
+    /// [`DeviceError::Gone`].
+    fn turn(&self) -> Result<(), DeviceError> {
         let mut tries = (0..PATIENCE).map(|_| self.master.read8(ACCESS));
         // All ones: nothing is there.
         match tries.find(|busy| matches!(busy & 1, 0) || *busy == u8::MAX) {
-            Some(u8::MAX) | None => Err(Odd::Gone),
+            Some(u8::MAX) | None => Err(DeviceError::Gone),
             Some(_) => Ok(()),
         }
     }
 
-    fn read(&self, register: u16) -> Result<u16, Odd> {
+    fn read(&self, register: u16) -> Result<u16, DeviceError> {
         self.turn()?;
         Ok(self.mixer.read16(register))
     }
 
-    fn write(&self, register: u16, value: u16) -> Result<(), Odd> {
+    fn write(&self, register: u16, value: u16) -> Result<(), DeviceError> {
         self.turn()?;
         self.mixer.write16(register, value);
         Ok(())
@@ -71,20 +71,20 @@ impl Codec {
     /// Resets it, sets volumes, and says how many frames it plays and records in a second.
     ///
     /// # Errors
-    /// [`Odd`].
-    pub fn start(&self, board: u16) -> Result<u32, Odd> {
+    /// [`DeviceError`].
+    pub fn start(&self, board: u16) -> Result<u32, DeviceError> {
         self.write(RESET, 0)?;
         let mut ready = Ok(0);
         for _ in 0..PATIENCE {
             ready = self.read(POWER);
             match ready {
-                Ok(u16::MAX) | Err(_) => return Err(Odd::Gone),
+                Ok(u16::MAX) | Err(_) => return Err(DeviceError::Gone),
                 Ok(parts) if parts & READY == READY => break,
                 Ok(_) => {}
             }
         }
         if ready? & READY != READY {
-            return Err(Odd::Fit);
+            return Err(DeviceError::Fit);
         }
         let (output, gain) = match board {
             VIRTUAL => (0, 0x0f0f),
@@ -99,7 +99,7 @@ impl Codec {
     }
 
     /// Sets the wanted rate, if it can have one.
-    fn rate(&self) -> Result<u32, Odd> {
+    fn rate(&self) -> Result<u32, DeviceError> {
         if self.read(EXTENDED)? & VARIABLE == 0 {
             return Ok(FIXED);
         }

@@ -9,11 +9,11 @@ mod channel;
 mod codec;
 
 use crate::Unusable;
+use crate::error::DeviceError;
 use crate::interrupt::Asks;
-use crate::odd::Odd;
 use crate::pci::Function;
 use crate::ports::Ports;
-use crate::sound::{DIRECTIONS, Pace, Served, Way, Works};
+use crate::sound::{CardDriver, DIRECTIONS, Direction, Pace, ServedDirection};
 use alloc::sync::Arc;
 use channel::Channel;
 use codec::Codec;
@@ -80,11 +80,11 @@ impl Ac97 {
         master.write32(GLOBAL_CONTROL, ALIVE);
         let mut tries = (0..PATIENCE).map(|_| master.read32(GLOBAL_STATUS));
         match tries.find(|status| status & CODEC != 0) {
-            None | Some(u32::MAX) => return Err(Odd::Gone.into()),
+            None | Some(u32::MAX) => return Err(DeviceError::Gone.into()),
             Some(_) => {}
         }
         let channel = |way, at| {
-            let ports: Ports = master.part(at, channel::LEN).ok_or(Odd::Fit)?;
+            let ports: Ports = master.part(at, channel::LEN).ok_or(DeviceError::Fit)?;
             let channel = Channel::new(way, ports)?;
             channel.reset()?;
             Ok::<_, Unusable>(channel)
@@ -92,16 +92,19 @@ impl Ac97 {
         Ok(Ac97 {
             rate: codec.start(board)?,
             status: master.at(GLOBAL_STATUS),
-            channels: [channel(Way::Out, OUTPUT)?, channel(Way::In, INPUT)?],
+            channels: [
+                channel(Direction::Out, OUTPUT)?,
+                channel(Direction::In, INPUT)?,
+            ],
         })
     }
 
-    fn channel(&self, way: Way) -> &Channel {
+    fn channel(&self, way: Direction) -> &Channel {
         &self.channels[way as usize]
     }
 }
 
-impl Works for Ac97 {
+impl CardDriver for Ac97 {
     fn kind(&self) -> &'static str {
         "AC97"
     }
@@ -114,31 +117,31 @@ impl Works for Ac97 {
         BEHIND
     }
 
-    fn has(&self, _: Way) -> bool {
+    fn has(&self, _: Direction) -> bool {
         true
     }
 
-    fn begin(&self, way: Way, pace: Pace) -> Result<(), Odd> {
+    fn begin(&self, way: Direction, pace: Pace) -> Result<(), DeviceError> {
         self.channel(way).begin(pace)
     }
 
-    fn go(&self, way: Way) {
+    fn go(&self, way: Direction) {
         self.channel(way).go();
     }
 
-    fn end(&self, way: Way) {
+    fn end(&self, way: Direction) {
         self.channel(way).end();
     }
 
-    fn passed(&self, way: Way) -> u64 {
+    fn passed(&self, way: Direction) -> u64 {
         self.channel(way).passed()
     }
 
     fn in_hand(&self, pace: Pace) -> u64 {
-        self.channel(Way::Out).in_hand(pace)
+        self.channel(Direction::Out).in_hand(pace)
     }
 
-    fn emit(&self, a: &mut Assembly, served: [Option<Served>; DIRECTIONS]) {
+    fn emit(&self, a: &mut Assembly, served: [Option<ServedDirection>; DIRECTIONS]) {
         for (channel, served) in self.channels.iter().zip(served) {
             if let Some(served) = served {
                 channel.emit(a, served);

@@ -106,7 +106,10 @@ fn a_card_that_does_not_become_ready_is_not_waited_for_for_ever() {
             panic!("{fault:?} was not noticed");
         };
         assert!(
-            matches!(error, Unusable::Odd(Odd::Gone | Odd::Fit)),
+            matches!(
+                error,
+                Unusable::DeviceError(DeviceError::Gone | DeviceError::Fit)
+            ),
             "{fault:?}: {error:?}"
         );
     }
@@ -130,7 +133,11 @@ fn only_possible_paces_are_set() {
             pace: Pace { period, ahead },
             clients: Arc::from([]),
         });
-        assert_eq!(card.play(how), Err(Odd::Fit.into()), "{period} {ahead}");
+        assert_eq!(
+            card.play(how),
+            Err(DeviceError::Fit.into()),
+            "{period} {ahead}"
+        );
     }
     // Without an interrupt it cannot be used.
     assert_eq!(card.play(None), Err(Unusable::Absent));
@@ -144,7 +151,7 @@ fn a_channel_walks_along_silence_first() {
         period: 64,
         ahead: 4,
     };
-    let channel = card.channel(Way::Out);
+    let channel = card.channel(Direction::Out);
     channel.begin(pace).unwrap();
     channel.go();
     let word = |port| words.lock().unwrap().get(&port).copied();
@@ -184,7 +191,7 @@ fn code(card: &Ac97, output: bool, input: bool) -> String {
         period: 64,
         ahead: 4,
     };
-    let served = |on: bool, from, port| on.then_some(Served { pace, from, port });
+    let served = |on: bool, from, port| on.then_some(ServedDirection { pace, from, port });
     let served = [
         served(output, da.unwrap().header(), GET_SAMPLE.number()),
         served(input, ad.unwrap().header(), PUT_SAMPLE.number()),

@@ -7,7 +7,7 @@
 
 use super::commands::Asks;
 use super::format::{Rates, format};
-use crate::odd::Odd;
+use crate::error::DeviceError;
 use core::ops::Range;
 
 /// Numbers of widgets that a command can name are below this one.
@@ -120,14 +120,14 @@ pub struct Found {
 }
 
 /// Finds the rank of a widget that ends a way; None of one that does not.
-type Rank<'r, 'a> = &'r mut dyn FnMut(&mut Codec<'a>, u8) -> Result<Option<u8>, Odd>;
+type Rank<'r, 'a> = &'r mut dyn FnMut(&mut Codec<'a>, u8) -> Result<Option<u8>, DeviceError>;
 
 impl<'a> Codec<'a> {
     /// The codec at `address`, with its audio awake. None: it has none.
     ///
     /// # Errors
-    /// [`Odd::Gone`].
-    pub fn new(asks: &'a mut dyn Asks, address: u8) -> Result<Option<Codec<'a>>, Odd> {
+    /// [`DeviceError::Gone`].
+    pub fn new(asks: &'a mut dyn Asks, address: u8) -> Result<Option<Codec<'a>>, DeviceError> {
         let mut codec = Codec {
             asks,
             address,
@@ -145,16 +145,16 @@ impl<'a> Codec<'a> {
         Ok(None)
     }
 
-    fn ask(&mut self, node: u8, command: u32) -> Result<u32, Odd> {
+    fn ask(&mut self, node: u8, command: u32) -> Result<u32, DeviceError> {
         self.asks.ask(self.address, node, command)
     }
 
-    fn parameter(&mut self, node: u8, which: u32) -> Result<u32, Odd> {
+    fn parameter(&mut self, node: u8, which: u32) -> Result<u32, DeviceError> {
         self.ask(node, PARAMETER | which)
     }
 
     /// The nodes below a node.
-    fn below(&mut self, node: u8) -> Result<Range<u8>, Odd> {
+    fn below(&mut self, node: u8) -> Result<Range<u8>, DeviceError> {
         let word = self.parameter(node, NODES_BELOW)?;
         let (first, count) = ((word >> 16) as u8, word as u8);
         let end = first.saturating_add(count).min(NODES as u8);
@@ -162,7 +162,7 @@ impl<'a> Codec<'a> {
     }
 
     /// Full power for a node.
-    fn wake(&mut self, node: u8) -> Result<(), Odd> {
+    fn wake(&mut self, node: u8) -> Result<(), DeviceError> {
         /// Looks until it is awake.
         const LOOKS: usize = 100;
         self.ask(node, SET_POWER)?;
@@ -175,13 +175,13 @@ impl<'a> Codec<'a> {
     }
 
     /// A widget's description, and its kind.
-    fn widget(&mut self, node: u8) -> Result<(u32, u32), Odd> {
+    fn widget(&mut self, node: u8) -> Result<(u32, u32), DeviceError> {
         let word = self.parameter(node, WIDGET)?;
         Ok((word, word >> 20 & 0xf))
     }
 
     /// Calls `f` with the number of each connection of `node`, and the node that it leads to.
-    fn each_connection(&mut self, node: u8, f: &mut dyn FnMut(u8, u8)) -> Result<(), Odd> {
+    fn each_connection(&mut self, node: u8, f: &mut dyn FnMut(u8, u8)) -> Result<(), DeviceError> {
         const LONG: u32 = 1 << 7;
         if self.widget(node)?.0 & HAS_LIST == 0 {
             return Ok(());
@@ -217,7 +217,7 @@ impl<'a> Codec<'a> {
 
     /// The shortest way from `start` against the flow to an end of the least rank. It leads through mixers
     /// and selectors.
-    fn route(&mut self, start: u8, rank: Rank<'_, 'a>) -> Result<Option<Route>, Odd> {
+    fn route(&mut self, start: u8, rank: Rank<'_, 'a>) -> Result<Option<Route>, DeviceError> {
         /// A node that was found: the place of the one that it was found from, and the connection to it.
         #[derive(Clone, Copy, Default)]
         struct Seen {
@@ -290,7 +290,7 @@ impl<'a> Codec<'a> {
     }
 
     /// The rates of a converter, if `node` is one of that kind that is not digital.
-    fn converter(&mut self, node: u8, wanted: u32) -> Result<Option<Rates>, Odd> {
+    fn converter(&mut self, node: u8, wanted: u32) -> Result<Option<Rates>, DeviceError> {
         let (widget, kind) = self.widget(node)?;
         if kind != wanted || widget & DIGITAL != 0 {
             return Ok(None);
@@ -308,7 +308,7 @@ impl<'a> Codec<'a> {
 
     /// How well a pin serves, the smaller the better; None of what is no such pin. One where something is
     /// plugged in comes first, then those that always have something, then the rest; each in that order.
-    fn pin(&mut self, node: u8, can: u32, order: [u32; 3]) -> Result<Option<u8>, Odd> {
+    fn pin(&mut self, node: u8, can: u32, order: [u32; 3]) -> Result<Option<u8>, DeviceError> {
         const NOTHING: u32 = 1;
         const FIXED: u32 = 2;
         const PRESENT: u32 = 1 << 31;
@@ -335,7 +335,7 @@ impl<'a> Codec<'a> {
     }
 
     /// The way to play, and the rates of its converter.
-    fn output(&mut self) -> Result<Option<(Route, Rates)>, Odd> {
+    fn output(&mut self) -> Result<Option<(Route, Rates)>, DeviceError> {
         /// A line, a loudspeaker, headphones.
         const ORDER: [u32; 3] = [0, 1, 2];
         let mut best: Option<(u8, Route, Rates)> = None;
@@ -362,7 +362,7 @@ impl<'a> Codec<'a> {
     }
 
     /// The way to record, at some of `rates`.
-    fn input(&mut self, rates: Rates) -> Result<Option<(Route, Rates)>, Odd> {
+    fn input(&mut self, rates: Rates) -> Result<Option<(Route, Rates)>, DeviceError> {
         /// A microphone, a line, another side of a line.
         const ORDER: [u32; 3] = [0xa, 0x8, 0x9];
         for converter in self.widgets.clone() {
@@ -380,7 +380,7 @@ impl<'a> Codec<'a> {
 
     /// Opens the amplifiers of `node` at their middle: that of its output, and that of its input
     /// `connection`.
-    fn amplify(&mut self, node: u8, connection: u8) -> Result<(), Odd> {
+    fn amplify(&mut self, node: u8, connection: u8) -> Result<(), DeviceError> {
         let (widget, _) = self.widget(node)?;
         let from = match widget & OWN_AMPLIFIERS {
             0 => self.group,
@@ -399,7 +399,7 @@ impl<'a> Codec<'a> {
     }
 
     /// Opens a way.
-    fn open(&mut self, route: &Route) -> Result<(), Odd> {
+    fn open(&mut self, route: &Route) -> Result<(), DeviceError> {
         for (place, step) in route.steps().iter().enumerate() {
             let (widget, kind) = self.widget(step.node)?;
             if widget & HAS_POWER != 0 {
@@ -415,14 +415,14 @@ impl<'a> Codec<'a> {
         Ok(())
     }
 
-    fn set_converter(&mut self, node: u8, tag: u8, format: u16) -> Result<(), Odd> {
+    fn set_converter(&mut self, node: u8, tag: u8, format: u16) -> Result<(), DeviceError> {
         self.ask(node, SET_FORMAT | u32::from(format))?;
         self.ask(node, SET_STREAM | u32::from(tag) << 4)?;
         Ok(())
     }
 
     /// Sets a pin as `how` says, by what it can.
-    fn set_pin(&mut self, node: u8, how: impl Fn(u32) -> u32) -> Result<(), Odd> {
+    fn set_pin(&mut self, node: u8, how: impl Fn(u32) -> u32) -> Result<(), DeviceError> {
         let able = self.parameter(node, PIN)?;
         self.ask(node, SET_PIN | how(able))?;
         if able & EXTERNAL != 0 {
@@ -435,8 +435,8 @@ impl<'a> Codec<'a> {
 /// The ways of `codec`, if it can play.
 ///
 /// # Errors
-/// [`Odd::Gone`].
-pub fn find(codec: &mut Codec) -> Result<Option<Found>, Odd> {
+/// [`DeviceError::Gone`].
+pub fn find(codec: &mut Codec) -> Result<Option<Found>, DeviceError> {
     let Some((output, rates)) = codec.output()? else {
         return Ok(None);
     };
@@ -453,9 +453,9 @@ impl Found {
     /// Opens the ways; the streams have these tags.
     ///
     /// # Errors
-    /// [`Odd::Gone`].
-    pub fn set(&self, codec: &mut Codec, output: u8, input: u8) -> Result<(), Odd> {
-        let format = format(self.rate).ok_or(Odd::Fit)?;
+    /// [`DeviceError::Gone`].
+    pub fn set(&self, codec: &mut Codec, output: u8, input: u8) -> Result<(), DeviceError> {
+        let format = format(self.rate).ok_or(DeviceError::Fit)?;
         codec.open(&self.output)?;
         if let [pin, .., converter] = self.output.steps() {
             codec.set_converter(converter.node, output, format)?;

@@ -41,7 +41,7 @@ impl Model {
 }
 
 impl Asks for Model {
-    fn ask(&mut self, codec: u8, node: u8, command: u32) -> Result<u32, Odd> {
+    fn ask(&mut self, codec: u8, node: u8, command: u32) -> Result<u32, DeviceError> {
         assert_eq!(codec, 3);
         self.asked += 1;
         let (verb, low) = (command & !0xff, command & 0xff);
@@ -231,7 +231,7 @@ fn a_codec_that_makes_no_sense_is_left() {
     /// Answers everything alike.
     struct Alike(u32);
     impl Asks for Alike {
-        fn ask(&mut self, _: u8, node: u8, _: u32) -> Result<u32, Odd> {
+        fn ask(&mut self, _: u8, node: u8, _: u32) -> Result<u32, DeviceError> {
             assert!(usize::from(node) < NODES);
             Ok(self.0)
         }
@@ -243,8 +243,8 @@ fn a_codec_that_makes_no_sense_is_left() {
     }
     struct Gone;
     impl Asks for Gone {
-        fn ask(&mut self, _: u8, _: u8, _: u32) -> Result<u32, Odd> {
-            Err(Odd::Gone)
+        fn ask(&mut self, _: u8, _: u8, _: u32) -> Result<u32, DeviceError> {
+            Err(DeviceError::Gone)
         }
     }
     assert!(Codec::new(&mut Gone, 3).is_err());

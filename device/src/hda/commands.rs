@@ -4,10 +4,10 @@
 //! for its answer, for so long and no longer. [`Asks`] is what the codec's side needs of it.
 //! Source: High Definition Audio Specification 1.0a, sections 3.3.18 to 3.3.31, 4.4 and 7.3.
 
-use super::memory::Memory;
+use super::dma_memory::DmaMemory;
 use super::{PATIENCE, soon};
 use crate::Unusable;
-use crate::odd::Odd;
+use crate::error::DeviceError;
 use crate::registers::Registers;
 use core::sync::atomic::Ordering;
 
@@ -40,15 +40,15 @@ pub trait Asks {
     /// Gives `node` of `codec` a command of 20 bits, and waits for its answer.
     ///
     /// # Errors
-    /// [`Odd::Gone`].
-    fn ask(&mut self, codec: u8, node: u8, command: u32) -> Result<u32, Odd>;
+    /// [`DeviceError::Gone`].
+    fn ask(&mut self, codec: u8, node: u8, command: u32) -> Result<u32, DeviceError>;
 }
 
 /// Both rings. Dropped, they stand still.
 pub struct Commands {
     registers: Registers,
-    commands: Memory,
-    answers: Memory,
+    commands: DmaMemory,
+    answers: DmaMemory,
     /// Places of each ring.
     places: [u16; 2],
     /// The answer that was read last.
@@ -59,12 +59,12 @@ impl Commands {
     /// The rings of a card that was just reset.
     ///
     /// # Errors
-    /// [`Odd::Gone`], [`Odd::Fit`]; [`Unusable::Resources`].
+    /// [`DeviceError::Gone`], [`DeviceError::Fit`]; [`Unusable::Resources`].
     pub fn new(registers: Registers) -> Result<Commands, Unusable> {
         let mut rings = Commands {
             registers,
-            commands: Memory::new(COMMANDS_LEN)?,
-            answers: Memory::new(ANSWERS_LEN)?,
+            commands: DmaMemory::new(COMMANDS_LEN)?,
+            answers: DmaMemory::new(ANSWERS_LEN)?,
             places: [0; 2],
             seen: 0,
         };
@@ -90,7 +90,7 @@ impl Commands {
     }
 
     /// Has both stand still.
-    fn stop(&self) -> Result<(), Odd> {
+    fn stop(&self) -> Result<(), DeviceError> {
         for ring in [0, ANSWERS] {
             self.registers.write(ring + CONTROL, 0u8);
             soon(PATIENCE, || {
@@ -101,13 +101,13 @@ impl Commands {
     }
 
     /// Chooses the largest size that the ring at `ring` can have; says how many places that is.
-    fn choose(&self, ring: usize) -> Result<u16, Odd> {
+    fn choose(&self, ring: usize) -> Result<u16, DeviceError> {
         let offered = self.registers.read::<u8>(ring + SIZE);
         let (number, places) = match offered >> 4 {
             able if able & 4 != 0 => (2, 256),
             able if able & 2 != 0 => (1, 16),
             able if able & 1 != 0 => (0, 2),
-            _ => return Err(Odd::Fit),
+            _ => return Err(DeviceError::Fit),
         };
         self.registers.write(ring + SIZE, offered & !3 | number);
         Ok(places)
@@ -127,7 +127,7 @@ impl Commands {
 }
 
 impl Asks for Commands {
-    fn ask(&mut self, codec: u8, node: u8, command: u32) -> Result<u32, Odd> {
+    fn ask(&mut self, codec: u8, node: u8, command: u32) -> Result<u32, DeviceError> {
         let [places, _] = self.places;
         let next = (self.registers.read::<u16>(WRITTEN) % places + 1) % places;
         let word = u32::from(codec & 15) << 28 | u32::from(node) << 20 | command & 0xf_ffff;
@@ -143,7 +143,7 @@ impl Asks for Commands {
                 return Ok(answer);
             }
         }
-        Err(Odd::Gone)
+        Err(DeviceError::Gone)
     }
 }
 

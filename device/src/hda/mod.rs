@@ -7,16 +7,16 @@
 
 mod codec;
 mod commands;
+mod dma_memory;
 mod format;
-mod memory;
 mod stream;
 
 use crate::Unusable;
+use crate::error::DeviceError;
 use crate::interrupt::Asks;
-use crate::odd::Odd;
 use crate::pci::Function;
 use crate::registers::Registers;
-use crate::sound::{DIRECTIONS, Pace, Served, Way, Works};
+use crate::sound::{CardDriver, DIRECTIONS, Direction, Pace, ServedDirection};
 use alloc::sync::Arc;
 use codec::{Codec, Found};
 use codegen::dynasm;
@@ -57,11 +57,11 @@ const TAGS: [u8; DIRECTIONS] = [1, 2];
 /// Asks up to `times` whether something is so.
 ///
 /// # Errors
-/// [`Odd::Gone`]: it never is.
-fn soon(times: usize, is: impl Fn() -> bool) -> Result<(), Odd> {
+/// [`DeviceError::Gone`]: it never is.
+fn soon(times: usize, is: impl Fn() -> bool) -> Result<(), DeviceError> {
     match (0..times).any(|_| is()) {
         true => Ok(()),
-        false => Err(Odd::Gone),
+        false => Err(DeviceError::Gone),
     }
 }
 
@@ -110,22 +110,22 @@ impl Hda {
             (outputs > 0).then_some(inputs),
             (inputs > 0 && found.input.is_some()).then_some(0),
         ];
-        let format = format::format(found.rate).ok_or(Odd::Fit)?;
+        let format = format::format(found.rate).ok_or(DeviceError::Fit)?;
         let (mut streams, mut bits) = ([None, None], [0; DIRECTIONS]);
-        for way in Way::ALL {
+        for way in Direction::ALL {
             let which = way as usize;
             let Some(place) = places[which] else { continue };
             let at = STREAMS + usize::from(place) * stream::LEN;
-            let part = registers.part(at, stream::LEN).ok_or(Odd::Fit)?;
+            let part = registers.part(at, stream::LEN).ok_or(DeviceError::Fit)?;
             let stream = Stream::new(way, part, TAGS[which], format)?;
             stream.reset()?;
             streams[which] = Some(stream);
             bits[which] = 1 << place;
         }
-        if streams[Way::Out as usize].is_none() {
-            return Err(Odd::Fit.into());
+        if streams[Direction::Out as usize].is_none() {
+            return Err(DeviceError::Fit.into());
         }
-        let near = |at| registers.address(at, 4).ok_or(Odd::Fit);
+        let near = |at| registers.address(at, 4).ok_or(DeviceError::Fit);
         let card = Hda {
             rate: found.rate,
             streams,
@@ -137,13 +137,13 @@ impl Hda {
         Ok(card)
     }
 
-    fn stream(&self, way: Way) -> Option<&Stream> {
+    fn stream(&self, way: Direction) -> Option<&Stream> {
         self.streams[way as usize].as_ref()
     }
 }
 
 /// Resets the card and its codecs.
-fn reset(registers: Registers) -> Result<(), Odd> {
+fn reset(registers: Registers) -> Result<(), DeviceError> {
     let alive = || registers.read::<u32>(CONTROL) & ALIVE != 0;
     registers.write(CONTROL, 0u32);
     soon(PATIENCE, || !alive())?;
@@ -175,10 +175,10 @@ fn open(registers: Registers) -> Result<Found, Unusable> {
             return Ok(found);
         }
     }
-    Err(Odd::Fit.into())
+    Err(DeviceError::Fit.into())
 }
 
-impl Works for Hda {
+impl CardDriver for Hda {
     fn kind(&self) -> &'static str {
         "HDA"
     }
@@ -191,35 +191,35 @@ impl Works for Hda {
         BEHIND
     }
 
-    fn has(&self, way: Way) -> bool {
+    fn has(&self, way: Direction) -> bool {
         self.stream(way).is_some()
     }
 
-    fn begin(&self, way: Way, pace: Pace) -> Result<(), Odd> {
+    fn begin(&self, way: Direction, pace: Pace) -> Result<(), DeviceError> {
         self.stream(way).map_or(Ok(()), |stream| stream.begin(pace))
     }
 
-    fn go(&self, way: Way) {
+    fn go(&self, way: Direction) {
         if let Some(stream) = self.stream(way) {
             stream.go();
         }
     }
 
-    fn end(&self, way: Way) {
+    fn end(&self, way: Direction) {
         if let Some(stream) = self.stream(way) {
             stream.end();
         }
     }
 
-    fn passed(&self, way: Way) -> u64 {
+    fn passed(&self, way: Direction) -> u64 {
         self.stream(way).map_or(0, Stream::passed)
     }
 
     fn in_hand(&self, _: Pace) -> u64 {
-        self.stream(Way::Out).map_or(0, Stream::in_hand)
+        self.stream(Direction::Out).map_or(0, Stream::in_hand)
     }
 
-    fn emit(&self, a: &mut Assembly, served: [Option<Served>; DIRECTIONS]) {
+    fn emit(&self, a: &mut Assembly, served: [Option<ServedDirection>; DIRECTIONS]) {
         let both = served.iter().all(Option::is_some);
         for (stream, served) in self.streams.iter().zip(served) {
             if let (Some(stream), Some(served)) = (stream, served) {

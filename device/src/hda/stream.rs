@@ -13,14 +13,14 @@
 //! ahead, or than the ring holds.
 //! Source: High Definition Audio Specification 1.0a, sections 3.3.35 to 3.3.43 and 3.6.
 
-use super::memory::Memory;
+use super::dma_memory::DmaMemory;
 use super::{PATIENCE, soon};
 use crate::Unusable;
-use crate::odd::Odd;
+use crate::error::DeviceError;
 use crate::registers::Registers;
-use crate::sound::{FRAME, LONGEST, Pace, SHORTEST, Served, Way};
+use crate::sound::{Direction, FRAME, LONGEST, Pace, SHORTEST, ServedDirection};
 use codegen::dynasm;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use core::sync::atomic::Ordering;
 use quaject::assembly::Assembly;
 use quaject::regs::Regs;
@@ -74,13 +74,13 @@ struct Near {
 
 /// One direction.
 pub struct Stream {
-    way: Way,
+    way: Direction,
     registers: Registers,
     tag: u8,
     format: u16,
-    list: Memory,
-    frames: Memory,
-    words: Memory,
+    list: DmaMemory,
+    frames: DmaMemory,
+    words: DmaMemory,
     near: Near,
 }
 
@@ -88,14 +88,19 @@ impl Stream {
     /// The one with these registers, for frames of this format; `tag` is how the codec's converter knows it.
     ///
     /// # Errors
-    /// [`Unusable::Resources`], [`Odd::Fit`].
-    pub fn new(way: Way, registers: Registers, tag: u8, format: u16) -> Result<Stream, Unusable> {
-        let list = Memory::new(16 * BUFFERS)?;
-        let frames = Memory::new(RING + SPARE)?;
-        let words = Memory::new(WORDS_LEN)?;
+    /// [`Unusable::Resources`], [`DeviceError::Fit`].
+    pub fn new(
+        way: Direction,
+        registers: Registers,
+        tag: u8,
+        format: u16,
+    ) -> Result<Stream, Unusable> {
+        let list = DmaMemory::new(16 * BUFFERS)?;
+        let frames = DmaMemory::new(RING + SPARE)?;
+        let words = DmaMemory::new(WORDS_LEN)?;
         let near = Near {
-            status: registers.address(STATUS, 1).ok_or(Odd::Fit)?,
-            position: registers.address(POSITION, 4).ok_or(Odd::Fit)?,
+            status: registers.address(STATUS, 1).ok_or(DeviceError::Fit)?,
+            position: registers.address(POSITION, 4).ok_or(DeviceError::Fit)?,
             frames: frames.near(),
             words: words.near(),
         };
@@ -123,8 +128,8 @@ impl Stream {
     /// Puts the registers back to how they begin.
     ///
     /// # Errors
-    /// [`Odd::Gone`].
-    pub fn reset(&self) -> Result<(), Odd> {
+    /// [`DeviceError::Gone`].
+    pub fn reset(&self) -> Result<(), DeviceError> {
         let control = || self.registers.read::<u8>(CONTROL);
         self.registers.write(CONTROL, 0u8);
         soon(PATIENCE, || control() & RUN == 0)?;
@@ -143,13 +148,13 @@ impl Stream {
     /// Prepares it: silence ahead of the card, as far as `pace` says, or empty buffers.
     ///
     /// # Errors
-    /// [`Odd::Gone`].
-    pub fn begin(&self, pace: Pace) -> Result<(), Odd> {
+    /// [`DeviceError::Gone`].
+    pub fn begin(&self, pace: Pace) -> Result<(), DeviceError> {
         self.reset()?;
         self.frames.clear();
         let filled = match self.way {
-            Way::Out => Self::ahead(pace),
-            Way::In => 0,
+            Direction::Out => Self::ahead(pace),
+            Direction::In => 0,
         };
         for (word, value) in [(NEXT, filled), (AT, 0), (CLEARED, 0)] {
             self.words.word(word).store(value, Ordering::Release);
@@ -217,7 +222,7 @@ impl Stream {
 
     /// Emits the section of the handler: what the card is done with is handed to what is served, a period at
     /// a time; an output without a link is silence. May change rax, rcx and rdx.
-    pub fn emit(&self, a: &mut Assembly, served: Served) {
+    pub fn emit(&self, a: &mut Assembly, served: ServedDirection) {
         let Near {
             status, position, ..
         } = self.near;
@@ -235,11 +240,11 @@ impl Stream {
             ; mov [self.word(AT)], eax
         );
         match self.way {
-            Way::Out => {
+            Direction::Out => {
                 self.clear_passed(a);
                 self.fill(a, served);
             }
-            Way::In => self.take(a, served),
+            Direction::In => self.take(a, served),
         }
         dynasm!(a ; .arch x64 ; =>out);
     }
@@ -271,7 +276,7 @@ impl Stream {
     }
 
     /// Fills periods, as far ahead of the card as the pace says.
-    fn fill(&self, a: &mut Assembly, Served { pace, from, port }: Served) {
+    fn fill(&self, a: &mut Assembly, ServedDirection { pace, from, port }: ServedDirection) {
         let [next, at] = [self.word(NEXT), self.word(AT)];
         let (bytes, ring) = (pace.bytes(), RING as i32);
         let [again, out, whole] = core::array::from_fn(|_| a.label());
@@ -332,7 +337,7 @@ impl Stream {
     }
 
     /// Hands over the periods that the card has filled.
-    fn take(&self, a: &mut Assembly, Served { pace, from, port }: Served) {
+    fn take(&self, a: &mut Assembly, ServedDirection { pace, from, port }: ServedDirection) {
         let [next, at] = [self.word(NEXT), self.word(AT)];
         let (bytes, ring) = (pace.bytes(), RING as i32);
         let [again, out, whole] = core::array::from_fn(|_| a.label());

@@ -6,7 +6,7 @@ use super::*;
 use crate::sound::{GET_SAMPLE, PUT_SAMPLE, SoundAd, SoundDa};
 use codegen::Class;
 use quaject::class::create;
-use quaject::near::Block;
+use quaject::near_memory::NearBlock;
 
 static CLASS: Class = Class::new("test");
 type Handler = extern "sysv64" fn();
@@ -16,28 +16,28 @@ struct Rig {
     stream: Stream,
     registers: Registers,
     handler: codegen::Routine<Handler>,
-    _block: Block,
+    _block: NearBlock,
 }
 
-fn rig(way: Way, pace: Pace) -> Rig {
+fn rig(way: Direction, pace: Pace) -> Rig {
     codegen::host::link();
-    let block = Block::new(LEN).unwrap();
+    let block = NearBlock::new(LEN).unwrap();
     let registers = Registers::of_block(&block);
     let stream = Stream::new(way, registers, 1, 0x4011).unwrap();
     stream.begin(pace).unwrap();
     stream.go();
     let (from, port) = match way {
-        Way::Out => {
+        Direction::Out => {
             let da = create::<SoundDa>(()).unwrap();
             (da.header(), GET_SAMPLE.number())
         }
-        Way::In => {
+        Direction::In => {
             let ad = create::<SoundAd>(()).unwrap();
             (ad.header(), PUT_SAMPLE.number())
         }
     };
     let mut a = Assembly::new(&CLASS, "section", None);
-    stream.emit(&mut a, Served { pace, from, port });
+    stream.emit(&mut a, ServedDirection { pace, from, port });
     dynasm!(a ; .arch x64 ; ret);
     // SAFETY: the rig keeps what it names, and it changes rax, rcx and rdx alone.
     let (handler, _) = unsafe { a.seal::<Handler>(None).unwrap() };
@@ -70,7 +70,7 @@ fn the_registers_are_set_as_the_card_wants_them() {
         period: 64,
         ahead: 4,
     };
-    let rig = rig(Way::Out, pace);
+    let rig = rig(Direction::Out, pace);
     let registers = rig.registers;
     assert_eq!(registers.read::<u8>(CONTROL), RUN | AT_EACH);
     assert_eq!(registers.read::<u8>(TAG), 0x10);
@@ -90,7 +90,7 @@ fn the_registers_are_set_as_the_card_wants_them() {
 fn an_output_is_filled_so_far_ahead_wherever_the_card_is() {
     for (period, ahead) in [(64, 2), (64, 30), (80, 3), (256, 4), (1008, 5), (1024, 30)] {
         let pace = Pace { period, ahead };
-        let rig = rig(Way::Out, pace);
+        let rig = rig(Direction::Out, pace);
         let mut given = rig.stream.passed();
         let mut at = 0;
         for turn in 0..2000 {
@@ -116,7 +116,7 @@ fn what_the_card_has_passed_is_silent_and_what_it_has_not_stays() {
         period: 64,
         ahead: 4,
     };
-    let rig = rig(Way::Out, pace);
+    let rig = rig(Direction::Out, pace);
     let words = RING / 4;
     let paint = || {
         for word in 0..words {
@@ -165,7 +165,7 @@ fn what_the_card_has_passed_is_silent_and_what_it_has_not_stays() {
 fn an_input_is_taken_period_by_period() {
     for period in [64, 80, 1008, 1024] {
         let pace = Pace { period, ahead: 2 };
-        let rig = rig(Way::In, pace);
+        let rig = rig(Direction::In, pace);
         let (mut at, mut taken) = (0, 0);
         for turn in 0..1000 {
             at += [256, 4, 8192, 60][turn % 4];

@@ -1,11 +1,11 @@
 //! Cards that are not what they should be, by registers in memory.
 
 use super::*;
-use quaject::near::Block;
+use quaject::near_memory::NearBlock;
 
 fn started(prepare: impl Fn(Registers)) -> Result<Hda, Unusable> {
     codegen::host::link();
-    let block = Block::new(REGISTERS_LEN as usize).unwrap();
+    let block = NearBlock::new(REGISTERS_LEN as usize).unwrap();
     let registers = Registers::of_block(&block);
     prepare(registers);
     Hda::new(registers)
@@ -34,7 +34,10 @@ fn a_card_that_does_not_answer_is_not_waited_for_for_ever() {
     for (name, prepare) in prepared {
         let error = started(prepare).err();
         assert!(
-            matches!(error, Some(Unusable::Odd(Odd::Gone | Odd::Fit))),
+            matches!(
+                error,
+                Some(Unusable::DeviceError(DeviceError::Gone | DeviceError::Fit))
+            ),
             "{name}: {error:?}"
         );
     }

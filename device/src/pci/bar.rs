@@ -6,7 +6,7 @@
 //! registers of a function that came while the machine runs their addresses.
 //! Source: PCI Local Bus Specification 3.0, section 6.2.5.1.
 
-use super::{Function, Odd};
+use super::{DeviceError, Function};
 use crate::ports::Ports;
 use crate::registers::Registers;
 use core::ops::Range;
@@ -43,14 +43,14 @@ impl Function {
     /// Base address number `index`, 0 to 5, if it is one of memory.
     ///
     /// # Errors
-    /// [`Odd`].
-    pub fn bar(&self, index: u8) -> Result<Bar, Odd> {
+    /// [`DeviceError`].
+    pub fn bar(&self, index: u8) -> Result<Bar, DeviceError> {
         let Probed { bar, wide, .. } = self.probe(index)?;
         let Bar { physical, size } = bar;
         let limit = if wide { 1 << 52 } else { 1 << 32 };
         match physical.checked_add(size) {
             Some(end) if physical != 0 && end <= limit && physical.is_multiple_of(size) => Ok(bar),
-            _ => Err(Odd::Place),
+            _ => Err(DeviceError::Place),
         }
     }
 
@@ -58,22 +58,22 @@ impl Function {
     /// `len`, a power of two. Ports below [`FIRST_PORT`] are never a function's.
     ///
     /// # Errors
-    /// [`Odd`].
-    pub fn ports(&self, index: u8, len: u16) -> Result<Ports, Odd> {
+    /// [`DeviceError`].
+    pub fn ports(&self, index: u8, len: u16) -> Result<Ports, DeviceError> {
         const PORTS: u32 = 1;
         const FLAGS: u32 = 3;
         if index >= self.bars() {
-            return Err(Odd::Bar);
+            return Err(DeviceError::Bar);
         }
         let low = self.read(0x10 + 4 * u16::from(index));
         if low & PORTS == 0 {
-            return Err(Odd::Bar);
+            return Err(DeviceError::Bar);
         }
-        let first = u16::try_from(low & !FLAGS).map_err(|_| Odd::Place)?;
+        let first = u16::try_from(low & !FLAGS).map_err(|_| DeviceError::Place)?;
         let fits = first >= FIRST_PORT && first.is_multiple_of(len) && len.is_power_of_two();
         match fits && first.checked_add(len - 1).is_some() {
             true => Ok(Ports::new(first, len)),
-            false => Err(Odd::Place),
+            false => Err(DeviceError::Place),
         }
     }
 
@@ -86,20 +86,20 @@ impl Function {
     }
 
     /// The same, wherever it says that it is.
-    fn probe(&self, index: u8) -> Result<Probed, Odd> {
+    fn probe(&self, index: u8) -> Result<Probed, DeviceError> {
         const PORTS: u32 = 1;
         const KIND: u32 = 3 << 1;
         const WIDE: u32 = 2 << 1;
         const FLAGS: u64 = 0xf;
         if index >= self.bars() {
-            return Err(Odd::Bar);
+            return Err(DeviceError::Bar);
         }
         let offset = 0x10 + 4 * u16::from(index);
         let low = self.read(offset);
         let wide = match low & (PORTS | KIND) {
             0 => false,
             WIDE if index < self.bars() - 1 => true,
-            _ => return Err(Odd::Bar),
+            _ => return Err(DeviceError::Bar),
         };
         let high = if wide { self.read(offset + 4) } else { 0 };
         let known = self.space.sizes().of(self.at, index);
@@ -108,7 +108,7 @@ impl Function {
         let size = mask & mask.wrapping_neg();
         let physical = (u64::from(low) | u64::from(high) << 32) & !FLAGS;
         match size {
-            0 => Err(Odd::Bar),
+            0 => Err(DeviceError::Bar),
             size => Ok(Probed {
                 bar: Bar { physical, size },
                 mask,
@@ -155,8 +155,8 @@ impl Function {
     /// them yet.
     ///
     /// # Errors
-    /// [`Odd::Place`] when they do not fit; those before stay where they were put.
-    pub fn place_all(&self, room: &mut Range<u64>) -> Result<(), Odd> {
+    /// [`DeviceError::Place`] when they do not fit; those before stay where they were put.
+    pub fn place_all(&self, room: &mut Range<u64>) -> Result<(), DeviceError> {
         self.measure();
         let mut index = 0;
         while index < self.bars() {
@@ -172,7 +172,7 @@ impl Function {
             let at = room.start.checked_next_multiple_of(size);
             let end = at.and_then(|at| at.checked_add(size));
             let (Some(at), Some(end)) = (at, end.filter(|end| *end <= room.end)) else {
-                return Err(Odd::Place);
+                return Err(DeviceError::Place);
             };
             let offset = 0x10 + 4 * u16::from(index);
             self.write(offset, at as u32);
@@ -188,12 +188,12 @@ impl Function {
     /// Maps `len` bytes of base address number `index` from `offset` on.
     ///
     /// # Errors
-    /// [`Odd`]; [`Odd::Fit`] also where there is no memory for the tables.
-    pub fn registers(&self, index: u8, offset: u32, len: u32) -> Result<Registers, Odd> {
+    /// [`DeviceError`]; [`DeviceError::Fit`] also where there is no memory for the tables.
+    pub fn registers(&self, index: u8, offset: u32, len: u32) -> Result<Registers, DeviceError> {
         let bar = self.bar(index)?;
         let (offset, wanted) = (u64::from(offset), len as usize);
         if offset + u64::from(len) > bar.size || wanted == 0 || wanted > MOST {
-            return Err(Odd::Fit);
+            return Err(DeviceError::Fit);
         }
         Registers::of_device(bar.physical + offset, wanted)
     }

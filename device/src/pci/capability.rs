@@ -3,7 +3,7 @@
 //! *Interface*: [`Function::capabilities`] calls back for each.
 //! Source: PCI Local Bus Specification 3.0, section 6.7.
 
-use super::{Function, Odd};
+use super::{DeviceError, Function};
 
 /// One capability: its kind, and where it lies.
 #[derive(Clone, Copy)]
@@ -36,8 +36,8 @@ impl Function {
     /// Calls `f` with every capability, in the list's order.
     ///
     /// # Errors
-    /// [`Odd::List`], after those before the place that makes no sense.
-    pub fn capabilities(&self, f: &mut dyn FnMut(Capability)) -> Result<(), Odd> {
+    /// [`DeviceError::List`], after those before the place that makes no sense.
+    pub fn capabilities(&self, f: &mut dyn FnMut(Capability)) -> Result<(), DeviceError> {
         const HAS_LIST: u32 = 1 << 20;
         const FIRST: u8 = 0x40;
         const END: u8 = 0;
@@ -52,7 +52,7 @@ impl Function {
                 return Ok(());
             }
             if offset < FIRST {
-                return Err(Odd::List);
+                return Err(DeviceError::List);
             }
             let word = self.read(u16::from(offset));
             f(Capability {
@@ -62,6 +62,6 @@ impl Function {
             });
             offset = (word >> 8) as u8 & !3;
         }
-        Err(Odd::List)
+        Err(DeviceError::List)
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! *Unsafe*: the trait's functions, which are safe here.
 
-use super::{Sizes, Space};
+use super::{ConfigAccess, Sizes};
 use crate::registers::Registers;
 use machine::pci::ConfigSpace;
 use pci_types::{ConfigRegionAccess, PciAddress};
@@ -61,7 +61,7 @@ impl Ecam {
     }
 }
 
-impl Space for Ecam {
+impl ConfigAccess for Ecam {
     fn write_half(&self, at: PciAddress, offset: u16, value: u16) {
         if let Some((function, offset)) = self.word(at, offset & !1) {
             function.write(offset, value);

@@ -1,9 +1,9 @@
 //! PCI: which functions there are, where their registers lie, and how they interrupt.
 //!
-//! *Interface*: [`Function`] is one function of a device, behind any [`Space`]; [`each`] finds all of them,
+//! *Interface*: [`Function`] is one function of a device, behind any [`ConfigAccess`]; [`each`] finds all of them,
 //! [`each_on`] those of one bus. [`Slot`] is where a device can come and go while the machine runs.
 //! [`Function::bar`], [`Function::capabilities`] and [`Function::msix`] check a device's description of
-//! itself: an invalid one is [`Odd`], never a panic and never a loop.
+//! itself: an invalid one is [`DeviceError`], never a panic and never a loop.
 //!
 //! `pci_types` knows the layout of headers and commands. Its own readers of base addresses and capabilities
 //! panic on a reserved kind or a mask of zero, and do not end where a list leads back to itself; so these two
@@ -22,7 +22,7 @@ mod msix;
 mod sizes;
 mod slot;
 
-pub use crate::odd::Odd;
+pub use crate::error::DeviceError;
 pub use bar::Bar;
 pub use capability::Capability;
 pub use ecam::Ecam;
@@ -36,7 +36,7 @@ use pci_types::{
 };
 
 /// Configuration space: the machine's, or a model.
-pub trait Space: ConfigRegionAccess + Sync {
+pub trait ConfigAccess: ConfigRegionAccess + Sync {
     /// Writes half a word, where the other half would take something back that it has said.
     fn write_half(&self, at: PciAddress, offset: u16, value: u16);
 
@@ -47,13 +47,13 @@ pub trait Space: ConfigRegionAccess + Sync {
 /// One function of a device.
 #[derive(Clone, Copy)]
 pub struct Function {
-    space: &'static dyn Space,
+    space: &'static dyn ConfigAccess,
     at: PciAddress,
 }
 
 impl Function {
     /// The function at `at`.
-    pub fn new(space: &'static dyn Space, at: PciAddress) -> Function {
+    pub fn new(space: &'static dyn ConfigAccess, at: PciAddress) -> Function {
         Function { space, at }
     }
 
@@ -143,7 +143,7 @@ impl Function {
 }
 
 /// Calls `found` with every function on bus `first` and behind its bridges.
-pub fn each(space: &'static dyn Space, first: u8, found: &mut dyn FnMut(Function)) {
+pub fn each(space: &'static dyn ConfigAccess, first: u8, found: &mut dyn FnMut(Function)) {
     let mut waiting = [0u64; 4];
     let mut seen = [0u64; 4];
     let mut bus = Some(first);
@@ -169,7 +169,7 @@ pub fn each(space: &'static dyn Space, first: u8, found: &mut dyn FnMut(Function
 const NOBODY: u16 = 0xffff;
 
 /// Calls `found` with every function on `bus`.
-pub fn each_on(space: &'static dyn Space, bus: u8, found: &mut dyn FnMut(Function)) {
+pub fn each_on(space: &'static dyn ConfigAccess, bus: u8, found: &mut dyn FnMut(Function)) {
     for device in 0..32 {
         for number in 0..8 {
             let at = PciAddress::new(0, bus, device, number);

@@ -5,7 +5,7 @@
 //!
 //! *Unsafe*: the trait's functions, of a model.
 
-use super::{Sizes, Space};
+use super::{ConfigAccess, Sizes};
 use pci_types::{ConfigRegionAccess, PciAddress};
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -60,7 +60,7 @@ impl Model {
     }
 }
 
-impl Space for Model {
+impl ConfigAccess for Model {
     /// Of the slot's status, above all, where a bit that is written takes itself back.
     fn write_half(&self, at: PciAddress, offset: u16, value: u16) {
         let mut words = self.0.lock().unwrap();

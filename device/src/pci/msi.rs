@@ -4,7 +4,7 @@
 //! [`Msi::mask`] turns it off.
 //! Source: PCI Local Bus Specification 3.0, section 6.8.1.
 
-use super::{Capability, Function, Odd};
+use super::{Capability, DeviceError, Function};
 
 const ID: u8 = 5;
 /// Bits of the control word, which is the upper half of the capability's first: on; how many messages; an
@@ -21,8 +21,8 @@ impl Function {
     /// The message, off; None for a function without.
     ///
     /// # Errors
-    /// [`Odd`].
-    pub fn msi(&self) -> Result<Option<Msi>, Odd> {
+    /// [`DeviceError`].
+    pub fn msi(&self) -> Result<Option<Msi>, DeviceError> {
         let mut found = None;
         self.capabilities(&mut |capability| {
             if capability.id == ID {
@@ -39,14 +39,14 @@ impl Msi {
     /// It writes `data` to `address` from now on.
     ///
     /// # Errors
-    /// [`Odd::Fit`]: it has no room for such an address, or lies at the end of its space.
-    pub fn set(&self, (address, data): (u64, u32)) -> Result<(), Odd> {
+    /// [`DeviceError::Fit`]: it has no room for such an address, or lies at the end of its space.
+    pub fn set(&self, (address, data): (u64, u32)) -> Result<(), DeviceError> {
         let Msi(capability) = self;
         let control = capability.read(0);
         let (low, high) = (address as u32, (address >> 32) as u32);
         let place = if control & WIDE != 0 { 12 } else { 8 };
         if control & WIDE == 0 && high != 0 || capability.offset > u8::MAX - place - 3 {
-            return Err(Odd::Fit);
+            return Err(DeviceError::Fit);
         }
         capability.write(4, low);
         if control & WIDE != 0 {

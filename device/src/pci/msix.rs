@@ -4,7 +4,7 @@
 //! entry's interrupts go, [`Msix::mask`] stops them, [`hold`] for a while.
 //! Source: PCI Local Bus Specification 3.0, section 6.8.2.
 
-use super::{Function, Odd};
+use super::{DeviceError, Function};
 use crate::registers::Registers;
 
 const ID: u8 = 0x11;
@@ -25,8 +25,8 @@ impl Function {
     /// The table, turned on, every entry masked; None for a function without.
     ///
     /// # Errors
-    /// [`Odd`].
-    pub fn msix(&self) -> Result<Option<Msix>, Odd> {
+    /// [`DeviceError`].
+    pub fn msix(&self) -> Result<Option<Msix>, DeviceError> {
         let mut found = None;
         self.capabilities(&mut |capability| {
             if capability.id == ID && found.is_none() {

@@ -8,7 +8,7 @@
 //! disappear without a request. The reply is to turn power off when the device is no longer used.
 //! Source: PCI Express Base Specification 3.0, sections 6.7 and 7.8.9 to 7.8.11.
 
-use super::{Function, Odd};
+use super::{DeviceError, Function};
 use core::ops::Range;
 use machine::clock;
 
@@ -175,15 +175,15 @@ impl Slot {
     /// The addresses that the port passes on to what is behind it.
     ///
     /// # Errors
-    /// [`Odd::Place`]: none.
-    pub fn room(&self) -> Result<Range<u64>, Odd> {
+    /// [`DeviceError::Place`]: none.
+    pub fn room(&self) -> Result<Range<u64>, DeviceError> {
         const WINDOW: u16 = 0x20;
         let word = self.port.read(WINDOW);
         let base = u64::from(word & 0xfff0) << 16;
         let last = u64::from(word & 0xfff0_0000) | 0xf_ffff;
         match base != 0 && base < last {
             true => Ok(base..last + 1),
-            false => Err(Odd::Place),
+            false => Err(DeviceError::Place),
         }
     }
 }

@@ -83,7 +83,7 @@ fn base_addresses_that_make_no_sense_are_refused() {
     let place = function.address();
     // Nothing there; ports; below a mebibyte, reserved; no bit compared; a kind that needs a second word,
     // last.
-    assert_eq!(function.bar(0), Err(Odd::Bar));
+    assert_eq!(function.bar(0), Err(DeviceError::Bar));
     for (value, mask) in [
         (0xc001, 0xffff_fffc),
         (0x2, !0xf),
@@ -92,19 +92,19 @@ fn base_addresses_that_make_no_sense_are_refused() {
         (0, 8),
     ] {
         model.bar(place, 0, value, mask);
-        assert_eq!(function.bar(0), Err(Odd::Bar), "{value:#x}");
+        assert_eq!(function.bar(0), Err(DeviceError::Bar), "{value:#x}");
     }
     model.bar(place, 5, 0xfeb0_0004, 0xffff_f000);
-    assert_eq!(function.bar(5), Err(Odd::Bar));
+    assert_eq!(function.bar(5), Err(DeviceError::Bar));
     for index in [6, 7, 63, 255] {
-        assert_eq!(function.bar(index), Err(Odd::Bar));
+        assert_eq!(function.bar(index), Err(DeviceError::Bar));
     }
     // Put nowhere, or around the end.
     model.bar(place, 0, 0, 0xffff_f000);
-    assert_eq!(function.bar(0), Err(Odd::Place));
+    assert_eq!(function.bar(0), Err(DeviceError::Place));
     model.bar(place, 2, 0xffff_f004, 0xffff_f000);
     model.bar(place, 3, 0xffff_ffff, 0xffff_ffff);
-    assert_eq!(function.bar(2), Err(Odd::Place));
+    assert_eq!(function.bar(2), Err(DeviceError::Place));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn what_has_been_measured_is_not_asked_again() {
     model.set(place, 0x1c, 0x0000_0008, 0);
     let size = |index| function.bar(index).map(|bar| bar.size);
     assert_eq!((size(0), size(2)), (Ok(0x1000), Ok(0x4000)));
-    assert_eq!(function.bar(3), Err(Odd::Bar));
+    assert_eq!(function.bar(3), Err(DeviceError::Bar));
     // Another function there has other ones.
     model.bar(place, 0, 0xfeb0_0000, 0xffff_0000);
     function.measure();
@@ -139,7 +139,7 @@ fn a_bridge_has_two_base_addresses() {
     model.bar(bridge.address(), 2, 0x0003_0300, 0x00ff_ffff);
     bridge.measure();
     assert_eq!(bridge.bar(1).map(|bar| bar.size), Ok(0x1000));
-    assert_eq!(bridge.bar(2), Err(Odd::Bar));
+    assert_eq!(bridge.bar(2), Err(DeviceError::Bar));
     assert_eq!(model.get(bridge.address(), 0x18), 0x0003_0300);
 }
 
@@ -155,11 +155,18 @@ fn registers_lie_within_their_base_address() {
         (0, u32::MAX),
         (8, 0),
     ] {
-        assert!(matches!(function.registers(0, offset, len), Err(Odd::Fit)));
+        assert!(matches!(
+            function.registers(0, offset, len),
+            Err(DeviceError::Fit)
+        ));
     }
 }
 
-fn list(model: &Model, function: &Function, words: &[(u8, u8, u8)]) -> (Vec<u8>, Result<(), Odd>) {
+fn list(
+    model: &Model,
+    function: &Function,
+    words: &[(u8, u8, u8)],
+) -> (Vec<u8>, Result<(), DeviceError>) {
     let place = function.address();
     model.set(place, 4, 1 << 20, 0);
     for (offset, id, next) in words {
@@ -193,16 +200,19 @@ fn a_list_of_capabilities_is_followed_to_its_end_and_no_further() {
     assert_eq!(list(model, &function, &good), (vec![9, 0x11, 9], Ok(())));
     // Back to the first; to itself, as nothing; into the header.
     let back = [(0x50, 9, 0x84), (0x84, 0x11, 0x50)];
-    assert_eq!(list(model, &function, &back).1, Err(Odd::List));
-    assert_eq!(list(model, &function, &[(0x50, 0, 0x50)]).1, Err(Odd::List));
+    assert_eq!(list(model, &function, &back).1, Err(DeviceError::List));
+    assert_eq!(
+        list(model, &function, &[(0x50, 0, 0x50)]).1,
+        Err(DeviceError::List)
+    );
     assert_eq!(
         list(model, &function, &[(0x50, 5, 0x10)]),
-        (vec![5], Err(Odd::List))
+        (vec![5], Err(DeviceError::List))
     );
     // All ones, as from a device that has gone.
     let gone = [(0x50, 9, 0xff), (0xfc, 0xff, 0xff)];
-    assert_eq!(list(model, &function, &gone).1, Err(Odd::List));
-    assert!(matches!(function.msix(), Err(Odd::List)));
+    assert_eq!(list(model, &function, &gone).1, Err(DeviceError::List));
+    assert!(matches!(function.msix(), Err(DeviceError::List)));
 }
 
 #[test]
@@ -218,10 +228,10 @@ fn a_table_of_interrupts_must_fit() {
     };
     model.set(place, 4, 1 << 20, 0);
     model.bar(place, 1, 0xfeb0_0000, 0xffff_f000);
-    assert_eq!(table(2048, 1), Err(Odd::Fit));
-    assert_eq!(table(4, 0xff1), Err(Odd::Fit));
-    assert_eq!(table(4, 7), Err(Odd::Bar));
-    assert_eq!(table(4, 2), Err(Odd::Bar));
+    assert_eq!(table(2048, 1), Err(DeviceError::Fit));
+    assert_eq!(table(4, 0xff1), Err(DeviceError::Fit));
+    assert_eq!(table(4, 7), Err(DeviceError::Bar));
+    assert_eq!(table(4, 2), Err(DeviceError::Bar));
     model.set(place, 0x40, 9, 0);
     assert_eq!(function.msix().map(|found| found.is_none()), Ok(true));
 }
@@ -246,7 +256,7 @@ fn a_message_is_set_where_it_has_room() {
     assert_eq!(words(0x50)[0], 5, "it is off at first");
     narrow.set((0xfee0_1000, 0x51)).unwrap();
     assert_eq!(words(0x50), [5 | 1 << 16, 0xfee0_1000, 0x51, 0]);
-    assert_eq!(narrow.set((1 << 32, 0)), Err(Odd::Fit));
+    assert_eq!(narrow.set((1 << 32, 0)), Err(DeviceError::Fit));
     narrow.mask();
     assert_eq!(words(0x50)[0], 5);
     // Two.
@@ -256,7 +266,7 @@ fn a_message_is_set_where_it_has_room() {
     model.set(place, 0x34, 0xf8, 0);
     model.set(place, 0xf8, 5, 0);
     let last = function.msi().unwrap().unwrap();
-    assert_eq!(last.set((0xfee0_1000, 0x51)), Err(Odd::Fit));
+    assert_eq!(last.set((0xfee0_1000, 0x51)), Err(DeviceError::Fit));
     model.set(place, 0xf8, 9, 0);
     assert!(function.msi().unwrap().is_none());
 }
@@ -343,7 +353,7 @@ fn registers_are_put_where_the_port_passes_them_on() {
     model.bar(one, 4, 0xc, 0xffff_c000);
     model.bar(one, 5, 0, 0xffff_ffff);
     let function = Function::new(model, one);
-    assert_eq!(function.bar(1), Err(Odd::Place));
+    assert_eq!(function.bar(1), Err(DeviceError::Place));
     function.place_all(&mut room).unwrap();
     let bar = |physical, size| Ok(Bar { physical, size });
     assert_eq!(function.bar(1), bar(0xfe80_0000, 0x1000));
@@ -351,7 +361,7 @@ fn registers_are_put_where_the_port_passes_them_on() {
     assert_eq!(room.start, 0xfe80_8000);
     // One that does not fit; a port that passes nothing on.
     model.bar(one, 1, 0, 0xff00_0000);
-    assert_eq!(function.place_all(&mut room), Err(Odd::Place));
+    assert_eq!(function.place_all(&mut room), Err(DeviceError::Place));
     model.set(port.address(), 0x20, 0x0000_fff0, 0);
-    assert_eq!(slot.room(), Err(Odd::Place));
+    assert_eq!(slot.room(), Err(DeviceError::Place));
 }

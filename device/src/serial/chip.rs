@@ -14,10 +14,10 @@
 
 use super::{INTERRUPTS, RECEIVE_ON, TRANSMIT_ON};
 use alloc::sync::Arc;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Routine, dynasm};
-use quaject::Unmade;
-use quaject::assembly::{Assembly, Way};
+use quaject::RoutineError;
+use quaject::assembly::{Assembly, Continuation};
 use quaject::class::Header;
 use quaject::interfacer::{Callentry, Entry};
 use quaject::regs::Regs;
@@ -55,8 +55,8 @@ struct Switch {
 /// Turns the receiver on: callentry `enable` of the Serial_in `owner`.
 ///
 /// # Errors
-/// [`Unmade`].
-pub fn receiver_on(chip: Chip, owner: &'static Header) -> Result<Entry<Event>, Unmade> {
+/// [`RoutineError`].
+pub fn receiver_on(chip: Chip, owner: &'static Header) -> Result<Entry<Event>, RoutineError> {
     let made = make(chip, owner, What::ReceiverOn)?;
     // SAFETY: it writes the chip's interrupt mask, and changes what it says.
     Ok(unsafe { Entry::new(made) })
@@ -65,8 +65,8 @@ pub fn receiver_on(chip: Chip, owner: &'static Header) -> Result<Entry<Event>, U
 /// Turns the receiver off: callentry `disable` of the Serial_in `owner`.
 ///
 /// # Errors
-/// [`Unmade`].
-pub fn receiver_off(chip: Chip, owner: &'static Header) -> Result<Entry<Retry>, Unmade> {
+/// [`RoutineError`].
+pub fn receiver_off(chip: Chip, owner: &'static Header) -> Result<Entry<Retry>, RoutineError> {
     let made = make(chip, owner, What::ReceiverOff)?;
     // SAFETY: as above; it gives up, in line and called.
     Ok(unsafe { Entry::new(made) })
@@ -75,14 +75,14 @@ pub fn receiver_off(chip: Chip, owner: &'static Header) -> Result<Entry<Retry>, 
 /// Makes the transmitter interrupt: callentry `enable` of the Serial_out `owner`.
 ///
 /// # Errors
-/// [`Unmade`].
-pub fn transmitter_on(chip: Chip, owner: &'static Header) -> Result<Entry<Event>, Unmade> {
+/// [`RoutineError`].
+pub fn transmitter_on(chip: Chip, owner: &'static Header) -> Result<Entry<Event>, RoutineError> {
     let made = make(chip, owner, What::Pulse)?;
     // SAFETY: as above.
     Ok(unsafe { Entry::new(made) })
 }
 
-fn make(chip: Chip, owner: &'static Header, what: What) -> Result<Arc<Switch>, Unmade> {
+fn make(chip: Chip, owner: &'static Header, what: What) -> Result<Arc<Switch>, RoutineError> {
     let name = match what {
         What::ReceiverOn | What::ReceiverOff => "receive",
         What::Pulse => "transmit",
@@ -136,7 +136,7 @@ impl Callentry for Switch {
     fn changes_when_called(&self) -> Regs {
         self.changes()
     }
-    fn emit(&self, a: &mut Assembly, way: Way) -> bool {
+    fn emit(&self, a: &mut Assembly, way: Continuation) -> bool {
         emit(a, self.chip, self.what);
         if self.what == What::ReceiverOff {
             dynasm!(a ; .arch x64 ; jmp =>way.no);

@@ -19,13 +19,13 @@ mod chip;
 pub mod synth;
 
 use crate::Unusable;
-use crate::flood::{Mask, Watch};
 use crate::handler::{self, Vector};
+use crate::interrupt_storm::{Mask, WatchedSource};
 use crate::stream::{Stream, Waiters};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use machine::port::{inb, outb};
 use machine::{cpu, irq, trap};
-use quaject::Unmade;
+use quaject::RoutineError;
 use quaject::assembly::Made;
 use quaject::class::{self, Holder, Ref, Remake};
 use quaject::gauge::{self, Gauge};
@@ -107,7 +107,7 @@ struct Parts {
     /// Counts interrupts, in the handler.
     interrupts: Ref<Gauge>,
     /// Its place among the sources that are watched.
-    watch: Option<Watch>,
+    watch: Option<WatchedSource>,
 }
 
 /// One serial line. A static: generated code holds the addresses of its words.
@@ -227,8 +227,8 @@ impl Serial {
     /// The queues and their links.
     fn make_parts(&'static self, readers: Parties) -> Result<Parts, Unusable> {
         let several = cpu::cpus() > 1;
-        let watch = Watch::open(Mask::Line(irq::isa(self.isa_irq)));
-        let interrupts = match watch.as_ref().and_then(Watch::gauge) {
+        let watch = WatchedSource::open(Mask::Line(irq::isa(self.isa_irq)));
+        let interrupts = match watch.as_ref().and_then(WatchedSource::gauge) {
             Some(gauge) => gauge.clone(),
             None => class::create::<Gauge>(false)?,
         };
@@ -393,12 +393,12 @@ impl Stream for Serial {
 }
 
 impl Remake for Serial {
-    fn remake(&self) -> Result<(), Unmade> {
+    fn remake(&self) -> Result<(), RoutineError> {
         let line = LINES.into_iter().find(|line| core::ptr::eq(*line, self));
-        let line = line.ok_or(Unmade::BadSpec)?;
+        let line = line.ok_or(RoutineError::BadSpec)?;
         // Bound: generating one handler (5300 instructions), when a link in it changes.
         let made = line.plug(&mut line.handler.lock());
-        made.map_err(|_| Unmade::OutOfCode)
+        made.map_err(|_| RoutineError::OutOfCode)
     }
 }
 

@@ -17,10 +17,10 @@
 
 use super::{DATA, FIFO, STATUS};
 use crate::handler::{self, KEPT};
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Label, dynasm};
 use core::sync::atomic::AtomicU32;
-use quaject::Unmade;
+use quaject::RoutineError;
 use quaject::assembly::{Assembly, Made, Mover, Ring};
 use quaject::class::{Header, Holder};
 use quaject::queue::Layout;
@@ -89,7 +89,7 @@ pub fn address(word: &'static AtomicU32) -> i32 {
 }
 
 /// Generates the handler that `holder` publishes.
-pub fn handler(plan: &Plan, holder: Holder) -> Result<Made<Entry>, Unmade> {
+pub fn handler(plan: &Plan, holder: Holder) -> Result<Made<Entry>, RoutineError> {
     let mut a = Assembly::new(&CLASS, plan.name, Some(holder));
     let identify = i32::from(plan.port + FIFO);
     handler::begin(&mut a, plan.vector);
@@ -331,7 +331,7 @@ mod tests {
     struct Nobody;
 
     impl quaject::class::Remake for Nobody {
-        fn remake(&self) -> Result<(), Unmade> {
+        fn remake(&self) -> Result<(), RoutineError> {
             Ok(())
         }
     }

@@ -1,6 +1,6 @@
 //! Sound cards: Sound_DA, which plays, and Sound_AD, which records.
 //!
-//! *Interface* (table 4.4). A driver makes a [`Card`] of its [`Works`], and [attaches](Card::attach) it to
+//! *Interface* (table 4.4). A driver makes a [`Card`] of its [`CardDriver`], and [attaches](Card::attach) it to
 //! its interrupt; the room above finds the card among the names. [`Card::play`] and [`Card::record`] enable
 //! and disable a direction, and say who waits for it; what Sound_DA's callout [`GET_SAMPLE`] and Sound_AD's
 //! [`PUT_SAMPLE`] are linked to gets the blocks of frames. A frame is two samples of 16 bits, left and right.
@@ -12,12 +12,12 @@
 //!
 //! Source: dissertation, section 3.3.3 and table 4.4.
 
-mod works;
+mod driver;
 
 use crate::Unusable;
+use crate::deferred_work::DeferredWork;
+use crate::error::DeviceError;
 use crate::interrupt::{Asks, Interrupt, Source};
-use crate::odd::Odd;
-use crate::server::Server;
 use alloc::sync::Arc;
 use codegen::{Draft, Label, dynasm};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ use quaject::class::{Ref, create};
 use sync::{Monitor, Once};
 use vm::fallible::try_arc;
 
-pub use works::{DIRECTIONS, Served, Way, Works};
+pub use driver::{CardDriver, DIRECTIONS, Direction, ServedDirection};
 
 /// The name of the card.
 pub const NAME: &str = "sound0";
@@ -121,7 +121,7 @@ pub struct Enabled {
 
 /// The parts of a card that handlers name.
 struct Parts {
-    works: Arc<dyn Works>,
+    works: Arc<dyn CardDriver>,
     da: Ref<SoundDa>,
     ad: Ref<SoundAd>,
 }
@@ -153,7 +153,7 @@ impl Card {
     ///
     /// # Errors
     /// [`Unusable::Resources`].
-    pub fn new(works: Arc<dyn Works>) -> Result<Card, Unusable> {
+    pub fn new(works: Arc<dyn CardDriver>) -> Result<Card, Unusable> {
         let parts = Parts {
             works,
             da: create::<SoundDa>(())?,
@@ -226,12 +226,12 @@ impl Card {
 
     /// Frames ever given to it.
     pub fn given(&self) -> u64 {
-        self.parts.works.passed(Way::Out)
+        self.parts.works.passed(Direction::Out)
     }
 
     /// Frames ever taken from it.
     pub fn taken(&self) -> u64 {
-        self.parts.works.passed(Way::In)
+        self.parts.works.passed(Direction::In)
     }
 
     /// Callentries `enable` and `disable` of Sound_DA: plays at a pace, and the clients wait for it; or not.
@@ -239,7 +239,7 @@ impl Card {
     /// # Errors
     /// [`Unusable`]; it then goes on as before. [`Unusable::Absent`]: it plays nothing.
     pub fn play(&self, how: Option<Enabled>) -> Result<(), Unusable> {
-        self.set(Way::Out, how)
+        self.set(Direction::Out, how)
     }
 
     /// The same of Sound_AD.
@@ -247,12 +247,12 @@ impl Card {
     /// # Errors
     /// [`Unusable`]; it then goes on as before. [`Unusable::Absent`]: it records nothing.
     pub fn record(&self, how: Option<Enabled>) -> Result<(), Unusable> {
-        self.set(Way::In, how)
+        self.set(Direction::In, how)
     }
 
-    fn set(&self, way: Way, how: Option<Enabled>) -> Result<(), Unusable> {
+    fn set(&self, way: Direction, how: Option<Enabled>) -> Result<(), Unusable> {
         if how.as_ref().is_some_and(|how| !how.pace.is_possible()) {
-            return Err(Odd::Fit.into());
+            return Err(DeviceError::Fit.into());
         }
         let works = &self.parts.works;
         if !works.has(way) {
@@ -292,10 +292,10 @@ impl Source for Sections {
         let served = |way, from, port| {
             let enabled = self.enabled[way as usize].as_ref()?;
             let pace = enabled.pace;
-            Some(Served { pace, from, port })
+            Some(ServedDirection { pace, from, port })
         };
-        let output = served(Way::Out, da.header(), GET_SAMPLE.number());
-        let input = served(Way::In, ad.header(), PUT_SAMPLE.number());
+        let output = served(Direction::Out, da.header(), GET_SAMPLE.number());
+        let input = served(Direction::In, ad.header(), PUT_SAMPLE.number());
         works.emit(a, [output, input]);
     }
 
@@ -319,11 +319,11 @@ impl Sections {
     }
 }
 
-impl Server for Card {
+impl DeferredWork for Card {
     fn remove(&self) {
         self.gone.store(true, Ordering::SeqCst);
         let sections = self.state.lock().sections.take();
-        Way::ALL
+        Direction::ALL
             .into_iter()
             .for_each(|way| self.parts.works.end(way));
         if let Some(sections) = sections {

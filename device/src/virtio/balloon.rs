@@ -10,17 +10,17 @@
 //! for 1,024 of them.
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 5.5.
 
-use super::ring::{Ring, fill, physical};
-use super::transport::{Bell, Transport};
-use super::ways::Ways;
+use super::interrupts::QueueInterrupts;
+use super::transport::{Doorbell, Transport};
+use super::virtqueue::{Virtqueue, fill, physical};
 use crate::Unusable;
-use crate::server::{Changed, Server, wake};
+use crate::deferred_work::{DeferredWork, WorkRequest, wake};
 use abi::layout::PAGE;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use quaject::near::Block;
+use quaject::near_memory::NearBlock;
 use sync::Monitor;
 use vm::fallible::{try_arc, try_box, try_push};
 use vm::frame::{self, Frame};
@@ -53,20 +53,20 @@ const AVAILABLE: u16 = 6;
 
 /// A queue of one buffer.
 struct Lane {
-    ring: Ring,
-    bell: Bell,
-    buffer: Block,
+    ring: Virtqueue,
+    bell: Doorbell,
+    buffer: NearBlock,
     taken: u16,
 }
 
 impl Lane {
     fn new(transport: &Transport, queue: u16, vector: u16, len: usize) -> Result<Lane, Unusable> {
-        let ring = Ring::new(1).ok_or(Unusable::Resources)?;
+        let ring = Virtqueue::new(1).ok_or(Unusable::Resources)?;
         ring.set_flags(0, 0);
         Ok(Lane {
             bell: transport.set_queue(queue, &ring, vector)?,
             ring,
-            buffer: Block::new(len).ok_or(Unusable::Resources)?,
+            buffer: NearBlock::new(len).ok_or(Unusable::Resources)?,
             taken: 0,
         })
     }
@@ -164,7 +164,10 @@ pub fn held() -> usize {
 ///
 /// # Errors
 /// [`Unusable`].
-pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, Unusable> {
+pub fn start(
+    transport: &Transport,
+    ways: &mut QueueInterrupts,
+) -> Result<Arc<dyn DeferredWork>, Unusable> {
     // Bound: one count.
     if BALLOON.lock().is_some() {
         return Err(Unusable::Resources);
@@ -184,7 +187,7 @@ pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, 
         held: Frames::default(),
         request: Request::None,
     };
-    interrupt.add(Changed::new()?, asks)?;
+    interrupt.add(WorkRequest::new()?, asks)?;
     transport.go();
     let balloon = try_arc(Balloon {
         transport: *transport,
@@ -291,7 +294,7 @@ impl Balloon {
     }
 }
 
-impl Server for Balloon {
+impl DeferredWork for Balloon {
     fn remove(&self) {
         self.gone.store(true, Ordering::Release);
         *BALLOON.lock() = None;

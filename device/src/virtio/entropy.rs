@@ -8,28 +8,28 @@
 //! *Unsafe*: words that the device has filled; the device's counted pointer, which lives until a grace
 //! period.
 
-use super::ring::{Ring, WRITES, look_for_used, physical};
-use super::transport::{Bell, NO_VECTOR, Transport};
-use super::ways::Ways;
+use super::interrupts::QueueInterrupts;
+use super::transport::{Doorbell, NO_VECTOR, Transport};
+use super::virtqueue::{Virtqueue, WRITES, look_for_used, physical};
 use crate::Unusable;
+use crate::deferred_work::DeferredWork;
 use crate::interrupt::{Source, later};
-use crate::server::Server;
 use alloc::sync::Arc;
 use codegen::{Draft, Label};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU64, Ordering};
 use machine::cpu::{irq_restore, irq_save};
 use machine::random;
 use quaject::assembly::Assembly;
-use quaject::near::Block;
+use quaject::near_memory::NearBlock;
 use vm::fallible::try_arc;
 
 /// Words of the buffer.
 const WORDS: usize = 32;
 
 struct Entropy {
-    ring: Ring,
-    buffer: Block,
-    bell: Bell,
+    ring: Virtqueue,
+    buffer: NearBlock,
+    bell: Doorbell,
     /// Address of the word that counts buffers used.
     used: i32,
     taken: AtomicU16,
@@ -55,7 +55,10 @@ fn with_current(f: impl FnOnce(&Entropy)) {
 ///
 /// # Errors
 /// [`Unusable`].
-pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, Unusable> {
+pub fn start(
+    transport: &Transport,
+    ways: &mut QueueInterrupts,
+) -> Result<Arc<dyn DeferredWork>, Unusable> {
     if !CURRENT.load(Ordering::Relaxed).is_null() {
         return Err(Unusable::Resources);
     }
@@ -63,10 +66,10 @@ pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, 
     ways.open(transport, 1)?;
     let (interrupt, vector, asks) = ways.interrupt("virtio-rng", 0)?;
     transport.set_config_vector(NO_VECTOR);
-    let ring = Ring::new(1).ok_or(Unusable::Resources)?;
+    let ring = Virtqueue::new(1).ok_or(Unusable::Resources)?;
     ring.set_flags(0, WRITES);
     let entropy = Entropy {
-        buffer: Block::new(8 * WORDS).ok_or(Unusable::Resources)?,
+        buffer: NearBlock::new(8 * WORDS).ok_or(Unusable::Resources)?,
         bell: transport.set_queue(0, &ring, vector)?,
         used: ring.words().ok_or(Unusable::Resources)?.used,
         ring,
@@ -84,7 +87,7 @@ pub fn start(transport: &Transport, ways: &mut Ways) -> Result<Arc<dyn Server>, 
     Ok(entropy)
 }
 
-impl Server for Entropy {
+impl DeferredWork for Entropy {
     fn remove(&self) {
         let old = CURRENT.swap(core::ptr::null_mut(), Ordering::AcqRel);
         if !old.is_null() {

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`Pipeline`]; [`Pipeline::round`] gives each thread its turn.
 
-use feedback::share::{ONE, Share, need};
+use feedback::quantum::{ONE, QuantumLoop, need};
 
 /// A thread's own quantum, nanoseconds.
 pub const QUANTUM: f64 = 400_000.0;
@@ -21,7 +21,7 @@ pub struct Pipeline {
     costs: Vec<f64>,
     size: f64,
     fills: Vec<f64>,
-    shares: Vec<Share>,
+    shares: Vec<QuantumLoop>,
     quanta: Vec<u32>,
     used: Vec<f64>,
     done: f64,
@@ -54,7 +54,7 @@ impl Pipeline {
             costs: costs.to_vec(),
             size,
             fills: vec![0.0; costs.len()],
-            shares: vec![Share::new(); costs.len()],
+            shares: vec![QuantumLoop::new(); costs.len()],
             quanta: vec![ONE; costs.len()],
             used: vec![0.0; costs.len()],
             done: 0.0,

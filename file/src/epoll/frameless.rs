@@ -14,9 +14,9 @@ use core::sync::atomic::Ordering;
 
 use abi::errno::Result;
 use abi::linux::{EPOLLET, EPOLLONESHOT, EpollEvent};
-use sync::ready::Member;
+use sync::ready_list::ReadyMember;
 use thread::flags::ATTENTION;
-use thread::outright::{LEFT, sleep, with_interrupts};
+use thread::frameless::{LEFT, sleep, with_interrupts};
 
 use super::{Epoll, Interest, Interests, Question};
 use crate::fs::file::OpenFile;
@@ -232,7 +232,7 @@ impl Interests {
     #[inline(never)]
     fn report_taken(
         &mut self,
-        member: Arc<Member>,
+        member: Arc<ReadyMember>,
         event: EpollEvent,
         ways: u32,
         report: &mut impl FnMut(EpollEvent) -> Result<()>,

@@ -25,7 +25,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicBool, Ordering};
 use sync::Monitor;
-use sync::ready::{Arms, Line, Member, ReadyList};
+use sync::ready_list::{ReadyConsumer, ReadyHooks, ReadyList, ReadyMember};
 
 use crate::fs::file::{File, OpenFile, SMALL_WEIGHT};
 use crate::poll::{self, PollTable, SignalWatch};
@@ -54,7 +54,7 @@ struct Interests {
     /// Their indexes.
     numbers: BTreeMap<Key, usize>,
     /// Those that may be ready.
-    line: Line,
+    line: ReadyConsumer,
     /// With so many interests, those of closed descriptors are looked for.
     full: usize,
 }
@@ -63,8 +63,8 @@ struct Interests {
 struct Interest {
     key: Key,
     file: Weak<OpenFile>,
-    member: Arc<Member>,
-    arms: Arms,
+    member: Arc<ReadyMember>,
+    arms: ReadyHooks,
     whose: SignalWatch,
     event: EpollEvent,
     /// The file's lists are woken at each change.
@@ -161,7 +161,7 @@ impl Epoll {
             interests: Monitor::new(Interests {
                 all: Slab::new(),
                 numbers: BTreeMap::new(),
-                line: Line::new(),
+                line: ReadyConsumer::new(),
                 full: FEW,
             }),
             left: AtomicBool::new(false),
@@ -203,11 +203,11 @@ impl Epoll {
         }
         let charge = quota::watch()?;
         let number = interests.all.next()?;
-        let member = try_arc(Member::new(&self.ready, number))?;
+        let member = try_arc(ReadyMember::new(&self.ready, number))?;
         let mut interest = try_box(Interest {
             key,
             file: Arc::downgrade(file),
-            arms: Arms::new(member.clone(), event.events & EPOLLEXCLUSIVE != 0),
+            arms: ReadyHooks::new(member.clone(), event.events & EPOLLEXCLUSIVE != 0),
             whose: None,
             member,
             event,
@@ -319,7 +319,7 @@ impl Epoll {
         let mut interests = self.interests.lock();
         let interests = &mut *interests;
         interests.line.refill(&self.ready);
-        let mut again = Line::new();
+        let mut again = ReadyConsumer::new();
         let mut result = Ok(0);
         while let Ok(reported) = result
             && reported < most
@@ -366,7 +366,7 @@ impl Epoll {
         let mut interests = self.interests.lock();
         let interests = &mut *interests;
         interests.line.refill(&self.ready);
-        let mut found = Line::new();
+        let mut found = ReadyConsumer::new();
         while let Some(member) = interests.line.take() {
             if interests.look(&member).is_some() {
                 found.put_back(member);
@@ -394,7 +394,7 @@ impl Interests {
 
     /// The events of `member` to report, and how. Nothing for an old member of a descriptor that was removed
     /// and added again.
-    fn look(&mut self, member: &Arc<Member>) -> Option<(EpollEvent, u32)> {
+    fn look(&mut self, member: &Arc<ReadyMember>) -> Option<(EpollEvent, u32)> {
         let mine = |interest: &&mut Box<Interest>| Arc::ptr_eq(&interest.member, member);
         let interest = self.all.get_mut(member.key).filter(mine)?;
         let Some(file) = interest.file.upgrade().filter(|file| !file.is_closed()) else {
@@ -412,7 +412,7 @@ impl Interests {
     }
 
     /// The only shot of `member` has been had.
-    fn spend(&mut self, member: &Arc<Member>) {
+    fn spend(&mut self, member: &Arc<ReadyMember>) {
         if let Some(interest) = self.all.get_mut(member.key) {
             interest.spent = true;
             member.mute(true);

@@ -8,7 +8,7 @@
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
-use sync::ready::Member;
+use sync::ready_list::ReadyMember;
 
 use super::marks;
 use crate::close_cleanup::CloseCleanup;
@@ -63,7 +63,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
     if notice.is_none() {
         let place = ReadyPlace::new(of)?;
         let list = fasync::ready_list().ok_or(Errno::ENOMEM)?;
-        let member = try_arc(Member::new(list, place.key(CHANGES)))?;
+        let member = try_arc(ReadyMember::new(list, place.key(CHANGES)))?;
         *notice = Some(try_box(Dnotify {
             instance: InotifyInstance::telling(&member)?,
             place,

@@ -7,8 +7,8 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
 use quaject::counter::{self, CounterCore};
-use quaject::look::Looker;
-use quaject::{Seam, Sharing};
+use quaject::readiness::ReadinessCheck;
+use quaject::{RoutineEnv, Sharing};
 
 use super::{NUMBER, put_number, room_for_number};
 use crate::fs::file::{DescRoutines, File, OpenFile, ReadinessRoutine};
@@ -118,7 +118,7 @@ impl File for EventFd {
         &self,
         _of: &OpenFile,
         _sharing: Sharing,
-        seam: &Seam,
+        seam: &RoutineEnv,
     ) -> Result<DescRoutines> {
         Ok(DescRoutines {
             read: seam::made(counter::reader(&self.0, seam))?,
@@ -128,7 +128,7 @@ impl File for EventFd {
     }
 
     fn synthesize_ready_check(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
-        let looker = Looker::new(&self.0)
+        let looker = ReadinessCheck::new(&self.0)
             .differ(CounterCore::something, READS)
             .differ(CounterCore::room, WRITES);
         seam::made(looker.make())

@@ -6,7 +6,7 @@
 use abi::errno::{Errno, Result};
 use account::caller;
 use alloc::sync::Arc;
-use quaject::named::{self, Quaject};
+use quaject::by_name::{self, Quaject};
 use sync::epoch;
 
 use super::replug_everywhere;
@@ -15,7 +15,7 @@ use crate::fs::file::filters::{Course, Filters, Inserter, controls};
 
 impl OpenFile {
     /// Puts `filter` in front of those that there are on this way. EBADF: not open for that. EPERM: filters
-    /// of another user. The errors of [`named::insert`]. May sleep for a grace period.
+    /// of another user. The errors of [`by_name::insert`]. May sleep for a grace period.
     pub fn insert_filter(self: &Arc<Self>, course: Course, filter: &dyn Quaject) -> Result<()> {
         let open = match course {
             Course::Incoming => self.readable(),
@@ -40,7 +40,7 @@ impl OpenFile {
                 self.stand_aside(true);
             }
         }
-        let inserted = named::insert(&filters.stream, course.name(), filter);
+        let inserted = by_name::insert(&filters.stream, course.name(), filter);
         self.leave_alone(filters, &mut owner);
         inserted.map_err(Errno::from)
     }
@@ -57,8 +57,8 @@ impl OpenFile {
         }
         let name = course.name();
         let removed = match which {
-            Some(which) => named::remove(&filters.stream, name, which),
-            None => named::unlink_by_name(&filters.stream, name),
+            Some(which) => by_name::remove(&filters.stream, name, which),
+            None => by_name::unlink_by_name(&filters.stream, name),
         };
         self.leave_alone(filters, &mut owner);
         removed.map_err(Errno::from)

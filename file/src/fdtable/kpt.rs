@@ -1,6 +1,6 @@
 //! The kernel procedure table: three arrays of code addresses that dispatchers index by descriptor.
 //!
-//! *Interface*. [`KptView`] is a dispatcher's view of them. Each word is a [`Derived`]: the address's low
+//! *Interface*. [`KptView`] is a dispatcher's view of them. Each word is a [`CachedWord`]: the address's low
 //! half, which a dispatcher loads with sign extension, and a tag. A word is derived from the descriptor's
 //! file ([`code_of`]).
 //!
@@ -17,10 +17,10 @@
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use codegen::refusal::refused;
+use codegen::fault_injection::refused;
 use core::sync::atomic::{AtomicPtr, AtomicUsize};
 use quaject::inactive::Inactive;
-use sync::Derived;
+use sync::CachedWord;
 
 use super::FIRST_CAPACITY;
 use crate::fs::file::OpenFile;
@@ -78,7 +78,7 @@ pub(super) fn slow_for(of: &OpenFile) -> [usize; 3] {
 /// The arrays of one table.
 pub(super) struct Kpt {
     /// Three arrays of `len` words, one behind the other.
-    words: Box<[Derived]>,
+    words: Box<[CachedWord]>,
     len: usize,
     /// The former arrays, as long as a dispatcher may use them: changes are also written there.
     pub before: AtomicPtr<Kpt>,
@@ -116,7 +116,7 @@ impl Kpt {
             return Err(Errno::ENOMEM);
         }
         let bad_fd = bad_fd() as u32;
-        words.resize_with(3 * len, || Derived::new(bad_fd));
+        words.resize_with(3 * len, || CachedWord::new(bad_fd));
         Ok(Box::new(Kpt {
             words: words.into_boxed_slice(),
             len,
@@ -145,7 +145,7 @@ impl Kpt {
 
     /// The words of `fd`.
     #[inline(always)]
-    pub fn words(&self, fd: usize) -> [&Derived; 3] {
+    pub fn words(&self, fd: usize) -> [&CachedWord; 3] {
         let len = self.len;
         assert!(fd < len, "a descriptor beyond its table");
         // SAFETY: the box holds three arrays of `len` words, so that no sum of these wraps either.

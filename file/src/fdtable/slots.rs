@@ -5,7 +5,7 @@
 //!
 //! A slot holds a count of an open file, made a pointer, with the close-on-exec flag in its lowest bit; 0 is
 //! a free descriptor. An open exchanges 0 for a file; `dup2` and `close` exchange the current value. Beside
-//! the slots a map has a bit for each slot that is not free, 32 to a [`Derived`] word.
+//! the slots a map has a bit for each slot that is not free, 32 to a [`CachedWord`] word.
 //!
 //! Slots never move: they are in chunks of 64, the first with the table. Chunks are in blocks of 64, so a
 //! table of up to 4096 pays nothing for the structures of a larger one.
@@ -18,12 +18,12 @@
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;
+use codegen::fault_injection::refused;
 use codegen::harden::hardening;
-use codegen::refusal::refused;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use sync::Derived;
+use sync::CachedWord;
 
 use super::MAX_CAPACITY;
 use crate::fs::file::OpenFile;
@@ -35,14 +35,14 @@ pub(super) const CLOEXEC: usize = 1;
 const _: () = assert!(align_of::<OpenFile>() > CLOEXEC);
 
 struct Chunk {
-    maps: [Derived; 2],
+    maps: [CachedWord; 2],
     slots: [AtomicUsize; CHUNK],
 }
 
 impl Chunk {
     const fn new() -> Chunk {
         Chunk {
-            maps: [const { Derived::new(0) }; 2],
+            maps: [const { CachedWord::new(0) }; 2],
             slots: [const { AtomicUsize::new(0) }; CHUNK],
         }
     }
@@ -84,7 +84,7 @@ pub(super) const FIRST: usize = offset_of!(Slots, first) + offset_of!(Chunk, slo
 /// One descriptor's slot, and its bit in the map.
 pub(super) struct FdSlot<'a> {
     pub slot: &'a AtomicUsize,
-    map: &'a Derived,
+    map: &'a CachedWord,
     bit: u32,
 }
 
@@ -201,7 +201,7 @@ impl Slots {
     }
 
     #[inline(always)]
-    fn map(&self, number: usize) -> Option<&Derived> {
+    fn map(&self, number: usize) -> Option<&CachedWord> {
         Some(&self.chunk(number / 2)?.maps[number % 2])
     }
 
@@ -337,7 +337,7 @@ impl Slots {
     /// Those of them from `from` on and below `end`; no word behind `end` is looked at.
     pub fn in_use_between(&self, from: usize, end: usize) -> impl Iterator<Item = usize> {
         let mut number = from / WORD;
-        let mut bits = self.map(number).map_or(0, Derived::get) & u32::MAX << (from % WORD);
+        let mut bits = self.map(number).map_or(0, CachedWord::get) & u32::MAX << (from % WORD);
         let next = move || {
             while bits == 0 {
                 number += 1;

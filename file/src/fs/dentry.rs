@@ -1,14 +1,14 @@
 //! A directory entry: a name in a directory, and the inode that it leads to.
 //!
 //! *Interface*: [`Dentry`], which never changes; [`hash`] of a name, and [`component`] for following a path.
-//! The names of a file system with its entries in a [`sync::Table`], which [`Inode::published`] shows, are
+//! The names of a file system with its entries in a [`sync::HashTable`], which [`Inode::published`] shows, are
 //! found without a lock ([`super::lockfree_walk`]).
 //!
 //! *Unsafe*: a part of the inode that the entry keeps.
 
 use alloc::sync::Arc;
 use core::ptr::NonNull;
-use sync::table::Hashed;
+use sync::hash_table::Hashed;
 
 use super::attr::FileKind;
 use super::inode::Inode;

@@ -53,7 +53,7 @@ use vm::fallible::try_string;
 
 use quaject::fsmap::Cursor;
 use quaject::pipe::PipeCore;
-pub use quaject::{Around, DescFn, Named, Seam, Sharing};
+pub use quaject::{CallAdapter, DescFn, RoutineEnv, Sharing, SocketName};
 
 /// A generated descriptor routine.
 pub type DescRoutine = codegen::Routine<DescFn>;
@@ -220,19 +220,19 @@ pub trait File: Send + Sync + Any {
         &self,
         _of: &OpenFile,
         _sharing: Sharing,
-        _seam: &Seam,
+        _seam: &RoutineEnv,
     ) -> Result<DescRoutines> {
         Ok(DescRoutines::default())
     }
-    /// Code for `recvfrom`, or for `sendto` if it `writes`, with an address, against the seams of `around`;
+    /// Code for `recvfrom`, or for `sendto` if it `writes`, with an address, against the routine environments of `around`;
     /// none for a file that has no such code, or knows no address for it.
     fn synthesize_named(
         &self,
         _of: &OpenFile,
         _sharing: Sharing,
-        _around: &Around,
+        _around: &CallAdapter,
         _writes: bool,
-    ) -> Result<Option<Named>> {
+    ) -> Result<Option<SocketName>> {
         Ok(None)
     }
     /// Code for `pread64`, or for `pwrite64` if it `writes`; none for a file that has no such code.

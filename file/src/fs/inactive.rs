@@ -13,13 +13,13 @@
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use quaject::inactive::Place;
+use quaject::inactive::InactiveSlot;
 
 use crate::fs::file::OpenFile;
 
 /// The waiting descriptions of one inode, by access mode.
 pub struct Inactive {
-    waiting: [Place<Arc<OpenFile>>; 3],
+    waiting: [InactiveSlot<Arc<OpenFile>>; 3],
     /// Entries of the path cache that lead here, and whether the inode is among those that are kept.
     entries: AtomicU32,
     /// It was opened the ordinary way.
@@ -34,7 +34,7 @@ impl Inactive {
     /// Nothing waits, and nothing may.
     pub const fn new() -> Inactive {
         Inactive {
-            waiting: [const { Place::new() }; 3],
+            waiting: [const { InactiveSlot::new() }; 3],
             entries: AtomicU32::new(0),
             opened: AtomicBool::new(false),
             known_at: AtomicU64::new(0),
@@ -53,7 +53,7 @@ impl Inactive {
     }
 
     /// Records it; called with their monitor held.
-    pub fn set_place(&self, place: Option<usize>) {
+    pub fn set_sched_class(&self, place: Option<usize>) {
         let word = place.map_or(0, |place| place as u32 + 1);
         self.place.store(word, Ordering::Relaxed);
     }

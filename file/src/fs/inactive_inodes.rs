@@ -79,11 +79,11 @@ pub fn keep(inode: &Arc<dyn Inode>) {
     }
     let place = ring.next;
     ring.next = (place + 1) % MOST;
-    inactive.set_place(Some(place));
+    inactive.set_sched_class(Some(place));
     inactive.admit();
     let old = ring.put(place, Some(inode.clone()));
     if let Some(inactive) = old.as_ref().and_then(|old| old.inactive()) {
-        inactive.set_place(None);
+        inactive.set_sched_class(None);
     }
     drop(ring);
     expel(old);
@@ -112,7 +112,7 @@ pub(super) fn keep_now(inode: &Arc<dyn Inode>, inactive: &Inactive, shown: &Publ
         };
         place = free;
     }
-    inactive.set_place(Some(place));
+    inactive.set_sched_class(Some(place));
     inactive.admit();
     let _nothing = ring.put(place, Some(inode.clone()));
     if shown.has_name() {
@@ -121,7 +121,7 @@ pub(super) fn keep_now(inode: &Arc<dyn Inode>, inactive: &Inactive, shown: &Publ
     }
     // Its last name was taken away before it was here.
     let _inode = ring.put(place, None);
-    inactive.set_place(None);
+    inactive.set_sched_class(None);
     inactive.expel();
     false
 }
@@ -153,7 +153,7 @@ pub fn let_go(inode: &dyn Inode) {
     let mut ring = RING.lock();
     // None if it was dropped meanwhile; its place changes only under the monitor.
     let old = inactive.place().and_then(|place| ring.put(place, None));
-    inactive.set_place(None);
+    inactive.set_sched_class(None);
     drop(ring);
     expel(old);
 }
@@ -188,7 +188,7 @@ pub fn purge() {
         from = place + 1;
         let old = ring.put(place, None);
         if let Some(inactive) = old.as_ref().and_then(|old| old.inactive()) {
-            inactive.set_place(None);
+            inactive.set_sched_class(None);
         }
         drop(ring);
         expel(old);

@@ -18,7 +18,7 @@ use abi::linux::Stat;
 use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use sync::Table;
+use sync::HashTable;
 
 use super::attr::{BLOCK_SIZE, FileTime};
 use super::dentry::Dentry;
@@ -33,7 +33,7 @@ pub struct Published {
     /// [`AccessWord`].
     access: AtomicU64,
     /// The entries, of a directory.
-    names: AtomicPtr<Table<Dentry>>,
+    names: AtomicPtr<HashTable<Dentry>>,
     /// Mounts on it.
     covered: AtomicU32,
     /// Odd while the words behind it are changed.
@@ -117,7 +117,7 @@ pub struct PublishedParts<'a> {
     /// A word that is 0 while all is as it is shown.
     pub touched: Option<&'a AtomicU32>,
     /// The entries.
-    pub names: Option<&'a Table<Dentry>>,
+    pub names: Option<&'a HashTable<Dentry>>,
     /// The inactive list of its descriptions.
     pub list: Option<&'a Inactive>,
 }
@@ -246,7 +246,7 @@ impl Published {
 
     /// The entries, of a directory: they stay as long as the inode.
     #[inline]
-    pub(super) fn names(&self) -> *const Table<Dentry> {
+    pub(super) fn names(&self) -> *const HashTable<Dentry> {
         self.names.load(Ordering::Acquire)
     }
 

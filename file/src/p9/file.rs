@@ -9,7 +9,7 @@
 //! Each description has a handle of the server's, opened for it alone. A file that is too long for its pages
 //! to be kept, and a description that writes synchronously, or may not read what it writes, have none of
 //! this: each read and write is a question to the host, from and to the program's memory, which takes a place
-//! of its own on the way (`device/src/virtio/share.rs`).
+//! of its own on the way (`device/src/virtio/p9_transport.rs`).
 //!
 //! *Unsafe*: as `file/src/page_cache/routines.rs`.
 

@@ -24,8 +24,8 @@ use account::Cred;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use device::names;
-use device::virtio::share::PREFIX;
+use device::registry;
+use device::virtio::p9_transport::PREFIX;
 use sync::Monitor;
 
 use crate::fs::attr::{Attr, FileKind};
@@ -168,7 +168,7 @@ fn found(tag: &str, owner: HostOwner) -> Result<Arc<P9Fs>> {
         return Ok(share);
     }
     let name = try_text(format_args!("{PREFIX}{tag}"))?;
-    let device = names::share(&name).ok_or(Errno::ENOENT)?;
+    let device = registry::share(&name).ok_or(Errno::ENOENT)?;
     let share = P9Fs::new(
         try_string(tag.as_bytes())?,
         try_arc(VirtioTransport(device))?,

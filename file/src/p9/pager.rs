@@ -15,7 +15,7 @@ use core::any::Any;
 use sync::Monitor;
 use vm::fallible::try_box;
 use vm::frame::{self, FrameRef};
-use vm::space::{Label, Pager, PagerInfo};
+use vm::space::{Pager, PagerInfo, PagerLabel};
 
 use super::node::P9Inode;
 use super::session::Fid;
@@ -30,7 +30,7 @@ const WINDOW: usize = 8;
 fn described(node: &P9Inode, path: &Arc<String>) -> PagerInfo {
     let (device, inode) = node.id();
     PagerInfo {
-        path: Label::Path(path.clone()),
+        path: PagerLabel::Path(path.clone()),
         device,
         inode,
     }

@@ -5,8 +5,8 @@
 use abi::errno::{Errno, Result};
 use account::caller;
 use alloc::sync::Arc;
-use device::virtio::share::{Failed, LONG, Share};
-pub use device::virtio::share::{Long, Use};
+use device::virtio::p9_transport::{LONG, P9Error, P9Transport};
+pub use device::virtio::p9_transport::{Long, Use};
 
 /// Writes a question, with this tag, into the memory; says how long it is.
 pub type WriteRequest<'a> = &'a mut dyn FnMut(&mut [u8], u16) -> Result<usize>;
@@ -38,13 +38,13 @@ pub trait Transport: Send + Sync {
 }
 
 /// A virtio device.
-pub struct VirtioTransport(pub Arc<Share>);
+pub struct VirtioTransport(pub Arc<P9Transport>);
 
-fn errno(failed: Failed) -> Errno {
+fn errno(failed: P9Error) -> Errno {
     match failed {
-        Failed::Gone => Errno::EIO,
-        Failed::Memory => Errno::ENOMEM,
-        Failed::GivenUp => Errno::EINTR,
+        P9Error::Gone => Errno::EIO,
+        P9Error::Memory => Errno::ENOMEM,
+        P9Error::GivenUp => Errno::EINTR,
     }
 }
 

@@ -5,7 +5,7 @@
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use core::sync::atomic::Ordering;
-use vm::frame::{self, FrameRef, Places};
+use vm::frame::{self, BatchSlots, FrameRef};
 
 use super::backing::UNIT;
 use super::table::Run;
@@ -17,7 +17,7 @@ const SPARE: usize = 256;
 impl CachedFile {
     /// Shares of the present pages from `first` on, one for each place of `found`, without sleeping: none
     /// while the table is being changed.
-    pub fn pages_now(&self, first: u64, found: &mut Places<'_>) {
+    pub fn pages_now(&self, first: u64, found: &mut BatchSlots<'_>) {
         let end = self.size().div_ceil(PAGE as u64);
         if let Some(table) = self.table.try_lock() {
             for (at, index) in (0..found.count()).zip(first..end) {

@@ -9,8 +9,8 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::AtomicU32;
 use vm::fallible::try_box;
-use vm::frame::{FrameRef, Places};
-use vm::space::{Label, Pager, PagerInfo};
+use vm::frame::{BatchSlots, FrameRef};
+use vm::space::{Pager, PagerInfo, PagerLabel};
 
 use super::CachedFile;
 use crate::fs::inode::Inode;
@@ -88,7 +88,7 @@ impl<U: CacheUser> Pager for PagesPager<U> {
         page.ok_or(Errno::EFAULT)
     }
 
-    fn resident(&self, first: u64, found: &mut Places<'_>) {
+    fn resident(&self, first: u64, found: &mut BatchSlots<'_>) {
         self.pages.pages_now(first, found);
     }
 
@@ -112,7 +112,7 @@ impl<U: CacheUser> Pager for PagesPager<U> {
     fn describe(&self) -> PagerInfo {
         let (device, inode) = self.pages.id();
         PagerInfo {
-            path: Label::Path(self.path.clone()),
+            path: PagerLabel::Path(self.path.clone()),
             device,
             inode,
         }

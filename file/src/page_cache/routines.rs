@@ -6,7 +6,7 @@
 
 use abi::errno::{Errno, Result};
 use quaject::fsmap::{self, FileCore};
-use quaject::{Seam, Sharing, Unmade};
+use quaject::{RoutineEnv, RoutineError, Sharing};
 
 use crate::fs::file::{DescRoutine, DescRoutines, OpenFile};
 use crate::seam;
@@ -20,7 +20,7 @@ pub unsafe fn make(
     core: &FileCore,
     of: &OpenFile,
     sharing: Sharing,
-    seam: &Seam,
+    seam: &RoutineEnv,
 ) -> Result<DescRoutines> {
     let cursor = &of.cursor;
     let mut routines = DescRoutines::default();
@@ -39,7 +39,7 @@ pub unsafe fn make(
     Ok(routines)
 }
 
-fn made(routine: core::result::Result<DescRoutine, Unmade>) -> Result<Option<DescRoutine>> {
+fn made(routine: core::result::Result<DescRoutine, RoutineError>) -> Result<Option<DescRoutine>> {
     routine.map(Some).or(Err(Errno::ENOMEM))
 }
 

@@ -9,7 +9,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use codegen::refusal::refused;
+use codegen::fault_injection::refused;
 use core::sync::atomic::{AtomicU64, Ordering};
 use quaject::fsmap::FileCore;
 use quaject::fsmap::slot::Slot;

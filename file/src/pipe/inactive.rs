@@ -10,7 +10,7 @@
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, Ordering};
-use quaject::inactive::{Inactive, Place};
+use quaject::inactive::{Inactive, InactiveSlot};
 
 use super::Pipe;
 use crate::fs::file::OpenFile;
@@ -29,7 +29,7 @@ const GONE: u32 = 1 << 8;
 #[derive(Default)]
 pub(super) struct Parking {
     /// By [`Parking::READING`] and [`Parking::WRITING`].
-    ends: [Place<Arc<OpenFile>>; 2],
+    ends: [InactiveSlot<Arc<OpenFile>>; 2],
     fates: AtomicU32,
 }
 

@@ -8,7 +8,7 @@ use abi::linux::*;
 use alloc::string::String;
 use alloc::sync::Arc;
 use quaject::pipe::{self, Patience, PipeCore};
-use quaject::{DescFn, Sharing, Unmade};
+use quaject::{DescFn, RoutineError, Sharing};
 
 use super::message::{Sending, discard};
 use super::{Socket, SocketType};
@@ -206,11 +206,12 @@ impl File for Open {
         seam: &Seam,
     ) -> Result<DescRoutines> {
         let mut routines = DescRoutines::default();
-        let plug = |routine: core::result::Result<codegen::Routine<DescFn>, Unmade>| match routine {
-            Ok(routine) => Ok(Some(routine)),
-            Err(Unmade::OutOfReach) => Ok(None),
-            Err(_) => Err(Errno::ENOMEM),
-        };
+        let plug =
+            |routine: core::result::Result<codegen::Routine<DescFn>, RoutineError>| match routine {
+                Ok(routine) => Ok(Some(routine)),
+                Err(RoutineError::OutOfReach) => Ok(None),
+                Err(_) => Err(Errno::ENOMEM),
+            };
         let socket = &self.0;
         let outgoing = socket.link().and_then(|link| link.outgoing.queue());
         if let (Some(incoming), Some(outgoing), true) =
@@ -245,7 +246,7 @@ impl File for Open {
             let Some((address, lane)) = socket.named_lane() else {
                 return Ok(None);
             };
-            let routine = seam::made(pipe::sender(lane, around.seam()))?;
+            let routine = seam::made(pipe::sender(lane, around.env()))?;
             return Ok(routine.map(|routine| Named::To {
                 word: address.word,
                 length: address.length,

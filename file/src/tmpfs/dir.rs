@@ -20,8 +20,8 @@ use super::TmpInode;
 use super::dir_order::DirOrder;
 use crate::fs::dentry::{Dentry, hash};
 use crate::fs::inode::Inode;
-use sync::table::{Contents, Filling, Left};
-use sync::{Guard, Monitor, Table};
+use sync::hash_table::{Contents, Filling, Removed};
+use sync::{Guard, HashTable, Monitor};
 use vm::fallible::{try_box, try_reserve, try_slice};
 
 /// Place of the first real entry; 0 and 1 are `.` and `..`.
@@ -29,7 +29,7 @@ pub const FIRST: u64 = 2;
 
 /// A directory's entries.
 pub struct Directory {
-    names: Table<Dentry>,
+    names: HashTable<Dentry>,
     /// Its size for `stat`; changed with the entries.
     size: AtomicU64,
     dir: Monitor<Dir>,
@@ -61,7 +61,7 @@ unsafe impl Send for Standing {}
 
 /// A directory, locked against other changes.
 pub struct Names<'a> {
-    names: &'a Table<Dentry>,
+    names: &'a HashTable<Dentry>,
     size: &'a AtomicU64,
     dir: Guard<'a, Dir>,
 }
@@ -70,7 +70,7 @@ impl Directory {
     /// An empty directory.
     pub fn new() -> Directory {
         Directory {
-            names: Table::new(),
+            names: HashTable::new(),
             size: AtomicU64::new(size_of_entries(0)),
             dir: Monitor::new(Dir {
                 filling: Filling::new(),
@@ -83,7 +83,7 @@ impl Directory {
 
     /// Its entries, for readers without a lock.
     #[inline]
-    pub fn names(&self) -> &Table<Dentry> {
+    pub fn names(&self) -> &HashTable<Dentry> {
         &self.names
     }
 
@@ -148,7 +148,11 @@ impl Names<'_> {
 
     /// Adds an entry; returns its name, and the removed objects. `EEXIST`, and `ENOENT` in a removed
     /// directory. ENOMEM.
-    pub fn add(&mut self, name: &[u8], node: Arc<TmpInode>) -> Result<(Arc<[u8]>, Left<Dentry>)> {
+    pub fn add(
+        &mut self,
+        name: &[u8],
+        node: Arc<TmpInode>,
+    ) -> Result<(Arc<[u8]>, Removed<Dentry>)> {
         if self.dir.dead {
             return Err(Errno::ENOENT);
         }
@@ -177,7 +181,7 @@ impl Names<'_> {
     }
 
     /// Takes the entry `name` out if it `may` go.
-    pub fn remove(&mut self, name: &[u8], may: impl Fn(&Dentry) -> bool) -> Left<Dentry> {
+    pub fn remove(&mut self, name: &[u8], may: impl Fn(&Dentry) -> bool) -> Removed<Dentry> {
         let dir = &mut *self.dir;
         // SAFETY: the monitor is held, and the filling is this table's.
         let left = unsafe {
@@ -200,7 +204,7 @@ impl Names<'_> {
     }
 
     /// Inserts the prepared entry, if its name still exists. Returns the removed objects.
-    pub fn replace(&mut self, entry: Box<Dentry>) -> Left<Dentry> {
+    pub fn replace(&mut self, entry: Box<Dentry>) -> Removed<Dentry> {
         let name = entry.name.clone();
         let (place, new) = (entry.place, Standing(NonNull::from(&*entry)));
         // SAFETY: the monitor is held.

@@ -33,7 +33,7 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use sync::table::Left;
+use sync::hash_table::Removed;
 use vm::fallible::{try_copy, try_slice};
 
 /// The node behind an entry of a directory in memory.
@@ -312,7 +312,7 @@ impl Inode for TmpInode {
     ) -> Result<()> {
         let to = self.node_of(new_dir.clone())?;
         // Dropped last, with the monitor free: the removed entry and its inode.
-        let mut gone: [Gone; 2] = [Left::nothing(), Left::nothing()];
+        let mut gone: [Gone; 2] = [Removed::nothing(), Removed::nothing()];
         let _tree = self.fs.tree.lock();
         let now = crate::fs::now();
         let (here, there) = (self.dir()?, to.dir()?);

@@ -23,7 +23,7 @@ use abi::linux::{F_SEAL_EXEC, S_IFMT, S_ISGID, S_ISUID, Statfs, TMPFS_MAGIC};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use sync::table::Left;
+use sync::hash_table::Removed;
 use sync::{Monitor, epoch};
 
 use crate::fs::attr::{Attr, FileKind, FileTime};
@@ -112,7 +112,7 @@ struct Home {
 }
 
 /// Objects removed from a directory, to be dropped when no monitor is held.
-type Gone = Left<Dentry>;
+type Gone = Removed<Dentry>;
 
 impl TmpFs {
     /// An empty file system whose root directory has `mode`; `kind` as in `/proc/mounts`.

@@ -24,11 +24,11 @@ use account::caller;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use codegen::refusal::refused;
+use codegen::fault_injection::refused;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use quaject::fsmap::FileCore;
 use sync::{Monitor, epoch};
-use vm::frame::{self, Frame, FrameRef, Places};
+use vm::frame::{self, BatchSlots, Frame, FrameRef};
 
 use super::budget::{FsCharge, FsLimits, PAGES};
 use crate::io::IoBuf;
@@ -255,7 +255,7 @@ impl PageStore {
 
     /// Shares of at most `count` pages from `first` on that are not holes, one for each place of `found`,
     /// without sleeping: none while the table is being changed.
-    pub fn pages_now(&self, first: u64, count: usize, found: &mut Places<'_>) {
+    pub fn pages_now(&self, first: u64, count: usize, found: &mut BatchSlots<'_>) {
         if let Some(table) = self.table.try_lock() {
             let first = usize::try_from(first).unwrap_or(usize::MAX);
             let pages = self.pages(&table).get(first..).unwrap_or_default();

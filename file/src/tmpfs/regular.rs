@@ -17,8 +17,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::sync::atomic::Ordering;
-use vm::frame::{FrameRef, Places};
-use vm::space::{Label, Pager, PagerInfo};
+use vm::frame::{BatchSlots, FrameRef};
+use vm::space::{Pager, PagerInfo, PagerLabel};
 
 use super::TmpInode;
 use super::page_store::{MAX_SIZE, PageStore};
@@ -318,7 +318,7 @@ impl Pager for FilePager {
             .map_err(|_| Errno::ENOMEM)
     }
 
-    fn resident(&self, first: u64, found: &mut Places<'_>) {
+    fn resident(&self, first: u64, found: &mut BatchSlots<'_>) {
         let Some(store) = self.node.store() else {
             return;
         };
@@ -342,7 +342,7 @@ impl Pager for FilePager {
     fn describe(&self) -> PagerInfo {
         let (device, inode) = self.node.id();
         PagerInfo {
-            path: Label::Path(self.path.clone()),
+            path: PagerLabel::Path(self.path.clone()),
             device,
             inode,
         }

@@ -14,7 +14,7 @@
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
-use sync::cas2::Pair;
+use sync::cas2::AtomicPair;
 use sync::primitive::atomic::{AtomicU64, Ordering};
 use sync::primitive::constructor;
 use sync::word::Word;
@@ -22,7 +22,7 @@ use sync::word::Word;
 /// Carries one word.
 pub struct Node {
     /// Low: address of the next node or 0. High: changes.
-    next: Pair,
+    next: AtomicPair,
     word: AtomicU64,
 }
 
@@ -30,7 +30,7 @@ impl Node {
     constructor! {
         /// A node in no queue.
         pub fn new() -> Node {
-            Node { next: Pair::new(0, 0), word: AtomicU64::new(0) }
+            Node { next: AtomicPair::new(0, 0), word: AtomicU64::new(0) }
         }
     }
 }
@@ -43,8 +43,8 @@ impl Default for Node {
 
 /// Words on their way from anyone to anyone.
 pub struct Queue<T: Word> {
-    head: Pair,
-    tail: Pair,
+    head: AtomicPair,
+    tail: AtomicPair,
     values: PhantomData<T>,
 }
 
@@ -66,8 +66,8 @@ impl<T: Word> Queue<T> {
         // SAFETY: given to us.
         unsafe { end(node(address)) };
         Queue {
-            head: Pair::new(address, 0),
-            tail: Pair::new(address, 0),
+            head: AtomicPair::new(address, 0),
+            tail: AtomicPair::new(address, 0),
             values: PhantomData,
         }
     }

@@ -17,7 +17,7 @@
 //! of pairs are full barriers; the positions carry no data, only hints.
 
 use core::marker::PhantomData;
-use sync::cas2::Pair;
+use sync::cas2::AtomicPair;
 use sync::primitive::atomic::{AtomicU64, Ordering};
 use sync::word::Word;
 
@@ -29,7 +29,7 @@ pub struct Queue<T: Word, const N: usize> {
     head: Line,
     tail: Line,
     /// Low: the word. High: the round.
-    places: [Pair; N],
+    places: [AtomicPair; N],
     values: PhantomData<T>,
 }
 
@@ -38,10 +38,10 @@ impl<T: Word, const N: usize> Queue<T, N> {
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         const { assert!(N.is_power_of_two() && N > 1) };
-        let mut places = [const { Pair::new(0, 0) }; N];
+        let mut places = [const { AtomicPair::new(0, 0) }; N];
         let mut n = 0;
         while n < N {
-            places[n] = Pair::new(0, n as u64);
+            places[n] = AtomicPair::new(0, n as u64);
             n += 1;
         }
         Queue {
@@ -58,12 +58,12 @@ impl<T: Word, const N: usize> Queue<T, N> {
         Queue {
             head: Line(AtomicU64::new(0)),
             tail: Line(AtomicU64::new(0)),
-            places: core::array::from_fn(|n| Pair::new(0, n as u64)),
+            places: core::array::from_fn(|n| AtomicPair::new(0, n as u64)),
             values: PhantomData,
         }
     }
 
-    fn place(&self, position: u64) -> &Pair {
+    fn place(&self, position: u64) -> &AtomicPair {
         &self.places[position as usize % N]
     }
 

@@ -8,7 +8,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
 use alloc::sync::Arc;
-use thread::outright::{LEFT, with_interrupts};
+use thread::frameless::{LEFT, with_interrupts};
 use vm::user::{get, put};
 
 use super::poll::{milliseconds, relative, restored};

@@ -4,7 +4,7 @@
 //!
 //! It is one for all threads: each dispatcher leads here what it does not answer itself, the first one of a
 //! thread everything. The number is the index in a table of code addresses. Some calls have a function, which
-//! the thread room's stub calls ([`thread::outright`]); a few have code that stands here itself. All other
+//! the thread room's stub calls ([`thread::frameless`]); a few have code that stands here itself. All other
 //! calls that need no frame have one function in common, which calls their handlers; the rest takes the slow
 //! way.
 //!
@@ -14,8 +14,8 @@ use abi::nr;
 use codegen::harden::{self, hardening};
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use quaject::Conv;
-use thread::outright::{FramedFn, OutrightFn, framed_word, word};
+use quaject::UserAccess;
+use thread::frameless::{FramedFn, FramelessFn, framed_word, word};
 
 use super::file::{fcntl, open_frameless, stat, stat_fastpath};
 use super::{epoll, ipc, memory, native, pipe, poll, process, time};
@@ -45,7 +45,7 @@ enum To {
     /// The code at this address.
     Code(usize),
     /// This function.
-    Function(OutrightFn),
+    Function(FramelessFn),
     /// The routine that the description behind the first argument has for this.
     Operation(Operation),
     /// The routine at this address, which keeps the contract of a descriptor routine.
@@ -55,7 +55,7 @@ enum To {
     /// The code that this emits, which leaves to the label, with the number in rax, to be made the slow way.
     Here(fn(&mut Draft, Label)),
     /// The same, which leaves to this function.
-    First(fn(&mut Draft, Label), OutrightFn),
+    First(fn(&mut Draft, Label), FramelessFn),
 }
 
 /// Generates the slow exit, which comes first.
@@ -79,7 +79,7 @@ fn exit(number: usize) -> usize {
 /// Generates the code.
 // On a frame of its own, and so is what emits: the calls are many.
 #[inline(never)]
-pub(crate) fn init(conv: Conv) -> core::result::Result<(), OutOfCode> {
+pub(crate) fn init(conv: UserAccess) -> core::result::Result<(), OutOfCode> {
     let by_path = stat_fastpath::make_stat(conv, stat::stat_frameless)?;
     let by_link = stat_fastpath::make_lstat(conv, stat::lstat_frameless)?;
     let from_there = stat_fastpath::make_newfstatat(conv, stat::newfstatat_frameless)?;
@@ -158,9 +158,9 @@ fn plainly() -> core::result::Result<usize, OutOfCode> {
     let mut draft = Draft::new(&EXIT, "plainly");
     let d = &mut draft;
     // As in `word`. The address's half is negative, so its sum takes one from the number's half.
-    let function = super::plainly as OutrightFn as *const () as i32;
+    let function = super::plainly as FramelessFn as *const () as i32;
     dynasm!(d ; .arch x64 ; inc eax ; shl rax, 32 ; add rax, function);
-    d.jmp_abs(thread::outright::entry());
+    d.jmp_abs(thread::frameless::entry());
     keep(draft)
 }
 
@@ -180,7 +180,7 @@ fn way(number: usize, to: To) -> core::result::Result<usize, OutOfCode> {
         }
         To::Framed(function) => {
             dynasm!(d ; .arch x64 ; mov rax, QWORD framed_word(number, function));
-            d.jmp_abs(thread::outright::framed_entry());
+            d.jmp_abs(thread::frameless::framed_entry());
         }
         To::Operation(operation) => {
             generated_calls::operation(d, slow, operation);
@@ -225,9 +225,9 @@ fn by_number(
     keep(draft)
 }
 
-fn by_function(d: &mut Draft, number: usize, function: OutrightFn) {
+fn by_function(d: &mut Draft, number: usize, function: FramelessFn) {
     dynasm!(d ; .arch x64 ; mov rax, QWORD word(number, function));
-    d.jmp_abs(thread::outright::entry());
+    d.jmp_abs(thread::frameless::entry());
 }
 
 /// From `slow` on call `number` is left to Rust.

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use bytemuck::Zeroable;
 use core::sync::atomic::Ordering;
 use machine::clock::now_ns;
-use thread::outright::LEFT;
+use thread::frameless::LEFT;
 use vm::space::Placement;
 use vm::{Prot, user};
 

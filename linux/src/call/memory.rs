@@ -8,10 +8,10 @@ use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END, page_ceil, page_floor};
 use abi::linux::*;
 use abi::nr;
-use vm::space::{Backing, Bounds, Lock, Placement, Remap, Wish};
+use vm::space::{Advice, Backing, MemoryLock, Placement, Remap, SpaceLimits};
 use vm::{Access, AddressSpace, Prot, user};
 
-use thread::outright::{LEFT, generally};
+use thread::frameless::{LEFT, generally};
 
 use super::{Args, Handler};
 use file::OpenFile;
@@ -31,19 +31,19 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::MADVISE, madvise),
     (nr::MSYNC, msync),
     (nr::MINCORE, mincore),
-    (nr::MLOCK, |a| lock(a, Lock::All)),
+    (nr::MLOCK, |a| lock(a, MemoryLock::All)),
     (nr::MUNLOCK, |a| {
-        space()?.lock(a.word(0), a.word(1), Lock::No, &Bounds::NONE)?;
+        space()?.lock(a.word(0), a.word(1), MemoryLock::No, &SpaceLimits::NONE)?;
         Ok(0)
     }),
     (nr::MLOCK2, |a| match a.uint(2) {
-        0 => lock(a, Lock::All),
-        MLOCK_ONFAULT => lock(a, Lock::Used),
+        0 => lock(a, MemoryLock::All),
+        MLOCK_ONFAULT => lock(a, MemoryLock::Used),
         _ => Err(Errno::EINVAL),
     }),
     (nr::MLOCKALL, lock_all),
     (nr::MUNLOCKALL, |_| {
-        space()?.lock_all(Some(Lock::No), Lock::No, &Bounds::NONE)?;
+        space()?.lock_all(Some(MemoryLock::No), MemoryLock::No, &SpaceLimits::NONE)?;
         Ok(0)
     }),
 ];
@@ -113,9 +113,9 @@ fn mmap(a: &mut Args) -> Result<usize> {
     };
     let prot = Prot::from_bits(prot as usize);
     let lock = match flags & MAP_LOCKED {
-        0 => Lock::No,
+        0 => MemoryLock::No,
         _ if bounds.locked == 0 => return Err(Errno::EPERM),
-        _ => Lock::All,
+        _ => MemoryLock::All,
     };
     let at = space.map_within(place, length, prot, backing, lock, &bounds)?;
     fetch_favourably(&space, at, length);
@@ -171,14 +171,14 @@ fn fetch_favourably(space: &AddressSpace, from: usize, length: usize) {
     }
 }
 
-fn lock(a: &mut Args, how: Lock) -> Result<usize> {
+fn lock(a: &mut Args, how: MemoryLock) -> Result<usize> {
     let (space, bounds) = (space()?, Process::current().bounds());
     if bounds.locked == 0 {
         return Err(Errno::EPERM);
     }
     let (start, length) = (a.word(0), a.word(1));
     space.lock(start, length, how, &bounds)?;
-    if how == Lock::All {
+    if how == MemoryLock::All {
         fetch(&space, page_floor(start), start.saturating_add(length))?;
     }
     Ok(0)
@@ -195,12 +195,12 @@ fn lock_all(a: &mut Args) -> Result<usize> {
         return Err(Errno::EPERM);
     }
     let how = match flags & MCL_ONFAULT {
-        0 => Lock::All,
-        _ => Lock::Used,
+        0 => MemoryLock::All,
+        _ => MemoryLock::Used,
     };
     let now = (flags & MCL_CURRENT != 0).then_some(how);
     let future = match flags & MCL_FUTURE {
-        0 => Lock::No,
+        0 => MemoryLock::No,
         _ => how,
     };
     space.lock_all(now, future, &bounds)?;
@@ -392,7 +392,7 @@ fn remap_file_pages(a: &mut Args) -> Result<usize> {
 fn brk(a: &mut Args) -> Result<usize> {
     let (space, bounds) = (space()?, Process::current().bounds());
     if space.locks() {
-        let before = space.brk(0, &Bounds::NONE);
+        let before = space.brk(0, &SpaceLimits::NONE);
         let now = space.brk(a.word(0), &bounds);
         fetch_favourably(&space, before, now.saturating_sub(before));
         return Ok(now);
@@ -448,19 +448,19 @@ fn advise(address: usize, length: usize, advice: u32) -> Result<usize> {
     let (address, length) = pages(address, length).map_err(|_| Errno::EINVAL)?;
     let space = space()?;
     let end = address.saturating_add(length);
-    let wish = |wish: Wish| space.wish(address, end, wish).map(|()| 0);
+    let wish = |wish: Advice| space.advise(address, end, wish).map(|()| 0);
     match advice {
         _ if length == 0 => Ok(0),
         MADV_DONTNEED => give_back(&space, address, length),
         MADV_FREE if space.any_locked(address, length) => Err(Errno::EINVAL),
         MADV_FREE if !space.is_anonymous(address, end) => Err(Errno::EINVAL),
         MADV_FREE | MADV_DONTNEED_LOCKED => space.discard(address, length).map(|()| 0),
-        MADV_DONTFORK => wish(Wish::LeaveOut(true)),
-        MADV_DOFORK => wish(Wish::LeaveOut(false)),
-        MADV_WIPEONFORK => wish(Wish::Wipe(true)),
-        MADV_KEEPONFORK => wish(Wish::Wipe(false)),
-        MADV_DONTDUMP => wish(Wish::Conceal(true)),
-        MADV_DODUMP => wish(Wish::Conceal(false)),
+        MADV_DONTFORK => wish(Advice::LeaveOut(true)),
+        MADV_DOFORK => wish(Advice::LeaveOut(false)),
+        MADV_WIPEONFORK => wish(Advice::Wipe(true)),
+        MADV_KEEPONFORK => wish(Advice::Wipe(false)),
+        MADV_DONTDUMP => wish(Advice::Conceal(true)),
+        MADV_DODUMP => wish(Advice::Conceal(false)),
         MADV_POPULATE_READ | MADV_POPULATE_WRITE => {
             let write = advice == MADV_POPULATE_WRITE;
             let access = if write { Access::Write } else { Access::Read };

@@ -116,7 +116,7 @@ fn sysinfo(a: &mut Args) -> Result<usize> {
     let info = Sysinfo {
         uptime: (now_ns().div_ceil(NSEC_PER_SEC)) as i64,
         // In units of 1/65536.
-        loads: thread::sample::load().map(|average| average << 5),
+        loads: thread::cpu_time_sampling::load().map(|average| average << 5),
         totalram: (frames.total * PAGE) as u64,
         freeram: (frames.free * PAGE) as u64,
         procs: tree::count().min(u16::MAX as usize) as u16,

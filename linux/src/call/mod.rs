@@ -225,7 +225,7 @@ fn admit(number: usize) -> Result<()> {
 }
 
 /// Calls without need of the user's registers that are nevertheless made with a trap frame: those that
-/// may wait for a time. An interrupted call starts again with a frame (`thread::outright`), and would
+/// may wait for a time. An interrupted call starts again with a frame (`thread::frameless`), and would
 /// wait again for all of it; and those that replace the signal mask while they wait.
 const WAITING: &[usize] = &[
     nr::CLOCK_NANOSLEEP,
@@ -260,10 +260,10 @@ pub(crate) extern "sysv64" fn plainly(
     sixth: usize,
 ) -> isize {
     let mut args = Args {
-        nr: thread::outright::number(),
+        nr: thread::frameless::number(),
         arg: [first, second, third, fourth, fifth, sixth],
     };
-    thread::outright::generally(|| {
+    thread::frameless::generally(|| {
         Task::here(|task| ::process::dispatch::settle(task, args.nr));
         admit(args.nr)?;
         match TABLE.get(args.nr) {

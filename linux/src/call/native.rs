@@ -18,7 +18,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::{PROTECTED_RETURN, USER_END};
 use abi::linux::*;
 use abi::native;
-use thread::steered::{Steered, Steering};
+use thread::steered::{ThreadControl, ThreadQuaject};
 use thread::{Mode, Procedure, Thread};
 use vm::user;
 
@@ -146,7 +146,7 @@ fn notice(a: &Args) -> Result<usize> {
 /// one.
 fn thread_quaject(a: &Args) -> Result<usize> {
     let number = event(a.word(2))?;
-    let steered = Steered {
+    let steered = ThreadQuaject {
         thread: named(a.arg[1] as u64)?.handle_number(),
         number,
         how: &STEERING,
@@ -155,7 +155,7 @@ fn thread_quaject(a: &Args) -> Result<usize> {
 }
 
 /// The operations on a thread by a quaject: those of the calls, with the same rights.
-static STEERING: Steering = Steering {
+static STEERING: ThreadControl = ThreadControl {
     act: |steered, operation, argument| {
         if operation == native::WAIT {
             let own = steered.thread == thread::current().handle_number();

@@ -15,7 +15,7 @@ use super::{Args, Handler};
 use file::OpenFile;
 use file::pipe;
 use process::{Process, Task};
-use thread::outright::{generally, with_interrupts};
+use thread::frameless::{generally, with_interrupts};
 
 /// The calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[(nr::PIPE, pipe1), (nr::PIPE2, pipe2)];

@@ -20,7 +20,7 @@ use file::select::{PollRequest, wait_for};
 use process::memory::admission;
 use process::{Process, Task};
 use thread::deadline::Deadline;
-use thread::outright::{LEFT, generally};
+use thread::frameless::{LEFT, generally};
 use vm::fallible::{try_filled, try_push, try_reserve};
 
 /// The calls of this family.

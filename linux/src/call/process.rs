@@ -8,7 +8,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
 use machine::trap::TrapFrame;
-use thread::outright::{LEFT, generally};
+use thread::frameless::{LEFT, generally};
 use vm::user;
 
 use super::{Args, Framed, Handler};

@@ -7,7 +7,7 @@
 use abi::errno::{Errno, Result};
 use machine::mitigate::{Bug, plan};
 use thread::current;
-use thread::speculation::Asked;
+use thread::speculation::SpeculationControl;
 
 const STORE_BYPASS: usize = 0;
 const INDIRECT_BRANCH: usize = 1;
@@ -45,11 +45,17 @@ pub fn get(which: usize, more: [usize; 3]) -> Result<usize> {
         _ if !can && !plan.bugs.contains(bug) => NOT_AFFECTED,
         _ if !can => ENABLE,
         INDIRECT_BRANCH if plan.measures.ibpb_always() && plan.measures.stibp_always() => DISABLE,
-        STORE_BYPASS if asked.contains(Asked::STORES_FOR_EVER) => PRCTL | FORCE_DISABLE,
-        STORE_BYPASS if asked.contains(Asked::STORES_UNTIL_EXEC) => PRCTL | DISABLE_NOEXEC,
-        STORE_BYPASS if asked.contains(Asked::STORES) => PRCTL | DISABLE,
-        INDIRECT_BRANCH if asked.contains(Asked::BRANCHES_FOR_EVER) => PRCTL | FORCE_DISABLE,
-        INDIRECT_BRANCH if asked.contains(Asked::BRANCHES) => PRCTL | DISABLE,
+        STORE_BYPASS if asked.contains(SpeculationControl::STORES_FOR_EVER) => {
+            PRCTL | FORCE_DISABLE
+        }
+        STORE_BYPASS if asked.contains(SpeculationControl::STORES_UNTIL_EXEC) => {
+            PRCTL | DISABLE_NOEXEC
+        }
+        STORE_BYPASS if asked.contains(SpeculationControl::STORES) => PRCTL | DISABLE,
+        INDIRECT_BRANCH if asked.contains(SpeculationControl::BRANCHES_FOR_EVER) => {
+            PRCTL | FORCE_DISABLE
+        }
+        INDIRECT_BRANCH if asked.contains(SpeculationControl::BRANCHES) => PRCTL | DISABLE,
         _ => PRCTL | ENABLE,
     })
 }
@@ -69,10 +75,12 @@ pub fn set(which: usize, how: usize, rest: [usize; 2]) -> Result<usize> {
             },
             // Always on, for everybody.
             ENABLE if done.ibpb_always() && done.stibp_always() => return Err(Errno::EPERM),
-            ENABLE if asked.contains(Asked::BRANCHES_FOR_EVER) => return Err(Errno::EPERM),
-            ENABLE => asked.without(Asked::BRANCHES),
-            DISABLE => asked.with(Asked::BRANCHES),
-            FORCE_DISABLE => asked.with(Asked::BRANCHES_FOR_EVER),
+            ENABLE if asked.contains(SpeculationControl::BRANCHES_FOR_EVER) => {
+                return Err(Errno::EPERM);
+            }
+            ENABLE => asked.without(SpeculationControl::BRANCHES),
+            DISABLE => asked.with(SpeculationControl::BRANCHES),
+            FORCE_DISABLE => asked.with(SpeculationControl::BRANCHES_FOR_EVER),
             _ => return Err(Errno::ERANGE),
         },
         L1D_FLUSH => return Err(Errno::EPERM),
@@ -82,16 +90,16 @@ pub fn set(which: usize, how: usize, rest: [usize; 2]) -> Result<usize> {
     Ok(0)
 }
 
-fn stores(asked: Asked, how: usize) -> Result<Asked> {
-    let none = asked.without(Asked::STORES_UNTIL_EXEC);
-    let for_ever = asked.contains(Asked::STORES_FOR_EVER);
+fn stores(asked: SpeculationControl, how: usize) -> Result<SpeculationControl> {
+    let none = asked.without(SpeculationControl::STORES_UNTIL_EXEC);
+    let for_ever = asked.contains(SpeculationControl::STORES_FOR_EVER);
     match how {
         ENABLE | DISABLE_NOEXEC if for_ever => Err(Errno::EPERM),
         ENABLE => Ok(none),
         DISABLE if for_ever => Ok(asked),
-        DISABLE => Ok(none.with(Asked::STORES)),
-        DISABLE_NOEXEC => Ok(none.with(Asked::STORES_UNTIL_EXEC)),
-        FORCE_DISABLE => Ok(none.with(Asked::STORES_FOR_EVER)),
+        DISABLE => Ok(none.with(SpeculationControl::STORES)),
+        DISABLE_NOEXEC => Ok(none.with(SpeculationControl::STORES_UNTIL_EXEC)),
+        FORCE_DISABLE => Ok(none.with(SpeculationControl::STORES_FOR_EVER)),
         _ => Err(Errno::ERANGE),
     }
 }

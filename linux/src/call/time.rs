@@ -17,7 +17,7 @@ use process::time::{
     sleep_until_real,
 };
 use process::{Process, Task, tree};
-use thread::outright::generally;
+use thread::frameless::generally;
 use vm::fallible::try_box;
 
 /// See [`super::FAMILIES`].

@@ -1,14 +1,14 @@
 //! Mitigations: what is done about speculation, chosen by what the processor says.
 //!
-//! *Interface*: [`choose`] is the pure choice from [`Facts`] and [`Wish`]; [`plan`] and [`measures`] are what
+//! *Interface*: [`choose`] is the pure choice from [`Facts`] and [`MitigationMode`]; [`plan`] and [`measures`] are what
 //! was chosen here, at boot. Generators ask [`measures`] and emit what is needed and nothing else: under
-//! `mitigations=off` no generated routine has an instruction more. `words.rs` says it as Linux does. Source:
+//! `mitigations=off` no generated routine has an instruction more. `sysfs.rs` says it as Linux does. Source:
 //! docs/security.md, "Speculation".
 
 mod affected;
 mod facts;
 mod registers;
-mod words;
+mod sysfs;
 
 pub use affected::{Bug, Bugs, affected};
 pub use facts::{Facts, Vendor};
@@ -22,7 +22,7 @@ use sync::Once;
 
 /// The wish of the command line: `mitigations=off`, `auto` (also without the word) or `all`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wish {
+pub enum MitigationMode {
     /// Nothing that costs anything.
     Off,
     /// As the processor needs.
@@ -31,23 +31,23 @@ pub enum Wish {
     All,
 }
 
-impl Wish {
+impl MitigationMode {
     /// The last `mitigations=` of a command line; words of other kinds count as `auto`.
-    pub fn of(line: &str) -> Wish {
+    pub fn of(line: &str) -> MitigationMode {
         let mut words = line.split_ascii_whitespace().rev();
         match words.find_map(|word| word.strip_prefix("mitigations=")) {
-            Some("off") => Wish::Off,
-            Some("all") => Wish::All,
-            _ => Wish::Auto,
+            Some("off") => MitigationMode::Off,
+            Some("all") => MitigationMode::All,
+            _ => MitigationMode::Auto,
         }
     }
 
     /// The word.
     pub const fn name(self) -> &'static str {
         match self {
-            Wish::Off => "off",
-            Wish::Auto => "auto",
-            Wish::All => "all",
+            MitigationMode::Off => "off",
+            MitigationMode::Auto => "auto",
+            MitigationMode::All => "all",
         }
     }
 }
@@ -56,9 +56,9 @@ macro_rules! measures {
     ($($name:ident $bit:literal $doc:literal;)*) => {
         /// The measure.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        pub struct Measures(u32);
+        pub struct Mitigations(u32);
 
-        impl Measures {
+        impl Mitigations {
             $(
                 #[doc = $doc]
                 pub const fn $name(self) -> bool { self.0 & (1 << $bit) != 0 }
@@ -97,23 +97,23 @@ measures! {
 
 /// A choice, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub struct MitigationPlan {
     /// The wish of the command line.
-    pub wish: Wish,
+    pub wish: MitigationMode,
     /// The processor's facts.
     pub facts: Facts,
     /// Its defects.
     pub bugs: Bugs,
     /// The measures.
-    pub measures: Measures,
+    pub measures: Mitigations,
 }
 
 /// The measures on the processor that says `facts`.
-pub fn choose(facts: Facts, wish: Wish) -> Plan {
+pub fn choose(facts: Facts, wish: MitigationMode) -> MitigationPlan {
     let bugs = affected(&facts);
-    let all = wish == Wish::All;
+    let all = wish == MitigationMode::All;
     let mut chosen = 0;
-    if wish != Wish::Off {
+    if wish != MitigationMode::Off {
         // Registers that an emulator without them lets be written can be tried there.
         let can = |there: bool| there || all && facts.lenient;
         let want = |list: &[Bug]| all || bugs.any(list);
@@ -160,22 +160,25 @@ pub fn choose(facts: Facts, wish: Wish) -> Plan {
         take(bit::mask_user, want(&[Bug::SpectreV1]));
         take(bit::eager_vectors, want(&[Bug::LazyFp]));
     }
-    Plan {
+    MitigationPlan {
         wish,
         facts,
         bugs,
-        measures: Measures(chosen),
+        measures: Mitigations(chosen),
     }
 }
 
-static PLAN: Once<Plan> = Once::new();
+static PLAN: Once<MitigationPlan> = Once::new();
 static MEASURES: AtomicU32 = AtomicU32::new(0);
 
 /// Chooses for this processor, which all others are taken to be like. Once, at boot, when the command line is
 /// known.
 #[cfg(target_os = "none")]
 pub(crate) fn init() {
-    let plan = choose(Facts::here(), Wish::of(crate::boot::info().cmdline));
+    let plan = choose(
+        Facts::here(),
+        MitigationMode::of(crate::boot::info().cmdline),
+    );
     // Nobody was there before.
     let _ = PLAN.set(plan);
     MEASURES.store(plan.measures.0, Ordering::Relaxed);
@@ -187,14 +190,14 @@ pub(crate) fn init() {
 }
 
 /// The choice made here. On a host, none.
-pub fn plan() -> Plan {
-    let none = || choose(Facts::default(), Wish::Off);
+pub fn plan() -> MitigationPlan {
+    let none = || choose(Facts::default(), MitigationMode::Off);
     PLAN.get().copied().unwrap_or_else(none)
 }
 
 /// The measures taken here.
-pub fn measures() -> Measures {
-    Measures(MEASURES.load(Ordering::Relaxed))
+pub fn measures() -> Mitigations {
+    Mitigations(MEASURES.load(Ordering::Relaxed))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! [`SPEC_CTRL`] holds in the kernel and in user mode, but for what a thread asks for itself ([`STIBP`],
 //! [`SSBD`]). Source: Intel, "Speculative Execution Side Channel Mitigations".
 
-use super::Measures;
+use super::Mitigations;
 use crate::trap_frame::KERNEL_SS;
 use core::sync::atomic::AtomicU16;
 
@@ -25,7 +25,7 @@ const BHI_DIS_S: u32 = 1 << 10;
 pub(crate) static SELECTOR: AtomicU16 = AtomicU16::new(KERNEL_SS as u16);
 
 /// The contents of [`SPEC_CTRL`] in user mode.
-pub const fn resting(measures: Measures) -> u32 {
+pub const fn resting(measures: Mitigations) -> u32 {
     let mut value = 0;
     if measures.enhanced_ibrs() {
         value |= IBRS;
@@ -40,7 +40,7 @@ pub const fn resting(measures: Measures) -> u32 {
 }
 
 /// The contents of [`SPEC_CTRL`] in the kernel.
-pub const fn running(measures: Measures) -> u32 {
+pub const fn running(measures: Mitigations) -> u32 {
     let entry = if measures.ibrs_by_entry() { IBRS } else { 0 };
     resting(measures) | entry
 }

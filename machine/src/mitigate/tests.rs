@@ -96,26 +96,26 @@ const BONNELL: Facts = Facts {
     ..HASWELL
 };
 
-fn tell(facts: Facts, wish: Wish, bug: Bug) -> String {
+fn tell(facts: Facts, wish: MitigationMode, bug: Bug) -> String {
     let mut text = String::new();
     choose(facts, wish).tell(bug, &mut text).unwrap();
     text
 }
 
-fn names(facts: Facts, wish: Wish) -> Vec<&'static str> {
+fn names(facts: Facts, wish: MitigationMode) -> Vec<&'static str> {
     choose(facts, wish).measures.names().collect()
 }
 
 #[test]
 fn the_command_line_is_asked_and_its_last_word_counts() {
     for (line, wish) in [
-        ("", Wish::Auto),
-        ("console=tty mitigations=off", Wish::Off),
-        ("mitigations=off mitigations=all quiet", Wish::All),
-        ("mitigations=auto,nosmt", Wish::Auto),
-        ("nomitigations=off", Wish::Auto),
+        ("", MitigationMode::Auto),
+        ("console=tty mitigations=off", MitigationMode::Off),
+        ("mitigations=off mitigations=all quiet", MitigationMode::All),
+        ("mitigations=auto,nosmt", MitigationMode::Auto),
+        ("nomitigations=off", MitigationMode::Auto),
     ] {
-        assert_eq!(Wish::of(line), wish, "{line}");
+        assert_eq!(MitigationMode::of(line), wish, "{line}");
     }
 }
 
@@ -193,10 +193,14 @@ fn linux_says_the_same_of_processors_that_exist() {
             "Mitigation: Enhanced / Automatic IBRS; IBPB: conditional; STIBP: always-on; RSB filling; PBRSB-eIBRS: Not affected; BHI: Not affected",
         ),
     ] {
-        assert_eq!(tell(facts, Wish::Auto, bug), text, "{bug:?}");
+        assert_eq!(tell(facts, MitigationMode::Auto, bug), text, "{bug:?}");
     }
     for bug in Bug::ALL {
-        assert_eq!(tell(BONNELL, Wish::Auto, *bug), "Not affected", "{bug:?}");
+        assert_eq!(
+            tell(BONNELL, MitigationMode::Auto, *bug),
+            "Not affected",
+            "{bug:?}"
+        );
     }
 }
 
@@ -206,15 +210,19 @@ fn what_is_open_is_called_so() {
     let never = Facts { amd8_b: 0, ..ROME };
     for bug in [Bug::Retbleed, Bug::SpecRstackOverflow] {
         assert_eq!(
-            tell(never, Wish::All, bug),
+            tell(never, MitigationMode::All, bug),
             "Vulnerable",
             "no IBPB: {bug:?}"
         );
-        assert_eq!(tell(ROME, Wish::Off, bug), "Vulnerable", "{bug:?}");
+        assert_eq!(
+            tell(ROME, MitigationMode::Off, bug),
+            "Vulnerable",
+            "{bug:?}"
+        );
     }
     // IBPB is there, and forgets too little.
     assert_eq!(
-        tell(GENOA, Wish::All, Bug::SpecRstackOverflow),
+        tell(GENOA, MitigationMode::All, Bug::SpecRstackOverflow),
         "Vulnerable: No microcode"
     );
 }
@@ -222,14 +230,14 @@ fn what_is_open_is_called_so() {
 #[test]
 fn off_does_nothing_and_hides_nothing() {
     for facts in [SKYLAKE, CASCADE_LAKE, HASWELL, ROME, GENOA] {
-        assert!(names(facts, Wish::Off).is_empty());
+        assert!(names(facts, MitigationMode::Off).is_empty());
         for bug in [Bug::SpectreV1, Bug::SpectreV2, Bug::SpecStoreBypass] {
-            assert!(tell(facts, Wish::Off, bug).starts_with("Vulnerable"));
+            assert!(tell(facts, MitigationMode::Off, bug).starts_with("Vulnerable"));
         }
     }
     // Costs nothing, so it is always there.
     assert_eq!(
-        tell(SKYLAKE, Wish::Off, Bug::L1tf),
+        tell(SKYLAKE, MitigationMode::Off, Bug::L1tf),
         "Mitigation: PTE Inversion"
     );
 }
@@ -237,7 +245,7 @@ fn off_does_nothing_and_hides_nothing() {
 #[test]
 fn each_processor_gets_what_it_needs_and_no_more() {
     assert_eq!(
-        names(SAPPHIRE_RAPIDS, Wish::Auto),
+        names(SAPPHIRE_RAPIDS, MitigationMode::Auto),
         [
             "enhanced_ibrs",
             "refill_returns",
@@ -249,7 +257,7 @@ fn each_processor_gets_what_it_needs_and_no_more() {
         ]
     );
     assert_eq!(
-        names(HASWELL, Wish::Auto),
+        names(HASWELL, MitigationMode::Auto),
         [
             "retpolines",
             "refill_returns",
@@ -259,10 +267,13 @@ fn each_processor_gets_what_it_needs_and_no_more() {
             "eager_vectors"
         ]
     );
-    assert!(!names(ROME, Wish::Auto).contains(&"eager_vectors"));
-    assert_eq!(tell(SKYLAKE, Wish::Off, Bug::Meltdown), "Vulnerable");
+    assert!(!names(ROME, MitigationMode::Auto).contains(&"eager_vectors"));
+    assert_eq!(
+        tell(SKYLAKE, MitigationMode::Off, Bug::Meltdown),
+        "Vulnerable"
+    );
     for facts in [CASCADE_LAKE, SAPPHIRE_RAPIDS, ROME, GENOA] {
-        assert!(!names(facts, Wish::Auto).contains(&"isolate_tables"));
+        assert!(!names(facts, MitigationMode::Auto).contains(&"isolate_tables"));
     }
     for (facts, there) in [
         (ROME, true),
@@ -271,9 +282,12 @@ fn each_processor_gets_what_it_needs_and_no_more() {
         (TURIN, false),
         (SKYLAKE, false),
     ] {
-        assert_eq!(names(facts, Wish::Auto).contains(&"ibpb_by_entry"), there);
+        assert_eq!(
+            names(facts, MitigationMode::Auto).contains(&"ibpb_by_entry"),
+            there
+        );
     }
-    assert!(names(BONNELL, Wish::Auto).is_empty());
+    assert!(names(BONNELL, MitigationMode::Auto).is_empty());
 }
 
 /// `all` does what can be executed, and writes no register that is not there.
@@ -287,7 +301,7 @@ fn all_is_all_that_can_be_executed() {
         "isolate_tables",
         "eager_vectors",
     ];
-    let bonnell = names(BONNELL, Wish::All);
+    let bonnell = names(BONNELL, MitigationMode::All);
     assert_eq!(bonnell, everywhere);
     let emulated = Facts {
         lenient: true,
@@ -300,17 +314,17 @@ fn all_is_all_that_can_be_executed() {
         "stibp_always",
         "ssbd_asked",
     ] {
-        assert!(names(emulated, Wish::All).contains(&name));
-        assert!(!names(emulated, Wish::Auto).contains(&name));
-        assert!(names(ROME, Wish::All).contains(&name));
+        assert!(names(emulated, MitigationMode::All).contains(&name));
+        assert!(!names(emulated, MitigationMode::Auto).contains(&name));
+        assert!(names(ROME, MitigationMode::All).contains(&name));
     }
 }
 
 #[test]
 fn the_register_in_the_kernel_is_that_of_user_mode_and_ibrs() {
-    let sky = choose(SKYLAKE, Wish::Auto).measures;
+    let sky = choose(SKYLAKE, MitigationMode::Auto).measures;
     assert_eq!((resting(sky), running(sky)), (0, 1));
-    let sapphire = choose(SAPPHIRE_RAPIDS, Wish::Auto).measures;
+    let sapphire = choose(SAPPHIRE_RAPIDS, MitigationMode::Auto).measures;
     assert_eq!(resting(sapphire), 1 | 1 << 10);
     assert_eq!(running(sapphire), resting(sapphire));
 }

@@ -23,7 +23,7 @@ use vm::fallible::try_push;
 
 use super::{COUNTED, CPU, HIERARCHY, root};
 use crate::process::{Task, tree};
-use thread::{OnDemand, Place};
+use thread::{OnDemand, SchedClass};
 
 /// Time from look to look, nanoseconds: at least, at most, and of processors that are not shared.
 const LEAST_NS: u64 = 16_000_000;
@@ -73,7 +73,7 @@ fn run(_: usize) {
 fn each(mut look: impl FnMut(i32, &Arc<Task>)) {
     for process in tree::from(0) {
         process.each_thread(|task| {
-            if task.sched.place() == Place::Usual {
+            if task.sched.place() == SchedClass::Usual {
                 look(process.pid, task);
             }
             true

@@ -20,7 +20,7 @@ use super::{COUNTED, Cgroup, HIERARCHY, Hierarchy, PIDS, add, cpu_weight, take};
 use crate::process::usage::Counts;
 use crate::process::{Process, Task, tree};
 use crate::signal::send;
-use thread::Place;
+use thread::SchedClass;
 
 /// The new thread of `child`, which has not started yet, is counted in the group of `parent`, its maker, or
 /// in the one whose number is `into`. EAGAIN: there may be no more there. ENODEV: it was removed; EBUSY,
@@ -51,7 +51,7 @@ fn enter_below(child: &Task, parent: &Task, into: Option<u32>) -> Result<()> {
         group.admit()?;
         child.sched.set_group(id);
     }
-    let usual = [parent, child].map(|task| task.sched.place() == Place::Usual);
+    let usual = [parent, child].map(|task| task.sched.place() == SchedClass::Usual);
     if id == parent.sched.group() && usual == [true; 2] {
         child.thread.weigh(parent.thread.own_quantum_ns());
     }

@@ -418,7 +418,7 @@ fn commit(
     task.rseq.forget(task);
     task.thread.look_up_channels();
     task.thread.set_name(prepared.program.comm.as_bytes());
-    thread::fp::forget();
+    thread::lazy_fpu::forget();
     thread::speculation::executed();
     let thread = thread::current();
     thread.set_fs_base(0);

@@ -5,7 +5,7 @@
 //! general path.
 //!
 //! The routine checks the command and calls one of two functions here through the thread room's stub, from
-//! which a thread may sleep ([`thread::outright`]). Interrupts are off, and nothing but the sleep itself may
+//! which a thread may sleep ([`thread::frameless`]). Interrupts are off, and nothing but the sleep itself may
 //! wait: a held or full bucket, a word on a missing page, and a waiter that a waker still uses lead to the
 //! general call in [`super`].
 //!
@@ -26,7 +26,7 @@ use abi::nr;
 use codegen::{Class, Draft, OutOfCode, dynasm};
 use machine::cpu;
 use thread::flags::INTERRUPTS;
-use thread::outright::{LEFT, OutrightFn, sleep, with_interrupts, word};
+use thread::frameless::{FramelessFn, LEFT, sleep, with_interrupts, word};
 use vm::user;
 
 use super::{FutexKey, Role, Standing, TABLE, withdraw};
@@ -53,7 +53,7 @@ pub fn init() -> Result<(), OutOfCode> {
     /// As the C library waits for the end of a thread.
     const END: i32 = (FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME) as i32;
     let [wait, wake, wait_for_end] =
-        [wait as OutrightFn, wake, wait_for_end].map(|function| word(nr::FUTEX, function));
+        [wait as FramelessFn, wake, wait_for_end].map(|function| word(nr::FUTEX, function));
     let mut draft = Draft::new(&CLASS, "futex");
     let d = &mut draft;
     let [leave, waits, others] = core::array::from_fn(|_| d.label());
@@ -61,17 +61,17 @@ pub fn init() -> Result<(), OutOfCode> {
         ; cmp esi, WAIT ; je =>waits ; cmp esi, WAKE ; jne =>others
         ; mov rax, QWORD wake
     );
-    d.jmp_abs(thread::outright::entry());
+    d.jmp_abs(thread::frameless::entry());
     dynasm!(d ; .arch x64
         ; =>waits ; test r10, r10 ; jnz =>leave
         ; mov rax, QWORD wait
     );
-    d.jmp_abs(thread::outright::entry());
+    d.jmp_abs(thread::frameless::entry());
     dynasm!(d ; .arch x64
         ; =>others ; cmp esi, END ; jne =>leave ; test r10, r10 ; jnz =>leave
         ; mov rax, QWORD wait_for_end
     );
-    d.jmp_abs(thread::outright::entry());
+    d.jmp_abs(thread::frameless::entry());
     dynasm!(d ; .arch x64 ; =>leave ; mov eax, nr::FUTEX as i32);
     d.jmp_abs(slow);
     ENTRY.store(keep(draft)?, Ordering::Relaxed);

@@ -14,8 +14,8 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
 use sync::Monitor;
-use vm::frame::{FrameRef, Places};
-use vm::space::{Backing, Label, PagerInfo, Placement};
+use vm::frame::{BatchSlots, FrameRef};
+use vm::space::{Backing, PagerInfo, PagerLabel, Placement};
 use vm::{AddressSpace, Pager, Prot};
 
 use super::{IpcEntry, IpcNamespace, seconds};
@@ -259,7 +259,7 @@ impl Pager for Pages {
         self.inner.frame(index, write)
     }
 
-    fn resident(&self, first: u64, found: &mut Places<'_>) {
+    fn resident(&self, first: u64, found: &mut BatchSlots<'_>) {
         self.inner.resident(first, found);
     }
 
@@ -273,7 +273,7 @@ impl Pager for Pages {
 
     fn describe(&self) -> PagerInfo {
         PagerInfo {
-            path: Label::Path(self.path.clone()),
+            path: PagerLabel::Path(self.path.clone()),
             device: DEVICE,
             inode: self.id.load(Ordering::Relaxed) as u64,
         }

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::clock::real_ns;
 use sync::{Monitor, WaitList, WaitNode};
 use thread::flags::INTERRUPTS;
-use thread::outright::{sleep, with_interrupts};
+use thread::frameless::{sleep, with_interrupts};
 
 use super::{IpcEntry, IpcNamespace, seconds};
 use crate::process::{Process, Task};

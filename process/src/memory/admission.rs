@@ -144,7 +144,7 @@ pub fn admit(number: usize) -> Result<()> {
     if IS_EXEMPT.get(number).copied().unwrap_or(false) {
         return Ok(());
     }
-    if frame::fail::is_armed() && frame::has_room(ROOM) {
+    if frame::fault_injection::is_armed() && frame::has_room(ROOM) {
         // Refused on purpose.
         return Err(Errno::ENOMEM);
     }

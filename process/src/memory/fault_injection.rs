@@ -10,7 +10,7 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use abi::errno::{Errno, Result};
-use vm::frame::fail::{self, Plan};
+use vm::frame::fault_injection::{self, FaultPlan};
 
 use crate::process::Task;
 use file::fs::pseudofs::TextOut;
@@ -29,14 +29,14 @@ pub(crate) fn start(line: &str) {
     let word = line.split_ascii_whitespace();
     let asked = word.filter_map(|word| word.strip_prefix("fail=")).next();
     if let Some(plan) = asked.and_then(parse) {
-        fail::arm(plan, meant);
+        fault_injection::arm(plan, meant);
     }
 }
 
 /// `N` or `N,EVERY`.
-fn parse(text: &str) -> Option<Plan> {
+fn parse(text: &str) -> Option<FaultPlan> {
     let (first, every) = text.split_once(',').unwrap_or((text, "0"));
-    Some(Plan {
+    Some(FaultPlan {
         first: first.parse().ok()?,
         every: every.parse().ok()?,
     })
@@ -44,7 +44,7 @@ fn parse(text: &str) -> Option<Plan> {
 
 /// How many questions there were, and how many were refused.
 pub fn show(out: &mut TextOut) -> Result<()> {
-    let counts = fail::counts();
+    let counts = fault_injection::counts();
     // Writing to a string does not fail.
     let _ = writeln!(out, "asked {} refused {}", counts.asked, counts.refused);
     Ok(())
@@ -53,7 +53,7 @@ pub fn show(out: &mut TextOut) -> Result<()> {
 /// Handles a write to `/syn/fail`. EINVAL.
 pub fn set(text: &str) -> Result<()> {
     if text.trim() == "off" {
-        fail::disarm();
+        fault_injection::disarm();
         return Ok(());
     }
     let mut numbers = text.split_ascii_whitespace().map(str::parse::<u32>);
@@ -63,11 +63,11 @@ pub fn set(text: &str) -> Result<()> {
         return Err(Errno::EINVAL);
     };
     SESSION.store(session.cast_signed(), Ordering::Relaxed);
-    let plan = Plan {
+    let plan = FaultPlan {
         first: first.into(),
         every: every.into(),
     };
-    fail::arm(plan, meant);
+    fault_injection::arm(plan, meant);
     Ok(())
 }
 
@@ -77,10 +77,10 @@ mod tests {
 
     #[test]
     fn the_command_line_names_a_plan() {
-        assert_eq!(parse("7"), Some(Plan { first: 7, every: 0 }));
+        assert_eq!(parse("7"), Some(FaultPlan { first: 7, every: 0 }));
         assert_eq!(
             parse("7,100"),
-            Some(Plan {
+            Some(FaultPlan {
                 first: 7,
                 every: 100
             })

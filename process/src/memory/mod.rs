@@ -22,7 +22,7 @@ use abi::layout::PAGE;
 use abi::linux::{SIGKILL, status_signaled};
 use machine::clock::now_ns;
 use vm::frame;
-use vm::space::Bounds;
+use vm::space::SpaceLimits;
 
 use crate::process::{Task, init_process, tree};
 
@@ -50,7 +50,9 @@ const WORTHWHILE: usize = 256;
 /// Links the heap to this, and applies the settings of the kernel's command line. Before the first program.
 pub fn start(command_line: &str) {
     vm::heap::link_starved(starved);
-    vm::space::link_bounds(|| Task::here(|task| task.process.bounds()).unwrap_or(Bounds::NONE));
+    vm::space::link_limits(|| {
+        Task::here(|task| task.process.bounds()).unwrap_or(SpaceLimits::NONE)
+    });
     fault_injection::start(command_line);
 }
 

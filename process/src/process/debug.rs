@@ -1,7 +1,7 @@
 //! The debug registers of a traced thread, as `ptrace` reads and writes them.
 //!
 //! *Interface*: [`DebugRegisters`] are in the state that tracer and traced thread share. The tracer gets and sets
-//! them while the thread waits; the thread itself loads them when it continues (`thread::watch`). They belong
+//! them while the thread waits; the thread itself loads them when it continues (`thread::hw_breakpoints`). They belong
 //! to the thread: a child has none, and `execve` clears them. Enabled registers stay enabled when the tracer
 //! detaches, as on Linux.
 //!
@@ -9,7 +9,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::layout::USER_END;
-use machine::debug::{ENABLED, NOTHING};
+use machine::debug_registers::{ENABLED, NOTHING};
 
 use super::Task;
 
@@ -122,12 +122,12 @@ impl DebugRegisters {
 
     /// The running `task`, whose these are, is about to show them.
     pub fn see(&mut self, task: &Task) {
-        self.status = u64::from(task.thread.told());
+        self.status = u64::from(task.thread.dr6());
     }
 
     /// The running `task` has them from now on. Without memory for the switch code it has none.
     pub fn give(&mut self, task: &Task) {
-        task.thread.set_told(self.status as u32);
+        task.thread.set_dr6(self.status as u32);
         let mut control = self.control & MEANT;
         for number in (0..4).filter(|number| !enabled(self.control, *number)) {
             control &= !(0xf << (16 + 4 * number));
@@ -143,7 +143,7 @@ impl DebugRegisters {
     /// The running `task` has none any more.
     pub fn forget(&mut self, task: &Task) {
         *self = DebugRegisters::default();
-        task.thread.set_told(0);
+        task.thread.set_dr6(0);
         // Having none needs no memory except existing code.
         let _ = task.thread.watch([0; 4], 0);
     }

@@ -14,11 +14,11 @@ use abi::Result;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
-use feedback::share::{NEED, need as of_fill};
+use feedback::quantum::{NEED, need as of_fill};
 use file::gauge::{DeviceNearness, Flow, Gauge};
 use sync::Monitor;
 use thread::OnDemand;
-use thread::demand::Question;
+use thread::demand::DemandQuery;
 use thread::record::{self, Fill};
 use vm::fallible::try_push;
 
@@ -189,7 +189,7 @@ impl Flows {
 pub fn look(task: &Task) {
     match task.thread.question() {
         None => {}
-        Some(Question::Channels) => {
+        Some(DemandQuery::Channels) => {
             // Without memory there are none until it looks again.
             let found = find(task).unwrap_or_default();
             let count = found.len() as u32;
@@ -203,7 +203,7 @@ pub fn look(task: &Task) {
             drop(before);
             record(task, need);
         }
-        Some(Question::Need) => record(task, answer(task)),
+        Some(DemandQuery::Need) => record(task, answer(task)),
     }
 }
 

@@ -48,7 +48,7 @@ pub fn power_off(code: i32) -> ! {
         drain();
     }
     #[cfg(order)]
-    sync::order::pairs(|held, taken| machine::log!("order: {held} | {taken}"));
+    sync::lockdep::pairs(|held, taken| machine::log!("order: {held} | {taken}"));
     power::report(
         vm::fallible::try_text(format_args!("exit {code}"))
             .as_deref()

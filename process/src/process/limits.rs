@@ -5,7 +5,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
-use vm::space::Bounds;
+use vm::space::SpaceLimits;
 
 use super::Process;
 use account::Capability;
@@ -99,13 +99,13 @@ impl RlimitTable {
 
 impl Process {
     /// The limits of its memory for a call of one of its threads.
-    pub fn bounds(&self) -> Bounds {
+    pub fn bounds(&self) -> SpaceLimits {
         let may_lock = self.cred.get().has(Capability::IpcLock);
         // Bound: a few words of one process.
         let limits = self.limits.lock();
         let bytes = |resource: usize| limits.cur(resource) as usize;
         let [data, locked] = [RLIMIT_DATA, RLIMIT_MEMLOCK].map(bytes);
-        Bounds {
+        SpaceLimits {
             size: bytes(RLIMIT_AS),
             // As Linux has it: without any, that of who may raise it binds, and the heap alone stays as it
             // is.

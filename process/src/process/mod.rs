@@ -377,7 +377,7 @@ impl Process {
         self.a_thread().map_or('S', |first| first.state())
     }
 
-    /// Makes every thread end at its next crossing into user mode; the first caller's status counts and is
+    /// Makes every thread end at its next return to user mode; the first caller's status counts and is
     /// returned.
     pub(crate) fn end(&self, status: i32) -> i32 {
         self.end_first(status).unwrap_or_else(|decided| decided)

@@ -49,7 +49,7 @@ impl Rseq {
         user::check(area, length)?;
         own.signature.store(signature, Ordering::Relaxed);
         own.area.store(area, Ordering::Relaxed);
-        task.thread.watch_sequences(area);
+        task.thread.enable_rseq(area);
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl Rseq {
     /// `task`, the running one, has no area any more.
     pub fn forget(&self, task: &Task) {
         self.area.store(0, Ordering::Relaxed);
-        task.thread.forget_sequences();
+        task.thread.disable_rseq();
     }
 
     /// `child`, which has not started, has a copy of this one's memory, and so its area.
@@ -92,7 +92,7 @@ impl Rseq {
             let signature = own.signature.load(Ordering::Relaxed);
             heir.signature.store(signature, Ordering::Relaxed);
             heir.area.store(area, Ordering::Relaxed);
-            task.thread.bequeath_sequences(&child.thread);
+            task.thread.inherit_rseq(&child.thread);
         }
     }
 
@@ -115,7 +115,7 @@ impl Rseq {
         if self.area.load(Ordering::Relaxed) != 0
             && task.thread.switches() != self.seen.load(Ordering::Relaxed)
         {
-            task.thread.note_sequence();
+            task.thread.note_rseq();
         }
     }
 }

@@ -9,7 +9,7 @@
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use abi::linux::{SCHED_DEADLINE, SCHED_FIFO, SCHED_IDLE, SCHED_OTHER, SCHED_RR};
-use thread::{Place, QUANTUM_NS, Terms};
+use thread::{QUANTUM_NS, SchedClass, Terms};
 
 /// Timer slack of a thread, as Linux's first process has it, nanoseconds.
 const SLACK_NS: u64 = 50_000;
@@ -238,16 +238,16 @@ impl SchedParams {
     }
 
     /// Where its policy puts the thread.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> SchedClass {
         let policy = self.policy();
         match policy.kind {
-            SCHED_FIFO | SCHED_RR => Place::Urgent {
+            SCHED_FIFO | SCHED_RR => SchedClass::Urgent {
                 priority: policy.priority.clamp(1, 99) as u8,
                 takes_turns: policy.kind == SCHED_RR,
             },
-            SCHED_DEADLINE => Place::Promised(policy.terms),
-            SCHED_IDLE => Place::Last,
-            _ => Place::Usual,
+            SCHED_DEADLINE => SchedClass::Promised(policy.terms),
+            SCHED_IDLE => SchedClass::Last,
+            _ => SchedClass::Usual,
         }
     }
 
@@ -300,7 +300,7 @@ mod tests {
             ..SchedPolicy::default()
         });
         assert!(!sched.refuses_children());
-        assert_eq!(sched.place(), Place::Promised(sched.policy().terms));
+        assert_eq!(sched.place(), SchedClass::Promised(sched.policy().terms));
         assert_eq!(sched.inherited().policy(), SchedPolicy::default());
         sched.set_policy(SchedPolicy {
             reset: false,

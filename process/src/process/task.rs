@@ -143,7 +143,7 @@ impl Task {
         let (thread, sched) = (&self.thread, &self.sched);
         thread.set_nice(sched.nice() > 0);
         thread.set_quantum_ns(sched.quantum_ns());
-        thread.set_place(sched.place());
+        thread.set_sched_class(sched.place());
         thread.set_allowed(sched.allowed() as u32);
     }
 
@@ -289,7 +289,7 @@ impl Task {
             Some(cpu) => 1 << cpu,
             None => self.sched.allowed() as u32,
         });
-        self.thread.set_place(self.sched.place());
+        self.thread.set_sched_class(self.sched.place());
         Ok(())
     }
 

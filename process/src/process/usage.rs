@@ -5,7 +5,7 @@
 //! [`Task::usage`].
 //!
 //! CPU time is exact, counted by the threads' switch code. It is divided into user and system time in
-//! proportion to samples (`thread::sample`), and neither part ever falls below a reported value, as on Linux
+//! proportion to samples (`thread::cpu_time_sampling`), and neither part ever falls below a reported value, as on Linux
 //! without accounting at each kernel entry.
 
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -21,7 +21,7 @@
 use abi::layout::USER_END;
 use abi::linux::*;
 use codegen::harden::clamp;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Label, OutOfCode, Routine, dynasm};
 use core::mem::{offset_of, size_of};
 use file::arc_swap::ArcSwap;

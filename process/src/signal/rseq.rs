@@ -24,7 +24,7 @@ use crate::process::Task;
 pub fn look(frame: &mut TrapFrame, task: &Task, signo: i32) {
     let own = &task.rseq;
     // From here on what happens is a reason to look again.
-    task.thread.take_sequence();
+    task.thread.take_rseq();
     own.seen.store(task.thread.switches(), Ordering::Relaxed);
     let area = own.area.load(Ordering::Relaxed);
     if area == 0 {

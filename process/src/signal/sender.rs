@@ -4,7 +4,7 @@
 //! could not, and sends those of descriptions that are ready ([`file::fasync`]).
 
 use file::fasync;
-use sync::ready::ReadyList;
+use sync::ready_list::ReadyList;
 
 use super::timer_signals::settle;
 use crate::deferred_timers;

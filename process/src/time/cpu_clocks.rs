@@ -17,7 +17,7 @@ const DESCRIPTOR: i32 = 3;
 const OF_THREAD: i32 = 4;
 /// The shortest time between two checks of an account by a sleeper: the account may stand still.
 const LEAST_NS: u64 = 1_000_000;
-/// The grain of times that are not exact, nanoseconds.
+/// The granularity of times that are not exact, nanoseconds.
 const TICK_NS: u64 = NSEC_PER_SEC / 100;
 
 impl CpuClock {

@@ -4,7 +4,7 @@
 //! ahead. A thread, made at the first need, begins each second while seconds differ from one another, and
 //! makes the day's end a second earlier or later when that was asked for.
 //!
-//! The loops are pure arithmetic ([`feedback::clock`]); their answer is a rate, which the machine's clock
+//! The loops are pure arithmetic ([`feedback::clock_discipline`]); their answer is a rate, which the machine's clock
 //! takes as one record ([`machine::clock::steer`]). Only the clock of the day is steered: intervals by the
 //! monotonic clock are the machine's own.
 //! Source: dissertation, section 6.4.1.
@@ -13,10 +13,10 @@ use abi::errno::{Errno, Result};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
 use feedback::Discipline;
-pub use feedback::clock::{By, MOST as FREQUENCY_MOST};
+pub use feedback::clock_discipline::{By, MOST as FREQUENCY_MOST};
 use machine::clock::{begin_steering, is_steered, now_ns, real_ns, steer};
-use sync::recent::Place;
-use sync::{Monitor, Recent};
+use sync::seqlock_ring::WaitSlot;
+use sync::{Monitor, SeqlockRing};
 use thread::OnDemand;
 use vm::fallible::try_push;
 
@@ -178,9 +178,9 @@ pub fn keep<T>(change: impl FnOnce(&mut ClockDiscipline) -> T) -> Result<T> {
     if !is_steered() {
         let mut places = Vec::new();
         for _ in 0..COURSES {
-            try_push(&mut places, Place::default())?;
+            try_push(&mut places, WaitSlot::default())?;
         }
-        begin_steering(Recent::new(places));
+        begin_steering(SeqlockRing::new(places));
     }
     // It looks when the keeper is free again.
     THREAD.rouse().map_err(|_| Errno::ENOMEM)?;

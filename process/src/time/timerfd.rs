@@ -17,8 +17,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use machine::clock::now_ns;
 use quaject::counter::{self, CounterCore};
-use quaject::look::Looker;
-use quaject::{Seam, Sharing};
+use quaject::readiness::ReadinessCheck;
+use quaject::{RoutineEnv, Sharing};
 use sync::{Monitor, epoch};
 use thread::clock::{self, AlarmId};
 
@@ -340,7 +340,7 @@ impl File for TimerFd {
         &self,
         _of: &OpenFile,
         _sharing: Sharing,
-        seam: &Seam,
+        seam: &RoutineEnv,
     ) -> Result<DescRoutines> {
         Ok(DescRoutines {
             read: seam::made(counter::reader(&self.state.counter, seam))?,
@@ -349,7 +349,7 @@ impl File for TimerFd {
     }
 
     fn synthesize_ready_check(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
-        let looker = Looker::new(&self.state.counter);
+        let looker = ReadinessCheck::new(&self.state.counter);
         let looker = looker.differ(CounterCore::something, READS);
         seam::made(looker.make())
     }

@@ -345,7 +345,7 @@ fn consumed(group: &Arc<Cgroup>, from: u64, piece: &mut TextPiece) -> Result<()>
             (consumed.user_ns, consumed.system_ns)
         }
         true => {
-            let splits = (0..machine::cpu::cpus()).map(thread::sample::of_cpu);
+            let splits = (0..machine::cpu::cpus()).map(thread::cpu_time_sampling::of_cpu);
             splits.fold((0, 0), |(user, system), split| {
                 (user + split.user + split.nice, system + split.system)
             })

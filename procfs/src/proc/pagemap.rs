@@ -13,7 +13,7 @@ use file::{File, OpenFile};
 use process::Process;
 use process::access::{AccessSnapshot, PtraceMode};
 use vm::fallible::try_arc;
-use vm::space::Page;
+use vm::space::PagemapEntry;
 
 /// Bytes of an entry.
 const ENTRY: usize = 8;
@@ -41,7 +41,7 @@ impl PseudoFile for PagemapFile {
 /// The file, opened.
 struct Seen(AccessSnapshot);
 
-fn entry(page: Option<Page>) -> u64 {
+fn entry(page: Option<PagemapEntry>) -> u64 {
     let Some(page) = page else {
         return 0;
     };

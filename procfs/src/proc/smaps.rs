@@ -5,7 +5,7 @@
 use abi::layout::PAGE;
 use core::fmt::Write;
 use vm::Prot;
-use vm::space::{AreaInfo, Lock, Present, Role};
+use vm::space::{AreaInfo, AreaPages, MemoryLock, Role};
 
 use file::fs::pseudofs::{TextOut, TextPiece};
 use process::access::AccessSnapshot;
@@ -27,7 +27,7 @@ pub fn rollup(sight: &AccessSnapshot, from: u64, piece: &mut TextPiece) {
     let Some(space) = sight.space().filter(|_| from == 0) else {
         return;
     };
-    let (mut sum, mut proportions, mut locked) = (Present::default(), 0, 0);
+    let (mut sum, mut proportions, mut locked) = (AreaPages::default(), 0, 0);
     let (mut first, mut end) = (usize::MAX, 0);
     space.for_each_area_with_pages(0, |area, pages| {
         for at in [0, 1] {
@@ -37,14 +37,14 @@ pub fn rollup(sight: &AccessSnapshot, from: u64, piece: &mut TextPiece) {
         sum.accessed += pages.accessed;
         sum.own += pages.own;
         proportions += pages.parts;
-        if area.lock != Lock::No {
+        if area.lock != MemoryLock::No {
             locked += pages.parts;
         }
         (first, end) = (first.min(area.start), area.end);
         true
     });
     let page = PAGE as u64 / 1024;
-    let share = |parts: u64| parts * page / Present::PARTS;
+    let share = |parts: u64| parts * page / AreaPages::PARTS;
     piece.record(1, |out| {
         let start = out.written();
         let _ = write!(
@@ -80,12 +80,12 @@ fn row(out: &mut TextOut, name: &str, kibibytes: u64) {
     out.push_str(" kB\n");
 }
 
-fn present(area: &AreaInfo, pages: &Present, out: &mut TextOut) {
+fn present(area: &AreaInfo, pages: &AreaPages, out: &mut TextOut) {
     let page = PAGE / 1024;
-    let part = pages.parts * page as u64 / Present::PARTS;
+    let part = pages.parts * page as u64 / AreaPages::PARTS;
     let proportion = usize::try_from(part).unwrap_or(0);
     let locked = match area.lock {
-        Lock::No => 0,
+        MemoryLock::No => 0,
         _ => proportion,
     };
     for (name, kibibytes) in [
@@ -113,7 +113,7 @@ fn present(area: &AreaInfo, pages: &Present, out: &mut TextOut) {
         (area.shared, "sh "),
         (true, "mr mw me "),
         (area.role.floor().is_some(), "gd "),
-        (area.lock != Lock::No, "lo "),
+        (area.lock != MemoryLock::No, "lo "),
         (area.wishes.left_out, "dc "),
         (area.wishes.concealed, "dd "),
         (area.wishes.wiped, "wf "),

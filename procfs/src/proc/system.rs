@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use machine::cpu::MAX_CPUS;
 use machine::log::READERS;
 use machine::mitigate::Bug;
-use machine::topology::{self, Holds};
+use machine::topology::{self, CacheKind};
 
 use super::{counters, sysvipc};
 use crate::printk_levels::LEVELS;
@@ -449,7 +449,7 @@ fn times(cpu: usize) -> [u64; 4] {
         [const { [const { AtomicU64::new(0) }; 4] }; MAX_CPUS];
     let now = machine::clock::now_ns();
     let idle = idle_ns(cpu).min(now);
-    let split = thread::sample::of_cpu(cpu);
+    let split = thread::cpu_time_sampling::of_cpu(cpu);
     let parts = [split.user, split.nice, split.system].map(u128::from);
     let all = parts.iter().sum::<u128>();
     let busy = u128::from(now - idle);
@@ -531,7 +531,7 @@ fn uptime(out: &mut TextOut) -> Result<()> {
 }
 
 fn loadavg(out: &mut TextOut) -> Result<()> {
-    for average in thread::sample::load() {
+    for average in thread::cpu_time_sampling::load() {
         // To the next hundredth.
         let hundredths = (average * 100 + 1024) / 2048;
         let _ = write!(out, "{}.{:02} ", hundredths / 100, hundredths % 100);
@@ -617,7 +617,7 @@ fn cache_size(vendor: &[u8]) -> u64 {
         u32::MAX
     };
     let whole =
-        topology::caches().filter(|cache| cache.holds == Holds::Both && cache.level <= last);
+        topology::caches().filter(|cache| cache.holds == CacheKind::Both && cache.level <= last);
     whole.last().map_or(0, |cache| cache.size())
 }
 

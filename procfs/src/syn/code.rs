@@ -22,7 +22,7 @@ use file::fs::pseudofs::{
 use file::stubs::stubs;
 use file::{DescRoutine, OpenFile, Operation};
 use process::{Process, access, tree};
-use quaject::record::Record;
+use quaject::inline_map::InlineMap;
 use vm::fallible::try_text;
 
 /// A line for each routine at address `from` or above, behind a heading.
@@ -79,7 +79,7 @@ fn classes(out: &mut TextOut) -> Result<()> {
 /// as the interfacer's record has it. None when there is no such routine.
 pub fn listed(kptr: KptrRestrict, entry: usize, out: &mut TextOut) -> Option<()> {
     let info = codegen::image_at(entry)?;
-    let record = Record::of(info.entry..info.entry + info.len);
+    let record = InlineMap::of(info.entry..info.entry + info.len);
     let beside = |at, out: &mut dyn Write| match record.at(at) {
         Some(stretch) => write!(out, "  | {stretch}"),
         None => Ok(()),

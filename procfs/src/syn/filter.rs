@@ -24,8 +24,8 @@ use file::fs::pseudofs::{TextOut, TextPiece};
 use process::access::{self, PtraceMode};
 use process::tree;
 use process::user_quajects::{any, made, made_counter};
+use quaject::by_name;
 use quaject::maker::{self, Made};
-use quaject::named;
 
 /// The ways, by name.
 const WAYS: [(&str, Course); 2] = [("in", Course::Incoming), ("out", Course::Outgoing)];
@@ -76,9 +76,9 @@ pub fn set(text: &str) -> Result<()> {
             match what {
                 "off" => {
                     let which = u32::try_from(self::number(word()?)?);
-                    named::remove(&from, port, which.map_err(|_| Errno::ENOENT)?)?;
+                    by_name::remove(&from, port, which.map_err(|_| Errno::ENOENT)?)?;
                 }
-                class => named::insert(&from, port, &filter(class, words.next())?)?,
+                class => by_name::insert(&from, port, &filter(class, words.next())?)?,
             }
         }
         pid => {

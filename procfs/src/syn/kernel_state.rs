@@ -6,7 +6,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::nr;
 use core::fmt::Write;
-use device::names::Device;
+use device::registry::Device;
 use file::fs::klog::{self, LogRecord};
 use machine::log::Stamp;
 use machine::mitigate::Bug;
@@ -161,7 +161,7 @@ fn row(thread: &Thread, out: &mut TextOut) {
 /// the count of them last.
 pub fn rights(out: &mut TextOut) -> Result<()> {
     let guards = machine::paging::guards();
-    let mut survey = vm::rights::Survey::kernel(out).map_err(|_| Errno::ENOMEM)?;
+    let mut survey = vm::wx_audit::WxAudit::kernel(out).map_err(|_| Errno::ENOMEM)?;
     let mut spaces = 0;
     for process in tree::from(0) {
         let Some(space) = process.space() else {
@@ -173,7 +173,7 @@ pub fn rights(out: &mut TextOut) -> Result<()> {
     if survey.short {
         return Err(Errno::ENOMEM);
     }
-    let places = vm::rights::places();
+    let places = vm::wx_audit::places();
     let _ = writeln!(
         out,
         "image {:#x}, memory {:#x}, code {:#x}, stacks {:#x}",
@@ -219,7 +219,7 @@ pub fn interrupts(out: &mut TextOut) -> Result<()> {
     }
     device::interrupts(|name, vector, count| {
         let _ = write!(out, "{vector:3}: {count:10} {name} (generated)");
-        if let Some(told) = device::flood::told(vector) {
+        if let Some(told) = device::interrupt_storm::told(vector) {
             let _ = write!(out, ", {} in a second", told.rate);
             if told.polls != 0 {
                 let (cost, floods, polls) = (told.cost_ns, told.floods, told.polls);
@@ -247,7 +247,7 @@ pub fn devices(out: &mut TextOut) -> Result<()> {
         });
         out.push('\n');
     });
-    device::names::for_each(|name, what| {
+    device::registry::for_each(|name, what| {
         let _ = write!(out, "name {name}: ");
         let _ = match what {
             Device::Serial(line) => match line.interrupts() {

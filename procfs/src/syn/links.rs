@@ -55,7 +55,7 @@ pub fn show(kptr: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<()> 
 /// The words that all threads share.
 fn machine(kptr: KptrRestrict, out: &mut TextOut) {
     for number in 0..machine::cpu::cpus() {
-        for (word, entry) in thread::ways::of_cpu(number) {
+        for (word, entry) in thread::jump_words::of_cpu(number) {
             line(kptr, out, format_args!("cpu {number}"), word, entry);
         }
     }

@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use core::fmt::Write;
 use machine::cpu;
 use machine::mitigate::{self, Bug};
-use machine::topology::{self, Cache, Holds};
+use machine::topology::{self, Cache, CacheKind};
 
 use super::{About, Texts, line, number_of, numbered};
 use file::fs::attr::FileKind;
@@ -142,9 +142,9 @@ const CACHE: Texts<(usize, Cache)> = &[
     }),
     ("type", |(_, cache)| {
         line(match cache.holds {
-            Holds::Data => "Data",
-            Holds::Instructions => "Instruction",
-            Holds::Both => "Unified",
+            CacheKind::Data => "Data",
+            CacheKind::Instructions => "Instruction",
+            CacheKind::Both => "Unified",
         })
     }),
     ("ways_of_associativity", |(_, cache)| line(cache.ways)),

@@ -12,15 +12,15 @@
 //!
 //! *Unsafe*: words in a near block; promises of the generated `get` and of its signature.
 
-use crate::kit::assembly::{Assembly, Way};
+use crate::kit::assembly::{Assembly, Continuation};
 use crate::kit::class::{Header, Ref};
 use crate::kit::interfacer::{Callentry, Entry, Target, call_with_bytes};
-use crate::kit::near::Block;
+use crate::kit::near_memory::NearBlock;
 use crate::kit::regs::Regs;
-use crate::kit::seam::{Unmade, near};
+use crate::kit::routine_env::{RoutineError, near};
 use crate::kit::signature::{Get, Read};
 use alloc::sync::Arc;
-use codegen::methods::{Reg, constant};
+use codegen::idioms::{Reg, constant};
 use codegen::{Class, Draft, Label, Routine, dynasm};
 use core::sync::atomic::{AtomicU16, Ordering};
 
@@ -39,13 +39,13 @@ struct Words {
 pub struct BufferIn {
     header: &'static Header,
     size: usize,
-    block: Block,
+    block: NearBlock,
     get: Routine<GetFn>,
 }
 
 crate::quaject! {
     /// Data buffering on the way in
-    class BufferIn = "BufferIn", spec usize, error Unmade {
+    class BufferIn = "BufferIn", spec usize, error RoutineError {
         callentry { GET: Get = "get", READ = "read" }
         callout { FILL: Read = "fill" ("nothing comes") }
     }
@@ -57,11 +57,11 @@ static CODE: Class = Class::new("buffer get");
 
 impl BufferIn {
     /// A buffer of `size` bytes, from 1 to 65534.
-    fn new(size: usize, header: &'static Header) -> Result<BufferIn, Unmade> {
+    fn new(size: usize, header: &'static Header) -> Result<BufferIn, RoutineError> {
         if !(1..END - 1).contains(&size) {
-            return Err(Unmade::BadSpec);
+            return Err(RoutineError::BadSpec);
         }
-        let block = Block::new(size_of::<Words>() + size).ok_or(Unmade::OutOfMemory)?;
+        let block = NearBlock::new(size_of::<Words>() + size).ok_or(RoutineError::OutOfMemory)?;
         let get = generate(size, &block)?;
         let buffer = BufferIn {
             header,
@@ -162,7 +162,7 @@ impl Callentry for Getting {
     fn changes(&self) -> Regs {
         Regs::of(&[Reg::Rax])
     }
-    fn emit(&self, a: &mut Assembly, way: Way) -> bool {
+    fn emit(&self, a: &mut Assembly, way: Continuation) -> bool {
         let empty = a.label();
         if emit(a, self.0.size, &self.0.block, empty).is_err() {
             return false;
@@ -196,12 +196,12 @@ impl Callentry for Getting {
 const EMPTY: u16 = u16::MAX;
 
 /// The next byte in eax; goes to `empty` when nothing is left.
-fn emit(d: &mut Draft, size: usize, block: &Block, empty: Label) -> Result<(), Unmade> {
+fn emit(d: &mut Draft, size: usize, block: &NearBlock, empty: Label) -> Result<(), RoutineError> {
     let base = near(block.at().as_ptr())?;
     let bytes = base + size_of::<Words>() as i64;
     // After the increment P = END - 1 is the last byte of the buffer.
     let displacement =
-        i32::try_from(bytes + size as i64 - END as i64).map_err(|_| Unmade::OutOfReach)?;
+        i32::try_from(bytes + size as i64 - END as i64).map_err(|_| RoutineError::OutOfReach)?;
     let p = base as i32 + core::mem::offset_of!(Words, p) as i32;
     dynasm!(d ; .arch x64
         ; inc WORD [p]
@@ -212,7 +212,7 @@ fn emit(d: &mut Draft, size: usize, block: &Block, empty: Label) -> Result<(), U
     Ok(())
 }
 
-fn generate(size: usize, block: &Block) -> Result<Routine<GetFn>, Unmade> {
+fn generate(size: usize, block: &NearBlock) -> Result<Routine<GetFn>, RoutineError> {
     let mut draft = Draft::new(&CODE, "get");
     let d = &mut draft;
     let empty = d.label();

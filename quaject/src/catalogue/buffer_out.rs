@@ -12,15 +12,15 @@
 //!
 //! *Unsafe*: words in a near block; promises of the generated `put` and of its signature.
 
-use crate::kit::assembly::{Assembly, Made, Published, Way};
+use crate::kit::assembly::{Assembly, Continuation, Made, Published};
 use crate::kit::class::{Header, Holder, Ref};
 use crate::kit::interfacer::{Callentry, Entry, Target, call_with_bytes};
-use crate::kit::near::Block;
+use crate::kit::near_memory::NearBlock;
 use crate::kit::regs::Regs;
-use crate::kit::seam::{Unmade, near};
+use crate::kit::routine_env::{RoutineError, near};
 use crate::kit::signature;
 use alloc::sync::Arc;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Routine, dynasm};
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
@@ -43,13 +43,13 @@ struct Words {
 pub struct BufferOut {
     header: &'static Header,
     size: usize,
-    block: Block,
+    block: NearBlock,
     put: Published<PutFn>,
 }
 
 crate::quaject! {
     /// Data buffering on the way out
-    class BufferOut = "BufferOut", spec usize, error Unmade {
+    class BufferOut = "BufferOut", spec usize, error RoutineError {
         callentry { PUT: signature::Put = "put", WRITE = "write", FLUSH = "flush" }
         callout { FLUSH_OUT: signature::Write = "flush" ("throw the bytes away and count them") }
     }
@@ -62,11 +62,11 @@ static CODE: Class = Class::new("buffer put");
 
 impl BufferOut {
     /// A buffer of `size` bytes, from 1 to 65535.
-    fn new(size: usize, header: &'static Header) -> Result<BufferOut, Unmade> {
+    fn new(size: usize, header: &'static Header) -> Result<BufferOut, RoutineError> {
         if !(1..END).contains(&size) {
-            return Err(Unmade::BadSpec);
+            return Err(RoutineError::BadSpec);
         }
-        let block = Block::new(size_of::<Words>() + size).ok_or(Unmade::OutOfMemory)?;
+        let block = NearBlock::new(size_of::<Words>() + size).ok_or(RoutineError::OutOfMemory)?;
         let put = Published::new(generate(size, &block, header)?);
         let buffer = BufferOut {
             header,
@@ -78,7 +78,7 @@ impl BufferOut {
         Ok(buffer)
     }
 
-    fn remake(&self, _: usize) -> Result<(), Unmade> {
+    fn remake(&self, _: usize) -> Result<(), RoutineError> {
         self.put
             .publish(generate(self.size, &self.block, self.header)?);
         Ok(())
@@ -156,15 +156,15 @@ fn start(size: usize) -> u16 {
 fn emit(
     a: &mut Assembly,
     size: usize,
-    block: &Block,
+    block: &NearBlock,
     header: &'static Header,
     live: Regs,
-) -> Result<(), Unmade> {
+) -> Result<(), RoutineError> {
     let base = near(block.at().as_ptr())?;
     let bytes = base + size_of::<Words>() as i64;
     // The byte at P = END - size is the first.
     let displacement =
-        i32::try_from(bytes + size as i64 - END as i64).map_err(|_| Unmade::OutOfReach)?;
+        i32::try_from(bytes + size as i64 - END as i64).map_err(|_| RoutineError::OutOfReach)?;
     let p = base as i32 + core::mem::offset_of!(Words, p) as i32;
     let lost = base as i32 + core::mem::offset_of!(Words, lost) as i32;
     let [full, taken] = core::array::from_fn(|_| a.label());
@@ -190,7 +190,11 @@ fn emit(
     Ok(())
 }
 
-fn generate(size: usize, block: &Block, header: &'static Header) -> Result<Made<PutFn>, Unmade> {
+fn generate(
+    size: usize,
+    block: &NearBlock,
+    header: &'static Header,
+) -> Result<Made<PutFn>, RoutineError> {
     let mut a = Assembly::new(&CODE, "put", Some(Holder::Member(header)));
     emit(&mut a, size, block, header, Regs::NONE)?;
     dynasm!(a ; .arch x64 ; ret);
@@ -229,7 +233,7 @@ impl Callentry for Putting {
     fn changes(&self) -> Regs {
         Regs::of(&[Reg::Rax])
     }
-    fn emit(&self, a: &mut Assembly, way: Way) -> bool {
+    fn emit(&self, a: &mut Assembly, way: Continuation) -> bool {
         emit(a, self.0.size, &self.0.block, self.0.header(), way.live).is_ok()
     }
     fn entry(&self) -> usize {

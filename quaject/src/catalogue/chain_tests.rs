@@ -6,19 +6,19 @@
 use crate::catalogue::buffer_in::{self, BufferIn};
 use crate::catalogue::buffer_out::{self, BufferOut};
 use crate::catalogue::composed::Composed;
-use crate::catalogue::cook_tty_out::{self, Rule, Writes};
+use crate::catalogue::cook_tty_out::{self, Rule, TtyWriteRecipe};
 use crate::catalogue::gauge::{self, Gauge};
 use crate::catalogue::pump::{self, Pump};
 use crate::catalogue::queue::{self, ByteQueue, Parties, Spec, Wakes, q_get, q_put, q_put_string};
 use crate::catalogue::serializer::{self, Serializer};
 use crate::catalogue::testing::{Ended, Random, UserMemory, call, leaked, listing};
 use crate::kit::assembly::DEPTH;
+use crate::kit::by_name::{Refused, link_by_name, unlink_by_name};
 use crate::kit::class::{Ref, create};
-use crate::kit::cost::chosen::with_calls;
+use crate::kit::inline_map::InlineMap;
+use crate::kit::inlining::chosen::without_inlining;
 use crate::kit::interfacer::{Entry, Function, LONGEST, link, unlink};
-use crate::kit::named::{Refused, link_by_name, unlink_by_name};
-use crate::kit::record::Record;
-use crate::kit::seam::{Conv, Unmade};
+use crate::kit::routine_env::{RoutineError, UserAccess};
 use crate::kit::signature::Put;
 use abi::errno::Errno;
 use abi::nr;
@@ -184,7 +184,7 @@ fn any_chain_moves_what_its_twin_moves_while_its_links_change() {
 
 #[test]
 fn a_chain_of_calls_moves_the_same() {
-    with_calls(chains_move_what_their_twins_move);
+    without_inlining(chains_move_what_their_twins_move);
 }
 
 /// The record of a pump's code names the innermost quaject, in the hot part and in the cold.
@@ -200,7 +200,7 @@ fn the_record_says_whose_an_instruction_is() {
     link(&pump, pump::INPUT, q_get(&from)).unwrap();
     let site = pump.header().site(pump::INPUT.number(), 0).unwrap();
     let info = codegen::image_at(site.at).unwrap();
-    let record = Record::of(info.entry..info.entry + info.len);
+    let record = InlineMap::of(info.entry..info.entry + info.len);
     assert_eq!(record.links(), 3);
     let says = |at: usize| record.at(at).map(|stretch| stretch.to_string());
     let get = Some(format!("Queue {} Q_get", from.header().number()));
@@ -217,7 +217,7 @@ fn the_record_says_whose_an_instruction_is() {
     assert_eq!(says(inner.at), put, "the innermost");
     unlink(&pump, pump::INPUT).unwrap();
     // Another test's routine may be there by now, with other quajects.
-    let record = Record::of(inside.clone());
+    let record = InlineMap::of(inside.clone());
     let says = |at: usize| record.at(at).map(|stretch| stretch.to_string());
     assert!(!inside.clone().any(|at| [&get, &put].contains(&&says(at))));
 }
@@ -314,7 +314,7 @@ fn links_change_while_another_thread_runs_the_code() {
 /// The routine before the present one is plugged again when the same is asked for, unless a link has changed.
 #[test]
 fn a_descriptors_former_routine_is_used_again() {
-    let seam = leaked(1, Conv::Host);
+    let env = leaked(1, UserAccess::Host);
     let queue = create::<ByteQueue>(Spec {
         producers: Parties::Many,
         consumers: Parties::One,
@@ -325,14 +325,14 @@ fn a_descriptors_former_routine_is_used_again() {
     .unwrap();
     let from = cook_tty_out::Quaject::present().unwrap();
     link(&from, cook_tty_out::RAW_WRITE, q_put_string(&queue)).unwrap();
-    let composed = Composed::new("test", nr::WRITE, seam).unwrap();
+    let composed = Composed::new("test", nr::WRITE, env).unwrap();
     let follow = |rule: Option<Rule>| {
         let recipe = rule.map(|rule| {
-            Arc::new(Writes {
+            Arc::new(TtyWriteRecipe {
                 from: from.clone(),
                 wakes: Wakes::Nobody,
                 rule,
-                seam,
+                env,
             }) as Arc<_>
         });
         composed.follow(recipe).unwrap();
@@ -364,7 +364,7 @@ fn a_descriptors_former_routine_is_used_again() {
 /// A link deep in a descriptor's routine changes under its table, while a thread calls it.
 #[test]
 fn a_descriptors_routine_follows_the_links_below_it() {
-    let seam = leaked(2, Conv::Host);
+    let env = leaked(2, UserAccess::Host);
     let queue = create::<ByteQueue>(Spec {
         producers: Parties::Many,
         consumers: Parties::One,
@@ -374,17 +374,17 @@ fn a_descriptors_routine_follows_the_links_below_it() {
     })
     .unwrap();
     let from = cook_tty_out::Quaject::present().unwrap();
-    let composed = Composed::new("test", nr::WRITE, seam).unwrap();
+    let composed = Composed::new("test", nr::WRITE, env).unwrap();
     let recipe = |rule| {
-        Some(Arc::new(Writes {
+        Some(Arc::new(TtyWriteRecipe {
             from: from.clone(),
             wakes: Wakes::Nobody,
             rule,
-            seam,
+            env,
         }) as Arc<_>)
     };
     let unlinked = composed.follow(recipe(Rule::Plain));
-    assert_eq!(unlinked, Err(Unmade::BadSpec), "nothing is linked");
+    assert_eq!(unlinked, Err(RoutineError::BadSpec), "nothing is linked");
     link(&from, cook_tty_out::RAW_WRITE, q_put_string(&queue)).unwrap();
     composed.follow(recipe(Rule::Plain)).unwrap();
     let gauge = create::<Gauge>(true).unwrap();
@@ -501,7 +501,7 @@ fn what_does_not_fit_by_name_is_refused() {
 #[test]
 fn a_chain_is_collapsed_to_a_depth_and_refused_beyond_a_length() {
     codegen::host::link();
-    let too_long = Err(Unmade::TooLong);
+    let too_long = Err(RoutineError::TooLong);
     for upwards in [true, false] {
         let monitors: Vec<_> = (0..=LONGEST)
             .map(|_| create::<Serializer>(()).unwrap())

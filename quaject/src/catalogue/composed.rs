@@ -15,7 +15,7 @@
 use crate::catalogue::relay::Relay;
 use crate::kit::assembly::{Made, Registration};
 use crate::kit::class::{Holder, Remake};
-use crate::kit::seam::{DescFn, Seam, Unmade};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError};
 use alloc::sync::{Arc, Weak};
 use codegen::Routine;
 use sync::Monitor;
@@ -25,8 +25,8 @@ pub trait Recipe: Send + Sync {
     /// Makes the routine that `holder` will publish.
     ///
     /// # Errors
-    /// [`Unmade`].
-    fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade>;
+    /// [`RoutineError`].
+    fn make(&self, holder: Holder) -> Result<Made<DescFn>, RoutineError>;
 
     /// A number that is equal for two recipes of one [`Composed`] that make equal code while no link changes.
     /// None for a recipe that cannot say: it is always followed.
@@ -67,9 +67,13 @@ impl Composed {
     /// A relay called `name` for call number `number`, with nothing behind it.
     ///
     /// # Errors
-    /// [`Unmade`].
-    pub fn new(name: &'static str, number: usize, seam: &Seam) -> Result<Arc<Composed>, Unmade> {
-        let relay = Relay::new(name, number, seam)?;
+    /// [`RoutineError`].
+    pub fn new(
+        name: &'static str,
+        number: usize,
+        env: &RoutineEnv,
+    ) -> Result<Arc<Composed>, RoutineError> {
+        let relay = Relay::new(name, number, env)?;
         Ok(Arc::new_cyclic(|own| Composed {
             own: own.clone(),
             relay,
@@ -80,8 +84,8 @@ impl Composed {
     /// Makes the routine by `recipe`, or none. Calls that begin after this go there.
     ///
     /// # Errors
-    /// [`Unmade`]; calls then take the slow exit.
-    pub fn follow(&self, recipe: Option<Arc<dyn Recipe>>) -> Result<(), Unmade> {
+    /// [`RoutineError`]; calls then take the slow exit.
+    pub fn follow(&self, recipe: Option<Arc<dyn Recipe>>) -> Result<(), RoutineError> {
         // Bound: generating one routine; only threads that change it, or a link in it.
         let mut followed = self.followed.lock();
         let is_plugged = match (&followed.recipe, &recipe) {
@@ -127,7 +131,7 @@ impl Composed {
     }
 
     /// Plugs the routine that the recipe makes. Nothing is known of another one.
-    fn make(&self, followed: &mut Followed) -> Result<(), Unmade> {
+    fn make(&self, followed: &mut Followed) -> Result<(), RoutineError> {
         let made = followed
             .recipe
             .as_ref()
@@ -155,7 +159,7 @@ impl Composed {
 }
 
 impl Remake for Composed {
-    fn remake(&self) -> Result<(), Unmade> {
+    fn remake(&self) -> Result<(), RoutineError> {
         // Bound: generating one routine; only threads that change it, or a link in it.
         let mut followed = self.followed.lock();
         let old = (followed.known.take(), followed.former.take());

@@ -11,11 +11,11 @@
 
 use crate::catalogue::fsmap::LARGEST;
 use crate::kit::emit;
-use crate::kit::seam::{Conv, DescFn, Seam, Unmade};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, UserAccess};
 use abi::errno::Errno;
 use abi::nr;
 use codegen::harden::clamp;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Hole, Routine, dynasm};
 
 static CLASS: Class = Class::new("constant");
@@ -42,12 +42,12 @@ impl Constants {
     /// Makes the images.
     ///
     /// # Errors
-    /// [`Unmade::OutOfCode`].
-    pub fn new(seam: &Seam) -> Result<Constants, Unmade> {
+    /// [`RoutineError::OutOfCode`].
+    pub fn new(env: &RoutineEnv) -> Result<Constants, RoutineError> {
         Ok(Constants {
             nothing: constant("nothing", 0)?,
-            swallow: swallow(seam)?,
-            zeros: zeros(seam)?,
+            swallow: swallow(env)?,
+            zeros: zeros(env)?,
             no_space: constant("no space", -(Errno::ENOSPC.0 as isize))?,
             no_seek: constant("no seek", -(Errno::ESPIPE.0 as isize))?,
         })
@@ -57,25 +57,25 @@ impl Constants {
 /// A routine that always returns `value`.
 ///
 /// # Errors
-/// [`Unmade::OutOfCode`].
-pub fn constant(name: &'static str, value: isize) -> Result<Routine<DescFn>, Unmade> {
+/// [`RoutineError::OutOfCode`].
+pub fn constant(name: &'static str, value: isize) -> Result<Routine<DescFn>, RoutineError> {
     let mut draft = Draft::new(&CLASS, name);
-    codegen::methods::constant(&mut draft, codegen::methods::Reg::Rax, value as u64);
+    codegen::idioms::constant(&mut draft, codegen::idioms::Reg::Rax, value as u64);
     let d = &mut draft;
     dynasm!(d ; .arch x64 ; ret);
     seal(draft)
 }
 
-fn swallow(seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
+fn swallow(env: &RoutineEnv) -> Result<Routine<DescFn>, RoutineError> {
     let mut draft = Draft::new(&CLASS, "swallow");
     let d = &mut draft;
     dynasm!(d ; .arch x64 ; cmp rdx, MOST ; ja >slow ; mov eax, edx ; ret ; slow:);
-    emit::leave_slowly(d, nr::WRITE, Hole::value(seam.slow() as i64));
+    emit::leave_slowly(d, nr::WRITE, Hole::value(env.slow() as i64));
     seal(draft)
 }
 
-fn zeros(seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
-    let guarded = seam.conv() == Conv::Kernel;
+fn zeros(env: &RoutineEnv) -> Result<Routine<DescFn>, RoutineError> {
+    let guarded = env.conv() == UserAccess::Kernel;
     let mut draft = Draft::new(&CLASS, "zeros");
     let d = &mut draft;
     let fault = d.label();
@@ -100,11 +100,11 @@ fn zeros(seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
     dynasm!(d ; .arch x64 ; mov eax, edx ; pop rdi ; pop rcx ; ret ; =>fault);
     emit::close_user(d, guarded);
     dynasm!(d ; .arch x64 ; pop rdi ; pop rcx ; slow:);
-    emit::leave_slowly(d, nr::READ, Hole::value(seam.slow() as i64));
+    emit::leave_slowly(d, nr::READ, Hole::value(env.slow() as i64));
     seal(draft)
 }
 
-fn seal(draft: Draft) -> Result<Routine<DescFn>, Unmade> {
+fn seal(draft: Draft) -> Result<Routine<DescFn>, RoutineError> {
     // SAFETY: every generator above keeps the contract of a descriptor routine, and names no object.
     Ok(unsafe { Routine::from(draft.seal()?) })
 }
@@ -112,12 +112,12 @@ fn seal(draft: Draft) -> Result<Routine<DescFn>, Unmade> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::catalogue::testing::{Ended, UserMemory, call, hot_path, seam};
+    use crate::catalogue::testing::{Ended, UserMemory, call, env, hot_path};
 
     #[test]
     fn constants_answer_at_once() {
-        let seam = seam(1, Conv::Kernel);
-        let made = Constants::new(&seam).unwrap();
+        let env = env(1, UserAccess::Kernel);
+        let made = Constants::new(&env).unwrap();
         assert_eq!(call(&made.nothing, [0, 1, 2]), Ended::With(0));
         assert_eq!(call(&made.no_space, [0, 1, 2]), Ended::With(-28));
         assert_eq!(call(&made.no_seek, [0, 1, 2]), Ended::With(-29));
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn zeros_fill_what_was_asked_for_and_nothing_else() {
-        let made = Constants::new(&seam(1, Conv::Host)).unwrap();
+        let made = Constants::new(&env(1, UserAccess::Host)).unwrap();
         let mut user = UserMemory::new(8192);
         for count in [0, 1, 7, 8, 9, 100, 4096, 8000] {
             user.bytes().fill(0xff);

@@ -5,26 +5,26 @@
 //! device and no thread. A full line (canonical mode) or any byte (raw mode) makes the editor readable. The
 //! quaject itself, with the callouts that the interfacer links, is [`Quaject`].
 //!
-//! The edited input is in a [`Typed`] buffer, which descriptors read by a generated routine
+//! The edited input is in a [`EditBuffer`] buffer, which descriptors read by a generated routine
 //! ([`synthesize_read`]) without the editor.
 //!
 //! Source: dissertation, sections 4.1 (table 4.2) and 4.4.2 (the editing filter of a cooked tty); the
 //! rules are those of termios and of Linux's terminal discipline.
 
 mod echo;
+mod edit_buffer;
+mod pty_write;
 mod read;
-mod typed;
-mod typist;
 
-pub use read::{Reads, synthesize_read};
-pub use typed::{Mode, PLACES, Typed};
-pub use typist::{Types, enters_plainly, synthesize_type};
+pub use edit_buffer::{EditBuffer, Mode, PLACES};
+pub use pty_write::{PtyWriteRecipe, enters_plainly, synthesize_type};
+pub use read::{TtyReadRecipe, synthesize_read};
 
 use abi::linux::*;
 use alloc::sync::Arc;
 use core::ops::Deref;
 use core::sync::atomic::Ordering;
-use typed::{ENDS, NO_BYTE};
+use edit_buffer::{ENDS, NO_BYTE};
 
 pub use echo::{CLASS, ECHOES, GROUP, Quaject};
 
@@ -58,7 +58,7 @@ pub trait Callouts {
 
 /// One input editor, with the edit buffer that `B` leads to.
 #[derive(Debug)]
-pub struct CookTtyIn<B = Arc<Typed>> {
+pub struct CookTtyIn<B = Arc<EditBuffer>> {
     typed: B,
     edit_column: usize,
     literal_next: bool,
@@ -115,7 +115,7 @@ pub fn in_lines(t: &Termios) -> bool {
     t.lflag & (ICANON | EXTPROC) == ICANON
 }
 
-impl<B: Deref<Target = Typed>> CookTtyIn<B> {
+impl<B: Deref<Target = EditBuffer>> CookTtyIn<B> {
     /// An editor for an empty buffer.
     pub fn new(typed: B) -> Self {
         CookTtyIn {
@@ -505,7 +505,7 @@ fn full(t: &Termios, out: &mut impl Callouts) {
 
 /// Converts all input up to `edit` to plain bytes, for raw mode, and hands it to the readers, of which none
 /// is active. Returns the new end.
-fn unmark(typed: &Typed, edit: u32) -> u32 {
+fn unmark(typed: &EditBuffer, edit: u32) -> u32 {
     let (mut from, mut to) = (typed.tail(), typed.tail());
     while from != edit {
         let place = typed.place(from).load(Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! takes processed bytes and returns how many it took. [`CookTtyOut::column`] is the cursor's column. It
 //! knows no device and no thread.
 //!
-//! For the usual flags a descriptor has a generated routine ([`Writes`]) that does not count
+//! For the usual flags a descriptor has a generated routine ([`TtyWriteRecipe`]) that does not count
 //! columns; [`column_behind`] finds the cursor from what was shown last, when somebody asks.
 //!
 //! Source: dissertation, sections 4.1 (table 4.2) and 4.4.2 (filters that map a data format); the
@@ -12,7 +12,7 @@
 
 mod write;
 
-pub use write::{Rule, Writes, write};
+pub use write::{Rule, TtyWriteRecipe, write};
 
 use abi::linux::{OCRNL, OLCUC, ONLCR, ONLRET, ONOCR, OPOST, TABDLY, XTABS};
 use alloc::vec::Vec;

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`Filtered`] is the recipe of a [`Composed`](crate::composed::Composed) routine. The
 //! interfacer makes it anew when a filter is inserted or removed. Without a filter on this way the routine is
-//! the file's own. [`WayBack`] is the seam of the routines that move bytes for a `read` on several CPUs.
+//! the file's own. [`WayBack`] is the routine environment of the routines that move bytes for a `read` on several CPUs.
 //!
 //! *`write`* to a pipe: the bytes pass in the ring, between their copy and the publication of the head, so no
 //! reader sees them before, on whatever CPU it runs. Nothing can fail there any more: page faults are behind,
@@ -38,17 +38,17 @@
 use crate::catalogue::composed::Recipe;
 use crate::catalogue::filter::rate::Rate;
 use crate::catalogue::pipe::{self, PipeCore};
-use crate::catalogue::stream::{Course, Stream};
+use crate::catalogue::stream::{Direction, Stream};
 use crate::kit::assembly::{Assembly, Link, Made};
+use crate::kit::by_name::along;
 use crate::kit::class::{Holder, Kind, Ref};
 use crate::kit::emit;
-use crate::kit::named::along;
 use crate::kit::regs::Regs;
-use crate::kit::seam::{Conv, DescFn, Seam, Sharing, Unmade};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing, UserAccess};
 use abi::nr;
 use alloc::sync::Arc;
 use codegen::harden::clamp;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, dynasm};
 use core::ops::Deref;
 use sync::monitor::{CONTENDED, HELD};
@@ -69,10 +69,10 @@ pub enum Moves<P = Arc<PipeCore>> {
 
 impl<P> Moves<P> {
     /// The way of the bytes.
-    pub fn course(&self) -> Course {
+    pub fn course(&self) -> Direction {
         match self {
-            Moves::By(_) => Course::Incoming,
-            Moves::Into(..) => Course::Outgoing,
+            Moves::By(_) => Direction::Incoming,
+            Moves::Into(..) => Direction::Outgoing,
         }
     }
 }
@@ -90,8 +90,8 @@ pub struct Filtered<P = Arc<PipeCore>> {
     /// Emits the end of a `read` whose [`Late`] is in rax. All else is as at the routine's entry, at any
     /// depth of the stack. The routine keeps the stream.
     pub late: fn(&mut Draft, &Ref<Stream>),
-    /// The seam of `own`.
-    pub seam: &'static Seam,
+    /// The routine environment of `own`.
+    pub env: &'static RoutineEnv,
 }
 
 /// A `read` whose memory has changed before all its bytes had passed.
@@ -118,43 +118,43 @@ impl Late {
 
 /// The ways back from a routine that a filtered `read` on several CPUs has called, for all of these.
 pub struct WayBack {
-    seam: Seam,
+    env: RoutineEnv,
     _routines: [Routine<DescFn>; 2],
 }
 
 impl WayBack {
-    /// For routines like those that are generated against `seam`.
+    /// For routines like those that are generated against `env`.
     ///
     /// # Errors
     /// [`OutOfCode`].
-    pub fn new(seam: &Seam) -> Result<WayBack, OutOfCode> {
+    pub fn new(env: &RoutineEnv) -> Result<WayBack, OutOfCode> {
         let way = |name, to: usize| {
             let mut draft = Draft::new(&CLASS, name);
             let d = &mut draft;
             // On the stack: where the file's routine would have returned to, and the turn's address.
             dynasm!(d ; .arch x64 ; lea rsp, [rsp + 8]);
-            give_turn(d, seam);
+            give_turn(d, env);
             d.jmp_abs(Hole::value(to as i64));
             // SAFETY: it is entered from routines that a filtered one has called, which has the turn, and
             // goes where these would go, with every register as it was.
             Ok(unsafe { Routine::<DescFn>::from(draft.seal()?) })
         };
-        let back = way("way back", seam.slow())?;
-        let asleep = way("way to sleep", seam.wait_for_data())?;
+        let back = way("way back", env.slow())?;
+        let asleep = way("way to sleep", env.wait_for_data())?;
         Ok(WayBack {
-            seam: seam.leaving_to(back.entry())?.waiting(asleep.entry()),
+            env: env.leaving_to(back.entry())?.waiting(asleep.entry()),
             _routines: [back, asleep],
         })
     }
 
-    /// The seam that the called routines are generated against.
-    pub fn seam(&self) -> &Seam {
-        &self.seam
+    /// The routine environment that the called routines are generated against.
+    pub fn env(&self) -> &RoutineEnv {
+        &self.env
     }
 }
 
 /// Gives the turn back whose address is on the stack, and takes that off. Changes only flags.
-fn give_turn(d: &mut Draft, seam: &Seam) {
+fn give_turn(d: &mut Draft, env: &RoutineEnv) {
     dynasm!(d ; .arch x64
         ; push rcx
         ; push rax
@@ -165,7 +165,7 @@ fn give_turn(d: &mut Draft, seam: &Seam) {
         ; jz >given
         ; mov rax, rcx
     );
-    d.call_abs(seam.wake_next.entry());
+    d.call_abs(env.wake_next.entry());
     dynasm!(d ; .arch x64 ; given: ; pop rax ; pop rcx ; lea rsp, [rsp + 8]);
 }
 
@@ -182,7 +182,7 @@ pub trait Keeps: Deref<Target = PipeCore> + Clone + Send + Sync + 'static {}
 impl<P: Deref<Target = PipeCore> + Clone + Send + Sync + 'static> Keeps for P {}
 
 impl<P: Keeps> Recipe for Filtered<P> {
-    fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
+    fn make(&self, holder: Holder) -> Result<Made<DescFn>, RoutineError> {
         let name = self.moves.course().name();
         let kept = Arc::new(Kept {
             stream: self.stream.clone(),
@@ -212,7 +212,7 @@ impl<P: Keeps> Filtered<P> {
             Moves::By(_) => nr::READ,
             Moves::Into(..) => nr::WRITE,
         };
-        emit::leave_slowly(d, number, Hole::value(self.seam.slow() as i64));
+        emit::leave_slowly(d, number, Hole::value(self.env.slow() as i64));
     }
 
     /// Has the routine made anew when a link in the chain changes.
@@ -229,7 +229,7 @@ impl<P: Keeps> Filtered<P> {
 
     /// Goes to `leave` unless the caller has the identity that the filters act for, and at least one byte and
     /// no more than may pass is asked for. Changes rax.
-    fn guard(&self, a: &mut Assembly, leave: Label) -> Result<(), Unmade> {
+    fn guard(&self, a: &mut Assembly, leave: Label) -> Result<(), RoutineError> {
         let acts_for = self.stream.acts_for()?;
         (self.identity)(a);
         dynasm!(a ; .arch x64
@@ -246,7 +246,7 @@ impl<P: Keeps> Filtered<P> {
     fn take_turn(&self, a: &mut Assembly, leave: Label) {
         let turn = core::ptr::from_ref(self.stream.turn(self.moves.course()).word());
         dynasm!(a ; .arch x64 ; mov rax, QWORD turn.expose_provenance() as i64);
-        if self.seam.several_cpus() {
+        if self.env.several_cpus() {
             let busy = a.label();
             dynasm!(a ; .arch x64
                 ; push rax
@@ -269,7 +269,7 @@ impl<P: Keeps> Filtered<P> {
     /// The bytes that a routine has moved, rax of them, pass from where rsi points. Changes only flags.
     fn pass_read(&self, a: &mut Assembly, link: Link, kept: &Ref<Stream>) {
         let [unloaded, unstored, nothing] = core::array::from_fn(|_| a.label());
-        let guarded = self.seam.conv() == Conv::Kernel;
+        let guarded = self.env.conv() == UserAccess::Kernel;
         dynasm!(a ; .arch x64 ; test rax, rax ; jle =>nothing);
         IN_MEMORY.save(a);
         dynasm!(a ; .arch x64 ; mov rbx, rsi ; mov r12d, eax);
@@ -293,15 +293,15 @@ impl<P: Keeps> Filtered<P> {
             );
             emit::close_user(a, guarded);
             IN_MEMORY.restore(a);
-            if self.seam.several_cpus() {
-                give_turn(a, self.seam);
+            if self.env.several_cpus() {
+                give_turn(a, self.env);
             }
             (self.late)(a, kept);
         });
     }
 
     /// Emits the routine. Returns whether all that is linked stands in it.
-    fn emit(&self, a: &mut Assembly, kept: &Ref<Stream>) -> Result<bool, Unmade> {
+    fn emit(&self, a: &mut Assembly, kept: &Ref<Stream>) -> Result<bool, RoutineError> {
         let course = self.moves.course();
         let Some(link) = a.consult(self.stream.header(), course.port()) else {
             a.jmp_abs(self.own.entry());
@@ -314,8 +314,8 @@ impl<P: Keeps> Filtered<P> {
                 self.take_turn(a, leave);
                 a.call_abs(routine.entry());
                 self.pass_read(a, link, kept);
-                if self.seam.several_cpus() {
-                    give_turn(a, self.seam);
+                if self.env.several_cpus() {
+                    give_turn(a, self.env);
                 }
                 dynasm!(a ; .arch x64 ; ret ; =>leave);
                 self.leave(a);
@@ -325,8 +325,8 @@ impl<P: Keeps> Filtered<P> {
                 let end = ring
                     .bytes
                     .checked_add(ring.size)
-                    .ok_or(Unmade::OutOfReach)?;
-                pipe::emit_passing(a, (pipe, *sharing), self.seam, leave, |a| {
+                    .ok_or(RoutineError::OutOfReach)?;
+                pipe::emit_passing(a, (pipe, *sharing), self.env, leave, |a| {
                     IN_RING.save(a);
                     if ring.size == 1 << 16 {
                         dynasm!(a ; .arch x64 ; movzx ebx, WORD [ring.head]);

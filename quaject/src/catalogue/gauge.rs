@@ -8,12 +8,12 @@
 //!
 //! *Unsafe*: the word in a near block; promises of `count` and of a descriptor's routines.
 
-use crate::kit::assembly::{Assembly, Way};
+use crate::kit::assembly::{Assembly, Continuation};
 use crate::kit::class::{Header, Ref};
 use crate::kit::interfacer::{Callentry, Entry, Target};
-use crate::kit::near::Block;
+use crate::kit::near_memory::NearBlock;
 use crate::kit::regs::Regs;
-use crate::kit::seam::{DescFn, Unmade, near};
+use crate::kit::routine_env::{DescFn, RoutineError, near};
 use crate::kit::signature::Event;
 use alloc::sync::Arc;
 use codegen::{Class, Draft, Routine, dynasm};
@@ -21,14 +21,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 /// One gauge.
 pub struct Gauge {
-    block: Block,
+    block: NearBlock,
     several_cpus: bool,
     count: Routine<extern "sysv64" fn()>,
 }
 
 crate::quaject! {
     /// Counts events
-    class Gauge = "Gauge", spec bool, error Unmade {
+    class Gauge = "Gauge", spec bool, error RoutineError {
         callentry { COUNT: Event = "count", READ = "read", TAKE = "take" }
     }
     make |several_cpus, _| Gauge::new(several_cpus);
@@ -39,8 +39,8 @@ static CODE: Class = Class::new("gauge count");
 static CALLED: Class = Class::new("callentry");
 
 impl Gauge {
-    fn new(several_cpus: bool) -> Result<Gauge, Unmade> {
-        let block = Block::new(size_of::<AtomicU64>()).ok_or(Unmade::OutOfMemory)?;
+    fn new(several_cpus: bool) -> Result<Gauge, RoutineError> {
+        let block = NearBlock::new(size_of::<AtomicU64>()).ok_or(RoutineError::OutOfMemory)?;
         let mut draft = Draft::new(&CODE, "count");
         emit(&mut draft, &block, several_cpus)?;
         let d = &mut draft;
@@ -69,13 +69,16 @@ impl Gauge {
     }
 
     /// Callentry `number` for a program ([`crate::maker::Made::descriptor_routine`]); None: no such.
-    pub fn descriptor_routine(&self, number: usize) -> Option<Result<Routine<DescFn>, Unmade>> {
+    pub fn descriptor_routine(
+        &self,
+        number: usize,
+    ) -> Option<Result<Routine<DescFn>, RoutineError>> {
         (number <= TAKE).then(|| self.synthesize(number))
     }
 
     // A draft is large, and so has a frame of its own.
     #[inline(never)]
-    fn synthesize(&self, number: usize) -> Result<Routine<DescFn>, Unmade> {
+    fn synthesize(&self, number: usize) -> Result<Routine<DescFn>, RoutineError> {
         let mut draft = Draft::new(&CALLED, "of a gauge");
         let d = &mut draft;
         let word = near(self.block.at().as_ptr())? as i32;
@@ -97,7 +100,7 @@ impl Gauge {
     }
 }
 
-fn emit(d: &mut Draft, block: &Block, several_cpus: bool) -> Result<(), Unmade> {
+fn emit(d: &mut Draft, block: &NearBlock, several_cpus: bool) -> Result<(), RoutineError> {
     let word = near(block.at().as_ptr())? as i32;
     if several_cpus {
         dynasm!(d ; .arch x64 ; lock inc QWORD [word]);
@@ -132,7 +135,7 @@ impl Callentry for Count {
     fn changes_when_called(&self) -> Regs {
         Regs::NONE
     }
-    fn emit(&self, a: &mut Assembly, _: Way) -> bool {
+    fn emit(&self, a: &mut Assembly, _: Continuation) -> bool {
         emit(a, &self.0.block, self.0.several_cpus).is_ok()
     }
     fn entry(&self) -> usize {

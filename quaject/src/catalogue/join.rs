@@ -16,7 +16,7 @@ use crate::catalogue::pump::Pump;
 use crate::catalogue::queue::{ByteQueue, Parties, Spec};
 use crate::catalogue::serializer::Serializer;
 use crate::kit::class::{Ref, create};
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 
 /// One side of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,18 +71,18 @@ pub enum Joined {
 /// Makes what stands between `producers` and `consumers`; a queue for strings of up to `size` bytes.
 ///
 /// # Errors
-/// [`Unmade`]; [`Unmade::BadSpec`] for several passive consumers, whose calls their producer makes (as the
+/// [`RoutineError`]; [`RoutineError::BadSpec`] for several passive consumers, whose calls their producer makes (as the
 /// Splitter does).
 pub fn join(
     producers: Side,
     consumers: Side,
     size: usize,
     several_cpus: bool,
-) -> Result<Joined, Unmade> {
+) -> Result<Joined, RoutineError> {
     Ok(match between(producers, consumers) {
         Means::Call => Joined::Call,
         Means::Monitor => Joined::Monitor(create::<Serializer>(())?),
-        Means::Turns => return Err(Unmade::BadSpec),
+        Means::Turns => return Err(RoutineError::BadSpec),
         Means::Queue(producers, consumers) => Joined::Queue(create::<ByteQueue>(Spec {
             producers,
             consumers,
@@ -97,13 +97,13 @@ pub fn join(
 /// The queue between two active sides, for strings of up to `size` bytes.
 ///
 /// # Errors
-/// [`Unmade`].
+/// [`RoutineError`].
 pub fn queue(
     producers: Parties,
     consumers: Parties,
     size: usize,
     several_cpus: bool,
-) -> Result<Ref<ByteQueue>, Unmade> {
+) -> Result<Ref<ByteQueue>, RoutineError> {
     let (from, to) = (Side::Active(producers), Side::Active(consumers));
     join(from, to, size, several_cpus)?.queue()
 }
@@ -112,33 +112,33 @@ impl Joined {
     /// Where it is a queue.
     ///
     /// # Errors
-    /// [`Unmade::BadSpec`] elsewhere.
-    pub fn queue(self) -> Result<Ref<ByteQueue>, Unmade> {
+    /// [`RoutineError::BadSpec`] elsewhere.
+    pub fn queue(self) -> Result<Ref<ByteQueue>, RoutineError> {
         match self {
             Joined::Queue(queue) => Ok(queue),
-            _ => Err(Unmade::BadSpec),
+            _ => Err(RoutineError::BadSpec),
         }
     }
 
     /// Where it is a Monitor.
     ///
     /// # Errors
-    /// [`Unmade::BadSpec`] elsewhere.
-    pub fn monitor(self) -> Result<Ref<Serializer>, Unmade> {
+    /// [`RoutineError::BadSpec`] elsewhere.
+    pub fn monitor(self) -> Result<Ref<Serializer>, RoutineError> {
         match self {
             Joined::Monitor(monitor) => Ok(monitor),
-            _ => Err(Unmade::BadSpec),
+            _ => Err(RoutineError::BadSpec),
         }
     }
 
     /// Where it is a Pump.
     ///
     /// # Errors
-    /// [`Unmade::BadSpec`] elsewhere.
-    pub fn pump(self) -> Result<Ref<Pump>, Unmade> {
+    /// [`RoutineError::BadSpec`] elsewhere.
+    pub fn pump(self) -> Result<Ref<Pump>, RoutineError> {
         match self {
             Joined::Pump(pump) => Ok(pump),
-            _ => Err(Unmade::BadSpec),
+            _ => Err(RoutineError::BadSpec),
         }
     }
 }
@@ -173,7 +173,7 @@ mod tests {
                 | (Means::Monitor, Ok(Joined::Monitor(_)))
                 | (Means::Pump, Ok(Joined::Pump(_))) => true,
                 (Means::Queue(from, to), Ok(Joined::Queue(queue))) => queue.parties() == (from, to),
-                (Means::Turns, Err(Unmade::BadSpec)) => true,
+                (Means::Turns, Err(RoutineError::BadSpec)) => true,
                 _ => false,
             };
             assert!(fits, "{producers:?} {consumers:?}");

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: [`make`] makes one by the name of its class and a number; [`Made::call`] calls a callentry by
 //! its number in the class, [`Made::called`] does so for a program, and [`Made::descriptor_routine`]
-//! generates code that does. [`Made`] is linked by name ([`crate::named`]). The maker's payment for it is
+//! generates code that does. [`Made`] is linked by name ([`crate::by_name`]). The maker's payment for it is
 //! kept as long as it is reached by the handle, or by a link that was made through the handle.
 //!
 //! Any number of threads may call what is made here at once.
@@ -22,15 +22,15 @@ use crate::catalogue::notice::{self, Notice};
 use crate::catalogue::pump::{self, Pump};
 use crate::catalogue::queue::{self, ByteQueue, Parties, Spec};
 use crate::catalogue::serializer::{self, Serializer};
+use crate::kit::by_name::{Kept, Quaject, link_by_name};
 use crate::kit::class::{Body, Header, OutOfMemory, Ref, create};
 use crate::kit::interfacer::Target;
-use crate::kit::named::{Kept, Quaject, link_by_name};
 use crate::kit::regs::Regs;
-use crate::kit::seam::{DescFn, Unmade};
+use crate::kit::routine_env::{DescFn, RoutineError};
 use abi::errno::Errno;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Routine, dynasm};
 use core::any::Any;
 use sync::WaitList;
@@ -77,7 +77,7 @@ pub trait Callable: Quaject {
     fn call(&self, number: usize, argument: u64) -> Result<u64, Unable>;
     /// Code that calls this callentry, which does not wait and is done in bounded time, as
     /// [`Made::descriptor_routine`] says; None for any other.
-    fn by_descriptor(&self, _number: usize) -> Option<Result<Routine<DescFn>, Unmade>> {
+    fn by_descriptor(&self, _number: usize) -> Option<Result<Routine<DescFn>, RoutineError>> {
         None
     }
     /// The entries of its generated callentries.
@@ -129,7 +129,7 @@ pub fn make(
     paid: Arc<dyn Any + Send + Sync>,
 ) -> Result<Made, Errno> {
     let why = |unmade| match unmade {
-        Unmade::BadSpec => Errno::EINVAL,
+        RoutineError::BadSpec => Errno::EINVAL,
         _ => Errno::ENOMEM,
     };
     let no_number = match number {
@@ -212,7 +212,10 @@ impl Made {
     /// Code that does what [`Made::called`] does, with interrupts off: the argument in r10, the result or a
     /// negative error number in rax, every other register preserved. For as long as this exists. None for a
     /// callentry that there is not, or whose work may wait or take long.
-    pub fn descriptor_routine(&self, number: usize) -> Option<Result<Routine<DescFn>, Unmade>> {
+    pub fn descriptor_routine(
+        &self,
+        number: usize,
+    ) -> Option<Result<Routine<DescFn>, RoutineError>> {
         self.quaject.by_descriptor(number)
     }
 
@@ -268,10 +271,10 @@ static CALLING: Class = Class::new("callentry");
 /// A routine around [`Callable::call`] of `quaject`, which stays as long as it.
 ///
 /// # Errors
-/// [`Unmade`].
+/// [`RoutineError`].
 // A draft is large, and so has a frame of its own.
 #[inline(never)]
-pub fn around<C: Callable>(quaject: &C, number: usize) -> Result<Routine<DescFn>, Unmade> {
+pub fn around<C: Callable>(quaject: &C, number: usize) -> Result<Routine<DescFn>, RoutineError> {
     let mut draft = Draft::new(&CALLING, "of a quaject");
     let d = &mut draft;
     let saved = Regs::SYSV - Regs::of(&[Reg::Rax]);
@@ -324,7 +327,7 @@ where
             _ => Err(Unable::NoSuchCallentry),
         }
     }
-    fn by_descriptor(&self, number: usize) -> Option<Result<Routine<DescFn>, Unmade>> {
+    fn by_descriptor(&self, number: usize) -> Option<Result<Routine<DescFn>, RoutineError>> {
         // A `put` may lead to a monitor, where it waits.
         [filter::PASS, filter::VALUE]
             .contains(&number)
@@ -347,7 +350,7 @@ impl Callable for Ref<Gauge> {
             _ => Err(Unable::NoSuchCallentry),
         }
     }
-    fn by_descriptor(&self, number: usize) -> Option<Result<Routine<DescFn>, Unmade>> {
+    fn by_descriptor(&self, number: usize) -> Option<Result<Routine<DescFn>, RoutineError>> {
         // Nothing can come of it elsewhere, so nobody is woken.
         self.descriptor_routine(number)
     }
@@ -361,7 +364,7 @@ impl Callable for Ref<ByteQueue> {
             _ => Err(Unable::NoSuchCallentry),
         }
     }
-    fn by_descriptor(&self, number: usize) -> Option<Result<Routine<DescFn>, Unmade>> {
+    fn by_descriptor(&self, number: usize) -> Option<Result<Routine<DescFn>, RoutineError>> {
         [queue::Q_PUT, queue::Q_GET]
             .contains(&number)
             .then(|| around(self, number))
@@ -412,7 +415,7 @@ impl Callable for Ref<Notice> {
             _ => Err(Unable::NoSuchCallentry),
         }
     }
-    fn by_descriptor(&self, number: usize) -> Option<Result<Routine<DescFn>, Unmade>> {
+    fn by_descriptor(&self, number: usize) -> Option<Result<Routine<DescFn>, RoutineError>> {
         [notice::TELL, notice::GIVE_UP]
             .contains(&number)
             .then(|| around(self, number))
@@ -422,7 +425,7 @@ impl Callable for Ref<Notice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kit::named::{Refused, insert, remove};
+    use crate::kit::by_name::{Refused, insert, remove};
     use core::sync::atomic::{AtomicU32, Ordering};
 
     fn made(class: &str, number: u64) -> Made {

@@ -1,8 +1,8 @@
 //! The catalogue: the quajects, a file or folder each, and the generators of the routines behind descriptors.
 //!
-//! *Interface*: each module's first lines; [`CALLBACKS`] for the maker of a [`Seam`](crate::Seam).
+//! *Interface*: each module's first lines; [`CALLBACKS`] for the maker of a [`RoutineEnv`](crate::Seam).
 
-use crate::kit::seam::Callbacks;
+use crate::kit::routine_env::Callbacks;
 
 #[cfg(not(loom))]
 pub mod buffer_in;

@@ -10,8 +10,8 @@
 //! *Unsafe*: words in a near block; promise of the wrapper.
 
 use crate::kit::class::Ref;
-use crate::kit::near::Block;
-use crate::kit::seam::{Unmade, near};
+use crate::kit::near_memory::NearBlock;
+use crate::kit::routine_env::{RoutineError, near};
 use codegen::{Class, Draft, Routine, dynasm};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +24,7 @@ struct Words {
 
 /// One probe.
 pub struct Probe {
-    block: Block,
+    block: NearBlock,
     several_cpus: bool,
 }
 
@@ -41,11 +41,11 @@ pub struct Shown {
 
 crate::quaject! {
     /// Measurements and statistics
-    class Probe = "Probe", spec bool, error Unmade {
+    class Probe = "Probe", spec bool, error RoutineError {
         callentry { PROBE = "probe", SHOW = "show" }
     }
     make |several_cpus, _| {
-        let block = Block::new(size_of::<Words>()).ok_or(Unmade::OutOfMemory)?;
+        let block = NearBlock::new(size_of::<Words>()).ok_or(RoutineError::OutOfMemory)?;
         Ok(Probe { block, several_cpus })
     };
 }
@@ -72,12 +72,15 @@ impl Probe {
 /// Callentry `probe`: the same routine with a probe around it, to plug where `routine` is plugged now.
 ///
 /// # Errors
-/// [`Unmade`].
+/// [`RoutineError`].
 ///
 /// # Safety
 /// `F` takes nothing on the stack and nothing in rax, and returns in rax. The result is unplugged before
 /// `probe` and `routine` go, or keeps them.
-pub unsafe fn probe<F>(probe: &Ref<Probe>, routine: &Routine<F>) -> Result<Routine<F>, Unmade> {
+pub unsafe fn probe<F>(
+    probe: &Ref<Probe>,
+    routine: &Routine<F>,
+) -> Result<Routine<F>, RoutineError> {
     let base = near(probe.block.at().as_ptr())? as i32;
     let word = |offset: usize| base + offset as i32;
     let [calls, ended, cycles] = [
@@ -131,14 +134,14 @@ pub unsafe fn probe<F>(probe: &Ref<Probe>, routine: &Routine<F>) -> Result<Routi
 mod tests {
     use super::*;
     use crate::catalogue::constant::Constants;
-    use crate::catalogue::testing::{Ended, call, seam};
+    use crate::catalogue::testing::{Ended, call, env};
     use crate::kit::class::create;
-    use crate::kit::seam::Conv;
+    use crate::kit::routine_env::UserAccess;
 
     #[test]
     fn a_probed_routine_does_what_it_did_and_is_counted() {
-        let seam = seam(1, Conv::Host);
-        let routines = Constants::new(&seam).unwrap();
+        let env = env(1, UserAccess::Host);
+        let routines = Constants::new(&env).unwrap();
         let quaject = create::<Probe>(false).unwrap();
         // SAFETY: descriptor routines are such, and everything lives to the end of the test.
         let probed = unsafe { probe(&quaject, &routines.swallow).unwrap() };

@@ -12,9 +12,9 @@
 use crate::kit::assembly::{Assembly, Made, Published};
 use crate::kit::class::{Header, Holder};
 use crate::kit::regs::Regs;
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use crate::kit::signature::{Get, Put};
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Routine, dynasm};
 
 /// The contract of `run`: at most so many bytes; how many were copied.
@@ -28,7 +28,7 @@ pub struct Pump {
 
 crate::quaject! {
     /// Actively copies its input into its output
-    class Pump = "Pump", spec (), error Unmade {
+    class Pump = "Pump", spec (), error RoutineError {
         callentry { RUN = "run" }
         callout { INPUT: Get = "input" ("there is none"), OUTPUT: Put = "output" ("throw the byte away") }
     }
@@ -56,7 +56,7 @@ impl Pump {
     }
 }
 
-fn generate(header: &'static Header) -> Result<Made<RunFn>, Unmade> {
+fn generate(header: &'static Header) -> Result<Made<RunFn>, RoutineError> {
     let mut a = Assembly::new(&CODE, "run", Some(Holder::Member(header)));
     let [next, done] = core::array::from_fn(|_| a.label());
     // rbx = bytes still wanted, r12 = bytes copied: registers that no callentry changes.

@@ -10,7 +10,7 @@
 //! Strings of bytes go in and out at once through [`ByteQueue::write`] and [`ByteQueue::read`] of a queue
 //! that is made for them. Where many put strings, each string stays whole: on one CPU nothing comes between,
 //! with interrupts off; on several a producer claims its places first (figure 2 of the 1989 paper,
-//! `sync::claims`). Where many get strings, each copies what is there and then moves the tail, if no other
+//! `sync::sequencer`). Where many get strings, each copies what is there and then moves the tail, if no other
 //! consumer has moved it.
 //!
 //! Callbacks are linked before the parties begin: a party that is inside uses the old links until it leaves.
@@ -32,21 +32,21 @@ mod string;
 pub use channel::Channel;
 pub(crate) use frame::Frame;
 pub(crate) use receive::KEPT;
-pub use receive::{Receives, Wakes, receive};
+pub use receive::{RawReadRecipe, Wakes, receive};
 pub use string::Layout;
 
-use crate::kit::assembly::{Assembly, Made, Mover, Published, Registration, Way};
+use crate::kit::assembly::{Assembly, Continuation, Made, Mover, Published, Registration};
 use crate::kit::class::{Header, Holder, OutOfMemory, Ref};
 use crate::kit::interfacer::{Callentry, Entry, Target};
-use crate::kit::near::Block;
+use crate::kit::near_memory::NearBlock;
 use crate::kit::regs::Regs;
-use crate::kit::seam::{Unmade, templates};
+use crate::kit::routine_env::{RoutineError, templates};
 use crate::kit::signature::{Event, Get, Put, Retry, Write};
 use alloc::sync::Arc;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 use core::sync::atomic::{AtomicU64, Ordering};
-use sync::claims::Claims;
+use sync::sequencer::Sequencer;
 
 /// The contract of `Q_put`: a byte; 1 when it is in, what `Q_full` returned otherwise.
 pub type PutFn = extern "sysv64" fn(byte: u8) -> isize;
@@ -63,8 +63,8 @@ pub enum Parties {
 }
 
 /// Where the claims of a queue of `size` bytes lie in its block, behind the places.
-fn claims_at(size: usize) -> usize {
-    (size_of::<Words>() + size).next_multiple_of(align_of::<Claims>())
+fn sequencer_at(size: usize) -> usize {
+    (size_of::<Words>() + size).next_multiple_of(align_of::<Sequencer>())
 }
 
 /// The description from which a queue is made.
@@ -120,15 +120,15 @@ pub struct ByteQueue {
     spec: Spec,
     /// Where in the block the word lies that the consumers of strings read as the head: 0 where it is the
     /// head.
-    shown_at: usize,
-    block: Block,
+    published_at: usize,
+    block: NearBlock,
     put: Published<PutFn>,
     get: Published<GetFn>,
 }
 
 crate::quaject! {
     /// Implements FIFO queues
-    class ByteQueue = "Queue", spec Spec, error Unmade {
+    class ByteQueue = "Queue", spec Spec, error RoutineError {
         callentry { Q_PUT: Put = "Q_put", Q_GET: Get = "Q_get" }
         callback {
             Q_FULL: Retry = "Q_full" ("return 0 to the caller"),
@@ -147,9 +147,9 @@ crate::quaject! {
     };
 }
 
-impl From<OutOfMemory> for Unmade {
-    fn from(_: OutOfMemory) -> Unmade {
-        Unmade::OutOfMemory
+impl From<OutOfMemory> for RoutineError {
+    fn from(_: OutOfMemory) -> RoutineError {
+        RoutineError::OutOfMemory
     }
 }
 
@@ -157,20 +157,20 @@ static PUT: Class = Class::new("Q_put");
 static GET: Class = Class::new("Q_get");
 
 impl ByteQueue {
-    fn new(spec: Spec, header: &'static Header) -> Result<ByteQueue, Unmade> {
+    fn new(spec: Spec, header: &'static Header) -> Result<ByteQueue, RoutineError> {
         let possible = spec.size.is_power_of_two() && (2..=65536).contains(&spec.size);
         if !possible {
-            return Err(Unmade::BadSpec);
+            return Err(RoutineError::BadSpec);
         }
         let len = emit::block_size(spec);
-        let block = Block::new(len).ok_or(Unmade::OutOfMemory)?;
+        let block = NearBlock::new(len).ok_or(RoutineError::OutOfMemory)?;
         emit::clear(spec, &block);
         let put = Published::new(generate_put(spec, &block, header)?);
         let get = Published::new(generate_get(spec, &block, header)?);
         Ok(ByteQueue {
             header,
             spec,
-            shown_at: emit::shown_at(spec),
+            published_at: emit::published_at(spec),
             block,
             put,
             get,
@@ -178,7 +178,7 @@ impl ByteQueue {
     }
 
     /// The same kind of queue again keeps its memory and its code.
-    fn renew(&mut self, spec: Spec, header: &'static Header) -> Result<(), Unmade> {
+    fn renew(&mut self, spec: Spec, header: &'static Header) -> Result<(), RoutineError> {
         if self.spec != spec {
             *self = Self::new(spec, header)?;
             return Ok(());
@@ -187,7 +187,7 @@ impl ByteQueue {
         Ok(())
     }
 
-    fn remake(&self, port: usize) -> Result<(), Unmade> {
+    fn remake(&self, port: usize) -> Result<(), RoutineError> {
         if [Q_FULL.number(), Q_EMPTY_1.number()].contains(&port) {
             let put = generate_put(self.spec, &self.block, self.header)?;
             self.put.publish(put);
@@ -267,12 +267,12 @@ impl ByteQueue {
     #[inline(always)]
     fn shown(&self) -> &AtomicU64 {
         // SAFETY: the word is the head, with which the block begins, or that of the claims in it.
-        unsafe { self.block.at().add(self.shown_at).cast().as_ref() }
+        unsafe { self.block.at().add(self.published_at).cast().as_ref() }
     }
 
     /// Whether the producers of strings claim their places, once they know how many.
     pub(crate) fn is_claimed(&self) -> bool {
-        self.shown_at != 0
+        self.published_at != 0
     }
 
     /// The producers and the consumers.
@@ -339,7 +339,7 @@ impl Callentry for End {
     fn changes(&self) -> Regs {
         emit::changes(self.queue.spec)
     }
-    fn emit(&self, a: &mut Assembly, way: Way) -> bool {
+    fn emit(&self, a: &mut Assembly, way: Continuation) -> bool {
         let queue = &*self.queue;
         let Ok(at) = emit::Places::new(queue.spec, &queue.block) else {
             return false;
@@ -351,7 +351,7 @@ impl Callentry for End {
         }
         true
     }
-    fn emit_around(&self, a: &mut Assembly, way: Way, mover: &dyn Mover) -> bool {
+    fn emit_around(&self, a: &mut Assembly, way: Continuation, mover: &dyn Mover) -> bool {
         let queue = &*self.queue;
         match queue.layout() {
             Ok(q) if mover.stretch().is_some() && self.is_alone() => {
@@ -414,7 +414,7 @@ impl Callentry for StringEnd {
     fn changes(&self) -> Regs {
         Regs::of(&[Reg::Rax, Reg::Rcx])
     }
-    fn emit_around(&self, a: &mut Assembly, way: Way, mover: &dyn Mover) -> bool {
+    fn emit_around(&self, a: &mut Assembly, way: Continuation, mover: &dyn Mover) -> bool {
         let queue = &*self.0;
         match queue.layout() {
             Ok(q) if mover.stretch().is_none() => {
@@ -476,10 +476,10 @@ fn get_template(d: &mut Draft, &[base, size]: &[Hole; 2], variant: u8) {
 fn by_template<F>(
     templates: &[Template<2>; 8],
     spec: Spec,
-    block: &Block,
+    block: &NearBlock,
     header: &Header,
     ports: [usize; 2],
-) -> Result<Option<Made<F>>, Unmade> {
+) -> Result<Option<Made<F>>, RoutineError> {
     let Some(variant) = variant(spec).filter(|_| !header.is_linked(&ports)) else {
         return Ok(None);
     };
@@ -492,7 +492,11 @@ fn by_template<F>(
     )))
 }
 
-fn generate_put(spec: Spec, block: &Block, header: &'static Header) -> Result<Made<PutFn>, Unmade> {
+fn generate_put(
+    spec: Spec,
+    block: &NearBlock,
+    header: &'static Header,
+) -> Result<Made<PutFn>, RoutineError> {
     let ports = [Q_FULL.number(), Q_EMPTY_1.number()];
     if let Some(made) = by_template(&PUTS, spec, block, header, ports)? {
         return Ok(made);
@@ -507,12 +511,16 @@ fn generate_put(spec: Spec, block: &Block, header: &'static Header) -> Result<Ma
 fn put_alone(a: &mut Assembly, at: &emit::Places, header: Option<&'static Header>) {
     let no = a.label();
     let live = Regs::NONE;
-    emit::put(a, at, header, Way { no, live });
+    emit::put(a, at, header, Continuation { no, live });
     dynasm!(a ; .arch x64 ; mov eax, 1 ; ret);
     a.cold(|a| dynasm!(a ; .arch x64 ; =>no ; xor eax, eax ; ret));
 }
 
-fn generate_get(spec: Spec, block: &Block, header: &'static Header) -> Result<Made<GetFn>, Unmade> {
+fn generate_get(
+    spec: Spec,
+    block: &NearBlock,
+    header: &'static Header,
+) -> Result<Made<GetFn>, RoutineError> {
     let ports = [Q_EMPTY.number(), Q_FULL_1.number()];
     if let Some(made) = by_template(&GETS, spec, block, header, ports)? {
         return Ok(made);
@@ -527,7 +535,7 @@ fn generate_get(spec: Spec, block: &Block, header: &'static Header) -> Result<Ma
 fn get_alone(a: &mut Assembly, at: &emit::Places, header: Option<&'static Header>) {
     let no = a.label();
     let live = Regs::NONE;
-    emit::get(a, at, header, Way { no, live });
+    emit::get(a, at, header, Continuation { no, live });
     dynasm!(a ; .arch x64 ; ret);
     a.cold(|a| dynasm!(a ; .arch x64 ; =>no ; mov rax, -1 ; ret));
 }

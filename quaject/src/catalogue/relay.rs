@@ -13,10 +13,10 @@
 //! *Unsafe*: the word in its block; promise of the relay.
 
 use crate::kit::emit;
-use crate::kit::near::Block;
-use crate::kit::seam::{DescFn, Seam, Unmade, near};
+use crate::kit::near_memory::NearBlock;
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, near};
 use alloc::sync::Arc;
-use codegen::methods::jump_through;
+use codegen::idioms::jump_through;
 use codegen::{Class, Draft, Hole, Routine};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::Monitor;
@@ -26,7 +26,7 @@ static CLASS: Class = Class::new("relay");
 /// One such routine.
 pub struct Relay {
     /// Holds the word.
-    block: Arc<Block>,
+    block: Arc<NearBlock>,
     /// Entry of the part that takes the slow exit.
     slow: usize,
     routine: Routine<DescFn>,
@@ -37,14 +37,14 @@ impl Relay {
     /// A relay called `name` for call number `number` (`read` or `write`), with nothing plugged.
     ///
     /// # Errors
-    /// [`Unmade`].
-    pub fn new(name: &'static str, number: usize, seam: &Seam) -> Result<Relay, Unmade> {
-        let block = Block::new(size_of::<AtomicUsize>()).ok_or(Unmade::OutOfMemory)?;
+    /// [`RoutineError`].
+    pub fn new(name: &'static str, number: usize, env: &RoutineEnv) -> Result<Relay, RoutineError> {
+        let block = NearBlock::new(size_of::<AtomicUsize>()).ok_or(RoutineError::OutOfMemory)?;
         let block = Arc::new(block);
         let mut draft = Draft::new(&CLASS, name);
         jump_through(&mut draft, near(block.at().as_ptr())? as i32);
         let jump = draft.len();
-        emit::leave_slowly(&mut draft, number, Hole::value(seam.slow() as i64));
+        emit::leave_slowly(&mut draft, number, Hole::value(env.slow() as i64));
         // SAFETY: it continues in a descriptor routine, or takes the slow exit, and keeps the word that it
         // jumps through.
         let routine = unsafe { Routine::from(draft.seal()?) }.keeping(block.clone());
@@ -91,13 +91,13 @@ impl Relay {
 mod tests {
     use super::*;
     use crate::catalogue::constant::constant;
-    use crate::catalogue::testing::{Ended, call, seam};
-    use crate::kit::seam::Conv;
+    use crate::catalogue::testing::{Ended, call, env};
+    use crate::kit::routine_env::UserAccess;
 
     #[test]
     fn what_is_plugged_is_called_and_nothing_is_the_slow_exit() {
-        let seam = seam(1, Conv::Kernel);
-        let relay = Relay::new("test", abi::nr::WRITE, &seam).unwrap();
+        let env = env(1, UserAccess::Kernel);
+        let relay = Relay::new("test", abi::nr::WRITE, &env).unwrap();
         let arguments = [1, 2, 3];
         let table = relay.routine().clone();
         assert_eq!(call(&table, arguments), Ended::Slowly(abi::nr::WRITE));

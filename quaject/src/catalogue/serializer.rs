@@ -10,15 +10,15 @@
 //!
 //! *Unsafe*: a monitor in a near block; promise of `enter`.
 
-use crate::kit::assembly::{Assembly, Made, Published, Way};
+use crate::kit::assembly::{Assembly, Continuation, Made, Published};
 use crate::kit::class::{Header, Holder, Ref};
 use crate::kit::interfacer::{Callentry, Entry, Target};
-use crate::kit::near::Block;
+use crate::kit::near_memory::NearBlock;
 use crate::kit::regs::Regs;
-use crate::kit::seam::{Unmade, near};
+use crate::kit::routine_env::{RoutineError, near};
 use crate::kit::signature::Put;
 use alloc::sync::Arc;
-use codegen::methods::{Reg, constant};
+use codegen::idioms::{Reg, constant};
 use codegen::{Class, dynasm};
 use sync::monitor::{CONTENDED, RawMonitor};
 
@@ -28,18 +28,18 @@ type EnterFn = extern "sysv64" fn(byte: usize) -> usize;
 /// One serializer.
 pub struct Serializer {
     header: &'static Header,
-    block: Block,
+    block: NearBlock,
     enter: Published<EnterFn>,
 }
 
 crate::quaject! {
     /// Serializes the participants at an end that is made for one
-    class Serializer = "Monitor", spec (), error Unmade {
+    class Serializer = "Monitor", spec (), error RoutineError {
         callentry { ENTER: Put = "enter" }
         callout { TARGET: Put = "target" ("return 0") }
     }
     make |(), header| {
-        let block = Block::new(size_of::<RawMonitor>()).ok_or(Unmade::OutOfMemory)?;
+        let block = NearBlock::new(size_of::<RawMonitor>()).ok_or(RoutineError::OutOfMemory)?;
         // SAFETY: the block is large and aligned enough, and no other party has it.
         unsafe { block.at().cast::<RawMonitor>().write(RawMonitor::new()) };
         let enter = Published::new(generate(&block, header)?);
@@ -117,7 +117,7 @@ impl Callentry for Enter {
     fn changes(&self) -> Regs {
         Regs::SYSV
     }
-    fn emit(&self, a: &mut Assembly, way: Way) -> bool {
+    fn emit(&self, a: &mut Assembly, way: Continuation) -> bool {
         emit(a, &self.0.block, self.0.header(), way).is_ok()
     }
     // Through Rust, since what is entered may sleep.
@@ -147,7 +147,12 @@ extern "sysv64" fn wake(monitor: *const RawMonitor) {
 }
 
 /// Enters the target with the byte in edi and esi. Changes what a System V function may.
-fn emit(a: &mut Assembly, block: &Block, header: &'static Header, way: Way) -> Result<(), Unmade> {
+fn emit(
+    a: &mut Assembly,
+    block: &NearBlock,
+    header: &'static Header,
+    way: Continuation,
+) -> Result<(), RoutineError> {
     let word = near(block.at().as_ptr())? as i32;
     let Some(link) = a.consult(header, TARGET.number()) else {
         dynasm!(a ; .arch x64 ; jmp =>way.no);
@@ -196,12 +201,12 @@ fn leave(a: &mut Assembly, word: i32) {
     });
 }
 
-fn generate(block: &Block, header: &'static Header) -> Result<Made<EnterFn>, Unmade> {
+fn generate(block: &NearBlock, header: &'static Header) -> Result<Made<EnterFn>, RoutineError> {
     let mut a = Assembly::new(&CODE, "enter", Some(Holder::Member(header)));
     let no = a.label();
     dynasm!(a ; .arch x64 ; mov esi, edi);
     let live = Regs::NONE;
-    emit(&mut a, block, header, Way { no, live })?;
+    emit(&mut a, block, header, Continuation { no, live })?;
     dynasm!(a ; .arch x64 ; mov eax, 1 ; ret ; =>no ; xor eax, eax ; ret);
     // SAFETY: it keeps the System V convention, and the block is kept beside the plug.
     unsafe { a.seal(None) }

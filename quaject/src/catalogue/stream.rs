@@ -1,7 +1,7 @@
 //! Stream: what the bytes of an open file pass on their way in and out.
 //!
 //! *Interface*: callouts `incoming` and `outgoing`, of signature `Pass`: to them filters are linked, one
-//! behind the other ([`crate::filter`], [`crate::named::insert`]). [`Stream::run`] has a string of bytes pass
+//! behind the other ([`crate::filter`], [`crate::by_name::insert`]). [`Stream::run`] has a string of bytes pass
 //! in place, by a loop that is generated with all filters in it, or with calls where they are too large or
 //! too many. The bytes of one way pass one at a time.
 //!
@@ -11,11 +11,11 @@
 
 use crate::kit::assembly::{Assembly, Made, Published};
 use crate::kit::class::{Header, Holder};
-use crate::kit::near::Block;
+use crate::kit::near_memory::NearBlock;
 use crate::kit::regs::Regs;
-use crate::kit::seam::{Unmade, near};
+use crate::kit::routine_env::{RoutineError, near};
 use crate::kit::signature::Pass;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Routine, dynasm};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sync::Monitor;
@@ -26,19 +26,19 @@ type RunFn = extern "sysv64" fn(bytes: *mut u8, count: usize);
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Course {
+pub enum Direction {
     /// Out of the file, to who reads.
     Incoming,
     /// Into the file, from who writes.
     Outgoing,
 }
 
-impl Course {
+impl Direction {
     /// The callout's number.
     pub const fn port(self) -> usize {
         match self {
-            Course::Incoming => INCOMING.number(),
-            Course::Outgoing => OUTGOING.number(),
+            Direction::Incoming => INCOMING.number(),
+            Direction::Outgoing => OUTGOING.number(),
         }
     }
 
@@ -57,12 +57,12 @@ pub struct Stream {
     loops: [Published<RunFn>; 2],
     turns: [Monitor<Passing>; 2],
     /// A word: the identity for which routines may have the filters act, 0 for none.
-    acts_for: Block,
+    acts_for: NearBlock,
 }
 
 crate::quaject! {
     /// Has the bytes of an open file pass filters
-    class Stream = "Stream", spec (), error Unmade {
+    class Stream = "Stream", spec (), error RoutineError {
         callout {
             INCOMING: Pass = "incoming" ("bytes pass as they are"),
             OUTGOING: Pass = "outgoing" ("bytes pass as they are"),
@@ -70,11 +70,11 @@ crate::quaject! {
     }
     make |(), header| {
         let made = |course| generate(header, course).map(Published::new);
-        Ok::<_, Unmade>(Stream {
+        Ok::<_, RoutineError>(Stream {
             header,
-            loops: [made(Course::Incoming)?, made(Course::Outgoing)?],
+            loops: [made(Direction::Incoming)?, made(Direction::Outgoing)?],
             turns: [const { Monitor::new(Passing) }; 2],
-            acts_for: Block::new(size_of::<AtomicUsize>()).ok_or(Unmade::OutOfMemory)?,
+            acts_for: NearBlock::new(size_of::<AtomicUsize>()).ok_or(RoutineError::OutOfMemory)?,
         })
     };
     remake Stream::remake;
@@ -85,17 +85,17 @@ const _: () = assert!(INCOMING.number() == 0 && OUTGOING.number() == 1);
 static CODE: Class = Class::new("stream");
 
 impl Stream {
-    fn remake(&self, port: usize) -> Result<(), Unmade> {
+    fn remake(&self, port: usize) -> Result<(), RoutineError> {
         let course = match port {
-            0 => Course::Incoming,
-            _ => Course::Outgoing,
+            0 => Direction::Incoming,
+            _ => Direction::Outgoing,
         };
         self.loops[course.port()].publish(generate(self.header, course)?);
         Ok(())
     }
 
     /// Replaces `bytes` by what they are when they have passed.
-    pub fn run(&self, course: Course, bytes: &mut [u8]) {
+    pub fn run(&self, course: Direction, bytes: &mut [u8]) {
         // Bound: at most 256 bytes pass at most 16 filters.
         let _turn = self.turns[course.port()].lock();
         self.loops[course.port()].call(|run| run(bytes.as_mut_ptr(), bytes.len()));
@@ -110,24 +110,24 @@ impl Stream {
     }
 
     /// For generated code: the address of the word with the identity of [`Stream::act_for`].
-    pub(crate) fn acts_for(&self) -> Result<i32, Unmade> {
+    pub(crate) fn acts_for(&self) -> Result<i32, RoutineError> {
         Ok(near(self.acts_for.at().as_ptr())? as i32)
     }
 
     /// The monitor that is held while bytes pass this way; routines may take it by its word.
-    pub(crate) fn turn(&self, course: Course) -> &RawMonitor {
+    pub(crate) fn turn(&self, course: Direction) -> &RawMonitor {
         self.turns[course.port()].raw()
     }
 
     /// The generated loop, to look at.
-    pub fn routine(&self, course: Course) -> Routine<RunFn> {
+    pub fn routine(&self, course: Direction) -> Routine<RunFn> {
         self.loops[course.port()].plugged()
     }
 }
 
 // A draft is large: one is on a frame at a time.
 #[inline(never)]
-fn generate(header: &'static Header, course: Course) -> Result<Made<RunFn>, Unmade> {
+fn generate(header: &'static Header, course: Direction) -> Result<Made<RunFn>, RoutineError> {
     let mut a = Assembly::new(&CODE, course.name(), Some(Holder::Member(header)));
     if let Some(link) = a.consult(header, course.port()) {
         let [next, done] = core::array::from_fn(|_| a.label());

@@ -12,7 +12,7 @@
 use crate::kit::assembly::{Assembly, Made, Published};
 use crate::kit::class::{Header, Holder, Port};
 use crate::kit::regs::Regs;
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use crate::kit::signature::Event;
 use codegen::{Class, dynasm};
 
@@ -30,7 +30,7 @@ pub struct Switch {
 
 crate::quaject! {
     /// Directs control to one of several callentries
-    class Switch = "Switch", spec (), error Unmade {
+    class Switch = "Switch", spec (), error RoutineError {
         callentry { SELECT = "select" }
         callout {
             CASE_0: Event = "0" ("return false"), CASE_1: Event = "1" ("return false"),
@@ -63,7 +63,7 @@ impl Switch {
     }
 }
 
-fn generate(header: &'static Header) -> Result<Made<SelectFn>, Unmade> {
+fn generate(header: &'static Header) -> Result<Made<SelectFn>, RoutineError> {
     let mut a = Assembly::new(&CODE, "select", Some(Holder::Member(header)));
     for (number, case) in (0..).zip(BY_NUMBER) {
         let Some(link) = a.consult(header, case.number()) else {

@@ -14,7 +14,7 @@
 //! *Unsafe*: chains that only grow.
 
 #[cfg(not(loom))]
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use crate::primitive::{AtomicPtr, AtomicU64, Ordering};
 use alloc::boxed::Box;
 use core::ptr;
@@ -36,7 +36,7 @@ pub struct Symtab {
 #[cfg(not(loom))]
 crate::quaject! {
     /// Symbol table (associative mapping)
-    class Symtab = "Symtab", spec (), error Unmade {
+    class Symtab = "Symtab", spec (), error RoutineError {
         callentry { LOOKUP = "lookup", ADD = "add" }
     }
     make |(), _| Ok(Symtab::new());

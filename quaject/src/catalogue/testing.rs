@@ -3,7 +3,7 @@
 //!
 //! *Unsafe*: calling code with all registers set, user memory, catching faults.
 
-use crate::kit::seam::{Conv, DescFn, Seam};
+use crate::kit::routine_env::{DescFn, RoutineEnv, UserAccess};
 use codegen::harden::Hardening;
 use codegen::host::{self, Low};
 use codegen::{Class, Draft, Routine, dynasm};
@@ -123,8 +123,8 @@ fn call_with(routine: &Routine<DescFn>, arguments: &[u64]) -> Ended {
     }
 }
 
-/// A seam whose slow exit marks r8 and returns.
-pub fn seam(cpus: usize, conv: Conv) -> Seam {
+/// A routine environment whose slow exit marks r8 and returns.
+pub fn env(cpus: usize, conv: UserAccess) -> RoutineEnv {
     static CLASS: Class = Class::new("test slow exit");
     static STUB: OnceLock<Routine<fn()>> = OnceLock::new();
     host::link();
@@ -136,11 +136,11 @@ pub fn seam(cpus: usize, conv: Conv) -> Seam {
         // SAFETY: never called from Rust.
         unsafe { Routine::from(draft.seal().unwrap()) }
     });
-    Seam::new(stub.entry(), cpus, conv, &crate::CALLBACKS).unwrap()
+    RoutineEnv::new(stub.entry(), cpus, conv, &crate::CALLBACKS).unwrap()
 }
 
-/// As `seam`, where a routine that another has called leaves as in the kernel: it does not return to that.
-pub fn called_within(seam: &Seam) -> &'static Seam {
+/// As `env`, where a routine that another has called leaves as in the kernel: it does not return to that.
+pub fn called_within(env: &RoutineEnv) -> &'static RoutineEnv {
     static CLASS: Class = Class::new("test way back");
     /// Bytes of [`quaject_test_enter`], and more.
     const ENTER: i32 = 256;
@@ -157,17 +157,17 @@ pub fn called_within(seam: &Seam) -> &'static Seam {
         ; lea rsp, [rsp + 8]
         ; outermost:
     );
-    d.jmp_abs(codegen::Hole::value(seam.slow() as i64));
+    d.jmp_abs(codegen::Hole::value(env.slow() as i64));
     // SAFETY: never called from Rust.
     let stub: Routine<fn()> = unsafe { Routine::from(draft.seal().unwrap()) };
     let entry = stub.entry();
     core::mem::forget(stub);
-    Box::leak(Box::new(seam.leaving_to(entry).unwrap()))
+    Box::leak(Box::new(env.leaving_to(entry).unwrap()))
 }
 
-/// As [`seam`], for good.
-pub fn leaked(cpus: usize, conv: Conv) -> &'static Seam {
-    Box::leak(Box::new(seam(cpus, conv)))
+/// As [`env`], for good.
+pub fn leaked(cpus: usize, conv: UserAccess) -> &'static RoutineEnv {
+    Box::leak(Box::new(env(cpus, conv)))
 }
 
 /// Lets faults at listed instructions resume at their fix-ups, as the kernel's page fault handler does.

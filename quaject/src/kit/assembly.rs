@@ -18,16 +18,16 @@
 //! *Unsafe*: promise of an assembled routine, passed on.
 
 use crate::kit::class::{Header, Holder};
-use crate::kit::cost;
+use crate::kit::inlining;
 use crate::kit::interfacer::{Callentry, Target};
 use crate::kit::plug::Plug;
 use crate::kit::regs::Regs;
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use crate::kit::signature::{Outcome, Shape};
 use crate::kit::wiring::{Placed, Site};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use codegen::methods::{Reg, constant};
+use codegen::idioms::{Reg, constant};
 use codegen::{Class, Draft, Label, Routine, dynasm};
 use core::any::Any;
 use core::ops::{Deref, DerefMut};
@@ -52,7 +52,7 @@ pub(crate) fn next_making() -> u64 {
 
 /// How a callentry's code goes on.
 #[derive(Clone, Copy, Debug)]
-pub struct Way {
+pub struct Continuation {
     /// Where it goes when it could not do what it was called for; else it falls through.
     pub no: Label,
     /// The registers that it has to leave alone besides those that it says it changes: its cold part saves
@@ -239,7 +239,7 @@ impl Assembly {
             clippy::disallowed_methods,
             reason = "as many as there are links in the code"
         )]
-        if codegen::refusal::refused() || self.noted.links.try_reserve(room).is_err() {
+        if codegen::fault_injection::refused() || self.noted.links.try_reserve(room).is_err() {
             self.whole = false;
             from.wiring().forget(self.noted.making);
             return None;
@@ -272,13 +272,13 @@ impl Assembly {
         };
         let end = self.label();
         let begin = self.begin();
-        let way = Way {
+        let way = Continuation {
             no: no.unwrap_or(end),
             live,
         };
         let emit = &mut |a: &mut Assembly, way| target.emit(a, way);
-        let in_line =
-            !cost::are_called() && self.in_line(&*target, shape, way, arguments, IN_LINE, emit);
+        let in_line = !inlining::is_disabled()
+            && self.in_line(&*target, shape, way, arguments, IN_LINE, emit);
         if !in_line {
             self.call(&*target, shape, live, no, arguments);
         }
@@ -296,12 +296,19 @@ impl Assembly {
             return false;
         };
         let begin = self.begin();
-        let called = cost::are_called();
+        let called = inlining::is_disabled();
         let emit = &mut |a: &mut Assembly, way| match called {
             false => target.emit_around(a, way, mover),
             true => a.apart(way, |a, way| target.emit_around(a, way, mover)),
         };
-        let placed = self.in_line(&*target, shape, Way { no, live }, &[], LONGEST, emit);
+        let placed = self.in_line(
+            &*target,
+            shape,
+            Continuation { no, live },
+            &[],
+            LONGEST,
+            emit,
+        );
         if placed {
             self.noted.links[link.0].placed = Some(self.stood(begin, !called));
         }
@@ -324,13 +331,17 @@ impl Assembly {
     }
 
     /// Calls what `emit` emits, which stands as a subroutine in the cold section.
-    fn apart(&mut self, way: Way, emit: impl FnOnce(&mut Assembly, Way) -> bool) -> bool {
+    fn apart(
+        &mut self,
+        way: Continuation,
+        emit: impl FnOnce(&mut Assembly, Continuation) -> bool,
+    ) -> bool {
         let [begin, no] = core::array::from_fn(|_| self.label());
         dynasm!(self ; .arch x64 ; call =>begin);
         let mut emitted = false;
         self.cold(|a| {
             a.bind(begin);
-            emitted = emit(a, Way { no, live: way.live });
+            emitted = emit(a, Continuation { no, live: way.live });
             dynasm!(a ; .arch x64 ; ret ; =>no ; lea rsp, [rsp + 8] ; jmp =>way.no);
         });
         emitted
@@ -340,12 +351,12 @@ impl Assembly {
         &mut self,
         target: &dyn Callentry,
         shape: &Shape,
-        way: Way,
+        way: Continuation,
         arguments: &[(Reg, u64)],
         longest: usize,
-        emit: &mut dyn FnMut(&mut Assembly, Way) -> bool,
+        emit: &mut dyn FnMut(&mut Assembly, Continuation) -> bool,
     ) -> bool {
-        let Way { no: out, live } = way;
+        let Continuation { no: out, live } = way;
         if self.depth >= DEPTH || self.len() > LONGEST {
             return false;
         }
@@ -357,7 +368,7 @@ impl Assembly {
         let before = self.len();
         let live = live - saved;
         self.depth += 1;
-        let emitted = emit(self, Way { no, live });
+        let emitted = emit(self, Continuation { no, live });
         self.depth -= 1;
         if !emitted || self.len() - before > longest {
             self.rewind(mark);
@@ -436,14 +447,14 @@ impl Assembly {
     /// The routine, which keeps what stands in it, and `more`. Once.
     ///
     /// # Errors
-    /// [`Unmade`].
+    /// [`RoutineError`].
     ///
     /// # Safety
     /// As [`Routine::from`]; what the callentries in the code name, they keep.
     pub unsafe fn seal<F>(
         &mut self,
         more: Option<Arc<dyn Any + Send + Sync>>,
-    ) -> Result<(Routine<F>, Registration), Unmade> {
+    ) -> Result<(Routine<F>, Registration), RoutineError> {
         for link in &mut self.noted.links {
             if let Some(stood) = &mut link.placed {
                 stood.here.0 = self.draft.found(stood.here.0);
@@ -459,7 +470,7 @@ impl Assembly {
             contents: Some(contents.clone()),
         };
         if !self.whole {
-            return Err(Unmade::OutOfMemory);
+            return Err(RoutineError::OutOfMemory);
         }
         // SAFETY: the caller's promise.
         let routine = unsafe { Routine::from(self.draft.seal_in_place()?) };

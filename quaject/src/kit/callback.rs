@@ -8,7 +8,7 @@
 //! *Unsafe*: promise of the stub.
 
 use crate::kit::regs::Regs;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 
 /// A callback stub: argument in rax, every other register preserved. Not callable from Rust.

@@ -16,7 +16,7 @@
 
 use crate::kit::inactive::{self, Handle, Inactive};
 use crate::kit::interfacer::Target;
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use crate::kit::signature::Shape;
 pub use crate::kit::wiring::Placed;
 use crate::kit::wiring::Wiring;
@@ -99,8 +99,8 @@ pub trait Remake: Send + Sync {
     /// Makes the routine anew and publishes it.
     ///
     /// # Errors
-    /// [`Unmade`]: then what was published is right under the old links, or leaves to Rust.
-    fn remake(&self) -> Result<(), Unmade>;
+    /// [`RoutineError`]: then what was published is right under the old links, or leaves to Rust.
+    fn remake(&self) -> Result<(), RoutineError>;
 }
 
 /// The most ports that a class can have.
@@ -117,7 +117,7 @@ pub struct Class {
     /// Gives up the code and memory of an inactive member.
     strip: unsafe fn(NonNull<Header>),
     /// Makes the code of a member anew, as far as it goes through the port of this number.
-    remake: fn(&'static Header, usize) -> Result<(), Unmade>,
+    remake: fn(&'static Header, usize) -> Result<(), RoutineError>,
     /// Gives back a count of a member.
     release: unsafe fn(NonNull<Header>),
     members: AtomicPtr<Header>,
@@ -430,7 +430,7 @@ impl Header {
     }
 
     /// Has the quaject make its code anew, as far as that goes through port number `port`.
-    pub(crate) fn remake(&'static self, port: usize) -> Result<(), Unmade> {
+    pub(crate) fn remake(&'static self, port: usize) -> Result<(), RoutineError> {
         (self.class.remake)(self, port)
     }
 
@@ -481,8 +481,8 @@ pub trait Body: Sized + Send + Sync + 'static {
     /// publishes it. Not called for two changes at once.
     ///
     /// # Errors
-    /// [`Unmade`]; the code then stays as it was.
-    fn remake(&self, _port: usize) -> Result<(), Unmade> {
+    /// [`RoutineError`]; the code then stays as it was.
+    fn remake(&self, _port: usize) -> Result<(), RoutineError> {
         Ok(())
     }
 
@@ -545,7 +545,7 @@ pub fn create<B: Body>(spec: B::Spec) -> Result<Ref<B>, B::Error> {
 }
 
 fn allocate<B: Body>(class: &'static Class) -> Option<NonNull<Member<B>>> {
-    if codegen::refusal::refused() {
+    if codegen::fault_injection::refused() {
         return None;
     }
     let layout = alloc::alloc::Layout::new::<Member<B>>();
@@ -569,7 +569,7 @@ unsafe fn strip<B: Body>(header: NonNull<Header>) {
 
 /// For a member that others have code of, or have taken off the inactive list since: then there is nothing to
 /// make.
-fn remake<B: Body>(header: &'static Header, port: usize) -> Result<(), Unmade> {
+fn remake<B: Body>(header: &'static Header, port: usize) -> Result<(), RoutineError> {
     match Ref::<B>::of(header) {
         Some(member) => member.remake(port),
         None => Ok(()),

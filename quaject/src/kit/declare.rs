@@ -133,7 +133,7 @@ macro_rules! quaject {
                 }
             )?
             $(
-                fn remake(&self, port: usize) -> Result<(), $crate::Unmade> {
+                fn remake(&self, port: usize) -> Result<(), $crate::RoutineError> {
                     ($remake)(self, port)
                 }
             )?

@@ -4,7 +4,7 @@
 
 use crate::kit::variant::Variant;
 use codegen::harden::{below, hardening};
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Draft, Hole, Label, dynasm};
 use sync::monitor::CONTENDED;
 

@@ -3,7 +3,7 @@
 //! *Interface*: an [`Inactive`] is the list of one kind, a `static` or a part of one: [`Inactive::put`]
 //! leaves an object there or, where there is no room, lets it go; [`Inactive::take`] gives one back.
 //! [`reclaim`] empties every list, when memory is short; it knows a list from the first `take`, which comes
-//! before an object is made. A [`Place`] is the place of a single object, for one that waits beside what it
+//! before an object is made. A [`InactiveSlot`] is the place of a single object, for one that waits beside what it
 //! serves.
 //!
 //! A list is a few places. Each is one pointer, put by compare-and-swap and taken by exchange; that the
@@ -87,16 +87,16 @@ unsafe impl<T: Sync> Handle for &'static T {
 }
 
 /// The place of one object.
-pub struct Place<P: Handle> {
+pub struct InactiveSlot<P: Handle> {
     object: AtomicPtr<P::To>,
     /// It may be taken by any thread, as a handle promises.
     owned: PhantomData<fn() -> P>,
 }
 
-impl<P: Handle> Place<P> {
+impl<P: Handle> InactiveSlot<P> {
     /// An empty one.
     pub const fn new() -> Self {
-        Place {
+        InactiveSlot {
             object: AtomicPtr::new(ptr::null_mut()),
             owned: PhantomData,
         }
@@ -139,13 +139,13 @@ impl<P: Handle> Place<P> {
     }
 }
 
-impl<P: Handle> Default for Place<P> {
+impl<P: Handle> Default for InactiveSlot<P> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<P: Handle> Drop for Place<P> {
+impl<P: Handle> Drop for InactiveSlot<P> {
     fn drop(&mut self) {
         drop(self.take());
     }
@@ -193,7 +193,7 @@ pub(super) fn push<T>(list: &AtomicPtr<T>, new: *mut T, next: &AtomicPtr<T>) {
 pub struct Inactive<P: Handle, const N: usize> {
     /// First field, so that its address is the list's.
     head: Head,
-    places: [Place<P>; N],
+    places: [InactiveSlot<P>; N],
     /// Gives up the code and memory of one for which there is no room, or no time.
     let_go: fn(P),
 }
@@ -207,7 +207,7 @@ impl<P: Handle + 'static, const N: usize> Inactive<P, N> {
                 listed: AtomicBool::new(false),
                 next: AtomicPtr::new(ptr::null_mut()),
             },
-            places: [const { Place::new() }; N],
+            places: [const { InactiveSlot::new() }; N],
             let_go,
         }
     }
@@ -224,7 +224,7 @@ impl<P: Handle + 'static, const N: usize> Inactive<P, N> {
     }
 
     #[inline(never)]
-    fn put_into(&self, places: &[Place<P>], mut object: P) {
+    fn put_into(&self, places: &[InactiveSlot<P>], mut object: P) {
         for place in places.iter().filter(|place| place.is_empty()) {
             match place.put(object) {
                 Ok(()) => return,
@@ -243,8 +243,8 @@ impl<P: Handle + 'static, const N: usize> Inactive<P, N> {
 
     /// One of the other places; there is work for [`reclaim`] if there is none, since one will be made.
     #[inline(never)]
-    fn take_from(&'static self, places: &[Place<P>]) -> Option<P> {
-        let taken = places.iter().find_map(Place::take);
+    fn take_from(&'static self, places: &[InactiveSlot<P>]) -> Option<P> {
+        let taken = places.iter().find_map(InactiveSlot::take);
         if taken.is_none() && !self.head.listed.load(Ordering::Relaxed) {
             self.be_listed();
         }
@@ -254,12 +254,12 @@ impl<P: Handle + 'static, const N: usize> Inactive<P, N> {
     /// Whether another could wait here at this instant.
     #[inline]
     pub fn has_room(&self) -> bool {
-        self.places.iter().any(Place::is_empty)
+        self.places.iter().any(InactiveSlot::is_empty)
     }
 
     /// Lets all that wait go; returns how many there were.
     pub fn clear(&self) -> usize {
-        let objects = self.places.iter().filter_map(Place::take);
+        let objects = self.places.iter().filter_map(InactiveSlot::take);
         objects.map(self.let_go).count()
     }
 

@@ -39,7 +39,7 @@ fn as_many_wait_as_there_is_room_for() {
 
 #[test]
 fn a_place_has_one() {
-    let place = Place::new();
+    let place = InactiveSlot::new();
     let (first, second) = (Arc::new(1), Arc::new(2));
     assert!(place.take().is_none());
     assert!(place.put(first.clone()).is_ok());

@@ -13,10 +13,10 @@
 //!
 //! *Unsafe*: promise of a callentry's signature; calling linked callentries from Rust.
 
-use crate::kit::assembly::{Assembly, Mover, Way, next_making};
+use crate::kit::assembly::{Assembly, Continuation, Mover, next_making};
 use crate::kit::class::{Body, Header, Holder, Port, Ref};
 use crate::kit::regs::Regs;
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use crate::kit::signature::{Event, Put, Read, Retry, Signature, Write};
 use alloc::sync::Arc;
 use codegen::Draft;
@@ -52,13 +52,13 @@ pub trait Callentry: Send + Sync {
 
     /// Emits the body for a caller's place: arguments in the registers of the signature, falling through at
     /// the end or going to `way.no`. False when there is no body that may stand in another's code.
-    fn emit(&self, _a: &mut Assembly, _way: Way) -> bool {
+    fn emit(&self, _a: &mut Assembly, _way: Continuation) -> bool {
         false
     }
 
     /// As [`emit`](Self::emit) for many bytes at once, which `mover` moves. False when the callentry has no
     /// places for them, or not for this mover.
-    fn emit_around(&self, _a: &mut Assembly, _way: Way, _mover: &dyn Mover) -> bool {
+    fn emit_around(&self, _a: &mut Assembly, _way: Continuation, _mover: &dyn Mover) -> bool {
         false
     }
 
@@ -259,12 +259,12 @@ struct Alone;
 /// to make it.
 ///
 /// # Errors
-/// [`Unmade`]; everything then stays as it was.
+/// [`RoutineError`]; everything then stays as it was.
 pub fn link<B: Body, S: Signature>(
     from: &Ref<B>,
     port: Port<B, S>,
     to: Entry<S>,
-) -> Result<bool, Unmade> {
+) -> Result<bool, RoutineError> {
     relink(from.header(), port.number(), Some(to.target))?;
     let own = from.header().site(port.number(), 0);
     Ok(own.is_some_and(|placed| placed.in_line))
@@ -273,13 +273,13 @@ pub fn link<B: Body, S: Signature>(
 /// Gives a port its default action back.
 ///
 /// # Errors
-/// [`Unmade`]; everything then stays as it was.
-pub fn unlink<B: Body, S: Signature>(from: &Ref<B>, port: Port<B, S>) -> Result<(), Unmade> {
+/// [`RoutineError`]; everything then stays as it was.
+pub fn unlink<B: Body, S: Signature>(from: &Ref<B>, port: Port<B, S>) -> Result<(), RoutineError> {
     relink(from.header(), port.number(), None)
 }
 
 /// The change itself, in the code of all whom it concerns.
-fn relink(from: &'static Header, port: usize, to: Option<Target>) -> Result<(), Unmade> {
+fn relink(from: &'static Header, port: usize, to: Option<Target>) -> Result<(), RoutineError> {
     // Bound: generating every routine in which one link stands, or two; only threads that link.
     let alone = ALONE.lock();
     let (made, gone) = exchange(from, port, to);
@@ -309,7 +309,7 @@ pub(super) fn exchange(
     from: &'static Header,
     port: usize,
     to: Option<Target>,
-) -> (Result<(), Unmade>, Option<Target>) {
+) -> (Result<(), RoutineError>, Option<Target>) {
     let owner = |target: &Option<Target>| target.as_ref().and_then(|target| target.owner());
     let led = owner(&to);
     if let Some(led) = led {
@@ -348,7 +348,7 @@ pub(super) fn exchange(
 }
 
 /// Has every routine made anew in which the link of `port` stands.
-fn remake(from: &'static Header, port: usize) -> Result<(), Unmade> {
+fn remake(from: &'static Header, port: usize) -> Result<(), RoutineError> {
     let limit = next_making();
     from.remake(port)?;
     let mut last = 0;
@@ -376,12 +376,12 @@ fn descend(
     entry: &Target,
     above: u8,
     hurried: bool,
-) -> Result<(), Unmade> {
+) -> Result<(), RoutineError> {
     if above > LONGEST {
-        return Err(Unmade::TooLong);
+        return Err(RoutineError::TooLong);
     }
     if hurried && entry.may_wait() {
-        return Err(Unmade::Waits);
+        return Err(RoutineError::Waits);
     }
     let Some(owner) = entry.owner() else {
         return Ok(());
@@ -389,7 +389,7 @@ fn descend(
     let through = entry.through();
     for port in (0..crate::kit::class::PORTS).filter(|port| through & 1 << port != 0) {
         if core::ptr::eq(owner, begin.0) && port == begin.1 {
-            return Err(Unmade::Cycle);
+            return Err(RoutineError::Cycle);
         }
         if let Some(next) = owner.wiring().get(port) {
             descend(begin, &next, above + 1, hurried)?;

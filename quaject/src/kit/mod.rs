@@ -3,16 +3,16 @@
 //!
 //! *Interface*: each module's first lines. Nothing here knows a quaject of the catalogue.
 
-pub(crate) mod around;
 #[cfg(not(loom))]
 pub mod assembly;
+#[cfg(not(loom))]
+pub mod by_name;
+pub(crate) mod call_adapter;
 pub mod callback;
 #[cfg(not(loom))]
 pub mod class;
 #[cfg(not(loom))]
 pub mod compiled;
-#[cfg(not(loom))]
-pub mod cost;
 #[cfg(not(loom))]
 mod declare;
 pub(crate) mod emit;
@@ -20,17 +20,17 @@ pub mod guard;
 #[cfg(not(loom))]
 pub mod inactive;
 #[cfg(not(loom))]
+pub mod inline_map;
+#[cfg(not(loom))]
+pub mod inlining;
+#[cfg(not(loom))]
 pub mod interfacer;
-pub mod look;
 #[cfg(not(loom))]
-pub mod named;
-#[cfg(not(loom))]
-pub mod near;
+pub mod near_memory;
 pub mod plug;
-#[cfg(not(loom))]
-pub mod record;
+pub mod readiness;
 pub mod regs;
-pub(crate) mod seam;
+pub(crate) mod routine_env;
 #[cfg(not(loom))]
 pub mod signature;
 pub(crate) mod sleeper;

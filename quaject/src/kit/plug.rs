@@ -13,7 +13,7 @@
 
 use crate::primitive::{AtomicU32, AtomicUsize, Ordering, in_order};
 use alloc::vec::Vec;
-use codegen::methods::call_through;
+use codegen::idioms::call_through;
 use codegen::{Draft, Routine, dynasm};
 use sync::Monitor;
 

@@ -6,7 +6,7 @@
 //!
 //! Source: dissertation, section 4.1.3 ("save any machine registers used by both caller and callee").
 
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Draft, dynasm};
 use core::ops::{BitAnd, BitOr, Sub};
 

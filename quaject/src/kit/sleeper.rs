@@ -1,7 +1,7 @@
 //! The thread that sleeps straight out of a reading routine.
 //!
 //! *Interface*: an object with such a routine has a [`Sleeper`]: a place for one thread. A routine that finds
-//! nothing jumps to the code behind [`Seam::waiting`](crate::kit::seam::Seam::waiting) with the address of
+//! nothing jumps to the code behind [`RoutineEnv::waiting`](crate::kit::routine_env::RoutineEnv::waiting) with the address of
 //! the `Sleeper`, whose first word is a [`Sleep`]; that function answers by [`Sleeper::claim`]. The party
 //! that has put something in calls [`Sleeper::wake`] afterwards.
 //!
@@ -11,7 +11,7 @@
 use crate::primitive::{AtomicBool, AtomicUsize, Ordering};
 use core::mem::offset_of;
 
-/// The function that the code behind [`Seam::waiting`](crate::kit::seam::Seam::waiting) calls, with
+/// The function that the code behind [`RoutineEnv::waiting`](crate::kit::routine_env::RoutineEnv::waiting) calls, with
 /// interrupts off, to have the running thread woken when something may have come. Its arguments are the
 /// address of the [`Sleeper`], and the running thread as the callouts name it. It returns [`Sleep::LEAVE`],
 /// [`Sleep::AGAIN`] or [`Sleep::SUSPEND`].
@@ -115,7 +115,7 @@ impl Sleeper {
 
 #[cfg(test)]
 impl Sleeper {
-    /// Calls the function as the code behind `Seam::waiting` does.
+    /// Calls the function as the code behind `RoutineEnv::waiting` does.
     pub fn sleep(&self, me: usize) -> usize {
         (self.sleep.0)(core::ptr::from_ref(self).expose_provenance(), me)
     }

@@ -88,7 +88,7 @@ impl<T: Clone, H: Clone, const N: usize> Wiring<T, H, N> {
         }
         let room = if held.sites.is_empty() { USUAL } else { 1 };
         #[expect(clippy::disallowed_methods, reason = "a place in code that is there")]
-        if codegen::refusal::refused() || held.sites.try_reserve(room).is_err() {
+        if codegen::fault_injection::refused() || held.sites.try_reserve(room).is_err() {
             return None;
         }
         #[expect(clippy::disallowed_methods, reason = "there is room for it")]

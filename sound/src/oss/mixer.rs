@@ -6,7 +6,7 @@
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use core::sync::atomic::{AtomicI32, AtomicU8, Ordering};
-use device::{names, sound};
+use device::{registry, sound};
 use file::{File, OpenFile};
 use quaject::mix::Voice;
 use vm::user::{get, put};
@@ -64,7 +64,7 @@ fn info() -> MixerInfo {
         modify_counter: CHANGES.load(Ordering::Relaxed),
         fillers: [0; 10],
     };
-    if let Some(card) = names::sound(sound::NAME) {
+    if let Some(card) = registry::sound(sound::NAME) {
         let put = |into: &mut [u8], words: &[&str]| {
             let text = words.iter().flat_map(|word| word.bytes());
             into.iter_mut().zip(text).for_each(|(to, from)| *to = from);

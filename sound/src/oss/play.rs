@@ -14,7 +14,7 @@ use account::quota;
 use account::user::Charge;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use device::names;
+use device::registry;
 use device::sound::{self, FRAME};
 use file::OpenFile;
 use file::io::IoBuf;
@@ -39,7 +39,7 @@ pub(super) const BESIDE: usize = 64 << 10;
 
 /// The frames in a second of the card. ENODEV.
 pub(super) fn card_rate() -> Result<u32> {
-    let card = names::sound(sound::NAME).ok_or(Errno::ENODEV)?;
+    let card = registry::sound(sound::NAME).ok_or(Errno::ENODEV)?;
     Ok(card.rate())
 }
 

@@ -19,7 +19,7 @@ use histories::{OPERATIONS, THREADS, histories, linearizable, nothing, value};
 use specs::{Counter, On, Seq};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use sync::cas2::Pair;
+use sync::cas2::AtomicPair;
 use sync::{ArrayStack, Monitor, Stack, ValueStack, stack};
 
 #[test]
@@ -64,7 +64,7 @@ fn adjacent_words() {
     linearizable(
         &Counter,
         0,
-        || Pair::new(0, 0),
+        || AtomicPair::new(0, 0),
         |pair, thread| {
             for _ in 0..OPERATIONS {
                 thread.just(|| {

@@ -5,29 +5,29 @@
 //! Each model says how many executions that were (`--nocapture`).
 #![cfg(loom)]
 
-mod claims;
-mod derived;
+mod cached_word;
+mod hash_table;
 mod journal;
 #[allow(dead_code)] // `lab` needs the rest
 mod kit;
 mod locks;
-mod ready;
-mod recent;
+mod ready_list;
+mod seqlock_ring;
+mod sequencer;
 mod stacks;
-mod table;
 mod words;
 
 use kit::{SIGNALLED, beside, free, leak, link_threads, model};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use sync::cas2::Pair;
+use sync::cas2::AtomicPair;
 use sync::{ArrayStack, Monitor, Once, Stack, ValueStack, WaitList, WaitNode, epoch, stack};
 
 #[test]
 fn cas2_changes_both_words_or_none() {
     model(3, || {
-        let pair = Arc::new(Pair::new(0, 0));
+        let pair = Arc::new(AtomicPair::new(0, 0));
         let threads: Vec<_> = (0..2)
             .map(|_| {
                 let pair = pair.clone();

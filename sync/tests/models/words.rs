@@ -8,14 +8,14 @@ use loom::thread;
 fn what_is_left_is_done_once_and_by_one_at_a_time() {
     use loom::cell::Cell as Unshared;
     struct Left {
-        batch: sync::Batch,
+        batch: sync::Combiner,
         done: Unshared<u64>,
     }
     // SAFETY: `done` belongs to who is at it; loom's cell would tell if two were.
     unsafe impl Sync for Left {}
     model(3, || {
         let left = Arc::new(Left {
-            batch: sync::Batch::new(),
+            batch: sync::Combiner::new(),
             done: Unshared::new(0),
         });
         let leave = |left: &Left, number| {

@@ -7,8 +7,8 @@
 //! them; `docs/thread.md` has the bounds.
 //! Source: dissertation, section 6.4 and table 4.3.
 
-use crate::ring::arm;
-use crate::ring::local::{here, slots};
+use crate::ring::cpu_timer;
+use crate::ring::per_cpu::{here, slots};
 use crate::running::block::{resume_address, suspend};
 use crate::tte::flags::ATTENTION;
 use crate::tte::{NoMemory, Tte, current};
@@ -51,7 +51,7 @@ pub fn alarm_still(
     argument: usize,
 ) -> Result<AlarmId, NoMemory> {
     let (cpu, local, _) = here();
-    let key = arm::set(local, now, at_ns, call, argument).ok_or(NoMemory)?;
+    let key = cpu_timer::set(local, now, at_ns, call, argument).ok_or(NoMemory)?;
     Ok(AlarmId {
         cpu: cpu.number() as u32,
         key,

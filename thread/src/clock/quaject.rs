@@ -14,19 +14,19 @@
 use super::{AlarmId, alarm, cancel};
 use crate::alarm::Key;
 use crate::clock::pending::{Alarms, NoRoom, Pending};
-use ::quaject::Unmade;
+use ::quaject::RoutineError;
 use ::quaject::assembly::{Assembly, Made, Published};
+use ::quaject::by_name::Quaject;
 use ::quaject::class::{Header, Holder, Ref, create};
 use ::quaject::compiled::callentry;
 use ::quaject::interfacer::Target;
 use ::quaject::maker::{self, Callable, Unable};
-use ::quaject::named::Quaject;
 use ::quaject::regs::Regs;
 use ::quaject::signature::{Event, Put};
 use abi::errno::Errno;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Routine, dynasm};
 use core::any::Any;
 use core::ptr::NonNull;
@@ -56,7 +56,7 @@ struct Bell {
 
 ::quaject::quaject! {
     /// The system clock
-    class Clock = "Clock", spec u8, error Unmade {
+    class Clock = "Clock", spec u8, error RoutineError {
         callentry { GETTIME = "gettime", ALARM = "alarm", AFTER = "after", CANCEL: Event = "cancel" }
         callout { RANG: Event = "rang" ("nothing"), TO: Put = "to" ("throw the byte away") }
     }
@@ -91,7 +91,7 @@ pub fn make(number: u64, paid: Arc<dyn Any + Send + Sync>) -> Result<maker::Made
 }
 
 impl Clock {
-    fn new(byte: u8, header: &'static Header) -> Result<Clock, Unmade> {
+    fn new(byte: u8, header: &'static Header) -> Result<Clock, RoutineError> {
         header.hurries();
         let ring = Published::new(generate(header)?);
         let pending = Pending::new();
@@ -100,7 +100,7 @@ impl Clock {
             byte,
             ring,
         });
-        let bell = NonNull::from(Box::leak(bell.map_err(|_| Unmade::OutOfMemory)?));
+        let bell = NonNull::from(Box::leak(bell.map_err(|_| RoutineError::OutOfMemory)?));
         Ok(Clock { header, bell })
     }
 
@@ -193,7 +193,7 @@ fn ring(bell: usize) {
 
 // A draft is large, and so has a frame of its own.
 #[inline(never)]
-fn generate(header: &'static Header) -> Result<Made<RingFn>, Unmade> {
+fn generate(header: &'static Header) -> Result<Made<RingFn>, RoutineError> {
     let mut a = Assembly::new(&CODE, "rang", Some(Holder::Member(header)));
     if let Some(link) = a.consult(header, RANG.number()) {
         a.place(link, Regs::of(&[Reg::Rdi]), None, &[]);
@@ -229,7 +229,10 @@ impl Callable for Called {
             _ => Err(Unable::NoSuchCallentry),
         }
     }
-    fn by_descriptor(&self, number: usize) -> Option<Result<Routine<::quaject::DescFn>, Unmade>> {
+    fn by_descriptor(
+        &self,
+        number: usize,
+    ) -> Option<Result<Routine<::quaject::DescFn>, RoutineError>> {
         // The longest is an alarm that is set: O(log n) of at most 4096.
         (number <= CANCEL).then(|| maker::around(self, number))
     }

@@ -3,10 +3,10 @@
 //! *Interface*: [`begin`] for a new thread; `Tte::set_dispatcher` and `Tte::set_slow_dispatcher`;
 //! `Tte::has_begun` and `Tte::end_beginning` at its calls.
 
-use super::{Kpt, NoLeaves, Plan, Spec, rest};
-use crate::ring::local::here;
+use super::{DispatchPlan, Kpt, NoLeaves, Spec, rest};
+use crate::ring::per_cpu::here;
 use crate::tte::code::Dispatcher;
-use crate::tte::parts::Parts;
+use crate::tte::resources::Resources;
 use crate::tte::{NoMemory, Thread, Tte};
 use core::sync::atomic::Ordering;
 use machine::cpu::{irq_restore, irq_save};
@@ -17,7 +17,7 @@ const CALLS: u8 = 8;
 /// A new thread's initial dispatcher, which answers no call itself. It depends only on the stack, so it is
 /// kept with the stack for the next thread. The thread's own dispatcher is made when the thread turns out to
 /// need it (section 5.3.3: a thread begins with what it shares).
-pub(crate) fn begin(thread: &Thread, parts: &mut Parts) -> Result<(), NoMemory> {
+pub(crate) fn begin(thread: &Thread, parts: &mut Resources) -> Result<(), NoMemory> {
     let starter = match &mut parts.starter {
         Some(starter) => starter,
         none => none.insert(Dispatcher::synthesize(thread, &SLOW, rest())?),
@@ -30,7 +30,7 @@ pub(crate) fn begin(thread: &Thread, parts: &mut Parts) -> Result<(), NoMemory> 
     Ok(())
 }
 
-static ALL_SLOW: Plan = Plan::of::<NoLeaves>();
+static ALL_SLOW: DispatchPlan = DispatchPlan::of::<NoLeaves>();
 /// A dispatcher that answers nothing itself.
 const SLOW: Spec = Spec {
     kpt: Kpt::NONE,

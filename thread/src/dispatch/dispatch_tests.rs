@@ -33,7 +33,7 @@ impl Leaves for Known {
     }
 }
 
-static PLAN: Plan = Plan::of::<Known>();
+static PLAN: DispatchPlan = DispatchPlan::of::<Known>();
 
 #[repr(align(64))]
 #[expect(dead_code, reason = "memory to stand on")]
@@ -74,11 +74,11 @@ impl Thread {
         Thread::of(with_kpt, &PLAN)
     }
 
-    fn of(with_kpt: bool, plan: &'static Plan) -> Thread {
+    fn of(with_kpt: bool, plan: &'static DispatchPlan) -> Thread {
         Thread::with(with_kpt, plan, None)
     }
 
-    fn with(with_kpt: bool, plan: &'static Plan, own: Option<Own>) -> Thread {
+    fn with(with_kpt: bool, plan: &'static DispatchPlan, own: Option<OwnCalls>) -> Thread {
         codegen::host::link();
         let stack = Low::new(Stack([0; 512]));
         let base = stack.address() + 4096 - 64;
@@ -242,7 +242,7 @@ fn own_calls_come_first_and_change_no_other() {
         way_out(d);
     };
     for count in [1, 2, 3, MAX_OWN] {
-        let own = Own {
+        let own = OwnCalls {
             numbers: &numbers[..count],
             emit: &emit,
         };
@@ -290,7 +290,7 @@ fn without_descriptors_all_go_the_slow_way() {
 
 #[test]
 fn one_that_answers_nothing_refuses_nothing_either() {
-    static SILENT: Plan = Plan::of::<NoLeaves>();
+    static SILENT: DispatchPlan = DispatchPlan::of::<NoLeaves>();
     let thread = Thread::of(false, &SILENT);
     let numbers = [nr::READ, nr::WRITE, nr::LSEEK, nr::GETPID, 1000];
     for number in numbers.into_iter().chain([u32::MAX as usize]) {

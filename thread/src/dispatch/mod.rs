@@ -1,6 +1,6 @@
 //! The dispatcher: the code that one thread's `syscall` instruction enters, generated for that thread.
 //!
-//! *Interface*: define the leaf calls once ([`Leaves`], [`Plan`]), describe a thread's dispatcher with a
+//! *Interface*: define the leaf calls once ([`Leaves`], [`DispatchPlan`]), describe a thread's dispatcher with a
 //! [`Spec`], make it with [`Dispatcher::synthesize`], give it to the thread with `Tte::set_dispatcher`
 //! (`begin.rs`). A new one is needed when the value of a [`Leaf::Value`], the descriptor table's arrays or
 //! size, or the thread's own calls change. [`link_rest`] and [`link_way_out`] at boot.
@@ -24,7 +24,7 @@
 //! in code of their own: one comparison finds the procedure, without a table and without a limit check
 //! (cached procedures, section 3.3.4). A thread without any has no such code.
 //!
-//! With some mitigations the entry of `syscall` has already changed stacks (`machine::guard`), and each exit
+//! With some mitigations the entry of `syscall` has already changed stacks (`machine::entry_mitigations`), and each exit
 //! has more work.
 //!
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
@@ -35,12 +35,12 @@ use crate::tte::Tte;
 use crate::tte::code::{Dispatcher, Jump};
 use abi::errno::Errno;
 use abi::nr;
-use codegen::methods::jump_through;
+use codegen::idioms::jump_through;
 use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Sealed, Template, dynasm, harden};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::cpu::StackBase;
-use machine::guard;
+use machine::entry_mitigations;
 use vm::fallible::try_arc;
 
 /// A kernel procedure table, as constants for the generator. Its words are 8 bytes each. The low four bytes
@@ -138,11 +138,11 @@ const FIXED: usize = 8;
 const HOLES: usize = FIXED + MAX_VALUES;
 
 /// The code of a family of threads, assembled at its first use.
-pub struct Plan(Template<HOLES>);
+pub struct DispatchPlan(Template<HOLES>);
 
-impl Plan {
+impl DispatchPlan {
     /// Of the threads that answer `L`.
-    pub const fn of<L: Leaves>() -> Plan {
+    pub const fn of<L: Leaves>() -> DispatchPlan {
         const {
             assert!(L::LEAVES.len() <= MAX_LEAVES, "too many leaf calls");
             assert!(
@@ -150,7 +150,7 @@ impl Plan {
                 "too many leaf calls with a value"
             );
         }
-        Plan(Template::new(&DISPATCHER, generate::<L>))
+        DispatchPlan(Template::new(&DISPATCHER, generate::<L>))
     }
 }
 
@@ -160,16 +160,16 @@ pub struct Spec<'a> {
     /// The thread's descriptor routines.
     pub kpt: Kpt,
     /// The calls it answers.
-    pub plan: &'static Plan,
+    pub plan: &'static DispatchPlan,
     /// The values of the plan's leaves that take one, in their order.
     pub values: &'a [usize],
     /// Its program's own calls, if there are any.
-    pub own: Option<Own<'a>>,
+    pub own: Option<OwnCalls<'a>>,
 }
 
 /// A program's own calls.
 #[derive(Clone, Copy)]
-pub struct Own<'a> {
+pub struct OwnCalls<'a> {
     /// Their numbers, ascending; at most [`MAX_OWN`].
     pub numbers: &'a [u32],
     /// Emits the answer of one: entered at the stack base, otherwise as a descriptor routine; ends with
@@ -216,7 +216,7 @@ impl Dispatcher {
 // A draft is large, and so has a frame of its own.
 #[cold]
 #[inline(never)]
-fn front(tte: &Tte, own: Own, others: Routine<Jump>) -> Result<Dispatcher, OutOfCode> {
+fn front(tte: &Tte, own: OwnCalls, others: Routine<Jump>) -> Result<Dispatcher, OutOfCode> {
     let mut draft = Draft::new(&FRONT, "own calls");
     let d = &mut draft;
     let (again, entry) = (others.entry() + AGAIN, others.entry() + ENTRY);
@@ -235,7 +235,7 @@ fn front(tte: &Tte, own: Own, others: Routine<Jump>) -> Result<Dispatcher, OutOf
     let base = tte.stack_top() as i32;
     for &(number, label) in leaves {
         d.bind(label);
-        if !guard::enters_on_kernel_stack() {
+        if !entry_mitigations::enters_on_kernel_stack() {
             let user = base + StackBase::USER_RSP as i32;
             dynasm!(d ; .arch x64 ; mov [user], rsp ; mov rsp, base);
         }
@@ -387,7 +387,7 @@ fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
 /// From the stack pointer that `syscall` left. A dispatcher that is entered on the kernel stack is already at
 /// its base.
 fn to_kernel_stack(d: &mut Draft, base: Hole) {
-    if guard::enters_on_kernel_stack() {
+    if entry_mitigations::enters_on_kernel_stack() {
         return d.spare(base);
     }
     let user = base.imm32() + StackBase::USER_RSP as i32;
@@ -517,14 +517,14 @@ pub fn rest() -> usize {
 
 /// Back to user mode by `sysretq`, which the assembler does not know; in tests to the caller.
 fn leave(d: &mut Draft, place: Place) {
-    if place == Place::KernelStack || guard::enters_on_kernel_stack() {
-        guard::leave_kernel(d);
-        if guard::sysret_by_gate(d) {
+    if place == Place::KernelStack || entry_mitigations::enters_on_kernel_stack() {
+        entry_mitigations::leave_kernel(d);
+        if entry_mitigations::sysret_by_gate(d) {
             return;
         }
         to_user_stack(d);
     }
-    guard::clear_buffers(d);
+    entry_mitigations::clear_buffers(d);
     if cfg!(test) {
         dynasm!(d ; .arch x64 ; ret);
     } else {

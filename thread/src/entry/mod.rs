@@ -3,10 +3,10 @@
 //!
 //! *Interface*: of each file.
 
-pub(crate) mod gate;
-pub mod outright;
+pub(crate) mod blocking_read;
+pub(crate) mod exit_to_user;
+pub mod frameless;
+pub mod jump_words;
 pub(crate) mod protect;
 pub(crate) mod tick;
 pub(crate) mod timer;
-pub(crate) mod waiting;
-pub mod ways;

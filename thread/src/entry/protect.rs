@@ -12,12 +12,12 @@
 //! Source: dissertation, section 4.3.1.
 
 use crate::native::job;
-use crate::switch::fp;
+use crate::switch::lazy_fpu;
 use crate::tte::flags::CALL;
 use crate::tte::interrupted::Interrupted;
 use crate::tte::{Tte, current};
 use abi::layout::{PROTECTED_RETURN, USER_END};
-use codegen::refusal::refused;
+use codegen::fault_injection::refused;
 use core::sync::atomic::Ordering;
 use machine::trap::{TrapFrame, USER_CS, USER_SS, VECTOR_TAIL};
 
@@ -59,7 +59,7 @@ pub(crate) fn call(frame: &mut TrapFrame, me: &Tte, address: usize) -> bool {
     if address >= USER_END || refused() || calls.try_reserve(1).is_err() {
         return false;
     }
-    let Ok(fp) = fp::inherited(me, None) else {
+    let Ok(fp) = lazy_fpu::inherited(me, None) else {
         return false;
     };
     if vm::user::put(rsp as usize, &PROTECTED_RETURN).is_err() {
@@ -88,7 +88,7 @@ pub fn protected_return(frame: &mut TrapFrame) -> Return {
     match unsafe { me.parts() }.calls.pop() {
         Some(interrupted) => {
             *frame = interrupted.frame;
-            fp::reinstate(interrupted.fp);
+            lazy_fpu::reinstate(interrupted.fp);
             Return::Resumed
         }
         None if me.ends.load(Ordering::Relaxed) => Return::Ended,

@@ -5,8 +5,8 @@
 //! all CPUs. It is entered by the processor through the timer's gate.
 //!
 //! The handler switches by itself when all of this holds: the interrupt comes from user mode; another thread
-//! is ready; the running thread has used up its turn (its quantum, or as many as the CPU's grain says,
-//! `ring/grain.rs`), but for an eighth, and has no channels, whose need would change its next quantum
+//! is ready; the running thread has used up its turn (its quantum, or as many as the CPU's granularity says,
+//! `ring/granularity.rs`), but for an eighth, and has no channels, whose need would change its next quantum
 //! (`time/demand.rs`); neither an alarm nor a sample is due. It then does what `timer.rs` does at the end of
 //! a quantum: the look at the next thread's is set, the interrupt is acknowledged and counted, a quiescent
 //! point is noted, and the thread's `sw_out` is called, over the nine registers that no switch saves. Any
@@ -15,7 +15,7 @@
 //! kernel continues as any interrupt does, with [`crate::entry::timer::fired`].
 //!
 //! With several CPUs it also leaves everything to Rust that balancing might change: while a CPU is idle, or
-//! threads are on the shelf, or more than two are ready.
+//! threads are in the steal queue, or more than two are ready.
 //!
 //! A thread with restartable sequences is only marked when its area names one, or cannot be read: outside a
 //! sequence there is nothing to abort, and a thread that moves to another CPU is marked by the move.
@@ -25,9 +25,9 @@
 //! Source: dissertation, sections 3.3.2 (the timer's interrupt is vectored to `sw_out`) and 3.3.3.
 
 use crate::entry::timer::fired_in_program;
-use crate::ring::grain::Grain;
-use crate::ring::idlers::IDLE;
-use crate::ring::local::{Local, TICKING};
+use crate::ring::granularity::Granularity;
+use crate::ring::idle_cpus::IDLE;
+use crate::ring::per_cpu::{PerCpu, TICKING};
 use crate::ring::ready::ReadyRing;
 use crate::tte::Tte;
 use crate::tte::flags::ATTENTION;
@@ -36,7 +36,7 @@ use core::mem::offset_of;
 use machine::cpu::{Cpu, StackBase};
 use machine::irq::{TIMER_VECTOR, eoi_address};
 use machine::trap::TrapFrame;
-use machine::{apic, clock, features, guard, trap};
+use machine::{apic, clock, entry_mitigations, features, trap};
 
 static CLASS: Class = Class::new("thread.tick");
 
@@ -103,34 +103,34 @@ const fn local(offset: usize) -> i32 {
 }
 
 fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
-    let ready = local(offset_of!(Local, ring) + offset_of!(ReadyRing, ready));
-    let shelf = local(
-        offset_of!(Local, ring)
-            + offset_of!(ReadyRing, shelf)
-            + offset_of!(crate::ring::shelf::Shelf<Tte, { crate::ring::ready::SHELF }>, used),
+    let ready = local(offset_of!(PerCpu, ring) + offset_of!(ReadyRing, ready));
+    let steal_queue = local(
+        offset_of!(PerCpu, ring)
+            + offset_of!(ReadyRing, steal_queue)
+            + offset_of!(crate::ring::steal_queue::StealQueue<Tte, { crate::ring::ready::SHELF }>, used),
     );
     let [next, first_look] = [offset_of!(Tte, next), offset_of!(Tte, look_ns)].map(local);
     let [soonest, armed, look, turn] = [
-        offset_of!(Local, soonest_ns),
-        offset_of!(Local, armed_ns),
-        offset_of!(Local, look_ns),
-        offset_of!(Local, turn_ns),
+        offset_of!(PerCpu, soonest_ns),
+        offset_of!(PerCpu, armed_ns),
+        offset_of!(PerCpu, look_ns),
+        offset_of!(PerCpu, turn_ns),
     ]
     .map(local);
-    let grain = offset_of!(Local, grain);
-    let part = local(grain + offset_of!(Grain, part));
-    let times = local(grain + offset_of!(Grain, times));
+    let granularity = offset_of!(PerCpu, granularity);
+    let part = local(granularity + offset_of!(Granularity, part));
+    let times = local(granularity + offset_of!(Granularity, times));
     // One store for both.
-    const { assert!(offset_of!(Local, ticking) == offset_of!(Local, patience) + 1) };
-    const { assert!(offset_of!(Local, patience) % 2 == 0) };
-    let patience = local(offset_of!(Local, patience));
+    const { assert!(offset_of!(PerCpu, ticking) == offset_of!(PerCpu, patience) + 1) };
+    const { assert!(offset_of!(PerCpu, patience) % 2 == 0) };
+    let patience = local(offset_of!(PerCpu, patience));
     let timer = apic::timer_address() as i32;
     let mut draft = Draft::new(&CLASS, ("tick", 0));
     let d = &mut draft;
     let [slow, alone, kernel, early, set, named, marked, attend] =
         core::array::from_fn(|_| d.label());
 
-    guard::enter_interrupt(d);
+    entry_mitigations::enter_interrupt(d);
     dynasm!(d ; .arch x64
         ; test BYTE [rsp + CS], 3
         ; jz =>kernel
@@ -143,7 +143,7 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
     if plan.several_cpus {
         dynasm!(d ; .arch x64
             ; jne =>alone
-            ; cmp DWORD [rsi + shelf], 0
+            ; cmp DWORD [rsi + steal_queue], 0
             ; jne =>alone
             ; cmp DWORD [plan.idle as i32], 0
             ; jne =>alone
@@ -233,7 +233,7 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
         ; pop rdi
         ; jnz =>attend
     );
-    guard::leave_interrupt(d);
+    entry_mitigations::leave_interrupt(d);
 
     // Something is asked of the thread.
     d.bind(attend);
@@ -262,7 +262,7 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
         ; =>named
         ; mov rax, [rcx + offset_of!(Tte, sequence_area) as i32]
     );
-    harden::clamp(d, codegen::methods::Reg::Rax);
+    harden::clamp(d, codegen::idioms::Reg::Rax);
     open(d, plan);
     d.fault_begin();
     dynasm!(d ; .arch x64
@@ -300,7 +300,7 @@ fn synthesize(plan: &Plan) -> Result<Routine<Gate>, OutOfCode> {
     dynasm!(d ; .arch x64 ; test al, al);
     restore(d);
     dynasm!(d ; .arch x64 ; lea rsp, [rsp + 16] ; jz =>attend);
-    guard::leave_interrupt(d);
+    entry_mitigations::leave_interrupt(d);
 
     dynasm!(d ; .arch x64 ; =>kernel ; push 0 ; push i32::from(TIMER_VECTOR));
     d.jmp_abs(plan.common);
@@ -314,7 +314,7 @@ fn quiescent(d: &mut Draft, plan: &Plan) {
     dynasm!(d ; .arch x64 ; mov rax, [plan.epoch as i32]);
     if plan.several_cpus {
         dynasm!(d ; .arch x64
-            ; mov rdx, [rsi + offset_of!(Local, seen) as i32]
+            ; mov rdx, [rsi + offset_of!(PerCpu, seen) as i32]
             ; mov [rdx], rax
         );
     } else {

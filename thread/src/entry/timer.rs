@@ -14,13 +14,13 @@
 
 use crate::alarm::Due;
 use crate::balance;
-use crate::balance::sample;
-use crate::policy::urgent;
-use crate::ring::arm::arm;
+use crate::balance::cpu_time_sampling;
+use crate::policy::real_time;
 use crate::ring::chain::chain;
-use crate::ring::idlers::IDLE;
-use crate::ring::local::{Local, OVERDUE, PATIENCE, STILL, TICKING, here, running};
-use crate::ring::{budget, grain};
+use crate::ring::cpu_timer::arm;
+use crate::ring::idle_cpus::IDLE;
+use crate::ring::per_cpu::{OVERDUE, PATIENCE, PerCpu, STILL, TICKING, here, running};
+use crate::ring::{budget, granularity};
 use crate::switch::yielding;
 use crate::time::demand;
 use crate::time::quanta::{contended, look_at, patient};
@@ -48,7 +48,7 @@ pub(crate) fn fired(frame: &mut TrapFrame) {
 /// has woken a thread.
 pub(crate) extern "sysv64" fn fired_in_program(
     frame: &mut TrapFrame,
-    local: &Local,
+    local: &PerCpu,
     cpu: &Cpu,
 ) -> bool {
     let me = running(cpu);
@@ -62,7 +62,7 @@ pub(crate) extern "sysv64" fn fired_in_program(
 }
 
 #[inline(always)]
-fn handle(cpu: &Cpu, local: &Local, me: &Tte, frame: &mut TrapFrame, of_program: bool) {
+fn handle(cpu: &Cpu, local: &PerCpu, me: &Tte, frame: &mut TrapFrame, of_program: bool) {
     let stamp = tsc();
     let now = at_ns(stamp);
     local.in_timer.store(true, Ordering::Relaxed);
@@ -70,8 +70,8 @@ fn handle(cpu: &Cpu, local: &Local, me: &Tte, frame: &mut TrapFrame, of_program:
         // A routine, which runs with interrupts off, has woken a thread: that keeps to its turn.
         cpu.need_resched.store(0, Ordering::Relaxed);
     }
-    let look =
-        sample::take(local, me, frame, now) || local.ticking.load(Ordering::Relaxed) != STILL;
+    let look = cpu_time_sampling::take(local, me, frame, now)
+        || local.ticking.load(Ordering::Relaxed) != STILL;
     local.armed_ns.store(u64::MAX, Ordering::Relaxed);
     if of_program {
         local.interrupted_ns.store(now, Ordering::Relaxed);
@@ -99,7 +99,7 @@ fn call_later_alarms(_: usize) {
 /// while there are more, or behind the procedures that the alarms have chained; then handles the quantum.
 /// `look` says that more may have to be looked at than alarms.
 #[inline(always)]
-fn call_alarms(cpu: &Cpu, local: &Local, me: &Tte, (stamp, now): (u64, u64), look: bool) {
+fn call_alarms(cpu: &Cpu, local: &PerCpu, me: &Tte, (stamp, now): (u64, u64), look: bool) {
     // A thread that an alarm wakes always goes to the front.
     local.ticking.store(TICKING, Ordering::Relaxed);
     let waited = local.chain.mark();
@@ -113,14 +113,14 @@ fn call_alarms(cpu: &Cpu, local: &Local, me: &Tte, (stamp, now): (u64, u64), loo
 }
 
 /// When the next alarm is due.
-fn next_ns(local: &Local) -> u64 {
+fn next_ns(local: &PerCpu) -> u64 {
     // SAFETY: on this CPU with interrupts off; the borrow ends here.
     unsafe { local.alarms() }.next_ns()
 }
 
 /// Calls the first alarm if it is due at `now`, and returns whether it was.
 #[inline(always)]
-fn call_alarm(local: &Local, now: u64) -> bool {
+fn call_alarm(local: &PerCpu, now: u64) -> bool {
     // SAFETY: on this CPU with interrupts off; the borrow ends before the call.
     match unsafe { local.alarms() }.due(now) {
         Some(Due::Call(call, argument)) => call(argument),
@@ -132,14 +132,14 @@ fn call_alarm(local: &Local, now: u64) -> bool {
 
 /// Calls those behind it, and returns whether there are still more.
 #[inline(never)]
-fn call_others(local: &Local, now: u64) -> bool {
+fn call_others(local: &PerCpu, now: u64) -> bool {
     (1..AT_A_TIME).all(|_| call_alarm(local, now)) && next_ns(local) <= now
 }
 
 /// Whether the running thread's quantum is over, and when the timer is to fire next. It is [`TICKING`] so
 /// far.
 #[inline(always)]
-fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, (stamp, now): (u64, u64), look: bool) {
+fn keep_quantum(cpu: &Cpu, local: &PerCpu, me: &Tte, (stamp, now): (u64, u64), look: bool) {
     let mut soonest = local.sample_ns.load(Ordering::Relaxed);
     if !look && local.ring.is_calm() {
         local.passed_ns.store(now, Ordering::Relaxed);
@@ -157,9 +157,9 @@ fn keep_quantum(cpu: &Cpu, local: &Local, me: &Tte, (stamp, now): (u64, u64), lo
 /// The same where the timer kept quanta or takes a sample, other threads may wait for this CPU, or there are
 /// urgent ones.
 #[inline(never)]
-fn keep_turn(cpu: &Cpu, local: &Local, me: &Tte, stamp: u64, now: u64) {
+fn keep_turn(cpu: &Cpu, local: &PerCpu, me: &Tte, stamp: u64, now: u64) {
     let quantum = me.quantum_ns();
-    let turn = quantum * local.grain.times();
+    let turn = quantum * local.granularity.times();
     let ran = span_ns(stamp.wrapping_sub(me.in_at.load(Ordering::Relaxed)));
     let patience = match local.patience.load(Ordering::Relaxed) {
         _ if ran >= quantum / 4 || IDLE.any() || !me.on_ring.is_some() => 0,
@@ -172,7 +172,7 @@ fn keep_turn(cpu: &Cpu, local: &Local, me: &Tte, stamp: u64, now: u64) {
     let coming = match cpu.need_resched.load(Ordering::Relaxed) {
         0 => balance::offer(local, me, now),
         _ => {
-            grain::woke(local);
+            granularity::woke(local);
             0
         }
     };
@@ -189,7 +189,7 @@ fn keep_turn(cpu: &Cpu, local: &Local, me: &Tte, stamp: u64, now: u64) {
         local.ticking.store(STILL, Ordering::Relaxed);
         yielding::left_alone(me);
     } else if urgent {
-        let left = urgent::keep_turns(cpu, local, me, now, coming);
+        let left = real_time::keep_turns(cpu, local, me, now, coming);
         look_at(local, now + left, now);
     } else {
         // An eighth early is the end of the quantum too; the remainder is not worth an interrupt.

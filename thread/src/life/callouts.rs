@@ -4,9 +4,9 @@
 
 use crate::life::grace;
 use crate::ring::chain::chain;
-use crate::ring::kick;
+use crate::ring::reschedule_ipi;
 use crate::running::block::{resume_address, suspend, yield_now};
-use crate::running::donate::{donate, runs_elsewhere};
+use crate::running::donation::{donate, runs_elsewhere};
 use crate::tte::flags::INTERRUPTS;
 use crate::tte::{Tte, current_opt};
 use core::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ static CALLOUTS: Callouts = Callouts {
     cpu: || this_cpu().number(),
     irq_save,
     irq_restore,
-    nudge: kick::send,
+    nudge: reschedule_ipi::send,
     has_turns: || current_opt().is_some_and(|me| me.on_ring.is_some()),
     soon: grace::soon,
     donate,

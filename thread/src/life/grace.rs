@@ -12,7 +12,7 @@
 
 use crate::clock::alarm;
 use crate::life::spawn;
-use crate::running::attend;
+use crate::running::pending_work;
 use core::sync::atomic::{AtomicBool, Ordering, fence};
 use machine::clock::now_ns;
 use sync::{WaitList, epoch};
@@ -65,7 +65,7 @@ fn look(_: usize) {
 fn run(_: usize) {
     loop {
         ENDER.wait_until(|| {
-            attend::safe_point();
+            pending_work::safe_point();
             DUE.swap(false, Ordering::SeqCst).then_some(())
         });
         // Bound: a thread of its own; a grace period, asleep.

@@ -4,7 +4,7 @@
 //! itself sleeps in [`OnDemand::wait`].
 
 use crate::life::spawn::spawn;
-use crate::running::attend::safe_point;
+use crate::running::pending_work::safe_point;
 use crate::tte::NoMemory;
 use core::sync::atomic::{AtomicBool, Ordering};
 use sync::WaitList;

@@ -11,16 +11,16 @@
 //! Source: dissertation, sections 4.3 and 5.3.2 (table 5.2: Create, Destroy).
 
 use crate::dispatch::begin::begin;
-use crate::ring::local::here;
+use crate::ring::per_cpu::here;
 use crate::running::block::start;
 use crate::running::handover::switch;
-use crate::switch::fp::FpChange;
-use crate::switch::{Keys, fp};
-use crate::tte::area::FpArea;
-use crate::tte::code::{Kind, SwitchCode};
+use crate::switch::lazy_fpu::FpuChange;
+use crate::switch::{Keys, lazy_fpu};
+use crate::tte::code::{SwitchCode, SwitchKind};
 use crate::tte::flags::DEAD;
-use crate::tte::parts::{Parts, dismantle};
-use crate::tte::{NoMemory, QUANTUM_NS, Remains, Thread, Tte, activate, interrupted};
+use crate::tte::fpu_save_area::FpuSaveArea;
+use crate::tte::resources::{Resources, dismantle};
+use crate::tte::{FreeEntry, NoMemory, QUANTUM_NS, Thread, Tte, activate, interrupted};
 use crate::{clock, dispatch, tte};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -92,8 +92,8 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
         None => activate()?,
     };
     let kind = match spec.body {
-        Body::Kernel(..) => Kind::KERNEL,
-        Body::User(..) => Kind::USER,
+        Body::Kernel(..) => SwitchKind::KERNEL,
+        Body::User(..) => SwitchKind::USER,
     };
     let root = match spec.root {
         0 => machine::paging::kernel_root() as u64,
@@ -118,17 +118,20 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     let spare = unsafe { thread.parts() }.fp.take();
     if spec.inherit {
         let parent = tte::current();
-        area = fp::inherited(parent, spare)?;
+        area = lazy_fpu::inherited(parent, spare)?;
         if area.is_some() {
-            kind = kind.with(Kind::FP);
+            kind = kind.with(SwitchKind::FP);
         }
-        if parent.kind().has_any(Kind::GS.with(Kind::ASKED)) {
+        if parent
+            .kind()
+            .has_any(SwitchKind::GS.with(SwitchKind::ASKED))
+        {
             kind = bequeath(parent, &thread, kind);
         }
         interrupted::inherit(parent, &thread)?;
-    } else if kind == Kind::USER && machine::mitigate::measures().eager_vectors() {
-        area = Some(fp::fresh(spare)?);
-        kind = kind.with(Kind::FP);
+    } else if kind == SwitchKind::USER && machine::mitigate::measures().eager_vectors() {
+        area = Some(lazy_fpu::fresh(spare)?);
+        kind = kind.with(SwitchKind::FP);
     }
     // SAFETY: the thread has not started, so only the creator can reach it. Dropping the handle frees
     // everything that it owns from here on.
@@ -158,7 +161,7 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
     let keys = Keys {
         tte: thread.address(),
         stack_top: top,
-        fp_area: area.as_ref().map_or(0, FpArea::address),
+        fpu_area: area.as_ref().map_or(0, FpuSaveArea::address),
     };
     parts.fp = area;
     match &parts.tally {
@@ -173,7 +176,7 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
         other => other.insert(SwitchCode::synthesize(kind, &keys, thread.serial())?),
     };
     thread.publish(kind, code);
-    if kind.contains(Kind::USER) {
+    if kind.contains(SwitchKind::USER) {
         match &spec.dispatch {
             Some(spec) => thread.set_dispatcher(spec)?,
             None => begin(&thread, parts)?,
@@ -184,17 +187,17 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
 
 /// `kind` and what few threads have, as `parent`, the running one, has it for its child.
 #[cold]
-fn bequeath(parent: &Tte, child: &Tte, kind: Kind) -> Kind {
+fn bequeath(parent: &Tte, child: &Tte, kind: SwitchKind) -> SwitchKind {
     let mut kind = kind;
-    if parent.kind().contains(Kind::GS) {
-        kind = kind.with(Kind::GS);
+    if parent.kind().contains(SwitchKind::GS) {
+        kind = kind.with(SwitchKind::GS);
         child
             .gs_base
             .store(parent.gs_base.load(Ordering::Relaxed), Ordering::Relaxed);
     }
-    if parent.kind().contains(Kind::ASKED) {
-        kind = kind.with(Kind::ASKED);
-        parent.bequeath_asked(child);
+    if parent.kind().contains(SwitchKind::ASKED) {
+        kind = kind.with(SwitchKind::ASKED);
+        parent.inherit_speculation_control(child);
     }
     kind
 }
@@ -243,7 +246,7 @@ pub fn bury() {
 /// The same; returns the first entry that is free then, so that the next thread finds it, and what is kept
 /// with it, without the inactive list.
 #[inline(always)]
-fn bury_for_next() -> Option<Remains> {
+fn bury_for_next() -> Option<FreeEntry> {
     let mut first = None;
     bury_each(|free| {
         if first.is_none() {
@@ -256,7 +259,7 @@ fn bury_for_next() -> Option<Remains> {
 /// Frees the remains of threads, and hands over each entry that is free then. One after the other, because
 /// the idle thread may be preempted, and what it has taken waits for it.
 #[inline(always)]
-fn bury_each(mut hand_over: impl FnMut(Option<Remains>)) {
+fn bury_each(mut hand_over: impl FnMut(Option<FreeEntry>)) {
     while let Some((tte, more)) = take_zombie() {
         // SAFETY: it has been switched out for good, since another thread runs where it ended, and is the
         // caller's alone.
@@ -273,7 +276,7 @@ fn bury_each(mut hand_over: impl FnMut(Option<Remains>)) {
 
 /// The alarm of an ended thread's job, if it has one, is not to come.
 #[inline]
-fn end_job(parts: &mut Parts) {
+fn end_job(parts: &mut Resources) {
     if let Some(alarm) = parts.job.take().and_then(|job| job.alarm) {
         clock::cancel(alarm);
     }
@@ -337,8 +340,8 @@ impl Tte {
     /// # Errors
     /// No memory for the switch code.
     pub fn set_gs_base(&self, base: u64) -> Result<(), NoMemory> {
-        if !self.kind().contains(Kind::GS) {
-            self.replug(self.kind().with(Kind::GS), FpChange::Keep)?;
+        if !self.kind().contains(SwitchKind::GS) {
+            self.replug(self.kind().with(SwitchKind::GS), FpuChange::Keep)?;
         }
         let irq = irq_save();
         self.gs_base.store(base, Ordering::Relaxed);

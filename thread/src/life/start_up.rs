@@ -11,12 +11,12 @@
 use crate::entry::{tick, timer};
 use crate::life::spawn::bury;
 use crate::life::{callouts, grace};
-use crate::ring::kick;
-use crate::ring::local::{here, local};
+use crate::ring::per_cpu::{here, local};
+use crate::ring::reschedule_ipi;
 use crate::running::idle;
-use crate::running::kicked::kicked;
-use crate::switch::{Keys, speculation, turn, yielding};
-use crate::tte::code::{Kind, SwitchCode};
+use crate::running::ipi_handler::on_reschedule_ipi;
+use crate::switch::{Keys, pick_next, speculation, yielding};
+use crate::tte::code::{SwitchCode, SwitchKind};
 use crate::tte::{NoMemory, QUANTUM_NS, Thread, activate, flags};
 use core::sync::atomic::Ordering;
 use machine::cpu::{self, irq_disable, irq_enable};
@@ -29,7 +29,7 @@ use machine::paging::{MachineStack, machine_stack};
 /// No memory.
 pub fn init() -> Result<(), NoMemory> {
     yielding::init();
-    kick::init(kicked);
+    reschedule_ipi::init(on_reschedule_ipi);
     speculation::init()?;
     machine::irq::set_handler(machine::irq::TIMER_VECTOR, timer::fired);
     for number in 0..cpu::present() {
@@ -50,7 +50,7 @@ fn prepare(number: usize) -> Result<(), NoMemory> {
         .seen
         .store(sync::epoch::words(number)[1], Ordering::Relaxed);
     let thread = adopt(number)?;
-    let turn = turn::synthesize(&local.ring, number as u64)?;
+    let turn = pick_next::synthesize(&local.ring, number as u64)?;
     local.ring.turn.store(turn.entry(), Ordering::Relaxed);
     // The CPU's for ever.
     core::mem::forget(turn);
@@ -81,10 +81,10 @@ fn adopt(number: usize) -> Result<Thread, NoMemory> {
     let keys = Keys {
         tte: thread.address(),
         stack_top: top,
-        fp_area: 0,
+        fpu_area: 0,
     };
-    let code = SwitchCode::synthesize(Kind::KERNEL, &keys, thread.serial())?;
-    thread.publish(Kind::KERNEL, &code);
+    let code = SwitchCode::synthesize(SwitchKind::KERNEL, &keys, thread.serial())?;
+    thread.publish(SwitchKind::KERNEL, &code);
     // SAFETY: no other party knows the thread yet.
     unsafe { thread.parts() }.switch = Some(code);
     thread

@@ -10,7 +10,7 @@
 //! does the whole call.
 //! Source: dissertation, sections 3.3.4 and 5.3.2.
 
-use crate::ring::local::here;
+use crate::ring::per_cpu::here;
 use crate::tte::by_handle;
 use crate::tte::signal::Refused;
 use abi::Errno;
@@ -83,7 +83,7 @@ extern "C" fn operate(operation: usize, handle: u64, argument: usize) -> i64 {
 #[cfg(target_os = "none")]
 mod bare {
     use super::{INVOKE, SLOW, operate};
-    use crate::switch::saved::{pop_scratch, push_scratch};
+    use crate::switch::caller_saved::{pop_scratch, push_scratch};
     use crate::switch::yielding::slow;
 
     #[unsafe(naked)]

@@ -5,8 +5,8 @@
 //! thread may call the methods on any other thread it holds a handle of, from any CPU; none of them waits.
 //!
 //! The steps are the dissertation's: mark the intention on the entry; do the operation, or make the CPU that
-//! can do it check the mark; the party that finds the mark completes the operation (`running::attend`). A
-//! thread in user mode finds its mark at the next crossing, which an interrupt forces if it runs on another
+//! can do it check the mark; the party that finds the mark completes the operation (`running::pending_work`). A
+//! thread in user mode finds its mark at the next return to user mode, which an interrupt forces if it runs on another
 //! CPU. A kernel thread finds its mark at a safe point, where it holds nothing that others may need. The
 //! dissertation's *suspend* and *resume* are `hold` and `release` here: [`suspend`] and [`resume`] handle
 //! only the token, which wait lists and alarms give too, so a wake-up never restarts a suspended or stopped
@@ -26,7 +26,7 @@ use core::sync::atomic::Ordering;
 pub const EVENTS: u32 = 64;
 
 impl Tte {
-    /// Suspends the thread: from its next crossing into user mode (a kernel thread: from its next
+    /// Suspends the thread: from its next return to user mode (a kernel thread: from its next
     /// [`safe_point`](crate::safe_point)) it runs nothing but interrupt procedures, until [`Tte::release`].
     #[inline]
     pub fn hold(&self) {
@@ -143,7 +143,7 @@ impl Tte {
         }
     }
 
-    /// Sets the `SIGNAL` flag: interruptible sleeps end, and the room above is asked at the next crossing
+    /// Sets the `SIGNAL` flag: interruptible sleeps end, and the room above is asked at the next return to user mode
     /// into user mode.
     pub fn alert(&self) {
         self.attention(SIGNAL);
@@ -155,7 +155,7 @@ impl Tte {
     }
 
     /// Marks the thread killed: interruptible sleeps end, a suspended or stopped thread continues, and at its
-    /// next crossing into user mode it must `exit`.
+    /// next return to user mode it must `exit`.
     pub fn kill(&self) {
         self.attention(KILLED);
     }
@@ -167,7 +167,7 @@ impl Tte {
 
     /// If it is in one, it is to look at once: the next interrupt of its CPU makes it do so.
     pub fn interrupt_sequence(&self) {
-        self.note_sequence();
+        self.note_rseq();
         self.nudge();
     }
 

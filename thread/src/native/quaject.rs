@@ -4,7 +4,7 @@
 //! and `setsignal` are about the entry of that number in the thread's signal table, `wait` and `notify` about
 //! the event of that number. `interrupt` and `setsignal` have a procedure as argument, the others none. The
 //! work of a call, and whether the caller may make it, is the business of the room that makes a member
-//! ([`Steering`]): it is asked at each call, so a member gives no rights.
+//! ([`ThreadControl`]): it is asked at each call, so a member gives no rights.
 //!
 //! `signal` and `notify` have the signature `Event`: another's callback may be linked to them, such as a
 //! clock's `rang`. Then there is no caller to be asked; so the linking thread is asked, and no other
@@ -16,11 +16,11 @@
 //! Source: dissertation, sections 4.3.2 and 3.3.4.
 
 use crate::tte::by_handle;
+use ::quaject::by_name::Quaject;
 use ::quaject::class::{Header, OutOfMemory, Ref, create};
 use ::quaject::compiled::callentry;
 use ::quaject::interfacer::Target;
 use ::quaject::maker::{Callable, Made, Unable};
-use ::quaject::named::Quaject;
 use ::quaject::signature::Event;
 use abi::errno::Errno;
 use abi::native;
@@ -29,27 +29,27 @@ use core::any::Any;
 
 /// A thread's handle as a quaject.
 #[derive(Clone, Copy, Debug)]
-pub struct Steered {
+pub struct ThreadQuaject {
     /// The thread's handle.
     pub thread: u64,
     /// The number of an entry of its signal table, and of an event.
     pub number: u32,
     /// How it is steered.
-    pub how: &'static Steering,
+    pub how: &'static ThreadControl,
 }
 
 /// The operations that `abi::native` numbers, for the running thread.
 #[derive(Debug)]
-pub struct Steering {
+pub struct ThreadControl {
     /// Does one, with its argument, if the running thread may.
-    pub act: fn(Steered, operation: usize, argument: usize) -> Result<usize, Errno>,
+    pub act: fn(ThreadQuaject, operation: usize, argument: usize) -> Result<usize, Errno>,
     /// Whether the running thread may.
-    pub may: fn(Steered, operation: usize) -> Result<(), Errno>,
+    pub may: fn(ThreadQuaject, operation: usize) -> Result<(), Errno>,
 }
 
 ::quaject::quaject! {
     /// Implements threads
-    class Steered = "Thread", spec Steered, error OutOfMemory {
+    class ThreadQuaject = "Thread", spec ThreadQuaject, error OutOfMemory {
         callentry {
             SUSPEND = "suspend", RESUME = "resume", STOP = "stop", STEP = "step", INTERRUPT = "interrupt",
             SIGNAL: Event = "signal", SETSIGNAL = "setsignal", WAIT = "wait", NOTIFY: Event = "notify",
@@ -57,7 +57,7 @@ pub struct Steering {
         }
     }
     make |spec, _| Ok(spec);
-    callentry |thread: &Ref<Steered>, number| -> Option<Target> {
+    callentry |thread: &Ref<ThreadQuaject>, number| -> Option<Target> {
         match number {
             SIGNAL => Some(callentry(thread, &"signal", 0, signal)),
             NOTIFY => Some(callentry(thread, &"notify", 0, notify)),
@@ -88,13 +88,13 @@ const _: () =
 ///
 /// # Errors
 /// ENOMEM.
-pub fn make(spec: Steered, paid: Arc<dyn Any + Send + Sync>) -> Result<Made, Errno> {
-    let made = create::<Steered>(spec).map_err(|OutOfMemory| Errno::ENOMEM)?;
+pub fn make(spec: ThreadQuaject, paid: Arc<dyn Any + Send + Sync>) -> Result<Made, Errno> {
+    let made = create::<ThreadQuaject>(spec).map_err(|OutOfMemory| Errno::ENOMEM)?;
     Ok(Made::of(Called(made), paid))
 }
 
 /// A member that is called by number.
-struct Called(Ref<Steered>);
+struct Called(Ref<ThreadQuaject>);
 
 impl Quaject for Called {
     fn header(&self) -> &'static Header {
@@ -117,7 +117,7 @@ impl Callable for Called {
     }
 }
 
-extern "sysv64" fn signal(told: &Steered) -> usize {
+extern "sysv64" fn signal(told: &ThreadQuaject) -> usize {
     if let Some(thread) = by_handle(told.thread) {
         // Without such an entry, or with too many procedures pending, nothing happens.
         let _ = thread.signal(told.number as usize);
@@ -125,7 +125,7 @@ extern "sysv64" fn signal(told: &Steered) -> usize {
     0
 }
 
-extern "sysv64" fn notify(told: &Steered) -> usize {
+extern "sysv64" fn notify(told: &ThreadQuaject) -> usize {
     if let Some(thread) = by_handle(told.thread) {
         thread.notify(told.number);
     }

@@ -6,13 +6,13 @@
 //!
 //! The switch and the rings know nothing of it. Balancing gives a thread to no CPU on which it may not run.
 //! A thread that is on such a CPU all the same, because its CPUs were set while it was there, is marked as
-//! one with restartable sequences is, and moves itself at its next crossing into user mode: it sleeps, and an
+//! one with restartable sequences is, and moves itself at its next return to user mode: it sleeps, and an
 //! alarm of its CPU sends it to another one. Only a CPU that has switched a thread out may send it away.
 
 use crate::clock;
 use crate::ring::inbox::send_home;
-use crate::ring::kick;
-use crate::ring::local::{here, local};
+use crate::ring::per_cpu::{here, local};
+use crate::ring::reschedule_ipi;
 use crate::running::block;
 use crate::tte::flags::SEQUENCE;
 use crate::tte::{Tte, current, token};
@@ -26,7 +26,7 @@ impl Tte {
     pub fn set_allowed(&self, mask: u32) {
         self.allowed.store(mask, Ordering::Relaxed);
         if !self.is_in_place() && self.on_ring.is_some() {
-            kick::send(self.cpu());
+            reschedule_ipi::send(self.cpu());
         }
     }
 

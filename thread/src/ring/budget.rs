@@ -1,6 +1,6 @@
 //! Budgets: threads that are promised so much time in each period (SCHED_DEADLINE).
 //!
-//! *Interface*: [`Tte::promise`] admits a thread to a CPU (`tte/budget.rs`), and `urgent::Place::Promised`
+//! *Interface*: [`Tte::promise`] admits a thread to a CPU (`tte/budget.rs`), and `urgent::SchedClass::Promised`
 //! puts it among the urgent ones. The ring of these asks [`admits`] and tells [`watch`]; the timer asks
 //! [`is_spent`], [`demote`] and [`end_ns`]; `urgent::settle` waits for the next period.
 //!
@@ -12,12 +12,12 @@
 //! alarm brings it back when its next period begins.
 //! Source: Abeni and Buttazzo 1998 (the constant bandwidth server), as Linux has it for bad cases.
 
-use crate::ring::arm;
-use crate::ring::local::{Local, here};
+use crate::ring::cpu_timer;
+use crate::ring::per_cpu::{PerCpu, here};
 use crate::ring::ready::{End, ReadyRing};
 use crate::tte::budget::standing;
+use crate::tte::cpu_time::ns_to_ticks;
 use crate::tte::flags::SEQUENCE;
-use crate::tte::used::ns_to_ticks;
 use crate::tte::{Tte, URGENT};
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use machine::clock::now_ns;
@@ -39,7 +39,7 @@ pub(crate) fn admits(tte: &Tte) -> bool {
         let next = terms.next_ns(at.due_ns);
         // Without memory for an alarm it comes back when it has had a turn as a usual thread.
         if tte.budget.alarm_ns.swap(next, Relaxed) != next {
-            let _ = arm::set(here().1, now_ns(), next, come_back, tte.address());
+            let _ = cpu_timer::set(here().1, now_ns(), next, come_back, tte.address());
         }
         tte.is_raised.store(true, Relaxed);
         tte.state.fetch_or(SEQUENCE, AcqRel);
@@ -77,7 +77,7 @@ pub(crate) fn watch(ring: &ReadyRing) {
         {
             let (_, local, _) = here();
             let now = now_ns();
-            arm::arm_for(local, now + left_ns, now);
+            cpu_timer::arm_for(local, now + left_ns, now);
         }
         #[cfg(not(target_os = "none"))]
         let _ = left_ns;
@@ -95,7 +95,7 @@ fn left_of_first(ring: &ReadyRing) -> Option<u64> {
 }
 
 /// When the first thread of the CPU has spent its budget, if it has one.
-pub(crate) fn end_ns(local: &Local, now: u64) -> u64 {
+pub(crate) fn end_ns(local: &PerCpu, now: u64) -> u64 {
     left_of_first(&local.ring).map_or(u64::MAX, |left| now + left)
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn is_spent(tte: &Tte) -> bool {
 
 /// The running thread, which is in the ring of urgent threads, has spent its budget: it goes among the usual
 /// ones. With interrupts off.
-pub(crate) fn demote(local: &Local, me: &Tte) {
+pub(crate) fn demote(local: &PerCpu, me: &Tte) {
     if me.budget.due_ns.load(Relaxed) != 0 {
         me.budget.overran.store(true, Relaxed);
     }

@@ -16,8 +16,8 @@
 //! Progress: wait-free. Source: Massalin and Pu, "Threads and Input/Output in the Synthesis Kernel", sections
 //! 3.1 and 4.4; dissertation, section 5.3.2.
 
-use crate::ring::kick;
-use crate::ring::local::{Local, here};
+use crate::ring::per_cpu::{PerCpu, here};
+use crate::ring::reschedule_ipi;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use machine::cpu::{irq_restore, irq_save, irq_window};
 
@@ -138,10 +138,10 @@ pub fn chain(procedure: fn(usize), argument: usize) -> Result<(), Full> {
         irq_restore(irq);
         return Ok(());
     }
-    let (cpu, local, _): (_, &Local, _) = here();
+    let (cpu, local, _): (_, &PerCpu, _) = here();
     local.chain.put(procedure, argument)?;
     if !cpu.handles_interrupt() {
-        kick::send(cpu.number());
+        reschedule_ipi::send(cpu.number());
     }
     Ok(())
 }

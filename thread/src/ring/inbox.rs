@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`send_home`]. `running::block` empties the inbox.
 
-use crate::ring::kick;
-use crate::ring::local::local;
+use crate::ring::per_cpu::local;
+use crate::ring::reschedule_ipi;
 use crate::tte::Tte;
 use core::sync::atomic::Ordering;
 
@@ -21,6 +21,6 @@ pub(crate) fn send_home(tte: &Tte) {
         }
     }
     if head.is_null() {
-        kick::send(home);
+        reschedule_ipi::send(home);
     }
 }

@@ -1,17 +1,17 @@
-//! Each CPU's own: its ready rings and their shelf, the chain of its interrupts, its timer and alarms, and
+//! Each CPU's own: its ready rings and their steal queue, the chain of its interrupts, its timer and alarms, and
 //! the interrupts by which other CPUs ask it for something.
 //!
-//! *Interface*: of each file. [`local`] has the whole of a CPU. Only that CPU uses it, with interrupts off,
+//! *Interface*: of each file. [`per_cpu`] has the whole of a CPU. Only that CPU uses it, with interrupts off,
 //! except for the words that say otherwise.
 
-pub(crate) mod arm;
-pub(crate) mod asked;
 pub(crate) mod budget;
 pub mod chain;
-pub(crate) mod grain;
-pub(crate) mod idlers;
+pub(crate) mod cpu_timer;
+pub(crate) mod granularity;
+pub(crate) mod idle_cpus;
 pub(crate) mod inbox;
-pub(crate) mod kick;
-pub(crate) mod local;
+pub(crate) mod ipi_pending;
+pub(crate) mod per_cpu;
 pub mod ready;
-pub mod shelf;
+pub(crate) mod reschedule_ipi;
+pub mod steal_queue;

@@ -17,14 +17,14 @@
 //!
 //! Threads with a real-time policy are in a ring of their own, in order of urgency, and beyond the table: as
 //! long as there is one, all links lead to the turn routine, which runs the first. A turn in which the others
-//! are to run is marked by the timer (`policy/urgent.rs`).
+//! are to run is marked by the timer (`policy/real_time.rs`).
 //!
-//! A thread that has waited long is on the ring's *shelf* instead, from where any CPU may take it
-//! (`shelf.rs`, `balance`). A level that runs empty takes one back.
+//! A thread that has waited long is in the ring's *steal queue* instead, from where any CPU may take it
+//! (`steal_queue.rs`, `balance`). A level that runs empty takes one back.
 //! Source: dissertation, sections 3.3.2 (figure 3.4) and 5.3.1 (levels, and the table 0,1,0,2,0,1,0,3).
 
-use crate::ring::shelf::Shelf;
-use crate::ring::{budget, idlers};
+use crate::ring::steal_queue::StealQueue;
+use crate::ring::{budget, idle_cpus};
 use crate::tte::flags::ASLEEP;
 use crate::tte::membership::Ring;
 use crate::tte::{LEVELS, Tte, URGENT};
@@ -70,7 +70,7 @@ pub(crate) fn order(level: u8) -> u8 {
     level.wrapping_add(1) % RINGS as u8
 }
 
-/// Threads that a shelf has room for; more stay in their rings.
+/// Threads that a steal queue has room for; more stay in their rings.
 pub const SHELF: usize = 16;
 
 /// One CPU's ready rings.
@@ -97,7 +97,7 @@ pub struct ReadyRing {
     /// Its threads are members of this.
     pub(crate) ring: Ring,
     /// The waiting threads that other CPUs may take.
-    pub(crate) shelf: Shelf<Tte, SHELF>,
+    pub(crate) steal_queue: StealQueue<Tte, SHELF>,
 }
 
 impl ReadyRing {
@@ -114,7 +114,7 @@ impl ReadyRing {
             table: policy(),
             pass: AtomicBool::new(false),
             ring: Ring::of_cpu(cpu),
-            shelf: Shelf::empty(),
+            steal_queue: StealQueue::empty(),
         }
     }
 
@@ -123,9 +123,9 @@ impl ReadyRing {
         self.ready.load(Relaxed)
     }
 
-    /// Those on the shelf too, approximately. Any CPU may ask.
+    /// Those in the steal queue too, approximately. Any CPU may ask.
     pub fn all_ready(&self) -> u32 {
-        self.ready() + self.shelf.len() as u32
+        self.ready() + self.steal_queue.len() as u32
     }
 
     /// Whether a switch from `current` would lead back to it.
@@ -312,7 +312,7 @@ impl ReadyRing {
         if next == tte.as_ptr() {
             self.heads[level].store(null_mut(), Relaxed);
             self.populate(self.populated.load(Relaxed) & !(1 << level));
-            if self.shelf.is_used() {
+            if self.steal_queue.is_used() {
                 self.refill(current, level);
             }
         } else {
@@ -395,7 +395,7 @@ impl ReadyRing {
         if next == tte.as_ptr() {
             head.store(null_mut(), Relaxed);
             self.populate(self.populated.load(Relaxed) & !URGENT_BITS);
-            if self.shelf.is_used() {
+            if self.steal_queue.is_used() {
                 self.refill(current, URGENT as usize);
             }
         } else {
@@ -414,11 +414,11 @@ impl ReadyRing {
         budget::watch(self);
     }
 
-    /// Whether no thread but perhaps the running one is in the ring or on the shelf, and none is urgent.
+    /// Whether no thread but perhaps the running one is in the ring or in the steal queue, and none is urgent.
     #[inline(always)]
     pub fn is_calm(&self) -> bool {
         self.ready() < 2
-            && !self.shelf.is_used()
+            && !self.steal_queue.is_used()
             && self.heads[URGENT as usize].load(Relaxed).is_null()
     }
 
@@ -549,35 +549,35 @@ impl ReadyRing {
         })
     }
 
-    /// Takes back from the shelf the thread that has been there longest, of any level, to the end of its
+    /// Takes back from the steal queue the thread that has been there longest, of any level, to the end of its
     /// level's line: at the front it would repeatedly pass threads that have never left the ring. False when
-    /// the shelf was empty.
+    /// the steal queue was empty.
     pub fn take_back(&self, current: &Tte) -> bool {
-        self.join(current, self.shelf.take_here(|_| Some(0)), End::Back)
+        self.join(current, self.steal_queue.take_here(|_| Some(0)), End::Back)
     }
 
-    /// Puts a thread that the caller has taken from a shelf, if it has, into its level.
+    /// Puts a thread that the caller has taken from a steal queue, if it has, into its level.
     pub fn join(&self, current: &Tte, taken: Option<*mut Tte>, end: End) -> bool {
         let Some(tte) = taken else { return false };
-        // SAFETY: shelves hold entries, which are never unmapped.
+        // SAFETY: steal queues hold entries, which are never unmapped.
         self.insert(current, unsafe { &*tte }, end);
         // A party that marks the thread after this sees its CPU; an earlier mark is seen by the thread.
         fence(SeqCst);
         true
     }
 
-    /// `level` has run empty while there may be threads on the shelf: one of that level takes its place, or
+    /// `level` has run empty while there may be threads in the steal queue: one of that level takes its place, or
     /// any thread when all levels are empty.
     #[cold]
     #[inline(never)]
     fn refill(&self, current: &Tte, level: usize) {
-        // SAFETY: the shelf holds entries, which are never unmapped.
+        // SAFETY: the steal queue holds entries, which are never unmapped.
         let its = |tte: *mut Tte| unsafe { (*tte).wanted_level.load(Relaxed) as usize == level };
-        let taken = self.shelf.take_here(|tte| its(tte).then_some(0));
+        let taken = self.steal_queue.take_here(|tte| its(tte).then_some(0));
         if !self.join(current, taken, End::Back) && self.populated.load(Relaxed) == 0 {
-            self.join(current, self.shelf.take_here(rank), End::Back);
+            self.join(current, self.steal_queue.take_here(rank), End::Back);
         }
-        idlers::left(self);
+        idle_cpus::left(self);
     }
 
     #[inline(never)]
@@ -594,9 +594,9 @@ impl ReadyRing {
     }
 }
 
-/// How urgent a thread on a shelf is: its level's place.
+/// How urgent a thread in a steal queue is: its level's place.
 pub(crate) fn rank(tte: *mut Tte) -> Option<u8> {
-    // SAFETY: shelves hold entries, which are never unmapped.
+    // SAFETY: steal queues hold entries, which are never unmapped.
     Some(order(unsafe { (*tte).wanted_level.load(Relaxed) }))
 }
 

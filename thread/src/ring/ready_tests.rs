@@ -217,7 +217,7 @@ fn a_level_that_runs_empty_takes_one_back_from_the_shelf() {
         thread(4, 3, 7),
     );
     for tte in [&d, &b, &c] {
-        assert!(ring.shelf.put(tte.as_ptr()));
+        assert!(ring.steal_queue.put(tte.as_ptr()));
     }
     ring.insert(&idle, &a, End::Back);
     assert!(ring.is_alone(&a));
@@ -231,7 +231,7 @@ fn a_level_that_runs_empty_takes_one_back_from_the_shelf() {
     assert_eq!(ring.ready(), 1);
     ring.remove(&d, &d);
     assert_eq!(d.link.load(Relaxed), 0x902);
-    assert!(!ring.shelf.is_used());
+    assert!(!ring.steal_queue.is_used());
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn whoever_computes_gets_a_turn_in_turn_with_or_without_the_shelf() {
         let mut ran_at = vec![0; count];
         ring.insert(&idle, &threads[0], End::Back);
         for tte in &threads[1..] {
-            assert!(ring.shelf.put(tte.as_ptr()));
+            assert!(ring.steal_queue.put(tte.as_ptr()));
         }
         let mut current: &Tte = &threads[0];
         // The timer's action at the end of each quantum, when no CPU is idle.
@@ -252,7 +252,7 @@ fn whoever_computes_gets_a_turn_in_turn_with_or_without_the_shelf() {
             while let Some(spare) = ring.spare(current, false, |tte| ran_at[index(tte)] + 1 < tick)
             {
                 ring.remove(current, spare);
-                assert!(ring.shelf.put(spare.as_ptr()));
+                assert!(ring.steal_queue.put(spare.as_ptr()));
             }
             ring.take_back(current);
             current = follow(&ring, current, &threads, &idle);
@@ -355,7 +355,7 @@ fn of_the_urgent_ones_those_that_wait_may_go() {
     b.pinned.store(false, Relaxed);
     b.wanted_level.store(0, Relaxed);
     assert_eq!(find(&a, false), None);
-    // None of them is for the shelf.
+    // None of them is for the steal queue.
     assert!(
         ring.spare(&a, true, |_| true)
             .is_some_and(|tte| tte.is(&usual))
@@ -368,16 +368,16 @@ fn a_shelf_keeps_the_order_of_its_puts_and_has_an_end() {
     let ring = ring(&idle);
     let threads: Vec<_> = (0..SHELF + 1).map(|i| thread(i, 0, 7)).collect();
     for (i, tte) in threads.iter().enumerate() {
-        assert_eq!(ring.shelf.put(tte.as_ptr()), i < SHELF);
+        assert_eq!(ring.steal_queue.put(tte.as_ptr()), i < SHELF);
     }
-    assert!(ring.shelf.is_full());
-    assert!(ring.shelf.take_this(threads[3].as_ptr()));
-    assert!(!ring.shelf.take_this(threads[3].as_ptr()));
-    assert!(ring.shelf.put(threads[SHELF].as_ptr()));
-    let order = core::iter::from_fn(|| ring.shelf.take(rank));
+    assert!(ring.steal_queue.is_full());
+    assert!(ring.steal_queue.take_thread(threads[3].as_ptr()));
+    assert!(!ring.steal_queue.take_thread(threads[3].as_ptr()));
+    assert!(ring.steal_queue.put(threads[SHELF].as_ptr()));
+    let order = core::iter::from_fn(|| ring.steal_queue.take(rank));
     let expected = (0..=SHELF).filter(|&i| i != 3).map(|i| threads[i].as_ptr());
     assert!(order.eq(expected));
-    assert!(!ring.shelf.sweep());
+    assert!(!ring.steal_queue.sweep());
 }
 
 /// By all ways into a ring: its CPU finds the thread there and no other does, and after it nobody.

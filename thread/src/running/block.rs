@@ -10,12 +10,12 @@
 //! Source: dissertation, section 5.3.2; Table 5.2.
 
 use crate::balance;
-use crate::balance::sample;
-use crate::balance::spread::spread;
+use crate::balance::cpu_time_sampling;
+use crate::balance::real_time_push::spread;
 use crate::ring::inbox::send_home;
-use crate::ring::local::{Local, TICKING, here, local};
+use crate::ring::per_cpu::{PerCpu, TICKING, here, local};
 use crate::ring::ready::End;
-use crate::ring::{grain, kick};
+use crate::ring::{granularity, reschedule_ipi};
 use crate::running::handover::switch;
 use crate::running::{idle, procedures};
 use crate::time::quanta;
@@ -78,7 +78,7 @@ pub fn resume(tte: &Tte) {
 fn rouse(tte: &Tte) {
     let home = tte.cpu();
     if core::ptr::eq(local(home).ring.idle.load(Ordering::Relaxed), tte) {
-        kick::send(home);
+        reschedule_ipi::send(home);
     }
 }
 
@@ -158,7 +158,7 @@ pub fn start(tte: &Tte) -> bool {
     }
     let irq = irq_save();
     let (cpu, local, me) = here();
-    grain::stir(local);
+    granularity::stir(local);
     if !tte.pinned.load(Ordering::Relaxed) {
         if balance::begin(cpu, local, me, tte) {
             irq_restore(irq);
@@ -193,7 +193,7 @@ pub fn yield_now() {
 /// Puts a thread that is in no ring, and that the caller alone has to put there, into its home's ring. With
 /// interrupts off; puts them back to `irq`.
 #[inline(never)]
-fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
+fn place(cpu: &Cpu, local: &PerCpu, me: &Tte, tte: &Tte, end: End, irq: usize) {
     if tte.cpu() == cpu.number() {
         // In an interrupt the thread gets the CPU when the interrupt ends; a thread that wakes another keeps
         // it.
@@ -212,12 +212,12 @@ fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
                 preempt(cpu, local, me);
             } else if !local.in_timer.load(Ordering::Relaxed) {
                 // A routine may have woken it, which returns to its caller without a look.
-                kick::send(cpu.number());
+                reschedule_ipi::send(cpu.number());
             }
         }
     } else {
         // Here nothing else is left to do: the thread may come if its home has, or if it fits.
-        let alone = local.ring.ready() <= 1 && !local.ring.shelf.is_used();
+        let alone = local.ring.ready() <= 1 && !local.ring.steal_queue.is_used();
         let invited = match alone {
             true => balance::invite(cpu.number(), me, tte),
             false => 0,
@@ -231,7 +231,7 @@ fn place(cpu: &Cpu, local: &Local, me: &Tte, tte: &Tte, end: End, irq: usize) {
 /// Switches if another thread is ready. At the end of an interrupt this is the asynchronous switch: the trap
 /// frame holds the thread's other registers.
 #[inline]
-pub(crate) fn preempt(cpu: &Cpu, local: &Local, me: &Tte) {
+pub(crate) fn preempt(cpu: &Cpu, local: &PerCpu, me: &Tte) {
     cpu.need_resched.store(0, Ordering::Relaxed);
     let nothing_else = if me.on_ring.is_some() {
         local.ring.is_alone(me)
@@ -240,13 +240,13 @@ pub(crate) fn preempt(cpu: &Cpu, local: &Local, me: &Tte) {
     };
     if !nothing_else {
         if me.on_ring.is_some() {
-            me.note_sequence();
+            me.note_rseq();
             me.preempted.store(
                 me.preempted.load(Ordering::Relaxed).wrapping_add(1),
                 Ordering::Relaxed,
             );
         } else {
-            sample::begin(local);
+            cpu_time_sampling::begin(local);
         }
         switch(cpu, me);
     }

@@ -5,8 +5,8 @@
 //! Source: dissertation, section 5.3.2.
 
 use crate::balance;
-use crate::balance::spread::spread;
-use crate::ring::local::{Local, STILL};
+use crate::balance::real_time_push::spread;
+use crate::ring::per_cpu::{PerCpu, STILL};
 use crate::ring::ready::End;
 use crate::time::quanta;
 use crate::tte::Tte;
@@ -15,7 +15,7 @@ use core::sync::atomic::{Ordering, fence};
 use machine::cpu::Cpu;
 
 /// Empties the inbox into the ring, oldest first. With interrupts off. Whether there was anything.
-pub(crate) fn receive(local: &Local, me: &Tte) -> bool {
+pub(crate) fn receive(local: &PerCpu, me: &Tte) -> bool {
     if local.inbox.load(Ordering::Relaxed).is_null() {
         return false;
     }
@@ -36,7 +36,7 @@ pub(crate) fn receive(local: &Local, me: &Tte) -> bool {
             local.ring.insert(me, tte, End::Front);
         }
     }
-    // As after `ReadyRing::join`, for threads that another CPU has taken from its shelf.
+    // As after `ReadyRing::join`, for threads that another CPU has taken from its steal queue.
     fence(Ordering::SeqCst);
     if local.ticking.load(Ordering::Relaxed) == STILL {
         quanta::begin(local, me);

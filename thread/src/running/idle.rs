@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`wait`] is the step; [`has_work`] says whether there is any; [`awake`] ends idleness.
 //!
-//! An idle CPU takes threads from all shelves (`balance`). When they are empty it sets its bit in `IDLE`,
-//! searches once more, and halts. The next CPU that puts a thread on a shelf interrupts it: one interrupt, to
+//! An idle CPU takes threads from all steal queues (`balance`). When they are empty it sets its bit in `IDLE`,
+//! searches once more, and halts. The next CPU that puts a thread in a steal queue interrupts it: one interrupt, to
 //! one CPU, which wakes the next if there are more threads.
 //!
 //! A halted CPU is not announced to `sync::epoch` as idle, because an interrupt handler there reads shared
@@ -13,18 +13,18 @@
 //! Source: dissertation, section 5.3.1.
 
 use crate::balance;
-use crate::balance::sample;
-use crate::ring::idlers::IDLE;
-use crate::ring::local::Local;
+use crate::balance::cpu_time_sampling;
+use crate::ring::idle_cpus::IDLE;
+use crate::ring::per_cpu::PerCpu;
 use crate::running::handover::{receive, switch};
 use crate::tte::Tte;
 use machine::cpu::{Cpu, cpus, irq_disable};
 
 /// Runs others, or halts until an interrupt. With interrupts off, also on return.
-pub(crate) fn wait(cpu: &Cpu, local: &Local, me: &Tte) {
+pub(crate) fn wait(cpu: &Cpu, local: &PerCpu, me: &Tte) {
     if has_work(cpu, local, me) {
         balance::pass_on();
-        sample::begin(local);
+        cpu_time_sampling::begin(local);
         return switch(cpu, me);
     }
     if cpus() > 1 {
@@ -32,7 +32,7 @@ pub(crate) fn wait(cpu: &Cpu, local: &Local, me: &Tte) {
         if balance::steal(cpu, local, me) {
             awake(cpu);
             balance::pass_on();
-            sample::begin(local);
+            cpu_time_sampling::begin(local);
             return switch(cpu, me);
         }
     }
@@ -42,8 +42,8 @@ pub(crate) fn wait(cpu: &Cpu, local: &Local, me: &Tte) {
     awake(cpu);
 }
 
-/// Whether a thread is ready here, if necessary after taking one from a shelf.
-pub(crate) fn has_work(cpu: &Cpu, local: &Local, me: &Tte) -> bool {
+/// Whether a thread is ready here, if necessary after taking one from a steal queue.
+pub(crate) fn has_work(cpu: &Cpu, local: &PerCpu, me: &Tte) -> bool {
     receive(local, me);
     local.ring.ready() > 0 || balance::steal(cpu, local, me)
 }

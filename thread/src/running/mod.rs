@@ -3,10 +3,10 @@
 //!
 //! *Interface*: of each file.
 
-pub(crate) mod attend;
 pub(crate) mod block;
-pub(crate) mod donate;
+pub(crate) mod donation;
 pub(crate) mod handover;
 pub(crate) mod idle;
-pub(crate) mod kicked;
+pub(crate) mod ipi_handler;
+pub(crate) mod pending_work;
 pub(crate) mod procedures;

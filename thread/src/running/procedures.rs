@@ -1,11 +1,11 @@
 //! Supervisor procedures: a thread that was woken for them, or has them when it gets the CPU back, runs them.
 //!
-//! *Interface*: [`woken`] after a sleep; [`run_supervisor`] at a crossing into user mode.
+//! *Interface*: [`woken`] after a sleep; [`run_supervisor`] at a return to user mode.
 //!
 //! The marks are set by `native::ops`, on behalf of other threads.
 //! Source: dissertation, section 4.3.2.
 
-use crate::ring::local::here;
+use crate::ring::per_cpu::here;
 use crate::running::handover::switch;
 use crate::tte::flags::{PENDING, POKED};
 use crate::tte::signal::Mode;

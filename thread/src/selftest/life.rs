@@ -2,7 +2,7 @@
 
 use super::{DONE, PEER, done, here, join, nap, settle, until};
 use crate::life::spawn::{Body, Spec, create};
-use crate::ring::local::local;
+use crate::ring::per_cpu::local;
 use crate::running::block::resume_address;
 use crate::tte::current;
 use crate::tte::flags::{ASLEEP, DEAD};

@@ -1,7 +1,7 @@
 //! `sw_in_mm`, `sw_in` and `sw_out`: each thread's own switch code; for a program's thread also a second set,
 //! directly from user mode to user mode.
 //!
-//! *Interface*: [`SwitchCode::synthesize`] makes one image with the entries for one thread and one [`Kind`]
+//! *Interface*: [`SwitchCode::synthesize`] makes one image with the entries for one thread and one [`SwitchKind`]
 //! of context; the ready ring links the entries. Contract of the entries, interrupts off throughout:
 //! - `sw_out`: called as `extern "C" fn(&Cpu)` by the running thread; saves the call-preserved registers on
 //!   the thread's stack, stops the thread's clock, and jumps through the thread's `link` word with rdi =
@@ -35,23 +35,23 @@
 //! that already holds the others, and then does a synchronous switch.
 //! Source: dissertation, sections 3.3.2 (figures 3.3 and 3.4) and 5.3.1.
 
-pub mod fp;
 #[cfg(target_os = "none")]
-pub(crate) mod saved;
+pub(crate) mod caller_saved;
+pub mod hw_breakpoints;
+pub mod lazy_fpu;
+pub(crate) mod pick_next;
 pub mod speculation;
-pub(crate) mod turn;
-pub mod watch;
 pub(crate) mod yielding;
 
 use crate::tte::Tte;
-use crate::tte::code::{Kind, SwitchCode};
+use crate::tte::code::{SwitchCode, SwitchKind};
 use crate::tte::flags::ATTENTION;
-use codegen::methods::jump_through;
+use codegen::idioms::jump_through;
 use codegen::{Class, Draft, Hole, Label, OutOfCode, Routine, Template, dynasm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::cpu::{Cpu, MSR_FS_BASE, MSR_GS_BASE, StackBase};
-use machine::{fpu, guard};
+use machine::{entry_mitigations, fpu};
 
 /// The keys of one thread's switch code.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +60,8 @@ pub struct Keys {
     pub tte: usize,
     /// Address of the [`StackBase`].
     pub stack_top: usize,
-    /// Address of the area for vector registers; 0 without [`Kind::FP`].
-    pub fp_area: usize,
+    /// Address of the area for vector registers; 0 without [`SwitchKind::FP`].
+    pub fpu_area: usize,
 }
 
 /// Bytes in front of `sw_in` that change the address space.
@@ -81,14 +81,14 @@ static YIELD_OUT_AT: [AtomicUsize; VARIANTS] = [const { AtomicUsize::new(0) }; V
 macro_rules! templates {
     ($generate:ident: $($v:literal)*) => { [$(Template::of_variant(&SWITCH, $generate, $v)),*] };
 }
-/// By variant without the bits for vector registers ([`place_of`]); those with [`Kind::FP`] are in
+/// By variant without the bits for vector registers ([`place_of`]); those with [`SwitchKind::FP`] are in
 /// [`VECTOR`].
 static PLAIN: [Template<4>; 64] = templates!(plain:
     0 1 0 0 4 5 0 0 8 9 0 0 12 13 0 0
     64 65 0 0 68 69 0 0 72 73 0 0 76 77 0 0
     128 129 0 0 132 133 0 0 136 137 0 0 140 141 0 0
     192 193 0 0 196 197 0 0 200 201 0 0 204 205 0 0);
-/// By variant less the bits below [`Kind::FSGSBASE`]: without and with a GS base.
+/// By variant less the bits below [`SwitchKind::FSGSBASE`]: without and with a GS base.
 static VECTOR: [Template<5>; 64] = templates!(vector: 3 7 11 15 19 23 27 31 35 39 43 47 51 55 59 63
     67 71 75 79 83 87 91 95 99 103 107 111 115 119 123 127
     131 135 139 143 147 151 155 159 163 167 171 175 179 183 187 191
@@ -101,7 +101,7 @@ fn place_of(variant: usize) -> usize {
 
 impl SwitchCode {
     /// Switch code of `kind` for the thread with these keys; `owner` is what listings show.
-    pub fn synthesize(kind: Kind, keys: &Keys, owner: u64) -> Result<SwitchCode, OutOfCode> {
+    pub fn synthesize(kind: SwitchKind, keys: &Keys, owner: u64) -> Result<SwitchCode, OutOfCode> {
         let exits = [machine::trap::syscall_slow(), yielding::over()];
         Self::synthesize_variant(kind, kind.here(), keys, exits, owner)
     }
@@ -109,16 +109,16 @@ impl SwitchCode {
     /// `variant`: `kind` for one processor. `exits`: the addresses of the slow path for a call, and of the
     /// change to the yielding way.
     fn synthesize_variant(
-        kind: Kind,
-        variant: Kind,
+        kind: SwitchKind,
+        variant: SwitchKind,
         keys: &Keys,
         exits: [usize; 2],
         owner: u64,
     ) -> Result<SwitchCode, OutOfCode> {
-        let [tte, top, area] = [keys.tte, keys.stack_top, keys.fp_area].map(|key| key as i64);
+        let [tte, top, area] = [keys.tte, keys.stack_top, keys.fpu_area].map(|key| key as i64);
         let place = variant.0 as usize;
         let [slow, over] = exits.map(|exit| exit as i64);
-        let sealed = if variant.0 & Kind::FP.0 == 0 {
+        let sealed = if variant.0 & SwitchKind::FP.0 == 0 {
             PLAIN[place_of(place)].instantiate("switch", owner, &[tte, top, slow, over])?
         } else {
             VECTOR[place >> 2].instantiate("switch", owner, &[tte, top, slow, over, area])?
@@ -129,14 +129,14 @@ impl SwitchCode {
             image: unsafe { Routine::from(sealed) },
             variant: variant.0,
             kind,
-            fp_area: keys.fp_area,
+            fpu_area: keys.fpu_area,
         })
     }
 
     /// Whether this is the code for a thread of `kind` with these keys, with the entry and stack that it was
     /// made for.
-    pub fn is_for(&self, kind: Kind, keys: &Keys) -> bool {
-        self.fp_area == keys.fp_area && self.kind == kind
+    pub fn is_for(&self, kind: SwitchKind, keys: &Keys) -> bool {
+        self.fpu_area == keys.fpu_area && self.kind == kind
     }
 
     /// The owner that listings show.
@@ -160,7 +160,7 @@ impl SwitchCode {
     }
 
     /// As [`SwitchCode::sw_in_mm`], for a thread that left by [`SwitchCode::yield_out`]. For threads with
-    /// [`Kind::USER`], as the next two.
+    /// [`SwitchKind::USER`], as the next two.
     pub fn yield_in_mm(&self) -> usize {
         self.yield_in() - MM_LEN
     }
@@ -183,7 +183,7 @@ impl SwitchCode {
 
 impl Tte {
     /// Makes `code` the thread's switch code. The caller mends the links that lead to it.
-    pub(crate) fn publish(&self, kind: Kind, code: &SwitchCode) {
+    pub(crate) fn publish(&self, kind: SwitchKind, code: &SwitchCode) {
         self.kind.store(kind.bits(), Ordering::Relaxed);
         self.sw_in.store(code.sw_in(), Ordering::Relaxed);
         self.sw_in_mm.store(code.sw_in_mm(), Ordering::Relaxed);
@@ -208,7 +208,7 @@ fn note(variant: u8, places: &[AtomicUsize], d: &Draft) {
     }
 }
 
-const fn has(variant: u8, kind: Kind) -> bool {
+const fn has(variant: u8, kind: SwitchKind) -> bool {
     variant & kind.0 != 0
 }
 
@@ -247,11 +247,11 @@ fn generate(d: &mut Draft, variant: u8, keys: &[Hole; 4], area: i32) {
         ; push r14
         ; push r15
     );
-    if has(variant, Kind::ASKED) {
+    if has(variant, SwitchKind::ASKED) {
         speculation::end(d, base);
     }
-    if has(variant, Kind::WATCHED) {
-        watch::end(d);
+    if has(variant, SwitchKind::WATCHED) {
+        hw_breakpoints::end(d);
     }
     end(d, variant, tte, area);
     dynasm!(d
@@ -260,7 +260,7 @@ fn generate(d: &mut Draft, variant: u8, keys: &[Hole; 4], area: i32) {
     );
     jump_through(d, tte + offset_of!(Tte, link) as i32);
 
-    if has(variant, Kind::USER) {
+    if has(variant, SwitchKind::USER) {
         yield_way(d, variant, [tte, base, area], [slow, over]);
     } else {
         for unused in [stack_top, slow, over] {
@@ -302,11 +302,11 @@ fn yield_way(d: &mut Draft, variant: u8, [tte, base, area]: [i32; 3], [slow, ove
         ; and eax, [tte + offset_of!(Tte, state) as i32]
         ; jnz =>asked
     );
-    if guard::enters_on_kernel_stack() {
+    if entry_mitigations::enters_on_kernel_stack() {
         dynasm!(d ; .arch x64 ; mov rsp, base);
-        guard::leave_kernel(d);
+        entry_mitigations::leave_kernel(d);
     }
-    if !guard::sysret_by_gate(d) {
+    if !entry_mitigations::sysret_by_gate(d) {
         dynasm!(d ; .arch x64 ; mov rsp, [user_rsp]);
         sysret(d);
     }
@@ -324,17 +324,17 @@ fn yield_way(d: &mut Draft, variant: u8, [tte, base, area]: [i32; 3], [slow, ove
         ; jne =>many
         ; xor eax, eax
     );
-    if guard::enters_on_kernel_stack() {
-        guard::leave_kernel(d);
+    if entry_mitigations::enters_on_kernel_stack() {
+        entry_mitigations::leave_kernel(d);
     }
-    if !guard::sysret_by_gate(d) {
-        if guard::enters_on_kernel_stack() {
+    if !entry_mitigations::sysret_by_gate(d) {
+        if entry_mitigations::enters_on_kernel_stack() {
             dynasm!(d ; .arch x64 ; mov rsp, [user_rsp]);
         }
         sysret(d);
     }
     d.bind(many);
-    if !guard::enters_on_kernel_stack() {
+    if !entry_mitigations::enters_on_kernel_stack() {
         dynasm!(d ; .arch x64 ; mov [user_rsp], rsp ; mov rsp, base);
     }
     d.jmp_abs(over);
@@ -357,17 +357,17 @@ fn yield_way(d: &mut Draft, variant: u8, [tte, base, area]: [i32; 3], [slow, ove
         ; mov [saved(13)], r14
         ; mov [saved(14)], r15
     );
-    if guard::enters_on_kernel_stack() {
+    if entry_mitigations::enters_on_kernel_stack() {
         // Below the saved registers: the jump needs words of the stack.
         dynasm!(d ; .arch x64 ; mov rsp, saved(16));
     } else {
         dynasm!(d ; .arch x64 ; mov [user_rsp], rsp);
     }
-    if has(variant, Kind::ASKED) {
+    if has(variant, SwitchKind::ASKED) {
         speculation::end(d, base);
     }
-    if has(variant, Kind::WATCHED) {
-        watch::end(d);
+    if has(variant, SwitchKind::WATCHED) {
+        hw_breakpoints::end(d);
     }
     end(d, variant, tte, area);
     dynasm!(d
@@ -379,7 +379,7 @@ fn yield_way(d: &mut Draft, variant: u8, [tte, base, area]: [i32; 3], [slow, ove
 
 /// To user mode by `sysretq`, which the assembler does not know; in tests to the caller.
 fn sysret(d: &mut Draft) {
-    guard::clear_buffers(d);
+    entry_mitigations::clear_buffers(d);
     if cfg!(test) {
         dynasm!(d ; .arch x64 ; ret);
     } else {
@@ -405,7 +405,7 @@ fn begin(d: &mut Draft, variant: u8, tte: i32, base: i32) {
         ; mov [tte + offset_of!(Tte, in_at) as i32], rax
         ; mov QWORD [rdi + Cpu::CURRENT as i32], tte
     );
-    if !has(variant, Kind::USER) {
+    if !has(variant, SwitchKind::USER) {
         return;
     }
     dynasm!(d
@@ -420,7 +420,7 @@ fn begin(d: &mut Draft, variant: u8, tte: i32, base: i32) {
         tte + offset_of!(Tte, fs_base) as i32,
         MSR_FS_BASE,
     );
-    if has(variant, Kind::GS) {
+    if has(variant, SwitchKind::GS) {
         load_base(
             d,
             variant,
@@ -428,18 +428,18 @@ fn begin(d: &mut Draft, variant: u8, tte: i32, base: i32) {
             MSR_GS_BASE,
         );
     }
-    if has(variant, Kind::ASKED) {
+    if has(variant, SwitchKind::ASKED) {
         speculation::begin(d, tte);
     }
-    if has(variant, Kind::WATCHED) {
-        watch::begin(d, tte);
+    if has(variant, SwitchKind::WATCHED) {
+        hw_breakpoints::begin(d, tte);
     }
 }
 
 /// In the ordinary way: makes the vector registers the thread's unless they are, and has the CPU's books say
 /// so; or has them trap. Changes rax, rcx and flags.
 fn vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) {
-    if !has(variant, Kind::FP) {
+    if !has(variant, SwitchKind::FP) {
         return no_vectors(d, variant, tte, rare);
     }
     // The difference overflows when the owner is `Cpu::FP_TRAPPED`.
@@ -451,7 +451,7 @@ fn vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) {
         ; =>rare.load
         ; mov QWORD [rdi + Cpu::FP_OWNER as i32], tte
     );
-    if variant & Kind::XSAVE != 0 {
+    if variant & SwitchKind::XSAVE != 0 {
         dynasm!(d ; .arch x64 ; mov eax, -1);
     }
     restore(d, variant, area);
@@ -462,7 +462,7 @@ fn vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) {
 /// thread's vector registers loaded, so while the registers' owner is *nobody* there is nothing to compare
 /// and nothing to store.
 fn shared_vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) {
-    if !has(variant, Kind::FP) {
+    if !has(variant, SwitchKind::FP) {
         return no_vectors(d, variant, tte, rare);
     }
     dynasm!(d
@@ -477,7 +477,7 @@ fn shared_vectors(d: &mut Draft, variant: u8, tte: i32, area: i32, rare: &Rare) 
 
 /// For a thread without vector registers: makes their use trap. Changes rcx and flags.
 fn no_vectors(d: &mut Draft, variant: u8, tte: i32, rare: &Rare) {
-    if has(variant, Kind::USER) {
+    if has(variant, SwitchKind::USER) {
         dynasm!(d ; .arch x64 ; cmp QWORD [rdi + Cpu::FP_OWNER as i32], tte ; jno =>rare.away);
         d.bind(rare.go);
     }
@@ -486,7 +486,7 @@ fn no_vectors(d: &mut Draft, variant: u8, tte: i32, rare: &Rare) {
 /// Loads the vector registers; the components whose bits are set in eax. No component has a bit above 31, so
 /// edx may be anything.
 fn restore(d: &mut Draft, variant: u8, area: i32) {
-    if variant & Kind::XSAVE != 0 {
+    if variant & SwitchKind::XSAVE != 0 {
         dynasm!(d ; .arch x64 ; xrstor64 [area]);
     } else {
         dynasm!(d ; .arch x64 ; fxrstor64 [area]);
@@ -512,9 +512,9 @@ impl Rare {
 
 /// The rare case of [`vectors`]: changing whether floating-point instructions trap.
 fn rarely(d: &mut Draft, variant: u8, rare: &Rare) {
-    if has(variant, Kind::FP) {
+    if has(variant, SwitchKind::FP) {
         dynasm!(d ; .arch x64 ; =>rare.away ; clts ; jmp =>rare.load);
-    } else if has(variant, Kind::USER) {
+    } else if has(variant, SwitchKind::USER) {
         dynasm!(d
             ; .arch x64
             ; =>rare.away
@@ -531,7 +531,7 @@ fn rarely(d: &mut Draft, variant: u8, rare: &Rare) {
 /// The rare case of [`shared_vectors`]: the same, and clearing the registers' owner, unless they are still
 /// the thread's.
 fn shared_rarely(d: &mut Draft, variant: u8, tte: i32, rare: &Rare) {
-    if !has(variant, Kind::FP) {
+    if !has(variant, SwitchKind::FP) {
         return rarely(d, variant, rare);
     }
     dynasm!(d
@@ -548,13 +548,13 @@ fn shared_rarely(d: &mut Draft, variant: u8, tte: i32, rare: &Rare) {
 
 /// Saves the vector registers and stops the clock: rax is the time stamp then. Changes rdx.
 fn end(d: &mut Draft, variant: u8, tte: i32, area: i32) {
-    if has(variant, Kind::FP) {
-        if variant & Kind::XSAVE != 0 {
+    if has(variant, SwitchKind::FP) {
+        if variant & SwitchKind::XSAVE != 0 {
             dynasm!(d ; .arch x64 ; mov eax, -1);
         }
-        if variant & Kind::XSAVEOPT != 0 {
+        if variant & SwitchKind::XSAVEOPT != 0 {
             dynasm!(d ; .arch x64 ; xsaveopt64 [area]);
-        } else if variant & Kind::XSAVE != 0 {
+        } else if variant & SwitchKind::XSAVE != 0 {
             dynasm!(d ; .arch x64 ; xsave64 [area]);
         } else {
             dynasm!(d ; .arch x64 ; fxsave64 [area]);
@@ -571,7 +571,7 @@ fn end(d: &mut Draft, variant: u8, tte: i32, area: i32) {
 
 /// Loads a segment base from the word at `at`; spares rdi, rsp.
 fn load_base(d: &mut Draft, variant: u8, at: i32, msr: u32) {
-    if variant & Kind::FSGSBASE == 0 {
+    if variant & SwitchKind::FSGSBASE == 0 {
         dynasm!(d
             ; .arch x64
             ; mov ecx, msr as i32

@@ -4,20 +4,20 @@
 //! *Interface*: [`Tte::ask`] and [`Tte::asked`] are `prctl(PR_SET_SPECULATION_CTRL)`, [`executed`] ends a
 //! request that was made for one program; `enter_space` and the rest are for the switch code.
 //!
-//! A thread without a request has no cost. A thread with a request gets switch code with [`Kind::ASKED`],
+//! A thread without a request has no cost. A thread with a request gets switch code with [`SwitchKind::ASKED`],
 //! which sets the bits in SPEC_CTRL at switch-in and clears them at switch-out, with a branch predictor
 //! barrier at both. Other threads' code does not check.
 //! Source: Intel, "Speculative Execution Side Channel Mitigations"; Linux,
 //! Documentation/userspace-api/spec_ctrl.rst.
 
-use crate::switch::fp::FpChange;
-use crate::tte::code::Kind;
+use crate::switch::lazy_fpu::FpuChange;
+use crate::tte::code::SwitchKind;
 use crate::tte::{NoMemory, Tte};
 use codegen::{Class, Draft, OutOfCode, Routine, dynasm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::cpu::{Cpu, StackBase, irq_restore, irq_save, this_cpu, wrmsr};
-use machine::guard;
+use machine::entry_mitigations;
 use machine::mitigate::{self, IBPB, PRED_CMD, SPEC_CTRL, SSBD, STIBP};
 
 /// Calls that fill the return stack.
@@ -31,42 +31,42 @@ static ENTER: AtomicUsize = AtomicUsize::new(0);
 pub fn executed() {
     let thread = crate::current();
     let asked = thread.asked();
-    if asked.contains(Asked::STORES_UNTIL_EXEC) {
+    if asked.contains(SpeculationControl::STORES_UNTIL_EXEC) {
         // Without memory for other switch code it keeps its present code: less speculation than it asks for.
-        let _ = thread.ask(asked.without(Asked::STORES_UNTIL_EXEC));
+        let _ = thread.ask(asked.without(SpeculationControl::STORES_UNTIL_EXEC));
     }
 }
 
 /// The set of a thread's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked(u32);
+pub struct SpeculationControl(u32);
 
-impl Asked {
+impl SpeculationControl {
     /// Nothing.
-    pub const NOTHING: Asked = Asked(0);
+    pub const NOTHING: SpeculationControl = SpeculationControl(0);
     /// No load passes an older store.
-    pub const STORES: Asked = Asked(SSBD);
+    pub const STORES: SpeculationControl = SpeculationControl(SSBD);
     /// Others do not train its indirect branches.
-    pub const BRANCHES: Asked = Asked(STIBP);
-    /// [`Asked::STORES`] can never be taken back.
-    pub const STORES_FOR_EVER: Asked = Asked(SSBD | 1 << 8);
-    /// [`Asked::STORES`] ends with the program.
-    pub const STORES_UNTIL_EXEC: Asked = Asked(SSBD | 1 << 9);
-    /// [`Asked::BRANCHES`] can never be taken back.
-    pub const BRANCHES_FOR_EVER: Asked = Asked(STIBP | 1 << 10);
+    pub const BRANCHES: SpeculationControl = SpeculationControl(STIBP);
+    /// [`SpeculationControl::STORES`] can never be taken back.
+    pub const STORES_FOR_EVER: SpeculationControl = SpeculationControl(SSBD | 1 << 8);
+    /// [`SpeculationControl::STORES`] ends with the program.
+    pub const STORES_UNTIL_EXEC: SpeculationControl = SpeculationControl(SSBD | 1 << 9);
+    /// [`SpeculationControl::BRANCHES`] can never be taken back.
+    pub const BRANCHES_FOR_EVER: SpeculationControl = SpeculationControl(STIBP | 1 << 10);
 
     /// Both.
-    pub const fn with(self, other: Asked) -> Asked {
-        Asked(self.0 | other.0)
+    pub const fn with(self, other: SpeculationControl) -> SpeculationControl {
+        SpeculationControl(self.0 | other.0)
     }
 
     /// This one without what `other` has.
-    pub const fn without(self, other: Asked) -> Asked {
-        Asked(self.0 & !other.0)
+    pub const fn without(self, other: SpeculationControl) -> SpeculationControl {
+        SpeculationControl(self.0 & !other.0)
     }
 
     /// Whether it has everything that `other` has.
-    pub const fn contains(self, other: Asked) -> bool {
+    pub const fn contains(self, other: SpeculationControl) -> bool {
         self.0 & other.0 == other.0
     }
 }
@@ -87,7 +87,7 @@ pub(crate) fn init() -> Result<(), OutOfCode> {
     }
     let mut draft = Draft::new(&SPACE, "enter space");
     let d = &mut draft;
-    guard::load_root(d);
+    entry_mitigations::load_root(d);
     if measures.ibpb_always() {
         dynasm!(d ; .arch x64 ; mov r8, rax);
         barrier(d);
@@ -171,11 +171,11 @@ fn barrier(d: &mut Draft) {
 
 impl Tte {
     /// The thread's requests.
-    pub fn asked(&self) -> Asked {
+    pub fn asked(&self) -> SpeculationControl {
         // Without the code for it the word is of a former thread.
-        match self.kind().contains(Kind::ASKED) {
-            true => Asked(self.speculation.load(Ordering::Relaxed)),
-            false => Asked::NOTHING,
+        match self.kind().contains(SwitchKind::ASKED) {
+            true => SpeculationControl(self.speculation.load(Ordering::Relaxed)),
+            false => SpeculationControl::NOTHING,
         }
     }
 
@@ -184,18 +184,18 @@ impl Tte {
     ///
     /// # Errors
     /// No memory for the switch code: nothing has changed.
-    pub fn ask(&self, asked: Asked) -> Result<(), NoMemory> {
-        let had = self.kind().contains(Kind::ASKED);
-        let has = asked != Asked::NOTHING;
+    pub fn ask(&self, asked: SpeculationControl) -> Result<(), NoMemory> {
+        let had = self.kind().contains(SwitchKind::ASKED);
+        let has = asked != SpeculationControl::NOTHING;
         // Before the code that reads it, unless that is there already.
         self.speculation.store(asked.0, Ordering::Relaxed);
         if has != had {
             let kind = self.kind();
             let kind = match has {
-                true => kind.with(Kind::ASKED),
-                false => kind.without(Kind::ASKED),
+                true => kind.with(SwitchKind::ASKED),
+                false => kind.without(SwitchKind::ASKED),
             };
-            self.replug(kind, FpChange::Keep)?;
+            self.replug(kind, FpuChange::Keep)?;
         }
         // Bound: two words of the CPU and one of its registers.
         let irq = irq_save();
@@ -212,7 +212,7 @@ impl Tte {
     }
 
     /// The new thread `child` inherits the requests of this, the running thread.
-    pub(crate) fn bequeath_asked(&self, child: &Tte) {
+    pub(crate) fn inherit_speculation_control(&self, child: &Tte) {
         let asked = self.speculation.load(Ordering::Relaxed);
         child.speculation.store(asked, Ordering::Relaxed);
     }

@@ -30,10 +30,10 @@ impl Coroutine {
         let keys = Keys {
             tte: tte.address() as usize,
             stack_top: top,
-            fp_area: 0,
+            fpu_area: 0,
         };
-        let code = SwitchCode::synthesize(Kind::KERNEL, &keys, 1).unwrap();
-        tte.publish(Kind::KERNEL, &code);
+        let code = SwitchCode::synthesize(SwitchKind::KERNEL, &keys, 1).unwrap();
+        tte.publish(SwitchKind::KERNEL, &code);
         // As `spawn::first_frame`: six registers, where to return, and the alignment of a called function.
         let rsp = top - 8 * 9;
         // SAFETY: inside the stack.
@@ -120,15 +120,15 @@ fn threads_follow_each_other_round_the_ring() {
     assert!((me.tte.time.load(Relaxed) as i64) < 0);
 }
 
-fn listing(kind: Kind) -> (String, SwitchCode) {
+fn listing(kind: SwitchKind) -> (String, SwitchCode) {
     codegen::host::link();
     let keys = Keys {
         tte: 0x10_0000,
         stack_top: 0x20_0000,
-        fp_area: 0x30_0000,
+        fpu_area: 0x30_0000,
     };
     // Exits within reach that are never taken.
-    let exit = SwitchCode::synthesize(Kind::KERNEL, &keys, 1).unwrap();
+    let exit = SwitchCode::synthesize(SwitchKind::KERNEL, &keys, 1).unwrap();
     let exits = [exit.sw_in(), exit.sw_out()];
     let code = SwitchCode::synthesize_variant(kind, kind, &keys, exits, 1).unwrap();
     let mut text = String::new();
@@ -145,32 +145,32 @@ fn count(text: &str, word: &str) -> usize {
 #[test]
 fn every_variant_has_its_parts_and_no_others() {
     for base in [
-        Kind::KERNEL,
-        Kind::USER,
-        Kind::USER.with(Kind::GS),
-        Kind::USER.with(Kind::FP),
-        Kind::USER.with(Kind::FP).with(Kind::GS),
+        SwitchKind::KERNEL,
+        SwitchKind::USER,
+        SwitchKind::USER.with(SwitchKind::GS),
+        SwitchKind::USER.with(SwitchKind::FP),
+        SwitchKind::USER.with(SwitchKind::FP).with(SwitchKind::GS),
     ] {
         for machine in [
             0,
-            Kind::FSGSBASE,
-            Kind::FSGSBASE | Kind::XSAVE | Kind::XSAVEOPT,
+            SwitchKind::FSGSBASE,
+            SwitchKind::FSGSBASE | SwitchKind::XSAVE | SwitchKind::XSAVEOPT,
         ] {
-            let user = base.contains(Kind::USER);
-            let fp = base.contains(Kind::FP);
+            let user = base.contains(SwitchKind::USER);
+            let fp = base.contains(SwitchKind::FP);
             let keep = if fp {
                 machine
             } else {
-                machine & Kind::FSGSBASE
+                machine & SwitchKind::FSGSBASE
             };
-            let kind = Kind(base.0 | if user { keep } else { 0 });
+            let kind = SwitchKind(base.0 | if user { keep } else { 0 });
             let (text, code) = listing(kind);
             assert!(code.sw_in() > code.sw_in_mm() && code.sw_out() > code.sw_in());
             // A program's thread has the way in and the way out twice.
             let ways = 1 + usize::from(user);
             assert_eq!(count(&text, "cr3"), ways, "{text}");
-            let bases = ways * (user as usize + base.contains(Kind::GS) as usize);
-            let fast = kind.0 & Kind::FSGSBASE != 0;
+            let bases = ways * (user as usize + base.contains(SwitchKind::GS) as usize);
+            let fast = kind.0 & SwitchKind::FSGSBASE != 0;
             assert_eq!(
                 count(&text, "sbase"),
                 if fast { bases } else { 0 },
@@ -182,7 +182,7 @@ fn every_variant_has_its_parts_and_no_others() {
                 "{text}"
             );
             assert_eq!(count(&text, "clts"), ways * fp as usize, "{text}");
-            let (save, load) = match (fp, kind.0 & Kind::XSAVE != 0) {
+            let (save, load) = match (fp, kind.0 & SwitchKind::XSAVE != 0) {
                 (false, _) => (0, 0),
                 (true, true) => (count(&text, "  xsaveopt"), count(&text, "  xrstor")),
                 (true, false) => (count(&text, "  fxsave"), count(&text, "  fxrstor")),
@@ -208,12 +208,12 @@ fn straight(text: &str, from: usize, end: &str) -> usize {
 /// find the call.
 #[test]
 fn switches_are_short() {
-    let (text, _) = listing(Kind::KERNEL);
+    let (text, _) = listing(SwitchKind::KERNEL);
     let kernel = text.lines().filter(|l| !l.trim().is_empty()).count();
     assert!(kernel <= 27, "{kernel} instructions in all three entries");
-    let vectors = Kind::FP.0 | Kind::XSAVE | Kind::XSAVEOPT;
+    let vectors = SwitchKind::FP.0 | SwitchKind::XSAVE | SwitchKind::XSAVEOPT;
     for (more, most) in [(0, 57), (vectors, 60)] {
-        let (text, code) = listing(Kind(Kind::USER.0 | Kind::FSGSBASE | more));
+        let (text, code) = listing(SwitchKind(SwitchKind::USER.0 | SwitchKind::FSGSBASE | more));
         let offset = |entry| entry - code.image.entry();
         let out = straight(&text, offset(code.yield_out()), "jmp");
         let back = straight(&text, offset(code.yield_in()), "  ret");
@@ -227,7 +227,7 @@ fn switches_are_short() {
 #[test]
 fn a_thread_changes_its_way() {
     use crate::switch::yielding::{to_ordinary, to_yielding};
-    let kind = Kind(Kind::USER.0 | Kind::FSGSBASE);
+    let kind = SwitchKind(SwitchKind::USER.0 | SwitchKind::FSGSBASE);
     let (_, code) = listing(kind);
     let all = [
         code.sw_in_mm(),
@@ -277,7 +277,7 @@ fn a_thread_changes_its_way() {
 #[test]
 fn who_is_left_alone_changes_back() {
     use crate::switch::yielding::{left_alone, to_yielding};
-    let kind = Kind(Kind::USER.0 | Kind::FSGSBASE);
+    let kind = SwitchKind(SwitchKind::USER.0 | SwitchKind::FSGSBASE);
     let (_, code) = listing(kind);
     let me = detached();
     let ring = ReadyRing::new(0);

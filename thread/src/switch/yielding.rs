@@ -18,7 +18,7 @@
 //! Source: dissertation, sections 3.3.2 (a synchronous switch preserves only what it must; links lead to what
 //! the next thread needs) and 5.3.1.
 
-use crate::ring::local::here;
+use crate::ring::per_cpu::here;
 use crate::tte::code::{SwOut, SwitchCode};
 use crate::tte::{Tte, URGENT};
 use core::sync::atomic::Ordering;
@@ -112,7 +112,7 @@ pub(crate) use bare::slow;
 #[cfg(target_os = "none")]
 mod bare {
     use super::change_over;
-    use crate::switch::saved::{pop_scratch, push_scratch};
+    use crate::switch::caller_saved::{pop_scratch, push_scratch};
     use crate::tte::{Tte, URGENT};
     use core::mem::offset_of;
     use machine::cpu::StackBase;

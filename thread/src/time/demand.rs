@@ -5,23 +5,23 @@
 //! yet whether it does, is marked then, and the room that knows channels answers when the thread is next
 //! about to enter user mode: [`Tte::question`], [`Tte::set_channels`], [`Tte::set_need`].
 //!
-//! The loop ([`feedback::share`]) runs where time is handed out: at the beginning of the turn of a thread
+//! The loop ([`feedback::quantum`]) runs where time is handed out: at the beginning of the turn of a thread
 //! that moves data and has used up the one before. A thread that blocks before that has what it needs. A
 //! thread without channels has its own quantum always, and the timer's generated handler hands it out alone
 //! (`entry/tick.rs`). A thread that is found running by a sample looks for its channels again from time to
 //! time.
 //! Source: dissertation, section 6.3.1; Massalin and Pu 1989, section 4.4.
 
-use crate::ring::grain;
-use crate::ring::local::local;
+use crate::ring::granularity;
+use crate::ring::per_cpu::local;
 use crate::time::record;
-use crate::tte::code::Kind;
+use crate::tte::code::SwitchKind;
+use crate::tte::cpu_time::ns_to_ticks;
 use crate::tte::flags::SEQUENCE;
-use crate::tte::used::ns_to_ticks;
 use crate::tte::{QUANTUM_NS, Tte, UNKNOWN};
 use core::sync::atomic::Ordering;
-use feedback::grain::WHOLE;
-use feedback::share::{MOST, NEED, ONE, Share, most_of};
+use feedback::granularity::WHOLE;
+use feedback::quantum::{MOST, NEED, ONE, QuantumLoop, most_of};
 
 /// The shortest quantum, nanoseconds.
 const SHORTEST_NS: u64 = 50_000;
@@ -36,7 +36,7 @@ const NONE_BELIEVED_NS: u64 = 200_000_000;
 
 /// The question that a thread answers before it is in user mode again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum DemandQuery {
     /// Which channels it has.
     Channels,
     /// The need that they show.
@@ -135,27 +135,27 @@ impl Tte {
     }
 
     /// The question to the running thread, once.
-    pub fn question(&self) -> Option<Question> {
+    pub fn question(&self) -> Option<DemandQuery> {
         if !self.is_asked.swap(false, Ordering::Relaxed) {
             return None;
         }
         Some(match self.channels.load(Ordering::Relaxed) {
-            UNKNOWN => Question::Channels,
-            _ => Question::Need,
+            UNKNOWN => DemandQuery::Channels,
+            _ => DemandQuery::Need,
         })
     }
 
     /// The need of the running thread, −[`NEED`] to `NEED`; none if nothing moves in
     /// its channels: how long its turn is, which has begun. `of_device`: its data are a device's.
     pub fn set_need(&self, need: Option<i32>, of_device: bool) {
-        let mut share = Share::of(self.share.load(Ordering::Relaxed));
+        let mut share = QuantumLoop::of(self.share.load(Ordering::Relaxed));
         let local = local(self.cpu());
         let most = match of_device {
             true => most_of(local.ring.all_ready()),
             false => MOST,
         };
         if of_device || need.is_some_and(|need| need.unsigned_abs() >= STIRRING) {
-            grain::stir(local);
+            granularity::stir(local);
         }
         let next = match need {
             Some(need) => share.next_within(need, most),
@@ -189,7 +189,7 @@ pub(crate) fn sampled(me: &Tte, now: u64) {
 
 /// Asks `me`, which runs, if it has a user mode to enter.
 fn ask(me: &Tte) {
-    if Kind::from_bits(me.kind.load(Ordering::Relaxed)).contains(Kind::USER) {
+    if SwitchKind::from_bits(me.kind.load(Ordering::Relaxed)).contains(SwitchKind::USER) {
         me.is_asked.store(true, Ordering::Relaxed);
         me.state.fetch_or(SEQUENCE, Ordering::AcqRel);
     } else {

@@ -4,30 +4,30 @@
 //! timer is not just ticking; [`contended`], [`patient`], [`look_at`] for the timer's handler
 //! (`entry/timer.rs`).
 //!
-//! A CPU with at most one ready thread has no quanta; it is interrupted only for samples (`sample.rs`) and
+//! A CPU with at most one ready thread has no quanta; it is interrupted only for samples (`cpu_time_sampling.rs`) and
 //! alarms. A running timer is not stopped when the ring shrinks to one thread: it fires once more and finds
 //! nothing to do. So two threads that wake each other in turn arm it once in each quantum, not at each
 //! wake-up.
 //! Source: dissertation, section 4.3.3.
 
-use crate::ring::arm::arm;
-use crate::ring::local::{Local, STILL, TICKING};
+use crate::ring::cpu_timer::arm;
+use crate::ring::per_cpu::{PerCpu, STILL, TICKING};
 use crate::ring::ready::End;
 use crate::tte::Tte;
-use crate::tte::code::Kind;
+use crate::tte::code::SwitchKind;
 use core::sync::atomic::Ordering;
 use machine::clock::now_ns;
 use machine::cpu::present;
 
 /// Whether another thread waits for this CPU. With interrupts off.
-pub(crate) fn contended(local: &Local) -> bool {
-    local.ring.ready() >= 2 || local.ring.shelf.is_used() && local.ring.shelf.sweep()
+pub(crate) fn contended(local: &PerCpu) -> bool {
+    local.ring.ready() >= 2 || local.ring.steal_queue.is_used() && local.ring.steal_queue.sweep()
 }
 
 /// Starts the quanta if another thread is ready. With interrupts off.
 #[cold]
 #[inline(never)]
-pub(crate) fn begin(local: &Local, me: &Tte) {
+pub(crate) fn begin(local: &PerCpu, me: &Tte) {
     if contended(local) {
         let now = now_ns();
         local.ticking.store(TICKING, Ordering::Relaxed);
@@ -37,17 +37,17 @@ pub(crate) fn begin(local: &Local, me: &Tte) {
 }
 
 /// Has the timer look at the quantum at `at_ns`; it is `now`.
-pub(crate) fn look_at(local: &Local, at_ns: u64, now: u64) {
+pub(crate) fn look_at(local: &PerCpu, at_ns: u64, now: u64) {
     local.look_ns.store(at_ns, Ordering::Relaxed);
     arm(local, at_ns, now);
 }
 
 /// When a turn that begins now is looked at, from now. With one CPU that is at its end, however many quanta
 /// it has; several look at each quantum, for balancing.
-pub(crate) fn patient(local: &Local, quantum: u64) -> u64 {
+pub(crate) fn patient(local: &PerCpu, quantum: u64) -> u64 {
     let patience = 1 << local.patience.load(Ordering::Relaxed);
     let times = match present() {
-        1 => local.grain.times().max(patience),
+        1 => local.granularity.times().max(patience),
         _ => patience,
     };
     quantum * times
@@ -58,10 +58,10 @@ pub(crate) fn patient(local: &Local, quantum: u64) -> u64 {
 /// so does a thread that a kernel thread wakes on an alarm's behalf. With interrupts off.
 #[cold]
 #[inline(never)]
-pub(crate) fn joined(local: &Local, me: &Tte, tte: &Tte) {
+pub(crate) fn joined(local: &PerCpu, me: &Tte, tte: &Tte) {
     if local.ticking.load(Ordering::Relaxed) == STILL {
         begin(local, me);
-    } else if Kind::from_bits(me.kind.load(Ordering::Relaxed)).contains(Kind::USER) {
+    } else if SwitchKind::from_bits(me.kind.load(Ordering::Relaxed)).contains(SwitchKind::USER) {
         local.ring.remove(me, tte);
         local.ring.insert(me, tte, End::Back);
         local.ticking.store(TICKING, Ordering::Relaxed);

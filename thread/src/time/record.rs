@@ -15,8 +15,8 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use machine::clock::now_ns;
 use machine::cpu::{MAX_CPUS, irq_restore, irq_save, present, this_cpu};
-use sync::recent::Place;
-use sync::{Once, Recent};
+use sync::seqlock_ring::WaitSlot;
+use sync::{Once, SeqlockRing};
 use vm::fallible::{try_push, try_reserve};
 
 /// Events that are kept for each CPU.
@@ -119,10 +119,10 @@ impl Event {
 }
 
 static ON: AtomicBool = AtomicBool::new(false);
-static RINGS: Once<Vec<Recent<WORDS>>> = Once::new();
+static RINGS: Once<Vec<SeqlockRing<WORDS>>> = Once::new();
 static SINCE: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 
-fn ring(cpu: usize) -> Option<&'static Recent<WORDS>> {
+fn ring(cpu: usize) -> Option<&'static SeqlockRing<WORDS>> {
     RINGS.get()?.get(cpu)
 }
 
@@ -136,12 +136,12 @@ pub fn begin() -> Result<()> {
     if RINGS.get().is_none() {
         let mut rings = Vec::new();
         for _ in 0..present() {
-            let mut places: Vec<Place<WORDS>> = Vec::new();
+            let mut places: Vec<WaitSlot<WORDS>> = Vec::new();
             try_reserve(&mut places, SIZE)?;
             for _ in 0..SIZE {
-                try_push(&mut places, Place::default())?;
+                try_push(&mut places, WaitSlot::default())?;
             }
-            try_push(&mut rings, Recent::new(places))?;
+            try_push(&mut rings, SeqlockRing::new(places))?;
         }
         // Those of another caller serve as well.
         let _ = RINGS.set(rings);
@@ -203,7 +203,7 @@ pub fn since(cpu: usize) -> u64 {
 
 /// The numbers of the events that `cpu` has noted and not forgotten.
 pub fn numbers(cpu: usize) -> Range<u64> {
-    let kept = ring(cpu).map_or(0..0, Recent::numbers);
+    let kept = ring(cpu).map_or(0..0, SeqlockRing::numbers);
     kept.start.max(since(cpu))..kept.end
 }
 

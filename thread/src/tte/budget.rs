@@ -43,13 +43,13 @@ pub struct Busy;
 
 /// The rest of a budget, and its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct BudgetState {
     pub(crate) left_ns: i64,
     /// The deadline; 0 before the first.
     pub(crate) due_ns: u64,
 }
 
-impl Standing {
+impl BudgetState {
     pub(crate) fn is_spent(&self) -> bool {
         self.left_ns < LEAST_NS
     }
@@ -70,8 +70,8 @@ impl Terms {
     }
 
     /// A whole budget from `now` on.
-    fn fresh(&self, now: u64) -> Standing {
-        Standing {
+    fn fresh(&self, now: u64) -> BudgetState {
+        BudgetState {
             left_ns: self.runtime_ns as i64,
             due_ns: now.saturating_add(self.deadline_ns),
         }
@@ -79,7 +79,7 @@ impl Terms {
 
     /// The standing of a thread that is to run, having `slept` or not; none if it has to wait for its next
     /// period.
-    pub(crate) fn renewed(&self, at: Standing, now: u64, slept: bool) -> Option<Standing> {
+    pub(crate) fn renewed(&self, at: BudgetState, now: u64, slept: bool) -> Option<BudgetState> {
         if at.due_ns == 0 {
             return Some(self.fresh(now));
         }
@@ -97,7 +97,7 @@ impl Terms {
                 .saturating_add_unsigned(self.runtime_ns.saturating_mul(periods));
             return Some(match due_ns < now {
                 true => self.fresh(now),
-                false => Standing { left_ns, due_ns },
+                false => BudgetState { left_ns, due_ns },
             });
         }
         if !slept || !self.exceeds(at, now) {
@@ -115,14 +115,14 @@ impl Terms {
         }
         let laxity = u128::from(at.due_ns - now);
         let left = u128::from(self.runtime_ns) * laxity / u128::from(self.deadline_ns.max(1));
-        Some(Standing {
+        Some(BudgetState {
             left_ns: left as i64,
             ..at
         })
     }
 
     /// Whether what is left until the deadline is more than its share.
-    fn exceeds(&self, at: Standing, now: u64) -> bool {
+    fn exceeds(&self, at: BudgetState, now: u64) -> bool {
         let until = u128::from(at.due_ns.saturating_sub(now));
         let left = at.left_ns.max(0) as u128;
         left * u128::from(self.deadline_ns) > until * u128::from(self.runtime_ns)
@@ -204,13 +204,13 @@ impl Budget {
 }
 
 /// The standing of the thread, which has a budget.
-pub(crate) fn standing(tte: &Tte) -> Standing {
+pub(crate) fn standing(tte: &Tte) -> BudgetState {
     let (limit, ran) = (tte.budget.limit.load(Relaxed), tte.ran());
     let left_ns = match limit.checked_sub(ran) {
         Some(left) => span_ns(left) as i64,
         None => -(span_ns(ran - limit) as i64),
     };
-    Standing {
+    BudgetState {
         left_ns,
         due_ns: tte.budget.due_ns.load(Relaxed),
     }

@@ -8,8 +8,8 @@ const TERMS: Terms = Terms {
     period_ns: 10_000_000,
 };
 
-fn at(left_ns: i64, due_ns: u64) -> Standing {
-    Standing { left_ns, due_ns }
+fn at(left_ns: i64, due_ns: u64) -> BudgetState {
+    BudgetState { left_ns, due_ns }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The code that a thread owns: its switch code, of one kind, and its dispatcher.
 //!
-//! *Interface*: [`Kind`]; [`SwitchCode`] and [`Dispatcher`] hold the images. Their generators are
+//! *Interface*: [`SwitchKind`]; [`SwitchCode`] and [`Dispatcher`] hold the images. Their generators are
 //! `switch` and `dispatch`.
 
 use codegen::Routine;
@@ -11,42 +11,42 @@ pub(crate) type SwOut = extern "C" fn(&Cpu);
 
 /// Which context a thread's switch code carries: a sum of the constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Kind(pub(crate) u8);
+pub struct SwitchKind(pub(crate) u8);
 
-impl Kind {
+impl SwitchKind {
     /// Never enters user mode: no user segments, no dispatcher, hands off the floating-point unit.
-    pub const KERNEL: Kind = Kind(0);
+    pub const KERNEL: SwitchKind = SwitchKind(0);
     /// Enters user mode.
-    pub const USER: Kind = Kind(1);
+    pub const USER: SwitchKind = SwitchKind(1);
     /// Has vector registers.
-    pub const FP: Kind = Kind(2);
+    pub const FP: SwitchKind = SwitchKind(2);
     /// Has set a GS base.
-    pub const GS: Kind = Kind(4);
+    pub const GS: SwitchKind = SwitchKind(4);
     /// Has asked for less speculation ([`crate::speculation`]).
-    pub const ASKED: Kind = Kind(64);
-    /// Has debug registers ([`crate::watch`]).
-    pub const WATCHED: Kind = Kind(128);
+    pub const ASKED: SwitchKind = SwitchKind(64);
+    /// Has debug registers ([`crate::hw_breakpoints`]).
+    pub const WATCHED: SwitchKind = SwitchKind(128);
     pub(crate) const FSGSBASE: u8 = 8;
     pub(crate) const XSAVE: u8 = 16;
     pub(crate) const XSAVEOPT: u8 = 32;
 
     /// Both.
-    pub const fn with(self, other: Kind) -> Kind {
-        Kind(self.0 | other.0)
+    pub const fn with(self, other: SwitchKind) -> SwitchKind {
+        SwitchKind(self.0 | other.0)
     }
 
     /// This one without what `other` has.
-    pub const fn without(self, other: Kind) -> Kind {
-        Kind(self.0 & !other.0)
+    pub const fn without(self, other: SwitchKind) -> SwitchKind {
+        SwitchKind(self.0 & !other.0)
     }
 
     /// Whether it has everything that `other` has.
-    pub const fn contains(self, other: Kind) -> bool {
+    pub const fn contains(self, other: SwitchKind) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// Whether it has anything that `other` has.
-    pub const fn has_any(self, other: Kind) -> bool {
+    pub const fn has_any(self, other: SwitchKind) -> bool {
         self.0 & other.0 != 0
     }
 
@@ -54,24 +54,24 @@ impl Kind {
         self.0
     }
 
-    pub(crate) const fn from_bits(bits: u8) -> Kind {
-        Kind(bits)
+    pub(crate) const fn from_bits(bits: u8) -> SwitchKind {
+        SwitchKind(bits)
     }
 
     /// As this processor does it.
-    pub(crate) fn here(self) -> Kind {
+    pub(crate) fn here(self) -> SwitchKind {
         let found = machine::features::get();
         let mut bits = self.0;
-        if self.0 & Kind::USER.0 != 0 && found.fsgsbase() {
-            bits |= Kind::FSGSBASE;
+        if self.0 & SwitchKind::USER.0 != 0 && found.fsgsbase() {
+            bits |= SwitchKind::FSGSBASE;
         }
-        if self.0 & Kind::FP.0 != 0 && found.xsave() {
-            bits |= Kind::XSAVE;
+        if self.0 & SwitchKind::FP.0 != 0 && found.xsave() {
+            bits |= SwitchKind::XSAVE;
             if found.xsaveopt() {
-                bits |= Kind::XSAVEOPT;
+                bits |= SwitchKind::XSAVEOPT;
             }
         }
-        Kind(bits)
+        SwitchKind(bits)
     }
 }
 
@@ -80,9 +80,9 @@ pub struct SwitchCode {
     pub(crate) image: Routine<SwOut>,
     pub(crate) variant: u8,
     /// The requested kind; with the processor's features it became the variant.
-    pub(crate) kind: Kind,
-    /// Address of the area for vector registers that it saves to; 0 without [`Kind::FP`].
-    pub(crate) fp_area: usize,
+    pub(crate) kind: SwitchKind,
+    /// Address of the area for vector registers that it saves to; 0 without [`SwitchKind::FP`].
+    pub(crate) fpu_area: usize,
 }
 
 /// Entered by a jump from the CPU's `syscall` stub; Rust never calls it.

@@ -3,17 +3,17 @@
 //! *Interface*: constants; [`crate::token`] holds the protocol, `Tte::flags` reads the word.
 //! Source: dissertation, section 5.3.2, figure 5.10 (STOPME, STOPPED), and "marked killed".
 
-/// Is to stop at its next crossing into user mode (a kernel thread: at its next safe point).
+/// Is to stop at its next return to user mode (a kernel thread: at its next safe point).
 pub const STOPME: u32 = 1 << 0;
-/// Is to end at its next crossing into user mode.
+/// Is to end at its next return to user mode.
 pub const KILLED: u32 = 1 << 1;
 /// Something waits to be looked at before the thread returns to user mode; ends interruptible sleeps.
 pub const SIGNAL: u32 = 1 << 2;
 /// There are supervisor procedures on the thread's signal stack: it runs them before it sleeps.
 pub const PENDING: u32 = 1 << 3;
-/// There are user procedures on it: they are called at the next crossing into user mode.
+/// There are user procedures on it: they are called at the next return to user mode into user mode.
 pub const CALL: u32 = 1 << 4;
-/// Suspended by a `hold`: waits at its next crossing into user mode, and runs interrupt procedures only,
+/// Suspended by a `hold`: waits at its next return to user mode, and runs interrupt procedures only,
 /// until it is released.
 pub const HELD: u32 = 1 << 5;
 /// A single-step is under way (the advisory lock of section 5.3.2).

@@ -73,7 +73,7 @@ fn more() -> Option<&'static Tte> {
             .iter()
             .position(|p| p.load(Ordering::Acquire).is_null())?;
         let layout = core::alloc::Layout::array::<Tte>(CHUNK).ok()?;
-        if codegen::refusal::refused() {
+        if codegen::fault_injection::refused() {
             return None;
         }
         // SAFETY: the layout's size is not zero.

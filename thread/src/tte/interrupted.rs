@@ -2,16 +2,16 @@
 //!
 //! *Interface*: [`Interrupted`]; [`inherit`] for a new thread.
 
-use super::area::FpArea;
+use super::fpu_save_area::FpuSaveArea;
 use super::{NoMemory, Tte};
-use codegen::refusal::refused;
+use codegen::fault_injection::refused;
 use core::sync::atomic::Ordering;
 use machine::trap::TrapFrame;
 
 /// The state that a procedure has interrupted.
 pub(crate) struct Interrupted {
     pub(crate) frame: TrapFrame,
-    pub(crate) fp: Option<FpArea>,
+    pub(crate) fp: Option<FpuSaveArea>,
 }
 
 impl Interrupted {

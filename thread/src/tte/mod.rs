@@ -9,32 +9,32 @@
 //! Progress: taking and returning an entry are lock-free; `for_each` is wait-free except for its closure.
 //! Source: dissertation, sections 3.3.2 (figure 3.4), 4.3 and 5.3.1.
 
-pub(crate) mod area;
 pub(crate) mod budget;
 pub(crate) mod code;
+pub(crate) mod cpu_time;
+pub(crate) mod debug_registers;
 pub mod flags;
+pub(crate) mod fpu_save_area;
 mod inactive;
 pub(crate) mod interrupted;
 pub(crate) mod job;
 pub(crate) mod load;
 pub mod membership;
-pub(crate) mod parts;
+pub(crate) mod resources;
+pub(crate) mod rseq;
 pub(crate) mod samples;
-pub(crate) mod sequence;
 pub mod signal;
 pub mod token;
-pub(crate) mod used;
-pub(crate) mod watched;
 
 use crate::tte::budget::{Budget, Terms};
-use crate::tte::code::{Dispatcher, Kind};
-use crate::tte::load::Kept;
+use crate::tte::code::{Dispatcher, SwitchKind};
+use crate::tte::cpu_time::used;
+use crate::tte::debug_registers::DebugRegisters;
+use crate::tte::load::SavedLoad;
 use crate::tte::membership::Membership;
-use crate::tte::parts::Parts;
+use crate::tte::resources::Resources;
 use crate::tte::samples::Samples;
 use crate::tte::signal::Signals;
-use crate::tte::used::used;
-use crate::tte::watched::Watched;
 use core::cell::UnsafeCell;
 use core::ops::Deref;
 use core::ptr::{NonNull, null_mut};
@@ -98,7 +98,7 @@ pub struct Tte {
     pub(crate) pinned: AtomicBool,
     /// The CPUs on which it may run, a bit each (`policy/affinity.rs`).
     pub(crate) allowed: AtomicU32,
-    /// [`Kind`] of its switch code, as bits.
+    /// [`SwitchKind`] of its switch code, as bits.
     pub(crate) kind: AtomicU8,
     pub(crate) wanted_level: AtomicU8,
     /// Whether an urgent thread takes turns with those of its urgency.
@@ -125,19 +125,19 @@ pub struct Tte {
 
     // Words that only the thread itself, its creator and the thread that frees it touch.
     pub(crate) gs_base: AtomicU64,
-    /// Bits of [`crate::speculation::Asked`], with [`Kind::ASKED`].
+    /// Bits of [`crate::speculation::SpeculationControl`], with [`SwitchKind::ASKED`].
     pub(crate) speculation: AtomicU32,
     /// The mark that it gets when it is interrupted: `flags::SEQUENCE` if it has restartable sequences, else
     /// none.
     pub(crate) sequences: AtomicU32,
     /// Its debug registers.
-    pub(crate) watched: Watched,
+    pub(crate) watched: DebugRegisters,
     /// Length of its turns.
     pub(crate) quantum_ns: AtomicU64,
     /// The same while its channels show no need.
     pub(crate) own_ns: AtomicU64,
     /// A quantum of which no more than an eighth is left, in counts of the time-stamp counter, times
-    /// [`WHOLE`](feedback::grain::WHOLE); out of reach for a thread with channels, whose quanta are not for
+    /// [`WHOLE`](feedback::granularity::WHOLE); out of reach for a thread with channels, whose quanta are not for
     /// the timer's handler alone.
     pub(crate) used_up: AtomicU64,
     /// When a turn is looked at first, from its beginning.
@@ -148,7 +148,7 @@ pub struct Tte {
     pub(crate) channels: AtomicU32,
     /// Whether it is to answer for them before it is in user mode again.
     pub(crate) is_asked: AtomicBool,
-    /// Its settled share ([`feedback::Share`]).
+    /// Its settled share ([`feedback::QuantumLoop`]).
     pub(crate) share: AtomicU32,
     /// When it last looked for its channels.
     pub(crate) channels_ns: AtomicU64,
@@ -168,7 +168,7 @@ pub struct Tte {
     pub(crate) samples: Samples,
     pub(crate) nice: AtomicBool,
     /// Its part of a CPU, while others on other CPUs wake it.
-    pub(crate) load: Kept,
+    pub(crate) load: SavedLoad,
     pub(crate) count: AtomicU32,
     node: Node,
     serial: AtomicU64,
@@ -182,10 +182,10 @@ pub struct Tte {
     name: [AtomicU64; NAME_LEN / 8],
     pub(crate) signals: Signals,
     pub(crate) dispatcher: Monitor<Option<Dispatcher>>,
-    parts: UnsafeCell<Parts>,
+    parts: UnsafeCell<Resources>,
 }
 
-// SAFETY: every shared field is atomic; `parts` has the discipline stated on `Parts`.
+// SAFETY: every shared field is atomic; `parts` has the discipline stated on `Resources`.
 unsafe impl Sync for Tte {}
 // SAFETY: as above.
 unsafe impl Send for Tte {}
@@ -225,7 +225,7 @@ impl Tte {
             gs_base: AtomicU64::new(0),
             speculation: AtomicU32::new(0),
             sequences: AtomicU32::new(0),
-            watched: Watched::new(),
+            watched: DebugRegisters::new(),
             quantum_ns: AtomicU64::new(QUANTUM_NS),
             own_ns: AtomicU64::new(QUANTUM_NS),
             used_up: AtomicU64::new(0),
@@ -245,7 +245,7 @@ impl Tte {
             quanta: AtomicU64::new(0),
             samples: Samples::new(),
             nice: AtomicBool::new(false),
-            load: Kept::new(),
+            load: SavedLoad::new(),
             count: AtomicU32::new(0),
             node: Node::new(),
             serial: AtomicU64::new(0),
@@ -256,7 +256,7 @@ impl Tte {
             name: [const { AtomicU64::new(0) }; NAME_LEN / 8],
             signals: Signals::new(),
             dispatcher: Monitor::new(None),
-            parts: UnsafeCell::new(Parts::none()),
+            parts: UnsafeCell::new(Resources::none()),
         }
     }
 
@@ -341,7 +341,7 @@ impl Tte {
 
     /// Whether the thread never enters user mode.
     pub fn is_kernel(&self) -> bool {
-        !self.kind().contains(Kind::USER)
+        !self.kind().contains(SwitchKind::USER)
     }
 
     /// The entry of the thread's signal table for `number`.
@@ -351,11 +351,11 @@ impl Tte {
 
     /// Whether the thread's switch code carries vector registers.
     pub fn uses_fp(&self) -> bool {
-        self.kind().contains(Kind::FP)
+        self.kind().contains(SwitchKind::FP)
     }
 
-    pub(crate) fn kind(&self) -> Kind {
-        Kind::from_bits(self.kind.load(Ordering::Relaxed))
+    pub(crate) fn kind(&self) -> SwitchKind {
+        SwitchKind::from_bits(self.kind.load(Ordering::Relaxed))
     }
 
     /// Makes CPU number `cpu` the thread's home. The caller alone may put the thread into a ring, and it is
@@ -373,7 +373,7 @@ impl Tte {
                 Ordering::Relaxed,
             );
             self.cpu.store(cpu as u32, Ordering::Relaxed);
-            self.note_sequence();
+            self.note_rseq();
             self.is_in_place();
         }
         // SAFETY: the stack that the thread was made with ends in its base, and stays as long as the thread.
@@ -414,38 +414,38 @@ impl Tte {
 
     /// The running thread, which this is, has restartable sequences from now on, named in the program's
     /// memory at `area`, and is to look before it is in user mode again.
-    pub fn watch_sequences(&self, area: usize) {
+    pub fn enable_rseq(&self, area: usize) {
         self.sequence_area.store(area, Ordering::Relaxed);
         self.sequences.store(flags::SEQUENCE, Ordering::Relaxed);
-        self.note_sequence();
+        self.note_rseq();
     }
 
     /// It has none any more.
-    pub fn forget_sequences(&self) {
+    pub fn disable_rseq(&self) {
         self.sequence_area.store(0, Ordering::Relaxed);
         self.sequences.store(0, Ordering::Relaxed);
-        self.take_sequence();
+        self.take_rseq();
     }
 
     /// So has `child`, which has not started.
-    pub fn bequeath_sequences(&self, child: &Tte) {
+    pub fn inherit_rseq(&self, child: &Tte) {
         let area = self.sequence_area.load(Ordering::Relaxed);
         child.sequence_area.store(area, Ordering::Relaxed);
         child
             .sequences
             .store(self.sequences.load(Ordering::Relaxed), Ordering::Relaxed);
-        child.note_sequence();
+        child.note_rseq();
     }
 
     /// If it has some, it is to look before it is in user mode again.
     #[inline(always)]
-    pub fn note_sequence(&self) {
-        sequence::note(&self.sequences, &self.state);
+    pub fn note_rseq(&self) {
+        rseq::note(&self.sequences, &self.state);
     }
 
     /// The running thread is about to look.
-    pub fn take_sequence(&self) {
-        sequence::take(&self.state);
+    pub fn take_rseq(&self) {
+        rseq::take(&self.state);
     }
 
     /// Whether the thread still has the dispatcher that it began with, which answers nothing itself and uses
@@ -524,9 +524,9 @@ impl Tte {
     /// The thread's own parts.
     ///
     /// # Safety
-    /// The caller is this thread with interrupts off, or has it alone (see [`Parts`]).
+    /// The caller is this thread with interrupts off, or has it alone (see [`Resources`]).
     #[expect(clippy::mut_from_ref, reason = "the discipline is on Parts")]
-    pub(crate) unsafe fn parts(&self) -> &mut Parts {
+    pub(crate) unsafe fn parts(&self) -> &mut Resources {
         // SAFETY: the caller's promise.
         unsafe { &mut *self.parts.get() }
     }
@@ -557,18 +557,18 @@ impl Clone for Thread {
 impl Thread {
     /// Gives up the count of a thread that owns nothing any more; what is left if it was the last.
     #[inline]
-    pub(crate) fn give_up(self) -> Option<Remains> {
+    pub(crate) fn give_up(self) -> Option<FreeEntry> {
         let thread = core::mem::ManuallyDrop::new(self);
         // Not `then_some`: remains that are made and dropped would go to the inactive list.
-        (thread.count.fetch_sub(1, Ordering::AcqRel) == 1).then(|| Remains(thread.0))
+        (thread.count.fetch_sub(1, Ordering::AcqRel) == 1).then(|| FreeEntry(thread.0))
     }
 }
 
 /// An entry that no party has and that is not in the inactive list, where it goes when this is dropped.
 #[must_use]
-pub(crate) struct Remains(NonNull<Tte>);
+pub(crate) struct FreeEntry(NonNull<Tte>);
 
-impl Remains {
+impl FreeEntry {
     /// It becomes a thread again: as [`activate`].
     #[inline]
     pub(crate) fn again(self) -> Thread {
@@ -582,7 +582,7 @@ impl Remains {
     }
 }
 
-impl Drop for Remains {
+impl Drop for FreeEntry {
     fn drop(&mut self) {
         // SAFETY: entries are never unmapped.
         inactive::put(unsafe { self.0.as_ref() });
@@ -595,7 +595,7 @@ impl Thread {
     fn retire(&self) {
         // Only a thread that never started has any left.
         // SAFETY: the last count is gone, so no other party can reach it.
-        unsafe { parts::dismantle(self) };
+        unsafe { resources::dismantle(self) };
         // SAFETY: entries are never unmapped.
         inactive::put(unsafe { self.0.as_ref() });
     }

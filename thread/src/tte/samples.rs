@@ -1,6 +1,6 @@
 //! Sampled CPU time, by the mode in which it was used, of a thread or of a CPU.
 //!
-//! *Interface*: [`Samples`]; [`Split`]. The samples are taken by `balance::sample`.
+//! *Interface*: [`Samples`]; [`CpuTimes`]. The samples are taken by `balance::cpu_time_sampling`.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use machine::clock::span_ns;
@@ -14,7 +14,7 @@ pub(crate) struct Samples {
 
 /// Sampled time, nanoseconds: parts of it in proportion to which the exact time is divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Split {
+pub struct CpuTimes {
     /// Of programs.
     pub user: u64,
     /// Of nice programs. Not used for a thread, whose user time is all in `user`.
@@ -38,13 +38,13 @@ impl Samples {
         }
     }
 
-    pub(crate) fn split(&self) -> Split {
+    pub(crate) fn split(&self) -> CpuTimes {
         let [user, nice, system] =
             [&self.user, &self.nice, &self.system].map(|part| match part.load(Ordering::Relaxed) {
                 // Most threads end before anything has been seen of them.
                 0 => 0,
                 ticks => span_ns(ticks),
             });
-        Split { user, nice, system }
+        CpuTimes { user, nice, system }
     }
 }

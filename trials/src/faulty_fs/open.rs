@@ -11,7 +11,7 @@ use file::fs::file::{DescRoutine, DescRoutines};
 use file::io::IoBuf;
 use file::page_cache::{CachedFile, PagesPager, routines};
 use file::{File, OpenFile};
-use quaject::{Seam, Sharing};
+use quaject::{RoutineEnv, Sharing};
 use vm::Pager;
 use vm::fallible::try_arc;
 
@@ -91,7 +91,7 @@ impl File for FaultyFile {
         &self,
         of: &OpenFile,
         sharing: Sharing,
-        seam: &Seam,
+        seam: &RoutineEnv,
     ) -> Result<DescRoutines> {
         // SAFETY: the description keeps this, which keeps the pages.
         unsafe { routines::make(self.pages.core(), of, sharing, seam) }

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use codegen::{Class, Draft};
 use machine::clock::now_ns;
 use sync::{WaitList, WaitNode};
-use thread::shelf::Shelf;
+use thread::steal_queue::StealQueue;
 
 use super::subject::{Subject, Tally};
 use super::tables::TABLE;
@@ -160,22 +160,22 @@ impl Subject for Images {
     fn settle(&self) {}
 }
 
-/// A CPU's shelf of ready threads: one puts numbers there, all others take.
+/// A CPU's steal queue of ready threads: one puts numbers there, all others take.
 struct Ready {
-    shelf: Shelf<u64, 16>,
+    steal_queue: StealQueue<u64, 16>,
     next: AtomicU64,
     tally: Tally,
 }
 
 static SHELF: Ready = Ready {
-    shelf: Shelf::empty(),
+    steal_queue: StealQueue::empty(),
     next: AtomicU64::new(1),
     tally: Tally::new(),
 };
 
 impl Ready {
     fn take(&self) {
-        if let Some(number) = self.shelf.take(|_| Some(0)) {
+        if let Some(number) = self.steal_queue.take(|_| Some(0)) {
             self.tally.left(number.addr() as u64);
         }
     }
@@ -200,7 +200,7 @@ impl Subject for Ready {
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         if self
-            .shelf
+            .steal_queue
             .put(core::ptr::without_provenance_mut(number as usize))
         {
             self.tally.entered(number);
@@ -208,7 +208,7 @@ impl Subject for Ready {
     }
 
     fn settle(&self) {
-        while !self.shelf.is_empty() {
+        while !self.steal_queue.is_empty() {
             self.take();
         }
         self.tally.check("shelf");

@@ -7,7 +7,7 @@
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use machine::trap::{RFLAGS_IF, TrapFrame};
-use machine::{cpu, step};
+use machine::{cpu, single_step};
 
 /// The disturbance of the operation.
 #[derive(Clone, Copy)]
@@ -55,11 +55,11 @@ pub struct Victim {
 /// All victims; the hook finds the running one here.
 pub static VICTIMS: [Victim; 16] = [const { Victim::new() }; 16];
 
-static HOOK: step::Hook = step::Hook(on_step);
+static HOOK: single_step::Hook = single_step::Hook(on_step);
 
 /// Makes single steps come here.
 pub fn link() {
-    step::link(&HOOK);
+    single_step::link(&HOOK);
 }
 
 impl Victim {
@@ -105,9 +105,9 @@ impl Victim {
         self.released.store(false, Ordering::Relaxed);
         self.thread
             .store(thread::current().address(), Ordering::Release);
-        step::begin();
+        single_step::begin();
         operation();
-        step::end();
+        single_step::end();
         self.thread.store(0, Ordering::Release);
     }
 
@@ -198,6 +198,6 @@ fn on_step(frame: &mut TrapFrame) {
     match VICTIMS.iter().find(victim) {
         Some(victim) => victim.after_instruction(frame),
         // The operation switched to somebody else, who went on with its flags.
-        None => step::cease(frame),
+        None => single_step::cease(frame),
     }
 }

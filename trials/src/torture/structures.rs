@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use lab::queue::{linked, mpmc, mpsc, spmc, spsc};
 use lab::{List, list};
-use sync::cas2::Pair;
+use sync::cas2::AtomicPair;
 use sync::{ArrayStack, Once, Stack, ValueStack, stack};
 
 use super::subject::{Subject, Tally};
@@ -378,12 +378,12 @@ static MPMC: Queues<mpmc::Queue<u64, PLACES>> = Queues {
 
 /// Two words that change together.
 struct Pairs {
-    pair: Pair,
+    pair: AtomicPair,
     changes: AtomicU64,
 }
 
 static PAIR: Pairs = Pairs {
-    pair: Pair::new(0, 0),
+    pair: AtomicPair::new(0, 0),
     changes: AtomicU64::new(0),
 };
 

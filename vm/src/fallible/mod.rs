@@ -7,9 +7,9 @@
 //!
 //! `account/clippy.toml` forbids the forms that cannot be refused; where one is used all the same, an
 //! `expect` states its bound or where room was made. Each leaves the kernel its reserve, and is a question
-//! that may be answered with no on purpose ([`crate::frame::fail`]).
+//! that may be answered with no on purpose ([`crate::frame::fault_injection`]).
 
-mod room;
+mod lock_with_capacity;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -20,9 +20,9 @@ use core::fmt;
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
-use codegen::refusal::refused;
+use codegen::fault_injection::refused;
 
-pub use room::{Growing, roomy};
+pub use lock_with_capacity::{Growing, roomy};
 
 /// Room for `bytes` more beyond what is kept. ENOMEM.
 fn ask(bytes: usize) -> Result<()> {

@@ -9,7 +9,7 @@
 //! nothing here makes a reference to them.
 
 use super::raw::inside;
-use super::{FrameRef, Kernel, Memory};
+use super::{FrameRef, Kernel, PhysMemory};
 use abi::errno::{Errno, Result};
 use core::marker::PhantomData;
 use core::ops::Range;

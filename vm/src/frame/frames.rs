@@ -8,12 +8,12 @@
 //!
 //! Progress: lock-free throughout: bitmap and stock are, sharing is one addition, releasing one
 //! compare-and-swap that only another owner's can spoil. The count of free frames is ahead of the bitmap by
-//! what is under way ([`super::free`]).
+//! what is under way ([`super::free_count`]).
 
 use super::Frame;
 use super::bitmap::{Bitmap, Hints, ORDERS};
-use super::free::Free;
-use super::stock::Stock;
+use super::free_count::FreeCount;
+use super::zero_pool::ZeroPool;
 use crate::magazine::Magazine;
 use abi::layout::PAGE;
 use core::cell::UnsafeCell;
@@ -54,7 +54,7 @@ struct Installed {
     stock_limit: usize,
 }
 
-/// More frames than there are: while [`super::fail`] is armed the floor is so much higher, and every question
+/// More frames than there are: while [`super::fault_injection`] is armed the floor is so much higher, and every question
 /// comes to [`Frames::admits_after_all`].
 const OUT_OF_REACH: usize = 1 << 40;
 
@@ -73,12 +73,12 @@ pub struct Frames {
     installed: UnsafeCell<Installed>,
     near: [Near; MAX_CPUS],
     /// Frames in the bitmap and in the stock.
-    free: Free,
+    free: FreeCount,
     /// As many stay free when programs take theirs.
     floor: AtomicUsize,
     /// Frames that came after boot, less those that became the kernel's for good; modulo 2^64.
     late: AtomicUsize,
-    stock: Stock,
+    stock: ZeroPool,
 }
 
 // SAFETY: `installed` is written once by `install`, before any other use of the allocator; all else is
@@ -105,10 +105,10 @@ impl Frames {
                     zeroed: Magazine(AtomicU64::new(0)),
                 }
             }; MAX_CPUS],
-            free: Free(AtomicUsize::new(0)),
+            free: FreeCount(AtomicUsize::new(0)),
             floor: AtomicUsize::new(0),
             late: AtomicUsize::new(0),
-            stock: Stock {
+            stock: ZeroPool {
                 head: AtomicU64::new(0),
                 len: AtomicUsize::new(0),
             },
@@ -212,7 +212,7 @@ impl Frames {
     #[cold]
     fn admits_after_all(&self, count: usize) -> bool {
         let floor = self.floor.load(Ordering::Relaxed);
-        if floor >= OUT_OF_REACH && super::fail::refuses() {
+        if floor >= OUT_OF_REACH && super::fault_injection::refuses() {
             return false;
         }
         self.has_room(count)

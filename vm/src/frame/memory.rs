@@ -1,6 +1,6 @@
 //! Where physical memory is seen from.
 //!
-//! *Interface*: [`Memory`] is what the page tables, spaces and heap need of physical memory; [`Kernel`] is
+//! *Interface*: [`PhysMemory`] is what the page tables, spaces and heap need of physical memory; [`Kernel`] is
 //! the machine's own (all memory, at `phys_to_virt`), on the host an arena. This room's tests bring their own
 //! fake memory.
 
@@ -8,7 +8,7 @@ use super::{Frame, Frames, raw};
 use abi::errno::Result;
 
 /// Physical memory: its frames, and where the kernel sees a physical address.
-pub trait Memory: Copy + Send + Sync + 'static {
+pub trait PhysMemory: Copy + Send + Sync + 'static {
     /// The allocator of this memory's frames.
     fn frames(self) -> &'static Frames;
 
@@ -86,7 +86,7 @@ pub trait Memory: Copy + Send + Sync + 'static {
 pub struct Kernel;
 
 #[cfg(target_os = "none")]
-impl Memory for Kernel {
+impl PhysMemory for Kernel {
     #[inline]
     fn frames(self) -> &'static Frames {
         super::global()
@@ -109,7 +109,7 @@ impl Memory for Kernel {
 }
 
 #[cfg(not(target_os = "none"))]
-impl Memory for Kernel {
+impl PhysMemory for Kernel {
     fn frames(self) -> &'static Frames {
         super::global()
     }

@@ -2,11 +2,11 @@
 //!
 //! *Interface*: a [`Frame`] is a number, not an owner; the caller of [`alloc()`] owns one share and gives it
 //! back with [`release`]. [`share`] adds an owner (copy-on-write, file pages), [`FrameRef`] is an owner that
-//! gives back by itself, and whose bytes are read and written through [`FrameBytes`] alone; a [`Row`] owns
+//! gives back by itself, and whose bytes are read and written through [`FrameBytes`] alone; a [`FrameBatch`] owns
 //! those of several pages. The kernel's own frames come from the bottom of memory and programs' from the top,
 //! so that the heap finds room below 1 GiB. Programs' pages ask [`alloc_user`], which leaves the kernel a
 //! reserve: so the kernel's own small allocations succeed when programs have eaten everything else.
-//! [`Memory`] is where physical memory is seen from; tables, spaces and the heap work on any.
+//! [`PhysMemory`] is where physical memory is seen from; tables, spaces and the heap work on any.
 //!
 //! The metadata (two bits' worth of bitmap and four bytes of share count a frame) is sized and placed at
 //! boot.
@@ -19,22 +19,22 @@
 mod arena;
 mod bitmap;
 mod bytes;
-pub mod fail;
+pub mod fault_injection;
+mod frame_batch;
 mod frames;
-mod free;
+mod free_count;
 mod memory;
 mod raw;
 mod reference;
-mod row;
-mod stock;
 #[cfg(test)]
 mod tests;
+mod zero_pool;
 
 pub use bytes::FrameBytes;
+pub use frame_batch::{BatchSlots, FrameBatch};
 pub use frames::{Frames, Stats};
-pub use memory::{Kernel, Memory};
+pub use memory::{Kernel, PhysMemory};
 pub use reference::FrameRef;
-pub use row::{Places, Row};
 
 use abi::layout::PAGE_SHIFT;
 use bitmap::ORDERS;
@@ -162,7 +162,7 @@ pub fn admits(count: usize) -> bool {
     global().admits(count)
 }
 
-/// As [`admits`], but never refused on purpose ([`fail`]).
+/// As [`admits`], but never refused on purpose ([`fault_injection`]).
 pub fn has_room(count: usize) -> bool {
     global().has_room(count)
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fake::Fake;
-use crate::frame::Memory;
+use crate::frame::PhysMemory;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 

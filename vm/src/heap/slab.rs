@@ -18,7 +18,7 @@
 //! anchor word; no descriptors, no per-CPU heaps here); tags: dissertation, 5.2.1.
 
 use crate::boot_cell::BootCell;
-use crate::frame::{Frame, Memory};
+use crate::frame::{Frame, PhysMemory};
 use crate::magazine::Magazine;
 use abi::layout::{PAGE, WINDOW_LEN};
 use core::alloc::Layout;
@@ -136,7 +136,7 @@ struct Words {
 unsafe impl Sync for Words {}
 
 /// A heap in `memory`.
-pub(crate) struct Heap<M: Memory> {
+pub(crate) struct Heap<M: PhysMemory> {
     memory: M,
     classes: [Class; SIZES.len()],
     near: [Near; MAX_CPUS],
@@ -150,7 +150,7 @@ pub(crate) struct Heap<M: Memory> {
     held: AtomicUsize,
 }
 
-impl<M: Memory> Heap<M> {
+impl<M: PhysMemory> Heap<M> {
     /// A heap without metadata, which gives out nothing small.
     pub(crate) const fn new(memory: M) -> Self {
         Heap {

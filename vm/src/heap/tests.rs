@@ -2,7 +2,7 @@
 
 use super::Heap;
 use crate::fake::Fake;
-use crate::frame::Memory;
+use crate::frame::PhysMemory;
 use std::alloc::Layout;
 
 fn heap(frames: usize) -> (&'static Heap<Fake>, Fake) {

@@ -6,7 +6,7 @@
 //! mapping.
 
 use crate::boot_cell::BootCell;
-use crate::frame::{Frame, Kernel, Memory};
+use crate::frame::{Frame, Kernel, PhysMemory};
 use crate::table::{self, KERNEL_DATA, Tables, no_execute};
 use core::sync::atomic::{AtomicU64, Ordering};
 use machine::paging::{kernel_root, phys_to_virt, root_slots, window, window_len};

@@ -8,7 +8,7 @@ use super::area::Area;
 use abi::errno::Errno;
 use abi::layout::PAGE;
 use alloc::vec::Vec;
-use codegen::refusal::refused;
+use codegen::fault_injection::refused;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// More entries than one operation can add: a cut at each end, and a new one.

@@ -1,11 +1,11 @@
 //! The limits of a space: its size, its data, its locked pages; and locking.
 //!
-//! *Interface*: the caller of a change passes its [`Bounds`]; [`Lock`] is how an area stays in memory, which
+//! *Interface*: the caller of a change passes its [`SpaceLimits`]; [`MemoryLock`] is how an area stays in memory, which
 //! is where everything is anyway: so it is counted, and its pages are fetched by the caller.
 //! [`AddressSpace::lock`], [`AddressSpace::lock_all`], [`AddressSpace::sizes`].
 
-use super::area::{Area, Content, Lock};
-use super::limits::Bounds;
+use super::area::{Area, Content, MemoryLock};
+use super::limits::SpaceLimits;
 use super::{AddressSpace, Areas, Inner, Machine};
 use crate::table::Prot;
 use abi::errno::Errno;
@@ -54,7 +54,7 @@ impl Inner {
     /// is there. Errors: `EAGAIN` (locked), `ENOMEM`.
     pub(super) fn admit_area(
         &self,
-        bounds: &Bounds,
+        bounds: &SpaceLimits,
         area: &Area,
         start: usize,
         end: usize,
@@ -68,13 +68,13 @@ impl Inner {
     /// as [`Inner::admit_area`].
     pub(super) fn admit_bytes(
         &self,
-        bounds: &Bounds,
+        bounds: &SpaceLimits,
         area: &Area,
         more: usize,
         added: usize,
     ) -> Result<(), Errno> {
-        if area.lock != Lock::No && bounds.locked != usize::MAX {
-            let locked = self.bytes(|area| area.lock != Lock::No);
+        if area.lock != MemoryLock::No && bounds.locked != usize::MAX {
+            let locked = self.bytes(|area| area.lock != MemoryLock::No);
             if locked.saturating_add(more) > bounds.locked {
                 return Err(Errno::EAGAIN);
             }
@@ -89,7 +89,7 @@ impl Inner {
     }
 
     /// Whether there may be `added` bytes of data more. `ENOMEM`.
-    fn admit_data(&self, bounds: &Bounds, added: usize) -> Result<(), Errno> {
+    fn admit_data(&self, bounds: &SpaceLimits, added: usize) -> Result<(), Errno> {
         if bounds.data == usize::MAX {
             return Ok(());
         }
@@ -103,7 +103,7 @@ impl Inner {
     /// Whether the areas of the range may get the rights `prot`. `ENOMEM`: there would be too much data.
     pub(super) fn admit_rights(
         &self,
-        bounds: &Bounds,
+        bounds: &SpaceLimits,
         start: usize,
         end: usize,
         prot: Prot,
@@ -121,7 +121,7 @@ impl Inner {
 
 impl<M: Machine> AddressSpace<M> {
     /// Whether all that there is, and the data, stays within `bounds`.
-    pub fn is_within(&self, bounds: &Bounds) -> bool {
+    pub fn is_within(&self, bounds: &SpaceLimits) -> bool {
         let inner = self.held();
         inner.size <= bounds.size && inner.admit_data(bounds, 0).is_ok()
     }
@@ -133,7 +133,7 @@ impl<M: Machine> AddressSpace<M> {
             all: inner.size,
             data: inner.bytes(|area| area.is_data(area.prot)),
             stacks: inner.bytes(|area| area.role.floor().is_some()),
-            locked: inner.bytes(|area| area.lock != Lock::No),
+            locked: inner.bytes(|area| area.lock != MemoryLock::No),
         }
     }
 
@@ -143,17 +143,17 @@ impl<M: Machine> AddressSpace<M> {
         &self,
         address: usize,
         length: usize,
-        how: Lock,
-        bounds: &Bounds,
+        how: MemoryLock,
+        bounds: &SpaceLimits,
     ) -> Result<(), Errno> {
         let start = page_floor(address);
         let length = length.saturating_add(address - start);
         let end = page_ceil(length).and_then(|length| start.checked_add(length));
         let end = end.ok_or(Errno::EINVAL)?;
         let mut inner = self.change();
-        if how != Lock::No {
-            let locked = inner.bytes(|area| area.lock != Lock::No);
-            let again = inner.bytes_in(start, end, |area| area.lock != Lock::No);
+        if how != MemoryLock::No {
+            let locked = inner.bytes(|area| area.lock != MemoryLock::No);
+            let again = inner.bytes_in(start, end, |area| area.lock != MemoryLock::No);
             let more = (end - start).saturating_sub(again);
             if locked.saturating_add(more) > bounds.locked {
                 return Err(Errno::ENOMEM);
@@ -182,9 +182,14 @@ impl<M: Machine> AddressSpace<M> {
 
     /// Locks all areas so (`None`: leaves them as they are), and from now on each new one as `future` says.
     /// `ENOMEM`: there is more than `bounds.locked`.
-    pub fn lock_all(&self, now: Option<Lock>, future: Lock, bounds: &Bounds) -> Result<(), Errno> {
+    pub fn lock_all(
+        &self,
+        now: Option<MemoryLock>,
+        future: MemoryLock,
+        bounds: &SpaceLimits,
+    ) -> Result<(), Errno> {
         let mut inner = self.change();
-        if now.is_some_and(|how| how != Lock::No) && inner.size > bounds.locked {
+        if now.is_some_and(|how| how != MemoryLock::No) && inner.size > bounds.locked {
             return Err(Errno::ENOMEM);
         }
         inner.future_lock = future;
@@ -208,13 +213,13 @@ impl<M: Machine> AddressSpace<M> {
     /// Whether a page of the range is locked.
     pub fn any_locked(&self, address: usize, length: usize) -> bool {
         let end = address.saturating_add(length);
-        let locked = |area: &Area| area.lock != Lock::No;
+        let locked = |area: &Area| area.lock != MemoryLock::No;
         self.locks() && self.held().bytes_in(address, end, locked) != 0
     }
 
     /// From now on something is.
-    pub(super) fn note_lock(&self, how: Lock) {
-        if how != Lock::No {
+    pub(super) fn note_lock(&self, how: MemoryLock) {
+        if how != MemoryLock::No {
             self.ever_locked.store(true, Ordering::Relaxed);
         }
     }
@@ -223,7 +228,7 @@ impl<M: Machine> AddressSpace<M> {
     pub(super) fn unlock_copy(&self, areas: &mut Areas) {
         if self.locks() {
             for index in 0..areas.all().len() {
-                areas.get_mut(index).1.lock = Lock::No;
+                areas.get_mut(index).1.lock = MemoryLock::No;
             }
         }
     }
@@ -234,7 +239,7 @@ impl<M: Machine> AddressSpace<M> {
         let inner = self.held();
         let mut all = inner.areas.touching(from, end).iter();
         let (start, area) = all.find(|(start, area)| {
-            area.lock == Lock::All && area.end > from && *start < end && from < end
+            area.lock == MemoryLock::All && area.end > from && *start < end && from < end
         })?;
         let start = (*start).max(from);
         let private = !matches!(area.content, Content::Pager { shared: true, .. });

@@ -19,12 +19,12 @@
 
 use super::area::{Area, Content};
 use super::areas::STACK_GAP;
-use super::guard::View;
-use super::limits::Bounds;
-use super::own::For;
+use super::limits::SpaceLimits;
+use super::locking::PinnedView;
 use super::pager::Pager;
+use super::unshare_tables::For;
 use super::{Access, AddressSpace, FaultError, Inner, Machine};
-use crate::frame::{Frame, FrameRef, Places, Row};
+use crate::frame::{BatchSlots, Frame, FrameBatch, FrameRef};
 use crate::table::{
     self, ENTRIES, Last, Missing, NO_EXECUTE, PRESENT, Prot, WRITE, frame_of, occupied,
 };
@@ -66,7 +66,7 @@ enum Step {
     /// The address is outside all areas: perhaps a stack grows.
     Outside,
     /// Other spaces have the table too, and it would be changed.
-    Shared,
+    SharedAnonymous,
 }
 
 /// How far a fault has come that may do its first step only.
@@ -89,7 +89,7 @@ pub enum Begun {
     /// The address is outside all areas.
     Outside,
     /// Other spaces have the table too.
-    Shared,
+    SharedAnonymous,
 }
 
 /// The former frame of a page, which other CPUs may still know.
@@ -102,7 +102,7 @@ pub struct Former {
 /// A pager's answer.
 struct Answer {
     own: Option<FrameRef>,
-    neighbours: Row<AROUND>,
+    neighbours: FrameBatch<AROUND>,
 }
 
 impl<M: Machine> AddressSpace<M> {
@@ -133,7 +133,7 @@ impl<M: Machine> AddressSpace<M> {
             Some(Ok(Step::Exchanged(frame))) => self.exchanged(Former { page, frame }),
             Some(Err(FaultError::Protection)) => First::Refused,
             Some(Ok(Step::Outside)) => First::More(Begun::Outside),
-            Some(Ok(Step::Shared)) => First::More(Begun::Shared),
+            Some(Ok(Step::SharedAnonymous)) => First::More(Begun::SharedAnonymous),
             _ => First::More(Begun::Nothing),
         }
     }
@@ -148,7 +148,7 @@ impl<M: Machine> AddressSpace<M> {
         let step = match begun {
             Begun::Nothing => return self.fault(address, access),
             Begun::Outside => Step::Outside,
-            Begun::Shared => Step::Shared,
+            Begun::SharedAnonymous => Step::SharedAnonymous,
         };
         self.go_on(Some(Ok(step)), page_floor(address), access, &mut None)
     }
@@ -195,7 +195,7 @@ impl<M: Machine> AddressSpace<M> {
                     let bounds = self.memory.bounds();
                     self.change().grow_stack(page, &bounds)
                 }
-                Ok(Step::Shared) => self.own_page(page),
+                Ok(Step::SharedAnonymous) => self.own_page(page),
                 Ok(Step::Ask) => match question.take() {
                     Some(question) => match self.answer(page, question) {
                         Ok(true) => return Ok(()),
@@ -220,7 +220,7 @@ impl<M: Machine> AddressSpace<M> {
     #[inline(always)]
     fn step(
         &self,
-        view: View,
+        view: PinnedView,
         page: usize,
         access: Access,
         question: Option<&mut Option<Question>>,
@@ -242,8 +242,8 @@ impl<M: Machine> AddressSpace<M> {
         let tables = self.tables();
         let (table, index) = match tables.change_leaf(page) {
             Ok(place) => place,
-            Err(Missing::Memory) => return Err(FaultError::OutOfMemory),
-            Err(Missing::Shared) => return Ok(self.look_only(page, access, area.prot)),
+            Err(Missing::PhysMemory) => return Err(FaultError::OutOfMemory),
+            Err(Missing::SharedAnonymous) => return Ok(self.look_only(page, access, area.prot)),
         };
         let word = &table[index];
         let entry = word.load(Ordering::Acquire);
@@ -289,14 +289,14 @@ impl<M: Machine> AddressSpace<M> {
             self.memory.forget_here(self.root, page);
             return Step::Done;
         }
-        Step::Shared
+        Step::SharedAnonymous
     }
 
     /// Gives the space its own table for `page`.
     #[cold]
     fn own_page(&self, page: usize) -> Result<(), FaultError> {
         let inner = self.change();
-        self.own_tables(&inner, page, page + PAGE, For::More)
+        self.unshare_tables(&inner, page, page + PAGE, For::More)
             .map_err(|_| FaultError::OutOfMemory)
     }
 
@@ -308,7 +308,7 @@ impl<M: Machine> AddressSpace<M> {
     #[inline(never)]
     fn at_hand(
         &self,
-        view: &View,
+        view: &PinnedView,
         start: usize,
         area: &Area,
         page: usize,
@@ -340,7 +340,7 @@ impl<M: Machine> AddressSpace<M> {
             isize::from(placed)
         };
         if writes && !is_used_before(table, start, page) {
-            let mut found = Row::<1>::new(frames);
+            let mut found = FrameBatch::<1>::new(frames);
             pager.resident(index_of(page), &mut found.first(1));
             let Some(frame) = found.take(0) else {
                 return false;
@@ -350,7 +350,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         let block = page & !(AROUND * PAGE - 1);
         let (low, high) = (block.max(start), (block + AROUND * PAGE).min(area.end));
-        let mut found = Row::<AROUND>::new(frames);
+        let mut found = FrameBatch::<AROUND>::new(frames);
         pager.resident(index_of(low), &mut found.first((high - low) / PAGE));
         let Some(frame) = found.take((page - low) / PAGE) else {
             return false;
@@ -430,7 +430,7 @@ impl<M: Machine> AddressSpace<M> {
         }
         let mut answer = Answer {
             own: Some(own),
-            neighbours: Row::new(self.memory.frames()),
+            neighbours: FrameBatch::new(self.memory.frames()),
         };
         let (first, count, first_index) = question.around;
         let here = (page - first) / PAGE;
@@ -444,7 +444,7 @@ impl<M: Machine> AddressSpace<M> {
                 &mut neighbours.first(count).from(after),
             );
         }
-        let mut enter = |view: View| {
+        let mut enter = |view: PinnedView| {
             let unchanged = view.changes == question.changes;
             unchanged.then(|| self.enter(view.tally, page, &question, &mut answer))
         };
@@ -518,7 +518,7 @@ fn is_used_before(table: &[AtomicU64; ENTRIES], start: usize, page: usize) -> bo
 
 /// Puts neighbours into empty entries, each with the bits `along`, and answers how many; the others stay.
 #[inline(always)]
-fn enter_along(words: &[AtomicU64], mut found: Places<'_>, along: u64) -> isize {
+fn enter_along(words: &[AtomicU64], mut found: BatchSlots<'_>, along: u64) -> isize {
     let added = found.offer(words.iter(), |word, frame| {
         word.load(Ordering::Relaxed) == 0 && exchange(word, 0, frame.address() | along)
     });
@@ -535,7 +535,7 @@ fn exchange(word: &AtomicU64, seen: u64, new: u64) -> bool {
 impl Inner {
     /// Grows the stack area above `page` down to it, within `bounds`, unless the page lies in an area.
     #[cold]
-    fn grow_stack(&mut self, page: usize, bounds: &Bounds) -> Result<(), FaultError> {
+    fn grow_stack(&mut self, page: usize, bounds: &SpaceLimits) -> Result<(), FaultError> {
         if self.areas.at(page).is_some() {
             return Ok(());
         }

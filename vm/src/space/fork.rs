@@ -18,9 +18,9 @@
 //! not see a later part without an earlier one.
 
 use super::area::Area;
-use super::gather::MANY;
-use super::habits::{FEW, Habits};
-use super::resident::UNDER_MONITOR;
+use super::fork_precopy::{FEW, PrecopyHints};
+use super::mmu_gather::MANY;
+use super::rss::UNDER_MONITOR;
 use super::{AddressSpace, Inner, Machine};
 use crate::frame::Frames;
 use crate::table::{
@@ -64,7 +64,9 @@ impl<M: Machine> AddressSpace<M> {
         };
         let mut inner = self.change();
         inner.forks = inner.forks.wrapping_add(1);
-        let habits = inner.habits.get_or_insert_with(|| Arc::new(Habits::new()));
+        let habits = inner
+            .habits
+            .get_or_insert_with(|| Arc::new(PrecopyHints::new()));
         copy.habits_of_family = Some(habits.clone());
         copy.set_mark(self.mark());
         if let Some(kept) = self.kept.get() {
@@ -236,7 +238,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     /// Gives the child its own copies of what children write first.
-    fn anticipate(&self, inner: &Inner, habits: &Habits, theirs: &Tables<'_, M>) {
+    fn anticipate(&self, inner: &Inner, habits: &PrecopyHints, theirs: &Tables<'_, M>) {
         for page in habits.each() {
             let Some(area) = inner.areas.at(page) else {
                 continue;

@@ -1,12 +1,12 @@
 //! The bounds of one change of a space, in bytes.
 //!
-//! *Interface*: [`Bounds`]; [`link_bounds`] provides them where there is no caller: where a stack grows.
+//! *Interface*: [`SpaceLimits`]; [`link_limits`] provides them where there is no caller: where a stack grows.
 
 use sync::once::Once;
 
 /// Bounds of one change, in bytes; `usize::MAX` is none.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct SpaceLimits {
     /// Of all areas.
     pub size: usize,
     /// Of those that are private and may be written, stacks left out.
@@ -20,22 +20,22 @@ pub struct Bounds {
 }
 
 /// The running thread's.
-static CALLER: Once<fn() -> Bounds> = Once::new();
+static CALLER: Once<fn() -> SpaceLimits> = Once::new();
 
 /// From now on `bounds` says what the running thread may make of a space. Once.
-pub fn link_bounds(bounds: fn() -> Bounds) {
+pub fn link_limits(bounds: fn() -> SpaceLimits) {
     let _ = CALLER.set(bounds);
 }
 
 /// The running thread's bounds.
 #[cfg(target_os = "none")]
-pub(super) fn bounds_of_caller() -> Bounds {
-    CALLER.get().map_or(Bounds::NONE, |bounds| bounds())
+pub(super) fn limits_of_caller() -> SpaceLimits {
+    CALLER.get().map_or(SpaceLimits::NONE, |bounds| bounds())
 }
 
-impl Bounds {
+impl SpaceLimits {
     /// No bounds.
-    pub const NONE: Bounds = Bounds {
+    pub const NONE: SpaceLimits = SpaceLimits {
         size: usize::MAX,
         data: usize::MAX,
         heap: usize::MAX,

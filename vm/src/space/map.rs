@@ -3,13 +3,13 @@
 //! *Interface*: the methods of [`AddressSpace`] that `mmap`, `munmap`, `mprotect`, `mremap`, `madvise` and
 //! `brk` need.
 
-use super::area::{Area, Backing, Content, Lock, Placement, Role, Wishes};
-use super::gather::Gather;
-use super::guard::Held;
-use super::limits::Bounds;
-use super::own::For;
-use super::resident::UNDER_MONITOR;
-use super::shared::Shared;
+use super::area::{Area, AreaAdvice, Backing, Content, MemoryLock, Placement, Role};
+use super::limits::SpaceLimits;
+use super::locking::LockedSpace;
+use super::mmu_gather::MmuGather;
+use super::rss::UNDER_MONITOR;
+use super::shared_anonymous::SharedAnonymous;
+use super::unshare_tables::For;
 use super::{Access, AddressSpace, FaultError, Inner, Machine, Remap};
 use crate::table::{self, PRESENT, Prot};
 use abi::errno::Errno;
@@ -45,7 +45,14 @@ impl<M: Machine> AddressSpace<M> {
         prot: Prot,
         backing: Backing,
     ) -> Result<usize, Errno> {
-        self.map_within(place, length, prot, backing, Lock::No, &Bounds::NONE)
+        self.map_within(
+            place,
+            length,
+            prot,
+            backing,
+            MemoryLock::No,
+            &SpaceLimits::NONE,
+        )
     }
 
     /// As [`map`](Self::map), locked so at least, where that stays within `bounds`. Errors: also `ENOMEM`,
@@ -56,8 +63,8 @@ impl<M: Machine> AddressSpace<M> {
         length: usize,
         prot: Prot,
         backing: Backing,
-        lock: Lock,
-        bounds: &Bounds,
+        lock: MemoryLock,
+        bounds: &SpaceLimits,
     ) -> Result<usize, Errno> {
         if length == 0 {
             return Err(Errno::EINVAL);
@@ -76,7 +83,7 @@ impl<M: Machine> AddressSpace<M> {
             prot,
             role,
             lock,
-            wishes: Wishes::default(),
+            wishes: AreaAdvice::default(),
             content,
         };
         self.map_content(place, length, area, bounds)
@@ -93,11 +100,11 @@ impl<M: Machine> AddressSpace<M> {
             end: 0,
             prot,
             role: Role::Stack { floor },
-            lock: Lock::No,
-            wishes: Wishes::default(),
+            lock: MemoryLock::No,
+            wishes: AreaAdvice::default(),
             content: Content::Zeros,
         };
-        self.map_content(place, top - start, area, &Bounds::NONE)?;
+        self.map_content(place, top - start, area, &SpaceLimits::NONE)?;
         Ok(())
     }
 
@@ -123,7 +130,7 @@ impl<M: Machine> AddressSpace<M> {
             }
             Backing::Unreserved => Content::Zeros,
             Backing::AnonymousShared { may_write } => Content::Pager {
-                pager: Arc::new(Shared::new(self.memory)),
+                pager: Arc::new(SharedAnonymous::new(self.memory)),
                 first: 0,
                 shared: true,
                 may_write,
@@ -158,11 +165,11 @@ impl<M: Machine> AddressSpace<M> {
         place: Placement,
         length: usize,
         mut area: Area,
-        bounds: &Bounds,
+        bounds: &SpaceLimits,
     ) -> Result<usize, Errno> {
         self.admit()?;
         let mut inner = self.change();
-        if area.lock == Lock::No {
+        if area.lock == MemoryLock::No {
             area.lock = inner.future_lock;
         }
         self.note_lock(area.lock);
@@ -194,7 +201,7 @@ impl<M: Machine> AddressSpace<M> {
                     }
                     inner.admit_area(bounds, &area, start, end)?;
                     inner.areas.admit_hole(start, end)?;
-                    self.own_tables(&inner, start, end, For::Less)?;
+                    self.unshare_tables(&inner, start, end, For::Less)?;
                     self.clear(&mut inner, start, end);
                     inner.areas.reserve()?;
                 }
@@ -230,7 +237,7 @@ impl<M: Machine> AddressSpace<M> {
         let mut inner = self.change();
         inner.areas.admit_hole(start, end)?;
         inner.areas.reserve()?;
-        self.own_tables(&inner, start, end, For::Less)?;
+        self.unshare_tables(&inner, start, end, For::Less)?;
         self.clear(&mut inner, start, end);
         Ok(())
     }
@@ -239,7 +246,7 @@ impl<M: Machine> AddressSpace<M> {
     /// reserved.
     pub(super) fn clear(&self, inner: &mut Inner, start: usize, end: usize) {
         let first = inner.areas.cut(start);
-        let mut gather = Gather::new(self.memory, self.root);
+        let mut gather = MmuGather::new(self.memory, self.root);
         if inner.areas.shorten(first, start, end) {
             inner.size -= end - start;
             self.zap(start, end, &mut gather);
@@ -260,7 +267,7 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     /// Clears the entries of the range, but for those of tables that other spaces have too. In a change.
-    fn zap(&self, start: usize, end: usize, gather: &mut Gather<M>) {
+    fn zap(&self, start: usize, end: usize, gather: &mut MmuGather<M>) {
         let mut gone = 0;
         self.tables().each_own_part(start, end, |base, words| {
             gone += gather.clear(base, words);
@@ -274,7 +281,7 @@ impl<M: Machine> AddressSpace<M> {
     /// Changes the rights of the range. Errors: `EINVAL`, `ENOMEM` (a hole in it), `EACCES` (a shared file
     /// opened for reading).
     pub fn protect(&self, address: usize, length: usize, prot: Prot) -> Result<(), Errno> {
-        self.protect_within(address, length, prot, &Bounds::NONE)
+        self.protect_within(address, length, prot, &SpaceLimits::NONE)
     }
 
     /// As [`protect`](Self::protect), where that stays within `bounds` (`ENOMEM`).
@@ -283,7 +290,7 @@ impl<M: Machine> AddressSpace<M> {
         address: usize,
         length: usize,
         prot: Prot,
-        bounds: &Bounds,
+        bounds: &SpaceLimits,
     ) -> Result<(), Errno> {
         let (start, end) = range(address, length)?;
         if start == end {
@@ -311,13 +318,13 @@ impl<M: Machine> AddressSpace<M> {
         }
         inner.admit_rights(bounds, start, end, prot)?;
         inner.areas.admit_rights(start, end, prot)?;
-        self.own_tables(&inner, start, end, For::More)?;
+        self.unshare_tables(&inner, start, end, For::More)?;
         let first = inner.areas.cut(start);
         let last = inner.areas.cut(end);
         for index in first..last {
             inner.areas.get_mut(index).1.prot = prot;
         }
-        let mut gather = Gather::new(self.memory, self.root);
+        let mut gather = MmuGather::new(self.memory, self.root);
         self.tables()
             .each_own_entry(start, end, |address, word, entry| {
                 // A page that is not writable yet becomes so by a fault, which knows whether to copy.
@@ -354,10 +361,10 @@ impl<M: Machine> AddressSpace<M> {
 
     /// Takes away the pages of the range.
     #[inline(never)]
-    fn empty(&self, held: Held<M>, start: usize, end: usize) -> Result<(), Errno> {
+    fn empty(&self, held: LockedSpace<M>, start: usize, end: usize) -> Result<(), Errno> {
         let change = held.change();
-        self.own_tables(&change, start, end, For::Less)?;
-        let mut gather = Gather::new(self.memory, self.root);
+        self.unshare_tables(&change, start, end, For::Less)?;
+        let mut gather = MmuGather::new(self.memory, self.root);
         self.zap(start, end, &mut gather);
         gather.finish();
         Ok(())
@@ -368,8 +375,8 @@ impl<M: Machine> AddressSpace<M> {
     /// too.
     pub fn give_up(&self) {
         let inner = self.change();
-        let _some_stay = self.own_tables(&inner, 0, USER_END, For::Less);
-        let mut gather = Gather::new(self.memory, self.root);
+        let _some_stay = self.unshare_tables(&inner, 0, USER_END, For::Less);
+        let mut gather = MmuGather::new(self.memory, self.root);
         for (start, area) in inner.areas.all() {
             if area.private() {
                 self.zap(*start, area.end, &mut gather);
@@ -393,7 +400,7 @@ impl<M: Machine> AddressSpace<M> {
         new: usize,
         how: Remap,
     ) -> Result<usize, Errno> {
-        self.remap_within(address, old, new, how, &Bounds::NONE)
+        self.remap_within(address, old, new, how, &SpaceLimits::NONE)
     }
 
     /// Grows, shrinks or moves a mapping with its pages. Answers the address. Errors: `EINVAL`, `EFAULT` (not
@@ -404,7 +411,7 @@ impl<M: Machine> AddressSpace<M> {
         old: usize,
         new: usize,
         how: Remap,
-        bounds: &Bounds,
+        bounds: &SpaceLimits,
     ) -> Result<usize, Errno> {
         let (start, old_end) = range(address, old)?;
         let new = page_ceil(new).ok_or(Errno::ENOMEM)?;
@@ -446,7 +453,7 @@ impl<M: Machine> AddressSpace<M> {
                     if target < USER_START || (target < old_end && start < target_end) {
                         return Err(Errno::EINVAL);
                     }
-                    self.own_tables(&inner, target, target_end, For::Less)?;
+                    self.unshare_tables(&inner, target, target_end, For::Less)?;
                     self.clear(&mut inner, target, target_end);
                     target
                 }
@@ -462,8 +469,8 @@ impl<M: Machine> AddressSpace<M> {
             if target < USER_START || (target < old_end && start < target_end) {
                 return Err(Errno::EINVAL);
             }
-            self.own_tables(&inner, target, target_end, For::Less)?;
-            self.own_tables(&inner, start, old_end, For::Less)?;
+            self.unshare_tables(&inner, target, target_end, For::Less)?;
+            self.unshare_tables(&inner, start, old_end, For::Less)?;
             self.clear(&mut inner, target, target_end);
             if new < old {
                 self.clear(&mut inner, start + new, old_end);
@@ -473,7 +480,7 @@ impl<M: Machine> AddressSpace<M> {
         if new <= old {
             inner.areas.admit_hole(start + new, old_end)?;
             if new < old {
-                self.own_tables(&inner, start + new, old_end, For::Less)?;
+                self.unshare_tables(&inner, start + new, old_end, For::Less)?;
                 self.clear(&mut inner, start + new, old_end);
             }
             return Ok(start);
@@ -511,8 +518,8 @@ impl<M: Machine> AddressSpace<M> {
         leaves: bool,
     ) -> Result<usize, Errno> {
         // Nothing is in the free range, and what is of the other goes only behind this.
-        self.own_tables(inner, target, target + new, For::More)?;
-        self.own_tables(inner, start, start + old, For::More)?;
+        self.unshare_tables(inner, target, target + new, For::More)?;
+        self.unshare_tables(inner, start, start + old, For::More)?;
         let tables = self.tables();
         // All tables first, so that nothing can fail half-way.
         let mut made = true;
@@ -536,7 +543,7 @@ impl<M: Machine> AddressSpace<M> {
         });
         self.memory.forget(self.root, start, usize::MAX);
         let left = leaves.then(|| Area {
-            lock: Lock::No,
+            lock: MemoryLock::No,
             ..area.clone()
         });
         area.end = target + new;
@@ -560,7 +567,7 @@ impl<M: Machine> AddressSpace<M> {
 
     /// Moves the end of the heap to `end` if that is possible. Answers where the end is now, as Linux's `brk`
     /// does.
-    pub fn brk(&self, end: usize, bounds: &Bounds) -> usize {
+    pub fn brk(&self, end: usize, bounds: &SpaceLimits) -> usize {
         let mut inner = self.change();
         let now = inner.brk;
         let heap = end.checked_sub(inner.brk_start);
@@ -579,7 +586,7 @@ impl<M: Machine> AddressSpace<M> {
                 prot: Prot::RW,
                 role: Role::Heap,
                 lock: inner.future_lock,
-                wishes: Wishes::default(),
+                wishes: AreaAdvice::default(),
                 content: Content::Zeros,
             };
             if new > USER_END
@@ -598,7 +605,7 @@ impl<M: Machine> AddressSpace<M> {
         } else if new < old {
             let admitted = inner.areas.reserve();
             if admitted
-                .and_then(|()| self.own_tables(&inner, new, old, For::Less))
+                .and_then(|()| self.unshare_tables(&inner, new, old, For::Less))
                 .is_err()
             {
                 return now;

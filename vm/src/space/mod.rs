@@ -11,36 +11,36 @@
 mod area;
 mod areas;
 mod bounds;
-mod copy;
-mod count;
 mod fault;
+mod fault_gate;
 mod fork;
-mod gate;
-mod gather;
-mod guard;
-mod habits;
+mod fork_precopy;
 mod limits;
+mod locking;
+mod machine;
+mod madvise;
 mod map;
-mod object;
-mod own;
+mod max_map_count;
+mod mmu_gather;
 mod pager;
-mod presence;
-mod resident;
-mod seam;
-mod shared;
-mod show;
-mod wishes;
+mod remap_file_pages;
+mod remote_access;
+mod rss;
+mod shared_anonymous;
+mod smaps;
+mod unshare_tables;
+mod write_protect;
 
-pub use area::{AreaInfo, Backing, Lock, Placement, Role, Wishes};
-pub use bounds::Sizes;
-pub use count::AREAS_MAX;
+pub use area::{AreaAdvice, AreaInfo, Backing, MemoryLock, Placement, Role};
+pub use bounds::SpaceSizes;
 pub use fault::{Begun, First, Former};
-pub use limits::{Bounds, link_bounds};
-pub use object::Spare;
-pub use pager::{Label, Pager, PagerInfo};
-pub use presence::{Page, Present};
-pub use seam::Machine;
-pub use wishes::Wish;
+pub use limits::{SpaceLimits, link_limits};
+pub use machine::Machine;
+pub use madvise::Advice;
+pub use max_map_count::AREAS_MAX;
+pub use pager::{Pager, PagerInfo, PagerLabel};
+pub use smaps::{AreaPages, PagemapEntry};
+pub use write_protect::Spare;
 
 use crate::frame::{Frame, Kernel};
 use crate::table::{NOWHERE, Tables, frame_of};
@@ -50,9 +50,9 @@ use areas::Areas;
 use core::any::Any;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use gate::Gate;
-use habits::Habits;
-use resident::Resident;
+use fault_gate::FaultGate;
+use fork_precopy::PrecopyHints;
+use rss::RssCounter;
 use sync::{Monitor, Once};
 
 /// The access of an instruction.
@@ -108,9 +108,9 @@ pub struct AddressSpace<M: Machine = Kernel> {
     /// The root that programs run on, where tables are isolated; otherwise 0.
     second: u64,
     memory: M,
-    gate: Gate,
+    gate: FaultGate,
     /// Pages that are present.
-    resident: Resident,
+    resident: RssCounter,
     /// Frames that its tables take, the top ones left out.
     tables_held: AtomicUsize,
     /// Bytes that the list of areas takes.
@@ -121,7 +121,7 @@ pub struct AddressSpace<M: Machine = Kernel> {
     /// it.
     threads: AtomicUsize,
     /// The report to the parent about the pages that this space writes first.
-    habits_of_family: Option<Arc<Habits>>,
+    habits_of_family: Option<Arc<PrecopyHints>>,
     /// A word of its maker.
     mark: AtomicU32,
     /// An object of its maker.
@@ -151,11 +151,11 @@ pub(crate) struct Inner {
     /// Something was ever wanted of an area in a child.
     wished: bool,
     /// How new areas are locked.
-    future_lock: Lock,
+    future_lock: MemoryLock,
     /// Forks so far, in a byte.
     forks: u8,
     /// The pages that children write first.
-    habits: Option<Arc<Habits>>,
+    habits: Option<Arc<PrecopyHints>>,
     /// A leaf table may be another space's too.
     shares: bool,
 }
@@ -183,8 +183,8 @@ impl<M: Machine> AddressSpace<M> {
             root,
             second,
             memory,
-            gate: Gate::new(),
-            resident: Resident::new(),
+            gate: FaultGate::new(),
+            resident: RssCounter::new(),
             tables_held: AtomicUsize::new(0),
             areas_bytes: AtomicUsize::new(0),
             ever_locked: AtomicBool::new(false),
@@ -200,7 +200,7 @@ impl<M: Machine> AddressSpace<M> {
                 size: 0,
                 own_data: 0,
                 wished: false,
-                future_lock: Lock::No,
+                future_lock: MemoryLock::No,
                 forks: 0,
                 habits: None,
                 shares: false,

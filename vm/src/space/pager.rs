@@ -1,11 +1,11 @@
 //! The supplier of file pages.
 //!
 //! *Interface*: [`Pager`], implemented by the owner of the pages (a file in memory, a device); [`PagerInfo`]
-//! with its [`Label`], for people.
+//! with its [`PagerLabel`], for people.
 //! Source: Massalin and Pu 1991, section on virtual memory: the address space holds a list of segments,
 //! each with the pager that is expected to supply the content of its pages.
 
-use crate::frame::{FrameRef, Places};
+use crate::frame::{BatchSlots, FrameRef};
 use abi::errno::Errno;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -22,7 +22,7 @@ pub trait Pager: Send + Sync {
 
     /// Puts shares of the frames of the pages from `first` on into `found`, a place each, as far as they are
     /// in memory now; must not sleep. Lets one fault map the neighbours too.
-    fn resident(&self, _first: u64, _found: &mut Places<'_>) {}
+    fn resident(&self, _first: u64, _found: &mut BatchSlots<'_>) {}
 
     /// Whether [`Pager::frame`] is the same with `write` and without: pages of a shared mapping may be made
     /// writable before it is asked, as those that are [resident](Pager::resident) are.
@@ -59,26 +59,26 @@ pub trait Pager: Send + Sync {
 
 /// The name of a mapping's content, which is copied without memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Label {
+pub enum PagerLabel {
     /// Of what has no path.
     Fixed(&'static str),
     /// A path.
     Path(Arc<String>),
 }
 
-impl Label {
+impl PagerLabel {
     /// The text.
     pub fn as_str(&self) -> &str {
         match self {
-            Label::Fixed(name) => name,
-            Label::Path(path) => path,
+            PagerLabel::Fixed(name) => name,
+            PagerLabel::Path(path) => path,
         }
     }
 }
 
-impl Default for Label {
-    fn default() -> Label {
-        Label::Fixed("")
+impl Default for PagerLabel {
+    fn default() -> PagerLabel {
+        PagerLabel::Fixed("")
     }
 }
 
@@ -86,7 +86,7 @@ impl Default for Label {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PagerInfo {
     /// The path, or a name in brackets.
-    pub path: Label,
+    pub path: PagerLabel,
     /// Device number, as `stat` gives it.
     pub device: u64,
     /// Inode number.

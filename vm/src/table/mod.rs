@@ -21,21 +21,21 @@
 //! AMD64 Architecture Programmer's Manual, volume 2, section 5.3.
 
 mod entry;
-mod noted;
 mod owners;
 mod prot;
-mod survey;
+mod ptdump;
+mod used_entries;
 mod walk;
 
 pub use entry::*;
 pub use prot::Prot;
-pub use survey::Mapping;
+pub use ptdump::Mapping;
 pub use walk::{Last, any_set, each_set, empty_before};
 
-use crate::frame::{Frame, Memory};
+use crate::frame::{Frame, PhysMemory};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use noted::Noted;
 use owners::MARKS;
+use used_entries::UsedEntries;
 
 /// Entries in a table.
 pub const ENTRIES: usize = 512;
@@ -63,9 +63,9 @@ pub const fn index(address: usize, level: u32) -> usize {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Missing {
     /// No memory for a table, or a large page.
-    Memory,
+    PhysMemory,
     /// Other spaces have the table too.
-    Shared,
+    SharedAnonymous,
 }
 
 /// The page tables under one top table.
@@ -79,7 +79,7 @@ pub struct Tables<'a, M> {
     count: Option<&'a AtomicUsize>,
 }
 
-impl<'a, M: Memory> Tables<'a, M> {
+impl<'a, M: PhysMemory> Tables<'a, M> {
     /// The tables under `root`, a frame's physical address.
     ///
     /// # Safety
@@ -174,7 +174,7 @@ impl<'a, M: Memory> Tables<'a, M> {
             let mut entry = word.load(Ordering::Acquire);
             if entry & PRESENT == 0 {
                 self.note(physical, index(address, level));
-                entry = self.make(word, address).ok_or(Missing::Memory)?;
+                entry = self.make(word, address).ok_or(Missing::PhysMemory)?;
                 if level == 4 {
                     self.repeat(address, entry);
                 }
@@ -192,10 +192,10 @@ impl<'a, M: Memory> Tables<'a, M> {
     #[cold]
     fn take_over(&self, word: &AtomicU64, entry: u64) -> Result<u64, Missing> {
         if entry & LARGE != 0 {
-            return Err(Missing::Memory);
+            return Err(Missing::PhysMemory);
         }
         if !self.is_sole(entry) {
-            return Err(Missing::Shared);
+            return Err(Missing::SharedAnonymous);
         }
         let own = entry & !SHARED | WRITE;
         // Of several faults that meet here, each stores the same.
@@ -368,7 +368,7 @@ impl<'a, M: Memory> Tables<'a, M> {
     #[cold]
     fn note(&self, physical: u64, index: usize) {
         if let Some(word) = self.word_of(physical) {
-            noted::note(word, index);
+            used_entries::note(word, index);
         }
     }
 
@@ -605,8 +605,8 @@ impl<'a, M: Memory> Tables<'a, M> {
             gone(Frame::containing(below));
         };
         let word = self.word_of(physical);
-        match word.map(|word| Noted::of(word.load(Ordering::Acquire))) {
-            Some(Noted::Few(indices, count)) => {
+        match word.map(|word| UsedEntries::of(word.load(Ordering::Acquire))) {
+            Some(UsedEntries::Few(indices, count)) => {
                 for index in indices.into_iter().take(count) {
                     let word = &self.table(physical)[index];
                     let entry = word.load(Ordering::Relaxed);
@@ -621,7 +621,7 @@ impl<'a, M: Memory> Tables<'a, M> {
                 // Nothing of the kernel's half was asked for, and it stays.
                 let half = if level == 4 { MARKS >> 8 } else { MARKS };
                 let marks = match noted {
-                    Some(Noted::Parts(marks)) => marks & half,
+                    Some(UsedEntries::Parts(marks)) => marks & half,
                     _ => half,
                 };
                 self.clear_parts(physical, marks, clear);

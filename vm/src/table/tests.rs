@@ -173,7 +173,10 @@ fn a_leaf_table_that_was_given_is_changed_by_its_last_owner_only() {
     assert_eq!(mine.give(word, entry, &theirs, address), Some(true));
     assert_eq!((mine.sharers(address), theirs.sharers(address)), (1, 1));
     for tables in [&mine, &theirs] {
-        assert_eq!(tables.change_leaf(address).err(), Some(Missing::Shared));
+        assert_eq!(
+            tables.change_leaf(address).err(),
+            Some(Missing::SharedAnonymous)
+        );
         assert!(tables.own_leaf(address).is_none() && tables.leaf(address).is_some());
         assert!(tables.change_leaf(behind).is_ok());
         let mut seen = 0;

@@ -5,10 +5,10 @@
 
 use super::{ADDRESS, LARGE, PRESENT, SHARED};
 use super::{ENTRIES, PART, SPAN, Tables, index, shift};
-use crate::frame::Memory;
+use crate::frame::PhysMemory;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-impl<M: Memory> Tables<'_, M> {
+impl<M: PhysMemory> Tables<'_, M> {
     /// Calls `visit` with the address of the first page and the words of each stretch of `start..end` that
     /// may have entries, in order; none reaches from one leaf table into another. Both bounds are
     /// page-aligned.

@@ -10,19 +10,19 @@
 //!
 //! *Unsafe*: buffers that the device is done with.
 
-use super::super::ring::{Ring, WRITES, look_for_used, physical};
-use super::super::transport::{Bell, Transport};
+use super::super::transport::{Doorbell, Transport};
+use super::super::virtqueue::{Virtqueue, WRITES, look_for_used, physical};
 use super::{CONSOLE, Console, Port};
 use crate::Unusable;
 use crate::interrupt::{Source, later};
-use crate::pci::Odd;
-use crate::virtio::flow::Way;
+use crate::pci::DeviceError;
+use crate::virtio::zero_copy::QueueDirection;
 use alloc::boxed::Box;
 use codegen::{Draft, Label};
 use core::sync::atomic::{AtomicU16, Ordering};
 use machine::clock;
 use quaject::assembly::Assembly;
-use quaject::near::Block;
+use quaject::near_memory::NearBlock;
 use sync::WaitList;
 
 /// Numbers of the two queues.
@@ -57,14 +57,14 @@ pub enum Event {
 
 /// The pair of queues.
 pub struct Control {
-    incoming: Ring,
+    incoming: Virtqueue,
     /// The buffers, one behind the other.
-    buffers: Block,
-    incoming_bell: Bell,
+    buffers: NearBlock,
+    incoming_bell: Doorbell,
     heard: AtomicU16,
-    outgoing: Ring,
-    message: Block,
-    outgoing_bell: Bell,
+    outgoing: Virtqueue,
+    message: NearBlock,
+    outgoing_bell: Doorbell,
     said: AtomicU16,
     /// Address of the word that counts what the device has used of `incoming`.
     used: i32,
@@ -77,8 +77,8 @@ impl Control {
     /// # Errors
     /// [`Unusable`].
     pub fn new(transport: &Transport, vector: u16) -> Result<&'static Control, Unusable> {
-        let ring = |size| Ring::new(size).ok_or(Unusable::Resources);
-        let block = |len| Block::new(len).ok_or(Unusable::Resources);
+        let ring = |size| Virtqueue::new(size).ok_or(Unusable::Resources);
+        let block = |len| NearBlock::new(len).ok_or(Unusable::Resources);
         let (incoming, outgoing) = (ring(BUFFERS)?, ring(1)?);
         let control = Control {
             buffers: block(usize::from(BUFFERS) * BUFFER)?,
@@ -156,7 +156,7 @@ impl Console {
     /// Tells the device, and waits until it has read that.
     ///
     /// # Errors
-    /// [`Odd::Gone`] when it does not.
+    /// [`DeviceError::Gone`] when it does not.
     pub(super) fn say(&self, event: Event, port: u32, value: u16) -> Result<(), Unusable> {
         let control = self.control;
         // Bound: the host’s answer to one message, two seconds at most; at boot, and when the host adds a
@@ -176,11 +176,11 @@ impl Console {
         let mut said = control.said.load(Ordering::Relaxed);
         while control.outgoing.take(&mut said).is_none() {
             if self.gone.load(Ordering::Acquire) {
-                return Err(Odd::Gone.into());
+                return Err(DeviceError::Gone.into());
             }
             if clock::now_ns() > deadline {
                 self.transport.refuse();
-                return Err(Odd::Gone.into());
+                return Err(DeviceError::Gone.into());
             }
             (sync::callout::get().yield_now)();
         }
@@ -229,7 +229,7 @@ fn name(bytes: &[u8]) -> Option<&str> {
 ///
 /// # Errors
 /// [`Unusable`].
-pub fn open(port: &'static Port, way: Way) -> Result<(), Unusable> {
+pub fn open(port: &'static Port, way: QueueDirection) -> Result<(), Unusable> {
     let console = CONSOLE.get().ok_or(Unusable::Absent)?;
     port.open(way)?;
     console.say(Event::PortOpen, port.number(), 1)

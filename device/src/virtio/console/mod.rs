@@ -16,12 +16,12 @@ mod port;
 pub use control::{attend, changes, is_gone, open, pending};
 pub use port::Port;
 
+use super::interrupts::QueueInterrupts;
 use super::transport::{NO_VECTOR, Transport};
-use super::ways::Ways;
 use crate::Unusable;
+use crate::deferred_work::DeferredWork;
 use crate::interrupt::Lasting;
-use crate::pci::Odd;
-use crate::server::Server;
+use crate::pci::DeviceError;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -60,15 +60,15 @@ static CONSOLE: Once<Console> = Once::new();
 /// [`Unusable`].
 pub fn start(
     transport: &Transport,
-    ways: &mut Ways,
+    ways: &mut QueueInterrupts,
     named: Named,
-) -> Result<Arc<dyn Server>, Unusable> {
+) -> Result<Arc<dyn DeferredWork>, Unusable> {
     const MAX_PORTS: usize = 4;
     if CONSOLE.get().is_some() {
         return Err(Unusable::Resources);
     }
     if transport.negotiate(MULTIPORT)? & MULTIPORT == 0 {
-        return Err(Odd::Fit.into());
+        return Err(DeviceError::Fit.into());
     }
     let count = transport.config(MAX_PORTS).min(PORTS);
     ways.open(transport, count + 1)?;
@@ -99,7 +99,7 @@ pub fn start(
     console.control.fill();
     console.say(Event::DeviceReady, u32::MAX, 1)?;
     control::heed(console);
-    shared(console).map(|server| server as Arc<dyn Server>)
+    shared(console).map(|server| server as Arc<dyn DeferredWork>)
 }
 
 /// A counted handle of a value that stays for ever.
@@ -107,7 +107,7 @@ fn shared<T>(there: &'static T) -> Result<Arc<Lasting<T>>, Unusable> {
     try_arc(Lasting(there)).map_err(|_| Unusable::Resources)
 }
 
-impl Server for Lasting<Console> {
+impl DeferredWork for Lasting<Console> {
     fn remove(&self) {
         self.0.gone.store(true, Ordering::Release);
         self.0.ports.iter().for_each(|port| port.remove());

@@ -3,9 +3,9 @@
 //! *Interface*: [`Port`] is a [`Stream`], once [`Port::open`] has made the queue for a direction; without one
 //! it has no memory but its rings. [`Port::remove`] is what the device's notice of its removal comes to.
 
-use super::super::flow::{Flow, Way, starter};
-use super::super::ring::{Ring, WRITES};
-use super::super::transport::{Bell, Transport};
+use super::super::transport::{Doorbell, Transport};
+use super::super::virtqueue::{Virtqueue, WRITES};
+use super::super::zero_copy::{QueueDirection, ZeroCopyQueue, starter};
 use crate::Unusable;
 use crate::interrupt::{Interrupt, Source};
 use crate::stream::{Stream, Waiters};
@@ -50,13 +50,13 @@ fn first_queue(port: u32) -> u16 {
 
 /// The ring of one direction, which the device has from the beginning, and what announces it.
 struct Lane {
-    ring: Ring,
-    bell: Bell,
+    ring: Virtqueue,
+    bell: Doorbell,
 }
 
 impl Lane {
     fn new(transport: &Transport, number: u16, vector: u16) -> Result<Lane, Unusable> {
-        let ring = Ring::new(1).ok_or(Unusable::Resources)?;
+        let ring = Virtqueue::new(1).ok_or(Unusable::Resources)?;
         let bell = transport.set_queue(number, &ring, vector)?;
         Ok(Lane { ring, bell })
     }
@@ -65,7 +65,7 @@ impl Lane {
 /// The parts of an open direction.
 struct Open {
     queue: Ref<ByteQueue>,
-    flow: Arc<Flow>,
+    flow: Arc<ZeroCopyQueue>,
     _server: Server,
 }
 
@@ -130,26 +130,26 @@ impl Port {
     ///
     /// # Errors
     /// [`Unusable::Resources`].
-    pub fn open(&'static self, way: Way) -> Result<(), Unusable> {
+    pub fn open(&'static self, way: QueueDirection) -> Result<(), Unusable> {
         // The device at one end, any threads at the other.
         let (from, to) = match way {
-            Way::In => (Parties::One, Parties::Many),
-            Way::Out => (Parties::Many, Parties::One),
+            QueueDirection::In => (Parties::One, Parties::Many),
+            QueueDirection::Out => (Parties::Many, Parties::One),
         };
         let queue = join::queue(from, to, ROOM, cpu::cpus() > 1)?;
         let (lane, server, owner, port) = match way {
-            Way::In => {
+            QueueDirection::In => {
                 let server = create::<ends::PortIn>(())?;
                 let owner = server.header();
                 (&self.incoming, Server::In(server), owner, queue::Q_FULL_1)
             }
-            Way::Out => {
+            QueueDirection::Out => {
                 let server = create::<ends::out::PortOut>(())?;
                 let owner = server.header();
                 (&self.outgoing, Server::Out(server), owner, queue::Q_EMPTY_1)
             }
         };
-        let flow = Flow::new(way, &queue, &lane.ring, lane.bell)?;
+        let flow = ZeroCopyQueue::new(way, &queue, &lane.ring, lane.bell)?;
         let flow = Arc::new(flow);
         let submit = starter(&flow, owner)?;
         link(&queue, port, submit.entry())?;
@@ -159,8 +159,8 @@ impl Port {
             _server: server,
         };
         let slot = match way {
-            Way::In => &self.input,
-            Way::Out => &self.output,
+            QueueDirection::In => &self.input,
+            QueueDirection::Out => &self.output,
         };
         // A direction is opened once, so there is no race.
         let _opened = slot.set(open);

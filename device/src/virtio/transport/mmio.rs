@@ -4,9 +4,9 @@
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 4.2; the words are as in Linux's
 //! `drivers/virtio/virtio_mmio.c`.
 
-use super::{Bell, Bus, Parts, Transport};
+use super::{Bus, Doorbell, Parts, Transport};
 use crate::interrupt::Asks;
-use crate::pci::Odd;
+use crate::pci::DeviceError;
 use crate::registers::Registers;
 
 const MAGIC: usize = 0;
@@ -80,37 +80,43 @@ impl Transport {
     /// device.
     ///
     /// # Errors
-    /// [`Odd`].
-    pub fn at(named: Named) -> Result<Option<(Transport, u16)>, Odd> {
+    /// [`DeviceError`].
+    pub fn at(named: Named) -> Result<Option<(Transport, u16)>, DeviceError> {
         /// As much is mapped.
         const MOST: u64 = 1 << 20;
         if named.len <= CONFIG as u64 || named.len > MOST {
-            return Err(Odd::Fit);
+            return Err(DeviceError::Fit);
         }
         let registers = Registers::of_device(named.physical, named.len as usize)?;
         Self::behind(registers, named.line)
     }
 
     /// The same, mapped.
-    pub(super) fn behind(registers: Registers, line: u32) -> Result<Option<(Transport, u16)>, Odd> {
+    pub(super) fn behind(
+        registers: Registers,
+        line: u32,
+    ) -> Result<Option<(Transport, u16)>, DeviceError> {
         const SAYS: u32 = u32::from_le_bytes(*b"virt");
         const MODERN: u32 = 2;
         if registers.read::<u32>(MAGIC) != SAYS {
-            return Err(Odd::Fit);
+            return Err(DeviceError::Fit);
         }
         let kind: u32 = registers.read(KIND);
         if kind == 0 {
             return Ok(None);
         }
         if registers.read::<u32>(VERSION) != MODERN {
-            return Err(Odd::Fit);
+            return Err(DeviceError::Fit);
         }
-        let config = registers.len().checked_sub(CONFIG).ok_or(Odd::Fit)?;
+        let config = registers
+            .len()
+            .checked_sub(CONFIG)
+            .ok_or(DeviceError::Fit)?;
         let transport = Transport {
             bus: Bus::Mmio(Block { registers, line }),
-            config: registers.part(CONFIG, config).ok_or(Odd::Fit)?,
+            config: registers.part(CONFIG, config).ok_or(DeviceError::Fit)?,
         };
-        let kind = u16::try_from(kind).map_err(|_| Odd::Fit)?;
+        let kind = u16::try_from(kind).map_err(|_| DeviceError::Fit)?;
         Ok(Some((transport, kind)))
     }
 }
@@ -140,12 +146,12 @@ impl Block {
         self.registers.write(DRIVER_FEATURES, bits);
     }
 
-    pub fn set_queue(&self, queue: u16, size: u16, at: Parts) -> Result<Bell, Odd> {
+    pub fn set_queue(&self, queue: u16, size: u16, at: Parts) -> Result<Doorbell, DeviceError> {
         let r = self.registers;
         r.write(QUEUE_SELECT, u32::from(queue));
         let most: u32 = r.read(QUEUE_MOST);
         if most < u32::from(size) || r.read::<u32>(QUEUE_READY) != 0 {
-            return Err(Odd::Fit);
+            return Err(DeviceError::Fit);
         }
         r.write(QUEUE_SIZE, u32::from(size));
         let places = [QUEUE_DESCRIPTORS, QUEUE_AVAILABLE, QUEUE_USED];
@@ -154,15 +160,15 @@ impl Block {
             r.write(register + 4, (physical >> 32) as u32);
         }
         r.write(QUEUE_READY, 1u32);
-        Ok(Bell {
-            register: r.part(QUEUE_NOTIFY, 4).ok_or(Odd::Fit)?,
+        Ok(Doorbell {
+            register: r.part(QUEUE_NOTIFY, 4).ok_or(DeviceError::Fit)?,
             queue,
             wide: true,
         })
     }
 
     pub fn line(&self) -> Option<(u32, Asks)> {
-        let asks = Asks::Memory {
+        let asks = Asks::DmaMemory {
             status: self.registers.address(INTERRUPT_STATUS, 4)?,
             acknowledge: Some(self.registers.address(INTERRUPT_ACKNOWLEDGE, 4)?),
         };

@@ -2,16 +2,16 @@
 //!
 //! *Interface*: [`Transport::of_function`] finds the registers of one on PCI (`pci.rs`), [`Transport::at`] of
 //! one that has them in memory and stands on no bus (`mmio.rs`); then [`Transport::negotiate`],
-//! [`Transport::set_queue`] for each queue, which gives the [`Bell`] that announces it, [`Transport::go`].
+//! [`Transport::set_queue`] for each queue, which gives the [`Doorbell`] that announces it, [`Transport::go`].
 //! [`Transport::stop`] at any time.
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, sections 3.1 and 4.
 
 mod mmio;
 mod pci;
 
-use super::ring::Ring;
+use super::virtqueue::Virtqueue;
 use crate::interrupt::Asks;
-use crate::pci::{Function, Odd};
+use crate::pci::{DeviceError, Function};
 use crate::registers::Registers;
 use codegen::{Draft, dynasm};
 
@@ -52,18 +52,18 @@ type Parts = [u64; 3];
 
 /// The register that announces a queue, and what is written there.
 #[derive(Clone, Copy)]
-pub struct Bell {
+pub struct Doorbell {
     register: Registers,
     queue: u16,
     /// The register has 32 bits, not 16.
     wide: bool,
 }
 
-impl Bell {
+impl Doorbell {
     /// That of a test's device.
     #[cfg(test)]
-    pub fn model(register: Registers, queue: u16) -> Bell {
-        Bell {
+    pub fn model(register: Registers, queue: u16) -> Doorbell {
+        Doorbell {
             register,
             queue,
             wide: false,
@@ -78,12 +78,12 @@ impl Bell {
         }
     }
 
-    /// The register's address, for [`Bell::emit`]. None: not near.
+    /// The register's address, for [`Doorbell::emit`]. None: not near.
     pub fn address(&self) -> Option<i32> {
         self.register.address(0, if self.wide { 4 } else { 2 })
     }
 
-    /// Emits [`Bell::ring`]; `at` is [`Bell::address`].
+    /// Emits [`Doorbell::ring`]; `at` is [`Doorbell::address`].
     pub fn emit(&self, d: &mut Draft, at: i32) {
         match self.wide {
             true => dynasm!(d ; .arch x64 ; mov DWORD [at], i32::from(self.queue)),
@@ -133,11 +133,11 @@ impl Transport {
     /// Resets the device and agrees on those of `wanted` that it offers, which are returned.
     ///
     /// # Errors
-    /// [`Odd::Gone`] when it does not come back from its reset, [`Odd::Fit`] when it is older than the
+    /// [`DeviceError::Gone`] when it does not come back from its reset, [`DeviceError::Fit`] when it is older than the
     /// standard, or refuses.
-    pub fn negotiate(&self, wanted: u64) -> Result<u64, Odd> {
+    pub fn negotiate(&self, wanted: u64) -> Result<u64, DeviceError> {
         if !self.reset() {
-            return Err(Odd::Gone);
+            return Err(DeviceError::Gone);
         }
         self.set_status(ACKNOWLEDGE);
         self.set_status(ACKNOWLEDGE | DRIVER);
@@ -148,7 +148,7 @@ impl Transport {
         self.set_status(ACKNOWLEDGE | DRIVER | FEATURES_OK);
         if agreed & VERSION_1 == 0 || self.status() & FEATURES_OK == 0 {
             self.refuse();
-            return Err(Odd::Fit);
+            return Err(DeviceError::Fit);
         }
         Ok(agreed)
     }
@@ -157,8 +157,13 @@ impl Transport {
     /// one.
     ///
     /// # Errors
-    /// [`Odd::Fit`].
-    pub fn set_queue(&self, queue: u16, ring: &Ring, vector: u16) -> Result<Bell, Odd> {
+    /// [`DeviceError::Fit`].
+    pub fn set_queue(
+        &self,
+        queue: u16,
+        ring: &Virtqueue,
+        vector: u16,
+    ) -> Result<Doorbell, DeviceError> {
         let parts = [ring.descriptors(), ring.available(), ring.used()];
         match &self.bus {
             Bus::Pci(blocks) => blocks.set_queue(queue, ring.size(), parts, vector),

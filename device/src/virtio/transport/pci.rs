@@ -1,9 +1,9 @@
 //! Over PCI: blocks of registers that a list of capabilities names.
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 4.1.
 
-use super::{Bell, Bus, Parts, Transport};
+use super::{Bus, Doorbell, Parts, Transport};
 use crate::interrupt::Asks;
-use crate::pci::{Function, Odd};
+use crate::pci::{DeviceError, Function};
 use crate::registers::Registers;
 use machine::irq;
 
@@ -67,8 +67,8 @@ impl Transport {
     /// The blocks of `function`, the first of each kind.
     ///
     /// # Errors
-    /// [`Odd`].
-    pub fn of_function(function: &Function) -> Result<Transport, Odd> {
+    /// [`DeviceError`].
+    pub fn of_function(function: &Function) -> Result<Transport, DeviceError> {
         const VENDOR_SPECIFIC: u8 = 9;
         let [mut common, mut notify, mut isr, mut config]: [Option<Block>; 4] = [None; 4];
         let mut step = 0;
@@ -94,9 +94,9 @@ impl Transport {
             }
         })?;
         let map = |block: Option<Block>, least| {
-            let block = block.ok_or(Odd::Fit)?;
+            let block = block.ok_or(DeviceError::Fit)?;
             if block.len < least {
-                return Err(Odd::Fit);
+                return Err(DeviceError::Fit);
             }
             function.registers(block.bar, block.offset, block.len)
         };
@@ -136,17 +136,23 @@ impl Blocks {
         self.common.write(common::DRIVER_FEATURE, bits);
     }
 
-    pub fn set_queue(&self, queue: u16, size: u16, at: Parts, vector: u16) -> Result<Bell, Odd> {
+    pub fn set_queue(
+        &self,
+        queue: u16,
+        size: u16,
+        at: Parts,
+        vector: u16,
+    ) -> Result<Doorbell, DeviceError> {
         let c = self.common;
         c.write(common::QUEUE_SELECT, queue);
         let most: u16 = c.read(common::QUEUE_SIZE);
         if queue >= c.read::<u16>(common::QUEUES) || most < size {
-            return Err(Odd::Fit);
+            return Err(DeviceError::Fit);
         }
         c.write(common::QUEUE_SIZE, size);
         c.write(common::QUEUE_VECTOR, vector);
         if c.read::<u16>(common::QUEUE_VECTOR) != vector {
-            return Err(Odd::Fit);
+            return Err(DeviceError::Fit);
         }
         let registers = [
             common::QUEUE_DESCRIPTORS,
@@ -158,10 +164,10 @@ impl Blocks {
             c.write(register + 4, (physical >> 32) as u32);
         }
         let place = u64::from(c.read::<u16>(common::QUEUE_NOTIFY)) * u64::from(self.step);
-        let place = usize::try_from(place).map_err(|_| Odd::Fit)?;
-        let register = self.notify.part(place, 2).ok_or(Odd::Fit)?;
+        let place = usize::try_from(place).map_err(|_| DeviceError::Fit)?;
+        let register = self.notify.part(place, 2).ok_or(DeviceError::Fit)?;
         c.write(common::QUEUE_ENABLE, 1u16);
-        Ok(Bell {
+        Ok(Doorbell {
             register,
             queue,
             wide: false,
@@ -173,7 +179,7 @@ impl Blocks {
     }
 
     pub fn line(&self) -> Option<(u32, Asks)> {
-        let asks = Asks::Memory {
+        let asks = Asks::DmaMemory {
             status: self.isr.address(0, 1)?,
             acknowledge: None,
         };

@@ -37,13 +37,13 @@ fn what_is_no_device_is_none() {
     let find = |words: &[(usize, u32)]| {
         Transport::behind(device(words).0, 5).map(|found| found.map(|(_, kind)| kind))
     };
-    assert_eq!(find(&[]), Err(Odd::Fit));
+    assert_eq!(find(&[]), Err(DeviceError::Fit));
     assert_eq!(find(&[SAYS, (4, 2)]), Ok(None));
-    assert_eq!(find(&[SAYS, (4, 1), (8, 3)]), Err(Odd::Fit));
-    assert_eq!(find(&[SAYS, (4, 2), (8, 1 << 16)]), Err(Odd::Fit));
+    assert_eq!(find(&[SAYS, (4, 1), (8, 3)]), Err(DeviceError::Fit));
+    assert_eq!(find(&[SAYS, (4, 2), (8, 1 << 16)]), Err(DeviceError::Fit));
     assert_eq!(find(&[SAYS, (4, 2), (8, 3)]), Ok(Some(3)));
     let short = device(&[SAYS, (4, 2), (8, 3)]).0.part(0, 0x80).unwrap();
-    assert!(matches!(Transport::behind(short, 5), Err(Odd::Fit)));
+    assert!(matches!(Transport::behind(short, 5), Err(DeviceError::Fit)));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_queue_is_given_as_the_standard_wants() {
     let (transport, _) = Transport::behind(registers, 5).unwrap().unwrap();
     config.write(4, 99u32);
     assert_eq!(transport.config(4), 99);
-    let ring = Ring::new(8).unwrap();
+    let ring = Virtqueue::new(8).unwrap();
     let bell = transport.set_queue(3, &ring, NO_VECTOR).unwrap();
     let word = |at| registers.read::<u32>(at);
     assert_eq!((word(0x30), word(0x38), word(0x44)), (3, 8, 1));
@@ -80,7 +80,7 @@ fn a_device_that_answers_all_ones_is_gone() {
         bus: Bus::Mmio(mmio::Block::model(Registers::NONE)),
         config: Registers::NONE,
     };
-    assert_eq!(gone.negotiate(u64::MAX), Err(Odd::Gone));
+    assert_eq!(gone.negotiate(u64::MAX), Err(DeviceError::Gone));
     gone.stop();
     assert_eq!((gone.config(0), gone.config_byte(3)), (u32::MAX, 0xff));
 }

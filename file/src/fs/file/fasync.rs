@@ -21,7 +21,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use sync::ready::{Arms, Line, Member, ReadyList};
+use sync::ready_list::{ReadyConsumer, ReadyHooks, ReadyList, ReadyMember};
 use sync::{Monitor, Once};
 
 use super::OpenFile;
@@ -82,8 +82,8 @@ struct Ready {
 
 /// One direction.
 struct Side {
-    member: Arc<Member>,
-    arms: Arms,
+    member: Arc<ReadyMember>,
+    arms: ReadyHooks,
     whose: SignalWatch,
 }
 
@@ -304,10 +304,10 @@ fn siginfo(signo: i32, fd: i32, reason: SigioReason) -> Siginfo {
 }
 
 impl Side {
-    fn new(list: &Arc<sync::ready::ReadyList>, key: usize) -> Result<Side> {
-        let member = try_arc(Member::new(list, key))?;
+    fn new(list: &Arc<sync::ready_list::ReadyList>, key: usize) -> Result<Side> {
+        let member = try_arc(ReadyMember::new(list, key))?;
         Ok(Side {
-            arms: Arms::new(member.clone(), false),
+            arms: ReadyHooks::new(member.clone(), false),
             member,
             whose: None,
         })
@@ -387,7 +387,7 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
 
 /// Sends the signals of all descriptions whose members are in the ready list. Whether there was one.
 pub fn send_sigio() -> bool {
-    let mut line = Line::new();
+    let mut line = ReadyConsumer::new();
     if let Some(list) = ready_list() {
         line.refill(list);
     }

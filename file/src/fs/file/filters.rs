@@ -29,16 +29,16 @@ use codegen::{Draft, dynasm};
 use machine::clock::now_ns;
 use machine::cpu::StackBase;
 use quaject::Sharing;
+use quaject::by_name;
 use quaject::class::{Header, Ref, create};
 use quaject::composed::Composed;
 use quaject::filter::rate::Rate;
 use quaject::filtered::{Filtered, Late, Moves};
-use quaject::named;
-pub use quaject::stream::Course;
+pub use quaject::stream::Direction;
 use quaject::stream::Stream;
 use sync::{Monitor, WaitList};
 use thread::deadline::Deadline;
-use thread::outright;
+use thread::frameless;
 use vm::fallible::{placed, try_push};
 
 use super::{ASIDE, DescRoutine, DescRoutines, FILTERED, OpenFile};
@@ -99,9 +99,9 @@ fn late(d: &mut Draft, stream: &Ref<Stream>) {
         ; mov rax, QWORD place
         ; mov [rcx + scratch + 8 * PLACE as i32], rax
         ; pop rcx
-        ; mov rax, QWORD outright::word(nr::READ, pass_late)
+        ; mov rax, QWORD frameless::word(nr::READ, pass_late)
     );
-    d.jmp_abs(outright::entry());
+    d.jmp_abs(frameless::entry());
 }
 
 /// The running thread's `read` has brought bytes to `to`, the last of which have not passed. They pass now;
@@ -114,10 +114,10 @@ extern "sysv64" fn pass_late(_: usize, to: usize, _: usize, _: usize, _: usize, 
     // SAFETY: of the routine that has led here, which keeps it; interrupts have been off since.
     let stream = unsafe { &*ptr::with_exposed_provenance::<Ref<Stream>>(place as usize) }.clone();
     let Late { all, rest, passed } = Late::new(late);
-    outright::with_interrupts(|| {
+    frameless::with_interrupts(|| {
         let passage = FilterPath {
             stream: &stream,
-            course: Course::Incoming,
+            course: Direction::Incoming,
         };
         // Memory that is not there any more, or may not be written: nobody gets what has come there.
         let _seen = pass_rest(passage, to.wrapping_add(all - rest), rest, passed);
@@ -225,7 +225,7 @@ impl OpenFile {
             return Some(own.clone());
         }
         let way = seam::way_back().ok()?;
-        let made = self.file.synthesize_against(self, sharing, way.seam());
+        let made = self.file.synthesize_against(self, sharing, way.env());
         made.ok()?.read
     }
 
@@ -233,8 +233,8 @@ impl OpenFile {
         let (filters, seam) = (self.filters()?, seam::get().ok()?);
         caller::cred_at()?;
         let (name, number) = match moves.course() {
-            Course::Incoming => ("filtered read", nr::READ),
-            Course::Outgoing => ("filtered write", nr::WRITE),
+            Direction::Incoming => ("filtered read", nr::READ),
+            Direction::Outgoing => ("filtered write", nr::WRITE),
         };
         let composed = Composed::new(name, number, seam).ok()?;
         let recipe = Filtered {
@@ -263,7 +263,7 @@ impl OpenFile {
 
     /// The filters that the bytes of a call of the running process pass; None when none acts for it. Waits
     /// until they may. EAGAIN, ERESTARTSYS, ENOMEM.
-    pub fn passage(&self, course: Course) -> Result<Option<FilterPath<'_>>> {
+    pub fn passage(&self, course: Direction) -> Result<Option<FilterPath<'_>>> {
         let Some(passage) = self.acting(course) else {
             return Ok(None);
         };
@@ -272,7 +272,7 @@ impl OpenFile {
     }
 
     /// The filters that act for the running process.
-    fn acting(&self, course: Course) -> Option<FilterPath<'_>> {
+    fn acting(&self, course: Direction) -> Option<FilterPath<'_>> {
         let filters = self.filters()?;
         // Bound: as where a filter comes: making the routines of a stream, and a look at all tables with two
         // grace periods; only users of a description that has filters.
@@ -283,7 +283,7 @@ impl OpenFile {
     }
 
     /// Waits as long as the limits of the rate on this way say.
-    fn wait_for_turn(&self, course: Course) -> Result<()> {
+    fn wait_for_turn(&self, course: Direction) -> Result<()> {
         loop {
             let mut due = 0;
             self.each_filter(course, |header| {
@@ -308,16 +308,16 @@ impl OpenFile {
     /// A read that looked for no filter has filled `count` bytes of user memory, and meanwhile there are
     /// filters: the bytes pass them now. `buffer` makes a buffer of that memory.
     pub fn passed_late<'a>(&'a self, count: usize, buffer: impl Fn() -> Result<IoBuf<'a>>) {
-        if let Some(passage) = self.acting(Course::Incoming) {
+        if let Some(passage) = self.acting(Direction::Incoming) {
             // Memory that another thread takes away meanwhile: nobody sees what is there.
             let _seen = pass_there(passage, count, buffer);
         }
     }
 
     /// Calls `f` with each filter of this way, in the order in which bytes pass.
-    pub fn each_filter(&self, course: Course, f: impl FnMut(&'static Header)) {
+    pub fn each_filter(&self, course: Direction, f: impl FnMut(&'static Header)) {
         if let Some(filters) = self.filters() {
-            named::along(filters.stream.header(), course.port(), f);
+            by_name::along(filters.stream.header(), course.port(), f);
         }
     }
 }

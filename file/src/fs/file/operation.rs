@@ -294,7 +294,7 @@ impl OpenFile {
             Operation::ReadSegment | Operation::WriteSegment => seam::segments()?,
             _ => seam::flagged()?,
         };
-        let inner = self.file.synthesize_against(self, sharing, around.seam())?;
+        let inner = self.file.synthesize_against(self, sharing, around.env())?;
         let (inner, number) = match operation.writes() {
             true => (inner.write, nr::WRITE),
             false => (inner.read, nr::READ),

@@ -19,14 +19,14 @@ use alloc::sync::Weak;
 use codegen::{Draft, Label, Routine, dynasm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, Ordering, fence};
-use quaject::look::LookFn;
+use quaject::readiness::ReadinessFn;
 use sync::Once;
 
 use super::OpenFile;
 use crate::poll;
 
 /// A generated look.
-pub type ReadinessRoutine = Routine<LookFn>;
+pub type ReadinessRoutine = Routine<ReadinessFn>;
 
 /// The check of a description.
 pub(super) struct Readiness {
@@ -77,7 +77,7 @@ extern "sysv64" fn second(of: usize) -> u32 {
 impl Readiness {
     pub fn new() -> Readiness {
         Readiness {
-            entry: AtomicPtr::new(first as LookFn as *mut ()),
+            entry: AtomicPtr::new(first as ReadinessFn as *mut ()),
             made: Once::new(),
         }
     }
@@ -87,7 +87,7 @@ impl Readiness {
         self.made.get().is_none()
     }
 
-    fn lead(&self, to: LookFn) {
+    fn lead(&self, to: ReadinessFn) {
         self.entry.store(to as *mut (), Ordering::Release);
     }
 }
@@ -105,7 +105,7 @@ pub fn emit(d: &mut Draft, none: Label) {
 pub fn emit_always(d: &mut Draft, other: Label) {
     let entry = (offset_of!(OpenFile, look) + offset_of!(Readiness, entry)) as i32;
     // The image is within the reach of 32 bits.
-    let always = always as LookFn as usize as i32;
+    let always = always as ReadinessFn as usize as i32;
     dynasm!(d ; .arch x64 ; cmp QWORD [rax + entry], always ; jne =>other);
 }
 
@@ -115,14 +115,14 @@ impl OpenFile {
     pub fn ready_events(&self) -> u32 {
         let entry = self.look.entry.load(Ordering::Acquire);
         // SAFETY: the word holds one of the functions here, or the entry of a routine that is kept beside it.
-        let look: LookFn = unsafe { core::mem::transmute(entry) };
+        let look: ReadinessFn = unsafe { core::mem::transmute(entry) };
         look(core::ptr::from_ref(self).expose_provenance())
     }
 
     /// Whether a look has found before that it can always be read and written: a look finds nothing else.
     #[inline(always)]
     pub fn is_always_ready(&self) -> bool {
-        self.look.entry.load(Ordering::Acquire) == always as LookFn as *mut ()
+        self.look.entry.load(Ordering::Acquire) == always as ReadinessFn as *mut ()
     }
 
     /// As [`OpenFile::ready_events`], if that is a routine, which does not sleep.
@@ -133,7 +133,7 @@ impl OpenFile {
             return None;
         }
         // SAFETY: it is the entry of a routine that is kept beside the word.
-        let look: LookFn = unsafe { core::mem::transmute(entry) };
+        let look: ReadinessFn = unsafe { core::mem::transmute(entry) };
         Some(look(core::ptr::from_ref(self).expose_provenance()))
     }
 
@@ -163,7 +163,7 @@ impl OpenFile {
         }
         // SAFETY: it is the entry of a routine that was kept beside the word when the description was there,
         // which was with interrupts off: so code and object stay meanwhile.
-        let look: LookFn = unsafe { core::mem::transmute(entry) };
+        let look: ReadinessFn = unsafe { core::mem::transmute(entry) };
         Some(move || look(0))
     }
 

@@ -16,7 +16,7 @@ use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use quaject::class::{Ref, create};
 use quaject::probe::{Probe, Shown, probe};
-use quaject::{DescFn, Unmade};
+use quaject::{DescFn, RoutineError};
 use sync::{Monitor, Once};
 
 use super::filters::Filters;
@@ -128,7 +128,7 @@ impl Drop for Cells {
 pub struct Probes([Ref<Probe>; 3]);
 
 impl Probes {
-    pub(super) fn new(several_cpus: bool) -> Result<Probes, Unmade> {
+    pub(super) fn new(several_cpus: bool) -> Result<Probes, RoutineError> {
         let one = || create::<Probe>(several_cpus);
         Ok(Probes([one()?, one()?, one()?]))
     }

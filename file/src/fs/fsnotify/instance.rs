@@ -10,9 +10,9 @@ use abi::linux::*;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use codegen::refusal::refused;
+use codegen::fault_injection::refused;
 use core::sync::atomic::{AtomicI32, Ordering};
-use sync::ready::Member;
+use sync::ready_list::ReadyMember;
 use sync::{Monitor, WaitList};
 
 use super::limits;
@@ -33,7 +33,7 @@ pub struct InotifyInstance {
     /// The number of the latest mark.
     latest: AtomicI32,
     /// Noted at each event, which then has no reader (`F_NOTIFY`).
-    teller: Option<Arc<Member>>,
+    teller: Option<Arc<ReadyMember>>,
 }
 
 struct Events {
@@ -75,11 +75,11 @@ impl InotifyInstance {
     }
 
     /// An instance without a reader: `member` is noted at each event. ENOMEM.
-    pub fn telling(member: &Arc<Member>) -> Result<Arc<InotifyInstance>> {
+    pub fn telling(member: &Arc<ReadyMember>) -> Result<Arc<InotifyInstance>> {
         Self::with(Some(member.clone()))
     }
 
-    fn with(teller: Option<Arc<Member>>) -> Result<Arc<InotifyInstance>> {
+    fn with(teller: Option<Arc<ReadyMember>>) -> Result<Arc<InotifyInstance>> {
         try_arc(InotifyInstance {
             queue: Monitor::new(Events {
                 events: VecDeque::new(),

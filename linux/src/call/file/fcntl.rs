@@ -32,7 +32,7 @@ use file::fs::lock::{self, FileLock, LockOwner, LockPayer};
 use file::fs::perm;
 use file::pipe;
 use process::{Process, Task};
-use thread::outright::{LEFT, generally, with_interrupts};
+use thread::frameless::{LEFT, generally, with_interrupts};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] =

@@ -23,7 +23,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::linux::{AT_EMPTY_PATH, AT_FDCWD, PATH_MAX};
 use alloc::sync::Arc;
-use codegen::refusal::refused;
+use codegen::fault_injection::refused;
 use smallvec::SmallVec;
 
 use account::Cred;

@@ -18,8 +18,8 @@ use abi::linux::{AT_FDCWD, O_ACCMODE, O_CLOEXEC, O_CREAT, O_LARGEFILE};
 use abi::nr;
 use alloc::sync::Arc;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
-use quaject::Conv;
-use thread::outright::word;
+use quaject::UserAccess;
+use thread::frameless::word;
 
 use super::open::{PLAIN, may_reopen, truncates};
 use super::open_frameless;
@@ -37,7 +37,7 @@ use process::dispatch::{self, Entries};
 static CLASS: Class = Class::new("procedure");
 
 /// Generates the procedures. `slow`: the slow exit.
-pub fn init(conv: Conv, slow: usize) -> Result<(), OutOfCode> {
+pub fn init(conv: UserAccess, slow: usize) -> Result<(), OutOfCode> {
     dispatch::link(Entries {
         open: make_open(conv, false)?,
         openat: make_open(conv, true)?,
@@ -50,7 +50,7 @@ pub fn init(conv: Conv, slow: usize) -> Result<(), OutOfCode> {
 /// The functions' answer when the call is to be made another way.
 const SLOWLY: isize = -1;
 
-fn make_open(conv: Conv, at: bool) -> Result<usize, OutOfCode> {
+fn make_open(conv: UserAccess, at: bool) -> Result<usize, OutOfCode> {
     let (name, rest) = if at {
         ("openat", word(nr::OPENAT, open_frameless::openat))
     } else {
@@ -76,7 +76,7 @@ fn make_open(conv: Conv, at: bool) -> Result<usize, OutOfCode> {
     dynasm!(d ; .arch x64 ; add rsp, ROOM);
     restore(d);
     dynasm!(d ; .arch x64 ; test rax, rax ; js =>leave ; ret ; =>fault);
-    if conv == Conv::Kernel {
+    if conv == UserAccess::Kernel {
         dynasm!(d ; .arch x64 ; clac);
     }
     dynasm!(d ; .arch x64 ; add rsp, ROOM);
@@ -88,7 +88,7 @@ fn make_open(conv: Conv, at: bool) -> Result<usize, OutOfCode> {
 /// The function that `rest` names does the calls that are not answered here.
 fn leave_frameless(d: &mut Draft, leave: Label, rest: i64) {
     dynasm!(d ; .arch x64 ; =>leave ; mov rax, QWORD rest);
-    d.jmp_abs(thread::outright::entry());
+    d.jmp_abs(thread::frameless::entry());
 }
 
 fn make_close() -> Result<usize, OutOfCode> {

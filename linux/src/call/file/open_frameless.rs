@@ -14,7 +14,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::linux::{AT_FDCWD, O_CLOEXEC, O_CREAT, O_EXCL, O_LARGEFILE, O_TRUNC, O_WRONLY};
 use alloc::sync::Arc;
-use thread::outright::{LEFT, generally, with_interrupts};
+use thread::frameless::{LEFT, generally, with_interrupts};
 
 use super::namei::do_unlink;
 use super::open::{PLAIN, do_open};

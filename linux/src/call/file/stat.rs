@@ -13,13 +13,13 @@ use abi::nr;
 use super::{FileCaller, UserPath, user_path};
 use crate::call::{Args, Handler};
 use account::Cred;
-use codegen::refusal::refused;
+use codegen::fault_injection::refused;
 use file::fs::lockfree_walk;
 use file::fs::mount::{MS_NOEXEC, mount_from};
 use file::fs::perm;
 use file::fs::{Attr, FileKind, FsContext, VfsPath};
 use process::{Process, Task};
-use thread::outright::{LEFT, with_interrupts};
+use thread::frameless::{LEFT, with_interrupts};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[

@@ -20,7 +20,7 @@ use abi::linux::{AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_SYMLINK_NOFOLLOW};
 use abi::nr;
 use alloc::sync::Arc;
 use codegen::harden::clamp;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use file::fs::file::SHOWN;
 use file::fs::lockfree_walk::{self, PaddedPath, WalkResult};
@@ -28,8 +28,8 @@ use file::fs::path_cache::PathKey;
 use file::fs::published::{CONSTANT, COPIED, FOUND, Published, TOUCHED, VERSION};
 use file::seam::keep;
 use process::Task;
-use quaject::Conv;
-use thread::outright::{OutrightFn, word};
+use quaject::UserAccess;
+use thread::frameless::{FramelessFn, word};
 
 use super::stub::{ROOM, copy_key, restore, save};
 
@@ -45,7 +45,7 @@ const EMPTY: u32 = AT_EMPTY_PATH as u32;
 
 /// Copies what is shown at rcx to the program's rax; changes rax, rdx and rdi. The code leaves to `out` when
 /// nothing is to be copied, and to `fault` after a fault, user access open.
-fn copy(d: &mut Draft, conv: Conv, out: Label, fault: Label) {
+fn copy(d: &mut Draft, conv: UserAccess, out: Label, fault: Label) {
     clamp(d, Reg::Rax);
     dynasm!(d ; .arch x64
         ; mov edi, [rcx + VERSION as i32]
@@ -55,7 +55,7 @@ fn copy(d: &mut Draft, conv: Conv, out: Label, fault: Label) {
         ; cmp DWORD [rdx], 0
         ; jne =>out
     );
-    if conv == Conv::Kernel {
+    if conv == UserAccess::Kernel {
         dynasm!(d ; .arch x64 ; stac);
     }
     d.fault_begin();
@@ -73,22 +73,22 @@ fn copy(d: &mut Draft, conv: Conv, out: Label, fault: Label) {
         dynasm!(d ; .arch x64 ; mov QWORD [rax + to as i32], value);
     }
     d.fault_end(fault);
-    if conv == Conv::Kernel {
+    if conv == UserAccess::Kernel {
         dynasm!(d ; .arch x64 ; clac);
     }
     dynasm!(d ; .arch x64 ; cmp edi, [rcx + VERSION as i32] ; jne =>out);
 }
 
 /// Behind a fault while user access is open.
-fn shut(d: &mut Draft, conv: Conv, fault: Label) {
+fn shut(d: &mut Draft, conv: UserAccess, fault: Label) {
     d.bind(fault);
-    if conv == Conv::Kernel {
+    if conv == UserAccess::Kernel {
         dynasm!(d ; .arch x64 ; clac);
     }
 }
 
 /// `fstat` of what is in a descriptor's slot, which is in rax.
-pub(super) fn make_fstat(slow: usize, conv: Conv) -> Result<usize, OutOfCode> {
+pub(super) fn make_fstat(slow: usize, conv: UserAccess) -> Result<usize, OutOfCode> {
     let mut draft = Draft::new(&CLASS, "fstat");
     let d = &mut draft;
     let [leave, out, fault] = core::array::from_fn(|_| d.label());
@@ -139,7 +139,7 @@ const SAVED_RDX: i32 = ROOM + 48;
 /// path whose answer is not to be copied, or a long one, goes to `elsewhere`.
 fn make(
     (name, number): (&'static str, usize),
-    conv: Conv,
+    conv: UserAccess,
     arguments: Arguments,
     function: usize,
     elsewhere: impl FnOnce(&mut Draft),
@@ -204,22 +204,28 @@ fn make(
 }
 
 /// Leads to `function`, which makes call `number` without a trap frame.
-fn frameless(number: usize, function: OutrightFn) -> impl FnOnce(&mut Draft) {
+fn frameless(number: usize, function: FramelessFn) -> impl FnOnce(&mut Draft) {
     move |d| {
         dynasm!(d ; .arch x64 ; mov rax, QWORD word(number, function));
-        d.jmp_abs(thread::outright::entry());
+        d.jmp_abs(thread::frameless::entry());
     }
 }
 
 /// `stat`; `function` makes it of what is left.
-pub(in crate::call) fn make_stat(conv: Conv, function: OutrightFn) -> Result<usize, OutOfCode> {
+pub(in crate::call) fn make_stat(
+    conv: UserAccess,
+    function: FramelessFn,
+) -> Result<usize, OutOfCode> {
     let look = stat as *const () as usize;
     let elsewhere = frameless(nr::STAT, function);
     make(("stat", nr::STAT), conv, Arguments::Path, look, elsewhere)
 }
 
 /// `lstat`; `function` makes it of what is left.
-pub(in crate::call) fn make_lstat(conv: Conv, function: OutrightFn) -> Result<usize, OutOfCode> {
+pub(in crate::call) fn make_lstat(
+    conv: UserAccess,
+    function: FramelessFn,
+) -> Result<usize, OutOfCode> {
     let look = lstat as *const () as usize;
     let elsewhere = frameless(nr::LSTAT, function);
     make(("lstat", nr::LSTAT), conv, Arguments::Path, look, elsewhere)
@@ -227,8 +233,8 @@ pub(in crate::call) fn make_lstat(conv: Conv, function: OutrightFn) -> Result<us
 
 /// `newfstatat`; `function` makes it of what is left.
 pub(in crate::call) fn make_newfstatat(
-    conv: Conv,
-    function: OutrightFn,
+    conv: UserAccess,
+    function: FramelessFn,
 ) -> Result<usize, OutOfCode> {
     let look = newfstatat as *const () as usize;
     let elsewhere = frameless(nr::NEWFSTATAT, function);
@@ -242,7 +248,7 @@ pub(in crate::call) fn make_newfstatat(
 }
 
 /// `fstat` of a descriptor whose slot a dispatcher does not find.
-pub(in crate::call) fn make_far_fstat(conv: Conv) -> Result<usize, OutOfCode> {
+pub(in crate::call) fn make_far_fstat(conv: UserAccess) -> Result<usize, OutOfCode> {
     let look = fstat as *const () as usize;
     make(
         ("fstat", nr::FSTAT),

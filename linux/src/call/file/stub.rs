@@ -3,11 +3,11 @@
 //! *Interface*: [`save`] and [`restore`] around a short Rust function; [`copy_key`] for its path.
 
 use codegen::harden::clamp;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::size_of;
 use file::fs::path_cache::{KEY_WORDS, PathKey};
-use quaject::Conv;
+use quaject::UserAccess;
 
 /// Registers that a System V function may change, rax apart: eight of them, so that the stack stays as it was
 /// modulo 16.
@@ -28,9 +28,9 @@ pub(super) const ROOM: i32 = (size_of::<PathKey>() + 8).next_multiple_of(16) as 
 const _: () = assert!(ROOM as usize >= size_of::<PathKey>());
 
 /// Copies the head of the path at rdi to the key on the stack. A fault leads to `fault`, user access open.
-pub(super) fn copy_key(d: &mut Draft, conv: Conv, fault: Label) {
+pub(super) fn copy_key(d: &mut Draft, conv: UserAccess, fault: Label) {
     clamp(d, Reg::Rdi);
-    if conv == Conv::Kernel {
+    if conv == UserAccess::Kernel {
         dynasm!(d ; .arch x64 ; stac);
     }
     d.fault_begin();
@@ -38,7 +38,7 @@ pub(super) fn copy_key(d: &mut Draft, conv: Conv, fault: Label) {
         dynasm!(d ; .arch x64 ; mov rax, [rdi + 8 * word] ; mov [rsp + 8 * word], rax);
     }
     d.fault_end(fault);
-    if conv == Conv::Kernel {
+    if conv == UserAccess::Kernel {
         dynasm!(d ; .arch x64 ; clac);
     }
     dynasm!(d ; .arch x64 ; mov QWORD [rsp + 8 * KEY_WORDS as i32], 0);

@@ -27,12 +27,12 @@ use process::dispatch::cached;
 use process::user_quajects::{any, made, paid};
 use procfs::syn::kptr_restrict::KptrRestrict;
 use procfs::syn::{code, kernel_state};
+use quaject::by_name::{self, Quaject};
 use quaject::class::Kind;
 use quaject::maker::{self, Made};
-use quaject::named::{self, Quaject};
 use quaject::notice::Notice;
-use thread::outright::generally;
-use thread::steered::Steered;
+use thread::frameless::generally;
+use thread::steered::ThreadQuaject;
 use vm::fallible::{try_arc, try_text};
 use vm::user;
 
@@ -55,12 +55,12 @@ pub fn operate(operation: usize, a: &Args) -> Result<usize> {
             let (from, to) = (quaject(a.int(1))?, quaject(a.int(3))?);
             let (port, callentry) = (name(a.word(2))?, name(a.word(4))?);
             may_be_linked(made_of(&to)?, &callentry)?;
-            named::link_by_name(made_of(&from)?, &port, made_of(&to)?, &callentry)?;
+            by_name::link_by_name(made_of(&from)?, &port, made_of(&to)?, &callentry)?;
             Ok(0)
         }
         native::UNLINK => {
             let from = quaject(a.int(1))?;
-            named::unlink_by_name(made_of(&from)?, &name(a.word(2))?)?;
+            by_name::unlink_by_name(made_of(&from)?, &name(a.word(2))?)?;
             Ok(0)
         }
         native::ENTRY => entry(made_of(&*quaject(a.int(1))?)?, &name(a.word(2))?),
@@ -84,9 +84,9 @@ pub fn operate(operation: usize, a: &Args) -> Result<usize> {
             let (from, port, filter) = (any(a.word(1))?, name(a.word(2))?, quaject(a.int(3))?);
             let filter = made_of(&filter)?;
             if operation == native::BETWEEN {
-                named::insert(&from, &port, filter)?;
+                by_name::insert(&from, &port, filter)?;
             } else {
-                named::remove(&from, &port, filter.header().number())?;
+                by_name::remove(&from, &port, filter.header().number())?;
             }
             Ok(0)
         }
@@ -137,7 +137,7 @@ pub fn notice(thread: u64, event: u32) -> Result<usize> {
 }
 
 /// Makes one whose callentries are the operations on a thread. ENOMEM, EMFILE.
-pub fn of_thread(steered: Steered) -> Result<usize> {
+pub fn of_thread(steered: ThreadQuaject) -> Result<usize> {
     install(thread::steered::make(steered, paid(0)?)?)
 }
 

@@ -18,7 +18,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use codegen::refusal::refused;
+use codegen::fault_injection::refused;
 use core::sync::atomic::{AtomicBool, Ordering};
 use sync::{Monitor, WaitList};
 

@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use abi::linux::{SI_USER, SIGRTMIN, Siginfo};
 use alloc::collections::VecDeque;
-use codegen::refusal::refused;
+use codegen::fault_injection::refused;
 
 use super::set::{SYNCHRONOUS, bit};
 use account::user::Charge;

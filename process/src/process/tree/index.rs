@@ -19,14 +19,14 @@ use core::sync::atomic::{AtomicPtr, AtomicU64};
 use abi::errno::Result;
 use machine::cpu::{irq_restore, irq_save};
 use sync::epoch;
-use vm::sparse::Table;
+use vm::sparse::SparseTable;
 
 use super::pid_alloc::NUMBERS_MAX;
 use super::pid_map::{HIDDEN, PidMap, THREAD};
 use super::{Process, Task};
 
-static REGISTER: PidMap<Table<AtomicPtr<()>, { NUMBERS_MAX as usize }>> =
-    PidMap::over(Table::new(), AtomicU64::new(0));
+static REGISTER: PidMap<SparseTable<AtomicPtr<()>, { NUMBERS_MAX as usize }>> =
+    PidMap::over(SparseTable::new(), AtomicU64::new(0));
 
 /// Gives the register its words. Once, at boot. ENOMEM.
 pub(crate) fn install() -> Result<()> {

@@ -31,7 +31,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::SIGCHLD;
 
 use vm::fallible::{try_push, try_reserve};
-use vm::sparse::{Table, Word};
+use vm::sparse::{SparseTable, Word};
 
 use super::{Process, Session, Task};
 pub use for_each::{any, each, each_or_again, from};
@@ -45,12 +45,13 @@ pub const INIT: i32 = 1;
 /// kernel stacks.
 const BYTES_PER_THREAD: usize = 80 << 10;
 
-static NAMES: GroupIds<Table<AtomicU64, { NUMBERS_MAX as usize }>> = GroupIds::over(Table::new());
+static NAMES: GroupIds<SparseTable<AtomicU64, { NUMBERS_MAX as usize }>> =
+    GroupIds::over(SparseTable::new());
 
-impl<T: Word, const COUNT: usize> NumberTable<T> for Table<T, COUNT> {
+impl<T: Word, const COUNT: usize> NumberTable<T> for SparseTable<T, COUNT> {
     #[inline]
     fn word(&self, number: i32) -> Option<&T> {
-        Table::word(self, number as usize)
+        SparseTable::word(self, number as usize)
     }
 }
 

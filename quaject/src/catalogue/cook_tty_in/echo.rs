@@ -11,7 +11,7 @@
 use crate::kit::assembly::{Assembly, Made, Published};
 use crate::kit::class::{Header, Holder};
 use crate::kit::regs::Regs;
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use crate::kit::signature;
 use codegen::{Class, dynasm};
 
@@ -26,14 +26,14 @@ pub struct Quaject {
 
 crate::quaject! {
     /// Keyboard input editor
-    class Quaject = "CookTTYin", spec (), error Unmade {
+    class Quaject = "CookTTYin", spec (), error RoutineError {
         callentry { PUT: signature::Put = "put", READ = "read" }
         callout {
             GROUP: signature::Number = "group" ("leave by the slow exit"),
             ECHOES: signature::Put = "echo" ("nothing is shown"),
         }
     }
-    make |(), header| Ok::<_, Unmade>(Quaject {
+    make |(), header| Ok::<_, RoutineError>(Quaject {
         header,
         echo: Published::new(generate(header)?),
     });
@@ -43,7 +43,7 @@ crate::quaject! {
 static CODE: Class = Class::new("editor echo");
 
 impl Quaject {
-    fn remake(&self, port: usize) -> Result<(), Unmade> {
+    fn remake(&self, port: usize) -> Result<(), RoutineError> {
         if port == ECHOES.number() {
             self.echo.publish(generate(self.header)?);
         }
@@ -57,7 +57,7 @@ impl Quaject {
     }
 }
 
-fn generate(header: &'static Header) -> Result<Made<EchoFn>, Unmade> {
+fn generate(header: &'static Header) -> Result<Made<EchoFn>, RoutineError> {
     let mut a = Assembly::new(&CODE, "echo", Some(Holder::Member(header)));
     if let Some(link) = a.consult(header, ECHOES.number()) {
         dynasm!(a ; .arch x64 ; mov esi, edi);
@@ -73,9 +73,9 @@ mod tests {
     use super::*;
     use crate::catalogue::buffer_out::{self, BufferOut};
     use crate::catalogue::filter::upper::Upper;
+    use crate::kit::by_name::{insert, remove};
     use crate::kit::class::create;
     use crate::kit::interfacer::{Function, link, unlink};
-    use crate::kit::named::{insert, remove};
     use std::sync::Mutex;
 
     static SHOWN: Mutex<Vec<u8>> = Mutex::new(Vec::new());

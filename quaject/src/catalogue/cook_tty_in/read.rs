@@ -1,6 +1,6 @@
 //! The routine behind `read` from a terminal: reads CookTTYin's edit buffer, in the mode of the settings.
 //!
-//! *Interface*: [`Reads`] is the recipe of a [`Composed`](crate::composed::Composed) routine;
+//! *Interface*: [`TtyReadRecipe`] is the recipe of a [`Composed`](crate::composed::Composed) routine;
 //! [`synthesize_read`] is for a buffer that the caller keeps. The mode is a constant of the code: whoever
 //! changes the settings has the routine made anew. One routine serves every descriptor of the terminal.
 //!
@@ -12,17 +12,17 @@
 //!
 //! *Unsafe*: promise of the routine.
 
-use super::typed::{ENDS, Mode, NO_BYTE, PLACES, Reader, Typed};
+use super::edit_buffer::{ENDS, EditBuffer, Mode, NO_BYTE, PLACES, Reader};
 use super::{GROUP, Quaject};
 use crate::catalogue::composed::Recipe;
 use crate::kit::assembly::{Assembly, Made};
 use crate::kit::class::{Holder, Ref};
 use crate::kit::emit;
 use crate::kit::regs::Regs;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, near};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing, near};
 use alloc::sync::Arc;
 use codegen::harden::clamp;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Hole, dynasm};
 use core::any::Any;
 use core::mem::offset_of;
@@ -30,9 +30,9 @@ use core::mem::offset_of;
 static CLASS: Class = Class::new("tty read");
 
 /// How the routine is made.
-pub struct Reads {
+pub struct TtyReadRecipe {
     /// The edit buffer.
-    pub typed: Arc<Typed>,
+    pub typed: Arc<EditBuffer>,
     /// The editor, whose `group` is linked.
     pub from: Ref<Quaject>,
     /// How readers take what is there.
@@ -40,14 +40,14 @@ pub struct Reads {
     /// Whether somebody may wait for room in the buffer, and is woken.
     pub full: bool,
     /// Whether a reader that finds nothing sleeps straight out of the routine, if no other does
-    /// ([`Typed::wake_readers`] wakes it). Not with a minimum of more than a byte.
+    /// ([`EditBuffer::wake_readers`] wakes it). Not with a minimum of more than a byte.
     pub patient: bool,
-    /// The seam that routines are made against.
-    pub seam: &'static Seam,
+    /// The routine environment that routines are made against.
+    pub env: &'static RoutineEnv,
 }
 
-impl Recipe for Reads {
-    fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
+impl Recipe for TtyReadRecipe {
+    fn make(&self, holder: Holder) -> Result<Made<DescFn>, RoutineError> {
         let kept = self.typed.clone();
         // SAFETY: the image keeps the buffer whose words it names.
         unsafe { synthesize_read(self, &self.typed, Some(holder), Some(kept)) }
@@ -65,40 +65,40 @@ impl Recipe for Reads {
 /// The routine behind `read` for the buffer `typed`, in all else as `reads` says.
 ///
 /// # Errors
-/// [`Unmade`].
+/// [`RoutineError`].
 ///
 /// # Safety
 /// `typed` stays in place until a grace period after the last handle to the routine is gone, if `kept` does
 /// not keep it.
 pub unsafe fn synthesize_read(
-    reads: &Reads,
-    typed: &Typed,
+    reads: &TtyReadRecipe,
+    typed: &EditBuffer,
     holder: Option<Holder>,
     kept: Option<Arc<dyn Any + Send + Sync>>,
-) -> Result<Made<DescFn>, Unmade> {
-    let &Reads {
+) -> Result<Made<DescFn>, RoutineError> {
+    let &TtyReadRecipe {
         mode,
         full,
         patient,
-        seam,
+        env,
         ..
     } = reads;
     near(core::ptr::from_ref(typed).wrapping_add(1))?;
     let base = near(typed)? as i32;
-    let reader = base + offset_of!(Typed, reader) as i32;
+    let reader = base + offset_of!(EditBuffer, reader) as i32;
     let [head, group, places] = [
-        offset_of!(Typed, head),
-        offset_of!(Typed, group),
-        offset_of!(Typed, places),
+        offset_of!(EditBuffer, head),
+        offset_of!(EditBuffer, group),
+        offset_of!(EditBuffer, places),
     ]
     .map(|field| base + field as i32);
     let room = near(typed.room())? as i32;
     let tail = reader + offset_of!(Reader, tail) as i32;
     // The monitor's word is its first field.
     let turn = reader + offset_of!(Reader, turn) as i32;
-    let v = seam.variant(Sharing::Shared);
-    let slow = Hole::value(seam.slow() as i64);
-    let wake_next = Hole::value(seam.wake_next.entry() as i64);
+    let v = env.variant(Sharing::Shared);
+    let slow = Hole::value(env.slow() as i64);
+    let wake_next = Hole::value(env.wake_next.entry() as i64);
     let mask = PLACES as i32 - 1;
 
     let name = match mode {
@@ -107,7 +107,7 @@ pub unsafe fn synthesize_read(
     };
     let mut a = Assembly::new(&CLASS, name, holder);
     let link = a.consult(reads.from.header(), GROUP.number());
-    let link = link.ok_or(Unmade::BadSpec)?;
+    let link = link.ok_or(RoutineError::BadSpec)?;
     let d = &mut a;
     let [leave, unlock, done, fault, tell] = core::array::from_fn(|_| d.label());
     let nothing = if patient { d.label() } else { unlock };
@@ -199,7 +199,7 @@ pub unsafe fn synthesize_read(
     dynasm!(d ; .arch x64 ; ret);
     if full {
         dynasm!(d ; .arch x64 ; =>tell ; push rax);
-        emit::wake_waiters(d, room, seam.wake_all.entry());
+        emit::wake_waiters(d, room, env.wake_all.entry());
         dynasm!(d ; .arch x64 ; pop rax ; ret);
     }
     dynasm!(d ; .arch x64 ; =>fault);
@@ -209,11 +209,11 @@ pub unsafe fn synthesize_read(
     dynasm!(d ; .arch x64 ; pop rcx ; =>leave);
     emit::leave_slowly(d, abi::nr::READ, slow);
     if patient {
-        let sleep = base + offset_of!(Typed, sleeper) as i32;
+        let sleep = base + offset_of!(EditBuffer, sleeper) as i32;
         dynasm!(d ; .arch x64 ; =>nothing ; pop rdi);
         emit::give(d, v, turn, wake_next);
         dynasm!(d ; .arch x64 ; pop rcx ; mov rax, sleep);
-        d.jmp_abs(seam.wait_for_data());
+        d.jmp_abs(env.wait_for_data());
     }
     // SAFETY: the code above keeps the contract of a descriptor routine, on the caller's promise about the
     // buffer.

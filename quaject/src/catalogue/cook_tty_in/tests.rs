@@ -29,7 +29,7 @@ impl Callouts for Screen {
 }
 
 fn typed(t: &Termios, keys: &[u8]) -> (CookTtyIn, Screen) {
-    let mut editor = CookTtyIn::new(Arc::new(Typed::new()));
+    let mut editor = CookTtyIn::new(Arc::new(EditBuffer::new()));
     let mut screen = Screen::default();
     keys.iter().for_each(|&key| editor.put(t, key, &mut screen));
     (editor, screen)
@@ -169,7 +169,7 @@ fn an_ordinary_byte_does_the_same_by_the_short_way() {
 #[test]
 fn one_reader_sleeps_straight_out_of_its_routine() {
     use crate::kit::sleeper::Sleep;
-    let typed = Arc::new(Typed::new());
+    let typed = Arc::new(EditBuffer::new());
     let sleep = |me| typed.sleeper.sleep(me);
     let me = 16;
     assert_eq!(sleep(me), Sleep::SUSPEND);
@@ -256,12 +256,12 @@ mod routine {
     use crate::catalogue::testing::{
         Ended, Random, UserMemory, call, either, hot_path, leaked, low,
     };
-    use crate::kit::assembly::{Assembly, Way};
+    use crate::kit::assembly::{Assembly, Continuation};
     use crate::kit::interfacer::{Callentry, Entry, link};
     use crate::kit::regs::Regs;
-    use crate::kit::seam::{Conv, Seam};
+    use crate::kit::routine_env::{RoutineEnv, UserAccess};
     use abi::nr;
-    use codegen::methods::Reg;
+    use codegen::idioms::Reg;
     use codegen::{Class, Draft, Routine, dynasm};
 
     /// Gives the number in a word as the caller's group.
@@ -269,22 +269,22 @@ mod routine {
 
     /// The routine that reads `typed` for the group whose number is in `word`.
     fn routine(
-        typed: &'static Typed,
+        typed: &'static EditBuffer,
         word: &'static i32,
         mode: Mode,
-        seam: &'static Seam,
+        env: &'static RoutineEnv,
     ) -> Routine<crate::DescFn> {
         let from = crate::class::create::<Quaject>(()).unwrap();
         // SAFETY: it gives the number in eax.
         let entry = unsafe { Entry::new(Arc::new(GroupWord::new(word))) };
         link(&from, GROUP, entry).unwrap();
-        let reads = Reads {
-            typed: Arc::new(Typed::new()),
+        let reads = TtyReadRecipe {
+            typed: Arc::new(EditBuffer::new()),
             from,
             mode,
             full: false,
             patient: false,
-            seam,
+            env,
         };
         // SAFETY: the buffer is leaked.
         unsafe { synthesize_read(&reads, typed, None, None) }
@@ -311,7 +311,7 @@ mod routine {
         fn changes(&self) -> Regs {
             Regs::of(&[Reg::Rax])
         }
-        fn emit(&self, a: &mut Assembly, _: Way) -> bool {
+        fn emit(&self, a: &mut Assembly, _: Continuation) -> bool {
             let word = self.0;
             dynasm!(a ; .arch x64 ; mov eax, [word]);
             true
@@ -323,14 +323,14 @@ mod routine {
 
     /// Two editors that get the same keys: one read by the routine, one by its twin.
     struct Pair {
-        made: CookTtyIn<&'static Typed>,
-        twin: CookTtyIn<&'static Typed>,
-        typed: [&'static Typed; 2],
+        made: CookTtyIn<&'static EditBuffer>,
+        twin: CookTtyIn<&'static EditBuffer>,
+        typed: [&'static EditBuffer; 2],
         screen: Screen,
     }
 
     fn pair() -> Pair {
-        let typed: [&'static Typed; 2] = [low(Typed::new()), low(Typed::new())];
+        let typed: [&'static EditBuffer; 2] = [low(EditBuffer::new()), low(EditBuffer::new())];
         typed[0].group().store(5, Ordering::Relaxed);
         Pair {
             made: CookTtyIn::new(typed[0]),
@@ -352,7 +352,7 @@ mod routine {
     #[test]
     fn the_routine_and_its_twin_read_the_same() {
         for cpus in [1, 2] {
-            let seam = leaked(cpus, Conv::Host);
+            let env = leaked(cpus, UserAccess::Host);
             let mut pair = pair();
             let mut user = UserMemory::new(4096);
             let mut random = Random::new(cpus as u64);
@@ -364,7 +364,7 @@ mod routine {
                 pair.twin.settings_changed(&t, &new);
                 t = new;
                 let mode = mode(&t);
-                let routine = routine(pair.typed[0], low(5), mode, seam);
+                let routine = routine(pair.typed[0], low(5), mode, env);
                 for _ in 0..40 {
                     for _ in 0..random.below(12) {
                         let key = b"abcdefgh\n\n\x04\x7f\x15\x16\x03"[random.below(15) as usize];
@@ -409,13 +409,13 @@ mod routine {
 
     #[test]
     fn who_is_not_in_the_foreground_or_comes_second_leaves_slowly() {
-        let seam = leaked(1, Conv::Host);
+        let env = leaked(1, UserAccess::Host);
         let mut pair = pair();
         let t = sane();
         b"one\ntwo\n"
             .iter()
             .for_each(|key| pair.made.put(&t, *key, &mut pair.screen));
-        let routine = routine(pair.typed[0], low(5), Mode::Line, seam);
+        let routine = routine(pair.typed[0], low(5), Mode::Line, env);
         let mut user = UserMemory::new(4096);
         let slowly = Ended::Slowly(nr::READ);
         pair.typed[0].group().store(6, Ordering::Relaxed);
@@ -432,10 +432,10 @@ mod routine {
     #[test]
     fn readers_on_several_processors_get_whole_lines_while_others_are_typed() {
         const LINES: usize = 4000;
-        let seam = leaked(2, Conv::Host);
-        let typed: &'static Typed = low(Typed::new());
+        let env = leaked(2, UserAccess::Host);
+        let typed: &'static EditBuffer = low(EditBuffer::new());
         let routines: Vec<_> = (0..2)
-            .map(|_| routine(typed, low(0), Mode::Line, seam))
+            .map(|_| routine(typed, low(0), Mode::Line, env))
             .collect();
         let left = Arc::new(std::sync::atomic::AtomicUsize::new(LINES));
         let readers: Vec<_> = routines
@@ -480,9 +480,9 @@ mod routine {
 
     #[test]
     fn the_hot_path_keeps_its_budget() {
-        let seam = leaked(1, Conv::Kernel);
-        let typed: &'static Typed = low(Typed::new());
-        let routine = routine(typed, low(5), Mode::Line, seam);
+        let env = leaked(1, UserAccess::Kernel);
+        let typed: &'static EditBuffer = low(EditBuffer::new());
+        let routine = routine(typed, low(5), Mode::Line, env);
         assert!(
             hot_path(&routine) <= either(50, 51),
             "{}",
@@ -494,11 +494,12 @@ mod routine {
     fn what_is_typed_by_the_routine_is_what_its_twin_enters() {
         use sync::monitor::RawMonitor;
         for cpus in [1, 2] {
-            let seam = leaked(cpus, Conv::Host);
-            let [made, twin]: [&'static Typed; 2] = [low(Typed::new()), low(Typed::new())];
+            let env = leaked(cpus, UserAccess::Host);
+            let [made, twin]: [&'static EditBuffer; 2] =
+                [low(EditBuffer::new()), low(EditBuffer::new())];
             let turn = low(RawMonitor::new());
             // SAFETY: all of it is leaked.
-            let routine = unsafe { synthesize_type(made, turn, seam, None, None) }
+            let routine = unsafe { synthesize_type(made, turn, env, None, None) }
                 .unwrap()
                 .0;
             let mut user = UserMemory::new(8192);

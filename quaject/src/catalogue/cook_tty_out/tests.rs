@@ -79,9 +79,9 @@ mod routine {
     use crate::catalogue::queue::{ByteQueue, Parties, Q_EMPTY_1, Spec, Wakes, q_put_string};
     use crate::catalogue::testing::{Ended, UserMemory, call, either, hot_path, leaked};
     use crate::kit::class::{Ref, create};
-    use crate::kit::cost::chosen::with_calls;
+    use crate::kit::inlining::chosen::without_inlining;
     use crate::kit::interfacer::link;
-    use crate::kit::seam::{Conv, Seam};
+    use crate::kit::routine_env::{RoutineEnv, UserAccess};
     use abi::nr;
     use alloc::sync::Arc;
     use codegen::Routine;
@@ -108,25 +108,25 @@ mod routine {
     }
 
     impl Pair {
-        fn new(seam: &'static Seam, rule: Rule) -> Pair {
-            let made = queue(seam.several_cpus());
+        fn new(env: &'static RoutineEnv, rule: Rule) -> Pair {
+            let made = queue(env.several_cpus());
             let told = create::<Gauge>(false).unwrap();
             link(&made, Q_EMPTY_1, gauge::count(&told)).unwrap();
             let from = Quaject::present().unwrap();
             link(&from, RAW_WRITE, q_put_string(&made)).unwrap();
-            let composed = Composed::new("test", nr::WRITE, seam).unwrap();
-            let recipe = Writes {
+            let composed = Composed::new("test", nr::WRITE, env).unwrap();
+            let recipe = TtyWriteRecipe {
                 from,
                 wakes: Wakes::Nobody,
                 rule,
-                seam,
+                env,
             };
             composed.follow(Some(Arc::new(recipe))).unwrap();
             let routine = composed.plugged().unwrap();
             Pair {
                 _composed: composed,
                 made,
-                twin: queue(seam.several_cpus()),
+                twin: queue(env.several_cpus()),
                 told,
                 routine,
             }
@@ -148,7 +148,7 @@ mod routine {
 
     #[test]
     fn a_routine_of_calls_and_its_twin_put_the_same_bytes() {
-        with_calls(both_put_the_same_bytes);
+        without_inlining(both_put_the_same_bytes);
     }
 
     fn both_put_the_same_bytes() {
@@ -156,8 +156,8 @@ mod routine {
             .into_iter()
             .flat_map(|n| [Rule::Plain, Rule::Newlines].map(|rule| (n, rule)))
         {
-            let seam = leaked(cpus, Conv::Host);
-            let pair = Pair::new(seam, rule);
+            let env = leaked(cpus, UserAccess::Host);
+            let pair = Pair::new(env, rule);
             let mut user = UserMemory::new(4096);
             let mut random = Random::new(7 + cpus as u64);
             let (mut dry, mut told) = (false, 0);
@@ -243,8 +243,8 @@ mod routine {
     #[test]
     fn writes_of_several_threads_stay_whole() {
         const EACH: usize = 3000;
-        let seam = leaked(2, Conv::Host);
-        let pair = Pair::new(seam, Rule::Newlines);
+        let env = leaked(2, UserAccess::Host);
+        let pair = Pair::new(env, Rule::Newlines);
         let writers: Vec<_> = (b'a'..b'd')
             .map(|letter| {
                 let (routine, made) = (pair.routine.clone(), pair.made.clone());
@@ -298,9 +298,9 @@ mod routine {
 
     #[test]
     fn the_hot_paths_keep_their_budget() {
-        let seam = leaked(1, Conv::Kernel);
+        let env = leaked(1, UserAccess::Kernel);
         let lengths =
-            [Rule::Plain, Rule::Newlines].map(|rule| hot_path(&Pair::new(seam, rule).routine));
+            [Rule::Plain, Rule::Newlines].map(|rule| hot_path(&Pair::new(env, rule).routine));
         let [plain, newlines] = either([41, 74], [42, 75]);
         assert!(lengths[0] <= plain && lengths[1] <= newlines, "{lengths:?}");
     }

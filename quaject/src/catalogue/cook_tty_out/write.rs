@@ -1,7 +1,7 @@
 //! The routine behind `write` to a terminal or a raw line: CookTTYout's processing, the put into the line's
 //! output queue, and the start of its transmitter in one piece.
 //!
-//! *Interface*: [`Writes`] is the recipe of a [`Composed`](crate::composed::Composed) routine: the editor's
+//! *Interface*: [`TtyWriteRecipe`] is the recipe of a [`Composed`](crate::composed::Composed) routine: the editor's
 //! `raw_write` is linked to the queue's `Q_put` for strings, whose code stands around the rule's; [`write()`]
 //! is the plain twin. The output flags are a constant of the code: whoever changes the settings has the
 //! routine made anew. Flags that are not served here ([`Rule::of`]) leave the slow stub in place. One routine
@@ -22,13 +22,13 @@ use crate::catalogue::queue::{ByteQueue, Frame, KEPT, Wakes};
 use crate::kit::assembly::{Assembly, Made, Mover, Ring};
 use crate::kit::class::{Holder, Ref};
 use crate::kit::emit;
-use crate::kit::seam::{DescFn, Seam, Unmade};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError};
 use crate::kit::variant::Variant;
 use abi::linux::{OCRNL, OLCUC, ONLCR, ONOCR, OPOST, TABDLY, XTABS};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use codegen::harden::clamp;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Label, dynasm};
 
 static CLASS: Class = Class::new("tty write");
@@ -87,7 +87,7 @@ pub fn write(queue: &ByteQueue, rule: Rule, bytes: &[u8]) -> Option<usize> {
 }
 
 /// How the routine is made.
-pub struct Writes {
+pub struct TtyWriteRecipe {
     /// The editor, whose `raw_write` is linked to a queue for many producers: any thread that has the
     /// descriptor writes, and so does the echo.
     pub from: Ref<Quaject>,
@@ -95,11 +95,11 @@ pub struct Writes {
     pub wakes: Wakes,
     /// The treatment of the bytes.
     pub rule: Rule,
-    /// The seam that routines are made against.
-    pub seam: &'static Seam,
+    /// The routine environment that routines are made against.
+    pub env: &'static RoutineEnv,
 }
 
-impl Recipe for Writes {
+impl Recipe for TtyWriteRecipe {
     fn version(&self) -> Option<u32> {
         Some(match self.rule {
             Rule::Plain => 0,
@@ -107,7 +107,7 @@ impl Recipe for Writes {
         })
     }
 
-    fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
+    fn make(&self, holder: Holder) -> Result<Made<DescFn>, RoutineError> {
         let arrived = match &self.wakes {
             Wakes::Nobody => None,
             Wakes::Channel(channel) => Some(&channel.arrived),
@@ -118,8 +118,8 @@ impl Recipe for Writes {
         };
         let mut a = Assembly::new(&CLASS, name, Some(holder));
         let link = a.consult(self.from.header(), RAW_WRITE.number());
-        let link = link.ok_or(Unmade::BadSpec)?;
-        let frame = Frame::new(&mut a, self.seam);
+        let link = link.ok_or(RoutineError::BadSpec)?;
+        let frame = Frame::new(&mut a, self.env);
         dynasm!(a ; .arch x64
             ; test rsi, rsi
             ; js =>frame.leave
@@ -135,7 +135,7 @@ impl Recipe for Writes {
             rule: self.rule,
         };
         if !a.place_around(link, KEPT, frame.undo, &mover) {
-            return Err(Unmade::BadSpec);
+            return Err(RoutineError::BadSpec);
         }
         dynasm!(a ; .arch x64 ; mov eax, edx);
         if let Some(arrived) = arrived {

@@ -14,7 +14,7 @@
 
 mod routine;
 
-use crate::kit::seam::{DescFn, Seam, Unmade};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError};
 use crate::kit::sleeper::{Sleep, Sleeper};
 use crate::primitive::{AtomicU64, Ordering, in_order};
 use alloc::sync::Arc;
@@ -66,19 +66,25 @@ pub struct CounterCore {
 /// The routine behind `read` of a counter that it keeps alive.
 ///
 /// # Errors
-/// [`Unmade`]; the caller then leaves the slow stub in place.
-pub fn reader(counter: &Arc<CounterCore>, seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
+/// [`RoutineError`]; the caller then leaves the slow stub in place.
+pub fn reader(
+    counter: &Arc<CounterCore>,
+    env: &RoutineEnv,
+) -> Result<Routine<DescFn>, RoutineError> {
     // SAFETY: the image keeps the counter whose words it names.
-    Ok(unsafe { routine::synthesize_take(counter, seam)? }.keeping(counter.clone()))
+    Ok(unsafe { routine::synthesize_take(counter, env)? }.keeping(counter.clone()))
 }
 
 /// The routine behind `write` to a counter that it keeps alive.
 ///
 /// # Errors
-/// [`Unmade`].
-pub fn writer(counter: &Arc<CounterCore>, seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
+/// [`RoutineError`].
+pub fn writer(
+    counter: &Arc<CounterCore>,
+    env: &RoutineEnv,
+) -> Result<Routine<DescFn>, RoutineError> {
     // SAFETY: as above.
-    Ok(unsafe { routine::synthesize_add(counter, seam)? }.keeping(counter.clone()))
+    Ok(unsafe { routine::synthesize_add(counter, env)? }.keeping(counter.clone()))
 }
 
 impl CounterCore {

@@ -7,9 +7,9 @@
 
 use super::{BYTES, CounterCore, offset};
 use crate::kit::emit;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, near};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing, near};
 use codegen::harden::clamp;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Hole, Routine, dynasm};
 
 static CLASS: Class = Class::new("counter");
@@ -20,10 +20,10 @@ static CLASS: Class = Class::new("counter");
 /// `counter` stays in place until a grace period after the last handle to the routine is gone.
 pub(super) unsafe fn synthesize_take(
     counter: &CounterCore,
-    seam: &Seam,
-) -> Result<Routine<DescFn>, Unmade> {
+    env: &RoutineEnv,
+) -> Result<Routine<DescFn>, RoutineError> {
     let core = near(counter)? as i32;
-    let v = seam.variant(Sharing::Shared);
+    let v = env.variant(Sharing::Shared);
     let mut draft = Draft::new(&CLASS, "take");
     let d = &mut draft;
     let [leave, fault, empty, wake, again, slowly] = core::array::from_fn(|_| d.label());
@@ -63,13 +63,13 @@ pub(super) unsafe fn synthesize_take(
         ; =>wake
         ; mov rax, core
     );
-    d.call_abs(seam.room_came.entry());
+    d.call_abs(env.room_came.entry());
     dynasm!(d ; .arch x64 ; mov eax, BYTES as i32 ; ret ; =>empty ; pop rcx ; mov rax, core + offset::SLEEPER);
-    d.jmp_abs(Hole::value(seam.wait_for_data() as i64));
+    d.jmp_abs(Hole::value(env.wait_for_data() as i64));
     dynasm!(d ; .arch x64 ; =>fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; =>slowly ; pop rcx ; =>leave);
-    emit::leave_slowly(d, abi::nr::READ, Hole::value(seam.slow() as i64));
+    emit::leave_slowly(d, abi::nr::READ, Hole::value(env.slow() as i64));
     // SAFETY: the code above keeps the contract of a descriptor routine, on the caller's promise about
     // `counter`.
     Ok(unsafe { Routine::from(draft.seal()?) })
@@ -81,10 +81,10 @@ pub(super) unsafe fn synthesize_take(
 /// As for [`synthesize_take`].
 pub(super) unsafe fn synthesize_add(
     counter: &CounterCore,
-    seam: &Seam,
-) -> Result<Routine<DescFn>, Unmade> {
+    env: &RoutineEnv,
+) -> Result<Routine<DescFn>, RoutineError> {
     let core = near(counter)? as i32;
-    let v = seam.variant(Sharing::Shared);
+    let v = env.variant(Sharing::Shared);
     let mut draft = Draft::new(&CLASS, "add");
     let d = &mut draft;
     let [leave, fault, wake, again, slowly] = core::array::from_fn(|_| d.label());
@@ -127,11 +127,11 @@ pub(super) unsafe fn synthesize_add(
         ; =>wake
         ; mov rax, core
     );
-    d.call_abs(seam.some_came.entry());
+    d.call_abs(env.some_came.entry());
     dynasm!(d ; .arch x64 ; mov eax, BYTES as i32 ; ret ; =>fault);
     emit::close_user(d, v.guarded_user);
     dynasm!(d ; .arch x64 ; =>slowly ; pop rdx ; pop rcx ; =>leave);
-    emit::leave_slowly(d, abi::nr::WRITE, Hole::value(seam.slow() as i64));
+    emit::leave_slowly(d, abi::nr::WRITE, Hole::value(env.slow() as i64));
     // SAFETY: as above.
     Ok(unsafe { Routine::from(draft.seal()?) })
 }

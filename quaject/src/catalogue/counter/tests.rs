@@ -4,8 +4,8 @@
 
 use super::routine::{synthesize_add, synthesize_take};
 use super::*;
-use crate::catalogue::testing::{Ended, Random, UserMemory, call, hot_path, low, seam};
-use crate::kit::seam::Conv;
+use crate::catalogue::testing::{Ended, Random, UserMemory, call, env, hot_path, low};
+use crate::kit::routine_env::UserAccess;
 use crate::threads;
 use abi::nr;
 use std::sync::atomic::AtomicU32;
@@ -19,15 +19,15 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(seam: &Seam, count: u64, single: bool) -> Pair {
+    fn new(env: &RoutineEnv, count: u64, single: bool) -> Pair {
         let made = low(CounterCore::new(count, single));
         Pair {
             made,
             twin: CounterCore::new(count, single),
             // SAFETY: the counter is leaked.
-            take: unsafe { synthesize_take(made, seam).unwrap() },
+            take: unsafe { synthesize_take(made, env).unwrap() },
             // SAFETY: as above.
-            add: unsafe { synthesize_add(made, seam).unwrap() },
+            add: unsafe { synthesize_add(made, env).unwrap() },
             user: UserMemory::new(4096),
         }
     }
@@ -67,10 +67,10 @@ impl Pair {
 #[test]
 fn routines_and_twins_count_alike() {
     for cpus in [1, 2] {
-        let seam = seam(cpus, Conv::Host);
+        let env = env(cpus, UserAccess::Host);
         for single in [false, true] {
             let mut random = Random::new(cpus as u64);
-            let mut pair = Pair::new(&seam, 3, single);
+            let mut pair = Pair::new(&env, 3, single);
             for _ in 0..2000 {
                 match random.below(4) {
                     0 => pair.take(),
@@ -86,8 +86,8 @@ fn routines_and_twins_count_alike() {
 
 #[test]
 fn what_is_no_number_goes_the_slow_way() {
-    let seam = seam(2, Conv::Host);
-    let pair = Pair::new(&seam, 3, false);
+    let env = env(2, UserAccess::Host);
+    let pair = Pair::new(&env, 3, false);
     let user = pair.user.at(0);
     for arguments in [
         [7, user, 7],
@@ -124,8 +124,8 @@ fn who_waits_is_called() {
     for cpus in [1, 2] {
         TOKENS.store(0, Ordering::Relaxed);
         // The routines call its stubs.
-        let seam = seam(cpus, Conv::Host);
-        let mut pair = Pair::new(&seam, 0, false);
+        let env = env(cpus, UserAccess::Host);
+        let mut pair = Pair::new(&env, 0, false);
         let node = sync::WaitNode::new();
         assert!(pair.made.expect_count().enroll(&node));
         pair.add(1);
@@ -156,7 +156,7 @@ fn who_waits_is_called() {
 #[test]
 fn threads_add_and_lose_nothing() {
     const EACH: u64 = 100_000;
-    let mut pair = Pair::new(&seam(2, Conv::Host), 0, false);
+    let mut pair = Pair::new(&env(2, UserAccess::Host), 0, false);
     pair.user.bytes()[..8].copy_from_slice(&1u64.to_le_bytes());
     let one = pair.user.at(0);
     let adders: Vec<_> = (0..3)
@@ -173,7 +173,7 @@ fn threads_add_and_lose_nothing() {
 
 #[test]
 fn hot_paths_are_short() {
-    let pair = Pair::new(&seam(1, Conv::Host), 0, false);
+    let pair = Pair::new(&env(1, UserAccess::Host), 0, false);
     assert!(hot_path(&pair.add) <= 24, "{}", hot_path(&pair.add));
     assert!(hot_path(&pair.take) <= 20, "{}", hot_path(&pair.take));
 }

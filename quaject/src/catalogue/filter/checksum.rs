@@ -10,8 +10,8 @@
 use super::{Treatment, filter};
 use crate::kit::assembly::Assembly;
 use crate::kit::class::Header;
-use crate::kit::near::Block;
-use crate::kit::seam::{Unmade, near};
+use crate::kit::near_memory::NearBlock;
+use crate::kit::routine_env::{RoutineError, near};
 use codegen::dynasm;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -27,17 +27,17 @@ struct Words {
 }
 
 /// The filter's treatment.
-pub struct Sums(Block);
+pub struct Sums(NearBlock);
 
 filter! {
     /// Computes the checksum of the bytes that pass
     Checksum = "Checksum", Sums, spec (), make |()| {
-        Block::new(size_of::<Words>()).map(Sums).ok_or(Unmade::OutOfMemory)
+        NearBlock::new(size_of::<Words>()).map(Sums).ok_or(RoutineError::OutOfMemory)
     }
 }
 
 impl Treatment for Sums {
-    fn note(&self, a: &mut Assembly, _: &'static Header) -> Result<(), Unmade> {
+    fn note(&self, a: &mut Assembly, _: &'static Header) -> Result<(), RoutineError> {
         let base = near(self.0.at().as_ptr())? as i32;
         let bytes = base + core::mem::offset_of!(Words, bytes) as i32;
         let sums = base + core::mem::offset_of!(Words, sums) as i32;

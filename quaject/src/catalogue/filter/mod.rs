@@ -22,13 +22,13 @@ pub mod tap;
 pub(crate) mod tests;
 pub mod upper;
 
-use crate::kit::assembly::{Assembly, Made, Published, Way};
+use crate::kit::assembly::{Assembly, Continuation, Made, Published};
 use crate::kit::class::{Body, Header, Holder, Ref};
 use crate::kit::interfacer::{Callentry, Target};
 use crate::kit::regs::Regs;
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use alloc::sync::Arc;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Routine, dynasm};
 
 /// The contract of `pass` and `put`: a byte; for `pass` the byte that goes on, for `put` 0 when it was not
@@ -53,8 +53,8 @@ pub trait Treatment: Send + Sync + 'static {
     /// Counts it when it has gone on; it is in edi still. May change what a System V function may.
     ///
     /// # Errors
-    /// [`Unmade`].
-    fn note(&self, _a: &mut Assembly, _header: &'static Header) -> Result<(), Unmade> {
+    /// [`RoutineError`].
+    fn note(&self, _a: &mut Assembly, _header: &'static Header) -> Result<(), RoutineError> {
         Ok(())
     }
 
@@ -76,7 +76,7 @@ static PASSING: Class = Class::new("filter pass");
 static PUTTING: Class = Class::new("filter put");
 
 impl<T: Treatment> Filter<T> {
-    fn new(treatment: T, header: &'static Header) -> Result<Self, Unmade> {
+    fn new(treatment: T, header: &'static Header) -> Result<Self, RoutineError> {
         let pass = Published::new(passing(&treatment, header)?);
         let put = Published::new(putting(&treatment, header)?);
         Ok(Filter {
@@ -87,7 +87,7 @@ impl<T: Treatment> Filter<T> {
         })
     }
 
-    fn remake(&self, port: usize) -> Result<(), Unmade> {
+    fn remake(&self, port: usize) -> Result<(), RoutineError> {
         if port != TO {
             self.pass.publish(passing(&self.treatment, self.header)?);
         }
@@ -120,7 +120,10 @@ impl<T: Treatment> Filter<T> {
 
 // A draft is large: one is on a frame at a time.
 #[inline(never)]
-fn passing<T: Treatment>(treatment: &T, header: &'static Header) -> Result<Made<ByteFn>, Unmade> {
+fn passing<T: Treatment>(
+    treatment: &T,
+    header: &'static Header,
+) -> Result<Made<ByteFn>, RoutineError> {
     let mut a = Assembly::new(&PASSING, header.class().name, Some(Holder::Member(header)));
     emit_pass(&mut a, treatment, header)?;
     dynasm!(a ; .arch x64 ; movzx eax, al ; ret);
@@ -129,7 +132,10 @@ fn passing<T: Treatment>(treatment: &T, header: &'static Header) -> Result<Made<
 }
 
 #[inline(never)]
-fn putting<T: Treatment>(treatment: &T, header: &'static Header) -> Result<Made<ByteFn>, Unmade> {
+fn putting<T: Treatment>(
+    treatment: &T,
+    header: &'static Header,
+) -> Result<Made<ByteFn>, RoutineError> {
     let mut a = Assembly::new(&PUTTING, header.class().name, Some(Holder::Member(header)));
     let no = a.label();
     emit_put(&mut a, treatment, header, no)?;
@@ -143,7 +149,7 @@ fn emit_pass<T: Treatment>(
     a: &mut Assembly,
     treatment: &T,
     header: &'static Header,
-) -> Result<(), Unmade> {
+) -> Result<(), RoutineError> {
     treatment.change(a);
     treatment.note(a, header)?;
     match a.consult(header, NEXT) {
@@ -162,7 +168,7 @@ fn emit_put<T: Treatment>(
     treatment: &T,
     header: &'static Header,
     no: codegen::Label,
-) -> Result<(), Unmade> {
+) -> Result<(), RoutineError> {
     let Some(link) = a.consult(header, TO) else {
         dynasm!(a ; .arch x64 ; jmp =>no);
         return Ok(());
@@ -219,7 +225,7 @@ where
     fn changes(&self) -> Regs {
         Regs::SYSV
     }
-    fn emit(&self, a: &mut Assembly, _: Way) -> bool {
+    fn emit(&self, a: &mut Assembly, _: Continuation) -> bool {
         emit_pass(a, &self.0.treatment, self.0.header()).is_ok()
     }
     // Through Rust, which keeps the routine as long as a thread is inside.
@@ -250,7 +256,7 @@ where
     fn changes(&self) -> Regs {
         Regs::SYSV
     }
-    fn emit(&self, a: &mut Assembly, way: Way) -> bool {
+    fn emit(&self, a: &mut Assembly, way: Continuation) -> bool {
         emit_put(a, &self.0.treatment, self.0.header(), way.no).is_ok()
     }
     fn entry(&self) -> usize {
@@ -276,7 +282,7 @@ macro_rules! filter {
 
         $crate::quaject! {
             #[doc = $purpose]
-            class $body = $name, spec $spec, error $crate::Unmade {
+            class $body = $name, spec $spec, error $crate::RoutineError {
                 callentry {
                     PASS: $crate::signature::Pass = "pass",
                     PUT: $crate::signature::Put = "put",

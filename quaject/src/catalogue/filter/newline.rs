@@ -2,7 +2,7 @@
 
 use super::{Treatment, filter};
 use crate::kit::assembly::Assembly;
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use codegen::dynasm;
 
 /// The rule of a filter.
@@ -16,7 +16,7 @@ pub enum Ends {
 
 filter! {
     /// Puts one end of a line in place of another
-    Newline = "Newline", Ends, spec Ends, make Ok::<_, Unmade>
+    Newline = "Newline", Ends, spec Ends, make Ok::<_, RoutineError>
 }
 
 impl Treatment for Ends {

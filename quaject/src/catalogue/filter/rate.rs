@@ -9,8 +9,8 @@
 use super::{Filter, Treatment, filter};
 use crate::kit::assembly::Assembly;
 use crate::kit::class::Header;
-use crate::kit::near::Block;
-use crate::kit::seam::{Unmade, near};
+use crate::kit::near_memory::NearBlock;
+use crate::kit::routine_env::{RoutineError, near};
 use codegen::dynasm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use sync::Monitor;
@@ -27,7 +27,7 @@ pub struct Limit {
 /// The filter's treatment.
 pub struct Limited {
     limit: Limit,
-    passed: Block,
+    passed: NearBlock,
     begun: Monitor<Begun>,
 }
 
@@ -44,20 +44,20 @@ filter! {
 }
 
 impl Limited {
-    fn new(limit: Limit) -> Result<Limited, Unmade> {
+    fn new(limit: Limit) -> Result<Limited, RoutineError> {
         if limit.per_second == 0 {
-            return Err(Unmade::BadSpec);
+            return Err(RoutineError::BadSpec);
         }
         Ok(Limited {
             limit,
-            passed: Block::new(size_of::<AtomicU64>()).ok_or(Unmade::OutOfMemory)?,
+            passed: NearBlock::new(size_of::<AtomicU64>()).ok_or(RoutineError::OutOfMemory)?,
             begun: Monitor::new(Begun::default()),
         })
     }
 }
 
 impl Treatment for Limited {
-    fn note(&self, a: &mut Assembly, _: &'static Header) -> Result<(), Unmade> {
+    fn note(&self, a: &mut Assembly, _: &'static Header) -> Result<(), RoutineError> {
         let word = near(self.passed.at().as_ptr())? as i32;
         if self.limit.several_cpus {
             dynasm!(a ; .arch x64 ; lock inc QWORD [word]);

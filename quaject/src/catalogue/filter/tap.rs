@@ -8,23 +8,23 @@ use crate::catalogue::gauge::Gauge;
 use crate::kit::assembly::Assembly;
 use crate::kit::class::{Header, Ref};
 use crate::kit::regs::Regs;
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use crate::kit::signature::Event;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 
 /// The filter's treatment.
 pub struct Notes;
 
 filter! {
     /// Does something for each byte that passes
-    Tap = "Tap", Notes, spec (), make |()| Ok::<_, Unmade>(Notes),
+    Tap = "Tap", Notes, spec (), make |()| Ok::<_, RoutineError>(Notes),
     callout EACH: Event = "each" ("nothing")
 }
 
 impl Treatment for Notes {
     const THROUGH: u16 = 1 << EACH.number();
 
-    fn note(&self, a: &mut Assembly, header: &'static Header) -> Result<(), Unmade> {
+    fn note(&self, a: &mut Assembly, header: &'static Header) -> Result<(), RoutineError> {
         if let Some(link) = a.consult(header, EACH.number()) {
             a.place(link, Regs::of(&[Reg::Rdi]), None, &[]);
         }

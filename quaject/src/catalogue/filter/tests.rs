@@ -10,12 +10,12 @@ use crate::catalogue::gauge::{self, Gauge};
 use crate::catalogue::pump::{self, Pump};
 use crate::catalogue::queue::{ByteQueue, Parties, Spec, q_get, q_put};
 use crate::catalogue::serializer::Serializer;
-use crate::catalogue::stream::{Course, Stream};
+use crate::catalogue::stream::{Direction, Stream};
 use crate::catalogue::testing::{Random, listing};
+use crate::kit::by_name::{Quaject, Refused, along, insert, link_by_name, remove, unlink_by_name};
 use crate::kit::class::{Ref, create};
 use crate::kit::interfacer::{LONGEST, link, unlink};
-use crate::kit::named::{Quaject, Refused, along, insert, link_by_name, remove, unlink_by_name};
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -128,15 +128,15 @@ fn a_stream_of_random_filters_changes_what_its_twin_changes() {
                     let other = there.clone();
                     let pass = |byte| chain.iter_mut().fold(byte, |byte, f| f.twin(byte));
                     let twin: Vec<u8> = there.iter().copied().map(pass).collect();
-                    stream.run(Course::Incoming, &mut there);
+                    stream.run(Direction::Incoming, &mut there);
                     assert_eq!(there, twin);
-                    stream.run(Course::Outgoing, &mut there);
+                    stream.run(Direction::Outgoing, &mut there);
                     assert_eq!(there, twin, "the other way is another: {other:?}");
                 }
             }
             chain.iter().for_each(Both::check);
             let mut seen = Vec::new();
-            along(stream.header(), Course::Incoming.port(), |of| {
+            along(stream.header(), Direction::Incoming.port(), |of| {
                 seen.push(of.number())
             });
             let numbers = chain.iter().map(|f| f.quaject().header().number());
@@ -211,26 +211,26 @@ fn small_filters_stand_in_line_and_what_is_too_deep_is_called() {
     let filters: [Ref<Upper>; LONGEST as usize] = core::array::from_fn(|_| create(()).unwrap());
     for (count, filter) in filters.iter().enumerate() {
         insert(&stream, "outgoing", filter).unwrap();
-        let placed = stream.header().site(Course::Outgoing.port(), 0).unwrap();
+        let placed = stream.header().site(Direction::Outgoing.port(), 0).unwrap();
         if count < 5 {
             assert!(placed.in_line, "{count}");
         }
         let mut text = *b"a byte";
-        stream.run(Course::Outgoing, &mut text);
+        stream.run(Direction::Outgoing, &mut text);
         assert_eq!(&text, b"A BYTE");
     }
     let more = create::<Upper>(()).unwrap();
     assert_eq!(
         insert(&stream, "outgoing", &more),
-        Err(Refused::Unmade(Unmade::TooLong))
+        Err(Refused::RoutineError(RoutineError::TooLong))
     );
     assert!(more.header().link(upper::NEXT.number()).is_none());
-    let text = listing(&stream.routine(Course::Outgoing));
+    let text = listing(&stream.routine(Direction::Outgoing));
     assert!(text.contains("call"), "{text}");
     for filter in filters.iter().skip(4) {
         remove(&stream, "outgoing", filter.header().number()).unwrap();
     }
-    let text = listing(&stream.routine(Course::Outgoing));
+    let text = listing(&stream.routine(Direction::Outgoing));
     assert!(!text.contains("call"), "{text}");
 }
 
@@ -258,7 +258,7 @@ fn what_does_not_fit_is_refused() {
     insert(&stream, "incoming", &two).unwrap();
     assert_eq!(insert(&stream, "incoming", &two), Err(Refused::Busy));
     // The last leads nowhere, so a second place for it is a circle.
-    let circle = Err(Refused::Unmade(Unmade::Cycle));
+    let circle = Err(Refused::RoutineError(RoutineError::Cycle));
     assert_eq!(insert(&stream, "incoming", &one), circle);
     assert_eq!(insert(&one, "next", &one), circle);
     assert_eq!(link_by_name(&one, "next", &two, "pass"), circle);
@@ -280,7 +280,7 @@ fn what_does_not_fit_is_refused() {
         per_second: 0,
         several_cpus: false,
     };
-    assert_eq!(create::<Rate>(no_rate).err(), Some(Unmade::BadSpec));
+    assert_eq!(create::<Rate>(no_rate).err(), Some(RoutineError::BadSpec));
 }
 
 mod hasty {
@@ -303,7 +303,7 @@ mod hasty {
 #[test]
 fn nothing_that_may_wait_comes_behind_an_interrupt() {
     codegen::host::link();
-    let waits = Err(Refused::Unmade(Unmade::Waits));
+    let waits = Err(Refused::RoutineError(RoutineError::Waits));
     let (hasty, other) = (
         create::<hasty::Hasty>(()).unwrap(),
         create::<Upper>(()).unwrap(),
@@ -379,7 +379,7 @@ fn filters_come_and_go_under_threads() {
                 while !over.load(Ordering::Relaxed) {
                     let sent = bytes(&mut random, 100);
                     let mut got = sent.clone();
-                    stream.run(Course::Incoming, &mut got);
+                    stream.run(Direction::Incoming, &mut got);
                     for (sent, got) in sent.iter().zip(got) {
                         let others = [*sent, sent.to_ascii_uppercase()];
                         assert!(others.contains(&got) || (*sent, got) == (b'\r', b'\n'));
@@ -402,7 +402,7 @@ fn filters_come_and_go_under_threads() {
             }
             there[at] = !there[at];
             let mut text = *b"ab\rc";
-            stream.run(Course::Incoming, &mut text);
+            stream.run(Direction::Incoming, &mut text);
             let ends = if there[1] { b"ab\nc" } else { b"ab\rc" };
             let mut twin = *ends;
             if there[0] {

@@ -2,7 +2,7 @@
 
 use super::{Treatment, filter};
 use crate::kit::assembly::Assembly;
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use codegen::dynasm;
 
 /// The filter's treatment.
@@ -10,7 +10,7 @@ pub struct Capitals;
 
 filter! {
     /// Turns small letters into capital ones
-    Upper = "Upper", Capitals, spec (), make |()| Ok::<_, Unmade>(Capitals)
+    Upper = "Upper", Capitals, spec (), make |()| Ok::<_, RoutineError>(Capitals)
 }
 
 impl Treatment for Capitals {

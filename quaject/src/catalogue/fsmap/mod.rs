@@ -32,7 +32,7 @@ pub use read::{synthesize_read, synthesize_read_at};
 pub use seek::synthesize_lseek;
 pub use write::{synthesize_write, synthesize_write_at};
 
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing};
 use abi::layout::NOWHERE;
 use abi::linux::{SEEK_CUR, SEEK_END, SEEK_SET};
 use alloc::sync::Arc;
@@ -68,32 +68,32 @@ pub type Parts<T> = fn(&T) -> (&FileCore, &Cursor);
 /// exclusive one is plugged only where one thread reaches the position.
 ///
 /// # Errors
-/// [`Unmade`]; the caller then leaves the slow stub in place.
+/// [`RoutineError`]; the caller then leaves the slow stub in place.
 pub fn reader<T: Any + Send + Sync>(
     owner: &Arc<T>,
     parts: Parts<T>,
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
-) -> Result<Routine<DescFn>, Unmade> {
+) -> Result<Routine<DescFn>, RoutineError> {
     let (file, cursor) = parts(owner);
     // SAFETY: the image keeps the owner of the words that it names.
-    Ok(unsafe { synthesize_read(file, cursor, seam, sharing)? }.keeping(owner.clone()))
+    Ok(unsafe { synthesize_read(file, cursor, env, sharing)? }.keeping(owner.clone()))
 }
 
 /// The routine behind `write`; as [`reader`]. Every page of the file may be written; `append` for `O_APPEND`.
 ///
 /// # Errors
-/// [`Unmade`].
+/// [`RoutineError`].
 pub fn writer<T: Any + Send + Sync>(
     owner: &Arc<T>,
     parts: Parts<T>,
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
     append: bool,
-) -> Result<Routine<DescFn>, Unmade> {
+) -> Result<Routine<DescFn>, RoutineError> {
     let (file, cursor) = parts(owner);
     // SAFETY: as above.
-    Ok(unsafe { synthesize_write(file, cursor, seam, sharing, append)? }.keeping(owner.clone()))
+    Ok(unsafe { synthesize_write(file, cursor, env, sharing, append)? }.keeping(owner.clone()))
 }
 
 /// Size of a page, in bytes.

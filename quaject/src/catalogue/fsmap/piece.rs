@@ -4,9 +4,9 @@
 
 use super::{Cursor, FileCore, offset};
 use crate::kit::emit;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, near};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing, near};
 use crate::kit::variant::VARIANTS;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Draft, Hole, Routine, Template, dynasm};
 
 /// One of `templates`, filled for `file` and `cursor`.
@@ -19,16 +19,16 @@ pub(super) unsafe fn fill(
     templates: &[Template<4>; VARIANTS],
     name: &'static str,
     (file, cursor): (&FileCore, Option<&Cursor>),
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
-) -> Result<Routine<DescFn>, Unmade> {
+) -> Result<Routine<DescFn>, RoutineError> {
     let values = [
         near(file)?,
         cursor.map_or(Ok(0), |cursor| near(cursor))?,
-        seam.slow() as i64,
-        seam.wake_next.entry() as i64,
+        env.slow() as i64,
+        env.wake_next.entry() as i64,
     ];
-    let sealed = templates[seam.variant(sharing).index()].instantiate(name, 0, &values)?;
+    let sealed = templates[env.variant(sharing).index()].instantiate(name, 0, &values)?;
     // SAFETY: the caller's promise.
     Ok(unsafe { Routine::from(sealed) })
 }

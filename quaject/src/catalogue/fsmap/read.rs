@@ -9,10 +9,10 @@
 use super::piece::{Position, Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};
 use crate::kit::emit;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, templates};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing, templates};
 use crate::kit::variant::{VARIANTS, Variant};
 use codegen::harden::{below, clamp};
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 
 static CLASS: Class = Class::new("file read");
@@ -23,7 +23,7 @@ static AT: [Template<4>; VARIANTS] = templates!(&CLASS, at);
 /// The routine behind `read` for `file` at `cursor`.
 ///
 /// # Errors
-/// [`Unmade`]; the caller then leaves the slow stub in place.
+/// [`RoutineError`]; the caller then leaves the slow stub in place.
 ///
 /// # Safety
 /// `file` and `cursor` stay in place until a grace period after the last handle to the routine is gone. An
@@ -31,23 +31,26 @@ static AT: [Template<4>; VARIANTS] = templates!(&CLASS, at);
 pub unsafe fn synthesize_read(
     file: &FileCore,
     cursor: &Cursor,
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
-) -> Result<Routine<DescFn>, Unmade> {
+) -> Result<Routine<DescFn>, RoutineError> {
     // SAFETY: the code below keeps the contract of a descriptor routine; the rest is the caller's promise.
-    unsafe { fill(&TEMPLATES, "read", (file, Some(cursor)), seam, sharing) }
+    unsafe { fill(&TEMPLATES, "read", (file, Some(cursor)), env, sharing) }
 }
 
 /// The routine behind `pread64` for `file`, with the position in r10.
 ///
 /// # Errors
-/// [`Unmade`].
+/// [`RoutineError`].
 ///
 /// # Safety
 /// `file` stays in place until a grace period after the last handle to the routine is gone.
-pub unsafe fn synthesize_read_at(file: &FileCore, seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
+pub unsafe fn synthesize_read_at(
+    file: &FileCore,
+    env: &RoutineEnv,
+) -> Result<Routine<DescFn>, RoutineError> {
     // SAFETY: as above; there is no cursor.
-    unsafe { fill(&AT, "pread64", (file, None), seam, Sharing::Exclusive) }
+    unsafe { fill(&AT, "pread64", (file, None), env, Sharing::Exclusive) }
 }
 
 fn usual(d: &mut Draft, holes: &[Hole; 4], variant: u8) {

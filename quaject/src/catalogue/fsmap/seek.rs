@@ -6,7 +6,7 @@
 use super::piece::fill;
 use super::{Cursor, FileCore, offset};
 use crate::kit::emit;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, templates};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing, templates};
 use crate::kit::variant::{VARIANTS, Variant};
 use abi::linux::{SEEK_CUR, SEEK_END};
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
@@ -18,18 +18,18 @@ static TEMPLATES: [Template<4>; VARIANTS] = templates!(&CLASS, usual);
 /// The routine behind `lseek` for `file` at `cursor`.
 ///
 /// # Errors
-/// [`Unmade`]; the caller then leaves the slow stub in place.
+/// [`RoutineError`]; the caller then leaves the slow stub in place.
 ///
 /// # Safety
 /// As [`synthesize_read`](super::synthesize_read).
 pub unsafe fn synthesize_lseek(
     file: &FileCore,
     cursor: &Cursor,
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
-) -> Result<Routine<DescFn>, Unmade> {
+) -> Result<Routine<DescFn>, RoutineError> {
     // SAFETY: the code below keeps the contract of a descriptor routine; the rest is the caller's promise.
-    unsafe { fill(&TEMPLATES, "lseek", (file, Some(cursor)), seam, sharing) }
+    unsafe { fill(&TEMPLATES, "lseek", (file, Some(cursor)), env, sharing) }
 }
 
 fn usual(d: &mut Draft, &[core, cursor, slow, wake_next]: &[Hole; 4], variant: u8) {

@@ -4,9 +4,9 @@
 
 use super::*;
 use crate::catalogue::testing::{
-    Ended, Random, UserMemory, call, call_at, either, hot_path, listing, low, seam,
+    Ended, Random, UserMemory, call, call_at, either, env, hot_path, listing, low,
 };
-use crate::kit::seam::{Conv, Seam};
+use crate::kit::routine_env::{RoutineEnv, UserAccess};
 use abi::nr;
 use codegen::Routine;
 
@@ -64,14 +64,14 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(seam: &Seam, sharing: Sharing, append: bool, holes: &[usize], size: u64) -> Pair {
+    fn new(env: &RoutineEnv, sharing: Sharing, append: bool, holes: &[usize], size: u64) -> Pair {
         let made = File::new(holes, size);
         // SAFETY: file and cursor are leaked, and this thread is the only one.
         let (read, write, lseek) = unsafe {
             (
-                synthesize_read(made.core, made.cursor, seam, sharing).unwrap(),
-                synthesize_write(made.core, made.cursor, seam, sharing, append).unwrap(),
-                synthesize_lseek(made.core, made.cursor, seam, sharing).unwrap(),
+                synthesize_read(made.core, made.cursor, env, sharing).unwrap(),
+                synthesize_write(made.core, made.cursor, env, sharing, append).unwrap(),
+                synthesize_lseek(made.core, made.cursor, env, sharing).unwrap(),
             )
         };
         Pair {
@@ -141,20 +141,20 @@ fn expected(result: Option<usize>, number: usize) -> Ended {
     result.map_or(Ended::Slowly(number), |count| Ended::With(count as isize))
 }
 
-fn every_variant(mut check: impl FnMut(&Seam, Sharing)) {
+fn every_variant(mut check: impl FnMut(&RoutineEnv, Sharing)) {
     for cpus in [1, 2] {
-        let seam = seam(cpus, Conv::Host);
-        check(&seam, Sharing::Exclusive);
-        check(&seam, Sharing::Shared);
+        let env = env(cpus, UserAccess::Host);
+        check(&env, Sharing::Exclusive);
+        check(&env, Sharing::Shared);
     }
 }
 
 #[test]
 fn routines_and_twins_do_the_same() {
-    every_variant(|seam, sharing| {
+    every_variant(|env, sharing| {
         for (append, holes) in [(false, &[][..]), (false, &[3, 4, 19]), (true, &[7])] {
             let mut random = Random::new(holes.len() as u64);
-            let mut pair = Pair::new(seam, sharing, append, holes, 5000);
+            let mut pair = Pair::new(env, sharing, append, holes, 5000);
             for _ in 0..300 {
                 let count = match random.below(6) {
                     0 | 1 => 1,
@@ -188,8 +188,8 @@ fn routines_and_twins_do_the_same() {
 
 #[test]
 fn byte_by_byte_over_the_end_of_a_page() {
-    every_variant(|seam, sharing| {
-        let mut pair = Pair::new(seam, sharing, false, &[], 4090);
+    every_variant(|env, sharing| {
+        let mut pair = Pair::new(env, sharing, false, &[], 4090);
         pair.seek(4080, 0);
         for n in 0..40 {
             pair.write(9, &[n]);
@@ -203,9 +203,9 @@ fn byte_by_byte_over_the_end_of_a_page() {
 
 #[test]
 fn no_routine_goes_beyond_the_pages_that_there_are() {
-    every_variant(|seam, sharing| {
+    every_variant(|env, sharing| {
         let end = (PAGES * PAGE) as i64;
-        let mut pair = Pair::new(seam, sharing, false, &[], end as u64);
+        let mut pair = Pair::new(env, sharing, false, &[], end as u64);
         pair.seek(-3, 2);
         pair.write(0, b"four");
         pair.write(0, b"xyz");
@@ -223,8 +223,8 @@ fn no_routine_goes_beyond_the_pages_that_there_are() {
 
 #[test]
 fn wrong_addresses_and_counts_leave_slowly() {
-    every_variant(|seam, sharing| {
-        let pair = Pair::new(seam, sharing, false, &[], 50_000);
+    every_variant(|env, sharing| {
+        let pair = Pair::new(env, sharing, false, &[], 50_000);
         for address in [u64::MAX, 1 << 63, 0xffff_8000_0000_0000] {
             for count in [1, 2, 5000] {
                 assert_eq!(
@@ -267,9 +267,9 @@ impl Pair {
 
 #[test]
 fn a_fault_leaves_slowly_and_publishes_nothing() {
-    every_variant(|seam, sharing| {
+    every_variant(|env, sharing| {
         for append in [false, true] {
-            let pair = Pair::new(seam, sharing, append, &[], 50_000);
+            let pair = Pair::new(env, sharing, append, &[], 50_000);
             let end = PAGES * PAGE;
             for (before, count) in [
                 (0, 1),
@@ -297,8 +297,8 @@ fn a_fault_leaves_slowly_and_publishes_nothing() {
 #[test]
 fn a_held_monitor_is_left_alone() {
     for cpus in [1, 2] {
-        let seam = seam(cpus, Conv::Host);
-        let pair = Pair::new(&seam, Sharing::Shared, true, &[], 5000);
+        let env = env(cpus, UserAccess::Host);
+        let pair = Pair::new(&env, Sharing::Shared, true, &[], 5000);
         let user = pair.user.at(0);
         pair.made.cursor.monitor.lock();
         for count in [1, 2] {
@@ -322,13 +322,13 @@ fn a_held_monitor_is_left_alone() {
 #[test]
 fn positional_routines_do_as_their_twins_and_leave_the_position_alone() {
     for cpus in [1, 2] {
-        let seam = seam(cpus, Conv::Host);
-        let mut pair = Pair::new(&seam, Sharing::Shared, false, &[3, 7], 60_001);
+        let env = env(cpus, UserAccess::Host);
+        let mut pair = Pair::new(&env, Sharing::Shared, false, &[3, 7], 60_001);
         // SAFETY: the file is leaked.
         let (read, write) = unsafe {
             (
-                synthesize_read_at(pair.made.core, &seam).unwrap(),
-                synthesize_write_at(pair.made.core, &seam).unwrap(),
+                synthesize_read_at(pair.made.core, &env).unwrap(),
+                synthesize_write_at(pair.made.core, &env).unwrap(),
             )
         };
         let mut random = Random::new(cpus as u64);
@@ -383,14 +383,14 @@ fn positional_routines_do_as_their_twins_and_leave_the_position_alone() {
 
 #[test]
 fn appenders_on_several_threads_lose_nothing() {
-    let seam = seam(2, Conv::Host);
+    let env = env(2, UserAccess::Host);
     let file = File::new(&[], 0);
     let writers: Vec<_> = (1..=3u8)
         .map(|n| {
             let cursor = low(Cursor::new());
             // SAFETY: both are leaked, and each writer has a cursor of its own.
             let write = unsafe {
-                synthesize_write(file.core, cursor, &seam, Sharing::Exclusive, true).unwrap()
+                synthesize_write(file.core, cursor, &env, Sharing::Exclusive, true).unwrap()
             };
             std::thread::spawn(move || {
                 let mut user = UserMemory::new(64);
@@ -430,8 +430,8 @@ fn appenders_on_several_threads_lose_nothing() {
 
 #[test]
 fn the_hot_paths_keep_their_budget() {
-    let seam = seam(1, Conv::Kernel);
-    let pair = Pair::new(&seam, Sharing::Exclusive, false, &[], 0);
+    let env = env(1, UserAccess::Kernel);
+    let pair = Pair::new(&env, Sharing::Exclusive, false, &[], 0);
     let [read, write, lseek] = either([20, 22, 7], [23, 25, 7]);
     assert!(hot_path(&pair.read) <= read, "{}", listing(&pair.read));
     assert!(hot_path(&pair.write) <= write, "{}", listing(&pair.write));
@@ -440,9 +440,9 @@ fn the_hot_paths_keep_their_budget() {
 
 #[test]
 fn a_closed_file_is_written_slowly_and_read_as_ever() {
-    every_variant(|seam, sharing| {
+    every_variant(|env, sharing| {
         for append in [false, true] {
-            let mut pair = Pair::new(seam, sharing, append, &[3], 3 * PAGE as u64);
+            let mut pair = Pair::new(env, sharing, append, &[3], 3 * PAGE as u64);
             pair.write(0, b"x");
             for closed in [true, false] {
                 pair.made.core.close(closed);
@@ -460,8 +460,8 @@ fn a_closed_file_is_written_slowly_and_read_as_ever() {
 
 #[test]
 fn a_touched_file_says_so_once() {
-    let seam = seam(1, Conv::Host);
-    let mut pair = Pair::new(&seam, Sharing::Exclusive, false, &[], 100);
+    let env = env(1, UserAccess::Host);
+    let mut pair = Pair::new(&env, Sharing::Exclusive, false, &[], 100);
     pair.read(0, 10);
     assert!(!pair.made.core.take_touched());
     pair.write(0, b"x");
@@ -470,9 +470,9 @@ fn a_touched_file_says_so_once() {
 
 #[test]
 fn a_write_that_stopped_half_way_says_that_the_file_is_torn() {
-    every_variant(|seam, sharing| {
+    every_variant(|env, sharing| {
         for append in [false, true] {
-            let mut pair = Pair::new(seam, sharing, append, &[], 100);
+            let mut pair = Pair::new(env, sharing, append, &[], 100);
             pair.seek(100, 0);
             pair.write(0, b"whole");
             assert!(!pair.made.core.take_torn());

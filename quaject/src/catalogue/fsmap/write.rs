@@ -10,10 +10,10 @@
 use super::piece::{Position, Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};
 use crate::kit::emit;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, templates};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing, templates};
 use crate::kit::variant::{VARIANTS, Variant};
 use codegen::harden::{below, clamp};
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 
 static CLASS: Class = Class::new("file write");
@@ -25,7 +25,7 @@ static AT: [Template<4>; VARIANTS] = templates!(&CLASS, at);
 /// The routine behind `write` for `file` at `cursor`; `append` for a description opened with `O_APPEND`.
 ///
 /// # Errors
-/// [`Unmade`]; the caller then leaves the slow stub in place.
+/// [`RoutineError`]; the caller then leaves the slow stub in place.
 ///
 /// # Safety
 /// `file` and `cursor` stay in place until a grace period after the last handle to the routine is gone, and
@@ -34,30 +34,33 @@ static AT: [Template<4>; VARIANTS] = templates!(&CLASS, at);
 pub unsafe fn synthesize_write(
     file: &FileCore,
     cursor: &Cursor,
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
     append: bool,
-) -> Result<Routine<DescFn>, Unmade> {
+) -> Result<Routine<DescFn>, RoutineError> {
     let (templates, name) = if append {
         (&APPEND, "append")
     } else {
         (&PLAIN, "write")
     };
     // SAFETY: the code below keeps the contract of a descriptor routine; the rest is the caller's promise.
-    unsafe { fill(templates, name, (file, Some(cursor)), seam, sharing) }
+    unsafe { fill(templates, name, (file, Some(cursor)), env, sharing) }
 }
 
 /// The routine behind `pwrite64` for `file`, with the position in r10: for a description without `O_APPEND`.
 ///
 /// # Errors
-/// [`Unmade`].
+/// [`RoutineError`].
 ///
 /// # Safety
 /// `file` stays in place until a grace period after the last handle to the routine is gone, and every page of
 /// the file may be written.
-pub unsafe fn synthesize_write_at(file: &FileCore, seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
+pub unsafe fn synthesize_write_at(
+    file: &FileCore,
+    env: &RoutineEnv,
+) -> Result<Routine<DescFn>, RoutineError> {
     // SAFETY: as above; there is no cursor.
-    unsafe { fill(&AT, "pwrite64", (file, None), seam, Sharing::Exclusive) }
+    unsafe { fill(&AT, "pwrite64", (file, None), env, Sharing::Exclusive) }
 }
 
 fn plain(d: &mut Draft, holes: &[Hole; 4], variant: u8) {

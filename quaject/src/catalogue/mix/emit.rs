@@ -11,8 +11,8 @@ use super::voice::{At, FRAMES, Voice};
 use crate::kit::assembly::{Assembly, Link};
 use crate::kit::class::Ref;
 use crate::kit::regs::Regs;
-use crate::kit::seam::Unmade;
-use codegen::methods::Reg;
+use crate::kit::routine_env::RoutineError;
+use codegen::idioms::Reg;
 use codegen::{Label, dynasm};
 
 /// The registers that it changes: without a voice, with one, and with several.
@@ -28,8 +28,8 @@ const KEPT: Regs = Regs::of(&[Reg::R8, Reg::R9]);
 /// Emits the routine's body.
 ///
 /// # Errors
-/// [`Unmade`].
-pub fn mix(a: &mut Assembly, voices: &[Ref<Voice>]) -> Result<(), Unmade> {
+/// [`RoutineError`].
+pub fn mix(a: &mut Assembly, voices: &[Ref<Voice>]) -> Result<(), RoutineError> {
     dynasm!(a ; .arch x64 ; mov rdi, rsi ; shr edx, 2 ; cld);
     let alone = voices.len() <= 1 && voices.iter().all(|voice| !voice.is_staged());
     if !alone {

@@ -18,20 +18,20 @@
 //!
 //! *Unsafe*: promises of the routine and of its signature.
 
-mod ear;
+mod capture;
 mod emit;
 mod split;
 mod voice;
 
-pub use ear::{Ear, PUT_FRAMES};
+pub use capture::{Capture, PUT_FRAMES};
 pub use split::{Splitter, split};
 pub use voice::{FRAMES, Voice, VoiceSpec};
 
-use crate::kit::assembly::{Assembly, Made, Published, Way};
+use crate::kit::assembly::{Assembly, Continuation, Made, Published};
 use crate::kit::class::{Header, Holder, Ref};
 use crate::kit::interfacer::{Callentry, Entry, Target};
 use crate::kit::regs::Regs;
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use crate::kit::signature::Read;
 use alloc::sync::Arc;
 use codegen::{Class, Draft, dynasm};
@@ -60,7 +60,7 @@ pub struct Mixer {
 
 crate::quaject! {
     /// Adds sounds
-    class Mixer = "Mixer", spec (), error Unmade {
+    class Mixer = "Mixer", spec (), error RoutineError {
         callentry { MIX: Read = "mix" }
     }
     make |(), header| Mixer::new(header);
@@ -69,7 +69,7 @@ crate::quaject! {
 }
 
 impl Mixer {
-    fn new(header: &'static Header) -> Result<Mixer, Unmade> {
+    fn new(header: &'static Header) -> Result<Mixer, RoutineError> {
         let none: Arc<[Ref<Voice>]> = Arc::new([]);
         Ok(Mixer {
             header,
@@ -82,10 +82,10 @@ impl Mixer {
     /// stands in is to be linked again ([`mix`]).
     ///
     /// # Errors
-    /// [`Unmade`]; the voices then stay.
-    pub fn set(&self, voices: Arc<[Ref<Voice>]>) -> Result<(), Unmade> {
+    /// [`RoutineError`]; the voices then stay.
+    pub fn set(&self, voices: Arc<[Ref<Voice>]>) -> Result<(), RoutineError> {
         if voices.len() > MOST {
-            return Err(Unmade::BadSpec);
+            return Err(RoutineError::BadSpec);
         }
         // Bound: generating one routine for 16 voices at most.
         let mut present = self.voices.lock();
@@ -97,7 +97,7 @@ impl Mixer {
         Ok(())
     }
 
-    fn remake(&self, _: usize) -> Result<(), Unmade> {
+    fn remake(&self, _: usize) -> Result<(), RoutineError> {
         let present = self.voices.lock();
         self.mix.publish(generate(&present, self.header)?);
         Ok(())
@@ -116,7 +116,10 @@ impl Mixer {
     }
 }
 
-fn generate(voices: &Arc<[Ref<Voice>]>, header: &'static Header) -> Result<Made<MixFn>, Unmade> {
+fn generate(
+    voices: &Arc<[Ref<Voice>]>,
+    header: &'static Header,
+) -> Result<Made<MixFn>, RoutineError> {
     let mut a = Assembly::new(&CODE, "mix", Some(Holder::Member(header)));
     emit::mix(&mut a, voices)?;
     dynasm!(a ; .arch x64 ; ret);
@@ -159,7 +162,7 @@ impl Callentry for Mix {
     fn changes_when_called(&self) -> Regs {
         Regs::SYSV
     }
-    fn emit(&self, a: &mut Assembly, _: Way) -> bool {
+    fn emit(&self, a: &mut Assembly, _: Continuation) -> bool {
         self.voices.len() <= 1 && emit::mix(a, &self.voices).is_ok()
     }
     fn entry(&self) -> usize {

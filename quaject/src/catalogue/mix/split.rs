@@ -1,6 +1,6 @@
 //! Splitter: hands recorded frames to all that record, by a routine that is generated for exactly these.
 //!
-//! *Interface*: [`Splitter::set`] says which [`Ear`]s there are, and
+//! *Interface*: [`Splitter::set`] says which [`Capture`]s there are, and
 //! [`split`] is the callentry for a Sound_AD's `put_sample`. A ring without room for a block loses the
 //! block, which is counted; the others get it.
 //!
@@ -8,15 +8,15 @@
 //!
 //! *Unsafe*: promises of the routine and of its signature.
 
-use super::ear::{Ear, PUT_FRAMES};
-use crate::kit::assembly::{Assembly, Made, Published, Way};
+use super::capture::{Capture, PUT_FRAMES};
+use crate::kit::assembly::{Assembly, Continuation, Made, Published};
 use crate::kit::class::{Header, Holder, Ref};
 use crate::kit::interfacer::{Callentry, Entry, Target};
 use crate::kit::regs::Regs;
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use crate::kit::signature::Write;
 use alloc::sync::Arc;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, dynasm};
 use sync::Monitor;
 
@@ -28,13 +28,13 @@ static CODE: Class = Class::new("split");
 /// One splitter.
 pub struct Splitter {
     header: &'static Header,
-    ears: Monitor<Arc<[Ref<Ear>]>>,
+    ears: Monitor<Arc<[Ref<Capture>]>>,
     split: Published<SplitFn>,
 }
 
 crate::quaject! {
     /// Hands sound to several
-    class Splitter = "Splitter", spec (), error Unmade {
+    class Splitter = "Splitter", spec (), error RoutineError {
         callentry { SPLIT: Write = "split" }
     }
     make |(), header| Splitter::new(header);
@@ -43,8 +43,8 @@ crate::quaject! {
 }
 
 impl Splitter {
-    fn new(header: &'static Header) -> Result<Splitter, Unmade> {
-        let none: Arc<[Ref<Ear>]> = Arc::new([]);
+    fn new(header: &'static Header) -> Result<Splitter, RoutineError> {
+        let none: Arc<[Ref<Capture>]> = Arc::new([]);
         Ok(Splitter {
             header,
             ears: Monitor::new(none.clone()),
@@ -55,10 +55,10 @@ impl Splitter {
     /// Those that hear from now on, at most [`super::MOST`].
     ///
     /// # Errors
-    /// [`Unmade`]; they then stay as they were.
-    pub fn set(&self, ears: Arc<[Ref<Ear>]>) -> Result<(), Unmade> {
+    /// [`RoutineError`]; they then stay as they were.
+    pub fn set(&self, ears: Arc<[Ref<Capture>]>) -> Result<(), RoutineError> {
         if ears.len() > super::MOST {
-            return Err(Unmade::BadSpec);
+            return Err(RoutineError::BadSpec);
         }
         // Bound: generating one routine for 16 rings at most.
         let mut present = self.ears.lock();
@@ -76,14 +76,17 @@ impl Splitter {
         self.split.entry()
     }
 
-    fn remake(&self, _: usize) -> Result<(), Unmade> {
+    fn remake(&self, _: usize) -> Result<(), RoutineError> {
         let present = self.ears.lock();
         self.split.publish(generate(&present, self.header)?);
         Ok(())
     }
 }
 
-fn generate(ears: &Arc<[Ref<Ear>]>, header: &'static Header) -> Result<Made<SplitFn>, Unmade> {
+fn generate(
+    ears: &Arc<[Ref<Capture>]>,
+    header: &'static Header,
+) -> Result<Made<SplitFn>, RoutineError> {
     let mut a = Assembly::new(&CODE, "split", Some(Holder::Member(header)));
     emit(&mut a, ears)?;
     dynasm!(a ; .arch x64 ; ret);
@@ -92,7 +95,7 @@ fn generate(ears: &Arc<[Ref<Ear>]>, header: &'static Header) -> Result<Made<Spli
 }
 
 /// The block is at rsi, its bytes in rdx; rax says how many were taken: all.
-fn emit(a: &mut Assembly, ears: &[Ref<Ear>]) -> Result<(), Unmade> {
+fn emit(a: &mut Assembly, ears: &[Ref<Capture>]) -> Result<(), RoutineError> {
     dynasm!(a ; .arch x64 ; mov r8, rsi ; mov r9d, edx ; cld);
     for ear in ears {
         let lost = ear.lost_at()?;
@@ -167,7 +170,7 @@ fn target(splitter: &Ref<Splitter>) -> Target {
 /// The callentry for the rings of one moment.
 struct Split {
     splitter: Ref<Splitter>,
-    ears: Arc<[Ref<Ear>]>,
+    ears: Arc<[Ref<Capture>]>,
 }
 
 impl Callentry for Split {
@@ -180,7 +183,7 @@ impl Callentry for Split {
     fn changes(&self) -> Regs {
         Regs::SYSV
     }
-    fn emit(&self, a: &mut Assembly, _: Way) -> bool {
+    fn emit(&self, a: &mut Assembly, _: Continuation) -> bool {
         self.ears.len() <= 1 && emit(a, &self.ears).is_ok()
     }
     fn entry(&self) -> usize {

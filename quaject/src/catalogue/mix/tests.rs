@@ -176,12 +176,12 @@ fn each_ear_hears_all_or_loses_whole_blocks() {
     let mut random = Random::new(9);
     for count in 0..4 {
         let ear = |size| {
-            create::<Ear>(Arc::new(
+            create::<Capture>(Arc::new(
                 Channel::new(Parties::One, Parties::Many, size, false).unwrap(),
             ))
             .unwrap()
         };
-        let pairs: Vec<[Ref<Ear>; 2]> = (0..count)
+        let pairs: Vec<[Ref<Capture>; 2]> = (0..count)
             .map(|at| [ear(256 << at), ear(256 << at)])
             .collect();
         let splitter = create::<Splitter>(()).unwrap();

@@ -7,8 +7,8 @@
 
 use super::{FRAME, LONGEST};
 use crate::kit::class::Header;
-use crate::kit::near::Block;
-use crate::kit::seam::{Unmade, near};
+use crate::kit::near_memory::NearBlock;
+use crate::kit::routine_env::{RoutineError, near};
 use crate::kit::signature::Read;
 use crate::queue::{Channel, Layout};
 use alloc::sync::Arc;
@@ -49,15 +49,15 @@ pub(super) struct Words {
 pub struct Voice {
     spec: VoiceSpec,
     volume: AtomicU16,
-    words: Block,
+    words: NearBlock,
     /// Where a converted block lies.
-    block: Block,
+    block: NearBlock,
     header: &'static Header,
 }
 
 crate::quaject! {
     /// Plays frames
-    class Voice = "Player", spec VoiceSpec, error Unmade {
+    class Voice = "Player", spec VoiceSpec, error RoutineError {
         callout { FRAMES: Read = "get_frames" ("those of its ring") }
     }
     make Voice::new;
@@ -81,10 +81,10 @@ impl Voice {
     /// Full volume.
     pub const FULL: u16 = 256;
 
-    fn new(spec: VoiceSpec, header: &'static Header) -> Result<Voice, Unmade> {
+    fn new(spec: VoiceSpec, header: &'static Header) -> Result<Voice, RoutineError> {
         let voice = Voice {
-            words: Block::new(size_of::<Words>()).ok_or(Unmade::OutOfMemory)?,
-            block: Block::new(LONGEST as usize * FRAME).ok_or(Unmade::OutOfMemory)?,
+            words: NearBlock::new(size_of::<Words>()).ok_or(RoutineError::OutOfMemory)?,
+            block: NearBlock::new(LONGEST as usize * FRAME).ok_or(RoutineError::OutOfMemory)?,
             volume: AtomicU16::new(spec.volume),
             spec,
             header,
@@ -101,7 +101,7 @@ impl Voice {
         unsafe { self.words.at().cast::<Words>().as_ref() }
     }
 
-    pub(super) fn at(&self) -> Result<At, Unmade> {
+    pub(super) fn at(&self) -> Result<At, RoutineError> {
         let words = near(self.words.at().as_ptr())? as i32;
         Ok(At {
             ring: self.spec.channel.queue().layout()?,

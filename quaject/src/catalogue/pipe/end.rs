@@ -9,7 +9,7 @@ use super::ring::{Index, Ring};
 use super::{Patience, PipeCore, offset};
 use crate::kit::emit;
 use crate::kit::guard::Flag;
-use crate::kit::seam::{Seam, Sharing, Unmade, near};
+use crate::kit::routine_env::{RoutineEnv, RoutineError, Sharing, near};
 use crate::kit::variant::{VARIANTS, Variant};
 use codegen::{Class, Draft, Hole, Label, Sealed, Template, dynasm};
 
@@ -29,11 +29,11 @@ impl<const N: usize> Kind<N> {
     pub fn seal(
         &self,
         core: &PipeCore,
-        seam: &Seam,
+        env: &RoutineEnv,
         sharing: Sharing,
         values: [i64; N],
-    ) -> Result<Sealed, Unmade> {
-        let variant = seam.variant(sharing);
+    ) -> Result<Sealed, RoutineError> {
+        let variant = env.variant(sharing);
         Ok(if core.size == self.usual {
             self.templates[variant.index()].instantiate(self.call, 0, &values)?
         } else {
@@ -47,30 +47,30 @@ impl<const N: usize> Kind<N> {
 /// The values of a reading routine's holes.
 pub(super) fn reading(
     core: &PipeCore,
-    seam: &Seam,
+    env: &RoutineEnv,
     patience: Patience,
-) -> Result<[i64; 6], Unmade> {
+) -> Result<[i64; 6], RoutineError> {
     Ok([
         near(core)?,
         near(core.buffer.as_ptr())?,
-        seam.slow() as i64,
-        seam.space_came.entry() as i64,
-        seam.wake_next.entry() as i64,
+        env.slow() as i64,
+        env.space_came.entry() as i64,
+        env.wake_next.entry() as i64,
         match patience {
-            Patience::Patient => seam.wait_for_data(),
-            Patience::Impatient => seam.impatient_read.entry(),
+            Patience::Patient => env.wait_for_data(),
+            Patience::Impatient => env.impatient_read.entry(),
         } as i64,
     ])
 }
 
 /// The values of a writing routine's holes.
-pub(super) fn writing(core: &PipeCore, seam: &Seam) -> Result<[i64; 5], Unmade> {
+pub(super) fn writing(core: &PipeCore, env: &RoutineEnv) -> Result<[i64; 5], RoutineError> {
     Ok([
         near(core)?,
         near(core.buffer.as_ptr())?,
-        seam.slow() as i64,
-        seam.data_came.entry() as i64,
-        seam.wake_next.entry() as i64,
+        env.slow() as i64,
+        env.data_came.entry() as i64,
+        env.wake_next.entry() as i64,
     ])
 }
 

@@ -11,11 +11,11 @@ use crate::catalogue::filter::checksum::Checksum;
 use crate::catalogue::filter::tests::Both;
 use crate::catalogue::filter::upper::Upper;
 use crate::catalogue::filtered::{Filtered, Late, MOST, Moves, WayBack};
-use crate::catalogue::stream::{Course, Stream};
+use crate::catalogue::stream::{Direction, Stream};
 use crate::catalogue::testing::{Ended, Random, UserMemory, call, called_within, leaked, listing};
+use crate::kit::by_name::{insert, remove};
 use crate::kit::class::{Ref, create};
-use crate::kit::named::{insert, remove};
-use crate::kit::seam::{Conv, DescFn, Seam};
+use crate::kit::routine_env::{DescFn, RoutineEnv, UserAccess};
 use crate::threads;
 use abi::nr;
 use alloc::sync::Arc;
@@ -38,7 +38,7 @@ fn late(d: &mut Draft, _: &Ref<Stream>) {
 
 /// A queue, its routines, and what filtered routines of it are made with.
 struct Rig {
-    seam: &'static Seam,
+    env: &'static RoutineEnv,
     pair: Pair,
     sharing: Sharing,
     /// Moves the bytes of a `read`.
@@ -53,22 +53,22 @@ impl Rig {
     }
 
     fn over<const SIZE: usize>(cpus: usize, sharing: Sharing) -> Rig {
-        let seam = leaked(cpus, Conv::Host);
-        let pair = Pair::new::<SIZE>(Load::Bytes, called_within(seam), sharing);
-        let way = WayBack::new(seam).unwrap();
+        let env = leaked(cpus, UserAccess::Host);
+        let pair = Pair::new::<SIZE>(Load::Bytes, called_within(env), sharing);
+        let way = WayBack::new(env).unwrap();
         let inner = match cpus {
             1 => pair.read.clone(),
             _ => {
                 // SAFETY: the queue is leaked.
                 let made =
-                    unsafe { synthesize_read(pair.made, way.seam(), sharing, Patience::Patient) };
+                    unsafe { synthesize_read(pair.made, way.env(), sharing, Patience::Patient) };
                 made.unwrap()
             }
         };
         let stream = create::<Stream>(()).unwrap();
         stream.act_for(ME);
         Rig {
-            seam,
+            env,
             pair,
             sharing,
             inner,
@@ -77,23 +77,23 @@ impl Rig {
         }
     }
 
-    fn way(&self, course: Course) -> OneWay {
+    fn way(&self, course: Direction) -> OneWay {
         let (number, own, moves) = match course {
-            Course::Incoming => (nr::READ, &self.pair.read, Moves::By(self.inner.clone())),
-            Course::Outgoing => (
+            Direction::Incoming => (nr::READ, &self.pair.read, Moves::By(self.inner.clone())),
+            Direction::Outgoing => (
                 nr::WRITE,
                 &self.pair.write,
                 Moves::Into(self.pair.made, self.sharing),
             ),
         };
-        let composed = Composed::new("test", number, self.seam).unwrap();
+        let composed = Composed::new("test", number, self.env).unwrap();
         let recipe = Filtered {
             stream: self.stream.clone(),
             own: own.clone(),
             moves,
             identity,
             late,
-            seam: self.seam,
+            env: self.env,
         };
         composed.follow(Some(Arc::new(recipe))).unwrap();
         let chain = Vec::new();
@@ -106,7 +106,7 @@ impl Rig {
 
     /// Nobody has the turn of either way.
     fn is_free(&self) -> bool {
-        [Course::Incoming, Course::Outgoing]
+        [Direction::Incoming, Direction::Outgoing]
             .iter()
             .all(|course| self.stream.turn(*course).word().load(Ordering::SeqCst) == 0)
     }
@@ -122,7 +122,7 @@ const KINDS: [(usize, Sharing); 4] = [
 
 /// One way: the composed routine, and the filters with their twins.
 struct OneWay {
-    course: Course,
+    course: Direction,
     composed: Arc<Composed>,
     chain: Vec<Both>,
 }
@@ -165,8 +165,8 @@ fn bytes_that_pass_in_the_routine_are_those_of_the_twins() {
             _ => Rig::over::<{ super::RING }>(cpus, sharing),
         };
         let mut random = Random::new(seed);
-        let mut incoming = rig.way(Course::Incoming);
-        let mut outgoing = rig.way(Course::Outgoing);
+        let mut incoming = rig.way(Direction::Incoming);
+        let mut outgoing = rig.way(Direction::Outgoing);
         let mut passed = 0;
         for _ in 0..3000 {
             match random.below(12) {
@@ -224,8 +224,8 @@ fn bytes_that_pass_in_the_routine_are_those_of_the_twins() {
 fn calls_that_are_not_meant_leave_and_no_byte_has_passed() {
     for (cpus, sharing) in KINDS {
         let mut rig = Rig::new(cpus, sharing);
-        let write = rig.way(Course::Outgoing);
-        let read = rig.way(Course::Incoming);
+        let write = rig.way(Direction::Outgoing);
+        let read = rig.way(Direction::Incoming);
         let plain = |of: &OneWay| {
             let text = listing(&of.composed.plugged().unwrap());
             !text.contains("push")
@@ -277,7 +277,7 @@ fn calls_that_are_not_meant_leave_and_no_byte_has_passed() {
         rig.stream.act_for(0);
         reads_slowly(user, 8, 8);
         rig.stream.act_for(ME);
-        let turn = rig.stream.turn(Course::Incoming).word();
+        let turn = rig.stream.turn(Direction::Incoming).word();
         for taken in [HELD, CONTENDED] {
             turn.store(taken, Ordering::SeqCst);
             reads_slowly(user, 8, 8);
@@ -297,7 +297,7 @@ fn bytes_that_have_not_passed_when_their_memory_changes_pass_later() {
         let mut rig = Rig::new(cpus, Sharing::Shared);
         // Says that it has moved eight bytes.
         rig.inner = constant("moved", 8).unwrap();
-        let read = rig.way(Course::Incoming);
+        let read = rig.way(Direction::Incoming);
         let (upper, sum) = (
             create::<Upper>(()).unwrap(),
             create::<Checksum>(()).unwrap(),
@@ -346,7 +346,7 @@ fn bytes_that_have_not_passed_when_their_memory_changes_pass_later() {
 fn threads_have_each_byte_pass_once_and_in_order() {
     const TOTAL: usize = 300_000;
     threads::link();
-    for course in [Course::Outgoing, Course::Incoming] {
+    for course in [Direction::Outgoing, Direction::Incoming] {
         let rig = Rig::new(2, Sharing::Shared);
         let way = rig.way(course);
         let filter = create::<Checksum>(()).unwrap();
@@ -401,7 +401,7 @@ fn threads_have_each_byte_pass_once_and_in_order() {
                     }
                     while count > 0 {
                         match course {
-                            Course::Outgoing => {
+                            Direction::Outgoing => {
                                 let mut end = core.write_end();
                                 let moved = end.fill(count, |place| {
                                     place.fill(7);
@@ -412,7 +412,7 @@ fn threads_have_each_byte_pass_once_and_in_order() {
                                 });
                                 count -= moved.unwrap();
                             }
-                            Course::Incoming => {
+                            Direction::Incoming => {
                                 let mut end = core.read_end();
                                 let mut moved = 0;
                                 for piece in end.pieces() {
@@ -436,8 +436,8 @@ fn threads_have_each_byte_pass_once_and_in_order() {
             while moved < TOTAL {
                 let mut bytes = random.bytes(300.min(TOTAL - moved));
                 let count = match course {
-                    Course::Outgoing => core.read(Sharing::Exclusive, &mut bytes).unwrap_or(0),
-                    Course::Incoming => core.write(Sharing::Exclusive, &bytes).unwrap_or(0),
+                    Direction::Outgoing => core.read(Sharing::Exclusive, &mut bytes).unwrap_or(0),
+                    Direction::Incoming => core.write(Sharing::Exclusive, &bytes).unwrap_or(0),
                 };
                 if count == 0 {
                     std::thread::yield_now();

@@ -17,47 +17,46 @@ use super::{
     synthesize_send,
 };
 use crate::kit::guard::Flag;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing};
 use alloc::sync::Arc;
 use codegen::Routine;
 
 /// The routine behind `write` where each is a message. Several may send to one queue.
 ///
 /// # Errors
-/// [`Unmade`].
-pub fn sender(queue: &Arc<PipeCore>, seam: &Seam) -> Result<Routine<DescFn>, Unmade> {
+/// [`RoutineError`].
+pub fn sender(queue: &Arc<PipeCore>, env: &RoutineEnv) -> Result<Routine<DescFn>, RoutineError> {
     // SAFETY: the image keeps the queue whose words it names, and takes its end as one of several.
-    Ok(unsafe { synthesize_send(queue, seam, Sharing::Shared)? }.keeping(queue.clone()))
+    Ok(unsafe { synthesize_send(queue, env, Sharing::Shared)? }.keeping(queue.clone()))
 }
 
 /// The routine behind `read` where each is a message; as [`reader`](super::reader).
 ///
 /// # Errors
-/// [`Unmade`].
+/// [`RoutineError`].
 pub fn receiver(
     queue: &Arc<PipeCore>,
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
     patience: Patience,
-) -> Result<Routine<DescFn>, Unmade> {
+) -> Result<Routine<DescFn>, RoutineError> {
     // SAFETY: the image keeps the queue whose words it names.
-    Ok(unsafe { synthesize_receive(queue, seam, sharing, patience)? }.keeping(queue.clone()))
+    Ok(unsafe { synthesize_receive(queue, env, sharing, patience)? }.keeping(queue.clone()))
 }
 
 /// The routine behind `recvfrom` with an address, where each is a message from `name`: generated against the
-/// seam of [`Around::named`](crate::Around::named).
+/// routine environment of [`CallAdapter::named`](crate::Around::named).
 ///
 /// # Errors
-/// [`Unmade`].
+/// [`RoutineError`].
 pub fn receiver_from(
     queue: &Arc<PipeCore>,
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
     name: [u8; NAME],
-) -> Result<Routine<DescFn>, Unmade> {
+) -> Result<Routine<DescFn>, RoutineError> {
     // SAFETY: the image keeps the queue whose words it names.
-    let routine =
-        unsafe { synthesize_receive_from(queue, seam, sharing, Patience::Patient, name)? };
+    let routine = unsafe { synthesize_receive_from(queue, env, sharing, Patience::Patient, name)? };
     Ok(routine.keeping(queue.clone()))
 }
 

@@ -3,12 +3,12 @@
 use super::framing::{HEADER, LONGEST, footprint};
 use super::rig::{Load, Pair, every_variant};
 use super::*;
-use crate::catalogue::testing::{Ended, Random, call, call_named, seam};
-use crate::kit::seam::{Conv, Seam};
+use crate::catalogue::testing::{Ended, Random, call, call_named, env};
+use crate::kit::routine_env::{RoutineEnv, UserAccess};
 use abi::nr;
 
-fn pair<const N: usize>(seam: &Seam, sharing: Sharing) -> Pair {
-    Pair::new::<N>(Load::Messages, seam, sharing)
+fn pair<const N: usize>(env: &RoutineEnv, sharing: Sharing) -> Pair {
+    Pair::new::<N>(Load::Messages, env, sharing)
 }
 
 fn length(random: &mut Random) -> u64 {
@@ -21,18 +21,18 @@ fn length(random: &mut Random) -> u64 {
 
 #[test]
 fn routines_and_twins_move_the_same_messages() {
-    every_variant(|seam, sharing| {
+    every_variant(|env, sharing| {
         for seed in 0..4 {
-            pair::<MESSAGES>(seam, sharing).traffic(600, seed, length);
-            pair::<4096>(seam, sharing).traffic(600, seed, length);
+            pair::<MESSAGES>(env, sharing).traffic(600, seed, length);
+            pair::<4096>(env, sharing).traffic(600, seed, length);
         }
     });
 }
 
 #[test]
 fn messages_stay_apart_and_whole_or_cut() {
-    every_variant(|seam, sharing| {
-        let mut pair = pair::<4096>(seam, sharing);
+    every_variant(|env, sharing| {
+        let mut pair = pair::<4096>(env, sharing);
         for _ in 0..700 {
             for length in [1, 8, 13] {
                 assert_eq!(
@@ -58,8 +58,8 @@ fn messages_stay_apart_and_whole_or_cut() {
 
 #[test]
 fn longer_ones_that_a_routine_does_not_write_are_read_by_it() {
-    every_variant(|seam, sharing| {
-        let mut pair = pair::<16384>(seam, sharing);
+    every_variant(|env, sharing| {
+        let mut pair = pair::<16384>(env, sharing);
         let mut random = Random::new(5);
         for round in 0..300 {
             let lengths = [1 + random.below(4096), 4096, 1 + random.below(9)];
@@ -93,8 +93,8 @@ fn longer_ones_that_a_routine_does_not_write_are_read_by_it() {
 
 #[test]
 fn what_is_odd_leaves_slowly_and_publishes_nothing() {
-    every_variant(|seam, sharing| {
-        let mut pair = pair::<MESSAGES>(seam, sharing);
+    every_variant(|env, sharing| {
+        let mut pair = pair::<MESSAGES>(env, sharing);
         assert_eq!(pair.write(0, b""), Ended::Slowly(nr::WRITE));
         assert_eq!(pair.write(0, &[1; LONGEST + 1]), Ended::Slowly(nr::WRITE));
         pair.write(0, &[7; 100]);
@@ -129,8 +129,8 @@ fn what_is_odd_leaves_slowly_and_publishes_nothing() {
 
 #[test]
 fn a_closed_queue_is_left_to_the_slow_exit_whatever_is_in_it() {
-    every_variant(|seam, sharing| {
-        let mut pair = pair::<MESSAGES>(seam, sharing);
+    every_variant(|env, sharing| {
+        let mut pair = pair::<MESSAGES>(env, sharing);
         pair.write(0, b"there");
         for core in [pair.made, pair.twin] {
             core.set_readers(false);
@@ -148,8 +148,8 @@ fn a_closed_queue_is_left_to_the_slow_exit_whatever_is_in_it() {
 
 #[test]
 fn who_waits_for_a_message_is_woken() {
-    every_variant(|seam, sharing| {
-        let mut pair = pair::<MESSAGES>(seam, sharing);
+    every_variant(|env, sharing| {
+        let mut pair = pair::<MESSAGES>(env, sharing);
         let node = sync::WaitNode::new();
         pair.made.expect_data(|list| assert!(list.enroll(&node)));
         pair.write(0, b"x");
@@ -159,8 +159,8 @@ fn who_waits_for_a_message_is_woken() {
 
 #[test]
 fn senders_on_several_processors_lose_no_message() {
-    let seam = seam(2, Conv::Host);
-    let pair = pair::<4096>(&seam, Sharing::Shared);
+    let env = env(2, UserAccess::Host);
+    let pair = pair::<4096>(&env, Sharing::Shared);
     let source = pair.user.at(0);
     let senders: Vec<_> = [3u64, 50, 200]
         .into_iter()
@@ -193,9 +193,9 @@ fn senders_on_several_processors_lose_no_message() {
 #[test]
 fn the_sender_is_told_with_each_message_or_nothing_is_done() {
     let name: [u8; NAME] = core::array::from_fn(|byte| 0x30 + byte as u8);
-    every_variant(|seam, sharing| {
-        let mut pair = pair::<MESSAGES>(seam, sharing);
-        let read = pair.reader_from(seam, name);
+    every_variant(|env, sharing| {
+        let mut pair = pair::<MESSAGES>(env, sharing);
+        let read = pair.reader_from(env, name);
         let [into, to, length] = [0, 256, 512].map(|at| pair.user.at(at));
         let slowly = Ended::Slowly(nr::READ);
         let room = |pair: &mut Pair, room: i32| {

@@ -33,7 +33,7 @@ pub(crate) use write::emit_passing;
 pub use write::synthesize_write;
 
 use crate::kit::guard::{Flag, Guard};
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing};
 use crate::kit::sleeper::{Sleep, Sleeper};
 use crate::primitive::{AtomicBool, AtomicU64, Ordering, in_order};
 use alloc::alloc::{Layout, alloc, dealloc};
@@ -47,7 +47,7 @@ use sync::{Interrupted, WaitList};
 /// A routine's action when there is no data yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Sleeps, if the seam can wait and [`PipeCore::set_patient`] allows it.
+    /// Sleeps, if the routine environment can wait and [`PipeCore::set_patient`] allows it.
     Patient,
     /// Leaves by the slow exit.
     Impatient,
@@ -57,28 +57,28 @@ pub enum Patience {
 /// thread reaches the reading end: with more, bytes would be lost or doubled.
 ///
 /// # Errors
-/// [`Unmade`]; the caller then leaves the slow stub in place.
+/// [`RoutineError`]; the caller then leaves the slow stub in place.
 pub fn reader(
     pipe: &Arc<PipeCore>,
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
     patience: Patience,
-) -> Result<Routine<DescFn>, Unmade> {
+) -> Result<Routine<DescFn>, RoutineError> {
     // SAFETY: the image keeps the pipe whose words it names.
-    Ok(unsafe { synthesize_read(pipe, seam, sharing, patience)? }.keeping(pipe.clone()))
+    Ok(unsafe { synthesize_read(pipe, env, sharing, patience)? }.keeping(pipe.clone()))
 }
 
 /// The routine behind `write` for a pipe; as [`reader`], for the writing end.
 ///
 /// # Errors
-/// [`Unmade`].
+/// [`RoutineError`].
 pub fn writer(
     pipe: &Arc<PipeCore>,
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
-) -> Result<Routine<DescFn>, Unmade> {
+) -> Result<Routine<DescFn>, RoutineError> {
     // SAFETY: the image keeps the pipe whose words it names.
-    Ok(unsafe { synthesize_write(pipe, seam, sharing)? }.keeping(pipe.clone()))
+    Ok(unsafe { synthesize_write(pipe, env, sharing)? }.keeping(pipe.clone()))
 }
 
 #[cfg(not(loom))]
@@ -157,7 +157,7 @@ impl PipeCore {
     /// A pipe with a ring of `size` bytes, a power of two from 4096 to 2^30; usually [`RING`]. None when the
     /// heap is exhausted or the size is not such.
     pub fn new(size: usize) -> Option<Box<PipeCore>> {
-        if !Self::is_size(size) || codegen::refusal::refused() {
+        if !Self::is_size(size) || codegen::fault_injection::refused() {
             return None;
         }
         let layout = Self::layout(size);
@@ -256,14 +256,14 @@ impl PipeCore {
     /// Where its bytes lie, for generated code.
     ///
     /// # Errors
-    /// [`Unmade::OutOfReach`].
+    /// [`RoutineError::OutOfReach`].
     #[cfg(not(loom))]
-    pub(crate) fn ring(&self) -> Result<crate::kit::assembly::Ring, Unmade> {
-        let core = crate::kit::seam::near(self)? as i32;
+    pub(crate) fn ring(&self) -> Result<crate::kit::assembly::Ring, RoutineError> {
+        let core = crate::kit::routine_env::near(self)? as i32;
         Ok(crate::kit::assembly::Ring {
             head: core + offset::HEAD,
             tail: core + offset::TAIL,
-            bytes: crate::kit::seam::near(self.buffer.as_ptr())? as i32,
+            bytes: crate::kit::routine_env::near(self.buffer.as_ptr())? as i32,
             size: self.size as i32,
         })
     }

@@ -169,7 +169,7 @@ fn patient_reader(other: fn(&super::PipeCore)) -> Option<u8> {
         if pipe.read(Exclusive, &mut byte).is_some() {
             break Some(byte[0]);
         }
-        // The work of the code behind `Seam::waiting`.
+        // The work of the code behind `RoutineEnv::waiting`.
         match pipe.sleeper.sleep(1) {
             Sleep::LEAVE => break None,
             Sleep::SUSPEND => (CALLOUTS.suspend)(),
@@ -208,7 +208,7 @@ fn a_watcher_is_told_of_what_it_has_not_seen() {
     use super::PipeCore;
     use crate::Sharing::Exclusive;
     use core::ptr::NonNull;
-    use sync::ready::{Arms, Member, ReadyList};
+    use sync::ready_list::{ReadyHooks, ReadyList, ReadyMember};
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.check(|| {
@@ -217,7 +217,7 @@ fn a_watcher_is_told_of_what_it_has_not_seen() {
         // SAFETY: the ring is leaked.
         let pipe = Arc::new(unsafe { PipeCore::lent(NonNull::from(ring).cast(), 4096) });
         let ready = std::sync::Arc::new(ReadyList::new());
-        let member = std::sync::Arc::new(Member::new(&ready, 1));
+        let member = std::sync::Arc::new(ReadyMember::new(&ready, 1));
         let writer = {
             let pipe = pipe.clone();
             loom::thread::spawn(move || {
@@ -225,7 +225,7 @@ fn a_watcher_is_told_of_what_it_has_not_seen() {
                 assert_eq!(pipe.write(Exclusive, &[2]), Some(1));
             })
         };
-        let mut arms = Arms::new(member, false);
+        let mut arms = ReadyHooks::new(member, false);
         pipe.expect_data(|list| arms.watch(list));
         let _seen = pipe.read(Exclusive, &mut [0; 2]);
         writer.join().unwrap();

@@ -10,10 +10,10 @@ use super::ring::Index;
 use super::{Patience, PipeCore, RING};
 use crate::kit::emit;
 use crate::kit::guard::Flag;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, templates};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing, templates};
 use crate::kit::variant::Variant;
 use codegen::harden::clamp;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Hole, Routine, dynasm};
 
 static CLASS: Class = Class::new("pipe read");
@@ -33,18 +33,18 @@ fn usual(d: &mut Draft, holes: &[Hole; 6], variant: u8) {
 /// The routine behind `read` for a pipe.
 ///
 /// # Errors
-/// [`Unmade`]; the caller then leaves the slow stub in place.
+/// [`RoutineError`]; the caller then leaves the slow stub in place.
 ///
 /// # Safety
 /// `pipe` stays in place until a grace period after the last handle to the routine is gone. An exclusive
 /// routine is plugged only where one thread reaches the reading end.
 pub unsafe fn synthesize_read(
     pipe: &PipeCore,
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
     patience: Patience,
-) -> Result<Routine<DescFn>, Unmade> {
-    let sealed = READ.seal(pipe, seam, sharing, reading(pipe, seam, patience)?)?;
+) -> Result<Routine<DescFn>, RoutineError> {
+    let sealed = READ.seal(pipe, env, sharing, reading(pipe, env, patience)?)?;
     // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about
     // `pipe`.
     Ok(unsafe { Routine::from(sealed) })

@@ -11,10 +11,10 @@ use super::framing::{HEADER, MESSAGES};
 use super::ring::Index;
 use super::{Patience, PipeCore, offset};
 use crate::kit::emit;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, templates};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing, templates};
 use crate::kit::variant::Variant;
 use codegen::harden::clamp;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Hole, Routine, dynasm};
 
 static CLASS: Class = Class::new("message receive");
@@ -37,18 +37,18 @@ pub const NAME: usize = 16;
 /// The routine behind `read` of messages.
 ///
 /// # Errors
-/// [`Unmade`]; the caller then leaves the slow stub in place.
+/// [`RoutineError`]; the caller then leaves the slow stub in place.
 ///
 /// # Safety
 /// `queue` stays in place until a grace period after the last handle to the routine is gone. An exclusive
 /// routine is plugged only where one thread reaches the reading end.
 pub unsafe fn synthesize_receive(
     queue: &PipeCore,
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
     patience: Patience,
-) -> Result<Routine<DescFn>, Unmade> {
-    let sealed = RECEIVE.seal(queue, seam, sharing, reading(queue, seam, patience)?)?;
+) -> Result<Routine<DescFn>, RoutineError> {
+    let sealed = RECEIVE.seal(queue, env, sharing, reading(queue, env, patience)?)?;
     // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about
     // `queue`.
     Ok(unsafe { Routine::from(sealed) })
@@ -58,20 +58,20 @@ pub unsafe fn synthesize_receive(
 /// r9 the address of the room for it. Less room takes the slow exit.
 ///
 /// # Errors
-/// [`Unmade`]; the caller then leaves the call to the slow exit.
+/// [`RoutineError`]; the caller then leaves the call to the slow exit.
 ///
 /// # Safety
 /// As for [`synthesize_receive`].
 pub unsafe fn synthesize_receive_from(
     queue: &PipeCore,
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
     patience: Patience,
     name: [u8; NAME],
-) -> Result<Routine<DescFn>, Unmade> {
-    let holes = reading(queue, seam, patience)?.map(Hole::value);
+) -> Result<Routine<DescFn>, RoutineError> {
+    let holes = reading(queue, env, patience)?.map(Hole::value);
     let mut draft = Draft::new(&CLASS, "recvfrom");
-    let variant = seam.variant(sharing);
+    let variant = env.variant(sharing);
     generate_for(&mut draft, variant, queue.size, &holes, Some(name));
     // SAFETY: the code keeps the contract of a descriptor routine, on the caller's promise about `queue`.
     Ok(unsafe { Routine::from(draft.seal()?) })

@@ -4,8 +4,8 @@
 //! *Unsafe*: making routines by hand.
 
 use super::*;
-use crate::catalogue::testing::{Ended, Random, UserMemory, call, low, low_block, seam};
-use crate::kit::seam::Conv;
+use crate::catalogue::testing::{Ended, Random, UserMemory, call, env, low, low_block};
+use crate::kit::routine_env::UserAccess;
 use abi::nr;
 
 /// A queue over a ring of `N` bytes, which is leaked.
@@ -37,15 +37,15 @@ pub(super) struct Pair {
 
 impl Pair {
     /// The routine that also tells the sender.
-    pub fn reader_from(&self, seam: &Seam, name: [u8; NAME]) -> Routine<DescFn> {
+    pub fn reader_from(&self, env: &RoutineEnv, name: [u8; NAME]) -> Routine<DescFn> {
         // SAFETY: the queue is leaked, and this thread is the only one.
         let routine = unsafe {
-            synthesize_receive_from(self.made, seam, self.sharing, Patience::Impatient, name)
+            synthesize_receive_from(self.made, env, self.sharing, Patience::Impatient, name)
         };
         routine.unwrap()
     }
 
-    pub fn new<const N: usize>(load: Load, seam: &Seam, sharing: Sharing) -> Pair {
+    pub fn new<const N: usize>(load: Load, env: &RoutineEnv, sharing: Sharing) -> Pair {
         let (made, patience) = (queue::<N>(), Patience::Patient);
         let room = match load {
             Load::Bytes => 2 * RING,
@@ -55,12 +55,12 @@ impl Pair {
         let (read, write) = unsafe {
             match load {
                 Load::Bytes => (
-                    synthesize_read(made, seam, sharing, patience),
-                    synthesize_write(made, seam, sharing),
+                    synthesize_read(made, env, sharing, patience),
+                    synthesize_write(made, env, sharing),
                 ),
                 Load::Messages => (
-                    synthesize_receive(made, seam, sharing, patience),
-                    synthesize_send(made, seam, sharing),
+                    synthesize_receive(made, env, sharing, patience),
+                    synthesize_send(made, env, sharing),
                 ),
             }
         };
@@ -154,10 +154,10 @@ fn expected(result: Option<usize>, number: usize) -> Ended {
 }
 
 /// On one CPU and on several, each exclusive and shared.
-pub(super) fn every_variant(mut check: impl FnMut(&Seam, Sharing)) {
+pub(super) fn every_variant(mut check: impl FnMut(&RoutineEnv, Sharing)) {
     for cpus in [1, 2] {
-        let seam = seam(cpus, Conv::Host);
-        check(&seam, Sharing::Exclusive);
-        check(&seam, Sharing::Shared);
+        let env = env(cpus, UserAccess::Host);
+        check(&env, Sharing::Exclusive);
+        check(&env, Sharing::Shared);
     }
 }

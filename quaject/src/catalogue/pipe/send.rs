@@ -9,10 +9,10 @@ use super::end::{End, Kind, writing};
 use super::framing::{HEADER, LONGEST, MESSAGES};
 use super::ring::Index;
 use crate::kit::guard::Flag;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, templates};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing, templates};
 use crate::kit::variant::Variant;
 use codegen::harden::clamp;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Hole, Routine, dynasm};
 
 static CLASS: Class = Class::new("message send");
@@ -32,17 +32,17 @@ fn usual(d: &mut Draft, holes: &[Hole; 5], variant: u8) {
 /// The routine behind `write` of messages.
 ///
 /// # Errors
-/// [`Unmade`]; the caller then leaves the slow stub in place.
+/// [`RoutineError`]; the caller then leaves the slow stub in place.
 ///
 /// # Safety
 /// `queue` stays in place until a grace period after the last handle to the routine is gone. An exclusive
 /// routine is plugged only where one thread reaches the writing end.
 pub unsafe fn synthesize_send(
     queue: &PipeCore,
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
-) -> Result<Routine<DescFn>, Unmade> {
-    let sealed = SEND.seal(queue, seam, sharing, writing(queue, seam)?)?;
+) -> Result<Routine<DescFn>, RoutineError> {
+    let sealed = SEND.seal(queue, env, sharing, writing(queue, env)?)?;
     // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about
     // `queue`.
     Ok(unsafe { Routine::from(sealed) })

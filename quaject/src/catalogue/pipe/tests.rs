@@ -4,11 +4,11 @@
 
 use super::rig::{Load, Pair, every_variant, queue};
 use super::*;
-use crate::catalogue::testing::{Ended, Random, UserMemory, call, either, hot_path, listing, seam};
-use crate::kit::seam::{Conv, Seam};
+use crate::catalogue::testing::{Ended, Random, UserMemory, call, either, env, hot_path, listing};
+use crate::kit::routine_env::{RoutineEnv, UserAccess};
 
-fn pair<const N: usize>(seam: &Seam, sharing: Sharing) -> Pair {
-    Pair::new::<N>(Load::Bytes, seam, sharing)
+fn pair<const N: usize>(env: &RoutineEnv, sharing: Sharing) -> Pair {
+    Pair::new::<N>(Load::Bytes, env, sharing)
 }
 
 fn count(random: &mut Random) -> u64 {
@@ -22,18 +22,18 @@ fn count(random: &mut Random) -> u64 {
 
 #[test]
 fn routines_and_twins_move_the_same_bytes() {
-    every_variant(|seam, sharing| {
+    every_variant(|env, sharing| {
         for seed in 0..3 {
-            pair::<RING>(seam, sharing).traffic(400, seed, count);
-            pair::<4096>(seam, sharing).traffic(400, seed, count);
+            pair::<RING>(env, sharing).traffic(400, seed, count);
+            pair::<4096>(env, sharing).traffic(400, seed, count);
         }
     });
 }
 
 #[test]
 fn bytes_one_at_a_time_fill_and_drain_the_ring() {
-    every_variant(|seam, sharing| {
-        let mut pair = pair::<4096>(seam, sharing);
+    every_variant(|env, sharing| {
+        let mut pair = pair::<4096>(env, sharing);
         for n in 0..4097 {
             pair.write(0, &[n as u8]);
         }
@@ -46,8 +46,8 @@ fn bytes_one_at_a_time_fill_and_drain_the_ring() {
 
 #[test]
 fn a_kernel_address_or_an_absurd_count_leaves_slowly() {
-    every_variant(|seam, sharing| {
-        let mut pair = pair::<RING>(seam, sharing);
+    every_variant(|env, sharing| {
+        let mut pair = pair::<RING>(env, sharing);
         pair.write(0, b"something");
         for address in [u64::MAX, 1 << 63, 0xffff_8000_0000_0000] {
             for count in [1, 2, 8] {
@@ -64,8 +64,8 @@ fn a_kernel_address_or_an_absurd_count_leaves_slowly() {
 
 #[test]
 fn a_count_of_zero_moves_nothing() {
-    every_variant(|seam, sharing| {
-        let mut pair = pair::<RING>(seam, sharing);
+    every_variant(|env, sharing| {
+        let mut pair = pair::<RING>(env, sharing);
         pair.write(0, b"");
         pair.write(0, b"x");
         pair.read(0, 0);
@@ -75,8 +75,8 @@ fn a_count_of_zero_moves_nothing() {
 
 #[test]
 fn a_fault_leaves_slowly_and_publishes_nothing() {
-    every_variant(|seam, sharing| {
-        let mut pair = pair::<4096>(seam, sharing);
+    every_variant(|env, sharing| {
+        let mut pair = pair::<4096>(env, sharing);
         let end = pair.room;
         pair.write(0, &[3; 100]);
         for (before, count) in [(0, 1), (0, 8), (3, 8), (20, 64), (99, 100)] {
@@ -103,8 +103,8 @@ fn a_fault_leaves_slowly_and_publishes_nothing() {
 #[test]
 fn a_held_end_is_left_alone_when_shared() {
     for cpus in [1, 2] {
-        let seam = seam(cpus, Conv::Host);
-        let mut pair = pair::<RING>(&seam, Sharing::Shared);
+        let env = env(cpus, UserAccess::Host);
+        let mut pair = pair::<RING>(&env, Sharing::Shared);
         pair.write(0, b"abc");
         let (reader, writer) = (pair.made.read_end(), pair.made.write_end());
         for count in [1, 2] {
@@ -118,8 +118,8 @@ fn a_held_end_is_left_alone_when_shared() {
 
 #[test]
 fn the_last_reader_gone_leaves_every_write_to_the_slow_exit() {
-    every_variant(|seam, sharing| {
-        let mut pair = pair::<RING>(seam, sharing);
+    every_variant(|env, sharing| {
+        let mut pair = pair::<RING>(env, sharing);
         for core in [pair.made, pair.twin] {
             core.set_readers(false);
         }
@@ -135,9 +135,9 @@ fn the_last_reader_gone_leaves_every_write_to_the_slow_exit() {
 
 #[test]
 fn who_waits_is_woken_by_the_routine() {
-    every_variant(|seam, sharing| {
+    every_variant(|env, sharing| {
         for count in [1, 2, 100] {
-            let mut pair = pair::<4096>(seam, sharing);
+            let mut pair = pair::<4096>(env, sharing);
             let (node, twins) = (sync::WaitNode::new(), sync::WaitNode::new());
             pair.made.expect_data(|list| assert!(list.enroll(&node)));
             pair.twin.expect_data(|list| assert!(list.enroll(&twins)));
@@ -161,9 +161,9 @@ fn who_waits_is_woken_by_the_routine() {
 
 #[test]
 fn threads_pass_bytes_through_exclusive_routines() {
-    let seam = seam(2, Conv::Host);
+    let env = env(2, UserAccess::Host);
     for step in [1u64, 7, 1000] {
-        let pair = pair::<4096>(&seam, Sharing::Exclusive);
+        let pair = pair::<4096>(&env, Sharing::Exclusive);
         let total = 20_000 * step;
         let (write, user) = (pair.write.clone(), pair.user.at(0) as usize);
         let mut pattern = UserMemory::new(8192);
@@ -201,8 +201,8 @@ fn threads_pass_bytes_through_exclusive_routines() {
 
 #[test]
 fn threads_share_an_end_without_losing_a_byte() {
-    let seam = seam(2, Conv::Host);
-    let pair = pair::<4096>(&seam, Sharing::Shared);
+    let env = env(2, UserAccess::Host);
+    let pair = pair::<4096>(&env, Sharing::Shared);
     let source = pair.user.at(0);
     let writers: Vec<_> = (0..3)
         .map(|_| {
@@ -237,13 +237,13 @@ fn threads_share_an_end_without_losing_a_byte() {
 
 #[test]
 fn the_hot_paths_keep_their_budget() {
-    let seam = seam(1, Conv::Kernel);
+    let env = env(1, UserAccess::Kernel);
     let core = queue::<RING>();
     // SAFETY: never called.
     let (read, write) = unsafe {
         (
-            synthesize_read(core, &seam, Sharing::Exclusive, Patience::Patient).unwrap(),
-            synthesize_write(core, &seam, Sharing::Exclusive).unwrap(),
+            synthesize_read(core, &env, Sharing::Exclusive, Patience::Patient).unwrap(),
+            synthesize_write(core, &env, Sharing::Exclusive).unwrap(),
         )
     };
     assert!(hot_path(&read) <= either(15, 16), "{}", listing(&read));

@@ -13,12 +13,12 @@ use super::{PipeCore, RING};
 use crate::kit::assembly::Assembly;
 use crate::kit::emit;
 use crate::kit::guard::Flag;
-use crate::kit::seam::{DescFn, Seam, Sharing, Unmade, templates};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing, templates};
 use crate::kit::variant::Variant;
 #[cfg(not(loom))]
 use codegen::Label;
 use codegen::harden::clamp;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Draft, Hole, Routine, dynasm};
 
 static CLASS: Class = Class::new("pipe write");
@@ -38,17 +38,17 @@ fn usual(d: &mut Draft, holes: &[Hole; 5], variant: u8) {
 /// The routine behind `write` for a pipe.
 ///
 /// # Errors
-/// [`Unmade`]; the caller then leaves the slow stub in place.
+/// [`RoutineError`]; the caller then leaves the slow stub in place.
 ///
 /// # Safety
 /// `pipe` stays in place until a grace period after the last handle to the routine is gone. An exclusive
 /// routine is plugged only where one thread reaches the writing end.
 pub unsafe fn synthesize_write(
     pipe: &PipeCore,
-    seam: &Seam,
+    env: &RoutineEnv,
     sharing: Sharing,
-) -> Result<Routine<DescFn>, Unmade> {
-    let sealed = WRITE.seal(pipe, seam, sharing, writing(pipe, seam)?)?;
+) -> Result<Routine<DescFn>, RoutineError> {
+    let sealed = WRITE.seal(pipe, env, sharing, writing(pipe, env)?)?;
     // SAFETY: the code below keeps the contract of a descriptor routine, on the caller's promise about
     // `pipe`.
     Ok(unsafe { Routine::from(sealed) })
@@ -135,17 +135,17 @@ fn publish(d: &mut Draft, end: &End) {
 /// rcx, rsi and rdi may be changed. The slow exit is at `leave`. The image is to keep the pipe.
 ///
 /// # Errors
-/// [`Unmade`].
+/// [`RoutineError`].
 #[cfg(not(loom))]
 pub(crate) fn emit_passing(
     a: &mut Assembly,
     (pipe, sharing): (&PipeCore, Sharing),
-    seam: &Seam,
+    env: &RoutineEnv,
     leave: Label,
     pass: impl FnOnce(&mut Assembly),
-) -> Result<(), Unmade> {
-    let holes = writing(pipe, seam)?.map(Hole::value);
-    let mut end = End::writing(a, seam.variant(sharing), pipe.size, 0, &holes);
+) -> Result<(), RoutineError> {
+    let holes = writing(pipe, env)?.map(Hole::value);
+    let mut end = End::writing(a, env.variant(sharing), pipe.size, 0, &holes);
     end.leave = leave;
     copy_in(a, &end);
     pass(a);

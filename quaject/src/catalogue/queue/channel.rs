@@ -1,7 +1,7 @@
 //! A queue of strings between threads or handlers, with a wait list at each end.
 //!
 //! *Interface*: [`Channel::new`]; [`Channel::write`] and [`Channel::read`] for who comes in Rust;
-//! descriptors have generated routines ([`Receives`](super::Receives), `cook_tty_out::Writes`) which wake the
+//! descriptors have generated routines ([`RawReadRecipe`](super::Receives), `cook_tty_out::TtyWriteRecipe`) which wake the
 //! same lists. Neither waits.
 //!
 //! Threads that wait for room are woken when half of the queue is free, so a large write does not wake for
@@ -11,7 +11,7 @@
 
 use super::{ByteQueue, Parties, Spec};
 use crate::kit::class::{Ref, create};
-use crate::kit::seam::Unmade;
+use crate::kit::routine_env::RoutineError;
 use sync::WaitList;
 
 /// One channel.
@@ -26,13 +26,13 @@ impl Channel {
     /// An empty one of `size` bytes, a power of two, for so many at its ends.
     ///
     /// # Errors
-    /// [`Unmade`].
+    /// [`RoutineError`].
     pub fn new(
         producers: Parties,
         consumers: Parties,
         size: usize,
         several_cpus: bool,
-    ) -> Result<Channel, Unmade> {
+    ) -> Result<Channel, RoutineError> {
         Ok(Channel {
             queue: create::<ByteQueue>(Spec {
                 producers,

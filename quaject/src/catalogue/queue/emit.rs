@@ -23,17 +23,18 @@
 
 use super::string::put_one;
 use super::{
-    FailedWords, Parties, Q_EMPTY, Q_EMPTY_1, Q_FULL, Q_FULL_1, Spec, TailWords, Words, claims_at,
+    FailedWords, Parties, Q_EMPTY, Q_EMPTY_1, Q_FULL, Q_FULL_1, Spec, TailWords, Words,
+    sequencer_at,
 };
-use crate::kit::assembly::{Assembly, Link, Way};
+use crate::kit::assembly::{Assembly, Continuation, Link};
 use crate::kit::class::Header;
-use crate::kit::near::Block;
+use crate::kit::near_memory::NearBlock;
 use crate::kit::regs::Regs;
-use crate::kit::seam::{Unmade, near};
-use codegen::methods::Reg;
+use crate::kit::routine_env::{RoutineError, near};
+use codegen::idioms::Reg;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
-use sync::claims::{self, Claims};
+use sync::sequencer::{self, Sequencer};
 
 /// The registers that put and get change at most, without those of their callbacks, which their places save.
 pub fn changes(spec: Spec) -> Regs {
@@ -64,9 +65,9 @@ pub fn place_size(spec: Spec) -> usize {
 }
 
 /// Where in the block the word lies that consumers read as the head.
-pub fn shown_at(spec: Spec) -> usize {
+pub fn published_at(spec: Spec) -> usize {
     match spec.is_claimed() {
-        true => claims_at(spec.size) + claims::SHOWN,
+        true => sequencer_at(spec.size) + sequencer::SHOWN,
         false => offset_of!(Words, head),
     }
 }
@@ -74,14 +75,14 @@ pub fn shown_at(spec: Spec) -> usize {
 /// Size of the block of a queue.
 pub fn block_size(spec: Spec) -> usize {
     if spec.is_claimed() {
-        claims_at(spec.size) + size_of::<Claims>()
+        sequencer_at(spec.size) + size_of::<Sequencer>()
     } else {
         size_of::<Words>() + spec.size * place_size(spec)
     }
 }
 
 /// Initializes the memory to an empty queue. No other party uses it.
-pub fn clear(spec: Spec, block: &Block) {
+pub fn clear(spec: Spec, block: &NearBlock) {
     // SAFETY: the block is that large, and no other party uses it.
     unsafe { block.at().as_ptr().write_bytes(0, block.len()) };
     if place_size(spec) == 8 {
@@ -98,8 +99,8 @@ pub fn clear(spec: Spec, block: &Block) {
 /// The address of `block`, all of which generated code reaches.
 ///
 /// # Errors
-/// [`Unmade::OutOfReach`].
-pub fn base(block: &Block) -> Result<i32, Unmade> {
+/// [`RoutineError::OutOfReach`].
+pub fn base(block: &NearBlock) -> Result<i32, RoutineError> {
     // The last byte must be near as well, so that sums stay so.
     near(block.at().as_ptr().wrapping_add(block.len()))?;
     Ok(near(block.at().as_ptr())? as i32)
@@ -123,10 +124,10 @@ pub struct Places {
 }
 
 impl Places {
-    pub fn new(spec: Spec, block: &Block) -> Result<Places, Unmade> {
+    pub fn new(spec: Spec, block: &NearBlock) -> Result<Places, RoutineError> {
         let base = base(block)?;
         Ok(Places {
-            shown: base + shown_at(spec) as i32,
+            shown: base + published_at(spec) as i32,
             ..Self::from(spec, base, spec.size as i32)
         })
     }
@@ -186,7 +187,7 @@ impl Places {
 
 /// Emits `Q_put`: byte in dil; `way.no` when `Q_full` is not linked or gives up. Without a header nothing is
 /// linked.
-pub fn put(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: Way) {
+pub fn put(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: Continuation) {
     let (head, tail, places) = (at.head, at.tail, at.places);
     let full = header.and_then(|header| a.consult(header, Q_FULL.number()));
     let not_empty = header.and_then(|header| a.consult(header, Q_EMPTY_1.number()));
@@ -310,7 +311,7 @@ pub fn put(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: 
 
 /// Emits `Q_get`: byte in eax; `way.no` when `Q_empty` is not linked or gives up. Without a header nothing is
 /// linked.
-pub fn get(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: Way) {
+pub fn get(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: Continuation) {
     let (head, tail, places) = (at.shown, at.tail, at.places);
     let empty = header.and_then(|header| a.consult(header, Q_EMPTY.number()));
     let not_full = header.and_then(|header| a.consult(header, Q_FULL_1.number()));
@@ -495,7 +496,7 @@ pub struct Ending {
 
 impl Ending {
     /// Falls through when the byte has been moved.
-    pub fn emit(self, a: &mut Assembly, way: Way) {
+    pub fn emit(self, a: &mut Assembly, way: Continuation) {
         if let (Some(link), kept) = self.came {
             let [came, done] = core::array::from_fn(|_| a.label());
             dynasm!(a ; .arch x64

@@ -6,14 +6,14 @@
 
 use crate::kit::assembly::Assembly;
 use crate::kit::emit;
-use crate::kit::seam::{Seam, Sharing, Unmade, near};
+use crate::kit::routine_env::{RoutineEnv, RoutineError, Sharing, near};
 use crate::kit::variant::Variant;
 use codegen::{Hole, Label, dynasm};
 use sync::WaitList;
 
 /// The frame of one routine.
 pub(crate) struct Frame<'a> {
-    seam: &'a Seam,
+    env: &'a RoutineEnv,
     /// The assumptions of the routine.
     pub v: Variant,
     /// The slow exit where nothing is on the stack.
@@ -24,10 +24,10 @@ pub(crate) struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     /// Of a routine of `a`.
-    pub fn new(a: &mut Assembly, seam: &'a Seam) -> Self {
+    pub fn new(a: &mut Assembly, env: &'a RoutineEnv) -> Self {
         Frame {
-            seam,
-            v: seam.variant(Sharing::Shared),
+            env,
+            v: env.variant(Sharing::Shared),
             leave: a.label(),
             undo: a.label(),
         }
@@ -37,13 +37,13 @@ impl<'a> Frame<'a> {
     /// rax stays.
     ///
     /// # Errors
-    /// [`Unmade`].
+    /// [`RoutineError`].
     pub fn wake(
         &self,
         a: &mut Assembly,
         list: &WaitList,
         unless: impl FnOnce(&mut Assembly, Label),
-    ) -> Result<(), Unmade> {
+    ) -> Result<(), RoutineError> {
         let list = near(list)? as i32;
         let [tell, over] = core::array::from_fn(|_| a.label());
         emit::look_for_waiters(a, list, tell);
@@ -52,7 +52,7 @@ impl<'a> Frame<'a> {
             a.bind(tell);
             unless(a, over);
             dynasm!(a ; .arch x64 ; push rax);
-            emit::wake_waiters(a, list, self.seam.wake_all.entry());
+            emit::wake_waiters(a, list, self.env.wake_all.entry());
             dynasm!(a ; .arch x64 ; pop rax ; jmp =>over);
         });
         Ok(())
@@ -63,7 +63,7 @@ impl<'a> Frame<'a> {
         dynasm!(a ; .arch x64 ; pop rcx ; ret);
         a.cold(|a| {
             dynasm!(a ; .arch x64 ; =>self.undo ; pop rcx ; =>self.leave);
-            emit::leave_slowly(a, number, Hole::value(self.seam.slow() as i64));
+            emit::leave_slowly(a, number, Hole::value(self.env.slow() as i64));
         });
     }
 }

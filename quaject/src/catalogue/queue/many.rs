@@ -8,7 +8,7 @@
 //! A routine that moves strings has interrupts off. On one CPU that is enough, however many there are at an
 //! end. On several, one of many producers first brings its string to a stretch of its stack, under its rule,
 //! where its memory may still be missing; then it knows the length, claims so many places at once, fills them
-//! and shows them (`sync::claims`). One of many consumers copies first and then moves the tail from where it
+//! and shows them (`sync::sequencer`). One of many consumers copies first and then moves the tail from where it
 //! was; if another has moved it, it begins again.
 //!
 //! Strings fail without `Q_full` and `Q_empty`, as `ByteQueue::write` and `ByteQueue::read` do; a stretch of
@@ -21,12 +21,12 @@
 
 use super::emit::Ending;
 use super::{ByteQueue, Layout, Parties, Q_EMPTY, Q_EMPTY_1, Q_FULL, Q_FULL_1};
-use crate::kit::assembly::{Assembly, Mover, Way};
+use crate::kit::assembly::{Assembly, Continuation, Mover};
 use crate::kit::emit;
 use crate::kit::regs::Regs;
 use codegen::dynasm;
-use codegen::methods::Reg;
-use sync::Claims;
+use codegen::idioms::Reg;
+use sync::Sequencer;
 
 /// The user's registers, which a string's put and get save themselves.
 const STRING: Regs = Regs::of(&[Reg::Rdx, Reg::Rsi, Reg::Rdi]);
@@ -65,7 +65,7 @@ fn tell(a: &mut Assembly, queue: &ByteQueue, port: usize, failed: i32, live: Reg
 /// Emits `Q_put` for `mover`. Changes rax, rcx and what the mover changes.
 ///
 /// A string: rdx bytes from rsi on, all of them or `way.no`.
-pub fn put(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: &dyn Mover) {
+pub fn put(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Continuation, mover: &dyn Mover) {
     match mover.stretch() {
         Some(count) => put_stretch(a, queue, q, way, mover, count),
         None if queue.spec.is_claimed() => put_claimed(a, queue, q, way, mover),
@@ -73,7 +73,13 @@ pub fn put(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: &dy
     }
 }
 
-fn put_string(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: &dyn Mover) {
+fn put_string(
+    a: &mut Assembly,
+    queue: &ByteQueue,
+    q: &Layout,
+    way: Continuation,
+    mover: &dyn Mover,
+) {
     let undo = a.label();
     dynasm!(a ; .arch x64 ; mov rax, [q.tail] ; sub rax, [q.head] ; add rax, q.size);
     mover.compare_room(a);
@@ -102,7 +108,13 @@ fn put_string(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: 
 /// Bytes on the stack of a producer, between its memory and the ring.
 const BESIDE: i32 = 4096;
 
-fn put_claimed(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: &dyn Mover) {
+fn put_claimed(
+    a: &mut Assembly,
+    queue: &ByteQueue,
+    q: &Layout,
+    way: Continuation,
+    mover: &dyn Mover,
+) {
     let [undo, again, around, filled, late, noted, over] = core::array::from_fn(|_| a.label());
     dynasm!(a ; .arch x64
         ; cmp rdx, BESIDE / mover.growth()
@@ -192,12 +204,12 @@ fn put_claimed(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover:
     });
 }
 
-extern "sysv64" fn show(claims: *const Claims, first: u64, count: usize) {
+extern "sysv64" fn show(claims: *const Sequencer, first: u64, count: usize) {
     // SAFETY: the code passes the claims of the queue that it puts into.
     unsafe { &*claims }.show(first, count);
 }
 
-extern "sysv64" fn go_on(claims: *const Claims) {
+extern "sysv64" fn go_on(claims: *const Sequencer) {
     // SAFETY: as above.
     unsafe { &*claims }.go_on();
 }
@@ -206,7 +218,7 @@ fn put_stretch(
     a: &mut Assembly,
     queue: &ByteQueue,
     q: &Layout,
-    way: Way,
+    way: Continuation,
     mover: &dyn Mover,
     count: i32,
 ) {
@@ -248,14 +260,20 @@ fn put_stretch(
 /// Emits `Q_get` for `mover`. Changes rax, rcx, for a stretch rdx, and what the mover changes.
 ///
 /// A string: what is there, at most rdx bytes, to rsi; rax says how many. A stretch: rax says how many.
-pub fn get(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: &dyn Mover) {
+pub fn get(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Continuation, mover: &dyn Mover) {
     match mover.stretch() {
         Some(most) => get_stretch(a, queue, q, way, mover, most),
         None => get_string(a, queue, q, way, mover),
     }
 }
 
-fn get_string(a: &mut Assembly, queue: &ByteQueue, q: &Layout, way: Way, mover: &dyn Mover) {
+fn get_string(
+    a: &mut Assembly,
+    queue: &ByteQueue,
+    q: &Layout,
+    way: Continuation,
+    mover: &dyn Mover,
+) {
     let races = queue.spec.several_cpus && queue.spec.consumers == Parties::Many;
     let [again, undo, lost] = core::array::from_fn(|_| a.label());
     dynasm!(a ; .arch x64
@@ -322,7 +340,7 @@ fn get_stretch(
     a: &mut Assembly,
     queue: &ByteQueue,
     q: &Layout,
-    way: Way,
+    way: Continuation,
     mover: &dyn Mover,
     most: i32,
 ) {

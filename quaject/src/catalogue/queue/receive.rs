@@ -1,7 +1,7 @@
 //! The routine behind `read` from a raw line: `Q_get` of its input queue for a string, directly into the
 //! reader's memory.
 //!
-//! *Interface*: [`Receives`] is the recipe of a [`Composed`](crate::composed::Composed) routine; [`receive`]
+//! *Interface*: [`RawReadRecipe`] is the recipe of a [`Composed`](crate::composed::Composed) routine; [`receive`]
 //! is the plain twin.
 //!
 //! Two pages at most go at once, of a queue that holds more: a short read, as from any stream.
@@ -16,15 +16,15 @@
 
 use super::{ByteQueue, Channel, Frame, Parties, many};
 use crate::catalogue::composed::Recipe;
-use crate::kit::assembly::{Assembly, Made, Mover, Ring, Way};
+use crate::kit::assembly::{Assembly, Continuation, Made, Mover, Ring};
 use crate::kit::class::{Holder, Ref};
 use crate::kit::emit;
 use crate::kit::regs::Regs;
-use crate::kit::seam::{DescFn, Seam, Unmade};
+use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError};
 use crate::kit::variant::Variant;
 use alloc::sync::Arc;
 use codegen::harden::clamp;
-use codegen::methods::Reg;
+use codegen::idioms::Reg;
 use codegen::{Class, Label, dynasm};
 
 static CLASS: Class = Class::new("line read");
@@ -38,13 +38,13 @@ pub fn receive(queue: &ByteQueue, into: &mut [u8]) -> Option<usize> {
 }
 
 /// How the routine is made.
-pub struct Receives {
+pub struct RawReadRecipe {
     /// The queue, for many consumers: any thread that has the descriptor reads.
     pub queue: Ref<ByteQueue>,
     /// The waiters at its ends.
     pub wakes: Wakes,
-    /// The seam that routines are made against.
-    pub seam: &'static Seam,
+    /// The routine environment that routines are made against.
+    pub env: &'static RoutineEnv,
 }
 
 /// The parties that a routine at one end wakes at the other.
@@ -57,14 +57,14 @@ pub enum Wakes {
     Channel(Arc<Channel>),
 }
 
-impl Recipe for Receives {
+impl Recipe for RawReadRecipe {
     fn version(&self) -> Option<u32> {
         Some(0)
     }
 
-    fn make(&self, holder: Holder) -> Result<Made<DescFn>, Unmade> {
+    fn make(&self, holder: Holder) -> Result<Made<DescFn>, RoutineError> {
         let name = match self.queue.parties() {
-            (_, Parties::One) => return Err(Unmade::BadSpec),
+            (_, Parties::One) => return Err(RoutineError::BadSpec),
             (Parties::One, Parties::Many) => "read, SP-MC",
             (Parties::Many, Parties::Many) => "read, MP-MC",
         };
@@ -74,10 +74,10 @@ impl Recipe for Receives {
         };
         let q = self.queue.layout()?;
         let mut a = Assembly::new(&CLASS, name, Some(holder));
-        let frame = Frame::new(&mut a, self.seam);
+        let frame = Frame::new(&mut a, self.env);
         dynasm!(a ; .arch x64 ; test rsi, rsi ; js =>frame.leave ; push rcx);
         clamp(&mut a, Reg::Rsi);
-        let way = Way {
+        let way = Continuation {
             no: frame.undo,
             live: KEPT,
         };
@@ -159,7 +159,7 @@ mod tests {
     use crate::catalogue::testing::{Ended, Random, UserMemory, call, either, hot_path, leaked};
     use crate::kit::class::create;
     use crate::kit::interfacer::link;
-    use crate::kit::seam::Conv;
+    use crate::kit::routine_env::UserAccess;
     use abi::nr;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -176,12 +176,12 @@ mod tests {
         .unwrap()
     }
 
-    fn composed(queue: &Ref<ByteQueue>, seam: &'static Seam) -> Arc<Composed> {
-        let composed = Composed::new("test", nr::READ, seam).unwrap();
-        let recipe = Receives {
+    fn composed(queue: &Ref<ByteQueue>, env: &'static RoutineEnv) -> Arc<Composed> {
+        let composed = Composed::new("test", nr::READ, env).unwrap();
+        let recipe = RawReadRecipe {
             queue: queue.clone(),
             wakes: Wakes::Nobody,
-            seam,
+            env,
         };
         composed.follow(Some(Arc::new(recipe))).unwrap();
         composed
@@ -190,11 +190,11 @@ mod tests {
     #[test]
     fn the_routine_and_its_twin_give_the_same_bytes() {
         for cpus in [1, 2] {
-            let seam = leaked(cpus, Conv::Host);
+            let env = leaked(cpus, UserAccess::Host);
             let (made, twin) = (queue(cpus > 1), queue(cpus > 1));
             let told = create::<Gauge>(false).unwrap();
             link(&made, Q_FULL_1, gauge::count(&told)).unwrap();
-            let composed = composed(&made, seam);
+            let composed = composed(&made, env);
             let routine = composed.plugged().unwrap();
             let mut user = UserMemory::new(4096);
             let mut random = Random::new(cpus as u64);
@@ -243,9 +243,9 @@ mod tests {
     #[test]
     fn reads_of_several_threads_lose_and_double_nothing() {
         const BYTES: usize = 200_000;
-        let seam = leaked(2, Conv::Host);
+        let env = leaked(2, UserAccess::Host);
         let made = queue(true);
-        let composed = composed(&made, seam);
+        let composed = composed(&made, env);
         let routine = composed.plugged().unwrap();
         let left = AtomicUsize::new(BYTES);
         let seen = [const { AtomicUsize::new(0) }; 256];
@@ -294,11 +294,11 @@ mod tests {
 
     #[test]
     fn the_hot_path_keeps_its_budget() {
-        let seam = leaked(1, Conv::Kernel);
+        let env = leaked(1, UserAccess::Kernel);
         let made = queue(false);
         let told = create::<Gauge>(false).unwrap();
         link(&made, Q_FULL_1, gauge::count(&told)).unwrap();
-        let routine = composed(&made, seam).plugged().unwrap();
+        let routine = composed(&made, env).plugged().unwrap();
         assert!(
             hot_path(&routine) <= either(40, 41),
             "{}",

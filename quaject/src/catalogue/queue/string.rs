@@ -12,14 +12,14 @@
 //!
 //! *Unsafe*: places between the two positions, or that were claimed; words and claims in a near block.
 
-use super::{ByteQueue, FailedWords, Parties, TailWords, Words, claims_at};
+use super::{ByteQueue, FailedWords, Parties, TailWords, Words, sequencer_at};
 use crate::kit::assembly::Ring;
 use crate::kit::interfacer::call_event;
-use crate::kit::seam::{Unmade, near};
+use crate::kit::routine_env::{RoutineError, near};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 use sync::callout::without_interrupts;
-use sync::claims::{self, Claims, claim, claim_at};
+use sync::sequencer::{self, Sequencer, claim, claim_at};
 
 /// The addresses of a queue's parts, for generated code: sign-extended 32-bit addresses. Positions count
 /// bytes for ever and are taken modulo the size.
@@ -61,22 +61,25 @@ impl ByteQueue {
     /// The addresses of this queue's parts.
     ///
     /// # Errors
-    /// [`Unmade::OutOfReach`], and [`Unmade::BadSpec`] for a queue that is not made for strings.
-    pub fn layout(&self) -> Result<Layout, Unmade> {
+    /// [`RoutineError::OutOfReach`], and [`RoutineError::BadSpec`] for a queue that is not made for strings.
+    pub fn layout(&self) -> Result<Layout, RoutineError> {
         if !self.spec.strings {
-            return Err(Unmade::BadSpec);
+            return Err(RoutineError::BadSpec);
         }
         let start = self.block.at().as_ptr();
         near(start.wrapping_add(self.block.len()))?;
         let base = near(start)? as i32;
         let head = base + offset_of!(Words, head) as i32;
         let claims = match self.spec.is_claimed() {
-            true => base + claims_at(self.spec.size) as i32,
+            true => base + sequencer_at(self.spec.size) as i32,
             false => 0,
         };
         let (shown, noted) = match claims {
             0 => (head, 0),
-            claims => (claims + claims::SHOWN as i32, claims + claims::NOTED as i32),
+            claims => (
+                claims + sequencer::SHOWN as i32,
+                claims + sequencer::NOTED as i32,
+            ),
         };
         let tail = base + offset_of!(Words, tail) as i32;
         let failed = base + offset_of!(Words, failed) as i32;
@@ -211,7 +214,7 @@ impl ByteQueue {
 #[derive(Clone, Copy)]
 struct Strings<'a> {
     words: &'a Words,
-    claims: Option<&'a Claims>,
+    claims: Option<&'a Sequencer>,
     places: *mut u8,
     size: usize,
 }
@@ -224,12 +227,12 @@ impl<'a> Strings<'a> {
     #[inline(always)]
     unsafe fn at(base: *mut u8, size: usize, claimed: bool) -> Strings<'a> {
         let places = base.wrapping_add(size_of::<Words>());
-        let claims = claimed.then(|| base.wrapping_add(claims_at(size)));
+        let claims = claimed.then(|| base.wrapping_add(sequencer_at(size)));
         Strings {
             // SAFETY: the block begins with the words; the claims lie behind the places, aligned.
             words: unsafe { &*base.cast::<Words>() },
             // SAFETY: as above.
-            claims: claims.map(|claims| unsafe { &*claims.cast::<Claims>() }),
+            claims: claims.map(|claims| unsafe { &*claims.cast::<Sequencer>() }),
             places,
             size,
         }

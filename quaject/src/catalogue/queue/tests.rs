@@ -226,7 +226,7 @@ fn a_queue_that_cannot_be_is_refused() {
             size,
             ..specs(2).next().unwrap()
         };
-        assert_eq!(create::<ByteQueue>(spec).err(), Some(Unmade::BadSpec));
+        assert_eq!(create::<ByteQueue>(spec).err(), Some(RoutineError::BadSpec));
     }
 }
 
@@ -315,6 +315,6 @@ fn strings_go_in_and_out_as_bytes_do() {
         assert_eq!((layout.size, layout.bytes % 64), (8, 0));
     }
     for spec in specs(8).filter(|spec| !spec.strings) {
-        assert_eq!(queue(spec).layout(), Err(Unmade::BadSpec));
+        assert_eq!(queue(spec).layout(), Err(RoutineError::BadSpec));
     }
 }

@@ -7,21 +7,21 @@
 //! *Unsafe*: filling a near block that nobody shares yet.
 
 use super::format::{CUT, Sample, Where};
-use crate::kit::near::Block;
-use crate::kit::seam::{Unmade, near};
+use crate::kit::near_memory::NearBlock;
+use crate::kit::routine_env::{RoutineError, near};
 
 /// A table, or none.
-pub(super) struct Law(Option<Block>);
+pub(super) struct Law(Option<NearBlock>);
 
 impl Law {
     /// 256 samples of 16 bits.
-    pub fn decoder(of: Sample) -> Result<Law, Unmade> {
+    pub fn decoder(of: Sample) -> Result<Law, RoutineError> {
         let decode = match of {
             Sample::MuLaw => mu_to_sample,
             Sample::ALaw => a_to_sample,
             _ => return Ok(Law(None)),
         };
-        let block = Block::new(512).ok_or(Unmade::OutOfMemory)?;
+        let block = NearBlock::new(512).ok_or(RoutineError::OutOfMemory)?;
         for byte in 0..=u8::MAX {
             // SAFETY: the block has a place for each, is aligned, and is not shared yet.
             unsafe {
@@ -33,14 +33,14 @@ impl Law {
     }
 
     /// A byte for each value of a sample without its [`CUT`] lowest bits.
-    pub fn encoder(of: Sample) -> Result<Law, Unmade> {
+    pub fn encoder(of: Sample) -> Result<Law, RoutineError> {
         let encode = match of {
             Sample::MuLaw => sample_to_mu,
             Sample::ALaw => sample_to_a,
             _ => return Ok(Law(None)),
         };
         let count = 1 << (16 - CUT);
-        let block = Block::new(count).ok_or(Unmade::OutOfMemory)?;
+        let block = NearBlock::new(count).ok_or(RoutineError::OutOfMemory)?;
         for index in 0..count {
             let sample = ((index << CUT) as u16).cast_signed();
             // SAFETY: as above.
@@ -49,7 +49,7 @@ impl Law {
         Ok(Law(Some(block)))
     }
 
-    pub fn at(&self) -> Result<Where, Unmade> {
+    pub fn at(&self) -> Result<Where, RoutineError> {
         let block = self.0.as_ref();
         block.map_or(Ok(0), |block| Ok(near(block.at().as_ptr())? as i32))
     }

@@ -29,8 +29,8 @@ mod twin;
 
 pub use format::{Frame, MOST_CHANNELS, Sample};
 
-use crate::kit::near::Block;
-use crate::kit::seam::{Unmade, near};
+use crate::kit::near_memory::NearBlock;
+use crate::kit::routine_env::{RoutineError, near};
 use codegen::{Class, Draft, Routine};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -96,7 +96,7 @@ const PAST: usize = 16;
 /// One resampler.
 pub struct Resampler {
     spec: Spec,
-    words: Block,
+    words: NearBlock,
     table: Option<Table>,
     /// The tables of the logarithmic formats, which the routine names.
     _laws: [Law; 2],
@@ -107,7 +107,7 @@ pub struct Resampler {
 
 crate::quaject! {
     /// Converts frames of one format and rate to another
-    class Resampler = "Resampler", spec Spec, error Unmade {
+    class Resampler = "Resampler", spec Spec, error RoutineError {
         callentry { CONVERT = "convert", STEER = "steer" }
     }
     make |spec, _| Resampler::new(spec);
@@ -129,14 +129,15 @@ struct At {
 }
 
 impl Resampler {
-    fn new(spec: Spec) -> Result<Resampler, Unmade> {
+    fn new(spec: Spec) -> Result<Resampler, RoutineError> {
         let step = step(spec)?;
         let table = match spec.from_rate == spec.to_rate && !spec.steered {
             true => None,
-            false => Some(Table::new(step).ok_or(Unmade::OutOfMemory)?),
+            false => Some(Table::new(step).ok_or(RoutineError::OutOfMemory)?),
         };
         let taps = table.as_ref().map_or(0, Table::taps);
-        let words = Block::new(size_of::<Words>() + 2 * taps * PAST).ok_or(Unmade::OutOfMemory)?;
+        let words = NearBlock::new(size_of::<Words>() + 2 * taps * PAST)
+            .ok_or(RoutineError::OutOfMemory)?;
         let laws = [
             Law::decoder(spec.from.sample)?,
             Law::encoder(spec.to.sample)?,
@@ -220,13 +221,13 @@ impl Resampler {
 }
 
 /// The distance of frames that go, in frames that come, with 32 bits of fraction.
-fn step(spec: Spec) -> Result<u64, Unmade> {
+fn step(spec: Spec) -> Result<u64, RoutineError> {
     let (from, to) = (spec.from_rate, spec.to_rate);
     let rates = 1..=HIGHEST;
     let possible = rates.contains(&from) && rates.contains(&to);
     let near = from / MOST_RATIO <= to && to / MOST_RATIO <= from;
     match possible && near && spec.from.is_possible() && spec.to.is_possible() {
         true => Ok((u64::from(from) << 32) / u64::from(to)),
-        false => Err(Unmade::BadSpec),
+        false => Err(RoutineError::BadSpec),
     }
 }

@@ -9,8 +9,8 @@
 //!
 //! *Unsafe*: coefficients in near blocks.
 
-use crate::kit::near::Block;
-use crate::kit::seam::{Unmade, near};
+use crate::kit::near_memory::NearBlock;
+use crate::kit::routine_env::{RoutineError, near};
 
 /// Times between two frames that have a row.
 const PHASES: usize = 1 << PHASE_BITS;
@@ -35,7 +35,7 @@ const BAND: u64 = 15;
 
 /// The coefficients for one distance of frames.
 pub(super) struct Table {
-    block: Block,
+    block: NearBlock,
     taps: usize,
 }
 
@@ -68,7 +68,7 @@ impl Table {
     pub fn new(step: u64) -> Option<Table> {
         let taps = taps(step);
         let half = half(step, taps)?;
-        let block = Block::new(PHASES * taps * size_of::<Coefficient>())?;
+        let block = NearBlock::new(PHASES * taps * size_of::<Coefficient>())?;
         let mut table = Table { block, taps };
         let mut next = [0; MOST_TAPS as usize];
         row(&half, taps, PHASES, &mut next);
@@ -103,7 +103,7 @@ impl Table {
     }
 
     /// Sign-extended address of the first row.
-    pub fn at(&self) -> Result<i32, Unmade> {
+    pub fn at(&self) -> Result<i32, RoutineError> {
         Ok(near(self.block.at().as_ptr())? as i32)
     }
 
@@ -119,7 +119,7 @@ impl Table {
 }
 
 /// One half of the filter, by `1 / PHASES` of a frame.
-struct Half(Block);
+struct Half(NearBlock);
 
 impl Half {
     fn values(&self, taps: usize) -> &[i32] {
@@ -130,7 +130,7 @@ impl Half {
 
 fn half(step: u64, taps: usize) -> Option<Half> {
     let count = taps / 2 * PHASES + 1;
-    let block = Block::new(count * size_of::<i32>())?;
+    let block = NearBlock::new(count * size_of::<i32>())?;
     // The highest frequency that passes, of half the rate of the frames that come.
     let band = ((BAND << (2 * STEP - 4)) / step.max(1 << STEP)) as i64;
     let widest = bessel(WINDOW);

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use codegen::{Draft, Label, dynasm};
 use device::interrupt::{Interrupt, Source};
 use quaject::assembly::Assembly;
-use quaject::near::Block;
+use quaject::near_memory::NearBlock;
 use sync::WaitList;
 
 use super::{BUFFER, SAMPLE, SOURCES, Way};
@@ -21,7 +21,7 @@ const END: usize = 1 << 16;
 
 /// A source: its register, its buffer with the 16-bit place of the next sample, and how often it was full.
 struct Buffered {
-    block: Block,
+    block: NearBlock,
     waiters: WaitList,
 }
 
@@ -33,7 +33,7 @@ const FIRST: usize = 64;
 
 impl Buffered {
     fn new() -> Option<Buffered> {
-        let block = Block::new(FIRST + BUFFER)?;
+        let block = NearBlock::new(FIRST + BUFFER)?;
         let made = Buffered {
             block,
             waiters: WaitList::new(),

@@ -119,16 +119,19 @@ fn the_heap_moves_with_brk() {
     let (space, memory, before) = space(500);
     space.set_brk_start(A + 10, 0);
     let start = A + PAGE;
-    assert_eq!(space.brk(0, &Bounds::NONE), start);
-    assert_eq!(space.brk(start + 5000, &Bounds::NONE), start + 5000);
+    assert_eq!(space.brk(0, &SpaceLimits::NONE), start);
+    assert_eq!(space.brk(start + 5000, &SpaceLimits::NONE), start + 5000);
     space.write_at(start + 4999, b"h").unwrap();
     assert_eq!(space.size(), 2 * PAGE);
-    assert_eq!(space.brk(start + 100, &Bounds::NONE), start + 100);
+    assert_eq!(space.brk(start + 100, &SpaceLimits::NONE), start + 100);
     assert_eq!(
         space.fault(start + PAGE, Access::Write),
         Err(FaultError::NotMapped)
     );
-    assert_eq!(space.brk(start + 2 * PAGE, &Bounds::NONE), start + 2 * PAGE);
+    assert_eq!(
+        space.brk(start + 2 * PAGE, &SpaceLimits::NONE),
+        start + 2 * PAGE
+    );
     assert_eq!(read(&space, start + 4999), Ok(0));
     assert_eq!(areas(&space).len(), 1);
     space
@@ -139,10 +142,13 @@ fn the_heap_moves_with_brk() {
             Backing::Anonymous,
         )
         .unwrap();
-    assert_eq!(space.brk(start + 5 * PAGE, &Bounds::NONE), start + 2 * PAGE);
-    assert_eq!(space.brk(usize::MAX, &Bounds::NONE), start + 2 * PAGE);
+    assert_eq!(
+        space.brk(start + 5 * PAGE, &SpaceLimits::NONE),
+        start + 2 * PAGE
+    );
+    assert_eq!(space.brk(usize::MAX, &SpaceLimits::NONE), start + 2 * PAGE);
     let child = space.fork().unwrap();
-    assert_eq!(child.brk(0, &Bounds::NONE), start + 2 * PAGE);
+    assert_eq!(child.brk(0, &SpaceLimits::NONE), start + 2 * PAGE);
     drop((space, child));
     assert_eq!(memory.frames().stats().free, before);
 }

@@ -9,7 +9,7 @@ mod tables;
 
 use super::*;
 use crate::fake::Fake;
-use crate::frame::{FrameRef, Memory, Places};
+use crate::frame::{BatchSlots, FrameRef, PhysMemory};
 use crate::table::{PRESENT, Prot, WRITE, occupied};
 use abi::layout::{PAGE, USER_END};
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ impl Pager for File {
         Ok(self.share(frame))
     }
 
-    fn resident(&self, first: u64, found: &mut Places<'_>) {
+    fn resident(&self, first: u64, found: &mut BatchSlots<'_>) {
         let pages = self.pages.lock().unwrap();
         found.share((first..).map(|index| pages.get(&index).copied()));
     }
@@ -123,7 +123,7 @@ fn first(space: &AddressSpace<Fake>, address: usize, access: Access) -> &'static
         First::Refused => "refused",
         First::More(Begun::Nothing) => "more",
         First::More(Begun::Outside) => "outside",
-        First::More(Begun::Shared) => "shared",
+        First::More(Begun::SharedAnonymous) => "shared",
     }
 }
 
@@ -231,7 +231,7 @@ fn spare_pages_of_an_object_are_forgotten_and_nothing_else() {
         .map(Placement::Fixed(locked), 8 * PAGE, Prot::RX, backing())
         .unwrap();
     space
-        .lock(locked, 8 * PAGE, Lock::Used, &Bounds::NONE)
+        .lock(locked, 8 * PAGE, MemoryLock::Used, &SpaceLimits::NONE)
         .unwrap();
     for page in 0..8 {
         assert_eq!(read(&space, A + page * PAGE), Ok(page as u8 + 5));

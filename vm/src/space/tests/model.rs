@@ -18,7 +18,7 @@ enum Source {
     /// Its own; `None` for a file page that was not written yet.
     Own(Option<u8>, Option<u64>),
     File(u64),
-    Shared(Rc<RefCell<HashMap<u64, u8>>>, u64),
+    SharedAnonymous(Rc<RefCell<HashMap<u64, u8>>>, u64),
 }
 
 #[derive(Clone)]
@@ -95,7 +95,9 @@ fn look(
         Source::Own(Some(value), _) => Ok(*value),
         Source::Own(None, None) => Ok(0),
         Source::Own(None, Some(index)) | Source::File(index) => in_file(index),
-        Source::Shared(object, index) => Ok(object.borrow().get(index).copied().unwrap_or(0)),
+        Source::SharedAnonymous(object, index) => {
+            Ok(object.borrow().get(index).copied().unwrap_or(0))
+        }
     }
 }
 
@@ -138,7 +140,7 @@ impl Family {
                     let index = (start % 3 + i) as u64;
                     let source = match kind {
                         0 => Source::Own(None, None),
-                        1 => Source::Shared(object.clone(), i as u64),
+                        1 => Source::SharedAnonymous(object.clone(), i as u64),
                         2 => Source::Own(None, Some(index)),
                         _ => Source::File(index),
                     };
@@ -166,7 +168,7 @@ impl Family {
                     match &mut model.get_mut(&page).unwrap().source {
                         Source::Own(own, _) => *own = Some(value),
                         Source::File(index) => drop(self.in_file.insert(*index, value)),
-                        Source::Shared(object, index) => {
+                        Source::SharedAnonymous(object, index) => {
                             object.borrow_mut().insert(*index, value);
                         }
                     }
@@ -271,7 +273,7 @@ fn grown(model: &mut Model, old: usize, to: usize, i: usize) {
     let source = match last.source {
         Source::Own(_, index) => Source::Own(None, index.map(|index| index + further)),
         Source::File(index) => Source::File(index + further),
-        Source::Shared(object, index) => Source::Shared(object, index + further),
+        Source::SharedAnonymous(object, index) => Source::SharedAnonymous(object, index + further),
     };
     model.insert(
         to + i,

@@ -152,8 +152,8 @@ fn a_table_with_an_area_that_no_child_gets_or_both_write_is_not_given() {
     let shared = Backing::AnonymousShared { may_write: true };
     for (backing, wish, there) in [
         (shared, None, PAGES + 1),
-        (Backing::Anonymous, Some(Wish::LeaveOut(true)), PAGES),
-        (Backing::Anonymous, Some(Wish::Wipe(true)), PAGES),
+        (Backing::Anonymous, Some(Advice::LeaveOut(true)), PAGES),
+        (Backing::Anonymous, Some(Advice::Wipe(true)), PAGES),
     ] {
         let (space, memory, before) = written(400);
         let at = A + 100 * PAGE;
@@ -190,7 +190,7 @@ fn a_table_whose_pages_children_write_is_copied_at_once() {
 fn pages_of_a_table_that_others_have_too_count_as_shared() {
     let (space, _, _) = written(400);
     let shared = |space: &AddressSpace<Fake>| {
-        let mut found = Present::default();
+        let mut found = AreaPages::default();
         space.for_each_area_with_pages(0, |_, present| {
             found = present;
             true
@@ -198,7 +198,7 @@ fn pages_of_a_table_that_others_have_too_count_as_shared() {
         let mut page = [None];
         space.pages(A, &mut page);
         let alone = page[0].map(|page| page.alone);
-        (found.shared[1], found.parts / Present::PARTS, alone)
+        (found.shared[1], found.parts / AreaPages::PARTS, alone)
     };
     assert_eq!(shared(&space), (0, PAGES as u64, Some(true)));
     let child = space.fork().unwrap();

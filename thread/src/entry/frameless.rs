@@ -1,0 +1,248 @@
+//! Frameless calls: one Rust function does the whole call, directly from the dispatcher, without a trap frame;
+//! it may sleep.
+//!
+//! *Interface*: [`entry`], [`FramelessFn`], [`word`], [`LEFT`]; [`framed_entry`], [`FramedFn`] and
+//! [`framed_word`] for calls that need all of the user's registers; [`answered`] for the slow path;
+//! [`sleep`], [`with_interrupts`] and [`generally`] for use inside such a function. Entered by a jump from a
+//! routine at any depth of the kernel stack, interrupts off, the user's registers as at the routine's entry,
+//! rax = the call's [`word`]. The function gets the call's arguments and returns with interrupts off and the
+//! answer, or [`LEFT`]: then the call starts again on the slow path. Requests to the thread that arrive
+//! meanwhile are also handled on the slow path, which finds the answer.
+//!
+//! It is kernel text and not generated code, because a thread sleeps in it. The calling dispatcher may be
+//! freed meanwhile, so the function does not return there: the way to user mode is the same code for all
+//! threads.
+//! Source: dissertation, section 3.3.2 (a thread that blocks has saved what it needs already).
+
+use abi::errno::Result;
+use core::sync::atomic::Ordering;
+use machine::cpu::{StackBase, irq_disable, irq_enable};
+use machine::trap::TrapFrame;
+
+use crate::running::block::nap;
+use crate::running::procedures::woken;
+use crate::tte::Tte;
+use crate::tte::flags::POKED;
+
+/// A call's work, with its arguments.
+pub type FramelessFn = extern "sysv64" fn(usize, usize, usize, usize, usize, usize) -> isize;
+
+/// The same for a call that needs all of the user's registers, which are in the frame. Changes to the frame
+/// have no effect.
+pub type FramedFn = extern "sysv64" fn(&TrapFrame) -> isize;
+
+/// Not an answer: the call is made again the slow way.
+pub const LEFT: isize = i32::MIN as isize;
+
+/// In a call's number, on the slow way: it may have been answered.
+pub const ANSWERED: u64 = 1 << 30;
+
+/// The word that leads to `function` for call `number`. The kernel's text is in the top two gigabytes, so
+/// half a word holds its address.
+pub fn word(number: usize, function: FramelessFn) -> i64 {
+    word_of(number, function as *const ())
+}
+
+/// The same for [`framed_entry`].
+pub fn framed_word(number: usize, function: FramedFn) -> i64 {
+    word_of(number, function as *const ())
+}
+
+fn word_of(number: usize, function: *const ()) -> i64 {
+    (number as i64) << 32 | i64::from(function as u32)
+}
+
+/// The number and the answer of the running thread's call, which was made outright and has one. Once.
+#[cold]
+pub fn answered() -> Option<(u64, isize)> {
+    let base = crate::current().stack_top();
+    // SAFETY: the running thread's stack ends in its base, and stays.
+    let [call, answer, is_there, ..] = unsafe { &(*(base as *const StackBase)).scratch };
+    let there = is_there.swap(0, Ordering::Relaxed) != 0;
+    let answered = || {
+        (
+            call.load(Ordering::Relaxed) >> 32,
+            answer.load(Ordering::Relaxed) as isize,
+        )
+    };
+    there.then(answered)
+}
+
+/// The number of the running thread's call, for the function that makes it outright.
+#[inline]
+pub fn number() -> usize {
+    #[cfg(target_os = "none")]
+    {
+        (StackBase::here().scratch[0].load(Ordering::Relaxed) >> 32) as usize
+    }
+    #[cfg(not(target_os = "none"))]
+    0
+}
+
+/// The running thread, `me`, consumes its token, or sleeps in its call until it gets one. May return
+/// spuriously: test the condition again. Interrupts are off before and after.
+#[inline]
+pub fn sleep(me: &Tte) {
+    nap(me);
+    if me.state.load(Ordering::Relaxed) & POKED != 0 {
+        woken(me);
+    }
+}
+
+/// Lets interrupts come while it does `step`, which may wait.
+pub fn with_interrupts<R>(step: impl FnOnce() -> R) -> R {
+    irq_enable();
+    let result = step();
+    // Bound: nothing: what may wait is done with interrupts on.
+    irq_disable();
+    result
+}
+
+/// The answer of a call that ordinary Rust makes. An interrupted call starts again on the slow path, which
+/// knows how it continues.
+#[inline]
+pub fn generally(step: impl FnOnce() -> Result<usize>) -> isize {
+    match with_interrupts(step) {
+        Ok(value) => value as isize,
+        Err(error) if error.is_restart() => LEFT,
+        Err(error) => error.to_rax() as isize,
+    }
+}
+
+/// The code address.
+pub fn entry() -> usize {
+    #[cfg(target_os = "none")]
+    {
+        bare::call as *const () as usize
+    }
+    #[cfg(not(target_os = "none"))]
+    0
+}
+
+/// The code address for a [`FramedFn`]: as [`entry`], but for the [`framed_word`] in rax.
+pub fn framed_entry() -> usize {
+    #[cfg(target_os = "none")]
+    {
+        bare::framed as *const () as usize
+    }
+    #[cfg(not(target_os = "none"))]
+    0
+}
+
+#[cfg(target_os = "none")]
+pub(crate) mod bare {
+    use super::{ANSWERED, LEFT};
+    use crate::dispatch::OUT;
+    use crate::switch::caller_saved::{SAVED, pop_scratch, push_scratch};
+    use crate::switch::yielding::slow;
+    use crate::tte::Tte;
+    use crate::tte::flags::ATTENTION;
+    use core::mem::offset_of;
+    use machine::cpu::StackBase;
+    use machine::trap::{TrapFrame, USER_CS, USER_SS, VECTOR_SYSCALL};
+    use machine::{restore, save};
+
+    /// Bytes of a frame above the registers that [`save!`] pushes.
+    const ABOVE: usize = size_of::<TrapFrame>() - offset_of!(TrapFrame, vector);
+
+    #[unsafe(naked)]
+    pub(super) unsafe extern "C" fn framed() {
+        core::arch::naked_asm!(
+            "or rsp, {mask}",
+            "sub rsp, {less}",
+            "mov [rsp + {call}], rax",
+            "push {ss}",
+            "push qword ptr [rsp + 8 + {user_rsp}]",
+            "push r11",
+            "push {cs}",
+            "push rcx",
+            "shr rax, 32",
+            "push rax",
+            "push {vector}",
+            save!(),
+            "mov rdi, rsp",
+            "movsxd rax, dword ptr [rsp + {frame} + {call}]",
+            "call rax",
+            "mov rcx, [rsp + {frame} + {tte}]",
+            "test dword ptr [rcx + {state}], {attention}",
+            "jnz 3f",
+            "cmp rax, {left}",
+            "je 2f",
+            "mov [rsp + {rax}], rax",
+            restore!(),
+            "add rsp, {above}",
+            "jmp qword ptr [{out}]",
+            "3:",
+            "cmp rax, {left}",
+            "je 2f",
+            "mov [rsp + {frame} + {call} + 8], rax",
+            "mov dword ptr [rsp + {frame} + {call} + 16], 1",
+            restore!(),
+            "or eax, {answered}",
+            "jmp {slow}",
+            "2:",
+            restore!(),
+            "jmp {slow}",
+            mask = const StackBase::SLOT - 1,
+            less = const StackBase::SIZE - 1,
+            call = const offset_of!(StackBase, scratch),
+            user_rsp = const StackBase::USER_RSP,
+            ss = const USER_SS,
+            cs = const USER_CS,
+            vector = const VECTOR_SYSCALL,
+            frame = const size_of::<TrapFrame>(),
+            above = const ABOVE,
+            rax = const offset_of!(TrapFrame, rax),
+            tte = const StackBase::TTE,
+            state = const offset_of!(Tte, state),
+            attention = const ATTENTION,
+            left = const LEFT,
+            answered = const ANSWERED,
+            out = sym OUT,
+            slow = sym slow,
+        )
+    }
+
+    #[unsafe(naked)]
+    pub(crate) unsafe extern "C" fn call() {
+        core::arch::naked_asm!(
+            "or rsp, {mask}",
+            "sub rsp, {less}",
+            "mov [rsp + {call}], rax",
+            push_scratch!(),
+            "mov rcx, r10",
+            "movsxd rax, eax",
+            "call rax",
+            "mov rcx, [rsp + {saved} + {tte}]",
+            "test dword ptr [rcx + {state}], {attention}",
+            "jnz 3f",
+            "cmp rax, {left}",
+            pop_scratch!(),
+            "je 2f",
+            "jmp qword ptr [{out}]",
+            "2:",
+            "mov eax, [rsp + {call} + 4]",
+            "jmp {slow}",
+            "3:",
+            "cmp rax, {left}",
+            "mov [rsp + {saved} + {call} + 8], rax",
+            pop_scratch!(),
+            "je 2b",
+            "mov dword ptr [rsp + {call} + 16], 1",
+            "mov eax, [rsp + {call} + 4]",
+            "or eax, {answered}",
+            "jmp {slow}",
+            mask = const StackBase::SLOT - 1,
+            less = const StackBase::SIZE - 1,
+            saved = const SAVED,
+            tte = const StackBase::TTE,
+            call = const offset_of!(StackBase, scratch),
+            state = const offset_of!(Tte, state),
+            attention = const ATTENTION,
+            left = const LEFT,
+            answered = const ANSWERED,
+            out = sym OUT,
+            slow = sym slow,
+        )
+    }
+}
