@@ -194,7 +194,7 @@ fn start_console(transport: &Transport, ways: &mut QueueInterrupts) -> Started {
 /// Starts a directory of the host's.
 fn start_share(transport: &Transport, ways: &mut QueueInterrupts) -> Started {
     let share = p9_transport::start(transport, ways, registry::is_taken)?;
-    registry::add(share.name(), Device::P9Transport(share.clone()))?;
+    registry::add(share.name(), Device::P9(share.clone()))?;
     Ok(share)
 }
 

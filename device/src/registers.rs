@@ -71,8 +71,8 @@ impl Registers {
     /// [`DeviceError::Place`] when there is memory, [`DeviceError::Fit`] when they cannot be mapped.
     pub fn of_device(physical: u64, len: usize) -> Result<Registers, DeviceError> {
         let end = physical.checked_add(len as u64).ok_or(DeviceError::Place)?;
-        let covers = |region: &boot::Region| {
-            region.kind == boot::Kind::Usable
+        let covers = |region: &boot::MemoryRegion| {
+            region.kind == boot::MemoryKind::Usable
                 && (region.start as u64) < end
                 && physical < region.end() as u64
         };

@@ -27,7 +27,7 @@ pub enum Device {
     /// A port of the virtio console.
     Port(&'static Port),
     /// A directory of the host's.
-    P9Transport(Arc<P9Transport>),
+    P9(Arc<P9Transport>),
     /// A sound card.
     Sound(Arc<Card>),
 }
@@ -38,7 +38,7 @@ impl Device {
         match self {
             Device::Serial(line) => Some(*line),
             Device::Port(port) => Some(*port),
-            Device::P9Transport(_) | Device::Sound(_) => None,
+            Device::P9(_) | Device::Sound(_) => None,
         }
     }
 }
@@ -108,7 +108,7 @@ pub fn port(name: &str) -> Option<&'static Port> {
 /// The host's directory called `name` (behind [`crate::virtio::p9_transport::PREFIX`]).
 pub fn share(name: &str) -> Option<Arc<P9Transport>> {
     match find(name)? {
-        Device::P9Transport(share) => Some(share),
+        Device::P9(share) => Some(share),
         _ => None,
     }
 }

@@ -22,7 +22,7 @@ pub fn greet() {
         apic::timer_khz(),
         clock::wall_at_boot()
     );
-    let mut line = log::Line::new();
+    let mut line = log::LogLine::new();
     for name in features::get().names() {
         use core::fmt::Write;
         // Writing to a line cannot fail.

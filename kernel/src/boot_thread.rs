@@ -145,7 +145,7 @@ pub fn root_fits() {
 /// `left` bytes of the archive are neither files nor free memory yet.
 fn does_not_fit(left: usize) -> ! {
     let info = boot::info();
-    let usable = (info.memory.iter()).filter(|region| region.kind == boot::Kind::Usable);
+    let usable = (info.memory.iter()).filter(|region| region.kind == boot::MemoryKind::Usable);
     let has: usize = usable.map(|region| region.len).sum();
     let archive = info.initrd.len();
     let enough = memory_for_root(archive).max(has + left);

@@ -195,10 +195,10 @@ mod pit {
     /// whatever interrupts us (a hypervisor) falls out.
     fn sample() -> Sample {
         let one = || {
-            let before = super::tsc_sync();
+            let before = super::tsc();
             let count = count();
             let apic = crate::apic::measured();
-            let after = super::tsc_sync();
+            let after = super::tsc();
             let tsc = before + (after - before) / 2;
             (after - before, Sample { count, tsc, apic })
         };
@@ -252,9 +252,9 @@ mod pit {
         crate::apic::start_measuring();
         let from = sample();
         let last = from.count.checked_sub(WINDOW)?;
-        let limit = super::tsc_sync().saturating_add(TSC_LIMIT);
+        let limit = super::tsc().saturating_add(TSC_LIMIT);
         while count() > last {
-            if super::tsc_sync() > limit {
+            if super::tsc() > limit {
                 return None;
             }
         }

@@ -91,7 +91,7 @@ pub fn for_each_recorder(f: impl FnMut(&Arc<RecordStream>)) {
 fn unusable(why: Unusable) -> Errno {
     match why {
         Unusable::Resources => Errno::ENOMEM,
-        Unusable::Absent | Unusable::Odd(_) => Errno::ENODEV,
+        Unusable::Absent | Unusable::DeviceError(_) => Errno::ENODEV,
     }
 }
 

@@ -222,7 +222,7 @@ impl CdFile {
         let recipe = RawReadRecipe {
             queue: disc.channel.queue().clone(),
             wakes: Wakes::Channel(disc.channel.clone()),
-            seam: seam::get()?,
+            env: seam::get()?,
         };
         let read = routine("cd read", nr::READ, try_arc(recipe)?)?;
         Ok(CdFile { disc, read })

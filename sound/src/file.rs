@@ -78,7 +78,7 @@ impl Speaker {
             from,
             wakes: Wakes::Channel(player.channel().clone()),
             rule: Rule::Plain,
-            seam: seam::get()?,
+            env: seam::get()?,
         };
         let write = routine("speaker write", nr::WRITE, try_arc(recipe)?)?;
         Ok(Speaker { player, write })
@@ -205,7 +205,7 @@ impl Mic {
         let recipe = RawReadRecipe {
             queue: recorder.channel().queue().clone(),
             wakes: Wakes::Channel(recorder.channel().clone()),
-            seam: seam::get()?,
+            env: seam::get()?,
         };
         let read = routine("mic read", nr::READ, try_arc(recipe)?)?;
         Ok(Mic { recorder, read })

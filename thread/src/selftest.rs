@@ -31,7 +31,7 @@ pub fn run() {
     turns::many_ping_pongs();
     turns::levels();
     turns::preemption();
-    balance::real_time_push();
+    balance::spread();
     balance::theft();
     balance::following();
     life::burial();

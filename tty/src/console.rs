@@ -87,7 +87,7 @@ static NOTICES: Once<&'static Ref<ByteQueue>> = Once::new();
 fn device_error(error: Unusable) -> Errno {
     match error {
         Unusable::Absent => Errno::ENXIO,
-        Unusable::Odd(_) => Errno::EIO,
+        Unusable::DeviceError(_) => Errno::EIO,
         Unusable::Resources => Errno::ENOMEM,
     }
 }

@@ -107,14 +107,14 @@ impl TtyRoutines {
         let Ok(seam) = seam::get() else { return };
         let (input, output) = editor.ends();
         let read = (!sort.gone).then(|| {
-            follow(cook_tty_in::Reads {
+            follow(cook_tty_in::TtyReadRecipe {
                 typed: self.typed.clone(),
                 from: input.clone(),
                 mode: cook_tty_in::mode(settings),
                 full: self.master.is_some(),
                 // A reader whose master goes gets an error, which the slow way knows.
                 patient: self.master.is_none() && waits_for_one(settings),
-                seam,
+                env: seam,
             })
         });
         let idle = sort.held || sort.gone || settings.lflag & TOSTOP != 0;
@@ -124,11 +124,11 @@ impl TtyRoutines {
             TtyOutput::Master(channel) => Wakes::Channel(channel.clone()),
         };
         let write = rule.map(|rule| {
-            follow(cook_tty_out::Writes {
+            follow(cook_tty_out::TtyWriteRecipe {
                 from: output.clone(),
                 wakes,
                 rule,
-                seam,
+                env: seam,
             })
         });
         // Without room for code, calls take the slow exit.
@@ -141,14 +141,14 @@ impl TtyRoutines {
             follow(RawReadRecipe {
                 queue: channel.queue().clone(),
                 wakes: Wakes::Channel(channel.clone()),
-                seam,
+                env: seam,
             })
         });
         let write = cook_tty_in::enters_plainly(settings).then(|| {
-            follow(cook_tty_in::Types {
+            follow(cook_tty_in::PtyWriteRecipe {
                 typed: self.typed.clone(),
                 entrance: editor.entrance().clone(),
-                seam,
+                env: seam,
             })
         });
         let _read = master.read.follow(read);

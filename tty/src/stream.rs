@@ -52,7 +52,7 @@ impl StreamFile {
             let recipe = RawReadRecipe {
                 queue: queue.clone(),
                 wakes: Wakes::Nobody,
-                seam,
+                env: seam,
             };
             let _slowly = file.read.follow(Some(Arc::new(recipe)));
         }
@@ -65,7 +65,7 @@ impl StreamFile {
                 from,
                 wakes: Wakes::Nobody,
                 rule: Rule::Plain,
-                seam,
+                env: seam,
             };
             let _slowly = file.write.follow(Some(Arc::new(recipe)));
         }

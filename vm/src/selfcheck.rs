@@ -179,7 +179,7 @@ fn gates() {
     }
     let space = AddressSpace::new().expect("room");
     let faults = || {
-        let mut line = log::Line::new();
+        let mut line = log::LogLine::new();
         let mut survey = WxAudit::kernel(&mut line).expect("room to tell");
         survey.space(&space, &mut line).expect("room to tell");
         assert_eq!(
@@ -218,7 +218,7 @@ fn program_half() {
     const UNUSED: usize = 100;
     let space = AddressSpace::new().expect("room");
     let faults = || {
-        let mut line = log::Line::new();
+        let mut line = log::LogLine::new();
         let mut survey = WxAudit::kernel(&mut line).expect("room to tell");
         survey.space(&space, &mut line).expect("room to tell");
         survey.faults
@@ -234,7 +234,7 @@ fn program_half() {
 /// Nothing is wrong with the kernel's tables, and what is made wrong is found.
 fn rights() {
     let faults = || {
-        let mut line = log::Line::new();
+        let mut line = log::LogLine::new();
         let survey = WxAudit::kernel(&mut line).expect("room to tell");
         assert!(!survey.short && survey.executable > 0);
         survey.faults

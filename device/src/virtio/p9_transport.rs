@@ -75,7 +75,7 @@ pub enum Long {
     /// The question may have [`LONG`] bytes, the answer [`SHORT`].
     Question,
     /// The other way round.
-    P9Reply,
+    Reply,
 }
 
 /// Why there is no answer.
@@ -84,7 +84,7 @@ pub enum P9Error {
     /// The device is not there any more, or makes no sense.
     Gone,
     /// No memory for the messages.
-    DmaMemory,
+    Memory,
     /// The caller has given up.
     GivenUp,
 }
@@ -295,7 +295,7 @@ impl P9Request {
         };
         let place = share.place(number);
         if place.memory.get().is_none() {
-            let block = NearBlock::new(LONG + SHORT).ok_or(P9Error::DmaMemory)?;
+            let block = NearBlock::new(LONG + SHORT).ok_or(P9Error::Memory)?;
             // The caller owns the place, so there is no race.
             let _ours = place.memory.set(block);
         }
@@ -311,7 +311,7 @@ impl P9Request {
     pub fn question(&mut self, long: Long) -> &mut [u8] {
         let (offset, len) = match long {
             Long::Question => (0, LONG),
-            Long::P9Reply => (LONG, SHORT),
+            Long::Reply => (LONG, SHORT),
         };
         self.share.place(self.number).part(offset, len)
     }
@@ -319,7 +319,7 @@ impl P9Request {
     fn send(&self, len: usize, long: Long) {
         let (question, answer) = match long {
             Long::Question => (0..LONG, LONG..LONG + SHORT),
-            Long::P9Reply => (LONG..LONG + SHORT, 0..LONG),
+            Long::Reply => (LONG..LONG + SHORT, 0..LONG),
         };
         let place = self.share.place(self.number);
         let first = 2 * self.number as u16;
@@ -367,7 +367,7 @@ impl P9Request {
         let len = result?;
         let (offset, most) = match long {
             Long::Question => (LONG, SHORT),
-            Long::P9Reply => (0, LONG),
+            Long::Reply => (0, LONG),
         };
         Ok(P9Reply {
             turn: self,

@@ -11,15 +11,19 @@ use sync::epoch;
 
 use super::replug_everywhere;
 use crate::fs::file::OpenFile;
-use crate::fs::file::filters::{Course, Filters, Inserter, controls};
+use crate::fs::file::filters::{Direction, Filters, Inserter, controls};
 
 impl OpenFile {
     /// Puts `filter` in front of those that there are on this way. EBADF: not open for that. EPERM: filters
     /// of another user. The errors of [`by_name::insert`]. May sleep for a grace period.
-    pub fn insert_filter(self: &Arc<Self>, course: Course, filter: &dyn Quaject) -> Result<()> {
-        let open = match course {
-            Course::Incoming => self.readable(),
-            Course::Outgoing => self.writable(),
+    pub fn insert_filter(
+        self: &Arc<Self>,
+        direction: Direction,
+        filter: &dyn Quaject,
+    ) -> Result<()> {
+        let open = match direction {
+            Direction::Incoming => self.readable(),
+            Direction::Outgoing => self.writable(),
         };
         if !open {
             return Err(Errno::EBADF);
@@ -40,14 +44,14 @@ impl OpenFile {
                 self.stand_aside(true);
             }
         }
-        let inserted = by_name::insert(&filters.stream, course.name(), filter);
+        let inserted = by_name::insert(&filters.stream, direction.name(), filter);
         self.leave_alone(filters, &mut owner);
         inserted.map_err(Errno::from)
     }
 
     /// Takes the filter number `which`, or without a number all, out of this way. ENOENT: it is not there.
     /// EPERM, ENOMEM. May sleep for a grace period.
-    pub fn remove_filter(self: &Arc<Self>, course: Course, which: Option<u32>) -> Result<()> {
+    pub fn remove_filter(self: &Arc<Self>, direction: Direction, which: Option<u32>) -> Result<()> {
         let filters = self.filters().ok_or(Errno::ENOENT)?;
         let mut owner = filters.owner.lock();
         match &owner.0 {
@@ -55,7 +59,7 @@ impl OpenFile {
             Some(_) => return Err(Errno::EPERM),
             None => return Err(Errno::ENOENT),
         }
-        let name = course.name();
+        let name = direction.name();
         let removed = match which {
             Some(which) => by_name::remove(&filters.stream, name, which),
             None => by_name::unlink_by_name(&filters.stream, name),
@@ -66,8 +70,8 @@ impl OpenFile {
 
     /// Plain routines again, if no filter is left.
     fn leave_alone(self: &Arc<Self>, filters: &Filters, owner: &mut Inserter) {
-        let link = |course: Course| filters.stream.header().link(course.port());
-        if link(Course::Incoming).is_none() && link(Course::Outgoing).is_none() {
+        let link = |direction: Direction| filters.stream.header().link(direction.port());
+        if link(Direction::Incoming).is_none() && link(Direction::Outgoing).is_none() {
             filters.stream.act_for(0);
             owner.0 = None;
             self.stand_aside(false);

@@ -27,7 +27,7 @@ use super::pager::P9Pager;
 use super::session::Fid;
 use super::transport::Use;
 use crate::fs::attr::Attr;
-use crate::fs::file::{DescRoutine, DescRoutines, File, OpenFile, Seam};
+use crate::fs::file::{DescRoutine, DescRoutines, File, OpenFile, RoutineEnv};
 use crate::fs::file_size_limit;
 use crate::fs::inode::{DirSink, Inode};
 use crate::io::IoBuf;
@@ -312,7 +312,7 @@ impl File for P9File {
         &self,
         of: &OpenFile,
         sharing: Sharing,
-        seam: &Seam,
+        seam: &RoutineEnv,
     ) -> Result<DescRoutines> {
         match self.kept() {
             // SAFETY: the description keeps this, which keeps the pages.

@@ -139,7 +139,7 @@ impl Session {
         };
         session.exchange(
             Use::Call,
-            Long::Answer,
+            Long::Reply,
             MessageType::Version,
             Some(NO_TAG),
             &mut |w| {
@@ -440,7 +440,7 @@ impl Session {
         let mut text = Err(Errno::EIO);
         self.exchange(
             Use::Call,
-            Long::Answer,
+            Long::Reply,
             MessageType::Readlink,
             None,
             &mut |w| {
@@ -548,7 +548,7 @@ impl Session {
         let mut moved = 0;
         self.exchange(
             what,
-            Long::Answer,
+            Long::Reply,
             MessageType::Read,
             None,
             &mut |w| {
@@ -615,7 +615,7 @@ impl Session {
         let mut at = from;
         self.exchange(
             Use::Call,
-            Long::Answer,
+            Long::Reply,
             MessageType::Readdir,
             None,
             &mut |w| {

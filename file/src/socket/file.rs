@@ -15,7 +15,7 @@ use super::{Socket, SocketType};
 use crate::fs::Attr;
 use crate::fs::file::fasync::{Fasync, FasyncKind};
 use crate::fs::file::{
-    Around, DescRoutines, File, Named, OpenFile, SMALL_WEIGHT, Seam, SpliceKind,
+    CallAdapter, DescRoutines, File, OpenFile, RoutineEnv, SMALL_WEIGHT, SocketName, SpliceKind,
 };
 use crate::gauge::{Gauge, Gauges};
 use crate::io::IoBuf;
@@ -203,7 +203,7 @@ impl File for Open {
         &self,
         _of: &OpenFile,
         sharing: Sharing,
-        seam: &Seam,
+        seam: &RoutineEnv,
     ) -> Result<DescRoutines> {
         let mut routines = DescRoutines::default();
         let plug =
@@ -235,9 +235,9 @@ impl File for Open {
         &self,
         _of: &OpenFile,
         sharing: Sharing,
-        around: &Around,
+        around: &CallAdapter,
         writes: bool,
-    ) -> Result<Option<Named>> {
+    ) -> Result<Option<SocketName>> {
         let socket = &self.0;
         if socket.kind != SocketType::Datagram {
             return Ok(None);
@@ -247,7 +247,7 @@ impl File for Open {
                 return Ok(None);
             };
             let routine = seam::made(pipe::sender(lane, around.env()))?;
-            return Ok(routine.map(|routine| Named::To {
+            return Ok(routine.map(|routine| SocketName::To {
                 word: address.word,
                 length: address.length,
                 routine,
@@ -260,7 +260,7 @@ impl File for Open {
             return Ok(None);
         };
         let routine = seam::made(pipe::receiver_from(queue, seam, sharing, name))?;
-        Ok(routine.map(Named::From))
+        Ok(routine.map(SocketName::From))
     }
 
     fn label(&self, _of: &OpenFile) -> Result<String> {

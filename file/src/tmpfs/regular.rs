@@ -23,7 +23,7 @@ use vm::space::{Pager, PagerInfo, PagerLabel};
 use super::TmpInode;
 use super::page_store::{MAX_SIZE, PageStore};
 use crate::fs::file::{
-    DescRoutine, DescRoutines, File, OpenFile, SMALL_WEIGHT, Seam, Sharing, SpliceKind,
+    DescRoutine, DescRoutines, File, OpenFile, RoutineEnv, SMALL_WEIGHT, Sharing, SpliceKind,
 };
 
 use crate::fs::file_size_limit;
@@ -240,7 +240,7 @@ impl File for TmpInode {
         &self,
         of: &OpenFile,
         sharing: Sharing,
-        seam: &Seam,
+        seam: &RoutineEnv,
     ) -> Result<DescRoutines> {
         // SAFETY: the description keeps this node.
         unsafe { routines::make(self.contents()?.core(), of, sharing, seam) }

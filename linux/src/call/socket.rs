@@ -10,7 +10,7 @@ use vm::user;
 
 use super::{Args, Handler};
 use file::fdtable::FdTable;
-use file::filters::Course;
+use file::filters::Direction;
 use file::io::IoBuf;
 use file::socket::message::{self, Sending};
 use file::socket::{self, Address, Socket};
@@ -183,7 +183,7 @@ fn moving(a: &Args) -> Result<Arc<OpenFile>> {
 fn filtered(
     a: &mut Args,
     error: Errno,
-    course: Course,
+    course: Direction,
     act: fn(&mut Args, &Arc<OpenFile>, IoBuf) -> Result<usize>,
 ) -> Result<usize> {
     if error != Errno::EOPNOTSUPP {
@@ -204,7 +204,7 @@ fn sendto(a: &mut Args) -> Result<usize> {
     let buf = IoBuf::user(a.word(1), a.word(2))?;
     match moving(a) {
         Ok(of) => send(a, &of, buf),
-        Err(error) => filtered(a, error, Course::Outgoing, send),
+        Err(error) => filtered(a, error, Direction::Outgoing, send),
     }
 }
 
@@ -240,7 +240,7 @@ fn recvfrom(a: &mut Args) -> Result<usize> {
     let buf = IoBuf::user(a.word(1), a.word(2))?;
     match moving(a) {
         Ok(of) => receive(a, &of, buf),
-        Err(error) => filtered(a, error, Course::Incoming, receive),
+        Err(error) => filtered(a, error, Direction::Incoming, receive),
     }
 }
 

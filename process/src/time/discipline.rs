@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicI32, Ordering};
 use feedback::Discipline;
 pub use feedback::clock_discipline::{By, MOST as FREQUENCY_MOST};
 use machine::clock::{begin_steering, is_steered, now_ns, real_ns, steer};
-use sync::seqlock_ring::WaitSlot;
+use sync::seqlock_ring::Place;
 use sync::{Monitor, SeqlockRing};
 use thread::OnDemand;
 use vm::fallible::try_push;
@@ -178,7 +178,7 @@ pub fn keep<T>(change: impl FnOnce(&mut ClockDiscipline) -> T) -> Result<T> {
     if !is_steered() {
         let mut places = Vec::new();
         for _ in 0..COURSES {
-            try_push(&mut places, WaitSlot::default())?;
+            try_push(&mut places, Place::default())?;
         }
         begin_steering(SeqlockRing::new(places));
     }

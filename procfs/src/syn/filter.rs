@@ -19,7 +19,7 @@ use core::fmt::Write;
 use super::descriptors;
 use file::OpenFile;
 use file::fdtable::FdTable;
-use file::filters::Course;
+use file::filters::Direction;
 use file::fs::pseudofs::{TextOut, TextPiece};
 use process::access::{self, PtraceMode};
 use process::tree;
@@ -28,7 +28,7 @@ use quaject::by_name;
 use quaject::maker::{self, Made};
 
 /// The ways, by name.
-const WAYS: [(&str, Course); 2] = [("in", Course::Incoming), ("out", Course::Outgoing)];
+const WAYS: [(&str, Direction); 2] = [("in", Direction::Incoming), ("out", Direction::Outgoing)];
 
 /// The text from place `from` on: a process's number in the upper half, below it a descriptor's.
 pub fn show(from: u64, piece: &mut TextPiece) -> Result<()> {

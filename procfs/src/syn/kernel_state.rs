@@ -255,7 +255,7 @@ pub fn devices(out: &mut TextOut) -> Result<()> {
                 None => writeln!(out, "serial line, not started"),
             },
             Device::Port(port) => writeln!(out, "port {} of the virtio console", port.number()),
-            Device::Share(_) => writeln!(out, "directory of the host"),
+            Device::P9(_) => writeln!(out, "directory of the host"),
             Device::Sound(card) => writeln!(out, "sound, {} frames a second", card.rate()),
         };
     });

@@ -15,7 +15,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use machine::clock::now_ns;
 use machine::cpu::{MAX_CPUS, irq_restore, irq_save, present, this_cpu};
-use sync::seqlock_ring::WaitSlot;
+use sync::seqlock_ring::Place;
 use sync::{Once, SeqlockRing};
 use vm::fallible::{try_push, try_reserve};
 
@@ -136,10 +136,10 @@ pub fn begin() -> Result<()> {
     if RINGS.get().is_none() {
         let mut rings = Vec::new();
         for _ in 0..present() {
-            let mut places: Vec<WaitSlot<WORDS>> = Vec::new();
+            let mut places: Vec<Place<WORDS>> = Vec::new();
             try_reserve(&mut places, SIZE)?;
             for _ in 0..SIZE {
-                try_push(&mut places, WaitSlot::default())?;
+                try_push(&mut places, Place::default())?;
             }
             try_push(&mut rings, SeqlockRing::new(places))?;
         }

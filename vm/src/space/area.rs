@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 
 /// How an area stays in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Lock {
+pub enum MemoryLock {
     /// It need not.
     #[default]
     No,
@@ -22,7 +22,7 @@ pub enum Lock {
 
 /// The wishes for one area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wishes {
+pub struct AreaAdvice {
     /// A child does not have it.
     pub left_out: bool,
     /// A child has zeros there.
@@ -31,7 +31,7 @@ pub struct Wishes {
     pub concealed: bool,
 }
 
-impl Wishes {
+impl AreaAdvice {
     /// Whether a child gets the pages.
     pub(super) fn inherits(self) -> bool {
         !self.left_out && !self.wiped
@@ -120,8 +120,8 @@ pub(super) struct Area {
     pub(super) end: usize,
     pub(super) prot: Prot,
     pub(super) role: Role,
-    pub(super) lock: Lock,
-    pub(super) wishes: Wishes,
+    pub(super) lock: MemoryLock,
+    pub(super) wishes: AreaAdvice,
     pub(super) content: Content,
 }
 
@@ -229,9 +229,9 @@ pub struct AreaInfo {
     /// Heap, stack, or neither.
     pub role: Role,
     /// How it stays in memory.
-    pub lock: Lock,
+    pub lock: MemoryLock,
     /// The wishes for it in a child, and in a core.
-    pub wishes: Wishes,
+    pub wishes: AreaAdvice,
     /// Are writes seen by others?
     pub shared: bool,
     /// Byte offset in the object.

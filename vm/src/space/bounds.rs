@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering;
 
 /// Bytes of a space's areas, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sizes {
+pub struct SpaceSizes {
     /// All.
     pub all: usize,
     /// Private ones that may be written, stacks left out.
@@ -127,9 +127,9 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     /// Bytes of the areas.
-    pub fn sizes(&self) -> Sizes {
+    pub fn sizes(&self) -> SpaceSizes {
         let inner = self.held();
-        Sizes {
+        SpaceSizes {
             all: inner.size,
             data: inner.bytes(|area| area.is_data(area.prot)),
             stacks: inner.bytes(|area| area.role.floor().is_some()),

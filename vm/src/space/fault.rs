@@ -89,7 +89,7 @@ pub enum Begun {
     /// The address is outside all areas.
     Outside,
     /// Other spaces have the table too.
-    SharedAnonymous,
+    Shared,
 }
 
 /// The former frame of a page, which other CPUs may still know.
@@ -133,7 +133,7 @@ impl<M: Machine> AddressSpace<M> {
             Some(Ok(Step::Exchanged(frame))) => self.exchanged(Former { page, frame }),
             Some(Err(FaultError::Protection)) => First::Refused,
             Some(Ok(Step::Outside)) => First::More(Begun::Outside),
-            Some(Ok(Step::SharedAnonymous)) => First::More(Begun::SharedAnonymous),
+            Some(Ok(Step::SharedAnonymous)) => First::More(Begun::Shared),
             _ => First::More(Begun::Nothing),
         }
     }
@@ -148,7 +148,7 @@ impl<M: Machine> AddressSpace<M> {
         let step = match begun {
             Begun::Nothing => return self.fault(address, access),
             Begun::Outside => Step::Outside,
-            Begun::SharedAnonymous => Step::SharedAnonymous,
+            Begun::Shared => Step::SharedAnonymous,
         };
         self.go_on(Some(Ok(step)), page_floor(address), access, &mut None)
     }

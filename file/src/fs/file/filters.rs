@@ -243,7 +243,7 @@ impl OpenFile {
             moves,
             identity,
             late,
-            seam,
+            env: seam,
         };
         let recipe = placed(|| recipe);
         composed.follow(Some(recipe)).ok()?;

@@ -17,7 +17,7 @@ use core::sync::atomic::Ordering;
 use super::unsigned;
 use crate::call::{Args, Handler};
 use file::event::marks;
-use file::filters::Course;
+use file::filters::Direction;
 use file::fs::FileKind;
 use file::io::IoBuf;
 use file::page_cache::index;
@@ -105,8 +105,8 @@ fn filtered<'a>(
     }
     let buf = buffer()?;
     let course = match way {
-        Way::Read => Course::Incoming,
-        Way::Write => Course::Outgoing,
+        Way::Read => Direction::Incoming,
+        Way::Write => Direction::Outgoing,
     };
     let passage = of.passage(course)?;
     let mut buf = match passage {

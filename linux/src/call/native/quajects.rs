@@ -16,7 +16,7 @@ use abi::linux::O_RDWR;
 use abi::{native, nr};
 use alloc::string::String;
 use alloc::sync::Arc;
-use file::filters::Course;
+use file::filters::Direction;
 use file::fs::pseudofs::{TextOut, TextPiece};
 use file::io::IoBuf;
 use file::poll::{self, PollTable};
@@ -159,10 +159,10 @@ fn name(at: usize) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| Errno::ENOENT)
 }
 
-fn course(way: usize) -> Result<Course> {
+fn course(way: usize) -> Result<Direction> {
     match way {
-        native::WAY_IN => Ok(Course::Incoming),
-        native::WAY_OUT => Ok(Course::Outgoing),
+        native::WAY_IN => Ok(Direction::Incoming),
+        native::WAY_OUT => Ok(Direction::Outgoing),
         _ => Err(Errno::EINVAL),
     }
 }

@@ -123,7 +123,7 @@ fn first(space: &AddressSpace<Fake>, address: usize, access: Access) -> &'static
         First::Refused => "refused",
         First::More(Begun::Nothing) => "more",
         First::More(Begun::Outside) => "outside",
-        First::More(Begun::SharedAnonymous) => "shared",
+        First::More(Begun::Shared) => "shared",
     }
 }
 
