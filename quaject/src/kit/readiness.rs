@@ -148,7 +148,7 @@ impl<T: Any + Send + Sync> ReadinessCheck<T> {
 mod tests {
     use super::*;
     use crate::UserAccess;
-    use crate::catalogue::testing::seam;
+    use crate::catalogue::testing::env;
     use codegen::host::Low;
 
     struct Object {

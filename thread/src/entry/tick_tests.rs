@@ -5,7 +5,7 @@ use super::*;
 fn listing(several_cpus: bool) -> String {
     codegen::host::link();
     let near = codegen::host::link as *const () as usize;
-    let plan = DispatchPlan {
+    let plan = Plan {
         several_cpus,
         smap: true,
         epoch: 0x1000,

@@ -38,7 +38,7 @@ pub(crate) fn used(time: impl Fn() -> u64, now: impl Fn() -> u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::cpu_time;
+    use super::used;
     use core::cell::Cell;
 
     #[test]

@@ -267,7 +267,7 @@ fn an_entry_without_access_leads_nowhere() {
 }
 
 /// The mapping at `address`, by both ways to ask: alike.
-fn seen(tables: &Tables<'_, Fake>, address: usize) -> survey::Mapping {
+fn seen(tables: &Tables<'_, Fake>, address: usize) -> ptdump::Mapping {
     let asked = tables.mapping(address).unwrap();
     let mut met = None;
     tables.each_mapping(0..ENTRIES / 2, &mut |mapping| {

@@ -23,7 +23,7 @@ struct Rig {
     queue: Ref<ByteQueue>,
     flow: Arc<ZeroCopyQueue>,
     ring: Virtqueue,
-    notified: Block,
+    notified: NearBlock,
     handler: Routine<extern "sysv64" fn()>,
     seen: u16,
 }
@@ -36,7 +36,7 @@ fn rig(way: QueueDirection, several_cpus: bool) -> Rig {
     };
     let queue = join::queue(from, to, SIZE, several_cpus).unwrap();
     let ring = Virtqueue::new(1).unwrap();
-    let notified = Block::new(2).unwrap();
+    let notified = NearBlock::new(2).unwrap();
     let register = Registers::of_block(&notified);
     let flow =
         Arc::new(ZeroCopyQueue::new(way, &queue, &ring, Doorbell::model(register, 7)).unwrap());

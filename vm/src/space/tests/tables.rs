@@ -162,7 +162,7 @@ fn a_table_with_an_area_that_no_child_gets_or_both_write_is_not_given() {
             .unwrap();
         space.write_at(at, &[9]).unwrap();
         if let Some(wish) = wish {
-            space.wish(at, at + PAGE, wish).unwrap();
+            space.advise(at, at + PAGE, wish).unwrap();
         }
         let child = space.fork().unwrap();
         assert_ne!(table_of(&space, A), table_of(&child, A));
