@@ -1,9 +1,9 @@
 //! The running process: the questions of files, pipes and sockets about their caller, without knowing
 //! processes.
 //!
-//! *Interface*: [`cred`], [`number`], [`limit`], [`is_dying`] and [`send_signal`] are about the running thread's
-//! process; a room above links them once ([`link`]). Where no process runs (at boot, in a thread of the
-//! kernel, before [`link`]) the caller is the superuser, without limits, and no signals are sent.
+//! *Interface*: [`cred`], [`number`], [`limit`], [`is_dying`] and [`send_signal`] are about the running
+//! thread's process; a room above links them once ([`link`]). Where no process runs (at boot, in a thread of
+//! the kernel, before [`link`]) the caller is the superuser, without limits, and no signals are sent.
 //!
 //! Source: dissertation, section 4.1.3 (callouts, and the default actions of unconnected ones).
 

@@ -2,9 +2,9 @@
 //!
 //! *Interface*: [`pipe`], [`watch`], [`pty`] count one thing more for the running thread's user, [`task`] for
 //! another's, until the charge is dropped; [`admit_description`] says whether there may be another open file;
-//! [`retry_after_reclaim`] releases unused objects before a refusal. Bounds are parts of memory. The superuser, and
-//! processes with `CAP_SYS_RESOURCE` or `CAP_SYS_ADMIN`, are counted and not refused: the rest of the machine
-//! is left to them.
+//! [`retry_after_reclaim`] releases unused objects before a refusal. Bounds are parts of memory. The
+//! superuser, and processes with `CAP_SYS_RESOURCE` or `CAP_SYS_ADMIN`, are counted and not refused: the rest
+//! of the machine is left to them.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;

@@ -1,7 +1,7 @@
 //! Which of a page's 64 blocks are taken: one word.
 //!
-//! *Interface*: [`BlockBitmap::take`] a run, [`BlockBitmap::give`] it back; [`BlockBitmap::open`] and [`BlockBitmap::close`]
-//! a page as its memory comes and goes.
+//! *Interface*: [`BlockBitmap::take`] a run, [`BlockBitmap::give`] it back; [`BlockBitmap::open`] and
+//! [`BlockBitmap::close`] a page as its memory comes and goes.
 //!
 //! Progress: lock-free; a failed exchange means that another succeeded. Memory order: giving releases, taking
 //! acquires, so the former owner's stores are over before the next one's begin.

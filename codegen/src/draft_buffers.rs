@@ -1,9 +1,9 @@
 //! The notes of a draft until it is sealed: its bytes, and lists of what they wait for.
 //!
-//! *Interface*: a [`ByteBuffer`] takes bytes, a [`FallibleVec`] anything else; both say false when there is no memory
-//! for more. [`take`] gives a new draft the [`DraftBuffers`] of one before, empty, and [`keep`] keeps their memory
-//! for the next. So a generator asks the heap for nothing, however long its lists grow. One set is kept;
-//! [`trim`] frees it when memory is short.
+//! *Interface*: a [`ByteBuffer`] takes bytes, a [`FallibleVec`] anything else; both say false when there is
+//! no memory for more. [`take`] gives a new draft the [`DraftBuffers`] of one before, empty, and [`keep`]
+//! keeps their memory for the next. So a generator asks the heap for nothing, however long its lists grow.
+//! One set is kept; [`trim`] frees it when memory is short.
 //!
 //! Progress: nobody waits. Drafts that find nothing kept begin with notes of their own.
 

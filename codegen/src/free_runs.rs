@@ -1,9 +1,9 @@
 //! Pages by the length of their longest run of free blocks: where an image that needs so many may find room.
 //!
-//! *Interface*: [`FreeRuns::note`] enters a page that has got room, [`FreeRuns::find`] finds one for `n` blocks, and
-//! [`FreeRuns::correct`] enters one anew that has not what it was entered with. The lengths of the pages
-//! themselves are the caller's (`block_bitmap.rs`): what is kept here is only where to look. So the time of a
-//! search does not grow with the number of pages.
+//! *Interface*: [`FreeRuns::note`] enters a page that has got room, [`FreeRuns::find`] finds one for `n`
+//! blocks, and [`FreeRuns::correct`] enters one anew that has not what it was entered with. The lengths of
+//! the pages themselves are the caller's (`block_bitmap.rs`): what is kept here is only where to look. So the
+//! time of a search does not grow with the number of pages.
 //!
 //! Three levels of words: for each length the pages of a chunk, the chunks, and above both one word with the
 //! lengths. A bit may stand though nothing is below it any more: the party that finds it so clears it and

@@ -1,7 +1,7 @@
 //! The holding tank: records that are unlinked but that a listing may still be reading.
 //!
-//! *Interface*: [`HoldingTank::enter`] around every walk over records one holds no count of; [`HoldingTank::free`] instead
-//! of dropping an unlinked one.
+//! *Interface*: [`HoldingTank::enter`] around every walk over records one holds no count of;
+//! [`HoldingTank::free`] instead of dropping an unlinked one.
 //!
 //! Source: the inside flag and holding tank of Optimistic Incremental Specialization (slides, "replugging"),
 //! made lock-free. A record is pushed only after nothing reachable points to it. A leaving reader takes the

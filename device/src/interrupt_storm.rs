@@ -1,15 +1,15 @@
 //! Interrupt storms: sources of interrupts are watched, and polled while they flood.
 //!
-//! *Interface*: [`WatchedSource::open`] gives a source a place among those that are watched, and the gauge that its
-//! handler counts with; [`WatchedSource::begin`] tells the vector. [`watch`] is called from the timer's interrupt of
-//! the first CPU, where all devices interrupt, a hundred times a second while that CPU is not idle. [`told`]
-//! is for listings.
+//! *Interface*: [`WatchedSource::open`] gives a source a place among those that are watched, and the gauge
+//! that its handler counts with; [`WatchedSource::begin`] tells the vector. [`watch`] is called from the
+//! timer's interrupt of the first CPU, where all devices interrupt, a hundred times a second while that CPU
+//! is not idle. [`told`] is for listings.
 //!
-//! A source whose interrupts take more of the CPU than it may have ([`feedback::interrupt_storm`]) is masked, and its
-//! handler is called by an alarm instead, by the instruction `int`: so the handler is the same, counts, and
-//! wakes whom it wakes. The time of each such call is measured, and the loop makes the interval to the next
-//! from it. From time to time the source is unmasked for a moment, to see whether the flood has ended. The
-//! path of an interrupt has no instruction more than before: the gauge counts anyway.
+//! A source whose interrupts take more of the CPU than it may have ([`feedback::interrupt_storm`]) is masked,
+//! and its handler is called by an alarm instead, by the instruction `int`: so the handler is the same,
+//! counts, and wakes whom it wakes. The time of each such call is measured, and the loop makes the interval
+//! to the next from it. From time to time the source is unmasked for a moment, to see whether the flood has
+//! ended. The path of an interrupt has no instruction more than before: the gauge counts anyway.
 //!
 //! Masked are an entry of a device's table (it keeps the interrupt), or an input of the I/O APIC. That one
 //! forgets an edge that comes meanwhile; so the handler is called once more behind each unmasking. Bytes wait

@@ -3,9 +3,9 @@
 //!
 //! *Interface*: [`start`] finds the devices on the bus and starts those with a driver, [`attend`] handles
 //! devices that are added or removed later; [`start_line`] is for the 16550 lines ([`serial`]), which are on
-//! no bus; [`registry`], the symbol table by which the rooms above find a device; [`stream`], their interface to
-//! a device that carries bytes. Drivers wake threads only through `sync`'s wait lists, and chain procedures
-//! through [`callouts`].
+//! no bus; [`registry`], the symbol table by which the rooms above find a device; [`stream`], their interface
+//! to a device that carries bytes. Drivers wake threads only through `sync`'s wait lists, and chain
+//! procedures through [`callouts`].
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
@@ -69,8 +69,8 @@ impl From<pci::DeviceError> for Unusable {
     }
 }
 
-/// Starts a serial line and enters it among the [`registry`]. No source of it is on yet. `readers` is how many
-/// threads may read. Once for each line.
+/// Starts a serial line and enters it among the [`registry`]. No source of it is on yet. `readers` is how
+/// many threads may read. Once for each line.
 ///
 /// # Errors
 /// [`Unusable`].

@@ -1,12 +1,13 @@
-//! The granularity of a CPU's time, the quanta in a turn: how often over threads that only compute have their quanta in one turn.
+//! The granularity of a CPU's time, the quanta in a turn: how often over threads that only compute have their
+//! quanta in one turn.
 //!
 //! *Interface*: [`times`], of the number of threads that share a CPU.
 //!
 //! A short turn serves somebody who waits: a stream whose data move, a thread that has just begun. Threads
 //! that only compute are served by none; each turn's end costs them the caches, and without process-context
 //! identifiers the whole translation buffer. So they have several quanta in a row, all of them equally many,
-//! as long as a round takes no longer than [`ROUND`] quanta. From that number of threads on, the granularity is one
-//! quantum, as it is wherever data move.
+//! as long as a round takes no longer than [`ROUND`] quanta. From that number of threads on, the granularity
+//! is one quantum, as it is wherever data move.
 
 /// The most quanta of a round of turns that are longer than one quantum.
 pub const ROUND: u32 = 32;

@@ -1,10 +1,11 @@
 //! The loop that meets an interrupt storm: a source that would take more of a CPU than it may is polled, at
 //! intervals that follow what a poll costs.
 //!
-//! *Interface*: [`StormLoop::watch`], from time to time while the source interrupts by itself: None, or it is to
-//! be polled from now on. Then [`StormLoop::polled`] after each poll, and [`StormLoop::tried`] after each trial,
-//! answer with the next [`Step`]: a poll, a trial in which the source interrupts by itself, or the end. Times
-//! are nanoseconds. [`StormLoop::words`] and [`StormLoop::of`] are for whoever keeps a loop in words.
+//! *Interface*: [`StormLoop::watch`], from time to time while the source interrupts by itself: None, or it is
+//! to be polled from now on. Then [`StormLoop::polled`] after each poll, and [`StormLoop::tried`] after each
+//! trial, answer with the next [`Step`]: a poll, a trial in which the source interrupts by itself, or the
+//! end. Times are nanoseconds. [`StormLoop::words`] and [`StormLoop::of`] are for whoever keeps a loop in
+//! words.
 //!
 //! An interval locked loop (section 6.2.2): measured is what a poll costs, adjusted the interval between
 //! polls, so that their quotient is the source's part of the CPU. The cost is filtered; the interval goes a

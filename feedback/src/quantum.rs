@@ -2,8 +2,8 @@
 //! output drains gets a larger share of the CPU, one whose input drains or whose output fills a smaller one.
 //!
 //! *Interface*: [`QuantumLoop::next`] takes the *need* that the fill of the thread's channels shows, when the
-//! thread has used up a quantum, and gives its next quantum; [`QuantumLoop::rest`] is for a thread whose channels
-//! stand still. Both answer in parts of the thread's own quantum ([`ONE`]).
+//! thread has used up a quantum, and gives its next quantum; [`QuantumLoop::rest`] is for a thread whose
+//! channels stand still. Both answer in parts of the thread's own quantum ([`ONE`]).
 //!
 //! A channel's fill is the integral of two rates, so a loop that only integrates the need swings. The quantum
 //! therefore has two parts: `settled`, the integral, and the need itself, which damps. `settled` also leaks

@@ -1,8 +1,9 @@
 //! Wake affinity: whether two threads of a pipeline that are on two CPUs had better be on one.
 //!
-//! *Interface*: a [`ThreadLoad`] is a thread's: [`ThreadLoad::look`] when one of two threads wakes the other across CPUs,
-//! [`fits`] whether one CPU is enough for both, [`ThreadLoad::joins`] whether the woken one goes to its waker now.
-//! Times are nanoseconds. [`ThreadLoad::words`] and [`ThreadLoad::of`] are for whoever keeps a load in words.
+//! *Interface*: a [`ThreadLoad`] is a thread's: [`ThreadLoad::look`] when one of two threads wakes the other
+//! across CPUs, [`fits`] whether one CPU is enough for both, [`ThreadLoad::joins`] whether the woken one goes
+//! to its waker now. Times are nanoseconds. [`ThreadLoad::words`] and [`ThreadLoad::of`] are for whoever
+//! keeps a load in words.
 //!
 //! Measured is the part of a CPU that each thread has used from look to look; it goes through a low-pass
 //! filter. Two threads of which each waits for the other need one CPU, and a wake-up within a CPU costs no

@@ -1,9 +1,9 @@
 //! An `Arc` that is swapped as a whole while others read it, as in RCU: several processes may share it,
 //! and one may replace it.
 //!
-//! *Interface*: [`ArcSwap::get`] takes a count on the present value, [`ArcSwap::set`] puts another in place and
-//! returns the old, [`ArcSwap::replace`] does so if the value is still the expected one; [`ArcSwap::peek`],
-//! [`ArcSwap::beside`] and [`ArcSwap::is`] read without counting.
+//! *Interface*: [`ArcSwap::get`] takes a count on the present value, [`ArcSwap::set`] puts another in place
+//! and returns the old, [`ArcSwap::replace`] does so if the value is still the expected one;
+//! [`ArcSwap::peek`], [`ArcSwap::beside`] and [`ArcSwap::is`] read without counting.
 //!
 //! One word holds the value. Readers have interrupts off between loading the word and counting, and the count
 //! that the word had is given up a grace period after it was exchanged (`sync::epoch`), so a reader still

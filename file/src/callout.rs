@@ -1,8 +1,8 @@
 //! The questions of files about other processes, beyond those about the caller (`account::caller`).
 //!
 //! *Interface*: the functions here; the process room links them once ([`link`]). Before that, and where no
-//! process runs, there is none. Those about their tables and directories are in [`crate::fdtable::tables`] and
-//! [`crate::fs::context`].
+//! process runs, there is none. Those about their tables and directories are in [`crate::fdtable::tables`]
+//! and [`crate::fs::context`].
 //!
 //! Source: dissertation, section 4.1.3 (callouts, and the default actions of unconnected ones).
 

@@ -1,8 +1,8 @@
-//! What a process loses when it closes a descriptor, although the file stays open: record locks,
+//! The objects that a process loses when it closes a descriptor, although the file stays open: record locks,
 //! notifications of message queues and of directories.
 //!
-//! *Interface*: a [`CloseCleanup`] counts such an object; while there are none ([`any`]) a close does not search.
-//! Then [`crate::fdtable`] cuts them.
+//! *Interface*: a [`CloseCleanup`] counts such an object; while there are none ([`any`]) a close does not
+//! search. Then [`crate::fdtable`] cuts them.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,21 +1,22 @@
 //! The descriptor table and its kernel procedure table.
 //!
-//! *Interface.* [`FdTable`] maps descriptors to open files. Beside it stands the [`Kpt`](KptView), three arrays
-//! of code addresses, `read`, `write` and `lseek`, that the dispatchers of the threads using the table index
-//! by descriptor. The methods of `FdTable` are for the threads that use the table; all others are visitors
-//! ([`FdTable::visit`]).
+//! *Interface.* [`FdTable`] maps descriptors to open files. Beside it stands the [`Kpt`](KptView), three
+//! arrays of code addresses, `read`, `write` and `lseek`, that the dispatchers of the threads using the table
+//! index by descriptor. The methods of `FdTable` are for the threads that use the table; all others are
+//! visitors ([`FdTable::visit`]).
 //!
 //! *Quasi-invariant* (docs/architecture.md): while only one thread can reach a description, its exclusive
-//! routines are plugged. [`FdTable::fork_copy`] and [`FdTable::share`] are the guards: they remove the exclusive
-//! code, leaving the shared routines, or the slow stub until the first call on the plain path generates them
-//! ([`FdTable::warm`]). The same call puts exclusive code back when the description has one descriptor left.
+//! routines are plugged. [`FdTable::fork_copy`] and [`FdTable::share`] are the guards: they remove the
+//! exclusive code, leaving the shared routines, or the slow stub until the first call on the plain path
+//! generates them ([`FdTable::warm`]). The same call puts exclusive code back when the description has one
+//! descriptor left.
 //!
 //! *How it changes* (docs/locks.md has the argument). A descriptor's slot, one word, is primary; opening,
 //! `dup2` and closing are one exchange of it. Its code and its bit in the map of free descriptors are derived
-//! from it (`sync::CachedWord`): a thread that changed the slot, or the state that the code depends on, computes
-//! them again, and is done when they come from its change or a later one. A thread that is alone (`users`)
-//! does the same by plain stores. All of this is done with interrupts off, a few words at a time; a file that
-//! is removed from a table with several users is dropped a grace period later.
+//! from it (`sync::CachedWord`): a thread that changed the slot, or the state that the code depends on,
+//! computes them again, and is done when they come from its change or a later one. A thread that is alone
+//! (`users`) does the same by plain stores. All of this is done with interrupts off, a few words at a time; a
+//! file that is removed from a table with several users is dropped a grace period later.
 //!
 //! Progress: a call on a descriptor takes nothing here, it loads one word. `get` is wait-free, changes are
 //! lock-free. One thread at a time makes a table larger, at most fourteen times in its life; only others that

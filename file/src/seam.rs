@@ -30,8 +30,8 @@ static WAY_OUT: Class = Class::new("stub.way_out");
 /// The word of the kernel's command line that has all links called.
 const CALLED: &str = "links=called";
 
-/// Makes the routine environment and the stubs for `cpus` CPUs. `slow`: where a routine leaves a call to Rust, entered as
-/// the machine's slow entry is. `ENOMEM` without room for code.
+/// Makes the routine environment and the stubs for `cpus` CPUs. `slow`: where a routine leaves a call to
+/// Rust, entered as the machine's slow entry is. `ENOMEM` without room for code.
 // In its own stack frame, so the frames of the boot steps do not add up.
 #[inline(never)]
 pub fn init(cpus: usize, slow: usize) -> Result<()> {

@@ -3,9 +3,8 @@
 //! *Interface*: [`kernel_root`] for `vm` to copy the upper half from; [`phys_to_virt`], [`window`],
 //! [`machine_stack`]. The upper half has two root entries ([`root_slots`]), shared by every address space and
 //! never changed; below them `vm` extends [`abi::layout::CODE`], `STACKS` and `MMIO` in place. Read-only
-//! pages and generated code are written at what [`open_patch`] opens alone. `boot_page_tables.rs` builds the tables at
-//! boot.
-//! Source: docs/architecture.md, "Addresses".
+//! pages and generated code are written at what [`open_patch`] opens alone. `boot_page_tables.rs` builds the
+//! tables at boot. Source: docs/architecture.md, "Addresses".
 
 use abi::layout::{GATE, PAGE, PHYS_MAP, STACK_SLOT, STACKS, STACKS_LEN, WINDOW, WINDOW_LEN};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

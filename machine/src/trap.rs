@@ -130,9 +130,8 @@ macro_rules! restore_changed {
 /// Where a debug exception begins, on its own stack, the vector pushed. It comes at any instruction: what a
 /// program has had watched may be met by the kernel's accesses on its behalf, or be told late, at the first
 /// instruction of a system call (behind `mov ss`), where the stack pointer is still the program's. From user
-/// mode, and as the kernel's own step ([`crate::single_step`]), it goes on where it would have been without all
-/// this. Otherwise it says nothing, and touches nothing.
-/// Source: CVE-2018-8897; Linux, exc_debug_kernel.
+/// mode, and as the kernel's own step ([`crate::single_step`]), it goes on where it would have been without
+/// all this. Otherwise it says nothing, and touches nothing. Source: CVE-2018-8897; Linux, exc_debug_kernel.
 #[cfg(target_os = "none")]
 macro_rules! begin_debug {
     ($common:path) => {

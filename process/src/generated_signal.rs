@@ -1,7 +1,8 @@
 //! A signal that a thread sends itself, and `rt_sigreturn`, by generated code.
 //!
 //! *Interface*: [`kill`], [`tgkill`] and [`sigreturn`] emit one call each, in the place and by the contract
-//! of [`crate::generated_calls`]: the code answers and goes to user mode, or goes to a label with nothing done.
+//! of [`crate::generated_calls`]: the code answers and goes to user mode, or goes to a label with nothing
+//! done.
 //!
 //! The first two build the handler's frame on the user's stack from the registers, and the vector registers
 //! are written there by the processor; signal 0 asks only, and may be sent. The third loads all of them from

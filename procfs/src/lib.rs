@@ -1,7 +1,8 @@
 //! The pseudo file systems: `/proc`, `/sys` and `/syn`, and those of control groups.
 //!
 //! *Interface*: [`proc`], [`sys`], [`syn`] and [`cgroupfs`] each make one file system. [`release`] and
-//! [`printk_levels`] are values that calls tell and set, too, and [`nosys`] counts the calls that nobody answers.
+//! [`printk_levels`] are values that calls tell and set, too, and [`nosys`] counts the calls that nobody
+//! answers.
 //!
 //! A text is made anew for each look, and no hot path leads here, so this room alone is compiled for size
 //! (`profile.kernel` in `Cargo.toml`).

@@ -1,10 +1,9 @@
 //! A client: one that plays, or records, with a ring of frames of its own.
 //!
-//! *Interface*: [`Player::open`] and [`Recorder::open`], as [`StreamParams`] asks. A frame is two samples of 16 bits,
-//! left and right, lowest byte first. [`Player::write`] and [`Recorder::read`] never wait;
+//! *Interface*: [`Player::open`] and [`Recorder::open`], as [`StreamParams`] asks. A frame is two samples of
+//! 16 bits, left and right, lowest byte first. [`Player::write`] and [`Recorder::read`] never wait;
 //! [`Player::wait`] and [`Recorder::wait`] do, and [`Player::list`] and [`Recorder::list`] are for `poll`.
-//! Dropping a client closes it: what it has not played is gone, unless it is [drained](Player::drain)
-//! before.
+//! Dropping a client closes it: what it has not played is gone, unless it is [drained](Player::drain) before.
 //!
 //! A client's frames have its own rate. The card's is [`Player::card_rate`]; where the two differ, a stage
 //! that converts is linked between the ring and the mixer ([`Player::set_stage`]): a callentry that fills a

@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`client`] has a [`Player`](client::Player) and a [`Recorder`](client::Recorder) for each
 //! program that plays or records; [`init`] at boot makes `/dev/speaker` and `/dev/mic` of them
-//! ([`mod@file`]), and `/dev/cd`. [`card_clients`] knows all clients, and has the mixing routine generated for
-//! exactly these.
+//! ([`mod@file`]), and `/dev/cd`. [`card_clients`] knows all clients, and has the mixing routine generated
+//! for exactly these.
 //!
 //! Source: dissertation, sections 3.3.3, 4.4.2 and 6.3.1.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]

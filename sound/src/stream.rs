@@ -1,6 +1,7 @@
 //! The stream of a client: the part of it that the interrupt handler, the mixer and the scheduler know.
 //!
-//! *Interface*: [`StreamParams`] is what a client asks for; [`PlayStream`] and [`RecordStream`] are its parts.
+//! *Interface*: [`StreamParams`] is what a client asks for; [`PlayStream`] and [`RecordStream`] are its
+//! parts.
 
 use abi::errno::{Errno, Result};
 use account::user::Charge;

@@ -1,8 +1,8 @@
 //! Cached words: they are computed from other words, and are never older than the last completed change.
 //!
-//! *Interface*. A [`CachedWord`] holds 32 bits that are computed from other words (a routine's address from what
-//! a descriptor refers to). A thread that changes one of those calls [`CachedWord::refresh`] afterwards. When
-//! `refresh` returns, the change is complete: from then on the words reflect that change or a later one,
+//! *Interface*. A [`CachedWord`] holds 32 bits that are computed from other words (a routine's address from
+//! what a descriptor refers to). A thread that changes one of those calls [`CachedWord::refresh`] afterwards.
+//! When `refresh` returns, the change is complete: from then on the words reflect that change or a later one,
 //! whatever other threads are still about to write. [`CachedWord::merge`] is for a word in which each party
 //! computes only its own bits. A reader takes the low half of the word with one load.
 //!

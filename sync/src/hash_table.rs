@@ -1,8 +1,8 @@
 //! A hash table that is read without a lock while one party at a time changes it.
 //!
-//! *Interface*: [`HashTable::find`] for readers; [`HashTable::add`], [`HashTable::replace`] and [`HashTable::take`] for the
-//! only writer, which holds a monitor or a similar lock. Removed entries are [`Removed`], which is freed a grace
-//! period after it is dropped ([`crate::epoch`]).
+//! *Interface*: [`HashTable::find`] for readers; [`HashTable::add`], [`HashTable::replace`] and
+//! [`HashTable::take`] for the only writer, which holds a monitor or a similar lock. Removed entries are
+//! [`Removed`], which is freed a grace period after it is dropped ([`crate::epoch`]).
 //!
 //! Cells of one word, probed linearly from the position of the hash. An entry never moves within an array of
 //! cells; a larger array is filled before it is published by one store. A reader of the old array sees its

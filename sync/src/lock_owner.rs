@@ -1,4 +1,5 @@
-//! The owner of a lock, identified by an address in its stack, which it has without a call, a load or a store.
+//! The owner of a lock, identified by an address in its stack, which it has without a call, a load or a
+//! store.
 //!
 //! *Interface*: [`mark`] gives it with two spare bits, [`thread`] the thread. On a processor that takes 5 ns
 //! for a locked instruction, two of which make a lock, every additional store of a lock is visible in its

@@ -1,5 +1,6 @@
-//! Lock-order checking, as by Linux’s lockdep: records the monitors that threads hold while they take another, only in kernels for the suite `order`
-//! (`--cfg order`), which compares the record with the list in docs/locks.md.
+//! Lock-order checking, as by Linux’s lockdep: records the monitors that threads hold while they take
+//! another, only in kernels for the suite `order` (`--cfg order`), which compares the record with the list in
+//! docs/locks.md.
 //!
 //! *Interface*: [`took`] and [`gave`], called by monitors; [`pairs`] for the report. A monitor is named by
 //! the type of its data, or, if the type is not specific, by the file that takes it.

@@ -1,9 +1,9 @@
 //! A poll set: one thread's entries in the wait lists of several parties; `poll` and `select` sleep on it.
 //!
-//! *Interface*: [`PollSet::begin`] names the party in whose lists [`PollSet::watch`] then enrols. Then check the
-//! party's condition. When no condition holds, call [`PollSet::sleep`], and visit the parties whose lists were
-//! woken with [`PollSet::next`]; each of them is watched again before its condition is checked. The places of
-//! the others stay unchanged.
+//! *Interface*: [`PollSet::begin`] names the party in whose lists [`PollSet::watch`] then enrols. Then check
+//! the party's condition. When no condition holds, call [`PollSet::sleep`], and visit the parties whose lists
+//! were woken with [`PollSet::next`]; each of them is watched again before its condition is checked. The
+//! places of the others stay unchanged.
 //!
 //! Source: dissertation, section 4.1.4; the rule of enrolling first is that of [`crate::wait`].
 

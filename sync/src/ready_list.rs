@@ -2,10 +2,11 @@
 //! a consumer takes the members in the order of arrival.
 //!
 //! *Interface*: a [`ReadyMember`] of a [`ReadyList`] is armed by giving its [`ReadyHooks`] to wait lists
-//! ([`ReadyHooks::watch`]), where they stay; each time one of these is woken, or by [`ReadyMember::note`], the member
-//! enters the ready list, unless it is [muted](Member::mute). [`ReadyConsumer`] is the consumer's end: [`ReadyConsumer::take`]
-//! and [`ReadyConsumer::put_back`], one party at a time. [`ReadyList::sleep`] sleeps until a member is ready; one
-//! sleeper is woken for each member that comes, in turn. All [`ReadyList::watchers`] are woken.
+//! ([`ReadyHooks::watch`]), where they stay; each time one of these is woken, or by [`ReadyMember::note`],
+//! the member enters the ready list, unless it is [muted](Member::mute). [`ReadyConsumer`] is the consumer's
+//! end: [`ReadyConsumer::take`] and [`ReadyConsumer::put_back`], one party at a time. [`ReadyList::sleep`]
+//! sleeps until a member is ready; one sleeper is woken for each member that comes, in turn. All
+//! [`ReadyList::watchers`] are woken.
 //!
 //! A member is taken off before it is checked: an event after the check notes it again. So no event is lost,
 //! and the time to process the ready members does not depend on the number of others.

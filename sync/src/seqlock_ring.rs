@@ -1,8 +1,8 @@
 //! A ring of records under sequence locks: the last records of one writer, which others read while it writes.
 //!
-//! *Interface*: [`SeqlockRing::put`] adds a record, in the place of the oldest when the ring is full; one party at
-//! a time may call it. [`SeqlockRing::get`] reads a record by its number, from anywhere; [`SeqlockRing::numbers`] says
-//! which may still be there.
+//! *Interface*: [`SeqlockRing::put`] adds a record, in the place of the oldest when the ring is full; one
+//! party at a time may call it. [`SeqlockRing::get`] reads a record by its number, from anywhere;
+//! [`SeqlockRing::numbers`] says which may still be there.
 //!
 //! Each place has a stamp beside its words: the number of the record in it, counted from one, or none while
 //! the words change. A reader takes the words between two looks at the stamp.

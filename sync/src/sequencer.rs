@@ -3,9 +3,9 @@
 //!
 //! *Interface*: [`claim`] takes some of the places in front of the word `head`, next to each other;
 //! [`claim_at`] takes them if no other party has claimed any since. The claimant fills them and calls
-//! [`Sequencer::show`]. [`Sequencer::shown`] is the position up to which all places are filled: what a consumer
-//! reads where a ring of one producer has its head. Generated code does the undisturbed `show` itself, with
-//! the words at [`SHOWN`] and [`NOTED`], and calls [`Sequencer::go_on`] when there is a note.
+//! [`Sequencer::show`]. [`Sequencer::shown`] is the position up to which all places are filled: what a
+//! consumer reads where a ring of one producer has its head. Generated code does the undisturbed `show`
+//! itself, with the words at [`SHOWN`] and [`NOTED`], and calls [`Sequencer::go_on`] when there is a note.
 //!
 //! A claim that is filled before an older one is shown later, by the owner of the older one: its claimant
 //! leaves a note of it. So nobody waits; a party that stops between claim and show delays what was claimed

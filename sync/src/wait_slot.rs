@@ -1,4 +1,5 @@
-//! Slots of wait lists, one for each wait: type-stable memory, so a waker may read one that its owner has left.
+//! Slots of wait lists, one for each wait: type-stable memory, so a waker may read one that its owner has
+//! left.
 //!
 //! *Interface*: [`take`] and [`give`], from anywhere; [`WaitSlot`] and the phases of its state word.
 //!

@@ -25,8 +25,8 @@
 
 extern crate alloc;
 
+mod boot_console;
 mod caller_pgrp;
-mod console;
 mod control;
 mod control_chars;
 pub mod devpts;
@@ -39,7 +39,7 @@ mod pty_master;
 mod routines;
 mod stream;
 
-pub use console::{Console, ConsoleMode, for_first_process, mount, start, streams_by_ports};
+pub use boot_console::{Console, ConsoleMode, for_first_process, mount, start, streams_by_ports};
 pub use file::{ControllingTty, TtyFile};
 pub use stream::StreamFile;
 

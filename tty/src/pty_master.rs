@@ -1,8 +1,8 @@
 //! The master's side of a pty: what a terminal emulator has open.
 //!
-//! *Interface*: [`open`] makes a pair; [`PtyMaster`] is what its descriptor does. Reading gives what the slave
-//! has written, and writing types; both have generated routines. The code here waits, and does what they
-//! leave: packets, keys that the editor looks at, ends.
+//! *Interface*: [`open`] makes a pair; [`PtyMaster`] is what its descriptor does. Reading gives what the
+//! slave has written, and writing types; both have generated routines. The code here waits, and does what
+//! they leave: packets, keys that the editor looks at, ends.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

@@ -1,9 +1,9 @@
 //! The generated code of a terminal: one routine to read and one to write, for the settings as they are; of a
 //! pseudo-terminal, two more for its master.
 //!
-//! *Interface*: [`TtyRoutines::new`]; [`TtyRoutines::replug`] whenever what [`RoutineConditions`] tells changes. Every
-//! descriptor of the terminal has the same two relays in its tables, so a change is one word for each,
-//! whoever has the terminal open.
+//! *Interface*: [`TtyRoutines::new`]; [`TtyRoutines::replug`] whenever what [`RoutineConditions`] tells
+//! changes. Every descriptor of the terminal has the same two relays in its tables, so a change is one word
+//! for each, whoever has the terminal open.
 //!
 //! Quasi-invariants, with their guards: the settings (`TCSETS` replugs), output that goes on (`^S`, `^Q` and
 //! `TCXONC` replug), `TOSTOP` off (`TCSETS`), a master that is there (its close replugs) and is in no packet

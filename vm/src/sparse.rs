@@ -5,9 +5,9 @@
 //! `back` for a table whose owner reads nothing before; [`held`]. The tables lie one behind the other in
 //! `abi::layout::SPARSE`, from a page on that is drawn by lot.
 //!
-//! A page of a [`SparseTable`] that was not needed yet shows one page of zeros, which cannot be written and is the
-//! same for all.
-//! Progress: lock-free, but [`SparseTable::back`] waits until all CPUs have forgotten the page of zeros.
+//! A page of a [`SparseTable`] that was not needed yet shows one page of zeros, which cannot be written and
+//! is the same for all. Progress: lock-free, but [`SparseTable::back`] waits until all CPUs have forgotten
+//! the page of zeros.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! The W^X audit: the rights in all page tables, checked against the promise of docs/security.md, "The kernel's own memory".
+//! The W^X audit: the rights in all page tables, checked against the promise of docs/security.md, "The
+//! kernel's own memory".
 //!
 //! *Interface*: [`WxAudit::kernel`] reads the kernel's half, [`WxAudit::space`] a program's against it;
 //! [`WxAudit::faults`] is what is not as promised; [`places`]. By no address is anything writable and

@@ -1,7 +1,7 @@
 //! PCI: which functions there are, where their registers lie, and how they interrupt.
 //!
-//! *Interface*: [`Function`] is one function of a device, behind any [`ConfigAccess`]; [`each`] finds all of them,
-//! [`each_on`] those of one bus. [`Slot`] is where a device can come and go while the machine runs.
+//! *Interface*: [`Function`] is one function of a device, behind any [`ConfigAccess`]; [`each`] finds all of
+//! them, [`each_on`] those of one bus. [`Slot`] is where a device can come and go while the machine runs.
 //! [`Function::bar`], [`Function::capabilities`] and [`Function::msix`] check a device's description of
 //! itself: an invalid one is [`DeviceError`], never a panic and never a loop.
 //!

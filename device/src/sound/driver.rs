@@ -1,7 +1,7 @@
 //! The part of a card that is its driver's.
 //!
-//! *Interface*: a driver implements [`CardDriver`] for the card that it has found. The methods of a direction are
-//! called by one thread at a time, and none of those of a direction that is not there.
+//! *Interface*: a driver implements [`CardDriver`] for the card that it has found. The methods of a direction
+//! are called by one thread at a time, and none of those of a direction that is not there.
 
 use super::Pace;
 use crate::error::DeviceError;

@@ -1,9 +1,10 @@
 //! Sound cards: Sound_DA, which plays, and Sound_AD, which records.
 //!
-//! *Interface* (table 4.4). A driver makes a [`Card`] of its [`CardDriver`], and [attaches](Card::attach) it to
-//! its interrupt; the room above finds the card among the names. [`Card::play`] and [`Card::record`] enable
-//! and disable a direction, and say who waits for it; what Sound_DA's callout [`GET_SAMPLE`] and Sound_AD's
-//! [`PUT_SAMPLE`] are linked to gets the blocks of frames. A frame is two samples of 16 bits, left and right.
+//! *Interface* (table 4.4). A driver makes a [`Card`] of its [`CardDriver`], and [attaches](Card::attach) it
+//! to its interrupt; the room above finds the card among the names. [`Card::play`] and [`Card::record`]
+//! enable and disable a direction, and say who waits for it; what Sound_DA's callout [`GET_SAMPLE`] and
+//! Sound_AD's [`PUT_SAMPLE`] are linked to gets the blocks of frames. A frame is two samples of 16 bits, left
+//! and right.
 //!
 //! The handler is generated for exactly the directions that are enabled, with what is linked standing in it:
 //! figure 3.5, at a period of frames instead of one. When a direction, a pace, a link or a client comes or

@@ -1,7 +1,7 @@
 //! How a device's queues interrupt: each by a message of its own, or all by the line.
 //!
-//! *Interface*: [`QueueInterrupts::open`] asks the device; [`QueueInterrupts::interrupt`] gives a vector to one entry;
-//! [`QueueInterrupts::end`] takes all back.
+//! *Interface*: [`QueueInterrupts::open`] asks the device; [`QueueInterrupts::interrupt`] gives a vector to
+//! one entry; [`QueueInterrupts::end`] takes all back.
 
 use super::transport::{NO_VECTOR, Transport};
 use crate::Unusable;

@@ -1,9 +1,10 @@
-//! Bytes between a queue and a device without a copy, by a ring with one buffer in flight: part of the Queue's own places.
+//! Bytes between a queue and a device without a copy, by a ring with one buffer in flight: part of the
+//! Queue's own places.
 //!
-//! *Interface*: a [`ZeroCopyQueue`] is the constants of one direction. [`ZeroCopyQueue::emit`] is its part of the interrupt
-//! handler: *complete*, which moves the queue's position by what the device has done, and *submit*, which
-//! hands it the next stretch. [`starter`] is submit alone, to be linked to the queue's callback, for when
-//! there was nothing to submit: `Q_empty+1` of an output, `Q_full-1` of an input.
+//! *Interface*: a [`ZeroCopyQueue`] is the constants of one direction. [`ZeroCopyQueue::emit`] is its part of
+//! the interrupt handler: *complete*, which moves the queue's position by what the device has done, and
+//! *submit*, which hands it the next stretch. [`starter`] is submit alone, to be linked to the queue's
+//! callback, for when there was nothing to submit: `Q_empty+1` of an output, `Q_full-1` of an input.
 //!
 //! Nothing is copied: descriptors name the places of the queue. One buffer is in flight at most, so the ring
 //! has one descriptor, its indices are one word each, and a stretch that is filled in part leaves no hole.

@@ -3,8 +3,8 @@
 //! *Interface*: [`Epoll::take_frameless`] and [`Epoll::sleep_frameless`], which `epoll_wait` calls in turn.
 //!
 //! Interrupts are off, except for work that may wait. Most looks are generated code
-//! ([`OpenFile::ready_events_weakly`]). A new member is looked at first: if it is ready, as a level, it stays in
-//! the line and keeps its mark. A member that has stayed in the line was reported before, and usually has
+//! ([`OpenFile::ready_events_weakly`]). A new member is looked at first: if it is ready, as a level, it stays
+//! in the line and keeps its mark. A member that has stayed in the line was reported before, and usually has
 //! nothing any more: it is taken off first, and then one look is enough. For a file whose lists are woken at
 //! each change, a member that stands in all of them need not be shown again. If the monitor is held, the
 //! array cannot be written or there is a second sleeper, the call is made as in [`super`].

@@ -1,7 +1,7 @@
 //! `inotify`: events of files as data to read.
 //!
-//! *Interface*: [`open`] makes a description, [`of`] finds the [`InotifyInstance`] behind one. [`crate::fs::fsnotify`]
-//! handles marks.
+//! *Interface*: [`open`] makes a description, [`of`] finds the [`InotifyInstance`] behind one.
+//! [`crate::fs::fsnotify`] handles marks.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

@@ -51,8 +51,8 @@ pub fn emit_resolved(d: &mut Draft, view: &KptView, fd: usize, operation: Operat
 }
 
 /// Emits the way from a table, whose address is in rax, to the routine that tells the events of the
-/// description behind edi ([`quaject::readiness`]), into rax; to `none` if it has none, or if the table's limit
-/// lets no descriptor be asked for. Changes rcx. As for [`emit_operation`], what is found stays.
+/// description behind edi ([`quaject::readiness`]), into rax; to `none` if it has none, or if the table's
+/// limit lets no descriptor be asked for. Changes rcx. As for [`emit_operation`], what is found stays.
 pub fn emit_look(d: &mut Draft, none: Label) {
     let [limit, slots] =
         [offset_of!(FdTable, limit), offset_of!(FdTable, slots)].map(|at| at as i32);

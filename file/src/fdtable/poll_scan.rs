@@ -1,8 +1,8 @@
 //! The scan of `poll` and `select`: checks many files of a table in turn.
 //!
-//! *Interface*: [`FdTable::ask`] gives an [`PollScan`] for the running call; [`PollScan::row`] covers 64 neighbouring
-//! descriptors, [`PollRow::look`] returns the events of one, [`PollRow::look_unless_always`] does not ask files that
-//! are always ready.
+//! *Interface*: [`FdTable::ask`] gives an [`PollScan`] for the running call; [`PollScan::row`] covers 64
+//! neighbouring descriptors, [`PollRow::look`] returns the events of one, [`PollRow::look_unless_always`]
+//! does not ask files that are always ready.
 //!
 //! While the caller is the only user of the table, no file leaves it during the call: checking one needs no
 //! count. (A second thread comes only through the first, and visitors remove nothing: `users`.) With

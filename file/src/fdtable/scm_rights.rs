@@ -1,9 +1,10 @@
 //! SCM_RIGHTS: descriptors in flight through sockets, and the garbage collection of unreachable ones.
 //!
 //! *Interface*: [`ScmRights`] are the descriptors of one message: in flight from [`ScmRights::new`] until
-//! [`ScmRights::land`] or the drop. A socket is a [`FdCarrier`]. [`collect`] finds sockets that are in flight and
-//! nowhere else, only in channels of such sockets, and drops the contents of these channels. [`RemovedFile`] is what
-//! a table no longer has; [`RemovedFile::release`] does the steps of a descriptor's close.
+//! [`ScmRights::land`] or the drop. A socket is a [`FdCarrier`]. [`collect`] finds sockets that are in flight
+//! and nowhere else, only in channels of such sockets, and drops the contents of these channels.
+//! [`RemovedFile`] is what a table no longer has; [`RemovedFile::release`] does the steps of a descriptor's
+//! close.
 //!
 //! A socket's description in flight is in the table, with the number of its counts that are in flight. A
 //! description whose counts are all in flight is a candidate. A candidate with more counts than are found in
@@ -11,7 +12,8 @@
 //! garbage. A message that a thread is handling is in no channel and keeps its descriptors. Taking a
 //! descriptor out of flight takes the table's monitor, so nothing changes during the collection.
 //!
-//! A chain of sockets, each in flight in the next, is freed link by link, without recursion ([`free_deferred`]).
+//! A chain of sockets, each in flight in the next, is freed link by link, without recursion
+//! ([`free_deferred`]).
 //!
 //! Monitors: with the table held nothing is allocated or dropped, since a dropped object may take it too.
 //!

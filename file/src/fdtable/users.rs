@@ -1,9 +1,9 @@
 //! The users of a descriptor table: its threads, and readers from outside (*visitors*).
 //!
-//! *Interface*. Threads [`join`](TableUsers::join) and [`leave`](TableUsers::leave); a visitor of another's table
-//! [`enter`](TableUsers::enter)s and [`depart`](TableUsers::depart)s. The thread of a table with one thread and no
-//! visitor is [`is_sole`](TableUsers::is_sole): with interrupts off, it may then change the table by plain stores,
-//! and free removed files at once.
+//! *Interface*. Threads [`join`](TableUsers::join) and [`leave`](TableUsers::leave); a visitor of another's
+//! table [`enter`](TableUsers::enter)s and [`depart`](TableUsers::depart)s. The thread of a table with one
+//! thread and no visitor is [`is_sole`](TableUsers::is_sole): with interrupts off, it may then change the
+//! table by plain stores, and free removed files at once.
 //!
 //! A second thread comes only through the first. A visitor may come at any time, and so waits for a grace
 //! period between entering and its first read: changes that the thread makes with interrupts off, having

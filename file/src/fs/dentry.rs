@@ -1,8 +1,8 @@
 //! A directory entry: a name in a directory, and the inode that it leads to.
 //!
 //! *Interface*: [`Dentry`], which never changes; [`hash`] of a name, and [`component`] for following a path.
-//! The names of a file system with its entries in a [`sync::HashTable`], which [`Inode::published`] shows, are
-//! found without a lock ([`super::lockfree_walk`]).
+//! The names of a file system with its entries in a [`sync::HashTable`], which [`Inode::published`] shows,
+//! are found without a lock ([`super::lockfree_walk`]).
 //!
 //! *Unsafe*: a part of the inode that the entry keeps.
 

@@ -1,8 +1,8 @@
 //! The fast path of opening a regular file in memory: a dispatcher's own open makes the description where
 //! the walk has found the path.
 //!
-//! *Interface*: [`FoundPath::described`] with interrupts off. It answers nothing where the ordinary open has more
-//! to do than a few words: somebody watches files or has a lease, the file becomes shorter, memory or
+//! *Interface*: [`FoundPath::described`] with interrupts off. It answers nothing where the ordinary open has
+//! more to do than a few words: somebody watches files or has a lease, the file becomes shorter, memory or
 //! descriptions are short, a monitor is taken. The closing half is [`OpenFile::goes_quietly`].
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (made by its class).

@@ -224,8 +224,8 @@ pub trait File: Send + Sync + Any {
     ) -> Result<DescRoutines> {
         Ok(DescRoutines::default())
     }
-    /// Code for `recvfrom`, or for `sendto` if it `writes`, with an address, against the routine environments of `around`;
-    /// none for a file that has no such code, or knows no address for it.
+    /// Code for `recvfrom`, or for `sendto` if it `writes`, with an address, against the routine environments
+    /// of `around`; none for a file that has no such code, or knows no address for it.
     fn synthesize_named(
         &self,
         _of: &OpenFile,

@@ -2,8 +2,9 @@
 //!
 //! *Interface.* [`Inactive::put`] at the last close, [`Inactive::take`] at an open; one description for each
 //! access mode. Only an inode that the path cache knows, or that was opened again and is kept
-//! ([`super::inactive_inodes`]), has any ([`Inactive::admit`], [`Inactive::expel`]), so their number is bounded by the
-//! numbers of entries and inodes, and a file that is opened only once keeps nothing. Lock-free.
+//! ([`super::inactive_inodes`]), has any ([`Inactive::admit`], [`Inactive::expel`]), so their number is
+//! bounded by the numbers of entries and inodes, and a file that is opened only once keeps nothing.
+//! Lock-free.
 //!
 //! The places are in the inode, not in a list of the kind ([`quaject::inactive`]): a description is of use
 //! only to an open of the same file, which has the inode at hand and so needs no search.

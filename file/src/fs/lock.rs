@@ -3,8 +3,8 @@
 //! *Interface.* [`set`], [`test()`], [`wait_set`], [`clear`] work on byte ranges; flock(2) locks whole files.
 //! [`set_now`] and [`clear_now`] do what is simple, without waiting for a monitor; [`give_up`] clears all.
 //! Record locks belong to a descriptor table (a process), the other two kinds to a description. [`LockPayer`]
-//! counts them for a user. [`crate::close_cleanup`] tells a close whether there are any. Errors: `EAGAIN` for a
-//! conflict with another owner, `ENOLCK` when the payer's limit is reached or memory is out, `EDEADLK` when
+//! counts them for a user. [`crate::close_cleanup`] tells a close whether there are any. Errors: `EAGAIN` for
+//! a conflict with another owner, `ENOLCK` when the payer's limit is reached or memory is out, `EDEADLK` when
 //! waiters would wait for each other.
 //!
 //! Each file with locks has a monitor and a list of waiters of its own; a table finds them, in buckets by

@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`find`] goes from entry to entry ([`super::dentry`]) with interrupts off and answers where a
 //! path leads that goes by directories alone, each with the right to search it, or that it leads nowhere;
-//! [`FoundPath::waiting`] is a description of that file that waits for its next open; [`AccessWord`] is the word by
-//! which an inode shows who may do what. All else (a long path, a symbolic link on the way, `..`, a
+//! [`FoundPath::waiting`] is a description of that file that waits for its next open; [`AccessWord`] is the
+//! word by which an inode shows who may do what. All else (a long path, a symbolic link on the way, `..`, a
 //! right that a list decides, a file system whose entries are not kept) has no answer here: the walk
 //! ([`super::walk`](mod@super::walk)) finds it, or says what is wrong.
 //!
@@ -302,7 +302,8 @@ pub fn inode(
 }
 
 /// The file that `path` leads to, if `cred` may open it with access mode `mode` and its mount forbids
-/// nothing. A path that begins with the directory of the last one is followed from there ([`super::parent_cache`]).
+/// nothing. A path that begins with the directory of the last one is followed from there
+/// ([`super::parent_cache`]).
 ///
 /// # Safety
 /// Interrupts are off for as long as the answer is used.

@@ -1,7 +1,7 @@
 //! Names, inodes and open files: the targets of paths, and the objects behind descriptors.
 //!
-//! *Interface.* [`Inode`] is a file as a file system knows it; [`VfsPath`] is an inode reached through a mount;
-//! [`mod@file`] is open files, each of which may be one of an inode, as an inode makes them;
+//! *Interface.* [`Inode`] is a file as a file system knows it; [`VfsPath`] is an inode reached through a
+//! mount; [`mod@file`] is open files, each of which may be one of an inode, as an inode makes them;
 //! [`FsContext`] is a process's root, working directory and umask; [`perm`] decides what a process may do.
 //! [`dev::register`] gives a device number its behaviour.
 

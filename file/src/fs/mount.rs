@@ -1,8 +1,8 @@
 //! Mounts, the mount table, and [`VfsPath`]: an inode reached through a mount (Linux: `struct path`).
 //!
-//! *Interface.* [`VfsPath::follow_mounts`] crosses into the mount on a directory or file, [`VfsPath::parent`] is `..`,
-//! [`VfsPath::path`] the path of a directory. [`mount`] adds to the table, [`mount_from`] reads it, and
-//! [`super::mount_tree`] changes the tree that its mounts are. A change of the table is a change of names
+//! *Interface.* [`VfsPath::follow_mounts`] crosses into the mount on a directory or file, [`VfsPath::parent`]
+//! is `..`, [`VfsPath::path`] the path of a directory. [`mount`] adds to the table, [`mount_from`] reads it,
+//! and [`super::mount_tree`] changes the tree that its mounts are. A change of the table is a change of names
 //! ([`super::path_cache::changed`]).
 //!
 //! *Unsafe*: a copy of the table, and places that mounts cover, which live until a grace period; what the

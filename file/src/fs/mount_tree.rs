@@ -193,7 +193,8 @@ pub enum UnmountHow {
 }
 
 /// Takes the mount at `place` out of the tree. EINVAL: `place` is not the root of a mount in the tree; EBUSY:
-/// something in it is in use, or something is mounted there; EAGAIN: [`UnmountHow::IfExpired`] asks the first time.
+/// something in it is in use, or something is mounted there; EAGAIN: [`UnmountHow::IfExpired`] asks the first
+/// time.
 pub fn unmount(place: VfsPath, end: UnmountHow) -> Result<()> {
     let detach = end == UnmountHow::Detached;
     if !place.is_mount_root() {

@@ -5,9 +5,9 @@
 //!
 //! Programs make, open and remove many files of one directory in turn. An entry holds for an identity, from
 //! the same starting directory, and as long as the path cache's generation is the one from before the
-//! directory was looked for ([`super::path_cache`]): then no directory has been removed, moved or covered since,
-//! and no right to search one has changed. So nothing is counted for it: a directory or a mount that goes is
-//! freed a grace period after the generation has changed.
+//! directory was looked for ([`super::path_cache`]): then no directory has been removed, moved or covered
+//! since, and no right to search one has changed. So nothing is counted for it: a directory or a mount that
+//! goes is freed a grace period after the generation has changed.
 //!
 //! Progress: wait-free. An entry is its CPU's: no other reads or writes it, and since interrupts are off in
 //! [`find`] and [`note`], the thread that does stays there and no second one comes between. So there is

@@ -1,9 +1,9 @@
 //! The lock-free look-up of a parent: the directory and the last name of a path, for calls that make or
 //! remove a name.
 //!
-//! *Interface*: [`find`] goes along a path as [`super::lockfree_walk`] does, up to its last name, and answers a
-//! [`ParentLookup`]. The caller may change that directory. Other paths have no answer here, as there:
-//! the walk ([`super::walk`](mod@super::walk)) finds it, or says what is wrong. A path that begins with the
+//! *Interface*: [`find`] goes along a path as [`super::lockfree_walk`] does, up to its last name, and answers
+//! a [`ParentLookup`]. The caller may change that directory. Other paths have no answer here, as there: the
+//! walk ([`super::walk`](mod@super::walk)) finds it, or says what is wrong. A path that begins with the
 //! directory of the last one is followed from there ([`super::parent_cache`]).
 //!
 //! *Unsafe*: as `file/src/fs/lockfree_walk.rs`.

@@ -1,10 +1,10 @@
 //! The path cache: from whole paths to inodes, for opens that are repeated.
 //!
-//! *Interface.* [`PathKey`] is a path with its hash, made while it is copied in. [`open`] returns a description
-//! from the inode's inactive list, if the path is known, was walked since the last change of names, and the
-//! same access was granted to the same identity; [`learn`] records a path after an ordinary open. [`changed`]
-//! invalidates all earlier walks: after renames, removals, changes of mode or owner, mounts. [`forget`] drops
-//! one inode, [`forget_with_files`] a directory and what is in it, [`purge`] all.
+//! *Interface.* [`PathKey`] is a path with its hash, made while it is copied in. [`open`] returns a
+//! description from the inode's inactive list, if the path is known, was walked since the last change of
+//! names, and the same access was granted to the same identity; [`learn`] records a path after an ordinary
+//! open. [`changed`] invalidates all earlier walks: after renames, removals, changes of mode or owner,
+//! mounts. [`forget`] drops one inode, [`forget_with_files`] a directory and what is in it, [`purge`] all.
 //!
 //! An entry never changes. Readers run with interrupts off, so an entry that they hold cannot be freed
 //! (`sync::epoch`). Paths are distinguished by their starting directory and their bytes; only the system's

@@ -1,4 +1,4 @@
-//! What an inode publishes for readers that take no lock: access rights, directory entries, mounts, and
+//! The part of an inode that readers see without a lock: access rights, directory entries, mounts, and
 //! the attributes of `stat`. A sequence lock guards it.
 //!
 //! *Interface*: [`Published`] is a part of the inode, which writes it: [`Published::publish`] all that

@@ -1,8 +1,8 @@
 //! From a path to a place.
 //!
-//! *Interface.* [`walk`] resolves a path for one process ([`WalkContext`]) and answers a [`WalkTarget`]: the directory
-//! of the last component, that component, and the place it names if there is one. Errors are those of
-//! path_resolution(7): `ENOENT`, `ENOTDIR`, `EACCES`, `ELOOP` after 40 links, `ENAMETOOLONG`.
+//! *Interface.* [`walk`] resolves a path for one process ([`WalkContext`]) and answers a [`WalkTarget`]: the
+//! directory of the last component, that component, and the place it names if there is one. Errors are those
+//! of path_resolution(7): `ENOENT`, `ENOTDIR`, `EACCES`, `ELOOP` after 40 links, `ENAMETOOLONG`.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{

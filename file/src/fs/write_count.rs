@@ -1,8 +1,9 @@
 //! The write count of an inode: writers and executors of a program file exclude each other (ETXTBSY).
 //!
-//! *Interface*: [`WriteAccess`] is held by each writable description of an executable file, and by its writable
-//! mappings; [`DenyWrite`] by each address space that runs one. While one kind exists the other is refused.
-//! Descriptions on an inactive list, or waiting for a grace period, are dropped before they cause a refusal.
+//! *Interface*: [`WriteAccess`] is held by each writable description of an executable file, and by its
+//! writable mappings; [`DenyWrite`] by each address space that runs one. While one kind exists the other is
+//! refused. Descriptions on an inactive list, or waiting for a grace period, are dropped before they cause a
+//! refusal.
 
 use abi::errno::{Errno, Result};
 use abi::linux::{O_RDWR, O_WRONLY};

@@ -1,7 +1,7 @@
 //! The backing of a 9p file's pages: `Tread` fills them, `Twrite` stores them.
 //!
-//! *Interface*: [`P9Backing`], through [`Backing`]; [`P9Backing::attach`] lends it a server's handle for as long as
-//! there is a [`BackingUser`].
+//! *Interface*: [`P9Backing`], through [`Backing`]; [`P9Backing::attach`] lends it a server's handle for as
+//! long as there is a [`BackingUser`].
 //!
 //! The handles are those of the first descriptions that could read, and write. They stay while any
 //! description or mapping uses the file, and behind a mapping that wrote until nothing is left to store.

@@ -2,9 +2,9 @@
 //!
 //! *Interface*: [`P9File`] and [`P9Dir`], through [`File`]; [`admit_length`].
 //!
-//! The contents of a regular file are in pages ([`CachedFile`]), which generated code reads and writes; written
-//! data reaches the host when a descriptor is closed, or at `fsync`. An open, and a request for attributes,
-//! see the host's current state.
+//! The contents of a regular file are in pages ([`CachedFile`]), which generated code reads and writes;
+//! written data reaches the host when a descriptor is closed, or at `fsync`. An open, and a request for
+//! attributes, see the host's current state.
 //!
 //! Each description has a handle of the server's, opened for it alone. A file that is too long for its pages
 //! to be kept, and a description that writes synchronously, or may not read what it writes, have none of

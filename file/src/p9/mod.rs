@@ -7,8 +7,8 @@
 //! Names and attributes are asked for by each look-up; what regular files hold is kept in pages, which are
 //! believed as long as the host says the same size and time of change ([`mod@file`]). Layers, from below:
 //! [`transport`] carries messages, [`message`] lays them out and checks them, [`session`] asks the questions,
-//! [`backing`] fills and stores pages, [`node`] and [`mod@file`] are what the tree sees. A server that answers
-//! nonsense gets an error to who asked, and nothing else.
+//! [`backing`] fills and stores pages, [`node`] and [`mod@file`] are what the tree sees. A server that
+//! answers nonsense gets an error to who asked, and nothing else.
 
 mod backing;
 mod file;

@@ -1,6 +1,7 @@
 //! The transport of 9p messages: each request has one reply, and many are under way at a time.
 //!
-//! *Interface*: a [`Transport`] carries them; [`VirtioTransport`] is the one over a virtio device. A test has its own.
+//! *Interface*: a [`Transport`] carries them; [`VirtioTransport`] is the one over a virtio device. A test has
+//! its own.
 
 use abi::errno::{Errno, Result};
 use account::caller;

@@ -1,9 +1,9 @@
 //! The page cache: pages in memory of files that are stored elsewhere.
 //!
 //! *Interface*: [`CachedFile`] is one file's pages; [`Backing`] is their storage. [`CachedFile::read`],
-//! [`CachedFile::write`] and [`CachedFile::resize`] are the plain paths, [`CachedFile::core`] is the data of generated
-//! routines (`quaject::fsmap`), [`CachedFile::flush`] stores dirty pages. [`index`] finds a file's pages when it
-//! is reopened, and evicts them when memory is short.
+//! [`CachedFile::write`] and [`CachedFile::resize`] are the plain paths, [`CachedFile::core`] is the data of
+//! generated routines (`quaject::fsmap`), [`CachedFile::flush`] stores dirty pages. [`index`] finds a file's
+//! pages when it is reopened, and evicts them when memory is short.
 //!
 //! Generated routines read and write present pages exactly as those of a file in memory: through an array of
 //! addresses. Writing routines have a separate array, in which a clean page is 0, so only the first write of
@@ -18,8 +18,8 @@
 //! The result of a fill is discarded if the file was truncated or replaced meanwhile (`generation`), and a
 //! page with a fill in progress is not evicted: so data older than a store never becomes a page.
 //!
-//! An error of a store is noted for `fsync` ([`WritebackErrors`]), and the page counts as clean: as on Linux its data
-//! is lost when it is evicted.
+//! An error of a store is noted for `fsync` ([`WritebackErrors`]), and the page counts as clean: as on Linux
+//! its data is lost when it is evicted.
 
 mod backing;
 mod evict;

@@ -1,7 +1,7 @@
 //! The pages of one cached file: two arrays of addresses, and the fills in progress.
 //!
-//! *Interface*: [`PageArrays`], behind its monitor. The first array has the addresses of pages, the second the
-//! addresses for writing routines (`quaject::fsmap::slot`).
+//! *Interface*: [`PageArrays`], behind its monitor. The first array has the addresses of pages, the second
+//! the addresses for writing routines (`quaject::fsmap::slot`).
 //!
 //! *Unsafe*: the arrays that routines read, published; garbage of a grace period.
 

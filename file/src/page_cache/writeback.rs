@@ -1,7 +1,7 @@
 //! Writeback: dirty pages are stored to the backing.
 //!
-//! *Interface*: [`CachedFile::flush`]; [`CachedFile::page_to_write`] is for mappings, which fault at the first write
-//! after a store.
+//! *Interface*: [`CachedFile::flush`]; [`CachedFile::page_to_write`] is for mappings, which fault at the
+//! first write after a store.
 
 use abi::errno::Result;
 use abi::layout::PAGE;

@@ -1,8 +1,8 @@
 //! The two ends of a pipe for moves inside the kernel: the plain paths of `read` and `write`, `splice` and
 //! similar calls.
 //!
-//! *Interface*: [`of`] gives the pipe behind a description, [`of_bytes`] for moving bytes; [`SpliceEnd::take`] and
-//! [`SpliceEnd::give`] move bytes by its queue, and wait as the caller says.
+//! *Interface*: [`of`] gives the pipe behind a description, [`of_bytes`] for moving bytes;
+//! [`SpliceEnd::take`] and [`SpliceEnd::give`] move bytes by its queue, and wait as the caller says.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;

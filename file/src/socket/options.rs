@@ -1,7 +1,7 @@
 //! Options of sockets, of the level SOL_SOCKET.
 //!
-//! *Interface*: [`SocketOptions`] is a part of each socket; [`Socket::set_option`] and [`Socket::option`] are the
-//! calls, with bytes as the program has them.
+//! *Interface*: [`SocketOptions`] is a part of each socket; [`Socket::set_option`] and [`Socket::option`] are
+//! the calls, with bytes as the program has them.
 #![expect(
     clippy::disallowed_methods,
     reason = "room is made by `try_reserve` before"

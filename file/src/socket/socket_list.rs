@@ -1,7 +1,7 @@
 //! The list of all sockets, for `/proc/net` and netlink.
 //!
-//! *Interface*: a socket is in the [`ListEntry`] that it keeps, from [`enter`] until it is dropped. [`from`] goes
-//! through all by places, which are numbers that grow.
+//! *Interface*: a socket is in the [`ListEntry`] that it keeps, from [`enter`] until it is dropped. [`from`]
+//! goes through all by places, which are numbers that grow.
 //!
 //! Monitors: with a part of the list held nothing is allocated or dropped: the end of a socket takes it.
 

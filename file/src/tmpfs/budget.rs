@@ -1,11 +1,11 @@
 //! The memory limits of tmpfs: half of memory for all tmpfs together, as on Linux, and the limits of each
 //! mount.
 //!
-//! *Interface*: [`PAGES`] are pages of contents, [`NODES`] files and further names of them. [`MemoryBound::take`]
-//! counts before memory is taken; its result is kept with [`BoundCharge::keep`] when an object exists that will
-//! [`MemoryBound::give`] it back. [`bind`] ends boot: until then nothing is refused, and the root's files do not
-//! count afterwards. A sixteenth is left to the superuser. The limits of one file system (`size=`,
-//! `nr_inodes=`) are its [`FsLimits`].
+//! *Interface*: [`PAGES`] are pages of contents, [`NODES`] files and further names of them.
+//! [`MemoryBound::take`] counts before memory is taken; its result is kept with [`BoundCharge::keep`] when an
+//! object exists that will [`MemoryBound::give`] it back. [`bind`] ends boot: until then nothing is refused,
+//! and the root's files do not count afterwards. A sixteenth is left to the superuser. The limits of one file
+//! system (`size=`, `nr_inodes=`) are its [`FsLimits`].
 
 use abi::errno::{Errno, Result};
 use core::sync::atomic::{AtomicUsize, Ordering};

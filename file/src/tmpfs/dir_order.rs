@@ -1,7 +1,7 @@
 //! The entries of a directory in the order in which `getdents64` lists them: by rising position.
 //!
-//! *Interface*: [`DirOrder::push`] adds at the end, [`DirOrder::take`] and [`DirOrder::replace`] change what is at a
-//! place, [`DirOrder::from`] lists from a place on.
+//! *Interface*: [`DirOrder::push`] adds at the end, [`DirOrder::take`] and [`DirOrder::replace`] change what
+//! is at a place, [`DirOrder::from`] lists from a place on.
 //!
 //! An array with holes, which are closed when there are more of them than values. In a directory from which
 //! little was removed a value stands about as far from the first as its place says, so it is looked for

@@ -1,7 +1,7 @@
 //! Nodes in memory as the file system's users see them.
 //!
-//! *Interface*: [`Inode`] of a [`TmpInode`]. Every change of names holds the file system's one `tree` monitor,
-//! so a rename sees an unchanging tree; a look-up takes only the monitor of its directory.
+//! *Interface*: [`Inode`] of a [`TmpInode`]. Every change of names holds the file system's one `tree`
+//! monitor, so a rename sees an unchanging tree; a look-up takes only the monitor of its directory.
 
 use super::budget::{NODES, PAGES};
 use super::dir::{self, Directory};

@@ -1,7 +1,7 @@
 //! `pipe` and `pipe2`.
 //!
-//! *Interface*: [`CALLS`]; [`pipe_frameless`], [`pipe2_frameless`] without a trap frame: a pipe that was closed
-//! waits with its code for the next one, and then the call is a few words in the table.
+//! *Interface*: [`CALLS`]; [`pipe_frameless`], [`pipe2_frameless`] without a trap frame: a pipe that was
+//! closed waits with its code for the next one, and then the call is a few words in the table.
 //!
 //! *Unsafe*: the running process's table, with interrupts off.
 

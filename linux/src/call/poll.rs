@@ -1,7 +1,7 @@
 //! `poll`, `ppoll`, `select`, `pselect6`.
 //!
-//! *Interface*: [`CALLS`]; [`poll_frameless`], [`select_frameless`] and [`pselect6_frameless`] are made without
-//! a trap frame.
+//! *Interface*: [`CALLS`]; [`poll_frameless`], [`select_frameless`] and [`pselect6_frameless`] are made
+//! without a trap frame.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

@@ -1,9 +1,9 @@
 //! Mitigations: what is done about speculation, chosen by what the processor says.
 //!
-//! *Interface*: [`choose`] is the pure choice from [`Facts`] and [`MitigationMode`]; [`plan`] and [`measures`] are what
-//! was chosen here, at boot. Generators ask [`measures`] and emit what is needed and nothing else: under
-//! `mitigations=off` no generated routine has an instruction more. `sysfs.rs` says it as Linux does. Source:
-//! docs/security.md, "Speculation".
+//! *Interface*: [`choose`] is the pure choice from [`Facts`] and [`MitigationMode`]; [`plan`] and
+//! [`measures`] are what was chosen here, at boot. Generators ask [`measures`] and emit what is needed and
+//! nothing else: under `mitigations=off` no generated routine has an instruction more. `sysfs.rs` says it as
+//! Linux does. Source: docs/security.md, "Speculation".
 
 mod affected;
 mod facts;

@@ -1,8 +1,8 @@
 //! Page-table isolation (PTI): the gates, which are all of the kernel that is mapped while a program runs.
 //!
-//! *Interface*: what `trap.rs`, `mitigated.rs`, `segments.rs` and `boot_page_tables.rs` need where `isolate_tables` is
-//! chosen: the entries, by [`stub`] and [`syscall_entry`]; the exits [`end`] and [`sysret`]; [`pages`] and
-//! [`alias`] for the tables; [`link`]; [`enter_root`] for whoever loads a root.
+//! *Interface*: what `trap.rs`, `mitigated.rs`, `segments.rs` and `boot_page_tables.rs` need where
+//! `isolate_tables` is chosen: the entries, by [`stub`] and [`syscall_entry`]; the exits [`end`] and
+//! [`sysret`]; [`pages`] and [`alias`] for the tables; [`link`]; [`enter_root`] for whoever loads a root.
 //!
 //! Each space has a second root: its lower half is that of the first, its upper half maps the gates alone, at
 //! addresses that do not tell where the kernel lies (`GATE`: the image once more, only these pages of it).

@@ -1,9 +1,9 @@
 //! Control groups: the hierarchy, and what each group has of the machine.
 //!
-//! *Interface*: [`root`], and below it [`Cgroup::make`], [`Cgroup::remove`], [`Cgroup::child`]. A thread is in
-//! one group, whose number its `sched` has; the threads of a process are together (`members.rs`). A group's
-//! settings are methods of [`Cgroup`]. The file system of the groups is in a room above, which keeps the
-//! owners of its files here ([`Cgroup::owner`]). `cpu_weight.rs` divides CPU time by the weights.
+//! *Interface*: [`root`], and below it [`Cgroup::make`], [`Cgroup::remove`], [`Cgroup::child`]. A thread is
+//! in one group, whose number its `sched` has; the threads of a process are together (`members.rs`). A
+//! group's settings are methods of [`Cgroup`]. The file system of the groups is in a room above, which keeps
+//! the owners of its files here ([`Cgroup::owner`]). `cpu_weight.rs` divides CPU time by the weights.
 //!
 //! All of the hierarchy is under one monitor. A process in the root group never takes it: making and ending
 //! a thread look at its number, and 0 is the root's. A group is a few hundred words, charged to its maker;

@@ -1,10 +1,10 @@
 //! Reading an ELF64 program's headers, and nothing else of it.
 //!
-//! *Interface*: [`table`](fn@table) locates the program headers, [`parse`] turns them into an [`ElfImage`]: the
-//! parts of the file with their addresses, and how the program starts. It touches no memory but the bytes
-//! given, so every check can be tested on the host. All numbers in an [`ElfImage`] are checked: the entry lies
-//! in them, segments are in order, do not wrap, are congruent to their file offsets, and lie below the end of
-//! user memory.
+//! *Interface*: [`table`](fn@table) locates the program headers, [`parse`] turns them into an [`ElfImage`]:
+//! the parts of the file with their addresses, and how the program starts. It touches no memory but the bytes
+//! given, so every check can be tested on the host. All numbers in an [`ElfImage`] are checked: the entry
+//! lies in them, segments are in order, do not wrap, are congruent to their file offsets, and lie below the
+//! end of user memory.
 //!
 //! Source: System V ABI, chapters 4 and 5; decoding by the `elf` crate.
 

@@ -1,8 +1,8 @@
 //! System V IPC: objects with numbers instead of descriptors, which outlive their creators.
 //!
-//! *Interface*: a [`IpcNamespace`] for each kind has its objects by number and by key; [`IpcEntry`] is one with its
-//! [`Permissions`]. [`memory`], [`semaphore`] and [`message`] are the kinds. [`mqueue`] has POSIX's message queues,
-//! which have names and descriptors.
+//! *Interface*: a [`IpcNamespace`] for each kind has its objects by number and by key; [`IpcEntry`] is one
+//! with its [`Permissions`]. [`memory`], [`semaphore`] and [`message`] are the kinds. [`mqueue`] has POSIX's
+//! message queues, which have names and descriptors.
 //!
 //! A number is a place in the table and, above that, how often places have come round, so that a number of
 //! before names nothing. Monitors: the table's, then that of one entry's permissions; an object's own is not

@@ -1,8 +1,7 @@
 //! Semaphore sets.
 //!
-//! *Interface*: [`SETS`]; [`SemaphoreSet::new`], [`operate`] for `semop`, [`operate_briefly`] for a few operations
-//! without a trap frame, the parts of `semctl`, [`undo`] when a
-//! process ends.
+//! *Interface*: [`SETS`]; [`SemaphoreSet::new`], [`operate`] for `semop`, [`operate_briefly`] for a few
+//! operations without a trap frame, the parts of `semctl`, [`undo`] when a process ends.
 //!
 //! A caller that cannot proceed sleeps until the set changes, and then tries all operations again. Each set
 //! keeps the undo values of each process by the process's address, which stays unique until they are undone.

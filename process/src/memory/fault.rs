@@ -1,8 +1,9 @@
 //! Page faults of programs.
 //!
 //! *Interface*: [`vector`] is the vector of each thread that has a program ([`FaultVector`]): the part of a
-//! fault that needs nobody else, with interrupts off and without a trap frame. [`FaultRest`] says what is left.
-//! [`resolve`] is a whole fault, of a program or of the kernel's copies on its behalf, or the rest of one.
+//! fault that needs nobody else, with interrupts off and without a trap frame. [`FaultRest`] says what is
+//! left. [`resolve`] is a whole fault, of a program or of the kernel's copies on its behalf, or the rest of
+//! one.
 
 use core::sync::atomic::Ordering;
 use machine::cpu::{irq_disable, irq_enable};

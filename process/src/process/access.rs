@@ -1,9 +1,9 @@
 //! The rule of access: whether a process may inspect or control another.
 //!
 //! *Interface*: [`may`] decides; [`with`] and [`space`] act while the decision holds, since an `exec` that
-//! gives the process more rights waits meanwhile ([`CredGuard`]). A [`PtraceMode`] is Linux's mode. [`set_dumpable`]
-//! and [`is_dumpable`] control whether processes with the same identity may read a process's memory.
-//! [`scope`] is Yama's rule for tracing by the same user. A process may always access itself.
+//! gives the process more rights waits meanwhile ([`CredGuard`]). A [`PtraceMode`] is Linux's mode.
+//! [`set_dumpable`] and [`is_dumpable`] control whether processes with the same identity may read a process's
+//! memory. [`scope`] is Yama's rule for tracing by the same user. A process may always access itself.
 //!
 //! Users of this rule: `ptrace`, the native operations on other processes, `/proc/PID`, `/syn/code/PID`,
 //! robust lists. Limits, priorities and signals have their own rules on Linux, based only on users:

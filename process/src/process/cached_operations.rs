@@ -1,7 +1,7 @@
 //! Cached operations: operations of descriptors that a program calls by system-call numbers of its own.
 //!
-//! *Interface*: [`CachedOperations`] is in the [`Program`]'s record: [`of`] finds it, [`change`] puts another in its
-//! place. The dispatchers that answer the numbers are in `dispatch/cached.rs`.
+//! *Interface*: [`CachedOperations`] is in the [`Program`]'s record: [`of`] finds it, [`change`] puts another
+//! in its place. The dispatchers that answer the numbers are in `dispatch/cached.rs`.
 
 use abi::errno::Result;
 use abi::native;

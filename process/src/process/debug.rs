@@ -1,9 +1,9 @@
 //! The debug registers of a traced thread, as `ptrace` reads and writes them.
 //!
-//! *Interface*: [`DebugRegisters`] are in the state that tracer and traced thread share. The tracer gets and sets
-//! them while the thread waits; the thread itself loads them when it continues (`thread::hw_breakpoints`). They belong
-//! to the thread: a child has none, and `execve` clears them. Enabled registers stay enabled when the tracer
-//! detaches, as on Linux.
+//! *Interface*: [`DebugRegisters`] are in the state that tracer and traced thread share. The tracer gets and
+//! sets them while the thread waits; the thread itself loads them when it continues
+//! (`thread::hw_breakpoints`). They belong to the thread: a child has none, and `execve` clears them. Enabled
+//! registers stay enabled when the tracer detaches, as on Linux.
 //!
 //! Source: Linux, arch/x86/kernel/ptrace.c and hw_breakpoint.c.
 

@@ -1,7 +1,7 @@
 //! Resource limits (`getrlimit`, `setrlimit`, `prlimit64`).
 //!
-//! *Interface*: [`RlimitTable`], indexed by `RLIMIT_…`; [`Process::bounds`](super::Process::bounds) are those of
-//! its memory.
+//! *Interface*: [`RlimitTable`], indexed by `RLIMIT_…`; [`Process::bounds`](super::Process::bounds) are those
+//! of its memory.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

@@ -1,11 +1,11 @@
 //! The PI state of a priority-inheritance futex: which waiter depends on which owner, and what happens
 //! when an owner ends.
 //!
-//! *Interface*: each [`PiParty`] has a [`PiPart`]; a [`PiState`] is in the bucket of a lock for each of its waiters.
-//! A new waiter makes its bond first, and enters it only if [`PiPart::may_own`] of the owner then holds;
-//! [`PiPart::end`] changes the owner's stage first, and then searches for bonds. So one of the two sees the
-//! other, and no bond to an ended owner stays in a bucket. A bond is made, passed on and dropped while its
-//! bucket is held.
+//! *Interface*: each [`PiParty`] has a [`PiPart`]; a [`PiState`] is in the bucket of a lock for each of its
+//! waiters. A new waiter makes its bond first, and enters it only if [`PiPart::may_own`] of the owner then
+//! holds; [`PiPart::end`] changes the owner's stage first, and then searches for bonds. So one of the two
+//! sees the other, and no bond to an ended owner stays in a bucket. A bond is made, passed on and dropped
+//! while its bucket is held.
 //!
 //! Progress: wait-free. Model: `tests/bond_model.rs`.
 

@@ -1,10 +1,10 @@
 //! The scheduling parameters of a thread: policy, priority, niceness, CPU affinity, timer slack.
 //!
 //! *Interface*: [`SchedParams`], one for each thread. It also has the number of the thread's control group
-//! (`group`), which a child inherits with it. The settings are returned and inherited as on Linux.
-//! Processors and real-time policies are the thread room's matter. Other threads are paced by the data that
-//! they move, around a quantum of their own, which follows from niceness and policy ([`SchedParams::quantum_ns`]);
-//! the niceness also chooses the column of `/proc/stat` for the thread's time.
+//! (`group`), which a child inherits with it. The settings are returned and inherited as on Linux. Processors
+//! and real-time policies are the thread room's matter. Other threads are paced by the data that they move,
+//! around a quantum of their own, which follows from niceness and policy ([`SchedParams::quantum_ns`]); the
+//! niceness also chooses the column of `/proc/stat` for the thread's time.
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 

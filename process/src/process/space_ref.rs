@@ -1,9 +1,9 @@
 //! A process's reference to its address space.
 //!
-//! *Interface*: [`SpaceRef::get`] returns a counted reference; [`SpaceRef::set`] at the beginning, by `exec` and at
-//! the end; `Task::with_space` for the running thread's own faults, which take no lock and no count. Before a
-//! second thread starts in a space, its creator announces that ([`AddressSpace::join`]). A process leaves its
-//! space with its last thread, as does a process whose creation failed.
+//! *Interface*: [`SpaceRef::get`] returns a counted reference; [`SpaceRef::set`] at the beginning, by `exec`
+//! and at the end; `Task::with_space` for the running thread's own faults, which take no lock and no count.
+//! Before a second thread starts in a space, its creator announces that ([`AddressSpace::join`]). A process
+//! leaves its space with its last thread, as does a process whose creation failed.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicPtr, Ordering};

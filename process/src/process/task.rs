@@ -59,7 +59,8 @@ pub struct Task {
     pub(crate) pi: super::pi_state::PiPart,
     /// For its plain waits, once it has waited.
     pub(crate) waiter: Once<Arc<super::waiter::Waiter>>,
-    /// Its position among its process's threads: its index, under their monitor, and its place on the thread_list.
+    /// Its position among its process's threads: its index, under their monitor, and its place on the
+    /// thread_list.
     pub(super) seat: AtomicUsize,
     link: super::thread_list::ThreadLink<Task>,
     /// Address of the process group's number, in the process: for generated code.

@@ -1,15 +1,15 @@
 //! The thread list of a process, for callers that may not wait: an interrupt handler searches here for a
 //! thread that would take a signal.
 //!
-//! *Interface*: [`ThreadList::enter`] and [`ThreadList::leave`] by the holder of the process's thread monitor;
-//! [`ThreadList::watch`] before interrupts are made to look, and [`ThreadList::find`] in these interrupts;
-//! [`ThreadList::is_watched`] after a task has left.
+//! *Interface*: [`ThreadList::enter`] and [`ThreadList::leave`] by the holder of the process's thread
+//! monitor; [`ThreadList::watch`] before interrupts are made to look, and [`ThreadList::find`] in these
+//! interrupts; [`ThreadList::is_watched`] after a task has left.
 //!
-//! The thread list is a chain of tasks, the first thread in front. One store publishes a task and one store unlinks
-//! it. A task that was unlinked keeps its link, so a reader on the task can continue. After a task has left,
-//! its owner checks whether an interrupt may be reading, and if so waits for a grace period before it frees
-//! the task. Code that makes interrupts search announces that first, once; a full fence on both sides lets
-//! one side see the other. So a process without timers pays nothing.
+//! The thread list is a chain of tasks, the first thread in front. One store publishes a task and one store
+//! unlinks it. A task that was unlinked keeps its link, so a reader on the task can continue. After a task
+//! has left, its owner checks whether an interrupt may be reading, and if so waits for a grace period before
+//! it frees the task. Code that makes interrupts search announces that first, once; a full fence on both
+//! sides lets one side see the other. So a process without timers pays nothing.
 //!
 //! Progress: looking is wait-free.
 //! Source: dissertation, section 5.2.3 (one process changes a list while others walk it).
@@ -152,8 +152,8 @@ impl<T: ListedThread> ThreadList<T> {
     /// The answer of `look` for the first task for which it has one. Looks at `most` tasks.
     ///
     /// # Safety
-    /// Interrupts are off until this returns, and [`ThreadList::watch`] was called before what made the caller
-    /// look.
+    /// Interrupts are off until this returns, and [`ThreadList::watch`] was called before what made the
+    /// caller look.
     pub(crate) unsafe fn find<R>(
         &self,
         most: usize,
@@ -161,7 +161,8 @@ impl<T: ListedThread> ThreadList<T> {
     ) -> FoundThread<R> {
         let mut at = self.first.load(Ordering::Acquire);
         for _ in 0..most {
-            // SAFETY: the thread list is watched, so a task that a link leads to is freed only after a grace period.
+            // SAFETY: the thread list is watched, so a task that a link leads to is freed only after a grace
+            // period.
             let Some(task) = (unsafe { at.as_ref() }) else {
                 return FoundThread::No;
             };

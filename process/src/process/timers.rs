@@ -124,8 +124,8 @@ pub(crate) const TIMERS_MAX: usize = FIXED + 32;
 #[derive(Default)]
 pub(crate) struct ExpiryTurn;
 
-/// The bit of [`ProcessTimers::rung`] that is set while a thread makes signals of those that have rung: another
-/// thread that checks the process's signals meanwhile waits for it.
+/// The bit of [`ProcessTimers::rung`] that is set while a thread makes signals of those that have rung:
+/// another thread that checks the process's signals meanwhile waits for it.
 pub(crate) const UNSETTLED: u64 = 1 << 63;
 const _: () = assert!(TIMERS_MAX < 63);
 

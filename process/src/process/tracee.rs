@@ -1,8 +1,8 @@
 //! The tracee's side of ptrace: what a traced thread and its tracer share.
 //!
-//! *Interface*: [`PtraceLink`] is a task's part, with [`PtraceState`] once it has had a tracer; [`Tracees`] are a
-//! process's. [`continued`] tells a seized thread of a SIGCONT, `prod` stops it. The requests of tracers are
-//! in `ptrace.rs`, the stops of the thread in `signal/ptrace_stop.rs`.
+//! *Interface*: [`PtraceLink`] is a task's part, with [`PtraceState`] once it has had a tracer; [`Tracees`]
+//! are a process's. [`continued`] tells a seized thread of a SIGCONT, `prod` stops it. The requests of
+//! tracers are in `ptrace.rs`, the stops of the thread in `signal/ptrace_stop.rs`.
 
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};

@@ -5,8 +5,8 @@
 //! [`Task::usage`].
 //!
 //! CPU time is exact, counted by the threads' switch code. It is divided into user and system time in
-//! proportion to samples (`thread::cpu_time_sampling`), and neither part ever falls below a reported value, as on Linux
-//! without accounting at each kernel entry.
+//! proportion to samples (`thread::cpu_time_sampling`), and neither part ever falls below a reported value,
+//! as on Linux without accounting at each kernel entry.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -2,7 +2,8 @@
 //!
 //! *Interface*: [`send()`] to a process or one thread, [`send_group`]; [`force`] for faults; [`deliver::run`]
 //! on the way to user mode. The record of a process has those that wait ([`crate::process::signals`]).
-//! Interrupt handlers may only note a signal ([`crate::deferred_timers`]), which the thread of [`start`] sends.
+//! Interrupt handlers may only note a signal ([`crate::deferred_timers`]), which the thread of [`start`]
+//! sends.
 //!
 //! A signal is *pending* on a process or a thread until a thread that does not block it is about to run user
 //! code, and is delivered then. The thread's attention flag says that there may be something to deliver.

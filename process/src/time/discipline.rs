@@ -4,10 +4,9 @@
 //! ahead. A thread, made at the first need, begins each second while seconds differ from one another, and
 //! makes the day's end a second earlier or later when that was asked for.
 //!
-//! The loops are pure arithmetic ([`feedback::clock_discipline`]); their answer is a rate, which the machine's clock
-//! takes as one record ([`machine::clock::steer`]). Only the clock of the day is steered: intervals by the
-//! monotonic clock are the machine's own.
-//! Source: dissertation, section 6.4.1.
+//! The loops are pure arithmetic ([`feedback::clock_discipline`]); their answer is a rate, which the
+//! machine's clock takes as one record ([`machine::clock::steer`]). Only the clock of the day is steered:
+//! intervals by the monotonic clock are the machine's own. Source: dissertation, section 6.4.1.
 
 use abi::errno::{Errno, Result};
 use alloc::vec::Vec;

@@ -1,8 +1,8 @@
 //! Time as programs see it: clocks, sleeping with a deadline, timers that send signals.
 //!
-//! *Interface*: [`TimerClock`]; [`wait_deadline`] is `WaitList::wait_interruptible` with an end; [`ProcessTimers`] a
-//! process's timers. All times are nanoseconds; deadlines are on the monotonic clock, which starts with the
-//! machine.
+//! *Interface*: [`TimerClock`]; [`wait_deadline`] is `WaitList::wait_interruptible` with an end;
+//! [`ProcessTimers`] a process's timers. All times are nanoseconds; deadlines are on the monotonic clock,
+//! which starts with the machine.
 
 mod alarm;
 mod cpu_clocks;

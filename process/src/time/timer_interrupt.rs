@@ -1,12 +1,12 @@
-//! What a timer does in its interrupt, when its time has come.
+//! The work of a timer's interrupt, when the timer's time has come.
 //!
 //! *Interface*: [`TimerId`] identifies the timer of an alarm; [`on_alarm`] is the alarm's procedure.
 //!
 //! The interrupt sends no signal, which takes monitors. It notes the timer by one bit of its process and
 //! alerts a thread that would take the signal, as a sender does. The next thread that checks the process's
 //! signals, usually that thread on its way to user mode, first turns each bit into a signal
-//! (`signal/timer_signals.rs`). If all threads block the signal, none is woken, and nothing is lost: a thread that
-//! unblocks the signal or waits for it checks the bits. A thread that blocks, unblocks or begins to wait
+//! (`signal/timer_signals.rs`). If all threads block the signal, none is woken, and nothing is lost: a thread
+//! that unblocks the signal or waits for it checks the bits. A thread that blocks, unblocks or begins to wait
 //! records that first and then checks the bits; the interrupt sets the bit first and then checks the threads;
 //! so one of the two sees the other.
 //!

@@ -368,12 +368,11 @@ impl Drop for TimerFd {
         }
         let state = Arc::into_raw(self.state.clone()).expose_provenance();
         epoch::retire(
-            // SAFETY: the count given up above; the callback runs once, when no interrupt looks at it
-            // any more.
             |state| {
-                drop(unsafe {
-                    Arc::from_raw(core::ptr::with_exposed_provenance::<TimerState>(state))
-                })
+                let state = core::ptr::with_exposed_provenance::<TimerState>(state);
+                // SAFETY: the count given up above; the callback runs once, when no interrupt looks at it
+                // any more.
+                drop(unsafe { Arc::from_raw(state) });
             },
             state,
         );

@@ -1,8 +1,8 @@
 //! Timers that send signals: the three of `setitimer` and those of `timer_create`.
 //!
-//! *Interface*: the methods of [`ProcessTimers`]. Each armed timer has one alarm, whose interrupt takes no lock
-//! (`timer_interrupt.rs`). `signal/timer_signals.rs` turns the expirations that interrupts have noted into
-//! signals, before every check of a process's signals, and before a timer is asked or set.
+//! *Interface*: the methods of [`ProcessTimers`]. Each armed timer has one alarm, whose interrupt takes no
+//! lock (`timer_interrupt.rs`). `signal/timer_signals.rs` turns the expirations that interrupts have noted
+//! into signals, before every check of a process's signals, and before a timer is asked or set.
 //!
 //! A timer has at most one pending signal. Until the signal is taken the timer sets no alarm; the expirations
 //! meanwhile are the signal's overrun, counted when it is taken, and then the next alarm is set. So a signal

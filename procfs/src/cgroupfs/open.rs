@@ -1,7 +1,7 @@
 //! An open file of a control group.
 //!
-//! *Interface.* [`OpenCgroupFile`]. A write is one setting, whatever its offset. The process that opened the file,
-//! not the one that writes to it, needs the rights, as on Linux.
+//! *Interface.* [`OpenCgroupFile`]. A write is one setting, whatever its offset. The process that opened the
+//! file, not the one that writes to it, needs the rights, as on Linux.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;

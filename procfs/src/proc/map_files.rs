@@ -1,7 +1,7 @@
 //! `/proc/PID/map_files`: a link for each mapping of a file, named by its addresses.
 //!
-//! *Interface*: [`MapFilesDir`]. The link leads to the file that is mapped, whatever its path leads to by now; who
-//! follows it needs rights of the superuser, as on Linux.
+//! *Interface*: [`MapFilesDir`]. The link leads to the file that is mapped, whatever its path leads to by
+//! now; who follows it needs rights of the superuser, as on Linux.
 
 use abi::errno::{Errno, Result};
 use alloc::boxed::Box;

@@ -1,7 +1,7 @@
 //! `/proc/PID/pagemap`: which pages a process has, eight bytes for each.
 //!
-//! *Interface*: [`PagemapFile`]. It says what Linux says who may not know where in memory a page is: that it is
-//! there, whether it is an object's, and whether anybody else has it.
+//! *Interface*: [`PagemapFile`]. It says what Linux says who may not know where in memory a page is: that it
+//! is there, whether it is an object's, and whether anybody else has it.
 
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};

@@ -1,7 +1,7 @@
 //! The writable numbers of a process: `oom_score_adj`, `oom_adj`, `coredump_filter`, `timerslack_ns`.
 //!
-//! *Interface*: [`TunableFile`], a file; [`ADJUSTMENT`], [`OLD_ADJUSTMENT`], [`FILTER`], [`SLACK`] are what it may
-//! be about.
+//! *Interface*: [`TunableFile`], a file; [`ADJUSTMENT`], [`OLD_ADJUSTMENT`], [`FILTER`], [`SLACK`] are what
+//! it may be about.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;

@@ -1,9 +1,9 @@
 //! Kernel addresses (Linux: `kptr_restrict`): who has `CAP_SYSLOG` sees them; for others zeros stand in
 //! their place.
 //!
-//! *Interface.* [`KptrRestrict::now`] is what the caller may see; who looks a text up decides by that what the text
-//! shows, whoever reads it then. [`KptrRestrict::address`] is an address to print, [`KptrRestrict::listing`] prints a
-//! listing.
+//! *Interface.* [`KptrRestrict::now`] is what the caller may see; who looks a text up decides by that what
+//! the text shows, whoever reads it then. [`KptrRestrict::address`] is an address to print,
+//! [`KptrRestrict::listing`] prints a listing.
 
 use core::fmt::{self, Write};
 

@@ -1,10 +1,10 @@
 //! `/syn/trace`: the recorder of quanta, for root.
 //!
-//! *Interface*: [`TraceFile`], [`set`]. Writing `on` begins to record, and forgets what there was; `off` ends it.
-//! Reading gives the events of each processor up to the time when the file was opened, so a text ends while
-//! events are still added. After two lines of heading each event is a line, its fields separated by single
-//! blanks: time, processor, process, thread, own quantum, quantum, settled share in hundredths, need (−256 to
-//! 256, or `-`), CPU time used, channels, name. Times are in nanoseconds. The channels are as in
+//! *Interface*: [`TraceFile`], [`set`]. Writing `on` begins to record, and forgets what there was; `off` ends
+//! it. Reading gives the events of each processor up to the time when the file was opened, so a text ends
+//! while events are still added. After two lines of heading each event is a line, its fields separated by
+//! single blanks: time, processor, process, thread, own quantum, quantum, settled share in hundredths, need
+//! (−256 to 256, or `-`), CPU time used, channels, name. Times are in nanoseconds. The channels are as in
 //! `/syn/sched`, without what has passed. A line `# lost N P` says that processor P's first N events were
 //! forgotten.
 //!

@@ -1,9 +1,9 @@
 //! `/sys/devices/system/cpu`: which processors there are, how they lie together, their caches, and what is
 //! done about their defects.
 //!
-//! *Interface.* [`CpuDir`] is the folder; [`list`] and [`mask`] write sets of processors. `vulnerabilities` has
-//! a text for each defect of processors that
-//! Linux names: what is done about it here (`machine::mitigate`).
+//! *Interface.* [`CpuDir`] is the folder; [`list`] and [`mask`] write sets of processors. `vulnerabilities`
+//! has a text for each defect of processors that Linux names: what is done about it here
+//! (`machine::mitigate`).
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;

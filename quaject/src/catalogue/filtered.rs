@@ -2,7 +2,8 @@
 //!
 //! *Interface*: [`Filtered`] is the recipe of a [`Composed`](crate::composed::Composed) routine. The
 //! interfacer makes it anew when a filter is inserted or removed. Without a filter on this way the routine is
-//! the file's own. [`WayBack`] is the routine environment of the routines that move bytes for a `read` on several CPUs.
+//! the file's own. [`WayBack`] is the routine environment of the routines that move bytes for a `read` on
+//! several CPUs.
 //!
 //! *`write`* to a pipe: the bytes pass in the ring, between their copy and the publication of the head, so no
 //! reader sees them before, on whatever CPU it runs. Nothing can fail there any more: page faults are behind,

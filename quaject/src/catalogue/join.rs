@@ -71,8 +71,8 @@ pub enum Joined {
 /// Makes what stands between `producers` and `consumers`; a queue for strings of up to `size` bytes.
 ///
 /// # Errors
-/// [`RoutineError`]; [`RoutineError::BadSpec`] for several passive consumers, whose calls their producer makes (as the
-/// Splitter does).
+/// [`RoutineError`]; [`RoutineError::BadSpec`] for several passive consumers, whose calls their producer
+/// makes (as the Splitter does).
 pub fn join(
     producers: Side,
     consumers: Side,

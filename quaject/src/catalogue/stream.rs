@@ -1,9 +1,9 @@
 //! Stream: what the bytes of an open file pass on their way in and out.
 //!
 //! *Interface*: callouts `incoming` and `outgoing`, of signature `Pass`: to them filters are linked, one
-//! behind the other ([`crate::filter`], [`crate::by_name::insert`]). [`Stream::run`] has a string of bytes pass
-//! in place, by a loop that is generated with all filters in it, or with calls where they are too large or
-//! too many. The bytes of one way pass one at a time.
+//! behind the other ([`crate::filter`], [`crate::by_name::insert`]). [`Stream::run`] has a string of bytes
+//! pass in place, by a loop that is generated with all filters in it, or with calls where they are too large
+//! or too many. The bytes of one way pass one at a time.
 //!
 //! Source: dissertation, sections 3.2.2 (collapsing layers) and 4.1.4.
 //!

@@ -1,10 +1,11 @@
-//! Call adapters: a call by the routine of a simpler call, the code in front of it, and the way back from where it leaves.
+//! Call adapters: a call by the routine of a simpler call, the code in front of it, and the way back from
+//! where it leaves.
 //!
-//! *Interface*: [`CallAdapter::segments`] for `readv` and `writev` of one segment, [`CallAdapter::flagged`] for
-//! `recvfrom` and `sendto` without flags: once each. A routine that is to be called so is generated against
-//! [`CallAdapter::seam`]; [`CallAdapter::routine`] puts the code in front of it. A call with an address goes by another
-//! routine, [`SocketName`]. A call that the routine or that code leaves takes the slow exit, as the call that it
-//! is, with every register as it was.
+//! *Interface*: [`CallAdapter::segments`] for `readv` and `writev` of one segment, [`CallAdapter::flagged`]
+//! for `recvfrom` and `sendto` without flags: once each. A routine that is to be called so is generated
+//! against [`CallAdapter::seam`]; [`CallAdapter::routine`] puts the code in front of it. A call with an
+//! address goes by another routine, [`SocketName`]. A call that the routine or that code leaves takes the
+//! slow exit, as the call that it is, with every register as it was.
 //!
 //! Source: dissertation, sections 3.2.2 (layers collapse) and 4.2.
 //!
@@ -116,13 +117,14 @@ impl CallAdapter {
         &self.env
     }
 
-    /// The routine environment that a routine for `recvfrom` with an address is generated against, if the calls have one.
+    /// The routine environment that a routine for `recvfrom` with an address is generated against, if the
+    /// calls have one.
     pub fn named(&self) -> Option<&RoutineEnv> {
         self.named.as_ref()
     }
 
-    /// The routine around `inner`, which was generated against [`CallAdapter::seam`] for call `number`: `read` or
-    /// `write`.
+    /// The routine around `inner`, which was generated against [`CallAdapter::seam`] for call `number`:
+    /// `read` or `write`.
     ///
     /// # Errors
     /// [`RoutineError`].

@@ -3,8 +3,8 @@
 //! *Interface*: an [`Inactive`] is the list of one kind, a `static` or a part of one: [`Inactive::put`]
 //! leaves an object there or, where there is no room, lets it go; [`Inactive::take`] gives one back.
 //! [`reclaim`] empties every list, when memory is short; it knows a list from the first `take`, which comes
-//! before an object is made. A [`InactiveSlot`] is the place of a single object, for one that waits beside what it
-//! serves.
+//! before an object is made. A [`InactiveSlot`] is the place of a single object, for one that waits beside
+//! what it serves.
 //!
 //! A list is a few places. Each is one pointer, put by compare-and-swap and taken by exchange; that the
 //! pointer is taken is what makes the object the taker's, so a place that was emptied and filled meanwhile

@@ -1,7 +1,9 @@
-//! The map of a routine's inlined code, from the interfacer's record: whose code stands at each of its instructions.
+//! The map of a routine's inlined code, from the interfacer's record: whose code stands at each of its
+//! instructions.
 //!
-//! *Interface*: [`InlineMap::of`] collects it from the links and their sites; [`InlineMap::at`] is the innermost
-//! link whose code an address is in. Nothing is kept for it: it is what [`wiring`](super::wiring) knows.
+//! *Interface*: [`InlineMap::of`] collects it from the links and their sites; [`InlineMap::at`] is the
+//! innermost link whose code an address is in. Nothing is kept for it: it is what [`wiring`](super::wiring)
+//! knows.
 //!
 //! Source: dissertation, sections 4.1.3 and 7.4.3 (the kernel monitor).
 

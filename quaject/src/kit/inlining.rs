@@ -1,7 +1,7 @@
 //! Inlining: whether links stand in line or are called in generated code, where both ways are possible.
 //!
-//! *Interface*: [`disable_inlining`] once, before code with links is made: every link becomes a call then. The
-//! emitters are the same, so that two kernels differ in nothing but the calls, with what is saved around
+//! *Interface*: [`disable_inlining`] once, before code with links is made: every link becomes a call then.
+//! The emitters are the same, so that two kernels differ in nothing but the calls, with what is saved around
 //! them. [`is_disabled`] is for the assembly.
 //!
 //! Source: dissertation, section 3.2.2 (what collapsing layers gains).

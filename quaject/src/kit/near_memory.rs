@@ -1,7 +1,7 @@
 //! Memory that generated code reaches with a sign-extended 32-bit address.
 //!
-//! *Interface*: [`NearBlock`] owns zeroed bytes. In the kernel the whole heap is near; on the host, for tests and
-//! benchmarks, a block comes from the low two gigabytes.
+//! *Interface*: [`NearBlock`] owns zeroed bytes. In the kernel the whole heap is near; on the host, for tests
+//! and benchmarks, a block comes from the low two gigabytes.
 //!
 //! *Unsafe*: allocating near memory.
 

@@ -1,9 +1,10 @@
-//! A readiness check of an object, from outside: generated code that returns which of some conditions on its words hold
-//! now.
+//! A readiness check of an object, from outside: generated code that returns which of some conditions on its
+//! words hold now.
 //!
-//! *Interface*: [`ReadinessCheck`] collects the conditions, each with the bits that stand for it; [`ReadinessCheck::make`]
-//! gives the routine, which `poll` and `select` call for each of their descriptors; [`ReadinessCheck::look`] is its
-//! plain twin. A condition names words of the object by a projection, and the routine keeps the object.
+//! *Interface*: [`ReadinessCheck`] collects the conditions, each with the bits that stand for it;
+//! [`ReadinessCheck::make`] gives the routine, which `poll` and `select` call for each of their descriptors;
+//! [`ReadinessCheck::look`] is its plain twin. A condition names words of the object by a projection, and the
+//! routine keeps the object.
 //!
 //! Source: dissertation, sections 3.2.1 (known values become constants of the code) and 4.1.4 (the same data
 //! channel with different links).

@@ -1,9 +1,9 @@
 //! The environment of a descriptor routine: what it knows of the kernel around it.
 //!
-//! *Interface*: [`RoutineEnv`] holds the constants of every descriptor routine: the slow exit, the callback stubs,
-//! and the machine's invariants (whether there is more than one CPU, whether user accesses need `stac`). Made
-//! once at boot, when the number of CPUs is known. [`DescFn`] is the contract (`docs/architecture.md`,
-//! "Contract of a descriptor routine").
+//! *Interface*: [`RoutineEnv`] holds the constants of every descriptor routine: the slow exit, the callback
+//! stubs, and the machine's invariants (whether there is more than one CPU, whether user accesses need
+//! `stac`). Made once at boot, when the number of CPUs is known. [`DescFn`] is the contract
+//! (`docs/architecture.md`, "Contract of a descriptor routine").
 //!
 //! Source: dissertation, sections 3.2.1 (factoring invariants) and 4.1.3 (callbacks); quasi-invariants after
 //! Pu et al. 1995.

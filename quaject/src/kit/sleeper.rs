@@ -1,9 +1,9 @@
 //! The thread that sleeps straight out of a reading routine.
 //!
 //! *Interface*: an object with such a routine has a [`Sleeper`]: a place for one thread. A routine that finds
-//! nothing jumps to the code behind [`RoutineEnv::waiting`](crate::kit::routine_env::RoutineEnv::waiting) with the address of
-//! the `Sleeper`, whose first word is a [`Sleep`]; that function answers by [`Sleeper::claim`]. The party
-//! that has put something in calls [`Sleeper::wake`] afterwards.
+//! nothing jumps to the code behind [`RoutineEnv::waiting`](crate::kit::routine_env::RoutineEnv::waiting)
+//! with the address of the `Sleeper`, whose first word is a [`Sleep`]; that function answers by
+//! [`Sleeper::claim`]. The party that has put something in calls [`Sleeper::wake`] afterwards.
 //!
 //! No wake-up is lost: both exchange the word with the thread, the sleeper before it looks, the waker after
 //! it has published. Whichever exchange comes second knows of the first (modelled below).
@@ -11,10 +11,10 @@
 use crate::primitive::{AtomicBool, AtomicUsize, Ordering};
 use core::mem::offset_of;
 
-/// The function that the code behind [`RoutineEnv::waiting`](crate::kit::routine_env::RoutineEnv::waiting) calls, with
-/// interrupts off, to have the running thread woken when something may have come. Its arguments are the
-/// address of the [`Sleeper`], and the running thread as the callouts name it. It returns [`Sleep::LEAVE`],
-/// [`Sleep::AGAIN`] or [`Sleep::SUSPEND`].
+/// The function that the code behind [`RoutineEnv::waiting`](crate::kit::routine_env::RoutineEnv::waiting)
+/// calls, with interrupts off, to have the running thread woken when something may have come. Its arguments
+/// are the address of the [`Sleeper`], and the running thread as the callouts name it. It returns
+/// [`Sleep::LEAVE`], [`Sleep::AGAIN`] or [`Sleep::SUSPEND`].
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct Sleep(pub extern "sysv64" fn(usize, usize) -> usize);

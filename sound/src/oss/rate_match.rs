@@ -1,10 +1,10 @@
 //! Rate matching: a program that writes by a clock of its own, against the clock of the card.
 //!
-//! *Interface*: [`RateMatch::step`] at each write says by how many parts in a million the resampler is to take
-//! frames faster. A frequency-locked loop compares the frames that were written with those that were played,
-//! from the time on at which the card plays: so the buffer stays as full as it was then, and neither runs dry
-//! nor overflows, however long the program plays. A program whose clock is the card's (it waits, or asks for
-//! room) is not steered: there is nothing to make up for.
+//! *Interface*: [`RateMatch::step`] at each write says by how many parts in a million the resampler is to
+//! take frames faster. A frequency-locked loop compares the frames that were written with those that were
+//! played, from the time on at which the card plays: so the buffer stays as full as it was then, and neither
+//! runs dry nor overflows, however long the program plays. A program whose clock is the card's (it waits, or
+//! asks for room) is not steered: there is nothing to make up for.
 //!
 //! An event of the reference is [`SECONDS`] of sound that was written, a derived one a part of it that was
 //! played. In the middle between two references the loop's debt is half a reference, whatever the rates are:

@@ -1,9 +1,10 @@
 //! The tests that a change reaches, so that its author need not wait for all.
 //!
-//! *Interface*: [`Reach::since`] looks at what differs from a revision, [`Reach::has`] tells whether a guest test is reached, [`Reach::rooms`] the rooms whose host tests are.
+//! *Interface*: [`Reach::since`] looks at what differs from a revision, [`Reach::has`] tells whether a guest
+//! test is reached, [`Reach::rooms`] the rooms whose host tests are.
 //!
-//! A room that all programs use reaches every test. Those that do not are in [`NARROW`], with their tests. What
-//! is not known reaches everything.
+//! A room that all programs use reaches every test. Those that do not are in [`NARROW`], with their tests.
+//! An unknown path reaches everything.
 
 use super::table::{QUICK, Test, commands};
 use serde_json::Value;
@@ -59,7 +60,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// What the differences of the work tree from a revision reach.
+    /// The extent of what the differences of the work tree from a revision reach.
     ///
     /// # Errors
     /// Host failure when git does not know the revision.
@@ -95,7 +96,7 @@ impl Reach {
     }
 }
 
-/// What changes of these files reach.
+/// The extent of changes of these files.
 fn of(changed: &[&str], metadata: &Value) -> Reach {
     let mut guests = Some(BTreeSet::new());
     let mut rooms = Some(BTreeSet::new());
@@ -131,7 +132,7 @@ fn guests_of(path: &str) -> Option<BTreeSet<String>> {
         let file = [format!("/tests/{name}-"), format!("/tests/{name}.sh")];
         let names = |word: &&str| file.iter().any(|file| word.starts_with(file.as_str()));
         let tests: BTreeSet<String> = commands()
-            .filter(|(test, words)| *test == name || words.iter().any(|word| names(word)))
+            .filter(|(test, words)| *test == name || words.iter().any(&names))
             .map(|(test, _)| test.to_owned())
             .collect();
         // A header, or a program of a test that is a function.

@@ -5,14 +5,14 @@
 //! for a thread that another CPU has woken; [`steal`] and [`pass_on`] for an idle CPU. With interrupts off.
 //!
 //! A ring holds the running thread, the threads woken within the last quantum, and the next in line of each
-//! level. A thread that has waited for a whole quantum is in the CPU's steal queue. An idle CPU takes it from there
-//! by one exchange, whatever the steal queue's CPU does meanwhile. Two threads that wake each other in turn never
-//! wait that long, so they are never separated.
+//! level. A thread that has waited for a whole quantum is in the CPU's steal queue. An idle CPU takes it from
+//! there by one exchange, whatever the steal queue's CPU does meanwhile. Two threads that wake each other in
+//! turn never wait that long, so they are never separated.
 //!
-//! A new thread goes to the steal queue too. A program's new thread wakes no idle CPU as long as its creator may be
-//! about to wait for it: on this CPU it finds its parent's memory in the cache. When the creator gives up the
-//! CPU, the new thread runs here, and further threads in the steal queue wake an idle CPU. When the creator keeps
-//! computing, the next tick wakes one.
+//! A new thread goes to the steal queue too. A program's new thread wakes no idle CPU as long as its creator
+//! may be about to wait for it: on this CPU it finds its parent's memory in the cache. When the creator gives
+//! up the CPU, the new thread runs here, and further threads in the steal queue wake an idle CPU. When the
+//! creator keeps computing, the next tick wakes one.
 //!
 //! A thread that is woken by an otherwise idle CPU moves there if its home CPU is busy. So two families of
 //! threads on one CPU separate when one of them has a thread on an idle CPU. One that is woken by another CPU
@@ -45,9 +45,9 @@ use machine::cpu::{Cpu, cpus};
 /// Most threads that one tick moves from the ring to the steal queue.
 const OFFERS: usize = 4;
 
-/// Puts the threads that have waited for a quantum in the ring in the steal queue, and wakes an idle CPU for each;
-/// the next in line goes too when a CPU is idle, or when it is to go round. Returns the number of idle CPUs
-/// that were woken.
+/// Puts the threads that have waited for a quantum in the ring in the steal queue, and wakes an idle CPU for
+/// each; the next in line goes too when a CPU is idle, or when it is to go round. Returns the number of idle
+/// CPUs that were woken.
 #[inline]
 pub(crate) fn offer(local: &PerCpu, me: &Tte, now: u64) -> usize {
     if cpus() == 1 || !me.on_ring.is_some() {
@@ -86,8 +86,8 @@ fn waited_long(tte: &Tte) -> bool {
 }
 
 /// Called when a quantum is over, or has passed in which threads only woke each other or yielded to each
-/// other: a thread of the steal queue goes to a CPU that has fewer, and the one that has been there longest joins
-/// the ring again, if there are more than CPUs are `coming`.
+/// other: a thread of the steal queue goes to a CPU that has fewer, and the one that has been there longest
+/// joins the ring again, if there are more than CPUs are `coming`.
 pub(crate) fn turn_over(local: &PerCpu, me: &Tte, now: u64, coming: usize) {
     if local.ring.steal_queue.is_used() && local.ring.steal_queue.len() > coming {
         push::give(local, me, now);
@@ -95,8 +95,8 @@ pub(crate) fn turn_over(local: &PerCpu, me: &Tte, now: u64, coming: usize) {
     }
 }
 
-/// Puts a new thread, which may run anywhere, in the steal queue of this CPU, where a thread runs. False when it
-/// has to go into a ring.
+/// Puts a new thread, which may run anywhere, in the steal queue of this CPU, where a thread runs. False when
+/// it has to go into a ring.
 pub(crate) fn begin(cpu: &Cpu, local: &PerCpu, me: &Tte, tte: &Tte) -> bool {
     if cpus() == 1 || !me.on_ring.is_some() || tte.is_urgent() {
         return false;
@@ -157,8 +157,8 @@ pub(crate) fn follow(local: &PerCpu, me: &Tte, tte: &Tte) -> bool {
     true
 }
 
-/// Takes the most urgent thread from the nearest steal queue that has any for this CPU, its own first, into the
-/// ring. Whether there was one.
+/// Takes the most urgent thread from the nearest steal queue that has any for this CPU, its own first, into
+/// the ring. Whether there was one.
 pub(crate) fn steal(cpu: &Cpu, here: &PerCpu, me: &Tte) -> bool {
     let (number, count) = (cpu.number(), cpus());
     if count == 1 {

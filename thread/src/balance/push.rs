@@ -2,10 +2,10 @@
 //!
 //! *Interface*: [`give`], when a quantum has ended, and [`goes_round`] before it. With interrupts off.
 //!
-//! Idle CPUs take threads for themselves; this is for the time when none is idle. A CPU with one thread
-//! keeps no quanta and looks at nothing, so the CPU with more threads does the work, in some hundred
-//! instructions every [`EVERY_NS`]: it sends the thread that has waited longest in its steal queue, first those
-//! that move no data, since a stream's data are in this CPU's caches.
+//! Idle CPUs take threads for themselves; this is for the time when none is idle. A CPU with one thread keeps
+//! no quanta and looks at nothing, so the CPU with more threads does the work, in some hundred instructions
+//! every [`EVERY_NS`]: it sends the thread that has waited longest in its steal queue, first those that move
+//! no data, since a stream's data are in this CPU's caches.
 //!
 //! A difference of one cannot be levelled. It goes round: after [`ROUND_NS`] the thread is given all the
 //! same, so five threads on four CPUs have four fifths of a CPU each.
@@ -43,7 +43,8 @@ fn look(here: &PerCpu, now: u64, receiver: impl FnOnce(bool) -> Option<usize>) -
     there
 }
 
-/// Whether a thread that is next in line here is to go to another CPU: the steal queue would never have one of two.
+/// Whether a thread that is next in line here is to go to another CPU: the steal queue would never have one
+/// of two.
 pub(crate) fn goes_round(here: &PerCpu, me: &Tte, now: u64) -> bool {
     lets_next_go(&here.ring) && choose(here, me, now).is_some()
 }
@@ -52,8 +53,8 @@ fn lets_next_go(ring: &ReadyRing) -> bool {
     !ring.steal_queue.is_used() && !ring.has_urgent()
 }
 
-/// Gives a thread of the steal queue to a CPU that has fewer, if it is time for a look, `now`. Urgent ones have
-/// rules of their own.
+/// Gives a thread of the steal queue to a CPU that has fewer, if it is time for a look, `now`. Urgent ones
+/// have rules of their own.
 pub(crate) fn give(here: &PerCpu, me: &Tte, now: u64) {
     let Some(there) = choose(here, me, now) else {
         return;

@@ -1,4 +1,5 @@
-//! Pushing real-time threads: an urgent thread that would have to wait goes to a CPU whose threads are less urgent.
+//! Pushing real-time threads: an urgent thread that would have to wait goes to a CPU whose threads are less
+//! urgent.
 //!
 //! *Interface*: [`spread`] for one that has been woken, [`send_waiting`] at the timer's interrupt. With
 //! interrupts off.

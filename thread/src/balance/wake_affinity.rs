@@ -1,12 +1,13 @@
-//! Wake affinity: a thread that one on another CPU wakes again and again goes to that CPU, if one is enough for both.
+//! Wake affinity: a thread that one on another CPU wakes again and again goes to that CPU, if one is enough
+//! for both.
 //!
 //! *Interface*: [`together`], when the running thread wakes one whose home is another CPU. With interrupts
 //! off.
 //!
 //! Two threads that wake each other on one CPU are never separated, and two that both wait for the CPU are,
-//! by the first idle CPU. This file decides about the way back: [`feedback::wake_affinity`] says when. It looks at
-//! the threads' CPU times, and only when one wakes the other across CPUs, which costs an interrupt anyway. No
-//! switch and no wake-up within a CPU has an instruction for it.
+//! by the first idle CPU. This file decides about the way back: [`feedback::wake_affinity`] says when. It
+//! looks at the threads' CPU times, and only when one wakes the other across CPUs, which costs an interrupt
+//! anyway. No switch and no wake-up within a CPU has an instruction for it.
 //!
 //! An interrupt that wakes a thread is taken for the thread that it interrupts. So a thread that waits for a
 //! device may come to that device's CPU, if it fits.

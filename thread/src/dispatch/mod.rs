@@ -1,7 +1,7 @@
 //! The dispatcher: the code that one thread's `syscall` instruction enters, generated for that thread.
 //!
-//! *Interface*: define the leaf calls once ([`Leaves`], [`DispatchPlan`]), describe a thread's dispatcher with a
-//! [`Spec`], make it with [`Dispatcher::synthesize`], give it to the thread with `Tte::set_dispatcher`
+//! *Interface*: define the leaf calls once ([`Leaves`], [`DispatchPlan`]), describe a thread's dispatcher
+//! with a [`Spec`], make it with [`Dispatcher::synthesize`], give it to the thread with `Tte::set_dispatcher`
 //! (`begin.rs`). A new one is needed when the value of a [`Leaf::Value`], the descriptor table's arrays or
 //! size, or the thread's own calls change. [`link_rest`] and [`link_way_out`] at boot.
 //!
@@ -24,8 +24,8 @@
 //! in code of their own: one comparison finds the procedure, without a table and without a limit check
 //! (cached procedures, section 3.3.4). A thread without any has no such code.
 //!
-//! With some mitigations the entry of `syscall` has already changed stacks (`machine::entry_mitigations`), and each exit
-//! has more work.
+//! With some mitigations the entry of `syscall` has already changed stacks (`machine::entry_mitigations`),
+//! and each exit has more work.
 //!
 //! Source: dissertation, section 3.3.4; docs/architecture.md, "Entering the kernel".
 

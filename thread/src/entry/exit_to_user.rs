@@ -1,9 +1,9 @@
-//! Exit to user mode: the room's work at the end of an interrupt, before user mode, and in its own exceptions.
+//! Exit to user mode: the room's work at the end of an interrupt, before user mode, and in its own
+//! exceptions.
 //!
 //! *Interface*: [`irq_exit`] is the machine's callout of that name; [`before_user`] is the first thing in the
-//! room above's `return_to_user`, [`debug_trap`] and [`crate::switch::lazy_fpu::no_fpu`] the first things in its
-//! `exception`.
-//! Source: dissertation, sections 3.3.2 (asynchronous switch) and 5.3.2 (Step, Signal).
+//! room above's `return_to_user`, [`debug_trap`] and [`crate::switch::lazy_fpu::no_fpu`] the first things in
+//! its `exception`. Source: dissertation, sections 3.3.2 (asynchronous switch) and 5.3.2 (Step, Signal).
 
 use crate::entry::protect;
 use crate::ring::per_cpu::here;

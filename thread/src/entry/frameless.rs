@@ -1,5 +1,5 @@
-//! Frameless calls: one Rust function does the whole call, directly from the dispatcher, without a trap frame;
-//! it may sleep.
+//! Frameless calls: one Rust function does the whole call, directly from the dispatcher, without a trap
+//! frame; it may sleep.
 //!
 //! *Interface*: [`entry`], [`FramelessFn`], [`word`], [`LEFT`]; [`framed_entry`], [`FramedFn`] and
 //! [`framed_word`] for calls that need all of the user's registers; [`answered`] for the slow path;

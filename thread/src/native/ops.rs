@@ -5,13 +5,12 @@
 //! thread may call the methods on any other thread it holds a handle of, from any CPU; none of them waits.
 //!
 //! The steps are the dissertation's: mark the intention on the entry; do the operation, or make the CPU that
-//! can do it check the mark; the party that finds the mark completes the operation (`running::pending_work`). A
-//! thread in user mode finds its mark at the next return to user mode, which an interrupt forces if it runs on another
-//! CPU. A kernel thread finds its mark at a safe point, where it holds nothing that others may need. The
-//! dissertation's *suspend* and *resume* are `hold` and `release` here: [`suspend`] and [`resume`] handle
-//! only the token, which wait lists and alarms give too, so a wake-up never restarts a suspended or stopped
-//! thread.
-//! Source: dissertation, sections 4.3.2 and 5.3.2.
+//! can do it check the mark; the party that finds the mark completes the operation (`running::pending_work`).
+//! A thread in user mode finds its mark at the next return to user mode, which an interrupt forces if it runs
+//! on another CPU. A kernel thread finds its mark at a safe point, where it holds nothing that others may
+//! need. The dissertation's *suspend* and *resume* are `hold` and `release` here: [`suspend`] and [`resume`]
+//! handle only the token, which wait lists and alarms give too, so a wake-up never restarts a suspended or
+//! stopped thread. Source: dissertation, sections 4.3.2 and 5.3.2.
 
 use crate::running::block::{resume, suspend, wake};
 use crate::tte;
@@ -143,8 +142,8 @@ impl Tte {
         }
     }
 
-    /// Sets the `SIGNAL` flag: interruptible sleeps end, and the room above is asked at the next return to user mode
-    /// into user mode.
+    /// Sets the `SIGNAL` flag: interruptible sleeps end, and the room above is asked at the next return to
+    /// user mode into user mode.
     pub fn alert(&self) {
         self.attention(SIGNAL);
     }

@@ -1,7 +1,7 @@
 //! Real-time threads, and threads of the last level: where policies put a thread.
 //!
-//! *Interface*: [`Tte::set_sched_class`] from any thread, at any time; [`settle`] by the thread itself before it
-//! enters user mode; [`keep_turns`] at the timer's interrupt while an urgent thread runs.
+//! *Interface*: [`Tte::set_sched_class`] from any thread, at any time; [`settle`] by the thread itself before
+//! it enters user mode; [`keep_turns`] at the timer's interrupt while an urgent thread runs.
 //!
 //! An urgent thread runs before all others of its CPU, the one with the highest priority first; of several
 //! with the same priority each runs until it blocks, or, if it takes turns, to the end of its quantum. Those

@@ -1,14 +1,14 @@
-//! The granularity of each CPU's time: one quantum where short turns serve somebody, several where all threads that
-//! share the CPU only compute.
+//! The granularity of each CPU's time: one quantum where short turns serve somebody, several where all
+//! threads that share the CPU only compute.
 //!
-//! *Interface*: [`Granularity`], of each CPU, for the ends of turns; [`stir`] when a thread is served by short
-//! turns: one whose channels show a need, or a new one; [`woke`] when an alarm's thread takes the CPU from
-//! another; [`sampled`] at each sample.
+//! *Interface*: [`Granularity`], of each CPU, for the ends of turns; [`stir`] when a thread is served by
+//! short turns: one whose channels show a need, or a new one; [`woke`] when an alarm's thread takes the CPU
+//! from another; [`sampled`] at each sample.
 //!
-//! The granularity is coarse from the second sample on that sees nothing stirred, and fine at once. It is the same
-//! for all threads of a CPU, so shares stay as quanta make them. A thread from which an alarm takes the CPU
-//! waits for a round: that is to be short where it happens more than once in a sample's time.
-//! Source: dissertation, section 6.3.1 (a quantum is as short as the data want it); [`feedback::granularity`].
+//! The granularity is coarse from the second sample on that sees nothing stirred, and fine at once. It is the
+//! same for all threads of a CPU, so shares stay as quanta make them. A thread from which an alarm takes the
+//! CPU waits for a round: that is to be short where it happens more than once in a sample's time. Source:
+//! dissertation, section 6.3.1 (a quantum is as short as the data want it); [`feedback::granularity`].
 
 use crate::ring::per_cpu::{PerCpu, local};
 use crate::tte::{QUANTUM_NS, Tte};
@@ -18,7 +18,8 @@ use feedback::granularity::{WHOLE, times};
 /// Samples without a stir after which the granularity is coarse.
 const CALM: u8 = 2;
 
-/// The granularity of a CPU. It is written there, but for [`stir`]; the two words may differ until the next sample.
+/// The granularity of a CPU. It is written there, but for [`stir`]; the two words may differ until the next
+/// sample.
 pub(crate) struct Granularity {
     /// Quanta in a turn, for the timer's generated handler.
     pub times: AtomicU64,
@@ -54,8 +55,8 @@ impl Granularity {
 }
 
 impl Tte {
-    /// The thread's turns as they are at present, nanoseconds: its quantum, as many times as the granularity of its
-    /// CPU says.
+    /// The thread's turns as they are at present, nanoseconds: its quantum, as many times as the granularity
+    /// of its CPU says.
     pub fn turn_ns(&self) -> u64 {
         self.quantum_ns() * local(self.cpu()).granularity.times()
     }

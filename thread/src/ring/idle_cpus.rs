@@ -1,7 +1,7 @@
 //! The idle CPUs, and the calls to them when a thread is in a steal queue.
 //!
-//! *Interface*: [`IDLE`]; [`wake_one`] after a thread was put in a steal queue, [`left`] when a thread gives the
-//! CPU to one from there. With interrupts off.
+//! *Interface*: [`IDLE`]; [`wake_one`] after a thread was put in a steal queue, [`left`] when a thread gives
+//! the CPU to one from there. With interrupts off.
 
 use crate::ring::ready::ReadyRing;
 use crate::ring::reschedule_ipi;

@@ -1,7 +1,7 @@
 //! Pending IPIs: at most one interrupt on its way to a CPU, however many requests the CPU is to look at.
 //!
-//! *Interface*: [`IpiPending::request`] by a sender, after its request can be seen; [`IpiPending::acknowledge`] in the interrupt
-//! handler of the CPU, before the CPU looks for requests.
+//! *Interface*: [`IpiPending::request`] by a sender, after its request can be seen;
+//! [`IpiPending::acknowledge`] in the interrupt handler of the CPU, before the CPU looks for requests.
 //!
 //! An interrupt costs its sender more than anything else here, and one interrupt serves all requests made
 //! before it is handled. A CPU of a virtual machine may be away for many milliseconds; without this file it

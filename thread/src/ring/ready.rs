@@ -414,7 +414,8 @@ impl ReadyRing {
         budget::watch(self);
     }
 
-    /// Whether no thread but perhaps the running one is in the ring or in the steal queue, and none is urgent.
+    /// Whether no thread but perhaps the running one is in the ring or in the steal queue, and none is
+    /// urgent.
     #[inline(always)]
     pub fn is_calm(&self) -> bool {
         self.ready() < 2
@@ -549,9 +550,9 @@ impl ReadyRing {
         })
     }
 
-    /// Takes back from the steal queue the thread that has been there longest, of any level, to the end of its
-    /// level's line: at the front it would repeatedly pass threads that have never left the ring. False when
-    /// the steal queue was empty.
+    /// Takes back from the steal queue the thread that has been there longest, of any level, to the end of
+    /// its level's line: at the front it would repeatedly pass threads that have never left the ring. False
+    /// when the steal queue was empty.
     pub fn take_back(&self, current: &Tte) -> bool {
         self.join(current, self.steal_queue.take_here(|_| Some(0)), End::Back)
     }
@@ -566,8 +567,8 @@ impl ReadyRing {
         true
     }
 
-    /// `level` has run empty while there may be threads in the steal queue: one of that level takes its place, or
-    /// any thread when all levels are empty.
+    /// `level` has run empty while there may be threads in the steal queue: one of that level takes its
+    /// place, or any thread when all levels are empty.
     #[cold]
     #[inline(never)]
     fn refill(&self, current: &Tte, level: usize) {

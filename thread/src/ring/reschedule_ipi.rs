@@ -1,7 +1,8 @@
-//! The reschedule IPI: the interrupt by which one CPU makes another look at its inbox, the steal queues and its running thread.
+//! The reschedule IPI: the interrupt by which one CPU makes another look at its inbox, the steal queues and
+//! its running thread.
 //!
-//! *Interface*: [`send`], and `Tte::nudge` for one thread; [`init`] once; the handler calls [`acknowledge`] first.
-//! Every interrupt is a quiescent point, so this one also ends grace periods.
+//! *Interface*: [`send`], and `Tte::nudge` for one thread; [`init`] once; the handler calls [`acknowledge`]
+//! first. Every interrupt is a quiescent point, so this one also ends grace periods.
 
 use crate::ring::ipi_pending::IpiPending;
 use crate::ring::per_cpu::here;

@@ -1,21 +1,23 @@
 //! `StealQueue`: ready threads that any CPU may steal, and `IdleCpus`: the idle CPUs that want some.
 //!
-//! *Interface*: the steal queue's own CPU, with interrupts off, calls [`StealQueue::put`], [`StealQueue::is_used`] and
-//! [`StealQueue::take_here`]; any CPU calls [`StealQueue::take`] and [`StealQueue::take_thread`]. An idle CPU calls
-//! [`IdleCpus::announce`], searches every steal queue once more, and only then halts. After putting a thread on a
-//! steal queue, a CPU calls [`IdleCpus::claim`] and interrupts the CPU that it gets.
+//! *Interface*: the steal queue's own CPU, with interrupts off, calls [`StealQueue::put`],
+//! [`StealQueue::is_used`] and [`StealQueue::take_here`]; any CPU calls [`StealQueue::take`] and
+//! [`StealQueue::take_thread`]. An idle CPU calls [`IdleCpus::announce`], searches every steal queue once
+//! more, and only then halts. After putting a thread on a steal queue, a CPU calls [`IdleCpus::claim`] and
+//! interrupts the CPU that it gets.
 //!
-//! A thread's place in the steal queue is the mark of section 5.3.1. The thread is completely switched out and in
-//! no ring. The exchange of the place with null gives the thread to the taker, and only the taker may put it
-//! into a ring. Nothing else of the steal queue's CPU is touched, so that CPU need not help, answer, or even run.
+//! A thread's place in the steal queue is the mark of section 5.3.1. The thread is completely switched out
+//! and in no ring. The exchange of the place with null gives the thread to the taker, and only the taker may
+//! put it into a ring. Nothing else of the steal queue's CPU is touched, so that CPU need not help, answer,
+//! or even run.
 //!
 //! Progress: `put` is wait-free; `take` is lock-free: a failed exchange means that another CPU got the
 //! thread; `claim` is lock-free. A place holds only a thread's address, so a thread that was taken and put
-//! back meanwhile is equivalent to one that stayed: ABA does no harm.
-//! Memory order: `put` releases what the steal queue's CPU wrote (the thread's registers above all), the exchange
-//! acquires it. There is a full fence between `put` and the check of the idle CPUs, and between `announce`
-//! and the search of the steal queues, so one of the two sees the other (`tests/steal_queue_model.rs`).
-//! Source: dissertation, section 5.3.1 (marking a thread by compare-and-swap before it is dispatched).
+//! back meanwhile is equivalent to one that stayed: ABA does no harm. Memory order: `put` releases what the
+//! steal queue's CPU wrote (the thread's registers above all), the exchange acquires it. There is a full
+//! fence between `put` and the check of the idle CPUs, and between `announce` and the search of the steal
+//! queues, so one of the two sees the other (`tests/steal_queue_model.rs`). Source: dissertation, section
+//! 5.3.1 (marking a thread by compare-and-swap before it is dispatched).
 
 use crate::primitive::{AtomicPtr, AtomicU32, AtomicU64, Ordering, constructor, fence};
 use core::ptr::null_mut;
@@ -75,8 +77,8 @@ impl<T, const N: usize> StealQueue<T, N> {
         self.used.load(Ordering::Relaxed).trailing_ones() as usize >= N
     }
 
-    /// Forgets the places that others have emptied; whether any is left. In the steal queue's own CPU, interrupts
-    /// off.
+    /// Forgets the places that others have emptied; whether any is left. In the steal queue's own CPU,
+    /// interrupts off.
     pub fn sweep(&self) -> bool {
         let mut used = self.used.load(Ordering::Relaxed);
         let mut left = used;
@@ -97,7 +99,8 @@ impl<T, const N: usize> StealQueue<T, N> {
         self.take_among(u32::MAX >> (32 - N), rank)
     }
 
-    /// As [`StealQueue::take`], in the steal queue's own CPU with interrupts off: looks only where something may be.
+    /// As [`StealQueue::take`], in the steal queue's own CPU with interrupts off: looks only where something
+    /// may be.
     pub fn take_here(&self, rank: impl Fn(*mut T) -> Option<u8>) -> Option<*mut T> {
         let taken = self.take_among(self.used.load(Ordering::Relaxed), rank);
         self.sweep();
@@ -185,8 +188,8 @@ impl IdleCpus {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// After a thread was put in a steal queue: claims an idle CPU, one `among` those where the thread may run. It
-    /// no longer counts as idle, and the caller must interrupt it.
+    /// After a thread was put in a steal queue: claims an idle CPU, one `among` those where the thread may
+    /// run. It no longer counts as idle, and the caller must interrupt it.
     pub fn claim(&self, among: u32) -> Option<usize> {
         fence(Ordering::SeqCst);
         let mut idle = self.0.load(Ordering::Relaxed);

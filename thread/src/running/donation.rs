@@ -3,9 +3,9 @@
 //! *Interface*: [`donate`] and [`runs_elsewhere`], callouts of `sync`'s helping lock and monitor; [`favour`]
 //! does the other half on another CPU, at the end of the requesting interrupt.
 //!
-//! A thread in the steal queue of any CPU is taken over and runs here. For a thread that is ready in another CPU's
-//! ring, that CPU is asked to run it next, at the waiter's level. Source: Hohmuth and Härtig 2001, section
-//! 3.3 (priority inheritance without a scheduler that knows of locks).
+//! A thread in the steal queue of any CPU is taken over and runs here. For a thread that is ready in another
+//! CPU's ring, that CPU is asked to run it next, at the waiter's level. Source: Hohmuth and Härtig 2001,
+//! section 3.3 (priority inheritance without a scheduler that knows of locks).
 
 use crate::ring::per_cpu::{PerCpu, here, local};
 use crate::ring::ready::{End, RINGS, order};

@@ -2,9 +2,9 @@
 //!
 //! *Interface*: [`wait`] is the step; [`has_work`] says whether there is any; [`awake`] ends idleness.
 //!
-//! An idle CPU takes threads from all steal queues (`balance`). When they are empty it sets its bit in `IDLE`,
-//! searches once more, and halts. The next CPU that puts a thread in a steal queue interrupts it: one interrupt, to
-//! one CPU, which wakes the next if there are more threads.
+//! An idle CPU takes threads from all steal queues (`balance`). When they are empty it sets its bit in
+//! `IDLE`, searches once more, and halts. The next CPU that puts a thread in a steal queue interrupts it: one
+//! interrupt, to one CPU, which wakes the next if there are more threads.
 //!
 //! A halted CPU is not announced to `sync::epoch` as idle, because an interrupt handler there reads shared
 //! memory before it could announce the end of idleness. So an interrupt ends a grace period there too. An

@@ -1,4 +1,5 @@
-//! The pending work of the running thread, which its marks name: it runs supervisor procedures, and waits until it is released.
+//! The pending work of the running thread, which its marks name: it runs supervisor procedures, and waits
+//! until it is released.
 //!
 //! *Interface*: [`safe_point`] for a kernel thread; [`stop_here`] at a return to user mode.
 //!

@@ -5,10 +5,10 @@
 //! [`end`] are for the switch code.
 //!
 //! A thread without enabled registers has no cost. A thread with some gets switch code with
-//! [`SwitchKind::WATCHED`], which loads them at switch-in and disables them at switch-out. A child inherits none.
-//! They may hold only user addresses, so only the kernel's accesses on a program's behalf hit them, and the
-//! kernel then continues (`machine::trap`).
-//! Source: Intel, Software Developer's Manual, volume 3, chapter 18.
+//! [`SwitchKind::WATCHED`], which loads them at switch-in and disables them at switch-out. A child inherits
+//! none. They may hold only user addresses, so only the kernel's accesses on a program's behalf hit them, and
+//! the kernel then continues (`machine::trap`). Source: Intel, Software Developer's Manual, volume 3, chapter
+//! 18.
 
 use crate::switch::lazy_fpu::FpuChange;
 use crate::tte::code::SwitchKind;

@@ -1,8 +1,9 @@
 //! `sw_in_mm`, `sw_in` and `sw_out`: each thread's own switch code; for a program's thread also a second set,
 //! directly from user mode to user mode.
 //!
-//! *Interface*: [`SwitchCode::synthesize`] makes one image with the entries for one thread and one [`SwitchKind`]
-//! of context; the ready ring links the entries. Contract of the entries, interrupts off throughout:
+//! *Interface*: [`SwitchCode::synthesize`] makes one image with the entries for one thread and one
+//! [`SwitchKind`] of context; the ready ring links the entries. Contract of the entries, interrupts off
+//! throughout:
 //! - `sw_out`: called as `extern "C" fn(&Cpu)` by the running thread; saves the call-preserved registers on
 //!   the thread's stack, stops the thread's clock, and jumps through the thread's `link` word with rdi =
 //!   `Cpu`, rax = time stamp. It returns, perhaps on another CPU, when the thread's `sw_in` has run.

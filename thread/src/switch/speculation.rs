@@ -4,11 +4,10 @@
 //! *Interface*: [`Tte::ask`] and [`Tte::asked`] are `prctl(PR_SET_SPECULATION_CTRL)`, [`executed`] ends a
 //! request that was made for one program; `enter_space` and the rest are for the switch code.
 //!
-//! A thread without a request has no cost. A thread with a request gets switch code with [`SwitchKind::ASKED`],
-//! which sets the bits in SPEC_CTRL at switch-in and clears them at switch-out, with a branch predictor
-//! barrier at both. Other threads' code does not check.
-//! Source: Intel, "Speculative Execution Side Channel Mitigations"; Linux,
-//! Documentation/userspace-api/spec_ctrl.rst.
+//! A thread without a request has no cost. A thread with a request gets switch code with
+//! [`SwitchKind::ASKED`], which sets the bits in SPEC_CTRL at switch-in and clears them at switch-out, with a
+//! branch predictor barrier at both. Other threads' code does not check. Source: Intel, "Speculative
+//! Execution Side Channel Mitigations"; Linux, Documentation/userspace-api/spec_ctrl.rst.
 
 use crate::switch::lazy_fpu::FpuChange;
 use crate::tte::code::SwitchKind;

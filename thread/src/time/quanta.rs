@@ -4,11 +4,10 @@
 //! timer is not just ticking; [`contended`], [`patient`], [`look_at`] for the timer's handler
 //! (`entry/timer.rs`).
 //!
-//! A CPU with at most one ready thread has no quanta; it is interrupted only for samples (`cpu_time_sampling.rs`) and
-//! alarms. A running timer is not stopped when the ring shrinks to one thread: it fires once more and finds
-//! nothing to do. So two threads that wake each other in turn arm it once in each quantum, not at each
-//! wake-up.
-//! Source: dissertation, section 4.3.3.
+//! A CPU with at most one ready thread has no quanta; it is interrupted only for samples
+//! (`cpu_time_sampling.rs`) and alarms. A running timer is not stopped when the ring shrinks to one thread:
+//! it fires once more and finds nothing to do. So two threads that wake each other in turn arm it once in
+//! each quantum, not at each wake-up. Source: dissertation, section 4.3.3.
 
 use crate::ring::cpu_timer::arm;
 use crate::ring::per_cpu::{PerCpu, STILL, TICKING};

@@ -1,7 +1,8 @@
 //! `FpuSaveArea`: the FPU save area of a thread's vector registers.
 //!
-//! *Interface*: [`FpuSaveArea::new`]; [`FpuSaveArea::store`] and [`FpuSaveArea::restore`] move the processor's registers,
-//! [`FpuSaveArea::fill`] takes a state that a user may have written. `switch::lazy_fpu` says when.
+//! *Interface*: [`FpuSaveArea::new`]; [`FpuSaveArea::store`] and [`FpuSaveArea::restore`] move the
+//! processor's registers, [`FpuSaveArea::fill`] takes a state that a user may have written.
+//! `switch::lazy_fpu` says when.
 
 use super::NoMemory;
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};

@@ -137,8 +137,8 @@ pub struct Tte {
     /// The same while its channels show no need.
     pub(crate) own_ns: AtomicU64,
     /// A quantum of which no more than an eighth is left, in counts of the time-stamp counter, times
-    /// [`WHOLE`](feedback::granularity::WHOLE); out of reach for a thread with channels, whose quanta are not for
-    /// the timer's handler alone.
+    /// [`WHOLE`](feedback::granularity::WHOLE); out of reach for a thread with channels, whose quanta are not
+    /// for the timer's handler alone.
     pub(crate) used_up: AtomicU64,
     /// When a turn is looked at first, from its beginning.
     pub(crate) look_ns: AtomicU64,

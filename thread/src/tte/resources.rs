@@ -1,8 +1,8 @@
 //! The resources of a thread besides its entry: stack, code, save area. Some stay with the entry for the next
 //! thread.
 //!
-//! *Interface*: [`Resources`]; [`dismantle`] at the end of a thread, [`Resources::strip`] of one whose parts are not
-//! to wait.
+//! *Interface*: [`Resources`]; [`dismantle`] at the end of a thread, [`Resources::strip`] of one whose parts
+//! are not to wait.
 
 use super::Tte;
 use super::code::{Dispatcher, SwitchCode};

@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`add_kind`]; `mount -t kept none DIR`, each time a new one. It has the regular files `0` to
 //! `4`, empty at first, of at most [`disk::LENGTH`] bytes, and `plan`, which says what goes wrong
-//! ([`faults::FaultPlan`]). The keeper of a file knows it by sectors ([`disk`]), so it takes a hundredth of the
-//! memory.
+//! ([`faults::FaultPlan`]). The keeper of a file knows it by sectors ([`disk`]), so it takes a hundredth of
+//! the memory.
 
 mod disk;
 mod faults;

@@ -1,8 +1,8 @@
 //! Events between two instructions of a tortured operation: nothing, a preemption, or a stop that lasts
 //! until it is lifted.
 //!
-//! *Interface*: a [`Victim`] makes a [`Disturbance`] and runs an operation under it ([`Victim::run`]); others look
-//! at [`Victim::frozen`] and lift the stop by [`Victim::release`]. [`link`] once before.
+//! *Interface*: a [`Victim`] makes a [`Disturbance`] and runs an operation under it ([`Victim::run`]); others
+//! look at [`Victim::frozen`] and lift the stop by [`Victim::release`]. [`link`] once before.
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 

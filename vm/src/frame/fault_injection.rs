@@ -2,9 +2,9 @@
 //!
 //! *Interface*: [`arm`], [`disarm`], [`counts`]. All requests that may be refused for want of memory ask
 //! [`Frames::admits`](super::Frames::admits) first, or, if it is small and may use what is kept,
-//! [`codegen::fault_injection`], so these questions are all the places where one can be. While this is armed the
-//! floor that frames are compared with is out of reach, so that every question comes to the cold path and is
-//! counted there; otherwise it costs nothing.
+//! [`codegen::fault_injection`], so these questions are all the places where one can be. While this is armed
+//! the floor that frames are compared with is out of reach, so that every question comes to the cold path and
+//! is counted there; otherwise it costs nothing.
 
 use super::global;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};

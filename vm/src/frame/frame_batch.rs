@@ -1,7 +1,7 @@
 //! Shares of the frames of pages in a row, as far as there are any.
 //!
-//! *Interface*: a [`FrameBatch`] owns them; whoever has the frames puts shares into its [`BatchSlots`]. A share that is
-//! not taken out is given back with the row.
+//! *Interface*: a [`FrameBatch`] owns them; whoever has the frames puts shares into its [`BatchSlots`]. A
+//! share that is not taken out is given back with the row.
 //!
 //! Beside a [`FrameRef`] a place is a single word, and what all have in common is looked for once: a fault
 //! brings many pages along, at a few instructions each.

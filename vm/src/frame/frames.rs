@@ -54,8 +54,8 @@ struct Installed {
     stock_limit: usize,
 }
 
-/// More frames than there are: while [`super::fault_injection`] is armed the floor is so much higher, and every question
-/// comes to [`Frames::admits_after_all`].
+/// More frames than there are: while [`super::fault_injection`] is armed the floor is so much higher, and
+/// every question comes to [`Frames::admits_after_all`].
 const OUT_OF_REACH: usize = 1 << 40;
 
 /// Frames in a full magazine.

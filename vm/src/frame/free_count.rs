@@ -1,7 +1,7 @@
 //! How many frames are free, of those that all CPUs share.
 //!
-//! *Interface*: [`FreeCount::give`] counts frames and then gives them, [`FreeCount::taken`] counts those that were
-//! taken; [`FreeCount::now`].
+//! *Interface*: [`FreeCount::give`] counts frames and then gives them, [`FreeCount::taken`] counts those that
+//! were taken; [`FreeCount::now`].
 //!
 //! A frame is counted before anybody can take it, and until it has been taken. So the count is never below
 //! the number of free frames, and never below zero. With the other order a taker that comes between a frame

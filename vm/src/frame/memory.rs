@@ -1,8 +1,8 @@
 //! Where physical memory is seen from.
 //!
-//! *Interface*: [`PhysMemory`] is what the page tables, spaces and heap need of physical memory; [`Kernel`] is
-//! the machine's own (all memory, at `phys_to_virt`), on the host an arena. This room's tests bring their own
-//! fake memory.
+//! *Interface*: [`PhysMemory`] is what the page tables, spaces and heap need of physical memory; [`Kernel`]
+//! is the machine's own (all memory, at `phys_to_virt`), on the host an arena. This room's tests bring their
+//! own fake memory.
 
 use super::{Frame, Frames, raw};
 use abi::errno::Result;

@@ -2,10 +2,10 @@
 //!
 //! *Interface*: a [`Frame`] is a number, not an owner; the caller of [`alloc()`] owns one share and gives it
 //! back with [`release`]. [`share`] adds an owner (copy-on-write, file pages), [`FrameRef`] is an owner that
-//! gives back by itself, and whose bytes are read and written through [`FrameBytes`] alone; a [`FrameBatch`] owns
-//! those of several pages. The kernel's own frames come from the bottom of memory and programs' from the top,
-//! so that the heap finds room below 1 GiB. Programs' pages ask [`alloc_user`], which leaves the kernel a
-//! reserve: so the kernel's own small allocations succeed when programs have eaten everything else.
+//! gives back by itself, and whose bytes are read and written through [`FrameBytes`] alone; a [`FrameBatch`]
+//! owns those of several pages. The kernel's own frames come from the bottom of memory and programs' from the
+//! top, so that the heap finds room below 1 GiB. Programs' pages ask [`alloc_user`], which leaves the kernel
+//! a reserve: so the kernel's own small allocations succeed when programs have eaten everything else.
 //! [`PhysMemory`] is where physical memory is seen from; tables, spaces and the heap work on any.
 //!
 //! The metadata (two bits' worth of bitmap and four bytes of share count a frame) is sized and placed at

@@ -1,7 +1,7 @@
 //! The limits of a space: its size, its data, its locked pages; and locking.
 //!
-//! *Interface*: the caller of a change passes its [`SpaceLimits`]; [`MemoryLock`] is how an area stays in memory, which
-//! is where everything is anyway: so it is counted, and its pages are fetched by the caller.
+//! *Interface*: the caller of a change passes its [`SpaceLimits`]; [`MemoryLock`] is how an area stays in
+//! memory, which is where everything is anyway: so it is counted, and its pages are fetched by the caller.
 //! [`AddressSpace::lock`], [`AddressSpace::lock_all`], [`AddressSpace::sizes`].
 
 use super::area::{Area, Content, MemoryLock};

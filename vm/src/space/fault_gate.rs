@@ -1,8 +1,8 @@
 //! The fault gate of a space: while it is open, faults pass without the space's monitor.
 //!
-//! *Interface*: [`FaultGate::pass`] for a fault that is *pinned* (it runs with interrupts off on a CPU that has
-//! the space loaded); all else for the holder of the monitor: [`FaultGate::close`] and [`FaultGate::open`] around a
-//! change, [`FaultGate::waited`] for a fault.
+//! *Interface*: [`FaultGate::pass`] for a fault that is *pinned* (it runs with interrupts off on a CPU that
+//! has the space loaded); all else for the holder of the monitor: [`FaultGate::close`] and
+//! [`FaultGate::open`] around a change, [`FaultGate::waited`] for a fault.
 //!
 //! A change of the areas closes the gate, and then waits until all earlier passers are out again: every CPU
 //! that has the space loaded answers an interrupt, which it cannot while a thread is pinned there. A thread

@@ -1,7 +1,7 @@
 //! The pages that the children of a space write first: the next child gets copies of them at once.
 //!
-//! *Interface*: [`PrecopyHints::note`] by a child that has copied a page, [`PrecopyHints::each`] and [`PrecopyHints::forget`]
-//! by the parent that forks.
+//! *Interface*: [`PrecopyHints::note`] by a child that has copied a page, [`PrecopyHints::each`] and
+//! [`PrecopyHints::forget`] by the parent that forks.
 //!
 //! Wait-free hints: whatever is in it, a page is shared or copied, and both are right. Relaxed order
 //! suffices, since no other memory is reached by way of it.

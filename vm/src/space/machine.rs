@@ -1,7 +1,7 @@
 //! The machine as spaces see it: its processors, the kernel's half, and who runs.
 //!
-//! *Interface*: [`Machine`], beyond the memory that it has ([`PhysMemory`]); [`Kernel`] is the real one. On the
-//! host no processor has a space loaded; tests bring a machine of their own.
+//! *Interface*: [`Machine`], beyond the memory that it has ([`PhysMemory`]); [`Kernel`] is the real one. On
+//! the host no processor has a space loaded; tests bring a machine of their own.
 
 use super::limits::SpaceLimits;
 use crate::frame::{Kernel, PhysMemory};

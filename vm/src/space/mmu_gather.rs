@@ -1,7 +1,7 @@
 //! Frames that were taken out of a table and may be freed once no CPU translates to them.
 //!
-//! *Interface*: [`MmuGather::clear`], [`MmuGather::page`], [`MmuGather::table`] while clearing; [`MmuGather::finish`] at
-//! the end. In between, a full gather forgets and frees what it has.
+//! *Interface*: [`MmuGather::clear`], [`MmuGather::page`], [`MmuGather::table`] while clearing;
+//! [`MmuGather::finish`] at the end. In between, a full gather forgets and frees what it has.
 
 use super::Machine;
 use crate::frame::Frame;

@@ -1,5 +1,5 @@
-//! Resident set size: how many pages of a space are present; a count for each CPU, so that no fault needs a locked instruction
-//! for it.
+//! Resident set size: how many pages of a space are present; a count for each CPU, so that no fault needs a
+//! locked instruction for it.
 //!
 //! *Interface*: [`RssCounter::add`] by a thread that is pinned on that CPU, or holds the monitor
 //! ([`UNDER_MONITOR`]); [`RssCounter::pages`]: their sum.

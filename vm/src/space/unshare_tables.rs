@@ -1,6 +1,7 @@
 //! Leaf tables that a fork has left to both sides: a side that is to change one gets its own one first.
 //!
-//! *Interface*: [`AddressSpace::unshare_tables`] at the beginning of a change that touches entries of a range.
+//! *Interface*: [`AddressSpace::unshare_tables`] at the beginning of a change that touches entries of a
+//! range.
 //!
 //! Each page of a shared table has one share, the table's. So a copy of the table is another owner of each of
 //! its pages, and the space that is the last to have the table takes it over as it is. The copy is made while

@@ -25,15 +25,29 @@ const STANDING: &[(&str, &[&str], &str)] = &[
     (
         "file/src/fs",
         &[
-            "busy", "context", "entry", "file", "inactive", "inode", "kept", "lease", "meta",
-            "names", "place", "recent", "records", "shown", "watch", "way",
+            "context",
+            "dentry",
+            "dirents",
+            "file",
+            "fsnotify",
+            "inactive",
+            "inactive_inodes",
+            "inode",
+            "lease",
+            "lockfree_walk",
+            "meta",
+            "mount",
+            "parent_cache",
+            "path_cache",
+            "published",
+            "write_count",
         ],
         "the tree of names, inodes and open files know each other; a redesign is to part names from files",
     ),
     (
-        "file/src/share",
+        "file/src/p9",
         &["file", "node", "pager"],
-        "a node opens files, and tells them when it outgrows its pages; an open file and its pages are of a node",
+        "an inode opens files, and tells them when it outgrows its pages; an open file and its pages are of an inode",
     ),
     (
         "file/src/socket",
@@ -51,20 +65,27 @@ const STANDING: &[(&str, &[&str], &str)] = &[
     ),
     (
         "machine/src/trap",
-        &["guarded", "isolated"],
+        &["mitigated", "pti"],
         "entries and exits in assembly, which jump into each other",
     ),
     (
         "process/src/process",
         &[
-            "debug", "flows", "rseq", "signals", "task", "traced", "tree", "usage", "waiter",
+            "debug", "flows", "rseq", "signals", "task", "tracee", "tree", "usage", "waiter",
         ],
         "a task holds a part of each of these, whose steps take the task",
     ),
     (
         "process/src/signal",
         &[
-            "deliver", "dump", "expiry", "halt", "limit", "rseq", "send", "take",
+            "coredump",
+            "deliver",
+            "ptrace_stop",
+            "rlimit_cpu",
+            "rseq",
+            "send",
+            "take",
+            "timer_signals",
         ],
         "to deliver may send (to a parent, to all threads), and to send may deliver",
     ),
@@ -76,9 +97,16 @@ const STANDING: &[(&str, &[&str], &str)] = &[
     (
         "thread/src/ring",
         &[
-            "arm", "budget", "chain", "grain", "idlers", "kick", "local", "ready",
+            "budget",
+            "chain",
+            "cpu_timer",
+            "granularity",
+            "idle_cpus",
+            "per_cpu",
+            "ready",
+            "reschedule_ipi",
         ],
-        "a CPU's data holds its ring, chain and grain, whose steps arm that CPU's timer or interrupt it",
+        "a CPU's data holds its ring, its chain and the length of its turns, whose steps arm that CPU's timer or interrupt it",
     ),
 ];
 

@@ -24,7 +24,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("file", 4),
     ("process", 5),
     ("tty", 6),
-    ("texts", 6),
+    ("procfs", 6),
     ("sound", 6),
     ("linux", 7),
     ("kernel", 8),

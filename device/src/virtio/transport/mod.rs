@@ -2,9 +2,9 @@
 //!
 //! *Interface*: [`Transport::of_function`] finds the registers of one on PCI (`pci.rs`), [`Transport::at`] of
 //! one that has them in memory and stands on no bus (`mmio.rs`); then [`Transport::negotiate`],
-//! [`Transport::set_queue`] for each queue, which gives the [`Doorbell`] that announces it, [`Transport::go`].
-//! [`Transport::stop`] at any time.
-//! Source: Virtual I/O Device (VIRTIO) Version 1.2, sections 3.1 and 4.
+//! [`Transport::set_queue`] for each queue, which gives the [`Doorbell`] that announces it,
+//! [`Transport::go`]. [`Transport::stop`] at any time. Source: Virtual I/O Device (VIRTIO) Version 1.2,
+//! sections 3.1 and 4.
 
 mod mmio;
 mod pci;
@@ -133,8 +133,8 @@ impl Transport {
     /// Resets the device and agrees on those of `wanted` that it offers, which are returned.
     ///
     /// # Errors
-    /// [`DeviceError::Gone`] when it does not come back from its reset, [`DeviceError::Fit`] when it is older than the
-    /// standard, or refuses.
+    /// [`DeviceError::Gone`] when it does not come back from its reset, [`DeviceError::Fit`] when it is older
+    /// than the standard, or refuses.
     pub fn negotiate(&self, wanted: u64) -> Result<u64, DeviceError> {
         if !self.reset() {
             return Err(DeviceError::Gone);

@@ -2,10 +2,10 @@
 //! broken, when its directory changes.
 //!
 //! *Interface*: [`OpenFile::fasync`] has a description's [`Fasync`], which [`OpenFile::make_fasync`] makes:
-//! the receiver ([`Fasync::set_owner`], [`Fasync::own`]) and the signal. [`Fasync::send`] sends. [`set_async`]
-//! turns readiness signals on and off; the kernel thread that sends signals, which sleeps on [`ready_list`], calls
-//! [`send_sigio`]. A receiver is a [`SignalReceiver`], of a room above. An open directory has a [`Dnotify`];
-//! [`end_notice`] takes it away, also when a descriptor is closed.
+//! the receiver ([`Fasync::set_owner`], [`Fasync::own`]) and the signal. [`Fasync::send`] sends.
+//! [`set_async`] turns readiness signals on and off; the kernel thread that sends signals, which sleeps on
+//! [`ready_list`], calls [`send_sigio`]. A receiver is a [`SignalReceiver`], of a room above. An open
+//! directory has a [`Dnotify`]; [`end_notice`] takes it away, also when a descriptor is closed.
 //!
 //! Readiness uses the same lists as epoll: a description with readiness signals has two members of one ready
 //! list, one in the wait lists for data, one in those for room. Other descriptions have neither, and pay one

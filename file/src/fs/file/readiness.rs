@@ -1,8 +1,8 @@
 //! The readiness check of an open file: one word leads to the code that finds the events that hold now.
 //!
-//! *Interface*: [`OpenFile::ready_events`], [`OpenFile::ready_events_now`] for callers that may not sleep, and
-//! [`OpenFile::ready_events_weakly`] for those that may not even count it; a kind of file gives its routine by
-//! [`super::File::synthesize_ready_check`].
+//! *Interface*: [`OpenFile::ready_events`], [`OpenFile::ready_events_now`] for callers that may not sleep,
+//! and [`OpenFile::ready_events_weakly`] for those that may not even count it; a kind of file gives its
+//! routine by [`super::File::synthesize_ready_check`].
 //!
 //! The first check asks the file, and so does every check of a file without a routine. The second check makes
 //! the routine: a descriptor that is checked twice is usually checked many times.
@@ -146,8 +146,8 @@ impl OpenFile {
         }
     }
 
-    /// The routine behind [`OpenFile::ready_events`], valid while interrupts stay off; nothing if there is none, or
-    /// the description is closed.
+    /// The routine behind [`OpenFile::ready_events`], valid while interrupts stay off; nothing if there is
+    /// none, or the description is closed.
     #[inline(always)]
     pub fn ready_events_weakly(of: &Weak<OpenFile>) -> Option<impl Fn() -> u32 + Copy + use<>> {
         if of.strong_count() == 0 {

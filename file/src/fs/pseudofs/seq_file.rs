@@ -1,7 +1,7 @@
 //! An open text of a pseudo file system (Linux: `seq_file`).
 //!
-//! *Interface.* [`SeqFile`]. A reading makes what it needs in pieces of a page and keeps no more than the rest
-//! of the last one: the position where the text continues, and at most a page. A read at another offset
+//! *Interface.* [`SeqFile`]. A reading makes what it needs in pieces of a page and keeps no more than the
+//! rest of the last one: the position where the text continues, and at most a page. A read at another offset
 //! (`pread`, `lseek`) makes the text again from its start, up to there.
 
 use abi::errno::{Errno, Result};

@@ -1,9 +1,10 @@
 //! The source of a text, and the piece that one read has made.
 //!
-//! *Interface.* A [`TextSource`] writes records to a [`TextPiece`] from a position on, which is a number that the
-//! source chooses: an address, a process's number, a count. It stops when the piece refuses a record, and is
-//! asked again from there. [`whole`] is a source of one record, [`records`] one of a function. An [`TextOut`]
-//! takes the bytes of a record; when memory is out it takes no more, and the reading fails with `ENOMEM`.
+//! *Interface.* A [`TextSource`] writes records to a [`TextPiece`] from a position on, which is a number that
+//! the source chooses: an address, a process's number, a count. It stops when the piece refuses a record, and
+//! is asked again from there. [`whole`] is a source of one record, [`records`] one of a function. An
+//! [`TextOut`] takes the bytes of a record; when memory is out it takes no more, and the reading fails with
+//! `ENOMEM`.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;

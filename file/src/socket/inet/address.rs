@@ -1,7 +1,7 @@
 //! IP addresses, and the addresses of sockets: a host and a port.
 //!
-//! *Interface*: [`Ip`] is an address of either family; [`InetAddress`] has a port too. [`InetAddress::parse`] and
-//! [`InetAddress::write`] know `sockaddr_in` and `sockaddr_in6`.
+//! *Interface*: [`Ip`] is an address of either family; [`InetAddress`] has a port too. [`InetAddress::parse`]
+//! and [`InetAddress::write`] know `sockaddr_in` and `sockaddr_in6`.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

@@ -1,7 +1,7 @@
 //! Control messages beside the bytes of a message.
 //!
-//! *Interface*: [`tell`] makes them for the receiver; [`SendOptions::read`] reads the sender's, [`about_socket`]
-//! those of a stream.
+//! *Interface*: [`tell`] makes them for the receiver; [`SendOptions::read`] reads the sender's,
+//! [`about_socket`] those of a stream.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;

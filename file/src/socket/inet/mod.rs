@@ -1,9 +1,9 @@
 //! AF_INET and AF_INET6: sockets named by addresses and ports. The only host is this machine, by its loopback
 //! interface.
 //!
-//! *Interface*: [`V4`] and [`V6`] are the families. [`InetSocket`] is what each of their sockets keeps. [`address`] has
-//! the addresses, [`ports`] the owners of ports; [`tcp`] and the others are the transports: data goes
-//! directly to the receiver, without packets.
+//! *Interface*: [`V4`] and [`V6`] are the families. [`InetSocket`] is what each of their sockets keeps.
+//! [`address`] has the addresses, [`ports`] the owners of ports; [`tcp`] and the others are the transports:
+//! data goes directly to the receiver, without packets.
 //!
 //! A family's part (addresses, ports, look-up) does not depend on the transports, and the transports use only
 //! [`ports`] of it.

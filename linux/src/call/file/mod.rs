@@ -1,7 +1,7 @@
 //! System calls on files, a file a family.
 //!
-//! *Interface.* Each module's `CALLS`. [`FileCaller`] is what they all start with: the calling process's table,
-//! root and identity, and paths in user memory.
+//! *Interface.* Each module's `CALLS`. [`FileCaller`] is what they all start with: the calling process's
+//! table, root and identity, and paths in user memory.
 
 pub mod attr;
 pub mod dirents;

@@ -4,9 +4,9 @@
 //! [`super::open_fastpath`] have not answered; [`creat`], [`unlink`], [`unlinkat`].
 //!
 //! A short path is copied once, with interrupts off. Its directory is found from entry to entry
-//! ([`file::fs::parent_lookup`]) and counted; changes of that directory are made with interrupts on. The rest goes the
-//! ordinary way: a path that is long or lies across pages, a name that is there or not against expectation, a
-//! right that is not plain, somebody who watches files.
+//! ([`file::fs::parent_lookup`]) and counted; changes of that directory are made with interrupts on. The rest
+//! goes the ordinary way: a path that is long or lies across pages, a name that is there or not against
+//! expectation, a right that is not plain, somebody who watches files.
 //!
 //! *Unsafe*: the running process's words, with interrupts off.
 

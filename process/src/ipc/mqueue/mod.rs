@@ -1,8 +1,8 @@
 //! POSIX message queues: messages by priority, under names in a file system of their own.
 //!
-//! *Interface*: [`PosixQueue::post`] and [`PosixQueue::take_first`]; [`names`] finds, makes and removes; [`notice`] is
-//! the notification of a queue's first message; [`of`] finds the queue behind a description. [`limits`] are
-//! for `/proc/sys/fs/mqueue`.
+//! *Interface*: [`PosixQueue::post`] and [`PosixQueue::take_first`]; [`names`] finds, makes and removes;
+//! [`notice`] is the notification of a queue's first message; [`of`] finds the queue behind a description.
+//! [`limits`] are for `/proc/sys/fs/mqueue`.
 //!
 //! Threads that wait for a message or for room are in the queue's own lists, so later threads are served
 //! later: a sender hands its message to a waiting receiver, and a receiver moves a waiting sender's message

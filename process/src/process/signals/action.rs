@@ -30,8 +30,8 @@ pub const FLAGS: u64 = SA_NOCLDSTOP
     | SA_NODEFER
     | SA_RESETHAND;
 
-/// Places in [`SignalActions`], for generated code: the monitor's word, the table, the set of ignored signals, and
-/// the version.
+/// Places in [`SignalActions`], for generated code: the monitor's word, the table, the set of ignored
+/// signals, and the version.
 pub(crate) const WORD: usize = offset_of!(SignalActions, table) + Monitor::<[Sigaction; 64]>::WORD;
 pub(crate) const TABLE: usize = offset_of!(SignalActions, table) + Monitor::<[Sigaction; 64]>::DATA;
 pub(crate) const IGNORES: usize = offset_of!(SignalActions, ignored);

@@ -1,8 +1,8 @@
 //! The signals of a process: actions, pending signals, stop, end.
 //!
 //! *Interface*: [`ProcessSignals`]. One monitor holds the state; the masks that hot paths read are atomics.
-//! Sets of signals are in [`set`], a queue of those that wait is [`pending`](pending::PendingSignals). Sending and
-//! taking them are the room's part `signal`.
+//! Sets of signals are in [`set`], a queue of those that wait is [`pending`](pending::PendingSignals).
+//! Sending and taking them are the room's part `signal`.
 
 pub mod action;
 pub mod core_state;

@@ -4,8 +4,8 @@
 //! [`any`] asks whether there is one, [`from`] is one pass in the order of the numbers, for listings.
 //!
 //! No list of all processes is made: it could be longer than a page when there is no memory. A pass follows
-//! the bitmap of numbers (`pid_alloc.rs`) and is repeated while processes have arrived during it; `pid_map.rs`
-//! says why no process is missed then.
+//! the bitmap of numbers (`pid_alloc.rs`) and is repeated while processes have arrived during it;
+//! `pid_map.rs` says why no process is missed then.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`GroupIds::found_session`] and [`GroupIds::found`] for a leader; [`GroupIds::enter`] and
 //! [`GroupIds::join`] for a process that joins an existing group; [`GroupIds::leave`]; [`GroupIds::members`],
-//! [`GroupIds::session`] and [`GroupIds::is_taken`] for readers. No process or thread gets a number that is in use
-//! as a name (`pid_alloc.rs`).
+//! [`GroupIds::session`] and [`GroupIds::is_taken`] for readers. No process or thread gets a number that is
+//! in use as a name (`pid_alloc.rs`).
 //!
 //! Each number has one word: how many processes are in the group of that name, zombies included; the session
 //! of that group; and how many groups are in the session of that name. So the first member joins and the last

@@ -1,13 +1,13 @@
 //! The process table: numbers, parents and children, groups and sessions.
 //!
-//! *Interface*: [`find`], [`find_task`], [`for_each()`], [`any`] and [`from`] look processes up; [`enter`] and
-//! [`forget`] are the beginning and the end of a process; [`set_group`] and [`new_session`] change its group
-//! and session.
+//! *Interface*: [`find`], [`find_task`], [`for_each()`], [`any`] and [`from`] look processes up; [`enter`]
+//! and [`forget`] are the beginning and the end of a process; [`set_group`] and [`new_session`] change its
+//! group and session.
 //!
 //! No monitor covers the whole table. Numbers are taken (`pid_alloc.rs`), looked up (`index.rs` over
-//! `pid_map.rs`) and used as names (`group_ids.rs`) by single exchanges, and all processes are visited without a
-//! lock (`for_each.rs`). The children of each process have a monitor. A change of the group or session of a
-//! process holds that monitor too, so both stay the same while a child inherits them.
+//! `pid_map.rs`) and used as names (`group_ids.rs`) by single exchanges, and all processes are visited
+//! without a lock (`for_each.rs`). The children of each process have a monitor. A change of the group or
+//! session of a process holds that monitor too, so both stay the same while a child inherits them.
 //!
 //! A list of children gets its room before the child comes. The list of the first process has room for all
 //! processes that may exist, so that a process can end and hand its children over without any memory.

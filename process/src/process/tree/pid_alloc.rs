@@ -3,9 +3,9 @@
 //! *Interface*: [`take`] an unused number, [`free`] it; [`taken_from`] iterates over the numbers in use;
 //! [`count`], [`last`].
 //!
-//! One bit a number. A number may also be the name of a group or session (`group_ids.rs`). It becomes a name only
-//! while the process with that number lives, but may stay a name longer. So a number is free if its bit was
-//! won and it is not a name then.
+//! One bit a number. A number may also be the name of a group or session (`group_ids.rs`). It becomes a name
+//! only while the process with that number lives, but may stay a name longer. So a number is free if its bit
+//! was won and it is not a name then.
 //!
 //! Progress: lock-free; an exchange fails only when another taker got the number.
 //! Source: dissertation, section 5.1.4 (a flag for each place, taken by compare-and-swap).

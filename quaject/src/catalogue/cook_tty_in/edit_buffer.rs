@@ -1,7 +1,7 @@
 //! The edit buffer of CookTTYin: the line being edited, and behind it the input for readers.
 //!
-//! *Interface*: [`EditBuffer`]. The editor adds, erases and publishes; readers take by turns ([`EditBuffer::read`], the
-//! plain twin of the generated routine).
+//! *Interface*: [`EditBuffer`]. The editor adds, erases and publishes; readers take by turns
+//! ([`EditBuffer::read`], the plain twin of the generated routine).
 //!
 //! One ring with three positions. From `tail` to `head` is the input for readers; from `head` on, known only
 //! to the editor, is the line that is still being edited. In canonical mode only whole lines are published,

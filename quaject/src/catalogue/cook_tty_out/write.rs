@@ -1,11 +1,11 @@
 //! The routine behind `write` to a terminal or a raw line: CookTTYout's processing, the put into the line's
 //! output queue, and the start of its transmitter in one piece.
 //!
-//! *Interface*: [`TtyWriteRecipe`] is the recipe of a [`Composed`](crate::composed::Composed) routine: the editor's
-//! `raw_write` is linked to the queue's `Q_put` for strings, whose code stands around the rule's; [`write()`]
-//! is the plain twin. The output flags are a constant of the code: whoever changes the settings has the
-//! routine made anew. Flags that are not served here ([`Rule::of`]) leave the slow stub in place. One routine
-//! serves every descriptor of the line.
+//! *Interface*: [`TtyWriteRecipe`] is the recipe of a [`Composed`](crate::composed::Composed) routine: the
+//! editor's `raw_write` is linked to the queue's `Q_put` for strings, whose code stands around the rule's;
+//! [`write()`] is the plain twin. The output flags are a constant of the code: whoever changes the settings
+//! has the routine made anew. Flags that are not served here ([`Rule::of`]) leave the slow stub in place. One
+//! routine serves every descriptor of the line.
 //!
 //! Guards, each to the slow exit: not room for all of it or more than two pages (on several CPUs one),
 //! nothing to write, a kernel address, a fault. When the consumer has found the queue empty before,

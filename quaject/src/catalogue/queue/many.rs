@@ -8,8 +8,8 @@
 //! A routine that moves strings has interrupts off. On one CPU that is enough, however many there are at an
 //! end. On several, one of many producers first brings its string to a stretch of its stack, under its rule,
 //! where its memory may still be missing; then it knows the length, claims so many places at once, fills them
-//! and shows them (`sync::sequencer`). One of many consumers copies first and then moves the tail from where it
-//! was; if another has moved it, it begins again.
+//! and shows them (`sync::sequencer`). One of many consumers copies first and then moves the tail from where
+//! it was; if another has moved it, it begins again.
 //!
 //! Strings fail without `Q_full` and `Q_empty`, as `ByteQueue::write` and `ByteQueue::read` do; a stretch of
 //! one byte goes along them like any `Q_put`.

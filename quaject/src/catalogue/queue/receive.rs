@@ -1,8 +1,8 @@
 //! The routine behind `read` from a raw line: `Q_get` of its input queue for a string, directly into the
 //! reader's memory.
 //!
-//! *Interface*: [`RawReadRecipe`] is the recipe of a [`Composed`](crate::composed::Composed) routine; [`receive`]
-//! is the plain twin.
+//! *Interface*: [`RawReadRecipe`] is the recipe of a [`Composed`](crate::composed::Composed) routine;
+//! [`receive`] is the plain twin.
 //!
 //! Two pages at most go at once, of a queue that holds more: a short read, as from any stream.
 //!

@@ -1,8 +1,8 @@
 //! A call with flags and an address by the routine of the call without: `recvfrom` by that of `read`,
 //! `sendto` by that of `write`.
 //!
-//! *Interface*: `KIND`, for [`CallAdapter::flagged`]. Flags that change what is done, and a count of 0, take the
-//! slow exit, and so does an address that no routine serves.
+//! *Interface*: `KIND`, for [`CallAdapter::flagged`]. Flags that change what is done, and a count of 0, take
+//! the slow exit, and so does an address that no routine serves.
 //!
 //! Arguments stay in their registers, so the inner routine's slow exit only has another call number. Where it
 //! waits, the call is made again as `read`, which without flags and address is the same. The address of a
