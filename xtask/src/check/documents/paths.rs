@@ -21,7 +21,7 @@ const ABOUT: &[(&str, &str)] = &[
     ("locks", ""),
     ("music", "user/music"),
     ("native", "linux"),
-    ("results", "xtask/src/bench"),
+    ("results", "suites/src/bench"),
     ("sockets", "file/src/socket"),
 ];
 
