@@ -24,6 +24,7 @@ const ROOMS: &[&str] = &[
     "process/src/",
     "tty/src/",
     "texts/src/",
+    "sound/src/",
     "linux/src/",
 ];
 
