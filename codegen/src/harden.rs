@@ -1,8 +1,8 @@
 //! Hardening: what generated code does about a processor that runs ahead.
 //!
 //! *Interface*: [`harden`] once at boot, before anything is generated, says which [`Hardening`] there is;
-//! generators ask [`hardening`], or use [`jump`], [`call`], [`call_rax`], [`clamp`], [`below`] and [`user_address`],
-//! which emit the plain instructions where nothing is asked for.
+//! generators ask [`hardening`], or use [`jump`], [`call`], [`call_rax`], [`clamp`], [`below`] and
+//! [`user_address`], which emit the plain instructions where nothing is asked for.
 //!
 //! A *retpoline* is an indirect branch by `ret`: the processor's guess is where the `call` before it stands,
 //! and there is a trap. Unlike compiled code's, this one pushes the target from where it lies and needs no
@@ -114,10 +114,10 @@ pub fn call(d: &mut Draft, plain: impl FnOnce(&mut Draft), push: impl FnOnce(&mu
     dynasm!(d ; .arch x64 ; =>over ; call =>branch);
 }
 
-/// A call of the address in rax; `thunk` stands for the code that [`thunk`] puts behind the last of them. Against
-/// [`call`] this saves the jump over the retpoline, since the code behind the call is the way on, and an
-/// instruction within it, since a target in a register is written over the trap's address at once: the stack is
-/// never without the address that the `ret` takes.
+/// A call of the address in rax; `thunk` stands for the code that [`thunk`] puts behind the last of them.
+/// Against [`call`] this saves the jump over the retpoline, since the code behind the call is the way on, and
+/// an instruction within it, since a target in a register is written over the trap's address at once: the
+/// stack is never without the address that the `ret` takes.
 pub fn call_rax(d: &mut Draft, thunk: Label) {
     match hardening().retpolines() {
         true => dynasm!(d ; .arch x64 ; call =>thunk),
@@ -146,10 +146,10 @@ pub fn thunk(d: &mut Draft, thunk: Label) {
 }
 
 /// Goes to `leave` unless `reg` is a user's address. Where masks are asked for, the instruction that asks for
-/// the top bit clears it: the processor may run ahead past the jump, but then with the cleared address, which it
-/// has from this instruction and not from the jump. So no [`clamp`] is needed behind it. On the way on `reg` is
-/// as before, as its bit was clear; otherwise the way leads by `foreign`, where [`foreign_address`] sets the bit
-/// again. Changes flags.
+/// the top bit clears it: the processor may run ahead past the jump, but then with the cleared address, which
+/// it has from this instruction and not from the jump. So no [`clamp`] is needed behind it. On the way on
+/// `reg` is as before, as its bit was clear; otherwise the way leads by `foreign`, where [`foreign_address`]
+/// sets the bit again. Changes flags.
 #[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
 pub fn user_address(d: &mut Draft, reg: Reg, foreign: Label, leave: Label) {
     if hardening().masks() {

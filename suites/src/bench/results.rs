@@ -1,7 +1,8 @@
 //! `docs/results.md` and the README's table.
 //!
-//! *Interface*: `whole` whether a measurement may be written; `write` the tables of a whole measurement; `put` the block of one measurement that stands
-//! apart, `put_readme` its table in the README. Each keeps what the other and a person wrote.
+//! *Interface*: `whole` whether a measurement may be written; `write` the tables of a whole measurement;
+//! `put` the block of one measurement that stands apart, `put_readme` its table in the README. Each keeps
+//! what the other and a person wrote.
 
 use super::aims;
 use super::guest::MEMORY;

@@ -103,7 +103,8 @@ pub fn merge(linux: &str, synthesis: &str) -> Vec<Row> {
     rows
 }
 
-/// Adds to the rows what the kernels printed with mitigations: Linux with its own, ours with `auto` and `all`.
+/// Adds to the rows what the kernels printed with mitigations: Linux with its own, ours with `auto` and
+/// `all`.
 pub fn add_mitigated(rows: &mut [Row], linux: &str, auto: &str, all: &str) {
     let figures = |text: &str| -> Vec<_> { text.lines().filter_map(parse).collect() };
     let [linux, auto, all] = [linux, auto, all].map(figures);

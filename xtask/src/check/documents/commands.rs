@@ -6,7 +6,7 @@
 use crate::failure::Result;
 use std::collections::BTreeMap;
 
-/// What comes before the tool's commands.
+/// The words before the tool's commands.
 pub const TOOL: &str = "cargo xtask ";
 
 /// The tool, by what it tells of itself.
@@ -160,7 +160,7 @@ fn option(help: &str, word: &str) -> Option<bool> {
     }))
 }
 
-/// What follows a whole word of a text.
+/// The text behind a whole word of a text.
 fn contains<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let mut found = text
         .match_indices(word)

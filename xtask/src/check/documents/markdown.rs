@@ -1,4 +1,4 @@
-//! What a document says in code: its spans between backquotes, its links, its headings and its blocks.
+//! A document's code: its spans between backquotes, its links, its headings and its blocks.
 //!
 //! *Interface*: `Document::read`.
 
@@ -16,13 +16,13 @@ pub struct Piece {
 /// A document, taken apart.
 #[derive(Debug, Default)]
 pub struct Document {
-    /// What stands between backquotes within a line of prose.
+    /// The texts between backquotes within prose.
     pub spans: Vec<Piece>,
     /// The targets of links.
     pub links: Vec<Piece>,
     /// The headings, without their marks.
     pub headings: Vec<String>,
-    /// What paragraphs and items begin with in bold letters.
+    /// The beginnings of paragraphs and items in bold letters.
     pub bold: Vec<String>,
     /// The lines of fenced blocks, with the language of each block.
     pub block: Vec<(String, Piece)>,

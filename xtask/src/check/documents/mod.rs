@@ -1,10 +1,10 @@
-//! What the documents say is so: the files, names, commands and suites in them exist.
+//! The documents tell the truth: the files, names, commands and suites in them exist.
 //!
-//! *Interface*: `faults` of README.md and all chapters of docs. A path in backquotes or a link leads to a file
-//! or folder (`paths`), a heading that a link or a quotation names stands in its chapter; a name in backquotes
-//! occurs in the code of some source, or in the list of words from outside, which has no word too many
-//! (`names`); a command line is one that the tool takes (`commands`); a suite in the table of promises is a
-//! guest test.
+//! *Interface*: `faults` of README.md and all chapters of docs. A path in backquotes or a link leads to a
+//! file or folder (`paths`), a heading that a link or a quotation names stands in its chapter; a name in
+//! backquotes occurs in the code of some source, or in the list of words from outside, which has no word too
+//! many (`names`); a command line is one that the tool takes (`commands`); a suite in the table of promises
+//! is a guest test.
 
 mod commands;
 mod markdown;
@@ -91,7 +91,7 @@ fn is_document(path: &str) -> bool {
     path == "README.md" || chapter.is_some()
 }
 
-/// What documents are compared with.
+/// The tree and the tool, with which documents are compared.
 struct Known<'a> {
     tree: Tree,
     names: Names,
@@ -176,7 +176,7 @@ impl Known<'_> {
             .collect()
     }
 
-    /// What is wrong with a link.
+    /// The fault of a link.
     fn link(&self, from: &str, target: &str) -> Option<String> {
         if target.contains("://") {
             return None;

@@ -56,7 +56,7 @@ impl Names {
         from.next().is_some_and(|(word, _)| word.starts_with(start))
     }
 
-    /// What is wrong with the names in `text`, which stands between backquotes. All words of a name count; of
+    /// The faults of the names in `text`, which stands between backquotes. All words of a name count; of
     /// several words, only those that can be nothing but names.
     pub fn missing(&self, text: &str) -> Vec<String> {
         let several = text.contains(char::is_whitespace);
