@@ -1,8 +1,8 @@
 //! Hardening: what generated code does about a processor that runs ahead.
 //!
 //! *Interface*: [`harden`] once at boot, before anything is generated, says which [`Hardening`] there is;
-//! generators ask [`hardening`], or use [`jump`], [`call`] and [`clamp`], which emit the plain instruction
-//! where nothing is asked for.
+//! generators ask [`hardening`], or use [`jump`], [`call`], [`call_rax`], [`clamp`], [`below`] and
+//! [`user_address`], which emit the plain instructions where nothing is asked for.
 //!
 //! A *retpoline* is an indirect branch by `ret`: the processor's guess is where the `call` before it stands,
 //! and there is a trap. Unlike compiled code's, this one pushes the target from where it lies and needs no
@@ -11,7 +11,7 @@
 //! docs/security.md, "Speculation".
 
 use crate::reg::Reg;
-use crate::{Draft, dynasm};
+use crate::{Draft, Label, dynasm};
 
 /// The measures that are asked for: a set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,6 +112,64 @@ pub fn call(d: &mut Draft, plain: impl FnOnce(&mut Draft), push: impl FnOnce(&mu
     dynasm!(d ; .arch x64 ; jmp =>over ; =>branch);
     jump(d, |_| (), push);
     dynasm!(d ; .arch x64 ; =>over ; call =>branch);
+}
+
+/// A call of the address in rax; `thunk` stands for the code that [`thunk`] puts behind the last of them.
+/// Against [`call`] this saves the jump over the retpoline, since the code behind the call is the way on, and
+/// an instruction within it, since a target in a register is written over the trap's address at once: the
+/// stack is never without the address that the `ret` takes.
+pub fn call_rax(d: &mut Draft, thunk: Label) {
+    match hardening().retpolines() {
+        true => dynasm!(d ; .arch x64 ; call =>thunk),
+        false => dynasm!(d ; .arch x64 ; call rax),
+    }
+}
+
+/// The retpoline of all calls by [`call_rax`] with this label. Stands where nothing falls into it.
+pub fn thunk(d: &mut Draft, thunk: Label) {
+    d.bind(thunk);
+    if !hardening().retpolines() {
+        return;
+    }
+    let [trap, go] = core::array::from_fn(|_| d.label());
+    dynasm!(d ; .arch x64
+        ; call =>go
+        ; =>trap
+        ; pause
+        ; lfence
+        ; jmp =>trap
+        ; =>go
+        ; mov [rsp], rax
+        ; ret
+        ; int3
+    );
+}
+
+/// Goes to `leave` unless `reg` is a user's address. Where masks are asked for, the instruction that asks for
+/// the top bit clears it: the processor may run ahead past the jump, but then with the cleared address, which
+/// it has from this instruction and not from the jump. So no [`clamp`] is needed behind it. On the way on
+/// `reg` is as before, as its bit was clear; otherwise the way leads by `foreign`, where [`foreign_address`]
+/// sets the bit again. Changes flags.
+#[allow(clippy::useless_conversion, reason = "in dynasm's expansion")]
+pub fn user_address(d: &mut Draft, reg: Reg, foreign: Label, leave: Label) {
+    if hardening().masks() {
+        clamp(d, reg);
+        dynasm!(d ; .arch x64 ; jc =>foreign);
+    } else {
+        let reg = reg as u8;
+        dynasm!(d ; .arch x64 ; test Rq(reg), Rq(reg) ; js =>leave);
+    }
+}
+
+/// Behind [`user_address`], where nothing falls into it: `reg` is what it was, and the way leads to `leave`.
+pub fn foreign_address(d: &mut Draft, reg: Reg, foreign: Label, leave: Label) {
+    d.bind(foreign);
+    if hardening().masks() {
+        let number = reg as u8;
+        // bts r64, 63
+        d.extend(&[0x48 | number >> 3, 0x0f, 0xba, 0xe8 | number & 7, 63]);
+        dynasm!(d ; .arch x64 ; jmp =>leave);
+    }
 }
 
 /// Where masks are asked for: what was found to be a user's address in `reg` cannot be another's, even where

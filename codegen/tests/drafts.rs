@@ -1,6 +1,7 @@
 //! Exact bytes, labels, listings: what a draft becomes.
 #![cfg(not(miri))]
 
+use codegen::harden;
 use codegen::idioms::{Reg, constant, jump_through};
 use codegen::{Class, Draft, Routine, disassemble, disassemble_bytes, dynasm, host};
 
@@ -274,4 +275,36 @@ fn the_cold_section_stands_behind_the_hot_one() {
     let r = run(d);
     assert_eq!((r.function()(5, 0), r.function()(5, 1)), (6, 8));
     assert_eq!(r.bytes()[hot as usize - 1], 0xc3);
+}
+
+// With `HARDENING=all` these run the hardened code.
+#[test]
+fn a_foreign_address_leaves_as_it_came() {
+    let mut d = draft();
+    let [foreign, leave] = [d.label(), d.label()];
+    harden::user_address(&mut d, Reg::Rdi, foreign, leave);
+    dynasm!(d ; .arch x64 ; lea rax, [rdi + 1] ; ret);
+    harden::foreign_address(&mut d, Reg::Rdi, foreign, leave);
+    dynasm!(d ; .arch x64 ; =>leave ; mov rax, rdi ; ret);
+    let r = run(d);
+    for own in [0, 1, 0x7fff_ffff_ffff, i64::MAX as u64 - 1] {
+        assert_eq!(r.function()(own, 0), own + 1);
+    }
+    for foreign in [1 << 63, u64::MAX, 0xffff_ffff_8000_0000] {
+        assert_eq!(r.function()(foreign, 0), foreign);
+    }
+}
+
+#[test]
+fn calls_of_rax_return_behind_themselves() {
+    let mut d = draft();
+    let [thunk, add, twice] = core::array::from_fn(|_| d.label());
+    dynasm!(d ; .arch x64 ; lea rax, [=>add]);
+    harden::call_rax(&mut d, thunk);
+    dynasm!(d ; .arch x64 ; lea rax, [=>twice]);
+    harden::call_rax(&mut d, thunk);
+    dynasm!(d ; .arch x64 ; mov rax, rdi ; ret);
+    harden::thunk(&mut d, thunk);
+    dynasm!(d ; .arch x64 ; =>add ; add rdi, rsi ; ret ; =>twice ; add rdi, rdi ; ret);
+    assert_eq!(run(d).function()(3, 4), 14);
 }

@@ -225,7 +225,8 @@ fn clone3_spec(address: usize, size: usize) -> Result<CloneSpec> {
             return Err(Errno::E2BIG);
         }
     }
-    if args.flags & (CSIGNAL | CLONE_DETACHED) != 0
+    // The flag of a namespace of time is a bit of the signal's number.
+    if args.flags & (CSIGNAL | CLONE_DETACHED | CLONE_NEWTIME) != 0
         || args.exit_signal > CSIGNAL
         || (args.flags & (CLONE_PIDFD | CLONE_PARENT_SETTID) == CLONE_PIDFD | CLONE_PARENT_SETTID
             && args.pidfd == args.parent_tid)

@@ -13,10 +13,10 @@ use xtask::machine::Machine;
 use xtask::{compile, host};
 
 const HELP: &str = "\
-usage: cargo xtask bench chains
+usage: cargo xtask bench chains [--write]
 
 Instructions of chains of quajects with links in line and with links called, and by the general path of the same
-kernel. docs/results.md gets the table.
+kernel. With --write docs/results.md gets the table.
 ";
 
 /// The columns, and the words of the kernel's command line for each (docs/run-contract.md).
@@ -27,7 +27,7 @@ const COLUMNS: [(&str, &str); 3] = [
 ];
 
 /// Runs the command; fails when a chain is dearer in line than called.
-pub fn main(words: Vec<OsString>) -> Result<i32> {
+pub fn main(words: Vec<OsString>, write: bool) -> Result<i32> {
     if wants_help(words, HELP)? {
         return Ok(0);
     }
@@ -41,14 +41,18 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             machine.append = format!("{} {word}", machine.append);
         };
         let mut text = Kernel::Synthesis.run(&program, &[], LIMIT, describe)?;
-        text.push_str(&keys::measure(&Kernel::Synthesis, word)?.replace("row clock", "row chains"));
+        text.push_str(
+            &keys::measure(&Kernel::Synthesis, describe)?.replace("row clock", "row chains"),
+        );
         for line in text.lines().filter(|line| line.starts_with("fail ")) {
             eprintln!("xtask: {column}: {line}");
         }
         columns.add(column, &text);
     }
     print!("{}", columns.text());
-    results::put("chains", &format!("{ABOUT}{}", columns.markdown()))?;
+    if write {
+        results::put("chains", &format!("{ABOUT}{}", columns.markdown()))?;
+    }
     let [in_line, called, _] = COLUMNS.map(|(column, _)| column);
     let dearer = ROWS.iter().filter(|name| {
         let [line, call] = [in_line, called].map(|column| columns.get(column, "chains", name));

@@ -17,7 +17,7 @@ use xtask::failure::{Context, Failure, Result, USAGE};
 use xtask::{compile, host};
 
 const HELP: &str = "\
-usage: cargo xtask bench cyclictest [NAME...] [--seconds N | --long] [--only synthesis] [--json FILE]
+usage: cargo xtask bench cyclictest [NAME...] [--seconds N | --long] [--only synthesis] [--json FILE] [--write]
 
 Runs cyclictest of Debian's package rt-tests on Debian's Linux, its PREEMPT_RT kernel and Synthesis, beside programs that
 compute and fork, with intervals of 1 ms and of 250 µs, with SCHED_FIFO and without a priority: fifo-1000, fifo-250, other-1000,
@@ -27,8 +27,7 @@ other-250, all or those named. One instruction is 16 ns of guest time.
   --long              600 seconds
   --only synthesis    leave the others out
   --json FILE         write the rows
-
-From 60 seconds on, with all runs and kernels, docs/results.md is written too.
+  --write             write docs/results.md: from 60 seconds on, with all runs and kernels
 ";
 
 /// An instruction takes 2 to the power of this many nanoseconds.
@@ -39,7 +38,7 @@ const LONG: u32 = 600;
 const KINDS: [&str; 4] = ["fifo-1000", "fifo-250", "other-1000", "other-250"];
 
 /// Runs the command.
-pub fn main(words: Vec<OsString>) -> Result<i32> {
+pub fn main(words: Vec<OsString>, write: bool) -> Result<i32> {
     let (mut seconds, mut json, mut alone, mut names) = (SECONDS, None, false, Vec::new());
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
@@ -62,6 +61,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             other => return Err(other.unexpected().into()),
         }
     }
+    results::whole(write, seconds >= SECONDS && !alone && names.is_empty())?;
     host::need(&[host::QEMU, host::BUSYBOX, host::GCC])?;
     let program = compile::program("conduct", &compile::GLIBC)?;
     let kernels = guest::in_real_time(alone)?;
@@ -85,7 +85,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     if let Some(path) = json {
         std::fs::write(&path, table.json()).context(format!("cannot write {}", path.display()))?;
     }
-    if seconds >= SECONDS && !alone && names.is_empty() {
+    if write {
         results::put(
             "cyclictest",
             &report(seconds, &table, &kernels, &texts, &said)?,

@@ -24,7 +24,7 @@ use xtask::stream::{Stream, compare, silence};
 use xtask::{debian, host};
 
 const HELP: &str = "\
-usage: cargo xtask bench dropouts [--seconds N] [--cpus N] [--programs N]... [--only synthesis]
+usage: cargo xtask bench dropouts [--seconds N] [--cpus N] [--programs N]... [--only synthesis] [--write]
 
 Plays a stream of sound through five filters in blocks of 64 frames beside programs that compute, a loop of forks, a sort, a compressor
 and a compiler, on Debian's Linux, its PREEMPT_RT kernel and Synthesis, without priorities and with SCHED_FIFO for the stream's programs.
@@ -35,8 +35,7 @@ CPU and on 4, where Synthesis is alone: Linux does not come up there. One instru
   --seconds N         with --programs: length of the stream, without its end of 1.8 seconds (3)
   --cpus N            with --programs: CPUs of the machine (1)
   --only synthesis    leave the others out
-
-With the usual loads and all kernels docs/results.md is written.
+  --write             write docs/results.md: with the usual loads and all kernels
 ";
 
 /// Seconds of the stream, if nothing else is said.
@@ -140,7 +139,7 @@ struct Parts {
 }
 
 /// Runs the command.
-pub fn main(words: Vec<OsString>) -> Result<i32> {
+pub fn main(words: Vec<OsString>, write: bool) -> Result<i32> {
     let (mut seconds, mut cpus, mut alone, mut chosen) = (SECONDS, 1, false, Vec::new());
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
@@ -156,6 +155,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             other => return Err(other.unexpected().into()),
         }
     }
+    results::whole(write, chosen.is_empty() && !alone)?;
     host::need(&[host::QEMU, host::BUSYBOX, host::GCC])?;
     let mut systems = Vec::new();
     for urgent in [false, true] {
@@ -181,7 +181,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let heard = measured(&parts, &systems, &loads)?;
     let table = table(&systems, &heard);
     print!("{table}");
-    if chosen.is_empty() && !alone {
+    if write {
         results::put("dropouts", &report(&systems, &table)?)?;
     }
     let ours = |heard: &&Heard| matches!(systems[heard.system].kernel, Kernel::Synthesis);

@@ -15,10 +15,10 @@ use xtask::machine::Machine;
 use xtask::{compile, host};
 
 const HELP: &str = "\
-usage: cargo xtask bench general
+usage: cargo xtask bench general [--write]
 
 Instructions of calls by their generated routines and by the general path of the same kernel, what generating the
-routine costs, and after how many calls that is paid. docs/results.md gets the table.
+routine costs, and after how many calls that is paid. With --write docs/results.md gets the table.
 ";
 
 /// The word of the kernel's command line for the general path (docs/run-contract.md).
@@ -73,7 +73,7 @@ const GUARDS: [(&str, &str); 7] = [
 ];
 
 /// Runs the command.
-pub fn main(words: Vec<OsString>) -> Result<i32> {
+pub fn main(words: Vec<OsString>, write: bool) -> Result<i32> {
     if wants_help(words, HELP)? {
         return Ok(0);
     }
@@ -100,7 +100,9 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     let rows = table::merge(&general, &specialized);
     let text = format!("{}{ABOUT_GUARDS}{}", lines(&rows), guards_of(&rows));
     print!("{text}");
-    results::put("general", &format!("{ABOUT}{text}"))?;
+    if write {
+        results::put("general", &format!("{ABOUT}{text}"))?;
+    }
     let behind = |row: &Row| !row.ratio().is_some_and(|ratio| ratio > 1.0);
     let measured = |name: &str| rows.iter().find(|row| row.op == name);
     let slower = ROWS

@@ -173,6 +173,7 @@ pub fn rows(costs: &[Cost]) -> Vec<Row> {
             linux: cost.column(known.compared.0),
             synthesis: cost.column(known.compared.1),
             paired: None,
+            mitigated: None,
         })
     };
     costs.iter().filter_map(row).collect()

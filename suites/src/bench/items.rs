@@ -21,15 +21,15 @@ use xtask::rootfs::Root;
 use xtask::{compile, host};
 
 const HELP: &str = "\
-usage: cargo xtask bench items [--suites DIR] [--only synthesis] [--json FILE]
+usage: cargo xtask bench items [--suites DIR] [--only synthesis] [--json FILE] [--write]
 
 Runs the items after lmbench on Debian's Linux and on Synthesis, the same static programs, and prints instructions of
 each and the geometric mean of those that enter the kernel. Fails when the mean or a latency is below its floor.
-docs/results.md gets the table.
 
   --suites DIR        the folder of lmbench-*.tar.xz and lmbench/ (the variable SYNTHESIS_SUITES, or ../shared/suites)
   --only synthesis    leave the other out
   --json FILE         write the rows
+  --write             write docs/results.md: with both kernels
 ";
 
 const MEMORY: u64 = 512 << 20;
@@ -44,7 +44,7 @@ const MEAN: f64 = 6.0;
 const LATENCY: f64 = 2.0;
 
 /// Runs the command.
-pub fn main(words: Vec<OsString>) -> Result<i32> {
+pub fn main(words: Vec<OsString>, write: bool) -> Result<i32> {
     let (mut folder, mut alone, mut json) = (None, false, None);
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
@@ -64,6 +64,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         println!("skipped: {why}");
         return Ok(0);
     }
+    results::whole(write, !alone)?;
     host::need(&[host::QEMU, host::BUSYBOX, host::GCC, host::XZ])?;
     let programs = built(&folder.join("lmbench"))?;
     let mut kernels = vec![Kernel::Synthesis];
@@ -81,7 +82,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         std::fs::write(&path, table::json(&rows))
             .context(format!("cannot write {}", path.display()))?;
     }
-    if !alone {
+    if write {
         let version = kernels.first().map_or_else(String::new, Kernel::version);
         results::put("items", &report(&rows, &version, &said))?;
     }

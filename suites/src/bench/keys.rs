@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::time::Duration;
 use xtask::compile;
 use xtask::failure::{Failure, HOST, Result};
-use xtask::machine::{Kept, Running, Status, Streams};
+use xtask::machine::{Kept, Machine, Running, Status, Streams};
 
 /// The row's name.
 pub const NAME: &str = "key_echo";
@@ -54,18 +54,18 @@ impl Read for Typist {
     }
 }
 
-/// Measures on `kernel`, with one more `word` on its command line.
+/// Measures on `kernel`, on a machine that `describe` completes.
 ///
 /// # Errors
 /// Host failure when something cannot be built or booted, or does not end in order.
-pub fn measure(kernel: &Kernel, word: &str) -> Result<String> {
+pub fn measure(kernel: &Kernel, describe: impl Fn(&mut Machine)) -> Result<String> {
     let program = compile::program("keys", &compile::GLIBC)?;
     let (machine, archive) = kernel.prepare(&program, &[], |machine| {
         super::counting(machine);
-        let words = machine
+        machine.append = machine
             .append
             .replace("console=stream", "console=tty rows=25 cols=80");
-        machine.append = format!("{words} {word}");
+        describe(machine);
     })?;
     let output = Kept::default();
     let streams = Streams {

@@ -18,7 +18,7 @@ use xtask::failure::{Context, Failure, Result, USAGE};
 use xtask::{compile, host};
 
 const HELP: &str = "\
-usage: cargo xtask bench lateness [--seconds N | --long] [--kind signal|sleep] [--only synthesis] [--json FILE]
+usage: cargo xtask bench lateness [--seconds N | --long] [--kind signal|sleep] [--only synthesis] [--json FILE] [--write]
 
 Boots Debian's Linux, its PREEMPT_RT kernel and Synthesis side by side with the same static program: a 250-µs timer whose handler is
 a signal's, and then a thread's that sleeps until each instant, while processes flood the caches, fork, exec, page and do I/O.
@@ -29,8 +29,7 @@ Prints the distribution of the lateness. One instruction is 16 ns of guest time.
   --kind signal|sleep only this part
   --only synthesis    leave the others out
   --json FILE         write the rows
-
-From 60 seconds on, with all parts and kernels, docs/results.md is written too.
+  --write             write docs/results.md: from 60 seconds on, with all parts and kernels
 ";
 
 /// An instruction takes 2 to the power of this many nanoseconds.
@@ -42,7 +41,7 @@ const WORTH_WRITING: u32 = 60;
 const KINDS: [&str; 2] = ["signal", "sleep"];
 
 /// Runs the command.
-pub fn main(words: Vec<OsString>) -> Result<i32> {
+pub fn main(words: Vec<OsString>, write: bool) -> Result<i32> {
     let (mut seconds, mut json, mut alone, mut kinds) = (5, None, false, KINDS.to_vec());
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
@@ -68,6 +67,10 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             other => return Err(other.unexpected().into()),
         }
     }
+    results::whole(
+        write,
+        seconds >= WORTH_WRITING && !alone && kinds.len() == KINDS.len(),
+    )?;
     host::need(&[host::QEMU, host::BUSYBOX, host::GCC])?;
     let program = compile::program("lateness", &compile::GLIBC)?;
     let kernels = guest::in_real_time(alone)?;
@@ -85,7 +88,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     if let Some(path) = json {
         std::fs::write(&path, table.json()).context(format!("cannot write {}", path.display()))?;
     }
-    if seconds >= WORTH_WRITING && !alone && kinds.len() == KINDS.len() {
+    if write {
         results::put(
             "lateness",
             &report(seconds, &table, &kernels, &histograms, &versions)?,

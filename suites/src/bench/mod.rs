@@ -40,38 +40,41 @@ use xtask::machine::Machine;
 use xtask::{compile, host};
 
 const HELP: &str = "\
-usage: cargo xtask bench [NAME...] [--json FILE]
-       cargo xtask bench lateness [--seconds N | --long] [--only synthesis] [--json FILE]
-       cargo xtask bench cyclictest [NAME...] [--seconds N | --long] [--only synthesis] [--json FILE]
-       cargo xtask bench dropouts [--seconds N] [--programs N]... [--only synthesis]
-       cargo xtask bench hackbench [--groups N] [--loops N]
-       cargo xtask bench wakeups [NAME...] [--seconds N] [--only synthesis] [--json FILE]
-       cargo xtask bench scaling [--short] [--only synthesis] [--json FILE]
-       cargo xtask bench programs [NAME...] [--rounds N] [--cpus N] [--only synthesis] [--json FILE]
-       cargo xtask bench items [--suites DIR] [--only synthesis] [--json FILE]
-       cargo xtask bench general
-       cargo xtask bench chains
-       cargo xtask bench interrupts
-       cargo xtask bench music
+usage: cargo xtask bench [NAME...] [--json FILE] [--write]
+       cargo xtask bench lateness [--seconds N | --long] [--only synthesis] [--json FILE] [--write]
+       cargo xtask bench cyclictest [NAME...] [--seconds N | --long] [--only synthesis] [--json FILE] [--write]
+       cargo xtask bench dropouts [--seconds N] [--programs N]... [--only synthesis] [--write]
+       cargo xtask bench hackbench [--groups N] [--loops N] [--write]
+       cargo xtask bench wakeups [NAME...] [--seconds N] [--only synthesis] [--json FILE] [--write]
+       cargo xtask bench scaling [--short] [--only synthesis] [--json FILE] [--write]
+       cargo xtask bench programs [NAME...] [--rounds N] [--cpus N] [--only synthesis] [--json FILE] [--write]
+       cargo xtask bench items [--suites DIR] [--only synthesis] [--json FILE] [--write]
+       cargo xtask bench general [--write]
+       cargo xtask bench chains [--write]
+       cargo xtask bench interrupts [--write]
+       cargo xtask bench music [--write]
        cargo xtask bench mitigations [NAME...]
-       cargo xtask bench sync [--json FILE]
+       cargo xtask bench sync [--json FILE] [--write]
 
 Boots Debian's Linux 6.1 and Synthesis in turn with the same static program and prints instructions per
-operation, all or those named; fails when one is below its floor. Without names docs/results.md is written too.
+operation, all or those named: without mitigations of processors' defects and with each kernel's own, on Synthesis also
+with all. Fails when one is below its floor.
 `lateness` measures how late a 250-µs timer's handler runs on a busy machine, beside Linux and PREEMPT_RT, `cyclictest` the same
 of Debian's cyclictest; `dropouts` the gaps of a stream of sound on it; `hackbench` the time of Debian's hackbench; `wakeups` how soon woken threads run, by schbench's method; `scaling` the throughput with 1 to 8 CPUs; `programs` how long redis, postgres, nginx, node and tmux take; `items` the items after
-lmbench; `general` generated routines beside the general path of the same kernel; `chains` links in line and called; `interrupts` handlers of an interrupt for each sample; `music` pipelines of the programs of sound; `mitigations` the same operations with all mitigations on; `sync` the structures that wait for no lock beside
+lmbench; `general` generated routines beside the general path of the same kernel; `chains` links in line and called; `interrupts` handlers of an interrupt for each sample; `music` pipelines of the programs of sound; `mitigations` whether an operation falls behind Linux by mitigations; `sync` the structures that wait for no lock beside
 locks and other queues, on this host. --help after each tells more.
 
   --json FILE    write the rows as {\"rows\": [{\"section\", \"op\", \"unit\", \"linux\", \"synthesis\", \"ratio\"}, ...]}
-  --only linux|synthesis|host   leave the others out (docs/results.md is not written then)
+  --only linux|synthesis|host   leave the others out
+  --write        write docs/results.md and the table of README.md: without names and --only. Without it no document changes;
+                 each of the measurements above but `mitigations` takes it, too
 ";
 
 /// One boot and all operations take half a minute under icount.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// A measurement's own command.
-type Apart = fn(Vec<OsString>) -> Result<i32>;
+/// A measurement's own command, and whether it is to write documents.
+type Apart = fn(Vec<OsString>, bool) -> Result<i32>;
 
 /// The measurements that stand apart.
 const APART: [(&str, Apart); 14] = [
@@ -100,11 +103,14 @@ enum Part {
 }
 
 /// Runs the command.
-pub fn main(words: Vec<OsString>) -> Result<i32> {
+pub fn main(mut words: Vec<OsString>) -> Result<i32> {
+    let all = words.len();
+    words.retain(|word| word != "--write");
+    let write = words.len() < all;
     if let Some(word) = words.first()
         && let Some((_, main)) = APART.iter().find(|(name, _)| word == name)
     {
-        return main(words[1..].to_vec());
+        return main(words[1..].to_vec(), write);
     }
     let (mut names, mut json, mut only) = (Vec::new(), None, None);
     let mut parser = lexopt::Parser::from_args(words);
@@ -132,35 +138,42 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             other => return Err(other.unexpected().into()),
         }
     }
+    results::whole(write, names.is_empty() && only.is_none())?;
     let asked = |part| only.is_none_or(|only| only == part);
     host::need(&[host::QEMU, host::BUSYBOX, host::GCC])?;
     let program = compile::program("bench", &compile::GLIBC)?;
     let mut version = String::from("not measured");
-    let linux = if asked(Part::Linux) {
-        let linux = Kernel::peer("Linux", &linux::CLOUD)?;
-        version = linux.version();
-        eprintln!("xtask: measuring Linux {version}");
-        measured(&linux, &program, &names)?
-    } else {
-        String::new()
-    };
-    let synthesis = if asked(Part::Synthesis) {
-        eprintln!("xtask: measuring Synthesis");
-        measured(&Kernel::Synthesis, &program, &names)?
-    } else {
-        String::new()
-    };
+    let [mut linux, mut linux_auto, mut synthesis, mut auto, mut all] =
+        [const { String::new() }; 5];
+    if asked(Part::Linux) {
+        let peer = Kernel::peer("Linux", &linux::CLOUD)?;
+        version = peer.version();
+        linux = measured(&peer, &program, &names, "off")?;
+        linux_auto = measured(&peer, &program, &names, "auto")?;
+    }
+    if asked(Part::Synthesis) {
+        let own = |word| measured(&Kernel::Synthesis, &program, &names, word);
+        (synthesis, auto, all) = (own("off")?, own("auto")?, own("all")?);
+    }
     let inside = if asked(Part::Synthesis) && names.is_empty() {
         inside::measure()?
     } else {
         Vec::new()
     };
     let mut rows = table::merge(&linux, &synthesis);
+    table::add_mitigated(&mut rows, &linux_auto, &auto, &all);
     rows.extend(inside::rows(&inside));
     if asked(Part::Host) && names.is_empty() {
         rows.extend(on_host()?);
     }
-    for (kernel, text) in [("Linux", &linux), ("Synthesis", &synthesis)] {
+    let texts = [
+        ("Linux", &linux),
+        ("Linux, auto", &linux_auto),
+        ("Synthesis", &synthesis),
+        ("Synthesis, auto", &auto),
+        ("Synthesis, all", &all),
+    ];
+    for (kernel, text) in texts {
         for line in text.lines().filter(|line| line.starts_with("fail ")) {
             eprintln!("xtask: {kernel}: {line}");
         }
@@ -176,7 +189,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         std::fs::write(&path, table::json(&rows))
             .context(format!("cannot write {}", path.display()))?;
     }
-    if names.is_empty() && only.is_none() {
+    if write {
         results::write(&rows, &inside, &version)?;
     }
     let below = aims::below(&rows);
@@ -186,14 +199,26 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     Ok(i32::from(!below.is_empty()))
 }
 
-/// The measuring program's output on `kernel`, with the row of a typed key if that is asked for.
-fn measured(kernel: &Kernel, program: &std::path::Path, names: &[String]) -> Result<String> {
+/// The measuring program's output on `kernel` with that word for its mitigations, with the row of a typed key
+/// if that is asked for.
+fn measured(
+    kernel: &Kernel,
+    program: &std::path::Path,
+    names: &[String],
+    word: &str,
+) -> Result<String> {
+    let name = kernel.name();
+    eprintln!(
+        "xtask: measuring {name}, {}, mitigations={word}",
+        kernel.version()
+    );
+    let describe = |machine: &mut Machine| mitigated::set(machine, word);
     let mut text = String::new();
     if names.iter().any(|name| name != keys::NAME) || names.is_empty() {
-        text = kernel.run(program, names, LIMIT, counting)?;
+        text = kernel.run(program, names, LIMIT, describe)?;
     }
     if names.iter().any(|name| name == keys::NAME) || names.is_empty() {
-        text.push_str(&keys::measure(kernel, "")?);
+        text.push_str(&keys::measure(kernel, describe)?);
     }
     Ok(text)
 }

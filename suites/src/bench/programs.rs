@@ -21,17 +21,17 @@ use xtask::rootfs::Root;
 use xtask::{compile, debian, host};
 
 const HELP: &str = "\
-usage: cargo xtask bench programs [NAME...] [--rounds N] [--cpus N] [--icount] [--only synthesis] [--json FILE]
+usage: cargo xtask bench programs [NAME...] [--rounds N] [--cpus N] [--icount] [--only synthesis] [--json FILE] [--write]
 
 Runs redis-benchmark, pgbench -S, ab against nginx, node and tmux, from Debian's packages as they are, on Debian's Linux and on Synthesis in
-the same emulated machine, and prints the median time of each, all or those named. Fails when one fails on Synthesis. With all names,
-one CPU and 5 rounds or --icount docs/results.md and the README are written.
+the same emulated machine, and prints the median time of each, all or those named. Fails when one fails on Synthesis.
 
   --rounds N          how often each program runs (5)
   --cpus N            CPUs of each machine (1)
   --icount            count instructions instead, a nanosecond each: the same again on a busy host, but not what emulation costs
   --only synthesis    leave the other out
   --json FILE         write the rows
+  --write             write docs/results.md and README.md: all programs, one CPU, 5 rounds or --icount
 ";
 
 /// The packages whose programs `tests/bench/programs.sh` runs.
@@ -89,7 +89,7 @@ const ROWS: [(&str, &str, f64, &str); 12] = [
 ];
 
 /// Runs the command.
-pub fn main(words: Vec<OsString>) -> Result<i32> {
+pub fn main(words: Vec<OsString>, write: bool) -> Result<i32> {
     let (mut names, mut json, mut alone) = (Vec::new(), None, false);
     let (mut rounds, mut cpus, mut icount) = (ROUNDS, 1, None);
     let mut parser = lexopt::Parser::from_args(words);
@@ -114,6 +114,11 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     {
         return Err(Failure::new(USAGE, format!("no program is named {name}")));
     }
+    let worth_writing = rounds == ROUNDS || icount.is_some();
+    results::whole(
+        write,
+        names.is_empty() && worth_writing && cpus == 1 && !alone,
+    )?;
     host::need(&[host::QEMU, host::BUSYBOX, host::GCC])?;
     let mut kernels = vec![Kernel::Synthesis];
     if !alone {
@@ -154,8 +159,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         std::fs::write(&path, table::json(&rows))
             .context(format!("cannot write {}", path.display()))?;
     }
-    let worth_writing = rounds == ROUNDS || icount.is_some();
-    if names.is_empty() && worth_writing && cpus == 1 && !alone {
+    if write {
         results::put(
             "programs",
             &report(&rows, &kernels, icount.is_some(), &said)?,
@@ -284,6 +288,7 @@ fn rows(linux: &str, synthesis: &str) -> Vec<Row> {
             linux: median(theirs).map(|time| time / divisor),
             synthesis: median(ours).map(|time| time / divisor),
             paired,
+            mitigated: None,
         });
     }
     rows

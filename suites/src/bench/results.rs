@@ -1,17 +1,30 @@
 //! `docs/results.md` and the README's table.
 //!
-//! *Interface*: `write` the tables of a whole measurement; `put` the block of one measurement that stands
-//! apart, `put_readme` its table in the README. Each keeps what the other and a person wrote.
+//! *Interface*: `whole` whether a measurement may be written; `write` the tables of a whole measurement;
+//! `put` the block of one measurement that stands apart, `put_readme` its table in the README. Each keeps
+//! what the other and a person wrote.
 
 use super::aims;
 use super::guest::MEMORY;
 use super::inside::{self, Cost};
 use super::table::{self, Row};
-use xtask::failure::{Context, Result};
+use xtask::failure::{Context, Failure, Result, USAGE};
 use xtask::host;
 
 /// Above it everything is written by `write`; below it stand the blocks of `put` and what a person wrote.
 const MARK: &str = "<!-- below this line: written by hand, kept by `cargo xtask bench` -->";
+
+/// Fails when documents are to be written and not all is measured that they show.
+///
+/// # Errors
+/// `write` without `whole`.
+pub fn whole(write: bool, whole: bool) -> Result<()> {
+    if write && !whole {
+        let why = "--write: documents show whole measurements, and this one leaves something out";
+        return Err(Failure::new(USAGE, why));
+    }
+    Ok(())
+}
 
 fn read() -> String {
     std::fs::read_to_string(host::project().join("docs/results.md")).unwrap_or_default()
@@ -35,12 +48,16 @@ pub fn write(rows: &[Row], inside: &[Cost], version: &str) -> Result<()> {
         .split_once(MARK)
         .map_or_else(|| "\n".into(), |(_, kept)| kept.to_owned());
     let text = format!(
-        "# Results\n\nWritten by `cargo xtask bench`; do not edit above the mark, nor between the marks of a block.\n\n\
+        "# Results\n\nWritten by `cargo xtask bench --write`; do not edit above the mark, nor between the marks of a block.\n\n\
          Both kernels ran the same static C program (`user/bench/bench.c`) on the same machine: {}, q35, one CPU, {} MiB, \
          `-icount shift=0,sleep=off -cpu max,-erms,-fsrm`. One instruction is one nanosecond of guest time there, so the \
          figures are instructions per operation, user part and kernel part together, and two runs give the same figure. \
-         Linux is Debian's cloud kernel {version} with `mitigations=off`. Files are on tmpfs there and in memory here. \
-         *Ratio* is Linux over Synthesis: how many times fewer instructions.\n{}{}{}\n{MARK}{kept}",
+         Linux is Debian's cloud kernel {version}. Files are on tmpfs there and in memory here. \
+         *Ratio* is Linux over Synthesis: how many times fewer instructions.\n\n\
+         *Off*, *auto* and *all* are the mitigations against defects of processors (`mitigations=`; docs/security.md, \"Speculation\"). Both kernels \
+         have *auto* by default, the one for what the processor needs; *all* is whatever it can execute. The model of QEMU claims to have neither \
+         Meltdown nor MDS, so Linux chooses little there. An instruction is one here, a `wrmsr` or `verw` too, which on silicon takes a hundred times as \
+         long as another. Floors and aims are about *off*.\n{}{}{}\n{MARK}{kept}",
         qemu()?,
         MEMORY >> 20,
         table::markdown(rows),
@@ -57,7 +74,7 @@ pub fn put(name: &str, text: &str) -> Result<()> {
 }
 
 fn replaced(old: &str, name: &str, text: &str) -> String {
-    let begin = format!("<!-- {name}: written by `cargo xtask bench {name}` -->\n");
+    let begin = format!("<!-- {name}: written by `cargo xtask bench {name} --write` -->\n");
     let end = format!("<!-- end of {name} -->\n");
     let block = format!("{begin}{}\n{end}", text.trim_end());
     if let Some((before, rest)) = old.split_once(&begin)
@@ -75,13 +92,13 @@ fn replaced(old: &str, name: &str, text: &str) -> String {
 
 /// Puts the figures that matter most into the README.
 fn write_readme(rows: &[Row]) -> Result<()> {
-    let begin = "<!-- table: written by `cargo xtask bench` -->\n";
+    let begin = "<!-- table: written by `cargo xtask bench --write` -->\n";
     between(begin, "<!-- end of table -->", &table::short(rows))
 }
 
 /// Puts the table `name` of one measurement into the README.
 pub fn put_readme(name: &str, text: &str) -> Result<()> {
-    let begin = format!("<!-- {name}: written by `cargo xtask bench {name}` -->\n");
+    let begin = format!("<!-- {name}: written by `cargo xtask bench {name} --write` -->\n");
     between(&begin, &format!("<!-- end of {name} -->"), text)
 }
 

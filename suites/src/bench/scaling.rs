@@ -34,16 +34,16 @@ use xtask::machine::{Accel, Log};
 use xtask::{compile, host};
 
 const HELP: &str = "\
-usage: cargo xtask bench scaling [--short] [--only synthesis] [--json FILE]
+usage: cargo xtask bench scaling [--short] [--only synthesis] [--json FILE] [--write]
 
 Boots Debian's Linux and Synthesis with 1, 2, 4 and 8 CPUs under multi-threaded emulation, with as many independent processes as CPUs
 at each kind of work; beside them two machines, and eight, with one CPU each. All take turns of a tenth of a second, so that they have the same
-host. Medians of several rounds with their spread, in operations a second of the host's time. Needs a quiet host with two processors; writes
-docs/results.md. A machine of the other that does not end is left out of its round; one of Synthesis is a failure.
+host. Medians of several rounds with their spread, in operations a second of the host's time. Needs a quiet host with two processors. A machine of the other that does not end is left out of its round; one of Synthesis is a failure.
 
-  --short             one round, a check and no result (docs/results.md is not written then)
-  --only synthesis    leave the other out (docs/results.md is not written then)
+  --short             one round, a check and no result
+  --only synthesis    leave the other out
   --json FILE         write the rows
+  --write             write docs/results.md: with all rounds and kernels
 ";
 
 const KINDS: [&str; 3] = ["pipes", "forks", "reads"];
@@ -131,7 +131,7 @@ struct Known {
 }
 
 /// Runs the command.
-pub fn main(words: Vec<OsString>) -> Result<i32> {
+pub fn main(words: Vec<OsString>, write: bool) -> Result<i32> {
     let (mut rounds, mut json, mut alone) = (ROUNDS, None, false);
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
@@ -146,6 +146,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             other => return Err(other.unexpected().into()),
         }
     }
+    results::whole(write, rounds == ROUNDS && !alone)?;
     host::need(&[host::QEMU, host::BUSYBOX, host::GCC])?;
     let program = compile::program("scaling", &compile::GLIBC_PIE)?;
     let mut kernels = Vec::new();
@@ -200,7 +201,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     if let Some(path) = json {
         std::fs::write(&path, table.json()).context(format!("cannot write {}", path.display()))?;
     }
-    if rounds == ROUNDS && !alone {
+    if write {
         results::put("scaling", &report(&table, &kernels, &shares)?)?;
     }
     Ok(0)

@@ -12,12 +12,13 @@ use xtask::failure::{Context, Failure, HOST, Result};
 use xtask::host;
 
 const HELP: &str = "\
-usage: cargo xtask bench sync [--json FILE]
+usage: cargo xtask bench sync [--json FILE] [--write]
 
 Measures on this host: stacks, lists, queues and locks of `sync` and `lab` beside parking_lot, a spin lock, rtrb and crossbeam-queue, with 1, 2 and 4
-threads and with interference, and generated queues beside their twins. Takes a minute or two; writes docs/results.md.
+threads and with interference, and generated queues beside their twins. Takes a minute or two.
 
   --json FILE    write the rows
+  --write        write docs/results.md
 ";
 
 const TEXT: &str = "\
@@ -87,7 +88,7 @@ fn claims(rows: &[Row]) -> String {
 }
 
 /// Runs the command.
-pub fn main(words: Vec<OsString>) -> Result<i32> {
+pub fn main(words: Vec<OsString>, write: bool) -> Result<i32> {
     let mut json = None;
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
@@ -121,14 +122,11 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         std::fs::write(&path, table::json(&rows))
             .context(format!("cannot write {}", path.display()))?;
     }
-    results::put(
-        "sync",
-        &format!(
-            "{}\n\n{TEXT}\n\n{}",
-            table::markdown(&rows).trim(),
-            claims(&rows)
-        ),
-    )?;
+    if write {
+        let table = table::markdown(&rows);
+        let text = format!("{}\n\n{TEXT}\n\n{}", table.trim(), claims(&rows));
+        results::put("sync", &text)?;
+    }
     Ok(0)
 }
 
@@ -145,6 +143,7 @@ mod tests {
             linux: Some(peer),
             synthesis: Some(ours),
             paired: None,
+            mitigated: None,
         };
         let rows = [
             row("queue 1:n one CPU generated/twin", 3.0, 2.0),

@@ -1,6 +1,6 @@
 //! The rows of a measurement: merged, printed, written as JSON and as `docs/results.md`.
 //!
-//! *Interface*: `Row`; `merge`, `text`, `json`, `markdown`.
+//! *Interface*: `Row`; `merge`, `add_mitigated`, `text`, `json`, `markdown`, `short`.
 
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -21,6 +21,34 @@ pub struct Row {
     /// Their ratio, where it was measured by itself: figures that were taken minutes or a change of the clock
     /// apart make a worse one.
     pub paired: Option<f64>,
+    /// The same with mitigations against defects of processors, where it was measured.
+    pub mitigated: Option<Mitigated>,
+}
+
+/// The figures of an operation with mitigations.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Mitigated {
+    /// Linux with those that it chooses itself, which is its default.
+    pub linux: Option<f64>,
+    /// Ours with those that the processor needs, which is our default.
+    pub auto: Option<f64>,
+    /// Ours with whatever the processor can do.
+    pub all: Option<f64>,
+}
+
+impl Mitigated {
+    /// How many times less we need than the peer, each with its default.
+    pub fn ratio(&self) -> Option<f64> {
+        quotient(self.linux, self.auto)
+    }
+}
+
+/// The quotient of two figures that were both measured.
+fn quotient(linux: Option<f64>, synthesis: Option<f64>) -> Option<f64> {
+    match (linux, synthesis) {
+        (Some(linux), Some(synthesis)) if synthesis > 0.0 => Some(linux / synthesis),
+        _ => None,
+    }
 }
 
 impl Row {
@@ -29,10 +57,7 @@ impl Row {
         if self.paired.is_some() {
             return self.paired;
         }
-        match (self.linux, self.synthesis) {
-            (Some(linux), Some(synthesis)) if synthesis > 0.0 => Some(linux / synthesis),
-            _ => None,
-        }
+        quotient(self.linux, self.synthesis)
     }
 }
 
@@ -63,6 +88,7 @@ pub fn merge(linux: &str, synthesis: &str) -> Vec<Row> {
                         linux: None,
                         synthesis: None,
                         paired: None,
+                        mitigated: None,
                     });
                     rows.len() - 1
                 });
@@ -75,6 +101,26 @@ pub fn merge(linux: &str, synthesis: &str) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// Adds to the rows what the kernels printed with mitigations: Linux with its own, ours with `auto` and
+/// `all`.
+pub fn add_mitigated(rows: &mut [Row], linux: &str, auto: &str, all: &str) {
+    let figures = |text: &str| -> Vec<_> { text.lines().filter_map(parse).collect() };
+    let [linux, auto, all] = [linux, auto, all].map(figures);
+    for row in rows {
+        let of = |figures: &[(String, String, String, f64)]| {
+            let same = |figure: &&(String, String, String, f64)| {
+                figure.0 == row.section && figure.1 == row.op
+            };
+            figures.iter().find(same).map(|figure| figure.3)
+        };
+        row.mitigated = Some(Mitigated {
+            linux: of(&linux),
+            auto: of(&auto),
+            all: of(&all),
+        });
+    }
 }
 
 /// A figure as a reader wants it.
@@ -98,7 +144,11 @@ pub fn figure(value: Option<f64>) -> String {
 
 /// The ratio as a reader wants it.
 pub fn ratio(row: &Row) -> String {
-    row.ratio().map_or("–".into(), |ratio| {
+    shown(row.ratio())
+}
+
+fn shown(ratio: Option<f64>) -> String {
+    ratio.map_or("–".into(), |ratio| {
         if ratio < 0.01 {
             format!("{ratio:.4}")
         } else if ratio < 10.0 {
@@ -121,34 +171,67 @@ fn sections(rows: &[Row]) -> Vec<&str> {
     names
 }
 
+/// The heads of the columns of a section, and for each of its rows the operation, the unit and the figures.
+fn laid_out(rows: &[Row], section: &str) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.section == section).collect();
+    let wide = rows.iter().any(|row| row.mitigated.is_some());
+    let heads = match (wide, section.starts_with("host")) {
+        (true, _) => MITIGATED.to_vec(),
+        (false, true) => vec!["peer", "Synthesis", "ratio"],
+        (false, false) => vec!["Linux", "Synthesis", "ratio"],
+    };
+    let cells = |row: &&Row| {
+        let mut cells = vec![row.op.clone(), row.unit.clone()];
+        cells.extend([figure(row.linux), figure(row.synthesis), ratio(row)]);
+        if wide {
+            let with = row.mitigated.unwrap_or_default();
+            cells.extend([figure(with.linux), figure(with.auto), shown(with.ratio())]);
+            cells.push(figure(with.all));
+        }
+        cells
+    };
+    (heads, rows.iter().map(cells).collect())
+}
+
+/// The columns of what is measured with mitigations and without.
+const MITIGATED: [&str; 7] = [
+    "Linux, off",
+    "Synthesis, off",
+    "ratio",
+    "Linux, auto",
+    "Synthesis, auto",
+    "ratio",
+    "Synthesis, all",
+];
+
 /// For a terminal.
 pub fn text(rows: &[Row]) -> String {
     let mut out = String::new();
     for section in sections(rows) {
-        let peer = if section.starts_with("host") {
-            "peer"
-        } else {
-            "Linux"
-        };
-        writeln!(
-            out,
-            "{section:<28} {:<14} {peer:>14} {:>14} {:>8}",
-            "unit", "Synthesis", "ratio"
-        )
-        .expect("a string");
-        for row in rows.iter().filter(|row| row.section == section) {
-            let (linux, synthesis) = (figure(row.linux), figure(row.synthesis));
-            writeln!(
-                out,
-                "  {:<26} {:<14} {linux:>14} {synthesis:>14} {:>8}",
-                row.op,
-                row.unit,
-                ratio(row)
-            )
-            .expect("a string");
+        let (heads, lines) = laid_out(rows, section);
+        let names: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
+        out.push_str(&aligned(
+            &format!("{section:<28} {:<14}", "unit"),
+            &heads,
+            &names,
+        ));
+        for cells in &lines {
+            let first = format!("  {:<26} {:<14}", cells[0], cells[1]);
+            out.push_str(&aligned(&first, &heads, &cells[2..]));
         }
         out.push('\n');
     }
+    out
+}
+
+/// A line of cells, each as wide as its column wants.
+fn aligned(first: &str, heads: &[&str], cells: &[String]) -> String {
+    let mut out = first.to_owned();
+    for (head, cell) in heads.iter().zip(cells) {
+        let width = if *head == "ratio" { 8 } else { 15 };
+        write!(out, " {cell:>width$}").expect("a string");
+    }
+    out.push('\n');
     out
 }
 
@@ -156,23 +239,16 @@ pub fn text(rows: &[Row]) -> String {
 pub fn markdown(rows: &[Row]) -> String {
     let mut out = String::new();
     for section in sections(rows) {
-        let peer = if section.starts_with("host") {
-            "peer"
-        } else {
-            "Linux"
-        };
-        writeln!(out, "\n## {section}\n\n| operation | unit | {peer} | Synthesis | ratio |\n| --- | --- | ---: | ---: | ---: |")
-            .expect("a string");
-        for row in rows.iter().filter(|row| row.section == section) {
-            let (linux, synthesis) = (figure(row.linux), figure(row.synthesis));
-            writeln!(
-                out,
-                "| {} | {} | {linux} | {synthesis} | {} |",
-                row.op,
-                row.unit,
-                ratio(row)
-            )
-            .expect("a string");
+        let (heads, lines) = laid_out(rows, section);
+        writeln!(
+            out,
+            "\n## {section}\n\n| operation | unit | {} |\n| --- | --- |{}",
+            heads.join(" | "),
+            " ---: |".repeat(heads.len())
+        )
+        .expect("a string");
+        for cells in lines {
+            writeln!(out, "| {} |", cells.join(" | ")).expect("a string");
         }
     }
     out
@@ -204,16 +280,18 @@ const SHORT: &[(&str, &str)] = &[
     ("memory_at_prompt", "memory in use at the prompt, KiB"),
 ];
 
-/// The table of the README.
+/// The table of the README: each kernel with the mitigations that it has by default.
 pub fn short(rows: &[Row]) -> String {
     let mut out = String::from(
-        "| operation | Linux | Synthesis | times fewer |\n| --- | ---: | ---: | ---: |\n",
+        "Each kernel with the mitigations against defects of processors that it has by default:\n\n\
+         | operation | Linux | Synthesis | times fewer |\n| --- | ---: | ---: | ---: |\n",
     );
     for (op, words) in SHORT {
         if let Some(row) = rows.iter().find(|row| row.op == *op) {
-            let (linux, synthesis) = (figure(row.linux), figure(row.synthesis));
-            writeln!(out, "| {words} | {linux} | {synthesis} | {} |", ratio(row))
-                .expect("a string");
+            let with = row.mitigated.unwrap_or_default();
+            let (linux, synthesis) = (figure(with.linux), figure(with.auto));
+            let ratio = shown(with.ratio());
+            writeln!(out, "| {words} | {linux} | {synthesis} | {ratio} |").expect("a string");
         }
     }
     out
@@ -230,6 +308,7 @@ pub fn parse_host(line: &str) -> Option<Row> {
         linux: value["peer"].as_f64(),
         synthesis: value["ours"].as_f64(),
         paired: value["ratio"].as_f64(),
+        mitigated: None,
     })
 }
 
@@ -238,10 +317,16 @@ pub fn json(rows: &[Row]) -> String {
     let rows: Vec<Value> = rows
         .iter()
         .map(|row| {
-            json!({
+            let mut value = json!({
                 "section": row.section, "op": row.op, "unit": row.unit,
                 "linux": row.linux, "synthesis": row.synthesis, "ratio": row.ratio(),
-            })
+            });
+            if let Some(with) = row.mitigated {
+                value["linux_auto"] = json!(with.linux);
+                value["synthesis_auto"] = json!(with.auto);
+                value["synthesis_all"] = json!(with.all);
+            }
+            value
         })
         .collect();
     serde_json::to_string_pretty(&json!({ "rows": rows })).expect("rows are plain values")
@@ -261,6 +346,27 @@ mod tests {
         assert_eq!(rows[0].ratio(), Some(11.0));
         assert_eq!(rows[1].ratio(), None);
         assert!(text(&rows).contains("11.0"));
+    }
+
+    #[test]
+    fn mitigations_have_columns_of_their_own_and_the_readme_has_the_defaults() {
+        let mut rows = merge(
+            "row calls getpid instructions 330",
+            "row calls getpid instructions 30",
+        );
+        let with = |count: u32| format!("row calls getpid instructions {count}");
+        add_mitigated(&mut rows, &with(400), &with(40), &with(80));
+        assert!(
+            markdown(&rows)
+                .contains("| getpid | instructions | 330 | 30 | 11.0 | 400 | 40 | 10.0 | 80 |")
+        );
+        assert!(short(&rows).contains("| getpid | 400 | 40 | 10.0 |"));
+        assert_eq!(rows[0].ratio(), Some(11.0));
+        let value: Value = serde_json::from_str(&json(&rows)).unwrap();
+        assert_eq!(value["rows"][0]["synthesis_auto"], json!(40.0));
+        // A machine that was left out has no figures, and no quotient.
+        add_mitigated(&mut rows, "", &with(40), "");
+        assert!(text(&rows).contains("–"));
     }
 
     #[test]

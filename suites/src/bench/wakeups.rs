@@ -17,7 +17,7 @@ use xtask::failure::{Context, Failure, Result, USAGE};
 use xtask::{compile, host};
 
 const HELP: &str = "\
-usage: cargo xtask bench wakeups [NAME...] [--seconds N] [--only synthesis] [--json FILE]
+usage: cargo xtask bench wakeups [NAME...] [--seconds N] [--only synthesis] [--json FILE] [--write]
 
 Measures by schbench's method on Debian's Linux and on Synthesis, with a program of our own: messengers wake workers by futexes,
 and a worker's request is a sleep and a product of matrices. Prints latencies of wake-ups and requests, and requests a second, of the
@@ -26,8 +26,9 @@ settings light, full, crowded and locked, all or those named. Time is counted in
   --seconds N         guest time of each setting (10)
   --only synthesis    leave Linux out
   --json FILE         write the rows
+  --write             write docs/results.md: with the usual time, all settings and both kernels
 
-Fails when a figure is missing on Synthesis. With the usual time, all settings and both kernels docs/results.md is written.
+Fails when a figure is missing on Synthesis.
 ";
 
 /// Guest time of each setting, if nothing else is said.
@@ -88,7 +89,7 @@ const SETTINGS: [Setting; 4] = [
 ];
 
 /// Runs the command.
-pub fn main(words: Vec<OsString>) -> Result<i32> {
+pub fn main(words: Vec<OsString>, write: bool) -> Result<i32> {
     let (mut seconds, mut json, mut alone, mut names) = (SECONDS, None, false, Vec::new());
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
@@ -110,6 +111,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
             other => return Err(other.unexpected().into()),
         }
     }
+    results::whole(write, seconds == SECONDS && !alone && names.is_empty())?;
     host::need(&[host::QEMU, host::BUSYBOX, host::GCC])?;
     let program = compile::program("wakeups", &compile::GLIBC)?;
     let mut kernels = vec![Kernel::Synthesis];
@@ -128,7 +130,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
         std::fs::write(&path, table::json(&rows))
             .context(format!("cannot write {}", path.display()))?;
     }
-    if seconds == SECONDS && !alone && names.is_empty() {
+    if write {
         let version = kernels.get(1).map_or_else(String::new, Kernel::version);
         results::put("wakeups", &report(&rows, &version)?)?;
     }

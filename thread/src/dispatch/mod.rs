@@ -300,6 +300,7 @@ fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
     let writing = d.label();
     let rest = d.label();
     let again = d.label();
+    let thunk = d.label();
 
     const { assert!(nr::READ == 0 && nr::WRITE == 1) };
     dynasm!(d ; .arch x64 ; xor eax, eax ; jmp =>again);
@@ -308,13 +309,14 @@ fn generate<L: Leaves>(d: &mut Draft, holes: &[Hole; HOLES]) {
     dynasm!(d ; .arch x64 ; cmp eax, nr::WRITE as i32 ; ja =>rest ; je =>writing);
     to_kernel_stack(d, *base);
     d.bind(again);
-    procedure(d, *read, *n, aside);
+    procedure(d, *read, *n, aside, thunk);
     dynasm!(d ; .arch x64 ; =>writing);
     to_kernel_stack(d, *base);
-    procedure(d, *write, *n, aside);
+    procedure(d, *write, *n, aside, thunk);
     dynasm!(d ; .arch x64 ; =>seek);
     to_kernel_stack(d, *base);
-    procedure(d, *lseek, *n, aside);
+    procedure(d, *lseek, *n, aside, thunk);
+    harden::thunk(d, thunk);
     dynasm!(d ; .arch x64 ; =>rest);
     let mut sorted: [(u32, Label); MAX_LEAVES] =
         core::array::from_fn(|i| (leaves.get(i).map_or(0, |l| l.0), labels[i]));
@@ -401,7 +403,7 @@ fn to_user_stack(d: &mut Draft) {
 
 /// One descriptor call, on the kernel stack. The comparison's result masks the index, against speculation
 /// past the comparison. The routine preserves every register but rax.
-fn procedure(d: &mut Draft, table: Hole, n: Hole, refuse: Label) {
+fn procedure(d: &mut Draft, table: Hole, n: Hole, refuse: Label, thunk: Label) {
     dynasm!(d
         ; .arch x64
         ; cmp edi, n.imm32()
@@ -410,11 +412,7 @@ fn procedure(d: &mut Draft, table: Hole, n: Hole, refuse: Label) {
         ; and eax, edi
         ; movsxd rax, DWORD [table.imm32() + rax * 8]
     );
-    harden::call(
-        d,
-        |d| dynasm!(d ; .arch x64 ; call rax),
-        |d| dynasm!(d ; .arch x64 ; push rax),
-    );
+    harden::call_rax(d, thunk);
     leave(d, Place::KernelStack);
 }
 

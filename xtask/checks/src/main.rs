@@ -5,6 +5,7 @@
 
 mod callers;
 mod calls;
+mod documents;
 mod folders;
 mod frames;
 mod fuzzed;

@@ -2,7 +2,7 @@
 //!
 //! *Interface*: `main`. Every step runs; the status is 0 only when none failed.
 
-use crate::{callers, calls, folders, frames, fuzzed, kinds, layers, lists, sources};
+use crate::{callers, calls, documents, folders, frames, fuzzed, kinds, layers, lists, sources};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,7 +14,8 @@ const HELP: &str = "\
 usage: cargo xtask check [--quick] [STEP...]
 
 Format, clippy for host and kernel, layers between the rooms, first lines and `unsafe` in the sources, what has no caller, the lists
-of locks and of `unsafe`, the kinds of calls, the fuzzer's list of calls, the table of calls, large stack frames of the kernel, documentation. With names of these steps (`cargo xtask check lists`): only those. --quick leaves out what takes long: the stack
+of locks and of `unsafe`, the kinds of calls, the fuzzer's list of calls, the table of calls, the files, names and commands
+that documents name, large stack frames of the kernel, documentation. With names of these steps (`cargo xtask check lists`): only those. --quick leaves out what takes long: the stack
 frames, for which the kernel is built as users have it, clippy for the kernel, and documentation.
 ";
 
@@ -31,6 +32,7 @@ const STEPS: &[Step] = &[
     ("mutants", mutants),
     ("fuzzed", fuzzed_calls),
     ("calls", calls::faults),
+    ("documents", documented),
     ("frames", large_frames),
     ("clippy for the host", clippy_host),
     ("clippy for the kernel", clippy_kernel),
@@ -280,6 +282,10 @@ fn source_rules() -> Result<Vec<String>> {
         }
     }
     Ok(faults)
+}
+
+fn documented() -> Result<Vec<String>> {
+    documents::faults(STEPS.iter().map(|(name, _)| (*name).to_owned()).collect())
 }
 
 fn fuzzed_calls() -> Result<Vec<String>> {

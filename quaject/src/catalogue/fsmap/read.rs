@@ -11,7 +11,7 @@ use super::{Cursor, FileCore, LARGEST, offset};
 use crate::kit::emit;
 use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing, templates};
 use crate::kit::variant::{VARIANTS, Variant};
-use codegen::harden::{below, clamp};
+use codegen::harden::{below, clamp, foreign_address, user_address};
 use codegen::idioms::Reg;
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 
@@ -68,20 +68,16 @@ fn generate(d: &mut Draft, v: Variant, from: Position, &[core, _, slow, wake_nex
     if !v.takes_monitor() {
         d.spare(wake_next);
     }
-    let [leave, unlock, fault, byte_fault] = core::array::from_fn(|_| d.label());
+    let [leave, foreign, unlock, fault, byte_fault] = core::array::from_fn(|_| d.label());
     let [many, near_end, out] = core::array::from_fn(|_| d.label());
 
     if !v.takes_monitor() {
         dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
         emit::look(d, v, monitor, leave);
-        dynasm!(d ; .arch x64
-            ; test rsi, rsi
-            ; js =>leave
-        );
+        user_address(d, Reg::Rsi, foreign, leave);
         from.load(d, Reg::Rax);
         dynasm!(d ; .arch x64 ; cmp rax, [size] ; jae >general);
         below(d, Reg::Rax, Reg::Rdx);
-        clamp(d, Reg::Rsi);
         dynasm!(d ; .arch x64
             ; shr rax, 12
             ; mov rdx, [pages]
@@ -97,7 +93,9 @@ fn generate(d: &mut Draft, v: Variant, from: Position, &[core, _, slow, wake_nex
         d.fault_end(byte_fault);
         emit::close_user(d, v.guarded_user);
         from.advance(d);
-        dynasm!(d ; .arch x64 ; mov eax, edx ; ret ; general:);
+        dynasm!(d ; .arch x64 ; mov eax, edx ; ret);
+        foreign_address(d, Reg::Rsi, foreign, leave);
+        dynasm!(d ; .arch x64 ; general:);
     }
 
     emit::look(d, v, monitor, leave);

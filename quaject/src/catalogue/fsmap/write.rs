@@ -12,7 +12,7 @@ use super::{Cursor, FileCore, LARGEST, offset};
 use crate::kit::emit;
 use crate::kit::routine_env::{DescFn, RoutineEnv, RoutineError, Sharing, templates};
 use crate::kit::variant::{VARIANTS, Variant};
-use codegen::harden::{below, clamp};
+use codegen::harden::{below, clamp, foreign_address, user_address};
 use codegen::idioms::Reg;
 use codegen::{Class, Draft, Hole, Routine, Template, dynasm};
 
@@ -97,20 +97,17 @@ fn generate(d: &mut Draft, v: Variant, append: bool, to: Position, holes: &[Hole
     if !(takes_appending || v.takes_monitor()) {
         d.spare(wake_next);
     }
-    let [leave, unlock, give_file, fault, byte_fault] = core::array::from_fn(|_| d.label());
+    let [leave, foreign, unlock, give_file, fault, byte_fault] =
+        core::array::from_fn(|_| d.label());
     let [too_many, many, growing, moved] = core::array::from_fn(|_| d.label());
 
     if !v.takes_monitor() && !append {
         dynasm!(d ; .arch x64 ; cmp rdx, BYTE 1 ; jne >general);
         emit::look(d, v, monitor, leave);
-        dynasm!(d ; .arch x64
-            ; test rsi, rsi
-            ; js =>leave
-        );
+        user_address(d, Reg::Rsi, foreign, leave);
         to.load(d, Reg::Rax);
         dynasm!(d ; .arch x64 ; cmp rax, [size] ; jae >general);
         below(d, Reg::Rax, Reg::Rdx);
-        clamp(d, Reg::Rsi);
         dynasm!(d ; .arch x64
             ; shr rax, 12
         );
@@ -133,7 +130,9 @@ fn generate(d: &mut Draft, v: Variant, append: bool, to: Position, holes: &[Hole
             ; mov [touched], edx
         );
         to.advance(d);
-        dynasm!(d ; .arch x64 ; mov eax, edx ; ret ; general:);
+        dynasm!(d ; .arch x64 ; mov eax, edx ; ret);
+        foreign_address(d, Reg::Rsi, foreign, leave);
+        dynasm!(d ; .arch x64 ; general:);
     }
 
     emit::look(d, v, monitor, leave);

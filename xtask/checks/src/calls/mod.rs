@@ -24,6 +24,7 @@ const ROOMS: &[&str] = &[
     "process/src/",
     "tty/src/",
     "procfs/src/",
+    "sound/src/",
     "linux/src/",
 ];
 
