@@ -211,14 +211,14 @@ mod tests {
 
     #[test]
     fn a_room_that_everybody_uses_reaches_every_guest_test() {
-        let reach = reach(&["docs/x.md", "vm/src/lib.rs"]);
+        let reach = reach(&["docs/sync.md", "vm/src/lib.rs"]);
         assert_eq!(reach.guests, None);
         assert_eq!(names(reach.rooms), ["tty", "vm"]);
     }
 
     #[test]
     fn documents_reach_no_test() {
-        let reach = reach(&["docs/x.md", "README.md"]);
+        let reach = reach(&["docs/sync.md", "README.md"]);
         assert_eq!(names(reach.guests), Vec::<String>::new());
         assert_eq!(names(reach.rooms), Vec::<String>::new());
     }

@@ -24,10 +24,10 @@ use xtask::host;
 const OUTSIDE: &str = "docs/outside-words.txt";
 
 /// The files of the check itself, which have wrong names on purpose.
-const ITSELF: &str = "xtask/src/check/documents/";
+const ITSELF: &str = "xtask/checks/src/documents/";
 
 /// The checks, whose tests name chapters that are not there.
-const CHECKS: &str = "xtask/src/check/";
+const CHECKS: &str = "xtask/checks/src/";
 
 /// The chapter with the table of promises, and its heading.
 const PROMISES: (&str, &str) = ("docs/xtask.md", "Promises and their suites");
@@ -50,9 +50,10 @@ pub fn faults(steps: Vec<String>) -> Result<Vec<String>> {
             texts.insert(path, text);
         }
     }
-    let tool = std::env::current_exe().context("the tool's own file")?;
+    // The door's program stands beside this one; it asks the other packages.
+    let own = std::env::current_exe().context("this program")?;
     let door = Door::open(
-        |words| host::command_output(Command::new(&tool).args(words)),
+        |words| host::command_output(Command::new(own.with_file_name("xtask")).args(words)),
         steps,
     )?;
     let outside = texts.get(OUTSIDE).map_or("", |text| text);
