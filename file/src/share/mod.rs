@@ -263,4 +263,8 @@ fn mount_one(root: &Place, line: &str) -> Result<()> {
 }
 
 #[cfg(test)]
+mod exact_tests;
+#[cfg(test)]
+mod server_tests;
+#[cfg(test)]
 mod tests;
