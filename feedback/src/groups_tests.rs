@@ -240,3 +240,154 @@ fn hostile_numbers_do_no_harm() {
         }
     }
 }
+
+/// A root with groups of these weights directly below it.
+fn flat(weights: &[u32]) -> Vec<Group> {
+    let root = Group::new(0, WEIGHT, [ONE; 2]);
+    let below = weights
+        .iter()
+        .map(|&weight| Group::new(0, weight, [ONE; 2]));
+    [root].into_iter().chain(below).collect()
+}
+
+#[test]
+fn what_is_below_counts_above() {
+    let mut groups = vec![
+        Group::new(0, WEIGHT, [ONE; 2]),
+        Group::new(0, WEIGHT, [ONE; 2]),
+        Group::new(1, WEIGHT, [ONE; 2]),
+    ];
+    groups[0].add(0, USUAL_NS, ONE / 2, 1);
+    groups[1].add(0, USUAL_NS, ONE / 4, 10);
+    groups[2].add(0, USUAL_NS, ONE / 8, 100);
+    add_up(&mut groups);
+    let sums = groups
+        .iter()
+        .map(|group| (group.whole.active, group.whole.used_ns));
+    let one = u64::from(ONE);
+    let wanted = [(one * 7 / 8, 111), (one * 3 / 8, 110), (one / 8, 100)];
+    assert!(sums.eq(wanted));
+}
+
+#[test]
+fn a_thread_weighs_as_much_as_it_is_active() {
+    for (active, load, counted) in [
+        (0, 1000 / 64, 0),
+        (ONE / 128, 1000 / 64, ONE / 128),
+        (ONE / 2, 500, ONE / 2),
+        (ONE, 1000, ONE),
+        (2 * ONE, 1000, ONE),
+    ] {
+        let mut group = Group::new(0, WEIGHT, [ONE; 2]);
+        group.add(3, 1000, active, 5);
+        let own = &group.own;
+        assert_eq!((own.load[3], own.load[ALL], own.load[0]), (load, load, 0));
+        assert_eq!((own.active, own.used_ns), (u64::from(counted), 5));
+    }
+    let hungry = |active: u32| {
+        let active = u64::from(active);
+        let part = Part {
+            active,
+            ..Part::default()
+        };
+        part.is_hungry()
+    };
+    assert!(hungry(ONE * 3 / 4) && !hungry(ONE * 3 / 4 - 1));
+}
+
+#[test]
+fn a_factor_follows_what_was_had_and_leaks() {
+    let rival = |due_ns, used_ns, is_hungry| Rival {
+        due_ns,
+        used_ns,
+        is_hungry,
+        ..Rival::default()
+    };
+    // Half of what was due: a quarter of the way, and one part in 32 of the difference leaks.
+    assert_eq!(corrected(ONE, rival(200, 100, true), true), 5088);
+    // Far less counts as half, but so little that it cannot have wanted it counts as nothing.
+    assert_eq!(corrected(ONE, rival(100, 25, true), true), 5088);
+    assert_eq!(corrected(ONE, rival(100, 24, true), true), ONE);
+    assert_eq!(corrected(ONE, rival(200, 100, false), true), ONE);
+    // One that has nobody beside it only forgets.
+    assert_eq!(corrected(2 * ONE, rival(200, 100, true), false), 8064);
+    assert_eq!(corrected(4 * ONE, rival(200, 100, true), true), 4 * ONE);
+    assert_eq!(corrected(ONE / 4, rival(100, 200, true), true), ONE / 4);
+}
+
+#[test]
+fn what_one_cannot_use_is_for_the_others() {
+    let mut groups = flat(&[WEIGHT, WEIGHT]);
+    for (index, used_ns, most_ns) in [(1, 100, 50), (2, 300, 1000)] {
+        groups[index].rivals[0] = Rival {
+            weight: 1,
+            used_ns,
+            most_ns,
+            is_hungry: true,
+            ..Rival::default()
+        };
+    }
+    allot(&mut groups);
+    let due = |groups: &[Group]| [1, 2].map(|index| groups[index].rivals[0].due_ns);
+    assert_eq!(due(&groups), [50, 200]);
+    allot(&mut groups);
+    assert_eq!(due(&groups), [50, 350]);
+}
+
+#[test]
+fn a_weight_is_spread_over_processors_and_counts_as_far_as_it_is_active() {
+    let mut groups = flat(&[WEIGHT]);
+    groups[0].add(0, USUAL_NS, ONE, 0);
+    for cpu in [0, 1] {
+        groups[1].add(cpu, USUAL_NS, ONE, 0);
+    }
+    divide(&mut groups);
+    let share = groups[1].share;
+    assert_eq!(
+        (share[0], share[1], share[ALL]),
+        (WHOLE / 3, WHOLE, WHOLE / 2)
+    );
+    assert_eq!(groups[1].part(USUAL_NS, ONE), WHOLE / 4);
+    assert_eq!(groups[1].part(USUAL_NS, ONE / 2), WHOLE / 8);
+    let mut groups = flat(&[WEIGHT]);
+    groups[0].add(0, USUAL_NS, ONE, 0);
+    groups[1].add(0, USUAL_NS, ONE / 2, 0);
+    divide(&mut groups);
+    assert_eq!(groups[1].share[0], WHOLE / 3);
+    // Alone, a factor of its own threads changes nothing.
+    let mut groups = vec![Group::new(0, WEIGHT, [ONE, 2 * ONE])];
+    groups[0].add(0, USUAL_NS, ONE, 0);
+    divide(&mut groups);
+    assert_eq!(groups[0].turn(0, USUAL_NS), USUAL_NS);
+}
+
+#[test]
+fn rounds_are_longer_where_a_turn_would_be_too_short_but_not_without_end() {
+    for (weights, least, most) in [
+        ([1, 100], 4_900_000, 5_200_000),
+        ([1, 10_000], 12_700_000, 12_800_000),
+    ] {
+        let mut groups = flat(&weights);
+        groups[1].add(0, USUAL_NS, ONE, 0);
+        groups[2].add(0, USUAL_NS, ONE, 0);
+        let round = divide(&mut groups);
+        let turn = groups[2].turn(0, USUAL_NS);
+        assert!((least..=most).contains(&turn), "{turn}");
+        assert!((least..=most + 100_000).contains(&round), "{round}");
+        assert_eq!(groups[1].turn(0, USUAL_NS), SHORTEST_NS);
+        groups[2].turn[0] = u64::MAX / 2;
+        assert_eq!(groups[2].turn(0, USUAL_NS), LONGEST_NS);
+        assert_eq!(groups[2].turn(0, 2 * LONGEST_NS), 2 * LONGEST_NS);
+    }
+}
+
+#[test]
+fn a_little_is_not_worth_the_way() {
+    let mut places = Places::new(2);
+    places.add(0, WHOLE / 4);
+    assert_eq!(places.better(WHOLE / 64), 0);
+    assert_eq!(places.better(WHOLE / 8), WHOLE / 4);
+    // No thread can have more than one processor.
+    places.add(1, WHOLE);
+    assert_eq!(places.parts[1], WHOLE / 2);
+}

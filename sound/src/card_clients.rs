@@ -266,3 +266,24 @@ impl CardClients {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_clients_have_the_shortest_period_and_the_least_ahead() {
+        let pace = |period, ahead| Pace { period, ahead };
+        let of = |paces: &[Pace]| {
+            let common = common(paces.iter().copied());
+            common.map(|pace| (pace.period, pace.ahead))
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[pace(256, 4)]), Some((256, 4)));
+        // 512 frames ahead are four periods of 128.
+        for paces in [[pace(128, 8), pace(256, 2)], [pace(256, 2), pace(128, 8)]] {
+            assert_eq!(of(&paces), Some((128, 4)));
+        }
+        assert_eq!(of(&[pace(256, 2), pace(128, 2)]), Some((128, 2)));
+    }
+}

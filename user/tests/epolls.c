@@ -160,18 +160,27 @@ static void shots(void)
     close(a[0]), close(set);
 }
 
-/* With room for one event, each of several that are always ready has its turn. */
+/* With room for one event, each of several that are always ready has its turn, with a mask and without. */
 static void turns(void)
 {
-    int set = epoll_create1(0), pipes[4][2], seen[4] = {0};
+    int set = epoll_create1(0), pipes[4][2];
+    sigset_t none;
+    sigemptyset(&none);
     for (int i = 0; i < 4; i++)
         pipe(pipes[i]), add(set, pipes[i][1], EPOLLOUT, i);
-    for (int i = 0; i < 40; i++) {
-        struct epoll_event one;
-        if (epoll_wait(set, &one, 1, 0) == 1)
-            seen[one.data.fd]++;
+    for (int masked = 0; masked < 2; masked++) {
+        int seen[4] = {0}, beyond = 0;
+        for (int i = 0; i < 40; i++) {
+            struct epoll_event got[4] = {{.events = -1}, {.events = -1}, {.events = -1}, {.events = -1}};
+            int count = masked ? epoll_pwait(set, got, 1, 0, &none) : epoll_wait(set, got, 1, 0);
+            if (count == 1)
+                seen[got[0].data.fd & 3]++;
+            for (int at = 1; at < 4; at++)
+                beyond += got[at].events != (uint32_t)-1;
+        }
+        equal(seen[0] == 10 && seen[1] == 10 && seen[2] == 10 && seen[3] == 10, 1, "levels take turns");
+        equal(beyond, 0, "and nothing is written behind the last that there is room for");
     }
-    equal(seen[0] == 10 && seen[1] == 10 && seen[2] == 10 && seen[3] == 10, 1, "levels take turns");
     for (int i = 0; i < 4; i++)
         close(pipes[i][0]), close(pipes[i][1]);
     equal(ready(set), 0, "with all closed nothing is ready");

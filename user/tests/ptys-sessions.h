@@ -102,6 +102,58 @@ static void flow(void)
     drop(p);
 }
 
+/* --- settings --- */
+
+/* The settings in their old form; those in the upper halves of its numbers stay. */
+struct old_settings {
+    unsigned short iflag, oflag, cflag, lflag;
+    unsigned char line, cc[8];
+};
+
+static void settings(void)
+{
+    struct pair p = pair_with(O_NONBLOCK);
+    struct termios t, is;
+    char got[64];
+    tcgetattr(p.slave, &t);
+    t.c_lflag &= ~ECHO;
+    tcsetattr(p.slave, TCSANOW, &t);
+    write(p.master, "\x13", 1);
+    for (int i = 0; i < 400 && events(p.slave, POLLOUT, 0); i++)
+        usleep(5000);
+    fails(write(p.slave, "x", 1), EAGAIN, "^S: held");
+    t.c_iflag &= ~IXON;
+    tcsetattr(p.slave, TCSANOW, &t);
+    equal(write(p.slave, "x", 1), 1, "released without flow control");
+    check(gives(p.master, "x", 1), "it arrives");
+    write(p.master, "kept\n", 5);
+    equal(holds(p.slave, 5), 5, "a line");
+    equal(tcsetattr(p.slave, TCSADRAIN, &t), 0, "TCSADRAIN");
+    equal(holds(p.slave, 5), 5, "keeps it");
+    equal(tcflush(p.slave, TCOFLUSH), 0, "TCOFLUSH");
+    equal(holds(p.slave, 5), 5, "keeps it, too");
+    equal(tcsetattr(p.slave, TCSAFLUSH, &t), 0, "TCSAFLUSH");
+    fails(read(p.slave, got, 64), EAGAIN, "throws it away");
+    struct old_settings old;
+    t.c_lflag |= EXTERNAL;
+    t.c_cc[VINTR] = 7;
+    tcsetattr(p.slave, TCSANOW, &t);
+    equal(ioctl(p.slave, TCGETA, &old), 0, "TCGETA");
+    equal(old.iflag == (unsigned short)t.c_iflag && old.oflag == (unsigned short)t.c_oflag &&
+              old.cflag == (unsigned short)t.c_cflag && old.lflag == (unsigned short)t.c_lflag &&
+              old.line == t.c_line,
+          1, "the lower halves");
+    equal(old.cc[VINTR], 7, "and the characters");
+    old.cc[VINTR] = 3;
+    old.lflag ^= ECHO;
+    equal(ioctl(p.slave, TCSETA, &old), 0, "TCSETA");
+    tcgetattr(p.slave, &is);
+    equal(is.c_lflag, t.c_lflag ^ ECHO, "changes them and keeps the upper ones");
+    equal(is.c_cc[VINTR], 3, "the characters");
+    equal(is.c_cc[VLNEXT], t.c_cc[VLNEXT], "but for those that it lacks");
+    drop(p);
+}
+
 /* --- sessions --- */
 
 static volatile int signals[65];
@@ -300,8 +352,58 @@ static void hangs_up(struct pair p, int report)
     close(report);
 }
 
+/* Nobody would continue a process of an orphaned group, so a read in the background does not stop it. */
+static void orphan(struct pair p, int report)
+{
+    int told[2];
+    char said = 0;
+    must(pipe(told) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        setpgid(0, 0);
+        if (fork() == 0) {
+            while (getppid() == getpgrp())
+                usleep(1000);
+            char c;
+            said = read(p.slave, &c, 1) == -1 && errno == EIO ? 'y' : 'n';
+            write(told[1], &said, 1);
+        }
+        _exit(0);
+    }
+    must(waitpid(child, NULL, 0) == child);
+    must(events(told[0], POLLIN, 5000) == POLLIN && read(told[0], &said, 1) == 1 && said == 'y');
+}
+
+/* The superuser takes a terminal from another session, which then has none. Others may not type there. */
+static void robbed(struct pair p, int report)
+{
+    signal(SIGHUP, SIG_IGN);
+    must(open("/dev/tty", O_RDWR) >= 0);
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        char key = 'k';
+        must(setsid() > 0 && setgid(1000) == 0 && setuid(1000) == 0);
+        must(ioctl(p.slave, TIOCSTI, &key) == -1 && errno == EPERM);
+        must(ioctl(p.slave, TIOCSCTTY, 1) == -1 && errno == EPERM);
+        _exit(0);
+    }
+    must(waitpid(child, &status, 0) == child && status == 0);
+    child = fork();
+    if (child == 0) {
+        must(setsid() > 0 && ioctl(p.slave, TIOCSCTTY, 0) == -1 && errno == EPERM);
+        must(ioctl(p.slave, TIOCSCTTY, 1) == 0 && tcgetsid(p.slave) == getpid());
+        _exit(0);
+    }
+    must(waitpid(child, &status, 0) == child && status == 0);
+    must(open("/dev/tty", O_RDWR) == -1 && errno == ENXIO);
+}
+
 static void sessions(void)
 {
+    check(in_session(orphan, 1), "a reader of an orphaned group is told an error");
+    if (geteuid() == 0)
+        check(in_session(robbed, 1), "a terminal is taken from another session");
     check(in_session(controls, 1), "control characters, sizes, /dev/tty");
     check(in_session(background, 1), "a reader in the background stops");
     check(in_session(gives_up, 1), "TIOCNOTTY");
@@ -370,6 +472,7 @@ static void exclusive(void)
         equal(ioctl(p.slave, 0x80045440, &is) == 0 && is, 1, "still so when it is opened again");
     }
     equal(ioctl(p.slave, TIOCNXCL, 0), 0, "TIOCNXCL");
+    equal(ioctl(p.slave, 0x80045440, &is) == 0 && is == 0, 1, "is told");
     fd = ioctl(p.master, TIOCGPTPEER, O_RDWR | O_NOCTTY);
     check(fd >= 0, "anybody does");
     close(fd);
@@ -406,6 +509,7 @@ static const struct group all[] = {
     {"raw_bytes", raw_bytes},
     {"both_ways", both_ways},
     {"minimum_and_time", minimum_and_time},
+    {"settings", settings},
     {"outside_editing", outside_editing},
     {"ends", ends},
     {"ends_of_waits", ends_of_waits},

@@ -393,7 +393,9 @@ static void minimum_and_time(void)
     equal(read(p.slave, got, 64), 3, "and are read");
     raw(p.slave, 5, 1);
     write(p.master, "ab", 2);
+    begun = now_ms();
     equal(read(p.slave, got, 64), 2, "VMIN 5 and VTIME: what came until nothing more did");
+    check(now_ms() - begun >= 90, "for a tenth of a second");
     drop(p);
 }
 

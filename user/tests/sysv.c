@@ -381,6 +381,86 @@ static void semaphores(void)
           "the limits");
 }
 
+/* Several operations at once are done together or not at all: also if they are to be undone, or many. */
+static void together(void)
+{
+    unsigned short values[3] = {2, 0, 0};
+    int id = semget(IPC_PRIVATE, 3, 0600);
+    semctl(id, 0, SETALL, (union semun){.array = values});
+    struct sembuf undone[2] = {{0, -1, SEM_UNDO}, {1, -1, IPC_NOWAIT}};
+    fails(semop(id, undone, 2), EAGAIN, "two, of which one is to be undone and the other cannot be done");
+    equal(get(id, 0, GETVAL), 2, "so nothing is done");
+    struct sembuf few[3] = {{2, 1, 0}, {2, 2, 0}, {1, -5, IPC_NOWAIT}};
+    fails(semop(id, few, 3), EAGAIN, "three");
+    equal(get(id, 2, GETVAL), 0, "so nothing");
+    struct sembuf six[6] = {{0, -1, 0}, {0, -1, 0}, {2, 1, 0}, {2, 1, 0}, {2, 1, 0}, {1, -1, IPC_NOWAIT}};
+    fails(semop(id, six, 6), EAGAIN, "six");
+    equal(get(id, 0, GETVAL) + 10 * get(id, 2, GETVAL), 2, "so nothing");
+    six[5].sem_op = 1;
+    equal(semop(id, six, 6), 0, "six that can be done");
+    equal(get(id, 0, GETVAL) + 10 * get(id, 1, GETVAL) + 100 * get(id, 2, GETVAL), 310, "are");
+    fails(operate(id, 1, 0, SEM_UNDO | IPC_NOWAIT), EAGAIN, "a wait for zero that would be undone");
+    set(id, 0, 32766);
+    equal(operate(id, 0, 1, 0), 0, "the highest value");
+    equal(get(id, 0, GETVAL), 32767, "is reached");
+
+    /* Undoing has bounds of its own. */
+    set(id, 0, 0);
+    equal(operate(id, 0, 32767, SEM_UNDO), 0, "as much to undo as there can be");
+    equal(operate(id, 0, -32767, 0), 0, "taken away for good");
+    equal(operate(id, 0, 1, SEM_UNDO), 0, "one more");
+    fails(operate(id, 0, 1, SEM_UNDO | IPC_NOWAIT), ERANGE, "and no other");
+    set(id, 0, 0);
+
+    /* The last process is told. */
+    pid_t child = fork();
+    if (child == 0)
+        _exit(operate(id, 1, 1, 0) == 0 ? 0 : 1);
+    equal(status_of(child), 0, "another operates");
+    equal(get(id, 1, GETPID), child, "and is named");
+    child = fork();
+    if (child == 0)
+        _exit(set(id, 2, 4) == 0 ? 0 : 1);
+    equal(status_of(child), 0, "another sets");
+    equal(get(id, 2, GETPID), child, "and is named");
+    child = fork();
+    if (child == 0)
+        _exit(operate(id, 1, 1, SEM_UNDO) == 0 ? 0 : 1);
+    equal(status_of(child), 0, "another ends");
+    equal(get(id, 1, GETPID), child, "and undoes what it did");
+
+    /* Operations that are to be undone wake who waits, and so does their undoing. */
+    set(id, 0, 0);
+    child = fork();
+    if (child == 0)
+        _exit(operate(id, 0, -1, 0) == 0 && operate(id, 0, -1, 0) == 0 ? 0 : 1);
+    until_asleep(child);
+    equal(operate(id, 0, 1, SEM_UNDO), 0, "one comes");
+    while (get(id, 0, GETVAL) != 0 || get(id, 0, GETNCNT) != 1)
+        usleep(1000);
+    set(id, 2, 1);
+    pid_t other = fork();
+    if (other == 0)
+        _exit(operate(id, 2, -1, SEM_UNDO) == 0 && get(id, 2, GETVAL) == 0 &&
+                      operate(id, 0, 1, 0) == 0
+                  ? 0
+                  : 1);
+    equal(status_of(other) + status_of(child), 0, "both go on");
+    equal(get(id, 2, GETVAL), 1, "and the end gives back");
+    struct timespec soon = {0, 10000000};
+    struct sembuf one = {0, -1, SEM_UNDO};
+    fails(semtimedop(id, &one, 1, &soon), EAGAIN, "a wait with an end");
+    equal(get(id, 0, GETNCNT), 0, "nobody waits");
+    struct semid_ds about;
+    semctl(id, 0, IPC_STAT, (union semun){.buf = &about});
+    long before = about.sem_otime;
+    usleep(1100000);
+    equal(operate(id, 2, -1, 0), 0, "a second later");
+    semctl(id, 0, IPC_STAT, (union semun){.buf = &about});
+    check(about.sem_otime > before, "its time is told");
+    semctl(id, 0, IPC_RMID);
+}
+
 /* --- messages --- */
 
 struct message {
@@ -567,7 +647,9 @@ static void numbers(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"memory", memory}, {"semaphores", semaphores}, {"messages", messages}, {"numbers", numbers}};
+        {"memory", memory}, {"semaphores", semaphores}, {"together", together}, {"messages", messages},
+        {"numbers", numbers},
+    };
     key_now = 0x5e000000 + getpid() * 16;
     run_groups(groups, sizeof groups / sizeof *groups, NULL, argc, argv);
     return done();

@@ -268,4 +268,8 @@ fn mount_one(root: &VfsPath, line: &str) -> Result<()> {
 }
 
 #[cfg(test)]
+mod exact_tests;
+#[cfg(test)]
+mod server_tests;
+#[cfg(test)]
 mod tests;

@@ -423,3 +423,35 @@ pub fn controllers(out: &mut TextOut) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_linux_reads_them() {
+        for (text, number) in [
+            ("0", Ok(0)),
+            ("17", Ok(17)),
+            ("+17", Ok(17)),
+            ("-17", Ok(-17)),
+            ("017", Ok(0o17)),
+            ("-0x1F", Ok(-0x1f)),
+            ("0Xf", Ok(0xf)),
+            ("018", Err(Errno::EINVAL)),
+            ("0x", Err(Errno::EINVAL)),
+            ("", Err(Errno::EINVAL)),
+            ("-", Err(Errno::EINVAL)),
+            ("-+1", Err(Errno::EINVAL)),
+            ("1 ", Err(Errno::EINVAL)),
+            ("2147483647", Ok(i32::MAX)),
+            ("2147483648", Err(Errno::ERANGE)),
+            ("-2147483648", Ok(i32::MIN)),
+            ("99999999999999999999", Err(Errno::ERANGE)),
+        ] {
+            assert_eq!(signed(text), number, "{text}");
+        }
+        assert_eq!(unsigned("4294967296"), Ok(1 << 32));
+        assert_eq!(unsigned("-1"), Err(Errno::EINVAL));
+    }
+}

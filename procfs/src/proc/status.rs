@@ -268,3 +268,23 @@ fn state_of(process: &Arc<Process>, task: Option<&Task>, out: &mut TextOut) {
         used.forced,
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Ranges;
+
+    #[test]
+    fn sets_are_told_as_ranges() {
+        for (set, text) in [
+            (0, ""),
+            (1, "0"),
+            (0b11, "0-1"),
+            (0b1101, "0,2-3"),
+            (0b1011_0110, "1-2,4-5,7"),
+            (1 << 63, "63"),
+            (u64::MAX, "0-63"),
+        ] {
+            assert_eq!(std::format!("{}", Ranges(set)), text);
+        }
+    }
+}

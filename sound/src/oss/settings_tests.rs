@@ -2,7 +2,10 @@
 
 use super::settings::{Scale, Settings, counted, formats};
 use abi::errno::Errno;
-use abi::linux::{AFMT_A_LAW, AFMT_MU_LAW, AFMT_QUERY, AFMT_S16_LE, AFMT_S24_LE, AFMT_U8};
+use abi::linux::{
+    AFMT_A_LAW, AFMT_MU_LAW, AFMT_QUERY, AFMT_S8, AFMT_S16_LE, AFMT_S24_LE, AFMT_S32_LE, AFMT_U8,
+    AFMT_U16_BE, AFMT_U16_LE,
+};
 use quaject::resample::{MOST_CHANNELS, Sample};
 
 fn stereo() -> Settings {
@@ -149,5 +152,25 @@ fn silence_is_silent_in_every_format() {
             unsigned || laws,
             "{sample:?}"
         );
+    }
+}
+
+#[test]
+fn silence_is_the_middle_of_each_format() {
+    for (format, bytes) in [
+        (AFMT_U8, [0x80; 4]),
+        (AFMT_S8, [0; 4]),
+        (AFMT_MU_LAW, [0xff; 4]),
+        (AFMT_A_LAW, [0xd5; 4]),
+        (AFMT_S16_LE, [0; 4]),
+        (AFMT_U16_LE, [0, 0x80, 0, 0x80]),
+        (AFMT_U16_BE, [0x80, 0, 0x80, 0]),
+        (AFMT_S32_LE, [0; 4]),
+    ] {
+        let mut settings = Settings::DSP;
+        settings.set_format(format.cast_signed());
+        let mut into = [1; 4];
+        settings.silence(&mut into);
+        assert_eq!(into, bytes, "{format:#x}");
     }
 }

@@ -47,13 +47,13 @@ const STREAMS: [&str; 2] = ["stream-read", "stream-write"];
 pub fn run(kit: &Kit) -> Vec<Check> {
     match checks(kit) {
         Ok(checks) => checks,
-        Err(failure) => vec![Check::new("chains", false, failure.message)],
+        Err(failure) => vec![Check::hindered("chains", failure)],
     }
 }
 
 /// Has the program go along its paths on `machine`; its and QEMU's texts, and a check that it did.
 fn go(kit: &Kit, machine: &mut Machine, arguments: &[&str]) -> Result<(Seen, Check)> {
-    let notes = host::build_dir("test")?.join("chains.blocks");
+    let notes = kit.file("chains.blocks")?;
     machine
         .extra
         .extend(["-d", "in_asm", "-dfilter", CODE, "-D"].map(Into::into));

@@ -36,7 +36,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         }
         Ok(checks)
     };
-    tried().unwrap_or_else(|failure| vec![Check::new("dropouts", false, failure.message)])
+    tried().unwrap_or_else(|failure| vec![Check::hindered("dropouts", failure)])
 }
 
 fn played(
@@ -51,7 +51,7 @@ fn played(
     if kit.leaves_out(&machine) {
         return Ok(None);
     }
-    let record = host::build_dir("test")?.join(format!("{name}.wav"));
+    let record = kit.file(&format!("{name}.wav"))?;
     machine.cpus = cpus;
     machine.memory = 256 << 20;
     machine.icount = Some(shift);

@@ -69,7 +69,7 @@ fn ballast(mebibytes: usize) -> Result<PathBuf> {
 
 /// A root that fits takes little more than its size; one that does not is told so before boot.
 pub fn roots(kit: &Kit) -> Vec<Check> {
-    try_roots(kit).unwrap_or_else(|failure| vec![Check::new("roots", false, failure.message)])
+    try_roots(kit).unwrap_or_else(|failure| vec![Check::hindered("roots", failure)])
 }
 
 fn try_roots(kit: &Kit) -> Result<Vec<Check>> {

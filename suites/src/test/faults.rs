@@ -7,7 +7,6 @@ use super::kit::Kit;
 use super::tap::Check;
 use std::time::Duration;
 use xtask::failure::{Context, Failure, HOST, Result};
-use xtask::host;
 use xtask::machine::Status;
 
 const FORKS: u64 = 640;
@@ -20,7 +19,7 @@ pub fn of_forks(kit: &Kit) -> Vec<Check> {
             let name = format!("faults of forks after {}", guest.unwrap_or("nothing"));
             match each(kit, guest) {
                 Ok((faults, told)) => Check::new(name, faults < FORKS, told),
-                Err(failure) => Check::new(name, false, failure.message),
+                Err(failure) => Check::hindered(name, failure),
             }
         })
         .into()
@@ -38,7 +37,7 @@ fn each(kit: &Kit, guest: Option<&str>) -> Result<(u64, String)> {
 fn faults(kit: &Kit, forks: u64, guest: Option<&str>) -> Result<u64> {
     let mut machine = with(kit, "faults", 1, 128);
     machine.icount = Some(0);
-    let notes = host::build_dir("test")?.join("faults.exceptions");
+    let notes = kit.file("faults.exceptions")?;
     machine.extra.extend(["-d", "int", "-D"].map(Into::into));
     machine.extra.push(notes.clone().into());
     let count = forks.to_string();

@@ -83,7 +83,7 @@ fn device(kit: &Kit) -> Vec<Check> {
     });
     match checks.and_then(|ran| ran) {
         Ok(checks) => checks,
-        Err(failure) => vec![Check::new("device", false, failure.message)],
+        Err(failure) => vec![Check::hindered("device", failure)],
     }
 }
 

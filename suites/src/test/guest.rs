@@ -115,7 +115,7 @@ pub fn own_suite(
     machine.append.push(' ');
     machine.append.push_str(word);
     match kit.boot_suite(machine, limit) {
-        Err(failure) => Check::new(name, false, failure.message),
+        Err(failure) => Check::hindered(name, failure),
         Ok(ran) => {
             let good = ran.outcome.status == Status::Exit(0);
             kit.note(good);
@@ -135,7 +135,7 @@ pub fn kept(kit: &Kit) -> Vec<Check> {
         }
         let tap = |kit: &Kit, machine: &mut Machine| kit.tap(machine, &words, 10 * MINUTE);
         kit.on_suites(&mut machine, tap)
-            .unwrap_or_else(|failure| vec![Check::new("kept", false, failure.message)])
+            .unwrap_or_else(|failure| vec![Check::hindered("kept", failure)])
     };
     [1, 4].into_iter().flat_map(run).collect()
 }
@@ -168,7 +168,7 @@ pub fn lateness(kit: &Kit) -> Vec<Check> {
         machine.icount = Some(4);
         let words = ["/tests/lateness-glibc", "2", kind];
         checks.push(match kit.boot(&machine, &words, Vec::new(), 5 * MINUTE) {
-            Err(failure) => Check::new(kind, false, failure.message),
+            Err(failure) => Check::hindered(kind, failure),
             Ok(ran) => {
                 let text = ran.text();
                 let says = |row: &str| text.lines().any(|line| line.ends_with(row));
@@ -197,7 +197,7 @@ pub fn boots(kit: &Kit) -> Vec<Check> {
         let ran = Root::new(None)
             .and_then(|root| kit.boot_root(root, machine, &words, Vec::new(), MINUTE));
         let check = match ran {
-            Err(failure) => Check::new(name, false, failure.message),
+            Err(failure) => Check::hindered(name, failure),
             Ok(ran) => {
                 let good = ran.text() == format!("hi\n{}\n", machine.cpus)
                     && ran.stderr.is_empty()

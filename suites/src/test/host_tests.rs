@@ -4,11 +4,14 @@
 //! *Interface*: [`parts`]. Model checks and Miri leave out rooms that have not changed since they passed,
 //! but in a long run, or when only they are asked for. Totals come from the lines that `cargo test` prints.
 
+use super::models::{LOOM, MODELS};
+use super::mutants::{self, Choice};
 use super::tap::Check;
 use super::{Wishes, stamps};
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 use xtask::failure::{Context, Result};
 use xtask::host;
 
@@ -38,6 +41,9 @@ pub fn parts(wishes: &Wishes) -> VecDeque<Part> {
             add("hardened".into(), Box::new(hardened));
         }
     }
+    if long && wishes.names.is_empty() && wishes.only.is_none() {
+        add("mutants".into(), Box::new(tenth));
+    }
     for (kind, room, run) in models(long) {
         if wishes.wants(kind) {
             let checks = move || stamps::unless_passed(kind, room, again, run);
@@ -45,6 +51,15 @@ pub fn parts(wishes: &Wishes) -> VecDeque<Part> {
         }
     }
     parts
+}
+
+/// A tenth of the mutants, another each time.
+fn tenth() -> Result<Vec<Check>> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seed = now.map_or(0, |since| since.as_secs());
+    let status = mutants::main(&Choice::Tenth(seed))?;
+    let name = "a tenth of the mutants";
+    Ok(vec![Check::new(name, status == 0, format!("seed {seed}"))])
 }
 
 /// `cargo xtask check`; each of its steps is a check.
@@ -116,12 +131,6 @@ type OfRoom = Box<dyn FnOnce() -> Result<Vec<Check>> + Send>;
 /// rooms whose tests run under Miri, which knows what the language forbids.
 fn models(long: bool) -> Vec<(&'static str, &'static str, OfRoom)> {
     let mut all: Vec<(_, _, OfRoom)> = Vec::new();
-    const MODELS: &[(&str, &[&str])] = &[
-        ("sync", &["--lib", "--test", "models"]),
-        ("codegen", &["--test", "models"]),
-        ("quaject", &[]),
-        (LAB, &["--test", "models"]),
-    ];
     for &(room, which) in MODELS {
         all.push(("models", room, Box::new(move || under_loom(room, which))));
     }
@@ -140,7 +149,7 @@ fn under_loom(room: &str, which: &[&str]) -> Result<Vec<Check>> {
     command.args(["test", "--release", "--no-fail-fast", "--package", room]);
     command.args(which);
     command
-        .env("RUSTFLAGS", "--cfg loom")
+        .env(LOOM.0, LOOM.1)
         .env("CARGO_TARGET_DIR", host::project().join("target/loom"));
     run("models", &mut command)
 }

@@ -128,7 +128,13 @@ pub struct Kit {
     failed: AtomicBool,
     /// The host could not start a machine: what failed says nothing about the kernel.
     hindered: AtomicBool,
+    /// The logs of a mutant's machines, and whether one said that the mutant's place was reached.
+    logs: Mutex<Vec<PathBuf>>,
+    reached: AtomicBool,
 }
+
+/// A kernel with mutants writes this to its log when the place of the chosen one is reached.
+const REACHED: &[u8] = b"mutant reached";
 
 type Silences = Arc<Mutex<BTreeMap<String, Longest>>>;
 
@@ -184,17 +190,36 @@ const LONGER: u32 = 3;
 impl Kit {
     /// Builds the kernel.
     pub fn new(profile: kernel::Profile, long: bool, minutes: Option<u64>) -> Result<Self> {
+        let build = || kernel::build(profile);
+        Self::around(build, profile, long, minutes, false)
+    }
+
+    /// The same around a kernel that has suites of its own.
+    pub fn with_suites(
+        build: impl FnOnce() -> Result<PathBuf>,
+        profile: kernel::Profile,
+    ) -> Result<Self> {
+        Self::around(build, profile, false, None, true)
+    }
+
+    fn around(
+        build: impl FnOnce() -> Result<PathBuf>,
+        profile: kernel::Profile,
+        long: bool,
+        minutes: Option<u64>,
+        has_suites: bool,
+    ) -> Result<Self> {
         // Some tests put files there before any machine has its log in it.
         host::build_dir("test")?;
         host::need(&[host::QEMU, host::BUSYBOX, host::GCC, host::MUSL_GCC])?;
-        let kernel = kernel::build(profile)?;
+        let kernel = build()?;
         let tables = kernel::tables(&kernel)?;
         Ok(Self {
             long,
             profile,
             minutes,
             kernel,
-            has_suites: false,
+            has_suites,
             tables,
             words: String::new(),
             mutant: None,
@@ -203,6 +228,8 @@ impl Kit {
             noting: None,
             failed: AtomicBool::new(false),
             hindered: AtomicBool::new(false),
+            logs: Mutex::default(),
+            reached: AtomicBool::new(false),
         })
     }
 
@@ -238,6 +265,8 @@ impl Kit {
             noting: None,
             failed: AtomicBool::new(false),
             hindered: AtomicBool::new(false),
+            logs: Mutex::default(),
+            reached: AtomicBool::new(false),
         })
     }
 
@@ -258,6 +287,8 @@ impl Kit {
             noting: None,
             failed: AtomicBool::new(false),
             hindered: AtomicBool::new(false),
+            logs: Mutex::default(),
+            reached: AtomicBool::new(false),
         }
     }
 
@@ -276,18 +307,46 @@ impl Kit {
         self.failed.fetch_or(!good, Ordering::Relaxed);
     }
 
+    /// A file of this name in `build/test`. Two mutants may be looked at by one suite at a time: each has its
+    /// own.
+    pub fn file(&self, name: &str) -> Result<PathBuf> {
+        let name = match self.mutant {
+            None => name.to_owned(),
+            Some(number) => format!("mutant-{number}-{name}"),
+        };
+        Ok(host::build_dir("test")?.join(name))
+    }
+
+    /// Whether the log of a machine says that the mutant's place was reached.
+    pub fn has_reached(&self) -> bool {
+        self.look_for_reached();
+        self.reached.load(Ordering::Relaxed)
+    }
+
+    /// A log is written anew when a machine of its name is booted again.
+    fn look_for_reached(&self) {
+        let logs = self.logs.lock().expect("no panic while held");
+        let says = |path: &PathBuf| {
+            let text = std::fs::read(path).unwrap_or_default();
+            (text.windows(REACHED.len())).any(|part| part == REACHED)
+        };
+        if logs.iter().any(says) {
+            self.reached.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// A machine of this kernel; its log goes to `build/test/NAME.log`.
     pub fn machine(&self, name: &str) -> Machine {
         let mut machine = Machine::new(&self.kernel);
         machine.append = xtask::run::boot_words(false);
         machine.append.push_str(&self.words);
-        // Two mutants may be looked at by one suite at a time.
-        let file = match self.mutant {
-            None => format!("{name}.log"),
-            Some(number) => format!("mutant-{number}-{name}.log"),
-        };
-        if let Ok(dir) = host::build_dir("test") {
-            machine.log = Log::File(dir.join(file));
+        if let Ok(path) = self.file(&format!("{name}.log")) {
+            if self.mutant.is_some_and(|number| number != 0) {
+                // Of an earlier run.
+                let _ = std::fs::remove_file(&path);
+                (self.logs.lock().expect("no panic while held")).push(path.clone());
+            }
+            machine.log = Log::File(path);
         }
         machine.name = name.to_owned();
         machine.monitor = true;
@@ -466,6 +525,7 @@ impl Kit {
         let watch = Watch::start(running.handle(), stdout.clone(), patience, look);
         let outcome = running.wait(Some(limit));
         let seen = watch.end();
+        self.look_for_reached();
         self.note_silence(&machine.name, seen.longest);
         Spent::add(seen.longest.whole);
         Ok(Ran {
@@ -516,7 +576,7 @@ impl Kit {
     ) -> Vec<Check> {
         let boot = |root| self.boot_root(root, machine, command, Vec::new(), limit);
         match root.and_then(boot) {
-            Err(failure) => vec![Check::new("boots", false, failure.message)],
+            Err(failure) => vec![Check::hindered("boots", failure)],
             Ok(ran) => {
                 let mut checks = tap::parse(&ran.text());
                 if ran.hung {
@@ -543,7 +603,7 @@ impl Kit {
         }
         let name = command.join(" ");
         match self.boot(machine, command, Vec::new(), limit) {
-            Err(failure) => vec![Check::new(name, false, failure.message)],
+            Err(failure) => vec![Check::hindered(name, failure)],
             Ok(ran) => {
                 let text = ran.text();
                 let good = text

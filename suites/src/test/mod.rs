@@ -18,6 +18,7 @@ mod hush;
 mod kit;
 mod ltp;
 mod mitigations;
+mod models;
 mod music;
 pub mod mutants;
 mod order;
@@ -41,6 +42,7 @@ pub use fuzz::main as fuzz;
 pub use kit::Kit;
 use lexopt::prelude::*;
 pub use ltp::main as ltp;
+use mutants::Choice;
 use reach::Reach;
 use schedule::Kernels;
 use std::ffi::OsString;
@@ -51,7 +53,7 @@ use xtask::failure::{Failure, Result, USAGE};
 const HELP: &str = "\
 usage: cargo xtask test [--long [--minutes N]] [--only check|host|models|miri|guest] [--quick|--optimized]
                         [--since REV] [NAME...]
-       cargo xtask test --mutants [NAME...]
+       cargo xtask test --mutants [--tenth SEED | --slice | NAME...]
 
 Runs everything that CI runs, or the named guest tests: on a kernel that is built quickly, but for those that
 count the instructions of the one that users have.
@@ -65,7 +67,9 @@ with --only or --long.
   --since REV  only what the changes since a revision of git reach
   --list       the guest tests
   --mutants    plant small bugs in a copy of the source, and see whether the suites notice: all of
-               tests/mutants, or those whose names begin with a NAME (minutes)
+               tests/mutants, or those whose names begin with a NAME (minutes); with --tenth a tenth that
+               depends on SEED, which --long adds with a new seed; with --slice the fixed few of
+               tests/mutants/slice, by tests on the host alone
 ";
 
 /// The parts of a run that `--only` names.
@@ -105,7 +109,7 @@ impl Wishes {
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Result<i32> {
     let mut wishes = Wishes::default();
-    let mut planted = false;
+    let (mut planted, mut slice, mut seed) = (false, false, None);
     let mut parser = lexopt::Parser::from_args(words);
     while let Some(argument) = parser.next()? {
         match argument {
@@ -116,6 +120,8 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
                 wishes.reach = Reach::since(&parser.value()?.to_string_lossy())?;
             }
             Long("mutants") => planted = true,
+            Long("slice") => slice = true,
+            Long("tenth") => seed = Some(parser.value()?.parse()?),
             Long("minutes") => wishes.minutes = Some(parser.value()?.parse()?),
             Long("only") => {
                 let part = parser.value()?.to_string_lossy().into_owned();
@@ -144,8 +150,17 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     if wishes.quick && wishes.optimized {
         return Err(Failure::new(USAGE, "--quick and --optimized: one of them"));
     }
+    if (slice || seed.is_some()) && !planted {
+        let why = "--slice and --tenth belong to --mutants";
+        return Err(Failure::new(USAGE, why));
+    }
     if planted {
-        return mutants::main(&wishes.names);
+        let choice = match (slice, seed) {
+            (true, _) => Choice::Slice,
+            (false, Some(seed)) => Choice::Tenth(seed),
+            (false, None) => Choice::Named(wishes.names),
+        };
+        return mutants::main(&choice);
     }
     let is_known = |name: &&String| TESTS.iter().any(|test| test.name == **name);
     if let Some(name) = wishes.names.iter().find(|name| !is_known(name)) {

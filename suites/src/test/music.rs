@@ -34,7 +34,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         checks.extend(played(kit, &music)?);
         Ok(checks)
     };
-    compared().unwrap_or_else(|failure| vec![Check::new("music", false, failure.message)])
+    compared().unwrap_or_else(|failure| vec![Check::hindered("music", failure)])
 }
 
 /// The output of each case on the host.
@@ -91,7 +91,7 @@ fn played(kit: &Kit, music: &Music) -> Result<Option<Check>> {
     if kit.leaves_out(&machine) {
         return Ok(None);
     }
-    let record = host::build_dir("test")?.join("music.wav");
+    let record = kit.file("music.wav")?;
     machine.icount = Some(0);
     machine.audio = Some(record.clone());
     let line = format!("{SOUNDS} | play --report");

@@ -63,7 +63,7 @@ impl Noting {
 pub fn run(kit: &Kit) -> Vec<Check> {
     let noting = match Noting::new(kit) {
         Ok(noting) => noting,
-        Err(failure) => return vec![Check::new("a kernel that notes", false, failure.message)],
+        Err(failure) => return vec![Check::hindered("a kernel that notes", failure)],
     };
     let kit = &noting.kit;
     let check = |name: &str, words: &[&str], mebibytes, virtio: Option<Virtio>| {
@@ -72,7 +72,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         let input = vec![b'x'; if virtio.is_some() { 1 << 20 } else { 0 }];
         // Without an end in order there are no notes.
         match kit.boot(&machine, words, input, LIMIT) {
-            Err(failure) => Check::new(name, false, failure.message),
+            Err(failure) => Check::hindered(name, failure),
             Ok(ran) if ran.hung || !matches!(ran.outcome.status, Status::Exit(_)) => {
                 Check::new(name, false, ran.told())
             }
@@ -82,7 +82,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
     let mut machine = with(kit, "order-shares", 4, 256);
     let mut checks = vec![match shares::calls(kit, &mut machine) {
         Ok(_) => noting.order.check("shares", &machine.log.text()),
-        Err(failure) => Check::new("shares", false, failure.message),
+        Err(failure) => Check::hindered("shares", failure),
     }];
     for (name, virtio) in [("messages", Virtio::Messages), ("lines", Virtio::Lines)] {
         checks.push(check(

@@ -87,9 +87,9 @@ pub(super) fn dsp(kit: &Kit) -> Vec<Check> {
     ] {
         let mut machine = super::guest::with(kit, name, cpus, 128);
         machine.card = card;
-        match host::build_dir("test") {
-            Ok(folder) => machine.audio = Some(folder.join(format!("{name}.wav"))),
-            Err(failure) => return vec![Check::new(name, false, failure.message)],
+        match kit.file(&format!("{name}.wav")) {
+            Ok(file) => machine.audio = Some(file),
+            Err(failure) => return vec![Check::hindered(name, failure)],
         }
         let limit = Duration::from_secs(300);
         checks.extend(kit.tap(&machine, &["/tests/dsp-glibc"], limit));
@@ -110,7 +110,7 @@ fn on_machine(
         if kit.leaves_out(&machine) {
             return Ok(Vec::new());
         }
-        let heard = host::build_dir("test")?.join(format!("{name}.wav"));
+        let heard = kit.file(&format!("{name}.wav"))?;
         machine.audio = Some(heard.clone());
         machine.card = card;
         machine.icount = Some(0);
@@ -127,7 +127,7 @@ fn on_machine(
         }
         Ok(checks)
     };
-    tried().unwrap_or_else(|failure| vec![Check::new(name, false, failure.message)])
+    tried().unwrap_or_else(|failure| vec![Check::hindered(name, failure)])
 }
 
 fn root(players: &[Player], packages: &[&str]) -> Result<Root> {

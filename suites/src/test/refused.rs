@@ -39,7 +39,7 @@ pub fn run(kit: &Kit) -> Vec<Check> {
     let machine = with(kit, "refused-everybody", 1, 64);
     let words = [PROGRAM, "with", "1000000", PROGRAM, "everybody"];
     checks.extend(kit.tap(&machine, &words, MINUTE));
-    checks.extend(boots(kit).unwrap_or_else(|f| vec![Check::new("boots", false, f.message)]));
+    checks.extend(boots(kit).unwrap_or_else(|f| vec![Check::hindered("boots", f)]));
     checks
 }
 

@@ -12,6 +12,7 @@ use super::{Wishes, host_tests};
 use std::collections::VecDeque;
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
+use xtask::failure::{Failure, HOST};
 use xtask::kernel::Profile;
 
 /// The most tests at a time: more would have too little of a machine's memory.
@@ -58,7 +59,7 @@ fn guest_tests(wishes: &Wishes) -> VecDeque<&'static Test> {
 fn in_host(part: host_tests::Part, totals: &Mutex<Totals>) {
     let start = Instant::now();
     let checks =
-        (part.run)().unwrap_or_else(|failure| vec![Check::new("the host", false, failure.message)]);
+        (part.run)().unwrap_or_else(|failure| vec![Check::hindered(part.name.as_str(), failure)]);
     println!("{:<26} {}", part.name, summary(&checks, start));
     let mut totals = totals.lock().expect("no panic while held");
     totals.add(&part.name, checks);
@@ -71,7 +72,10 @@ fn in_guest(test: &Test, wishes: &Wishes, kernels: &Kernels, totals: &Mutex<Tota
             let start = Instant::now();
             (test.run(kit), start)
         }
-        Err(why) => (vec![Check::new("the kernel", false, why)], Instant::now()),
+        Err(why) => (
+            vec![Check::hindered("the kernel", Failure::new(HOST, why))],
+            Instant::now(),
+        ),
     };
     let spent = Spent::take();
     let mut totals = totals.lock().expect("no panic while held");
@@ -84,7 +88,7 @@ fn in_guest(test: &Test, wishes: &Wishes, kernels: &Kernels, totals: &Mutex<Tota
     );
     let failed: Vec<_> = checks.iter().filter(|check| !check.good).collect();
     for check in &failed {
-        println!("    FAILED {} {}", check.name, check.detail);
+        println!("    FAILED {} {}", told(check), check.detail);
     }
     if !failed.is_empty() {
         println!("    again: {}", again(test, wishes));
@@ -155,11 +159,19 @@ impl Kernels {
     }
 }
 
+/// The name of a bad check, and whose fault it is.
+fn told(check: &Check) -> String {
+    let whose = if check.hindered { "the host: " } else { "" };
+    format!("{whose}{}", check.name)
+}
+
 /// The result of a run.
 #[derive(Default)]
 pub struct Totals {
     passed: usize,
     failed: usize,
+    /// Those of the failed that say nothing, since the host could not do its part.
+    hindered: usize,
     failures: Vec<String>,
 }
 
@@ -170,8 +182,9 @@ impl Totals {
                 self.passed += check.count;
             } else {
                 self.failed += check.count;
+                self.hindered += usize::from(check.hindered) * check.count;
                 self.failures
-                    .push(format!("{group}: {} {}", check.name, check.detail));
+                    .push(format!("{group}: {} {}", told(&check), check.detail));
             }
         }
     }
@@ -183,6 +196,9 @@ impl Totals {
             for failure in &self.failures {
                 println!("  {failure}");
             }
+        }
+        if self.hindered > 0 {
+            println!("\n{} of the failures are the host's", self.hindered);
         }
         println!("\n{} passed, {} failed", self.passed, self.failed);
     }

@@ -11,7 +11,6 @@ use super::tap::Check;
 use std::path::PathBuf;
 use std::time::Duration;
 use xtask::failure::{Context, Result};
-use xtask::host;
 use xtask::machine::{Card, Machine, Virtio};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -107,7 +106,7 @@ fn with_card(kit: &Kit, card: Card, prefix: &str) -> Vec<Check> {
         }
         machine.icount = (case.cpus == 1).then_some(0);
         machine.card = card;
-        let Ok(file) = file(&name) else {
+        let Ok(file) = kit.file(&format!("{name}.wav")) else {
             checks.push(Check::new(name, false, "no place for the file"));
             continue;
         };
@@ -159,7 +158,9 @@ fn with_card(kit: &Kit, card: Card, prefix: &str) -> Vec<Check> {
         if !check.good {
             return check;
         }
-        let played = file(&stalled).and_then(|file| played(&file));
+        let played = kit
+            .file(&format!("{stalled}.wav"))
+            .and_then(|file| played(&file));
         let faults = match played {
             Ok(played) if card == Card::Hda => in_pieces(&played, &noise(2 * RATE)),
             Ok(played) => in_order(&played, &noise(2 * RATE), 0),
@@ -173,7 +174,7 @@ fn with_card(kit: &Kit, card: Card, prefix: &str) -> Vec<Check> {
 /// A card by its line, and a codec that only plays.
 fn by_line(kit: &Kit) -> Vec<Check> {
     let name = "sounds-hda-line";
-    let Ok(file) = file(name) else {
+    let Ok(file) = kit.file(&format!("{name}.wav")) else {
         return vec![Check::new(name, false, "no place for the file")];
     };
     let audio = format!("{},path={}", xtask::machine::WAV, file.display());
@@ -219,7 +220,7 @@ fn disc(kit: &Kit) -> Vec<Check> {
     machine.icount = Some(0);
     let sequence = noise(RATE);
     let faults = |machine: &mut Machine, checks: &mut Vec<Check>| -> Result<String> {
-        let audio = file(name)?;
+        let audio = kit.file(&format!("{name}.wav"))?;
         let disc = audio.with_extension("disc");
         let bytes: Vec<u8> = (sequence.iter().flatten())
             .flat_map(|sample| sample.to_le_bytes())
@@ -236,10 +237,6 @@ fn disc(kit: &Kit) -> Vec<Check> {
     let told = faults(&mut machine, &mut checks).unwrap_or_else(|failure| failure.message);
     checks.push(Check::new("the disc is heard", told.is_empty(), told));
     checks
-}
-
-fn file(name: &str) -> Result<PathBuf> {
-    Ok(host::build_dir("test")?.join(format!("{name}.wav")))
 }
 
 /// The frames in a file that QEMU has written.
@@ -422,7 +419,7 @@ fn talked(
         let command = ["/bin/sh", "-c", script];
         machine.virtio = Some(Virtio::Messages);
         machine.slots = true;
-        machine.audio = Some(file(name)?);
+        machine.audio = Some(kit.file(&format!("{name}.wav"))?);
         machine.card = card;
         let talk = Talk::start(kit, kit.root(&command)?, &mut machine, &command)?;
         Ok(talk.converse(5, words))

@@ -1,6 +1,9 @@
 //! One check and its outcome, and how the guest's programs report theirs.
 //!
-//! *Interface*: `Check`; `parse` reads the Test Anything Protocol.
+//! *Interface*: `Check`, which holds, failed, or could not be made since the host failed; `parse` reads the
+//! Test Anything Protocol.
+
+use xtask::failure::Failure;
 
 /// One check, or several that are counted together.
 #[derive(Clone, Debug)]
@@ -9,6 +12,8 @@ pub struct Check {
     pub name: String,
     /// Whether it holds.
     pub good: bool,
+    /// It says nothing, because the host could not do its part. Then it is not good either.
+    pub hindered: bool,
     /// The observation instead.
     pub detail: String,
     /// How many tests it stands for.
@@ -21,6 +26,7 @@ impl Check {
         Self {
             name: name.into(),
             good,
+            hindered: false,
             detail: if good { String::new() } else { detail.into() },
             count: 1,
         }
@@ -31,9 +37,26 @@ impl Check {
         Self {
             name: name.into(),
             good: true,
+            hindered: false,
             detail: String::new(),
             count,
         }
+    }
+
+    /// One that could not be made: the host failed.
+    pub fn hindered(name: impl Into<String>, failure: Failure) -> Self {
+        Self {
+            name: name.into(),
+            good: false,
+            hindered: true,
+            detail: failure.message,
+            count: 1,
+        }
+    }
+
+    /// Whether it was made and failed.
+    pub fn has_failed(&self) -> bool {
+        !self.good && !self.hindered
     }
 }
 

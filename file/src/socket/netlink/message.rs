@@ -141,6 +141,42 @@ mod tests {
     }
 
     #[test]
+    fn each_of_several_has_its_own_length() {
+        let mut messages = Message::default();
+        messages.begin(7, 0, 1, 2, &5_u32);
+        messages.attribute(3, b"lo\0");
+        messages.begin(8, 0, 1, 2, &[6_u32; 2]);
+        messages.number(4, 9);
+        let bytes = messages.bytes().unwrap();
+        let first = head(bytes).unwrap();
+        assert_eq!((first.kind, first.length), (7, 16 + 4 + 8));
+        let second = head(&bytes[first.length as usize..]).unwrap();
+        assert_eq!((second.kind, second.length), (8, 16 + 8 + 8));
+        assert_eq!(bytes.len(), (first.length + second.length) as usize);
+    }
+
+    #[test]
+    fn an_error_says_what_it_is_about() {
+        let mut question = Message::default();
+        question.begin(7, 0, 11, 0, &5_u32);
+        let whole = question.bytes().unwrap();
+        let header = head(whole).unwrap();
+        for (number, short, length, flags) in [
+            (Errno(0), false, 16 + 4 + 16, NLM_F_CAPPED),
+            (Errno::EINVAL, true, 16 + 4 + 16, NLM_F_CAPPED),
+            (Errno::EINVAL, false, 16 + 4 + 16 + 4, 0),
+        ] {
+            let answer = error(number, &header, whole, 9, short);
+            let bytes = answer.bytes().unwrap();
+            let its = head(bytes).unwrap();
+            let told = (its.kind, its.length, its.flags, its.sequence, its.port);
+            assert_eq!(told, (NLMSG_ERROR, length, flags, 11, 9));
+            assert_eq!(bytes[16..20], (-number.0).to_ne_bytes());
+            assert_eq!(bytes[20..], whole[..bytes.len() - 20]);
+        }
+    }
+
+    #[test]
     fn a_head_that_says_too_much_or_too_little_is_none() {
         for length in [0_u32, 15, 21, u32::MAX] {
             let mut bytes = [0; 20];

@@ -243,6 +243,96 @@ fn a_buffer_that_is_full_up_to_a_typed_end_of_file_takes_that_too() {
 }
 
 #[test]
+fn bytes_are_changed_as_the_settings_say() {
+    let read = |iflag: u32, keys: &[u8]| {
+        let mut t = sane();
+        t.iflag = iflag;
+        line(&mut typed(&t, keys).0, &t)
+    };
+    assert_eq!(read(ISTRIP, b"\xe1b\n").unwrap(), b"ab\n");
+    assert_eq!(read(0, b"\xe1b\n").unwrap(), b"\xe1b\n");
+    assert_eq!(read(IGNCR, b"a\rb\n").unwrap(), b"ab\n");
+    assert_eq!(read(0, b"a\rb\n").unwrap(), b"a\rb\n");
+    assert_eq!(read(INLCR, b"a\nb\x04").unwrap(), b"a\rb");
+    assert_eq!(read(ICRNL, b"a\rb").unwrap(), b"a\n");
+}
+
+#[test]
+fn extensions_can_be_switched_off() {
+    let mut t = sane();
+    t.lflag &= !IEXTEN;
+    let (mut editor, _) = typed(&t, b"ab cd\x17\x16\x12\n");
+    assert_eq!(line(&mut editor, &t).unwrap(), b"ab cd\x17\x16\x12\n");
+}
+
+#[test]
+fn a_line_that_is_shown_again_is_edited_where_it_stands() {
+    let t = sane();
+    let mut editor = CookTtyIn::new(Arc::new(EditBuffer::new()));
+    let mut screen = Screen::default();
+    screen.echo(b"> ");
+    for &key in b"a\t\x12\x7fd\n" {
+        editor.put(&t, key, &mut screen);
+    }
+    assert_eq!(
+        screen.shown,
+        b"> a\t^R\r\na\t\x08\x08\x08\x08\x08\x08\x08d\r\n"
+    );
+    assert_eq!(line(&mut editor, &t).unwrap(), b"ad\n");
+}
+
+#[test]
+fn the_end_of_a_line_alone_can_be_shown() {
+    let mut t = sane();
+    t.lflag &= !(ECHO | ECHONL);
+    assert!(typed(&t, b"ab\n").1.shown.is_empty());
+    t.lflag |= ECHONL;
+    assert_eq!(typed(&t, b"ab\n").1.shown, b"\r\n");
+}
+
+#[test]
+fn typed_ends_of_files_are_no_bytes_in_raw_mode() {
+    let canonical = sane();
+    let mut raw = canonical;
+    raw.lflag &= !ICANON;
+    let (mut editor, _) = typed(&canonical, b"ab\x04\x04c\n");
+    editor.settings_changed(&canonical, &raw);
+    assert_eq!(editor.available(), 4);
+    assert_eq!(line(&mut editor, &raw).unwrap(), b"abc\n");
+    assert_eq!(line(&mut editor, &raw), None);
+}
+
+#[test]
+fn any_key_starts_if_it_may() {
+    let mut t = sane();
+    let stopped = |t: &Termios| typed(t, b"\x13a").0.is_stopped();
+    assert!(stopped(&t));
+    t.iflag |= IXANY;
+    assert!(!stopped(&t));
+    let (mut editor, screen) = typed(&t, b"\x13a\n");
+    assert_eq!(screen.controls, [Control::Stop, Control::Start]);
+    assert_eq!(line(&mut editor, &t).unwrap(), b"a\n");
+}
+
+#[test]
+fn a_signal_can_leave_the_line_as_it_is() {
+    let mut t = sane();
+    t.lflag |= NOFLSH;
+    let (mut editor, screen) = typed(&t, b"ab\x03c\n");
+    assert_eq!(screen.controls, [Control::Interrupt]);
+    assert_eq!(line(&mut editor, &t).unwrap(), b"abc\n");
+}
+
+#[test]
+fn a_flush_forgets_that_the_next_key_is_literal() {
+    let t = sane();
+    let (mut editor, mut screen) = typed(&t, b"a\x16");
+    editor.flush();
+    editor.put(&t, 3, &mut screen);
+    assert_eq!(screen.controls, [Control::Interrupt]);
+}
+
+#[test]
 fn a_line_longer_than_the_editor_is_cut_and_still_ends() {
     let t = sane();
     let (mut editor, _) = typed(&t, &[b'a'; CAPACITY + 50]);

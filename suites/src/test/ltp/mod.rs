@@ -233,7 +233,7 @@ fn kept(kernel: &str, shown: bool) -> Result<Tell> {
 pub fn run(kit: &Kit) -> Vec<Check> {
     match suite(kit) {
         Ok(checks) => checks,
-        Err(failure) => vec![Check::new("LTP", false, failure.message)],
+        Err(failure) => vec![Check::hindered("LTP", failure)],
     }
 }
 

@@ -3,6 +3,9 @@
 //! *Interface*: [`Copy::new`]; [`Copy::plant`] puts mutants behind the switch, [`Copy::plant_one`] one that
 //! cannot be switched; [`Copy::kernel`] builds. In the kernel the switch is the word `mutant=N` of the
 //! command line, in tests on the host the variable `MUTANT`.
+//!
+//! The switch also tells that the chosen mutant's place was reached: the kernel by a line in its log, a test
+//! on the host by a file that the variable `MUTANT_REACHED` names.
 
 use super::list::Mutant;
 use std::collections::BTreeMap;
@@ -18,21 +21,37 @@ const ROOM: &str = "\
 pub fn is(number: u32) -> bool {
     unsafe extern \"C\" {
         safe static MUTANT: core::sync::atomic::AtomicU32;
+        safe fn mutant_reached();
     }
-    MUTANT.load(core::sync::atomic::Ordering::Relaxed) == number
+    let chosen = MUTANT.load(core::sync::atomic::Ordering::Relaxed) == number;
+    if chosen {
+        mutant_reached();
+    }
+    chosen
 }
 #[cfg(not(target_os = \"none\"))]
 extern crate std;
 #[cfg(not(target_os = \"none\"))]
 pub fn is(number: u32) -> bool {
     static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    static REACHED: std::sync::Once = std::sync::Once::new();
     let read = || std::env::var(\"MUTANT\").ok().and_then(|text| text.parse().ok());
-    *CHOSEN.get_or_init(|| read().unwrap_or(0)) == number
+    let chosen = *CHOSEN.get_or_init(|| read().unwrap_or(0)) == number;
+    if chosen {
+        REACHED.call_once(|| {
+            if let Some(path) = std::env::var_os(\"MUTANT_REACHED\") {
+                let _ = std::fs::write(path, \"reached\");
+            }
+        });
+    }
+    chosen
 }
 ";
 
-/// In the kernel itself.
-const KERNEL: &str = "\
+/// In the kernel itself. The log's port takes bytes in every state that the kernel may be in, so no lock is
+/// needed, and a machine that hangs or panics later has told.
+const KERNEL: &str = concat!(
+    "\
 #[unsafe(no_mangle)]
 pub static MUTANT: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
 pub fn choose(line: &str) {
@@ -41,11 +60,28 @@ pub fn choose(line: &str) {
         MUTANT.store(number, core::sync::atomic::Ordering::Relaxed);
     }
 }
+#[unsafe(no_mangle)]
+pub extern \"C\" fn mutant_reached() {
+    static REACHED: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
+    if REACHED.swap(true, core::sync::atomic::Ordering::Relaxed) {
+        return;
+    }
+    for byte in b\"\\nmutant reached\\n\" {
+",
+    "        unsafe { core::arch::asm!(\"out 0xe9, al\", in(\"al\") *byte) };\n",
+    "\
+    }
+}
 #[allow(dead_code)]
 pub fn is(number: u32) -> bool {
-    MUTANT.load(core::sync::atomic::Ordering::Relaxed) == number
+    let chosen = MUTANT.load(core::sync::atomic::Ordering::Relaxed) == number;
+    if chosen {
+        mutant_reached();
+    }
+    chosen
 }
-";
+"
+);
 
 const MAIN: &str = "kernel/src/lib.rs";
 /// Where the kernel chooses: before anything else.
@@ -166,19 +202,20 @@ impl Copy {
 
     /// Builds its kernel.
     pub fn kernel(&self) -> Result<PathBuf> {
-        kernel::build_elsewhere(&self.root, &self.target("kernel")?)
+        kernel::build_elsewhere(&self.root, &self.target("kernel"))
     }
 
-    /// `cargo` for its tests on the host.
-    pub fn cargo(&self) -> Result<Command> {
+    /// `cargo` for its tests on the host; `kind` names the folder for what it builds.
+    pub fn cargo(&self, kind: &str) -> Command {
         let mut command = host::cargo();
         command.current_dir(&self.root);
-        command.env("CARGO_TARGET_DIR", self.target("host")?);
-        Ok(command)
+        command.env("CARGO_TARGET_DIR", self.target(kind));
+        command
     }
 
-    fn target(&self, kind: &str) -> Result<PathBuf> {
-        Ok(self.root.with_extension(kind))
+    /// The folder for what is built of `kind`.
+    pub fn target(&self, kind: &str) -> PathBuf {
+        self.root.with_extension(kind)
     }
 }
 

@@ -3,15 +3,18 @@
 //! *Interface*: [`read`] gives all of `tests/mutants`; [`Mutant::place`] where one is in the source. The form
 //! of the files is in docs/xtask.md.
 
-use super::on_host::parts;
-use xtask::failure::{Context, Failure, HOST, Result};
-
+use super::super::models::models_of;
+use super::on_host::{Kind, parts};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
+use xtask::failure::{Context, Failure, HOST, Result};
 use xtask::host;
 
 /// Where the files are.
 pub const DIRECTORY: &str = "tests/mutants";
+/// The names of the quick slice, there.
+const SLICE: &str = "slice";
 
 /// One small bug.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +29,8 @@ pub struct Mutant {
     pub old: String,
     /// The text with the bug.
     pub new: String,
-    /// Suites that should notice, the quickest first: `SUITE`, `SUITE:PART`, `host:ROOM` or `host:ROOM:PART`.
+    /// Suites that should notice, the quickest first: `SUITE`, `SUITE:PART`, `host:ROOM`,
+    /// `host:ROOM:PART`, and the same with `models:`.
     pub suites: Vec<String>,
     /// It cannot be switched at run time and is built by itself.
     pub built: bool,
@@ -104,6 +108,17 @@ fn parse(text: &str) -> std::result::Result<Vec<Mutant>, String> {
 }
 
 impl Mutant {
+    /// Whether its file is of this room.
+    pub fn is_in(&self, room: &str) -> bool {
+        self.file.split('/').next() == Some(room)
+    }
+
+    /// Whether its explanation is that no suite reaches its place.
+    pub fn is_out_of_reach(&self) -> bool {
+        let excuse = self.excuse.as_deref();
+        excuse.is_some_and(|text| text.starts_with("Not reached"))
+    }
+
     /// Where it is in `text`, which is the file's: the one place that reads like it, blanks and line ends
     /// aside.
     pub fn place(&self, text: &str) -> std::result::Result<Range<usize>, String> {
@@ -168,9 +183,12 @@ pub fn faults(mutants: &[Mutant], suites: &[&str]) -> Vec<String> {
             faults.push(format!("mutant {name}: it changes nothing"));
         }
         let known = |suite: &&String| {
-            let room = suite.strip_prefix("host:").map(|tests| parts(tests).0);
             let exists = |room: &str| host::project().join(room).join("Cargo.toml").exists();
-            suites.contains(&parts(suite).0) || room.is_some_and(exists)
+            match Kind::of(suite) {
+                Some((Kind::Host, tests)) => exists(parts(tests).0),
+                Some((Kind::Models, tests)) => models_of(parts(tests).0).is_some(),
+                None => suites.contains(&parts(suite).0),
+            }
         };
         match mutant.suites.iter().find(|suite| !known(suite)) {
             Some(suite) => faults.push(format!("mutant {name}: no suite is named {suite}")),
@@ -180,6 +198,110 @@ pub fn faults(mutants: &[Mutant], suites: &[&str]) -> Vec<String> {
         match std::fs::read_to_string(host::project().join(Path::new(&mutant.file))) {
             Err(error) => faults.push(format!("mutant {name}: {}: {error}", mutant.file)),
             Ok(text) => faults.extend(mutant.place(&text).err()),
+        }
+    }
+    faults
+}
+
+/// The names in the text of [`SLICE`].
+fn names(text: &str) -> Vec<&str> {
+    let lines = text.lines().map(str::trim);
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .collect()
+}
+
+/// Those of `mutants` that are in the quick slice.
+pub fn slice(mutants: &[Mutant]) -> Result<BTreeSet<String>> {
+    let path = host::project().join(DIRECTORY).join(SLICE);
+    let text = std::fs::read_to_string(&path).context(path.display())?;
+    let known = |name: &&str| mutants.iter().any(|mutant| mutant.name == **name);
+    let names = names(&text);
+    match names.iter().find(|name| !known(name)) {
+        Some(name) => Err(Failure::new(HOST, format!("{SLICE}: no mutant {name}"))),
+        None => Ok(names.into_iter().map(str::to_owned).collect()),
+    }
+}
+
+/// The faults of the quick slice: a name that is none, one that needs a machine, a room without any.
+pub fn slice_faults(mutants: &[Mutant]) -> Vec<String> {
+    let names = match slice(mutants) {
+        Ok(names) => names,
+        Err(failure) => return vec![failure.message],
+    };
+    let chosen = || mutants.iter().filter(|mutant| names.contains(&mutant.name));
+    let mut faults = Vec::new();
+    for mutant in chosen() {
+        if mutant.suites.iter().all(|suite| Kind::of(suite).is_none()) {
+            faults.push(format!("{SLICE}: {} has no suite on the host", mutant.name));
+        }
+    }
+    for room in rooms() {
+        // Of some rooms nothing runs on the host.
+        let may = |mutant: &&Mutant| mutant.suites.iter().any(|suite| Kind::of(suite).is_some());
+        let has = chosen().any(|mutant| mutant.is_in(&room));
+        if !has && mutants.iter().filter(may).any(|mutant| mutant.is_in(&room)) {
+            faults.push(format!("{SLICE}: none of the room {room}"));
+        }
+    }
+    faults
+}
+
+/// Folders of the workspace that are no rooms of the kernel.
+const NO_ROOMS: &[&str] = &["xtask", "suites", "trials", "tool"];
+/// A room has a mutant for so many lines that are neither blank nor comments nor tests, and
+const LINES: usize = 400;
+/// at least so many.
+const LEAST: usize = 3;
+
+/// The rooms of the kernel.
+fn rooms() -> Vec<String> {
+    let entries = std::fs::read_dir(host::project());
+    let names = entries.into_iter().flatten().flatten();
+    let mut rooms: Vec<_> = names
+        .filter(|entry| entry.path().join("src/lib.rs").exists())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| !NO_ROOMS.contains(&name.as_str()))
+        .collect();
+    rooms.sort();
+    rooms
+}
+
+/// Lines of code in `text`: neither blank nor a comment, nor behind the start of its tests.
+fn lines(text: &str) -> usize {
+    let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or(text);
+    let lines = code.lines().map(str::trim);
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .count()
+}
+
+/// Lines of code below `folder`, but for files of tests.
+fn lines_below(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let count = |path: std::path::PathBuf| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        match path.extension() {
+            _ if name == "tests" || name.ends_with("_tests") || name.ends_with("model") => 0,
+            _ if path.is_dir() => lines_below(&path),
+            Some(end) if end == "rs" => lines(&std::fs::read_to_string(&path).unwrap_or_default()),
+            _ => 0,
+        }
+    };
+    entries.map(|entry| count(entry.path())).sum()
+}
+
+/// The rooms with fewer mutants than their share.
+pub fn shares(mutants: &[Mutant]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for room in rooms() {
+        let lines = lines_below(&host::project().join(&room).join("src"));
+        let share = (lines / LINES).max(LEAST);
+        let has = mutants.iter().filter(|mutant| mutant.is_in(&room)).count();
+        if has < share {
+            faults.push(format!(
+                "room {room}: {has} mutants for {lines} lines, {share} are its share"
+            ));
         }
     }
     faults
@@ -220,6 +342,15 @@ mod tests {
         let text = "let c = a + 1; let b = a\n + 1;";
         assert_eq!(list[0].place(text), Ok(23..24));
         assert!(list[0].place("let c = a + 1;").is_err());
+    }
+
+    #[test]
+    fn lines_of_code_are_counted() {
+        assert_eq!(
+            lines("//! x\n\nfn f() {\n    // y\n}\n\n#[cfg(test)]\nmod tests {\n}\n"),
+            2
+        );
+        assert_eq!(names("# a\nb\n\n c\n"), ["b", "c"]);
     }
 
     #[test]

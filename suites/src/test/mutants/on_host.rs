@@ -1,23 +1,26 @@
-//! The tests of a room on the host, one program after the other until the first test fails.
+//! The tests of a room on the host, or its models, one program after the other until the first test fails.
 //!
-//! *Interface*: [`HostTests::run`]. The programs are built when a room is first asked, and a run without a
-//! mutant tells how long each takes.
+//! *Interface*: [`HostTests::run`]; [`Kind::of`] reads the name of a suite. [`HostTests::expect`] names rooms
+//! that will be asked: they are built together. A run without a mutant tells how long each program takes.
 
+use super::super::models::{LOOM, models_of};
 use super::copy::Copy;
 use rustix::process::{Pid, Signal, kill_process};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use xtask::failure::{Context, Result};
+use xtask::failure::{Context, Failure, HOST, Result};
 
 /// Time for a program of tests with no mutant.
 const LIMIT: Duration = Duration::from_secs(300);
 /// Time for one with a mutant, at least, and how much longer than without.
 const LEAST: Duration = Duration::from_secs(20);
 const LONGER: u32 = 5;
+/// The status of `timeout` when the time is over.
+const LATE: i32 = 124;
 
 /// One program of tests.
 struct Program {
@@ -27,38 +30,105 @@ struct Program {
     took: Mutex<Option<Duration>>,
 }
 
-/// The programs that are built, by room; nothing of a room that does not compile.
+/// The two kinds of programs that run on the host.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// Its tests.
+    Host,
+    /// Its models, under loom, which tries every order that memory allows.
+    Models,
+}
+
+impl Kind {
+    /// The kind of a suite, and of what rooms it names; a suite of guests is none.
+    pub fn of(suite: &str) -> Option<(Kind, &str)> {
+        let host = suite.strip_prefix("host:").map(|tests| (Kind::Host, tests));
+        let models = || suite.strip_prefix("models:");
+        host.or_else(|| models().map(|tests| (Kind::Models, tests)))
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Kind::Host => "host",
+            Kind::Models => "models",
+        }
+    }
+}
+
+type Programs = std::result::Result<Arc<Vec<Program>>, String>;
+
+/// The rooms that will be asked, and the programs that are built, by room; why not, of a room that does not
+/// compile.
 #[derive(Default)]
-pub struct HostTests(Mutex<BTreeMap<String, Option<Arc<Vec<Program>>>>>);
+pub struct HostTests {
+    wanted: Mutex<BTreeSet<(Kind, String)>>,
+    rooms: Mutex<BTreeMap<(Kind, String), Programs>>,
+}
+
+/// The answer of a suite about a mutant.
+#[derive(Debug)]
+pub struct Seen {
+    /// The check or test that failed.
+    pub failed: Option<String>,
+    /// The mutant's place was reached.
+    pub reached: bool,
+}
 
 impl HostTests {
+    /// These suites will be asked.
+    pub fn expect<'a>(&self, suites: impl Iterator<Item = &'a str>) {
+        let mut wanted = self.wanted.lock().expect("no panic while held");
+        let rooms = suites.filter_map(Kind::of);
+        wanted.extend(rooms.map(|(kind, tests)| (kind, parts(tests).0.to_owned())));
+    }
+
     /// Runs the tests of a room, or `ROOM:PART` those with `PART` in their names, with mutant `number`, 0 for
     /// none; the first that failed.
     ///
     /// # Errors
-    /// The host could not do it: that says nothing.
-    pub fn run(&self, copy: &Copy, tests: &str, number: usize) -> Result<Option<String>> {
+    /// The host could not do it, or the tests do not compile: that says nothing.
+    pub fn run(&self, copy: &Copy, kind: Kind, tests: &str, number: usize) -> Result<Seen> {
         let (room, part) = parts(tests);
-        let Some(programs) = self.programs(copy, room)? else {
-            return Ok(Some("its tests do not compile".to_owned()));
-        };
+        let programs = self.programs(copy, kind, room)?;
+        let note = copy.target("reached").join(number.to_string());
+        if let Some(folder) = note.parent() {
+            std::fs::create_dir_all(folder).context(folder.display())?;
+        }
+        // Of an earlier suite.
+        let _ = std::fs::remove_file(&note);
+        let mut failed = None;
         for program in &*programs {
-            if let Some(test) = program.run(part, number)? {
-                return Ok(Some(test));
+            failed = program.run(kind, part, number, &note)?;
+            if failed.is_some() {
+                break;
             }
         }
-        Ok(None)
+        let reached = note.exists();
+        Ok(Seen { failed, reached })
     }
 
-    fn programs(&self, copy: &Copy, room: &str) -> Result<Option<Arc<Vec<Program>>>> {
-        // Held meanwhile: cargo builds one room at a time anyway.
-        let mut rooms = self.0.lock().expect("no panic while held");
-        if let Some(known) = rooms.get(room) {
-            return Ok(known.clone());
+    fn programs(&self, copy: &Copy, kind: Kind, room: &str) -> Result<Arc<Vec<Program>>> {
+        // Held meanwhile: cargo builds one thing at a time anyway.
+        let mut rooms = self.rooms.lock().expect("no panic while held");
+        let key = (kind, room.to_owned());
+        if !rooms.contains_key(&key) {
+            let wanted = self.wanted.lock().expect("no panic while held");
+            let others = wanted
+                .iter()
+                .filter(|(of, _)| *of == kind && kind == Kind::Host);
+            let mut together: BTreeSet<_> = others.map(|(_, room)| room.as_str()).collect();
+            together.insert(room);
+            let mut built = build(copy, kind, &together)?;
+            for name in together {
+                let programs = match &mut built {
+                    Ok(programs) => Ok(Arc::new(programs.remove(name).unwrap_or_default())),
+                    Err(said) => Err(said.clone()),
+                };
+                rooms.insert((kind, name.to_owned()), programs);
+            }
         }
-        let programs = build(copy, room)?.map(Arc::new);
-        rooms.insert(room.to_owned(), programs.clone());
-        Ok(programs)
+        let fault = |said: &String| Failure::new(HOST, format!("does not compile: {said}"));
+        rooms[&key].as_ref().map(Arc::clone).map_err(fault)
     }
 }
 
@@ -67,22 +137,51 @@ pub fn parts(tests: &str) -> (&str, &str) {
     tests.split_once(':').unwrap_or((tests, ""))
 }
 
-/// Builds the tests of `room`, its own first.
-fn build(copy: &Copy, room: &str) -> Result<Option<Vec<Program>>> {
-    let mut cargo = copy.cargo()?;
-    cargo.args(["test", "--no-run", "--message-format=json", "--package"]);
+/// The programs of several rooms, or what the compiler says.
+type Built = std::result::Result<BTreeMap<String, Vec<Program>>, String>;
+
+/// Builds the tests of `rooms`, of each its own first.
+fn build(copy: &Copy, kind: Kind, rooms: &BTreeSet<&str>) -> Result<Built> {
+    let mut cargo = copy.cargo(kind.name());
+    cargo.args(["test", "--no-run", "--message-format=json"]);
+    for room in rooms {
+        cargo.args(["--package", room]);
+    }
+    if kind == Kind::Models {
+        let which = rooms.first().and_then(|room| models_of(room));
+        cargo.arg("--release").args(which.unwrap_or_default());
+        cargo.env(LOOM.0, LOOM.1);
+    }
     let built = cargo
-        .arg(room)
         .stdin(Stdio::null())
         .output()
         .context("cannot start cargo")?;
-    if !built.status.success() {
-        return Ok(None);
-    }
     let text = String::from_utf8_lossy(&built.stdout);
+    if !built.status.success() {
+        let said = String::from_utf8_lossy(&built.stderr);
+        let errors = text.lines().filter_map(error).next();
+        let last = said.lines().last().unwrap_or_default();
+        return Ok(Err(errors.unwrap_or_else(|| last.to_owned())));
+    }
     let mut programs: Vec<_> = text.lines().filter_map(program).collect();
     programs.sort_by_key(|(own, _)| !own);
-    Ok(Some(programs.into_iter().map(|(_, one)| one).collect()))
+    let mut of_rooms = BTreeMap::<_, Vec<_>>::new();
+    for (_, program) in programs {
+        let room = program.directory.file_name().unwrap_or_default();
+        let room = room.to_string_lossy().into_owned();
+        of_rooms.entry(room).or_default().push(program);
+    }
+    Ok(Ok(of_rooms))
+}
+
+/// The error that a message of cargo tells of.
+fn error(line: &str) -> Option<String> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    let inner = &message["message"];
+    if inner["level"] != "error" {
+        return None;
+    }
+    Some(inner["rendered"].as_str()?.to_owned())
 }
 
 /// The program of tests that a message of cargo tells of, and whether it is the room's own rather than one of
@@ -102,8 +201,9 @@ fn program(line: &str) -> Option<(bool, Program)> {
 }
 
 impl Program {
-    /// The first test that fails or does not end.
-    fn run(&self, part: &str, number: usize) -> Result<Option<String>> {
+    /// The first test that fails or does not end. A model that does not end says nothing: with a weaker order
+    /// there is more to try.
+    fn run(&self, kind: Kind, part: &str, number: usize, note: &Path) -> Result<Option<String>> {
         let took = *self.took.lock().expect("no panic while held");
         let limit = match took {
             Some(took) if number != 0 => LEAST.max(LONGER * took),
@@ -117,6 +217,7 @@ impl Program {
         let mut child = command
             .current_dir(&self.directory)
             .env("MUTANT", number.to_string())
+            .env("MUTANT_REACHED", note)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -142,7 +243,8 @@ impl Program {
             let _ = kill_process(Pid::from_child(&child), Signal::TERM);
         }
         let status = child.wait().context(self.path.display())?;
-        if failed.is_none() && !status.success() {
+        let is_late = status.code() == Some(LATE);
+        if failed.is_none() && !status.success() && !(is_late && kind == Kind::Models) {
             failed = Some(format!("{last}: {status}"));
         }
         if number == 0 {
