@@ -5,7 +5,6 @@
 //! all models.
 //!
 //! *Unsafe*: thread handles as callback arguments.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 use abi::errno::{Errno, Result};
 use file::fs::attr::{Attr, FileTime};

@@ -1,6 +1,5 @@
 //! Every interleaving of owners of locks that end with waiters that come, go and are handed a lock, checked
 //! with loom: nobody is left waiting for one that has ended.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 extern crate alloc;
 

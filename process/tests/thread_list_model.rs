@@ -2,7 +2,6 @@
 //! loom: it sees whole tasks, each once, all that are there throughout, and none that has been freed.
 //!
 //! *Unsafe*: cells whose accesses loom checks.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod primitive {
     pub use loom::sync::atomic::{AtomicPtr, AtomicU8, Ordering, fence};

@@ -1,7 +1,6 @@
 //! Every interleaving of processes that come and go in the register and in groups, checked with loom: a
 //! signal to many misses nobody, though a child comes behind the one who sends and its parent leaves before
 //! him; a group and its session end with their last members, once.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[allow(dead_code, reason = "each file uses its own")]
 mod primitive {

@@ -6,20 +6,8 @@
 //!
 //! A text is made anew for each look, and no hot path leads here, so this room alone is compiled for size
 //! (`profile.kernel` in `Cargo.toml`).
-#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 #![cfg_attr(not(test), no_std)]
 // Every action of a program is answered by a value, never by a panic.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unreachable,
-        clippy::todo,
-        clippy::unimplemented
-    )
-)]
 
 extern crate alloc;
 

@@ -12,7 +12,6 @@
 //! measured.
 //!
 //! *Unsafe*: twins whose caller must be the one party of its kind; promise of the loops that call.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[path = "../../lab/benches/host/pairs.rs"]
 mod pairs;

@@ -4,7 +4,6 @@
 //! *Interface*: each module's first lines. Knows no threads: blocking and waking are callouts that a higher
 //! room links (dissertation, sections 4.1.3 and 4.1.4).
 #![cfg_attr(not(any(test, loom)), no_std)]
-#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 
 extern crate alloc;
 

@@ -6,20 +6,8 @@
 //! for exactly these.
 //!
 //! Source: dissertation, sections 3.3.3, 4.4.2 and 6.3.1.
-#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 #![cfg_attr(not(test), no_std)]
 // Every action of a program is answered by a value, never by a panic.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unreachable,
-        clippy::todo,
-        clippy::unimplemented
-    )
-)]
 
 extern crate alloc;
 

@@ -19,7 +19,6 @@
 //!
 //! Nothing here knows processes, files or Linux signals: a thread has one owner word.
 #![cfg_attr(not(test), no_std)]
-#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 
 extern crate alloc;
 

@@ -1,6 +1,5 @@
 //! Every interleaving of alarms that are cancelled from other CPUs, checked with loom: an alarm is called or
 //! cancelled, never both, its slot is used again once, and a late cancel affects no other alarm.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 #![expect(
     clippy::duplicate_mod,
     reason = "the control is the same file with weaker orders"

@@ -1,6 +1,5 @@
 //! Every interleaving of CPUs that send requests to another CPU with that CPU's interrupt, checked with loom:
 //! the interrupt of this sender or of another sees each request.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod primitive {
     pub use loom::sync::atomic::{AtomicU64, Ordering, fence};

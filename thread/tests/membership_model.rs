@@ -1,6 +1,5 @@
 //! Every interleaving of two CPUs that send a thread to each other, checked with loom: each knows for
 //! certain whether the thread is in its own ring. With two words, "in a ring" and its home, this fails.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod primitive {
     pub use loom::sync::atomic::{AtomicU8, Ordering};

@@ -1,7 +1,6 @@
 //! Every interleaving of threads that set and cancel the time of one clock, with the alarms that come
 //! meanwhile, checked with loom: it rings once for the time that is wanted in the end, and not for one that
 //! was cancelled.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod primitive {
     pub use loom::sync::atomic::{AtomicU64, Ordering};

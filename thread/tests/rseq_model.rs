@@ -1,6 +1,5 @@
 //! Every interleaving of a thread's check of its restartable sequence with moves to other CPUs, checked with
 //! loom: the last number written is its CPU's.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[allow(dead_code)]
 #[path = "../src/tte/flags.rs"]

@@ -1,7 +1,6 @@
 //! Every interleaving of the steal queue and of the idle CPUs' protocol, checked with loom: a thread is
 //! dispatched by one CPU, with the registers that the steal queue's CPU saved, and no thread is in a steal
 //! queue while a CPU sleeps that was not notified.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[allow(dead_code)]
 #[path = "../src/tte/flags.rs"]

@@ -1,6 +1,5 @@
 //! Every interleaving of the token protocol, checked with loom: no wake-up is lost, and a sleeper is put back
 //! exactly once.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[allow(dead_code)]
 #[path = "../src/tte/flags.rs"]

@@ -8,20 +8,8 @@
 //!
 //! Source: dissertation, sections 1.3.1 (a tty from a raw driver, two queues, an input editor and an
 //! output converter), 4.4.1 (pump), 4.4.2 (filters).
-#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 #![cfg_attr(not(test), no_std)]
 // Every action of a program is answered by a value, never by a panic.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::unreachable,
-        clippy::todo,
-        clippy::unimplemented
-    )
-)]
 
 extern crate alloc;
 

@@ -10,7 +10,6 @@
 //! On the host an arena of fake physical memory stands for the machine's ([`frame::Kernel`]),
 //! made at first use, so that higher rooms can test against frames and spaces.
 #![cfg_attr(not(test), no_std)]
-#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 // On the host nothing boots, so what only boot calls is unused there.
 #![cfg_attr(not(target_os = "none"), allow(dead_code))]
 

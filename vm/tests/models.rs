@@ -1,7 +1,6 @@
 //! The lock-free parts of the room, explored by loom in every interleaving of a few steps.
 //!
 //! The very files of the room are compiled here a second time, with loom's atomics as their `primitive`.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[path = "../src/frame/bitmap.rs"]
 #[allow(dead_code)]
