@@ -75,7 +75,7 @@ impl Choice {
                 let begins = |name: &String| mutant.name.starts_with(name.as_str());
                 names.is_empty() || names.iter().any(begins)
             }
-            Choice::Tenth(seed) => scattered(&mutant.name, *seed) % 10 == 0,
+            Choice::Tenth(seed) => scattered(&mutant.name, *seed).is_multiple_of(10),
             Choice::Slice => slice.contains(&mutant.name),
         };
         let mut chosen: Vec<_> = (1..).zip(all.iter().cloned()).collect();
