@@ -11,9 +11,9 @@ use crate::capability::file::FileCaps;
 use crate::capability::{CapSet, Capabilities, Capability};
 use crate::user::User;
 
-/// The name cache's key of an identity: user and group for file access in one word, or [`NOBODY`].
+/// The path cache's key of an identity: user and group for file access in one word, or [`NOBODY`].
 pub type CredId = u64;
-/// An identity that the name cache has no entry for.
+/// An identity that the path cache has no entry for.
 pub const NOBODY: CredId = u64::MAX;
 
 /// Identities. The groups are sorted.
@@ -41,11 +41,11 @@ pub struct Cred {
     pub user: Arc<User>,
     /// Its capabilities.
     pub caps: Capabilities,
-    /// The name cache's key of it. Right in what [`Cred::sealed`] made.
+    /// The path cache's key of it. Right in what [`Cred::sealed`] made.
     who: CredId,
 }
 
-/// The capabilities that override permission bits: the name cache knows only identities that have all of them
+/// The capabilities that override permission bits: the path cache knows only identities that have all of them
 /// or none.
 const PAST_PERMISSIONS: CapSet = CapSet::of(&[Capability::DacOverride, Capability::DacReadSearch]);
 
@@ -97,7 +97,7 @@ impl Cred {
 
     /// To be published.
     pub fn sealed(mut self) -> Arc<Cred> {
-        // Supplementary groups are not part of an entry of the name cache, so only an identity that overrides
+        // Supplementary groups are not part of an entry of the path cache, so only an identity that overrides
         // all permission bits may have some.
         let passes = self.caps.effective & PAST_PERMISSIONS;
         let known = match self.fsuid {
@@ -111,7 +111,7 @@ impl Cred {
         Arc::new(self)
     }
 
-    /// The name cache's key of it.
+    /// The path cache's key of it.
     #[inline(always)]
     pub fn who(&self) -> CredId {
         self.who

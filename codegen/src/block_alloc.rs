@@ -398,8 +398,8 @@ pub(crate) fn unplace(space: &Lent, entry: usize, len: usize) {
 }
 
 /// The image whose first block is the last one at or before `exec` in its page. The pointer is good while the
-/// caller is a [`Reader`](crate::limbo::Reader) or knows that the image lives; whether `exec` is within its
-/// length is for the caller to see.
+/// caller is a [`Reader`](crate::holding_tank::Reader) or knows that the image lives; whether `exec` is
+/// within its length is for the caller to see.
 pub(crate) fn at(space: &Lent, exec: usize) -> *mut Image {
     let Some((chunk, page, block)) = find(space, exec) else {
         return ptr::null_mut();

@@ -181,7 +181,8 @@ impl Faults {
 }
 
 /// The record of one routine. Reached from [`Sealed`](crate::Sealed) and [`Routine`](crate::Routine) by
-/// pointer and from an address through [`registry`](crate::registry). Freed through [`limbo`](crate::limbo).
+/// pointer and from an address through [`registry`](crate::registry). Freed through
+/// [`limbo`](crate::holding_tank).
 #[repr(C)]
 pub(crate) struct Image {
     /// First field: the node in the holding tank.

@@ -1,4 +1,4 @@
-//! The product: the kernel and nothing beside it.
+//! The kernel as users have it, without suites. The boot order is in `kernel/src/lib.rs`.
 //!
 //! *Interface*: `kernel_main`, which `machine` calls on the boot CPU when it has its own page tables,
 //! descriptor tables and clocks.

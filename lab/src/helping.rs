@@ -61,8 +61,8 @@ pub enum Switch {
 
 /// The lock: an owner and its helpers.
 pub struct HelpingLock {
-    /// Low: 0, or the owner's [`mark`](sync::lock_owner::mark), with [`HELD`] and perhaps [`HELPED`]. High: address of
-    /// the top [`Helper`] or 0; not 0 only with `HELPED`.
+    /// Low: 0, or the owner's [`mark`](sync::lock_owner::mark), with [`HELD`] and perhaps [`HELPED`]. High:
+    /// address of the top [`Helper`] or 0; not 0 only with `HELPED`.
     state: AtomicPair,
 }
 

@@ -46,7 +46,7 @@ pub struct Cpu {
     pub syscall_entry: AtomicUsize,
     /// The user's stack pointer, while the entry of `syscall` changes stacks itself (`entry_mitigations.rs`).
     pub(crate) user_rsp: AtomicU64,
-    /// The contents of SPEC_CTRL in the kernel, and in user mode (`mitigate.rs`).
+    /// The contents of SPEC_CTRL in the kernel, and in user mode (`mitigate`).
     pub spec_running: AtomicU32,
     /// As above.
     pub spec_resting: AtomicU32,

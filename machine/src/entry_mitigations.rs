@@ -2,7 +2,7 @@
 //!
 //! *Interface*: generators emit [`enter_kernel`], [`leave_kernel`] and [`clear_buffers`], [`enter_interrupt`]
 //! and [`leave_interrupt`] at the places that their names say, and so nothing where nothing is asked for
-//! (`mitigate.rs`). [`enters_on_kernel_stack`] says what dispatchers find. Traps and slow calls have
+//! (`mitigate`). [`enters_on_kernel_stack`] says what dispatchers find. Traps and slow calls have
 //! assembled twins that do the same (`trap/mitigated.rs`).
 //!
 //! IBRS is set by the first instructions behind `syscall` or a gate, before any indirect branch, and cleared

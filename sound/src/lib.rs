@@ -1,4 +1,4 @@
-//! Sound: those that play and those that record, and the mixing of what they play.
+//! Sound: players, recorders, and the mixing of what is played; the mixer itself is `quaject::mix`.
 //!
 //! *Interface*: [`client`] has a [`Player`](client::Player) and a [`Recorder`](client::Recorder) for each
 //! program that plays or records; [`init`] at boot makes `/dev/speaker` and `/dev/mic` of them

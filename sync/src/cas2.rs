@@ -1,7 +1,7 @@
 //! Compare-and-swap of two adjacent words.
 //!
-//! *Interface*: [`AtomicPair`], an atomic pair of words; [`AtomicPair::load`],
-//! [`AtomicPair::compare_exchange`]; [`AtomicPair::read`] for pairs with a version.
+//! *Interface*: [`AtomicPair`], an atomic pair of words; [`AtomicAtomicPair::load`],
+//! [`AtomicAtomicPair::compare_exchange`]; [`AtomicAtomicPair::read`] for pairs with a version.
 //!
 //! Source: the dissertation's `CAS2` (section 5.1) compares any two words. This machine has `cmpxchg16b`,
 //! which compares two adjacent ones, so the structures here place words that must change together side by
@@ -99,7 +99,7 @@ impl AtomicPair {
 
     /// Both words without a locked instruction, for pairs whose high word never has one value twice (a count
     /// of changes): when it is the same before and after the low word was read, the two belong together. (The
-    /// low word may change alone meanwhile.) Otherwise as [`load`](Pair::load).
+    /// low word may change alone meanwhile.) Otherwise as [`load`](AtomicPair::load).
     #[cfg(not(any(loom, miri)))]
     #[inline]
     pub fn read(&self) -> (u64, u64) {
@@ -125,7 +125,7 @@ impl AtomicPair {
         }
     }
 
-    /// As [`load`](Pair::load): the checkers know no accesses of mixed size.
+    /// As [`load`](AtomicPair::load): the checkers know no accesses of mixed size.
     #[cfg(any(loom, miri))]
     pub fn read(&self) -> (u64, u64) {
         self.load()
@@ -151,7 +151,7 @@ impl AtomicPair {
         (low, high)
     }
 
-    /// As [`load`](Pair::load): the checkers know no accesses of mixed size.
+    /// As [`load`](AtomicPair::load): the checkers know no accesses of mixed size.
     #[cfg(any(loom, miri))]
     pub fn guess(&self) -> (u64, u64) {
         self.load()
@@ -204,7 +204,7 @@ impl AtomicPair {
     }
 
     /// Put `new` into the low word if that is `old`, whatever the high one is: half the cost of
-    /// [`compare_exchange`](Pair::compare_exchange).
+    /// [`compare_exchange`](AtomicPair::compare_exchange).
     ///
     /// # Errors
     /// The current low word, when it was not `old`.
@@ -214,8 +214,8 @@ impl AtomicPair {
     }
 
     /// Put `new` into the high word if that is `old`, whatever the low one is: half the cost of
-    /// [`compare_exchange`](Pair::compare_exchange); but an exchange of both words that follows at once takes
-    /// longer.
+    /// [`compare_exchange`](AtomicPair::compare_exchange); but an exchange of both words that follows at once
+    /// takes longer.
     ///
     /// # Errors
     /// The current high word, when it was not `old`.

@@ -3,10 +3,10 @@
 //!
 //! *Interface*: a [`ReadyMember`] of a [`ReadyList`] is armed by giving its [`ReadyHooks`] to wait lists
 //! ([`ReadyHooks::watch`]), where they stay; each time one of these is woken, or by [`ReadyMember::note`],
-//! the member enters the ready list, unless it is [muted](Member::mute). [`ReadyConsumer`] is the consumer's
-//! end: [`ReadyConsumer::take`] and [`ReadyConsumer::put_back`], one party at a time. [`ReadyList::sleep`]
-//! sleeps until a member is ready; one sleeper is woken for each member that comes, in turn. All
-//! [`ReadyList::watchers`] are woken.
+//! the member enters the ready list, unless it is [muted](ReadyMember::mute). [`ReadyConsumer`] is the
+//! consumer's end: [`ReadyConsumer::take`] and [`ReadyConsumer::put_back`], one party at a time.
+//! [`ReadyList::sleep`] sleeps until a member is ready; one sleeper is woken for each member that comes, in
+//! turn. All [`ReadyList::watchers`] are woken.
 //!
 //! A member is taken off before it is checked: an event after the check notes it again. So no event is lost,
 //! and the time to process the ready members does not depend on the number of others.
@@ -332,7 +332,7 @@ impl ReadyConsumer {
     }
 
     /// The oldest member, which stays, and is not noted again meanwhile: a caller that finds it not ready
-    /// [takes](Line::take) it, and checks once more.
+    /// [takes](ReadyConsumer::take) it, and checks once more.
     #[inline]
     pub fn oldest(&self) -> Option<&ReadyMember> {
         // SAFETY: members in the line are counted.
@@ -445,7 +445,7 @@ struct Arm {
     node: WaitNode,
     /// The address of the list that it was given to last; 0 for none.
     at: usize,
-    /// The list has not been shown since the arms were to be [counted](Arms::begin).
+    /// The list has not been shown since the arms were to be [counted](ReadyHooks::begin).
     stale: bool,
 }
 
@@ -515,7 +515,7 @@ impl ReadyHooks {
     }
 
     /// Whether the member is in all lists (at least one) that were named since the arms were last
-    /// [counted](Arms::begin): each wake-up of one of them notes it.
+    /// [counted](ReadyHooks::begin): each wake-up of one of them notes it.
     #[inline(always)]
     pub fn stand(&self) -> bool {
         let Some(nodes) = &self.nodes else {

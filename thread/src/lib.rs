@@ -14,7 +14,7 @@
 //! - [`chain`]: procedures that run at the end of the current interrupt;
 //! - [`speculation`]: a thread's own speculation controls; [`grace`]: the thread that ends grace periods;
 //! - [`demand`]: quanta by the fill of channels, [`record`]: the latest of them; [`clock`]: alarms and
-//!   sleeping; [`deadline`]: the time limit of a thread's wait; [`fp`]: floating point; [`dispatch`]: a
+//!   sleeping; [`deadline`]: the time limit of a thread's wait; [`lazy_fpu`]: floating point; [`dispatch`]: a
 //!   thread's own system-call entry.
 //!
 //! Nothing here knows processes, files or Linux signals: a thread has one owner word.

@@ -1,6 +1,6 @@
 //! The console: its serial lines, how they are cooked, and what device numbers stand for them.
 //!
-//! *Interface*: [`start`] once, with the mode that the kernel's command line asks for; [`mount`] when there
+//! *Interface*: [`start`] once, with the mode that the kernel's command line asks for; [`mount()`] when there
 //! is a root; [`for_first_process`] for what the first process gets of it.
 
 use abi::errno::{Errno, Result};

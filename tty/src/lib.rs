@@ -1,5 +1,5 @@
 //! The terminal: two editors around a serial line or a pseudo-terminal's channel, with sessions and job
-//! control.
+//! control. The editors are the line discipline: `quaject::cook_tty_in` and `quaject::cook_tty_out`.
 //!
 //! *Interface*: [`Tty`] is a terminal; [`console`] the one that the first process gets; [`TtyFile`] is the
 //! behaviour of an open descriptor of it. A *pump* thread moves bytes from the line's input queue (a passive

@@ -133,6 +133,13 @@ pub fn find(program: &str) -> Option<PathBuf> {
 /// # Errors
 /// Host failure when there is no `apt-get`, no right to use it, or it fails.
 pub fn need(needs: &[Need]) -> Result<()> {
+    if needs.iter().all(present) {
+        return Ok(());
+    }
+    // One at a time, of all that this project runs; another may have installed the same meanwhile.
+    let lock = build_dir("host")?.join("installing");
+    let lock = std::fs::File::create(&lock).context(lock.display())?;
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).context("a lock")?;
     let missing: Vec<_> = needs.iter().filter(|need| !present(need)).collect();
     if missing.is_empty() {
         return Ok(());
@@ -276,7 +283,11 @@ pub fn cargo() -> Command {
 
 /// `cargo VERB` for a package beside the rooms, compiled as this program is.
 pub fn tool(verb: &str, package: &str) -> Command {
-    let mut command = cargo();
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args([verb, "--quiet", "--profile", "tool", "--package", package]);
+    // Not from the project's folder: the command's words may name files of the user's.
+    command
+        .arg("--manifest-path")
+        .arg(project().join("Cargo.toml"));
     command
 }

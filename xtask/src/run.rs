@@ -29,6 +29,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     prepare(&options)?;
     let (mut root, command) = host::telling("reading the root", || root(&options))?;
     let shares = shares(&options, &mut root)?;
+    host::need(&[host::QEMU])?;
     let kernel = kernel_for(&options)?;
     let tables = match options.kernel {
         // Another project's kernel, or one without its names, has no tables.
@@ -90,10 +91,10 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
 /// Installs what is missing for the usual root and the machine. The kernel is built meanwhile, since both
 /// take long on a new machine.
 fn prepare(options: &Options) -> Result<()> {
-    if host::present(&host::QEMU) && host::present(&host::BUSYBOX) {
+    let usual = options.root.is_none() && options.packages.is_empty() && options.kernel.is_none();
+    if !usual || (host::present(&host::QEMU) && host::present(&host::BUSYBOX)) {
         return Ok(());
     }
-    host::need_target()?;
     std::thread::scope(|scope| {
         let built = scope.spawn(|| kernel_for(options));
         // In one go, with the compiler of the root's own programs.

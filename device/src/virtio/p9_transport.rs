@@ -1,10 +1,10 @@
 //! The 9P transport over virtio, to a directory of the host's: questions to its file server, and answers,
 //! several on their way at a time.
 //!
-//! *Interface*: [`start`]; a [`P9Transport`] is found by its [name](Share::name). [`P9Transport::turn`] gives
-//! a place for a question and its answer; [`P9Request::question`] is where it is written, [`P9Request::ask`]
-//! sends it and sleeps until there is an [`P9Reply`], [`P9Request::tell`] sends it and does not wait. The
-//! room above defines the messages (9P2000.L).
+//! *Interface*: [`start`]; a [`P9Transport`] is found by its [name](P9Transport::name). [`P9Transport::turn`]
+//! gives a place for a question and its answer; [`P9Request::question`] is where it is written,
+//! [`P9Request::ask`] sends it and sleeps until there is an [`P9Reply`], [`P9Request::tell`] sends it and
+//! does not wait. The room above defines the messages (9P2000.L).
 //!
 //! Each place has memory of its own, which it gets when it is first used, and a pair of descriptors: one that
 //! the device reads, one that it writes. So callers share the word of free places, taken by exchange, and the

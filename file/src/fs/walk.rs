@@ -1,4 +1,4 @@
-//! From a path to a place.
+//! Path walk: resolves a path to an inode and its mount.
 //!
 //! *Interface.* [`walk`] resolves a path for one process ([`WalkContext`]) and answers a [`WalkTarget`]: the
 //! directory of the last component, that component, and the place it names if there is one. Errors are those

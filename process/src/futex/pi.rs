@@ -12,7 +12,7 @@
 //! Inheritance: a thread's priority is its turns. A new waiter lends its turns to the owner a few times
 //! before it sleeps.
 //!
-//! A thread waits for an ending owner ([`bond`](crate::process::pi_state)).
+//! A thread waits for an ending owner ([`pi_state`](crate::process::pi_state)).
 //!
 //! Source: the calls' contract as documented for user programs (`futex(2)`).
 

@@ -1,4 +1,4 @@
-//! Semaphore sets.
+//! System V semaphores: sets of counters, `semop` and `semctl`.
 //!
 //! *Interface*: [`SETS`]; [`SemaphoreSet::new`], [`operate`] for `semop`, [`operate_briefly`] for a few
 //! operations without a trap frame, the parts of `semctl`, [`undo`] when a process ends.

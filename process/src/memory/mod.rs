@@ -1,7 +1,7 @@
 //! Lack of memory: caches are released, then one process is ended so that the machine can continue.
 //!
 //! *Interface*: [`admission`] for calls; [`short`], for a thread that cannot have a page it needs;
-//! [`coming`], for one that can fail; [`shrink`] releases caches and inactive lists; `victim` chooses the
+//! [`coming`], for one that can fail; [`shrink`] releases caches and inactive lists; `oom_victim` chooses the
 //! process to end; [`fault_injection`] makes allocations fail on purpose.
 //!
 //! The victim is the process that holds most, its share of the kernel's memory included ([`oom_score`]) and

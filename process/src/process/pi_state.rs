@@ -7,7 +7,7 @@
 //! sees the other, and no bond to an ended owner stays in a bucket. A bond is made, passed on and dropped
 //! while its bucket is held.
 //!
-//! Progress: wait-free. Model: `tests/bond_model.rs`.
+//! Progress: wait-free. Model: `tests/pi_state_model.rs`.
 
 use crate::primitive::{AtomicI32, AtomicU32, Ordering, in_order};
 use alloc::sync::Arc;

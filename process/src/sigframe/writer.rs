@@ -13,8 +13,8 @@
 //! memory below the stack pointer.
 //!
 //! The code has no branch for what it writes: where everything lies is known when it is generated, and the
-//! processor itself writes the vector registers. It reads an action as `swift` does, without the table's
-//! monitor. Source: dissertation, section 3.3.4 (a call's way is as long as it must be).
+//! processor itself writes the vector registers. It reads an action as `generated_signal` does, without the
+//! table's monitor. Source: dissertation, section 3.3.4 (a call's way is as long as it must be).
 //!
 //! *Unsafe*: promises of the two routines.
 

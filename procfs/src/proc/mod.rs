@@ -1,7 +1,7 @@
 //! `/proc`: processes and the system as Linux shows them, as far as `ps`, `top`, `free`, `uptime`, `mount`,
 //! `pidof` and `fuser` look.
 //!
-//! *Interface.* [`file_system`]. `pid` is a process's directory, `descriptors` its `fd`, `system` what
+//! *Interface.* [`file_system`]. `pid` is a process's directory, `fd` its descriptors, `system` what
 //! concerns the whole machine.
 
 mod clear_refs;

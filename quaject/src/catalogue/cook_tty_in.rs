@@ -1,4 +1,4 @@
-//! CookTTYin: turns typed keys into the input that a program reads.
+//! CookTTYin, the input side of the line discipline: turns typed keys into the input that a program reads.
 //!
 //! *Interface* (table 4.2). Callentries: [`CookTtyIn::put`] takes one raw byte, [`CookTtyIn::read`] gives
 //! processed ones, [`CookTtyIn::available`] counts them. Callouts: [`Callouts`], given to `put`. It knows no

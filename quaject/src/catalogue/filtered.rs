@@ -62,7 +62,7 @@ static CLASS: Class = Class::new("filtered");
 /// The mover of the bytes.
 #[derive(Clone)]
 pub enum Moves<P = Arc<PipeCore>> {
-    /// A `read`, by this routine, which with several CPUs was generated against [`WayBack::seam`].
+    /// A `read`, by this routine, which with several CPUs was generated against [`WayBack::env`].
     By(Routine<DescFn>),
     /// A `write` into this pipe, which holds no messages.
     Into(P, Sharing),

@@ -1,6 +1,7 @@
 //! The catalogue: the quajects, a file or folder each, and the generators of the routines behind descriptors.
 //!
-//! *Interface*: each module's first lines; [`CALLBACKS`] for the maker of a [`RoutineEnv`](crate::Seam).
+//! *Interface*: each module's first lines; [`CALLBACKS`] for the maker of a
+//! [`RoutineEnv`](crate::RoutineEnv).
 
 use crate::kit::routine_env::Callbacks;
 

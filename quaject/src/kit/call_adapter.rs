@@ -3,7 +3,7 @@
 //!
 //! *Interface*: [`CallAdapter::segments`] for `readv` and `writev` of one segment, [`CallAdapter::flagged`]
 //! for `recvfrom` and `sendto` without flags: once each. A routine that is to be called so is generated
-//! against [`CallAdapter::seam`]; [`CallAdapter::routine`] puts the code in front of it. A call with an
+//! against [`CallAdapter::env`]; [`CallAdapter::routine`] puts the code in front of it. A call with an
 //! address goes by another routine, [`SocketName`]. A call that the routine or that code leaves takes the
 //! slow exit, as the call that it is, with every register as it was.
 //!
@@ -49,7 +49,7 @@ pub enum SocketName {
         word: u64,
         /// The length.
         length: u32,
-        /// For the bytes, generated against [`CallAdapter::seam`].
+        /// For the bytes, generated against [`CallAdapter::env`].
         routine: Routine<DescFn>,
     },
 }
@@ -123,7 +123,7 @@ impl CallAdapter {
         self.named.as_ref()
     }
 
-    /// The routine around `inner`, which was generated against [`CallAdapter::seam`] for call `number`:
+    /// The routine around `inner`, which was generated against [`CallAdapter::env`] for call `number`:
     /// `read` or `write`.
     ///
     /// # Errors

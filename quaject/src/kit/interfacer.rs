@@ -2,9 +2,9 @@
 //!
 //! *Interface*: a [`Callentry`] is what can be linked to, an [`Entry`] one whose signature is known to the
 //! compiler; [`Function`] makes one of a Rust function. [`link`] and [`unlink`] connect a [`Port`]: what does
-//! not fit does not compile; for those who have names only there is [`named`](crate::named). After a change,
-//! every routine in whose code the port's link stands is made anew and published (`kit/assembly.rs`), its
-//! quaject's own first; the old ones stay until nobody is inside.
+//! not fit does not compile; for those who have names only there is [`by_name`](crate::by_name). After a
+//! change, every routine in whose code the port's link stands is made anew and published (`kit/assembly.rs`),
+//! its quaject's own first; the old ones stay until nobody is inside.
 //!
 //! Links lead from quaject to quaject and never back: a link that would close a cycle is refused, and so is
 //! one that makes a chain of more than [`LONGEST`].

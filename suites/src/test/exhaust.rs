@@ -9,8 +9,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 use xtask::failure::Result;
-use xtask::host;
-use xtask::machine::{Log, Status};
+use xtask::machine::{Machine, Status};
 use xtask::rootfs::Root;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -52,8 +51,8 @@ pub fn crowd(kit: &Kit) -> Vec<Check> {
 const PROGRAM: &str = "/tests/hogs-musl";
 
 /// A file of so many MiB, whose bytes are its lines' numbers.
-fn ballast(mebibytes: usize) -> Result<PathBuf> {
-    let path = host::build_dir("test")?.join(format!("ballast-{mebibytes}m"));
+fn ballast(kit: &Kit, mebibytes: usize) -> Result<PathBuf> {
+    let path = kit.file(&format!("ballast-{mebibytes}m"))?;
     let mut text = Vec::with_capacity((mebibytes << 20) + 16);
     for line in 0.. {
         if text.len() >= mebibytes << 20 {
@@ -74,36 +73,29 @@ pub fn roots(kit: &Kit) -> Vec<Check> {
 
 fn try_roots(kit: &Kit) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
-    let (large, medium) = (ballast(195)?, ballast(40)?);
-    let boot = |name: &str, path: &PathBuf, mebibytes| {
+    let (large, medium) = (ballast(kit, 195)?, ballast(kit, 40)?);
+    let boot = |machine: &Machine, path: &PathBuf| {
         let mut root = Root::new(None)?;
         root.add(&format!("{}:/ballast", path.display()))?;
         let words = ["/bin/sh", "-c", "tail -n 1 /ballast; wc -c </ballast"];
-        kit.boot_root(
-            root,
-            &with(kit, name, 1, mebibytes),
-            &words,
-            Vec::new(),
-            3 * MINUTE,
-        )
+        kit.boot_root(root, machine, &words, Vec::new(), 3 * MINUTE)
     };
-    let ran = boot("roots-large", &large, 256)?;
+    let ran = boot(&with(kit, "roots-large", 1, 256), &large)?;
     let good = ran.outcome.status == Status::Exit(0) && ran.stdout == b"last\n204472320\n";
     checks.push(Check::new("195 MiB at 256 MiB", good, ran.told()));
     // Past the tool, which would refuse it, the kernel itself says what would do. With less memory the
     // machine would put the archive over the kernel's image.
-    let ran = boot("roots-tight", &medium, 50)?;
-    let log = match with(kit, "roots-tight", 1, 50).log {
-        Log::File(path) => std::fs::read_to_string(path).unwrap_or_default(),
-        _ => String::new(),
-    };
+    let tight = with(kit, "roots-tight", 1, 50);
+    let ran = boot(&tight, &medium)?;
+    let log = tight.log.text();
     let enough = log
         .split(" MiB would do")
         .next()
         .and_then(|before| before.rsplit(' ').next()?.parse().ok());
     let good = ran.outcome.status == Status::Exit(125) && enough.is_some();
     checks.push(Check::new("40 MiB at 50 MiB", good, ran.told()));
-    let ran = boot("roots-named", &medium, enough.unwrap_or(50))?;
+    let named = with(kit, "roots-named", 1, enough.unwrap_or(50));
+    let ran = boot(&named, &medium)?;
     let good = ran.outcome.status == Status::Exit(0) && ran.stdout.starts_with(b"last\n");
     checks.push(Check::new(
         "40 MiB at what the kernel names",

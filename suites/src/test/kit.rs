@@ -124,7 +124,7 @@ pub struct Kit {
     /// How long the machines of a kernel without mutant were silent, by their names.
     silences: Silences,
     /// The kernel that notes the order of monitors, where tests are to use it.
-    noting: Option<OnceLock<Option<Box<Noting>>>>,
+    noting: Option<OnceLock<std::result::Result<Box<Noting>, String>>>,
     failed: AtomicBool,
     /// The host could not start a machine: what failed says nothing about the kernel.
     hindered: AtomicBool,
@@ -241,12 +241,15 @@ impl Kit {
         }
     }
 
-    /// The kernel that notes the order of monitors, built when it is first asked for, if this kit is to have
-    /// one. A failure of the host is told by the test `order`.
-    pub fn noting(&self) -> Option<&Noting> {
-        let made = self.noting.as_ref()?;
-        made.get_or_init(|| Noting::new(self).ok().map(Box::new))
-            .as_deref()
+    /// The kernel that notes the order of monitors, built when it is first asked for, or why the host has
+    /// none; nothing if this kit is not to have one.
+    pub fn noting(&self) -> Option<std::result::Result<&Noting, &str>> {
+        let make = || {
+            let noting = Noting::new(self).map_err(|failure| failure.message)?;
+            Ok(Box::new(noting))
+        };
+        let made = self.noting.as_ref()?.get_or_init(make);
+        Some(made.as_deref().map_err(String::as_str))
     }
 
     /// The same programs, and another kernel; whether that has suites of its own.

@@ -1,5 +1,5 @@
-//! Each CPU's own: its ready rings and their steal queue, the chain of its interrupts, its timer and alarms,
-//! and the interrupts by which other CPUs ask it for something.
+//! The scheduler's data of each CPU: its run queue (ready rings and their steal queue), the chain of its
+//! interrupts, its timer and alarms, and the interrupts by which other CPUs ask it for something.
 //!
 //! *Interface*: of each file. [`per_cpu`] has the whole of a CPU. Only that CPU uses it, with interrupts off,
 //! except for the words that say otherwise.

@@ -1,4 +1,4 @@
-//! `ReadyRing`: one CPU's rings of ready threads, eight levels, each an executable circular list.
+//! `ReadyRing`: one CPU's run queue, rings of ready threads: eight levels, each an executable circular list.
 //!
 //! *Interface*: [`ReadyRing::insert`], [`ReadyRing::remove`], [`ReadyRing::is_alone`]; the running thread is
 //! an argument, and stays in its ring while it runs. Called on the ring's own CPU with interrupts off,

@@ -11,7 +11,7 @@ pub const KILLED: u32 = 1 << 1;
 pub const SIGNAL: u32 = 1 << 2;
 /// There are supervisor procedures on the thread's signal stack: it runs them before it sleeps.
 pub const PENDING: u32 = 1 << 3;
-/// There are user procedures on it: they are called at the next return to user mode into user mode.
+/// There are user procedures on it: they are called at the next return to user mode.
 pub const CALL: u32 = 1 << 4;
 /// Suspended by a `hold`: waits at its next return to user mode, and runs interrupt procedures only,
 /// until it is released.

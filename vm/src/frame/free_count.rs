@@ -8,7 +8,7 @@
 //! and its count would make it the largest of all numbers.
 //!
 //! Progress: wait-free. Memory order: a frame is given by a release and taken by an acquire (`bitmap`,
-//! `stock`), so that the addition comes before the subtraction. Model: `tests/models.rs`.
+//! `zero_pool`), so that the addition comes before the subtraction. Model: `tests/models.rs`.
 
 use crate::primitive::atomic::{AtomicUsize, Ordering};
 

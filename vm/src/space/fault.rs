@@ -1,4 +1,5 @@
-//! Faults: a page appears, or becomes this space's own.
+//! Page faults: map a missing page, or copy a shared one on write. Their entry is in
+//! `process/src/memory/fault.rs`.
 //!
 //! *Interface*: [`AddressSpace::fault`]; [`AddressSpace::first_fault`] for the vector of the running thread.
 //!

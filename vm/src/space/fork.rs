@@ -12,10 +12,10 @@
 //!
 //! A page that is writable has been written since the last fork: the stack, and a few words of the C library.
 //! Both sides will write it again at once, and fault. So when such pages are few the child gets copies of
-//! them now, and no side loses a right; and so it does of those that earlier children wrote first (`habits`),
-//! unless they are a file's yet. Every sixteenth time all are shared, so that those which are no longer
-//! written drop out. Only while one thread runs in the space: of what others write meanwhile the child must
-//! not see a later part without an earlier one.
+//! them now, and no side loses a right; and so it does of those that earlier children wrote first
+//! (`fork_precopy`), unless they are a file's yet. Every sixteenth time all are shared, so that those which
+//! are no longer written drop out. Only while one thread runs in the space: of what others write meanwhile
+//! the child must not see a later part without an earlier one.
 
 use super::area::Area;
 use super::fork_precopy::{FEW, PrecopyHints};

@@ -3,7 +3,7 @@
 //! *Interface*: [`AddressSpace::pass`] and [`AddressSpace::wait`] run a part of a fault while the areas stand
 //! still, without the monitor and with it; [`AddressSpace::held`] holds the monitor, so that the areas stand
 //! still; [`AddressSpace::change`] excludes all others, including pinned faults. See
-//! [`FaultGate`](super::gate::Gate).
+//! [`FaultGate`](super::fault_gate::FaultGate).
 
 use super::rss::UNDER_MONITOR;
 use super::{AddressSpace, Inner, Machine};

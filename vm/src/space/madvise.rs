@@ -1,6 +1,6 @@
 //! `madvise`: what a program wants of parts of its memory at `fork` and in a core dump.
 //!
-//! *Interface*: [`AddressSpace::advise`] says a [`Advice`]; areas keep [`AreaAdvice`].
+//! *Interface*: [`AddressSpace::advise`] says a [`Advice`]; areas keep [`AreaAdvice`](super::AreaAdvice).
 
 use super::area::{Area, Content};
 use super::{AddressSpace, Machine};

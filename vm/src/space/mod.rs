@@ -4,8 +4,8 @@
 //! addresses must be page-aligned where Linux wants them so (`EINVAL` otherwise).
 //!
 //! Progress: a change of areas takes a sleeping monitor. Faults do not, as long as the areas of that space
-//! are not being changed (`gate`): they race by compare-and-swap on the entries. Spaces share nothing but
-//! frames, whose counts are lock-free. The machine's own walks, and the kernel's accesses to user memory,
+//! are not being changed (`fault_gate`): they race by compare-and-swap on the entries. Spaces share nothing
+//! but frames, whose counts are lock-free. The machine's own walks, and the kernel's accesses to user memory,
 //! take nothing.
 
 mod area;

@@ -1,8 +1,8 @@
 //! A machine that runs: QEMU as a process, and the byte streams between it and us.
 //!
 //! *Interface*: [`Running::start`] boots a [`Machine`]; [`Running::wait`] until it ends gives an [`Outcome`].
-//! The streams are byte-exact and throttle both ways: a full pipe on the host holds the guest's output, a busy
-//! guest holds the host's input. Dropping [`Running`] ends QEMU.
+//! The streams are byte-exact and throttle both ways: a full pipe on the host holds the guest's output, a
+//! busy guest holds the host's input. Dropping [`Running`] ends QEMU.
 //!
 //! Source: `docs/run-contract.md`.
 

@@ -1,6 +1,6 @@
 //! The process table: numbers, parents and children, groups and sessions.
 //!
-//! *Interface*: [`find`], [`find_task`], [`for_each()`], [`any`] and [`from`] look processes up; [`enter`]
+//! *Interface*: [`find`], [`find_task`], [`each`], [`any`] and [`from`] look processes up; [`enter`]
 //! and [`forget`] are the beginning and the end of a process; [`set_group`] and [`new_session`] change its
 //! group and session.
 //!

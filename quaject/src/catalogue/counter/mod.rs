@@ -107,7 +107,7 @@ impl CounterCore {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// For a [look](crate::kit::look), two words that differ while there is something.
+    /// For a [look](crate::kit::readiness), two words that differ while there is something.
     pub fn something(&self) -> (&AtomicU64, &AtomicU64) {
         (&self.count, &self.bounds[0])
     }

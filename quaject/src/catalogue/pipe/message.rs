@@ -45,7 +45,7 @@ pub fn receiver(
 }
 
 /// The routine behind `recvfrom` with an address, where each is a message from `name`: generated against the
-/// routine environment of [`CallAdapter::named`](crate::Around::named).
+/// routine environment of [`CallAdapter::named`](crate::CallAdapter::named).
 ///
 /// # Errors
 /// [`RoutineError`].

@@ -275,8 +275,8 @@ impl PipeCore {
         self.head.load(Ordering::SeqCst).wrapping_sub(tail) as usize
     }
 
-    /// Bytes ever written and bytes ever read, for a [look](crate::kit::look): the words differ while there
-    /// are some.
+    /// Bytes ever written and bytes ever read, for a [look](crate::kit::readiness): the words differ while
+    /// there are some.
     pub fn counters(&self) -> (&AtomicU64, &AtomicU64) {
         (&self.head, &self.tail.tail)
     }

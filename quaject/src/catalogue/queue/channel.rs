@@ -1,8 +1,8 @@
 //! A queue of strings between threads or handlers, with a wait list at each end.
 //!
 //! *Interface*: [`Channel::new`]; [`Channel::write`] and [`Channel::read`] for who comes in Rust;
-//! descriptors have generated routines ([`RawReadRecipe`](super::Receives), `cook_tty_out::TtyWriteRecipe`)
-//! which wake the same lists. Neither waits.
+//! descriptors have generated routines ([`RawReadRecipe`](super::RawReadRecipe),
+//! `cook_tty_out::TtyWriteRecipe`) which wake the same lists. Neither waits.
 //!
 //! Threads that wait for room are woken when half of the queue is free, so a large write does not wake for
 //! each byte that is read.
