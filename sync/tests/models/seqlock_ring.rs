@@ -4,14 +4,14 @@ use crate::model;
 use loom::sync::Arc;
 use loom::thread;
 use sync::SeqlockRing;
-use sync::seqlock_ring::WaitSlot;
+use sync::seqlock_ring::Place;
 
 /// A place is written again while a reader is between any two loads.
 #[test]
 fn a_record_is_read_whole_or_not_at_all() {
     model(3, || {
         let ring: Arc<SeqlockRing<2>> = Arc::new(SeqlockRing::new(
-            (0..2).map(|_| WaitSlot::default()).collect(),
+            (0..2).map(|_| Place::default()).collect(),
         ));
         ring.put(&[1, 1]);
         let writer = {
