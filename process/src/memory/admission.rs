@@ -1,4 +1,4 @@
-//! The calls that are served when memory is short.
+//! Admission: which calls are served when memory is short.
 //!
 //! *Interface*: [`admit`], asked by the table before a call that finds less than [`ROOM`] frames beyond what
 //! is kept.

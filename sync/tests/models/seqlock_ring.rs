@@ -10,9 +10,8 @@ use sync::seqlock_ring::Place;
 #[test]
 fn a_record_is_read_whole_or_not_at_all() {
     model(3, || {
-        let ring: Arc<SeqlockRing<2>> = Arc::new(SeqlockRing::new(
-            (0..2).map(|_| Place::default()).collect(),
-        ));
+        let ring: Arc<SeqlockRing<2>> =
+            Arc::new(SeqlockRing::new((0..2).map(|_| Place::default()).collect()));
         ring.put(&[1, 1]);
         let writer = {
             let ring = ring.clone();
