@@ -1,7 +1,7 @@
 //! Compare-and-swap of two adjacent words.
 //!
-//! *Interface*: [`AtomicPair`], an atomic pair of words; [`AtomicAtomicPair::load`],
-//! [`AtomicAtomicPair::compare_exchange`]; [`AtomicAtomicPair::read`] for pairs with a version.
+//! *Interface*: [`AtomicPair`], an atomic pair of words; [`AtomicPair::load`],
+//! [`AtomicPair::compare_exchange`]; [`AtomicPair::read`] for pairs with a version.
 //!
 //! Source: the dissertation's `CAS2` (section 5.1) compares any two words. This machine has `cmpxchg16b`,
 //! which compares two adjacent ones, so the structures here place words that must change together side by

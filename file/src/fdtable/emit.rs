@@ -32,7 +32,7 @@ pub fn emit_callentry(d: &mut Draft, none: Label) {
     operation::emit_callentry(d, none);
 }
 
-/// The same for an operation of descriptor `fd`, below [`SLOTS`](super::slots::SLOTS), of the table at
+/// The same for an operation of descriptor `fd`, below `SLOTS`, of the table at
 /// `view`, where both are known. Changes rax only.
 pub fn emit_resolved(d: &mut Draft, view: &KptView, fd: usize, operation: Operation, none: Label) {
     let files = view.slots.addr() - offset_of!(FdTable, slots) - slots::FIRST;
@@ -61,7 +61,7 @@ pub fn emit_look(d: &mut Draft, none: Label) {
     crate::fs::file::readiness::emit(d, none);
 }
 
-/// Emits the way from a table, whose address is in rax, to its first [`SLOTS`](super::slots::SLOTS) slots,
+/// Emits the way from a table, whose address is in rax, to its first `SLOTS` slots,
 /// into rax.
 pub fn emit_row(d: &mut Draft) {
     let first = (offset_of!(FdTable, slots) + slots::FIRST) as i32;

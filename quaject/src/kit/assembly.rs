@@ -10,7 +10,7 @@
 //!
 //! Around a callentry the registers are saved that live across the place and that the callentry changes, and
 //! no others. There is a bound on how deep callentries stand in each other, and how long they are. Where all
-//! links are to be called ([`inlining`](super::inlining)), none stands in line: what is placed around a
+//! links are to be called ([`inlining`]), none stands in line: what is placed around a
 //! mover, which has no entry of its own, is then a subroutine in the cold section.
 //!
 //! Source: dissertation, sections 3.2.2 ("by induction") and 4.1.3.

@@ -238,6 +238,7 @@ fn documentation() -> Result<Vec<String>> {
         "--quiet",
         "--workspace",
         "--no-deps",
+        "--keep-going",
         "--document-private-items",
         "--exclude",
         "kernel",
