@@ -274,16 +274,21 @@ pub fn run_quietly(command: &mut Command) -> Result<()> {
     command_output(command).map(drop)
 }
 
-/// The `cargo` that started us.
+/// The `cargo` that started us, in whatever folder we are.
+fn same_cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// The `cargo` that started us, in the project.
 pub fn cargo() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = same_cargo();
     command.current_dir(project());
     command
 }
 
 /// `cargo VERB` for a package beside the rooms, compiled as this program is.
 pub fn tool(verb: &str, package: &str) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = same_cargo();
     command.args([verb, "--quiet", "--profile", "tool", "--package", package]);
     // Not from the project's folder: the command's words may name files of the user's.
     command

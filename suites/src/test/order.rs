@@ -9,7 +9,7 @@
 use super::guest::with;
 use super::kit::Kit;
 use super::shares;
-use super::table::on_four;
+use super::table::uncounted_commands;
 use super::tap::Check;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -93,7 +93,8 @@ pub fn run(kit: &Kit) -> Vec<Check> {
         ));
     }
     if kit.long {
-        let table = on_four().map(|(name, words, mebibytes)| check(name, words, mebibytes, None));
+        let table = uncounted_commands()
+            .map(|(name, words, mebibytes)| check(name, words, mebibytes, None));
         checks.extend(table);
     }
     checks

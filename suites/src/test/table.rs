@@ -112,7 +112,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// The commands of the table that do not count instructions: the beginning of their machines' names, the
 /// command, and the memory in MiB.
-pub fn on_four() -> impl Iterator<Item = (&'static str, &'static [&'static str], u64)> {
+pub fn uncounted_commands() -> impl Iterator<Item = (&'static str, &'static [&'static str], u64)> {
     let boots = TESTS.iter().filter_map(|test| match test.how {
         How::Boots(boots) => Some(boots),
         How::Own(_) => None,
