@@ -352,26 +352,34 @@ static void hangs_up(struct pair p, int report)
     close(report);
 }
 
-/* Nobody would continue a process of an orphaned group, so a read in the background does not stop it. */
+/* Nobody would continue a process of an orphaned group, so a read in the background does not stop it. That holds
+ * from the moment on when it sees its new parent, wherever in the end of the old one another thread runs. */
 static void orphan(struct pair p, int report)
 {
-    int told[2];
-    char said = 0;
-    must(pipe(told) == 0);
-    pid_t child = fork();
-    if (child == 0) {
-        setpgid(0, 0);
-        if (fork() == 0) {
-            while (getppid() == getpgrp())
-                usleep(1000);
-            char c;
-            said = read(p.slave, &c, 1) == -1 && errno == EIO ? 'y' : 'n';
-            write(told[1], &said, 1);
+    enum { ENDS = 1000, STEP = 37, LATEST = 40000 };
+    for (int i = 0; i < ENDS; i++) {
+        int told[2];
+        char said = 0;
+        must(pipe(told) == 0);
+        pid_t child = fork();
+        if (child == 0) {
+            setpgid(0, 0);
+            if (fork() == 0) {
+                while (getppid() == getpgrp())
+                    ;
+                char c;
+                said = read(p.slave, &c, 1) == -1 && errno == EIO ? 'y' : 'n';
+                write(told[1], &said, 1);
+            }
+            for (volatile int wait = i * STEP % LATEST; wait > 0; wait--)
+                ;
+            _exit(0);
         }
-        _exit(0);
+        close(told[1]);
+        must(waitpid(child, NULL, 0) == child);
+        must(read(told[0], &said, 1) == 1 && said == 'y');
+        close(told[0]);
     }
-    must(waitpid(child, NULL, 0) == child);
-    must(events(told[0], POLLIN, 5000) == POLLIN && read(told[0], &said, 1) == 1 && said == 'y');
 }
 
 /* The superuser takes a terminal from another session, which then has none. Others may not type there. */

@@ -335,11 +335,12 @@ pub fn session_of_group(pgrp: i32) -> Option<i32> {
 }
 
 /// Whether process group `pgrp` is orphaned (POSIX): no member has a parent in another group of the same
-/// session, which could continue the group.
+/// session, which could continue the group. A member that ends counts no more: once its children see that they
+/// have another parent, their group is orphaned.
 pub fn is_orphaned(pgrp: i32) -> bool {
     let held = |process: &Arc<Process>| {
         process.pgrp() == pgrp
-            && !process.is_zombie()
+            && !process.signals.is_ending()
             && find(process.ppid()).is_some_and(|parent| {
                 parent.pid != INIT && parent.pgrp() != pgrp && parent.sid() == process.sid()
             })
